@@ -1,0 +1,1 @@
+//! C ABI of the engine: see plugin/sluice_abi.h.

@@ -1,0 +1,252 @@
+/* The C ABI between the MariaDB shim (plugin/) and the engine (ffi/).
+
+   Words here are the engine's: keys and rows are byte strings, made by the codec in plugin/; nothing below this
+   line knows a collation or a column. Every function may be called from any thread; an object (transaction,
+   cursor, build) is used by one thread at a time unless said otherwise. Every function that can fail returns a
+   `slc_err`; the text of the last error of this thread is had from slc_error_text(). A panic inside the engine is
+   caught at this border: it poisons the engine (SLC_POISONED from then on), never the server.
+
+   Pointers handed out by the engine (rows, keys) stay valid until the next call on the same object.
+   Keys compare as bytes (invariant I8). Lengths are bytes. */
+#ifndef SLUICE_ABI_H
+#define SLUICE_ABI_H
+#include <stddef.h>
+#include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef int32_t slc_err;
+enum {
+  SLC_OK = 0,
+  SLC_NOT_FOUND = 1,      /* no such key; a point read or a locate found nothing */
+  SLC_END = 2,            /* a scan has no further entry */
+  SLC_DUPLICATE = 3,      /* see slc_duplicate_index() */
+  SLC_LOCK_WAIT_TIMEOUT = 4,
+  SLC_DEADLOCK = 5,       /* the whole transaction must be rolled back */
+  SLC_INTERRUPTED = 6,    /* KILL, max_statement_time: waiter said stop */
+  SLC_CONFLICT = 7,       /* snapshot isolation: row changed since the snapshot (1020) */
+  SLC_FULL = 8,           /* disk or file full */
+  SLC_CORRUPT = 9,        /* text names file, page, index */
+  SLC_IO = 10,
+  SLC_POISONED = 11,      /* after a failed write/sync or a caught panic: restart the server */
+  SLC_UNSUPPORTED = 12,
+  SLC_EXISTS = 13,        /* table or index exists */
+  SLC_NO_TABLE = 14,      /* table or index does not exist */
+  SLC_TOO_BIG = 15,       /* key or row longer than the engine takes */
+  SLC_READ_ONLY = 16,
+  SLC_TABLE_CHANGED = 17, /* snapshot older than the table's definition (HA_ERR_TABLE_DEF_CHANGED) */
+  SLC_LOCKED = 18         /* NOWAIT / SKIP LOCKED asked for, and the row is locked */
+};
+
+typedef struct slc_engine slc_engine;
+typedef struct slc_trx slc_trx;
+typedef struct slc_table slc_table;
+typedef struct slc_cursor slc_cursor;
+typedef struct slc_build slc_build;
+typedef struct { const uint8_t *ptr; size_t len; } slc_bytes;
+typedef void (*slc_text_cb)(void *ctx, const char *text, size_t len);
+
+/* ---- errors ---- */
+size_t slc_error_text(char *buf, size_t size);   /* of this thread; NUL-terminated; returns length */
+uint32_t slc_duplicate_index(void);              /* of this thread: ordinal of the violated index (0 = clustered, else as in slc_table_def.indexes + 1) */
+slc_bytes slc_duplicate_pk(void);                /* of this thread: clustered key of the row that is in the way */
+
+/* ---- engine ---- */
+typedef struct {
+  const char *dir;                   /* e.g. "./#sluice"; created when absent */
+  uint64_t buffer_pool_size;         /* bytes */
+  uint64_t redo_log_capacity;        /* bytes */
+  uint64_t redo_log_buffer_size;     /* bytes */
+  uint32_t flush_log_at_trx_commit;  /* 0, 1, 2 */
+  uint32_t io_capacity;              /* pages a second in background */
+  uint32_t io_capacity_max;
+  uint32_t read_io_threads;
+  uint32_t purge_threads;
+  uint8_t  doublewrite;              /* 0/1 */
+  uint8_t  direct_io;                /* 0/1 */
+  uint8_t  read_only;                /* 0/1 */
+  uint8_t  verify;                   /* 0/1: costly internal checks */
+  uint64_t sort_buffer_size;         /* bytes for one index build before it spills */
+  slc_text_cb log;                   /* engine's notes for the error log (may be called from any thread); first char 'I','W','E' = level */
+  void *log_ctx;
+} slc_config;
+
+slc_err slc_engine_open(const slc_config *config, slc_engine **out);  /* runs redo recovery; prepared transactions survive */
+void    slc_engine_start_background(slc_engine *);  /* purge, rollback of losers, page cleaner full speed: after DDL recovery */
+void    slc_engine_close(slc_engine *, uint32_t fast); /* fast: 0 = purge all + flush all, 1 = flush all, 2 = flush redo only */
+slc_err slc_engine_flush_log(slc_engine *);
+slc_err slc_engine_checkpoint(slc_engine *);        /* flush all dirty pages, move the checkpoint */
+uint64_t slc_engine_lsn(slc_engine *);
+uint64_t slc_engine_durable_lsn(slc_engine *);
+/* dynamic settings; names as in system variables without prefix ("io_capacity", "flush_log_at_trx_commit",
+   "redo_log_capacity", "buffer_pool_dump"...). SLC_UNSUPPORTED for an unknown name. */
+slc_err slc_engine_set(slc_engine *, const char *name, uint64_t value);
+/* status counters: fixed count and order for the life of the process; usable before open (engine NULL -> value 0) */
+uint32_t slc_counter_count(void);
+const char *slc_counter_name(uint32_t i);           /* e.g. "buffer_pool_reads": shown as Sluice_buffer_pool_reads */
+uint64_t slc_counter_value(slc_engine *, uint32_t i);
+void slc_engine_status_text(slc_engine *, slc_text_cb cb, void *ctx); /* body of SHOW ENGINE SLUICE STATUS */
+
+/* XA recovery: prepared transactions found at open */
+typedef struct { int64_t format_id; uint32_t gtrid_len, bqual_len; uint8_t data[128]; } slc_xid;
+uint32_t slc_recovered_prepared(slc_engine *, slc_xid *out, uint32_t max); /* not yet decided ones */
+slc_err slc_commit_by_xid(slc_engine *, const slc_xid *);   /* SLC_NOT_FOUND if unknown */
+slc_err slc_rollback_by_xid(slc_engine *, const slc_xid *);
+
+/* ---- transactions: one object per connection, reused ---- */
+enum { SLC_WAIT_WOKEN = 0, SLC_WAIT_TIMEOUT = 1, SLC_WAIT_KILLED = 2 };
+typedef struct {
+  void *ctx;                                             /* the connection (THD) */
+  /* block until `*flag` != 0, the timeout, or a kill. Called without any engine latch or mutex held. */
+  int  (*wait)(void *ctx, volatile uint32_t *flag, uint64_t timeout_us);
+  /* wake whoever sits in wait() of this ctx; may be called from any thread, while ctx is alive; flag is set before */
+  void (*wake)(void *ctx);
+  int  (*killed)(void *ctx);                             /* polled in long scans: nonzero = stop */
+  /* before a wait: `ctx` is about to wait for `holder_ctx` (replication, Galera). may be NULL. Return nonzero: do not wait, give SLC_DEADLOCK */
+  int  (*about_to_wait)(void *ctx, void *holder_ctx);
+} slc_waiter;
+enum { SLC_ISO_READ_UNCOMMITTED = 0, SLC_ISO_READ_COMMITTED = 1, SLC_ISO_REPEATABLE_READ = 2, SLC_ISO_SERIALIZABLE = 3 };
+enum { SLC_LOCK_NONE = 0, SLC_LOCK_SHARED = 1, SLC_LOCK_EXCLUSIVE = 2 };
+enum { SLC_WAIT = 0, SLC_NOWAIT = 1, SLC_SKIP_LOCKED = 2 };
+
+slc_trx *slc_trx_new(slc_engine *, const slc_waiter *, uint64_t connection_id);
+void     slc_trx_free(slc_trx *);                 /* rolls back if active */
+/* begin: idempotent while active. lock_wait_timeout_ms as of now. */
+void     slc_trx_start(slc_trx *, uint32_t isolation, uint32_t lock_wait_timeout_ms);
+int      slc_trx_is_started(const slc_trx *);
+int      slc_trx_has_writes(const slc_trx *);
+uint64_t slc_trx_id(const slc_trx *);             /* 0 = none assigned (read only so far) */
+slc_err  slc_trx_open_snapshot(slc_trx *);        /* START TRANSACTION WITH CONSISTENT SNAPSHOT; else made lazily by the first consistent read */
+void     slc_trx_close_snapshot(slc_trx *);       /* end of a statement at <= READ COMMITTED */
+uint64_t slc_trx_savepoint(slc_trx *);            /* a mark; also taken at each statement's start */
+slc_err  slc_trx_rollback_to(slc_trx *, uint64_t savepoint);
+slc_err  slc_trx_prepare(slc_trx *, const slc_xid *);   /* durable unless flush mode says otherwise */
+void     slc_trx_commit_ordered(slc_trx *);       /* makes it visible and gives the commit number; no I/O, cannot fail */
+slc_err  slc_trx_commit(slc_trx *, int durable);  /* commit_ordered if not done; then waits for the redo flush (per flush mode) if durable */
+slc_err  slc_trx_rollback(slc_trx *);
+void     slc_trx_cancel_wait(slc_trx *);          /* from any thread: KILL */
+/* persist a wsrep/binlog position with the next commit of this transaction (opaque <= 140 bytes) */
+void     slc_trx_set_position(slc_trx *, const uint8_t *pos, size_t len);
+
+/* ---- tables ---- */
+enum { SLC_INDEX_UNIQUE = 1 };
+typedef struct {
+  const char *name;          /* index name */
+  uint32_t flags;            /* SLC_INDEX_UNIQUE */
+} slc_index_def;
+enum { SLC_TABLE_TEMPORARY = 1, SLC_TABLE_HIDDEN_PK = 2 };
+typedef struct {
+  uint32_t flags;
+  uint32_t pk_fixed_len;     /* > 0: every clustered key has this length (6 for hidden); 0 = varies */
+  uint32_t index_count;      /* secondary indexes */
+  const slc_index_def *indexes;
+  slc_bytes schema;          /* opaque to the engine: plugin's own notes (format version, collation ids, ...), given back at open */
+} slc_table_def;
+
+/* Names are the server's normalised path, e.g. "./db/table" or "./db/t#P#p0". Each call is atomic, durable on return, idempotent. */
+slc_err slc_table_create(slc_engine *, const char *name, const slc_table_def *);  /* SLC_EXISTS */
+slc_err slc_table_drop(slc_engine *, const char *name);                           /* SLC_NO_TABLE */
+slc_err slc_table_rename(slc_engine *, const char *from, const char *to);
+slc_err slc_table_truncate(slc_engine *, const char *name);    /* new, empty incarnation; needs exclusive use */
+int     slc_table_exists(slc_engine *, const char *name);
+void    slc_table_list(slc_engine *, slc_text_cb cb, void *ctx); /* one call per table name */
+slc_err slc_table_open(slc_engine *, const char *name, slc_table **out);  /* shared by all handlers of the name; counted */
+void    slc_table_close(slc_table *);
+slc_bytes slc_table_schema(slc_table *);          /* valid while open */
+slc_err slc_table_set_schema(slc_engine *, const char *name, slc_bytes schema);
+uint32_t slc_table_index_count(slc_table *);
+const char *slc_table_index_name(slc_table *, uint32_t i);   /* i = secondary ordinal, 0-based */
+uint64_t slc_table_next_row_id(slc_table *);      /* hidden primary key: next id, never given twice */
+uint64_t slc_table_autoinc(slc_table *);          /* persistent counter: next value to give (0 = never set) */
+/* raise the counter to at least `next`, in memory at once, on disk with the next row change of this table (or at once for reset) */
+void    slc_table_autoinc_raise(slc_table *, uint64_t next);
+slc_err slc_table_autoinc_reset(slc_table *, uint64_t next); /* ALTER TABLE ... AUTO_INCREMENT=n; durable */
+typedef struct {
+  uint64_t rows;             /* estimate */
+  uint64_t data_bytes;       /* clustered index + overflow pages */
+  uint64_t index_bytes;      /* all secondary indexes */
+  uint64_t free_bytes;       /* allocated, unused */
+  uint64_t file_bytes;
+  uint64_t clustered_leaf_pages;
+  int64_t  create_time, update_time;  /* seconds since the epoch; 0 = unknown */
+} slc_table_stats;
+slc_err slc_table_get_stats(slc_table *, slc_table_stats *);
+/* hands up to `samples` keys of adjacent entries from random leaves to cb (ctx, key ptr, key len; a zero-length text
+   separates leaves): the plugin counts distinct prefixes per key part. index: 0 = clustered, i+1 = secondary i. */
+slc_err slc_index_sample(slc_table *, uint32_t index, uint32_t samples, slc_text_cb cb, void *ctx);
+uint64_t slc_index_leaf_pages(slc_table *, uint32_t index);
+/* estimated entries with lo <= key <= hi (as byte prefixes: bounds are [lo, hi) with hi exclusive; empty ptr = open) */
+slc_err slc_records_in_range(slc_table *, uint32_t index, slc_bytes lo, slc_bytes hi_exclusive, uint64_t *out);
+/* CHECK TABLE: tree order, fences, checksums, secondary = clustered; findings as lines to cb; SLC_CORRUPT if any */
+slc_err slc_table_check(slc_trx *, slc_table *, int extended, slc_text_cb cb, void *ctx);
+
+/* index DDL. The builder sorts (spilling to files), then loads the index bottom up; invisible until publish. */
+slc_err slc_index_build_begin(slc_engine *, slc_table *, const slc_index_def *, slc_build **out);
+/* SLC_OK; key = index key + clustered key; user_key_len = length of the index key alone; unique_check = 0 when a part is NULL */
+slc_err slc_index_build_add(slc_build *, slc_bytes key, uint32_t user_key_len, int unique_check, slc_bytes value);
+slc_err slc_index_build_finish(slc_build *, slc_trx *); /* sorts and loads; SLC_DUPLICATE for a unique index (slc_duplicate_pk names one row) */
+void    slc_index_build_abort(slc_build *);             /* frees pages; also after a failed finish */
+/* one atomic, durable catalog change: publish the finished builds (consumed), drop the named indexes, set the new order and schema */
+slc_err slc_table_alter_indexes(slc_engine *, slc_table *, slc_build **add, uint32_t add_count, const char *const *drop, uint32_t drop_count,
+                                const char *const *order, uint32_t order_count, slc_bytes schema);
+slc_err slc_table_rename_index(slc_engine *, slc_table *, const char *from, const char *to);
+
+/* ---- rows ---- */
+typedef struct {
+  uint32_t index;            /* secondary ordinal, 0-based */
+  uint32_t user_key_len;     /* insert/update: length of the index key inside `key` (without the clustered key) */
+  uint8_t  unique_check;     /* 0: not unique or a part is NULL */
+  slc_bytes key;             /* index key + clustered key */
+  slc_bytes value;           /* raw bytes of the columns that cannot be decoded from the key; may be empty */
+} slc_entry;
+typedef struct {             /* one secondary index of an update; old and new may be equal in key and differ in value */
+  uint32_t index;
+  uint32_t user_key_len;     /* of new_key */
+  uint8_t  unique_check;
+  slc_bytes old_key, new_key, new_value;
+} slc_entry_change;
+/* All or nothing: a failed call leaves the table as it was. On SLC_DUPLICATE the row in the way is locked (shared; exclusive if x_on_duplicate). */
+slc_err slc_row_insert(slc_trx *, slc_table *, slc_bytes pk, slc_bytes row, const slc_entry *entries, uint32_t entry_count, int x_on_duplicate);
+slc_err slc_row_update(slc_trx *, slc_table *, slc_bytes pk, slc_bytes new_row, const slc_entry_change *changes, uint32_t change_count, int x_on_duplicate);
+/* the clustered key changes: old row deleted, new one inserted, all entries move */
+slc_err slc_row_move(slc_trx *, slc_table *, slc_bytes old_pk, const slc_entry *old_entries, slc_bytes new_pk, slc_bytes new_row,
+                     const slc_entry *new_entries, uint32_t entry_count, int x_on_duplicate);
+slc_err slc_row_delete(slc_trx *, slc_table *, slc_bytes pk, const slc_entry *entries, uint32_t entry_count);
+
+/* ---- reads ---- */
+enum { SLC_SEEK_FIRST = 0, SLC_SEEK_LAST = 1, SLC_SEEK_GE = 2, SLC_SEEK_GT = 3, SLC_SEEK_LE = 4, SLC_SEEK_LT = 5 };
+enum { SLC_ENTRY_COVERING = 1 };  /* `row` is a secondary entry's value; else `row` is the clustered row */
+typedef struct {
+  uint32_t flags;
+  slc_bytes key;             /* clustered cursor: the clustered key. Secondary cursor: index key + clustered key */
+  slc_bytes pk;              /* clustered key */
+  slc_bytes row;             /* clustered row, or (SLC_ENTRY_COVERING) the value stored in the secondary entry */
+} slc_found;
+slc_cursor *slc_cursor_new(slc_table *);          /* one per handler; reusable for any index of the table */
+void slc_cursor_free(slc_cursor *);
+/* start a scan set-up on index (0 = clustered, i+1 = secondary i). lock: SLC_LOCK_*, policy: SLC_WAIT...; covering: a secondary
+   entry that the snapshot may see is handed out as it is, without the clustered row. Consistent reads (SLC_LOCK_NONE) use trx's snapshot
+   (READ UNCOMMITTED: newest version). Locks are taken on rows (clustered key), in key order, as they are handed out. */
+slc_err slc_cursor_begin(slc_cursor *, slc_trx *, uint32_t index, uint32_t lock, uint32_t policy, int covering);
+/* optional bound, checked before an entry is handed out or locked: forward scans stop at key >= hi, backward ones at key < lo. Empty ptr = none. */
+slc_err slc_cursor_bounds(slc_cursor *, slc_bytes lo, slc_bytes hi_exclusive);
+/* position and hand out the first entry; SLC_SEEK_LE/LT/LAST run backward, the others forward. For LE, pass the exclusive successor with LT if `key` is a prefix. */
+slc_err slc_cursor_seek(slc_cursor *, uint32_t seek, slc_bytes key, slc_found *out);
+slc_err slc_cursor_next(slc_cursor *, slc_found *out);   /* next in key order, whatever direction the scan had so far */
+slc_err slc_cursor_prev(slc_cursor *, slc_found *out);
+/* hint: about this many entries will be wanted (read-ahead, batch size); 0 = unknown */
+void    slc_cursor_expect(slc_cursor *, uint64_t rows);
+/* the clustered row of a key, by lock mode as in begin; used for rnd_pos, covering -> full row, unique PK lookups. SLC_NOT_FOUND. */
+slc_err slc_row_get(slc_cursor *, slc_trx *, slc_bytes pk, uint32_t lock, uint32_t policy, slc_found *out);
+/* last row handed out with a lock does not match the WHERE: release its lock if this scan took it (<= READ COMMITTED) */
+void    slc_cursor_unlock_row(slc_cursor *);
+/* last committed version without locking (semi-consistent read): set before begin; entries that are locked by others come with their committed version; *was = 1 if the last one did */
+void    slc_cursor_semi_consistent(slc_cursor *, int on);
+int     slc_cursor_was_semi_consistent(slc_cursor *);
+void    slc_cursor_reset(slc_cursor *);            /* end of scan: frees buffers, forgets position */
+
+#ifdef __cplusplus
+}
+#endif
+#endif
