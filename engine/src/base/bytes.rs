@@ -1,0 +1,69 @@
+//! Fixed-width integers and varints in byte slices. On-disk integers are little-endian.
+
+pub fn get_u16(b: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([b[at], b[at + 1]])
+}
+pub fn get_u32(b: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(b[at..at + 4].try_into().unwrap())
+}
+pub fn get_u48(b: &[u8], at: usize) -> u64 {
+    let mut x = [0u8; 8];
+    x[..6].copy_from_slice(&b[at..at + 6]);
+    u64::from_le_bytes(x)
+}
+pub fn get_u64(b: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(b[at..at + 8].try_into().unwrap())
+}
+pub fn put_u16(b: &mut [u8], at: usize, v: u16) {
+    b[at..at + 2].copy_from_slice(&v.to_le_bytes());
+}
+pub fn put_u32(b: &mut [u8], at: usize, v: u32) {
+    b[at..at + 4].copy_from_slice(&v.to_le_bytes());
+}
+pub fn put_u48(b: &mut [u8], at: usize, v: u64) {
+    b[at..at + 6].copy_from_slice(&v.to_le_bytes()[..6]);
+}
+pub fn put_u64(b: &mut [u8], at: usize, v: u64) {
+    b[at..at + 8].copy_from_slice(&v.to_le_bytes());
+}
+
+/// LEB128.
+pub fn push_varint(out: &mut Vec<u8>, mut v: u64) {
+    while v >= 0x80 {
+        out.push(v as u8 | 0x80);
+        v >>= 7;
+    }
+    out.push(v as u8);
+}
+/// Reads a varint at `*at` and moves `*at` behind it. None when the bytes end early or the number is over 64 bits.
+pub fn take_varint(b: &[u8], at: &mut usize) -> Option<u64> {
+    let mut v = 0u64;
+    let mut shift = 0;
+    loop {
+        let byte = *b.get(*at)?;
+        *at += 1;
+        v |= ((byte & 0x7f) as u64) << shift;
+        if byte < 0x80 {
+            return Some(v);
+        }
+        shift += 7;
+        if shift > 63 {
+            return None;
+        }
+    }
+}
+/// A length-prefixed byte string.
+pub fn push_bytes(out: &mut Vec<u8>, b: &[u8]) {
+    push_varint(out, b.len() as u64);
+    out.extend_from_slice(b);
+}
+pub fn take_bytes<'a>(b: &'a [u8], at: &mut usize) -> Option<&'a [u8]> {
+    let n = take_varint(b, at)? as usize;
+    let s = b.get(*at..at.checked_add(n)?)?;
+    *at += n;
+    Some(s)
+}
+/// Length of the common prefix.
+pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(x, y)| x == y).count()
+}

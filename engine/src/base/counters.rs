@@ -1,0 +1,163 @@
+//! Status counters. One list, in one place: each is shown as `Sluice_<name>` in the server.
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// All counters of an engine. Relaxed atomics: exact totals, no ordering.
+        #[derive(Default)]
+        pub struct Counters { $($(#[$doc])* pub $name: Counter),* }
+        impl Counters {
+            /// Names, in the order of [`Counters::value`].
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
+            pub fn value(&self, i: usize) -> u64 {
+                let all = [$(&self.$name),*];
+                all[i].get()
+            }
+        }
+    };
+}
+
+#[derive(Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+    pub fn inc(&self) {
+        self.add(1);
+    }
+    pub fn sub(&self, n: u64) {
+        self.0.fetch_sub(n, Ordering::Relaxed);
+    }
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Ordering::Relaxed);
+    }
+    pub fn raise(&self, n: u64) {
+        self.0.fetch_max(n, Ordering::Relaxed);
+    }
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+counters! {
+    /// Logical page requests.
+    buffer_pool_read_requests,
+    /// Pages read from disk because they were not in the pool.
+    buffer_pool_reads,
+    /// Pages read ahead.
+    buffer_pool_read_ahead,
+    /// Pages evicted.
+    buffer_pool_pages_evicted,
+    /// Pages flushed.
+    buffer_pool_pages_flushed,
+    /// Times a thread had to wait for a free frame.
+    buffer_pool_wait_free,
+    /// Gauge: frames in all.
+    buffer_pool_pages_total,
+    /// Gauge: free frames.
+    buffer_pool_pages_free,
+    /// Gauge: dirty frames.
+    buffer_pool_pages_dirty,
+    /// Bytes read from data files.
+    data_read,
+    /// Read calls on data files.
+    data_reads,
+    /// Bytes written to data files, doublewrite included.
+    data_written,
+    /// Write calls on data files.
+    data_writes,
+    /// Syncs of data files.
+    data_fsyncs,
+    /// Pages written through the doublewrite buffer.
+    dblwr_pages_written,
+    /// Doublewrite batches.
+    dblwr_writes,
+    /// Bytes of redo appended.
+    redo_log_bytes,
+    /// Redo groups (mini-transactions) appended.
+    redo_log_groups,
+    /// Write calls of the redo log.
+    redo_log_writes,
+    /// Bytes written to the redo log, padding included.
+    redo_log_written,
+    /// Syncs of the redo log.
+    redo_log_fsyncs,
+    /// Commits that waited for a redo sync.
+    redo_log_commit_waits,
+    /// Times a writer waited for room in the redo log.
+    redo_log_waits,
+    /// Gauge: LSN.
+    redo_log_lsn,
+    /// Gauge: durable LSN.
+    redo_log_lsn_flushed,
+    /// Gauge: checkpoint LSN.
+    redo_log_checkpoint_lsn,
+    /// Gauge: bytes between checkpoint and LSN.
+    redo_log_checkpoint_age,
+    /// Checkpoints.
+    checkpoints,
+    /// B+tree page splits.
+    page_splits,
+    /// B+tree page merges.
+    page_merges,
+    /// Pages allocated.
+    pages_created,
+    /// Pages freed.
+    pages_freed,
+    /// Transactions committed.
+    commits,
+    /// Transactions rolled back.
+    rollbacks,
+    /// Statements or savepoints rolled back.
+    partial_rollbacks,
+    /// Commits in all groups; divide by redo_log_fsyncs for the group size.
+    group_commits,
+    /// Row lock waits.
+    row_lock_waits,
+    /// Gauge: waits going on.
+    row_lock_current_waits,
+    /// Microseconds waited for row locks.
+    row_lock_time_us,
+    /// Longest row lock wait, microseconds.
+    row_lock_time_max_us,
+    /// Deadlocks.
+    deadlocks,
+    /// Lock wait timeouts.
+    lock_wait_timeouts,
+    /// Rows read.
+    rows_read,
+    /// Rows inserted.
+    rows_inserted,
+    /// Rows updated.
+    rows_updated,
+    /// Rows deleted.
+    rows_deleted,
+    /// Old versions built from undo for snapshot reads.
+    versions_built,
+    /// Gauge: committed transactions not yet purged.
+    history_list_length,
+    /// Undo records purged.
+    purged_records,
+    /// Gauge: pages of the undo file in use.
+    undo_pages,
+    /// Gauge: active transactions that have written.
+    active_transactions,
+    /// Gauge: transaction id that will be given next.
+    max_trx_id,
+    /// Secondary index changes applied directly.
+    change_applied_directly,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[test]
+    fn names_match_values() {
+        let c = Counters::default();
+        c.deadlocks.add(3);
+        let i = Counters::NAMES.iter().position(|n| *n == "deadlocks").unwrap();
+        assert_eq!(c.value(i), 3);
+    }
+}

@@ -1,0 +1,63 @@
+//! Errors, by what the caller must do. Bugs are asserts, not errors.
+use std::fmt;
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// Unique violation. `index`: 0 = clustered, i + 1 = secondary i; `pk`: clustered key of the row in the way.
+    Duplicate {
+        index: u32,
+        pk: Vec<u8>,
+    },
+    NotFound,
+    LockWaitTimeout,
+    /// The whole transaction must be rolled back by the caller.
+    Deadlock,
+    /// The connection was killed or timed out while it waited or scanned.
+    Interrupted,
+    /// Row is locked, and the caller asked not to wait.
+    Locked,
+    /// Snapshot isolation: the row changed since the snapshot.
+    Conflict,
+    /// Disk full, file full, no undo slot: the statement fails, the engine lives.
+    Full(String),
+    /// Broken media or a broken file; the text names file, page, index and the way out.
+    Corrupt(String),
+    Io(String),
+    /// Invariant I6: after a failed write or sync, or a caught panic.
+    Poisoned(String),
+    Unsupported(String),
+    Exists(String),
+    NoSuchTable(String),
+    TooBig(String),
+    ReadOnly(String),
+    /// The snapshot is older than the table's definition.
+    TableChanged,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Duplicate { index, .. } => write!(f, "duplicate key in index {index}"),
+            Error::NotFound => write!(f, "not found"),
+            Error::LockWaitTimeout => write!(f, "lock wait timeout exceeded"),
+            Error::Deadlock => write!(f, "deadlock found; the transaction must be rolled back"),
+            Error::Interrupted => write!(f, "interrupted"),
+            Error::Locked => write!(f, "the row is locked"),
+            Error::Conflict => write!(f, "the row has changed since the snapshot was taken"),
+            Error::Full(s) => write!(f, "full: {s}"),
+            Error::Corrupt(s) => write!(f, "corrupt: {s}"),
+            Error::Io(s) => write!(f, "I/O error: {s}"),
+            Error::Poisoned(s) => write!(f, "the engine stopped writing: {s}; restart to recover"),
+            Error::Unsupported(s) => write!(f, "not supported: {s}"),
+            Error::Exists(s) => write!(f, "already exists: {s}"),
+            Error::NoSuchTable(s) => write!(f, "no such table: {s}"),
+            Error::TooBig(s) => write!(f, "too big: {s}"),
+            Error::ReadOnly(s) => write!(f, "read only: {s}"),
+            Error::TableChanged => write!(f, "the table definition has changed since the snapshot"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,10 @@
+//! What every layer shares: ids, errors, byte codec, counters, ranked locks. Uses nothing but std.
+pub mod bytes;
+pub mod counters;
+pub mod error;
+pub mod ids;
+pub mod sync;
+
+pub use counters::Counters;
+pub use error::{Error, Result};
+pub use ids::{FileId, IndexId, Lsn, PageId, PageNo, TrxId, UndoPtr};

@@ -1,0 +1,46 @@
+//! The value of a secondary index entry: flags, stamp, clustered key length, raw bytes.
+use crate::base::bytes::{get_u48, push_varint, put_u48, take_varint};
+use crate::base::TrxId;
+
+pub const DELETE_MARK: u8 = 1;
+pub const STAMP_OFFSET: usize = 1;
+
+/// Decoded view of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    pub marked: bool,
+    pub stamp: TrxId,
+    pub pk_len: usize,
+    pub raw: &'a [u8],
+}
+
+/// `pk_fixed_len` 0 = stored in the entry.
+pub fn decode(value: &[u8], pk_fixed_len: usize) -> Option<Entry<'_>> {
+    if value.len() < 7 {
+        return None;
+    }
+    let mut at = 7;
+    let pk_len = if pk_fixed_len > 0 {
+        pk_fixed_len
+    } else {
+        take_varint(value, &mut at)? as usize
+    };
+    Some(Entry {
+        marked: value[0] & DELETE_MARK != 0,
+        stamp: get_u48(value, STAMP_OFFSET),
+        pk_len,
+        raw: &value[at..],
+    })
+}
+
+pub fn encode(out: &mut Vec<u8>, stamp: TrxId, pk_len: usize, pk_fixed_len: usize, raw: &[u8]) {
+    out.clear();
+    out.resize(7, 0);
+    put_u48(out, STAMP_OFFSET, stamp);
+    if pk_fixed_len == 0 {
+        push_varint(out, pk_len as u64);
+    } else {
+        debug_assert_eq!(pk_len, pk_fixed_len);
+    }
+    out.extend_from_slice(raw);
+}

@@ -1,0 +1,43 @@
+//! The change buffer's place in the stack. Secondary index changes are *submitted* here as blind operations; for now every
+//! one is applied to its leaf directly (pass-through). A leaf is handed out for reading only from here (I3), so that
+//! buffering can come without touching the layers above.
+//!
+//! Entry of a secondary index: key = index key + clustered key; value (drawn in `entry.rs`):
+//! ```text
+//! 0 flags    u8    bit 0 = delete-marked
+//! 1 stamp    u48   transaction that inserted or delete-marked it last
+//! 7 pk_len   varint, only if the table's clustered keys vary in length
+//!   raw      bytes of columns that cannot be decoded from the key
+//! ```
+pub mod entry;
+
+use crate::base::{Result, TrxId};
+use crate::btree::Tree;
+use crate::pool::Pool;
+
+/// One blind change of a secondary index. All are idempotent.
+#[derive(Clone, Copy, Debug)]
+pub enum Op<'a> {
+    /// Put the entry: new, or revive/overwrite a delete-marked (or equal-key) one. `value` is the whole entry value, stamp included, unmarked.
+    Put { key: &'a [u8], value: &'a [u8] },
+    /// Set the delete mark and the stamp. An absent entry is an error of the caller (Corrupt), except in rollback/recovery.
+    Mark { key: &'a [u8], stamp: TrxId },
+    /// Clear the delete mark (rollback), set the stamp; only if it is marked with `if_stamp`. With `value`, restore the raw part too.
+    Unmark {
+        key: &'a [u8],
+        if_stamp: TrxId,
+        stamp: TrxId,
+        value: Option<&'a [u8]>,
+    },
+    /// Remove the entry if its stamp is `if_stamp` and its mark is `marked` (purge: true; rollback of an insert: false). Else nothing.
+    Remove {
+        key: &'a [u8],
+        if_stamp: TrxId,
+        marked: bool,
+    },
+}
+
+/// Applies (or later: buffers) the change.
+pub fn submit(_pool: &Pool, _tree: &Tree, _op: Op<'_>) -> Result<()> {
+    todo!()
+}

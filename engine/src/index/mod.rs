@@ -1,0 +1,57 @@
+//! One index as the table layer sees it. Secondary leaves come from `change` only (I3).
+//!
+//! Clustered entry: key = clustered key; value:
+//! ```text
+//! 0  flags   u8    bit 0 = delete-marked, bit 1 = the row continues in overflow pages
+//! 1  trx     u48   transaction that made this version
+//! 7  undo    page u32 + offset u16   the version before (0 = none)
+//! 13 row     bytes; with bit 1: total length u64, first overflow page u32, then the row's prefix
+//! ```
+pub mod scan;
+
+use crate::base::bytes::{get_u16, get_u32, get_u48, put_u16, put_u32, put_u48};
+use crate::base::{IndexId, TrxId, UndoPtr};
+use crate::btree::Tree;
+
+pub const ROW_HEADER: usize = 13;
+pub const ROW_MARKED: u8 = 1;
+pub const ROW_OVERFLOW: u8 = 2;
+
+/// Header of a clustered entry's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowHeader {
+    pub flags: u8,
+    pub trx: TrxId,
+    pub undo: UndoPtr,
+}
+
+impl RowHeader {
+    pub fn read(value: &[u8]) -> RowHeader {
+        RowHeader {
+            flags: value[0],
+            trx: get_u48(value, 1),
+            undo: UndoPtr {
+                page: get_u32(value, 7),
+                offset: get_u16(value, 11),
+            },
+        }
+    }
+    pub fn write(&self, value: &mut [u8]) {
+        value[0] = self.flags;
+        put_u48(value, 1, self.trx);
+        put_u32(value, 7, self.undo.page);
+        put_u16(value, 11, self.undo.offset);
+    }
+    pub fn marked(&self) -> bool {
+        self.flags & ROW_MARKED != 0
+    }
+}
+
+/// An index of a table.
+#[derive(Clone, Debug)]
+pub struct Index {
+    pub id: IndexId,
+    pub name: String,
+    pub tree: Tree,
+    pub unique: bool,
+}

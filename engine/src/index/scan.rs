@@ -1,0 +1,1 @@
+//! Batches of entries in key order, both directions, for the table layer's cursors.

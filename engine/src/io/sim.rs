@@ -1,0 +1,1 @@
+//! The simulated disk: memory with stated fault rules.

@@ -1,0 +1,1 @@
+//! Formats of the redo ring: segment header, checkpoint records, 512-byte blocks.

@@ -1,0 +1,141 @@
+//! Redo records: what one mini-transaction did, as byte edits of pages and file operations.
+//!
+//! Page records are semantic-free: recovery needs no tree code. Encoded back to back inside a group:
+//! ```text
+//! PAGE      0x01 file:varint page:varint            the records below are about this page
+//! WRITE     0x02 offset:varint bytes                bytes = varint length + data
+//! MOVE      0x03 dst:varint src:varint len:varint   memmove inside the page
+//! IMAGE     0x04 low:bytes high:bytes               whole page from byte 0: low bytes, zeros between, high bytes at the end;
+//!                                                   the page need not be read (or be valid) before
+//! FILE_NEW  0x10 file:varint name:bytes             data file was created (already durable)
+//! FILE_DROP 0x11 file:varint                        data file is being removed
+//! NOTE      0x20 kind:varint payload:bytes          for upper layers, e.g. tests
+//! ```
+//! Bytes 0..4 (checksum) and 16..24 (page LSN) of a page are never part of a record: the pool sets them.
+use crate::base::bytes::{push_bytes, push_varint, take_bytes, take_varint};
+use crate::base::{Error, FileId, PageId, Result};
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Record<'a> {
+    Page(PageId),
+    Write { offset: usize, data: &'a [u8] },
+    Move { dst: usize, src: usize, len: usize },
+    Image { low: &'a [u8], high: &'a [u8] },
+    FileNew { file: FileId, name: &'a [u8] },
+    FileDrop { file: FileId },
+    Note { kind: u64, payload: &'a [u8] },
+}
+
+/// Collects the records of one group.
+#[derive(Default)]
+pub struct RecordSink {
+    bytes: Vec<u8>,
+    page: Option<PageId>,
+}
+
+impl RecordSink {
+    pub fn with_buffer(mut bytes: Vec<u8>) -> RecordSink {
+        bytes.clear();
+        RecordSink { bytes, page: None }
+    }
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.bytes
+    }
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+    fn about(&mut self, page: PageId) {
+        if self.page != Some(page) {
+            self.page = Some(page);
+            self.bytes.push(0x01);
+            push_varint(&mut self.bytes, page.file as u64);
+            push_varint(&mut self.bytes, page.no as u64);
+        }
+    }
+    pub fn write(&mut self, page: PageId, offset: usize, data: &[u8]) {
+        self.about(page);
+        self.bytes.push(0x02);
+        push_varint(&mut self.bytes, offset as u64);
+        push_bytes(&mut self.bytes, data);
+    }
+    pub fn move_within(&mut self, page: PageId, dst: usize, src: usize, len: usize) {
+        self.about(page);
+        self.bytes.push(0x03);
+        push_varint(&mut self.bytes, dst as u64);
+        push_varint(&mut self.bytes, src as u64);
+        push_varint(&mut self.bytes, len as u64);
+    }
+    /// `page_bytes` is the whole page; the longest-looking middle run of zeros between the used ends is left out.
+    pub fn image(&mut self, page: PageId, page_bytes: &[u8], low_end: usize, high_start: usize) {
+        debug_assert!(page_bytes[low_end..high_start].iter().all(|b| *b == 0));
+        self.about(page);
+        self.bytes.push(0x04);
+        push_bytes(&mut self.bytes, &page_bytes[..low_end]);
+        push_bytes(&mut self.bytes, &page_bytes[high_start..]);
+    }
+    pub fn file_new(&mut self, file: FileId, name: &str) {
+        self.bytes.push(0x10);
+        push_varint(&mut self.bytes, file as u64);
+        push_bytes(&mut self.bytes, name.as_bytes());
+    }
+    pub fn file_drop(&mut self, file: FileId) {
+        self.bytes.push(0x11);
+        push_varint(&mut self.bytes, file as u64);
+    }
+    pub fn note(&mut self, kind: u64, payload: &[u8]) {
+        self.bytes.push(0x20);
+        push_varint(&mut self.bytes, kind);
+        push_bytes(&mut self.bytes, payload);
+    }
+}
+
+/// Decodes a group, record by record.
+pub fn decode<'a>(group: &'a [u8], mut each: impl FnMut(Record<'a>) -> Result<()>) -> Result<()> {
+    let mut at = 0;
+    while at < group.len() {
+        let record = decode_one(group, &mut at)
+            .ok_or_else(|| Error::Corrupt(format!("redo record at byte {at} of a group cannot be decoded")))?;
+        each(record)?;
+    }
+    Ok(())
+}
+
+fn decode_one<'a>(b: &'a [u8], at: &mut usize) -> Option<Record<'a>> {
+    let kind = *b.get(*at)?;
+    *at += 1;
+    let int = |at: &mut usize| take_varint(b, at);
+    Some(match kind {
+        0x01 => {
+            let file = u32::try_from(int(at)?).ok()?;
+            Record::Page(PageId::new(file, u32::try_from(int(at)?).ok()?))
+        }
+        0x02 => Record::Write {
+            offset: int(at)? as usize,
+            data: take_bytes(b, at)?,
+        },
+        0x03 => Record::Move {
+            dst: int(at)? as usize,
+            src: int(at)? as usize,
+            len: int(at)? as usize,
+        },
+        0x04 => Record::Image {
+            low: take_bytes(b, at)?,
+            high: take_bytes(b, at)?,
+        },
+        0x10 => Record::FileNew {
+            file: u32::try_from(int(at)?).ok()?,
+            name: take_bytes(b, at)?,
+        },
+        0x11 => Record::FileDrop {
+            file: u32::try_from(int(at)?).ok()?,
+        },
+        0x20 => Record::Note {
+            kind: int(at)?,
+            payload: take_bytes(b, at)?,
+        },
+        _ => return None,
+    })
+}
