@@ -4,25 +4,25 @@
 //! module uses only modules BELOW it (`tests/tidy.rs` enforces the exact table). Read top down.
 #![deny(unsafe_op_in_unsafe_fn)]
 
-/// Ids, errors, byte codec, counters, ranked locks.
-pub mod base;
-/// The tree mechanism over pages: descend, split, merge, verify. Knows no transactions.
-pub mod btree;
-/// The change buffer's place: applies or (later) buffers changes to secondary indexes.
-pub mod change;
 /// Opens and wires the layers: open/close, recovery driver, checkpoint, background workers.
 pub mod engine;
-/// One B+tree index as the table layer sees it: clustered or secondary.
-pub mod index;
-/// Disk, clock and randomness behind one trait.
-pub mod io;
-/// The buffer pool: pin, latch, evict, flush, and the mini-transaction.
-pub mod pool;
-/// The redo log: append, group flush, read back.
-pub mod redo;
-/// Data files: creation, page allocation, free space.
-pub mod space;
 /// Rows: insert, update, delete, scan; catalog, rollback, purge.
 pub mod table;
 /// Transactions: read views, row locks, undo streams, commit.
 pub mod txn;
+/// One B+tree index as the table layer sees it: clustered or secondary.
+pub mod index;
+/// The change buffer's place: applies or (later) buffers changes to secondary indexes.
+pub mod change;
+/// The tree mechanism over pages: descend, split, merge, verify. Knows no transactions.
+pub mod btree;
+/// Data files: creation, page allocation, free space.
+pub mod space;
+/// The buffer pool: pin, latch, evict, flush, and the mini-transaction.
+pub mod pool;
+/// The redo log: append, group flush, read back.
+pub mod redo;
+/// Disk, clock and randomness behind one trait.
+pub mod io;
+/// Ids, errors, byte codec, counters, ranked locks.
+pub mod base;
