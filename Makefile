@@ -1,0 +1,100 @@
+# Sluice. `make` leaves a private MariaDB in build/mariadb and the plugin for it in build/ha_sluice.so; the system's own
+# MariaDB is neither used nor touched, and root is not needed. Everything made is in build/ and target/.
+#
+#   make              the plugin             make server       a MariaDB with Sluice on 127.0.0.1:$(PORT)
+#   make test         all tests              make server-stop  stops it
+#   make check        format, lints, layers  make clean        removes what was compiled; distclean: the downloads too
+
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+MAKEFLAGS += --jobs=2
+
+PORT ?= 33306
+# The name that the plugin registers under: ENGINE=..., and the prefix of its variables. `make PLUGIN_NAME=INNODB` builds
+# build/ha_innodb.so, which takes InnoDB's place in a server started with --ignore-builtin-innodb.
+PLUGIN_NAME ?= SLUICE
+
+plugin_file := ha_$(shell echo $(PLUGIN_NAME) | tr A-Z a-z)
+plugin := build/$(plugin_file).so
+objects := $(patsubst plugin/%.cc,build/obj/$(plugin_file)/%.o,$(wildcard plugin/*.cc))
+engine := target/release/libsluice_ffi.a
+
+# Raise the number when the fetch script fetches more than before.
+mariadb := build/mariadb/.complete-1
+server_source := build/server-source/.complete-1
+
+.PHONY: plugin
+plugin: $(plugin)
+
+# ---- tools and MariaDB -----------------------------------------------------------------------------------------------
+.PHONY: tools
+tools:
+	@scripts/check-tools
+
+$(mariadb): | tools
+	@scripts/fetch-mariadb $(@F)
+
+$(server_source): $(mariadb)
+	@scripts/fetch-server-source $(@F)
+
+# ---- the engine (Rust) -----------------------------------------------------------------------------------------------
+build/crates: Cargo.lock | tools
+	@mkdir -p build
+	@cargo fetch --locked >build/crates.log 2>&1 || { cat build/crates.log >&2; \
+	  echo "error: cargo could not fetch the crates of Cargo.lock: check the network and make again" >&2; exit 1; }
+	@touch $@
+
+# Cargo knows best what is out of date; it leaves the file alone when nothing is.
+$(engine): engine-build ;
+.PHONY: engine-build
+engine-build: build/crates
+	@cargo build --release --locked --quiet -p sluice-ffi
+
+# ---- the shim (C++) --------------------------------------------------------------------------------------------------
+source := build/server-source
+# Generated headers first. The server's headers are system headers to the compiler: their warnings are not ours.
+CXXFLAGS ?= -O2 -g1
+shim_flags := -std=gnu++17 -fPIC -fno-gnu-unique -Wall -Wextra -Wno-unused-parameter -MMD -MP \
+  -DHAVE_CONFIG_H -DMYSQL_DYNAMIC_PLUGIN -DMYSQL_SERVER -DDBUG_OFF -DWITH_WSREP=1 -D_FILE_OFFSET_BITS=64 \
+  -DSLUICE_PLUGIN_NAME='"$(PLUGIN_NAME)"' \
+  $(addprefix -isystem ,build/server-include $(source)/include $(source)/sql $(source)/wsrep-lib/include \
+  $(source)/wsrep-lib/wsrep-API/v26 $(source)/libmariadb/include $(source))
+
+build/obj/$(plugin_file)/%.o: plugin/%.cc Makefile $(server_source)
+	@mkdir -p $(@D)
+	@echo "== compiling $<" >&2
+	@$(CXX) $(CXXFLAGS) $(shim_flags) -c -o $@ $<
+
+# The engine's symbols stay inside, so that two plugins of this kind can be loaded side by side; those of
+# libmysqlservices.a must be seen, because the server fills them in.
+$(plugin): $(objects) $(engine) $(server_source)
+	@echo "== linking $@" >&2
+	@$(CXX) -shared -o $@ $(objects) $(engine) build/mariadb/usr/lib/*-linux-gnu/libmysqlservices.a \
+	  -Wl,--exclude-libs,libsluice_ffi.a -lpthread -ldl -lm
+
+-include $(objects:.o=.d)
+
+# ---- running and testing ---------------------------------------------------------------------------------------------
+.PHONY: server server-stop test check
+server: plugin
+	@python3 scripts/server.py start --port $(PORT)
+
+server-stop:
+	@python3 scripts/server.py stop
+
+test: plugin
+	cargo test --release --locked --workspace
+	$(if $(wildcard scripts/sqltest),scripts/sqltest)
+
+check: tools
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	$(if $(wildcard engine/tests/tidy.rs),cargo test --locked -p sluice --test tidy)
+
+# ---- cleaning --------------------------------------------------------------------------------------------------------
+.PHONY: clean distclean
+clean:
+	rm -rf build/obj build/run build/*.so target
+
+distclean: clean
+	rm -rf build
