@@ -20,7 +20,7 @@ objects := $(patsubst plugin/%.cc,build/obj/$(plugin_file)/%.o,$(wildcard plugin
 engine := target/release/libsluice_ffi.a
 
 # Raise the number when the fetch script fetches more than before.
-mariadb := build/mariadb/.complete-1
+mariadb := build/mariadb/.complete-2
 server_source := build/server-source/.complete-1
 
 .PHONY: plugin
