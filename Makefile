@@ -3,7 +3,8 @@
 #
 #   make              the plugin             make server       a MariaDB with Sluice on 127.0.0.1:$(PORT)
 #   make test         all tests              make server-stop  stops it
-#   make check        format, lints, layers  make clean        removes what was compiled; distclean: the downloads too
+#   make check        format, lints, layers  make test-11.8    the plugin and its tests with MariaDB 11.8 (needs root)
+#   make clean        removes what was compiled; distclean: the downloads too
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
@@ -14,10 +15,13 @@ PORT ?= 33306
 # build/ha_innodb.so, which takes InnoDB's place in a server started with --ignore-builtin-innodb.
 PLUGIN_NAME ?= SLUICE
 
+# A static library of the engine that is ready made: Rust is then not needed here.
+ENGINE_LIB ?=
+
 plugin_file := ha_$(shell echo $(PLUGIN_NAME) | tr A-Z a-z)
 plugin := build/$(plugin_file).so
 objects := $(patsubst plugin/%.cc,build/obj/$(plugin_file)/%.o,$(wildcard plugin/*.cc))
-engine := target/release/libsluice_ffi.a
+engine := $(or $(ENGINE_LIB),target/release/libsluice_ffi.a)
 
 # Raise the number when the fetch script fetches more than before.
 mariadb := build/mariadb/.complete-2
@@ -29,7 +33,7 @@ plugin: $(plugin)
 # ---- tools and MariaDB -----------------------------------------------------------------------------------------------
 .PHONY: tools
 tools:
-	@scripts/check-tools
+	@ENGINE_LIB=$(ENGINE_LIB) scripts/check-tools
 
 $(mariadb): | tools
 	@scripts/fetch-mariadb $(@F)
@@ -38,6 +42,7 @@ $(server_source): $(mariadb)
 	@scripts/fetch-server-source $(@F)
 
 # ---- the engine (Rust) -----------------------------------------------------------------------------------------------
+ifndef ENGINE_LIB
 build/crates: Cargo.lock | tools
 	@mkdir -p build
 	@cargo fetch --locked >build/crates.log 2>&1 || { cat build/crates.log >&2; \
@@ -48,7 +53,8 @@ build/crates: Cargo.lock | tools
 $(engine): engine-build ;
 .PHONY: engine-build
 engine-build: build/crates
-	@cargo build --release --locked --quiet -p sluice-ffi
+	@cargo build --release --locked --quiet --target-dir target -p sluice-ffi
+endif
 
 # ---- the shim (C++) --------------------------------------------------------------------------------------------------
 source := build/server-source
@@ -57,7 +63,7 @@ CXXFLAGS ?= -O2 -g1
 shim_flags := -std=gnu++17 -fPIC -fno-gnu-unique -Wall -Wextra -Wno-unused-parameter -MMD -MP \
   -DHAVE_CONFIG_H -DMYSQL_DYNAMIC_PLUGIN -DMYSQL_SERVER -DDBUG_OFF -DWITH_WSREP=1 -D_FILE_OFFSET_BITS=64 \
   -DSLUICE_PLUGIN_NAME='"$(PLUGIN_NAME)"' \
-  $(addprefix -isystem ,build/server-include $(source)/include $(source)/sql $(source)/wsrep-lib/include \
+  $(addprefix -isystem ,build/server-include $(source)/include $(source)/include/providers $(source)/sql $(source)/wsrep-lib/include \
   $(source)/wsrep-lib/wsrep-API/v26 $(source)/libmariadb/include $(source))
 
 build/obj/$(plugin_file)/%.o: plugin/%.cc Makefile $(server_source)
@@ -85,6 +91,12 @@ server-stop:
 test: plugin
 	cargo test --release --locked --workspace
 	$(if $(wildcard scripts/sqltest),scripts/sqltest)
+
+# The same plugin and tests with MariaDB 11.8, in a Debian 13 root under build/trixie; needs root.
+.PHONY: test-11.8
+test-11.8: $(engine)
+	scripts/trixie make plugin ENGINE_LIB=$(engine)
+	$(if $(wildcard scripts/sqltest),scripts/trixie scripts/sqltest)
 
 check: tools
 	cargo fmt --all --check

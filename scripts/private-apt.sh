@@ -9,8 +9,8 @@ apt_setup() {
   codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
   command -v apt-get >/dev/null && command -v dpkg >/dev/null || fail "Debian is needed: MariaDB is fetched with apt-get and dpkg, which are not here"
   case $codename in
-    bookworm) ;;
-    *) fail "Debian 12 (bookworm) is needed to build against MariaDB 10.11, this is '${codename:-unknown}'; for Debian 13 see 'make test-11.8'" ;;
+    bookworm | trixie) ;;
+    *) fail "Debian 12 (MariaDB 10.11) or Debian 13 (MariaDB 11.8) is needed, this is '${codename:-unknown}': use one of them, in a container for instance" ;;
   esac
   architecture=$(dpkg --print-architecture)
   mkdir -p "$APT"/{lists,cache,archives}/partial "$APT/source"
@@ -50,9 +50,11 @@ private_apt() { apt-get -q -c "$APT/apt.conf" -o APT::Update::Error-Mode=any "$@
 # quiet COMMAND...: runs it with its output in build/apt/log.
 quiet() { "$@" >"$APT/log" 2>&1; }
 
-# closure PACKAGE...: the packages and all that they need, in a system that has nothing, one a line.
+# closure PACKAGE...: the packages and all that they need, in a system that has nothing, one a line. With an archive folder
+# of its own, because apt leaves out what it finds downloaded.
 closure() {
-  private_apt install --print-uris -y --no-install-recommends "$@" 2>"$APT/log" | sed -n "s/^'[^']*' \([^ _]*\)_.*/\1/p"
+  mkdir -p "$APT/none/partial"
+  private_apt -o "Dir::Cache::archives=$APT/none" install --print-uris -y --no-install-recommends "$@" 2>"$APT/log" | sed -n "s/^'[^']*' \([^ _]*\)_.*/\1/p"
 }
 
 # installed: the packages that the system has.

@@ -165,14 +165,18 @@ class Server:
     def command(self):
         return [
             str(self.prefix / "usr/sbin/mariadbd"), "--no-defaults", *self._user(),
-            f"--basedir={self.prefix}/usr", f"--lc-messages-dir={self.prefix}/usr/share/mysql",
-            f"--character-sets-dir={self.prefix}/usr/share/mysql/charsets",
+            f"--basedir={self.prefix}/usr", f"--lc-messages-dir={self.share()}", f"--character-sets-dir={self.share()}/charsets",
             f"--datadir={self.data}", f"--tmpdir={self.folder}/tmp", f"--socket={self.socket}",
             f"--port={self.port}", "--bind-address=127.0.0.1",
             f"--plugin-dir={self.folder}/plugin", "--plugin-maturity=experimental",
             *(f"--plugin-load-add={name}" for name in self.plugins),
             f"--default-storage-engine={self.engine}", *self.options,
         ]
+
+    def share(self):
+        """The server's messages, character sets and test suites: Debian renamed the folder with MariaDB 11."""
+        folders = [self.prefix / "usr/share" / name for name in ("mariadb", "mysql")]
+        return next((folder for folder in folders if (folder / "charsets").is_dir()), folders[0])
 
     def _user(self):
         return ["--user=root"] if os.geteuid() == 0 else [f"--user={getpass.getuser()}"]
