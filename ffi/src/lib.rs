@@ -1,1 +1,12 @@
-//! C ABI of the engine: see plugin/sluice_abi.h.
+//! C ABI of the engine: the Rust side of `plugin/sluice_abi.h`.
+//!
+//! Every entry goes through [`error::guard`]: a panic is caught, poisons the engine (I6) and becomes `SLC_POISONED`.
+//! No logic lives here: pointers become slices, slices become calls of the `sluice` crate, results become codes.
+#![deny(unsafe_op_in_unsafe_fn)]
+#![allow(clippy::missing_safety_doc)] // the contract of every function is the header's
+
+#[allow(dead_code)]
+mod abi;
+#[allow(dead_code)]
+mod error;
+mod stubs;

@@ -1,0 +1,164 @@
+//! The C types of `plugin/sluice_abi.h`, field for field. No logic. `tests/drift.rs` compares the function names of the
+//! header with those defined here.
+#![allow(non_camel_case_types)]
+use std::ffi::{c_char, c_int, c_void};
+
+pub type slc_err = i32;
+pub const SLC_OK: slc_err = 0;
+pub const SLC_NOT_FOUND: slc_err = 1;
+pub const SLC_END: slc_err = 2;
+pub const SLC_DUPLICATE: slc_err = 3;
+pub const SLC_LOCK_WAIT_TIMEOUT: slc_err = 4;
+pub const SLC_DEADLOCK: slc_err = 5;
+pub const SLC_INTERRUPTED: slc_err = 6;
+pub const SLC_CONFLICT: slc_err = 7;
+pub const SLC_FULL: slc_err = 8;
+pub const SLC_CORRUPT: slc_err = 9;
+pub const SLC_IO: slc_err = 10;
+pub const SLC_POISONED: slc_err = 11;
+pub const SLC_UNSUPPORTED: slc_err = 12;
+pub const SLC_EXISTS: slc_err = 13;
+pub const SLC_NO_TABLE: slc_err = 14;
+pub const SLC_TOO_BIG: slc_err = 15;
+pub const SLC_READ_ONLY: slc_err = 16;
+pub const SLC_TABLE_CHANGED: slc_err = 17;
+pub const SLC_LOCKED: slc_err = 18;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct slc_bytes {
+    pub ptr: *const u8,
+    pub len: usize,
+}
+
+impl slc_bytes {
+    pub const EMPTY: slc_bytes = slc_bytes {
+        ptr: std::ptr::null(),
+        len: 0,
+    };
+    pub fn of(b: &[u8]) -> slc_bytes {
+        slc_bytes {
+            ptr: b.as_ptr(),
+            len: b.len(),
+        }
+    }
+    /// # Safety
+    /// `ptr` is null or points to `len` bytes that live and stay unchanged for `'a`.
+    pub unsafe fn get<'a>(self) -> &'a [u8] {
+        if self.ptr.is_null() || self.len == 0 {
+            &[]
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { std::slice::from_raw_parts(self.ptr, self.len) }
+        }
+    }
+}
+
+pub type slc_text_cb = Option<unsafe extern "C" fn(ctx: *mut c_void, text: *const c_char, len: usize)>;
+
+#[repr(C)]
+pub struct slc_config {
+    pub dir: *const c_char,
+    pub buffer_pool_size: u64,
+    pub redo_log_capacity: u64,
+    pub redo_log_buffer_size: u64,
+    pub flush_log_at_trx_commit: u32,
+    pub io_capacity: u32,
+    pub io_capacity_max: u32,
+    pub read_io_threads: u32,
+    pub purge_threads: u32,
+    pub doublewrite: u8,
+    pub direct_io: u8,
+    pub read_only: u8,
+    pub verify: u8,
+    pub sort_buffer_size: u64,
+    pub log: slc_text_cb,
+    pub log_ctx: *mut c_void,
+}
+
+#[repr(C)]
+pub struct slc_xid {
+    pub format_id: i64,
+    pub gtrid_len: u32,
+    pub bqual_len: u32,
+    pub data: [u8; 128],
+}
+
+pub const SLC_WAIT_WOKEN: c_int = 0;
+pub const SLC_WAIT_TIMEOUT: c_int = 1;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct slc_waiter {
+    pub ctx: *mut c_void,
+    pub wait: Option<unsafe extern "C" fn(ctx: *mut c_void, flag: *mut u32, timeout_us: u64) -> c_int>,
+    pub wake: Option<unsafe extern "C" fn(ctx: *mut c_void)>,
+    pub killed: Option<unsafe extern "C" fn(ctx: *mut c_void) -> c_int>,
+    pub about_to_wait: Option<unsafe extern "C" fn(ctx: *mut c_void, holder_ctx: *mut c_void) -> c_int>,
+}
+
+pub const SLC_LOCK_NONE: u32 = 0;
+pub const SLC_LOCK_SHARED: u32 = 1;
+pub const SLC_NOWAIT: u32 = 1;
+pub const SLC_SKIP_LOCKED: u32 = 2;
+
+pub const SLC_INDEX_UNIQUE: u32 = 1;
+#[repr(C)]
+pub struct slc_index_def {
+    pub name: *const c_char,
+    pub flags: u32,
+}
+
+pub const SLC_TABLE_TEMPORARY: u32 = 1;
+pub const SLC_TABLE_HIDDEN_PK: u32 = 2;
+#[repr(C)]
+pub struct slc_table_def {
+    pub flags: u32,
+    pub pk_fixed_len: u32,
+    pub index_count: u32,
+    pub indexes: *const slc_index_def,
+    pub schema: slc_bytes,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct slc_table_stats {
+    pub rows: u64,
+    pub data_bytes: u64,
+    pub index_bytes: u64,
+    pub free_bytes: u64,
+    pub file_bytes: u64,
+    pub clustered_leaf_pages: u64,
+    pub create_time: i64,
+    pub update_time: i64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct slc_entry {
+    pub index: u32,
+    pub user_key_len: u32,
+    pub unique_check: u8,
+    pub key: slc_bytes,
+    pub value: slc_bytes,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct slc_entry_change {
+    pub index: u32,
+    pub user_key_len: u32,
+    pub unique_check: u8,
+    pub old_key: slc_bytes,
+    pub new_key: slc_bytes,
+    pub new_value: slc_bytes,
+}
+
+pub const SLC_ENTRY_COVERING: u32 = 1;
+#[repr(C)]
+pub struct slc_found {
+    pub flags: u32,
+    pub key: slc_bytes,
+    pub pk: slc_bytes,
+    pub row: slc_bytes,
+}
