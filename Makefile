@@ -62,7 +62,7 @@ source := build/server-source
 CXXFLAGS ?= -O2 -g1
 shim_flags := -std=gnu++17 -fPIC -fno-gnu-unique -Wall -Wextra -Wno-unused-parameter -MMD -MP \
   -DHAVE_CONFIG_H -DMYSQL_DYNAMIC_PLUGIN -DMYSQL_SERVER -DDBUG_OFF -DWITH_WSREP=1 -D_FILE_OFFSET_BITS=64 \
-  -DSLUICE_PLUGIN_NAME='"$(PLUGIN_NAME)"' \
+  -DSLUICE_PLUGIN_NAME=$(PLUGIN_NAME) \
   $(addprefix -isystem ,build/server-include $(source)/include $(source)/include/providers $(source)/sql $(source)/wsrep-lib/include \
   $(source)/wsrep-lib/wsrep-API/v26 $(source)/libmariadb/include $(source))
 
