@@ -1,10 +1,15 @@
 //! Disk, clock and randomness behind one trait: [`Disk`]. A real one ([`file::RealDisk`]) and a simulated one
 //! ([`sim::SimDisk`]) with stated fault rules. Every disk access of the engine goes through here (tidy enforces it).
+pub mod align;
+mod batch;
 pub mod file;
 pub mod files;
 pub mod sim;
 
+pub use align::AlignedBuf;
+pub use file::RealDisk;
 pub use files::Files;
+pub use sim::SimDisk;
 
 use crate::base::Result;
 use std::sync::Arc;

@@ -1,1 +1,524 @@
-//! The simulated disk: memory with stated fault rules.
+//! The simulated disk: files in memory, with faults by stated rules. For tests of every layer.
+//!
+//! Fault rules:
+//! - S1 A write, and a change of length, is *pending* until the next `sync` of its file. Reads see it at once. `sync`
+//!   makes all pending changes of the file durable.
+//! - S2 A crash keeps any part of what is pending, file by file, in one of four ways drawn from the seed: nothing, all, the
+//!   first n changes, or each sector of each write (and each change of length) by its own coin. A sector (512 bytes, or as
+//!   set) is never torn. Overlapping writes that survive apply in the order in which they were issued.
+//! - S3 Create, remove and rename are durable on return. One that the crash interrupts has happened or not (seed).
+//! - S4 Every changing call (write, sync, set_len, create, remove, rename; each piece of a batch) and every read is
+//!   counted. `crash_at(n)`: changing call n takes effect as pending (S2) or by coin (S3) and fails, and so does everything
+//!   after it. A disk that crashed stays dead; `crash` gives the disk that the next start finds.
+//! - S5 `fail_change(n, Fault::Eio)`: a write may leave any of its sectors pending; a sync makes a part of what is pending durable and
+//!   *forgets the rest, though reads still show it*: a later successful sync does not bring it back. `Fault::Full`:
+//!   nothing happens, `Error::Full`. `fail_read(n)`: that read fails, once.
+//! - S6 `set_space(bytes)`: growth over this sum of file lengths is `Error::Full`.
+//! - S7 All is decided by the seed and the order of calls. The clock moves only by `advance_us`.
+//!
+//! Direct files assert aligned buffers, offsets and lengths, as O_DIRECT would. Takes one leaf lock inside each call.
+use super::align::is_aligned;
+use super::{Caching, Disk, File, Mode, ReadOp, WriteOp};
+use crate::base::sync::{Rank, RankedGuard, RankedMutex};
+use crate::base::{Error, Result};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    Eio,
+    Full,
+}
+
+/// A change not yet durable.
+#[derive(Clone)]
+enum Pending {
+    Write { offset: usize, data: Vec<u8> },
+    Len(usize),
+}
+
+impl Pending {
+    fn apply(&self, to: &mut Vec<u8>) {
+        match self {
+            Pending::Write { offset, data } => {
+                let end = offset + data.len();
+                if to.len() < end {
+                    to.resize(end, 0);
+                }
+                to[*offset..end].copy_from_slice(data);
+            }
+            Pending::Len(len) => to.resize(*len, 0),
+        }
+    }
+}
+
+#[derive(Default, Clone)]
+struct Body {
+    /// What reads see.
+    live: Vec<u8>,
+    durable: Vec<u8>,
+    pending: Vec<Pending>,
+}
+
+/// splitmix64.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    /// 0 .. n - 1.
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+    fn coin(&mut self) -> bool {
+        self.below(2) == 0
+    }
+}
+
+struct State {
+    names: BTreeMap<String, u64>,
+    /// Removed files live on while handles use them.
+    bodies: HashMap<u64, Body>,
+    next_body: u64,
+    dice: Dice,
+    sector: usize,
+    changes: u64,
+    reads: u64,
+    crash_at: Option<u64>,
+    dead: bool,
+    change_faults: BTreeMap<u64, Fault>,
+    read_faults: Vec<u64>,
+    space: Option<u64>,
+    clock_us: u64,
+}
+
+/// What becomes of a changing call.
+#[derive(PartialEq)]
+enum Fate {
+    Done,
+    /// The crash happens in it.
+    Crashed,
+    Failed,
+}
+
+#[derive(Clone)]
+pub struct SimDisk {
+    state: Arc<RankedMutex<State>>,
+}
+
+impl SimDisk {
+    pub fn new(seed: u64) -> Arc<SimDisk> {
+        let state = State {
+            names: BTreeMap::new(),
+            bodies: HashMap::new(),
+            next_body: 0,
+            dice: Dice(seed),
+            sector: 512,
+            changes: 0,
+            reads: 0,
+            crash_at: None,
+            dead: false,
+            change_faults: BTreeMap::new(),
+            read_faults: Vec::new(),
+            space: None,
+            clock_us: 1,
+        };
+        Arc::new(SimDisk {
+            state: Arc::new(RankedMutex::new(Rank::Leaf, state)),
+        })
+    }
+    fn state(&self) -> RankedGuard<'_, State> {
+        self.state.lock()
+    }
+    /// The disk that a start after a crash now finds (S2). This one is dead from now on. Counts start at zero again.
+    pub fn crash(&self, seed: u64) -> Arc<SimDisk> {
+        let mut dice = Dice(seed);
+        let mut old = self.state();
+        old.dead = true;
+        let left: Vec<(String, Vec<u8>)> = old
+            .names
+            .iter()
+            .map(|(name, id)| (name.clone(), survivors(&old.bodies[id], old.sector, &mut dice)))
+            .collect();
+        let (sector, space, clock_us) = (old.sector, old.space, old.clock_us);
+        drop(old);
+        let after = SimDisk::new(dice.next());
+        let mut new = after.state();
+        (new.sector, new.space, new.clock_us) = (sector, space, clock_us);
+        for (name, bytes) in left {
+            let id = new.add_body(bytes);
+            new.names.insert(name, id);
+        }
+        drop(new);
+        after
+    }
+    /// Changing calls so far (S4).
+    pub fn changes(&self) -> u64 {
+        self.state().changes
+    }
+    pub fn reads(&self) -> u64 {
+        self.state().reads
+    }
+    /// Changing call number `n` (1 = the first of this disk) crashes.
+    pub fn crash_at(&self, n: u64) {
+        self.state().crash_at = Some(n);
+    }
+    pub fn is_dead(&self) -> bool {
+        self.state().dead
+    }
+    pub fn fail_change(&self, n: u64, fault: Fault) {
+        self.state().change_faults.insert(n, fault);
+    }
+    pub fn fail_read(&self, n: u64) {
+        self.state().read_faults.push(n);
+    }
+    /// Size of what is never torn: 512 (the default) or more.
+    pub fn set_sector(&self, bytes: usize) {
+        self.state().sector = bytes;
+    }
+    pub fn set_space(&self, bytes: Option<u64>) {
+        self.state().space = bytes;
+    }
+    pub fn advance_us(&self, us: u64) {
+        self.state().clock_us += us;
+    }
+    /// What reads see of a file; None if there is none.
+    pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
+        let state = self.state();
+        Some(state.bodies[state.names.get(name)?].live.clone())
+    }
+    /// Media damage: flips bits of one byte, at once and for good.
+    pub fn flip(&self, name: &str, offset: u64, mask: u8) {
+        let mut state = self.state();
+        let id = *state.names.get(name).expect("the file to damage exists");
+        let body = state.bodies.get_mut(&id).expect("a named file has a body");
+        let offset = offset as usize;
+        body.live[offset] ^= mask;
+        if let Some(byte) = body.durable.get_mut(offset) {
+            *byte ^= mask;
+        }
+    }
+}
+
+/// S2: what a crash leaves of a file.
+fn survivors(body: &Body, sector: usize, dice: &mut Dice) -> Vec<u8> {
+    let mut bytes = body.durable.clone();
+    let whole = match dice.below(4) {
+        0 => return bytes,
+        1 => body.pending.len(),
+        2 => dice.below(body.pending.len() as u64 + 1) as usize,
+        _ => {
+            body.pending
+                .iter()
+                .for_each(|p| apply_some(p, sector, &mut bytes, dice));
+            return bytes;
+        }
+    };
+    body.pending[..whole].iter().for_each(|p| p.apply(&mut bytes));
+    // The change at the edge may have been under way.
+    if let Some(edge) = body.pending.get(whole) {
+        apply_some(edge, sector, &mut bytes, dice);
+    }
+    bytes
+}
+
+/// Applies a change sector by sector, each by its own coin.
+fn apply_some(change: &Pending, sector: usize, bytes: &mut Vec<u8>, dice: &mut Dice) {
+    let mut parts = Vec::new();
+    split(change, sector, &mut parts);
+    for part in parts {
+        if dice.coin() {
+            part.apply(bytes);
+        }
+    }
+}
+
+fn split(change: &Pending, sector: usize, parts: &mut Vec<Pending>) {
+    let Pending::Write { offset, data } = change else {
+        parts.push(change.clone());
+        return;
+    };
+    let mut at = 0;
+    while at < data.len() {
+        let place = offset + at;
+        let n = (sector - place % sector).min(data.len() - at);
+        parts.push(Pending::Write {
+            offset: place,
+            data: data[at..at + n].to_vec(),
+        });
+        at += n;
+    }
+}
+
+fn io(what: &str, path: &str, why: &str) -> Error {
+    Error::Io(format!("cannot {what} {path}: {why} (simulated)"))
+}
+
+impl State {
+    fn add_body(&mut self, bytes: Vec<u8>) -> u64 {
+        self.next_body += 1;
+        let body = Body {
+            live: bytes.clone(),
+            durable: bytes,
+            pending: Vec::new(),
+        };
+        self.bodies.insert(self.next_body, body);
+        self.next_body
+    }
+    fn check_alive(&self, what: &str, path: &str) -> Result<()> {
+        match self.dead {
+            true => Err(io(what, path, "the machine has crashed")),
+            false => Ok(()),
+        }
+    }
+    /// Counts a changing call and says what becomes of it (S4, S5).
+    fn change(&mut self, what: &str, path: &str) -> Result<Fate> {
+        self.check_alive(what, path)?;
+        self.changes += 1;
+        if self.crash_at == Some(self.changes) {
+            self.dead = true;
+            return Ok(Fate::Crashed);
+        }
+        match self.change_faults.remove(&self.changes) {
+            None => Ok(Fate::Done),
+            Some(Fault::Eio) => Ok(Fate::Failed),
+            Some(Fault::Full) => Err(Error::Full(format!(
+                "cannot {what} {path}: no space left on device (simulated)"
+            ))),
+        }
+    }
+    /// S6.
+    fn check_space(&self, what: &str, path: &str, id: u64, len: usize) -> Result<()> {
+        let old = self.bodies[&id].live.len();
+        let (Some(space), true) = (self.space, len > old) else {
+            return Ok(());
+        };
+        let used: usize = self.names.values().map(|id| self.bodies[id].live.len()).sum();
+        match (used + len - old) as u64 > space {
+            true => Err(Error::Full(format!(
+                "cannot {what} {path}: no space left on device (simulated)"
+            ))),
+            false => Ok(()),
+        }
+    }
+    fn body(&mut self, id: u64) -> &mut Body {
+        self.bodies.get_mut(&id).expect("an open file has a body")
+    }
+    fn add_pending(&mut self, id: u64, change: Pending) {
+        let body = self.body(id);
+        change.apply(&mut body.live);
+        body.pending.push(change);
+    }
+    /// A create, remove or rename (S3).
+    fn name_change(&mut self, what: &str, path: &str, act: impl FnOnce(&mut State)) -> Result<()> {
+        match self.change(what, path)? {
+            Fate::Done => {
+                act(self);
+                Ok(())
+            }
+            fate => {
+                if self.dice.coin() {
+                    act(self);
+                }
+                let why = if fate == Fate::Crashed { "crash" } else { "EIO" };
+                Err(io(what, path, why))
+            }
+        }
+    }
+}
+
+impl Disk for SimDisk {
+    fn open(&self, name: &str, mode: Mode, caching: Caching) -> Result<Arc<dyn File>> {
+        assert!(
+            !name.is_empty() && !name.contains('/'),
+            "file names are plain names: {name:?}"
+        );
+        let mut state = self.state();
+        state.check_alive("open", name)?;
+        let found = state.names.get(name).copied();
+        let id = match (found, mode) {
+            (Some(id), Mode::Open) => id,
+            (Some(_), Mode::Create) => return Err(Error::Exists(name.into())),
+            (None, Mode::Open) => return Err(io("open", name, "no such file")),
+            (None, Mode::Create) => {
+                let id = state.add_body(Vec::new());
+                state.name_change("create", name, |s| {
+                    s.names.insert(name.into(), id);
+                })?;
+                id
+            }
+        };
+        Ok(Arc::new(SimFile {
+            state: self.state.clone(),
+            id,
+            name: name.into(),
+            direct: caching == Caching::Direct,
+        }))
+    }
+    fn exists(&self, name: &str) -> Result<bool> {
+        let state = self.state();
+        state.check_alive("look for", name)?;
+        Ok(state.names.contains_key(name))
+    }
+    fn remove(&self, name: &str) -> Result<()> {
+        self.state().name_change("remove", name, |s| {
+            s.names.remove(name);
+        })
+    }
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let mut state = self.state();
+        let Some(id) = state.names.get(from).copied() else {
+            return Err(io("rename", from, "no such file"));
+        };
+        state.name_change("rename", from, |s| {
+            s.names.remove(from);
+            s.names.insert(to.into(), id);
+        })
+    }
+    fn list(&self) -> Result<Vec<String>> {
+        let state = self.state();
+        state.check_alive("list", "the directory")?;
+        Ok(state.names.keys().cloned().collect())
+    }
+    fn write_many(&self, ops: &[WriteOp<'_>]) -> Result<()> {
+        let each = ops.iter().map(|op| op.file.write_at(op.data, op.offset));
+        each.fold(Ok(()), |first, done| first.and(done))
+    }
+    fn read_many(&self, ops: &mut [ReadOp<'_>]) -> Vec<Result<()>> {
+        ops.iter_mut().map(|op| op.file.read_at(op.data, op.offset)).collect()
+    }
+    fn now_us(&self) -> u64 {
+        self.state().clock_us
+    }
+    fn wall_s(&self) -> u64 {
+        1_700_000_000 + self.state().clock_us / 1_000_000
+    }
+    fn random(&self) -> u64 {
+        self.state().dice.next()
+    }
+}
+
+struct SimFile {
+    state: Arc<RankedMutex<State>>,
+    id: u64,
+    name: String,
+    direct: bool,
+}
+
+impl SimFile {
+    fn check_aligned(&self, data: &[u8], offset: u64) {
+        assert!(
+            !self.direct || is_aligned(data, offset),
+            "direct I/O on {} must be aligned: offset {offset}, {} bytes",
+            self.name,
+            data.len()
+        );
+    }
+}
+
+impl File for SimFile {
+    fn read_at(&self, data: &mut [u8], offset: u64) -> Result<()> {
+        self.check_aligned(data, offset);
+        let mut state = self.state.lock();
+        state.check_alive("read", &self.name)?;
+        state.reads += 1;
+        let number = state.reads;
+        if let Some(at) = state.read_faults.iter().position(|n| *n == number) {
+            state.read_faults.remove(at);
+            return Err(io("read", &self.name, &format!("EIO at offset {offset}")));
+        }
+        let live = &state.body(self.id).live;
+        let start = offset as usize;
+        match live.get(start..start + data.len()) {
+            Some(bytes) => {
+                data.copy_from_slice(bytes);
+                Ok(())
+            }
+            None => {
+                let why = format!("offset {offset}, {} bytes: the file ends before", data.len());
+                Err(io("read", &self.name, &why))
+            }
+        }
+    }
+    fn write_at(&self, data: &[u8], offset: u64) -> Result<()> {
+        self.check_aligned(data, offset);
+        let mut state = self.state.lock();
+        let fate = state.change("write", &self.name)?;
+        state.check_space("write", &self.name, self.id, offset as usize + data.len())?;
+        let change = Pending::Write {
+            offset: offset as usize,
+            data: data.to_vec(),
+        };
+        match fate {
+            Fate::Done => {
+                state.add_pending(self.id, change);
+                Ok(())
+            }
+            Fate::Crashed => {
+                state.add_pending(self.id, change);
+                Err(io("write", &self.name, "crash"))
+            }
+            Fate::Failed => {
+                let mut parts = Vec::new();
+                split(&change, state.sector, &mut parts);
+                for part in parts {
+                    if state.dice.coin() {
+                        state.add_pending(self.id, part);
+                    }
+                }
+                Err(io("write", &self.name, "EIO"))
+            }
+        }
+    }
+    fn sync(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        let fate = state.change("sync", &self.name)?;
+        if fate == Fate::Crashed {
+            return Err(io("sync", &self.name, "crash"));
+        }
+        let sector = state.sector;
+        let State { bodies, dice, .. } = &mut *state;
+        let body = bodies.get_mut(&self.id).expect("an open file has a body");
+        let pending = std::mem::take(&mut body.pending);
+        if fate == Fate::Failed {
+            pending
+                .iter()
+                .for_each(|p| apply_some(p, sector, &mut body.durable, dice));
+            return Err(io("sync", &self.name, "EIO"));
+        }
+        pending.iter().for_each(|p| p.apply(&mut body.durable));
+        Ok(())
+    }
+    fn len(&self) -> Result<u64> {
+        let mut state = self.state.lock();
+        state.check_alive("read the length of", &self.name)?;
+        Ok(state.body(self.id).live.len() as u64)
+    }
+    fn set_len(&self, len: u64) -> Result<()> {
+        let mut state = self.state.lock();
+        let fate = state.change("set the length of", &self.name)?;
+        state.check_space("extend", &self.name, self.id, len as usize)?;
+        if fate != Fate::Failed {
+            state.add_pending(self.id, Pending::Len(len as usize));
+        }
+        match fate {
+            Fate::Done => Ok(()),
+            _ => Err(io("set the length of", &self.name, "crash or EIO")),
+        }
+    }
+    fn path(&self) -> &str {
+        &self.name
+    }
+    fn fd(&self) -> Option<i32> {
+        None
+    }
+}
+
+#[cfg(test)]
+#[path = "sim_tests.rs"]
+mod tests;

@@ -1,0 +1,206 @@
+//! Batches of reads or writes, many in flight at once: io_uring, or a few threads where the kernel refuses it.
+//!
+//! Keeps: a batch call returns only when the kernel has let go of every buffer of the batch; each failure is told with
+//! path and place. Rings are pooled: a call takes one out, uses it alone and puts it back, so no call waits for another's I/O.
+//! Takes only the pool's leaf lock, never across I/O. Called by [`super::file::RealDisk`]. Holds `unsafe`, argued at each place.
+use super::file::io_error;
+use super::{ReadOp, WriteOp};
+use crate::base::sync::{Rank, RankedMutex};
+use crate::base::Result;
+use io_uring::{opcode, types::Fd, IoUring};
+
+/// Entries of one ring: more requests in flight gain nothing on any device we know.
+const DEPTH: usize = 128;
+/// Rings kept for the next call; more are closed again.
+const RINGS_KEPT: usize = 8;
+/// Threads of the fallback.
+const THREADS_MAX: usize = 4;
+/// A short transfer of a direct file is resumed at this boundary.
+const RESUME_ALIGN: usize = super::IO_ALIGN;
+
+/// One request in kernel terms. Plain numbers: whoever builds it answers for the memory behind `address`.
+#[derive(Clone, Copy)]
+struct Request {
+    fd: i32,
+    address: *mut u8,
+    len: u32,
+    offset: u64,
+    write: bool,
+}
+
+pub struct Batch {
+    /// None: the kernel refuses io_uring (found out once, at start).
+    rings: Option<RankedMutex<Vec<IoUring>>>,
+}
+
+impl Batch {
+    pub fn detect() -> Batch {
+        let first = IoUring::new(DEPTH as u32).ok();
+        Batch {
+            rings: first.map(|ring| RankedMutex::new(Rank::Leaf, vec![ring])),
+        }
+    }
+    #[cfg(test)]
+    pub fn without_ring() -> Batch {
+        Batch { rings: None }
+    }
+    pub fn method(&self) -> &'static str {
+        match self.rings {
+            Some(_) => "io_uring",
+            None => "threads",
+        }
+    }
+
+    pub fn write(&self, ops: &[WriteOp<'_>]) -> Result<()> {
+        let requests = ops.iter().map(|op| {
+            Some(Request {
+                fd: op.file.fd()?,
+                // Only ever read from: the request says `write`.
+                address: op.data.as_ptr().cast_mut(),
+                len: u32::try_from(op.data.len()).ok()?,
+                offset: op.offset,
+                write: true,
+            })
+        });
+        let results = match self.run_on_ring(ops.len(), requests) {
+            Some(results) => results,
+            None => return each_in_threads(ops, |op| op.file.write_at(op.data, op.offset)),
+        };
+        let mut first_error = Ok(());
+        for (op, result) in ops.iter().zip(results) {
+            let done = match progress(result, op.data.len()) {
+                Ok(from) if from == op.data.len() => Ok(()),
+                Ok(from) => op.file.write_at(&op.data[from..], op.offset + from as u64),
+                Err(e) => Err(io_error("write", op.file.path(), Some((op.offset, op.data.len())), e)),
+            };
+            first_error = first_error.and(done);
+        }
+        first_error
+    }
+
+    pub fn read(&self, ops: &mut [ReadOp<'_>]) -> Vec<Result<()>> {
+        let n = ops.len();
+        let requests = ops.iter_mut().map(|op| {
+            Some(Request {
+                fd: op.file.fd()?,
+                address: op.data.as_mut_ptr(),
+                len: u32::try_from(op.data.len()).ok()?,
+                offset: op.offset,
+                write: false,
+            })
+        });
+        let Some(results) = self.run_on_ring(n, requests) else {
+            return read_in_threads(ops);
+        };
+        let finish = |(op, result): (&mut ReadOp<'_>, i32)| {
+            let len = op.data.len();
+            match progress(result, len) {
+                Ok(from) if from == len => Ok(()),
+                Ok(from) => op.file.read_at(&mut op.data[from..], op.offset + from as u64),
+                Err(e) => Err(io_error("read", op.file.path(), Some((op.offset, len)), e)),
+            }
+        };
+        ops.iter_mut().zip(results).map(finish).collect()
+    }
+
+    /// Results in kernel terms, one a request; None if the batch must go the plain way (no ring, a file without
+    /// descriptor, or a single request, for which one system call does).
+    fn run_on_ring(&self, n: usize, requests: impl Iterator<Item = Option<Request>>) -> Option<Vec<i32>> {
+        let rings = self.rings.as_ref()?;
+        if n < 2 {
+            return None;
+        }
+        let requests: Vec<Request> = requests.collect::<Option<_>>()?;
+        let kept = rings.lock().pop();
+        let mut ring = match kept {
+            Some(ring) => ring,
+            None => IoUring::new(DEPTH as u32).ok()?,
+        };
+        let results = run(&mut ring, &requests);
+        let mut kept = rings.lock();
+        if kept.len() < RINGS_KEPT {
+            kept.push(ring);
+        }
+        Some(results)
+    }
+}
+
+/// Where to go on after a completion: `Ok(len)` = all done; less = resume there by a plain call; Err = failed.
+fn progress(result: i32, len: usize) -> std::io::Result<usize> {
+    match result {
+        n if n >= 0 && n as usize >= len => Ok(len),
+        n if n >= 0 => Ok(n as usize / RESUME_ALIGN * RESUME_ALIGN),
+        // Nothing was transferred and nothing is broken: the plain call does it.
+        e if e == -libc::EINTR || e == -libc::EAGAIN => Ok(0),
+        e => Err(std::io::Error::from_raw_os_error(-e)),
+    }
+}
+
+/// Carries out all requests on a ring nobody else uses; returns when every one has completed.
+fn run(ring: &mut IoUring, requests: &[Request]) -> Vec<i32> {
+    let mut results = vec![-libc::EAGAIN; requests.len()];
+    let (mut next, mut in_flight) = (0, 0);
+    while next < requests.len() || in_flight > 0 {
+        let mut queue = ring.submission();
+        while next < requests.len() && in_flight < DEPTH {
+            let r = &requests[next];
+            let entry = if r.write {
+                opcode::Write::new(Fd(r.fd), r.address, r.len).offset(r.offset).build()
+            } else {
+                opcode::Read::new(Fd(r.fd), r.address, r.len).offset(r.offset).build()
+            };
+            // SAFETY: the buffers are borrowed by our caller's batch, and this function does not return (or unwind:
+            // nothing below panics) before every pushed entry has completed.
+            if unsafe { queue.push(&entry.user_data(next as u64)) }.is_err() {
+                break;
+            }
+            next += 1;
+            in_flight += 1;
+        }
+        drop(queue);
+        if let Err(e) = ring.submit_and_wait(1) {
+            if !matches!(e.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) {
+                // The kernel holds pointers to buffers that we can neither take back nor leave: there is no safe way on.
+                eprintln!("sluice: io_uring failed with requests in flight: {e}");
+                std::process::abort();
+            }
+        }
+        for completion in ring.completion() {
+            results[completion.user_data() as usize] = completion.result();
+            in_flight -= 1;
+        }
+    }
+    results
+}
+
+fn each_in_threads(ops: &[WriteOp<'_>], each: impl Fn(&WriteOp<'_>) -> Result<()> + Sync) -> Result<()> {
+    let all = |part: &[WriteOp<'_>]| part.iter().map(&each).fold(Ok(()), |first, done| first.and(done));
+    if ops.len() < 2 {
+        return all(ops);
+    }
+    let part = ops.len().div_ceil(THREADS_MAX);
+    std::thread::scope(|s| {
+        let threads: Vec<_> = ops.chunks(part).map(|chunk| s.spawn(|| all(chunk))).collect();
+        let joined = threads
+            .into_iter()
+            .map(|t| t.join().expect("an I/O thread does not panic"));
+        joined.fold(Ok(()), |first, done| first.and(done))
+    })
+}
+
+fn read_in_threads(ops: &mut [ReadOp<'_>]) -> Vec<Result<()>> {
+    fn all(part: &mut [ReadOp<'_>]) -> Vec<Result<()>> {
+        part.iter_mut().map(|op| op.file.read_at(op.data, op.offset)).collect()
+    }
+    if ops.len() < 2 {
+        return all(ops);
+    }
+    let part = ops.len().div_ceil(THREADS_MAX);
+    std::thread::scope(|s| {
+        let threads: Vec<_> = ops.chunks_mut(part).map(|chunk| s.spawn(|| all(chunk))).collect();
+        let joined = threads
+            .into_iter()
+            .map(|t| t.join().expect("an I/O thread does not panic"));
+        joined.flatten().collect()
+    })
+}
