@@ -3,12 +3,15 @@ use crate::base::bytes::{get_u48, push_varint, put_u48, take_varint};
 use crate::base::TrxId;
 
 pub const DELETE_MARK: u8 = 1;
+/// Beside the mark: the transaction that put it rolled back (no version of the row carries this key through it).
+pub const DEAD: u8 = 2;
 pub const STAMP_OFFSET: usize = 1;
 
 /// Decoded view of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
     pub marked: bool,
+    pub dead: bool,
     pub stamp: TrxId,
     pub pk_len: usize,
     pub raw: &'a [u8],
@@ -27,6 +30,7 @@ pub fn decode(value: &[u8], pk_fixed_len: usize) -> Option<Entry<'_>> {
     };
     Some(Entry {
         marked: value[0] & DELETE_MARK != 0,
+        dead: value[0] & DEAD != 0,
         stamp: get_u48(value, STAMP_OFFSET),
         pk_len,
         raw: &value[at..],

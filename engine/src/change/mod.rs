@@ -4,7 +4,7 @@
 //!
 //! Entry of a secondary index: key = index key + clustered key; value (drawn in `entry.rs`):
 //! ```text
-//! 0 flags    u8    bit 0 = delete-marked
+//! 0 flags    u8    bit 0 = delete-marked, bit 1 = dead (with bit 0: its put was rolled back)
 //! 1 stamp    u48   transaction that inserted or delete-marked it last
 //! 7 pk_len   varint, only if the table's clustered keys vary in length
 //!   raw      bytes of columns that cannot be decoded from the key
@@ -18,11 +18,13 @@ use crate::pool::Pool;
 /// One blind change of a secondary index. All are idempotent.
 #[derive(Clone, Copy, Debug)]
 pub enum Op<'a> {
-    /// Put the entry: new, or revive/overwrite a delete-marked (or equal-key) one. `value` is the whole entry value, stamp included, unmarked.
+    /// Put the entry: new, or revive/overwrite a marked, dead or equal-key one. `value` is the whole entry value, stamp included, unmarked.
     Put { key: &'a [u8], value: &'a [u8] },
     /// Set the delete mark and the stamp. An absent entry is an error of the caller (Corrupt), except in rollback/recovery.
     Mark { key: &'a [u8], stamp: TrxId },
-    /// Clear the delete mark (rollback), set the stamp; only if it is marked with `if_stamp`. With `value`, restore the raw part too.
+    /// Rollback of a put over what may have been there before: sets mark and dead bit if the stamp is `if_stamp` (kept). Absent: nothing.
+    Kill { key: &'a [u8], if_stamp: TrxId },
+    /// Clear the delete mark and the dead bit (rollback), set the stamp; only if it is marked with `if_stamp`. With `value`, restore the raw part too.
     Unmark {
         key: &'a [u8],
         if_stamp: TrxId,

@@ -14,6 +14,6 @@ pub mod wait;
 
 pub use lock::{Granted, LockMode, LockPolicy, LockSys};
 pub use snapshot::ReadView;
-pub use sys::{PurgeJob, RecoveredTrx, TrxSys, UndoRecord};
+pub use sys::{PurgeJob, PurgeRecord, RecoveredTrx, TrxSys, UndoRecord};
 pub use trx::{Isolation, Trx, TrxShared, Xid};
 pub use wait::{WaitOutcome, Waiter};

@@ -13,10 +13,19 @@ pub struct UndoRecord {
     pub payload: Vec<u8>,
 }
 
-/// A committed transaction at the head of an undo stream, old enough for everyone: its records in the order they were written.
+/// One record of a [`PurgeJob`].
+pub struct PurgeRecord {
+    pub at: UndoPtr,
+    pub record: UndoRecord,
+    /// It was rolled back (with the whole transaction, or to a savepoint): it is on no `prev` chain from the transaction's end.
+    pub undone: bool,
+}
+
+/// An ended transaction (committed or rolled back) at the head of an undo stream, old enough for everyone: all its records, in the
+/// order they were written.
 pub struct PurgeJob {
     pub trx: TrxId,
-    pub records: Vec<(UndoPtr, UndoRecord)>,
+    pub records: Vec<PurgeRecord>,
     /// False: more records of this transaction follow in the next job (bounded steps, I7).
     pub last: bool,
     /// Private to `sys`/`undo`.
