@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""`make mtr`: MariaDB's own suite storage_engine, run on Sluice and judged by what InnoDB answers on this same server.
+
+The results that come with the suite are stale even for InnoDB, so they are not used. Instead the suite runs with --record in
+two private copies, once with InnoDB and once with Sluice, and the recorded outputs are compared after masking what differs by
+nature (masked() below). All 121 tests run in both (base, parts and trx): the suite's own list of disabled tests and that of
+InnoDB's overlay only excuse stale results, which plays no role here.
+
+A test is
+  same       when its masked output is InnoDB's;
+  different  when it differs in exactly the way that reasons.toml states and explains (by the difference's fingerprint);
+  wrong      otherwise: any other difference, a warning in the error log, a crash, a timeout.
+Exit code 1 when any test is wrong. InnoDB's record is kept in build/mtr/record and made again when the server changes.
+"""
+import argparse
+import difflib
+import hashlib
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+import display  # noqa: E402
+from tree import Tree, TreeError  # noqa: E402
+
+BUILD = HERE.parent.parent / "build"
+SUITE = "storage_engine"
+TESTS_TOTAL = 121
+YARDSTICK = "InnoDB"
+TEST_MINUTES_MAX = 2
+
+# Every run has InnoDB's own tables in the schema mysql, a short wait for locks, as the suite's trx part wants it, and a redo
+# log large enough for its blobs.
+SERVER_OPTIONS = {
+    "InnoDB": ["--innodb", "--innodb-lock-wait-timeout=1", "--innodb-log-file-size=200M"],
+    "Sluice": ["--innodb", "--plugin-load-add=ha_sluice", "--loose-sluice-lock-wait-timeout=1",
+               "--loose-sluice-redo-log-capacity=200M"],
+    # A stand-in, to try this program itself.
+    "RocksDB": ["--innodb", "--plugin-load-add=ha_rocksdb", "--ignore-db-dirs=#rocksdb", "--loose-rocksdb-lock-wait-timeout=1"],
+}
+
+
+def masked(output):
+    """What may differ between two engines, or two runs of one, without meaning anything."""
+    output = re.sub(r"<STORAGE_ENGINE>|InnoDB|Sluice|RocksDB", "<STORAGE_ENGINE>", output, flags=re.IGNORECASE)
+    # SHOW PROCESSLIST: the connection's number and its idle seconds.
+    return re.sub(r"^\d+(\troot\tlocalhost\S*\t\S*\t\S+\t)\d+\t", r"#\1#\t", output, flags=re.MULTILINE)
+
+
+class Run:
+    """The suite on one engine: after run(), `outputs` has what each test printed and `failures` why a test did not end well."""
+
+    def __init__(self, engine, plugins):
+        self.engine = engine
+        self.tree = Tree(BUILD / "mtr" / engine, BUILD / "mariadb", plugins)
+        self.outputs = {}
+        self.failures = {}
+
+    def run(self):
+        self.tree.make()
+        suite = self.tree.copy_suite(SUITE, without=["*.result", "*.rdiff", "disabled.def"])
+        (suite / "define_engine.inc").write_text(f"let $ENGINE = {self.engine};\n")
+        names = sorted(mtr_name(path.relative_to(suite)) for path in suite.rglob("*.test"))
+        if len(names) != TESTS_TOTAL:
+            raise TreeError(f"the suite has {len(names)} tests, not {TESTS_TOTAL}: look at what is new and change the number")
+        options = ["--record", "--parallel=2", f"--testcase-timeout={TEST_MINUTES_MAX}", "--suite-timeout=20",
+                   *(f"--mysqld={option}" for option in SERVER_OPTIONS[self.engine])]
+        with display.Progress(TESTS_TOTAL, self.engine) as progress:
+            def on_result(result):
+                progress.done("" if result.outcome == "pass" else f"{result.name} {result.outcome}")
+            for result in self.tree.run([], options, names, on_result):
+                if result.outcome != "pass":
+                    self.failures[short_name(result.name)] = result.text.strip() or result.outcome
+        for name in names:
+            output = suite / f"{short_name(name)}.result"
+            if output.exists():
+                self.outputs[short_name(name)] = output.read_text(errors="surrogateescape")
+            else:
+                self.failures.setdefault(short_name(name), "did not run")
+
+
+def mtr_name(path):
+    """trx/insert.test -> storage_engine/trx.insert"""
+    return ".".join([str(pathlib.PurePath(SUITE) / path.parent), path.stem])
+
+
+def short_name(name):
+    """storage_engine/trx.insert -> trx/insert"""
+    return name.removeprefix(SUITE).lstrip("./").replace(".", "/")
+
+
+def yardstick(again):
+    """InnoDB's outputs: from the record, or from a run that makes the record."""
+    server = subprocess.run([BUILD / "mariadb/usr/sbin/mariadbd", "--no-defaults", "--version"], capture_output=True, text=True)
+    key = hashlib.sha256((server.stdout + repr(SERVER_OPTIONS[YARDSTICK])).encode()).hexdigest()[:12]
+    record = BUILD / "mtr/record" / key
+    if again:
+        shutil.rmtree(record, ignore_errors=True)
+    if not record.is_dir():
+        run = Run(YARDSTICK, [])
+        run.run()
+        if run.failures:
+            raise TreeError(f"{YARDSTICK} itself fails in {', '.join(sorted(run.failures))}: no yardstick (output: {run.tree.folder}/output)")
+        part = record.with_suffix(".part")
+        shutil.rmtree(part, ignore_errors=True)
+        for name, output in run.outputs.items():
+            path = part / f"{name}.result"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(output, errors="surrogateescape")
+        part.rename(record)
+    return {str(path.relative_to(record).with_suffix("")): path.read_text(errors="surrogateescape")
+            for path in record.rglob("*.result")}
+
+
+def difference(expected, got):
+    """(lines of a diff to read, its fingerprint). Where in the file it is does not count: only what is there and what is not."""
+    expected, got = masked(expected).splitlines(), masked(got).splitlines()
+    changed = [line for line in difflib.unified_diff(expected, got, n=0, lineterm="") if not line.startswith(("---", "+++", "@@"))]
+    fingerprint = hashlib.sha256("\n".join(changed).encode(errors="surrogateescape")).hexdigest()[:12]
+    return list(difflib.unified_diff(expected, got, YARDSTICK, "this engine", lineterm="")), fingerprint
+
+
+class Verdict:
+    def __init__(self):
+        self.same = []
+        self.different = {}  # test -> reason
+        self.wrong = {}  # test -> what is wrong
+        self.needless = []  # tests with a reason that are the same
+
+    def judge(self, run, expected, reasons):
+        diffs = run.tree.folder / "diff"
+        for name in sorted(expected):
+            reason = reasons.get(name)
+            if name in run.failures:
+                self.wrong[name] = first_words(run.failures[name])
+                continue
+            lines, fingerprint = difference(expected[name], run.outputs[name])
+            if not lines:
+                self.same.append(name)
+                if reason:
+                    self.needless.append(name)
+            elif reason and fingerprint in reason["differences"]:
+                self.different[name] = reason["reason"]
+            else:
+                path = diffs / f"{name}.diff"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text("\n".join(lines) + "\n", errors="surrogateescape")
+                why = "differs in another way than its reason states" if reason else "differs"
+                self.wrong[name] = f"{why}, {fingerprint}: {path}"
+
+    def print(self, engine):
+        display.say(f"\nSame as {YARDSTICK} ({len(self.same)}):")
+        display.say(wrapped(self.same))
+        print_list(f"Different for a stated reason ({len(self.different)}):", self.different)
+        print_list(f"Wrong ({len(self.wrong)}):", self.wrong)
+        if self.needless:
+            display.say(f"\nThe same now, so their reason can go from reasons.toml: {' '.join(self.needless)}")
+        display.say(f"\n{engine}: {len(self.same)} same, {len(self.different)} different for a stated reason, {len(self.wrong)} wrong "
+                    f"of {TESTS_TOTAL}")
+
+
+def first_words(text):
+    """mtr's text about a failed test, less the lines that only say when."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith(("Test ended at", "CURRENT_TEST"))]
+    return (" ".join(lines[:3]) or "failed")[:300]
+
+
+def print_list(title, entries):
+    display.say(f"\n{title}")
+    width = max((len(name) for name in entries), default=0)
+    for name, text in sorted(entries.items()):
+        display.say(f"  {name.ljust(width)}  {text}")
+
+
+def wrapped(names, width=118):
+    lines = [" "]
+    for name in names:
+        if len(lines[-1]) + len(name) >= width:
+            lines.append(" ")
+        lines[-1] += f" {name}"
+    return "\n".join(lines)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="MariaDB's suite storage_engine on Sluice, judged by InnoDB's output on this server.")
+    parser.add_argument("--engine", default="Sluice", choices=sorted(SERVER_OPTIONS), help="the engine to judge (Sluice)")
+    parser.add_argument("--plugin", type=pathlib.Path, default=BUILD / "ha_sluice.so", help="its plugin (build/ha_sluice.so)")
+    parser.add_argument("--reasons", type=pathlib.Path, default=HERE / "reasons.toml", help="the stated reasons (reasons.toml here)")
+    parser.add_argument("--record-again", action="store_true", help=f"make {YARDSTICK}'s record anew")
+    arguments = parser.parse_args()
+    try:
+        expected = yardstick(arguments.record_again)
+        run = Run(arguments.engine, [arguments.plugin] if arguments.engine == "Sluice" else [])
+        run.run()
+    except TreeError as error:
+        sys.exit(f"error: {error}")
+    verdict = Verdict()
+    verdict.judge(run, expected, tomllib.loads(arguments.reasons.read_text()))
+    verdict.print(arguments.engine)
+    sys.exit(1 if verdict.wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

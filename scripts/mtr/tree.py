@@ -1,0 +1,135 @@
+"""A shadow tree for MariaDB's test driver (mtr): the prefix's own driver and suites, with ours beside them.
+
+mtr finds everything relative to the folder it lies in, and loads plugins from the server's own plugin folder. So that the
+prefix stays as it was unpacked, a tree of links is made in which only these are real:
+
+    FOLDER/bin, sbin                    links into the prefix
+    FOLDER/lib/mysql/plugin/            every plugin of the prefix, and ours
+    FOLDER/share/mysql/mysql-test/      the driver and its includes, as links
+    FOLDER/share/mysql/mysql-test/suite/   the prefix's suites as links, and what add_suite() puts there
+    FOLDER/var/                         what a run writes: data directories, logs
+
+Called by compare.py (the suite storage_engine) and by scripts/sqltest (our own suite).
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+
+# "suite.test 'combination' w1 [ pass ]   12": mtr's line for a test that ended.
+RESULT_LINE = re.compile(r"^(?P<name>\S+)\s+(?:'[^']*'\s+)?(?:w\d+\s+)?\[ (?P<outcome>[^\]]+) \](?P<rest>.*)$")
+RULER = re.compile(r"^-{10,}$")
+
+
+class TreeError(Exception):
+    """The driver cannot run; the text says why, in one line."""
+
+
+@dataclass
+class Result:
+    name: str  # suite.test
+    outcome: str  # pass, fail, skipped, disabled
+    text: str  # what mtr printed about it
+
+
+class Tree:
+    def __init__(self, folder, prefix, plugins=()):
+        """`prefix` is a folder with usr/sbin/mariadbd ("/" for an installed MariaDB); `plugins` are files of ours."""
+        self.folder = pathlib.Path(folder).resolve()
+        self.prefix = pathlib.Path(prefix).resolve()
+        self.plugins = [pathlib.Path(plugin).resolve() for plugin in plugins]
+        self.installed_tests = self._installed_tests()
+        # Debian 12 calls these mysql and mysql-test, Debian 13 mariadb and mariadb-test.
+        self.tests = self.folder / "share" / self.installed_tests.parent.name / self.installed_tests.name
+
+    def _installed_tests(self):
+        for share in ("mysql/mysql-test", "mariadb/mariadb-test", "mariadb/mysql-test", "mysql/mariadb-test"):
+            folder = self.prefix / "usr/share" / share
+            if (folder / "suite").is_dir():
+                return folder
+        raise TreeError(f"there is no mysql-test folder with suites under {self.prefix}/usr/share: are mariadb-test and "
+                        "mariadb-test-data installed?")
+
+    def make(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        for name in ("bin", "sbin"):
+            (self.folder / name).symlink_to(self.prefix / "usr" / name)
+        plugin_folder = self.folder / "lib/mysql/plugin"
+        for source in ("usr/lib/mysql/plugin", "usr/lib/mariadb/plugin"):
+            if (self.prefix / source).is_dir():
+                link_entries(self.prefix / source, plugin_folder)
+        for plugin in self.plugins:
+            if not plugin.exists():
+                raise TreeError(f"there is no {plugin}: run make first")
+            replace_link(plugin_folder / plugin.name, plugin)
+        # From the bottom up: a folder that is already real is not replaced by a link to the original.
+        link_entries(self.installed_tests / "suite", self.tests / "suite")
+        link_entries(self.installed_tests, self.tests)
+        link_entries(self.installed_tests.parent, self.tests.parent)
+
+    def add_suite(self, name, source):
+        """Our suite, read in place: --record then writes its results where they belong."""
+        replace_link(self.tests / "suite" / name, pathlib.Path(source).resolve())
+
+    def copy_suite(self, name, without):
+        """A private copy of an installed suite, less the files that match the patterns `without`."""
+        target = self.tests / "suite" / name
+        target.unlink()
+        shutil.copytree(self.installed_tests / "suite" / name, target, ignore=shutil.ignore_patterns(*without))
+        return target
+
+    def run(self, suites, options, tests=(), on_result=lambda result: None):
+        """Runs the suites (or only `tests` of them); returns the results, and the driver's whole output in var/log."""
+        command = ["perl", "mariadb-test-run.pl" if (self.tests / "mariadb-test-run.pl").exists() else "mtr",
+                   f"--vardir={self.folder}/var", "--force", "--max-test-fail=0", "--max-save-core=0", "--max-save-datadir=0",
+                   *([f"--suite={','.join(suites)}"] if suites else []), *options, *tests]
+        output = self.folder / "output"
+        results = []
+        with open(output, "w") as log, subprocess.Popen(
+                command, cwd=self.tests, env=self._environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT, encoding="utf-8", errors="replace") as process:
+            for line in process.stdout:
+                log.write(line)
+                log.flush()
+                collect(results, line, on_result)
+        if not results:
+            raise TreeError(f"mtr ran no test: {last_line(output)} (output: {output})")
+        return results
+
+    def _environment(self):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("MTR_")}
+        # gawk and patch of the prefix, where the system has none.
+        environment["PATH"] = f"{environment.get('PATH', '/usr/bin:/bin')}:{self.prefix}/usr/bin"
+        return environment
+
+
+def link_entries(source, target):
+    target.mkdir(parents=True, exist_ok=True)
+    for entry in source.iterdir():
+        if not (target / entry.name).exists():
+            replace_link(target / entry.name, entry)
+
+
+def replace_link(link, target):
+    if link.is_symlink():
+        link.unlink()
+    link.symlink_to(target)
+
+
+def collect(results, line, on_result):
+    """A line with an outcome opens a result; the lines after it are what mtr says about it."""
+    match = RESULT_LINE.match(line)
+    if match and "." in match["name"]:
+        outcome = match["outcome"].strip()
+        results.append(Result(match["name"], outcome.split("-")[-1], match["rest"].strip() + "\n"))
+        on_result(results[-1])
+    elif results and not RULER.match(line):
+        results[-1].text += line
+
+
+def last_line(path):
+    lines = [line.strip() for line in path.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1] if lines else "it said nothing"
