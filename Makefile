@@ -5,6 +5,7 @@
 #   make test         all tests              make server-stop  stops it
 #   make check        format, lints, layers  make test-11.8    the plugin and its tests with MariaDB 11.8 (needs root)
 #   make clean        removes what was compiled; distclean: the downloads too
+#   make mtr          MariaDB's suite storage_engine on Sluice, judged by InnoDB's output
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
@@ -81,7 +82,7 @@ $(plugin): $(objects) $(engine) $(server_source)
 -include $(objects:.o=.d)
 
 # ---- running and testing ---------------------------------------------------------------------------------------------
-.PHONY: server server-stop test check
+.PHONY: server server-stop test
 server: plugin
 	@python3 scripts/server.py start --port $(PORT)
 
@@ -90,14 +91,20 @@ server-stop:
 
 test: plugin
 	cargo test --release --locked --workspace
-	$(if $(wildcard scripts/sqltest),scripts/sqltest)
+	scripts/sqltest
 
 # The same plugin and tests with MariaDB 11.8, in a Debian 13 root under build/trixie; needs root.
 .PHONY: test-11.8
 test-11.8: $(engine)
 	scripts/trixie make plugin ENGINE_LIB=$(engine)
-	$(if $(wildcard scripts/sqltest),scripts/trixie scripts/sqltest)
+	scripts/trixie scripts/sqltest
 
+# ---- judging ---------------------------------------------------------------------------------------------------------
+.PHONY: mtr
+mtr: plugin
+	@scripts/mtr/compare.py
+
+.PHONY: check
 check: tools
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 # "suite.test 'combination' w1 [ pass ]   12": mtr's line for a test that ended.
 RESULT_LINE = re.compile(r"^(?P<name>\S+)\s+(?:'[^']*'\s+)?(?:w\d+\s+)?\[ (?P<outcome>[^\]]+) \](?P<rest>.*)$")
 RULER = re.compile(r"^-{10,}$")
+CLOSING_LINE = "The servers were restarted"  # the first line of mtr's summary
 
 
 class TreeError(Exception):
@@ -70,9 +71,13 @@ class Tree:
         link_entries(self.installed_tests, self.tests)
         link_entries(self.installed_tests.parent, self.tests.parent)
 
-    def add_suite(self, name, source):
-        """Our suite, read in place: --record then writes its results where they belong."""
-        replace_link(self.tests / "suite" / name, pathlib.Path(source).resolve())
+    def add_suite(self, name, source, in_place):
+        """A suite of ours: `in_place` when results are recorded, else as a copy, so that mtr's .reject files stay out of it."""
+        target = self.tests / "suite" / name
+        if in_place:
+            replace_link(target, pathlib.Path(source).resolve())
+        else:
+            shutil.copytree(source, target)
 
     def copy_suite(self, name, without):
         """A private copy of an installed suite, less the files that match the patterns `without`."""
@@ -82,7 +87,7 @@ class Tree:
         return target
 
     def run(self, suites, options, tests=(), on_result=lambda result: None):
-        """Runs the suites (or only `tests` of them); returns the results, and the driver's whole output in var/log."""
+        """Runs the suites (or only `tests` of them); returns the results, with the driver's whole output in FOLDER/output."""
         command = ["perl", "mariadb-test-run.pl" if (self.tests / "mariadb-test-run.pl").exists() else "mtr",
                    f"--vardir={self.folder}/var", "--force", "--max-test-fail=0", "--max-save-core=0", "--max-save-datadir=0",
                    *([f"--suite={','.join(suites)}"] if suites else []), *options, *tests]
@@ -91,10 +96,13 @@ class Tree:
         with open(output, "w") as log, subprocess.Popen(
                 command, cwd=self.tests, env=self._environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT, encoding="utf-8", errors="replace") as process:
+            closed = False
             for line in process.stdout:
                 log.write(line)
                 log.flush()
-                collect(results, line, on_result)
+                closed = closed or line.startswith(CLOSING_LINE)
+                if not closed:
+                    collect(results, line, on_result)
         if not results:
             raise TreeError(f"mtr ran no test: {last_line(output)} (output: {output})")
         return results
