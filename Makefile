@@ -6,7 +6,6 @@
 #   make check        format, lints, layers  make test-11.8    the plugin and its tests with MariaDB 11.8 (needs root)
 #   make clean        removes what was compiled; distclean: the downloads too
 #   make mtr          MariaDB's suite storage_engine on Sluice, judged by InnoDB's output
-#   make kill         ROUNDS of kill -9 under 8 writing clients, with an account of every row; soak: MINUTES of them
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
@@ -101,18 +100,9 @@ test-11.8: $(engine)
 	scripts/trixie scripts/sqltest
 
 # ---- judging ---------------------------------------------------------------------------------------------------------
-ROUNDS ?= 20
-MINUTES ?= 60
-
-.PHONY: mtr kill soak
+.PHONY: mtr
 mtr: plugin
 	@scripts/mtr/compare.py
-
-kill: plugin
-	@scripts/kill/kill.py --rounds $(ROUNDS)
-
-soak: plugin
-	@scripts/kill/kill.py --minutes $(MINUTES)
 
 .PHONY: check
 check: tools

@@ -31,8 +31,7 @@ def say(text):
 
 
 class Progress:
-    """with Progress(24, "sysbench") as progress: progress.working("prepare"); ...; progress.done("prepare: 3.1 s")
-    `total` is None when it is not known."""
+    """with Progress(24, "sysbench") as progress: progress.working("prepare"); ...; progress.done("prepare: 3.1 s")"""
 
     def __init__(self, total, title):
         self.total = total
@@ -65,8 +64,7 @@ class Progress:
         if self._bar is not None:
             self._bar.update(self._task, advance=1, now=text)
         elif text:
-            of_total = f"/{self.total}" if self.total else ""
-            say(f"[{self.title} {self.count}{of_total}, {time.monotonic() - self.started:.0f} s] {text}")
+            say(f"[{self.title} {self.count}/{self.total}, {time.monotonic() - self.started:.0f} s] {text}")
 
 
 def table(columns, rows, title=""):

@@ -1,1 +1,216 @@
-//! (to come)
+//! Sorted bulk build: fills an empty tree from ascending entries, leaf by leaf, for CREATE INDEX and loads into empty tables.
+//!
+//! Each full leaf is attached at the right end of the tree in a bounded Mtr of its own (I7), so the tree is valid all the
+//! time: a crash leaves a shorter tree, and `Tree::free_all` gives every page of it back. Leaves are asked for one behind the other.
+use super::edit::{self, MtrPage};
+use super::node::{item_size, write_node, NewNode, Node, CAPACITY, NO_SLOT};
+use super::split::Item;
+use super::{begin, Tree, ENTRY_MAX, KEY_MAX};
+use crate::base::bytes::common_prefix;
+use crate::base::Result;
+use crate::pool::{Mtr, PageHandle, Pool};
+use crate::space;
+
+/// Takes entries in strictly ascending key order.
+pub struct Builder<'p> {
+    pool: &'p Pool,
+    tree: Tree,
+    /// Bytes of [`CAPACITY`] to fill.
+    fill: usize,
+    bytes: Vec<u8>,
+    /// Ends of key and value of each entry in `bytes`.
+    ends: Vec<(usize, usize)>,
+    /// Bytes that the entries gathered so far take in a leaf.
+    size: usize,
+    /// Lower fence of the leaf that is being gathered.
+    lower: Vec<u8>,
+    entries: u64,
+}
+
+impl<'p> Builder<'p> {
+    /// `tree` is empty and nobody else writes to it. `fill_percent`: of each leaf, 50 to 100.
+    pub fn new(pool: &'p Pool, tree: Tree, fill_percent: u32) -> Builder<'p> {
+        let fill = CAPACITY * fill_percent.clamp(50, 100) as usize / 100;
+        Builder {
+            pool,
+            tree,
+            fill,
+            bytes: Vec::new(),
+            ends: Vec::new(),
+            size: 0,
+            lower: Vec::new(),
+            entries: 0,
+        }
+    }
+    pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        assert!(
+            key.len() <= KEY_MAX && key.len() + value.len() <= ENTRY_MAX,
+            "the table layer keeps entries small enough"
+        );
+        assert!(
+            self.ends.is_empty() || self.last_key() < key,
+            "a build takes ascending keys"
+        );
+        let size = item_size(key.len(), value.len());
+        if !self.ends.is_empty() {
+            let fence = common_prefix(self.last_key(), key) + 1;
+            if self.lower.len() + self.size + size > self.fill || self.overfull(size, fence) {
+                self.finish_leaf(key)?;
+            }
+        }
+        self.gather(key, value);
+        Ok(())
+    }
+    /// With one more entry the leaf could not take any upper fence: the entry's own key is the longest it may get.
+    fn overfull(&self, size: usize, fence: usize) -> bool {
+        self.lower.len() + self.size + size + fence > CAPACITY
+    }
+    fn gather(&mut self, key: &[u8], value: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        let key_end = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.ends.push((key_end, self.bytes.len()));
+        self.size += item_size(key.len(), value.len());
+        self.entries += 1;
+    }
+    fn last_key(&self) -> &[u8] {
+        let start = if self.ends.len() > 1 {
+            self.ends[self.ends.len() - 2].1
+        } else {
+            0
+        };
+        &self.bytes[start..self.ends[self.ends.len() - 1].0]
+    }
+    fn items(&self) -> Vec<(&[u8], &[u8])> {
+        let mut start = 0;
+        let mut items = Vec::with_capacity(self.ends.len());
+        for (key_end, end) in &self.ends {
+            items.push((&self.bytes[start..*key_end], &self.bytes[*key_end..*end]));
+            start = *end;
+        }
+        items
+    }
+    /// Attaches the gathered leaf; `next` is the first key behind it. Entries that leave no room for the fence wait for the next leaf.
+    fn finish_leaf(&mut self, next: &[u8]) -> Result<()> {
+        let mut moved: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        let mut next = next.to_vec();
+        let fence = loop {
+            let shared = common_prefix(self.last_key(), &next);
+            let fence = &next[..shared + 1];
+            if self.lower.len() + self.size + fence.len() <= CAPACITY {
+                break fence.to_vec();
+            }
+            let (key, value) = *self.items().last().expect("one entry and two fences fit in a page");
+            let entry = (key.to_vec(), value.to_vec());
+            self.bytes.truncate(self.bytes.len() - entry.0.len() - entry.1.len());
+            self.ends.pop();
+            self.size -= item_size(entry.0.len(), entry.1.len());
+            self.entries -= 1;
+            next.clone_from(&entry.0);
+            moved.push(entry);
+        };
+        self.attach()?;
+        self.bytes.clear();
+        self.ends.clear();
+        self.size = 0;
+        self.lower = fence;
+        for (key, value) in moved.into_iter().rev() {
+            self.gather(&key, &value);
+        }
+        Ok(())
+    }
+    fn attach(&mut self) -> Result<()> {
+        let mut mtr = begin(self.pool)?;
+        self.tree.append_leaf(&mut mtr, &self.lower, &self.items())?;
+        mtr.commit();
+        Ok(())
+    }
+    /// Attaches what is left. Returns the number of entries.
+    pub fn finish(mut self) -> Result<u64> {
+        if !self.ends.is_empty() {
+            self.attach()?;
+        }
+        Ok(self.entries)
+    }
+}
+
+impl Tree {
+    /// Adds a leaf at the right end: `lower` lies above the last key there, and the last leaf has room for it as its upper fence.
+    fn append_leaf(&self, mtr: &mut Mtr<'_>, lower: &[u8], items: &[(&[u8], &[u8])]) -> Result<()> {
+        let (last, path) = self.rightmost_path(mtr, lower)?;
+        let mut new = NewNode {
+            level: 0,
+            lower,
+            upper: None,
+            right: 0,
+            items,
+            last: NO_SLOT,
+        };
+        if Node::new(mtr.bytes(last)).is_empty() {
+            assert!(path.is_empty() && lower.is_empty(), "a build begins with an empty tree");
+            mtr.rewrite(last, &mut |page| write_node(page, &new));
+            return Ok(());
+        }
+        let Some(parent) = path.last().copied() else {
+            return self.append_to_root(mtr, last, &new);
+        };
+        let near = mtr.id(last).no + 1;
+        let node = Node::new(mtr.bytes(parent));
+        let slot = node.len();
+        if node.has_room(lower.len(), 4) {
+            let no = space::allocate(mtr, self.file, near)?;
+            self.link_right(mtr, last, lower, no, &new)?;
+            let mut parent = MtrPage { mtr, page: parent };
+            edit::insert(&mut parent, slot, lower, &no.to_le_bytes());
+            return Ok(());
+        }
+        let (value, replace) = (&[0u8; 4], false);
+        let above = &path[..path.len() - 1];
+        let splits = self.plan_splits(
+            mtr,
+            parent,
+            above,
+            Item {
+                slot,
+                key: lower,
+                value,
+                replace,
+            },
+        );
+        let n = self.pages_needed(mtr, &splits);
+        let pages = space::allocate_many(mtr, self.file, near, n + 1)?;
+        new.right = 0;
+        self.link_right(mtr, last, lower, pages[0], &new)?;
+        self.carry_out(mtr, &splits, above, &pages[1..], &pages[0].to_le_bytes())
+    }
+    /// X-latched last leaf, and its ancestors up to one with room for a separator.
+    fn rightmost_path(&self, mtr: &mut Mtr<'_>, key: &[u8]) -> Result<(PageHandle, Vec<PageHandle>)> {
+        self.descend_path(mtr, key, |node, _| node.level() > 0 && node.has_room(KEY_MAX, 4))
+    }
+    /// The second leaf: the root's content moves down beside it.
+    fn append_to_root(&self, mtr: &mut Mtr<'_>, root: PageHandle, new: &NewNode<'_>) -> Result<()> {
+        let pages = space::allocate_many(mtr, self.file, self.root + 1, 2)?;
+        let copy = mtr.bytes(root).to_vec();
+        let node = Node::new(&copy);
+        let items: Vec<_> = (0..node.len()).map(|slot| node.entry(slot)).collect();
+        let first = NewNode {
+            level: 0,
+            lower: &[],
+            upper: Some(new.lower),
+            right: pages[1],
+            items: &items,
+            last: NO_SLOT,
+        };
+        self.write_new(mtr, pages[0], &first)?;
+        self.write_new(mtr, pages[1], new)?;
+        self.write_root_over(mtr, root, 1, pages[0], new.lower, pages[1]);
+        Ok(())
+    }
+    fn link_right(&self, mtr: &mut Mtr<'_>, last: PageHandle, fence: &[u8], no: u32, new: &NewNode<'_>) -> Result<()> {
+        self.write_new(mtr, no, new)?;
+        let mut last = MtrPage { mtr, page: last };
+        edit::set_upper(&mut last, fence);
+        edit::set_right(&mut last, no);
+        Ok(())
+    }
+}

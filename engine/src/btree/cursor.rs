@@ -1,1 +1,131 @@
-//! (to come)
+//! Reading: seek, get, and steps from leaf to leaf. Called by `change` and by the clustered index's users.
+//!
+//! A step to the right latches the neighbour before it lets go (left to right, I5); a step to the left lets go and descends
+//! again to the keys before the lower fence.
+use super::descend::To;
+use super::node::Node;
+use super::{LeafRead, Seek, Tree};
+use crate::base::{Lsn, PageId, PageNo, Result};
+use crate::pool::Pool;
+
+impl Tree {
+    /// The entry that `seek` names, its leaf S-latched; crosses leaf borders, skips empty leaves. None: there is none.
+    pub fn seek<'p>(&self, pool: &'p Pool, seek: Seek, key: &[u8]) -> Result<Option<LeafRead<'p>>> {
+        let to = match seek {
+            Seek::First => To::First,
+            Seek::Last => To::Last,
+            Seek::Lt if key.is_empty() => return Ok(None),
+            Seek::Lt => To::Before(key),
+            Seek::Ge | Seek::Gt | Seek::Le => To::Key(key),
+        };
+        let page = self.descend(pool, to, 0)?;
+        let node = Node::new(&page);
+        // Entries before `at` (backward) or from `at` on (forward) qualify.
+        let (at, forward) = match seek {
+            Seek::First => (0, true),
+            Seek::Last => (node.len(), false),
+            Seek::Ge => (node.search(key).0, true),
+            Seek::Lt => (node.search(key).0, false),
+            Seek::Gt | Seek::Le => {
+                let (at, found) = node.search(key);
+                (at + found as usize, seek == Seek::Gt)
+            }
+        };
+        let len = node.len();
+        let leaf = LeafRead { page, slot: at };
+        match (forward, at) {
+            (true, at) if at < len => Ok(Some(leaf)),
+            (true, _) => self.next_leaf(pool, leaf),
+            (false, 0) => self.prev_leaf(pool, leaf),
+            (false, at) => Ok(Some(LeafRead { slot: at - 1, ..leaf })),
+        }
+    }
+    /// Exact match.
+    pub fn get<'p>(&self, pool: &'p Pool, key: &[u8]) -> Result<Option<LeafRead<'p>>> {
+        let page = self.descend(pool, To::Key(key), 0)?;
+        let (slot, found) = Node::new(&page).search(key);
+        Ok(found.then_some(LeafRead { page, slot }))
+    }
+    /// The first entry of the next leaf to the right (skipping empty ones), latched before `leaf` is let go.
+    pub fn next_leaf<'p>(&self, pool: &'p Pool, leaf: LeafRead<'p>) -> Result<Option<LeafRead<'p>>> {
+        let mut page = leaf.page;
+        loop {
+            let node = Node::new(&page);
+            let Some(no) = node.right() else {
+                return Ok(None);
+            };
+            let next = pool.read(self.page_id(no))?;
+            let right = Node::new(&next);
+            if !right.belongs_to(self.index) || right.level() != 0 {
+                return Err(self.corrupt(
+                    no,
+                    "its left neighbour points to it, but it is not a leaf of this index",
+                ));
+            }
+            if Some(right.lower_fence()) != node.upper_fence() {
+                return Err(self.corrupt(no, "its lower fence is not its left neighbour's upper fence"));
+            }
+            let empty = right.is_empty();
+            page = next;
+            if !empty {
+                return Ok(Some(LeafRead { page, slot: 0 }));
+            }
+        }
+    }
+    /// The last entry of the next leaf to the left: lets go and descends again by the lower fence.
+    pub fn prev_leaf<'p>(&self, pool: &'p Pool, leaf: LeafRead<'p>) -> Result<Option<LeafRead<'p>>> {
+        let mut fence = leaf.lower_fence().to_vec();
+        drop(leaf);
+        while !fence.is_empty() {
+            let page = self.descend(pool, To::Before(&fence), 0)?;
+            // The border may have moved: only entries before the fence are to the left of where the caller was.
+            let node = Node::new(&page);
+            let at = node.search(&fence).0;
+            if at > 0 {
+                return Ok(Some(LeafRead { page, slot: at - 1 }));
+            }
+            fence.clear();
+            fence.extend_from_slice(node.lower_fence());
+        }
+        Ok(None)
+    }
+    /// Re-latches a leaf remembered by (page, version): Some if it is resident and unchanged since. A page that was merged away is
+    /// marked free, which changes its version.
+    pub fn revisit<'p>(&self, pool: &'p Pool, page: PageNo, version: Lsn, slot: usize) -> Option<LeafRead<'p>> {
+        let page = pool.read_resident(self.page_id(page))?;
+        (page.version() == version).then_some(LeafRead { page, slot })
+    }
+    /// Asks the pool for up to `pages_max` leaves that follow (`backward`: precede) the one that owns `key` (None: the first or last
+    /// leaf), as far as one parent knows them. Called with no latch held. Returns how many leaves that were.
+    pub fn read_ahead(&self, pool: &Pool, key: Option<&[u8]>, backward: bool, pages_max: usize) -> Result<usize> {
+        let to = match key {
+            Some(key) => To::Key(key),
+            None if backward => To::Last,
+            None => To::First,
+        };
+        let page = self.descend(pool, to, 1)?;
+        let node = Node::new(&page);
+        if node.level() != 1 {
+            return Ok(0);
+        }
+        let at = to.child_slot(node);
+        let mut ids: [PageId; READ_AHEAD_MAX] = [self.page_id(0); READ_AHEAD_MAX];
+        let pages_max = pages_max.min(READ_AHEAD_MAX);
+        let mut n = 0;
+        let mut ask = |slot: usize| {
+            ids[n] = self.page_id(node.child(slot));
+            n += 1;
+        };
+        if backward {
+            (0..at).rev().take(pages_max).for_each(&mut ask);
+        } else {
+            (at + 1..node.len()).take(pages_max).for_each(&mut ask);
+        }
+        drop(page);
+        pool.prefetch(&ids[..n]);
+        Ok(n)
+    }
+}
+
+/// Most leaves that one call of `read_ahead` asks for.
+pub const READ_AHEAD_MAX: usize = 64;

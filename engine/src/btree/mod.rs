@@ -1,25 +1,61 @@
 //! B+trees over pages. Knows nothing of transactions, rows or pending changes: keys and values are bytes (I8).
 //!
 //! The root page number never changes (a root split pushes its content down). Every node stores its fence keys
-//! [lower, upper): the range its parent routes to it; each descent checks them. Leaves are doubly linked.
+//! [lower, upper): the range its parent routes to it; each descent checks them. Nodes of a level are linked to the right;
+//! there are no left links (a step to the left descends again by the lower fence), so splits and merges touch no third page.
 //! Writers: optimistic = S down, X on the leaf only; when the leaf has no room (or would become too empty) the caller comes
 //! back with [`Intent::Grow`] / [`Intent::Shrink`], which X-latches the path from the root, letting go of the ancestors that
 //! cannot be touched. Latches are taken down and left to right (I5).
+//!
+//! Reading order: `node` (the format), `edit` (changes of one node), `descend`, `cursor` (reading), `write`, `split`, `shrink`,
+//! then `build`, `estimate`, `check`, `overflow`.
 pub mod build;
 pub mod check;
 pub mod cursor;
-pub mod node;
+mod descend;
+mod edit;
+mod estimate;
+mod free;
+mod node;
 pub mod overflow;
-pub mod shrink;
-pub mod split;
+mod shrink;
+mod split;
+mod write;
+
+#[cfg(test)]
+mod bench_tests;
+#[cfg(test)]
+mod build_tests;
+#[cfg(test)]
+mod crash_tests;
+#[cfg(test)]
+mod model_tests;
+#[cfg(test)]
+mod node_tests;
+#[cfg(test)]
+mod stress_tests;
+#[cfg(test)]
+pub(crate) mod test_pool_tests;
 
 use crate::base::{FileId, IndexId, Lsn, PageId, PageNo, Result};
-use crate::pool::{Mtr, PageHandle, PageRead, Pool, PAGE_SIZE};
+use crate::pool::{Mtr, PageHandle, PageRead, PageType, Pool, PAGE_SIZE};
+use crate::space;
+use node::{write_node, NewNode, Node, NO_SLOT};
 
-/// Longest key + value a leaf takes: three entries fit in every page. Longer values go to overflow pages (table layer).
-pub const ENTRY_MAX: usize = PAGE_SIZE / 3 - 64;
 /// Longest key.
 pub const KEY_MAX: usize = if PAGE_SIZE >= 16 * 1024 { 3500 } else { PAGE_SIZE / 8 };
+/// Longest key + value a leaf takes. Chosen so that one split always makes room: with the split nearest to the middle each half
+/// has at most (capacity + entry) / 2 bytes besides half an entry and a new fence, so entry + key must fit in half a
+/// page. Longer values go to overflow pages (table layer).
+pub const ENTRY_MAX: usize = {
+    let third = PAGE_SIZE / 3 - 64;
+    let split = PAGE_SIZE / 2 - KEY_MAX - 64;
+    if third < split {
+        third
+    } else {
+        split
+    }
+};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seek {
@@ -66,11 +102,17 @@ pub struct LeafRead<'p> {
 }
 
 impl LeafRead<'_> {
-    pub fn key(&self) -> &[u8] {
-        todo!()
+    #[inline]
+    fn node(&self) -> Node<'_> {
+        Node::new(&self.page)
     }
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        self.node().key(self.slot)
+    }
+    #[inline]
     pub fn value(&self) -> &[u8] {
-        todo!()
+        self.node().value(self.slot)
     }
     pub fn slot(&self) -> usize {
         self.slot
@@ -79,17 +121,29 @@ impl LeafRead<'_> {
         self.slot = slot;
     }
     /// Entries in the leaf.
+    #[inline]
     pub fn len(&self) -> usize {
-        todo!()
+        self.node().len()
     }
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    pub fn key_at(&self, _slot: usize) -> &[u8] {
-        todo!()
+    #[inline]
+    pub fn key_at(&self, slot: usize) -> &[u8] {
+        self.node().key(slot)
     }
-    pub fn value_at(&self, _slot: usize) -> &[u8] {
-        todo!()
+    #[inline]
+    pub fn value_at(&self, slot: usize) -> &[u8] {
+        self.node().value(slot)
+    }
+    /// Key and value, cheaper than one after the other.
+    #[inline]
+    pub fn entry_at(&self, slot: usize) -> (&[u8], &[u8]) {
+        self.node().entry(slot)
+    }
+    /// First slot of this leaf with a key >= `key` (any key), and whether it is equal.
+    pub fn search(&self, key: &[u8]) -> (usize, bool) {
+        self.node().search(key)
     }
     pub fn page_no(&self) -> PageNo {
         self.page.id().no
@@ -99,18 +153,19 @@ impl LeafRead<'_> {
         self.page.version()
     }
     pub fn lower_fence(&self) -> &[u8] {
-        todo!()
+        self.node().lower_fence()
     }
     /// None = the rightmost leaf.
     pub fn upper_fence(&self) -> Option<&[u8]> {
-        todo!()
+        self.node().upper_fence()
     }
     pub fn right(&self) -> Option<PageNo> {
-        todo!()
+        self.node().right()
     }
 }
 
-/// An X-latched leaf inside an Mtr and the place of a key in it.
+/// An X-latched leaf inside an Mtr and the place of a key in it. Stale after a change of the leaf other than `set_value` and
+/// `patch_value` that returned `Done` under `Intent::Leaf`.
 #[derive(Clone, Debug)]
 pub struct LeafWrite {
     pub page: PageHandle,
@@ -119,9 +174,10 @@ pub struct LeafWrite {
     pub found: bool,
     /// X-latched ancestors still held (Grow, Shrink), root first.
     pub(crate) path: Vec<PageHandle>,
+    pub(crate) intent: Intent,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeStats {
     pub leaf_pages: u64,
     pub inner_pages: u64,
@@ -130,93 +186,28 @@ pub struct TreeStats {
 
 impl Tree {
     /// Allocates and formats an empty root leaf.
-    pub fn create(_mtr: &mut Mtr<'_>, _file: FileId, _index: IndexId) -> Result<Tree> {
-        todo!()
-    }
-    /// The entry that `seek` names, its leaf S-latched; crosses leaf borders, skips empty leaves. None: there is none.
-    pub fn seek<'p>(&self, _pool: &'p Pool, _seek: Seek, _key: &[u8]) -> Result<Option<LeafRead<'p>>> {
-        todo!()
-    }
-    /// Exact match.
-    pub fn get<'p>(&self, _pool: &'p Pool, _key: &[u8]) -> Result<Option<LeafRead<'p>>> {
-        todo!()
-    }
-    /// The first entry of the next leaf to the right (skipping empty ones), latched before `leaf` is let go. Used by scans; also
-    /// prefetches the leaves that follow when `read_ahead`.
-    pub fn next_leaf<'p>(
-        &self,
-        _pool: &'p Pool,
-        _leaf: LeafRead<'p>,
-        _read_ahead: bool,
-    ) -> Result<Option<LeafRead<'p>>> {
-        todo!()
-    }
-    /// The last entry of the next leaf to the left: lets go and descends again by the lower fence (latches go left to right only).
-    pub fn prev_leaf<'p>(&self, _pool: &'p Pool, _leaf: LeafRead<'p>) -> Result<Option<LeafRead<'p>>> {
-        todo!()
-    }
-    /// Re-latches a leaf remembered by (page, version): Some if it is resident and unchanged since.
-    pub fn revisit<'p>(&self, _pool: &'p Pool, _page: PageNo, _version: Lsn, _slot: usize) -> Option<LeafRead<'p>> {
-        todo!()
-    }
-    /// The X-latched leaf that owns `key`. `hint`: a leaf (page, version) to try first under Intent::Leaf.
-    pub fn leaf_for_write(
-        &self,
-        _mtr: &mut Mtr<'_>,
-        _key: &[u8],
-        _intent: Intent,
-        _hint: Option<PageNo>,
-    ) -> Result<LeafWrite> {
-        todo!()
-    }
-    pub fn key<'m>(&self, _mtr: &'m Mtr<'_>, _at: &LeafWrite) -> &'m [u8] {
-        todo!()
-    }
-    pub fn value<'m>(&self, _mtr: &'m Mtr<'_>, _at: &LeafWrite) -> &'m [u8] {
-        todo!()
-    }
-    /// Would `insert`/`set_value` succeed without a split? (Grow: always true.) Ask before anything else is written in the Mtr.
-    pub fn has_room(&self, _mtr: &Mtr<'_>, _at: &LeafWrite, _key_len: usize, _value_len: usize) -> bool {
-        todo!()
-    }
-    /// Inserts at `at` (not found). Splits under Grow. Allocation failure (`Error::Full`) comes before any change.
-    pub fn insert(&self, _mtr: &mut Mtr<'_>, _at: &LeafWrite, _key: &[u8], _value: &[u8]) -> Result<Placed> {
-        todo!()
-    }
-    /// New value for the entry at `at` (found). Logs only the bytes that differ when the length stays.
-    pub fn set_value(&self, _mtr: &mut Mtr<'_>, _at: &LeafWrite, _value: &[u8]) -> Result<Placed> {
-        todo!()
-    }
-    /// Overwrites part of the value at `at`: `offset + data.len() <= value length`.
-    pub fn patch_value(&self, _mtr: &mut Mtr<'_>, _at: &LeafWrite, _offset: usize, _data: &[u8]) {
-        todo!()
-    }
-    /// Removes the entry at `at` (found). Under Shrink merges an under-full leaf with a neighbour of the same parent.
-    /// Returns true if the leaf is now so empty that a caller under Intent::Leaf should come back with `shrink`.
-    pub fn remove(&self, _mtr: &mut Mtr<'_>, _at: &LeafWrite) -> Result<bool> {
-        todo!()
-    }
-    /// Merges the leaf that owns `key` with a neighbour if it is under-full. An Mtr of its own.
-    pub fn shrink(&self, _pool: &Pool, _key: &[u8]) -> Result<()> {
-        todo!()
-    }
-    /// Frees all pages, in bounded Mtrs; the root last. Restartable.
-    pub fn free_all(&self, _pool: &Pool) -> Result<()> {
-        todo!()
-    }
-    /// Exact: walks the inner level above the leaves.
-    pub fn stats(&self, _pool: &Pool) -> Result<TreeStats> {
-        todo!()
-    }
-    /// Estimated number of entries in [lo, hi); None = open. Two descents and interpolation per level, at most a few leaves read.
-    pub fn estimate_range(&self, _pool: &Pool, _lo: Option<&[u8]>, _hi: Option<&[u8]>) -> Result<u64> {
-        todo!()
-    }
-    /// A leaf reached by random child choices.
-    pub fn random_leaf<'p>(&self, _pool: &'p Pool) -> Result<Option<LeafRead<'p>>> {
-        todo!()
+    pub fn create(mtr: &mut Mtr<'_>, file: FileId, index: IndexId) -> Result<Tree> {
+        let root = space::allocate(mtr, file, 0)?;
+        let tree = Tree { file, root, index };
+        let page = mtr.create(tree.page_id(root), index, PageType::Tree, 0)?;
+        let empty = NewNode {
+            level: 0,
+            lower: &[],
+            upper: None,
+            right: 0,
+            items: &[],
+            last: NO_SLOT,
+        };
+        mtr.rewrite(page, &mut |bytes| write_node(bytes, &empty));
+        Ok(tree)
     }
     pub fn page_id(&self, no: PageNo) -> PageId {
         PageId::new(self.file, no)
     }
+}
+
+/// A new Mtr for changes, once the log has room for them. No latch is held.
+pub(crate) fn begin(pool: &Pool) -> Result<Mtr<'_>> {
+    pool.redo().reserve_wait()?;
+    Ok(pool.begin())
 }

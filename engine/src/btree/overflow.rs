@@ -1,23 +1,142 @@
-//! Overflow chains: bytes too long for a leaf, in a list of pages of the same file. Who calls: the table layer.
+//! Overflow chains: bytes too long for a leaf, in a list of pages of the same file. The table layer keeps the first page's number
+//! in the row.
 //!
-//! The first page names its owner (the transaction that made the chain): freeing is asked for again after a crash, and must not touch
-//! a page that has been given to somebody else since.
-use crate::base::{FileId, IndexId, Lsn, PageNo, Result, TrxId};
-use crate::pool::{Mtr, Pool};
+//! A chain is written front to back and given up from its second page on, one page in one Mtr (I7): at any moment it is whole and
+//! can be freed. The first page names its *owner* (the transaction that made the chain, I10): freeing is asked for again after
+//! a crash, and must not touch a page that has been given to somebody else since.
+//!
+//! ```text
+//!  0 page header (pool/page.rs): type Overflow, index id
+//! 32 next      u32  page number, 0 = last
+//! 36 len       u16  bytes of data in this page
+//! 38 first     u16  1 = a chain begins here
+//! 40 owner     u64
+//! 48 data
+//! ```
+use super::begin;
+use super::shrink::mark_free;
+use crate::base::bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
+use crate::base::{Error, FileId, IndexId, Lsn, PageId, PageNo, Result, TrxId};
+use crate::pool::page::{page_index, page_type};
+use crate::pool::{Mtr, PageHandle, PageType, Pool, PAGE_BODY, PAGE_SIZE};
+use crate::space;
+
+const AT_NEXT: usize = PAGE_BODY;
+const AT_LEN: usize = PAGE_BODY + 4;
+const AT_FIRST: usize = PAGE_BODY + 6;
+const AT_OWNER: usize = PAGE_BODY + 8;
+const AT_DATA: usize = PAGE_BODY + 16;
+/// Bytes of data in one page.
+pub const CHUNK: usize = PAGE_SIZE - AT_DATA;
 
 /// Allocates the first page, empty, in `mtr`: the caller logs the undo record that names it in the same Mtr.
-pub fn create(_mtr: &mut Mtr<'_>, _file: FileId, _index: IndexId, _owner: TrxId) -> Result<PageNo> {
-    todo!()
+pub fn create(mtr: &mut Mtr<'_>, file: FileId, index: IndexId, owner: TrxId) -> Result<PageNo> {
+    let no = space::allocate(mtr, file, 0)?;
+    let page = mtr.create(PageId::new(file, no), index, PageType::Overflow, 0)?;
+    let mut header = [0u8; 10];
+    put_u16(&mut header, 0, 1);
+    put_u64(&mut header, 2, owner);
+    mtr.edit(page, AT_FIRST, &header);
+    Ok(no)
 }
 /// Fills a chain just created, in bounded Mtrs of its own. Returns the LSN of the last. On error the chain is shorter, but whole.
-pub fn fill(_pool: &Pool, _file: FileId, _first: PageNo, _data: &[u8]) -> Result<Lsn> {
-    todo!()
+pub fn fill(pool: &Pool, file: FileId, first: PageNo, data: &[u8]) -> Result<Lsn> {
+    let mut no = first;
+    let mut rest = data;
+    loop {
+        let mut mtr = begin(pool)?;
+        let page = mtr.write(PageId::new(file, no))?;
+        let chunk = &rest[..rest.len().min(CHUNK)];
+        rest = &rest[chunk.len()..];
+        let next = if rest.is_empty() {
+            0
+        } else {
+            let next = space::allocate(&mut mtr, file, no + 1)?;
+            let index = page_index(mtr.bytes(page));
+            mtr.create(PageId::new(file, next), index, PageType::Overflow, 0)?;
+            next
+        };
+        write_page(&mut mtr, page, next, chunk);
+        let lsn = mtr.commit();
+        if next == 0 {
+            return Ok(lsn);
+        }
+        no = next;
+    }
 }
 /// Appends the chain's bytes to `out`.
-pub fn read(_pool: &Pool, _file: FileId, _first: PageNo, _out: &mut Vec<u8>) -> Result<()> {
-    todo!()
+pub fn read(pool: &Pool, file: FileId, first: PageNo, out: &mut Vec<u8>) -> Result<()> {
+    let mut no = first;
+    while no != 0 {
+        let page = pool.read(PageId::new(file, no))?;
+        let len = get_u16(&page, AT_LEN) as usize;
+        let in_place = (get_u16(&page, AT_FIRST) == 1) == (no == first);
+        if !is_overflow(&page) || !in_place || len > CHUNK || out.len() > u32::MAX as usize {
+            return Err(broken(file, no));
+        }
+        out.extend_from_slice(&page[AT_DATA..AT_DATA + len]);
+        no = get_u32(&page, AT_NEXT);
+    }
+    Ok(())
 }
 /// Frees the chain, in bounded Mtrs, its first page last. Does nothing when `first` is not (any more) the first page of a chain of `owner`.
-pub fn free(_pool: &Pool, _file: FileId, _first: PageNo, _owner: TrxId) -> Result<()> {
-    todo!()
+pub fn free(pool: &Pool, file: FileId, first: PageNo, owner: TrxId) -> Result<()> {
+    loop {
+        let mut mtr = begin(pool)?;
+        let head = mtr.write(PageId::new(file, first))?;
+        let bytes = mtr.bytes(head);
+        if !is_overflow(bytes) || get_u16(bytes, AT_FIRST) != 1 || get_u64(bytes, AT_OWNER) != owner {
+            return Ok(());
+        }
+        let second = get_u32(bytes, AT_NEXT);
+        if second == 0 {
+            space::free(&mut mtr, PageId::new(file, first))?;
+            mark_free(&mut mtr, head);
+            mtr.commit();
+            return Ok(());
+        }
+        let page = mtr.write(PageId::new(file, second))?;
+        if !is_overflow(mtr.bytes(page)) {
+            return Err(broken(file, second));
+        }
+        let third = get_u32(mtr.bytes(page), AT_NEXT);
+        space::free(&mut mtr, PageId::new(file, second))?;
+        mark_free(&mut mtr, page);
+        mtr.edit_u32(head, AT_NEXT, third);
+        mtr.commit();
+    }
+}
+/// The pages of a chain, for CHECK TABLE: each is marked used.
+pub fn pages(pool: &Pool, file: FileId, first: PageNo) -> Result<Vec<PageNo>> {
+    let mut out = Vec::new();
+    let mut no = first;
+    while no != 0 {
+        let page = pool.read(PageId::new(file, no))?;
+        if !is_overflow(&page) || out.contains(&no) {
+            return Err(broken(file, no));
+        }
+        out.push(no);
+        no = get_u32(&page, AT_NEXT);
+    }
+    Ok(out)
+}
+
+fn is_overflow(page: &[u8]) -> bool {
+    page_type(page) == PageType::Overflow as u8
+}
+/// Next, length and data; first and owner stay.
+fn write_page(mtr: &mut Mtr<'_>, page: PageHandle, next: PageNo, data: &[u8]) {
+    mtr.rewrite(page, &mut |bytes| {
+        put_u32(bytes, AT_NEXT, next);
+        put_u16(bytes, AT_LEN, data.len() as u16);
+        bytes[AT_DATA..].fill(0);
+        bytes[AT_DATA..AT_DATA + data.len()].copy_from_slice(data);
+        (AT_DATA + data.len(), PAGE_SIZE)
+    });
+}
+fn broken(file: FileId, no: PageNo) -> Error {
+    Error::Corrupt(format!(
+        "file {file}, page {no}: a chain of overflow pages is broken here; the row that it belongs to cannot be read: delete it \
+         or restore a backup"
+    ))
 }

@@ -1,1 +1,332 @@
-//! (to come)
+//! Splits: one change that has no room in its leaf, and the separators that follow it up the tree.
+//!
+//! Everything is planned first (pure, nothing changed), then all pages are allocated at once (`Error::Full` leaves nothing
+//! behind), then the plan is carried out. Called by `write.rs` and `build.rs` with the leaf and its unsafe ancestors
+//! X-latched; new pages are latched to the right of what they come from.
+//!
+//! Ascending and descending runs split at the run's end, so that the page left behind stays full; else the cut is
+//! near the middle by bytes, where the separator is shortest.
+use super::edit::{self, MtrPage, PageEdit};
+use super::node::{item_size, write_node, NewNode, Node, CAPACITY, NO_SLOT};
+use super::Tree;
+use crate::base::bytes::common_prefix;
+use crate::base::{PageNo, Result};
+use crate::pool::{Mtr, PageHandle, PageType};
+use crate::space;
+
+/// A change that is to find its place: a new entry at `slot`, or (`replace`) a new value for the entry there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Item<'a> {
+    pub slot: usize,
+    pub key: &'a [u8],
+    pub value: &'a [u8],
+    pub replace: bool,
+}
+
+/// One node's split: entries before `cut` (counted with the change done) stay, the others go to a new right neighbour.
+pub(super) struct Split {
+    page: PageHandle,
+    slot: usize,
+    key: Vec<u8>,
+    replace: bool,
+    cut: usize,
+    separator: Vec<u8>,
+}
+
+type Items<'a> = Vec<(&'a [u8], &'a [u8])>;
+
+/// The node's entries as they will be.
+fn items_with<'a>(node: Node<'a>, item: &Item<'a>) -> Items<'a> {
+    let mut items: Items<'a> = (0..node.len()).map(|slot| node.entry(slot)).collect();
+    if item.replace {
+        items[item.slot].1 = item.value;
+    } else {
+        items.insert(item.slot, (item.key, item.value));
+    }
+    items
+}
+
+/// Key between the entries left and right of a cut: of leaves as short as it can be, of inner nodes the right one's key, which moves up.
+fn separator<'a>(items: &Items<'a>, cut: usize, level: u8) -> &'a [u8] {
+    let right = items[cut].0;
+    if level > 0 {
+        return right;
+    }
+    &right[..common_prefix(items[cut - 1].0, right) + 1]
+}
+
+/// Where to cut, for a node that cannot hold `items`.
+struct Cutter<'a> {
+    level: u8,
+    lower: &'a [u8],
+    upper: Option<&'a [u8]>,
+    items: Items<'a>,
+    /// sizes[i]: bytes of items[..i].
+    sizes: Vec<usize>,
+}
+
+impl<'a> Cutter<'a> {
+    fn new(node: Node<'a>, items: Items<'a>) -> Cutter<'a> {
+        let mut sizes = vec![0];
+        for (key, value) in &items {
+            sizes.push(sizes[sizes.len() - 1] + item_size(key.len(), value.len()));
+        }
+        Cutter {
+            level: node.level(),
+            lower: node.lower_fence(),
+            upper: node.upper_fence(),
+            items,
+            sizes,
+        }
+    }
+    /// Bytes left and right of the cut, the new fence not counted.
+    fn halves(&self, cut: usize) -> (usize, usize) {
+        let left = self.sizes[cut] + self.lower.len();
+        let mut right = self.sizes[self.items.len()] - self.sizes[cut] + self.upper.map_or(0, <[u8]>::len);
+        if self.level > 0 {
+            right -= self.items[cut].0.len();
+        }
+        (left, right)
+    }
+    fn fits(&self, cut: usize) -> bool {
+        let (left, right) = self.halves(cut);
+        left.max(right) + separator(&self.items, cut, self.level).len() <= CAPACITY
+    }
+    /// The cut for an insert at `slot` when the insert before it went to `last`.
+    fn choose(&self, slot: usize, last: usize, replace: bool) -> usize {
+        const TRIES: usize = 4;
+        let n = self.items.len();
+        if !replace {
+            let at_right_end = slot + 1 == n && self.upper.is_none();
+            if slot > 0 && (at_right_end || slot == last.wrapping_add(1)) {
+                if let Some(cut) = (1..=slot).rev().take(TRIES).find(|cut| self.fits(*cut)) {
+                    return cut;
+                }
+            }
+            let at_left_end = slot == 0 && self.lower.is_empty() && self.level == 0;
+            if at_left_end || slot == last {
+                if let Some(cut) = (slot + 1..n).take(TRIES).find(|cut| self.fits(*cut)) {
+                    return cut;
+                }
+            }
+        }
+        self.choose_middle()
+    }
+    fn choose_middle(&self) -> usize {
+        const SLACK: usize = CAPACITY / 16;
+        let larger = |cut: usize| {
+            let (left, right) = self.halves(cut);
+            left.max(right)
+        };
+        let cuts = 1..self.items.len();
+        let best = cuts
+            .clone()
+            .map(larger)
+            .min()
+            .expect("a node that splits has two items");
+        cuts.filter(|cut| larger(*cut) <= best + SLACK && self.fits(*cut))
+            .min_by_key(|cut| (separator(&self.items, *cut, self.level).len(), larger(*cut)))
+            .expect("ENTRY_MAX is chosen so that the cut nearest to the middle fits")
+    }
+}
+
+impl Tree {
+    /// Places `item`, which has no room in `page`, splitting it and whatever of `path` (root first) cannot take a separator.
+    pub(super) fn split_and_place(
+        &self,
+        mtr: &mut Mtr<'_>,
+        page: PageHandle,
+        path: &[PageHandle],
+        item: Item<'_>,
+    ) -> Result<()> {
+        let splits = self.plan_splits(mtr, page, path, item);
+        let near = mtr.id(page).no + 1;
+        let pages = space::allocate_many(mtr, self.file, near, self.pages_needed(mtr, &splits))?;
+        self.carry_out(mtr, &splits, path, &pages, item.value)
+    }
+    /// New pages for the splits: one each, and one more to push the root's content down.
+    pub(super) fn pages_needed(&self, mtr: &Mtr<'_>, splits: &[Split]) -> usize {
+        let top = splits.last().expect("there is something to split").page;
+        splits.len() + (mtr.id(top).no == self.root) as usize
+    }
+    /// `value`: of the first item (a bulk build learns it only with the allocation).
+    pub(super) fn carry_out(
+        &self,
+        mtr: &mut Mtr<'_>,
+        splits: &[Split],
+        path: &[PageHandle],
+        pages: &[PageNo],
+        value: &[u8],
+    ) -> Result<()> {
+        mtr.pool().counters().page_splits.add(splits.len() as u64);
+        let mut value = value.to_vec();
+        for (i, split) in splits.iter().enumerate() {
+            if mtr.id(split.page).no == self.root {
+                return self.split_root(mtr, split, &value, pages[i], pages[i + 1]);
+            }
+            self.split_node(mtr, split, &value, pages[i])?;
+            // A separator's value is the page made one level below.
+            value = pages[i].to_le_bytes().to_vec();
+        }
+        let parent = path[path.len() - splits.len()];
+        let key = &splits[splits.len() - 1].separator;
+        let slot = Node::new(mtr.bytes(parent)).search(key).0;
+        edit::insert(&mut MtrPage { mtr, page: parent }, slot, key, &value);
+        Ok(())
+    }
+    /// From `page` (without room) up; stops below the first ancestor with room, or at the root.
+    pub(super) fn plan_splits(
+        &self,
+        mtr: &Mtr<'_>,
+        page: PageHandle,
+        path: &[PageHandle],
+        item: Item<'_>,
+    ) -> Vec<Split> {
+        let mut splits: Vec<Split> = Vec::new();
+        let mut ancestors = path.iter().rev();
+        let mut page = page;
+        let (mut slot, mut key, mut value) = (item.slot, item.key.to_vec(), item.value.to_vec());
+        loop {
+            let node = Node::new(mtr.bytes(page));
+            if !splits.is_empty() && node.has_room(key.len(), value.len()) {
+                return splits;
+            }
+            let replace = item.replace && splits.is_empty();
+            let item = Item {
+                slot,
+                key: &key,
+                value: &value,
+                replace,
+            };
+            let cutter = Cutter::new(node, items_with(node, &item));
+            let cut = cutter.choose(slot, node.last_insert(), replace);
+            let up = separator(&cutter.items, cut, node.level()).to_vec();
+            drop(cutter);
+            splits.push(Split {
+                page,
+                slot,
+                key: std::mem::replace(&mut key, up.clone()),
+                replace,
+                cut,
+                separator: up,
+            });
+            if mtr.id(page).no == self.root {
+                return splits;
+            }
+            value = vec![0; 4];
+            page = *ancestors.next().expect("a node without room has its parent latched");
+            slot = Node::new(mtr.bytes(page)).search(&key).0;
+        }
+    }
+    /// Moves the right part to the new page `right`, and makes the change on its side.
+    fn split_node(&self, mtr: &mut Mtr<'_>, split: &Split, value: &[u8], right: PageNo) -> Result<()> {
+        let copy = mtr.bytes(split.page).to_vec();
+        let node = Node::new(&copy);
+        let item = split.item(value);
+        let mut items = items_with(node, &item).split_off(split.cut);
+        let on_left = split.slot < split.cut;
+        let new = NewNode {
+            level: node.level(),
+            lower: &split.separator,
+            upper: node.upper_fence(),
+            right: node.right().unwrap_or(0),
+            last: if on_left {
+                NO_SLOT
+            } else {
+                (split.slot - split.cut) as u16
+            },
+            items: headless(node.level(), &mut items),
+        };
+        self.write_new(mtr, right, &new)?;
+        let mut left = MtrPage { mtr, page: split.page };
+        edit::truncate(&mut left, split.cut - (on_left && !split.replace) as usize);
+        edit::set_upper(&mut left, &split.separator);
+        edit::set_right(&mut left, right);
+        match (on_left, split.replace) {
+            (true, true) => edit::set_value(&mut left, split.slot, value),
+            (true, false) => edit::insert(&mut left, split.slot, &split.key, value),
+            (false, _) => {}
+        }
+        debug_assert!(left.node().validate().is_ok());
+        Ok(())
+    }
+    /// The root keeps its page number: its content goes down to two new pages.
+    fn split_root(&self, mtr: &mut Mtr<'_>, split: &Split, value: &[u8], left: PageNo, right: PageNo) -> Result<()> {
+        let copy = mtr.bytes(split.page).to_vec();
+        let node = Node::new(&copy);
+        let item = split.item(value);
+        let mut items = items_with(node, &item);
+        let mut right_items = items.split_off(split.cut);
+        let on_left = split.slot < split.cut;
+        let level = node.level();
+        let left_node = NewNode {
+            level,
+            lower: &[],
+            upper: Some(&split.separator),
+            right,
+            last: if on_left { split.slot as u16 } else { NO_SLOT },
+            items: &items,
+        };
+        let right_node = NewNode {
+            level,
+            lower: &split.separator,
+            upper: None,
+            right: 0,
+            last: if on_left {
+                NO_SLOT
+            } else {
+                (split.slot - split.cut) as u16
+            },
+            items: headless(level, &mut right_items),
+        };
+        self.write_new(mtr, left, &left_node)?;
+        self.write_new(mtr, right, &right_node)?;
+        self.write_root_over(mtr, split.page, level + 1, left, &split.separator, right);
+        Ok(())
+    }
+    /// Makes the root a node with two children.
+    pub(super) fn write_root_over(
+        &self,
+        mtr: &mut Mtr<'_>,
+        root: PageHandle,
+        level: u8,
+        left: PageNo,
+        separator: &[u8],
+        right: PageNo,
+    ) {
+        let (left, right) = (left.to_le_bytes(), right.to_le_bytes());
+        let new = NewNode {
+            level,
+            lower: &[],
+            upper: None,
+            right: 0,
+            items: &[(&[], &left), (separator, &right)],
+            last: 1,
+        };
+        mtr.rewrite(root, &mut |page| write_node(page, &new));
+    }
+    pub(super) fn write_new(&self, mtr: &mut Mtr<'_>, no: PageNo, new: &NewNode<'_>) -> Result<()> {
+        let page = mtr.create(self.page_id(no), self.index, PageType::Tree, new.level)?;
+        mtr.rewrite(page, &mut |page| write_node(page, new));
+        Ok(())
+    }
+}
+
+impl Split {
+    fn item<'a>(&'a self, value: &'a [u8]) -> Item<'a> {
+        Item {
+            slot: self.slot,
+            key: &self.key,
+            value,
+            replace: self.replace,
+        }
+    }
+}
+
+/// An inner node's first key is empty: it stands for the lower fence.
+fn headless<'a, 'b>(level: u8, items: &'b mut Items<'a>) -> &'b [(&'a [u8], &'a [u8])] {
+    if level > 0 {
+        items[0].0 = &[];
+    }
+    items
+}

@@ -2,6 +2,8 @@
 //! one is applied to its leaf directly (pass-through). A leaf is handed out for reading only from here (I3), so that
 //! buffering can come without touching the layers above.
 //!
+//! Called by `index::scan` and the table layer, with no latch held. Latches: those of one leaf change (`btree/write.rs`).
+//!
 //! Entry of a secondary index: key = index key + clustered key; value (drawn in `entry.rs`):
 //! ```text
 //! 0 flags    u8    bit 0 = delete-marked, bit 1 = dead (with bit 0: its put was rolled back)
@@ -9,11 +11,17 @@
 //! 7 pk_len   varint, only if the table's clustered keys vary in length
 //!   raw      bytes of columns that cannot be decoded from the key
 //! ```
+mod apply;
 pub mod entry;
+mod read;
 
-use crate::base::{Result, TrxId};
-use crate::btree::Tree;
-use crate::pool::Pool;
+#[cfg(test)]
+mod change_tests;
+
+pub use apply::submit;
+pub use read::{get, next_leaf, prev_leaf, read_ahead, revisit, seek};
+
+use crate::base::TrxId;
 
 /// One blind change of a secondary index. All are idempotent.
 #[derive(Clone, Copy, Debug)]
@@ -37,9 +45,4 @@ pub enum Op<'a> {
         if_stamp: TrxId,
         marked: bool,
     },
-}
-
-/// Applies (or later: buffers) the change.
-pub fn submit(_pool: &Pool, _tree: &Tree, _op: Op<'_>) -> Result<()> {
-    todo!()
 }

@@ -1,1 +1,337 @@
 //! Batches of entries in key order, both directions, for the table layer's cursors.
+//!
+//! A [`Scan`] holds no latch between calls. It remembers leaf, version and slot; when the leaf has changed since it finds its
+//! place again by the last key it handed out. One `fill` copies entries out of a leaf under one hold of its S latch, so that the
+//! caller may then wait for locks, read undo or call the server at leisure (I5). Leaves come from `change` (I3).
+use crate::base::{Lsn, PageNo, Result};
+use crate::btree::cursor::READ_AHEAD_MAX;
+use crate::btree::{LeafRead, Seek, Tree};
+use crate::change;
+use crate::pool::Pool;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    Forward,
+    Backward,
+}
+use Direction::{Backward, Forward};
+
+/// Where an entry stood when it was copied. While the page has this version the entry is unchanged, and so are its
+/// neighbours in the leaf: `change::revisit` finds it without a search.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    pub page: PageNo,
+    pub version: Lsn,
+    pub slot: usize,
+}
+
+/// Copied entries, flat in one buffer that is used again and again.
+#[derive(Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    entries: Vec<Copied>,
+    leaves: Vec<(PageNo, Lsn)>,
+}
+
+#[derive(Clone, Copy)]
+struct Copied {
+    at: u32,
+    key_len: u16,
+    value_len: u16,
+    slot: u16,
+    leaf: u16,
+}
+
+impl Batch {
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.entries.clear();
+        self.leaves.clear();
+    }
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+    pub fn key(&self, i: usize) -> &[u8] {
+        self.entry(i).0
+    }
+    pub fn value(&self, i: usize) -> &[u8] {
+        self.entry(i).1
+    }
+    pub fn entry(&self, i: usize) -> (&[u8], &[u8]) {
+        let copied = self.entries[i];
+        let at = copied.at as usize;
+        self.bytes[at..at + copied.key_len as usize + copied.value_len as usize].split_at(copied.key_len as usize)
+    }
+    pub fn place(&self, i: usize) -> Place {
+        let copied = self.entries[i];
+        let (page, version) = self.leaves[copied.leaf as usize];
+        let slot = copied.slot as usize;
+        Place { page, version, slot }
+    }
+    #[inline]
+    fn push(&mut self, key: &[u8], value: &[u8], slot: usize) {
+        self.entries.push(Copied {
+            at: self.bytes.len() as u32,
+            key_len: key.len() as u16,
+            value_len: value.len() as u16,
+            slot: slot as u16,
+            leaf: self.leaves.len() as u16 - 1,
+        });
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+    }
+    fn has_room(&self, limit: Limit) -> bool {
+        self.entries.len() < limit.entries && self.bytes.len() < limit.bytes && self.leaves.len() < u16::MAX as usize
+    }
+}
+
+/// A batch is full when it has this many entries or (then the last one may reach over) bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limit {
+    pub entries: usize,
+    pub bytes: usize,
+}
+
+/// Where the scan goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum At {
+    /// At a bound of the range.
+    Start,
+    /// At `Scan::last`: with it or beyond it.
+    Key {
+        inclusive: bool,
+    },
+    /// In a leaf, just behind `Scan::last`. Forward: the first slot to come; backward: one above it.
+    Leaf {
+        place: Place,
+        direction: Direction,
+    },
+    End(Direction),
+}
+
+/// A resumable scan of the keys in [lo, hi).
+pub struct Scan {
+    tree: Tree,
+    lo: Vec<u8>,
+    hi: Option<Vec<u8>>,
+    at: At,
+    last: Vec<u8>,
+    /// Leaf borders crossed since the scan began or turned.
+    crossed: u32,
+    /// Read-ahead is asked for when `crossed` gets here...
+    ahead_at: u32,
+    /// ...for this many leaves.
+    ahead: usize,
+}
+
+/// A scan that has crossed this many borders is taken for a long one.
+const AHEAD_AFTER: u32 = 2;
+const AHEAD_FIRST: usize = 8;
+
+impl Scan {
+    /// `hi` None: no bound.
+    pub fn new(tree: Tree, lo: &[u8], hi: Option<&[u8]>) -> Scan {
+        let mut scan = Scan {
+            tree,
+            lo: Vec::new(),
+            hi: None,
+            at: At::Start,
+            last: Vec::new(),
+            crossed: 0,
+            ahead_at: AHEAD_AFTER,
+            ahead: AHEAD_FIRST,
+        };
+        scan.restart(lo, hi);
+        scan
+    }
+    /// A new range in the same index; buffers are kept.
+    pub fn restart(&mut self, lo: &[u8], hi: Option<&[u8]>) {
+        self.lo.clear();
+        self.lo.extend_from_slice(lo);
+        match (hi, &mut self.hi) {
+            (Some(hi), Some(old)) => {
+                old.clear();
+                old.extend_from_slice(hi);
+            }
+            (hi, old) => *old = hi.map(<[u8]>::to_vec),
+        }
+        self.at = At::Start;
+        self.begin_run();
+    }
+    /// The next `fill` goes on at `key` (with it if `inclusive`), in either direction: after a batch of which only a part was used.
+    pub fn go_on_from(&mut self, key: &[u8], inclusive: bool) {
+        self.last.clear();
+        self.last.extend_from_slice(key);
+        self.at = At::Key { inclusive };
+    }
+    pub fn tree(&self) -> &Tree {
+        &self.tree
+    }
+    fn begin_run(&mut self) {
+        (self.crossed, self.ahead_at, self.ahead) = (0, AHEAD_AFTER, AHEAD_FIRST);
+    }
+
+    /// Replaces the batch by the entries that come next; their number, 0 = the range ends here. In the other direction than before the
+    /// scan turns at the last key it handed out (see `go_on_from` when not all of that batch was used).
+    pub fn fill(&mut self, pool: &Pool, batch: &mut Batch, direction: Direction, limit: Limit) -> Result<usize> {
+        assert!(limit.entries > 0 && limit.bytes > 0, "a batch takes something");
+        batch.clear();
+        let Some(mut leaf) = self.resume(pool, direction)? else {
+            self.at = At::End(direction);
+            return Ok(0);
+        };
+        loop {
+            if !self.copy(&mut leaf, batch, direction, limit) {
+                break;
+            }
+            self.crossed += 1;
+            if self.crossed >= self.ahead_at {
+                let stood = (leaf.page_no(), leaf.version());
+                leaf = match self.read_ahead(pool, leaf, batch, direction)? {
+                    Some(leaf) => leaf,
+                    None => break,
+                };
+                if (leaf.page_no(), leaf.version()) != stood {
+                    // Changed while it was let go: what follows the last key may be in this leaf now.
+                    continue;
+                }
+            }
+            let next = match direction {
+                Forward => change::next_leaf(pool, &self.tree, leaf)?,
+                Backward => change::prev_leaf(pool, &self.tree, leaf)?,
+            };
+            match next {
+                Some(next) => leaf = start_in(next, direction),
+                None => {
+                    self.at = At::End(direction);
+                    break;
+                }
+            }
+        }
+        self.keep_last(batch);
+        Ok(batch.len())
+    }
+    fn keep_last(&mut self, batch: &Batch) {
+        if !batch.is_empty() {
+            self.last.clear();
+            self.last.extend_from_slice(batch.key(batch.len() - 1));
+        }
+    }
+    /// The leaf to go on with; its slot is the border of what is still to come (see `At::Leaf`).
+    fn resume<'p>(&mut self, pool: &'p Pool, direction: Direction) -> Result<Option<LeafRead<'p>>> {
+        let (seek, key): (Seek, &[u8]) = match (self.at, direction) {
+            (At::End(before), _) if before == direction => return Ok(None),
+            (
+                At::Leaf {
+                    place,
+                    direction: before,
+                },
+                _,
+            ) if before == direction => {
+                if let Some(leaf) = change::revisit(pool, &self.tree, place.page, place.version, place.slot) {
+                    return Ok(Some(leaf));
+                }
+                match direction {
+                    Forward => (Seek::Gt, &self.last),
+                    Backward => (Seek::Lt, &self.last),
+                }
+            }
+            (At::Start | At::End(_), Forward) => (Seek::Ge, &self.lo),
+            (At::Start | At::End(_), Backward) => match &self.hi {
+                Some(hi) => (Seek::Lt, hi),
+                None => (Seek::Last, &[]),
+            },
+            (At::Key { inclusive: true }, Forward) => (Seek::Ge, &self.last),
+            (At::Key { inclusive: true }, Backward) => (Seek::Le, &self.last),
+            (At::Key { .. } | At::Leaf { .. }, Forward) => (Seek::Gt, &self.last),
+            (At::Key { .. } | At::Leaf { .. }, Backward) => (Seek::Lt, &self.last),
+        };
+        let found = change::seek(pool, &self.tree, seek, key)?;
+        if matches!(self.at, At::Leaf { direction: before, .. } | At::End(before) if before != direction) {
+            self.begin_run();
+        }
+        Ok(found.map(|leaf| start_in(leaf, direction)))
+    }
+    /// Copies from `leaf` what fits, and remembers the place. True: the leaf is done and the scan goes on in the next one.
+    fn copy(&mut self, leaf: &mut LeafRead<'_>, batch: &mut Batch, direction: Direction, limit: Limit) -> bool {
+        batch.leaves.push((leaf.page_no(), leaf.version()));
+        let mut slot = leaf.slot();
+        let (bound, range_ends) = self.bound_in(leaf, direction);
+        match direction {
+            Forward => {
+                while slot < bound && batch.has_room(limit) {
+                    let (key, value) = leaf.entry_at(slot);
+                    batch.push(key, value, slot);
+                    slot += 1;
+                }
+            }
+            Backward => {
+                while slot > bound && batch.has_room(limit) {
+                    slot -= 1;
+                    let (key, value) = leaf.entry_at(slot);
+                    batch.push(key, value, slot);
+                }
+            }
+        }
+        leaf.set_slot(slot);
+        let (page, version) = (leaf.page_no(), leaf.version());
+        let place = Place { page, version, slot };
+        self.at = At::Leaf { place, direction };
+        let more_in_leaf = match direction {
+            Forward => slot < bound,
+            Backward => slot > bound,
+        };
+        if more_in_leaf {
+            return false;
+        }
+        if range_ends {
+            self.at = At::End(direction);
+        }
+        !range_ends && batch.has_room(limit)
+    }
+    /// Where the range ends (backward: begins) in this leaf, and whether it does. Most leaves lie inside with both fences, so that
+    /// no key of theirs is compared with a bound.
+    fn bound_in(&self, leaf: &LeafRead<'_>, direction: Direction) -> (usize, bool) {
+        match (direction, &self.hi) {
+            (Forward, None) => (leaf.len(), false),
+            (Forward, Some(hi)) if leaf.upper_fence().is_some_and(|upper| upper < &hi[..]) => (leaf.len(), false),
+            (Forward, Some(hi)) => (leaf.search(hi).0.max(leaf.slot()), true),
+            (Backward, _) if self.lo[..] < *leaf.lower_fence() => (0, false),
+            (Backward, _) => (leaf.search(&self.lo).0.min(leaf.slot()), true),
+        }
+    }
+    /// Asks for the leaves to come. That takes a descent, so the leaf is let go and found again. None: it had changed, and
+    /// nothing follows (the place is kept).
+    fn read_ahead<'p>(
+        &mut self,
+        pool: &'p Pool,
+        leaf: LeafRead<'p>,
+        batch: &Batch,
+        direction: Direction,
+    ) -> Result<Option<LeafRead<'p>>> {
+        drop(leaf);
+        self.keep_last(batch);
+        let asked = change::read_ahead(pool, &self.tree, Some(&self.last), direction == Backward, self.ahead)?;
+        self.ahead = (self.ahead * 2).min(READ_AHEAD_MAX);
+        self.ahead_at = self.crossed + (asked as u32 / 2).max(1);
+        let leaf = self.resume(pool, direction)?;
+        if leaf.is_none() {
+            self.at = At::End(direction);
+        }
+        Ok(leaf)
+    }
+}
+
+/// `seek` names an entry; going backward the border lies above it.
+fn start_in(mut leaf: LeafRead<'_>, direction: Direction) -> LeafRead<'_> {
+    if direction == Backward {
+        leaf.set_slot(leaf.slot() + 1);
+    }
+    leaf
+}

@@ -1,0 +1,149 @@
+//! Sizes without a full scan: entries in a range, pages of a tree, a random leaf. For the optimizer's questions.
+use super::descend::To;
+use super::node::Node;
+use super::{LeafRead, Seek, Tree, TreeStats};
+use crate::base::Result;
+use crate::pool::Pool;
+
+/// One level of a path: the slot taken, of how many.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Rung {
+    slot: usize,
+    len: usize,
+}
+
+/// Ranges whose ends lie at most this many leaves apart are counted, not estimated.
+const COUNTED_LEAVES: usize = 4;
+
+impl Tree {
+    /// Exact: walks the level above the leaves and those over it (one page in some hundred of the tree). Callers that ask often
+    /// keep the answer for a while.
+    pub fn stats(&self, pool: &Pool) -> Result<TreeStats> {
+        let mut stats = TreeStats::default();
+        let root = self.descend(pool, To::First, u8::MAX)?;
+        let height = Node::new(&root).level() as u32 + 1;
+        drop(root);
+        stats.height = height;
+        if height == 1 {
+            stats.leaf_pages = 1;
+            return Ok(stats);
+        }
+        for level in 1..height {
+            let mut page = self.descend(pool, To::First, level as u8)?;
+            loop {
+                let node = Node::new(&page);
+                stats.inner_pages += 1;
+                if level == 1 {
+                    stats.leaf_pages += node.len() as u64;
+                }
+                let Some(right) = node.right() else { break };
+                page = pool.read(self.page_id(right))?;
+            }
+        }
+        Ok(stats)
+    }
+    /// Estimated number of entries in [lo, hi); None = open. Two descents and interpolation per level, at most a few leaves read.
+    pub fn estimate_range(&self, pool: &Pool, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<u64> {
+        if matches!((lo, hi), (Some(lo), Some(hi)) if lo >= hi) {
+            return Ok(0);
+        }
+        let from = self.rungs(pool, lo.map_or(To::First, To::Key))?;
+        let to = self.rungs(pool, hi.map_or(To::Last, To::Key))?;
+        if from.len() != to.len() {
+            // The root was split or pulled up in between: ask again, the tree is small.
+            return self.count(pool, lo, hi, usize::MAX);
+        }
+        let Some(fork) = from.iter().zip(&to).position(|(a, b)| a.slot != b.slot) else {
+            return Ok(0);
+        };
+        let (a, b) = (from[fork], to[fork]);
+        let leaf = from.len() - 1;
+        if fork == leaf {
+            return Ok(b.slot.saturating_sub(a.slot) as u64);
+        }
+        if fork + 1 == leaf && b.slot.saturating_sub(a.slot) <= COUNTED_LEAVES {
+            return self.count(pool, lo, hi, COUNTED_LEAVES + 1);
+        }
+        Ok(interpolate(&from, &to, fork))
+    }
+    /// The path to a key: root first, the leaf's rung last (slot = entries before the key).
+    fn rungs(&self, pool: &Pool, to: To<'_>) -> Result<Vec<Rung>> {
+        let mut rungs = Vec::with_capacity(4);
+        let mut page = pool.read(self.page_id(self.root))?;
+        self.check_arrival(Node::new(&page), self.root, None, to)?;
+        loop {
+            let node = Node::new(&page);
+            let len = node.len();
+            if node.level() == 0 {
+                let slot = match to {
+                    To::First => 0,
+                    To::Last => len,
+                    To::Key(key) | To::Before(key) => node.search(key).0,
+                };
+                rungs.push(Rung { slot, len });
+                return Ok(rungs);
+            }
+            let slot = to.child_slot(node);
+            rungs.push(Rung { slot, len });
+            let no = node.child(slot);
+            let child = pool.read(self.page_id(no))?;
+            self.check_arrival(Node::new(&child), no, Some(node.level() - 1), to)?;
+            page = child;
+        }
+    }
+    /// Counts the entries in [lo, hi), leaf by leaf, at most `leaves_max` leaves.
+    fn count(&self, pool: &Pool, lo: Option<&[u8]>, hi: Option<&[u8]>, leaves_max: usize) -> Result<u64> {
+        let mut leaf = match lo {
+            Some(lo) => self.seek(pool, Seek::Ge, lo)?,
+            None => self.seek(pool, Seek::First, &[])?,
+        };
+        let mut n = 0;
+        for _ in 0..leaves_max {
+            let Some(at) = leaf else { break };
+            let end = hi.map_or(at.len(), |hi| at.search(hi).0);
+            n += end.saturating_sub(at.slot()) as u64;
+            if end < at.len() {
+                break;
+            }
+            leaf = self.next_leaf(pool, at)?;
+        }
+        Ok(n)
+    }
+    /// A leaf reached by random child choices. None: it is empty.
+    pub fn random_leaf<'p>(&self, pool: &'p Pool) -> Result<Option<LeafRead<'p>>> {
+        let mut page = pool.read(self.page_id(self.root))?;
+        self.check_arrival(Node::new(&page), self.root, None, To::Key(&[]))?;
+        let mut dice = pool.disk().random();
+        loop {
+            let node = Node::new(&page);
+            if node.level() == 0 {
+                let empty = node.is_empty();
+                return Ok((!empty).then_some(LeafRead { page, slot: 0 }));
+            }
+            let slot = (dice % node.len() as u64) as usize;
+            dice = dice.rotate_left(21).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let (no, lower) = (
+                node.child(slot),
+                if slot == 0 { node.lower_fence() } else { node.key(slot) },
+            );
+            let child = pool.read(self.page_id(no))?;
+            self.check_arrival(Node::new(&child), no, Some(node.level() - 1), To::Key(lower))?;
+            page = child;
+        }
+    }
+}
+
+/// Below the fork: what lies right of the lower path and left of the upper one. Whole subtrees count as the average of the two paths.
+fn interpolate(from: &[Rung], to: &[Rung], fork: usize) -> u64 {
+    let leaf = from.len() - 1;
+    let mut entries = (from[leaf].len - from[leaf].slot + to[leaf].slot) as f64;
+    let average = |i: usize| (from[i].len + to[i].len).max(1) as f64 / 2.0;
+    let mut subtree = average(leaf);
+    for i in (fork + 1..leaf).rev() {
+        let whole = from[i].len - 1 - from[i].slot + to[i].slot;
+        entries += whole as f64 * subtree;
+        subtree *= average(i);
+    }
+    entries += to[fork].slot.saturating_sub(from[fork].slot + 1) as f64 * subtree;
+    entries as u64
+}

@@ -1,0 +1,64 @@
+//! Giving back a whole tree, in bounded steps from its right end. Nobody else uses the tree any more.
+use super::edit::{self, MtrPage};
+use super::node::Node;
+use super::shrink::mark_free;
+use super::{begin, Tree};
+use crate::base::Result;
+use crate::pool::{Mtr, Pool};
+use crate::space;
+
+/// Leaves given back in one Mtr.
+const BATCH: usize = 32;
+
+impl Tree {
+    /// Frees all pages, in bounded Mtrs; the root last. Restartable: each step leaves a tree without its rightmost pages, and a
+    /// root that is no longer this index's page (index numbers are never reused, I10) means that all is done.
+    pub fn free_all(&self, pool: &Pool) -> Result<()> {
+        loop {
+            let mut mtr = begin(pool)?;
+            let done = self.free_some(&mut mtr)?;
+            mtr.commit();
+            if done {
+                return Ok(());
+            }
+        }
+    }
+    fn free_some(&self, mtr: &mut Mtr<'_>) -> Result<bool> {
+        let mut page = mtr.write(self.page_id(self.root))?;
+        if !Node::new(mtr.bytes(page)).belongs_to(self.index) {
+            return Ok(true);
+        }
+        let mut parent = None;
+        loop {
+            let node = Node::new(mtr.bytes(page));
+            let n = node.len();
+            if node.level() == 0 || n == 0 {
+                // An inner page without children, or a root that is a leaf.
+                let id = mtr.id(page);
+                space::free(mtr, id)?;
+                mark_free(mtr, page);
+                if let Some(parent) = parent {
+                    let mut parent = MtrPage { mtr, page: parent };
+                    let last = edit::PageEdit::node(&parent).len() - 1;
+                    edit::truncate(&mut parent, last);
+                }
+                return Ok(id.no == self.root);
+            }
+            if node.level() == 1 {
+                let keep = n.saturating_sub(BATCH);
+                let leaves: Vec<_> = (keep..n).map(|slot| self.page_id(node.child(slot))).collect();
+                for leaf in leaves {
+                    space::free(mtr, leaf)?;
+                }
+                edit::truncate(&mut MtrPage { mtr, page }, keep);
+                return Ok(false);
+            }
+            let last = self.page_id(node.child(n - 1));
+            parent = Some(page);
+            page = mtr.write(last)?;
+            if !Node::new(mtr.bytes(page)).belongs_to(self.index) {
+                return Err(self.corrupt(last.no, "it is not a page of this index"));
+            }
+        }
+    }
+}

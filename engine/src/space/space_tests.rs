@@ -1,1 +1,0 @@
-//! Tests of page allocation against a model, and of the life of data files.
