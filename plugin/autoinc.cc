@@ -1,0 +1,161 @@
+/* AUTO_INCREMENT. The counter is the engine's (it survives a restart); here is who may take from it when.
+
+   sluice_autoinc_lock_mode   0: every statement that takes a value keeps others out until it ends, so that its values are
+   consecutive. 1: only statements that cannot say how many rows they will insert do (INSERT ... SELECT, LOAD DATA).
+   2: none does. Otherwise a statement takes as many values as the server asks for, at once. As in InnoDB, values taken and not
+   used are lost, and an explicit value moves the counter behind itself.
+
+   The counter is moved before the row is written: the engine makes it durable with the next change of the table, and a
+   value that is in a row must never be given again after a crash. Called by: the server, ha_write.cc. */
+#include "ha_sluice.h"
+#include "engine.h"
+#include "errors.h"
+#include "settings.h"
+
+using namespace sluice;
+
+enum { AUTOINC_TRADITIONAL= 0, AUTOINC_CONSECUTIVE= 1, AUTOINC_INTERLEAVED= 2 };
+
+int Share::autoinc_lock(Connection *connection)
+{
+  if (m_autoinc_owner == connection)
+    return 0;
+  static PSI_stage_info stage= {0, "Waiting for AUTO_INCREMENT lock", 0};
+  THD *thd= connection->thd();
+  struct timespec until;
+  set_timespec_nsec(until, lock_wait_timeout_ms(thd) * 1000000ULL);
+  PSI_stage_info old_stage;
+  int error= 0;
+  mysql_mutex_lock(&m_autoinc_mutex);
+  if (!m_autoinc_owner)
+  {
+    m_autoinc_owner= connection;
+    mysql_mutex_unlock(&m_autoinc_mutex);
+    connection->autoinc_locks().push_back(this);
+    return 0;
+  }
+  THD_ENTER_COND(thd, &m_autoinc_cond, &m_autoinc_mutex, &stage, &old_stage);
+  while (m_autoinc_owner && !error)
+  {
+    if (thd_kill_level(thd) != THD_IS_NOT_KILLED)
+      error= HA_ERR_ABORTED_BY_USER;
+    else if (const int wait= mysql_cond_timedwait(&m_autoinc_cond, &m_autoinc_mutex, &until))
+      error= (wait == ETIMEDOUT || wait == ETIME) && m_autoinc_owner ? HA_ERR_LOCK_WAIT_TIMEOUT : 0;
+  }
+  if (!error)
+    m_autoinc_owner= connection;
+  THD_EXIT_COND(thd, &old_stage);       // unlocks the mutex
+  if (!error)
+    connection->autoinc_locks().push_back(this);
+  return error;
+}
+
+void Share::autoinc_unlock(Connection *connection)
+{
+  mysql_mutex_lock(&m_autoinc_mutex);
+  if (m_autoinc_owner == connection)
+  {
+    m_autoinc_owner= nullptr;
+    mysql_cond_broadcast(&m_autoinc_cond);
+  }
+  mysql_mutex_unlock(&m_autoinc_mutex);
+}
+
+bool ha_sluice::autoinc_lock_mode_stmt_unsafe() const { return settings.autoinc_lock_mode == AUTOINC_INTERLEAVED; }
+
+bool ha_sluice::autoinc_takes_table_lock() const
+{
+  if (settings.autoinc_lock_mode == AUTOINC_INTERLEAVED)
+    return false;
+  if (settings.autoinc_lock_mode == AUTOINC_TRADITIONAL)
+    return true;
+  switch (thd_sql_command(m_connection->thd()))
+  {
+  case SQLCOM_INSERT:
+  case SQLCOM_REPLACE:
+  case SQLCOM_END:                      // a row event
+    return m_share->autoinc_is_locked_by_other(m_connection);
+  default:
+    return true;
+  }
+}
+
+/* The least value of the series offset, offset + increment, ... that is at least `from`. */
+static ulonglong in_series(ulonglong from, ulonglong offset, ulonglong increment)
+{
+  if (increment <= 1)
+    return from;
+  if (offset > increment)
+    offset= 0;                          // as the server does: an offset above the increment is ignored
+  if (from <= offset)
+    return offset ? offset : increment;
+  const ulonglong steps= (from - offset + increment - 1) / increment;
+  const ulonglong value= offset + steps * increment;
+  return value < from ? ULONGLONG_MAX : value;
+}
+
+void ha_sluice::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
+                                   ulonglong *reserved)
+{
+  *first= ULONGLONG_MAX;
+  *reserved= 0;
+  connect(true);
+  if (autoinc_takes_table_lock() && m_share->autoinc_lock(m_connection))
+    return;
+  const ulonglong limit= table->next_number_field->get_max_int_value();
+  mysql_mutex_lock(m_share->autoinc_mutex());
+  const ulonglong next= in_series(MY_MAX(m_share->autoinc_next(), 1ULL), offset, MY_MAX(increment, 1ULL));
+  if (wanted == 0)
+    wanted= 1;
+  /* What the counter becomes: one behind the last value taken. Behind the column's range it stops, where the server
+     will say that the column is exhausted. */
+  const ulonglong step= MY_MAX(increment, 1ULL);
+  ulonglong behind= limit < ULONGLONG_MAX ? limit + 1 : limit;
+  if (next < limit && (limit - next) / step >= wanted)
+    behind= next + step * (wanted - 1) + 1;
+  if (settings.autoinc_lock_mode != AUTOINC_TRADITIONAL)
+    m_share->autoinc_raise(behind);
+  mysql_mutex_unlock(m_share->autoinc_mutex());
+  *first= next;
+  *reserved= settings.autoinc_lock_mode == AUTOINC_TRADITIONAL ? 1 : wanted;
+}
+
+/* The number in the AUTO_INCREMENT column of a record; 0 if NULL or not above 0. */
+ulonglong ha_sluice::autoinc_value(const uchar *record) const
+{
+  Field *field= table->found_next_number_field;
+  const my_ptrdiff_t move= record - table->record[0];
+  field->move_field_offset(move);
+  const bool is_null= field->is_real_null();
+  const longlong value= is_null ? 0 : field->val_int();
+  field->move_field_offset(-move);
+  return value < 0 && !(field->flags & UNSIGNED_FLAG) ? 0 : static_cast<ulonglong>(value);
+}
+
+/* A row with this number is about to be written. */
+void ha_sluice::autoinc_note(const uchar *record)
+{
+  if (!table->found_next_number_field)
+    return;
+  const ulonglong value= autoinc_value(record);
+  if (!value || value < m_share->autoinc_next())
+    return;
+  if (value > table->found_next_number_field->get_max_int_value())
+    return;
+  m_share->autoinc_raise(value == ULONGLONG_MAX ? value : value + 1);
+}
+
+int ha_sluice::reset_auto_increment(ulonglong value)
+{
+  const slc_err error= slc_table_autoinc_reset(m_share->table(), MY_MAX(value, 1ULL));
+  return error ? fail(error) : 0;
+}
+
+void ha_sluice::update_create_info(HA_CREATE_INFO *info)
+{
+  if (!(info->used_fields & HA_CREATE_USED_AUTO))
+  {
+    ha_sluice::info(HA_STATUS_AUTO);
+    info->auto_increment_value= stats.auto_increment_value;
+  }
+}

@@ -1,0 +1,228 @@
+/* Building a Codec from a TABLE: which kind each column is, the layout of every key, of index values and of the row.
+   Formats: codec.h. */
+#include "codec.h"
+
+namespace sluice {
+
+namespace {
+
+Kind kind_of(const Field *field)
+{
+  if (dynamic_cast<const Field_blob *>(field))
+    return Kind::BLOBS;
+  if (dynamic_cast<const Field_varstring *>(field))
+    return Kind::VARCHARS;
+  if (dynamic_cast<const Field_string *>(field))
+    return field->charset() == &my_charset_bin ? Kind::BYTES : Kind::CHARS;
+  switch (field->real_type())
+  {
+  case MYSQL_TYPE_TINY:
+  case MYSQL_TYPE_SHORT:
+  case MYSQL_TYPE_INT24:
+  case MYSQL_TYPE_LONG:
+  case MYSQL_TYPE_LONGLONG:
+    return field->flags & UNSIGNED_FLAG ? Kind::UNSIGNED : Kind::SIGNED;
+  case MYSQL_TYPE_YEAR:
+  case MYSQL_TYPE_NEWDATE:
+  case MYSQL_TYPE_ENUM:
+  case MYSQL_TYPE_SET:
+    return Kind::UNSIGNED;
+  case MYSQL_TYPE_NEWDECIMAL:
+  case MYSQL_TYPE_TIMESTAMP2:
+  case MYSQL_TYPE_TIME2:
+  case MYSQL_TYPE_DATETIME2:
+  case MYSQL_TYPE_BIT:
+  case MYSQL_TYPE_STRING:               // the types of fixed binary form: INET4, INET6, UUID
+    return Kind::BYTES;
+  default:
+    return Kind::SORTED;
+  }
+}
+
+} // namespace
+
+Column column_of(const TABLE *table, const Field *field)
+{
+  Column column{};
+  column.kind= kind_of(field);
+  column.field= field->field_index;
+  column.offset= static_cast<uint32>(field->offset(table->record[0]));
+  column.charset= field->charset();
+  column.length= field->pack_length();
+  if (field->real_maybe_null())
+  {
+    column.null_bit= field->null_bit;
+    column.null_offset= static_cast<uint32>(field->null_ptr - table->record[0]);
+  }
+  if (column.kind == Kind::VARCHARS)
+  {
+    column.length_bytes= static_cast<const Field_varstring *>(field)->length_bytes;
+    column.length= field->pack_length() - column.length_bytes;
+  }
+  else if (column.kind == Kind::BLOBS)
+    column.length_bytes= static_cast<uchar>(static_cast<const Field_blob *>(field)->pack_length_no_ptr());
+  return column;
+}
+
+uint length_bytes_for(uint32 length_max) { return length_max < 256 ? 1 : 2; }
+
+std::unique_ptr<Codec> Codec::build(TABLE *table) { return std::unique_ptr<Codec>(new Codec(table)); }
+
+Codec::Codec(TABLE *table) : m_table(table), m_primary(table->s->primary_key)
+{
+  const uint columns= table->s->fields;
+  m_null_bytes= table->s->null_bytes;
+  m_stored_map.resize(columns / (8 * sizeof(my_bitmap_map)) + 2);
+  my_bitmap_init(&m_stored, m_stored_map.data(), columns);
+  for (uint i= 0; i < columns; i++)
+    if (table->field[i]->stored_in_db())
+      bitmap_set_bit(&m_stored, i);
+  m_keys.resize(table->s->keys);
+  for (uint i= 0; i < table->s->keys; i++)
+    build_key(i);
+  m_clustered_fixed= m_clustered_max= HIDDEN_KEY_LENGTH;
+  if (has_primary_key())
+  {
+    KeyLayout &layout= m_keys[m_primary];
+    m_clustered_max= layout.image_length_max;
+    m_clustered_fixed= layout.fixed ? m_clustered_max : 0;
+    uint32 offset= 0;
+    for (const KeyPart &part : layout.parts)
+    {
+      if (!part.column.is_fixed() || part.nullable)
+        break;
+      if (part.decodable && bitmap_is_set(&m_stored, part.column.field))
+        m_keyed.push_back({offset, &part});
+      offset+= part.image_length_max;
+    }
+  }
+  for (uint i= 0; i < table->s->keys; i++)
+    build_raw(i);
+  build_row();
+}
+
+Codec::~Codec()= default;
+
+void Codec::build_key(uint index)
+{
+  const KEY &key= m_table->key_info[index];
+  KeyLayout &layout= m_keys[index];
+  layout.unique= key.flags & HA_NOSAME;
+  layout.fixed= true;
+  layout.parts.resize(key.user_defined_key_parts);
+  for (uint i= 0; i < key.user_defined_key_parts; i++)
+  {
+    const KEY_PART_INFO &info= key.key_part[i];
+    const Field *field= m_table->field[info.fieldnr - 1];
+    KeyPart &part= layout.parts[i];
+    part.column= column_of(m_table, field);
+    part.nullable= part.column.null_bit != 0;
+    part.descending= info.key_part_flag & HA_REVERSE_SORT;
+    part.length= info.length;
+    part.store_length= info.store_length;
+    const bool prefix= part.column.kind == Kind::BLOBS || info.length < field->key_length();
+    part.decodable= part.column.kind <= Kind::BYTES && !prefix;
+    part.prefix_chars= 0;
+    if (part.column.is_fixed())
+      part.image_length_max= prefix ? info.length : part.column.length;
+    else
+    {
+      if (prefix)
+        part.prefix_chars= info.length / part.column.charset->mbmaxlen;
+      part.string.init(part.column.charset, part.column.kind == Kind::CHARS);
+      part.image_length_max= static_cast<uint32>(part.string.length_max(info.length));
+    }
+    part.image_length_max+= part.nullable;
+    layout.fixed&= part.column.is_fixed() && !part.nullable;
+    layout.image_length_max+= part.image_length_max;
+  }
+}
+
+/* The columns of the index, and of the primary key, that have to be kept raw in the entry's value. */
+void Codec::build_raw(uint index)
+{
+  if (index == m_primary)
+    return;
+  KeyLayout &layout= m_keys[index];
+  std::vector<bool> have(m_table->s->fields);
+  auto keep= [&](const KeyPart &part, bool decodable)
+  {
+    const uint field= part.column.field;
+    if (have[field])
+      return;
+    const bool whole= part.column.kind != Kind::BLOBS &&
+                      part.length >= m_table->field[field]->key_length();
+    if (!whole)
+      return;
+    have[field]= true;
+    if (decodable)
+      return;
+    layout.raw.push_back(part.column);
+    layout.value_length_max+= part.column.length + 2;
+  };
+  for (const KeyPart &part : layout.parts)
+    keep(part, part.decodable);
+  if (!has_primary_key())
+    return;
+  for (const KeyPart &part : m_keys[m_primary].parts)
+  {
+    bool keyed= false;
+    for (const KeyedColumn &column : m_keyed)
+      keyed|= column.part == &part;
+    keep(part, keyed);
+  }
+}
+
+void Codec::build_row()
+{
+  constexpr uint32 FIXED_NULLABLE_MAX= 8;  // longer ones take no room while NULL
+  std::vector<bool> keyed(m_table->s->fields);
+  for (const KeyedColumn &column : m_keyed)
+    keyed[column.part->column.field]= true;
+  uint32 offset= 2 + m_null_bytes;
+  for (uint i= 0; i < m_table->s->fields; i++)
+  {
+    if (!bitmap_is_set(&m_stored, i) || keyed[i])
+      continue;
+    const Column column= column_of(m_table, m_table->field[i]);
+    if (column.kind == Kind::BLOBS)
+    {
+      m_blobs.push_back(column);
+      continue;
+    }
+    if (!column.is_fixed() || (column.null_bit && column.length > FIXED_NULLABLE_MAX))
+    {
+      m_sized.push_back(column);
+      m_sized_max+= column.length + length_bytes_for(column.length);
+      continue;
+    }
+    m_fixed_columns.push_back({column, offset});
+    if (!m_fixed.empty() && m_fixed.back().to + m_fixed.back().length == column.offset)
+      m_fixed.back().length+= column.length;
+    else
+      m_fixed.push_back({offset, column.offset, column.length});
+    offset+= column.length;
+  }
+  m_fixed_end= offset;
+}
+
+uint Codec::server_index(uint engine_index) const
+{
+  if (!engine_index)
+    return m_primary;
+  const uint ordinal= engine_index - 1;
+  return ordinal < m_primary ? ordinal : ordinal + 1;
+}
+
+bool Codec::touches(uint index, const MY_BITMAP *write_set) const
+{
+  for (const KeyPart &part : m_keys[index].parts)
+    if (bitmap_is_set(write_set, part.column.field))
+      return true;
+  for (const Column &column : m_keys[index].raw)
+    if (bitmap_is_set(write_set, column.field))
+      return true;
+  return false;
+}
+
+} // namespace sluice

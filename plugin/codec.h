@@ -1,0 +1,183 @@
+/* Codec: between the server's records and the engine's bytes. One per open handler, built at open from its TABLE,
+   not changed afterwards (only decode plans are added to a cache). The three formats:
+
+   Key image    for each part: if the column may be NULL one byte (00 = NULL and nothing follows, 01 = a value), then
+                the value: integers big-endian with the sign bit flipped, temporal and decimal bytes as the server
+                stores them (they sort), strings as string_image.h draws them. All bytes of a DESC part are inverted.
+                No image is a prefix of another one. The clustered key is the image of the primary key, or, in a
+                table without one, 6 bytes big-endian of the row's hidden number.
+   Index entry  key = image of the index's parts + clustered key; value = raw bytes of those columns of the index and
+                of the primary key that their image cannot give back (strings under a collation, floats), each only if
+                not NULL: fixed ones as in the record, CHAR and VARCHAR as length (u8, or u16 if longer than 255) + bytes.
+   Row          u16 format version | the record's null bytes | fixed columns | CHAR without pad, VARCHAR, rarely set wide
+                columns: length + bytes (nothing when NULL) | BLOBs: length as in the record + bytes. Columns that a
+                clustered key image of fixed offsets gives back are not stored again; VIRTUAL columns are not stored.
+
+   All reading and writing of records is by offset from the record's start, so that any of the server's record
+   buffers will do. Called by: the handler files, ddl, inplace, stats. */
+#ifndef SLUICE_CODEC_H
+#define SLUICE_CODEC_H
+#include "compat.h"
+#include "buffer.h"
+#include "sluice_abi.h"
+#include "string_image.h"
+#include <memory>
+#include <vector>
+
+namespace sluice {
+
+constexpr uint16 ROW_VERSION= 1;
+constexpr uint HIDDEN_KEY_LENGTH= 6;
+
+enum class Kind : uchar
+{
+  UNSIGNED,                             // little-endian in the record, any of 1..8 bytes; also dates, ENUM, SET, YEAR
+  SIGNED,
+  BYTES,                                // sorts as it is: decimals, temporal types, BINARY, BIT, INET6, UUID
+  SORTED,                               // Field::sort_string knows; not decodable: floats, old temporal types
+  CHARS,                                // CHAR
+  VARCHARS,                             // VARCHAR
+  BLOBS                                 // TEXT, BLOB, GEOMETRY: always a prefix
+};
+
+/* Where a column lives in a record. */
+struct Column
+{
+  Kind kind;
+  uchar length_bytes;                   // VARCHAR, BLOB: size of the length in the record
+  uchar null_bit;                       // 0 = never NULL
+  uint16 field;
+  uint32 null_offset;
+  uint32 offset;
+  uint32 length;                        // bytes in the record; of the data for VARCHAR
+  CHARSET_INFO *charset;
+
+  bool is_null(const uchar *record) const { return null_bit && (record[null_offset] & null_bit); }
+  bool is_fixed() const { return kind <= Kind::SORTED; }
+  /* The value's bytes in a record: pointer and length (CHAR without trailing pad). */
+  slc_bytes value(const uchar *record) const;
+};
+
+struct KeyPart
+{
+  Column column;
+  bool nullable;
+  bool descending;
+  bool decodable;
+  uint32 length;                        // as KEY_PART_INFO::length
+  uint32 store_length;                  // in the server's key tuple
+  uint32 prefix_chars;                  // > 0: only so many characters (bytes, if binary) are part of the key
+  uint32 image_length_max;
+  StringImage string;
+};
+
+struct KeyLayout
+{
+  std::vector<KeyPart> parts;
+  std::vector<Column> raw;              // columns kept in the value, in order
+  bool unique= false;
+  bool fixed= false;                    // no part is nullable or of varying length
+  uint32 image_length_max= 0;
+  uint32 value_length_max= 0;
+};
+
+/* A primary key column that a clustered key gives back, at a constant place. */
+struct KeyedColumn
+{
+  uint32 image_offset;
+  const KeyPart *part;
+};
+
+/* Which steps give a record the columns of one read_set. */
+struct DecodePlan
+{
+  struct Copy { uint32 from, to, length; };
+  std::vector<my_bitmap_map> read_set;
+  std::vector<Copy> fixed;
+  std::vector<uchar> sized_wanted;      // by ordinal; stops at the last wanted one
+  std::vector<uchar> blob_wanted;
+  std::vector<KeyedColumn> keyed;
+};
+
+/* The bytes of one index entry inside a Buffer that may still move. */
+struct EntryImage
+{
+  uint32 key, key_length, user_key_length, value, value_length;
+  bool unique_check;
+};
+
+class Codec
+{
+public:
+  static std::unique_ptr<Codec> build(TABLE *table);
+
+  bool has_primary_key() const { return m_primary != MAX_KEY; }
+  uint primary() const { return m_primary; }
+  bool has_blobs() const { return !m_blobs.empty(); }
+  /* > 0: every clustered key has this length */
+  uint clustered_key_length_fixed() const { return m_clustered_fixed; }
+  uint clustered_key_length_max() const { return m_clustered_max; }
+  const KeyLayout &key(uint index) const { return m_keys[index]; }
+  /* Position of server index `index` among the secondary ones, as the engine counts them; clustered is 0 there. */
+  uint engine_index(uint index) const { return index == m_primary ? 0 : ordinal(index) + 1; }
+  uint ordinal(uint index) const { return index < m_primary ? index : index - 1; }
+  uint server_index(uint engine_index) const;
+  uint secondary_count() const { return static_cast<uint>(m_keys.size()) - has_primary_key(); }
+
+  /* The record's field objects belong to this TABLE now (handler::change_table_ptr). */
+  void set_table(TABLE *table) { m_table= table; }
+
+  /* Appends the key image of a record; true when a part is NULL. */
+  bool put_key(Buffer &to, uint index, const uchar *record) const;
+  void put_search_key(Buffer &to, uint index, const uchar *tuple, uint tuple_length) const;
+  void put_value(Buffer &to, uint index, const uchar *record) const;
+  void put_row(Buffer &to, const uchar *record) const;
+  EntryImage put_entry(Buffer &to, uint index, const uchar *record, slc_bytes clustered) const;
+  /* Whether an update of these columns can change an entry of the index. */
+  bool touches(uint index, const MY_BITMAP *write_set) const;
+
+  const DecodePlan *plan(const MY_BITMAP *read_set);
+  /* False: the bytes do not have the form that this table's rows have. */
+  bool get_row(const DecodePlan *plan, uchar *record, slc_bytes clustered, slc_bytes row) const;
+  bool get_entry(uint index, uchar *record, slc_bytes key, slc_bytes clustered, slc_bytes value) const;
+  /* End of the part's image in a key, or NULL. */
+  static const uchar *skip_part(const KeyPart &part, const uchar *from, const uchar *end);
+  /* Columns that are in the row or come back from the clustered key. */
+  const MY_BITMAP *stored() const { return &m_stored; }
+  const std::vector<Column> &blobs() const { return m_blobs; }
+
+  Codec(const Codec &)= delete;
+  ~Codec();
+
+private:
+  static void get_clustered(uchar *record, slc_bytes clustered, const std::vector<KeyedColumn> &columns);
+  explicit Codec(TABLE *table);
+  void build_key(uint index);
+  void build_raw(uint index);
+  void build_row();
+  uchar *put_part(uchar *to, const KeyPart &part, const uchar *record) const;
+  uchar *put_part_tuple(uchar *to, const KeyPart &part, const uchar *tuple) const;
+  uchar *put_fixed(uchar *to, const KeyPart &part, const uchar *value) const;
+
+  TABLE *m_table;
+  uint m_primary;
+  uint m_clustered_fixed= 0, m_clustered_max= 0;
+  std::vector<KeyLayout> m_keys;
+  std::vector<KeyedColumn> m_keyed;     // columns that the clustered key gives back
+  uint32 m_null_bytes;
+  std::vector<DecodePlan::Copy> m_fixed; // from = offset in the row
+  std::vector<std::pair<Column, uint32>> m_fixed_columns; // with the offset in the row
+  std::vector<Column> m_sized;
+  std::vector<Column> m_blobs;
+  uint32 m_fixed_end= 0;                // where the sized columns begin in a row
+  uint32 m_sized_max= 0;
+  MY_BITMAP m_stored;
+  std::vector<my_bitmap_map> m_stored_map;
+  std::vector<std::unique_ptr<DecodePlan>> m_plans;
+};
+
+Column column_of(const TABLE *table, const Field *field);
+uint length_bytes_for(uint32 length_max);
+
+} // namespace sluice
+#endif

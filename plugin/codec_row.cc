@@ -1,0 +1,181 @@
+/* Rows: encoding a record, and decoding the columns that a read_set asks for. Format: codec.h.
+
+   A plan is made once per read_set and kept: fixed columns become a few memcpy, the sized ones a walk that stops at the
+   last wanted one. Every length that comes from a row is checked against the row's end. */
+#include "codec.h"
+
+namespace sluice {
+
+namespace {
+
+constexpr size_t PLANS_MAX= 64;
+
+inline uint32 load_length(const uchar *from, uint bytes)
+{
+  switch (bytes)
+  {
+  case 1: return *from;
+  case 2: return uint2korr(from);
+  case 3: return uint3korr(from);
+  default: return uint4korr(from);
+  }
+}
+
+inline void put_sized(const Column &column, uchar *record, const uchar *from, size_t length)
+{
+  uchar *to= record + column.offset;
+  if (column.kind == Kind::VARCHARS)
+  {
+    *to++= static_cast<uchar>(length);
+    if (column.length_bytes == 2)
+      *to++= static_cast<uchar>(length >> 8);
+  }
+  memcpy(to, from, length);
+  if (column.kind != Kind::CHARS)
+    return;
+  if (column.charset->mbminlen == 1)
+    memset(to + length, ' ', column.length - length);
+  else
+    column.charset->fill(reinterpret_cast<char *>(to) + length, column.length - length, ' ');
+}
+
+} // namespace
+
+void Codec::put_row(Buffer &to, const uchar *record) const
+{
+  size_t size= m_fixed_end + m_sized_max;
+  for (const Column &column : m_blobs)
+    if (!column.is_null(record))
+      size+= column.length_bytes + column.value(record).len;
+  uchar *at= to.reserve(size);
+  int2store(at, ROW_VERSION);
+  memcpy(at + 2, record, m_null_bytes);
+  at+= 2 + m_null_bytes;
+  for (const DecodePlan::Copy &copy : m_fixed)
+  {
+    memcpy(at, record + copy.to, copy.length);
+    at+= copy.length;
+  }
+  for (const Column &column : m_sized)
+  {
+    if (column.is_null(record))
+      continue;
+    const slc_bytes value= column.value(record);
+    *at++= static_cast<uchar>(value.len);
+    if (length_bytes_for(column.length) == 2)
+      *at++= static_cast<uchar>(value.len >> 8);
+    memcpy(at, value.ptr, value.len);
+    at+= value.len;
+  }
+  for (const Column &column : m_blobs)
+  {
+    if (column.is_null(record))
+      continue;
+    const slc_bytes value= column.value(record);
+    for (uint i= 0; i < column.length_bytes; i++)
+      *at++= static_cast<uchar>(value.len >> (8 * i));
+    if (value.len)
+      memcpy(at, value.ptr, value.len);
+    at+= value.len;
+  }
+  to.end_at(at);
+}
+
+const DecodePlan *Codec::plan(const MY_BITMAP *read_set)
+{
+  const size_t words= no_words_in_map(read_set);
+  for (const auto &plan : m_plans)
+    if (!memcmp(plan->read_set.data(), read_set->bitmap, words * sizeof(my_bitmap_map)))
+      return plan.get();
+  if (m_plans.size() >= PLANS_MAX)
+    m_plans.clear();
+  auto plan= std::make_unique<DecodePlan>();
+  plan->read_set.assign(read_set->bitmap, read_set->bitmap + words);
+  for (const auto &[column, offset] : m_fixed_columns)
+  {
+    if (!bitmap_is_set(read_set, column.field))
+      continue;
+    if (!plan->fixed.empty())
+    {
+      DecodePlan::Copy &last= plan->fixed.back();
+      if (last.from + last.length == offset && last.to + last.length == column.offset)
+      {
+        last.length+= column.length;
+        continue;
+      }
+    }
+    plan->fixed.push_back({offset, column.offset, column.length});
+  }
+  auto wanted= [&](const std::vector<Column> &columns, std::vector<uchar> &to)
+  {
+    for (size_t i= 0; i < columns.size(); i++)
+      if (bitmap_is_set(read_set, columns[i].field))
+      {
+        to.resize(i + 1);
+        to[i]= 1;
+      }
+  };
+  wanted(m_sized, plan->sized_wanted);
+  wanted(m_blobs, plan->blob_wanted);
+  if (!plan->blob_wanted.empty())
+    plan->sized_wanted.resize(m_sized.size());
+  for (const KeyedColumn &column : m_keyed)
+    if (bitmap_is_set(read_set, column.part->column.field))
+      plan->keyed.push_back(column);
+  m_plans.push_back(std::move(plan));
+  return m_plans.back().get();
+}
+
+bool Codec::get_row(const DecodePlan *plan, uchar *record, slc_bytes clustered, slc_bytes row) const
+{
+  if (unlikely(row.len < m_fixed_end || uint2korr(row.ptr) != ROW_VERSION ||
+               (m_clustered_fixed && clustered.len != m_clustered_fixed)))
+    return false;
+  memcpy(record, row.ptr + 2, m_null_bytes);
+  get_clustered(record, clustered, plan->keyed);
+  for (const DecodePlan::Copy &copy : plan->fixed)
+    memcpy(record + copy.to, row.ptr + copy.from, copy.length);
+  const uchar *at= row.ptr + m_fixed_end, *end= row.ptr + row.len;
+  for (size_t i= 0; i < plan->sized_wanted.size(); i++)
+  {
+    const Column &column= m_sized[i];
+    if (column.is_null(record))
+      continue;
+    const uint bytes= length_bytes_for(column.length);
+    if (unlikely(static_cast<size_t>(end - at) < bytes))
+      return false;
+    const size_t length= load_length(at, bytes);
+    at+= bytes;
+    if (unlikely(static_cast<size_t>(end - at) < length || length > column.length))
+      return false;
+    if (plan->sized_wanted[i])
+      put_sized(column, record, at, length);
+    at+= length;
+  }
+  for (size_t i= 0; i < plan->blob_wanted.size(); i++)
+  {
+    const Column &column= m_blobs[i];
+    uchar *to= record + column.offset;
+    if (column.is_null(record))
+    {
+      if (plan->blob_wanted[i])
+        memset(to, 0, column.length_bytes + sizeof at);
+      continue;
+    }
+    if (unlikely(static_cast<size_t>(end - at) < column.length_bytes))
+      return false;
+    const size_t length= load_length(at, column.length_bytes);
+    const uchar *data= at + column.length_bytes;
+    if (unlikely(static_cast<size_t>(end - data) < length))
+      return false;
+    if (plan->blob_wanted[i])
+    {
+      memcpy(to, at, column.length_bytes);
+      memcpy(to + column.length_bytes, &data, sizeof data);
+    }
+    at= data + length;
+  }
+  return true;
+}
+
+} // namespace sluice

@@ -1,0 +1,83 @@
+/* The server's headers, and the only place that asks which server version they are.
+
+   Every other file of plugin/ includes this one first. Where a later MariaDB changed a signature that the shim
+   overrides or calls, the difference is a macro or a small inline function here, so that no other file has a
+   conditional on MYSQL_VERSION_ID. Written and tested against 10.11; the 11.x branches hold what is known of them.
+   Used by: every file of plugin/. */
+#ifndef SLUICE_COMPAT_H
+#define SLUICE_COMPAT_H
+
+#ifndef MYSQL_SERVER
+#define MYSQL_SERVER 1
+#endif
+#include <my_global.h>
+#include "sql_priv.h"
+#include "sql_plugin.h"
+#include "unireg.h"
+#include "sql_class.h"
+#include "sql_table.h"
+#include "sql_alter.h"
+#include "field.h"
+#include "handler.h"
+#include "key.h"
+#include "log.h"
+#include "table.h"
+#include <mysql/plugin.h>
+#include <mysql/psi/mysql_thread.h>
+#include <mysqld_error.h>
+
+/* The name of the storage engine, of its plugin and of its variables' prefix; a build may choose another. */
+#ifndef SLUICE_PLUGIN_NAME
+#define SLUICE_PLUGIN_NAME SLUICE
+#endif
+#define SLUICE_STRING_(x) #x
+#define SLUICE_STRING(x) SLUICE_STRING_(x)
+#define SLUICE_ENGINE_NAME SLUICE_STRING(SLUICE_PLUGIN_NAME)
+
+/* Transaction callbacks of the handlerton take the handlerton itself up to 11.7; later they do not. */
+#if MYSQL_VERSION_ID < 110800
+#define SLUICE_HTON_ARG handlerton *,
+#define SLUICE_HTON_ARG_ONLY handlerton *
+#else
+#define SLUICE_HTON_ARG
+#define SLUICE_HTON_ARG_ONLY
+#endif
+
+/* The cost model of 11.0 took read_time() and scan_time() as doubles away. */
+#if MYSQL_VERSION_ID < 110000
+#define SLUICE_COSTS_ARE_DOUBLES 1
+#define SLUICE_COST_DECLARATIONS                                                                                       \
+  double scan_time() override;                                                                                         \
+  double read_time(uint index, uint ranges, ha_rows rows) override;
+#define SLUICE_MRR_INFO_CONST_ARGUMENTS                                                                                \
+  uint index, RANGE_SEQ_IF *seq, void *init, uint ranges, uint *buffer_size, uint *flags, Cost_estimate *cost
+#define SLUICE_MRR_LIMIT
+#else
+#define SLUICE_COST_DECLARATIONS IO_AND_CPU_COST scan_time() override;
+#define SLUICE_MRR_INFO_CONST_ARGUMENTS                                                                                \
+  uint index, RANGE_SEQ_IF *seq, void *init, uint ranges, uint *buffer_size, uint *flags, ha_rows limit,               \
+  Cost_estimate *cost
+#define SLUICE_MRR_LIMIT limit,
+#endif
+#define SLUICE_MRR_INFO_CONST_DECLARATION ha_rows multi_range_read_info_const(SLUICE_MRR_INFO_CONST_ARGUMENTS) override;
+
+/* Exported by the server for engines, but declared in no header. */
+extern "C" void thd_mark_transaction_to_rollback(MYSQL_THD thd, bool all);
+extern "C" int thd_rpl_deadlock_check(MYSQL_THD thd, MYSQL_THD other_thd);
+extern void ignore_db_dirs_append(const char *dirname);
+
+namespace sluice {
+
+/* Weights of a string. Later servers return a struct that also carries warnings. */
+inline size_t collation_weights(CHARSET_INFO *cs, uchar *to, size_t to_size, const uchar *from, size_t length,
+                                uint flags)
+{
+#if MYSQL_VERSION_ID < 110500
+  return cs->coll->strnxfrm(cs, to, to_size, UINT_MAX32, from, length, flags);
+#else
+  return cs->coll->strnxfrm(cs, to, to_size, UINT_MAX32, from, length, flags).m_result_length;
+#endif
+}
+
+} // namespace sluice
+#endif

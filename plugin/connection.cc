@@ -1,0 +1,176 @@
+/* The life of a transaction as the server sees it; see connection.h. */
+#include "connection.h"
+#include "engine.h"
+#include "errors.h"
+#include "settings.h"
+#include "share.h"
+
+namespace sluice {
+
+Connection *Connection::existing(THD *thd) { return static_cast<Connection *>(thd_get_ha_data(thd, hton)); }
+
+Connection *Connection::of(THD *thd)
+{
+  Connection *connection= existing(thd);
+  if (unlikely(!connection))
+  {
+    connection= new Connection(thd);
+    thd_set_ha_data(thd, hton, connection);
+  }
+  return connection;
+}
+
+Connection::Connection(THD *thd) : m_thd(thd)
+{
+  mysql_mutex_init(0, &m_mutex, MY_MUTEX_INIT_FAST);
+  mysql_cond_init(0, &m_cond, nullptr);
+  slc_waiter waiter= {this, &wait, &wake, &killed, &about_to_wait};
+  m_trx= slc_trx_new(engine, &waiter, thd_get_thread_id(thd));
+}
+
+Connection::~Connection()
+{
+  end_statement();
+  slc_trx_free(m_trx);
+  mysql_cond_destroy(&m_cond);
+  mysql_mutex_destroy(&m_mutex);
+}
+
+/* The isolation level is read when a transaction begins; at the levels up to READ COMMITTED it may change between. */
+void Connection::start()
+{
+  if (!m_started)
+    m_isolation= static_cast<uint>(thd_tx_isolation(m_thd));
+  slc_trx_start(m_trx, m_isolation, lock_wait_timeout_ms(m_thd));
+  m_started= true;
+}
+
+void Connection::register_with_server()
+{
+  trans_register_ha(m_thd, false, hton, 0);
+  if (in_long_transaction())
+    trans_register_ha(m_thd, true, hton, 0);
+}
+
+void Connection::use(bool writes)
+{
+  if (!m_started || !m_in_statement)
+  {
+    start();
+    register_with_server();
+    m_in_statement= true;
+  }
+  if (writes && !m_has_mark)
+  {
+    m_mark= slc_trx_savepoint(m_trx);
+    m_has_mark= true;
+  }
+}
+
+void Connection::table_unlocked()
+{
+  if (m_locked_tables && --m_locked_tables == 0 && m_in_statement && m_isolation <= SLC_ISO_READ_COMMITTED && m_started)
+    slc_trx_close_snapshot(m_trx);
+}
+
+void Connection::end_statement()
+{
+  m_in_statement= false;
+  m_has_mark= false;
+  while (!m_autoinc_locks.empty())
+  {
+    m_autoinc_locks.back()->autoinc_unlock(this);
+    m_autoinc_locks.pop_back();
+  }
+}
+
+void Connection::end_transaction()
+{
+  end_statement();
+  m_started= false;
+  m_ordered= false;
+}
+
+int Connection::prepare(bool all)
+{
+  if (!is_real_end(all))
+  {
+    end_statement();
+    return 0;
+  }
+  XID xid;
+  thd_get_xid(m_thd, reinterpret_cast<MYSQL_XID *>(&xid));
+  slc_xid engine_xid{};
+  engine_xid.format_id= xid.formatID;
+  engine_xid.gtrid_len= static_cast<uint32_t>(xid.gtrid_length);
+  engine_xid.bqual_len= static_cast<uint32_t>(xid.bqual_length);
+  memcpy(engine_xid.data, xid.data, xid.gtrid_length + xid.bqual_length);
+  return server_error(slc_trx_prepare(m_trx, &engine_xid), m_thd, "(transaction)");
+}
+
+void Connection::commit_ordered(bool all)
+{
+  if (!is_real_end(all) || !m_started)
+    return;
+  slc_trx_commit_ordered(m_trx);
+  m_ordered= true;
+}
+
+/* A commit that went through commit_ordered() is on the coordinator's log: the binlog (or tc.log) decides after a crash,
+   so its redo need not be synced here. */
+int Connection::commit(bool all)
+{
+  if (!is_real_end(all))
+  {
+    end_statement();
+    if (m_started && m_isolation <= SLC_ISO_READ_COMMITTED)
+      slc_trx_close_snapshot(m_trx);
+    return 0;
+  }
+  const bool durable= !m_ordered;
+  if (m_started && !m_ordered && slc_trx_has_writes(m_trx))
+    slc_trx_commit_ordered(m_trx);
+  thd_wakeup_subsequent_commits(m_thd, 0);
+  int error= 0;
+  if (m_started)
+    error= server_error(slc_trx_commit(m_trx, durable), nullptr, "(commit)");
+  end_transaction();
+  return error;
+}
+
+int Connection::rollback(bool all)
+{
+  int error= 0;
+  if (is_real_end(all))
+  {
+    if (m_started)
+      error= server_error(slc_trx_rollback(m_trx), nullptr, "(rollback)");
+    end_transaction();
+    return error;
+  }
+  if (m_has_mark)
+    error= server_error(slc_trx_rollback_to(m_trx, m_mark), nullptr, "(rollback of a statement)");
+  end_statement();
+  return error;
+}
+
+int Connection::start_snapshot()
+{
+  use(false);
+  if (m_isolation != SLC_ISO_REPEATABLE_READ)
+  {
+    my_printf_error(ER_UNKNOWN_ERROR, SLUICE_ENGINE_NAME ": WITH CONSISTENT SNAPSHOT was ignored: it needs the isolation "
+                    "level REPEATABLE READ", MYF(ME_WARNING));
+    return 0;
+  }
+  return server_error(slc_trx_open_snapshot(m_trx), m_thd, "(snapshot)");
+}
+
+int Connection::rollback_to(uint64 savepoint)
+{
+  return server_error(slc_trx_rollback_to(m_trx, savepoint), m_thd, "(savepoint)");
+}
+
+void Connection::cancel_wait() { slc_trx_cancel_wait(m_trx); }
+
+} // namespace sluice

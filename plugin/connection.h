@@ -1,0 +1,80 @@
+/* Connection: what Sluice keeps for one THD: its transaction object in the engine, and where it stands in the server's
+   protocol of statements and transactions.
+
+   A statement begins with the first external_lock()/start_stmt()/read of a table: use() starts the transaction if none
+   is active, registers it with the server (for the statement always, for the transaction if there is one beyond it)
+   and, before the first change, takes the mark to which a failed statement rolls back. It ends in commit(all = false),
+   rollback(all = false), or with the last table unlocked. Everything is called by the connection's own thread, except
+   commit_ordered() (group commit's leader), cancel_wait() and wake(). Latches: m_mutex, which only a waiter and those who
+   wake it take, for a moment.
+   Called by: hton (transaction callbacks), the handler files. */
+#ifndef SLUICE_CONNECTION_H
+#define SLUICE_CONNECTION_H
+#include "compat.h"
+#include "sluice_abi.h"
+#include <vector>
+
+namespace sluice {
+
+class Share;
+
+class Connection
+{
+public:
+  /* Of this THD; made when there is none. */
+  static Connection *of(THD *thd);
+  static Connection *existing(THD *thd);
+  ~Connection();
+
+  THD *thd() const { return m_thd; }
+  slc_trx *trx() const { return m_trx; }
+  uint isolation() const { return m_isolation; }
+  bool is_started() const { return m_started; }
+  /* Whether the transaction goes on after the present statement. */
+  bool in_long_transaction() const { return thd_test_options(m_thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN) != 0; }
+
+  void use(bool writes);
+  void table_locked() { m_locked_tables++; }
+  void table_unlocked();
+
+  int prepare(bool all);
+  void commit_ordered(bool all);
+  int commit(bool all);
+  int rollback(bool all);
+  int start_snapshot();
+  int rollback_to(uint64 savepoint);
+  void cancel_wait();
+
+  /* slc_waiter; waiter.cc */
+  static int wait(void *ctx, volatile uint32_t *flag, uint64_t timeout_us);
+  static void wake(void *ctx);
+  static int killed(void *ctx);
+  static int about_to_wait(void *ctx, void *holder);
+
+  /* Table-wide AUTO_INCREMENT locks held until the statement ends; autoinc.cc */
+  std::vector<Share *> &autoinc_locks() { return m_autoinc_locks; }
+
+private:
+  explicit Connection(THD *thd);
+  void start();
+  void register_with_server();
+  void end_statement();
+  void end_transaction();
+  bool is_real_end(bool all) const { return all || !in_long_transaction(); }
+
+  THD *m_thd;
+  slc_trx *m_trx;
+  uint m_isolation= SLC_ISO_REPEATABLE_READ;
+  uint m_locked_tables= 0;
+  uint64 m_mark= 0;
+  bool m_has_mark= false;
+  bool m_started= false;
+  bool m_in_statement= false;
+  bool m_ordered= false;
+  std::vector<Share *> m_autoinc_locks;
+  mysql_mutex_t m_mutex;
+  mysql_cond_t m_cond;
+};
+
+} // namespace sluice
+#endif

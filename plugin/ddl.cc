@@ -1,0 +1,204 @@
+/* CREATE, RENAME, DROP, TRUNCATE, CHECK, ANALYZE, OPTIMIZE. Each step is one call to the engine, which makes it atomic and
+   durable. What a definition asks for and Sluice does not have is refused by name, never dropped silently. */
+#include "ddl.h"
+#include "engine.h"
+#include "errors.h"
+#include "ha_sluice.h"
+#include "settings.h"
+
+using namespace sluice;
+
+std::string sluice::schema_of(const TABLE *form)
+{
+  std::string text= "sluice 1\nrow " + std::to_string(ROW_VERSION) + "\n";
+  for (uint i= 0; i < form->s->keys; i++)
+  {
+    const KEY &key= form->key_info[i];
+    text+= "key " + std::string(key.name.str, key.name.length);
+    for (uint part= 0; part < key.user_defined_key_parts; part++)
+    {
+      const KEY_PART_INFO &info= key.key_part[part];
+      const Field *field= form->field[info.fieldnr - 1];
+      text+= " " + std::string(field->field_name.str, field->field_name.length) + ":" +
+             std::to_string(field->charset()->number);
+      if (info.key_part_flag & HA_REVERSE_SORT)
+        text+= ":desc";
+    }
+    text+= "\n";
+  }
+  return text;
+}
+
+Definition::Definition(TABLE *form) : schema(schema_of(form))
+{
+  const std::unique_ptr<Codec> codec= Codec::build(form);
+  if (form->s->tmp_table != NO_TMP_TABLE)
+    def.flags|= SLC_TABLE_TEMPORARY;
+  if (!codec->has_primary_key())
+    def.flags|= SLC_TABLE_HIDDEN_PK;
+  def.pk_fixed_len= codec->clustered_key_length_fixed();
+  for (uint i= 0; i < codec->secondary_count(); i++)
+  {
+    const uint index= codec->server_index(i + 1);
+    const uint32_t flags= codec->key(index).unique ? static_cast<uint32_t>(SLC_INDEX_UNIQUE) : 0;
+    indexes.push_back({form->key_info[index].name.str, flags});
+  }
+  def.index_count= static_cast<uint32_t>(indexes.size());
+  def.indexes= indexes.data();
+  def.schema= {reinterpret_cast<const uint8_t *>(schema.data()), schema.size()};
+}
+
+/* ---- what is refused ---- */
+
+static int refuse(const char *what)
+{
+  my_error(ER_ILLEGAL_HA_CREATE_OPTION, MYF(0), SLUICE_ENGINE_NAME, what);
+  return HA_ERR_UNSUPPORTED;
+}
+
+static const char *unsupported_row_format(enum row_type type)
+{
+  switch (type)
+  {
+  case ROW_TYPE_FIXED: return "ROW_FORMAT=FIXED";
+  case ROW_TYPE_COMPRESSED: return "ROW_FORMAT=COMPRESSED";
+  case ROW_TYPE_REDUNDANT: return "ROW_FORMAT=REDUNDANT";
+  case ROW_TYPE_COMPACT: return "ROW_FORMAT=COMPACT";
+  case ROW_TYPE_PAGE: return "ROW_FORMAT=PAGE";
+  default: return nullptr;              // DEFAULT, DYNAMIC
+  }
+}
+
+static const char *unsupported_option(const HA_CREATE_INFO *info)
+{
+  if (info->data_file_name)
+    return "DATA DIRECTORY";
+  if (info->index_file_name)
+    return "INDEX DIRECTORY";
+  if ((info->used_fields & HA_CREATE_USED_KEY_BLOCK_SIZE) && info->key_block_size)
+    return "KEY_BLOCK_SIZE";
+  if ((info->used_fields & HA_CREATE_USED_CONNECTION) && info->connect_string.length)
+    return "CONNECTION";
+  if (info->used_fields & HA_CREATE_USED_UNION)
+    return "UNION";
+  if (info->used_fields & HA_CREATE_USED_INSERT_METHOD)
+    return "INSERT_METHOD";
+  if ((info->used_fields & HA_CREATE_USED_TRANSACTIONAL) && info->transactional == HA_CHOICE_NO)
+    return "TRANSACTIONAL=0";
+  if (info->used_fields & HA_CREATE_USED_ROW_FORMAT)
+    return unsupported_row_format(info->row_type);
+  return nullptr;
+}
+
+static int check_definition(TABLE *form, HA_CREATE_INFO *info)
+{
+  if (const char *option= unsupported_option(info))
+    return refuse(option);
+  if (info->alter_info)
+  {
+    List_iterator_fast<Key> keys(info->alter_info->key_list);
+    while (const Key *key= keys++)
+      if (key->type == Key::FOREIGN_KEY && !key->old)
+        return refuse("FOREIGN KEY");
+  }
+  if (info->sequence)
+    return refuse("SEQUENCE=1");
+  for (uint i= 0; i < form->s->keys; i++)
+  {
+    const KEY &key= form->key_info[i];
+    if (key.flags & HA_FULLTEXT)
+      return refuse("FULLTEXT");
+    if (key.flags & HA_SPATIAL)
+      return refuse("SPATIAL");
+  }
+  return 0;
+}
+
+/* ---- the statements ---- */
+
+int ha_sluice::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
+{
+  if (const int error= check_definition(form, info))
+    return error;
+  const Definition definition(form);
+  slc_err error= slc_table_create(engine, name, &definition.def);
+  if (error == SLC_OK && info->auto_increment_value > 1)
+  {
+    slc_table *created;
+    if (!(error= slc_table_open(engine, name, &created)))
+    {
+      error= slc_table_autoinc_reset(created, info->auto_increment_value);
+      slc_table_close(created);
+    }
+    if (error)
+      slc_table_drop(engine, name);
+  }
+  return server_error(error, ha_thd(), name);
+}
+
+int ha_sluice::rename_table(const char *from, const char *to)
+{
+  return server_error(slc_table_rename(engine, from, to), ha_thd(), from);
+}
+
+int ha_sluice::delete_table(const char *name)
+{
+  const slc_err error= slc_table_drop(engine, name);
+  return error == SLC_NO_TABLE ? ENOENT : server_error(error, ha_thd(), name);
+}
+
+int ha_sluice::truncate()
+{
+  const std::string table_name= m_share->name();
+  slc_cursor_free(m_cursor);
+  m_cursor= nullptr;
+  m_share->close();
+  slc_err error= slc_table_truncate(engine, table_name.c_str());
+  const slc_err open_error= m_share->open();
+  if (!error)
+    error= open_error;
+  if (m_share->table())
+    m_cursor= slc_cursor_new(m_share->table());
+  return fail(error);
+}
+
+/* A finding of CHECK TABLE, as a row of its result. */
+struct CheckReport
+{
+  THD *thd;
+  TABLE *table;
+};
+
+static void report_finding(void *ctx, const char *text, size_t length)
+{
+  const CheckReport *report= static_cast<CheckReport *>(ctx);
+  const int bytes= static_cast<int>(MY_MIN(length, 400U));
+  sql_print_error(SLUICE_ENGINE_NAME ": CHECK TABLE %s.%s: %.*s", report->table->s->db.str,
+                  report->table->s->table_name.str, bytes, text);
+  push_warning_printf(report->thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_CRASHED, "%.*s", bytes, text);
+}
+
+int ha_sluice::check(THD *thd, HA_CHECK_OPT *options)
+{
+  Connection *connection= connect(false);
+  CheckReport report= {thd, table};
+  const bool extended= options->flags & T_EXTEND;
+  const slc_err error= slc_table_check(connection->trx(), m_share->table(), extended, report_finding, &report);
+  if (!error)
+    return HA_ADMIN_OK;
+  if (error == SLC_UNSUPPORTED)
+    return HA_ADMIN_NOT_IMPLEMENTED;
+  fail(error);
+  return error == SLC_CORRUPT ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
+}
+
+int ha_sluice::analyze(THD *, HA_CHECK_OPT *)
+{
+  slc_table_stats found{};
+  if (slc_table_get_stats(m_share->table(), &found) || !m_share->refresh_statistics(*m_codec, found.rows, true))
+    return HA_ADMIN_FAILED;
+  return info(HA_STATUS_CONST | HA_STATUS_VARIABLE) ? HA_ADMIN_FAILED : HA_ADMIN_OK;
+}
+
+/* The server rebuilds the table and analyzes it. */
+int ha_sluice::optimize(THD *, HA_CHECK_OPT *) { return HA_ADMIN_TRY_ALTER; }

@@ -1,0 +1,26 @@
+/* Definitions of tables, from the server's to the engine's. Called by: ha_sluice (create), inplace. */
+#ifndef SLUICE_DDL_H
+#define SLUICE_DDL_H
+#include "compat.h"
+#include "sluice_abi.h"
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/* slc_table_def with the memory that it points into. */
+struct Definition
+{
+  explicit Definition(TABLE *form);
+  slc_table_def def{};
+  std::vector<slc_index_def> indexes;
+  std::string schema;
+};
+
+/* The plugin's note that the engine keeps with a table: the row format's version, and for each key the collations of
+   its parts, so that a later server can tell whether the images in the table are still those it would make. Text, a line
+   for each key: "key NAME COLUMN:COLLATION_ID[:desc] ...". */
+std::string schema_of(const TABLE *form);
+
+} // namespace sluice
+#endif

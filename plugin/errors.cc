@@ -1,0 +1,88 @@
+/* One table of errors; what else an error entails is below it. */
+#include "errors.h"
+#include "settings.h"
+
+namespace sluice {
+
+namespace {
+
+struct Translation
+{
+  slc_err from;
+  int to;
+  bool damage;                          // belongs into the error log
+};
+
+const Translation translations[]= {
+  {SLC_OK, 0, false},
+  {SLC_NOT_FOUND, HA_ERR_KEY_NOT_FOUND, false},
+  {SLC_END, HA_ERR_END_OF_FILE, false},
+  {SLC_DUPLICATE, HA_ERR_FOUND_DUPP_KEY, false},
+  {SLC_LOCK_WAIT_TIMEOUT, HA_ERR_LOCK_WAIT_TIMEOUT, false},
+  {SLC_DEADLOCK, HA_ERR_LOCK_DEADLOCK, false},
+  {SLC_INTERRUPTED, HA_ERR_ABORTED_BY_USER, false},
+  {SLC_CONFLICT, HA_ERR_RECORD_CHANGED, false},
+  {SLC_FULL, HA_ERR_RECORD_FILE_FULL, true},
+  {SLC_CORRUPT, HA_ERR_CRASHED, true},
+  {SLC_IO, SLUICE_ERR_IO, true},
+  {SLC_POISONED, SLUICE_ERR_POISONED, false},
+  {SLC_UNSUPPORTED, SLUICE_ERR_UNSUPPORTED, false},
+  {SLC_EXISTS, HA_ERR_TABLE_EXIST, false},
+  {SLC_NO_TABLE, HA_ERR_NO_SUCH_TABLE, false},
+  {SLC_TOO_BIG, HA_ERR_TO_BIG_ROW, false},
+  {SLC_READ_ONLY, HA_ERR_TABLE_READONLY, false},
+  {SLC_TABLE_CHANGED, HA_ERR_TABLE_DEF_CHANGED, false},
+  {SLC_LOCKED, HA_ERR_LOCK_WAIT_TIMEOUT, false},
+};
+
+thread_local char last_text[512];
+
+} // namespace
+
+int server_error(slc_err error, THD *thd, const char *object)
+{
+  if (likely(error == SLC_OK))
+    return 0;
+  const Translation *found= nullptr;
+  for (const Translation &translation : translations)
+    if (translation.from == error)
+      found= &translation;
+  if (error == SLC_NOT_FOUND || error == SLC_END || error == SLC_DUPLICATE)
+    return found->to;
+  slc_error_text(last_text, sizeof last_text);
+  if (!found)
+  {
+    sql_print_error(SLUICE_ENGINE_NAME ": table %s: unknown engine error %d: %s", object, error, last_text);
+    return HA_ERR_GENERIC;
+  }
+  if (found->damage)
+  {
+    sql_print_error(SLUICE_ENGINE_NAME ": table %s: %s", object, last_text);
+    if (thd)
+      my_printf_error(ER_UNKNOWN_ERROR, SLUICE_ENGINE_NAME ": table %s: %s", MYF(ME_WARNING), object, last_text);
+  }
+  if (thd)
+  {
+    if (error == SLC_DEADLOCK || error == SLC_CONFLICT)
+      thd_mark_transaction_to_rollback(thd, true);
+    else if (error == SLC_LOCK_WAIT_TIMEOUT)
+      thd_mark_transaction_to_rollback(thd, settings.rollback_on_timeout);
+  }
+  return found->to;
+}
+
+const char *error_text(int error)
+{
+  if (error < SLUICE_ERR_FIRST)
+    return "";
+  return last_text;
+}
+
+int bad_row(const char *object)
+{
+  snprintf(last_text, sizeof last_text, "a stored row or index entry does not have the form of the table's definition");
+  sql_print_error(SLUICE_ENGINE_NAME ": table %s: %s", object, last_text);
+  return SLUICE_ERR_BAD_ROW;
+}
+
+} // namespace sluice

@@ -1,0 +1,29 @@
+/* From the engine's errors to the server's. The engine says what happened; here it becomes the HA_ERR_ code by which the
+   server chooses its message, and the transaction is marked where the server must roll back more than the statement.
+   Called by: every file that calls the engine. */
+#ifndef SLUICE_ERRORS_H
+#define SLUICE_ERRORS_H
+#include "compat.h"
+#include "sluice_abi.h"
+
+namespace sluice {
+
+/* Codes of our own, printed with the engine's text through handler::get_error_message(). */
+enum
+{
+  SLUICE_ERR_FIRST= HA_ERR_LAST + 100,
+  SLUICE_ERR_IO= SLUICE_ERR_FIRST,
+  SLUICE_ERR_POISONED,
+  SLUICE_ERR_UNSUPPORTED,
+  SLUICE_ERR_BAD_ROW
+};
+
+/* The HA_ERR_ code of an engine error. Reports damage to the error log, naming `object`; thd may be NULL. */
+int server_error(slc_err error, THD *thd, const char *object);
+/* The text behind one of our own codes, as of the last server_error() of this thread. */
+const char *error_text(int error);
+/* An entry or a row whose bytes are not of the table's form. */
+int bad_row(const char *object);
+
+} // namespace sluice
+#endif

@@ -1,0 +1,468 @@
+/* Reading: scans of the table and of indexes, lookups, row references, and the server's multi-range read over them.
+
+   A search key becomes the image of its parts; rows that match it are those whose key begins with that image, that is,
+   the keys in [image, successor of the image). So every mode of the server is a seek to one of these two, and an end
+   of a range is a bound that the engine checks before it locks or hands out an entry. */
+#include "ha_sluice.h"
+#include "engine.h"
+#include "errors.h"
+
+using namespace sluice;
+
+static const slc_bytes NOTHING= {nullptr, 0};
+
+/* The least byte string above all that begin with `from`; empty if there is none. */
+static slc_bytes successor(Buffer &to, slc_bytes from)
+{
+  to.clear();
+  to.append(from);
+  size_t length= to.length();
+  while (length && to.data()[length - 1] == 0xFF)
+    length--;
+  if (!length)
+    return NOTHING;
+  to.data()[length - 1]++;
+  return {to.data(), length};
+}
+
+/* ---- the scan as the engine sees it ---- */
+
+int ha_sluice::scan_set_up()
+{
+  const bool covering= m_engine_index && reads_entries();
+  if (likely(m_scan_set_up && covering == m_scan_covering))
+    return 0;
+  slc_cursor_semi_consistent(m_cursor, m_semi != SEMI_OFF && !m_engine_index);
+  if (const slc_err error= slc_cursor_begin(m_cursor, m_connection->trx(), m_engine_index, m_lock, m_policy, covering))
+    return fail(error);
+  m_scan_set_up= true;
+  m_scan_covering= covering;
+  m_has_bounds= false;
+  return 0;
+}
+
+void ha_sluice::set_bounds(slc_bytes low, slc_bytes high)
+{
+  if (!m_has_bounds && !low.len && !high.len)
+    return;
+  slc_cursor_bounds(m_cursor, low, high);
+  m_has_bounds= low.len || high.len;
+}
+
+/* After an exact lookup the server may go on to entries beyond it (HANDLER does). */
+void ha_sluice::lift_lookup_bounds()
+{
+  if (m_bounds_are_of_lookup)
+    set_bounds(NOTHING, NOTHING);
+  m_bounds_are_of_lookup= false;
+}
+
+int ha_sluice::seek(uchar *record, uint mode, slc_bytes key, Direction direction)
+{
+  m_point= false;
+  return deliver(record, slc_cursor_seek(m_cursor, mode, key, &m_found), direction);
+}
+
+/* From the first entry above all that begin with the key. */
+int ha_sluice::seek_after(uchar *record, slc_bytes key)
+{
+  Buffer above;
+  const slc_bytes from= successor(above, key);
+  return from.len ? seek(record, SLC_SEEK_GE, from, FORWARD) : HA_ERR_END_OF_FILE;
+}
+
+/* Backward, from the last entry that begins with the key or is below. */
+int ha_sluice::seek_before(uchar *record, slc_bytes key)
+{
+  Buffer above;
+  const slc_bytes from= successor(above, key);
+  return from.len ? seek(record, SLC_SEEK_LT, from, BACKWARD) : seek(record, SLC_SEEK_LAST, NOTHING, BACKWARD);
+}
+
+int ha_sluice::step(uchar *record, Direction direction)
+{
+  return deliver(record, direction == FORWARD ? slc_cursor_next(m_cursor, &m_found) : slc_cursor_prev(m_cursor, &m_found),
+                 direction);
+}
+
+/* From an entry found to a row in the record, past those that a pushed condition, a filter or a lock rules out. */
+int ha_sluice::deliver(uchar *record, slc_err error, Direction direction)
+{
+  for (;; error= direction == FORWARD ? slc_cursor_next(m_cursor, &m_found) : slc_cursor_prev(m_cursor, &m_found))
+  {
+    if (unlikely(error != SLC_OK))
+    {
+      if (error == SLC_LOCKED && m_policy == SLC_SKIP_LOCKED)
+        continue;
+      return fail(error);
+    }
+    m_clustered.clear();
+    m_clustered.append(m_found.pk);
+    if (m_semi == SEMI_TRY && slc_cursor_was_semi_consistent(m_cursor))
+      m_semi= SEMI_DID;
+    if (!m_scan_covering)
+      return read_row(record, m_found.pk, m_found.row);
+    const int result= check_entry(record);
+    if (result != NO_MATCH)
+      return result;
+    unlock_row();
+  }
+}
+
+/* The entry at hand against the pushed condition and filter; then its row, unless the entry is all that is wanted. */
+int ha_sluice::check_entry(uchar *record)
+{
+  const bool is_entry= m_found.flags & SLC_ENTRY_COVERING;
+  if (is_entry)
+  {
+    if (!m_codec->get_entry(active_index, record, m_found.key, m_found.pk, m_found.row))
+      return bad_row(name());
+  }
+  else if (const int error= read_row(record, m_found.pk, m_found.row))
+    return error;
+  else
+    add_virtual_columns(record);
+  check_result_t check= pushed_idx_cond_here() ? handler_index_cond_check(this) : CHECK_POS;
+  if (check == CHECK_POS && filter_here())
+    check= handler_rowid_filter_check(this);
+  switch (check)
+  {
+  case CHECK_POS: break;
+  case CHECK_NEG: return NO_MATCH;
+  case CHECK_OUT_OF_RANGE: return HA_ERR_END_OF_FILE;
+  case CHECK_ABORTED_BY_USER: return HA_ERR_ABORTED_BY_USER;
+  default: return HA_ERR_GENERIC;
+  }
+  if (m_keyread || !is_entry)
+    return 0;
+  slc_found row;
+  const slc_err error= slc_row_get(m_cursor, m_connection->trx(), m_clustered.bytes(), m_lock, m_policy, &row);
+  if (error == SLC_NOT_FOUND || (error == SLC_LOCKED && m_policy == SLC_SKIP_LOCKED))
+    return NO_MATCH;
+  return error ? fail(error) : read_row(record, m_clustered.bytes(), row.row);
+}
+
+const DecodePlan *ha_sluice::plan()
+{
+  /* A row that may be changed is needed whole: the new one is built from it. */
+  const MY_BITMAP *wanted= m_lock == SLC_LOCK_EXCLUSIVE ? m_codec->stored() : table->read_set;
+  if (unlikely(!m_plan || memcmp(m_plan->read_set.data(), wanted->bitmap,
+                                 m_plan->read_set.size() * sizeof(my_bitmap_map))))
+    m_plan= m_codec->plan(wanted);
+  return m_plan;
+}
+
+int ha_sluice::read_row(uchar *record, slc_bytes clustered, slc_bytes row)
+{
+  if (unlikely(!m_codec->get_row(plan(), record, clustered, row)))
+    return bad_row(name());
+  m_record= record;
+  m_row_bytes= row;
+  return 0;
+}
+
+/* The server does not compute virtual columns for an index-only read: it expects them from the entry. When the engine
+   had to hand out the row instead (an older version of it), they are computed here. */
+void ha_sluice::add_virtual_columns(uchar *record)
+{
+  if (!table->vfield)
+    return;
+  bool any= false;
+  for (const KeyPart &part : m_codec->key(active_index).parts)
+    any|= !table->field[part.column.field]->stored_in_db();
+  if (!any || !m_codec->get_row(m_codec->plan(m_codec->stored()), record, m_found.pk, m_found.row))
+    return;
+  m_plan= nullptr;
+  if (record != table->record[0])
+    table->move_fields(table->field, record, table->record[0]);
+  for (const KeyPart &part : m_codec->key(active_index).parts)
+  {
+    Field *field= table->field[part.column.field];
+    if (!field->stored_in_db())
+      table->update_virtual_field(field, true);
+  }
+  if (record != table->record[0])
+    table->move_fields(table->field, table->record[0], record);
+}
+
+/* The engine's bytes go away with the scan, but the server may use its last row for the rest of the statement. */
+void ha_sluice::keep_blobs()
+{
+  if (!m_row_bytes.len || !m_codec->has_blobs() || !m_record)
+    return;
+  auto is_in_row= [&](const slc_bytes &value)
+  { return value.len && value.ptr >= m_row_bytes.ptr && value.ptr < m_row_bytes.ptr + m_row_bytes.len; };
+  size_t size= 0;
+  for (const Column &column : m_codec->blobs())
+  {
+    const slc_bytes value= column.value(m_record);
+    if (bitmap_is_set(table->read_set, column.field) && !column.is_null(m_record) && is_in_row(value))
+      size+= value.len;
+  }
+  if (!size)
+    return;
+  m_kept_blobs.clear();
+  m_kept_blobs.reserve(size);
+  for (const Column &column : m_codec->blobs())
+  {
+    const slc_bytes value= column.value(m_record);
+    if (!bitmap_is_set(table->read_set, column.field) || column.is_null(m_record) || !is_in_row(value))
+      continue;
+    const uchar *kept= m_kept_blobs.data() + m_kept_blobs.length();
+    m_kept_blobs.append(value);
+    memcpy(m_record + column.offset + column.length_bytes, &kept, sizeof kept);
+  }
+}
+
+/* ---- the whole table, in the order of the clustered key ---- */
+
+int ha_sluice::rnd_init(bool scan)
+{
+  connect(false);
+  m_engine_index= 0;
+  m_scan_set_up= m_bounds_are_of_lookup= m_point= false;
+  m_at_start= true;
+  m_plan= nullptr;
+  return scan ? scan_set_up() : 0;
+}
+
+int ha_sluice::rnd_end() { return index_end(); }
+
+int ha_sluice::rnd_next(uchar *record)
+{
+  if (m_at_start)
+  {
+    m_at_start= false;
+    if (const int error= scan_set_up())
+      return error;
+    return seek(record, SLC_SEEK_FIRST, NOTHING, FORWARD);
+  }
+  return index_next(record);
+}
+
+int ha_sluice::rnd_pos(uchar *record, uchar *position)
+{
+  put_clustered(m_clustered, position);
+  const int error= point_read(record);
+  return error == HA_ERR_END_OF_FILE ? HA_ERR_KEY_NOT_FOUND : error;
+}
+
+/* The row whose clustered key is in m_clustered. */
+int ha_sluice::point_read(uchar *record)
+{
+  slc_found row;
+  const slc_err error= slc_row_get(m_cursor, m_connection->trx(), m_clustered.bytes(), m_lock, m_policy, &row);
+  if (error == SLC_LOCKED && m_policy == SLC_SKIP_LOCKED)
+    return HA_ERR_KEY_NOT_FOUND;
+  return error ? fail(error) : read_row(record, m_clustered.bytes(), row.row);
+}
+
+/* The last row was shown as committed although somebody holds it; the server wants it, so now it waits for it. */
+int ha_sluice::reread_locked(uchar *record)
+{
+  m_semi= SEMI_TRY;
+  return point_read(record);
+}
+
+/* ---- indexes ---- */
+
+int ha_sluice::index_init(uint index, bool)
+{
+  connect(false);
+  active_index= index;
+  m_engine_index= m_codec->engine_index(index);
+  m_scan_set_up= m_bounds_are_of_lookup= m_point= m_at_start= false;
+  m_plan= nullptr;
+  return 0;
+}
+
+int ha_sluice::index_end()
+{
+  keep_blobs();
+  m_scan_set_up= false;
+  if (m_cursor)
+    slc_cursor_reset(m_cursor);
+  m_row_bytes= NOTHING;
+  m_ds_mrr.dsmrr_close();
+  return 0;
+}
+
+/* A whole primary key names one row. Where ranges are locked, the scan must see that there is none. */
+bool ha_sluice::wants_point_read(uint index, key_part_map parts) const
+{
+  return index == m_codec->primary() && (m_lock == SLC_LOCK_NONE || m_connection->isolation() != SLC_ISO_SERIALIZABLE) &&
+         parts >= (key_part_map(1) << m_codec->key(index).parts.size()) - 1;
+}
+
+int ha_sluice::index_read_map(uchar *record, const uchar *key, key_part_map parts, enum ha_rkey_function mode)
+{
+  if (!key)
+    return index_first(record);
+  m_search.clear();
+  m_codec->put_search_key(m_search, active_index, key, calculate_key_len(table, active_index, key, parts));
+  const slc_bytes image= m_search.bytes();
+  if (mode == HA_READ_KEY_EXACT && wants_point_read(active_index, parts))
+  {
+    m_clustered.clear();
+    m_clustered.append(image);
+    m_point= true;
+    return point_read(record);
+  }
+  if (const int error= scan_set_up())
+    return error;
+  m_bounds_are_of_lookup= mode == HA_READ_KEY_EXACT || mode == HA_READ_PREFIX || mode == HA_READ_PREFIX_LAST;
+  if (m_bounds_are_of_lookup)
+    set_bounds(image, successor(m_high, image));
+  else
+    set_bounds(NOTHING, range_end());
+  int error;
+  switch (mode)
+  {
+  case HA_READ_KEY_EXACT:
+  case HA_READ_PREFIX:
+  case HA_READ_KEY_OR_NEXT:
+    error= seek(record, SLC_SEEK_GE, image, FORWARD);
+    break;
+  case HA_READ_AFTER_KEY:
+    error= seek_after(record, image);
+    break;
+  case HA_READ_BEFORE_KEY:
+    error= seek(record, SLC_SEEK_LT, image, BACKWARD);
+    break;
+  case HA_READ_KEY_OR_PREV:
+  case HA_READ_PREFIX_LAST:
+  case HA_READ_PREFIX_LAST_OR_PREV:
+    error= seek_before(record, image);
+    break;
+  default:
+    return HA_ERR_WRONG_COMMAND;
+  }
+  return error == HA_ERR_END_OF_FILE ? HA_ERR_KEY_NOT_FOUND : error;
+}
+
+int ha_sluice::index_read_last_map(uchar *record, const uchar *key, key_part_map parts)
+{
+  return index_read_map(record, key, parts, HA_READ_PREFIX_LAST);
+}
+
+int ha_sluice::index_next(uchar *record)
+{
+  if (m_semi == SEMI_DID)
+  {
+    const int error= reread_locked(record);
+    if (error != HA_ERR_KEY_NOT_FOUND)
+      return error;
+  }
+  if (unlikely(m_point))
+  {
+    if (const int error= scan_set_up())
+      return error;
+    const slc_bytes key= m_search.bytes();
+    return seek(record, SLC_SEEK_GT, key, FORWARD);
+  }
+  lift_lookup_bounds();
+  return step(record, FORWARD);
+}
+
+int ha_sluice::index_prev(uchar *record)
+{
+  if (unlikely(m_point))
+  {
+    if (const int error= scan_set_up())
+      return error;
+    const slc_bytes key= m_search.bytes();
+    return seek(record, SLC_SEEK_LT, key, BACKWARD);
+  }
+  lift_lookup_bounds();
+  return step(record, BACKWARD);
+}
+
+int ha_sluice::index_next_same(uchar *record, const uchar *key, uint key_length)
+{
+  if (m_point)
+    return HA_ERR_END_OF_FILE;
+  return m_bounds_are_of_lookup ? step(record, FORWARD) : handler::index_next_same(record, key, key_length);
+}
+
+int ha_sluice::index_first(uchar *record)
+{
+  if (const int error= scan_set_up())
+    return error;
+  m_bounds_are_of_lookup= false;
+  set_bounds(NOTHING, range_end());
+  return seek(record, SLC_SEEK_FIRST, NOTHING, FORWARD);
+}
+
+int ha_sluice::index_last(uchar *record)
+{
+  if (const int error= scan_set_up())
+    return error;
+  m_bounds_are_of_lookup= false;
+  set_bounds(NOTHING, NOTHING);
+  return seek(record, SLC_SEEK_LAST, NOTHING, BACKWARD);
+}
+
+/* The server's own loop, but the engine knows where the range ends: it neither reads nor locks what lies behind. */
+int ha_sluice::read_range_first(const key_range *start, const key_range *end, bool equal, bool sorted)
+{
+  m_range_end= end;
+  const int error= handler::read_range_first(start, end, equal, sorted);
+  m_range_end= nullptr;
+  return error;
+}
+
+/* Where the range being opened ends (exclusive); empty if it is open. In m_high. */
+slc_bytes ha_sluice::range_end()
+{
+  if (!m_range_end)
+    return NOTHING;
+  Buffer image;
+  m_codec->put_search_key(image, active_index, m_range_end->key,
+                          calculate_key_len(table, active_index, m_range_end->key, m_range_end->keypart_map));
+  if (m_range_end->flag == HA_READ_AFTER_KEY)
+    return successor(m_high, image.bytes());
+  m_high.clear();
+  m_high.append(image.bytes());
+  return m_high.bytes();
+}
+
+Item *ha_sluice::idx_cond_push(uint index, Item *condition)
+{
+  pushed_idx_cond= condition;
+  pushed_idx_cond_keyno= index;
+  in_range_check_pushed_down= true;
+  return nullptr;
+}
+
+bool ha_sluice::rowid_filter_push(Rowid_filter *filter)
+{
+  pushed_rowid_filter= filter;
+  return false;
+}
+
+/* ---- multi-range read ---- */
+
+int ha_sluice::multi_range_read_init(RANGE_SEQ_IF *seq, void *init, uint ranges, uint mode, HANDLER_BUFFER *buffer)
+{
+  return m_ds_mrr.dsmrr_init(this, seq, init, ranges, mode, buffer);
+}
+
+int ha_sluice::multi_range_read_next(range_id_t *range) { return m_ds_mrr.dsmrr_next(range); }
+
+ha_rows ha_sluice::multi_range_read_info_const(SLUICE_MRR_INFO_CONST_ARGUMENTS)
+{
+  m_ds_mrr.init(this, table);
+  return m_ds_mrr.dsmrr_info_const(index, seq, init, ranges, buffer_size, flags, SLUICE_MRR_LIMIT cost);
+}
+
+ha_rows ha_sluice::multi_range_read_info(uint index, uint ranges, uint keys, uint key_parts, uint *buffer_size,
+                                         uint *flags, Cost_estimate *cost)
+{
+  m_ds_mrr.init(this, table);
+  return m_ds_mrr.dsmrr_info(index, ranges, keys, key_parts, buffer_size, flags, cost);
+}
+
+int ha_sluice::multi_range_read_explain_info(uint mode, char *text, size_t size)
+{
+  return m_ds_mrr.dsmrr_explain_info(mode, text, size);
+}

@@ -1,0 +1,338 @@
+/* A handler's life: open and close, what it can do, and how a statement's locks are chosen. */
+#include "ha_sluice.h"
+#include "engine.h"
+#include "errors.h"
+#include "settings.h"
+
+using namespace sluice;
+
+/* Row references are key images up to this size; longer ones (string keys) are in the server's key format, which is shorter. */
+static constexpr uint REF_IMAGE_BYTES_MAX= 64;
+
+ha_sluice::ha_sluice(handlerton *hton_arg, TABLE_SHARE *table_share_arg) : handler(hton_arg, table_share_arg) {}
+
+ha_sluice::~ha_sluice()
+{
+  if (m_cursor)
+    slc_cursor_free(m_cursor);
+}
+
+handler::Table_flags ha_sluice::table_flags() const
+{
+  Table_flags flags= HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_CAN_VIRTUAL_COLUMNS |
+                     HA_CAN_SQL_HANDLER | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_PRIMARY_KEY_REQUIRED_FOR_POSITION |
+                     HA_PRIMARY_KEY_IN_READ_INDEX | HA_BINLOG_ROW_CAPABLE | HA_CAN_GEOMETRY | HA_PARTIAL_COLUMN_READ |
+                     HA_TABLE_SCAN_ON_INDEX | HA_CAN_ONLINE_BACKUPS | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE |
+                     HA_CONCURRENT_OPTIMIZE;
+  /* Only SERIALIZABLE locks ranges. Below it a statement may see another one's rows appear: it is not safe to replicate
+     as text, and the server's own unique checks (over hashes) must come after the write. */
+  const THD *thd= current_thd;
+  if (thd && thd_tx_isolation(thd) == ISO_SERIALIZABLE)
+    flags|= HA_BINLOG_STMT_CAPABLE;
+  else
+    flags|= HA_CHECK_UNIQUE_AFTER_WRITE;
+  if (m_codec)
+    flags|= ref_is_image() ? HA_DUPLICATE_POS : HA_SLOW_CMP_REF;
+  return flags;
+}
+
+ulong ha_sluice::index_flags(uint index, uint part, bool all_parts) const
+{
+  ulong flags= HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE | HA_KEYREAD_ONLY;
+  if (index == table_share->primary_key)
+    flags|= HA_CLUSTERED_INDEX;
+  else
+    flags|= HA_DO_INDEX_COND_PUSHDOWN | HA_DO_RANGE_FILTER_PUSHDOWN;
+  return flags;
+}
+
+Share *ha_sluice::get_share(const char *name)
+{
+  lock_shared_ha_data();
+  Share *share= static_cast<Share *>(get_ha_share_ptr());
+  if (!share)
+  {
+    share= new Share(name);
+    const slc_err error= share->open();
+    if (error != SLC_OK)
+    {
+      my_errno= server_error(error, ha_thd(), name);
+      delete share;
+      share= nullptr;
+    }
+    else
+      set_ha_share_ptr(share);
+  }
+  unlock_shared_ha_data();
+  return share;
+}
+
+/* The engine's indexes must be the definition's, in its order: entries are addressed by ordinal. */
+static bool same_indexes(const Codec &codec, const TABLE *table, slc_table *engine_table)
+{
+  if (codec.secondary_count() != slc_table_index_count(engine_table))
+    return false;
+  for (uint i= 0; i < codec.secondary_count(); i++)
+    if (my_strcasecmp(system_charset_info, table->key_info[codec.server_index(i + 1)].name.str,
+                      slc_table_index_name(engine_table, i)))
+      return false;
+  return true;
+}
+
+int ha_sluice::open(const char *name, int, uint)
+{
+  if (!(m_share= get_share(name)))
+    return my_errno;
+  m_codec= Codec::build(table);
+  if (!same_indexes(*m_codec, table, m_share->table()))
+  {
+    sql_print_error(SLUICE_ENGINE_NAME ": table %s: its .frm file and the engine's catalog name different indexes", name);
+    return HA_ERR_TABLE_DEF_CHANGED;
+  }
+  if (!m_cursor)
+    m_cursor= slc_cursor_new(m_share->table());
+  if (m_codec->clustered_key_length_fixed())
+    ref_length= m_codec->clustered_key_length_fixed();
+  else if (m_codec->clustered_key_length_max() <= REF_IMAGE_BYTES_MAX)
+    ref_length= m_codec->clustered_key_length_max() + 1;
+  else
+    ref_length= table->key_info[m_codec->primary()].key_length;
+  stats.block_size= 16384;
+  return info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
+}
+
+int ha_sluice::close()
+{
+  if (m_cursor)
+    slc_cursor_free(m_cursor);
+  m_cursor= nullptr;
+  m_codec.reset();
+  m_connection= nullptr;
+  return 0;
+}
+
+handler *ha_sluice::clone(const char *name, MEM_ROOT *mem_root)
+{
+  ha_sluice *copy= static_cast<ha_sluice *>(handler::clone(name, mem_root));
+  if (copy)
+  {
+    copy->m_lock= m_lock;
+    copy->m_stored_lock= m_lock;
+    copy->m_policy= m_policy;
+  }
+  return copy;
+}
+
+void ha_sluice::change_table_ptr(TABLE *table_arg, TABLE_SHARE *share_arg)
+{
+  handler::change_table_ptr(table_arg, share_arg);
+  if (m_codec)
+    m_codec->set_table(table_arg);
+}
+
+int ha_sluice::reset()
+{
+  constexpr size_t KEPT_BYTES= 1 << 20;
+  m_keyread= false;
+  m_exclusive_on_duplicate= false;
+  m_semi= SEMI_OFF;
+  m_plan= nullptr;
+  m_scan_set_up= false;
+  m_ds_mrr.dsmrr_close();
+  if (m_cursor && m_row_bytes.len)
+    slc_cursor_reset(m_cursor);
+  m_row_bytes= {nullptr, 0};
+  m_kept_blobs.release_if_larger(KEPT_BYTES);
+  m_row.release_if_larger(KEPT_BYTES);
+  m_entries.release_if_larger(KEPT_BYTES);
+  return 0;
+}
+
+int ha_sluice::extra(enum ha_extra_function operation)
+{
+  switch (operation)
+  {
+  case HA_EXTRA_KEYREAD:
+  case HA_EXTRA_KEYREAD_PRESERVE_FIELDS:
+    m_keyread= true;
+    break;
+  case HA_EXTRA_NO_KEYREAD:
+    m_keyread= false;
+    break;
+  case HA_EXTRA_WRITE_CAN_REPLACE:
+  case HA_EXTRA_INSERT_WITH_UPDATE:
+    m_exclusive_on_duplicate= true;
+    break;
+  case HA_EXTRA_WRITE_CANNOT_REPLACE:
+  case HA_EXTRA_NO_IGNORE_DUP_KEY:
+    m_exclusive_on_duplicate= false;
+    break;
+  default:
+    break;
+  }
+  return 0;
+}
+
+bool ha_sluice::get_error_message(int error, String *text)
+{
+  text->copy(error_text(error), static_cast<uint>(strlen(error_text(error))), system_charset_info);
+  return false;
+}
+
+int ha_sluice::fail(slc_err error) { return server_error(error, ha_thd(), name()); }
+
+Connection *ha_sluice::connect(bool writes)
+{
+  m_connection= Connection::of(ha_thd());
+  m_connection->use(writes);
+  return m_connection;
+}
+
+/* Which lock a statement's reads of this table take when it does not write to it (then external_lock() says exclusive). */
+static uint read_lock(THD *thd, enum thr_lock_type type)
+{
+  const int command= thd_sql_command(thd);
+  switch (command)
+  {
+  case SQLCOM_ALTER_TABLE:              // the metadata lock keeps writers out
+  case SQLCOM_CREATE_INDEX:
+  case SQLCOM_DROP_INDEX:
+  case SQLCOM_OPTIMIZE:
+  case SQLCOM_ANALYZE:
+  case SQLCOM_CHECK:
+  case SQLCOM_CHECKSUM:
+  case SQLCOM_HA_OPEN:
+  case SQLCOM_HA_READ:
+    return SLC_LOCK_NONE;
+  default:
+    break;
+  }
+  const bool in_lock_tables= thd_in_lock_tables(thd);
+  const bool locks= type == TL_READ_WITH_SHARED_LOCKS || type == TL_READ_NO_INSERT || type == TL_READ_SKIP_LOCKED ||
+                    ((type == TL_READ || type == TL_READ_HIGH_PRIORITY) && in_lock_tables) ||
+                    command != SQLCOM_SELECT;
+  if (!locks)
+    return SLC_LOCK_NONE;
+  /* At READ COMMITTED the source of a writing statement is read as of its snapshot. */
+  const bool is_source= command == SQLCOM_INSERT_SELECT || command == SQLCOM_REPLACE_SELECT ||
+                        command == SQLCOM_UPDATE || command == SQLCOM_CREATE_TABLE || command == SQLCOM_CREATE_SEQUENCE;
+  if (is_source && (type == TL_READ || type == TL_READ_NO_INSERT) && thd_tx_isolation(thd) <= ISO_READ_COMMITTED)
+    return SLC_LOCK_NONE;
+  return SLC_LOCK_SHARED;
+}
+
+THR_LOCK_DATA **ha_sluice::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock_type type)
+{
+  if (type == TL_IGNORE)
+    return to;
+  m_stored_lock= read_lock(thd, type);
+  m_policy= type == TL_READ_SKIP_LOCKED || type == TL_WRITE_SKIP_LOCKED ? SLC_SKIP_LOCKED : SLC_WAIT;
+  return to;
+}
+
+int ha_sluice::external_lock(THD *thd, int type)
+{
+  m_plan= nullptr;
+  m_scan_set_up= false;
+  if (type == F_UNLCK)
+  {
+    if (Connection *connection= Connection::existing(thd))
+      connection->table_unlocked();
+    m_connection= nullptr;
+    m_lock= SLC_LOCK_NONE;
+    return 0;
+  }
+  m_connection= Connection::of(thd);
+  m_connection->use(type == F_WRLCK);
+  m_connection->table_locked();
+  m_lock= type == F_WRLCK ? static_cast<uint>(SLC_LOCK_EXCLUSIVE) : m_stored_lock;
+  if (m_lock == SLC_LOCK_NONE && m_connection->isolation() == SLC_ISO_SERIALIZABLE &&
+      m_connection->in_long_transaction())
+    m_lock= SLC_LOCK_SHARED;
+  return 0;
+}
+
+/* A statement under LOCK TABLES or inside a stored routine: the table was locked for all of them. */
+int ha_sluice::start_stmt(THD *thd, thr_lock_type type)
+{
+  m_plan= nullptr;
+  m_scan_set_up= false;
+  const bool writes= type >= TL_FIRST_WRITE;
+  m_connection= Connection::of(thd);
+  m_connection->use(writes);
+  if (writes)
+    m_lock= SLC_LOCK_EXCLUSIVE;
+  else if (thd_sql_command(thd) == SQLCOM_SELECT && type == TL_READ &&
+           m_connection->isolation() != SLC_ISO_SERIALIZABLE)
+    m_lock= SLC_LOCK_NONE;
+  else
+    m_lock= MY_MAX(m_stored_lock, static_cast<uint>(SLC_LOCK_SHARED));
+  return 0;
+}
+
+void ha_sluice::unlock_row()
+{
+  if (m_semi == SEMI_DID)
+    m_semi= SEMI_TRY;
+  else if (m_lock != SLC_LOCK_NONE && m_connection && m_connection->isolation() <= SLC_ISO_READ_COMMITTED)
+    slc_cursor_unlock_row(m_cursor);
+}
+
+bool ha_sluice::was_semi_consistent_read() { return m_semi == SEMI_DID; }
+
+void ha_sluice::try_semi_consistent_read(bool on)
+{
+  m_semi= on && m_connection && m_connection->isolation() <= SLC_ISO_READ_COMMITTED ? SEMI_TRY : SEMI_OFF;
+  m_scan_set_up= false;
+}
+
+bool ha_sluice::ref_is_image() const
+{
+  return m_codec->clustered_key_length_fixed() || m_codec->clustered_key_length_max() <= REF_IMAGE_BYTES_MAX;
+}
+
+void ha_sluice::position(const uchar *record)
+{
+  if (!m_codec->has_primary_key())
+  {
+    memcpy(ref, m_clustered.data(), HIDDEN_KEY_LENGTH);
+    return;
+  }
+  if (!ref_is_image())
+  {
+    key_copy(ref, record, &table->key_info[m_codec->primary()], ref_length, true);
+    return;
+  }
+  m_low.clear();
+  m_codec->put_key(m_low, m_codec->primary(), record);
+  put_ref(ref, m_low.bytes());
+}
+
+/* An image of varying length is padded with zeros and ends with its length, so that references still compare as bytes. */
+void ha_sluice::put_ref(uchar *to, slc_bytes clustered) const
+{
+  memcpy(to, clustered.ptr, clustered.len);
+  if (m_codec->clustered_key_length_fixed())
+    return;
+  memset(to + clustered.len, 0, ref_length - 1 - clustered.len);
+  to[ref_length - 1]= static_cast<uchar>(clustered.len);
+}
+
+void ha_sluice::put_clustered(Buffer &to, const uchar *ref_bytes) const
+{
+  to.clear();
+  if (!ref_is_image())
+    m_codec->put_search_key(to, m_codec->primary(), ref_bytes, ref_length);
+  else
+    to.append(ref_bytes, m_codec->clustered_key_length_fixed() ? ref_length : ref_bytes[ref_length - 1]);
+}
+
+int ha_sluice::cmp_ref(const uchar *left, const uchar *right)
+{
+  if (ref_is_image())
+    return memcmp(left, right, ref_length);
+  put_clustered(m_low, left);
+  put_clustered(m_high, right);
+  const int order= memcmp(m_low.data(), m_high.data(), MY_MIN(m_low.length(), m_high.length()));
+  return order ? order : static_cast<int>(m_low.length()) - static_cast<int>(m_high.length());
+}

@@ -1,0 +1,206 @@
+/* ha_sluice: one open table of one statement, as the server drives it. The methods are short: bytes are made by Codec,
+   transactions are kept by Connection, what handlers of a table share is in Share, and the engine does the work.
+
+   The trip of a SELECT by key:  store_lock -> external_lock (Connection::use) -> index_init -> index_read_map
+     -> seek (key image, bounds, slc_cursor_seek) -> deliver (condition, row) -> index_next_same ... -> index_end
+   of an INSERT:  external_lock -> write_row (clustered key, row, entries) -> slc_row_insert
+   of an UPDATE:  ... index_read_map -> update_row (old and new entries compared) -> slc_row_update or slc_row_move
+   Files: ha_sluice.cc (open, flags, locks), ha_read.cc, ha_write.cc, autoinc.cc, stats.cc, ddl.cc, inplace.cc.
+   Called by: the server. */
+#ifndef SLUICE_HA_SLUICE_H
+#define SLUICE_HA_SLUICE_H
+#include "compat.h"
+#include "buffer.h"
+#include "codec.h"
+#include "connection.h"
+#include "share.h"
+#include <memory>
+
+class ha_sluice final : public handler
+{
+public:
+  ha_sluice(handlerton *hton, TABLE_SHARE *table_share);
+  ~ha_sluice() override;
+
+  /* What it can do */
+  Table_flags table_flags() const override;
+  ulong index_flags(uint index, uint part, bool all_parts) const override;
+  const char *index_type(uint) override { return "BTREE"; }
+  uint max_supported_keys() const override { return MAX_KEY; }
+  uint max_supported_key_length() const override { return KEY_BYTES_MAX; }
+  uint max_supported_key_part_length() const override { return KEY_BYTES_MAX; }
+  const key_map *keys_to_use_for_scanning() override { return &key_map_full; }
+  enum row_type get_row_type() const override { return ROW_TYPE_DYNAMIC; }
+  uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
+  my_bool register_query_cache_table(THD *, const char *, uint, qc_engine_callback *callback, ulonglong *) override
+  {
+    *callback= nullptr;
+    return FALSE;                       // never: a cached result could be older than the transaction may see
+  }
+
+  /* Life */
+  int open(const char *name, int mode, uint test_if_locked) override;
+  int close() override;
+  handler *clone(const char *name, MEM_ROOT *mem_root) override;
+  void change_table_ptr(TABLE *table, TABLE_SHARE *share) override;
+  int reset() override;
+  int extra(enum ha_extra_function operation) override;
+  void column_bitmaps_signal() override { m_plan= nullptr; }
+  bool get_error_message(int error, String *text) override;
+
+  /* Locks and transactions */
+  uint lock_count() const override { return 0; }
+  THR_LOCK_DATA **store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock_type type) override;
+  int external_lock(THD *thd, int type) override;
+  int start_stmt(THD *thd, thr_lock_type type) override;
+  void unlock_row() override;
+  bool was_semi_consistent_read() override;
+  void try_semi_consistent_read(bool on) override;
+  void init_table_handle_for_HANDLER() override { m_lock= m_stored_lock= SLC_LOCK_NONE; }
+
+  /* Reads */
+  int rnd_init(bool scan) override;
+  int rnd_end() override;
+  int rnd_next(uchar *record) override;
+  int rnd_pos(uchar *record, uchar *position) override;
+  void position(const uchar *record) override;
+  int cmp_ref(const uchar *left, const uchar *right) override;
+  int index_init(uint index, bool sorted) override;
+  int index_end() override;
+  int index_read_map(uchar *record, const uchar *key, key_part_map parts, enum ha_rkey_function mode) override;
+  int index_read_last_map(uchar *record, const uchar *key, key_part_map parts) override;
+  int index_next(uchar *record) override;
+  int index_prev(uchar *record) override;
+  int index_first(uchar *record) override;
+  int index_last(uchar *record) override;
+  int index_next_same(uchar *record, const uchar *key, uint key_length) override;
+  int read_range_first(const key_range *start, const key_range *end, bool equal, bool sorted) override;
+  Item *idx_cond_push(uint index, Item *condition) override;
+  bool rowid_filter_push(Rowid_filter *filter) override;
+
+  /* Multi-range read, done by the server's implementation over this handler */
+  int multi_range_read_init(RANGE_SEQ_IF *seq, void *init, uint ranges, uint mode, HANDLER_BUFFER *buffer) override;
+  int multi_range_read_next(range_id_t *range) override;
+  SLUICE_MRR_INFO_CONST_DECLARATION
+  ha_rows multi_range_read_info(uint index, uint ranges, uint keys, uint key_parts, uint *buffer_size, uint *flags,
+                                Cost_estimate *cost) override;
+  int multi_range_read_explain_info(uint mode, char *text, size_t size) override;
+
+  /* Writes */
+  int write_row(const uchar *record) override;
+  int update_row(const uchar *old_record, const uchar *new_record) override;
+  int delete_row(const uchar *record) override;
+  int truncate() override;
+  void start_bulk_insert(ha_rows rows, uint flags) override;
+  int end_bulk_insert() override;
+  void get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
+                          ulonglong *reserved) override;
+  int reset_auto_increment(ulonglong value) override;
+  void update_create_info(HA_CREATE_INFO *info) override;
+  bool autoinc_lock_mode_stmt_unsafe() const override;
+
+  /* For the optimizer */
+  int info(uint flags) override;
+  ha_rows records_in_range(uint index, const key_range *low, const key_range *high, page_range *pages) override;
+  ha_rows estimate_rows_upper_bound() override;
+  SLUICE_COST_DECLARATIONS
+
+  /* Definitions */
+  int create(const char *name, TABLE *form, HA_CREATE_INFO *info) override;
+  int rename_table(const char *from, const char *to) override;
+  int delete_table(const char *name) override;
+  int check(THD *thd, HA_CHECK_OPT *options) override;
+  int analyze(THD *thd, HA_CHECK_OPT *options) override;
+  int optimize(THD *thd, HA_CHECK_OPT *options) override;
+  enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) override;
+  bool prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
+  bool inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
+  bool commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) override;
+  bool check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) override;
+
+  static constexpr uint KEY_BYTES_MAX= 3072;
+
+private:
+  enum Direction { FORWARD, BACKWARD };
+  enum Semi { SEMI_OFF, SEMI_TRY, SEMI_DID };
+
+  sluice::Share *get_share(const char *name);
+  const char *name() const { return m_share ? m_share->name() : table_share->table_name.str; }
+  int fail(slc_err error);
+  /* The connection, with a transaction started; every access begins with it. */
+  sluice::Connection *connect(bool writes);
+
+  /* ha_read.cc */
+  int scan_set_up();
+  int seek(uchar *record, uint mode, slc_bytes key, Direction direction);
+  int seek_after(uchar *record, slc_bytes key);
+  int seek_before(uchar *record, slc_bytes key);
+  int deliver(uchar *record, slc_err error, Direction direction);
+  int check_entry(uchar *record);
+  bool wants_point_read(uint index, key_part_map parts) const;
+  int point_read(uchar *record);
+  int read_row(uchar *record, slc_bytes clustered, slc_bytes row);
+  void add_virtual_columns(uchar *record);
+  void keep_blobs();
+  int step(uchar *record, Direction direction);
+  int reread_locked(uchar *record);
+  void set_bounds(slc_bytes low, slc_bytes high);
+  void lift_lookup_bounds();
+  slc_bytes range_end();
+  const sluice::DecodePlan *plan();
+  bool reads_entries() const { return m_keyread || pushed_idx_cond_here() || filter_here(); }
+  bool pushed_idx_cond_here() const { return pushed_idx_cond && pushed_idx_cond_keyno == active_index; }
+  bool filter_here() const { return pushed_rowid_filter && rowid_filter_is_active; }
+  bool ref_is_image() const;
+  void put_ref(uchar *to, slc_bytes clustered) const;
+  void put_clustered(sluice::Buffer &to, const uchar *ref_bytes) const;
+  /* Of a pushed condition or filter: this entry is not wanted. */
+  static constexpr int NO_MATCH= -1;
+
+  /* ha_write.cc */
+  slc_bytes clustered_of(sluice::Buffer &to, const uchar *record) const;
+  void put_entries(const uchar *record, slc_bytes clustered, std::vector<sluice::EntryImage> &images);
+  int duplicate(slc_err error);
+  int update_in_place(const uchar *old_record, const uchar *new_record, slc_bytes clustered);
+  int update_moving(const uchar *old_record, const uchar *new_record, slc_bytes old_clustered, slc_bytes new_clustered);
+
+  /* autoinc.cc */
+  void autoinc_note(const uchar *record);
+  bool autoinc_takes_table_lock() const;
+  ulonglong autoinc_value(const uchar *record) const;
+
+  sluice::Share *m_share= nullptr;
+  std::unique_ptr<sluice::Codec> m_codec;
+  slc_cursor *m_cursor= nullptr;
+  sluice::Connection *m_connection= nullptr;
+
+  /* Of the statement */
+  uint m_lock= SLC_LOCK_NONE;
+  uint m_stored_lock= SLC_LOCK_NONE;
+  uint m_policy= SLC_WAIT;
+  bool m_keyread= false;
+  bool m_exclusive_on_duplicate= false;
+  Semi m_semi= SEMI_OFF;
+
+  /* Of the scan */
+  uint m_engine_index= 0;
+  bool m_scan_set_up= false;
+  bool m_scan_covering= false;
+  bool m_has_bounds= false;
+  bool m_bounds_are_of_lookup= false;   // set by an exact lookup: index_next() goes beyond them
+  bool m_point= false;                  // the last lookup was a point read: the cursor is nowhere
+  const key_range *m_range_end= nullptr; // while read_range_first() seeks
+  bool m_at_start= false;               // of a table scan
+  const sluice::DecodePlan *m_plan= nullptr;
+  slc_found m_found{};
+  uchar *m_record= nullptr;             // where the last row was put
+  slc_bytes m_row_bytes{};              // the engine's bytes that its BLOBs point into
+  DsMrr_impl m_ds_mrr;
+
+  sluice::Buffer m_search, m_low, m_high, m_clustered, m_kept_blobs;
+  sluice::Buffer m_row, m_entries, m_new_clustered;
+  std::vector<sluice::EntryImage> m_images, m_old_images;
+  uint m_error_key= MAX_KEY;
+};
+
+#endif

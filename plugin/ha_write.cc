@@ -1,0 +1,188 @@
+/* Changing rows. The engine gets bytes for everything that changes: the row, and for each index concerned the old and
+   the new entry. It does all of it or nothing, and says which index has the key already.
+
+   In the engine's numbering 0 is the clustered index and i+1 the i-th secondary one. */
+#include "ha_sluice.h"
+#include "engine.h"
+#include "errors.h"
+
+using namespace sluice;
+
+namespace {
+
+constexpr size_t ENTRIES_ON_STACK= MAX_KEY;
+
+slc_entry entry_of(const Buffer &bytes, const EntryImage &image, uint ordinal)
+{
+  slc_entry entry;
+  entry.index= ordinal;
+  entry.user_key_len= image.user_key_length;
+  entry.unique_check= image.unique_check;
+  entry.key= bytes.bytes(image.key, image.key_length);
+  entry.value= bytes.bytes(image.value, image.value_length);
+  return entry;
+}
+
+bool same_bytes(slc_bytes left, slc_bytes right)
+{
+  return left.len == right.len && (!left.len || !memcmp(left.ptr, right.ptr, left.len));
+}
+
+} // namespace
+
+/* The clustered key of a record; in a table without a primary key that of the current row. */
+slc_bytes ha_sluice::clustered_of(Buffer &to, const uchar *record) const
+{
+  if (!m_codec->has_primary_key())
+    return m_clustered.bytes();
+  to.clear();
+  m_codec->put_key(to, m_codec->primary(), record);
+  return to.bytes();
+}
+
+/* All secondary entries of a record, appended to m_entries; their places to `images`. */
+void ha_sluice::put_entries(const uchar *record, slc_bytes clustered, std::vector<EntryImage> &images)
+{
+  images.clear();
+  for (uint i= 0; i < m_codec->secondary_count(); i++)
+    images.push_back(m_codec->put_entry(m_entries, m_codec->server_index(i + 1), record, clustered));
+}
+
+/* Which key is in the way, for the message and for REPLACE and ON DUPLICATE KEY UPDATE. */
+int ha_sluice::duplicate(slc_err error)
+{
+  if (error != SLC_DUPLICATE)
+    return fail(error);
+  m_error_key= m_codec->server_index(slc_duplicate_index());
+  if (ref_is_image() && dup_ref)
+  {
+    const slc_bytes key= slc_duplicate_pk();
+    if (key.len && key.len <= ref_length)
+      put_ref(dup_ref, key);
+  }
+  return HA_ERR_FOUND_DUPP_KEY;
+}
+
+int ha_sluice::write_row(const uchar *record)
+{
+  Connection *connection= connect(true);
+  if (table->next_number_field && record == table->record[0])
+    if (const int error= update_auto_increment())
+      return error;
+  autoinc_note(record);
+  slc_bytes clustered;
+  if (m_codec->has_primary_key())
+    clustered= clustered_of(m_new_clustered, record);
+  else
+  {
+    const ulonglong id= slc_table_next_row_id(m_share->table());
+    m_new_clustered.clear();
+    uchar *at= m_new_clustered.reserve(HIDDEN_KEY_LENGTH);
+    mi_int6store(at, id);
+    m_new_clustered.end_at(at + HIDDEN_KEY_LENGTH);
+    clustered= m_new_clustered.bytes();
+  }
+  m_row.clear();
+  m_codec->put_row(m_row, record);
+  m_entries.clear();
+  put_entries(record, clustered, m_images);
+  slc_entry entries[ENTRIES_ON_STACK];
+  for (uint i= 0; i < m_images.size(); i++)
+    entries[i]= entry_of(m_entries, m_images[i], i);
+  const slc_err error= slc_row_insert(connection->trx(), m_share->table(), clustered, m_row.bytes(), entries,
+                                      static_cast<uint32_t>(m_images.size()), m_exclusive_on_duplicate);
+  if (error)
+    return duplicate(error);
+  m_clustered.clear();
+  m_clustered.append(clustered);
+  return 0;
+}
+
+int ha_sluice::update_row(const uchar *old_record, const uchar *new_record)
+{
+  connect(true);
+  if (table->found_next_number_field && new_record == table->record[0] &&
+      bitmap_is_set(table->write_set, table->found_next_number_field->field_index))
+    autoinc_note(new_record);
+  const slc_bytes old_clustered= clustered_of(m_low, old_record);
+  const slc_bytes new_clustered= clustered_of(m_new_clustered, new_record);
+  m_row.clear();
+  m_codec->put_row(m_row, new_record);
+  m_entries.clear();
+  return same_bytes(old_clustered, new_clustered)
+           ? update_in_place(old_record, new_record, old_clustered)
+           : update_moving(old_record, new_record, old_clustered, new_clustered);
+}
+
+int ha_sluice::update_in_place(const uchar *old_record, const uchar *new_record, slc_bytes clustered)
+{
+  m_images.clear();
+  m_old_images.clear();
+  uint ordinals[ENTRIES_ON_STACK];
+  for (uint i= 0; i < m_codec->secondary_count(); i++)
+  {
+    const uint index= m_codec->server_index(i + 1);
+    if (!m_codec->touches(index, table->write_set))
+      continue;
+    const EntryImage old_image= m_codec->put_entry(m_entries, index, old_record, clustered);
+    const EntryImage new_image= m_codec->put_entry(m_entries, index, new_record, clustered);
+    if (same_bytes(m_entries.bytes(old_image.key, old_image.key_length),
+                   m_entries.bytes(new_image.key, new_image.key_length)) &&
+        same_bytes(m_entries.bytes(old_image.value, old_image.value_length),
+                   m_entries.bytes(new_image.value, new_image.value_length)))
+      continue;
+    ordinals[m_images.size()]= i;
+    m_images.push_back(new_image);
+    m_old_images.push_back(old_image);
+  }
+  slc_entry_change changes[ENTRIES_ON_STACK];
+  for (uint i= 0; i < m_images.size(); i++)
+  {
+    const EntryImage &image= m_images[i];
+    slc_entry_change &change= changes[i];
+    change.index= ordinals[i];
+    change.user_key_len= image.user_key_length;
+    change.unique_check= image.unique_check;
+    change.old_key= m_entries.bytes(m_old_images[i].key, m_old_images[i].key_length);
+    change.new_key= m_entries.bytes(image.key, image.key_length);
+    change.new_value= m_entries.bytes(image.value, image.value_length);
+  }
+  const slc_err error= slc_row_update(m_connection->trx(), m_share->table(), clustered, m_row.bytes(), changes,
+                                      static_cast<uint32_t>(m_images.size()), m_exclusive_on_duplicate);
+  return error ? duplicate(error) : 0;
+}
+
+int ha_sluice::update_moving(const uchar *old_record, const uchar *new_record, slc_bytes old_clustered,
+                             slc_bytes new_clustered)
+{
+  put_entries(old_record, old_clustered, m_old_images);
+  put_entries(new_record, new_clustered, m_images);
+  slc_entry old_entries[ENTRIES_ON_STACK], new_entries[ENTRIES_ON_STACK];
+  for (uint i= 0; i < m_images.size(); i++)
+  {
+    old_entries[i]= entry_of(m_entries, m_old_images[i], i);
+    new_entries[i]= entry_of(m_entries, m_images[i], i);
+  }
+  const slc_err error= slc_row_move(m_connection->trx(), m_share->table(), old_clustered, old_entries, new_clustered,
+                                    m_row.bytes(), new_entries, static_cast<uint32_t>(m_images.size()),
+                                    m_exclusive_on_duplicate);
+  return error ? duplicate(error) : 0;
+}
+
+int ha_sluice::delete_row(const uchar *record)
+{
+  Connection *connection= connect(true);
+  const slc_bytes clustered= clustered_of(m_new_clustered, record);
+  m_entries.clear();
+  put_entries(record, clustered, m_images);
+  slc_entry entries[ENTRIES_ON_STACK];
+  for (uint i= 0; i < m_images.size(); i++)
+    entries[i]= entry_of(m_entries, m_images[i], i);
+  const slc_err error= slc_row_delete(connection->trx(), m_share->table(), clustered, entries,
+                                      static_cast<uint32_t>(m_images.size()));
+  return error ? fail(error) : 0;
+}
+
+void ha_sluice::start_bulk_insert(ha_rows, uint) {}
+
+int ha_sluice::end_bulk_insert() { return 0; }

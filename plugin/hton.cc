@@ -1,0 +1,269 @@
+/* The storage engine as the server knows it: starting and stopping, the callbacks of transactions (each hands over to the
+   Connection), XA recovery, and the plugin's declaration. Called by: the server. */
+#include "connection.h"
+#include "engine.h"
+#include "errors.h"
+#include "ha_sluice.h"
+#include "settings.h"
+
+namespace sluice {
+
+slc_engine *engine= nullptr;
+handlerton *hton= nullptr;
+
+namespace {
+
+/* ---- transactions ---- */
+
+int commit(SLUICE_HTON_ARG THD *thd, bool all)
+{
+  Connection *connection= Connection::existing(thd);
+  return connection ? connection->commit(all) : 0;
+}
+
+int rollback(SLUICE_HTON_ARG THD *thd, bool all)
+{
+  Connection *connection= Connection::existing(thd);
+  return connection ? connection->rollback(all) : 0;
+}
+
+int prepare(SLUICE_HTON_ARG THD *thd, bool all)
+{
+  Connection *connection= Connection::existing(thd);
+  return connection ? connection->prepare(all) : 0;
+}
+
+void commit_ordered(SLUICE_HTON_ARG THD *thd, bool all)
+{
+  if (Connection *connection= Connection::existing(thd))
+    connection->commit_ordered(all);
+}
+
+int savepoint_set(SLUICE_HTON_ARG THD *thd, void *savepoint)
+{
+  const uint64 mark= slc_trx_savepoint(Connection::of(thd)->trx());
+  memcpy(savepoint, &mark, sizeof mark);
+  return 0;
+}
+
+int savepoint_rollback(SLUICE_HTON_ARG THD *thd, void *savepoint)
+{
+  uint64 mark;
+  memcpy(&mark, savepoint, sizeof mark);
+  return Connection::of(thd)->rollback_to(mark);
+}
+
+int savepoint_release(SLUICE_HTON_ARG THD *, void *) { return 0; }
+
+/* Row locks survive a rollback to a savepoint, and they rely on the table's metadata lock. */
+bool savepoint_rollback_can_release_mdl(SLUICE_HTON_ARG THD *thd)
+{
+  Connection *connection= Connection::existing(thd);
+  return !connection || !connection->is_started() || !slc_trx_has_writes(connection->trx());
+}
+
+int start_consistent_snapshot(SLUICE_HTON_ARG THD *thd) { return Connection::of(thd)->start_snapshot(); }
+
+int close_connection(SLUICE_HTON_ARG THD *thd)
+{
+  Connection *connection= Connection::existing(thd);
+  thd_set_ha_data(thd, hton, nullptr);  // kill_query() of another thread must not find it any more
+  delete connection;
+  return 0;
+}
+
+void kill_query(SLUICE_HTON_ARG THD *thd, enum thd_kill_levels)
+{
+  if (Connection *connection= Connection::existing(thd))
+    connection->cancel_wait();
+}
+
+/* ---- XA recovery ---- */
+
+slc_xid engine_xid(const XID *xid)
+{
+  slc_xid result{};
+  result.format_id= xid->formatID;
+  result.gtrid_len= static_cast<uint32_t>(xid->gtrid_length);
+  result.bqual_len= static_cast<uint32_t>(xid->bqual_length);
+  memcpy(result.data, xid->data, xid->gtrid_length + xid->bqual_length);
+  return result;
+}
+
+int recover(SLUICE_HTON_ARG XID *list, uint length)
+{
+  if (!length || !list)
+    return 1;
+  std::vector<slc_xid> found(length);
+  const uint count= slc_recovered_prepared(engine, found.data(), length);
+  for (uint i= 0; i < count; i++)
+    list[i].set(found[i].format_id, reinterpret_cast<const char *>(found[i].data), found[i].gtrid_len,
+                reinterpret_cast<const char *>(found[i].data) + found[i].gtrid_len, found[i].bqual_len);
+  return static_cast<int>(count);
+}
+
+/* As the XA specification numbers them. */
+enum { XA_OK= 0, XAER_RMERR= -3, XAER_NOTA= -4 };
+
+int xa_result(slc_err error)
+{
+  if (!error)
+    return XA_OK;
+  return error == SLC_NOT_FOUND ? XAER_NOTA : XAER_RMERR;
+}
+
+int commit_by_xid(SLUICE_HTON_ARG XID *xid)
+{
+  const slc_xid wanted= engine_xid(xid);
+  return xa_result(slc_commit_by_xid(engine, &wanted));
+}
+
+int rollback_by_xid(SLUICE_HTON_ARG XID *xid)
+{
+  const slc_xid wanted= engine_xid(xid);
+  return xa_result(slc_rollback_by_xid(engine, &wanted));
+}
+
+/* ---- the engine as a whole ---- */
+
+handler *create_handler(handlerton *hton_arg, TABLE_SHARE *share, MEM_ROOT *mem_root)
+{
+  return new (mem_root) ha_sluice(hton_arg, share);
+}
+
+int drop_table(SLUICE_HTON_ARG const char *path)
+{
+  const slc_err error= slc_table_drop(engine, path);
+  return error == SLC_NO_TABLE ? ENOENT : server_error(error, current_thd, path);
+}
+
+bool flush_logs(SLUICE_HTON_ARG_ONLY) { return slc_engine_flush_log(engine) != SLC_OK; }
+
+/* The binlog asks when everything committed so far is safe without it. */
+void commit_checkpoint_request(void *cookie)
+{
+  if (slc_engine_flush_log(engine) == SLC_OK)
+    commit_checkpoint_notify_ha(cookie);
+}
+
+int signal_ddl_recovery_done(SLUICE_HTON_ARG_ONLY)
+{
+  slc_engine_start_background(engine);
+  return 0;
+}
+
+struct StatusText
+{
+  std::string text;
+};
+
+void append_status(void *ctx, const char *text, size_t length) { static_cast<StatusText *>(ctx)->text.append(text, length); }
+
+bool show_status(handlerton *hton_arg, THD *thd, stat_print_fn *print, enum ha_stat_type type)
+{
+  if (type != HA_ENGINE_STATUS)
+    return false;
+  StatusText status;
+  slc_engine_status_text(engine, append_status, &status);
+  const LEX_CSTRING *name= hton_name(hton_arg);
+  return print(thd, name->str, name->length, "", 0, status.text.data(), status.text.size());
+}
+
+/* A note of the engine for the error log; its first character is the level. */
+void log_note(void *, const char *text, size_t length)
+{
+  if (!length)
+    return;
+  const int bytes= static_cast<int>(length - 1);
+  switch (text[0])
+  {
+  case 'E': sql_print_error(SLUICE_ENGINE_NAME ": %.*s", bytes, text + 1); break;
+  case 'W': sql_print_warning(SLUICE_ENGINE_NAME ": %.*s", bytes, text + 1); break;
+  default: sql_print_information(SLUICE_ENGINE_NAME ": %.*s", bytes, text + 1); break;
+  }
+}
+
+/* Files of a relative directory are hidden from SHOW DATABASES. */
+void hide_directory()
+{
+  const char *base= strrchr(settings.directory, '/');
+  ignore_db_dirs_append(base ? base + 1 : settings.directory);
+}
+
+void set_callbacks()
+{
+  hton->create= create_handler;
+  hton->flags= HTON_SUPPORTS_EXTENDED_KEYS | HTON_REQUIRES_CLOSE_AFTER_TRUNCATE | HTON_TRUNCATE_REQUIRES_EXCLUSIVE_USE;
+  static const char *no_extensions[]= {nullptr};
+  hton->tablefile_extensions= no_extensions;
+  hton->savepoint_offset= sizeof(uint64);
+  hton->savepoint_set= savepoint_set;
+  hton->savepoint_rollback= savepoint_rollback;
+  hton->savepoint_release= savepoint_release;
+  hton->savepoint_rollback_can_release_mdl= savepoint_rollback_can_release_mdl;
+  hton->close_connection= close_connection;
+  hton->kill_query= kill_query;
+  hton->commit= commit;
+  hton->rollback= rollback;
+  hton->prepare= prepare;
+  hton->commit_ordered= commit_ordered;
+  hton->recover= recover;
+  hton->commit_by_xid= commit_by_xid;
+  hton->rollback_by_xid= rollback_by_xid;
+  hton->commit_checkpoint_request= commit_checkpoint_request;
+  hton->start_consistent_snapshot= start_consistent_snapshot;
+  hton->flush_logs= flush_logs;
+  hton->show_status= show_status;
+  hton->drop_table= drop_table;
+  hton->signal_ddl_recovery_done= signal_ddl_recovery_done;
+}
+
+int init(void *plugin)
+{
+  hton= static_cast<handlerton *>(plugin);
+  hide_directory();
+  slc_config config{};
+  fill_config(&config);
+  config.log= log_note;
+  if (const slc_err error= slc_engine_open(&config, &engine))
+  {
+    char text[512];
+    slc_error_text(text, sizeof text);
+    sql_print_error(SLUICE_ENGINE_NAME ": cannot open %s: %s (error %d)", settings.directory, text, error);
+    engine= nullptr;
+    return 1;
+  }
+  set_callbacks();
+  return 0;
+}
+
+int deinit(void *)
+{
+  if (engine)
+    slc_engine_close(engine, settings.fast_shutdown);
+  engine= nullptr;
+  return 0;
+}
+
+struct st_mysql_storage_engine storage_engine= {MYSQL_HANDLERTON_INTERFACE_VERSION};
+
+} // namespace
+} // namespace sluice
+
+maria_declare_plugin(sluice)
+{
+  MYSQL_STORAGE_ENGINE_PLUGIN,
+  &sluice::storage_engine,
+  SLUICE_ENGINE_NAME,
+  "Sluice contributors",
+  "Transactions and row versions over B+trees, with a change buffer for secondary indexes",
+  PLUGIN_LICENSE_GPL,
+  sluice::init,
+  sluice::deinit,
+  0x0001,
+  sluice::status_variables,
+  sluice::system_variables,
+  "0.1",
+  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
+}
+maria_declare_plugin_end;

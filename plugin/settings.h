@@ -1,0 +1,46 @@
+/* The values of the system variables sluice_*, and what start-up makes of them. Defined in sysvars.cc.
+   Read by: errors, connection, the handler files, hton. */
+#ifndef SLUICE_SETTINGS_H
+#define SLUICE_SETTINGS_H
+#include "compat.h"
+#include "sluice_abi.h"
+
+namespace sluice {
+
+struct Settings
+{
+  char *directory;
+  unsigned long long buffer_pool_size;
+  unsigned long long redo_log_capacity;
+  unsigned long long redo_log_buffer_size;
+  unsigned long long sort_buffer_size;
+  unsigned int io_capacity;
+  unsigned int io_capacity_max;
+  unsigned int read_io_threads;
+  unsigned int purge_threads;
+  unsigned int stats_sample_pages;
+  unsigned int fast_shutdown;
+  unsigned long flush_log_at_trx_commit;
+  unsigned long flush_method;
+  unsigned long autoinc_lock_mode;
+  my_bool doublewrite;
+  my_bool read_only;
+  my_bool verify;
+  my_bool rollback_on_timeout;
+  my_bool print_all_deadlocks;
+};
+
+extern Settings settings;
+extern struct st_mysql_sys_var *system_variables[];
+extern struct st_mysql_show_var status_variables[];
+
+enum { FLUSH_METHOD_DIRECT= 0, FLUSH_METHOD_BUFFERED= 1 };
+
+/* How long a statement of this connection waits for a row lock: the smaller one of sluice_lock_wait_timeout and the
+   server's lock_wait_timeout, because SELECT ... NOWAIT and WAIT n set only the latter. */
+uint32 lock_wait_timeout_ms(THD *thd);
+/* slc_config from the settings; the caller fills in the log callback. */
+void fill_config(slc_config *config);
+
+} // namespace sluice
+#endif

@@ -1,0 +1,31 @@
+/* Opening and closing the engine's table for all handlers of a table; the rest of Share is in autoinc.cc and stats.cc. */
+#include "share.h"
+#include "engine.h"
+
+namespace sluice {
+
+Share::Share(const char *name) : m_name(name)
+{
+  mysql_mutex_init(0, &m_autoinc_mutex, MY_MUTEX_INIT_FAST);
+  mysql_cond_init(0, &m_autoinc_cond, nullptr);
+  mysql_mutex_init(0, &m_stats_mutex, MY_MUTEX_INIT_FAST);
+}
+
+Share::~Share()
+{
+  close();
+  mysql_mutex_destroy(&m_stats_mutex);
+  mysql_cond_destroy(&m_autoinc_cond);
+  mysql_mutex_destroy(&m_autoinc_mutex);
+}
+
+slc_err Share::open() { return m_table ? SLC_OK : slc_table_open(engine, m_name.c_str(), &m_table); }
+
+void Share::close()
+{
+  if (m_table)
+    slc_table_close(m_table);
+  m_table= nullptr;
+}
+
+} // namespace sluice

@@ -1,0 +1,63 @@
+/* Share: what all handlers of one table have in common: the engine's table, statistics for the optimizer, and the
+   AUTO_INCREMENT counter's mutex and table-wide lock. The server keeps it in the TABLE_SHARE (or in the partition's
+   place of it) and deletes it with that.
+   Latches: m_autoinc_mutex (held for a moment, or by autoinc_lock() in a condition wait), m_stats_mutex.
+   Called by: the handler files, autoinc, stats. */
+#ifndef SLUICE_SHARE_H
+#define SLUICE_SHARE_H
+#include "compat.h"
+#include "connection.h"
+#include "sluice_abi.h"
+#include <atomic>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+class Codec;
+
+class Share : public Handler_share
+{
+public:
+  explicit Share(const char *name);
+  ~Share() override;
+
+  slc_err open();
+  slc_table *table() const { return m_table; }
+  const char *name() const { return m_name.c_str(); }
+  /* Gives the engine's table back and takes it anew: around a truncation. */
+  void close();
+
+  /* The counter: the next value to give. */
+  ulonglong autoinc_next() const { return slc_table_autoinc(m_table); }
+  void autoinc_raise(ulonglong next) { slc_table_autoinc_raise(m_table, next); }
+  mysql_mutex_t *autoinc_mutex() { return &m_autoinc_mutex; }
+  /* The lock that keeps other statements' values out until ours ends. HA_ERR_ code. */
+  int autoinc_lock(Connection *connection);
+  bool autoinc_is_locked_by_other(const Connection *connection) const
+  {
+    const Connection *owner= m_autoinc_owner;
+    return owner && owner != connection;
+  }
+  void autoinc_unlock(Connection *connection);
+
+  /* Rows per distinct value of the first 1..n parts of server index i, from samples; made when there is none or when
+     the table has changed much, or when `force`. Returns false if sampling failed. */
+  bool refresh_statistics(const Codec &codec, ulonglong rows, bool force);
+  /* 0 = unknown */
+  double rows_per_key(uint index, uint part);
+
+private:
+  std::string m_name;
+  slc_table *m_table= nullptr;
+  mysql_mutex_t m_autoinc_mutex;
+  mysql_cond_t m_autoinc_cond;
+  std::atomic<Connection *> m_autoinc_owner{nullptr};  // changed under the mutex
+  mysql_mutex_t m_stats_mutex;
+  std::vector<std::vector<double>> m_rows_per_key;
+  ulonglong m_rows_sampled= 0;
+  bool m_has_statistics= false;
+};
+
+} // namespace sluice
+#endif

@@ -1,0 +1,53 @@
+/* StringImage: how a string under one collation becomes bytes that compare with memcmp.
+
+   Two images are equal exactly when the collation says the strings are equal, they sort in the collation's order,
+   and no image is a prefix of another one (so that key parts can simply be concatenated). An image is the
+   collation's weight string, level by level, each level closed in one of two ways. `unit` is the length of the
+   weight of a space on that level (1, 2 or 3 bytes; a weight string is a whole number of units).
+
+   PAD SPACE (strings compare as if followed by endless spaces). Trailing space units are dropped, then
+     unit other than space   as it is
+     run of k spaces + u     space, then 01 count      when u sorts below a space (longer runs sort higher), or
+                             space, then 03 ~count     when u sorts above a space (longer runs sort lower)
+     end                     space, then 02
+   `count` is k-1 in one byte, or FF and two bytes from 255 on.
+
+   NO PAD, and binary strings: a unit of zeros is followed by FF, the end is a unit of zeros followed by 00.
+
+   Collations whose weight strings carry several passes in one (the Czech ones) take the second form over the
+   trimmed string. Called by: codec (key images), stats (to find where a part ends). */
+#ifndef SLUICE_STRING_IMAGE_H
+#define SLUICE_STRING_IMAGE_H
+#include "compat.h"
+
+namespace sluice {
+
+class StringImage
+{
+public:
+  /* trims: the column itself ignores trailing spaces whatever the collation says (CHAR). */
+  void init(CHARSET_INFO *cs, bool trims);
+  /* Bytes that encode() may write for a string of up to `bytes` bytes. */
+  size_t length_max(size_t bytes) const;
+  uchar *encode(uchar *to, const uchar *from, size_t bytes) const;
+  /* End of the image that starts at `from`; every byte is XORed with `mask` first. NULL: it does not end before `end`. */
+  const uchar *skip(const uchar *from, const uchar *end, uchar mask) const;
+
+private:
+  static constexpr uint LEVELS_MAX= 6;
+  struct Level
+  {
+    uint flag;                          // MY_STRXFRM_LEVELn, or 0 for the whole weight string
+    uint unit;
+    uchar space[4];
+  };
+  CHARSET_INFO *m_cs= nullptr;
+  bool m_binary= false;
+  bool m_pad= false;
+  bool m_trims= false;
+  uint m_levels= 1;
+  Level m_level[LEVELS_MAX];
+};
+
+} // namespace sluice
+#endif

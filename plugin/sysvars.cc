@@ -1,0 +1,145 @@
+/* The system variables. Sizes are bytes unless the help text says otherwise. Those that the engine can change while it
+   runs go through slc_engine_set() under their own name. */
+#include "engine.h"
+#include "settings.h"
+
+namespace sluice {
+
+Settings settings;
+
+namespace {
+
+void set_in_engine(const char *name, ulonglong value)
+{
+  if (!engine)
+    return;
+  const slc_err error= slc_engine_set(engine, name, value);
+  if (error == SLC_OK)
+    return;
+  char text[256];
+  slc_error_text(text, sizeof text);
+  my_printf_error(ER_UNKNOWN_ERROR, SLUICE_ENGINE_NAME ": %s: %s", MYF(ME_WARNING), name, text);
+}
+
+#define UPDATE_FUNCTION(NAME, TYPE)                                                                                    \
+  void update_##NAME(THD *, st_mysql_sys_var *, void *to, const void *from)                                            \
+  {                                                                                                                    \
+    *static_cast<TYPE *>(to)= *static_cast<const TYPE *>(from);                                                        \
+    set_in_engine(#NAME, settings.NAME);                                                                               \
+  }
+UPDATE_FUNCTION(buffer_pool_size, ulonglong)
+UPDATE_FUNCTION(redo_log_capacity, ulonglong)
+UPDATE_FUNCTION(flush_log_at_trx_commit, ulong)
+UPDATE_FUNCTION(io_capacity, uint)
+UPDATE_FUNCTION(io_capacity_max, uint)
+UPDATE_FUNCTION(verify, my_bool)
+UPDATE_FUNCTION(sort_buffer_size, ulonglong)
+UPDATE_FUNCTION(print_all_deadlocks, my_bool)
+
+const char *flush_commit_names[]= {"0", "1", "2", nullptr};
+TYPELIB flush_commit_typelib= {3, "", flush_commit_names, nullptr};
+const char *flush_method_names[]= {"O_DIRECT", "buffered", nullptr};
+TYPELIB flush_method_typelib= {2, "", flush_method_names, nullptr};
+
+MYSQL_THDVAR_UINT(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
+  "Seconds a statement waits for a row lock before it gives up with error 1205 (0 = does not wait)",
+  nullptr, nullptr, 50, 0, 100000000, 0);
+
+MYSQL_SYSVAR_STR(directory, settings.directory, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+  "Directory of the engine's files; a relative one is below the data directory", nullptr, nullptr, "./#sluice");
+MYSQL_SYSVAR_ULONGLONG(buffer_pool_size, settings.buffer_pool_size, PLUGIN_VAR_RQCMDARG,
+  "Memory for cached pages, in bytes", nullptr, update_buffer_pool_size, 128ULL << 20, 2ULL << 20, 1ULL << 46, 1 << 20);
+MYSQL_SYSVAR_ULONGLONG(redo_log_capacity, settings.redo_log_capacity, PLUGIN_VAR_RQCMDARG,
+  "Room on disk for redo that has not been checkpointed, in bytes", nullptr, update_redo_log_capacity,
+  96ULL << 20, 4ULL << 20, 1ULL << 42, 1 << 20);
+MYSQL_SYSVAR_ULONGLONG(redo_log_buffer_size, settings.redo_log_buffer_size, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+  "Memory for redo that has not been written yet, in bytes", nullptr, nullptr, 16ULL << 20, 1ULL << 20, 1ULL << 32, 1 << 12);
+MYSQL_SYSVAR_ULONGLONG(sort_buffer_size, settings.sort_buffer_size, PLUGIN_VAR_RQCMDARG,
+  "Memory for sorting the entries of one index that is being built, in bytes; more is spilled to files",
+  nullptr, update_sort_buffer_size, 16ULL << 20, 64ULL << 10, 1ULL << 32, 1 << 12);
+MYSQL_SYSVAR_ENUM(flush_log_at_trx_commit, settings.flush_log_at_trx_commit, PLUGIN_VAR_OPCMDARG,
+  "1: a commit is durable when it returns; 2: written at commit, synced every second; 0: written and synced every second",
+  nullptr, update_flush_log_at_trx_commit, 1, &flush_commit_typelib);
+MYSQL_SYSVAR_ENUM(flush_method, settings.flush_method, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+  "O_DIRECT: data files bypass the file system's cache; buffered: they use it", nullptr, nullptr,
+  FLUSH_METHOD_DIRECT, &flush_method_typelib);
+MYSQL_SYSVAR_UINT(io_capacity, settings.io_capacity, PLUGIN_VAR_RQCMDARG,
+  "Pages a second that background work may read and write", nullptr, update_io_capacity, 1000, 10, 10000000, 0);
+MYSQL_SYSVAR_UINT(io_capacity_max, settings.io_capacity_max, PLUGIN_VAR_RQCMDARG,
+  "Pages a second that background work may read and write when it falls behind", nullptr, update_io_capacity_max,
+  4000, 10, 10000000, 0);
+MYSQL_SYSVAR_UINT(read_io_threads, settings.read_io_threads, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+  "Threads that serve asynchronous reads and writes", nullptr, nullptr, 4, 1, 64, 0);
+MYSQL_SYSVAR_UINT(purge_threads, settings.purge_threads, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+  "Threads that remove row versions nobody can see any more", nullptr, nullptr, 1, 1, 32, 0);
+MYSQL_SYSVAR_UINT(stats_sample_pages, settings.stats_sample_pages, PLUGIN_VAR_RQCMDARG,
+  "Leaf pages of each index that are looked at to estimate how many rows share a key", nullptr, nullptr, 20, 1, 100000, 0);
+MYSQL_SYSVAR_UINT(fast_shutdown, settings.fast_shutdown, PLUGIN_VAR_OPCMDARG,
+  "Shutdown: 0 purges and merges everything and flushes all pages, 1 flushes all pages, 2 flushes only the redo log",
+  nullptr, nullptr, 1, 0, 2, 0);
+MYSQL_SYSVAR_ENUM(autoinc_lock_mode, settings.autoinc_lock_mode, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+  "AUTO_INCREMENT: 0 every INSERT keeps others out until its statement ends; 1 only inserts of unknown length do; "
+  "2 none does, values of concurrent statements interleave", nullptr, nullptr, 1, &flush_commit_typelib);
+MYSQL_SYSVAR_BOOL(doublewrite, settings.doublewrite, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
+  "Write pages twice, so that a page torn by a power failure can be restored", nullptr, nullptr, true);
+MYSQL_SYSVAR_BOOL(read_only, settings.read_only, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
+  "Open the files for reading only", nullptr, nullptr, false);
+MYSQL_SYSVAR_BOOL(verify, settings.verify, PLUGIN_VAR_OPCMDARG,
+  "Costly checks of the engine's own structures while it runs; for tests", nullptr, update_verify, false);
+MYSQL_SYSVAR_BOOL(rollback_on_timeout, settings.rollback_on_timeout, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
+  "A lock wait timeout rolls the transaction back, not only the statement", nullptr, nullptr, false);
+MYSQL_SYSVAR_BOOL(print_all_deadlocks, settings.print_all_deadlocks, PLUGIN_VAR_OPCMDARG,
+  "Write every deadlock to the error log", nullptr, update_print_all_deadlocks, false);
+
+} // namespace
+
+struct st_mysql_sys_var *system_variables[]= {
+  MYSQL_SYSVAR(directory),
+  MYSQL_SYSVAR(buffer_pool_size),
+  MYSQL_SYSVAR(redo_log_capacity),
+  MYSQL_SYSVAR(redo_log_buffer_size),
+  MYSQL_SYSVAR(sort_buffer_size),
+  MYSQL_SYSVAR(flush_log_at_trx_commit),
+  MYSQL_SYSVAR(flush_method),
+  MYSQL_SYSVAR(io_capacity),
+  MYSQL_SYSVAR(io_capacity_max),
+  MYSQL_SYSVAR(read_io_threads),
+  MYSQL_SYSVAR(purge_threads),
+  MYSQL_SYSVAR(stats_sample_pages),
+  MYSQL_SYSVAR(fast_shutdown),
+  MYSQL_SYSVAR(autoinc_lock_mode),
+  MYSQL_SYSVAR(doublewrite),
+  MYSQL_SYSVAR(read_only),
+  MYSQL_SYSVAR(verify),
+  MYSQL_SYSVAR(rollback_on_timeout),
+  MYSQL_SYSVAR(print_all_deadlocks),
+  MYSQL_SYSVAR(lock_wait_timeout),
+  nullptr
+};
+
+uint32 lock_wait_timeout_ms(THD *thd)
+{
+  const ulonglong seconds= MY_MIN(static_cast<ulonglong>(THDVAR(thd, lock_wait_timeout)),
+                                  static_cast<ulonglong>(thd->variables.lock_wait_timeout));
+  return static_cast<uint32>(MY_MIN(seconds * 1000, UINT_MAX32));
+}
+
+void fill_config(slc_config *config)
+{
+  config->dir= settings.directory;
+  config->buffer_pool_size= settings.buffer_pool_size;
+  config->redo_log_capacity= settings.redo_log_capacity;
+  config->redo_log_buffer_size= settings.redo_log_buffer_size;
+  config->flush_log_at_trx_commit= static_cast<uint32_t>(settings.flush_log_at_trx_commit);
+  config->io_capacity= settings.io_capacity;
+  config->io_capacity_max= settings.io_capacity_max;
+  config->read_io_threads= settings.read_io_threads;
+  config->purge_threads= settings.purge_threads;
+  config->doublewrite= settings.doublewrite;
+  config->direct_io= settings.flush_method == FLUSH_METHOD_DIRECT;
+  config->read_only= settings.read_only;
+  config->verify= settings.verify;
+  config->sort_buffer_size= settings.sort_buffer_size;
+}
+
+} // namespace sluice

@@ -1,0 +1,59 @@
+/* How a connection sleeps while it waits for a row lock: on a condition of its own, announced to the server through
+   thd_enter_cond(), so that KILL, max_statement_time and a Galera abort wake it. The engine calls wait() with no latch
+   held (I5). wake() may come before wait(): then *flag is set already.
+   Called by: the engine, through slc_waiter (connection.cc). */
+#include "connection.h"
+
+namespace sluice {
+
+static PSI_stage_info stage_waiting_for_row_lock= {0, "Waiting for row lock", 0};
+
+int Connection::wait(void *ctx, volatile uint32_t *flag, uint64_t timeout_us)
+{
+  Connection *self= static_cast<Connection *>(ctx);
+  struct timespec until;
+  set_timespec_nsec(until, MY_MIN(timeout_us, 1ULL << 50) * 1000);
+  PSI_stage_info old_stage;
+  mysql_mutex_lock(&self->m_mutex);
+  THD_ENTER_COND(self->m_thd, &self->m_cond, &self->m_mutex, &stage_waiting_for_row_lock, &old_stage);
+  int result= SLC_WAIT_WOKEN;
+  while (!*flag)
+  {
+    if (thd_kill_level(self->m_thd) != THD_IS_NOT_KILLED)
+    {
+      result= SLC_WAIT_KILLED;
+      break;
+    }
+    const int error= mysql_cond_timedwait(&self->m_cond, &self->m_mutex, &until);
+    if ((error == ETIMEDOUT || error == ETIME) && !*flag)
+    {
+      result= SLC_WAIT_TIMEOUT;
+      break;
+    }
+  }
+  THD_EXIT_COND(self->m_thd, &old_stage);  // unlocks m_mutex
+  return result;
+}
+
+void Connection::wake(void *ctx)
+{
+  Connection *self= static_cast<Connection *>(ctx);
+  mysql_mutex_lock(&self->m_mutex);
+  mysql_cond_signal(&self->m_cond);
+  mysql_mutex_unlock(&self->m_mutex);
+}
+
+int Connection::killed(void *ctx)
+{
+  return thd_kill_level(static_cast<Connection *>(ctx)->m_thd) != THD_IS_NOT_KILLED;
+}
+
+/* Parallel replication: a later transaction must not make an earlier one wait; the server kills it if it would. */
+int Connection::about_to_wait(void *ctx, void *holder)
+{
+  if (holder)
+    thd_rpl_deadlock_check(static_cast<Connection *>(ctx)->m_thd, static_cast<Connection *>(holder)->m_thd);
+  return 0;
+}
+
+} // namespace sluice
