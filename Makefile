@@ -6,6 +6,7 @@
 #   make check        format, lints, layers  make test-11.8    the plugin and its tests with MariaDB 11.8 (needs root)
 #   make clean        removes what was compiled; distclean: the downloads too
 #   make mtr          MariaDB's suite storage_engine on Sluice, judged by InnoDB's output
+#   make kill         ROUNDS of kill -9 under 8 writing clients, with an account of every row; soak: MINUTES of them
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
@@ -100,9 +101,18 @@ test-11.8: $(engine)
 	scripts/trixie scripts/sqltest
 
 # ---- judging ---------------------------------------------------------------------------------------------------------
-.PHONY: mtr
+ROUNDS ?= 20
+MINUTES ?= 60
+
+.PHONY: mtr kill soak
 mtr: plugin
 	@scripts/mtr/compare.py
+
+kill: plugin
+	@scripts/kill/kill.py --rounds $(ROUNDS)
+
+soak: plugin
+	@scripts/kill/kill.py --minutes $(MINUTES)
 
 .PHONY: check
 check: tools

@@ -31,7 +31,8 @@ def say(text):
 
 
 class Progress:
-    """with Progress(24, "sysbench") as progress: progress.working("prepare"); ...; progress.done("prepare: 3.1 s")"""
+    """with Progress(24, "sysbench") as progress: progress.working("prepare"); ...; progress.done("prepare: 3.1 s")
+    `total` is None when it is not known."""
 
     def __init__(self, total, title):
         self.total = total
@@ -64,7 +65,8 @@ class Progress:
         if self._bar is not None:
             self._bar.update(self._task, advance=1, now=text)
         elif text:
-            say(f"[{self.title} {self.count}/{self.total}, {time.monotonic() - self.started:.0f} s] {text}")
+            of_total = f"/{self.total}" if self.total else ""
+            say(f"[{self.title} {self.count}{of_total}, {time.monotonic() - self.started:.0f} s] {text}")
 
 
 def table(columns, rows, title=""):

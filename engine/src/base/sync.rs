@@ -23,6 +23,8 @@ pub enum Rank {
     PageTable = 70,
     /// Free frames.
     FreeList = 74,
+    /// Dirty frames, oldest change first.
+    DirtyList = 76,
     /// Redo log append.
     RedoAppend = 80,
     /// Redo log flush.

@@ -1,1 +1,313 @@
 //! Write-back: batches of dirty pages through the doublewrite file, log before page (I1) checked here, once.
+//!
+//! A batch: candidates (cold ones first, then the oldest changes) sorted by place; each copied under a try-S latch into the
+//! batch's buffer and claimed (`in_flight`), sealed; redo made durable up to the newest LSN copied; the logged pages
+//! written to the batch's doublewrite slot and synced; all written in place, neighbours in one write; the touched files
+//! synced; then the claims end. Changes go on meanwhile: they make the page dirty again with a new LSN.
+//!
+//! Several threads may flush at once (cleaner, threads in need of a frame), each with a slot of its own. Waits: for a
+//! slot and for I/O; never for a page latch, so a thread that holds page latches may flush.
+//! Any failed write or sync poisons the pool (I6) and leaves the flight in the dirty list: no checkpoint passes it.
+use super::dblwr::{Doublewrite, PAGES_PER_SLOT, SLOTS};
+use super::dirty::Candidate;
+use super::frame::key_id;
+use super::page::{seal, PAGE_SIZE};
+use super::Pool;
+use crate::base::sync::{Rank, RankedMutex};
+use crate::base::{Error, FileId, Lsn, PageId, Result};
+use crate::io::files::OpenFile;
+use crate::io::{AlignedBuf, WriteOp};
+use crate::redo::FlushMode;
+use parking_lot::Condvar;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+/// One batch's place in the doublewrite file, and its buffer.
+struct Slot {
+    number: usize,
+    /// Made at the first use.
+    buffer: Option<AlignedBuf>,
+}
+
+pub(super) struct Flusher {
+    slots: RankedMutex<Vec<Slot>>,
+    slot_freed: Condvar,
+    doublewrite: RankedMutex<Option<Arc<Doublewrite>>>,
+    doublewrite_on: AtomicBool,
+    /// Pages of one batch, at most.
+    pub batch_max: usize,
+}
+
+impl Flusher {
+    pub fn new(frames: usize) -> Flusher {
+        let slot = |number| Slot { number, buffer: None };
+        Flusher {
+            slots: RankedMutex::new(Rank::Leaf, (0..SLOTS).map(slot).collect()),
+            slot_freed: Condvar::new(),
+            doublewrite: RankedMutex::new(Rank::Files, None),
+            doublewrite_on: AtomicBool::new(false),
+            // A small pool is not put in flight as a whole.
+            batch_max: (frames / 4).clamp(1, PAGES_PER_SLOT),
+        }
+    }
+    fn take_slot(&self) -> Slot {
+        let mut slots = self.slots.lock();
+        loop {
+            if let Some(slot) = slots.pop() {
+                return slot;
+            }
+            self.slot_freed.wait(slots.raw());
+        }
+    }
+    fn put_slot(&self, slot: Slot) {
+        self.slots.lock().push(slot);
+        self.slot_freed.notify_one();
+    }
+}
+
+/// A page copied into the batch's buffer.
+struct Claimed {
+    frame: u32,
+    id: PageId,
+    file: OpenFile,
+    lsn: Lsn,
+}
+
+impl Pool {
+    /// One bounded piece of the page cleaner's work (I7): fills the free list, writes up to `pages_max` dirty pages, oldest
+    /// first plus those in the way of eviction, and returns how many it wrote.
+    pub fn flush_step(&self, pages_max: usize) -> Result<usize> {
+        self.check_alive()?;
+        let batch_max = self.flusher.batch_max;
+        let mut written = 0;
+        let cold = self.refill_free(batch_max);
+        if !cold.is_empty() {
+            written += self.write_cold(&cold)?;
+            self.free_cold(&cold);
+        }
+        while written < pages_max {
+            let unlogged = self.dirty_share() > 0.75;
+            let batch = (pages_max - written).min(batch_max);
+            let n = self.write_batch(&[], batch, Lsn::MAX, unlogged)?;
+            if n == 0 {
+                break;
+            }
+            written += n;
+        }
+        Ok(written)
+    }
+    /// Writes everything dirty at the time of the call.
+    pub fn flush_all(&self) -> Result<()> {
+        let target = self.redo.lsn();
+        let mut unlogged_left = self.frames.len();
+        loop {
+            self.check_alive()?;
+            let n = self.write_batch(&[], self.flusher.batch_max, target, unlogged_left > 0)?;
+            unlogged_left = unlogged_left.saturating_sub(n);
+            if n == 0 {
+                if self.checkpoint_lsn() >= target {
+                    return Ok(());
+                }
+                // The rest is latched, or in flight elsewhere.
+                self.clock.wait();
+            }
+        }
+    }
+    /// Writes back all dirty pages of one file and syncs it. The caller holds no latch.
+    pub fn flush_file(&self, file: FileId) -> Result<()> {
+        let target = self.redo.lsn();
+        loop {
+            self.check_alive()?;
+            let mut in_flight = false;
+            let mut dirty = Vec::new();
+            for index in 0..self.frames.len() as u32 {
+                let frame = self.frames.header(index);
+                let oldest = frame.oldest();
+                if key_id(frame.key()).file != file {
+                    continue;
+                }
+                if oldest != 0 && (oldest <= target || !self.is_logged(index)) {
+                    dirty.push(index);
+                } else {
+                    in_flight |= frame.in_flight.load(Ordering::Acquire);
+                }
+            }
+            if dirty.is_empty() && !in_flight {
+                break;
+            }
+            let mut written = 0;
+            for batch in dirty.chunks(self.flusher.batch_max) {
+                written += self.write_cold(batch)?;
+            }
+            if written == 0 {
+                self.clock.wait();
+            }
+        }
+        self.synced(self.files.get(file)?.file.sync())
+    }
+    fn is_logged(&self, index: u32) -> bool {
+        self.frames.header(index).oldest() != super::frame::UNLOGGED
+    }
+    /// Writes those of `frames` that are dirty and not latched exclusively.
+    pub(super) fn write_cold(&self, frames: &[u32]) -> Result<usize> {
+        self.write_batch(frames, 0, Lsn::MAX, false)
+    }
+    /// One batch: `cold`, and up to `oldest_max` of the oldest changes older than `below`. Returns the pages written.
+    fn write_batch(&self, cold: &[u32], oldest_max: usize, below: Lsn, unlogged: bool) -> Result<usize> {
+        self.check_alive()?;
+        let mut slot = self.flusher.take_slot();
+        let result = self.write_batch_in(&mut slot, cold, oldest_max, below, unlogged);
+        self.flusher.put_slot(slot);
+        self.clock.notify();
+        result
+    }
+    fn write_batch_in(
+        &self,
+        slot: &mut Slot,
+        cold: &[u32],
+        oldest_max: usize,
+        below: Lsn,
+        unlogged: bool,
+    ) -> Result<usize> {
+        assert!(cold.len() + oldest_max <= PAGES_PER_SLOT);
+        let (flight, candidates) = self.dirty.begin_flight(&self.frames, cold, oldest_max, below, unlogged);
+        let buffer = slot
+            .buffer
+            .get_or_insert_with(|| AlignedBuf::new(PAGES_PER_SLOT * PAGE_SIZE));
+        let (claimed, skipped) = self.claim(candidates, buffer);
+        self.dirty.put_back(&self.frames, &skipped);
+        let written = self.write_claimed(slot.number, buffer, &claimed);
+        self.synced(written)?;
+        for page in &claimed {
+            let frame = self.frames.header(page.frame);
+            frame.in_flight.store(false, Ordering::Release);
+        }
+        self.dirty.end_flight(flight);
+        self.counters.buffer_pool_pages_flushed.add(claimed.len() as u64);
+        Ok(claimed.len())
+    }
+    /// Copies the candidates that can be had into the buffer, in the order of their places, logged files first.
+    fn claim(&self, candidates: Vec<Candidate>, buffer: &mut [u8]) -> (Vec<Claimed>, Vec<Candidate>) {
+        let mut sorted: Vec<(u64, Candidate)> = candidates
+            .into_iter()
+            .map(|c| (self.frames.header(c.frame).key(), c))
+            .collect();
+        sorted.sort_unstable_by_key(|(key, c)| (*key, c.frame));
+        let mut skipped = Vec::new();
+        let mut known = Vec::with_capacity(sorted.len());
+        for same_file in sorted.chunk_by(|a, b| key_id(a.0).file == key_id(b.0).file) {
+            // A file that is not open is being dropped: its pages are about to be discarded.
+            match self.files.get(key_id(same_file[0].0).file) {
+                Ok(file) => known.extend(same_file.iter().map(|(key, c)| (*key, *c, file.clone()))),
+                Err(_) => skipped.extend(same_file.iter().map(|(_, c)| *c)),
+            }
+        }
+        known.sort_by_key(|(_, _, file)| !file.logged);
+        let mut claimed = Vec::with_capacity(known.len());
+        for (key, candidate, file) in known {
+            let place = &mut buffer[claimed.len() * PAGE_SIZE..][..PAGE_SIZE];
+            match self.claim_page(candidate, key, file, place) {
+                Some(page) => claimed.push(page),
+                None => skipped.push(candidate),
+            }
+        }
+        (claimed, skipped)
+    }
+    /// Under the S latch: copy, claim, clean.
+    fn claim_page(&self, candidate: Candidate, key: u64, file: OpenFile, place: &mut [u8]) -> Option<Claimed> {
+        let page = self.frames.try_read(candidate.frame)?;
+        let frame = page.frame();
+        if frame.key() != key || frame.oldest() == 0 || frame.in_flight.swap(true, Ordering::AcqRel) {
+            return None;
+        }
+        if frame.oldest() == 0 {
+            // Another flusher was done with it between our two looks.
+            frame.in_flight.store(false, Ordering::Release);
+            return None;
+        }
+        place.copy_from_slice(&page);
+        self.dirty.clear(frame);
+        debug_assert_eq!(file.logged, page.is_logged());
+        Some(Claimed {
+            frame: page.index(),
+            id: key_id(key),
+            file,
+            lsn: page.version(),
+        })
+    }
+    fn write_claimed(&self, slot: usize, buffer: &mut [u8], claimed: &[Claimed]) -> Result<()> {
+        if claimed.is_empty() {
+            return Ok(());
+        }
+        let logged = claimed.partition_point(|p| p.file.logged);
+        for page in buffer.chunks_exact_mut(PAGE_SIZE).take(claimed.len()) {
+            seal(page);
+        }
+        if let Some(lsn) = claimed[..logged].iter().map(|p| p.lsn).max() {
+            self.redo.flush(lsn, FlushMode::Sync)?;
+            assert!(self.redo.durable_lsn() >= lsn, "I1: no page before its redo is durable");
+            if let Some(doublewrite) = self.doublewrite() {
+                doublewrite.write(slot, &buffer[..logged * PAGE_SIZE], &self.counters)?;
+            }
+        }
+        let ops = in_place(claimed, buffer);
+        self.disk.write_many(&ops)?;
+        self.counters.data_writes.add(ops.len() as u64);
+        self.counters.data_written.add((claimed.len() * PAGE_SIZE) as u64);
+        // Sorted by file. Unlogged pages too: eviction must read back what it wrote, a sync is not needed for that.
+        let mut last = None;
+        for page in &claimed[..logged] {
+            if last.replace(page.id.file) != Some(page.id.file) {
+                page.file.file.sync()?;
+                self.counters.data_fsyncs.inc();
+            }
+        }
+        Ok(())
+    }
+    /// From the next batch on. Turning it on makes the file if there is none yet (`Error::Full`).
+    pub fn set_doublewrite(&self, on: bool) -> Result<()> {
+        let mut open = self.flusher.doublewrite.lock();
+        if on && open.is_none() {
+            *open = Some(Arc::new(Doublewrite::open(&*self.disk)?));
+        }
+        self.flusher.doublewrite_on.store(on, Ordering::Release);
+        Ok(())
+    }
+    fn doublewrite(&self) -> Option<Arc<Doublewrite>> {
+        let on = self.flusher.doublewrite_on.load(Ordering::Acquire);
+        if on {
+            self.flusher.doublewrite.lock().clone()
+        } else {
+            None
+        }
+    }
+    /// I6: the first failed write or sync is the last.
+    fn synced(&self, result: Result<()>) -> Result<()> {
+        if let Err(error) = &result {
+            if !matches!(error, Error::Poisoned(_)) {
+                self.poison(&format!("writing pages failed: {error}"));
+            }
+        }
+        result
+    }
+}
+
+/// Neighbours in file and buffer go in one write.
+fn in_place<'a>(claimed: &'a [Claimed], buffer: &'a [u8]) -> Vec<WriteOp<'a>> {
+    let mut ops = Vec::new();
+    let mut start = 0;
+    for end in 1..=claimed.len() {
+        let joined = end < claimed.len()
+            && claimed[end].id.file == claimed[start].id.file
+            && claimed[end].id.no as usize == claimed[start].id.no as usize + (end - start);
+        if !joined {
+            ops.push(WriteOp {
+                file: &*claimed[start].file.file,
+                offset: claimed[start].id.no as u64 * PAGE_SIZE as u64,
+                data: &buffer[start * PAGE_SIZE..end * PAGE_SIZE],
+            });
+            start = end;
+        }
+    }
+    ops
+}

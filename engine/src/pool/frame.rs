@@ -1,26 +1,268 @@
-//! Frames: memory, latch and state of one resident page each. `unsafe` of the pool lives here.
-use super::page::page_lsn;
-use crate::base::{Lsn, PageId};
+//! Frames: memory, latch and state of one resident page each. The `unsafe` of page access lives here.
+//!
+//! A frame's header fits one cache line, so that a hit touches: its table bucket, this line, and the page.
+//!
+//! Who may change what:
+//! - page bytes, `key`, `logged`: the holder of the X latch ([`PageWrite`]). So an S latch ([`PageRead`]) freezes them.
+//! - `oldest_lsn`: 0 -> n by the X holder under the dirty list's mutex; n -> 0 by the flusher that won `in_flight`, under
+//!   the S latch, or by the X holder who throws the page away.
+//! - `in_flight`: won by compare-and-swap under the S latch, cleared by the winner when the page is durable in place.
+//! - `next`, and `pins` from 0 up: under the mutex of the page table shard of `key`.
+//!
+//! A *pin* keeps a frame from being given to another page while a thread waits for its latch: without it, a thread
+//! could find itself waiting for a page it never asked for, against the latch order. A latch that is got at once needs no
+//! pin, and holding a latch is a pin: eviction takes the X latch first.
+use super::memory::Region;
+use super::page::{page_lsn, PAGE_SIZE};
+
+use crate::base::{Lsn, PageId, Result};
+use parking_lot::lock_api::{RawRwLock as _, RawRwLockDowngrade as _};
+use parking_lot::RawRwLock;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
+
+/// `Frame::key` of a frame without a page that is not on the free list either (the clock hand picks it up).
+pub(super) const KEY_NONE: u64 = u64::MAX;
+/// `Frame::key` of a frame on the free list.
+pub(super) const KEY_FREE: u64 = u64::MAX - 1;
+/// End of a chain in the page table.
+pub(super) const NO_FRAME: u32 = u32::MAX;
+/// `Frame::oldest_lsn` of a dirty page of an unlogged file: dirty, but in nobody's way at a checkpoint.
+pub(super) const UNLOGGED: Lsn = u64::MAX;
+/// Laps of the clock hand that a page in steady use survives.
+const REFS_MAX: u8 = 3;
+
+#[repr(align(64))]
+pub(super) struct Frame {
+    latch: RawRwLock,
+    key: AtomicU64,
+    /// Lower bound of the first change that is not in the data file yet; 0 = clean. See [`UNLOGGED`].
+    pub oldest_lsn: AtomicU64,
+    /// Next frame of the same page table bucket.
+    pub next: AtomicU32,
+    pub pins: AtomicU32,
+    refs: AtomicU8,
+    /// A copy of the page is on its way to disk: neither evict it nor write it a second time at once.
+    pub in_flight: AtomicBool,
+    logged: AtomicBool,
+}
+
+impl Frame {
+    fn new() -> Frame {
+        Frame {
+            latch: RawRwLock::INIT,
+            key: AtomicU64::new(KEY_NONE),
+            oldest_lsn: AtomicU64::new(0),
+            next: AtomicU32::new(NO_FRAME),
+            pins: AtomicU32::new(0),
+            refs: AtomicU8::new(0),
+            in_flight: AtomicBool::new(false),
+            logged: AtomicBool::new(true),
+        }
+    }
+    pub fn key(&self) -> u64 {
+        self.key.load(Ordering::Acquire)
+    }
+    /// Acquire: a zero seen here comes with the claim that made it (`in_flight`).
+    pub fn oldest(&self) -> Lsn {
+        self.oldest_lsn.load(Ordering::Acquire)
+    }
+    /// Is there anything that the data file does not have, or may not have yet?
+    pub fn needs_disk(&self) -> bool {
+        // In this order: a flusher raises `in_flight` before it clears `oldest_lsn`.
+        self.oldest() != 0 || self.in_flight.load(Ordering::Acquire)
+    }
+    /// One more use, for the clock. Lost updates between threads do no harm.
+    pub fn touch(&self) {
+        let refs = self.refs.load(Ordering::Relaxed);
+        if refs < REFS_MAX {
+            self.refs.store(refs + 1, Ordering::Relaxed);
+        }
+    }
+    pub fn set_refs(&self, refs: u8) {
+        self.refs.store(refs, Ordering::Relaxed);
+    }
+    pub fn refs(&self) -> u8 {
+        self.refs.load(Ordering::Relaxed)
+    }
+    /// The clock hand passes: true if the page has used up its laps.
+    pub fn age(&self) -> bool {
+        let refs = self.refs.load(Ordering::Relaxed);
+        if refs > 0 {
+            self.refs.store(refs - 1, Ordering::Relaxed);
+        }
+        refs == 0
+    }
+}
+
+pub(super) struct Frames {
+    headers: Box<[Frame]>,
+    memory: Region,
+}
+
+impl Frames {
+    pub fn new(count: usize) -> Result<Frames> {
+        assert!(count > 0 && count < NO_FRAME as usize);
+        Ok(Frames {
+            headers: (0..count).map(|_| Frame::new()).collect(),
+            memory: Region::new(count * PAGE_SIZE)?,
+        })
+    }
+    pub fn len(&self) -> usize {
+        self.headers.len()
+    }
+    pub fn header(&self, index: u32) -> &Frame {
+        &self.headers[index as usize]
+    }
+    /// The page memory of one frame. Dereferencing it takes the frame's latch; only the guards below do.
+    fn memory(&self, index: u32) -> *mut u8 {
+        assert!((index as usize) < self.headers.len());
+        // SAFETY: the region holds `len()` pages, and `index` is one of them.
+        unsafe { self.memory.base().as_ptr().add(index as usize * PAGE_SIZE) }
+    }
+    #[inline]
+    pub fn try_read(&self, index: u32) -> Option<PageRead<'_>> {
+        let frame = self.header(index);
+        frame.latch.try_lock_shared().then(|| PageRead::holding(self, index))
+    }
+    pub fn read(&self, index: u32) -> PageRead<'_> {
+        self.header(index).latch.lock_shared();
+        PageRead::holding(self, index)
+    }
+    #[inline]
+    pub fn try_write(&self, index: u32) -> Option<PageWrite<'_>> {
+        let frame = self.header(index);
+        frame
+            .latch
+            .try_lock_exclusive()
+            .then(|| PageWrite::holding(self, index))
+    }
+    pub fn write(&self, index: u32) -> PageWrite<'_> {
+        self.header(index).latch.lock_exclusive();
+        PageWrite::holding(self, index)
+    }
+}
 
 /// A pinned, S-latched page. Dropping it lets go of both.
 pub struct PageRead<'p> {
-    bytes: &'p [u8],
-    id: PageId,
+    frame: &'p Frame,
+    bytes: *const u8,
+    index: u32,
+    _borrow: PhantomData<&'p [u8]>,
 }
 
-impl PageRead<'_> {
+impl<'p> PageRead<'p> {
+    /// The caller has just taken the S latch.
+    fn holding(frames: &'p Frames, index: u32) -> PageRead<'p> {
+        PageRead {
+            frame: frames.header(index),
+            bytes: frames.memory(index),
+            index,
+            _borrow: PhantomData,
+        }
+    }
     pub fn id(&self) -> PageId {
-        self.id
+        key_id(self.frame.key.load(Ordering::Relaxed))
     }
     /// Changes with every change of the page: a cursor that finds the same version finds the same slots.
     pub fn version(&self) -> Lsn {
-        page_lsn(self.bytes)
+        page_lsn(self)
+    }
+    pub(super) fn index(&self) -> u32 {
+        self.index
+    }
+    pub(super) fn frame(&self) -> &'p Frame {
+        self.frame
+    }
+    pub(super) fn is_logged(&self) -> bool {
+        self.frame.logged.load(Ordering::Relaxed)
     }
 }
 
 impl std::ops::Deref for PageRead<'_> {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        self.bytes
+        // SAFETY: `bytes` is the frame's page memory, mapped as long as `'p`; we hold its S latch until drop, and bytes
+        // are written only under the X latch (`PageWrite`), so they are frozen while this slice lives.
+        unsafe { std::slice::from_raw_parts(self.bytes, PAGE_SIZE) }
     }
+}
+
+impl Drop for PageRead<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made only with the S latch held (`holding`), and it is given back here only.
+        unsafe { self.frame.latch.unlock_shared() }
+    }
+}
+
+/// An X-latched frame. What leaves the pool is an Mtr's (I2); inside, loading and eviction hold it too.
+pub(super) struct PageWrite<'p> {
+    frame: &'p Frame,
+    bytes: *mut u8,
+    index: u32,
+    _borrow: PhantomData<&'p mut [u8]>,
+}
+
+impl<'p> PageWrite<'p> {
+    /// The caller has just taken the X latch.
+    fn holding(frames: &'p Frames, index: u32) -> PageWrite<'p> {
+        PageWrite {
+            frame: frames.header(index),
+            bytes: frames.memory(index),
+            index,
+            _borrow: PhantomData,
+        }
+    }
+    pub fn frame(&self) -> &'p Frame {
+        self.frame
+    }
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+    pub fn key(&self) -> u64 {
+        self.frame.key.load(Ordering::Relaxed)
+    }
+    pub fn set_key(&self, key: u64) {
+        self.frame.key.store(key, Ordering::Release);
+    }
+    pub fn is_logged(&self) -> bool {
+        self.frame.logged.load(Ordering::Relaxed)
+    }
+    pub fn set_logged(&self, logged: bool) {
+        self.frame.logged.store(logged, Ordering::Relaxed);
+    }
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: as in `bytes_mut`; a shared borrow of the guard allows reading only.
+        unsafe { std::slice::from_raw_parts(self.bytes, PAGE_SIZE) }
+    }
+    #[inline]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the frame's page memory, mapped as long as `'p`; the X latch, held until drop, excludes every other
+        // guard of this frame, and `&mut self` every other slice from this guard.
+        unsafe { std::slice::from_raw_parts_mut(self.bytes, PAGE_SIZE) }
+    }
+    pub fn downgrade(self) -> PageRead<'p> {
+        let this = std::mem::ManuallyDrop::new(self);
+        // SAFETY: we hold the X latch, and `ManuallyDrop` keeps it from being given back a second time.
+        unsafe { this.frame.latch.downgrade() };
+        PageRead {
+            frame: this.frame,
+            bytes: this.bytes,
+            index: this.index,
+            _borrow: PhantomData,
+        }
+    }
+}
+
+impl Drop for PageWrite<'_> {
+    fn drop(&mut self) {
+        // SAFETY: made only with the X latch held (`holding`), and it is given back here or in `downgrade`, which does
+        // not drop.
+        unsafe { self.frame.latch.unlock_exclusive() }
+    }
+}
+
+pub(super) fn key_id(key: u64) -> PageId {
+    PageId::new((key >> 32) as u32, key as u32)
 }

@@ -1,135 +1,175 @@
 //! The buffer pool: pages in memory. Pin, latch, evict, flush; and [`Mtr`], the only source of a writable page (I2).
 //!
 //! Latch protocol (I5). Page latches are taken: tree pages from the root down and, on one level, left to right; then
-//! undo pages; then a file's space pages (bitmap, then page 0). A thread that holds a page latch waits for no row
+//! undo pages; then a file's space pages (page 0, then its bitmaps). A thread that holds a page latch waits for no row
 //! lock, calls no server function, and takes only the [`crate::base::sync::Rank`]s from `LockShard` up.
 //! The pool calls nothing above it: a page read never merges or interprets what it read beyond the page header.
+//!
+//! Reading order: `page` (format), `frame` (memory and latch), `table` (page -> frame), `fetch` (hit and miss), `mtr`,
+//! `dirty` (what must be written, the checkpoint bound), `evict`, `flush`, `dblwr`, `pace`, `prefetch`, `recover`.
+mod dblwr;
+mod dirty;
+mod evict;
+mod fetch;
 pub mod flush;
 pub mod frame;
+mod memory;
 pub mod mtr;
+mod pace;
 pub mod page;
+mod prefetch;
+mod recover;
+mod requests;
+mod table;
+#[cfg(test)]
+pub(crate) mod tests;
 
 pub use frame::PageRead;
 pub use mtr::{Mtr, PageHandle};
 pub use page::{PageType, PAGE_BODY, PAGE_SIZE};
 
-use crate::base::{Counters, FileId, Lsn, PageId, Result};
+use crate::base::sync::{Rank, RankedMutex};
+use crate::base::{Counters, Error, FileId, Lsn, Result};
 use crate::io::{Disk, Files};
 use crate::redo::Redo;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
-    /// Bytes of frames (rounded down to whole pages). Overhead on top: under 2 % for frame headers and the page table.
+    /// Bytes of frames (rounded down to whole pages). Overhead on top: under 1 % for frame headers and the page table,
+    /// and up to 6 MiB of batch buffers.
     pub size: u64,
     pub doublewrite: bool,
     /// Pages a second the cleaner writes when nothing presses, and when something does.
     pub io_capacity: u32,
     pub io_capacity_max: u32,
+    /// 0: no read-ahead.
     pub read_io_threads: u32,
 }
 
+/// Fewer frames cannot hold the latched pages of a few splits at once.
+const FRAMES_MIN: usize = 16;
+
 pub struct Pool {
-    _private: (),
+    config: PoolConfig,
+    disk: Arc<dyn Disk>,
+    files: Arc<Files>,
+    redo: Arc<Redo>,
+    counters: Arc<Counters>,
+    frames: frame::Frames,
+    table: table::PageTable,
+    clock: evict::Clock,
+    dirty: dirty::DirtyList,
+    flusher: flush::Flusher,
+    pace: pace::Pace,
+    requests: requests::Requests,
+    prefetch: Arc<prefetch::Prefetch>,
+    /// Version given last to a changed page of an unlogged file.
+    unlogged_version: AtomicU64,
+    /// End of the last group given to `redo_apply`; 0 = none yet.
+    recovered_to: AtomicU64,
+    poisoned: AtomicBool,
+    poisoned_why: RankedMutex<String>,
 }
 
 impl Pool {
     pub fn new(
-        _config: PoolConfig,
-        _disk: Arc<dyn Disk>,
-        _files: Arc<Files>,
-        _redo: Arc<Redo>,
-        _counters: Arc<Counters>,
+        config: PoolConfig,
+        disk: Arc<dyn Disk>,
+        files: Arc<Files>,
+        redo: Arc<Redo>,
+        counters: Arc<Counters>,
     ) -> Result<Arc<Pool>> {
-        todo!()
-    }
-    /// Pinned and S-latched page; read from disk and verified (checksum, file, page number) when absent.
-    pub fn read(&self, _id: PageId) -> Result<PageRead<'_>> {
-        todo!()
-    }
-    /// Same, only if it is resident (no I/O).
-    pub fn read_resident(&self, _id: PageId) -> Option<PageRead<'_>> {
-        todo!()
-    }
-    pub fn is_resident(&self, _id: PageId) -> bool {
-        todo!()
+        let count = (config.size as usize / PAGE_SIZE).max(FRAMES_MIN);
+        let frames = frame::Frames::new(count)?;
+        let pool = Arc::new(Pool {
+            disk,
+            files,
+            redo,
+            counters,
+            table: table::PageTable::new(count),
+            clock: evict::Clock::new(&frames),
+            dirty: dirty::DirtyList::new(),
+            flusher: flush::Flusher::new(count),
+            pace: pace::Pace::new(config.io_capacity, config.io_capacity_max),
+            requests: requests::Requests::default(),
+            prefetch: Arc::new(prefetch::Prefetch::new()),
+            unlogged_version: AtomicU64::new(0),
+            recovered_to: AtomicU64::new(0),
+            poisoned: AtomicBool::new(false),
+            poisoned_why: RankedMutex::new(Rank::Leaf, String::new()),
+            frames,
+            config,
+        });
+        pool.set_doublewrite(pool.config.doublewrite)?;
+        pool.start_workers()?;
+        Ok(pool)
     }
     pub fn begin(&self) -> Mtr<'_> {
-        todo!()
+        Mtr::new(self)
     }
-    /// Asks background readers to bring pages in; returns at once, may do nothing.
-    pub fn prefetch(&self, _ids: &[PageId]) {
-        todo!()
+    /// Forgets all pages of a file without writing them (drop, truncate). No page of it is pinned or latched by anyone
+    /// but read-ahead; the file is not in the file table any more, or nobody will ask for its pages.
+    pub fn discard_file(&self, file: FileId) {
+        self.prefetch.forget_file(file);
+        for index in 0..self.frames.len() as u32 {
+            if frame::key_id(self.frames.header(index).key()).file != file {
+                continue;
+            }
+            // The caller holds no latch, so waiting for whatever took over this frame meanwhile is harmless.
+            let page = self.frames.write(index);
+            if frame::key_id(page.key()).file == file {
+                self.discard(page);
+            }
+        }
     }
-    /// Recovery: applies one redo record group, decoded here, to pages whose LSN is older than `end`. Pages of files for
-    /// which `skip(file)` says true (dropped later in the log) are left alone.
-    pub fn redo_apply(&self, _end: Lsn, _group: &[u8], _skip: &dyn Fn(FileId) -> bool) -> Result<()> {
-        todo!()
-    }
-    /// Forgets all pages of a file without writing them (drop, truncate). No page of it is pinned or latched by anyone.
-    pub fn discard_file(&self, _file: FileId) {
-        todo!()
-    }
-    /// Writes back all dirty pages of one file and syncs it.
-    pub fn flush_file(&self, _file: FileId) -> Result<()> {
-        todo!()
-    }
-    /// One bounded piece of the page cleaner's work (I7): writes up to `pages_max` dirty pages, oldest first plus those
-    /// in the way of eviction, and returns how many it wrote.
-    pub fn flush_step(&self, _pages_max: usize) -> Result<usize> {
-        todo!()
-    }
-    /// How many pages the cleaner should write in the next 100 ms: from age of the log, dirty share, free frames and io_capacity.
-    pub fn flush_target(&self) -> usize {
-        todo!()
-    }
-    /// Writes everything dirty at the time of the call.
-    pub fn flush_all(&self) -> Result<()> {
-        todo!()
-    }
-    /// A bound: every change below it is durable in place. min(oldest change of a dirty or in-flight page, redo LSN at the call's start).
+    /// A bound: every change below it is durable in place. min(oldest change of a dirty or in-flight page, redo LSN at the
+    /// call's start); see `dirty` for the proof.
     pub fn checkpoint_lsn(&self) -> Lsn {
-        todo!()
-    }
-    /// Blocks the page cleaner until there is something to do or the timeout ends.
-    pub fn wait_for_work(&self, _timeout_ms: u64) {
-        todo!()
-    }
-    pub fn wake_cleaner(&self) {
-        todo!()
-    }
-    /// Restores torn pages from the doublewrite file; before redo is applied. Returns the number restored.
-    pub fn recover_doublewrite(&self) -> Result<usize> {
-        todo!()
+        self.dirty.bound(&self.frames, || self.redo.lsn())
     }
     pub fn redo(&self) -> &Arc<Redo> {
-        todo!()
+        &self.redo
     }
     pub fn files(&self) -> &Arc<Files> {
-        todo!()
+        &self.files
     }
     pub fn disk(&self) -> &Arc<dyn Disk> {
-        todo!()
+        &self.disk
     }
     pub fn counters(&self) -> &Arc<Counters> {
-        todo!()
+        &self.counters
     }
-    /// I6: refuses all further writes. Every layer that meets a failed write or a broken invariant calls this.
-    pub fn poison(&self, _why: &str) {
-        todo!()
+    /// I6: refuses all further writes. Every layer that meets a failed write or a broken invariant calls this. The first
+    /// reason is kept.
+    pub fn poison(&self, why: &str) {
+        {
+            let mut first = self.poisoned_why.lock();
+            if !self.is_poisoned() {
+                why.clone_into(&mut first);
+                self.poisoned.store(true, Ordering::Release);
+            }
+        }
+        self.redo.poison(why);
+        self.clock.notify();
+    }
+    #[inline]
+    fn is_poisoned(&self) -> bool {
+        self.poisoned.load(Ordering::Acquire)
     }
     /// `Err(Poisoned)` after [`Pool::poison`].
+    #[inline]
     pub fn check_alive(&self) -> Result<()> {
-        todo!()
+        if self.is_poisoned() {
+            return Err(Error::Poisoned(self.poisoned_why.lock().clone()));
+        }
+        Ok(())
     }
-    pub fn set_io_capacity(&self, _io_capacity: u32, _max: u32) {
-        todo!()
-    }
-    pub fn set_doublewrite(&self, _on: bool) {
-        todo!()
-    }
-    /// Stops prefetch threads.
-    pub fn shutdown(&self) {
-        todo!()
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shutdown();
     }
 }

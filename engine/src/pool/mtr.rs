@@ -4,49 +4,153 @@
 //! with the group's end LSN, marks it dirty (its oldest change bounded from below by the redo LSN read *before* the
 //! append), and lets go of the latches. An Mtr dropped without a change just lets go. One that changed a page must be
 //! committed: dropping it poisons the pool.
+//!
+//! Pages of unlogged files make no records; instead of an LSN they get the next number of a counter that never repeats
+//! while the engine runs, so that [`PageRead::version`] works for them too. One Mtr may change both kinds of pages.
+//!
+//! A group's bytes are collected in a buffer that the thread keeps between mini-transactions: no allocation per Mtr.
+use super::frame::PageWrite;
+use super::page::{init_page, set_page_lsn, PAGE_BODY, PAGE_SIZE};
 use super::{PageRead, PageType, Pool};
 use crate::base::{FileId, Lsn, PageId, Result};
+use crate::redo::RecordSink;
+use smallvec::SmallVec;
+use std::cell::Cell;
+
+/// First byte that edits may touch: checksum, identity and LSN are the pool's.
+const EDIT_START: usize = 24;
+/// A record buffer that grew beyond this (bulk operations) is not kept by its thread.
+const BUFFER_KEPT_MAX: usize = 256 * 1024;
+
+thread_local! {
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// A page of this mini-transaction; valid until it is released or the Mtr ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageHandle(pub(crate) u32);
 
+struct Held<'p> {
+    /// None after `release`.
+    page: Option<PageWrite<'p>>,
+    id: PageId,
+    logged: bool,
+    changed: bool,
+    /// Brought in unread: its bytes mean nothing until `create`.
+    blank: bool,
+}
+
 pub struct Mtr<'p> {
     pool: &'p Pool,
+    pages: SmallVec<[Held<'p>; 6]>,
+    records: RecordSink,
+    /// A page was changed, or a file operation logged: dropping it now is a bug or a failure half way.
+    changed: bool,
 }
 
 impl<'p> Mtr<'p> {
+    pub(super) fn new(pool: &'p Pool) -> Mtr<'p> {
+        Mtr {
+            pool,
+            pages: SmallVec::new(),
+            records: RecordSink::with_buffer(BUFFER.take()),
+            changed: false,
+        }
+    }
     pub fn pool(&self) -> &'p Pool {
         self.pool
     }
     /// X-latches a page. Asking again for a page this Mtr holds gives the same handle.
-    pub fn write(&mut self, _id: PageId) -> Result<PageHandle> {
-        todo!()
+    pub fn write(&mut self, id: PageId) -> Result<PageHandle> {
+        if let Some(held) = self.find(id) {
+            return Ok(held);
+        }
+        let page = self.pool.fetch_write(id)?;
+        Ok(self.hold(id, page, false))
     }
-    /// X-latches only if that needs no waiting for a latch (I/O is still done): for moves against the latch order.
-    pub fn try_write(&mut self, _id: PageId) -> Result<Option<PageHandle>> {
-        todo!()
+    /// X-latches only if that needs no waiting for a latch (I/O is still done): for moves against the latch order. May
+    /// say None without need.
+    pub fn try_write(&mut self, id: PageId) -> Result<Option<PageHandle>> {
+        if let Some(held) = self.find(id) {
+            return Ok(Some(held));
+        }
+        let page = self.pool.try_fetch_write(id)?;
+        Ok(page.map(|page| self.hold(id, page, false)))
     }
     /// S-latched read of a page this Mtr does not hold, for the descent.
     pub fn read(&self, id: PageId) -> Result<PageRead<'p>> {
+        debug_assert!(self.find(id).is_none(), "{id} is X-latched by this very Mtr");
         self.pool.read(id)
     }
+    /// X-latches a page that is going to be created, without reading it: after this, `create` of it cannot fail. Changes
+    /// nothing yet; [`Mtr::bytes`] of it mean nothing. A page not created after all is forgotten at the Mtr's end.
+    pub fn reserve(&mut self, id: PageId) -> Result<PageHandle> {
+        if let Some(held) = self.find(id) {
+            return Ok(held);
+        }
+        let (page, resident) = self.pool.fetch_new(id)?;
+        Ok(self.hold(id, page, !resident))
+    }
     /// A fresh page: no read from disk, whatever was there is forgotten; header as given, body zero. Logged as an image.
-    pub fn create(&mut self, _id: PageId, _index: u32, _kind: PageType, _level: u8) -> Result<PageHandle> {
-        todo!()
+    pub fn create(&mut self, id: PageId, index: u32, kind: PageType, level: u8) -> Result<PageHandle> {
+        let handle = self.reserve(id)?;
+        self.pages[handle.0 as usize].blank = false;
+        self.change(handle, |bytes, records, logged| {
+            init_page(bytes, id, index, kind, level);
+            if logged {
+                records.image(id, bytes, PAGE_BODY, PAGE_SIZE);
+            }
+        });
+        Ok(handle)
     }
-    pub fn find(&self, _id: PageId) -> Option<PageHandle> {
-        todo!()
+    fn hold(&mut self, id: PageId, page: PageWrite<'p>, blank: bool) -> PageHandle {
+        let handle = PageHandle(self.pages.len() as u32);
+        let logged = page.is_logged();
+        self.pages.push(Held {
+            page: Some(page),
+            id,
+            logged,
+            changed: false,
+            blank,
+        });
+        handle
     }
-    pub fn id(&self, _page: PageHandle) -> PageId {
-        todo!()
+    pub fn find(&self, id: PageId) -> Option<PageHandle> {
+        let at = self.pages.iter().position(|h| h.id == id && h.page.is_some())?;
+        Some(PageHandle(at as u32))
     }
-    pub fn bytes(&self, _page: PageHandle) -> &[u8] {
-        todo!()
+    pub fn id(&self, page: PageHandle) -> PageId {
+        self.pages[page.0 as usize].id
     }
-    /// Logged edits.
-    pub fn edit(&mut self, _page: PageHandle, _offset: usize, _data: &[u8]) {
-        todo!()
+    #[inline]
+    pub fn bytes(&self, page: PageHandle) -> &[u8] {
+        let held = &self.pages[page.0 as usize];
+        held.page.as_ref().expect("the page was not released").bytes()
+    }
+    /// The one way to a page's bytes: marks it changed.
+    #[inline]
+    fn change(&mut self, page: PageHandle, edit: impl FnOnce(&mut [u8], &mut RecordSink, bool)) {
+        let held = &mut self.pages[page.0 as usize];
+        let bytes = held.page.as_mut().expect("the page was not released").bytes_mut();
+        assert!(!held.blank, "a reserved page is created before it is edited");
+        held.changed = true;
+        self.changed = true;
+        edit(bytes, &mut self.records, held.logged);
+    }
+    /// Logged edits. Writing what is there already is no change.
+    #[inline]
+    pub fn edit(&mut self, page: PageHandle, offset: usize, data: &[u8]) {
+        assert!(offset >= EDIT_START, "the page header's first bytes are the pool's");
+        if self.bytes(page)[offset..offset + data.len()] == *data {
+            return;
+        }
+        let id = self.id(page);
+        self.change(page, |bytes, records, logged| {
+            bytes[offset..offset + data.len()].copy_from_slice(data);
+            if logged {
+                records.write(id, offset, data);
+            }
+        });
     }
     pub fn edit_u16(&mut self, page: PageHandle, offset: usize, v: u16) {
         self.edit(page, offset, &v.to_le_bytes());
@@ -58,32 +162,115 @@ impl<'p> Mtr<'p> {
         self.edit(page, offset, &v.to_le_bytes());
     }
     /// memmove inside the page.
-    pub fn move_within(&mut self, _page: PageHandle, _dst: usize, _src: usize, _len: usize) {
-        todo!()
+    pub fn move_within(&mut self, page: PageHandle, dst: usize, src: usize, len: usize) {
+        assert!(dst >= EDIT_START && src >= EDIT_START);
+        if len == 0 || dst == src {
+            return;
+        }
+        let id = self.id(page);
+        self.change(page, |bytes, records, logged| {
+            bytes.copy_within(src..src + len, dst);
+            if logged {
+                records.move_within(id, dst, src, len);
+            }
+        });
     }
     /// Rewrites the page from byte 24 on (type, level, flags, body): `fill` gets the whole page; logged as an image (low part, hole
     /// of zeros, high part: `fill` returns the hole (start, end), which must be zero).
-    pub fn rewrite(&mut self, _page: PageHandle, _fill: &mut dyn FnMut(&mut [u8]) -> (usize, usize)) {
-        todo!()
+    pub fn rewrite(&mut self, page: PageHandle, fill: &mut dyn FnMut(&mut [u8]) -> (usize, usize)) {
+        let id = self.id(page);
+        self.change(page, |bytes, records, logged| {
+            let mut head = [0; EDIT_START];
+            head.copy_from_slice(&bytes[..EDIT_START]);
+            let (hole_start, hole_end) = fill(bytes);
+            assert!(hole_start >= PAGE_BODY && hole_start <= hole_end && hole_end <= PAGE_SIZE);
+            bytes[..EDIT_START].copy_from_slice(&head);
+            if logged {
+                records.image(id, bytes, hole_start, hole_end);
+            }
+        });
     }
     /// Lets go of a page that this Mtr has not changed (crabbing).
-    pub fn release(&mut self, _page: PageHandle) {
-        todo!()
+    pub fn release(&mut self, page: PageHandle) {
+        let held = &mut self.pages[page.0 as usize];
+        assert!(!held.changed, "a changed page stays latched until its Mtr ends (I2)");
+        if let Some(page) = held.page.take() {
+            if held.blank {
+                self.pool.unpublish(page);
+            }
+        }
     }
-    pub fn is_changed(&self, _page: PageHandle) -> bool {
-        todo!()
+    pub fn is_changed(&self, page: PageHandle) -> bool {
+        self.pages[page.0 as usize].changed
     }
     pub fn has_changes(&self) -> bool {
-        todo!()
+        self.changed
     }
-    pub fn log_file_new(&mut self, _file: FileId, _name: &str) {
-        todo!()
+    pub fn log_file_new(&mut self, file: FileId, name: &str) {
+        self.changed = true;
+        self.records.file_new(file, name);
     }
-    pub fn log_file_drop(&mut self, _file: FileId) {
-        todo!()
+    pub fn log_file_drop(&mut self, file: FileId) {
+        self.changed = true;
+        self.records.file_drop(file);
+    }
+    /// A record for upper layers, e.g. tests.
+    pub fn log_note(&mut self, kind: u64, payload: &[u8]) {
+        self.changed = true;
+        self.records.note(kind, payload);
     }
     /// Ends it; returns the group's end LSN (0 if nothing was logged).
-    pub fn commit(self) -> Lsn {
-        todo!()
+    pub fn commit(mut self) -> Lsn {
+        let mut end = 0;
+        if self.changed {
+            self.mark_dirty();
+            if !self.records.is_empty() {
+                (_, end) = self.pool.redo().append(self.records.as_bytes());
+            }
+            self.stamp(end);
+            self.changed = false;
+        }
+        end
+    }
+    /// Clean pages that were changed enter the dirty list; before the append (see `dirty`).
+    fn mark_dirty(&mut self) {
+        let fresh = |held: &Held<'p>| held.changed && held.page.as_ref().is_some_and(|p| p.frame().oldest() == 0);
+        // A page that is dirty now stays so: only a flusher could clean it, and it would need its S latch.
+        if self.pages.iter().any(fresh) {
+            let pool = self.pool;
+            let pages = self.pages.iter().filter(|h| fresh(h)).filter_map(|h| h.page.as_ref());
+            pool.mark_dirty(pages, || pool.redo().lsn());
+        }
+    }
+    fn stamp(&mut self, end: Lsn) {
+        for held in self.pages.iter_mut().filter(|h| h.changed) {
+            let page = held.page.as_mut().expect("a changed page is not released");
+            let version = if held.logged {
+                end
+            } else {
+                self.pool.next_unlogged_version()
+            };
+            set_page_lsn(page.bytes_mut(), version);
+        }
+    }
+}
+
+impl Drop for Mtr<'_> {
+    fn drop(&mut self) {
+        if self.changed {
+            // A panic, or an error after the first change: memory is ahead of the log, and half of something.
+            self.pool
+                .poison("a mini-transaction was abandoned after its first change");
+        }
+        for held in self.pages.iter_mut().filter(|h| h.blank) {
+            if let Some(page) = held.page.take() {
+                self.pool.unpublish(page);
+            }
+        }
+        let buffer = std::mem::take(&mut self.records).into_buffer();
+        if buffer.capacity() <= BUFFER_KEPT_MAX {
+            // The thread may be ending and its buffer gone: then this one goes too.
+            let _ = BUFFER.try_with(|kept| kept.set(buffer));
+        }
     }
 }

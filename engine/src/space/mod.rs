@@ -1,8 +1,9 @@
 //! Data files: creating and dropping them, and which of their pages are in use.
 //!
 //! Page 0 of each file is the file header; page 1 and then every `PAGES_PER_BITMAP`-th page is a bitmap (1 = in use) of
-//! the pages from itself on. Pages are given out near a hint, in whole 64-page extents where possible, so that the
-//! leaves of one index lie together. Counts are exact: free = allocated - used.
+//! the pages from itself on (`bitmap`). Pages are given out near a hint, in whole 64-page extents where possible, so that the
+//! leaves of one index lie together (`allocate`, with the latches). Counts are exact: free = allocated - used.
+//! Called by everything that owns pages: trees, overflow chains, undo streams, the catalog.
 //!
 //! File header page (type FileHeader), body:
 //! ```text
@@ -16,14 +17,43 @@
 //! 64 autoinc        u64   next AUTO_INCREMENT value (0 = never set); owner: table layer
 //! 72 row_id         u64   reserved bound for hidden row ids; owner: table layer
 //! 80 roots          up to 96 x u32 reserved for the owner (undo streams, system pages)
+//! 464 free_hint     u32   extent: none below has a free page
+//! 468 empty_hint    u32   extent: none below is wholly free
+//! 472 mixed         u32   extent that serves scattered requests
 //! ```
+mod allocate;
+mod bitmap;
+mod file;
+
+#[cfg(test)]
+mod space_tests;
+
+pub use allocate::{allocate, allocate_many, free};
+pub use bitmap::{EXTENT_PAGES, PAGES_PER_BITMAP};
+pub use file::{check_header, create_file, log_drop, open_file, remove_file};
+
+use crate::base::bytes::get_u32;
 use crate::base::{FileId, PageId, PageNo, Result};
 use crate::pool::{Mtr, PageHandle, Pool};
 
 pub const FORMAT_VERSION: u32 = 1;
+const MAGIC: &[u8; 8] = b"SLUICEDF";
+const MAGIC_OFFSET: usize = 32;
+const FORMAT_OFFSET: usize = 40;
+const PAGE_SIZE_OFFSET: usize = 44;
+const FILE_OFFSET: usize = 48;
+const FLAGS_OFFSET: usize = 52;
+const FLAG_TEMPORARY: u32 = 1;
+const PAGES_OFFSET: usize = 56;
+const USED_OFFSET: usize = 60;
 pub const AUTOINC_OFFSET: usize = 64;
 pub const ROW_ID_OFFSET: usize = 72;
 pub const ROOTS_OFFSET: usize = 80;
+/// Roots that fit.
+pub const ROOTS_MAX: usize = 96;
+const FREE_HINT_OFFSET: usize = 464;
+const EMPTY_HINT_OFFSET: usize = 468;
+const MIXED_OFFSET: usize = 472;
 pub const HEADER_PAGE: PageNo = 0;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,47 +67,26 @@ pub fn file_name(file: FileId) -> String {
     format!("{file:08x}.slu")
 }
 
-/// Creates the file (durable with its name on return), formats header and first bitmap in an Mtr of its own (logged with
-/// FILE_NEW first, unless temporary), and registers it in the pool's file table. On error nothing is left behind.
-pub fn create_file(_pool: &Pool, _file: FileId, _temporary: bool) -> Result<()> {
-    todo!()
+/// Is the page in use? The caller holds no page of this file's header or bitmaps.
+pub fn is_used(pool: &Pool, page: PageId) -> Result<bool> {
+    if page.no == HEADER_PAGE {
+        return Ok(true);
+    }
+    if page.no >= usage(pool, page.file)?.pages {
+        return Ok(false);
+    }
+    let bitmap = pool.read(PageId::new(page.file, bitmap::bitmap_of(page.no)))?;
+    Ok(bitmap::is_set(&bitmap, page.no))
 }
-/// Opens an existing file, checks its header (magic, format, page size, number) and registers it. `check = false` during
-/// recovery, when the header may still have to be redone; then call `check_header` after redo.
-pub fn open_file(_pool: &Pool, _file: FileId, _check: bool) -> Result<()> {
-    todo!()
+/// The caller does not hold the file's header.
+pub fn usage(pool: &Pool, file: FileId) -> Result<Usage> {
+    let header = pool.read(PageId::new(file, HEADER_PAGE))?;
+    Ok(Usage {
+        pages: get_u32(&header, PAGES_OFFSET),
+        used: get_u32(&header, USED_OFFSET),
+    })
 }
-pub fn check_header(_pool: &Pool, _file: FileId) -> Result<()> {
-    todo!()
-}
-/// Logs FILE_DROP in `mtr`; after that Mtr is durable call `remove_file`.
-pub fn log_drop(mtr: &mut Mtr<'_>, file: FileId) {
-    mtr.log_file_drop(file);
-}
-/// Forgets the file's pages, unregisters it, unlinks it. Idempotent.
-pub fn remove_file(_pool: &Pool, _file: FileId) -> Result<()> {
-    todo!()
-}
-/// Reserves one page near `hint` (0 = anywhere): marks it used. The caller then `Mtr::create`s it. Grows the file when needed;
-/// `Error::Full` before anything was changed.
-pub fn allocate(_mtr: &mut Mtr<'_>, _file: FileId, _hint: PageNo) -> Result<PageNo> {
-    todo!()
-}
-/// All or nothing: `n` pages.
-pub fn allocate_many(_mtr: &mut Mtr<'_>, _file: FileId, _hint: PageNo, _n: usize) -> Result<Vec<PageNo>> {
-    todo!()
-}
-/// Gives a page back. The page must not be read again under its old meaning.
-pub fn free(_mtr: &mut Mtr<'_>, _page: PageId) -> Result<()> {
-    todo!()
-}
-pub fn is_used(_pool: &Pool, _page: PageId) -> Result<bool> {
-    todo!()
-}
-pub fn usage(_pool: &Pool, _file: FileId) -> Result<Usage> {
-    todo!()
-}
-/// X-latched header page, for its owners' fields.
+/// X-latched header page, for its owners' fields. It is also the file's allocation latch: hold it briefly.
 pub fn header(mtr: &mut Mtr<'_>, file: FileId) -> Result<PageHandle> {
     mtr.write(PageId::new(file, HEADER_PAGE))
 }

@@ -1,0 +1,207 @@
+//! The dirty list: which frames have changes that their data file lacks, oldest change first; and the checkpoint bound.
+//!
+//! A frame enters when it turns from clean to dirty, with the redo LSN of that moment, read *inside* the list's mutex and
+//! *before* the change's redo group is appended. So the list is sorted as it grows, costs nothing for pages that are
+//! dirty already, and each frame's LSN bounds its first unwritten change from below.
+//!
+//! Entries are not removed when a page is written, only recognised as stale later: an entry (lsn, frame) is valid while
+//! `frame.oldest_lsn == lsn`. A batch on its way to disk is a *flight* with a bound of its own.
+//!
+//! Why [`DirtyList::bound`] is safe. Let a group start at LSN s < bound, and let P be a page it changed. All its marks came
+//! before its append, and `redo.lsn()` is read inside the mutex, so every mark of a group appended by then has been made:
+//! (a) P's frame is on the list with an LSN <= s, then bound <= s, contradiction; or (b) P's entry is stale or was popped:
+//! then a flusher claimed the page in a flight whose bound, registered under this mutex before the claim, is <= P's
+//! LSN <= s while it lasts, contradiction; so the flight has ended, and (c) the change is durable in place. A page that a
+//! flusher popped but did not claim comes back to the list before its flight ends.
+//!
+//! Lock: `Rank::DirtyList`; inside it only atomics are read and `redo.lsn()` is called.
+use super::frame::{Frame, Frames, UNLOGGED};
+use crate::base::sync::{Rank, RankedGuard, RankedMutex};
+use crate::base::Lsn;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A frame that a flusher may write.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub frame: u32,
+    /// Its entry's LSN if it was popped from the list; None: it was met by the clock and its entry is still listed.
+    pub popped: Option<Lsn>,
+}
+
+/// A batch between the claim of its pages and their durability.
+#[derive(Debug)]
+pub(super) struct Flight {
+    number: u64,
+}
+
+#[derive(Default)]
+struct Inner {
+    logged: VecDeque<(Lsn, u32)>,
+    unlogged: VecDeque<u32>,
+    flights: Vec<(u64, Lsn)>,
+    next_flight: u64,
+}
+
+pub(super) struct DirtyList {
+    inner: RankedMutex<Inner>,
+    /// Dirty frames, those in flight not counted.
+    count: AtomicUsize,
+}
+
+impl DirtyList {
+    pub fn new() -> DirtyList {
+        DirtyList {
+            inner: RankedMutex::new(Rank::DirtyList, Inner::default()),
+            count: AtomicUsize::new(0),
+        }
+    }
+    pub fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+    /// For marking several frames under one lock.
+    pub fn lock(&self) -> Marker<'_> {
+        Marker {
+            inner: self.inner.lock(),
+            count: &self.count,
+        }
+    }
+    /// The frame became clean: its copy is on the way to disk, or its page is thrown away. Caller: see `Frame::oldest_lsn`.
+    pub fn clear(&self, frame: &Frame) {
+        if frame.oldest_lsn.swap(0, Ordering::Release) != 0 {
+            self.count.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+    /// No change below the result is missing in place. `redo_lsn` gives the next LSN.
+    pub fn bound(&self, frames: &Frames, redo_lsn: impl FnOnce() -> Lsn) -> Lsn {
+        let mut inner = self.inner.lock();
+        let mut bound = redo_lsn();
+        inner.drop_stale_front(frames);
+        if let Some((lsn, _)) = inner.logged.front() {
+            bound = bound.min(*lsn);
+        }
+        inner.flights.iter().fold(bound, |bound, (_, lsn)| bound.min(*lsn))
+    }
+    /// Listed frames whose first change is older than `lsn` (stale entries may be counted).
+    pub fn older_than(&self, lsn: Lsn) -> usize {
+        self.inner.lock().logged.partition_point(|(l, _)| *l < lsn)
+    }
+    /// Begins a flight for `cold` (listed elsewhere) and up to `pages_max` of the oldest entries older than `below`. With
+    /// `unlogged`, unlogged pages fill up the rest.
+    pub fn begin_flight(
+        &self,
+        frames: &Frames,
+        cold: &[u32],
+        pages_max: usize,
+        below: Lsn,
+        unlogged: bool,
+    ) -> (Flight, Vec<Candidate>) {
+        let mut inner = self.inner.lock();
+        let mut bound = UNLOGGED;
+        let mut candidates = Vec::with_capacity(cold.len() + pages_max);
+        for &frame in cold {
+            let oldest = frames.header(frame).oldest();
+            if oldest != 0 {
+                bound = bound.min(oldest);
+                candidates.push(Candidate { frame, popped: None });
+            }
+        }
+        for _ in 0..pages_max {
+            inner.drop_stale_front(frames);
+            match inner.logged.front() {
+                Some(&(lsn, frame)) if lsn < below => {
+                    inner.logged.pop_front();
+                    bound = bound.min(lsn);
+                    let popped = Some(lsn);
+                    candidates.push(Candidate { frame, popped });
+                }
+                _ => break,
+            }
+        }
+        let left = if unlogged {
+            pages_max + cold.len() - candidates.len()
+        } else {
+            0
+        };
+        for _ in 0..left {
+            let Some(frame) = inner.unlogged.pop_front() else { break };
+            if frames.header(frame).oldest() == UNLOGGED {
+                let popped = Some(UNLOGGED);
+                candidates.push(Candidate { frame, popped });
+            }
+        }
+        let number = inner.next_flight;
+        inner.next_flight += 1;
+        inner.flights.push((number, bound));
+        (Flight { number }, candidates)
+    }
+    /// Candidates that were not claimed go back, before their flight ends.
+    pub fn put_back(&self, frames: &Frames, candidates: &[Candidate]) {
+        let mut inner = self.inner.lock();
+        for candidate in candidates {
+            let Some(lsn) = candidate.popped else { continue };
+            if frames.header(candidate.frame).oldest() == lsn {
+                inner.insert(lsn, candidate.frame);
+            }
+        }
+    }
+    /// Every page claimed in the flight is durable in place. (After a failed write it never ends: I6.)
+    pub fn end_flight(&self, flight: Flight) {
+        let mut inner = self.inner.lock();
+        inner.flights.retain(|(number, _)| *number != flight.number);
+    }
+}
+
+impl Inner {
+    fn drop_stale_front(&mut self, frames: &Frames) {
+        while let Some(&(lsn, frame)) = self.logged.front() {
+            if frames.header(frame).oldest() == lsn {
+                return;
+            }
+            self.logged.pop_front();
+        }
+    }
+    fn insert(&mut self, lsn: Lsn, frame: u32) {
+        if lsn == UNLOGGED {
+            self.unlogged.push_back(frame);
+        } else if self.logged.back().is_none_or(|(last, _)| *last <= lsn) {
+            self.logged.push_back((lsn, frame));
+        } else {
+            let at = self.logged.partition_point(|(l, _)| *l < lsn);
+            self.logged.insert(at, (lsn, frame));
+        }
+    }
+    /// Stale entries are dropped for good once they may be the majority.
+    fn compact(&mut self, frames: &Frames) {
+        let entries_max = 2 * frames.len() + 1024;
+        if self.logged.len() > entries_max {
+            self.logged
+                .retain(|(lsn, frame)| frames.header(*frame).oldest() == *lsn);
+            // The same LSN can stand twice for a frame that was written in between.
+            let mut seen = std::collections::HashSet::with_capacity(frames.len());
+            self.logged.retain(|(_, frame)| seen.insert(*frame));
+        }
+        if self.unlogged.len() > entries_max {
+            let mut seen = std::collections::HashSet::with_capacity(frames.len());
+            self.unlogged
+                .retain(|frame| frames.header(*frame).oldest() == UNLOGGED && seen.insert(*frame));
+        }
+    }
+}
+
+pub(super) struct Marker<'l> {
+    inner: RankedGuard<'l, Inner>,
+    count: &'l AtomicUsize,
+}
+
+impl Marker<'_> {
+    /// The X-latched, clean frame becomes dirty with a change at or behind `lsn`, which was read under this lock.
+    pub fn mark(&mut self, frames: &Frames, index: u32, lsn: Lsn) {
+        assert!(lsn != 0, "LSN 0 means clean");
+        self.inner.compact(frames);
+        let old = frames.header(index).oldest_lsn.swap(lsn, Ordering::Release);
+        debug_assert!(old == 0, "only a clean frame enters the dirty list");
+        self.inner.insert(lsn, index);
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,219 @@
+//! Getting a page: the hit path, waiting for a latch, loading from disk.
+//!
+//! Hit: a lock-free guess in the page table, a try-latch, a look at the frame's key under the latch. Only when one of the
+//! three fails does the slow path ask the table exactly, pin the frame, and wait for its latch without harm to the latch
+//! order (see `frame` on pins).
+//!
+//! Miss: take a frame (X-latched, empty), publish it under the page's number, read, verify, and hand it on. Others who want
+//! the page meanwhile wait for the X latch. When the read fails the page is unpublished; those who waited look again,
+//! find nothing and meet the same error themselves.
+use super::frame::{PageRead, PageWrite, KEY_NONE};
+use super::page::{self, PAGE_SIZE};
+use super::Pool;
+use crate::base::{Error, Lsn, PageId, Result};
+use crate::io::files::OpenFile;
+use crate::io::File;
+use std::sync::atomic::Ordering;
+
+/// How a miss fills the frame.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fill {
+    Read,
+    /// The caller overwrites all of it.
+    Nothing,
+}
+
+impl Pool {
+    /// Pinned and S-latched page; read from disk and verified (checksum, file, page number) when absent.
+    pub fn read(&self, id: PageId) -> Result<PageRead<'_>> {
+        self.requests.inc();
+        match self.try_read_hit(id.as_u64()) {
+            Some(page) if !self.is_poisoned() => Ok(page),
+            _ => self.read_slow(id),
+        }
+    }
+    /// Same, only if it is resident (no I/O).
+    pub fn read_resident(&self, id: PageId) -> Option<PageRead<'_>> {
+        self.requests.inc();
+        if let Some(page) = self.try_read_hit(id.as_u64()) {
+            return Some(page);
+        }
+        self.wait_resident(id.as_u64())
+    }
+    pub fn is_resident(&self, id: PageId) -> bool {
+        let key = id.as_u64();
+        self.table.guess(&self.frames, key).is_some() || self.table.lock(&self.frames, key).find().is_some()
+    }
+    #[inline]
+    fn try_read_hit(&self, key: u64) -> Option<PageRead<'_>> {
+        let index = self.table.guess(&self.frames, key)?;
+        let page = self.frames.try_read(index)?;
+        if page.frame().key() != key {
+            return None;
+        }
+        page.frame().touch();
+        Some(page)
+    }
+    #[cold]
+    fn read_slow(&self, id: PageId) -> Result<PageRead<'_>> {
+        self.check_alive()?;
+        loop {
+            if let Some(page) = self.wait_resident(id.as_u64()) {
+                return Ok(page);
+            }
+            if let Some(page) = self.load(id, Fill::Read)? {
+                return Ok(page.downgrade());
+            }
+        }
+    }
+    /// Waits for the latch if the page is resident.
+    fn wait_resident(&self, key: u64) -> Option<PageRead<'_>> {
+        loop {
+            let pin = self.table.lock(&self.frames, key).pin()?;
+            let page = self.frames.read(pin.index);
+            // Pinned frames do not change hands, but a failed read or a dropped file may have emptied it.
+            if page.frame().key() == key {
+                page.frame().touch();
+                return Some(page);
+            }
+        }
+    }
+    /// X-latched page, for an Mtr.
+    pub(super) fn fetch_write(&self, id: PageId) -> Result<PageWrite<'_>> {
+        Ok(self.fetch_exclusive(id, Fill::Read)?.0)
+    }
+    /// X-latched page whose content is going to be overwritten: not read from disk. True if it was resident.
+    pub(super) fn fetch_new(&self, id: PageId) -> Result<(PageWrite<'_>, bool)> {
+        self.fetch_exclusive(id, Fill::Nothing)
+    }
+    fn fetch_exclusive(&self, id: PageId, fill: Fill) -> Result<(PageWrite<'_>, bool)> {
+        self.check_alive()?;
+        self.requests.inc();
+        let key = id.as_u64();
+        if let Some(page) = self.try_write_hit(key) {
+            return Ok((page, true));
+        }
+        loop {
+            if let Some(page) = self.wait_resident_write(key) {
+                return Ok((page, true));
+            }
+            if let Some(page) = self.load(id, fill)? {
+                return Ok((page, false));
+            }
+        }
+    }
+    #[inline]
+    fn try_write_hit(&self, key: u64) -> Option<PageWrite<'_>> {
+        let index = self.table.guess(&self.frames, key)?;
+        let page = self.frames.try_write(index)?;
+        if page.key() != key {
+            return None;
+        }
+        page.frame().touch();
+        Some(page)
+    }
+    fn wait_resident_write(&self, key: u64) -> Option<PageWrite<'_>> {
+        loop {
+            let pin = self.table.lock(&self.frames, key).pin()?;
+            let page = self.frames.write(pin.index);
+            if page.key() == key {
+                page.frame().touch();
+                return Some(page);
+            }
+        }
+    }
+    /// None: somebody has the latch just now (or may have).
+    pub(super) fn try_fetch_write(&self, id: PageId) -> Result<Option<PageWrite<'_>>> {
+        self.check_alive()?;
+        self.requests.inc();
+        let key = id.as_u64();
+        if let Some(page) = self.try_write_hit(key) {
+            return Ok(Some(page));
+        }
+        let pin = self.table.lock(&self.frames, key).pin();
+        match pin {
+            Some(pin) => Ok(self.frames.try_write(pin.index).filter(|page| page.key() == key)),
+            None => self.load(id, Fill::Read),
+        }
+    }
+    /// Brings an absent page in; None if somebody else was faster.
+    #[cold]
+    fn load(&self, id: PageId, fill: Fill) -> Result<Option<PageWrite<'_>>> {
+        let file = self.files.get(id.file)?;
+        let page = self.take_frame()?;
+        let Some(mut page) = self.publish(page, id, &file) else {
+            return Ok(None);
+        };
+        page.frame().set_refs(1);
+        if fill == Fill::Read {
+            self.counters.buffer_pool_reads.inc();
+            self.counters.data_reads.inc();
+            self.counters.data_read.add(PAGE_SIZE as u64);
+            let read = file.file.read_at(page.bytes_mut(), id.no as u64 * PAGE_SIZE as u64);
+            if let Err(error) = read.and_then(|()| verify(page.bytes(), id, &*file.file)) {
+                self.unpublish(page);
+                return Err(error);
+            }
+        }
+        Ok(Some(page))
+    }
+    /// Enters an empty X-latched frame into the page table. None (and the frame is given back): the page is there already.
+    pub(super) fn publish<'p>(&'p self, page: PageWrite<'p>, id: PageId, file: &OpenFile) -> Option<PageWrite<'p>> {
+        let key = id.as_u64();
+        debug_assert_eq!(page.key(), KEY_NONE);
+        let shard = self.table.lock(&self.frames, key);
+        if shard.find().is_some() {
+            drop(shard);
+            self.give_back(page);
+            return None;
+        }
+        page.set_logged(file.logged);
+        page.set_key(key);
+        shard.insert(page.index());
+        Some(page)
+    }
+    /// Forgets a page that could not be read.
+    pub(super) fn unpublish(&self, page: PageWrite<'_>) {
+        self.unlink(&page);
+        self.give_back(page);
+    }
+    /// Takes an X-latched, clean frame out of the page table.
+    fn unlink(&self, page: &PageWrite<'_>) {
+        self.table.lock(&self.frames, page.key()).remove(page.index());
+        page.set_key(KEY_NONE);
+    }
+    /// Forgets the X-latched page, changes and all.
+    pub(super) fn discard(&self, page: PageWrite<'_>) {
+        self.dirty.clear(page.frame());
+        self.unlink(&page);
+        self.give_back(page);
+    }
+    /// The frames enter the dirty list with `lsn()`, read under its lock, as the lower bound of their change.
+    pub(super) fn mark_dirty<'a, 'p: 'a>(
+        &self,
+        pages: impl Iterator<Item = &'a PageWrite<'p>>,
+        lsn: impl FnOnce() -> Lsn,
+    ) {
+        let mut list = self.dirty.lock();
+        let lsn = lsn();
+        for page in pages {
+            let bound = if page.is_logged() { lsn } else { super::frame::UNLOGGED };
+            list.mark(&self.frames, page.index(), bound);
+        }
+    }
+    pub(super) fn next_unlogged_version(&self) -> Lsn {
+        self.unlogged_version.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+/// Is this the sealed page `id`? The error names file, page and index.
+pub(super) fn verify(bytes: &[u8], id: PageId, file: &dyn File) -> Result<()> {
+    page::check(bytes, id).map_err(|why| {
+        Error::Corrupt(format!(
+            "{}: page {} (index {}): {why}; restore the file from a backup, or dump and drop the table",
+            file.path(),
+            id.no,
+            page::page_index(bytes),
+        ))
+    })
+}

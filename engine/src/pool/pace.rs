@@ -1,0 +1,124 @@
+//! How fast the page cleaner works, and how it sleeps.
+//!
+//! Redo sets the pace: while its age (LSN minus checkpoint) is under 1/8 of the ring, hot pages are left to gather changes.
+//! Above, the cleaner writes the pages that hold back as many bytes of redo as were produced since the last look, times a
+//! gain that rises evenly from 0 at 1/8 to 2 at 3/4: where it passes 1, age stands still. So the age settles under half
+//! of the ring under a steady load and nothing comes in bursts. Dirty share and short free list add to it; all of it is
+//! bounded by `io_capacity_max`, except when writers wait for room in the ring. An idle engine writes at `io_capacity`.
+use super::Pool;
+use crate::base::sync::{Rank, RankedMutex};
+use parking_lot::Condvar;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Calls of `flush_target` per second.
+const ROUNDS: usize = 10;
+const DIRTY_SHARE_MAX: f64 = 0.75;
+
+pub(super) struct Pace {
+    io_capacity: AtomicU32,
+    io_capacity_max: AtomicU32,
+    /// Redo LSN at the last call of `flush_target`.
+    last_lsn: AtomicU64,
+    woken: RankedMutex<bool>,
+    wake: Condvar,
+}
+
+impl Pace {
+    pub fn new(io_capacity: u32, io_capacity_max: u32) -> Pace {
+        Pace {
+            io_capacity: AtomicU32::new(io_capacity),
+            io_capacity_max: AtomicU32::new(io_capacity_max.max(io_capacity)),
+            last_lsn: AtomicU64::new(0),
+            woken: RankedMutex::new(Rank::Leaf, false),
+            wake: Condvar::new(),
+        }
+    }
+}
+
+/// Gain by age as a share of the ring.
+fn gain(age_share: f64) -> f64 {
+    ((age_share - 0.125) / (0.75 - 0.125) * 2.0).max(0.0)
+}
+
+impl Pool {
+    /// How many pages the cleaner should write in the next 100 ms: from age of the log, dirty share, free frames and io_capacity.
+    pub fn flush_target(&self) -> usize {
+        let idle_pages = (self.pace.io_capacity.load(Ordering::Relaxed) as usize / ROUNDS).max(1);
+        let pages_max = (self.pace.io_capacity_max.load(Ordering::Relaxed) as usize / ROUNDS).max(1);
+        let lsn = self.redo.lsn();
+        let produced = lsn - self.pace.last_lsn.swap(lsn, Ordering::Relaxed).min(lsn);
+        let age = lsn.saturating_sub(self.redo.checkpoint_lsn());
+        let capacity = (age + self.redo.room()).max(1);
+        let dirty = self.dirty.count();
+
+        let mut target = 0;
+        if produced == 0 {
+            target = idle_pages.min(dirty);
+        }
+        let gain = gain(age as f64 / capacity as f64);
+        if gain > 0.0 {
+            let oldest = self.checkpoint_lsn();
+            let advance = (produced as f64 * gain) as u64;
+            target = target.max(self.dirty.older_than(oldest + advance));
+        }
+        let share = self.dirty_share();
+        if share > DIRTY_SHARE_MAX {
+            let urgency = (share - DIRTY_SHARE_MAX) / (1.0 - DIRTY_SHARE_MAX);
+            target = target.max((pages_max as f64 * urgency) as usize + 1);
+        }
+        let deficit = self.clock.deficit();
+        if deficit > 0 {
+            target += deficit.min(idle_pages);
+        }
+        target = target.min(pages_max);
+        if self.redo.wanted() {
+            // All that stands in the way of half a ring.
+            let needed = self.dirty.older_than(lsn.saturating_sub(capacity / 2));
+            target = target.max(needed).max(idle_pages);
+        }
+        target
+    }
+    pub(super) fn dirty_share(&self) -> f64 {
+        self.dirty.count() as f64 / self.frames.len() as f64
+    }
+    pub fn set_io_capacity(&self, io_capacity: u32, max: u32) {
+        self.pace.io_capacity.store(io_capacity, Ordering::Relaxed);
+        self.pace.io_capacity_max.store(max.max(io_capacity), Ordering::Relaxed);
+    }
+    /// Blocks the page cleaner until there is something to do or the timeout ends.
+    pub fn wait_for_work(&self, timeout_ms: u64) {
+        let mut woken = self.pace.woken.lock();
+        if !*woken {
+            self.pace.wake.wait_for(woken.raw(), Duration::from_millis(timeout_ms));
+        }
+        *woken = false;
+    }
+    pub fn wake_cleaner(&self) {
+        let mut woken = self.pace.woken.lock();
+        if !*woken {
+            *woken = true;
+            self.pace.wake.notify_all();
+        }
+    }
+    /// Brings the pool's gauges, and the request counter (kept apart per thread), into [`crate::base::Counters`].
+    pub fn update_gauges(&self) {
+        self.counters.buffer_pool_read_requests.set(self.requests.sum());
+        self.counters.buffer_pool_pages_total.set(self.frames.len() as u64);
+        self.counters.buffer_pool_pages_free.set(self.clock.free_count() as u64);
+        self.counters.buffer_pool_pages_dirty.set(self.dirty.count() as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gain;
+
+    #[test]
+    fn gain_rises_evenly_from_an_eighth() {
+        assert_eq!(gain(0.0), 0.0);
+        assert_eq!(gain(0.125), 0.0);
+        assert!((gain(0.4375) - 1.0).abs() < 1e-9);
+        assert!((gain(0.75) - 2.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,87 @@
+//! A pool over the simulated disk, for the tests of this layer and those above: make one, crash it, recover it.
+use crate::base::{Counters, FileId, Lsn};
+use crate::io::files::OpenFile;
+use crate::io::{Caching, Disk, Files, Mode, SimDisk};
+use crate::pool::{Pool, PoolConfig, PAGE_SIZE};
+use crate::redo::record::{decode, Record};
+use crate::redo::{reader, Redo, RedoConfig};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+pub(crate) struct Rig {
+    pub disk: Arc<SimDisk>,
+    pub pool: Arc<Pool>,
+}
+
+pub(crate) fn redo_config() -> RedoConfig {
+    RedoConfig {
+        capacity: 64 << 20,
+        buffer_size: 1 << 20,
+        direct_io: false,
+    }
+}
+
+fn pool_config(frames: usize, read_io_threads: u32) -> PoolConfig {
+    PoolConfig {
+        size: (frames * PAGE_SIZE) as u64,
+        doublewrite: true,
+        io_capacity: 1000,
+        io_capacity_max: 2000,
+        read_io_threads,
+    }
+}
+
+impl Rig {
+    pub fn create(seed: u64, frames: usize) -> Rig {
+        Rig::create_with(seed, frames, 0)
+    }
+    pub fn create_with(seed: u64, frames: usize, read_io_threads: u32) -> Rig {
+        let disk = SimDisk::new(seed);
+        let counters = Arc::new(Counters::default());
+        let redo = Redo::create(disk.clone(), redo_config(), counters.clone()).unwrap();
+        let config = pool_config(frames, read_io_threads);
+        let pool = Pool::new(
+            config,
+            disk.clone(),
+            Arc::new(Files::default()),
+            Arc::new(redo),
+            counters,
+        )
+        .unwrap();
+        Rig { disk, pool }
+    }
+    /// What a start after a crash does below the catalog: redo of every data file found. `each` sees every group.
+    pub fn recover(disk: Arc<SimDisk>, frames: usize, each: &mut dyn FnMut(Lsn, &[u8])) -> Rig {
+        let counters = Arc::new(Counters::default());
+        let (checkpoint, _) = Redo::read_checkpoint(&*disk).unwrap();
+        let mut groups: Vec<(Lsn, Vec<u8>)> = Vec::new();
+        let mut dropped: HashSet<FileId> = HashSet::new();
+        let end = reader::scan(&*disk, checkpoint, &mut |_, end, group| {
+            groups.push((end, group.to_vec()));
+            decode(group, |record| {
+                if let Record::FileDrop { file } = record {
+                    dropped.insert(file);
+                }
+                Ok(())
+            })
+        })
+        .unwrap();
+        let redo = Redo::open(disk.clone(), redo_config(), counters.clone(), checkpoint, end.lsn).unwrap();
+        let files = Arc::new(Files::default());
+        for name in disk.list().unwrap() {
+            if let Some(id) = name.strip_suffix(".slu") {
+                let id = FileId::from_str_radix(id, 16).unwrap();
+                let file = disk.open(&name, Mode::Open, Caching::Direct).unwrap();
+                let logged = true;
+                files.add(OpenFile { id, file, logged });
+            }
+        }
+        let pool = Pool::new(pool_config(frames, 0), disk.clone(), files, Arc::new(redo), counters).unwrap();
+        pool.recover_doublewrite().unwrap();
+        for (end, group) in &groups {
+            pool.redo_apply(*end, group, &|file| dropped.contains(&file)).unwrap();
+            each(*end, group);
+        }
+        Rig { disk, pool }
+    }
+}

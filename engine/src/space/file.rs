@@ -1,0 +1,143 @@
+//! Data files as files: create, open, check, remove.
+//!
+//! Creating: the file is durable with its name before the first log record speaks of it; a crash in between leaves an
+//! orphan, which the engine removes at open (no catalog entry names it). Dropping: FILE_DROP is durable before the file
+//! goes; a crash in between leaves a file that recovery removes. So redo may meet a missing file only if it was dropped
+//! later in the log. Callers: the table layer's DDL, and `engine` at open.
+use super::bitmap::{bitmap_of, byte_of, BITS_OFFSET, FIRST_BITMAP, FIRST_OFFSET};
+use super::{
+    file_name, FILE_OFFSET, FLAGS_OFFSET, FLAG_TEMPORARY, FORMAT_OFFSET, FORMAT_VERSION, HEADER_PAGE, MAGIC,
+    MAGIC_OFFSET, PAGES_OFFSET, PAGE_SIZE_OFFSET, USED_OFFSET,
+};
+use crate::base::bytes::get_u32;
+use crate::base::{Error, FileId, PageId, Result};
+use crate::io::files::OpenFile;
+use crate::io::{Caching, Mode};
+use crate::pool::{Mtr, PageType, Pool, PAGE_SIZE};
+
+/// Small tables stay small: header, bitmap and six pages.
+const FIRST_PAGES: u32 = 8;
+
+/// Creates the file (durable with its name on return), formats header and first bitmap in an Mtr of its own (logged with
+/// FILE_NEW first, unless temporary), and registers it in the pool's file table. On error nothing is left behind.
+pub fn create_file(pool: &Pool, file: FileId, temporary: bool) -> Result<()> {
+    pool.check_alive()?;
+    let name = file_name(file);
+    let made = pool.disk().open(&name, Mode::Create, Caching::Direct)?;
+    let made = made
+        .set_len(FIRST_PAGES as u64 * PAGE_SIZE as u64)
+        .and_then(|()| made.sync())
+        .map(|()| made);
+    let result = made.and_then(|opened| {
+        pool.files().add(OpenFile {
+            id: file,
+            file: opened,
+            logged: !temporary,
+        });
+        format_file(pool, file, &name, temporary)
+    });
+    if result.is_err() {
+        // The error in hand is the one to tell; an orphan is removed at the next open.
+        let _ = remove_file(pool, file);
+    }
+    result
+}
+
+fn format_file(pool: &Pool, file: FileId, name: &str, temporary: bool) -> Result<()> {
+    let mut mtr = pool.begin();
+    // Both frames before any change: an error must leave nothing half done.
+    let header = PageId::new(file, HEADER_PAGE);
+    let bitmap = PageId::new(file, FIRST_BITMAP);
+    mtr.reserve(header)?;
+    mtr.reserve(bitmap)?;
+    if !temporary {
+        mtr.log_file_new(file, name);
+    }
+    let h = mtr.create(header, 0, PageType::FileHeader, 0)?;
+    mtr.edit(h, MAGIC_OFFSET, MAGIC);
+    mtr.edit_u32(h, FORMAT_OFFSET, FORMAT_VERSION);
+    mtr.edit_u32(h, PAGE_SIZE_OFFSET, PAGE_SIZE as u32);
+    mtr.edit_u32(h, FILE_OFFSET, file);
+    mtr.edit_u32(h, FLAGS_OFFSET, if temporary { FLAG_TEMPORARY } else { 0 });
+    mtr.edit_u32(h, PAGES_OFFSET, FIRST_PAGES);
+    mtr.edit_u32(h, USED_OFFSET, 2);
+    format_bitmap(&mut mtr, bitmap)?;
+    mtr.commit();
+    Ok(())
+}
+
+/// A fresh bitmap page, in use itself. Fails before it changes anything.
+pub(super) fn format_bitmap(mtr: &mut Mtr<'_>, bitmap: PageId) -> Result<()> {
+    debug_assert_eq!(bitmap_of(bitmap.no), bitmap.no);
+    let page = mtr.create(bitmap, 0, PageType::Bitmap, 0)?;
+    mtr.edit_u32(page, FIRST_OFFSET, bitmap.no);
+    let (at, mask) = byte_of(bitmap.no);
+    debug_assert_eq!((at, mask), (BITS_OFFSET, 1));
+    mtr.edit(page, at, &[mask]);
+    Ok(())
+}
+
+/// Opens an existing file, checks its header (magic, format, page size, number) and registers it. `check = false` during
+/// recovery, when the header may still have to be redone; then call `check_header` after redo.
+pub fn open_file(pool: &Pool, file: FileId, check: bool) -> Result<()> {
+    let opened = pool.disk().open(&file_name(file), Mode::Open, Caching::Direct)?;
+    pool.files().add(OpenFile {
+        id: file,
+        file: opened,
+        logged: true,
+    });
+    if check {
+        if let Err(error) = check_header(pool, file) {
+            pool.files().remove(file);
+            pool.discard_file(file);
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Is it a data file of this format, page size and number? Also makes the file as long as its header says: a growth
+/// may have been logged and not durable at a crash.
+pub fn check_header(pool: &Pool, file: FileId) -> Result<()> {
+    let opened = pool.files().get(file)?.file;
+    let page = pool.read(PageId::new(file, HEADER_PAGE))?;
+    let path = opened.path();
+    if &page[MAGIC_OFFSET..MAGIC_OFFSET + 8] != MAGIC {
+        return Err(Error::Corrupt(format!("{path}: not a Sluice data file")));
+    }
+    let format = get_u32(&page, FORMAT_OFFSET);
+    if format != FORMAT_VERSION {
+        return Err(Error::Unsupported(format!(
+            "{path}: file format {format}; this build reads format {FORMAT_VERSION}"
+        )));
+    }
+    let page_size = get_u32(&page, PAGE_SIZE_OFFSET);
+    if page_size as usize != PAGE_SIZE {
+        return Err(Error::Unsupported(format!(
+            "{path}: pages of {page_size} bytes; this build reads pages of {PAGE_SIZE}"
+        )));
+    }
+    let number = get_u32(&page, FILE_OFFSET);
+    if number != file {
+        return Err(Error::Corrupt(format!("{path}: the file says it is number {number}")));
+    }
+    let len = get_u32(&page, PAGES_OFFSET) as u64 * PAGE_SIZE as u64;
+    drop(page);
+    if opened.len()? < len {
+        opened.set_len(len)?;
+    }
+    Ok(())
+}
+
+/// Logs FILE_DROP in `mtr`; after that Mtr is durable call `remove_file`.
+pub fn log_drop(mtr: &mut Mtr<'_>, file: FileId) {
+    mtr.log_file_drop(file);
+}
+
+/// Forgets the file's pages, unregisters it, unlinks it. Idempotent.
+pub fn remove_file(pool: &Pool, file: FileId) -> Result<()> {
+    // Unregistered first: no flush and no read-ahead of it begins after this.
+    pool.files().remove(file);
+    pool.discard_file(file);
+    pool.disk().remove(&file_name(file))
+}

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""`make kill`: rounds of kill -9 under writing clients; each ends with a restart and an account of every row (see trial.py).
+
+The buffer pool and the redo log are small, so that eviction, checkpoints and wrapping happen in every round, and one recovery
+in four is killed as well. `--engine InnoDB` is the control: it must pass too. Exit code 1 at the first round that loses,
+invents or tears anything; the server's folder then stays as it is, for a look.
+"""
+import argparse
+import pathlib
+import random
+import shutil
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+import display  # noqa: E402
+from server import BUILD, Server, ServerError, free_port  # noqa: E402
+from trial import Broken, Trial  # noqa: E402
+
+OPTIONS = {
+    "InnoDB": ["--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M", "--innodb-lock-wait-timeout=5"],
+    "Sluice": ["--loose-sluice-buffer-pool-size=16M", "--loose-sluice-redo-log-capacity=8M", "--loose-sluice-lock-wait-timeout=5"],
+    "RocksDB": ["--rocksdb-lock-wait-timeout=5", "--rocksdb-flush-log-at-trx-commit=1"],
+}
+PLUGINS = {"InnoDB": (), "Sluice": ("ha_sluice",), "RocksDB": ("ha_rocksdb",)}
+
+
+def arguments_of_command_line():
+    parser = argparse.ArgumentParser(description="kill -9 under writing clients, restart, account for every row.")
+    parser.add_argument("--engine", default="Sluice", choices=sorted(OPTIONS))
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--minutes", type=float, help="as many rounds as fit into that time, instead of --rounds")
+    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=4, help="a round writes for half of this at least, for this at most")
+    parser.add_argument("--seed", type=int, help="for the clients' choices; when the kill comes is chance anyway")
+    parser.add_argument("--option", action="append", default=[], metavar="--NAME=VALUE", help="a server option; repeatable")
+    parser.add_argument("--sabotage", metavar="SQL", help="damage the data so after each restart: the account of rows must notice")
+    parser.add_argument("--folder", type=pathlib.Path, help="where the server lives (build/run/kill-ENGINE, made anew)")
+    return parser.parse_args()
+
+
+def main():
+    arguments = arguments_of_command_line()
+    seed = arguments.seed if arguments.seed is not None else random.randrange(10**6)
+    folder = arguments.folder or BUILD / f"run/kill-{arguments.engine}"
+    shutil.rmtree(folder, ignore_errors=True)
+    server = Server(folder, free_port(), [*OPTIONS[arguments.engine], *arguments.option], plugins=PLUGINS[arguments.engine],
+                    engine=arguments.engine)
+    trial = Trial(server, arguments.engine, clients=arguments.clients, seed=seed)
+    chance = random.Random(seed)
+    acknowledged = 0
+    progress = None
+    try:
+        server.start()
+        trial.prepare()
+        deadline = time.monotonic() + 60 * (arguments.minutes or 0)
+        with display.Progress(None if arguments.minutes else arguments.rounds, f"kill {arguments.engine}") as progress:
+            while time.monotonic() < deadline if arguments.minutes else progress.count < arguments.rounds:
+                outcome = trial.round(chance.uniform(arguments.seconds / 2, arguments.seconds), chance.random() < 0.25,
+                                      arguments.sabotage)
+                acknowledged += outcome.acknowledged
+                progress.done(sentence(outcome))
+        server.stop()
+    except (Broken, ServerError) as error:
+        server.kill9()
+        sys.exit(f"BROKEN in round {progress.count + 1 if progress else 0} of {arguments.engine}, seed {seed}: {error}\n"
+                 f"server's folder: {folder}")
+    display.say(f"{progress.count} rounds, {acknowledged} acknowledged transactions: nothing lost, nothing half there, indexes and "
+                f"CHECK TABLE clean (seed {seed})")
+
+
+def sentence(outcome):
+    in_doubt = outcome.in_doubt_there + outcome.in_doubt_gone
+    again = ", killed in recovery once" if outcome.recoveries_killed else ""
+    return (f"{outcome.acknowledged} acknowledged in {outcome.seconds_written:.1f} s, {in_doubt} in doubt ({outcome.in_doubt_there} there)"
+            f"{again}, restart {outcome.recovery_seconds:.1f} s, {outcome.rows} rows all right")
+
+
+if __name__ == "__main__":
+    main()
