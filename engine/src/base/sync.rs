@@ -25,9 +25,15 @@ pub enum Rank {
     FreeList = 74,
     /// Dirty frames, oldest change first.
     DirtyList = 76,
+    /// Redo control file: one checkpoint at a time.
+    RedoControl = 77,
+    /// The one thread that writes the redo log.
+    RedoWrite = 78,
+    /// The set of redo segments.
+    RedoRing = 79,
     /// Redo log append.
     RedoAppend = 80,
-    /// Redo log flush.
+    /// Who waits for the redo log.
     RedoFlush = 84,
     /// Open files.
     Files = 90,

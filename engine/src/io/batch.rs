@@ -4,7 +4,7 @@
 //! path and place. Rings are pooled: a call takes one out, uses it alone and puts it back, so no call waits for another's I/O.
 //! Takes only the pool's leaf lock, never across I/O. Called by [`super::file::RealDisk`]. Holds `unsafe`, argued at each place.
 use super::file::io_error;
-use super::{ReadOp, WriteOp};
+use super::{first_error, ReadOp, WriteOp};
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::Result;
 use io_uring::{opcode, types::Fd, IoUring};
@@ -62,20 +62,17 @@ impl Batch {
                 write: true,
             })
         });
-        let results = match self.run_on_ring(ops.len(), requests) {
-            Some(results) => results,
-            None => return each_in_threads(ops, |op| op.file.write_at(op.data, op.offset)),
+        let Some(results) = self.run_on_ring(ops.len(), requests) else {
+            return write_in_threads(ops);
         };
-        let mut first_error = Ok(());
-        for (op, result) in ops.iter().zip(results) {
-            let done = match progress(result, op.data.len()) {
-                Ok(from) if from == op.data.len() => Ok(()),
+        first_error(ops.iter().zip(results).map(|(op, result)| {
+            let len = op.data.len();
+            match progress(result, len) {
+                Ok(from) if from == len => Ok(()),
                 Ok(from) => op.file.write_at(&op.data[from..], op.offset + from as u64),
-                Err(e) => Err(io_error("write", op.file.path(), Some((op.offset, op.data.len())), e)),
-            };
-            first_error = first_error.and(done);
-        }
-        first_error
+                Err(e) => Err(io_error("write", op.file.path(), Some((op.offset, len)), e)),
+            }
+        }))
     }
 
     pub fn read(&self, ops: &mut [ReadOp<'_>]) -> Vec<Result<()>> {
@@ -173,18 +170,19 @@ fn run(ring: &mut IoUring, requests: &[Request]) -> Vec<i32> {
     results
 }
 
-fn each_in_threads(ops: &[WriteOp<'_>], each: impl Fn(&WriteOp<'_>) -> Result<()> + Sync) -> Result<()> {
-    let all = |part: &[WriteOp<'_>]| part.iter().map(&each).fold(Ok(()), |first, done| first.and(done));
+fn write_in_threads(ops: &[WriteOp<'_>]) -> Result<()> {
+    let all = |part: &[WriteOp<'_>]| first_error(part.iter().map(|op| op.file.write_at(op.data, op.offset)));
     if ops.len() < 2 {
         return all(ops);
     }
     let part = ops.len().div_ceil(THREADS_MAX);
     std::thread::scope(|s| {
-        let threads: Vec<_> = ops.chunks(part).map(|chunk| s.spawn(|| all(chunk))).collect();
-        let joined = threads
-            .into_iter()
-            .map(|t| t.join().expect("an I/O thread does not panic"));
-        joined.fold(Ok(()), |first, done| first.and(done))
+        let threads: Vec<_> = ops.chunks(part).map(|chunk| s.spawn(move || all(chunk))).collect();
+        first_error(
+            threads
+                .into_iter()
+                .map(|t| t.join().expect("an I/O thread does not panic")),
+        )
     })
 }
 

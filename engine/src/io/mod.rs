@@ -45,6 +45,8 @@ pub struct ReadOp<'a> {
     pub data: &'a mut [u8],
 }
 
+// A file's length is a call that can fail; "is empty" would be one more.
+#[allow(clippy::len_without_is_empty)]
 pub trait File: Send + Sync {
     /// Fills `data` whole; reading past the end of file is an error (`Error::Io`) that names file and offset.
     fn read_at(&self, data: &mut [u8], offset: u64) -> Result<()>;
@@ -77,4 +79,13 @@ pub trait Disk: Send + Sync {
     /// Seconds since the epoch.
     fn wall_s(&self) -> u64;
     fn random(&self) -> u64;
+}
+
+/// The first error of a batch whose every piece is carried out, failed ones before it or not.
+fn first_error(results: impl Iterator<Item = Result<()>>) -> Result<()> {
+    let mut first = Ok(());
+    for result in results {
+        first = first.and(result);
+    }
+    first
 }

@@ -18,7 +18,7 @@
 //!
 //! Direct files assert aligned buffers, offsets and lengths, as O_DIRECT would. Takes one leaf lock inside each call.
 use super::align::is_aligned;
-use super::{Caching, Disk, File, Mode, ReadOp, WriteOp};
+use super::{first_error, Caching, Disk, File, Mode, ReadOp, WriteOp};
 use crate::base::sync::{Rank, RankedGuard, RankedMutex};
 use crate::base::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
@@ -386,8 +386,7 @@ impl Disk for SimDisk {
         Ok(state.names.keys().cloned().collect())
     }
     fn write_many(&self, ops: &[WriteOp<'_>]) -> Result<()> {
-        let each = ops.iter().map(|op| op.file.write_at(op.data, op.offset));
-        each.fold(Ok(()), |first, done| first.and(done))
+        first_error(ops.iter().map(|op| op.file.write_at(op.data, op.offset)))
     }
     fn read_many(&self, ops: &mut [ReadOp<'_>]) -> Vec<Result<()>> {
         ops.iter_mut().map(|op| op.file.read_at(op.data, op.offset)).collect()

@@ -1,1 +1,160 @@
-//! Formats of the redo ring: segment header, checkpoint records, 512-byte blocks.
+//! Format of the redo stream: 512-byte blocks, and the arithmetic between stream positions and LSNs.
+//!
+//! A device writes a sector of 512 bytes whole or not at all; so a block is either new, old or nothing, never a mixture.
+//! ```text
+//! block, 512 bytes
+//!  0 checksum     u32  CRC-32C of epoch (u32), block number (u64), bytes 4..512
+//!  4 number       u32  low half of the block number = LSN / 512
+//!  8 distance     u32  block number minus the number of the block in which the durable LSN lay when this was written:
+//!                      all blocks before (number - distance) were durable whole
+//! 12 length       u16  bytes of data in the block, 1..=496; less than 496 only in the last block of a flush
+//! 14 first_group  u16  offset in the block where the first group that begins here begins; 0 = none does
+//! 16 data              the stream; zeros behind `length`
+//! ```
+//! The checksum covers epoch and block number, so bytes of an older round of the ring, or of a run before the last
+//! recovery, never pass for the block that belongs here. `distance` lets the reader tell a torn tail (cut off) from a
+//! hole in what was once durable (damage, refused).
+//!
+//! The *stream* is the concatenated data: groups, each a varint length and that many bytes. A *position* counts the
+//! stream's bytes; an LSN counts headers too and is never inside a header: the end of a full block is the LSN of the
+//! first data byte of the next. Both orders agree, and `lsn_of` and `position_of` are inverse. Called by writer and reader.
+use crate::base::bytes::{get_u16, get_u32, put_u16, put_u32};
+use crate::base::Lsn;
+
+pub const BLOCK: usize = 512;
+pub const BLOCK_HEADER: usize = 16;
+/// Data bytes of a block.
+pub const BLOCK_DATA: usize = BLOCK - BLOCK_HEADER;
+/// Where a new log begins: the first pages of LSN space stay unused, so that 0 means "none".
+pub const FIRST_LSN: Lsn = 4096 + BLOCK_HEADER as Lsn;
+
+/// Byte position in the stream without headers.
+pub type Position = u64;
+
+pub fn lsn_of(position: Position) -> Lsn {
+    let data = BLOCK_DATA as u64;
+    position / data * BLOCK as u64 + BLOCK_HEADER as u64 + position % data
+}
+/// Inverse of [`lsn_of`]; an LSN inside a header stands for the block's first data byte.
+pub fn position_of(lsn: Lsn) -> Position {
+    block_of(lsn) * BLOCK_DATA as u64 + (lsn % BLOCK as u64).saturating_sub(BLOCK_HEADER as u64)
+}
+pub fn block_of(lsn: Lsn) -> u64 {
+    lsn / BLOCK as u64
+}
+/// First LSN-space byte of a block: its header.
+pub fn block_start(number: u64) -> Lsn {
+    number * BLOCK as u64
+}
+/// First block that holds nothing below `position`: where a log continues after a recovery.
+pub fn next_whole_block(position: Position) -> u64 {
+    position.div_ceil(BLOCK_DATA as u64)
+}
+
+/// What a valid block says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockInfo {
+    pub length: usize,
+    pub first_group: usize,
+    /// All blocks with smaller numbers were durable when this one was written.
+    pub durable_block: u64,
+}
+
+fn checksum(block: &[u8], epoch: u32, number: u64) -> u32 {
+    let seed = crc32c::crc32c(&epoch.to_le_bytes());
+    let seed = crc32c::crc32c_append(seed, &number.to_le_bytes());
+    crc32c::crc32c_append(seed, &block[4..BLOCK])
+}
+
+/// Fills in the header of a block whose data is in place (and zeros behind it).
+pub fn seal(block: &mut [u8], epoch: u32, number: u64, info: BlockInfo) {
+    debug_assert!(info.length > 0 && info.length <= BLOCK_DATA && info.durable_block <= number);
+    let distance = u32::try_from(number - info.durable_block).unwrap_or(u32::MAX);
+    put_u32(block, 4, number as u32);
+    put_u32(block, 8, distance);
+    put_u16(block, 12, info.length as u16);
+    put_u16(block, 14, info.first_group as u16);
+    let crc = checksum(block, epoch, number);
+    put_u32(block, 0, crc);
+}
+
+/// None unless these are the bytes of block `number`, written whole in `epoch`.
+pub fn open(block: &[u8], epoch: u32, number: u64) -> Option<BlockInfo> {
+    // The number first: most blocks that do not belong here fall out without a checksum.
+    if get_u32(block, 4) != number as u32 || get_u32(block, 0) != checksum(block, epoch, number) {
+        return None;
+    }
+    let info = BlockInfo {
+        length: get_u16(block, 12) as usize,
+        first_group: get_u16(block, 14) as usize,
+        durable_block: number.checked_sub(get_u32(block, 8) as u64)?,
+    };
+    let first_fits =
+        info.first_group == 0 || (info.first_group >= BLOCK_HEADER && info.first_group < BLOCK_HEADER + info.length);
+    (info.length > 0 && info.length <= BLOCK_DATA && first_fits).then_some(info)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn positions_and_lsns_are_inverse(position in 0..u64::MAX / 4) {
+            let lsn = lsn_of(position);
+            prop_assert_eq!(position_of(lsn), position);
+            prop_assert!(lsn % BLOCK as u64 >= BLOCK_HEADER as u64, "no LSN is inside a header");
+            prop_assert!(lsn_of(position + 1) > lsn);
+            let whole = next_whole_block(position);
+            prop_assert!(position_of(block_start(whole)) >= position);
+            prop_assert!(whole == 0 || position_of(block_start(whole - 1)) < position);
+        }
+    }
+
+    #[test]
+    fn the_edges_of_a_block() {
+        assert_eq!(lsn_of(0), 16);
+        assert_eq!(lsn_of(495), 511);
+        assert_eq!(lsn_of(496), 512 + 16);
+        assert_eq!(position_of(512), 496);
+        assert_eq!(position_of(512 + 16), 496);
+        assert_eq!(next_whole_block(496), 1);
+        assert_eq!(next_whole_block(497), 2);
+        assert_eq!(lsn_of(position_of(FIRST_LSN)), FIRST_LSN);
+    }
+
+    #[test]
+    fn a_block_is_believed_only_in_its_place_and_whole() {
+        let info = BlockInfo {
+            length: 20,
+            first_group: 18,
+            durable_block: 3,
+        };
+        let number = (7 << 32) | 9;
+        let mut block = [0u8; BLOCK];
+        block[16..36].fill(0xab);
+        seal(
+            &mut block,
+            5,
+            number,
+            BlockInfo {
+                durable_block: number - 3,
+                ..info
+            },
+        );
+        let read = open(&block, 5, number).unwrap();
+        assert_eq!(
+            (read.length, read.first_group, read.durable_block),
+            (20, 18, number - 3)
+        );
+        assert_eq!(open(&block, 4, number), None, "another epoch");
+        assert_eq!(open(&block, 5, number + (1 << 32)), None, "another round of the ring");
+        for bit in 0..BLOCK * 8 {
+            block[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(open(&block, 5, number), None, "bit {bit}");
+            block[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert_eq!(open(&[0; BLOCK], 5, 0), None, "zeros are no block");
+    }
+}

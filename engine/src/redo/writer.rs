@@ -1,8 +1,30 @@
 //! Append and flush. Writers copy their group into the log buffer under one short mutex; whoever finds the device
 //! free writes and syncs for all who wait (group commit without a timer).
-use crate::base::{Counters, Lsn, Result};
-use crate::io::Disk;
-use std::sync::Arc;
+//!
+//! ```text
+//! append    RedoAppend: length + bytes behind the active buffer; LSN = place in the stream. Nothing else.
+//! flush     nobody leads: become the leader. Somebody does: queue up and sleep.
+//! leader    RedoAppend: swap the active buffer for an empty one. Cut into blocks, checksum, write, sync (stage.rs), with
+//!           no lock that an append wants. Wake exactly those who are served; hand the lead to one who is not.
+//! ```
+//! Keeps: `durable` moves only after a sync that returned; after a failed write or sync, or a panic of the leader, the log is
+//! poisoned (I6): appends are dropped, flushes refused, nothing is retried. The ring's capacity is a limit that
+//! `reserve_wait` enforces before a change begins; what is under way may exceed it, the ring then grows by a segment.
+//! Takes `RedoControl` > `RedoWrite` > `RedoRing`, `RedoAppend` > `RedoFlush`, and a leaf lock. Called by pool (append, flush
+//! before page), txn (flush at commit), engine (all the rest).
+use super::block::{self, Position, FIRST_LSN};
+use super::control::{Control, CONTROL_FILE, PAYLOAD_MAX};
+use super::queue::{Queue, Turn};
+use super::ring::{self, Ring};
+use super::stage::Stage;
+use crate::base::bytes::push_varint;
+use crate::base::sync::{Rank, RankedMutex};
+use crate::base::{Counters, Error, Lsn, Result};
+use crate::io::{Caching, Disk, File};
+use parking_lot::Condvar;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlushMode {
@@ -21,78 +43,380 @@ pub struct RedoConfig {
     pub direct_io: bool,
 }
 
+/// A smaller ring gains nothing and checkpoints all the time.
+const CAPACITY_MIN: u64 = 256 << 10;
+const BUFFER_MIN: usize = 64 << 10;
+
+/// What was appended and not yet taken by a leader: whole groups.
+struct Active {
+    bytes: Vec<u8>,
+    groups: u64,
+    /// Position behind the last group.
+    end: Position,
+}
+
+/// What only the leader uses.
+struct Leader {
+    stage: Stage,
+    /// Swapped with [`Active::bytes`]; empty between flushes.
+    batch: Vec<u8>,
+}
+
 pub struct Redo {
-    _private: (),
+    disk: Arc<dyn Disk>,
+    counters: Arc<Counters>,
+    ring: Arc<Ring>,
+    active: RankedMutex<Active>,
+    active_max: usize,
+    leader: RankedMutex<Leader>,
+    queue: Queue,
+    control: RankedMutex<(Control, Arc<dyn File>)>,
+    /// Mirrors, as LSNs, for readers without lock.
+    lsn: AtomicU64,
+    written: AtomicU64,
+    durable: AtomicU64,
+    checkpoint: AtomicU64,
+    /// Threads that wait in `reserve_wait`.
+    room_lock: RankedMutex<()>,
+    room_made: Condvar,
+    room_waiters: AtomicUsize,
+    poison: OnceLock<String>,
 }
 
 impl Redo {
     /// Makes a new, empty log (fresh engine directory).
-    pub fn create(_disk: Arc<dyn Disk>, _config: RedoConfig, _counters: Arc<Counters>) -> Result<Redo> {
-        todo!()
+    pub fn create(disk: Arc<dyn Disk>, config: RedoConfig, counters: Arc<Counters>) -> Result<Redo> {
+        let capacity = config.capacity.max(CAPACITY_MIN);
+        let control = Control::new(ring::segment_size_for(capacity));
+        let ring = Ring::create(disk.clone(), capacity, control.newest_epoch().number)?;
+        control.create(&*disk)?;
+        Redo::start(disk, config, counters, ring, control, block::block_of(FIRST_LSN))
     }
     /// True if the directory holds a log.
-    pub fn exists(_disk: &dyn Disk) -> Result<bool> {
-        todo!()
+    pub fn exists(disk: &dyn Disk) -> Result<bool> {
+        disk.exists(CONTROL_FILE)
     }
     /// The newest valid checkpoint: (checkpoint LSN, payload given to [`Redo::write_checkpoint`]).
-    pub fn read_checkpoint(_disk: &dyn Disk) -> Result<(Lsn, Vec<u8>)> {
-        todo!()
+    pub fn read_checkpoint(disk: &dyn Disk) -> Result<(Lsn, Vec<u8>)> {
+        let control = Control::read(disk)?;
+        Ok((control.checkpoint, control.payload))
     }
     /// Opens for appending behind `end` (from [`super::reader::scan`]), in a new epoch: bytes of an older epoch behind `end` never validate again.
     pub fn open(
-        _disk: Arc<dyn Disk>,
-        _config: RedoConfig,
-        _counters: Arc<Counters>,
-        _checkpoint: Lsn,
-        _end: Lsn,
+        disk: Arc<dyn Disk>,
+        config: RedoConfig,
+        counters: Arc<Counters>,
+        checkpoint: Lsn,
+        end: Lsn,
     ) -> Result<Redo> {
-        todo!()
+        let mut control = Control::read(&*disk)?;
+        assert_eq!(
+            control.checkpoint, checkpoint,
+            "recovery ran from this log's checkpoint"
+        );
+        assert!(end >= checkpoint, "recovery went forward");
+        let size = control.segment_size;
+        // What recovery read may still be in the operating system's cache only; pages will be written on its strength (I1).
+        for number in checkpoint / size..=end / size {
+            let exists = disk.exists(&ring::segment_name(number))?;
+            if exists {
+                ring::open_segment(&*disk, number, size, Caching::Buffered)?.sync()?;
+            }
+        }
+        let block = block::next_whole_block(block::position_of(end));
+        let start = block::block_start(block);
+        control.begin_epoch(start, end)?;
+        control.sequence += 1;
+        control.durable = end;
+        control.write(&*Control::open_file(&*disk)?)?;
+        let (epoch, needed) = (control.newest_epoch().number, checkpoint / size);
+        let capacity = config.capacity.max(CAPACITY_MIN);
+        let ring = Ring::open(disk.clone(), capacity, epoch, size, needed)?;
+        Redo::start(disk, config, counters, ring, control, block)
     }
+    fn start(
+        disk: Arc<dyn Disk>,
+        config: RedoConfig,
+        counters: Arc<Counters>,
+        ring: Ring,
+        control: Control,
+        block: u64,
+    ) -> Result<Redo> {
+        let caching = match config.direct_io {
+            true => Caching::Direct,
+            false => Caching::Buffered,
+        };
+        let ring = Arc::new(ring);
+        let epoch = control.newest_epoch().number;
+        let stage = Stage::new(ring.clone(), caching, counters.clone(), epoch, block)?;
+        let end = stage.position();
+        let lsn = block::lsn_of(end);
+        // Two buffers take turns.
+        let active_max = (config.buffer_size / 2).max(BUFFER_MIN);
+        let active = Active {
+            bytes: Vec::with_capacity(active_max),
+            groups: 0,
+            end,
+        };
+        let leader = Leader {
+            stage,
+            batch: Vec::with_capacity(active_max),
+        };
+        let checkpoint = control.checkpoint;
+        let file = Control::open_file(&*disk)?;
+        Ok(Redo {
+            disk,
+            counters,
+            ring,
+            active: RankedMutex::new(Rank::RedoAppend, active),
+            active_max,
+            leader: RankedMutex::new(Rank::RedoWrite, leader),
+            queue: Queue::new(),
+            control: RankedMutex::new(Rank::RedoControl, (control, file)),
+            lsn: AtomicU64::new(lsn),
+            written: AtomicU64::new(lsn),
+            durable: AtomicU64::new(lsn),
+            checkpoint: AtomicU64::new(checkpoint),
+            room_lock: RankedMutex::new(Rank::Leaf, ()),
+            room_made: Condvar::new(),
+            room_waiters: AtomicUsize::new(0),
+            poison: OnceLock::new(),
+        })
+    }
+
     /// Copies a group into the log buffer; returns (start, end) LSN. Never syncs; waits only when the buffer is full (then
     /// it writes out itself). Callers may hold page latches. Groups may be up to 1/4 of the ring.
-    pub fn append(&self, _group: &[u8]) -> (Lsn, Lsn) {
-        todo!()
+    /// In a poisoned log the group is dropped: nobody will be told that it is durable.
+    pub fn append(&self, group: &[u8]) -> (Lsn, Lsn) {
+        assert!(!group.is_empty(), "a group changes something");
+        loop {
+            let mut active = self.active.lock();
+            let full = !active.bytes.is_empty() && active.bytes.len() + group.len() + 10 > self.active_max;
+            if !full || self.is_poisoned() {
+                let start = active.end;
+                let before = active.bytes.len();
+                push_varint(&mut active.bytes, group.len() as u64);
+                active.bytes.extend_from_slice(group);
+                active.end += (active.bytes.len() - before) as u64;
+                active.groups += 1;
+                if self.is_poisoned() {
+                    active.bytes.clear();
+                }
+                let end = block::lsn_of(active.end);
+                self.lsn.store(end, Ordering::Release);
+                return (block::lsn_of(start), end);
+            }
+            let taken = block::lsn_of(active.end);
+            drop(active);
+            // An error means that the log is poisoned, and the loop ends.
+            let _ = self.flush(taken, FlushMode::Write);
+        }
     }
     /// Next LSN to be given. A lower bound for anything appended later.
     pub fn lsn(&self) -> Lsn {
-        todo!()
+        self.lsn.load(Ordering::Acquire)
     }
     pub fn durable_lsn(&self) -> Lsn {
-        todo!()
+        self.durable.load(Ordering::Acquire)
     }
     /// Returns when everything below `lsn` is written / durable. Group commit: one leader, others wait.
-    pub fn flush(&self, _lsn: Lsn, _mode: FlushMode) -> Result<()> {
-        todo!()
+    pub fn flush(&self, lsn: Lsn, mode: FlushMode) -> Result<()> {
+        if self.is_flushed(lsn, mode) {
+            return Ok(());
+        }
+        debug_assert!(lsn <= self.lsn(), "nobody waits for what was not appended");
+        if mode == FlushMode::Sync {
+            self.counters.redo_log_commit_waits.inc();
+        }
+        loop {
+            let done = || self.is_flushed(lsn, mode) || self.is_poisoned();
+            match self.queue.wait_turn(lsn, mode, done) {
+                Turn::Served if self.is_flushed(lsn, mode) => return Ok(()),
+                Turn::Served => return self.check_alive(),
+                Turn::Lead => self.lead(mode),
+            }
+        }
+    }
+    fn is_flushed(&self, lsn: Lsn, mode: FlushMode) -> bool {
+        let reached = match mode {
+            FlushMode::Write => &self.written,
+            FlushMode::Sync => &self.durable,
+        };
+        reached.load(Ordering::Acquire) >= lsn
+    }
+    /// One round of group commit. Ends by serving the queue, whatever happens.
+    fn lead(&self, mode: FlushMode) {
+        let round = Round { redo: self };
+        if self.is_poisoned() {
+            return;
+        }
+        let mut leader = self.leader.lock();
+        let Leader { stage, batch } = &mut *leader;
+        let groups = {
+            let mut active = self.active.lock();
+            std::mem::swap(&mut active.bytes, batch);
+            std::mem::take(&mut active.groups)
+        };
+        self.counters.redo_log_groups.add(groups);
+        self.counters.redo_log_bytes.add(batch.len() as u64);
+        let mut done = match batch.is_empty() {
+            true => Ok(()),
+            false => stage.write(batch),
+        };
+        batch.clear();
+        if done.is_ok() {
+            self.written.store(block::lsn_of(stage.position()), Ordering::Release);
+            if mode == FlushMode::Sync {
+                done = stage.sync();
+            }
+        }
+        match done {
+            Ok(()) => self.durable.store(block::lsn_of(stage.durable()), Ordering::Release),
+            Err(e) => self.set_poison(&format!("writing the redo log failed: {e}")),
+        }
+        drop(leader);
+        drop(round);
+    }
+
+    fn age(&self) -> u64 {
+        self.lsn().saturating_sub(self.checkpoint_lsn())
+    }
+    /// Kept free for the mini-transactions that have passed [`Redo::reserve_wait`].
+    fn margin(&self) -> u64 {
+        self.ring.capacity() / 8
     }
     /// Bytes that may be appended before the ring is full, seen from the last checkpoint.
     pub fn room(&self) -> u64 {
-        todo!()
+        self.ring.capacity().saturating_sub(self.age())
     }
     /// Called with NO latch held, before a mini-transaction that will write: blocks while less than a safety margin of the ring
     /// is free, until a checkpoint makes room. Counts `redo_log_waits`. Wakes the checkpointer through `wanted()`.
+    /// `Error::Full` if the next segment cannot be made: a full disk is met here, before anything was changed.
     pub fn reserve_wait(&self) -> Result<()> {
-        todo!()
+        if self.room() < self.margin() {
+            self.wait_for_room();
+        }
+        self.check_alive()?;
+        let lsn = self.lsn();
+        if self.ring.is_ready(lsn) {
+            return Ok(());
+        }
+        let made = self.ring.ensure(self.ring.segment_of(lsn) + 1);
+        self.poison_unless_full(made)
+    }
+    #[cold]
+    fn wait_for_room(&self) {
+        self.counters.redo_log_waits.inc();
+        self.room_waiters.fetch_add(1, Ordering::Relaxed);
+        let mut guard = self.room_lock.lock();
+        while self.room() < self.margin() && !self.is_poisoned() {
+            // Woken by checkpoints; the timeout only covers a resize that comes between check and sleep.
+            self.room_made.wait_for(guard.raw(), Duration::from_millis(100));
+        }
+        drop(guard);
+        self.room_waiters.fetch_sub(1, Ordering::Relaxed);
     }
     /// True while somebody waits in `reserve_wait` or the age is over 3/4 of the capacity: the page cleaner must hurry.
     pub fn wanted(&self) -> bool {
-        todo!()
+        self.room_waiters.load(Ordering::Relaxed) > 0 || self.age() > self.ring.capacity() / 4 * 3
     }
+
     /// All redo below `lsn` is no longer needed (every page change below it is durable in place). Durable on return. `payload` ≤ 256 bytes.
-    pub fn write_checkpoint(&self, _lsn: Lsn, _payload: &[u8]) -> Result<()> {
-        todo!()
+    pub fn write_checkpoint(&self, lsn: Lsn, payload: &[u8]) -> Result<()> {
+        assert!(payload.len() <= PAYLOAD_MAX, "a checkpoint's payload fits its slot");
+        // Recovery starts by reading at `lsn`, so the log must reach it.
+        self.flush(lsn, FlushMode::Sync)?;
+        let mut control = self.control.lock();
+        self.check_alive()?;
+        let (control, file) = &mut *control;
+        control.advance(lsn, self.durable_lsn(), payload);
+        control.sequence += 1;
+        let written = control.write(&**file);
+        self.poison_on_error(written)?;
+        self.checkpoint.store(lsn, Ordering::Release);
+        self.counters.checkpoints.inc();
+        self.publish_gauges();
+        self.wake_room_waiters();
+        let recycled = self.ring.recycle(lsn);
+        self.poison_unless_full(recycled)
     }
     pub fn checkpoint_lsn(&self) -> Lsn {
-        todo!()
+        self.checkpoint.load(Ordering::Acquire)
     }
-    /// Online resize of the ring; takes effect over the next checkpoints.
-    pub fn set_capacity(&self, _bytes: u64) -> Result<()> {
-        todo!()
+    /// Sets the gauges of the log; called at checkpoints and before counters are shown.
+    pub fn publish_gauges(&self) {
+        self.counters.redo_log_lsn.set(self.lsn());
+        self.counters.redo_log_lsn_flushed.set(self.durable_lsn());
+        self.counters.redo_log_checkpoint_lsn.set(self.checkpoint_lsn());
+        self.counters.redo_log_checkpoint_age.set(self.age());
     }
-    /// I6: after this every append panics-free no-op is impossible: appends and flushes return/raise `Poisoned`.
-    pub fn poison(&self, _why: &str) {
-        todo!()
+    pub fn capacity(&self) -> u64 {
+        self.ring.capacity()
+    }
+    /// Online resize of the ring: the limit holds at once, files follow over the next checkpoints.
+    pub fn set_capacity(&self, bytes: u64) -> Result<()> {
+        self.check_alive()?;
+        self.ring.set_capacity(bytes.max(CAPACITY_MIN));
+        self.wake_room_waiters();
+        Ok(())
+    }
+    fn wake_room_waiters(&self) {
+        let _guard = self.room_lock.lock();
+        self.room_made.notify_all();
+    }
+
+    /// I6: from now on appends are dropped, and flushes, checkpoints and reservations return `Poisoned`. Called by every layer that
+    /// meets a failed write, a failed sync or a broken invariant.
+    pub fn poison(&self, why: &str) {
+        self.set_poison(why);
+        self.queue.wake_all();
+    }
+    fn set_poison(&self, why: &str) {
+        let _ = self.poison.set(why.to_string());
+        self.wake_room_waiters();
     }
     pub fn poisoned(&self) -> Option<String> {
-        todo!()
+        self.poison.get().cloned()
+    }
+    fn is_poisoned(&self) -> bool {
+        self.poison.get().is_some()
+    }
+    fn check_alive(&self) -> Result<()> {
+        match self.poison.get() {
+            Some(why) => Err(Error::Poisoned(why.clone())),
+            None => Ok(()),
+        }
+    }
+    fn poison_on_error(&self, done: Result<()>) -> Result<()> {
+        if let Err(e) = done {
+            self.poison(&format!("writing the redo log failed: {e}"));
+        }
+        self.check_alive()
+    }
+    fn poison_unless_full(&self, done: Result<()>) -> Result<()> {
+        match done {
+            Err(Error::Full(_)) => done,
+            _ => self.poison_on_error(done),
+        }
+    }
+    pub fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+}
+
+/// A leader's round. Ending it, by a panic too, serves whoever waits.
+struct Round<'r> {
+    redo: &'r Redo,
+}
+
+impl Drop for Round<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.redo.set_poison("the thread that wrote the redo log panicked");
+        }
+        let poisoned = self.redo.is_poisoned();
+        self.redo
+            .queue
+            .finish(|lsn, mode| poisoned || self.redo.is_flushed(lsn, mode));
     }
 }

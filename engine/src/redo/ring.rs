@@ -1,0 +1,274 @@
+//! The segment files of the redo ring: `redo_00000000`, `redo_00000001`, ... numbered without end.
+//!
+//! Segment n holds the LSNs [n * segment_size, (n + 1) * segment_size), so finding a place needs no table and resizing the
+//! log only changes how many segments may lie ahead. Segments below the checkpoint are renamed to future numbers:
+//! their blocks are allocated and written, so that a later fdatasync of the log has no file metadata to write.
+//! ```text
+//! segment file, 4096 + segment_size bytes
+//!    0 checksum      u32  CRC-32C of bytes 4..64
+//!    4 magic         8 bytes "SLUICERL"
+//!   12 format        u32  control::FORMAT; others are refused by name
+//!   16 number        u64
+//!   24 segment_size  u64
+//!   32 epoch         u32  in which the header was written (for people)
+//!   36 zeros
+//! 4096 blocks             see block.rs
+//! ```
+//! Keeps: a file under a segment's name at or above the checkpoint is whole and has that segment's header, because a new
+//! one is made under another name, and a recycled one gets its header before its new name. The numbers are without gap.
+//! Takes `RedoRing`, also across I/O: whoever needs a segment that does not exist waits for it to be made.
+//! Called by writer (all), reader (names, headers).
+use super::control::{other_format, FORMAT};
+use crate::base::bytes::{get_u32, get_u64, put_u32, put_u64};
+use crate::base::sync::{Rank, RankedMutex};
+use crate::base::{Error, Lsn, Result};
+use crate::io::{AlignedBuf, Caching, Disk, File, Mode, IO_ALIGN};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+const PREFIX: &str = "redo_";
+/// A segment in the making.
+const NEW: &str = "redo_new";
+const MAGIC: &[u8; 8] = b"SLUICERL";
+pub const SEGMENT_HEADER: usize = IO_ALIGN;
+const SEGMENT_MIN: u64 = 64 << 10;
+const SEGMENT_MAX: u64 = 32 << 20;
+/// Pieces of zeros written at a time.
+const ZEROS: usize = 1 << 20;
+
+pub fn segment_name(number: u64) -> String {
+    format!("{PREFIX}{number:08}")
+}
+/// Sixteen to a ring: fine enough to recycle evenly. Small rings (tests) get small segments.
+pub fn segment_size_for(capacity: u64) -> u64 {
+    (capacity / 16).clamp(SEGMENT_MIN, SEGMENT_MAX) / IO_ALIGN as u64 * IO_ALIGN as u64
+}
+pub fn file_offset(lsn: Lsn, segment_size: u64) -> u64 {
+    SEGMENT_HEADER as u64 + lsn % segment_size
+}
+/// Numbers of all segment files, sorted.
+pub fn list_segments(disk: &dyn Disk) -> Result<Vec<u64>> {
+    let names = disk.list()?;
+    let number = |name: &String| {
+        let number = name.strip_prefix(PREFIX)?.parse().ok()?;
+        (segment_name(number) == *name).then_some(number)
+    };
+    let mut numbers: Vec<u64> = names.iter().filter_map(number).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+/// Opens a segment that must exist, and checks its header and length.
+pub fn open_segment(disk: &dyn Disk, number: u64, segment_size: u64, caching: Caching) -> Result<Arc<dyn File>> {
+    let file = disk.open(&segment_name(number), Mode::Open, caching)?;
+    let len = file.len()?;
+    let corrupt = |what: String| Error::Corrupt(format!("{}: {what}", file.path()));
+    if len != SEGMENT_HEADER as u64 + segment_size {
+        return Err(corrupt(format!(
+            "the file has {len} bytes, {} are right",
+            SEGMENT_HEADER as u64 + segment_size
+        )));
+    }
+    let mut header = AlignedBuf::new(SEGMENT_HEADER);
+    file.read_at(&mut header, 0)?;
+    if &header[4..12] != MAGIC || get_u32(&header, 0) != crc32c::crc32c(&header[4..64]) {
+        return Err(corrupt("the segment header is damaged".into()));
+    }
+    if get_u32(&header, 12) != FORMAT {
+        return Err(other_format(file.path(), get_u32(&header, 12)));
+    }
+    if (get_u64(&header, 16), get_u64(&header, 24)) != (number, segment_size) {
+        return Err(corrupt(format!(
+            "the header is of segment {} of {} bytes",
+            get_u64(&header, 16),
+            get_u64(&header, 24)
+        )));
+    }
+    Ok(file)
+}
+
+#[derive(Default)]
+struct Numbers {
+    first: u64,
+    last: u64,
+    /// Highest number ever handed to the writer: neither it nor the next is removed.
+    used: u64,
+}
+
+pub struct Ring {
+    disk: Arc<dyn Disk>,
+    segment_size: u64,
+    epoch: u32,
+    numbers: RankedMutex<Numbers>,
+    /// Mirror of `Numbers::last`: all segments up to it exist.
+    ready: AtomicU64,
+    capacity: AtomicU64,
+}
+
+impl Ring {
+    /// A new log: removes remains of one whose making was interrupted, makes the first segments.
+    pub fn create(disk: Arc<dyn Disk>, capacity: u64, epoch: u32) -> Result<Ring> {
+        for number in list_segments(&*disk)? {
+            disk.remove(&segment_name(number))?;
+        }
+        let segment_size = segment_size_for(capacity);
+        let ring = Ring {
+            disk,
+            segment_size,
+            epoch,
+            numbers: RankedMutex::new(Rank::RedoRing, Numbers::default()),
+            ready: AtomicU64::new(0),
+            capacity: AtomicU64::new(capacity),
+        };
+        ring.make(0)?;
+        ring.ensure(1)?;
+        Ok(ring)
+    }
+    /// The segments from `needed` on without gap; all others are remains and are removed.
+    pub fn open(disk: Arc<dyn Disk>, capacity: u64, epoch: u32, segment_size: u64, needed: u64) -> Result<Ring> {
+        disk.remove(NEW)?;
+        let numbers = list_segments(&*disk)?;
+        if !numbers.contains(&needed) {
+            return Err(Error::Corrupt(format!(
+                "{}: the segment is missing",
+                segment_name(needed)
+            )));
+        }
+        let mut last = needed;
+        while numbers.binary_search(&(last + 1)).is_ok() {
+            last += 1;
+        }
+        for number in numbers.into_iter().filter(|n| *n < needed || *n > last) {
+            disk.remove(&segment_name(number))?;
+        }
+        Ok(Ring {
+            disk,
+            segment_size,
+            epoch,
+            numbers: RankedMutex::new(
+                Rank::RedoRing,
+                Numbers {
+                    first: needed,
+                    last,
+                    used: needed,
+                },
+            ),
+            ready: AtomicU64::new(last),
+            capacity: AtomicU64::new(capacity),
+        })
+    }
+    pub fn segment_size(&self) -> u64 {
+        self.segment_size
+    }
+    pub fn segment_of(&self, lsn: Lsn) -> u64 {
+        lsn / self.segment_size
+    }
+    pub fn file_offset(&self, lsn: Lsn) -> u64 {
+        file_offset(lsn, self.segment_size)
+    }
+    pub fn capacity(&self) -> u64 {
+        self.capacity.load(Ordering::Relaxed)
+    }
+    pub fn set_capacity(&self, bytes: u64) {
+        self.capacity.store(bytes, Ordering::Relaxed);
+    }
+    /// True if the segment of `lsn` and the one behind it exist: what is appended now finds its place on disk.
+    pub fn is_ready(&self, lsn: Lsn) -> bool {
+        self.ready.load(Ordering::Acquire) > self.segment_of(lsn)
+    }
+    /// Makes all segments up to `number` exist.
+    pub fn ensure(&self, number: u64) -> Result<()> {
+        if self.ready.load(Ordering::Acquire) >= number {
+            return Ok(());
+        }
+        self.extend(&mut self.numbers.lock(), number)
+    }
+    fn extend(&self, numbers: &mut Numbers, number: u64) -> Result<()> {
+        while numbers.last < number {
+            self.make(numbers.last + 1)?;
+            numbers.last += 1;
+            self.ready.store(numbers.last, Ordering::Release);
+        }
+        Ok(())
+    }
+    /// The file to write segment `number` with; made now if nobody made it ahead.
+    pub fn segment(&self, number: u64, caching: Caching) -> Result<Arc<dyn File>> {
+        let mut numbers = self.numbers.lock();
+        self.extend(&mut numbers, number)?;
+        numbers.used = numbers.used.max(number);
+        open_segment(&*self.disk, number, self.segment_size, caching)
+    }
+    /// Segments below the checkpoint become future ones, or are removed when the ring has enough. When it has
+    /// too few (it is new, or was enlarged), one is added: one a call, so that a checkpoint is never long (I7).
+    pub fn recycle(&self, checkpoint: Lsn) -> Result<()> {
+        let needed = self.segment_of(checkpoint);
+        let mut numbers = self.numbers.lock();
+        let wanted_last = self.segment_of(checkpoint + self.capacity()).max(numbers.used + 1);
+        while numbers.first < needed {
+            if numbers.last < wanted_last {
+                self.renumber(numbers.first, numbers.last + 1)?;
+                numbers.last += 1;
+                self.ready.store(numbers.last, Ordering::Release);
+            } else {
+                self.disk.remove(&segment_name(numbers.first))?;
+            }
+            numbers.first += 1;
+        }
+        if numbers.last < wanted_last {
+            let next = numbers.last + 1;
+            match self.extend(&mut numbers, next) {
+                // Nobody needs it yet; whoever does will meet the full disk before he changes anything.
+                Ok(()) | Err(Error::Full(_)) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        while numbers.last > wanted_last {
+            self.ready.store(numbers.last - 1, Ordering::Release);
+            self.disk.remove(&segment_name(numbers.last))?;
+            numbers.last -= 1;
+        }
+        Ok(())
+    }
+
+    fn header(&self, number: u64) -> AlignedBuf {
+        let mut header = AlignedBuf::new(SEGMENT_HEADER);
+        header[4..12].copy_from_slice(MAGIC);
+        put_u32(&mut header, 12, FORMAT);
+        put_u64(&mut header, 16, number);
+        put_u64(&mut header, 24, self.segment_size);
+        put_u32(&mut header, 32, self.epoch);
+        let crc = crc32c::crc32c(&header[4..64]);
+        put_u32(&mut header, 0, crc);
+        header
+    }
+    /// A new segment, allocated and written, so that later syncs of it need no metadata.
+    fn make(&self, number: u64) -> Result<()> {
+        let made = self.make_new(number);
+        if made.is_err() {
+            // The first error is the one to tell.
+            let _ = self.disk.remove(NEW);
+        }
+        made?;
+        self.disk.rename(NEW, &segment_name(number))
+    }
+    fn make_new(&self, number: u64) -> Result<()> {
+        self.disk.remove(NEW)?;
+        let file = self.disk.open(NEW, Mode::Create, Caching::Direct)?;
+        let len = SEGMENT_HEADER as u64 + self.segment_size;
+        file.set_len(len)?;
+        let zeros = AlignedBuf::new(ZEROS);
+        let mut at = SEGMENT_HEADER as u64;
+        while at < len {
+            let n = (len - at).min(ZEROS as u64);
+            file.write_at(&zeros[..n as usize], at)?;
+            at += n;
+        }
+        file.write_at(&self.header(number), 0)?;
+        file.sync()
+    }
+    fn renumber(&self, from: u64, to: u64) -> Result<()> {
+        let file = self.disk.open(&segment_name(from), Mode::Open, Caching::Direct)?;
+        file.write_at(&self.header(to), 0)?;
+        file.sync()?;
+        self.disk.rename(&segment_name(from), &segment_name(to))
+    }
+}

@@ -1,0 +1,173 @@
+//! Cuts the stream into blocks and writes them: the only place that writes log blocks.
+//!
+//! Whole 4096-byte pages are written, so that direct I/O can take them and buffered I/O never has to read a page first.
+//! The last page is usually incomplete; it is kept and rewritten by the next write, its finished blocks byte for byte
+//! the same, its last block longer (see block.rs on sectors). Blocks carry how far the log was durable when they were sealed.
+//!
+//! Keeps: bytes written and not synced stay under `UNSYNCED_MAX` plus one stage, which bounds how far behind a torn tail
+//! the reader must look (`LOOK_AHEAD`). Owned by the one leading thread (`RedoWrite`); called by writer.rs only.
+use super::block::{self, BlockInfo, Position, BLOCK, BLOCK_DATA, BLOCK_HEADER};
+use super::ring::Ring;
+use crate::base::bytes::take_varint;
+use crate::base::{Counters, Lsn, Result};
+use crate::io::{AlignedBuf, Caching, File, IO_ALIGN};
+use std::sync::Arc;
+
+/// Largest single write.
+const STAGE: usize = 1 << 20;
+/// The writer syncs on its own when this much is unsynced (flush mode `Write` only).
+const UNSYNCED_MAX: u64 = 16 << 20;
+/// Behind the durable end, valid blocks can lie at most this far: what the reader looks through for proof of damage.
+pub const LOOK_AHEAD: u64 = UNSYNCED_MAX + 2 * STAGE as u64;
+
+pub struct Stage {
+    ring: Arc<Ring>,
+    caching: Caching,
+    counters: Arc<Counters>,
+    epoch: u32,
+    bytes: AlignedBuf,
+    /// LSN of `bytes[0]`; whole pages.
+    page_start: Lsn,
+    /// The stream is cut and written up to here.
+    position: Position,
+    durable: Position,
+    /// Of the block that `position` is in.
+    first_group: usize,
+    segment: Option<(u64, Arc<dyn File>)>,
+    /// Segments with unsynced writes, and how much.
+    unsynced: Vec<Arc<dyn File>>,
+    unsynced_bytes: u64,
+}
+
+impl Stage {
+    /// Goes on at the beginning of block `block`; all before is durable.
+    pub fn new(ring: Arc<Ring>, caching: Caching, counters: Arc<Counters>, epoch: u32, block: u64) -> Result<Stage> {
+        let start = block::block_start(block);
+        let page_start = start / IO_ALIGN as u64 * IO_ALIGN as u64;
+        let mut stage = Stage {
+            ring,
+            caching,
+            counters,
+            epoch,
+            bytes: AlignedBuf::new(STAGE),
+            page_start,
+            position: block::position_of(start),
+            durable: block::position_of(start),
+            first_group: 0,
+            segment: None,
+            unsynced: Vec::new(),
+            unsynced_bytes: 0,
+        };
+        if page_start < start {
+            let file = stage.segment()?;
+            let offset = stage.ring.file_offset(page_start);
+            file.read_at(&mut stage.bytes[..IO_ALIGN], offset)?;
+        }
+        Ok(stage)
+    }
+    pub fn position(&self) -> Position {
+        self.position
+    }
+    pub fn durable(&self) -> Position {
+        self.durable
+    }
+
+    /// Writes whole groups (varint length and bytes each), which go on where the last write ended.
+    pub fn write(&mut self, groups: &[u8]) -> Result<()> {
+        let (mut done, mut next_group) = (0, 0);
+        while done < groups.len() {
+            let number = self.position / BLOCK_DATA as u64;
+            let used = (self.position % BLOCK_DATA as u64) as usize;
+            if self.is_full_at(number) {
+                self.write_out()?;
+            }
+            let n = (BLOCK_DATA - used).min(groups.len() - done);
+            if used == 0 {
+                self.first_group = 0;
+            }
+            if self.first_group == 0 && next_group < done + n {
+                self.first_group = BLOCK_HEADER + used + (next_group - done);
+            }
+            while next_group < done + n {
+                next_group = behind_group(groups, next_group);
+            }
+            self.put(number, used, &groups[done..done + n]);
+            done += n;
+            self.position += n as u64;
+        }
+        self.write_out()
+    }
+    /// True if the block must wait for what is staged to be written: the stage is full, or a segment ends here.
+    fn is_full_at(&self, number: u64) -> bool {
+        let lsn = block::block_start(number);
+        let staged = lsn - self.page_start;
+        staged as usize == self.bytes.len() || (staged > 0 && lsn % self.ring.segment_size() == 0)
+    }
+    /// Adds data behind the `used` bytes of a block and seals it.
+    fn put(&mut self, number: u64, used: usize, data: &[u8]) {
+        let at = (block::block_start(number) - self.page_start) as usize;
+        let block = &mut self.bytes[at..at + BLOCK];
+        let end = BLOCK_HEADER + used + data.len();
+        block[BLOCK_HEADER + used..end].copy_from_slice(data);
+        block[end..].fill(0);
+        let info = BlockInfo {
+            length: end - BLOCK_HEADER,
+            first_group: self.first_group,
+            durable_block: self.durable / BLOCK_DATA as u64,
+        };
+        block::seal(block, self.epoch, number, info);
+    }
+    /// Writes what is staged, and keeps the last page if it is incomplete.
+    fn write_out(&mut self) -> Result<()> {
+        let end = (block::block_start(block::next_whole_block(self.position)) - self.page_start) as usize;
+        let padded = end.next_multiple_of(IO_ALIGN);
+        self.bytes[end..padded].fill(0);
+        let file = self.segment()?;
+        let offset = self.ring.file_offset(self.page_start);
+        file.write_at(&self.bytes[..padded], offset)?;
+        self.counters.redo_log_writes.inc();
+        self.counters.redo_log_written.add(padded as u64);
+        if !self.unsynced.last().is_some_and(|last| Arc::ptr_eq(last, &file)) {
+            self.unsynced.push(file);
+        }
+        self.unsynced_bytes += padded as u64;
+        // The next byte's block may be the incomplete last one, or the first of the next page.
+        let next = block::block_start(self.position / BLOCK_DATA as u64);
+        let page = next / IO_ALIGN as u64 * IO_ALIGN as u64;
+        let at = (page - self.page_start) as usize;
+        if at < padded {
+            self.bytes.copy_within(at..at + IO_ALIGN, 0);
+        }
+        self.page_start = page;
+        if self.unsynced_bytes >= UNSYNCED_MAX {
+            self.sync()?;
+        }
+        Ok(())
+    }
+    /// Everything written is durable on return.
+    pub fn sync(&mut self) -> Result<()> {
+        for file in self.unsynced.drain(..) {
+            file.sync()?;
+            self.counters.redo_log_fsyncs.inc();
+        }
+        self.unsynced_bytes = 0;
+        self.durable = self.position;
+        Ok(())
+    }
+    fn segment(&mut self) -> Result<Arc<dyn File>> {
+        let number = self.ring.segment_of(self.page_start);
+        match &self.segment {
+            Some((open, file)) if *open == number => Ok(file.clone()),
+            _ => {
+                let file = self.ring.segment(number, self.caching)?;
+                self.segment = Some((number, file.clone()));
+                Ok(file)
+            }
+        }
+    }
+}
+
+fn behind_group(groups: &[u8], mut at: usize) -> usize {
+    let length = take_varint(groups, &mut at).expect("the buffer holds whole groups");
+    at + length as usize
+}
