@@ -11,10 +11,10 @@ pub enum Rank {
     Catalog = 10,
     /// Serialises the check-then-insert of one unique key value. Over latches.
     UniqueGuard = 20,
+    /// Search of the wait-for graph: looks into row lock shards, one after another.
+    DeadlockSearch = 36,
     /// Row lock shards.
     LockShard = 40,
-    /// Wait-for graph.
-    WaitGraph = 44,
     /// Lists of active transactions and read views.
     TrxSys = 50,
     /// Set of free undo streams.

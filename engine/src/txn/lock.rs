@@ -1,7 +1,27 @@
 //! Row locks: named by (index, key), hashed in shards; FIFO queues; deadlocks found at the wait. A row whose newest
 //! version was made by an active transaction is locked by it implicitly: whoever meets it makes that lock explicit first.
-use super::{Trx, TrxShared};
-use crate::base::{IndexId, Result, TrxId};
+//!
+//! Who does what: `lock_table.rs` keeps the queues, `deadlock.rs` searches the wait-for graph, `range.rs` keeps the
+//! key ranges; this file takes, waits for and gives back. The table layer calls it, mostly without latches.
+//!
+//! How a row is locked (the table layer): `lock`, then latch the leaf and look at the row. If an active transaction
+//! other than the caller made its newest version, give the lock back if it was [`Granted::New`], let go of the latch,
+//! `make_explicit` for that owner, and `lock` again, which waits.
+//!
+//! Locks: shard mutexes ([`Rank::LockShard`], one at a time), under them a transaction's lock list ([`Rank::Leaf`]);
+//! the deadlock search holds [`Rank::DeadlockSearch`] over shards. Nobody sleeps or calls a [`Waiter`](super::Waiter)
+//! with one of them held (I5).
+//!
+//! A wait: the request is queued and `wait_flag` zeroed under the shard's mutex; whoever ends the wait sets the flag
+//! ([`WAIT_GRANTED`] under the same mutex by who made room, [`WAIT_DEADLOCK`] by a deadlock search that chose this
+//! victim, [`WAIT_CANCELLED`] by KILL) and then wakes the sleeper. Only the sleeper takes its request off the queue,
+//! under the mutex; what it finds there decides: a lock that was granted meanwhile is taken, whatever the flag says.
+use super::lock_table::{hash_name, Admitted, Shard, WakeList};
+use super::range::RangeLocks;
+use super::{Trx, TrxShared, WaitOutcome};
+use crate::base::sync::{Rank, RankedGuard, RankedMutex};
+use crate::base::{Counters, Error, IndexId, Result, TrxId};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::Arc;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -25,48 +45,419 @@ pub enum Granted {
     Held,
 }
 
+pub(super) const WAIT_GRANTED: u32 = 1;
+pub(super) const WAIT_DEADLOCK: u32 = 2;
+pub(super) const WAIT_CANCELLED: u32 = 3;
+
+const SHARDS: usize = 64;
+/// At most so many holders are named to the server before a wait.
+const HOLDERS_NAMED_MAX: usize = 64;
+
+/// Place of a lock in the table: shard and slot. Packed with a tag bit into `TrxShared::waiting_on` (0 = not waiting).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LockRef {
+    shard: u32,
+    slot: u32,
+}
+
+/// Where a transaction waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum WaitPlace {
+    Row(LockRef),
+    /// An insert into a range of this index.
+    Range(IndexId),
+}
+
+const ROW_TAG: u64 = 1 << 63;
+const RANGE_TAG: u64 = 1 << 62;
+
+impl WaitPlace {
+    fn pack(self) -> u64 {
+        match self {
+            WaitPlace::Row(at) => ROW_TAG | (at.shard as u64) << 32 | at.slot as u64,
+            WaitPlace::Range(index) => RANGE_TAG | index as u64,
+        }
+    }
+    pub fn of(trx: &TrxShared) -> Option<WaitPlace> {
+        let packed = trx.waiting_on.load(Acquire);
+        if packed & ROW_TAG != 0 {
+            let shard = (packed >> 32) as u32 & !((ROW_TAG | RANGE_TAG) >> 32) as u32;
+            let slot = packed as u32;
+            Some(WaitPlace::Row(LockRef { shard, slot }))
+        } else if packed & RANGE_TAG != 0 {
+            Some(WaitPlace::Range(packed as u32))
+        } else {
+            None
+        }
+    }
+}
+
+/// What a transaction must give back at its end.
+#[derive(Default)]
+pub(crate) struct LockList {
+    rows: Vec<LockRef>,
+    /// Indexes in which it holds ranges.
+    pub(super) ranges: Vec<IndexId>,
+    /// Implicit locks of this transaction id may still be made explicit (0 = none: it ended or has not written).
+    implicit_of: TrxId,
+}
+
+/// How a sleep ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SleepEnd {
+    Granted,
+    Deadlock,
+    Cancelled,
+    Timeout,
+}
+
+impl SleepEnd {
+    fn error(self) -> Error {
+        match self {
+            SleepEnd::Deadlock => Error::Deadlock,
+            SleepEnd::Timeout => Error::LockWaitTimeout,
+            SleepEnd::Cancelled | SleepEnd::Granted => Error::Interrupted,
+        }
+    }
+}
+
+/// Monotonic microseconds, from the engine's `Disk`.
+pub(super) type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
+
 pub struct LockSys {
-    _private: (),
+    shards: Box<[RankedMutex<Shard>]>,
+    pub(super) ranges: RangeLocks,
+    /// One deadlock search at a time; its content is the account of the latest deadlock.
+    pub(super) search: RankedMutex<Option<String>>,
+    pub(super) counters: Arc<Counters>,
+    clock: Clock,
 }
 
 impl LockSys {
+    pub(super) fn new(counters: Arc<Counters>, clock: Clock) -> LockSys {
+        let shards = (0..SHARDS).map(|_| RankedMutex::new(Rank::LockShard, Shard::default()));
+        LockSys {
+            shards: shards.collect(),
+            ranges: RangeLocks::default(),
+            search: RankedMutex::new(Rank::DeadlockSearch, None),
+            counters,
+            clock,
+        }
+    }
+
     /// Takes or waits for the lock. Called with no latch held. Errors: LockWaitTimeout, Deadlock, Interrupted, Locked.
     pub fn lock(
         &self,
-        _trx: &mut Trx,
-        _index: IndexId,
-        _key: &[u8],
-        _mode: LockMode,
-        _policy: LockPolicy,
+        trx: &mut Trx,
+        index: IndexId,
+        key: &[u8],
+        mode: LockMode,
+        policy: LockPolicy,
     ) -> Result<Granted> {
-        todo!()
+        let hash = hash_name(index, key);
+        let shard_no = hash as usize % SHARDS;
+        let mut shard = self.shards[shard_no].lock();
+        let at = LockRef {
+            shard: shard_no as u32,
+            slot: shard.find_or_add(hash, index, key),
+        };
+        match shard.entry(at.slot).admit(&trx.shared, mode) {
+            Admitted::Held => Ok(Granted::Held),
+            Admitted::New => {
+                drop(shard);
+                remember(&trx.shared, at);
+                Ok(Granted::New)
+            }
+            Admitted::MustWait if policy == LockPolicy::NoWait => Err(Error::Locked),
+            Admitted::MustWait => self.wait_for_row(trx, shard, at, mode),
+        }
     }
+
+    fn wait_for_row(
+        &self,
+        trx: &mut Trx,
+        mut shard: RankedGuard<'_, Shard>,
+        at: LockRef,
+        mode: LockMode,
+    ) -> Result<Granted> {
+        let me = &trx.shared;
+        let entry = shard.entry(at.slot);
+        let upgrade = entry.granted().iter().any(|r| Arc::ptr_eq(&r.trx, me));
+        entry.enqueue(me, mode);
+        begin_wait(me, WaitPlace::Row(at));
+        let holders: Vec<Arc<TrxShared>> = entry.blockers(me).take(HOLDERS_NAMED_MAX).cloned().collect();
+        drop(shard);
+        let end = self.sleep(me, &holders, trx.lock_wait_timeout_ms as u64 * 1000);
+        drop(holders);
+
+        let mut wake = WakeList::new();
+        let mut shard = self.shards[at.shard as usize].lock();
+        let entry = shard.entry(at.slot);
+        let refused = entry.remove_waiting(me);
+        if refused {
+            // Whoever stood behind may go on.
+            entry.grant(&mut wake);
+            mark_granted(&wake);
+            shard.free_if_unused(at.slot);
+        }
+        end_wait(me);
+        drop(shard);
+        wake_all(wake);
+        if refused {
+            assert!(end != SleepEnd::Granted, "a granted request does not wait any more");
+            return Err(end.error());
+        }
+        if upgrade {
+            return Ok(Granted::Held);
+        }
+        remember(me, at);
+        Ok(Granted::New)
+    }
+
+    /// Sleeps until the queued request is decided. The caller has called `begin_wait`, and holds no mutex.
+    pub(super) fn sleep(&self, me: &Arc<TrxShared>, holders: &[Arc<TrxShared>], timeout_us: u64) -> SleepEnd {
+        let counters = &self.counters;
+        for holder in holders {
+            if !me.waiter.about_to_wait(&*holder.waiter) {
+                return SleepEnd::Deadlock;
+            }
+        }
+        counters.row_lock_waits.inc();
+        counters.row_lock_current_waits.inc();
+        let started = (self.clock)();
+        let end = self.sleep_until(me, started, timeout_us);
+        let waited = (self.clock)() - started;
+        counters.row_lock_current_waits.sub(1);
+        counters.row_lock_time_us.add(waited);
+        counters.row_lock_time_max_us.raise(waited);
+        if end == SleepEnd::Timeout {
+            counters.lock_wait_timeouts.inc();
+        }
+        end
+    }
+
+    fn sleep_until(&self, me: &Arc<TrxShared>, started: u64, timeout_us: u64) -> SleepEnd {
+        if self.holds_anything(me) && self.find_deadlock(me) {
+            return SleepEnd::Deadlock;
+        }
+        loop {
+            let waited = (self.clock)() - started;
+            let outcome = me.waiter.wait(&me.wait_flag, timeout_us.saturating_sub(waited));
+            match me.wait_flag.load(Acquire) {
+                WAIT_GRANTED => return SleepEnd::Granted,
+                WAIT_DEADLOCK => return SleepEnd::Deadlock,
+                WAIT_CANCELLED => return SleepEnd::Cancelled,
+                _ => {}
+            }
+            match outcome {
+                WaitOutcome::Killed => return SleepEnd::Cancelled,
+                WaitOutcome::Timeout => return SleepEnd::Timeout,
+                WaitOutcome::Woken => {}
+            }
+        }
+    }
+
+    /// Nobody can be waiting for a transaction that holds no lock: then its wait closes no circle. (Whoever meets an
+    /// implicit lock makes it explicit before waiting, and searches itself.)
+    fn holds_anything(&self, me: &TrxShared) -> bool {
+        let list = me.locks.lock();
+        !list.rows.is_empty() || !list.ranges.is_empty()
+    }
+
     /// True if nobody else holds a conflicting lock and no conflicting waiter is queued; takes nothing. May be called under page latches.
-    pub fn is_free(&self, _trx: &Trx, _index: IndexId, _key: &[u8], _mode: LockMode) -> bool {
-        todo!()
+    pub fn is_free(&self, trx: &Trx, index: IndexId, key: &[u8], mode: LockMode) -> bool {
+        let hash = hash_name(index, key);
+        let mut shard = self.shards[hash as usize % SHARDS].lock();
+        match shard.find(hash, index, key) {
+            Some(slot) => shard.entry(slot).would_admit(&trx.shared, mode),
+            None => true,
+        }
     }
+
     /// Makes the implicit lock of `owner` explicit (X), if it is still active. Callable with no latch held.
-    pub fn make_explicit(&self, _owner: &Arc<TrxShared>, _owner_id: TrxId, _index: IndexId, _key: &[u8]) {
-        todo!()
+    pub fn make_explicit(&self, owner: &Arc<TrxShared>, owner_id: TrxId, index: IndexId, key: &[u8]) {
+        let hash = hash_name(index, key);
+        let shard_no = hash as usize % SHARDS;
+        let mut shard = self.shards[shard_no].lock();
+        let slot = shard.find_or_add(hash, index, key);
+        let at = LockRef {
+            shard: shard_no as u32,
+            slot,
+        };
+        {
+            // The list's mutex decides between this and the owner's `release_all`.
+            let mut list = owner.locks.lock();
+            if owner_id == 0 || list.implicit_of != owner_id {
+                drop(list);
+                shard.free_if_unused(slot);
+                return;
+            }
+            if shard.entry(slot).add_implicit(owner) {
+                list.rows.push(at);
+                owner.lock_count.fetch_add(1, Relaxed);
+            }
+        }
+        let others_wait = !shard.entry(slot).waiting().is_empty();
+        drop(shard);
+        // Those who wait in this queue now wait for the owner too; if it waits itself, that may close a circle which
+        // no later wait would look for.
+        if others_wait && WaitPlace::of(owner).is_some() && self.find_deadlock(owner) {
+            self.end_wait_of(owner, WAIT_DEADLOCK);
+        }
     }
+
     /// Gives one lock back before the transaction ends.
-    pub fn unlock(&self, _trx: &mut Trx, _index: IndexId, _key: &[u8]) {
-        todo!()
+    pub fn unlock(&self, trx: &mut Trx, index: IndexId, key: &[u8]) {
+        let hash = hash_name(index, key);
+        let shard_no = hash as usize % SHARDS;
+        let mut shard = self.shards[shard_no].lock();
+        let Some(slot) = shard.find(hash, index, key) else {
+            return;
+        };
+        let at = LockRef {
+            shard: shard_no as u32,
+            slot,
+        };
+        let wake = give_back(&mut shard, at, &trx.shared);
+        drop(shard);
+        wake_all(wake);
+        let mut list = trx.shared.locks.lock();
+        if let Some(i) = list.rows.iter().rposition(|r| *r == at) {
+            list.rows.swap_remove(i);
+            trx.shared.lock_count.fetch_sub(1, Relaxed);
+        }
     }
+
+    /// From now on implicit locks of `id` may be made explicit. Called when the transaction gets its id.
+    pub(super) fn accept_implicit(&self, trx: &TrxShared, id: TrxId) {
+        trx.locks.lock().implicit_of = id;
+    }
+
     /// Gives all back; wakes who can go on.
-    pub fn release_all(&self, _trx: &Arc<TrxShared>) {
-        todo!()
+    pub fn release_all(&self, trx: &Arc<TrxShared>) {
+        let (mut rows, ranges) = {
+            let mut list = trx.locks.lock();
+            list.implicit_of = 0;
+            (std::mem::take(&mut list.rows), std::mem::take(&mut list.ranges))
+        };
+        for at in rows.drain(..) {
+            let mut shard = self.shards[at.shard as usize].lock();
+            let wake = give_back(&mut shard, at, trx);
+            drop(shard);
+            wake_all(wake);
+        }
+        for index in ranges {
+            wake_all(self.ranges.release(trx, index));
+        }
+        trx.lock_count.store(0, Relaxed);
+        if rows.capacity() <= 1024 {
+            // Nobody has added to the list meanwhile: `implicit_of` is 0 and this is the owner's thread.
+            trx.locks.lock().rows = rows;
+        }
     }
+
     /// Ends the wait of `trx` from another thread (KILL).
-    pub fn cancel_wait(&self, _trx: &Arc<TrxShared>) {
-        todo!()
+    pub fn cancel_wait(&self, trx: &Arc<TrxShared>) {
+        self.end_wait_of(trx, WAIT_CANCELLED);
     }
+
+    /// Ends a wait that goes on, with a verdict. A grant that came first, stays.
+    pub(super) fn end_wait_of(&self, trx: &Arc<TrxShared>, verdict: u32) {
+        if WaitPlace::of(trx).is_some() && trx.wait_flag.compare_exchange(0, verdict, AcqRel, Acquire).is_ok() {
+            trx.waiter.wake();
+        }
+    }
+
     /// Range locks (SERIALIZABLE): [lo, hi), hi None = to the end. Conflicts only with inserts of others into it.
-    pub fn lock_range(&self, _trx: &mut Trx, _index: IndexId, _lo: &[u8], _hi: Option<&[u8]>) -> Result<()> {
-        todo!()
+    /// Taken before the leaf is read, so that an insert either is seen there or sees the range.
+    pub fn lock_range(&self, trx: &mut Trx, index: IndexId, lo: &[u8], hi: Option<&[u8]>) -> Result<()> {
+        if self.ranges.add(&trx.shared, index, lo, hi) {
+            trx.shared.locks.lock().ranges.push(index);
+        }
+        Ok(())
     }
+
+    /// True if the key lies in nobody else's range. Waits for nothing: to be asked under the leaf's X latch, just before
+    /// the insert; if false, let go of the latch, `check_insert`, and come back.
+    pub fn insert_is_free(&self, trx: &Trx, index: IndexId, key: &[u8]) -> bool {
+        self.ranges.is_free(&trx.shared, index, key)
+    }
+
     /// An insert's check against other transactions' ranges: waits until free. O(1) when the index has no ranges.
-    pub fn check_insert(&self, _trx: &mut Trx, _index: IndexId, _key: &[u8]) -> Result<()> {
-        todo!()
+    pub fn check_insert(&self, trx: &mut Trx, index: IndexId, key: &[u8]) -> Result<()> {
+        let started = if self.ranges.any(index) { (self.clock)() } else { 0 };
+        while self.ranges.any(index) {
+            let me = &trx.shared;
+            let Some(owners) = self
+                .ranges
+                .enqueue(me, index, key, || begin_wait(me, WaitPlace::Range(index)))
+            else {
+                break;
+            };
+            let waited = (self.clock)() - started;
+            let timeout = (trx.lock_wait_timeout_ms as u64 * 1000).saturating_sub(waited);
+            let end = self.sleep(me, &owners, timeout);
+            let decided = self.ranges.leave(me, index);
+            end_wait(me);
+            if decided && end != SleepEnd::Granted {
+                return Err(end.error());
+            }
+        }
+        Ok(())
+    }
+
+    /// Row locks held and waited for, in the whole engine.
+    pub fn names_in_use(&self) -> usize {
+        self.shards.iter().map(|s| s.lock().len()).sum()
+    }
+
+    /// Account of the latest deadlock, for SHOW ENGINE STATUS.
+    pub fn latest_deadlock(&self) -> Option<String> {
+        self.search.lock().clone()
+    }
+
+    /// The queue of a row wait, under its mutex.
+    pub(super) fn with_shard<R>(&self, at: LockRef, look: impl FnOnce(&mut Shard, u32) -> R) -> R {
+        look(&mut self.shards[at.shard as usize].lock(), at.slot)
+    }
+}
+
+fn remember(trx: &TrxShared, at: LockRef) {
+    trx.locks.lock().rows.push(at);
+    trx.lock_count.fetch_add(1, Relaxed);
+}
+
+fn give_back(shard: &mut Shard, at: LockRef, trx: &Arc<TrxShared>) -> WakeList {
+    let mut wake = WakeList::new();
+    let entry = shard.entry(at.slot);
+    entry.remove_granted(trx);
+    if !entry.waiting().is_empty() {
+        entry.grant(&mut wake);
+        mark_granted(&wake);
+    }
+    shard.free_if_unused(at.slot);
+    wake
+}
+
+fn begin_wait(me: &TrxShared, place: WaitPlace) {
+    me.wait_flag.store(0, Release);
+    me.wait_no.fetch_add(1, Relaxed);
+    me.waiting_on.store(place.pack(), Release);
+}
+
+fn end_wait(me: &TrxShared) {
+    me.waiting_on.store(0, Release);
+}
+
+/// Under the shard's mutex: the sleeper's look at its request comes after.
+pub(super) fn mark_granted(wake: &WakeList) {
+    for trx in wake {
+        trx.wait_flag.store(WAIT_GRANTED, Release);
+    }
+}
+
+pub(super) fn wake_all(wake: WakeList) {
+    for trx in wake {
+        trx.waiter.wake();
     }
 }

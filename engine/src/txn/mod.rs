@@ -5,15 +5,37 @@
 //! and appends records and an end marker (commit number, or rolled back); then the stream serves the next transaction.
 //! So small transactions share pages, nothing is appended to a global list at commit, and purge eats each stream from its head.
 //! Records are never overwritten before purge: a reader may follow an [`UndoPtr`](crate::base::UndoPtr) it copied earlier.
+//!
+//! Reading order: `trx` and `sys` (the door), `snapshot` and `views` (who sees what), `active`, `commit`; then the locks:
+//! `lock`, `lock_table`, `range`, `deadlock`, `wait`; then undo: `undo` (format), `stream`, `directory`, `history`,
+//! `purge`, `recover`.
+mod active;
+mod commit;
+mod deadlock;
+mod directory;
+mod history;
 pub mod lock;
+#[cfg(test)]
+mod lock_tests;
+mod lock_table;
+mod purge;
+mod range;
+mod recover;
+mod report;
 pub mod snapshot;
+mod stream;
 pub mod sys;
 pub mod trx;
 pub mod undo;
+mod views;
 pub mod wait;
 
+pub use deadlock::WaitInfo;
 pub use lock::{Granted, LockMode, LockPolicy, LockSys};
+pub use report::TrxInfo;
 pub use snapshot::ReadView;
 pub use sys::{PurgeJob, PurgeRecord, RecoveredTrx, TrxSys, UndoRecord};
 pub use trx::{Isolation, Trx, TrxShared, Xid};
-pub use wait::{WaitOutcome, Waiter};
+pub use undo::POSITION_MAX;
+pub use views::OldestView;
+pub use wait::{ThreadWaiter, WaitOutcome, Waiter};

@@ -1,4 +1,4 @@
-//! The visibility rule, alone and pure.
+//! The visibility rule, alone and pure. Views are made in `sys.rs`, counted in `views.rs`.
 use crate::base::TrxId;
 
 /// What a consistent read may see: everything committed when it was made, and its own changes.
@@ -22,5 +22,36 @@ impl ReadView {
             return true;
         }
         trx < self.high && self.active.binary_search(&trx).is_err()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sees_what_was_committed_and_its_own() {
+        let view = ReadView {
+            own: 12,
+            low: 10,
+            high: 20,
+            active: vec![10, 12, 15],
+            commit_no: 20,
+        };
+        let seen: Vec<TrxId> = (0..25).filter(|id| view.sees(*id)).collect();
+        assert_eq!(seen, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 16, 17, 18, 19]);
+    }
+
+    #[test]
+    fn an_id_given_after_the_view_is_its_own() {
+        let mut view = ReadView {
+            low: 10,
+            high: 10,
+            ..ReadView::default()
+        };
+        assert!(!view.sees(30));
+        view.own = 30;
+        assert!(view.sees(30));
+        assert!(!view.sees(29));
     }
 }

@@ -1,8 +1,30 @@
-//! The transaction system: ids, the active set, read views, commit numbers, the oldest view.
-use super::{Isolation, LockSys, Trx, TrxShared, Waiter, Xid};
-use crate::base::{Counters, Lsn, Result, TrxId, UndoPtr};
+//! The transaction system: ids, the active set, read views, commit numbers, the oldest view. The table layer's and the
+//! engine's door to everything in `txn`.
+//!
+//! One counter gives transaction ids and commit numbers; a durable upper bound is reserved ahead in steps, so that no
+//! number is ever given twice, whatever was lost in a crash.
+//!
+//! `commit.rs` ends transactions, `purge.rs` eats their undo, `report.rs` shows them: parts of the same type.
+//!
+//! Locks: one mutex ([`Rank::TrxSys`]) around ids, views and commit numbers, held for a few stores (a view copies the
+//! active ids); never while a page is fetched or the log is written.
+use super::active::ActiveSet;
+use super::directory::{self, Directory};
+use super::history::{History, Taken};
+use super::purge::JobEnd;
+use super::recover::{self, Unfinished};
+use super::stream::StreamTail;
+use super::trx::Phase;
+use super::undo::{self, Kind, Reader};
+use super::views::{OldestView, ViewRegistry};
+use super::wait::Nobody;
+use super::{Isolation, LockSys, ReadView, Trx, TrxShared, Waiter, Xid};
+use crate::base::sync::{Rank, RankedMutex};
+use crate::base::{Counters, Error, Result, TrxId, UndoPtr};
 use crate::pool::{Mtr, Pool};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 /// What undo is about, as read back. `payload` is the table layer's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,118 +43,411 @@ pub struct PurgeRecord {
     pub undone: bool,
 }
 
-/// An ended transaction (committed or rolled back) at the head of an undo stream, old enough for everyone: all its records, in the
-/// order they were written.
+/// Work for purge: records of ended transactions (committed or rolled back), old enough for everyone, in the order in
+/// which they were written. Small transactions come several in a job, large ones in several jobs (I7). May hold no
+/// record at all: then there were only end markers. Ends in [`TrxSys::purged`] or [`TrxSys::purge_failed`].
+///
+/// After a crash some records come again; those marked by [`TrxSys::mark_applied`] do not.
 pub struct PurgeJob {
-    pub trx: TrxId,
     pub records: Vec<PurgeRecord>,
-    /// False: more records of this transaction follow in the next job (bounded steps, I7).
-    pub last: bool,
-    /// Private to `sys`/`undo`.
-    pub(crate) stream: usize,
-    pub(crate) next: UndoPtr,
+    pub(super) end: JobEnd,
 }
 
 /// A transaction found in the undo streams at open.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecoveredTrx {
     pub id: TrxId,
     /// Some: prepared (XA): survives until decided. None: a loser, to be rolled back.
     pub xid: Option<Xid>,
 }
 
+pub(super) struct State {
+    /// The next id or commit number.
+    pub next: u64,
+    /// No number at or above may be given.
+    bound: u64,
+    /// Ids of the active writers, in rising order.
+    active: Vec<TrxId>,
+    /// Numbers drawn by transactions whose end is not visible yet. As many as threads in `end`.
+    committing: Vec<u64>,
+    pub views: ViewRegistry,
+    /// Newest replication position: (commit number, position).
+    pub position: (u64, Vec<u8>),
+}
+
 pub struct TrxSys {
-    _private: (),
+    pub(super) pool: Arc<Pool>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) locks: LockSys,
+    pub(super) directory: Directory,
+    pub(super) history: History,
+    pub(super) active: ActiveSet,
+    pub(super) state: RankedMutex<State>,
+    /// `low` of the oldest open view, MAX if there is none. Written under the mutex.
+    oldest_view_low: AtomicU64,
+    /// Recovered transactions that nobody has adopted yet.
+    recovered: RankedMutex<HashMap<TrxId, (Arc<TrxShared>, Unfinished)>>,
+    /// Every transaction object, for reports.
+    everyone: RankedMutex<Vec<Weak<TrxShared>>>,
 }
 
 impl TrxSys {
-    /// Formats the undo file and the transaction system page (fresh engine).
-    pub fn create(_pool: &Arc<Pool>) -> Result<()> {
-        todo!()
+    /// Creates the undo file with the transaction system page (fresh engine).
+    pub fn create(pool: &Arc<Pool>) -> Result<()> {
+        directory::create(pool)
     }
-    /// Reads the undo streams (after redo): ids continue above all seen; losers and prepared ones are active again, with
-    /// their implicit locks.
-    pub fn open(_pool: Arc<Pool>, _counters: Arc<Counters>) -> Result<(Arc<TrxSys>, Vec<RecoveredTrx>)> {
-        todo!()
+
+    /// Reads the undo streams (after redo; the undo file is open): ids continue above all seen; losers and prepared ones
+    /// are active again, with their implicit locks.
+    pub fn open(pool: Arc<Pool>, counters: Arc<Counters>) -> Result<(Arc<TrxSys>, Vec<RecoveredTrx>)> {
+        let (directory, system_page) = Directory::open(&pool)?;
+        let history = History::new();
+        let found = recover::walk_all(&pool, directory.slots(&pool)?, &history)?;
+        if found.numbers_seen >= system_page.number_bound {
+            return Err(Error::Corrupt(format!(
+                "the undo file holds number {}, but the transaction system page says that only those below {} were given",
+                found.numbers_seen, system_page.number_bound
+            )));
+        }
+        let stored = (system_page.position_no, system_page.position);
+        let mut ids: Vec<TrxId> = found.unfinished.iter().map(|u| u.id).collect();
+        ids.sort_unstable();
+        let next = system_page.number_bound;
+        let state = State {
+            next,
+            bound: next,
+            committing: Vec::new(),
+            views: ViewRegistry::default(),
+            position: found
+                .position
+                .into_iter()
+                .fold(stored, |a, b| if a.0 < b.0 { b } else { a }),
+            active: ids.clone(),
+        };
+        let disk = pool.disk().clone();
+        let sys = TrxSys {
+            locks: LockSys::new(counters.clone(), Box::new(move || disk.now_us())),
+            active: ActiveSet::new(ids.first().copied().unwrap_or(next)),
+            state: RankedMutex::new(Rank::TrxSys, state),
+            oldest_view_low: AtomicU64::new(u64::MAX),
+            recovered: RankedMutex::new(Rank::Leaf, HashMap::new()),
+            everyone: RankedMutex::new(Rank::Leaf, Vec::new()),
+            pool,
+            counters,
+            directory,
+            history,
+        };
+        sys.counters.undo_pages.set(found.pages);
+        sys.counters.active_transactions.set(found.unfinished.len() as u64);
+        sys.counters.max_trx_id.set(next);
+        let recovered = sys.revive(found.unfinished);
+        Ok((Arc::new(sys), recovered))
     }
-    /// A Trx for a recovered transaction, so that it can be rolled back or committed by the ordinary path.
-    pub fn adopt(&self, _recovered: &RecoveredTrx, _waiter: Arc<dyn Waiter>) -> Result<Trx> {
-        todo!()
+
+    /// Makes the transactions found active again.
+    fn revive(&self, found: Vec<Unfinished>) -> Vec<RecoveredTrx> {
+        let mut recovered = Vec::new();
+        for unfinished in found {
+            // It never waits for a lock, so its waiter is only a name that others see: nobody's.
+            let shared = self.new_shared(Arc::new(Nobody), 0);
+            let id = unfinished.id;
+            shared.id.store(id, Ordering::Release);
+            shared.undo_records.store(unfinished.undo_records, Ordering::Relaxed);
+            self.locks.accept_implicit(&shared, id);
+            self.active.add(id, &shared);
+            recovered.push(RecoveredTrx {
+                id,
+                xid: unfinished.xid.clone(),
+            });
+            self.recovered.lock().insert(id, (shared, unfinished));
+        }
+        recovered
     }
+
+    /// A Trx for a recovered transaction, so that it can be rolled back or committed by the ordinary path. Once each.
+    pub fn adopt(&self, recovered: &RecoveredTrx) -> Result<Trx> {
+        // Its end needs a number, and room in its stream: take both before it leaves the list.
+        self.refill_numbers()?;
+        let Some((shared, mut unfinished)) = self.recovered.lock().remove(&recovered.id) else {
+            return Err(Error::NotFound);
+        };
+        if let Err(error) = self.reserve(&mut unfinished.tail, 0) {
+            self.recovered.lock().insert(recovered.id, (shared, unfinished));
+            return Err(error);
+        }
+        let mut trx = Trx::new(shared);
+        trx.started = true;
+        trx.undo_top = unfinished.undo_top;
+        trx.stream = Some(unfinished.tail);
+        if unfinished.xid.is_some() {
+            trx.phase = Phase::Prepared;
+        }
+        Ok(trx)
+    }
+
+    /// The newest replication position that was committed, and survives.
+    pub fn position(&self) -> Vec<u8> {
+        self.state.lock().position.1.clone()
+    }
+
     pub fn locks(&self) -> &LockSys {
-        todo!()
+        &self.locks
     }
-    pub fn new_trx(&self, _waiter: Arc<dyn Waiter>, _connection: u64) -> Trx {
-        todo!()
+
+    pub fn new_trx(&self, waiter: Arc<dyn Waiter>, connection: u64) -> Trx {
+        Trx::new(self.new_shared(waiter, connection))
     }
+
+    fn new_shared(&self, waiter: Arc<dyn Waiter>, connection: u64) -> Arc<TrxShared> {
+        let shared = TrxShared::new(waiter, connection);
+        let mut everyone = self.everyone.lock();
+        if everyone.len() == everyone.capacity() {
+            everyone.retain(|trx| trx.strong_count() > 0);
+        }
+        everyone.push(Arc::downgrade(&shared));
+        shared
+    }
+
+    /// Every transaction object, for reports.
+    pub(super) fn everyone(&self) -> Vec<Arc<TrxShared>> {
+        self.everyone.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
     /// Idempotent while started.
-    pub fn start(&self, _trx: &mut Trx, _isolation: Isolation, _lock_wait_timeout_ms: u32) {
-        todo!()
+    pub fn start(&self, trx: &mut Trx, isolation: Isolation, lock_wait_timeout_ms: u32) {
+        trx.lock_wait_timeout_ms = lock_wait_timeout_ms;
+        if trx.started {
+            return;
+        }
+        trx.started = true;
+        trx.isolation = isolation;
+        trx.shared
+            .started_us
+            .store(self.pool.disk().now_us(), Ordering::Relaxed);
     }
+
     /// Gives the transaction its id and an undo stream, at its first write. Called with no latch held.
-    pub fn ensure_id(&self, _trx: &mut Trx) -> Result<TrxId> {
-        todo!()
+    pub fn ensure_id(&self, trx: &mut Trx) -> Result<TrxId> {
+        let id = trx.id();
+        if id != 0 {
+            assert!(
+                trx.phase == Phase::Working,
+                "a prepared or ended transaction writes nothing"
+            );
+            return Ok(id);
+        }
+        self.pool.check_alive()?;
+        let tail = self.take_stream()?;
+        let id = match self.draw_id() {
+            Ok(id) => id,
+            Err(error) => {
+                self.history.end(tail, None);
+                return Err(error);
+            }
+        };
+        trx.stream = Some(tail);
+        self.active.add(id, &trx.shared);
+        self.locks.accept_implicit(&trx.shared, id);
+        trx.shared.id.store(id, Ordering::Release);
+        if let Some(view) = &mut trx.view {
+            Arc::make_mut(view).own = id;
+        }
+        self.counters.active_transactions.inc();
+        self.counters.max_trx_id.raise(id + 1);
+        Ok(id)
     }
-    pub fn is_active(&self, _id: TrxId) -> bool {
-        todo!()
+
+    /// A stream with room for an end marker.
+    fn take_stream(&self) -> Result<Box<StreamTail>> {
+        let mut tail = match self.history.take_stream()? {
+            Taken::Free(tail) => tail,
+            Taken::Make(number) => match self.directory.add_stream(&self.pool, number) {
+                Ok(tail) => {
+                    self.history.add_stream(&tail);
+                    self.counters.undo_pages.inc();
+                    Box::new(tail)
+                }
+                Err(error) => {
+                    self.history.give_number_back(number);
+                    return Err(error);
+                }
+            },
+        };
+        if tail.has_room_to_end() {
+            return Ok(tail);
+        }
+        match self.reserve(&mut tail, 0) {
+            Ok(()) => Ok(tail),
+            Err(error) => {
+                self.history.end(tail, None);
+                Err(error)
+            }
+        }
     }
+
+    fn reserve(&self, tail: &mut StreamTail, bytes: usize) -> Result<()> {
+        let added = tail.reserve(&self.pool, bytes)?;
+        self.counters.undo_pages.add(added as u64);
+        Ok(())
+    }
+
+    /// The next id, active at once: no view falls between the two.
+    fn draw_id(&self) -> Result<TrxId> {
+        loop {
+            {
+                let mut state = self.state.lock();
+                if state.can_draw() {
+                    let id = state.next;
+                    state.next += 1;
+                    if state.active.is_empty() {
+                        self.active.low.store(id, Ordering::Release);
+                    }
+                    state.active.push(id);
+                    return Ok(id);
+                }
+            }
+            self.refill_numbers()?;
+        }
+    }
+
+    fn refill_numbers(&self) -> Result<()> {
+        let next = {
+            let state = self.state.lock();
+            if state.can_draw() {
+                return Ok(());
+            }
+            state.next
+        };
+        let bound = self.directory.reserve_numbers(&self.pool, next)?;
+        let mut state = self.state.lock();
+        state.bound = state.bound.max(bound);
+        Ok(())
+    }
+
+    pub fn is_active(&self, id: TrxId) -> bool {
+        self.active.contains(id)
+    }
+
     /// The active transaction of that id. O(1) "no" for old ids.
-    pub fn active(&self, _id: TrxId) -> Option<Arc<TrxShared>> {
-        todo!()
+    pub fn active(&self, id: TrxId) -> Option<Arc<TrxShared>> {
+        self.active.get(id)
     }
+
     /// Makes the consistent-read view if there is none.
-    pub fn open_view(&self, _trx: &mut Trx) -> Arc<super::ReadView> {
-        todo!()
+    pub fn open_view(&self, trx: &mut Trx) -> Arc<ReadView> {
+        if let Some(view) = &trx.view {
+            return view.clone();
+        }
+        let mut view = trx.spare_view.take().unwrap_or_default();
+        if Arc::get_mut(&mut view).is_none() {
+            view = Arc::default();
+        }
+        let content = Arc::get_mut(&mut view).expect("nobody else holds it");
+        content.own = trx.id();
+        {
+            let mut state = self.state.lock();
+            content.high = state.next;
+            content.low = state.active.first().copied().unwrap_or(state.next);
+            content.active.clone_from(&state.active);
+            content.commit_no = state.committing.iter().copied().min().unwrap_or(state.next);
+            trx.view_slot = Some(state.views.open(content, trx.shared.connection));
+            if state.views.len() == 1 {
+                self.oldest_view_low.store(content.low, Ordering::Release);
+            }
+        }
+        trx.view = Some(view.clone());
+        view
     }
-    pub fn close_view(&self, _trx: &mut Trx) {
-        todo!()
+
+    pub fn close_view(&self, trx: &mut Trx) {
+        let Some(slot) = trx.view_slot.take() else { return };
+        trx.spare_view = trx.view.take();
+        let mut state = self.state.lock();
+        if state.views.close(slot) {
+            let low = state.views.oldest().map_or(u64::MAX, |view| view.low);
+            self.oldest_view_low.store(low, Ordering::Release);
+        }
     }
+
+    /// The view that holds purge back, and how many are open.
+    pub fn oldest_view(&self) -> (Option<OldestView>, usize) {
+        let state = self.state.lock();
+        (state.views.oldest(), state.views.len())
+    }
+
     /// Every transaction below this id is committed and visible to every present and future view.
     pub fn all_see_below(&self) -> TrxId {
-        todo!()
+        // In this order: a view that is older than `low` as read here had stored its own before `low` moved on.
+        let low = self.active.low.load(Ordering::Acquire);
+        low.min(self.oldest_view_low.load(Ordering::Acquire))
     }
+
     /// Appends an undo record in `mtr` (undo page latches come after tree latches) and moves `trx.undo_top` to it.
-    /// The stream is this transaction's alone. Errors (Full) come before any change.
-    pub fn append_undo(&self, _trx: &mut Trx, _mtr: &mut Mtr<'_>, _payload: &[u8]) -> Result<UndoPtr> {
-        todo!()
+    /// `reserve_undo` was called before, with at least this length. Errors come before any change.
+    pub fn append_undo(&self, trx: &mut Trx, mtr: &mut Mtr<'_>, payload: &[u8]) -> Result<UndoPtr> {
+        let id = trx.id();
+        let tail = trx.stream.as_mut().expect("append_undo comes after ensure_id");
+        let at = tail.append(mtr, Kind::Row, id, trx.undo_top, 0, payload)?;
+        trx.undo_top = at;
+        trx.shared.undo_records.fetch_add(1, Ordering::Relaxed);
+        Ok(at)
     }
-    /// Makes sure that the next `append_undo` of up to `bytes` cannot fail (allocates stream pages in an Mtr of its own if needed).
-    pub fn reserve_undo(&self, _trx: &mut Trx, _bytes: usize) -> Result<()> {
-        todo!()
+
+    /// Makes sure that the next `append_undo` of up to `bytes` cannot fail for want of room (allocates stream pages in an
+    /// Mtr of its own if needed). After `ensure_id`, with no latch held.
+    pub fn reserve_undo(&self, trx: &mut Trx, bytes: usize) -> Result<()> {
+        let tail = trx.stream.as_mut().expect("reserve_undo comes after ensure_id");
+        self.reserve(tail, bytes)
     }
-    pub fn read_undo(&self, _at: UndoPtr) -> Result<UndoRecord> {
-        todo!()
+
+    /// Takes S latches on undo pages, one at a time. The caller holds an open view that does not see the record's
+    /// transaction, or is that transaction (`purge.rs` says why that suffices).
+    pub fn read_undo(&self, at: UndoPtr) -> Result<UndoRecord> {
+        let mut reader = Reader::open(&self.pool, at)?;
+        match reader.header()? {
+            Some((_, header)) if header.kind == Kind::Row => Ok(UndoRecord {
+                trx: header.trx,
+                prev: header.prev,
+                payload: reader.payload(&header)?,
+            }),
+            _ => Err(undo::corrupt(at, "is not there")),
+        }
     }
+
     /// Rollback went back to `to`: later records are undone and will be skipped, also after a crash (once the next record or end marker is written).
     pub fn rolled_back_to(&self, trx: &mut Trx, to: UndoPtr) {
-        let _ = self;
         trx.undo_top = to;
     }
-    pub fn prepare(&self, _trx: &mut Trx, _xid: &Xid) -> Result<Lsn> {
-        todo!()
+}
+
+impl State {
+    /// Each active transaction will draw one number more, for its end.
+    fn can_draw(&self) -> bool {
+        self.next + self.active.len() as u64 + 1 < self.bound
     }
-    /// Writes the end marker (in memory), gives the commit number, makes it visible. No I/O, cannot fail. Locks are still held.
-    pub fn commit_ordered(&self, _trx: &mut Trx) {
-        todo!()
+    pub fn begin_end(&mut self) -> u64 {
+        let number = self.next;
+        assert!(
+            number < self.bound,
+            "every active transaction has a number reserved for its end"
+        );
+        self.next += 1;
+        self.committing.push(number);
+        number
     }
-    /// commit_ordered if not done; releases locks; the Trx is ready for the next transaction. Returns the LSN to be made durable
-    /// (0: nothing was written); the caller flushes per its mode.
-    pub fn commit(&self, _trx: &mut Trx) -> Lsn {
-        todo!()
+    pub fn end_committing(&mut self, number: Option<u64>) {
+        if let Some(number) = number {
+            let at = self.committing.iter().position(|n| *n == number);
+            self.committing.swap_remove(at.expect("it was noted"));
+        }
     }
-    /// After all undo records were applied: end marker "rolled back", inactive, locks released.
-    pub fn end_rollback(&self, _trx: &mut Trx) -> Result<()> {
-        todo!()
-    }
-    /// Next piece of purge work, at most `records_max` records; None: nothing is old enough.
-    pub fn next_purge(&self, _records_max: usize) -> Result<Option<PurgeJob>> {
-        todo!()
-    }
-    /// The job's records were applied: moves the stream's head, frees whole pages.
-    pub fn purged(&self, _job: PurgeJob) -> Result<()> {
-        todo!()
-    }
-    /// Committed transactions not yet purged.
-    pub fn history_length(&self) -> u64 {
-        todo!()
+    /// Removes an active id; returns the oldest that remains.
+    pub fn leave(&mut self, id: TrxId) -> TrxId {
+        let at = self
+            .active
+            .binary_search(&id)
+            .expect("an active transaction is in the list");
+        self.active.remove(at);
+        self.active.first().copied().unwrap_or(self.next)
     }
 }

@@ -1,7 +1,11 @@
 //! One transaction: the owner's half ([`Trx`]) and the half that other threads may touch ([`TrxShared`]).
+use super::lock::LockList;
+use super::stream::StreamTail;
+use super::views::ViewSlot;
 use super::{ReadView, Waiter};
+use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Lsn, TrxId, UndoPtr};
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -21,16 +25,58 @@ pub struct Xid {
     pub data: Vec<u8>,
 }
 
-/// What other threads see of a transaction. `id` is 0 until the first write. Owner: txn engineer may add fields.
+/// What other threads see of a transaction. `id` is 0 until the first write.
 pub struct TrxShared {
     pub id: AtomicU64,
-    /// Set nonzero by whoever ends this transaction's lock wait.
+    /// Nonzero: this transaction's lock wait has ended, and how (`lock::WAIT_*`).
     pub wait_flag: AtomicU32,
     pub waiter: Arc<dyn Waiter>,
     pub connection: u64,
+    /// Clock of the start, microseconds; 0 = not started.
+    pub started_us: AtomicU64,
+    /// Undo records written: what a rollback would cost (choice of the deadlock victim).
+    pub undo_records: AtomicU64,
+    /// Row locks held or waited for.
+    pub lock_count: AtomicU64,
+    /// The queue in which this transaction waits (`lock::WaitPlace`), 0 = none. Written by its own thread.
+    pub(crate) waiting_on: AtomicU64,
+    /// Grows with each wait, so that the deadlock search can tell two waits apart.
+    pub(crate) wait_no: AtomicU64,
+    /// Locks to be given back at the end; others add to it when they make an implicit lock explicit.
+    pub(crate) locks: RankedMutex<LockList>,
 }
 
-/// The owner's half: one thread at a time. Reused for one transaction after another.
+impl TrxShared {
+    pub(crate) fn new(waiter: Arc<dyn Waiter>, connection: u64) -> Arc<TrxShared> {
+        Arc::new(TrxShared {
+            id: AtomicU64::new(0),
+            wait_flag: AtomicU32::new(0),
+            waiter,
+            connection,
+            started_us: AtomicU64::new(0),
+            undo_records: AtomicU64::new(0),
+            lock_count: AtomicU64::new(0),
+            waiting_on: AtomicU64::new(0),
+            wait_no: AtomicU64::new(0),
+            locks: RankedMutex::new(Rank::Leaf, LockList::default()),
+        })
+    }
+    pub fn id(&self) -> TrxId {
+        self.id.load(Ordering::Acquire)
+    }
+}
+
+/// How far the end of a transaction has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    Working,
+    Prepared,
+    /// The end marker is written and everybody sees it; locks are still held.
+    Committed,
+}
+
+/// The owner's half: one thread at a time. Reused for one transaction after another. Whoever drops it has ended its
+/// transaction before (commit or rollback).
 pub struct Trx {
     pub shared: Arc<TrxShared>,
     pub started: bool,
@@ -41,12 +87,38 @@ pub struct Trx {
     pub undo_top: UndoPtr,
     /// End LSN of this transaction's last group: commit makes it durable.
     pub last_lsn: Lsn,
-    /// Opaque replication position, written with the commit record.
+    /// Opaque replication position, written with the commit record. At most [`super::undo::POSITION_MAX`] bytes.
     pub position: Vec<u8>,
+    pub(crate) phase: Phase,
+    /// Where its undo goes: Some while it has an id.
+    pub(crate) stream: Option<Box<StreamTail>>,
+    pub(crate) view_slot: Option<ViewSlot>,
+    /// The last view: its memory serves the next one when nobody else holds it.
+    pub(crate) spare_view: Option<Arc<ReadView>>,
 }
 
 impl Trx {
+    pub(crate) fn new(shared: Arc<TrxShared>) -> Trx {
+        Trx {
+            shared,
+            started: false,
+            isolation: Isolation::RepeatableRead,
+            lock_wait_timeout_ms: 0,
+            view: None,
+            undo_top: UndoPtr::NONE,
+            last_lsn: 0,
+            position: Vec::new(),
+            phase: Phase::Working,
+            stream: None,
+            view_slot: None,
+            spare_view: None,
+        }
+    }
     pub fn id(&self) -> TrxId {
-        self.shared.id.load(std::sync::atomic::Ordering::Acquire)
+        self.shared.id()
+    }
+    /// Prepared (XA): it survives a restart, and may only be committed or rolled back.
+    pub fn is_prepared(&self) -> bool {
+        self.phase == Phase::Prepared
     }
 }

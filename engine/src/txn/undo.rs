@@ -1,1 +1,293 @@
-//! (to come)
+//! The undo format: pages of a stream, and the records in them. Owner of both formats; used by `stream.rs` (writes),
+//! `sys.rs` and `purge.rs` (read), `recover.rs` (walks).
+//!
+//! An undo page (type Undo, file [`UNDO_FILE`]):
+//! ```text
+//! 32 next     u32   the stream's next page (0 = last)
+//! 36 stream   u32   number of the stream
+//! 40 data           the stream's bytes, to the end of the page; zeros behind the last record
+//! ```
+//! A stream is the concatenation of its pages' data: a record goes on where the page ends, in the next page. A record:
+//! ```text
+//! kind     u8      bits 0-2: 1 row, 2 prepared, 3 committed, 4 rolled back; 0 = the stream ends here
+//!                  bits 3-4: form of prev: 0 none, 1 in the page where this record begins, 2 elsewhere
+//!                  bit 7: purge has done this record's work (set in place, see `TrxSys::mark_applied`)
+//! trx      u48
+//! prev     -, u16 offset, or u32 page + u16 offset: newest record of this transaction that is not undone
+//! number   u48     committed and rolled back only: the commit number
+//! len      varint
+//! payload  row: the table layer's; prepared: format_id i64, gtrid_len u32, bqual_len u32, data; committed: position
+//! ```
+//! An [`UndoPtr`] addresses a record's first byte. Where a stream ends needs no field of its own, and an append logs
+//! the record's bytes and nothing else: pages are zero when they join a stream, and 0 is no kind.
+//!
+//! Records are only ever added. Partial rollback writes nothing: the next record's `prev` (row, prepared or end marker)
+//! simply passes over what was undone. After a crash the loser's rollback starts at its newest record and follows
+//! `prev`; so what is undone twice at most are the records undone after the last append. The table layer makes that
+//! harmless: it undoes a row change only while the row's newest version is that of (transaction, record).
+use crate::base::bytes::{get_u16, get_u32, get_u48, push_varint, put_u16, put_u32, put_u48};
+use crate::base::ids::UNDO_FILE;
+use crate::base::{Error, PageId, PageNo, Result, TrxId, UndoPtr};
+use crate::pool::page::page_type;
+use crate::pool::{PageRead, PageType, Pool, PAGE_BODY, PAGE_SIZE};
+
+pub(super) const NEXT: usize = PAGE_BODY;
+pub(super) const STREAM: usize = PAGE_BODY + 4;
+pub(super) const DATA: usize = PAGE_BODY + 8;
+/// Stream bytes in a page.
+pub(super) const PAYLOAD: usize = PAGE_SIZE - DATA;
+
+const KIND_MASK: u8 = 7;
+const PREV_NEAR: u8 = 1 << 3;
+const PREV_FAR: u8 = 2 << 3;
+const APPLIED: u8 = 1 << 7;
+
+/// Longest replication position.
+pub const POSITION_MAX: usize = 160;
+/// Longest record header.
+pub(super) const HEADER_MAX: usize = 1 + 6 + 6 + 6 + 5;
+/// A stream always has room for this much more, so that ending a transaction cannot fail.
+pub(super) const END_MAX: usize = HEADER_MAX + POSITION_MAX;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Row = 1,
+    Prepared = 2,
+    Committed = 3,
+    RolledBack = 4,
+}
+
+impl Kind {
+    fn from_u8(v: u8) -> Option<Kind> {
+        Some(match v & KIND_MASK {
+            1 => Kind::Row,
+            2 => Kind::Prepared,
+            3 => Kind::Committed,
+            4 => Kind::RolledBack,
+            _ => return None,
+        })
+    }
+    pub fn is_end(self) -> bool {
+        matches!(self, Kind::Committed | Kind::RolledBack)
+    }
+}
+
+/// A record without its payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Header {
+    pub kind: Kind,
+    pub applied: bool,
+    pub trx: TrxId,
+    pub prev: UndoPtr,
+    /// Commit number of an end marker, else 0.
+    pub number: u64,
+    pub payload_len: usize,
+}
+
+/// Encodes a record that will begin in `page`.
+pub(super) fn encode(
+    out: &mut Vec<u8>,
+    page: PageNo,
+    kind: Kind,
+    trx: TrxId,
+    prev: UndoPtr,
+    number: u64,
+    payload: &[u8],
+) {
+    out.clear();
+    let form = match prev {
+        UndoPtr::NONE => 0,
+        near if near.page == page => PREV_NEAR,
+        _ => PREV_FAR,
+    };
+    let mut fixed = [0u8; 19];
+    fixed[0] = kind as u8 | form;
+    put_u48(&mut fixed, 1, trx);
+    let mut len = 7;
+    if form == PREV_FAR {
+        put_u32(&mut fixed, len, prev.page);
+        len += 4;
+    }
+    if form != 0 {
+        put_u16(&mut fixed, len, prev.offset);
+        len += 2;
+    }
+    if kind.is_end() {
+        put_u48(&mut fixed, len, number);
+        len += 6;
+    }
+    out.extend_from_slice(&fixed[..len]);
+    push_varint(out, payload.len() as u64);
+    out.extend_from_slice(payload);
+}
+
+/// Offset and bit that `mark_applied` sets.
+pub(super) fn applied_mark(page: &[u8], at: UndoPtr) -> Result<u8> {
+    match Kind::from_u8(page[at.offset as usize]) {
+        Some(Kind::Row) => Ok(page[at.offset as usize] | APPLIED),
+        _ => Err(corrupt(at, "is not a row's record")),
+    }
+}
+
+pub(super) fn corrupt(at: UndoPtr, what: &str) -> Error {
+    Error::Corrupt(format!(
+        "undo record at file {UNDO_FILE} page {} offset {} {what}; restore the engine's directory from a backup",
+        at.page, at.offset
+    ))
+}
+
+/// Reads a stream's bytes in order, one S-latched page at a time (I5: none is held while the next is fetched).
+pub(super) struct Reader<'p> {
+    pool: &'p Pool,
+    page: Option<PageRead<'p>>,
+    no: PageNo,
+    at: usize,
+    stream: u32,
+    /// Pages read to their end and left.
+    pub left: Vec<PageNo>,
+}
+
+impl<'p> Reader<'p> {
+    pub fn open(pool: &'p Pool, at: UndoPtr) -> Result<Reader<'p>> {
+        let page = latch(pool, at.page)?;
+        if (at.offset as usize) < DATA || at.offset as usize > PAGE_SIZE {
+            return Err(corrupt(at, "lies outside of its page's data"));
+        }
+        Ok(Reader {
+            stream: get_u32(&page, STREAM),
+            page: Some(page),
+            no: at.page,
+            at: at.offset as usize,
+            pool,
+            left: Vec::new(),
+        })
+    }
+    pub fn stream(&self) -> u32 {
+        self.stream
+    }
+    /// Where the next byte is, or would be: at the end of the last page the offset is the page size.
+    pub fn position(&self) -> UndoPtr {
+        UndoPtr {
+            page: self.no,
+            offset: self.at as u16,
+        }
+    }
+    fn bytes(&self) -> &[u8] {
+        &self.page.as_ref().expect("a reader has a page")[self.at..]
+    }
+    /// The number of the page behind this one, 0 = none.
+    pub fn next_page(&self) -> PageNo {
+        get_u32(self.page.as_ref().expect("a reader has a page"), NEXT)
+    }
+    /// At a page's end, goes to the next page's data. False: there is none.
+    fn settle(&mut self) -> Result<bool> {
+        if self.at < PAGE_SIZE {
+            return Ok(true);
+        }
+        let next = self.next_page();
+        if next == 0 {
+            return Ok(false);
+        }
+        self.page = None;
+        let page = latch(self.pool, next)?;
+        if get_u32(&page, STREAM) != self.stream {
+            let at = UndoPtr {
+                page: next,
+                offset: DATA as u16,
+            };
+            return Err(corrupt(at, "belongs to another stream than the page before it"));
+        }
+        self.page = Some(page);
+        self.left.push(self.no);
+        self.no = next;
+        self.at = DATA;
+        Ok(true)
+    }
+    /// The next `n` bytes, given to `each` in pieces.
+    fn take(&mut self, mut n: usize, mut each: impl FnMut(&[u8])) -> Result<()> {
+        while n > 0 {
+            if !self.settle()? {
+                return Err(corrupt(self.position(), "ends in the middle"));
+            }
+            let piece = n.min(PAGE_SIZE - self.at);
+            each(&self.bytes()[..piece]);
+            self.at += piece;
+            n -= piece;
+        }
+        Ok(())
+    }
+    fn fixed<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let mut out = [0u8; N];
+        let mut filled = 0;
+        self.take(N, |piece| {
+            out[filled..filled + piece.len()].copy_from_slice(piece);
+            filled += piece.len();
+        })?;
+        Ok(out)
+    }
+    /// The record that begins here: (its address, its header); the reader then stands at its payload. None: the stream ends.
+    pub fn header(&mut self) -> Result<Option<(UndoPtr, Header)>> {
+        if !self.settle()? || self.bytes()[0] == 0 {
+            return Ok(None);
+        }
+        let at = self.position();
+        let [first] = self.fixed::<1>()?;
+        let kind = Kind::from_u8(first).ok_or_else(|| corrupt(at, "is of an unknown kind"))?;
+        let trx = get_u48(&self.fixed::<6>()?, 0);
+        let prev = match first & (PREV_NEAR | PREV_FAR) {
+            0 => UndoPtr::NONE,
+            PREV_NEAR => UndoPtr {
+                page: at.page,
+                offset: get_u16(&self.fixed::<2>()?, 0),
+            },
+            _ => {
+                let far = self.fixed::<6>()?;
+                UndoPtr {
+                    page: get_u32(&far, 0),
+                    offset: get_u16(&far, 4),
+                }
+            }
+        };
+        let number = match kind.is_end() {
+            true => get_u48(&self.fixed::<6>()?, 0),
+            false => 0,
+        };
+        let header = Header {
+            kind,
+            applied: first & APPLIED != 0,
+            trx,
+            prev,
+            number,
+            payload_len: self.varint(at)?,
+        };
+        Ok(Some((at, header)))
+    }
+    fn varint(&mut self, record: UndoPtr) -> Result<usize> {
+        let mut value = 0usize;
+        for shift in (0..35).step_by(7) {
+            let [byte] = self.fixed::<1>()?;
+            value |= ((byte & 0x7f) as usize) << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(corrupt(record, "has an impossible length"))
+    }
+    pub fn payload(&mut self, header: &Header) -> Result<Vec<u8>> {
+        let mut payload = Vec::with_capacity(header.payload_len.min(1 << 20));
+        self.take(header.payload_len, |piece| payload.extend_from_slice(piece))?;
+        Ok(payload)
+    }
+    pub fn skip_payload(&mut self, header: &Header) -> Result<()> {
+        self.take(header.payload_len, |_| ())
+    }
+}
+
+fn latch(pool: &Pool, no: PageNo) -> Result<PageRead<'_>> {
+    let page = pool.read(PageId::new(UNDO_FILE, no))?;
+    if page_type(&page) != PageType::Undo as u8 {
+        let at = UndoPtr { page: no, offset: 0 };
+        return Err(corrupt(at, "cannot be read: the page is not an undo page"));
+    }
+    Ok(page)
+}

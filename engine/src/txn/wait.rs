@@ -1,6 +1,8 @@
 //! Waiting for a row lock is the caller's business: the server waits on its own condition variables (so that KILL,
-//! timeouts and replication wake it), an embedded user on ours.
-use std::sync::atomic::AtomicU32;
+//! timeouts and replication wake it), an embedded user on ours ([`ThreadWaiter`]).
+use parking_lot::{Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WaitOutcome {
@@ -19,6 +21,103 @@ pub trait Waiter: Send + Sync {
     fn killed(&self) -> bool;
     /// This connection is about to wait for `holder`; false = give up with a deadlock instead.
     fn about_to_wait(&self, holder: &dyn Waiter) -> bool;
-    /// Opaque name of the connection, for `about_to_wait` of others.
+    /// Opaque name of the connection, for `about_to_wait` of others. 0 = nobody (a recovered transaction).
     fn context(&self) -> usize;
+}
+
+/// The waiter of an embedded user: a condition variable, and a kill switch for whoever holds a clone of the `Arc`.
+#[derive(Default)]
+pub struct ThreadWaiter {
+    mutex: Mutex<()>,
+    wakeup: Condvar,
+    killed: AtomicBool,
+}
+
+impl ThreadWaiter {
+    pub fn new() -> ThreadWaiter {
+        ThreadWaiter::default()
+    }
+    /// Ends the wait that goes on, and every later one, until [`ThreadWaiter::clear_kill`].
+    pub fn kill(&self) {
+        self.killed.store(true, Ordering::Release);
+        self.wake();
+    }
+    pub fn clear_kill(&self) {
+        self.killed.store(false, Ordering::Release);
+    }
+}
+
+impl Waiter for ThreadWaiter {
+    fn wait(&self, flag: &AtomicU32, timeout_us: u64) -> WaitOutcome {
+        let mut guard = self.mutex.lock();
+        let mut go_on = |_: &mut ()| flag.load(Ordering::Acquire) == 0 && !self.killed();
+        self.wakeup
+            .wait_while_for(&mut guard, &mut go_on, Duration::from_micros(timeout_us));
+        if flag.load(Ordering::Acquire) != 0 {
+            WaitOutcome::Woken
+        } else if self.killed() {
+            WaitOutcome::Killed
+        } else {
+            WaitOutcome::Timeout
+        }
+    }
+    fn wake(&self) {
+        // The mutex orders this after the sleeper's look at the flag: without it the wake-up could fall between
+        // that look and the sleep.
+        let _guard = self.mutex.lock();
+        self.wakeup.notify_all();
+    }
+    fn killed(&self) -> bool {
+        self.killed.load(Ordering::Acquire)
+    }
+    fn about_to_wait(&self, _holder: &dyn Waiter) -> bool {
+        true
+    }
+    fn context(&self) -> usize {
+        self as *const ThreadWaiter as usize
+    }
+}
+
+/// Waiter of a transaction without a connection: a recovered one, which only ends and so never waits.
+pub(super) struct Nobody;
+
+impl Waiter for Nobody {
+    fn wait(&self, _flag: &AtomicU32, _timeout_us: u64) -> WaitOutcome {
+        WaitOutcome::Killed
+    }
+    fn wake(&self) {}
+    fn killed(&self) -> bool {
+        false
+    }
+    fn about_to_wait(&self, _holder: &dyn Waiter) -> bool {
+        false
+    }
+    fn context(&self) -> usize {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_wait_ends_by_flag_timeout_or_kill() {
+        let waiter = Arc::new(ThreadWaiter::new());
+        let flag = Arc::new(AtomicU32::new(0));
+        assert_eq!(waiter.wait(&flag, 1_000), WaitOutcome::Timeout);
+        let (w, f) = (waiter.clone(), flag.clone());
+        let sleeper = std::thread::spawn(move || w.wait(&f, 60_000_000));
+        std::thread::sleep(Duration::from_millis(5));
+        flag.store(1, Ordering::Release);
+        waiter.wake();
+        assert_eq!(sleeper.join().unwrap(), WaitOutcome::Woken);
+        flag.store(0, Ordering::Release);
+        let (w, f) = (waiter.clone(), flag.clone());
+        let sleeper = std::thread::spawn(move || w.wait(&f, u64::MAX));
+        std::thread::sleep(Duration::from_millis(5));
+        waiter.kill();
+        assert_eq!(sleeper.join().unwrap(), WaitOutcome::Killed);
+    }
 }

@@ -1,0 +1,148 @@
+//! How transactions end: prepare, commit, rollback's last step.
+//!
+//! How a transaction ends (`end`):
+//! 1. under the mutex: draw the commit number, note it as *committing*;
+//! 2. append the end marker to its stream, in one redo group: from here on its fate is the log's;
+//! 3. under the mutex: leave the active ids, so that new views see it, and the committing numbers.
+//!
+//! Visible before the marker is in the log (3 before 2) would let a second transaction build on it and become durable
+//! alone. A view made between 1 and 3 does not see the transaction, and takes its `commit_no` from the oldest committing
+//! number, not from the counter: so "number below the view's" always implies "seen by the view", which purge lives on
+//! (`purge.rs`).
+//!
+//! A transaction that wrote no undo has no marker and needs no number. Called by the engine with no latch held; the only
+//! page touched is the tail of the transaction's own stream.
+use super::history::End;
+use super::recover;
+use super::stream::StreamTail;
+use super::trx::Phase;
+use super::undo::{Kind, POSITION_MAX};
+use super::{Trx, TrxSys, Xid};
+use crate::base::{Lsn, Result, UndoPtr};
+use std::sync::atomic::Ordering;
+
+impl TrxSys {
+    /// Writes the prepared record; to be flushed up to the LSN returned (0: the transaction has written nothing).
+    pub fn prepare(&self, trx: &mut Trx, xid: &Xid) -> Result<Lsn> {
+        let id = trx.id();
+        assert!(trx.phase == Phase::Working, "a transaction is prepared once");
+        let Some(tail) = trx.stream.as_mut().filter(|tail| tail.used) else {
+            return Ok(0);
+        };
+        let payload = recover::encode_xid(xid);
+        self.counters
+            .undo_pages
+            .add(tail.reserve(&self.pool, payload.len())? as u64);
+        let mut mtr = self.pool.begin();
+        tail.append(&mut mtr, Kind::Prepared, id, trx.undo_top, 0, &payload)?;
+        trx.last_lsn = mtr.commit();
+        self.pool.check_alive()?;
+        trx.phase = Phase::Prepared;
+        Ok(trx.last_lsn)
+    }
+
+    /// Writes the end marker (in memory), gives the commit number, makes it visible. No I/O, cannot fail. Locks are still held.
+    /// On a poisoned engine it is visible in memory only, and flushing the LSN reports the poison.
+    pub fn commit_ordered(&self, trx: &mut Trx) {
+        if trx.phase == Phase::Committed {
+            return;
+        }
+        trx.phase = Phase::Committed;
+        if trx.id() == 0 {
+            return;
+        }
+        if let Err(error) = self.end(trx, Kind::Committed) {
+            self.pool.poison(&format!("a commit could not be logged: {error}"));
+        }
+    }
+
+    /// commit_ordered if not done; releases locks; the Trx is ready for the next transaction. Returns the LSN to be made durable
+    /// (0: nothing was written); the caller flushes per its mode.
+    pub fn commit(&self, trx: &mut Trx) -> Lsn {
+        self.commit_ordered(trx);
+        let lsn = trx.last_lsn;
+        if trx.started {
+            self.counters.commits.inc();
+        }
+        self.finish(trx);
+        lsn
+    }
+
+    /// After all undo records were applied: end marker "rolled back", inactive, locks released. On an error (the engine is
+    /// poisoned) the transaction stays active: its rows stay locked until the engine is opened again and rolls it back.
+    pub fn end_rollback(&self, trx: &mut Trx) -> Result<()> {
+        if trx.id() != 0 {
+            self.pool.check_alive()?;
+            self.end(trx, Kind::RolledBack)?;
+        }
+        if trx.started {
+            self.counters.rollbacks.inc();
+        }
+        self.finish(trx);
+        Ok(())
+    }
+
+    /// Ends a transaction that has an id: see the head of this file. An error leaves a rollback active, and a commit
+    /// visible, with an LSN that no flush can reach.
+    fn end(&self, trx: &mut Trx, kind: Kind) -> Result<()> {
+        let id = trx.id();
+        let mut tail = trx.stream.take().expect("a transaction with an id owns a stream");
+        let number = tail.used.then(|| self.state.lock().begin_end());
+        let written = match number {
+            Some(number) => self.write_end(trx, &mut tail, kind, number).map(Some),
+            None => Ok(None),
+        };
+        if written.is_err() && kind == Kind::RolledBack {
+            trx.stream = Some(tail);
+            self.state.lock().end_committing(number);
+            return written.map(|_| ());
+        }
+        {
+            let mut state = self.state.lock();
+            state.end_committing(number);
+            let low = state.leave(id);
+            self.active.low.store(low, Ordering::Release);
+            let number = number.unwrap_or(0);
+            if kind == Kind::Committed && !trx.position.is_empty() && state.position.0 < number {
+                state.position = (number, trx.position.clone());
+            }
+        }
+        self.active.remove(id);
+        self.counters.active_transactions.sub(1);
+        match &written {
+            Ok(end) => {
+                self.history.end(tail, *end);
+                self.counters.history_list_length.set(self.history.len());
+            }
+            // The stream is not used again: nobody knows what its page holds.
+            Err(_) => trx.last_lsn = Lsn::MAX,
+        }
+        written.map(|_| ())
+    }
+
+    fn write_end(&self, trx: &mut Trx, tail: &mut StreamTail, kind: Kind, number: u64) -> Result<End> {
+        let position: &[u8] = if kind == Kind::Committed { &trx.position } else { &[] };
+        assert!(position.len() <= POSITION_MAX, "a replication position is too long");
+        self.pool.check_alive()?;
+        let mut mtr = self.pool.begin();
+        let at = tail.append(&mut mtr, kind, trx.id(), trx.undo_top, number, position)?;
+        trx.last_lsn = mtr.commit();
+        self.pool.check_alive()?;
+        Ok(End { at, number })
+    }
+
+    /// What every end has in common once it is decided.
+    fn finish(&self, trx: &mut Trx) {
+        self.close_view(trx);
+        self.locks.release_all(&trx.shared);
+        trx.shared.id.store(0, Ordering::Release);
+        trx.shared.undo_records.store(0, Ordering::Relaxed);
+        trx.shared.started_us.store(0, Ordering::Relaxed);
+        trx.started = false;
+        trx.undo_top = UndoPtr::NONE;
+        trx.last_lsn = 0;
+        trx.position.clear();
+        trx.phase = Phase::Working;
+        trx.stream = None;
+    }
+}

@@ -1,0 +1,239 @@
+//! Deadlocks: found at the wait, by a search of the wait-for graph from the transaction that is about to sleep.
+//!
+//! The graph is not kept: its edges are read from the queues, one shard at a time, under [`Rank::DeadlockSearch`] (one
+//! search at a time). That finds every deadlock: each participant queues its request first and searches then, so the
+//! last of them to search sees the others' requests queued. It may, rarely, see a circle of edges that never existed
+//! all at one time; before a victim is chosen every wait of the circle is checked to be the same one still.
+//!
+//! A hot row with n waiters is expanded once, not n times: what stands before a waiter stands before those behind it.
+//!
+//! Victim: the transaction whose wait closed the circle, unless another has less than half as much to lose (undo records
+//! and locks). The victim is marked and woken; it leaves its queue and its transaction is rolled back by its own thread.
+use super::lock::{LockSys, WaitPlace, WAIT_DEADLOCK};
+use super::{LockMode, TrxShared};
+use crate::base::IndexId;
+use std::collections::HashSet;
+use std::fmt::Write;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::Arc;
+
+/// What a transaction waits for, as reports show it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitInfo {
+    pub index: IndexId,
+    pub key: Vec<u8>,
+    /// None: an insert into a locked range.
+    pub mode: Option<LockMode>,
+    /// (transaction id, connection) of those who are in the way.
+    pub blockers: Vec<(u64, u64)>,
+}
+
+struct Node {
+    trx: Arc<TrxShared>,
+    wait_no: u64,
+    /// The node that waits for this one.
+    parent: usize,
+    /// The queue through which it was found, if everyone before it in that queue was found too.
+    via: Option<WaitPlace>,
+}
+
+/// A wait as read from its queue.
+struct Edges {
+    blockers: Vec<Arc<TrxShared>>,
+    /// Everyone before it in its queue blocks it.
+    whole_queue: bool,
+}
+
+impl LockSys {
+    /// Searches from `start`, which waits. Other victims are marked and woken; true: `start` itself must give up.
+    pub(super) fn find_deadlock(&self, start: &Arc<TrxShared>) -> bool {
+        let mut latest = self.search.lock();
+        while let Some(circle) = self.find_circle(start) {
+            let still =
+                |node: &Node| WaitPlace::of(&node.trx).is_some() && node.trx.wait_no.load(Acquire) == node.wait_no;
+            if !circle.iter().all(still) {
+                continue;
+            }
+            let victim = choose_victim(&circle);
+            self.counters.deadlocks.inc();
+            *latest = Some(self.account(&circle, victim));
+            if victim == 0 {
+                return true;
+            }
+            self.condemn(&circle[victim]);
+        }
+        false
+    }
+
+    /// The shortest circle of waits through `start`, which comes first; each waits for the next.
+    fn find_circle(&self, start: &Arc<TrxShared>) -> Option<Vec<Node>> {
+        let node = |trx: &Arc<TrxShared>, parent, via| Node {
+            trx: trx.clone(),
+            wait_no: trx.wait_no.load(Acquire),
+            parent,
+            via,
+        };
+        let mut nodes = vec![node(start, 0, None)];
+        let mut seen: HashSet<*const TrxShared> = HashSet::new();
+        let mut at = 0;
+        while at < nodes.len() {
+            let trx = nodes[at].trx.clone();
+            let place = WaitPlace::of(&trx).filter(|place| Some(*place) != nodes[at].via);
+            if let Some(place) = place {
+                let edges = self.edges(&trx, place);
+                let via = edges.whole_queue.then_some(place);
+                for blocker in &edges.blockers {
+                    if Arc::ptr_eq(blocker, start) {
+                        return Some(path(nodes, at));
+                    }
+                    if seen.insert(Arc::as_ptr(blocker)) {
+                        nodes.push(node(blocker, at, via));
+                    }
+                }
+            }
+            at += 1;
+        }
+        None
+    }
+
+    /// Whom `trx` waits for; nobody if its wait has been decided.
+    fn edges(&self, trx: &Arc<TrxShared>, place: WaitPlace) -> Edges {
+        let none = Edges {
+            blockers: Vec::new(),
+            whole_queue: false,
+        };
+        if trx.wait_flag.load(Acquire) != 0 {
+            return none;
+        }
+        match place {
+            WaitPlace::Row(at) => self.with_shard(at, |shard, slot| {
+                let Some(entry) = shard.get(slot) else { return none };
+                let Some(request) = entry.waiting_request(trx) else {
+                    return none;
+                };
+                Edges {
+                    whole_queue: request.mode == LockMode::Exclusive
+                        && !entry.granted().iter().any(|r| Arc::ptr_eq(&r.trx, trx)),
+                    blockers: entry.blockers(trx).cloned().collect(),
+                }
+            }),
+            WaitPlace::Range(index) => Edges {
+                blockers: self
+                    .ranges
+                    .blockers(trx, index)
+                    .map_or(Vec::new(), |(_, owners)| owners),
+                whole_queue: false,
+            },
+        }
+    }
+
+    /// Marks the victim, unless its wait has been decided meanwhile, and wakes it.
+    fn condemn(&self, victim: &Node) {
+        let trx = &victim.trx;
+        let same_wait = || trx.wait_no.load(Acquire) == victim.wait_no;
+        let mark = || {
+            same_wait()
+                && trx
+                    .wait_flag
+                    .compare_exchange(0, WAIT_DEADLOCK, AcqRel, Acquire)
+                    .is_ok()
+        };
+        let marked = match WaitPlace::of(trx) {
+            // Under the queue's mutex no new wait can begin in between.
+            Some(WaitPlace::Row(at)) => self.with_shard(at, |shard, slot| {
+                shard.get(slot).is_some_and(|e| e.waiting_request(trx).is_some()) && mark()
+            }),
+            Some(WaitPlace::Range(index)) => self.ranges.blockers(trx, index).is_some() && mark(),
+            None => false,
+        };
+        if marked {
+            trx.waiter.wake();
+        }
+    }
+
+    fn account(&self, circle: &[Node], victim: usize) -> String {
+        let mut text = String::new();
+        for (i, node) in circle.iter().enumerate() {
+            let trx = &node.trx;
+            let _ = write!(
+                text,
+                "({}) transaction {} (connection {}, {} undo records, {} row locks)",
+                i + 1,
+                trx.id(),
+                trx.connection,
+                trx.undo_records.load(Relaxed),
+                trx.lock_count.load(Relaxed),
+            );
+            if let Some(wait) = self.wait_of(trx) {
+                let _ = write!(text, " waits for {wait}");
+            }
+            text.push('\n');
+        }
+        let _ = writeln!(text, "Rolled back: ({})", victim + 1);
+        text
+    }
+
+    /// What the transaction waits for now.
+    pub fn wait_of(&self, trx: &Arc<TrxShared>) -> Option<WaitInfo> {
+        let name = |trx: &Arc<TrxShared>| (trx.id(), trx.connection);
+        match WaitPlace::of(trx)? {
+            WaitPlace::Row(at) => self.with_shard(at, |shard, slot| {
+                let entry = shard.get(slot)?;
+                let request = entry.waiting_request(trx)?;
+                Some(WaitInfo {
+                    index: entry.index,
+                    key: entry.key.to_vec(),
+                    mode: Some(request.mode),
+                    blockers: entry.blockers(trx).map(name).collect(),
+                })
+            }),
+            WaitPlace::Range(index) => {
+                let (key, owners) = self.ranges.blockers(trx, index)?;
+                Some(WaitInfo {
+                    index,
+                    key,
+                    mode: None,
+                    blockers: owners.iter().map(name).collect(),
+                })
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for WaitInfo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.mode {
+            Some(LockMode::Exclusive) => write!(f, "the exclusive lock")?,
+            Some(LockMode::Shared) => write!(f, "the shared lock")?,
+            None => write!(f, "an insert into a locked range")?,
+        }
+        write!(f, " of index {} key ", self.index)?;
+        self.key.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// The nodes from the root to `last`.
+fn path(nodes: Vec<Node>, last: usize) -> Vec<Node> {
+    let mut on_path = vec![last];
+    while on_path[on_path.len() - 1] != 0 {
+        on_path.push(nodes[on_path[on_path.len() - 1]].parent);
+    }
+    let mut nodes: Vec<Option<Node>> = nodes.into_iter().map(Some).collect();
+    on_path
+        .iter()
+        .rev()
+        .map(|i| nodes[*i].take().expect("a path has no node twice"))
+        .collect()
+}
+
+fn choose_victim(circle: &[Node]) -> usize {
+    let weight = |node: &Node| node.trx.undo_records.load(Relaxed) + node.trx.lock_count.load(Relaxed);
+    let lightest = (0..circle.len())
+        .min_by_key(|i| weight(&circle[*i]))
+        .expect("a circle has nodes");
+    if weight(&circle[lightest]) * 2 < weight(&circle[0]) {
+        lightest
+    } else {
+        0
+    }
+}

@@ -1,0 +1,306 @@
+//! The streams in memory: the pile of free ones, and for each the history that purge has yet to eat.
+//!
+//! Free streams are reused last in, first out, so that few pages are hot. For each stream the ends of its past
+//! transactions are kept in order (their commit numbers rise along the stream); a heap over the streams by the number at
+//! their head gives purge its next stream without a scan. Long histories are thinned: of old neighbours only the later
+//! end is kept, which covers the earlier, so memory stays bounded at the price of purging those a little later.
+//!
+//! One mutex, [`Rank::UndoStreams`], held for a few pushes and pops; never while a page is fetched.
+use super::stream::{too_many, Skip, StreamTail};
+use crate::base::sync::{Rank, RankedMutex};
+use crate::base::{Error, Result, UndoPtr};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Streams at most: transactions that write at the same time.
+pub(super) const STREAMS_MAX: u32 = 4096;
+/// Ends kept for one stream before the older half is thinned.
+const ENDS_MAX: usize = 4096;
+
+/// A transaction's end marker in its stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct End {
+    pub at: UndoPtr,
+    pub number: u64,
+}
+
+/// Undone records, by the record before them (see `stream::Skip`).
+pub(super) type Skips = HashMap<UndoPtr, Skip>;
+
+/// The reading end of a stream.
+pub(super) struct StreamHead {
+    /// Purge goes on here.
+    pub at: UndoPtr,
+    pub skip_until: UndoPtr,
+    pub skips: Skips,
+    pub ends: VecDeque<End>,
+    /// A purge job is out.
+    pub busy: bool,
+}
+
+#[derive(Default)]
+struct State {
+    // Boxed as its owners hold it: taking and giving back moves a pointer.
+    #[allow(clippy::vec_box)]
+    free: Vec<Box<StreamTail>>,
+    heads: Vec<Option<StreamHead>>,
+    /// Numbers without a stream.
+    vacant: Vec<u32>,
+    /// (commit number of the first end, stream) of every stream that has ends and is not busy.
+    queue: BinaryHeap<Reverse<(u64, u32)>>,
+}
+
+/// What a purge job starts from.
+pub(super) struct Work {
+    pub stream: u32,
+    pub at: UndoPtr,
+    pub skip_until: UndoPtr,
+    pub skips: Skips,
+    /// The last end marker that is old enough.
+    pub limit: UndoPtr,
+}
+
+/// What a job left behind itself.
+#[derive(Default)]
+pub(super) struct Passed {
+    /// End markers, in order.
+    pub ends: Vec<UndoPtr>,
+    /// Keys of skips.
+    pub skips: Vec<UndoPtr>,
+}
+
+/// Answer to the wish for a stream.
+pub(super) enum Taken {
+    Free(Box<StreamTail>),
+    /// None is free: one is to be made under this number.
+    Make(u32),
+}
+
+pub(super) struct History {
+    state: RankedMutex<State>,
+    /// Ended transactions not yet purged.
+    length: AtomicU64,
+}
+
+impl History {
+    pub fn new() -> History {
+        History {
+            state: RankedMutex::new(Rank::UndoStreams, State::default()),
+            length: AtomicU64::new(0),
+        }
+    }
+    pub fn len(&self) -> u64 {
+        self.length.load(Ordering::Relaxed)
+    }
+
+    pub fn take_stream(&self) -> Result<Taken> {
+        let mut state = self.state.lock();
+        if let Some(tail) = state.free.pop() {
+            return Ok(Taken::Free(tail));
+        }
+        if let Some(number) = state.vacant.pop() {
+            return Ok(Taken::Make(number));
+        }
+        let number = state.heads.len() as u32;
+        if number >= STREAMS_MAX {
+            return Err(too_many());
+        }
+        state.heads.push(None);
+        Ok(Taken::Make(number))
+    }
+    /// The stream for `number` could not be made.
+    pub fn give_number_back(&self, number: u32) {
+        self.state.lock().vacant.push(number);
+    }
+    /// A stream was made, empty.
+    pub fn add_stream(&self, tail: &StreamTail) {
+        let at = UndoPtr {
+            page: tail.page,
+            offset: tail.at as u16,
+        };
+        self.state.lock().heads[tail.number as usize] = Some(StreamHead {
+            at,
+            skip_until: UndoPtr::NONE,
+            skips: Skips::new(),
+            ends: VecDeque::new(),
+            busy: false,
+        });
+    }
+    /// The owner ended; `end`: it has written, and this is its end marker. The stream is free for the next one.
+    pub fn end(&self, mut tail: Box<StreamTail>, end: Option<End>) {
+        let undone = tail.end_owner();
+        let mut state = self.state.lock();
+        if let Some(end) = end {
+            self.length.fetch_add(1, Ordering::Relaxed);
+            let head = state.heads[tail.number as usize]
+                .as_mut()
+                .expect("a stream in use has a head");
+            head.skips.extend(undone);
+            head.ends.push_back(end);
+            thin(&mut head.ends);
+            if head.ends.len() == 1 && !head.busy {
+                state.queue.push(Reverse((end.number, tail.number)));
+            }
+        }
+        state.free.push(tail);
+    }
+    /// Recovery: a stream as it was found. `tail` None: it belongs to a recovered transaction.
+    pub fn restore(&self, number: u32, head: StreamHead, tail: Option<Box<StreamTail>>) {
+        let mut state = self.state.lock();
+        while state.heads.len() <= number as usize {
+            let vacant = state.heads.len() as u32;
+            state.heads.push(None);
+            if vacant != number {
+                state.vacant.push(vacant);
+            }
+        }
+        if let Some(first) = head.ends.front() {
+            state.queue.push(Reverse((first.number, number)));
+        }
+        self.length.fetch_add(head.ends.len() as u64, Ordering::Relaxed);
+        state.heads[number as usize] = Some(head);
+        state.free.extend(tail);
+    }
+
+    /// The stream with the oldest end, if that is below `horizon`; it is busy until `done` or `give_back`.
+    pub fn take_work(&self, horizon: u64) -> Option<Work> {
+        let mut state = self.state.lock();
+        let Reverse((number, stream)) = *state.queue.peek()?;
+        if number >= horizon {
+            return None;
+        }
+        state.queue.pop();
+        let head = state.heads[stream as usize]
+            .as_mut()
+            .expect("a queued stream has a head");
+        debug_assert!(!head.busy);
+        head.busy = true;
+        let old_enough = head.ends.partition_point(|end| end.number < horizon);
+        Some(Work {
+            stream,
+            at: head.at,
+            skip_until: head.skip_until,
+            skips: std::mem::take(&mut head.skips),
+            limit: head.ends[old_enough - 1].at,
+        })
+    }
+    /// The job came as far as `work` now says.
+    pub fn done(&self, work: Work, passed: &Passed) {
+        self.length.fetch_sub(passed.ends.len() as u64, Ordering::Relaxed);
+        self.put_back(work, passed);
+    }
+    /// The job was not done; `work` stands where it was taken.
+    pub fn give_back(&self, work: Work) {
+        self.put_back(work, &Passed::default());
+    }
+    fn put_back(&self, mut work: Work, passed: &Passed) {
+        for key in &passed.skips {
+            work.skips.remove(key);
+        }
+        let mut state = self.state.lock();
+        let head = state.heads[work.stream as usize]
+            .as_mut()
+            .expect("a busy stream has a head");
+        head.busy = false;
+        head.at = work.at;
+        head.skip_until = work.skip_until;
+        for end in &passed.ends {
+            // Thinned ends are missing here.
+            if head.ends.front().is_some_and(|first| first.at == *end) {
+                head.ends.pop_front();
+            }
+        }
+        let newer = std::mem::replace(&mut head.skips, work.skips);
+        head.skips.extend(newer);
+        match head.ends.front() {
+            Some(first) => {
+                let first = first.number;
+                state.queue.push(Reverse((first, work.stream)));
+            }
+            None => head.skips.clear(),
+        }
+    }
+}
+
+/// Keeps the later of each pair in the older half.
+fn thin(ends: &mut VecDeque<End>) {
+    if ends.len() <= ENDS_MAX {
+        return;
+    }
+    let old = ENDS_MAX / 2;
+    let kept: Vec<End> = ends.iter().take(old).skip(1).step_by(2).copied().collect();
+    ends.drain(..old);
+    for end in kept.into_iter().rev() {
+        ends.push_front(end);
+    }
+}
+
+pub(super) fn no_record_before_limit(stream: u32) -> Error {
+    Error::Corrupt(format!(
+        "undo stream {stream} ends before its last known transaction; restore the engine's directory from a backup"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ptr(n: u64) -> UndoPtr {
+        UndoPtr {
+            page: (n / 1000) as u32 + 1,
+            offset: (n % 1000) as u16,
+        }
+    }
+
+    #[test]
+    fn thinned_ends_stay_ordered_and_cover_what_they_replace() {
+        let mut ends = VecDeque::new();
+        for number in 1..100_000u64 {
+            ends.push_back(End {
+                at: ptr(number),
+                number,
+            });
+            thin(&mut ends);
+            assert!(ends.len() <= ENDS_MAX);
+        }
+        assert!(ends.iter().zip(ends.iter().skip(1)).all(|(a, b)| a.number < b.number));
+        assert_eq!(ends.back().unwrap().number, 99_999);
+        assert!(ends
+            .iter()
+            .rev()
+            .take(ENDS_MAX / 2)
+            .map(|e| e.number)
+            .eq((0..).map(|i| 99_999 - i).take(ENDS_MAX / 2)));
+    }
+
+    #[test]
+    fn work_comes_oldest_first_and_stops_at_the_horizon() {
+        let history = History::new();
+        for number in 0..3 {
+            assert!(matches!(history.take_stream(), Ok(Taken::Make(n)) if n == number));
+            history.add_stream(&StreamTail::at(number, ptr(number as u64), VecDeque::new()));
+        }
+        for (stream, number) in [(0, 10), (1, 5), (2, 7), (1, 11), (2, 12)] {
+            let end = End {
+                at: ptr(number),
+                number,
+            };
+            history.end(Box::new(StreamTail::at(stream, end.at, VecDeque::new())), Some(end));
+        }
+        assert!(history.take_work(5).is_none());
+        let work = history.take_work(11).unwrap();
+        assert_eq!((work.stream, work.limit), (1, ptr(5)));
+        let other = history.take_work(13).unwrap();
+        assert_eq!((other.stream, other.limit), (2, ptr(12)));
+        history.give_back(other);
+        let passed = Passed {
+            ends: vec![ptr(5)],
+            ..Passed::default()
+        };
+        history.done(work, &passed);
+        let order: Vec<u32> = std::iter::from_fn(|| history.take_work(100).map(|w| w.stream)).collect();
+        assert_eq!(order, [2, 0, 1]);
+        assert_eq!(history.len(), 4);
+    }
+}

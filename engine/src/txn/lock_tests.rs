@@ -1,0 +1,389 @@
+//! Row locks with real threads: conflicts, order, timeouts, deadlocks, ranges.
+use super::lock::{LockMode, LockPolicy, LockSys};
+use super::wait::ThreadWaiter;
+use super::{Granted, Trx, TrxShared};
+use crate::base::{Counters, Error};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::{mpsc, Arc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const S: LockMode = LockMode::Shared;
+const X: LockMode = LockMode::Exclusive;
+
+fn lock_sys() -> Arc<LockSys> {
+    let start = Instant::now();
+    let clock = move || start.elapsed().as_micros() as u64;
+    Arc::new(LockSys::new(Arc::new(Counters::default()), Box::new(clock)))
+}
+
+fn trx(connection: u64) -> Trx {
+    let mut trx = Trx::new(TrxShared::new(Arc::new(ThreadWaiter::new()), connection));
+    trx.lock_wait_timeout_ms = 20_000;
+    trx
+}
+
+fn take(locks: &LockSys, trx: &mut Trx, key: &[u8], mode: LockMode) -> Result<Granted, Error> {
+    locks.lock(trx, 1, key, mode, LockPolicy::Wait)
+}
+
+fn try_take(locks: &LockSys, trx: &mut Trx, key: &[u8], mode: LockMode) -> Result<Granted, Error> {
+    locks.lock(trx, 1, key, mode, LockPolicy::NoWait)
+}
+
+fn until(what: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !what() {
+        assert!(start.elapsed() < Duration::from_secs(10), "it never happened");
+        thread::sleep(Duration::from_micros(200));
+    }
+}
+
+fn waiting(trx: &Arc<TrxShared>) -> bool {
+    trx.waiting_on.load(Ordering::Acquire) != 0
+}
+
+#[test]
+fn conflicts_upgrade_and_unlock() {
+    let locks = lock_sys();
+    let (mut a, mut b) = (trx(1), trx(2));
+    assert_eq!(take(&locks, &mut a, b"k", S), Ok(Granted::New));
+    assert_eq!(take(&locks, &mut a, b"k", S), Ok(Granted::Held));
+    assert_eq!(try_take(&locks, &mut b, b"k", S), Ok(Granted::New));
+    assert!(locks.is_free(&b, 1, b"k", S) && !locks.is_free(&b, 1, b"k", X));
+    assert_eq!(try_take(&locks, &mut a, b"k", X), Err(Error::Locked));
+    locks.unlock(&mut b, 1, b"k");
+    assert_eq!(try_take(&locks, &mut a, b"k", X), Ok(Granted::Held));
+    assert_eq!(take(&locks, &mut a, b"k", S), Ok(Granted::Held));
+    assert_eq!(try_take(&locks, &mut b, b"k", S), Err(Error::Locked));
+    assert_eq!(try_take(&locks, &mut b, b"other", X), Ok(Granted::New));
+    assert_eq!(locks.names_in_use(), 2);
+    locks.release_all(&a.shared);
+    assert_eq!(try_take(&locks, &mut b, b"k", X), Ok(Granted::New));
+    locks.release_all(&b.shared);
+    assert_eq!(locks.names_in_use(), 0);
+}
+
+#[test]
+fn waiters_come_in_the_order_of_their_requests() {
+    let locks = lock_sys();
+    let mut holder = trx(0);
+    take(&locks, &mut holder, b"k", X).unwrap();
+    let (sender, order) = mpsc::channel();
+    let mut threads = Vec::new();
+    for connection in 1..=6u64 {
+        let mut trx = trx(connection);
+        let shared = trx.shared.clone();
+        let (locks, sender) = (locks.clone(), sender.clone());
+        threads.push(thread::spawn(move || {
+            take(&locks, &mut trx, b"k", X).unwrap();
+            sender.send(connection).unwrap();
+            locks.release_all(&trx.shared);
+        }));
+        until(|| waiting(&shared));
+    }
+    locks.release_all(&holder.shared);
+    threads.into_iter().for_each(|t| t.join().unwrap());
+    assert_eq!(order.try_iter().collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(locks.names_in_use(), 0);
+    assert_eq!(locks.counters.row_lock_waits.get(), 6);
+    assert_eq!(locks.counters.row_lock_current_waits.get(), 0);
+}
+
+#[test]
+fn a_wait_times_out_and_lets_those_behind_it_go_on() {
+    let locks = lock_sys();
+    let (mut holder, mut impatient, mut reader) = (trx(1), trx(2), trx(3));
+    take(&locks, &mut holder, b"k", S).unwrap();
+    impatient.lock_wait_timeout_ms = 60;
+    let shared = impatient.shared.clone();
+    let l = locks.clone();
+    let waits = thread::spawn(move || take(&l, &mut impatient, b"k", X));
+    until(|| waiting(&shared));
+    // Behind the exclusive request, until that gives up.
+    assert_eq!(try_take(&locks, &mut reader, b"k", S), Err(Error::Locked));
+    assert_eq!(take(&locks, &mut reader, b"k", S), Ok(Granted::New));
+    assert_eq!(waits.join().unwrap(), Err(Error::LockWaitTimeout));
+    assert_eq!(locks.counters.lock_wait_timeouts.get(), 1);
+}
+
+#[test]
+fn a_wait_can_be_cancelled() {
+    let locks = lock_sys();
+    let (mut holder, mut victim) = (trx(1), trx(2));
+    take(&locks, &mut holder, b"k", X).unwrap();
+    let shared = victim.shared.clone();
+    let l = locks.clone();
+    let waits = thread::spawn(move || take(&l, &mut victim, b"k", X));
+    until(|| waiting(&shared));
+    let wait = locks.wait_of(&shared).unwrap();
+    assert_eq!((wait.key.as_slice(), wait.blockers), (&b"k"[..], vec![(0, 1)]));
+    locks.cancel_wait(&shared);
+    assert_eq!(waits.join().unwrap(), Err(Error::Interrupted));
+    locks.release_all(&holder.shared);
+    assert_eq!(locks.names_in_use(), 0);
+}
+
+/// `n` transactions each hold one key and want the next one's: exactly one must give up, and all end.
+fn circle(n: usize) -> Arc<LockSys> {
+    let locks = lock_sys();
+    let barrier = Arc::new(std::sync::Barrier::new(n));
+    let threads: Vec<_> = (0..n)
+        .map(|i| {
+            let (locks, barrier) = (locks.clone(), barrier.clone());
+            thread::spawn(move || {
+                let mut trx = trx(i as u64);
+                take(&locks, &mut trx, &[i as u8], X).unwrap();
+                barrier.wait();
+                let outcome = take(&locks, &mut trx, &[((i + 1) % n) as u8], X);
+                locks.release_all(&trx.shared);
+                outcome
+            })
+        })
+        .collect();
+    let outcomes: Vec<_> = threads.into_iter().map(|t| t.join().unwrap()).collect();
+    let deadlocks = outcomes.iter().filter(|o| **o == Err(Error::Deadlock)).count();
+    assert_eq!(deadlocks, 1, "{outcomes:?}");
+    assert!(outcomes.iter().all(|o| o.is_ok() || *o == Err(Error::Deadlock)));
+    assert_eq!(locks.counters.deadlocks.get(), 1);
+    assert_eq!(locks.names_in_use(), 0);
+    locks
+}
+
+#[test]
+fn deadlocks_of_two_and_more_cost_one_victim() {
+    for n in 2..=8 {
+        let locks = circle(n);
+        let account = locks.latest_deadlock().unwrap();
+        assert_eq!(account.lines().count(), n + 1, "{account}");
+        assert!(
+            account.contains("waits for the exclusive lock of index 1 key 0"),
+            "{account}"
+        );
+    }
+}
+
+#[test]
+fn two_upgrades_of_one_row_are_a_deadlock() {
+    let locks = lock_sys();
+    let (mut a, mut b) = (trx(1), trx(2));
+    take(&locks, &mut a, b"k", S).unwrap();
+    take(&locks, &mut b, b"k", S).unwrap();
+    let shared = a.shared.clone();
+    let l = locks.clone();
+    let waits = thread::spawn(move || {
+        let outcome = take(&l, &mut a, b"k", X);
+        l.release_all(&a.shared);
+        outcome
+    });
+    until(|| waiting(&shared));
+    assert_eq!(take(&locks, &mut b, b"k", X), Err(Error::Deadlock));
+    locks.release_all(&b.shared);
+    assert_eq!(waits.join().unwrap(), Ok(Granted::Held));
+}
+
+#[test]
+fn the_much_lighter_transaction_is_the_victim() {
+    let locks = lock_sys();
+    let (mut heavy, mut light) = (trx(1), trx(2));
+    heavy.shared.undo_records.store(1000, Ordering::Relaxed);
+    take(&locks, &mut heavy, b"a", X).unwrap();
+    take(&locks, &mut light, b"b", X).unwrap();
+    let shared = light.shared.clone();
+    let l = locks.clone();
+    let waits = thread::spawn(move || {
+        let outcome = take(&l, &mut light, b"a", X);
+        l.release_all(&light.shared);
+        outcome
+    });
+    until(|| waiting(&shared));
+    assert_eq!(take(&locks, &mut heavy, b"b", X), Ok(Granted::New));
+    assert_eq!(waits.join().unwrap(), Err(Error::Deadlock));
+}
+
+#[test]
+fn an_implicit_lock_is_made_explicit_only_while_its_owner_lives() {
+    let locks = lock_sys();
+    let (owner, mut other) = (trx(1), trx(2));
+    locks.make_explicit(&owner.shared, 7, 1, b"k");
+    assert_eq!(locks.names_in_use(), 0, "it has no id yet");
+    locks.accept_implicit(&owner.shared, 7);
+    locks.make_explicit(&owner.shared, 7, 1, b"k");
+    assert_eq!(try_take(&locks, &mut other, b"k", S), Err(Error::Locked));
+    locks.release_all(&owner.shared);
+    locks.make_explicit(&owner.shared, 7, 1, b"k");
+    assert_eq!(try_take(&locks, &mut other, b"k", X), Ok(Granted::New));
+    locks.accept_implicit(&owner.shared, 8);
+    locks.make_explicit(&owner.shared, 7, 1, b"q");
+    assert_eq!(locks.names_in_use(), 1, "the object serves another transaction by now");
+}
+
+#[test]
+fn a_range_stops_the_inserts_of_others_until_its_owner_ends() {
+    let locks = lock_sys();
+    let (mut scanner, mut writer) = (trx(1), trx(2));
+    locks.lock_range(&mut scanner, 1, b"c", Some(b"f")).unwrap();
+    locks.lock_range(&mut writer, 1, b"a", None).unwrap();
+    locks.release_all(&writer.shared);
+    assert!(locks.insert_is_free(&scanner, 1, b"d"));
+    assert!(locks.insert_is_free(&writer, 1, b"b") && locks.insert_is_free(&writer, 1, b"f"));
+    assert!(locks.insert_is_free(&writer, 2, b"d"));
+    assert!(!locks.insert_is_free(&writer, 1, b"c"));
+    writer.lock_wait_timeout_ms = 10;
+    assert_eq!(locks.check_insert(&mut writer, 1, b"d"), Err(Error::LockWaitTimeout));
+    writer.lock_wait_timeout_ms = 20_000;
+    let shared = writer.shared.clone();
+    let l = locks.clone();
+    let waits = thread::spawn(move || l.check_insert(&mut writer, 1, b"d"));
+    until(|| waiting(&shared));
+    locks.release_all(&scanner.shared);
+    assert_eq!(waits.join().unwrap(), Ok(()));
+    assert!(!locks.ranges.any(1));
+}
+
+#[test]
+fn a_range_and_a_row_make_a_deadlock() {
+    let locks = lock_sys();
+    let (mut a, mut b) = (trx(1), trx(2));
+    locks.lock_range(&mut a, 1, b"", None).unwrap();
+    locks.lock_range(&mut b, 1, b"", None).unwrap();
+    let shared = a.shared.clone();
+    let l = locks.clone();
+    let waits = thread::spawn(move || {
+        let outcome = l.check_insert(&mut a, 1, b"x");
+        l.release_all(&a.shared);
+        outcome
+    });
+    until(|| waiting(&shared));
+    assert_eq!(locks.check_insert(&mut b, 1, b"y"), Err(Error::Deadlock));
+    locks.release_all(&b.shared);
+    assert_eq!(waits.join().unwrap(), Ok(()));
+}
+
+/// Eight threads take random locks on 16 rows. Each row counts its readers and writers: nobody is ever there beside a
+/// writer. All threads come to an end, and nothing is left in the table.
+#[test]
+fn exclusion_holds_under_stress() {
+    struct Row {
+        /// -1: a writer, n: readers.
+        users: AtomicI32,
+    }
+    let locks = lock_sys();
+    let rows: Arc<Vec<Row>> = Arc::new(
+        (0..16)
+            .map(|_| Row {
+                users: AtomicI32::new(0),
+            })
+            .collect(),
+    );
+    let deadlocks = Arc::new(AtomicU64::new(0));
+    let threads: Vec<_> = (0..8u64)
+        .map(|n| {
+            let (locks, rows, deadlocks) = (locks.clone(), rows.clone(), deadlocks.clone());
+            thread::spawn(move || {
+                let mut random = n + 1;
+                let mut next = |below: u64| {
+                    random = random
+                        .wrapping_mul(6364136223846793005)
+                        .wrapping_add(1442695040888963407);
+                    (random >> 33) % below
+                };
+                let mut trx = trx(n);
+                for _ in 0..800 {
+                    let mut held: Vec<(usize, LockMode)> = Vec::new();
+                    for _ in 0..1 + next(5) {
+                        let row = next(16) as usize;
+                        let mode = if next(3) == 0 { S } else { X };
+                        match take(&locks, &mut trx, &[row as u8], mode) {
+                            Err(Error::Deadlock) => {
+                                deadlocks.fetch_add(1, Ordering::Relaxed);
+                                break;
+                            }
+                            outcome => outcome.unwrap(),
+                        };
+                        let known = held.iter().position(|(r, _)| *r == row);
+                        let users = &rows[row].users;
+                        match (known, mode) {
+                            (None, S) => assert!(users.fetch_add(1, Ordering::SeqCst) >= 0),
+                            (None, X) => assert_eq!(users.swap(-1, Ordering::SeqCst), 0),
+                            (Some(at), X) if held[at].1 == S => {
+                                assert_eq!(users.swap(-1, Ordering::SeqCst), 1);
+                                held[at].1 = X;
+                            }
+                            _ => {}
+                        }
+                        if known.is_none() {
+                            held.push((row, mode));
+                        }
+                        if next(4) == 0 {
+                            thread::yield_now();
+                        }
+                    }
+                    for (row, mode) in held {
+                        match mode {
+                            S => assert!(rows[row].users.fetch_sub(1, Ordering::SeqCst) >= 1),
+                            X => assert_eq!(rows[row].users.swap(0, Ordering::SeqCst), -1),
+                        }
+                    }
+                    locks.release_all(&trx.shared);
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|t| t.join().unwrap());
+    assert_eq!(locks.names_in_use(), 0);
+    assert_eq!(
+        locks.counters.lock_wait_timeouts.get(),
+        0,
+        "a missed deadlock ends in a timeout"
+    );
+    assert!(deadlocks.load(Ordering::Relaxed) > 0, "the test is too tame");
+}
+
+/// Many waiters on one row, each of which searches for a deadlock.
+#[test]
+fn many_waiters_on_one_row_all_get_their_turn() {
+    let locks = lock_sys();
+    let mut holder = trx(0);
+    take(&locks, &mut holder, b"hot", X).unwrap();
+    let threads: Vec<_> = (1..=200u64)
+        .map(|n| {
+            let locks = locks.clone();
+            thread::spawn(move || {
+                let mut trx = trx(n);
+                // Holding something makes the wait worth a search.
+                take(&locks, &mut trx, &n.to_be_bytes(), X).unwrap();
+                take(&locks, &mut trx, b"hot", X).unwrap();
+                locks.release_all(&trx.shared);
+            })
+        })
+        .collect();
+    until(|| locks.counters.row_lock_current_waits.get() == 200);
+    locks.release_all(&holder.shared);
+    threads.into_iter().for_each(|t| t.join().unwrap());
+    assert_eq!(locks.counters.deadlocks.get(), 0);
+    assert_eq!(locks.names_in_use(), 0);
+}
+
+/// Run with `--release --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn bench_lock_and_release() {
+    let locks = lock_sys();
+    let mut trx = trx(1);
+    let n = 2_000_000u64;
+    for per_transaction in [1, 10, 100] {
+        let start = Instant::now();
+        for i in 0..n {
+            locks
+                .lock(&mut trx, 3, &(i * 7).to_be_bytes(), X, LockPolicy::Wait)
+                .unwrap();
+            if i % per_transaction == per_transaction - 1 {
+                locks.release_all(&trx.shared);
+            }
+        }
+        locks.release_all(&trx.shared);
+        let ns = start.elapsed().as_nanos() as f64 / n as f64;
+        println!("{per_transaction} locks a transaction: {ns:.0} ns for lock and release");
+    }
+}

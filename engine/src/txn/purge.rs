@@ -1,0 +1,180 @@
+//! Purge's view of the undo streams: jobs of records that nobody can need any more, and the freeing of their pages.
+//!
+//! Why the records of a purged transaction are never needed by a reader: a reader follows a row's [`UndoPtr`] only past
+//! versions its view does not see, so every record it reads was written by a transaction that had not ended when its
+//! view was made; such a transaction's commit number is not below the view's (`sys.rs` keeps that true while a commit
+//! is half done). Purge takes only transactions whose number is below that of every open view, and views made later see
+//! those ended ones. Rolled back transactions get a number too: a reader may hold a pointer it copied before the rollback.
+//! Hence the rule for callers: who follows an undo pointer holds an open view, or is the record's own transaction.
+//!
+//! A job is bounded by records, bytes and pages, and may span several small transactions of one stream. Records that
+//! were undone (with their whole transaction, or to a savepoint) are handed out too, marked so. A stream is worked on by
+//! one job at a time, so several purge threads never meet in one.
+use super::directory::Slot;
+use super::history::{no_record_before_limit, History, Passed, Work};
+use super::undo::{self, Kind, Reader};
+use super::{PurgeJob, PurgeRecord, TrxSys, UndoRecord};
+use crate::base::ids::UNDO_FILE;
+use crate::base::{PageId, PageNo, Result, UndoPtr};
+use crate::pool::{Mtr, Pool};
+use crate::space;
+
+/// A job ends when it has read about so much.
+const JOB_BYTES_MAX: usize = 1 << 20;
+const JOB_PAGES_MAX: usize = 64;
+/// What `TrxSys::purged` needs to know of a job.
+pub(crate) struct JobEnd {
+    /// As taken, moved on to where the job ends.
+    work: Work,
+    start: (UndoPtr, UndoPtr),
+    passed: Passed,
+    pages_left: Vec<PageNo>,
+}
+
+impl JobEnd {
+    fn back_at_start(self) -> Work {
+        let mut work = self.work;
+        (work.at, work.skip_until) = self.start;
+        work
+    }
+}
+
+impl TrxSys {
+    /// Next piece of purge work, at most `records_max` records; None: nothing is old enough. Several threads may hold jobs.
+    pub fn next_purge(&self, records_max: usize) -> Result<Option<PurgeJob>> {
+        let horizon = {
+            let state = self.state.lock();
+            state.views.oldest().map_or(state.next, |view| view.commit_no)
+        };
+        next_job(&self.pool, &self.history, horizon, records_max)
+    }
+
+    /// The job's records were applied: moves the stream's head, frees whole pages.
+    pub fn purged(&self, job: PurgeJob) -> Result<()> {
+        if !job.end.pages_left.is_empty() {
+            if let Err(error) = self.move_head(&job.end) {
+                self.purge_failed(job);
+                return Err(error);
+            }
+        }
+        self.counters.undo_pages.sub(job.end.pages_left.len() as u64);
+        self.counters.purged_records.add(job.records.len() as u64);
+        self.history.done(job.end.work, &job.end.passed);
+        self.counters.history_list_length.set(self.history.len());
+        Ok(())
+    }
+
+    /// Purge leaves pages: the head moves in the directory, and they are free. A position whose commit marker may have
+    /// been in one of them is saved first.
+    fn move_head(&self, end: &JobEnd) -> Result<()> {
+        self.pool.redo().reserve_wait()?;
+        let (number, position) = self.state.lock().position.clone();
+        let slot = Slot {
+            head: end.work.at,
+            skip_until: end.work.skip_until,
+        };
+        let mut mtr = self.pool.begin();
+        self.directory.set_slot(&mut mtr, end.work.stream, slot)?;
+        self.directory.save_position(&mut mtr, number, &position)?;
+        for no in &end.pages_left {
+            space::free(&mut mtr, PageId::new(UNDO_FILE, *no))?;
+        }
+        mtr.commit();
+        Ok(())
+    }
+
+    /// The job was not done, or not wholly: it will be handed out again.
+    pub fn purge_failed(&self, job: PurgeJob) {
+        self.history.give_back(job.end.back_at_start());
+    }
+
+    /// Marks a record of a purge job as done, in the caller's Mtr: it is not handed out again, even if the engine stops
+    /// before the job ends. For work that must not be done twice (freeing what the record alone points to).
+    pub fn mark_applied(&self, mtr: &mut Mtr<'_>, at: UndoPtr) -> Result<()> {
+        let page = mtr.write(PageId::new(UNDO_FILE, at.page))?;
+        let kind = undo::applied_mark(mtr.bytes(page), at)?;
+        mtr.edit(page, at.offset as usize, &[kind]);
+        Ok(())
+    }
+
+    /// Ended transactions not yet purged.
+    pub fn history_length(&self) -> u64 {
+        self.history.len()
+    }
+}
+
+/// Reads the next job, or None if nothing is old enough.
+fn next_job(pool: &Pool, history: &History, horizon: u64, records_max: usize) -> Result<Option<PurgeJob>> {
+    let Some(work) = history.take_work(horizon) else {
+        return Ok(None);
+    };
+    let mut job = PurgeJob {
+        records: Vec::new(),
+        end: JobEnd {
+            start: (work.at, work.skip_until),
+            work,
+            passed: Passed::default(),
+            pages_left: Vec::new(),
+        },
+    };
+    match fill(pool, &mut job, records_max) {
+        Ok(()) => Ok(Some(job)),
+        Err(error) => {
+            history.give_back(job.end.back_at_start());
+            Err(error)
+        }
+    }
+}
+
+fn fill(pool: &Pool, job: &mut PurgeJob, records_max: usize) -> Result<()> {
+    let JobEnd {
+        work,
+        passed,
+        pages_left,
+        ..
+    } = &mut job.end;
+    let mut reader = Reader::open(pool, work.at)?;
+    let mut bytes = 0;
+    while job.records.len() < records_max.max(1) && bytes < JOB_BYTES_MAX && reader.left.len() < JOB_PAGES_MAX {
+        let Some((at, header)) = reader.header()? else {
+            return Err(no_record_before_limit(work.stream));
+        };
+        let undone = is_undone(work, passed, at);
+        if header.kind == Kind::Row && !header.applied {
+            let payload = reader.payload(&header)?;
+            bytes += payload.len();
+            let record = UndoRecord {
+                trx: header.trx,
+                prev: header.prev,
+                payload,
+            };
+            job.records.push(PurgeRecord { at, record, undone });
+        } else {
+            reader.skip_payload(&header)?;
+        }
+        work.at = reader.position();
+        if header.kind.is_end() {
+            passed.ends.push(at);
+            if at == work.limit {
+                break;
+            }
+        }
+    }
+    *pages_left = reader.left;
+    Ok(())
+}
+
+/// Is the record at `at` undone? Keeps `skip_until` for the records that follow.
+fn is_undone(work: &mut Work, passed: &mut Passed, at: UndoPtr) -> bool {
+    if work.skip_until == at {
+        work.skip_until = UndoPtr::NONE;
+    }
+    let inside = !work.skip_until.is_none();
+    let Some(skip) = work.skips.get(&at) else { return inside };
+    passed.skips.push(at);
+    // A skip that begins inside another one is a part of it.
+    if !inside {
+        work.skip_until = skip.until;
+    }
+    inside || skip.inclusive
+}

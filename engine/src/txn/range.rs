@@ -1,0 +1,233 @@
+//! Key ranges locked against inserts (SERIALIZABLE), per index and owner. Ranges never conflict with each other, only
+//! with another transaction's insert into one; so nothing hangs on successor records, and nothing is inherited.
+//!
+//! An owner's ranges of one index are kept disjoint (overlapping and touching ones are joined), so that the question
+//! "is this key in one?" is a descent per owner. An index without ranges costs an insert one atomic load.
+//! Locks: one mutex per group of indexes, [`Rank::LockShard`], never together with a row lock shard's. Called by `lock.rs`.
+use super::lock::mark_granted;
+use super::lock_table::WakeList;
+use super::TrxShared;
+use crate::base::sync::{Rank, RankedMutex};
+use crate::base::IndexId;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+
+const SHARDS: usize = 16;
+const COUNTS: usize = 256;
+
+/// Disjoint ranges: lower bound -> upper bound (None: to the end).
+#[derive(Default)]
+struct RangeSet(BTreeMap<Vec<u8>, Option<Vec<u8>>>);
+
+impl RangeSet {
+    fn contains(&self, key: &[u8]) -> bool {
+        let below = self
+            .0
+            .range::<[u8], _>((std::ops::Bound::Unbounded, std::ops::Bound::Included(key)));
+        match below.last() {
+            Some((_, hi)) => hi.as_deref().is_none_or(|hi| key < hi),
+            None => false,
+        }
+    }
+    fn add(&mut self, lo: &[u8], hi: Option<&[u8]>) {
+        if hi.is_some_and(|hi| hi <= lo) {
+            return;
+        }
+        let mut lo = lo.to_vec();
+        let mut hi = hi.map(<[u8]>::to_vec);
+        // From the right: each range that starts at or before our end and ends at or after our start becomes part of it.
+        loop {
+            let touching = match &hi {
+                Some(hi) => self.0.range(..=hi.clone()).next_back(),
+                None => self.0.iter().next_back(),
+            };
+            let Some((other_lo, other_hi)) = touching else { break };
+            if other_hi.as_ref().is_some_and(|other_hi| *other_hi < lo) {
+                break;
+            }
+            let other_lo = other_lo.clone();
+            let other_hi = self.0.remove(&other_lo).expect("it was found above");
+            lo = lo.min(other_lo);
+            hi = match (hi, other_hi) {
+                (Some(a), Some(b)) => Some(a.max(b)),
+                _ => None,
+            };
+        }
+        self.0.insert(lo, hi);
+    }
+}
+
+#[derive(Default)]
+struct IndexRanges {
+    owners: Vec<(Arc<TrxShared>, RangeSet)>,
+    /// Inserts that wait, in no order: a range's end lets all go that it alone held.
+    waiting: Vec<(Arc<TrxShared>, Vec<u8>)>,
+}
+
+impl IndexRanges {
+    fn owners_of<'a>(
+        &'a self,
+        key: &'a [u8],
+        but: &'a Arc<TrxShared>,
+    ) -> impl Iterator<Item = &'a Arc<TrxShared>> + 'a {
+        let others = self.owners.iter().filter(move |(trx, _)| !Arc::ptr_eq(trx, but));
+        others.filter(move |(_, set)| set.contains(key)).map(|(trx, _)| trx)
+    }
+}
+
+type Shard = HashMap<IndexId, IndexRanges>;
+
+pub(super) struct RangeLocks {
+    shards: [RankedMutex<Shard>; SHARDS],
+    /// Owners of ranges, by index number modulo.
+    counts: [AtomicU32; COUNTS],
+}
+
+impl Default for RangeLocks {
+    fn default() -> Self {
+        RangeLocks {
+            shards: std::array::from_fn(|_| RankedMutex::new(Rank::LockShard, Shard::new())),
+            counts: std::array::from_fn(|_| AtomicU32::new(0)),
+        }
+    }
+}
+
+impl RangeLocks {
+    fn shard(&self, index: IndexId) -> &RankedMutex<Shard> {
+        &self.shards[index as usize % SHARDS]
+    }
+    fn count(&self, index: IndexId) -> &AtomicU32 {
+        &self.counts[index as usize % COUNTS]
+    }
+    /// False: nobody has a range in this index.
+    pub fn any(&self, index: IndexId) -> bool {
+        self.count(index).load(Ordering::Acquire) != 0
+    }
+    /// True if it is the owner's first in this index.
+    pub fn add(&self, trx: &Arc<TrxShared>, index: IndexId, lo: &[u8], hi: Option<&[u8]>) -> bool {
+        let mut shard = self.shard(index).lock();
+        let ranges = shard.entry(index).or_default();
+        if let Some((_, set)) = ranges.owners.iter_mut().find(|(owner, _)| Arc::ptr_eq(owner, trx)) {
+            set.add(lo, hi);
+            return false;
+        }
+        let mut set = RangeSet::default();
+        set.add(lo, hi);
+        ranges.owners.push((trx.clone(), set));
+        self.count(index).fetch_add(1, Ordering::AcqRel);
+        true
+    }
+    pub fn is_free(&self, trx: &Arc<TrxShared>, index: IndexId, key: &[u8]) -> bool {
+        if !self.any(index) {
+            return true;
+        }
+        let shard = self.shard(index).lock();
+        let free = shard.get(&index).is_none_or(|r| r.owners_of(key, trx).next().is_none());
+        free
+    }
+    /// None: the key is free. Else the insert is queued, `begin` called under the mutex, and the owners are returned.
+    pub fn enqueue(
+        &self,
+        trx: &Arc<TrxShared>,
+        index: IndexId,
+        key: &[u8],
+        begin: impl FnOnce(),
+    ) -> Option<Vec<Arc<TrxShared>>> {
+        let mut shard = self.shard(index).lock();
+        let ranges = shard.get_mut(&index)?;
+        let owners: Vec<Arc<TrxShared>> = ranges.owners_of(key, trx).cloned().collect();
+        if owners.is_empty() {
+            return None;
+        }
+        ranges.waiting.push((trx.clone(), key.to_vec()));
+        begin();
+        Some(owners)
+    }
+    /// Ends the caller's wait; true if it was still queued.
+    pub fn leave(&self, trx: &Arc<TrxShared>, index: IndexId) -> bool {
+        let mut shard = self.shard(index).lock();
+        let Some(ranges) = shard.get_mut(&index) else {
+            return false;
+        };
+        let Some(at) = ranges.waiting.iter().position(|(t, _)| Arc::ptr_eq(t, trx)) else {
+            return false;
+        };
+        ranges.waiting.swap_remove(at);
+        drop_if_unused(&mut shard, index);
+        true
+    }
+    /// Whom a queued insert waits for, and its key.
+    pub fn blockers(&self, trx: &Arc<TrxShared>, index: IndexId) -> Option<(Vec<u8>, Vec<Arc<TrxShared>>)> {
+        let shard = self.shard(index).lock();
+        let ranges = shard.get(&index)?;
+        let (_, key) = ranges.waiting.iter().find(|(t, _)| Arc::ptr_eq(t, trx))?;
+        Some((key.clone(), ranges.owners_of(key, trx).cloned().collect()))
+    }
+    /// Gives back all ranges of `trx` in the index; the inserts that nothing holds any more are to be woken.
+    pub fn release(&self, trx: &Arc<TrxShared>, index: IndexId) -> WakeList {
+        let mut wake = WakeList::new();
+        let mut shard = self.shard(index).lock();
+        let Some(ranges) = shard.get_mut(&index) else {
+            return wake;
+        };
+        let before = ranges.owners.len();
+        ranges.owners.retain(|(owner, _)| !Arc::ptr_eq(owner, trx));
+        self.count(index)
+            .fetch_sub((before - ranges.owners.len()) as u32, Ordering::AcqRel);
+        let waiting = std::mem::take(&mut ranges.waiting);
+        for (waiter, key) in waiting {
+            if ranges.owners_of(&key, &waiter).next().is_some() {
+                ranges.waiting.push((waiter, key));
+            } else {
+                wake.push(waiter);
+            }
+        }
+        mark_granted(&wake);
+        drop_if_unused(&mut shard, index);
+        wake
+    }
+}
+
+fn drop_if_unused(shard: &mut Shard, index: IndexId) {
+    if shard
+        .get(&index)
+        .is_some_and(|r| r.owners.is_empty() && r.waiting.is_empty())
+    {
+        shard.remove(&index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joined_ranges_hold_what_was_put_in() {
+        let mut random = 11u64;
+        let mut next = |below: u64| {
+            random = random
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            (random >> 33) % below
+        };
+        for _ in 0..300 {
+            let mut set = RangeSet::default();
+            let mut model = [false; 200];
+            for _ in 0..next(12) {
+                let lo = next(200) as usize;
+                let hi = (lo + next(40) as usize).min(199);
+                let open = next(20) == 0;
+                set.add(&[lo as u8], (!open).then_some(&[hi as u8][..]));
+                model[lo..if open { 200 } else { hi }].fill(true);
+                for (key, expected) in model.iter().enumerate() {
+                    assert_eq!(set.contains(&[key as u8]), *expected, "key {key}");
+                }
+            }
+            let bounds: Vec<_> = set.0.iter().collect();
+            for pair in bounds.windows(2) {
+                assert!(pair[0].1.as_ref().unwrap() < pair[1].0, "disjoint and not touching");
+            }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The writing end of an undo stream. One transaction at a time owns it (`Trx::stream`), so it needs no lock; between
+//! transactions it lies in the pile of free streams (`purge.rs`). The reading end, eaten by purge, is kept there too.
+//!
+//! Invariant: behind every record there is room for [`END_MAX`] more bytes in this page and the pages linked ahead,
+//! so that an end marker never allocates. `reserve` makes room, in an Mtr of its own; `append` only uses it.
+//! Latches: X on undo pages in the order of the chain, then (reserve) the undo file's space pages. A record that is
+//! appended under tree latches therefore keeps the order tree, undo, space.
+use super::undo::{self, Kind, DATA, END_MAX, HEADER_MAX, NEXT, PAYLOAD, STREAM};
+use crate::base::bytes::{put_u16, put_u32};
+use crate::base::ids::UNDO_FILE;
+use crate::base::{Error, PageId, PageNo, Result, TrxId, UndoPtr};
+use crate::pool::{Mtr, PageHandle, PageType, Pool, PAGE_SIZE};
+use crate::space;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+
+/// Records that were undone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Skip {
+    /// The record itself is undone as well, not only those after it.
+    pub inclusive: bool,
+    /// The next record that was not.
+    pub until: UndoPtr,
+}
+
+pub(crate) struct StreamTail {
+    pub(super) number: u32,
+    /// Page and offset of the next byte; the offset may be the page size.
+    pub(super) page: PageNo,
+    pub(super) at: usize,
+    /// Linked pages behind `page`, still empty.
+    pub(super) ahead: VecDeque<PageNo>,
+    /// First and newest row record of the owner; NONE: it has none.
+    pub(super) first: UndoPtr,
+    pub(super) last: UndoPtr,
+    /// The owner has written something here, so it needs an end marker.
+    pub(super) used: bool,
+    /// What the owner undid and then passed over, keyed by the record before.
+    pub(super) skips: Vec<(UndoPtr, Skip)>,
+    scratch: Vec<u8>,
+}
+
+impl StreamTail {
+    pub(super) fn at(number: u32, at: UndoPtr, ahead: VecDeque<PageNo>) -> StreamTail {
+        StreamTail {
+            number,
+            page: at.page,
+            at: at.offset as usize,
+            ahead,
+            first: UndoPtr::NONE,
+            last: UndoPtr::NONE,
+            used: false,
+            skips: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+    fn room(&self) -> usize {
+        PAGE_SIZE - self.at + self.ahead.len() * PAYLOAD
+    }
+    /// Room for a record with `payload` bytes and, behind it, an end marker. `Error::Full` changes nothing. Returns
+    /// the number of pages added.
+    pub(super) fn reserve(&mut self, pool: &Pool, payload: usize) -> Result<usize> {
+        let need = payload + HEADER_MAX + END_MAX;
+        if self.room() >= need {
+            return Ok(0);
+        }
+        let n = (need - self.room()).div_ceil(PAYLOAD);
+        pool.redo().reserve_wait()?;
+        let mut mtr = pool.begin();
+        let last = self.ahead.back().copied().unwrap_or(self.page);
+        let mut before = mtr.write(PageId::new(UNDO_FILE, last))?;
+        let pages = space::allocate_many(&mut mtr, UNDO_FILE, last, n)?;
+        for no in &pages {
+            let page = format_page(&mut mtr, *no, self.number)?;
+            mtr.edit_u32(before, NEXT, *no);
+            before = page;
+        }
+        mtr.commit();
+        self.ahead.extend(&pages);
+        Ok(n)
+    }
+    /// Room for the end marker alone: what every owner starts with.
+    pub(super) fn has_room_to_end(&self) -> bool {
+        self.room() >= END_MAX
+    }
+    /// Appends a record in `mtr`. Errors come before any change.
+    pub(super) fn append(
+        &mut self,
+        mtr: &mut Mtr<'_>,
+        kind: Kind,
+        trx: TrxId,
+        prev: UndoPtr,
+        number: u64,
+        payload: &[u8],
+    ) -> Result<UndoPtr> {
+        let (mut page, mut at) = (self.page, self.at);
+        let mut used_ahead = 0;
+        if at == PAGE_SIZE {
+            page = self.ahead[0];
+            at = DATA;
+            used_ahead = 1;
+        }
+        let start = UndoPtr {
+            page,
+            offset: at as u16,
+        };
+        undo::encode(&mut self.scratch, page, kind, trx, prev, number, payload);
+        let spare = if kind.is_end() { 0 } else { END_MAX };
+        assert!(
+            self.room() >= self.scratch.len() + spare,
+            "an undo record of {} bytes was not reserved",
+            payload.len()
+        );
+        // All pages first: fetching one may fail, and then nothing has changed.
+        let more = self.scratch.len().saturating_sub(PAGE_SIZE - at).div_ceil(PAYLOAD);
+        let mut handles: SmallVec<[PageHandle; 2]> = SmallVec::new();
+        handles.push(mtr.write(PageId::new(UNDO_FILE, page))?);
+        for no in self.ahead.range(used_ahead..used_ahead + more) {
+            handles.push(mtr.write(PageId::new(UNDO_FILE, *no))?);
+        }
+        used_ahead += more;
+        let mut rest = &self.scratch[..];
+        for handle in handles {
+            if at == PAGE_SIZE {
+                at = DATA;
+            }
+            let piece = rest.len().min(PAGE_SIZE - at);
+            mtr.edit(handle, at, &rest[..piece]);
+            at += piece;
+            rest = &rest[piece..];
+        }
+        if used_ahead > 0 {
+            page = self.ahead[used_ahead - 1];
+        }
+        self.ahead.drain(..used_ahead);
+        (self.page, self.at) = (page, at);
+        self.note(kind, prev, start);
+        if self.scratch.capacity() > 4 * PAGE_SIZE {
+            self.scratch = Vec::new();
+        }
+        Ok(start)
+    }
+    /// Keeps first, last and skips for a record now in the stream. Recovery calls it for each record it walks over.
+    pub(super) fn note(&mut self, kind: Kind, prev: UndoPtr, at: UndoPtr) {
+        self.used = true;
+        if kind == Kind::RolledBack {
+            if !self.first.is_none() {
+                self.add_skip(UndoPtr::NONE, at);
+            }
+            return;
+        }
+        if prev != self.last && !self.last.is_none() {
+            self.add_skip(prev, at);
+            self.last = prev;
+        }
+        if kind == Kind::Row {
+            if self.first.is_none() {
+                self.first = at;
+            }
+            self.last = at;
+        }
+    }
+    fn add_skip(&mut self, prev: UndoPtr, until: UndoPtr) {
+        let inclusive = prev.is_none();
+        let key = if inclusive { self.first } else { prev };
+        self.skips.push((key, Skip { inclusive, until }));
+    }
+    /// The owner has ended: ready for the next one. Hands over what was undone.
+    pub(super) fn end_owner(&mut self) -> Vec<(UndoPtr, Skip)> {
+        self.first = UndoPtr::NONE;
+        self.last = UndoPtr::NONE;
+        self.used = false;
+        std::mem::take(&mut self.skips)
+    }
+}
+
+/// A fresh undo page of a stream, empty and last.
+pub(super) fn format_page(mtr: &mut Mtr<'_>, no: PageNo, stream: u32) -> Result<PageHandle> {
+    let page = mtr.create(PageId::new(UNDO_FILE, no), 0, PageType::Undo, 0)?;
+    mtr.edit_u32(page, STREAM, stream);
+    Ok(page)
+}
+
+/// Bytes of an address in the stream directory.
+pub(super) fn encode_ptr(at: UndoPtr) -> [u8; 6] {
+    let mut out = [0u8; 6];
+    put_u32(&mut out, 0, at.page);
+    put_u16(&mut out, 4, at.offset);
+    out
+}
+
+pub(super) fn too_many() -> Error {
+    Error::Full("too many transactions write at the same time: all undo streams are in use".into())
+}

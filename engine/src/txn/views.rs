@@ -1,0 +1,143 @@
+//! The open read views, oldest first: what bounds purge, and who holds it back.
+//!
+//! Views are opened in the order of their `low` and `commit_no` (both only grow), so a list in the order of opening
+//! has the oldest at its head. A doubly linked list in a slab: open and close are a few stores, whatever the number.
+//! Lives inside the transaction system's mutex (`sys.rs`); takes no lock of its own.
+use super::ReadView;
+use crate::base::TrxId;
+
+const NIL: u32 = u32::MAX;
+
+/// Names an open view.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ViewSlot(u32);
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    prev: u32,
+    next: u32,
+    low: TrxId,
+    commit_no: u64,
+    connection: u64,
+}
+
+/// The view that holds purge back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OldestView {
+    pub low: TrxId,
+    pub commit_no: u64,
+    pub connection: u64,
+}
+
+pub struct ViewRegistry {
+    nodes: Vec<Node>,
+    free: Vec<u32>,
+    head: u32,
+    tail: u32,
+}
+
+impl Default for ViewRegistry {
+    fn default() -> Self {
+        ViewRegistry {
+            nodes: Vec::new(),
+            free: Vec::new(),
+            head: NIL,
+            tail: NIL,
+        }
+    }
+}
+
+impl ViewRegistry {
+    pub fn open(&mut self, view: &ReadView, connection: u64) -> ViewSlot {
+        let node = Node {
+            prev: self.tail,
+            next: NIL,
+            low: view.low,
+            commit_no: view.commit_no,
+            connection,
+        };
+        let at = match self.free.pop() {
+            Some(at) => {
+                self.nodes[at as usize] = node;
+                at
+            }
+            None => {
+                self.nodes.push(node);
+                (self.nodes.len() - 1) as u32
+            }
+        };
+        match self.tail {
+            NIL => self.head = at,
+            tail => {
+                let before = &mut self.nodes[tail as usize];
+                debug_assert!(before.low <= node.low && before.commit_no <= node.commit_no);
+                before.next = at;
+            }
+        }
+        self.tail = at;
+        ViewSlot(at)
+    }
+    /// True if it was the oldest: the horizon may have moved.
+    pub fn close(&mut self, slot: ViewSlot) -> bool {
+        let Node { prev, next, .. } = self.nodes[slot.0 as usize];
+        match prev {
+            NIL => self.head = next,
+            prev => self.nodes[prev as usize].next = next,
+        }
+        match next {
+            NIL => self.tail = prev,
+            next => self.nodes[next as usize].prev = prev,
+        }
+        self.free.push(slot.0);
+        prev == NIL
+    }
+    pub fn oldest(&self) -> Option<OldestView> {
+        let node = self.nodes.get(self.head as usize)?;
+        Some(OldestView {
+            low: node.low,
+            commit_no: node.commit_no,
+            connection: node.connection,
+        })
+    }
+    pub fn len(&self) -> usize {
+        self.nodes.len() - self.free.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(n: u64) -> ReadView {
+        ReadView {
+            low: n,
+            high: n,
+            commit_no: n,
+            ..ReadView::default()
+        }
+    }
+
+    #[test]
+    fn the_oldest_open_view_is_found_whatever_the_order_of_closing() {
+        let mut registry = ViewRegistry::default();
+        assert_eq!(registry.oldest(), None);
+        let mut open: Vec<(u64, ViewSlot)> = Vec::new();
+        let mut random = 7u64;
+        for n in 1..2_000u64 {
+            random = random
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            if random >> 62 != 0 || open.is_empty() {
+                open.push((n, registry.open(&view(n), n * 10)));
+            } else {
+                let (closed, slot) = open.remove((random >> 8) as usize % open.len());
+                let was_oldest = open.iter().all(|(other, _)| *other > closed);
+                assert_eq!(registry.close(slot), was_oldest);
+            }
+            let oldest = open.iter().map(|(n, _)| *n).min();
+            assert_eq!(registry.oldest().map(|o| o.commit_no), oldest);
+            assert_eq!(registry.oldest().map(|o| o.connection), oldest.map(|n| n * 10));
+            assert_eq!(registry.len(), open.len());
+        }
+    }
+}
