@@ -6,6 +6,8 @@
 #   make check        format, lints, layers  make test-11.8    the plugin and its tests with MariaDB 11.8 (needs root)
 #   make clean        removes what was compiled; distclean: the downloads too
 #   make mtr          MariaDB's suite storage_engine on Sluice, judged by InnoDB's output
+#   make demo         Sluice next to InnoDB: sysbench, mariadb-slap, kill -9; leaves the server running
+#   make bench        sysbench side by side, measured (BENCH='--io-bound', see scripts/bench/sysbench.py --help)
 #   make kill         ROUNDS of kill -9 under 8 writing clients, with an account of every row; soak: MINUTES of them
 
 SHELL := /bin/bash
@@ -104,7 +106,13 @@ test-11.8: $(engine)
 ROUNDS ?= 20
 MINUTES ?= 60
 
-.PHONY: mtr kill soak
+.PHONY: demo bench mtr kill soak
+demo: plugin
+	@scripts/demo/demo.py
+
+bench: plugin
+	@scripts/bench/sysbench.py $(BENCH)
+
 mtr: plugin
 	@scripts/mtr/compare.py
 

@@ -15,20 +15,13 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 import display  # noqa: E402
+import engines  # noqa: E402
 from server import BUILD, Server, ServerError, free_port  # noqa: E402
 from trial import Broken, Trial  # noqa: E402
 
-OPTIONS = {
-    "InnoDB": ["--innodb-buffer-pool-size=16M", "--innodb-log-file-size=8M", "--innodb-lock-wait-timeout=5"],
-    "Sluice": ["--loose-sluice-buffer-pool-size=16M", "--loose-sluice-redo-log-capacity=8M", "--loose-sluice-lock-wait-timeout=5"],
-    "RocksDB": ["--rocksdb-lock-wait-timeout=5", "--rocksdb-flush-log-at-trx-commit=1"],
-}
-PLUGINS = {"InnoDB": (), "Sluice": ("ha_sluice",), "RocksDB": ("ha_rocksdb",)}
-
-
 def arguments_of_command_line():
     parser = argparse.ArgumentParser(description="kill -9 under writing clients, restart, account for every row.")
-    parser.add_argument("--engine", default="Sluice", choices=sorted(OPTIONS))
+    parser.add_argument("--engine", default="Sluice", choices=engines.NAMES)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--minutes", type=float, help="as many rounds as fit into that time, instead of --rounds")
     parser.add_argument("--clients", type=int, default=8)
@@ -45,7 +38,8 @@ def main():
     seed = arguments.seed if arguments.seed is not None else random.randrange(10**6)
     folder = arguments.folder or BUILD / f"run/kill-{arguments.engine}"
     shutil.rmtree(folder, ignore_errors=True)
-    server = Server(folder, free_port(), [*OPTIONS[arguments.engine], *arguments.option], plugins=PLUGINS[arguments.engine],
+    options = engines.options(arguments.engine, pool="16M", redo="8M", lock_wait_seconds=5)
+    server = Server(folder, free_port(), [*options, *arguments.option], plugins=engines.PLUGINS[arguments.engine],
                     engine=arguments.engine)
     trial = Trial(server, arguments.engine, clients=arguments.clients, seed=seed)
     chance = random.Random(seed)

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""`make bench`: sysbench on Sluice and InnoDB side by side in one server, with what each operation costs.
+
+Both engines have the same tables, memory, redo log and durability (see scripts/engines.py). For each script the engines take
+turns, in the opposite order at every repeat, and between two cells the server comes to rest; the table shows medians. The
+samples, the command and the versions are saved as JSON in build/bench.
+
+    in memory      scripts/bench/sysbench.py --rows 1000000 --pool 1G --threads 8 --seconds 20 --repeats 3
+    five times     scripts/bench/sysbench.py --io-bound
+    the pool       (--rows 2000000 --pool 96M, oltp_point_select, oltp_read_write, oltp_update_index and a full scan)
+    memory         ... --engines Sluice: resident memory of a server in which nothing else has a pool
+"""
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+import display  # noqa: E402
+import engines  # noqa: E402
+from cells import CONSUMING, FULL_SCAN, SCRIPTS, Bench, CellError, memory_mb  # noqa: E402
+from server import BUILD, Server, ServerError, SqlError, free_port  # noqa: E402
+
+IO_BOUND = {"rows": 2000000, "pool": "96M", "scripts": ["oltp_point_select", "oltp_read_write", "oltp_update_index", FULL_SCAN]}
+SETTLE_SECONDS_MAX = 15
+YARDSTICK = "InnoDB"
+
+
+def arguments_of_command_line():
+    parser = argparse.ArgumentParser(description="sysbench on several engines side by side in one server.",
+                                     formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1000000)
+    parser.add_argument("--tables", type=int, default=1)
+    parser.add_argument("--pool", default="1G", help="buffer pool of each engine")
+    parser.add_argument("--redo", default="1G", help="redo log of each engine")
+    parser.add_argument("--threads", default="8", help="comma separated")
+    parser.add_argument("--seconds", type=int, default=20, help="of a cell")
+    parser.add_argument("--warm-seconds", type=int, default=3, help="of an unmeasured run before a script's first cell; 0: none")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--engines", default="Sluice,InnoDB", help=f"comma separated, of {', '.join(engines.NAMES)}")
+    parser.add_argument("--scripts", default="", help=f"comma separated (all ten); also {FULL_SCAN}")
+    parser.add_argument("--io-bound", action="store_true", help="tables of five times the pool; overrides rows, pool and scripts")
+    parser.add_argument("--option", action="append", default=[], metavar="--NAME=VALUE", help="a server option; repeatable")
+    parser.add_argument("--folder", type=pathlib.Path, default=BUILD / "run/bench", help="where the server lives; made anew")
+    parser.add_argument("--json", type=pathlib.Path, help="where the samples go (build/bench/TIME.json)")
+    arguments = parser.parse_args()
+    arguments.scripts = [name for name in arguments.scripts.split(",") if name] or list(SCRIPTS)
+    if arguments.io_bound:
+        vars(arguments).update(IO_BOUND)
+    arguments.engines = arguments.engines.split(",")
+    arguments.threads = [int(number) for number in arguments.threads.split(",")]
+    unknown = [name for name in arguments.engines if name not in engines.NAMES]
+    unknown += [name for name in arguments.scripts if name not in (*SCRIPTS, FULL_SCAN)]
+    if unknown:
+        parser.error(f"unknown: {', '.join(unknown)}")
+    return arguments
+
+
+def start_server(arguments):
+    shutil.rmtree(arguments.folder, ignore_errors=True)
+    options = [option for engine in arguments.engines for option in engines.options(engine, arguments.pool, arguments.redo)]
+    if YARDSTICK not in arguments.engines:  # InnoDB is always there for the server's own tables; its pool must not blur the memory
+        options += engines.options(YARDSTICK, "8M", "8M")
+    server = Server(arguments.folder, free_port(), [*options, *arguments.option], plugins=engines.plugins(arguments.engines),
+                    engine=arguments.engines[0])
+    server.start()
+    return server
+
+
+def threads_of(script, arguments):
+    return [1] if script == FULL_SCAN else arguments.threads
+
+
+def measure(bench, arguments):
+    """All samples, and the seconds that loading took; says each on the way."""
+    samples, load_seconds = [], {}
+    cells = sum(len(threads_of(script, arguments)) for script in arguments.scripts) * arguments.repeats * len(arguments.engines)
+    with display.Progress(cells + len(arguments.engines), "sysbench") as progress:
+        for engine in arguments.engines:
+            progress.working(f"loading {engine}")
+            load_seconds[engine] = bench.prepare(engine)
+            progress.done(f"{engine}: {arguments.rows} rows loaded in {load_seconds[engine]:.1f} s")
+        for script in arguments.scripts:
+            for threads in threads_of(script, arguments):
+                for repeat in range(arguments.repeats):
+                    for engine in arguments.engines[::1 if repeat % 2 == 0 else -1]:
+                        progress.working(f"{script}, {threads} threads, {engine}")
+                        samples.append(measure_cell(bench, arguments, script, engine, threads, warm=repeat == 0))
+                        progress.done(f"{script}, {threads} threads, {engine}: {samples[-1].per_second:.0f}/s, "
+                                      f"{samples[-1].cpu_us:.0f} CPU µs, {samples[-1].memory_mb:.0f} MB")
+    return samples, load_seconds
+
+
+def measure_cell(bench, arguments, script, engine, threads, warm):
+    if script in CONSUMING:
+        bench.prepare(engine)
+    elif warm and arguments.warm_seconds:
+        bench.run(script, engine, threads, arguments.warm_seconds)
+    bench.settle(SETTLE_SECONDS_MAX)
+    return bench.run(script, engine, threads, arguments.seconds)
+
+
+def median(samples, script, engine, threads, column):
+    return statistics.median(getattr(sample, column) for sample in samples
+                             if (sample.script, sample.engine, sample.threads) == (script, engine, threads))
+
+
+def report(samples, arguments):
+    """(columns, rows): throughput of each engine and its ratio to InnoDB's, then the costs of an operation, engine by engine."""
+    first, *others = arguments.engines
+    compared = [YARDSTICK] if YARDSTICK in others else others[:1]
+    columns = ["script", "threads", *(f"{engine}/s" for engine in arguments.engines), *(f"{first}:{other}" for other in compared)]
+    costs = [("CPU µs", "cpu_us", "{:.0f}"), ("p95 ms", "p95_ms", "{:.2f}"), ("read KB", "read_kb", "{:.1f}"), ("written KB", "written_kb", "{:.1f}")]
+    columns += [f"{title} {'/'.join(arguments.engines)}" for title, _, _ in costs]
+    rows = []
+    for script in arguments.scripts:
+        for threads in threads_of(script, arguments):
+            speeds = {engine: median(samples, script, engine, threads, "per_second") for engine in arguments.engines}
+            row = [script, threads, *(f"{speed:.1f}" if speed < 100 else f"{speed:.0f}" for speed in speeds.values())]
+            row += [f"{speeds[first] / speeds[other]:.2f}" for other in compared]
+            row += [" / ".join(form.format(median(samples, script, engine, threads, column)) for engine in arguments.engines)
+                    for _, column, form in costs]
+            rows.append(row)
+    return columns, rows
+
+
+def save(path, samples, load_seconds, server, memory_peak_mb):
+    path = path or BUILD / time.strftime("bench/%Y-%m-%d-%H%M%S.json")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=HERE, capture_output=True, text=True).stdout.strip()
+    sysbench = subprocess.run([server.prefix / "usr/bin/sysbench", "--version"], capture_output=True, text=True).stdout.strip()
+    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.processor())
+    path.write_text(json.dumps({
+        "command": " ".join(["scripts/bench/sysbench.py", *sys.argv[1:]]), "commit": commit, "sysbench": sysbench,
+        "server": server.sql("SELECT VERSION()")[0][0], "server_command": [pathlib.Path(server.command()[0]).name, *server.command()[1:]],
+        "machine": {"cpu": cpu, "cores": len(os.sched_getaffinity(0)), "kernel": platform.release()},
+        "load_seconds": load_seconds, "memory_peak_mb": memory_peak_mb, "samples": [dataclasses.asdict(sample) for sample in samples],
+    }, indent=1) + "\n")
+    return path
+
+
+def main():
+    arguments = arguments_of_command_line()
+    try:
+        server = start_server(arguments)
+        try:
+            samples, load_seconds = measure(Bench(server, arguments.rows, arguments.tables), arguments)
+            peak = memory_mb(server.pid(), "VmHWM")
+            path = save(arguments.json, samples, load_seconds, server, peak)
+        finally:
+            server.stop()
+    except (ServerError, SqlError, CellError) as error:
+        sys.exit(f"error: {error} (server's log: {arguments.folder}/log)")
+    columns, rows = report(samples, arguments)
+    display.say("")
+    display.say(display.markdown(columns, rows))
+    display.say(f"\n{arguments.rows} rows, pools of {arguments.pool}, {arguments.repeats} x {arguments.seconds} s, medians; costs are per "
+                f"operation.\nLoaded in " + ", ".join(f"{seconds:.1f} s ({engine})" for engine, seconds in load_seconds.items())
+                + f". Server's memory at its peak: {peak:.0f} MB with {len(arguments.engines)} pool(s) of {arguments.pool}.\nSamples: {path}")
+
+
+if __name__ == "__main__":
+    main()
