@@ -151,6 +151,24 @@ int ha_sluice::reset_auto_increment(ulonglong value)
   return error ? fail(error) : 0;
 }
 
+/* ALTER TABLE ... AUTO_INCREMENT=n: the counter goes to n, but never to or below a number that is in the table. */
+slc_err ha_sluice::set_auto_increment_at_least(ulonglong value)
+{
+  ulonglong greatest= 0;
+  const int key= table->s->next_number_index;
+  if (table->found_next_number_field && key < MAX_KEY)
+  {
+    table->use_all_columns();
+    if (!ha_index_init(key, true))
+    {
+      if (!ha_index_last(table->record[0]))
+        greatest= autoinc_value(table->record[0]);
+      ha_index_end();
+    }
+  }
+  return slc_table_autoinc_reset(m_share->table(), MY_MAX(value, greatest + 1));
+}
+
 void ha_sluice::update_create_info(HA_CREATE_INFO *info)
 {
   if (!(info->used_fields & HA_CREATE_USED_AUTO))

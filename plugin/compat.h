@@ -62,7 +62,6 @@
 #define SLUICE_MRR_INFO_CONST_DECLARATION ha_rows multi_range_read_info_const(SLUICE_MRR_INFO_CONST_ARGUMENTS) override;
 
 /* Exported by the server for engines, but declared in no header. */
-extern "C" void thd_mark_transaction_to_rollback(MYSQL_THD thd, bool all);
 extern "C" int thd_rpl_deadlock_check(MYSQL_THD thd, MYSQL_THD other_thd);
 extern void ignore_db_dirs_append(const char *dirname);
 

@@ -24,8 +24,8 @@ Connection::Connection(THD *thd) : m_thd(thd)
 {
   mysql_mutex_init(0, &m_mutex, MY_MUTEX_INIT_FAST);
   mysql_cond_init(0, &m_cond, nullptr);
-  slc_waiter waiter= {this, &wait, &wake, &killed, &about_to_wait};
-  m_trx= slc_trx_new(engine, &waiter, thd_get_thread_id(thd));
+  const slc_waiter sleeps= waiter();
+  m_trx= slc_trx_new(engine, &sleeps, thd_get_thread_id(thd));
 }
 
 Connection::~Connection()

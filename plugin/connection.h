@@ -45,7 +45,8 @@ public:
   int rollback_to(uint64 savepoint);
   void cancel_wait();
 
-  /* slc_waiter; waiter.cc */
+  /* waiter.cc: how the engine sleeps in this connection's name */
+  slc_waiter waiter() { return {this, &wait, &wake, &killed, &about_to_wait}; }
   static int wait(void *ctx, volatile uint32_t *flag, uint64_t timeout_us);
   static void wake(void *ctx);
   static int killed(void *ctx);

@@ -8,9 +8,9 @@
 
 using namespace sluice;
 
-std::string sluice::schema_of(const TABLE *form)
+std::string sluice::schema_of(const TABLE *form, ulonglong version)
 {
-  std::string text= "sluice 1\nrow " + std::to_string(ROW_VERSION) + "\n";
+  std::string text= "sluice 1\nversion " + std::to_string(version) + "\nrow " + std::to_string(ROW_VERSION) + "\n";
   for (uint i= 0; i < form->s->keys; i++)
   {
     const KEY &key= form->key_info[i];
@@ -29,7 +29,15 @@ std::string sluice::schema_of(const TABLE *form)
   return text;
 }
 
-Definition::Definition(TABLE *form) : schema(schema_of(form))
+ulonglong sluice::schema_version(slc_bytes schema)
+{
+  static const char tag[]= "\nversion ";
+  const std::string text(reinterpret_cast<const char *>(schema.ptr), schema.len);
+  const size_t at= text.find(tag);
+  return at == std::string::npos ? 0 : strtoull(text.c_str() + at + strlen(tag), nullptr, 10);
+}
+
+Definition::Definition(TABLE *form) : schema(schema_of(form, 1))
 {
   const std::unique_ptr<Codec> codec= Codec::build(form);
   if (form->s->tmp_table != NO_TMP_TABLE)

@@ -18,9 +18,12 @@ struct Definition
 };
 
 /* The plugin's note that the engine keeps with a table: the row format's version, and for each key the collations of
-   its parts, so that a later server can tell whether the images in the table are still those it would make. Text, a line
-   for each key: "key NAME COLUMN:COLLATION_ID[:desc] ...". */
-std::string schema_of(const TABLE *form);
+   its parts, so that a later server can tell whether the images in the table are still those it would make; and a number
+   that every in-place ALTER TABLE raises. Text: "sluice 1", "version N", "row N", then a line for each key:
+   "key NAME COLUMN:COLLATION_ID[:desc] ...". */
+std::string schema_of(const TABLE *form, ulonglong version);
+/* The number of a note; 0 if it has none. */
+ulonglong schema_version(slc_bytes schema);
 
 } // namespace sluice
 #endif

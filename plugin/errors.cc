@@ -64,9 +64,9 @@ int server_error(slc_err error, THD *thd, const char *object)
   if (thd)
   {
     if (error == SLC_DEADLOCK || error == SLC_CONFLICT)
-      thd_mark_transaction_to_rollback(thd, true);
+      thd->mark_transaction_to_rollback(true);
     else if (error == SLC_LOCK_WAIT_TIMEOUT)
-      thd_mark_transaction_to_rollback(thd, settings.rollback_on_timeout);
+      thd->mark_transaction_to_rollback(settings.rollback_on_timeout);
   }
   return found->to;
 }

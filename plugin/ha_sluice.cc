@@ -67,15 +67,19 @@ Share *ha_sluice::get_share(const char *name)
   return share;
 }
 
-/* The engine's indexes must be the definition's, in its order: entries are addressed by ordinal. */
+/* Entries are addressed by an index's ordinal, so the engine must have as many as the definition. Names may differ after a
+   crash in the middle of RENAME INDEX: they are only labels. */
 static bool same_indexes(const Codec &codec, const TABLE *table, slc_table *engine_table)
 {
   if (codec.secondary_count() != slc_table_index_count(engine_table))
     return false;
   for (uint i= 0; i < codec.secondary_count(); i++)
-    if (my_strcasecmp(system_charset_info, table->key_info[codec.server_index(i + 1)].name.str,
-                      slc_table_index_name(engine_table, i)))
-      return false;
+  {
+    const char *name= table->key_info[codec.server_index(i + 1)].name.str;
+    if (my_strcasecmp(system_charset_info, name, slc_table_index_name(engine_table, i)))
+      sql_print_warning(SLUICE_ENGINE_NAME ": table %s: index %s is called %s in the engine's catalog",
+                        table->s->table_name.str, name, slc_table_index_name(engine_table, i));
+  }
   return true;
 }
 

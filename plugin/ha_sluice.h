@@ -117,6 +117,7 @@ public:
   bool inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
   bool commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) override;
   bool check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) override;
+  ulonglong table_version() const override;
 
   static constexpr uint KEY_BYTES_MAX= 3072;
 
@@ -164,7 +165,11 @@ private:
   int update_in_place(const uchar *old_record, const uchar *new_record, slc_bytes clustered);
   int update_moving(const uchar *old_record, const uchar *new_record, slc_bytes old_clustered, slc_bytes new_clustered);
 
+  /* inplace.cc */
+  int feed_builds(slc_trx *trx, slc_cursor *cursor, Alter_inplace_info *info);
+
   /* autoinc.cc */
+  slc_err set_auto_increment_at_least(ulonglong value);
   void autoinc_note(const uchar *record);
   bool autoinc_takes_table_lock() const;
   ulonglong autoinc_value(const uchar *record) const;

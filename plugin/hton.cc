@@ -1,6 +1,7 @@
 /* The storage engine as the server knows it: starting and stopping, the callbacks of transactions (each hands over to the
    Connection), XA recovery, and the plugin's declaration. Called by: the server. */
 #include "connection.h"
+#include "ddl.h"
 #include "engine.h"
 #include "errors.h"
 #include "ha_sluice.h"
@@ -146,6 +147,17 @@ void commit_checkpoint_request(void *cookie)
     commit_checkpoint_notify_ha(cookie);
 }
 
+/* After a crash: has an in-place ALTER TABLE of the table, which had number `before`, come to its end in the engine? */
+int check_version(handlerton *, const char *path, const LEX_CUSTRING *, ulonglong before)
+{
+  slc_table *table;
+  if (slc_table_open(engine, path, &table))
+    return 2;
+  const ulonglong now= schema_version(slc_table_schema(table));
+  slc_table_close(table);
+  return now > before ? 0 : 1;
+}
+
 int signal_ddl_recovery_done(SLUICE_HTON_ARG_ONLY)
 {
   slc_engine_start_background(engine);
@@ -215,6 +227,7 @@ void set_callbacks()
   hton->flush_logs= flush_logs;
   hton->show_status= show_status;
   hton->drop_table= drop_table;
+  hton->check_version= check_version;
   hton->signal_ddl_recovery_done= signal_ddl_recovery_done;
 }
 

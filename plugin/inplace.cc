@@ -1,17 +1,226 @@
-/* ALTER TABLE without copying the table. */
+/* ALTER TABLE without copying the table.
+
+   Instant: what only the .frm says (defaults, comments, names of columns, check constraints, AUTO_INCREMENT), and dropping,
+   renaming and reordering indexes. Without copying, but with writers kept out: adding secondary indexes. The rest is
+   left to the server, which copies.
+
+   An index is added in three steps of the server's: prepare (builds begin), the main phase (the clustered index is read,
+   every row's entries go to the builds, which sort and load them), commit (one change of the engine's catalog publishes
+   the new indexes and drops the old ones). Until then nobody sees anything, and rollback only throws the builds away.
+   Writers are kept out by the metadata lock, and it is granted only when all transactions that wrote have ended: the newest
+   version of every row is a committed one.
+
+   After a crash between the engine's commit and the change of the .frm the server asks check_version() (hton.cc) which
+   of the two definitions holds; the number in the schema note (ddl.h) tells. Called by: the server. */
 #include "ddl.h"
 #include "engine.h"
 #include "errors.h"
 #include "ha_sluice.h"
+#include "settings.h"
 
 using namespace sluice;
 
-enum_alter_inplace_result ha_sluice::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info)
+static const alter_table_operations DEFINITION_ONLY=
+  ALTER_COLUMN_DEFAULT | ALTER_COLUMN_NAME | ALTER_RENAME_COLUMN | ALTER_CHANGE_INDEX_COMMENT | ALTER_RENAME |
+  ALTER_ADD_CHECK_CONSTRAINT | ALTER_DROP_CHECK_CONSTRAINT | ALTER_COLUMN_OPTION | ALTER_COLUMN_COLUMN_FORMAT |
+  ALTER_OPTIONS | ALTER_INDEX_IGNORABILITY;
+static const alter_table_operations INDEX_CATALOG=
+  ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX | ALTER_RENAME_INDEX | ALTER_INDEX_ORDER;
+static const alter_table_operations INDEX_ADD= ALTER_ADD_NON_UNIQUE_NON_PRIM_INDEX | ALTER_ADD_UNIQUE_INDEX;
+
+namespace {
+
+class InplaceContext : public inplace_alter_handler_ctx
 {
-  return HA_ALTER_INPLACE_NOT_SUPPORTED;
+public:
+  explicit InplaceContext(TABLE *altered) : codec(Codec::build(altered)) {}
+  ~InplaceContext() override
+  {
+    for (slc_build *build : builds)
+      if (build)
+        slc_index_build_abort(build);
+  }
+  std::unique_ptr<Codec> codec;         // of the new definition
+  std::vector<slc_build *> builds;      // in the order of index_add_buffer
+};
+
+/* Rows stay as they are: every column must be at its place in the record and of the same form. */
+bool same_layout(const TABLE *table, const TABLE *altered)
+{
+  if (table->s->fields != altered->s->fields || table->s->null_bytes != altered->s->null_bytes ||
+      table->s->primary_key != altered->s->primary_key)
+    return false;
+  for (uint i= 0; i < table->s->fields; i++)
+  {
+    const Field *field= table->field[i], *other= altered->field[i];
+    const Column column= column_of(table, field), other_column= column_of(altered, other);
+    if (column.kind != other_column.kind || column.offset != other_column.offset ||
+        column.length != other_column.length || column.null_bit != other_column.null_bit ||
+        column.null_offset != other_column.null_offset || column.charset != other_column.charset ||
+        field->stored_in_db() != other->stored_in_db())
+      return false;
+  }
+  return true;
 }
 
-bool ha_sluice::prepare_inplace_alter_table(TABLE *, Alter_inplace_info *) { return false; }
-bool ha_sluice::inplace_alter_table(TABLE *, Alter_inplace_info *) { return false; }
-bool ha_sluice::commit_inplace_alter_table(TABLE *, Alter_inplace_info *, bool) { return false; }
+/* Values of virtual columns are the server's to compute: not while an index is built. */
+bool adds_virtual_column(const TABLE *altered, const Alter_inplace_info *info)
+{
+  for (uint i= 0; i < info->index_add_count; i++)
+  {
+    const KEY &key= altered->key_info[info->index_add_buffer[i]];
+    for (uint part= 0; part < key.user_defined_key_parts; part++)
+      if (!altered->field[key.key_part[part].fieldnr - 1]->stored_in_db())
+        return true;
+  }
+  return false;
+}
+
+bool changes_unsupported_option(const Alter_inplace_info *info)
+{
+  constexpr ulong HARMLESS= HA_CREATE_USED_AUTO | HA_CREATE_USED_COMMENT | HA_CREATE_USED_DEFAULT_CHARSET |
+                            HA_CREATE_USED_CHARSET | HA_CREATE_USED_MIN_ROWS | HA_CREATE_USED_MAX_ROWS |
+                            HA_CREATE_USED_AVG_ROW_LENGTH | HA_CREATE_USED_STATS_PERSISTENT |
+                            HA_CREATE_USED_STATS_AUTO_RECALC | HA_CREATE_USED_STATS_SAMPLE_PAGES | HA_CREATE_USED_ENGINE;
+  return (info->handler_flags & ALTER_OPTIONS) && (info->create_info->used_fields & ~HARMLESS);
+}
+
+/* The row that has the key twice, for the server's message. */
+void report_duplicate(TABLE *altered, KEY *key) { print_keydup_error(altered, key, MYF(0)); }
+
+} // namespace
+
+enum_alter_inplace_result ha_sluice::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info)
+{
+  if ((info->handler_flags & ~(DEFINITION_ONLY | INDEX_CATALOG | INDEX_ADD)) || info->ignore ||
+      changes_unsupported_option(info) || !same_layout(table, altered))
+    return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  if (!(info->handler_flags & INDEX_ADD))
+    return HA_ALTER_INPLACE_INSTANT;
+  return adds_virtual_column(altered, info) ? HA_ALTER_INPLACE_NOT_SUPPORTED : HA_ALTER_INPLACE_NOCOPY_LOCK;
+}
+
+/* Old versions of rows are of no use to a new definition; ALTER_OPTIONS and the like need no rebuild. */
 bool ha_sluice::check_if_incompatible_data(HA_CREATE_INFO *, uint) { return COMPATIBLE_DATA_NO; }
+
+bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
+{
+  std::unique_ptr<InplaceContext> context(new InplaceContext(altered));
+  for (uint i= 0; i < info->index_add_count; i++)
+  {
+    const uint index= info->index_add_buffer[i];
+    const slc_index_def def= {altered->key_info[index].name.str,
+                              context->codec->key(index).unique ? static_cast<uint32_t>(SLC_INDEX_UNIQUE) : 0};
+    slc_build *build= nullptr;
+    if (const slc_err error= slc_index_build_begin(engine, m_share->table(), &def, &build))
+    {
+      print_error(fail(error), MYF(0));
+      return true;
+    }
+    context->builds.push_back(build);
+  }
+  info->handler_ctx= context.release();
+  return false;
+}
+
+/* Every row's entries to the builds. `trx` reads the newest versions, which are committed ones (see above). */
+int ha_sluice::feed_builds(slc_trx *trx, slc_cursor *cursor, Alter_inplace_info *info)
+{
+  InplaceContext *context= static_cast<InplaceContext *>(info->handler_ctx);
+  uchar *record= table->record[0];
+  const DecodePlan *plan= m_codec->plan(m_codec->stored());
+  slc_err error= slc_cursor_begin(cursor, trx, 0, SLC_LOCK_NONE, SLC_WAIT, 0);
+  slc_found found;
+  if (!error)
+    error= slc_cursor_seek(cursor, SLC_SEEK_FIRST, {nullptr, 0}, &found);
+  for (; !error; error= slc_cursor_next(cursor, &found))
+  {
+    if (thd_kill_level(ha_thd()) != THD_IS_NOT_KILLED)
+      return HA_ERR_ABORTED_BY_USER;
+    if (!m_codec->get_row(plan, record, found.pk, found.row))
+      return bad_row(name());
+    for (uint i= 0; i < info->index_add_count && !error; i++)
+    {
+      m_entries.clear();
+      const EntryImage image= context->codec->put_entry(m_entries, info->index_add_buffer[i], record, found.pk);
+      error= slc_index_build_add(context->builds[i], m_entries.bytes(image.key, image.key_length), image.user_key_length,
+                                 image.unique_check, m_entries.bytes(image.value, image.value_length));
+    }
+    if (error)
+      return fail(error);
+  }
+  return error == SLC_END ? 0 : fail(error);
+}
+
+bool ha_sluice::inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
+{
+  if (!(info->handler_flags & INDEX_ADD))
+    return false;
+  InplaceContext *context= static_cast<InplaceContext *>(info->handler_ctx);
+  Connection *connection= connect(false);
+  slc_waiter waiter= connection->waiter();
+  slc_trx *trx= slc_trx_new(engine, &waiter, thd_get_thread_id(ha_thd()));
+  slc_trx_start(trx, SLC_ISO_READ_UNCOMMITTED, lock_wait_timeout_ms(ha_thd()));
+  slc_cursor *cursor= slc_cursor_new(m_share->table());
+  int error= feed_builds(trx, cursor, info);
+  if (error)
+    print_error(error, MYF(0));
+  for (uint i= 0; i < info->index_add_count && !error; i++)
+  {
+    const slc_err finish_error= slc_index_build_finish(context->builds[i], trx);
+    if (!finish_error)
+      continue;
+    error= fail(finish_error);
+    slc_found found;
+    const slc_bytes pk= slc_duplicate_pk();
+    Buffer key;
+    key.append(pk);
+    if (finish_error == SLC_DUPLICATE &&
+        !slc_row_get(cursor, trx, key.bytes(), SLC_LOCK_NONE, SLC_WAIT, &found) &&
+        m_codec->get_row(m_codec->plan(m_codec->stored()), altered->record[0], key.bytes(), found.row))
+      report_duplicate(altered, &altered->key_info[info->index_add_buffer[i]]);
+    else
+      print_error(error, MYF(0));
+  }
+  slc_cursor_free(cursor);
+  slc_trx_free(trx);
+  return error != 0;
+}
+
+bool ha_sluice::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit)
+{
+  InplaceContext *context= static_cast<InplaceContext *>(info->handler_ctx);
+  if (!commit)
+  {
+    delete context;
+    info->handler_ctx= nullptr;
+    return false;
+  }
+  slc_err error= SLC_OK;
+  for (const auto &pair : info->rename_keys)
+    if (!error)
+      error= slc_table_rename_index(engine, m_share->table(), pair.old_key->name.str, pair.new_key->name.str);
+  std::vector<const char *> dropped, order;
+  for (uint i= 0; i < info->index_drop_count; i++)
+    dropped.push_back(info->index_drop_buffer[i]->name.str);
+  for (uint i= 0; i < context->codec->secondary_count(); i++)
+    order.push_back(altered->key_info[context->codec->server_index(i + 1)].name.str);
+  const std::string schema= schema_of(altered, schema_version(slc_table_schema(m_share->table())) + 1);
+  if (!error)
+    error= slc_table_alter_indexes(engine, m_share->table(), context->builds.data(),
+                                   static_cast<uint32_t>(context->builds.size()), dropped.data(),
+                                   static_cast<uint32_t>(dropped.size()), order.data(), static_cast<uint32_t>(order.size()),
+                                   {reinterpret_cast<const uint8_t *>(schema.data()), schema.size()});
+  if (!error)
+    context->builds.clear();            // published: they are the engine's now
+  if (!error && (info->create_info->used_fields & HA_CREATE_USED_AUTO) && info->create_info->auto_increment_value)
+    error= set_auto_increment_at_least(info->create_info->auto_increment_value);
+  if (error)
+    print_error(fail(error), MYF(0));
+  return error != SLC_OK;
+}
+
+ulonglong ha_sluice::table_version() const
+{
+  return m_share && m_share->table() ? schema_version(slc_table_schema(m_share->table())) : 0;
+}

@@ -87,8 +87,8 @@ void StringImage::init(CHARSET_INFO *cs, bool trims)
 {
   m_cs= cs;
   m_binary= cs == &my_charset_bin;
-  m_pad= !m_binary && !(cs->state & MY_CS_NOPAD);
-  m_trims= m_pad || (trims && !m_binary);
+  const bool pad= !m_binary && !(cs->state & MY_CS_NOPAD);
+  m_trims= pad || (trims && !m_binary);
   m_levels= 0;
   const bool several= cs->uca && (cs->levels_for_order & (cs->levels_for_order - 1));
   const bool passes= !cs->uca && cs->levels_for_order > 1;
@@ -101,27 +101,30 @@ void StringImage::init(CHARSET_INFO *cs, bool trims)
     Level &level= m_level[m_levels++];
     level.flag= several ? MY_STRXFRM_LEVEL1 << i : 0;
     level.unit= 1;
+    level.pad= false;
     if (m_binary || passes)
-    {
-      m_pad= false;
       continue;
-    }
     const size_t length= collation_weights(cs, weights, sizeof weights, space, space_length, level.flag);
     if (length >= 1 && length <= sizeof level.space)
     {
       level.unit= static_cast<uint>(length);
       memcpy(level.space, weights, length);
-    }
-    else
-      m_pad= false;                     // a space without a weight: trimming is all there is to padding
+      level.pad= pad || m_levels > 1;
+    }                                   // else a space has no weight: trimming is all there is to padding
   }
+}
+
+/* strnxfrmlen() takes bytes for characters of the greatest length; ours may all be of the least. */
+size_t StringImage::weights_length_max(size_t bytes) const
+{
+  return m_cs->strnxfrmlen(bytes / m_cs->mbminlen * m_cs->mbmaxlen) + 4;
 }
 
 size_t StringImage::length_max(size_t bytes) const
 {
   if (m_binary)
     return 2 * bytes + 2;
-  const size_t weights= m_cs->strnxfrmlen(bytes) + 4;
+  const size_t weights= weights_length_max(bytes);
   size_t sum= 0;
   for (uint i= 0; i < m_levels; i++)
     sum+= weights + weights / m_level[i].unit + m_level[i].unit + 8;
@@ -137,7 +140,7 @@ uchar *StringImage::encode(uchar *to, const uchar *from, size_t bytes) const
   uchar on_stack[2048];
   std::unique_ptr<uchar[]> on_heap;
   uchar *weights= on_stack;
-  size_t size= m_cs->strnxfrmlen(bytes) + 4;
+  const size_t size= weights_length_max(bytes);
   if (size > sizeof on_stack)
   {
     on_heap.reset(new uchar[size]);
@@ -149,7 +152,7 @@ uchar *StringImage::encode(uchar *to, const uchar *from, size_t bytes) const
     size_t length= bytes ? collation_weights(m_cs, weights, size, from, bytes, level.flag) : 0;
     while (length % level.unit)         // cannot be: weights are whole units; keep the image whole if it is
       length--;
-    to= encode_level(to, weights, weights + length, level.unit, level.space, m_pad);
+    to= encode_level(to, weights, weights + length, level.unit, level.space, level.pad);
   }
   return to;
 }
@@ -166,16 +169,16 @@ const uchar *StringImage::skip(const uchar *from, const uchar *end, uchar mask) 
         return nullptr;
       bool special= true;
       for (uint b= 0; b < unit && special; b++)
-        special= (from[b] ^ mask) == (m_pad ? level.space[b] : 0);
+        special= (from[b] ^ mask) == (level.pad ? level.space[b] : 0);
       from+= unit;
       if (!special)
         continue;
       if (from == end)
         return nullptr;
       const uchar mark= *from++ ^ mask;
-      if (mark == (m_pad ? END : 0))
+      if (mark == (level.pad ? END : 0))
         break;
-      if (!m_pad)
+      if (!level.pad)
         continue;
       if (from == end)
         return nullptr;
