@@ -1,1 +1,196 @@
-//! (to come)
+//! The engine as one object: opened on a disk, closed, and in between the transactions and tables of its users.
+//!
+//! `open` = create or recover (`open.rs`), then the page cleaner and the checkpointer run; `start_background` lets purge and the
+//! rollback of losers run too (a server first finishes its own DDL recovery). Embedded users start at [`Database`].
+pub mod config;
+pub mod database;
+pub mod open;
+pub mod status;
+mod workers;
+
+#[cfg(test)]
+mod engine_tests;
+
+pub use config::{CommitFlush, Config, Level, LogSink};
+pub use database::{Database, Transaction};
+
+use crate::base::{Counters, Error, Lsn, Result};
+use crate::redo::{FlushMode, Redo};
+use crate::table::Store;
+use crate::txn::{Isolation, RecoveredTrx, Trx, Waiter, Xid};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use workers::Workers;
+
+pub struct Engine {
+    store: Arc<Store>,
+    log: LogSink,
+    /// Number of the setting `flush_log_at_trx_commit`.
+    commit_flush: AtomicU64,
+    workers: Mutex<Option<Workers>>,
+    purge_threads: u32,
+    /// Losers found at open, until the background rolls them back.
+    losers: Mutex<Vec<RecoveredTrx>>,
+    /// Prepared transactions found at open and not decided yet.
+    prepared: Mutex<Vec<RecoveredTrx>>,
+}
+
+/// How much a close does first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Close {
+    /// Purge everything, write all pages: the next start has nothing to do.
+    Slow,
+    /// Write all pages.
+    Fast,
+    /// Only the log is made durable: as after a crash.
+    LogOnly,
+}
+
+impl Engine {
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.store.counters
+    }
+    fn redo(&self) -> &Arc<Redo> {
+        &self.store.redo
+    }
+    pub fn lsn(&self) -> Lsn {
+        self.redo().lsn()
+    }
+    pub fn durable_lsn(&self) -> Lsn {
+        self.redo().durable_lsn()
+    }
+    /// I6: stops all writing. Called at the ABI border too, when a panic was caught.
+    pub fn poison(&self, why: &str) {
+        self.store.pool.poison(why);
+        (self.log)(Level::Error, why);
+    }
+
+    /// Purge, rollback of losers, and the freeing of dropped indexes.
+    pub fn start_background(&self) {
+        let losers = std::mem::take(&mut *self.losers.lock());
+        if let Some(workers) = &mut *self.workers.lock() {
+            workers.start_background(&self.store, &self.log, losers, self.purge_threads);
+        }
+    }
+
+    pub fn close(&self, how: Close) -> Result<()> {
+        if let Some(workers) = self.workers.lock().take() {
+            workers.stop();
+        }
+        self.store.pool.check_alive()?;
+        if how == Close::Slow {
+            while self.store.purge_step(PURGE_RECORDS)? {}
+        }
+        let result = match how {
+            Close::LogOnly => self.flush_log(),
+            _ => self.checkpoint(),
+        };
+        self.store.pool.shutdown();
+        result
+    }
+
+    pub fn flush_log(&self) -> Result<()> {
+        self.redo().flush(self.redo().lsn(), FlushMode::Sync)
+    }
+
+    /// Writes all dirty pages and moves the checkpoint.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.flush_log()?;
+        self.store.pool.flush_all()?;
+        open::write_checkpoint(&self.store.pool, self.store.pool.checkpoint_lsn())
+    }
+
+    // ---- transactions ----
+
+    pub fn new_trx(&self, waiter: Arc<dyn Waiter>, connection: u64) -> Trx {
+        self.store.trx_sys.new_trx(waiter, connection)
+    }
+    pub fn start(&self, trx: &mut Trx, isolation: Isolation, lock_wait_timeout_ms: u32) {
+        self.store.trx_sys.start(trx, isolation, lock_wait_timeout_ms);
+    }
+    pub fn commit(&self, trx: &mut Trx, durable: bool) -> Result<()> {
+        let lsn = self.store.trx_sys.commit(trx);
+        if durable {
+            self.flush_to(lsn)
+        } else {
+            Ok(())
+        }
+    }
+    pub fn prepare(&self, trx: &mut Trx, xid: &Xid) -> Result<()> {
+        let lsn = self.store.trx_sys.prepare(trx, xid)?;
+        self.flush_to(lsn)
+    }
+    fn flush_to(&self, lsn: Lsn) -> Result<()> {
+        if lsn == 0 {
+            return Ok(());
+        }
+        match CommitFlush::from_number(self.commit_flush.load(Ordering::Relaxed)) {
+            CommitFlush::Lazy => self.store.pool.check_alive(),
+            CommitFlush::Write => self.redo().flush(lsn, FlushMode::Write),
+            CommitFlush::Sync => self.redo().flush(lsn, FlushMode::Sync),
+        }
+    }
+    pub fn rollback(&self, trx: &mut Trx) -> Result<()> {
+        self.store.rollback(trx)
+    }
+
+    /// Names of the prepared transactions that were found at open and are not decided yet.
+    pub fn recovered_prepared(&self) -> Vec<Xid> {
+        self.prepared.lock().iter().filter_map(|r| r.xid.clone()).collect()
+    }
+    /// Commits or rolls back a prepared transaction found at open. `NotFound` if unknown.
+    pub fn decide(&self, xid: &Xid, commit: bool) -> Result<()> {
+        let found = {
+            let mut prepared = self.prepared.lock();
+            let at = prepared.iter().position(|r| r.xid.as_ref() == Some(xid));
+            prepared.swap_remove(at.ok_or(Error::NotFound)?)
+        };
+        let mut trx = match self.store.trx_sys.adopt(&found) {
+            Ok(trx) => trx,
+            Err(e) => {
+                self.prepared.lock().push(found);
+                return Err(e);
+            }
+        };
+        if commit {
+            self.commit(&mut trx, true)
+        } else {
+            self.rollback(&mut trx)?;
+            self.flush_log()
+        }
+    }
+
+    /// Changes a setting at run time; names as the server's variables without prefix.
+    pub fn set(&self, name: &str, value: u64) -> Result<()> {
+        match name {
+            "flush_log_at_trx_commit" => self.commit_flush.store(value.min(2), Ordering::Relaxed),
+            "io_capacity" => self
+                .store
+                .pool
+                .set_io_capacity(value as u32, (value as u32).saturating_mul(2)),
+            "redo_log_capacity" => return self.redo().set_capacity(value),
+            "doublewrite" => return self.store.pool.set_doublewrite(value != 0),
+            "sort_buffer_size" => self.store.sort_buffer_size.store(value, Ordering::Relaxed),
+            "snapshot_isolation" => self.store.snapshot_isolation.store(value != 0, Ordering::Relaxed),
+            "verify" => self.store.verify.store(value != 0, Ordering::Relaxed),
+            _ => return Err(Error::Unsupported(format!("setting {name} at run time"))),
+        }
+        Ok(())
+    }
+}
+
+/// Undo records of one purge step.
+const PURGE_RECORDS: usize = 256;
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if let Some(workers) = self.workers.lock().take() {
+            workers.stop();
+            self.store.pool.shutdown();
+        }
+    }
+}

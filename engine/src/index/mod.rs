@@ -5,12 +5,13 @@
 //! 0  flags   u8    bit 0 = delete-marked, bit 1 = the row continues in overflow pages
 //! 1  trx     u48   transaction that made this version
 //! 7  undo    page u32 + offset u16   the version before (0 = none)
-//! 13 row     bytes; with bit 1: total length u64, first overflow page u32, then the row's prefix
+//! 13 row     bytes; with bit 1: total length u64, first overflow page u32, transaction
+//!            that made the chain u48, then the row's prefix
 //! ```
 pub mod scan;
 
-use crate::base::bytes::{get_u16, get_u32, get_u48, put_u16, put_u32, put_u48};
-use crate::base::{IndexId, TrxId, UndoPtr};
+use crate::base::bytes::{get_u16, get_u32, get_u48, put_u16, put_u32, put_u48, put_u64};
+use crate::base::{IndexId, PageNo, TrxId, UndoPtr};
 use crate::btree::Tree;
 
 pub const ROW_HEADER: usize = 13;
@@ -44,6 +45,34 @@ impl RowHeader {
     }
     pub fn marked(&self) -> bool {
         self.flags & ROW_MARKED != 0
+    }
+}
+
+/// Length of what stands in front of the prefix of a row that continues in overflow pages.
+pub const OVERFLOW_REF: usize = 18;
+
+/// A row's chain of overflow pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChainRef {
+    pub first: PageNo,
+    /// The transaction that made it; an update or a mark of the row by another does not change that.
+    pub owner: TrxId,
+}
+
+impl ChainRef {
+    /// Of a clustered entry's value; None: the row is all there.
+    pub fn of(value: &[u8]) -> Option<ChainRef> {
+        let long = value[0] & ROW_OVERFLOW != 0 && value.len() >= ROW_HEADER + OVERFLOW_REF;
+        long.then(|| ChainRef {
+            first: get_u32(value, ROW_HEADER + 8),
+            owner: get_u48(value, ROW_HEADER + 12),
+        })
+    }
+    /// Writes the reference behind a value's header.
+    pub fn write(&self, value: &mut [u8], total: u64) {
+        put_u64(value, ROW_HEADER, total);
+        put_u32(value, ROW_HEADER + 8, self.first);
+        put_u48(value, ROW_HEADER + 12, self.owner);
     }
 }
 

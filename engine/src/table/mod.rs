@@ -1,1 +1,32 @@
-//! (to come)
+//! Rows: insert, update, delete, scan; the catalog of tables; rollback and purge.
+//!
+//! Keys and rows are bytes made by the caller, who also passes the secondary keys of a row: nothing here computes a key
+//! from a row. So undo records carry the secondary keys, and rollback and purge need no server
+//! (`docs/decisions/2026-11-21-secondary-entry-stamps.md`).
+//!
+//! [`Store`] is what every operation of this layer needs: the pool, the transaction system, the catalog. Reading order:
+//! `store`, `def`, then the trip of a change: `insert`, `update`, `secondary`, `row_lock`, `undo_format`; of a read:
+//! `cursor`, `version`; and what happens later: `rollback`, `purge`.
+pub mod catalog;
+pub mod catalog_format;
+pub mod chain;
+pub mod cursor;
+mod cursor_consistent;
+mod cursor_locking;
+pub mod ddl;
+pub mod def;
+pub mod handles;
+pub mod insert;
+pub mod purge;
+pub mod rollback;
+pub mod row_lock;
+mod scratch;
+pub mod secondary;
+pub mod store;
+pub mod undo_format;
+pub mod update;
+pub mod version;
+
+pub use cursor::{Cursor, Found, LockChoice, OnLocked};
+pub use def::{IndexSpec, Layout, Table, TableSpec};
+pub use store::{Entry, EntryChange, Savepoint, Store, StoreConfig};

@@ -1,0 +1,81 @@
+//! What an engine is opened with, and where its notes go.
+use crate::table::StoreConfig;
+use std::sync::Arc;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Level {
+    Info,
+    Warning,
+    Error,
+}
+
+/// Takes the engine's notes for people (recovery progress, poison). Called from any thread, without latches.
+pub type LogSink = Arc<dyn Fn(Level, &str) + Send + Sync>;
+
+/// When a commit returns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CommitFlush {
+    /// Log written and synced once a second.
+    Lazy,
+    /// Durable.
+    Sync,
+    /// Written to the operating system; synced once a second.
+    Write,
+}
+
+impl CommitFlush {
+    /// The numbers of `flush_log_at_trx_commit`.
+    pub fn from_number(n: u64) -> CommitFlush {
+        match n {
+            0 => CommitFlush::Lazy,
+            2 => CommitFlush::Write,
+            _ => CommitFlush::Sync,
+        }
+    }
+    pub fn number(self) -> u64 {
+        match self {
+            CommitFlush::Lazy => 0,
+            CommitFlush::Sync => 1,
+            CommitFlush::Write => 2,
+        }
+    }
+}
+
+#[derive(Clone)]
+pub struct Config {
+    /// Bytes.
+    pub buffer_pool_size: u64,
+    /// Bytes.
+    pub redo_log_capacity: u64,
+    /// Bytes.
+    pub redo_log_buffer_size: usize,
+    pub commit_flush: CommitFlush,
+    /// Pages a second in the background: usually, and when pressed.
+    pub io_capacity: u32,
+    pub io_capacity_max: u32,
+    pub read_io_threads: u32,
+    pub purge_threads: u32,
+    pub doublewrite: bool,
+    pub direct_io: bool,
+    pub store: StoreConfig,
+    pub log: LogSink,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            buffer_pool_size: 128 << 20,
+            redo_log_capacity: 96 << 20,
+            redo_log_buffer_size: 16 << 20,
+            commit_flush: CommitFlush::Sync,
+            io_capacity: 200,
+            io_capacity_max: 2000,
+            read_io_threads: 4,
+            purge_threads: 1,
+            doublewrite: true,
+            direct_io: true,
+            store: StoreConfig::default(),
+            log: Arc::new(|_, _| ()),
+        }
+    }
+}

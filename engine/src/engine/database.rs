@@ -1,0 +1,198 @@
+//! The engine embedded: a database directory, tables of byte strings, transactions.
+//!
+//! Keys compare as bytes. A table has a clustered key per row, a row, and secondary indexes whose keys the caller makes; an index
+//! entry's key is its index key followed by the clustered key.
+//!
+//! ```
+//! use sluice::engine::{Config, Database};
+//! use sluice::table::{Entry, IndexSpec, TableSpec};
+//!
+//! # fn main() -> sluice::base::Result<()> {
+//! # let dir = std::env::temp_dir().join(format!("sluice-example-{}", std::process::id()));
+//! # let _ = std::fs::remove_dir_all(&dir);
+//! let db = Database::open(&dir, Config::default())?;
+//! let by_town = IndexSpec { name: "by_town".into(), unique: false };
+//! db.create_table("people", &TableSpec { indexes: vec![by_town], ..Default::default() })?;
+//!
+//! let mut trx = db.begin();
+//! let people = db.table("people")?;
+//! for (name, town) in [("ann", "oslo"), ("bob", "rome"), ("eve", "oslo")] {
+//!     let key = [town.as_bytes(), b"\0", name.as_bytes()].concat();
+//!     let entry = Entry { index: 0, user_key_len: town.len() as u32 + 1, key: &key, ..Default::default() };
+//!     trx.insert(&people, name.as_bytes(), town.as_bytes(), &[entry])?;
+//! }
+//! trx.commit()?;
+//!
+//! let mut trx = db.begin();
+//! let mut found = Vec::new();
+//! // Index 1 is the first secondary one; 0 would be the clustered one.
+//! trx.scan(&people, 1, b"oslo\0", Some(b"oslo\x01"), |entry| {
+//!     found.push(String::from_utf8_lossy(entry.pk).into_owned());
+//!     true
+//! })?;
+//! assert_eq!(found, ["ann", "eve"]);
+//! trx.commit()?;
+//! db.close()?;
+//! # let _ = std::fs::remove_dir_all(&dir);
+//! # Ok(())
+//! # }
+//! ```
+use super::{Close, Config, Engine};
+use crate::base::{Error, Result};
+use crate::btree::Seek;
+use crate::io::file::RealDisk;
+use crate::io::Disk;
+use crate::table::{Cursor, Entry, EntryChange, Found, LockChoice, Savepoint, Store, Table, TableSpec};
+use crate::txn::{Isolation, ThreadWaiter, Trx};
+use std::path::Path;
+use std::sync::Arc;
+
+/// An open database directory. Clones are the same database.
+#[derive(Clone)]
+pub struct Database {
+    engine: Arc<Engine>,
+}
+
+/// How long an embedded transaction waits for a row lock.
+const LOCK_WAIT_TIMEOUT_MS: u32 = 50_000;
+
+impl Database {
+    /// Opens the directory; makes it if it does not exist. Uncommitted changes of a crash are rolled back in the background.
+    pub fn open(dir: impl AsRef<Path>, config: Config) -> Result<Database> {
+        Database::on(RealDisk::open(dir)?, config)
+    }
+    /// On any disk, for tests.
+    pub fn on(disk: Arc<dyn Disk>, config: Config) -> Result<Database> {
+        let engine = Engine::open(disk, config)?;
+        engine.start_background();
+        Ok(Database { engine })
+    }
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+    pub fn close(self) -> Result<()> {
+        self.engine.close(Close::Fast)
+    }
+    pub fn create_table(&self, name: &str, spec: &TableSpec) -> Result<()> {
+        self.engine.store().create_table(name, spec)
+    }
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        self.engine.store().drop_table(name)
+    }
+    pub fn table(&self, name: &str) -> Result<Arc<Table>> {
+        self.engine.store().open_table(name)
+    }
+    /// A transaction under snapshot isolation.
+    pub fn begin(&self) -> Transaction {
+        self.begin_with(Isolation::RepeatableRead)
+    }
+    pub fn begin_with(&self, isolation: Isolation) -> Transaction {
+        let mut trx = self.engine.new_trx(Arc::new(ThreadWaiter::new()), 0);
+        self.engine.start(&mut trx, isolation, LOCK_WAIT_TIMEOUT_MS);
+        Transaction {
+            engine: self.engine.clone(),
+            trx,
+            open: true,
+        }
+    }
+}
+
+/// One transaction, used by one thread at a time. Dropped without `commit` it is rolled back.
+pub struct Transaction {
+    engine: Arc<Engine>,
+    trx: Trx,
+    open: bool,
+}
+
+impl Transaction {
+    fn store(&self) -> &Arc<Store> {
+        self.engine.store()
+    }
+    /// What the lower-level calls of [`Store`] and [`Cursor`] take.
+    pub fn trx(&mut self) -> &mut Trx {
+        &mut self.trx
+    }
+    pub fn insert(&mut self, table: &Table, pk: &[u8], row: &[u8], entries: &[Entry<'_>]) -> Result<()> {
+        self.engine
+            .store()
+            .insert(&mut self.trx, table, pk, row, entries, false)
+    }
+    pub fn update(&mut self, table: &Table, pk: &[u8], row: &[u8], changes: &[EntryChange<'_>]) -> Result<()> {
+        self.engine
+            .store()
+            .update(&mut self.trx, table, pk, row, changes, false)
+    }
+    pub fn delete(&mut self, table: &Table, pk: &[u8], entries: &[Entry<'_>]) -> Result<()> {
+        self.engine.store().delete(&mut self.trx, table, pk, entries)
+    }
+    /// The row of a clustered key, as this transaction's snapshot sees it.
+    pub fn get(&mut self, table: &Arc<Table>, pk: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut cursor = Cursor::new(self.store().clone(), table.clone());
+        let found = cursor.get(&mut self.trx, pk, LockChoice::default())?;
+        Ok(if found {
+            cursor.found().map(|f| f.row.to_vec())
+        } else {
+            None
+        })
+    }
+    /// Same, newest version, locked exclusively until the end of the transaction.
+    pub fn get_for_update(&mut self, table: &Arc<Table>, pk: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut cursor = Cursor::new(self.store().clone(), table.clone());
+        let lock = LockChoice {
+            mode: Some(crate::txn::LockMode::Exclusive),
+            ..Default::default()
+        };
+        let found = cursor.get(&mut self.trx, pk, lock)?;
+        Ok(if found {
+            cursor.found().map(|f| f.row.to_vec())
+        } else {
+            None
+        })
+    }
+    /// Every row with lo <= key < hi in an index (0 = clustered, i + 1 = secondary i), in key order, until `each` says false.
+    pub fn scan(
+        &mut self,
+        table: &Arc<Table>,
+        index: u32,
+        lo: &[u8],
+        hi: Option<&[u8]>,
+        mut each: impl FnMut(Found<'_>) -> bool,
+    ) -> Result<()> {
+        let mut cursor = Cursor::new(self.store().clone(), table.clone());
+        cursor.begin(&mut self.trx, index, LockChoice::default(), false)?;
+        cursor.set_bounds(lo, hi);
+        let mut more = cursor.seek(&mut self.trx, Seek::Ge, lo)?;
+        while more {
+            let found = cursor.found().ok_or(Error::NotFound)?;
+            if !each(found) {
+                break;
+            }
+            more = cursor.next(&mut self.trx)?;
+        }
+        Ok(())
+    }
+    pub fn savepoint(&self) -> Savepoint {
+        Store::savepoint(&self.trx)
+    }
+    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        self.engine.store().rollback_to(&mut self.trx, savepoint)
+    }
+    /// Durable on return, unless the configuration says otherwise.
+    pub fn commit(mut self) -> Result<()> {
+        self.open = false;
+        self.engine.commit(&mut self.trx, true)
+    }
+    pub fn rollback(mut self) -> Result<()> {
+        self.open = false;
+        self.engine.rollback(&mut self.trx)
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        if self.open {
+            // An error has poisoned the engine; the next open rolls back.
+            let _ = self.engine.rollback(&mut self.trx);
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Opening: a fresh directory is created, any other recovered.
+//!
+//! | found | what happens |
+//! |---|---|
+//! | nothing | log, system file, undo file and catalog are made; a checkpoint with [`READY`] says that this is finished |
+//! | a log whose checkpoint is not `READY` | creation was cut short: everything is removed and made anew |
+//! | a log | recovery: doublewrite, redo, undo streams, catalog |
+//! | data files, but no log | refused: someone took the log away |
+//! | redo for a data file that is missing and not dropped later | refused by name |
+//! | a data file that the catalog does not name | removed: DDL was cut short, or it was a temporary table |
+//!
+//! The log is read twice: first for the files that are dropped in it and for its end, then to apply it. Pages are never written
+//! behind the log (I1), so nothing of the first pass can change before the second.
+use super::config::{Config, Level, LogSink};
+use super::workers::Workers;
+use super::Engine;
+use crate::base::ids::{SYSTEM_FILE, UNDO_FILE};
+use crate::base::{Counters, Error, FileId, Lsn, Result};
+use crate::io::{Disk, Files};
+use crate::pool::{Pool, PoolConfig};
+use crate::redo::reader::scan;
+use crate::redo::record::{decode, Record};
+use crate::redo::{Redo, RedoConfig};
+use crate::space;
+use crate::table::catalog::Catalog;
+use crate::table::Store;
+use crate::txn::{RecoveredTrx, TrxSys};
+use parking_lot::Mutex;
+use std::collections::HashSet;
+use std::sync::atomic::AtomicU64;
+use std::sync::Arc;
+
+/// Payload of every checkpoint of an engine whose creation is finished.
+const READY: &[u8] = b"SLUICE-READY-1";
+/// Bytes of redo between two notes of progress.
+const NOTE_EVERY: u64 = 64 << 20;
+
+impl Engine {
+    pub fn open(disk: Arc<dyn Disk>, config: Config) -> Result<Arc<Engine>> {
+        let counters = Arc::new(Counters::default());
+        let opened = Opened::on(disk, &config, counters)?;
+        let store = Arc::new(Store::new(
+            opened.pool,
+            opened.redo,
+            opened.trx_sys,
+            opened.catalog,
+            &config.store,
+        ));
+        let (prepared, losers) = opened.recovered.into_iter().partition(|r| r.xid.is_some());
+        let workers = Workers::start(&store, &config.log);
+        Ok(Arc::new(Engine {
+            store,
+            log: config.log,
+            commit_flush: AtomicU64::new(config.commit_flush.number()),
+            workers: Mutex::new(Some(workers)),
+            purge_threads: config.purge_threads,
+            losers: Mutex::new(losers),
+            prepared: Mutex::new(prepared),
+        }))
+    }
+}
+
+pub(super) fn write_checkpoint(pool: &Pool, lsn: Lsn) -> Result<()> {
+    pool.redo().write_checkpoint(lsn, READY)
+}
+
+struct Opened {
+    pool: Arc<Pool>,
+    redo: Arc<Redo>,
+    trx_sys: Arc<TrxSys>,
+    catalog: Catalog,
+    recovered: Vec<RecoveredTrx>,
+}
+
+impl Opened {
+    fn on(disk: Arc<dyn Disk>, config: &Config, counters: Arc<Counters>) -> Result<Opened> {
+        let names = disk.list()?;
+        if !Redo::exists(&*disk)? {
+            if let Some(name) = names.iter().find(|n| file_number(n).is_some()) {
+                return Err(Error::Corrupt(format!(
+                    "data file {name} is here, but the redo log is not: bring back the files redo_*, or restore a backup"
+                )));
+            }
+            return create(disk, config, counters);
+        }
+        let (checkpoint, payload) = Redo::read_checkpoint(&*disk)?;
+        if payload != READY {
+            for name in names.iter().filter(|n| is_ours(n)) {
+                disk.remove(name)?;
+            }
+            return create(disk, config, counters);
+        }
+        for name in names.iter().filter(|n| n.starts_with(TEMPORARY_PREFIX)) {
+            disk.remove(name)?;
+        }
+        recover(disk, config, counters, checkpoint, &names)
+    }
+}
+
+/// Sort runs and the like; worth nothing after a restart.
+const TEMPORARY_PREFIX: &str = "tmp_";
+
+fn is_ours(name: &str) -> bool {
+    file_number(name).is_some()
+        || name == "doublewrite"
+        || name.starts_with("redo_")
+        || name.starts_with(TEMPORARY_PREFIX)
+}
+
+/// The number of a data file, by its name.
+fn file_number(name: &str) -> Option<FileId> {
+    let digits = name.strip_suffix(".slu").filter(|d| d.len() == 8)?;
+    FileId::from_str_radix(digits, 16).ok()
+}
+
+fn redo_config(config: &Config) -> RedoConfig {
+    RedoConfig {
+        capacity: config.redo_log_capacity,
+        buffer_size: config.redo_log_buffer_size,
+        direct_io: config.direct_io,
+    }
+}
+
+fn new_pool(disk: Arc<dyn Disk>, config: &Config, redo: Arc<Redo>, counters: Arc<Counters>) -> Result<Arc<Pool>> {
+    let pool_config = PoolConfig {
+        size: config.buffer_pool_size,
+        doublewrite: config.doublewrite,
+        io_capacity: config.io_capacity,
+        io_capacity_max: config.io_capacity_max,
+        read_io_threads: config.read_io_threads,
+    };
+    Pool::new(pool_config, disk, Arc::new(Files::default()), redo, counters)
+}
+
+fn create(disk: Arc<dyn Disk>, config: &Config, counters: Arc<Counters>) -> Result<Opened> {
+    let redo = Arc::new(Redo::create(disk.clone(), redo_config(config), counters.clone())?);
+    let pool = new_pool(disk, config, redo.clone(), counters.clone())?;
+    space::create_file(&pool, SYSTEM_FILE, false)?;
+    TrxSys::create(&pool)?;
+    Catalog::create(&pool)?;
+    pool.flush_all()?;
+    write_checkpoint(&pool, pool.checkpoint_lsn())?;
+    let (trx_sys, recovered) = TrxSys::open(pool.clone(), counters)?;
+    let catalog = Catalog::open(&pool)?;
+    Ok(Opened {
+        pool,
+        redo,
+        trx_sys,
+        catalog,
+        recovered,
+    })
+}
+
+/// What the first pass over the log finds.
+#[derive(Default)]
+struct LogFacts {
+    dropped: HashSet<FileId>,
+    touched: HashSet<FileId>,
+    end: Lsn,
+}
+
+fn read_log(disk: &dyn Disk, from: Lsn) -> Result<LogFacts> {
+    let mut facts = LogFacts::default();
+    let end = scan(disk, from, &mut |_, _, group| {
+        decode(group, |record| {
+            match record {
+                Record::Page(page) => facts.touched.insert(page.file),
+                Record::FileDrop { file } => facts.dropped.insert(file),
+                _ => false,
+            };
+            Ok(())
+        })
+    })?;
+    facts.end = end.lsn;
+    Ok(facts)
+}
+
+fn recover(
+    disk: Arc<dyn Disk>,
+    config: &Config,
+    counters: Arc<Counters>,
+    checkpoint: Lsn,
+    names: &[String],
+) -> Result<Opened> {
+    let facts = read_log(&*disk, checkpoint)?;
+    let redo = Redo::open(
+        disk.clone(),
+        redo_config(config),
+        counters.clone(),
+        checkpoint,
+        facts.end,
+    )?;
+    let redo = Arc::new(redo);
+    let pool = new_pool(disk.clone(), config, redo.clone(), counters.clone())?;
+    let files = open_files(&pool, &facts, names)?;
+    let restored = pool.recover_doublewrite()?;
+    if restored > 0 {
+        let note = format!("{restored} torn pages were restored from the doublewrite file");
+        (config.log)(Level::Info, &note);
+    }
+    if facts.end > checkpoint {
+        apply_log(&*disk, &pool, checkpoint, &facts, &config.log)?;
+    }
+    space::check_header(&pool, SYSTEM_FILE)?;
+    space::check_header(&pool, UNDO_FILE)?;
+    let (trx_sys, recovered) = TrxSys::open(pool.clone(), counters)?;
+    let catalog = Catalog::open(&pool)?;
+    settle_files(&pool, &catalog, &files, &config.log)?;
+    Ok(Opened {
+        pool,
+        redo,
+        trx_sys,
+        catalog,
+        recovered,
+    })
+}
+
+/// Opens the data files found. Those dropped in the log are finished off instead.
+fn open_files(pool: &Pool, facts: &LogFacts, names: &[String]) -> Result<HashSet<FileId>> {
+    let found: HashSet<FileId> = names.iter().filter_map(|n| file_number(n)).collect();
+    let needed = facts.touched.iter().chain(&[SYSTEM_FILE, UNDO_FILE]);
+    for file in needed.filter(|f| !facts.dropped.contains(f)) {
+        if !found.contains(file) {
+            return Err(Error::Corrupt(format!(
+                "data file {} is missing, but the redo log has changes for it: bring it back, or restore a backup",
+                space::file_name(*file)
+            )));
+        }
+    }
+    let mut open = HashSet::new();
+    for file in found {
+        if facts.dropped.contains(&file) {
+            space::remove_file(pool, file)?;
+        } else {
+            space::open_file(pool, file, false)?;
+            open.insert(file);
+        }
+    }
+    Ok(open)
+}
+
+fn apply_log(disk: &dyn Disk, pool: &Pool, from: Lsn, facts: &LogFacts, log: &LogSink) -> Result<()> {
+    let megabytes = |bytes: u64| bytes >> 20;
+    let total = facts.end - from;
+    log(
+        Level::Info,
+        &format!("recovery: applying {} MiB of redo from LSN {from} on", megabytes(total)),
+    );
+    let mut next_note = from + NOTE_EVERY;
+    let dropped = |file| facts.dropped.contains(&file);
+    scan(disk, from, &mut |_, end, group| {
+        if end >= next_note {
+            next_note = end + NOTE_EVERY;
+            let done = megabytes(end - from);
+            log(Level::Info, &format!("recovery: {done} of {} MiB", megabytes(total)));
+        }
+        pool.redo_apply(end, group, &dropped)
+    })?;
+    log(Level::Info, "recovery: redo is done");
+    Ok(())
+}
+
+/// Files and catalog must agree: an unnamed file is removed; a table whose file is missing or broken is refused when it is opened.
+fn settle_files(pool: &Pool, catalog: &Catalog, files: &HashSet<FileId>, log: &LogSink) -> Result<()> {
+    for file in files.iter().filter(|f| ![SYSTEM_FILE, UNDO_FILE].contains(f)) {
+        match catalog.by_id(*file) {
+            None => {
+                let mut mtr = pool.begin();
+                space::log_drop(&mut mtr, *file);
+                let lsn = mtr.commit();
+                pool.redo().flush(lsn, crate::redo::FlushMode::Sync)?;
+                space::remove_file(pool, *file)?;
+            }
+            Some(table) => {
+                if let Err(e) = space::check_header(pool, *file) {
+                    log(Level::Error, &format!("table {} cannot be used: {e}", table.name()));
+                    table.set_broken(&e.to_string());
+                }
+            }
+        }
+    }
+    for table in catalog.tables() {
+        let file = table.layout().id;
+        if !files.contains(&file) {
+            let why = format!("its data file {} is missing", space::file_name(file));
+            log(Level::Error, &format!("table {} cannot be used: {why}", table.name()));
+            table.set_broken(&why);
+        }
+    }
+    Ok(())
+}

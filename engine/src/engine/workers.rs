@@ -1,0 +1,195 @@
+//! The engine's threads. Each runs a loop around a bounded `step()` of a lower layer (I7) and holds no state of its own: stopping
+//! one between two steps loses nothing.
+//!
+//! From open on: the page cleaner, the checkpointer (recovery may fill the log), the log syncer. From `start_background` on: purge,
+//! and the rollback of losers, which ends when they are all undone.
+use super::config::{Level, LogSink};
+use super::open::write_checkpoint;
+use super::PURGE_RECORDS;
+use crate::base::{Error, Result};
+use crate::redo::FlushMode;
+use crate::table::Store;
+use crate::txn::RecoveredTrx;
+use parking_lot::{Condvar, Mutex};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+const CLEANER_TICK_MS: u64 = 100;
+const CHECKPOINT_TICK_MS: u64 = 200;
+const SYNC_TICK_MS: u64 = 1000;
+const PURGE_IDLE_MS: u64 = 100;
+/// A checkpoint that gains less than this share of the log's capacity (1/n) waits for its turn.
+const CHECKPOINT_SHARE: u64 = 32;
+/// Ticks after which a checkpoint is written whatever it gains.
+const CHECKPOINT_TICKS_MAX: u32 = 25;
+/// Undo records of one rollback step.
+const ROLLBACK_RECORDS: usize = 64;
+
+/// Told by `stop`, waited for by idle workers.
+#[derive(Default)]
+struct Stop {
+    asked: AtomicBool,
+    mutex: Mutex<()>,
+    changed: Condvar,
+}
+
+impl Stop {
+    fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Acquire)
+    }
+    fn sleep(&self, ms: u64) {
+        let mut guard = self.mutex.lock();
+        if !self.is_asked() {
+            self.changed.wait_for(&mut guard, Duration::from_millis(ms));
+        }
+    }
+    fn ask(&self) {
+        self.asked.store(true, Ordering::Release);
+        let _guard = self.mutex.lock();
+        self.changed.notify_all();
+    }
+}
+
+pub(super) struct Workers {
+    stop: Arc<Stop>,
+    store: Arc<Store>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Workers {
+    pub fn start(store: &Arc<Store>, log: &LogSink) -> Workers {
+        let mut workers = Workers {
+            stop: Arc::default(),
+            store: store.clone(),
+            threads: Vec::new(),
+        };
+        workers.spawn("sluice-cleaner", log, clean_loop);
+        workers.spawn("sluice-checkpt", log, checkpoint_loop);
+        workers.spawn("sluice-logsync", log, sync_loop);
+        workers
+    }
+
+    pub fn start_background(
+        &mut self,
+        store: &Arc<Store>,
+        log: &LogSink,
+        losers: Vec<RecoveredTrx>,
+        purge_threads: u32,
+    ) {
+        debug_assert!(Arc::ptr_eq(store, &self.store));
+        for _ in 0..purge_threads.max(1) {
+            self.spawn("sluice-purge", log, purge_loop);
+        }
+        let note = log.clone();
+        self.spawn("sluice-rollback", log, move |store, stop| {
+            store.resume_freeing()?;
+            roll_back(store, stop, &losers, &note)
+        });
+    }
+
+    /// A worker that fails, or panics, poisons the engine (I6): a page cleaner that is silently gone would stop everybody.
+    fn spawn(&mut self, name: &str, log: &LogSink, body: impl FnOnce(&Store, &Stop) -> Result<()> + Send + 'static) {
+        let (store, stop, log) = (self.store.clone(), self.stop.clone(), log.clone());
+        let label = name.to_string();
+        let run = move || {
+            let why = match catch_unwind(AssertUnwindSafe(|| body(&store, &stop))) {
+                Ok(Ok(())) => return,
+                Ok(Err(Error::Poisoned(_))) => return,
+                Ok(Err(e)) => format!("{label}: {e}"),
+                Err(_) => format!("{label}: a bug was caught"),
+            };
+            store.pool.poison(&why);
+            log(Level::Error, &why);
+        };
+        match std::thread::Builder::new().name(name.to_string()).spawn(run) {
+            Ok(thread) => self.threads.push(thread),
+            Err(e) => self.store.pool.poison(&format!("thread {name} cannot be started: {e}")),
+        }
+    }
+
+    pub fn stop(self) {
+        self.stop.ask();
+        self.store.pool.wake_cleaner();
+        for thread in self.threads {
+            // A panic in it has poisoned the engine already.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn clean_loop(store: &Store, stop: &Stop) -> Result<()> {
+    while !stop.is_asked() {
+        store.pool.wait_for_work(CLEANER_TICK_MS);
+        let target = store.pool.flush_target();
+        if target > 0 {
+            store.pool.flush_step(target)?;
+        }
+    }
+    Ok(())
+}
+
+fn checkpoint_loop(store: &Store, stop: &Stop) -> Result<()> {
+    let mut ticks = 0;
+    while !stop.is_asked() {
+        stop.sleep(if store.redo.wanted() { 5 } else { CHECKPOINT_TICK_MS });
+        ticks += 1;
+        let lsn = store.pool.checkpoint_lsn();
+        let gain = lsn.saturating_sub(store.redo.checkpoint_lsn());
+        let worth_it = gain > store.redo.capacity() / CHECKPOINT_SHARE || ticks >= CHECKPOINT_TICKS_MAX;
+        if gain > 0 && (worth_it || store.redo.wanted()) {
+            write_checkpoint(&store.pool, lsn)?;
+            ticks = 0;
+        } else if store.redo.wanted() {
+            store.pool.wake_cleaner();
+        }
+    }
+    Ok(())
+}
+
+fn sync_loop(store: &Store, stop: &Stop) -> Result<()> {
+    while !stop.is_asked() {
+        stop.sleep(SYNC_TICK_MS);
+        let lsn = store.redo.lsn();
+        if store.redo.durable_lsn() < lsn {
+            store.redo.flush(lsn, FlushMode::Sync)?;
+        }
+    }
+    Ok(())
+}
+
+fn purge_loop(store: &Store, stop: &Stop) -> Result<()> {
+    while !stop.is_asked() {
+        match store.purge_step(PURGE_RECORDS) {
+            Ok(true) => {}
+            Ok(false) => stop.sleep(PURGE_IDLE_MS),
+            // No room for now: what purge would free comes later.
+            Err(Error::Full(_)) => stop.sleep(SYNC_TICK_MS),
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+fn roll_back(store: &Store, stop: &Stop, losers: &[RecoveredTrx], log: &LogSink) -> Result<()> {
+    if losers.is_empty() {
+        return Ok(());
+    }
+    log(
+        Level::Info,
+        &format!("rolling back {} transactions that had not committed", losers.len()),
+    );
+    for loser in losers {
+        let mut trx = store.trx_sys.adopt(loser)?;
+        while !store.rollback_step(&mut trx, ROLLBACK_RECORDS)? {
+            if stop.is_asked() {
+                return Ok(()); // The next open finds the rest.
+            }
+        }
+        store.trx_sys.end_rollback(&mut trx)?;
+    }
+    log(Level::Info, "rollback of uncommitted transactions is done");
+    Ok(())
+}

@@ -1,0 +1,197 @@
+//! How a table stands in the catalog tree.
+//!
+//! Key: table name, a zero byte, piece number (u8): a definition too long for one entry goes on in the next piece.
+//! The pieces joined:
+//! ```text
+//! version     u8      1
+//! flags       u8      1 = hidden clustered key
+//! id          varint  table and file number
+//! pk_fixed    varint  length of every clustered key; 0 = they vary
+//! created     varint  seconds since the epoch
+//! clustered   index varint, root page varint
+//! schema      bytes
+//! secondary   count varint, then each: index varint, root varint, flags u8 (1 = unique), name bytes
+//! freeing     count varint, then each: index varint, root varint   dropped indexes whose pages are still being freed
+//! ```
+//! bytes = varint length + data. Transaction numbers are not kept: after a restart every view is younger than every table.
+use super::def::{Layout, Secondary};
+use crate::base::bytes::{push_bytes, push_varint, take_bytes, take_varint};
+use crate::base::{Error, Result};
+use crate::btree::{Tree, ENTRY_MAX, KEY_MAX};
+use crate::index::Index;
+
+const VERSION: u8 = 1;
+const HIDDEN_PK: u8 = 1;
+const UNIQUE: u8 = 1;
+
+/// Longest table name in bytes.
+pub const NAME_MAX: usize = KEY_MAX - 2;
+const PIECE_MAX: usize = ENTRY_MAX / 2;
+
+pub fn key(name: &str, piece: u8) -> Vec<u8> {
+    let mut key = name.as_bytes().to_vec();
+    key.extend_from_slice(&[0, piece]);
+    key
+}
+
+/// The name and piece number in a key.
+pub fn split_key(key: &[u8]) -> Option<(&str, u8)> {
+    let (name, tail) = key.split_at_checked(key.len().checked_sub(2)?)?;
+    Some((std::str::from_utf8(name).ok()?, tail[1]))
+}
+
+/// (key, value) of each piece.
+pub fn encode(name: &str, layout: &Layout) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let bytes = encode_definition(layout);
+    let pieces = bytes.chunks(PIECE_MAX.min(ENTRY_MAX - name.len().min(NAME_MAX) - 2));
+    if name.is_empty() || name.len() > NAME_MAX || name.contains('\0') || pieces.len() > 255 {
+        return Err(Error::TooBig(format!("name or definition of table {name}")));
+    }
+    Ok(pieces
+        .enumerate()
+        .map(|(i, p)| (key(name, i as u8), p.to_vec()))
+        .collect())
+}
+
+fn encode_definition(layout: &Layout) -> Vec<u8> {
+    let mut out = vec![VERSION, if layout.hidden_pk { HIDDEN_PK } else { 0 }];
+    let int = |out: &mut Vec<u8>, v: u64| push_varint(out, v);
+    int(&mut out, layout.id as u64);
+    int(&mut out, layout.pk_fixed_len as u64);
+    int(&mut out, layout.created_s);
+    int(&mut out, layout.clustered.id as u64);
+    int(&mut out, layout.clustered.tree.root as u64);
+    push_bytes(&mut out, &layout.schema);
+    push_varint(&mut out, layout.secondary.len() as u64);
+    for Secondary { index, .. } in &layout.secondary {
+        push_varint(&mut out, index.id as u64);
+        push_varint(&mut out, index.tree.root as u64);
+        out.push(if index.unique { UNIQUE } else { 0 });
+        push_bytes(&mut out, index.name.as_bytes());
+    }
+    push_varint(&mut out, layout.freeing.len() as u64);
+    for (index, root) in &layout.freeing {
+        push_varint(&mut out, *index as u64);
+        push_varint(&mut out, *root as u64);
+    }
+    out
+}
+
+pub fn decode(name: &str, bytes: &[u8]) -> Result<Layout> {
+    match bytes.first() {
+        Some(&VERSION) => {}
+        Some(v) => {
+            return Err(Error::Unsupported(format!(
+                "table {name} was written by a later version of Sluice (definition format {v})"
+            )))
+        }
+        None => return Err(Error::Corrupt(format!("table {name} has an empty definition"))),
+    }
+    decode_definition(bytes).ok_or_else(|| Error::Corrupt(format!("the definition of table {name} cannot be decoded")))
+}
+
+fn decode_definition(b: &[u8]) -> Option<Layout> {
+    let flags = *b.get(1)?;
+    let mut at = 2;
+    let int = |at: &mut usize| take_varint(b, at).and_then(|v| u32::try_from(v).ok());
+    let id = int(&mut at)?;
+    let pk_fixed_len = int(&mut at)? as usize;
+    let created_s = take_varint(b, &mut at)?;
+    let index = |at: &mut usize, name: &str| {
+        let index = int(at)?;
+        let root = int(at)?;
+        Some(Index {
+            id: index,
+            name: name.to_string(),
+            tree: Tree { file: id, root, index },
+            unique: true,
+        })
+    };
+    let clustered = index(&mut at, "PRIMARY")?;
+    let schema = take_bytes(b, &mut at)?.to_vec();
+    let count = int(&mut at)?;
+    let mut secondary = Vec::new();
+    for _ in 0..count {
+        let mut index = index(&mut at, "")?;
+        index.unique = *b.get(at)? & UNIQUE != 0;
+        at += 1;
+        index.name = String::from_utf8(take_bytes(b, &mut at)?.to_vec()).ok()?;
+        secondary.push(Secondary { index, created: 0 });
+    }
+    let count = int(&mut at)?;
+    let mut freeing = Vec::new();
+    for _ in 0..count {
+        freeing.push((int(&mut at)?, int(&mut at)?));
+    }
+    Some(Layout {
+        id,
+        temporary: false,
+        hidden_pk: flags & HIDDEN_PK != 0,
+        pk_fixed_len,
+        clustered,
+        secondary,
+        schema,
+        created_s,
+        created: 0,
+        freeing,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layout(schema_len: usize) -> Layout {
+        let index = |id, name: &str, unique| Index {
+            id,
+            name: name.into(),
+            tree: Tree {
+                file: 16,
+                root: id + 100,
+                index: id,
+            },
+            unique,
+        };
+        Layout {
+            id: 16,
+            temporary: false,
+            hidden_pk: true,
+            pk_fixed_len: 6,
+            clustered: index(3, "PRIMARY", true),
+            secondary: vec![Secondary {
+                index: index(4, "by_name", true),
+                created: 0,
+            }],
+            schema: vec![7; schema_len],
+            created_s: 1_700_000_000,
+            created: 0,
+            freeing: vec![(9, 77)],
+        }
+    }
+
+    #[test]
+    fn definitions_of_any_length_read_back() {
+        for schema_len in [0, 1, 5000, 40_000] {
+            let was = layout(schema_len);
+            let pieces = encode("./db/t", &was).expect("fits");
+            let mut joined = Vec::new();
+            for (i, (key, value)) in pieces.iter().enumerate() {
+                assert_eq!(split_key(key), Some(("./db/t", i as u8)));
+                assert!(key.len() + value.len() <= ENTRY_MAX);
+                joined.extend_from_slice(value);
+            }
+            let now = decode("./db/t", &joined).expect("whole definition");
+            assert_eq!(format!("{now:?}"), format!("{was:?}"));
+            for cut in 0..joined.len().min(60) {
+                assert!(decode("./db/t", &joined[..cut]).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn names_that_cannot_be_keys_are_refused() {
+        assert!(encode("", &layout(0)).is_err());
+        assert!(encode("a\0b", &layout(0)).is_err());
+        assert!(encode(&"x".repeat(NAME_MAX + 1), &layout(0)).is_err());
+    }
+}

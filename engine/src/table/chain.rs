@@ -1,0 +1,89 @@
+//! Rows longer than a leaf takes: a prefix stays in the leaf, the rest goes to a chain of overflow pages.
+//!
+//! A chain is filled before the row that names it is written, and the undo record that names it comes before both: so a
+//! rollback, also one after a crash, finds every chain that no row names. A chain of an older version lives as long as the
+//! undo record of that version: purge frees it. A chain belongs to one version: an update writes a new one.
+use super::def::Layout;
+use super::store::Store;
+use super::undo_format;
+use crate::base::bytes::{get_u32, get_u64};
+use crate::base::{Error, Result};
+use crate::btree::{overflow, ENTRY_MAX};
+use crate::index::{ChainRef, OVERFLOW_REF, ROW_HEADER, ROW_OVERFLOW};
+use crate::txn::Trx;
+
+/// Longest row.
+pub const ROW_MAX: usize = u32::MAX as usize;
+
+impl Store {
+    /// The clustered entry's value for `row` in `out`, its header still blank but for the overflow flag. A long row's tail
+    /// has been written behind it.
+    pub(super) fn make_value(
+        &self,
+        trx: &mut Trx,
+        layout: &Layout,
+        pk: &[u8],
+        row: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        out.clear();
+        out.resize(ROW_HEADER, 0);
+        if pk.len() + ROW_HEADER + row.len() <= ENTRY_MAX {
+            out.extend_from_slice(row);
+            return Ok(());
+        }
+        if row.len() > ROW_MAX {
+            return Err(Error::TooBig(format!(
+                "row of {} bytes; {ROW_MAX} is the most",
+                row.len()
+            )));
+        }
+        let room = ENTRY_MAX - pk.len() - ROW_HEADER - OVERFLOW_REF;
+        // Less than could stay: several such rows should fit a leaf.
+        let (prefix, tail) = row.split_at(room.min(ENTRY_MAX / 4));
+        let first = self.write_chain(trx, layout, tail)?;
+        out[0] = ROW_OVERFLOW;
+        out.resize(ROW_HEADER + OVERFLOW_REF, 0);
+        let owner = trx.id();
+        ChainRef { first, owner }.write(out, row.len() as u64);
+        out.extend_from_slice(prefix);
+        Ok(())
+    }
+
+    fn write_chain(&self, trx: &mut Trx, layout: &Layout, tail: &[u8]) -> Result<u32> {
+        let mut undo = Vec::with_capacity(32);
+        undo_format::chain(&mut undo, layout.id, u32::MAX);
+        // The Mtr below latches the table's space pages first: the undo stream must not need any then.
+        self.trx_sys.reserve_undo(trx, undo.len())?;
+        let mut mtr = self.pool.begin();
+        let first = overflow::create(&mut mtr, layout.id, layout.clustered.id, trx.id())?;
+        undo_format::chain(&mut undo, layout.id, first);
+        let logged = self.trx_sys.append_undo(trx, &mut mtr, &undo);
+        let lsn = mtr.commit();
+        logged?;
+        trx.last_lsn = trx.last_lsn.max(lsn);
+        let lsn = overflow::fill(&self.pool, layout.id, first, tail)?;
+        trx.last_lsn = trx.last_lsn.max(lsn);
+        Ok(first)
+    }
+
+    /// The whole of a long row; `stored` is what stands in its leaf behind the header.
+    pub(super) fn read_long_row(&self, layout: &Layout, stored: &[u8], row: &mut Vec<u8>) -> Result<()> {
+        let bad = || Error::Corrupt(format!("a long row of table {} has not the length it says", layout.id));
+        if stored.len() < OVERFLOW_REF {
+            return Err(bad());
+        }
+        let (total, first) = (get_u64(stored, 0) as usize, get_u32(stored, 8));
+        row.clear();
+        row.extend_from_slice(&stored[OVERFLOW_REF..]);
+        overflow::read(&self.pool, layout.id, first, row)?;
+        if row.len() != total {
+            return Err(bad());
+        }
+        Ok(())
+    }
+
+    pub(super) fn free_chain(&self, layout: &Layout, chain: ChainRef) -> Result<()> {
+        overflow::free(&self.pool, layout.id, chain.first, chain.owner)
+    }
+}

@@ -1,0 +1,505 @@
+//! Reading: one cursor per user, for any index of its table, in both directions.
+//!
+//! A cursor holds no latch and no page between calls. Consistent reads (`cursor_consistent`) copy growing batches of entries
+//! under one latch hold and resolve them one by one; locking reads (`cursor_locking`) go entry by entry. Here: setting up a
+//! scan, moving, and handing out.
+//!
+//! What is handed out lies in the cursor's buffers and is valid until its next call.
+use super::def::{Layout, Table};
+use super::row_lock::Locked;
+use super::store::Store;
+use super::version::split;
+use crate::base::{Error, Result, UndoPtr};
+use crate::btree::Seek;
+use crate::change;
+use crate::index::scan::{Batch, Direction, Limit, Scan};
+use crate::index::{RowHeader, ROW_HEADER};
+use crate::txn::{Granted, Isolation, LockMode, LockPolicy, ReadView, Trx};
+use std::sync::Arc;
+
+/// What to do with a row that another transaction has locked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnLocked {
+    #[default]
+    Wait,
+    /// `Error::Locked`.
+    Refuse,
+    Skip,
+}
+
+/// How the rows of a scan are locked. `mode` None: consistent read by the transaction's view.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LockChoice {
+    pub mode: Option<LockMode>,
+    pub on_locked: OnLocked,
+}
+
+impl LockChoice {
+    pub fn policy(&self) -> LockPolicy {
+        match self.on_locked {
+            OnLocked::Wait => LockPolicy::Wait,
+            OnLocked::Refuse | OnLocked::Skip => LockPolicy::NoWait,
+        }
+    }
+}
+
+/// An entry handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found<'a> {
+    /// `row` is the raw part of a secondary entry, not the clustered row.
+    pub covering: bool,
+    /// Clustered key, or index key + clustered key.
+    pub key: &'a [u8],
+    pub pk: &'a [u8],
+    pub row: &'a [u8],
+}
+
+/// Where the row that was handed out lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum RowAt {
+    /// In the batch's value, behind this many bytes.
+    Batch(usize),
+    /// In `Cursor::version`, behind a row header.
+    Version,
+    /// In `Cursor::whole`.
+    Whole,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Current {
+    pub covering: bool,
+    pub pk_len: usize,
+    pub row: RowAt,
+}
+
+/// Batches grow as a scan goes on: a point lookup copies one entry, a long scan pays for its latch seldom.
+const BATCH_GROWTH: usize = 4;
+const BATCH_ENTRIES_MAX: usize = 256;
+const BATCH_BYTES_MAX: usize = 64 << 10;
+/// Entries looked at between two polls of `Waiter::killed`.
+const KILL_POLL: u32 = 1000;
+
+pub struct Cursor {
+    pub(super) store: Arc<Store>,
+    pub(super) table: Arc<Table>,
+    /// 0 = clustered, i + 1 = secondary i.
+    pub(super) index: u32,
+    pub(super) lock: LockChoice,
+    pub(super) covering: bool,
+    pub(super) semi_consistent: bool,
+    pub(super) view: Option<Arc<ReadView>>,
+
+    pub(super) scan: Option<Scan>,
+    pub(super) direction: Direction,
+    pub(super) batch: Batch,
+    /// Entry of the batch that comes next; the one handed out last is before it.
+    pub(super) next: usize,
+    batch_entries: usize,
+    expected: u64,
+    /// The transaction's newest undo record when the batch was copied: its own later changes make the rest of the batch stale.
+    batch_undo: UndoPtr,
+    lo: Vec<u8>,
+    hi: Option<Vec<u8>>,
+    /// Key of the entry looked at last, if `positioned`; else the key given to `seek`.
+    pub(super) last: Vec<u8>,
+    pub(super) positioned: bool,
+    /// How `seek` began: at its key or behind it; None = at an end of the range.
+    pub(super) seek_inclusive: Option<bool>,
+
+    /// Value of the clustered entry (header and stored bytes), when it is not the batch's.
+    pub(super) version: Vec<u8>,
+    /// A row fetched from overflow pages.
+    pub(super) whole: Vec<u8>,
+    /// Key of a point read.
+    get_key: Vec<u8>,
+    pub(super) current: Option<Current>,
+    /// The lock that the row handed out last got by this scan.
+    pub(super) taken: Option<Granted>,
+    pub(super) was_semi_consistent: bool,
+    polls: u32,
+    pub(super) rows_read: u64,
+}
+
+impl Cursor {
+    pub fn new(store: Arc<Store>, table: Arc<Table>) -> Cursor {
+        Cursor {
+            store,
+            table,
+            index: 0,
+            lock: LockChoice::default(),
+            covering: false,
+            semi_consistent: false,
+            view: None,
+            scan: None,
+            direction: Direction::Forward,
+            batch: Batch::new(),
+            next: 0,
+            batch_entries: 1,
+            expected: 0,
+            batch_undo: UndoPtr::NONE,
+            lo: Vec::new(),
+            hi: None,
+            last: Vec::new(),
+            positioned: false,
+            seek_inclusive: None,
+            version: Vec::new(),
+            whole: Vec::new(),
+            get_key: Vec::new(),
+            current: None,
+            taken: None,
+            was_semi_consistent: false,
+            polls: 0,
+            rows_read: 0,
+        }
+    }
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Sets up a scan of an index (0 = clustered, i + 1 = secondary i). `covering`: a secondary entry that the view sees is handed
+    /// out as it is.
+    pub fn begin(&mut self, trx: &mut Trx, index: u32, lock: LockChoice, covering: bool) -> Result<()> {
+        self.reset();
+        self.use_view(trx, index, lock)?;
+        let layout = self.table.layout();
+        let tree = layout
+            .index(index)
+            .ok_or_else(|| Error::Unsupported(format!("table {} has no index {index}", self.table.name())))?
+            .tree;
+        self.index = index;
+        self.lock = lock;
+        self.covering = covering && index > 0;
+        match &mut self.scan {
+            Some(scan) if *scan.tree() == tree => scan.restart(&[], None),
+            scan => *scan = Some(Scan::new(tree, &[], None)),
+        }
+        Ok(())
+    }
+
+    /// The view of a consistent read; refuses tables and indexes younger than it.
+    fn use_view(&mut self, trx: &mut Trx, index: u32, lock: LockChoice) -> Result<()> {
+        self.view = None;
+        if lock.mode.is_some() || trx.isolation == Isolation::ReadUncommitted {
+            return Ok(());
+        }
+        let view = self.store.trx_sys.open_view(trx);
+        let layout = self.table.layout();
+        let index_created = match index {
+            0 => 0,
+            i => layout.secondary.get(i as usize - 1).map_or(0, |s| s.created),
+        };
+        if !view.sees(layout.created) || !view.sees(index_created) {
+            return Err(Error::TableChanged);
+        }
+        self.view = Some(view);
+        Ok(())
+    }
+
+    /// Forward scans end at a key >= `hi`, backward ones at a key < `lo`. Before an entry is locked or handed out.
+    pub fn set_bounds(&mut self, lo: &[u8], hi: Option<&[u8]>) {
+        self.lo.clear();
+        self.lo.extend_from_slice(lo);
+        self.hi = hi.map(<[u8]>::to_vec);
+        if let Some(scan) = &mut self.scan {
+            scan.restart(lo, hi);
+            self.drop_batch();
+        }
+    }
+    /// About so many entries will be wanted; 0 = unknown.
+    pub fn expect(&mut self, rows: u64) {
+        self.expected = rows;
+        if rows > 1 {
+            self.batch_entries = self.batch_entries.max((rows as usize).min(BATCH_ENTRIES_MAX));
+        }
+    }
+    pub fn set_semi_consistent(&mut self, on: bool) {
+        self.semi_consistent = on;
+        self.was_semi_consistent = false;
+    }
+    pub fn was_semi_consistent(&self) -> bool {
+        self.was_semi_consistent
+    }
+
+    /// Positions and hands out the first entry. False: there is none.
+    pub fn seek(&mut self, trx: &mut Trx, seek: Seek, key: &[u8]) -> Result<bool> {
+        let Some(scan) = &mut self.scan else {
+            return Err(Error::Unsupported("a seek before the scan was begun".into()));
+        };
+        use Direction::{Backward, Forward};
+        scan.restart(&self.lo, self.hi.as_deref());
+        self.last.clear();
+        self.last.extend_from_slice(key);
+        self.positioned = false;
+        let (direction, inclusive) = match seek {
+            Seek::First => (Forward, None),
+            Seek::Last => (Backward, None),
+            Seek::Ge => (Forward, Some(true)),
+            Seek::Gt => (Forward, Some(false)),
+            Seek::Le => (Backward, Some(true)),
+            Seek::Lt => (Backward, Some(false)),
+        };
+        self.seek_inclusive = inclusive;
+        self.direction = direction;
+        self.batch_entries = match self.expected {
+            0 => 1,
+            n => (n as usize).clamp(1, BATCH_ENTRIES_MAX),
+        };
+        self.restart_scan();
+        self.advance(trx)
+    }
+    /// The next entry in key order, whatever direction the scan had so far.
+    pub fn next(&mut self, trx: &mut Trx) -> Result<bool> {
+        self.go(trx, Direction::Forward)
+    }
+    pub fn prev(&mut self, trx: &mut Trx) -> Result<bool> {
+        self.go(trx, Direction::Backward)
+    }
+
+    fn go(&mut self, trx: &mut Trx, direction: Direction) -> Result<bool> {
+        if self.scan.is_none() {
+            return Err(Error::Unsupported("a move before the scan was begun".into()));
+        }
+        if self.was_semi_consistent {
+            return self.repeat_locked(trx);
+        }
+        if direction != self.direction || (self.next < self.batch.len() && self.batch_undo != trx.undo_top) {
+            self.direction = direction;
+            self.drop_batch();
+        }
+        self.advance(trx)
+    }
+
+    fn advance(&mut self, trx: &mut Trx) -> Result<bool> {
+        self.current = None;
+        self.taken = None;
+        self.was_semi_consistent = false;
+        if self.lock.mode.is_some() {
+            self.next_locked(trx)
+        } else {
+            self.next_consistent(trx)
+        }
+    }
+
+    /// Forgets entries that were copied and not handed out: the scan goes on behind the last one looked at.
+    pub(super) fn drop_batch(&mut self) {
+        if self.positioned {
+            self.restart_scan();
+        }
+        self.forget_batch();
+    }
+    pub(super) fn forget_batch(&mut self) {
+        self.batch.clear();
+        self.next = 0;
+    }
+    /// The scan goes on behind `last`, or begins where `seek` said.
+    pub(super) fn restart_scan(&mut self) {
+        self.forget_batch();
+        let scan = self.scan.as_mut().expect("begun");
+        match (self.positioned, self.seek_inclusive) {
+            (true, _) => scan.go_on_from(&self.last, false),
+            (false, Some(inclusive)) => scan.go_on_from(&self.last, inclusive),
+            (false, None) => scan.restart(&self.lo, self.hi.as_deref()),
+        }
+    }
+
+    /// The next entry to look at, in `batch` at `next - 1`; its key is in `last`. False: the range ends.
+    pub(super) fn step(&mut self, trx: &Trx, batch_max: usize) -> Result<bool> {
+        self.polls += 1;
+        if self.polls >= KILL_POLL {
+            self.polls = 0;
+            if trx.shared.waiter.killed() {
+                return Err(Error::Interrupted);
+            }
+        }
+        if self.next >= self.batch.len() {
+            self.count_rows();
+            let limit = Limit {
+                entries: self.batch_entries.min(batch_max),
+                bytes: BATCH_BYTES_MAX,
+            };
+            self.next = 0;
+            self.batch_undo = trx.undo_top;
+            let scan = self.scan.as_mut().expect("begun");
+            if scan.fill(&self.store.pool, &mut self.batch, self.direction, limit)? == 0 {
+                return Ok(false);
+            }
+            self.batch_entries = (self.batch_entries * BATCH_GROWTH).min(BATCH_ENTRIES_MAX);
+        }
+        self.last.clear();
+        self.last.extend_from_slice(self.batch.key(self.next));
+        self.positioned = true;
+        self.next += 1;
+        Ok(true)
+    }
+
+    fn count_rows(&mut self) {
+        if self.rows_read > 0 {
+            self.store.counters.rows_read.add(self.rows_read);
+            self.rows_read = 0;
+        }
+    }
+
+    /// Hands out what is in `version`, fetching overflow pages.
+    pub(super) fn hand_out_version(&mut self, layout: &Layout, pk_len: usize) -> Result<()> {
+        let (header, stored) = split(&self.version);
+        let fetched = self.store.fetch_whole(layout, &header, stored, &mut self.whole)?;
+        self.hand_out(false, pk_len, if fetched { RowAt::Whole } else { RowAt::Version });
+        Ok(())
+    }
+    /// Hands out the row in the batch's clustered entry.
+    pub(super) fn hand_out_batch(&mut self, layout: &Layout) -> Result<()> {
+        let at = self.next - 1;
+        let (key, value) = self.batch.entry(at);
+        let (header, stored) = split(value);
+        let pk_len = key.len();
+        let fetched = self.store.fetch_whole(layout, &header, stored, &mut self.whole)?;
+        let row = if fetched {
+            RowAt::Whole
+        } else {
+            RowAt::Batch(ROW_HEADER)
+        };
+        self.hand_out(false, pk_len, row);
+        Ok(())
+    }
+    pub(super) fn hand_out(&mut self, covering: bool, pk_len: usize, row: RowAt) {
+        self.rows_read += 1;
+        self.current = Some(Current { covering, pk_len, row });
+    }
+
+    /// What the last successful call handed out.
+    pub fn found(&self) -> Option<Found<'_>> {
+        let current = self.current?;
+        let key = if self.batch.is_empty() {
+            &self.get_key[..]
+        } else {
+            self.batch.key(self.next - 1)
+        };
+        let row = match current.row {
+            RowAt::Batch(skip) => &self.batch.value(self.next - 1)[skip..],
+            RowAt::Version => &self.version[ROW_HEADER..],
+            RowAt::Whole => &self.whole,
+        };
+        Some(Found {
+            covering: current.covering,
+            key,
+            pk: &key[key.len() - current.pk_len..],
+            row,
+        })
+    }
+
+    /// The clustered row of a key, in the way a scan begun with `lock` would see it. False: there is none. Ends a scan that
+    /// was going on.
+    pub fn get(&mut self, trx: &mut Trx, pk: &[u8], lock: LockChoice) -> Result<bool> {
+        self.drop_batch();
+        self.current = None;
+        self.taken = None;
+        self.was_semi_consistent = false;
+        self.get_key.clear();
+        self.get_key.extend_from_slice(pk);
+        let table = self.table.clone();
+        let layout = table.layout();
+        self.lock = lock;
+        if lock.mode.is_some() {
+            return self.get_locked(trx, layout, pk);
+        }
+        self.use_view(trx, 0, lock)?;
+        if !self.copy_newest(layout, pk)? || !self.rewind_version(layout, pk)? {
+            return Ok(false);
+        }
+        self.hand_out_version(layout, pk.len())?;
+        Ok(true)
+    }
+
+    fn get_locked(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<bool> {
+        if trx.isolation == Isolation::Serializable {
+            let just_above = [pk, &[0]].concat();
+            let locks = self.store.trx_sys.locks();
+            locks.lock_range(trx, layout.clustered.id, pk, Some(&just_above))?;
+        }
+        match self.lock_newest(trx, layout, pk)? {
+            Some(Locked::Row(header, granted)) => {
+                self.store.check_conflict(trx, header.trx)?;
+                self.taken = Some(granted);
+                self.hand_out_version(layout, pk.len())?;
+                Ok(true)
+            }
+            Some(Locked::Gone(header)) => {
+                self.check_gone(trx, layout, pk, header)?;
+                Ok(false)
+            }
+            None => Ok(false),
+        }
+    }
+
+    /// Copies the newest clustered entry into `version`. False: no such key.
+    pub(super) fn copy_newest(&mut self, layout: &Layout, pk: &[u8]) -> Result<bool> {
+        let Some(leaf) = change::get(&self.store.pool, &layout.clustered.tree, pk)? else {
+            return Ok(false);
+        };
+        self.version.clear();
+        self.version.extend_from_slice(leaf.value());
+        Ok(true)
+    }
+
+    /// The last row does not match the WHERE: gives its lock back if this scan took it (READ COMMITTED and below).
+    pub fn unlock_row(&mut self, trx: &mut Trx) {
+        if std::mem::take(&mut self.was_semi_consistent) {
+            return;
+        }
+        let Some(granted) = self.taken.take() else { return };
+        if trx.isolation > Isolation::ReadCommitted || granted != Granted::New {
+            return;
+        }
+        if let Some(found) = self.found() {
+            let pk = found.pk.to_vec();
+            let layout = self.table.layout();
+            self.store.trx_sys.locks().unlock(trx, layout.clustered.id, &pk);
+        }
+    }
+
+    /// Ends the scan: forgets position and bounds, keeps buffers.
+    pub fn reset(&mut self) {
+        self.count_rows();
+        self.batch.clear();
+        self.next = 0;
+        self.batch_entries = 1;
+        self.expected = 0;
+        self.lo.clear();
+        self.hi = None;
+        self.positioned = false;
+        self.current = None;
+        self.taken = None;
+        self.was_semi_consistent = false;
+        self.view = None;
+    }
+
+    pub(super) fn upper_bound(&self) -> Option<&[u8]> {
+        self.hi.as_deref()
+    }
+    pub(super) fn lower_bound(&self) -> &[u8] {
+        &self.lo
+    }
+}
+
+impl Drop for Cursor {
+    fn drop(&mut self) {
+        self.count_rows();
+    }
+}
+
+impl Store {
+    /// Fetches a long row into `whole`. False: it is not long, `stored` is all of it.
+    pub(super) fn fetch_whole(
+        &self,
+        layout: &Layout,
+        header: &RowHeader,
+        stored: &[u8],
+        whole: &mut Vec<u8>,
+    ) -> Result<bool> {
+        if header.flags & crate::index::ROW_OVERFLOW == 0 {
+            return Ok(false);
+        }
+        self.read_long_row(layout, stored, whole)?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,186 @@
+//! Consistent reads: what the transaction's view sees, without locks. READ UNCOMMITTED has no view and takes the newest version.
+//!
+//! Clustered index: the entry's maker decides, else undo. Secondary index: the entry's stamp decides, else the row's versions, by
+//! rule 2 of `docs/decisions/2026-11-21-secondary-entry-stamps.md`; a row is handed out for the one entry whose key its visible version has,
+//! so never twice in a scan.
+use super::cursor::{Cursor, RowAt};
+use super::def::{Layout, Secondary};
+use super::version::{KeyThen, KeyWatch, Version};
+use crate::base::{Result, TrxId};
+use crate::change::{self, entry};
+use crate::index::{RowHeader, ROW_HEADER};
+use crate::txn::Trx;
+
+/// What a secondary entry said when it was read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Mark {
+    marked: bool,
+    dead: bool,
+    stamp: TrxId,
+}
+
+impl Mark {
+    fn of(e: &entry::Entry<'_>) -> Mark {
+        Mark {
+            marked: e.marked,
+            dead: e.dead,
+            stamp: e.stamp,
+        }
+    }
+}
+
+impl Cursor {
+    pub(super) fn next_consistent(&mut self, trx: &mut Trx) -> Result<bool> {
+        let table = self.table.clone();
+        let layout = table.layout();
+        while self.step(trx, usize::MAX)? {
+            let shown = match self.index {
+                0 => self.show_clustered(layout)?,
+                i => self.show_secondary(layout, &layout.secondary[i as usize - 1])?,
+            };
+            if shown {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn show_clustered(&mut self, layout: &Layout) -> Result<bool> {
+        let (key, value) = self.batch.entry(self.next - 1);
+        let header = RowHeader::read(value);
+        if self.view.as_ref().is_none_or(|v| v.sees(header.trx)) {
+            if header.marked() {
+                return Ok(false);
+            }
+            self.hand_out_batch(layout)?;
+            return Ok(true);
+        }
+        let pk_len = key.len();
+        self.version.clear();
+        self.version.extend_from_slice(value);
+        let pk = std::mem::take(&mut self.last);
+        let seen = self.rewind_version(layout, &pk);
+        self.last = pk;
+        if seen? {
+            self.hand_out_version(layout, pk_len)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// Rewinds `version` to what the view sees. False: no row there.
+    pub(super) fn rewind_version(&mut self, layout: &Layout, pk: &[u8]) -> Result<bool> {
+        self.rewind_watching(layout, pk, None)
+    }
+
+    fn rewind_watching(&mut self, layout: &Layout, pk: &[u8], watch: Option<&mut KeyWatch>) -> Result<bool> {
+        match self.view.clone() {
+            None => Ok(!RowHeader::read(&self.version).marked()),
+            Some(view) => self.rewind_until(layout, pk, &|header| view.sees(header.trx), watch),
+        }
+    }
+
+    /// Rewinds `version` to the newest version that is `enough`. False: there is none, or it is delete-marked.
+    pub(super) fn rewind_until(
+        &mut self,
+        layout: &Layout,
+        pk: &[u8],
+        enough: &dyn Fn(&RowHeader) -> bool,
+        watch: Option<&mut KeyWatch>,
+    ) -> Result<bool> {
+        let header = RowHeader::read(&self.version);
+        if enough(&header) {
+            return Ok(!header.marked());
+        }
+        let mut stored = self.version.split_off(ROW_HEADER);
+        let mut version = Version {
+            table: layout.id,
+            pk,
+            header,
+            stored: &mut stored,
+        };
+        let found = self.store.rewind(enough, &mut version, watch)?;
+        let header = version.header;
+        header.write(&mut self.version);
+        self.version.extend_from_slice(&stored);
+        Ok(found && !header.marked())
+    }
+
+    fn show_secondary(&mut self, layout: &Layout, secondary: &Secondary) -> Result<bool> {
+        let (key, value) = self.batch.entry(self.next - 1);
+        let found = self.store.decode_entry(layout, value)?;
+        let (pk_len, raw_at) = (found.pk_len, value.len() - found.raw.len());
+        let mut mark = Mark::of(&found);
+        let user_len = key.len() - pk_len;
+        let sees = |stamp| self.view.as_ref().is_none_or(|v| v.sees(stamp));
+        if sees(mark.stamp) {
+            if mark.marked {
+                return Ok(false);
+            }
+            if self.covering {
+                self.hand_out(true, pk_len, RowAt::Batch(raw_at));
+                return Ok(true);
+            }
+        }
+        let key = std::mem::take(&mut self.last);
+        let shown = loop {
+            match self.show_row_of(layout, secondary, &key, user_len, mark) {
+                Ok(Verdict::Shown(shown)) => break Ok(shown),
+                Ok(Verdict::Again(now)) => mark = now,
+                Err(e) => break Err(e),
+            }
+        };
+        self.last = key;
+        if shown? {
+            self.hand_out_version(layout, pk_len)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// The visible version of the entry's row in `version`, if it belongs to this entry.
+    fn show_row_of(
+        &mut self,
+        layout: &Layout,
+        secondary: &Secondary,
+        key: &[u8],
+        user_len: usize,
+        mark: Mark,
+    ) -> Result<Verdict> {
+        let (user_key, pk) = key.split_at(user_len);
+        if !self.copy_newest(layout, pk)? {
+            return Ok(Verdict::Shown(false));
+        }
+        let sees_entry = self.view.as_ref().is_none_or(|v| v.sees(mark.stamp));
+        if sees_entry {
+            // Unmarked and visible: the row that the view sees has this key.
+            return self
+                .rewind_version(layout, pk)
+                .map(|shown| Verdict::Shown(shown && !mark.marked));
+        }
+        let mut watch = KeyWatch::new(secondary.index.id);
+        if !self.rewind_watching(layout, pk, Some(&mut watch))? {
+            return Ok(Verdict::Shown(false));
+        }
+        match watch.key {
+            Some(KeyThen::Is(then)) => return Ok(Verdict::Shown(then == user_key)),
+            Some(KeyThen::None) => return Ok(Verdict::Shown(false)),
+            None => {}
+        }
+        // The key is that of the newest version. The entry tells which that is, if it is no older than our look at the row.
+        let now = match change::get(&self.store.pool, &secondary.index.tree, key)? {
+            Some(leaf) => Mark::of(&self.store.decode_entry(layout, leaf.value())?),
+            None => return Ok(Verdict::Shown(false)),
+        };
+        if now != mark || (now.marked && !now.dead) {
+            return Ok(Verdict::Again(now));
+        }
+        Ok(Verdict::Shown(!now.marked))
+    }
+}
+
+enum Verdict {
+    Shown(bool),
+    /// The entry changed under us, or its maker is rolling back: look again, with what it says now.
+    Again(Mark),
+}

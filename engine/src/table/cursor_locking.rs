@@ -1,0 +1,316 @@
+//! Locking reads: the newest committed version of each row, its lock held before it is handed out.
+//!
+//! The lock is on the row (clustered index, clustered key), whatever index is scanned. An entry is looked at, the row locked,
+//! the entry looked at again: a page that has not changed since makes that a comparison of two LSNs. SERIALIZABLE also locks the
+//! key ranges passed over, before it trusts that nothing is in them.
+use super::cursor::{Cursor, OnLocked};
+use super::def::Layout;
+use super::row_lock::Locked;
+use super::version::split;
+use crate::base::{Error, Result};
+use crate::change;
+use crate::index::scan::Direction;
+use crate::index::RowHeader;
+use crate::txn::{Granted, Isolation, LockMode, LockPolicy, Trx};
+
+/// What came of one entry.
+enum Outcome {
+    HandedOut,
+    Skipped,
+}
+
+impl Cursor {
+    pub(super) fn next_locked(&mut self, trx: &mut Trx) -> Result<bool> {
+        let table = self.table.clone();
+        let layout = table.layout();
+        loop {
+            if !self.step_in_range(trx, layout)? {
+                return Ok(false);
+            }
+            let outcome = match self.index {
+                0 => self.lock_clustered(trx, layout)?,
+                _ => self.lock_secondary(trx, layout)?,
+            };
+            if let Outcome::HandedOut = outcome {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// The next entry; under SERIALIZABLE with the range from the last one to it locked.
+    fn step_in_range(&mut self, trx: &mut Trx, layout: &Layout) -> Result<bool> {
+        if trx.isolation != Isolation::Serializable {
+            return self.step(trx, 1);
+        }
+        let index = layout.index(self.index).expect("checked by begin").id;
+        let was_positioned = self.positioned;
+        let from = if was_positioned || self.seek_inclusive.is_some() {
+            self.last.clone()
+        } else {
+            self.lower_bound().to_vec()
+        };
+        let mut locked_to: Option<Option<Vec<u8>>> = None;
+        loop {
+            let there = self.step(trx, 1)?;
+            let key = there.then(|| self.last.clone());
+            if locked_to.as_ref() == Some(&key) {
+                return Ok(there);
+            }
+            let reached = |k: &Vec<u8>| [&k[..], &[0]].concat();
+            let (lo, hi) = match self.direction {
+                Direction::Forward => {
+                    let hi = key.as_ref().map(reached).or(self.upper_bound().map(<[u8]>::to_vec));
+                    (from.clone(), hi)
+                }
+                Direction::Backward => {
+                    let lo = key.clone().unwrap_or(self.lower_bound().to_vec());
+                    let whole = !was_positioned && from.is_empty();
+                    (
+                        lo,
+                        if whole {
+                            self.upper_bound().map(<[u8]>::to_vec)
+                        } else {
+                            Some(reached(&from))
+                        },
+                    )
+                }
+            };
+            self.store.trx_sys.locks().lock_range(trx, index, &lo, hi.as_deref())?;
+            locked_to = Some(key);
+            // Look again: what came in before the range was locked is met now, what comes later waits.
+            self.step_back_to(&from, was_positioned);
+        }
+    }
+
+    /// Undoes `step`: the scan is again where it was.
+    fn step_back_to(&mut self, from: &[u8], was_positioned: bool) {
+        self.last.clear();
+        self.last.extend_from_slice(from);
+        self.positioned = was_positioned;
+        self.restart_scan();
+    }
+
+    fn lock_clustered(&mut self, trx: &mut Trx, layout: &Layout) -> Result<Outcome> {
+        let header = RowHeader::read(self.batch.value(self.next - 1));
+        let pk = std::mem::take(&mut self.last);
+        let result = self.lock_clustered_row(trx, layout, &pk, header);
+        self.last = pk;
+        result
+    }
+
+    fn lock_clustered_row(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8], header: RowHeader) -> Result<Outcome> {
+        let settled = !self.store.made_by_other_active(trx, &header);
+        if settled && header.marked() {
+            self.check_gone(trx, layout, pk, Some(header))?;
+            return Ok(Outcome::Skipped);
+        }
+        if settled {
+            let Some(granted) = self.try_lock(trx, layout, pk)? else {
+                return self.row_is_locked(trx, layout, pk);
+            };
+            if self.unchanged(layout) {
+                self.store.check_conflict(trx, header.trx)?;
+                self.taken = Some(granted);
+                self.hand_out_batch(layout)?;
+                return Ok(Outcome::HandedOut);
+            }
+            self.store.unlock_if_new(trx, layout, pk, granted);
+        }
+        self.lock_changed_row(trx, layout, pk)
+    }
+
+    /// The row has changed since the entry was copied, or is being changed: locks it and takes it as it is then.
+    fn lock_changed_row(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<Outcome> {
+        match self.lock_newest(trx, layout, pk)? {
+            None => self.row_is_locked(trx, layout, pk),
+            Some(Locked::Row(header, granted)) => {
+                self.store.check_conflict(trx, header.trx)?;
+                self.taken = Some(granted);
+                self.hand_out_version(layout, pk.len())?;
+                Ok(Outcome::HandedOut)
+            }
+            Some(Locked::Gone(header)) => {
+                self.check_gone(trx, layout, pk, header)?;
+                Ok(Outcome::Skipped)
+            }
+        }
+    }
+
+    fn lock_secondary(&mut self, trx: &mut Trx, layout: &Layout) -> Result<Outcome> {
+        let value = self.batch.value(self.next - 1);
+        let entry = self.store.decode_entry(layout, value)?;
+        let (pk_len, marked, stamp) = (entry.pk_len, entry.marked, entry.stamp);
+        let settled = stamp == trx.id() || !self.store.trx_sys.is_active(stamp);
+        let key = std::mem::take(&mut self.last);
+        let pk = &key[key.len() - pk_len..];
+        let result = if marked && settled {
+            self.check_moved(trx, layout, pk, stamp).map(|()| Outcome::Skipped)
+        } else {
+            self.lock_secondary_row(trx, layout, &key, pk)
+        };
+        self.last = key;
+        result
+    }
+
+    fn lock_secondary_row(&mut self, trx: &mut Trx, layout: &Layout, key: &[u8], pk: &[u8]) -> Result<Outcome> {
+        let (header, granted) = match self.lock_newest(trx, layout, pk)? {
+            None => return self.row_is_locked(trx, layout, pk),
+            Some(Locked::Gone(header)) => {
+                self.check_gone(trx, layout, pk, header)?;
+                return Ok(Outcome::Skipped);
+            }
+            Some(Locked::Row(header, granted)) => (header, granted),
+        };
+        if let Err(e) = self.store.check_conflict(trx, header.trx) {
+            self.store.unlock_if_new(trx, layout, pk, granted);
+            return Err(e);
+        }
+        if !self.entry_stands(layout, key)? {
+            self.store.unlock_if_new(trx, layout, pk, granted);
+            return Ok(Outcome::Skipped);
+        }
+        self.taken = Some(granted);
+        self.hand_out_version(layout, pk.len())?;
+        Ok(Outcome::HandedOut)
+    }
+
+    /// The secondary entry is still there and unmarked, now that its row is locked.
+    fn entry_stands(&self, layout: &Layout, key: &[u8]) -> Result<bool> {
+        if self.unchanged(layout) {
+            let value = self.batch.value(self.next - 1);
+            return Ok(!self.store.decode_entry(layout, value)?.marked);
+        }
+        let tree = &layout.index(self.index).expect("checked by begin").tree;
+        match change::get(&self.store.pool, tree, key)? {
+            Some(leaf) => Ok(!self.store.decode_entry(layout, leaf.value())?.marked),
+            None => Ok(false),
+        }
+    }
+
+    /// The leaf from which the current entry was copied has not changed since.
+    fn unchanged(&self, layout: &Layout) -> bool {
+        let place = self.batch.place(self.next - 1);
+        let tree = &layout.index(self.index).expect("checked by begin").tree;
+        change::revisit(&self.store.pool, tree, place.page, place.version, place.slot).is_some()
+    }
+
+    fn mode(&self) -> LockMode {
+        self.lock.mode.expect("a locking read")
+    }
+    fn effective_policy(&self) -> LockPolicy {
+        if self.semi_consistent && self.lock.on_locked == OnLocked::Wait {
+            LockPolicy::NoWait
+        } else {
+            self.lock.policy()
+        }
+    }
+
+    /// The lock on a row that nobody is changing; None: somebody holds it, and the policy is not to wait.
+    fn try_lock(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<Option<Granted>> {
+        let policy = self.effective_policy();
+        let locks = self.store.trx_sys.locks();
+        match locks.lock(trx, layout.clustered.id, pk, self.mode(), policy) {
+            Ok(granted) => Ok(Some(granted)),
+            Err(Error::Locked) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Locks the row and copies its newest version into `version`; None: it is locked by another, and the policy is not to wait.
+    pub(super) fn lock_newest(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<Option<Locked>> {
+        let (mode, policy) = (self.mode(), self.effective_policy());
+        let version = &mut self.version;
+        let mut copy = |value: &[u8]| {
+            version.clear();
+            version.extend_from_slice(value);
+        };
+        match self.store.lock_row(trx, layout, pk, mode, policy, &mut copy) {
+            Ok(locked) => Ok(Some(locked)),
+            Err(Error::Locked) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Another transaction holds the row, and we are not to wait.
+    fn row_is_locked(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<Outcome> {
+        match self.lock.on_locked {
+            OnLocked::Skip => Ok(Outcome::Skipped),
+            OnLocked::Refuse => Err(Error::Locked),
+            OnLocked::Wait => self.show_committed(trx, layout, pk),
+        }
+    }
+
+    /// Semi-consistent read: the last committed version, without a lock. The caller looks whether the row interests him at all; if so, the
+    /// next move repeats it with its lock.
+    fn show_committed(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<Outcome> {
+        if !self.copy_newest(layout, pk)? || !self.rewind_to_committed(trx, layout, pk)? {
+            return Ok(Outcome::Skipped);
+        }
+        self.was_semi_consistent = true;
+        self.hand_out_version(layout, pk.len())?;
+        Ok(Outcome::HandedOut)
+    }
+
+    fn rewind_to_committed(&mut self, trx: &Trx, layout: &Layout, pk: &[u8]) -> Result<bool> {
+        let store = self.store.clone();
+        let settled = |header: &RowHeader| !store.made_by_other_active(trx, header);
+        self.rewind_until(layout, pk, &settled, None)
+    }
+
+    /// The row handed out last was read without its lock, and interests: the same row again, waiting for the lock.
+    pub(super) fn repeat_locked(&mut self, trx: &mut Trx) -> Result<bool> {
+        let (semi, last) = (self.semi_consistent, self.last.clone());
+        self.semi_consistent = false;
+        self.current = None;
+        self.was_semi_consistent = false;
+        self.scan.as_mut().expect("begun").go_on_from(&last, true);
+        self.forget_batch();
+        let result = self.next_locked(trx);
+        self.semi_consistent = semi;
+        result
+    }
+
+    /// A row that is gone: under snapshot isolation a conflict if the view still sees it.
+    pub(super) fn check_gone(
+        &mut self,
+        trx: &Trx,
+        layout: &Layout,
+        pk: &[u8],
+        header: Option<RowHeader>,
+    ) -> Result<()> {
+        let Some(header) = header else { return Ok(()) };
+        if self.store.check_conflict(trx, header.trx).is_ok() {
+            return Ok(());
+        }
+        if self.view_sees_row(trx, layout, pk)? {
+            return Err(Error::Conflict);
+        }
+        Ok(())
+    }
+
+    /// A secondary entry marked by `stamp`, which has ended: a conflict if the view does not see that, and sees the row.
+    fn check_moved(&mut self, trx: &Trx, layout: &Layout, pk: &[u8], stamp: u64) -> Result<()> {
+        if self.store.check_conflict(trx, stamp).is_ok() {
+            return Ok(());
+        }
+        if !self.copy_newest(layout, pk)? {
+            return Ok(());
+        }
+        let (header, _) = split(&self.version);
+        // Rolled back: the row is as the view knows it.
+        if self.store.check_conflict(trx, header.trx).is_ok() {
+            return Ok(());
+        }
+        self.check_gone(trx, layout, pk, Some(header))
+    }
+
+    fn view_sees_row(&mut self, trx: &Trx, layout: &Layout, pk: &[u8]) -> Result<bool> {
+        let Some(view) = trx.view.clone() else {
+            return Ok(false);
+        };
+        if !self.copy_newest(layout, pk)? {
+            return Ok(false);
+        }
+        self.rewind_until(layout, pk, &|header| view.sees(header.trx), None)
+    }
+}

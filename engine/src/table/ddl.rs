@@ -1,0 +1,244 @@
+//! CREATE, DROP, RENAME, TRUNCATE of tables. Each is atomic and durable on return.
+//!
+//! The one Mtr that changes the catalog decides: before it is durable, a crash leaves a file that nobody names, and the
+//! engine's open removes it; after it, the statement has happened. Files are therefore made before that Mtr and removed
+//! behind it (with FILE_DROP logged in the same Mtr, so that recovery does not look for the file's pages).
+//! Latches: none is held between the Mtrs; the DDL mutex is held throughout.
+use super::catalog::Ddl;
+use super::def::{Layout, Secondary, Table, TableSpec};
+use super::store::Store;
+use crate::base::{Error, FileId, IndexId, Result, TrxId};
+use crate::btree::Tree;
+use crate::index::Index;
+use crate::pool::Mtr;
+use crate::redo::FlushMode;
+use crate::space;
+use crate::txn::{Isolation, ThreadWaiter, Trx};
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+impl Store {
+    pub fn create_table(&self, name: &str, spec: &TableSpec) -> Result<()> {
+        let mut ddl = self.start_ddl()?;
+        if self.catalog.get(name).is_some() {
+            return Err(Error::Exists(format!("table {name}")));
+        }
+        self.with_mark(|created| {
+            let layout = self.new_incarnation(&mut ddl, spec, if spec.temporary { 0 } else { created })?;
+            let recorded = self.record(&layout, |mtr| self.catalog.put(mtr, name, &layout));
+            if let Err(e) = recorded {
+                self.abandon_file(&layout)?;
+                return Err(e);
+            }
+            let table = Table::new(name, layout);
+            table.rows_known.store(true, Ordering::Relaxed);
+            table.next_row_id.store(1, Ordering::Relaxed);
+            table.counters_loaded.store(true, Ordering::Relaxed);
+            self.catalog.add(Arc::new(table));
+            Ok(())
+        })
+    }
+
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        let _ddl = self.start_ddl()?;
+        let table = self.table_named(name)?;
+        let layout = table.layout();
+        self.record(layout, |mtr| {
+            self.catalog.delete(mtr, name)?;
+            space::log_drop(mtr, layout.id);
+            Ok(())
+        })?;
+        table.set_dropped();
+        self.catalog.forget(name);
+        let _gate = table.gate.write();
+        space::remove_file(&self.pool, layout.id)
+    }
+
+    pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
+        let _ddl = self.start_ddl()?;
+        let table = self.table_named(from)?;
+        if self.catalog.get(to).is_some() {
+            return Err(Error::Exists(format!("table {to}")));
+        }
+        let layout = table.layout();
+        self.record(layout, |mtr| {
+            self.catalog.put(mtr, to, layout)?;
+            self.catalog.delete(mtr, from)
+        })?;
+        self.catalog.renamed(from, to);
+        Ok(())
+    }
+
+    /// A new, empty incarnation in a new file. The caller has the table to himself.
+    pub fn truncate_table(&self, name: &str) -> Result<()> {
+        let mut ddl = self.start_ddl()?;
+        let table = self.table_named(name)?;
+        let old = table.layout();
+        let spec = spec_of(old);
+        self.with_mark(|created| {
+            let mut new = self.new_incarnation(&mut ddl, &spec, if old.temporary { 0 } else { created })?;
+            new.created_s = old.created_s;
+            let recorded = self.record(old, |mtr| {
+                self.catalog.put(mtr, name, &new)?;
+                space::log_drop(mtr, old.id);
+                Ok(())
+            });
+            if let Err(e) = recorded {
+                self.abandon_file(&new)?;
+                return Err(e);
+            }
+            let _gate = table.gate.write();
+            let id = new.id;
+            table.publish(new);
+            self.catalog.renumbered(&table, old.id, id);
+            table.rows.store(0, Ordering::Relaxed);
+            table.rows_known.store(true, Ordering::Relaxed);
+            table.autoinc.store(0, Ordering::Relaxed);
+            table.autoinc_saved.store(0, Ordering::Relaxed);
+            table.next_row_id.store(1, Ordering::Relaxed);
+            space::remove_file(&self.pool, old.id)
+        })
+    }
+
+    pub fn set_table_schema(&self, name: &str, schema: &[u8]) -> Result<()> {
+        let _ddl = self.start_ddl()?;
+        let table = self.table_named(name)?;
+        let mut layout = table.layout().clone();
+        layout.schema = schema.to_vec();
+        self.record(&layout, |mtr| self.catalog.put(mtr, name, &layout))?;
+        table.publish(layout);
+        Ok(())
+    }
+
+    pub fn table_named(&self, name: &str) -> Result<Arc<Table>> {
+        self.catalog
+            .get(name)
+            .ok_or_else(|| Error::NoSuchTable(name.to_string()))
+    }
+
+    pub(super) fn start_ddl(&self) -> Result<crate::base::sync::RankedGuard<'_, Ddl>> {
+        self.pool.check_alive()?;
+        let ddl = self.catalog.begin_ddl();
+        self.redo.reserve_wait()?;
+        Ok(ddl)
+    }
+
+    /// Runs a DDL statement that old views must not look behind: under a transaction number that a view sees only if it was
+    /// opened after the statement.
+    pub(super) fn with_mark<T>(&self, body: impl FnOnce(TrxId) -> Result<T>) -> Result<T> {
+        let mut trx: Trx = self.trx_sys.new_trx(Arc::new(ThreadWaiter::new()), 0);
+        self.trx_sys.start(&mut trx, Isolation::ReadCommitted, 0);
+        let id = self.trx_sys.ensure_id(&mut trx)?;
+        let result = body(id);
+        self.trx_sys.commit(&mut trx);
+        result
+    }
+
+    /// The deciding Mtr: `change` edits the catalog; durable on return. A temporary table is in no catalog.
+    pub(super) fn record(&self, layout: &Layout, change: impl FnOnce(&mut Mtr<'_>) -> Result<()>) -> Result<()> {
+        if layout.temporary {
+            return Ok(());
+        }
+        let mut mtr = self.pool.begin();
+        if let Err(e) = change(&mut mtr) {
+            if mtr.has_changes() {
+                // Half a definition must not become part of the catalog.
+                self.pool.poison(&format!("the catalog could not be changed: {e}"));
+            }
+            return Err(e);
+        }
+        let lsn = mtr.commit();
+        self.redo.flush(lsn, FlushMode::Sync)
+    }
+
+    /// File, trees and numbers of a new, empty table. On error nothing is left but used-up numbers.
+    fn new_incarnation(&self, ddl: &mut Ddl, spec: &TableSpec, created: TrxId) -> Result<Layout> {
+        let mut mtr = self.pool.begin();
+        let (id, index) = self
+            .catalog
+            .take_numbers(ddl, &mut mtr, spec.indexes.len() as u32 + 1)?;
+        mtr.commit();
+        space::create_file(&self.pool, id, spec.temporary)?;
+        let made = self.new_trees(id, index, spec);
+        let (clustered, secondary) = match made {
+            Ok(trees) => trees,
+            Err(e) => {
+                self.remove_unrecorded(id, spec.temporary)?;
+                return Err(e);
+            }
+        };
+        Ok(Layout {
+            id,
+            temporary: spec.temporary,
+            hidden_pk: spec.hidden_pk,
+            pk_fixed_len: spec.pk_fixed_len as usize,
+            clustered,
+            secondary,
+            schema: spec.schema.clone(),
+            created_s: self.pool.disk().wall_s(),
+            created,
+            freeing: Vec::new(),
+        })
+    }
+
+    fn new_trees(&self, file: FileId, first: IndexId, spec: &TableSpec) -> Result<(Index, Vec<Secondary>)> {
+        let clustered = self.new_index(file, first, "PRIMARY", true)?;
+        let mut secondary = Vec::with_capacity(spec.indexes.len());
+        for (i, s) in spec.indexes.iter().enumerate() {
+            let index = self.new_index(file, first + 1 + i as u32, &s.name, s.unique)?;
+            secondary.push(Secondary { index, created: 0 });
+        }
+        Ok((clustered, secondary))
+    }
+
+    pub(super) fn new_index(&self, file: FileId, id: IndexId, name: &str, unique: bool) -> Result<Index> {
+        let mut mtr = self.pool.begin();
+        let tree = Tree::create(&mut mtr, file, id)?;
+        mtr.commit();
+        Ok(Index {
+            id,
+            name: name.to_string(),
+            tree,
+            unique,
+        })
+    }
+
+    fn abandon_file(&self, layout: &Layout) -> Result<()> {
+        self.remove_unrecorded(layout.id, layout.temporary)
+    }
+
+    /// Removes a file that no catalog entry names.
+    pub fn remove_unrecorded(&self, id: FileId, temporary: bool) -> Result<()> {
+        self.pool.check_alive()?;
+        if !temporary {
+            let mut mtr = self.pool.begin();
+            space::log_drop(&mut mtr, id);
+            let lsn = mtr.commit();
+            self.redo.flush(lsn, FlushMode::Sync)?;
+        }
+        space::remove_file(&self.pool, id)
+    }
+}
+
+/// What the table would be created from.
+fn spec_of(layout: &Layout) -> TableSpec {
+    TableSpec {
+        temporary: layout.temporary,
+        hidden_pk: layout.hidden_pk,
+        pk_fixed_len: layout.pk_fixed_len as u32,
+        indexes: (layout.secondary.iter())
+            .map(|s| super::def::IndexSpec {
+                name: s.index.name.clone(),
+                unique: s.index.unique,
+            })
+            .collect(),
+        schema: layout.schema.clone(),
+    }
+}
+
+impl Store {
+    /// Frees what is left of dropped indexes, after a restart.
+    pub fn resume_freeing(&self) -> Result<()> {
+        Ok(())
+    }
+}

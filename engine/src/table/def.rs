@@ -1,0 +1,184 @@
+//! What a table is: the definition it is created from ([`TableSpec`]), its present shape ([`Layout`]), and the object that
+//! all its users share ([`Table`]).
+//!
+//! A layout never changes; DDL publishes a new one behind it. So a row operation reads the layout without a lock or a
+//! reference count: `layout()` walks a short chain to its end. The chain ends with the table object, that is when the
+//! last user closes it.
+use crate::base::{FileId, IndexId, TrxId};
+use crate::btree::Tree;
+use crate::index::Index;
+use parking_lot::{Mutex, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::OnceLock;
+
+/// A secondary index to be created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexSpec {
+    pub name: String,
+    pub unique: bool,
+}
+
+/// A table to be created.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableSpec {
+    /// Unlogged, known to this run of the engine only.
+    pub temporary: bool,
+    /// The clustered key is an id given by [`Table::next_row_id`].
+    pub hidden_pk: bool,
+    /// Every clustered key has this length; 0 = they vary.
+    pub pk_fixed_len: u32,
+    pub indexes: Vec<IndexSpec>,
+    /// The user's own notes, given back at open.
+    pub schema: Vec<u8>,
+}
+
+/// A secondary index of a layout.
+#[derive(Clone, Debug)]
+pub struct Secondary {
+    pub index: Index,
+    /// Transaction that built it: views that do not see it cannot use it. 0 = older than every view.
+    pub created: TrxId,
+}
+
+/// The shape of a table between two DDL statements.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Number of the table's incarnation and of its data file (TRUNCATE makes a new one). Undo records name it.
+    pub id: FileId,
+    pub temporary: bool,
+    pub hidden_pk: bool,
+    pub pk_fixed_len: usize,
+    pub clustered: Index,
+    pub secondary: Vec<Secondary>,
+    pub schema: Vec<u8>,
+    pub created_s: u64,
+    /// As in [`Secondary::created`], for the table.
+    pub created: TrxId,
+    /// Dropped indexes whose pages are still being freed.
+    pub freeing: Vec<(IndexId, u32)>,
+}
+
+impl Layout {
+    /// The secondary index of that number, if it (still) exists.
+    pub fn secondary_by_id(&self, id: IndexId) -> Option<&Secondary> {
+        self.secondary.iter().find(|s| s.index.id == id)
+    }
+    /// 0 = clustered, i + 1 = secondary i.
+    pub fn index(&self, ordinal: u32) -> Option<&Index> {
+        match ordinal {
+            0 => Some(&self.clustered),
+            i => self.secondary.get(i as usize - 1).map(|s| &s.index),
+        }
+    }
+    pub fn tree(&self, root: u32, index: IndexId) -> Tree {
+        Tree {
+            file: self.id,
+            root,
+            index,
+        }
+    }
+}
+
+struct Link {
+    layout: Layout,
+    next: OnceLock<Box<Link>>,
+}
+
+/// A table as all its users share it.
+pub struct Table {
+    name: Mutex<String>,
+    layouts: Link,
+    /// Background work (purge, rollback of recovered transactions, sampling) holds it shared while it touches pages; whoever
+    /// removes the file holds it exclusively. Users are kept out by their own means (the server's metadata locks).
+    pub(crate) gate: RwLock<()>,
+    dropped: AtomicBool,
+    /// Why it cannot be used: found at open.
+    broken: OnceLock<String>,
+    /// Handles given out by `Store::open_table` and not closed.
+    pub(crate) opened: AtomicU32,
+    /// Held while `counters_loaded` is being made true.
+    pub(crate) loading: Mutex<()>,
+    pub(crate) counters_loaded: AtomicBool,
+    /// Estimate; see `stats`.
+    pub(crate) rows: AtomicI64,
+    pub(crate) rows_known: AtomicBool,
+    /// Next AUTO_INCREMENT value, and the one on disk.
+    pub(crate) autoinc: AtomicU64,
+    pub(crate) autoinc_saved: AtomicU64,
+    pub(crate) next_row_id: AtomicU64,
+    pub(crate) updated_s: AtomicU64,
+}
+
+impl Table {
+    pub fn new(name: &str, layout: Layout) -> Table {
+        Table {
+            name: Mutex::new(name.to_string()),
+            layouts: Link {
+                layout,
+                next: OnceLock::new(),
+            },
+            gate: RwLock::new(()),
+            dropped: AtomicBool::new(false),
+            broken: OnceLock::new(),
+            opened: AtomicU32::new(0),
+            loading: Mutex::new(()),
+            counters_loaded: AtomicBool::new(false),
+            rows: AtomicI64::new(0),
+            rows_known: AtomicBool::new(false),
+            autoinc: AtomicU64::new(0),
+            autoinc_saved: AtomicU64::new(0),
+            next_row_id: AtomicU64::new(0),
+            updated_s: AtomicU64::new(0),
+        }
+    }
+    pub fn layout(&self) -> &Layout {
+        let mut link = &self.layouts;
+        while let Some(next) = link.next.get() {
+            link = next;
+        }
+        &link.layout
+    }
+    /// Publishes a new layout. One caller at a time (the catalog's DDL mutex).
+    pub(crate) fn publish(&self, layout: Layout) {
+        let mut link = &self.layouts;
+        while let Some(next) = link.next.get() {
+            link = next;
+        }
+        let new = Box::new(Link {
+            layout,
+            next: OnceLock::new(),
+        });
+        assert!(link.next.set(new).is_ok(), "layouts are published one at a time");
+    }
+    pub fn name(&self) -> String {
+        self.name.lock().clone()
+    }
+    pub(crate) fn set_name(&self, name: &str) {
+        *self.name.lock() = name.to_string();
+    }
+    pub fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+    pub(crate) fn set_broken(&self, why: &str) {
+        // The first reason is kept.
+        let _ = self.broken.set(why.to_string());
+    }
+    pub fn broken(&self) -> Option<&str> {
+        self.broken.get().map(String::as_str)
+    }
+    pub(crate) fn set_dropped(&self) {
+        self.dropped.store(true, Ordering::Release);
+    }
+    /// Hidden clustered keys: the next one, never given twice.
+    pub fn next_row_id(&self) -> u64 {
+        self.next_row_id.fetch_add(1, Ordering::Relaxed)
+    }
+    /// Next AUTO_INCREMENT value to give; 0 = never set.
+    pub fn autoinc(&self) -> u64 {
+        self.autoinc.load(Ordering::Relaxed)
+    }
+    /// Raises the counter in memory; the next row change writes it to disk.
+    pub fn autoinc_raise(&self, next: u64) {
+        self.autoinc.fetch_max(next, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,255 @@
+//! INSERT of a row: the clustered entry with its undo record in one Mtr, then each secondary entry. All or nothing: a step that
+//! fails rolls back to the savepoint taken at the start.
+//!
+//! Latches: the clustered leaf (X), then the undo page, then the file's header page; row locks are waited for before.
+use super::def::{Layout, Table};
+use super::row_lock::Locked;
+use super::scratch::{self, Scratch};
+use super::secondary::NewEntry;
+use super::store::{Entry, Store};
+use super::undo_format::{self, Touch};
+use crate::base::{Error, Result};
+use crate::btree::{Intent, LeafWrite, Placed, KEY_MAX};
+use crate::index::{RowHeader, ROW_HEADER};
+use crate::pool::Mtr;
+use crate::space;
+use crate::txn::{LockMode, LockPolicy, Trx};
+use std::sync::atomic::Ordering;
+
+/// Raw parts of entries that this transaction left marked earlier, one per entry (see [`Touch::raw`]).
+pub(super) type Raws = Vec<Option<Vec<u8>>>;
+
+/// What stood in the way of placing a clustered entry; nothing was changed.
+pub(super) enum Obstacle {
+    /// A row that is there, or whose maker is active.
+    Row,
+    /// No room in the leaf.
+    Room,
+    /// The version before is this transaction's own: the raw parts are needed first.
+    OwnVersion,
+}
+
+impl Store {
+    /// `x_on_duplicate`: how the row in the way is locked (exclusive, else shared) when the result is `Duplicate`.
+    pub fn insert(
+        &self,
+        trx: &mut Trx,
+        table: &Table,
+        pk: &[u8],
+        row: &[u8],
+        entries: &[Entry<'_>],
+        x_on_duplicate: bool,
+    ) -> Result<()> {
+        self.begin_change(trx)?;
+        let savepoint = trx.undo_top;
+        let result = self.insert_steps(trx, table, pk, row, entries, x_on_duplicate);
+        self.finish_change(trx, savepoint, result)?;
+        self.counters.rows_inserted.inc();
+        Ok(())
+    }
+
+    /// The end of every row operation: a failed one leaves nothing behind.
+    pub(super) fn finish_change<T>(&self, trx: &mut Trx, savepoint: super::Savepoint, result: Result<T>) -> Result<T> {
+        if result.is_err() && trx.undo_top != savepoint {
+            self.rollback_to(trx, savepoint)?;
+        }
+        result
+    }
+
+    pub(super) fn insert_steps(
+        &self,
+        trx: &mut Trx,
+        table: &Table,
+        pk: &[u8],
+        row: &[u8],
+        entries: &[Entry<'_>],
+        x_on_duplicate: bool,
+    ) -> Result<()> {
+        let layout = table.layout();
+        let mode = duplicate_mode(x_on_duplicate);
+        if pk.len() > KEY_MAX {
+            return Err(Error::TooBig(format!("clustered key of {} bytes", pk.len())));
+        }
+        for e in entries {
+            self.check_entry(layout, e.index, e.key, e.value, pk)?;
+        }
+        self.check_ranges(trx, layout, pk, entries)?;
+        scratch::with(|s| {
+            self.make_value(trx, layout, pk, row, &mut s.value)?;
+            self.place_row(trx, table, layout, pk, entries, mode, s)?;
+            for e in entries {
+                let new = NewEntry {
+                    index: e.index,
+                    user_key_len: e.user_key_len as usize,
+                    unique_check: e.unique_check,
+                    key: e.key,
+                    raw: e.value,
+                };
+                self.put_entry(trx, layout, &new, pk.len(), mode, &mut s.entry)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Waits for SERIALIZABLE readers of the ranges that the row falls into.
+    fn check_ranges(&self, trx: &mut Trx, layout: &Layout, pk: &[u8], entries: &[Entry<'_>]) -> Result<()> {
+        let locks = self.trx_sys.locks();
+        locks.check_insert(trx, layout.clustered.id, pk)?;
+        for e in entries {
+            locks.check_insert(trx, self.secondary(layout, e.index)?.index.id, e.key)?;
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn place_row(
+        &self,
+        trx: &mut Trx,
+        table: &Table,
+        layout: &Layout,
+        pk: &[u8],
+        entries: &[Entry<'_>],
+        mode: LockMode,
+        s: &mut Scratch,
+    ) -> Result<()> {
+        let mut intent = Intent::Leaf;
+        let mut raws: Option<Raws> = None;
+        loop {
+            match self.try_place_row(trx, table, layout, pk, entries, intent, raws.as_ref(), s)? {
+                None => break,
+                Some(Obstacle::Row) => self.meet_row(trx, layout, pk, mode)?,
+                Some(Obstacle::Room) => intent = Intent::Grow(pk.len() + s.value.len()),
+                Some(Obstacle::OwnVersion) => raws = Some(self.raws_left(trx, layout, entries)?),
+            }
+        }
+        table.rows.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// One Mtr: the undo record and the entry, or nothing and what is in the way.
+    #[allow(clippy::too_many_arguments)]
+    fn try_place_row(
+        &self,
+        trx: &mut Trx,
+        table: &Table,
+        layout: &Layout,
+        pk: &[u8],
+        entries: &[Entry<'_>],
+        intent: Intent,
+        raws: Option<&Raws>,
+        s: &mut Scratch,
+    ) -> Result<Option<Obstacle>> {
+        let tree = &layout.clustered.tree;
+        let mut mtr = self.pool.begin();
+        let at = tree.leaf_for_write(&mut mtr, pk, intent, None)?;
+        if at.found {
+            let old = RowHeader::read(tree.value(&mtr, &at));
+            if !old.marked() || self.made_by_other_active(trx, &old) {
+                return Ok(Some(Obstacle::Row));
+            }
+            self.check_conflict(trx, old.trx)?;
+            if old.trx == trx.id() && raws.is_none() && !entries.is_empty() {
+                return Ok(Some(Obstacle::OwnVersion));
+            }
+        }
+        if intent == Intent::Leaf && !tree.has_room(&mtr, &at, pk.len(), s.value.len()) {
+            return Ok(Some(Obstacle::Room));
+        }
+        if at.found {
+            undo_format::begin_update(
+                &mut s.undo,
+                layout.id,
+                pk,
+                tree.value(&mtr, &at),
+                &s.value,
+                entries.len(),
+            );
+        } else {
+            undo_format::begin_insert(&mut s.undo, layout.id, pk, entries.len());
+        }
+        for (i, e) in entries.iter().enumerate() {
+            let touch = Touch {
+                index: layout.secondary[e.index as usize].index.id,
+                old: None,
+                new: Some(&e.key[..e.key.len() - pk.len()]),
+                raw: raws.and_then(|r| r[i].as_deref()),
+            };
+            undo_format::push_touch(&mut s.undo, &touch);
+        }
+        self.write_version(trx, table, layout, mtr, &at, pk, s)?;
+        Ok(None)
+    }
+
+    /// Ends the Mtr of a row change: undo record, new version, AUTO_INCREMENT. Room was checked, or the intent is Grow.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn write_version(
+        &self,
+        trx: &mut Trx,
+        table: &Table,
+        layout: &Layout,
+        mut mtr: Mtr<'_>,
+        at: &LeafWrite,
+        pk: &[u8],
+        s: &mut Scratch,
+    ) -> Result<()> {
+        let undo = self.trx_sys.append_undo(trx, &mut mtr, &s.undo)?;
+        let header = RowHeader {
+            flags: s.value[0],
+            trx: trx.id(),
+            undo,
+        };
+        header.write(&mut s.value[..ROW_HEADER]);
+        let tree = &layout.clustered.tree;
+        let placed = if at.found {
+            tree.set_value(&mut mtr, at, &s.value)
+        } else {
+            tree.insert(&mut mtr, at, pk, &s.value)
+        };
+        assert_ne!(placed, Ok(Placed::NoRoom), "room was checked under this latch");
+        // With `placed` an error, the undo record is about a version that never was: the rollback sees that the row
+        // does not point at it.
+        let saved = placed.and_then(|_| self.save_autoinc(table, layout, &mut mtr));
+        trx.last_lsn = trx.last_lsn.max(mtr.commit());
+        saved
+    }
+
+    /// Writes a raised AUTO_INCREMENT counter into the file's header, in the row's own Mtr.
+    pub(super) fn save_autoinc(&self, table: &Table, layout: &Layout, mtr: &mut Mtr<'_>) -> Result<()> {
+        let next = table.autoinc.load(Ordering::Relaxed);
+        if next <= table.autoinc_saved.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let header = space::header(mtr, layout.id)?;
+        // Under the page's latch, so that the counter on disk never goes back.
+        let next = table.autoinc.load(Ordering::Relaxed);
+        if next > table.autoinc_saved.load(Ordering::Relaxed) {
+            mtr.edit_u64(header, space::AUTOINC_OFFSET, next);
+            table.autoinc_saved.store(next, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// A row with the same clustered key: waits for whoever holds it; `Duplicate` if it stays.
+    fn meet_row(&self, trx: &mut Trx, layout: &Layout, pk: &[u8], mode: LockMode) -> Result<()> {
+        match self.lock_row(trx, layout, pk, mode, LockPolicy::Wait, &mut |_| ())? {
+            Locked::Row(..) => Err(Error::Duplicate {
+                index: 0,
+                pk: pk.to_vec(),
+            }),
+            Locked::Gone(_) => Ok(()),
+        }
+    }
+
+    fn raws_left(&self, trx: &Trx, layout: &Layout, entries: &[Entry<'_>]) -> Result<Raws> {
+        let left = |e: &Entry<'_>| self.raw_of(layout, e.index, e.key, Some(trx.id()));
+        entries.iter().map(left).collect()
+    }
+}
+
+pub(super) fn duplicate_mode(x_on_duplicate: bool) -> LockMode {
+    if x_on_duplicate {
+        LockMode::Exclusive
+    } else {
+        LockMode::Shared
+    }
+}

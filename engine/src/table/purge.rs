@@ -1,0 +1,131 @@
+//! Purge: takes away what only old views needed. It walks the undo records of ended transactions that every view sees; no lookup
+//! tells it what to do but the record itself.
+//!
+//! Rules (`docs/decisions/2026-11-21-secondary-entry-stamps.md`): an entry marked by the record's transaction is removed; a clustered entry
+//! that the record delete-marked is removed if nothing has changed it since; the overflow pages of the version before are freed.
+//! Every action is idempotent: after a crash a job is done again.
+//!
+//! Who calls: the purge workers, by bounded steps (I7), and slow shutdown.
+use super::def::Layout;
+use super::rollback::points_at;
+use super::store::Store;
+use super::undo_format::{Record, What};
+use super::version::split;
+use crate::base::{Result, TrxId};
+use crate::btree::Intent;
+use crate::change::{self, Op};
+use crate::index::ChainRef;
+use crate::txn::PurgeRecord;
+
+impl Store {
+    /// One job of at most `records_max` records. False: nothing is old enough.
+    pub fn purge_step(&self, records_max: usize) -> Result<bool> {
+        self.pool.check_alive()?;
+        let Some(job) = self.trx_sys.next_purge(records_max)? else {
+            return Ok(false);
+        };
+        for record in &job.records {
+            if let Err(e) = self.purge_record(record.record.trx, record) {
+                self.trx_sys.purge_failed(job);
+                return Err(e);
+            }
+            self.counters.purged_records.inc();
+        }
+        self.trx_sys.purged(job)?;
+        Ok(true)
+    }
+
+    fn purge_record(&self, maker: TrxId, purged: &PurgeRecord) -> Result<()> {
+        self.redo.reserve_wait()?;
+        let record = Record::decode(&purged.record.payload)?;
+        let is_insert = matches!(record.what, What::Insert | What::Chain { .. });
+        if is_insert {
+            return Ok(()); // A rollback has removed what it put; a commit leaves nothing old behind.
+        }
+        let Some(table) = self.catalog.by_id(record.table) else {
+            return Ok(());
+        };
+        let _gate = table.gate.read();
+        let layout = table.layout();
+        if table.is_dropped() || layout.id != record.table {
+            return Ok(());
+        }
+        self.purge_touches(layout, &record, maker, purged.undone)?;
+        match record.what {
+            // The version before was restored: its chain is in use.
+            What::Update { old, .. } if purged.undone => {
+                if old.marked() {
+                    self.remove_left_mark(layout, record.pk)?;
+                }
+            }
+            What::Update { chain: Some(chain), .. } => self.free_chain(layout, chain)?,
+            What::Delete { chain, .. } if !purged.undone => {
+                let wanted = |value: &[u8]| points_at(value, maker, purged.at);
+                self.remove_marked(layout, record.pk, chain, &wanted)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Entries marked by the record's transaction. New keys only where it was rolled back: they may have been left dead.
+    fn purge_touches(&self, layout: &Layout, record: &Record<'_>, maker: TrxId, undone: bool) -> Result<()> {
+        let mut key = Vec::new();
+        for touch in record.touches() {
+            let new = if undone { touch.new } else { None };
+            for user_key in [touch.old, new].into_iter().flatten() {
+                key.clear();
+                key.extend_from_slice(user_key);
+                key.extend_from_slice(record.pk);
+                let op = Op::Remove {
+                    key: &key,
+                    if_stamp: maker,
+                    marked: true,
+                };
+                self.submit_if_there(layout, touch.index, op)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A rollback restored a delete-marked version whose own purge may have passed by then.
+    fn remove_left_mark(&self, layout: &Layout, pk: &[u8]) -> Result<()> {
+        let old_enough = self.trx_sys.all_see_below();
+        let mut chain = None;
+        if let Some(leaf) = change::get(&self.pool, &layout.clustered.tree, pk)? {
+            let (header, _) = split(leaf.value());
+            if !header.marked() || header.trx >= old_enough {
+                return Ok(());
+            }
+            chain = ChainRef::of(leaf.value());
+        }
+        let wanted = |value: &[u8]| {
+            let (header, _) = split(value);
+            header.marked() && header.trx < old_enough
+        };
+        self.remove_marked(layout, pk, chain, &wanted)
+    }
+
+    /// Removes the entry if `wanted`, and then its chain. A crash in between: the job is done again, and finds the chain by its number.
+    fn remove_marked(
+        &self,
+        layout: &Layout,
+        pk: &[u8],
+        chain: Option<ChainRef>,
+        wanted: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<()> {
+        let tree = &layout.clustered.tree;
+        let mut mtr = self.pool.begin();
+        let at = tree.leaf_for_write(&mut mtr, pk, Intent::Leaf, None)?;
+        let gone = !at.found;
+        if at.found && wanted(tree.value(&mtr, &at)) {
+            self.remove_entry(layout, mtr, &at, pk)?;
+        } else {
+            drop(mtr);
+            if !gone {
+                return Ok(());
+            }
+        }
+        chain.map_or(Ok(()), |chain| self.free_chain(layout, chain))
+    }
+}

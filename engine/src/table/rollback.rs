@@ -1,0 +1,218 @@
+//! Rollback: to a savepoint, or whole. Each record is undone by itself: its secondary entries first, the clustered entry last.
+//! A clustered entry that does not point at the record says that the record has been undone before (or that its change
+//! never came): so undoing again after a crash does no harm.
+//!
+//! Who calls: the row operations (a failed statement), the user, and `step_rollback` for transactions found at open.
+use super::def::Layout;
+use super::store::{Savepoint, Store};
+use super::undo_format::{Record, Touch, What};
+use super::version::split;
+use crate::base::{Error, Result, TrxId, UndoPtr};
+use crate::btree::{Intent, LeafWrite, Placed};
+use crate::change::{self, entry, Op};
+use crate::index::{ChainRef, RowHeader, ROW_HEADER};
+use crate::pool::Mtr;
+use crate::txn::{Trx, UndoRecord};
+use std::sync::atomic::Ordering;
+
+/// What undoing a record leaves of the clustered entry.
+enum Restore<'a> {
+    Remove,
+    Value(&'a [u8]),
+    Header(RowHeader),
+}
+
+impl Store {
+    /// Undoes everything behind `savepoint`; the transaction goes on.
+    pub fn rollback_to(&self, trx: &mut Trx, savepoint: Savepoint) -> Result<()> {
+        if trx.undo_top == savepoint {
+            return Ok(());
+        }
+        self.counters.partial_rollbacks.inc();
+        self.undo_until(trx, savepoint)
+    }
+
+    /// Undoes everything and ends the transaction.
+    pub fn rollback(&self, trx: &mut Trx) -> Result<()> {
+        self.undo_until(trx, UndoPtr::NONE)?;
+        self.trx_sys.end_rollback(trx)
+    }
+
+    /// One bounded piece (I7) of a rollback: at most `records_max` records. True: nothing is left to undo.
+    pub fn rollback_step(&self, trx: &mut Trx, records_max: usize) -> Result<bool> {
+        for _ in 0..records_max {
+            if trx.undo_top.is_none() {
+                return Ok(true);
+            }
+            self.undo_top_record(trx)?;
+        }
+        Ok(trx.undo_top.is_none())
+    }
+
+    fn undo_until(&self, trx: &mut Trx, savepoint: Savepoint) -> Result<()> {
+        while trx.undo_top != savepoint {
+            if trx.undo_top.is_none() {
+                return Err(Error::NotFound);
+            }
+            let undone = self.undo_top_record(trx);
+            if let Err(e) = undone {
+                // Half a statement may not be committed later (I6).
+                self.pool.poison(&format!("a rollback failed: {e}"));
+                return Err(e);
+            }
+        }
+        Ok(())
+    }
+
+    fn undo_top_record(&self, trx: &mut Trx) -> Result<()> {
+        self.redo.reserve_wait()?;
+        let at = trx.undo_top;
+        let record = self.trx_sys.read_undo(at)?;
+        self.undo_record(trx, at, &record)?;
+        self.trx_sys.rolled_back_to(trx, record.prev);
+        Ok(())
+    }
+
+    fn undo_record(&self, trx: &mut Trx, at: UndoPtr, undo: &UndoRecord) -> Result<()> {
+        let record = Record::decode(&undo.payload)?;
+        let Some(table) = self.catalog.by_id(record.table) else {
+            return Ok(()); // The table was dropped.
+        };
+        let _gate = table.gate.read();
+        let layout = table.layout();
+        if table.is_dropped() || layout.id != record.table {
+            return Ok(());
+        }
+        if let What::Chain { first } = record.what {
+            return self.free_chain(layout, ChainRef { first, owner: undo.trx });
+        }
+        let tree = &layout.clustered.tree;
+        let mut value = match change::get(&self.pool, tree, record.pk)? {
+            Some(leaf) if points_at(leaf.value(), undo.trx, at) => leaf.value().to_vec(),
+            _ => return Ok(()),
+        };
+        for touch in record.touches() {
+            self.undo_touch(layout, &record, &touch, undo.trx)?;
+        }
+        let lsn = match record.what {
+            What::Insert => {
+                table.rows.fetch_sub(1, Ordering::Relaxed);
+                self.restore(layout, &record, undo.trx, at, Restore::Remove)?
+            }
+            What::Update { old, diff, .. } => {
+                if old.marked() {
+                    table.rows.fetch_sub(1, Ordering::Relaxed);
+                }
+                let mut stored = value.split_off(ROW_HEADER);
+                diff.apply(&mut stored)?;
+                old.write(&mut value);
+                value.extend_from_slice(&stored);
+                self.restore(layout, &record, undo.trx, at, Restore::Value(&value))?
+            }
+            What::Delete { old, .. } => {
+                table.rows.fetch_add(1, Ordering::Relaxed);
+                self.restore(layout, &record, undo.trx, at, Restore::Header(old))?
+            }
+            What::Chain { .. } => unreachable!("handled above"),
+        };
+        trx.last_lsn = trx.last_lsn.max(lsn);
+        Ok(())
+    }
+
+    fn undo_touch(&self, layout: &Layout, record: &Record<'_>, touch: &Touch<'_>, maker: TrxId) -> Result<()> {
+        let whole = |user_key: &[u8]| [user_key, record.pk].concat();
+        let (fresh, old_maker) = match record.what {
+            What::Insert => (true, 0),
+            What::Update { old, .. } | What::Delete { old, .. } => (false, old.trx),
+            What::Chain { .. } => return Ok(()),
+        };
+        let mut value = Vec::new();
+        if let Some(new) = touch.new {
+            let key = &whole(new)[..];
+            if fresh {
+                let op = Op::Remove {
+                    key,
+                    if_stamp: maker,
+                    marked: false,
+                };
+                return self.submit_if_there(layout, touch.index, op);
+            }
+            let stays = touch.old == touch.new;
+            if let Some(raw) = touch.raw {
+                let stamp = if stays { old_maker } else { maker };
+                entry::encode(&mut value, stamp, record.pk.len(), layout.pk_fixed_len, raw);
+                self.submit_if_there(layout, touch.index, Op::Put { key, value: &value })?;
+            }
+            if stays {
+                return Ok(());
+            }
+            let op = Op::Kill { key, if_stamp: maker };
+            self.submit_if_there(layout, touch.index, op)?;
+        }
+        if let Some(old) = touch.old {
+            let op = Op::Unmark {
+                key: &whole(old),
+                if_stamp: maker,
+                stamp: old_maker,
+                value: None,
+            };
+            self.submit_if_there(layout, touch.index, op)?;
+        }
+        Ok(())
+    }
+
+    /// Puts the clustered entry back, if it still points at the record.
+    fn restore(
+        &self,
+        layout: &Layout,
+        record: &Record<'_>,
+        maker: TrxId,
+        undo: UndoPtr,
+        what: Restore<'_>,
+    ) -> Result<u64> {
+        let tree = &layout.clustered.tree;
+        let mut intent = Intent::Leaf;
+        loop {
+            let mut mtr = self.pool.begin();
+            let at = tree.leaf_for_write(&mut mtr, record.pk, intent, None)?;
+            if !at.found || !points_at(tree.value(&mtr, &at), maker, undo) {
+                return Ok(0);
+            }
+            match what {
+                Restore::Remove => return self.remove_entry(layout, mtr, &at, record.pk),
+                Restore::Header(old) => {
+                    let mut header = [0; ROW_HEADER];
+                    old.write(&mut header);
+                    tree.patch_value(&mut mtr, &at, 0, &header);
+                    return Ok(mtr.commit());
+                }
+                Restore::Value(value) => {
+                    if intent == Intent::Leaf && !tree.has_room(&mtr, &at, record.pk.len(), value.len()) {
+                        intent = Intent::Grow(record.pk.len() + value.len());
+                        continue;
+                    }
+                    let placed = tree.set_value(&mut mtr, &at, value)?;
+                    assert_eq!(placed, Placed::Done, "room was checked under this latch");
+                    return Ok(mtr.commit());
+                }
+            }
+        }
+    }
+
+    /// Removes a clustered entry and ends the Mtr; merges the leaf if it became too empty.
+    pub(super) fn remove_entry(&self, layout: &Layout, mut mtr: Mtr<'_>, at: &LeafWrite, pk: &[u8]) -> Result<u64> {
+        let tree = &layout.clustered.tree;
+        let too_empty = tree.remove(&mut mtr, at)?;
+        let lsn = mtr.commit();
+        if too_empty {
+            tree.shrink(&self.pool, pk)?;
+        }
+        Ok(lsn)
+    }
+}
+
+/// The entry's newest version is the one that `undo` tells about.
+pub(super) fn points_at(value: &[u8], maker: TrxId, undo: UndoPtr) -> bool {
+    let (header, _) = split(value);
+    header.trx == maker && header.undo == undo
+}

@@ -1,0 +1,76 @@
+//! Locking one row: by (clustered index, clustered key). A row made by an active transaction is locked by it without an
+//! entry in the lock table: whoever meets it writes that entry on the maker's behalf and queues behind it.
+//!
+//! No latch is held on entry; none is held while waiting (I5).
+use super::def::Layout;
+use super::store::Store;
+use crate::base::Result;
+use crate::change;
+use crate::index::RowHeader;
+use crate::txn::{Granted, LockMode, LockPolicy, Trx};
+
+/// What was there once the lock was had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Locked {
+    /// The row is there and locked.
+    Row(RowHeader, Granted),
+    /// No such entry, or (with its header) one that is delete-marked for good. No lock is kept.
+    Gone(Option<RowHeader>),
+}
+
+impl Store {
+    /// Locks the row of `pk` and looks at its newest version, whose value `see` may copy out of the leaf.
+    pub(super) fn lock_row(
+        &self,
+        trx: &mut Trx,
+        layout: &Layout,
+        pk: &[u8],
+        mode: LockMode,
+        policy: LockPolicy,
+        see: &mut dyn FnMut(&[u8]),
+    ) -> Result<Locked> {
+        let index = &layout.clustered;
+        loop {
+            let granted = self.trx_sys.locks().lock(trx, index.id, pk, mode, policy)?;
+            let header = match change::get(&self.pool, &index.tree, pk)? {
+                None => {
+                    self.unlock_if_new(trx, layout, pk, granted);
+                    return Ok(Locked::Gone(None));
+                }
+                Some(leaf) => {
+                    let header = RowHeader::read(leaf.value());
+                    if !header.marked() {
+                        see(leaf.value());
+                    }
+                    header
+                }
+            };
+            if self.made_by_other_active(trx, &header) {
+                // It was made between our lock and our look, or is locked by nothing but its maker's id: what we hold is void.
+                self.trx_sys.locks().unlock(trx, index.id, pk);
+                self.queue_behind_maker(layout, pk, &header);
+                continue;
+            }
+            if header.marked() {
+                self.unlock_if_new(trx, layout, pk, granted);
+                return Ok(Locked::Gone(Some(header)));
+            }
+            return Ok(Locked::Row(header, granted));
+        }
+    }
+
+    /// Makes the implicit lock of the row's maker explicit, so that one can wait for it.
+    pub(super) fn queue_behind_maker(&self, layout: &Layout, pk: &[u8], header: &RowHeader) {
+        if let Some(owner) = self.trx_sys.active(header.trx) {
+            self.trx_sys
+                .locks()
+                .make_explicit(&owner, header.trx, layout.clustered.id, pk);
+        }
+    }
+
+    pub(super) fn unlock_if_new(&self, trx: &mut Trx, layout: &Layout, pk: &[u8], granted: Granted) {
+        if granted == Granted::New {
+            self.trx_sys.locks().unlock(trx, layout.clustered.id, pk);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! A row's entries in its secondary indexes: put, mark, and the check of unique ones.
+//!
+//! Changes are blind operations given to `change`. Only a unique index is read before a put: the check and the put are one step
+//! under a guard mutex (by hash of index and value), which is never held while waiting for a row lock. Rules of stamps:
+//! `docs/decisions/2026-11-21-secondary-entry-stamps.md`.
+use super::def::{Layout, Secondary};
+use super::row_lock::Locked;
+use super::store::Store;
+use crate::base::{Error, Result, TrxId};
+use crate::btree::{Seek, ENTRY_MAX, KEY_MAX};
+use crate::change::entry::{self, decode};
+use crate::change::{self, Op};
+use crate::txn::{Granted, LockMode, LockPolicy, Trx};
+
+/// Bytes of an entry's value in front of the raw part, at most.
+const ENTRY_HEAD_MAX: usize = 7 + 3;
+
+/// A new entry of a row.
+#[derive(Clone, Copy)]
+pub(super) struct NewEntry<'a> {
+    /// Secondary ordinal.
+    pub index: u32,
+    pub user_key_len: usize,
+    pub unique_check: bool,
+    pub key: &'a [u8],
+    pub raw: &'a [u8],
+}
+
+/// An entry of another row with the same unique value.
+struct Rival {
+    pk: Vec<u8>,
+    stamp: TrxId,
+    marked: bool,
+    own: bool,
+}
+
+impl Store {
+    /// The secondary index of an ordinal given by the user.
+    pub(super) fn secondary<'l>(&self, layout: &'l Layout, ordinal: u32) -> Result<&'l Secondary> {
+        layout
+            .secondary
+            .get(ordinal as usize)
+            .ok_or_else(|| Error::Unsupported(format!("table {} has no secondary index {ordinal}", layout.id)))
+    }
+
+    /// Refuses entries that are too long or not index key + clustered key, before anything is changed.
+    pub(super) fn check_entry(&self, layout: &Layout, index: u32, key: &[u8], raw: &[u8], pk: &[u8]) -> Result<()> {
+        self.secondary(layout, index)?;
+        if key.len() > KEY_MAX || key.len() + raw.len() + ENTRY_HEAD_MAX > ENTRY_MAX {
+            return Err(Error::TooBig(format!("entry of {} bytes", key.len() + raw.len())));
+        }
+        if !key.ends_with(pk) {
+            return Err(Error::Unsupported(
+                "an index entry that does not end with its clustered key".into(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The raw part of the entry `key`, if this transaction left it there marked (`own`), or whatever its state (None).
+    pub(super) fn raw_of(
+        &self,
+        layout: &Layout,
+        index: u32,
+        key: &[u8],
+        own: Option<TrxId>,
+    ) -> Result<Option<Vec<u8>>> {
+        let tree = &self.secondary(layout, index)?.index.tree;
+        let Some(leaf) = change::get(&self.pool, tree, key)? else {
+            return Ok(None);
+        };
+        let found = self.decode_entry(layout, leaf.value())?;
+        let wanted = own.is_none_or(|id| found.marked && found.stamp == id);
+        Ok(wanted.then(|| found.raw.to_vec()))
+    }
+
+    pub(super) fn decode_entry<'a>(&self, layout: &Layout, value: &'a [u8]) -> Result<entry::Entry<'a>> {
+        decode(value, layout.pk_fixed_len)
+            .ok_or_else(|| Error::Corrupt(format!("an index entry of table {} cannot be decoded", layout.id)))
+    }
+
+    pub(super) fn mark_entry(&self, trx: &Trx, layout: &Layout, index: u32, key: &[u8]) -> Result<()> {
+        let tree = &self.secondary(layout, index)?.index.tree;
+        change::submit(&self.pool, tree, Op::Mark { key, stamp: trx.id() })
+    }
+
+    /// Puts a new entry, checked if its index is unique. `mode`: how the row in the way is locked before `Duplicate`.
+    pub(super) fn put_entry(
+        &self,
+        trx: &mut Trx,
+        layout: &Layout,
+        new: &NewEntry<'_>,
+        pk_len: usize,
+        mode: LockMode,
+        value: &mut Vec<u8>,
+    ) -> Result<()> {
+        let secondary = self.secondary(layout, new.index)?;
+        entry::encode(value, trx.id(), pk_len, layout.pk_fixed_len, new.raw);
+        if secondary.index.unique && new.unique_check {
+            return self.put_unique(trx, layout, secondary, new, value, mode);
+        }
+        change::submit(&self.pool, &secondary.index.tree, Op::Put { key: new.key, value })
+    }
+
+    fn put_unique(
+        &self,
+        trx: &mut Trx,
+        layout: &Layout,
+        secondary: &Secondary,
+        new: &NewEntry<'_>,
+        value: &[u8],
+        mode: LockMode,
+    ) -> Result<()> {
+        let user_key = &new.key[..new.user_key_len];
+        let guard = &self.unique_guards[guard_of(secondary.index.id, user_key, self.unique_guards.len())];
+        let mut locked: Option<(Vec<u8>, Granted)> = None;
+        let mut ignore: Option<(Vec<u8>, TrxId)> = None;
+        loop {
+            let rival = {
+                let _guard = guard.lock();
+                let found = self.find_rival(trx, layout, secondary, new, &ignore)?;
+                match found {
+                    None => {
+                        change::submit(&self.pool, &secondary.index.tree, Op::Put { key: new.key, value })?;
+                        None
+                    }
+                    rival => rival,
+                }
+            };
+            let held = locked.take();
+            let Some(rival) = rival else {
+                if let Some((pk, granted)) = held {
+                    self.unlock_if_new(trx, layout, &pk, granted);
+                }
+                return Ok(());
+            };
+            let duplicate = || Error::Duplicate {
+                index: new.index + 1,
+                pk: rival.pk.clone(),
+            };
+            if rival.own && !rival.marked {
+                return Err(duplicate());
+            }
+            if let Some((pk, granted)) = held {
+                if pk == rival.pk && !rival.marked {
+                    // Still there after we had its row's lock.
+                    return Err(duplicate());
+                }
+                self.unlock_if_new(trx, layout, &pk, granted);
+            }
+            match self.lock_row(trx, layout, &rival.pk, mode, LockPolicy::Wait, &mut |_| ())? {
+                Locked::Row(header, granted) => {
+                    if rival.marked && header.trx != rival.stamp {
+                        ignore = Some((rival.pk.clone(), rival.stamp));
+                    }
+                    locked = Some((rival.pk, granted));
+                }
+                // Whoever stamped the entry has ended or undone it: what is left of it is in nobody's way.
+                Locked::Gone(_) => ignore = Some((rival.pk, rival.stamp)),
+            }
+        }
+    }
+
+    /// The first entry with the same unique value that is, or may become, in the way: unmarked, or stamped by another active
+    /// transaction (whose end may bring it back).
+    fn find_rival(
+        &self,
+        trx: &Trx,
+        layout: &Layout,
+        secondary: &Secondary,
+        new: &NewEntry<'_>,
+        ignore: &Option<(Vec<u8>, TrxId)>,
+    ) -> Result<Option<Rival>> {
+        let user_key = &new.key[..new.user_key_len];
+        let tree = &secondary.index.tree;
+        let mut leaf = change::seek(&self.pool, tree, Seek::Ge, user_key)?;
+        while let Some(at) = leaf {
+            for slot in at.slot()..at.len() {
+                let key = at.key_at(slot);
+                if !key.starts_with(user_key) {
+                    return Ok(None);
+                }
+                let found = self.decode_entry(layout, at.value_at(slot))?;
+                if key == new.key || key.len() != user_key.len() + found.pk_len {
+                    continue;
+                }
+                let own = found.stamp == trx.id();
+                let may_come_back = !own && self.trx_sys.is_active(found.stamp);
+                if found.marked && !may_come_back {
+                    continue;
+                }
+                let pk = &key[user_key.len()..];
+                if (ignore.as_ref()).is_some_and(|(p, stamp)| p == pk && *stamp == found.stamp) {
+                    continue;
+                }
+                return Ok(Some(Rival {
+                    pk: pk.to_vec(),
+                    stamp: found.stamp,
+                    marked: found.marked,
+                    own,
+                }));
+            }
+            leaf = change::next_leaf(&self.pool, tree, at)?;
+        }
+        Ok(None)
+    }
+}
+
+fn guard_of(index: u32, user_key: &[u8], guards: usize) -> usize {
+    crc32c::crc32c_append(index, user_key) as usize % guards
+}

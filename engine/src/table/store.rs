@@ -1,0 +1,128 @@
+//! [`Store`]: what every operation of the table layer needs, and the words its callers use.
+use super::catalog::Catalog;
+use crate::base::sync::{Rank, RankedMutex};
+use crate::base::{Counters, Error, Result, TrxId, UndoPtr};
+use crate::index::RowHeader;
+use crate::pool::Pool;
+use crate::redo::Redo;
+use crate::txn::{Isolation, Trx, TrxSys};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+
+/// Check-then-insert of unique values is serialised by as many mutexes (by hash of index and value).
+const UNIQUE_GUARDS: usize = 64;
+
+#[derive(Clone, Debug)]
+pub struct StoreConfig {
+    /// Bytes an index build sorts in memory before it spills to a file.
+    pub sort_buffer_size: u64,
+    /// REPEATABLE READ refuses to lock or change rows that changed since the snapshot.
+    pub snapshot_isolation: bool,
+    /// Costly internal checks.
+    pub verify: bool,
+}
+
+impl Default for StoreConfig {
+    fn default() -> Self {
+        StoreConfig {
+            sort_buffer_size: 16 << 20,
+            snapshot_isolation: true,
+            verify: cfg!(debug_assertions),
+        }
+    }
+}
+
+pub struct Store {
+    pub pool: Arc<Pool>,
+    pub redo: Arc<Redo>,
+    pub trx_sys: Arc<TrxSys>,
+    pub counters: Arc<Counters>,
+    pub catalog: Catalog,
+    pub sort_buffer_size: AtomicU64,
+    pub snapshot_isolation: AtomicBool,
+    pub verify: AtomicBool,
+    pub(crate) unique_guards: Vec<RankedMutex<()>>,
+}
+
+/// A point to roll back to: the transaction's newest undo record at that time.
+pub type Savepoint = UndoPtr;
+
+/// A secondary entry of a row that is inserted or deleted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Entry<'a> {
+    /// Secondary ordinal.
+    pub index: u32,
+    /// Length of the index key inside `key`.
+    pub user_key_len: u32,
+    /// False: the index is not unique, or a part is NULL.
+    pub unique_check: bool,
+    /// Index key + clustered key.
+    pub key: &'a [u8],
+    /// Raw bytes of the columns that cannot be decoded from the key.
+    pub value: &'a [u8],
+}
+
+/// One secondary index of an update; the keys may be equal and the values differ.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EntryChange<'a> {
+    pub index: u32,
+    /// Of `new_key`.
+    pub user_key_len: u32,
+    pub unique_check: bool,
+    pub old_key: &'a [u8],
+    pub new_key: &'a [u8],
+    pub new_value: &'a [u8],
+}
+
+impl Store {
+    pub fn new(
+        pool: Arc<Pool>,
+        redo: Arc<Redo>,
+        trx_sys: Arc<TrxSys>,
+        catalog: Catalog,
+        config: &StoreConfig,
+    ) -> Store {
+        Store {
+            counters: pool.counters().clone(),
+            pool,
+            redo,
+            trx_sys,
+            catalog,
+            sort_buffer_size: AtomicU64::new(config.sort_buffer_size),
+            snapshot_isolation: AtomicBool::new(config.snapshot_isolation),
+            verify: AtomicBool::new(config.verify),
+            unique_guards: (0..UNIQUE_GUARDS)
+                .map(|_| RankedMutex::new(Rank::UniqueGuard, ()))
+                .collect(),
+        }
+    }
+
+    /// A mark to roll back to.
+    pub fn savepoint(trx: &Trx) -> Savepoint {
+        trx.undo_top
+    }
+
+    /// What every change does first, with no latch held: room in the log, an id and an undo stream.
+    pub(crate) fn begin_change(&self, trx: &mut Trx) -> Result<TrxId> {
+        self.pool.check_alive()?;
+        self.redo.reserve_wait()?;
+        self.trx_sys.ensure_id(trx)
+    }
+
+    /// First committer wins: under snapshot isolation a row made by a transaction that the snapshot does not see may be neither
+    /// locked nor changed.
+    pub(crate) fn check_conflict(&self, trx: &Trx, maker: TrxId) -> Result<()> {
+        if trx.isolation < Isolation::RepeatableRead || maker == trx.id() {
+            return Ok(());
+        }
+        match &trx.view {
+            Some(view) if !view.sees(maker) && self.snapshot_isolation.load(Ordering::Relaxed) => Err(Error::Conflict),
+            _ => Ok(()),
+        }
+    }
+
+    /// Made by another transaction that has not ended.
+    pub(crate) fn made_by_other_active(&self, trx: &Trx, header: &RowHeader) -> bool {
+        header.trx != trx.id() && self.trx_sys.is_active(header.trx)
+    }
+}

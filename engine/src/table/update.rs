@@ -1,0 +1,295 @@
+//! UPDATE and DELETE of a row, and the move to another clustered key. The row is locked exclusively first; then as in `insert`:
+//! the clustered entry with its undo record in one Mtr, then the secondary entries; all or nothing.
+use super::def::{Layout, Table};
+use super::insert::{duplicate_mode, Obstacle, Raws};
+use super::row_lock::Locked;
+use super::scratch::{self, Scratch};
+use super::secondary::NewEntry;
+use super::store::{Entry, EntryChange, Store};
+use super::undo_format::{self, Touch};
+use crate::base::{Error, Result};
+use crate::btree::Intent;
+use crate::change::{self, Op};
+use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED};
+use crate::txn::{Granted, LockMode, LockPolicy, Trx};
+use std::sync::atomic::Ordering;
+
+impl Store {
+    /// `NotFound` when the row is not (any more) there.
+    pub fn update(
+        &self,
+        trx: &mut Trx,
+        table: &Table,
+        pk: &[u8],
+        new_row: &[u8],
+        changes: &[EntryChange<'_>],
+        x_on_duplicate: bool,
+    ) -> Result<()> {
+        self.begin_change(trx)?;
+        let savepoint = trx.undo_top;
+        let result = self.update_steps(trx, table, pk, new_row, changes, duplicate_mode(x_on_duplicate));
+        self.finish_change(trx, savepoint, result)?;
+        self.counters.rows_updated.inc();
+        Ok(())
+    }
+
+    pub fn delete(&self, trx: &mut Trx, table: &Table, pk: &[u8], entries: &[Entry<'_>]) -> Result<()> {
+        self.begin_change(trx)?;
+        let savepoint = trx.undo_top;
+        let result = self.delete_steps(trx, table, pk, entries);
+        self.finish_change(trx, savepoint, result)?;
+        self.counters.rows_deleted.inc();
+        Ok(())
+    }
+
+    /// The clustered key changes: the old row is deleted, the new one inserted.
+    #[allow(clippy::too_many_arguments)]
+    pub fn move_row(
+        &self,
+        trx: &mut Trx,
+        table: &Table,
+        old_pk: &[u8],
+        old_entries: &[Entry<'_>],
+        new_pk: &[u8],
+        new_row: &[u8],
+        new_entries: &[Entry<'_>],
+        x_on_duplicate: bool,
+    ) -> Result<()> {
+        self.begin_change(trx)?;
+        let savepoint = trx.undo_top;
+        let result = self
+            .delete_steps(trx, table, old_pk, old_entries)
+            .and_then(|()| self.insert_steps(trx, table, new_pk, new_row, new_entries, x_on_duplicate));
+        self.finish_change(trx, savepoint, result)?;
+        self.counters.rows_updated.inc();
+        Ok(())
+    }
+
+    fn update_steps(
+        &self,
+        trx: &mut Trx,
+        table: &Table,
+        pk: &[u8],
+        new_row: &[u8],
+        changes: &[EntryChange<'_>],
+        mode: LockMode,
+    ) -> Result<()> {
+        let layout = table.layout();
+        for c in changes {
+            self.check_entry(layout, c.index, c.new_key, c.new_value, pk)?;
+            self.check_entry(layout, c.index, c.old_key, &[], pk)?;
+            if c.old_key != c.new_key {
+                let index = self.secondary(layout, c.index)?.index.id;
+                self.trx_sys.locks().check_insert(trx, index, c.new_key)?;
+            }
+        }
+        let granted = self.lock_for_change(trx, layout, pk)?;
+        scratch::with(|s| {
+            self.make_value(trx, layout, pk, new_row, &mut s.value)?;
+            self.replace_version(trx, table, layout, pk, changes, granted, s)?;
+            for c in changes {
+                self.change_entry(trx, layout, c, pk.len(), mode, &mut s.entry)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The row's exclusive lock, the ordinary case without looking at the row: the Mtr that follows does.
+    fn lock_for_change(&self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<Granted> {
+        let locks = self.trx_sys.locks();
+        locks.lock(trx, layout.clustered.id, pk, LockMode::Exclusive, LockPolicy::Wait)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn replace_version(
+        &self,
+        trx: &mut Trx,
+        table: &Table,
+        layout: &Layout,
+        pk: &[u8],
+        changes: &[EntryChange<'_>],
+        granted: Granted,
+        s: &mut Scratch,
+    ) -> Result<()> {
+        let mut intent = Intent::Leaf;
+        let keeps_key = changes.iter().any(|c| c.old_key == c.new_key);
+        let mut raws = if keeps_key {
+            Some(self.raws_before(trx, layout, changes)?)
+        } else {
+            None
+        };
+        loop {
+            match self.try_replace_version(trx, table, layout, pk, changes, intent, raws.as_ref(), s)? {
+                None => return Ok(()),
+                Some(Obstacle::Row) => self.lock_again(trx, layout, pk, granted)?,
+                Some(Obstacle::Room) => intent = Intent::Grow(pk.len() + s.value.len()),
+                Some(Obstacle::OwnVersion) => raws = Some(self.raws_before(trx, layout, changes)?),
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn try_replace_version(
+        &self,
+        trx: &mut Trx,
+        table: &Table,
+        layout: &Layout,
+        pk: &[u8],
+        changes: &[EntryChange<'_>],
+        intent: Intent,
+        raws: Option<&Raws>,
+        s: &mut Scratch,
+    ) -> Result<Option<Obstacle>> {
+        let tree = &layout.clustered.tree;
+        let mut mtr = self.pool.begin();
+        let at = tree.leaf_for_write(&mut mtr, pk, intent, None)?;
+        if !at.found {
+            return Ok(Some(Obstacle::Row));
+        }
+        let old = RowHeader::read(tree.value(&mtr, &at));
+        if old.marked() || self.made_by_other_active(trx, &old) {
+            return Ok(Some(Obstacle::Row));
+        }
+        self.check_conflict(trx, old.trx)?;
+        if old.trx == trx.id() && raws.is_none() && !changes.is_empty() {
+            return Ok(Some(Obstacle::OwnVersion));
+        }
+        if intent == Intent::Leaf && !tree.has_room(&mtr, &at, pk.len(), s.value.len()) {
+            return Ok(Some(Obstacle::Room));
+        }
+        undo_format::begin_update(
+            &mut s.undo,
+            layout.id,
+            pk,
+            tree.value(&mtr, &at),
+            &s.value,
+            changes.len(),
+        );
+        for (i, c) in changes.iter().enumerate() {
+            let touch = Touch {
+                index: layout.secondary[c.index as usize].index.id,
+                old: Some(&c.old_key[..c.old_key.len() - pk.len()]),
+                new: Some(&c.new_key[..c.new_key.len() - pk.len()]),
+                raw: raws.and_then(|r| r[i].as_deref()),
+            };
+            undo_format::push_touch(&mut s.undo, &touch);
+        }
+        self.write_version(trx, table, layout, mtr, &at, pk, s)?;
+        Ok(None)
+    }
+
+    /// Raw parts that a rollback will need: of a key that stays, and of a key that this transaction left earlier.
+    fn raws_before(&self, trx: &Trx, layout: &Layout, changes: &[EntryChange<'_>]) -> Result<Raws> {
+        let before = |c: &EntryChange<'_>| {
+            let own = (c.old_key != c.new_key).then(|| trx.id());
+            self.raw_of(layout, c.index, c.new_key, own)
+        };
+        changes.iter().map(before).collect()
+    }
+
+    /// The lock turned out to be about nothing: queues behind the row's maker; `NotFound` when no row is left.
+    fn lock_again(&self, trx: &mut Trx, layout: &Layout, pk: &[u8], granted: Granted) -> Result<()> {
+        self.unlock_if_new(trx, layout, pk, granted);
+        match self.lock_row(trx, layout, pk, LockMode::Exclusive, LockPolicy::Wait, &mut |_| ())? {
+            Locked::Row(..) => Ok(()),
+            Locked::Gone(Some(header)) => {
+                self.check_conflict(trx, header.trx)?;
+                Err(Error::NotFound)
+            }
+            Locked::Gone(None) => Err(Error::NotFound),
+        }
+    }
+
+    fn change_entry(
+        &self,
+        trx: &mut Trx,
+        layout: &Layout,
+        c: &EntryChange<'_>,
+        pk_len: usize,
+        mode: LockMode,
+        value: &mut Vec<u8>,
+    ) -> Result<()> {
+        let same = c.old_key == c.new_key;
+        if !same {
+            self.mark_entry(trx, layout, c.index, c.old_key)?;
+        }
+        let new = NewEntry {
+            index: c.index,
+            user_key_len: c.user_key_len as usize,
+            // The value is its own already where the key stays.
+            unique_check: c.unique_check && !same,
+            key: c.new_key,
+            raw: c.new_value,
+        };
+        self.put_entry(trx, layout, &new, pk_len, mode, value)
+    }
+
+    fn delete_steps(&self, trx: &mut Trx, table: &Table, pk: &[u8], entries: &[Entry<'_>]) -> Result<()> {
+        let layout = table.layout();
+        for e in entries {
+            self.check_entry(layout, e.index, e.key, &[], pk)?;
+        }
+        let granted = self.lock_for_change(trx, layout, pk)?;
+        scratch::with(|s| {
+            while let Some(obstacle) = self.try_mark_row(trx, layout, pk, entries, s)? {
+                assert!(matches!(obstacle, Obstacle::Row), "a mark needs no room");
+                self.lock_again(trx, layout, pk, granted)?;
+            }
+            table.rows.fetch_sub(1, Ordering::Relaxed);
+            for e in entries {
+                self.mark_entry(trx, layout, e.index, e.key)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn try_mark_row(
+        &self,
+        trx: &mut Trx,
+        layout: &Layout,
+        pk: &[u8],
+        entries: &[Entry<'_>],
+        s: &mut Scratch,
+    ) -> Result<Option<Obstacle>> {
+        let tree = &layout.clustered.tree;
+        let mut mtr = self.pool.begin();
+        let at = tree.leaf_for_write(&mut mtr, pk, Intent::Leaf, None)?;
+        if !at.found {
+            return Ok(Some(Obstacle::Row));
+        }
+        let old = RowHeader::read(tree.value(&mtr, &at));
+        if old.marked() || self.made_by_other_active(trx, &old) {
+            return Ok(Some(Obstacle::Row));
+        }
+        self.check_conflict(trx, old.trx)?;
+        undo_format::begin_delete(&mut s.undo, layout.id, pk, tree.value(&mtr, &at), entries.len());
+        for e in entries {
+            let touch = Touch {
+                index: layout.secondary[e.index as usize].index.id,
+                old: Some(&e.key[..e.key.len() - pk.len()]),
+                new: None,
+                raw: None,
+            };
+            undo_format::push_touch(&mut s.undo, &touch);
+        }
+        let undo = self.trx_sys.append_undo(trx, &mut mtr, &s.undo)?;
+        let mut header = [0; ROW_HEADER];
+        RowHeader {
+            flags: old.flags | ROW_MARKED,
+            trx: trx.id(),
+            undo,
+        }
+        .write(&mut header);
+        tree.patch_value(&mut mtr, &at, 0, &header);
+        trx.last_lsn = trx.last_lsn.max(mtr.commit());
+        Ok(None)
+    }
+
+    /// Rollback and purge: one blind operation on a secondary index that may have been dropped since.
+    pub(super) fn submit_if_there(&self, layout: &Layout, index: u32, op: Op<'_>) -> Result<()> {
+        match layout.secondary_by_id(index) {
+            Some(s) => change::submit(&self.pool, &s.index.tree, op),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Older versions of a row: the clustered entry and what undo records say about the time before.
+//!
+//! The rows were copied out of their leaf before; no latch is held while undo is read. A record that is needed cannot be purged:
+//! the view that needs it holds purge back (I9).
+use super::store::Store;
+use super::undo_format::{Record, What};
+use crate::base::{Error, FileId, IndexId, Result};
+use crate::index::{RowHeader, ROW_HEADER};
+
+/// One version of a row; older ones are built in place.
+pub(super) struct Version<'a> {
+    pub table: FileId,
+    pub pk: &'a [u8],
+    pub header: RowHeader,
+    /// The stored bytes behind the header.
+    pub stored: &'a mut Vec<u8>,
+}
+
+/// Follows the key that the versions of a row have in one secondary index, without computing keys: going back past an undo
+/// record that lists the index, the key becomes its old key.
+pub(super) struct KeyWatch {
+    index: IndexId,
+    /// None: no record so far listed the index; the key is that of the newest version.
+    pub key: Option<KeyThen>,
+}
+
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum KeyThen {
+    /// Index key without the clustered key.
+    Is(Vec<u8>),
+    /// The version has no entry in the index (delete-marked).
+    None,
+}
+
+impl KeyWatch {
+    pub fn new(index: IndexId) -> KeyWatch {
+        KeyWatch { index, key: None }
+    }
+    fn pass(&mut self, record: &Record<'_>) {
+        if let Some(touch) = record.touch(self.index) {
+            self.key = Some(match touch.old {
+                Some(key) => KeyThen::Is(key.to_vec()),
+                None => KeyThen::None,
+            });
+        }
+    }
+}
+
+impl Store {
+    /// Goes back to the newest version that is `enough`. False: none is. The result may be delete-marked.
+    pub(super) fn rewind(
+        &self,
+        enough: &dyn Fn(&RowHeader) -> bool,
+        version: &mut Version<'_>,
+        mut watch: Option<&mut KeyWatch>,
+    ) -> Result<bool> {
+        while !enough(&version.header) {
+            if !self.step_back(version, watch.as_deref_mut())? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The version before. False: there is none.
+    fn step_back(&self, version: &mut Version<'_>, watch: Option<&mut KeyWatch>) -> Result<bool> {
+        let at = version.header.undo;
+        if at.is_none() {
+            return Ok(false);
+        }
+        self.counters.versions_built.inc();
+        let undo = self.trx_sys.read_undo(at)?;
+        let record = Record::decode(&undo.payload)?;
+        if undo.trx != version.header.trx || record.table != version.table || record.pk != version.pk {
+            return Err(Error::Corrupt(format!(
+                "undo record {at:?} is not about the row of table {} that points at it",
+                version.table
+            )));
+        }
+        if let Some(watch) = watch {
+            watch.pass(&record);
+        }
+        match record.what {
+            What::Insert => return Ok(false),
+            What::Update { old, diff, .. } => {
+                diff.apply(version.stored)?;
+                version.header = old;
+            }
+            What::Delete { old, .. } => version.header = old,
+            What::Chain { .. } => return Err(Error::Corrupt("a row points at the undo record of a chain".into())),
+        }
+        Ok(true)
+    }
+}
+
+/// Splits a clustered entry's value.
+pub(super) fn split(value: &[u8]) -> (RowHeader, &[u8]) {
+    (RowHeader::read(value), &value[ROW_HEADER..])
+}
