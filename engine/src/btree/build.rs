@@ -154,7 +154,7 @@ impl Tree {
         let Some(parent) = path.last().copied() else {
             return self.append_to_root(mtr, last, &new);
         };
-        let near = mtr.id(last).no + 1;
+        let near = mtr.id(last).no;
         let node = Node::new(mtr.bytes(parent));
         let slot = node.len();
         if node.has_room(lower.len(), 4) {
@@ -189,7 +189,7 @@ impl Tree {
     }
     /// The second leaf: the root's content moves down beside it.
     fn append_to_root(&self, mtr: &mut Mtr<'_>, root: PageHandle, new: &NewNode<'_>) -> Result<()> {
-        let pages = space::allocate_many(mtr, self.file, self.root + 1, 2)?;
+        let pages = space::allocate_many(mtr, self.file, self.root, 2)?;
         let copy = mtr.bytes(root).to_vec();
         let node = Node::new(&copy);
         let items: Vec<_> = (0..node.len()).map(|slot| node.entry(slot)).collect();

@@ -22,6 +22,9 @@ pub struct Report {
     pub height: u32,
 }
 
+/// Looks at an entry; Some: what is wrong with it.
+pub type EntryCheck<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Option<String>;
+
 /// Findings are enough to say that a tree is broken long before this many.
 const FINDINGS_MAX: usize = 100;
 
@@ -34,7 +37,7 @@ struct Border {
 
 impl Tree {
     /// `each` sees every entry in order: the layers above check what keys and values mean to them, and report by the returned text.
-    pub fn verify(&self, pool: &Pool, each: &mut dyn FnMut(&[u8], &[u8]) -> Option<String>) -> Result<Report> {
+    pub fn verify(&self, pool: &Pool, each: EntryCheck<'_>) -> Result<Report> {
         let mut report = Report::default();
         let mut from = Vec::new();
         let mut border: Option<Border> = None;
@@ -115,7 +118,7 @@ impl Tree {
         pool: &Pool,
         node: Node<'_>,
         report: &mut Report,
-        each: &mut dyn FnMut(&[u8], &[u8]) -> Option<String>,
+        each: EntryCheck<'_>,
     ) -> Result<Option<Border>> {
         let mut last: Option<Border> = None;
         for slot in 0..node.len() {
@@ -152,13 +155,7 @@ impl Tree {
         }
         Ok(last)
     }
-    fn check_leaf(
-        &self,
-        pool: &Pool,
-        page: &PageRead<'_>,
-        report: &mut Report,
-        each: &mut dyn FnMut(&[u8], &[u8]) -> Option<String>,
-    ) -> Result<()> {
+    fn check_leaf(&self, pool: &Pool, page: &PageRead<'_>, report: &mut Report, each: EntryCheck<'_>) -> Result<()> {
         let (no, node) = (page.id().no, Node::new(page));
         if !report.pages.insert(no) {
             report.findings.push(self.finding(no, "reached twice"));

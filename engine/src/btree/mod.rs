@@ -23,19 +23,7 @@ mod split;
 mod write;
 
 #[cfg(test)]
-mod bench_tests;
-#[cfg(test)]
-mod build_tests;
-#[cfg(test)]
-mod crash_tests;
-#[cfg(test)]
-mod model_tests;
-#[cfg(test)]
-mod node_tests;
-#[cfg(test)]
-mod stress_tests;
-#[cfg(test)]
-pub(crate) mod test_pool_tests;
+pub(crate) mod tests;
 
 use crate::base::{FileId, IndexId, Lsn, PageId, PageNo, Result};
 use crate::pool::{Mtr, PageHandle, PageRead, PageType, Pool, PAGE_SIZE};

@@ -51,7 +51,7 @@ pub fn fill(pool: &Pool, file: FileId, first: PageNo, data: &[u8]) -> Result<Lsn
         let next = if rest.is_empty() {
             0
         } else {
-            let next = space::allocate(&mut mtr, file, no + 1)?;
+            let next = space::allocate(&mut mtr, file, no)?;
             let index = page_index(mtr.bytes(page));
             mtr.create(PageId::new(file, next), index, PageType::Overflow, 0)?;
             next

@@ -92,25 +92,24 @@ impl<'a> Cutter<'a> {
         let (left, right) = self.halves(cut);
         left.max(right) + separator(&self.items, cut, self.level).len() <= CAPACITY
     }
-    /// The cut for an insert at `slot` when the insert before it went to `last`.
-    fn choose(&self, slot: usize, last: usize, replace: bool) -> usize {
+    /// The cut for an insert at `slot` when the insert before it went to `last`: at the end of a run, if it looks like one. What stands
+    /// before or behind a run is cut off once; from then on the run has pages of its own, and fills them.
+    fn choose_at_run(&self, slot: usize, last: usize) -> Option<usize> {
         const TRIES: usize = 4;
         let n = self.items.len();
-        if !replace {
-            let at_right_end = slot + 1 == n && self.upper.is_none();
-            if slot > 0 && (at_right_end || slot == last.wrapping_add(1)) {
-                if let Some(cut) = (1..=slot).rev().take(TRIES).find(|cut| self.fits(*cut)) {
-                    return cut;
-                }
-            }
-            let at_left_end = slot == 0 && self.lower.is_empty() && self.level == 0;
-            if at_left_end || slot == last {
-                if let Some(cut) = (slot + 1..n).take(TRIES).find(|cut| self.fits(*cut)) {
-                    return cut;
-                }
-            }
+        let at_right_end = slot + 1 == n && self.upper.is_none();
+        let ascending = slot > 0 && (at_right_end || slot == last.wrapping_add(1));
+        let at_left_end = slot == 0 && self.lower.is_empty() && self.level == 0;
+        let descending = at_left_end || slot == last;
+        if ascending && slot + 1 == n {
+            return (1..=slot).rev().take(TRIES).find(|cut| self.fits(*cut));
         }
-        self.choose_middle()
+        let from = match (ascending, descending) {
+            (true, _) => slot + 1,
+            (_, true) => slot.max(1),
+            _ => return None,
+        };
+        (from..n).take(TRIES).find(|cut| self.fits(*cut))
     }
     fn choose_middle(&self) -> usize {
         const SLACK: usize = CAPACITY / 16;
@@ -140,7 +139,7 @@ impl Tree {
         item: Item<'_>,
     ) -> Result<()> {
         let splits = self.plan_splits(mtr, page, path, item);
-        let near = mtr.id(page).no + 1;
+        let near = mtr.id(page).no;
         let pages = space::allocate_many(mtr, self.file, near, self.pages_needed(mtr, &splits))?;
         self.carry_out(mtr, &splits, path, &pages, item.value)
     }
@@ -199,7 +198,10 @@ impl Tree {
                 replace,
             };
             let cutter = Cutter::new(node, items_with(node, &item));
-            let cut = cutter.choose(slot, node.last_insert(), replace);
+            let at_run = (!replace)
+                .then(|| cutter.choose_at_run(slot, node.last_insert()))
+                .flatten();
+            let cut = at_run.unwrap_or_else(|| cutter.choose_middle());
             let up = separator(&cutter.items, cut, node.level()).to_vec();
             drop(cutter);
             splits.push(Split {

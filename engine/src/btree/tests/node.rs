@@ -1,7 +1,7 @@
 //! One node against a sorted list: every edit, on plain memory, with the bytes checked after each step; and what an edit logs.
-use super::edit::{self, PageEdit};
-use super::node::*;
 use crate::base::bytes::put_u32;
+use crate::btree::edit::{self, PageEdit};
+use crate::btree::node::*;
 use crate::pool::{PageType, PAGE_SIZE};
 use proptest::prelude::*;
 

@@ -1,0 +1,96 @@
+//! Bulk builds: what comes out is the tree that inserts would make, only fuller; and a build that stops half way loses nothing.
+use super::kit::*;
+use crate::btree::build::Builder;
+use crate::btree::{Seek, Tree, ENTRY_MAX, KEY_MAX};
+use crate::pool::{Pool, PAGE_SIZE};
+use crate::space;
+
+fn build(pool: &Pool, tree: Tree, fill: u32, entries: &[(Vec<u8>, Vec<u8>)]) -> u64 {
+    let mut builder = Builder::new(pool, tree, fill);
+    for (key, value) in entries {
+        builder.push(key, value).unwrap();
+    }
+    builder.finish().unwrap()
+}
+
+fn numbers(n: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
+    (0..n)
+        .map(|i| ((i * 3).to_be_bytes().to_vec(), vec![i as u8; 20 + (i % 50) as usize]))
+        .collect()
+}
+
+#[test]
+fn builds_of_every_size_are_sound() {
+    for n in [0, 1, 2, 50, 150, 300, 500, 5000, 60_000] {
+        let (rig, tree) = rig_with_tree(n, 1024);
+        let entries = numbers(n);
+        assert_eq!(build(&rig.pool, tree, 100, &entries), n);
+        assert_eq!(check(&rig.pool, &tree, true).entries, n);
+        for (key, value) in entries.iter().step_by(97) {
+            assert_eq!(tree.get(&rig.pool, key).unwrap().unwrap().value(), value);
+        }
+    }
+}
+
+#[test]
+fn fill_is_kept_and_leaves_lie_in_order() {
+    for fill in [50, 93, 100] {
+        let (rig, tree) = rig_with_tree(1, 1024);
+        let entries = numbers(50_000);
+        build(&rig.pool, tree, fill, &entries);
+        let report = check(&rig.pool, &tree, true);
+        let bytes: usize = entries.iter().map(|(k, v)| 10 + k.len() + v.len()).sum();
+        let is = 100.0 * bytes as f64 / (report.leaf_pages as usize * PAGE_SIZE) as f64;
+        assert!((is - fill as f64).abs() < 2.0, "{is:.1} instead of {fill}");
+        let mut leaf = tree.seek(&rig.pool, Seek::First, &[]).unwrap().unwrap();
+        let (mut steps, mut neighbours) = (0, 0);
+        loop {
+            let no = leaf.page_no();
+            let Some(next) = tree.next_leaf(&rig.pool, leaf).unwrap() else {
+                break;
+            };
+            steps += 1;
+            neighbours += (next.page_no() == no + 1) as u32;
+            leaf = next;
+        }
+        assert!(neighbours * 100 >= steps * 90, "{neighbours} of {steps}");
+    }
+}
+
+#[test]
+fn long_keys_and_values() {
+    let mut entries = Vec::new();
+    let mut dice = Dice(3);
+    for i in 0..600u64 {
+        let mut key = vec![b'k'; 8 + dice.below(KEY_MAX - 8)];
+        if i % 3 == 0 {
+            key.resize(KEY_MAX, b'k');
+        }
+        key.splice(0..0, []);
+        let from = key.len() - 8;
+        key[from..].copy_from_slice(&i.to_be_bytes());
+        let value = vec![1; dice.below(ENTRY_MAX - key.len() + 1)];
+        entries.push((key, value));
+    }
+    entries.sort();
+    let (rig, tree) = rig_with_tree(3, 2048);
+    build(&rig.pool, tree, 100, &entries);
+    assert_eq!(check(&rig.pool, &tree, true).entries, 600);
+    for (key, _) in &entries {
+        put(&rig.pool, &tree, key, &[9; 30]);
+    }
+    check(&rig.pool, &tree, true);
+}
+
+#[test]
+fn a_build_given_up_leaves_a_tree_that_can_be_freed() {
+    let (rig, tree) = rig_with_tree(4, 1024);
+    let mut builder = Builder::new(&rig.pool, tree, 100);
+    for (key, value) in numbers(30_000) {
+        builder.push(&key, &value).unwrap();
+    }
+    drop(builder);
+    assert!(check(&rig.pool, &tree, true).entries > 29_000);
+    tree.free_all(&rig.pool).unwrap();
+    assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, 2);
+}

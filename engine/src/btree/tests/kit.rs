@@ -1,0 +1,101 @@
+//! What the tests of trees share: make a tree, change it as the layers above do, and look at it whole.
+use crate::base::FileId;
+use crate::btree::check::Report;
+use crate::btree::{begin, Intent, Placed, Tree};
+use crate::io::{Disk, SimDisk};
+use crate::pool::tests::Rig;
+use crate::pool::Pool;
+use crate::space;
+
+pub(crate) const FILE: FileId = 16;
+const INDEX: u32 = 5;
+
+pub(crate) fn new_tree(pool: &Pool) -> Tree {
+    space::create_file(pool, FILE, false).unwrap();
+    add_tree(pool, INDEX)
+}
+/// Another tree in the same file.
+pub(crate) fn add_tree(pool: &Pool, index: u32) -> Tree {
+    let mut mtr = pool.begin();
+    let tree = Tree::create(&mut mtr, FILE, index).unwrap();
+    mtr.commit();
+    tree
+}
+pub(crate) fn rig_with_tree(seed: u64, frames: usize) -> (Rig, Tree) {
+    let rig = Rig::create(seed, frames);
+    let tree = new_tree(&rig.pool);
+    (rig, tree)
+}
+/// Inserts or overwrites. True: it was new.
+pub(crate) fn put(pool: &Pool, tree: &Tree, key: &[u8], value: &[u8]) -> bool {
+    for intent in [Intent::Leaf, Intent::Grow(key.len() + value.len())] {
+        let mut mtr = begin(pool).unwrap();
+        let at = tree.leaf_for_write(&mut mtr, key, intent, None).unwrap();
+        let room = tree.has_room(&mtr, &at, key.len(), value.len());
+        let placed = if at.found {
+            tree.set_value(&mut mtr, &at, value).unwrap()
+        } else {
+            tree.insert(&mut mtr, &at, key, value).unwrap()
+        };
+        assert_eq!(room, placed == Placed::Done);
+        mtr.commit();
+        if placed == Placed::Done {
+            return !at.found;
+        }
+    }
+    panic!("no room under Grow");
+}
+/// True: it was there.
+pub(crate) fn delete(pool: &Pool, tree: &Tree, key: &[u8], intent: Intent) -> bool {
+    let mut mtr = begin(pool).unwrap();
+    let at = tree.leaf_for_write(&mut mtr, key, intent, None).unwrap();
+    let sparse = at.found && tree.remove(&mut mtr, &at).unwrap();
+    mtr.commit();
+    if sparse {
+        tree.shrink(pool, key).unwrap();
+    }
+    at.found
+}
+/// The tree is sound, and (if it is alone in its file) every used page of the file is its own.
+pub(crate) fn check(pool: &Pool, tree: &Tree, alone: bool) -> Report {
+    let report = tree.verify(pool, &mut |_, _| None).unwrap();
+    assert!(report.findings.is_empty(), "{:#?}", report.findings);
+    let stats = tree.stats(pool).unwrap();
+    assert_eq!(
+        (stats.leaf_pages, stats.inner_pages, stats.height),
+        (report.leaf_pages, report.inner_pages, report.height)
+    );
+    if alone {
+        // Header and first bitmap.
+        assert_eq!(
+            space::usage(pool, tree.file).unwrap().used as usize,
+            report.pages.len() + 2
+        );
+    }
+    report
+}
+/// Moves the checkpoint up, so that the log's segments are used again.
+pub(crate) fn checkpoint(pool: &Pool) {
+    pool.flush_all().unwrap();
+    pool.redo().write_checkpoint(pool.checkpoint_lsn(), &[]).unwrap();
+}
+/// From now on the disk takes this many bytes more.
+pub(crate) fn leave_space(disk: &SimDisk, bytes: u64) {
+    let names = disk.list().unwrap();
+    let used: usize = names.iter().map(|name| disk.bytes(name).unwrap().len()).sum();
+    disk.set_space(Some(used as u64 + bytes));
+}
+/// splitmix64
+pub(crate) struct Dice(pub u64);
+impl Dice {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+}

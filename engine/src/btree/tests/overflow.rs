@@ -1,0 +1,81 @@
+//! Overflow chains: what goes in comes out, and freeing may be repeated at any time.
+use super::kit::*;
+use crate::btree::{begin, overflow};
+use crate::pool::tests::Rig;
+use crate::pool::Pool;
+use crate::space;
+
+fn rig() -> Rig {
+    let rig = Rig::create(1, 128);
+    space::create_file(&rig.pool, FILE, false).unwrap();
+    rig
+}
+fn write(pool: &Pool, owner: u64, data: &[u8]) -> u32 {
+    let mut mtr = begin(pool).unwrap();
+    let first = overflow::create(&mut mtr, FILE, 5, owner).unwrap();
+    mtr.commit();
+    assert!(overflow::fill(pool, FILE, first, data).unwrap() > 0);
+    first
+}
+fn used(pool: &Pool) -> u32 {
+    space::usage(pool, FILE).unwrap().used
+}
+
+#[test]
+fn round_trip_of_many_lengths() {
+    let rig = rig();
+    let chunk = overflow::CHUNK;
+    for len in [0, 1, chunk - 1, chunk, chunk + 1, 5 * chunk, 5 * chunk + 7] {
+        let data: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+        let first = write(&rig.pool, 77, &data);
+        let mut out = b"before".to_vec();
+        overflow::read(&rig.pool, FILE, first, &mut out).unwrap();
+        assert!(out[..6] == *b"before" && out[6..] == data[..], "{len}");
+        assert_eq!(
+            overflow::pages(&rig.pool, FILE, first).unwrap().len(),
+            len.div_ceil(chunk).max(1)
+        );
+        overflow::free(&rig.pool, FILE, first, 77).unwrap();
+        assert_eq!(used(&rig.pool), 2);
+    }
+}
+
+#[test]
+fn freeing_again_touches_nobody_else() {
+    let rig = rig();
+    let pool = &*rig.pool;
+    let first = write(pool, 77, &vec![1; 3 * overflow::CHUNK]);
+    overflow::free(pool, FILE, first, 76).unwrap();
+    assert_eq!(used(pool), 5, "another owner's");
+    overflow::free(pool, FILE, first, 77).unwrap();
+    overflow::free(pool, FILE, first, 77).unwrap();
+    assert_eq!(used(pool), 2);
+    // The same page, in another life: an inner page of a chain of the same owner, then a tree's root.
+    let other = write(pool, 77, &vec![2; 4 * overflow::CHUNK]);
+    for no in overflow::pages(pool, FILE, other).unwrap() {
+        if no != other {
+            overflow::free(pool, FILE, no, 77).unwrap();
+        }
+    }
+    assert_eq!(used(pool), 6);
+    let tree = add_tree(pool, 9);
+    overflow::free(pool, FILE, tree.root, 77).unwrap();
+    assert_eq!(used(pool), 7);
+}
+
+#[test]
+fn a_chain_cut_short_by_a_full_disk_is_whole() {
+    let rig = rig();
+    let pool = &*rig.pool;
+    leave_space(&rig.disk, 1 << 19);
+    let mut mtr = begin(pool).unwrap();
+    let first = overflow::create(&mut mtr, FILE, 5, 1).unwrap();
+    mtr.commit();
+    let error = overflow::fill(pool, FILE, first, &vec![5; 2 << 20]).unwrap_err();
+    assert!(matches!(error, crate::base::Error::Full(_)), "{error}");
+    let mut out = Vec::new();
+    overflow::read(pool, FILE, first, &mut out).unwrap();
+    assert!(out.len() < 2 << 20 && out.iter().all(|b| *b == 5));
+    overflow::free(pool, FILE, first, 1).unwrap();
+    assert_eq!(used(pool), 2);
+}
