@@ -15,7 +15,7 @@ use super::Pool;
 use crate::base::bytes::{get_u32, put_u32};
 use crate::base::{Counters, Error, Lsn, PageId, Result};
 use crate::io::{AlignedBuf, Caching, Disk, File, Mode};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const NAME: &str = "doublewrite";
@@ -67,8 +67,8 @@ impl Doublewrite {
         Ok(())
     }
     /// The newest whole copy of each page.
-    fn copies(&self) -> Result<HashMap<PageId, (Lsn, AlignedBuf)>> {
-        let mut found: HashMap<PageId, (Lsn, AlignedBuf)> = HashMap::new();
+    fn copies(&self) -> Result<BTreeMap<PageId, (Lsn, AlignedBuf)>> {
+        let mut found: BTreeMap<PageId, (Lsn, AlignedBuf)> = BTreeMap::new();
         let mut slot = AlignedBuf::new(PAGES_PER_SLOT * PAGE_SIZE);
         for number in 0..SLOTS {
             self.file

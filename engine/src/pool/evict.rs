@@ -21,7 +21,7 @@ const COLD_MAX: usize = 32;
 /// Steps of the hand before a thread in need prefers writing cold pages to looking on.
 const QUICK_STEPS: usize = 4096;
 const WAIT_MS: u64 = 2;
-/// Waits before a thread gives up: 10 s.
+/// Waits in which nothing happened before a thread gives up: 10 s.
 const WAITS_MAX: usize = if cfg!(test) { 200 } else { 5000 };
 
 pub(super) struct Clock {
@@ -60,10 +60,12 @@ impl Clock {
     pub fn notify(&self) {
         self.freed.notify_all();
     }
-    /// Until [`Clock::notify`], or a moment.
-    pub fn wait(&self) {
+    /// Until [`Clock::notify`], or a moment; true: the moment passed.
+    pub fn wait(&self) -> bool {
         let mut guard = self.waiting.lock();
-        self.freed.wait_for(guard.raw(), Duration::from_millis(WAIT_MS));
+        self.freed
+            .wait_for(guard.raw(), Duration::from_millis(WAIT_MS))
+            .timed_out()
     }
     fn push(&self, index: u32) {
         let mut free = self.free.lock();
@@ -111,24 +113,24 @@ impl Pool {
     #[cold]
     fn take_frame_slow(&self, mut cold: Vec<u32>) -> Result<PageWrite<'_>> {
         self.counters.buffer_pool_wait_free.inc();
-        for _ in 0..WAITS_MAX {
-            if !cold.is_empty() {
-                self.write_cold(&cold)?;
+        let mut waits = 0;
+        while waits < WAITS_MAX {
+            let tried = !cold.is_empty();
+            let mut written = 0;
+            if tried {
+                written = self.write_cold(&cold)?;
                 if let Some(frame) = cold.iter().find_map(|index| self.try_evict(*index)) {
                     return Ok(frame);
                 }
             }
-            if let Some(frame) = self.pop_free() {
-                return Ok(frame);
-            }
-            let nothing_cold = cold.is_empty();
             cold.clear();
-            if let Some(frame) = self.sweep(self.lap(), &mut cold) {
+            if let Some(frame) = self.pop_free().or_else(|| self.sweep(self.lap(), &mut cold)) {
                 return Ok(frame);
             }
-            if nothing_cold && cold.is_empty() {
+            // Nothing to write, or all of it latched or in flight: others must get on first.
+            if cold.is_empty() || (tried && written == 0) {
                 self.check_alive()?;
-                self.clock.wait();
+                waits += self.clock.wait() as usize;
             }
         }
         Err(Error::Full(format!(

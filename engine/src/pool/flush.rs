@@ -14,7 +14,7 @@ use super::frame::key_id;
 use super::page::{seal, PAGE_SIZE};
 use super::Pool;
 use crate::base::sync::{Rank, RankedMutex};
-use crate::base::{Error, FileId, Lsn, PageId, Result};
+use crate::base::{FileId, Lsn, PageId, Result};
 use crate::io::files::OpenFile;
 use crate::io::{AlignedBuf, WriteOp};
 use crate::redo::FlushMode;
@@ -284,9 +284,7 @@ impl Pool {
     /// I6: the first failed write or sync is the last.
     fn synced(&self, result: Result<()>) -> Result<()> {
         if let Err(error) = &result {
-            if !matches!(error, Error::Poisoned(_)) {
-                self.poison(&format!("writing pages failed: {error}"));
-            }
+            self.poison(&format!("writing pages failed: {error}"));
         }
         result
     }

@@ -49,7 +49,7 @@ impl Pool {
         let lsn = self.redo.lsn();
         let produced = lsn - self.pace.last_lsn.swap(lsn, Ordering::Relaxed).min(lsn);
         let age = lsn.saturating_sub(self.redo.checkpoint_lsn());
-        let capacity = (age + self.redo.room()).max(1);
+        let capacity = self.redo.capacity().max(1);
         let dirty = self.dirty.count();
 
         let mut target = 0;

@@ -9,7 +9,8 @@
 //! 2. a hint at the very end of its extent is a sequence that goes on: a wholly free extent.
 //! 3. otherwise any free page of the hint's extent, then of the *mixed* extent, which serves all scattered requests of the
 //!    file; when that is used up, a wholly free extent becomes the mixed one.
-//! 4. no wholly free extent: any free page, as long as more than 1/8 of the file is free; else the file grows.
+//! 4. no wholly free extent: any free page, as long as more than 1/8 of the file is free (for a sequence, which will fill
+//!    a new extent to its end: two extents more than that); else the file grows.
 //!
 //! Small files (two extents) skip the extents: any free page, lowest first.
 //! Errors come before changes: frames and bitmaps are got, and the file is longer, before the first byte is edited.
@@ -171,7 +172,11 @@ impl<'m, 'p> Search<'m, 'p> {
             return Ok(Some(page_at(extent, 0)));
         }
         self.empty_hint = self.extents();
-        if self.free_count() > self.pages / 8 {
+        let free_kept = match sequence_goes_on {
+            true => self.pages / 8 + 2 * EXTENT_PAGES,
+            false => self.pages / 8,
+        };
+        if self.free_count() > free_kept {
             return self.pick_any();
         }
         Ok(None)

@@ -1,4 +1,10 @@
 //! Tests of the pool: `rig` makes and recovers pools; the others say what they check.
+mod bench;
+mod crash;
+mod doublewrite;
+mod eviction;
+mod mtr;
 mod rig;
+mod stress;
 
 pub(crate) use rig::Rig;

@@ -1,16 +1,18 @@
 //! A pool over the simulated disk, for the tests of this layer and those above: make one, crash it, recover it.
-use crate::base::{Counters, FileId, Lsn};
+use crate::base::{Counters, FileId, Lsn, PageId};
 use crate::io::files::OpenFile;
 use crate::io::{Caching, Disk, Files, Mode, SimDisk};
 use crate::pool::{Pool, PoolConfig, PAGE_SIZE};
 use crate::redo::record::{decode, Record};
-use crate::redo::{reader, Redo, RedoConfig};
+use crate::redo::{reader, FlushMode, Redo, RedoConfig};
 use std::collections::HashSet;
 use std::sync::Arc;
 
 pub(crate) struct Rig {
     pub disk: Arc<SimDisk>,
     pub pool: Arc<Pool>,
+    /// End of the last group that recovery found (0 in a fresh rig).
+    pub recovered: Lsn,
 }
 
 pub(crate) fn redo_config() -> RedoConfig {
@@ -31,7 +33,27 @@ fn pool_config(frames: usize, read_io_threads: u32) -> PoolConfig {
     }
 }
 
+/// A data file for tests of this layer: raw pages, no allocation.
+pub(crate) const FILE: FileId = 16;
+
 impl Rig {
+    pub fn add_file(&self, id: FileId, pages: u32, logged: bool) {
+        let name = format!("{id:08x}.slu");
+        let file = self.disk.open(&name, Mode::Create, Caching::Direct).unwrap();
+        file.set_len(pages as u64 * PAGE_SIZE as u64).unwrap();
+        file.sync().unwrap();
+        self.pool.files().add(OpenFile { id, file, logged });
+    }
+    pub fn checkpoint(&self) {
+        let lsn = self.pool.checkpoint_lsn();
+        self.pool.redo().flush(lsn, FlushMode::Sync).unwrap();
+        self.pool.redo().write_checkpoint(lsn, b"").unwrap();
+    }
+    /// What the file holds at the page's place, whatever the pool holds.
+    pub fn in_place(&self, page: PageId) -> Vec<u8> {
+        let bytes = self.disk.bytes(&format!("{:08x}.slu", page.file)).unwrap();
+        bytes[page.no as usize * PAGE_SIZE..][..PAGE_SIZE].to_vec()
+    }
     pub fn create(seed: u64, frames: usize) -> Rig {
         Rig::create_with(seed, frames, 0)
     }
@@ -48,7 +70,11 @@ impl Rig {
             counters,
         )
         .unwrap();
-        Rig { disk, pool }
+        Rig {
+            disk,
+            pool,
+            recovered: 0,
+        }
     }
     /// What a start after a crash does below the catalog: redo of every data file found. `each` sees every group.
     pub fn recover(disk: Arc<SimDisk>, frames: usize, each: &mut dyn FnMut(Lsn, &[u8])) -> Rig {
@@ -82,6 +108,7 @@ impl Rig {
             pool.redo_apply(*end, group, &|file| dropped.contains(&file)).unwrap();
             each(*end, group);
         }
-        Rig { disk, pool }
+        let recovered = end.lsn;
+        Rig { disk, pool, recovered }
     }
 }

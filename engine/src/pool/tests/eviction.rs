@@ -1,0 +1,123 @@
+//! Pages come and go: more pages than frames, all frames in use, read-ahead, files thrown away.
+use super::rig::{Rig, FILE};
+use crate::base::{Error, PageId};
+use crate::pool::PageType;
+
+fn id(no: u32) -> PageId {
+    PageId::new(FILE, no)
+}
+
+fn filled(frames: usize, pages: u32, read_io_threads: u32) -> Rig {
+    let rig = Rig::create_with(5, frames, read_io_threads);
+    rig.add_file(FILE, pages, true);
+    for no in 0..pages {
+        let mut mtr = rig.pool.begin();
+        let a = mtr.create(id(no), 0, PageType::System, 0).unwrap();
+        mtr.edit_u32(a, 64, no);
+        mtr.commit();
+    }
+    rig
+}
+
+#[test]
+fn more_pages_than_frames() {
+    let rig = filled(16, 200, 0);
+    for no in (0..200).chain((0..200).rev()) {
+        assert_eq!(rig.pool.read(id(no)).unwrap()[64], no as u8);
+    }
+    assert!(rig.pool.counters().buffer_pool_pages_evicted.get() > 300);
+    rig.pool.update_gauges();
+    assert_eq!(rig.pool.counters().buffer_pool_pages_total.get(), 16);
+    assert!(rig.pool.counters().buffer_pool_read_requests.get() >= 600);
+}
+
+#[test]
+fn a_hot_page_survives_a_scan() {
+    let rig = filled(64, 1000, 0);
+    let mut hot_reads = 0;
+    for no in 10..1000 {
+        rig.pool.read(id(no)).unwrap();
+        if !rig.pool.is_resident(id(1)) {
+            hot_reads += 1;
+        }
+        if no % 8 == 0 {
+            rig.pool.read(id(1)).unwrap();
+        }
+    }
+    assert!(hot_reads < 20, "the page in use was missing {hot_reads} times");
+}
+
+#[test]
+fn all_frames_in_use_is_an_error_not_a_hang() {
+    let rig = filled(16, 40, 0);
+    let held: Vec<_> = (0..16).map(|no| rig.pool.read(id(no)).unwrap()).collect();
+    let Err(Error::Full(text)) = rig.pool.read(id(30)) else {
+        panic!("there is no frame for it")
+    };
+    assert!(text.contains("sluice_buffer_pool_size"), "{text}");
+    drop(held);
+    rig.pool.read(id(30)).unwrap();
+    rig.pool.check_alive().unwrap();
+}
+
+#[test]
+fn the_cleaner_keeps_frames_free() {
+    let rig = filled(128, 500, 0);
+    for _ in 0..20 {
+        rig.pool.flush_step(0).unwrap();
+    }
+    rig.pool.update_gauges();
+    assert!(rig.pool.counters().buffer_pool_pages_free.get() >= 2);
+}
+
+#[test]
+fn a_discarded_file_is_forgotten_changes_and_all() {
+    let rig = filled(32, 20, 0);
+    let flushed = rig.pool.counters().buffer_pool_pages_flushed.get();
+    rig.pool.discard_file(FILE);
+    assert!((0..20).all(|no| !rig.pool.is_resident(id(no))));
+    assert_eq!(rig.pool.checkpoint_lsn(), rig.pool.redo().lsn());
+    rig.pool.flush_all().unwrap();
+    assert_eq!(rig.pool.counters().buffer_pool_pages_flushed.get(), flushed);
+    rig.pool.update_gauges();
+    assert_eq!(rig.pool.counters().buffer_pool_pages_dirty.get(), 0);
+    assert_eq!(rig.pool.counters().buffer_pool_pages_free.get(), 32);
+}
+
+#[test]
+fn read_ahead_brings_pages_in() {
+    let rig = filled(64, 200, 2);
+    rig.pool.flush_all().unwrap();
+    rig.pool.discard_file(FILE);
+    let wanted: Vec<PageId> = (40..60).map(id).collect();
+    rig.pool.prefetch(&wanted);
+    // Reading at once joins in: each page is read from disk once, by whoever came first.
+    for no in 40..60 {
+        assert_eq!(rig.pool.read(id(no)).unwrap()[64], no as u8);
+    }
+    rig.pool.prefetch(&(60..80).map(id).collect::<Vec<_>>());
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while !(60..80).all(|no| rig.pool.is_resident(id(no))) {
+        assert!(std::time::Instant::now() < until, "read-ahead never came");
+        std::thread::yield_now();
+    }
+    // A page that cannot be read stays absent and does no harm.
+    rig.pool.prefetch(&[id(150), PageId::new(99, 1), id(100_000)]);
+    rig.pool.shutdown();
+    rig.pool.check_alive().unwrap();
+}
+
+#[test]
+fn flushing_one_file_leaves_the_others() {
+    let rig = filled(32, 8, 0);
+    rig.add_file(FILE + 1, 4, true);
+    let other = PageId::new(FILE + 1, 1);
+    let mut mtr = rig.pool.begin();
+    mtr.create(other, 0, PageType::System, 0).unwrap();
+    mtr.commit();
+    rig.pool.flush_file(FILE).unwrap();
+    assert!((0..8).all(|no| rig.in_place(id(no))[64] == no as u8));
+    rig.pool.update_gauges();
+    assert_eq!(rig.pool.counters().buffer_pool_pages_dirty.get(), 1);
+    assert!(rig.in_place(other).iter().all(|b| *b == 0));
+}

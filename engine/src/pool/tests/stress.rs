@@ -1,0 +1,190 @@
+//! Real threads on a tiny pool: counters in pages lose no increment, and no checkpoint bound passes a change that is
+//! not in place.
+use super::rig::{Rig, FILE};
+use crate::base::bytes::get_u64;
+use crate::base::{Lsn, PageId};
+use crate::pool::{PageType, Pool};
+use crate::redo::FlushMode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Mutex;
+
+const PAGES: u32 = 1000;
+const AT: usize = 64;
+
+fn id(no: u32) -> PageId {
+    PageId::new(FILE, no)
+}
+
+struct Rng(u64);
+impl Rng {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (self.0 >> 33) % n
+    }
+}
+
+/// For each page: (end LSN, value) of its increments, as far as their threads have reported them.
+type History = Vec<Mutex<Vec<(Lsn, u64)>>>;
+
+/// Increments two pages in one Mtr, latched in page order.
+fn increment(pool: &Pool, rng: &mut Rng, history: &History) -> Lsn {
+    let a = rng.below(PAGES as u64) as u32;
+    let b = rng.below(PAGES as u64) as u32;
+    let mut mtr = pool.begin();
+    let mut values = Vec::new();
+    for no in [a.min(b), a.max(b)] {
+        let page = mtr.write(id(no)).unwrap();
+        let value = get_u64(mtr.bytes(page), AT) + 1;
+        mtr.edit_u64(page, AT, value);
+        values.push((no, value));
+    }
+    let end = mtr.commit();
+    for (no, value) in values {
+        history[no as usize].lock().unwrap().push((end, value));
+    }
+    end
+}
+
+/// Every change below the bound is in the data file.
+fn check_bound(rig: &Rig, history: &History) {
+    let bound = rig.pool.checkpoint_lsn();
+    let on_disk = rig.disk.bytes("00000010.slu").unwrap();
+    for (no, changes) in history.iter().enumerate() {
+        let changes = changes.lock().unwrap();
+        let needed = changes
+            .iter()
+            .filter(|(end, _)| *end <= bound)
+            .map(|(_, v)| *v)
+            .max()
+            .unwrap_or(0);
+        let found = get_u64(&on_disk, no * crate::pool::PAGE_SIZE + AT);
+        assert!(
+            found >= needed,
+            "page {no}: {found} in place, but the bound {bound} promises {needed}"
+        );
+    }
+}
+
+fn start(frames: usize) -> Rig {
+    let rig = Rig::create(11, frames);
+    rig.add_file(FILE, PAGES, true);
+    for no in 0..PAGES {
+        let mut mtr = rig.pool.begin();
+        mtr.create(id(no), 0, PageType::System, 0).unwrap();
+        mtr.commit();
+    }
+    rig.pool.flush_all().unwrap();
+    rig
+}
+
+#[test]
+fn no_increment_is_lost_and_no_bound_lies() {
+    let rig = start(32);
+    let history: History = (0..PAGES).map(|_| Mutex::new(Vec::new())).collect();
+    let stop = AtomicBool::new(false);
+    let pool = &rig.pool;
+    std::thread::scope(|s| {
+        let writers: Vec<_> = (0..4)
+            .map(|n| {
+                let history = &history;
+                s.spawn(move || {
+                    let mut rng = Rng(n);
+                    for _ in 0..3000 {
+                        increment(pool, &mut rng, history);
+                    }
+                })
+            })
+            .collect();
+        let stop = &stop;
+        for n in 0..2 {
+            s.spawn(move || {
+                let mut rng = Rng(100 + n);
+                while !stop.load(Ordering::Relaxed) {
+                    let no = rng.below(PAGES as u64) as u32;
+                    let page = pool.read(id(no)).unwrap();
+                    assert_eq!(page.id(), id(no));
+                }
+            });
+        }
+        s.spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                pool.flush_step(8).unwrap();
+                pool.wait_for_work(1);
+            }
+        });
+        let checks = s.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                check_bound(&rig, &history);
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+        });
+        let results: Vec<_> = writers.into_iter().map(|w| w.join()).collect();
+        stop.store(true, Ordering::Relaxed);
+        checks.join().unwrap();
+        assert!(results.iter().all(|r| r.is_ok()));
+    });
+    let total: u64 = (0..PAGES).map(|no| get_u64(&pool.read(id(no)).unwrap(), AT)).sum();
+    let reported: u64 = history.iter().map(|h| h.lock().unwrap().len() as u64).sum();
+    assert_eq!(total, reported);
+    pool.flush_all().unwrap();
+    check_bound(&rig, &history);
+    assert_eq!(pool.checkpoint_lsn(), pool.redo().lsn());
+    pool.check_alive().unwrap();
+}
+
+/// The same with checkpoints, cut off by a crash: what was durable in the log is there after recovery, to the last one.
+#[test]
+fn a_crash_under_load_loses_nothing_durable() {
+    for round in 0..6 {
+        let rig = start(48);
+        let history: History = (0..PAGES).map(|_| Mutex::new(Vec::new())).collect();
+        let durable = AtomicU64::new(0);
+        let stop = AtomicBool::new(false);
+        let pool = &rig.pool;
+        std::thread::scope(|s| {
+            let writers: Vec<_> = (0..3)
+                .map(|n| {
+                    let (history, durable) = (&history, &durable);
+                    s.spawn(move || {
+                        let mut rng = Rng(1000 * round + n);
+                        for i in 0..600 {
+                            let end = increment(pool, &mut rng, history);
+                            if i % 7 == 0 {
+                                pool.redo().flush(end, FlushMode::Sync).unwrap();
+                                durable.fetch_max(end, Ordering::SeqCst);
+                            }
+                        }
+                    })
+                })
+                .collect();
+            s.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    rig.pool.flush_step(16).unwrap();
+                    rig.checkpoint();
+                }
+            });
+            writers.into_iter().for_each(|w| w.join().unwrap());
+            stop.store(true, Ordering::Relaxed);
+        });
+        let durable = durable.load(Ordering::SeqCst);
+        let disk = rig.disk.crash(round);
+        drop(rig);
+        let rig = Rig::recover(disk, 48, &mut |_, _| {});
+        let end = rig.recovered;
+        assert!(end >= durable);
+        for no in 0..PAGES {
+            let found = get_u64(&rig.pool.read(id(no)).unwrap(), AT);
+            let changes = history[no as usize].lock().unwrap();
+            let expected = changes
+                .iter()
+                .filter(|(lsn, _)| *lsn <= end)
+                .map(|(_, v)| *v)
+                .max()
+                .unwrap_or(0);
+            assert_eq!(found, expected, "page {no} after round {round}");
+        }
+    }
+}
