@@ -27,6 +27,8 @@ mod stream;
 pub mod sys;
 pub mod trx;
 pub mod undo;
+#[cfg(test)]
+mod undo_tests;
 mod views;
 pub mod wait;
 
