@@ -34,6 +34,8 @@ pub struct Engine {
     losers: Mutex<Vec<RecoveredTrx>>,
     /// Prepared transactions found at open and not decided yet.
     prepared: Mutex<Vec<RecoveredTrx>>,
+    /// Prepared transactions whose connections have gone.
+    parked: Mutex<Vec<(Xid, Trx)>>,
 }
 
 /// How much a close does first.
@@ -62,6 +64,10 @@ impl Engine {
     }
     pub fn durable_lsn(&self) -> Lsn {
         self.redo().durable_lsn()
+    }
+    /// A note for people.
+    pub fn note(&self, level: Level, text: &str) {
+        (self.log)(level, text);
     }
     /// I6: stops all writing. Called at the ABI border too, when a panic was caught.
     pub fn poison(&self, why: &str) {
@@ -138,30 +144,42 @@ impl Engine {
         self.store.rollback(trx)
     }
 
-    /// Names of the prepared transactions that were found at open and are not decided yet.
+    /// Names of the prepared transactions that were found at open, or left by their connections, and are not decided yet.
     pub fn recovered_prepared(&self) -> Vec<Xid> {
-        self.prepared.lock().iter().filter_map(|r| r.xid.clone()).collect()
+        let mut xids: Vec<Xid> = self.prepared.lock().iter().filter_map(|r| r.xid.clone()).collect();
+        xids.extend(self.parked.lock().iter().map(|(xid, _)| xid.clone()));
+        xids
     }
-    /// Commits or rolls back a prepared transaction found at open. `NotFound` if unknown.
+    /// Keeps a prepared transaction whose connection ends, until [`Engine::decide`].
+    pub fn park(&self, xid: Xid, trx: Trx) {
+        self.parked.lock().push((xid, trx));
+    }
+    /// Commits or rolls back a prepared transaction found at open or parked. `NotFound` if unknown.
     pub fn decide(&self, xid: &Xid, commit: bool) -> Result<()> {
-        let found = {
-            let mut prepared = self.prepared.lock();
-            let at = prepared.iter().position(|r| r.xid.as_ref() == Some(xid));
-            prepared.swap_remove(at.ok_or(Error::NotFound)?)
-        };
-        let mut trx = match self.store.trx_sys.adopt(&found) {
-            Ok(trx) => trx,
-            Err(e) => {
-                self.prepared.lock().push(found);
-                return Err(e);
-            }
-        };
+        let mut trx = self.take_prepared(xid)?;
         if commit {
             self.commit(&mut trx, true)
         } else {
             self.rollback(&mut trx)?;
             self.flush_log()
         }
+    }
+    fn take_prepared(&self, xid: &Xid) -> Result<Trx> {
+        {
+            let mut parked = self.parked.lock();
+            if let Some(at) = parked.iter().position(|(x, _)| x == xid) {
+                return Ok(parked.swap_remove(at).1);
+            }
+        }
+        let found = {
+            let mut prepared = self.prepared.lock();
+            let at = prepared.iter().position(|r| r.xid.as_ref() == Some(xid));
+            prepared.swap_remove(at.ok_or(Error::NotFound)?)
+        };
+        self.store
+            .trx_sys
+            .adopt(&found)
+            .inspect_err(|_| self.prepared.lock().push(found))
     }
 
     /// Changes a setting at run time; names as the server's variables without prefix.

@@ -56,6 +56,7 @@ impl Engine {
             purge_threads: config.purge_threads,
             losers: Mutex::new(losers),
             prepared: Mutex::new(prepared),
+            parked: Mutex::default(),
         }))
     }
 }

@@ -1,0 +1,198 @@
+//! Cursors: scans and point reads. What is handed out points into the cursor's buffers until its next call.
+use super::abi::*;
+use super::engine::{enter_code, enter_value};
+use super::error::code;
+use super::table::slc_table;
+use super::trx::slc_trx;
+use sluice::base::Result;
+use sluice::btree::Seek;
+use sluice::engine::Engine;
+use sluice::table::{Cursor, LockChoice, OnLocked};
+use sluice::txn::{LockMode, Trx};
+use std::sync::Arc;
+
+/// What `slc_cursor *` points to.
+pub struct slc_cursor {
+    engine: Arc<Engine>,
+    cursor: Cursor,
+    /// Of the scan in progress; the shim ends the scan before it frees the transaction.
+    trx: *mut slc_trx,
+}
+
+fn lock_choice(lock: u32, policy: u32) -> LockChoice {
+    LockChoice {
+        mode: match lock {
+            SLC_LOCK_NONE => None,
+            SLC_LOCK_SHARED => Some(LockMode::Shared),
+            _ => Some(LockMode::Exclusive),
+        },
+        on_locked: match policy {
+            SLC_NOWAIT => OnLocked::Refuse,
+            SLC_SKIP_LOCKED => OnLocked::Skip,
+            _ => OnLocked::Wait,
+        },
+    }
+}
+
+/// The outcome of a step: the found entry goes to `out`, nothing found gives `none`.
+unsafe fn hand_out(cursor: &Cursor, step: Result<bool>, none: slc_err, out: *mut slc_found) -> slc_err {
+    match step {
+        Err(e) => code(&e),
+        Ok(false) => none,
+        Ok(true) => {
+            let Some(found) = cursor.found() else { return none };
+            // SAFETY: `out` is the caller's to write.
+            unsafe {
+                *out = slc_found {
+                    flags: if found.covering { SLC_ENTRY_COVERING } else { 0 },
+                    key: slc_bytes::of(found.key),
+                    pk: slc_bytes::of(found.pk),
+                    row: slc_bytes::of(found.row),
+                };
+            }
+            SLC_OK
+        }
+    }
+}
+
+/// A step of the scan in progress.
+unsafe fn step(
+    cursor: *mut slc_cursor,
+    out: *mut slc_found,
+    body: impl FnOnce(&mut Cursor, &mut Trx) -> Result<bool>,
+) -> slc_err {
+    // SAFETY: live by contract; the transaction was given to `slc_cursor_begin`.
+    let handle = unsafe { &mut *cursor };
+    let (_, trx) = unsafe { slc_trx::of(handle.trx) };
+    enter_code(&handle.engine, || {
+        let result = body(&mut handle.cursor, trx);
+        unsafe { hand_out(&handle.cursor, result, SLC_END, out) }
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_cursor_new(table: *mut slc_table) -> *mut slc_cursor {
+    // SAFETY: live by contract, here and below.
+    let table = unsafe { slc_table::of(table) };
+    let engine = &table.engine;
+    enter_value(engine, std::ptr::null_mut(), || {
+        Box::into_raw(Box::new(slc_cursor {
+            engine: engine.clone(),
+            cursor: Cursor::new(engine.store().clone(), table.table.clone()),
+            trx: std::ptr::null_mut(),
+        }))
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_cursor_free(cursor: *mut slc_cursor) {
+    // SAFETY: the caller gives the pointer up.
+    let handle = unsafe { Box::from_raw(cursor) };
+    let engine = handle.engine.clone();
+    enter_value(&engine, (), || drop(handle));
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_cursor_begin(
+    cursor: *mut slc_cursor,
+    trx: *mut slc_trx,
+    index: u32,
+    lock: u32,
+    policy: u32,
+    covering: i32,
+) -> slc_err {
+    let handle = unsafe { &mut *cursor };
+    handle.trx = trx;
+    let (engine, trx) = unsafe { slc_trx::of(trx) };
+    super::engine::enter(engine, || {
+        handle
+            .cursor
+            .begin(trx, index, lock_choice(lock, policy), covering != 0)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_cursor_bounds(cursor: *mut slc_cursor, lo: slc_bytes, hi_exclusive: slc_bytes) -> slc_err {
+    let handle = unsafe { &mut *cursor };
+    enter_code(&handle.engine, || {
+        let hi = (!hi_exclusive.ptr.is_null()).then(|| unsafe { hi_exclusive.get() });
+        handle.cursor.set_bounds(unsafe { lo.get() }, hi);
+        SLC_OK
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_cursor_seek(
+    cursor: *mut slc_cursor,
+    seek: u32,
+    key: slc_bytes,
+    out: *mut slc_found,
+) -> slc_err {
+    let seek = match seek {
+        0 => Seek::First,
+        1 => Seek::Last,
+        2 => Seek::Ge,
+        3 => Seek::Gt,
+        4 => Seek::Le,
+        _ => Seek::Lt,
+    };
+    unsafe { step(cursor, out, |c, trx| c.seek(trx, seek, key.get())) }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_cursor_next(cursor: *mut slc_cursor, out: *mut slc_found) -> slc_err {
+    unsafe { step(cursor, out, |c, trx| c.next(trx)) }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_cursor_prev(cursor: *mut slc_cursor, out: *mut slc_found) -> slc_err {
+    unsafe { step(cursor, out, |c, trx| c.prev(trx)) }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_cursor_expect(cursor: *mut slc_cursor, rows: u64) {
+    unsafe { &mut (*cursor).cursor }.expect(rows);
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_row_get(
+    cursor: *mut slc_cursor,
+    trx: *mut slc_trx,
+    pk: slc_bytes,
+    lock: u32,
+    policy: u32,
+    out: *mut slc_found,
+) -> slc_err {
+    let handle = unsafe { &mut *cursor };
+    let (engine, trx) = unsafe { slc_trx::of(trx) };
+    enter_code(engine, || unsafe {
+        let result = handle.cursor.get(trx, pk.get(), lock_choice(lock, policy));
+        hand_out(&handle.cursor, result, SLC_NOT_FOUND, out)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_cursor_unlock_row(cursor: *mut slc_cursor) {
+    let handle = unsafe { &mut *cursor };
+    if handle.trx.is_null() {
+        return;
+    }
+    let (engine, trx) = unsafe { slc_trx::of(handle.trx) };
+    enter_value(engine, (), || handle.cursor.unlock_row(trx));
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_cursor_semi_consistent(cursor: *mut slc_cursor, on: i32) {
+    unsafe { &mut (*cursor).cursor }.set_semi_consistent(on != 0);
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_cursor_was_semi_consistent(cursor: *mut slc_cursor) -> i32 {
+    unsafe { &(*cursor).cursor }.was_semi_consistent() as i32
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_cursor_reset(cursor: *mut slc_cursor) {
+    let handle = unsafe { &mut *cursor };
+    enter_value(&handle.engine, (), || handle.cursor.reset());
+}

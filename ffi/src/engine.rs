@@ -1,0 +1,272 @@
+//! The engine handle: open, close, settings, counters, status text, XA recovery.
+use super::abi::*;
+use super::error::{code, code_of, guard};
+use sluice::base::{Counters, Error, Result};
+use sluice::engine::{Close, CommitFlush, Config, Engine, Level};
+use sluice::io::file::RealDisk;
+use sluice::table::StoreConfig;
+use sluice::txn::Xid;
+use std::ffi::{c_char, c_void, CStr, CString};
+use std::sync::{Arc, OnceLock};
+
+/// What `slc_engine *` points to.
+pub struct slc_engine {
+    engine: Arc<Engine>,
+    read_only: bool,
+}
+
+/// `Err(ReadOnly)` if `sluice_read_only` is set.
+pub fn check_writable(read_only: bool) -> Result<()> {
+    if read_only {
+        return Err(Error::ReadOnly("sluice_read_only is set".into()));
+    }
+    Ok(())
+}
+
+impl slc_engine {
+    /// # Safety
+    /// As for [`slc_engine::of`].
+    pub unsafe fn is_read_only(engine: *const slc_engine) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { (*engine).read_only }
+    }
+    /// # Safety
+    /// `engine` is a live pointer from `slc_engine_open`.
+    pub unsafe fn of<'a>(engine: *const slc_engine) -> &'a Arc<Engine> {
+        // SAFETY: the caller's promise.
+        unsafe { &(*engine).engine }
+    }
+}
+
+/// Runs `body` with panics turned into a poisoned engine and `SLC_POISONED`.
+pub fn enter(engine: &Arc<Engine>, body: impl FnOnce() -> Result<()>) -> slc_err {
+    enter_code(engine, || code_of(body()))
+}
+pub fn enter_code(engine: &Arc<Engine>, body: impl FnOnce() -> slc_err) -> slc_err {
+    guard(|why| engine.poison(why), SLC_POISONED, body)
+}
+pub fn enter_value<T>(engine: &Arc<Engine>, fallback: T, body: impl FnOnce() -> T) -> T {
+    guard(|why| engine.poison(why), fallback, body)
+}
+
+/// # Safety
+/// `text` is a NUL-terminated string that lives for `'a`.
+pub unsafe fn name<'a>(text: *const c_char) -> Result<&'a str> {
+    // SAFETY: the caller's promise.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str()
+        .map_err(|_| Error::Unsupported("a name that is not UTF-8".into()))
+}
+
+/// The shim's log callback with its context; the shim promises that it may be called from any thread.
+struct LogTarget(unsafe extern "C" fn(*mut c_void, *const c_char, usize), *mut c_void);
+// SAFETY: `slc_config.log` "may be called from any thread".
+unsafe impl Send for LogTarget {}
+// SAFETY: as above.
+unsafe impl Sync for LogTarget {}
+
+impl LogTarget {
+    fn write(&self, level: Level, text: &str) {
+        let letter = match level {
+            Level::Info => 'I',
+            Level::Warning => 'W',
+            Level::Error => 'E',
+        };
+        let line = format!("{letter}{text}");
+        // SAFETY: the callback takes a pointer and a length.
+        unsafe { self.0(self.1, line.as_ptr().cast(), line.len()) }
+    }
+}
+
+/// # Safety
+/// `c` is as `slc_engine_open` wants it.
+unsafe fn config(c: &slc_config) -> Result<Config> {
+    let defaults = Config::default();
+    let log = match c.log {
+        Some(log) => {
+            let target = LogTarget(log, c.log_ctx);
+            Arc::new(move |level, text: &str| target.write(level, text)) as sluice::engine::LogSink
+        }
+        None => defaults.log.clone(),
+    };
+    Ok(Config {
+        buffer_pool_size: c.buffer_pool_size,
+        redo_log_capacity: c.redo_log_capacity,
+        redo_log_buffer_size: c.redo_log_buffer_size as usize,
+        commit_flush: CommitFlush::from_number(c.flush_log_at_trx_commit as u64),
+        io_capacity: c.io_capacity,
+        io_capacity_max: c.io_capacity_max,
+        read_io_threads: c.read_io_threads,
+        purge_threads: c.purge_threads,
+        doublewrite: c.doublewrite != 0,
+        direct_io: c.direct_io != 0,
+        store: StoreConfig {
+            sort_buffer_size: c.sort_buffer_size,
+            verify: c.verify != 0,
+            ..defaults.store
+        },
+        log,
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_engine_open(config_in: *const slc_config, out: *mut *mut slc_engine) -> slc_err {
+    // SAFETY: the caller gives a valid config.
+    let read_only = unsafe { (*config_in).read_only != 0 };
+    let open = || -> Result<Arc<Engine>> {
+        // SAFETY: the caller gives a valid config.
+        let (config, dir) = unsafe { (config(&*config_in)?, name((*config_in).dir)?) };
+        Engine::open(RealDisk::open(dir)?, config)
+    };
+    guard(
+        |_| (),
+        SLC_POISONED,
+        || match open() {
+            Ok(engine) => {
+                // SAFETY: `out` is the caller's to write.
+                unsafe { *out = Box::into_raw(Box::new(slc_engine { engine, read_only })) };
+                SLC_OK
+            }
+            Err(e) => code(&e),
+        },
+    )
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_engine_start_background(engine: *mut slc_engine) {
+    // SAFETY: live by contract, here and below.
+    let engine = unsafe { slc_engine::of(engine) };
+    enter_value(engine, (), || engine.start_background());
+}
+
+/// The handle is gone afterwards, whatever the outcome; it is in the log.
+#[no_mangle]
+pub unsafe extern "C" fn slc_engine_close(engine: *mut slc_engine, fast: u32) {
+    // SAFETY: the caller gives the pointer up.
+    let handle = unsafe { Box::from_raw(engine) };
+    let engine = &handle.engine;
+    let how = match fast {
+        0 => Close::Slow,
+        1 => Close::Fast,
+        _ => Close::LogOnly,
+    };
+    enter_value(engine, (), || {
+        if let Err(e) = engine.close(how) {
+            engine.note(Level::Error, &format!("shutdown: {e}; the next start will recover"));
+        }
+    });
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_engine_flush_log(engine: *mut slc_engine) -> slc_err {
+    let engine = unsafe { slc_engine::of(engine) };
+    enter(engine, || engine.flush_log())
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_engine_checkpoint(engine: *mut slc_engine) -> slc_err {
+    let engine = unsafe { slc_engine::of(engine) };
+    enter(engine, || engine.checkpoint())
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_engine_lsn(engine: *mut slc_engine) -> u64 {
+    unsafe { slc_engine::of(engine) }.lsn()
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_engine_durable_lsn(engine: *mut slc_engine) -> u64 {
+    unsafe { slc_engine::of(engine) }.durable_lsn()
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_engine_set(engine: *mut slc_engine, setting: *const c_char, value: u64) -> slc_err {
+    let engine = unsafe { slc_engine::of(engine) };
+    enter(engine, || engine.set(unsafe { name(setting)? }, value))
+}
+
+#[no_mangle]
+pub extern "C" fn slc_counter_count() -> u32 {
+    Counters::NAMES.len() as u32
+}
+
+/// NUL-terminated, for the life of the process; null for a number out of range.
+#[no_mangle]
+pub extern "C" fn slc_counter_name(i: u32) -> *const c_char {
+    static NAMES: OnceLock<Vec<CString>> = OnceLock::new();
+    let names = NAMES.get_or_init(|| {
+        let c_string = |name: &&str| CString::new(*name).unwrap_or_default();
+        Counters::NAMES.iter().map(c_string).collect()
+    });
+    names.get(i as usize).map_or(std::ptr::null(), |name| name.as_ptr())
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_counter_value(engine: *mut slc_engine, i: u32) -> u64 {
+    if engine.is_null() || i >= slc_counter_count() {
+        return 0;
+    }
+    let engine = unsafe { slc_engine::of(engine) };
+    enter_value(engine, 0, || {
+        if i == 0 {
+            engine.publish_gauges();
+        }
+        engine.counters().value(i as usize)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_engine_status_text(engine: *mut slc_engine, cb: slc_text_cb, ctx: *mut c_void) {
+    let engine = unsafe { slc_engine::of(engine) };
+    let text = enter_value(engine, String::new(), || engine.status_text());
+    if let Some(cb) = cb {
+        // SAFETY: the callback takes a pointer and a length.
+        unsafe { cb(ctx, text.as_ptr().cast(), text.len()) };
+    }
+}
+
+impl slc_xid {
+    pub fn to_xid(&self) -> Xid {
+        let len = (self.gtrid_len + self.bqual_len) as usize;
+        Xid {
+            format_id: self.format_id,
+            gtrid_len: self.gtrid_len,
+            bqual_len: self.bqual_len,
+            data: self.data[..len.min(self.data.len())].to_vec(),
+        }
+    }
+    fn of(xid: &Xid) -> slc_xid {
+        let mut data = [0; 128];
+        data[..xid.data.len()].copy_from_slice(&xid.data);
+        slc_xid {
+            format_id: xid.format_id,
+            gtrid_len: xid.gtrid_len,
+            bqual_len: xid.bqual_len,
+            data,
+        }
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_recovered_prepared(engine: *mut slc_engine, out: *mut slc_xid, max: u32) -> u32 {
+    let engine = unsafe { slc_engine::of(engine) };
+    let found = enter_value(engine, Vec::new(), || engine.recovered_prepared());
+    let n = found.len().min(max as usize);
+    for (i, xid) in found[..n].iter().enumerate() {
+        // SAFETY: the caller has room for `max`.
+        unsafe { out.add(i).write(slc_xid::of(xid)) };
+    }
+    n as u32
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_commit_by_xid(engine: *mut slc_engine, xid: *const slc_xid) -> slc_err {
+    let engine = unsafe { slc_engine::of(engine) };
+    enter(engine, || engine.decide(&unsafe { &*xid }.to_xid(), true))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_rollback_by_xid(engine: *mut slc_engine, xid: *const slc_xid) -> slc_err {
+    let engine = unsafe { slc_engine::of(engine) };
+    enter(engine, || engine.decide(&unsafe { &*xid }.to_xid(), false))
+}

@@ -1,0 +1,182 @@
+//! Row changes. Entries become slices in a per-thread list that keeps its memory: no allocation per call.
+use super::abi::*;
+use super::engine::{check_writable, enter};
+use super::table::slc_table;
+use super::trx::slc_trx;
+use sluice::base::Result;
+use sluice::engine::Engine;
+use sluice::table::{Entry, EntryChange, Table};
+use sluice::txn::Trx;
+
+/// Secondary indexes of most tables; more go to the heap.
+const INLINE: usize = 16;
+
+/// # Safety
+/// The entry's bytes live and stay unchanged for `'a`.
+unsafe fn entry<'a>(e: &slc_entry) -> Entry<'a> {
+    Entry {
+        index: e.index,
+        user_key_len: e.user_key_len,
+        unique_check: e.unique_check != 0,
+        // SAFETY: the caller's promise.
+        key: unsafe { e.key.get() },
+        value: unsafe { e.value.get() },
+    }
+}
+
+/// # Safety
+/// As for [`entry`].
+unsafe fn change<'a>(c: &slc_entry_change) -> EntryChange<'a> {
+    EntryChange {
+        index: c.index,
+        user_key_len: c.user_key_len,
+        unique_check: c.unique_check != 0,
+        // SAFETY: the caller's promise.
+        old_key: unsafe { c.old_key.get() },
+        new_key: unsafe { c.new_key.get() },
+        new_value: unsafe { c.new_value.get() },
+    }
+}
+
+/// Calls `body` with the converted list.
+fn with_list<T: Copy, U: Copy + Default, R>(from: &[T], to: impl Fn(&T) -> U, body: impl FnOnce(&[U]) -> R) -> R {
+    if from.len() <= INLINE {
+        let mut list = [U::default(); INLINE];
+        for (place, one) in list.iter_mut().zip(from) {
+            *place = to(one);
+        }
+        body(&list[..from.len()])
+    } else {
+        body(&from.iter().map(to).collect::<Vec<U>>())
+    }
+}
+
+/// # Safety
+/// `list` has `count` members, or `count` is 0.
+unsafe fn slice<'a, T>(list: *const T, count: u32) -> &'a [T] {
+    if count == 0 {
+        &[]
+    } else {
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts(list, count as usize) }
+    }
+}
+
+/// Common frame of the four changes.
+///
+/// # Safety
+/// Live pointers by contract.
+unsafe fn write(
+    trx: *mut slc_trx,
+    table: *mut slc_table,
+    body: impl FnOnce(&Engine, &mut Trx, &Table) -> Result<()>,
+) -> slc_err {
+    // SAFETY: the caller's promise.
+    let ((engine, trx), table) = unsafe { (slc_trx::of(trx), slc_table::of(table)) };
+    enter(engine, || {
+        check_writable(table.read_only)?;
+        body(engine, trx, &table.table)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_row_insert(
+    trx: *mut slc_trx,
+    table: *mut slc_table,
+    pk: slc_bytes,
+    row: slc_bytes,
+    entries: *const slc_entry,
+    entry_count: u32,
+    x_on_duplicate: i32,
+) -> slc_err {
+    // SAFETY: pointers and bytes are valid by contract, here and below.
+    unsafe {
+        write(trx, table, |engine, trx, table| {
+            with_list(
+                slice(entries, entry_count),
+                |e| entry(e),
+                |list| {
+                    engine
+                        .store()
+                        .insert(trx, table, pk.get(), row.get(), list, x_on_duplicate != 0)
+                },
+            )
+        })
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_row_update(
+    trx: *mut slc_trx,
+    table: *mut slc_table,
+    pk: slc_bytes,
+    new_row: slc_bytes,
+    changes: *const slc_entry_change,
+    change_count: u32,
+    x_on_duplicate: i32,
+) -> slc_err {
+    unsafe {
+        write(trx, table, |engine, trx, table| {
+            with_list(
+                slice(changes, change_count),
+                |c| change(c),
+                |list| {
+                    engine
+                        .store()
+                        .update(trx, table, pk.get(), new_row.get(), list, x_on_duplicate != 0)
+                },
+            )
+        })
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_row_move(
+    trx: *mut slc_trx,
+    table: *mut slc_table,
+    old_pk: slc_bytes,
+    old_entries: *const slc_entry,
+    new_pk: slc_bytes,
+    new_row: slc_bytes,
+    new_entries: *const slc_entry,
+    entry_count: u32,
+    x_on_duplicate: i32,
+) -> slc_err {
+    unsafe {
+        write(trx, table, |engine, trx, table| {
+            with_list(
+                slice(old_entries, entry_count),
+                |e| entry(e),
+                |old| {
+                    with_list(
+                        slice(new_entries, entry_count),
+                        |e| entry(e),
+                        |new| {
+                            let (store, x) = (engine.store(), x_on_duplicate != 0);
+                            store.move_row(trx, table, old_pk.get(), old, new_pk.get(), new_row.get(), new, x)
+                        },
+                    )
+                },
+            )
+        })
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_row_delete(
+    trx: *mut slc_trx,
+    table: *mut slc_table,
+    pk: slc_bytes,
+    entries: *const slc_entry,
+    entry_count: u32,
+) -> slc_err {
+    unsafe {
+        write(trx, table, |engine, trx, table| {
+            with_list(
+                slice(entries, entry_count),
+                |e| entry(e),
+                |list| engine.store().delete(trx, table, pk.get(), list),
+            )
+        })
+    }
+}

@@ -1,0 +1,228 @@
+//! Tables: DDL, handles, AUTO_INCREMENT.
+use super::abi::*;
+use super::engine::{check_writable, enter, enter_code, enter_value, name, slc_engine};
+use super::error::code;
+use parking_lot::Mutex;
+use sluice::base::Result;
+use sluice::engine::Engine;
+use sluice::table::{IndexSpec, Table, TableSpec};
+use std::ffi::{c_char, c_void, CString};
+use std::sync::Arc;
+
+/// What `slc_table *` points to: one open of a table.
+pub struct slc_table {
+    pub engine: Arc<Engine>,
+    pub table: Arc<Table>,
+    pub read_only: bool,
+    /// Index names handed out as C strings; kept until close.
+    names: Mutex<Vec<CString>>,
+    /// The schema as handed out last.
+    schema: Mutex<Vec<Vec<u8>>>,
+}
+
+impl slc_table {
+    /// # Safety
+    /// `table` is a live pointer from `slc_table_open`.
+    pub unsafe fn of<'a>(table: *const slc_table) -> &'a slc_table {
+        // SAFETY: the caller's promise.
+        unsafe { &*table }
+    }
+}
+
+/// # Safety
+/// `def` and what it points to are valid.
+unsafe fn spec(def: &slc_table_def) -> Result<TableSpec> {
+    let mut indexes = Vec::with_capacity(def.index_count as usize);
+    for i in 0..def.index_count as usize {
+        // SAFETY: `indexes` has `index_count` members.
+        indexes.push(unsafe { index_spec(&*def.indexes.add(i))? });
+    }
+    Ok(TableSpec {
+        temporary: def.flags & SLC_TABLE_TEMPORARY != 0,
+        hidden_pk: def.flags & SLC_TABLE_HIDDEN_PK != 0,
+        pk_fixed_len: def.pk_fixed_len,
+        indexes,
+        // SAFETY: valid by contract.
+        schema: unsafe { def.schema.get() }.to_vec(),
+    })
+}
+
+/// # Safety
+/// `def` is valid.
+pub unsafe fn index_spec(def: &slc_index_def) -> Result<IndexSpec> {
+    Ok(IndexSpec {
+        // SAFETY: a NUL-terminated name by contract.
+        name: unsafe { name(def.name)? }.to_string(),
+        unique: def.flags & SLC_INDEX_UNIQUE != 0,
+    })
+}
+
+/// A change of the catalog: refused on a read-only engine.
+///
+/// # Safety
+/// `engine` is live.
+unsafe fn change(engine: *mut slc_engine, body: impl FnOnce(&Engine) -> Result<()>) -> slc_err {
+    // SAFETY: the caller's promise.
+    let (engine, read_only) = unsafe { (slc_engine::of(engine), slc_engine::is_read_only(engine)) };
+    enter(engine, || {
+        check_writable(read_only)?;
+        body(engine)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_create(
+    engine: *mut slc_engine,
+    table: *const c_char,
+    def: *const slc_table_def,
+) -> slc_err {
+    unsafe {
+        change(engine, |engine| {
+            engine.store().create_table(name(table)?, &spec(&*def)?)
+        })
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_drop(engine: *mut slc_engine, table: *const c_char) -> slc_err {
+    unsafe { change(engine, |engine| engine.store().drop_table(name(table)?)) }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_rename(engine: *mut slc_engine, from: *const c_char, to: *const c_char) -> slc_err {
+    unsafe { change(engine, |engine| engine.store().rename_table(name(from)?, name(to)?)) }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_truncate(engine: *mut slc_engine, table: *const c_char) -> slc_err {
+    unsafe { change(engine, |engine| engine.store().truncate_table(name(table)?)) }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_exists(engine: *mut slc_engine, table: *const c_char) -> i32 {
+    let engine = unsafe { slc_engine::of(engine) };
+    enter_value(engine, 0, || match unsafe { name(table) } {
+        Ok(name) => engine.store().catalog.get(name).is_some() as i32,
+        Err(_) => 0,
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_list(engine: *mut slc_engine, cb: slc_text_cb, ctx: *mut c_void) {
+    let engine = unsafe { slc_engine::of(engine) };
+    let names = enter_value(engine, Vec::new(), || engine.store().catalog.names());
+    if let Some(cb) = cb {
+        for name in names {
+            // SAFETY: the callback takes a pointer and a length.
+            unsafe { cb(ctx, name.as_ptr().cast(), name.len()) };
+        }
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_open(
+    engine: *mut slc_engine,
+    table: *const c_char,
+    out: *mut *mut slc_table,
+) -> slc_err {
+    let (engine, read_only) = unsafe { (slc_engine::of(engine), slc_engine::is_read_only(engine)) };
+    enter_code(engine, || {
+        let opened = unsafe { name(table) }.and_then(|name| engine.store().open_table(name));
+        match opened {
+            Ok(table) => {
+                let handle = slc_table {
+                    engine: engine.clone(),
+                    table,
+                    read_only,
+                    names: Mutex::default(),
+                    schema: Mutex::default(),
+                };
+                // SAFETY: `out` is the caller's to write.
+                unsafe { *out = Box::into_raw(Box::new(handle)) };
+                SLC_OK
+            }
+            Err(e) => code(&e),
+        }
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_close(table: *mut slc_table) {
+    // SAFETY: the caller gives the pointer up.
+    let handle = unsafe { Box::from_raw(table) };
+    enter_value(&handle.engine, (), || handle.engine.store().close_table(&handle.table));
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_schema(table: *mut slc_table) -> slc_bytes {
+    let handle = unsafe { slc_table::of(table) };
+    let mut kept = handle.schema.lock();
+    let schema = &handle.table.layout().schema;
+    if !kept.iter().any(|k| k == schema) {
+        kept.push(schema.clone());
+    }
+    let found = kept.iter().find(|k| *k == schema);
+    // The bytes of a kept Vec do not move when the outer Vec grows.
+    found.map_or(slc_bytes::EMPTY, |k| slc_bytes::of(k))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_set_schema(
+    engine: *mut slc_engine,
+    table: *const c_char,
+    schema: slc_bytes,
+) -> slc_err {
+    unsafe {
+        change(engine, |engine| {
+            engine.store().set_table_schema(name(table)?, schema.get())
+        })
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_index_count(table: *mut slc_table) -> u32 {
+    unsafe { slc_table::of(table) }.table.layout().secondary.len() as u32
+}
+
+/// Valid until the table is closed; null for a number out of range.
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_index_name(table: *mut slc_table, i: u32) -> *const c_char {
+    let handle = unsafe { slc_table::of(table) };
+    let Some(secondary) = handle.table.layout().secondary.get(i as usize) else {
+        return std::ptr::null();
+    };
+    let Ok(name) = CString::new(secondary.index.name.as_str()) else {
+        return std::ptr::null();
+    };
+    let mut kept = handle.names.lock();
+    if let Some(known) = kept.iter().find(|k| **k == name) {
+        return known.as_ptr();
+    }
+    let at = name.as_ptr();
+    kept.push(name);
+    at
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_next_row_id(table: *mut slc_table) -> u64 {
+    unsafe { slc_table::of(table) }.table.next_row_id()
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_autoinc(table: *mut slc_table) -> u64 {
+    unsafe { slc_table::of(table) }.table.autoinc()
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_autoinc_raise(table: *mut slc_table, next: u64) {
+    unsafe { slc_table::of(table) }.table.autoinc_raise(next);
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_autoinc_reset(table: *mut slc_table, next: u64) -> slc_err {
+    let handle = unsafe { slc_table::of(table) };
+    enter(&handle.engine, || {
+        check_writable(handle.read_only)?;
+        handle.engine.store().reset_autoinc(&handle.table, next)
+    })
+}

@@ -1,0 +1,245 @@
+//! Transactions of connections, and their way to wait.
+use super::abi::*;
+use super::engine::{enter, enter_value, slc_engine};
+use sluice::base::{Result, UndoPtr};
+use sluice::engine::Engine;
+use sluice::txn::{Isolation, Trx, WaitOutcome, Waiter, Xid};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::Arc;
+
+/// What `slc_trx *` points to.
+pub struct slc_trx {
+    pub engine: Arc<Engine>,
+    pub trx: Trx,
+    /// Set between prepare and commit or rollback: if the connection ends there, the transaction waits for its decision.
+    prepared: Option<Xid>,
+    waiter: Arc<CallbackWaiter>,
+}
+
+impl slc_trx {
+    /// # Safety
+    /// `trx` is a live pointer from `slc_trx_new`, used by one thread at a time.
+    pub unsafe fn of<'a>(trx: *mut slc_trx) -> (&'a Arc<Engine>, &'a mut Trx) {
+        // SAFETY: the caller's promise.
+        let handle = unsafe { &mut *trx };
+        (&handle.engine, &mut handle.trx)
+    }
+}
+
+/// The shim's waiter. Its functions may be called from any thread while the connection lives; a prepared transaction
+/// may outlive it.
+struct CallbackWaiter {
+    calls: slc_waiter,
+    /// The connection; null once it is gone.
+    ctx: AtomicPtr<c_void>,
+}
+// SAFETY: the header's contract of `slc_waiter`.
+unsafe impl Send for CallbackWaiter {}
+// SAFETY: as above.
+unsafe impl Sync for CallbackWaiter {}
+
+impl CallbackWaiter {
+    fn ctx(&self) -> Option<*mut c_void> {
+        let ctx = self.ctx.load(Ordering::Acquire);
+        (!ctx.is_null()).then_some(ctx)
+    }
+}
+
+impl Waiter for CallbackWaiter {
+    fn wait(&self, flag: &AtomicU32, timeout_us: u64) -> WaitOutcome {
+        let (Some(wait), Some(ctx)) = (self.calls.wait, self.ctx()) else {
+            return WaitOutcome::Killed;
+        };
+        // SAFETY: the flag outlives the call; the callback only reads it.
+        match unsafe { wait(ctx, flag.as_ptr(), timeout_us) } {
+            SLC_WAIT_WOKEN => WaitOutcome::Woken,
+            SLC_WAIT_TIMEOUT => WaitOutcome::Timeout,
+            _ => WaitOutcome::Killed,
+        }
+    }
+    fn wake(&self) {
+        if let (Some(wake), Some(ctx)) = (self.calls.wake, self.ctx()) {
+            // SAFETY: the connection lives: it sits in `wait`.
+            unsafe { wake(ctx) }
+        }
+    }
+    fn killed(&self) -> bool {
+        match (self.calls.killed, self.ctx()) {
+            // SAFETY: called on behalf of the connection.
+            (Some(killed), Some(ctx)) => unsafe { killed(ctx) != 0 },
+            _ => false,
+        }
+    }
+    fn about_to_wait(&self, holder: &dyn Waiter) -> bool {
+        match (self.calls.about_to_wait, self.ctx(), holder.context()) {
+            // SAFETY: the holder's context is a connection of the same shim.
+            (Some(about), Some(ctx), holder) if holder != 0 => unsafe { about(ctx, holder as *mut c_void) == 0 },
+            _ => true,
+        }
+    }
+    fn context(&self) -> usize {
+        self.ctx.load(Ordering::Acquire) as usize
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_trx_new(
+    engine: *mut slc_engine,
+    waiter: *const slc_waiter,
+    connection: u64,
+) -> *mut slc_trx {
+    let engine = unsafe { slc_engine::of(engine) };
+    enter_value(engine, std::ptr::null_mut(), || {
+        // SAFETY: the caller gives a valid waiter; it is copied.
+        let calls = unsafe { *waiter };
+        let waiter = Arc::new(CallbackWaiter {
+            calls,
+            ctx: AtomicPtr::new(calls.ctx),
+        });
+        let trx = engine.new_trx(waiter.clone(), connection);
+        Box::into_raw(Box::new(slc_trx {
+            engine: engine.clone(),
+            trx,
+            prepared: None,
+            waiter,
+        }))
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_trx_free(trx: *mut slc_trx) {
+    // SAFETY: the caller gives the pointer up.
+    let handle = *unsafe { Box::from_raw(trx) };
+    let slc_trx {
+        engine,
+        mut trx,
+        prepared,
+        waiter,
+    } = handle;
+    enter_value(&engine, (), || match prepared {
+        Some(xid) => engine.park(xid, trx),
+        None if trx.started => {
+            if let Err(e) = engine.rollback(&mut trx) {
+                engine.poison(&format!("a rollback failed: {e}"));
+            }
+        }
+        None => (),
+    });
+    waiter.ctx.store(std::ptr::null_mut(), Ordering::Release);
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_trx_start(trx: *mut slc_trx, isolation: u32, lock_wait_timeout_ms: u32) {
+    let (engine, trx) = unsafe { slc_trx::of(trx) };
+    let isolation = match isolation {
+        0 => Isolation::ReadUncommitted,
+        1 => Isolation::ReadCommitted,
+        2 => Isolation::RepeatableRead,
+        _ => Isolation::Serializable,
+    };
+    enter_value(engine, (), || engine.start(trx, isolation, lock_wait_timeout_ms));
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_trx_is_started(trx: *const slc_trx) -> i32 {
+    unsafe { (*trx).trx.started as i32 }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_trx_has_writes(trx: *const slc_trx) -> i32 {
+    (unsafe { &(*trx).trx }.id() != 0) as i32
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_trx_id(trx: *const slc_trx) -> u64 {
+    unsafe { &(*trx).trx }.id()
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_trx_open_snapshot(trx: *mut slc_trx) -> slc_err {
+    let (engine, trx) = unsafe { slc_trx::of(trx) };
+    enter(engine, || {
+        engine.store().trx_sys.open_view(trx);
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_trx_close_snapshot(trx: *mut slc_trx) {
+    let (engine, trx) = unsafe { slc_trx::of(trx) };
+    enter_value(engine, (), || engine.store().trx_sys.close_view(trx));
+}
+
+/// An undo pointer as one number: page in the upper 32 bits, offset below.
+fn savepoint_number(at: UndoPtr) -> u64 {
+    ((at.page as u64) << 32) | at.offset as u64
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_trx_savepoint(trx: *mut slc_trx) -> u64 {
+    savepoint_number(unsafe { &(*trx).trx }.undo_top)
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_trx_rollback_to(trx: *mut slc_trx, savepoint: u64) -> slc_err {
+    let (engine, trx) = unsafe { slc_trx::of(trx) };
+    let to = UndoPtr {
+        page: (savepoint >> 32) as u32,
+        offset: savepoint as u16,
+    };
+    enter(engine, || engine.store().rollback_to(trx, to))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_trx_prepare(trx: *mut slc_trx, xid: *const slc_xid) -> slc_err {
+    let handle = unsafe { &mut *trx };
+    let (engine, prepared, trx) = (&handle.engine, &mut handle.prepared, &mut handle.trx);
+    enter(engine, || {
+        if trx.id() == 0 {
+            return Ok(());
+        }
+        let xid = unsafe { &*xid }.to_xid();
+        engine.prepare(trx, &xid)?;
+        *prepared = Some(xid);
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_trx_commit_ordered(trx: *mut slc_trx) {
+    let (engine, trx) = unsafe { slc_trx::of(trx) };
+    enter_value(engine, (), || engine.store().trx_sys.commit_ordered(trx));
+}
+
+/// Ends a transaction; afterwards it is no longer prepared, whatever came out.
+unsafe fn end(trx: *mut slc_trx, body: impl FnOnce(&Engine, &mut Trx) -> Result<()>) -> slc_err {
+    let handle = unsafe { &mut *trx };
+    handle.prepared = None;
+    let (engine, trx) = (&handle.engine, &mut handle.trx);
+    enter(engine, || body(engine, trx))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_trx_commit(trx: *mut slc_trx, durable: i32) -> slc_err {
+    unsafe { end(trx, |engine, trx| engine.commit(trx, durable != 0)) }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_trx_rollback(trx: *mut slc_trx) -> slc_err {
+    unsafe { end(trx, |engine, trx| engine.rollback(trx)) }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_trx_cancel_wait(trx: *mut slc_trx) {
+    // Another thread may be using the owner's half: only the shared half is touched.
+    let (engine, shared) = unsafe { (&(*trx).engine, &(*trx).trx.shared) };
+    enter_value(engine, (), || engine.store().trx_sys.locks().cancel_wait(shared));
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_trx_set_position(trx: *mut slc_trx, position: *const u8, len: usize) {
+    let (_, trx) = unsafe { slc_trx::of(trx) };
+    // SAFETY: the caller gives `len` bytes.
+    trx.position = unsafe { std::slice::from_raw_parts(position, len) }.to_vec();
+}
