@@ -8,6 +8,7 @@
 #   make mtr          MariaDB's suite storage_engine on Sluice, judged by InnoDB's output
 #   make demo         Sluice next to InnoDB: sysbench, mariadb-slap, kill -9; leaves the server running
 #   make bench        sysbench side by side, measured (BENCH='--io-bound', see scripts/bench/sysbench.py --help)
+#   make dump         mariadb-dump of a Sluice database into InnoDB and back
 #   make kill         ROUNDS of kill -9 under 8 writing clients, with an account of every row; soak: MINUTES of them
 
 SHELL := /bin/bash
@@ -106,12 +107,15 @@ test-11.8: $(engine)
 ROUNDS ?= 20
 MINUTES ?= 60
 
-.PHONY: demo bench mtr kill soak
+.PHONY: demo bench dump mtr kill soak
 demo: plugin
 	@scripts/demo/demo.py
 
 bench: plugin
 	@scripts/bench/sysbench.py $(BENCH)
+
+dump: plugin
+	@scripts/dump_roundtrip.py
 
 mtr: plugin
 	@scripts/mtr/compare.py

@@ -10,7 +10,7 @@ PLUGINS = {"Sluice": ("ha_sluice",), "InnoDB": (), "RocksDB": ("ha_rocksdb",)}
 
 
 def plugins(engines):
-    return [plugin for engine in engines for plugin in PLUGINS[engine]]
+    return [plugin for engine in engines for plugin in PLUGINS.get(engine, ())]
 
 
 def options(engine, pool, redo, lock_wait_seconds=50):
@@ -21,6 +21,8 @@ def options(engine, pool, redo, lock_wait_seconds=50):
     if engine == "InnoDB":
         return [f"--innodb-buffer-pool-size={pool}", f"--innodb-log-file-size={redo}", "--innodb-flush-log-at-trx-commit=1",
                 "--innodb-doublewrite=ON", "--innodb-flush-method=O_DIRECT", f"--innodb-lock-wait-timeout={lock_wait_seconds}"]
+    if engine != "RocksDB":  # one of the server's others, such as Aria
+        return []
     return [f"--rocksdb-block-cache-size={pool}", "--rocksdb-flush-log-at-trx-commit=1",
             f"--rocksdb-lock-wait-timeout={lock_wait_seconds}", "--rocksdb-use-direct-reads=ON",
             "--rocksdb-use-direct-io-for-flush-and-compaction=ON"]

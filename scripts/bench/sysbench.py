@@ -118,7 +118,8 @@ def report(samples, arguments):
     first, *others = arguments.engines
     compared = [YARDSTICK] if YARDSTICK in others else others[:1]
     columns = ["script", "threads", *(f"{engine}/s" for engine in arguments.engines), *(f"{first}:{other}" for other in compared)]
-    costs = [("CPU µs", "cpu_us", "{:.0f}"), ("p95 ms", "p95_ms", "{:.2f}"), ("read KB", "read_kb", "{:.1f}"), ("written KB", "written_kb", "{:.1f}")]
+    costs = [("CPU µs", "cpu_us", "{:.0f}"), ("p95 ms", "p95_ms", "{:.2f}"), ("read KB", "read_kb", "{:.1f}"),
+             ("written KB", "written_kb", "{:.1f}")]
     columns += [f"{title} {'/'.join(arguments.engines)}" for title, _, _ in costs]
     rows = []
     for script in arguments.scripts:
@@ -140,7 +141,7 @@ def save(path, samples, load_seconds, server, memory_peak_mb):
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.processor())
     path.write_text(json.dumps({
         "command": " ".join(["scripts/bench/sysbench.py", *sys.argv[1:]]), "commit": commit, "sysbench": sysbench,
-        "server": server.sql("SELECT VERSION()")[0][0], "server_command": [pathlib.Path(server.command()[0]).name, *server.command()[1:]],
+        "server": server.sql("SELECT VERSION()")[0][0], "server_options": server.options,
         "machine": {"cpu": cpu, "cores": len(os.sched_getaffinity(0)), "kernel": platform.release()},
         "load_seconds": load_seconds, "memory_peak_mb": memory_peak_mb, "samples": [dataclasses.asdict(sample) for sample in samples],
     }, indent=1) + "\n")
@@ -162,9 +163,10 @@ def main():
     columns, rows = report(samples, arguments)
     display.say("")
     display.say(display.markdown(columns, rows))
+    loads = ", ".join(f"{seconds:.1f} s ({engine})" for engine, seconds in load_seconds.items())
     display.say(f"\n{arguments.rows} rows, pools of {arguments.pool}, {arguments.repeats} x {arguments.seconds} s, medians; costs are per "
-                f"operation.\nLoaded in " + ", ".join(f"{seconds:.1f} s ({engine})" for engine, seconds in load_seconds.items())
-                + f". Server's memory at its peak: {peak:.0f} MB with {len(arguments.engines)} pool(s) of {arguments.pool}.\nSamples: {path}")
+                f"operation.\nLoaded in {loads}. Server's memory at its peak: {peak:.0f} MB with {len(arguments.engines)} pool(s) of "
+                f"{arguments.pool}.\nSamples: {path}")
 
 
 if __name__ == "__main__":

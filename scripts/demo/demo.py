@@ -99,10 +99,10 @@ class Demo:
         trial = Trial(self.server, self.engine)
         trial.prepare()
         outcome = trial.round(self.arguments.seconds)
-        self.crash = (f"kill -9 under {len(trial.known)} writing clients: all {outcome.acknowledged} acknowledged transactions are there after a restart of "
-                      f"{outcome.recovery_seconds:.1f} s and nothing else is; of {outcome.in_doubt_there + outcome.in_doubt_gone} that were being "
-                      f"committed, {outcome.in_doubt_there} are there whole and {outcome.in_doubt_gone} not at all. {outcome.rows} rows, balances, "
-                      "indexes and CHECK TABLE agree.")
+        self.crash = (f"kill -9 under {len(trial.known)} writing clients: all {outcome.acknowledged} acknowledged transactions are there "
+                      f"after a restart of {outcome.recovery_seconds:.1f} s and nothing else is; of "
+                      f"{outcome.in_doubt_there + outcome.in_doubt_gone} that were being committed, {outcome.in_doubt_there} are there whole "
+                      f"and {outcome.in_doubt_gone} not at all. {outcome.rows} rows, balances, indexes and CHECK TABLE agree.")
         progress.done("killed and restarted: every row is accounted for")
 
     def add(self, what, values, smaller_is_better=False):

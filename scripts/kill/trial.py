@@ -193,7 +193,8 @@ def differences(known, there, there_ledger, in_doubt):
             txn, value, body = there[table][row_id]
             yield f"{table} {row_id}: expected {known.items[table][row_id]}, found txn={txn} value={value} body of {len(body)}"
     if known.ledger != there_ledger:
-        yield f"ledger: lost {sorted(known.ledger.keys() - there_ledger.keys())[:3]}, extra {sorted(there_ledger.keys() - known.ledger.keys())[:3]}"
+        lost, extra = known.ledger.keys() - there_ledger.keys(), there_ledger.keys() - known.ledger.keys()
+        yield f"ledger: lost {sorted(lost)[:3]}, there that should not be {sorted(extra)[:3]}"
 
 
 def verify_accounts(cursor, ledger):

@@ -5,9 +5,9 @@
     account               rows that all clients share: a transfer takes from one and gives to another, so the sum is constant
     ledger                one row for each transfer, in the transfer's transaction: with it every balance can be computed
 
-A client's log is a file of lines, one JSON value each: ["commit", transaction's number, changes] right before COMMIT is sent, then ["done"] when the
-server has acknowledged it or ["failed"] when it refused. The log is written without a buffer and without sync: only the server
-is killed. A client ends when its connection is lost. Called by trial.py, in a process per client.
+A client's log is a file of lines, one JSON value each: ["commit", transaction's number, changes] right before COMMIT is sent, then
+["done"] when the server has acknowledged it or ["failed"] when it refused. The log is written without a buffer and without
+sync: only the server is killed. A client ends when its connection is lost. Called by trial.py, in a process per client.
 """
 import json
 import os

@@ -104,7 +104,8 @@ def yardstick(again):
         run = Run(YARDSTICK, [])
         run.run()
         if run.failures:
-            raise TreeError(f"{YARDSTICK} itself fails in {', '.join(sorted(run.failures))}: no yardstick (output: {run.tree.folder}/output)")
+            failed = ", ".join(sorted(run.failures))
+            raise TreeError(f"{YARDSTICK} itself fails in {failed}: no yardstick (output: {run.tree.folder}/output)")
         part = record.with_suffix(".part")
         shutil.rmtree(part, ignore_errors=True)
         for name, output in run.outputs.items():
