@@ -40,6 +40,7 @@ pub struct RedoConfig {
     pub capacity: u64,
     /// Bytes of the in-memory log buffer.
     pub buffer_size: usize,
+    /// Direct I/O as long as every flush syncs; flushes that only write go through the operating system's cache.
     pub direct_io: bool,
 }
 
@@ -142,13 +143,9 @@ impl Redo {
         control: Control,
         block: u64,
     ) -> Result<Redo> {
-        let caching = match config.direct_io {
-            true => Caching::Direct,
-            false => Caching::Buffered,
-        };
         let ring = Arc::new(ring);
         let epoch = control.newest_epoch().number;
-        let stage = Stage::new(ring.clone(), caching, counters.clone(), epoch, block)?;
+        let stage = Stage::new(ring.clone(), config.direct_io, counters.clone(), epoch, block)?;
         let end = stage.position();
         let lsn = block::lsn_of(end);
         // Two buffers take turns.
@@ -261,7 +258,7 @@ impl Redo {
         self.counters.redo_log_bytes.add(batch.len() as u64);
         let mut done = match batch.is_empty() {
             true => Ok(()),
-            false => stage.write(batch),
+            false => stage.write(batch, mode),
         };
         batch.clear();
         if done.is_ok() {
