@@ -9,6 +9,7 @@
 #   make demo         Sluice next to InnoDB: sysbench, mariadb-slap, kill -9; leaves the server running
 #   make bench        sysbench side by side, measured (BENCH='--io-bound', see scripts/bench/sysbench.py --help)
 #   make dump         mariadb-dump of a Sluice database into InnoDB and back
+#   make lab          every experiment at its smallest size, one report (about 30 minutes); see lab/README.md
 #   make kill         ROUNDS of kill -9 under 8 writing clients, with an account of every row; soak: MINUTES of them
 
 SHELL := /bin/bash
@@ -107,7 +108,7 @@ test-11.8: $(engine)
 ROUNDS ?= 20
 MINUTES ?= 60
 
-.PHONY: demo bench dump mtr kill soak
+.PHONY: demo bench dump mtr kill soak lab
 demo: plugin
 	@scripts/demo/demo.py
 
@@ -119,6 +120,9 @@ dump: plugin
 
 mtr: plugin
 	@scripts/mtr/compare.py
+
+lab: plugin
+	@lab/lab run all --preset smoke
 
 kill: plugin
 	@scripts/kill/kill.py --rounds $(ROUNDS)

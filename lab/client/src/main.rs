@@ -1,0 +1,60 @@
+//! The lab's load generator: one subcommand for each kind of load, one JSON document on standard output at the end.
+//!
+//! A load is run by threads, each with a connection and a `Meter`; meters of one kind are added up when the threads end. The
+//! lab measures this process's CPU from outside, apart from the server's.
+mod insert;
+mod items;
+mod keys;
+mod lookup;
+mod meter;
+mod server;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(about = "Load generator of the lab; prints one JSON document")]
+struct Arguments {
+    #[command(flatten)]
+    server: server::Address,
+    #[command(subcommand)]
+    load: Load,
+}
+
+#[derive(Subcommand)]
+enum Load {
+    /// Insert benchmark: insert rows, alone or beside queries (l.i0, l.i1, q100 ...)
+    Insert(insert::Insert),
+    /// Insert benchmark: create the secondary indexes (l.x)
+    Index(insert::Index),
+    /// Bulk writers into a table of (primary key, text), by kind of key
+    Keys(keys::Keys),
+    /// Fill the shop: items, their images and categories
+    ItemsSetup(items::Setup),
+    /// Pages of items, each with its images and category: row by row or with few queries
+    Items(items::Items),
+    /// Fill two tables for lookups by primary key
+    LookupSetup(lookup::Setup),
+    /// Requests of several lookups by primary key in two tables
+    Lookup(lookup::Lookup),
+}
+
+fn main() {
+    let arguments = Arguments::parse();
+    let server = &arguments.server;
+    let result = match &arguments.load {
+        Load::Insert(load) => load.run(server),
+        Load::Index(load) => load.run(server),
+        Load::Keys(load) => load.run(server),
+        Load::ItemsSetup(load) => load.run(server),
+        Load::Items(load) => load.run(server),
+        Load::LookupSetup(load) => load.run(server),
+        Load::Lookup(load) => load.run(server),
+    };
+    match result {
+        Ok(report) => println!("{report}"),
+        Err(error) => {
+            eprintln!("error: {error}");
+            std::process::exit(1);
+        }
+    }
+}

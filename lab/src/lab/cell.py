@@ -1,0 +1,233 @@
+"""One cell from start to end: a new server, the steps, each measured, judged and drained, the check, the end.
+
+The order inside a step is fixed: costs and counters, the load, costs and counters again, files and page cache, then the
+drain with costs of its own. Nothing of the lab talks to the server while a load runs.
+"""
+import contextlib
+import os
+import shutil
+import statistics
+import traceback
+
+from . import BUILD, LabError, engine as engines_, gate, probe, workload
+from .drain import drain
+from .experiment import fill, size_mb
+from .node import Node
+from .plan import slug
+
+COMMON_OPTIONS = [
+    "--character-set-server=latin1", "--collation-server=latin1_bin", "--performance-schema=OFF", "--skip-name-resolve", "--max-connections=300",
+    "--max-allowed-packet=64M", "--thread-cache-size=100", "--table-open-cache=1000", "--secure-file-priv=", "--skip-networking=0",
+]
+SEED = 20230208
+DML = ("com_insert", "com_update", "com_delete", "com_replace", "com_insert_select")
+
+
+class Settings:
+    """What a cell's server is started with: the experiment's [server], with the arm's overrides and the cell's values."""
+
+    def __init__(self, cell, server):
+        values = fill({**server.model_dump(), **cell.arm.overrides}, cell.values)
+        self.pool, self.durability = str(values["pool"]), str(values["durability"])
+        self.binlog = str(values["binlog"]).lower() in ("true", "1", "on")
+        self.limits = {"read_iops": int(values["read_iops"]), "write_iops": int(values["write_iops"]), "memory_mb": size_mb(values["memory"]) if values["memory"] else 0}
+        self.options, self.nodes = values["options"], int(values["nodes"])
+
+
+def server_options(cell, settings, engine, engines):
+    """Common options, then the engine's, then the experiment's, then the arm's: what comes last wins."""
+    idle = [option for other in engines.values() if other.name != engine.name and not other.plugin for option in other.idle]
+    binlog = ["--log-bin=binlog", "--binlog-format=ROW", "--server-id=1", f"--sync-binlog={1 if settings.durability == '1' else 0}"] if settings.binlog else []
+    return [*COMMON_OPTIONS, *idle, *engine.server_options(settings.pool, settings.durability), *binlog, *settings.options, *cell.arm.options]
+
+
+def run(cell, resolved, folder, told=lambda text: None):
+    """Runs a cell and returns its record, whatever happens; only the person's own interrupt passes through."""
+    record = {"number": cell.number, "repeat": cell.repeat, "arm": cell.arm.name, "engine": cell.arm.engine, "params": cell.params, "samples": []}
+    engines = engines_.load_all()
+    engine = engines_.find(engines, cell.arm.engine)
+    reason = engines_.missing(engine)
+    if reason:
+        return {**record, "skipped": reason}
+    place = BUILD / "lab" / "run" / f"{os.getpid()}-{cell.number}"
+    servers = None
+    try:
+        settings = Settings(cell, resolved.experiment.server)
+        options = server_options(cell, settings, engine, engines)
+        record.update(options=options, pool=settings.pool, durability=settings.durability, probe=probe.disk_probe(place))
+        told("starting the server")
+        servers = _servers(place, cell, engine, options, settings)
+        servers.start()
+        servers.ask("CREATE DATABASE IF NOT EXISTS lab")
+        for statement in cell.arm.statements:
+            servers.ask(statement)
+        if cell.repeat == 1:
+            record["variables"] = servers.node.variables()
+        record["cgroup"] = servers.node.group_missing or "yes"
+        for step in resolved.steps:
+            _step(record, cell, resolved, servers, engine, settings, step, folder, told)
+    except LabError as error:
+        record["failed"] = str(error)
+    except Exception as error:  # a cell that cannot run must not end the run; the traceback is kept
+        record["failed"] = f"{type(error).__name__}: {error}"
+        record["traceback"] = traceback.format_exc()
+    finally:
+        if servers:
+            _keep_log(servers, folder, cell) if "failed" in record else None
+            servers.remove()
+        shutil.rmtree(place, ignore_errors=True)
+    return record
+
+
+def _step(record, cell, resolved, servers, engine, settings, step, folder, told):
+    if step.for_engines and cell.arm.engine.lower() not in [name.lower() for name in step.for_engines]:
+        return
+    filled = type(step)(**fill(step.model_dump(), {**cell.values, "engine": cell.arm.engine}))
+    told(filled.name)
+    if filled.restart:
+        servers.restart()
+    log = folder / "logs" / f"{cell.number:04}-{slug(filled.name)}.log"
+    log.parent.mkdir(exist_ok=True)
+    counters, costs = servers.status(), servers.costs()
+    result = workload.run(filled, servers.target(cell.arm.engine, SEED + cell.repeat), log)
+    costs, counters = servers.costs() - costs, _moved(counters, servers.status())
+    files = _files(servers, engine)
+    drained = None
+    if filled.drain:
+        told(f"{filled.name}: draining")
+        drained = servers.drain()
+    facts = make_facts(result, costs, counters, files, drained, servers, engine, settings)
+    sample = {
+        "step": filled.name, "headline": result["headline"], "elapsed_s": result["elapsed_s"], "operations": facts["operations"],
+        "metrics": metrics(facts, result, costs, drained, engine, counters), "gates": gate.judge(facts, filled.expect, resolved.experiment.gates),
+        "meters": result["meters"], "counters": counters, "drain": drained,
+        "extra": {key: result[key] for key in ("queries", "iteration_s", "statements_us", "http") if key in result},
+    }
+    record["samples"].append(sample)
+    check = resolved.experiment.check
+    if check.same and (check.after or resolved.steps[-1].name) == step.name:
+        record["answer"] = [list(map(str, row)) for row in servers.ask(fill(check.same, cell.values), "lab")]
+
+
+def make_facts(result, costs, counters, files, drained, servers, engine, settings):
+    """What the gates look at, in one flat table."""
+    head = result["meters"][result["headline"]]
+    explicit = counters.get("com_begin", 0) > 0
+    commits = counters.get("com_commit", 0) if explicit else sum(counters.get(name, 0) for name in DML)
+    return {
+        "operations": head["operations"], "elapsed_s": result["elapsed_s"], "threads": result["threads"], "cores": os.cpu_count(),
+        "client_cpu_s": result["client_cpu_s"], "errors": sum(sum(meter["errors"].values()) for meter in result["meters"].values()),
+        "reads": costs.reads, "reads_are_own": costs.reads_are_own, "pool_mb": size_mb(settings.pool), **files,
+        "durability": settings.durability, "durability_told": servers.variable(engine.durability_variable), "drain": drained,
+        "commits": commits, "syncs": total(counters, engine.counters["syncs"]) if "syncs" in engine.counters else None,
+    }
+
+
+def metrics(facts, result, costs, drained, engine, counters):
+    """The metrics of one sample; per operation where the name says so."""
+    head = result["meters"][result["headline"]]
+    operations, elapsed = max(facts["operations"], 1), max(result["elapsed_s"], 1e-9)
+    drain_s = drained["seconds"] if drained else 0.0
+    latency = head["latency_us"]
+    found = {
+        "rate": facts["operations"] / elapsed, "rate_drained": facts["operations"] / (elapsed + drain_s), "seconds": elapsed,
+        "reads_per_op": costs.reads / operations, "read_kb_per_op": costs.read_bytes / 1024 / operations, "write_kb_per_op": costs.write_bytes / 1024 / operations,
+        "server_cpu_us_per_op": costs.cpu_us / operations, "client_cpu_us_per_op": result["client_cpu_s"] * 1e6 / operations,
+        **{f"{name}_ms": latency[name] / 1000 for name in ("p50", "p95", "p99", "max") if name in latency},
+        "stall_s": stalls(head["operations_by_second"]), "data_mb": facts["data_mb"], "cached_mb": facts["cached_mb"], "errors_per_op": facts["errors"] / operations,
+        "server_cores": costs.cpu_us / 1e6 / elapsed,
+    }
+    for name, variables in engine.counters.items():
+        found[f"{name}_per_op"] = total(counters, variables) / operations
+    if drained:
+        found.update(drain_s=drain_s, drain_reads_per_op=drained["reads"] / operations, drain_read_kb_per_op=drained["read_bytes"] / 1024 / operations,
+                     drain_write_kb_per_op=drained["write_bytes"] / 1024 / operations, drain_cpu_us_per_op=drained["cpu_us"] / operations)
+    for name, meter in result["meters"].items():
+        if name != result["headline"]:
+            found[f"{name}_rate"] = meter["operations"] / elapsed
+            found.update({f"{name}_{quantile}_ms": meter["latency_us"][quantile] / 1000 for quantile in ("p99", "max") if quantile in meter["latency_us"]})
+    if "queries" in result:
+        found["query_rate"] = result["queries"] / elapsed
+        found["server_cpu_us_per_query"] = costs.cpu_us / max(result["queries"], 1)
+    return found
+
+
+def total(counters, names):
+    return sum(counters.get(name.lower(), 0) for name in names)
+
+
+def stalls(by_second):
+    """Whole seconds in which next to nothing ended; the first and the last are partial."""
+    whole = by_second[1:-1]
+    if len(whole) < 3:
+        return 0
+    floor = statistics.median(whole) / 10
+    return sum(1 for count in whole if count < floor)
+
+
+def _moved(before, after):
+    return {name: value - before.get(name, 0.0) for name, value in after.items() if value != before.get(name, 0.0)}
+
+
+def _files(servers, engine):
+    if not engine.data_files:
+        paths = probe.matching(servers.node.data / "lab", ["*"])
+        on_disk, cached = probe.sizes_mb(paths)
+        return {"buffered_files": None, "data_mb": on_disk, "cached_mb": cached}
+    on_disk, cached = probe.sizes_mb(probe.matching(servers.node.data, engine.data_files))
+    return {"buffered_files": probe.buffered_files(servers.node.pid(), servers.node.data, engine.data_files), "data_mb": on_disk, "cached_mb": cached}
+
+
+def _keep_log(servers, folder, cell):
+    with contextlib.suppress(OSError):
+        (folder / "logs").mkdir(exist_ok=True)
+        shutil.copy(servers.node.log, folder / "logs" / f"{cell.number:04}-server.log")
+
+
+def _servers(place, cell, engine, options, settings):
+    if settings.nodes > 1:
+        from .cluster import Cluster
+        return Cluster(place, cell, engine, options, settings)
+    return Single(Node(place / "node", str(cell.number), engine, options, settings.limits))
+
+
+class Single:
+    """The usual case: one server. A cluster offers the same."""
+
+    def __init__(self, node):
+        self.node = node
+
+    def start(self):
+        self.node.start()
+
+    def restart(self):
+        self.node.stop()
+        self.node.start()
+
+    def ask(self, statement, database=""):
+        if database:
+            self.node.ask(f"USE {database}")
+        return self.node.ask(statement)
+
+    def status(self):
+        return self.node.status()
+
+    def variable(self, name):
+        found = self.node.ask(f"SHOW GLOBAL VARIABLES LIKE '{name}'") if name else ()
+        return durability_level(found[0][1]) if found else None
+
+    def costs(self):
+        return self.node.costs()
+
+    def drain(self):
+        return drain(self.node)
+
+    def target(self, engine, seed):
+        return workload.Target(self.node, engine, seed)
+
+    def remove(self):
+        self.node.remove()
+
+
+def durability_level(text):
+    return {"on": "1", "off": "0"}.get(str(text).lower(), str(text))

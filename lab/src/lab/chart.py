@@ -1,0 +1,104 @@
+"""The charts of a report, as Vega-Lite specifications made with Altair. One chart, one question; each is as wide as its
+place on the page, so that it works on a phone and in print. A sample that failed a gate is a hollow grey cross."""
+import altair
+
+from . import frame as frames
+
+COLOURS = ["#1b6ca8", "#d1495b", "#2a9d8f", "#e9a23b", "#6d597a", "#3d5a80", "#8a5a44", "#5c946e", "#b56576", "#355070", "#7a7a7a", "#9c6644"]
+UNITS = {"rate": "operations/s", "rate_drained": "operations/s, drain included", "insert_rate": "inserts/s", "query_rate": "queries/s",
+         "server_cpu_us_per_op": "server CPU µs per operation", "client_cpu_us_per_op": "client CPU µs per operation", "reads_per_op": "disk reads per operation",
+         "read_kb_per_op": "KB read per operation", "write_kb_per_op": "KB written per operation", "syncs_per_op": "syncs per operation",
+         "p50_ms": "median latency, ms", "p95_ms": "95th percentile, ms", "p99_ms": "99th percentile, ms", "max_ms": "longest, ms", "stall_s": "stalled seconds",
+         "data_mb": "MB on disk", "drain_s": "seconds to drain", "page_splits_per_op": "page splits per operation", "seconds": "seconds"}
+
+
+def unit(metric):
+    return UNITS.get(metric, metric.replace("_", " "))
+
+
+def colour(names):
+    return altair.Color("arm:N", scale=altair.Scale(domain=list(names), range=(COLOURS * 3)[:len(names)]), legend=None)
+
+
+def legend_colour(names):
+    return altair.Color("arm:N", title=None, scale=altair.Scale(domain=list(names), range=(COLOURS * 3)[:len(names)]),
+                        legend=altair.Legend(orient="bottom", columns=2, labelLimit=240))
+
+
+def bars(lines, points, metric, arms):
+    """One metric of one step: a bar to the median for each arm, a point for each repeat, a line for the interval."""
+    order = [line["kind"] for line in lines]
+    axis_y = altair.Y("kind:N", sort=order, title=None, axis=altair.Axis(labelLimit=170))
+    data = altair.Data(values=[{**{key: line[key] for key in ("kind", "arm", "median", "low", "high", "n")}} for line in lines])
+    layers = [altair.Chart(data).mark_bar(opacity=0.45, height={"band": 0.62}).encode(
+        x=altair.X("median:Q", title=unit(metric), axis=altair.Axis(format="~s")), y=axis_y, color=colour(arms),
+        tooltip=["kind:N", altair.Tooltip("median:Q", format=",.4~g"), "n:Q"])]
+    layers.append(altair.Chart(data).transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q", y=axis_y))
+    dots = altair.Chart(altair.Data(values=points)).encode(x="value:Q", y=axis_y, tooltip=["kind:N", "repeat:Q", altair.Tooltip("value:Q", format=",.4~g"), "reason:N"])
+    layers.append(dots.transform_filter("datum.counts").mark_circle(size=36, opacity=1).encode(color=colour(arms)))
+    layers.append(dots.transform_filter("!datum.counts").mark_point(shape="cross", size=60, angle=45, color="#888", filled=False))
+    return finish(altair.layer(*layers), height={"step": 24})
+
+
+def sweep(lines, parameter, metric, arms):
+    """One metric over a swept parameter: a line for each arm. Values that look like numbers or sizes are laid out as such."""
+    values = list(dict.fromkeys(str(line["params"][parameter]) for line in lines))
+    data = altair.Data(values=[{"arm": line["arm"], "x": str(line["params"][parameter]), "median": line["median"], "low": line["low"], "high": line["high"]} for line in lines])
+    base = altair.Chart(data).encode(x=altair.X("x:O", sort=values, title=parameter.replace("_", " "), axis=altair.Axis(labelAngle=0)), color=legend_colour(arms))
+    line = base.mark_line(point=True).encode(y=altair.Y("median:Q", title=unit(metric), axis=altair.Axis(format="~s")), tooltip=["arm:N", "x:O", altair.Tooltip("median:Q", format=",.4~g")])
+    band = base.transform_filter("isValid(datum.low)").mark_rule().encode(y="low:Q", y2="high:Q")
+    return finish(altair.layer(line, band), height=220)
+
+
+def relative(lines, arms):
+    """Rates of all steps against the first arm's, on a logarithmic axis: the whole run at a glance."""
+    order = list(dict.fromkeys(line["row"] for line in lines))
+    data = altair.Data(values=lines)
+    points = altair.Chart(data).mark_point(filled=True, size=80).encode(
+        x=altair.X("ratio:Q", title="rate against the first arm (1 = the same)", scale=altair.Scale(type="log"), axis=altair.Axis(format="~g", tickCount=6)),
+        y=altair.Y("row:N", sort=order, title=None, axis=altair.Axis(labelLimit=190)), color=legend_colour(arms), tooltip=["row:N", "arm:N", altair.Tooltip("ratio:Q", format=".3~g")])
+    rule = altair.Chart(altair.Data(values=[{"one": 1}])).mark_rule(color="#999", strokeDash=[4, 3]).encode(x="one:Q")
+    return finish(altair.layer(rule, points), height={"step": 22})
+
+
+def seconds(series, arms, title):
+    """Operations of each second: where a stall is, the line touches the ground."""
+    data = altair.Data(values=series)
+    return finish(altair.Chart(data).mark_line(interpolate="step-after", strokeWidth=1.5).encode(
+        x=altair.X("second:Q", title="second of the step"), y=altair.Y("operations:Q", title=title, axis=altair.Axis(format="~s")),
+        color=legend_colour(arms), detail="kind:N", tooltip=["kind:N", "second:Q", "operations:Q"]), height=200)
+
+
+def latencies(points, arms):
+    """Latency by percentile: the right-hand side is what the unlucky one in a thousand waits."""
+    ticks = [0.5, 0.9, 0.99, 0.999, 0.9999]
+    data = altair.Data(values=points)
+    return finish(altair.Chart(data).mark_line().encode(
+        x=altair.X("nines:Q", title="percentile", axis=altair.Axis(values=[nines(share) for share in ticks], labelExpr="datum.value < 0.5 ? '50' : datum.value < 1.5 ? '90' : datum.value < 2.5 ? '99' : datum.value < 3.5 ? '99.9' : '99.99'", grid=True)),
+        y=altair.Y("ms:Q", title="ms (logarithmic)", scale=altair.Scale(type="log")), color=legend_colour(arms), detail="kind:N",
+        tooltip=["kind:N", altair.Tooltip("share:Q", format=".4~%"), altair.Tooltip("ms:Q", format=".3~g")]), height=200)
+
+
+def nines(share):
+    import math
+    return -math.log10(max(1 - share, 1e-6))
+
+
+def percentile_points(histogram, kind, arm):
+    """A histogram as a line of (share of requests that took at most so long)."""
+    total, seen, points = sum(count for _, count in histogram), 0, []
+    for upper, count in histogram:
+        if not count:
+            continue
+        seen += count
+        share = seen / total
+        if share >= 0.3 and upper > 0:
+            # The last bucket would be at infinity; it stands at the share that one request more would have.
+            share = min(share, 1 - 0.5 / total)
+            points.append({"kind": kind, "arm": arm, "share": share, "nines": nines(share), "ms": upper / 1000})
+    return points
+
+
+def finish(chart, height):
+    return chart.properties(width="container", height=height).configure_view(stroke=None).configure_axis(
+        labelFont="inherit", titleFont="inherit", titleFontWeight="normal", grid=True, gridColor="#eee", domainColor="#bbb", tickColor="#bbb").to_dict(validate=False)

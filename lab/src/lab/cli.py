@@ -1,0 +1,103 @@
+"""The commands. Each is a few lines: what they do is in the modules they call."""
+import pathlib
+import subprocess
+import sys
+from typing import List, Optional
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from . import RESULTS, LabError, experiment as experiments
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help="Asks a storage engine one question and draws the answer. See lab/README.md.")
+console = Console()
+
+
+@app.command("list")
+def list_():
+    """The experiments and the question each one asks."""
+    table = Table("experiment", "question", "presets", box=None)
+    for name in experiments.names():
+        one = experiments.load(name)
+        table.add_row(name, one.question, " ".join(one.presets))
+    console.print(table)
+
+
+@app.command()
+def run(names: List[str] = typer.Argument(..., help="experiments, a .toml file, or 'all'"), preset: str = typer.Option("smoke", help="smoke, quick, standard or faithful"),
+        repeats: Optional[int] = typer.Option(None, help="instead of the preset's")):
+    """Runs experiments; ends with the path of the report."""
+    from . import report, run as runner
+    chosen = experiments.names() if names == ["all"] else names
+    loaded = [experiments.load(name) for name in chosen]  # all are checked before the first runs
+    stored = []
+    for one in loaded:
+        if len(loaded) > 1 and preset not in one.presets:
+            console.print(f"[yellow]{one.name} has no preset {preset}", highlight=False)
+            continue
+        stored.append(runner.run(one, preset, experiments.path_of(chosen[loaded.index(one)]).read_text(), repeats, console))
+        page = report.write(stored[-1:], stored[-1].folder)
+        console.print(f"{one.name}: {page}", highlight=False, soft_wrap=True)
+    if len(stored) > 1:
+        folder = RESULTS / f"{stored[0].manifest['started']}-all-{preset}"
+        folder.mkdir(parents=True, exist_ok=True)
+        console.print(f"all: {report.write(stored, folder)}", highlight=False, soft_wrap=True)
+
+
+@app.command("report")
+def report_(runs: Optional[List[str]] = typer.Argument(None, help="folders or parts of their names; the newest when none is given"),
+            output: Optional[pathlib.Path] = typer.Option(None, help="folder for a page of several runs")):
+    """Draws the page of a run again, or one page for several."""
+    from . import report, store
+    found = [one for name in (runs or [newest()]) for one in store.find(name)]
+    folder = output or (found[0].folder if len(found) == 1 else RESULTS / f"{found[0].folder.name}-and-{len(found) - 1}-more")
+    folder.mkdir(parents=True, exist_ok=True)
+    console.print(str(report.write(found, folder)), highlight=False, soft_wrap=True)
+
+
+def newest():
+    from . import store
+    folders = store.newest()
+    if not folders:
+        raise LabError("there is no run yet: lab run NAME makes one")
+    return str(folders[0])
+
+
+@app.command()
+def diff(old: str, new: str, metric: Optional[List[str]] = typer.Option(None, help="only these metrics")):
+    """Compares two stored runs (folders, report.html, or parts of a name) in the manner of benchstat."""
+    from . import diff as differ, store
+    for one, other in zip(store.find(old), store.find(new)):
+        differ.show(one, other, metric, console)
+
+
+@app.command()
+def replay(report: str, repeats: Optional[int] = None):
+    """Runs again what a report.html (or a stored run) shows, with the experiment text embedded in it."""
+    from . import report as reports, run as runner, store
+    for one in store.find(report):
+        manifest = one.manifest
+        again = runner.run(experiments.parse(manifest["text"], manifest["experiment"]), manifest["preset"], manifest["text"], repeats or manifest["repeats"], console)
+        console.print(str(reports.write([again], again.folder)), highlight=False, soft_wrap=True)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+def client(context: typer.Context):
+    """Our load generator, directly: lab client --help."""
+    from .workload import client as clients
+    clients.build()
+    raise typer.Exit(subprocess.run([str(clients.PROGRAM), *context.args]).returncode)
+
+
+def main():
+    try:
+        app()
+    except LabError as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit("interrupted; the cells that ended are kept, lab report draws them")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""The experiment file: its form, its presets, and the values in braces. Pure; used by plan, cell and report.
+
+An experiment is data. `load` checks the whole file at once, so that a typing error costs a second and not an hour; `resolve`
+picks a preset and fills in what does not depend on the cell. Values in braces are filled in per cell by `fill`.
+"""
+import itertools
+import re
+import sys
+from typing import Any, Dict, List, Optional, Tuple, Union
+
+import pydantic
+
+from . import LAB, LabError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FOLDER = LAB / "experiments"
+Value = Union[bool, int, float, str]
+WORKLOADS = ("sysbench", "client", "slap", "web", "sql")
+
+
+class Form(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+
+class Server(Form):
+    pool: str = "128M"
+    options: List[str] = []
+    durability: Union[int, str] = 1
+    binlog: bool = False
+    read_iops: Union[int, str] = 0
+    write_iops: Union[int, str] = 0
+    memory: str = ""
+    nodes: int = 1
+
+
+class Step(Form):
+    name: str
+    sysbench: str = ""
+    client: str = ""
+    slap: str = ""
+    web: str = ""
+    sql: List[str] = []
+    operations: Union[int, str] = 0
+    drain: bool = False
+    restart: bool = False
+    metrics: List[str] = []
+    expect: List[str] = []
+    runs_in: List[str] = []
+    for_engines: List[str] = []
+    foreach: Dict[str, List[Value]] = {}
+
+    @pydantic.model_validator(mode="after")
+    def one_workload(self):
+        given = [name for name in WORKLOADS if getattr(self, name)]
+        if len(given) != 1:
+            raise ValueError(f"step {self.name!r} needs exactly one of {', '.join(WORKLOADS)}")
+        return self
+
+    @property
+    def workload(self):
+        return next(name for name in WORKLOADS if getattr(self, name))
+
+
+class Claim(Form):
+    text: str
+    step: str
+    metric: str
+    compare: Tuple[str, str]
+    ratio: Tuple[Union[float, str], Union[float, str]]
+    published: str = ""
+    original: str = ""
+    at: Dict[str, Value] = {}
+    base_at: Dict[str, Value] = {}
+    base_step: str = ""
+    also: List[Tuple[str, str]] = []
+
+    @property
+    def limits(self):
+        low, high = self.ratio
+        return (0.0 if low == "-" else float(low), float("inf") if high == "-" else float(high))
+
+
+class Check(Form):
+    same: str = ""
+    after: str = ""  # the step after which it is asked; the last one when empty
+
+
+class Experiment(Form):
+    title: str
+    question: str
+    source: str = ""
+    notes: str = ""
+    prediction: str = ""
+    presets: Dict[str, Dict[str, Any]]
+    server: Server = Server()
+    arms: Dict[str, str]
+    steps: List[Step]
+    claims: List[Claim] = []
+    check: Check = Check()
+    gates: Dict[str, Any] = {}
+    name: str = ""
+
+
+class Resolved:
+    """An experiment with one preset: its values, its sweep, the arms and steps that take part."""
+
+    def __init__(self, experiment, preset):
+        values = dict(preset_values(experiment, preset))
+        self.experiment, self.preset = experiment, preset
+        self.repeats = int(values.pop("repeats", 1))
+        arms = values.pop("arms", list(experiment.arms))
+        unknown = [arm for arm in arms if arm not in experiment.arms]
+        if unknown:
+            raise LabError(f"preset {preset!r} names the arm {unknown[0]!r}, which is not in [arms]")
+        self.arms = {arm: experiment.arms[arm] for arm in arms}
+        self.sweep = {key: value for key, value in values.items() if isinstance(value, list)}
+        self.values = {key: value for key, value in values.items() if not isinstance(value, list)}
+        self.steps = [step for step in expand(experiment.steps, self.sweep) if not step.runs_in or preset in step.runs_in]
+        in_steps = {key for step in experiment.steps for key, value in step.foreach.items() if value == ["*"]}
+        self.sweep = {key: value for key, value in self.sweep.items() if key not in in_steps}
+
+
+def expand(steps, lists):
+    """Steps with `foreach` become one step for each combination; the value ["*"] takes the preset's list of that name."""
+    done = []
+    for step in steps:
+        names = list(step.foreach)
+        choices = [lists.get(name, ["*"]) if step.foreach[name] == ["*"] else step.foreach[name] for name in names]
+        for values in itertools.product(*choices):
+            chosen = dict(zip(names, values))
+            filled = {key: fill(value, chosen, strict=False) for key, value in step.model_dump().items() if key != "foreach"}
+            done.append(Step(**filled))
+    return done
+
+
+def preset_values(experiment, preset):
+    """A preset's values over those of the preset it is like."""
+    if preset not in experiment.presets:
+        raise LabError(f"{experiment.name} has no preset {preset!r}; it has {', '.join(experiment.presets)}")
+    values, seen = dict(experiment.presets[preset]), {preset}
+    while "like" in values:
+        parent = values.pop("like")
+        if parent in seen or parent not in experiment.presets:
+            raise LabError(f"{experiment.name}: preset {preset!r} is like {parent!r}, which does not lead anywhere")
+        seen.add(parent)
+        values = {**experiment.presets[parent], **values}
+    return values
+
+
+def fill(value, values, strict=True):
+    """Replaces {name} in text, and in lists and tables of text."""
+    if isinstance(value, list):
+        return [fill(item, values, strict) for item in value]
+    if isinstance(value, dict):
+        return {key: fill(item, values, strict) for key, item in value.items()}
+    if not isinstance(value, str):
+        return value
+
+    def one(match):
+        if match.group(1) in values:
+            return str(values[match.group(1)])
+        if strict:
+            raise LabError(f"{{{match.group(1)}}} in {value!r} has no value; the preset gives {', '.join(map(str, values)) or 'none'}")
+        return match.group(0)
+
+    return re.sub(r"\{(\w+)\}", one, value)
+
+
+def parse(text, name):
+    try:
+        return Experiment(**{**tomllib.loads(text), "name": name})
+    except tomllib.TOMLDecodeError as error:
+        raise LabError(f"{name}: {error}") from None
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise LabError(f"{name}: {where}: {first['msg']}") from None
+
+
+def path_of(name):
+    path = FOLDER / f"{name}.toml"
+    if name.endswith(".toml"):
+        import pathlib
+        path = pathlib.Path(name)
+    if not path.exists():
+        near = ", ".join(sorted(names()))
+        raise LabError(f"there is no experiment {name!r}; there are {near}")
+    return path
+
+
+def names():
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def load(name):
+    path = path_of(name)
+    return parse(path.read_text(), path.stem)
+
+
+def size_mb(text):
+    """'128M' as megabytes."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)", str(text).strip(), re.I)
+    if not match:
+        raise LabError(f"{text!r} is not a size such as 128M")
+    return float(match.group(1)) * {"": 1 / 1048576, "K": 1 / 1024, "M": 1, "G": 1024, "T": 1048576}[match.group(2).upper()]

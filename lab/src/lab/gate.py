@@ -1,0 +1,141 @@
+"""When a cell counts. Pure: every gate looks at the facts of one sample, or of all samples, and gives a verdict with its reason.
+
+Facts of a sample: see cell.facts. Verdicts: ok, warn, fail. A failed sample is shown, hatched, and compared with nothing.
+"""
+import re
+import statistics
+
+
+LIMITS = {"client_cpu_max": 0.8, "page_cache_max": 0.05, "errors_warn": 0.01, "errors_max": 0.2, "reads_per_op_min": 0.02, "commits_per_second_min": 100, "disk_slower_max": 2.0}
+SWITCHES = ("direct_io", "page_cache", "data_over_pool", "misses", "client_cpu", "durability", "same_data", "errors", "steady_disk", "drained")
+
+
+def verdict(gate, result, reason):
+    return {"gate": gate, "verdict": result, "reason": reason}
+
+
+def unknown_keys(settings):
+    return [key for key in settings if key not in LIMITS and key not in SWITCHES]
+
+
+def judge(facts, expect, settings):
+    """All gates of one sample."""
+    limits = {**LIMITS, **settings}
+    checks = [direct_io, page_cache, data_over_pool, misses, client_cpu, durability, errors, drained]
+    found = []
+    for check in checks:
+        if settings.get(check.__name__) is False:
+            continue
+        found += check(facts, expect, limits)
+    return found
+
+
+def direct_io(facts, expect, limits):
+    files = facts["buffered_files"]
+    if files is None:
+        return [verdict("direct_io", "warn", "nothing is known of this engine's data files")]
+    if files:
+        return [verdict("direct_io", "fail", f"{len(files)} data files are open without O_DIRECT, such as {files[0]}")]
+    return [verdict("direct_io", "ok", "every open data file has O_DIRECT")]
+
+
+def page_cache(facts, expect, limits):
+    data, cached = facts["data_mb"], facts["cached_mb"]
+    share = cached / data if data else 0.0
+    result = "fail" if share > limits["page_cache_max"] and cached > 1 else "ok"
+    return [verdict("page_cache", result, f"{cached:.1f} of {data:.0f} MB of data files are in the page cache")]
+
+
+def data_over_pool(facts, expect, limits):
+    found = []
+    for text in expect:
+        match = re.fullmatch(r"data\s*([<>])\s*([\d.]+)\s*pool", text)
+        if not match:
+            continue
+        bound = float(match.group(2)) * facts["pool_mb"]
+        met = facts["data_mb"] > bound if match.group(1) == ">" else facts["data_mb"] < bound
+        ratio = facts["data_mb"] / facts["pool_mb"]
+        found.append(verdict("data_over_pool", "ok" if met else "fail", f"data is {ratio:.2f} times the pool, expected {match.group(1)} {match.group(2)}"))
+    return found
+
+
+def misses(facts, expect, limits):
+    if "misses" not in expect:
+        return []
+    per_op = facts["reads"] / max(facts["operations"], 1)
+    if not facts["reads_are_own"]:
+        return [verdict("misses", "warn", f"{per_op:.2f} disk reads per operation, but of the whole machine: no cgroup")]
+    few = per_op < limits["reads_per_op_min"]
+    return [verdict("misses", "fail" if few else "ok", f"{per_op:.3f} disk reads per operation")]
+
+
+def client_cpu(facts, expect, limits):
+    cores = min(facts["threads"], facts["cores"])
+    share = facts["client_cpu_s"] / max(facts["elapsed_s"], 1e-9) / max(cores, 1)
+    result = "fail" if share > limits["client_cpu_max"] else "ok"
+    return [verdict("client_cpu", result, f"the client used {share:.0%} of the {cores} cores that it can use")]
+
+
+def durability(facts, expect, limits):
+    wanted, told = str(facts["durability"]), facts["durability_told"]
+    if told is None:
+        return [verdict("durability", "warn", "nothing is known of this engine's durability")]
+    if str(told) != wanted:
+        return [verdict("durability", "fail", f"the server says level {told}, the arm claims {wanted}")]
+    syncs, commits, seconds = facts["syncs"], facts["commits"], max(facts["elapsed_s"], 1e-9)
+    if syncs is None or not commits:
+        return [verdict("durability", "ok", f"level {told}")]
+    if wanted == "1" and syncs * facts["threads"] * 2 < commits:
+        return [verdict("durability", "fail", f"level 1 is claimed, but {commits:.0f} commits of {facts['threads']} threads made {syncs:.0f} syncs")]
+    if wanted != "1" and syncs >= 0.9 * commits and commits / seconds > limits["commits_per_second_min"]:
+        return [verdict("durability", "warn", f"level {wanted} is claimed, but {commits:.0f} commits made {syncs:.0f} syncs")]
+    return [verdict("durability", "ok", f"level {told}, {syncs / commits:.3f} syncs per commit")]
+
+
+def errors(facts, expect, limits):
+    share = facts["errors"] / max(facts["operations"], 1)
+    result = "fail" if share > limits["errors_max"] else "warn" if share > limits["errors_warn"] else "ok"
+    return [verdict("errors", result, f"{facts['errors']} failed statements, {share:.2%} of operations")]
+
+
+def drained(facts, expect, limits):
+    drain = facts.get("drain")
+    if not drain:
+        return []
+    left = ", ".join(f"{name} {value:.0f}" for name, value in drain["left_after"].items() if value > 0)
+    if not drain["done"]:
+        return [verdict("drained", "fail", f"not drained in time: {left or 'the disk was never quiet'}")]
+    return [verdict("drained", "ok", "drained" + (f"; {left}" if left else ""))]
+
+
+def steady_disk(probes):
+    """Verdicts for the cells of a run, from the probe before each: {cell number: verdict}."""
+    times = {number: (probe.get("fdatasync_us", 0), probe.get("read_us", 0)) for number, probe in probes.items() if "error" not in probe}
+    if len(times) < 3:
+        return {}
+    medians = [statistics.median(column) for column in zip(*times.values())]
+    found = {}
+    for number, values in times.items():
+        slower = max(value / max(median, 1e-9) for value, median in zip(values, medians))
+        if slower > LIMITS["disk_slower_max"]:
+            found[number] = verdict("steady_disk", "fail" if slower > 2 * LIMITS["disk_slower_max"] else "warn", f"the disk was {slower:.1f} times as slow as the run's median before this cell")
+    return found
+
+
+def same_data(answers):
+    """`answers`: {cell number: (group, answer)}. Cells of a group must agree; those that differ from the majority fail."""
+    groups = {}
+    for number, (group, answer) in answers.items():
+        groups.setdefault(group, {}).setdefault(answer, []).append(number)
+    found = {}
+    for by_answer in groups.values():
+        usual = max(by_answer, key=lambda answer: len(by_answer[answer]))
+        for answer, numbers in by_answer.items():
+            for number in numbers:
+                if answer == usual and (len(by_answer) == 1 or len(by_answer[usual]) > 1):
+                    found[number] = verdict("same_data", "ok", f"{answer}")
+                else:
+                    found[number] = verdict("same_data", "fail", f"{answer} here, {usual if answer != usual else 'something else'} in other arms")
+    return found
+
+

@@ -1,0 +1,94 @@
+"""A run: every cell of a plan, with a progress bar, then the verdicts that need all cells, then the folder is complete."""
+import hashlib
+import subprocess
+import time
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from . import BUILD, ROOT, LabError, cell as cell_, engine as engines_, gate, plan, probe
+from .experiment import Resolved
+from .store import Run
+from .workload import client
+
+
+def run(experiment, preset, text, repeats=None, console=None):
+    """Runs an experiment and returns its stored Run."""
+    unknown = gate.unknown_keys(experiment.gates)
+    if unknown:
+        raise LabError(f"{experiment.name}: [gates] has no {unknown[0]!r}")
+    resolved = Resolved(experiment, preset)
+    if repeats:
+        resolved.repeats = repeats
+    cells = plan.cells(resolved)
+    if any(step.client for step in resolved.steps):
+        client.build()
+    stored = Run.create(manifest(experiment, preset, text, resolved, cells))
+    began = time.monotonic()
+    with bar(console) as progress:
+        task = progress.add_task(experiment.name, total=len(cells), what="")
+        for one in cells:
+            record = cell_.run(one, resolved, stored.folder, lambda what, one=one: progress.update(task, what=f"{one.label}: {what}"))
+            stored.add(record)
+            why = record.get("skipped") or record.get("failed")
+            if why:
+                progress.console.print(f"[yellow]{one.label}: {why}", highlight=False)
+            progress.update(task, advance=1)
+    judge_together(stored)
+    stored.finish(seconds=time.monotonic() - began)
+    return stored
+
+
+def bar(console):
+    return Progress(TextColumn("[bold]{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"),
+                    TimeRemainingColumn(), TextColumn("{task.fields[what]}", style="dim"), console=console)
+
+
+def judge_together(stored):
+    """The gates that compare cells: the same data everywhere, a disk that stayed as fast as it was."""
+    answers = {record["number"]: (repr(sorted(record["params"].items())) + f" repeat {record['repeat']}", repr(record["answer"]))
+               for record in stored.cells if "answer" in record}
+    settings = stored.manifest.get("gates", {})
+    found = []
+    if settings.get("same_data") is not False:
+        found.append(gate.same_data(answers))
+    if settings.get("steady_disk") is not False:
+        found.append(gate.steady_disk({record["number"]: record["probe"] for record in stored.cells if "probe" in record}))
+    for record in stored.cells:
+        for verdicts in found:
+            if record["number"] in verdicts:
+                for sample in record["samples"]:
+                    sample["gates"].append(verdicts[record["number"]])
+        stored.write(f"cells/{record['number']:04}.json", record)
+
+
+def manifest(experiment, preset, text, resolved, cells):
+    return {
+        "experiment": experiment.name, "title": experiment.title, "preset": preset, "text": text, "repeats": resolved.repeats, "sweep": resolved.sweep,
+        "values": resolved.values, "arms": resolved.arms, "gates": experiment.gates,
+        "plan": [[one.number, one.repeat, one.arm.name, one.params] for one in cells],
+        "steps": [step.name for step in resolved.steps], "environment": {**probe.environment(BUILD), **versions(resolved)},
+    }
+
+
+def versions(resolved):
+    def told(*command):
+        try:
+            return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=20).stdout.strip().splitlines()[0]
+        except (OSError, IndexError, subprocess.TimeoutExpired):
+            return "unknown"
+    binary = BUILD / "mariadb/usr/sbin/mariadbd"
+    engines = engines_.load_all()
+    plugins = {engines_.find(engines, line.split()[0]).plugin for line in resolved.arms.values()} - {""}
+    files = [binary] + [path for name in plugins for path in (BUILD / f"{name}.so", BUILD / "mariadb/usr/lib/mysql/plugin" / f"{name}.so") if path.exists()]
+    return {
+        "mariadb": told(str(binary), "--no-defaults", "--version").partition("Ver ")[2], "sysbench": told(str(BUILD / "mariadb/usr/bin/sysbench"), "--version"),
+        "commit": told("git", "describe", "--always", "--dirty"), "sha256": {path.name: digest(path) for path in files if path.exists()},
+    }
+
+
+def digest(path):
+    state = hashlib.sha256()
+    with open(path, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            state.update(block)
+    return state.hexdigest()[:16]

@@ -1,0 +1,75 @@
+"""The programs that make load. Each module turns a step's line into a process and its output into one common form:
+
+    {elapsed_s, threads, headline, client_cpu_s, meters: {NAME: {operations, requests, latency_us: {p50, p95, p99, max},
+     histogram_us: [[up to, count]], operations_by_second, slowest_us_by_second, errors: {code: count}}}}
+"""
+import importlib
+import os
+import shlex
+import subprocess
+import time
+
+from .. import LabError
+
+TIMEOUT_S = 6 * 3600
+
+
+def meter(operations, requests=None, latency_us=None, histogram_us=(), by_second=(), slowest=(), errors=None):
+    return {"operations": operations, "requests": requests if requests is not None else operations, "latency_us": latency_us or {},
+            "histogram_us": list(histogram_us), "operations_by_second": list(by_second), "slowest_us_by_second": list(slowest), "errors": errors or {}}
+
+
+def run_program(command, log, env=None):
+    """Runs a client to its end. Returns its output, elapsed seconds and CPU seconds; its error output goes to the log."""
+    begin = time.monotonic()
+    with open(log, "ab") as errors:
+        errors.write(f"$ {shlex.join(map(str, command))}\n".encode())
+        errors.flush()
+        process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=env, text=True)
+        try:
+            output = process.stdout.read()
+        except BaseException:
+            process.kill()
+            raise
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        elapsed = time.monotonic() - begin
+        errors.write(output[-4000:].encode())
+    if process.returncode != 0:
+        tail = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        told = next((line for line in reversed(tail) if "error" in line.lower() or "FATAL" in line), tail[-1] if tail else "it said nothing")
+        raise LabError(f"{os.path.basename(str(command[0]))} failed: {told.strip()[:300]}")
+    return output, elapsed, usage.ru_utime + usage.ru_stime
+
+
+def words(line):
+    return shlex.split(line)
+
+
+def option(arguments, name, default):
+    """The value of --name=value or --name value, with - and _ alike."""
+    for position, word in enumerate(arguments):
+        key, equals, value = word.partition("=")
+        if key.lstrip("-").replace("_", "-") == name:
+            return value if equals else arguments[position + 1]
+    return default
+
+
+def run(step, target, log):
+    """Runs a step's workload on a target (see Target) and returns the common form."""
+    module = importlib.import_module(f"{__name__}.{step.workload}")
+    result = module.run(getattr(step, step.workload), target, log)
+    if step.operations:
+        head = result["meters"][result["headline"]]
+        head["operations"] = int(step.operations)
+    return result
+
+
+class Target:
+    """Where a load goes: one server, or a proxy before several."""
+
+    def __init__(self, node, engine, seed, database="lab", host="127.0.0.1", port=None, single_port=None):
+        self.node, self.engine, self.seed, self.database = node, engine, seed, database
+        self.host, self.port = host, port or node.port
+        self.single_port = single_port or self.port
+        self.socket = None if port else str(node.socket)

@@ -1,0 +1,85 @@
+"""What the load programs print, in the lab's common form."""
+import os
+
+import pytest
+
+from lab import LabError, cell, probe, workload
+from lab.experiment import Step
+from lab.workload import slap, sysbench
+
+SYSBENCH = """
+[ 1s ] thds: 4 tps: 850.10 qps: 5101.20 (r/w/o: 0.00/3400.10/1701.10) lat (ms,95%): 9.06 err/s: 1.00 reconn/s: 0.00
+[ 2s ] thds: 4 tps: 0.00 qps: 0.00 (r/w/o: 0.00/0.00/0.00) lat (ms,95%): 0.00 err/s: 0.00 reconn/s: 0.00
+Latency histogram (values are in milliseconds)
+       value  ------------- distribution ------------- count
+       1.000 |*****************                        90
+       9.000 |**                                       9
+      82.000 |                                         1
+SQL statistics:
+    queries performed:
+        read:                            0
+        total:                           3089975
+    transactions:                        100    (857.76 per sec.)
+    queries:                             600 (5149.91 per sec.)
+    ignored errors:                      7      (1.19 per sec.)
+General statistics:
+    total time:                          2.0029s
+Latency (ms):
+         min:                                    1.39
+         avg:                                    4.66
+         max:                                   82.23
+         95th percentile:                        9.06
+"""
+
+
+def test_sysbench():
+    found = sysbench.parse(SYSBENCH)
+    head = found["meters"]["transaction"]
+    assert (head["operations"], found["queries"], found["elapsed_s"], head["errors"]) == (100, 600, 2.0029, {"ignored": 7})
+    assert head["operations_by_second"] == [850.1, 0.0]
+    assert (head["latency_us"]["p50"], head["latency_us"]["p99"], head["latency_us"]["max"]) == (1000, 9000, 82230)
+
+
+def test_slap():
+    assert slap.parse("innodb,write,0.474,0.416,0.652,50,20\n") == [0.474]
+    with pytest.raises(LabError):
+        slap.parse("nothing")
+
+
+def test_a_program_that_fails_says_why(tmp_path):
+    with pytest.raises(LabError, match="disk on fire"):
+        workload.run_program(["sh", "-c", "echo 'FATAL: disk on fire' >&2; exit 3"], tmp_path / "log")
+
+
+def test_a_clients_cpu_is_its_own(tmp_path):
+    _, elapsed, cpu_s = workload.run_program(["python3", "-c", "import time; t = time.process_time()\nwhile time.process_time() - t < 0.3: pass"], tmp_path / "log")
+    assert 0.28 < cpu_s <= elapsed + 0.1
+
+
+def test_stalls_are_seconds_with_next_to_nothing():
+    assert cell.stalls([3, 100, 100, 2, 0, 100, 100, 1]) == 2
+    assert cell.stalls([100, 0]) == 0
+
+
+def test_options_are_found_however_they_are_written():
+    assert workload.option(["--table_size=5", "--threads", "3"], "table-size", 1) == "5"
+    assert workload.option(["--table_size=5", "--threads", "3"], "threads", 1) == "3"
+
+
+def test_a_buffered_file_is_seen(tmp_path):
+    (tmp_path / "t.ibd").write_bytes(b"x" * 8192)
+    plain = os.open(tmp_path / "t.ibd", os.O_RDWR)
+    assert probe.buffered_files(os.getpid(), tmp_path, ["*.ibd"]) == ["t.ibd"]
+    os.close(plain)
+    assert probe.cached_bytes(tmp_path / "t.ibd", 8192) in (0, 4096, 8192)
+    try:
+        direct = os.open(tmp_path / "t.ibd", os.O_RDWR | os.O_DIRECT)
+    except OSError:
+        pytest.skip("this file system has no direct I/O")
+    assert probe.buffered_files(os.getpid(), tmp_path, ["*.ibd"]) == []
+    os.close(direct)
+
+
+def test_a_step_has_one_workload():
+    with pytest.raises(ValueError, match="exactly one"):
+        Step(name="x", sql=["SELECT 1"], client="keys")
