@@ -15,8 +15,6 @@ mod deadlock;
 mod directory;
 mod history;
 pub mod lock;
-#[cfg(test)]
-mod lock_tests;
 mod lock_table;
 mod purge;
 mod range;
@@ -25,10 +23,10 @@ mod report;
 pub mod snapshot;
 mod stream;
 pub mod sys;
+#[cfg(test)]
+mod tests;
 pub mod trx;
 pub mod undo;
-#[cfg(test)]
-mod undo_tests;
 mod views;
 pub mod wait;
 

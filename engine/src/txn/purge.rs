@@ -12,11 +12,11 @@
 //! one job at a time, so several purge threads never meet in one.
 use super::directory::Slot;
 use super::history::{no_record_before_limit, History, Passed, Work};
-use super::undo::{self, Kind, Reader};
+use super::undo::{Kind, Reader};
 use super::{PurgeJob, PurgeRecord, TrxSys, UndoRecord};
 use crate::base::ids::UNDO_FILE;
 use crate::base::{PageId, PageNo, Result, UndoPtr};
-use crate::pool::{Mtr, Pool};
+use crate::pool::Pool;
 use crate::space;
 
 /// A job ends when it has read about so much.
@@ -58,7 +58,6 @@ impl TrxSys {
             }
         }
         self.counters.undo_pages.sub(job.end.pages_left.len() as u64);
-        self.counters.purged_records.add(job.records.len() as u64);
         self.history.done(job.end.work, &job.end.passed);
         self.counters.history_list_length.set(self.history.len());
         Ok(())
@@ -86,15 +85,6 @@ impl TrxSys {
     /// The job was not done, or not wholly: it will be handed out again.
     pub fn purge_failed(&self, job: PurgeJob) {
         self.history.give_back(job.end.back_at_start());
-    }
-
-    /// Marks a record of a purge job as done, in the caller's Mtr: it is not handed out again, even if the engine stops
-    /// before the job ends. For work that must not be done twice (freeing what the record alone points to).
-    pub fn mark_applied(&self, mtr: &mut Mtr<'_>, at: UndoPtr) -> Result<()> {
-        let page = mtr.write(PageId::new(UNDO_FILE, at.page))?;
-        let kind = undo::applied_mark(mtr.bytes(page), at)?;
-        mtr.edit(page, at.offset as usize, &[kind]);
-        Ok(())
     }
 
     /// Ended transactions not yet purged.
@@ -140,7 +130,7 @@ fn fill(pool: &Pool, job: &mut PurgeJob, records_max: usize) -> Result<()> {
             return Err(no_record_before_limit(work.stream));
         };
         let undone = is_undone(work, passed, at);
-        if header.kind == Kind::Row && !header.applied {
+        if header.kind == Kind::Row {
             let payload = reader.payload(&header)?;
             bytes += payload.len();
             let record = UndoRecord {

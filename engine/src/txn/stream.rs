@@ -2,8 +2,8 @@
 //! transactions it lies in the pile of free streams (`purge.rs`). The reading end, eaten by purge, is kept there too.
 //!
 //! Invariant: behind every record there is room for [`END_MAX`] more bytes in this page and the pages linked ahead,
-//! so that an end marker never allocates. `reserve` makes room, in an Mtr of its own; `append` only uses it.
-//! Latches: X on undo pages in the order of the chain, then (reserve) the undo file's space pages. A record that is
+//! so that an end marker never allocates. `reserve` and `make_room` provide it; `append` only uses it.
+//! Latches: X on undo pages in the order of the chain, then (to make room) the undo file's space pages. A record that is
 //! appended under tree latches therefore keeps the order tree, undo, space.
 use super::undo::{self, Kind, DATA, END_MAX, HEADER_MAX, NEXT, PAYLOAD, STREAM};
 use crate::base::bytes::{put_u16, put_u32};
@@ -57,26 +57,38 @@ impl StreamTail {
     fn room(&self) -> usize {
         PAGE_SIZE - self.at + self.ahead.len() * PAYLOAD
     }
-    /// Room for a record with `payload` bytes and, behind it, an end marker. `Error::Full` changes nothing. Returns
-    /// the number of pages added.
+    /// Room for a record with `payload` bytes and, behind it, an end marker, in an Mtr of its own. `Error::Full` changes
+    /// nothing. Returns the number of pages added.
     pub(super) fn reserve(&mut self, pool: &Pool, payload: usize) -> Result<usize> {
-        let need = payload + HEADER_MAX + END_MAX;
-        if self.room() >= need {
+        if self.has_room(payload) {
             return Ok(0);
         }
-        let n = (need - self.room()).div_ceil(PAYLOAD);
         pool.redo().reserve_wait()?;
         let mut mtr = pool.begin();
-        let last = self.ahead.back().copied().unwrap_or(self.page);
-        let mut before = mtr.write(PageId::new(UNDO_FILE, last))?;
-        let pages = space::allocate_many(&mut mtr, UNDO_FILE, last, n)?;
-        for no in &pages {
-            let page = format_page(&mut mtr, *no, self.number)?;
-            mtr.edit_u32(before, NEXT, *no);
-            before = page;
-        }
+        let added = self.make_room(&mut mtr, payload)?;
         mtr.commit();
-        self.ahead.extend(&pages);
+        Ok(added)
+    }
+    fn has_room(&self, payload: usize) -> bool {
+        self.room() >= payload + HEADER_MAX + END_MAX
+    }
+    /// The same in the caller's Mtr. Errors come before any change; an append of that payload then cannot fail.
+    pub(super) fn make_room(&mut self, mtr: &mut Mtr<'_>, payload: usize) -> Result<usize> {
+        if self.has_room(payload) {
+            return Ok(0);
+        }
+        let mut last = mtr.write(PageId::new(UNDO_FILE, self.page))?;
+        for no in &self.ahead {
+            last = mtr.write(PageId::new(UNDO_FILE, *no))?;
+        }
+        let n = (payload + HEADER_MAX + END_MAX - self.room()).div_ceil(PAYLOAD);
+        let hint = mtr.id(last).no;
+        for no in space::allocate_many(mtr, UNDO_FILE, hint, n)? {
+            let page = format_page(mtr, no, self.number)?;
+            mtr.edit_u32(last, NEXT, no);
+            last = page;
+            self.ahead.push_back(no);
+        }
         Ok(n)
     }
     /// Room for the end marker alone: what every owner starts with.
@@ -108,7 +120,7 @@ impl StreamTail {
         let spare = if kind.is_end() { 0 } else { END_MAX };
         assert!(
             self.room() >= self.scratch.len() + spare,
-            "an undo record of {} bytes was not reserved",
+            "an undo record of {} bytes has no room",
             payload.len()
         );
         // All pages first: fetching one may fail, and then nothing has changed.

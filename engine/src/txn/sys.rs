@@ -46,8 +46,7 @@ pub struct PurgeRecord {
 /// Work for purge: records of ended transactions (committed or rolled back), old enough for everyone, in the order in
 /// which they were written. Small transactions come several in a job, large ones in several jobs (I7). May hold no
 /// record at all: then there were only end markers. Ends in [`TrxSys::purged`] or [`TrxSys::purge_failed`].
-///
-/// After a crash some records come again; those marked by [`TrxSys::mark_applied`] do not.
+/// After a crash some records come again.
 pub struct PurgeJob {
     pub records: Vec<PurgeRecord>,
     pub(super) end: JobEnd,
@@ -382,19 +381,24 @@ impl TrxSys {
         low.min(self.oldest_view_low.load(Ordering::Acquire))
     }
 
-    /// Appends an undo record in `mtr` (undo page latches come after tree latches) and moves `trx.undo_top` to it.
-    /// `reserve_undo` was called before, with at least this length. Errors come before any change.
+    /// Appends an undo record in `mtr` (undo page latches come after tree latches) and moves `trx.undo_top` to it. Errors
+    /// (Full) come before any change. Without enough reserved, the stream gets its next page in `mtr` too, under latches of
+    /// the undo file's space pages; so an Mtr that already holds space pages of another file reserves before it begins.
     pub fn append_undo(&self, trx: &mut Trx, mtr: &mut Mtr<'_>, payload: &[u8]) -> Result<UndoPtr> {
         let id = trx.id();
         let tail = trx.stream.as_mut().expect("append_undo comes after ensure_id");
+        let added = tail.make_room(mtr, payload.len())?;
+        if added > 0 {
+            self.counters.undo_pages.add(added as u64);
+        }
         let at = tail.append(mtr, Kind::Row, id, trx.undo_top, 0, payload)?;
         trx.undo_top = at;
         trx.shared.undo_records.fetch_add(1, Ordering::Relaxed);
         Ok(at)
     }
 
-    /// Makes sure that the next `append_undo` of up to `bytes` cannot fail for want of room (allocates stream pages in an
-    /// Mtr of its own if needed). After `ensure_id`, with no latch held.
+    /// Makes sure that the next `append_undo` of up to `bytes` needs no new page (allocates stream pages in an Mtr of its own
+    /// if needed). After `ensure_id`, with no latch held.
     pub fn reserve_undo(&self, trx: &mut Trx, bytes: usize) -> Result<()> {
         let tail = trx.stream.as_mut().expect("reserve_undo comes after ensure_id");
         self.reserve(tail, bytes)

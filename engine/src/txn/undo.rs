@@ -11,7 +11,6 @@
 //! ```text
 //! kind     u8      bits 0-2: 1 row, 2 prepared, 3 committed, 4 rolled back; 0 = the stream ends here
 //!                  bits 3-4: form of prev: 0 none, 1 in the page where this record begins, 2 elsewhere
-//!                  bit 7: purge has done this record's work (set in place, see `TrxSys::mark_applied`)
 //! trx      u48
 //! prev     -, u16 offset, or u32 page + u16 offset: newest record of this transaction that is not undone
 //! number   u48     committed and rolled back only: the commit number
@@ -40,7 +39,6 @@ pub(super) const PAYLOAD: usize = PAGE_SIZE - DATA;
 const KIND_MASK: u8 = 7;
 const PREV_NEAR: u8 = 1 << 3;
 const PREV_FAR: u8 = 2 << 3;
-const APPLIED: u8 = 1 << 7;
 
 /// Longest replication position.
 pub const POSITION_MAX: usize = 160;
@@ -76,7 +74,6 @@ impl Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Header {
     pub kind: Kind,
-    pub applied: bool,
     pub trx: TrxId,
     pub prev: UndoPtr,
     /// Commit number of an end marker, else 0.
@@ -119,14 +116,6 @@ pub(super) fn encode(
     out.extend_from_slice(&fixed[..len]);
     push_varint(out, payload.len() as u64);
     out.extend_from_slice(payload);
-}
-
-/// Offset and bit that `mark_applied` sets.
-pub(super) fn applied_mark(page: &[u8], at: UndoPtr) -> Result<u8> {
-    match Kind::from_u8(page[at.offset as usize]) {
-        Some(Kind::Row) => Ok(page[at.offset as usize] | APPLIED),
-        _ => Err(corrupt(at, "is not a row's record")),
-    }
 }
 
 pub(super) fn corrupt(at: UndoPtr, what: &str) -> Error {
@@ -254,7 +243,6 @@ impl<'p> Reader<'p> {
         };
         let header = Header {
             kind,
-            applied: first & APPLIED != 0,
             trx,
             prev,
             number,

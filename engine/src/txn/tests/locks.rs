@@ -1,8 +1,6 @@
 //! Row locks with real threads: conflicts, order, timeouts, deadlocks, ranges.
-use super::lock::{LockMode, LockPolicy, LockSys};
-use super::wait::ThreadWaiter;
-use super::{Granted, Trx, TrxShared};
 use crate::base::{Counters, Error};
+use crate::txn::{Granted, LockMode, LockPolicy, LockSys, ThreadWaiter, Trx, TrxShared};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{mpsc, Arc};
 use std::thread;

@@ -1,0 +1,96 @@
+//! Tests of transactions: `locks` (threads), `undo` (streams and views), `model` (against a model, with restarts),
+//! `crash` (at every write), `concurrent`; here the bed they lie in: a pool over a simulated disk, and dice.
+mod concurrent;
+mod crash;
+mod locks;
+mod model;
+mod undo;
+
+use super::wait::ThreadWaiter;
+use super::*;
+use crate::base::ids::UNDO_FILE;
+use crate::base::{Counters, Error, UndoPtr};
+use crate::io::SimDisk;
+use crate::pool::tests::Rig;
+use crate::redo::FlushMode;
+use crate::space;
+use std::sync::Arc;
+
+const FRAMES: usize = 256;
+
+/// splitmix64.
+pub(super) struct Dice(pub(super) u64);
+
+impl Dice {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    pub(super) fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+}
+
+pub(super) struct Bed {
+    pub(super) rig: Rig,
+    pub(super) sys: Arc<TrxSys>,
+    pub(super) recovered: Vec<RecoveredTrx>,
+}
+
+impl Bed {
+    pub(super) fn create(seed: u64) -> Bed {
+        let rig = Rig::create(seed, FRAMES);
+        TrxSys::create(&rig.pool).unwrap();
+        let bed = Bed::open(rig);
+        bed.flush();
+        bed
+    }
+    pub(super) fn open(rig: Rig) -> Bed {
+        let (sys, recovered) = TrxSys::open(rig.pool.clone(), Arc::new(Counters::default())).unwrap();
+        Bed { rig, sys, recovered }
+    }
+    /// Stops without a clean end and starts again.
+    pub(super) fn crash(self, seed: u64) -> Bed {
+        Bed::after(self.rig.disk.crash(seed))
+    }
+    pub(super) fn after(disk: Arc<SimDisk>) -> Bed {
+        Bed::open(Rig::recover(disk, FRAMES, &mut |_, _| ()))
+    }
+    pub(super) fn trx(&self) -> Trx {
+        let mut trx = self.sys.new_trx(Arc::new(ThreadWaiter::new()), 1);
+        self.sys.start(&mut trx, Isolation::RepeatableRead, 1000);
+        trx
+    }
+    pub(super) fn append(&self, trx: &mut Trx, payload: &[u8]) -> Result<UndoPtr, Error> {
+        self.sys.ensure_id(trx)?;
+        // Both ways to get room.
+        if payload.len() % 2 == 0 {
+            self.sys.reserve_undo(trx, payload.len())?;
+        }
+        let mut mtr = self.rig.pool.begin();
+        let at = self.sys.append_undo(trx, &mut mtr, payload)?;
+        trx.last_lsn = mtr.commit();
+        Ok(at)
+    }
+    pub(super) fn flush(&self) {
+        let redo = self.rig.pool.redo();
+        redo.flush(redo.lsn(), FlushMode::Sync).unwrap();
+    }
+    /// Every page of the undo file has an owner.
+    pub(super) fn check_pages(&self) {
+        let used = space::usage(&self.rig.pool, UNDO_FILE).unwrap().used;
+        let undo = self.sys.counters.undo_pages.get();
+        // Header, bitmap, system page; with the first stream a directory page.
+        let others = if undo == 0 { 3 } else { 4 };
+        assert_eq!(used as u64, undo + others);
+    }
+}
+
+pub(super) fn payload(dice: &mut Dice, max: u64) -> Vec<u8> {
+    let len = dice.below(max + 1) as usize;
+    let first = dice.next();
+    (0..len).map(|i| (first as usize + i * 7) as u8).collect()
+}
