@@ -3,6 +3,10 @@
 //! A [`Scan`] holds no latch between calls. It remembers leaf, version and slot; when the leaf has changed since it finds its
 //! place again by the last key it handed out. One `fill` copies entries out of a leaf under one hold of its S latch, so that the
 //! caller may then wait for locks, read undo or call the server at leisure (I5). Leaves come from `change` (I3).
+#[cfg(test)]
+#[path = "scan_tests.rs"]
+mod tests;
+
 use crate::base::{Lsn, PageNo, Result};
 use crate::btree::cursor::READ_AHEAD_MAX;
 use crate::btree::{LeafRead, Seek, Tree};
@@ -104,15 +108,11 @@ enum At {
     /// At a bound of the range.
     Start,
     /// At `Scan::last`: with it or beyond it.
-    Key {
-        inclusive: bool,
-    },
+    Key { inclusive: bool },
     /// In a leaf, just behind `Scan::last`. Forward: the first slot to come; backward: one above it.
-    Leaf {
-        place: Place,
-        direction: Direction,
-    },
-    End(Direction),
+    Leaf { place: Place, direction: Direction },
+    /// The range ends here. `told`: the caller knows, for a `fill` brought nothing; then a turn begins at the bound, else at `Scan::last`.
+    End { direction: Direction, told: bool },
 }
 
 /// A resumable scan of the keys in [lo, hi).
@@ -183,7 +183,7 @@ impl Scan {
         assert!(limit.entries > 0 && limit.bytes > 0, "a batch takes something");
         batch.clear();
         let Some(mut leaf) = self.resume(pool, direction)? else {
-            self.at = At::End(direction);
+            self.at = At::End { direction, told: true };
             return Ok(0);
         };
         loop {
@@ -209,13 +209,20 @@ impl Scan {
             match next {
                 Some(next) => leaf = start_in(next, direction),
                 None => {
-                    self.at = At::End(direction);
+                    self.end(direction);
                     break;
                 }
             }
         }
+        if batch.is_empty() {
+            self.at = At::End { direction, told: true };
+        }
         self.keep_last(batch);
         Ok(batch.len())
+    }
+    fn end(&mut self, direction: Direction) {
+        let told = false;
+        self.at = At::End { direction, told };
     }
     fn keep_last(&mut self, batch: &Batch) {
         if !batch.is_empty() {
@@ -226,7 +233,7 @@ impl Scan {
     /// The leaf to go on with; its slot is the border of what is still to come (see `At::Leaf`).
     fn resume<'p>(&mut self, pool: &'p Pool, direction: Direction) -> Result<Option<LeafRead<'p>>> {
         let (seek, key): (Seek, &[u8]) = match (self.at, direction) {
-            (At::End(before), _) if before == direction => return Ok(None),
+            (At::End { direction: before, .. }, _) if before == direction => return Ok(None),
             (
                 At::Leaf {
                     place,
@@ -242,18 +249,19 @@ impl Scan {
                     Backward => (Seek::Lt, &self.last),
                 }
             }
-            (At::Start | At::End(_), Forward) => (Seek::Ge, &self.lo),
-            (At::Start | At::End(_), Backward) => match &self.hi {
+            (At::Start | At::End { told: true, .. }, Forward) => (Seek::Ge, &self.lo),
+            (At::Start | At::End { told: true, .. }, Backward) => match &self.hi {
                 Some(hi) => (Seek::Lt, hi),
                 None => (Seek::Last, &[]),
             },
             (At::Key { inclusive: true }, Forward) => (Seek::Ge, &self.last),
             (At::Key { inclusive: true }, Backward) => (Seek::Le, &self.last),
-            (At::Key { .. } | At::Leaf { .. }, Forward) => (Seek::Gt, &self.last),
-            (At::Key { .. } | At::Leaf { .. }, Backward) => (Seek::Lt, &self.last),
+            (_, Forward) => (Seek::Gt, &self.last),
+            (_, Backward) => (Seek::Lt, &self.last),
         };
         let found = change::seek(pool, &self.tree, seek, key)?;
-        if matches!(self.at, At::Leaf { direction: before, .. } | At::End(before) if before != direction) {
+        if matches!(self.at, At::Leaf { direction: before, .. } | At::End { direction: before, .. } if before != direction)
+        {
             self.begin_run();
         }
         Ok(found.map(|leaf| start_in(leaf, direction)))
@@ -291,7 +299,7 @@ impl Scan {
             return false;
         }
         if range_ends {
-            self.at = At::End(direction);
+            self.end(direction);
         }
         !range_ends && batch.has_room(limit)
     }
@@ -322,7 +330,7 @@ impl Scan {
         self.ahead_at = self.crossed + (asked as u32 / 2).max(1);
         let leaf = self.resume(pool, direction)?;
         if leaf.is_none() {
-            self.at = At::End(direction);
+            self.end(direction);
         }
         Ok(leaf)
     }

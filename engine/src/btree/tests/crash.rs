@@ -1,1 +1,166 @@
-//! (to come)
+//! Crashes at any disk access, in the middle of splits, merges, builds and frees: after recovery the tree is sound and holds
+//! exactly the changes up to a point in the log, no earlier than what was durable.
+use super::kit::*;
+use crate::base::{Lsn, Result};
+use crate::btree::build::Builder;
+use crate::btree::{Intent, Tree};
+use crate::io::SimDisk;
+use crate::pool::tests::Rig;
+use crate::pool::Pool;
+use crate::redo::{FlushMode, Redo};
+use crate::space;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// What was done, in log order: (end of the change in the log, key, new value).
+type History = Vec<(Lsn, Vec<u8>, Option<Vec<u8>>)>;
+
+/// The change failed: it may have got into the log or not.
+const UNKNOWN: Lsn = Lsn::MAX;
+
+const FRAMES: usize = 48;
+
+fn change(pool: &Pool, tree: &Tree, dice: &mut Dice, deletes: usize, history: &mut History) -> Result<()> {
+    let n = dice.below(600);
+    let mut key = (n as u32).to_be_bytes().to_vec();
+    key.resize(4 + [0, 30, 900][n % 3], b'.');
+    let value = (dice.below(100) >= deletes).then(|| vec![dice.below(256) as u8; dice.below(1500)]);
+    history.push((UNKNOWN, key.clone(), value.clone()));
+    let lsn = match value {
+        Some(value) => try_put(pool, tree, &key, &value)?.1,
+        None => try_delete(pool, tree, &key, Intent::Leaf)?.1,
+    };
+    history.last_mut().unwrap().0 = lsn;
+    Ok(())
+}
+
+/// Random changes, flushes and checkpoints until all is done or the disk dies.
+fn work(rig: &Rig, tree: &Tree, seed: u64, history: &mut History, durable: &mut Lsn) -> Result<()> {
+    let pool = &*rig.pool;
+    let mut dice = Dice(seed);
+    for step in 0..1500 {
+        change(pool, tree, &mut dice, [10, 85][step / 400 % 2], history)?;
+        match dice.below(40) {
+            0..=3 => {
+                let lsn = pool.redo().lsn();
+                pool.redo().flush(lsn, FlushMode::Sync)?;
+                *durable = lsn;
+            }
+            4 => {
+                pool.flush_step(8)?;
+            }
+            5 => pool.redo().write_checkpoint(pool.checkpoint_lsn(), &[])?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn recover(disk: Arc<SimDisk>) -> (Rig, Lsn) {
+    // Everything below the checkpoint is in place, and not seen again.
+    let mut end = Redo::read_checkpoint(&*disk).unwrap().0;
+    let rig = Rig::recover(disk, FRAMES, &mut |lsn, _| end = end.max(lsn));
+    (rig, end)
+}
+
+fn started(seed: u64) -> (Rig, Tree) {
+    let (rig, tree) = rig_with_tree(seed, FRAMES);
+    let lsn = rig.pool.redo().lsn();
+    rig.pool.redo().flush(lsn, FlushMode::Sync).unwrap();
+    (rig, tree)
+}
+
+/// A change that changed nothing has no place in the log: its LSN is 0.
+fn replay(history: &History, counts: impl Fn(Lsn) -> bool) -> Model {
+    let mut model = Model::new();
+    for (_, key, value) in history.iter().filter(|change| counts(change.0)) {
+        match value {
+            Some(value) => drop(model.insert(key.clone(), value.clone())),
+            None => drop(model.remove(key)),
+        }
+    }
+    model
+}
+
+fn crash_in_changes(seed: u64, at: Option<u64>) -> u64 {
+    let (rig, tree) = started(seed);
+    let before = rig.disk.changes();
+    if let Some(at) = at {
+        rig.disk.crash_at(before + at);
+    }
+    let (mut history, mut durable) = (History::new(), 0);
+    let outcome = work(&rig, &tree, seed, &mut history, &mut durable);
+    let changes = rig.disk.changes() - before;
+    assert_eq!(outcome.is_err(), rig.disk.is_dead());
+    let disk = rig.disk.crash(seed ^ 0xC0FFEE);
+    drop(rig);
+    let (rig, end) = recover(disk);
+    let end = end.max(durable);
+    let model = replay(&history, |lsn| lsn <= end);
+    let other = replay(&history, |lsn| lsn <= end || lsn == UNKNOWN);
+    let mut found = Model::new();
+    let report = tree
+        .verify(&rig.pool, &mut |k, v| {
+            found.insert(k.to_vec(), v.to_vec());
+            None
+        })
+        .unwrap();
+    assert!(report.findings.is_empty(), "{:#?}", report.findings);
+    assert!(
+        found == model || found == other,
+        "seed {seed}, crash at {at:?}: {} of {} entries",
+        found.len(),
+        model.len()
+    );
+    assert_eq!(
+        space::usage(&rig.pool, FILE).unwrap().used as usize,
+        report.pages.len() + 2
+    );
+    // Life goes on.
+    let mut history = History::new();
+    for _ in 0..50 {
+        change(&rig.pool, &tree, &mut Dice(seed), 30, &mut history).unwrap();
+    }
+    check(&rig.pool, &tree, true);
+    changes
+}
+
+#[test]
+fn changes_survive_a_crash_anywhere() {
+    for seed in 0..3 {
+        let total = crash_in_changes(seed, None);
+        assert!(total > 50, "{total} disk changes");
+        let mut dice = Dice(seed);
+        for _ in 0..20 {
+            crash_in_changes(seed, Some(1 + dice.below(total as usize) as u64));
+        }
+    }
+}
+
+#[test]
+fn a_build_cut_short_by_a_crash_can_be_freed() {
+    let build = |rig: &Rig, tree: Tree| -> Result<()> {
+        let mut builder = Builder::new(&rig.pool, tree, 95);
+        for n in 0..4000u64 {
+            builder.push(&n.to_be_bytes(), &[n as u8; 700])?;
+        }
+        builder.finish()?;
+        tree.free_all(&rig.pool)
+    };
+    let (rig, tree) = started(1);
+    let before = rig.disk.changes();
+    build(&rig, tree).unwrap();
+    let total = rig.disk.changes() - before;
+    for at in (1..total).step_by((total / 12).max(1) as usize) {
+        let (rig, tree) = started(1);
+        rig.disk.crash_at(rig.disk.changes() + at);
+        assert!(build(&rig, tree).is_err());
+        let disk = rig.disk.crash(at);
+        drop(rig);
+        let (rig, _) = recover(disk);
+        tree.free_all(&rig.pool).unwrap();
+        assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, 2, "crash at {at}");
+    }
+}

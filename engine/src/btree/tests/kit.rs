@@ -1,5 +1,5 @@
 //! What the tests of trees share: make a tree, change it as the layers above do, and look at it whole.
-use crate::base::FileId;
+use crate::base::{FileId, Lsn, Result};
 use crate::btree::check::Report;
 use crate::btree::{begin, Intent, Placed, Tree};
 use crate::io::{Disk, SimDisk};
@@ -28,33 +28,40 @@ pub(crate) fn rig_with_tree(seed: u64, frames: usize) -> (Rig, Tree) {
 }
 /// Inserts or overwrites. True: it was new.
 pub(crate) fn put(pool: &Pool, tree: &Tree, key: &[u8], value: &[u8]) -> bool {
+    try_put(pool, tree, key, value).unwrap().0
+}
+/// Also the LSN of the change.
+pub(crate) fn try_put(pool: &Pool, tree: &Tree, key: &[u8], value: &[u8]) -> Result<(bool, Lsn)> {
     for intent in [Intent::Leaf, Intent::Grow(key.len() + value.len())] {
-        let mut mtr = begin(pool).unwrap();
-        let at = tree.leaf_for_write(&mut mtr, key, intent, None).unwrap();
+        let mut mtr = begin(pool)?;
+        let at = tree.leaf_for_write(&mut mtr, key, intent, None)?;
         let room = tree.has_room(&mtr, &at, key.len(), value.len());
         let placed = if at.found {
-            tree.set_value(&mut mtr, &at, value).unwrap()
+            tree.set_value(&mut mtr, &at, value)?
         } else {
-            tree.insert(&mut mtr, &at, key, value).unwrap()
+            tree.insert(&mut mtr, &at, key, value)?
         };
         assert_eq!(room, placed == Placed::Done);
-        mtr.commit();
+        let lsn = mtr.commit();
         if placed == Placed::Done {
-            return !at.found;
+            return Ok((!at.found, lsn));
         }
     }
     panic!("no room under Grow");
 }
 /// True: it was there.
 pub(crate) fn delete(pool: &Pool, tree: &Tree, key: &[u8], intent: Intent) -> bool {
-    let mut mtr = begin(pool).unwrap();
-    let at = tree.leaf_for_write(&mut mtr, key, intent, None).unwrap();
-    let sparse = at.found && tree.remove(&mut mtr, &at).unwrap();
-    mtr.commit();
+    try_delete(pool, tree, key, intent).unwrap().0
+}
+pub(crate) fn try_delete(pool: &Pool, tree: &Tree, key: &[u8], intent: Intent) -> Result<(bool, Lsn)> {
+    let mut mtr = begin(pool)?;
+    let at = tree.leaf_for_write(&mut mtr, key, intent, None)?;
+    let sparse = at.found && tree.remove(&mut mtr, &at)?;
+    let lsn = mtr.commit();
     if sparse {
-        tree.shrink(pool, key).unwrap();
+        tree.shrink(pool, key)?;
     }
-    at.found
+    Ok((at.found, lsn))
 }
 /// The tree is sound, and (if it is alone in its file) every used page of the file is its own.
 pub(crate) fn check(pool: &Pool, tree: &Tree, alone: bool) -> Report {
