@@ -7,10 +7,11 @@
 #![allow(clippy::missing_safety_doc)] // the contract of every function is the header's
 
 mod abi;
+mod build;
 mod cursor;
 mod engine;
 mod error;
 mod row;
-mod stubs;
+mod stats;
 mod table;
 mod trx;

@@ -67,6 +67,8 @@ pub(super) enum RowAt {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Current {
+    /// By a point read: the key is `get_key`, not the batch's.
+    pub point: bool,
     pub covering: bool,
     pub pk_len: usize,
     pub row: RowAt,
@@ -259,9 +261,6 @@ impl Cursor {
         if self.scan.is_none() {
             return Err(Error::Unsupported("a move before the scan was begun".into()));
         }
-        if self.was_semi_consistent {
-            return self.repeat_locked(trx);
-        }
         if direction != self.direction || (self.next < self.batch.len() && self.batch_undo != trx.undo_top) {
             self.direction = direction;
             self.drop_batch();
@@ -363,13 +362,18 @@ impl Cursor {
     }
     pub(super) fn hand_out(&mut self, covering: bool, pk_len: usize, row: RowAt) {
         self.rows_read += 1;
-        self.current = Some(Current { covering, pk_len, row });
+        self.current = Some(Current {
+            point: false,
+            covering,
+            pk_len,
+            row,
+        });
     }
 
     /// What the last successful call handed out.
     pub fn found(&self) -> Option<Found<'_>> {
         let current = self.current?;
-        let key = if self.batch.is_empty() {
+        let key = if current.point {
             &self.get_key[..]
         } else {
             self.batch.key(self.next - 1)
@@ -387,22 +391,32 @@ impl Cursor {
         })
     }
 
-    /// The clustered row of a key, in the way a scan begun with `lock` would see it. False: there is none. Ends a scan that
-    /// was going on.
+    /// The clustered row of a key, in the way a scan begun with `lock` would see it. False: there is none. A scan that is going on is
+    /// not disturbed.
     pub fn get(&mut self, trx: &mut Trx, pk: &[u8], lock: LockChoice) -> Result<bool> {
-        self.drop_batch();
         self.current = None;
         self.taken = None;
         self.was_semi_consistent = false;
         self.get_key.clear();
         self.get_key.extend_from_slice(pk);
+        let of_scan = (self.lock, self.view.clone(), self.semi_consistent);
+        self.lock = lock;
+        self.semi_consistent = false;
+        let result = self.get_row(trx, pk);
+        (self.lock, self.view, self.semi_consistent) = of_scan;
+        if let (Ok(true), Some(current)) = (&result, &mut self.current) {
+            current.point = true;
+        }
+        result
+    }
+
+    fn get_row(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<bool> {
         let table = self.table.clone();
         let layout = table.layout();
-        self.lock = lock;
-        if lock.mode.is_some() {
+        if self.lock.mode.is_some() {
             return self.get_locked(trx, layout, pk);
         }
-        self.use_view(trx, 0, lock)?;
+        self.use_view(trx, 0, self.lock)?;
         if !self.copy_newest(layout, pk)? || !self.rewind_version(layout, pk)? {
             return Ok(false);
         }
@@ -443,9 +457,7 @@ impl Cursor {
 
     /// The last row does not match the WHERE: gives its lock back if this scan took it (READ COMMITTED and below).
     pub fn unlock_row(&mut self, trx: &mut Trx) {
-        if std::mem::take(&mut self.was_semi_consistent) {
-            return;
-        }
+        self.was_semi_consistent = false;
         let Some(granted) = self.taken.take() else { return };
         if trx.isolation > Isolation::ReadCommitted || granted != Granted::New {
             return;

@@ -240,8 +240,8 @@ impl Cursor {
         }
     }
 
-    /// Semi-consistent read: the last committed version, without a lock. The caller looks whether the row interests him at all; if so, the
-    /// next move repeats it with its lock.
+    /// Semi-consistent read: the last committed version, without a lock. The caller looks whether the row interests him at all; if so, he
+    /// reads it again by its key, with the lock.
     fn show_committed(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<Outcome> {
         if !self.copy_newest(layout, pk)? || !self.rewind_to_committed(trx, layout, pk)? {
             return Ok(Outcome::Skipped);
@@ -255,19 +255,6 @@ impl Cursor {
         let store = self.store.clone();
         let settled = |header: &RowHeader| !store.made_by_other_active(trx, header);
         self.rewind_until(layout, pk, &settled, None)
-    }
-
-    /// The row handed out last was read without its lock, and interests: the same row again, waiting for the lock.
-    pub(super) fn repeat_locked(&mut self, trx: &mut Trx) -> Result<bool> {
-        let (semi, last) = (self.semi_consistent, self.last.clone());
-        self.semi_consistent = false;
-        self.current = None;
-        self.was_semi_consistent = false;
-        self.scan.as_mut().expect("begun").go_on_from(&last, true);
-        self.forget_batch();
-        let result = self.next_locked(trx);
-        self.semi_consistent = semi;
-        result
     }
 
     /// A row that is gone: under snapshot isolation a conflict if the view still sees it.

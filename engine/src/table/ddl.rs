@@ -27,7 +27,7 @@ impl Store {
             let layout = self.new_incarnation(&mut ddl, spec, if spec.temporary { 0 } else { created })?;
             let recorded = self.record(&layout, |mtr| self.catalog.put(mtr, name, &layout));
             if let Err(e) = recorded {
-                self.abandon_file(&layout)?;
+                self.remove_unrecorded(layout.id, layout.temporary)?;
                 return Err(e);
             }
             let table = Table::new(name, layout);
@@ -84,7 +84,7 @@ impl Store {
                 Ok(())
             });
             if let Err(e) = recorded {
-                self.abandon_file(&new)?;
+                self.remove_unrecorded(new.id, new.temporary)?;
                 return Err(e);
             }
             let _gate = table.gate.write();
@@ -203,10 +203,6 @@ impl Store {
         })
     }
 
-    fn abandon_file(&self, layout: &Layout) -> Result<()> {
-        self.remove_unrecorded(layout.id, layout.temporary)
-    }
-
     /// Removes a file that no catalog entry names.
     pub fn remove_unrecorded(&self, id: FileId, temporary: bool) -> Result<()> {
         self.pool.check_alive()?;
@@ -233,12 +229,5 @@ fn spec_of(layout: &Layout) -> TableSpec {
             })
             .collect(),
         schema: layout.schema.clone(),
-    }
-}
-
-impl Store {
-    /// Frees what is left of dropped indexes, after a restart.
-    pub fn resume_freeing(&self) -> Result<()> {
-        Ok(())
     }
 }

@@ -4,6 +4,7 @@
 //! A layout never changes; DDL publishes a new one behind it. So a row operation reads the layout without a lock or a
 //! reference count: `layout()` walks a short chain to its end. The chain ends with the table object, that is when the
 //! last user closes it.
+use super::stats::PageCounts;
 use crate::base::{FileId, IndexId, TrxId};
 use crate::btree::Tree;
 use crate::index::Index;
@@ -107,6 +108,9 @@ pub struct Table {
     pub(crate) autoinc_saved: AtomicU64,
     pub(crate) next_row_id: AtomicU64,
     pub(crate) updated_s: AtomicU64,
+    pub(super) page_counts: Mutex<PageCounts>,
+    /// Index builds going on: on the layout's list of trees to be freed, but not to be freed.
+    pub(super) building: Mutex<Vec<IndexId>>,
 }
 
 impl Table {
@@ -129,6 +133,8 @@ impl Table {
             autoinc_saved: AtomicU64::new(0),
             next_row_id: AtomicU64::new(0),
             updated_s: AtomicU64::new(0),
+            page_counts: Mutex::default(),
+            building: Mutex::default(),
         }
     }
     pub fn layout(&self) -> &Layout {

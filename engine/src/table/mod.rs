@@ -7,9 +7,11 @@
 //! [`Store`] is what every operation of this layer needs: the pool, the transaction system, the catalog. Reading order:
 //! `store`, `def`, then the trip of a change: `insert`, `update`, `secondary`, `row_lock`, `undo_format`; of a read:
 //! `cursor`, `version`; and what happens later: `rollback`, `purge`.
+mod build;
 pub mod catalog;
 pub mod catalog_format;
 pub mod chain;
+mod check;
 pub mod cursor;
 mod cursor_consistent;
 mod cursor_locking;
@@ -22,11 +24,15 @@ pub mod rollback;
 pub mod row_lock;
 mod scratch;
 pub mod secondary;
+mod sort;
+pub mod stats;
 pub mod store;
 pub mod undo_format;
 pub mod update;
 pub mod version;
 
+pub use build::IndexBuild;
 pub use cursor::{Cursor, Found, LockChoice, OnLocked};
 pub use def::{IndexSpec, Layout, Table, TableSpec};
+pub use stats::TableStats;
 pub use store::{Entry, EntryChange, Savepoint, Store, StoreConfig};

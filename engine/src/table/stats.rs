@@ -1,0 +1,180 @@
+//! What the optimizer asks: row counts, sizes, entries in a range, sample keys. All of it estimates but the sizes.
+//!
+//! The row count lives in memory: sampled at the first question after the engine was opened, then kept by the row operations and by
+//! rollback. Page counts need a walk over a tree's inner levels: the answer is kept until the file has grown or shrunk by a tenth.
+use super::def::{Layout, Table};
+use super::store::Store;
+use crate::base::{Error, Result};
+use crate::btree::{LeafRead, Tree};
+use crate::change;
+use crate::index::RowHeader;
+use crate::pool::PAGE_SIZE;
+use crate::space;
+use std::sync::atomic::Ordering;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableStats {
+    pub rows: u64,
+    /// Clustered index and overflow pages.
+    pub data_bytes: u64,
+    /// All secondary indexes.
+    pub index_bytes: u64,
+    /// Allocated, not in use.
+    pub free_bytes: u64,
+    pub file_bytes: u64,
+    pub clustered_leaf_pages: u64,
+    /// Seconds since the epoch; 0 = unknown.
+    pub create_time_s: u64,
+    pub update_time_s: u64,
+}
+
+/// Page counts of a table's indexes, as of when the file had `used` pages in use.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PageCounts {
+    layout: u32,
+    used: u32,
+    /// By ordinal, clustered first: (leaf pages, all pages).
+    indexes: Vec<(u64, u64)>,
+}
+
+/// Leaves looked at to learn how many rows one holds.
+const SAMPLED_LEAVES: u64 = 16;
+
+impl Store {
+    pub fn table_stats(&self, table: &Table) -> Result<TableStats> {
+        let _gate = table.gate.read();
+        let layout = table.layout();
+        let usage = space::usage(&self.pool, layout.id)?;
+        let counts = self.page_counts(table, layout, usage.used)?;
+        self.know_rows(table, layout, counts[0].0)?;
+        let page = PAGE_SIZE as u64;
+        let of_secondary: u64 = counts[1..].iter().map(|(_, pages)| pages).sum();
+        Ok(TableStats {
+            rows: table.rows.load(Ordering::Relaxed).max(0) as u64,
+            data_bytes: (usage.used as u64).saturating_sub(of_secondary) * page,
+            index_bytes: of_secondary * page,
+            free_bytes: (usage.pages.saturating_sub(usage.used)) as u64 * page,
+            file_bytes: usage.pages as u64 * page,
+            clustered_leaf_pages: counts[0].0,
+            create_time_s: layout.created_s,
+            update_time_s: table.updated_s.load(Ordering::Relaxed),
+        })
+    }
+
+    fn page_counts(&self, table: &Table, layout: &Layout, used: u32) -> Result<Vec<(u64, u64)>> {
+        let mut kept = table.page_counts.lock();
+        let drift = kept.used.abs_diff(used);
+        let fresh = kept.layout == layout.id && kept.indexes.len() == layout.secondary.len() + 1;
+        if !fresh || drift > kept.used / 10 {
+            let trees = std::iter::once(&layout.clustered).chain(layout.secondary.iter().map(|s| &s.index));
+            let count = |index: &crate::index::Index| {
+                let stats = index.tree.stats(&self.pool)?;
+                Ok((stats.leaf_pages, stats.leaf_pages + stats.inner_pages))
+            };
+            *kept = PageCounts {
+                layout: layout.id,
+                used,
+                indexes: trees.map(count).collect::<Result<_>>()?,
+            };
+        }
+        Ok(kept.indexes.clone())
+    }
+
+    fn know_rows(&self, table: &Table, layout: &Layout, leaf_pages: u64) -> Result<()> {
+        if table.rows_known.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let before = table.rows.load(Ordering::Relaxed);
+        let (mut rows, mut leaves) = (0, 0);
+        for _ in 0..SAMPLED_LEAVES.min(leaf_pages) {
+            let Some(leaf) = layout.clustered.tree.random_leaf(&self.pool)? else {
+                break;
+            };
+            rows += live_rows(&leaf);
+            leaves += 1;
+        }
+        let estimate = if leaves == 0 { 0 } else { rows * leaf_pages / leaves };
+        // What was inserted and deleted meanwhile is in the sample, more or less: only `before` is replaced.
+        if !table.rows_known.swap(true, Ordering::AcqRel) {
+            table.rows.fetch_add(estimate as i64 - before, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Leaf pages of an index (0 = clustered, i + 1 = secondary i).
+    pub fn leaf_pages(&self, table: &Table, ordinal: u32) -> Result<u64> {
+        let _gate = table.gate.read();
+        let layout = table.layout();
+        let used = space::usage(&self.pool, layout.id)?.used;
+        let counts = self.page_counts(table, layout, used)?;
+        Ok(counts.get(ordinal as usize).map_or(0, |c| c.0))
+    }
+
+    /// Estimated entries with lo <= key < hi; None = open.
+    pub fn records_in_range(&self, table: &Table, ordinal: u32, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<u64> {
+        let _gate = table.gate.read();
+        tree_of(table.layout(), ordinal)?.estimate_range(&self.pool, lo, hi)
+    }
+
+    /// Hands out about `samples` keys, as runs of adjacent ones from random leaves; an empty key separates the runs.
+    pub fn sample_keys(&self, table: &Table, ordinal: u32, samples: usize, each: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let (mut given, mut tries) = (0, 0);
+        let mut bytes = Vec::new();
+        let mut ends = Vec::new();
+        while given < samples && tries < samples {
+            tries += 1;
+            bytes.clear();
+            ends.clear();
+            {
+                let _gate = table.gate.read();
+                let layout = table.layout();
+                let Some(leaf) = tree_of(layout, ordinal)?.random_leaf(&self.pool)? else {
+                    return Ok(());
+                };
+                for slot in 0..leaf.len().min(samples - given) {
+                    let (key, value) = leaf.entry_at(slot);
+                    if !self.is_marked(layout, ordinal, value)? {
+                        bytes.extend_from_slice(key);
+                        ends.push(bytes.len());
+                    }
+                }
+            }
+            let mut start = 0;
+            for end in &ends {
+                each(&bytes[start..*end]);
+                start = *end;
+            }
+            each(&[]);
+            given += ends.len();
+        }
+        Ok(())
+    }
+
+    fn is_marked(&self, layout: &Layout, ordinal: u32, value: &[u8]) -> Result<bool> {
+        match ordinal {
+            0 => Ok(RowHeader::read(value).marked()),
+            _ => Ok(self.decode_entry(layout, value)?.marked),
+        }
+    }
+
+    /// Is there a row at all?
+    pub fn is_empty(&self, table: &Table) -> Result<bool> {
+        let tree = &table.layout().clustered.tree;
+        Ok(change::seek(&self.pool, tree, crate::btree::Seek::First, &[])?.is_none())
+    }
+}
+
+fn tree_of(layout: &Layout, ordinal: u32) -> Result<&Tree> {
+    match layout.index(ordinal) {
+        Some(index) => Ok(&index.tree),
+        None => Err(Error::Unsupported(format!(
+            "table {} has no index {ordinal}",
+            layout.id
+        ))),
+    }
+}
+
+fn live_rows(leaf: &LeafRead<'_>) -> u64 {
+    let live = |slot: &usize| !RowHeader::read(leaf.value_at(*slot)).marked();
+    (0..leaf.len()).filter(live).count() as u64
+}

@@ -1,0 +1,101 @@
+//! What the optimizer and CHECK TABLE ask of a table.
+use super::abi::*;
+use super::engine::{enter, enter_value};
+use super::table::slc_table;
+use super::trx::slc_trx;
+use sluice::base::Error;
+use std::ffi::c_void;
+
+/// Hands bytes to a callback; for the length of one call of this library.
+fn send(cb: slc_text_cb, ctx: *mut c_void, bytes: &[u8]) {
+    if let Some(cb) = cb {
+        // SAFETY: the callback takes a pointer and a length.
+        unsafe { cb(ctx, bytes.as_ptr().cast(), bytes.len()) }
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_get_stats(table: *mut slc_table, out: *mut slc_table_stats) -> slc_err {
+    // SAFETY: live by contract, here and below.
+    let table = unsafe { slc_table::of(table) };
+    enter(&table.engine, || {
+        let s = table.engine.store().table_stats(&table.table)?;
+        let stats = slc_table_stats {
+            rows: s.rows,
+            data_bytes: s.data_bytes,
+            index_bytes: s.index_bytes,
+            free_bytes: s.free_bytes,
+            file_bytes: s.file_bytes,
+            clustered_leaf_pages: s.clustered_leaf_pages,
+            create_time: s.create_time_s as i64,
+            update_time: s.update_time_s as i64,
+        };
+        // SAFETY: `out` is the caller's to write.
+        unsafe { *out = stats };
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_index_sample(
+    table: *mut slc_table,
+    index: u32,
+    samples: u32,
+    cb: slc_text_cb,
+    ctx: *mut c_void,
+) -> slc_err {
+    let table = unsafe { slc_table::of(table) };
+    enter(&table.engine, || {
+        let each = &mut |key: &[u8]| send(cb, ctx, key);
+        let store = table.engine.store();
+        store.sample_keys(&table.table, index, samples as usize, each)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_index_leaf_pages(table: *mut slc_table, index: u32) -> u64 {
+    let table = unsafe { slc_table::of(table) };
+    enter_value(&table.engine, 0, || {
+        // An estimate for the optimizer: a broken tree shows elsewhere.
+        table.engine.store().leaf_pages(&table.table, index).unwrap_or(0)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_records_in_range(
+    table: *mut slc_table,
+    index: u32,
+    lo: slc_bytes,
+    hi_exclusive: slc_bytes,
+    out: *mut u64,
+) -> slc_err {
+    let table = unsafe { slc_table::of(table) };
+    enter(&table.engine, || {
+        // SAFETY: the bounds live through the call, `out` is the caller's to write.
+        let (lo, hi) = unsafe { (lo.get(), hi_exclusive.get()) };
+        let bound = |b: &'static [u8]| (!b.is_empty()).then_some(b);
+        let store = table.engine.store();
+        let estimate = store.records_in_range(&table.table, index, bound(lo), bound(hi))?;
+        unsafe { *out = estimate };
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_check(
+    trx: *mut slc_trx,
+    table: *mut slc_table,
+    extended: i32,
+    cb: slc_text_cb,
+    ctx: *mut c_void,
+) -> slc_err {
+    let table = unsafe { slc_table::of(table) };
+    let (engine, trx) = unsafe { slc_trx::of(trx) };
+    enter(engine, || {
+        let each = &mut |line: &str| send(cb, ctx, line.as_bytes());
+        if engine.store().check_table(trx, &table.table, extended != 0, each)? {
+            return Ok(());
+        }
+        Err(Error::Corrupt(format!("table {} failed its check", table.table.name())))
+    })
+}
