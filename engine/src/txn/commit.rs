@@ -57,7 +57,7 @@ impl TrxSys {
     }
 
     /// commit_ordered if not done; releases locks; the Trx is ready for the next transaction. Returns the LSN to be made durable
-    /// (0: nothing was written); the caller flushes per its mode.
+    /// (0: nothing was written; `Lsn::MAX`: it could not be logged, and flushing reports why); the caller flushes per its mode.
     pub fn commit(&self, trx: &mut Trx) -> Lsn {
         self.commit_ordered(trx);
         let lsn = trx.last_lsn;

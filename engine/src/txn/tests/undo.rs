@@ -245,6 +245,28 @@ fn a_full_disk_fails_the_statement_and_not_the_commit() {
     bed.rig.pool.check_alive().unwrap();
 }
 
+#[test]
+fn a_commit_on_a_poisoned_engine_is_seen_but_never_confirmed() {
+    let bed = Bed::create(12);
+    let (mut a, mut b, mut reader) = (bed.trx(), bed.trx(), bed.trx());
+    let ida = bed.append(&mut a, b"a").map(|_| a.id()).unwrap();
+    let idb = bed.append(&mut b, b"b").map(|_| b.id()).unwrap();
+    bed.rig.pool.poison("a test");
+    let lsn = bed.sys.commit(&mut a);
+    for mode in [FlushMode::Write, FlushMode::Sync] {
+        let flushed = bed.rig.pool.redo().flush(lsn, mode);
+        assert!(matches!(flushed, Err(Error::Poisoned(_))));
+    }
+    assert!(matches!(bed.sys.end_rollback(&mut b), Err(Error::Poisoned(_))));
+    assert!(
+        bed.sys.is_active(idb),
+        "its rows stay locked until recovery undoes them"
+    );
+    let view = bed.sys.open_view(&mut reader);
+    assert!(view.sees(ida) && !view.sees(idb));
+    assert!(matches!(bed.sys.ensure_id(&mut reader), Err(Error::Poisoned(_))));
+}
+
 /// Run with `--release --ignored --nocapture`.
 #[test]
 #[ignore = "a measurement"]
