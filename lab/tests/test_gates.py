@@ -52,3 +52,12 @@ def test_a_cell_after_a_slow_disk_is_caught():
     fast = {"fdatasync_us": 200, "read_us": 70}
     found = gate.steady_disk({1: fast, 2: fast, 3: fast, 4: {"fdatasync_us": 500, "read_us": 70}, 5: {"fdatasync_us": 2000, "read_us": 70}})
     assert {number: verdict["verdict"] for number, verdict in found.items()} == {4: "warn", 5: "fail"}
+
+
+def test_misses_are_asked_of_the_arms_that_must_have_them():
+    assert failing(["misses in a"], reads=0) == {"misses"}
+    assert failing(["misses in b"], reads=0) == set()
+
+
+def test_what_is_buffered_on_purpose_is_a_warning():
+    assert failing(direct_io_wanted=False, buffered_files=["lab/t.ibd"], cached_mb=600.0) == set()

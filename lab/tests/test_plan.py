@@ -23,7 +23,7 @@ def test_every_experiment_can_be_planned_with_every_preset(name):
                 filled = experiment.fill(step.model_dump(), {**cell.values, "engine": known.name})
                 assert "{" not in filled[step.workload], filled
     steps = {step.name for preset in one.presets for step in Resolved(one, preset).steps}
-    for claim in one.claims:
+    for claim in Resolved(one, "smoke").claims():
         assert claim.step in steps and (claim.base_step or claim.step) in steps, claim
         for arm in [*claim.compare, *(arm for pair in claim.also for arm in pair)]:
             assert arm in one.arms, arm

@@ -5,6 +5,7 @@ drain with costs of its own. Nothing of the lab talks to the server while a load
 """
 import contextlib
 import os
+import re
 import shutil
 import statistics
 import traceback
@@ -12,7 +13,7 @@ import traceback
 from . import BUILD, LabError, engine as engines_, gate, probe, workload
 from .drain import drain
 from .experiment import fill, size_mb
-from .node import Node
+from .node import Node, server
 from .plan import slug
 
 COMMON_OPTIONS = [
@@ -20,6 +21,7 @@ COMMON_OPTIONS = [
     "--max-allowed-packet=64M", "--thread-cache-size=100", "--table-open-cache=1000", "--secure-file-priv=", "--skip-networking=0",
 ]
 SEED = 20230208
+ServerError = server.ServerError
 DML = ("com_insert", "com_update", "com_delete", "com_replace", "com_insert_select")
 
 
@@ -29,6 +31,7 @@ class Settings:
     def __init__(self, cell, server):
         values = fill({**server.model_dump(), **cell.arm.overrides}, cell.values)
         self.pool, self.durability = str(values["pool"]), str(values["durability"])
+        self.direct_io = str(values["direct_io"]).lower() in ("true", "1", "on")
         self.binlog = str(values["binlog"]).lower() in ("true", "1", "on")
         self.limits = {"read_iops": int(values["read_iops"]), "write_iops": int(values["write_iops"]), "memory_mb": size_mb(values["memory"]) if values["memory"] else 0}
         self.options, self.nodes = values["options"], int(values["nodes"])
@@ -66,8 +69,8 @@ def run(cell, resolved, folder, told=lambda text: None):
         record["cgroup"] = servers.node.group_missing or "yes"
         for step in resolved.steps:
             _step(record, cell, resolved, servers, engine, settings, step, folder, told)
-    except LabError as error:
-        record["failed"] = str(error)
+    except (LabError, ServerError) as error:
+        record["failed"] = re.sub(r" \(log: [^)]*\)|/\S*/", "", str(error))
     except Exception as error:  # a cell that cannot run must not end the run; the traceback is kept
         record["failed"] = f"{type(error).__name__}: {error}"
         record["traceback"] = traceback.format_exc()
@@ -88,15 +91,17 @@ def _step(record, cell, resolved, servers, engine, settings, step, folder, told)
         servers.restart()
     log = folder / "logs" / f"{cell.number:04}-{slug(filled.name)}.log"
     log.parent.mkdir(exist_ok=True)
+    cached_before = _files(servers, engine)["cached_mb"]
     counters, costs = servers.status(), servers.costs()
     result = workload.run(filled, servers.target(cell.arm.engine, SEED + cell.repeat), log)
     costs, counters = servers.costs() - costs, _moved(counters, servers.status())
     files = _files(servers, engine)
+    files["cached_mb"] = max(files["cached_mb"] - cached_before, 0.0)  # what was read before, such as by a state transfer, served nobody
     drained = None
     if filled.drain:
         told(f"{filled.name}: draining")
         drained = servers.drain()
-    facts = make_facts(result, costs, counters, files, drained, servers, engine, settings)
+    facts = make_facts(cell.arm.name, result, costs, counters, files, drained, servers, engine, settings)
     sample = {
         "step": filled.name, "headline": result["headline"], "elapsed_s": result["elapsed_s"], "operations": facts["operations"],
         "metrics": metrics(facts, result, costs, drained, engine, counters), "gates": gate.judge(facts, filled.expect, resolved.experiment.gates),
@@ -109,13 +114,13 @@ def _step(record, cell, resolved, servers, engine, settings, step, folder, told)
         record["answer"] = [list(map(str, row)) for row in servers.ask(fill(check.same, cell.values), "lab")]
 
 
-def make_facts(result, costs, counters, files, drained, servers, engine, settings):
+def make_facts(arm, result, costs, counters, files, drained, servers, engine, settings):
     """What the gates look at, in one flat table."""
     head = result["meters"][result["headline"]]
     explicit = counters.get("com_begin", 0) > 0
     commits = counters.get("com_commit", 0) if explicit else sum(counters.get(name, 0) for name in DML)
     return {
-        "operations": head["operations"], "elapsed_s": result["elapsed_s"], "threads": result["threads"], "cores": os.cpu_count(),
+        "arm": arm, "direct_io_wanted": settings.direct_io, "operations": head["operations"], "elapsed_s": result["elapsed_s"], "threads": result["threads"], "cores": os.cpu_count(),
         "client_cpu_s": result["client_cpu_s"], "errors": sum(sum(meter["errors"].values()) for meter in result["meters"].values()),
         "reads": costs.reads, "reads_are_own": costs.reads_are_own, "pool_mb": size_mb(settings.pool), **files,
         "durability": settings.durability, "durability_told": servers.variable(engine.durability_variable), "drain": drained,

@@ -19,7 +19,7 @@ else:
 
 FOLDER = LAB / "experiments"
 Value = Union[bool, int, float, str]
-WORKLOADS = ("sysbench", "client", "slap", "web", "sql")
+WORKLOADS = ("sysbench", "client", "slap", "sql")
 
 
 class Form(pydantic.BaseModel):
@@ -34,6 +34,7 @@ class Server(Form):
     read_iops: Union[int, str] = 0
     write_iops: Union[int, str] = 0
     memory: str = ""
+    direct_io: Union[bool, str] = True
     nodes: int = 1
 
 
@@ -42,7 +43,6 @@ class Step(Form):
     sysbench: str = ""
     client: str = ""
     slap: str = ""
-    web: str = ""
     sql: List[str] = []
     operations: Union[int, str] = 0
     drain: bool = False
@@ -119,9 +119,15 @@ class Resolved:
         self.arms = {arm: experiment.arms[arm] for arm in arms}
         self.sweep = {key: value for key, value in values.items() if isinstance(value, list)}
         self.values = {key: value for key, value in values.items() if not isinstance(value, list)}
+        for key, value in self.sweep.items():
+            self.values.update({f"first_{key}": value[0], f"last_{key}": value[-1]})
         self.steps = [step for step in expand(experiment.steps, self.sweep) if not step.runs_in or preset in step.runs_in]
         in_steps = {key for step in experiment.steps for key, value in step.foreach.items() if value == ["*"]}
         self.sweep = {key: value for key, value in self.sweep.items() if key not in in_steps}
+
+
+    def claims(self):
+        return [Claim(**fill(claim.model_dump(), self.values)) for claim in self.experiment.claims]
 
 
 def expand(steps, lists):

@@ -35,7 +35,7 @@ class Cell:
         return ", ".join([self.arm.name, *(f"{key} {value}" for key, value in self.params.items())])
 
 
-OVERRIDES = ("durability", "pool", "binlog", "read_iops", "write_iops", "memory")
+OVERRIDES = ("durability", "pool", "binlog", "read_iops", "write_iops", "memory", "direct_io")
 
 
 def parse_arm(name, line):

@@ -2,6 +2,7 @@
 what does not, the machine, and the raw samples. One file that works offline, on a phone and on paper."""
 import json
 import pathlib
+import re
 
 import jinja2
 import vl_convert
@@ -48,7 +49,7 @@ def section(run):
         "prediction": experiment.prediction, "preset": manifest["preset"], "repeats": manifest["repeats"], "started": manifest["started"],
         "seconds": manifest.get("seconds"), "planned": len(manifest["plan"]), "ran": len(cells), "values": resolved.values, "sweep": resolved.sweep,
         "arms": [{"name": arm, "line": fill(experiment.arms[arm], values, strict=False), "state": _arm_state(cells, arm)} for arm in arms],
-        "claims": [_card(one, cells, table) for one in experiment.claims], "charts": charts(resolved, cells, steps, lines, arms),
+        "claims": [_card(one, cells, table) for one in resolved.claims()], "charts": charts(resolved, cells, steps, lines, arms),
         "tables": [_table(step, lines, cells, resolved) for step in steps], "gates": _gates(cells), "differences": differences(cells), "lines": lines,
         "cgroups": all(cell.get("cgroup") == "yes" for cell in cells if "cgroup" in cell), "text": manifest["text"],
     }
@@ -99,7 +100,7 @@ def _reading(metric):
 
 def _one_metric(lines, cells, step, metric, arms, resolved):
     chosen = [line for line in lines if line["metric"] == metric]
-    numeric = [name for name, values in resolved.sweep.items() if len(values) >= 3]
+    numeric = [name for name, values in resolved.sweep.items() if len(values) >= 3 and all(re.fullmatch(r"\d+(\.\d+)?[KMGT]?", str(value)) for value in values)]
     if len(resolved.sweep) == 1 and numeric:
         return chart.sweep(chosen, numeric[0], metric, arms)
     points = [{"kind": frames.label(cell["arm"], cell["params"]), "arm": cell["arm"], "repeat": cell["repeat"], "value": sample["metrics"][metric],
@@ -154,7 +155,7 @@ def _table(step, lines, cells, resolved):
             line = next((one for one in of_step if one["kind"] == kind and one["metric"] == metric), None)
             columns.append(_column(line, metric))
         rows.append({"kind": kind, "columns": columns, "why": "" if any(columns) else _why_empty(cells, kind, step.name)})
-    return {"step": step.name, "metrics": [chart.unit(metric) for metric in known], "rows": rows, "command": " ".join([step.sysbench, step.client, step.slap, step.web, *step.sql]).strip()}
+    return {"step": step.name, "metrics": [chart.unit(metric) for metric in known], "rows": rows, "command": " ".join([step.sysbench, step.client, step.slap, *step.sql]).strip()}
 
 
 def _column(line, metric):
