@@ -51,6 +51,12 @@ def test_a_program_that_fails_says_why(tmp_path):
         workload.run_program(["sh", "-c", "echo 'FATAL: disk on fire' >&2; exit 3"], tmp_path / "log")
 
 
+def test_a_failure_is_told_without_the_statement(tmp_path):
+    with pytest.raises(LabError) as error:
+        workload.run_program(["sh", "-c", "echo \"FATAL: returned error 1296 (no such table) for query 'INSERT INTO t VALUES (1)'\"; exit 1"], tmp_path / "log")
+    assert str(error.value) == "sh failed: FATAL: returned error 1296 (no such table)"
+
+
 def test_a_clients_cpu_is_its_own(tmp_path):
     _, elapsed, cpu_s = workload.run_program(["python3", "-c", "import time; t = time.process_time()\nwhile time.process_time() - t < 0.3: pass"], tmp_path / "log")
     assert 0.28 < cpu_s <= elapsed + 0.1

@@ -130,7 +130,7 @@ class Node(server.Server):
                 yield cursor
         except pymysql.Error as error:
             message = error.args[1] if len(error.args) > 1 else error
-            raise LabError(f"{self.name}: {message}") from None
+            raise LabError(f"the server says: {message}") from None
 
     def ask(self, statement):
         with self.cursor() as cursor:

@@ -36,10 +36,16 @@ def run_program(command, log, env=None):
         elapsed = time.monotonic() - begin
         errors.write(output[-4000:].encode())
     if process.returncode != 0:
-        tail = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-        told = next((line for line in reversed(tail) if "error" in line.lower() or "FATAL" in line), tail[-1] if tail else "it said nothing")
-        raise LabError(f"{os.path.basename(str(command[0]))} failed: {told.strip()[:300]}")
+        raise LabError(f"{os.path.basename(str(command[0]))} failed: {_reason(log.read_text(errors='replace'), output)}")
     return output, elapsed, usage.ru_utime + usage.ru_stime
+
+
+def _reason(error_output, output):
+    """The line that tells what went wrong: the first that says so in the output, or the last of the error output."""
+    lines = [line.strip() for line in [*output.splitlines(), *reversed(error_output.splitlines())] if line.strip()]
+    told = next((line for line in lines if "FATAL" in line or line.lower().startswith("error")), lines[-1] if lines else "it said nothing")
+    told = told.partition(" for query")[0]
+    return told if len(told) <= 300 else f"{told[:120]} … {told[-160:]}"
 
 
 def words(line):
