@@ -101,6 +101,8 @@ int ha_sluice::open(const char *name, int, uint)
     ref_length= m_codec->clustered_key_length_max() + 1;
   else
     ref_length= table->key_info[m_codec->primary()].key_length;
+  /* A table scan walks the clustered index: an UPDATE of its key must collect the rows first, or it would meet them again. */
+  key_used_on_scan= table->s->primary_key;
   stats.block_size= 16384;
   return info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
 }
