@@ -28,7 +28,7 @@ pub unsafe extern "C" fn slc_table_get_stats(table: *mut slc_table, out: *mut sl
             file_bytes: s.file_bytes,
             clustered_leaf_pages: s.clustered_leaf_pages,
             create_time: s.create_time_s as i64,
-            update_time: s.update_time_s as i64,
+            update_time: 0, // Not kept: a shared word written by every row change.
         };
         // SAFETY: `out` is the caller's to write.
         unsafe { *out = stats };

@@ -196,6 +196,6 @@ impl Tree {
 
 /// A new Mtr for changes, once the log has room for them. No latch is held.
 pub(crate) fn begin(pool: &Pool) -> Result<Mtr<'_>> {
-    pool.redo().reserve_wait()?;
+    pool.redo().reserve_to_go_on()?;
     Ok(pool.begin())
 }

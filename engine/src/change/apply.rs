@@ -44,7 +44,7 @@ impl Op<'_> {
 }
 
 fn apply(pool: &Pool, tree: &Tree, op: Op<'_>, intent: Intent) -> Result<Placed> {
-    pool.redo().reserve_wait()?;
+    pool.redo().reserve_to_go_on()?;
     let mut mtr = pool.begin();
     let at = tree.leaf_for_write(&mut mtr, op.key(), intent, None)?;
     let mut sparse = false;

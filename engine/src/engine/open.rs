@@ -267,6 +267,7 @@ fn settle_files(pool: &Pool, catalog: &Catalog, files: &HashSet<FileId>, log: &L
         match catalog.by_id(*file) {
             None => {
                 let mut mtr = pool.begin();
+                catalog.pass_number(&mut mtr, *file)?;
                 space::log_drop(&mut mtr, *file);
                 let lsn = mtr.commit();
                 pool.redo().flush(lsn, crate::redo::FlushMode::Sync)?;

@@ -175,6 +175,10 @@ impl Ring {
     pub fn is_ready(&self, lsn: Lsn) -> bool {
         self.ready.load(Ordering::Acquire) > self.segment_of(lsn)
     }
+    /// True if the segment of `lsn` exists.
+    pub fn holds(&self, lsn: Lsn) -> bool {
+        self.ready.load(Ordering::Acquire) >= self.segment_of(lsn)
+    }
     /// Makes all segments up to `number` exist.
     pub fn ensure(&self, number: u64) -> Result<()> {
         if self.ready.load(Ordering::Acquire) >= number {

@@ -48,6 +48,11 @@ pub struct RedoConfig {
 const CAPACITY_MIN: u64 = 256 << 10;
 const BUFFER_MIN: usize = 64 << 10;
 
+/// What one step, and whatever other threads append meanwhile, may take.
+const STEP_ROOM: u64 = 64 << 10;
+/// Waits of 100 ms for a segment before a step on a full disk is given up.
+const STEP_WAITS: usize = 100;
+
 /// What was appended and not yet taken by a leader: whole groups.
 struct Active {
     bytes: Vec<u8>,
@@ -304,6 +309,26 @@ impl Redo {
         }
         let made = self.ring.ensure(self.ring.segment_of(lsn) + 1);
         self.poison_unless_full(made)
+    }
+    /// As [`Redo::reserve_wait`], for the later steps of what has begun, and for undoing it, which a full disk must not stop: goes
+    /// on while the segments that are there have room, and waits a while for a checkpoint to recycle some.
+    pub fn reserve_to_go_on(&self) -> Result<()> {
+        for _ in 0..STEP_WAITS {
+            match self.reserve_wait() {
+                Err(Error::Full(_)) if !self.ring.holds(self.lsn() + STEP_ROOM) => self.wait_for_segment(),
+                Err(Error::Full(_)) => return Ok(()),
+                other => return other,
+            }
+        }
+        self.reserve_wait()
+    }
+    #[cold]
+    fn wait_for_segment(&self) {
+        self.room_waiters.fetch_add(1, Ordering::Relaxed);
+        let mut guard = self.room_lock.lock();
+        self.room_made.wait_for(guard.raw(), Duration::from_millis(100));
+        drop(guard);
+        self.room_waiters.fetch_sub(1, Ordering::Relaxed);
     }
     #[cold]
     fn wait_for_room(&self) {

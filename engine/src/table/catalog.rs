@@ -118,6 +118,18 @@ impl Catalog {
         Ok(given)
     }
 
+    /// A file of that number was found that no table has: its number was given, though the crash took the record of that. It is
+    /// never given again (I10): the log will say that this file was dropped.
+    pub fn pass_number(&self, mtr: &mut Mtr<'_>, file: FileId) -> Result<()> {
+        let mut ddl = self.ddl.lock();
+        if ddl.next_table <= file {
+            let header = space::header(mtr, SYSTEM_FILE)?;
+            ddl.next_table = file + 1;
+            mtr.edit_u32(header, NEXT_TABLE_SLOT, ddl.next_table);
+        }
+        Ok(())
+    }
+
     /// Writes or replaces a table's definition in `mtr`.
     pub(super) fn put(&self, mtr: &mut Mtr<'_>, name: &str, layout: &Layout) -> Result<()> {
         let pieces = encode(name, layout)?;

@@ -13,7 +13,7 @@ use crate::base::{Error, Result, UndoPtr};
 use crate::btree::Seek;
 use crate::change;
 use crate::index::scan::{Batch, Direction, Limit, Scan};
-use crate::index::{RowHeader, ROW_HEADER};
+use crate::index::{RowHeader, ROW_HEADER, ROW_OVERFLOW};
 use crate::txn::{Granted, Isolation, LockMode, LockPolicy, ReadView, Trx};
 use std::sync::Arc;
 
@@ -338,27 +338,45 @@ impl Cursor {
         }
     }
 
-    /// Hands out what is in `version`, fetching overflow pages.
-    pub(super) fn hand_out_version(&mut self, layout: &Layout, pk_len: usize) -> Result<()> {
-        let (header, stored) = split(&self.version);
-        let fetched = self.store.fetch_whole(layout, &header, stored, &mut self.whole)?;
-        self.hand_out(false, pk_len, if fetched { RowAt::Whole } else { RowAt::Version });
-        Ok(())
+    /// Hands out what is in `version`, fetching overflow pages. False: a dirty read found that the row is gone.
+    pub(super) fn hand_out_version(&mut self, layout: &Layout, pk: &[u8]) -> Result<bool> {
+        loop {
+            let (header, stored) = split(&self.version);
+            match self.store.fetch_whole(layout, &header, stored, &mut self.whole) {
+                Ok(fetched) => {
+                    let row = if fetched { RowAt::Whole } else { RowAt::Version };
+                    self.hand_out(false, pk.len(), row);
+                    return Ok(true);
+                }
+                // A dirty read: the version may have been rolled back, and its pages given to others.
+                Err(_) if self.is_dirty_read() && self.newest_differs(layout, pk, &header)? => {
+                    if !self.copy_newest(layout, pk)? || RowHeader::read(&self.version).marked() {
+                        return Ok(false);
+                    }
+                }
+                Err(e) => return Err(e),
+            }
+        }
+    }
+    fn is_dirty_read(&self) -> bool {
+        self.view.is_none() && self.lock.mode.is_none()
+    }
+    fn newest_differs(&self, layout: &Layout, pk: &[u8], header: &RowHeader) -> Result<bool> {
+        let leaf = change::get(&self.store.pool, &layout.clustered.tree, pk)?;
+        Ok(leaf.is_none_or(|leaf| RowHeader::read(leaf.value()) != *header))
     }
     /// Hands out the row in the batch's clustered entry.
-    pub(super) fn hand_out_batch(&mut self, layout: &Layout) -> Result<()> {
-        let at = self.next - 1;
-        let (key, value) = self.batch.entry(at);
-        let (header, stored) = split(value);
-        let pk_len = key.len();
-        let fetched = self.store.fetch_whole(layout, &header, stored, &mut self.whole)?;
-        let row = if fetched {
-            RowAt::Whole
-        } else {
-            RowAt::Batch(ROW_HEADER)
-        };
-        self.hand_out(false, pk_len, row);
-        Ok(())
+    pub(super) fn hand_out_batch(&mut self, layout: &Layout) -> Result<bool> {
+        let (key, value) = self.batch.entry(self.next - 1);
+        if RowHeader::read(value).flags & ROW_OVERFLOW == 0 {
+            let pk_len = key.len();
+            self.hand_out(false, pk_len, RowAt::Batch(ROW_HEADER));
+            return Ok(true);
+        }
+        self.version.clear();
+        self.version.extend_from_slice(value);
+        let pk = key.to_vec();
+        self.hand_out_version(layout, &pk)
     }
     pub(super) fn hand_out(&mut self, covering: bool, pk_len: usize, row: RowAt) {
         self.rows_read += 1;
@@ -420,8 +438,7 @@ impl Cursor {
         if !self.copy_newest(layout, pk)? || !self.rewind_version(layout, pk)? {
             return Ok(false);
         }
-        self.hand_out_version(layout, pk.len())?;
-        Ok(true)
+        self.hand_out_version(layout, pk)
     }
 
     fn get_locked(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<bool> {
@@ -434,8 +451,7 @@ impl Cursor {
             Some(Locked::Row(header, granted)) => {
                 self.store.check_conflict(trx, header.trx)?;
                 self.taken = Some(granted);
-                self.hand_out_version(layout, pk.len())?;
-                Ok(true)
+                self.hand_out_version(layout, pk)
             }
             Some(Locked::Gone(header)) => {
                 self.check_gone(trx, layout, pk, header)?;
@@ -508,7 +524,7 @@ impl Store {
         stored: &[u8],
         whole: &mut Vec<u8>,
     ) -> Result<bool> {
-        if header.flags & crate::index::ROW_OVERFLOW == 0 {
+        if header.flags & ROW_OVERFLOW == 0 {
             return Ok(false);
         }
         self.read_long_row(layout, stored, whole)?;

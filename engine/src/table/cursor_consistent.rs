@@ -46,26 +46,23 @@ impl Cursor {
     }
 
     fn show_clustered(&mut self, layout: &Layout) -> Result<bool> {
-        let (key, value) = self.batch.entry(self.next - 1);
+        let value = self.batch.value(self.next - 1);
         let header = RowHeader::read(value);
         if self.view.as_ref().is_none_or(|v| v.sees(header.trx)) {
             if header.marked() {
                 return Ok(false);
             }
-            self.hand_out_batch(layout)?;
-            return Ok(true);
+            return self.hand_out_batch(layout);
         }
-        let pk_len = key.len();
         self.version.clear();
         self.version.extend_from_slice(value);
         let pk = std::mem::take(&mut self.last);
-        let seen = self.rewind_version(layout, &pk);
+        let shown = match self.rewind_version(layout, &pk) {
+            Ok(true) => self.hand_out_version(layout, &pk),
+            nothing => nothing,
+        };
         self.last = pk;
-        if seen? {
-            self.hand_out_version(layout, pk_len)?;
-            return Ok(true);
-        }
-        Ok(false)
+        shown
     }
 
     /// Rewinds `version` to what the view sees. False: no row there.
@@ -130,12 +127,12 @@ impl Cursor {
                 Err(e) => break Err(e),
             }
         };
+        let shown = match shown {
+            Ok(true) => self.hand_out_version(layout, &key[user_len..]),
+            nothing => nothing,
+        };
         self.last = key;
-        if shown? {
-            self.hand_out_version(layout, pk_len)?;
-            return Ok(true);
-        }
-        Ok(false)
+        shown
     }
 
     /// The visible version of the entry's row in `version`, if it belongs to this entry.

@@ -12,6 +12,7 @@ use crate::change;
 use crate::index::scan::Direction;
 use crate::index::RowHeader;
 use crate::txn::{Granted, Isolation, LockMode, LockPolicy, Trx};
+use std::sync::atomic::{fence, Ordering};
 
 /// What came of one entry.
 enum Outcome {
@@ -76,6 +77,8 @@ impl Cursor {
                 }
             };
             self.store.trx_sys.locks().lock_range(trx, index, &lo, hi.as_deref())?;
+            // As in `Store::ranges_still_free`.
+            fence(Ordering::SeqCst);
             locked_to = Some(key);
             // Look again: what came in before the range was locked is met now, what comes later waits.
             self.step_back_to(&from, was_positioned);
@@ -126,7 +129,7 @@ impl Cursor {
             Some(Locked::Row(header, granted)) => {
                 self.store.check_conflict(trx, header.trx)?;
                 self.taken = Some(granted);
-                self.hand_out_version(layout, pk.len())?;
+                self.hand_out_version(layout, pk)?;
                 Ok(Outcome::HandedOut)
             }
             Some(Locked::Gone(header)) => {
@@ -170,7 +173,7 @@ impl Cursor {
             return Ok(Outcome::Skipped);
         }
         self.taken = Some(granted);
-        self.hand_out_version(layout, pk.len())?;
+        self.hand_out_version(layout, pk)?;
         Ok(Outcome::HandedOut)
     }
 
@@ -247,7 +250,7 @@ impl Cursor {
             return Ok(Outcome::Skipped);
         }
         self.was_semi_consistent = true;
-        self.hand_out_version(layout, pk.len())?;
+        self.hand_out_version(layout, pk)?;
         Ok(Outcome::HandedOut)
     }
 

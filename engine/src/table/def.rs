@@ -107,7 +107,6 @@ pub struct Table {
     pub(crate) autoinc: AtomicU64,
     pub(crate) autoinc_saved: AtomicU64,
     pub(crate) next_row_id: AtomicU64,
-    pub(crate) updated_s: AtomicU64,
     pub(super) page_counts: Mutex<PageCounts>,
     /// Index builds going on: on the layout's list of trees to be freed, but not to be freed.
     pub(super) building: Mutex<Vec<IndexId>>,
@@ -132,7 +131,6 @@ impl Table {
             autoinc: AtomicU64::new(0),
             autoinc_saved: AtomicU64::new(0),
             next_row_id: AtomicU64::new(0),
-            updated_s: AtomicU64::new(0),
             page_counts: Mutex::default(),
             building: Mutex::default(),
         }

@@ -14,7 +14,7 @@ use crate::index::{RowHeader, ROW_HEADER};
 use crate::pool::Mtr;
 use crate::space;
 use crate::txn::{LockMode, LockPolicy, Trx};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{fence, Ordering};
 
 /// Raw parts of entries that this transaction left marked earlier, one per entry (see [`Touch::raw`]).
 pub(super) type Raws = Vec<Option<Vec<u8>>>;
@@ -40,20 +40,46 @@ impl Store {
         entries: &[Entry<'_>],
         x_on_duplicate: bool,
     ) -> Result<()> {
-        self.begin_change(trx)?;
-        let savepoint = trx.undo_top;
-        let result = self.insert_steps(trx, table, pk, row, entries, x_on_duplicate);
-        self.finish_change(trx, savepoint, result)?;
+        self.change_rows(trx, &mut |trx| {
+            self.insert_steps(trx, table, pk, row, entries, x_on_duplicate)?;
+            self.ranges_still_free(trx, table.layout(), pk, entries)
+        })?;
         self.counters.rows_inserted.inc();
         Ok(())
     }
 
-    /// The end of every row operation: a failed one leaves nothing behind.
-    pub(super) fn finish_change<T>(&self, trx: &mut Trx, savepoint: super::Savepoint, result: Result<T>) -> Result<T> {
-        if result.is_err() && trx.undo_top != savepoint {
-            self.rollback_to(trx, savepoint)?;
+    /// Runs the steps of one row operation. Failed steps leave nothing behind; steps that say `false` are undone and taken again.
+    pub(super) fn change_rows(&self, trx: &mut Trx, steps: &mut dyn FnMut(&mut Trx) -> Result<bool>) -> Result<()> {
+        loop {
+            self.begin_change(trx)?;
+            let savepoint = trx.undo_top;
+            let result = steps(trx);
+            if result == Ok(true) {
+                return Ok(());
+            }
+            if trx.undo_top != savepoint {
+                self.rollback_to(trx, savepoint)?;
+            }
+            result?;
         }
-        result
+    }
+
+    /// False: a SERIALIZABLE reader locked a range around a new entry between our check and our change. He locks first and reads then; we
+    /// change first and look then; so one of the two meets the other.
+    pub(super) fn ranges_still_free(
+        &self,
+        trx: &Trx,
+        layout: &Layout,
+        pk: &[u8],
+        entries: &[Entry<'_>],
+    ) -> Result<bool> {
+        fence(Ordering::SeqCst);
+        let locks = self.trx_sys.locks();
+        let mut free = locks.insert_is_free(trx, layout.clustered.id, pk);
+        for e in entries {
+            free &= locks.insert_is_free(trx, self.secondary(layout, e.index)?.index.id, e.key);
+        }
+        Ok(free)
     }
 
     pub(super) fn insert_steps(

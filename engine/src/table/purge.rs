@@ -36,7 +36,7 @@ impl Store {
     }
 
     fn purge_record(&self, maker: TrxId, purged: &PurgeRecord) -> Result<()> {
-        self.redo.reserve_wait()?;
+        self.redo.reserve_to_go_on()?;
         let record = Record::decode(&purged.record.payload)?;
         let is_insert = matches!(record.what, What::Insert | What::Chain { .. });
         if is_insert {

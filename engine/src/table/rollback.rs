@@ -65,7 +65,7 @@ impl Store {
     }
 
     fn undo_top_record(&self, trx: &mut Trx) -> Result<()> {
-        self.redo.reserve_wait()?;
+        self.redo.reserve_to_go_on()?;
         let at = trx.undo_top;
         let record = self.trx_sys.read_undo(at)?;
         self.undo_record(trx, at, &record)?;

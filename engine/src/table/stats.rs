@@ -6,7 +6,6 @@ use super::def::{Layout, Table};
 use super::store::Store;
 use crate::base::{Error, Result};
 use crate::btree::{LeafRead, Tree};
-use crate::change;
 use crate::index::RowHeader;
 use crate::pool::PAGE_SIZE;
 use crate::space;
@@ -25,7 +24,6 @@ pub struct TableStats {
     pub clustered_leaf_pages: u64,
     /// Seconds since the epoch; 0 = unknown.
     pub create_time_s: u64,
-    pub update_time_s: u64,
 }
 
 /// Page counts of a table's indexes, as of when the file had `used` pages in use.
@@ -57,7 +55,6 @@ impl Store {
             file_bytes: usage.pages as u64 * page,
             clustered_leaf_pages: counts[0].0,
             create_time_s: layout.created_s,
-            update_time_s: table.updated_s.load(Ordering::Relaxed),
         })
     }
 
@@ -155,12 +152,6 @@ impl Store {
             0 => Ok(RowHeader::read(value).marked()),
             _ => Ok(self.decode_entry(layout, value)?.marked),
         }
-    }
-
-    /// Is there a row at all?
-    pub fn is_empty(&self, table: &Table) -> Result<bool> {
-        let tree = &table.layout().clustered.tree;
-        Ok(change::seek(&self.pool, tree, crate::btree::Seek::First, &[])?.is_none())
     }
 }
 

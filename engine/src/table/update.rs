@@ -12,7 +12,7 @@ use crate::btree::Intent;
 use crate::change::{self, Op};
 use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED};
 use crate::txn::{Granted, LockMode, LockPolicy, Trx};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{fence, Ordering};
 
 impl Store {
     /// `NotFound` when the row is not (any more) there.
@@ -25,19 +25,19 @@ impl Store {
         changes: &[EntryChange<'_>],
         x_on_duplicate: bool,
     ) -> Result<()> {
-        self.begin_change(trx)?;
-        let savepoint = trx.undo_top;
-        let result = self.update_steps(trx, table, pk, new_row, changes, duplicate_mode(x_on_duplicate));
-        self.finish_change(trx, savepoint, result)?;
+        let mode = duplicate_mode(x_on_duplicate);
+        self.change_rows(trx, &mut |trx| {
+            self.update_steps(trx, table, pk, new_row, changes, mode)?;
+            self.changes_still_free(trx, table.layout(), changes)
+        })?;
         self.counters.rows_updated.inc();
         Ok(())
     }
 
     pub fn delete(&self, trx: &mut Trx, table: &Table, pk: &[u8], entries: &[Entry<'_>]) -> Result<()> {
-        self.begin_change(trx)?;
-        let savepoint = trx.undo_top;
-        let result = self.delete_steps(trx, table, pk, entries);
-        self.finish_change(trx, savepoint, result)?;
+        self.change_rows(trx, &mut |trx| {
+            self.delete_steps(trx, table, pk, entries).map(|()| true)
+        })?;
         self.counters.rows_deleted.inc();
         Ok(())
     }
@@ -55,12 +55,11 @@ impl Store {
         new_entries: &[Entry<'_>],
         x_on_duplicate: bool,
     ) -> Result<()> {
-        self.begin_change(trx)?;
-        let savepoint = trx.undo_top;
-        let result = self
-            .delete_steps(trx, table, old_pk, old_entries)
-            .and_then(|()| self.insert_steps(trx, table, new_pk, new_row, new_entries, x_on_duplicate));
-        self.finish_change(trx, savepoint, result)?;
+        self.change_rows(trx, &mut |trx| {
+            self.delete_steps(trx, table, old_pk, old_entries)?;
+            self.insert_steps(trx, table, new_pk, new_row, new_entries, x_on_duplicate)?;
+            self.ranges_still_free(trx, table.layout(), new_pk, new_entries)
+        })?;
         self.counters.rows_updated.inc();
         Ok(())
     }
@@ -92,6 +91,17 @@ impl Store {
             }
             Ok(())
         })
+    }
+
+    /// As `ranges_still_free`, for the keys that an update moves entries to.
+    fn changes_still_free(&self, trx: &Trx, layout: &Layout, changes: &[EntryChange<'_>]) -> Result<bool> {
+        fence(Ordering::SeqCst);
+        let mut free = true;
+        for c in changes.iter().filter(|c| c.old_key != c.new_key) {
+            let index = self.secondary(layout, c.index)?.index.id;
+            free &= self.trx_sys.locks().insert_is_free(trx, index, c.new_key);
+        }
+        Ok(free)
     }
 
     /// The row's exclusive lock, the ordinary case without looking at the row: the Mtr that follows does.

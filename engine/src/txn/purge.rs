@@ -66,7 +66,7 @@ impl TrxSys {
     /// Purge leaves pages: the head moves in the directory, and they are free. A position whose commit marker may have
     /// been in one of them is saved first.
     fn move_head(&self, end: &JobEnd) -> Result<()> {
-        self.pool.redo().reserve_wait()?;
+        self.pool.redo().reserve_to_go_on()?;
         let (number, position) = self.state.lock().position.clone();
         let slot = Slot {
             head: end.work.at,

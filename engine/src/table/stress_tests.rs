@@ -1,0 +1,236 @@
+//! Threads against each other: no update is lost, every snapshot is whole, unique values stay unique, and in the end the
+//! secondary indexes are as the clustered one.
+use super::test_rig::*;
+use crate::base::{Error, Result};
+use crate::engine::Close;
+use crate::io::sim::SimDisk;
+use crate::txn::{Isolation, LockMode, Trx};
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+const ACCOUNTS: u32 = 24;
+const EACH: u64 = 1000;
+
+fn account(balance: u64, changes: u64) -> Row {
+    let mut body = balance.to_be_bytes().to_vec();
+    body.extend_from_slice(&changes.to_be_bytes());
+    Row {
+        group: (balance % 6) as u8,
+        shade: (changes % 3) as u8,
+        tag: None,
+        body,
+    }
+}
+fn parts(row: &Row) -> (u64, u64) {
+    let word = |b: &[u8]| u64::from_be_bytes(b.try_into().expect("eight bytes"));
+    (word(&row.body[..8]), word(&row.body[8..16]))
+}
+
+/// Moves money between two accounts; the second row is locked by a scan of its group, so that both access paths meet.
+fn transfer(rig: &Rig, random: &mut Random, isolation: Isolation, commits: &AtomicU64) -> Result<()> {
+    let mut trx = rig.begin(isolation);
+    let result = transfer_in(rig, random, &mut trx);
+    match result {
+        Ok(()) if random.chance(90) => {
+            rig.engine.commit(&mut trx, false)?;
+            commits.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+        other => {
+            rig.engine.rollback(&mut trx)?;
+            other
+        }
+    }
+}
+
+fn transfer_in(rig: &Rig, random: &mut Random, trx: &mut Trx) -> Result<()> {
+    let from = random.below(ACCOUNTS as u64) as u32;
+    let to = (from + 1 + random.below(ACCOUNTS as u64 - 1) as u32) % ACCOUNTS;
+    let x = Some(LockMode::Exclusive);
+    let (from, to) = (pk(from), pk(to));
+    let a = rig.get(trx, &from, x)?.ok_or(Error::NotFound)?;
+    let b = rig.get(trx, &to, x)?.ok_or(Error::NotFound)?;
+    let ((a_money, a_changes), (b_money, b_changes)) = (parts(&a), parts(&b));
+    let amount = random.below(a_money.min(50) + 1);
+    rig.update(trx, &from, &a, &account(a_money - amount, a_changes + 1))?;
+    rig.update(trx, &to, &b, &account(b_money + amount, b_changes + 1))
+}
+
+fn sum(rig: &Rig, index: u32, isolation: Isolation) -> (u64, u64, usize) {
+    let mut trx = rig.begin(isolation);
+    let found = rig.scan(&mut trx, index, false, false, None).expect("scan");
+    rig.engine.commit(&mut trx, false).expect("commit");
+    let rows = found.iter().map(|f| parts(&Row::decode(&f.row)));
+    let (money, changes) = rows.fold((0, 0), |(m, c), (money, changes)| (m + money, c + changes));
+    (money, changes, found.len())
+}
+
+#[test]
+fn money_is_neither_made_nor_lost() {
+    let rig = Rig::create(SimDisk::new(5));
+    rig.engine.start_background();
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    for i in 0..ACCOUNTS {
+        rig.insert(&mut trx, &pk(i), &account(EACH, 0)).expect("insert");
+    }
+    rig.engine.commit(&mut trx, false).expect("commit");
+    let total = EACH * ACCOUNTS as u64;
+    let (commits, done) = (AtomicU64::new(0), AtomicBool::new(false));
+    let levels = [
+        Isolation::ReadCommitted,
+        Isolation::RepeatableRead,
+        Isolation::Serializable,
+    ];
+    std::thread::scope(|s| {
+        let writers: Vec<_> = (0..4u64)
+            .map(|n| {
+                let (rig, commits) = (&rig, &commits);
+                s.spawn(move || {
+                    let mut random = Random(n + 77);
+                    for i in 0..600 {
+                        match transfer(rig, &mut random, levels[(n as usize + i) % 3], commits) {
+                            Ok(()) | Err(Error::Deadlock | Error::Conflict) => {}
+                            Err(e) => panic!("a transfer failed: {e}"),
+                        }
+                    }
+                })
+            })
+            .collect();
+        for n in 0..2 {
+            let (rig, done) = (&rig, &done);
+            s.spawn(move || {
+                while !done.load(Ordering::Relaxed) {
+                    let (money, _, rows) = sum(rig, n, Isolation::RepeatableRead);
+                    assert_eq!((money, rows), (total, ACCOUNTS as usize), "a snapshot by index {n}");
+                }
+            });
+        }
+        for writer in writers {
+            writer.join().expect("a writer");
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    let commits = commits.load(Ordering::Relaxed);
+    assert!(commits > 100, "most transfers go through: {commits}");
+    assert_eq!(
+        sum(&rig, 0, Isolation::ReadCommitted),
+        (total, commits * 2, ACCOUNTS as usize)
+    );
+    rig.check_table();
+    rig.engine.close(Close::Slow).expect("close");
+    let left = [0, BY_GROUP, BY_TAG].map(|i| rig.entries_in_tree(i));
+    assert_eq!(left, [ACCOUNTS as u64; 3]);
+}
+
+/// Inserts, deletes and moves of rows that fight for few keys and tags.
+fn fight(rig: &Rig, random: &mut Random) -> Result<()> {
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    let mut result = Ok(());
+    for _ in 0..1 + random.below(4) {
+        let savepoint = super::Store::savepoint(&trx);
+        let key = pk(random.below(12) as u32);
+        let row = random.row(8);
+        let step = match rig.get(&mut trx, &key, Some(LockMode::Exclusive)) {
+            Ok(None) => rig.insert(&mut trx, &key, &row),
+            Ok(Some(old)) if random.chance(40) => rig.delete(&mut trx, &key, &old),
+            Ok(Some(old)) => rig.update(&mut trx, &key, &old, &row),
+            Err(e) => Err(e),
+        };
+        match step {
+            Ok(()) if random.chance(20) => rig.store().rollback_to(&mut trx, savepoint)?,
+            Ok(()) | Err(Error::Duplicate { .. }) => {}
+            failed => {
+                result = failed;
+                break;
+            }
+        }
+    }
+    if result.is_ok() && random.chance(80) {
+        rig.engine.commit(&mut trx, false)
+    } else {
+        rig.engine.rollback(&mut trx)?;
+        result
+    }
+}
+
+#[test]
+fn unique_values_stay_unique() {
+    let rig = Rig::create(SimDisk::new(6));
+    rig.engine.start_background();
+    std::thread::scope(|s| {
+        for n in 0..4u64 {
+            let rig = &rig;
+            s.spawn(move || {
+                let mut random = Random(n + 3);
+                for _ in 0..500 {
+                    match fight(rig, &mut random) {
+                        Ok(()) | Err(Error::Deadlock) => {}
+                        Err(e) => panic!("a change failed: {e}"),
+                    }
+                }
+            });
+        }
+    });
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    let rows = rig.scan(&mut trx, 0, false, false, None).expect("scan");
+    rig.engine.commit(&mut trx, false).expect("commit");
+    let mut tags = HashSet::new();
+    for row in &rows {
+        if let Some(tag) = Row::decode(&row.row).tag {
+            assert!(tags.insert(tag), "tag {tag} twice");
+        }
+    }
+    rig.check_table();
+    rig.engine.close(Close::Slow).expect("close");
+    let left = [0, BY_GROUP, BY_TAG].map(|i| rig.entries_in_tree(i));
+    assert_eq!(left, [rows.len() as u64; 3], "purge leaves one entry for each row");
+}
+
+/// Two SERIALIZABLE transactions each count a group and then add a row to it if it is small: together they must not overfill it.
+#[test]
+fn serializable_counts_hold() {
+    let rig = Rig::create(SimDisk::new(8));
+    rig.engine.start_background();
+    const MOST: usize = 3;
+    std::thread::scope(|s| {
+        for n in 0..4u32 {
+            let rig = &rig;
+            s.spawn(move || {
+                let mut random = Random(n as u64 + 9);
+                for i in 0..120 {
+                    let mut trx = rig.begin(Isolation::Serializable);
+                    let group = random.below(6) as u8;
+                    let row = Row {
+                        group,
+                        shade: 0,
+                        tag: None,
+                        body: vec![],
+                    };
+                    let result = rig
+                        .scan(&mut trx, BY_GROUP, false, false, Some(LockMode::Shared))
+                        .and_then(|all| {
+                            let of_group = all.iter().filter(|f| f.key[1] == group).count();
+                            if of_group < MOST {
+                                rig.insert(&mut trx, &pk(n * 1000 + i), &row)?;
+                            }
+                            Ok(())
+                        });
+                    match result {
+                        Ok(()) => rig.engine.commit(&mut trx, false).expect("commit"),
+                        Err(Error::Deadlock) => rig.engine.rollback(&mut trx).expect("rollback"),
+                        Err(e) => panic!("{e}"),
+                    }
+                }
+            });
+        }
+    });
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    let all = rig.scan(&mut trx, BY_GROUP, false, true, None).expect("scan");
+    rig.engine.commit(&mut trx, false).expect("commit");
+    for group in 0..6u8 {
+        let count = all.iter().filter(|f| f.key[1] == group).count();
+        assert!(count <= MOST, "group {group} has {count} rows");
+        assert!(count > 0, "group {group} was filled");
+    }
+    rig.engine.close(Close::Fast).expect("close");
+}
