@@ -223,6 +223,9 @@ impl Redo {
     }
     /// Returns when everything below `lsn` is written / durable. Group commit: one leader, others wait.
     pub fn flush(&self, lsn: Lsn, mode: FlushMode) -> Result<()> {
+        if mode == FlushMode::Sync {
+            self.counters.group_commits.inc();
+        }
         if self.is_flushed(lsn, mode) {
             return Ok(());
         }
