@@ -14,6 +14,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
+import connection  # noqa: E402
 import display  # noqa: E402
 import engines  # noqa: E402
 from server import BUILD, Server, ServerError, free_port  # noqa: E402
@@ -56,7 +57,7 @@ def main():
                 acknowledged += outcome.acknowledged
                 progress.done(sentence(outcome))
         server.stop()
-    except (Broken, ServerError) as error:
+    except (Broken, ServerError, connection.pymysql.err.Error) as error:
         server.kill9()
         sys.exit(f"BROKEN in round {progress.count + 1 if progress else 0} of {arguments.engine}, seed {seed}: {error}\n"
                  f"server's folder: {folder}")

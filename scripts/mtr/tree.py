@@ -15,7 +15,9 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
+import sys
 from dataclasses import dataclass
 
 # "suite.test 'combination' w1 [ pass ]   12": mtr's line for a test that ended.
@@ -93,16 +95,20 @@ class Tree:
                    *([f"--suite={','.join(suites)}"] if suites else []), *options, *tests]
         output = self.folder / "output"
         results = []
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
         with open(output, "w") as log, subprocess.Popen(
                 command, cwd=self.tests, env=self._environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT, encoding="utf-8", errors="replace") as process:
             closed = False
-            for line in process.stdout:
-                log.write(line)
-                log.flush()
-                closed = closed or line.startswith(CLOSING_LINE)
-                if not closed:
-                    collect(results, line, on_result)
+            try:
+                for line in process.stdout:
+                    log.write(line)
+                    log.flush()
+                    closed = closed or line.startswith(CLOSING_LINE)
+                    if not closed:
+                        collect(results, line, on_result)
+            finally:  # interrupted: mtr ends its servers when it is told to end
+                process.terminate()
         if not results:
             raise TreeError(f"mtr ran no test: {last_line(output)} (output: {output})")
         return results
