@@ -49,7 +49,8 @@ int server_error(slc_err error, THD *thd, const char *object)
       found= &translation;
   if (error == SLC_NOT_FOUND || error == SLC_END || error == SLC_DUPLICATE)
     return found->to;
-  slc_error_text(last_text, sizeof last_text);
+  if (!slc_error_text(last_text, sizeof last_text))
+    snprintf(last_text, sizeof last_text, "the engine refused (%d)", error);
   if (!found)
   {
     sql_print_error(SLUICE_ENGINE_NAME ": table %s: unknown engine error %d: %s", object, error, last_text);
