@@ -87,8 +87,8 @@ void StringImage::init(CHARSET_INFO *cs, bool trims)
 {
   m_cs= cs;
   m_binary= cs == &my_charset_bin;
-  const bool pad= !m_binary && !(cs->state & MY_CS_NOPAD);
-  m_trims= pad || (trims && !m_binary);
+  const bool pad= !m_binary && (trims || !(cs->state & MY_CS_NOPAD));
+  m_trims= pad;
   m_levels= 0;
   const bool several= cs->uca && (cs->levels_for_order & (cs->levels_for_order - 1));
   const bool passes= !cs->uca && cs->levels_for_order > 1;

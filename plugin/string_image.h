@@ -27,7 +27,7 @@ namespace sluice {
 class StringImage
 {
 public:
-  /* trims: the column itself ignores trailing spaces whatever the collation says (CHAR). */
+  /* trims: the column itself is padded with spaces, whatever the collation says (CHAR). */
   void init(CHARSET_INFO *cs, bool trims);
   /* Bytes that encode() may write for a string of up to `bytes` bytes. */
   size_t length_max(size_t bytes) const;
