@@ -37,10 +37,10 @@ ulonglong sluice::schema_version(slc_bytes schema)
   return at == std::string::npos ? 0 : strtoull(text.c_str() + at + strlen(tag), nullptr, 10);
 }
 
-Definition::Definition(TABLE *form) : schema(schema_of(form, 1))
+Definition::Definition(TABLE *form, bool temporary) : schema(schema_of(form, 1))
 {
   const std::unique_ptr<Codec> codec= Codec::build(form);
-  if (form->s->tmp_table != NO_TMP_TABLE)
+  if (temporary)
     def.flags|= SLC_TABLE_TEMPORARY;
   if (!codec->has_primary_key())
     def.flags|= SLC_TABLE_HIDDEN_PK;
@@ -128,7 +128,8 @@ int ha_sluice::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
 {
   if (const int error= check_definition(form, info))
     return error;
-  const Definition definition(form);
+  /* Not form->s->tmp_table: while a table is created its TABLE_SHARE always calls itself temporary. */
+  const Definition definition(form, info->tmp_table());
   slc_err error= slc_table_create(engine, name, &definition.def);
   if (error == SLC_OK && info->auto_increment_value > 1)
   {

@@ -11,7 +11,7 @@ namespace sluice {
 /* slc_table_def with the memory that it points into. */
 struct Definition
 {
-  explicit Definition(TABLE *form);
+  Definition(TABLE *form, bool temporary);
   slc_table_def def{};
   std::vector<slc_index_def> indexes;
   std::string schema;
