@@ -9,7 +9,7 @@ pub mod status;
 mod workers;
 
 #[cfg(test)]
-mod engine_tests;
+mod tests;
 
 pub use config::{CommitFlush, Config, Level, LogSink};
 pub use database::{Database, Transaction};

@@ -36,12 +36,3 @@ pub use cursor::{Cursor, Found, LockChoice, OnLocked};
 pub use def::{IndexSpec, Layout, Table, TableSpec};
 pub use stats::TableStats;
 pub use store::{Entry, EntryChange, Savepoint, Store, StoreConfig};
-
-#[cfg(test)]
-mod model_tests;
-#[cfg(test)]
-pub(crate) mod test_rig;
-#[cfg(test)]
-mod crash_tests;
-#[cfg(test)]
-mod stress_tests;

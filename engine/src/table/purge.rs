@@ -52,13 +52,9 @@ impl Store {
         }
         self.purge_touches(layout, &record, maker, purged.undone)?;
         match record.what {
-            // The version before was restored: its chain is in use.
-            What::Update { old, .. } if purged.undone => {
-                if old.marked() {
-                    self.remove_left_mark(layout, record.pk)?;
-                }
-            }
-            What::Update { chain: Some(chain), .. } => self.free_chain(layout, chain)?,
+            // Undone: the version before was restored, its chain is in use.
+            What::Update { old, .. } if purged.undone && old.marked() => self.remove_left_mark(layout, record.pk)?,
+            What::Update { chain: Some(chain), .. } if !purged.undone => self.free_chain(layout, chain)?,
             What::Delete { chain, .. } if !purged.undone => {
                 let wanted = |value: &[u8]| points_at(value, maker, purged.at);
                 self.remove_marked(layout, record.pk, chain, &wanted)?;

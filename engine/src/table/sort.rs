@@ -28,6 +28,9 @@ struct Slot {
     note: u64,
 }
 
+/// Takes key, value and note of each entry.
+type EachEntry<'a> = &'a mut dyn FnMut(&[u8], &[u8], u64) -> Result<()>;
+
 pub(super) struct Sorter {
     disk: Arc<dyn Disk>,
     budget: usize,
@@ -120,7 +123,7 @@ impl Sorter {
     }
 
     /// Hands out all entries in key order.
-    pub fn merge(mut self, each: &mut dyn FnMut(&[u8], &[u8], u64) -> Result<()>) -> Result<()> {
+    pub fn merge(mut self, each: EachEntry<'_>) -> Result<()> {
         if self.runs.is_empty() {
             self.sort();
             for slot in &self.slots {

@@ -90,7 +90,7 @@ impl Store {
             rows += live_rows(&leaf);
             leaves += 1;
         }
-        let estimate = if leaves == 0 { 0 } else { rows * leaf_pages / leaves };
+        let estimate = (rows * leaf_pages).checked_div(leaves).unwrap_or(0);
         // What was inserted and deleted meanwhile is in the sample, more or less: only `before` is replaced.
         if !table.rows_known.swap(true, Ordering::AcqRel) {
             table.rows.fetch_add(estimate as i64 - before, Ordering::Relaxed);

@@ -1,174 +1,12 @@
-//! Crashes at any write: what was committed is there, what was not is not, and the indexes agree. Several lives on one disk,
-//! each cut short at a change of the disk drawn from the seed.
-use super::test_rig::*;
-use crate::base::{Error, Result};
+//! DDL cut short by a crash at any write has happened or has not; files and catalog agree, and nothing leaks.
+use super::crash::wait_for_rollback;
+use super::rig::*;
+use crate::base::Result;
 use crate::engine::Engine;
 use crate::io::sim::SimDisk;
-use crate::txn::{Isolation, Trx};
+use crate::table::{IndexSpec, TableSpec};
+use crate::txn::Isolation;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// What may be found after a crash: one of these.
-struct Expected {
-    committed: Model,
-    /// The crash fell into this commit.
-    in_doubt: Option<Model>,
-}
-
-/// Changes rows until the disk dies or the work is done.
-fn live(rig: &Rig, random: &mut Random, expected: &mut Expected) {
-    for _ in 0..150 {
-        let mut pending = expected.committed.clone();
-        let mut trx = rig.begin(Isolation::ReadCommitted);
-        if change_rows(rig, random, &mut trx, &mut pending).is_err() {
-            std::mem::forget(trx);
-            return;
-        }
-        if random.chance(15) {
-            if rig.engine.rollback(&mut trx).is_err() {
-                std::mem::forget(trx);
-                return;
-            }
-        } else if rig.engine.commit(&mut trx, true).is_ok() {
-            expected.committed = pending;
-        } else {
-            expected.in_doubt = Some(pending);
-            return;
-        }
-    }
-}
-
-fn change_rows(rig: &Rig, random: &mut Random, trx: &mut Trx, model: &mut Model) -> Result<()> {
-    for _ in 0..1 + random.below(8) {
-        let key = pk(random.below(120) as u32);
-        let row = Row {
-            tag: None,
-            ..random.row(1)
-        };
-        let (savepoint, before) = (super::Store::savepoint(trx), model.clone());
-        match model.get(&key).cloned() {
-            None => rig.insert(trx, &key, &row)?,
-            Some(old) if random.chance(30) => rig.delete(trx, &key, &old)?,
-            Some(old) => rig.update(trx, &key, &old, &row)?,
-        }
-        model.insert(key.clone(), row);
-        let gone = rig.get(trx, &key, None)?.is_none();
-        if gone {
-            model.remove(&key);
-        }
-        if random.chance(10) {
-            rig.store().rollback_to(trx, savepoint)?;
-            *model = before;
-        }
-    }
-    Ok(())
-}
-
-fn wait_for_rollback(engine: &Engine) {
-    for _ in 0..10_000 {
-        if engine.counters().active_transactions.get() == 0 {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    panic!("losers are not rolled back");
-}
-
-fn verify(rig: &Rig, expected: &mut Expected, what: &str) {
-    let mut trx = rig.begin(Isolation::RepeatableRead);
-    let found = rig.scan(&mut trx, 0, false, false, None).expect("scan");
-    let found: Model = found.into_iter().map(|f| (f.pk, Row::decode(&f.row))).collect();
-    if let Some(in_doubt) = expected.in_doubt.take() {
-        if found == in_doubt {
-            expected.committed = in_doubt;
-        }
-    }
-    rig.check_view(&mut trx, &expected.committed, what);
-    rig.engine.start_background();
-    wait_for_rollback(&rig.engine);
-    rig.check_view(&mut trx, &expected.committed, what);
-    rig.engine.commit(&mut trx, false).expect("commit");
-    rig.check_table();
-}
-
-#[test]
-fn crashes_lose_nothing_committed() {
-    for seed in 1..=14u64 {
-        let mut random = Random(seed);
-        let mut disk = SimDisk::new(seed);
-        let rig = Rig::create(disk.clone());
-        rig.engine.start_background();
-        let mut expected = Expected {
-            committed: Model::new(),
-            in_doubt: None,
-        };
-        let mut rig = Some(rig);
-        for life in 0..5 {
-            let now = rig.take().expect("alive");
-            disk.crash_at(disk.changes() + 1 + random.below(500));
-            live(&now, &mut random, &mut expected);
-            let after = disk.crash(seed * 100 + life);
-            drop(now);
-            disk = after;
-            // Sometimes the recovery is cut short too.
-            if random.chance(40) {
-                disk.crash_at(1 + random.below(60));
-                if let Ok(half) = Rig::reopen(disk.clone()) {
-                    half.engine.start_background();
-                    drop(half);
-                }
-                disk = disk.crash(seed * 1000 + life);
-            }
-            let again = Rig::reopen(disk.clone()).unwrap_or_else(|e| panic!("seed {seed} life {life}: {e}"));
-            verify(&again, &mut expected, &format!("seed {seed} life {life}"));
-            rig = Some(again);
-        }
-    }
-}
-
-/// A full disk fails statements, not the engine.
-#[test]
-fn a_full_disk_fails_the_statement_only() {
-    let disk = SimDisk::new(4);
-    let rig = Rig::create(disk.clone());
-    let used: u64 = crate::io::Disk::list(&*disk)
-        .expect("list")
-        .iter()
-        .map(|n| disk.bytes(n).map_or(0, |b| b.len() as u64))
-        .sum();
-    disk.set_space(Some(used + (2 << 20)));
-    let mut random = Random(4);
-    let mut model = Model::new();
-    let mut full = 0;
-    for n in 0..3000 {
-        let mut trx = rig.begin(Isolation::ReadCommitted);
-        let row = Row {
-            tag: None,
-            body: vec![7; 2000],
-            ..random.row(1)
-        };
-        match rig.insert(&mut trx, &pk(n), &row) {
-            Ok(()) => {
-                model.insert(pk(n), row);
-            }
-            Err(Error::Full(_)) => full += 1,
-            Err(e) => panic!("insert {n}: {e}"),
-        }
-        rig.engine.commit(&mut trx, false).expect("commit");
-        if full > 20 {
-            break;
-        }
-    }
-    assert!(full > 20, "the disk was filled");
-    let mut trx = rig.begin(Isolation::ReadCommitted);
-    rig.check_view(&mut trx, &model, "a full disk");
-    disk.set_space(None);
-    rig.insert(&mut trx, b"later\0", &random.row(1)).expect("room again");
-    rig.engine.commit(&mut trx, true).expect("commit");
-    rig.check_table();
-}
-
-// ---- DDL ----
 
 /// Tables by name, each with the clustered keys of its rows and the number of its indexes.
 type Tables = std::collections::BTreeMap<String, (Vec<Vec<u8>>, usize)>;
@@ -199,7 +37,7 @@ fn ddl(engine: &Arc<Engine>, random: &mut Random, tables: &mut Tables, next: &mu
         let name = format!("t{next}");
         store.create_table(
             &name,
-            &super::TableSpec {
+            &TableSpec {
                 indexes: vec![],
                 ..spec()
             },
@@ -259,7 +97,7 @@ fn add_or_drop_index(engine: &Arc<Engine>, name: &str, tables: &mut Tables) -> R
     }
     let mut build = store.begin_build(
         &table,
-        &super::IndexSpec {
+        &IndexSpec {
             name: "i".into(),
             unique: true,
         },

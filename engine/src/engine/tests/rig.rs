@@ -1,9 +1,9 @@
-//! What the tests of this layer share: a table of made-up rows with two secondary indexes, and its twin in memory.
-use super::*;
+//! What the tests share: a table of made-up rows with two secondary indexes, and its twin in memory.
 use crate::base::Result;
 use crate::btree::Seek;
 use crate::engine::{Config, Engine};
 use crate::io::Disk;
+use crate::table::*;
 use crate::txn::{Isolation, LockMode, ThreadWaiter, Trx};
 use std::collections::BTreeMap;
 use std::sync::Arc;

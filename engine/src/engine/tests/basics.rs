@@ -1,7 +1,8 @@
 //! The engine as its users meet it: tables, rows, transactions, restarts.
-use super::*;
+use crate::base::{Error, Result};
+use crate::engine::{Config, Database, Transaction};
 use crate::io::sim::SimDisk;
-use crate::table::{Entry, IndexSpec, LockChoice, TableSpec};
+use crate::table::{Entry, IndexSpec, Table, TableSpec};
 
 fn small() -> Config {
     Config {
@@ -24,7 +25,7 @@ fn spec() -> TableSpec {
     }
 }
 
-fn put(trx: &mut Transaction, table: &crate::table::Table, pk: &str, value: &str) -> Result<()> {
+fn put(trx: &mut Transaction, table: &Table, pk: &str, value: &str) -> Result<()> {
     let key = [value.as_bytes(), b"\0", pk.as_bytes()].concat();
     let entry = Entry {
         index: 0,
@@ -105,5 +106,4 @@ fn a_point_read_locks_and_reads_its_own_write() {
         })
     );
     trx.commit().expect("commit");
-    let _ = LockChoice::default();
 }

@@ -1,9 +1,10 @@
 //! Threads against each other: no update is lost, every snapshot is whole, unique values stay unique, and in the end the
 //! secondary indexes are as the clustered one.
-use super::test_rig::*;
+use super::rig::*;
 use crate::base::{Error, Result};
 use crate::engine::Close;
 use crate::io::sim::SimDisk;
+use crate::table::Store;
 use crate::txn::{Isolation, LockMode, Trx};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -127,7 +128,7 @@ fn fight(rig: &Rig, random: &mut Random) -> Result<()> {
     let mut trx = rig.begin(Isolation::ReadCommitted);
     let mut result = Ok(());
     for _ in 0..1 + random.below(4) {
-        let savepoint = super::Store::savepoint(&trx);
+        let savepoint = Store::savepoint(&trx);
         let key = pk(random.below(12) as u32);
         let row = random.row(8);
         let step = match rig.get(&mut trx, &key, Some(LockMode::Exclusive)) {

@@ -1,8 +1,9 @@
 //! Random changes against the table's twin in memory: savepoints, rollbacks, duplicates, old snapshots, purge and restarts.
-use super::test_rig::*;
+use super::rig::*;
 use crate::base::Error;
 use crate::engine::Close;
 use crate::io::sim::SimDisk;
+use crate::table::{Savepoint, Store};
 use crate::txn::{Isolation, Trx};
 
 const KEYS: u64 = 60;
@@ -15,7 +16,7 @@ struct Run {
     /// The writer's own view, and what it would go back to: (savepoint, model).
     pending: Model,
     writer: Option<Trx>,
-    savepoints: Vec<(super::Savepoint, Model)>,
+    savepoints: Vec<(Savepoint, Model)>,
     readers: Vec<(Trx, Model)>,
 }
 
@@ -119,7 +120,7 @@ impl Run {
         match self.random.below(100) {
             0..=64 => self.change(),
             65..=68 => {
-                let at = super::Store::savepoint(self.writer());
+                let at = Store::savepoint(self.writer());
                 self.savepoints.push((at, self.pending.clone()));
             }
             69..=72 => {

@@ -1,0 +1,9 @@
+//! The engine as its users meet it. `rig` holds a table of made-up rows and its twin in memory; the others put both through random
+//! changes, threads, crashes and DDL.
+mod basics;
+mod bench;
+mod crash;
+mod ddl_crash;
+mod model;
+mod rig;
+mod stress;
