@@ -6,11 +6,13 @@
 //! synced; then the claims end. Changes go on meanwhile: they make the page dirty again with a new LSN.
 //!
 //! Several threads may flush at once (cleaner, threads in need of a frame), each with a slot of its own. Waits: for a
-//! slot and for I/O; never for a page latch, so a thread that holds page latches may flush.
+//! slot and for I/O; never for a page latch, so a thread that holds page latches may flush. One exception: a page so busy
+//! that its latch could not be had twice in a row, and oldest of all, would hold the checkpoint back for ever. The cleaner,
+//! which holds nothing, waits for its latch *before* it takes a slot, and writes that page alone.
 //! Any failed write or sync poisons the pool (I6) and leaves the flight in the dirty list: no checkpoint passes it.
 use super::dblwr::{Doublewrite, PAGES_PER_SLOT, SLOTS};
-use super::dirty::Candidate;
-use super::frame::key_id;
+use super::dirty::{Candidate, Flight};
+use super::frame::{key_id, PageRead};
 use super::page::{seal, PAGE_SIZE};
 use super::Pool;
 use crate::base::sync::{Rank, RankedMutex};
@@ -19,7 +21,7 @@ use crate::io::files::OpenFile;
 use crate::io::{AlignedBuf, WriteOp};
 use crate::redo::FlushMode;
 use parking_lot::Condvar;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// One batch's place in the doublewrite file, and its buffer.
@@ -36,6 +38,8 @@ pub(super) struct Flusher {
     doublewrite_on: AtomicBool,
     /// Pages of one batch, at most.
     pub batch_max: usize,
+    /// First change of the oldest page that the last batch could not latch; 0 = none.
+    busy: AtomicU64,
 }
 
 impl Flusher {
@@ -48,6 +52,7 @@ impl Flusher {
             doublewrite_on: AtomicBool::new(false),
             // A small pool is not put in flight as a whole.
             batch_max: (frames / 4).clamp(1, PAGES_PER_SLOT),
+            busy: AtomicU64::new(0),
         }
     }
     fn take_slot(&self) -> Slot {
@@ -88,7 +93,7 @@ impl Pool {
         while written < pages_max {
             let unlogged = self.dirty_share() > 0.75;
             let batch = (pages_max - written).min(batch_max);
-            let n = self.write_batch(&[], batch, Lsn::MAX, unlogged)?;
+            let n = self.write_oldest(batch, Lsn::MAX, unlogged)?;
             if n == 0 {
                 break;
             }
@@ -102,7 +107,7 @@ impl Pool {
         let mut unlogged_left = self.frames.len();
         loop {
             self.check_alive()?;
-            let n = self.write_batch(&[], self.flusher.batch_max, target, unlogged_left > 0)?;
+            let n = self.write_oldest(self.flusher.batch_max, target, unlogged_left > 0)?;
             unlogged_left = unlogged_left.saturating_sub(n);
             if n == 0 {
                 if self.checkpoint_lsn() >= target {
@@ -150,35 +155,72 @@ impl Pool {
     }
     /// Writes those of `frames` that are dirty and not latched exclusively.
     pub(super) fn write_cold(&self, frames: &[u32]) -> Result<usize> {
-        self.write_batch(frames, 0, Lsn::MAX, false)
+        Ok(self.write_batch(frames, 0, Lsn::MAX, false)?.0)
     }
-    /// One batch: `cold`, and up to `oldest_max` of the oldest changes older than `below`. Returns the pages written.
-    fn write_batch(&self, cold: &[u32], oldest_max: usize, below: Lsn, unlogged: bool) -> Result<usize> {
-        self.check_alive()?;
-        let mut slot = self.flusher.take_slot();
-        let result = self.write_batch_in(&mut slot, cold, oldest_max, below, unlogged);
-        self.flusher.put_slot(slot);
-        self.clock.notify();
-        result
+    /// A batch of the oldest changes older than `below`. The caller holds no latch.
+    fn write_oldest(&self, pages_max: usize, below: Lsn, unlogged: bool) -> Result<usize> {
+        let (written, skipped) = self.write_batch(&[], pages_max, below, unlogged)?;
+        let oldest = skipped.iter().min_by_key(|c| c.popped);
+        let lsn = oldest.and_then(|c| c.popped).unwrap_or(0);
+        let before = self.flusher.busy.swap(lsn, Ordering::Relaxed);
+        match oldest {
+            Some(busy) if before == lsn => Ok(written + self.write_busy(busy.frame)?),
+            _ => Ok(written),
+        }
     }
-    fn write_batch_in(
+    /// One batch: `cold`, and up to `oldest_max` of the oldest changes older than `below`. Returns the number of pages
+    /// written, and what could not be had.
+    fn write_batch(
         &self,
-        slot: &mut Slot,
         cold: &[u32],
         oldest_max: usize,
         below: Lsn,
         unlogged: bool,
-    ) -> Result<usize> {
+    ) -> Result<(usize, Vec<Candidate>)> {
+        self.check_alive()?;
         assert!(cold.len() + oldest_max <= PAGES_PER_SLOT);
-        let (flight, candidates) = self.dirty.begin_flight(&self.frames, cold, oldest_max, below, unlogged);
+        self.with_slot(|slot, buffer| {
+            let (flight, candidates) = self.dirty.begin_flight(&self.frames, cold, oldest_max, below, unlogged);
+            let (claimed, skipped) = self.claim(candidates, buffer);
+            self.dirty.put_back(&self.frames, &skipped);
+            Ok((self.fly(slot, buffer, &claimed, flight)?, skipped))
+        })
+    }
+    /// Waits for the page's latch and writes it. The caller holds no latch.
+    fn write_busy(&self, index: u32) -> Result<usize> {
+        let key = self.frames.header(index).key();
+        let Some(pin) = self.table.lock(&self.frames, key).pin() else {
+            return Ok(0);
+        };
+        let page = self.frames.read(pin.index);
+        let Ok(file) = self.files.get(key_id(key).file) else {
+            return Ok(0);
+        };
+        // Slots are given back by threads that wait for no latch, so waiting for one with the latch held ends.
+        self.with_slot(|slot, buffer| {
+            let (flight, _) = self
+                .dirty
+                .begin_flight(&self.frames, &[page.index()], 0, Lsn::MAX, false);
+            let claimed = self.claim_page(&page, key, file, &mut buffer[..PAGE_SIZE]);
+            drop(page);
+            self.fly(slot, buffer, claimed.as_slice(), flight)
+        })
+    }
+    fn with_slot<R>(&self, run: impl FnOnce(usize, &mut [u8]) -> Result<R>) -> Result<R> {
+        let mut slot = self.flusher.take_slot();
         let buffer = slot
             .buffer
             .get_or_insert_with(|| AlignedBuf::new(PAGES_PER_SLOT * PAGE_SIZE));
-        let (claimed, skipped) = self.claim(candidates, buffer);
-        self.dirty.put_back(&self.frames, &skipped);
-        let written = self.write_claimed(slot.number, buffer, &claimed);
+        let result = run(slot.number, buffer);
+        self.flusher.put_slot(slot);
+        self.clock.notify();
+        result
+    }
+    /// Makes the claimed pages durable in place, and ends their claims.
+    fn fly(&self, slot: usize, buffer: &mut [u8], claimed: &[Claimed], flight: Flight) -> Result<usize> {
+        let written = self.write_claimed(slot, buffer, claimed);
         self.synced(written)?;
-        for page in &claimed {
+        for page in claimed {
             let frame = self.frames.header(page.frame);
             frame.in_flight.store(false, Ordering::Release);
         }
@@ -206,7 +248,8 @@ impl Pool {
         let mut claimed = Vec::with_capacity(known.len());
         for (key, candidate, file) in known {
             let place = &mut buffer[claimed.len() * PAGE_SIZE..][..PAGE_SIZE];
-            match self.claim_page(candidate, key, file, place) {
+            let page = self.frames.try_read(candidate.frame);
+            match page.and_then(|page| self.claim_page(&page, key, file, place)) {
                 Some(page) => claimed.push(page),
                 None => skipped.push(candidate),
             }
@@ -214,8 +257,7 @@ impl Pool {
         (claimed, skipped)
     }
     /// Under the S latch: copy, claim, clean.
-    fn claim_page(&self, candidate: Candidate, key: u64, file: OpenFile, place: &mut [u8]) -> Option<Claimed> {
-        let page = self.frames.try_read(candidate.frame)?;
+    fn claim_page(&self, page: &PageRead<'_>, key: u64, file: OpenFile, place: &mut [u8]) -> Option<Claimed> {
         let frame = page.frame();
         if frame.key() != key || frame.oldest() == 0 || frame.in_flight.swap(true, Ordering::AcqRel) {
             return None;
@@ -225,7 +267,7 @@ impl Pool {
             frame.in_flight.store(false, Ordering::Release);
             return None;
         }
-        place.copy_from_slice(&page);
+        place.copy_from_slice(page);
         self.dirty.clear(frame);
         debug_assert_eq!(file.logged, page.is_logged());
         Some(Claimed {

@@ -188,3 +188,39 @@ fn a_crash_under_load_loses_nothing_durable() {
         }
     }
 }
+
+/// A page that is never without a writer does not hold the checkpoint back.
+#[test]
+fn a_busy_page_is_flushed_all_the_same() {
+    let rig = start(32);
+    let pool = &rig.pool;
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|s| {
+        for n in 0..3u64 {
+            let stop = &stop;
+            s.spawn(move || {
+                let mut i = 0;
+                while !stop.load(Ordering::Relaxed) {
+                    let mut mtr = pool.begin();
+                    let page = mtr.write(id(7)).unwrap();
+                    i += 1;
+                    mtr.edit_u64(page, AT + 8 + 8 * n as usize, i);
+                    // Held for long, let go for moments.
+                    std::thread::sleep(std::time::Duration::from_micros(300));
+                    mtr.commit();
+                }
+            });
+        }
+        let in_time = |_| {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            let lsn = pool.redo().lsn();
+            for _ in 0..3 {
+                pool.flush_step(64).unwrap();
+            }
+            pool.checkpoint_lsn() >= lsn
+        };
+        let all = (0..20).all(in_time);
+        stop.store(true, Ordering::Relaxed);
+        assert!(all, "the checkpoint waits for a busy page");
+    });
+}
