@@ -4,6 +4,7 @@ mod crash;
 mod doublewrite;
 mod eviction;
 mod mtr;
+mod real;
 mod rig;
 mod stress;
 
