@@ -95,8 +95,9 @@ server-stop:
 	@python3 scripts/server.py stop
 
 test: plugin
-	cargo test --release --locked --workspace
+	cargo test --locked --workspace
 	scripts/sqltest
+	scripts/labtest
 
 # The same plugin and tests with MariaDB 11.8, in a Debian 13 root under build/trixie; needs root.
 .PHONY: test-11.8

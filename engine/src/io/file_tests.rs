@@ -1,3 +1,4 @@
+//! Tests of the real disk: files in a folder of the system's temporary directory.
 use super::*;
 use crate::io::{ReadOp, WriteOp};
 

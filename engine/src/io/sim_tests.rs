@@ -1,3 +1,4 @@
+//! Tests of the simulated disk: each fault rule by its number.
 use super::*;
 
 fn make(disk: &SimDisk, name: &str) -> Arc<dyn File> {
