@@ -1,14 +1,14 @@
 //! CHECK TABLE for one tree: every node, every border between nodes, every page's mark in the bitmap.
 //!
 //! Walks one level-1 node after the other, S-latched while its leaves are read one by one; upper levels are checked on each way
-//! down. So it runs beside writers; what it compares across two level-1 nodes counts only if the pages stood still meanwhile.
+//! down. So it runs beside writers, and what a page that changed meanwhile seems to say counts for nothing.
 use super::descend::To;
 use super::node::Node;
 use super::Tree;
 use crate::base::{Error, Lsn, PageNo, Result};
 use crate::pool::{PageRead, Pool};
 use crate::space;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// What a check found. No findings: the tree is sound.
 #[derive(Debug, Default)]
@@ -28,6 +28,44 @@ pub type EntryCheck<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Option<String>;
 /// Findings are enough to say that a tree is broken long before this many.
 const FINDINGS_MAX: usize = 100;
 
+impl Tree {
+    /// `each` sees every entry in order: the layers above check what keys and values mean to them, and report by the returned text.
+    pub fn verify(&self, pool: &Pool, each: EntryCheck<'_>) -> Result<Report> {
+        let mut walk = Walk {
+            tree: self,
+            pool,
+            each,
+            report: Report::default(),
+            versions: HashMap::new(),
+            from: Vec::new(),
+        };
+        match walk.run() {
+            // The way down is broken: nothing behind it can be reached.
+            Err(Error::Corrupt(what)) => walk.report.findings.push(what),
+            other => other?,
+        }
+        Ok(walk.report)
+    }
+}
+
+struct Walk<'a> {
+    tree: &'a Tree,
+    pool: &'a Pool,
+    each: EntryCheck<'a>,
+    report: Report,
+    /// Each page's version when it was read: met again in the same one, it is in the tree twice; in another, it moved.
+    versions: HashMap<PageNo, Lsn>,
+    /// Everything below is checked.
+    from: Vec<u8>,
+}
+
+#[derive(PartialEq)]
+enum Visit {
+    First,
+    Again,
+    Moved,
+}
+
 /// The last leaf of the level-1 node before, to be compared with the first of the next.
 struct Border {
     no: PageNo,
@@ -35,118 +73,104 @@ struct Border {
     right: Option<PageNo>,
 }
 
-impl Tree {
-    /// `each` sees every entry in order: the layers above check what keys and values mean to them, and report by the returned text.
-    pub fn verify(&self, pool: &Pool, each: EntryCheck<'_>) -> Result<Report> {
-        let mut report = Report::default();
-        let mut from = Vec::new();
+impl<'a> Walk<'a> {
+    fn run(&mut self) -> Result<()> {
         let mut border: Option<Border> = None;
         loop {
-            let page = match self.descend_checking(pool, &from, &mut report) {
-                Ok(page) => page,
-                Err(Error::Corrupt(what)) => {
-                    report.findings.push(what);
-                    return Ok(report);
-                }
-                Err(e) => return Err(e),
-            };
+            let page = self.descend()?;
             let node = Node::new(&page);
             if node.level() == 0 {
-                self.check_leaf(pool, &page, &mut report, each)?;
-                return Ok(report);
+                return self.check_leaf(&page);
             }
             let upper = node.upper_fence().map(<[u8]>::to_vec);
-            let first = node.child(0);
-            let last = self.check_leaves(pool, node, &mut report, each)?;
+            let first = node.child(node.child_slot(&self.from));
+            let last = self.check_leaves(node)?;
+            // Latches go left to right: the left leaf is looked at again only when the right ones are let go.
             drop(page);
             if let Some(border) = border.take().filter(|b| b.right != Some(first)) {
-                self.check_border(pool, &border, first, &mut report)?;
+                self.check_border(&border, first)?;
             }
             border = last;
             match upper {
-                None => return Ok(report),
-                Some(upper) if upper > from && report.findings.len() < FINDINGS_MAX => from = upper,
-                Some(_) => return Ok(report),
+                Some(upper) if upper > self.from && self.report.findings.len() < FINDINGS_MAX => self.from = upper,
+                _ => return Ok(()),
             }
         }
     }
-    /// S-latched level-1 node (or a root leaf) that owns `key`; checks what it passes.
-    fn descend_checking<'p>(&self, pool: &'p Pool, key: &[u8], report: &mut Report) -> Result<PageRead<'p>> {
-        let to = To::Key(key);
-        let mut page = pool.read(self.page_id(self.root))?;
-        self.check_arrival(Node::new(&page), self.root, None, to)?;
+    /// S-latched level-1 node (or a root leaf) that owns `from`; checks what it passes.
+    fn descend(&mut self) -> Result<PageRead<'a>> {
+        let (tree, pool, from) = (self.tree, self.pool, self.from.clone());
+        let to = To::Key(&from);
+        let mut page = pool.read(tree.page_id(tree.root))?;
         let node = Node::new(&page);
-        report.height = report.height.max(node.level() as u32 + 1);
+        tree.check_arrival(node, tree.root, None, to)?;
+        self.report.height = self.report.height.max(node.level() as u32 + 1);
         if !node.lower_fence().is_empty() || node.upper_fence().is_some() || node.right().is_some() {
-            report
-                .findings
-                .push(self.finding(self.root, "the root has bounds or a neighbour"));
+            self.finding(tree.root, "the root has bounds or a neighbour");
         }
-        if node.level() > 0 {
-            self.check_inner(pool, &page, report)?;
-        }
-        while Node::new(&page).level() > 1 {
+        while Node::new(&page).level() > 0 {
+            self.check_inner(&page)?;
             let node = Node::new(&page);
+            if node.level() == 1 {
+                break;
+            }
             let slot = to.child_slot(node);
             let no = node.child(slot);
-            let child = pool.read(self.page_id(no))?;
-            self.check_arrival(Node::new(&child), no, Some(node.level() - 1), to)?;
-            self.check_fences(node, slot, Node::new(&child), report);
-            self.check_inner(pool, &child, report)?;
+            let child = pool.read(tree.page_id(no))?;
+            tree.check_arrival(Node::new(&child), no, Some(node.level() - 1), to)?;
+            self.check_fences(node, slot, Node::new(&child));
             page = child;
         }
         Ok(page)
     }
-    fn check_inner(&self, pool: &Pool, page: &PageRead<'_>, report: &mut Report) -> Result<()> {
-        let (no, node) = (page.id().no, Node::new(page));
-        let fresh = report.pages.insert(no);
-        if node.level() == 1 && !fresh && no != self.root {
-            report.findings.push(self.finding(no, "reached twice"));
+    fn enter(&mut self, page: &PageRead<'_>) -> Visit {
+        let no = page.id().no;
+        self.report.pages.insert(no);
+        match self.versions.insert(no, page.version()) {
+            None => Visit::First,
+            Some(version) if version == page.version() => Visit::Again,
+            Some(_) => Visit::Moved,
         }
-        if !fresh {
-            return Ok(());
-        }
-        report.inner_pages += 1;
-        if let Err(what) = node.validate() {
-            report.findings.push(self.finding(no, &what));
-        }
-        self.check_used(pool, no, report)
     }
-    /// All leaves of a level-1 node. Returns the last.
-    fn check_leaves(
-        &self,
-        pool: &Pool,
-        node: Node<'_>,
-        report: &mut Report,
-        each: EntryCheck<'_>,
-    ) -> Result<Option<Border>> {
+    fn check_inner(&mut self, page: &PageRead<'_>) -> Result<()> {
+        let (no, node) = (page.id().no, Node::new(page));
+        match self.enter(page) {
+            Visit::First => self.report.inner_pages += 1,
+            // The walk goes on behind the upper fence of the last level-1 node, so it meets none of them again.
+            Visit::Again if node.level() == 1 => self.finding(no, "reached twice"),
+            Visit::Again => return Ok(()),
+            Visit::Moved => {}
+        }
+        if let Err(what) = node.validate() {
+            self.finding(no, &what);
+        }
+        self.check_used(no)
+    }
+    /// The leaves of a level-1 node from `from` on (before it, if two nodes were merged, all is checked already). Returns the last.
+    fn check_leaves(&mut self, node: Node<'_>) -> Result<Option<Border>> {
+        let (tree, pool) = (self.tree, self.pool);
         let mut last: Option<Border> = None;
-        for slot in 0..node.len() {
+        for slot in node.child_slot(&self.from)..node.len() {
             let no = node.child(slot);
-            let leaf = match pool.read(self.page_id(no)) {
+            let before = last.take();
+            let leaf = match pool.read(tree.page_id(no)) {
                 Ok(leaf) => leaf,
                 Err(Error::Corrupt(what)) => {
-                    report.findings.push(what);
-                    last = None;
+                    self.report.findings.push(what);
                     continue;
                 }
                 Err(e) => return Err(e),
             };
             let child = Node::new(&leaf);
-            if !child.belongs_to(self.index) || child.level() != 0 {
-                report
-                    .findings
-                    .push(self.finding(no, "its parent points to it, but it is not a leaf of this index"));
-                last = None;
+            if !child.belongs_to(tree.index) || child.level() != 0 {
+                self.finding(no, "its parent points to it, but it is not a leaf of this index");
                 continue;
             }
-            self.check_fences(node, slot, child, report);
-            if let Some(wrong) = last.take().filter(|l| l.right != Some(no)) {
-                report
-                    .findings
-                    .push(self.finding(wrong.no, "its right link is not its neighbour"));
+            self.check_fences(node, slot, child);
+            if let Some(wrong) = before.filter(|b| b.right != Some(no)) {
+                self.finding(wrong.no, "its right link is not its neighbour");
             }
-            self.check_leaf(pool, &leaf, report, each)?;
+            self.check_leaf(&leaf)?;
             last = Some(Border {
                 no,
                 version: leaf.version(),
@@ -155,30 +179,31 @@ impl Tree {
         }
         Ok(last)
     }
-    fn check_leaf(&self, pool: &Pool, page: &PageRead<'_>, report: &mut Report, each: EntryCheck<'_>) -> Result<()> {
+    fn check_leaf(&mut self, page: &PageRead<'_>) -> Result<()> {
         let (no, node) = (page.id().no, Node::new(page));
-        if !report.pages.insert(no) {
-            report.findings.push(self.finding(no, "reached twice"));
+        match self.enter(page) {
+            Visit::First => self.report.leaf_pages += 1,
+            Visit::Again => self.finding(no, "reached twice"),
+            Visit::Moved => {}
         }
-        report.leaf_pages += 1;
         if let Err(what) = node.validate() {
-            report.findings.push(self.finding(no, &what));
+            self.finding(no, &what);
             return Ok(());
         }
         if node.upper_fence().is_none() && node.right().is_some() {
-            report.findings.push(self.finding(no, "the last leaf has a right link"));
+            self.finding(no, "the last leaf has a right link");
         }
-        for slot in 0..node.len() {
+        for slot in node.search(&self.from).0..node.len() {
             let (key, value) = node.entry(slot);
-            report.entries += 1;
-            if let Some(what) = each(key, value) {
-                report.findings.push(self.finding(no, &what));
+            self.report.entries += 1;
+            if let Some(what) = (self.each)(key, value) {
+                self.finding(no, &what);
             }
         }
-        self.check_used(pool, no, report)
+        self.check_used(no)
     }
     /// The child's fences are its separators in the parent.
-    fn check_fences(&self, parent: Node<'_>, slot: usize, child: Node<'_>, report: &mut Report) {
+    fn check_fences(&mut self, parent: Node<'_>, slot: usize, child: Node<'_>) {
         let lower = if slot == 0 {
             parent.lower_fence()
         } else {
@@ -190,26 +215,27 @@ impl Tree {
             parent.upper_fence()
         };
         if child.lower_fence() != lower || child.upper_fence() != upper {
-            let what = "its fences are not its separators in the parent";
-            report.findings.push(self.finding(parent.child(slot), what));
+            self.finding(parent.child(slot), "its fences are not its separators in the parent");
         }
     }
-    fn check_used(&self, pool: &Pool, no: PageNo, report: &mut Report) -> Result<()> {
-        if !space::is_used(pool, self.page_id(no))? {
-            report.findings.push(self.finding(no, "in the tree, but marked free"));
+    fn check_used(&mut self, no: PageNo) -> Result<()> {
+        if !space::is_used(self.pool, self.tree.page_id(no))? {
+            self.finding(no, "in the tree, but marked free");
         }
         Ok(())
     }
     /// No latch is held: the left page may have been split since; then it proves nothing.
-    fn check_border(&self, pool: &Pool, left: &Border, right: PageNo, report: &mut Report) -> Result<()> {
-        let page = pool.read(self.page_id(left.no))?;
+    fn check_border(&mut self, left: &Border, right: PageNo) -> Result<()> {
+        let page = self.pool.read(self.tree.page_id(left.no))?;
         if page.version() == left.version {
-            let what = format!("its right link is not its neighbour, page {right}");
-            report.findings.push(self.finding(left.no, &what));
+            self.finding(left.no, &format!("its right link is not its neighbour, page {right}"));
         }
         Ok(())
     }
-    fn finding(&self, no: PageNo, what: &str) -> String {
-        format!("index {} in file {}, page {no}: {what}", self.index, self.file)
+    fn finding(&mut self, no: PageNo, what: &str) {
+        let (index, file) = (self.tree.index, self.tree.file);
+        self.report
+            .findings
+            .push(format!("index {index} in file {file}, page {no}: {what}"));
     }
 }

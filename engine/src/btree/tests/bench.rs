@@ -5,7 +5,6 @@ use crate::btree::{begin, Intent, Tree};
 use crate::index::scan::{Batch, Direction, Limit, Scan};
 use crate::pool::Pool;
 use std::hint::black_box;
-use std::time::Instant;
 
 fn key(n: u64) -> [u8; 9] {
     // As the codec makes a BIGINT: a byte for NULL, sign bit turned.
@@ -13,10 +12,21 @@ fn key(n: u64) -> [u8; 9] {
     key[1..].copy_from_slice(&(n ^ 1 << 63).to_be_bytes());
     key
 }
-fn per_op(what: &str, n: u64, each: impl FnOnce()) {
-    let start = Instant::now();
-    each();
-    println!("{what:34} {:8.0} ns", start.elapsed().as_nanos() as f64 / n as f64);
+/// CPU nanoseconds of this thread: other work on the machine does not count.
+fn cpu_ns() -> u64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    stat.split(' ').next().unwrap().parse().unwrap()
+}
+/// CPU time an operation, checkpoints in between not counted.
+fn per_op(pool: &Pool, what: &str, n: u64, mut each: impl FnMut(u64)) {
+    let mut spent = 0;
+    for from in (0..n).step_by(20_000) {
+        let start = cpu_ns();
+        (from..n.min(from + 20_000)).for_each(&mut each);
+        spent += cpu_ns() - start;
+        settle(pool);
+    }
+    println!("{what:34} {:8.0} ns", spent as f64 / n as f64);
 }
 fn insert(pool: &Pool, tree: &Tree, key: &[u8], value: &[u8]) {
     for intent in [Intent::Leaf, Intent::Grow(key.len() + value.len())] {
@@ -36,77 +46,63 @@ fn settle(pool: &Pool) {
 }
 
 fn run(n: u64, frames: usize) {
-    let value = [7u8; 100];
     let (rig, tree) = rig_with_tree(1, frames);
     let pool = &*rig.pool;
-    let inserts = |tree: &Tree, shuffled: bool| {
-        let mut dice = Dice(5);
-        for i in 0..n {
-            let n = if shuffled { dice.next() >> 12 } else { i * 2 };
-            insert(pool, tree, &key(n), &value);
-            if i % 20_000 == 19_999 {
-                settle(pool);
-            }
-        }
-    };
+    writes(pool, &tree, n);
+    reads(pool, &tree, n);
+    changes(pool, &tree, n);
+}
+
+fn writes(pool: &Pool, tree: &Tree, n: u64) {
+    let other = add_tree(pool, 6);
+    let mut dice = Dice(5);
     let log = || pool.counters().redo_log_bytes.get();
     let before = log();
-    per_op("insert, ascending (100-byte value)", n, || inserts(&tree, false));
+    per_op(pool, "insert, ascending (100-byte value)", n, |i| {
+        insert(pool, tree, &key(i * 2), &[7; 100])
+    });
     println!("{:34} {:8} bytes of log", "", (log() - before) / n);
-    let other = add_tree(pool, 6);
     let before = log();
-    per_op("insert, random", n, || inserts(&other, true));
+    per_op(pool, "insert, random", n, |_| {
+        insert(pool, &other, &key(dice.next() >> 12), &[7; 100])
+    });
     println!("{:34} {:8} bytes of log", "", (log() - before) / n);
     println!("{:?}", tree.stats(pool).unwrap());
+}
+
+fn reads(pool: &Pool, tree: &Tree, n: u64) {
     let mut dice = Dice(9);
-    per_op("get, random keys", n, || {
-        for _ in 0..n {
-            let n = dice.below(n as usize) as u64 * 2;
-            black_box(tree.get(pool, &key(n)).unwrap().unwrap().value()[0]);
-        }
+    let get = |n: u64| black_box(tree.get(pool, &key(n * 2)).unwrap().unwrap().value()[0]);
+    per_op(pool, "get, random keys", n, |_| {
+        get(dice.below(n as usize) as u64);
     });
-    per_op("get, one leaf", n, || {
-        for i in 0..n {
-            black_box(tree.get(pool, &key(i % 50 * 2)).unwrap().unwrap().value()[0]);
-        }
-    });
-    let mut batch = Batch::new();
+    per_op(pool, "get, one leaf", n, |i| _ = get(i % 50));
     let limit = Limit {
         entries: 128,
         bytes: 1 << 20,
     };
+    let mut batch = Batch::new();
     for direction in [Direction::Forward, Direction::Backward] {
-        per_op(&format!("scan, {direction:?}, per entry"), n, || {
-            let mut scan = Scan::new(tree, &[], None);
-            let mut seen = 0;
-            while scan.fill(pool, &mut batch, direction, limit).unwrap() > 0 {
-                seen += batch.len() as u64;
-            }
-            assert_eq!(seen, n);
+        let mut scan = Scan::new(*tree, &[], None);
+        per_op(pool, &format!("scan, {direction:?}, 128 entries"), n / 128, |_| {
+            assert_eq!(scan.fill(pool, &mut batch, direction, limit).unwrap(), 128);
         });
     }
-    let mut changed = value;
-    per_op("set_value, same length", n, || {
-        for i in 0..n {
-            let mut mtr = begin(pool).unwrap();
-            let at = tree
-                .leaf_for_write(&mut mtr, &key(dice.below(n as usize) as u64 * 2), Intent::Leaf, None)
-                .unwrap();
-            changed[50] = i as u8;
-            tree.set_value(&mut mtr, &at, &changed).unwrap();
-            mtr.commit();
-            if i % 20_000 == 19_999 {
-                settle(pool);
-            }
-        }
+}
+
+fn changes(pool: &Pool, tree: &Tree, n: u64) {
+    let mut dice = Dice(9);
+    per_op(pool, "set_value, same length", n, |i| {
+        let key = key(dice.below(n as usize) as u64 * 2);
+        let mut mtr = begin(pool).unwrap();
+        let at = tree.leaf_for_write(&mut mtr, &key, Intent::Leaf, None).unwrap();
+        let mut changed = [7; 100];
+        changed[50] = i as u8;
+        tree.set_value(&mut mtr, &at, &changed).unwrap();
+        mtr.commit();
     });
-    per_op("remove", n, || {
-        for i in 0..n {
-            delete(pool, &tree, &key(i * 2), Intent::Leaf);
-            if i % 20_000 == 19_999 {
-                settle(pool);
-            }
-        }
+    per_op(pool, "remove", n, |i| {
+        delete(pool, tree, &key(i * 2), Intent::Leaf);
     });
 }
 

@@ -1,8 +1,9 @@
 //! Bulk builds: what comes out is the tree that inserts would make, only fuller; and a build that stops half way loses nothing.
 use super::kit::*;
 use crate::btree::build::Builder;
+use crate::btree::node::CAPACITY;
 use crate::btree::{Seek, Tree, ENTRY_MAX, KEY_MAX};
-use crate::pool::{Pool, PAGE_SIZE};
+use crate::pool::Pool;
 use crate::space;
 
 fn build(pool: &Pool, tree: Tree, fill: u32, entries: &[(Vec<u8>, Vec<u8>)]) -> u64 {
@@ -40,8 +41,8 @@ fn fill_is_kept_and_leaves_lie_in_order() {
         build(&rig.pool, tree, fill, &entries);
         let report = check(&rig.pool, &tree, true);
         let bytes: usize = entries.iter().map(|(k, v)| 10 + k.len() + v.len()).sum();
-        let is = 100.0 * bytes as f64 / (report.leaf_pages as usize * PAGE_SIZE) as f64;
-        assert!((is - fill as f64).abs() < 2.0, "{is:.1} instead of {fill}");
+        let is = 100.0 * bytes as f64 / (report.leaf_pages as usize * CAPACITY) as f64;
+        assert!((is - fill as f64).abs() < 2.5, "{is:.1} instead of {fill}");
         let mut leaf = tree.seek(&rig.pool, Seek::First, &[]).unwrap().unwrap();
         let (mut steps, mut neighbours) = (0, 0);
         loop {

@@ -3,7 +3,7 @@
 use super::kit::*;
 use crate::base::{Lsn, Result};
 use crate::btree::build::Builder;
-use crate::btree::{Intent, Tree};
+use crate::btree::{Intent, Tree, ENTRY_MAX, KEY_MAX};
 use crate::io::SimDisk;
 use crate::pool::tests::Rig;
 use crate::pool::Pool;
@@ -25,8 +25,8 @@ const FRAMES: usize = 48;
 fn change(pool: &Pool, tree: &Tree, dice: &mut Dice, deletes: usize, history: &mut History) -> Result<()> {
     let n = dice.below(600);
     let mut key = (n as u32).to_be_bytes().to_vec();
-    key.resize(4 + [0, 30, 900][n % 3], b'.');
-    let value = (dice.below(100) >= deletes).then(|| vec![dice.below(256) as u8; dice.below(1500)]);
+    key.resize(4 + [0, 30, KEY_MAX / 4][n % 3], b'.');
+    let value = (dice.below(100) >= deletes).then(|| vec![dice.below(256) as u8; dice.below(ENTRY_MAX / 3)]);
     history.push((UNKNOWN, key.clone(), value.clone()));
     let lsn = match value {
         Some(value) => try_put(pool, tree, &key, &value)?.1,
@@ -144,7 +144,7 @@ fn a_build_cut_short_by_a_crash_can_be_freed() {
     let build = |rig: &Rig, tree: Tree| -> Result<()> {
         let mut builder = Builder::new(&rig.pool, tree, 95);
         for n in 0..4000u64 {
-            builder.push(&n.to_be_bytes(), &[n as u8; 700])?;
+            builder.push(&n.to_be_bytes(), &[n as u8; ENTRY_MAX / 8])?;
         }
         builder.finish()?;
         tree.free_all(&rig.pool)

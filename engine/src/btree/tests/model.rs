@@ -175,7 +175,7 @@ fn ascending_and_descending_loads_leave_full_pages() {
         }
         let report = check(&rig.pool, &tree, true);
         let bytes = n as usize * (10 + 8 + 60);
-        let fill = bytes as f64 / (report.leaf_pages as usize * crate::pool::PAGE_SIZE) as f64;
+        let fill = bytes as f64 / (report.leaf_pages as usize * crate::btree::node::CAPACITY) as f64;
         assert!(fill > 0.97, "descending {descending}: leaves are {fill:.2} full");
     }
 }
@@ -194,7 +194,7 @@ fn two_interleaved_ascending_runs_leave_full_pages() {
         put(&rig.pool, &tree, &((1 << 30) + i).to_be_bytes(), &[1; 60]);
     }
     let report = check(&rig.pool, &tree, true);
-    let fill = (3 * n as usize * 78) as f64 / (report.leaf_pages as usize * crate::pool::PAGE_SIZE) as f64;
+    let fill = (3 * n as usize * 78) as f64 / (report.leaf_pages as usize * crate::btree::node::CAPACITY) as f64;
     assert!(fill > 0.95, "leaves are {fill:.2} full");
 }
 
@@ -287,14 +287,17 @@ fn revisit_finds_only_what_is_unchanged() {
 
 #[test]
 fn a_full_file_fails_before_anything_changes() {
+    const BIG: usize = ENTRY_MAX / 2;
     let (rig, tree) = rig_with_tree(10, 256);
     let pool = &*rig.pool;
     let mut n = 0u64;
     let full = loop {
         let key = n.to_be_bytes();
         let mut mtr = pool.begin();
-        let at = tree.leaf_for_write(&mut mtr, &key, Intent::Grow(2008), None).unwrap();
-        match tree.insert(&mut mtr, &at, &key, &[3; 2000]) {
+        let at = tree
+            .leaf_for_write(&mut mtr, &key, Intent::Grow(8 + BIG), None)
+            .unwrap();
+        match tree.insert(&mut mtr, &at, &key, &[3; BIG]) {
             Ok(_) => mtr.commit(),
             Err(e) => {
                 assert!(!mtr.has_changes());
@@ -305,7 +308,7 @@ fn a_full_file_fails_before_anything_changes() {
         if n % 100 == 0 {
             checkpoint(pool);
         }
-        if n == 12_000 {
+        if n == 10_000 {
             leave_space(&rig.disk, 1 << 20);
         }
         assert!(n < 20_000);
@@ -313,7 +316,7 @@ fn a_full_file_fails_before_anything_changes() {
     assert!(matches!(full, crate::base::Error::Full(_)), "{full}");
     assert_eq!(check(pool, &tree, true).entries, n);
     assert!(delete(pool, &tree, &5u64.to_be_bytes(), Intent::Leaf));
-    put(pool, &tree, &5u64.to_be_bytes(), &[3; 1000]);
+    put(pool, &tree, &5u64.to_be_bytes(), &[3; BIG / 2]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Threads on one tree in a pool much smaller than it: writers with keys of their own and with shared ones, scanners both
 //! ways, readers. Stable keys must be seen by everyone at any time; at the end the tree is sound and holds what its writers think.
 use super::kit::*;
-use crate::btree::{Intent, Seek, Tree};
+use crate::btree::{Intent, Seek, Tree, ENTRY_MAX, KEY_MAX};
 use crate::index::scan::{Batch, Direction, Limit, Scan};
 use crate::pool::Pool;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ const STEPS: usize = 8_000;
 fn key(n: usize) -> Vec<u8> {
     // Varying lengths, some long.
     let mut key = (n as u64).to_be_bytes().to_vec();
-    key.resize(8 + n % 40 + if n % 50 == 1 { 600 } else { 0 }, b'.');
+    key.resize(8 + n % 40 + if n % 50 == 1 { KEY_MAX / 6 } else { 0 }, b'.');
     key
 }
 fn value(n: usize, len: usize) -> Vec<u8> {
@@ -56,7 +56,11 @@ fn write(pool: &Pool, tree: &Tree, writer: usize) -> BTreeMap<Vec<u8>, Vec<u8>> 
             let known = mine.remove(&key).is_some();
             assert!(class == 2 || found == known);
         } else {
-            let long = if dice.below(20) == 0 { 3000 } else { 600 };
+            let long = if dice.below(20) == 0 {
+                ENTRY_MAX / 2
+            } else {
+                ENTRY_MAX / 8
+            };
             let value = value(n, dice.below(long));
             let new = put(pool, tree, &key, &value);
             let known = mine.insert(key, value).is_some();
