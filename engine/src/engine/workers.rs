@@ -183,7 +183,14 @@ fn roll_back(store: &Store, stop: &Stop, losers: &[RecoveredTrx], log: &LogSink)
     );
     for loser in losers {
         let mut trx = store.trx_sys.adopt(loser)?;
-        while !store.rollback_step(&mut trx, ROLLBACK_RECORDS)? {
+        loop {
+            match store.rollback_step(&mut trx, ROLLBACK_RECORDS) {
+                Ok(true) => break,
+                Ok(false) => {}
+                // The record is undone once there is room.
+                Err(Error::Full(_)) => stop.sleep(SYNC_TICK_MS),
+                Err(e) => return Err(e),
+            }
             if stop.is_asked() {
                 return Ok(()); // The next open finds the rest.
             }

@@ -83,7 +83,8 @@ const KILL_POLL: u32 = 1000;
 
 pub struct Cursor {
     pub(super) store: Arc<Store>,
-    pub(super) table: Arc<Table>,
+    /// None only while `with_layout` lends it.
+    table: Option<Arc<Table>>,
     /// 0 = clustered, i + 1 = secondary i.
     pub(super) index: u32,
     pub(super) lock: LockChoice,
@@ -101,7 +102,8 @@ pub struct Cursor {
     /// The transaction's newest undo record when the batch was copied: its own later changes make the rest of the batch stale.
     batch_undo: UndoPtr,
     lo: Vec<u8>,
-    hi: Option<Vec<u8>>,
+    hi: Vec<u8>,
+    has_hi: bool,
     /// Key of the entry looked at last, if `positioned`; else the key given to `seek`.
     pub(super) last: Vec<u8>,
     pub(super) positioned: bool,
@@ -126,7 +128,7 @@ impl Cursor {
     pub fn new(store: Arc<Store>, table: Arc<Table>) -> Cursor {
         Cursor {
             store,
-            table,
+            table: Some(table),
             index: 0,
             lock: LockChoice::default(),
             covering: false,
@@ -140,7 +142,8 @@ impl Cursor {
             expected: 0,
             batch_undo: UndoPtr::NONE,
             lo: Vec::new(),
-            hi: None,
+            hi: Vec::new(),
+            has_hi: false,
             last: Vec::new(),
             positioned: false,
             seek_inclusive: None,
@@ -155,19 +158,26 @@ impl Cursor {
         }
     }
     pub fn table(&self) -> &Arc<Table> {
-        &self.table
+        self.table.as_ref().expect("lent only inside a call")
+    }
+    /// Runs `body` with the table's layout. The table is moved out for that time: a clone would have every reader of a table
+    /// write to its reference count at every row.
+    pub(super) fn with_layout<T>(&mut self, body: impl FnOnce(&mut Cursor, &Layout) -> T) -> T {
+        let table = self.table.take().expect("lent to one call at a time");
+        let result = body(self, table.layout());
+        self.table = Some(table);
+        result
     }
 
     /// Sets up a scan of an index (0 = clustered, i + 1 = secondary i). `covering`: a secondary entry that the view sees is handed
     /// out as it is.
     pub fn begin(&mut self, trx: &mut Trx, index: u32, lock: LockChoice, covering: bool) -> Result<()> {
         self.reset();
-        self.use_view(trx, index, lock)?;
-        let layout = self.table.layout();
-        let tree = layout
-            .index(index)
-            .ok_or_else(|| Error::Unsupported(format!("table {} has no index {index}", self.table.name())))?
-            .tree;
+        let tree = self.with_layout(|cursor, layout| {
+            cursor.use_view(trx, layout, index, lock)?;
+            let missing = || Error::Unsupported(format!("table {} has no index {index}", layout.id));
+            layout.index(index).map(|i| i.tree).ok_or_else(missing)
+        })?;
         self.index = index;
         self.lock = lock;
         self.covering = covering && index > 0;
@@ -179,13 +189,12 @@ impl Cursor {
     }
 
     /// The view of a consistent read; refuses tables and indexes younger than it.
-    fn use_view(&mut self, trx: &mut Trx, index: u32, lock: LockChoice) -> Result<()> {
+    fn use_view(&mut self, trx: &mut Trx, layout: &Layout, index: u32, lock: LockChoice) -> Result<()> {
         self.view = None;
         if lock.mode.is_some() || trx.isolation == Isolation::ReadUncommitted {
             return Ok(());
         }
         let view = self.store.trx_sys.open_view(trx);
-        let layout = self.table.layout();
         let index_created = match index {
             0 => 0,
             i => layout.secondary.get(i as usize - 1).map_or(0, |s| s.created),
@@ -201,7 +210,9 @@ impl Cursor {
     pub fn set_bounds(&mut self, lo: &[u8], hi: Option<&[u8]>) {
         self.lo.clear();
         self.lo.extend_from_slice(lo);
-        self.hi = hi.map(<[u8]>::to_vec);
+        self.hi.clear();
+        self.hi.extend_from_slice(hi.unwrap_or_default());
+        self.has_hi = hi.is_some();
         if let Some(scan) = &mut self.scan {
             scan.restart(lo, hi);
             self.drop_batch();
@@ -228,7 +239,7 @@ impl Cursor {
             return Err(Error::Unsupported("a seek before the scan was begun".into()));
         };
         use Direction::{Backward, Forward};
-        scan.restart(&self.lo, self.hi.as_deref());
+        scan.restart(&self.lo, self.has_hi.then_some(&self.hi[..]));
         self.last.clear();
         self.last.extend_from_slice(key);
         self.positioned = false;
@@ -272,11 +283,13 @@ impl Cursor {
         self.current = None;
         self.taken = None;
         self.was_semi_consistent = false;
-        if self.lock.mode.is_some() {
-            self.next_locked(trx)
-        } else {
-            self.next_consistent(trx)
-        }
+        self.with_layout(|cursor, layout| {
+            if cursor.lock.mode.is_some() {
+                cursor.next_locked(trx, layout)
+            } else {
+                cursor.next_consistent(trx, layout)
+            }
+        })
     }
 
     /// Forgets entries that were copied and not handed out: the scan goes on behind the last one looked at.
@@ -297,7 +310,7 @@ impl Cursor {
         match (self.positioned, self.seek_inclusive) {
             (true, _) => scan.go_on_from(&self.last, false),
             (false, Some(inclusive)) => scan.go_on_from(&self.last, inclusive),
-            (false, None) => scan.restart(&self.lo, self.hi.as_deref()),
+            (false, None) => scan.restart(&self.lo, self.has_hi.then_some(&self.hi[..])),
         }
     }
 
@@ -420,7 +433,7 @@ impl Cursor {
         let of_scan = (self.lock, self.view.clone(), self.semi_consistent);
         self.lock = lock;
         self.semi_consistent = false;
-        let result = self.get_row(trx, pk);
+        let result = self.with_layout(|cursor, layout| cursor.get_row(trx, pk, layout));
         (self.lock, self.view, self.semi_consistent) = of_scan;
         if let (Ok(true), Some(current)) = (&result, &mut self.current) {
             current.point = true;
@@ -428,13 +441,11 @@ impl Cursor {
         result
     }
 
-    fn get_row(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<bool> {
-        let table = self.table.clone();
-        let layout = table.layout();
+    fn get_row(&mut self, trx: &mut Trx, pk: &[u8], layout: &Layout) -> Result<bool> {
         if self.lock.mode.is_some() {
             return self.get_locked(trx, layout, pk);
         }
-        self.use_view(trx, 0, self.lock)?;
+        self.use_view(trx, layout, 0, self.lock)?;
         if !self.copy_newest(layout, pk)? || !self.rewind_version(layout, pk)? {
             return Ok(false);
         }
@@ -457,6 +468,7 @@ impl Cursor {
                 self.check_gone(trx, layout, pk, header)?;
                 Ok(false)
             }
+            None if self.lock.on_locked == OnLocked::Refuse => Err(Error::Locked),
             None => Ok(false),
         }
     }
@@ -480,7 +492,7 @@ impl Cursor {
         }
         if let Some(found) = self.found() {
             let pk = found.pk.to_vec();
-            let layout = self.table.layout();
+            let layout = self.table().layout();
             self.store.trx_sys.locks().unlock(trx, layout.clustered.id, &pk);
         }
     }
@@ -493,7 +505,7 @@ impl Cursor {
         self.batch_entries = 1;
         self.expected = 0;
         self.lo.clear();
-        self.hi = None;
+        self.has_hi = false;
         self.positioned = false;
         self.current = None;
         self.taken = None;
@@ -502,7 +514,7 @@ impl Cursor {
     }
 
     pub(super) fn upper_bound(&self) -> Option<&[u8]> {
-        self.hi.as_deref()
+        self.has_hi.then_some(&self.hi[..])
     }
     pub(super) fn lower_bound(&self) -> &[u8] {
         &self.lo

@@ -30,9 +30,7 @@ impl Mark {
 }
 
 impl Cursor {
-    pub(super) fn next_consistent(&mut self, trx: &mut Trx) -> Result<bool> {
-        let table = self.table.clone();
-        let layout = table.layout();
+    pub(super) fn next_consistent(&mut self, trx: &Trx, layout: &Layout) -> Result<bool> {
         while self.step(trx, usize::MAX)? {
             let shown = match self.index {
                 0 => self.show_clustered(layout)?,

@@ -21,9 +21,7 @@ enum Outcome {
 }
 
 impl Cursor {
-    pub(super) fn next_locked(&mut self, trx: &mut Trx) -> Result<bool> {
-        let table = self.table.clone();
-        let layout = table.layout();
+    pub(super) fn next_locked(&mut self, trx: &mut Trx, layout: &Layout) -> Result<bool> {
         loop {
             if !self.step_in_range(trx, layout)? {
                 return Ok(false);

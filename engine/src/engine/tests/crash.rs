@@ -93,7 +93,7 @@ fn verify(rig: &Rig, expected: &mut Expected, what: &str) {
 
 #[test]
 fn crashes_lose_nothing_committed() {
-    for seed in 1..=14u64 {
+    for seed in seeds(14) {
         let mut random = Random(seed);
         let mut disk = SimDisk::new(seed);
         let rig = Rig::create(disk.clone());

@@ -120,7 +120,7 @@ fn add_or_drop_index(engine: &Arc<Engine>, name: &str, tables: &mut Tables) -> R
 
 #[test]
 fn ddl_is_all_or_nothing() {
-    for seed in 1..=25u64 {
+    for seed in seeds(25) {
         let mut random = Random(seed * 31);
         let mut disk = SimDisk::new(seed);
         let mut tables = Tables::new();

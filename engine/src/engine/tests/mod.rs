@@ -4,6 +4,7 @@ mod basics;
 mod bench;
 mod crash;
 mod ddl_crash;
+mod isolation;
 mod model;
 mod rig;
 mod stress;

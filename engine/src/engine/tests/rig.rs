@@ -296,6 +296,16 @@ fn compare(found: &[Scanned], model: &Model, index: u32, backward: bool, what: &
     }
 }
 
+/// Seeds of a random test: the usual few, or those of SLUICE_SEEDS="from-to" for a soak.
+pub fn seeds(usual: u64) -> std::ops::RangeInclusive<u64> {
+    let asked = std::env::var("SLUICE_SEEDS").ok();
+    let range = asked.as_ref().and_then(|s| s.split_once('-'));
+    match range {
+        Some((from, to)) => from.parse().expect("a number")..=to.parse().expect("a number"),
+        None => 1..=usual,
+    }
+}
+
 /// A small seeded generator: the same seed gives the same test.
 pub struct Random(pub u64);
 

@@ -1,0 +1,328 @@
+//! What each isolation level promises, statement by statement; locks, waits and duplicates; what survives a restart.
+use super::rig::*;
+use crate::base::{Error, Result};
+use crate::btree::Seek;
+use crate::engine::Close;
+use crate::io::sim::SimDisk;
+use crate::table::{Cursor, LockChoice, OnLocked, Store};
+use crate::txn::{Isolation, LockMode, Trx, Xid};
+use std::time::Duration;
+use Isolation::{ReadCommitted, ReadUncommitted, RepeatableRead};
+
+const X: Option<LockMode> = Some(LockMode::Exclusive);
+
+fn row(group: u8, tag: u16) -> Row {
+    Row {
+        group,
+        shade: 0,
+        tag: Some(tag),
+        body: vec![group; 20],
+    }
+}
+
+/// Rows 1, 2, 3 of groups 1, 2, 3 with tags 10, 20, 30.
+fn filled() -> Rig {
+    let rig = Rig::create(SimDisk::new(1));
+    let mut trx = rig.begin(ReadCommitted);
+    for n in 1..=3u8 {
+        rig.insert(&mut trx, &[n], &row(n, n as u16 * 10)).expect("insert");
+    }
+    commit(&rig, trx);
+    rig
+}
+
+fn commit(rig: &Rig, mut trx: Trx) {
+    rig.engine.commit(&mut trx, false).expect("commit");
+}
+fn rollback(rig: &Rig, mut trx: Trx) {
+    rig.engine.rollback(&mut trx).expect("rollback");
+}
+/// In a transaction of its own.
+fn change(rig: &Rig, pk: u8, old: &Row, new: &Row) {
+    let mut trx = rig.begin(ReadCommitted);
+    rig.update(&mut trx, &[pk], old, new).expect("update");
+    commit(rig, trx);
+}
+fn groups(rig: &Rig, trx: &mut Trx, index: u32, mode: Option<LockMode>) -> Result<Vec<u8>> {
+    let found = rig.scan(trx, index, false, false, mode)?;
+    Ok(found.iter().map(|f| Row::decode(&f.row).group).collect())
+}
+
+#[test]
+fn a_snapshot_does_not_move_and_read_committed_does() {
+    let rig = filled();
+    let (mut old, mut young) = (rig.begin(RepeatableRead), rig.begin(ReadCommitted));
+    for trx in [&mut old, &mut young] {
+        assert_eq!(groups(&rig, trx, BY_GROUP, None), Ok(vec![1, 2, 3]));
+    }
+    change(&rig, 2, &row(2, 20), &row(9, 20));
+    assert_eq!(groups(&rig, &mut old, BY_GROUP, None), Ok(vec![1, 2, 3]));
+    assert_eq!(groups(&rig, &mut old, 0, None), Ok(vec![1, 2, 3]));
+    rig.store().trx_sys.close_view(&mut young);
+    assert_eq!(groups(&rig, &mut young, BY_GROUP, None), Ok(vec![1, 3, 9]));
+    commit(&rig, old);
+    commit(&rig, young);
+}
+
+#[test]
+fn read_uncommitted_sees_what_may_vanish() {
+    let rig = filled();
+    let mut writer = rig.begin(ReadCommitted);
+    let long = Row {
+        body: vec![7; 50_000],
+        ..row(5, 50)
+    };
+    rig.insert(&mut writer, &[5], &long).expect("insert");
+    let mut dirty = rig.begin(ReadUncommitted);
+    assert_eq!(groups(&rig, &mut dirty, 0, None), Ok(vec![1, 2, 3, 5]));
+    rollback(&rig, writer);
+    assert_eq!(groups(&rig, &mut dirty, 0, None), Ok(vec![1, 2, 3]));
+    commit(&rig, dirty);
+}
+
+/// First committer wins: whatever way the second one comes to the row.
+#[test]
+fn a_row_changed_since_the_snapshot_is_a_conflict() {
+    let ways: [(&str, fn(&Rig, &mut Trx) -> Result<()>); 6] = [
+        ("point read", |rig, trx| rig.get(trx, &[2], X).map(|_| ())),
+        ("clustered scan", |rig, trx| groups(rig, trx, 0, X).map(|_| ())),
+        ("scan of the old key", |rig, trx| {
+            groups(rig, trx, BY_GROUP, X).map(|_| ())
+        }),
+        ("scan of a key that stayed", |rig, trx| {
+            groups(rig, trx, BY_TAG, X).map(|_| ())
+        }),
+        ("blind update", |rig, trx| {
+            rig.update(trx, &[2], &row(2, 20), &row(4, 20))
+        }),
+        ("blind delete", |rig, trx| rig.delete(trx, &[2], &row(2, 20))),
+    ];
+    for (what, way) in ways {
+        for deleted in [false, true] {
+            let rig = filled();
+            let mut late = rig.begin(RepeatableRead);
+            assert_eq!(groups(&rig, &mut late, 0, None), Ok(vec![1, 2, 3]));
+            let mut first = rig.begin(ReadCommitted);
+            if deleted {
+                rig.delete(&mut first, &[2], &row(2, 20)).expect("delete");
+            } else {
+                rig.update(&mut first, &[2], &row(2, 20), &row(9, 20)).expect("update");
+            }
+            commit(&rig, first);
+            assert_eq!(way(&rig, &mut late), Err(Error::Conflict), "{what}, deleted {deleted}");
+            rollback(&rig, late);
+            rig.check_table();
+        }
+    }
+}
+
+#[test]
+fn without_snapshot_isolation_the_newest_row_is_locked() {
+    let rig = filled();
+    rig.engine.set("snapshot_isolation", 0).expect("set");
+    let mut late = rig.begin(RepeatableRead);
+    assert_eq!(groups(&rig, &mut late, 0, None), Ok(vec![1, 2, 3]));
+    change(&rig, 2, &row(2, 20), &row(9, 20));
+    assert_eq!(rig.get(&mut late, &[2], X), Ok(Some(row(9, 20))));
+    assert_eq!(groups(&rig, &mut late, BY_GROUP, X), Ok(vec![1, 3, 9]));
+    commit(&rig, late);
+}
+
+/// A change that was rolled back is nobody's conflict.
+#[test]
+fn a_rolled_back_change_leaves_no_conflict() {
+    let rig = filled();
+    let mut late = rig.begin(RepeatableRead);
+    assert_eq!(groups(&rig, &mut late, 0, None), Ok(vec![1, 2, 3]));
+    let mut other = rig.begin(ReadCommitted);
+    rig.update(&mut other, &[2], &row(2, 20), &row(9, 90)).expect("update");
+    rig.delete(&mut other, &[3], &row(3, 30)).expect("delete");
+    rig.insert(&mut other, &[4], &row(4, 40)).expect("insert");
+    rollback(&rig, other);
+    for index in [0, BY_GROUP, BY_TAG] {
+        assert_eq!(groups(&rig, &mut late, index, X), Ok(vec![1, 2, 3]));
+    }
+    commit(&rig, late);
+}
+
+#[test]
+fn nowait_refuses_and_skip_locked_skips() {
+    let rig = filled();
+    let mut holder = rig.begin(ReadCommitted);
+    assert!(rig.get(&mut holder, &[2], X).expect("lock").is_some());
+    rig.insert(&mut holder, &[4], &row(4, 40)).expect("insert");
+    for index in [0, BY_GROUP] {
+        let mut other = rig.begin(ReadCommitted);
+        let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+        let skip = LockChoice {
+            mode: X,
+            on_locked: OnLocked::Skip,
+        };
+        cursor.begin(&mut other, index, skip, false).expect("begin");
+        let mut seen = Vec::new();
+        let mut more = cursor.seek(&mut other, Seek::First, &[]).expect("seek");
+        while more {
+            seen.push(cursor.found().expect("row").pk[0]);
+            more = cursor.next(&mut other).expect("next");
+        }
+        assert_eq!(seen, [1, 3]);
+        let refuse = LockChoice {
+            mode: X,
+            on_locked: OnLocked::Refuse,
+        };
+        assert_eq!(cursor.get(&mut other, &[2], refuse), Err(Error::Locked));
+        commit(&rig, other);
+    }
+    commit(&rig, holder);
+}
+
+/// UPDATE ... WHERE at READ COMMITTED looks at the committed version of a locked row before it waits for it.
+#[test]
+fn a_semi_consistent_read_shows_the_committed_version() {
+    let rig = filled();
+    let mut holder = rig.begin(ReadCommitted);
+    rig.update(&mut holder, &[2], &row(2, 20), &row(9, 20)).expect("update");
+    let mut other = rig.begin(ReadCommitted);
+    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+    cursor.set_semi_consistent(true);
+    let lock = LockChoice {
+        mode: X,
+        ..Default::default()
+    };
+    cursor.begin(&mut other, 0, lock, false).expect("begin");
+    let mut seen = Vec::new();
+    let mut more = cursor.seek(&mut other, Seek::First, &[]).expect("seek");
+    while more {
+        let group = Row::decode(cursor.found().expect("row").row).group;
+        seen.push((group, cursor.was_semi_consistent()));
+        cursor.unlock_row(&mut other);
+        more = cursor.next(&mut other).expect("next");
+    }
+    assert_eq!(seen, [(1, false), (2, true), (3, false)]);
+    drop(cursor);
+    // The rows that did not match were given back.
+    let mut third = rig.begin(ReadCommitted);
+    assert!(rig.get(&mut third, &[1], X).expect("free").is_some());
+    for trx in [third, other, holder] {
+        commit(&rig, trx);
+    }
+}
+
+/// An insert waits for whoever holds the same key, clustered or unique, and for what becomes of him.
+#[test]
+fn a_duplicate_waits_for_the_first_ones_end() {
+    for (first_commits, same_pk) in [(false, true), (true, true), (false, false), (true, false)] {
+        let rig = filled();
+        let mut first = rig.begin(ReadCommitted);
+        rig.insert(&mut first, &[7], &row(7, 70)).expect("insert");
+        let second = std::thread::scope(|s| {
+            let rig = &rig;
+            let second = s.spawn(move || {
+                let mut trx = rig.begin(ReadCommitted);
+                let pk = if same_pk { [7] } else { [8] };
+                let result = rig.insert(&mut trx, &pk, &row(8, 70));
+                commit(rig, trx);
+                result
+            });
+            while rig.engine.counters().row_lock_current_waits.get() == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            if first_commits {
+                commit(rig, first);
+            } else {
+                rollback(rig, first);
+            }
+            second.join().expect("second")
+        });
+        let index = if same_pk { 0 } else { BY_TAG };
+        if first_commits {
+            assert_eq!(second, Err(Error::Duplicate { index, pk: vec![7] }));
+        } else {
+            assert_eq!(second, Ok(()));
+        }
+        rig.check_table();
+    }
+}
+
+#[test]
+fn a_snapshot_does_not_look_behind_ddl() {
+    let rig = filled();
+    let mut old = rig.begin(RepeatableRead);
+    rig.store().trx_sys.open_view(&mut old);
+    rig.store().truncate_table("t").expect("truncate");
+    assert_eq!(groups(&rig, &mut old, 0, None), Err(Error::TableChanged));
+    commit(&rig, old);
+    let mut young = rig.begin(RepeatableRead);
+    assert_eq!(groups(&rig, &mut young, 0, None), Ok(vec![]));
+    commit(&rig, young);
+}
+
+#[test]
+fn a_failed_row_operation_leaves_nothing() {
+    let rig = filled();
+    let mut trx = rig.begin(ReadCommitted);
+    let before = Store::savepoint(&trx);
+    let taken = Row {
+        tag: Some(30),
+        ..row(2, 20)
+    };
+    let duplicate = Err(Error::Duplicate {
+        index: BY_TAG,
+        pk: vec![3],
+    });
+    assert_eq!(rig.update(&mut trx, &[2], &row(2, 20), &taken), duplicate);
+    assert_eq!(
+        rig.insert(
+            &mut trx,
+            &[4],
+            &Row {
+                tag: Some(30),
+                ..row(4, 40)
+            }
+        ),
+        duplicate
+    );
+    assert_eq!(rig.move_row(&mut trx, &[2], &row(2, 20), &[5], &taken), duplicate);
+    assert_eq!(Store::savepoint(&trx), before);
+    assert_eq!(rig.get(&mut trx, &[2], None), Ok(Some(row(2, 20))));
+    commit(&rig, trx);
+    rig.check_table();
+}
+
+#[test]
+fn prepared_transactions_and_counters_survive_a_restart() {
+    let disk = SimDisk::new(2);
+    let rig = Rig::create(disk.clone());
+    let xid = |n: u8| Xid {
+        format_id: 1,
+        gtrid_len: 1,
+        bqual_len: 0,
+        data: vec![n],
+    };
+    rig.table.autoinc_raise(41);
+    let mut prepared = Vec::new();
+    for n in 1..=2u8 {
+        let mut trx = rig.begin(ReadCommitted);
+        rig.insert(&mut trx, &[n], &row(n, n as u16)).expect("insert");
+        rig.engine.prepare(&mut trx, &xid(n)).expect("prepare");
+        prepared.push(trx);
+    }
+    let after = disk.crash(3);
+    std::mem::forget(prepared);
+    drop(rig);
+    let rig = Rig::reopen(after).expect("recovery");
+    rig.engine.start_background();
+    assert_eq!(rig.table.autoinc(), 41);
+    assert_eq!(rig.engine.recovered_prepared().len(), 2);
+    let mut reader = rig.begin(RepeatableRead);
+    assert_eq!(groups(&rig, &mut reader, 0, None), Ok(vec![]));
+    commit(&rig, reader);
+    rig.engine.decide(&xid(1), true).expect("commit");
+    rig.engine.decide(&xid(2), false).expect("rollback");
+    assert_eq!(rig.engine.decide(&xid(2), false), Err(Error::NotFound));
+    let mut reader = rig.begin(RepeatableRead);
+    assert_eq!(groups(&rig, &mut reader, BY_TAG, None), Ok(vec![1]));
+    commit(&rig, reader);
+    rig.check_table();
+    rig.engine.close(Close::Slow).expect("close");
+}
