@@ -80,10 +80,13 @@ fn read_uncommitted_sees_what_may_vanish() {
     commit(&rig, dirty);
 }
 
+/// A locking read or a write.
+type Way = fn(&Rig, &mut Trx) -> Result<()>;
+
 /// First committer wins: whatever way the second one comes to the row.
 #[test]
 fn a_row_changed_since_the_snapshot_is_a_conflict() {
-    let ways: [(&str, fn(&Rig, &mut Trx) -> Result<()>); 6] = [
+    let ways: [(&str, Way); 6] = [
         ("point read", |rig, trx| rig.get(trx, &[2], X).map(|_| ())),
         ("clustered scan", |rig, trx| groups(rig, trx, 0, X).map(|_| ())),
         ("scan of the old key", |rig, trx| {
