@@ -103,7 +103,7 @@ impl<'a> Walk<'a> {
         let to = To::Key(&from);
         let mut page = pool.read(tree.page_id(tree.root))?;
         let node = Node::new(&page);
-        tree.check_arrival(node, tree.root, None, to)?;
+        tree.check_arrival(node, tree.root, None)?;
         self.report.height = self.report.height.max(node.level() as u32 + 1);
         if !node.lower_fence().is_empty() || node.upper_fence().is_some() || node.right().is_some() {
             self.finding(tree.root, "the root has bounds or a neighbour");
@@ -117,7 +117,8 @@ impl<'a> Walk<'a> {
             let slot = to.child_slot(node);
             let no = node.child(slot);
             let child = pool.read(tree.page_id(no))?;
-            tree.check_arrival(Node::new(&child), no, Some(node.level() - 1), to)?;
+            tree.check_arrival(Node::new(&child), no, Some(node.level() - 1))?;
+            tree.check_fences(Node::new(&child), no, to)?;
             self.check_fences(node, slot, Node::new(&child));
             page = child;
         }

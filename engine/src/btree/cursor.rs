@@ -20,16 +20,13 @@ impl Tree {
         };
         let page = self.descend(pool, to, 0)?;
         let node = Node::new(&page);
+        let (at, found) = self.search_leaf(node, page.id().no, to)?;
         // Entries before `at` (backward) or from `at` on (forward) qualify.
         let (at, forward) = match seek {
-            Seek::First => (0, true),
-            Seek::Last => (node.len(), false),
-            Seek::Ge => (node.search(key).0, true),
-            Seek::Lt => (node.search(key).0, false),
-            Seek::Gt | Seek::Le => {
-                let (at, found) = node.search(key);
-                (at + found as usize, seek == Seek::Gt)
-            }
+            Seek::First | Seek::Ge => (at, true),
+            Seek::Last | Seek::Lt => (at, false),
+            Seek::Gt => (at + found as usize, true),
+            Seek::Le => (at + found as usize, false),
         };
         let len = node.len();
         let leaf = LeafRead { page, slot: at };
@@ -42,8 +39,9 @@ impl Tree {
     }
     /// Exact match.
     pub fn get<'p>(&self, pool: &'p Pool, key: &[u8]) -> Result<Option<LeafRead<'p>>> {
-        let page = self.descend(pool, To::Key(key), 0)?;
-        let (slot, found) = Node::new(&page).search(key);
+        let to = To::Key(key);
+        let page = self.descend(pool, to, 0)?;
+        let (slot, found) = self.search_leaf(Node::new(&page), page.id().no, to)?;
         Ok(found.then_some(LeafRead { page, slot }))
     }
     /// The first entry of the next leaf to the right (skipping empty ones), latched before `leaf` is let go.
@@ -77,10 +75,11 @@ impl Tree {
         let mut fence = leaf.lower_fence().to_vec();
         drop(leaf);
         while !fence.is_empty() {
-            let page = self.descend(pool, To::Before(&fence), 0)?;
+            let to = To::Before(&fence);
+            let page = self.descend(pool, to, 0)?;
             // The border may have moved: only entries before the fence are to the left of where the caller was.
             let node = Node::new(&page);
-            let at = node.search(&fence).0;
+            let at = self.search_leaf(node, page.id().no, to)?.0;
             if at > 0 {
                 return Ok(Some(LeafRead { page, slot: at - 1 }));
             }
@@ -108,7 +107,7 @@ impl Tree {
         if node.level() != 1 {
             return Ok(0);
         }
-        let at = to.child_slot(node);
+        let at = self.route(node, page.id().no, to)?;
         let mut ids: [PageId; READ_AHEAD_MAX] = [self.page_id(0); READ_AHEAD_MAX];
         let pages_max = pages_max.min(READ_AHEAD_MAX);
         let mut n = 0;

@@ -44,21 +44,21 @@ impl Tree {
     /// S-latched node on `level` (the root itself when the tree is not that high).
     pub(super) fn descend<'p>(&self, pool: &'p Pool, to: To<'_>, level: u8) -> Result<PageRead<'p>> {
         let mut page = pool.read(self.page_id(self.root))?;
-        self.check_arrival(Node::new(&page), self.root, None, to)?;
+        self.check_arrival(Node::new(&page), self.root, None)?;
         loop {
             let node = Node::new(&page);
             if node.level() <= level {
                 return Ok(page);
             }
-            let no = node.child(to.child_slot(node));
+            let no = node.child(self.route(node, page.id().no, to)?);
             let child = pool.read(self.page_id(no))?;
-            self.check_arrival(Node::new(&child), no, Some(node.level() - 1), to)?;
+            self.check_arrival(Node::new(&child), no, Some(node.level() - 1))?;
             page = child;
         }
     }
     /// Is this the page that the parent meant? A wrong one is broken media or a bug, never a race: the parent is latched.
     #[inline]
-    pub(super) fn check_arrival(&self, node: Node<'_>, no: PageNo, level: Option<u8>, to: To<'_>) -> Result<()> {
+    pub(super) fn check_arrival(&self, node: Node<'_>, no: PageNo, level: Option<u8>) -> Result<()> {
         if !node.belongs_to(self.index) {
             return Err(self.corrupt(no, "it is not a page of this index"));
         }
@@ -68,10 +68,36 @@ impl Tree {
         if node.level() > 0 && node.is_empty() {
             return Err(self.corrupt(no, "an inner page has no children"));
         }
+        Ok(())
+    }
+    pub(super) fn check_fences(&self, node: Node<'_>, no: PageNo, to: To<'_>) -> Result<()> {
         if !to.owned_by(node) {
             return Err(self.corrupt(no, "its fences do not hold the key its parent routes to it"));
         }
         Ok(())
+    }
+    /// Slot of the child to go on with. A key that lies between two keys of the node lies between its fences: those are compared (and
+    /// their cache lines fetched, at the far end of the page) only for the first and the last child.
+    #[inline]
+    pub(super) fn route(&self, node: Node<'_>, no: PageNo, to: To<'_>) -> Result<usize> {
+        let slot = to.child_slot(node);
+        if slot == 0 || slot + 1 == node.len() {
+            self.check_fences(node, no, to)?;
+        }
+        Ok(slot)
+    }
+    /// `Node::search` in the leaf that a descent ended in; fences as in `route`.
+    #[inline]
+    pub(super) fn search_leaf(&self, node: Node<'_>, no: PageNo, to: To<'_>) -> Result<(usize, bool)> {
+        let (at, found) = match to {
+            To::First => (0, false),
+            To::Last => (node.len(), false),
+            To::Key(key) | To::Before(key) => node.search(key),
+        };
+        if at == 0 || at == node.len() {
+            self.check_fences(node, no, to)?;
+        }
+        Ok((at, found))
     }
     #[cold]
     pub(super) fn corrupt(&self, no: PageNo, what: &str) -> Error {

@@ -70,24 +70,20 @@ impl Tree {
     fn rungs(&self, pool: &Pool, to: To<'_>) -> Result<Vec<Rung>> {
         let mut rungs = Vec::with_capacity(4);
         let mut page = pool.read(self.page_id(self.root))?;
-        self.check_arrival(Node::new(&page), self.root, None, to)?;
+        self.check_arrival(Node::new(&page), self.root, None)?;
         loop {
             let node = Node::new(&page);
             let len = node.len();
             if node.level() == 0 {
-                let slot = match to {
-                    To::First => 0,
-                    To::Last => len,
-                    To::Key(key) | To::Before(key) => node.search(key).0,
-                };
+                let slot = self.search_leaf(node, page.id().no, to)?.0;
                 rungs.push(Rung { slot, len });
                 return Ok(rungs);
             }
-            let slot = to.child_slot(node);
+            let slot = self.route(node, page.id().no, to)?;
             rungs.push(Rung { slot, len });
             let no = node.child(slot);
             let child = pool.read(self.page_id(no))?;
-            self.check_arrival(Node::new(&child), no, Some(node.level() - 1), to)?;
+            self.check_arrival(Node::new(&child), no, Some(node.level() - 1))?;
             page = child;
         }
     }
@@ -112,7 +108,7 @@ impl Tree {
     /// A leaf reached by random child choices. None: it is empty.
     pub fn random_leaf<'p>(&self, pool: &'p Pool) -> Result<Option<LeafRead<'p>>> {
         let mut page = pool.read(self.page_id(self.root))?;
-        self.check_arrival(Node::new(&page), self.root, None, To::Key(&[]))?;
+        self.check_arrival(Node::new(&page), self.root, None)?;
         let mut dice = pool.disk().random();
         loop {
             let node = Node::new(&page);
@@ -122,12 +118,9 @@ impl Tree {
             }
             let slot = (dice % node.len() as u64) as usize;
             dice = dice.rotate_left(21).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            let (no, lower) = (
-                node.child(slot),
-                if slot == 0 { node.lower_fence() } else { node.key(slot) },
-            );
+            let no = node.child(slot);
             let child = pool.read(self.page_id(no))?;
-            self.check_arrival(Node::new(&child), no, Some(node.level() - 1), To::Key(lower))?;
+            self.check_arrival(Node::new(&child), no, Some(node.level() - 1))?;
             page = child;
         }
     }

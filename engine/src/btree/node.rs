@@ -192,6 +192,18 @@ impl<'a> Node<'a> {
             return (n, false);
         }
         let prefix = self.prefix_len();
+        let (at, head) = match key.get(prefix..) {
+            Some(rest) => {
+                let head = head_of(rest);
+                let at = self.partition(first, n, |slot| self.head_at(slot) < head);
+                if at < n && self.head_at(at) == head && self.key(at) == key {
+                    return (at, true);
+                }
+                (at, head)
+            }
+            None => (first, 0),
+        };
+        // Not met at once: now it matters whether the key has the prefix at all. (A hit was spared this visit to the heap.)
         if prefix > 0 {
             let ours = &self.key(first)[..prefix];
             let theirs = &key[..prefix.min(key.len())];
@@ -201,13 +213,10 @@ impl<'a> Node<'a> {
                 std::cmp::Ordering::Equal => {}
             }
         }
-        let rest = &key[prefix..];
-        let head = head_of(rest);
-        let at = self.partition(first, n, |slot| self.head_at(slot) < head);
         if at == n || self.head_at(at) != head {
             return (at, false);
         }
-        self.search_ties(at, n, head, prefix, rest)
+        self.search_ties(at, n, head, prefix, &key[prefix..])
     }
     /// Slots from `from` on have a head >= `head`; the first has it. Full comparison among the equal ones.
     fn search_ties(&self, from: usize, n: usize, head: u32, prefix: usize, rest: &[u8]) -> (usize, bool) {

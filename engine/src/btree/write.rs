@@ -61,7 +61,7 @@ impl Tree {
             })?,
             Intent::Shrink => self.descend_path(mtr, key, super::shrink::is_safe)?,
         };
-        let (slot, found) = Node::new(mtr.bytes(page)).search(key);
+        let (slot, found) = self.search_leaf(Node::new(mtr.bytes(page)), mtr.id(page).no, To::Key(key))?;
         Ok(LeafWrite {
             page,
             slot,
@@ -88,7 +88,8 @@ impl Tree {
         let to = To::Key(key);
         loop {
             let mut step = Step::read(mtr, self.page_id(self.root))?;
-            self.check_arrival(step.node(mtr), self.root, None, to)?;
+            self.check_arrival(step.node(mtr), self.root, None)?;
+            let mut at = self.root;
             if step.node(mtr).level() == 0 {
                 // A latch is never upgraded: let go, take X, and look again, for the root may have been split in between.
                 drop(step);
@@ -101,16 +102,16 @@ impl Tree {
             }
             loop {
                 let node = step.node(mtr);
-                let (level, no) = (node.level(), node.child(to.child_slot(node)));
+                let (level, no) = (node.level(), node.child(self.route(node, at, to)?));
                 if level == 1 {
                     let page = mtr.write(self.page_id(no))?;
                     drop(step);
-                    self.check_arrival(Node::new(mtr.bytes(page)), no, Some(0), to)?;
+                    self.check_arrival(Node::new(mtr.bytes(page)), no, Some(0))?;
                     return Ok(page);
                 }
                 let child = Step::read(mtr, self.page_id(no))?;
-                self.check_arrival(child.node(mtr), no, Some(level - 1), to)?;
-                step = child;
+                self.check_arrival(child.node(mtr), no, Some(level - 1))?;
+                (step, at) = (child, no);
             }
         }
     }
@@ -128,7 +129,8 @@ impl Tree {
         loop {
             let page = mtr.write(self.page_id(no))?;
             let node = Node::new(mtr.bytes(page));
-            self.check_arrival(node, no, level, to)?;
+            self.check_arrival(node, no, level)?;
+            self.check_fences(node, no, to)?;
             let child = if node.level() > 0 { to.child_slot(node) } else { 0 };
             if safe(node, child) {
                 for ancestor in path.drain(..) {
