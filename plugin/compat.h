@@ -37,10 +37,8 @@
 /* Transaction callbacks of the handlerton take the handlerton itself up to 11.7; later they do not. */
 #if MYSQL_VERSION_ID < 110800
 #define SLUICE_HTON_ARG handlerton *,
-#define SLUICE_HTON_ARG_ONLY handlerton *
 #else
 #define SLUICE_HTON_ARG
-#define SLUICE_HTON_ARG_ONLY
 #endif
 
 /* The cost model of 11.0 took read_time() and scan_time() as doubles away. */
@@ -76,6 +74,25 @@ inline size_t collation_weights(CHARSET_INFO *cs, uchar *to, size_t to_size, con
 #else
   return cs->coll->strnxfrm(cs, to, to_size, UINT_MAX32, from, length, flags).m_result_length;
 #endif
+}
+
+/* What kind of index a key asks for, if not an ordinary one; null for those that the engine has. */
+inline const char *special_index(const KEY &key)
+{
+#if MYSQL_VERSION_ID < 110700
+  if (key.flags & HA_FULLTEXT)
+    return "FULLTEXT";
+  if (key.flags & HA_SPATIAL)
+    return "SPATIAL";
+#else
+  if (key.algorithm == HA_KEY_ALG_FULLTEXT)
+    return "FULLTEXT";
+  if (key.algorithm == HA_KEY_ALG_RTREE)
+    return "SPATIAL";
+  if (key.algorithm == HA_KEY_ALG_VECTOR)
+    return "VECTOR";
+#endif
+  return nullptr;
 }
 
 } // namespace sluice

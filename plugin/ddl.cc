@@ -113,11 +113,8 @@ static int check_definition(TABLE *form, HA_CREATE_INFO *info)
     return refuse("SEQUENCE=1");
   for (uint i= 0; i < form->s->keys; i++)
   {
-    const KEY &key= form->key_info[i];
-    if (key.flags & HA_FULLTEXT)
-      return refuse("FULLTEXT");
-    if (key.flags & HA_SPATIAL)
-      return refuse("SPATIAL");
+    if (const char *kind= special_index(form->key_info[i]))
+      return refuse(kind);
   }
   return 0;
 }

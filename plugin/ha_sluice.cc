@@ -75,10 +75,11 @@ static bool same_indexes(const Codec &codec, const TABLE *table, slc_table *engi
     return false;
   for (uint i= 0; i < codec.secondary_count(); i++)
   {
-    const char *name= table->key_info[codec.server_index(i + 1)].name.str;
-    if (my_strcasecmp(system_charset_info, name, slc_table_index_name(engine_table, i)))
+    const LEX_CSTRING name= table->key_info[codec.server_index(i + 1)].name;
+    const char *known= slc_table_index_name(engine_table, i);
+    if (system_charset_info->strnncoll(name.str, name.length, known, strlen(known)))
       sql_print_warning(SLUICE_ENGINE_NAME ": table %s: index %s is called %s in the engine's catalog",
-                        table->s->table_name.str, name, slc_table_index_name(engine_table, i));
+                        table->s->table_name.str, name.str, known);
   }
   return true;
 }

@@ -73,7 +73,7 @@ int close_connection(SLUICE_HTON_ARG THD *thd)
   return 0;
 }
 
-void kill_query(SLUICE_HTON_ARG THD *thd, enum thd_kill_levels)
+void kill_query(handlerton *, THD *thd, enum thd_kill_levels)
 {
   if (Connection *connection= Connection::existing(thd))
     connection->cancel_wait();
@@ -132,13 +132,13 @@ handler *create_handler(handlerton *hton_arg, TABLE_SHARE *share, MEM_ROOT *mem_
   return new (mem_root) ha_sluice(hton_arg, share);
 }
 
-int drop_table(SLUICE_HTON_ARG const char *path)
+int drop_table(handlerton *, const char *path)
 {
   const slc_err error= slc_table_drop(engine, path);
   return error == SLC_NO_TABLE ? ENOENT : server_error(error, current_thd, path);
 }
 
-bool flush_logs(SLUICE_HTON_ARG_ONLY) { return slc_engine_flush_log(engine) != SLC_OK; }
+bool flush_logs(handlerton *) { return slc_engine_flush_log(engine) != SLC_OK; }
 
 /* The binlog asks when everything committed so far is safe without it. */
 void commit_checkpoint_request(void *cookie)
@@ -158,7 +158,7 @@ int check_version(handlerton *, const char *path, const LEX_CUSTRING *, ulonglon
   return now > before ? 0 : 1;
 }
 
-int signal_ddl_recovery_done(SLUICE_HTON_ARG_ONLY)
+int signal_ddl_recovery_done(handlerton *)
 {
   slc_engine_start_background(engine);
   return 0;
