@@ -162,7 +162,8 @@ impl Tree {
             _ => node.has_room(key_len, value_len),
         }
     }
-    /// Inserts at `at` (not found). Splits under Grow. Allocation failure (`Error::Full`) comes before any change.
+    /// Inserts at `at` (not found). Splits under Grow; then the Mtr holds space latches, so it latches no tree or undo page any more.
+    /// Allocation failure (`Error::Full`) comes before any change.
     pub fn insert(&self, mtr: &mut Mtr<'_>, at: &LeafWrite, key: &[u8], value: &[u8]) -> Result<Placed> {
         assert!(!at.found, "insert goes where the key is not");
         assert!(
@@ -233,6 +234,7 @@ impl Tree {
     /// Removes the entry at `at` (found). Under Shrink merges an under-full leaf with a neighbour of the same parent.
     /// Returns true if the leaf is now so empty that a caller under Intent::Leaf should come back with `shrink`: said
     /// when a removal crosses a threshold, not at each one below it, so that a leaf that cannot be merged costs few attempts.
+    /// A merge leaves the Mtr with space latches, as a split does.
     pub fn remove(&self, mtr: &mut Mtr<'_>, at: &LeafWrite) -> Result<bool> {
         assert!(at.found, "there is an entry to remove");
         let before = sparseness(Node::new(mtr.bytes(at.page)));

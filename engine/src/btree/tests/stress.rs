@@ -11,7 +11,7 @@ const KEYS: usize = 20_000;
 /// Every so manieth key is written once, before the threads begin.
 const STABLE: usize = 16;
 const WRITERS: usize = 4;
-const STEPS: usize = 8_000;
+const STEPS: usize = 20_000;
 
 fn key(n: usize) -> Vec<u8> {
     // Varying lengths, some long.
