@@ -7,7 +7,8 @@ use super::store::Store;
 use crate::base::Result;
 use crate::change;
 use crate::index::RowHeader;
-use crate::txn::{Granted, LockMode, LockPolicy, Trx};
+use crate::txn::{Granted, LockMode, LockPolicy, Trx, TrxShared};
+use std::sync::Arc;
 
 /// What was there once the lock was had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,25 +33,26 @@ impl Store {
         let index = &layout.clustered;
         loop {
             let granted = self.trx_sys.locks().lock(trx, index.id, pk, mode, policy)?;
-            let header = match change::get(&self.pool, &index.tree, pk)? {
-                None => {
-                    self.unlock_if_new(trx, layout, pk, granted);
-                    return Ok(Locked::Gone(None));
-                }
-                Some(leaf) => {
-                    let header = RowHeader::read(leaf.value());
-                    if !header.marked() {
-                        see(leaf.value());
-                    }
-                    header
-                }
+            let seen = change::get(&self.pool, &index.tree, pk)?;
+            let Some(leaf) = seen else {
+                self.unlock_if_new(trx, layout, pk, granted);
+                return Ok(Locked::Gone(None));
             };
+            let header = RowHeader::read(leaf.value());
             if self.made_by_other_active(trx, &header) {
                 // It was made between our lock and our look, or is locked by nothing but its maker's id: what we hold is void.
+                let owner = self.make_explicit(layout, pk, &header);
+                drop(leaf);
                 self.trx_sys.locks().unlock(trx, index.id, pk);
-                self.queue_behind_maker(layout, pk, &header);
+                if let Some(owner) = owner {
+                    self.trx_sys.locks().search_after_explicit(&owner);
+                }
                 continue;
             }
+            if !header.marked() {
+                see(leaf.value());
+            }
+            drop(leaf);
             if header.marked() {
                 self.unlock_if_new(trx, layout, pk, granted);
                 return Ok(Locked::Gone(Some(header)));
@@ -59,13 +61,13 @@ impl Store {
         }
     }
 
-    /// Makes the implicit lock of the row's maker explicit, so that one can wait for it.
-    pub(super) fn queue_behind_maker(&self, layout: &Layout, pk: &[u8], header: &RowHeader) {
-        if let Some(owner) = self.trx_sys.active(header.trx) {
-            self.trx_sys
-                .locks()
-                .make_explicit(&owner, header.trx, layout.clustered.id, pk);
-        }
+    /// Makes the implicit lock of the row's maker explicit, so that one can wait for it; under the leaf's latch, so that the maker cannot
+    /// have rolled the row back. Some: `search_after_explicit` is due.
+    fn make_explicit(&self, layout: &Layout, pk: &[u8], header: &RowHeader) -> Option<Arc<TrxShared>> {
+        let owner = self.trx_sys.active(header.trx)?;
+        let locks = self.trx_sys.locks();
+        let search = locks.make_explicit(&owner, header.trx, layout.clustered.id, pk);
+        search.then_some(owner)
     }
 
     pub(super) fn unlock_if_new(&self, trx: &mut Trx, layout: &Layout, pk: &[u8], granted: Granted) {

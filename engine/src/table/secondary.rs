@@ -114,11 +114,12 @@ impl Store {
         let user_key = &new.key[..new.user_key_len];
         let guard = &self.unique_guards[guard_of(secondary.index.id, user_key, self.unique_guards.len())];
         let mut locked: Option<(Vec<u8>, Granted)> = None;
-        let mut ignore: Option<(Vec<u8>, TrxId)> = None;
+        // Entries (clustered key, stamp) that their rows say are in nobody's way.
+        let mut ignored: Vec<(Vec<u8>, TrxId)> = Vec::new();
         loop {
             let rival = {
                 let _guard = guard.lock();
-                let found = self.find_rival(trx, layout, secondary, new, &ignore)?;
+                let found = self.find_rival(trx, layout, secondary, new, &ignored)?;
                 match found {
                     None => {
                         change::submit(&self.pool, &secondary.index.tree, Op::Put { key: new.key, value })?;
@@ -151,12 +152,12 @@ impl Store {
             match self.lock_row(trx, layout, &rival.pk, mode, LockPolicy::Wait, &mut |_| ())? {
                 Locked::Row(header, granted) => {
                     if rival.marked && header.trx != rival.stamp {
-                        ignore = Some((rival.pk.clone(), rival.stamp));
+                        ignored.push((rival.pk.clone(), rival.stamp));
                     }
                     locked = Some((rival.pk, granted));
                 }
                 // Whoever stamped the entry has ended or undone it: what is left of it is in nobody's way.
-                Locked::Gone(_) => ignore = Some((rival.pk, rival.stamp)),
+                Locked::Gone(_) => ignored.push((rival.pk, rival.stamp)),
             }
         }
     }
@@ -169,7 +170,7 @@ impl Store {
         layout: &Layout,
         secondary: &Secondary,
         new: &NewEntry<'_>,
-        ignore: &Option<(Vec<u8>, TrxId)>,
+        ignored: &[(Vec<u8>, TrxId)],
     ) -> Result<Option<Rival>> {
         let user_key = &new.key[..new.user_key_len];
         let tree = &secondary.index.tree;
@@ -190,7 +191,7 @@ impl Store {
                     continue;
                 }
                 let pk = &key[user_key.len()..];
-                if (ignore.as_ref()).is_some_and(|(p, stamp)| p == pk && *stamp == found.stamp) {
+                if ignored.iter().any(|(p, stamp)| p == pk && *stamp == found.stamp) {
                     continue;
                 }
                 return Ok(Some(Rival {

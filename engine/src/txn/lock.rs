@@ -5,8 +5,9 @@
 //! key ranges; this file takes, waits for and gives back. The table layer calls it, mostly without latches.
 //!
 //! How a row is locked (the table layer): `lock`, then latch the leaf and look at the row. If an active transaction
-//! other than the caller made its newest version, give the lock back if it was [`Granted::New`], let go of the latch,
-//! `make_explicit` for that owner, and `lock` again, which waits.
+//! other than the caller made its newest version, `make_explicit` for that owner *under the latch* (without it the owner may
+//! have rolled the row back, and would be given a lock beside its next holder), let go of the latch, give the own lock back,
+//! `search_after_explicit`, and `lock` again, which waits.
 //!
 //! Locks: shard mutexes ([`Rank::LockShard`], one at a time), under them a transaction's lock list ([`Rank::Leaf`]);
 //! the deadlock search holds [`Rank::DeadlockSearch`] over shards. Nobody sleeps or calls a [`Waiter`](super::Waiter)
@@ -207,7 +208,8 @@ impl LockSys {
             assert!(end != SleepEnd::Granted, "a granted request does not wait any more");
             return Err(end.error());
         }
-        if upgrade {
+        if upgrade || is_remembered(me, at) {
+            // The second: somebody made an implicit lock of ours explicit while we slept.
             return Ok(Granted::Held);
         }
         remember(me, at);
@@ -274,8 +276,9 @@ impl LockSys {
         }
     }
 
-    /// Makes the implicit lock of `owner` explicit (X), if it is still active. Callable with no latch held.
-    pub fn make_explicit(&self, owner: &Arc<TrxShared>, owner_id: TrxId, index: IndexId, key: &[u8]) {
+    /// Makes the implicit lock of `owner` explicit (X), if it is still active. Called under the latch of the leaf whose row says so.
+    /// True: `search_after_explicit` must follow, once the latch is gone.
+    pub fn make_explicit(&self, owner: &Arc<TrxShared>, owner_id: TrxId, index: IndexId, key: &[u8]) -> bool {
         let hash = hash_name(index, key);
         let shard_no = hash as usize % SHARDS;
         let mut shard = self.shards[shard_no].lock();
@@ -290,7 +293,7 @@ impl LockSys {
             if owner_id == 0 || list.implicit_of != owner_id {
                 drop(list);
                 shard.free_if_unused(slot);
-                return;
+                return false;
             }
             if shard.entry(slot).add_implicit(owner) {
                 list.rows.push(at);
@@ -298,10 +301,13 @@ impl LockSys {
             }
         }
         let others_wait = !shard.entry(slot).waiting().is_empty();
-        drop(shard);
-        // Those who wait in this queue now wait for the owner too; if it waits itself, that may close a circle which
-        // no later wait would look for.
-        if others_wait && WaitPlace::of(owner).is_some() && self.find_deadlock(owner) {
+        others_wait
+    }
+
+    /// Those who wait in the queue of a lock made explicit now wait for its owner too; if it waits itself, that may close a
+    /// circle which no later wait would look for. Called with no latch held: it may wake a victim.
+    pub fn search_after_explicit(&self, owner: &Arc<TrxShared>) {
+        if WaitPlace::of(owner).is_some() && self.find_deadlock(owner) {
             self.end_wait_of(owner, WAIT_DEADLOCK);
         }
     }
@@ -420,6 +426,11 @@ impl LockSys {
     pub(super) fn with_shard<R>(&self, at: LockRef, look: impl FnOnce(&mut Shard, u32) -> R) -> R {
         look(&mut self.shards[at.shard as usize].lock(), at.slot)
     }
+}
+
+/// Linear, so for the end of a wait only.
+fn is_remembered(trx: &TrxShared, at: LockRef) -> bool {
+    trx.locks.lock().rows.contains(&at)
 }
 
 fn remember(trx: &TrxShared, at: LockRef) {

@@ -329,3 +329,24 @@ fn prepared_transactions_and_counters_survive_a_restart() {
     rig.check_table();
     rig.engine.close(Close::Slow).expect("close");
 }
+
+/// Two entries with the wanted value were put and undone by a transaction that goes on: the check looked at one, then at the other,
+/// and at the first again, for ever.
+#[test]
+fn undone_entries_of_an_active_transaction_are_in_nobodys_way() {
+    let rig = filled();
+    let mut other = rig.begin(ReadCommitted);
+    let savepoint = Store::savepoint(&other);
+    for n in [1u8, 2] {
+        rig.update(&mut other, &[n], &row(n, n as u16 * 10), &row(n, 99))
+            .expect("update");
+        rig.store().rollback_to(&mut other, savepoint).expect("rollback");
+        let lock = rig.table.layout().clustered.id;
+        rig.store().trx_sys.locks().unlock(&mut other, lock, &[n]);
+    }
+    let mut trx = rig.begin(ReadCommitted);
+    rig.insert(&mut trx, &[4], &row(4, 99)).expect("the value is free");
+    commit(&rig, trx);
+    commit(&rig, other);
+    rig.check_table();
+}

@@ -166,7 +166,7 @@ fn unique_values_stay_unique() {
                 for _ in 0..500 {
                     match fight(rig, &mut random) {
                         Ok(()) | Err(Error::Deadlock) => {}
-                        Err(e) => panic!("a change failed: {e}"),
+                        Err(e) => panic!("a change failed: {e}\n{:#?}", rig.store().trx_sys.transactions()),
                     }
                 }
             });

@@ -105,6 +105,30 @@ fn a_wait_times_out_and_lets_those_behind_it_go_on() {
     assert_eq!(locks.counters.lock_wait_timeouts.get(), 1);
 }
 
+/// The lock of a waiter was made explicit while it waited for that very row, and stood twice on its list: giving it back twice
+/// broke the shard's chains.
+#[test]
+fn a_waiters_implicit_lock_is_made_explicit_meanwhile() {
+    let locks = lock_sys();
+    let (mut holder, mut owner) = (trx(1), trx(2));
+    take(&locks, &mut holder, b"k", X).unwrap();
+    owner.shared.id.store(77, Ordering::Release);
+    locks.accept_implicit(&owner.shared, 77);
+    let shared = owner.shared.clone();
+    let l = locks.clone();
+    let waits = thread::spawn(move || {
+        let granted = take(&l, &mut owner, b"k", X);
+        l.release_all(&owner.shared);
+        granted
+    });
+    until(|| waiting(&shared));
+    locks.make_explicit(&shared, 77, 1, b"k");
+    locks.release_all(&holder.shared);
+    assert_eq!(waits.join().unwrap(), Ok(Granted::Held));
+    assert_eq!(locks.names_in_use(), 0);
+    assert_eq!(shared.lock_count.load(Ordering::Relaxed), 0);
+}
+
 #[test]
 fn a_wait_can_be_cancelled() {
     let locks = lock_sys();
