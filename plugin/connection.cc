@@ -157,10 +157,10 @@ int Connection::rollback(bool all)
 int Connection::start_snapshot()
 {
   use(false);
-  if (m_isolation != SLC_ISO_REPEATABLE_READ)
+  if (m_isolation == SLC_ISO_READ_UNCOMMITTED)
   {
-    my_printf_error(ER_UNKNOWN_ERROR, SLUICE_ENGINE_NAME ": WITH CONSISTENT SNAPSHOT was ignored: it needs the isolation "
-                    "level REPEATABLE READ", MYF(ME_WARNING));
+    push_warning_printf(m_thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_UNSUPPORTED,
+                        SLUICE_ENGINE_NAME ": WITH CONSISTENT SNAPSHOT is ignored at READ UNCOMMITTED isolation level.");
     return 0;
   }
   return server_error(slc_trx_open_snapshot(m_trx), m_thd, "(snapshot)");

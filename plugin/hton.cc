@@ -246,6 +246,7 @@ int init(void *plugin)
     engine= nullptr;
     return 1;
   }
+  apply_settings();
   set_callbacks();
   return 0;
 }

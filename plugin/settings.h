@@ -27,7 +27,7 @@ struct Settings
   my_bool read_only;
   my_bool verify;
   my_bool rollback_on_timeout;
-  my_bool print_all_deadlocks;
+  my_bool snapshot_isolation;
 };
 
 extern Settings settings;
@@ -41,6 +41,8 @@ enum { FLUSH_METHOD_DIRECT= 0, FLUSH_METHOD_BUFFERED= 1 };
 uint32 lock_wait_timeout_ms(THD *thd);
 /* slc_config from the settings; the caller fills in the log callback. */
 void fill_config(slc_config *config);
+/* Those that slc_config has no place for; the engine is open. */
+void apply_settings();
 
 } // namespace sluice
 #endif

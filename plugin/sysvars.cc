@@ -27,14 +27,13 @@ void set_in_engine(const char *name, ulonglong value)
     *static_cast<TYPE *>(to)= *static_cast<const TYPE *>(from);                                                        \
     set_in_engine(#NAME, settings.NAME);                                                                               \
   }
-UPDATE_FUNCTION(buffer_pool_size, ulonglong)
 UPDATE_FUNCTION(redo_log_capacity, ulonglong)
 UPDATE_FUNCTION(flush_log_at_trx_commit, ulong)
 UPDATE_FUNCTION(io_capacity, uint)
 UPDATE_FUNCTION(io_capacity_max, uint)
 UPDATE_FUNCTION(verify, my_bool)
 UPDATE_FUNCTION(sort_buffer_size, ulonglong)
-UPDATE_FUNCTION(print_all_deadlocks, my_bool)
+UPDATE_FUNCTION(snapshot_isolation, my_bool)
 
 const char *flush_commit_names[]= {"0", "1", "2", nullptr};
 TYPELIB flush_commit_typelib= {3, "", flush_commit_names, nullptr};
@@ -47,8 +46,8 @@ MYSQL_THDVAR_UINT(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
 
 MYSQL_SYSVAR_STR(directory, settings.directory, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
   "Directory of the engine's files; a relative one is below the data directory", nullptr, nullptr, "./#sluice");
-MYSQL_SYSVAR_ULONGLONG(buffer_pool_size, settings.buffer_pool_size, PLUGIN_VAR_RQCMDARG,
-  "Memory for cached pages, in bytes", nullptr, update_buffer_pool_size, 128ULL << 20, 2ULL << 20, 1ULL << 46, 1 << 20);
+MYSQL_SYSVAR_ULONGLONG(buffer_pool_size, settings.buffer_pool_size, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
+  "Memory for cached pages, in bytes", nullptr, nullptr, 128ULL << 20, 2ULL << 20, 1ULL << 46, 1 << 20);
 MYSQL_SYSVAR_ULONGLONG(redo_log_capacity, settings.redo_log_capacity, PLUGIN_VAR_RQCMDARG,
   "Room on disk for redo that has not been checkpointed, in bytes", nullptr, update_redo_log_capacity,
   96ULL << 20, 4ULL << 20, 1ULL << 42, 1 << 20);
@@ -88,8 +87,10 @@ MYSQL_SYSVAR_BOOL(verify, settings.verify, PLUGIN_VAR_OPCMDARG,
   "Costly checks of the engine's own structures while it runs; for tests", nullptr, update_verify, false);
 MYSQL_SYSVAR_BOOL(rollback_on_timeout, settings.rollback_on_timeout, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
   "A lock wait timeout rolls the transaction back, not only the statement", nullptr, nullptr, false);
-MYSQL_SYSVAR_BOOL(print_all_deadlocks, settings.print_all_deadlocks, PLUGIN_VAR_OPCMDARG,
-  "Write every deadlock to the error log", nullptr, update_print_all_deadlocks, false);
+MYSQL_SYSVAR_BOOL(snapshot_isolation, settings.snapshot_isolation, PLUGIN_VAR_OPCMDARG,
+  "At REPEATABLE READ and above, locking or changing a row that was changed since the snapshot is a conflict (error 1020). OFF: "
+  "the newest committed version is taken, as InnoDB does with innodb_snapshot_isolation=OFF", nullptr, update_snapshot_isolation,
+  true);
 
 } // namespace
 
@@ -112,7 +113,7 @@ struct st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(read_only),
   MYSQL_SYSVAR(verify),
   MYSQL_SYSVAR(rollback_on_timeout),
-  MYSQL_SYSVAR(print_all_deadlocks),
+  MYSQL_SYSVAR(snapshot_isolation),
   MYSQL_SYSVAR(lock_wait_timeout),
   nullptr
 };
@@ -141,5 +142,7 @@ void fill_config(slc_config *config)
   config->verify= settings.verify;
   config->sort_buffer_size= settings.sort_buffer_size;
 }
+
+void apply_settings() { set_in_engine("snapshot_isolation", settings.snapshot_isolation); }
 
 } // namespace sluice

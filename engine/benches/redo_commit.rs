@@ -19,10 +19,7 @@ struct Plan {
 
 fn main() {
     let full = std::env::args().any(|a| a == "--bench");
-    let given = std::env::args()
-        .skip(1)
-        .find(|a| !a.starts_with('-'))
-        .map(PathBuf::from);
+    let given = std::env::args().find_map(|a| a.strip_prefix("--dir=").map(PathBuf::from));
     let base = given.unwrap_or_else(std::env::temp_dir);
     let plan = match full {
         true => Plan {
@@ -126,13 +123,14 @@ impl Log {
             let committers: Vec<_> = (0..threads)
                 .map(|_| s.spawn(|| self.commit_until(&stop, mode)))
                 .collect();
-            while start.elapsed() < length {
+            // To the last committer's end: one may be waiting for room that only a checkpoint makes.
+            while committers.iter().any(|c| !c.is_finished()) {
+                stop.store(start.elapsed() >= length, Ordering::Relaxed);
                 std::thread::sleep(Duration::from_millis(5));
                 if self.redo.wanted() {
                     self.redo.write_checkpoint(self.redo.lsn(), b"").expect("checkpoint");
                 }
             }
-            stop.store(true, Ordering::Relaxed);
             committers.into_iter().map(|c| c.join().expect("a committer")).sum()
         });
         let fsyncs = (self.counters.redo_log_fsyncs.get() - fsyncs).max(1);

@@ -184,12 +184,11 @@ impl Engine {
 
     /// Changes a setting at run time; names as the server's variables without prefix.
     pub fn set(&self, name: &str, value: u64) -> Result<()> {
+        let narrow = |value: u64| value.min(u32::MAX as u64) as u32;
         match name {
             "flush_log_at_trx_commit" => self.commit_flush.store(value.min(2), Ordering::Relaxed),
-            "io_capacity" => self
-                .store
-                .pool
-                .set_io_capacity(value as u32, (value as u32).saturating_mul(2)),
+            "io_capacity" => self.store.pool.set_io_capacity(narrow(value)),
+            "io_capacity_max" => self.store.pool.set_io_capacity_max(narrow(value)),
             "redo_log_capacity" => return self.redo().set_capacity(value),
             "doublewrite" => return self.store.pool.set_doublewrite(value != 0),
             "sort_buffer_size" => self.store.sort_buffer_size.store(value, Ordering::Relaxed),

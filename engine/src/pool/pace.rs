@@ -82,9 +82,17 @@ impl Pool {
     pub(super) fn dirty_share(&self) -> f64 {
         self.dirty.count() as f64 / self.frames.len() as f64
     }
-    pub fn set_io_capacity(&self, io_capacity: u32, max: u32) {
-        self.pace.io_capacity.store(io_capacity, Ordering::Relaxed);
-        self.pace.io_capacity_max.store(max.max(io_capacity), Ordering::Relaxed);
+    /// Raises the maximum along if it would be lower.
+    pub fn set_io_capacity(&self, pages_per_second: u32) {
+        self.pace.io_capacity.store(pages_per_second, Ordering::Relaxed);
+        self.pace.io_capacity_max.fetch_max(pages_per_second, Ordering::Relaxed);
+    }
+    /// Not below the usual capacity.
+    pub fn set_io_capacity_max(&self, pages_per_second: u32) {
+        let usual = self.pace.io_capacity.load(Ordering::Relaxed);
+        self.pace
+            .io_capacity_max
+            .store(pages_per_second.max(usual), Ordering::Relaxed);
     }
     /// Blocks the page cleaner until there is something to do or the timeout ends.
     pub fn wait_for_work(&self, timeout_ms: u64) {
