@@ -185,11 +185,9 @@ fn used_modules(line: &str) -> Vec<String> {
                     '}' if depth == 0 => break,
                     '}' => depth -= 1,
                     ',' if depth == 0 => top = true,
-                    c if c.is_alphanumeric() || c == '_' => {
-                        if top && depth == 0 {
-                            word.push(c);
-                            continue;
-                        }
+                    c if top && depth == 0 && (c.is_alphanumeric() || c == '_') => {
+                        word.push(c);
+                        continue;
                     }
                     _ => {}
                 }
