@@ -1,4 +1,4 @@
-//! Row changes. Entries become slices in a per-thread list that keeps its memory: no allocation per call.
+//! Row changes. Entries become slices in a list on the stack: no allocation per call unless a table has very many indexes.
 use super::abi::*;
 use super::engine::{check_writable, enter};
 use super::table::slc_table;
