@@ -51,7 +51,7 @@ def cells(ratio=2.0, repeats=3, gates=()):
 def run(folder, made=None):
     made = cells() if made is None else made
     manifest = {"experiment": "canned", "title": "Canned", "preset": "smoke", "text": TEXT, "repeats": 3, "plan": [[one["number"], one["repeat"], one["arm"], one["params"]] for one in made],
-                "sweep": {}, "values": {}, "environment": {"cores": 2, "disk": {"read_us": 70.0}}, "gates": {}}
+                "sweep": {}, "values": {}, "steps": ["run"], "environment": {"cores": 2, "disk": {"read_us": 70.0}}, "gates": {}}
     stored = Run.create(manifest, folder)
     for one in made:
         stored.add(json.loads(json.dumps(one)))

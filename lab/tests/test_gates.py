@@ -22,6 +22,9 @@ def test_an_honest_cell_passes():
     ("data_over_pool", {"data_mb": 50.0}),
     ("misses", {"reads": 0}),
     ("errors", {"errors": 900}),
+    ("nothing_lost", {"crash": {"lost": 3, "torn": 0, "check": "OK", "acknowledged": 100}}),
+    ("nothing_lost", {"crash": {"lost": 0, "torn": 4, "check": "OK", "acknowledged": 100}}),
+    ("nothing_lost", {"crash": {"lost": 0, "torn": 0, "check": "Corrupt", "acknowledged": 100}}),
     ("drained", {"drain": {"done": False, "left_after": {"history": 9.0}}}),
 ])
 def test_a_tampered_cell_is_caught(caught_by, tampered):
@@ -61,3 +64,8 @@ def test_misses_are_asked_of_the_arms_that_must_have_them():
 
 def test_what_is_buffered_on_purpose_is_a_warning():
     assert failing(direct_io_wanted=False, buffered_files=["lab/t.ibd"], cached_mb=600.0) == set()
+
+
+def test_what_level_0_loses_is_told_and_not_held_against_it():
+    crash = {"lost": 3, "torn": 0, "check": "OK", "acknowledged": 100}
+    assert failing(crash=crash, durability="0", durability_told="0") == set()

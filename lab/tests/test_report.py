@@ -81,3 +81,27 @@ def test_diff_says_nothing_where_nothing_was_shown():
 @pytest.mark.parametrize("value, text", [(0, "0"), (12345.6, "12,346"), (123.4, "123"), (12.34, "12.3"), (1.234, "1.23"), (0.00012, "1.2e-04"), (None, "")])
 def test_figures_have_three_digits(value, text):
     assert report.figure(value) == text
+
+
+def test_deferred_work_is_drawn_until_the_drain_has_ended(tmp_path):
+    made = cells()
+    for one in made:
+        one["samples"][0]["debt"] = [{"second": second, "mb": {"dirty pages": 10.0 * second, "change buffer": 1.0}} for second in range(4)]
+    text = report.write([run(tmp_path, made)], tmp_path).read_text()
+    assert "work put off" in text and "dirty pages 30.0, change buffer 1.0" in text
+
+
+def test_a_gain_is_drawn_over_the_swept_parameter(tmp_path):
+    gains = '[[gains]]\ntitle = "Gain by disk"\nstep = "run"\nmetric = "rate"\nover = "read_iops"\npairs = [["b", "a"]]\n'
+    made = [cell(2 * number + place + 1, arm, 1, 100.0 * (1 + place * number), params={"read_iops": iops})
+            for number, iops in enumerate((0, 200), 1) for place, arm in enumerate("ab")]
+    text = TEXT.replace("repeats = 3", "repeats = 1\nread_iops = [0, 200]") + gains
+    stored = run(tmp_path, made)
+    stored.manifest["text"] = text
+    page = report.write([stored], tmp_path).read_text()
+    assert "Gain by disk" in page and "b / a" in page
+
+
+def test_cells_that_were_not_run_are_empty(tmp_path):
+    stored = run(tmp_path)
+    assert report.census(stored.cells[:4], stored.manifest)["empty"] == 2

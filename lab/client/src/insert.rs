@@ -8,7 +8,7 @@
 //! One inserter (a second thread makes its statements ahead), any number of query threads, an optional deletion of the
 //! oldest rows. Statement = commit. The same seed gives the same rows, except for the time column.
 use crate::meter::{report, Meter};
-use crate::server::{retryable, Address};
+use crate::server::{is_lost, retryable, Address};
 use clap::{Args, ValueEnum};
 use mysql::prelude::Queryable;
 use serde_json::Value;
@@ -18,7 +18,7 @@ use std::sync::mpsc::{sync_channel, Receiver};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-const TABLE: &str = "pi1";
+pub const TABLE: &str = "pi1";
 const REGISTERS: u64 = 1_000;
 const PRODUCTS: u64 = 10_000;
 const CUSTOMERS: u64 = 100_000;
@@ -147,10 +147,19 @@ pub struct Insert {
     /// Delete as many of the oldest rows as are inserted
     #[arg(long)]
     delete_oldest: bool,
+    /// The server will be killed: a lost connection ends the load, and is no failure
+    #[arg(long)]
+    until_lost: bool,
+    #[command(flatten)]
+    lengths: Lengths,
+}
+
+#[derive(Args, Clone)]
+pub struct Lengths {
     #[arg(long, default_value_t = 10)]
-    data_length_min: usize,
+    pub data_length_min: usize,
     #[arg(long, default_value_t = 20)]
-    data_length_max: usize,
+    pub data_length_max: usize,
 }
 
 impl Insert {
@@ -163,16 +172,22 @@ impl Insert {
             );
             server.create(&mut server.connect()?, TABLE, &columns)?;
         }
+        let present: u64 = server
+            .connect()?
+            .query_first(format!("SELECT MAX(transactionid) FROM {TABLE}"))?
+            .flatten()
+            .unwrap_or(0);
         let stop = AtomicBool::new(false);
         let start = Instant::now();
+        let mut document = self.run_threads(server, start, &stop)?;
+        document["present"] = present.into();
+        Ok(document)
+    }
+
+    fn run_threads(&self, server: &Address, start: Instant, stop: &AtomicBool) -> mysql::Result<Value> {
         thread::scope(|scope| {
             let queries: Vec<_> = (0..self.query_threads)
-                .map(|number| {
-                    scope.spawn({
-                        let stop = &stop;
-                        move || self.query(server, start, stop, number)
-                    })
-                })
+                .map(|number| scope.spawn(move || self.query(server, start, stop, number)))
                 .collect();
             let inserted = self.insert(server, start);
             let elapsed = start.elapsed();
@@ -219,7 +234,10 @@ impl Insert {
             {
                 break;
             }
-            retry(&mut meter, || connection.query_drop(&statement))?;
+            match retry(&mut meter, || connection.query_drop(&statement)) {
+                Err(error) if self.until_lost && is_lost(&error) => break,
+                done => done?,
+            }
             if self.delete_oldest {
                 retry(&mut meter, || {
                     connection.query_drop(format!(
@@ -239,14 +257,13 @@ impl Insert {
     fn statements(&self, seed: u64) -> Receiver<(String, u64)> {
         let (sender, receiver) = sync_channel(STATEMENTS_AHEAD);
         let (schema, rows, rows_per_commit) = (self.schema, self.rows.unwrap_or(u64::MAX), self.rows_per_commit);
-        let lengths = self.data_length_min..=self.data_length_max;
+        let mut source = Rows::new(schema, seed, &self.lengths);
         thread::spawn(move || {
-            let mut random = fastrand::Rng::with_seed(seed);
             let mut left = rows;
             while left > 0 {
                 let count = left.min(rows_per_commit);
                 left -= count;
-                let statement = insert_statement(schema, &mut random, count, lengths.clone());
+                let statement = insert_statement(&mut source, count);
                 if sender.send((statement, count)).is_err() {
                     return; // the inserter has ended
                 }
@@ -291,12 +308,55 @@ impl Insert {
     }
 }
 
-fn insert_statement(
+/// The rows of a seed, in the order in which they are inserted.
+pub struct Rows {
     schema: Schema,
-    random: &mut fastrand::Rng,
-    rows: u64,
+    random: fastrand::Rng,
     lengths: std::ops::RangeInclusive<usize>,
-) -> String {
+}
+
+#[derive(Debug, PartialEq)]
+pub struct Row {
+    pub register: u64,
+    pub product: u64,
+    pub customer: u64,
+    pub price: String,
+    pub data: String,
+}
+
+impl Rows {
+    pub fn new(schema: Schema, seed: u64, lengths: &Lengths) -> Self {
+        Rows {
+            schema,
+            random: fastrand::Rng::with_seed(seed),
+            lengths: lengths.data_length_min..=lengths.data_length_max,
+        }
+    }
+}
+
+impl Iterator for Rows {
+    type Item = Row;
+
+    fn next(&mut self) -> Option<Row> {
+        let random = &mut self.random;
+        let (register, product, customer) = (
+            random.u64(0..REGISTERS),
+            random.u64(0..PRODUCTS),
+            random.u64(0..CUSTOMERS),
+        );
+        let price = self.schema.price(random, customer);
+        let data = data(random, self.lengths.clone());
+        Some(Row {
+            register,
+            product,
+            customer,
+            price,
+            data,
+        })
+    }
+}
+
+fn insert_statement(source: &mut Rows, rows: u64) -> String {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs());
@@ -305,32 +365,24 @@ fn insert_statement(
         text,
         "INSERT INTO {TABLE} (dateandtime, cashregisterid, customerid, productid, price, data) VALUES "
     );
-    for row in 0..rows {
-        let (register, product, customer) = (
-            random.u64(0..REGISTERS),
-            random.u64(0..PRODUCTS),
-            random.u64(0..CUSTOMERS),
-        );
-        let price = schema.price(random, customer);
-        let separator = if row == 0 { "" } else { "," };
+    for (number, row) in source.take(rows as usize).enumerate() {
+        let separator = if number == 0 { "" } else { "," };
         let _ = write!(
             text,
-            "{separator}(FROM_UNIXTIME({now}),{register},{customer},{product},{price},'"
+            "{separator}(FROM_UNIXTIME({now}),{},{},{},{},'{}')",
+            row.register, row.customer, row.product, row.price, row.data
         );
-        push_data(&mut text, random, lengths.clone());
-        text.push_str("')");
     }
     text
 }
 
 /// Three eighths of the text are random, as half of three quarters of it in the published client; the rest compresses.
-fn push_data(text: &mut String, random: &mut fastrand::Rng, lengths: std::ops::RangeInclusive<usize>) {
+fn data(random: &mut fastrand::Rng, lengths: std::ops::RangeInclusive<usize>) -> String {
     let length = random.usize(lengths);
     let random_length = length * 3 / 8;
-    for _ in 0..random_length {
-        text.push(random.alphanumeric());
-    }
+    let mut text: String = (0..random_length).map(|_| random.alphanumeric()).collect();
     text.extend(std::iter::repeat_n('a', length - random_length));
+    text
 }
 
 /// Runs a statement until it is through; every failure that a retry can mend is counted.
@@ -359,12 +411,11 @@ mod tests {
                 .collect::<String>()
         };
         let raw = |seed| {
-            without_time(&insert_statement(
-                Schema::Then,
-                &mut fastrand::Rng::with_seed(seed),
-                3,
-                10..=20,
-            ))
+            let lengths = Lengths {
+                data_length_min: 10,
+                data_length_max: 20,
+            };
+            without_time(&insert_statement(&mut Rows::new(Schema::Then, seed, &lengths), 3))
         };
         assert_eq!(raw(1), raw(1));
         assert_ne!(raw(1), raw(2));

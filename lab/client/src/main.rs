@@ -8,6 +8,7 @@ mod keys;
 mod lookup;
 mod meter;
 mod server;
+mod verify;
 
 use clap::{Parser, Subcommand};
 
@@ -26,6 +27,8 @@ enum Load {
     Insert(insert::Insert),
     /// Insert benchmark: create the secondary indexes (l.x)
     Index(insert::Index),
+    /// After a crash: are the acknowledged rows of `insert` there?
+    Verify(verify::Verify),
     /// Bulk writers into a table of (primary key, text), by kind of key
     Keys(keys::Keys),
     /// Fill the shop: items, their images and categories
@@ -44,6 +47,7 @@ fn main() {
     let result = match &arguments.load {
         Load::Insert(load) => load.run(server),
         Load::Index(load) => load.run(server),
+        Load::Verify(load) => load.run(server),
         Load::Keys(load) => load.run(server),
         Load::ItemsSetup(load) => load.run(server),
         Load::Items(load) => load.run(server),

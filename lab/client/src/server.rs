@@ -48,3 +48,11 @@ pub fn retryable(error: &mysql::Error) -> Option<u16> {
         _ => None,
     }
 }
+
+/// The connection is gone, as opposed to a statement that failed.
+pub fn is_lost(error: &mysql::Error) -> bool {
+    matches!(
+        error,
+        mysql::Error::IoError(_) | mysql::Error::DriverError(_) | mysql::Error::CodecError(_)
+    )
+}

@@ -8,19 +8,22 @@ import os
 import re
 import shutil
 import statistics
+import time
 import traceback
 
-from . import BUILD, LabError, engine as engines_, gate, probe, workload
+from . import BUILD, LabError, crash, engine as engines_, gate, probe, tools, workload
 from .drain import drain
 from .experiment import fill, size_mb
 from .node import Node, server
 from .plan import slug
+from .watch import Watch
 
 COMMON_OPTIONS = [
     "--character-set-server=latin1", "--collation-server=latin1_bin", "--performance-schema=OFF", "--skip-name-resolve", "--max-connections=300",
     "--max-allowed-packet=64M", "--thread-cache-size=100", "--table-open-cache=1000", "--secure-file-priv=", "--skip-networking=0",
 ]
 SEED = 20230208
+DISK_WAITS, DISK_WAIT_S = 6, 5
 ServerError = server.ServerError
 DML = ("com_insert", "com_update", "com_delete", "com_replace", "com_insert_select")
 
@@ -44,8 +47,9 @@ def server_options(cell, settings, engine, engines):
     return [*COMMON_OPTIONS, *idle, *engine.server_options(settings.pool, settings.durability), *binlog, *settings.options, *cell.arm.options]
 
 
-def run(cell, resolved, folder, told=lambda text: None):
-    """Runs a cell and returns its record, whatever happens; only the person's own interrupt passes through."""
+def run(cell, resolved, folder, told=lambda text: None, usual_disk=None):
+    """Runs a cell and returns its record, whatever happens; only the person's own interrupt passes through. `usual_disk` is
+    what the probe has found so far in this run."""
     record = {"number": cell.number, "repeat": cell.repeat, "arm": cell.arm.name, "engine": cell.arm.engine, "params": cell.params, "samples": []}
     engines = engines_.load_all()
     engine = engines_.find(engines, cell.arm.engine)
@@ -57,7 +61,7 @@ def run(cell, resolved, folder, told=lambda text: None):
     try:
         settings = Settings(cell, resolved.experiment.server)
         options = server_options(cell, settings, engine, engines)
-        record.update(options=options, pool=settings.pool, durability=settings.durability, probe=probe.disk_probe(place))
+        record.update(options=options, pool=settings.pool, durability=settings.durability, probe=_steady_probe(place, usual_disk, told))
         told("starting the server")
         servers = _servers(place, cell, engine, options, settings)
         servers.start()
@@ -66,11 +70,21 @@ def run(cell, resolved, folder, told=lambda text: None):
             servers.ask(statement)
         if cell.repeat == 1:
             record["variables"] = servers.node.variables()
+        record["notes"] = ignored_options(options, servers.node.variables())
         record["cgroup"] = servers.node.group_missing or "yes"
         for step in resolved.steps:
-            _step(record, cell, resolved, servers, engine, settings, step, folder, told)
+            try:
+                _step(record, cell, resolved, servers, engine, settings, step, folder, told)
+            except tools.Missing as missing:
+                record.setdefault("missing", {})[step.name] = str(missing)
+    except tools.Missing as missing:
+        record["skipped"] = str(missing)
     except (LabError, ServerError) as error:
-        record["failed"] = re.sub(r" \(log: [^)]*\)|/\S*/", "", str(error))
+        unknown = unknown_variable(str(error))
+        if unknown:
+            record["skipped"] = f"{engine.name} has no variable {unknown} in this build; the cell runs once it has"
+        else:
+            record["failed"] = re.sub(r" \(log: [^)]*\)|/\S*/", "", str(error))
     except Exception as error:  # a cell that cannot run must not end the run; the traceback is kept
         record["failed"] = f"{type(error).__name__}: {error}"
         record["traceback"] = traceback.format_exc()
@@ -82,8 +96,33 @@ def run(cell, resolved, folder, told=lambda text: None):
     return record
 
 
+def _steady_probe(place, usual, told):
+    """The disk as it is; a neighbour's burst is waited for a while, before the gate would have to throw the cell away."""
+    for _ in range(DISK_WAITS):
+        found = probe.disk_probe(place)
+        slow = [name for name in ("fdatasync_us", "read_us") if usual and found.get(name, 0) > 2 * usual.get(name, float("inf"))]
+        if not slow:
+            break
+        told("waiting for the disk to be as fast as before")
+        time.sleep(DISK_WAIT_S)
+    return found
+
+
+def ignored_options(options, variables):
+    """Options written --loose-NAME that this server does not know: the cell runs without them, and says so."""
+    names = [re.match(r"--loose-([\w-]+)", option) for option in options]
+    return [f"this server has no {name}: left out" for name in (found.group(1).replace("-", "_") for found in names if found) if name not in variables]
+
+
+def unknown_variable(message):
+    """The variable that an engine does not have (yet), from the server's own words at start or of a statement."""
+    found = re.search(r"unknown (?:variable|option) '(?:--)?([\w-]+)|Unknown system variable '(\w+)'", message)
+    return (found.group(1) or found.group(2)).replace("-", "_") if found else ""
+
+
 def _step(record, cell, resolved, servers, engine, settings, step, folder, told):
     if step.for_engines and cell.arm.engine.lower() not in [name.lower() for name in step.for_engines]:
+        record.setdefault("not_for_arm", []).append(step.name)
         return
     filled = type(step)(**fill(step.model_dump(), {**cell.values, "engine": cell.arm.engine}))
     told(filled.name)
@@ -91,22 +130,32 @@ def _step(record, cell, resolved, servers, engine, settings, step, folder, told)
         servers.restart()
     log = folder / "logs" / f"{cell.number:04}-{slug(filled.name)}.log"
     log.parent.mkdir(exist_ok=True)
-    cached_before = _files(servers, engine)["cached_mb"]
-    counters, costs = servers.status(), servers.costs()
-    result = workload.run(filled, servers.target(cell.arm.engine, SEED + cell.repeat), log)
-    costs, counters = servers.costs() - costs, _moved(counters, servers.status())
-    files = _files(servers, engine)
-    files["cached_mb"] = max(files["cached_mb"] - cached_before, 0.0)  # what was read before, such as by a state transfer, served nobody
-    drained = None
-    if filled.drain:
-        told(f"{filled.name}: draining")
-        drained = servers.drain()
+    target, drained = servers.target(cell.arm.engine, SEED + cell.repeat), None
+    if float(filled.read_iops):
+        servers.slow_disk(int(float(filled.read_iops)))
+    with workload.ready(filled, target, log) as helper, Watch(servers, engine, filled.debt) as watch:
+        cached_before = _files(servers, engine)["cached_mb"]
+        counters, costs = servers.status(), servers.costs()
+        with crash.killing(servers, float(filled.kill_after)):
+            result = workload.run(filled, target, log, helper)
+        costs = servers.costs() - costs
+        if float(filled.kill_after):
+            told(f"{filled.name}: recovery")
+            result["crash"] = crash.account(servers, filled, target, result, log)
+        counters = {} if "crash" in result else _moved(counters, servers.status())
+        files = _files(servers, engine)
+        files["cached_mb"] = max(files["cached_mb"] - cached_before, 0.0)  # what was read before, such as by a state transfer, served nobody
+        watch.look()
+        if filled.drain:
+            told(f"{filled.name}: draining")
+            drained = servers.drain()
+            watch.look()
     facts = make_facts(cell.arm.name, result, costs, counters, files, drained, servers, engine, settings)
     sample = {
         "step": filled.name, "headline": result["headline"], "elapsed_s": result["elapsed_s"], "operations": facts["operations"],
         "metrics": metrics(facts, result, costs, drained, engine, counters), "gates": gate.judge(facts, filled.expect, resolved.experiment.gates),
-        "meters": result["meters"], "counters": counters, "drain": drained,
-        "extra": {key: result[key] for key in ("queries", "iteration_s", "statements_us", "http") if key in result},
+        "meters": result["meters"], "counters": counters, "drain": drained, "seconds": watch.seconds, "debt": watch.debt,
+        "extra": {key: result[key] for key in ("queries", "iteration_s", "statements_us", "app_cpu_s", "crash") if key in result},
     }
     record["samples"].append(sample)
     check = resolved.experiment.check
@@ -123,7 +172,7 @@ def make_facts(arm, result, costs, counters, files, drained, servers, engine, se
         "arm": arm, "direct_io_wanted": settings.direct_io, "operations": head["operations"], "elapsed_s": result["elapsed_s"], "threads": result["threads"], "cores": os.cpu_count(),
         "client_cpu_s": result["client_cpu_s"], "errors": sum(sum(meter["errors"].values()) for meter in result["meters"].values()),
         "reads": costs.reads, "reads_are_own": costs.reads_are_own, "pool_mb": size_mb(settings.pool), **files,
-        "durability": settings.durability, "durability_told": servers.variable(engine.durability_variable), "drain": drained,
+        "durability": settings.durability, "durability_told": servers.variable(engine.durability_variable), "drain": drained, "crash": result.get("crash"), "app_cpu_s": result.get("app_cpu_s"),
         "commits": commits, "syncs": total(counters, engine.counters["syncs"]) if "syncs" in engine.counters else None,
     }
 
@@ -138,7 +187,7 @@ def metrics(facts, result, costs, drained, engine, counters):
         "rate": facts["operations"] / elapsed, "rate_drained": facts["operations"] / (elapsed + drain_s), "seconds": elapsed,
         "reads_per_op": costs.reads / operations, "read_kb_per_op": costs.read_bytes / 1024 / operations, "write_kb_per_op": costs.write_bytes / 1024 / operations,
         "server_cpu_us_per_op": costs.cpu_us / operations, "client_cpu_us_per_op": result["client_cpu_s"] * 1e6 / operations,
-        **{f"{name}_ms": latency[name] / 1000 for name in ("p50", "p95", "p99", "max") if name in latency},
+        **{f"{name}_ms": latency[name] / 1000 for name in ("p50", "p90", "p95", "p99", "max") if name in latency},
         "stall_s": stalls(head["operations_by_second"]), "data_mb": facts["data_mb"], "cached_mb": facts["cached_mb"], "errors_per_op": facts["errors"] / operations,
         "server_cores": costs.cpu_us / 1e6 / elapsed,
     }
@@ -151,6 +200,10 @@ def metrics(facts, result, costs, drained, engine, counters):
         if name != result["headline"]:
             found[f"{name}_rate"] = meter["operations"] / elapsed
             found.update({f"{name}_{quantile}_ms": meter["latency_us"][quantile] / 1000 for quantile in ("p99", "max") if quantile in meter["latency_us"]})
+    if "app_cpu_s" in result:
+        found["app_cpu_us_per_op"] = result["app_cpu_s"] * 1e6 / operations
+    if "crash" in result:
+        found.update(recovery_s=result["crash"]["recovery_s"], lost_rows=result["crash"]["lost"])
     if "queries" in result:
         found["query_rate"] = result["queries"] / elapsed
         found["server_cpu_us_per_query"] = costs.cpu_us / max(result["queries"], 1)
@@ -220,6 +273,9 @@ class Single:
     def variable(self, name):
         found = self.node.ask(f"SHOW GLOBAL VARIABLES LIKE '{name}'") if name else ()
         return durability_level(found[0][1]) if found else None
+
+    def slow_disk(self, read_iops):
+        self.node.slow_disk(read_iops)
 
     def costs(self):
         return self.node.costs()

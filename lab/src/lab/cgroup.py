@@ -57,6 +57,13 @@ class Group:
         if memory_mb:
             (self.folders["memory"] / "memory.limit_in_bytes").write_text(str(int(memory_mb * 1048576)))
 
+    def limit_reads(self, read_iops):
+        """Changes the limit of a group at work."""
+        if self.version == 2:
+            (self.folders[""] / "io.max").write_text(f"{self.device} riops={read_iops or 'max'}")
+        else:
+            (self.folders["blkio"] / "blkio.throttle.read_iops_device").write_text(f"{self.device} {read_iops or UNLIMITED_IOPS}")
+
     def wrap(self, command):
         """The command, started inside the group from its first instruction on."""
         joins = "; ".join(f"echo $$ > '{folder}/cgroup.procs'" for folder in self.folders.values())

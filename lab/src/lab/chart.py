@@ -9,7 +9,8 @@ UNITS = {"rate": "operations/s", "rate_drained": "operations/s, drain included",
          "server_cpu_us_per_op": "server CPU µs per operation", "client_cpu_us_per_op": "client CPU µs per operation", "reads_per_op": "disk reads per operation",
          "read_kb_per_op": "KB read per operation", "write_kb_per_op": "KB written per operation", "syncs_per_op": "syncs per operation",
          "p50_ms": "median latency, ms", "p95_ms": "95th percentile, ms", "p99_ms": "99th percentile, ms", "max_ms": "longest, ms", "stall_s": "stalled seconds",
-         "data_mb": "MB on disk", "drain_s": "seconds to drain", "page_splits_per_op": "page splits per operation", "seconds": "seconds"}
+         "data_mb": "MB on disk", "drain_s": "seconds to drain", "p90_ms": "90th percentile, ms", "recovery_s": "seconds until the server answers again", "lost_rows": "acknowledged rows lost",
+         "app_cpu_us_per_op": "application CPU µs per operation", "page_splits_per_op": "page splits per operation", "seconds": "seconds"}
 
 
 def unit(metric):
@@ -77,6 +78,41 @@ def latencies(points, arms):
         x=altair.X("nines:Q", title="percentile", axis=altair.Axis(values=[nines(share) for share in ticks], labelExpr="datum.value < 0.5 ? '50' : datum.value < 1.5 ? '90' : datum.value < 2.5 ? '99' : datum.value < 3.5 ? '99.9' : '99.99'", grid=True)),
         y=altair.Y("ms:Q", title="ms (logarithmic)", scale=altair.Scale(type="log")), color=legend_colour(arms), detail="kind:N",
         tooltip=["kind:N", altair.Tooltip("share:Q", format=".4~%"), altair.Tooltip("ms:Q", format=".3~g")]), height=200)
+
+
+def gain(points, over, metric, pairs):
+    """How many times one arm does what another does, over a swept parameter, on a logarithmic axis."""
+    values = list(dict.fromkeys(point["x"] for point in points))
+    data = altair.Data(values=points)
+    base = altair.Chart(data).encode(x=altair.X("x:O", sort=values, title=over.replace("_", " "), axis=altair.Axis(labelAngle=0)), color=legend_colour(pairs))
+    line = base.mark_line(point=True).encode(y=altair.Y("ratio:Q", title=f"times ({unit(metric)})", scale=altair.Scale(type="log"), axis=altair.Axis(format="~g")),
+                                             tooltip=["arm:N", "x:O", altair.Tooltip("ratio:Q", format=".3~g")])
+    interval = base.transform_filter("isValid(datum.low)").mark_rule().encode(y="low:Q", y2="high:Q")
+    one = altair.Chart(altair.Data(values=[{"one": 1}])).mark_rule(color="#999", strokeDash=[4, 3]).encode(y="one:Q")
+    return finish(altair.layer(one, line, interval), height=240)
+
+
+def debt(points, ends, arms):
+    """Deferred work by the second, a line for each arm; a rule where the load ended and the drain began."""
+    data = altair.Data(values=points)
+    lines = altair.Chart(data).mark_line(strokeWidth=1.8).encode(
+        x=altair.X("second:Q", title="second since the step began"), y=altair.Y("mb:Q", title="MB put off"), color=legend_colour(arms), detail="kind:N",
+        tooltip=["kind:N", "second:Q", altair.Tooltip("mb:Q", format=".3~g"), "parts:N"])
+    stops = altair.Chart(altair.Data(values=ends)).mark_rule(strokeDash=[3, 3], opacity=0.7).encode(x="second:Q", color=legend_colour(arms), tooltip=["kind:N", "second:Q"])
+    return finish(altair.layer(lines, stops), height=220)
+
+
+def effects(found, metric):
+    """Effects of a factorial plan as ratios: a point, its interval, and a rule at 1, where nothing happens."""
+    data = altair.Data(values=[{"name": one.name, "ratio": one.ratio, "low": one.low, "high": one.high} for one in found])
+    axis_y = altair.Y("name:N", sort=[one.name for one in found], title=None, axis=altair.Axis(labelLimit=190))
+    base = altair.Chart(data).encode(y=axis_y)
+    points = base.mark_point(filled=True, size=80, color=COLOURS[0]).encode(
+        x=altair.X("ratio:Q", title=f"times the {unit(metric)}, on average over the other settings", scale=altair.Scale(type="log"), axis=altair.Axis(format="~g", tickCount=6)),
+        tooltip=["name:N", altair.Tooltip("ratio:Q", format=".3~g"), altair.Tooltip("low:Q", format=".3~g"), altair.Tooltip("high:Q", format=".3~g")])
+    interval = base.transform_filter("isValid(datum.low)").mark_rule(color=COLOURS[0]).encode(x="low:Q", x2="high:Q")
+    one = altair.Chart(altair.Data(values=[{"one": 1}])).mark_rule(color="#999", strokeDash=[4, 3]).encode(x="one:Q")
+    return finish(altair.layer(one, interval, points), height={"step": 22})
 
 
 def nines(share):

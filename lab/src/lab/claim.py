@@ -90,6 +90,8 @@ def _values(cells, frame, arm, at, step, metric):
         why = cell.get("skipped") or cell.get("failed")
         if why:
             return {}, f"{arm}: {why}"
+        if step in cell.get("missing", {}):
+            return {}, f"{arm}: {cell['missing'][step]}"
         for sample in cell["samples"]:
             if sample["step"] == step:
                 broken = next((verdict for verdict in sample["gates"] if verdict["verdict"] == "fail"), None)

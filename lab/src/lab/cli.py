@@ -26,7 +26,8 @@ def list_():
 
 @app.command()
 def run(names: List[str] = typer.Argument(..., help="experiments, a .toml file, or 'all'"), preset: str = typer.Option("smoke", help="smoke, quick, standard or faithful"),
-        repeats: Optional[int] = typer.Option(None, help="instead of the preset's")):
+        repeats: Optional[int] = typer.Option(None, help="instead of the preset's"), arm: Optional[List[str]] = typer.Option(None, help="only these arms"),
+        cells: Optional[int] = typer.Option(None, help="stop after so many cells; lab resume runs the rest")):
     """Runs experiments; ends with the path of the report."""
     from . import report, run as runner
     chosen = experiments.names() if names == ["all"] else names
@@ -36,13 +37,25 @@ def run(names: List[str] = typer.Argument(..., help="experiments, a .toml file, 
         if len(loaded) > 1 and preset not in one.presets:
             console.print(f"[yellow]{one.name} has no preset {preset}", highlight=False)
             continue
-        stored.append(runner.run(one, preset, experiments.path_of(chosen[loaded.index(one)]).read_text(), repeats, console))
+        stored.append(runner.run(one, preset, experiments.path_of(chosen[loaded.index(one)]).read_text(), repeats, console, arm, cells))
         page = report.write(stored[-1:], stored[-1].folder)
         console.print(f"{one.name}: {page}", highlight=False, soft_wrap=True)
     if len(stored) > 1:
         folder = RESULTS / f"{stored[0].manifest['started']}-all-{preset}"
         folder.mkdir(parents=True, exist_ok=True)
         console.print(f"all: {report.write(stored, folder)}", highlight=False, soft_wrap=True)
+        counts = [report.census(one.cells, one.manifest) for one in stored]
+        measured, marked, empty = (sum(count[name] for count in counts) for name in ("measured", "marked", "empty"))
+        console.print(f"{measured} places measured, {marked} marked with a reason, {empty} empty", highlight=False)
+
+
+@app.command()
+def resume(run: str = typer.Argument(..., help="a results folder or a part of its name"), cells: Optional[int] = typer.Option(None, help="stop after so many cells")):
+    """Runs the cells that an interrupted run has left."""
+    from . import report, run as runner, store
+    for one in store.find(run):
+        again = runner.resume(one, cells, console)
+        console.print(f"{len(again.cells)} of {len(again.manifest['plan'])} cells: {report.write([again], again.folder)}", highlight=False, soft_wrap=True)
 
 
 @app.command("report")
@@ -64,6 +77,20 @@ def newest():
     return str(folders[0])
 
 
+@app.command("look")
+def look_(report: str = typer.Argument(..., help="a report.html, a results folder or a part of its name")):
+    """Looks at a report on a phone and on paper, in headless Chromium; fails when something is wrong with it."""
+    from . import look, store
+    path = pathlib.Path(report)
+    path = path if path.suffix == ".html" else store.find(report)[0].folder / "report.html"
+    found = look.look(path)
+    for line in found:
+        console.print(f"[red]{line}", highlight=False)
+    console.print(f"{path.with_name('phone.png')} and {path.with_name('print.pdf')} show it", highlight=False, soft_wrap=True)
+    if found:
+        raise typer.Exit(1)
+
+
 @app.command()
 def diff(old: str, new: str, metric: Optional[List[str]] = typer.Option(None, help="only these metrics")):
     """Compares two stored runs (folders, report.html, or parts of a name) in the manner of benchstat."""
@@ -78,7 +105,7 @@ def replay(report: str, repeats: Optional[int] = None):
     from . import report as reports, run as runner, store
     for one in store.find(report):
         manifest = one.manifest
-        again = runner.run(experiments.parse(manifest["text"], manifest["experiment"]), manifest["preset"], manifest["text"], repeats or manifest["repeats"], console)
+        again = runner.run(experiments.parse(manifest["text"], manifest["experiment"]), manifest["preset"], manifest["text"], repeats or manifest["repeats"], console, list(manifest["arms"]))
         console.print(str(reports.write([again], again.folder)), highlight=False, soft_wrap=True)
 
 

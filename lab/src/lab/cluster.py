@@ -8,11 +8,10 @@ import contextlib
 import os
 import pathlib
 import pwd
-import shutil
 import subprocess
 import time
 
-from . import BUILD, LabError, node as nodes, workload
+from . import BUILD, LabError, node as nodes, tools, workload
 from .drain import drain
 from .probe import Costs
 
@@ -69,8 +68,7 @@ class Cluster:
     def start(self):
         if not PROVIDER.exists():
             raise LabError("there is no Galera provider in build/mariadb: run make first")
-        if not shutil.which("haproxy"):
-            raise LabError("HAProxy is missing: apt-get install haproxy")
+        tools.program("haproxy")  # before the servers are started for nothing
         self._let_through()
         for member in self.members:
             member.start(READY_S)
@@ -99,7 +97,8 @@ class Cluster:
                  "listen single", f"  bind 127.0.0.1:{self.single}", servers[0]]
         config = self.place / "haproxy.cfg"
         config.write_text("\n".join(lines) + "\n")
-        self.proxy = subprocess.Popen(["haproxy", "-q", "-f", str(config)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(self.place / "haproxy.log", "wb"))
+        program, env = tools.program("haproxy")
+        self.proxy = subprocess.Popen([str(program), "-q", "-f", str(config)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(self.place / "haproxy.log", "wb"), env=env)
         deadline = time.monotonic() + 10
         while not nodes.server.port_is_taken(self.front):
             if self.proxy.poll() is not None or time.monotonic() > deadline:
@@ -128,6 +127,10 @@ class Cluster:
         from .cell import durability_level
         found = self.node.ask(f"SHOW GLOBAL VARIABLES LIKE '{name}'") if name else ()
         return durability_level(found[0][1]) if found else None
+
+    def slow_disk(self, read_iops):
+        for member in self.members:
+            member.slow_disk(read_iops)
 
     def costs(self):
         return sum((member.costs() for member in self.members), Costs())

@@ -33,6 +33,7 @@ class Engine(Form):
     counter_queries: Dict[str, str] = {}
     setup: List[str] = []  # statements after each start
     drain: Drain = Drain()
+    debt: Dict[str, str] = {}  # deferred work in MB, each a query with one number
 
     def server_options(self, pool, durability):
         parts = {f"pool_{name}": f"{int(size_mb(pool) * share * 1024)}K" for name, share in self.pool_shares.items()}

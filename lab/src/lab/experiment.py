@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 
 import pydantic
 
-from . import LAB, LabError
+from . import LAB, LabError, factorial
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -19,7 +19,7 @@ else:
 
 FOLDER = LAB / "experiments"
 Value = Union[bool, int, float, str]
-WORKLOADS = ("sysbench", "client", "slap", "sql")
+WORKLOADS = ("sysbench", "client", "slap", "sql", "web")
 
 
 class Form(pydantic.BaseModel):
@@ -44,9 +44,13 @@ class Step(Form):
     client: str = ""
     slap: str = ""
     sql: List[str] = []
+    web: str = ""
     operations: Union[int, str] = 0
     drain: bool = False
     restart: bool = False
+    debt: bool = False  # follow the engine's deferred work by the second
+    read_iops: Union[int, str] = 0  # a slower disk from this step on (0 = as it was)
+    kill_after: Union[int, float, str] = 0  # seconds until the server is killed; the load must bear it
     metrics: List[str] = []
     expect: List[str] = []
     runs_in: List[str] = []
@@ -84,6 +88,22 @@ class Claim(Form):
         return (0.0 if low == "-" else float(low), float("inf") if high == "-" else float(high))
 
 
+class Gain(Form):
+    """A chart of one arm against another over a swept parameter."""
+    title: str
+    step: str
+    metric: str
+    over: str
+    pairs: List[Tuple[str, str]]
+
+
+class Factorial(Form):
+    """Arms made of every combination of settings; see factorial.py."""
+    engine: str
+    factors: Dict[str, str]
+    metrics: List[str] = ["rate"]
+
+
 class Check(Form):
     same: str = ""
     after: str = ""  # the step after which it is asked; the last one when empty
@@ -97,37 +117,59 @@ class Experiment(Form):
     prediction: str = ""
     presets: Dict[str, Dict[str, Any]]
     server: Server = Server()
-    arms: Dict[str, str]
+    arms: Dict[str, str] = {}
+    factorial: Optional[Factorial] = None
     steps: List[Step]
     claims: List[Claim] = []
+    gains: List[Gain] = []
     check: Check = Check()
     gates: Dict[str, Any] = {}
     name: str = ""
+
+    @pydantic.model_validator(mode="after")
+    def some_arms(self):
+        if not self.arms and not self.factorial:
+            raise ValueError("there are no [arms]")
+        return self
 
 
 class Resolved:
     """An experiment with one preset: its values, its sweep, the arms and steps that take part."""
 
-    def __init__(self, experiment, preset):
+    def __init__(self, experiment, preset, repeats=None, only=None):
         values = dict(preset_values(experiment, preset))
         self.experiment, self.preset = experiment, preset
-        self.repeats = int(values.pop("repeats", 1))
-        arms = values.pop("arms", list(experiment.arms))
-        unknown = [arm for arm in arms if arm not in experiment.arms]
+        told = int(values.pop("repeats", 1))
+        self.repeats = repeats or told
+        self.factors = _factors(experiment, values.pop("factors", None))
+        known = {**experiment.arms, **(factorial.arms(experiment.factorial.engine, self.factors) if self.factors else {})}
+        arms = list(only or values.pop("arms", known))
+        values.pop("arms", None)
+        unknown = [arm for arm in arms if arm not in known]
         if unknown:
-            raise LabError(f"preset {preset!r} names the arm {unknown[0]!r}, which is not in [arms]")
-        self.arms = {arm: experiment.arms[arm] for arm in arms}
+            raise LabError(f"{experiment.name} has no arm {unknown[0]!r}; it has {', '.join(known)}")
+        self.arms = {arm: known[arm] for arm in arms}
         self.sweep = {key: value for key, value in values.items() if isinstance(value, list)}
         self.values = {key: value for key, value in values.items() if not isinstance(value, list)}
         for key, value in self.sweep.items():
-            self.values.update({f"first_{key}": value[0], f"last_{key}": value[-1]})
+            self.values.update({f"first_{key}": value[0], f"middle_{key}": value[len(value) // 2], f"last_{key}": value[-1]})
         self.steps = [step for step in expand(experiment.steps, self.sweep) if not step.runs_in or preset in step.runs_in]
         in_steps = {key for step in experiment.steps for key, value in step.foreach.items() if value == ["*"]}
         self.sweep = {key: value for key, value in self.sweep.items() if key not in in_steps}
 
-
     def claims(self):
         return [Claim(**fill(claim.model_dump(), self.values)) for claim in self.experiment.claims]
+
+
+def _factors(experiment, names):
+    """The factors that take part: all, or those that the preset names."""
+    if not experiment.factorial:
+        return {}
+    factors = experiment.factorial.factors
+    unknown = [name for name in names or [] if name not in factors]
+    if unknown:
+        raise LabError(f"{experiment.name} has no factor {unknown[0]!r}; it has {', '.join(factors)}")
+    return {name: factors[name] for name in names or factors}
 
 
 def expand(steps, lists):

@@ -119,6 +119,12 @@ class Node(server.Server):
             self._last = costs
             time.sleep(0.02)
 
+    def slow_disk(self, read_iops):
+        """From now on no more reads a second than that."""
+        if self.group is None:
+            raise LabError(f"a step slows the disk down, but there is {self.group_missing}")
+        self.group.limit_reads(read_iops)
+
     # ---- asking ----
 
     @contextlib.contextmanager

@@ -2,16 +2,14 @@
 what does not, the machine, and the raw samples. One file that works offline, on a phone and on paper."""
 import json
 import pathlib
-import re
 
 import jinja2
 import vl_convert
 
-from . import chart, claim as claims, experiment as experiments, frame as frames
+from . import chart, claim as claims, experiment as experiments, frame as frames, gallery, ibench
 from .experiment import Resolved, fill
 
 TEMPLATES = pathlib.Path(__file__).parent / "templates"
-SERIES_STEP_SECONDS_MIN = 4
 TABLE_METRICS = ["rate", "rate_drained", "reads_per_op", "read_kb_per_op", "write_kb_per_op", "syncs_per_op", "server_cpu_us_per_op", "client_cpu_us_per_op",
                  "p50_ms", "p95_ms", "p99_ms", "max_ms", "stall_s", "drain_s", "drain_write_kb_per_op", "drain_cpu_us_per_op", "pool_misses_per_op", "page_splits_per_op", "data_mb", "errors_per_op"]
 
@@ -19,7 +17,7 @@ TABLE_METRICS = ["rate", "rate_drained", "reads_per_op", "read_kb_per_op", "writ
 def write(runs, folder):
     """Writes report.html and summary.json; returns the page's path."""
     sections = [section(run) for run in runs]
-    (folder / "summary.json").write_text(json.dumps([{"experiment": part["name"], "preset": part["preset"], "claims": part["claims"], "lines": part["lines"]} for part in sections], indent=1, default=str))
+    (folder / "summary.json").write_text(json.dumps([{"experiment": part["name"], "preset": part["preset"], "claims": part["claims"], "census": part["census"], "lines": part["lines"]} for part in sections], indent=1, default=str))
     data = json.dumps([{"manifest": run.manifest, "cells": [slim(cell) for cell in run.cells]} for run in runs], default=str).replace("</", "<\\/")
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters.update(figure=figure, json=lambda value: json.dumps(value, default=str).replace("</", "<\\/"))
@@ -38,21 +36,38 @@ def slim(cell):
 def section(run):
     manifest, cells = run.manifest, run.cells
     experiment = experiments.parse(manifest["text"], manifest["experiment"])
-    resolved = Resolved(experiment, manifest["preset"])
+    resolved = Resolved(experiment, manifest["preset"], manifest["repeats"], list(manifest.get("arms", {})))
     table, arms = frames.samples(cells), list(dict.fromkeys(cell["arm"] for cell in cells))
     present = set(table["step"].unique().to_list())
-    steps = [step for step in resolved.steps if step.name in present]
+    refused = {name for cell in cells for name in cell.get("missing", {})}
+    steps = [step for step in resolved.steps if step.name in present | refused]
     lines = frames.summary(cells, [step.name for step in steps], lambda step: _metrics_of(table, step))
     values = {**resolved.values, **{key: "/".join(map(str, value)) for key, value in resolved.sweep.items()}}
     return {
         "name": manifest["experiment"], "title": experiment.title, "question": experiment.question, "source": experiment.source, "notes": experiment.notes,
         "prediction": experiment.prediction, "preset": manifest["preset"], "repeats": manifest["repeats"], "started": manifest["started"],
         "seconds": manifest.get("seconds"), "planned": len(manifest["plan"]), "ran": len(cells), "values": resolved.values, "sweep": resolved.sweep,
-        "arms": [{"name": arm, "line": fill(experiment.arms[arm], values, strict=False), "state": _arm_state(cells, arm)} for arm in arms],
-        "claims": [_card(one, cells, table) for one in resolved.claims()], "charts": charts(resolved, cells, steps, lines, arms),
+        "arms": [{"name": arm, "line": fill(resolved.arms[arm], values, strict=False), "state": _arm_state(cells, arm)} for arm in arms],
+        "claims": [_card(one, cells, table) for one in resolved.claims()], "charts": gallery.charts(resolved, cells, steps, lines, arms),
         "tables": [_table(step, lines, cells, resolved) for step in steps], "gates": _gates(cells), "differences": differences(cells), "lines": lines,
+        "ibench": ibench.tables(cells, resolved, manifest["environment"]["cores"]) if ibench.is_one(resolved) else None, "census": census(cells, manifest),
         "cgroups": all(cell.get("cgroup") == "yes" for cell in cells if "cgroup" in cell), "text": manifest["text"],
     }
+
+
+def census(cells, manifest):
+    """How many places (cell x step) were measured, marked with a reason, or left empty without one, which must not be."""
+    found = {"measured": 0, "marked": 0, "empty": max(len(manifest["plan"]) - len(cells), 0) * len(manifest["steps"])}
+    for cell in cells:
+        samples = {sample["step"]: sample for sample in cell.get("samples", [])}
+        for step in manifest["steps"]:
+            if step in samples and not frames.failed(samples[step]):
+                found["measured"] += 1
+            elif step in samples or cell.get("skipped") or cell.get("failed") or step in cell.get("missing", {}) or step in cell.get("not_for_arm", []):
+                found["marked"] += 1
+            else:
+                found["empty"] += 1
+    return found
 
 
 def _metrics_of(table, step):
@@ -61,6 +76,7 @@ def _metrics_of(table, step):
 
 def _arm_state(cells, arm):
     reasons = list(dict.fromkeys(cell.get("skipped") or cell.get("failed") for cell in cells if cell["arm"] == arm and (cell.get("skipped") or cell.get("failed"))))
+    reasons += dict.fromkeys(note for cell in cells if cell["arm"] == arm for note in cell.get("notes", []))
     return "; ".join(reasons)
 
 
@@ -70,75 +86,6 @@ def _card(one, cells, table):
     wanted = f"at least {low:g}" if high == float("inf") else f"at most {high:g}" if low == 0 else f"{low:g} to {high:g}"
     return {"text": one.text, "published": one.published, "original": one.original, "step": one.step, "metric": chart.unit(one.metric), "wanted": wanted,
             "at": ", ".join(f"{key} {value}" for key, value in one.at.items()), "verdicts": verdicts, "verdict": verdicts[0]["verdict"]}
-
-
-# ---- charts ----
-
-def charts(resolved, cells, steps, lines, arms):
-    found = []
-    glance = _glance(lines, arms, steps)
-    if len({line["row"] for line in glance}) > 1:
-        found.append({"title": "At a glance", "text": "Each step's rate, against the first arm's in the same repeat.", "spec": chart.relative(glance, arms)})
-    shown = [step for step in steps if step.metrics] or steps[:4]
-    for step in shown:
-        of_step = [line for line in lines if line["step"] == step.name]
-        present = {line["metric"] for line in of_step}
-        for metric in [name for name in step.metrics or frames.DEFAULT_METRICS if name in present]:
-            found.append({"title": f"{step.name}: {chart.unit(metric)}", "text": _reading(metric), "spec": _one_metric(of_step, cells, step.name, metric, arms, resolved)})
-        series = _series(cells, step.name)
-        if series:
-            found.append({"title": f"{step.name}: second by second", "text": "Repeat 1. A line on the ground is a stall.", "spec": chart.seconds(series, arms, "operations")})
-        points = _percentiles(cells, step.name)
-        if len({point["kind"] for point in points}) > 1:
-            found.append({"title": f"{step.name}: latency", "text": "Repeat 1, by percentile.", "spec": chart.latencies(points, arms)})
-    return found
-
-
-def _reading(metric):
-    return "More is better." if metric in frames.HIGHER_IS_BETTER else "Less is better." if metric in frames.LOWER_IS_BETTER else ""
-
-
-def _one_metric(lines, cells, step, metric, arms, resolved):
-    chosen = [line for line in lines if line["metric"] == metric]
-    numeric = [name for name, values in resolved.sweep.items() if len(values) >= 3 and all(re.fullmatch(r"\d+(\.\d+)?[KMGT]?", str(value)) for value in values)]
-    if len(resolved.sweep) == 1 and numeric:
-        return chart.sweep(chosen, numeric[0], metric, arms)
-    points = [{"kind": frames.label(cell["arm"], cell["params"]), "arm": cell["arm"], "repeat": cell["repeat"], "value": sample["metrics"][metric],
-               "counts": not frames.failed(sample), "reason": "; ".join(found["reason"] for found in sample["gates"] if found["verdict"] == "fail")}
-              for cell in cells for sample in cell.get("samples", []) if sample["step"] == step and metric in sample["metrics"]]
-    return chart.bars(chosen, points, metric, arms)
-
-
-def _glance(lines, arms, steps):
-    rows = []
-    for line in lines:
-        if line["metric"] != "rate":
-            continue
-        ratio = line["ratio"]["ratio"] if line["ratio"] else 1.0
-        if ratio <= 0 or (not line["ratio"] and line["arm"] != arms[0]):
-            continue
-        rows.append({"row": frames.label(line["step"], line["params"]), "arm": line["arm"], "ratio": ratio})
-    return rows
-
-
-def _series(cells, step):
-    rows = []
-    for cell in cells:
-        for sample in cell.get("samples", []):
-            series = sample["meters"][sample["headline"]]["operations_by_second"]
-            if cell["repeat"] == 1 and sample["step"] == step and len(series) >= SERIES_STEP_SECONDS_MIN:
-                rows += [{"kind": frames.label(cell["arm"], cell["params"]), "arm": cell["arm"], "second": second, "operations": count} for second, count in enumerate(series)]
-    return rows
-
-
-def _percentiles(cells, step):
-    points = []
-    for cell in cells:
-        for sample in cell.get("samples", []):
-            histogram = sample["meters"][sample["headline"]]["histogram_us"]
-            if cell["repeat"] == 1 and sample["step"] == step and histogram:
-                points += chart.percentile_points(histogram, frames.label(cell["arm"], cell["params"]), cell["arm"])
-    return points
 
 
 # ---- tables ----
@@ -155,7 +102,7 @@ def _table(step, lines, cells, resolved):
             line = next((one for one in of_step if one["kind"] == kind and one["metric"] == metric), None)
             columns.append(_column(line, metric))
         rows.append({"kind": kind, "columns": columns, "why": "" if any(columns) else _why_empty(cells, kind, step.name)})
-    return {"step": step.name, "metrics": [chart.unit(metric) for metric in known], "rows": rows, "command": " ".join([step.sysbench, step.client, step.slap, *step.sql]).strip()}
+    return {"step": step.name, "metrics": [chart.unit(metric) for metric in known], "rows": rows, "command": " ".join([step.sysbench, step.client, step.slap, step.web, *step.sql]).strip()}
 
 
 def _column(line, metric):
@@ -181,6 +128,8 @@ def _why_empty(cells, kind, step):
             continue
         if cell.get("skipped") or cell.get("failed"):
             return cell.get("skipped") or cell.get("failed")
+        if step in cell.get("missing", {}):
+            return cell["missing"][step]
         for sample in cell["samples"]:
             if sample["step"] == step:
                 return "does not count: " + "; ".join(found["reason"] for found in sample["gates"] if found["verdict"] == "fail")

@@ -1,41 +1,58 @@
 """A run: every cell of a plan, with a progress bar, then the verdicts that need all cells, then the folder is complete."""
 import hashlib
+import statistics
 import subprocess
 import time
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from . import BUILD, ROOT, LabError, cell as cell_, engine as engines_, gate, plan, probe
+from . import BUILD, ROOT, LabError, cell as cell_, engine as engines_, experiment as experiments, gate, plan, probe
 from .experiment import Resolved
 from .store import Run
 from .workload import client
 
 
-def run(experiment, preset, text, repeats=None, console=None):
-    """Runs an experiment and returns its stored Run."""
+def run(experiment, preset, text, repeats=None, console=None, arms=None, limit=None):
+    """Runs an experiment and returns its stored Run; with a limit, only its first cells, and `resume` runs the rest."""
     unknown = gate.unknown_keys(experiment.gates)
     if unknown:
         raise LabError(f"{experiment.name}: [gates] has no {unknown[0]!r}")
-    resolved = Resolved(experiment, preset)
-    if repeats:
-        resolved.repeats = repeats
+    resolved = Resolved(experiment, preset, repeats, arms)
     cells = plan.cells(resolved)
+    return _carry_on(Run.create(manifest(experiment, preset, text, resolved, cells)), resolved, cells, limit, console)
+
+
+def resume(stored, limit=None, console=None):
+    """Runs the cells that an interrupted or limited run has left."""
+    told = stored.manifest
+    resolved = Resolved(experiments.parse(told["text"], told["experiment"]), told["preset"], told["repeats"], list(told["arms"]))
+    return _carry_on(stored, resolved, plan.cells(resolved), limit, console)
+
+
+def _carry_on(stored, resolved, cells, limit, console):
+    done = {record["number"] for record in stored.cells}
+    left = [one for one in cells if one.number not in done][:limit]
     if any(step.client for step in resolved.steps):
         client.build()
-    stored = Run.create(manifest(experiment, preset, text, resolved, cells))
     began = time.monotonic()
     with bar(console) as progress:
-        task = progress.add_task(experiment.name, total=len(cells), what="")
-        for one in cells:
-            record = cell_.run(one, resolved, stored.folder, lambda what, one=one: progress.update(task, what=f"{one.label}: {what}"))
+        task = progress.add_task(resolved.experiment.name, total=len(left), what="")
+        for one in left:
+            record = cell_.run(one, resolved, stored.folder, lambda what, one=one: progress.update(task, what=f"{one.label}: {what}"), usual_disk(stored))
             stored.add(record)
             why = record.get("skipped") or record.get("failed")
             if why:
                 progress.console.print(f"[yellow]{one.label}: {why}", highlight=False)
             progress.update(task, advance=1)
     judge_together(stored)
-    stored.finish(seconds=time.monotonic() - began)
+    stored.finish(seconds=stored.manifest.get("seconds", 0) + time.monotonic() - began)
     return stored
+
+
+def usual_disk(stored):
+    """The medians of the probes so far, and of the one before the run."""
+    probes = [one for one in [stored.manifest["environment"]["disk"], *(record.get("probe", {}) for record in stored.cells)] if one and "error" not in one]
+    return {name: statistics.median(one[name] for one in probes) for name in ("fdatasync_us", "read_us")} if probes else None
 
 
 def bar(console):
@@ -56,8 +73,9 @@ def judge_together(stored):
     for record in stored.cells:
         for verdicts in found:
             if record["number"] in verdicts:
+                verdict = verdicts[record["number"]]
                 for sample in record["samples"]:
-                    sample["gates"].append(verdicts[record["number"]])
+                    sample["gates"] = [one for one in sample["gates"] if one["gate"] != verdict["gate"]] + [verdict]
         stored.write(f"cells/{record['number']:04}.json", record)
 
 

@@ -3,6 +3,7 @@
     {elapsed_s, threads, headline, client_cpu_s, meters: {NAME: {operations, requests, latency_us: {p50, p95, p99, max},
      histogram_us: [[up to, count]], operations_by_second, slowest_us_by_second, errors: {code: count}}}}
 """
+import contextlib
 import importlib
 import os
 import shlex
@@ -61,10 +62,21 @@ def option(arguments, name, default):
     return default
 
 
-def run(step, target, log):
+@contextlib.contextmanager
+def ready(step, target, log):
+    """What a workload starts before costs are counted, and ends after; most start nothing."""
+    module = importlib.import_module(f"{__name__}.{step.workload}")
+    if not hasattr(module, "ready"):
+        yield ()
+        return
+    with module.ready(getattr(step, step.workload), target, log) as helper:
+        yield (helper,)
+
+
+def run(step, target, log, helper=()):
     """Runs a step's workload on a target (see Target) and returns the common form."""
     module = importlib.import_module(f"{__name__}.{step.workload}")
-    result = module.run(getattr(step, step.workload), target, log)
+    result = module.run(getattr(step, step.workload), target, log, *helper)
     if step.operations:
         head = result["meters"][result["headline"]]
         head["operations"] = int(step.operations)

@@ -1,0 +1,3 @@
+require_relative "shop"
+Shop.initialize!
+run Shop
