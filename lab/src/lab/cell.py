@@ -57,7 +57,7 @@ def run(cell, resolved, folder, told=lambda text: None, usual_disk=None):
     if reason:
         return {**record, "skipped": reason}
     place = BUILD / "lab" / "run" / f"{os.getpid()}-{cell.number}"
-    servers = None
+    settings = servers = None
     try:
         settings = Settings(cell, resolved.experiment.server)
         options = server_options(cell, settings, engine, engines)
@@ -80,11 +80,7 @@ def run(cell, resolved, folder, told=lambda text: None, usual_disk=None):
     except tools.Missing as missing:
         record["skipped"] = str(missing)
     except (LabError, ServerError) as error:
-        unknown = unknown_variable(str(error))
-        if unknown:
-            record["skipped"] = f"{engine.name} has no variable {unknown} in this build; the cell runs once it has"
-        else:
-            record["failed"] = re.sub(r" \(log: [^)]*\)|/\S*/", "", str(error))
+        record.update(_told(error, engine, servers, settings))
     except Exception as error:  # a cell that cannot run must not end the run; the traceback is kept
         record["failed"] = f"{type(error).__name__}: {error}"
         record["traceback"] = traceback.format_exc()
@@ -106,6 +102,17 @@ def _steady_probe(place, usual, told):
         told("waiting for the disk to be as fast as before")
         time.sleep(DISK_WAIT_S)
     return found
+
+
+def _told(error, engine, servers, settings):
+    """Why a cell ended early, as the report says it: {"skipped": ...} when it could not have run here, else {"failed": ...}."""
+    unknown = unknown_variable(str(error))
+    if unknown:
+        return {"skipped": f"{engine.name} has no variable {unknown} in this build; the cell runs once it has"}
+    group = servers.node.group if servers else None
+    if group and group.memory_kills():
+        return {"failed": f"the kernel ended the server: it needed more than the {settings.limits['memory_mb']:.0f} MB of memory that it has, and there is no swap for it"}
+    return {"failed": re.sub(r" \(log: [^)]*\)|/\S*/", "", str(error))}
 
 
 def ignored_options(options, variables):

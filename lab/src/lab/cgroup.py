@@ -84,6 +84,15 @@ class Group:
         return {"reads": reads, "writes": writes, "read_bytes": read_bytes,
                 "cpu_us": int((self.folders["cpuacct"] / "cpuacct.usage").read_text()) // 1000}
 
+    def memory_kills(self):
+        """How often the kernel has ended a process of the group because its memory was used up."""
+        file = self.folders[""] / "memory.events" if self.version == 2 else self.folders.get("memory", self.folders.get("blkio")) / "memory.oom_control"
+        try:
+            found = dict(line.split() for line in file.read_text().splitlines())
+        except OSError:
+            return 0
+        return int(found.get("oom_kill", 0))
+
     def _blkio(self, file):
         found = {"Read": 0, "Write": 0}
         for line in (self.folders["blkio"] / file).read_text().splitlines():

@@ -5,6 +5,7 @@ import re
 from . import chart, factorial, frame as frames, stats
 
 SERIES_STEP_SECONDS_MIN = 4
+LATENCY_REQUESTS_MIN = 50
 
 
 def charts(resolved, cells, steps, lines, arms):
@@ -62,8 +63,9 @@ def _series(cells, step):
     rows = []
     for cell in cells:
         for sample in cell.get("samples", []):
-            series = sample["meters"][sample["headline"]]["operations_by_second"]
-            if cell["repeat"] == 1 and sample["step"] == step and len(series) >= SERIES_STEP_SECONDS_MIN:
+            head = sample["meters"][sample["headline"]]
+            series = head["operations_by_second"]
+            if cell["repeat"] == 1 and sample["step"] == step and SERIES_STEP_SECONDS_MIN <= len(series) <= head["requests"] / 2:
                 rows += [{"kind": frames.label(cell["arm"], cell["params"]), "arm": cell["arm"], "second": second, "operations": count} for second, count in enumerate(series)]
     return rows
 
@@ -72,8 +74,9 @@ def _percentiles(cells, step):
     points = []
     for cell in cells:
         for sample in cell.get("samples", []):
-            histogram = sample["meters"][sample["headline"]]["histogram_us"]
-            if cell["repeat"] == 1 and sample["step"] == step and histogram:
+            head = sample["meters"][sample["headline"]]
+            histogram = head["histogram_us"]
+            if cell["repeat"] == 1 and sample["step"] == step and histogram and head["requests"] >= LATENCY_REQUESTS_MIN:
                 points += chart.percentile_points(histogram, frames.label(cell["arm"], cell["params"]), cell["arm"])
     return points
 
