@@ -10,7 +10,9 @@
 #   make bench        sysbench side by side, measured (BENCH='--io-bound', see scripts/bench/sysbench.py --help)
 #   make dump         mariadb-dump of a Sluice database into InnoDB and back
 #   make lab          every experiment at its smallest size, one report (about 30 minutes); see lab/README.md
-#   make kill         ROUNDS of kill -9 under 8 writing clients, with an account of every row; soak: MINUTES of them
+#   make kill         ROUNDS of kill -9 under 8 writing clients, and as many while definitions change, with an account of every
+#                     row and table; soak: MINUTES of each
+#   make memory       memory beyond the pool, stage by stage;  make tables: thousands of tables, next to InnoDB
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
@@ -109,12 +111,18 @@ test-11.8: $(engine)
 ROUNDS ?= 20
 MINUTES ?= 60
 
-.PHONY: demo bench dump mtr kill soak lab
+.PHONY: demo bench memory tables dump mtr kill soak lab
 demo: plugin
 	@scripts/demo/demo.py
 
 bench: plugin
 	@scripts/bench/sysbench.py $(BENCH)
+
+memory: plugin
+	@scripts/bench/memory.py $(BENCH)
+
+tables: plugin
+	@scripts/bench/tables.py $(BENCH)
 
 dump: plugin
 	@scripts/dump_roundtrip.py
@@ -127,9 +135,11 @@ lab: plugin
 
 kill: plugin
 	@scripts/kill/kill.py --rounds $(ROUNDS)
+	@scripts/kill/kill.py --ddl --rounds $(ROUNDS)
 
 soak: plugin
 	@scripts/kill/kill.py --minutes $(MINUTES)
+	@scripts/kill/kill.py --ddl --minutes $(MINUTES)
 
 .PHONY: check
 check: tools

@@ -8,9 +8,20 @@
 
 using namespace sluice;
 
-std::string sluice::schema_of(const TABLE *form, ulonglong version)
+static std::string definition_line(const LEX_CUSTRING &definition)
 {
-  std::string text= "sluice 1\nversion " + std::to_string(version) + "\nrow " + std::to_string(ROW_VERSION) + "\n";
+  std::string line= "\ndefinition ";
+  for (size_t i= 0; i < definition.length; i++)
+  {
+    line+= _dig_vec_lower[definition.str[i] >> 4];
+    line+= _dig_vec_lower[definition.str[i] & 15];
+  }
+  return line + "\n";
+}
+
+std::string sluice::schema_of(const TABLE *form)
+{
+  std::string text= "sluice 1" + definition_line(form->s->tabledef_version) + "row " + std::to_string(ROW_VERSION) + "\n";
   for (uint i= 0; i < form->s->keys; i++)
   {
     const KEY &key= form->key_info[i];
@@ -29,15 +40,13 @@ std::string sluice::schema_of(const TABLE *form, ulonglong version)
   return text;
 }
 
-ulonglong sluice::schema_version(slc_bytes schema)
+bool sluice::schema_is_of(slc_bytes schema, const LEX_CUSTRING &definition)
 {
-  static const char tag[]= "\nversion ";
   const std::string text(reinterpret_cast<const char *>(schema.ptr), schema.len);
-  const size_t at= text.find(tag);
-  return at == std::string::npos ? 0 : strtoull(text.c_str() + at + strlen(tag), nullptr, 10);
+  return definition.length && text.find(definition_line(definition)) != std::string::npos;
 }
 
-Definition::Definition(TABLE *form, bool temporary) : schema(schema_of(form, 1))
+Definition::Definition(TABLE *form, bool temporary) : schema(schema_of(form))
 {
   const std::unique_ptr<Codec> codec= Codec::build(form);
   if (temporary)
@@ -142,9 +151,42 @@ int ha_sluice::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
   return server_error(error, ha_thd(), name);
 }
 
+std::vector<std::string> sluice::tables_with_prefix(const std::string &prefix)
+{
+  struct Search
+  {
+    const std::string &prefix;
+    std::vector<std::string> found;
+  } search= {prefix, {}};
+  const auto see= [](void *ctx, const char *name, size_t length) {
+    Search *wanted= static_cast<Search *>(ctx);
+    if (length > wanted->prefix.size() && !memcmp(name, wanted->prefix.data(), wanted->prefix.size()))
+      wanted->found.emplace_back(name, length);
+  };
+  slc_table_list(engine, see, &search);
+  return search.found;
+}
+
+/* When the server finishes, after a crash, an ALTER TABLE that copied a partitioned table, it asks the engine of the partitions to
+   rename the whole table, and forgets the .par file. It may ask again after another crash: what is renamed is not met again. */
+static slc_err rename_all_parts(const char *from, const char *to)
+{
+  const std::string prefix= std::string(from) + "#P#";
+  for (const std::string &part : tables_with_prefix(prefix))
+    if (const slc_err error= slc_table_rename(engine, part.c_str(), (to + part.substr(strlen(from))).c_str()))
+      return error;
+  const std::string file= std::string(from) + ".par";
+  if (access(file.c_str(), F_OK))
+    return SLC_NO_TABLE;
+  return my_rename(file.c_str(), (std::string(to) + ".par").c_str(), MYF(MY_WME)) ? SLC_IO : SLC_OK;
+}
+
 int ha_sluice::rename_table(const char *from, const char *to)
 {
-  return server_error(slc_table_rename(engine, from, to), ha_thd(), from);
+  slc_err error= slc_table_rename(engine, from, to);
+  if (error == SLC_NO_TABLE)
+    error= rename_all_parts(from, to);
+  return server_error(error, ha_thd(), from);
 }
 
 int ha_sluice::delete_table(const char *name)

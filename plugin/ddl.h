@@ -17,13 +17,16 @@ struct Definition
   std::string schema;
 };
 
-/* The plugin's note that the engine keeps with a table: the row format's version, and for each key the collations of
-   its parts, so that a later server can tell whether the images in the table are still those it would make; and a number
-   that every in-place ALTER TABLE raises. Text: "sluice 1", "version N", "row N", then a line for each key:
-   "key NAME COLUMN:COLLATION_ID[:desc] ...". */
-std::string schema_of(const TABLE *form, ulonglong version);
-/* The number of a note; 0 if it has none. */
-ulonglong schema_version(slc_bytes schema);
+/* The plugin's note that the engine keeps with a table: the row format's version; for each key the collations of its
+   parts, so that a later server can tell whether the images in the table are still those it would make; and the server's
+   number of the definition (a UUID; each CREATE and ALTER makes a new one). Text: "sluice 1", "definition HEX", "row N",
+   then a line for each key: "key NAME COLUMN:COLLATION_ID[:desc] ...". */
+std::string schema_of(const TABLE *form);
+/* Was the note made from the definition of this number? */
+bool schema_is_of(slc_bytes schema, const LEX_CUSTRING &definition);
+
+/* Names of all tables of the engine that begin so. */
+std::vector<std::string> tables_with_prefix(const std::string &prefix);
 
 } // namespace sluice
 #endif

@@ -67,8 +67,7 @@ Share *ha_sluice::get_share(const char *name)
   return share;
 }
 
-/* Entries are addressed by an index's ordinal, so the engine must have as many as the definition. Names may differ after a
-   crash in the middle of RENAME INDEX: they are only labels. */
+/* Entries are addressed by an index's ordinal, so engine and .frm must have the same indexes in the same order. */
 static bool same_indexes(const Codec &codec, const TABLE *table, slc_table *engine_table)
 {
   if (codec.secondary_count() != slc_table_index_count(engine_table))
@@ -78,8 +77,7 @@ static bool same_indexes(const Codec &codec, const TABLE *table, slc_table *engi
     const LEX_CSTRING name= table->key_info[codec.server_index(i + 1)].name;
     const char *known= slc_table_index_name(engine_table, i);
     if (system_charset_info->strnncoll(name.str, name.length, known, strlen(known)))
-      sql_print_warning(SLUICE_ENGINE_NAME ": table %s: index %s is called %s in the engine's catalog",
-                        table->s->table_name.str, name.str, known);
+      return false;
   }
   return true;
 }

@@ -117,7 +117,6 @@ public:
   bool inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
   bool commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) override;
   bool check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) override;
-  ulonglong table_version() const override;
 
   static constexpr uint KEY_BYTES_MAX= 3072;
 

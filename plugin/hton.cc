@@ -138,6 +138,39 @@ int drop_table(handlerton *, const char *path)
   return error == SLC_NO_TABLE ? ENOENT : server_error(error, current_thd, path);
 }
 
+bool file_exists(const std::string &path) { return access(path.c_str(), F_OK) == 0; }
+
+/* Lists of partitions (.par) that the server forgets when it dies in an ALTER TABLE: the folder could not be removed. */
+void drop_forgotten_lists(const std::string &folder)
+{
+  MY_DIR *files= my_dir(folder.c_str(), MYF(0));
+  if (!files)
+    return;
+  for (size_t i= 0; i < files->number_of_files; i++)
+  {
+    const std::string name= files->dir_entry[i].name;
+    const size_t base= name.rfind(".par");
+    if (!name.compare(0, 5, "#sql-") && base != std::string::npos && base + 4 == name.size() &&
+        !file_exists(folder + name.substr(0, base) + ".frm"))
+      my_delete((folder + name).c_str(), MYF(0));
+  }
+  my_dirend(files);
+}
+
+/* The server has dropped the tables that it knows; `path` is the folder, with a '/' behind. What the engine has besides has no
+   .frm (somebody removed it), and its name would stay taken for ever. */
+void drop_tables_below(const char *path)
+{
+  for (const std::string &name : tables_with_prefix(path))
+    if (!slc_table_drop(engine, name.c_str()))
+      sql_print_warning(SLUICE_ENGINE_NAME ": DROP DATABASE removed table %s, which had no .frm file", name.c_str());
+  drop_forgotten_lists(path);
+}
+
+/* The server's version chooses one. */
+[[maybe_unused]] void drop_database(handlerton *, char *path) { drop_tables_below(path); }
+[[maybe_unused]] void drop_database(char *path) { drop_tables_below(path); }
+
 bool flush_logs(handlerton *) { return slc_engine_flush_log(engine) != SLC_OK; }
 
 /* The binlog asks when everything committed so far is safe without it. */
@@ -147,19 +180,43 @@ void commit_checkpoint_request(void *cookie)
     commit_checkpoint_notify_ha(cookie);
 }
 
-/* After a crash: has an in-place ALTER TABLE of the table, which had number `before`, come to its end in the engine? */
-int check_version(handlerton *, const char *path, const LEX_CUSTRING *, ulonglong before)
+/* After a crash: has the in-place ALTER TABLE that makes this definition come to its end in the engine? 0: yes. The server's
+   other number is none for a partitioned table. */
+int check_version(handlerton *, const char *path, const LEX_CUSTRING *definition, ulonglong)
 {
+  std::string name= path;
+  if (!slc_table_exists(engine, path))
+  {
+    const std::vector<std::string> parts= tables_with_prefix(name + "#P#");
+    if (parts.empty())
+      return 2;
+    name= parts.front();                // they are altered together
+  }
   slc_table *table;
-  if (slc_table_open(engine, path, &table))
+  if (slc_table_open(engine, name.c_str(), &table))
     return 2;
-  const ulonglong now= schema_version(slc_table_schema(table));
+  const bool altered= schema_is_of(slc_table_schema(table), *definition);
   slc_table_close(table);
-  return now > before ? 0 : 1;
+  return altered ? 0 : 1;
+}
+
+/* Tables of statements that a crash cut short, and that the server did not find any more: when it dies while it drops a
+   partitioned table, the list of the partitions goes first. */
+void drop_forgotten_tables()
+{
+  for (const std::string &name : tables_with_prefix("./"))
+  {
+    const size_t table= name.rfind('/') + 1;
+    if (name.compare(table, 5, "#sql-") || file_exists(name.substr(0, name.find("#P#", table)) + ".frm"))
+      continue;
+    if (!slc_table_drop(engine, name.c_str()))
+      sql_print_information(SLUICE_ENGINE_NAME ": removed table %s of a statement that was cut short", name.c_str());
+  }
 }
 
 int signal_ddl_recovery_done(handlerton *)
 {
+  drop_forgotten_tables();
   slc_engine_start_background(engine);
   return 0;
 }
@@ -227,6 +284,7 @@ void set_callbacks()
   hton->flush_logs= flush_logs;
   hton->show_status= show_status;
   hton->drop_table= drop_table;
+  hton->drop_database= drop_database;
   hton->check_version= check_version;
   hton->signal_ddl_recovery_done= signal_ddl_recovery_done;
 }

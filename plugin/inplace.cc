@@ -5,25 +5,28 @@
    left to the server, which copies.
 
    An index is added in three steps of the server's: prepare (builds begin), the main phase (the clustered index is read,
-   every row's entries go to the builds, which sort and load them), commit (one change of the engine's catalog publishes
-   the new indexes and drops the old ones). Until then nobody sees anything, and rollback only throws the builds away.
+   every row's entries go to the builds, which sort and load them), commit (one change of the engine's catalog, for all
+   partitions, publishes the new indexes, drops and renames the old ones). Until then nobody sees anything, and rollback
+   only throws the builds away.
    Writers are kept out by the metadata lock, and it is granted only when all transactions that wrote have ended: the newest
    version of every row is a committed one.
 
    After a crash between the engine's commit and the change of the .frm the server asks check_version() (hton.cc) which
-   of the two definitions holds; the number in the schema note (ddl.h) tells. Called by: the server. */
+   of the two definitions holds; the server's own number of the definition in the schema note (ddl.h) tells.
+   Called by: the server. */
 #include "ddl.h"
 #include "engine.h"
 #include "errors.h"
 #include "ha_sluice.h"
 #include "settings.h"
+#include <deque>
 
 using namespace sluice;
 
 static const alter_table_operations DEFINITION_ONLY=
   ALTER_COLUMN_DEFAULT | ALTER_COLUMN_NAME | ALTER_RENAME_COLUMN | ALTER_CHANGE_INDEX_COMMENT | ALTER_RENAME |
   ALTER_ADD_CHECK_CONSTRAINT | ALTER_DROP_CHECK_CONSTRAINT | ALTER_COLUMN_OPTION | ALTER_COLUMN_COLUMN_FORMAT |
-  ALTER_OPTIONS | ALTER_INDEX_IGNORABILITY;
+  ALTER_OPTIONS | ALTER_INDEX_IGNORABILITY | ALTER_PARTITIONED;
 static const alter_table_operations INDEX_CATALOG=
   ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX | ALTER_RENAME_INDEX | ALTER_INDEX_ORDER;
 static const alter_table_operations INDEX_ADD= ALTER_ADD_NON_UNIQUE_NON_PRIM_INDEX | ALTER_ADD_UNIQUE_INDEX;
@@ -33,13 +36,14 @@ namespace {
 class InplaceContext : public inplace_alter_handler_ctx
 {
 public:
-  explicit InplaceContext(TABLE *altered) : codec(Codec::build(altered)) {}
+  InplaceContext(ha_sluice *handler_arg, TABLE *altered) : handler(handler_arg), codec(Codec::build(altered)) {}
   ~InplaceContext() override
   {
     for (slc_build *build : builds)
       if (build)
         slc_index_build_abort(build);
   }
+  ha_sluice *handler;                   // of the table, or of one partition
   std::unique_ptr<Codec> codec;         // of the new definition
   std::vector<slc_build *> builds;      // in the order of index_add_buffer
 };
@@ -85,6 +89,37 @@ bool changes_unsupported_option(const Alter_inplace_info *info)
   return (info->handler_flags & ALTER_OPTIONS) && (info->create_info->used_fields & ~HARMLESS);
 }
 
+/* slc_index_change with the memory that it points into. */
+struct IndexChange
+{
+  IndexChange(InplaceContext *context, slc_table *table, const TABLE *altered, const Alter_inplace_info *info)
+    : schema(schema_of(altered))
+  {
+    for (uint i= 0; i < info->index_drop_count; i++)
+      drop.push_back(info->index_drop_buffer[i]->name.str);
+    for (const auto &pair : info->rename_keys)
+    {
+      rename.push_back(pair.old_key->name.str);
+      rename.push_back(pair.new_key->name.str);
+    }
+    for (uint i= 0; i < context->codec->secondary_count(); i++)
+      order.push_back(altered->key_info[context->codec->server_index(i + 1)].name.str);
+    change.table= table;
+    change.drop= drop.data();
+    change.drop_count= static_cast<uint32_t>(drop.size());
+    change.rename= rename.data();
+    change.rename_count= static_cast<uint32_t>(rename.size() / 2);
+    change.add= context->builds.data();
+    change.add_count= static_cast<uint32_t>(context->builds.size());
+    change.order= order.data();
+    change.order_count= static_cast<uint32_t>(order.size());
+    change.schema= {reinterpret_cast<const uint8_t *>(schema.data()), schema.size()};
+  }
+  slc_index_change change{};
+  std::string schema;
+  std::vector<const char *> drop, rename, order;
+};
+
 /* The row that has the key twice, for the server's message. */
 void report_duplicate(TABLE *altered, KEY *key) { print_keydup_error(altered, key, MYF(0)); }
 
@@ -100,12 +135,17 @@ enum_alter_inplace_result ha_sluice::check_if_supported_inplace_alter(TABLE *alt
   return adds_virtual_column(altered, info) ? HA_ALTER_INPLACE_NOT_SUPPORTED : HA_ALTER_INPLACE_NOCOPY_LOCK;
 }
 
-/* Old versions of rows are of no use to a new definition; ALTER_OPTIONS and the like need no rebuild. */
-bool ha_sluice::check_if_incompatible_data(HA_CREATE_INFO *, uint) { return COMPATIBLE_DATA_NO; }
+/* Would rows of this table be right under that definition? EXCHANGE PARTITION asks it of the two tables. */
+bool ha_sluice::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes)
+{
+  const bool other_rows= table_changes != IS_EQUAL_YES ||
+                         (info->used_fields & (HA_CREATE_USED_ROW_FORMAT | HA_CREATE_USED_KEY_BLOCK_SIZE));
+  return other_rows ? COMPATIBLE_DATA_NO : COMPATIBLE_DATA_YES;
+}
 
 bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
 {
-  std::unique_ptr<InplaceContext> context(new InplaceContext(altered));
+  std::unique_ptr<InplaceContext> context(new InplaceContext(this, altered));
   for (uint i= 0; i < info->index_add_count; i++)
   {
     const uint index= info->index_add_buffer[i];
@@ -187,6 +227,7 @@ bool ha_sluice::inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
   return error != 0;
 }
 
+/* The server commits the first partition and leaves it to the engine to take all with it: then no crash can come between. */
 bool ha_sluice::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit)
 {
   InplaceContext *context= static_cast<InplaceContext *>(info->handler_ctx);
@@ -196,31 +237,33 @@ bool ha_sluice::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
     info->handler_ctx= nullptr;
     return false;
   }
+  std::vector<InplaceContext *> contexts;
+  if (info->group_commit_ctx)
+    for (inplace_alter_handler_ctx **each= info->group_commit_ctx; *each; each++)
+      contexts.push_back(static_cast<InplaceContext *>(*each));
+  else
+    contexts.push_back(context);
   slc_err error= SLC_OK;
-  for (const auto &pair : info->rename_keys)
-    if (!error)
-      error= slc_table_rename_index(engine, m_share->table(), pair.old_key->name.str, pair.new_key->name.str);
-  std::vector<const char *> dropped, order;
-  for (uint i= 0; i < info->index_drop_count; i++)
-    dropped.push_back(info->index_drop_buffer[i]->name.str);
-  for (uint i= 0; i < context->codec->secondary_count(); i++)
-    order.push_back(altered->key_info[context->codec->server_index(i + 1)].name.str);
-  const std::string schema= schema_of(altered, schema_version(slc_table_schema(m_share->table())) + 1);
+  const bool sets_counter= info->create_info->used_fields & HA_CREATE_USED_AUTO && info->create_info->auto_increment_value;
+  std::deque<IndexChange> changes;
+  std::vector<slc_index_change> list;
+  for (InplaceContext *each : contexts)
+  {
+    /* First, since raising a counter for nothing does no harm. */
+    if (sets_counter && !error)
+      error= each->handler->set_auto_increment_at_least(info->create_info->auto_increment_value);
+    changes.emplace_back(each, each->handler->m_share->table(), altered, info);
+    list.push_back(changes.back().change);
+  }
   if (!error)
-    error= slc_table_alter_indexes(engine, m_share->table(), context->builds.data(),
-                                   static_cast<uint32_t>(context->builds.size()), dropped.data(),
-                                   static_cast<uint32_t>(dropped.size()), order.data(), static_cast<uint32_t>(order.size()),
-                                   {reinterpret_cast<const uint8_t *>(schema.data()), schema.size()});
-  if (!error)
-    context->builds.clear();            // published: they are the engine's now
-  if (!error && (info->create_info->used_fields & HA_CREATE_USED_AUTO) && info->create_info->auto_increment_value)
-    error= set_auto_increment_at_least(info->create_info->auto_increment_value);
+    error= slc_alter_indexes(engine, list.data(), static_cast<uint32_t>(list.size()));
   if (error)
+  {
     print_error(fail(error), MYF(0));
-  return error != SLC_OK;
-}
-
-ulonglong ha_sluice::table_version() const
-{
-  return m_share && m_share->table() ? schema_version(slc_table_schema(m_share->table())) : 0;
+    return true;
+  }
+  for (InplaceContext *each : contexts)
+    each->builds.clear();               // published: they are the engine's now
+  info->group_commit_ctx= nullptr;
+  return false;
 }

@@ -187,10 +187,20 @@ slc_err slc_index_build_begin(slc_engine *, slc_table *, const slc_index_def *, 
 slc_err slc_index_build_add(slc_build *, slc_bytes key, uint32_t user_key_len, int unique_check, slc_bytes value);
 slc_err slc_index_build_finish(slc_build *, slc_trx *); /* sorts and loads; SLC_DUPLICATE for a unique index (slc_duplicate_pk names one row) */
 void    slc_index_build_abort(slc_build *);             /* frees pages; also after a failed finish */
-/* one atomic, durable catalog change: publish the finished builds (consumed), drop the named indexes, set the new order and schema */
-slc_err slc_table_alter_indexes(slc_engine *, slc_table *, slc_build **add, uint32_t add_count, const char *const *drop, uint32_t drop_count,
-                                const char *const *order, uint32_t order_count, slc_bytes schema);
-slc_err slc_table_rename_index(slc_engine *, slc_table *, const char *from, const char *to);
+typedef struct {
+  slc_table *table;
+  const char *const *drop;   /* names of indexes */
+  uint32_t drop_count;
+  const char *const *rename; /* pairs: old name, new name; behind the drops, before the adds, all at once */
+  uint32_t rename_count;     /* of pairs */
+  slc_build *const *add;     /* finished builds; given up by the caller if the change succeeds */
+  uint32_t add_count;
+  const char *const *order;  /* every index that is there afterwards */
+  uint32_t order_count;
+  slc_bytes schema;
+} slc_index_change;
+/* one atomic, durable catalog change of all tables named (a table's partitions) */
+slc_err slc_alter_indexes(slc_engine *, const slc_index_change *changes, uint32_t count);
 
 /* ---- rows ---- */
 typedef struct {

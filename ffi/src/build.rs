@@ -5,7 +5,7 @@ use super::table::{index_spec, slc_table};
 use super::trx::slc_trx;
 use sluice::base::Result;
 use sluice::engine::Engine;
-use sluice::table::IndexBuild;
+use sluice::table::{IndexBuild, IndexChange};
 use std::ffi::c_char;
 use std::sync::Arc;
 
@@ -13,6 +13,21 @@ use std::sync::Arc;
 pub struct slc_build {
     engine: Arc<Engine>,
     build: IndexBuild,
+}
+
+/// As in the header.
+#[repr(C)]
+pub struct slc_index_change {
+    table: *mut slc_table,
+    drop: *const *const c_char,
+    drop_count: u32,
+    rename: *const *const c_char,
+    rename_count: u32,
+    add: *const *mut slc_build,
+    add_count: u32,
+    order: *const *const c_char,
+    order_count: u32,
+    schema: slc_bytes,
 }
 
 #[no_mangle]
@@ -76,49 +91,46 @@ unsafe fn names<'a>(from: *const *const c_char, n: u32) -> Result<Vec<&'a str>> 
     (0..n as usize).map(|i| unsafe { name(*from.add(i)) }).collect()
 }
 
-#[no_mangle]
-pub unsafe extern "C" fn slc_table_alter_indexes(
-    engine: *mut slc_engine,
-    table: *mut slc_table,
-    add: *mut *mut slc_build,
-    add_count: u32,
-    drop: *const *const c_char,
-    drop_count: u32,
-    order: *const *const c_char,
-    order_count: u32,
-    schema: slc_bytes,
-) -> slc_err {
-    let (engine, table) = unsafe { (slc_engine::of(engine), slc_table::of(table)) };
-    enter(engine, || {
-        check_writable(table.read_only)?;
-        // SAFETY: arrays as long as they say, of live builds and names.
-        let (drop, order) = unsafe { (names(drop, drop_count)?, names(order, order_count)?) };
-        let add: Vec<*mut slc_build> = (0..add_count as usize).map(|i| unsafe { *add.add(i) }).collect();
-        let builds: Vec<&IndexBuild> = add.iter().map(|b| unsafe { &(**b).build }).collect();
-        // SAFETY: the schema lives through the call.
-        let schema = unsafe { schema.get() };
-        let store = engine.store();
-        store.alter_indexes(&table.table, &builds, &drop, &order, schema)?;
-        for build in add {
-            // SAFETY: published, and thereby given up by the caller.
-            std::mem::drop(unsafe { Box::from_raw(build) });
-        }
-        Ok(())
+/// # Safety
+/// `change` is a whole one: arrays as long as they say, of live builds and names, all through `'a`.
+unsafe fn index_change<'a>(change: &'a slc_index_change) -> Result<IndexChange<'a>> {
+    // SAFETY: the caller's promise, here and below.
+    let table = unsafe { slc_table::of(change.table) };
+    check_writable(table.read_only)?;
+    let rename = unsafe { names(change.rename, 2 * change.rename_count)? };
+    let add = (0..change.add_count as usize).map(|i| unsafe { &(**change.add.add(i)).build });
+    Ok(IndexChange {
+        table: &table.table,
+        drop: unsafe { names(change.drop, change.drop_count)? },
+        rename: rename.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect(),
+        add: add.collect(),
+        order: unsafe { names(change.order, change.order_count)? },
+        schema: unsafe { change.schema.get() },
     })
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn slc_table_rename_index(
+pub unsafe extern "C" fn slc_alter_indexes(
     engine: *mut slc_engine,
-    table: *mut slc_table,
-    from: *const c_char,
-    to: *const c_char,
+    changes: *const slc_index_change,
+    count: u32,
 ) -> slc_err {
-    let (engine, table) = unsafe { (slc_engine::of(engine), slc_table::of(table)) };
+    // SAFETY: live by contract; an array of `count` whole changes.
+    let (engine, changes) = unsafe {
+        (
+            slc_engine::of(engine),
+            std::slice::from_raw_parts(changes, count as usize),
+        )
+    };
     enter(engine, || {
-        check_writable(table.read_only)?;
-        // SAFETY: NUL-terminated names.
-        let (from, to) = unsafe { (name(from)?, name(to)?) };
-        engine.store().rename_index(&table.table, from, to)
+        let each = changes.iter().map(|change| unsafe { index_change(change) });
+        engine.store().alter_indexes(&each.collect::<Result<Vec<_>>>()?)?;
+        for change in changes {
+            for i in 0..change.add_count as usize {
+                // SAFETY: published, and thereby given up by the caller.
+                std::mem::drop(unsafe { Box::from_raw(*change.add.add(i)) });
+            }
+        }
+        Ok(())
     })
 }

@@ -17,6 +17,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 import connection  # noqa: E402
 import display  # noqa: E402
 import engines  # noqa: E402
+import ddl_trial  # noqa: E402
 from server import BUILD, Server, ServerError, free_port  # noqa: E402
 from trial import Broken, Trial  # noqa: E402
 
@@ -25,7 +26,8 @@ def arguments_of_command_line():
     parser.add_argument("--engine", default="Sluice", choices=engines.NAMES)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--minutes", type=float, help="as many rounds as fit into that time, instead of --rounds")
-    parser.add_argument("--clients", type=int, default=8)
+    parser.add_argument("--ddl", action="store_true", help="the clients change definitions of tables while rows change (ddl_trial.py)")
+    parser.add_argument("--clients", type=int, help="8; with --ddl 3, each with a second one that only inserts")
     parser.add_argument("--seconds", type=float, default=4, help="a round writes for half of this at least, for this at most")
     parser.add_argument("--seed", type=int, help="for the clients' choices; when the kill comes is chance anyway")
     parser.add_argument("--option", action="append", default=[], metavar="--NAME=VALUE", help="a server option; repeatable")
@@ -37,12 +39,13 @@ def arguments_of_command_line():
 def main():
     arguments = arguments_of_command_line()
     seed = arguments.seed if arguments.seed is not None else random.randrange(10**6)
-    folder = arguments.folder or BUILD / f"run/kill-{arguments.engine}"
+    folder = arguments.folder or BUILD / f"run/kill-{'ddl-' if arguments.ddl else ''}{arguments.engine}"
     shutil.rmtree(folder, ignore_errors=True)
     options = engines.options(arguments.engine, pool="16M", redo="8M", lock_wait_seconds=5)
     server = Server(folder, free_port(), [*options, *arguments.option], plugins=engines.PLUGINS[arguments.engine],
                     engine=arguments.engine)
-    trial = Trial(server, arguments.engine, clients=arguments.clients, seed=seed)
+    trial = (ddl_trial.DdlTrial(server, arguments.engine, clients=arguments.clients or 3, seed=seed) if arguments.ddl else
+             Trial(server, arguments.engine, clients=arguments.clients or 8, seed=seed))
     chance = random.Random(seed)
     acknowledged = 0
     progress = None
@@ -68,6 +71,9 @@ def main():
 def sentence(outcome):
     in_doubt = outcome.in_doubt_there + outcome.in_doubt_gone
     again = ", killed in recovery once" if outcome.recoveries_killed else ""
+    if isinstance(outcome, ddl_trial.Outcome):
+        return (f"{outcome.statements} statements and {outcome.acknowledged} transactions beside them in {outcome.seconds_written:.1f} s"
+                f"{again}, restart {outcome.recovery_seconds:.1f} s, {outcome.rows} rows all right")
     return (f"{outcome.acknowledged} acknowledged in {outcome.seconds_written:.1f} s, {in_doubt} in doubt ({outcome.in_doubt_there} there)"
             f"{again}, restart {outcome.recovery_seconds:.1f} s, {outcome.rows} rows all right")
 

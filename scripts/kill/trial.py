@@ -44,6 +44,8 @@ class Known:
 class Trial:
     """Repeated rounds on one server: the rows that a round leaves are what the next one starts from."""
 
+    outcome_class = Outcome
+
     def __init__(self, server, engine, database="kill_test", clients=8, seed=None):
         self.server = server
         self.engine = engine
@@ -58,7 +60,7 @@ class Trial:
 
     def round(self, seconds, kill_recovery=False, sabotage=None):
         """Write, kill, restart, verify; raises Broken. `sabotage` is a statement that damages the data, to see that it is noticed."""
-        outcome = Outcome()
+        outcome = self.outcome_class()
         self.write_and_kill(seconds, outcome)
         self.restart(kill_recovery, outcome)
         if sabotage:
@@ -67,8 +69,7 @@ class Trial:
         return outcome
 
     def write_and_kill(self, seconds, outcome):
-        processes = [multiprocessing.get_context("fork").Process(target=self.client, args=(number, self.random.random()))
-                     for number in range(len(self.known))]
+        processes = [multiprocessing.get_context("fork").Process(target=target, args=arguments) for target, arguments in self.processes()]
         started = time.monotonic()
         for process in processes:
             process.start()
@@ -83,6 +84,10 @@ class Trial:
         for number, process in enumerate(processes):
             if process.exitcode != 0:
                 raise Broken(f"client {number} met an error that is not a lost connection, see above")
+
+    def processes(self):
+        """(function, arguments) of each process that writes until the server is gone."""
+        return [(self.client, (number, self.random.random())) for number in range(len(self.known))]
 
     def client(self, number, seed):
         known = self.known[number]

@@ -1,4 +1,4 @@
-//! Building a secondary index of a table that has rows, and the catalog changes around it: add, drop, rename.
+//! Building a secondary index of a table that has rows, and the change of the catalog behind it: add, drop, rename at once.
 //!
 //! From its first page on, a build's tree stands in the catalog as one to be freed; publishing takes it off that list. So a build that
 //! a crash or an abort cuts short leaves nothing behind, and the pages of a dropped index are freed in the same way.
@@ -6,7 +6,7 @@
 use super::def::{IndexSpec, Layout, Secondary, Table};
 use super::sort::Sorter;
 use super::store::Store;
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, TrxId};
 use crate::btree::build::Builder;
 use crate::btree::{Tree, ENTRY_MAX, KEY_MAX};
 use crate::change::entry;
@@ -29,6 +29,18 @@ pub struct IndexBuild {
     value: Vec<u8>,
     pk_fixed_len: usize,
     finished: bool,
+}
+
+/// What one ALTER TABLE changes about the indexes of a table.
+pub struct IndexChange<'a> {
+    pub table: &'a Arc<Table>,
+    pub drop: Vec<&'a str>,
+    /// (old name, new name)
+    pub rename: Vec<(&'a str, &'a str)>,
+    pub add: Vec<&'a IndexBuild>,
+    /// Every index that is there afterwards.
+    pub order: Vec<&'a str>,
+    pub schema: &'a [u8],
 }
 
 impl Store {
@@ -76,58 +88,34 @@ impl Store {
         })
     }
 
-    /// One atomic, durable change: publishes finished builds, drops the named indexes, sets order and schema.
-    pub fn alter_indexes(
-        &self,
-        table: &Arc<Table>,
-        add: &[&IndexBuild],
-        drop: &[&str],
-        order: &[&str],
-        schema: &[u8],
-    ) -> Result<()> {
+    /// One atomic, durable change of all tables named: publishes finished builds, drops and renames indexes, sets order and schema.
+    pub fn alter_indexes(&self, changes: &[IndexChange<'_>]) -> Result<()> {
         let ddl = self.start_ddl()?;
         self.with_mark(|created| {
-            let layout = table.layout();
-            let mut new = layout.clone();
-            new.schema = schema.to_vec();
-            for name in drop {
-                let at = new.secondary.iter().position(|s| s.index.name == *name);
-                let at = at.ok_or_else(|| Error::NoSuchTable(format!("index {name}")))?;
-                let index = new.secondary.remove(at).index;
-                new.freeing.push((index.id, index.tree.root));
+            let mut layouts = Vec::with_capacity(changes.len());
+            for change in changes {
+                layouts.push(change.applied(created)?);
             }
-            for build in add {
-                assert!(build.finished, "only finished builds are published");
-                new.freeing.retain(|(id, _)| *id != build.index.id);
-                new.secondary.push(Secondary {
-                    index: build.index.clone(),
-                    created,
-                });
+            let Some(first) = layouts.first() else {
+                return Ok(());
+            };
+            // The partitions of a table: all of them are temporary, or none.
+            self.record(first, |mtr| {
+                let mut both = changes.iter().zip(&layouts);
+                both.try_for_each(|(change, layout)| self.catalog.put(mtr, &change.table.name(), layout))
+            })?;
+            for (change, layout) in changes.iter().zip(layouts) {
+                let _gate = change.table.gate.write();
+                change.table.publish(layout);
             }
-            sort_by_names(&mut new, order)?;
-            self.record(&new, |mtr| self.catalog.put(mtr, &table.name(), &new))?;
-            let _gate = table.gate.write();
-            table.publish(new);
             Ok(())
         })?;
-        let added = |id: &u32| add.iter().any(|b| b.index.id == *id);
-        table.building.lock().retain(|id| !added(id));
-        std::mem::drop(ddl);
-        self.free_dropped(table)
-    }
-
-    pub fn rename_index(&self, table: &Arc<Table>, from: &str, to: &str) -> Result<()> {
-        let _ddl = self.start_ddl()?;
-        let mut new = table.layout().clone();
-        if new.secondary.iter().any(|s| s.index.name == to) {
-            return Err(Error::Exists(format!("index {to}")));
+        for change in changes {
+            let added = |id: &u32| change.add.iter().any(|b| b.index.id == *id);
+            change.table.building.lock().retain(|id| !added(id));
         }
-        let index = new.secondary.iter_mut().find(|s| s.index.name == from);
-        let index = index.ok_or_else(|| Error::NoSuchTable(format!("index {from}")))?;
-        index.index.name = to.to_string();
-        self.record(&new, |mtr| self.catalog.put(mtr, &table.name(), &new))?;
-        table.publish(new);
-        Ok(())
+        std::mem::drop(ddl);
+        changes.iter().try_for_each(|change| self.free_dropped(change.table))
     }
 
     /// Frees the trees of dropped indexes and of builds that came to nothing. `keep`: builds going on.
@@ -174,12 +162,48 @@ impl Store {
     }
 }
 
+impl IndexChange<'_> {
+    /// The table's layout with this change. Names are those before it, so a dropped index's name is free for another.
+    fn applied(&self, created: TrxId) -> Result<Layout> {
+        let mut new = self.table.layout().clone();
+        new.schema = self.schema.to_vec();
+        for name in &self.drop {
+            let index = new.secondary.remove(place_of(&new, name)?).index;
+            new.freeing.push((index.id, index.tree.root));
+        }
+        let mut renamed = Vec::with_capacity(self.rename.len());
+        for (from, to) in &self.rename {
+            renamed.push((place_of(&new, from)?, to));
+        }
+        for (at, to) in renamed {
+            new.secondary[at].index.name = to.to_string();
+        }
+        for build in &self.add {
+            assert!(build.finished, "only finished builds are published");
+            new.freeing.retain(|(id, _)| *id != build.index.id);
+            new.secondary.push(Secondary {
+                index: build.index.clone(),
+                created,
+            });
+        }
+        sort_by_names(&mut new, &self.order)?;
+        Ok(new)
+    }
+}
+
+fn place_of(layout: &Layout, name: &str) -> Result<usize> {
+    let found = layout.secondary.iter().position(|s| s.index.name == name);
+    found.ok_or_else(|| Error::NoSuchTable(format!("index {name}")))
+}
+
+/// An order that names every index once: two of one name cannot pass.
 fn sort_by_names(layout: &mut Layout, order: &[&str]) -> Result<()> {
     let place = |s: &Secondary| order.iter().position(|name| *name == s.index.name);
-    if order.len() != layout.secondary.len() || layout.secondary.iter().any(|s| place(s).is_none()) {
+    layout.secondary.sort_by_key(place);
+    let places = layout.secondary.iter().map(place);
+    if !places.eq((0..order.len()).map(Some)) {
         return Err(Error::Unsupported("the order does not name every index once".into()));
     }
-    layout.secondary.sort_by_key(place);
     Ok(())
 }
 

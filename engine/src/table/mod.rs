@@ -31,7 +31,7 @@ pub mod undo_format;
 pub mod update;
 pub mod version;
 
-pub use build::IndexBuild;
+pub use build::{IndexBuild, IndexChange};
 pub use cursor::{Cursor, Found, LockChoice, OnLocked};
 pub use def::{IndexSpec, Layout, Table, TableSpec};
 pub use stats::TableStats;
