@@ -18,6 +18,7 @@ struct Settings
   unsigned int io_capacity_max;
   unsigned int read_io_threads;
   unsigned int purge_threads;
+  unsigned int open_files;
   unsigned int stats_sample_pages;
   unsigned int fast_shutdown;
   unsigned long flush_log_at_trx_commit;

@@ -63,6 +63,7 @@ typedef struct {
   uint32_t io_capacity_max;
   uint32_t read_io_threads;
   uint32_t purge_threads;
+  uint32_t open_files;               /* data files kept open */
   uint8_t  doublewrite;              /* 0/1 */
   uint8_t  direct_io;                /* 0/1 */
   uint8_t  read_only;                /* 0/1 */

@@ -67,6 +67,7 @@ pub struct slc_config {
     pub io_capacity_max: u32,
     pub read_io_threads: u32,
     pub purge_threads: u32,
+    pub open_files: u32,
     pub doublewrite: u8,
     pub direct_io: u8,
     pub read_only: u8,

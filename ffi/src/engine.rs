@@ -98,6 +98,7 @@ unsafe fn config(c: &slc_config) -> Result<Config> {
         io_capacity_max: c.io_capacity_max,
         read_io_threads: c.read_io_threads,
         purge_threads: c.purge_threads,
+        open_files: c.open_files,
         doublewrite: c.doublewrite != 0,
         direct_io: c.direct_io != 0,
         store: StoreConfig {

@@ -57,6 +57,8 @@ pub struct Config {
     pub purge_threads: u32,
     pub doublewrite: bool,
     pub direct_io: bool,
+    /// Data files that are kept open.
+    pub open_files: u32,
     pub store: StoreConfig,
     pub log: LogSink,
 }
@@ -74,6 +76,7 @@ impl Default for Config {
             purge_threads: 1,
             doublewrite: true,
             direct_io: true,
+            open_files: 2000,
             store: StoreConfig::default(),
             log: Arc::new(|_, _| ()),
         }

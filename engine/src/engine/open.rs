@@ -16,7 +16,7 @@ use super::workers::Workers;
 use super::Engine;
 use crate::base::ids::{SYSTEM_FILE, UNDO_FILE};
 use crate::base::{Counters, Error, FileId, Lsn, Result};
-use crate::io::{Disk, Files};
+use crate::io::{Caching, Disk, Files};
 use crate::pool::{Pool, PoolConfig};
 use crate::redo::reader::scan;
 use crate::redo::record::{decode, Record};
@@ -130,7 +130,13 @@ fn new_pool(disk: Arc<dyn Disk>, config: &Config, redo: Arc<Redo>, counters: Arc
         io_capacity_max: config.io_capacity_max,
         read_io_threads: config.read_io_threads,
     };
-    Pool::new(pool_config, disk, Arc::new(Files::default()), redo, counters)
+    let caching = if config.direct_io {
+        Caching::Direct
+    } else {
+        Caching::Buffered
+    };
+    let files = Files::new(disk.clone(), caching, config.open_files as usize);
+    Pool::new(pool_config, disk, Arc::new(files), redo, counters)
 }
 
 fn create(disk: Arc<dyn Disk>, config: &Config, counters: Arc<Counters>) -> Result<Opened> {
@@ -193,7 +199,7 @@ fn recover(
     )?;
     let redo = Arc::new(redo);
     let pool = new_pool(disk.clone(), config, redo.clone(), counters.clone())?;
-    let files = open_files(&pool, &facts, names)?;
+    let files = find_files(&pool, &facts, names)?;
     let restored = pool.recover_doublewrite()?;
     if restored > 0 {
         let note = format!("{restored} torn pages were restored from the doublewrite file");
@@ -206,7 +212,7 @@ fn recover(
     space::check_header(&pool, UNDO_FILE)?;
     let (trx_sys, recovered) = TrxSys::open(pool.clone(), counters)?;
     let catalog = Catalog::open(&pool)?;
-    settle_files(&pool, &catalog, &files, &config.log)?;
+    settle_files(&pool, &catalog, &files, &facts, &config.log)?;
     Ok(Opened {
         pool,
         redo,
@@ -216,8 +222,8 @@ fn recover(
     })
 }
 
-/// Opens the data files found. Those dropped in the log are finished off instead.
-fn open_files(pool: &Pool, facts: &LogFacts, names: &[String]) -> Result<HashSet<FileId>> {
+/// Registers the data files found. Those dropped in the log are finished off instead.
+fn find_files(pool: &Pool, facts: &LogFacts, names: &[String]) -> Result<HashSet<FileId>> {
     let found: HashSet<FileId> = names.iter().filter_map(|n| file_number(n)).collect();
     let needed = facts.touched.iter().chain(&[SYSTEM_FILE, UNDO_FILE]);
     for file in needed.filter(|f| !facts.dropped.contains(f)) {
@@ -233,7 +239,7 @@ fn open_files(pool: &Pool, facts: &LogFacts, names: &[String]) -> Result<HashSet
         if facts.dropped.contains(&file) {
             space::remove_file(pool, file)?;
         } else {
-            space::open_file(pool, file, false)?;
+            space::add_file(pool, file);
             open.insert(file);
         }
     }
@@ -262,7 +268,15 @@ fn apply_log(disk: &dyn Disk, pool: &Pool, from: Lsn, facts: &LogFacts, log: &Lo
 }
 
 /// Files and catalog must agree: an unnamed file is removed; a table whose file is missing or broken is refused when it is opened.
-fn settle_files(pool: &Pool, catalog: &Catalog, files: &HashSet<FileId>, log: &LogSink) -> Result<()> {
+/// Only the files that the log has changed are looked into (their growth may have to be done again), so that opening takes no longer
+/// the more tables there are; the others' headers are checked when their tables are opened.
+fn settle_files(
+    pool: &Pool,
+    catalog: &Catalog,
+    files: &HashSet<FileId>,
+    facts: &LogFacts,
+    log: &LogSink,
+) -> Result<()> {
     for file in files.iter().filter(|f| ![SYSTEM_FILE, UNDO_FILE].contains(f)) {
         match catalog.by_id(*file) {
             None => {
@@ -273,12 +287,13 @@ fn settle_files(pool: &Pool, catalog: &Catalog, files: &HashSet<FileId>, log: &L
                 pool.redo().flush(lsn, crate::redo::FlushMode::Sync)?;
                 space::remove_file(pool, *file)?;
             }
-            Some(table) => {
+            Some(table) if facts.touched.contains(file) => {
                 if let Err(e) = space::check_header(pool, *file) {
                     log(Level::Error, &format!("table {} cannot be used: {e}", table.name()));
                     table.set_broken(&e.to_string());
                 }
             }
+            Some(_) => {}
         }
     }
     for table in catalog.tables() {

@@ -181,7 +181,8 @@ impl Pool {
         assert!(cold.len() + oldest_max <= PAGES_PER_SLOT);
         self.with_slot(|slot, buffer| {
             let (flight, candidates) = self.dirty.begin_flight(&self.frames, cold, oldest_max, below, unlogged);
-            let (claimed, skipped) = self.claim(candidates, buffer);
+            let claimed = self.claim(candidates, buffer);
+            let (claimed, skipped) = self.synced(claimed)?;
             self.dirty.put_back(&self.frames, &skipped);
             Ok((self.fly(slot, buffer, &claimed, flight)?, skipped))
         })
@@ -193,7 +194,7 @@ impl Pool {
             return Ok(0);
         };
         let page = self.frames.read(pin.index);
-        let Ok(file) = self.files.get(key_id(key).file) else {
+        let Some(file) = self.synced(self.files.find(key_id(key).file))? else {
             return Ok(0);
         };
         // Slots are given back by threads that wait for no latch, so waiting for one with the latch held ends.
@@ -229,7 +230,7 @@ impl Pool {
         Ok(claimed.len())
     }
     /// Copies the candidates that can be had into the buffer, in the order of their places, logged files first.
-    fn claim(&self, candidates: Vec<Candidate>, buffer: &mut [u8]) -> (Vec<Claimed>, Vec<Candidate>) {
+    fn claim(&self, candidates: Vec<Candidate>, buffer: &mut [u8]) -> Result<(Vec<Claimed>, Vec<Candidate>)> {
         let mut sorted: Vec<(u64, Candidate)> = candidates
             .into_iter()
             .map(|c| (self.frames.header(c.frame).key(), c))
@@ -238,10 +239,10 @@ impl Pool {
         let mut skipped = Vec::new();
         let mut known = Vec::with_capacity(sorted.len());
         for same_file in sorted.chunk_by(|a, b| key_id(a.0).file == key_id(b.0).file) {
-            // A file that is not open is being dropped: its pages are about to be discarded.
-            match self.files.get(key_id(same_file[0].0).file) {
-                Ok(file) => known.extend(same_file.iter().map(|(key, c)| (*key, *c, file.clone()))),
-                Err(_) => skipped.extend(same_file.iter().map(|(_, c)| *c)),
+            // A file that is not known is being dropped: its pages are about to be discarded.
+            match self.files.find(key_id(same_file[0].0).file)? {
+                Some(file) => known.extend(same_file.iter().map(|(key, c)| (*key, *c, file.clone()))),
+                None => skipped.extend(same_file.iter().map(|(_, c)| *c)),
             }
         }
         known.sort_by_key(|(_, _, file)| !file.logged);
@@ -254,7 +255,7 @@ impl Pool {
                 None => skipped.push(candidate),
             }
         }
-        (claimed, skipped)
+        Ok((claimed, skipped))
     }
     /// Under the S latch: copy, claim, clean.
     fn claim_page(&self, page: &PageRead<'_>, key: u64, file: OpenFile, place: &mut [u8]) -> Option<Claimed> {
@@ -324,7 +325,7 @@ impl Pool {
         }
     }
     /// I6: the first failed write or sync is the last.
-    fn synced(&self, result: Result<()>) -> Result<()> {
+    fn synced<T>(&self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result {
             self.poison(&format!("writing pages failed: {error}"));
         }

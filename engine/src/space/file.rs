@@ -11,8 +11,6 @@ use super::{
 };
 use crate::base::bytes::get_u32;
 use crate::base::{Error, FileId, PageId, Result};
-use crate::io::files::OpenFile;
-use crate::io::{Caching, Mode};
 use crate::pool::{Mtr, PageType, Pool, PAGE_SIZE};
 
 /// Small tables stay small: header, bitmap and six pages.
@@ -23,17 +21,10 @@ const FIRST_PAGES: u32 = 8;
 pub fn create_file(pool: &Pool, file: FileId, temporary: bool) -> Result<()> {
     pool.check_alive()?;
     let name = file_name(file);
-    let made = pool.disk().open(&name, Mode::Create, Caching::Direct)?;
-    let made = made
-        .set_len(FIRST_PAGES as u64 * PAGE_SIZE as u64)
-        .and_then(|()| made.sync())
-        .map(|()| made);
-    let result = made.and_then(|opened| {
-        pool.files().add(OpenFile {
-            id: file,
-            file: opened,
-            logged: !temporary,
-        });
+    let made = pool.files().create(&name)?;
+    let sized = made.set_len(FIRST_PAGES as u64 * PAGE_SIZE as u64);
+    let result = sized.and_then(|()| made.sync()).and_then(|()| {
+        pool.files().add(file, &name, !temporary);
         format_file(pool, file, &name, temporary)
     });
     if result.is_err() {
@@ -77,23 +68,10 @@ pub(super) fn format_bitmap(mtr: &mut Mtr<'_>, bitmap: PageId) -> Result<()> {
     Ok(())
 }
 
-/// Opens an existing file, checks its header (magic, format, page size, number) and registers it. `check = false` during
-/// recovery, when the header may still have to be redone; then call `check_header` after redo.
-pub fn open_file(pool: &Pool, file: FileId, check: bool) -> Result<()> {
-    let opened = pool.disk().open(&file_name(file), Mode::Open, Caching::Direct)?;
-    pool.files().add(OpenFile {
-        id: file,
-        file: opened,
-        logged: true,
-    });
-    if check {
-        if let Err(error) = check_header(pool, file) {
-            pool.files().remove(file);
-            pool.discard_file(file);
-            return Err(error);
-        }
-    }
-    Ok(())
+/// Registers an existing file. Nothing is read of it: its header may still have to be redone. Call `check_header` before the file
+/// is used.
+pub fn add_file(pool: &Pool, file: FileId) {
+    pool.files().add(file, &file_name(file), true);
 }
 
 /// Is it a data file of this format, page size and number? Also makes the file as long as its header says: a growth

@@ -30,7 +30,7 @@ mod space_tests;
 
 pub use allocate::{allocate, allocate_many, free};
 pub use bitmap::{EXTENT_PAGES, PAGES_PER_BITMAP};
-pub use file::{check_header, create_file, log_drop, open_file, remove_file};
+pub use file::{add_file, check_header, create_file, log_drop, remove_file};
 
 use crate::base::bytes::get_u32;
 use crate::base::{FileId, PageId, PageNo, Result};

@@ -170,6 +170,10 @@ impl Table {
     pub fn broken(&self) -> Option<&str> {
         self.broken.get().map(String::as_str)
     }
+    /// Nothing can or need be done about its rows any more: background work passes over it.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.is_dropped() || self.broken().is_some()
+    }
     pub(crate) fn set_dropped(&self) {
         self.dropped.store(true, Ordering::Release);
     }

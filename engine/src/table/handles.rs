@@ -37,6 +37,9 @@ impl Store {
             return Ok(());
         }
         let layout = table.layout();
+        if !layout.temporary {
+            space::check_header(&self.pool, layout.id)?;
+        }
         let autoinc = {
             let header = self.pool.read(PageId::new(layout.id, space::HEADER_PAGE))?;
             get_u64(&header, space::AUTOINC_OFFSET)

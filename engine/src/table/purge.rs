@@ -47,7 +47,7 @@ impl Store {
         };
         let _gate = table.gate.read();
         let layout = table.layout();
-        if table.is_dropped() || layout.id != record.table {
+        if table.is_gone() || layout.id != record.table {
             return Ok(());
         }
         self.purge_touches(layout, &record, maker, purged.undone)?;

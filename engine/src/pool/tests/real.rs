@@ -1,7 +1,7 @@
 //! The pool over a real disk: direct I/O, io_uring batches, read-ahead threads, more pages than frames.
 use crate::base::bytes::get_u64;
 use crate::base::{Counters, PageId};
-use crate::io::{Files, RealDisk};
+use crate::io::{Caching, Files, RealDisk};
 use crate::pool::{PageType, Pool, PoolConfig, PAGE_SIZE};
 use crate::redo::{Redo, RedoConfig};
 use crate::space;
@@ -25,7 +25,8 @@ fn open(disk: Arc<RealDisk>, frames: usize) -> Arc<Pool> {
         io_capacity_max: 2000,
         read_io_threads: 2,
     };
-    Pool::new(config, disk, Arc::new(Files::default()), Arc::new(redo), counters).unwrap()
+    let files = Arc::new(Files::new(disk.clone(), Caching::Direct, 10));
+    Pool::new(config, disk, files, Arc::new(redo), counters).unwrap()
 }
 
 #[test]

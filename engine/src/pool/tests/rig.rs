@@ -1,6 +1,5 @@
 //! A pool over the simulated disk, for the tests of this layer and those above: make one, crash it, recover it.
 use crate::base::{Counters, FileId, Lsn, PageId};
-use crate::io::files::OpenFile;
 use crate::io::{Caching, Disk, Files, Mode, SimDisk};
 use crate::pool::{Pool, PoolConfig, PAGE_SIZE};
 use crate::redo::record::{decode, Record};
@@ -33,6 +32,11 @@ fn pool_config(frames: usize, read_io_threads: u32) -> PoolConfig {
     }
 }
 
+/// So few that files are closed and opened again in every test that has some.
+fn files_of(disk: &Arc<SimDisk>) -> Arc<Files> {
+    Arc::new(Files::new(disk.clone(), Caching::Direct, 1))
+}
+
 /// A data file for tests of this layer: raw pages, no allocation.
 pub(crate) const FILE: FileId = 16;
 
@@ -42,7 +46,7 @@ impl Rig {
         let file = self.disk.open(&name, Mode::Create, Caching::Direct).unwrap();
         file.set_len(pages as u64 * PAGE_SIZE as u64).unwrap();
         file.sync().unwrap();
-        self.pool.files().add(OpenFile { id, file, logged });
+        self.pool.files().add(id, &name, logged);
     }
     pub fn checkpoint(&self) {
         let lsn = self.pool.checkpoint_lsn();
@@ -62,14 +66,7 @@ impl Rig {
         let counters = Arc::new(Counters::default());
         let redo = Redo::create(disk.clone(), redo_config(), counters.clone()).unwrap();
         let config = pool_config(frames, read_io_threads);
-        let pool = Pool::new(
-            config,
-            disk.clone(),
-            Arc::new(Files::default()),
-            Arc::new(redo),
-            counters,
-        )
-        .unwrap();
+        let pool = Pool::new(config, disk.clone(), files_of(&disk), Arc::new(redo), counters).unwrap();
         Rig {
             disk,
             pool,
@@ -93,13 +90,11 @@ impl Rig {
         })
         .unwrap();
         let redo = Redo::open(disk.clone(), redo_config(), counters.clone(), checkpoint, end.lsn).unwrap();
-        let files = Arc::new(Files::default());
+        let files = files_of(&disk);
         for name in disk.list().unwrap() {
             if let Some(id) = name.strip_suffix(".slu") {
                 let id = FileId::from_str_radix(id, 16).unwrap();
-                let file = disk.open(&name, Mode::Open, Caching::Direct).unwrap();
-                let logged = true;
-                files.add(OpenFile { id, file, logged });
+                files.add(id, &name, true);
             }
         }
         let pool = Pool::new(pool_config(frames, 0), disk.clone(), files, Arc::new(redo), counters).unwrap();
