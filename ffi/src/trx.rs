@@ -178,7 +178,10 @@ fn savepoint_number(at: UndoPtr) -> u64 {
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_trx_savepoint(trx: *mut slc_trx) -> u64 {
-    savepoint_number(unsafe { &(*trx).trx }.undo_top)
+    let (engine, trx) = unsafe { slc_trx::of(trx) };
+    enter_value(engine, savepoint_number(trx.undo_top), || {
+        savepoint_number(engine.store().savepoint(trx))
+    })
 }
 
 #[no_mangle]

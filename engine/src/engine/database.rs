@@ -172,7 +172,7 @@ impl Transaction {
         Ok(())
     }
     pub fn savepoint(&self) -> Savepoint {
-        Store::savepoint(&self.trx)
+        self.store().savepoint(&self.trx)
     }
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         self.engine.store().rollback_to(&mut self.trx, savepoint)

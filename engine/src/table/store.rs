@@ -98,7 +98,8 @@ impl Store {
     }
 
     /// A mark to roll back to.
-    pub fn savepoint(trx: &Trx) -> Savepoint {
+    pub fn savepoint(&self, trx: &Trx) -> Savepoint {
+        self.trx_sys.locks().savepoint(trx);
         trx.undo_top
     }
 

@@ -30,6 +30,8 @@ impl Store {
             self.update_steps(trx, table, pk, new_row, changes, mode)?;
             self.changes_still_free(trx, table.layout(), changes)
         })?;
+        let locks = self.trx_sys.locks();
+        locks.leave_to_version(trx, table.layout().clustered.id, pk);
         self.counters.rows_updated.inc();
         Ok(())
     }
@@ -38,6 +40,8 @@ impl Store {
         self.change_rows(trx, &mut |trx| {
             self.delete_steps(trx, table, pk, entries).map(|()| true)
         })?;
+        let locks = self.trx_sys.locks();
+        locks.leave_to_version(trx, table.layout().clustered.id, pk);
         self.counters.rows_deleted.inc();
         Ok(())
     }

@@ -51,6 +51,8 @@ pub(super) const WAIT_DEADLOCK: u32 = 2;
 pub(super) const WAIT_CANCELLED: u32 = 3;
 
 const SHARDS: usize = 64;
+/// Newest locks among which `leave_to_version` looks for its own.
+const LATEST_LOOKED_AT: usize = 8;
 /// At most so many holders are named to the server before a wait.
 const HOLDERS_NAMED_MAX: usize = 64;
 
@@ -97,6 +99,8 @@ impl WaitPlace {
 #[derive(Default)]
 pub(crate) struct LockList {
     rows: Vec<LockRef>,
+    /// Those from here on were taken behind the latest savepoint; perhaps not all of them.
+    savepoint: usize,
     /// Indexes in which it holds ranges.
     pub(super) ranges: Vec<IndexId>,
     /// Implicit locks of this transaction id may still be made explicit (0 = none: it ended or has not written).
@@ -334,6 +338,44 @@ impl LockSys {
         }
     }
 
+    /// Locks taken from now on need not outlast a rollback to here.
+    pub fn savepoint(&self, trx: &Trx) {
+        let mut list = trx.shared.locks.lock();
+        list.savepoint = list.rows.len();
+    }
+
+    /// The row's newest version is the transaction's own now, and that locks the row (implicitly): the entry is given back, so that a
+    /// transaction may change any number of rows. Not if somebody waits in the queue; nor if the lock is older than the latest savepoint,
+    /// since a rollback to there would leave the row with no lock at all.
+    pub fn leave_to_version(&self, trx: &Trx, index: IndexId, key: &[u8]) {
+        let hash = hash_name(index, key);
+        let shard_no = hash as usize % SHARDS;
+        let mut shard = self.shards[shard_no].lock();
+        let Some(slot) = shard.find(hash, index, key) else {
+            return;
+        };
+        let at = LockRef {
+            shard: shard_no as u32,
+            slot,
+        };
+        let entry = shard.entry(slot);
+        if entry.granted().len() != 1 || !entry.waiting().is_empty() {
+            return;
+        }
+        {
+            let mut list = trx.shared.locks.lock();
+            // Almost always the last one. More are not looked at, so that this stays cheap.
+            let from = list.rows.len().saturating_sub(LATEST_LOOKED_AT).max(list.savepoint);
+            let Some(i) = list.rows.iter().skip(from).rposition(|r| *r == at) else {
+                return;
+            };
+            list.rows.swap_remove(from + i);
+        }
+        trx.shared.lock_count.fetch_sub(1, Relaxed);
+        entry.remove_granted(&trx.shared);
+        shard.free_if_unused(slot);
+    }
+
     /// From now on implicit locks of `id` may be made explicit. Called when the transaction gets its id.
     pub(super) fn accept_implicit(&self, trx: &TrxShared, id: TrxId) {
         trx.locks.lock().implicit_of = id;
@@ -344,6 +386,7 @@ impl LockSys {
         let (mut rows, ranges) = {
             let mut list = trx.locks.lock();
             list.implicit_of = 0;
+            list.savepoint = 0;
             (std::mem::take(&mut list.rows), std::mem::take(&mut list.ranges))
         };
         for at in rows.drain(..) {

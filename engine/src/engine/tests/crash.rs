@@ -4,7 +4,6 @@ use super::rig::*;
 use crate::base::{Error, Result};
 use crate::engine::Engine;
 use crate::io::sim::SimDisk;
-use crate::table::Store;
 use crate::txn::{Isolation, Trx};
 use std::time::Duration;
 
@@ -45,7 +44,7 @@ fn change_rows(rig: &Rig, random: &mut Random, trx: &mut Trx, model: &mut Model)
             tag: None,
             ..random.row(1)
         };
-        let (savepoint, before) = (Store::savepoint(trx), model.clone());
+        let (savepoint, before) = (rig.store().savepoint(trx), model.clone());
         match model.get(&key).cloned() {
             None => rig.insert(trx, &key, &row)?,
             Some(old) if random.chance(30) => rig.delete(trx, &key, &old)?,

@@ -3,7 +3,7 @@ use super::rig::*;
 use crate::base::Error;
 use crate::engine::Close;
 use crate::io::sim::SimDisk;
-use crate::table::{Savepoint, Store};
+use crate::table::Savepoint;
 use crate::txn::{Isolation, Trx};
 
 const KEYS: u64 = 60;
@@ -120,7 +120,8 @@ impl Run {
         match self.random.below(100) {
             0..=64 => self.change(),
             65..=68 => {
-                let at = Store::savepoint(self.writer());
+                let store = self.rig.store().clone();
+                let at = store.savepoint(self.writer());
                 self.savepoints.push((at, self.pending.clone()));
             }
             69..=72 => {

@@ -4,7 +4,6 @@ use super::rig::*;
 use crate::base::{Error, Result};
 use crate::engine::Close;
 use crate::io::sim::SimDisk;
-use crate::table::Store;
 use crate::txn::{Isolation, LockMode, Trx};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -128,7 +127,7 @@ fn fight(rig: &Rig, random: &mut Random) -> Result<()> {
     let mut trx = rig.begin(Isolation::ReadCommitted);
     let mut result = Ok(());
     for _ in 0..1 + random.below(4) {
-        let savepoint = Store::savepoint(&trx);
+        let savepoint = rig.store().savepoint(&trx);
         let key = pk(random.below(12) as u32);
         let row = random.row(8);
         let step = match rig.get(&mut trx, &key, Some(LockMode::Exclusive)) {
