@@ -1,7 +1,7 @@
 """One cell from start to end: a new server, the steps, each measured, judged and drained, the check, the end.
 
-The order inside a step is fixed: costs and counters, the load, costs and counters again, files and page cache, then the
-drain with costs of its own. Nothing of the lab talks to the server while a load runs.
+The order inside a step is fixed: costs and counters, the load, costs and counters again, at once the drain with costs of its
+own, then files and page cache. While a load runs nothing of the lab talks to the server but the debt curve, once a second.
 """
 import contextlib
 import os
@@ -146,22 +146,23 @@ def _step(record, cell, resolved, servers, engine, settings, step, folder, told)
         with crash.killing(servers, float(filled.kill_after)):
             result = workload.run(filled, target, log, helper)
         costs = servers.costs() - costs
+        watch.load_has_ended()
         if float(filled.kill_after):
             told(f"{filled.name}: recovery")
             result["crash"] = crash.account(servers, filled, target, result, log)
         counters = {} if "crash" in result else _moved(counters, servers.status())
-        files = _files(servers, engine)
-        files["cached_mb"] = max(files["cached_mb"] - cached_before, 0.0)  # what was read before, such as by a state transfer, served nobody
-        watch.look()
         if filled.drain:
             told(f"{filled.name}: draining")
-            drained = servers.drain()
             watch.look()
+            drained = servers.drain()  # at once: what the engine does meanwhile would be charged to nobody
+            watch.look()
+        files = _files(servers, engine)
+        files["cached_mb"] = max(files["cached_mb"] - cached_before, 0.0)  # what was read before, such as by a state transfer, served nobody
     facts = make_facts(cell.arm.name, result, costs, counters, files, drained, servers, engine, settings)
     sample = {
         "step": filled.name, "headline": result["headline"], "elapsed_s": result["elapsed_s"], "operations": facts["operations"],
         "metrics": metrics(facts, result, costs, drained, engine, counters), "gates": gate.judge(facts, filled.expect, resolved.experiment.gates),
-        "meters": result["meters"], "counters": counters, "drain": drained, "seconds": watch.seconds, "debt": watch.debt,
+        "meters": result["meters"], "counters": counters, "drain": drained, "seconds": watch.seconds, "debt": watch.debt, "load_ended": watch.load_ended,
         "extra": {key: result[key] for key in ("queries", "iteration_s", "statements_us", "app_cpu_s", "crash") if key in result},
     }
     record["samples"].append(sample)

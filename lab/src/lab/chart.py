@@ -92,11 +92,11 @@ def gain(points, over, metric, pairs):
     return finish(altair.layer(one, line, interval), height=240)
 
 
-def debt(points, ends, arms):
-    """Deferred work by the second, a line for each arm; a rule where the load ended and the drain began."""
+def debt(points, ends, arms, title="MB put off"):
+    """Deferred work, or work as it is done, by the second: a line for each arm; a rule where the load ended and the drain began."""
     data = altair.Data(values=points)
     lines = altair.Chart(data).mark_line(strokeWidth=1.8).encode(
-        x=altair.X("second:Q", title="second since the step began"), y=altair.Y("mb:Q", title="MB put off"), color=legend_colour(arms), detail="kind:N",
+        x=altair.X("second:Q", title="second since the step began"), y=altair.Y("mb:Q", title=title), color=legend_colour(arms), detail="kind:N",
         tooltip=["kind:N", "second:Q", altair.Tooltip("mb:Q", format=".3~g"), "parts:N"])
     stops = altair.Chart(altair.Data(values=ends)).mark_rule(strokeDash=[3, 3], opacity=0.7).encode(x="second:Q", color=legend_colour(arms), tooltip=["kind:N", "second:Q"])
     return finish(altair.layer(lines, stops), height=220)

@@ -26,6 +26,8 @@ def charts(resolved, cells, steps, lines, arms):
         points, ends = _debt(cells, step.name)
         if len(points) > 2:
             found.append({"title": f"{step.name}: work put off", "text": "Repeat 1; the dashed rule is where the load ended and the drain began.", "spec": chart.debt(points, ends, arms)})
+            written = _written(cells, step.name)
+            found.append({"title": f"{step.name}: written by the second", "text": "Repeat 1. What goes on after the rule is debt being paid.", "spec": chart.debt(written, ends, arms, "MB written a second")})
         points = _percentiles(cells, step.name)
         if len({point["kind"] for point in points}) > 1:
             found.append({"title": f"{step.name}: latency", "text": "Repeat 1, by percentile.", "spec": chart.latencies(points, arms)})
@@ -90,8 +92,13 @@ def _debt(cells, step):
                 continue
             kind = {"kind": frames.label(cell["arm"], cell["params"]), "arm": cell["arm"]}
             points += [{**kind, "second": one["second"], "mb": sum(one["mb"].values()), "parts": ", ".join(f"{name} {value:.1f}" for name, value in one["mb"].items())} for one in sample["debt"]]
-            ends.append({**kind, "second": round(sample["elapsed_s"], 2)})
+            ends.append({**kind, "second": sample.get("load_ended") or round(sample["elapsed_s"], 2)})
     return points, ends
+
+
+def _written(cells, step):
+    return [{"kind": frames.label(cell["arm"], cell["params"]), "arm": cell["arm"], "second": one["second"], "mb": one["write_kb"] / 1024, "parts": ""}
+            for cell in cells for sample in cell.get("samples", []) if cell["repeat"] == 1 and sample["step"] == step for one in sample.get("seconds", [])]
 
 
 def _gains(resolved, cells):

@@ -14,7 +14,7 @@ EVERY_S = 1.0
 class Watch:
     def __init__(self, servers, engine, debt):
         self.servers, self.queries = servers, engine.debt if debt else {}
-        self.seconds, self.debt = [], []
+        self.seconds, self.debt, self.load_ended = [], [], None
         self._stop, self._thread = threading.Event(), threading.Thread(target=self._run, daemon=True)
         self._begin = time.monotonic()
 
@@ -36,6 +36,9 @@ class Watch:
                                  "write_kb": max(used.write_bytes, 0) / 1024 / took, "cores": max(used.cpu_us, 0) / 1e6 / took})
             before, at = costs, now
             self.look()
+
+    def load_has_ended(self):
+        self.load_ended = round(time.monotonic() - self._begin, 2)
 
     def look(self):
         """One point of the debt curve; none while the server is away."""
