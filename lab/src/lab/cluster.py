@@ -40,6 +40,20 @@ class Member(nodes.Node):
                 with contextlib.suppress(FileNotFoundError):
                     os.chown(path, user.pw_uid, user.pw_gid, follow_symlinks=False)
 
+    def _set_up(self):
+        """A node that joins answers before it is ready, and drops its connections once it is."""
+        deadline = time.monotonic() + READY_S
+        while True:
+            try:
+                if dict(self.ask("SHOW STATUS LIKE 'wsrep_ready'")).get("wsrep_ready") == "ON":
+                    return super()._set_up()
+            except LabError as error:
+                if time.monotonic() > deadline:
+                    raise LabError(f"node {self.name} did not join the cluster in {READY_S} s: {error}") from None
+            if time.monotonic() > deadline:
+                raise LabError(f"node {self.name} did not join the cluster in {READY_S} s")
+            time.sleep(0.1)
+
     def _make_folders(self):
         super()._make_folders()
         if os.geteuid() == 0:
@@ -72,7 +86,6 @@ class Cluster:
         self._let_through()
         for member in self.members:
             member.start(READY_S)
-            self._wait(member)
         self._start_proxy()
 
     def _let_through(self):
@@ -80,15 +93,6 @@ class Cluster:
         if os.geteuid() == 0:
             self.place.mkdir(parents=True, exist_ok=True)
             self.place.chmod(0o755)
-
-    def _wait(self, member):
-        deadline = time.monotonic() + READY_S
-        while time.monotonic() < deadline:
-            with contextlib.suppress(LabError):
-                if dict(member.ask("SHOW STATUS LIKE 'wsrep_ready'")).get("wsrep_ready") == "ON":
-                    return
-            time.sleep(0.1)
-        raise LabError(f"node {member.name} did not join the cluster in {READY_S} s")
 
     def _start_proxy(self):
         servers = [f"  server n{number} 127.0.0.1:{member.port}" for number, member in enumerate(self.members)]

@@ -132,7 +132,10 @@ def _effects(resolved, cells):
         for metric in resolved.experiment.factorial.metrics:
             values = {arm: frames.by_repeat(frame, arm, step.name, metric) for arm in resolved.arms}
             effects = factorial.effects(resolved.factors, values)
-            if effects:
-                found.append({"title": f"{step.name}: what each setting brings, alone and with another",
-                              "text": f"{effects[0].n} repeat{'s' if effects[0].n > 1 else ''}; intervals {effects[0].how}. An interval that holds 1 shows nothing.", "spec": chart.effects(effects, metric)})
+            title = f"{step.name}: what each setting brings, alone and with another"
+            if not effects:
+                without = [arm for arm in resolved.arms if not values[arm]]
+                found.append({"title": title, "spec": None, "text": f"Cannot be told: nothing that counts in {'; '.join(without) or 'any repeat as a whole'}."})
+            else:
+                found.append({"title": title, "text": f"{effects[0].n} repeat{'s' if effects[0].n > 1 else ''}; intervals {effects[0].how}. An interval that holds 1 shows nothing.", "spec": chart.effects(effects, metric)})
     return found

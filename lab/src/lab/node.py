@@ -75,9 +75,11 @@ class Node(server.Server):
         super().start(timeout)
         self._watch = threading.Thread(target=self._watch_costs, daemon=True)
         self._watch.start()
-        with self.cursor() as cursor:
-            for statement in self.engine_file.setup:
-                cursor.execute(statement)
+        self._set_up()
+
+    def _set_up(self):
+        for statement in self.engine_file.setup:
+            self.ask(statement)
 
     def command(self):
         command = super().command()
@@ -129,9 +131,9 @@ class Node(server.Server):
 
     @contextlib.contextmanager
     def cursor(self):
-        if self._connection is None or not self._connection.open:
-            self._connection = pymysql.connect(unix_socket=str(self.socket), user="root", autocommit=True)
         try:
+            if self._connection is None or not self._connection.open:
+                self._connection = pymysql.connect(unix_socket=str(self.socket), user="root", autocommit=True)
             with self._connection.cursor() as cursor:
                 yield cursor
         except pymysql.Error as error:

@@ -3,6 +3,7 @@ asked for. What cannot be had is refused with the one line that the script ends 
 import functools
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 
@@ -22,7 +23,8 @@ def _fetch(name):
     if result.returncode == 0:
         return ""
     lines = result.stderr.strip().splitlines() or ["fetch-lab-tools said nothing"]
-    return lines[-1].removeprefix("error: ")
+    # Reports are handed on: no paths and no mirrors of this machine in them.
+    return re.sub(r" \(https?://[^)]*\)|; log: \S+| \(log: [^)]*\)", "", lines[-1].removeprefix("error: "))
 
 
 def prefix(name):
