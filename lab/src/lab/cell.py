@@ -23,7 +23,7 @@ COMMON_OPTIONS = [
     "--max-allowed-packet=64M", "--thread-cache-size=100", "--table-open-cache=1000", "--secure-file-priv=", "--skip-networking=0",
 ]
 SEED = 20230208
-DISK_WAITS, DISK_WAIT_S = 6, 5
+DISK_WAITS, DISK_WAIT_S = 3, 3
 ServerError = server.ServerError
 DML = ("com_insert", "com_update", "com_delete", "com_replace", "com_insert_select")
 

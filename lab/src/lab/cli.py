@@ -1,5 +1,6 @@
 """The commands. Each is a few lines: what they do is in the modules they call."""
 import pathlib
+import signal
 import subprocess
 import sys
 from typing import List, Optional
@@ -118,6 +119,7 @@ def client(context: typer.Context):
 
 
 def main():
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # servers are ended either way
     try:
         app()
     except LabError as error:

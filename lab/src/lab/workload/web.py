@@ -59,7 +59,7 @@ class Shop:
         database = f"mysql2://root@localhost/{self.target.database}?socket={self.target.node.socket}&pool={THREADS}"
         self._start("puma", ["usr/bin/ruby", self.prefix / "usr/bin/puma", "--threads", f"{THREADS}:{THREADS}", "--bind", f"tcp://127.0.0.1:{self.ports['puma']}",
                              "--quiet", APP / "config.ru"], {**ruby, "DATABASE_URL": database, "LAB_REDIS_PORT": str(self.ports["redis"])})
-        self._start("nginx", ["usr/sbin/nginx", "-p", self.place, "-c", config], plain)
+        self._start("nginx", ["usr/sbin/nginx", "-e", "stderr", "-p", self.place, "-c", config], plain)
         for name, port in self.ports.items():
             self._wait(name, port)
 
