@@ -38,6 +38,7 @@ impl TrxSys {
         trx.last_lsn = mtr.commit();
         self.pool.check_alive()?;
         trx.phase = Phase::Prepared;
+        trx.shared.prepared.store(true, Ordering::Relaxed);
         Ok(trx.last_lsn)
     }
 
@@ -138,6 +139,7 @@ impl TrxSys {
         trx.shared.id.store(0, Ordering::Release);
         trx.shared.undo_records.store(0, Ordering::Relaxed);
         trx.shared.started_us.store(0, Ordering::Relaxed);
+        trx.shared.prepared.store(false, Ordering::Relaxed);
         trx.started = false;
         trx.undo_top = UndoPtr::NONE;
         trx.last_lsn = 0;

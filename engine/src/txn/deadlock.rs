@@ -10,23 +10,11 @@
 //! Victim: the transaction whose wait closed the circle, unless another has less than half as much to lose (undo records
 //! and locks). The victim is marked and woken; it leaves its queue and its transaction is rolled back by its own thread.
 use super::lock::{LockSys, WaitPlace, WAIT_DEADLOCK};
+use super::report::{DeadlockInfo, TrxInfo, WaitInfo};
 use super::{LockMode, TrxShared};
-use crate::base::IndexId;
 use std::collections::HashSet;
-use std::fmt::Write;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::Arc;
-
-/// What a transaction waits for, as reports show it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WaitInfo {
-    pub index: IndexId,
-    pub key: Vec<u8>,
-    /// None: an insert into a locked range.
-    pub mode: Option<LockMode>,
-    /// (transaction id, connection) of those who are in the way.
-    pub blockers: Vec<(u64, u64)>,
-}
 
 struct Node {
     trx: Arc<TrxShared>,
@@ -151,26 +139,13 @@ impl LockSys {
         }
     }
 
-    fn account(&self, circle: &[Node], victim: usize) -> String {
-        let mut text = String::new();
-        for (i, node) in circle.iter().enumerate() {
-            let trx = &node.trx;
-            let _ = write!(
-                text,
-                "({}) transaction {} (connection {}, {} undo records, {} row locks)",
-                i + 1,
-                trx.id(),
-                trx.connection,
-                trx.undo_records.load(Relaxed),
-                trx.lock_count.load(Relaxed),
-            );
-            if let Some(wait) = self.wait_of(trx) {
-                let _ = write!(text, " waits for {wait}");
-            }
-            text.push('\n');
+    fn account(&self, circle: &[Node], victim: usize) -> DeadlockInfo {
+        let at_us = (self.clock)();
+        DeadlockInfo {
+            at_us,
+            circle: circle.iter().map(|node| TrxInfo::of(&node.trx, self, at_us)).collect(),
+            victim,
         }
-        let _ = writeln!(text, "Rolled back: ({})", victim + 1);
-        text
     }
 
     /// What the transaction waits for now.
@@ -197,18 +172,6 @@ impl LockSys {
                 })
             }
         }
-    }
-}
-
-impl std::fmt::Display for WaitInfo {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.mode {
-            Some(LockMode::Exclusive) => write!(f, "the exclusive lock")?,
-            Some(LockMode::Shared) => write!(f, "the shared lock")?,
-            None => write!(f, "an insert into a locked range")?,
-        }
-        write!(f, " of index {} key ", self.index)?;
-        self.key.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 

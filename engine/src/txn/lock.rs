@@ -19,6 +19,7 @@
 //! under the mutex; what it finds there decides: a lock that was granted meanwhile is taken, whatever the flag says.
 use super::lock_table::{hash_name, Admitted, Shard, WakeList};
 use super::range::RangeLocks;
+use super::report::DeadlockInfo;
 use super::{Trx, TrxShared, WaitOutcome};
 use crate::base::sync::{Rank, RankedGuard, RankedMutex};
 use crate::base::{Counters, Error, IndexId, Result, TrxId};
@@ -133,9 +134,9 @@ pub struct LockSys {
     shards: Box<[RankedMutex<Shard>]>,
     pub(super) ranges: RangeLocks,
     /// One deadlock search at a time; its content is the account of the latest deadlock.
-    pub(super) search: RankedMutex<Option<String>>,
+    pub(super) search: RankedMutex<Option<DeadlockInfo>>,
     pub(super) counters: Arc<Counters>,
-    clock: Clock,
+    pub(super) clock: Clock,
 }
 
 impl LockSys {
@@ -460,8 +461,8 @@ impl LockSys {
         self.shards.iter().map(|s| s.lock().len()).sum()
     }
 
-    /// Account of the latest deadlock, for SHOW ENGINE STATUS.
-    pub fn latest_deadlock(&self) -> Option<String> {
+    /// For SHOW ENGINE STATUS.
+    pub fn latest_deadlock(&self) -> Option<DeadlockInfo> {
         self.search.lock().clone()
     }
 

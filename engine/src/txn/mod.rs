@@ -30,9 +30,8 @@ pub mod undo;
 mod views;
 pub mod wait;
 
-pub use deadlock::WaitInfo;
 pub use lock::{Granted, LockMode, LockPolicy, LockSys};
-pub use report::TrxInfo;
+pub use report::{DeadlockInfo, TrxInfo, WaitInfo};
 pub use snapshot::ReadView;
 pub use sys::{PurgeJob, PurgeRecord, RecoveredTrx, TrxSys, UndoRecord};
 pub use trx::{Isolation, Trx, TrxShared, Xid};

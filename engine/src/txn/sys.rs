@@ -152,6 +152,7 @@ impl TrxSys {
             let id = unfinished.id;
             shared.id.store(id, Ordering::Release);
             shared.undo_records.store(unfinished.undo_records, Ordering::Relaxed);
+            shared.prepared.store(unfinished.xid.is_some(), Ordering::Relaxed);
             self.locks.accept_implicit(&shared, id);
             self.active.add(id, &shared);
             recovered.push(RecoveredTrx {

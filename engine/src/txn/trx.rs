@@ -5,7 +5,7 @@ use super::views::ViewSlot;
 use super::{ReadView, Waiter};
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Lsn, TrxId, UndoPtr};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -34,6 +34,8 @@ pub struct TrxShared {
     pub connection: u64,
     /// Clock of the start, microseconds; 0 = not started.
     pub started_us: AtomicU64,
+    /// As [`Phase::Prepared`], for reports.
+    pub prepared: AtomicBool,
     /// Undo records written: what a rollback would cost (choice of the deadlock victim).
     pub undo_records: AtomicU64,
     /// Row locks held or waited for.
@@ -54,6 +56,7 @@ impl TrxShared {
             waiter,
             connection,
             started_us: AtomicU64::new(0),
+            prepared: AtomicBool::new(false),
             undo_records: AtomicU64::new(0),
             lock_count: AtomicU64::new(0),
             waiting_on: AtomicU64::new(0),

@@ -7,4 +7,5 @@ mod ddl_crash;
 mod isolation;
 mod model;
 mod rig;
+mod status;
 mod stress;

@@ -177,11 +177,14 @@ fn deadlocks_of_two_and_more_cost_one_victim() {
     for n in 2..=8 {
         let locks = circle(n);
         let account = locks.latest_deadlock().unwrap();
-        assert_eq!(account.lines().count(), n + 1, "{account}");
-        assert!(
-            account.contains("waits for the exclusive lock of index 1 key 0"),
-            "{account}"
-        );
+        assert_eq!(account.circle.len(), n, "{account:?}");
+        for (i, trx) in account.circle.iter().enumerate() {
+            let wait = trx.wait.as_ref().expect("everybody in the circle waits");
+            let next = account.circle[(i + 1) % n].connection;
+            assert_eq!((wait.index, wait.mode), (1, Some(X)), "{account:?}");
+            assert_eq!(wait.key, [next as u8], "{account:?}");
+            assert!(wait.blockers.iter().any(|(_, c)| *c == next), "{account:?}");
+        }
     }
 }
 

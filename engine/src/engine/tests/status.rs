@@ -1,0 +1,94 @@
+//! What SHOW ENGINE STATUS tells of locks: a person must find the table, the index and the other side in it.
+use super::rig::*;
+use crate::base::Error;
+use crate::engine::Close;
+use crate::io::sim::SimDisk;
+use crate::txn::{Isolation, ThreadWaiter, Trx, Xid};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn row(group: u8) -> Row {
+    Row {
+        group,
+        shade: 0,
+        tag: None,
+        body: vec![group; 20],
+    }
+}
+
+fn connection(rig: &Rig, number: u64) -> Trx {
+    let mut trx = rig.engine.new_trx(Arc::new(ThreadWaiter::default()), number);
+    rig.engine.start(&mut trx, Isolation::ReadCommitted, 60_000);
+    trx
+}
+
+fn line<'a>(text: &'a str, start: &str) -> &'a str {
+    let found = text.lines().find(|line| line.trim_start().starts_with(start));
+    found.unwrap_or_else(|| panic!("no line starts with {start:?}:\n{text}"))
+}
+
+/// The text named indexes by number and printed a wait as the source code of a struct.
+#[test]
+fn waits_and_deadlocks_are_told_by_name() {
+    let rig = Rig::create(SimDisk::new(1));
+    let mut first = connection(&rig, 11);
+    rig.insert(&mut first, &[1], &row(1)).expect("insert");
+    let mut second = connection(&rig, 12);
+    rig.insert(&mut second, &[2], &row(2)).expect("insert");
+    rig.insert(&mut second, &[3], &row(3)).expect("insert");
+    std::thread::scope(|s| {
+        let rig = &rig;
+        let waiting = s.spawn(move || {
+            rig.insert(&mut second, &[1], &row(1)).expect_err("taken");
+            rig.engine.rollback(&mut second).expect("rollback");
+        });
+        while rig.engine.counters().row_lock_current_waits.get() == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let text = rig.engine.status_text();
+        let wait = line(&text, "waits for");
+        assert!(wait.contains("table t, clustered index, key 01"), "{wait}");
+        assert!(wait.contains("in the way: transaction"), "{wait}");
+        assert!(wait.contains("(connection 11)"), "{wait}");
+        assert_eq!(rig.insert(&mut first, &[2], &row(2)), Err(Error::Deadlock));
+        let text = rig.engine.status_text();
+        let account = text.split("LATEST DEADLOCK").nth(1).expect("an account");
+        assert!(line(account, "(1)").contains("connection 11"), "{account}");
+        assert!(line(account, "(2)").contains("connection 12"), "{account}");
+        assert!(account.contains("table t, clustered index, key 02"), "{account}");
+        line(account, "Rolled back: (1)");
+        rig.engine.commit(&mut first, false).expect("commit");
+        waiting.join().expect("second");
+    });
+}
+
+/// A forgotten prepared transaction holds its locks for ever; it looked like any other, and like one just begun after a restart.
+#[test]
+fn a_prepared_transaction_is_told_apart() {
+    let disk = SimDisk::new(1);
+    let rig = Rig::create(disk.clone());
+    let mut trx = connection(&rig, 11);
+    rig.insert(&mut trx, &[1], &row(1)).expect("insert");
+    assert!(!rig.engine.status_text().contains("prepared"));
+    let xid = Xid {
+        format_id: 1,
+        gtrid_len: 1,
+        bqual_len: 0,
+        data: vec![b'x'],
+    };
+    rig.engine.prepare(&mut trx, &xid).expect("prepare");
+    let text = rig.engine.status_text();
+    let told = line(&text, "---TRANSACTION");
+    assert!(
+        told.contains("connection 11") && told.contains("prepared (XA)"),
+        "{told}"
+    );
+    std::mem::forget(trx); // as at a crash: it is not ended
+    rig.engine.close(Close::LogOnly).expect("close");
+    let rig = Rig::reopen(disk).expect("open");
+    let text = rig.engine.status_text();
+    let told = line(&text, "---TRANSACTION");
+    assert!(told.contains("found at start, prepared (XA)"), "{told}");
+    rig.engine.decide(&xid, true).expect("commit");
+    assert!(!rig.engine.status_text().contains("---TRANSACTION"));
+}
