@@ -5,6 +5,7 @@
 #include "errors.h"
 #include "ha_sluice.h"
 #include "settings.h"
+#include "create_options.h"
 
 using namespace sluice;
 
@@ -70,7 +71,7 @@ Definition::Definition(TABLE *form, bool temporary) : schema(schema_of(form))
 static int refuse(const char *what)
 {
   my_error(ER_ILLEGAL_HA_CREATE_OPTION, MYF(0), SLUICE_ENGINE_NAME, what);
-  return HA_ERR_UNSUPPORTED;
+  return HA_WRONG_CREATE_OPTION;
 }
 
 static const char *unsupported_row_format(enum row_type type)
@@ -86,13 +87,38 @@ static const char *unsupported_row_format(enum row_type type)
   }
 }
 
+static bool is_on(const engine_option_value *option)
+{
+  static const char *off[]= {"", "0", "no", "off", "default"};
+  for (const char *word : off)
+    if (option->value.length == strlen(word) && !strncasecmp(option->value.str, word, option->value.length))
+      return false;
+  return true;
+}
+
+/* Options of another engine that the server carries along in a comment when the engine changes. Most are harmless;
+   nobody wants to learn from a backup tape that these were. */
+static const char *lost_option(const engine_option_value *option)
+{
+  static const struct { const char *name, *text; } promises[]= {
+    {"encrypted", "ENCRYPTED"}, {"page_compressed", "PAGE_COMPRESSED"}};
+  for (; option; option= option->next)
+    for (const auto &promise : promises)
+      if (option->name.length == strlen(promise.name) &&
+          !strncasecmp(option->name.str, promise.name, option->name.length) && is_on(option))
+        return promise.text;
+  return nullptr;
+}
+
+/* With an ALTER that changes the engine come the options that the table had: they count as if asked for, because SHOW CREATE
+   TABLE will show them, and a dump that Sluice refuses cannot be restored. */
 static const char *unsupported_option(const HA_CREATE_INFO *info)
 {
   if (info->data_file_name)
     return "DATA DIRECTORY";
   if (info->index_file_name)
     return "INDEX DIRECTORY";
-  if ((info->used_fields & HA_CREATE_USED_KEY_BLOCK_SIZE) && info->key_block_size)
+  if (info->key_block_size)
     return "KEY_BLOCK_SIZE";
   if ((info->used_fields & HA_CREATE_USED_CONNECTION) && info->connect_string.length)
     return "CONNECTION";
@@ -100,11 +126,11 @@ static const char *unsupported_option(const HA_CREATE_INFO *info)
     return "UNION";
   if (info->used_fields & HA_CREATE_USED_INSERT_METHOD)
     return "INSERT_METHOD";
-  if ((info->used_fields & HA_CREATE_USED_TRANSACTIONAL) && info->transactional == HA_CHOICE_NO)
+  if (info->transactional == HA_CHOICE_NO)
     return "TRANSACTIONAL=0";
-  if (info->used_fields & HA_CREATE_USED_ROW_FORMAT)
-    return unsupported_row_format(info->row_type);
-  return nullptr;
+  if (const char *option= lost_option(info->option_list))
+    return option;
+  return unsupported_row_format(info->row_type);
 }
 
 static int check_definition(TABLE *form, HA_CREATE_INFO *info)
