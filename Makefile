@@ -53,8 +53,9 @@ $(server_source): $(mariadb)
 ifndef ENGINE_LIB
 build/crates: Cargo.lock | tools
 	@mkdir -p build
-	@cargo fetch --locked >build/crates.log 2>&1 || { cat build/crates.log >&2; \
-	  echo "error: cargo could not fetch the crates of Cargo.lock: check the network and make again" >&2; exit 1; }
+	@cargo fetch --locked >build/crates.log 2>&1 || { \
+	  echo "error: cargo could not fetch the crates of Cargo.lock ($$(sed '/^$$/d' build/crates.log | tail -n 1 | sed 's/^ *//')):" \
+	    "check the network and make again; log: build/crates.log" >&2; exit 1; }
 	@touch $@
 
 # Cargo knows best what is out of date; it leaves the file alone when nothing is.

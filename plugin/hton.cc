@@ -306,13 +306,21 @@ int init(void *plugin)
   }
   apply_settings();
   set_callbacks();
+  constexpr ulonglong MIB= 1 << 20;
+  sql_print_information(SLUICE_ENGINE_NAME ": %s is open: buffer pool %llu MiB, redo log %llu MiB, LSN %llu",
+                        settings.directory, settings.buffer_pool_size / MIB, settings.redo_log_capacity / MIB,
+                        static_cast<ulonglong>(slc_engine_lsn(engine)));
   return 0;
 }
 
 int deinit(void *)
 {
   if (engine)
+  {
+    sql_print_information(SLUICE_ENGINE_NAME ": shutting down (fast_shutdown=%u), LSN %llu", settings.fast_shutdown,
+                          static_cast<ulonglong>(slc_engine_lsn(engine)));
     slc_engine_close(engine, settings.fast_shutdown);
+  }
   engine= nullptr;
   return 0;
 }
@@ -328,7 +336,7 @@ maria_declare_plugin(sluice)
   &sluice::storage_engine,
   SLUICE_ENGINE_NAME,
   "Sluice contributors",
-  "Transactions and row versions over B+trees, with a change buffer for secondary indexes",
+  "Transactions, row versions and row locks over B+trees; for tables larger than memory that are written hard",
   PLUGIN_LICENSE_GPL,
   sluice::init,
   sluice::deinit,

@@ -233,7 +233,7 @@ def main():
     parser.add_argument("--folder", default=BUILD / "run/server", help="where the server lives (build/run/server)")
     parser.add_argument("--port", type=int, default=33306)
     parser.add_argument("--option", action="append", default=[], metavar="--NAME=VALUE", help="a server option; repeatable")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()  # statements may come after options
     server = Server(arguments.folder, arguments.port, arguments.option)
     try:
         if arguments.action == "start":

@@ -140,6 +140,7 @@ fn new_pool(disk: Arc<dyn Disk>, config: &Config, redo: Arc<Redo>, counters: Arc
 }
 
 fn create(disk: Arc<dyn Disk>, config: &Config, counters: Arc<Counters>) -> Result<Opened> {
+    (config.log)(Level::Info, "no database is here yet: a new one is made");
     let redo = Arc::new(Redo::create(disk.clone(), redo_config(config), counters.clone())?);
     let pool = new_pool(disk, config, redo.clone(), counters.clone())?;
     space::create_file(&pool, SYSTEM_FILE, false)?;
@@ -263,7 +264,7 @@ fn apply_log(disk: &dyn Disk, pool: &Pool, from: Lsn, facts: &LogFacts, log: &Lo
         }
         pool.redo_apply(end, group, &dropped)
     })?;
-    log(Level::Info, "recovery: redo is done");
+    log(Level::Info, &format!("recovery: redo is done, up to LSN {}", facts.end));
     Ok(())
 }
 

@@ -179,7 +179,7 @@ fn roll_back(store: &Store, stop: &Stop, losers: &[RecoveredTrx], log: &LogSink)
     }
     log(
         Level::Info,
-        &format!("rolling back {} transactions that had not committed", losers.len()),
+        &format!("rolling back transactions that had not committed: {}", losers.len()),
     );
     for loser in losers {
         let mut trx = store.trx_sys.adopt(loser)?;
