@@ -1,6 +1,6 @@
 //! Applies a change to its leaf: one Mtr, optimistic first, with splits only when the leaf has no room.
 use super::entry::{DEAD, DELETE_MARK, STAMP_OFFSET};
-use super::Op;
+use super::{Index, Op};
 use crate::base::bytes::{get_u48, put_u48};
 use crate::base::{Error, Result, TrxId};
 use crate::btree::{Intent, LeafWrite, Placed, Tree};
@@ -10,7 +10,8 @@ use crate::pool::{Mtr, Pool};
 const HEAD: usize = STAMP_OFFSET + 6;
 
 /// Applies (or later: buffers) the change. Called with no latch held.
-pub fn submit(pool: &Pool, tree: &Tree, op: Op<'_>) -> Result<()> {
+pub fn submit(pool: &Pool, index: &Index, op: Op<'_>) -> Result<()> {
+    let tree = &index.tree;
     pool.counters().change_applied_directly.inc();
     if apply(pool, tree, op, Intent::Leaf)? == Placed::NoRoom {
         let placed = apply(pool, tree, op, Intent::Grow(op.size()))?;

@@ -1,7 +1,7 @@
 //! The five operations, as a table: what each makes of an absent, a live, a marked and a dead entry, and that doing it twice
 //! is doing it once.
 use super::entry::{decode, encode};
-use super::{submit, Op};
+use super::{submit, Index, Op};
 use crate::base::Error;
 use crate::btree::tests::kit::{check, rig_with_tree, Dice};
 use crate::btree::Tree;
@@ -10,6 +10,15 @@ use crate::pool::Pool;
 const OLD: u64 = 3;
 const NEW: u64 = 0xABCD_EF01_2345;
 
+fn index_of(tree: &Tree) -> Index {
+    Index {
+        id: tree.index,
+        name: "i".into(),
+        tree: *tree,
+        unique: false,
+        delta: None,
+    }
+}
 fn value(stamp: u64, raw: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     encode(&mut out, stamp, 4, 0, raw);
@@ -64,35 +73,35 @@ fn what_each_operation_makes_of_each_state() {
         for (state, expected) in [&absent, &live, &marked, &dead].into_iter().zip(outcomes) {
             set(pool, &tree, key, state);
             for time in 0..2 {
-                submit(pool, &tree, op).unwrap();
+                submit(pool, &index_of(&tree), op).unwrap();
                 assert_eq!(&look(pool, &tree, key), expected, "{op:?} on {state:?}, time {time}");
             }
         }
     }
     for state in [&live, &marked, &dead] {
         set(pool, &tree, key, state);
-        submit(pool, &tree, mark).unwrap();
+        submit(pool, &index_of(&tree), mark).unwrap();
         assert_eq!(look(pool, &tree, key), Some((true, false, NEW, raw())));
     }
     set(pool, &tree, key, &absent);
-    assert!(matches!(submit(pool, &tree, mark), Err(Error::Corrupt(_))));
+    assert!(matches!(submit(pool, &index_of(&tree), mark), Err(Error::Corrupt(_))));
 }
 
 fn set(pool: &Pool, tree: &Tree, key: &[u8], state: &Option<(bool, bool, u64, Vec<u8>)>) {
     if let Some((marked, _, stamp, _)) = look(pool, tree, key) {
         let if_stamp = stamp;
-        submit(pool, tree, Op::Remove { key, if_stamp, marked }).unwrap();
+        submit(pool, &index_of(tree), Op::Remove { key, if_stamp, marked }).unwrap();
     }
     let Some((marked, dead, stamp, raw)) = state else {
         return;
     };
     let value = value(*stamp, raw);
-    submit(pool, tree, Op::Put { key, value: &value }).unwrap();
+    submit(pool, &index_of(tree), Op::Put { key, value: &value }).unwrap();
     if *dead {
         let if_stamp = *stamp;
-        submit(pool, tree, Op::Kill { key, if_stamp }).unwrap();
+        submit(pool, &index_of(tree), Op::Kill { key, if_stamp }).unwrap();
     } else if *marked {
-        submit(pool, tree, Op::Mark { key, stamp: *stamp }).unwrap();
+        submit(pool, &index_of(tree), Op::Mark { key, stamp: *stamp }).unwrap();
     }
     assert_eq!(&look(pool, tree, key), state);
 }
@@ -107,7 +116,7 @@ fn puts_split_and_removals_shrink() {
         let value = value(OLD, &vec![1; dice.below(100)]);
         submit(
             pool,
-            &tree,
+            &index_of(&tree),
             Op::Put {
                 key: &key.to_be_bytes(),
                 value: &value,
@@ -123,7 +132,7 @@ fn puts_split_and_removals_shrink() {
             if_stamp: OLD,
             marked: false,
         };
-        submit(pool, &tree, op).unwrap();
+        submit(pool, &index_of(&tree), op).unwrap();
     }
     let report = check(pool, &tree, true);
     assert!(report.entries == 0 && report.leaf_pages < 4);

@@ -12,16 +12,35 @@
 //!   raw      bytes of columns that cannot be decoded from the key
 //! ```
 mod apply;
+mod delta;
 pub mod entry;
+mod merge;
+mod pending;
 mod read;
 
 #[cfg(test)]
 mod change_tests;
 
 pub use apply::submit;
+pub use delta::{Delta, DELTA_BIT};
+pub use merge::merge_leaf;
+pub use pending::Pending;
 pub use read::{get, next_leaf, prev_leaf, read_ahead, revisit, seek};
 
-use crate::base::TrxId;
+use crate::base::{IndexId, TrxId};
+use crate::btree::Tree;
+use std::sync::Arc;
+
+/// An index of a table.
+#[derive(Clone, Debug)]
+pub struct Index {
+    pub id: IndexId,
+    pub name: String,
+    pub tree: Tree,
+    pub unique: bool,
+    /// None: never buffered (clustered indexes, temporary tables, indexes of an older definition format).
+    pub delta: Option<Arc<Delta>>,
+}
 
 /// One blind change of a secondary index. All are idempotent.
 #[derive(Clone, Copy, Debug)]

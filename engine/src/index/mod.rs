@@ -10,9 +10,10 @@
 //! ```
 pub mod scan;
 
+pub use crate::change::Index;
+
 use crate::base::bytes::{get_u16, get_u32, get_u48, put_u16, put_u32, put_u48, put_u64};
-use crate::base::{IndexId, PageNo, TrxId, UndoPtr};
-use crate::btree::Tree;
+use crate::base::{PageNo, TrxId, UndoPtr};
 
 pub const ROW_HEADER: usize = 13;
 pub const ROW_MARKED: u8 = 1;
@@ -74,13 +75,4 @@ impl ChainRef {
         put_u32(value, ROW_HEADER + 8, self.first);
         put_u48(value, ROW_HEADER + 12, self.owner);
     }
-}
-
-/// An index of a table.
-#[derive(Clone, Debug)]
-pub struct Index {
-    pub id: IndexId,
-    pub name: String,
-    pub tree: Tree,
-    pub unique: bool,
 }

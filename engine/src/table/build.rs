@@ -77,6 +77,7 @@ impl Store {
                 name: spec.name.clone(),
                 tree,
                 unique: spec.unique,
+                delta: None,
             },
             sorter: Some(Sorter::new(
                 self.pool.disk().clone(),

@@ -105,6 +105,7 @@ fn decode_definition(b: &[u8]) -> Option<Layout> {
             name: name.to_string(),
             tree: Tree { file: id, root, index },
             unique: true,
+            delta: None,
         })
     };
     let clustered = index(&mut at, "PRIMARY")?;
@@ -151,6 +152,7 @@ mod tests {
                 index: id,
             },
             unique,
+            delta: None,
         };
         Layout {
             id: 16,

@@ -200,6 +200,7 @@ impl Store {
             name: name.to_string(),
             tree,
             unique,
+            delta: None,
         })
     }
 

@@ -80,8 +80,8 @@ impl Store {
     }
 
     pub(super) fn mark_entry(&self, trx: &Trx, layout: &Layout, index: u32, key: &[u8]) -> Result<()> {
-        let tree = &self.secondary(layout, index)?.index.tree;
-        change::submit(&self.pool, tree, Op::Mark { key, stamp: trx.id() })
+        let index = &self.secondary(layout, index)?.index;
+        change::submit(&self.pool, index, Op::Mark { key, stamp: trx.id() })
     }
 
     /// Puts a new entry, checked if its index is unique. `mode`: how the row in the way is locked before `Duplicate`.
@@ -99,7 +99,7 @@ impl Store {
         if secondary.index.unique && new.unique_check {
             return self.put_unique(trx, layout, secondary, new, value, mode);
         }
-        change::submit(&self.pool, &secondary.index.tree, Op::Put { key: new.key, value })
+        change::submit(&self.pool, &secondary.index, Op::Put { key: new.key, value })
     }
 
     fn put_unique(
@@ -122,7 +122,7 @@ impl Store {
                 let found = self.find_rival(trx, layout, secondary, new, &ignored)?;
                 match found {
                     None => {
-                        change::submit(&self.pool, &secondary.index.tree, Op::Put { key: new.key, value })?;
+                        change::submit(&self.pool, &secondary.index, Op::Put { key: new.key, value })?;
                         None
                     }
                     rival => rival,
