@@ -20,45 +20,17 @@ int Share::autoinc_lock(Connection *connection)
 {
   if (m_autoinc_owner == connection)
     return 0;
-  static PSI_stage_info stage= {0, "Waiting for AUTO_INCREMENT lock", 0};
-  THD *thd= connection->thd();
-  struct timespec until;
-  set_timespec_nsec(until, lock_wait_timeout_ms(thd) * 1000000ULL);
-  PSI_stage_info old_stage;
-  int error= 0;
-  mysql_mutex_lock(&m_autoinc_mutex);
-  if (!m_autoinc_owner)
-  {
-    m_autoinc_owner= connection;
-    mysql_mutex_unlock(&m_autoinc_mutex);
-    connection->autoinc_locks().push_back(this);
-    return 0;
-  }
-  THD_ENTER_COND(thd, &m_autoinc_cond, &m_autoinc_mutex, &stage, &old_stage);
-  while (m_autoinc_owner && !error)
-  {
-    if (thd_kill_level(thd) != THD_IS_NOT_KILLED)
-      error= HA_ERR_ABORTED_BY_USER;
-    else if (const int wait= mysql_cond_timedwait(&m_autoinc_cond, &m_autoinc_mutex, &until))
-      error= (wait == ETIMEDOUT || wait == ETIME) && m_autoinc_owner ? HA_ERR_LOCK_WAIT_TIMEOUT : 0;
-  }
-  if (!error)
-    m_autoinc_owner= connection;
-  THD_EXIT_COND(thd, &old_stage);       // unlocks the mutex
-  if (!error)
-    connection->autoinc_locks().push_back(this);
-  return error;
+  if (const slc_err error= slc_table_autoinc_lock(m_table, connection->trx()))
+    return server_error(error, connection->thd(), name());
+  m_autoinc_owner= connection;
+  connection->autoinc_locks().push_back(this);
+  return 0;
 }
 
 void Share::autoinc_unlock(Connection *connection)
 {
-  mysql_mutex_lock(&m_autoinc_mutex);
-  if (m_autoinc_owner == connection)
-  {
-    m_autoinc_owner= nullptr;
-    mysql_cond_broadcast(&m_autoinc_cond);
-  }
-  mysql_mutex_unlock(&m_autoinc_mutex);
+  m_autoinc_owner= nullptr;
+  slc_table_autoinc_unlock(m_table, connection->trx());
 }
 
 bool ha_sluice::autoinc_lock_mode_stmt_unsafe() const { return settings.autoinc_lock_mode == AUTOINC_INTERLEAVED; }
@@ -100,7 +72,8 @@ void ha_sluice::get_auto_increment(ulonglong offset, ulonglong increment, ulongl
   *first= ULONGLONG_MAX;
   *reserved= 0;
   connect(true);
-  if (autoinc_takes_table_lock() && m_share->autoinc_lock(m_connection))
+  m_autoinc_error= autoinc_takes_table_lock() ? m_share->autoinc_lock(m_connection) : 0;
+  if (m_autoinc_error)
     return;
   const ulonglong limit= table->next_number_field->get_max_int_value();
   mysql_mutex_lock(m_share->autoinc_mutex());

@@ -1,6 +1,7 @@
 /* Building a Codec from a TABLE: which kind each column is, the layout of every key, of index values and of the row.
    Formats: codec.h. */
 #include "codec.h"
+#include <algorithm>
 
 namespace sluice {
 
@@ -160,10 +161,18 @@ void Codec::build_raw(uint index)
     layout.raw.push_back(part.column);
     layout.value_length_max+= part.column.length + 2;
   };
+  auto note_cut= [&](const KeyPart &part)
+  {
+    if (!have[part.column.field])
+      layout.cut.push_back(part.column.field);
+  };
   for (const KeyPart &part : layout.parts)
     keep(part, part.decodable);
   if (!has_primary_key())
+  {
+    std::for_each(layout.parts.begin(), layout.parts.end(), note_cut);
     return;
+  }
   for (const KeyPart &part : m_keys[m_primary].parts)
   {
     bool keyed= false;
@@ -171,6 +180,10 @@ void Codec::build_raw(uint index)
       keyed|= column.part == &part;
     keep(part, keyed);
   }
+  std::for_each(layout.parts.begin(), layout.parts.end(), note_cut);
+  for (const KeyPart &part : m_keys[m_primary].parts)
+    layout.has_position&= have[part.column.field];
+  std::for_each(m_keys[m_primary].parts.begin(), m_keys[m_primary].parts.end(), note_cut);
 }
 
 void Codec::build_row()
@@ -182,9 +195,12 @@ void Codec::build_row()
   uint32 offset= 2 + m_null_bytes;
   for (uint i= 0; i < m_table->s->fields; i++)
   {
-    if (!bitmap_is_set(&m_stored, i) || keyed[i])
+    if (!bitmap_is_set(&m_stored, i))
       continue;
     const Column column= column_of(m_table, m_table->field[i]);
+    m_stored_columns.push_back(column);
+    if (keyed[i])
+      continue;
     if (column.kind == Kind::BLOBS)
     {
       m_blobs.push_back(column);

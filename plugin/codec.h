@@ -75,6 +75,8 @@ struct KeyLayout
 {
   std::vector<KeyPart> parts;
   std::vector<Column> raw;              // columns kept in the value, in order
+  std::vector<uint16> cut;              // columns of the index and of the primary key of which an entry has only a prefix
+  bool has_position= true;              // the primary key's columns are all whole
   bool unique= false;
   bool fixed= false;                    // no part is nullable or of varying length
   uint32 image_length_max= 0;
@@ -133,6 +135,8 @@ public:
   void put_value(Buffer &to, uint index, const uchar *record) const;
   void put_row(Buffer &to, const uchar *record) const;
   EntryImage put_entry(Buffer &to, uint index, const uchar *record, slc_bytes clustered) const;
+  /* Whether two records are the same row, to the byte of every stored column. */
+  bool same_row(const uchar *left, const uchar *right) const;
   /* Whether an update of these columns can change an entry of the index. */
   bool touches(uint index, const MY_BITMAP *write_set) const;
 
@@ -169,6 +173,7 @@ private:
   std::vector<std::pair<Column, uint32>> m_fixed_columns; // with the offset in the row
   std::vector<Column> m_sized;
   std::vector<Column> m_blobs;
+  std::vector<Column> m_stored_columns;
   uint32 m_fixed_end= 0;                // where the sized columns begin in a row
   uint32 m_sized_max= 0;
   MY_BITMAP m_stored;

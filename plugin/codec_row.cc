@@ -39,6 +39,15 @@ inline void put_sized(const Column &column, uchar *record, const uchar *from, si
     column.charset->fill(reinterpret_cast<char *>(to) + length, column.length - length, ' ');
 }
 
+/* The value behind a NULL, as Field::reset() leaves it: the server compares it when it looks whether a row has changed. */
+inline void put_nothing(const Column &column, uchar *record)
+{
+  if (column.is_fixed())
+    memset(record + column.offset, 0, column.length);
+  else
+    put_sized(column, record, record, 0);
+}
+
 } // namespace
 
 void Codec::put_row(Buffer &to, const uchar *record) const
@@ -79,6 +88,22 @@ void Codec::put_row(Buffer &to, const uchar *record) const
     at+= value.len;
   }
   to.end_at(at);
+}
+
+bool Codec::same_row(const uchar *left, const uchar *right) const
+{
+  for (const Column &column : m_stored_columns)
+  {
+    const bool is_null= column.is_null(left);
+    if (is_null != column.is_null(right))
+      return false;
+    if (is_null)
+      continue;
+    const slc_bytes a= column.value(left), b= column.value(right);
+    if (a.len != b.len || (a.ptr != b.ptr && a.len && memcmp(a.ptr, b.ptr, a.len)))
+      return false;
+  }
+  return true;
 }
 
 const DecodePlan *Codec::plan(const MY_BITMAP *read_set)
@@ -140,7 +165,11 @@ bool Codec::get_row(const DecodePlan *plan, uchar *record, slc_bytes clustered, 
   {
     const Column &column= m_sized[i];
     if (column.is_null(record))
+    {
+      if (plan->sized_wanted[i])
+        put_nothing(column, record);
       continue;
+    }
     const uint bytes= length_bytes_for(column.length);
     if (unlikely(static_cast<size_t>(end - at) < bytes))
       return false;

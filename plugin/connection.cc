@@ -77,6 +77,11 @@ void Connection::end_statement()
 {
   m_in_statement= false;
   m_has_mark= false;
+  give_back_autoinc_locks();
+}
+
+void Connection::give_back_autoinc_locks()
+{
   while (!m_autoinc_locks.empty())
   {
     m_autoinc_locks.back()->autoinc_unlock(this);
@@ -105,7 +110,7 @@ int Connection::prepare(bool all)
   engine_xid.gtrid_len= static_cast<uint32_t>(xid.gtrid_length);
   engine_xid.bqual_len= static_cast<uint32_t>(xid.bqual_length);
   memcpy(engine_xid.data, xid.data, xid.gtrid_length + xid.bqual_length);
-  return server_error(slc_trx_prepare(m_trx, &engine_xid), m_thd, "(transaction)");
+  return server_error(slc_trx_prepare(m_trx, &engine_xid, thd_sql_command(m_thd) == SQLCOM_XA_PREPARE), m_thd, "(transaction)");
 }
 
 void Connection::commit_ordered(bool all)
@@ -127,6 +132,7 @@ int Connection::commit(bool all)
       slc_trx_close_snapshot(m_trx);
     return 0;
   }
+  give_back_autoinc_locks();
   const bool durable= !m_ordered;
   if (m_started && !m_ordered && slc_trx_has_writes(m_trx))
     slc_trx_commit_ordered(m_trx);
@@ -143,6 +149,7 @@ int Connection::rollback(bool all)
   int error= 0;
   if (is_real_end(all))
   {
+    give_back_autoinc_locks();          // while they are surely ours
     if (m_started)
       error= server_error(slc_trx_rollback(m_trx), nullptr, "(rollback)");
     end_transaction();

@@ -52,6 +52,11 @@ public:
   static int killed(void *ctx);
   static int about_to_wait(void *ctx, void *holder);
 
+  /* The server's number of the key that was last found twice. Not the handler's: that of a partitioned table asks the partition
+     which a row comes from, not the one that refused it. */
+  uint duplicate_key() const { return m_duplicate_key; }
+  void set_duplicate_key(uint index) { m_duplicate_key= index; }
+
   /* Table-wide AUTO_INCREMENT locks held until the statement ends; autoinc.cc */
   std::vector<Share *> &autoinc_locks() { return m_autoinc_locks; }
 
@@ -60,6 +65,7 @@ private:
   void start();
   void register_with_server();
   void end_statement();
+  void give_back_autoinc_locks();
   void end_transaction();
   bool is_real_end(bool all) const { return all || !in_long_transaction(); }
 
@@ -72,6 +78,7 @@ private:
   bool m_started= false;
   bool m_in_statement= false;
   bool m_ordered= false;
+  uint m_duplicate_key= MAX_KEY;
   std::vector<Share *> m_autoinc_locks;
   mysql_mutex_t m_mutex;
   mysql_cond_t m_cond;

@@ -66,6 +66,22 @@ Definition::Definition(TABLE *form, bool temporary) : schema(schema_of(form))
   def.schema= {reinterpret_cast<const uint8_t *>(schema.data()), schema.size()};
 }
 
+int sluice::wait_until_decided(THD *thd, const char *name, bool builds)
+{
+  constexpr ulonglong POLL_US= 20000;
+  const ulonglong until= my_interval_timer() + lock_wait_timeout_ms(thd) * 1000000ULL;
+  slc_err error;
+  while ((error= slc_table_check_decided(engine, name, builds)) == SLC_LOCKED)
+  {
+    if (thd_kill_level(thd) != THD_IS_NOT_KILLED)
+      return HA_ERR_ABORTED_BY_USER;
+    if (my_interval_timer() >= until)
+      break;
+    my_sleep(POLL_US);
+  }
+  return server_error(error, thd, name);
+}
+
 /* ---- what is refused ---- */
 
 static int refuse(const char *what)
@@ -209,6 +225,8 @@ static slc_err rename_all_parts(const char *from, const char *to)
 
 int ha_sluice::rename_table(const char *from, const char *to)
 {
+  if (const int error= wait_until_decided(ha_thd(), from, false))
+    return error;
   slc_err error= slc_table_rename(engine, from, to);
   if (error == SLC_NO_TABLE)
     error= rename_all_parts(from, to);
@@ -217,6 +235,8 @@ int ha_sluice::rename_table(const char *from, const char *to)
 
 int ha_sluice::delete_table(const char *name)
 {
+  if (const int error= wait_until_decided(ha_thd(), name, false))
+    return error;
   const slc_err error= slc_table_drop(engine, name);
   return error == SLC_NO_TABLE ? ENOENT : server_error(error, ha_thd(), name);
 }
@@ -224,6 +244,8 @@ int ha_sluice::delete_table(const char *name)
 int ha_sluice::truncate()
 {
   const std::string table_name= m_share->name();
+  if (const int error= wait_until_decided(ha_thd(), table_name.c_str(), false))
+    return error;
   slc_cursor_free(m_cursor);
   m_cursor= nullptr;
   m_share->close();

@@ -25,6 +25,10 @@ std::string schema_of(const TABLE *form);
 /* Was the note made from the definition of this number? */
 bool schema_is_of(slc_bytes schema, const LEX_CUSTRING &definition);
 
+/* Waits, as for a lock, until no undecided transaction has changes in the table: metadata locks go away with a connection or a
+   restart, XA transactions do not. HA_ERR_ code. `builds`: the rows will be read for an index. */
+int wait_until_decided(THD *thd, const char *name, bool builds);
+
 /* Names of all tables of the engine that begin so. */
 std::vector<std::string> tables_with_prefix(const std::string &prefix);
 

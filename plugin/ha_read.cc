@@ -27,8 +27,19 @@ static slc_bytes successor(Buffer &to, slc_bytes from)
 
 /* ---- the scan as the engine sees it ---- */
 
+/* An index-only read may ask for a column of which the entry has only a prefix: a merge of partitions compares whole columns, and the
+   position of a row is made from the primary key's. */
+bool ha_sluice::entry_lacks_column() const
+{
+  for (const uint16 field : m_codec->key(active_index).cut)
+    if (bitmap_is_set(table->read_set, field))
+      return true;
+  return false;
+}
+
 int ha_sluice::scan_set_up()
 {
+  m_keyread_needs_row= m_keyread && m_engine_index && entry_lacks_column();
   const bool covering= m_engine_index && reads_entries();
   if (likely(m_scan_set_up && covering == m_scan_covering))
     return 0;
@@ -101,12 +112,30 @@ int ha_sluice::deliver(uchar *record, slc_err error, Direction direction)
     if (m_semi == SEMI_TRY && slc_cursor_was_semi_consistent(m_cursor))
       m_semi= SEMI_DID;
     if (!m_scan_covering)
-      return read_row(record, m_found.pk, m_found.row);
+    {
+      const int error= read_row(record, m_found.pk, m_found.row);
+      if (!error && wants_virtual_columns(record))
+        add_virtual_columns(record, m_found.pk, m_found.row);
+      return error;
+    }
     const int result= check_entry(record);
     if (result != NO_MATCH)
       return result;
     unlock_row();
   }
+}
+
+/* The engine keeps to the range, so the server's functions are not to: they would compare columns of which the entry has only a part
+   with the range's end. */
+check_result_t ha_sluice::check_conditions()
+{
+  key_range *const end= end_range;
+  end_range= nullptr;
+  check_result_t result= pushed_idx_cond_here() ? handler_index_cond_check(this) : CHECK_POS;
+  if (result == CHECK_POS && filter_here())
+    result= handler_rowid_filter_check(this);
+  end_range= end;
+  return result;
 }
 
 /* The entry at hand against the pushed condition and filter; then its row, unless the entry is all that is wanted. */
@@ -121,11 +150,8 @@ int ha_sluice::check_entry(uchar *record)
   else if (const int error= read_row(record, m_found.pk, m_found.row))
     return error;
   else
-    add_virtual_columns(record);
-  check_result_t check= pushed_idx_cond_here() ? handler_index_cond_check(this) : CHECK_POS;
-  if (check == CHECK_POS && filter_here())
-    check= handler_rowid_filter_check(this);
-  switch (check)
+    add_virtual_columns(record, m_found.pk, m_found.row);
+  switch (check_conditions())
   {
   case CHECK_POS: break;
   case CHECK_NEG: return NO_MATCH;
@@ -133,13 +159,18 @@ int ha_sluice::check_entry(uchar *record)
   case CHECK_ABORTED_BY_USER: return HA_ERR_ABORTED_BY_USER;
   default: return HA_ERR_GENERIC;
   }
-  if (m_keyread || !is_entry)
+  if ((m_keyread && !m_keyread_needs_row) || !is_entry)
     return 0;
   slc_found row;
   const slc_err error= slc_row_get(m_cursor, m_connection->trx(), m_clustered.bytes(), m_lock, m_policy, &row);
   if (error == SLC_NOT_FOUND || (error == SLC_LOCKED && m_policy == SLC_SKIP_LOCKED))
     return NO_MATCH;
-  return error ? fail(error) : read_row(record, m_clustered.bytes(), row.row);
+  if (error)
+    return fail(error);
+  const int read_error= read_row(record, m_clustered.bytes(), row.row);
+  if (!read_error && wants_virtual_columns(record))
+    add_virtual_columns(record, m_clustered.bytes(), row.row);
+  return read_error;
 }
 
 const DecodePlan *ha_sluice::plan()
@@ -161,18 +192,27 @@ int ha_sluice::read_row(uchar *record, slc_bytes clustered, slc_bytes row)
   return 0;
 }
 
-/* The server does not compute virtual columns for an index-only read: it expects them from the entry. When the engine
-   had to hand out the row instead (an older version of it), they are computed here. */
-void ha_sluice::add_virtual_columns(uchar *record)
+/* The server computes virtual columns itself, but not for an index-only read, and not in a record of its own: an ordered scan
+   of partitions compares the keys of such records. */
+bool ha_sluice::wants_virtual_columns(const uchar *record) const
+{
+  return m_engine_index && (m_keyread || record != table->record[0]);
+}
+
+/* The index's virtual columns, from the row that the engine handed out. */
+void ha_sluice::add_virtual_columns(uchar *record, slc_bytes clustered, slc_bytes row)
 {
   if (!table->vfield)
     return;
   bool any= false;
   for (const KeyPart &part : m_codec->key(active_index).parts)
     any|= !table->field[part.column.field]->stored_in_db();
-  if (!any || !m_codec->get_row(m_codec->plan(m_codec->stored()), record, m_found.pk, m_found.row))
+  if (!any || !m_codec->get_row(m_codec->plan(m_codec->stored()), record, clustered, row))
     return;
   m_plan= nullptr;
+  /* The computation uses tmp_set, which may be what a sort has made the read_set. */
+  const size_t words= no_words_in_map(&table->tmp_set);
+  m_saved_set.assign(table->tmp_set.bitmap, table->tmp_set.bitmap + words);
   if (record != table->record[0])
     table->move_fields(table->field, record, table->record[0]);
   for (const KeyPart &part : m_codec->key(active_index).parts)
@@ -183,6 +223,7 @@ void ha_sluice::add_virtual_columns(uchar *record)
   }
   if (record != table->record[0])
     table->move_fields(table->field, table->record[0], record);
+  std::copy(m_saved_set.begin(), m_saved_set.end(), table->tmp_set.bitmap);
 }
 
 /* The engine's bytes go away with the scan, but the server may use its last row for the rest of the statement. */
@@ -278,13 +319,13 @@ int ha_sluice::index_init(uint index, bool)
 
 int ha_sluice::index_end()
 {
-  keep_blobs();
+  const int error= guarded([&] { keep_blobs(); return 0; });
   m_scan_set_up= false;
   if (m_cursor)
     slc_cursor_reset(m_cursor);
   m_row_bytes= NOTHING;
   m_ds_mrr.dsmrr_close();
-  return 0;
+  return error;
 }
 
 /* A whole primary key names one row. Where ranges are locked, the scan must see that there is none. */

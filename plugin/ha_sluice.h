@@ -136,11 +136,14 @@ private:
   int seek_after(uchar *record, slc_bytes key);
   int seek_before(uchar *record, slc_bytes key);
   int deliver(uchar *record, slc_err error, Direction direction);
+  check_result_t check_conditions();
   int check_entry(uchar *record);
   bool wants_point_read(uint index, key_part_map parts) const;
   int point_read(uchar *record);
   int read_row(uchar *record, slc_bytes clustered, slc_bytes row);
-  void add_virtual_columns(uchar *record);
+  bool entry_lacks_column() const;
+  bool wants_virtual_columns(const uchar *record) const;
+  void add_virtual_columns(uchar *record, slc_bytes clustered, slc_bytes row);
   void keep_blobs();
   int step(uchar *record, Direction direction);
   int reread_locked(uchar *record);
@@ -148,16 +151,36 @@ private:
   void lift_lookup_bounds();
   slc_bytes range_end();
   const sluice::DecodePlan *plan();
-  bool reads_entries() const { return m_keyread || pushed_idx_cond_here() || filter_here(); }
+  bool reads_entries() const { return (m_keyread && !m_keyread_needs_row) || pushed_idx_cond_here() || filter_here(); }
   bool pushed_idx_cond_here() const { return pushed_idx_cond && pushed_idx_cond_keyno == active_index; }
-  bool filter_here() const { return pushed_rowid_filter && rowid_filter_is_active; }
+  /* A filter looks at the row's position, which the entry must be able to give; without it only more rows are read. */
+  bool filter_here() const
+  {
+    return pushed_rowid_filter && rowid_filter_is_active && m_codec->key(active_index).has_position;
+  }
   bool ref_is_image() const;
   void put_ref(uchar *to, slc_bytes clustered) const;
   void put_clustered(sluice::Buffer &to, const uchar *ref_bytes) const;
   /* Of a pushed condition or filter: this entry is not wanted. */
   static constexpr int NO_MATCH= -1;
 
+  /* The server is built without exceptions: memory that a long row does not get must fail the statement, not end the server. */
+  template <typename Body> static int guarded(const Body &body)
+  {
+    try
+    {
+      return body();
+    }
+    catch (const std::bad_alloc &)
+    {
+      return HA_ERR_OUT_OF_MEM;
+    }
+  }
+
   /* ha_write.cc */
+  int insert(const uchar *record);
+  int update(const uchar *old_record, const uchar *new_record);
+  int remove(const uchar *record);
   slc_bytes clustered_of(sluice::Buffer &to, const uchar *record) const;
   void put_entries(const uchar *record, slc_bytes clustered, std::vector<sluice::EntryImage> &images);
   int duplicate(slc_err error);
@@ -190,6 +213,7 @@ private:
   uint m_engine_index= 0;
   bool m_scan_set_up= false;
   bool m_scan_covering= false;
+  bool m_keyread_needs_row= false;      // the server wants entries only, and more than they have
   bool m_has_bounds= false;
   bool m_bounds_are_of_lookup= false;   // set by an exact lookup: index_next() goes beyond them
   bool m_point= false;                  // the last lookup was a point read: the cursor is nowhere
@@ -204,7 +228,8 @@ private:
   sluice::Buffer m_search, m_low, m_high, m_clustered, m_kept_blobs;
   sluice::Buffer m_row, m_entries, m_new_clustered;
   std::vector<sluice::EntryImage> m_images, m_old_images;
-  uint m_error_key= MAX_KEY;
+  std::vector<my_bitmap_map> m_saved_set;
+  int m_autoinc_error= 0;                // why get_auto_increment() gave no value
 };
 
 #endif

@@ -53,7 +53,7 @@ int ha_sluice::duplicate(slc_err error)
 {
   if (error != SLC_DUPLICATE)
     return fail(error);
-  m_error_key= m_codec->server_index(slc_duplicate_index());
+  m_connection->set_duplicate_key(m_codec->server_index(slc_duplicate_index()));
   if (ref_is_image() && dup_ref)
   {
     const slc_bytes key= slc_duplicate_pk();
@@ -63,12 +63,21 @@ int ha_sluice::duplicate(slc_err error)
   return HA_ERR_FOUND_DUPP_KEY;
 }
 
-int ha_sluice::write_row(const uchar *record)
+int ha_sluice::write_row(const uchar *record) { return guarded([&] { return insert(record); }); }
+
+int ha_sluice::update_row(const uchar *old_record, const uchar *new_record)
+{
+  return guarded([&] { return update(old_record, new_record); });
+}
+
+int ha_sluice::delete_row(const uchar *record) { return guarded([&] { return remove(record); }); }
+
+int ha_sluice::insert(const uchar *record)
 {
   Connection *connection= connect(true);
   if (table->next_number_field && record == table->record[0])
     if (const int error= update_auto_increment())
-      return error;
+      return m_autoinc_error ? m_autoinc_error : error;
   autoinc_note(record);
   slc_bytes clustered;
   if (m_codec->has_primary_key())
@@ -98,9 +107,12 @@ int ha_sluice::write_row(const uchar *record)
   return 0;
 }
 
-int ha_sluice::update_row(const uchar *old_record, const uchar *new_record)
+int ha_sluice::update(const uchar *old_record, const uchar *new_record)
 {
   connect(true);
+  /* The server compares only if it has read all that it writes; and what it counts as changed must have changed. */
+  if (m_codec->same_row(old_record, new_record))
+    return HA_ERR_RECORD_IS_THE_SAME;
   if (table->found_next_number_field && new_record == table->record[0] &&
       bitmap_is_set(table->write_set, table->found_next_number_field->field_index))
     autoinc_note(new_record);
@@ -169,7 +181,7 @@ int ha_sluice::update_moving(const uchar *old_record, const uchar *new_record, s
   return error ? duplicate(error) : 0;
 }
 
-int ha_sluice::delete_row(const uchar *record)
+int ha_sluice::remove(const uchar *record)
 {
   Connection *connection= connect(true);
   const slc_bytes clustered= clustered_of(m_new_clustered, record);

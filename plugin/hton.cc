@@ -134,6 +134,8 @@ handler *create_handler(handlerton *hton_arg, TABLE_SHARE *share, MEM_ROOT *mem_
 
 int drop_table(handlerton *, const char *path)
 {
+  if (const int error= current_thd ? wait_until_decided(current_thd, path, false) : 0)
+    return error;
   const slc_err error= slc_table_drop(engine, path);
   return error == SLC_NO_TABLE ? ENOENT : server_error(error, current_thd, path);
 }

@@ -8,8 +8,8 @@
    every row's entries go to the builds, which sort and load them), commit (one change of the engine's catalog, for all
    partitions, publishes the new indexes, drops and renames the old ones). Until then nobody sees anything, and rollback
    only throws the builds away.
-   Writers are kept out by the metadata lock, and it is granted only when all transactions that wrote have ended: the newest
-   version of every row is a committed one.
+   Writers are kept out by the metadata lock, and it is granted only when all transactions that wrote have ended or have lost their
+   connections; for the latter wait_until_decided() waits. So the newest version of every row is a committed one.
 
    After a crash between the engine's commit and the change of the .frm the server asks check_version() (hton.cc) which
    of the two definitions holds; the server's own number of the definition in the schema note (ddl.h) tells.
@@ -36,13 +36,16 @@ namespace {
 class InplaceContext : public inplace_alter_handler_ctx
 {
 public:
-  InplaceContext(ha_sluice *handler_arg, TABLE *altered) : handler(handler_arg), codec(Codec::build(altered)) {}
+  InplaceContext(ha_sluice *handler_arg, const TABLE *old_arg, TABLE *altered)
+    : old(old_arg), handler(handler_arg), codec(Codec::build(altered))
+  {}
   ~InplaceContext() override
   {
     for (slc_build *build : builds)
       if (build)
         slc_index_build_abort(build);
   }
+  const TABLE *old;
   ha_sluice *handler;                   // of the table, or of one partition
   std::unique_ptr<Codec> codec;         // of the new definition
   std::vector<slc_build *> builds;      // in the order of index_add_buffer
@@ -99,6 +102,8 @@ struct IndexChange
       drop.push_back(info->index_drop_buffer[i]->name.str);
     for (const auto &pair : info->rename_keys)
     {
+      if (pair.old_key == context->old->key_info + context->old->s->primary_key)
+        continue;                       // a unique key that serves as the primary one: the engine has no name for it
       rename.push_back(pair.old_key->name.str);
       rename.push_back(pair.new_key->name.str);
     }
@@ -145,7 +150,12 @@ bool ha_sluice::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_chan
 
 bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
 {
-  std::unique_ptr<InplaceContext> context(new InplaceContext(this, altered));
+  if (const int error= wait_until_decided(ha_thd(), m_share->name(), info->index_add_count > 0))
+  {
+    print_error(error, MYF(0));
+    return true;
+  }
+  std::unique_ptr<InplaceContext> context(new InplaceContext(this, table, altered));
   for (uint i= 0; i < info->index_add_count; i++)
   {
     const uint index= info->index_add_buffer[i];

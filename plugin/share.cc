@@ -7,7 +7,6 @@ namespace sluice {
 Share::Share(const char *name) : m_name(name)
 {
   mysql_mutex_init(0, &m_autoinc_mutex, MY_MUTEX_INIT_FAST);
-  mysql_cond_init(0, &m_autoinc_cond, nullptr);
   mysql_mutex_init(0, &m_stats_mutex, MY_MUTEX_INIT_FAST);
 }
 
@@ -15,7 +14,6 @@ Share::~Share()
 {
   close();
   mysql_mutex_destroy(&m_stats_mutex);
-  mysql_cond_destroy(&m_autoinc_cond);
   mysql_mutex_destroy(&m_autoinc_mutex);
 }
 

@@ -1,7 +1,7 @@
 /* Share: what all handlers of one table have in common: the engine's table, statistics for the optimizer, and the
    AUTO_INCREMENT counter's mutex and table-wide lock. The server keeps it in the TABLE_SHARE (or in the partition's
    place of it) and deletes it with that.
-   Latches: m_autoinc_mutex (held for a moment, or by autoinc_lock() in a condition wait), m_stats_mutex.
+   Latches: m_autoinc_mutex (held for a moment), m_stats_mutex.
    Called by: the handler files, autoinc, stats. */
 #ifndef SLUICE_SHARE_H
 #define SLUICE_SHARE_H
@@ -51,8 +51,7 @@ private:
   std::string m_name;
   slc_table *m_table= nullptr;
   mysql_mutex_t m_autoinc_mutex;
-  mysql_cond_t m_autoinc_cond;
-  std::atomic<Connection *> m_autoinc_owner{nullptr};  // changed under the mutex
+  std::atomic<Connection *> m_autoinc_owner{nullptr};  // who has the engine's lock; changed by its holder
   mysql_mutex_t m_stats_mutex;
   std::vector<std::vector<double>> m_rows_per_key;
   ulonglong m_rows_sampled= 0;

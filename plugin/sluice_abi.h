@@ -122,7 +122,8 @@ slc_err  slc_trx_open_snapshot(slc_trx *);        /* START TRANSACTION WITH CONS
 void     slc_trx_close_snapshot(slc_trx *);       /* end of a statement at <= READ COMMITTED */
 uint64_t slc_trx_savepoint(slc_trx *);            /* a mark; also taken at each statement's start */
 slc_err  slc_trx_rollback_to(slc_trx *, uint64_t savepoint);
-slc_err  slc_trx_prepare(slc_trx *, const slc_xid *);   /* durable unless flush mode says otherwise */
+/* durable unless flush mode says otherwise. may_outlive: the connection may go before the decision. */
+slc_err  slc_trx_prepare(slc_trx *, const slc_xid *, int may_outlive);
 void     slc_trx_commit_ordered(slc_trx *);       /* makes it visible and gives the commit number; no I/O, cannot fail */
 slc_err  slc_trx_commit(slc_trx *, int durable);  /* commit_ordered if not done; then waits for the redo flush (per flush mode) if durable */
 slc_err  slc_trx_rollback(slc_trx *);
@@ -150,6 +151,9 @@ slc_err slc_table_create(slc_engine *, const char *name, const slc_table_def *);
 slc_err slc_table_drop(slc_engine *, const char *name);                           /* SLC_NO_TABLE */
 slc_err slc_table_rename(slc_engine *, const char *from, const char *to);
 slc_err slc_table_truncate(slc_engine *, const char *name);    /* new, empty incarnation; needs exclusive use */
+/* SLC_LOCKED: a prepared transaction, which may have no connection any more, has changed rows of the table: its definition must not
+   change. losers: also while transactions found at open are being rolled back (an index build would read their rows). */
+slc_err slc_table_check_decided(slc_engine *, const char *name, int losers);
 int     slc_table_exists(slc_engine *, const char *name);
 void    slc_table_list(slc_engine *, slc_text_cb cb, void *ctx); /* one call per table name */
 slc_err slc_table_open(slc_engine *, const char *name, slc_table **out);  /* shared by all handlers of the name; counted */
@@ -162,6 +166,9 @@ uint64_t slc_table_next_row_id(slc_table *);      /* hidden primary key: next id
 uint64_t slc_table_autoinc(slc_table *);          /* persistent counter: next value to give (0 = never set) */
 /* raise the counter to at least `next`, in memory at once, on disk with the next row change of this table (or at once for reset) */
 void    slc_table_autoinc_raise(slc_table *, uint64_t next);
+/* keeps other transactions that ask for it too from taking values, until it is given back (or the transaction ends); waits like a row lock */
+slc_err slc_table_autoinc_lock(slc_table *, slc_trx *);
+void    slc_table_autoinc_unlock(slc_table *, slc_trx *);
 slc_err slc_table_autoinc_reset(slc_table *, uint64_t next); /* ALTER TABLE ... AUTO_INCREMENT=n; durable */
 typedef struct {
   uint64_t rows;             /* estimate */

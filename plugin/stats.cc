@@ -147,7 +147,7 @@ int ha_sluice::info(uint flags)
     }
   }
   if (flags & HA_STATUS_ERRKEY)
-    errkey= m_error_key;
+    errkey= Connection::of(ha_thd())->duplicate_key();
   if ((flags & HA_STATUS_AUTO) && table->found_next_number_field)
     stats.auto_increment_value= MY_MAX(m_share->autoinc_next(), 1ULL);
   return 0;

@@ -81,6 +81,24 @@ uchar *encode_level(uchar *to, const uchar *from, const uchar *end, uint unit, c
   }
 }
 
+/* What the comparison functions of big5 look at: a byte's place in the order, a character's code, and broken bytes behind all. */
+size_t code_weights(CHARSET_INFO *cs, uchar *to, const uchar *from, const uchar *end)
+{
+  const uchar *begin= to;
+  while (from < end)
+  {
+    const bool is_pair=
+      my_ismbchar(cs, reinterpret_cast<const char *>(from), reinterpret_cast<const char *>(end)) == 2;
+    if (is_pair)
+      *to++= *from++;
+    else if (*from >= 0x80)
+      *to++= 0xFF;
+    *to++= is_pair || *from >= 0x80 ? *from : cs->sort_order[*from];
+    from++;
+  }
+  return to - begin;
+}
+
 } // namespace
 
 void StringImage::init(CHARSET_INFO *cs, bool trims)
@@ -89,6 +107,7 @@ void StringImage::init(CHARSET_INFO *cs, bool trims)
   m_binary= cs == &my_charset_bin;
   const bool pad= !m_binary && (trims || !(cs->state & MY_CS_NOPAD));
   m_trims= pad;
+  m_by_code= !strcmp(cs->cs_name.str, "big5") && !(cs->state & MY_CS_BINSORT);
   m_levels= 0;
   const bool several= cs->uca && (cs->levels_for_order & (cs->levels_for_order - 1));
   const bool passes= !cs->uca && cs->levels_for_order > 1;
@@ -131,6 +150,11 @@ size_t StringImage::length_max(size_t bytes) const
   return sum;
 }
 
+size_t StringImage::weights(uchar *to, size_t to_size, const uchar *from, size_t bytes, uint flag) const
+{
+  return m_by_code ? code_weights(m_cs, to, from, from + bytes) : collation_weights(m_cs, to, to_size, from, bytes, flag);
+}
+
 uchar *StringImage::encode(uchar *to, const uchar *from, size_t bytes) const
 {
   if (m_binary)
@@ -149,7 +173,7 @@ uchar *StringImage::encode(uchar *to, const uchar *from, size_t bytes) const
   for (uint i= 0; i < m_levels; i++)
   {
     const Level &level= m_level[i];
-    size_t length= bytes ? collation_weights(m_cs, weights, size, from, bytes, level.flag) : 0;
+    size_t length= bytes ? this->weights(weights, size, from, bytes, level.flag) : 0;
     while (length % level.unit)         // cannot be: weights are whole units; keep the image whole if it is
       length--;
     to= encode_level(to, weights, weights + length, level.unit, level.space, level.pad);

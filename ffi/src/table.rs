@@ -2,8 +2,9 @@
 use super::abi::*;
 use super::engine::{check_writable, enter, enter_code, enter_value, name, slc_engine};
 use super::error::code;
+use super::trx::slc_trx;
 use parking_lot::Mutex;
-use sluice::base::Result;
+use sluice::base::{Error, Result};
 use sluice::engine::Engine;
 use sluice::table::{IndexSpec, Table, TableSpec};
 use std::ffi::{c_char, c_void, CString};
@@ -96,6 +97,22 @@ pub unsafe extern "C" fn slc_table_rename(engine: *mut slc_engine, from: *const 
 #[no_mangle]
 pub unsafe extern "C" fn slc_table_truncate(engine: *mut slc_engine, table: *const c_char) -> slc_err {
     unsafe { change(engine, |engine| engine.store().truncate_table(name(table)?)) }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_check_decided(
+    engine: *mut slc_engine,
+    table: *const c_char,
+    losers: i32,
+) -> slc_err {
+    let engine = unsafe { slc_engine::of(engine) };
+    enter(engine, || {
+        // SAFETY: a NUL-terminated name.
+        match engine.has_undecided_rows(unsafe { name(table)? }, losers != 0)? {
+            true => Err(Error::Locked),
+            false => Ok(()),
+        }
+    })
 }
 
 #[no_mangle]
@@ -218,6 +235,18 @@ pub unsafe extern "C" fn slc_table_autoinc_raise(table: *mut slc_table, next: u6
     unsafe { slc_table::of(table) }.table.autoinc_raise(next);
 }
 
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_autoinc_lock(table: *mut slc_table, trx: *mut slc_trx) -> slc_err {
+    let handle = unsafe { slc_table::of(table) };
+    let (engine, trx) = unsafe { slc_trx::of(trx) };
+    enter(engine, || engine.store().lock_autoinc(trx, &handle.table))
+}
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_autoinc_unlock(table: *mut slc_table, trx: *mut slc_trx) {
+    let handle = unsafe { slc_table::of(table) };
+    let (engine, trx) = unsafe { slc_trx::of(trx) };
+    enter_value(engine, (), || engine.store().unlock_autoinc(trx, &handle.table));
+}
 #[no_mangle]
 pub unsafe extern "C" fn slc_table_autoinc_reset(table: *mut slc_table, next: u64) -> slc_err {
     let handle = unsafe { slc_table::of(table) };

@@ -195,7 +195,7 @@ pub unsafe extern "C" fn slc_trx_rollback_to(trx: *mut slc_trx, savepoint: u64) 
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn slc_trx_prepare(trx: *mut slc_trx, xid: *const slc_xid) -> slc_err {
+pub unsafe extern "C" fn slc_trx_prepare(trx: *mut slc_trx, xid: *const slc_xid, may_outlive: i32) -> slc_err {
     let handle = unsafe { &mut *trx };
     let (engine, prepared, trx) = (&handle.engine, &mut handle.prepared, &mut handle.trx);
     enter(engine, || {
@@ -205,6 +205,9 @@ pub unsafe extern "C" fn slc_trx_prepare(trx: *mut slc_trx, xid: *const slc_xid)
         let xid = unsafe { &*xid }.to_xid();
         engine.prepare(trx, &xid)?;
         *prepared = Some(xid);
+        if may_outlive != 0 {
+            engine.may_outlive_connection(trx);
+        }
         Ok(())
     })
 }

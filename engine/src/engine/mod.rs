@@ -6,6 +6,7 @@ pub mod config;
 pub mod database;
 pub mod open;
 pub mod status;
+mod undecided;
 mod workers;
 
 #[cfg(test)]
@@ -36,6 +37,7 @@ pub struct Engine {
     prepared: Mutex<Vec<RecoveredTrx>>,
     /// Prepared transactions whose connections have gone.
     parked: Mutex<Vec<(Xid, Trx)>>,
+    undecided: undecided::Undecided,
 }
 
 /// How much a close does first.

@@ -12,6 +12,7 @@
 //! The log is read twice: first for the files that are dropped in it and for its end, then to apply it. Pages are never written
 //! behind the log (I1), so nothing of the first pass can change before the second.
 use super::config::{Config, Level, LogSink};
+use super::undecided::Undecided;
 use super::workers::Workers;
 use super::Engine;
 use crate::base::ids::{SYSTEM_FILE, UNDO_FILE};
@@ -46,7 +47,10 @@ impl Engine {
             opened.catalog,
             &config.store,
         ));
-        let (prepared, losers) = opened.recovered.into_iter().partition(|r| r.xid.is_some());
+        let (prepared, losers): (Vec<RecoveredTrx>, Vec<RecoveredTrx>) =
+            opened.recovered.into_iter().partition(|r| r.xid.is_some());
+        let tops = prepared.iter().map(|r| (r.id, store.trx_sys.undo_top_found(r)));
+        let undecided = Undecided::found_at_open(tops.collect(), &losers);
         let workers = Workers::start(&store, &config.log);
         Ok(Arc::new(Engine {
             store,
@@ -57,6 +61,7 @@ impl Engine {
             losers: Mutex::new(losers),
             prepared: Mutex::new(prepared),
             parked: Mutex::default(),
+            undecided,
         }))
     }
 }

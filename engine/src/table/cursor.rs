@@ -272,11 +272,22 @@ impl Cursor {
         if self.scan.is_none() {
             return Err(Error::Unsupported("a move before the scan was begun".into()));
         }
+        self.renew_view(trx);
         if direction != self.direction || (self.next < self.batch.len() && self.batch_undo != trx.undo_top) {
             self.direction = direction;
             self.drop_batch();
         }
         self.advance(trx)
+    }
+
+    /// A scan may outlive the transaction that it was begun in (HANDLER does). Its view holds purge back no longer then: what the view
+    /// needs may be gone. The scan goes on with the view of the present transaction.
+    fn renew_view(&mut self, trx: &mut Trx) {
+        let Some(view) = &self.view else { return };
+        if !trx.view.as_ref().is_some_and(|open| Arc::ptr_eq(open, view)) {
+            self.view = Some(self.store.trx_sys.open_view(trx));
+            self.drop_batch();
+        }
     }
 
     fn advance(&mut self, trx: &mut Trx) -> Result<bool> {

@@ -2,9 +2,9 @@
 //! entry in the lock table: whoever meets it writes that entry on the maker's behalf and queues behind it.
 //!
 //! No latch is held on entry; none is held while waiting (I5).
-use super::def::Layout;
+use super::def::{Layout, Table};
 use super::store::Store;
-use crate::base::Result;
+use crate::base::{IndexId, Result};
 use crate::change;
 use crate::index::RowHeader;
 use crate::txn::{Granted, LockMode, LockPolicy, Trx, TrxShared};
@@ -19,7 +19,23 @@ pub(super) enum Locked {
     Gone(Option<RowHeader>),
 }
 
+/// Index number in the names of AUTO_INCREMENT locks. No index has it: the numbers count up from 1.
+const AUTOINC_LOCKS: IndexId = IndexId::MAX;
+
 impl Store {
+    /// The lock that keeps others from taking AUTO_INCREMENT values until a statement ends. It is one of the row locks, by a name
+    /// that no row has: so who waits for it takes part in the search for deadlocks.
+    pub fn lock_autoinc(&self, trx: &mut Trx, table: &Table) -> Result<()> {
+        let name = table.layout().id.to_be_bytes();
+        let locks = self.trx_sys.locks();
+        locks.lock(trx, AUTOINC_LOCKS, &name, LockMode::Exclusive, LockPolicy::Wait)?;
+        Ok(())
+    }
+    pub fn unlock_autoinc(&self, trx: &mut Trx, table: &Table) {
+        let name = table.layout().id.to_be_bytes();
+        self.trx_sys.locks().unlock(trx, AUTOINC_LOCKS, &name);
+    }
+
     /// Locks the row of `pk` and looks at its newest version, whose value `see` may copy out of the leaf.
     pub(super) fn lock_row(
         &self,

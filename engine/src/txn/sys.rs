@@ -164,6 +164,14 @@ impl TrxSys {
         recovered
     }
 
+    /// The newest undo record of a recovered transaction that nobody has adopted yet.
+    pub fn undo_top_found(&self, recovered: &RecoveredTrx) -> UndoPtr {
+        let found = self.recovered.lock();
+        found
+            .get(&recovered.id)
+            .map_or(UndoPtr::NONE, |(_, unfinished)| unfinished.undo_top)
+    }
+
     /// A Trx for a recovered transaction, so that it can be rolled back or committed by the ordinary path. Once each.
     pub fn adopt(&self, recovered: &RecoveredTrx) -> Result<Trx> {
         // Its end needs a number, and room in its stream: take both before it leaves the list.
