@@ -9,6 +9,7 @@
 #   make demo         Sluice next to InnoDB: sysbench, mariadb-slap, kill -9; leaves the server running
 #   make bench        sysbench side by side, measured (BENCH='--io-bound', see scripts/bench/sysbench.py --help)
 #   make dump         mariadb-dump of a Sluice database into InnoDB and back
+#   make fuzz         random statements on Sluice and on InnoDB, compared (MINUTES, SEED); then readers and writers at once
 #   make lab          every experiment at its smallest size, one report (about 30 minutes); see lab/README.md
 #   make kill         ROUNDS of kill -9 under 8 writing clients, and as many while definitions change, with an account of every
 #                     row and table; soak: MINUTES of each
@@ -112,7 +113,7 @@ test-11.8: $(engine)
 ROUNDS ?= 20
 MINUTES ?= 60
 
-.PHONY: demo bench memory tables dump mtr kill soak lab
+.PHONY: demo bench memory tables dump mtr kill soak fuzz lab
 demo: plugin
 	@scripts/demo/demo.py
 
@@ -141,6 +142,10 @@ kill: plugin
 soak: plugin
 	@scripts/kill/kill.py --minutes $(MINUTES)
 	@scripts/kill/kill.py --ddl --minutes $(MINUTES)
+
+fuzz: plugin
+	@scripts/fuzz/fuzz.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+	@scripts/fuzz/crowd.py
 
 .PHONY: check
 check: tools

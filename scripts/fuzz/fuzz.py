@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""`make fuzz`: random tables and statements on Sluice and on InnoDB in one server, compared statement by statement.
+
+A run is a seed: it makes tables, sends statements, and every now and then compares all tables through each of their keys; now and
+then the server is restarted or killed in between. At the first difference the run's statements are reduced to the few that show
+it; they are printed and left in the folder, and --replay FILE runs them again. Exit code 1 then. See pair.py for what is compared.
+"""
+import argparse
+import json
+import pathlib
+import random
+import shutil
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+import display  # noqa: E402
+from pair import Difference, Limit, Pair  # noqa: E402
+from reduce import reduced  # noqa: E402
+from server import BUILD, Server, ServerError, free_port  # noqa: E402
+from statements import Statements  # noqa: E402
+
+OPTIONS = ("--innodb-buffer-pool-size=32M", "--sluice-buffer-pool-size=8M", "--max-allowed-packet=64M", "--secure-file-priv=",
+           "--character-set-server=utf8mb4", "--loose-innodb-snapshot-isolation=ON")
+
+
+class Run:
+    """One seed: the statements it made so far, and how it came out."""
+
+    def __init__(self, server, seed, statement_count):
+        self.server = server
+        self.chance = random.Random(seed)
+        self.statement_count = statement_count
+        self.script = []
+        self.statements = Statements(self.chance)
+
+    def go(self):
+        pair = Pair(self.server)
+        try:
+            pair.clear()
+            self.send_all(pair)
+        finally:
+            pair.close()
+
+    def send_all(self, pair):
+        for _ in range(self.chance.choice((1, 2, 2, 3))):
+            self.step(pair, *self.statements.create(small=self.chance.random() < 0.3))
+        if not self.statements.tables:
+            return
+        for i in range(self.statement_count):
+            self.step(pair, *self.statements.next())
+            if i % 40 == 39:
+                self.account(pair)
+            if i == self.statement_count // 2 and self.chance.random() < 0.1:
+                self.restart(pair)
+
+    def step(self, pair, statement, on_success=None):
+        self.script.append(statement)
+        outcome = execute(self.server, pair, statement)
+        if on_success and not (outcome and outcome.error):
+            on_success()
+
+    def account(self, pair):
+        for table in self.statements.tables:
+            if not self.statements.handler and not self.statements.locked:
+                self.step(pair, f"!check {table.name}")
+
+    def restart(self, pair):
+        """Temporary tables and open transactions are gone afterwards, on both sides alike."""
+        self.step(pair, self.chance.choice(("!restart", "!kill")))
+        kept = self.statements
+        kept.tables = [table for table in kept.tables if not table.temporary]
+        kept.handler, kept.handler_goes_on, kept.locked, kept.in_transaction = None, None, False, False
+        if not kept.tables:
+            self.step(pair, *kept.create())
+        self.account(pair)
+
+
+def execute(server, pair, statement):
+    """Pair.run, and what concerns the server as a whole."""
+    if statement in ("!restart", "!kill"):
+        (server.stop if statement == "!restart" else server.kill9)()
+        server.start()
+        for side in pair.sides:
+            side.open()
+        return None
+    return pair.run(statement)
+
+
+def replay(server, script):
+    """Runs a script anew; the difference it shows, or None."""
+    if not server.running():
+        server.start()
+    pair = Pair(server)
+    try:
+        pair.clear()
+        for statement in script:
+            execute(server, pair, statement)
+    except Limit:
+        return None
+    except Difference as difference:
+        return str(difference)
+    finally:
+        pair.close()
+    return None
+
+
+def report(server, run, seed, difference, folder, reduce_seconds):
+    display.say(f"seed {seed}: {difference}\n  after {len(run.script)} statements, the last: {run.script[-1][:2000]}")
+    script = reduced(run.script, lambda candidate: replay(server, candidate), reduce_seconds)
+    path = folder / f"seed-{seed}.json"
+    path.write_text(json.dumps(script, indent=1, ensure_ascii=False))
+    display.say(f"--- {len(script)} statements show it (scripts/fuzz/fuzz.py --replay {path}):")
+    for statement in script:
+        display.say(statement[:3000] + ";")
+    display.say(f"--- {replay(server, script)}")
+
+
+def arguments_of_command_line():
+    parser = argparse.ArgumentParser(description="Random statements on Sluice and on InnoDB, compared.")
+    parser.add_argument("--seed", type=int, help="the first seed (chance)")
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--minutes", type=float, help="as many runs as fit into that time, instead of --runs")
+    parser.add_argument("--statements", type=int, default=160, help="in each run")
+    parser.add_argument("--keep-going", action="store_true", help="go on after a difference")
+    parser.add_argument("--reduce-seconds", type=float, default=60)
+    parser.add_argument("--replay", type=pathlib.Path, help="run this script of statements")
+    parser.add_argument("--folder", type=pathlib.Path, default=BUILD / "run/fuzz", help="where the server lives (made anew)")
+    parser.add_argument("--port", type=int)
+    parser.add_argument("--option", action="append", default=[], metavar="--NAME=VALUE", help="a server option; repeatable")
+    return parser.parse_args()
+
+
+def fuzz(server, arguments):
+    first = arguments.seed if arguments.seed is not None else random.randrange(10**6)
+    deadline = time.monotonic() + 60 * (arguments.minutes or 0)
+    found, seed, statements = 0, first, 0
+    with display.Progress(None if arguments.minutes else arguments.runs, "fuzz") as progress:
+        while time.monotonic() < deadline if arguments.minutes else seed < first + arguments.runs:
+            run = Run(server, seed, arguments.statements)
+            try:
+                if not server.running():
+                    server.start()
+                run.go()
+            except Limit as limit:
+                outcome = f"ended by a limit: {limit}"
+            except Difference as difference:
+                found += 1
+                if not server.running():
+                    display.say(f"the server is gone: {server.log}")
+                report(server, run, seed, difference, arguments.folder, arguments.reduce_seconds)
+                if not arguments.keep_going:
+                    break
+                outcome = "DIFFERENT"
+            else:
+                outcome = "the same"
+            statements += len(run.script)
+            progress.done(f"seed {seed}: {len(run.script)} statements, {outcome}"[:200])
+            seed += 1
+    display.say(f"{seed - first} runs from seed {first}, {statements} statements, {found} with differences")
+    return found
+
+
+def main():
+    arguments = arguments_of_command_line()
+    shutil.rmtree(arguments.folder, ignore_errors=True)
+    server = Server(arguments.folder, arguments.port or free_port(), [*OPTIONS, *arguments.option])
+    try:
+        server.start()
+        if arguments.replay:
+            difference = replay(server, json.loads(arguments.replay.read_text()))
+            display.say(difference or "no difference")
+            found = bool(difference)
+        else:
+            found = fuzz(server, arguments)
+        server.stop()
+    except ServerError as error:
+        sys.exit(f"error: {error}")
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""Two databases of one server, InnoDB tables in one and Sluice tables in the other, and the same statements in both. What differs is a
+Difference: rows, counts, errors, warnings, LAST_INSERT_ID, and in the end every table through each of its keys.
+"""
+import pathlib
+import re
+import sys
+
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent.parent)]
+import connection  # noqa: E402
+from connection import pymysql  # noqa: E402
+
+ENGINES = ("InnoDB", "Sluice")
+DATABASES = {"InnoDB": "fuzz_i", "Sluice": "fuzz_s"}
+# What the two engines refuse for reasons of their own; what such a statement meets says nothing about answers.
+LIMITS = {1118, 1071, 1709, 139, 1030, 1845, 1846, 1478, 1114, 1235}
+# How often a WHERE is evaluated, and so how often it warns, is the plan's business.
+READING = ("SELECT", "UPDATE", "DELETE", "HANDLER", "!ordered", "(SELECT")
+INITIAL = ("SET SESSION time_zone='+00:00', sql_mode='', innodb_lock_wait_timeout=2, sluice_lock_wait_timeout=2, "
+           "lock_wait_timeout=3, timestamp=1700000000, max_statement_time=60")
+
+
+class Difference(Exception):
+    """The engines differ; the text says in what."""
+
+
+class Limit(Exception):
+    """One engine refuses what the other can do, as documented: this run is over without a finding."""
+
+
+class Outcome:
+    def __init__(self):
+        self.rows = None
+        self.affected = None
+        self.inserted = None
+        self.error = None
+        self.warnings = None
+        self.info = None
+
+
+def normal(value):
+    return re.sub(r"fuzz_[is]\b", "fuzz", value) if isinstance(value, str) else value
+
+
+def sorted_rows(rows):
+    return sorted(rows, key=repr)
+
+
+class Side:
+    """The connection to one of the databases."""
+
+    def __init__(self, server, engine):
+        self.server = server
+        self.engine = engine
+        self.database = DATABASES[engine]
+        self.link = None
+        self.open()
+
+    def open(self):
+        self.link = connection.connect(self.server, autocommit=True)
+        with self.link.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE IF NOT EXISTS {self.database}")
+            cursor.execute(f"USE {self.database}")
+            cursor.execute(INITIAL)
+            cursor.execute(f"SET default_storage_engine={self.engine}")
+
+    def close(self):
+        if self.link.open:
+            self.link.close()
+
+    def clear(self):
+        self.close()
+        link = connection.connect(self.server, autocommit=True)
+        with link.cursor() as cursor:
+            cursor.execute("SET lock_wait_timeout=30")
+            cursor.execute(f"DROP DATABASE IF EXISTS {self.database}")
+        link.close()
+        self.open()
+
+    def run(self, statement):
+        outcome = Outcome()
+        cursor = self.link.cursor()
+        try:
+            cursor.execute(statement.replace("{E}", self.engine))
+            result = cursor._result
+            outcome.rows = [tuple(normal(value) for value in row) for row in cursor.fetchall()] if cursor.description else None
+            outcome.affected = cursor.rowcount if outcome.rows is None else None
+            outcome.inserted = cursor.lastrowid if outcome.rows is None else None
+            outcome.info = result.message.decode() if result.message else None
+            count = result.warning_count
+        except pymysql.err.Error as error:
+            if connection.is_lost(error):
+                raise Difference(f"{self.engine}: the connection is lost: {error}") from error
+            outcome.error = (error.args[0], normal(str(error.args[1])))
+            count = 1
+        outcome.warnings = []
+        if count:
+            cursor.execute("SHOW WARNINGS")
+            outcome.warnings = [(row[1], normal(row[2])) for row in cursor.fetchall()]
+        cursor.close()
+        return outcome
+
+
+class Pair:
+    def __init__(self, server):
+        self.server = server
+        self.sides = [Side(server, engine) for engine in ENGINES]
+
+    def clear(self):
+        for side in self.sides:
+            side.clear()
+
+    def close(self):
+        for side in self.sides:
+            side.close()
+
+    def run(self, statement):
+        """Runs a statement of statements.py on both sides; Outcome of InnoDB."""
+        ordered = statement.startswith("!ordered ")
+        if statement.startswith("!load "):
+            return self.load(statement)
+        if statement.startswith("!quiet "):
+            for side in self.sides:
+                side.run(statement.removeprefix("!quiet "))
+            return None
+        if statement.startswith("!check"):
+            return self.check(statement.split()[1:])
+        outcome = None
+        for part in statement.removeprefix("!ordered ").split("; SET "):
+            part = part if part == statement or not part.startswith("autocommit=1") else f"SET {part}"
+            outcome = self.compare(statement, [side.run(part) for side in self.sides], ordered)
+        return outcome
+
+    def load(self, statement):
+        _, table, how, names = statement.split(" ", 3)
+        path = self.server.folder / "tmp" / "rows"
+        path.unlink(missing_ok=True)
+        outcome = self.sides[0].run(f"SELECT {names} FROM {table} ORDER BY rid LIMIT 20 INTO OUTFILE '{path}' CHARACTER SET utf8mb4")
+        if outcome.error:
+            return outcome
+        return self.compare(statement, [side.run(f"LOAD DATA INFILE '{path}' {how} INTO TABLE {table} CHARACTER SET utf8mb4 ({names})")
+                                        for side in self.sides], False)
+
+    def compare(self, statement, outcomes, ordered):
+        one, two = outcomes
+        if statement.startswith("ALTER") and all(outcome.error and outcome.error[0] == 1062 for outcome in outcomes):
+            return one              # which duplicate is met first depends on how the keys are built
+        if any(outcome.error and outcome.error[0] == 1062 and "for key 'h" in outcome.error[1] for outcome in outcomes):
+            if all(outcome.error for outcome in outcomes):
+                return one
+            raise Limit("REPLACE with a unique key over hashes, checked behind the write")
+        if one.error != two.error:
+            codes = {outcome.error[0] for outcome in outcomes if outcome.error}
+            if codes & LIMITS:
+                raise Limit(f"{one.error} / {two.error}")
+            raise Difference(f"error: InnoDB {one.error}, Sluice {two.error}")
+        if one.rows is not None and not ordered:
+            one.rows, two.rows = sorted_rows(one.rows), sorted_rows(two.rows or [])
+        if one.rows != two.rows:
+            only = [[row for row in a.rows if row not in b.rows][:5] for a, b in ((one, two), (two, one))]
+            raise Difference(f"rows: InnoDB {len(one.rows)}, Sluice {len(two.rows)}; only InnoDB {only[0]}; only Sluice {only[1]}")
+        # Which ALTERs copy the table, and so count its rows, is each engine's business.
+        # A column that was NULL and is set to NULL is a change to InnoDB when it has a default.
+        is_told_alike = not statement.startswith("ALTER") and "NULL" not in statement.partition(" ON DUPLICATE KEY UPDATE ")[2]
+        for what in ("affected", "info") if is_told_alike else ():
+            if getattr(one, what) != getattr(two, what):
+                raise Difference(f"{what}: InnoDB {getattr(one, what)}, Sluice {getattr(two, what)}")
+        if one.inserted != two.inserted:
+            raise Limit(f"AUTO_INCREMENT values left unused: {one.inserted}, {two.inserted}")
+        if self.comparable(one.warnings) != self.comparable(two.warnings) and not (statement.startswith(READING) or " SELECT " in statement):
+            raise Difference(f"warnings: InnoDB {one.warnings}, Sluice {two.warnings}")
+        return one
+
+    @staticmethod
+    def comparable(warnings):
+        """An ALTER that computes no row warns of none (1265). Unique keys over hashes ('h...') are checked before or behind the others."""
+        if any("for key 'h" in text for _, text in warnings):
+            raise Limit("which of several unique keys is found twice first, one of them over hashes")
+        return [(code, text) for code, text in warnings if code != 1265]
+
+    # ---- the account of everything ----
+
+    def check(self, names):
+        """Every table as a whole and through each key; `names`: the tables that must be there."""
+        innodb, sluice = self.sides
+        for table in names:
+            innodb.run(f"CHECK TABLE {table}")      # it commits: on both sides
+            for row in sluice.run(f"CHECK TABLE {table} EXTENDED").rows:
+                if row[3] != "OK" and "doesn't support" not in row[3]:
+                    raise Difference(f"CHECK TABLE {table}: {row}")
+            self.run(f"SELECT * FROM {table}")
+            keys = {}
+            for row in innodb.run(f"SHOW KEYS FROM {table}").rows:
+                if row[10] in ("BTREE", ):
+                    keys.setdefault(row[2], []).append((row[4], row[7], row[5]))
+            for key, parts in keys.items():
+                self.check_key(table, key, parts)
+
+    def check_key(self, table, key, parts):
+        innodb, sluice = self.sides
+        names = ", ".join(f"`{name}`" for name, _, _ in parts)
+        hint = f"{table} FORCE INDEX (`{key}`)"
+        self.run(f"SELECT {names}, rid FROM {hint}")
+        self.run(f"SELECT {names} FROM {hint}")
+        self.run(f"SELECT COUNT(*) FROM {hint}")
+        self.run(f"SELECT rid FROM {table} FORCE INDEX FOR ORDER BY (`{key}`) ORDER BY {names} LIMIT 0")
+        if any(prefix is not None for _, prefix, _ in parts):
+            return
+        rank = dict(innodb.run(f"SELECT rid, DENSE_RANK() OVER (ORDER BY {self.order(parts)}) FROM {table} IGNORE INDEX (`{key}`)").rows)
+        for reverse in (False, True):
+            statement = f"SELECT rid FROM {hint} ORDER BY {self.order(parts, reverse)}"
+            in_order = {}
+            for side in self.sides:
+                ranks = [rank[row[0]] for row in side.run(statement).rows]
+                in_order[side.engine] = len(rank) != len(ranks) or ranks == sorted(ranks, reverse=reverse)
+            # Of some collations neither index sorts as ORDER BY without one does.
+            if in_order["InnoDB"] and not in_order["Sluice"]:
+                raise Difference(f"order of {table} by {key}{' backward' if reverse else ''}: its ranks are {ranks}")
+
+    @staticmethod
+    def order(parts, reverse=False):
+        return ", ".join(f"`{name}`{' DESC' if (collation == 'D') != reverse else ''}" for name, _, collation in parts)
