@@ -6,7 +6,7 @@ from lab import experiment, ibench
 
 
 def sample(step, headline, operations, seconds, meters, gates=()):
-    metrics = {"reads_per_op": 2.0, "read_kb_per_op": 32.0, "write_kb_per_op": 8.0, "server_cpu_us_per_op": 100.0, "client_cpu_us_per_op": 20.0, "data_mb": 1024.0, "max_ms": 250.0}
+    metrics = {"reads_per_op": 2.0, "read_kb_per_op": 32.0, "write_kb_per_op": 8.0, "server_cpu_us_per_op": 100.0, "client_cpu_us_per_op": 20.0, "data_mb": 1024.0, "max_ms": 250.0, "rate": operations / seconds}
     return {"step": step, "headline": headline, "elapsed_s": seconds, "operations": operations, "metrics": metrics, "gates": list(gates), "meters": meters}
 
 
@@ -41,3 +41,12 @@ def test_tables_stand_against_the_first_arm_and_the_target():
     tables = ibench.tables(made, resolved, 2)
     assert tables["steps"] == ["l.i1", "q100"] and tables["relative"][1]["values"] == [3.0, 1.0]
     assert tables["targets"] == ["q100"] and tables["background"][0]["values"] == [0.9]
+
+
+def test_another_disk_is_a_sum_of_cpu_and_reads():
+    one = cell(1, "InnoDB off", 1, 1000)
+    one["probe"] = {"read_us": 50.0, "fdatasync_us": 200.0}
+    one["samples"] = [sample("l.i1", "insert", 10000, 2.2, {"insert": meter(10000)})]
+    found = ibench.on_another_disk([one])[0]
+    assert (found["cpu_us"], found["reads"], found["read_us"]) == (120.0, 2.0, 50.0)
+    assert found["error"] == pytest.approx(0.0, abs=0.001)

@@ -53,7 +53,24 @@ def tables(cells, resolved, cores):
         background.append({"arm": arm, "values": [_ratio(found[arm, step.name].get("ips"), target) for step, target in targets]})
     lines = [{"step": step.name, "rows": [{"arm": arm, "values": [found[arm, step.name].get(name) for name in COLUMNS]} for arm in arms if found[arm, step.name]]} for step in steps]
     return {"steps": [step.name for step in steps], "throughput": throughput, "relative": relative, "background": background,
-            "targets": [step.name for step in steps if step.name[:1] == "q" and step.name[1:].isdigit()], "columns": COLUMNS, "lines": lines}
+            "targets": [step.name for step in steps if step.name[:1] == "q" and step.name[1:].isdigit()], "columns": COLUMNS, "lines": lines, "disk": on_another_disk(cells)}
+
+
+def on_another_disk(cells, step="l.i1"):
+    """What the rate of a single client would be, were a read to take another time: a row costs the CPU of server and client and its
+    reads, one after the other. For each arm the two terms, and how far the same sum is from what was measured on this disk."""
+    found = []
+    for arm in frames.kinds(cells):
+        chosen = [(cell["probe"], sample) for cell in cells if frames.label(cell["arm"], cell["params"]) == arm and "read_us" in cell.get("probe", {})
+                  for sample in cell.get("samples", []) if sample["step"] == step and not frames.failed(sample)]
+        if not chosen:
+            continue
+        metrics = [sample["metrics"] for _, sample in chosen]
+        cpu_us = stats.centre([one["server_cpu_us_per_op"] + one["client_cpu_us_per_op"] for one in metrics]).median
+        reads, rate = (stats.centre([one[name] for one in metrics]).median for name in ("reads_per_op", "rate"))
+        read_us = stats.centre([probe["read_us"] for probe, _ in chosen]).median
+        found.append({"arm": arm, "cpu_us": cpu_us, "reads": reads, "measured": rate, "read_us": read_us, "error": 1e6 / (cpu_us + reads * read_us) / rate - 1})
+    return found
 
 
 def _medians(cells, arm, step, cores):
