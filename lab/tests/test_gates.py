@@ -2,7 +2,7 @@
 import pytest
 
 from canned import facts
-from lab import gate
+from lab import cell, gate
 
 
 def failing(expect=(), settings=None, **changed):
@@ -69,3 +69,12 @@ def test_what_is_buffered_on_purpose_is_a_warning():
 def test_what_level_0_loses_is_told_and_not_held_against_it():
     crash = {"lost": 3, "torn": 0, "check": "OK", "acknowledged": 100}
     assert failing(crash=crash, durability="0", durability_told="0") == set()
+
+
+def test_a_burst_that_has_ended_is_not_held_against_a_cell(tmp_path, monkeypatch):
+    usual, slow = {"fdatasync_us": 200.0, "read_us": 70.0}, {"fdatasync_us": 9000.0, "read_us": 70.0}
+    for after, kept in ((usual, 200.0), (slow, 9000.0)):
+        monkeypatch.setattr(cell.probe, "disk_probe", lambda place, after=after: after)
+        record = {"probe": dict(slow)}
+        cell._probe_again(record, tmp_path, usual)
+        assert record["probe"]["fdatasync_us"] == kept

@@ -108,7 +108,7 @@ def effects(found, metric):
     axis_y = altair.Y("name:N", sort=[one.name for one in found], title=None, axis=altair.Axis(labelLimit=190))
     base = altair.Chart(data).encode(y=axis_y)
     points = base.mark_point(filled=True, size=80, color=COLOURS[0]).encode(
-        x=altair.X("ratio:Q", title=f"times the {unit(metric)}, on average over the other settings", scale=altair.Scale(type="log"), axis=altair.Axis(format="~g", tickCount=6)),
+        x=altair.X("ratio:Q", title=f"times the {unit(metric)}", scale=altair.Scale(type="log"), axis=altair.Axis(format="~g", tickCount=6)),
         tooltip=["name:N", altair.Tooltip("ratio:Q", format=".3~g"), altair.Tooltip("low:Q", format=".3~g"), altair.Tooltip("high:Q", format=".3~g")])
     interval = base.transform_filter("isValid(datum.low)").mark_rule(color=COLOURS[0]).encode(x="low:Q", x2="high:Q")
     one = altair.Chart(altair.Data(values=[{"one": 1}])).mark_rule(color="#999", strokeDash=[4, 3]).encode(x="one:Q")

@@ -146,7 +146,7 @@ def steady_disk(probes):
     for number, values in times.items():
         slower = max(value / max(median, 1e-9) for value, median in zip(values, medians))
         if slower > LIMITS["disk_slower_max"]:
-            found[number] = verdict("steady_disk", "fail" if slower > 2 * LIMITS["disk_slower_max"] else "warn", f"the disk was {slower:.1f} times as slow as the run's median before this cell")
+            found[number] = verdict("steady_disk", "fail" if slower > 2 * LIMITS["disk_slower_max"] else "warn", f"the disk was {slower:.1f} times as slow as the run's median, before this cell and after it")
     return found
 
 
