@@ -1,5 +1,6 @@
 """The page of one run or of several: claims as cards, the charts a person would look at first, what it cost, what counts and
 what does not, the machine, and the raw samples. One file that works offline, on a phone and on paper."""
+import dataclasses
 import json
 import pathlib
 
@@ -81,7 +82,7 @@ def _arm_state(cells, arm):
 
 
 def _card(one, cells, table):
-    verdicts = [verdict.__dict__ for verdict in claims.judge(one, cells, table)]
+    verdicts = [dataclasses.asdict(verdict) for verdict in claims.judge(one, cells, table)]
     low, high = one.limits
     wanted = f"at least {low:g}" if high == float("inf") else f"at most {high:g}" if low == 0 else f"{low:g} to {high:g}"
     return {"text": one.text, "published": one.published, "original": one.original, "step": one.step, "metric": chart.unit(one.metric), "wanted": wanted,
