@@ -44,31 +44,48 @@ impl Tree {
         let (slot, found) = self.search_leaf(Node::new(&page), page.id().no, to)?;
         Ok(found.then_some(LeafRead { page, slot }))
     }
+    /// The leaf that owns `key`, at the first slot with a key >= `key`; that may be `len()`, and the leaf may be empty.
+    pub fn leaf_owning<'p>(&self, pool: &'p Pool, key: &[u8]) -> Result<LeafRead<'p>> {
+        self.leaf_at(pool, To::Key(key))
+    }
+    /// The leaf that owns the keys just before `key` (not the empty key; None: the last leaf). Its entries before the slot come before `key`.
+    pub fn leaf_before<'p>(&self, pool: &'p Pool, key: Option<&[u8]>) -> Result<LeafRead<'p>> {
+        self.leaf_at(pool, key.map_or(To::Last, To::Before))
+    }
+    fn leaf_at<'p>(&self, pool: &'p Pool, to: To<'_>) -> Result<LeafRead<'p>> {
+        let page = self.descend(pool, to, 0)?;
+        let (slot, _) = self.search_leaf(Node::new(&page), page.id().no, to)?;
+        Ok(LeafRead { page, slot })
+    }
     /// The first entry of the next leaf to the right (skipping empty ones), latched before `leaf` is let go.
     pub fn next_leaf<'p>(&self, pool: &'p Pool, leaf: LeafRead<'p>) -> Result<Option<LeafRead<'p>>> {
-        let mut page = leaf.page;
-        loop {
-            let node = Node::new(&page);
-            let Some(no) = node.right() else {
-                return Ok(None);
-            };
-            let next = pool.read(self.page_id(no))?;
-            let right = Node::new(&next);
-            if !right.belongs_to(self.index) || right.level() != 0 {
-                return Err(self.corrupt(
-                    no,
-                    "its left neighbour points to it, but it is not a leaf of this index",
-                ));
+        let mut leaf = leaf;
+        while let Some(next) = self.step_right(pool, leaf)? {
+            if !next.is_empty() {
+                return Ok(Some(next));
             }
-            if Some(right.lower_fence()) != node.upper_fence() {
-                return Err(self.corrupt(no, "its lower fence is not its left neighbour's upper fence"));
-            }
-            let empty = right.is_empty();
-            page = next;
-            if !empty {
-                return Ok(Some(LeafRead { page, slot: 0 }));
-            }
+            leaf = next;
         }
+        Ok(None)
+    }
+    /// The neighbour to the right, empty or not, latched before `leaf` is let go.
+    pub fn step_right<'p>(&self, pool: &'p Pool, leaf: LeafRead<'p>) -> Result<Option<LeafRead<'p>>> {
+        let node = leaf.node();
+        let Some(no) = node.right() else {
+            return Ok(None);
+        };
+        let page = pool.read(self.page_id(no))?;
+        let right = Node::new(&page);
+        if !right.belongs_to(self.index) || right.level() != 0 {
+            return Err(self.corrupt(
+                no,
+                "its left neighbour points to it, but it is not a leaf of this index",
+            ));
+        }
+        if Some(right.lower_fence()) != node.upper_fence() {
+            return Err(self.corrupt(no, "its lower fence is not its left neighbour's upper fence"));
+        }
+        Ok(Some(LeafRead { page, slot: 0 }))
     }
     /// The last entry of the next leaf to the left: lets go and descends again by the lower fence.
     pub fn prev_leaf<'p>(&self, pool: &'p Pool, leaf: LeafRead<'p>) -> Result<Option<LeafRead<'p>>> {

@@ -26,7 +26,7 @@ fn value(stamp: u64, raw: &[u8]) -> Vec<u8> {
 }
 /// (marked, dead, stamp, raw)
 fn look(pool: &Pool, tree: &Tree, key: &[u8]) -> Option<(bool, bool, u64, Vec<u8>)> {
-    let leaf = super::get(pool, tree, key).unwrap()?;
+    let leaf = tree.get(pool, key).unwrap()?;
     let entry = decode(leaf.value(), 0).unwrap();
     assert_eq!(entry.pk_len, 4);
     Some((entry.marked, entry.dead, entry.stamp, entry.raw.to_vec()))

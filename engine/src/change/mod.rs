@@ -1,5 +1,5 @@
 //! The change buffer's place in the stack. Secondary index changes are *submitted* here as blind operations; for now every
-//! one is applied to its leaf directly (pass-through). A leaf is handed out for reading only from here (I3), so that
+//! one is applied to its leaf directly (pass-through). Entries are read from here or from `index::scan` with everything pending applied (I3), so that
 //! buffering can come without touching the layers above.
 //!
 //! Called by `index::scan` and the table layer, with no latch held. Latches: those of one leaf change (`btree/write.rs`).
@@ -25,7 +25,7 @@ pub use apply::submit;
 pub use delta::{Delta, DELTA_BIT};
 pub use merge::merge_leaf;
 pub use pending::Pending;
-pub use read::{get, next_leaf, prev_leaf, read_ahead, revisit, seek};
+pub use read::{get, in_use, visit_prefix, Merging};
 
 use crate::base::{IndexId, TrxId};
 use crate::btree::Tree;

@@ -1,30 +1,197 @@
-//! The way to a leaf for readers: everything above `change` gets its leaves here, so that none has a pending entry (I3). Today
-//! nothing is ever pending, and each function passes through to the tree. Clustered indexes may be read through it as well.
-use crate::base::{Lsn, PageNo, Result};
-use crate::btree::{LeafRead, Seek, Tree};
+//! A base leaf and what is pending for it, read as one run of entries; and the point and prefix reads built on it (I3).
+//!
+//! Whoever reads a secondary index latches the base leaf (S) and collects what is pending for its part of the range while it holds it:
+//! a merge needs the X latch of the same leaf, so an entry is met in the base or in the delta, never in both or in none. What is
+//! appended meanwhile may or may not be met; it is the change of a transaction that nobody here waits for.
+//!
+//! Latches: base leaf, then (inside `Delta::pending_in`) delta leaves. With nothing pending in the index each function here costs one load.
+use super::{Delta, Index, Pending};
+use crate::base::Result;
+use crate::btree::{LeafRead, Seek};
 use crate::pool::Pool;
+use std::ops::Range;
 
-/// See [`Tree::seek`].
-pub fn seek<'p>(pool: &'p Pool, tree: &Tree, seek: Seek, key: &[u8]) -> Result<Option<LeafRead<'p>>> {
-    tree.seek(pool, seek, key)
+/// Walks a part of one leaf, either way. Buffers are kept from leaf to leaf.
+#[derive(Default)]
+pub struct Merging {
+    pending: Pending,
+    /// Base slots and pending keys still to come.
+    slots: Range<usize>,
+    keys: Range<usize>,
+    value: Vec<u8>,
 }
-/// See [`Tree::get`].
-pub fn get<'p>(pool: &'p Pool, tree: &Tree, key: &[u8]) -> Result<Option<LeafRead<'p>>> {
-    tree.get(pool, key)
+
+/// An entry with everything applied.
+pub struct Merged<'a> {
+    pub key: &'a [u8],
+    pub value: &'a [u8],
+    /// Slot in the base leaf, if nothing is pending for it.
+    pub slot: Option<usize>,
 }
-/// See [`Tree::next_leaf`].
-pub fn next_leaf<'p>(pool: &'p Pool, tree: &Tree, leaf: LeafRead<'p>) -> Result<Option<LeafRead<'p>>> {
-    tree.next_leaf(pool, leaf)
+
+/// Where the next entry comes from.
+enum From {
+    Base(usize),
+    Pending(usize),
 }
-/// See [`Tree::prev_leaf`].
-pub fn prev_leaf<'p>(pool: &'p Pool, tree: &Tree, leaf: LeafRead<'p>) -> Result<Option<LeafRead<'p>>> {
-    tree.prev_leaf(pool, leaf)
+
+impl Merging {
+    /// Collects what is pending in the part of [lo, hi) that `leaf` owns. Returns the number of keys with something pending.
+    pub fn start(
+        &mut self,
+        pool: &Pool,
+        delta: &Delta,
+        leaf: &LeafRead<'_>,
+        lo: &[u8],
+        hi: Option<&[u8]>,
+    ) -> Result<usize> {
+        let lo = lo.max(leaf.lower_fence());
+        let (to, hi) = match (leaf.upper_fence(), hi) {
+            (Some(upper), Some(hi)) if hi < upper => (leaf.search(hi).0, Some(hi)),
+            (None, Some(hi)) => (leaf.search(hi).0, Some(hi)),
+            (upper, _) => (leaf.len(), upper),
+        };
+        let from = leaf.search(lo).0;
+        self.slots = from..to.max(from);
+        self.keys = 0..0;
+        delta.pending_in(pool, lo, hi, &mut self.pending)?;
+        self.keys = 0..self.pending.len();
+        Ok(self.keys.len())
+    }
+    /// The next entry from the front of what is still to come (`backward`: from its end). `leaf` is the one given to `start`, latched since.
+    pub fn next<'a>(&'a mut self, leaf: &'a LeafRead<'_>, backward: bool) -> Result<Option<Merged<'a>>> {
+        Ok(match self.step(leaf, backward)? {
+            None => None,
+            Some(From::Base(slot)) => {
+                let (key, value) = leaf.entry_at(slot);
+                let slot = Some(slot);
+                Some(Merged { key, value, slot })
+            }
+            Some(From::Pending(i)) => Some(Merged {
+                key: self.pending.key(i),
+                value: &self.value,
+                slot: None,
+            }),
+        })
+    }
+    fn step(&mut self, leaf: &LeafRead<'_>, backward: bool) -> Result<Option<From>> {
+        while !self.keys.is_empty() {
+            let i = if backward { self.keys.end - 1 } else { self.keys.start };
+            let mut base = None;
+            if !self.slots.is_empty() {
+                let slot = if backward { self.slots.end - 1 } else { self.slots.start };
+                let order = leaf.key_at(slot).cmp(self.pending.key(i));
+                if order.is_eq() {
+                    base = Some(leaf.value_at(slot));
+                    take(&mut self.slots, backward);
+                } else if order.is_lt() != backward {
+                    take(&mut self.slots, backward);
+                    return Ok(Some(From::Base(slot)));
+                }
+            }
+            take(&mut self.keys, backward);
+            if self.pending.evaluate(i, base, &mut self.value)? {
+                return Ok(Some(From::Pending(i)));
+            }
+        }
+        Ok(take(&mut self.slots, backward).map(From::Base))
+    }
+    /// The border between base entries that were met and those that were not: the first slot to come; `backward`: one above it.
+    pub fn border(&self, backward: bool) -> usize {
+        if backward {
+            self.slots.end
+        } else {
+            self.slots.start
+        }
+    }
+    pub fn first_pending_key(&self) -> Option<&[u8]> {
+        (!self.pending.is_empty()).then(|| self.pending.key(0))
+    }
 }
-/// See [`Tree::revisit`].
-pub fn revisit<'p>(pool: &'p Pool, tree: &Tree, page: PageNo, version: Lsn, slot: usize) -> Option<LeafRead<'p>> {
-    tree.revisit(pool, page, version, slot)
+
+fn take(range: &mut Range<usize>, backward: bool) -> Option<usize> {
+    if backward {
+        range.next_back()
+    } else {
+        range.next()
+    }
 }
-/// See [`Tree::read_ahead`].
-pub fn read_ahead(pool: &Pool, tree: &Tree, key: Option<&[u8]>, backward: bool, pages_max: usize) -> Result<usize> {
-    tree.read_ahead(pool, key, backward, pages_max)
+
+/// The delta, if there may be something in it.
+#[inline]
+pub fn in_use(index: &Index) -> Option<&Delta> {
+    index.delta.as_deref().filter(|delta| !delta.is_empty())
+}
+
+/// Copies the value of the entry `key` into `value`. False: there is none.
+pub fn get(pool: &Pool, index: &Index, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+    let leaf = index.tree.leaf_owning(pool, key)?;
+    // Asked under the latch: from here on no merge takes anything out.
+    if let Some(delta) = in_use(index).filter(|delta| delta.maybe_pending(key)) {
+        let behind = [key, &[0]].concat();
+        let mut merging = Merging::default();
+        merging.start(pool, delta, &leaf, key, Some(&behind))?;
+        let found = merging.next(&leaf, false)?;
+        return Ok(found.is_some_and(|found| copy(found.value, value)));
+    }
+    let there = leaf.slot() < leaf.len() && leaf.key() == key;
+    Ok(there && copy(leaf.value(), value))
+}
+fn copy(from: &[u8], to: &mut Vec<u8>) -> bool {
+    to.clear();
+    to.extend_from_slice(from);
+    true
+}
+
+/// Takes (key, value); false ends the visit.
+pub type Visitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<bool>;
+
+/// Shows every entry whose key begins with `prefix`, in order, until `each` says false; called under latches.
+pub fn visit_prefix(pool: &Pool, index: &Index, prefix: &[u8], each: Visitor<'_>) -> Result<()> {
+    if let Some(delta) = in_use(index) {
+        return visit_merged(pool, index, delta, prefix, each);
+    }
+    let mut leaf = index.tree.seek(pool, Seek::Ge, prefix)?;
+    while let Some(at) = leaf {
+        for slot in at.slot()..at.len() {
+            let (key, value) = at.entry_at(slot);
+            if !key.starts_with(prefix) || !each(key, value)? {
+                return Ok(());
+            }
+        }
+        leaf = index.tree.next_leaf(pool, at)?;
+    }
+    Ok(())
+}
+fn visit_merged(pool: &Pool, index: &Index, delta: &Delta, prefix: &[u8], each: Visitor<'_>) -> Result<()> {
+    let end = end_of_prefix(prefix);
+    let mut merging = Merging::default();
+    let mut leaf = index.tree.leaf_owning(pool, prefix)?;
+    loop {
+        merging.start(pool, delta, &leaf, prefix, end.as_deref())?;
+        while let Some(found) = merging.next(&leaf, false)? {
+            if !each(found.key, found.value)? {
+                return Ok(());
+            }
+        }
+        let ends_here = match (leaf.upper_fence(), &end) {
+            (Some(upper), Some(end)) => end[..] <= *upper,
+            _ => false,
+        };
+        if ends_here {
+            return Ok(());
+        }
+        match index.tree.step_right(pool, leaf)? {
+            Some(right) => leaf = right,
+            None => return Ok(()),
+        }
+    }
+}
+
+/// The first key behind all that begin with `prefix`. None: there is none.
+pub fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
 }

@@ -1,4 +1,4 @@
-//! One index as the table layer sees it. Secondary leaves come from `change` only (I3).
+//! One index as the table layer sees it. Entries of secondary ones are read through `scan` or `change`, with everything pending applied (I3).
 //!
 //! Clustered entry: key = clustered key; value:
 //! ```text

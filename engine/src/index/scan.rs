@@ -2,7 +2,10 @@
 //!
 //! A [`Scan`] holds no latch between calls. It remembers leaf, version and slot; when the leaf has changed since it finds its
 //! place again by the last key it handed out. One `fill` copies entries out of a leaf under one hold of its S latch, so that the
-//! caller may then wait for locks, read undo or call the server at leisure (I5). Leaves come from `change` (I3).
+//! caller may then wait for locks, read undo or call the server at leisure (I5).
+//!
+//! While something is pending in the index a `fill` goes the way of `merged`; else, for one load, that of the plain tree (I3).
+mod merged;
 #[cfg(test)]
 #[path = "scan_tests.rs"]
 mod tests;
@@ -10,8 +13,9 @@ mod tests;
 use crate::base::{Lsn, PageNo, Result};
 use crate::btree::cursor::READ_AHEAD_MAX;
 use crate::btree::{LeafRead, Seek, Tree};
-use crate::change;
+use crate::change::{in_use, Index};
 use crate::pool::Pool;
+use merged::{set_bound, Merge};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
@@ -21,13 +25,16 @@ pub enum Direction {
 use Direction::{Backward, Forward};
 
 /// Where an entry stood when it was copied. While the page has this version the entry is unchanged, and so are its
-/// neighbours in the leaf: `change::revisit` finds it without a search.
+/// neighbours in the leaf: `Tree::revisit` finds it without a search. Changes may be pending: see `Scan::is_unchanged`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     pub page: PageNo,
     pub version: Lsn,
     pub slot: usize,
 }
+
+/// For [`Copied::slot`]: the entry is not in its leaf as it was copied.
+const NO_SLOT: u16 = u16::MAX;
 
 /// Copied entries, flat in one buffer that is used again and again.
 #[derive(Default)]
@@ -72,19 +79,20 @@ impl Batch {
         let at = copied.at as usize;
         self.bytes[at..at + copied.key_len as usize + copied.value_len as usize].split_at(copied.key_len as usize)
     }
-    pub fn place(&self, i: usize) -> Place {
+    /// None: a change of the entry was pending when it was copied.
+    pub fn place(&self, i: usize) -> Option<Place> {
         let copied = self.entries[i];
         let (page, version) = self.leaves[copied.leaf as usize];
         let slot = copied.slot as usize;
-        Place { page, version, slot }
+        (copied.slot != NO_SLOT).then_some(Place { page, version, slot })
     }
     #[inline]
-    fn push(&mut self, key: &[u8], value: &[u8], slot: usize) {
+    fn push(&mut self, key: &[u8], value: &[u8], slot: u16) {
         self.entries.push(Copied {
             at: self.bytes.len() as u32,
             key_len: key.len() as u16,
             value_len: value.len() as u16,
-            slot: slot as u16,
+            slot,
             leaf: self.leaves.len() as u16 - 1,
         });
         self.bytes.extend_from_slice(key);
@@ -117,7 +125,7 @@ enum At {
 
 /// A resumable scan of the keys in [lo, hi).
 pub struct Scan {
-    tree: Tree,
+    index: Index,
     lo: Vec<u8>,
     hi: Option<Vec<u8>>,
     at: At,
@@ -128,6 +136,8 @@ pub struct Scan {
     ahead_at: u32,
     /// ...for this many leaves.
     ahead: usize,
+    /// Buffers of the merged way, once it was gone.
+    merge: Option<Box<Merge>>,
 }
 
 /// A scan that has crossed this many borders is taken for a long one.
@@ -136,9 +146,9 @@ const AHEAD_FIRST: usize = 8;
 
 impl Scan {
     /// `hi` None: no bound.
-    pub fn new(tree: Tree, lo: &[u8], hi: Option<&[u8]>) -> Scan {
+    pub fn new(index: &Index, lo: &[u8], hi: Option<&[u8]>) -> Scan {
         let mut scan = Scan {
-            tree,
+            index: index.clone(),
             lo: Vec::new(),
             hi: None,
             at: At::Start,
@@ -146,6 +156,7 @@ impl Scan {
             crossed: 0,
             ahead_at: AHEAD_AFTER,
             ahead: AHEAD_FIRST,
+            merge: None,
         };
         scan.restart(lo, hi);
         scan
@@ -154,13 +165,7 @@ impl Scan {
     pub fn restart(&mut self, lo: &[u8], hi: Option<&[u8]>) {
         self.lo.clear();
         self.lo.extend_from_slice(lo);
-        match (hi, &mut self.hi) {
-            (Some(hi), Some(old)) => {
-                old.clear();
-                old.extend_from_slice(hi);
-            }
-            (hi, old) => *old = hi.map(<[u8]>::to_vec),
-        }
+        set_bound(&mut self.hi, hi);
         self.at = At::Start;
         self.begin_run();
     }
@@ -170,8 +175,19 @@ impl Scan {
         self.last.extend_from_slice(key);
         self.at = At::Key { inclusive };
     }
+    /// Is entry `i` of the batch, copied by this scan, still as it was copied? False: perhaps not.
+    pub fn is_unchanged(&self, pool: &Pool, batch: &Batch, i: usize) -> bool {
+        let Some(place) = batch.place(i) else {
+            return false;
+        };
+        let Some(_latched) = self.index.tree.revisit(pool, place.page, place.version, place.slot) else {
+            return false;
+        };
+        // Asked under the latch: no merge that takes a change out of the delta can pass between the two questions.
+        in_use(&self.index).is_none_or(|delta| !delta.maybe_pending(batch.key(i)))
+    }
     pub fn tree(&self) -> &Tree {
-        &self.tree
+        &self.index.tree
     }
     fn begin_run(&mut self) {
         (self.crossed, self.ahead_at, self.ahead) = (0, AHEAD_AFTER, AHEAD_FIRST);
@@ -182,9 +198,20 @@ impl Scan {
     pub fn fill(&mut self, pool: &Pool, batch: &mut Batch, direction: Direction, limit: Limit) -> Result<usize> {
         assert!(limit.entries > 0 && limit.bytes > 0, "a batch takes something");
         batch.clear();
-        let Some(mut leaf) = self.resume(pool, direction)? else {
+        if in_use(&self.index).is_some() {
+            self.fill_merged(pool, batch, direction, limit)?;
+        } else {
+            self.fill_plain(pool, batch, direction, limit)?;
+        }
+        if batch.is_empty() {
             self.at = At::End { direction, told: true };
-            return Ok(0);
+        }
+        self.keep_last(batch);
+        Ok(batch.len())
+    }
+    fn fill_plain(&mut self, pool: &Pool, batch: &mut Batch, direction: Direction, limit: Limit) -> Result<()> {
+        let Some(mut leaf) = self.resume(pool, direction)? else {
+            return Ok(());
         };
         loop {
             if !self.copy(&mut leaf, batch, direction, limit) {
@@ -203,8 +230,8 @@ impl Scan {
                 }
             }
             let next = match direction {
-                Forward => change::next_leaf(pool, &self.tree, leaf)?,
-                Backward => change::prev_leaf(pool, &self.tree, leaf)?,
+                Forward => self.index.tree.next_leaf(pool, leaf)?,
+                Backward => self.index.tree.prev_leaf(pool, leaf)?,
             };
             match next {
                 Some(next) => leaf = start_in(next, direction),
@@ -214,11 +241,7 @@ impl Scan {
                 }
             }
         }
-        if batch.is_empty() {
-            self.at = At::End { direction, told: true };
-        }
-        self.keep_last(batch);
-        Ok(batch.len())
+        Ok(())
     }
     fn end(&mut self, direction: Direction) {
         let told = false;
@@ -241,7 +264,7 @@ impl Scan {
                 },
                 _,
             ) if before == direction => {
-                if let Some(leaf) = change::revisit(pool, &self.tree, place.page, place.version, place.slot) {
+                if let Some(leaf) = self.index.tree.revisit(pool, place.page, place.version, place.slot) {
                     return Ok(Some(leaf));
                 }
                 match direction {
@@ -259,12 +282,15 @@ impl Scan {
             (_, Forward) => (Seek::Gt, &self.last),
             (_, Backward) => (Seek::Lt, &self.last),
         };
-        let found = change::seek(pool, &self.tree, seek, key)?;
+        let found = self.index.tree.seek(pool, seek, key)?;
+        self.note_turn(direction);
+        Ok(found.map(|leaf| start_in(leaf, direction)))
+    }
+    fn note_turn(&mut self, direction: Direction) {
         if matches!(self.at, At::Leaf { direction: before, .. } | At::End { direction: before, .. } if before != direction)
         {
             self.begin_run();
         }
-        Ok(found.map(|leaf| start_in(leaf, direction)))
     }
     /// Copies from `leaf` what fits, and remembers the place. True: the leaf is done and the scan goes on in the next one.
     fn copy(&mut self, leaf: &mut LeafRead<'_>, batch: &mut Batch, direction: Direction, limit: Limit) -> bool {
@@ -275,7 +301,7 @@ impl Scan {
             Forward => {
                 while slot < bound && batch.has_room(limit) {
                     let (key, value) = leaf.entry_at(slot);
-                    batch.push(key, value, slot);
+                    batch.push(key, value, slot as u16);
                     slot += 1;
                 }
             }
@@ -283,7 +309,7 @@ impl Scan {
                 while slot > bound && batch.has_room(limit) {
                     slot -= 1;
                     let (key, value) = leaf.entry_at(slot);
-                    batch.push(key, value, slot);
+                    batch.push(key, value, slot as u16);
                 }
             }
         }
@@ -314,6 +340,10 @@ impl Scan {
             (Backward, _) => (leaf.search(&self.lo).0.min(leaf.slot()), true),
         }
     }
+    fn asked_ahead(&mut self, asked: usize) {
+        self.ahead = (self.ahead * 2).min(READ_AHEAD_MAX);
+        self.ahead_at = self.crossed + (asked as u32 / 2).max(1);
+    }
     /// Asks for the leaves to come. That takes a descent, so the leaf is let go and found again. None: it had changed, and
     /// nothing follows (the place is kept).
     fn read_ahead<'p>(
@@ -325,9 +355,11 @@ impl Scan {
     ) -> Result<Option<LeafRead<'p>>> {
         drop(leaf);
         self.keep_last(batch);
-        let asked = change::read_ahead(pool, &self.tree, Some(&self.last), direction == Backward, self.ahead)?;
-        self.ahead = (self.ahead * 2).min(READ_AHEAD_MAX);
-        self.ahead_at = self.crossed + (asked as u32 / 2).max(1);
+        let asked = self
+            .index
+            .tree
+            .read_ahead(pool, Some(&self.last), direction == Backward, self.ahead)?;
+        self.asked_ahead(asked);
         let leaf = self.resume(pool, direction)?;
         if leaf.is_none() {
             self.end(direction);

@@ -1,8 +1,7 @@
 //! A scan against a sorted map: any range, direction and batch size, turns, changes between batches.
 use super::{Batch, Direction, Limit, Scan};
-use crate::btree::tests::kit::{delete, put, rig_with_tree, Dice};
+use crate::btree::tests::kit::{delete, index_of, put, rig_with_tree, Dice};
 use crate::btree::Intent;
-use crate::change;
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use Direction::{Backward, Forward};
@@ -48,7 +47,7 @@ fn any_range_direction_and_batch() {
             key(dice.below(SPREAD))
         };
         let hi = (dice.below(4) > 0).then(|| key(dice.below(SPREAD)));
-        let mut scan = Scan::new(tree, &lo, hi.as_deref());
+        let mut scan = Scan::new(&index_of(&tree), &lo, hi.as_deref());
         let mut way = if round % 2 == 0 { Forward } else { Backward };
         let mut last: Option<Vec<u8>> = None;
         let entries = [1, 3, 50, 1000][dice.below(4)];
@@ -60,9 +59,11 @@ fn any_range_direction_and_batch() {
                 let expected = next(&keys, last.as_deref(), &lo, hi.as_deref(), way);
                 assert_eq!(Some(&batch.key(i).to_vec()), expected, "round {round}");
                 assert_eq!(batch.value(i), batch.key(i));
-                let place = batch.place(i);
-                let leaf = change::revisit(pool, &tree, place.page, place.version, place.slot).unwrap();
+                let place = batch.place(i).unwrap();
+                let leaf = tree.revisit(pool, place.page, place.version, place.slot).unwrap();
                 assert_eq!(leaf.key(), batch.key(i));
+                drop(leaf);
+                assert!(scan.is_unchanged(pool, &batch, i));
                 last = Some(batch.key(i).to_vec());
             }
             if n == 0 {
@@ -103,7 +104,7 @@ fn go_on_from_may_include_the_key() {
         put(pool, &tree, &key(n), b"");
     }
     let mut batch = Batch::new();
-    let mut scan = Scan::new(tree, &key(10), Some(&key(90)));
+    let mut scan = Scan::new(&index_of(&tree), &key(10), Some(&key(90)));
     let mut first = |scan: &mut Scan, way| {
         let n = scan
             .fill(pool, &mut batch, way, Limit { entries: 1, bytes: 1 })
@@ -135,7 +136,7 @@ fn a_long_scan_reads_ahead() {
     }
     for way in [Forward, Backward] {
         let mut batch = Batch::new();
-        let mut scan = Scan::new(tree, &[], None);
+        let mut scan = Scan::new(&index_of(&tree), &[], None);
         let limit = Limit {
             entries: 100,
             bytes: 1 << 20,

@@ -11,7 +11,6 @@ use super::store::Store;
 use super::version::split;
 use crate::base::{Error, Result, UndoPtr};
 use crate::btree::Seek;
-use crate::change;
 use crate::index::scan::{Batch, Direction, Limit, Scan};
 use crate::index::{RowHeader, ROW_HEADER, ROW_OVERFLOW};
 use crate::txn::{Granted, Isolation, LockMode, LockPolicy, ReadView, Trx};
@@ -112,6 +111,8 @@ pub struct Cursor {
 
     /// Value of the clustered entry (header and stored bytes), when it is not the batch's.
     pub(super) version: Vec<u8>,
+    /// Value of a secondary entry that was looked at again.
+    pub(super) entry: Vec<u8>,
     /// A row fetched from overflow pages.
     pub(super) whole: Vec<u8>,
     /// Key of a point read.
@@ -148,6 +149,7 @@ impl Cursor {
             positioned: false,
             seek_inclusive: None,
             version: Vec::new(),
+            entry: Vec::new(),
             whole: Vec::new(),
             get_key: Vec::new(),
             current: None,
@@ -173,18 +175,19 @@ impl Cursor {
     /// out as it is.
     pub fn begin(&mut self, trx: &mut Trx, index: u32, lock: LockChoice, covering: bool) -> Result<()> {
         self.reset();
-        let tree = self.with_layout(|cursor, layout| {
+        self.with_layout(|cursor, layout| {
             cursor.use_view(trx, layout, index, lock)?;
             let missing = || Error::Unsupported(format!("table {} has no index {index}", layout.id));
-            layout.index(index).map(|i| i.tree).ok_or_else(missing)
+            let found = layout.index(index).ok_or_else(missing)?;
+            match &mut cursor.scan {
+                Some(scan) if *scan.tree() == found.tree => scan.restart(&[], None),
+                scan => *scan = Some(Scan::new(found, &[], None)),
+            }
+            Ok(())
         })?;
         self.index = index;
         self.lock = lock;
         self.covering = covering && index > 0;
-        match &mut self.scan {
-            Some(scan) if *scan.tree() == tree => scan.restart(&[], None),
-            scan => *scan = Some(Scan::new(tree, &[], None)),
-        }
         Ok(())
     }
 
@@ -386,7 +389,7 @@ impl Cursor {
         self.view.is_none() && self.lock.mode.is_none()
     }
     fn newest_differs(&self, layout: &Layout, pk: &[u8], header: &RowHeader) -> Result<bool> {
-        let leaf = change::get(&self.store.pool, &layout.clustered.tree, pk)?;
+        let leaf = layout.clustered.tree.get(&self.store.pool, pk)?;
         Ok(leaf.is_none_or(|leaf| RowHeader::read(leaf.value()) != *header))
     }
     /// Hands out the row in the batch's clustered entry.
@@ -486,7 +489,7 @@ impl Cursor {
 
     /// Copies the newest clustered entry into `version`. False: no such key.
     pub(super) fn copy_newest(&mut self, layout: &Layout, pk: &[u8]) -> Result<bool> {
-        let Some(leaf) = change::get(&self.store.pool, &layout.clustered.tree, pk)? else {
+        let Some(leaf) = layout.clustered.tree.get(&self.store.pool, pk)? else {
             return Ok(false);
         };
         self.version.clear();

@@ -163,10 +163,10 @@ impl Cursor {
             None => {}
         }
         // The key is that of the newest version. The entry tells which that is, if it is no older than our look at the row.
-        let now = match change::get(&self.store.pool, &secondary.index.tree, key)? {
-            Some(leaf) => Mark::of(&self.store.decode_entry(layout, leaf.value())?),
-            None => return Ok(Verdict::Shown(false)),
-        };
+        if !change::get(&self.store.pool, &secondary.index, key, &mut self.entry)? {
+            return Ok(Verdict::Shown(false));
+        }
+        let now = Mark::of(&self.store.decode_entry(layout, &self.entry)?);
         if now != mark || (now.marked && !now.dead) {
             return Ok(Verdict::Again(now));
         }

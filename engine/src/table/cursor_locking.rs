@@ -109,7 +109,7 @@ impl Cursor {
             let Some(granted) = self.try_lock(trx, layout, pk)? else {
                 return self.row_is_locked(trx, layout, pk);
             };
-            if self.unchanged(layout) {
+            if self.is_unchanged() {
                 self.store.check_conflict(trx, header.trx)?;
                 self.taken = Some(granted);
                 self.hand_out_batch(layout)?;
@@ -176,23 +176,20 @@ impl Cursor {
     }
 
     /// The secondary entry is still there and unmarked, now that its row is locked.
-    fn entry_stands(&self, layout: &Layout, key: &[u8]) -> Result<bool> {
-        if self.unchanged(layout) {
+    fn entry_stands(&mut self, layout: &Layout, key: &[u8]) -> Result<bool> {
+        if self.is_unchanged() {
             let value = self.batch.value(self.next - 1);
             return Ok(!self.store.decode_entry(layout, value)?.marked);
         }
-        let tree = &layout.index(self.index).expect("checked by begin").tree;
-        match change::get(&self.store.pool, tree, key)? {
-            Some(leaf) => Ok(!self.store.decode_entry(layout, leaf.value())?.marked),
-            None => Ok(false),
-        }
+        let index = layout.index(self.index).expect("checked by begin");
+        let found = change::get(&self.store.pool, index, key, &mut self.entry)?;
+        Ok(found && !self.store.decode_entry(layout, &self.entry)?.marked)
     }
 
-    /// The leaf from which the current entry was copied has not changed since.
-    fn unchanged(&self, layout: &Layout) -> bool {
-        let place = self.batch.place(self.next - 1);
-        let tree = &layout.index(self.index).expect("checked by begin").tree;
-        change::revisit(&self.store.pool, tree, place.page, place.version, place.slot).is_some()
+    /// The current entry is as it was copied, as far as its leaf and what is pending for it tell.
+    fn is_unchanged(&self) -> bool {
+        let scan = self.scan.as_ref().expect("begun");
+        scan.is_unchanged(&self.store.pool, &self.batch, self.next - 1)
     }
 
     fn mode(&self) -> LockMode {

@@ -4,7 +4,6 @@ use super::store::Store;
 use crate::base::bytes::get_u64;
 use crate::base::{Error, PageId, Result};
 use crate::btree::Seek;
-use crate::change;
 use crate::redo::FlushMode;
 use crate::space;
 use std::sync::atomic::Ordering;
@@ -56,7 +55,7 @@ impl Store {
     }
 
     fn last_row_id(&self, layout: &Layout) -> Result<u64> {
-        let Some(leaf) = change::seek(&self.pool, &layout.clustered.tree, Seek::Last, &[])? else {
+        let Some(leaf) = layout.clustered.tree.seek(&self.pool, Seek::Last, &[])? else {
             return Ok(0);
         };
         let key = leaf.key();

@@ -13,7 +13,7 @@ use super::undo_format::{Record, What};
 use super::version::split;
 use crate::base::{Result, TrxId};
 use crate::btree::Intent;
-use crate::change::{self, Op};
+use crate::change::Op;
 use crate::index::ChainRef;
 use crate::txn::PurgeRecord;
 
@@ -88,7 +88,7 @@ impl Store {
     fn remove_left_mark(&self, layout: &Layout, pk: &[u8]) -> Result<()> {
         let old_enough = self.trx_sys.all_see_below();
         let mut chain = None;
-        if let Some(leaf) = change::get(&self.pool, &layout.clustered.tree, pk)? {
+        if let Some(leaf) = layout.clustered.tree.get(&self.pool, pk)? {
             let (header, _) = split(leaf.value());
             if !header.marked() || header.trx >= old_enough {
                 return Ok(());

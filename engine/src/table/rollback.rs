@@ -9,7 +9,7 @@ use super::undo_format::{Record, Touch, What};
 use super::version::split;
 use crate::base::{Error, Result, TrxId, UndoPtr};
 use crate::btree::{Intent, LeafWrite, Placed};
-use crate::change::{self, entry, Op};
+use crate::change::{entry, Op};
 use crate::index::{ChainRef, RowHeader, ROW_HEADER};
 use crate::pool::Mtr;
 use crate::txn::{Trx, UndoRecord};
@@ -87,7 +87,7 @@ impl Store {
             return self.free_chain(layout, ChainRef { first, owner: undo.trx });
         }
         let tree = &layout.clustered.tree;
-        let mut value = match change::get(&self.pool, tree, record.pk)? {
+        let mut value = match tree.get(&self.pool, record.pk)? {
             Some(leaf) if points_at(leaf.value(), undo.trx, at) => leaf.value().to_vec(),
             _ => return Ok(()),
         };

@@ -5,7 +5,6 @@
 use super::def::{Layout, Table};
 use super::store::Store;
 use crate::base::{IndexId, Result};
-use crate::change;
 use crate::index::RowHeader;
 use crate::txn::{Granted, LockMode, LockPolicy, Trx, TrxShared};
 use std::sync::Arc;
@@ -49,7 +48,7 @@ impl Store {
         let index = &layout.clustered;
         loop {
             let granted = self.trx_sys.locks().lock(trx, index.id, pk, mode, policy)?;
-            let seen = change::get(&self.pool, &index.tree, pk)?;
+            let seen = index.tree.get(&self.pool, pk)?;
             let Some(leaf) = seen else {
                 self.unlock_if_new(trx, layout, pk, granted);
                 return Ok(Locked::Gone(None));

@@ -7,7 +7,7 @@ use super::def::{Layout, Secondary};
 use super::row_lock::Locked;
 use super::store::Store;
 use crate::base::{Error, Result, TrxId};
-use crate::btree::{Seek, ENTRY_MAX, KEY_MAX};
+use crate::btree::{ENTRY_MAX, KEY_MAX};
 use crate::change::entry::{self, decode};
 use crate::change::{self, Op};
 use crate::txn::{Granted, LockMode, LockPolicy, Trx};
@@ -65,11 +65,12 @@ impl Store {
         key: &[u8],
         own: Option<TrxId>,
     ) -> Result<Option<Vec<u8>>> {
-        let tree = &self.secondary(layout, index)?.index.tree;
-        let Some(leaf) = change::get(&self.pool, tree, key)? else {
+        let index = &self.secondary(layout, index)?.index;
+        let mut value = Vec::new();
+        if !change::get(&self.pool, index, key, &mut value)? {
             return Ok(None);
-        };
-        let found = self.decode_entry(layout, leaf.value())?;
+        }
+        let found = self.decode_entry(layout, &value)?;
         let wanted = own.is_none_or(|id| found.marked && found.stamp == id);
         Ok(wanted.then(|| found.raw.to_vec()))
     }
@@ -173,37 +174,30 @@ impl Store {
         ignored: &[(Vec<u8>, TrxId)],
     ) -> Result<Option<Rival>> {
         let user_key = &new.key[..new.user_key_len];
-        let tree = &secondary.index.tree;
-        let mut leaf = change::seek(&self.pool, tree, Seek::Ge, user_key)?;
-        while let Some(at) = leaf {
-            for slot in at.slot()..at.len() {
-                let key = at.key_at(slot);
-                if !key.starts_with(user_key) {
-                    return Ok(None);
-                }
-                let found = self.decode_entry(layout, at.value_at(slot))?;
-                if key == new.key || key.len() != user_key.len() + found.pk_len {
-                    continue;
-                }
-                let own = found.stamp == trx.id();
-                let may_come_back = !own && self.trx_sys.is_active(found.stamp);
-                if found.marked && !may_come_back {
-                    continue;
-                }
-                let pk = &key[user_key.len()..];
-                if ignored.iter().any(|(p, stamp)| p == pk && *stamp == found.stamp) {
-                    continue;
-                }
-                return Ok(Some(Rival {
-                    pk: pk.to_vec(),
-                    stamp: found.stamp,
-                    marked: found.marked,
-                    own,
-                }));
+        let mut rival = None;
+        change::visit_prefix(&self.pool, &secondary.index, user_key, &mut |key, value| {
+            let found = self.decode_entry(layout, value)?;
+            if key == new.key || key.len() != user_key.len() + found.pk_len {
+                return Ok(true);
             }
-            leaf = change::next_leaf(&self.pool, tree, at)?;
-        }
-        Ok(None)
+            let own = found.stamp == trx.id();
+            let may_come_back = !own && self.trx_sys.is_active(found.stamp);
+            if found.marked && !may_come_back {
+                return Ok(true);
+            }
+            let pk = &key[user_key.len()..];
+            if ignored.iter().any(|(p, stamp)| p == pk && *stamp == found.stamp) {
+                return Ok(true);
+            }
+            rival = Some(Rival {
+                pk: pk.to_vec(),
+                stamp: found.stamp,
+                marked: found.marked,
+                own,
+            });
+            Ok(false)
+        })?;
+        Ok(rival)
     }
 }
 

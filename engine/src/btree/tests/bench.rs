@@ -83,7 +83,7 @@ fn reads(pool: &Pool, tree: &Tree, n: u64) {
     };
     let mut batch = Batch::new();
     for direction in [Direction::Forward, Direction::Backward] {
-        let mut scan = Scan::new(*tree, &[], None);
+        let mut scan = Scan::new(&index_of(tree), &[], None);
         per_op(pool, &format!("scan, {direction:?}, 128 entries"), n / 128, |_| {
             assert_eq!(scan.fill(pool, &mut batch, direction, limit).unwrap(), 128);
         });

@@ -2,6 +2,7 @@
 use crate::base::{FileId, Lsn, Result};
 use crate::btree::check::Report;
 use crate::btree::{begin, Intent, Placed, Tree};
+use crate::change::Index;
 use crate::io::{Disk, SimDisk};
 use crate::pool::tests::Rig;
 use crate::pool::Pool;
@@ -20,6 +21,16 @@ pub(crate) fn add_tree(pool: &Pool, index: u32) -> Tree {
     let tree = Tree::create(&mut mtr, FILE, index).unwrap();
     mtr.commit();
     tree
+}
+/// The tree as an index without a change buffer.
+pub(crate) fn index_of(tree: &Tree) -> Index {
+    Index {
+        id: tree.index,
+        name: "i".into(),
+        tree: *tree,
+        unique: false,
+        delta: None,
+    }
 }
 pub(crate) fn rig_with_tree(seed: u64, frames: usize) -> (Rig, Tree) {
     let rig = Rig::create(seed, frames);

@@ -76,7 +76,7 @@ fn scan(pool: &Pool, tree: &Tree, direction: Direction, seed: u64, stop: &Atomic
     let mut rounds = 0;
     while !stop.load(SeqCst) {
         let (lo, hi) = (dice.below(KEYS / 2), KEYS / 2 + dice.below(KEYS / 2));
-        let mut scan = Scan::new(*tree, &key(lo), Some(&key(hi)));
+        let mut scan = Scan::new(&index_of(tree), &key(lo), Some(&key(hi)));
         let mut last: Option<Vec<u8>> = None;
         let mut stable = 0;
         let limit = Limit {
