@@ -3,7 +3,7 @@ use super::descend::To;
 use super::node::Node;
 use super::{LeafRead, Seek, Tree, TreeStats};
 use crate::base::Result;
-use crate::pool::Pool;
+use crate::pool::{PageRead, Pool};
 
 /// One level of a path: the slot taken, of how many.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,13 +42,20 @@ impl Tree {
         }
         Ok(stats)
     }
-    /// Estimated number of entries in [lo, hi); None = open. Two descents and interpolation per level, at most a few leaves read.
+    /// Estimated number of entries in [lo, hi); None = open. One descent if the range lies in one leaf (exact); else two, and
+    /// interpolation per level, at most a few leaves read.
     pub fn estimate_range(&self, pool: &Pool, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<u64> {
         if matches!((lo, hi), (Some(lo), Some(hi)) if lo >= hi) {
             return Ok(0);
         }
-        let from = self.rungs(pool, lo.map_or(To::First, To::Key))?;
-        let to = self.rungs(pool, hi.map_or(To::Last, To::Key))?;
+        let (from, leaf) = self.rungs(pool, lo.map_or(To::First, To::Key))?;
+        let first = Node::new(&leaf);
+        if let Some(hi) = hi.filter(|hi| first.upper_fence().is_none_or(|upper| *hi <= upper)) {
+            let slot = from[from.len() - 1].slot;
+            return Ok(first.search(hi).0.saturating_sub(slot) as u64);
+        }
+        drop(leaf);
+        let (to, _) = self.rungs(pool, hi.map_or(To::Last, To::Key))?;
         if from.len() != to.len() {
             // The root was split or pulled up in between: ask again, the tree is small.
             return self.count(pool, lo, hi, usize::MAX);
@@ -66,8 +73,8 @@ impl Tree {
         }
         Ok(interpolate(&from, &to, fork))
     }
-    /// The path to a key: root first, the leaf's rung last (slot = entries before the key).
-    fn rungs(&self, pool: &Pool, to: To<'_>) -> Result<Vec<Rung>> {
+    /// The path to a key: root first, the leaf's rung last (slot = entries before the key); and the S-latched leaf.
+    fn rungs<'p>(&self, pool: &'p Pool, to: To<'_>) -> Result<(Vec<Rung>, PageRead<'p>)> {
         let mut rungs = Vec::with_capacity(4);
         let mut page = pool.read(self.page_id(self.root))?;
         self.check_arrival(Node::new(&page), self.root, None)?;
@@ -77,7 +84,7 @@ impl Tree {
             if node.level() == 0 {
                 let slot = self.search_leaf(node, page.id().no, to)?.0;
                 rungs.push(Rung { slot, len });
-                return Ok(rungs);
+                return Ok((rungs, page));
             }
             let slot = self.route(node, page.id().no, to)?;
             rungs.push(Rung { slot, len });
