@@ -4,6 +4,9 @@
 A run is a seed: it makes tables, sends statements, and every now and then compares all tables through each of their keys; now and
 then the server is restarted or killed in between. At the first difference the run's statements are reduced to the few that show
 it; they are printed and left in the folder, and --replay FILE runs them again. Exit code 1 then. See pair.py for what is compared.
+
+A difference is a question, not a verdict: about one run in a hundred ends in one that is InnoDB's own (virtual columns of older versions,
+CHAR under NO PAD collations, NULLs made NOT NULL in place). Ask which answer follows from the rows.
 """
 import argparse
 import json

@@ -79,7 +79,8 @@ def key_part(chance, column):
 def random_key(chance, table, kind=None):
     kind = kind or chance.choice(("KEY", "KEY", "KEY", "UNIQUE KEY"))
     candidates = [c for c in table.columns if c.may_be_key()]
-    if kind == "UNIQUE KEY" and chance.random() < 0.25 and not table.partitions:
+    # Not with history: REPLACE of such a table below SERIALIZABLE is an open question (error 1032 where InnoDB has none).
+    if kind == "UNIQUE KEY" and chance.random() < 0.25 and not table.partitions and not table.versioned:
         blobs = [c for c in candidates if (c.is_blob() and not c.generated)]
         if blobs:
             names = [chance.choice(blobs).name] + ([chance.choice(candidates).name] if chance.random() < 0.3 else [])

@@ -180,7 +180,8 @@ def other_literal(chance, column):
         return quoted(chance.choice(DATES[:3] if kind == "DATE" else MOMENTS[1:]) if chance.random() < 0.7 else
                       chance.choice(DATES[:6] if kind != "TIMESTAMP" else MOMENTS))
     if kind == "TIME":
-        return quoted(chance.choice(TIMES))
+        # No finer than the column: what a comparison with a finer one finds depends on the plan, in any engine.
+        return quoted(chance.choice(TIMES).split(".")[0] if column.decimals < 6 else chance.choice(TIMES))
     if kind == "YEAR":
         return chance.choice(("1901", "2155", "2000", "1999", "0", "2024"))
     if kind == "ENUM":
