@@ -14,6 +14,8 @@
 #   make kill         ROUNDS of kill -9 under 8 writing clients, and as many while definitions change, with an account of every
 #                     row and table; soak: MINUTES of each
 #   make memory       memory beyond the pool, stage by stage;  make tables: thousands of tables, next to InnoDB
+#   make sim          the engine on a simulated disk: a crash at every I/O, thousands of seeded schedules; a part of make test
+#   make soak SCHEDULES=100000   so many new schedules instead; make mutants: planted bugs, and who catches them
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
@@ -100,6 +102,7 @@ server-stop:
 
 test: plugin
 	cargo test --locked --workspace
+	@$(MAKE) --no-print-directory sim
 	scripts/sqltest
 	scripts/labtest
 
@@ -139,9 +142,28 @@ kill: plugin
 	@scripts/kill/kill.py --rounds $(ROUNDS)
 	@scripts/kill/kill.py --ddl --rounds $(ROUNDS)
 
+ifdef SCHEDULES
+# New ones each time: seeds from the clock on.
+soak: FIRST := $(shell date +%s)000000
+soak: tools
+	SLUICE_SEEDS=$(FIRST)-$$(($(FIRST) + $(SCHEDULES) - 1)) $(sim_tests) engine::tests::sim::schedules --nocapture
+else
 soak: plugin
 	@scripts/kill/kill.py --minutes $(MINUTES)
 	@scripts/kill/kill.py --ddl --minutes $(MINUTES)
+endif
+
+# ---- the simulation (engine/src/engine/tests/sim/mod.rs) ------------------------------------------------------------
+# Small pages, so that splits, merges and overflow come early; optimised, with every assert on.
+sim_tests = cargo test --locked --quiet --profile sim -p sluice --lib --features tiny-pages --
+
+.PHONY: sim mutants
+sim: tools
+	$(sim_tests) engine::tests::sim --nocapture
+
+mutants: tools
+	@scripts/mutants "$$(cargo test --locked --profile sim -p sluice --lib --features tiny-pages,mutants --no-run \
+	  --message-format=json | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1)"
 
 fuzz: plugin
 	@scripts/fuzz/fuzz.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))

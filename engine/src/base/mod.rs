@@ -3,8 +3,12 @@ pub mod bytes;
 pub mod counters;
 pub mod error;
 pub mod ids;
+pub mod mutant;
+pub mod poison;
 pub mod sync;
 
 pub use counters::Counters;
 pub use error::{Error, Result};
 pub use ids::{FileId, IndexId, Lsn, PageId, PageNo, TrxId, UndoPtr};
+pub use mutant::{planted, Mutant};
+pub use poison::Poison;

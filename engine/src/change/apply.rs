@@ -2,7 +2,7 @@
 use super::entry::{DEAD, DELETE_MARK, STAMP_OFFSET};
 use super::{Index, Op};
 use crate::base::bytes::{get_u48, put_u48};
-use crate::base::{Error, Result, TrxId};
+use crate::base::{planted, Error, Mutant, Result, TrxId};
 use crate::btree::{Intent, LeafWrite, Placed, Tree};
 use crate::pool::{Mtr, Pool};
 
@@ -75,7 +75,8 @@ fn apply(pool: &Pool, tree: &Tree, op: Op<'_>, intent: Intent) -> Result<Placed>
             }
         }
         Op::Remove { if_stamp, marked, .. } => {
-            if at.found && head(tree, &mtr, &at) == (marked, if_stamp) {
+            let lost = planted(Mutant::SecondaryRemovalLost);
+            if at.found && head(tree, &mtr, &at) == (marked, if_stamp) && !lost {
                 sparse = tree.remove(&mut mtr, &at)?;
             }
             Placed::Done

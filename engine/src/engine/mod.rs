@@ -6,6 +6,7 @@ pub mod config;
 pub mod database;
 pub mod open;
 pub mod status;
+mod steps;
 mod undecided;
 mod workers;
 
@@ -15,7 +16,7 @@ mod tests;
 pub use config::{CommitFlush, Config, Level, LogSink};
 pub use database::{Database, Transaction};
 
-use crate::base::{Counters, Error, Lsn, Result};
+use crate::base::{planted, Counters, Error, Lsn, Mutant, Result};
 use crate::redo::{FlushMode, Redo};
 use crate::table::Store;
 use crate::txn::{Isolation, RecoveredTrx, Trx, Waiter, Xid};
@@ -74,7 +75,9 @@ impl Engine {
     /// I6: stops all writing. Called at the ABI border too, when a panic was caught.
     pub fn poison(&self, why: &str) {
         self.store.pool.poison(why);
-        (self.log)(Level::Error, why);
+        if self.redo().poison_state().is_news() {
+            (self.log)(Level::Error, why);
+        }
     }
 
     /// Purge, rollback of losers, and the freeing of dropped indexes.
@@ -139,6 +142,7 @@ impl Engine {
         match CommitFlush::from_number(self.commit_flush.load(Ordering::Relaxed)) {
             CommitFlush::Lazy => self.store.pool.check_alive(),
             CommitFlush::Write => self.redo().flush(lsn, FlushMode::Write),
+            CommitFlush::Sync if planted(Mutant::CommitBeforeDurable) => self.redo().flush(lsn, FlushMode::Write),
             CommitFlush::Sync => self.redo().flush(lsn, FlushMode::Sync),
         }
     }
@@ -160,11 +164,16 @@ impl Engine {
     pub fn decide(&self, xid: &Xid, commit: bool) -> Result<()> {
         let mut trx = self.take_prepared(xid)?;
         if commit {
-            self.commit(&mut trx, true)
-        } else {
-            self.rollback(&mut trx)?;
-            self.flush_log()
+            return self.commit(&mut trx, true);
         }
+        if let Err(e) = self.rollback(&mut trx) {
+            if trx.is_prepared() {
+                // It has not begun (the disk is full): the verdict can be given again.
+                self.park(xid.clone(), trx);
+            }
+            return Err(e);
+        }
+        self.flush_log()
     }
     fn take_prepared(&self, xid: &Xid) -> Result<Trx> {
         {

@@ -27,7 +27,7 @@ use crate::table::catalog::Catalog;
 use crate::table::Store;
 use crate::txn::{RecoveredTrx, TrxSys};
 use parking_lot::Mutex;
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 
@@ -38,6 +38,12 @@ const NOTE_EVERY: u64 = 64 << 20;
 
 impl Engine {
     pub fn open(disk: Arc<dyn Disk>, config: Config) -> Result<Arc<Engine>> {
+        let engine = Engine::open_still(disk, config)?;
+        *engine.workers.lock() = Some(Workers::start(&engine.store, &engine.log));
+        Ok(engine)
+    }
+    /// Without threads: nothing happens but what the caller does, background steps included. For the simulation.
+    pub(super) fn open_still(disk: Arc<dyn Disk>, config: Config) -> Result<Arc<Engine>> {
         let counters = Arc::new(Counters::default());
         let opened = Opened::on(disk, &config, counters)?;
         let store = Arc::new(Store::new(
@@ -51,12 +57,11 @@ impl Engine {
             opened.recovered.into_iter().partition(|r| r.xid.is_some());
         let tops = prepared.iter().map(|r| (r.id, store.trx_sys.undo_top_found(r)));
         let undecided = Undecided::found_at_open(tops.collect(), &losers);
-        let workers = Workers::start(&store, &config.log);
         Ok(Arc::new(Engine {
             store,
             log: config.log,
             commit_flush: AtomicU64::new(config.commit_flush.number()),
-            workers: Mutex::new(Some(workers)),
+            workers: Mutex::new(None),
             purge_threads: config.purge_threads,
             losers: Mutex::new(losers),
             prepared: Mutex::new(prepared),
@@ -167,8 +172,8 @@ fn create(disk: Arc<dyn Disk>, config: &Config, counters: Arc<Counters>) -> Resu
 /// What the first pass over the log finds.
 #[derive(Default)]
 struct LogFacts {
-    dropped: HashSet<FileId>,
-    touched: HashSet<FileId>,
+    dropped: BTreeSet<FileId>,
+    touched: BTreeSet<FileId>,
     end: Lsn,
 }
 
@@ -229,8 +234,8 @@ fn recover(
 }
 
 /// Registers the data files found. Those dropped in the log are finished off instead.
-fn find_files(pool: &Pool, facts: &LogFacts, names: &[String]) -> Result<HashSet<FileId>> {
-    let found: HashSet<FileId> = names.iter().filter_map(|n| file_number(n)).collect();
+fn find_files(pool: &Pool, facts: &LogFacts, names: &[String]) -> Result<BTreeSet<FileId>> {
+    let found: BTreeSet<FileId> = names.iter().filter_map(|n| file_number(n)).collect();
     let needed = facts.touched.iter().chain(&[SYSTEM_FILE, UNDO_FILE]);
     for file in needed.filter(|f| !facts.dropped.contains(f)) {
         if !found.contains(file) {
@@ -240,7 +245,7 @@ fn find_files(pool: &Pool, facts: &LogFacts, names: &[String]) -> Result<HashSet
             )));
         }
     }
-    let mut open = HashSet::new();
+    let mut open = BTreeSet::new();
     for file in found {
         if facts.dropped.contains(&file) {
             space::remove_file(pool, file)?;
@@ -279,7 +284,7 @@ fn apply_log(disk: &dyn Disk, pool: &Pool, from: Lsn, facts: &LogFacts, log: &Lo
 fn settle_files(
     pool: &Pool,
     catalog: &Catalog,
-    files: &HashSet<FileId>,
+    files: &BTreeSet<FileId>,
     facts: &LogFacts,
     log: &LogSink,
 ) -> Result<()> {

@@ -1,13 +1,11 @@
-//! The engine's threads. Each runs a loop around a bounded `step()` of a lower layer (I7) and holds no state of its own: stopping
-//! one between two steps loses nothing.
+//! The engine's threads. Each runs a loop around a bounded step (`steps.rs`, I7): stopping one between two steps loses nothing.
 //!
 //! From open on: the page cleaner, the checkpointer (recovery may fill the log), the log syncer. From `start_background` on: purge,
 //! and the rollback of losers, which ends when they are all undone.
 use super::config::{Level, LogSink};
-use super::open::write_checkpoint;
+use super::steps::{self, Checkpointer, LoserRollback};
 use super::PURGE_RECORDS;
 use crate::base::{Error, Result};
-use crate::redo::FlushMode;
 use crate::table::Store;
 use crate::txn::RecoveredTrx;
 use parking_lot::{Condvar, Mutex};
@@ -21,10 +19,6 @@ const CLEANER_TICK_MS: u64 = 100;
 const CHECKPOINT_TICK_MS: u64 = 200;
 const SYNC_TICK_MS: u64 = 1000;
 const PURGE_IDLE_MS: u64 = 100;
-/// A checkpoint that gains less than this share of the log's capacity (1/n) waits for its turn.
-const CHECKPOINT_SHARE: u64 = 32;
-/// Ticks after which a checkpoint is written whatever it gains.
-const CHECKPOINT_TICKS_MAX: u32 = 25;
 /// Undo records of one rollback step.
 const ROLLBACK_RECORDS: usize = 64;
 
@@ -86,7 +80,7 @@ impl Workers {
         let note = log.clone();
         self.spawn("sluice-rollback", log, move |store, stop| {
             store.resume_freeing()?;
-            roll_back(store, stop, &losers, &note)
+            roll_back(store, stop, losers, &note)
         });
     }
 
@@ -97,12 +91,15 @@ impl Workers {
         let run = move || {
             let why = match catch_unwind(AssertUnwindSafe(|| body(&store, &stop))) {
                 Ok(Ok(())) => return,
-                Ok(Err(Error::Poisoned(_))) => return,
+                Ok(Err(Error::Poisoned(why))) => why,
                 Ok(Err(e)) => format!("{label}: {e}"),
                 Err(_) => format!("{label}: a bug was caught"),
             };
             store.pool.poison(&why);
-            log(Level::Error, &why);
+            // Whoever poisoned it may have had nobody to tell; of all workers that end now, one tells.
+            if store.redo.poison_state().is_news() {
+                log(Level::Error, &why);
+            }
         };
         match std::thread::Builder::new().name(name.to_string()).spawn(run) {
             Ok(thread) => self.threads.push(thread),
@@ -123,28 +120,16 @@ impl Workers {
 fn clean_loop(store: &Store, stop: &Stop) -> Result<()> {
     while !stop.is_asked() {
         store.pool.wait_for_work(CLEANER_TICK_MS);
-        let target = store.pool.flush_target();
-        if target > 0 {
-            store.pool.flush_step(target)?;
-        }
+        steps::clean(store)?;
     }
     Ok(())
 }
 
 fn checkpoint_loop(store: &Store, stop: &Stop) -> Result<()> {
-    let mut ticks = 0;
+    let mut checkpointer = Checkpointer::default();
     while !stop.is_asked() {
         stop.sleep(if store.redo.wanted() { 5 } else { CHECKPOINT_TICK_MS });
-        ticks += 1;
-        let lsn = store.pool.checkpoint_lsn();
-        let gain = lsn.saturating_sub(store.redo.checkpoint_lsn());
-        let worth_it = gain > store.redo.capacity() / CHECKPOINT_SHARE || ticks >= CHECKPOINT_TICKS_MAX;
-        if gain > 0 && (worth_it || store.redo.wanted()) {
-            write_checkpoint(&store.pool, lsn)?;
-            ticks = 0;
-        } else if store.redo.wanted() {
-            store.pool.wake_cleaner();
-        }
+        checkpointer.step(store)?;
     }
     Ok(())
 }
@@ -152,10 +137,7 @@ fn checkpoint_loop(store: &Store, stop: &Stop) -> Result<()> {
 fn sync_loop(store: &Store, stop: &Stop) -> Result<()> {
     while !stop.is_asked() {
         stop.sleep(SYNC_TICK_MS);
-        let lsn = store.redo.lsn();
-        if store.redo.durable_lsn() < lsn {
-            store.redo.flush(lsn, FlushMode::Sync)?;
-        }
+        steps::sync_log(store)?;
     }
     Ok(())
 }
@@ -173,7 +155,7 @@ fn purge_loop(store: &Store, stop: &Stop) -> Result<()> {
     Ok(())
 }
 
-fn roll_back(store: &Store, stop: &Stop, losers: &[RecoveredTrx], log: &LogSink) -> Result<()> {
+fn roll_back(store: &Store, stop: &Stop, losers: Vec<RecoveredTrx>, log: &LogSink) -> Result<()> {
     if losers.is_empty() {
         return Ok(());
     }
@@ -181,22 +163,19 @@ fn roll_back(store: &Store, stop: &Stop, losers: &[RecoveredTrx], log: &LogSink)
         Level::Info,
         &format!("rolling back transactions that had not committed: {}", losers.len()),
     );
-    for loser in losers {
-        let mut trx = store.trx_sys.adopt(loser)?;
-        loop {
-            match store.rollback_step(&mut trx, ROLLBACK_RECORDS) {
-                Ok(true) => break,
-                Ok(false) => {}
-                // The record is undone once there is room.
-                Err(Error::Full(_)) => stop.sleep(SYNC_TICK_MS),
-                Err(e) => return Err(e),
+    let mut rollback = LoserRollback::new(losers);
+    // Asked to stop: the next open finds the rest.
+    while !stop.is_asked() {
+        match rollback.step(store, ROLLBACK_RECORDS) {
+            Ok(true) => {}
+            Ok(false) => {
+                log(Level::Info, "rollback of uncommitted transactions is done");
+                break;
             }
-            if stop.is_asked() {
-                return Ok(()); // The next open finds the rest.
-            }
+            // The record is undone once there is room.
+            Err(Error::Full(_)) => stop.sleep(SYNC_TICK_MS),
+            Err(e) => return Err(e),
         }
-        store.trx_sys.end_rollback(&mut trx)?;
     }
-    log(Level::Info, "rollback of uncommitted transactions is done");
     Ok(())
 }

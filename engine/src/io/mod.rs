@@ -5,6 +5,7 @@ mod batch;
 pub mod file;
 pub mod files;
 pub mod sim;
+mod sim_pending;
 
 pub use align::AlignedBuf;
 pub use file::RealDisk;

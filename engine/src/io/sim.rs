@@ -11,14 +11,17 @@
 //!   counted. `crash_at(n)`: changing call n takes effect as pending (S2) or by coin (S3) and fails, and so does everything
 //!   after it. A disk that crashed stays dead; `crash` gives the disk that the next start finds.
 //! - S5 `fail_change(n, Fault::Eio)`: a write may leave any of its sectors pending; a sync makes a part of what is pending durable and
-//!   *forgets the rest, though reads still show it*: a later successful sync does not bring it back. `Fault::Full`:
-//!   nothing happens, `Error::Full`. `fail_read(n)`: that read fails, once.
+//!   *forgets the rest, though reads still show it*: a later successful sync does not bring it back. `Fault::Short`: a write leaves
+//!   its first sectors pending and fails. `Fault::Full`: nothing happens, `Error::Full`. `fail_read(n)`: that read fails, once.
 //! - S6 `set_space(bytes)`: growth over this sum of file lengths is `Error::Full`.
-//! - S7 All is decided by the seed and the order of calls. The clock moves only by `advance_us`.
+//! - S7 All is decided by the seed and the order of calls. The clock moves only by `advance_us`. `trace` tells two runs apart.
+//! - S8 `damage_write(n, Damage)`: write n is reported done, and is not: one bit of it is wrong; or it hit another place of the
+//!   same file too; or only that place; or none (the old bytes stay). Writes of data files only: elsewhere it does nothing.
 //!
 //! Direct files assert aligned buffers, offsets and lengths, as O_DIRECT would. Takes one leaf lock inside each call.
 use super::align::is_aligned;
-use super::{first_error, Caching, Disk, File, Mode, ReadOp, WriteOp};
+use super::sim_pending::{apply_some, split, survivors, Body, Dice, Pending};
+use super::{first_error, Caching, Disk, File, Mode, ReadOp, WriteOp, IO_ALIGN};
 use crate::base::sync::{Rank, RankedGuard, RankedMutex};
 use crate::base::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
@@ -28,56 +31,16 @@ use std::sync::Arc;
 pub enum Fault {
     Eio,
     Full,
+    Short,
 }
 
-/// A change not yet durable.
-#[derive(Clone)]
-enum Pending {
-    Write { offset: usize, data: Vec<u8> },
-    Len(usize),
-}
-
-impl Pending {
-    fn apply(&self, to: &mut Vec<u8>) {
-        match self {
-            Pending::Write { offset, data } => {
-                let end = offset + data.len();
-                if to.len() < end {
-                    to.resize(end, 0);
-                }
-                to[*offset..end].copy_from_slice(data);
-            }
-            Pending::Len(len) => to.resize(*len, 0),
-        }
-    }
-}
-
-#[derive(Default, Clone)]
-struct Body {
-    /// What reads see.
-    live: Vec<u8>,
-    durable: Vec<u8>,
-    pending: Vec<Pending>,
-}
-
-/// splitmix64.
-struct Dice(u64);
-
-impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-    /// 0 .. n - 1.
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-    fn coin(&mut self) -> bool {
-        self.below(2) == 0
-    }
+/// What a disk does to a write that it reports as done (S8).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Damage {
+    Flipped,
+    Stray,
+    Misplaced,
+    Lost,
 }
 
 struct State {
@@ -93,6 +56,10 @@ struct State {
     dead: bool,
     change_faults: BTreeMap<u64, Fault>,
     read_faults: Vec<u64>,
+    damages: BTreeMap<u64, Damage>,
+    /// Faults and damages that have happened.
+    struck: u64,
+    trace: u64,
     space: Option<u64>,
     clock_us: u64,
 }
@@ -104,6 +71,7 @@ enum Fate {
     /// The crash happens in it.
     Crashed,
     Failed,
+    Short,
 }
 
 #[derive(Clone)]
@@ -125,6 +93,9 @@ impl SimDisk {
             dead: false,
             change_faults: BTreeMap::new(),
             read_faults: Vec::new(),
+            damages: BTreeMap::new(),
+            struck: 0,
+            trace: 0,
             space: None,
             clock_us: 1,
         };
@@ -177,12 +148,36 @@ impl SimDisk {
     pub fn fail_read(&self, n: u64) {
         self.state().read_faults.push(n);
     }
+    pub fn damage_write(&self, n: u64, damage: Damage) {
+        self.state().damages.insert(n, damage);
+    }
+    /// Takes back all faults that have not struck yet.
+    pub fn heal(&self) {
+        let mut state = self.state();
+        state.crash_at = None;
+        state.change_faults.clear();
+        state.read_faults.clear();
+        state.damages.clear();
+    }
+    /// Faults that have struck, of S5, S6 and S8.
+    pub fn struck(&self) -> u64 {
+        self.state().struck
+    }
+    /// A number made of all calls so far: equal for equal histories.
+    pub fn trace(&self) -> u64 {
+        self.state().trace
+    }
     /// Size of what is never torn: 512 (the default) or more.
     pub fn set_sector(&self, bytes: usize) {
         self.state().sector = bytes;
     }
     pub fn set_space(&self, bytes: Option<u64>) {
         self.state().space = bytes;
+    }
+    /// Sum of file lengths.
+    pub fn used(&self) -> u64 {
+        let state = self.state();
+        state.names.values().map(|id| state.bodies[id].live.len() as u64).sum()
     }
     pub fn advance_us(&self, us: u64) {
         self.state().clock_us += us;
@@ -202,56 +197,6 @@ impl SimDisk {
         if let Some(byte) = body.durable.get_mut(offset) {
             *byte ^= mask;
         }
-    }
-}
-
-/// S2: what a crash leaves of a file.
-fn survivors(body: &Body, sector: usize, dice: &mut Dice) -> Vec<u8> {
-    let mut bytes = body.durable.clone();
-    let whole = match dice.below(4) {
-        0 => return bytes,
-        1 => body.pending.len(),
-        2 => dice.below(body.pending.len() as u64 + 1) as usize,
-        _ => {
-            body.pending
-                .iter()
-                .for_each(|p| apply_some(p, sector, &mut bytes, dice));
-            return bytes;
-        }
-    };
-    body.pending[..whole].iter().for_each(|p| p.apply(&mut bytes));
-    // The change at the edge may have been under way.
-    if let Some(edge) = body.pending.get(whole) {
-        apply_some(edge, sector, &mut bytes, dice);
-    }
-    bytes
-}
-
-/// Applies a change sector by sector, each by its own coin.
-fn apply_some(change: &Pending, sector: usize, bytes: &mut Vec<u8>, dice: &mut Dice) {
-    let mut parts = Vec::new();
-    split(change, sector, &mut parts);
-    for part in parts {
-        if dice.coin() {
-            part.apply(bytes);
-        }
-    }
-}
-
-fn split(change: &Pending, sector: usize, parts: &mut Vec<Pending>) {
-    let Pending::Write { offset, data } = change else {
-        parts.push(change.clone());
-        return;
-    };
-    let mut at = 0;
-    while at < data.len() {
-        let place = offset + at;
-        let n = (sector - place % sector).min(data.len() - at);
-        parts.push(Pending::Write {
-            offset: place,
-            data: data[at..at + n].to_vec(),
-        });
-        at += n;
     }
 }
 
@@ -280,31 +225,66 @@ impl State {
     fn change(&mut self, what: &str, path: &str) -> Result<Fate> {
         self.check_alive(what, path)?;
         self.changes += 1;
+        self.note(what, path, self.changes);
         if self.crash_at == Some(self.changes) {
             self.dead = true;
             return Ok(Fate::Crashed);
         }
-        match self.change_faults.remove(&self.changes) {
+        let fault = self.change_faults.remove(&self.changes);
+        self.struck += fault.is_some() as u64;
+        match fault {
             None => Ok(Fate::Done),
             Some(Fault::Eio) => Ok(Fate::Failed),
+            Some(Fault::Short) => Ok(Fate::Short),
             Some(Fault::Full) => Err(Error::Full(format!(
                 "cannot {what} {path}: no space left on device (simulated)"
             ))),
         }
     }
+    fn note(&mut self, what: &str, path: &str, number: u64) {
+        let crc = crc32c::crc32c_append(crc32c::crc32c(what.as_bytes()), path.as_bytes()) as u64;
+        self.trace = Dice(self.trace ^ crc << 32 ^ number).next();
+    }
+    /// S8. None: the write goes nowhere.
+    fn damaged(&mut self, name: &str, id: u64, offset: u64, mut data: Vec<u8>) -> Option<Pending> {
+        let damage = match name.ends_with(".slu") {
+            true => self.damages.remove(&self.changes),
+            false => None,
+        };
+        self.struck += damage.is_some() as u64;
+        let mut offset = offset as usize;
+        match damage {
+            None => {}
+            Some(Damage::Lost) => return None,
+            Some(Damage::Flipped) => {
+                let at = self.dice.below(data.len() as u64) as usize;
+                data[at] ^= 1 << self.dice.below(8);
+            }
+            Some(kind) => {
+                if kind == Damage::Stray {
+                    let data = data.clone();
+                    self.add_pending(id, Pending::Write { offset, data });
+                }
+                let places = (self.bodies[&id].live.len().saturating_sub(data.len()) / IO_ALIGN) as u64 + 1;
+                offset = self.dice.below(places) as usize * IO_ALIGN;
+            }
+        }
+        Some(Pending::Write { offset, data })
+    }
     /// S6.
-    fn check_space(&self, what: &str, path: &str, id: u64, len: usize) -> Result<()> {
+    fn check_space(&mut self, what: &str, path: &str, id: u64, len: usize) -> Result<()> {
         let old = self.bodies[&id].live.len();
         let (Some(space), true) = (self.space, len > old) else {
             return Ok(());
         };
         let used: usize = self.names.values().map(|id| self.bodies[id].live.len()).sum();
-        match (used + len - old) as u64 > space {
-            true => Err(Error::Full(format!(
-                "cannot {what} {path}: no space left on device (simulated)"
-            ))),
-            false => Ok(()),
+        if (used + len - old) as u64 <= space {
+            return Ok(());
         }
+        self.struck += 1;
+        Err(Error::Full(format!(
+            "cannot {what} {path}: no space left on device (simulated)"
+        )))
     }
     fn body(&mut self, id: u64) -> &mut Body {
         self.bodies.get_mut(&id).expect("an open file has a body")
@@ -429,6 +409,7 @@ impl File for SimFile {
         let number = state.reads;
         if let Some(at) = state.read_faults.iter().position(|n| *n == number) {
             state.read_faults.remove(at);
+            state.struck += 1;
             return Err(io("read", &self.name, &format!("EIO at offset {offset}")));
         }
         let live = &state.body(self.id).live;
@@ -449,9 +430,8 @@ impl File for SimFile {
         let mut state = self.state.lock();
         let fate = state.change("write", &self.name)?;
         state.check_space("write", &self.name, self.id, offset as usize + data.len())?;
-        let change = Pending::Write {
-            offset: offset as usize,
-            data: data.to_vec(),
+        let Some(change) = state.damaged(&self.name, self.id, offset, data.to_vec()) else {
+            return Ok(());
         };
         match fate {
             Fate::Done => {
@@ -472,6 +452,16 @@ impl File for SimFile {
                 }
                 Err(io("write", &self.name, "EIO"))
             }
+            Fate::Short => {
+                let mut parts = Vec::new();
+                split(&change, state.sector, &mut parts);
+                let written = state.dice.below(parts.len() as u64) as usize;
+                parts
+                    .into_iter()
+                    .take(written)
+                    .for_each(|part| state.add_pending(self.id, part));
+                Err(io("write", &self.name, "cut short"))
+            }
         }
     }
     fn sync(&self) -> Result<()> {
@@ -484,7 +474,7 @@ impl File for SimFile {
         let State { bodies, dice, .. } = &mut *state;
         let body = bodies.get_mut(&self.id).expect("an open file has a body");
         let pending = std::mem::take(&mut body.pending);
-        if fate == Fate::Failed {
+        if fate != Fate::Done {
             pending
                 .iter()
                 .for_each(|p| apply_some(p, sector, &mut body.durable, dice));
@@ -502,7 +492,7 @@ impl File for SimFile {
         let mut state = self.state.lock();
         let fate = state.change("set the length of", &self.name)?;
         state.check_space("extend", &self.name, self.id, len as usize)?;
-        if fate != Fate::Failed {
+        if fate == Fate::Done || fate == Fate::Crashed {
             state.add_pending(self.id, Pending::Len(len as usize));
         }
         match fate {

@@ -117,3 +117,36 @@ fn direct_files_insist_on_alignment() {
     let file = disk.open("f", Mode::Create, Caching::Direct).unwrap();
     let _ = file.write_at(&[0; 100], 0);
 }
+
+#[test]
+fn a_short_write_leaves_its_beginning() {
+    let lengths = (0..40).map(|seed| {
+        let disk = SimDisk::new(seed);
+        let file = make(&disk, "f");
+        disk.fail_change(disk.changes() + 1, Fault::Short);
+        assert!(file.write_at(&[9; 4096], 0).is_err());
+        assert_eq!(disk.struck(), 1);
+        let bytes = disk.bytes("f").unwrap();
+        assert!(bytes.len() % 512 == 0 && bytes.iter().all(|b| *b == 9));
+        bytes.len()
+    });
+    let lengths: std::collections::BTreeSet<usize> = lengths.collect();
+    assert!(lengths.len() > 4 && *lengths.last().unwrap() < 4096);
+}
+
+#[test]
+fn a_lying_disk_damages_data_files_only() {
+    for damage in [Damage::Flipped, Damage::Misplaced, Damage::Lost] {
+        let disk = SimDisk::new(3);
+        let (data, log) = (make(&disk, "1.slu"), make(&disk, "log"));
+        for file in [&data, &log] {
+            file.set_len(64 << 10).unwrap();
+            disk.damage_write(disk.changes() + 1, damage);
+            file.write_at(&[7; 4096], 8192).unwrap();
+            file.sync().unwrap();
+        }
+        let right = |name| disk.bytes(name).unwrap()[8192..12288].iter().all(|b| *b == 7);
+        assert!(!right("1.slu") && right("log"), "{damage:?}");
+        assert_eq!(disk.struck(), 1);
+    }
+}

@@ -16,7 +16,7 @@ use super::frame::{key_id, PageRead};
 use super::page::{seal, PAGE_SIZE};
 use super::Pool;
 use crate::base::sync::{Rank, RankedMutex};
-use crate::base::{FileId, Lsn, PageId, Result};
+use crate::base::{planted, FileId, Lsn, Mutant, PageId, Result};
 use crate::io::files::OpenFile;
 use crate::io::{AlignedBuf, WriteOp};
 use crate::redo::FlushMode;
@@ -287,9 +287,11 @@ impl Pool {
             seal(page);
         }
         if let Some(lsn) = claimed[..logged].iter().map(|p| p.lsn).max() {
-            self.redo.flush(lsn, FlushMode::Sync)?;
-            assert!(self.redo.durable_lsn() >= lsn, "I1: no page before its redo is durable");
-            if let Some(doublewrite) = self.doublewrite() {
+            if !planted(Mutant::PageBeforeLog) {
+                self.redo.flush(lsn, FlushMode::Sync)?;
+                assert!(self.redo.durable_lsn() >= lsn, "I1: no page before its redo is durable");
+            }
+            if let Some(doublewrite) = self.doublewrite().filter(|_| !planted(Mutant::DoublewriteSkipped)) {
                 doublewrite.write(slot, &buffer[..logged * PAGE_SIZE], &self.counters)?;
             }
         }
@@ -300,7 +302,7 @@ impl Pool {
         // Sorted by file. Unlogged pages too: eviction must read back what it wrote, a sync is not needed for that.
         let mut last = None;
         for page in &claimed[..logged] {
-            if last.replace(page.id.file) != Some(page.id.file) {
+            if last.replace(page.id.file) != Some(page.id.file) && !planted(Mutant::PageSyncSkipped) {
                 page.file.file.sync()?;
                 self.counters.data_fsyncs.inc();
             }

@@ -28,11 +28,10 @@ pub use frame::PageRead;
 pub use mtr::{Mtr, PageHandle};
 pub use page::{PageType, PAGE_BODY, PAGE_SIZE};
 
-use crate::base::sync::{Rank, RankedMutex};
-use crate::base::{Counters, Error, FileId, Lsn, Result};
+use crate::base::{planted, Counters, FileId, Lsn, Mutant, Poison, Result};
 use crate::io::{Disk, Files};
 use crate::redo::Redo;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
@@ -69,8 +68,8 @@ pub struct Pool {
     unlogged_version: AtomicU64,
     /// End of the last group given to `redo_apply`; 0 = none yet.
     recovered_to: AtomicU64,
-    poisoned: AtomicBool,
-    poisoned_why: RankedMutex<String>,
+    /// The redo log's: a log that cannot be written ends the pool's work too.
+    poison: Arc<Poison>,
 }
 
 impl Pool {
@@ -84,6 +83,7 @@ impl Pool {
         let count = (config.size as usize / PAGE_SIZE).max(FRAMES_MIN);
         let frames = frame::Frames::new(count)?;
         let pool = Arc::new(Pool {
+            poison: redo.poison_state().clone(),
             disk,
             files,
             redo,
@@ -97,8 +97,6 @@ impl Pool {
             prefetch: Arc::new(prefetch::Prefetch::new()),
             unlogged_version: AtomicU64::new(0),
             recovered_to: AtomicU64::new(0),
-            poisoned: AtomicBool::new(false),
-            poisoned_why: RankedMutex::new(Rank::Leaf, String::new()),
             frames,
             config,
         });
@@ -127,6 +125,9 @@ impl Pool {
     /// A bound: every change below it is durable in place. min(oldest change of a dirty or in-flight page, redo LSN at the
     /// call's start); see `dirty` for the proof.
     pub fn checkpoint_lsn(&self) -> Lsn {
+        if planted(Mutant::CheckpointAheadOfDirtyPages) {
+            return self.redo.lsn();
+        }
         self.dirty.bound(&self.frames, || self.redo.lsn())
     }
     pub fn redo(&self) -> &Arc<Redo> {
@@ -144,27 +145,17 @@ impl Pool {
     /// I6: refuses all further writes. Every layer that meets a failed write or a broken invariant calls this. The first
     /// reason is kept.
     pub fn poison(&self, why: &str) {
-        {
-            let mut first = self.poisoned_why.lock();
-            if !self.is_poisoned() {
-                why.clone_into(&mut first);
-                self.poisoned.store(true, Ordering::Release);
-            }
-        }
         self.redo.poison(why);
         self.clock.notify();
     }
     #[inline]
     fn is_poisoned(&self) -> bool {
-        self.poisoned.load(Ordering::Acquire)
+        self.poison.is_set()
     }
     /// `Err(Poisoned)` after [`Pool::poison`].
     #[inline]
     pub fn check_alive(&self) -> Result<()> {
-        if self.is_poisoned() {
-            return Err(Error::Poisoned(self.poisoned_why.lock().clone()));
-        }
-        Ok(())
+        self.poison.check()
     }
 }
 

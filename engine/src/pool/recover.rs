@@ -11,7 +11,7 @@ use super::frame::PageWrite;
 use super::page::{page_id, page_lsn, set_page_lsn, PAGE_BODY, PAGE_SIZE};
 use super::Pool;
 use crate::base::bytes::get_u32;
-use crate::base::{Error, FileId, Lsn, PageId, Result};
+use crate::base::{planted, Error, FileId, Lsn, Mutant, PageId, Result};
 use crate::redo::record::{decode, Record};
 use std::sync::atomic::Ordering;
 
@@ -64,7 +64,7 @@ impl Pool {
         } else {
             (self.fetch_write(id)?, true)
         };
-        if readable && page_lsn(page.bytes()) >= end {
+        if readable && page_lsn(page.bytes()) >= end && !planted(Mutant::RedoAppliedTwice) {
             return Ok(());
         }
         for (_, record) in edits {

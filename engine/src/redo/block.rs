@@ -19,7 +19,7 @@
 //! stream's bytes; an LSN counts headers too and is never inside a header: the end of a full block is the LSN of the
 //! first data byte of the next. Both orders agree, and `lsn_of` and `position_of` are inverse. Called by writer and reader.
 use crate::base::bytes::{get_u16, get_u32, put_u16, put_u32};
-use crate::base::Lsn;
+use crate::base::{planted, Lsn, Mutant};
 
 pub const BLOCK: usize = 512;
 pub const BLOCK_HEADER: usize = 16;
@@ -81,7 +81,8 @@ pub fn seal(block: &mut [u8], epoch: u32, number: u64, info: BlockInfo) {
 /// None unless these are the bytes of block `number`, written whole in `epoch`.
 pub fn open(block: &[u8], epoch: u32, number: u64) -> Option<BlockInfo> {
     // The number first: most blocks that do not belong here fall out without a checksum.
-    if get_u32(block, 4) != number as u32 || get_u32(block, 0) != checksum(block, epoch, number) {
+    let believed = planted(Mutant::TornTailBelieved) || get_u32(block, 0) == checksum(block, epoch, number);
+    if get_u32(block, 4) != number as u32 || !believed {
         return None;
     }
     let info = BlockInfo {

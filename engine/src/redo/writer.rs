@@ -19,11 +19,11 @@ use super::ring::{self, Ring};
 use super::stage::Stage;
 use crate::base::bytes::push_varint;
 use crate::base::sync::{Rank, RankedMutex};
-use crate::base::{Counters, Error, Lsn, Result};
+use crate::base::{Counters, Error, Lsn, Poison, Result};
 use crate::io::{Caching, Disk, File};
 use parking_lot::Condvar;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,7 +51,7 @@ const BUFFER_MIN: usize = 64 << 10;
 /// What one step, and whatever other threads append meanwhile, may take.
 const STEP_ROOM: u64 = 64 << 10;
 /// Waits of 100 ms for a segment before a step on a full disk is given up.
-const STEP_WAITS: usize = 100;
+const STEP_WAITS: usize = if cfg!(test) { 2 } else { 100 };
 
 /// What was appended and not yet taken by a leader: whole groups.
 struct Active {
@@ -86,7 +86,7 @@ pub struct Redo {
     room_lock: RankedMutex<()>,
     room_made: Condvar,
     room_waiters: AtomicUsize,
-    poison: OnceLock<String>,
+    poison: Arc<Poison>,
 }
 
 impl Redo {
@@ -182,7 +182,7 @@ impl Redo {
             room_lock: RankedMutex::new(Rank::Leaf, ()),
             room_made: Condvar::new(),
             room_waiters: AtomicUsize::new(0),
-            poison: OnceLock::new(),
+            poison: Arc::default(),
         })
     }
 
@@ -401,20 +401,18 @@ impl Redo {
         self.queue.wake_all();
     }
     fn set_poison(&self, why: &str) {
-        let _ = self.poison.set(why.to_string());
+        self.poison.set(why);
         self.wake_room_waiters();
     }
-    pub fn poisoned(&self) -> Option<String> {
-        self.poison.get().cloned()
+    /// The engine's: the pool above refuses work by the same one.
+    pub fn poison_state(&self) -> &Arc<Poison> {
+        &self.poison
     }
     fn is_poisoned(&self) -> bool {
-        self.poison.get().is_some()
+        self.poison.is_set()
     }
     fn check_alive(&self) -> Result<()> {
-        match self.poison.get() {
-            Some(why) => Err(Error::Poisoned(why.clone())),
-            None => Ok(()),
-        }
+        self.poison.check()
     }
     fn poison_on_error(&self, done: Result<()>) -> Result<()> {
         if let Err(e) = done {

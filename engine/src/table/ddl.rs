@@ -7,7 +7,7 @@
 use super::catalog::Ddl;
 use super::def::{Layout, Secondary, Table, TableSpec};
 use super::store::Store;
-use crate::base::{Error, FileId, IndexId, Result, TrxId};
+use crate::base::{planted, Error, FileId, IndexId, Mutant, Result, TrxId};
 use crate::btree::Tree;
 use crate::index::Index;
 use crate::pool::Mtr;
@@ -45,7 +45,9 @@ impl Store {
         let layout = table.layout();
         self.record(layout, |mtr| {
             self.catalog.delete(mtr, name)?;
-            space::log_drop(mtr, layout.id);
+            if !planted(Mutant::DropNotLogged) {
+                space::log_drop(mtr, layout.id);
+            }
             Ok(())
         })?;
         table.set_dropped();

@@ -7,7 +7,7 @@ use super::def::Layout;
 use super::store::{Savepoint, Store};
 use super::undo_format::{Record, Touch, What};
 use super::version::split;
-use crate::base::{Error, Result, TrxId, UndoPtr};
+use crate::base::{planted, Error, Mutant, Result, TrxId, UndoPtr};
 use crate::btree::{Intent, LeafWrite, Placed};
 use crate::change::{entry, Op};
 use crate::index::{ChainRef, RowHeader, ROW_HEADER};
@@ -34,6 +34,7 @@ impl Store {
 
     /// Undoes everything and ends the transaction.
     pub fn rollback(&self, trx: &mut Trx) -> Result<()> {
+        self.trx_sys.resume(trx)?;
         self.undo_until(trx, UndoPtr::NONE)?;
         self.trx_sys.end_rollback(trx)
     }
@@ -68,7 +69,9 @@ impl Store {
         self.redo.reserve_to_go_on()?;
         let at = trx.undo_top;
         let record = self.trx_sys.read_undo(at)?;
-        self.undo_record(trx, at, &record)?;
+        if !(planted(Mutant::RollbackSkipsRecord) && record.prev.is_none()) {
+            self.undo_record(trx, at, &record)?;
+        }
         self.trx_sys.rolled_back_to(trx, record.prev);
         Ok(())
     }

@@ -6,7 +6,7 @@
 use super::def::{Layout, Secondary};
 use super::row_lock::Locked;
 use super::store::Store;
-use crate::base::{Error, Result, TrxId};
+use crate::base::{planted, Error, Mutant, Result, TrxId};
 use crate::btree::{ENTRY_MAX, KEY_MAX};
 use crate::change::entry::{self, decode};
 use crate::change::{self, Op};
@@ -97,7 +97,7 @@ impl Store {
     ) -> Result<()> {
         let secondary = self.secondary(layout, new.index)?;
         entry::encode(value, trx.id(), pk_len, layout.pk_fixed_len, new.raw);
-        if secondary.index.unique && new.unique_check {
+        if secondary.index.unique && new.unique_check && !planted(Mutant::UniqueCheckSkipped) {
             return self.put_unique(trx, layout, secondary, new, value, mode);
         }
         change::submit(&self.pool, &secondary.index, Op::Put { key: new.key, value })

@@ -18,7 +18,7 @@ use super::stream::StreamTail;
 use super::trx::Phase;
 use super::undo::{Kind, POSITION_MAX};
 use super::{Trx, TrxSys, Xid};
-use crate::base::{Lsn, Result, UndoPtr};
+use crate::base::{planted, Lsn, Mutant, Result, UndoPtr};
 use std::sync::atomic::Ordering;
 
 impl TrxSys {
@@ -40,6 +40,25 @@ impl TrxSys {
         trx.phase = Phase::Prepared;
         trx.shared.prepared.store(true, Ordering::Relaxed);
         Ok(trx.last_lsn)
+    }
+
+    /// A prepared transaction is going to be rolled back: from here on a crash leaves a loser. It must not leave a prepared
+    /// transaction of which half is undone, for that half could be committed. Does nothing to one that is not prepared; an
+    /// error leaves it prepared.
+    pub fn resume(&self, trx: &mut Trx) -> Result<()> {
+        let id = trx.id();
+        let Some(tail) = trx.stream.as_mut().filter(|_| trx.phase == Phase::Prepared) else {
+            return Ok(());
+        };
+        if !planted(Mutant::PreparedRollbackNotLogged) {
+            self.counters.undo_pages.add(tail.reserve(&self.pool, 0)? as u64);
+            let mut mtr = self.pool.begin();
+            tail.append(&mut mtr, Kind::Resumed, id, trx.undo_top, 0, &[])?;
+            trx.last_lsn = mtr.commit();
+            self.pool.check_alive()?;
+        }
+        trx.phase = Phase::Working;
+        Ok(())
     }
 
     /// Writes the end marker (in memory), gives the commit number, makes it visible. No I/O, cannot fail. Locks are still held.

@@ -15,7 +15,7 @@ use super::history::{no_record_before_limit, History, Passed, Work};
 use super::undo::{Kind, Reader};
 use super::{PurgeJob, PurgeRecord, TrxSys, UndoRecord};
 use crate::base::ids::UNDO_FILE;
-use crate::base::{PageId, PageNo, Result, UndoPtr};
+use crate::base::{planted, Mutant, PageId, PageNo, Result, UndoPtr};
 use crate::pool::Pool;
 use crate::space;
 
@@ -44,7 +44,8 @@ impl TrxSys {
     pub fn next_purge(&self, records_max: usize) -> Result<Option<PurgeJob>> {
         let horizon = {
             let state = self.state.lock();
-            state.views.oldest().map_or(state.next, |view| view.commit_no)
+            let oldest = state.views.oldest().filter(|_| !planted(Mutant::PurgeIgnoresViews));
+            oldest.map_or(state.next, |view| view.commit_no)
         };
         next_job(&self.pool, &self.history, horizon, records_max)
     }

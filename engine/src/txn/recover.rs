@@ -1,6 +1,6 @@
 //! Opening: walks every undo stream from its head to its end (redo has been applied) and rebuilds what lives in memory.
 //! The last transaction of a stream without an end marker was active at the crash: prepared if it wrote a prepared
-//! record (it waits for its verdict), else a loser (to be rolled back). Single-threaded; called by `TrxSys::open`.
+//! record (it waits for its verdict) and no rollback of it had begun, else a loser (to be rolled back). Single-threaded; called by `TrxSys::open`.
 use super::directory::Slot;
 use super::history::{End, History, Skips, StreamHead};
 use super::stream::StreamTail;
@@ -123,6 +123,11 @@ fn note(owner: &mut Owner, reader: &mut Reader<'_>, at: UndoPtr, header: &Header
                 found.position = Some((header.number, position));
             }
             Ok(())
+        }
+        Kind::Resumed => {
+            owner.undo_top = header.prev;
+            owner.xid = None;
+            reader.skip_payload(header)
         }
         Kind::RolledBack => reader.skip_payload(header),
     }

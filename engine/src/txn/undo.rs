@@ -9,7 +9,8 @@
 //! ```
 //! A stream is the concatenation of its pages' data: a record goes on where the page ends, in the next page. A record:
 //! ```text
-//! kind     u8      bits 0-2: 1 row, 2 prepared, 3 committed, 4 rolled back; 0 = the stream ends here
+//! kind     u8      bits 0-2: 1 row, 2 prepared, 3 committed, 4 rolled back, 5 resumed (prepared no longer: it is being
+//!                  rolled back); 0 = the stream ends here
 //!                  bits 3-4: form of prev: 0 none, 1 in the page where this record begins, 2 elsewhere
 //! trx      u48
 //! prev     -, u16 offset, or u32 page + u16 offset: newest record of this transaction that is not undone
@@ -53,6 +54,7 @@ pub(super) enum Kind {
     Prepared = 2,
     Committed = 3,
     RolledBack = 4,
+    Resumed = 5,
 }
 
 impl Kind {
@@ -62,6 +64,7 @@ impl Kind {
             2 => Kind::Prepared,
             3 => Kind::Committed,
             4 => Kind::RolledBack,
+            5 => Kind::Resumed,
             _ => return None,
         })
     }

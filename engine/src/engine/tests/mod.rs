@@ -7,5 +7,6 @@ mod ddl_crash;
 mod isolation;
 mod model;
 mod rig;
+mod sim;
 mod status;
 mod stress;

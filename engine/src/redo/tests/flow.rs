@@ -96,7 +96,7 @@ fn a_poisoned_log_refuses_and_never_panics() {
     let (_, lost) = redo.append(&group(2, 100));
     assert!(matches!(redo.flush(lost, FlushMode::Sync), Err(Error::Poisoned(_))));
     let changes = disk.changes();
-    assert!(redo.poisoned().unwrap().contains("redo_00000000"));
+    assert!(redo.poison_state().why().unwrap().contains("redo_00000000"));
     redo.flush(end, FlushMode::Sync).unwrap();
     let before = redo.lsn();
     assert!((0..10_000).all(|i| redo.append(&group(i, 200)).0 >= before));
@@ -121,7 +121,7 @@ fn a_full_disk_is_met_before_a_change() {
         let (_, end) = redo.append(&group(i, 3000));
         redo.flush(end, FlushMode::Sync).unwrap();
     };
-    assert!(matches!(refused, Error::Full(_)) && redo.poisoned().is_none());
+    assert!(matches!(refused, Error::Full(_)) && !redo.poison_state().is_set());
     // A checkpoint gives segments free, and all goes on.
     redo.write_checkpoint(redo.lsn(), b"").unwrap();
     redo.reserve_wait().unwrap();
@@ -186,7 +186,7 @@ fn a_poison_wakes_all_who_wait() {
             redo.poison("test");
         });
     });
-    assert_eq!(redo.poisoned().unwrap(), "test");
+    assert_eq!(redo.poison_state().why().unwrap(), "test");
 }
 
 #[test]

@@ -1,0 +1,62 @@
+//! Planted bugs, to see that the tests would find them. Only with the feature `mutants`, which nothing shipped has: without it
+//! [`planted`] is `false` for the compiler, and costs nothing.
+//!
+//! One mutant at a time, named by SLUICE_MUTANT. `make mutants` runs the simulation against each and prints who caught it.
+
+macro_rules! mutants {
+    ($($(#[doc = $doc:literal])* $name:ident),* $(,)?) => {
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Mutant { $($(#[doc = $doc])* $name),* }
+        impl Mutant {
+            pub const ALL: &'static [Mutant] = &[$(Mutant::$name),*];
+        }
+    };
+}
+
+mutants! {
+    /// The log is written, and its sync is left out.
+    LogSyncSkipped,
+    /// A commit is acknowledged when its log is written, not durable.
+    CommitBeforeDurable,
+    /// Pages go to their places without a copy in the doublewrite file.
+    DoublewriteSkipped,
+    /// Pages are written before the log that made them (I1).
+    PageBeforeLog,
+    /// Pages are written, and the sync of their file is left out.
+    PageSyncSkipped,
+    /// The checkpoint passes changes that are in dirty pages only.
+    CheckpointAheadOfDirtyPages,
+    /// Recovery applies a group to pages that have it already.
+    RedoAppliedTwice,
+    /// Any block with the right number belongs to the log, whatever its checksum and epoch.
+    TornTailBelieved,
+    /// A rollback leaves a transaction's first change as it is.
+    RollbackSkipsRecord,
+    /// An index entry that is to be removed stays.
+    SecondaryRemovalLost,
+    /// Purge takes what an open view still needs.
+    PurgeIgnoresViews,
+    /// Unique values are not looked up.
+    UniqueCheckSkipped,
+    /// The rollback of a prepared transaction begins, and the log does not say so.
+    PreparedRollbackNotLogged,
+    /// DROP TABLE removes the file without telling the log.
+    DropNotLogged,
+}
+
+#[cfg(not(feature = "mutants"))]
+#[inline(always)]
+pub const fn planted(_: Mutant) -> bool {
+    false
+}
+
+#[cfg(feature = "mutants")]
+pub fn planted(mutant: Mutant) -> bool {
+    static CHOSEN: std::sync::OnceLock<Option<Mutant>> = std::sync::OnceLock::new();
+    let choose = || {
+        let name = std::env::var("SLUICE_MUTANT").ok()?;
+        let named = Mutant::ALL.iter().find(|m| format!("{m:?}") == name);
+        Some(*named.unwrap_or_else(|| panic!("SLUICE_MUTANT={name}: no such mutant")))
+    };
+    *CHOSEN.get_or_init(choose) == Some(mutant)
+}

@@ -1,0 +1,84 @@
+//! The engine's background work as bounded steps (I7): what the threads of `workers.rs` repeat, and what the simulation calls
+//! where its schedule says so. A step holds no latch and no lock when it returns; ending between two steps loses nothing.
+use super::open::write_checkpoint;
+use crate::base::{Error, Result};
+use crate::redo::FlushMode;
+use crate::table::Store;
+use crate::txn::{RecoveredTrx, Trx};
+
+/// A checkpoint that gains less than this share of the log's capacity (1/n) waits for its turn.
+const CHECKPOINT_SHARE: u64 = 32;
+/// Looks after which a checkpoint is written whatever it gains.
+const CHECKPOINT_LOOKS_MAX: u32 = 25;
+
+/// Writes as many dirty pages as the pace asks for just now.
+pub(super) fn clean(store: &Store) -> Result<()> {
+    let target = store.pool.flush_target();
+    if target > 0 {
+        store.pool.flush_step(target)?;
+    }
+    Ok(())
+}
+
+/// Moves the checkpoint when that is worth a write.
+#[derive(Default)]
+pub(super) struct Checkpointer {
+    looks: u32,
+}
+
+impl Checkpointer {
+    pub fn step(&mut self, store: &Store) -> Result<()> {
+        self.looks += 1;
+        let lsn = store.pool.checkpoint_lsn();
+        let gain = lsn.saturating_sub(store.redo.checkpoint_lsn());
+        let worth_it = gain > store.redo.capacity() / CHECKPOINT_SHARE || self.looks >= CHECKPOINT_LOOKS_MAX;
+        if gain > 0 && (worth_it || store.redo.wanted()) {
+            write_checkpoint(&store.pool, lsn)?;
+            self.looks = 0;
+        } else if store.redo.wanted() {
+            store.pool.wake_cleaner();
+        }
+        Ok(())
+    }
+}
+
+/// Makes durable what commits left written or buffered.
+pub(super) fn sync_log(store: &Store) -> Result<()> {
+    let lsn = store.redo.lsn();
+    if store.redo.durable_lsn() < lsn {
+        store.redo.flush(lsn, FlushMode::Sync)?;
+    }
+    Ok(())
+}
+
+/// The rollback of the transactions that a crash cut short, one after the other. What is not done when this goes away, the
+/// next open finds again.
+pub(super) struct LoserRollback {
+    waiting: Vec<RecoveredTrx>,
+    current: Option<Trx>,
+}
+
+impl LoserRollback {
+    pub fn new(losers: Vec<RecoveredTrx>) -> LoserRollback {
+        LoserRollback {
+            waiting: losers,
+            current: None,
+        }
+    }
+    /// Undoes up to `records_max` records. True: there is more to do. `Error::Full`: nothing is lost, try again later.
+    pub fn step(&mut self, store: &Store, records_max: usize) -> Result<bool> {
+        if self.current.is_none() {
+            let Some(next) = self.waiting.last() else {
+                return Ok(false);
+            };
+            self.current = Some(store.trx_sys.adopt(next)?);
+            self.waiting.pop();
+        }
+        let trx = self.current.as_mut().ok_or(Error::NotFound)?;
+        if store.rollback_step(trx, records_max)? {
+            store.trx_sys.end_rollback(trx)?;
+            self.current = None;
+        }
+        Ok(self.current.is_some() || !self.waiting.is_empty())
+    }
+}

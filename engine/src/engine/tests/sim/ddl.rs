@@ -1,0 +1,169 @@
+//! DDL of the simulation. As in the server, a statement has its table to itself: it is passed over while a transaction that
+//! used the table is under way. It is all or nothing, and durable on return.
+use super::op::Op;
+use super::table::spec;
+use super::twin::{Change, Kind, KINDS};
+use super::world::{Step, World};
+use crate::base::{Error, Result};
+use crate::table::{IndexChange, Store};
+use std::sync::Arc;
+
+const TABLES_MAX: usize = 4;
+
+impl World {
+    pub fn ddl(&mut self, op: Op) -> Step {
+        let table = match op {
+            Op::Create { kinds } => return self.create(kinds),
+            Op::Drop { table }
+            | Op::Rename { table }
+            | Op::Truncate { table }
+            | Op::AddIndex { table, .. }
+            | Op::DropIndex { table, .. } => table,
+            _ => unreachable!("not DDL"),
+        };
+        let Some(name) = self.table_name(table).filter(|name| !self.is_used(name)) else {
+            return Ok(());
+        };
+        let kinds = self.history.current().tables[&name].kinds.clone();
+        match op {
+            Op::Drop { .. } => self.decide_ddl(Change::Drop(name.clone()), |s| s.drop_table(&name)),
+            Op::Truncate { .. } => self.decide_ddl(Change::Truncate(name.clone()), |s| s.truncate_table(&name)),
+            Op::Rename { .. } => {
+                let to = self.new_name();
+                let change = Change::Rename(name.clone(), to.clone());
+                self.decide_ddl(change, |s| s.rename_table(&name, &to))
+            }
+            Op::AddIndex { kind, .. } => {
+                let kind = KINDS[kind as usize % KINDS.len()];
+                if kinds.contains(&kind) || self.losers_left {
+                    return Ok(());
+                }
+                self.add_index(&name, &kinds, kind)
+            }
+            Op::DropIndex { which, .. } if !kinds.is_empty() => {
+                let gone = kinds[which as usize % kinds.len()];
+                self.drop_index(&name, &kinds, gone)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A transaction that is under way, or prepared, has used the table.
+    fn is_used(&self, name: &str) -> bool {
+        let prepared = self.history.current().prepared.values().flatten();
+        self.trxs.iter().flatten().any(|o| o.tables.contains(name))
+            || prepared.into_iter().any(|((table, _), _)| table == name)
+    }
+
+    fn create(&mut self, kinds: u64) -> Step {
+        if self.history.current().tables.len() >= TABLES_MAX {
+            return Ok(());
+        }
+        let name = self.new_name();
+        let chosen = |(i, kind): (usize, Kind)| (kinds >> i & 1 != 0).then_some(kind);
+        let kinds: Vec<Kind> = KINDS.into_iter().enumerate().filter_map(chosen).collect();
+        let change = Change::Create(name.clone(), kinds.clone());
+        self.decide_ddl(change, |s| s.create_table(&name, &spec(&kinds)))
+    }
+
+    fn drop_index(&mut self, name: &str, kinds: &[Kind], gone: Kind) -> Step {
+        let left: Vec<Kind> = kinds.iter().copied().filter(|k| *k != gone).collect();
+        let change = Change::Indexes(name.to_string(), left.clone());
+        let order: Vec<&str> = left.iter().map(|k| k.name()).collect();
+        self.decide_ddl(change, |s| {
+            let table = s.open_table(name)?;
+            s.alter_indexes(&[IndexChange {
+                table: &table,
+                drop: vec![gone.name()],
+                rename: vec![],
+                add: vec![],
+                order,
+                schema: b"",
+            }])
+        })
+    }
+
+    /// As CREATE INDEX in the server: the rows are scanned, sorted, loaded; then the index is published.
+    fn add_index(&mut self, name: &str, kinds: &[Kind], kind: Kind) -> Step {
+        let mut after = kinds.to_vec();
+        after.push(kind);
+        let change = Change::Indexes(name.to_string(), after.clone());
+        let order: Vec<&str> = after.iter().map(|k| k.name()).collect();
+        let rows = self.read_rows(name);
+        let mut tags: Vec<u16> = (self.history.current().tables[name].rows.values())
+            .filter_map(|r| r.tag)
+            .collect();
+        let count = tags.len();
+        tags.sort_unstable();
+        tags.dedup();
+        let has_duplicates = kind == Kind::Tag && tags.len() < count;
+        let engine = self.engine().clone();
+        self.decide_ddl(change, |store| {
+            let table = store.open_table(name)?;
+            let mut build = store.begin_build(&table, &kind.spec())?;
+            let mut trx = engine.new_trx(Arc::new(crate::txn::ThreadWaiter::new()), 98);
+            let built = rows.and_then(|rows| {
+                for (pk, row) in &rows {
+                    let user_key = kind.user_key(row);
+                    let key = [&user_key[..], pk].concat();
+                    build.add(&key, user_key.len(), kind.is_checked(row), &kind.raw(row))?;
+                }
+                build.finish(&trx)
+            });
+            engine.commit(&mut trx, false)?;
+            if let Err(e) = built {
+                let duplicate = matches!(e, Error::Duplicate { .. });
+                assert!(!duplicate || has_duplicates, "duplicates where the twin has none: {e}");
+                // The build's error is the one to tell, unless giving up failed too.
+                return build.abort().and(Err(e));
+            }
+            assert!(!has_duplicates, "a unique index was built over duplicates");
+            store.alter_indexes(&[IndexChange {
+                table: &table,
+                drop: vec![],
+                rename: vec![],
+                add: vec![&build],
+                order,
+                schema: b"",
+            }])
+        })
+    }
+
+    fn read_rows(&self, name: &str) -> Result<Vec<(Vec<u8>, crate::engine::tests::rig::Row)>> {
+        let table = self.store().open_table(name)?;
+        let handle = self.handle(table, &[]);
+        let seen = self.with_view(|trx| handle.scan(trx, 0, false, false))?;
+        Ok(seen.iter().map(|s| s.row()).collect())
+    }
+
+    fn decide_ddl(&mut self, change: Change, run: impl FnOnce(&Arc<Store>) -> Result<()>) -> Step {
+        let what = format!("{change:?}");
+        let done = run(&self.store());
+        match &done {
+            Ok(()) => {
+                let lsn = self.engine().lsn();
+                self.history.add(change, lsn);
+                self.history.all_durable();
+                return Ok(());
+            }
+            Err(Error::Duplicate { .. }) => return Ok(()),
+            Err(_) => self.history.doubt(change),
+        }
+        self.judge_result(&what, done)?;
+        if self.over || self.disk.is_dead() || self.store().pool.check_alive().is_err() {
+            return Ok(());
+        }
+        // The engine lives: it happened or it did not.
+        for _ in 0..3 {
+            let lsn = self.engine().lsn();
+            match self.read_state() {
+                Ok(found) => return self.history.resolve(&found, lsn),
+                Err(e) => self.judge("reading after failed DDL", &e)?,
+            }
+            if self.disk.is_dead() || self.store().pool.check_alive().is_err() {
+                return Ok(());
+            }
+        }
+        Err("everything fails to be read".into())
+    }
+}

@@ -1,0 +1,84 @@
+//! Nothing is left over: files and catalog agree, purge leaves one entry for each row, and every page that a file counts as
+//! used belongs to somebody.
+use super::world::{Step, World};
+use crate::base::Result;
+use crate::btree::overflow;
+use crate::index::ChainRef;
+use crate::io::Disk;
+use crate::space;
+use crate::table::Table;
+
+impl World {
+    /// Every data file is a table's, every table has one.
+    pub fn files_agree(&self, when: &str) -> Step {
+        let mut expected = vec![space::file_name(1), space::file_name(2)];
+        let tables = self.store().catalog.tables();
+        expected.extend(tables.iter().map(|t| space::file_name(t.layout().id)));
+        expected.sort();
+        let mut found = self.disk.list().map_err(|e| e.to_string())?;
+        found.retain(|n| n.ends_with(".slu") || n.starts_with("tmp_"));
+        found.sort();
+        match found == expected {
+            true => Ok(()),
+            false => Err(format!("{when}: files {found:?}, the catalog has {expected:?}")),
+        }
+    }
+
+    /// After purge, with nobody under way.
+    pub fn nothing_is_left(&mut self) -> Step {
+        if self.over || !self.history.current().prepared.is_empty() {
+            return Ok(());
+        }
+        for table in self.store().catalog.tables() {
+            let rows = self.history.current().tables[&table.name()].rows.len() as u64;
+            match self.count(&table) {
+                Err(e) => return self.judge("counting", &e),
+                Ok(count) => {
+                    if count.entries.iter().any(|n| *n != rows) {
+                        let name = table.name();
+                        return Err(format!("{name}: {rows} rows, entries after purge {:?}", count.entries));
+                    }
+                    if count.pages != count.used {
+                        let (name, pages, used) = (table.name(), count.pages, count.used);
+                        return Err(format!("{name}: {used} pages count as used, {pages} are somebody's"));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn count(&self, table: &Table) -> Result<Count> {
+        let store = self.store();
+        let layout = table.layout();
+        // Header and first bitmap.
+        let mut pages = 2;
+        let mut chains = Vec::new();
+        let mut entries = Vec::new();
+        let report = layout.clustered.tree.verify(&store.pool, &mut |_, value| {
+            chains.extend(ChainRef::of(value));
+            None
+        })?;
+        pages += report.pages.len() as u64;
+        for chain in chains {
+            pages += overflow::pages(&store.pool, layout.id, chain.first)?.len() as u64;
+        }
+        entries.push(report.entries);
+        for s in &layout.secondary {
+            let report = s.index.tree.verify(&store.pool, &mut |_, _| None)?;
+            pages += report.pages.len() as u64;
+            entries.push(report.entries);
+        }
+        let used = space::usage(&store.pool, layout.id)?.used as u64;
+        Ok(Count { pages, used, entries })
+    }
+}
+
+struct Count {
+    /// That somebody owns.
+    pages: u64,
+    /// That the file counts as used.
+    used: u64,
+    /// Of each tree, the clustered one first.
+    entries: Vec<u64>,
+}

@@ -1,0 +1,214 @@
+//! Schedules from seeds: each seed has a temper (what it likes to do, what bad luck it meets), and gives the same ops for ever.
+use super::op::{Op, SLOTS};
+use super::world::Setup;
+use crate::engine::tests::rig::Random;
+use crate::io::sim::{Damage, Fault};
+
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    pub setup: Setup,
+    pub ops: Vec<Op>,
+}
+
+/// What kind of bad luck a schedule meets.
+#[derive(Clone, Copy, PartialEq)]
+enum Luck {
+    Crashes,
+    /// Failing calls, a full disk; crashes too.
+    Errors,
+    /// A disk that lies.
+    Lies,
+}
+
+struct Author {
+    random: Random,
+    luck: Luck,
+    /// Of 100 ops, how many are DDL.
+    ddl: u64,
+    /// Keys that rows are chosen from.
+    keys: u64,
+    ops: Vec<Op>,
+}
+
+impl Schedule {
+    pub fn of_seed(seed: u64) -> Schedule {
+        let mut random = Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0xabc);
+        let luck = match random.below(10) {
+            0..=5 => Luck::Crashes,
+            6..=8 => Luck::Errors,
+            _ => Luck::Lies,
+        };
+        let mut author = Author {
+            luck,
+            ddl: [1, 3, 12][random.below(3) as usize],
+            keys: [8, 24, 64][random.below(3) as usize],
+            ops: Vec::new(),
+            random,
+        };
+        let kinds = author.random.below(8);
+        author.ops.push(Op::Create { kinds });
+        let len = 30 + author.random.below(120);
+        for _ in 0..len {
+            let op = author.next();
+            author.ops.push(op);
+        }
+        Schedule {
+            setup: Setup::draw(seed),
+            ops: author.ops,
+        }
+    }
+}
+
+impl Author {
+    fn n(&mut self, below: u64) -> u64 {
+        self.random.below(below)
+    }
+    fn trx(&mut self) -> u64 {
+        // Mostly one or two at a time.
+        let all = self.n(SLOTS);
+        self.n(all + 1)
+    }
+    fn key(&mut self) -> u64 {
+        let keys = self.keys;
+        self.n(keys)
+    }
+    fn next(&mut self) -> Op {
+        let ddl = self.ddl;
+        if self.random.chance(ddl) {
+            return self.ddl();
+        }
+        match self.n(100) {
+            0..=49 => self.statement(),
+            50..=74 => self.transaction(),
+            75..=91 => self.background(),
+            _ => self.bad_luck(),
+        }
+    }
+    fn statement(&mut self) -> Op {
+        let (trx, table, key) = (self.trx(), self.n(4), self.key());
+        let row = self.n(1 << 20);
+        match self.n(100) {
+            0..=34 => Op::Insert { trx, table, key, row },
+            35..=59 => Op::Update { trx, table, key, row },
+            60..=73 => Op::Delete { trx, table, key },
+            74..=79 => {
+                let to = self.key();
+                Op::Move {
+                    trx,
+                    table,
+                    key,
+                    to,
+                    row,
+                }
+            }
+            80..=86 => {
+                let (rows, len) = (2 + self.n(30), 20 + self.n(700));
+                Op::Fill {
+                    trx,
+                    table,
+                    key,
+                    rows,
+                    len,
+                }
+            }
+            87..=91 => {
+                let rows = 2 + self.n(30);
+                Op::Clear { trx, table, key, rows }
+            }
+            _ => {
+                let way = self.n(64);
+                Op::Look { trx, table, key, way }
+            }
+        }
+    }
+    fn transaction(&mut self) -> Op {
+        let trx = self.trx();
+        let flush = [1, 1, 1, 2, 0][self.n(5) as usize];
+        match self.n(100) {
+            0..=17 => {
+                let snapshot = self.random.chance(60);
+                Op::Begin { trx, snapshot }
+            }
+            18..=63 => Op::Commit { trx, flush },
+            64..=75 => Op::Rollback { trx },
+            76..=85 => Op::Savepoint { trx },
+            86..=92 => Op::RollbackTo { trx },
+            93..=95 => Op::Prepare { trx, flush },
+            _ => {
+                let (which, commit) = (self.n(4), self.random.chance(50));
+                Op::Decide { which, commit }
+            }
+        }
+    }
+    fn ddl(&mut self) -> Op {
+        let table = self.n(4);
+        match self.n(10) {
+            0..=1 => {
+                let kinds = self.n(8);
+                Op::Create { kinds }
+            }
+            2 => Op::Drop { table },
+            3 => Op::Rename { table },
+            4..=5 => Op::Truncate { table },
+            6..=7 => {
+                let kind = self.n(3);
+                Op::AddIndex { table, kind }
+            }
+            _ => {
+                let which = self.n(3);
+                Op::DropIndex { table, which }
+            }
+        }
+    }
+    fn background(&mut self) -> Op {
+        match self.n(100) {
+            0..=24 => {
+                let records = 1 + self.n(20);
+                Op::Purge { records }
+            }
+            25..=39 => Op::Clean,
+            40..=59 => {
+                let pages = 1 + self.n(30);
+                Op::Flush { pages }
+            }
+            60..=79 => Op::Checkpoint,
+            80..=86 => Op::SyncLog,
+            87..=96 => {
+                let records = 1 + self.n(10);
+                Op::Losers { records }
+            }
+            97 => {
+                let us = self.n(2_000_000);
+                Op::Wait { us }
+            }
+            _ => {
+                let how = self.n(3);
+                Op::Close { how }
+            }
+        }
+    }
+    fn bad_luck(&mut self) -> Op {
+        let after = 1 + self.n(60);
+        match (self.luck, self.n(10)) {
+            (Luck::Errors, 0..=3) => {
+                let fault = [Fault::Eio, Fault::Eio, Fault::Short, Fault::Full][self.n(4) as usize];
+                Op::Fail { after, fault }
+            }
+            (Luck::Errors, 4..=5) => Op::FailRead { after: 1 + after / 4 },
+            (Luck::Errors, 6..=7) => {
+                let kib = self.n(3) * self.n(200);
+                Op::Space { kib }
+            }
+            (Luck::Lies, 0..=7) => {
+                let damage = [Damage::Flipped, Damage::Stray][self.n(2) as usize];
+                Op::Lie { after, damage }
+            }
+            (Luck::Lies, _) => Op::Close { how: 1 },
+            _ => {
+                let again = if self.random.chance(40) { 1 + self.n(2) } else { 0 };
+                let after = if self.random.chance(60) { after } else { 0 };
+                Op::Crash { after, again }
+            }
+        }
+    }
+}

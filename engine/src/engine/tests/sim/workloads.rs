@@ -1,0 +1,272 @@
+//! A crash at every change of the disk, in small workloads. To add one, add it to [`WORKLOADS`].
+use super::op::Op;
+use super::run::run_with_crash;
+use super::world::{Setup, REDO_CAPACITY};
+use crate::pool::PAGE_SIZE;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+
+/// Name and ops.
+type Workload = (&'static str, &'static [Op]);
+
+const KIND_GROUP: u64 = 1;
+const KIND_TAG: u64 = 2;
+const KIND_WIDE: u64 = 4;
+
+const fn fill(key: u64, rows: u64, len: u64) -> Op {
+    Op::Fill {
+        trx: 0,
+        table: 0,
+        key,
+        rows,
+        len,
+    }
+}
+const fn clear(key: u64, rows: u64) -> Op {
+    Op::Clear {
+        trx: 0,
+        table: 0,
+        key,
+        rows,
+    }
+}
+const fn insert(trx: u64, key: u64, row: u64) -> Op {
+    let table = 0;
+    Op::Insert { trx, table, key, row }
+}
+const fn update(trx: u64, key: u64, row: u64) -> Op {
+    let table = 0;
+    Op::Update { trx, table, key, row }
+}
+const fn delete(trx: u64, key: u64) -> Op {
+    Op::Delete { trx, table: 0, key }
+}
+const fn commit(trx: u64, flush: u64) -> Op {
+    Op::Commit { trx, flush }
+}
+const fn decide(commit: bool) -> Op {
+    Op::Decide { which: 0, commit }
+}
+const COMMIT: Op = commit(0, 1);
+const FLUSH: Op = Op::Flush { pages: 100 };
+const PURGE: Op = Op::Purge { records: 100 };
+const LOOK: Op = Op::Look {
+    trx: 0,
+    table: 0,
+    key: 3,
+    way: 2,
+};
+
+pub const WORKLOADS: &[Workload] = &[
+    ("create and drop tables", CREATE_AND_DROP),
+    ("splits", SPLITS),
+    ("merges and purge", MERGES_AND_PURGE),
+    ("checkpoints between changes", CHECKPOINTS),
+    ("index build", INDEX_BUILD),
+    ("rollback", ROLLBACK),
+    ("overflow rows", OVERFLOW_ROWS),
+    ("group commit", GROUP_COMMIT),
+    ("prepared transactions", PREPARED),
+    ("eviction in a small pool", EVICTION),
+];
+
+const CREATE_AND_DROP: &[Op] = &[
+    Op::Create { kinds: 7 },
+    Op::Create { kinds: 0 },
+    fill(0, 3, 100),
+    COMMIT,
+    Op::Rename { table: 0 },
+    Op::Drop { table: 1 },
+    Op::Truncate { table: 0 },
+];
+const SPLITS: &[Op] = &[
+    Op::Create { kinds: KIND_GROUP },
+    fill(0, 24, 400),
+    FLUSH,
+    fill(24, 24, 400),
+    COMMIT,
+    FLUSH,
+];
+const MERGES_AND_PURGE: &[Op] = &[
+    Op::Create { kinds: KIND_WIDE },
+    fill(0, 40, 300),
+    COMMIT,
+    Op::Checkpoint,
+    clear(3, 35),
+    COMMIT,
+    FLUSH,
+    PURGE,
+    FLUSH,
+    PURGE,
+    FLUSH,
+];
+const CHECKPOINTS: &[Op] = &[
+    Op::Create {
+        kinds: KIND_GROUP | KIND_TAG,
+    },
+    fill(0, 6, 100),
+    FLUSH,
+    Op::Checkpoint,
+    COMMIT,
+    update(0, 2, 77),
+    Op::Checkpoint,
+    FLUSH,
+    COMMIT,
+    Op::Checkpoint,
+    delete(0, 4),
+    Op::Close { how: 1 },
+    insert(1, 9, 5),
+    commit(1, 1),
+    Op::Close { how: 2 },
+    insert(1, 10, 6),
+    commit(1, 1),
+];
+const INDEX_BUILD: &[Op] = &[
+    Op::Create { kinds: 0 },
+    fill(0, 40, 250),
+    COMMIT,
+    Op::AddIndex { table: 0, kind: 2 },
+    Op::AddIndex { table: 0, kind: 0 },
+    fill(40, 4, 250),
+    COMMIT,
+    Op::DropIndex { table: 0, which: 0 },
+];
+const ROLLBACK: &[Op] = &[
+    Op::Create { kinds: 7 },
+    fill(0, 12, 300),
+    COMMIT,
+    update(0, 3, 4),
+    clear(5, 5),
+    Op::Savepoint { trx: 0 },
+    fill(20, 12, 300),
+    FLUSH,
+    Op::RollbackTo { trx: 0 },
+    fill(30, 3, 100),
+    FLUSH,
+    Op::Rollback { trx: 0 },
+    FLUSH,
+];
+const OVERFLOW_ROWS: &[Op] = &[
+    Op::Create { kinds: KIND_GROUP },
+    fill(0, 2, 9000),
+    FLUSH,
+    COMMIT,
+    update(0, 0, 1),
+    fill(2, 1, 20000),
+    FLUSH,
+    Op::Rollback { trx: 0 },
+    update(0, 1, 1),
+    COMMIT,
+    FLUSH,
+    PURGE,
+    FLUSH,
+];
+const GROUP_COMMIT: &[Op] = &[
+    Op::Create { kinds: KIND_TAG },
+    insert(0, 1, 1),
+    insert(1, 2, 2),
+    insert(2, 3, 3),
+    insert(3, 4, 4),
+    commit(1, 2),
+    commit(0, 0),
+    commit(3, 2),
+    Op::SyncLog,
+    commit(2, 1),
+    insert(1, 5, 5),
+    commit(1, 0),
+    insert(2, 6, 6),
+    commit(2, 1),
+];
+const PREPARED: &[Op] = &[
+    Op::Create { kinds: KIND_GROUP },
+    fill(0, 6, 100),
+    COMMIT,
+    update(1, 1, 3),
+    insert(1, 9, 3),
+    Op::Prepare { trx: 1, flush: 1 },
+    fill(10, 20, 100),
+    delete(0, 3),
+    Op::Prepare { trx: 0, flush: 1 },
+    FLUSH,
+    decide(true),
+    // Cut short, the rollback must not leave half of the transaction prepared: that half would be committed below.
+    decide(false),
+    FLUSH,
+    decide(true),
+];
+const EVICTION: &[Op] = &[
+    Op::Create { kinds: 7 },
+    fill(0, 30, 1000),
+    COMMIT,
+    fill(30, 30, 1000),
+    clear(10, 20),
+    COMMIT,
+    LOOK,
+];
+
+/// Disks that a workload is tried on.
+fn setups(seed: u64) -> Vec<Setup> {
+    let small = Setup {
+        seed,
+        frames: 24,
+        redo_capacity: REDO_CAPACITY,
+        sector: 512,
+        doublewrite: true,
+        direct_io: true,
+    };
+    if cfg!(feature = "tiny-pages") {
+        let whole_pages = Setup {
+            sector: PAGE_SIZE,
+            doublewrite: false,
+            ..small
+        };
+        return vec![
+            small,
+            Setup {
+                seed: seed + 1,
+                ..small
+            },
+            whole_pages,
+        ];
+    }
+    vec![Setup { sector: 4096, ..small }]
+}
+
+/// Every crash point of every workload; in the ordinary test run, with large pages, every `STEP`th.
+const STEP: u64 = if cfg!(feature = "tiny-pages") { 1 } else { 5 };
+
+#[test]
+fn a_crash_at_every_change_of_the_disk() {
+    let mut points = Vec::new();
+    for (name, ops) in WORKLOADS {
+        for setup in setups(7) {
+            let (finding, changes) = run_with_crash(setup, ops, 0);
+            assert_eq!(finding, None, "{name}, without a crash");
+            assert!(changes > 20, "{name}: a workload changes the disk");
+            points.extend((1..=changes).step_by(STEP as usize).map(|at| (*name, *ops, setup, at)));
+        }
+    }
+    let next = AtomicU64::new(0);
+    let findings = Mutex::new(Vec::new());
+    let work = || {
+        while let Some((name, ops, setup, at)) = points.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+            // What survives differs from point to point.
+            let setup = Setup {
+                seed: setup.seed + at * 16,
+                ..*setup
+            };
+            let (finding, _) = run_with_crash(setup, ops, *at);
+            if let Some(what) = finding {
+                let mut findings = findings.lock().expect("no panic");
+                findings.push(format!("{name}, crash at change {at}, {setup:?}: {what}"));
+                return;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        (0..2).for_each(|_| drop(scope.spawn(work)));
+    });
+    let findings = findings.into_inner().expect("no panic");
+    assert!(findings.is_empty(), "{}", findings.join("\n"));
+    println!("{} crash points of {} workloads", points.len(), WORKLOADS.len());
+}
