@@ -39,6 +39,14 @@ pub fn create(mtr: &mut Mtr<'_>, file: FileId, index: IndexId, owner: TrxId) -> 
     mtr.edit(page, AT_FIRST, &header);
     Ok(no)
 }
+/// Takes back a chain created in this very `mtr`, whose undo record could not be written. Its pages are latched already, so
+/// nothing can fail half way.
+pub fn take_back(mtr: &mut Mtr<'_>, file: FileId, first: PageNo) -> Result<()> {
+    let page = mtr.write(PageId::new(file, first))?;
+    space::free(mtr, PageId::new(file, first))?;
+    mark_free(mtr, page);
+    Ok(())
+}
 /// Fills a chain just created, in bounded Mtrs of its own. Returns the LSN of the last. On error the chain is shorter, but whole.
 pub fn fill(pool: &Pool, file: FileId, first: PageNo, data: &[u8]) -> Result<Lsn> {
     let mut no = first;

@@ -9,7 +9,7 @@
 //! it, so restoring goes by LSN: a page that was torn in place was on its way there at the crash, hence it was dirty, hence
 //! its LSN is not below the checkpoint. A copy at or above the checkpoint LSN may be put in place of a broken page, even
 //! if it is not the newest: redo from the checkpoint brings it up. An older copy must not: what happened since is lost
-//! from the log, and a broken page is better than a page of the past.
+//! from the log, and a broken page is better than a page of the past. It still tells what must be in place by now (`written`).
 use super::page::{check, page_id, page_lsn, PAGE_SIZE};
 use super::Pool;
 use crate::base::bytes::{get_u32, put_u32};
@@ -127,7 +127,14 @@ impl Pool {
         let mut restored = 0;
         let mut in_place = AlignedBuf::new(PAGE_SIZE);
         for (id, (lsn, copy)) in Doublewrite::open(&*self.disk)?.copies()? {
-            if lsn < checkpoint || !self.files.contains(id.file) {
+            if !self.files.contains(id.file) {
+                continue;
+            }
+            if lsn <= checkpoint {
+                // It was durable in place before the checkpoint passed it: an older page there is a lost write.
+                self.written.note(std::iter::once((id, lsn)));
+            }
+            if lsn < checkpoint {
                 continue;
             }
             let file = self.files.get(id.file)?.file;

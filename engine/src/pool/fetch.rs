@@ -150,12 +150,20 @@ impl Pool {
             self.counters.data_reads.inc();
             self.counters.data_read.add(PAGE_SIZE as u64);
             let read = file.file.read_at(page.bytes_mut(), id.no as u64 * PAGE_SIZE as u64);
-            if let Err(error) = read.and_then(|()| verify(page.bytes(), id, &*file.file)) {
+            if let Err(error) = read.and_then(|()| self.verify_read(page.bytes(), id, &file)) {
                 self.unpublish(page);
                 return Err(error);
             }
         }
         Ok(Some(page))
+    }
+    /// Is this the page, sealed, in its newest version? A file that is not logged has no LSNs to tell by.
+    pub(super) fn verify_read(&self, bytes: &[u8], id: PageId, file: &OpenFile) -> Result<()> {
+        verify(bytes, id, &*file.file)?;
+        match file.logged {
+            true => self.written.check(bytes, id, &*file.file),
+            false => Ok(()),
+        }
     }
     /// Enters an empty X-latched frame into the page table. None (and the frame is given back): the page is there already.
     pub(super) fn publish<'p>(&'p self, page: PageWrite<'p>, id: PageId, file: &OpenFile) -> Option<PageWrite<'p>> {
@@ -207,7 +215,7 @@ impl Pool {
 }
 
 /// Is this the sealed page `id`? The error names file, page and index.
-pub(super) fn verify(bytes: &[u8], id: PageId, file: &dyn File) -> Result<()> {
+fn verify(bytes: &[u8], id: PageId, file: &dyn File) -> Result<()> {
     page::check(bytes, id).map_err(|why| {
         Error::Corrupt(format!(
             "{}: page {} (index {}): {why}; restore the file from a backup, or dump and drop the table",

@@ -221,6 +221,8 @@ impl Pool {
     fn fly(&self, slot: usize, buffer: &mut [u8], claimed: &[Claimed], flight: Flight) -> Result<usize> {
         let written = self.write_claimed(slot, buffer, claimed);
         self.synced(written)?;
+        let logged = claimed.iter().filter(|page| page.file.logged);
+        self.written.note(logged.map(|page| (page.id, page.lsn)));
         for page in claimed {
             let frame = self.frames.header(page.frame);
             frame.in_flight.store(false, Ordering::Release);

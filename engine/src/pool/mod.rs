@@ -6,7 +6,8 @@
 //! The pool calls nothing above it: a page read never merges or interprets what it read beyond the page header.
 //!
 //! Reading order: `page` (format), `frame` (memory and latch), `table` (page -> frame), `fetch` (hit and miss), `mtr`,
-//! `dirty` (what must be written, the checkpoint bound), `evict`, `flush`, `dblwr`, `pace`, `prefetch`, `recover`.
+//! `dirty` (what must be written, the checkpoint bound), `evict`, `flush`, `dblwr`, `written` (lost writes), `pace`, `prefetch`,
+//! `recover`.
 mod dblwr;
 mod dirty;
 mod evict;
@@ -21,6 +22,7 @@ mod prefetch;
 mod recover;
 mod requests;
 mod table;
+mod written;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -61,6 +63,7 @@ pub struct Pool {
     clock: evict::Clock,
     dirty: dirty::DirtyList,
     flusher: flush::Flusher,
+    written: written::Written,
     pace: pace::Pace,
     requests: requests::Requests,
     prefetch: Arc<prefetch::Prefetch>,
@@ -92,6 +95,7 @@ impl Pool {
             clock: evict::Clock::new(&frames),
             dirty: dirty::DirtyList::new(),
             flusher: flush::Flusher::new(count),
+            written: written::Written::new(count),
             pace: pace::Pace::new(config.io_capacity, config.io_capacity_max),
             requests: requests::Requests::default(),
             prefetch: Arc::new(prefetch::Prefetch::new()),

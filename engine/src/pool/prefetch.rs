@@ -4,7 +4,6 @@
 //! its way in is published with its X latch held, so who wants it meanwhile just waits for the latch. Latches of one
 //! batch are held together, in no order: harmless, because a worker waits for nothing but I/O while it holds them.
 //! Workers hold the pool weakly between batches: the last owner's drop ends them, `shutdown` does so at once.
-use super::fetch::verify;
 use super::frame::PageWrite;
 use super::page::PAGE_SIZE;
 use super::Pool;
@@ -148,7 +147,7 @@ impl Pool {
     }
     /// A failure is told to whoever really needs the page, when it reads it.
     fn end_read_ahead(&self, id: PageId, file: &OpenFile, page: PageWrite<'_>, result: Result<()>) {
-        match result.and_then(|()| verify(page.bytes(), id, &*file.file)) {
+        match result.and_then(|()| self.verify_read(page.bytes(), id, file)) {
             Ok(()) => {
                 self.counters.buffer_pool_read_ahead.inc();
                 self.counters.data_reads.inc();

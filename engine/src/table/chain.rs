@@ -59,6 +59,9 @@ impl Store {
         let first = overflow::create(&mut mtr, layout.id, layout.clustered.id, trx.id())?;
         undo_format::chain(&mut undo, layout.id, first);
         let logged = self.trx_sys.append_undo(trx, &mut mtr, &undo);
+        if logged.is_err() {
+            overflow::take_back(&mut mtr, layout.id, first)?;
+        }
         let lsn = mtr.commit();
         logged?;
         trx.last_lsn = trx.last_lsn.max(lsn);

@@ -132,8 +132,8 @@ impl Author {
             18..=63 => Op::Commit { trx, flush },
             64..=75 => Op::Rollback { trx },
             76..=85 => Op::Savepoint { trx },
-            86..=92 => Op::RollbackTo { trx },
-            93..=95 => Op::Prepare { trx, flush },
+            86..=90 => Op::RollbackTo { trx },
+            91..=95 => Op::Prepare { trx, flush },
             _ => {
                 let (which, commit) = (self.n(4), self.random.chance(50));
                 Op::Decide { which, commit }
@@ -200,7 +200,7 @@ impl Author {
                 Op::Space { kib }
             }
             (Luck::Lies, 0..=7) => {
-                let damage = [Damage::Flipped, Damage::Stray][self.n(2) as usize];
+                let damage = [Damage::Flipped, Damage::Stray, Damage::Misplaced, Damage::Lost][self.n(4) as usize];
                 Op::Lie { after, damage }
             }
             (Luck::Lies, _) => Op::Close { how: 1 },

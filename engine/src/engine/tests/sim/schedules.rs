@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 /// Small pages find more in less time: the ordinary test run, with large ones, takes a sample.
-const USUAL: u64 = if cfg!(feature = "tiny-pages") { 2500 } else { 60 };
+const USUAL: u64 = if cfg!(feature = "tiny-pages") { 4000 } else { 60 };
 /// Seconds between two lines of progress.
 const PROGRESS_S: u64 = 20;
 

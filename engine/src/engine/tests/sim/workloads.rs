@@ -220,14 +220,11 @@ fn setups(seed: u64) -> Vec<Setup> {
             doublewrite: false,
             ..small
         };
-        return vec![
-            small,
-            Setup {
-                seed: seed + 1,
-                ..small
-            },
-            whole_pages,
-        ];
+        let other_survivors = (1..4).map(|n| Setup {
+            seed: seed + n,
+            ..small
+        });
+        return [small, whole_pages].into_iter().chain(other_survivors).collect();
     }
     vec![Setup { sector: 4096, ..small }]
 }

@@ -11,7 +11,7 @@ use crate::base::{Error, Result};
 use crate::engine::steps::{self, Checkpointer, LoserRollback};
 use crate::engine::tests::rig::{Random, Row};
 use crate::engine::{Close, Config, Engine};
-use crate::io::sim::SimDisk;
+use crate::io::sim::{Damage, SimDisk};
 use crate::pool::PAGE_SIZE;
 use crate::table::{Savepoint, Store, Table};
 use crate::txn::{Isolation, ThreadWaiter, Trx};
@@ -96,6 +96,8 @@ pub struct World {
     space_limited: bool,
     /// The disk may have lied (rule S8).
     pub lied: bool,
+    /// A write may have been lost: this run must notice, the next one need not (`pool/written.rs`).
+    lost: bool,
     /// The damage was noticed: nothing more can be asked.
     pub over: bool,
 }
@@ -119,6 +121,7 @@ impl World {
             struck: 0,
             space_limited: false,
             lied: false,
+            lost: false,
             over: false,
             setup,
         }
@@ -180,6 +183,10 @@ impl World {
 
     /// Power goes off, and on again. Up to `again` starts are cut short first.
     pub fn restart(&mut self, again: u64) -> Step {
+        self.over |= self.lost;
+        if self.over {
+            return Ok(());
+        }
         for attempt in 0..=again {
             self.power_off();
             if attempt < again {
@@ -315,6 +322,7 @@ impl World {
             }
             Op::Lie { after, damage } => {
                 self.lied = true;
+                self.lost |= matches!(damage, Damage::Lost | Damage::Misplaced);
                 self.disk.damage_write(changes + after, damage);
                 Ok(())
             }
@@ -361,6 +369,10 @@ impl World {
         if closed.is_ok() {
             self.history.all_durable();
             self.forget_users();
+            self.over |= self.lost;
+            if self.over {
+                return Ok(());
+            }
             self.engine = None;
             if self.start()? {
                 return Ok(());
