@@ -202,18 +202,35 @@ int check_version(handlerton *, const char *path, const LEX_CUSTRING *definition
   return altered ? 0 : 1;
 }
 
-/* Tables of statements that a crash cut short, and that the server did not find any more: when it dies while it drops a
-   partitioned table, the list of the partitions goes first. */
-void drop_forgotten_tables()
+/* A DROP of a partitioned table takes the list of the partitions (.par) first and the .frm last. After a crash in between the
+   server cannot find the partitions any more; it removes the .frm, and their names would stay taken. So partitions that have
+   a .frm and no list are noted at start, and dropped if the server has removed the .frm. (Not if there was none before:
+   then somebody lost it, and may bring it back.) */
+std::vector<std::string> partitions_without_list;
+
+std::string path_of_table(const std::string &name) { return name.substr(0, name.find("#P#", name.rfind('/'))); }
+
+void note_partitions_without_list()
 {
+  partitions_without_list.clear();
   for (const std::string &name : tables_with_prefix("./"))
   {
-    const size_t table= name.rfind('/') + 1;
-    if (name.compare(table, 5, "#sql-") || file_exists(name.substr(0, name.find("#P#", table)) + ".frm"))
-      continue;
-    if (!slc_table_drop(engine, name.c_str()))
-      sql_print_information(SLUICE_ENGINE_NAME ": removed table %s of a statement that was cut short", name.c_str());
+    const std::string path= path_of_table(name);
+    if (path != name && file_exists(path + ".frm") && !file_exists(path + ".par"))
+      partitions_without_list.push_back(name);
   }
+}
+
+void drop_forgotten_tables()
+{
+  std::vector<std::string> names;
+  names.swap(partitions_without_list);
+  for (const std::string &name : tables_with_prefix("./"))
+    if (!name.compare(name.rfind('/') + 1, 5, "#sql-"))
+      names.push_back(name);
+  for (const std::string &name : names)
+    if (!file_exists(path_of_table(name) + ".frm") && !slc_table_drop(engine, name.c_str()))
+      sql_print_information(SLUICE_ENGINE_NAME ": removed table %s of a statement that was cut short", name.c_str());
 }
 
 int signal_ddl_recovery_done(handlerton *)
@@ -307,6 +324,7 @@ int init(void *plugin)
     return 1;
   }
   apply_settings();
+  note_partitions_without_list();
   set_callbacks();
   constexpr ulonglong MIB= 1 << 20;
   sql_print_information(SLUICE_ENGINE_NAME ": %s is open: buffer pool %llu MiB, redo log %llu MiB, LSN %llu",

@@ -72,7 +72,8 @@ MYSQL_SYSVAR_UINT(read_io_threads, settings.read_io_threads, PLUGIN_VAR_RQCMDARG
 MYSQL_SYSVAR_UINT(purge_threads, settings.purge_threads, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
   "Threads that remove row versions nobody can see any more", nullptr, nullptr, 1, 1, 32, 0);
 MYSQL_SYSVAR_UINT(open_files, settings.open_files, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-  "Data files that are kept open; more tables than that can be in use, their files are opened and closed in turn", nullptr,
+  "Data files that are kept open, at most half of open_files_limit; more tables than that can be in use, their files are opened and "
+  "closed in turn", nullptr,
   nullptr, 2000, 10, 1000000, 0);
 MYSQL_SYSVAR_UINT(stats_sample_pages, settings.stats_sample_pages, PLUGIN_VAR_RQCMDARG,
   "Leaf pages of each index that are looked at to estimate how many rows share a key", nullptr, nullptr, 20, 1, 100000, 0);
@@ -140,7 +141,8 @@ void fill_config(slc_config *config)
   config->io_capacity_max= settings.io_capacity_max;
   config->read_io_threads= settings.read_io_threads;
   config->purge_threads= settings.purge_threads;
-  config->open_files= settings.open_files;
+  /* The other half of the descriptors is for the server. */
+  config->open_files= MY_MIN(settings.open_files, static_cast<uint>(open_files_limit / 2));
   config->doublewrite= settings.doublewrite;
   config->direct_io= settings.flush_method == FLUSH_METHOD_DIRECT;
   config->read_only= settings.read_only;

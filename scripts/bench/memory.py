@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """`make memory`: how much memory Sluice takes beyond its pool, stage by stage, on a table of five times the pool.
 
-A server whose InnoDB has next to no pool (8 MiB) is started with Sluice's pool at its full size; resident memory right after the start,
-before the first Sluice table, is the baseline minus the pages of the pool that the start itself touched. Each stage runs, and the table
-shows the resident memory after it and its peak within it, over the baseline, and what of the peak is beyond the pool: the overhead.
+A server whose InnoDB has next to no pool (8 MiB) is started; its resident memory before the first table is the baseline. (The pool's
+memory becomes resident as pages come in.) The table shows the resident memory after each stage and its peak within it, over the
+baseline, and what of the peak is beyond the pool: the overhead.
 
     prepare        sysbench: the rows are loaded (2,000,000 are about 480 MB, five times 96 MiB)
     read_write     oltp_read_write, 8 threads          scan        every row is read
@@ -12,8 +12,9 @@ shows the resident memory after it and its peak within it, over the baseline, an
     big_rollback   the same, rolled back
     long_reader    oltp_read_write beside a snapshot that stays open: history that purge may not touch
     drained        after everything has ended: what does not come back
+    locked         half the rows locked and not changed: each has an entry in the lock table, so this stage is told by the row
 
-Exit code 1 when the overhead is greater than --bound says.
+Exit code 1 when the overhead (of all stages but `locked`) is greater than --bound says.
 """
 import argparse
 import pathlib
@@ -128,8 +129,13 @@ class Stages:
     def drained(self):
         self.bench.settle(60)
 
+    def locked(self):
+        with self.link() as link, link.cursor() as cursor:
+            cursor.execute("UPDATE sbtest1 SET k = k WHERE id <= %s", (self.rows // 2,))
+            link.rollback()
 
-STAGES = ("prepare", "read_write", "scan", "connections", "big_update", "big_rollback", "long_reader", "drained")
+
+STAGES = ("prepare", "read_write", "scan", "connections", "big_update", "big_rollback", "long_reader", "drained", "locked")
 
 
 def start_server(arguments):
@@ -152,6 +158,7 @@ def main():
     pool = megabytes(arguments.pool)
     rows = []
     greatest = 0
+    locked_bytes = None
     try:
         server = start_server(arguments)
         try:
@@ -164,8 +171,12 @@ def main():
                     started = time.monotonic()
                     with Peak(server.pid()) as peak:
                         getattr(stages, name)()
+                    before = float(rows[-1][2]) if rows else 0
                     now, most = memory_mb(server.pid()) - baseline, peak.mb - baseline
-                    greatest = max(greatest, most - pool)
+                    if name == "locked":
+                        locked_bytes = (most - before) * 2**20 / (arguments.rows // 2)
+                    else:
+                        greatest = max(greatest, most - pool)
                     rows.append([name, f"{time.monotonic() - started:.0f}", f"{now:.0f}", f"{most:.0f}", f"{most - pool:.0f}"])
                     progress.done(f"{name}: {now:.0f} MiB over the baseline, {most:.0f} at the peak")
         finally:
@@ -174,6 +185,8 @@ def main():
         sys.exit(f"error: {error} (server's log: {arguments.folder}/log)")
     display.table(["stage", "seconds", "MiB over the baseline", "at the peak", "beyond the pool"], rows)
     display.say(f"\n{arguments.engine}, {arguments.rows} rows, pool {pool} MiB; the server alone has {baseline:.0f} MiB. Greatest overhead: {greatest:.0f} MiB.")
+    if locked_bytes is not None:
+        display.say(f"A row that is locked and not changed takes {locked_bytes:.0f} bytes until the transaction ends.")
     if arguments.bound is not None and greatest > arguments.bound:
         sys.exit(f"error: that is more than the {arguments.bound} MiB allowed")
 
