@@ -132,15 +132,38 @@ handler *create_handler(handlerton *hton_arg, TABLE_SHARE *share, MEM_ROOT *mem_
   return new (mem_root) ha_sluice(hton_arg, share);
 }
 
+bool file_exists(const std::string &path) { return access(path.c_str(), F_OK) == 0; }
+
+/* From init() on, until the server says that it has finished or undone the statements that a crash cut short. */
+bool in_ddl_recovery= true;
+
+/* After a crash in the CREATE of a partitioned table the server asks the partitions' engine to drop the whole table, and then
+   removes the .frm, but not the list of partitions (.par). It asks the same when the partitioned table is the new one, which
+   has to stay; so one waits to see whether the .frm goes. */
+std::vector<std::string> tables_asked_for;
+
+slc_err drop_all_parts(const std::string &path)
+{
+  const std::vector<std::string> parts= tables_with_prefix(path + "#P#");
+  for (const std::string &part : parts)
+    if (const slc_err error= slc_table_drop(engine, part.c_str()))
+      return error;
+  if (file_exists(path + ".par"))
+    my_delete((path + ".par").c_str(), MYF(0));
+  return parts.empty() ? SLC_NO_TABLE : SLC_OK;
+}
+
 int drop_table(handlerton *, const char *path)
 {
   if (const int error= current_thd ? wait_until_decided(current_thd, path, false) : 0)
     return error;
-  const slc_err error= slc_table_drop(engine, path);
+  slc_err error= slc_table_drop(engine, path);
+  if (error == SLC_NO_TABLE && in_ddl_recovery)
+    tables_asked_for.push_back(path);
+  else if (error == SLC_NO_TABLE && !file_exists(std::string(path) + ".frm"))
+    error= drop_all_parts(path);
   return error == SLC_NO_TABLE ? ENOENT : server_error(error, current_thd, path);
 }
-
-bool file_exists(const std::string &path) { return access(path.c_str(), F_OK) == 0; }
 
 /* Lists of partitions (.par) that the server forgets when it dies in an ALTER TABLE: the folder could not be removed. */
 void drop_forgotten_lists(const std::string &folder)
@@ -223,6 +246,10 @@ void note_partitions_without_list()
 
 void drop_forgotten_tables()
 {
+  for (const std::string &path : tables_asked_for)
+    if (!file_exists(path + ".frm") && !drop_all_parts(path))
+      sql_print_information(SLUICE_ENGINE_NAME ": removed the partitions of %s, whose CREATE was cut short", path.c_str());
+  tables_asked_for.clear();
   std::vector<std::string> names;
   names.swap(partitions_without_list);
   for (const std::string &name : tables_with_prefix("./"))
@@ -235,6 +262,7 @@ void drop_forgotten_tables()
 
 int signal_ddl_recovery_done(handlerton *)
 {
+  in_ddl_recovery= false;
   drop_forgotten_tables();
   slc_engine_start_background(engine);
   return 0;
@@ -324,6 +352,7 @@ int init(void *plugin)
     return 1;
   }
   apply_settings();
+  in_ddl_recovery= true;
   note_partitions_without_list();
   set_callbacks();
   constexpr ulonglong MIB= 1 << 20;

@@ -19,7 +19,7 @@ def choose(client):
 # ---- texts ----
 
 def definition(table, engine):
-    columns = {"id": "id BIGINT NOT NULL", "a": "a INT NOT NULL", "b": "b VARCHAR(400) CHARACTER SET latin1 NOT NULL",
+    columns = {"id": "id BIGINT NOT NULL", "a": "a INT NOT NULL", "b": "b VARCHAR(600) CHARACTER SET latin1 NOT NULL",
                "extra": "extra INT NOT NULL DEFAULT 5"}
     parts = [columns[name] for name in table["cols"]] + ["PRIMARY KEY (id)"]
     parts += [key_text(name, key) for name, key in table["keys"].items()]
@@ -95,7 +95,7 @@ def create(client):
     name = client.free_name()
     if name:
         parts = None
-        if client.random.random() < 0.35:
+        if client.partitions and client.random.random() < 0.35:
             parts = [[f"p{number}", (number + 1) * PART_ROWS] for number in range(3)]
         table = new_table(random_keys(client), parts)
         client.do(f"CREATE TABLE {name} {definition(table, client.engine)}", client.with_tables({name: table}))

@@ -29,8 +29,9 @@ class Outcome(trial.Outcome):
 class DdlTrial(trial.Trial):
     outcome_class = Outcome
 
-    def __init__(self, server, engine, clients=4, seed=None):
+    def __init__(self, server, engine, clients=4, seed=None, partitions=False):
         super().__init__(server, engine, clients=clients, seed=seed)
+        self.partitions = partitions
         self.states = [{} for _ in range(clients)]
         self.committed = [0] * clients  # the last transaction of each writer that anything is known of
         self.hot_rows = [set() for _ in range(clients)]
@@ -41,7 +42,7 @@ class DdlTrial(trial.Trial):
             for number in range(len(self.states)):
                 name = ddl_model.database(number)
                 cursor.execute(f"CREATE DATABASE {name}")
-                cursor.execute(f"CREATE TABLE {name}.hot (id BIGINT NOT NULL, a INT NOT NULL, b VARCHAR(400) CHARACTER SET latin1 NOT NULL,"
+                cursor.execute(f"CREATE TABLE {name}.hot (id BIGINT NOT NULL, a INT NOT NULL, b VARCHAR(600) CHARACTER SET latin1 NOT NULL,"
                                f" PRIMARY KEY (id)) ENGINE={self.engine}")
                 self.states[number] = {f"{name}.hot": ddl_model.new_table()}
 
@@ -50,7 +51,8 @@ class DdlTrial(trial.Trial):
         return [*((self.client, (number, self.random.random())) for number in numbers), *((self.writer, (number,)) for number in numbers)]
 
     def client(self, number, seed):
-        ddl_workload.Client(self.server, self.engine, number, seed, self.states[number], self.log(number)).run(trial.SECONDS_MAX)
+        ddl_workload.Client(self.server, self.engine, number, seed, self.states[number], self.log(number),
+                            self.partitions).run(trial.SECONDS_MAX)
 
     def writer(self, number):
         ddl_workload.Writer(self.server, number, self.committed[number], self.log(f"-writer{number}")).run(trial.SECONDS_MAX)
@@ -85,7 +87,10 @@ class DdlTrial(trial.Trial):
     def verify_client(self, cursor, number, outcome):
         """Which of the legal states is there; Broken if none."""
         legal, sql = self.follow_client(number, outcome)
-        found = found_state(cursor, number)
+        try:
+            found = found_state(cursor, number)
+        except connection.pymysql.err.Error as error:
+            raise Broken(f"client {number}, in doubt: {sql}: {error}") from error
         complaints = []
         for state in legal:
             complaint = difference(state, found)

@@ -35,13 +35,14 @@ class Recorder:
 
 
 class Client:
-    def __init__(self, server, engine, number, seed, state, log_path):
+    def __init__(self, server, engine, number, seed, state, log_path, partitions):
         self.server = server
         self.engine = engine
         self.database = database(number)
         self.random = random.Random(seed)
         self.state = copy.deepcopy(state)
         self.recorder = Recorder(log_path)
+        self.partitions = partitions
 
     def run(self, seconds_max):
         """Until the connection is lost, or for so long."""

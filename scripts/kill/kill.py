@@ -27,6 +27,8 @@ def arguments_of_command_line():
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--minutes", type=float, help="as many rounds as fit into that time, instead of --rounds")
     parser.add_argument("--ddl", action="store_true", help="the clients change definitions of tables while rows change (ddl_trial.py)")
+    parser.add_argument("--partitions", action="store_true", help="with --ddl: partitioned tables too, of which the server itself forgets "
+                        "some parts when it is killed at a bad moment")
     parser.add_argument("--clients", type=int, help="8; with --ddl 3, each with a second one that only inserts")
     parser.add_argument("--seconds", type=float, default=4, help="a round writes for half of this at least, for this at most")
     parser.add_argument("--seed", type=int, help="for the clients' choices; when the kill comes is chance anyway")
@@ -44,7 +46,7 @@ def main():
     options = engines.options(arguments.engine, pool="16M", redo="8M", lock_wait_seconds=5)
     server = Server(folder, free_port(), [*options, *arguments.option], plugins=engines.PLUGINS[arguments.engine],
                     engine=arguments.engine)
-    trial = (ddl_trial.DdlTrial(server, arguments.engine, clients=arguments.clients or 3, seed=seed) if arguments.ddl else
+    trial = (ddl_trial.DdlTrial(server, arguments.engine, clients=arguments.clients or 3, seed=seed, partitions=arguments.partitions) if arguments.ddl else
              Trial(server, arguments.engine, clients=arguments.clients or 8, seed=seed))
     chance = random.Random(seed)
     acknowledged = 0
