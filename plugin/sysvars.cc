@@ -34,9 +34,19 @@ UPDATE_FUNCTION(io_capacity_max, uint)
 UPDATE_FUNCTION(verify, my_bool)
 UPDATE_FUNCTION(sort_buffer_size, ulonglong)
 UPDATE_FUNCTION(snapshot_isolation, my_bool)
+UPDATE_FUNCTION(change_buffering, ulong)
+UPDATE_FUNCTION(change_buffer_max_size, uint)
+UPDATE_FUNCTION(change_buffer_test_mode, uint)
+
+void update_change_buffer_drain(THD *, st_mysql_sys_var *, void *, const void *from)
+{
+  set_in_engine("change_buffer_drain", *static_cast<const my_bool *>(from));
+}
 
 const char *flush_commit_names[]= {"0", "1", "2", nullptr};
 TYPELIB flush_commit_typelib= {3, "", flush_commit_names, nullptr};
+const char *change_buffering_names[]= {"none", "inserts", "deletes", "changes", "purges", "all", nullptr};
+TYPELIB change_buffering_typelib= {6, "", change_buffering_names, nullptr};
 const char *flush_method_names[]= {"O_DIRECT", "buffered", nullptr};
 TYPELIB flush_method_typelib= {2, "", flush_method_names, nullptr};
 
@@ -95,6 +105,18 @@ MYSQL_SYSVAR_BOOL(snapshot_isolation, settings.snapshot_isolation, PLUGIN_VAR_OP
   "At REPEATABLE READ and above, locking or changing a row that was changed since the snapshot is a conflict (error 1020). OFF: "
   "the newest committed version is taken, as InnoDB does with innodb_snapshot_isolation=OFF", nullptr, update_snapshot_isolation,
   true);
+MYSQL_SYSVAR_ENUM(change_buffering, settings.change_buffering, PLUGIN_VAR_RQCMDARG,
+  "Changes of secondary indexes that are buffered when their page is not in memory: none, inserts, deletes (delete marks), "
+  "changes (both), purges (delete marks and removals), all", nullptr, update_change_buffering, CHANGE_BUFFERING_DEFAULT,
+  &change_buffering_typelib);
+MYSQL_SYSVAR_UINT(change_buffer_max_size, settings.change_buffer_max_size, PLUGIN_VAR_RQCMDARG,
+  "Share of the buffer pool, in percent, that newly buffered changes may take; on disk they may take five times as much", nullptr,
+  update_change_buffer_max_size, 25, 0, 50, 0);
+MYSQL_SYSVAR_BOOL(change_buffer_drain, settings.change_buffer_drain, PLUGIN_VAR_RQCMDARG,
+  "SET GLOBAL ... = ON: everything that is buffered is merged in the background, at io_capacity_max; how far it is: "
+  "SHOW STATUS LIKE '%change_pending%'", nullptr, update_change_buffer_drain, false);
+MYSQL_SYSVAR_UINT(change_buffer_test_mode, settings.change_buffer_test_mode, PLUGIN_VAR_RQCMDARG,
+  "For tests: 1 buffers every change that may be buffered, 2 every other key's", nullptr, update_change_buffer_test_mode, 0, 0, 2, 0);
 
 } // namespace
 
@@ -119,6 +141,10 @@ struct st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(verify),
   MYSQL_SYSVAR(rollback_on_timeout),
   MYSQL_SYSVAR(snapshot_isolation),
+  MYSQL_SYSVAR(change_buffering),
+  MYSQL_SYSVAR(change_buffer_max_size),
+  MYSQL_SYSVAR(change_buffer_drain),
+  MYSQL_SYSVAR(change_buffer_test_mode),
   MYSQL_SYSVAR(lock_wait_timeout),
   nullptr
 };
@@ -150,6 +176,12 @@ void fill_config(slc_config *config)
   config->sort_buffer_size= settings.sort_buffer_size;
 }
 
-void apply_settings() { set_in_engine("snapshot_isolation", settings.snapshot_isolation); }
+void apply_settings()
+{
+  set_in_engine("snapshot_isolation", settings.snapshot_isolation);
+  set_in_engine("change_buffering", settings.change_buffering);
+  set_in_engine("change_buffer_max_size", settings.change_buffer_max_size);
+  set_in_engine("change_buffer_test_mode", settings.change_buffer_test_mode);
+}
 
 } // namespace sluice

@@ -12,7 +12,7 @@ pub mod table;
 pub mod txn;
 /// One B+tree index as the table layer sees it: clustered or secondary.
 pub mod index;
-/// The change buffer's place: applies or (later) buffers changes to secondary indexes.
+/// The change buffer: changes of secondary indexes, applied or buffered, and merged later.
 pub mod change;
 /// The tree mechanism over pages: descend, split, merge, verify. Knows no transactions.
 pub mod btree;

@@ -101,6 +101,9 @@ unsafe fn config(c: &slc_config) -> Result<Config> {
         open_files: c.open_files,
         doublewrite: c.doublewrite != 0,
         direct_io: c.direct_io != 0,
+        change_buffering: defaults.change_buffering,
+        change_buffer_max_size_percent: defaults.change_buffer_max_size_percent,
+        change_buffer_test_mode: defaults.change_buffer_test_mode,
         store: StoreConfig {
             sort_buffer_size: c.sort_buffer_size,
             verify: c.verify != 0,

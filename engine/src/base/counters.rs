@@ -148,6 +148,26 @@ counters! {
     max_trx_id,
     /// Secondary index changes applied directly.
     change_applied_directly,
+    /// Secondary index changes buffered: puts.
+    change_buffered_inserts,
+    /// Secondary index changes buffered: delete marks, and what rollback does with them.
+    change_buffered_deletes,
+    /// Secondary index changes buffered: removals.
+    change_buffered_purges,
+    /// Buffered entries merged into their leaves.
+    change_merged,
+    /// Mini-transactions that merged.
+    change_merges,
+    /// Leaves that were merged into.
+    change_merged_leaves,
+    /// Buffered entries that went with their index.
+    change_discarded,
+    /// Buffered changes that do not fit the entry they meet: a corrupt index.
+    change_missing,
+    /// Gauge: buffered entries.
+    change_pending_entries,
+    /// Gauge: their bytes (keys and values).
+    change_pending_bytes,
 }
 
 #[cfg(test)]

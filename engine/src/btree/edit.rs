@@ -147,6 +147,20 @@ pub fn remove(p: &mut impl PageEdit, slot: usize) {
     edit_counts(p, n - 1, heap, garbage);
 }
 
+/// Removes the entries in the slots [from, to): one move, one write.
+pub fn remove_run(p: &mut impl PageEdit, from: usize, to: usize) {
+    let node = p.node();
+    let n = node.len();
+    assert!(from < to && to <= n, "a run lies inside its node");
+    let dropped: usize = (from..to).map(|slot| node.entry_size(slot)).sum();
+    let (heap, garbage) = (node.heap(), node.garbage() + dropped);
+    let slot_at = NODE_HEADER + from * SLOT;
+    if to < n {
+        p.move_within(slot_at, NODE_HEADER + to * SLOT, (n - to) * SLOT);
+    }
+    edit_counts(p, n - (to - from), heap, garbage);
+}
+
 /// Would a new value of this length fit?
 pub fn value_fits(node: Node<'_>, slot: usize, len: usize) -> bool {
     let old = node.value_len(slot);

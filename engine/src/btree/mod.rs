@@ -7,7 +7,7 @@
 //! back with [`Intent::Grow`] / [`Intent::Shrink`], which X-latches the path from the root, letting go of the ancestors that
 //! cannot be touched. Latches are taken down and left to right (I5).
 //!
-//! Reading order: `node` (the format), `edit` (changes of one node), `descend`, `cursor` (reading), `write`, `split`, `shrink`,
+//! Reading order: `node` (the format), `edit` (changes of one node), `descend`, `cursor` (reading), `write`, `run`, `split`, `shrink`,
 //! then `build`, `estimate`, `check`, `overflow`.
 pub mod build;
 pub mod check;
@@ -18,6 +18,7 @@ mod estimate;
 mod free;
 mod node;
 pub mod overflow;
+mod run;
 mod shrink;
 mod split;
 mod write;
@@ -176,6 +177,15 @@ impl Tree {
     /// Allocates and formats an empty root leaf.
     pub fn create(mtr: &mut Mtr<'_>, file: FileId, index: IndexId) -> Result<Tree> {
         let root = space::allocate(mtr, file, 0)?;
+        Tree::format(mtr, file, root, index)
+    }
+    /// Several at once: all of them, or (`Error::Full`) nothing is changed.
+    pub fn create_many(mtr: &mut Mtr<'_>, file: FileId, indexes: &[IndexId]) -> Result<Vec<Tree>> {
+        let roots = space::allocate_many(mtr, file, 0, indexes.len())?;
+        let make = |(root, index): (&PageNo, &IndexId)| Tree::format(mtr, file, *root, *index);
+        roots.iter().zip(indexes).map(make).collect()
+    }
+    fn format(mtr: &mut Mtr<'_>, file: FileId, root: PageNo, index: IndexId) -> Result<Tree> {
         let tree = Tree { file, root, index };
         let page = mtr.create(tree.page_id(root), index, PageType::Tree, 0)?;
         let empty = NewNode {

@@ -50,7 +50,10 @@ impl Tree {
         let (page, path) = match intent {
             Intent::Leaf => match hint.and_then(|no| self.try_hint(mtr, key, no)) {
                 Some(page) => (page, Vec::new()),
-                None => (self.descend_to_leaf(mtr, key)?, Vec::new()),
+                None => {
+                    let page = self.descend_to_leaf(mtr, key, &|_| true)?;
+                    (page.expect("every leaf is wanted"), Vec::new())
+                }
             },
             Intent::Grow(bytes) => self.descend_path(mtr, key, |node, _| {
                 if node.level() == 0 {
@@ -70,6 +73,24 @@ impl Tree {
             intent,
         })
     }
+    /// The leaf that owns `key`, X-latched for `Intent::Leaf`, if it is `wanted`; asked before it is read. (A root that is a leaf is taken unasked.)
+    pub fn leaf_if(&self, mtr: &mut Mtr<'_>, key: &[u8], wanted: &dyn Fn(PageId) -> bool) -> Result<Option<LeafWrite>> {
+        let Some(page) = self.descend_to_leaf(mtr, key, wanted)? else {
+            return Ok(None);
+        };
+        Ok(Some(self.leaf_write(mtr, page, key)?))
+    }
+    /// The place of `key` in an X-latched leaf that owns it.
+    pub(super) fn leaf_write(&self, mtr: &Mtr<'_>, page: PageHandle, key: &[u8]) -> Result<LeafWrite> {
+        let (slot, found) = self.search_leaf(Node::new(mtr.bytes(page)), mtr.id(page).no, To::Key(key))?;
+        Ok(LeafWrite {
+            page,
+            slot,
+            found,
+            path: Vec::new(),
+            intent: Intent::Leaf,
+        })
+    }
     /// The remembered leaf, if it is still the one that owns `key`. Whatever the page has become meanwhile is told by its header and fences.
     fn try_hint(&self, mtr: &mut Mtr<'_>, key: &[u8], no: PageNo) -> Option<PageHandle> {
         let id = self.page_id(no);
@@ -84,7 +105,13 @@ impl Tree {
         mtr.release(page);
         None
     }
-    fn descend_to_leaf(&self, mtr: &mut Mtr<'_>, key: &[u8]) -> Result<PageHandle> {
+    /// None: the leaf is not `wanted`.
+    fn descend_to_leaf(
+        &self,
+        mtr: &mut Mtr<'_>,
+        key: &[u8],
+        wanted: &dyn Fn(PageId) -> bool,
+    ) -> Result<Option<PageHandle>> {
         let to = To::Key(key);
         loop {
             let mut step = Step::read(mtr, self.page_id(self.root))?;
@@ -95,7 +122,7 @@ impl Tree {
                 drop(step);
                 let page = mtr.write(self.page_id(self.root))?;
                 if Node::new(mtr.bytes(page)).level() == 0 {
-                    return Ok(page);
+                    return Ok(Some(page));
                 }
                 mtr.release(page);
                 continue;
@@ -104,10 +131,13 @@ impl Tree {
                 let node = step.node(mtr);
                 let (level, no) = (node.level(), node.child(self.route(node, at, to)?));
                 if level == 1 {
+                    if !wanted(self.page_id(no)) {
+                        return Ok(None);
+                    }
                     let page = mtr.write(self.page_id(no))?;
                     drop(step);
                     self.check_arrival(Node::new(mtr.bytes(page)), no, Some(0))?;
-                    return Ok(page);
+                    return Ok(Some(page));
                 }
                 let child = Step::read(mtr, self.page_id(no))?;
                 self.check_arrival(child.node(mtr), no, Some(level - 1))?;

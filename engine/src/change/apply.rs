@@ -1,6 +1,13 @@
-//! Applies a change to its leaf: one Mtr, optimistic first, with splits only when the leaf has no room.
+//! A change's way in: to its leaf at once, or into the delta tree. Which of the two is a matter of cost (`policy.rs`), but for one
+//! rule (I3): a key for which something is pending is changed through the delta tree only.
+//!
+//! Applying is one Mtr, optimistic first, with splits only when the leaf has no room. Between the look at the filter and the change
+//! of the leaf nothing that matters can become pending for the key: whoever changes it holds its row's lock, and the one visitor
+//! without it, purge, has only `Remove`, which commutes with all others.
 use super::entry::{DEAD, DELETE_MARK, STAMP_OFFSET};
-use super::{Index, Op};
+use super::merge::merge_leaf;
+use super::sweep::help;
+use super::{Delta, Index, Op, DELTA_BIT};
 use crate::base::bytes::{get_u48, put_u48};
 use crate::base::{planted, Error, Mutant, Result, TrxId};
 use crate::btree::{Intent, LeafWrite, Placed, Tree};
@@ -8,20 +15,70 @@ use crate::pool::{Mtr, Pool};
 
 /// Flags and stamp: the part that all operations but `Put` change.
 const HEAD: usize = STAMP_OFFSET + 6;
+/// A list that is full is merged and tried again; more often than this only if its leaf cannot be merged.
+const SETTLE_TRIES: usize = 16;
 
-/// Applies (or later: buffers) the change. Called with no latch held.
+/// Applies or buffers the change. Called with no latch held.
 pub fn submit(pool: &Pool, index: &Index, op: Op<'_>) -> Result<()> {
-    let tree = &index.tree;
+    let Some(delta) = index.delta.as_deref() else {
+        return apply_directly(pool, &index.tree, op);
+    };
+    if !delta.maybe_pending(op.key()) {
+        if !delta.buffer().takes(&op) || !delta.fits(&op) {
+            return apply_directly(pool, &index.tree, op);
+        }
+        if !delta.buffer().forced(op.key()) && !delta.need_not_ask() && apply_if_near(pool, &index.tree, delta, op)? {
+            return Ok(());
+        }
+    }
+    buffer(pool, index, delta, op)
+}
+
+fn apply_directly(pool: &Pool, tree: &Tree, op: Op<'_>) -> Result<()> {
     pool.counters().change_applied_directly.inc();
-    if apply(pool, tree, op, Intent::Leaf)? == Placed::NoRoom {
-        let placed = apply(pool, tree, op, Intent::Grow(op.size()))?;
-        assert_eq!(placed, Placed::Done, "Grow makes room");
+    if apply(pool, tree, op, Intent::Leaf, None)? == Some(Placed::NoRoom) {
+        let placed = apply(pool, tree, op, Intent::Grow(op.size()), None)?;
+        assert_eq!(placed, Some(Placed::Done), "Grow makes room");
     }
     Ok(())
 }
 
+/// False: the target leaf is not where a direct change would be cheap.
+fn apply_if_near(pool: &Pool, tree: &Tree, delta: &Delta, op: Op<'_>) -> Result<bool> {
+    match apply(pool, tree, op, Intent::Leaf, Some(delta))? {
+        None => return Ok(false),
+        Some(Placed::Done) => {}
+        Some(Placed::NoRoom) => {
+            let placed = apply(pool, tree, op, Intent::Grow(op.size()), None)?;
+            assert_eq!(placed, Some(Placed::Done), "Grow makes room");
+        }
+    }
+    pool.counters().change_applied_directly.inc();
+    Ok(true)
+}
+
+fn buffer(pool: &Pool, index: &Index, delta: &Delta, op: Op<'_>) -> Result<()> {
+    for _ in 0..SETTLE_TRIES {
+        if delta.fits(&op) && delta.append(pool, &op)? {
+            let counters = pool.counters();
+            match op {
+                Op::Put { .. } => counters.change_buffered_inserts.inc(),
+                Op::Remove { .. } => counters.change_buffered_purges.inc(),
+                _ => counters.change_buffered_deletes.inc(),
+            }
+            return help(pool, index, delta);
+        }
+        delta.know(pool)?;
+        merge_leaf(pool, index, op.key())?;
+        if !delta.fits(&op) {
+            return apply_directly(pool, &index.tree, op);
+        }
+    }
+    Err(missing(&index.tree, op.key()))
+}
+
 impl Op<'_> {
-    fn key(&self) -> &[u8] {
+    pub(super) fn key(&self) -> &[u8] {
         match self {
             Op::Put { key, .. }
             | Op::Mark { key, .. }
@@ -31,7 +88,7 @@ impl Op<'_> {
         }
     }
     /// Bytes that may have to be placed.
-    fn size(&self) -> usize {
+    pub(super) fn size(&self) -> usize {
         match self {
             Op::Put { key, value } => key.len() + value.len(),
             Op::Unmark {
@@ -44,10 +101,17 @@ impl Op<'_> {
     }
 }
 
-fn apply(pool: &Pool, tree: &Tree, op: Op<'_>, intent: Intent) -> Result<Placed> {
+/// None: with `asking`, the leaf is one to append for.
+fn apply(pool: &Pool, tree: &Tree, op: Op<'_>, intent: Intent, asking: Option<&Delta>) -> Result<Option<Placed>> {
     pool.redo().reserve_to_go_on()?;
     let mut mtr = pool.begin();
-    let at = tree.leaf_for_write(&mut mtr, op.key(), intent, None)?;
+    let at = match asking {
+        None => tree.leaf_for_write(&mut mtr, op.key(), intent, None)?,
+        Some(delta) => match tree.leaf_if(&mut mtr, op.key(), &|id| delta.goes_direct(pool.presence(id)))? {
+            Some(at) => at,
+            None => return Ok(None),
+        },
+    };
     let mut sparse = false;
     let placed = match op {
         Op::Put { key, value } if !at.found => tree.insert(&mut mtr, &at, key, value)?,
@@ -86,7 +150,7 @@ fn apply(pool: &Pool, tree: &Tree, op: Op<'_>, intent: Intent) -> Result<Placed>
     if sparse {
         tree.shrink(pool, op.key())?;
     }
-    Ok(placed)
+    Ok(Some(placed))
 }
 
 /// (marked, stamp)
@@ -111,10 +175,10 @@ fn unmark(tree: &Tree, mtr: &mut Mtr<'_>, at: &LeafWrite, stamp: TrxId, value: O
     tree.set_value(mtr, at, &restored)
 }
 #[cold]
-fn missing(tree: &Tree, key: &[u8]) -> Error {
+pub(super) fn missing(tree: &Tree, key: &[u8]) -> Error {
     Error::Corrupt(format!(
         "index {} in file {}: an entry that its row needs is missing (key of {} bytes); check the table, then rebuild the index",
-        tree.index,
+        tree.index & !DELTA_BIT,
         tree.file,
         key.len()
     ))

@@ -2,38 +2,497 @@
 //!
 //! The tree lies in the index's file, under an index number of its own: the index's with [`DELTA_BIT`] set. So every page still says
 //! whose it is, and a descent that strays from one of the two trees into the other is told at once.
-use super::pending::Pending;
-use crate::base::{IndexId, Result};
-use crate::btree::Tree;
-use crate::pool::Pool;
+//! Its keys are partition number (u16, big-endian) + entry key, its values are drawn in `pending.rs`. New entries go to the newest
+//! partition; the older ones are closed: nothing changes in them but merges that take entries out.
+//!
+//! Order of locks: gate, then (base latches, then) delta latches. The gate is held shared by an append and exclusively by whoever
+//! begins a partition or empties the filter; nobody asks for it with a latch held, so readers and merges do not take it at all.
+//! The load mutex may be taken under base latches; under it only delta pages are read.
+//!
+//! After the engine was opened the tree's content is not known: the first use begins a new partition, and `count_step` walks the
+//! older ones, in which nothing changes meanwhile, for merges wait so long. Until then nothing is known to be absent.
+use super::filter::Filter;
+use super::pending::{self, Folded, Pending};
+use super::policy::{ChangeBuffer, ASK_EVERY};
+use super::Op;
+use crate::base::{Error, IndexId, Result};
+use crate::btree::{Intent, Placed, Seek, Tree, ENTRY_MAX, KEY_MAX};
+use crate::pool::{Pool, Presence};
+use parking_lot::{Mutex, RwLock};
+use smallvec::SmallVec;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
 
 /// Tells a delta tree's pages from those of its index. Index numbers are given one by one from 16 on; none gets here.
 pub const DELTA_BIT: IndexId = 1 << 31;
 
-#[derive(Debug)]
+/// Set in `entries` while the older partitions are not counted.
+const UNKNOWN: u64 = 1 << 63;
+/// Partitions that may be there at a time; while the engine runs no more than half of them are begun.
+const PARTITIONS_MAX: u32 = 16;
+/// Bytes of an operation in a list, beyond its value.
+const OP_MAX: usize = 24;
+/// Share (of 1024) of resident target leaves from which on an index counts as living in memory, and below which on disk.
+const IN_MEMORY: u32 = 983;
+const ON_DISK: u32 = 900;
+
+/// Key of the delta tree.
+pub(super) type DeltaKey = SmallVec<[u8; 96]>;
+
+pub(super) fn delta_key(partition: u16, key: &[u8]) -> DeltaKey {
+    let mut out = DeltaKey::new();
+    out.extend_from_slice(&partition.to_be_bytes());
+    out.extend_from_slice(key);
+    out
+}
+/// The end of a partition's part of the range that ends at `hi`. None: no bound, the last partition.
+pub(super) fn delta_end(partition: u16, hi: Option<&[u8]>) -> Option<DeltaKey> {
+    match hi {
+        Some(hi) => Some(delta_key(partition, hi)),
+        None => partition.checked_add(1).map(|next| delta_key(next, &[])),
+    }
+}
+fn partition_of(key: &[u8]) -> Result<u16> {
+    match key.first_chunk::<2>() {
+        Some(bytes) => Ok(u16::from_be_bytes(*bytes)),
+        None => Err(Error::Corrupt(
+            "a delta tree holds a key without a partition number".into(),
+        )),
+    }
+}
+
+/// How far the older partitions are counted.
+#[derive(Debug, Default)]
+struct Count {
+    /// Last key counted.
+    at: Vec<u8>,
+    /// The first partition that need not be counted.
+    until: u16,
+}
+
 pub struct Delta {
     pub tree: Tree,
+    buffer: Arc<ChangeBuffer>,
+    /// Entries pending, counted up before they are written; with [`UNKNOWN`].
+    entries: AtomicU64,
+    bytes: AtomicU64,
+    newest_bytes: AtomicU64,
+    /// Oldest (high half) and newest partition.
+    range: AtomicU32,
+    /// Entries of the partitions, by number modulo their most.
+    in_partition: [AtomicU64; PARTITIONS_MAX as usize],
+    filter: Filter,
+    gate: RwLock<()>,
+    loaded: AtomicBool,
+    count: Mutex<Count>,
+    /// Moving share of target leaves that were resident, of 1024.
+    residency: AtomicU32,
+    asked: AtomicU32,
+    helped: AtomicU64,
+    /// When something was first pending since nothing was, microseconds.
+    since_us: AtomicU64,
+    /// Where a sweep goes on, and whether it has met something since it began.
+    pub(super) cursor: Mutex<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Delta {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Delta").field(&self.tree).finish()
+    }
 }
 
 impl Delta {
-    pub fn new(tree: Tree) -> Delta {
-        debug_assert!(tree.index & DELTA_BIT != 0);
-        Delta { tree }
+    /// Of an index that was just made: nothing is pending.
+    pub fn fresh(tree: Tree, buffer: &Arc<ChangeBuffer>) -> Delta {
+        let delta = Delta::found(tree, buffer);
+        delta.entries.store(0, Ordering::Relaxed);
+        delta.loaded.store(true, Ordering::Release);
+        delta
     }
+    /// Of an index that stands in the catalog; its pages are looked at when it is first used.
+    pub fn found(tree: Tree, buffer: &Arc<ChangeBuffer>) -> Delta {
+        debug_assert!(tree.index & DELTA_BIT != 0);
+        Delta {
+            tree,
+            buffer: buffer.clone(),
+            entries: AtomicU64::new(UNKNOWN),
+            bytes: AtomicU64::new(0),
+            newest_bytes: AtomicU64::new(0),
+            range: AtomicU32::new(0),
+            in_partition: Default::default(),
+            filter: Filter::default(),
+            gate: RwLock::new(()),
+            loaded: AtomicBool::new(false),
+            count: Mutex::default(),
+            residency: AtomicU32::new(1024),
+            asked: AtomicU32::new(0),
+            helped: AtomicU64::new(0),
+            since_us: AtomicU64::new(0),
+            cursor: Mutex::default(),
+        }
+    }
+    pub fn buffer(&self) -> &Arc<ChangeBuffer> {
+        &self.buffer
+    }
+
+    // ---- what is pending ----
+
     /// Nothing is pending in the whole index. One atomic load; false while that is not known.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        true
+        self.entries.load(Ordering::SeqCst) == 0
     }
     /// False: nothing is pending for `key`. True: perhaps.
     #[inline]
-    pub fn maybe_pending(&self, _key: &[u8]) -> bool {
-        !self.is_empty()
+    pub fn maybe_pending(&self, key: &[u8]) -> bool {
+        let entries = self.entries.load(Ordering::SeqCst);
+        entries != 0 && (entries & UNKNOWN != 0 || self.filter.may_have(key))
     }
+    /// Every entry is counted.
+    pub fn is_known(&self) -> bool {
+        self.entries.load(Ordering::Acquire) & UNKNOWN == 0
+    }
+    /// Entries pending, as far as they are counted.
+    pub fn entries(&self) -> u64 {
+        self.entries.load(Ordering::Relaxed) & !UNKNOWN
+    }
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+    /// When the oldest of what is pending came, at the earliest; of the clock `Disk::now_us`.
+    pub fn since_us(&self) -> u64 {
+        self.since_us.load(Ordering::Relaxed)
+    }
+    /// Oldest and newest.
+    fn range(&self) -> (u16, u16) {
+        let both = self.range.load(Ordering::Acquire);
+        ((both >> 16) as u16, both as u16)
+    }
+    /// Partitions that may hold something, oldest first.
+    pub(super) fn partitions(&self) -> SmallVec<[u16; 8]> {
+        let (oldest, newest) = self.range();
+        let known = self.is_known();
+        (oldest..=newest)
+            .filter(|p| !known || self.in_partition[slot(*p)].load(Ordering::SeqCst) > 0)
+            .collect()
+    }
+    /// Partitions from the oldest to the newest.
+    pub fn partition_count(&self) -> u64 {
+        let (oldest, newest) = self.range();
+        (newest - oldest) as u64 + 1
+    }
+
     /// Replaces `out` by what is pending for the keys in [lo, hi). The caller holds the S latch of the base leaf that owns the
     /// range (so no merge of it is under way), and no latch of the delta tree.
-    pub fn pending_in(&self, _pool: &Pool, _lo: &[u8], _hi: Option<&[u8]>, out: &mut Pending) -> Result<()> {
+    pub fn pending_in(&self, pool: &Pool, lo: &[u8], hi: Option<&[u8]>, out: &mut Pending) -> Result<()> {
         out.clear();
+        self.load(pool)?;
+        for partition in self.partitions() {
+            let end = delta_end(partition, hi);
+            let mut leaf = self.tree.seek(pool, Seek::Ge, &delta_key(partition, lo))?;
+            while let Some(at) = leaf {
+                let to = end.as_ref().map_or(at.len(), |end| at.search(end).0);
+                for slot in at.slot()..to {
+                    let (key, value) = at.entry_at(slot);
+                    out.push(partition, &key[2..], value);
+                }
+                if to < at.len() {
+                    break;
+                }
+                leaf = self.tree.next_leaf(pool, at)?;
+            }
+        }
+        out.settle();
         Ok(())
     }
+    /// The first key >= `from` for which something is pending.
+    pub(super) fn next_key(&self, pool: &Pool, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.load(pool)?;
+        let mut first: Option<Vec<u8>> = None;
+        for partition in self.partitions() {
+            if let Some(leaf) = self.tree.seek(pool, Seek::Ge, &delta_key(partition, from))? {
+                let found = leaf.key();
+                let key = &found[2..];
+                if partition_of(found)? == partition && first.as_ref().is_none_or(|f| key < &f[..]) {
+                    first = Some(key.to_vec());
+                }
+            }
+        }
+        Ok(first)
+    }
+
+    // ---- appending ----
+
+    /// Can an entry of this kind be in the delta tree at all?
+    pub(super) fn fits(&self, op: &Op<'_>) -> bool {
+        2 + op.key().len() <= KEY_MAX && 2 + op.key().len() + op.size() + OP_MAX <= ENTRY_MAX
+    }
+    /// Makes `op` pending, behind everything that is pending for its key. False: the key's list is full; nothing was done.
+    pub(super) fn append(&self, pool: &Pool, op: &Op<'_>) -> Result<bool> {
+        self.load(pool)?;
+        pool.redo().reserve_to_go_on()?;
+        let wrote = {
+            let _open = self.gate.read();
+            let newest = self.range().1;
+            // Before it is written: whoever can see it finds it counted.
+            self.count_up(op.key(), newest);
+            let wrote = self.write(pool, newest, op);
+            match &wrote {
+                Ok(Wrote::New(bytes)) => self.grow(*bytes as i64, true),
+                Ok(Wrote::Folded(grown)) => {
+                    self.grow(*grown, true);
+                    self.count_down(op.key(), newest);
+                }
+                Ok(Wrote::Nothing) | Err(_) => self.count_down(op.key(), newest),
+            }
+            wrote?
+        };
+        if let Wrote::New(_) = wrote {
+            if self.entries() == 1 {
+                self.since_us.store(pool.disk().now_us(), Ordering::Relaxed);
+            }
+            self.begin_partition_if_due();
+        }
+        Ok(!matches!(wrote, Wrote::Nothing))
+    }
+    fn write(&self, pool: &Pool, partition: u16, op: &Op<'_>) -> Result<Wrote> {
+        let key = delta_key(partition, op.key());
+        let mut value = Vec::new();
+        let mut intent = Intent::Leaf;
+        loop {
+            let mut mtr = pool.begin();
+            let at = self.tree.leaf_for_write(&mut mtr, &key, intent, None)?;
+            let (placed, wrote) = if at.found {
+                let old = self.tree.value(&mtr, &at);
+                let old_len = old.len();
+                match pending::fold(old, op, &mut value) {
+                    Some(Folded::Done) if key.len() + value.len() <= ENTRY_MAX => {}
+                    Some(Folded::Done | Folded::Full) => return Ok(Wrote::Nothing),
+                    Some(Folded::Missing) => return Err(super::apply::missing(&self.tree, op.key())),
+                    None => {
+                        return Err(Error::Corrupt(
+                            "a buffered change cannot be decoded; check the table".into(),
+                        ))
+                    }
+                }
+                let grown = value.len() as i64 - old_len as i64;
+                (self.tree.set_value(&mut mtr, &at, &value)?, Wrote::Folded(grown))
+            } else {
+                pending::start(op, &mut value);
+                let bytes = op.key().len() + value.len();
+                (self.tree.insert(&mut mtr, &at, &key, &value)?, Wrote::New(bytes))
+            };
+            mtr.commit();
+            match placed {
+                Placed::Done => return Ok(wrote),
+                Placed::NoRoom => intent = Intent::Grow(key.len() + value.len() + OP_MAX),
+            }
+        }
+    }
+    fn count_up(&self, key: &[u8], partition: u16) {
+        self.filter.up(key, self.buffer.filter_slots);
+        self.in_partition[slot(partition)].fetch_add(1, Ordering::SeqCst);
+        self.entries.fetch_add(1, Ordering::SeqCst);
+        self.buffer.entries.fetch_add(1, Ordering::Relaxed);
+    }
+    fn count_down(&self, key: &[u8], partition: u16) {
+        // `entries` last: who finds it 0 with the gate closed may empty the filter.
+        self.filter.down(key);
+        self.in_partition[slot(partition)].fetch_sub(1, Ordering::SeqCst);
+        self.buffer.entries.fetch_sub(1, Ordering::Relaxed);
+        self.entries.fetch_sub(1, Ordering::SeqCst);
+    }
+    fn grow(&self, bytes: i64, newest: bool) {
+        // Two's complement: adding a negative number takes away.
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.buffer.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        if newest {
+            self.newest_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+            self.buffer.newest_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    }
+    /// A merge has taken an entry out, and its mini-transaction has ended.
+    pub(super) fn taken(&self, key: &[u8], partition: u16, bytes: usize) {
+        self.grow(-(bytes as i64), partition == self.range().1);
+        self.count_down(key, partition);
+    }
+    /// The newest partition's share of the memory for all: a quarter for one index alone, less when there are many.
+    fn begin_partition_if_due(&self) {
+        let mine = self.newest_bytes.load(Ordering::Relaxed) as i64;
+        let most = self.buffer.memory_max() as i64;
+        let all = self.buffer.newest_bytes.load(Ordering::Relaxed) as i64;
+        let due = mine >= most / 4 || (all >= most && mine >= most / 16);
+        if due && may_begin(self.range()) {
+            self.begin_partition();
+        }
+    }
+    /// Closes the newest partition and begins the next, if there may be one more.
+    pub fn begin_partition(&self) {
+        let _closed = self.gate.write();
+        let (oldest, newest) = self.range();
+        if !may_begin((oldest, newest)) {
+            return;
+        }
+        self.close_newest();
+        self.set_range(oldest, newest + 1);
+    }
+    fn close_newest(&self) {
+        let bytes = self.newest_bytes.swap(0, Ordering::Relaxed);
+        self.buffer.newest_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+    fn set_range(&self, oldest: u16, newest: u16) {
+        self.range
+            .store((oldest as u32) << 16 | newest as u32, Ordering::Release);
+    }
+    /// After a merge: forgets partitions that are empty, and (nothing is pending) that the filter lost count. No latch is held.
+    pub(super) fn tidy(&self) {
+        let (oldest, newest) = self.range();
+        let emptied = oldest < newest && self.in_partition[slot(oldest)].load(Ordering::SeqCst) == 0;
+        if !self.is_known() || !(emptied || self.is_empty()) {
+            return;
+        }
+        let _closed = self.gate.write();
+        let (mut oldest, newest) = self.range();
+        while oldest < newest && self.in_partition[slot(oldest)].load(Ordering::SeqCst) == 0 {
+            oldest += 1;
+        }
+        self.set_range(oldest, newest);
+        if self.is_empty() {
+            self.filter.clear();
+            self.close_newest();
+            self.set_range(0, 0);
+        }
+    }
+    /// The index goes, and with it what is pending for it: the sums forget it. Number of entries.
+    pub fn discard(&self) -> u64 {
+        let entries = self.entries.swap(0, Ordering::SeqCst) & !UNKNOWN;
+        self.buffer.entries.fetch_sub(entries, Ordering::Relaxed);
+        let bytes = self.bytes.swap(0, Ordering::Relaxed);
+        self.buffer.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.close_newest();
+        entries
+    }
+
+    // ---- after the engine was opened ----
+
+    /// First use: which partitions are there?
+    pub(super) fn load(&self, pool: &Pool) -> Result<()> {
+        if self.loaded.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut count = self.count.lock();
+        if self.loaded.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let first = self.tree.seek(pool, Seek::First, &[])?;
+        let first = first.map(|leaf| partition_of(leaf.key())).transpose()?;
+        match first {
+            None => {
+                self.entries.fetch_sub(UNKNOWN, Ordering::SeqCst);
+            }
+            Some(first) => {
+                let last = self.tree.seek(pool, Seek::Last, &[])?;
+                let last = last.map(|leaf| partition_of(leaf.key())).transpose()?.unwrap_or(first);
+                self.since_us.store(pool.disk().now_us(), Ordering::Relaxed);
+                let may_begin = last < u16::MAX && ((last - first) as u32) < PARTITIONS_MAX - 1;
+                if (last - first) as u32 >= PARTITIONS_MAX {
+                    return Err(Error::Corrupt(
+                        "a delta tree holds more partitions than there may be".into(),
+                    ));
+                }
+                if may_begin {
+                    count.until = last + 1;
+                    self.set_range(first, last + 1);
+                } else {
+                    // So many openings without a merge in between: what appends would change is counted first.
+                    self.set_range(first, last);
+                    count.until = u16::MAX;
+                    while !self.count_some(pool, &mut count, usize::MAX)? {}
+                }
+            }
+        }
+        self.loaded.store(true, Ordering::Release);
+        Ok(())
+    }
+    /// Counts the entries of about `leaves_max` leaves. True: all are counted.
+    pub fn count_step(&self, pool: &Pool, leaves_max: usize) -> Result<bool> {
+        self.load(pool)?;
+        if self.is_known() {
+            return Ok(true);
+        }
+        let mut count = self.count.lock();
+        if self.is_known() {
+            return Ok(true);
+        }
+        self.count_some(pool, &mut count, leaves_max)
+    }
+    /// Counts everything. Before a merge that cannot wait.
+    pub(super) fn know(&self, pool: &Pool) -> Result<()> {
+        while !self.count_step(pool, usize::MAX)? {}
+        Ok(())
+    }
+    fn count_some(&self, pool: &Pool, count: &mut Count, leaves_max: usize) -> Result<bool> {
+        let mut leaf = self.tree.seek(pool, Seek::Gt, &count.at)?;
+        for _ in 0..leaves_max {
+            let Some(at) = leaf else {
+                self.entries.fetch_sub(UNKNOWN, Ordering::SeqCst);
+                return Ok(true);
+            };
+            for slot in at.slot()..at.len() {
+                let (key, value) = at.entry_at(slot);
+                let partition = partition_of(key)?;
+                if partition >= count.until && count.until != u16::MAX {
+                    self.entries.fetch_sub(UNKNOWN, Ordering::SeqCst);
+                    return Ok(true);
+                }
+                self.count_up(&key[2..], partition);
+                self.grow((key.len() - 2 + value.len()) as i64, false);
+            }
+            count.at.clear();
+            count.at.extend_from_slice(at.key_at(at.len() - 1));
+            leaf = self.tree.next_leaf(pool, at)?;
+        }
+        Ok(false)
+    }
+
+    // ---- where the index lives ----
+
+    /// It lives on disk, and it is not the turn of the one change in many whose leaf is asked for.
+    pub(super) fn need_not_ask(&self) -> bool {
+        self.residency.load(Ordering::Relaxed) < ON_DISK && self.asked.fetch_add(1, Ordering::Relaxed) % ASK_EVERY != 0
+    }
+    pub(super) fn turn_to_help(&self, every: u64) -> bool {
+        self.helped.fetch_add(1, Ordering::Relaxed) % every == 0
+    }
+    /// Does a change whose target leaf is so go there at once?
+    pub(super) fn goes_direct(&self, leaf: Presence) -> bool {
+        let old = self.residency.load(Ordering::Relaxed);
+        let new = old - old / 32 + if leaf == Presence::Absent { 0 } else { 32 };
+        let new = new.min(1024);
+        if new != old {
+            self.residency.store(new, Ordering::Relaxed);
+        }
+        match leaf {
+            Presence::Absent => false,
+            Presence::Clean => new >= IN_MEMORY,
+            Presence::Dirty => true,
+        }
+    }
+}
+
+/// With what a restart adds there are never more than there may be.
+fn may_begin((oldest, newest): (u16, u16)) -> bool {
+    newest < u16::MAX && ((newest - oldest) as u32) < PARTITIONS_MAX / 2 - 1
+}
+fn slot(partition: u16) -> usize {
+    (partition as u32 % PARTITIONS_MAX) as usize
+}
+
+/// What an append came to.
+enum Wrote {
+    /// A new entry, of so many bytes.
+    New(usize),
+    /// An entry that was there, which grew by so many bytes.
+    Folded(i64),
+    Nothing,
 }

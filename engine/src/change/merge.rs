@@ -1,9 +1,344 @@
-//! Merging: pending changes go to their leaves (I4).
-use super::Index;
-use crate::base::Result;
-use crate::pool::Pool;
+//! Merging: pending changes go to their leaf. One Mtr edits the leaf and takes the entries out of the delta tree (I4), so that a crash finds
+//! each entry in exactly one place.
+//!
+//! Latches: the base leaf (X, with its ancestors if it has to be split), then delta leaves (X) from left to right, which is from the
+//! oldest partition to the newest. The first is reached by a descent. Those of later partitions are remembered by number before
+//! any delta latch is held, for a second descent would go against the order, and latched without waiting; one that cannot be had
+//! ends the collecting: the partitions before it are older, and merging only the older part is always right.
+//!
+//! Called by readers that met a dense leaf, by appends whose list is full, by sweeps; with no latch held.
+use super::delta::{delta_end, delta_key, Delta, DeltaKey};
+use super::{Index, Pending};
+use crate::base::{PageNo, Result};
+use crate::btree::{Intent, LeafWrite, Placed, Tree};
+use crate::pool::{Mtr, Pool};
 
-/// Applies everything pending for the leaf that owns `key`. Called with no latch held. Number of entries merged.
-pub fn merge_leaf(_pool: &Pool, _index: &Index, _key: &[u8]) -> Result<usize> {
-    Ok(0)
+/// Entries that one Mtr takes, about.
+const ENTRIES_MAX: usize = 512;
+/// Delta leaves that it latches, about.
+const LEAVES_MAX: usize = 8;
+/// Mtrs for one leaf in a row that merged nothing, because a latch could not be had.
+const FRUITLESS_MAX: usize = 64;
+
+/// Applies everything pending for the leaf that owns `key`. Called with no latch held. Number of entries merged; 0 while the delta tree
+/// is not counted yet.
+pub fn merge_leaf(pool: &Pool, index: &Index, key: &[u8]) -> Result<usize> {
+    match &index.delta {
+        Some(delta) if !delta.is_empty() && delta.is_known() => {
+            let merged = merge_at(pool, &index.tree, delta, key)?.entries;
+            delta.tidy();
+            Ok(merged)
+        }
+        _ => Ok(0),
+    }
+}
+
+pub(super) struct Merged {
+    pub entries: usize,
+    /// Where the leaf ended; None = it was the last.
+    pub end: Option<Vec<u8>>,
+}
+
+pub(super) fn merge_at(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8]) -> Result<Merged> {
+    let mut merge = Merge {
+        pool,
+        tree,
+        delta,
+        end: None,
+        entries: 0,
+        pending: Pending::default(),
+        runs: Vec::new(),
+        value: Vec::new(),
+    };
+    let mut next = Next::Leaf;
+    let mut at = key.to_vec();
+    let mut fruitless = 0;
+    loop {
+        let before = merge.entries;
+        next = merge.step(&mut at, next)?;
+        fruitless = if merge.entries == before { fruitless + 1 } else { 0 };
+        if next == Next::Done || fruitless > FRUITLESS_MAX {
+            break;
+        }
+    }
+    pool.counters().change_merged_leaves.inc();
+    Ok(Merged {
+        entries: merge.entries,
+        end: merge.end.flatten(),
+    })
+}
+
+/// What the next Mtr is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Next {
+    /// The whole leaf that owns the key.
+    Leaf,
+    /// What is left of that leaf, from the key on.
+    From,
+    /// The key alone: its leaf is split to make room for so many bytes.
+    Grow(usize),
+    Done,
+}
+
+/// Neighbouring entries of a delta leaf.
+struct Run {
+    leaf: LeafWrite,
+    partition: u16,
+    from: usize,
+    to: usize,
+}
+
+/// What a collecting came to.
+enum Reach {
+    All,
+    /// Only keys below this one.
+    Below(Vec<u8>),
+    /// Not every partition.
+    Older,
+}
+
+struct Merge<'a> {
+    pool: &'a Pool,
+    tree: &'a Tree,
+    delta: &'a Delta,
+    /// Upper fence of the leaf as it was first met.
+    end: Option<Option<Vec<u8>>>,
+    entries: usize,
+    pending: Pending,
+    runs: Vec<Run>,
+    value: Vec<u8>,
+}
+
+impl Merge<'_> {
+    /// One Mtr. `at`: the key it is about, then the one to go on with.
+    fn step(&mut self, at: &mut Vec<u8>, what: Next) -> Result<Next> {
+        self.pool.redo().reserve_to_go_on()?;
+        let mut mtr = self.pool.begin();
+        let intent = match what {
+            Next::Grow(bytes) => Intent::Grow(bytes),
+            _ => Intent::Leaf,
+        };
+        let leaf = self.tree.leaf_for_write(&mut mtr, at, intent, None)?;
+        let (lower, upper) = self.tree.fences(&mtr, &leaf);
+        let mut lo = at.clone();
+        let mut hi = upper.map(<[u8]>::to_vec);
+        match what {
+            Next::Leaf => {
+                lo = lower.to_vec();
+                self.end = Some(hi.clone());
+            }
+            Next::Grow(_) => hi = Some(successor(at)),
+            _ => {
+                let end = self.end.clone().flatten();
+                if hi.is_none() || end.as_ref().is_some_and(|end| Some(end) < hi.as_ref()) {
+                    hi = end;
+                }
+            }
+        }
+        let reach = self.collect(&mut mtr, &lo, hi.as_deref())?;
+        self.pending.settle();
+        let stopped = self.apply_and_take(mtr, &leaf)?;
+        if let Some((key, bytes)) = stopped {
+            *at = key;
+            return Ok(Next::Grow(bytes));
+        }
+        let ends_here = Some(&hi) == self.end.as_ref();
+        *at = match reach {
+            Reach::Older => lo,
+            Reach::Below(key) => key,
+            Reach::All => match hi {
+                Some(hi) if !ends_here => hi,
+                _ => return Ok(Next::Done),
+            },
+        };
+        Ok(Next::From)
+    }
+
+    /// X-latches the delta leaves that hold the range, partition by partition, and copies what is pending.
+    fn collect(&mut self, mtr: &mut Mtr<'_>, lo: &[u8], hi: Option<&[u8]>) -> Result<Reach> {
+        self.pending.clear();
+        self.runs.clear();
+        let delta = &self.delta.tree;
+        let partitions = self.delta.partitions();
+        let Some((first, later)) = partitions.split_first() else {
+            return Ok(Reach::All);
+        };
+        let mut remembered: Vec<(u16, DeltaKey, PageNo)> = Vec::with_capacity(later.len());
+        for partition in later {
+            let key = delta_key(*partition, lo);
+            let no = delta.leaf_number(self.pool, &key)?;
+            remembered.push((*partition, key, no));
+        }
+        let leaf = delta.leaf_for_write(mtr, &delta_key(*first, lo), Intent::Leaf, None)?;
+        let mut below = self.collect_partition(mtr, leaf, *first, hi)?;
+        for (partition, key, no) in remembered {
+            let Some(leaf) = delta.try_leaf(mtr, &key, no)? else {
+                return Ok(Reach::Older);
+            };
+            let hi = below.as_deref().or(hi);
+            if let Some(nearer) = self.collect_partition(mtr, leaf, partition, hi)? {
+                below = Some(nearer);
+            }
+        }
+        Ok(below.map_or(Reach::All, Reach::Below))
+    }
+    /// Some(key): it was too much, and stopped before that key.
+    fn collect_partition(
+        &mut self,
+        mtr: &mut Mtr<'_>,
+        leaf: LeafWrite,
+        partition: u16,
+        hi: Option<&[u8]>,
+    ) -> Result<Option<Vec<u8>>> {
+        let tree = &self.delta.tree;
+        let end = delta_end(partition, hi);
+        let mut leaf = leaf;
+        loop {
+            let len = tree.leaf_len(mtr, &leaf);
+            let from = leaf.slot;
+            let to = end.as_ref().map_or(len, |end| tree.search_in(mtr, &leaf, end).0);
+            for slot in from..to {
+                let (key, value) = tree.entry_in(mtr, &leaf, slot);
+                self.pending.push(partition, &key[2..], value);
+            }
+            let upper = tree.fences(mtr, &leaf).1;
+            let over = to < len || upper.is_none_or(|upper| end.as_ref().is_some_and(|end| upper >= &end[..]));
+            if from < to {
+                let leaf = leaf.clone();
+                self.runs.push(Run {
+                    leaf,
+                    partition,
+                    from,
+                    to,
+                });
+            }
+            if over {
+                return Ok(None);
+            }
+            if from < to && (self.pending.entries() >= ENTRIES_MAX || self.runs.len() >= LEAVES_MAX) {
+                return Ok(Some(successor(&tree.entry_in(mtr, &leaf, to - 1).0[2..])));
+            }
+            match tree.next_leaf_for_write(mtr, &leaf)? {
+                Some(next) => leaf = next,
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Ends the Mtr. Some: stopped at that key, which needs so many bytes; those before it are merged.
+    fn apply_and_take(&mut self, mut mtr: Mtr<'_>, leaf: &LeafWrite) -> Result<Option<(Vec<u8>, usize)>> {
+        let mut kept = Vec::new();
+        let mut sparse = None;
+        let mut stopped = None;
+        for i in 0..self.pending.len() {
+            match self.apply(&mut mtr, leaf, i)? {
+                Applied::Done => {}
+                Applied::Sparse => sparse = Some(i),
+                Applied::Kept => kept.push(i),
+                Applied::NoRoom => {
+                    stopped = Some(i);
+                    break;
+                }
+            }
+        }
+        let done = stopped.unwrap_or(self.pending.len());
+        let empty = self.take_out(&mut mtr, done, &kept);
+        mtr.commit();
+        self.account(done, &kept);
+        if let Some(i) = sparse {
+            self.tree.shrink(self.pool, self.pending.key(i))?;
+        }
+        for key in empty {
+            self.delta.tree.shrink(self.pool, &key)?;
+        }
+        Ok(stopped.map(|i| {
+            let key = self.pending.key(i).to_vec();
+            let bytes = key.len() + self.value.len();
+            (key, bytes)
+        }))
+    }
+    /// Evaluates key `i` on the base leaf. An error comes before any change.
+    fn apply(&mut self, mtr: &mut Mtr<'_>, leaf: &LeafWrite, i: usize) -> Result<Applied> {
+        let key = self.pending.key(i);
+        let (slot, found) = self.tree.search_in(mtr, leaf, key);
+        let base = found.then(|| self.tree.entry_in(mtr, leaf, slot).1);
+        let Ok(present) = self.pending.evaluate(i, base, &mut self.value) else {
+            return Ok(Applied::Kept);
+        };
+        let same = found && present && base == Some(&self.value[..]);
+        let at = LeafWrite {
+            slot,
+            found,
+            ..leaf.clone()
+        };
+        let placed = match (found, present) {
+            _ if same => Placed::Done,
+            (true, true) => self.tree.set_value(mtr, &at, &self.value)?,
+            (false, true) => self.tree.insert(mtr, &at, key, &self.value)?,
+            (true, false) if self.tree.remove(mtr, &at)? => return Ok(Applied::Sparse),
+            _ => Placed::Done,
+        };
+        Ok(match placed {
+            Placed::Done => Applied::Done,
+            Placed::NoRoom => Applied::NoRoom,
+        })
+    }
+    /// Takes the first `done` keys out of the delta leaves, but those kept. Keys of leaves that are empty now.
+    fn take_out(&self, mtr: &mut Mtr<'_>, done: usize, kept: &[usize]) -> Vec<Vec<u8>> {
+        let tree = &self.delta.tree;
+        let mut empty = Vec::new();
+        // From the right: a run before another in one leaf keeps its slots.
+        for run in self.runs.iter().rev() {
+            let mut to = run.to;
+            if done < self.pending.len() {
+                let stop = delta_key(run.partition, self.pending.key(done));
+                to = to.min(tree.search_in(mtr, &run.leaf, &stop).0);
+            }
+            let stays: Vec<usize> = (kept.iter())
+                .map(|i| tree.search_in(mtr, &run.leaf, &delta_key(run.partition, self.pending.key(*i))))
+                .filter(|(slot, found)| *found && (run.from..to).contains(slot))
+                .map(|(slot, _)| slot)
+                .collect();
+            for slot in stays.into_iter().rev() {
+                if slot + 1 < to {
+                    tree.remove_run(mtr, &run.leaf, slot + 1, to);
+                }
+                to = slot;
+            }
+            if run.from < to && tree.remove_run(mtr, &run.leaf, run.from, to) {
+                empty.push(tree.fences(mtr, &run.leaf).0.to_vec());
+            }
+        }
+        empty
+    }
+    fn account(&mut self, done: usize, kept: &[usize]) {
+        let counters = self.pool.counters();
+        let before = self.entries;
+        for i in (0..done).filter(|i| !kept.contains(i)) {
+            for (partition, bytes) in self.pending.items_of(i) {
+                self.delta.taken(self.pending.key(i), partition, bytes);
+                self.entries += 1;
+            }
+        }
+        counters.change_merged.add((self.entries - before) as u64);
+        counters.change_merges.inc();
+        counters.change_missing.add(kept.len() as u64);
+    }
+}
+
+/// What became of a key.
+enum Applied {
+    Done,
+    /// Done, and the leaf has become sparse.
+    Sparse,
+    NoRoom,
+    /// It does not fit the entry it meets: the index is corrupt. It stays, so that CHECK TABLE tells it.
+    Kept,
+}
+
+/// The first key behind `key`.
+fn successor(key: &[u8]) -> Vec<u8> {
+    let mut out = key.to_vec();
+    out.push(0);
+    out
 }

@@ -1,8 +1,10 @@
-//! The change buffer's place in the stack. Secondary index changes are *submitted* here as blind operations; for now every
-//! one is applied to its leaf directly (pass-through). Entries are read from here or from `index::scan` with everything pending applied (I3), so that
-//! buffering can come without touching the layers above.
+//! The change buffer (`docs/decisions/2026-11-21-change-buffer.md`). Changes of a secondary index are *submitted* here as blind operations:
+//! each is applied to its leaf at once, or appended to the index's *delta tree* and merged later. Which of the two is a matter of cost,
+//! but for one rule: a key for which something is pending is changed through the delta tree only (I3). Entries are read from here or
+//! from `index::scan`, with everything pending applied.
 //!
-//! Called by `index::scan` and the table layer, with no latch held. Latches: those of one leaf change (`btree/write.rs`).
+//! Reading order: `apply` (the way in), `pending` (what is pending for a key, and its format), `delta` (the tree and what memory knows about
+//! it), `filter`, `policy`, `read`, `merge`, `sweep`. Called by `index::scan` and the table layer, with no latch held.
 //!
 //! Entry of a secondary index: key = index key + clustered key; value (drawn in `entry.rs`):
 //! ```text
@@ -14,18 +16,27 @@
 mod apply;
 mod delta;
 pub mod entry;
+mod filter;
 mod merge;
 mod pending;
+mod policy;
 mod read;
+mod sweep;
 
+#[cfg(test)]
+mod bench_tests;
+#[cfg(test)]
+mod buffer_tests;
 #[cfg(test)]
 mod change_tests;
 
 pub use apply::submit;
 pub use delta::{Delta, DELTA_BIT};
 pub use merge::merge_leaf;
-pub use pending::Pending;
+pub use pending::{is_valid, Pending};
+pub use policy::{Buffering, ChangeBuffer};
 pub use read::{get, in_use, visit_prefix, Merging};
+pub use sweep::{drain, sweep_step, Swept};
 
 use crate::base::{IndexId, TrxId};
 use crate::btree::Tree;

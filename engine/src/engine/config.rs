@@ -1,4 +1,5 @@
 //! What an engine is opened with, and where its notes go.
+use crate::change::Buffering;
 use crate::table::StoreConfig;
 use std::sync::Arc;
 
@@ -59,6 +60,12 @@ pub struct Config {
     pub direct_io: bool,
     /// Data files that are kept open.
     pub open_files: u32,
+    /// Which changes of secondary indexes are buffered.
+    pub change_buffering: Buffering,
+    /// Share of the pool that newly buffered changes may have.
+    pub change_buffer_max_size_percent: u32,
+    /// Tests: 1 = buffer whatever may be buffered, 2 = the half of it.
+    pub change_buffer_test_mode: u8,
     pub store: StoreConfig,
     pub log: LogSink,
 }
@@ -77,6 +84,9 @@ impl Default for Config {
             doublewrite: true,
             direct_io: true,
             open_files: 2000,
+            change_buffering: Buffering::None,
+            change_buffer_max_size_percent: 25,
+            change_buffer_test_mode: 0,
             store: StoreConfig::default(),
             log: Arc::new(|_, _| ()),
         }

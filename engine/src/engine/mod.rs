@@ -17,6 +17,7 @@ pub use config::{CommitFlush, Config, Level, LogSink};
 pub use database::{Database, Transaction};
 
 use crate::base::{planted, Counters, Error, Lsn, Mutant, Result};
+use crate::change::Buffering;
 use crate::redo::{FlushMode, Redo};
 use crate::table::Store;
 use crate::txn::{Isolation, RecoveredTrx, Trx, Waiter, Xid};
@@ -44,7 +45,7 @@ pub struct Engine {
 /// How much a close does first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Close {
-    /// Purge everything, write all pages: the next start has nothing to do.
+    /// Purge everything, merge every buffered change, write all pages: the next start has nothing to do.
     Slow,
     /// Write all pages.
     Fast,
@@ -95,6 +96,7 @@ impl Engine {
         self.store.pool.check_alive()?;
         if how == Close::Slow {
             while self.store.purge_step(PURGE_RECORDS)? {}
+            self.store.drain_changes()?;
         }
         let result = match how {
             Close::LogOnly => self.flush_log(),
@@ -204,6 +206,10 @@ impl Engine {
             "doublewrite" => return self.store.pool.set_doublewrite(value != 0),
             "sort_buffer_size" => self.store.sort_buffer_size.store(value, Ordering::Relaxed),
             "snapshot_isolation" => self.store.snapshot_isolation.store(value != 0, Ordering::Relaxed),
+            "change_buffering" => self.store.change.set_buffering(Buffering::from_number(value)),
+            "change_buffer_max_size" => self.store.change.set_max_size(narrow(value), self.store.pool.size()),
+            "change_buffer_test_mode" => self.store.change.set_test_mode(value.min(2) as u8),
+            "change_buffer_drain" => self.store.change.set_draining(value != 0),
             "verify" => self.store.verify.store(value != 0, Ordering::Relaxed),
             _ => return Err(Error::Unsupported(format!("setting {name} at run time"))),
         }

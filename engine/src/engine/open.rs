@@ -17,6 +17,7 @@ use super::workers::Workers;
 use super::Engine;
 use crate::base::ids::{SYSTEM_FILE, UNDO_FILE};
 use crate::base::{Counters, Error, FileId, Lsn, Result};
+use crate::change::ChangeBuffer;
 use crate::io::{Caching, Disk, Files};
 use crate::pool::{Pool, PoolConfig};
 use crate::redo::reader::scan;
@@ -149,6 +150,12 @@ fn new_pool(disk: Arc<dyn Disk>, config: &Config, redo: Arc<Redo>, counters: Arc
     Pool::new(pool_config, disk, Arc::new(files), redo, counters)
 }
 
+fn change_buffer(config: &Config, pool: &Pool) -> Arc<ChangeBuffer> {
+    let percent = config.change_buffer_max_size_percent;
+    let mode = config.change_buffer_test_mode;
+    Arc::new(ChangeBuffer::new(config.change_buffering, percent, pool.size(), mode))
+}
+
 fn create(disk: Arc<dyn Disk>, config: &Config, counters: Arc<Counters>) -> Result<Opened> {
     (config.log)(Level::Info, "no database is here yet: a new one is made");
     let redo = Arc::new(Redo::create(disk.clone(), redo_config(config), counters.clone())?);
@@ -159,7 +166,7 @@ fn create(disk: Arc<dyn Disk>, config: &Config, counters: Arc<Counters>) -> Resu
     pool.flush_all()?;
     write_checkpoint(&pool, pool.checkpoint_lsn())?;
     let (trx_sys, recovered) = TrxSys::open(pool.clone(), counters)?;
-    let catalog = Catalog::open(&pool)?;
+    let catalog = Catalog::open(&pool, change_buffer(config, &pool))?;
     Ok(Opened {
         pool,
         redo,
@@ -222,7 +229,7 @@ fn recover(
     space::check_header(&pool, SYSTEM_FILE)?;
     space::check_header(&pool, UNDO_FILE)?;
     let (trx_sys, recovered) = TrxSys::open(pool.clone(), counters)?;
-    let catalog = Catalog::open(&pool)?;
+    let catalog = Catalog::open(&pool, change_buffer(config, &pool))?;
     settle_files(&pool, &catalog, &files, &facts, &config.log)?;
     Ok(Opened {
         pool,

@@ -46,7 +46,22 @@ const SECTIONS: &[(&str, &[&str])] = &[
             "checkpoints",
         ],
     ),
-    ("CHANGE BUFFER", &["change_applied_directly"]),
+    (
+        "CHANGE BUFFER",
+        &[
+            "change_applied_directly",
+            "change_buffered_inserts",
+            "change_buffered_deletes",
+            "change_buffered_purges",
+            "change_pending_entries",
+            "change_pending_bytes",
+            "change_merged",
+            "change_merges",
+            "change_merged_leaves",
+            "change_discarded",
+            "change_missing",
+        ],
+    ),
     (
         "ROW OPERATIONS",
         &[

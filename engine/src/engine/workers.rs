@@ -1,12 +1,12 @@
 //! The engine's threads. Each runs a loop around a bounded step (`steps.rs`, I7): stopping one between two steps loses nothing.
 //!
 //! From open on: the page cleaner, the checkpointer (recovery may fill the log), the log syncer. From `start_background` on: purge,
-//! and the rollback of losers, which ends when they are all undone.
+//! the merging of buffered changes, and the rollback of losers, which ends when they are all undone.
 use super::config::{Level, LogSink};
 use super::steps::{self, Checkpointer, LoserRollback};
 use super::PURGE_RECORDS;
 use crate::base::{Error, Result};
-use crate::table::Store;
+use crate::table::{Rounds, Store, ROUNDS};
 use crate::txn::RecoveredTrx;
 use parking_lot::{Condvar, Mutex};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -77,6 +77,7 @@ impl Workers {
         for _ in 0..purge_threads.max(1) {
             self.spawn("sluice-purge", log, purge_loop);
         }
+        self.spawn("sluice-change", log, merge_loop);
         let note = log.clone();
         self.spawn("sluice-rollback", log, move |store, stop| {
             store.resume_freeing()?;
@@ -151,6 +152,15 @@ fn purge_loop(store: &Store, stop: &Stop) -> Result<()> {
             Err(Error::Full(_)) => stop.sleep(SYNC_TICK_MS),
             Err(e) => return Err(e),
         }
+    }
+    Ok(())
+}
+
+fn merge_loop(store: &Store, stop: &Stop) -> Result<()> {
+    let mut rounds = Rounds::default();
+    while !stop.is_asked() {
+        store.merge_round(&mut rounds)?;
+        stop.sleep(1000 / ROUNDS as u64);
     }
     Ok(())
 }

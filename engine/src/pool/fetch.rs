@@ -23,6 +23,17 @@ enum Fill {
     Nothing,
 }
 
+/// Where a page is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Presence {
+    /// Not in the pool: it would be read.
+    Absent,
+    /// As on disk: it would be written.
+    Clean,
+    /// It will be written anyway.
+    Dirty,
+}
+
 impl Pool {
     /// Pinned and S-latched page; read from disk and verified (checksum, file, page number) when absent.
     pub fn read(&self, id: PageId) -> Result<PageRead<'_>> {
@@ -43,6 +54,14 @@ impl Pool {
     pub fn is_resident(&self, id: PageId) -> bool {
         let key = id.as_u64();
         self.table.guess(&self.frames, key).is_some() || self.table.lock(&self.frames, key).find().is_some()
+    }
+    /// What a change of the page would cost now. A guess, without a lock.
+    pub fn presence(&self, id: PageId) -> Presence {
+        match self.table.guess(&self.frames, id.as_u64()) {
+            None => Presence::Absent,
+            Some(frame) if self.frames.header(frame).oldest() == 0 => Presence::Clean,
+            Some(_) => Presence::Dirty,
+        }
     }
     #[inline]
     fn try_read_hit(&self, key: u64) -> Option<PageRead<'_>> {

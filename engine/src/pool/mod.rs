@@ -26,6 +26,7 @@ mod written;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use fetch::Presence;
 pub use frame::PageRead;
 pub use mtr::{Mtr, PageHandle};
 pub use page::{PageType, PAGE_BODY, PAGE_SIZE};
@@ -133,6 +134,10 @@ impl Pool {
             return self.redo.lsn();
         }
         self.dirty.bound(&self.frames, || self.redo.lsn())
+    }
+    /// Bytes of pages it holds.
+    pub fn size(&self) -> u64 {
+        (self.frames.len() * PAGE_SIZE) as u64
     }
     pub fn redo(&self) -> &Arc<Redo> {
         &self.redo

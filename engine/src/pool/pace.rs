@@ -82,6 +82,11 @@ impl Pool {
     pub(super) fn dirty_share(&self) -> f64 {
         self.dirty.count() as f64 / self.frames.len() as f64
     }
+    /// Pages a second in the background: usually, and when pressed.
+    pub fn io_capacity(&self) -> (u32, u32) {
+        let get = |n: &AtomicU32| n.load(Ordering::Relaxed);
+        (get(&self.pace.io_capacity), get(&self.pace.io_capacity_max))
+    }
     /// Raises the maximum along if it would be lower.
     pub fn set_io_capacity(&self, pages_per_second: u32) {
         self.pace.io_capacity.store(pages_per_second, Ordering::Relaxed);

@@ -9,7 +9,7 @@ use super::store::Store;
 use crate::base::{Error, Result, TrxId};
 use crate::btree::build::Builder;
 use crate::btree::{Tree, ENTRY_MAX, KEY_MAX};
-use crate::change::entry;
+use crate::change::{entry, DELTA_BIT};
 use crate::index::Index;
 use crate::txn::Trx;
 use std::sync::atomic::Ordering;
@@ -50,22 +50,23 @@ impl Store {
         let mut mtr = self.pool.begin();
         let (_, id) = self.catalog.take_numbers(&mut ddl, &mut mtr, 1)?;
         mtr.commit();
-        let mut index = None;
+        let mut made = None;
         let mut listed = layout.clone();
         self.record(layout, |mtr| {
-            let tree = Tree::create(mtr, layout.id, id)?;
-            listed.freeing.push((id, tree.root));
-            index = Some(tree);
+            let trees = Tree::create_many(mtr, layout.id, &[id, id | DELTA_BIT])?;
+            listed.freeing.extend(trees.iter().map(|tree| (tree.index, tree.root)));
+            made = Some((trees[0], self.fresh_delta(trees[1])));
             self.catalog.put(mtr, &table.name(), &listed)
         })?;
-        let tree = match index {
-            Some(tree) => tree,
+        let (tree, delta) = match made {
+            Some((tree, delta)) => (tree, Some(delta)),
             // A temporary table is in no catalog.
-            None => self.new_index(layout.id, id, &spec.name, spec.unique)?.tree,
+            None => {
+                let tree = self.new_index(layout.id, id, &spec.name, spec.unique, false)?.tree;
+                listed.freeing.push((id, tree.root));
+                (tree, None)
+            }
         };
-        if layout.temporary {
-            listed.freeing.push((id, tree.root));
-        }
         let pk_fixed_len = layout.pk_fixed_len;
         table.building.lock().push(id);
         table.publish(listed);
@@ -77,7 +78,7 @@ impl Store {
                 name: spec.name.clone(),
                 tree,
                 unique: spec.unique,
-                delta: None,
+                delta,
             },
             sorter: Some(Sorter::new(
                 self.pool.disk().clone(),
@@ -107,6 +108,9 @@ impl Store {
             })?;
             for (change, layout) in changes.iter().zip(layouts) {
                 let _gate = change.table.gate.write();
+                let old = change.table.layout();
+                let dropped = |s: &&Secondary| layout.secondary_by_id(s.index.id).is_none();
+                self.discard_pending(old.secondary.iter().filter(dropped));
                 change.table.publish(layout);
             }
             Ok(())
@@ -123,7 +127,7 @@ impl Store {
     fn free_dropped(&self, table: &Table) -> Result<()> {
         let layout = table.layout();
         for (index, root) in &layout.freeing {
-            if !table.building.lock().contains(index) {
+            if !table.building.lock().contains(&(index & !DELTA_BIT)) {
                 let tree = layout.tree(*root, *index);
                 self.free_tree(table, &tree)?;
             }
@@ -171,6 +175,7 @@ impl IndexChange<'_> {
         for name in &self.drop {
             let index = new.secondary.remove(place_of(&new, name)?).index;
             new.freeing.push((index.id, index.tree.root));
+            new.freeing.extend(index.delta.map(|d| (d.tree.index, d.tree.root)));
         }
         let mut renamed = Vec::with_capacity(self.rename.len());
         for (from, to) in &self.rename {
@@ -181,7 +186,7 @@ impl IndexChange<'_> {
         }
         for build in &self.add {
             assert!(build.finished, "only finished builds are published");
-            new.freeing.retain(|(id, _)| *id != build.index.id);
+            new.freeing.retain(|(id, _)| id & !DELTA_BIT != build.index.id);
             new.secondary.push(Secondary {
                 index: build.index.clone(),
                 created,
@@ -260,6 +265,9 @@ impl IndexBuild {
     /// Gives up: frees the pages.
     pub fn abort(self) -> Result<()> {
         self.table.building.lock().retain(|id| *id != self.index.id);
+        if let Some(delta) = &self.index.delta {
+            self.store.free_tree(&self.table, &delta.tree)?;
+        }
         self.store.free_tree(&self.table, &self.index.tree)
     }
 }

@@ -16,6 +16,7 @@ use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE};
 use crate::base::sync::{Rank, RankedGuard, RankedMutex};
 use crate::base::{Error, FileId, IndexId, PageId, Result};
 use crate::btree::{Intent, Placed, Seek, Tree};
+use crate::change::ChangeBuffer;
 use crate::pool::{Mtr, Pool};
 use crate::space;
 use parking_lot::RwLock;
@@ -46,6 +47,8 @@ pub struct Catalog {
     tree: Tree,
     ddl: RankedMutex<Ddl>,
     maps: RwLock<Maps>,
+    /// What the delta trees of all tables share.
+    pub(super) buffer: Arc<ChangeBuffer>,
 }
 
 impl Catalog {
@@ -62,7 +65,7 @@ impl Catalog {
     }
 
     /// Reads the whole catalog; after redo.
-    pub fn open(pool: &Pool) -> Result<Catalog> {
+    pub fn open(pool: &Pool, buffer: Arc<ChangeBuffer>) -> Result<Catalog> {
         let (root, next_table, next_index) = {
             let header = pool.read(PageId::new(SYSTEM_FILE, space::HEADER_PAGE))?;
             let slot = |at| get_u32(&header, at);
@@ -78,13 +81,14 @@ impl Catalog {
         };
         let mut maps = Maps::default();
         for (name, bytes) in read_all(&tree, pool)? {
-            let layout = decode(&name, &bytes)?;
+            let layout = decode(&name, &bytes, &buffer)?;
             maps.add(Arc::new(Table::new(&name, layout)));
         }
         Ok(Catalog {
             tree,
             ddl: RankedMutex::new(Rank::Catalog, Ddl { next_table, next_index }),
             maps: RwLock::new(maps),
+            buffer,
         })
     }
 

@@ -3,24 +3,27 @@
 //! Key: table name, a zero byte, piece number (u8): a definition too long for one entry goes on in the next piece.
 //! The pieces joined:
 //! ```text
-//! version     u8      1
+//! version     u8      2 (1, without the delta roots, is read too)
 //! flags       u8      1 = hidden clustered key
 //! id          varint  table and file number
 //! pk_fixed    varint  length of every clustered key; 0 = they vary
 //! created     varint  seconds since the epoch
 //! clustered   index varint, root page varint
 //! schema      bytes
-//! secondary   count varint, then each: index varint, root varint, flags u8 (1 = unique), name bytes
-//! freeing     count varint, then each: index varint, root varint   dropped indexes whose pages are still being freed
+//! secondary   count varint, then each: index varint, root varint, delta root varint (0 = none), flags u8 (1 = unique), name bytes
+//! freeing     count varint, then each: index varint, root varint   trees of dropped indexes whose pages are still being freed
 //! ```
 //! bytes = varint length + data. Transaction numbers are not kept: after a restart every view is younger than every table.
 use super::def::{Layout, Secondary};
 use crate::base::bytes::{push_bytes, push_varint, take_bytes, take_varint};
 use crate::base::{Error, Result};
 use crate::btree::{Tree, ENTRY_MAX, KEY_MAX};
+use crate::change::{ChangeBuffer, Delta, DELTA_BIT};
 use crate::index::Index;
+use std::sync::Arc;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+const WITHOUT_DELTAS: u8 = 1;
 const HIDDEN_PK: u8 = 1;
 const UNIQUE: u8 = 1;
 
@@ -66,6 +69,7 @@ fn encode_definition(layout: &Layout) -> Vec<u8> {
     for Secondary { index, .. } in &layout.secondary {
         push_varint(&mut out, index.id as u64);
         push_varint(&mut out, index.tree.root as u64);
+        push_varint(&mut out, index.delta.as_ref().map_or(0, |d| d.tree.root as u64));
         out.push(if index.unique { UNIQUE } else { 0 });
         push_bytes(&mut out, index.name.as_bytes());
     }
@@ -77,9 +81,9 @@ fn encode_definition(layout: &Layout) -> Vec<u8> {
     out
 }
 
-pub fn decode(name: &str, bytes: &[u8]) -> Result<Layout> {
+pub fn decode(name: &str, bytes: &[u8], buffer: &Arc<ChangeBuffer>) -> Result<Layout> {
     match bytes.first() {
-        Some(&VERSION) => {}
+        Some(&VERSION | &WITHOUT_DELTAS) => {}
         Some(v) => {
             return Err(Error::Unsupported(format!(
                 "table {name} was written by a later version of Sluice (definition format {v})"
@@ -87,10 +91,11 @@ pub fn decode(name: &str, bytes: &[u8]) -> Result<Layout> {
         }
         None => return Err(Error::Corrupt(format!("table {name} has an empty definition"))),
     }
-    decode_definition(bytes).ok_or_else(|| Error::Corrupt(format!("the definition of table {name} cannot be decoded")))
+    decode_definition(bytes, buffer)
+        .ok_or_else(|| Error::Corrupt(format!("the definition of table {name} cannot be decoded")))
 }
 
-fn decode_definition(b: &[u8]) -> Option<Layout> {
+fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
     let flags = *b.get(1)?;
     let mut at = 2;
     let int = |at: &mut usize| take_varint(b, at).and_then(|v| u32::try_from(v).ok());
@@ -114,6 +119,15 @@ fn decode_definition(b: &[u8]) -> Option<Layout> {
     let mut secondary = Vec::new();
     for _ in 0..count {
         let mut index = index(&mut at, "")?;
+        let root = if b[0] == WITHOUT_DELTAS { 0 } else { int(&mut at)? };
+        if root != 0 {
+            let tree = Tree {
+                file: id,
+                root,
+                index: index.id | DELTA_BIT,
+            };
+            index.delta = Some(Arc::new(Delta::found(tree, buffer)));
+        }
         index.unique = *b.get(at)? & UNIQUE != 0;
         at += 1;
         index.name = String::from_utf8(take_bytes(b, &mut at)?.to_vec()).ok()?;
@@ -141,7 +155,11 @@ fn decode_definition(b: &[u8]) -> Option<Layout> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::change::Buffering;
 
+    fn buffer() -> Arc<ChangeBuffer> {
+        Arc::new(ChangeBuffer::new(Buffering::All, 25, 1 << 20, 0))
+    }
     fn layout(schema_len: usize) -> Layout {
         let index = |id, name: &str, unique| Index {
             id,
@@ -154,6 +172,13 @@ mod tests {
             unique,
             delta: None,
         };
+        let mut secondary = index(4, "by_name", true);
+        let tree = Tree {
+            file: 16,
+            root: 5,
+            index: 4 | DELTA_BIT,
+        };
+        secondary.delta = Some(Arc::new(Delta::found(tree, &buffer())));
         Layout {
             id: 16,
             temporary: false,
@@ -161,7 +186,7 @@ mod tests {
             pk_fixed_len: 6,
             clustered: index(3, "PRIMARY", true),
             secondary: vec![Secondary {
-                index: index(4, "by_name", true),
+                index: secondary,
                 created: 0,
             }],
             schema: vec![7; schema_len],
@@ -182,12 +207,25 @@ mod tests {
                 assert!(key.len() + value.len() <= ENTRY_MAX);
                 joined.extend_from_slice(value);
             }
-            let now = decode("./db/t", &joined).expect("whole definition");
+            let now = decode("./db/t", &joined, &buffer()).expect("whole definition");
             assert_eq!(format!("{now:?}"), format!("{was:?}"));
             for cut in 0..joined.len().min(60) {
-                assert!(decode("./db/t", &joined[..cut]).is_err());
+                assert!(decode("./db/t", &joined[..cut], &buffer()).is_err());
             }
         }
+    }
+
+    /// A definition as the first version of the format had it: its indexes are not buffered, and the next change writes it anew.
+    #[test]
+    fn a_definition_without_deltas_still_opens() {
+        let mut was = layout(3);
+        was.secondary[0].index.delta = None;
+        let mut old = encode_definition(&was);
+        let at = old.windows(2).position(|w| w == [104, 0]).expect("root and delta root");
+        old.remove(at + 1);
+        old[0] = WITHOUT_DELTAS;
+        let now = decode("./db/t", &old, &buffer()).expect("an old definition");
+        assert_eq!(format!("{now:?}"), format!("{was:?}"));
     }
 
     #[test]

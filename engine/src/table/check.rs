@@ -7,7 +7,7 @@ use super::def::{Layout, Table};
 use super::store::Store;
 use crate::base::{Error, Result};
 use crate::btree::Seek;
-use crate::change::entry;
+use crate::change::{self, entry};
 use crate::index::{ChainRef, RowHeader, ROW_HEADER, ROW_OVERFLOW};
 use crate::txn::Trx;
 use std::sync::Arc;
@@ -53,6 +53,14 @@ impl Store {
             let each = &mut |key: &[u8], value: &[u8]| check_entry(layout, key, value);
             for finding in s.index.tree.verify(&self.pool, each)?.findings {
                 report(&format!("index {}: {finding}", s.index.name));
+            }
+            if let Some(delta) = &s.index.delta {
+                let valid = &mut |_: &[u8], value: &[u8]| {
+                    (!change::is_valid(value)).then(|| "a buffered change that cannot be decoded".to_string())
+                };
+                for finding in delta.tree.verify(&self.pool, valid)?.findings {
+                    report(&format!("index {}, buffered changes: {finding}", s.index.name));
+                }
             }
         }
         Ok(())

@@ -9,6 +9,7 @@ use super::def::{Layout, Secondary, Table, TableSpec};
 use super::store::Store;
 use crate::base::{planted, Error, FileId, IndexId, Mutant, Result, TrxId};
 use crate::btree::Tree;
+use crate::change::{Delta, DELTA_BIT};
 use crate::index::Index;
 use crate::pool::Mtr;
 use crate::redo::FlushMode;
@@ -53,6 +54,7 @@ impl Store {
         table.set_dropped();
         self.catalog.forget(name);
         let _gate = table.gate.write();
+        self.discard_pending(&layout.secondary);
         space::remove_file(&self.pool, layout.id)
     }
 
@@ -91,6 +93,7 @@ impl Store {
             }
             let _gate = table.gate.write();
             let id = new.id;
+            self.discard_pending(&old.secondary);
             table.publish(new);
             self.catalog.renumbered(&table, old.id, id);
             table.rows.store(0, Ordering::Relaxed);
@@ -184,26 +187,45 @@ impl Store {
     }
 
     fn new_trees(&self, file: FileId, first: IndexId, spec: &TableSpec) -> Result<(Index, Vec<Secondary>)> {
-        let clustered = self.new_index(file, first, "PRIMARY", true)?;
+        let clustered = self.new_index(file, first, "PRIMARY", true, false)?;
         let mut secondary = Vec::with_capacity(spec.indexes.len());
         for (i, s) in spec.indexes.iter().enumerate() {
-            let index = self.new_index(file, first + 1 + i as u32, &s.name, s.unique)?;
+            let index = self.new_index(file, first + 1 + i as u32, &s.name, s.unique, !spec.temporary)?;
             secondary.push(Secondary { index, created: 0 });
         }
         Ok((clustered, secondary))
     }
 
-    pub(super) fn new_index(&self, file: FileId, id: IndexId, name: &str, unique: bool) -> Result<Index> {
+    /// `buffered`: with a delta tree.
+    pub(super) fn new_index(
+        &self,
+        file: FileId,
+        id: IndexId,
+        name: &str,
+        unique: bool,
+        buffered: bool,
+    ) -> Result<Index> {
         let mut mtr = self.pool.begin();
-        let tree = Tree::create(&mut mtr, file, id)?;
+        let ids = [id, id | DELTA_BIT];
+        let trees = Tree::create_many(&mut mtr, file, &ids[..1 + buffered as usize])?;
         mtr.commit();
         Ok(Index {
             id,
             name: name.to_string(),
-            tree,
+            tree: trees[0],
             unique,
-            delta: None,
+            delta: trees.get(1).map(|tree| self.fresh_delta(*tree)),
         })
+    }
+
+    pub(super) fn fresh_delta(&self, tree: Tree) -> Arc<Delta> {
+        Arc::new(Delta::fresh(tree, &self.change))
+    }
+    /// What is pending for an index that is no more.
+    pub(super) fn discard_pending<'a>(&self, secondary: impl IntoIterator<Item = &'a Secondary>) {
+        for delta in secondary.into_iter().filter_map(|s| s.index.delta.as_ref()) {
+            self.counters.change_discarded.add(delta.discard());
+        }
     }
 
     /// Removes a file that no catalog entry names.

@@ -55,7 +55,7 @@ pub struct Layout {
     pub created_s: u64,
     /// As in [`Secondary::created`], for the table.
     pub created: TrxId,
-    /// Dropped indexes whose pages are still being freed.
+    /// Trees (index number, root) of dropped indexes, whose pages are still being freed.
     pub freeing: Vec<(IndexId, u32)>,
 }
 

@@ -7,6 +7,7 @@
 //! [`Store`] is what every operation of this layer needs: the pool, the transaction system, the catalog. Reading order:
 //! `store`, `def`, then the trip of a change: `insert`, `update`, `secondary`, `row_lock`, `undo_format`; of a read:
 //! `cursor`, `version`; and what happens later: `rollback`, `purge`.
+mod buffered;
 mod build;
 pub mod catalog;
 pub mod catalog_format;
@@ -31,6 +32,7 @@ pub mod undo_format;
 pub mod update;
 pub mod version;
 
+pub use buffered::{Rounds, ROUNDS};
 pub use build::{IndexBuild, IndexChange};
 pub use cursor::{Cursor, Found, LockChoice, OnLocked};
 pub use def::{IndexSpec, Layout, Table, TableSpec};

@@ -66,7 +66,12 @@ impl Store {
             let trees = std::iter::once(&layout.clustered).chain(layout.secondary.iter().map(|s| &s.index));
             let count = |index: &crate::index::Index| {
                 let stats = index.tree.stats(&self.pool)?;
-                Ok((stats.leaf_pages, stats.leaf_pages + stats.inner_pages))
+                let mut pages = stats.leaf_pages + stats.inner_pages;
+                if let Some(delta) = &index.delta {
+                    let stats = delta.tree.stats(&self.pool)?;
+                    pages += stats.leaf_pages + stats.inner_pages;
+                }
+                Ok((stats.leaf_pages, pages))
             };
             *kept = PageCounts {
                 layout: layout.id,

@@ -2,6 +2,7 @@
 use super::catalog::Catalog;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Counters, Error, Result, TrxId, UndoPtr};
+use crate::change::ChangeBuffer;
 use crate::index::RowHeader;
 use crate::pool::Pool;
 use crate::redo::Redo;
@@ -37,6 +38,8 @@ pub struct Store {
     pub redo: Arc<Redo>,
     pub trx_sys: Arc<TrxSys>,
     pub counters: Arc<Counters>,
+    /// Settings and sums of the change buffer.
+    pub change: Arc<ChangeBuffer>,
     pub catalog: Catalog,
     pub sort_buffer_size: AtomicU64,
     pub snapshot_isolation: AtomicBool,
@@ -87,6 +90,7 @@ impl Store {
             pool,
             redo,
             trx_sys,
+            change: catalog.buffer.clone(),
             catalog,
             sort_buffer_size: AtomicU64::new(config.sort_buffer_size),
             snapshot_isolation: AtomicBool::new(config.snapshot_isolation),

@@ -23,6 +23,10 @@ fn live(rig: &Rig, random: &mut Random, expected: &mut Expected) {
             std::mem::forget(trx);
             return;
         }
+        if random.chance(20) && rig.merge_some(random).is_err() {
+            std::mem::forget(trx);
+            return;
+        }
         if random.chance(15) {
             if rig.engine.rollback(&mut trx).is_err() {
                 std::mem::forget(trx);
@@ -97,6 +101,7 @@ fn crashes_lose_nothing_committed() {
         let mut disk = SimDisk::new(seed);
         let rig = Rig::create(disk.clone());
         rig.engine.start_background();
+        rig.buffer_by(seed);
         let mut expected = Expected {
             committed: Model::new(),
             in_doubt: None,
@@ -120,6 +125,7 @@ fn crashes_lose_nothing_committed() {
             }
             let again = Rig::reopen(disk.clone()).unwrap_or_else(|e| panic!("seed {seed} life {life}: {e}"));
             verify(&again, &mut expected, &format!("seed {seed} life {life}"));
+            again.buffer_by(seed + life);
             rig = Some(again);
         }
     }

@@ -135,9 +135,10 @@ impl Run {
             79..=81 => self.end(false),
             82..=85 => self.open_reader(),
             86..=88 => self.close_reader(),
-            89..=92 => {
+            89..=90 => {
                 let _ = self.rig.store().purge_step(5).expect("purge");
             }
+            91..=93 => self.rig.merge_some(&mut self.random).expect("merge"),
             _ => self.look(),
         }
     }
@@ -194,6 +195,7 @@ impl Run {
 fn every_snapshot_is_as_its_model() {
     for seed in seeds(12) {
         let mut run = Run::new(seed);
+        run.rig.buffer_by(seed);
         for _ in 0..700 {
             run.step();
         }

@@ -1,6 +1,7 @@
 //! What the tests share: a table of made-up rows with two secondary indexes, and its twin in memory.
 use crate::base::Result;
 use crate::btree::Seek;
+use crate::change::{self, Buffering};
 use crate::engine::{Config, Engine};
 use crate::io::Disk;
 use crate::table::*;
@@ -91,8 +92,16 @@ pub fn config() -> Config {
         redo_log_buffer_size: 1 << 20,
         read_io_threads: 0,
         direct_io: false,
+        change_buffering: Buffering::All,
+        change_buffer_test_mode: buffer_mode(),
         ..Config::default()
     }
+}
+
+/// SLUICE_TEST_BUFFER: 1 = every change of a secondary index that can be buffered is, 2 = every other one; else those that pay.
+fn buffer_mode() -> u8 {
+    let asked = std::env::var("SLUICE_TEST_BUFFER").ok();
+    asked.map_or(0, |mode| mode.parse().expect("0, 1 or 2"))
 }
 
 pub fn spec() -> TableSpec {
@@ -251,13 +260,39 @@ impl Rig {
     pub fn purge_all(&self) {
         while self.store().purge_step(7).expect("purge") {}
     }
-    /// Entries that stand in an index's tree, dead ones included.
+    /// From now on all changes of secondary indexes are buffered, those of half the keys, or none: by the number.
+    pub fn buffer_by(&self, number: u64) {
+        let (buffering, mode) = [(5, 1), (5, 2), (0, 0)][number as usize % 3];
+        self.engine.set("change_buffering", buffering).expect("set");
+        self.engine.set("change_buffer_test_mode", mode).expect("set");
+    }
+    /// One step of what merges buffered changes: of a leaf, of a sweep, or the beginning of a partition.
+    pub fn merge_some(&self, random: &mut Random) -> Result<()> {
+        let pool = &self.store().pool;
+        let layout = self.table.layout();
+        let index = &layout.secondary[random.below(2) as usize].index;
+        let Some(delta) = &index.delta else { return Ok(()) };
+        match random.below(6) {
+            0 => delta.begin_partition(),
+            1 | 2 => drop(change::sweep_step(pool, index, 1 + random.below(3) as usize)?),
+            _ => {
+                let key = [b'g' * random.below(2) as u8, random.below(6) as u8];
+                change::merge_leaf(pool, index, &key)?;
+            }
+        }
+        Ok(())
+    }
+    /// Entries that stand in an index, pending ones and dead ones included.
     pub fn entries_in_tree(&self, index: u32) -> u64 {
         let layout = self.table.layout();
-        let tree = &layout.index(index).expect("index").tree;
-        tree.verify(&self.store().pool, &mut |_, _| None)
-            .expect("verify")
-            .entries
+        let index = layout.index(index).expect("index");
+        let mut entries = 0;
+        let count = &mut |_: &[u8], _: &[u8]| {
+            entries += 1;
+            Ok(true)
+        };
+        change::visit_prefix(&self.store().pool, index, &[], count).expect("visit");
+        entries
     }
 }
 

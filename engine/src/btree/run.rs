@@ -1,0 +1,76 @@
+//! Runs: neighbouring entries of a leaf that are looked at, and taken out, together, and several leaves latched by one Mtr. For merges
+//! of the change buffer, which move entries from leaves of one tree to a leaf of another.
+//!
+//! Latches: from a leaf that it holds an Mtr goes right, waiting; to a leaf whose number was only remembered it goes without waiting,
+//! because such a page may have become anything (its place in the order is not known before it is looked at).
+use super::edit::{self, MtrPage};
+use super::node::Node;
+use super::{descend::To, LeafWrite, Tree};
+use crate::base::{PageNo, Result};
+use crate::pool::{Mtr, Pool};
+
+impl Tree {
+    /// The leaf that owns `key` at this moment; no latch is left.
+    pub fn leaf_number(&self, pool: &Pool, key: &[u8]) -> Result<PageNo> {
+        Ok(self.descend(pool, To::Key(key), 0)?.id().no)
+    }
+    /// X-latches the leaf `no` if it (still) owns `key` and that needs no waiting. The Mtr may hold leaves of this tree to the left.
+    pub fn try_leaf(&self, mtr: &mut Mtr<'_>, key: &[u8], no: PageNo) -> Result<Option<LeafWrite>> {
+        let id = self.page_id(no);
+        let held = mtr.find(id).is_some();
+        if !held && !mtr.pool().is_resident(id) {
+            return Ok(None);
+        }
+        let Some(page) = mtr.try_write(id)? else {
+            return Ok(None);
+        };
+        let node = Node::new(mtr.bytes(page));
+        if node.belongs_to(self.index) && node.level() == 0 && node.owns(key) {
+            return Ok(Some(self.leaf_write(mtr, page, key)?));
+        }
+        if !held {
+            mtr.release(page);
+        }
+        Ok(None)
+    }
+    /// X-latches the right neighbour of a leaf.
+    pub fn next_leaf_for_write(&self, mtr: &mut Mtr<'_>, at: &LeafWrite) -> Result<Option<LeafWrite>> {
+        let node = Node::new(mtr.bytes(at.page));
+        let (Some(no), Some(upper)) = (node.right(), node.upper_fence().map(<[u8]>::to_vec)) else {
+            return Ok(None);
+        };
+        let page = mtr.write(self.page_id(no))?;
+        let node = Node::new(mtr.bytes(page));
+        if !node.belongs_to(self.index) || node.level() != 0 || node.lower_fence() != upper {
+            return Err(self.corrupt(
+                no,
+                "its left neighbour points to it, but it is not the next leaf of this index",
+            ));
+        }
+        Ok(Some(self.leaf_write(mtr, page, &upper)?))
+    }
+    /// The range that the leaf owns; None = no bound.
+    pub fn fences<'m>(&self, mtr: &'m Mtr<'_>, at: &LeafWrite) -> (&'m [u8], Option<&'m [u8]>) {
+        let node = Node::new(mtr.bytes(at.page));
+        (node.lower_fence(), node.upper_fence())
+    }
+    pub fn leaf_len(&self, mtr: &Mtr<'_>, at: &LeafWrite) -> usize {
+        Node::new(mtr.bytes(at.page)).len()
+    }
+    /// Bytes that could still be placed in the leaf.
+    pub fn leaf_free(&self, mtr: &Mtr<'_>, at: &LeafWrite) -> usize {
+        Node::new(mtr.bytes(at.page)).free()
+    }
+    pub fn entry_in<'m>(&self, mtr: &'m Mtr<'_>, at: &LeafWrite, slot: usize) -> (&'m [u8], &'m [u8]) {
+        Node::new(mtr.bytes(at.page)).entry(slot)
+    }
+    /// First slot with a key >= `key` (any key), and whether it is equal.
+    pub fn search_in(&self, mtr: &Mtr<'_>, at: &LeafWrite, key: &[u8]) -> (usize, bool) {
+        Node::new(mtr.bytes(at.page)).search(key)
+    }
+    /// Takes out the entries in the slots [from, to). True: the leaf is empty now (come back with `shrink`).
+    pub fn remove_run(&self, mtr: &mut Mtr<'_>, at: &LeafWrite, from: usize, to: usize) -> bool {
+        edit::remove_run(&mut MtrPage { mtr, page: at.page }, from, to);
+        Node::new(mtr.bytes(at.page)).is_empty() && mtr.id(at.page).no != self.root
+    }
+}

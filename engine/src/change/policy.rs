@@ -1,0 +1,205 @@
+//! When to buffer, and how much: what the delta trees of an engine share.
+//!
+//! | | |
+//! |---|---|
+//! | something is pending for the key | append, always (I3) |
+//! | buffering is off for this kind of operation | direct |
+//! | the target leaf is not in the pool | append: the read is what is spared |
+//! | it is there and dirty | direct: the write is paid for |
+//! | it is there and clean | direct if the index lives in memory, else append |
+//!
+//! An index that lives on disk is asked about its leaf only once in [`ASK_EVERY`] times: an append needs no descent of the base tree.
+//! Bytes are those of keys and values; the bounds are for those, so the pages take about half as much again.
+use super::Op;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
+
+/// An index that lives on disk is asked about its target leaf once in so many changes.
+pub const ASK_EVERY: u32 = 16;
+/// On disk there may be so many times the bytes of the newest partitions.
+pub const DISK_TIMES: u64 = 5;
+
+/// Kinds of operations, as bits.
+const INSERTS: u8 = 1;
+const DELETES: u8 = 2;
+const PURGES: u8 = 4;
+
+/// Which operations are buffered; the names are InnoDB's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Buffering {
+    #[default]
+    None,
+    Inserts,
+    /// Delete marks.
+    Deletes,
+    /// Inserts and delete marks.
+    Changes,
+    /// Delete marks and removals.
+    Purges,
+    All,
+}
+
+impl Buffering {
+    /// The numbers of the variable's values, in the order above.
+    pub fn from_number(n: u64) -> Buffering {
+        use Buffering::*;
+        [None, Inserts, Deletes, Changes, Purges, All][n.min(5) as usize]
+    }
+    pub fn number(self) -> u64 {
+        self as u64
+    }
+    fn bits(self) -> u8 {
+        match self {
+            Buffering::None => 0,
+            Buffering::Inserts => INSERTS,
+            Buffering::Deletes => DELETES,
+            Buffering::Changes => INSERTS | DELETES,
+            Buffering::Purges => DELETES | PURGES,
+            Buffering::All => INSERTS | DELETES | PURGES,
+        }
+    }
+}
+
+/// Rollback's operations count as what they are in effect: marks and removals.
+fn kind(op: &Op<'_>) -> u8 {
+    match op {
+        Op::Put { .. } => INSERTS,
+        Op::Mark { .. } | Op::Kill { .. } | Op::Unmark { .. } => DELETES,
+        Op::Remove { .. } => PURGES,
+    }
+}
+
+/// Settings and sums of all delta trees of an engine.
+pub struct ChangeBuffer {
+    bits: AtomicU8,
+    /// Bytes that the newest partitions may have together.
+    memory_max: AtomicU64,
+    /// Tests: each change that may be buffered is (1), or every other one, by its key (2).
+    test_mode: AtomicU8,
+    /// The user wants all of it merged.
+    draining: AtomicBool,
+    /// Slots of an index's filter.
+    pub(super) filter_slots: usize,
+    /// Bytes pending in all, and in newest partitions.
+    pub(super) bytes: AtomicU64,
+    pub(super) newest_bytes: AtomicU64,
+    /// Entries pending, as far as they are counted.
+    pub(super) entries: AtomicU64,
+}
+
+impl ChangeBuffer {
+    /// `pool_size` in bytes.
+    pub fn new(buffering: Buffering, max_size_percent: u32, pool_size: u64, test_mode: u8) -> ChangeBuffer {
+        let buffer = ChangeBuffer {
+            bits: AtomicU8::new(buffering.bits()),
+            memory_max: AtomicU64::new(0),
+            test_mode: AtomicU8::new(test_mode),
+            draining: AtomicBool::new(false),
+            filter_slots: (pool_size as usize / 256).clamp(1 << 16, 1 << 20),
+            bytes: AtomicU64::new(0),
+            newest_bytes: AtomicU64::new(0),
+            entries: AtomicU64::new(0),
+        };
+        buffer.set_max_size(max_size_percent, pool_size);
+        buffer
+    }
+    pub fn set_buffering(&self, buffering: Buffering) {
+        self.bits.store(buffering.bits(), Ordering::Relaxed);
+    }
+    pub fn set_max_size(&self, percent: u32, pool_size: u64) {
+        let bytes = pool_size / 100 * percent.min(50) as u64;
+        self.memory_max.store(bytes.max(64 << 10), Ordering::Relaxed);
+    }
+    pub fn set_test_mode(&self, mode: u8) {
+        self.test_mode.store(mode, Ordering::Relaxed);
+    }
+    #[inline]
+    pub(super) fn takes(&self, op: &Op<'_>) -> bool {
+        self.bits.load(Ordering::Relaxed) & kind(op) != 0
+    }
+    /// Tests: buffer this one whatever its leaf says.
+    #[inline]
+    pub(super) fn forced(&self, key: &[u8]) -> bool {
+        match self.test_mode.load(Ordering::Relaxed) {
+            0 => false,
+            1 => true,
+            _ => crc32c::crc32c(key) & 1 == 0,
+        }
+    }
+    pub fn set_draining(&self, on: bool) {
+        self.draining.store(on, Ordering::Relaxed);
+    }
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+    pub fn memory_max(&self) -> u64 {
+        self.memory_max.load(Ordering::Relaxed)
+    }
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+    pub fn entries(&self) -> u64 {
+        self.entries.load(Ordering::Relaxed)
+    }
+    /// Bytes pending, in thousandths of the bound.
+    pub fn fill(&self) -> u64 {
+        self.bytes() * 1000 / (self.memory_max() * DISK_TIMES)
+    }
+    /// An appender merges a leaf once in so many appends; 0 = need not. Rises smoothly from 3/4 of the bound to every time at the bound.
+    pub(super) fn help_every(&self) -> u64 {
+        match self.fill() {
+            0..=749 => 0,
+            fill @ 750..=999 => (1000 - fill) / 4 + 1,
+            _ => 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_mean_what_they_say() {
+        let key: &[u8] = &[];
+        let put = Op::Put { key, value: &[] };
+        let mark = Op::Mark { key, stamp: 1 };
+        let remove = Op::Remove {
+            key,
+            if_stamp: 1,
+            marked: true,
+        };
+        let buffer = ChangeBuffer::new(Buffering::None, 25, 1 << 30, 0);
+        let table = [
+            (Buffering::None, [false, false, false]),
+            (Buffering::Inserts, [true, false, false]),
+            (Buffering::Deletes, [false, true, false]),
+            (Buffering::Changes, [true, true, false]),
+            (Buffering::Purges, [false, true, true]),
+            (Buffering::All, [true, true, true]),
+        ];
+        for (word, expected) in table {
+            buffer.set_buffering(word);
+            assert_eq!([put, mark, remove].map(|op| buffer.takes(&op)), expected, "{word:?}");
+            assert_eq!(Buffering::from_number(word.number()), word);
+        }
+    }
+
+    #[test]
+    fn appenders_help_more_and_more_as_the_bound_comes_near() {
+        let buffer = ChangeBuffer::new(Buffering::All, 10, 100 << 20, 0);
+        let bound = buffer.memory_max() * DISK_TIMES;
+        let mut last = u64::MAX;
+        for percent in [0, 74, 75, 80, 90, 95, 99, 100, 150] {
+            buffer.bytes.store(bound * percent / 100, Ordering::Relaxed);
+            let every = buffer.help_every();
+            match percent {
+                0..=74 => assert_eq!(every, 0),
+                _ => {
+                    assert!(every >= 1 && every <= last, "{percent} %: {every}");
+                    last = every;
+                }
+            }
+        }
+        assert_eq!(last, 1);
+    }
+}

@@ -1,0 +1,97 @@
+//! Sweeps: an index's pending changes are merged leaf by leaf in key order, in bounded steps (I7).
+//!
+//! Who drives them: the change worker (when idle, pressed, or something is old), appenders when the bound comes near, a slow close.
+use super::delta::Delta;
+use super::merge::merge_at;
+use super::Index;
+use crate::base::{Error, Result};
+use crate::pool::Pool;
+
+/// Leaves asked for ahead.
+const AHEAD: usize = 16;
+
+/// What a step came to.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Swept {
+    pub entries: usize,
+    pub leaves: usize,
+    /// The index's end was reached: the next step begins anew.
+    pub end: bool,
+}
+
+/// Merges up to `leaves_max` leaves, from where the last step of this index ended. After the engine was opened it counts first.
+pub fn sweep_step(pool: &Pool, index: &Index, leaves_max: usize) -> Result<Swept> {
+    let mut swept = Swept::default();
+    let Some(delta) = &index.delta else {
+        swept.end = true;
+        return Ok(swept);
+    };
+    if !delta.count_step(pool, leaves_max.saturating_mul(4))? {
+        return Ok(swept);
+    }
+    let mut from = delta.cursor.lock().clone();
+    while swept.leaves < leaves_max {
+        let key = match delta.is_empty() {
+            true => None,
+            false => delta.next_key(pool, &from)?,
+        };
+        let Some(key) = key else {
+            from.clear();
+            swept.end = true;
+            break;
+        };
+        if swept.leaves % AHEAD == 0 && leaves_max > 1 {
+            let pages_max = AHEAD.min(leaves_max - swept.leaves);
+            index.tree.read_ahead(pool, Some(&key), false, pages_max)?;
+        }
+        let merged = merge_at(pool, &index.tree, delta, &key)?;
+        swept.entries += merged.entries;
+        swept.leaves += 1;
+        match merged.end {
+            Some(end) => from = end,
+            None => {
+                from.clear();
+                swept.end = true;
+                break;
+            }
+        }
+    }
+    *delta.cursor.lock() = from;
+    delta.tidy();
+    Ok(swept)
+}
+
+/// Merges everything that can be merged. Number of entries.
+pub fn drain(pool: &Pool, index: &Index) -> Result<usize> {
+    let Some(delta) = &index.delta else { return Ok(0) };
+    delta.know(pool)?;
+    delta.cursor.lock().clear();
+    let mut entries = 0;
+    loop {
+        let mut pass = 0;
+        loop {
+            let swept = sweep_step(pool, index, 64)?;
+            pass += swept.entries;
+            if swept.end {
+                break;
+            }
+        }
+        entries += pass;
+        if delta.is_empty() || pass == 0 {
+            return Ok(entries);
+        }
+    }
+}
+
+/// After an append: near the bound an appender merges a leaf once in so many times.
+pub(super) fn help(pool: &Pool, index: &Index, delta: &Delta) -> Result<()> {
+    let every = delta.buffer().help_every();
+    if every == 0 || !delta.turn_to_help(every) {
+        return Ok(());
+    }
+    match sweep_step(pool, index, 1) {
+        Err(e @ Error::Poisoned(_)) => Err(e),
+        // The change itself is safe; whoever needs the leaf meets the error himself.
+        _ => Ok(()),
+    }
+}
