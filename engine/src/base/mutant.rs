@@ -40,6 +40,16 @@ mutants! {
     UniqueCheckSkipped,
     /// The rollback of a prepared transaction begins, and the log does not say so.
     PreparedRollbackNotLogged,
+    /// A merge forgets to apply the first entry that it takes out of the change buffer.
+    BufferedEntryLost,
+    /// A merge leaves what it has applied in the change buffer.
+    BufferedEntryMergedTwice,
+    /// A change goes to its leaf though an older one is pending.
+    BufferedEntryOvertaken,
+    /// Of several partitions the newest comes first.
+    PartitionsInWrongOrder,
+    /// DROP INDEX frees the index, and not what is buffered for it.
+    BufferSurvivesDropIndex,
     /// DROP TABLE removes the file without telling the log.
     DropNotLogged,
 }

@@ -23,7 +23,11 @@ pub fn submit(pool: &Pool, index: &Index, op: Op<'_>) -> Result<()> {
     let Some(delta) = index.delta.as_deref() else {
         return apply_directly(pool, &index.tree, op);
     };
-    if !delta.maybe_pending(op.key()) {
+    let pending = delta.maybe_pending(op.key());
+    if pending && planted(Mutant::BufferedEntryOvertaken) {
+        return apply_directly(pool, &index.tree, op);
+    }
+    if !pending {
         if !delta.buffer().takes(&op) || !delta.fits(&op) {
             return apply_directly(pool, &index.tree, op);
         }

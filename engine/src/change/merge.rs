@@ -9,7 +9,7 @@
 //! Called by readers that met a dense leaf, by appends whose list is full, by sweeps; with no latch held.
 use super::delta::{delta_end, delta_key, Delta, DeltaKey};
 use super::{Index, Pending};
-use crate::base::{PageNo, Result};
+use crate::base::{planted, Mutant, PageNo, Result};
 use crate::btree::{Intent, LeafWrite, Placed, Tree};
 use crate::pool::{Mtr, Pool};
 
@@ -231,6 +231,9 @@ impl Merge<'_> {
         let mut sparse = None;
         let mut stopped = None;
         for i in 0..self.pending.len() {
+            if i == 0 && planted(Mutant::BufferedEntryLost) {
+                continue;
+            }
             match self.apply(&mut mtr, leaf, i)? {
                 Applied::Done => {}
                 Applied::Sparse => sparse = Some(i),
@@ -287,6 +290,9 @@ impl Merge<'_> {
     fn take_out(&self, mtr: &mut Mtr<'_>, done: usize, kept: &[usize]) -> Vec<Vec<u8>> {
         let tree = &self.delta.tree;
         let mut empty = Vec::new();
+        if planted(Mutant::BufferedEntryMergedTwice) {
+            return empty;
+        }
         // From the right: a run before another in one leaf keeps its slots.
         for run in self.runs.iter().rev() {
             let mut to = run.to;

@@ -18,7 +18,7 @@
 use super::entry::{DEAD, DELETE_MARK, STAMP_OFFSET};
 use super::Op;
 use crate::base::bytes::{get_u48, push_bytes, put_u48, take_bytes};
-use crate::base::{Error, Result, TrxId};
+use crate::base::{planted, Error, Mutant, Result, TrxId};
 
 const ABSENT: u8 = 0;
 const PRESENT: u8 = 1;
@@ -333,8 +333,11 @@ impl Pending {
         if !one {
             let bytes = &self.bytes;
             let key = |item: &Item| &bytes[item.at as usize..][..item.key_len as usize];
-            self.items
-                .sort_unstable_by(|a, b| key(a).cmp(key(b)).then(a.partition.cmp(&b.partition)));
+            let order = |a: &Item, b: &Item| match planted(Mutant::PartitionsInWrongOrder) {
+                true => b.partition.cmp(&a.partition),
+                false => a.partition.cmp(&b.partition),
+            };
+            self.items.sort_unstable_by(|a, b| key(a).cmp(key(b)).then(order(a, b)));
         }
         self.groups.clear();
         for item in 0..self.items.len() {

@@ -6,7 +6,7 @@
 use super::def::{IndexSpec, Layout, Secondary, Table};
 use super::sort::Sorter;
 use super::store::Store;
-use crate::base::{Error, Result, TrxId};
+use crate::base::{planted, Error, Mutant, Result, TrxId};
 use crate::btree::build::Builder;
 use crate::btree::{Tree, ENTRY_MAX, KEY_MAX};
 use crate::change::{entry, DELTA_BIT};
@@ -175,7 +175,8 @@ impl IndexChange<'_> {
         for name in &self.drop {
             let index = new.secondary.remove(place_of(&new, name)?).index;
             new.freeing.push((index.id, index.tree.root));
-            new.freeing.extend(index.delta.map(|d| (d.tree.index, d.tree.root)));
+            let delta = index.delta.filter(|_| !planted(Mutant::BufferSurvivesDropIndex));
+            new.freeing.extend(delta.map(|d| (d.tree.index, d.tree.root)));
         }
         let mut renamed = Vec::with_capacity(self.rename.len());
         for (from, to) in &self.rename {

@@ -93,6 +93,7 @@ fn a_long_row_that_fails_leaves_no_page() {
             sector: 4096,
             doublewrite: true,
             direct_io: true,
+            buffer: 0,
         };
         assert_eq!(run(&Schedule { setup, ops }).finding, None, "read {after} fails");
     }

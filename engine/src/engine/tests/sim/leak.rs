@@ -29,6 +29,18 @@ impl World {
         if self.over || !self.history.current().prepared.is_empty() {
             return Ok(());
         }
+        if let Err(e) = self.store().drain_changes() {
+            return self.judge("merging", &e);
+        }
+        let pending = self.store().change.entries();
+        if pending > 0 {
+            let excused = self.lied || self.bad_luck();
+            return if excused {
+                Ok(())
+            } else {
+                Err(format!("{pending} entries cannot be merged"))
+            };
+        }
         for table in self.store().catalog.tables() {
             let rows = self.history.current().tables[&table.name()].rows.len() as u64;
             match self.count(&table) {
@@ -68,6 +80,9 @@ impl World {
             let report = s.index.tree.verify(&store.pool, &mut |_, _| None)?;
             pages += report.pages.len() as u64;
             entries.push(report.entries);
+            if let Some(delta) = &s.index.delta {
+                pages += delta.tree.verify(&store.pool, &mut |_, _| None)?.pages.len() as u64;
+            }
         }
         let used = space::usage(&store.pool, layout.id)?.used as u64;
         Ok(Count { pages, used, entries })

@@ -112,6 +112,11 @@ pub enum Op {
     Purge {
         records: u64,
     },
+    /// Merges buffered changes of every table, up to so many leaves of each index; or begins new partitions.
+    Merge {
+        leaves: u64,
+        partition: bool,
+    },
     /// As the page cleaner does, at its own pace.
     Clean,
     /// Writes this many pages.

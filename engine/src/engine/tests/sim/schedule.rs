@@ -166,7 +166,12 @@ impl Author {
                 let records = 1 + self.n(20);
                 Op::Purge { records }
             }
-            25..=39 => Op::Clean,
+            25..=31 => Op::Clean,
+            32..=39 => {
+                let leaves = 1 + self.n(6);
+                let partition = self.random.chance(30);
+                Op::Merge { leaves, partition }
+            }
             40..=59 => {
                 let pages = 1 + self.n(30);
                 Op::Flush { pages }

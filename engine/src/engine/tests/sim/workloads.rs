@@ -49,6 +49,14 @@ const fn decide(commit: bool) -> Op {
 }
 const COMMIT: Op = commit(0, 1);
 const FLUSH: Op = Op::Flush { pages: 100 };
+const MERGE: Op = Op::Merge {
+    leaves: 4,
+    partition: false,
+};
+const PARTITION: Op = Op::Merge {
+    leaves: 0,
+    partition: true,
+};
 const PURGE: Op = Op::Purge { records: 100 };
 const LOOK: Op = Op::Look {
     trx: 0,
@@ -68,6 +76,7 @@ pub const WORKLOADS: &[Workload] = &[
     ("group commit", GROUP_COMMIT),
     ("prepared transactions", PREPARED),
     ("eviction in a small pool", EVICTION),
+    ("buffered changes and merges", BUFFERED),
 ];
 
 const CREATE_AND_DROP: &[Op] = &[
@@ -204,6 +213,32 @@ const EVICTION: &[Op] = &[
     LOOK,
 ];
 
+const BUFFERED: &[Op] = &[
+    Op::Create { kinds: 7 },
+    fill(0, 30, 60),
+    COMMIT,
+    PARTITION,
+    clear(3, 12),
+    update(0, 20, 9),
+    COMMIT,
+    MERGE,
+    PURGE,
+    PARTITION,
+    fill(5, 6, 60),
+    FLUSH,
+    Op::Rollback { trx: 0 },
+    MERGE,
+    Op::DropIndex { table: 0, which: 0 },
+    fill(40, 9, 60),
+    COMMIT,
+    Op::Close { how: 2 },
+    MERGE,
+    delete(0, 41),
+    COMMIT,
+    FLUSH,
+    Op::Close { how: 0 },
+];
+
 /// Disks that a workload is tried on.
 fn setups(seed: u64) -> Vec<Setup> {
     let small = Setup {
@@ -213,15 +248,18 @@ fn setups(seed: u64) -> Vec<Setup> {
         sector: 512,
         doublewrite: true,
         direct_io: true,
+        buffer: if cfg!(feature = "tiny-pages") { 1 } else { 2 },
     };
     if cfg!(feature = "tiny-pages") {
         let whole_pages = Setup {
             sector: PAGE_SIZE,
             doublewrite: false,
+            buffer: 0,
             ..small
         };
         let other_survivors = (1..4).map(|n| Setup {
             seed: seed + n,
+            buffer: n as u8,
             ..small
         });
         return [small, whole_pages].into_iter().chain(other_survivors).collect();

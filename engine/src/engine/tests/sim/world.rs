@@ -8,6 +8,7 @@ use super::op::{Op, SLOTS};
 use super::table::Handle;
 use super::twin::{Change, History, Kind, RowChanges, State, Twin};
 use crate::base::{Error, Result};
+use crate::change::{self, Buffering};
 use crate::engine::steps::{self, Checkpointer, LoserRollback};
 use crate::engine::tests::rig::{Random, Row};
 use crate::engine::{Close, Config, Engine};
@@ -36,6 +37,8 @@ pub struct Setup {
     pub sector: usize,
     pub doublewrite: bool,
     pub direct_io: bool,
+    /// Changes of secondary indexes: 0 none is buffered, 1 all are, 2 those of half the keys, 3 as it pays.
+    pub buffer: u8,
 }
 
 impl Setup {
@@ -50,6 +53,7 @@ impl Setup {
             sector,
             doublewrite: sector < PAGE_SIZE || random.chance(50),
             direct_io: random.chance(50),
+            buffer: [1, 1, 2, 3, 0][random.below(5) as usize],
         }
     }
     fn config(&self) -> Config {
@@ -61,6 +65,12 @@ impl Setup {
             open_files: 3,
             doublewrite: self.doublewrite,
             direct_io: self.direct_io,
+            change_buffering: if self.buffer == 0 {
+                Buffering::None
+            } else {
+                Buffering::All
+            },
+            change_buffer_test_mode: self.buffer % 3,
             ..Config::default()
         }
     }
@@ -303,6 +313,7 @@ impl World {
         let done = match op {
             Op::Purge { records } => store.purge_step(records as usize).map(|_| ()),
             Op::Clean => steps::clean(&store),
+            Op::Merge { leaves, partition } => merge_some(&store, leaves as usize, partition),
             Op::Flush { pages } => store.pool.flush_step(pages as usize).map(|_| ()),
             Op::Checkpoint => self.checkpointer.step(&store),
             Op::SyncLog => steps::sync_log(&store),
@@ -627,4 +638,16 @@ pub fn row_of(seed: u64) -> Row {
         tag: random.chance(60).then(|| random.below(300) as u16),
         body: vec![byte; len as usize],
     }
+}
+
+fn merge_some(store: &Store, leaves: usize, partition: bool) -> Result<()> {
+    for table in store.catalog.tables() {
+        for s in &table.layout().secondary {
+            match &s.index.delta {
+                Some(delta) if partition => delta.begin_partition(),
+                _ => drop(change::sweep_step(&store.pool, &s.index, leaves)?),
+            }
+        }
+    }
+    Ok(())
 }
