@@ -102,6 +102,7 @@ server-stop:
 
 test: plugin
 	cargo test --locked --workspace
+	SLUICE_TEST_BUFFER=1 cargo test --locked -p sluice --lib engine::
 	@$(MAKE) --no-print-directory sim
 	scripts/sqltest
 	scripts/labtest

@@ -16,6 +16,7 @@
 mod apply;
 mod delta;
 pub mod entry;
+mod estimate;
 mod filter;
 mod merge;
 mod pending;
@@ -32,8 +33,9 @@ mod change_tests;
 
 pub use apply::submit;
 pub use delta::{Delta, DELTA_BIT};
+pub use estimate::check;
 pub use merge::merge_leaf;
-pub use pending::{is_valid, Pending};
+pub use pending::Pending;
 pub use policy::{Buffering, ChangeBuffer};
 pub use read::{get, in_use, visit_prefix, Merging};
 pub use sweep::{drain, sweep_step, Swept};

@@ -7,6 +7,8 @@
 //! While something is pending in the index a `fill` goes the way of `merged`; else, for one load, that of the plain tree (I3).
 mod merged;
 #[cfg(test)]
+mod merged_tests;
+#[cfg(test)]
 #[path = "scan_tests.rs"]
 mod tests;
 

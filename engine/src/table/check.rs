@@ -1,5 +1,8 @@
 //! CHECK TABLE: each tree by itself (order, fences, page marks, entry formats), and the secondary indexes against the clustered one.
 //!
+//! Of a secondary index also its delta tree, and that what is pending there fits the entries it is for. The comparison reads base and
+//! pending changes together, as every reader does: it proves that both together are the clustered index, whatever is merged meanwhile.
+//!
 //! The comparison runs under one read view, so it may run beside writers: each secondary index must show as many rows as the
 //! clustered one, each of them once, and (extended) each of them must be there.
 use super::cursor::{Cursor, LockChoice};
@@ -54,14 +57,9 @@ impl Store {
             for finding in s.index.tree.verify(&self.pool, each)?.findings {
                 report(&format!("index {}: {finding}", s.index.name));
             }
-            if let Some(delta) = &s.index.delta {
-                let valid = &mut |_: &[u8], value: &[u8]| {
-                    (!change::is_valid(value)).then(|| "a buffered change that cannot be decoded".to_string())
-                };
-                for finding in delta.tree.verify(&self.pool, valid)?.findings {
-                    report(&format!("index {}, buffered changes: {finding}", s.index.name));
-                }
-            }
+            change::check(&self.pool, &s.index, &mut |finding| {
+                report(&format!("buffered changes of index {}: {finding}", s.index.name));
+            })?;
         }
         Ok(())
     }

@@ -5,8 +5,9 @@
 use super::def::{Layout, Table};
 use super::store::Store;
 use crate::base::{Error, Result};
-use crate::btree::{LeafRead, Tree};
-use crate::index::RowHeader;
+use crate::btree::LeafRead;
+use crate::change;
+use crate::index::{Index, RowHeader};
 use crate::pool::PAGE_SIZE;
 use crate::space;
 use std::sync::atomic::Ordering;
@@ -64,14 +65,18 @@ impl Store {
         let fresh = kept.layout == layout.id && kept.indexes.len() == layout.secondary.len() + 1;
         if !fresh || drift > kept.used / 10 {
             let trees = std::iter::once(&layout.clustered).chain(layout.secondary.iter().map(|s| &s.index));
-            let count = |index: &crate::index::Index| {
-                let stats = index.tree.stats(&self.pool)?;
-                let mut pages = stats.leaf_pages + stats.inner_pages;
+            let count = |index: &Index| {
+                let mut stats = index.tree.stats(&self.pool)?;
                 if let Some(delta) = &index.delta {
-                    let stats = delta.tree.stats(&self.pool)?;
-                    pages += stats.leaf_pages + stats.inner_pages;
+                    let pending = delta.tree.stats(&self.pool)?;
+                    stats.inner_pages += pending.inner_pages;
+                    // An empty tree has one leaf, which no reader looks at.
+                    match delta.is_empty() {
+                        true => stats.inner_pages += pending.leaf_pages,
+                        false => stats.leaf_pages += pending.leaf_pages,
+                    }
                 }
-                Ok((stats.leaf_pages, pages))
+                Ok((stats.leaf_pages, stats.leaf_pages + stats.inner_pages))
             };
             *kept = PageCounts {
                 layout: layout.id,
@@ -115,41 +120,64 @@ impl Store {
     /// Estimated entries with lo <= key < hi; None = open.
     pub fn records_in_range(&self, table: &Table, ordinal: u32, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<u64> {
         let _gate = table.gate.read();
-        tree_of(table.layout(), ordinal)?.estimate_range(&self.pool, lo, hi)
+        let index = index_of(table.layout(), ordinal)?;
+        let entries = index.tree.estimate_range(&self.pool, lo, hi)?;
+        Ok(match change::in_use(index) {
+            Some(delta) => entries + delta.estimate_range(&self.pool, lo, hi)?,
+            None => entries,
+        })
     }
 
     /// Hands out about `samples` keys, as runs of adjacent ones from random leaves; an empty key separates the runs.
     pub fn sample_keys(&self, table: &Table, ordinal: u32, samples: usize, each: &mut dyn FnMut(&[u8])) -> Result<()> {
         let (mut given, mut tries) = (0, 0);
-        let mut bytes = Vec::new();
-        let mut ends = Vec::new();
+        let mut run = Run::default();
         while given < samples && tries < samples {
             tries += 1;
-            bytes.clear();
-            ends.clear();
+            run.clear();
             {
                 let _gate = table.gate.read();
-                let layout = table.layout();
-                let Some(leaf) = tree_of(layout, ordinal)?.random_leaf(&self.pool)? else {
+                if !self.sample_leaf(table.layout(), ordinal, samples - given, &mut run)? {
                     return Ok(());
-                };
-                for slot in 0..leaf.len().min(samples - given) {
-                    let (key, value) = leaf.entry_at(slot);
-                    if !self.is_marked(layout, ordinal, value)? {
-                        bytes.extend_from_slice(key);
-                        ends.push(bytes.len());
-                    }
                 }
             }
             let mut start = 0;
-            for end in &ends {
-                each(&bytes[start..*end]);
+            for end in &run.ends {
+                each(&run.bytes[start..*end]);
                 start = *end;
             }
             each(&[]);
-            given += ends.len();
+            given += run.ends.len();
         }
         Ok(())
+    }
+
+    /// Keys of a random leaf: of the index, or of its delta tree, in proportion to their leaves. False: there is nothing to sample.
+    fn sample_leaf(&self, layout: &Layout, ordinal: u32, keys_max: usize, run: &mut Run) -> Result<bool> {
+        let index = index_of(layout, ordinal)?;
+        if let Some(delta) = change::in_use(index) {
+            let pending = delta.tree.stats(&self.pool)?.leaf_pages;
+            let base = index.tree.stats(&self.pool)?.leaf_pages;
+            if self.pool.disk().random() % (pending + base) < pending {
+                delta.sample_leaf(&self.pool, &mut |key, value| {
+                    if !self.is_marked(layout, ordinal, value)? {
+                        run.push(key);
+                    }
+                    Ok(run.ends.len() < keys_max)
+                })?;
+                return Ok(true);
+            }
+        }
+        let Some(leaf) = index.tree.random_leaf(&self.pool)? else {
+            return Ok(change::in_use(index).is_some());
+        };
+        for slot in 0..leaf.len().min(keys_max) {
+            let (key, value) = leaf.entry_at(slot);
+            if !self.is_marked(layout, ordinal, value)? {
+                run.push(key);
+            }
+        }
+        Ok(true)
     }
 
     fn is_marked(&self, layout: &Layout, ordinal: u32, value: &[u8]) -> Result<bool> {
@@ -160,14 +188,27 @@ impl Store {
     }
 }
 
-fn tree_of(layout: &Layout, ordinal: u32) -> Result<&Tree> {
-    match layout.index(ordinal) {
-        Some(index) => Ok(&index.tree),
-        None => Err(Error::Unsupported(format!(
-            "table {} has no index {ordinal}",
-            layout.id
-        ))),
+/// Keys copied from one leaf, flat.
+#[derive(Default)]
+struct Run {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Run {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
     }
+    fn push(&mut self, key: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.ends.push(self.bytes.len());
+    }
+}
+
+fn index_of(layout: &Layout, ordinal: u32) -> Result<&Index> {
+    let missing = || Error::Unsupported(format!("table {} has no index {ordinal}", layout.id));
+    layout.index(ordinal).ok_or_else(missing)
 }
 
 fn live_rows(leaf: &LeafRead<'_>) -> u64 {

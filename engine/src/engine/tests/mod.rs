@@ -2,8 +2,10 @@
 //! changes, threads, crashes and DDL.
 mod basics;
 mod bench;
+mod change_buffer;
 mod crash;
 mod ddl_crash;
+mod innodb_bugs;
 mod isolation;
 mod model;
 mod rig;

@@ -202,7 +202,7 @@ impl Scan {
     /// An economy: a read does not fail because there is no room to write.
     fn merge_dense(&self, pool: &Pool, key: &[u8]) -> Result<()> {
         match change::merge_leaf(pool, &self.index, key).map(|_| ()) {
-            Err(Error::Full(_) | Error::ReadOnly(_) | Error::Poisoned(_)) => Ok(()),
+            Err(Error::Full(_) | Error::ReadOnly(_)) => Ok(()),
             merged => merged,
         }
     }

@@ -1,0 +1,77 @@
+//! What the optimizer and CHECK TABLE ask about a delta tree: how much is pending in a range, how large it is, some of its keys; and
+//! whether everything pending fits the entries it is for.
+use super::delta::{delta_end, delta_key, Delta};
+use super::pending::is_valid;
+use super::read::Visitor;
+use super::{Index, Merging, Pending};
+use crate::base::{Error, Result};
+use crate::pool::Pool;
+
+impl Delta {
+    /// Estimated number of keys in [lo, hi) that only a pending change brings into the index. A change of an entry that is in the base counts
+    /// as well: at worst it is counted twice until it is merged.
+    pub fn estimate_range(&self, pool: &Pool, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<u64> {
+        self.load(pool)?;
+        let mut entries = 0;
+        for partition in self.partitions() {
+            let lo = delta_key(partition, lo.unwrap_or_default());
+            let end = delta_end(partition, hi);
+            entries += self.tree.estimate_range(pool, Some(&lo), end.as_deref())?;
+        }
+        Ok(entries)
+    }
+    /// Shows the new entries of a random leaf of the delta tree, in key order: (key, value).
+    pub fn sample_leaf(&self, pool: &Pool, each: Visitor<'_>) -> Result<()> {
+        let mut pending = Pending::default();
+        if let Some(leaf) = self.tree.random_leaf(pool)? {
+            for slot in 0..leaf.len() {
+                // One partition: keys of the next begin again from the first.
+                let (key, value) = leaf.entry_at(slot);
+                if key.get(..2) == leaf.key_at(0).get(..2) && is_valid(value) {
+                    pending.push(0, &key[2..], value);
+                }
+            }
+        }
+        pending.settle();
+        let mut value = Vec::new();
+        for i in 0..pending.len() {
+            // What needs an entry of the base is counted there.
+            if pending.evaluate(i, None, &mut value) == Ok(true) && !each(pending.key(i), &value)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Every change that is pending finds the entry that it is for, and the filter knows of it. Findings go to `report`.
+pub fn check(pool: &Pool, index: &Index, report: &mut dyn FnMut(&str)) -> Result<()> {
+    let Some(delta) = &index.delta else { return Ok(()) };
+    let tree = delta.tree.verify(pool, &mut |key, value| {
+        if key.len() < 2 || !is_valid(value) {
+            return Some("a pending change that cannot be decoded".into());
+        }
+        (!delta.maybe_pending(&key[2..])).then(|| "a pending change that the filter does not know".into())
+    })?;
+    tree.findings.iter().for_each(|finding| report(finding));
+    if !tree.findings.is_empty() {
+        return Ok(());
+    }
+    let mut merging = Merging::default();
+    let mut leaf = index.tree.leaf_owning(pool, &[])?;
+    loop {
+        merging.start(pool, delta, &leaf, &[], None)?;
+        loop {
+            match merging.next(&leaf, false) {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(Error::Corrupt(what)) => report(&what),
+                Err(e) => return Err(e),
+            }
+        }
+        match index.tree.step_right(pool, leaf)? {
+            Some(right) => leaf = right,
+            None => return Ok(()),
+        }
+    }
+}

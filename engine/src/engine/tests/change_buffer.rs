@@ -1,0 +1,295 @@
+//! The rules of stamps with buffered changes in between: whatever is pending, merged, or both, every reader sees the same.
+use super::rig::*;
+use crate::engine::Close;
+use crate::io::sim::SimDisk;
+use crate::table::{IndexChange, IndexSpec, Table};
+use crate::txn::{Isolation, LockMode, Trx};
+use std::sync::Arc;
+use Isolation::{ReadCommitted, RepeatableRead};
+
+const X: Option<LockMode> = Some(LockMode::Exclusive);
+
+pub fn row(group: u8, tag: u16) -> Row {
+    Row {
+        group,
+        shade: 0,
+        tag: Some(tag),
+        body: vec![group; 20],
+    }
+}
+pub fn commit(rig: &Rig, mut trx: Trx) {
+    rig.engine.commit(&mut trx, false).expect("commit");
+}
+/// From now on every change of a secondary index is buffered (or none is that has nothing pending).
+pub fn buffer(rig: &Rig, on: bool) {
+    rig.engine.set("change_buffer_test_mode", on as u64).expect("set");
+    rig.engine.set("change_buffering", if on { 5 } else { 0 }).expect("set");
+}
+pub fn drain(rig: &Rig) {
+    rig.store().drain_changes().expect("drain");
+    assert_eq!(pending(rig), 0);
+}
+pub fn pending(rig: &Rig) -> u64 {
+    rig.store().change.entries()
+}
+/// Rows 1, 2, 3 of groups 1, 2, 3 with tags 10, 20, 30, nothing pending; what follows is buffered.
+fn filled() -> (Rig, Model) {
+    let rig = Rig::create(SimDisk::new(1));
+    let mut trx = rig.begin(ReadCommitted);
+    let mut model = Model::new();
+    for n in 1..=3u8 {
+        rig.insert(&mut trx, &[n], &row(n, n as u16 * 10)).expect("insert");
+        model.insert(vec![n], row(n, n as u16 * 10));
+    }
+    commit(&rig, trx);
+    drain(&rig);
+    buffer(&rig, true);
+    (rig, model)
+}
+pub fn check_now(rig: &Rig, model: &Model, what: &str) {
+    let mut trx = rig.begin(RepeatableRead);
+    rig.check_view(&mut trx, model, what);
+    commit(rig, trx);
+    rig.check_table();
+}
+
+#[test]
+fn a_snapshot_older_than_what_is_pending_reads_past_it() {
+    let (rig, old_model) = filled();
+    let mut old = rig.begin(RepeatableRead);
+    rig.check_view(&mut old, &old_model, "before");
+    let mut model = old_model.clone();
+    let mut trx = rig.begin(ReadCommitted);
+    rig.update(&mut trx, &[2], &row(2, 20), &row(9, 90)).expect("update");
+    rig.delete(&mut trx, &[3], &row(3, 30)).expect("delete");
+    rig.insert(&mut trx, &[4], &row(4, 40)).expect("insert");
+    rig.check_view(&mut old, &old_model, "made, not committed");
+    commit(&rig, trx);
+    model.insert(vec![2], row(9, 90));
+    model.insert(vec![4], row(4, 40));
+    model.remove(&[3][..]);
+    assert!(pending(&rig) >= 6);
+    for merged in [false, true] {
+        if merged {
+            drain(&rig);
+        }
+        rig.purge_all();
+        rig.check_view(&mut old, &old_model, "the old snapshot");
+        check_now(&rig, &model, "the new one");
+    }
+    commit(&rig, old);
+}
+
+/// Half of what is undone is merged before it is undone.
+#[test]
+fn a_rollback_takes_back_what_is_pending_and_what_is_merged() {
+    for merged in [false, true] {
+        let (rig, model) = filled();
+        let mut old = rig.begin(RepeatableRead);
+        rig.check_view(&mut old, &model, "before");
+        let mut trx = rig.begin(ReadCommitted);
+        rig.insert(&mut trx, &[4], &row(4, 40)).expect("insert");
+        rig.update(&mut trx, &[2], &row(2, 20), &row(9, 90)).expect("update");
+        if merged {
+            drain(&rig);
+        }
+        // Back to the old key, and away from it again.
+        rig.update(&mut trx, &[2], &row(9, 90), &row(2, 20)).expect("update");
+        rig.update(&mut trx, &[2], &row(2, 20), &row(8, 80)).expect("update");
+        rig.delete(&mut trx, &[3], &row(3, 30)).expect("delete");
+        rig.delete(&mut trx, &[4], &row(4, 40)).expect("delete");
+        rig.engine.rollback(&mut trx).expect("rollback");
+        assert!(pending(&rig) > 0);
+        rig.check_view(&mut old, &model, "the old snapshot");
+        check_now(&rig, &model, "undone");
+        commit(&rig, old);
+        rig.purge_all();
+        check_now(&rig, &model, "purged");
+        assert_eq!(rig.entries_in_tree(BY_GROUP), 3);
+        drain(&rig);
+        check_now(&rig, &model, "merged");
+        assert_eq!(rig.entries_in_tree(BY_TAG), 3);
+    }
+}
+
+#[test]
+fn purge_removes_what_is_marked_wherever_the_mark_is() {
+    for merged in [false, true] {
+        let (rig, mut model) = filled();
+        let mut trx = rig.begin(ReadCommitted);
+        rig.update(&mut trx, &[2], &row(2, 20), &row(9, 90)).expect("update");
+        rig.delete(&mut trx, &[1], &row(1, 10)).expect("delete");
+        commit(&rig, trx);
+        if merged {
+            drain(&rig);
+        }
+        rig.purge_all();
+        model.insert(vec![2], row(9, 90));
+        model.remove(&[1][..]);
+        for index in [BY_GROUP, BY_TAG] {
+            assert_eq!(rig.entries_in_tree(index), 2, "merged {merged}");
+        }
+        // The freed keys are used again, with the removal still pending.
+        let mut trx = rig.begin(ReadCommitted);
+        rig.insert(&mut trx, &[1], &row(1, 20)).expect("the tag is free");
+        commit(&rig, trx);
+        model.insert(vec![1], row(1, 20));
+        check_now(&rig, &model, "used again");
+        drain(&rig);
+        check_now(&rig, &model, "merged");
+    }
+}
+
+/// A unique value is looked for among what is pending, too; and a pending removal frees it.
+#[test]
+fn a_pending_entry_is_a_rival() {
+    let (rig, _) = filled();
+    let mut trx = rig.begin(ReadCommitted);
+    rig.insert(&mut trx, &[4], &row(4, 40)).expect("insert");
+    commit(&rig, trx);
+    let mut trx = rig.begin(ReadCommitted);
+    assert!(rig.insert(&mut trx, &[5], &row(5, 40)).is_err());
+    rig.delete(&mut trx, &[4], &row(4, 40)).expect("delete");
+    rig.insert(&mut trx, &[5], &row(5, 40)).expect("free now");
+    commit(&rig, trx);
+    let mut trx = rig.begin(ReadCommitted);
+    let found = rig.scan(&mut trx, BY_TAG, false, false, X).expect("locked");
+    assert_eq!(found.len(), 4);
+    commit(&rig, trx);
+    rig.check_table();
+}
+
+/// An entry changes between the look that a locking read takes at it and the one it takes when it has the row's lock.
+#[test]
+fn a_locking_read_looks_at_what_has_become_pending_meanwhile() {
+    let (rig, _) = filled();
+    let mut writer = rig.begin(ReadCommitted);
+    rig.update(&mut writer, &[2], &row(2, 20), &row(2, 25)).expect("update");
+    let found = std::thread::scope(|s| {
+        let rig = &rig;
+        let reader = s.spawn(move || {
+            let mut trx = rig.begin(ReadCommitted);
+            let found = rig.scan(&mut trx, BY_GROUP, false, false, X).expect("scan");
+            commit(rig, trx);
+            found
+        });
+        while rig.engine.counters().row_lock_current_waits.get() == 0 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        rig.update(&mut writer, &[2], &row(2, 25), &row(7, 25)).expect("update");
+        commit(rig, writer);
+        reader.join().expect("reader")
+    });
+    let groups: Vec<u8> = found.iter().map(|f| f.key[1]).collect();
+    assert!(groups == [1, 3, 7], "{groups:?}");
+}
+
+/// What the optimizer is told of an index that is mostly buffered.
+#[test]
+fn estimates_count_what_is_pending() {
+    let rig = Rig::create(SimDisk::new(1));
+    buffer(&rig, true);
+    let mut trx = rig.begin(ReadCommitted);
+    for n in 0..3000u32 {
+        let row = Row {
+            tag: None,
+            ..row((n % 100) as u8, 0)
+        };
+        rig.insert(&mut trx, &pk(n), &row).expect("insert");
+    }
+    commit(&rig, trx);
+    let store = rig.store();
+    let in_range = || {
+        let range = store.records_in_range(&rig.table, BY_GROUP, Some(&[b'g', 10]), Some(&[b'g', 20]));
+        range.expect("estimate")
+    };
+    let (buffered, pages) = (in_range(), store.leaf_pages(&rig.table, BY_GROUP).expect("pages"));
+    assert!((200..400).contains(&buffered), "{buffered} of 300");
+    assert!(pages > 5, "{pages} leaf pages");
+    let mut samples = 0;
+    let each = &mut |key: &[u8]| samples += !key.is_empty() as usize;
+    store.sample_keys(&rig.table, BY_GROUP, 100, each).expect("samples");
+    assert!(samples >= 50, "{samples} samples");
+    drain(&rig);
+    assert!((200..400).contains(&in_range()));
+}
+
+/// CHECK TABLE tells of a pending mark whose entry is missing.
+#[test]
+fn a_check_finds_a_pending_mark_without_its_entry() {
+    let (rig, _) = filled();
+    let index = &rig.table.layout().secondary[0].index;
+    let op = crate::change::Op::Mark { key: b"gone", stamp: 5 };
+    crate::change::submit(&rig.store().pool, index, op).expect("blind");
+    let mut trx = rig.begin(RepeatableRead);
+    let mut findings = Vec::new();
+    let each = &mut |line: &str| findings.push(line.to_string());
+    let sound = rig.store().check_table(&mut trx, &rig.table, true, each);
+    assert_eq!(sound, Ok(false));
+    assert!(
+        findings[0].contains("by_group") && findings[0].contains("missing"),
+        "{findings:?}"
+    );
+    commit(&rig, trx);
+}
+
+/// Drops an index and makes one of the same name anew, from the rows of the model.
+pub fn rebuild_by_group(rig: &Rig, table: &Arc<Table>, model: &Model) {
+    let change = |drop| IndexChange {
+        table,
+        drop,
+        rename: vec![],
+        add: vec![],
+        order: vec!["by_tag"],
+        schema: &[],
+    };
+    rig.store().alter_indexes(&[change(vec!["by_group"])]).expect("dropped");
+    let spec = IndexSpec {
+        name: "by_group".into(),
+        unique: false,
+    };
+    let mut build = rig.store().begin_build(table, &spec).expect("begun");
+    for (pk, row) in model {
+        build.add(&row.group_key(pk), 2, false, &[row.shade]).expect("added");
+    }
+    let trx = rig.begin(ReadCommitted);
+    build.finish(&trx).expect("finished");
+    commit(rig, trx);
+    let mut change = change(vec![]);
+    (change.add, change.order) = (vec![&build], vec!["by_group", "by_tag"]);
+    rig.store().alter_indexes(&[change]).expect("published");
+}
+
+#[test]
+fn a_slow_close_leaves_nothing_pending() {
+    let disk = SimDisk::new(1);
+    let rig = Rig::create(disk.clone());
+    buffer(&rig, true);
+    let mut trx = rig.begin(ReadCommitted);
+    rig.insert(&mut trx, &[4], &row(4, 40)).expect("insert");
+    commit(&rig, trx);
+    assert!(pending(&rig) > 0);
+    rig.engine.close(Close::Slow).expect("closed");
+    drop(rig);
+    let rig = Rig::reopen(disk).expect("opened");
+    for s in &rig.table.layout().secondary {
+        let delta = s.index.delta.as_ref().expect("buffered");
+        assert_eq!(
+            s.index
+                .tree
+                .verify(&rig.store().pool, &mut |_, _| None)
+                .expect("read")
+                .entries,
+            1
+        );
+        assert_eq!(
+            delta
+                .tree
+                .verify(&rig.store().pool, &mut |_, _| None)
+                .expect("read")
+                .entries,
+            0
+        );
+    }
+    rig.check_table();
+}

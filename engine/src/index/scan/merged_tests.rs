@@ -1,0 +1,358 @@
+//! A merged scan against a sorted map: entries in the base or pending at random, both directions, turns, batch sizes; changes,
+//! appends, new partitions and merges between fills. Point and prefix reads say the same. Then all of it at once, in threads.
+use super::{Backward, Batch, Direction, Forward, Limit, Scan};
+use crate::btree::tests::kit::{Dice, FILE};
+use crate::btree::Tree;
+use crate::change::{self, entry, Buffering, ChangeBuffer, Delta, Index, Op, DELTA_BIT};
+use crate::pool::tests::Rig;
+use crate::pool::Pool;
+use crate::space;
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+const SPREAD: usize = 3000;
+const INDEX: u32 = 20;
+
+fn key(n: usize) -> Vec<u8> {
+    format!("k{n:05}{}", "x".repeat(n % 7)).into_bytes()
+}
+fn value(stamp: u64, len: usize) -> Vec<u8> {
+    let mut value = Vec::new();
+    entry::encode(&mut value, stamp, 1, 1, &vec![b'v'; len]);
+    value
+}
+fn create(pool: &Pool) -> Index {
+    space::create_file(pool, FILE, false).unwrap();
+    let mut mtr = pool.begin();
+    let trees = Tree::create_many(&mut mtr, FILE, &[INDEX, INDEX | DELTA_BIT]).unwrap();
+    mtr.commit();
+    let buffer = Arc::new(ChangeBuffer::new(Buffering::All, 25, pool.size(), 0));
+    Index {
+        id: INDEX,
+        name: "i".into(),
+        tree: trees[0],
+        unique: false,
+        delta: Some(Arc::new(Delta::fresh(trees[1], &buffer))),
+    }
+}
+
+struct Run {
+    rig: Rig,
+    index: Index,
+    model: Model,
+    dice: Dice,
+}
+
+impl Run {
+    fn new(seed: u64) -> Run {
+        let rig = Rig::create(seed, 512);
+        let index = create(&rig.pool);
+        let (model, dice) = (Model::new(), Dice(seed));
+        Run {
+            rig,
+            index,
+            model,
+            dice,
+        }
+    }
+    fn delta(&self) -> &Delta {
+        self.index.delta.as_ref().unwrap()
+    }
+    fn key(&mut self) -> Vec<u8> {
+        key(self.dice.below(SPREAD))
+    }
+    /// Puts, marks or removes the entry of a random key; buffered or not.
+    fn change(&mut self) -> Vec<u8> {
+        let key = self.key();
+        let buffered = self.dice.below(2) as u8;
+        self.delta().buffer().set_test_mode(buffered);
+        let new = value(self.dice.below(9) as u64 + 1, self.dice.below(60));
+        let (kind, stamp) = (self.dice.below(3), self.dice.below(9) as u64 + 1);
+        let old = self.model.get(&key).cloned();
+        let op = match (&old, kind) {
+            (Some(old), 0) => {
+                let old = entry::decode(old, 1).unwrap();
+                self.model.remove(&key);
+                Op::Remove {
+                    key: &key,
+                    if_stamp: old.stamp,
+                    marked: old.marked,
+                }
+            }
+            (Some(old), 1) => {
+                let mut marked = value(stamp, 0);
+                marked[0] = entry::DELETE_MARK;
+                marked.extend_from_slice(&old[marked.len()..]);
+                self.model.insert(key.clone(), marked);
+                Op::Mark { key: &key, stamp }
+            }
+            _ => {
+                self.model.insert(key.clone(), new.clone());
+                Op::Put { key: &key, value: &new }
+            }
+        };
+        change::submit(&self.rig.pool, &self.index, op).unwrap();
+        key
+    }
+    /// The entry that must come next.
+    fn next(&self, last: Option<&[u8]>, lo: &[u8], hi: Option<&[u8]>, way: Direction) -> Option<(&Vec<u8>, &Vec<u8>)> {
+        if hi.is_some_and(|hi| hi <= lo) {
+            return None;
+        }
+        let below = hi.map_or(Unbounded, Excluded);
+        match (way, last) {
+            (Forward, Some(last)) => self.model.range::<[u8], _>((Excluded(last), Unbounded)).next(),
+            (Forward, None) => self.model.range::<[u8], _>((Included(lo), Unbounded)).next(),
+            (Backward, Some(last)) => self.model.range::<[u8], _>((Unbounded, Excluded(last))).next_back(),
+            (Backward, None) => self.model.range::<[u8], _>((Unbounded, below)).next_back(),
+        }
+        .filter(|(key, _)| key[..] >= *lo && hi.is_none_or(|hi| key[..] < *hi))
+    }
+    fn scan(&mut self, what: &str) {
+        let pool = self.rig.pool.clone();
+        let lo = if self.dice.below(4) == 0 {
+            Vec::new()
+        } else {
+            self.key()
+        };
+        let hi = (self.dice.below(4) > 0).then(|| self.key());
+        let hi = hi.as_deref();
+        let mut scan = Scan::new(&self.index, &lo, hi);
+        let mut way = if self.dice.below(2) == 0 { Forward } else { Backward };
+        let mut last: Option<Vec<u8>> = None;
+        let entries = [1, 3, 50, 1000][self.dice.below(4)];
+        let mut batch = Batch::new();
+        loop {
+            let bytes = if self.dice.below(3) == 0 { 100 } else { 1 << 20 };
+            let n = scan.fill(&pool, &mut batch, way, Limit { entries, bytes }).unwrap();
+            assert!(n <= entries && n == batch.len());
+            for i in 0..n {
+                let expected = self.next(last.as_deref(), &lo, hi, way);
+                let found = (batch.key(i).to_vec(), batch.value(i).to_vec());
+                assert_eq!(Some((&found.0, &found.1)), expected, "{what}");
+                last = Some(found.0);
+            }
+            if n == 0 {
+                assert_eq!(self.next(last.as_deref(), &lo, hi, way), None, "{what}");
+                return;
+            }
+            match self.dice.below(40) {
+                0 => way = if way == Forward { Backward } else { Forward },
+                1 => {
+                    // Only a part of the batch was used.
+                    last = Some(batch.key(self.dice.below(n)).to_vec());
+                    scan.go_on_from(last.as_ref().unwrap(), false);
+                }
+                2..=20 => {
+                    let changed = self.change();
+                    let at = (0..n).find(|i| batch.key(*i) == changed);
+                    if let Some(i) = at.filter(|i| scan.is_unchanged(&pool, &batch, *i)) {
+                        assert_eq!(self.model.get(&changed).map(Vec::as_slice), Some(batch.value(i)));
+                    }
+                }
+                21..=25 => {
+                    let key = self.key();
+                    change::merge_leaf(&pool, &self.index, &key).unwrap();
+                }
+                26 => self.delta().begin_partition(),
+                27 if self.dice.below(10) == 0 => {
+                    // Nothing is pending: the scan goes on by the plain way.
+                    change::drain(&pool, &self.index).unwrap();
+                    assert!(self.delta().is_empty());
+                }
+                _ => {}
+            }
+        }
+    }
+    fn point_reads(&mut self, what: &str) {
+        let pool = self.rig.pool.clone();
+        let mut value = Vec::new();
+        for _ in 0..100 {
+            let key = self.key();
+            let found = change::get(&pool, &self.index, &key, &mut value).unwrap();
+            assert_eq!(found.then_some(&value), self.model.get(&key), "{what}");
+            let prefix = &key[..2 + self.dice.below(key.len() - 1)];
+            let mut seen = Vec::new();
+            let each = &mut |key: &[u8], value: &[u8]| {
+                seen.push((key.to_vec(), value.to_vec()));
+                Ok(seen.len() < 100)
+            };
+            change::visit_prefix(&pool, &self.index, prefix, each).unwrap();
+            let of_model = self.model.range::<[u8], _>((Included(prefix), Unbounded));
+            let expected = of_model.take_while(|(k, _)| k.starts_with(prefix)).take(100);
+            assert!(seen.iter().map(|(k, v)| (k, v)).eq(expected), "{what}: {prefix:?}");
+        }
+        change::check(&pool, &self.index, &mut |finding| panic!("{what}: {finding}")).unwrap();
+    }
+}
+
+#[test]
+fn any_range_direction_and_batch_with_changes_pending() {
+    for seed in 1..=4 {
+        let mut run = Run::new(seed);
+        for round in 0..100 {
+            for _ in 0..50 {
+                run.change();
+            }
+            run.scan(&format!("seed {seed}, round {round}"));
+            run.point_reads(&format!("seed {seed}, round {round}"));
+        }
+    }
+}
+
+/// Entries pending where the base has a single empty leaf, and behind its last entry.
+#[test]
+fn what_is_only_pending_is_found_from_both_ends() {
+    let mut run = Run::new(1);
+    let pool = run.rig.pool.clone();
+    run.delta().buffer().set_test_mode(1);
+    for n in 0..10 {
+        let (key, value) = (key(n), value(3, n));
+        let op = Op::Put {
+            key: &key,
+            value: &value,
+        };
+        change::submit(&pool, &run.index, op).unwrap();
+        run.model.insert(key, value);
+    }
+    assert_eq!(run.index.tree.stats(&pool).unwrap().leaf_pages, 1);
+    for way in [Forward, Backward] {
+        let mut scan = Scan::new(&run.index, &[], None);
+        let mut batch = Batch::new();
+        let limit = Limit {
+            entries: 3,
+            bytes: 1000,
+        };
+        let mut seen = 0;
+        while scan.fill(&pool, &mut batch, way, limit).unwrap() > 0 {
+            assert!((0..batch.len()).all(|i| batch.place(i).is_none()));
+            seen += batch.len();
+        }
+        assert_eq!(seen, 10);
+    }
+    let estimate = run.delta().estimate_range(&pool, Some(&key(2)), Some(&key(7))).unwrap();
+    assert_eq!(estimate, 5);
+}
+
+/// A reader leaves a dense leaf merged.
+#[test]
+fn a_dense_leaf_is_merged_by_its_reader() {
+    let run = Run::new(1);
+    let pool = &*run.rig.pool;
+    run.delta().buffer().set_test_mode(1);
+    for n in 0..40 {
+        let (key, value) = (key(n), value(3, n));
+        let op = Op::Put {
+            key: &key,
+            value: &value,
+        };
+        change::submit(pool, &run.index, op).unwrap();
+    }
+    let mut value = Vec::new();
+    assert!(change::get(pool, &run.index, &key(3), &mut value).unwrap());
+    assert!(!run.delta().is_empty(), "a point read merges nothing");
+    let mut scan = Scan::new(&run.index, &[], None);
+    let mut batch = Batch::new();
+    let limit = Limit {
+        entries: 5,
+        bytes: 1000,
+    };
+    assert_eq!(scan.fill(pool, &mut batch, Forward, limit).unwrap(), 5);
+    assert!(run.delta().is_empty());
+    assert_eq!(scan.fill(pool, &mut batch, Forward, limit).unwrap(), 5);
+    assert_eq!(batch.key(0), key(5));
+}
+
+/// Writers, mergers and readers at once: what is never removed is met once by every scan, in order, with a value that it had.
+#[test]
+fn readers_meet_every_entry_once_while_all_else_moves() {
+    const STABLE: usize = 600;
+    let run = Run::new(5);
+    let (pool, index) = (&*run.rig.pool, &run.index);
+    let delta = run.delta();
+    delta.buffer().set_test_mode(2);
+    let put = |n: usize, stamp: u64| {
+        let (key, value) = (key(n), value(stamp, n % 50));
+        let op = Op::Put {
+            key: &key,
+            value: &value,
+        };
+        change::submit(pool, index, op).unwrap();
+    };
+    (0..STABLE).for_each(|n| put(n * 2, 1));
+    let stop = AtomicBool::new(false);
+    let going = || !stop.load(Ordering::Relaxed);
+    std::thread::scope(|s| {
+        for writer in 0..2usize {
+            s.spawn(move || {
+                let mut dice = Dice(writer as u64);
+                while going() {
+                    // Each key has one writer, as it has one owner of its row's lock.
+                    let n = dice.below(STABLE) / 2 * 2 + writer;
+                    match dice.below(3) {
+                        0 => put(n * 2, 1 + dice.below(9) as u64),
+                        1 => put(n * 2 + 1, 1),
+                        _ => {
+                            let (key, marked) = (key(n * 2 + 1), false);
+                            let op = Op::Remove {
+                                key: &key,
+                                if_stamp: 1,
+                                marked,
+                            };
+                            change::submit(pool, index, op).unwrap();
+                        }
+                    }
+                }
+            });
+        }
+        s.spawn(|| {
+            let mut dice = Dice(9);
+            while going() {
+                match dice.below(3) {
+                    0 => drop(change::merge_leaf(pool, index, &key(dice.below(STABLE * 2))).unwrap()),
+                    1 => drop(change::sweep_step(pool, index, 2).unwrap()),
+                    _ => delta.begin_partition(),
+                }
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        });
+        let readers: Vec<_> = [Forward, Backward]
+            .map(|way| s.spawn(move || (0..60).for_each(|n| read_stable(pool, index, way, STABLE, 1 + n * 7))))
+            .into();
+        let ended: Vec<_> = readers.into_iter().map(|r| r.join()).collect();
+        stop.store(true, Ordering::Relaxed);
+        assert!(ended.iter().all(Result::is_ok));
+    });
+    change::check(pool, index, &mut |finding| panic!("{finding}")).unwrap();
+    change::drain(pool, index).unwrap();
+    assert!(delta.is_empty());
+    read_stable(pool, index, Forward, STABLE, 100);
+}
+
+fn read_stable(pool: &Pool, index: &Index, way: Direction, stable: usize, entries: usize) {
+    let expected: Vec<_> = (0..stable).map(|n| key(n * 2)).collect();
+    let mut scan = Scan::new(index, &[], None);
+    let (mut batch, mut seen) = (Batch::new(), Vec::new());
+    let limit = Limit {
+        entries,
+        bytes: 1 << 16,
+    };
+    while scan.fill(pool, &mut batch, way, limit).unwrap() > 0 {
+        for i in 0..batch.len() {
+            let n: usize = std::str::from_utf8(&batch.key(i)[1..6]).unwrap().parse().unwrap();
+            if n % 2 == 0 {
+                let found = entry::decode(batch.value(i), 1).unwrap();
+                assert!(!found.marked && found.raw.len() == n % 50);
+                seen.push(batch.key(i).to_vec());
+            }
+        }
+    }
+    if way == Backward {
+        seen.reverse();
+    }
+    assert!(seen == expected, "{way:?}: {} of {stable}", seen.len());
+}
