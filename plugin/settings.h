@@ -40,7 +40,7 @@ extern struct st_mysql_sys_var *system_variables[];
 extern struct st_mysql_show_var status_variables[];
 
 enum { FLUSH_METHOD_DIRECT= 0, FLUSH_METHOD_BUFFERED= 1 };
-enum { CHANGE_BUFFERING_NONE= 0, CHANGE_BUFFERING_ALL= 5, CHANGE_BUFFERING_DEFAULT= CHANGE_BUFFERING_NONE };
+enum { CHANGE_BUFFERING_NONE= 0, CHANGE_BUFFERING_ALL= 5, CHANGE_BUFFERING_DEFAULT= CHANGE_BUFFERING_ALL };
 
 /* How long a statement of this connection waits for a row lock: the smaller one of sluice_lock_wait_timeout and the
    server's lock_wait_timeout, because SELECT ... NOWAIT and WAIT n set only the latter. */

@@ -84,7 +84,7 @@ impl Default for Config {
             doublewrite: true,
             direct_io: true,
             open_files: 2000,
-            change_buffering: Buffering::None,
+            change_buffering: Buffering::All,
             change_buffer_max_size_percent: 25,
             change_buffer_test_mode: 0,
             store: StoreConfig::default(),
