@@ -193,12 +193,13 @@ const PREPARED: &[Op] = &[
     update(1, 1, 3),
     insert(1, 9, 3),
     Op::Prepare { trx: 1, flush: 1 },
-    fill(10, 20, 100),
+    fill(10, 50, 100),
     delete(0, 3),
     Op::Prepare { trx: 0, flush: 1 },
     FLUSH,
     decide(true),
-    // Cut short, the rollback must not leave half of the transaction prepared: that half would be committed below.
+    // Cut short, the rollback must not leave half of the transaction prepared: that half would be committed below. It is large, so
+    // that its log is many sectors, and a crash keeps some of them.
     decide(false),
     FLUSH,
     decide(true),
@@ -257,7 +258,7 @@ fn setups(seed: u64) -> Vec<Setup> {
             buffer: 0,
             ..small
         };
-        let other_survivors = (1..4).map(|n| Setup {
+        let other_survivors = (1..7).map(|n| Setup {
             seed: seed + n,
             buffer: n as u8,
             ..small
