@@ -33,6 +33,7 @@ struct Settings
   uint change_buffer_max_size;
   my_bool change_buffer_drain;
   uint change_buffer_test_mode;
+  my_bool redo_log;
 };
 
 extern Settings settings;

@@ -43,6 +43,24 @@ void update_change_buffer_drain(THD *, st_mysql_sys_var *, void *, const void *f
   set_in_engine("change_buffer_drain", *static_cast<const my_bool *>(from));
 }
 
+/* Turning the log on writes all pages: others read and set variables meanwhile. Unlike the other settings this one fails
+   with an error, and then keeps its value. */
+void update_redo_log(THD *, st_mysql_sys_var *, void *to, const void *from)
+{
+  const my_bool wanted= *static_cast<const my_bool *>(from);
+  mysql_mutex_unlock(&LOCK_global_system_variables);
+  const slc_err error= engine ? slc_engine_set(engine, "redo_log", wanted) : SLC_OK;
+  char text[256];
+  if (error)
+  {
+    slc_error_text(text, sizeof text);
+    my_printf_error(ER_UNKNOWN_ERROR, SLUICE_ENGINE_NAME ": redo_log: %s", MYF(0), text);
+  }
+  mysql_mutex_lock(&LOCK_global_system_variables);
+  if (!error)
+    *static_cast<my_bool *>(to)= wanted;
+}
+
 const char *flush_commit_names[]= {"0", "1", "2", nullptr};
 TYPELIB flush_commit_typelib= {3, "", flush_commit_names, nullptr};
 const char *change_buffering_names[]= {"none", "inserts", "deletes", "changes", "purges", "all", nullptr};
@@ -117,6 +135,10 @@ MYSQL_SYSVAR_BOOL(change_buffer_drain, settings.change_buffer_drain, PLUGIN_VAR_
   "SHOW STATUS LIKE '%change_pending%'", nullptr, update_change_buffer_drain, false);
 MYSQL_SYSVAR_UINT(change_buffer_test_mode, settings.change_buffer_test_mode, PLUGIN_VAR_RQCMDARG,
   "For tests: 1 buffers every change that may be buffered, 2 every other key's", nullptr, update_change_buffer_test_mode, 0, 0, 2, 0);
+MYSQL_SYSVAR_BOOL(redo_log, settings.redo_log, PLUGIN_VAR_OPCMDARG,
+  "OFF: changes are not logged, for a load that can be begun again: a crash then costs ALL tables of the engine, and the next start "
+  "refuses its files. ON: returns when everything is durable. A shutdown turns it on. Sluice_redo_log_enabled tells",
+  nullptr, update_redo_log, true);
 
 } // namespace
 
@@ -145,6 +167,7 @@ struct st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(change_buffer_max_size),
   MYSQL_SYSVAR(change_buffer_drain),
   MYSQL_SYSVAR(change_buffer_test_mode),
+  MYSQL_SYSVAR(redo_log),
   MYSQL_SYSVAR(lock_wait_timeout),
   nullptr
 };
@@ -182,6 +205,7 @@ void apply_settings()
   set_in_engine("change_buffering", settings.change_buffering);
   set_in_engine("change_buffer_max_size", settings.change_buffer_max_size);
   set_in_engine("change_buffer_test_mode", settings.change_buffer_test_mode);
+  set_in_engine("redo_log", settings.redo_log);
 }
 
 } // namespace sluice

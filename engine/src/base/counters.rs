@@ -96,8 +96,16 @@ counters! {
     redo_log_checkpoint_lsn,
     /// Gauge: bytes between checkpoint and LSN.
     redo_log_checkpoint_age,
+    /// Gauge: 1 while changes are logged, and everything before is durable.
+    redo_log_enabled,
+    /// Gauge: bytes that may lie between checkpoint and LSN.
+    redo_log_capacity,
+    /// Gauge: checkpoint age in thousandths of the capacity.
+    redo_log_used_permille,
     /// Checkpoints.
     checkpoints,
+    /// Pages written by bulk loads, past the pool and the redo log.
+    bulk_pages_written,
     /// B+tree page splits.
     page_splits,
     /// B+tree page merges.

@@ -1,5 +1,6 @@
 //! Giving back a whole tree, in bounded steps from its right end. Nobody else uses the tree any more.
 use super::edit::{self, MtrPage};
+use super::extents::ExtentList;
 use super::node::Node;
 use super::shrink::mark_free;
 use super::{begin, Tree};
@@ -14,6 +15,14 @@ impl Tree {
     /// Frees all pages, in bounded Mtrs; the root last. Restartable: each step leaves a tree without its rightmost pages, and a
     /// root that is no longer this index's page (index numbers are never reused, I10) means that all is done.
     pub fn free_all(&self, pool: &Pool) -> Result<()> {
+        // A load that was not finished: its root is the list of its extents, and goes with it.
+        let list = ExtentList {
+            file: self.file,
+            page: self.root,
+            index: self.index,
+            owner: 0,
+        };
+        list.free_all(pool)?;
         loop {
             let mut mtr = begin(pool)?;
             let done = self.free_some(&mut mtr)?;

@@ -8,13 +8,15 @@
 //! cannot be touched. Latches are taken down and left to right (I5).
 //!
 //! Reading order: `node` (the format), `edit` (changes of one node), `descend`, `cursor` (reading), `write`, `run`, `split`, `shrink`,
-//! then `build`, `estimate`, `check`, `overflow`.
+//! then `build`, `bulk` with `extents`, `estimate`, `check`, `overflow`.
 pub mod build;
+pub mod bulk;
 pub mod check;
 pub mod cursor;
 mod descend;
 mod edit;
 mod estimate;
+pub mod extents;
 mod free;
 mod node;
 pub mod overflow;

@@ -6,6 +6,7 @@ pub mod config;
 pub mod database;
 pub mod open;
 pub mod status;
+mod redo_switch;
 mod steps;
 mod undecided;
 mod workers;
@@ -37,6 +38,8 @@ pub struct Engine {
     losers: Mutex<Vec<RecoveredTrx>>,
     /// Prepared transactions found at open and not decided yet.
     prepared: Mutex<Vec<RecoveredTrx>>,
+    /// Held while the log is turned off or on.
+    switching: Mutex<()>,
     /// Prepared transactions whose connections have gone.
     parked: Mutex<Vec<(Xid, Trx)>>,
     undecided: undecided::Undecided,
@@ -98,6 +101,8 @@ impl Engine {
             while self.store.purge_step(PURGE_RECORDS)? {}
             self.store.drain_changes()?;
         }
+        // Without its log nothing but the pages can be durable.
+        self.set_redo_log(true)?;
         let result = match how {
             Close::LogOnly => self.flush_log(),
             _ => self.checkpoint(),
@@ -203,6 +208,7 @@ impl Engine {
             "io_capacity" => self.store.pool.set_io_capacity(narrow(value)),
             "io_capacity_max" => self.store.pool.set_io_capacity_max(narrow(value)),
             "redo_log_capacity" => return self.redo().set_capacity(value),
+            "redo_log" => return self.set_redo_log(value != 0),
             "doublewrite" => return self.store.pool.set_doublewrite(value != 0),
             "sort_buffer_size" => self.store.sort_buffer_size.store(value, Ordering::Relaxed),
             "snapshot_isolation" => self.store.snapshot_isolation.store(value != 0, Ordering::Relaxed),

@@ -6,6 +6,7 @@
 //! | a log whose checkpoint is not `READY` | creation was cut short: everything is removed and made anew |
 //! | a log | recovery: doublewrite, redo, undo streams, catalog |
 //! | data files, but no log | refused: someone took the log away |
+//! | a log that was off | refused by name: the data files may hold half of any change (`redo/switch.rs`) |
 //! | redo for a data file that is missing and not dropped later | refused by name |
 //! | a data file that the catalog does not name | removed: DDL was cut short, or it was a temporary table |
 //!
@@ -66,6 +67,7 @@ impl Engine {
             purge_threads: config.purge_threads,
             losers: Mutex::new(losers),
             prepared: Mutex::new(prepared),
+            switching: Mutex::default(),
             parked: Mutex::default(),
             undecided,
         }))
@@ -96,6 +98,9 @@ impl Opened {
             return create(disk, config, counters);
         }
         let (checkpoint, payload) = Redo::read_checkpoint(&*disk)?;
+        if Redo::was_left_off(&*disk)? {
+            return Err(super::redo_switch::refusal(&*disk, &names)?);
+        }
         if payload != READY {
             for name in names.iter().filter(|n| is_ours(n)) {
                 disk.remove(name)?;
@@ -120,7 +125,7 @@ fn is_ours(name: &str) -> bool {
 }
 
 /// The number of a data file, by its name.
-fn file_number(name: &str) -> Option<FileId> {
+pub(super) fn file_number(name: &str) -> Option<FileId> {
     let digits = name.strip_suffix(".slu").filter(|d| d.len() == 8)?;
     FileId::from_str_radix(digits, 16).ok()
 }
@@ -281,6 +286,7 @@ fn apply_log(disk: &dyn Disk, pool: &Pool, from: Lsn, facts: &LogFacts, log: &Lo
         }
         pool.redo_apply(end, group, &dropped)
     })?;
+    pool.redo_done()?;
     log(Level::Info, &format!("recovery: redo is done, up to LSN {}", facts.end));
     Ok(())
 }

@@ -53,17 +53,28 @@ impl Doublewrite {
         }
         Ok(Doublewrite { file })
     }
-    /// Durable on return.
-    pub fn write(&self, slot: usize, pages: &[u8], counters: &Counters) -> Result<()> {
-        assert!(slot < SLOTS && pages.len() <= PAGES_PER_SLOT * PAGE_SIZE);
-        let offset = (1 + slot * PAGES_PER_SLOT) * PAGE_SIZE;
-        self.file.write_at(pages, offset as u64)?;
+    /// Writes those of a batch's pages that are `exposed` to tearing, each to its place in the slot. Durable on return.
+    pub fn write(&self, slot: usize, pages: &[u8], exposed: &[bool], counters: &Counters) -> Result<()> {
+        assert!(slot < SLOTS && exposed.len() <= PAGES_PER_SLOT);
+        let base = (1 + slot * PAGES_PER_SLOT) * PAGE_SIZE;
+        let (mut at, mut written) = (0, 0);
+        for run in exposed.chunk_by(|a, b| a == b) {
+            let bytes = at * PAGE_SIZE..(at + run.len()) * PAGE_SIZE;
+            at += run.len();
+            if run[0] {
+                self.file.write_at(&pages[bytes.clone()], (base + bytes.start) as u64)?;
+                counters.data_writes.inc();
+                written += run.len();
+            }
+        }
+        if written == 0 {
+            return Ok(());
+        }
         self.file.sync()?;
-        counters.data_writes.inc();
-        counters.data_written.add(pages.len() as u64);
+        counters.data_written.add((written * PAGE_SIZE) as u64);
         counters.data_fsyncs.inc();
         counters.dblwr_writes.inc();
-        counters.dblwr_pages_written.add((pages.len() / PAGE_SIZE) as u64);
+        counters.dblwr_pages_written.add(written as u64);
         Ok(())
     }
     /// The newest whole copy of each page.

@@ -195,6 +195,7 @@ impl Pool {
             return None;
         }
         page.set_logged(file.logged);
+        page.frame().imaged.store(false, Ordering::Relaxed);
         page.set_key(key);
         shard.insert(page.index());
         Some(page)
@@ -208,6 +209,23 @@ impl Pool {
     fn unlink(&self, page: &PageWrite<'_>) {
         self.table.lock(&self.frames, page.key()).remove(page.index());
         page.set_key(KEY_NONE);
+    }
+    /// Forgets a page that somebody is going to write, or has written, past the pool, changes and all; on return no copy of it is
+    /// on its way to disk. Nobody else has a use for the page. The caller holds no latch.
+    pub(super) fn forget(&self, id: PageId) {
+        let key = id.as_u64();
+        let pin = self.table.lock(&self.frames, key).pin();
+        let Some(pin) = pin else { return };
+        let page = self.frames.write(pin.index);
+        if page.key() != key {
+            return;
+        }
+        while page.frame().in_flight.load(Ordering::Acquire) && !self.is_poisoned() {
+            // Its flusher waits for no latch.
+            self.clock.wait();
+        }
+        drop(pin);
+        self.discard(page);
     }
     /// Forgets the X-latched page, changes and all.
     pub(super) fn discard(&self, page: PageWrite<'_>) {

@@ -2,13 +2,15 @@
 //!
 //! A batch: candidates (cold ones first, then the oldest changes) sorted by place; each copied under a try-S latch into the
 //! batch's buffer and claimed (`in_flight`), sealed; redo made durable up to the newest LSN copied; the logged pages
-//! written to the batch's doublewrite slot and synced; all written in place, neighbours in one write; the touched files
+//! written to the batch's doublewrite slot and synced, but for those of which the log holds an image (see below); all written in place, neighbours in one write; the touched files
 //! synced; then the claims end. Changes go on meanwhile: they make the page dirty again with a new LSN.
 //!
 //! Several threads may flush at once (cleaner, threads in need of a frame), each with a slot of its own. Waits: for a
 //! slot and for I/O; never for a page latch, so a thread that holds page latches may flush. One exception: a page so busy
 //! that its latch could not be had twice in a row, and oldest of all, would hold the checkpoint back for ever. The cleaner,
 //! which holds nothing, waits for its latch *before* it takes a slot, and writes that page alone.
+//! A page of which an image was logged since it was last clean may be torn: while it is in flight no checkpoint passes the image
+//! (`dirty`), so a recovery finds it and does not read the page. So what a load appends is written once, not twice.
 //! Any failed write or sync poisons the pool (I6) and leaves the flight in the dirty list: no checkpoint passes it.
 use super::dblwr::{Doublewrite, PAGES_PER_SLOT, SLOTS};
 use super::dirty::{Candidate, Flight};
@@ -21,6 +23,7 @@ use crate::io::files::OpenFile;
 use crate::io::{AlignedBuf, WriteOp};
 use crate::redo::FlushMode;
 use parking_lot::Condvar;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -40,6 +43,8 @@ pub(super) struct Flusher {
     pub batch_max: usize,
     /// First change of the oldest page that the last batch could not latch; 0 = none.
     busy: AtomicU64,
+    /// Files with pages written while the log was off.
+    unsynced: RankedMutex<BTreeSet<FileId>>,
 }
 
 impl Flusher {
@@ -53,6 +58,7 @@ impl Flusher {
             // A small pool is not put in flight as a whole.
             batch_max: (frames / 4).clamp(1, PAGES_PER_SLOT),
             busy: AtomicU64::new(0),
+            unsynced: RankedMutex::new(Rank::Leaf, BTreeSet::new()),
         }
     }
     fn take_slot(&self) -> Slot {
@@ -76,6 +82,8 @@ struct Claimed {
     id: PageId,
     file: OpenFile,
     lsn: Lsn,
+    /// May be torn: the log holds an image of it, and no checkpoint passes that while the page is in flight.
+    imaged: bool,
 }
 
 impl Pool {
@@ -149,6 +157,18 @@ impl Pool {
             }
         }
         self.synced(self.files.get(file)?.file.sync())
+    }
+    /// Syncs the data files whose pages were written while the log was off.
+    pub fn sync_files(&self) -> Result<()> {
+        let files = std::mem::take(&mut *self.flusher.unsynced.lock());
+        for file in files {
+            // One that is not known any more was dropped.
+            if let Some(open) = self.files.find(file)? {
+                self.synced(open.file.sync())?;
+                self.counters.data_fsyncs.inc();
+            }
+        }
+        Ok(())
     }
     fn is_logged(&self, index: u32) -> bool {
         self.frames.header(index).oldest() != super::frame::UNLOGGED
@@ -247,7 +267,8 @@ impl Pool {
                 None => skipped.extend(same_file.iter().map(|(_, c)| *c)),
             }
         }
-        known.sort_by_key(|(_, _, file)| !file.logged);
+        // Those that need no doublewrite together, as far as one can tell before they are latched.
+        known.sort_by_key(|(_, c, file)| (!file.logged, self.frames.header(c.frame).imaged.load(Ordering::Relaxed)));
         let mut claimed = Vec::with_capacity(known.len());
         for (key, candidate, file) in known {
             let place = &mut buffer[claimed.len() * PAGE_SIZE..][..PAGE_SIZE];
@@ -278,6 +299,7 @@ impl Pool {
             id: key_id(key),
             file,
             lsn: page.version(),
+            imaged: frame.imaged.swap(false, Ordering::Relaxed),
         })
     }
     fn write_claimed(&self, slot: usize, buffer: &mut [u8], claimed: &[Claimed]) -> Result<()> {
@@ -288,23 +310,36 @@ impl Pool {
         for page in buffer.chunks_exact_mut(PAGE_SIZE).take(claimed.len()) {
             seal(page);
         }
-        if let Some(lsn) = claimed[..logged].iter().map(|p| p.lsn).max() {
+        // Asked after the copies were made: what was copied since the log is on again gets all that is due.
+        let log_off = self.redo.is_off();
+        if let Some(lsn) = claimed[..logged].iter().map(|p| p.lsn).max().filter(|_| !log_off) {
             if !planted(Mutant::PageBeforeLog) {
                 self.redo.flush(lsn, FlushMode::Sync)?;
-                assert!(self.redo.durable_lsn() >= lsn, "I1: no page before its redo is durable");
+                assert!(
+                    self.redo.durable_lsn() >= lsn || self.redo.is_off(),
+                    "I1: no page before its redo is durable"
+                );
             }
             if let Some(doublewrite) = self.doublewrite().filter(|_| !planted(Mutant::DoublewriteSkipped)) {
-                doublewrite.write(slot, &buffer[..logged * PAGE_SIZE], &self.counters)?;
+                let exposed: Vec<bool> = claimed[..logged].iter().map(|p| !p.imaged).collect();
+                doublewrite.write(slot, buffer, &exposed, &self.counters)?;
             }
         }
         let ops = in_place(claimed, buffer);
         self.disk.write_many(&ops)?;
         self.counters.data_writes.add(ops.len() as u64);
         self.counters.data_written.add((claimed.len() * PAGE_SIZE) as u64);
-        // Sorted by file. Unlogged pages too: eviction must read back what it wrote, a sync is not needed for that.
-        let mut last = None;
+        // Unlogged pages too: eviction must read back what it wrote, a sync is not needed for that. Nor while the
+        // log is off: turning it on syncs all files.
+        if log_off {
+            let mut unsynced = self.flusher.unsynced.lock();
+            unsynced.extend(claimed[..logged].iter().map(|page| page.id.file));
+        }
+        let logged = if log_off { 0 } else { logged };
+        let mut synced = Vec::new();
         for page in &claimed[..logged] {
-            if last.replace(page.id.file) != Some(page.id.file) && !planted(Mutant::PageSyncSkipped) {
+            if !synced.contains(&page.id.file) && !planted(Mutant::PageSyncSkipped) {
+                synced.push(page.id.file);
                 page.file.file.sync()?;
                 self.counters.data_fsyncs.inc();
             }
@@ -329,7 +364,7 @@ impl Pool {
         }
     }
     /// I6: the first failed write or sync is the last.
-    fn synced<T>(&self, result: Result<T>) -> Result<T> {
+    pub(super) fn synced<T>(&self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result {
             self.poison(&format!("writing pages failed: {error}"));
         }

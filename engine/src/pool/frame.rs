@@ -7,6 +7,7 @@
 //! - `oldest_lsn`: 0 -> n by the X holder under the dirty list's mutex; n -> 0 by the flusher that won `in_flight`, under
 //!   the S latch, or by the X holder who throws the page away.
 //! - `in_flight`: won by compare-and-swap under the S latch, cleared by the winner when the page is durable in place.
+//! - `imaged`: set by the X holder, cleared by the flusher that won `in_flight`, under the S latch.
 //! - `next`, and `pins` from 0 up: under the mutex of the page table shard of `key`.
 //!
 //! A *pin* keeps a frame from being given to another page while a thread waits for its latch: without it, a thread
@@ -45,6 +46,8 @@ pub(super) struct Frame {
     /// A copy of the page is on its way to disk: neither evict it nor write it a second time at once.
     pub in_flight: AtomicBool,
     logged: AtomicBool,
+    /// The log holds a whole image of the page since it was last clean: recovery will not read it, so it may be torn.
+    pub imaged: AtomicBool,
 }
 
 impl Frame {
@@ -58,6 +61,7 @@ impl Frame {
             refs: AtomicU8::new(0),
             in_flight: AtomicBool::new(false),
             logged: AtomicBool::new(true),
+            imaged: AtomicBool::new(false),
         }
     }
     pub fn key(&self) -> u64 {

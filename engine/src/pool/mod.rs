@@ -6,9 +6,10 @@
 //! The pool calls nothing above it: a page read never merges or interprets what it read beyond the page header.
 //!
 //! Reading order: `page` (format), `frame` (memory and latch), `table` (page -> frame), `fetch` (hit and miss), `mtr`,
-//! `dirty` (what must be written, the checkpoint bound), `evict`, `flush`, `dblwr`, `written` (lost writes), `pace`, `prefetch`,
-//! `recover`.
+//! `dirty` (what must be written, the checkpoint bound), `evict`, `flush`, `dblwr`, `written` (lost writes), `direct`, `pace`,
+//! `prefetch`, `recover`.
 mod dblwr;
+pub mod direct;
 mod dirty;
 mod evict;
 mod fetch;
@@ -31,9 +32,11 @@ pub use frame::PageRead;
 pub use mtr::{Mtr, PageHandle};
 pub use page::{PageType, PAGE_BODY, PAGE_SIZE};
 
-use crate::base::{planted, Counters, FileId, Lsn, Mutant, Poison, Result};
+use crate::base::sync::{Rank, RankedMutex};
+use crate::base::{planted, Counters, FileId, Lsn, Mutant, PageId, Poison, Result};
 use crate::io::{Disk, Files};
 use crate::redo::Redo;
+use std::collections::HashSet;
 use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 
@@ -72,6 +75,8 @@ pub struct Pool {
     unlogged_version: AtomicU64,
     /// End of the last group given to `redo_apply`; 0 = none yet.
     recovered_to: AtomicU64,
+    /// Pages that recovery could not read, and that the log has not made anew yet.
+    unread: RankedMutex<HashSet<PageId>>,
     /// The redo log's: a log that cannot be written ends the pool's work too.
     poison: Arc<Poison>,
 }
@@ -102,6 +107,7 @@ impl Pool {
             prefetch: Arc::new(prefetch::Prefetch::new()),
             unlogged_version: AtomicU64::new(0),
             recovered_to: AtomicU64::new(0),
+            unread: RankedMutex::new(Rank::Leaf, HashSet::new()),
             frames,
             config,
         });

@@ -16,6 +16,7 @@ use crate::base::{FileId, Lsn, PageId, Result};
 use crate::redo::RecordSink;
 use smallvec::SmallVec;
 use std::cell::Cell;
+use std::sync::atomic::Ordering;
 
 /// First byte that edits may touch: checksum, identity and LSN are the pool's.
 const EDIT_START: usize = 24;
@@ -36,6 +37,8 @@ struct Held<'p> {
     id: PageId,
     logged: bool,
     changed: bool,
+    /// An image of it was logged.
+    imaged: bool,
     /// Brought in unread: its bytes mean nothing until `create`.
     blank: bool,
 }
@@ -101,6 +104,7 @@ impl<'p> Mtr<'p> {
                 records.image(id, bytes, PAGE_BODY, PAGE_SIZE);
             }
         });
+        self.pages[handle.0 as usize].imaged = true;
         Ok(handle)
     }
     fn hold(&mut self, id: PageId, page: PageWrite<'p>, blank: bool) -> PageHandle {
@@ -111,6 +115,7 @@ impl<'p> Mtr<'p> {
             id,
             logged,
             changed: false,
+            imaged: false,
             blank,
         });
         handle
@@ -189,6 +194,7 @@ impl<'p> Mtr<'p> {
                 records.image(id, bytes, hole_start, hole_end);
             }
         });
+        self.pages[page.0 as usize].imaged = true;
     }
     /// Lets go of a page that this Mtr has not changed (crabbing).
     pub fn release(&mut self, page: PageHandle) {
@@ -209,6 +215,11 @@ impl<'p> Mtr<'p> {
     pub fn log_file_new(&mut self, file: FileId, name: &str) {
         self.changed = true;
         self.records.file_new(file, name);
+    }
+    /// The pages are given to somebody who writes them past the pool (`direct`): what the log says about them so far is void.
+    pub fn log_given(&mut self, first: PageId, count: u32) {
+        self.changed = true;
+        self.records.given(first, count);
     }
     pub fn log_file_drop(&mut self, file: FileId) {
         self.changed = true;
@@ -251,6 +262,9 @@ impl<'p> Mtr<'p> {
                 self.pool.next_unlogged_version()
             };
             set_page_lsn(page.bytes_mut(), version);
+            if held.imaged {
+                page.frame().imaged.store(true, Ordering::Relaxed);
+            }
         }
     }
 }

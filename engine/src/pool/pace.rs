@@ -13,13 +13,17 @@ use std::time::Duration;
 
 /// Calls of `flush_target` per second.
 const ROUNDS: usize = 10;
+const ROUND_US: u64 = 1_000_000 / ROUNDS as u64;
+/// Fewer pages than this wait for the round's end.
+const BATCH_WORTH: usize = 64;
 const DIRTY_SHARE_MAX: f64 = 0.75;
 
 pub(super) struct Pace {
     io_capacity: AtomicU32,
     io_capacity_max: AtomicU32,
-    /// Redo LSN at the last call of `flush_target`.
+    /// Redo LSN, and time, when redo was last counted as produced.
     last_lsn: AtomicU64,
+    last_us: AtomicU64,
     woken: RankedMutex<bool>,
     wake: Condvar,
 }
@@ -30,6 +34,7 @@ impl Pace {
             io_capacity: AtomicU32::new(io_capacity),
             io_capacity_max: AtomicU32::new(io_capacity_max.max(io_capacity)),
             last_lsn: AtomicU64::new(0),
+            last_us: AtomicU64::new(0),
             woken: RankedMutex::new(Rank::Leaf, false),
             wake: Condvar::new(),
         }
@@ -47,8 +52,8 @@ impl Pool {
         let idle_pages = (self.pace.io_capacity.load(Ordering::Relaxed) as usize / ROUNDS).max(1);
         let pages_max = (self.pace.io_capacity_max.load(Ordering::Relaxed) as usize / ROUNDS).max(1);
         let lsn = self.redo.lsn();
-        let produced = lsn - self.pace.last_lsn.swap(lsn, Ordering::Relaxed).min(lsn);
-        let age = lsn.saturating_sub(self.redo.checkpoint_lsn());
+        let produced = lsn - self.pace.last_lsn.load(Ordering::Relaxed).min(lsn);
+        let age = self.redo.age();
         let capacity = self.redo.capacity().max(1);
         let dirty = self.dirty.count();
 
@@ -60,8 +65,17 @@ impl Pool {
         if gain > 0.0 {
             let oldest = self.checkpoint_lsn();
             let advance = (produced as f64 * gain) as u64;
-            target = target.max(self.dirty.older_than(oldest + advance));
+            let due = self.dirty.older_than(oldest + advance);
+            // Woken early, for a free frame: what is due so far would make a batch too small for its syncs.
+            let now_us = self.disk.now_us();
+            let early = now_us.saturating_sub(self.pace.last_us.load(Ordering::Relaxed)) < ROUND_US / 2;
+            if early && produced > 0 && due < BATCH_WORTH && !self.redo.wanted() {
+                return self.clock.deficit().min(idle_pages);
+            }
+            self.pace.last_us.store(now_us, Ordering::Relaxed);
+            target = target.max(due);
         }
+        self.pace.last_lsn.store(lsn, Ordering::Relaxed);
         let share = self.dirty_share();
         if share > DIRTY_SHARE_MAX {
             let urgency = (share - DIRTY_SHARE_MAX) / (1.0 - DIRTY_SHARE_MAX);

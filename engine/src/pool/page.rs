@@ -34,6 +34,8 @@ pub enum PageType {
     Overflow = 4,
     Undo = 5,
     System = 6,
+    /// Extents of a load that is not finished (`btree/extents.rs`).
+    Extents = 7,
 }
 
 impl PageType {
@@ -46,6 +48,7 @@ impl PageType {
             4 => PageType::Overflow,
             5 => PageType::Undo,
             6 => PageType::System,
+            7 => PageType::Extents,
             _ => return None,
         })
     }

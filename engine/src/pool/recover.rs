@@ -4,6 +4,9 @@
 //! that each page is latched once, changed, stamped with the group's end and let go: a group may touch more pages than
 //! the pool holds. A page that starts with an image is not read: it may be torn, unwritten, or behind the file's end.
 //!
+//! A page that cannot be read is *unread* until an image, or its being given to a load (GIVEN), makes what the log said about it
+//! void: it was torn in a write that needed no doublewrite for just that reason (`flush`, `direct`). One that is left in the end is damage.
+//!
 //! A page changed here is dirty from the *previous* group's end on, which is not behind this group's start; the next
 //! redo LSN, used in normal work, would let a checkpoint pass changes that exist in memory only.
 use super::dblwr::grow_to_hold;
@@ -25,6 +28,7 @@ impl Pool {
         };
         assert!(before < end, "redo groups are applied in log order");
         let mut edits: Vec<(PageId, Record)> = Vec::new();
+        let mut given: Vec<(PageId, u32)> = Vec::new();
         let mut about = None;
         let mut skipped = false;
         decode(group, |record| {
@@ -40,13 +44,35 @@ impl Pool {
                         edits.push((id, record));
                     }
                 }
+                Record::Given { first, count } if !skip(first.file) => given.push((first, count)),
+                Record::Given { .. } => {}
                 Record::FileNew { .. } | Record::FileDrop { .. } | Record::Note { .. } => {}
             }
             Ok(())
         })?;
+        for (first, count) in given {
+            self.redo_given(first, count);
+        }
         edits.sort_by_key(|(id, _)| *id);
         for page in edits.chunk_by(|a, b| a.0 == b.0) {
             self.redo_page(before, end, page)?;
+        }
+        Ok(())
+    }
+    fn redo_given(&self, first: PageId, count: u32) {
+        for no in first.no..first.no.saturating_add(count) {
+            let id = PageId::new(first.file, no);
+            self.unread.lock().remove(&id);
+            self.forget(id);
+        }
+    }
+    /// After the last group: an error if a page that is needed cannot be read.
+    pub fn redo_done(&self) -> Result<()> {
+        let mut unread: Vec<PageId> = self.unread.lock().iter().copied().collect();
+        unread.sort_unstable();
+        for id in unread {
+            // Says what is wrong with it.
+            self.read(id)?;
         }
         Ok(())
     }
@@ -60,9 +86,20 @@ impl Pool {
                     return Err(error);
                 }
             }
+            self.unread.lock().remove(&id);
             (page, resident)
         } else {
-            (self.fetch_write(id)?, true)
+            if self.unread.lock().contains(&id) {
+                return Ok(());
+            }
+            match self.fetch_write(id) {
+                Ok(page) => (page, true),
+                Err(Error::Corrupt(_)) => {
+                    self.unread.lock().insert(id);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
         };
         if readable && page_lsn(page.bytes()) >= end && !planted(Mutant::RedoAppliedTwice) {
             return Ok(());

@@ -12,7 +12,7 @@
 //!  40 segment_size  u64  LSN bytes of one segment file
 //!  48 payload_len   u16
 //!  50 epochs        u16  how many
-//!  52 reserved      u32
+//!  52 flags         u32  1 = the log is off: changes since are in no log (switch.rs); after a crash the data files are worth nothing
 //!  56 payload       256 bytes, the engine's
 //! 312 epochs        24 bytes each, oldest first:
 //!       0 number u32, 4 reserved u32, 8 start u64 (a block's first byte), 16 previous_end u64
@@ -33,6 +33,7 @@ pub const FORMAT: u32 = 1;
 pub const PAYLOAD_MAX: usize = 256;
 const MAGIC: &[u8; 8] = b"SLUICERC";
 const SLOT: usize = 4096;
+const FLAG_OFF: u32 = 1;
 const EPOCHS_AT: usize = 56 + PAYLOAD_MAX;
 const EPOCH_BYTES: usize = 24;
 /// Openings without a checkpoint between that appended something; recovery checkpoints long before.
@@ -54,6 +55,8 @@ pub struct Control {
     pub durable: Lsn,
     pub segment_size: u64,
     pub payload: Vec<u8>,
+    /// The log is off.
+    pub off: bool,
     pub epochs: Vec<Epoch>,
 }
 
@@ -66,6 +69,7 @@ impl Control {
             durable: FIRST_LSN,
             segment_size,
             payload: Vec::new(),
+            off: false,
             epochs: vec![Epoch {
                 number: 1,
                 start,
@@ -97,6 +101,18 @@ impl Control {
         });
         Ok(())
     }
+    /// The log goes on at `start`, with nothing before it: all older changes are durable in place.
+    pub fn begin_anew(&mut self, start: Lsn, first_lsn: Lsn) {
+        let number = self.newest_epoch().number + 1;
+        self.epochs = vec![Epoch {
+            number,
+            start,
+            previous_end: first_lsn,
+        }];
+        self.off = false;
+        self.checkpoint = first_lsn;
+        self.durable = first_lsn;
+    }
     /// Moves the checkpoint and forgets epochs that end below it.
     pub fn advance(&mut self, checkpoint: Lsn, durable: Lsn, payload: &[u8]) {
         assert!(checkpoint >= self.checkpoint, "a checkpoint never goes back");
@@ -118,6 +134,7 @@ impl Control {
         put_u64(slot, 40, self.segment_size);
         put_u16(slot, 48, self.payload.len() as u16);
         put_u16(slot, 50, self.epochs.len() as u16);
+        put_u32(slot, 52, self.off as u32 * FLAG_OFF);
         slot[56..56 + self.payload.len()].copy_from_slice(&self.payload);
         for (i, epoch) in self.epochs.iter().enumerate() {
             let at = EPOCHS_AT + i * EPOCH_BYTES;
@@ -155,6 +172,7 @@ impl Control {
             durable: get_u64(slot, 32),
             segment_size: get_u64(slot, 40),
             payload: slot[56..56 + payload_len].to_vec(),
+            off: get_u32(slot, 52) & FLAG_OFF != 0,
             epochs: (0..epochs).map(epoch).collect(),
         }))
     }

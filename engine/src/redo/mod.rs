@@ -8,6 +8,8 @@
 pub mod record;
 /// Append and flush: the log as the other layers see it.
 pub mod writer;
+/// Turning the log off and on again.
+mod switch;
 /// Who waits for a flush.
 mod queue;
 /// Cuts the stream into blocks and writes them.

@@ -9,6 +9,8 @@
 //!                                                   the page need not be read (or be valid) before
 //! FILE_NEW  0x10 file:varint name:bytes             data file was created (already durable)
 //! FILE_DROP 0x11 file:varint                        data file is being removed
+//! GIVEN     0x12 file:varint first:varint count:varint   what the log says about these pages before this is void: they are
+//!                                                   written past the log from here on (pool/direct.rs)
 //! NOTE      0x20 kind:varint payload:bytes          for upper layers, e.g. tests
 //! ```
 //! Bytes 0..4 (checksum) and 16..24 (page LSN) of a page are never part of a record: the pool sets them.
@@ -23,6 +25,7 @@ pub enum Record<'a> {
     Image { low: &'a [u8], high: &'a [u8] },
     FileNew { file: FileId, name: &'a [u8] },
     FileDrop { file: FileId },
+    Given { first: PageId, count: u32 },
     Note { kind: u64, payload: &'a [u8] },
 }
 
@@ -85,6 +88,12 @@ impl RecordSink {
         self.bytes.push(0x11);
         push_varint(&mut self.bytes, file as u64);
     }
+    pub fn given(&mut self, first: PageId, count: u32) {
+        self.bytes.push(0x12);
+        push_varint(&mut self.bytes, first.file as u64);
+        push_varint(&mut self.bytes, first.no as u64);
+        push_varint(&mut self.bytes, count as u64);
+    }
     pub fn note(&mut self, kind: u64, payload: &[u8]) {
         self.bytes.push(0x20);
         push_varint(&mut self.bytes, kind);
@@ -132,6 +141,13 @@ fn decode_one<'a>(b: &'a [u8], at: &mut usize) -> Option<Record<'a>> {
         0x11 => Record::FileDrop {
             file: u32::try_from(int(at)?).ok()?,
         },
+        0x12 => {
+            let file = u32::try_from(int(at)?).ok()?;
+            Record::Given {
+                first: PageId::new(file, u32::try_from(int(at)?).ok()?),
+                count: u32::try_from(int(at)?).ok()?,
+            }
+        }
         0x20 => Record::Note {
             kind: int(at)?,
             payload: take_bytes(b, at)?,

@@ -156,6 +156,23 @@ impl Ring {
             capacity: AtomicU64::new(capacity),
         })
     }
+    /// All segments get new numbers, from `first` on. Whatever they hold is not needed any more, and a crash in between leaves
+    /// numbers with a gap: the control file says that the log is off.
+    pub fn jump(&self, first: u64) -> Result<()> {
+        let mut numbers = self.numbers.lock();
+        assert!(first > numbers.last + 1, "a ring goes forward");
+        let count = numbers.last - numbers.first + 1;
+        for i in 0..count {
+            self.renumber(numbers.first + i, first + i)?;
+        }
+        *numbers = Numbers {
+            first,
+            last: first + count - 1,
+            used: first,
+        };
+        self.ready.store(numbers.last, Ordering::Release);
+        Ok(())
+    }
     pub fn segment_size(&self) -> u64 {
         self.segment_size
     }
@@ -178,6 +195,10 @@ impl Ring {
     /// True if the segment of `lsn` exists.
     pub fn holds(&self, lsn: Lsn) -> bool {
         self.ready.load(Ordering::Acquire) >= self.segment_of(lsn)
+    }
+    /// Number of the last segment.
+    pub fn last(&self) -> u64 {
+        self.ready.load(Ordering::Acquire)
     }
     /// Makes all segments up to `number` exist.
     pub fn ensure(&self, number: u64) -> Result<()> {

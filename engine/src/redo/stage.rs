@@ -74,6 +74,18 @@ impl Stage {
         }
         Ok(stage)
     }
+    /// Goes on at block `block` in another epoch; nothing before it is needed any more.
+    pub fn jump(&mut self, epoch: u32, block: u64) {
+        let start = block::block_start(block);
+        assert!(start % IO_ALIGN as u64 == 0, "a jump leads to the beginning of a page");
+        self.epoch = epoch;
+        self.page_start = start;
+        self.position = block::position_of(start);
+        self.durable = self.position;
+        self.first_group = 0;
+        self.segment = None;
+        self.unsynced.clear();
+    }
     pub fn position(&self) -> Position {
         self.position
     }

@@ -17,6 +17,7 @@ use super::control::{Control, CONTROL_FILE, PAYLOAD_MAX};
 use super::queue::{Queue, Turn};
 use super::ring::{self, Ring};
 use super::stage::Stage;
+use super::switch::State;
 use crate::base::bytes::push_varint;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Counters, Error, Lsn, Poison, Result};
@@ -54,16 +55,16 @@ const STEP_ROOM: u64 = 64 << 10;
 const STEP_WAITS: usize = if cfg!(test) { 2 } else { 100 };
 
 /// What was appended and not yet taken by a leader: whole groups.
-struct Active {
-    bytes: Vec<u8>,
-    groups: u64,
+pub(super) struct Active {
+    pub bytes: Vec<u8>,
+    pub groups: u64,
     /// Position behind the last group.
-    end: Position,
+    pub end: Position,
 }
 
 /// What only the leader uses.
-struct Leader {
-    stage: Stage,
+pub(super) struct Leader {
+    pub stage: Stage,
     /// Swapped with [`Active::bytes`]; empty between flushes.
     batch: Vec<u8>,
 }
@@ -71,17 +72,19 @@ struct Leader {
 pub struct Redo {
     disk: Arc<dyn Disk>,
     counters: Arc<Counters>,
-    ring: Arc<Ring>,
-    active: RankedMutex<Active>,
+    pub(super) ring: Arc<Ring>,
+    pub(super) active: RankedMutex<Active>,
     active_max: usize,
-    leader: RankedMutex<Leader>,
-    queue: Queue,
-    control: RankedMutex<(Control, Arc<dyn File>)>,
+    pub(super) leader: RankedMutex<Leader>,
+    pub(super) queue: Queue,
+    pub(super) control: RankedMutex<(Control, Arc<dyn File>)>,
+    /// Changed under `active`'s lock.
+    pub(super) state: State,
     /// Mirrors, as LSNs, for readers without lock.
-    lsn: AtomicU64,
-    written: AtomicU64,
-    durable: AtomicU64,
-    checkpoint: AtomicU64,
+    pub(super) lsn: AtomicU64,
+    pub(super) written: AtomicU64,
+    pub(super) durable: AtomicU64,
+    pub(super) checkpoint: AtomicU64,
     /// Threads that wait in `reserve_wait`.
     room_lock: RankedMutex<()>,
     room_made: Condvar,
@@ -175,6 +178,7 @@ impl Redo {
             leader: RankedMutex::new(Rank::RedoWrite, leader),
             queue: Queue::new(),
             control: RankedMutex::new(Rank::RedoControl, (control, file)),
+            state: State::default(),
             lsn: AtomicU64::new(lsn),
             written: AtomicU64::new(lsn),
             durable: AtomicU64::new(lsn),
@@ -193,6 +197,9 @@ impl Redo {
         assert!(!group.is_empty(), "a group changes something");
         loop {
             let mut active = self.active.lock();
+            if self.state.is_off() {
+                return self.pass(&mut active, group);
+            }
             let full = !active.bytes.is_empty() && active.bytes.len() + group.len() + 10 > self.active_max;
             if !full || self.is_poisoned() {
                 let start = active.end;
@@ -227,7 +234,7 @@ impl Redo {
             self.counters.group_commits.inc();
         }
         if self.is_flushed(lsn, mode) {
-            return Ok(());
+            return if self.is_off() { self.check_alive() } else { Ok(()) };
         }
         // (Except with the LSN of a commit that could not be logged: see `TrxSys::commit`.)
         debug_assert!(
@@ -246,12 +253,13 @@ impl Redo {
             }
         }
     }
-    fn is_flushed(&self, lsn: Lsn, mode: FlushMode) -> bool {
+    pub(super) fn is_flushed(&self, lsn: Lsn, mode: FlushMode) -> bool {
         let reached = match mode {
             FlushMode::Write => &self.written,
             FlushMode::Sync => &self.durable,
         };
-        reached.load(Ordering::Acquire) >= lsn
+        // In this order: turning the log on moves both numbers before it is on.
+        self.state.is_off() || reached.load(Ordering::Acquire) >= lsn
     }
     /// One round of group commit. Ends by serving the queue, whatever happens.
     fn lead(&self, mode: FlushMode) {
@@ -260,6 +268,9 @@ impl Redo {
             return;
         }
         let mut leader = self.leader.lock();
+        if self.state.is_off() {
+            return;
+        }
         let Leader { stage, batch } = &mut *leader;
         let groups = {
             let mut active = self.active.lock();
@@ -287,7 +298,11 @@ impl Redo {
         drop(round);
     }
 
-    fn age(&self) -> u64 {
+    /// Bytes of the log that a recovery would read. A log that is off, or not wholly on again, has no age.
+    pub fn age(&self) -> u64 {
+        if !self.state.is_on() {
+            return 0;
+        }
         self.lsn().saturating_sub(self.checkpoint_lsn())
     }
     /// Kept free for the mini-transactions that have passed [`Redo::reserve_wait`].
@@ -307,7 +322,7 @@ impl Redo {
         }
         self.check_alive()?;
         let lsn = self.lsn();
-        if self.ring.is_ready(lsn) {
+        if self.state.is_off() || self.ring.is_ready(lsn) {
             return Ok(());
         }
         let made = self.ring.ensure(self.ring.segment_of(lsn) + 1);
@@ -357,6 +372,9 @@ impl Redo {
         self.flush(lsn, FlushMode::Sync)?;
         let mut control = self.control.lock();
         self.check_alive()?;
+        if !self.state.is_on() {
+            return Ok(()); // There is no recovery from a log that is off.
+        }
         let (control, file) = &mut *control;
         control.advance(lsn, self.durable_lsn(), payload);
         control.sequence += 1;
@@ -378,6 +396,10 @@ impl Redo {
         self.counters.redo_log_lsn_flushed.set(self.durable_lsn());
         self.counters.redo_log_checkpoint_lsn.set(self.checkpoint_lsn());
         self.counters.redo_log_checkpoint_age.set(self.age());
+        self.counters.redo_log_enabled.set(self.is_on() as u64);
+        self.counters.redo_log_capacity.set(self.capacity());
+        let used = self.age() as u128 * 1000 / self.capacity().max(1) as u128;
+        self.counters.redo_log_used_permille.set(used as u64);
     }
     pub fn capacity(&self) -> u64 {
         self.ring.capacity()
@@ -389,7 +411,7 @@ impl Redo {
         self.wake_room_waiters();
         Ok(())
     }
-    fn wake_room_waiters(&self) {
+    pub(super) fn wake_room_waiters(&self) {
         let _guard = self.room_lock.lock();
         self.room_made.notify_all();
     }
@@ -411,10 +433,10 @@ impl Redo {
     fn is_poisoned(&self) -> bool {
         self.poison.is_set()
     }
-    fn check_alive(&self) -> Result<()> {
+    pub(super) fn check_alive(&self) -> Result<()> {
         self.poison.check()
     }
-    fn poison_on_error(&self, done: Result<()>) -> Result<()> {
+    pub(super) fn poison_on_error(&self, done: Result<()>) -> Result<()> {
         if let Err(e) = done {
             self.poison(&format!("writing the redo log failed: {e}"));
         }

@@ -55,6 +55,50 @@ fn pick_pages(mtr: &mut Mtr<'_>, file: FileId, hint: PageNo, n: usize) -> Result
     search.take()
 }
 
+/// A wholly free extent, marked used as a whole: its first page. What is in it is the caller's affair. Errors come before any change.
+pub fn allocate_extent(mtr: &mut Mtr<'_>, file: FileId) -> Result<PageNo> {
+    let mut search = Search::begin(mtr, file)?;
+    let empty = |word: u64| word == 0;
+    let mut found = search.find_extent(search.empty_hint, empty)?;
+    if found.is_none() {
+        // Two, in case the first one there is begins with a bitmap.
+        search.grow(2 * EXTENT_PAGES)?;
+        found = search.find_extent(search.empty_hint, empty)?;
+    }
+    let extent = found.expect("the file has just grown by two extents");
+    search.word(extent)?;
+    search.empty_hint = extent + 1;
+    let pages = search.take_extent(extent)?;
+    Ok(pages)
+}
+
+/// Gives back the pages of an extent from bit `from` on, all in use. None of them is read again under its old meaning.
+pub fn free_in_extent(mtr: &mut Mtr<'_>, file: FileId, first: PageNo, from: u32) -> Result<()> {
+    assert!(bit_in_extent(first) == 0 && from < EXTENT_PAGES);
+    let search = Search::begin(mtr, file)?;
+    let Search { header, used, .. } = search;
+    let (free_hint, empty_hint) = (search.free_hint, search.empty_hint);
+    let extent = extent_of(first);
+    let bitmap = mtr.write(PageId::new(file, bitmap_of(first)))?;
+    let before = word(mtr.bytes(bitmap), extent);
+    let freed = u64::MAX << from;
+    assert!(
+        before & freed == freed,
+        "the extent at page {first} is freed, but not in use"
+    );
+    let after = before & !freed;
+    mtr.edit(bitmap, byte_of(first).0, &after.to_le_bytes());
+    mtr.edit_u32(header, USED_OFFSET, used - freed.count_ones());
+    if extent < free_hint {
+        mtr.edit_u32(header, FREE_HINT_OFFSET, extent);
+    }
+    if after == 0 && extent < empty_hint {
+        mtr.edit_u32(header, EMPTY_HINT_OFFSET, extent);
+    }
+    mtr.pool().counters().pages_freed.add(freed.count_ones() as u64);
+    Ok(())
+}
+
 /// Gives a page back. The page must not be read again under its old meaning.
 pub fn free(mtr: &mut Mtr<'_>, page: PageId) -> Result<()> {
     assert!(
@@ -267,8 +311,20 @@ impl<'m, 'p> Search<'m, 'p> {
         self.pages = pages;
         Ok(())
     }
+    /// Marks a wholly free extent, whose bitmap is latched.
+    fn take_extent(self, extent: u32) -> Result<PageNo> {
+        for bitmap in &self.new_bitmaps {
+            format_bitmap(self.mtr, PageId::new(self.file, *bitmap))?;
+        }
+        let first = page_at(extent, 0);
+        let bitmap = self.mtr.write(PageId::new(self.file, bitmap_of(first)))?;
+        debug_assert_eq!(word(self.mtr.bytes(bitmap), extent), 0);
+        self.mtr.edit(bitmap, byte_of(first).0, &u64::MAX.to_le_bytes());
+        self.write_header(EXTENT_PAGES);
+        Ok(first)
+    }
     /// Marks what was picked. Fails only at the frames, before the first change.
-    fn take(self) -> Result<Picked> {
+    fn take(mut self) -> Result<Picked> {
         for page in &self.picked {
             self.mtr.reserve(PageId::new(self.file, *page))?;
         }
@@ -282,14 +338,17 @@ impl<'m, 'p> Search<'m, 'p> {
             let byte = self.mtr.bytes(bitmap)[at];
             self.mtr.edit(bitmap, at, &[byte | mask]);
         }
-        let used = self.used + self.picked.len() as u32;
+        let picked = std::mem::take(&mut self.picked);
+        self.write_header(picked.len() as u32);
+        Ok(picked)
+    }
+    fn write_header(self, taken: u32) {
         self.mtr.edit_u32(self.header, PAGES_OFFSET, self.pages);
-        self.mtr.edit_u32(self.header, USED_OFFSET, used);
+        self.mtr.edit_u32(self.header, USED_OFFSET, self.used + taken);
         self.mtr.edit_u32(self.header, FREE_HINT_OFFSET, self.free_hint);
         self.mtr.edit_u32(self.header, EMPTY_HINT_OFFSET, self.empty_hint);
         self.mtr.edit_u32(self.header, MIXED_OFFSET, self.mixed);
-        self.mtr.pool().counters().pages_created.add(self.picked.len() as u64);
-        Ok(self.picked)
+        self.mtr.pool().counters().pages_created.add(taken as u64);
     }
 }
 

@@ -8,6 +8,8 @@ use super::sort::Sorter;
 use super::store::Store;
 use crate::base::{planted, Error, Mutant, Result, TrxId};
 use crate::btree::build::Builder;
+use crate::btree::bulk::BulkLoad;
+use crate::btree::extents::ExtentList;
 use crate::btree::{Tree, ENTRY_MAX, KEY_MAX};
 use crate::change::{entry, DELTA_BIT};
 use crate::index::Index;
@@ -229,9 +231,40 @@ impl IndexBuild {
     /// Sorts and loads. `Duplicate` names one of the rows.
     pub fn finish(&mut self, trx: &Trx) -> Result<()> {
         let sorter = self.sorter.take().expect("finished once");
+        let store = self.store.clone();
+        let tree = self.index.tree;
+        if self.table.layout().temporary || sorter.total() < store.bulk_load_min {
+            let mut builder = Builder::new(&store.pool, tree, FILL_PERCENT);
+            self.sorted(sorter, trx, &mut |key, value| builder.push(key, value))?;
+            builder.finish()?;
+        } else {
+            // From here on the root lists what the load uses: see `Tree::free_all`.
+            let list = ExtentList {
+                file: tree.file,
+                page: tree.root,
+                index: tree.index,
+                owner: 0,
+            };
+            store.redo.reserve_wait()?;
+            let mut mtr = store.pool.begin();
+            ExtentList::over(&mut mtr, list)?;
+            mtr.commit();
+            let mut load = BulkLoad::new(&store.pool, tree, list, FILL_PERCENT)?;
+            self.sorted(sorter, trx, &mut |key, value| load.push(key, value))?;
+            let loaded = load.finish()?;
+            store.redo.reserve_to_go_on()?;
+            let mut mtr = store.pool.begin();
+            let linked = loaded.link(&mut mtr)?;
+            mtr.commit();
+            assert!(linked, "nobody else knows the tree");
+        }
+        self.finished = true;
+        Ok(())
+    }
+
+    /// The entries in order, each unique value once.
+    fn sorted(&self, sorter: Sorter, trx: &Trx, each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
         let unique = self.index.unique;
-        let pool = self.store.pool.clone();
-        let mut builder = Builder::new(&pool, self.index.tree, FILL_PERCENT);
         // The value last checked: (key, length of the index key in it).
         let mut last: (Vec<u8>, usize) = (Vec::new(), 0);
         let mut count = 0u64;
@@ -252,11 +285,8 @@ impl IndexBuild {
                 last.0.extend_from_slice(key);
                 last.1 = user_len;
             }
-            builder.push(key, value)
-        })?;
-        builder.finish()?;
-        self.finished = true;
-        Ok(())
+            each(key, value)
+        })
     }
 
     pub fn name(&self) -> &str {

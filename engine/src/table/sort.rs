@@ -1,17 +1,20 @@
 //! External merge sort for index builds: entries gather in memory up to a budget, then go to a file as one sorted run; at the end
 //! the runs are merged.
 //!
-//! A run's file is named `tmp_*`: whatever is left of one is removed when the engine is opened. A record of a run:
+//! A run's file is named `tmp_*`: whatever is left of one is removed when the engine is opened. A record of a run leaves out what it
+//! has in common with the record before, because what is written here comes on top of the index itself:
 //! ```text
-//! key    bytes
-//! note   varint   the caller's number
-//! value  bytes
+//! shared varint   bytes of the key that are those of the key before
+//! rest   bytes    the key's other bytes
+//! note   varint   twice the caller's number; + 1: the value is the one before
+//! value  bytes    unless it is that
 //! ```
 //! bytes = varint length + data.
-use crate::base::bytes::{push_bytes, push_varint, take_bytes, take_varint};
+use crate::base::bytes::{common_prefix, push_bytes, push_varint, take_bytes, take_varint};
 use crate::base::{Error, Result};
 use crate::io::{Caching, Disk, File, Mode, IO_ALIGN};
 use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
@@ -22,6 +25,8 @@ const ENTRY_OVERHEAD: usize = std::mem::size_of::<Slot>();
 
 #[derive(Clone, Copy)]
 struct Slot {
+    /// The key's first bytes as a number: most comparisons need no more.
+    head: u64,
     at: usize,
     key_len: u32,
     value_len: u32,
@@ -37,6 +42,7 @@ pub(super) struct Sorter {
     bytes: Vec<u8>,
     slots: Vec<Slot>,
     runs: Vec<Run>,
+    total: u64,
 }
 
 /// A sorted run in a file, which goes with it.
@@ -62,7 +68,12 @@ impl Sorter {
             bytes: Vec::new(),
             slots: Vec::new(),
             runs: Vec::new(),
+            total: 0,
         }
+    }
+    /// Bytes of all keys and values.
+    pub fn total(&self) -> u64 {
+        self.total
     }
 
     pub fn push(&mut self, key: &[u8], value: &[u8], note: u64) -> Result<()> {
@@ -70,7 +81,9 @@ impl Sorter {
         if !self.slots.is_empty() && used + key.len() + value.len() > self.budget {
             self.spill()?;
         }
+        self.total += (key.len() + value.len()) as u64;
         self.slots.push(Slot {
+            head: head_of(key),
             at: self.bytes.len(),
             key_len: key.len() as u32,
             value_len: value.len() as u32,
@@ -84,7 +97,8 @@ impl Sorter {
     fn sort(&mut self) {
         let bytes = &self.bytes;
         let key = |s: &Slot| &bytes[s.at..s.at + s.key_len as usize];
-        self.slots.sort_unstable_by(|a, b| key(a).cmp(key(b)));
+        self.slots
+            .sort_unstable_by(|a, b| a.head.cmp(&b.head).then_with(|| key(a).cmp(key(b))));
     }
     fn entry(&self, slot: &Slot) -> (&[u8], &[u8]) {
         let end = slot.at + slot.key_len as usize + slot.value_len as usize;
@@ -102,11 +116,18 @@ impl Sorter {
             len: 0,
         };
         let mut out = Vec::with_capacity(CHUNK + (64 << 10));
+        let mut before: (&[u8], &[u8]) = (&[], &[]);
         for slot in &self.slots {
             let (key, value) = self.entry(slot);
-            push_bytes(&mut out, key);
-            push_varint(&mut out, slot.note);
-            push_bytes(&mut out, value);
+            let shared = common_prefix(before.0, key);
+            push_varint(&mut out, shared as u64);
+            push_bytes(&mut out, &key[shared..]);
+            let same = value == before.1;
+            push_varint(&mut out, slot.note << 1 | same as u64);
+            if !same {
+                push_bytes(&mut out, value);
+            }
+            before = (key, value);
             if out.len() >= CHUNK {
                 let whole = out.len() / IO_ALIGN * IO_ALIGN;
                 run.file.write_at(&out[..whole], run.len)?;
@@ -140,19 +161,29 @@ impl Sorter {
         let mut heap = BinaryHeap::new();
         for (i, reader) in readers.iter_mut().enumerate() {
             if reader.advance()? {
-                heap.push(Reverse((reader.key.clone(), i)));
+                heap.push(Reverse((head_of(&reader.key), reader.key.clone(), i)));
             }
         }
-        while let Some(Reverse((mut key, i))) = heap.pop() {
-            let reader = &mut readers[i];
-            each(&key, &reader.value, reader.note)?;
+        while let Some(mut least) = heap.peek_mut() {
+            let Reverse((head, key, i)) = &mut *least;
+            let reader = &mut readers[*i];
+            each(key, &reader.value, reader.note)?;
             if reader.advance()? {
+                *head = head_of(&reader.key);
                 key.clone_from(&reader.key);
-                heap.push(Reverse((key, i)));
+            } else {
+                PeekMut::pop(least);
             }
         }
         Ok(())
     }
+}
+
+fn head_of(key: &[u8]) -> u64 {
+    let mut head = [0; 8];
+    let n = key.len().min(8);
+    head[..n].copy_from_slice(&key[..n]);
+    u64::from_be_bytes(head)
 }
 
 /// Reads a run from its start.
@@ -206,14 +237,17 @@ impl<'r> Reader<'r> {
     /// The entry at `at`, if all of it has been read.
     fn take(&mut self) -> Option<()> {
         let mut at = self.at;
-        let key = take_bytes(&self.chunk, &mut at)?;
+        let shared = take_varint(&self.chunk, &mut at)? as usize;
+        let rest = take_bytes(&self.chunk, &mut at)?;
         let note = take_varint(&self.chunk, &mut at)?;
-        let value = take_bytes(&self.chunk, &mut at)?;
-        self.key.clear();
-        self.key.extend_from_slice(key);
-        self.value.clear();
-        self.value.extend_from_slice(value);
-        self.note = note;
+        if note & 1 == 0 {
+            let value = take_bytes(&self.chunk, &mut at)?;
+            self.value.clear();
+            self.value.extend_from_slice(value);
+        }
+        self.key.truncate(shared);
+        self.key.extend_from_slice(rest);
+        self.note = note >> 1;
         self.at = at;
         Some(())
     }

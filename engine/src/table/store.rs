@@ -17,6 +17,8 @@ const UNIQUE_GUARDS: usize = 64;
 pub struct StoreConfig {
     /// Bytes an index build sorts in memory before it spills to a file.
     pub sort_buffer_size: u64,
+    /// A tree of at least so many bytes is loaded past the pool and the log; a smaller one page by page.
+    pub bulk_load_min: u64,
     /// REPEATABLE READ refuses to lock or change rows that changed since the snapshot.
     pub snapshot_isolation: bool,
     /// Costly internal checks.
@@ -27,6 +29,7 @@ impl Default for StoreConfig {
     fn default() -> Self {
         StoreConfig {
             sort_buffer_size: 16 << 20,
+            bulk_load_min: 2 << 20,
             snapshot_isolation: true,
             verify: cfg!(debug_assertions),
         }
@@ -42,6 +45,7 @@ pub struct Store {
     pub change: Arc<ChangeBuffer>,
     pub catalog: Catalog,
     pub sort_buffer_size: AtomicU64,
+    pub bulk_load_min: u64,
     pub snapshot_isolation: AtomicBool,
     pub verify: AtomicBool,
     pub(crate) unique_guards: Vec<RankedMutex<()>>,
@@ -93,6 +97,7 @@ impl Store {
             change: catalog.buffer.clone(),
             catalog,
             sort_buffer_size: AtomicU64::new(config.sort_buffer_size),
+            bulk_load_min: config.bulk_load_min,
             snapshot_isolation: AtomicBool::new(config.snapshot_isolation),
             verify: AtomicBool::new(config.verify),
             unique_guards: (0..UNIQUE_GUARDS)

@@ -2,6 +2,7 @@
 //! (threads), `crash` (recovery), `bench` (cost of the basic operations; ignored unless asked for).
 mod bench;
 mod build;
+mod bulk;
 mod crash;
 pub(crate) mod kit;
 mod model;

@@ -8,6 +8,7 @@ mod ddl_crash;
 mod innodb_bugs;
 mod isolation;
 mod model;
+mod redo_off;
 mod rig;
 mod sim;
 mod status;

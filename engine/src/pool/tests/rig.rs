@@ -103,6 +103,7 @@ impl Rig {
             pool.redo_apply(*end, group, &|file| dropped.contains(&file)).unwrap();
             each(*end, group);
         }
+        pool.redo_done().unwrap();
         let recovered = end.lsn;
         Rig { disk, pool, recovered }
     }

@@ -1,0 +1,196 @@
+//! The extents of a bulk load that is not finished: on pages of their own, so that they are given back whatever cuts the load short.
+//!
+//! The first page is known to whoever answers for the load: an index build's root, or a page that an undo record names. The load's
+//! last step makes these pages something else in the Mtr that links what was built; from then on the tree says what is in use.
+//!
+//! ```text
+//!  0 page header (pool/page.rs): type Extents, index id
+//! 32 next      u32  page number of the next list page, 0 = last
+//! 36 ranges    u32  how many
+//! 40 owner     u64  the load's transaction (I10: a page given to somebody else since is recognised); 0 = an index build
+//! 48 ranges         8 bytes each: first page u32, extents u32
+//! ```
+//! The first page is filled last: a full one is copied to a new page behind it. Latches: list pages, then space pages.
+use super::begin;
+use super::shrink::mark_free;
+use crate::base::bytes::{get_u32, get_u64, put_u32, put_u64};
+use crate::base::{FileId, IndexId, PageId, PageNo, Result, TrxId};
+use crate::pool::page::{page_index, page_type};
+use crate::pool::{Mtr, PageHandle, PageType, Pool, PAGE_BODY, PAGE_SIZE};
+use crate::space::{self, EXTENT_PAGES};
+
+const AT_TYPE: usize = 24;
+const AT_NEXT: usize = PAGE_BODY;
+const AT_COUNT: usize = PAGE_BODY + 4;
+const AT_OWNER: usize = PAGE_BODY + 8;
+const AT_RANGES: usize = PAGE_BODY + 16;
+const RANGE: usize = 8;
+const RANGES_MAX: usize = (PAGE_SIZE - AT_RANGES) / RANGE;
+/// Extents given back in one Mtr.
+const BATCH: u32 = 16;
+
+/// Plain data: copies are the same list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtentList {
+    pub file: FileId,
+    pub page: PageNo,
+    pub index: IndexId,
+    pub owner: TrxId,
+}
+
+impl ExtentList {
+    /// On a page of its own.
+    pub fn create(mtr: &mut Mtr<'_>, file: FileId, index: IndexId, owner: TrxId) -> Result<ExtentList> {
+        let page = space::allocate(mtr, file, 0)?;
+        let list = ExtentList {
+            file,
+            page,
+            index,
+            owner,
+        };
+        let handle = mtr.create(list.id(page), index, PageType::Extents, 0)?;
+        list.format(mtr, handle);
+        Ok(list)
+    }
+    /// On a page that is something else so far: an index build's root.
+    pub fn over(mtr: &mut Mtr<'_>, list: ExtentList) -> Result<()> {
+        let handle = mtr.write(list.id(list.page))?;
+        list.format(mtr, handle);
+        Ok(())
+    }
+    fn id(&self, page: PageNo) -> PageId {
+        PageId::new(self.file, page)
+    }
+    fn format(&self, mtr: &mut Mtr<'_>, page: PageHandle) {
+        let owner = self.owner;
+        mtr.rewrite(page, &mut |bytes| {
+            bytes[AT_TYPE..].fill(0);
+            bytes[AT_TYPE] = PageType::Extents as u8;
+            put_u64(bytes, AT_OWNER, owner);
+            (AT_RANGES, PAGE_SIZE)
+        });
+    }
+    /// The page is (still) the first of this list.
+    fn is_on(&self, bytes: &[u8]) -> bool {
+        page_type(bytes) == PageType::Extents as u8
+            && page_index(bytes) == self.index
+            && get_u64(bytes, AT_OWNER) == self.owner
+    }
+
+    /// Gives the load another extent: its first page, and the LSN of the group that did it.
+    pub fn allocate(&self, pool: &Pool) -> Result<(PageNo, u64)> {
+        self.make_room(pool)?;
+        let mut mtr = begin(pool)?;
+        let page = mtr.write(self.id(self.page))?;
+        assert!(self.is_on(mtr.bytes(page)), "a load's list is the load's until it ends");
+        let first = space::allocate_extent(&mut mtr, self.file)?;
+        let count = get_u32(mtr.bytes(page), AT_COUNT) as usize;
+        let last = AT_RANGES + count.saturating_sub(1) * RANGE;
+        let (start, extents) = (get_u32(mtr.bytes(page), last), get_u32(mtr.bytes(page), last + 4));
+        if count > 0 && start + extents * EXTENT_PAGES == first {
+            mtr.edit_u32(page, last + 4, extents + 1);
+        } else {
+            let mut range = [0; RANGE];
+            put_u32(&mut range, 0, first);
+            put_u32(&mut range, 4, 1);
+            mtr.edit(page, AT_RANGES + count * RANGE, &range);
+            mtr.edit_u32(page, AT_COUNT, count as u32 + 1);
+        }
+        mtr.log_given(self.id(first), EXTENT_PAGES);
+        Ok((first, mtr.commit()))
+    }
+    fn make_room(&self, pool: &Pool) -> Result<()> {
+        let full = get_u32(&pool.read(self.id(self.page))?, AT_COUNT) as usize >= RANGES_MAX;
+        if !full {
+            return Ok(());
+        }
+        let mut mtr = begin(pool)?;
+        let page = mtr.write(self.id(self.page))?;
+        let no = space::allocate(&mut mtr, self.file, 0)?;
+        let copy = mtr.bytes(page).to_vec();
+        let behind = mtr.create(self.id(no), self.index, PageType::Extents, 0)?;
+        mtr.rewrite(behind, &mut |bytes| {
+            bytes[AT_TYPE..].copy_from_slice(&copy[AT_TYPE..]);
+            (PAGE_SIZE, PAGE_SIZE)
+        });
+        mtr.edit_u32(page, AT_NEXT, no);
+        mtr.edit_u32(page, AT_COUNT, 0);
+        mtr.commit();
+        Ok(())
+    }
+
+    /// Gives back every extent and the list itself, in bounded Mtrs (I7). Does nothing when the list is not there (any more).
+    pub fn free_all(&self, pool: &Pool) -> Result<()> {
+        loop {
+            let mut mtr = begin(pool)?;
+            let page = mtr.write(self.id(self.page))?;
+            if !self.is_on(mtr.bytes(page)) {
+                return Ok(());
+            }
+            let done = self.free_some(&mut mtr, page)?;
+            mtr.commit();
+            if done {
+                return Ok(());
+            }
+        }
+    }
+    fn free_some(&self, mtr: &mut Mtr<'_>, page: PageHandle) -> Result<bool> {
+        let count = get_u32(mtr.bytes(page), AT_COUNT) as usize;
+        let next = get_u32(mtr.bytes(page), AT_NEXT);
+        if count == 0 && next == 0 {
+            space::free(mtr, self.id(self.page))?;
+            mark_free(mtr, page);
+            return Ok(true);
+        }
+        if count == 0 {
+            let behind = mtr.write(self.id(next))?;
+            let copy = mtr.bytes(behind).to_vec();
+            space::free(mtr, self.id(next))?;
+            mark_free(mtr, behind);
+            mtr.rewrite(page, &mut |bytes| {
+                bytes[AT_TYPE..].copy_from_slice(&copy[AT_TYPE..]);
+                (PAGE_SIZE, PAGE_SIZE)
+            });
+            return Ok(false);
+        }
+        let last = AT_RANGES + (count - 1) * RANGE;
+        let (start, extents) = (get_u32(mtr.bytes(page), last), get_u32(mtr.bytes(page), last + 4));
+        let kept = extents.saturating_sub(BATCH);
+        for extent in kept..extents {
+            space::free_in_extent(mtr, self.file, start + extent * EXTENT_PAGES, 0)?;
+        }
+        mtr.edit_u32(page, last + 4, kept);
+        if kept == 0 {
+            mtr.edit_u32(page, AT_COUNT, count as u32 - 1);
+        }
+        Ok(false)
+    }
+
+    /// The load's last Mtr: gives back the list's pages, all but the first if `keep_first`, and the unused ends of extents:
+    /// (first page, pages used).
+    pub(super) fn dissolve(&self, mtr: &mut Mtr<'_>, unused: &[(PageNo, u32)], keep_first: bool) -> Result<()> {
+        let mut pages = vec![mtr.write(self.id(self.page))?];
+        assert!(
+            self.is_on(mtr.bytes(pages[0])),
+            "a load's list is the load's until it ends"
+        );
+        loop {
+            let next = get_u32(mtr.bytes(pages[pages.len() - 1]), AT_NEXT);
+            if next == 0 {
+                break;
+            }
+            pages.push(mtr.write(self.id(next))?);
+        }
+        for page in pages.into_iter().skip(keep_first as usize) {
+            let id = mtr.id(page);
+            space::free(mtr, id)?;
+            mark_free(mtr, page);
+        }
+        for (first, used) in unused {
+            if *used < EXTENT_PAGES {
+                space::free_in_extent(mtr, self.file, *first, *used)?;
+            }
+        }
+        Ok(())
+    }
+}

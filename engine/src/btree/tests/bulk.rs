@@ -1,0 +1,163 @@
+//! Loads past the pool and the log: what comes out is a sound tree; one that is cut short, by a full disk or a crash at any write, leaves
+//! the tree empty and gives every page back, also where the pages held another tree a moment before.
+use super::kit::*;
+use crate::base::{Error, Result};
+use crate::btree::bulk::BulkLoad;
+use crate::btree::extents::ExtentList;
+use crate::btree::{Tree, KEY_MAX};
+use crate::pool::tests::Rig;
+use crate::pool::Pool;
+use crate::redo::FlushMode;
+use crate::space;
+
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn list_of(pool: &Pool, tree: &Tree) -> ExtentList {
+    let mut mtr = pool.begin();
+    let list = ExtentList::create(&mut mtr, tree.file, tree.index, 77).unwrap();
+    let lsn = mtr.commit();
+    pool.redo().flush(lsn, FlushMode::Sync).unwrap();
+    list
+}
+fn load(pool: &Pool, tree: Tree, list: ExtentList, entries: &Entries) -> Result<u64> {
+    let mut load = BulkLoad::new(pool, tree, list, 94)?;
+    for (key, value) in entries {
+        load.push(key, value)?;
+    }
+    let loaded = load.finish()?;
+    let mut mtr = pool.begin();
+    assert!(loaded.link(&mut mtr)?);
+    let lsn = mtr.commit();
+    pool.redo().flush(lsn, FlushMode::Sync)?;
+    Ok(loaded.entries)
+}
+fn entries(n: u64, key_len: usize, value_len: usize) -> Entries {
+    let key = |i: u64| [&i.to_be_bytes()[..], &vec![b'k'; (i % 7) as usize * key_len / 7]].concat();
+    (0..n).map(|i| (key(i * 3), vec![i as u8; value_len])).collect()
+}
+fn content(pool: &Pool, tree: &Tree) -> Entries {
+    let mut out = Vec::new();
+    let each = &mut |key: &[u8], value: &[u8]| {
+        out.push((key.to_vec(), value.to_vec()));
+        None
+    };
+    let report = tree.verify(pool, each).unwrap();
+    assert!(report.findings.is_empty(), "{:#?}", report.findings);
+    out
+}
+
+#[test]
+fn loads_of_every_size_are_sound() {
+    for (n, key_len, value_len) in [
+        (0, 0, 0),
+        (1, 0, 10),
+        (2, 0, 3000),
+        (300, 0, 30),
+        (60_000, 0, 30),
+        (3000, 0, 2000),
+        (3000, KEY_MAX - 8, 40),
+        (9000, 1500, 0),
+    ] {
+        let (rig, tree) = rig_with_tree(n, 512);
+        let list = list_of(&rig.pool, &tree);
+        let entries = entries(n, key_len, value_len);
+        assert_eq!(load(&rig.pool, tree, list, &entries).unwrap(), n);
+        check(&rig.pool, &tree, true);
+        assert!(content(&rig.pool, &tree) == entries, "{n} entries");
+        list.free_all(&rig.pool).unwrap();
+        check(&rig.pool, &tree, true);
+        // The tree is one like any other.
+        let was_there = n > 1;
+        assert_eq!(
+            put(&rig.pool, &tree, &3u64.to_be_bytes(), b"new"),
+            !was_there || key_len > 0
+        );
+        put(&rig.pool, &tree, b"\xff", b"behind all");
+        check(&rig.pool, &tree, true);
+        tree.free_all(&rig.pool).unwrap();
+        assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, 2);
+    }
+}
+
+#[test]
+fn pages_are_written_once_and_hardly_logged() {
+    let (rig, tree) = rig_with_tree(1, 128);
+    let list = list_of(&rig.pool, &tree);
+    let counters = rig.pool.counters().clone();
+    let before = (counters.data_written.get(), counters.redo_log_bytes.get());
+    let entries = entries(60_000, 0, 100);
+    load(&rig.pool, tree, list, &entries).unwrap();
+    let pages = check(&rig.pool, &tree, true).pages.len() as u64;
+    let written = counters.data_written.get() - before.0;
+    let bytes = pages * crate::pool::PAGE_SIZE as u64;
+    assert!(written <= bytes + (1 << 20), "{written} bytes written for {bytes}");
+    let logged = counters.redo_log_bytes.get() - before.1;
+    assert!(logged < bytes / 100 + 40_000, "{logged} bytes logged for {bytes}");
+}
+
+#[test]
+fn a_full_disk_ends_the_load_and_gives_everything_back() {
+    let (rig, tree) = rig_with_tree(2, 128);
+    let list = list_of(&rig.pool, &tree);
+    leave_space(&rig.disk, 6 << 20);
+    let full = load(&rig.pool, tree, list, &entries(60_000, 0, 500));
+    assert!(matches!(full, Err(Error::Full(_))), "{full:?}");
+    list.free_all(&rig.pool).unwrap();
+    assert!(content(&rig.pool, &tree).is_empty());
+    assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, 3);
+    rig.disk.set_space(None);
+    let list = list_of(&rig.pool, &tree);
+    load(&rig.pool, tree, list, &entries(5000, 0, 500)).unwrap();
+    check(&rig.pool, &tree, true);
+}
+
+/// The pages that the load gets held another tree, whose changes are in the log and in dirty frames: none of that may come back.
+#[test]
+fn a_crash_at_any_write_leaves_all_or_nothing() {
+    let old = entries(2500, 0, 500);
+    let new = entries(4000, 0, 700);
+    let (mut n, mut whole, mut none) = (1, 0, 0);
+    loop {
+        let rig = Rig::create(n, 96);
+        let tree = new_tree(&rig.pool);
+        let other = add_tree(&rig.pool, 6);
+        for (key, value) in &old {
+            put(&rig.pool, &other, key, value);
+        }
+        // Some of it is durable in place, and the log has changes on top.
+        checkpoint(&rig.pool);
+        for (key, _) in old.iter().step_by(3) {
+            put(&rig.pool, &other, key, b"shorter");
+        }
+        rig.pool.flush_step(20).unwrap();
+        other.free_all(&rig.pool).unwrap();
+        let list = list_of(&rig.pool, &tree);
+        let base = rig.disk.changes();
+        rig.disk.crash_at(base + n);
+        let done = load(&rig.pool, tree, list, &new);
+        let crashed = rig.disk.is_dead();
+        let after = rig.disk.crash(n * 13);
+        drop(rig);
+        let rig = Rig::recover(after, 96, &mut |_, _| ());
+        list.free_all(&rig.pool).unwrap();
+        let found = content(&rig.pool, &tree);
+        assert!(found.is_empty() || found == new, "crash {n}: {} entries", found.len());
+        assert!(done.is_err() || found == new, "crash {n}: the load was durable");
+        check(&rig.pool, &tree, true);
+        whole += (found == new) as u32;
+        none += found.is_empty() as u32;
+        // And once more, over what the first attempt left.
+        if found.is_empty() {
+            let list = list_of(&rig.pool, &tree);
+            load(&rig.pool, tree, list, &new).unwrap();
+            checkpoint(&rig.pool);
+            let rig = Rig::recover(rig.disk.crash(n), 96, &mut |_, _| ());
+            assert!(content(&rig.pool, &tree) == new);
+        }
+        if !crashed {
+            break;
+        }
+        n += 1;
+    }
+    assert!(whole >= 1 && none >= 10, "{whole} whole, {none} empty");
+}

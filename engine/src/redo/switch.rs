@@ -1,0 +1,134 @@
+//! Turning the log off, for loads that can be begun again, and on.
+//!
+//! ```text
+//! off   the mark in the control file is durable; then groups only move the LSN on, and are forgotten. Flushes return at once, no
+//!       checkpoint is written. A crash now leaves files that recovery refuses (see engine/open.rs).
+//! on    1. begin_on: the ring jumps ahead; from the LSN returned on groups are logged again. The mark still stands.
+//!       2. the caller writes every page changed before that LSN, and syncs all files.
+//!       3. end_on: one write of the control file takes the mark away and sets the checkpoint to that LSN.
+//! ```
+//! LSNs never go back, so pages written meanwhile compare rightly with what is logged later. The jump is to a segment far enough ahead
+//! for the changes that come while the files get their new numbers. Who changes the state holds `RedoControl`, `RedoWrite` and
+//! `RedoAppend`; callers of both take turns (the engine's lock). Called by the engine.
+use super::block::{self, BLOCK};
+use super::writer::{Active, Redo};
+use crate::base::bytes::push_varint;
+use crate::base::{Lsn, Result};
+use crate::io::Disk;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Segments left out by a jump, at least.
+const JUMP: u64 = 64;
+
+const ON: u8 = 0;
+const OFF: u8 = 1;
+/// Logging again, but what was changed before is not all durable yet.
+const TURNING_ON: u8 = 2;
+
+#[derive(Default)]
+pub(super) struct State(AtomicU8);
+
+impl State {
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.0.load(Ordering::Acquire) == ON
+    }
+    #[inline]
+    pub fn is_off(&self) -> bool {
+        self.0.load(Ordering::Acquire) == OFF
+    }
+    fn set(&self, state: u8) {
+        self.0.store(state, Ordering::Release);
+    }
+}
+
+impl Redo {
+    /// False from the mark on until everything is durable again: a crash now costs all data.
+    pub fn is_on(&self) -> bool {
+        self.state.is_on()
+    }
+    /// Groups are being forgotten.
+    pub fn is_off(&self) -> bool {
+        self.state.is_off()
+    }
+    /// The engine stopped with the log off: its data files are worth nothing.
+    pub fn was_left_off(disk: &dyn Disk) -> Result<bool> {
+        Ok(super::control::Control::read(disk)?.off)
+    }
+    /// Moves the LSN as if the group had been logged.
+    pub(super) fn pass(&self, active: &mut Active, group: &[u8]) -> (Lsn, Lsn) {
+        let start = active.end;
+        let mut length = Vec::with_capacity(10);
+        push_varint(&mut length, group.len() as u64);
+        active.end += (length.len() + group.len()) as u64;
+        let end = block::lsn_of(active.end);
+        self.lsn.store(end, Ordering::Release);
+        (block::lsn_of(start), end)
+    }
+    /// On return the mark is durable, and nothing is logged any more.
+    pub fn turn_off(&self) -> Result<()> {
+        {
+            let mut control = self.control.lock();
+            self.check_alive()?;
+            assert!(self.is_on(), "turning on and off is done in turns");
+            let (control, file) = &mut *control;
+            control.off = true;
+            control.sequence += 1;
+            let marked = control.write(&**file);
+            self.poison_on_error(marked)?;
+            let _leader = self.leader.lock();
+            let mut active = self.active.lock();
+            active.bytes.clear();
+            active.groups = 0;
+            self.state.set(OFF);
+        }
+        self.wake_room_waiters();
+        Ok(())
+    }
+    /// Groups are logged again from the LSN returned on. What was changed before must be made durable now.
+    pub fn begin_on(&self) -> Result<Lsn> {
+        loop {
+            let control = self.control.lock();
+            self.check_alive()?;
+            assert!(self.is_off(), "turning on and off is done in turns");
+            let mut leader = self.leader.lock();
+            let segment = self.ring.segment_of(self.lsn()).max(self.ring.last()) + JUMP;
+            let jumped = self.ring.jump(segment);
+            self.poison_on_error(jumped)?;
+            let start = segment * self.ring.segment_size();
+            let mut active = self.active.lock();
+            let position = block::position_of(start);
+            if active.end > position {
+                continue; // The jump took long. Another one, further.
+            }
+            leader
+                .stage
+                .jump(control.0.newest_epoch().number + 1, start / BLOCK as u64);
+            active.end = position;
+            let first = block::lsn_of(position);
+            for mirror in [&self.lsn, &self.written, &self.durable] {
+                mirror.store(first, Ordering::Release);
+            }
+            self.state.set(TURNING_ON);
+            return Ok(first);
+        }
+    }
+    /// Every change below `first`, which [`Redo::begin_on`] returned, is durable in place: the log is on when this returns.
+    pub fn end_on(&self, first: Lsn) -> Result<()> {
+        {
+            let mut control = self.control.lock();
+            self.check_alive()?;
+            assert!(!self.is_off() && !self.is_on(), "begin_on comes before");
+            let (control, file) = &mut *control;
+            control.begin_anew(self.ring.segment_of(first) * self.ring.segment_size(), first);
+            control.sequence += 1;
+            let written = control.write(&**file);
+            self.poison_on_error(written)?;
+            self.checkpoint.store(first, Ordering::Release);
+            let _active = self.active.lock();
+            self.state.set(ON);
+        }
+        self.wake_room_waiters();
+        Ok(())
+    }
+}
