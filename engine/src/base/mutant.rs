@@ -28,6 +28,14 @@ mutants! {
     CheckpointAheadOfDirtyPages,
     /// Recovery applies a group to pages that have it already.
     RedoAppliedTwice,
+    /// Recovery brings back what pages held before they were given to a load.
+    GivenForgotten,
+    /// A load is linked before its pages are durable.
+    LoadNotForced,
+    /// The log is turned off, and no mark says so.
+    LogOffUnmarked,
+    /// Turning the log on leaves the data files unsynced.
+    LogOnUnsynced,
     /// Any block with the right number belongs to the log, whatever its checksum and epoch.
     TornTailBelieved,
     /// A rollback leaves a transaction's first change as it is.

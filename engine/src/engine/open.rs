@@ -20,7 +20,7 @@ use crate::base::ids::{SYSTEM_FILE, UNDO_FILE};
 use crate::base::{Counters, Error, FileId, Lsn, Result};
 use crate::change::ChangeBuffer;
 use crate::io::{Caching, Disk, Files};
-use crate::pool::{Pool, PoolConfig};
+use crate::pool::{Pool, PoolConfig, Void};
 use crate::redo::reader::scan;
 use crate::redo::record::{decode, Record};
 use crate::redo::{Redo, RedoConfig};
@@ -184,20 +184,19 @@ fn create(disk: Arc<dyn Disk>, config: &Config, counters: Arc<Counters>) -> Resu
 /// What the first pass over the log finds.
 #[derive(Default)]
 struct LogFacts {
-    dropped: BTreeSet<FileId>,
+    void: Void,
     touched: BTreeSet<FileId>,
     end: Lsn,
 }
 
 fn read_log(disk: &dyn Disk, from: Lsn) -> Result<LogFacts> {
     let mut facts = LogFacts::default();
-    let end = scan(disk, from, &mut |_, _, group| {
+    let end = scan(disk, from, &mut |_, end, group| {
         decode(group, |record| {
             match record {
-                Record::Page(page) => facts.touched.insert(page.file),
-                Record::FileDrop { file } => facts.dropped.insert(file),
-                _ => false,
-            };
+                Record::Page(page) => drop(facts.touched.insert(page.file)),
+                _ => facts.void.learn(&record, end),
+            }
             Ok(())
         })
     })?;
@@ -249,7 +248,7 @@ fn recover(
 fn find_files(pool: &Pool, facts: &LogFacts, names: &[String]) -> Result<BTreeSet<FileId>> {
     let found: BTreeSet<FileId> = names.iter().filter_map(|n| file_number(n)).collect();
     let needed = facts.touched.iter().chain(&[SYSTEM_FILE, UNDO_FILE]);
-    for file in needed.filter(|f| !facts.dropped.contains(f)) {
+    for file in needed.filter(|f| !facts.void.dropped().contains(f)) {
         if !found.contains(file) {
             return Err(Error::Corrupt(format!(
                 "data file {} is missing, but the redo log has changes for it: bring it back, or restore a backup",
@@ -259,7 +258,7 @@ fn find_files(pool: &Pool, facts: &LogFacts, names: &[String]) -> Result<BTreeSe
     }
     let mut open = BTreeSet::new();
     for file in found {
-        if facts.dropped.contains(&file) {
+        if facts.void.dropped().contains(&file) {
             space::remove_file(pool, file)?;
         } else {
             space::add_file(pool, file);
@@ -277,14 +276,13 @@ fn apply_log(disk: &dyn Disk, pool: &Pool, from: Lsn, facts: &LogFacts, log: &Lo
         &format!("recovery: applying {} MiB of redo from LSN {from} on", megabytes(total)),
     );
     let mut next_note = from + NOTE_EVERY;
-    let dropped = |file| facts.dropped.contains(&file);
     scan(disk, from, &mut |_, end, group| {
         if end >= next_note {
             next_note = end + NOTE_EVERY;
             let done = megabytes(end - from);
             log(Level::Info, &format!("recovery: {done} of {} MiB", megabytes(total)));
         }
-        pool.redo_apply(end, group, &dropped)
+        pool.redo_apply(end, group, &facts.void)
     })?;
     pool.redo_done()?;
     log(Level::Info, &format!("recovery: redo is done, up to LSN {}", facts.end));

@@ -163,7 +163,7 @@ impl Pool {
         let files = std::mem::take(&mut *self.flusher.unsynced.lock());
         for file in files {
             // One that is not known any more was dropped.
-            if let Some(open) = self.files.find(file)? {
+            if let Some(open) = self.files.find(file)?.filter(|_| !planted(Mutant::LogOnUnsynced)) {
                 self.synced(open.file.sync())?;
                 self.counters.data_fsyncs.inc();
             }

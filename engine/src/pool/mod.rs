@@ -31,6 +31,7 @@ pub use fetch::Presence;
 pub use frame::PageRead;
 pub use mtr::{Mtr, PageHandle};
 pub use page::{PageType, PAGE_BODY, PAGE_SIZE};
+pub use recover::Void;
 
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{planted, Counters, FileId, Lsn, Mutant, PageId, Poison, Result};

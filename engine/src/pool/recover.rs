@@ -4,8 +4,12 @@
 //! that each page is latched once, changed, stamped with the group's end and let go: a group may touch more pages than
 //! the pool holds. A page that starts with an image is not read: it may be torn, unwritten, or behind the file's end.
 //!
-//! A page that cannot be read is *unread* until an image, or its being given to a load (GIVEN), makes what the log said about it
-//! void: it was torn in a write that needed no doublewrite for just that reason (`flush`, `direct`). One that is left in the end is damage.
+//! What the log itself says is *void* is known from a first pass ([`Void`]) and passed over: files dropped later, and what pages held
+//! before they were given to a load (GIVEN). The load wrote them past the log, so nothing older may reach the disk again, not for a
+//! moment either: a pool that is smaller than the log's pages would write it over them.
+//!
+//! A page that cannot be read is *unread* until an image makes what the log said about it so far irrelevant: it was torn in a write
+//! that needed no doublewrite for just that reason (`flush`). One that is left in the end is damage.
 //!
 //! A page changed here is dirty from the *previous* group's end on, which is not behind this group's start; the next
 //! redo LSN, used in normal work, would let a checkpoint pass changes that exist in memory only.
@@ -16,26 +20,56 @@ use super::Pool;
 use crate::base::bytes::get_u32;
 use crate::base::{planted, Error, FileId, Lsn, Mutant, PageId, Result};
 use crate::redo::record::{decode, Record};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
+/// What a later part of the log makes void.
+#[derive(Default)]
+pub struct Void {
+    dropped: BTreeSet<FileId>,
+    /// First pages of what was given to loads: how many, and the end of the newest group that did.
+    given: BTreeMap<PageId, (u32, Lsn)>,
+}
+
+impl Void {
+    /// First pass, in log order: a record of the group that ends at `end`.
+    pub fn learn(&mut self, record: &Record<'_>, end: Lsn) {
+        match record {
+            Record::FileDrop { file } => drop(self.dropped.insert(*file)),
+            // Whole extents, so one that is given again replaces itself.
+            Record::Given { first, count } => drop(self.given.insert(*first, (*count, end))),
+            _ => {}
+        }
+    }
+    pub fn dropped(&self) -> &BTreeSet<FileId> {
+        &self.dropped
+    }
+    fn holds(&self, id: PageId, end: Lsn) -> bool {
+        let given = || self.given.range(..=id).next_back();
+        let is_given = |(first, (count, lsn)): (&PageId, &(u32, Lsn))| {
+            first.file == id.file && id.no - first.no < *count && end < *lsn
+        };
+        self.dropped.contains(&id.file) || (!planted(Mutant::GivenForgotten) && given().is_some_and(is_given))
+    }
+}
+
 impl Pool {
-    /// Recovery: applies one redo record group, decoded here, to pages whose LSN is older than `end`. Pages of files for
-    /// which `skip(file)` says true (dropped later in the log) are left alone. Groups come in log order, all of them.
-    pub fn redo_apply(&self, end: Lsn, group: &[u8], skip: &dyn Fn(FileId) -> bool) -> Result<()> {
+    /// Recovery: applies one redo record group, decoded here, to pages whose LSN is older than `end`, except for what is void.
+    /// Groups come in log order, all of them.
+    pub fn redo_apply(&self, end: Lsn, group: &[u8], void: &Void) -> Result<()> {
         let before = match self.recovered_to.swap(end, Ordering::Relaxed) {
             0 => self.redo.checkpoint_lsn(),
             previous => previous,
         };
         assert!(before < end, "redo groups are applied in log order");
         let mut edits: Vec<(PageId, Record)> = Vec::new();
-        let mut given: Vec<(PageId, u32)> = Vec::new();
         let mut about = None;
         let mut skipped = false;
         decode(group, |record| {
             match record {
                 Record::Page(id) => {
                     about = Some(id);
-                    skipped = skip(id.file);
+                    skipped = void.holds(id, end);
                 }
                 Record::Write { .. } | Record::Move { .. } | Record::Image { .. } => {
                     let id = about.ok_or_else(|| damaged(end, "an edit without a page"))?;
@@ -44,27 +78,17 @@ impl Pool {
                         edits.push((id, record));
                     }
                 }
-                Record::Given { first, count } if !skip(first.file) => given.push((first, count)),
-                Record::Given { .. } => {}
-                Record::FileNew { .. } | Record::FileDrop { .. } | Record::Note { .. } => {}
+                Record::FileNew { .. } | Record::FileDrop { .. } | Record::Given { .. } | Record::Note { .. } => {}
             }
             Ok(())
         })?;
-        for (first, count) in given {
-            self.redo_given(first, count);
-        }
         edits.sort_by_key(|(id, _)| *id);
         for page in edits.chunk_by(|a, b| a.0 == b.0) {
-            self.redo_page(before, end, page)?;
+            // What comes before an image in the same group is part of it.
+            let image = page.iter().rposition(|(_, r)| matches!(r, Record::Image { .. }));
+            self.redo_page(before, end, &page[image.unwrap_or(0)..])?;
         }
         Ok(())
-    }
-    fn redo_given(&self, first: PageId, count: u32) {
-        for no in first.no..first.no.saturating_add(count) {
-            let id = PageId::new(first.file, no);
-            self.unread.lock().remove(&id);
-            self.forget(id);
-        }
     }
     /// After the last group: an error if a page that is needed cannot be read.
     pub fn redo_done(&self) -> Result<()> {

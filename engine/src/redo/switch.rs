@@ -13,7 +13,7 @@
 use super::block::{self, BLOCK};
 use super::writer::{Active, Redo};
 use crate::base::bytes::push_varint;
-use crate::base::{Lsn, Result};
+use crate::base::{planted, Lsn, Mutant, Result};
 use crate::io::Disk;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -74,8 +74,10 @@ impl Redo {
             let (control, file) = &mut *control;
             control.off = true;
             control.sequence += 1;
-            let marked = control.write(&**file);
-            self.poison_on_error(marked)?;
+            if !planted(Mutant::LogOffUnmarked) {
+                let marked = control.write(&**file);
+                self.poison_on_error(marked)?;
+            }
             let _leader = self.leader.lock();
             let mut active = self.active.lock();
             active.bytes.clear();

@@ -111,6 +111,27 @@ fn a_full_disk_ends_the_load_and_gives_everything_back() {
     check(&rig.pool, &tree, true);
 }
 
+/// The log has images of the pages' former life, and recovery a pool so small that it must evict what it brings back to life: it
+/// wrote them over the load's pages, before it came to the record that gave the pages away.
+#[test]
+fn the_former_life_does_not_come_back_through_a_small_pool() {
+    let rig = Rig::create(1, 200);
+    let tree = new_tree(&rig.pool);
+    checkpoint(&rig.pool);
+    let other = add_tree(&rig.pool, 6);
+    for (key, value) in entries(4500, 0, 500) {
+        put(&rig.pool, &other, &key, &value);
+    }
+    other.free_all(&rig.pool).unwrap();
+    let list = list_of(&rig.pool, &tree);
+    let new = entries(4000, 0, 500);
+    load(&rig.pool, tree, list, &new).unwrap();
+    let after = rig.disk.crash(1);
+    drop(rig);
+    let rig = Rig::recover(after, 24, &mut |_, _| ());
+    assert!(content(&rig.pool, &tree) == new);
+}
+
 /// The pages that the load gets held another tree, whose changes are in the log and in dirty frames: none of that may come back.
 #[test]
 fn a_crash_at_any_write_leaves_all_or_nothing() {

@@ -1,10 +1,9 @@
 //! A pool over the simulated disk, for the tests of this layer and those above: make one, crash it, recover it.
 use crate::base::{Counters, FileId, Lsn, PageId};
 use crate::io::{Caching, Disk, Files, Mode, SimDisk};
-use crate::pool::{Pool, PoolConfig, PAGE_SIZE};
-use crate::redo::record::{decode, Record};
+use crate::pool::{Pool, PoolConfig, Void, PAGE_SIZE};
+use crate::redo::record::decode;
 use crate::redo::{reader, FlushMode, Redo, RedoConfig};
-use std::collections::HashSet;
 use std::sync::Arc;
 
 pub(crate) struct Rig {
@@ -78,13 +77,11 @@ impl Rig {
         let counters = Arc::new(Counters::default());
         let (checkpoint, _) = Redo::read_checkpoint(&*disk).unwrap();
         let mut groups: Vec<(Lsn, Vec<u8>)> = Vec::new();
-        let mut dropped: HashSet<FileId> = HashSet::new();
+        let mut void = Void::default();
         let end = reader::scan(&*disk, checkpoint, &mut |_, end, group| {
             groups.push((end, group.to_vec()));
             decode(group, |record| {
-                if let Record::FileDrop { file } = record {
-                    dropped.insert(file);
-                }
+                void.learn(&record, end);
                 Ok(())
             })
         })
@@ -100,7 +97,7 @@ impl Rig {
         let pool = Pool::new(pool_config(frames, 0), disk.clone(), files, Arc::new(redo), counters).unwrap();
         pool.recover_doublewrite().unwrap();
         for (end, group) in &groups {
-            pool.redo_apply(*end, group, &|file| dropped.contains(&file)).unwrap();
+            pool.redo_apply(*end, group, &void).unwrap();
             each(*end, group);
         }
         pool.redo_done().unwrap();

@@ -94,6 +94,7 @@ fn a_long_row_that_fails_leaves_no_page() {
             doublewrite: true,
             direct_io: true,
             buffer: 0,
+            load_past: false,
         };
         assert_eq!(run(&Schedule { setup, ops }).finding, None, "read {after} fails");
     }

@@ -23,6 +23,7 @@
 mod ddl;
 mod found;
 mod leak;
+mod log_switch;
 mod mutants;
 mod op;
 mod run;

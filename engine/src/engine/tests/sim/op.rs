@@ -108,6 +108,10 @@ pub enum Op {
         table: u64,
         which: u64,
     },
+    /// The log is turned off or on. A crash while it is off ends the schedule: the files must be refused.
+    RedoLog {
+        on: bool,
+    },
     // ---- the background ----
     Purge {
         records: u64,

@@ -178,9 +178,13 @@ impl Author {
             }
             60..=79 => Op::Checkpoint,
             80..=86 => Op::SyncLog,
-            87..=96 => {
+            87..=95 => {
                 let records = 1 + self.n(10);
                 Op::Losers { records }
+            }
+            96 => {
+                let on = self.random.chance(70);
+                Op::RedoLog { on }
             }
             97 => {
                 let us = self.n(2_000_000);

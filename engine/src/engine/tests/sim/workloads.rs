@@ -71,6 +71,8 @@ pub const WORKLOADS: &[Workload] = &[
     ("merges and purge", MERGES_AND_PURGE),
     ("checkpoints between changes", CHECKPOINTS),
     ("index build", INDEX_BUILD),
+    ("index build over pages of another tree", INDEX_REBUILD),
+    ("redo off", REDO_OFF),
     ("rollback", ROLLBACK),
     ("overflow rows", OVERFLOW_ROWS),
     ("group commit", GROUP_COMMIT),
@@ -139,6 +141,47 @@ const INDEX_BUILD: &[Op] = &[
     fill(40, 4, 250),
     COMMIT,
     Op::DropIndex { table: 0, which: 0 },
+];
+/// What the second load gets was the first one's, and was changed through the log meanwhile.
+const INDEX_REBUILD: &[Op] = &[
+    Op::Create { kinds: 0 },
+    fill(0, 40, 250),
+    COMMIT,
+    Op::AddIndex { table: 0, kind: 2 },
+    Op::Checkpoint,
+    fill(40, 30, 250),
+    clear(10, 20),
+    COMMIT,
+    FLUSH,
+    Op::DropIndex { table: 0, which: 0 },
+    Op::AddIndex { table: 0, kind: 2 },
+    fill(80, 8, 250),
+    COMMIT,
+];
+const REDO_OFF: &[Op] = &[
+    Op::Create { kinds: 7 },
+    fill(0, 12, 100),
+    COMMIT,
+    Op::RedoLog { on: false },
+    fill(20, 20, 300),
+    clear(3, 6),
+    COMMIT,
+    PARTITION,
+    PURGE,
+    MERGE,
+    fill(50, 4, 60),
+    FLUSH,
+    Op::RedoLog { on: true },
+    update(0, 20, 5),
+    COMMIT,
+    Op::RedoLog { on: false },
+    fill(60, 3, 60),
+    Op::DropIndex { table: 0, which: 0 },
+    COMMIT,
+    Op::AddIndex { table: 0, kind: 0 },
+    Op::Close { how: 1 },
+    insert(1, 9, 5),
+    commit(1, 1),
 ];
 const ROLLBACK: &[Op] = &[
     Op::Create { kinds: 7 },
@@ -250,6 +293,7 @@ fn setups(seed: u64) -> Vec<Setup> {
         doublewrite: true,
         direct_io: true,
         buffer: if cfg!(feature = "tiny-pages") { 1 } else { 2 },
+        load_past: true,
     };
     if cfg!(feature = "tiny-pages") {
         let whole_pages = Setup {
@@ -261,6 +305,7 @@ fn setups(seed: u64) -> Vec<Setup> {
         let other_survivors = (1..7).map(|n| Setup {
             seed: seed + n,
             buffer: n as u8,
+            load_past: n % 2 == 0,
             ..small
         });
         return [small, whole_pages].into_iter().chain(other_survivors).collect();

@@ -4,6 +4,7 @@
 //! call of the disk (`SimDisk::trace`). Every `Err(String)` is a finding. Errors of the engine are judged: without bad luck
 //! it may refuse a statement only for a reason that the twin shows; after bad luck it may fail, and must then be right at
 //! the next start.
+use super::log_switch::LogState;
 use super::op::{Op, SLOTS};
 use super::table::Handle;
 use super::twin::{Change, History, Kind, RowChanges, State, Twin};
@@ -14,7 +15,7 @@ use crate::engine::tests::rig::{Random, Row};
 use crate::engine::{Close, Config, Engine};
 use crate::io::sim::{Damage, SimDisk};
 use crate::pool::PAGE_SIZE;
-use crate::table::{Savepoint, Store, Table};
+use crate::table::{Savepoint, Store, StoreConfig, Table};
 use crate::txn::{Isolation, ThreadWaiter, Trx};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -39,6 +40,8 @@ pub struct Setup {
     pub direct_io: bool,
     /// Changes of secondary indexes: 0 none is buffered, 1 all are, 2 those of half the keys, 3 as it pays.
     pub buffer: u8,
+    /// Index builds go past the pool and the log, however small.
+    pub load_past: bool,
 }
 
 impl Setup {
@@ -54,10 +57,16 @@ impl Setup {
             doublewrite: sector < PAGE_SIZE || random.chance(50),
             direct_io: random.chance(50),
             buffer: [1, 1, 2, 3, 0][random.below(5) as usize],
+            load_past: random.chance(50),
         }
     }
     fn config(&self) -> Config {
+        let store = StoreConfig {
+            bulk_load_min: if self.load_past { 0 } else { u64::MAX },
+            ..StoreConfig::default()
+        };
         Config {
+            store,
             buffer_pool_size: self.frames * PAGE_SIZE as u64,
             redo_log_capacity: self.redo_capacity,
             redo_log_buffer_size: 128 << 10,
@@ -98,6 +107,7 @@ pub struct World {
     freed: bool,
     checkpointer: Checkpointer,
     pub history: History,
+    pub log: LogState,
     pub random: Random,
     next_name: u32,
     next_xid: u32,
@@ -125,6 +135,7 @@ impl World {
             freed: true,
             checkpointer: Checkpointer::default(),
             history: History::default(),
+            log: LogState::default(),
             random: Random(setup.seed.wrapping_mul(77)),
             next_name: 0,
             next_xid: 0,
@@ -158,7 +169,9 @@ impl World {
     pub fn start(&mut self) -> std::result::Result<bool, String> {
         self.struck = self.disk.struck();
         let opened = Engine::open_still(self.disk.clone(), self.setup.config());
+        let refused = self.judge_log(&opened)?;
         let engine = match opened {
+            _ if refused => return Ok(false),
             Ok(engine) => engine,
             Err(e) => {
                 self.judge("open", &e)?;
@@ -303,6 +316,7 @@ impl World {
             | Op::AddIndex { .. }
             | Op::DropIndex { .. } => self.ddl(op),
             Op::Close { how } => self.close(how),
+            Op::RedoLog { on } => self.switch_log(on),
             _ => self.background(op),
         }
     }
@@ -377,6 +391,7 @@ impl World {
         }
         let how = [Close::Slow, Close::Fast, Close::LogOnly][how as usize % 3];
         let closed = self.engine().close(how);
+        self.log.closed(closed.is_ok());
         if closed.is_ok() {
             self.history.all_durable();
             self.forget_users();
