@@ -93,14 +93,19 @@ impl Engine {
     }
 
     pub fn close(&self, how: Close) -> Result<()> {
-        if let Some(workers) = self.workers.lock().take() {
+        let mut workers = self.workers.lock().take();
+        if let Some(workers) = &mut workers {
+            workers.stop_background();
+        }
+        let settled = match how {
+            Close::Slow => self.settle(),
+            _ => Ok(()),
+        };
+        if let Some(workers) = workers {
             workers.stop();
         }
+        settled?;
         self.store.pool.check_alive()?;
-        if how == Close::Slow {
-            while self.store.purge_step(PURGE_RECORDS)? {}
-            self.store.drain_changes()?;
-        }
         // Without its log nothing but the pages can be durable.
         self.set_redo_log(true)?;
         let result = match how {
@@ -109,6 +114,13 @@ impl Engine {
         };
         self.store.pool.shutdown();
         result
+    }
+
+    /// Leaves nothing deferred: no old versions, no buffered changes.
+    fn settle(&self) -> Result<()> {
+        self.store.pool.check_alive()?;
+        while self.store.purge_step(PURGE_RECORDS)? {}
+        self.store.drain_changes()
     }
 
     pub fn flush_log(&self) -> Result<()> {

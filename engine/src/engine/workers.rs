@@ -1,7 +1,8 @@
 //! The engine's threads. Each runs a loop around a bounded step (`steps.rs`, I7): stopping one between two steps loses nothing.
 //!
 //! From open on: the page cleaner, the checkpointer (recovery may fill the log), the log syncer. From `start_background` on: purge,
-//! the merging of buffered changes, and the rollback of losers, which ends when they are all undone.
+//! the merging of buffered changes, and the rollback of losers, which ends when they are all undone. These stop first: a slow close
+//! still purges and merges, and what it writes needs the others, who make room in the log.
 use super::config::{Level, LogSink};
 use super::steps::{self, Checkpointer, LoserRollback};
 use super::PURGE_RECORDS;
@@ -47,23 +48,40 @@ impl Stop {
     }
 }
 
-pub(super) struct Workers {
+/// Threads that end together.
+#[derive(Default)]
+struct Group {
     stop: Arc<Stop>,
-    store: Arc<Store>,
     threads: Vec<JoinHandle<()>>,
+}
+
+impl Group {
+    fn join(&mut self) {
+        for thread in self.threads.drain(..) {
+            // A panic in it has poisoned the engine already.
+            let _ = thread.join();
+        }
+    }
+}
+
+pub(super) struct Workers {
+    store: Arc<Store>,
+    /// Those that keep pages and log going.
+    base: Group,
+    background: Group,
 }
 
 impl Workers {
     pub fn start(store: &Arc<Store>, log: &LogSink) -> Workers {
-        let mut workers = Workers {
-            stop: Arc::default(),
+        let mut base = Group::default();
+        base.spawn(store, "sluice-cleaner", log, clean_loop);
+        base.spawn(store, "sluice-checkpt", log, checkpoint_loop);
+        base.spawn(store, "sluice-logsync", log, sync_loop);
+        Workers {
             store: store.clone(),
-            threads: Vec::new(),
-        };
-        workers.spawn("sluice-cleaner", log, clean_loop);
-        workers.spawn("sluice-checkpt", log, checkpoint_loop);
-        workers.spawn("sluice-logsync", log, sync_loop);
-        workers
+            base,
+            background: Group::default(),
+        }
     }
 
     pub fn start_background(
@@ -74,20 +92,43 @@ impl Workers {
         purge_threads: u32,
     ) {
         debug_assert!(Arc::ptr_eq(store, &self.store));
+        let group = &mut self.background;
         for _ in 0..purge_threads.max(1) {
-            self.spawn("sluice-purge", log, purge_loop);
+            group.spawn(store, "sluice-purge", log, purge_loop);
         }
-        self.spawn("sluice-change", log, merge_loop);
+        group.spawn(store, "sluice-change", log, merge_loop);
         let note = log.clone();
-        self.spawn("sluice-rollback", log, move |store, stop| {
+        group.spawn(store, "sluice-rollback", log, move |store, stop| {
             store.resume_freeing()?;
             roll_back(store, stop, losers, &note)
         });
     }
 
+    /// Ends what `start_background` began.
+    pub fn stop_background(&mut self) {
+        self.background.stop.ask();
+        self.background.join();
+    }
+    pub fn stop(mut self) {
+        self.background.stop.ask();
+        self.base.stop.ask();
+        self.store.pool.wake_cleaner();
+        self.background.join();
+        self.base.join();
+    }
+}
+
+impl Group {
     /// A worker that fails, or panics, poisons the engine (I6): a page cleaner that is silently gone would stop everybody.
-    fn spawn(&mut self, name: &str, log: &LogSink, body: impl FnOnce(&Store, &Stop) -> Result<()> + Send + 'static) {
-        let (store, stop, log) = (self.store.clone(), self.stop.clone(), log.clone());
+    fn spawn(
+        &mut self,
+        store: &Arc<Store>,
+        name: &str,
+        log: &LogSink,
+        body: impl FnOnce(&Store, &Stop) -> Result<()> + Send + 'static,
+    ) {
+        let (shared, log) = (store.clone(), log.clone());
+        let (store, stop) = (shared.clone(), self.stop.clone());
         let label = name.to_string();
         let run = move || {
             let why = match catch_unwind(AssertUnwindSafe(|| body(&store, &stop))) {
@@ -104,16 +145,7 @@ impl Workers {
         };
         match std::thread::Builder::new().name(name.to_string()).spawn(run) {
             Ok(thread) => self.threads.push(thread),
-            Err(e) => self.store.pool.poison(&format!("thread {name} cannot be started: {e}")),
-        }
-    }
-
-    pub fn stop(self) {
-        self.stop.ask();
-        self.store.pool.wake_cleaner();
-        for thread in self.threads {
-            // A panic in it has poisoned the engine already.
-            let _ = thread.join();
+            Err(e) => shared.pool.poison(&format!("thread {name} cannot be started: {e}")),
         }
     }
 }

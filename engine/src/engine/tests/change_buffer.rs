@@ -1,6 +1,6 @@
 //! The rules of stamps with buffered changes in between: whatever is pending, merged, or both, every reader sees the same.
 use super::rig::*;
-use crate::engine::Close;
+use crate::engine::{Close, Config, Engine};
 use crate::io::sim::SimDisk;
 use crate::table::{IndexChange, IndexSpec, Table};
 use crate::txn::{Isolation, LockMode, Trx};
@@ -292,4 +292,24 @@ fn a_slow_close_leaves_nothing_pending() {
         );
     }
     rig.check_table();
+}
+
+/// A slow close once merged after the page cleaner had ended: when the log was full it waited for ever.
+#[test]
+fn a_slow_close_may_write_more_than_the_log_holds() {
+    let small = Config {
+        redo_log_capacity: 256 << 10,
+        ..config()
+    };
+    let engine = Engine::open(SimDisk::new(1), small).expect("fresh engine");
+    let rig = Rig::with(engine);
+    buffer(&rig, true);
+    let mut trx = rig.begin(ReadCommitted);
+    for n in 0..3000u32 {
+        rig.insert(&mut trx, &pk(n), &row(n as u8, n as u16)).expect("insert");
+    }
+    commit(&rig, trx);
+    assert!(pending(&rig) > 4000);
+    rig.engine.close(Close::Slow).expect("closed");
+    assert_eq!(pending(&rig), 0);
 }

@@ -117,7 +117,10 @@ pub fn spec() -> TableSpec {
 
 impl Rig {
     pub fn create(disk: Arc<dyn Disk>) -> Rig {
-        let engine = Engine::open(disk, config()).expect("fresh engine");
+        Rig::with(Engine::open(disk, config()).expect("fresh engine"))
+    }
+    /// In a fresh engine.
+    pub fn with(engine: Arc<Engine>) -> Rig {
         engine.store().create_table("t", &spec()).expect("create");
         let table = engine.store().open_table("t").expect("open");
         Rig { engine, table }
