@@ -2,6 +2,7 @@
 import json
 
 import pytest
+from rich.console import Console
 
 from canned import TEXT, cell, cells, run
 from lab import LabError, claim, diff, experiment, report, store
@@ -17,12 +18,16 @@ def test_a_claim_is_judged_by_the_interval():
     assert verdict(cells(1.495, repeats=8)).verdict == "not decided"
 
 
-def test_few_repeats_show_a_direction_and_no_absence():
-    found = verdict(cells(2.0, repeats=1))
-    assert found.verdict == "reproduced" and "direction only" in found.reason
-    assert verdict(cells(1.2, repeats=1)).verdict == "not decided"
-    assert verdict(cells(0.8, repeats=1)).verdict == "not reproduced"
-    assert verdict(cells(1.0, repeats=3), TEXT.replace('[1.5, "-"]', "[0.95, 1.05]")).verdict == "not decided"
+@pytest.mark.parametrize("ratio, repeats, limits, told", [
+    (2.0, 1, '[1.5, "-"]', "inside the claimed range, by 1 repeat;"),
+    (1.2, 3, '[1.5, "-"]', "in the claimed direction, but not of the claimed size, by 3 repeats;"),
+    (0.8, 5, '[1.5, "-"]', "in the other direction than claimed"),
+    (1.0, 3, "[0.9, 1.1]", "inside the claimed range"),
+    (2.0, 3, "[0.9, 1.1]", "outside the claimed range"),
+])
+def test_few_repeats_point_somewhere_and_decide_nothing(ratio, repeats, limits, told):
+    found = verdict(cells(ratio, repeats=repeats), TEXT.replace('[1.5, "-"]', limits))
+    assert found.verdict == "points only" and found.reason.startswith(told)
 
 
 def test_a_cell_that_failed_a_gate_shows_nothing():
@@ -50,13 +55,13 @@ def test_the_page_holds_everything_and_nothing_from_elsewhere(tmp_path):
     stored = run(tmp_path)
     page = report.write([stored], stored.folder)
     text = page.read_text()
-    for expected in ("Is b twice as fast as a?", "reproduced", "data-spec", "Run it again"):
+    for expected in ("Is b twice as fast as a?", "points to", "(3 repeats)", "data-spec", "Run it again"):
         assert expected in text
     assert 'src="http' not in text and 'href="http' not in text
     again = store.find(str(page))[0]
     assert again.manifest["text"] == TEXT and len(again.cells) == len(stored.cells)
     claims = json.loads((stored.folder / "summary.json").read_text())[0]["claims"]
-    assert claims[0]["verdict"] == "reproduced" and claims[0]["verdicts"][0]["ratio"]["ratio"] > 1.5
+    assert claims[0]["verdict"] == "points only" and claims[0]["verdicts"][0]["ratio"]["ratio"] > 1.5
 
 
 def test_an_empty_place_tells_its_reason(tmp_path):
@@ -106,3 +111,43 @@ def test_a_gain_is_drawn_over_the_swept_parameter(tmp_path):
 def test_cells_that_were_not_run_are_empty(tmp_path):
     stored = run(tmp_path)
     assert report.census(stored.cells[:4], stored.manifest)["empty"] == 2
+
+
+def test_a_busy_machine_is_the_headline(tmp_path):
+    made = cells()
+    for one in made:
+        one["samples"][0].update(others_cpu=0.63, gates=[{"gate": "quiet_cpu", "verdict": "fail", "reason": "other processes used 63 %"}])
+    assert "The machine was busy: in 6 of 6 measured steps other processes used up to 63%" in report.write([run(tmp_path, made)], tmp_path).read_text()
+    assert report.busy(cells()) == ""
+
+
+def stored_as(folder, name, **changed):
+    """A canned run in a folder of that name."""
+    made = run(folder)
+    made.manifest.update(changed)
+    made.write("manifest.json", made.manifest)
+    return made.folder.rename(folder / name)
+
+
+def test_a_run_is_found_by_the_exact_name_first(tmp_path):
+    for name in ("2026-01-01-000000-log-smoke", "2026-01-02-000000-log-smoke", "2026-01-03-000000-redo-log-smoke", "2026-01-04-000000-log-quick"):
+        stored_as(tmp_path, name)
+    assert store.find("log-smoke", tmp_path)[0].folder.name == "2026-01-02-000000-log-smoke"
+    assert store.find("2026-01-01", tmp_path)[0].folder.name == "2026-01-01-000000-log-smoke"
+    assert store.find("redo-log", tmp_path)[0].folder.name == "2026-01-03-000000-redo-log-smoke"
+    with pytest.raises(LabError, match="may be any of .*log-quick"):
+        store.find("log", tmp_path)
+
+
+def test_diff_tells_what_is_compared_and_refuses_what_cannot_be(tmp_path):
+    told = Console(record=True, width=160)
+    old, new = store.Run.read(stored_as(tmp_path, "1", started="2026-01-01")), store.Run.read(stored_as(tmp_path, "2", started="2026-01-02", values={"rows": 5}))
+    diff.show(old, new, None, told)
+    text = told.export_text()
+    assert "2026-01-01 canned, preset smoke" in text and "rows is not given in the old run and 5 in the new one" in text
+    with pytest.raises(LabError, match="the same run"):
+        diff.show(old, old, None, told)
+    with pytest.raises(LabError, match="'speed'; there are p99_ms, rate"):
+        diff.show(old, new, ["speed"], told)
+    other = store.Run.read(stored_as(tmp_path, "3", started="2026-01-03", experiment="tinned"))
+    assert diff.warnings(old, other) == ["these are two experiments: canned and tinned"]

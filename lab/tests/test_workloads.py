@@ -1,5 +1,6 @@
 """What the load programs print, in the lab's common form."""
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -49,6 +50,24 @@ def test_slap():
 def test_a_program_that_fails_says_why(tmp_path):
     with pytest.raises(LabError, match="disk on fire"):
         workload.run_program(["sh", "-c", "echo 'FATAL: disk on fire' >&2; exit 3"], tmp_path / "log")
+
+
+def test_the_first_line_that_complains_is_told(tmp_path):
+    """sysbench names a misspelt option in one line, without the word error."""
+    with pytest.raises(LabError, match="^sh failed: invalid option: --tiem=1$"):
+        workload.run_program(["sh", "-c", "echo 'sysbench 1.0.20'; echo 'warming up' >&2; echo 'invalid option: --tiem=1' >&2; echo 'usage' >&2; exit 1"], tmp_path / "log")
+    with pytest.raises(LabError, match="^sh failed: no luck today$"):
+        workload.run_program(["sh", "-c", "echo 'no luck today' >&2; echo bye >&2; exit 1"], tmp_path / "log")
+
+
+def test_every_step_has_a_seed_of_its_own_unless_it_brings_one(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(sysbench, "run_program", lambda command, log, env: asked.append([word for word in map(str, command) if "rand-seed" in word]) or ("", 1.0, 0.5))
+    target = workload.Target(SimpleNamespace(port=1, socket="s"), "InnoDB", 7)
+    target.step_seed = 1234
+    sysbench.run("oltp_insert prepare", target, tmp_path / "log")
+    sysbench.run("oltp_insert prepare --rand-seed=5", target, tmp_path / "log")
+    assert asked == [["--rand-seed=1234"], ["--rand-seed=5"]]
 
 
 def test_a_failure_is_told_without_the_statement(tmp_path):

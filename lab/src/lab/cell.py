@@ -4,6 +4,7 @@ The order inside a step is fixed: costs and counters, the load, costs and counte
 own, then files and page cache. While a load runs nothing of the lab talks to the server but the debt curve, once a second.
 """
 import contextlib
+import difflib
 import os
 import re
 import shutil
@@ -14,7 +15,7 @@ import traceback
 from . import BUILD, LabError, crash, engine as engines_, gate, probe, tools, workload
 from .drain import drain
 from .experiment import fill, size_mb
-from .node import Node, server
+from .node import Node, server, server_variables
 from .plan import slug
 from .watch import Watch
 
@@ -25,6 +26,7 @@ COMMON_OPTIONS = [
 SEED = 20230208
 DISK_WAITS, DISK_WAIT_S = 3, 3
 ServerError = server.ServerError
+TABLES_BYTES = "SELECT SUM(DATA_LENGTH + INDEX_LENGTH) FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_SCHEMA = 'lab'"
 DML = ("com_insert", "com_update", "com_delete", "com_replace", "com_insert_select")
 
 
@@ -44,7 +46,7 @@ def server_options(cell, settings, engine, engines):
     """Common options, then the engine's, then the experiment's, then the arm's: what comes last wins."""
     idle = [option for other in engines.values() if other.name != engine.name and not other.plugin for option in other.idle]
     binlog = ["--log-bin=binlog", "--binlog-format=ROW", "--server-id=1", f"--sync-binlog={1 if settings.durability == '1' else 0}"] if settings.binlog else []
-    return [*COMMON_OPTIONS, *idle, *engine.server_options(settings.pool, settings.durability), *binlog, *settings.options, *cell.arm.options]
+    return [*COMMON_OPTIONS, *idle, *engine.server_options(settings.pool, settings.durability, [*settings.options, *cell.arm.options]), *binlog, *settings.options, *cell.arm.options]
 
 
 def run(cell, resolved, folder, told=lambda text: None, usual_disk=None):
@@ -122,7 +124,8 @@ def _told(error, engine, servers, settings):
     """Why a cell ended early, as the report says it: {"skipped": ...} when it could not have run here, else {"failed": ...}."""
     unknown = unknown_variable(str(error))
     if unknown:
-        return {"skipped": f"{engine.name} has no variable {unknown} in this build; the cell runs once it has"}
+        near = _near(unknown, engine)
+        return {"skipped": f"{engine.name} has no variable {unknown} in this build; {f'did you mean {near}?' if near else 'the cell runs once it has'}"}
     group = servers.node.group if servers else None
     if group and group.memory_kills():
         return {"failed": f"the kernel ended the server: it needed more than the {settings.limits['memory_mb']:.0f} MB of memory that it has, and there is no swap for it"}
@@ -133,6 +136,11 @@ def ignored_options(options, variables):
     """Options written --loose-NAME that this server does not know: the cell runs without them, and says so."""
     names = [re.match(r"--loose-([\w-]+)", option) for option in options]
     return [f"this server has no {name}: left out" for name in (found.group(1).replace("-", "_") for found in names if found) if name not in variables]
+
+
+def _near(name, engine):
+    """The variable that was probably meant, or ''."""
+    return next(iter(difflib.get_close_matches(name, server_variables(engine.plugin), 1, 0.8)), "")
 
 
 def unknown_variable(message):
@@ -152,14 +160,16 @@ def _step(record, cell, resolved, servers, engine, settings, step, folder, told)
     log = folder / "logs" / f"{cell.number:04}-{slug(filled.name)}.log"
     log.parent.mkdir(exist_ok=True)
     target, drained = servers.target(cell.arm.engine, SEED + cell.repeat), None
+    target.step_seed = SEED + resolved.steps.index(step) + 1 + 1000 * cell.repeat
     if float(filled.read_iops):
         servers.slow_disk(int(float(filled.read_iops)))
     with workload.ready(filled, target, log) as helper, Watch(servers, engine, filled.debt) as watch:
         cached_before = _files(servers, engine)["cached_mb"]
-        counters, costs = servers.status(), servers.costs()
+        counters, costs, helped, neighbours = servers.status(), servers.costs(), servers.helper_cpu_s(), probe.Neighbours()
         with crash.killing(servers, float(filled.kill_after)):
             result = workload.run(filled, target, log, helper)
         costs = servers.costs() - costs
+        others_cpu = neighbours.share(costs.cpu_us / 1e6 + result["client_cpu_s"] + result.get("app_cpu_s", 0.0) + servers.helper_cpu_s() - helped)
         watch.load_has_ended()
         if float(filled.kill_after):
             told(f"{filled.name}: recovery")
@@ -172,11 +182,11 @@ def _step(record, cell, resolved, servers, engine, settings, step, folder, told)
             watch.look()
         files = _files(servers, engine)
         files["cached_mb"] = max(files["cached_mb"] - cached_before, 0.0)  # what was read before, such as by a state transfer, served nobody
-    facts = make_facts(cell.arm.name, result, costs, counters, files, drained, servers, engine, settings)
+    facts = {**make_facts(cell.arm.name, result, costs, counters, files, drained, servers, engine, settings), "others_cpu": others_cpu}
     sample = {
         "step": filled.name, "headline": result["headline"], "elapsed_s": result["elapsed_s"], "operations": facts["operations"],
         "metrics": metrics(facts, result, costs, drained, engine, counters), "gates": gate.judge(facts, filled.expect, resolved.experiment.gates),
-        "meters": result["meters"], "counters": counters, "drain": drained, "seconds": watch.seconds, "debt": watch.debt, "load_ended": watch.load_ended,
+        "meters": result["meters"], "counters": counters, "drain": drained, "others_cpu": others_cpu, "seconds": watch.seconds, "debt": watch.debt, "load_ended": watch.load_ended,
         "extra": {key: result[key] for key in ("queries", "iteration_s", "statements_us", "app_cpu_s", "crash") if key in result},
     }
     record["samples"].append(sample)
@@ -210,7 +220,7 @@ def metrics(facts, result, costs, drained, engine, counters):
         "reads_per_op": costs.reads / operations, "read_kb_per_op": costs.read_bytes / 1024 / operations, "write_kb_per_op": costs.write_bytes / 1024 / operations,
         "server_cpu_us_per_op": costs.cpu_us / operations, "client_cpu_us_per_op": result["client_cpu_s"] * 1e6 / operations,
         **{f"{name}_ms": latency[name] / 1000 for name in ("p50", "p90", "p95", "p99", "max") if name in latency},
-        "stall_s": stalls(head["operations_by_second"]), "data_mb": facts["data_mb"], "cached_mb": facts["cached_mb"], "errors_per_op": facts["errors"] / operations,
+        "stall_s": stalls(head["operations_by_second"]), "data_mb": facts["data_mb"], "tables_mb": facts["tables_mb"], "cached_mb": facts["cached_mb"], "errors_per_op": facts["errors"] / operations,
         "server_cores": costs.cpu_us / 1e6 / elapsed,
     }
     for name, variables in engine.counters.items():
@@ -250,18 +260,22 @@ def _moved(before, after):
 
 
 def _files(servers, engine):
-    if not engine.data_files:
-        paths = probe.matching(servers.node.data / "lab", ["*"])
-        on_disk, cached = probe.sizes_mb(paths)
-        return {"buffered_files": None, "data_mb": on_disk, "cached_mb": cached}
-    on_disk, cached = probe.sizes_mb(probe.matching(servers.node.data, engine.data_files))
-    return {"buffered_files": probe.buffered_files(servers.node.pid(), servers.node.data, engine.data_files), "data_mb": on_disk, "cached_mb": cached}
+    """MB on disk: of the engine's data files, of the experiment's own tables; and what of the files is in the page cache."""
+    data = servers.node.data
+    on_disk, cached = probe.sizes_mb(probe.matching(data, engine.data_files or ["lab/*"]))
+    if engine.table_files:
+        tables, _ = probe.sizes_mb(probe.matching(data, engine.table_files))
+    else:
+        tables = float(servers.ask(TABLES_BYTES)[0][0] or 0) / 1048576
+    buffered = probe.buffered_files(servers.node.pid(), data, engine.data_files) if engine.data_files else None
+    return {"buffered_files": buffered, "data_mb": on_disk, "tables_mb": tables, "cached_mb": cached}
 
 
 def _keep_log(servers, folder, cell):
-    with contextlib.suppress(OSError):
-        (folder / "logs").mkdir(exist_ok=True)
-        shutil.copy(servers.node.log, folder / "logs" / f"{cell.number:04}-server.log")
+    (folder / "logs").mkdir(exist_ok=True)
+    for log, name in ((servers.node.log, "server"), (servers.node.install_log, "install")):
+        if log.exists():
+            shutil.copy(log, folder / "logs" / f"{cell.number:04}-{name}.log")
 
 
 def _servers(place, cell, engine, options, settings):
@@ -301,6 +315,10 @@ class Single:
 
     def costs(self):
         return self.node.costs()
+
+    def helper_cpu_s(self):
+        """CPU of programs that stand beside the server for it."""
+        return 0.0
 
     def drain(self):
         return drain(self.node)

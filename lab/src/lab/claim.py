@@ -3,6 +3,7 @@
     reproduced         the measured ratio (its interval, where there is one) lies in the claimed range
     not reproduced     it lies outside
     not decided        the interval crosses the range's edge
+    points only        there are too few repeats for an interval: the ratio is told, and no verdict
     could not be shown the cells that it needs are missing, were skipped, or failed a gate
 """
 import dataclasses
@@ -57,14 +58,17 @@ def _place(limits, ratio):
 
 
 def _direction(low, high, ratio):
-    """Too few repeats for an interval: only the side of 1 on which the ratio lies can be judged."""
-    few = f"direction only: {ratio.n} repeat{'s' if ratio.n > 1 else ''}, {stats.INTERVAL_SAMPLES_MIN} are needed for an interval"
-    if low <= 1 <= high:
-        return "not decided", f"that there is no difference cannot be shown so: {few}"
+    """Too few repeats for an interval: where the ratio lies is told, in words, and is no verdict."""
+    repeats = f"{ratio.n} repeat{'s' if ratio.n > 1 else ''}; a verdict needs {stats.INTERVAL_SAMPLES_MIN}"
     if low <= ratio.ratio <= high:
-        return "reproduced", few
-    same_side = (ratio.ratio > 1) == (low > 1)
-    return ("not decided", f"the direction is the claimed one, the size is not; {few}") if same_side else ("not reproduced", few)
+        where = "inside the claimed range"
+    elif low <= 1 <= high:
+        where = "outside the claimed range"
+    elif (ratio.ratio > 1) == (low > 1):
+        where = "in the claimed direction, but not of the claimed size"
+    else:
+        where = "in the other direction than claimed"
+    return "points only", f"{where}, by {repeats}"
 
 
 def _params(at):

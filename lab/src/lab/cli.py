@@ -7,6 +7,7 @@ from typing import List, Optional
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from . import RESULTS, LabError, experiment as experiments
@@ -20,15 +21,18 @@ def list_():
     """The experiments and the question each one asks."""
     table = Table("experiment", "question", "presets", box=None)
     for name in experiments.names():
-        one = experiments.load(name)
-        table.add_row(name, one.question, " ".join(one.presets))
+        try:
+            one = experiments.load(name)
+            table.add_row(name, one.question, " ".join(one.presets))
+        except LabError as error:  # one broken file does not hide the others
+            table.add_row(name, f"[red]{escape(str(error))}", "")
     console.print(table)
 
 
 @app.command()
 def run(names: List[str] = typer.Argument(..., help="experiments, a .toml file, or 'all'"), preset: str = typer.Option("smoke", help="smoke, quick, standard or faithful"),
-        repeats: Optional[int] = typer.Option(None, help="instead of the preset's"), arm: Optional[List[str]] = typer.Option(None, help="only these arms"),
-        cells: Optional[int] = typer.Option(None, help="stop after so many cells; lab resume runs the rest")):
+        repeats: Optional[int] = typer.Option(None, min=1, help="instead of the preset's"), arm: Optional[List[str]] = typer.Option(None, help="only these arms"),
+        cells: Optional[int] = typer.Option(None, min=1, help="stop after so many cells; lab resume runs the rest")):
     """Runs experiments; ends with the path of the report."""
     from . import report, run as runner
     chosen = experiments.names() if names == ["all"] else names
@@ -48,15 +52,42 @@ def run(names: List[str] = typer.Argument(..., help="experiments, a .toml file, 
         counts = [report.census(one.cells, one.manifest) for one in stored]
         measured, marked, empty = (sum(count[name] for count in counts) for name in ("measured", "marked", "empty"))
         console.print(f"{measured} places measured, {marked} marked with a reason, {empty} empty", highlight=False)
+    _end(stored)
+
+
+def _end(stored):
+    """Says which runs were no success; the exit code is then 2."""
+    from . import run as runner
+    told = [(one, runner.outcome(one)) for one in stored]
+    for one, what in told:
+        if what:
+            console.print(f"[red]{one.manifest['experiment']}: {what}", highlight=False)
+    if any(what for _, what in told):
+        raise typer.Exit(2)
 
 
 @app.command()
-def resume(run: str = typer.Argument(..., help="a results folder or a part of its name"), cells: Optional[int] = typer.Option(None, help="stop after so many cells")):
+def check(names: List[str] = typer.Argument(..., help="experiments, or .toml files")):
+    """Checks experiment files without running them: every preset, its cells, and about how long they will take."""
+    from . import preflight
+    for name in names:
+        one = experiments.load(name)
+        for preset in one.presets:
+            resolved = experiments.Resolved(one, preset)
+            cells = preflight.check(resolved)
+            steps = "; ".join(step.name for step in resolved.steps)
+            console.print(f"{one.name}, preset {preset}: {len(cells)} cells ({resolved.repeats} repeat{'s' if resolved.repeats > 1 else ''}), {preflight.duration(resolved, cells)}", highlight=False)
+            console.print(f"  steps: {steps}\n  cells: {'; '.join(cell.label for cell in cells if cell.repeat == 1)}", highlight=False, style="dim", markup=False, soft_wrap=True)
+
+
+@app.command()
+def resume(run: str = typer.Argument(..., help="a results folder or a part of its name"), cells: Optional[int] = typer.Option(None, min=1, help="stop after so many cells")):
     """Runs the cells that an interrupted run has left."""
     from . import report, run as runner, store
     for one in store.find(run):
         again = runner.resume(one, cells, console)
         console.print(f"{len(again.cells)} of {len(again.manifest['plan'])} cells: {report.write([again], again.folder)}", highlight=False, soft_wrap=True)
+        _end([again])
 
 
 @app.command("report")
@@ -108,6 +139,7 @@ def replay(report: str, repeats: Optional[int] = None):
         manifest = one.manifest
         again = runner.run(experiments.parse(manifest["text"], manifest["experiment"]), manifest["preset"], manifest["text"], repeats or manifest["repeats"], console, list(manifest["arms"]))
         console.print(str(reports.write([again], again.folder)), highlight=False, soft_wrap=True)
+        _end([again])
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
@@ -124,8 +156,8 @@ def main():
         app()
     except LabError as error:
         sys.exit(f"error: {error}")
-    except KeyboardInterrupt:
-        sys.exit("interrupted; the cells that ended are kept, lab report draws them")
+    except KeyboardInterrupt as interrupt:
+        sys.exit(f"interrupted; {interrupt or 'no run was under way'}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import time
 
 from . import BUILD, LabError, node as nodes, tools, workload
 from .drain import drain
-from .probe import Costs
+from .probe import Costs, process_costs
 
 PROVIDER = BUILD / "mariadb" / "usr/lib/libgalera_smm.so"
 READY_S = 60
@@ -138,6 +138,10 @@ class Cluster:
 
     def costs(self):
         return sum((member.costs() for member in self.members), Costs())
+
+    def helper_cpu_s(self):
+        costs = process_costs(self.proxy.pid) if self.proxy else None
+        return costs.cpu_us / 1e6 if costs else 0.0
 
     def drain(self):
         """Every node drains; the slowest tells how long it took. A node that leaves to drain would come back by state transfer."""

@@ -1,7 +1,8 @@
 """Two stored runs side by side, in the manner of benchstat: medians, change, p; '~' where nothing was shown."""
+from rich.markup import escape
 from rich.table import Table
 
-from . import frame as frames, report, stats
+from . import LabError, frame as frames, report, stats
 
 METRICS = ["rate", "rate_drained", "reads_per_op", "write_kb_per_op", "syncs_per_op", "server_cpu_us_per_op", "p99_ms", "data_mb"]
 SIGNIFICANT = 0.05
@@ -34,6 +35,15 @@ def change(line):
 
 
 def show(old, new, metrics, console):
+    """The header, what makes the two incomparable, and a table for each metric."""
+    if same(old, new):
+        raise LabError("both names mean the same run: there is nothing to compare")
+    unknown = [name for name in metrics or [] if name not in _metrics(old) or name not in _metrics(new)]
+    if unknown:
+        raise LabError(f"the two runs do not both have the metric {unknown[0]!r}; there are {', '.join(sorted(_metrics(old) & _metrics(new))) or 'none'}")
+    console.print(header(old, new))
+    for line in warnings(old, new):
+        console.print(f"[yellow]{escape(line)}", highlight=False)
     lines = compare(old.cells, new.cells, metrics)
     if not lines:
         console.print("the two runs have no arm and step in common that counts")
@@ -43,6 +53,53 @@ def show(old, new, metrics, console):
             if line["metric"] == metric:
                 table.add_row(line["step"], line["kind"], _text(line["old"]), _text(line["new"]), change(line))
         console.print(table)
+
+
+def same(old, new):
+    return (old.manifest["started"], old.manifest["experiment"], old.cells) == (new.manifest["started"], new.manifest["experiment"], new.cells)
+
+
+def _metrics(run):
+    return {name for cell in run.cells for sample in cell.get("samples", []) for name in sample["metrics"]}
+
+
+def header(old, new):
+    """What is compared: two columns."""
+    table = Table("", "old", "new", box=None)
+    for title, tell in (("run", _name), ("commit", lambda run: _environment(run, "commit")), ("repeats", lambda run: str(run.manifest["repeats"])),
+                        ("disk before the run", _disk), ("load average", lambda run: _environment(run, "load_average"))):
+        table.add_row(title, tell(old), tell(new))
+    return table
+
+
+def warnings(old, new):
+    """Differences of the experiments themselves: what follows would be blamed on the code."""
+    one, other = old.manifest, new.manifest
+    if one["experiment"] != other["experiment"]:
+        return [f"these are two experiments: {one['experiment']} and {other['experiment']}"]
+    found = [f"{key} is {_short(one['values'].get(key))} in the old run and {_short(other['values'].get(key))} in the new one"
+             for key in dict.fromkeys([*one["values"], *other["values"]]) if one["values"].get(key) != other["values"].get(key)]
+    found += [f"{what} is not the same in both runs" for what in ("sweep", "arms", "steps") if one.get(what) != other.get(what)]
+    if not found and one["text"] != other["text"]:
+        found.append("the experiment file has changed between the two runs")
+    return found
+
+
+def _short(value):
+    return "not given" if value is None else str(value)
+
+
+def _name(run):
+    return f"{run.manifest['started']} {run.manifest['experiment']}, preset {run.manifest['preset']}"
+
+
+def _environment(run, name):
+    return str(run.manifest["environment"].get(name, "not known"))
+
+
+def _disk(run):
+    disk = run.manifest["environment"].get("disk", {})
+    return ", ".join(f"{name.removesuffix('_us')} {value:.0f} µs" for name, value in disk.items() if isinstance(value, (int, float))) or "not known"
 
 
 def _text(centre):

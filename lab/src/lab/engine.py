@@ -1,5 +1,6 @@
-"""The engine files: what the lab has to know of a storage engine to measure it, as data. An engine without a file works
-too, with less known about it: no drain beyond waiting for its disk to be quiet, no direct I/O gate."""
+"""The engine files: what the lab has to know of a storage engine to measure it, as data. An engine without one is refused: without
+the name of its pool, its files and its durability nothing measured of it could be compared."""
+import difflib
 from typing import Dict, List
 
 import pydantic
@@ -18,25 +19,46 @@ class Drain(Form):
     by_shutdown: List[str] = []  # statements before a shutdown that drains; the server then starts anew
 
 
+class Pages(Form):
+    """A setting that counts pages of the pool: a share of them within bounds."""
+    share: float
+    least: int
+    most: int
+    page_kb: int = 16
+    page_option: str = ""  # the server option that changes the page size, in bytes
+
+    def of(self, pool, options):
+        page_kb = self.page_kb
+        for option in options:
+            name, _, value = option.lstrip("-").replace("_", "-").partition("=")
+            if name == self.page_option:
+                page_kb = size_mb(value) * 1024
+        return min(max(int(size_mb(pool) * 1024 / page_kb * self.share), self.least), self.most)
+
+
 class Engine(Form):
     name: str
     plugin: str = ""
     options: List[str] = []
     pool: List[str] = []
     pool_shares: Dict[str, float] = {}  # {pool_NAME} in `pool` is this share of the arm's pool
+    pool_pages: Dict[str, Pages] = {}  # {pages_NAME} in `pool` is a number of pages
     idle: List[str] = []  # options when another engine is measured
     durability: List[str] = []
     durability_variable: str = ""
     install_options: List[str] = []  # options that shape a new data directory
     data_files: List[str] = []  # direct I/O is expected of these, below the data directory
+    table_files: List[str] = []  # those of the experiment's own tables; without, INFORMATION_SCHEMA.TABLES tells their size
     counters: Dict[str, List[str]] = {}  # metric: status variables to add up
     counter_queries: Dict[str, str] = {}
     setup: List[str] = []  # statements after each start
     drain: Drain = Drain()
     debt: Dict[str, str] = {}  # deferred work in MB, each a query with one number
 
-    def server_options(self, pool, durability):
-        parts = {f"pool_{name}": f"{int(size_mb(pool) * share * 1024)}K" for name, share in self.pool_shares.items()}
+    def server_options(self, pool, durability, more=()):
+        """The engine's options for a pool and a durability; `more` are options that follow and may say the size of a page."""
+        parts = {f"pages_{name}": pages.of(pool, more) for name, pages in self.pool_pages.items()}
+        parts |= {f"pool_{name}": f"{int(size_mb(pool) * share * 1024)}K" for name, share in self.pool_shares.items()}
         values = {"pool": pool, "durability": durability, **parts}
         return [option.format(**values) for option in [*self.options, *self.pool, *self.durability]]
 
@@ -53,7 +75,12 @@ def load_all():
 
 
 def find(engines, name):
-    return engines.get(name.lower()) or Engine(name=name)
+    found = engines.get(name.lower())
+    if found is None:
+        near = difflib.get_close_matches(name.lower(), engines, 1)
+        hint = f"did you mean {engines[near[0]].name}?" if near else "lab/README.md tells how to write one"
+        raise LabError(f"there is no engine {name!r} in lab/engines, which has {', '.join(one.name for one in engines.values())}; {hint}")
+    return found
 
 
 def missing(engine):
@@ -62,4 +89,4 @@ def missing(engine):
         return ""
     stock = BUILD / "mariadb/usr/lib/mysql/plugin" / f"{engine.plugin}.so"
     own = BUILD / f"{engine.plugin}.so"
-    return "" if stock.exists() or own.exists() else f"{engine.name} is not built: there is no {engine.plugin}.so"
+    return "" if stock.exists() or own.exists() else f"{engine.name} is not built: there is no {engine.plugin}.so; `make` builds it"

@@ -158,7 +158,16 @@ class Resolved:
         self.sweep = {key: value for key, value in self.sweep.items() if key not in in_steps}
 
     def claims(self):
-        return [Claim(**fill(claim.model_dump(), self.values)) for claim in self.experiment.claims]
+        """Claims with their values filled in; one that leaves a swept parameter open becomes one for each of its values."""
+        found = []
+        for claim in self.experiment.claims:
+            open_ = [name for name in self.sweep if name not in claim.at]
+            for chosen in itertools.product(*(self.sweep[name] for name in open_)):
+                rest = dict(zip(open_, chosen))
+                at = {**claim.at, **rest}
+                base_at = {**rest, **claim.base_at} if claim.base_at else {}
+                found.append(Claim(**fill({**claim.model_dump(), "at": at, "base_at": base_at}, {**self.values, **rest})))
+        return found
 
 
 def _factors(experiment, names):

@@ -2,12 +2,15 @@
 
 Facts of a sample: see cell.facts. Verdicts: ok, warn, fail. A failed sample is shown, hatched, and compared with nothing.
 """
+import math
 import re
 import statistics
 
-
-LIMITS = {"client_cpu_max": 0.8, "page_cache_max": 0.05, "errors_warn": 0.01, "errors_max": 0.2, "reads_per_op_min": 0.02, "commits_per_second_min": 100, "disk_slower_max": 2.0, "app_cpu_warn": 0.9}
-SWITCHES = ("direct_io", "page_cache", "data_over_pool", "misses", "client_cpu", "durability", "same_data", "errors", "steady_disk", "drained", "app_cpu", "nothing_lost")
+LIMITS = {"client_cpu_max": 0.8, "page_cache_max": 0.05, "errors_warn": 0.01, "errors_max": 0.2, "reads_per_op_min": 0.02, "commits_per_second_min": 100, "disk_slower_max": 2.0, "app_cpu_warn": 0.9,
+          "others_cpu_warn": 0.1, "others_cpu_max": 0.4}
+SWITCHES = ("direct_io", "page_cache", "data_over_pool", "misses", "client_cpu", "durability", "same_data", "errors", "steady_disk", "drained", "app_cpu", "nothing_lost", "quiet_cpu")
+DATA_OVER_POOL = re.compile(r"data\s*([<>])\s*(\d+(?:\.\d+)?)\s*pool")
+DISK_TIMES = ("fdatasync_us", "read_us")
 
 
 def verdict(gate, result, reason):
@@ -18,10 +21,15 @@ def unknown_keys(settings):
     return [key for key in settings if key not in LIMITS and key not in SWITCHES]
 
 
+def understood(text, arms):
+    """Whether an `expect` of a step is one that a gate looks at."""
+    return bool(DATA_OVER_POOL.fullmatch(text)) or text == "misses" or text.removeprefix("misses in ") in arms
+
+
 def judge(facts, expect, settings):
     """All gates of one sample."""
     limits = {**LIMITS, **settings}
-    checks = [direct_io, page_cache, data_over_pool, misses, client_cpu, app_cpu, durability, errors, drained, nothing_lost]
+    checks = [direct_io, page_cache, data_over_pool, misses, client_cpu, app_cpu, quiet_cpu, durability, errors, drained, nothing_lost]
     found = []
     for check in checks:
         if settings.get(check.__name__) is False:
@@ -36,6 +44,8 @@ def direct_io(facts, expect, limits):
         return [verdict("direct_io", "warn", "buffered on purpose: what the page cache serves is no read of the disk")]
     if files is None:
         return [verdict("direct_io", "warn", "nothing is known of this engine's data files")]
+    if not facts["data_mb"]:
+        return [verdict("direct_io", "warn", "there are no data files: nothing was written yet, or data_files of the engine's file matches none")]
     if files:
         return [verdict("direct_io", "fail", f"{len(files)} data files are open without O_DIRECT, such as {files[0]}")]
     return [verdict("direct_io", "ok", "every open data file has O_DIRECT")]
@@ -46,20 +56,23 @@ def page_cache(facts, expect, limits):
     share = cached / data if data else 0.0
     if not facts["direct_io_wanted"]:
         return [verdict("page_cache", "warn", f"{cached:.1f} of {data:.0f} MB of data files are in the page cache, on purpose")]
+    if not data:
+        return [verdict("page_cache", "warn", "there are no data files to look at")]
     result = "fail" if share > limits["page_cache_max"] and cached > 1 else "ok"
     return [verdict("page_cache", result, f"{cached:.1f} of {data:.0f} MB of data files came into the page cache")]
 
 
 def data_over_pool(facts, expect, limits):
-    found = []
-    for text in expect:
-        match = re.fullmatch(r"data\s*([<>])\s*([\d.]+)\s*pool", text)
-        if not match:
+    """The experiment's own tables count, not what else the engine keeps on disk: undo of a small table can outgrow the pool."""
+    found, data = [], facts["tables_mb"]
+    for match in filter(None, map(DATA_OVER_POOL.fullmatch, expect)):
+        sign, bound = match.group(1), float(match.group(2))
+        ratio = data / facts["pool_mb"]
+        met = ratio > bound if sign == ">" else ratio < bound
+        if met and not data:
+            found.append(verdict("data_over_pool", "warn", "no data of the tables was found on disk"))
             continue
-        bound = float(match.group(2)) * facts["pool_mb"]
-        met = facts["data_mb"] > bound if match.group(1) == ">" else facts["data_mb"] < bound
-        ratio = facts["data_mb"] / facts["pool_mb"]
-        found.append(verdict("data_over_pool", "ok" if met else "fail", f"data is {ratio:.2f} times the pool, expected {match.group(1)} {match.group(2)}"))
+        found.append(verdict("data_over_pool", "ok" if met else "fail", f"the tables ({data:.0f} MB) are {ratio:.2f} times the pool, expected {sign} {bound:g}"))
     return found
 
 
@@ -88,6 +101,16 @@ def app_cpu(facts, expect, limits):
     share = used / max(facts["elapsed_s"], 1e-9)
     limit = "; it, not the server, may be the limit: a single Ruby process computes on one core" if share > limits["app_cpu_warn"] else ""
     return [verdict("app_cpu", "warn" if limit else "ok", f"the application used {share:.0%} of a core{limit}")]
+
+
+def quiet_cpu(facts, expect, limits):
+    """What other people's processes took of the machine's cores while the step ran. The kernel's own measure of contention
+    (/proc/pressure/cpu) cannot tell them from the cell itself, whose server and client alone fill two cores."""
+    share = facts.get("others_cpu")
+    if share is None:
+        return []
+    result = "fail" if share > limits["others_cpu_max"] else "warn" if share > limits["others_cpu_warn"] else "ok"
+    return [verdict("quiet_cpu", result, f"other processes used {share:.0%} of the machine's CPU")]
 
 
 def nothing_lost(facts, expect, limits):
@@ -136,17 +159,45 @@ def drained(facts, expect, limits):
     return [verdict("drained", "ok", "drained" + (f"; {left}" if left else ""))]
 
 
-def steady_disk(probes):
-    """Verdicts for the cells of a run, from the probe before each: {cell number: verdict}."""
-    times = {number: (probe.get("fdatasync_us", 0), probe.get("read_us", 0)) for number, probe in probes.items() if "error" not in probe}
-    if len(times) < 3:
-        return {}
-    medians = [statistics.median(column) for column in zip(*times.values())]
+def steady_disk(probes, blocks):
+    """Verdicts for the cells of a run, from the probe before each: {cell number: verdict}. `blocks`: {cell number: repeat}.
+
+    A cell is odd when its disk was far from the run's median, slower or faster: either way its neighbours are not to be
+    compared with it. Inside a block, where cells are compared, the slowest and the fastest may not be far from each other;
+    the one further from the median is then the odd one, and of two alike both are."""
+    times = {number: {name: probe[name] for name in DISK_TIMES if probe.get(name)} for number, probe in probes.items() if "error" not in probe}
     found = {}
-    for number, values in times.items():
-        slower = max(value / max(median, 1e-9) for value, median in zip(values, medians))
-        if slower > LIMITS["disk_slower_max"]:
-            found[number] = verdict("steady_disk", "fail" if slower > 2 * LIMITS["disk_slower_max"] else "warn", f"the disk was {slower:.1f} times as slow as the run's median, before this cell and after it")
+    for name in DISK_TIMES:
+        logs = {number: math.log(of_cell[name]) for number, of_cell in times.items() if name in of_cell}
+        for number, (off, side) in _odd_cells(logs, blocks).items():
+            if number not in found or off > found[number][0]:
+                found[number] = (off, side)
+    limit = LIMITS["disk_slower_max"]
+    return {number: verdict("steady_disk", "fail" if off > 2 * limit else "warn", f"the disk was {off:.1f} times as {side} before this cell") for number, (off, side) in found.items()}
+
+
+def _odd_cells(logs, blocks):
+    """{cell number: (how many times off, in words what it is off from)} for one of the probe's times, given as logarithms."""
+    limit, found = LIMITS["disk_slower_max"], {}
+    if len(logs) < 2:
+        return found
+    centre = statistics.median(logs.values())
+    for number, value in logs.items():
+        off = math.exp(abs(value - centre))
+        if off > limit:
+            found[number] = (off, f"{'slow' if value > centre else 'fast'} as the run's median")
+    for block in set(blocks.values()):
+        left = {number: value for number, value in logs.items() if blocks[number] == block and found.get(number, (0, ""))[0] <= 2 * limit}
+        if not left:
+            continue
+        fast, slow = min(left, key=left.get), max(left, key=left.get)
+        spread = math.exp(left[slow] - left[fast])
+        if spread <= limit:
+            continue
+        further = max(abs(left[number] - centre) for number in (fast, slow))
+        for number, side in ((fast, "fast as before the slowest"), (slow, "slow as before the fastest")):
+            if abs(left[number] - centre) > further - 1e-9:
+                found[number] = (spread, f"{side} cell of the same repeat")
     return found
 
 
@@ -165,5 +216,3 @@ def same_data(answers):
                 else:
                     found[number] = verdict("same_data", "fail", f"{answer} here, {usual if answer != usual else 'something else'} in other arms")
     return found
-
-

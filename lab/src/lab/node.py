@@ -5,13 +5,15 @@ that survive a restart, and SQL over one connection instead of a client process 
 """
 import contextlib
 import fcntl
+import functools
 import hashlib
 import importlib.util
 import os
 import pathlib
 import random
+import re
 import shutil
-import socket
+import subprocess
 import threading
 import time
 
@@ -46,6 +48,7 @@ class Node(server.Server):
         self.limits = limits or {}
         self.name = name
         self.group, self.group_missing = None, ""
+        self.install_log = self.folder / "install.log"
         self._before = probe.Costs()  # of processes that have ended
         self._last = probe.Costs()
         self._connection = None
@@ -57,8 +60,8 @@ class Node(server.Server):
         if (self.data / "mysql").is_dir():
             return
         shaping = [option for option in self.options if option.lstrip("-").split("=")[0].replace("_", "-") in self.engine_file.install_options]
-        template = make_template(self, sorted(shaping))
         self.folder.mkdir(parents=True, exist_ok=True)
+        template = make_template(self, sorted(shaping))
         shutil.copytree(template, self.data, symlinks=True)
         for path in self.data.rglob("*"):
             if path.is_file():  # no write-back of the copy during the measurement
@@ -184,20 +187,34 @@ def make_template(node, options):
         if not template.exists():
             maker = server.Server(TEMPLATES / f"{key}.make", node.port, prefix=node.prefix)
             shutil.rmtree(maker.folder, ignore_errors=True)
-            _install(maker, [*TEMPLATE_OPTIONS, *options])
+            _install(maker, [*TEMPLATE_OPTIONS, *options], node.install_log)
             maker.data.rename(template)
             shutil.rmtree(maker.folder, ignore_errors=True)
     return template
 
 
-def _install(maker, options):
-    import subprocess
+def _install(maker, options, log):
     (maker.folder / "tmp").mkdir(parents=True)
     result = subprocess.run(
         [maker.prefix / "usr/bin/mariadb-install-db", "--no-defaults", f"--basedir={maker.prefix}/usr", f"--datadir={maker.data}",
          f"--tmpdir={maker.folder}/tmp", "--auth-root-authentication-method=normal", "--skip-test-db", *maker._user(), *options],
         env=maker._environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if result.returncode != 0:
-        log = TEMPLATES / "install.log"
         log.write_text(result.stdout)
-        raise LabError(f"mariadb-install-db failed; its output is in {log}")
+        told = next((line.split("[ERROR]")[1].strip() for line in result.stdout.splitlines() if "[ERROR]" in line), "it names no error")
+        raise LabError(f"mariadb-install-db failed: {told}")
+
+
+@functools.lru_cache(maxsize=None)
+def server_variables(plugin):
+    """The variables that the server and a plugin have, as its --help tells them; none when it cannot be asked."""
+    prefix = server.PREFIX
+    folder = next((path.parent for path in (BUILD / f"{plugin}.so", prefix / "usr/lib/mysql/plugin" / f"{plugin}.so") if plugin and path.exists()), None)
+    load = [f"--plugin-dir={folder}", "--plugin-maturity=experimental", f"--plugin-load-add={plugin}"] if folder else []
+    user = ["--user=root"] if os.geteuid() == 0 else []
+    command = [prefix / "usr/sbin/mariadbd", "--no-defaults", *user, *load, "--verbose", "--help"]
+    try:
+        told = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=60).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    return tuple(dict.fromkeys(name.replace("-", "_") for name in re.findall(r"^ +(?:-\w, )?--([a-z][a-z0-9-]+)", told, re.M)))

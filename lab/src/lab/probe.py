@@ -196,3 +196,42 @@ def environment(folder):
         "load_average": read("/proc/loadavg"), "swap": "none" if len(read("/proc/swaps").splitlines()) < 2 else "on",
         "python": platform.python_version(), "disk": disk_probe(folder),
     }
+
+
+KERNEL_THREAD = 0x00200000  # PF_KTHREAD among the flags of /proc/PID/stat
+
+
+def people_cpu_s():
+    """CPU seconds that processes of the whole machine have used since it started, and its neighbours on the same host with them
+    (steal). Without the kernel's threads and interrupts: they work for whoever reads and writes, which is mostly the cell."""
+    try:
+        user, nice, system, _, _, _, _, steal = map(int, pathlib.Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9])
+    except (OSError, ValueError):
+        return None
+    kernel = 0
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            stat = pathlib.Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(stat[6]) & KERNEL_THREAD:
+            kernel += int(stat[11]) + int(stat[12])
+    return (user + nice + system + steal - kernel) / TICKS
+
+
+class Neighbours:
+    """What others than the cell take of the machine's CPU, from its making to `share`."""
+    SECONDS_MIN = 0.5  # below that the clock of /proc/stat, 10 ms, is too coarse
+
+    def __init__(self):
+        self._people, self._lab, self._begin = people_cpu_s(), time.process_time(), time.monotonic()
+
+    def share(self, own_cpu_s):
+        """The share of all cores, or None when it cannot be told; `own_cpu_s` is what the cell's processes used, the lab's apart."""
+        seconds = time.monotonic() - self._begin
+        if self._people is None or seconds < self.SECONDS_MIN:
+            return None
+        others = people_cpu_s() - self._people - own_cpu_s - (time.process_time() - self._lab)
+        return min(max(others, 0.0) / seconds / os.cpu_count(), 1.0)

@@ -52,8 +52,23 @@ def section(run):
         "claims": [_card(one, cells, table) for one in resolved.claims()], "charts": gallery.charts(resolved, cells, steps, lines, arms),
         "tables": [_table(step, lines, cells, resolved) for step in steps], "gates": _gates(cells), "differences": differences(cells), "lines": lines,
         "ibench": ibench.tables(cells, resolved, manifest["environment"]["cores"]) if ibench.is_one(resolved) else None, "census": census(cells, manifest),
-        "cgroups": all(cell.get("cgroup") == "yes" for cell in cells if "cgroup" in cell), "text": manifest["text"],
+        "busy": busy(cells), "probes": _probes(cells), "cgroups": all(cell.get("cgroup") == "yes" for cell in cells if "cgroup" in cell), "text": manifest["text"],
     }
+
+
+def busy(cells):
+    """The headline of a run that others disturbed, or ''."""
+    judged = [(sample["others_cpu"], found["verdict"]) for cell in cells for sample in cell.get("samples", []) for found in sample["gates"] if found["gate"] == "quiet_cpu"]
+    disturbed = [share for share, verdict in judged if verdict != "ok"]
+    if not disturbed:
+        return ""
+    return f"The machine was busy: in {len(disturbed)} of {len(judged)} measured steps other processes used up to {max(disturbed):.0%} of its CPU. Compare costs per operation, not rates."
+
+
+def _probes(cells):
+    """One line a cell: the disk before it, and the busiest of its steps."""
+    return [{"kind": frames.label(cell["arm"], cell["params"]), "repeat": cell["repeat"], "fdatasync_us": cell["probe"].get("fdatasync_us"), "read_us": cell["probe"].get("read_us"),
+             "others": max((sample["others_cpu"] for sample in cell["samples"] if sample.get("others_cpu") is not None), default=None)} for cell in cells if "probe" in cell]
 
 
 def census(cells, manifest):

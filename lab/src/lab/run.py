@@ -4,9 +4,10 @@ import statistics
 import subprocess
 import time
 
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from . import BUILD, ROOT, LabError, cell as cell_, engine as engines_, experiment as experiments, gate, plan, probe
+from . import BUILD, ROOT, LabError, cell as cell_, engine as engines_, experiment as experiments, gate, plan, preflight, probe
 from .experiment import Resolved
 from .store import Run
 from .workload import client
@@ -14,11 +15,8 @@ from .workload import client
 
 def run(experiment, preset, text, repeats=None, console=None, arms=None, limit=None):
     """Runs an experiment and returns its stored Run; with a limit, only its first cells, and `resume` runs the rest."""
-    unknown = gate.unknown_keys(experiment.gates)
-    if unknown:
-        raise LabError(f"{experiment.name}: [gates] has no {unknown[0]!r}")
     resolved = Resolved(experiment, preset, repeats, arms)
-    cells = plan.cells(resolved)
+    cells = preflight.check(resolved)
     return _carry_on(Run.create(manifest(experiment, preset, text, resolved, cells)), resolved, cells, limit, console)
 
 
@@ -31,22 +29,39 @@ def resume(stored, limit=None, console=None):
 
 def _carry_on(stored, resolved, cells, limit, console):
     done = {record["number"] for record in stored.cells}
+    if stored.cells and len(done) == len(cells):
+        raise LabError(f"nothing is left of {stored.folder.name}: all {len(cells)} cells have run; lab run starts anew")
     left = [one for one in cells if one.number not in done][:limit]
     if any(step.client for step in resolved.steps):
         client.build()
     began = time.monotonic()
-    with bar(console) as progress:
-        task = progress.add_task(resolved.experiment.name, total=len(left), what="")
-        for one in left:
-            record = cell_.run(one, resolved, stored.folder, lambda what, one=one: progress.update(task, what=f"{one.label}: {what}"), usual_disk(stored))
-            stored.add(record)
-            why = record.get("skipped") or record.get("failed")
-            if why:
-                progress.console.print(f"[yellow]{one.label}: {why}", highlight=False)
-            progress.update(task, advance=1)
+    try:
+        with bar(console) as progress:
+            _run_cells(stored, resolved, left, progress)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(f"{len(stored.cells)} of {len(cells)} cells are kept: lab resume {stored.folder.name} runs the rest, lab report {stored.folder.name} draws them") from None
     judge_together(stored)
     stored.finish(seconds=stored.manifest.get("seconds", 0) + time.monotonic() - began)
     return stored
+
+
+def _run_cells(stored, resolved, left, progress):
+    task = progress.add_task(resolved.experiment.name, total=len(left), what="")
+    for one in left:
+        record = cell_.run(one, resolved, stored.folder, lambda what, one=one: progress.update(task, what=f"{one.label}: {what}"), usual_disk(stored))
+        stored.add(record)
+        why = record.get("skipped") or record.get("failed")
+        if why:
+            progress.console.print(f"[yellow]{escape(f'{one.label}: {why}')}", highlight=False)
+        progress.update(task, advance=1)
+
+
+def outcome(stored):
+    """What makes a run no success, such as '2 of 12 cells failed', or ''."""
+    failed = sum(1 for record in stored.cells if record.get("failed"))
+    if failed:
+        return f"{failed} of {len(stored.cells)} cells failed"
+    return "" if any(record["samples"] for record in stored.cells) else "nothing was measured: every cell was skipped"
 
 
 def usual_disk(stored):
@@ -69,7 +84,8 @@ def judge_together(stored):
     if settings.get("same_data") is not False:
         found.append(gate.same_data(answers))
     if settings.get("steady_disk") is not False:
-        found.append(gate.steady_disk({record["number"]: record["probe"] for record in stored.cells if "probe" in record}))
+        probed = [record for record in stored.cells if "probe" in record]
+        found.append(gate.steady_disk({record["number"]: record["probe"] for record in probed}, {record["number"]: record["repeat"] for record in probed}))
     for record in stored.cells:
         for verdicts in found:
             if record["number"] in verdicts:

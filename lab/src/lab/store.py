@@ -15,6 +15,7 @@ import re
 
 from . import RESULTS, LabError
 
+CANDIDATES_MAX = 6
 DATA_MARK = '<script type="application/json" id="lab-data">'
 
 
@@ -76,16 +77,26 @@ class Run:
 
 
 def find(text, results=RESULTS):
-    """Runs by what a person writes: a folder, a report.html, or a part of a folder's name (the newest that has it)."""
+    """Runs by what a person writes: a folder, a report.html, a folder's name, an experiment (with its preset), or a part of a
+    name. The newest of several runs of one experiment and preset; of different ones the person has to choose."""
     path = pathlib.Path(text)
     if path.suffix == ".html" and path.exists():
         return embedded(path)
     if (path / "manifest.json").exists():
         return [Run.read(path)]
-    for folder in newest(results):
-        if text in folder.name:
-            return [Run.read(folder)]
-    raise LabError(f"no run matches {text!r} in {results}")
+    folders = newest(results)
+    for meant in (lambda name: text == name, lambda name: text == _kind(name), lambda name: _kind(name).rpartition("-")[0] == text, lambda name: text in name):
+        chosen = [folder for folder in folders if meant(folder.name)]
+        if len({_kind(folder.name) for folder in chosen}) > 1:
+            raise LabError(f"{text!r} may be any of {', '.join(folder.name for folder in chosen[:CANDIDATES_MAX])}{' …' if len(chosen) > CANDIDATES_MAX else ''}: write more of the name")
+        if chosen:
+            return [Run.read(chosen[0])]
+    raise LabError(f"no run matches {text!r} in {results}; there are {', '.join(folder.name for folder in folders[:CANDIDATES_MAX]) or 'none'}")
+
+
+def _kind(name):
+    """EXPERIMENT-PRESET of DATE-TIME-EXPERIMENT-PRESET."""
+    return re.sub(r"^\d{4}-\d\d-\d\d-\d{6}-", "", name)
 
 
 def newest(results=RESULTS):

@@ -6,6 +6,7 @@
 import contextlib
 import importlib
 import os
+import re
 import shlex
 import subprocess
 import time
@@ -41,10 +42,17 @@ def run_program(command, log, env=None):
     return output, elapsed, usage.ru_utime + usage.ru_stime
 
 
+COMPLAINT = re.compile(r"\b(invalid|unknown|unrecognized|unexpected|cannot|could not|failed|no such)\b", re.I)
+
+
 def _reason(error_output, output):
-    """The line that tells what went wrong: the first that says so in the output, or the last of the error output."""
-    lines = [line.strip() for line in [*output.splitlines(), *reversed(error_output.splitlines())] if line.strip()]
-    told = next((line for line in lines if "FATAL" in line or line.lower().startswith("error")), lines[-1] if lines else "it said nothing")
+    """The line that tells what went wrong: one that says FATAL or error (the first of the output, the last of the error
+    output), else the first that complains, else the first after the command itself."""
+    said = error_output.rpartition("\n$ ")[2] if "\n$ " in error_output else error_output
+    errors = [line.strip() for line in said.splitlines()[1:] if line.strip()]
+    lines = [*(line.strip() for line in output.splitlines() if line.strip()), *reversed(errors)]
+    told = next((line for line in lines if "FATAL" in line or line.lower().startswith("error")), None)
+    told = told or next((line for line in errors if COMPLAINT.search(line)), None) or next(iter(errors or lines), "it said nothing")
     told = told.partition(" for query")[0]
     return told if len(told) <= 300 else f"{told[:120]} … {told[-160:]}"
 
@@ -88,6 +96,7 @@ class Target:
 
     def __init__(self, node, engine, seed, database="lab", host="127.0.0.1", port=None, single_port=None):
         self.node, self.engine, self.seed, self.database = node, engine, seed, database
+        self.step_seed = seed  # another one for each step, so that no step walks where the one before has been
         self.host, self.port = host, port or node.port
         self.single_port = single_port or self.port
         self.socket = None if port else str(node.socket)

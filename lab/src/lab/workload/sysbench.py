@@ -1,5 +1,5 @@
-"""sysbench, as it is: the step's line gives script, command and options; connection, engine, seed, histogram and the
-report by the second are added. Its output is text; `parse` is pure."""
+"""sysbench, as it is: the step's line gives script, command and options; connection, engine, seed (unless the
+line has one), histogram and the report by the second are added. Its output is text; `parse` is pure."""
 import re
 
 from .. import BUILD, LabError
@@ -20,7 +20,7 @@ def run(line, target, log):
     path = PREFIX / "share" / "sysbench" / f"{script}.lua"
     where = [f"--mysql-socket={target.socket}"] if target.socket else [f"--mysql-host={target.host}", f"--mysql-port={target.port}"]
     added = [f"--mysql-db={target.database}", "--mysql-user=root", "--db-driver=mysql", f"--mysql-storage-engine={target.engine}",
-             f"--rand-seed={target.seed}", "--mysql-ignore-errors=1213,1205,1020,1180,1062,1062"]
+             *([] if option(options, "rand-seed", "") else [f"--rand-seed={target.step_seed}"]), "--mysql-ignore-errors=1213,1205,1020,1180,1062,1062"]
     if command == "run":
         added += ["--histogram=on", "--report-interval=1"]
     # The scripts find each other beside themselves.
