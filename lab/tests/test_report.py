@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 from canned import TEXT, cell, cells, run
-from lab import LabError, claim, diff, experiment, report, store
+from lab import LabError, claim, diff, experiment, frame as frames, report, store
 
 
 def verdict(made, text=TEXT):
@@ -119,6 +119,16 @@ def test_a_busy_machine_is_the_headline(tmp_path):
         one["samples"][0].update(others_cpu=0.63, gates=[{"gate": "quiet_cpu", "verdict": "fail", "reason": "other processes used 63 %"}])
     assert "The machine was busy: in 6 of 6 measured steps other processes used up to 63%" in report.write([run(tmp_path, made)], tmp_path).read_text()
     assert report.busy(cells()) == ""
+
+
+def test_on_a_busy_machine_costs_count_and_rates_do_not(tmp_path):
+    busy = [{"gate": "quiet_cpu", "verdict": "fail", "reason": "other processes used 63 %"}]
+    made = cells(gates=busy)
+    assert verdict(made).verdict == "could not be shown"
+    frame = frames.samples(made)
+    assert not frames.by_repeat(frame, "b", "run", "rate") and len(frames.by_repeat(frame, "b", "run", "reads_per_op")) == 3
+    spoilt = frames.samples(cells(gates=[*busy, {"gate": "durability", "verdict": "fail", "reason": "level 2"}]))
+    assert not frames.by_repeat(spoilt, "b", "run", "reads_per_op")
 
 
 def stored_as(folder, name, **changed):

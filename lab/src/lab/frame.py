@@ -21,11 +21,18 @@ def failed(sample):
     return any(found["verdict"] == "fail" for found in sample["gates"])
 
 
+def counts(sample, metric):
+    """Whether a metric of a sample takes part in comparisons. A busy machine spoils rates and latencies, and leaves what an
+    operation costs and how much is on disk nearly as it is."""
+    gates = {found["gate"] for found in sample["gates"] if found["verdict"] == "fail"}
+    return not gates or (gates == {"quiet_cpu"} and (metric.endswith("_per_op") or metric in ("data_mb", "tables_mb")))
+
+
 def samples(cells):
     """arm, kind (arm with its sweep values), step, repeat, metric, value, counts."""
     rows = [
         {"arm": cell["arm"], "engine": cell["engine"], "kind": label(cell["arm"], cell["params"]), "params": repr(sorted(cell["params"].items())),
-         "step": sample["step"], "repeat": cell["repeat"], "metric": metric, "value": float(value), "counts": not failed(sample)}
+         "step": sample["step"], "repeat": cell["repeat"], "metric": metric, "value": float(value), "counts": counts(sample, metric)}
         for cell in cells for sample in cell.get("samples", []) for metric, value in sample["metrics"].items()
     ]
     schema = {"arm": polars.String, "engine": polars.String, "kind": polars.String, "params": polars.String, "step": polars.String,

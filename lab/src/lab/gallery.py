@@ -44,7 +44,7 @@ def _one_metric(lines, cells, step, metric, arms, resolved):
     if len(resolved.sweep) == 1 and numeric:
         return chart.sweep(chosen, numeric[0], metric, arms)
     points = [{"kind": frames.label(cell["arm"], cell["params"]), "arm": cell["arm"], "repeat": cell["repeat"], "value": sample["metrics"][metric],
-               "counts": not frames.failed(sample), "reason": "; ".join(found["reason"] for found in sample["gates"] if found["verdict"] == "fail")}
+               "counts": frames.counts(sample, metric), "reason": "; ".join(found["reason"] for found in sample["gates"] if found["verdict"] == "fail")}
               for cell in cells for sample in cell.get("samples", []) if sample["step"] == step and metric in sample["metrics"]]
     return chart.bars(chosen, points, metric, arms)
 
