@@ -161,3 +161,43 @@ def test_diff_tells_what_is_compared_and_refuses_what_cannot_be(tmp_path):
         diff.show(old, new, ["speed"], told)
     other = store.Run.read(stored_as(tmp_path, "3", started="2026-01-03", experiment="tinned"))
     assert diff.warnings(old, other) == ["these are two experiments: canned and tinned"]
+
+
+def test_the_end_of_a_run_is_told_in_a_line_a_step(tmp_path):
+    assert report.in_lines(run(tmp_path)) == ["run, operations/s: a 102; b 204 (×2.02)"]
+    busy = [{"gate": "quiet_cpu", "verdict": "fail", "reason": "other processes used 63 %"}]
+    made = [{**one, "samples": [{**one["samples"][0], "gates": busy, "others_cpu": 0.63, "metrics": {"rate": 1.0, "server_cpu_us_per_op": 7.0}}]} for one in cells()]
+    assert report.in_lines(run(tmp_path / "busy", made))[1:] == ["run, server CPU µs per operation: a 7; b 7 (×1.00)"]
+
+
+def test_a_prediction_of_ones_own_is_not_reproduced_but_as_predicted():
+    assert [report._words(word, "") for word in ("reproduced", "not reproduced", "not decided", "points only")] == ["as predicted", "not as predicted", "not decided", "points to"]
+    assert report._words("reproduced", "4 times") == "reproduced"
+
+
+def test_of_a_few_maxima_no_ratio_is_printed():
+    line = {"median": 9.0, "low": None, "high": None, "n": 5, "ratio": {"ratio": 3.0, "low": None}}
+    assert report._column(line, "max_ms")["ratio"] == "" and report._column(line, "p99_ms")["ratio"] == "×3.00"
+    assert report._column({**line, "n": 6}, "max_ms")["ratio"] == "×3.00"
+
+
+def test_what_was_run_stands_there_with_its_values(tmp_path):
+    stored = run(tmp_path)
+    stored.manifest["text"] = TEXT.replace("repeats = 3", "repeats = 3\nrows = 7").replace("SELECT 1", "SELECT {rows}").replace('metrics = ["rate"]', "drain = true")
+    table = report.section(stored)["tables"][0]
+    assert table["command"] == "SELECT 7, then the drain" and report.section(stored)["conditions"] == "rows 7"
+
+
+def test_variables_that_always_differ_are_no_difference():
+    made = cells(repeats=1)
+    for number, one in enumerate(made):
+        one["variables"].update(report_port=str(number), gtid_current_pos=str(number), z=str(number))
+    assert [row["name"] for row in report.differences(made)["rows"]] == ["x", "z"]
+
+
+def test_many_arms_stand_below_each_other_and_a_replay_says_so(tmp_path):
+    made = [cell(number, f"arm {number}", 1, 100.0) for number in range(1, 8)]
+    stored = run(tmp_path, made)
+    stored.manifest.update(replay_of="2026-01-01-000000", text=TEXT.replace('a = "InnoDB"', "\n".join(f'"arm {number}" = "InnoDB"' for number in range(1, 8))))
+    assert report.section(stored)["tables"][0]["across"] is False
+    assert "A replay of the run of 2026-01-01-000000" in report.write([stored], tmp_path).read_text()

@@ -3,7 +3,6 @@
 The order inside a step is fixed: costs and counters, the load, costs and counters again, at once the drain with costs of its
 own, then files and page cache. While a load runs nothing of the lab talks to the server but the debt curve, once a second.
 """
-import contextlib
 import difflib
 import os
 import re

@@ -2,8 +2,6 @@
 place on the page, so that it works on a phone and in print. A sample that failed a gate is a hollow grey cross."""
 import altair
 
-from . import frame as frames
-
 COLOURS = ["#1b6ca8", "#d1495b", "#2a9d8f", "#e9a23b", "#6d597a", "#3d5a80", "#8a5a44", "#5c946e", "#b56576", "#355070", "#7a7a7a", "#9c6644"]
 UNITS = {"rate": "operations/s", "rate_drained": "operations/s, drain included", "insert_rate": "inserts/s", "query_rate": "queries/s",
          "server_cpu_us_per_op": "server CPU µs per operation", "client_cpu_us_per_op": "client CPU µs per operation", "reads_per_op": "disk reads per operation",
@@ -55,8 +53,10 @@ def relative(lines, arms):
     """Rates of all steps against the first arm's, on a logarithmic axis: the whole run at a glance."""
     order = list(dict.fromkeys(line["row"] for line in lines))
     data = altair.Data(values=lines)
+    ratios = [line["ratio"] for line in lines]
+    domain = [min(ratios) / 1.1, max(ratios) * 1.1]  # a whole decade would press ratios of 0.9 and 1.2 into one point
     points = altair.Chart(data).mark_point(filled=True, size=80).encode(
-        x=altair.X("ratio:Q", title="rate against the first arm (1 = the same)", scale=altair.Scale(type="log"), axis=altair.Axis(format="~g", tickCount=6)),
+        x=altair.X("ratio:Q", title="rate against the first arm (1 = the same)", scale=altair.Scale(type="log", domain=domain, nice=False), axis=altair.Axis(format=".3~g", tickCount=6)),
         y=altair.Y("row:N", sort=order, title=None, axis=altair.Axis(labelLimit=190)), color=legend_colour(arms), tooltip=["row:N", "arm:N", altair.Tooltip("ratio:Q", format=".3~g")])
     rule = altair.Chart(altair.Data(values=[{"one": 1}])).mark_rule(color="#999", strokeDash=[4, 3]).encode(x="one:Q")
     return finish(altair.layer(rule, points), height={"step": 22})

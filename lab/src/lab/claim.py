@@ -7,7 +7,7 @@
     could not be shown the cells that it needs are missing, were skipped, or failed a gate
 """
 import dataclasses
-from typing import Dict, List, Optional
+from typing import List, Optional
 
 from . import frame as frames, stats
 

@@ -44,6 +44,8 @@ def run(names: List[str] = typer.Argument(..., help="experiments, a .toml file, 
             continue
         stored.append(runner.run(one, preset, experiments.path_of(chosen[loaded.index(one)]).read_text(), repeats, console, arm, cells))
         page = report.write(stored[-1:], stored[-1].folder)
+        for line in report.in_lines(stored[-1]):
+            console.print(line, highlight=False, soft_wrap=True, markup=False)
         console.print(f"{one.name}: {page}", highlight=False, soft_wrap=True)
     if len(stored) > 1:
         folder = RESULTS / f"{stored[0].manifest['started']}-all-{preset}"
@@ -137,7 +139,7 @@ def replay(report: str, repeats: Optional[int] = None):
     from . import report as reports, run as runner, store
     for one in store.find(report):
         manifest = one.manifest
-        again = runner.run(experiments.parse(manifest["text"], manifest["experiment"]), manifest["preset"], manifest["text"], repeats or manifest["repeats"], console, list(manifest["arms"]))
+        again = runner.run(experiments.parse(manifest["text"], manifest["experiment"]), manifest["preset"], manifest["text"], repeats or manifest["repeats"], console, list(manifest["arms"]), replay_of=manifest["started"])
         console.print(str(reports.write([again], again.folder)), highlight=False, soft_wrap=True)
         _end([again])
 

@@ -18,7 +18,7 @@ def charts(resolved, cells, steps, lines, arms):
     for step in shown:
         of_step = [line for line in lines if line["step"] == step.name]
         present = {line["metric"] for line in of_step}
-        for metric in [name for name in step.metrics or frames.DEFAULT_METRICS if name in present]:
+        for metric in [name for name in step.metrics or frames.DEFAULT_METRICS if name in present and (step.drain or name != "rate_drained")]:
             found.append({"title": f"{step.name}: {chart.unit(metric)}", "text": _reading(metric), "spec": _one_metric(of_step, cells, step.name, metric, arms, resolved)})
         series = _series(cells, step.name)
         if series:

@@ -9,7 +9,6 @@ import functools
 import hashlib
 import importlib.util
 import os
-import pathlib
 import random
 import re
 import shutil

@@ -3,14 +3,16 @@ what does not, the machine, and the raw samples. One file that works offline, on
 import dataclasses
 import json
 import pathlib
+import re
 
 import jinja2
 import vl_convert
 
-from . import chart, claim as claims, experiment as experiments, frame as frames, gallery, ibench
+from . import chart, claim as claims, experiment as experiments, frame as frames, gallery, ibench, stats
 from .experiment import Resolved, fill
 
 TEMPLATES = pathlib.Path(__file__).parent / "templates"
+ARMS_ACROSS_MAX = 6  # up to so many arms stand side by side, one line a metric; more would be wider than a screen
 TABLE_METRICS = ["rate", "rate_drained", "reads_per_op", "read_kb_per_op", "write_kb_per_op", "syncs_per_op", "server_cpu_us_per_op", "client_cpu_us_per_op",
                  "p50_ms", "p95_ms", "p99_ms", "max_ms", "stall_s", "drain_s", "drain_write_kb_per_op", "drain_cpu_us_per_op", "pool_misses_per_op", "page_splits_per_op", "data_mb", "errors_per_op"]
 
@@ -43,11 +45,11 @@ def section(run):
     refused = {name for cell in cells for name in cell.get("missing", {})}
     steps = [step for step in resolved.steps if step.name in present | refused]
     lines = frames.summary(cells, [step.name for step in steps], lambda step: _metrics_of(table, step))
-    values = {**resolved.values, **{key: "/".join(map(str, value)) for key, value in resolved.sweep.items()}}
+    values = _all_values(resolved)
     return {
         "name": manifest["experiment"], "title": experiment.title, "question": experiment.question, "source": experiment.source, "notes": experiment.notes,
         "prediction": experiment.prediction, "preset": manifest["preset"], "repeats": manifest["repeats"], "started": manifest["started"],
-        "seconds": manifest.get("seconds"), "planned": len(manifest["plan"]), "ran": len(cells), "values": resolved.values, "sweep": resolved.sweep,
+        "seconds": manifest.get("seconds"), "planned": len(manifest["plan"]), "ran": len(cells), "conditions": _conditions(resolved, cells), "replay_of": manifest.get("replay_of", ""),
         "arms": [{"name": arm, "line": fill(resolved.arms[arm], values, strict=False), "state": _arm_state(cells, arm)} for arm in arms],
         "claims": [_card(one, cells, table) for one in resolved.claims()], "charts": gallery.charts(resolved, cells, steps, lines, arms),
         "tables": [_table(step, lines, cells, resolved) for step in steps], "gates": _gates(cells), "differences": differences(cells), "lines": lines,
@@ -97,11 +99,17 @@ def _arm_state(cells, arm):
 
 
 def _card(one, cells, table):
-    verdicts = [dataclasses.asdict(verdict) for verdict in claims.judge(one, cells, table)]
+    verdicts = [{**dataclasses.asdict(verdict), "words": _words(verdict.verdict, one.published)} for verdict in claims.judge(one, cells, table)]
     low, high = one.limits
     wanted = f"at least {low:g}" if high == float("inf") else f"at most {high:g}" if low == 0 else f"{low:g} to {high:g}"
     return {"text": one.text, "published": one.published, "original": one.original, "step": one.step, "metric": chart.unit(one.metric), "wanted": wanted,
             "at": ", ".join(f"{key} {value}" for key, value in one.at.items()), "verdicts": verdicts, "verdict": verdicts[0]["verdict"]}
+
+
+def _words(verdict, published):
+    """Where no source has published anything, a claim is the person's own prediction."""
+    own = {"reproduced": "as predicted", "not reproduced": "not as predicted"}
+    return "points to" if verdict == "points only" else verdict if published else own.get(verdict, verdict)
 
 
 # ---- tables ----
@@ -110,6 +118,7 @@ def _table(step, lines, cells, resolved):
     of_step = [line for line in lines if line["step"] == step.name]
     present = {line["metric"] for line in of_step}
     known = [metric for metric in TABLE_METRICS if metric in present] + [metric for metric in step.metrics if metric in present and metric not in TABLE_METRICS]
+    known = [metric for metric in known if step.drain or metric != "rate_drained"]
     known = [metric for metric in known if any(line["median"] for line in of_step if line["metric"] == metric)]
     rows = []
     for kind, (arm, params) in frames.kinds(cells).items():
@@ -118,14 +127,59 @@ def _table(step, lines, cells, resolved):
             line = next((one for one in of_step if one["kind"] == kind and one["metric"] == metric), None)
             columns.append(_column(line, metric))
         rows.append({"kind": kind, "columns": columns, "why": "" if any(columns) else _why_empty(cells, kind, step.name)})
-    return {"step": step.name, "metrics": [chart.unit(metric) for metric in known], "rows": rows, "command": " ".join([step.sysbench, step.client, step.slap, step.web, *step.sql]).strip()}
+    return {"step": step.name, "metrics": [chart.unit(metric) for metric in known], "rows": rows, "command": _as_run(step, resolved),
+            "across": len(rows) <= ARMS_ACROSS_MAX}
+
+
+def _as_run(step, resolved):
+    """What was run, with its values; those of a swept parameter stand side by side."""
+    line = "; ".join([line for line in (step.sysbench, step.client, step.slap, step.web) if line] + step.sql)
+    return fill(line, _all_values(resolved), strict=False) + (", then the drain" if step.drain else "")
+
+
+def _all_values(resolved):
+    return {**resolved.values, **{key: "/".join(map(str, value)) for key, value in resolved.sweep.items()}}
+
+
+def _conditions(resolved, cells):
+    """The preset's values, and what the servers had: one line."""
+    derived = re.compile(r"(first|middle|last)_(\w+)")
+    values = {key: value for key, value in _all_values(resolved).items() if not (derived.fullmatch(key) and derived.fullmatch(key).group(2) in _all_values(resolved))}
+    told = [f"{key} {value}" for key, value in values.items()]
+    for key in ("pool", "durability"):
+        used = list(dict.fromkeys(str(cell[key]) for cell in cells if key in cell))
+        told += [f"{key} {'/'.join(used)}"] if used and key not in values else []
+    return ", ".join(told)
+
+
+def in_lines(run):
+    """What a person at the terminal wants to know at once: a line a step, with each arm against the first. Where rates do not
+    count, what an operation writes or computes."""
+    part = section(run)
+    found = [_in_short(table, part["lines"]) for table in part["tables"]]
+    return ([part["busy"]] if part["busy"] else []) + found
+
+
+def _in_short(table, lines):
+    for metric in ("rate", "write_kb_per_op", "server_cpu_us_per_op"):
+        of_metric = {line["kind"]: line for line in lines if line["step"] == table["step"] and line["metric"] == metric}
+        if of_metric:
+            told = [_against_first(row["kind"], of_metric.get(row["kind"])) for row in table["rows"]]
+            return f"{table['step']}, {chart.unit(metric)}: {'; '.join(told)}"
+    return f"{table['step']}: nothing that counts"
+
+
+def _against_first(kind, line):
+    if line is None:
+        return f"{kind} does not count"
+    return f"{kind} {figure(line['median'])}" + (f" (×{line['ratio']['ratio']:.2f})" if line["ratio"] else "")
 
 
 def _column(line, metric):
     if line is None:
         return None
     text, mood = "", ""
-    if line["ratio"]:
+    if line["ratio"] and not (_is_maximum(metric) and line["n"] < stats.INTERVAL_SAMPLES_MIN):
         ratio = line["ratio"]
         text = f"×{ratio['ratio']:.2f}"
         if ratio["low"] is not None:
@@ -136,6 +190,11 @@ def _column(line, metric):
                 mood = ("better" if better else "worse") if metric in frames.HIGHER_IS_BETTER | frames.LOWER_IS_BETTER else ""
     spread = f"{figure(line['low'])} to {figure(line['high'])}" if line["low"] is not None else ""
     return {"median": line["median"], "ratio": text, "spread": spread, "mood": mood}
+
+
+def _is_maximum(metric):
+    """One unlucky request decides it: of a few of them no ratio is worth printing."""
+    return metric in ("max_ms", "stall_s") or metric.endswith("_max_ms")
 
 
 def _why_empty(cells, kind, step):
@@ -166,8 +225,14 @@ def _gates(cells):
     return {"trouble": sorted(trouble.values(), key=lambda one: (one["verdict"] != "fail", one["gate"])), "fine": fine}
 
 
+# Paths, ports, and what every server makes up for itself.
 IGNORED_VARIABLES = {"port", "socket", "datadir", "tmpdir", "pid_file", "plugin_dir", "timestamp", "hostname", "general_log_file", "slow_query_log_file", "log_bin_basename",
-                     "log_bin_index", "innodb_version", "server_uid", "slave_load_tmpdir", "basedir", "character_sets_dir", "lc_messages_dir", "version_malloc_library", "rand_seed1", "rand_seed2"}
+                     "log_bin_index", "innodb_version", "server_uid", "slave_load_tmpdir", "basedir", "character_sets_dir", "lc_messages_dir", "version_malloc_library", "rand_seed1", "rand_seed2",
+                     "aria_log_dir_path", "report_port", "wsrep_data_home_dir", "version", "innodb_data_home_dir", "innodb_log_group_home_dir", "relay_log_basename", "relay_log_index"}
+
+
+def _is_noise(name):
+    return name in IGNORED_VARIABLES or name.startswith("gtid_")
 
 
 def differences(cells):
@@ -175,8 +240,8 @@ def differences(cells):
     columns = {frames.label(cell["arm"], cell["params"]): cell["variables"] for cell in cells if cell.get("variables")}
     if len(columns) < 2:
         return None
-    names = sorted(set.intersection(*(set(variables) for variables in columns.values())) - IGNORED_VARIABLES)
-    rows = [{"name": name, "values": [variables[name] for variables in columns.values()]} for name in names if len({variables[name] for variables in columns.values()}) > 1]
+    names = sorted(set.intersection(*(set(variables) for variables in columns.values())))
+    rows = [{"name": name, "values": [variables[name] for variables in columns.values()]} for name in names if not _is_noise(name) and len({variables[name] for variables in columns.values()}) > 1]
     return {"columns": list(columns), "rows": rows}
 
 

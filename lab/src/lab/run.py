@@ -13,11 +13,13 @@ from .store import Run
 from .workload import client
 
 
-def run(experiment, preset, text, repeats=None, console=None, arms=None, limit=None):
-    """Runs an experiment and returns its stored Run; with a limit, only its first cells, and `resume` runs the rest."""
+def run(experiment, preset, text, repeats=None, console=None, arms=None, limit=None, replay_of=""):
+    """Runs an experiment and returns its stored Run; with a limit, only its first cells, and `resume` runs the rest. A replay
+    says which run it repeats."""
     resolved = Resolved(experiment, preset, repeats, arms)
     cells = preflight.check(resolved)
-    return _carry_on(Run.create(manifest(experiment, preset, text, resolved, cells)), resolved, cells, limit, console)
+    told = manifest(experiment, preset, text, resolved, cells)
+    return _carry_on(Run.create({**told, "replay_of": replay_of} if replay_of else told), resolved, cells, limit, console)
 
 
 def resume(stored, limit=None, console=None):
