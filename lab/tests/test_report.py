@@ -84,7 +84,7 @@ def test_diff_says_nothing_where_nothing_was_shown():
     assert [diff.change(line)[:2] for line in faster] == ["~ ", "+1"]
 
 
-@pytest.mark.parametrize("value, text", [(0, "0"), (12345.6, "12,346"), (123.4, "123"), (12.34, "12.3"), (1.234, "1.23"), (0.00012, "1.2e-04"), (None, "")])
+@pytest.mark.parametrize("value, text", [(0, "0"), (12345.6, "12,346"), (123.4, "123"), (12.34, "12.3"), (1.234, "1.23"), (0.00451, "0.0045"), (0.00012, "1.2e-04"), (None, "")])
 def test_figures_have_three_digits(value, text):
     assert report.figure(value) == text
 
@@ -124,11 +124,15 @@ def test_a_busy_machine_is_the_headline(tmp_path):
 def test_on_a_busy_machine_costs_count_and_rates_do_not(tmp_path):
     busy = [{"gate": "quiet_cpu", "verdict": "fail", "reason": "other processes used 63 %"}]
     made = cells(gates=busy)
+    for one in made:
+        one["samples"][0]["others_cpu"] = 0.63
     assert verdict(made).verdict == "could not be shown"
     frame = frames.samples(made)
     assert not frames.by_repeat(frame, "b", "run", "rate") and len(frames.by_repeat(frame, "b", "run", "reads_per_op")) == 3
     spoilt = frames.samples(cells(gates=[*busy, {"gate": "durability", "verdict": "fail", "reason": "level 2"}]))
     assert not frames.by_repeat(spoilt, "b", "run", "reads_per_op")
+    table = report.section(run(tmp_path, made))["tables"][0]
+    assert table["note"].startswith("Only costs count, rates and latencies do not, in b: other processes")
 
 
 def stored_as(folder, name, **changed):

@@ -8,7 +8,10 @@ UNITS = {"rate": "operations/s", "rate_drained": "operations/s, drain included",
          "read_kb_per_op": "KB read per operation", "write_kb_per_op": "KB written per operation", "syncs_per_op": "syncs per operation",
          "p50_ms": "median latency, ms", "p95_ms": "95th percentile, ms", "p99_ms": "99th percentile, ms", "max_ms": "longest, ms", "stall_s": "stalled seconds",
          "data_mb": "MB on disk", "drain_s": "seconds to drain", "p90_ms": "90th percentile, ms", "recovery_s": "seconds until the server answers again", "lost_rows": "acknowledged rows lost",
-         "app_cpu_us_per_op": "application CPU µs per operation", "page_splits_per_op": "page splits per operation", "seconds": "seconds"}
+         "app_cpu_us_per_op": "application CPU µs per operation", "page_splits_per_op": "page splits per operation", "pool_misses_per_op": "pool misses per operation", "tables_mb": "MB of tables",
+         "redo_bytes_per_op": "bytes of redo per operation", "drain_write_kb_per_op": "KB written by the drain, per operation", "drain_cpu_us_per_op": "CPU µs of the drain, per operation", "seconds": "seconds"}
+# 12k and 3M, but 0.2 and not 200m.
+NUMBERS = altair.Axis(labelExpr="format(datum.value, abs(datum.value) < 1 ? '~g' : '~s')")
 
 
 def unit(metric):
@@ -30,7 +33,7 @@ def bars(lines, points, metric, arms):
     axis_y = altair.Y("kind:N", sort=order, title=None, axis=altair.Axis(labelLimit=170))
     data = altair.Data(values=[{**{key: line[key] for key in ("kind", "arm", "median", "low", "high", "n")}} for line in lines])
     layers = [altair.Chart(data).mark_bar(opacity=0.45, height={"band": 0.62}).encode(
-        x=altair.X("median:Q", title=unit(metric), axis=altair.Axis(format="~s")), y=axis_y, color=colour(arms),
+        x=altair.X("median:Q", title=unit(metric), axis=NUMBERS), y=axis_y, color=colour(arms),
         tooltip=["kind:N", altair.Tooltip("median:Q", format=",.4~g"), "n:Q"])]
     layers.append(altair.Chart(data).transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2).encode(x="low:Q", x2="high:Q", y=axis_y))
     dots = altair.Chart(altair.Data(values=points)).encode(x="value:Q", y=axis_y, tooltip=["kind:N", "repeat:Q", altair.Tooltip("value:Q", format=",.4~g"), "reason:N"])
@@ -44,7 +47,7 @@ def sweep(lines, parameter, metric, arms):
     values = list(dict.fromkeys(str(line["params"][parameter]) for line in lines))
     data = altair.Data(values=[{"arm": line["arm"], "x": str(line["params"][parameter]), "median": line["median"], "low": line["low"], "high": line["high"]} for line in lines])
     base = altair.Chart(data).encode(x=altair.X("x:O", sort=values, title=parameter.replace("_", " "), axis=altair.Axis(labelAngle=0)), color=legend_colour(arms))
-    line = base.mark_line(point=True).encode(y=altair.Y("median:Q", title=unit(metric), axis=altair.Axis(format="~s")), tooltip=["arm:N", "x:O", altair.Tooltip("median:Q", format=",.4~g")])
+    line = base.mark_line(point=True).encode(y=altair.Y("median:Q", title=unit(metric), axis=NUMBERS), tooltip=["arm:N", "x:O", altair.Tooltip("median:Q", format=",.4~g")])
     band = base.transform_filter("isValid(datum.low)").mark_rule().encode(y="low:Q", y2="high:Q")
     return finish(altair.layer(line, band), height=220)
 
@@ -66,7 +69,7 @@ def seconds(series, arms, title):
     """Operations of each second: where a stall is, the line touches the ground."""
     data = altair.Data(values=series)
     return finish(altair.Chart(data).mark_line(interpolate="step-after", strokeWidth=1.5).encode(
-        x=altair.X("second:Q", title="second of the step"), y=altair.Y("operations:Q", title=title, axis=altair.Axis(format="~s")),
+        x=altair.X("second:Q", title="second of the step"), y=altair.Y("operations:Q", title=title, axis=NUMBERS),
         color=legend_colour(arms), detail="kind:N", tooltip=["kind:N", "second:Q", "operations:Q"]), height=200)
 
 

@@ -10,6 +10,7 @@ LOWER_IS_BETTER = {
     "drain_s", "drain_read_kb_per_op", "drain_write_kb_per_op", "drain_cpu_us_per_op", "data_mb", "errors_per_op", "page_splits_per_op",
     "pool_misses_per_op", "redo_bytes_per_op", "seconds", "recovery_s", "lost_rows", "app_cpu_us_per_op",
 }
+TIME_GATES = {"quiet_cpu", "steady_disk"}
 DEFAULT_METRICS = ["rate", "rate_drained", "reads_per_op", "write_kb_per_op", "server_cpu_us_per_op", "p99_ms"]
 
 
@@ -22,10 +23,10 @@ def failed(sample):
 
 
 def counts(sample, metric):
-    """Whether a metric of a sample takes part in comparisons. A busy machine spoils rates and latencies, and leaves what an
-    operation costs and how much is on disk nearly as it is."""
+    """Whether a metric of a sample takes part in comparisons. A busy machine or a disk of another speed spoils rates and
+    latencies, and leaves what an operation costs and how much is on disk nearly as it is."""
     gates = {found["gate"] for found in sample["gates"] if found["verdict"] == "fail"}
-    return not gates or (gates == {"quiet_cpu"} and (metric.endswith("_per_op") or metric in ("data_mb", "tables_mb")))
+    return not gates or (gates <= TIME_GATES and (metric.endswith("_per_op") or metric in ("data_mb", "tables_mb")))
 
 
 def samples(cells):

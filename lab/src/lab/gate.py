@@ -173,7 +173,7 @@ def steady_disk(probes, blocks):
             if number not in found or off > found[number][0]:
                 found[number] = (off, side)
     limit = LIMITS["disk_slower_max"]
-    return {number: verdict("steady_disk", "fail" if off > 2 * limit else "warn", f"the disk was {off:.1f} times as {side} before this cell") for number, (off, side) in found.items()}
+    return {number: verdict("steady_disk", "fail" if off > 2 * limit else "warn", f"before this cell the disk was {off:.1f} times as {side}") for number, (off, side) in found.items()}
 
 
 def _odd_cells(logs, blocks):

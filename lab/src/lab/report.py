@@ -128,7 +128,17 @@ def _table(step, lines, cells, resolved):
             columns.append(_column(line, metric))
         rows.append({"kind": kind, "columns": columns, "why": "" if any(columns) else _why_empty(cells, kind, step.name)})
     return {"step": step.name, "metrics": [chart.unit(metric) for metric in known], "rows": rows, "command": _as_run(step, resolved),
-            "across": len(rows) <= ARMS_ACROSS_MAX}
+            "note": _spoilt_times(cells, step.name), "across": len(rows) <= ARMS_ACROSS_MAX}
+
+
+def _spoilt_times(cells, step):
+    """Why rates and latencies are missing where costs are there, or ''."""
+    found = {}
+    for cell in cells:
+        for sample in cell.get("samples", []):
+            if sample["step"] == step and frames.failed(sample) and frames.counts(sample, "write_kb_per_op"):
+                found.setdefault(frames.label(cell["arm"], cell["params"]), "; ".join(one["reason"] for one in sample["gates"] if one["verdict"] == "fail"))
+    return "Only costs count, rates and latencies do not, in " + "; in ".join(f"{kind}: {why}" for kind, why in found.items()) + "." if found else ""
 
 
 def _as_run(step, resolved):
@@ -260,4 +270,6 @@ def figure(value):
         return f"{value:.1f}"
     if abs(value) >= 0.01:
         return f"{value:.3g}"
+    if abs(value) >= 0.001:
+        return f"{value:.2g}"
     return f"{value:.1e}"
