@@ -14,6 +14,7 @@
 #   make kill         ROUNDS of kill -9 under 8 writing clients, and as many while definitions change, with an account of every
 #                     row and table; soak: MINUTES of each
 #   make memory       memory beyond the pool, stage by stage;  make tables: thousands of tables, next to InnoDB
+#   make loads        filling tables and building indexes, next to InnoDB (scripts/bench/loads.py --help)
 #   make sim          the engine on a simulated disk: a crash at every I/O, thousands of seeded schedules; a part of make test
 #   make soak SCHEDULES=100000   so many new schedules instead; make mutants: planted bugs, and who catches them
 
@@ -117,12 +118,15 @@ test-11.8: $(engine)
 ROUNDS ?= 20
 MINUTES ?= 60
 
-.PHONY: demo bench memory tables dump mtr kill soak fuzz lab
+.PHONY: demo bench loads memory tables dump mtr kill soak fuzz lab
 demo: plugin
 	@scripts/demo/demo.py
 
 bench: plugin
 	@scripts/bench/sysbench.py $(BENCH)
+
+loads: plugin
+	@scripts/bench/loads.py $(BENCH)
 
 memory: plugin
 	@scripts/bench/memory.py $(BENCH)

@@ -108,6 +108,7 @@ int ha_sluice::open(const char *name, int, uint)
 
 int ha_sluice::close()
 {
+  end_load();
   if (m_cursor)
     slc_cursor_free(m_cursor);
   m_cursor= nullptr;
@@ -138,6 +139,7 @@ void ha_sluice::change_table_ptr(TABLE *table_arg, TABLE_SHARE *share_arg)
 int ha_sluice::reset()
 {
   constexpr size_t KEPT_BYTES= 1 << 20;
+  end_load();
   m_keyread= false;
   m_exclusive_on_duplicate= false;
   m_semi= SEMI_OFF;
@@ -171,6 +173,14 @@ int ha_sluice::extra(enum ha_extra_function operation)
   case HA_EXTRA_WRITE_CANNOT_REPLACE:
   case HA_EXTRA_NO_IGNORE_DUP_KEY:
     m_exclusive_on_duplicate= false;
+    break;
+  case HA_EXTRA_BEGIN_COPY:
+    begin_load();
+    break;
+  case HA_EXTRA_END_COPY:
+    return finish_load();
+  case HA_EXTRA_ABORT_COPY:
+    end_load();
     break;
   default:
     break;

@@ -187,6 +187,12 @@ private:
   int update_in_place(const uchar *old_record, const uchar *new_record, slc_bytes clustered);
   int update_moving(const uchar *old_record, const uchar *new_record, slc_bytes old_clustered, slc_bytes new_clustered);
 
+  /* load.cc */
+  void begin_load();
+  int finish_load();
+  void end_load();
+  int duplicate_in_load(slc_err error);
+
   /* inplace.cc */
   int feed_builds(slc_trx *trx, slc_cursor *cursor, Alter_inplace_info *info);
 
@@ -200,6 +206,7 @@ private:
   std::unique_ptr<sluice::Codec> m_codec;
   slc_cursor *m_cursor= nullptr;
   sluice::Connection *m_connection= nullptr;
+  slc_load *m_load= nullptr;             // while a new table is being filled
 
   /* Of the statement */
   uint m_lock= SLC_LOCK_NONE;

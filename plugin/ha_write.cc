@@ -67,10 +67,15 @@ int ha_sluice::write_row(const uchar *record) { return guarded([&] { return inse
 
 int ha_sluice::update_row(const uchar *old_record, const uchar *new_record)
 {
-  return guarded([&] { return update(old_record, new_record); });
+  const int error= finish_load();
+  return error ? error : guarded([&] { return update(old_record, new_record); });
 }
 
-int ha_sluice::delete_row(const uchar *record) { return guarded([&] { return remove(record); }); }
+int ha_sluice::delete_row(const uchar *record)
+{
+  const int error= finish_load();
+  return error ? error : guarded([&] { return remove(record); });
+}
 
 int ha_sluice::insert(const uchar *record)
 {
@@ -98,8 +103,10 @@ int ha_sluice::insert(const uchar *record)
   slc_entry entries[ENTRIES_ON_STACK];
   for (uint i= 0; i < m_images.size(); i++)
     entries[i]= entry_of(m_entries, m_images[i], i);
-  const slc_err error= slc_row_insert(connection->trx(), m_share->table(), clustered, m_row.bytes(), entries,
-                                      static_cast<uint32_t>(m_images.size()), m_exclusive_on_duplicate);
+  const uint32_t count= static_cast<uint32_t>(m_images.size());
+  const slc_err error= m_load ? slc_load_add(m_load, clustered, m_row.bytes(), entries, count)
+                              : slc_row_insert(connection->trx(), m_share->table(), clustered, m_row.bytes(), entries, count,
+                                               m_exclusive_on_duplicate);
   if (error)
     return duplicate(error);
   m_clustered.clear();

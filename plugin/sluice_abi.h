@@ -44,6 +44,7 @@ typedef struct slc_trx slc_trx;
 typedef struct slc_table slc_table;
 typedef struct slc_cursor slc_cursor;
 typedef struct slc_build slc_build;
+typedef struct slc_load slc_load;
 typedef struct { const uint8_t *ptr; size_t len; } slc_bytes;
 typedef void (*slc_text_cb)(void *ctx, const char *text, size_t len);
 
@@ -231,6 +232,14 @@ slc_err slc_row_update(slc_trx *, slc_table *, slc_bytes pk, slc_bytes new_row, 
 slc_err slc_row_move(slc_trx *, slc_table *, slc_bytes old_pk, const slc_entry *old_entries, slc_bytes new_pk, slc_bytes new_row,
                      const slc_entry *new_entries, uint32_t entry_count, int x_on_duplicate);
 slc_err slc_row_delete(slc_trx *, slc_table *, slc_bytes pk, const slc_entry *entries, uint32_t entry_count);
+
+/* ---- load of a new table that nobody else sees yet: no undo, no redo. Who fails must drop the table. ---- */
+slc_err slc_load_begin(slc_table *, slc_load **out);  /* *out NULL: not a table to be loaded (it has rows, or is temporary) */
+slc_err slc_load_add(slc_load *, slc_bytes pk, slc_bytes row, const slc_entry *entries, uint32_t entry_count);
+/* durable on return; SLC_DUPLICATE may come here only (slc_duplicate_index, slc_duplicate_pk, and the row) */
+slc_err slc_load_finish(slc_load *, slc_trx *);
+slc_bytes slc_load_duplicate_row(const slc_load *);   /* valid until the load ends */
+void    slc_load_end(slc_load *);                     /* NULL is fine; frees the pages of a load that was not finished */
 
 /* ---- reads ---- */
 enum { SLC_SEEK_FIRST = 0, SLC_SEEK_LAST = 1, SLC_SEEK_GE = 2, SLC_SEEK_GT = 3, SLC_SEEK_LE = 4, SLC_SEEK_LT = 5 };

@@ -11,6 +11,7 @@ mod build;
 mod cursor;
 mod engine;
 mod error;
+mod load;
 mod row;
 mod stats;
 mod table;

@@ -62,6 +62,15 @@ unsafe fn slice<'a, T>(list: *const T, count: u32) -> &'a [T] {
     }
 }
 
+/// Calls `body` with the entries.
+///
+/// # Safety
+/// `entries` has `count` members, whose bytes live through the call.
+pub unsafe fn with_entries<R>(entries: *const slc_entry, count: u32, body: impl FnOnce(&[Entry<'_>]) -> R) -> R {
+    // SAFETY: the caller's promise.
+    unsafe { with_list(slice(entries, count), |e| entry(e), body) }
+}
+
 /// Common frame of the four changes.
 ///
 /// # Safety
@@ -92,15 +101,11 @@ pub unsafe extern "C" fn slc_row_insert(
     // SAFETY: pointers and bytes are valid by contract, here and below.
     unsafe {
         write(trx, table, |engine, trx, table| {
-            with_list(
-                slice(entries, entry_count),
-                |e| entry(e),
-                |list| {
-                    engine
-                        .store()
-                        .insert(trx, table, pk.get(), row.get(), list, x_on_duplicate != 0)
-                },
-            )
+            with_entries(entries, entry_count, |list| {
+                engine
+                    .store()
+                    .insert(trx, table, pk.get(), row.get(), list, x_on_duplicate != 0)
+            })
         })
     }
 }
@@ -172,11 +177,9 @@ pub unsafe extern "C" fn slc_row_delete(
 ) -> slc_err {
     unsafe {
         write(trx, table, |engine, trx, table| {
-            with_list(
-                slice(entries, entry_count),
-                |e| entry(e),
-                |list| engine.store().delete(trx, table, pk.get(), list),
-            )
+            with_entries(entries, entry_count, |list| {
+                engine.store().delete(trx, table, pk.get(), list)
+            })
         })
     }
 }

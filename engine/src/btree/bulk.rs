@@ -14,6 +14,7 @@ use crate::pool::direct::{Direct, Forced, PageBuffer};
 use crate::pool::page::init_page;
 use crate::pool::{Mtr, PageType, Pool, PAGE_SIZE};
 use crate::space::EXTENT_PAGES;
+use std::sync::Arc;
 
 /// A page number, and the LSN of the group that gave it.
 type Place = (PageNo, Lsn);
@@ -40,11 +41,11 @@ struct Filling {
     lsn: Lsn,
 }
 
-pub struct BulkLoad<'p> {
-    pool: &'p Pool,
+pub struct BulkLoad {
+    pool: Arc<Pool>,
     tree: Tree,
     list: ExtentList,
-    direct: Direct<'p>,
+    direct: Direct,
     /// Bytes of [`CAPACITY`] to fill.
     fill: usize,
     levels: Vec<Level>,
@@ -122,11 +123,11 @@ impl Level {
     }
 }
 
-impl<'p> BulkLoad<'p> {
+impl BulkLoad {
     /// `tree` is empty, and nobody else writes to it. `list` holds no extent yet. `fill_percent`: of each node, 50 to 100.
-    pub fn new(pool: &'p Pool, tree: Tree, list: ExtentList, fill_percent: u32) -> Result<BulkLoad<'p>> {
+    pub fn new(pool: &Arc<Pool>, tree: Tree, list: ExtentList, fill_percent: u32) -> Result<BulkLoad> {
         Ok(BulkLoad {
-            pool,
+            pool: pool.clone(),
             tree,
             list,
             direct: Direct::begin(pool, tree.file)?,
@@ -242,7 +243,7 @@ impl<'p> BulkLoad<'p> {
         let mut filling = match filling {
             Some(filling) if filling.given < EXTENT_PAGES => filling,
             _ => {
-                let (first, lsn) = self.list.allocate(self.pool)?;
+                let (first, lsn) = self.list.allocate(&self.pool)?;
                 self.direct.given(first, EXTENT_PAGES, lsn)?;
                 Filling { first, given: 0, lsn }
             }

@@ -13,13 +13,14 @@ use super::Pool;
 use crate::base::{planted, FileId, Lsn, Mutant, PageId, PageNo, Result};
 use crate::io::files::OpenFile;
 use crate::redo::FlushMode;
+use std::sync::Arc;
 
 /// Memory that [`Direct::write`] takes.
 pub use crate::io::AlignedBuf as PageBuffer;
 
 /// Pages of one file on their way past the pool.
-pub struct Direct<'p> {
-    pool: &'p Pool,
+pub struct Direct {
+    pool: Arc<Pool>,
     open: OpenFile,
     given: Vec<(PageNo, u32)>,
 }
@@ -27,10 +28,10 @@ pub struct Direct<'p> {
 /// All pages written are durable: they may be linked now.
 pub struct Forced(());
 
-impl<'p> Direct<'p> {
-    pub fn begin(pool: &'p Pool, file: FileId) -> Result<Direct<'p>> {
+impl Direct {
+    pub fn begin(pool: &Arc<Pool>, file: FileId) -> Result<Direct> {
         Ok(Direct {
-            pool,
+            pool: pool.clone(),
             open: pool.files().get(file)?,
             given: Vec::new(),
         })

@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 /// Share of each leaf that a build fills: room for the changes to come.
-const FILL_PERCENT: u32 = 94;
+pub(super) const FILL_PERCENT: u32 = 94;
 /// Entries between two looks at `Waiter::killed`.
 const KILL_POLL: u64 = 4096;
 
@@ -216,15 +216,86 @@ fn sort_by_names(layout: &mut Layout, order: &[&str]) -> Result<()> {
     Ok(())
 }
 
+/// Takes the next key and value.
+pub(super) type Push<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
+
+/// An index's entry for a [`Sorter`], made in `value`, and its note.
+pub(super) fn sort_entry(
+    value: &mut Vec<u8>,
+    key: &[u8],
+    user_key_len: usize,
+    unique_check: bool,
+    pk_fixed_len: usize,
+    raw: &[u8],
+) -> Result<u64> {
+    if key.len() > KEY_MAX || key.len() + raw.len() + 10 > ENTRY_MAX || user_key_len > key.len() {
+        return Err(Error::TooBig(format!("entry of {} bytes", key.len() + raw.len())));
+    }
+    entry::encode(value, 0, key.len() - user_key_len, pk_fixed_len, raw);
+    Ok((user_key_len as u64) << 1 | unique_check as u64)
+}
+
+/// The entries of [`sort_entry`] in order; if `unique`, each value once.
+pub(super) fn in_order(sorter: Sorter, unique: bool, trx: &Trx, push: Push<'_>) -> Result<()> {
+    // The value last checked: (key, length of the index key in it).
+    let mut last: (Vec<u8>, usize) = (Vec::new(), 0);
+    let mut count = 0u64;
+    sorter.merge(&mut |key, value, note| {
+        count += 1;
+        if count % KILL_POLL == 0 && trx.shared.waiter.killed() {
+            return Err(Error::Interrupted);
+        }
+        let user_len = (note >> 1) as usize;
+        if unique && note & 1 != 0 {
+            if !last.0.is_empty() && last.0[..last.1] == key[..user_len] {
+                return Err(Error::Duplicate {
+                    index: 0,
+                    pk: key[user_len..].to_vec(),
+                });
+            }
+            last.0.clear();
+            last.0.extend_from_slice(key);
+            last.1 = user_len;
+        }
+        push(key, value)
+    })
+}
+
+impl Store {
+    /// Fills an empty tree with what `feed` gives in order, page by page through the pool. Nobody else uses the tree.
+    pub(super) fn fill_small(&self, tree: Tree, feed: impl FnOnce(Push<'_>) -> Result<()>) -> Result<()> {
+        let mut builder = Builder::new(&self.pool, tree, FILL_PERCENT);
+        feed(&mut |key, value| builder.push(key, value))?;
+        builder.finish().map(|_| ())
+    }
+    /// The same past the pool and the log. `list`: of the load, empty.
+    pub(super) fn fill_past_pool(
+        &self,
+        tree: Tree,
+        list: ExtentList,
+        feed: impl FnOnce(Push<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut load = BulkLoad::new(&self.pool, tree, list, FILL_PERCENT)?;
+        feed(&mut |key, value| load.push(key, value))?;
+        self.link_load(load)
+    }
+    pub(super) fn link_load(&self, load: BulkLoad) -> Result<()> {
+        let loaded = load.finish()?;
+        self.redo.reserve_to_go_on()?;
+        let mut mtr = self.pool.begin();
+        let linked = loaded.link(&mut mtr)?;
+        mtr.commit();
+        assert!(linked, "nobody else knows the tree");
+        Ok(())
+    }
+}
+
 impl IndexBuild {
     /// `key` = index key + clustered key. `unique_check` false: a part is NULL.
     pub fn add(&mut self, key: &[u8], user_key_len: usize, unique_check: bool, raw: &[u8]) -> Result<()> {
         let sorter = self.sorter.as_mut().expect("not finished yet");
-        if key.len() > KEY_MAX || key.len() + raw.len() + 10 > ENTRY_MAX || user_key_len > key.len() {
-            return Err(Error::TooBig(format!("entry of {} bytes", key.len() + raw.len())));
-        }
-        entry::encode(&mut self.value, 0, key.len() - user_key_len, self.pk_fixed_len, raw);
-        let note = (user_key_len as u64) << 1 | unique_check as u64;
+        let value = &mut self.value;
+        let note = sort_entry(value, key, user_key_len, unique_check, self.pk_fixed_len, raw)?;
         sorter.push(key, &self.value, note)
     }
 
@@ -233,10 +304,11 @@ impl IndexBuild {
         let sorter = self.sorter.take().expect("finished once");
         let store = self.store.clone();
         let tree = self.index.tree;
-        if self.table.layout().temporary || sorter.total() < store.bulk_load_min {
-            let mut builder = Builder::new(&store.pool, tree, FILL_PERCENT);
-            self.sorted(sorter, trx, &mut |key, value| builder.push(key, value))?;
-            builder.finish()?;
+        let small = self.table.layout().temporary || sorter.total() < store.bulk_load_min;
+        let unique = self.index.unique;
+        let feed = |push: Push<'_>| in_order(sorter, unique, trx, push);
+        if small {
+            store.fill_small(tree, feed)?;
         } else {
             // From here on the root lists what the load uses: see `Tree::free_all`.
             let list = ExtentList {
@@ -249,44 +321,10 @@ impl IndexBuild {
             let mut mtr = store.pool.begin();
             ExtentList::over(&mut mtr, list)?;
             mtr.commit();
-            let mut load = BulkLoad::new(&store.pool, tree, list, FILL_PERCENT)?;
-            self.sorted(sorter, trx, &mut |key, value| load.push(key, value))?;
-            let loaded = load.finish()?;
-            store.redo.reserve_to_go_on()?;
-            let mut mtr = store.pool.begin();
-            let linked = loaded.link(&mut mtr)?;
-            mtr.commit();
-            assert!(linked, "nobody else knows the tree");
+            store.fill_past_pool(tree, list, feed)?;
         }
         self.finished = true;
         Ok(())
-    }
-
-    /// The entries in order, each unique value once.
-    fn sorted(&self, sorter: Sorter, trx: &Trx, each: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>) -> Result<()> {
-        let unique = self.index.unique;
-        // The value last checked: (key, length of the index key in it).
-        let mut last: (Vec<u8>, usize) = (Vec::new(), 0);
-        let mut count = 0u64;
-        sorter.merge(&mut |key, value, note| {
-            count += 1;
-            if count % KILL_POLL == 0 && trx.shared.waiter.killed() {
-                return Err(Error::Interrupted);
-            }
-            let user_len = (note >> 1) as usize;
-            if unique && note & 1 != 0 {
-                if !last.0.is_empty() && last.0[..last.1] == key[..user_len] {
-                    return Err(Error::Duplicate {
-                        index: 0,
-                        pk: key[user_len..].to_vec(),
-                    });
-                }
-                last.0.clear();
-                last.0.extend_from_slice(key);
-                last.1 = user_len;
-            }
-            each(key, value)
-        })
     }
 
     pub fn name(&self) -> &str {

@@ -26,6 +26,33 @@ impl Store {
         row: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<()> {
+        self.value_of(pk, row, out, &mut |tail| {
+            let first = self.write_chain(trx, layout, tail)?;
+            let owner = trx.id();
+            Ok(ChainRef { first, owner })
+        })
+    }
+    /// The same for a row of a new table that is loaded (`load`): nobody's undo names the chain, which goes with the table's file if the
+    /// load fails. Owner 0: no other chain of the file ever has it.
+    pub(super) fn make_loaded_value(&self, layout: &Layout, pk: &[u8], row: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        self.value_of(pk, row, out, &mut |tail| {
+            self.redo.reserve_wait()?;
+            let mut mtr = self.pool.begin();
+            let first = overflow::create(&mut mtr, layout.id, layout.clustered.id, 0)?;
+            mtr.commit();
+            overflow::fill(&self.pool, layout.id, first, tail)?;
+            Ok(ChainRef { first, owner: 0 })
+        })
+    }
+
+    /// `write_tail` makes the chain of a long row.
+    fn value_of(
+        &self,
+        pk: &[u8],
+        row: &[u8],
+        out: &mut Vec<u8>,
+        write_tail: &mut dyn FnMut(&[u8]) -> Result<ChainRef>,
+    ) -> Result<()> {
         out.clear();
         out.resize(ROW_HEADER, 0);
         if pk.len() + ROW_HEADER + row.len() <= ENTRY_MAX {
@@ -41,11 +68,10 @@ impl Store {
         let room = ENTRY_MAX - pk.len() - ROW_HEADER - OVERFLOW_REF;
         // Less than could stay: several such rows should fit a leaf.
         let (prefix, tail) = row.split_at(room.min(ENTRY_MAX / 4));
-        let first = self.write_chain(trx, layout, tail)?;
+        let chain = write_tail(tail)?;
         out[0] = ROW_OVERFLOW;
         out.resize(ROW_HEADER + OVERFLOW_REF, 0);
-        let owner = trx.id();
-        ChainRef { first, owner }.write(out, row.len() as u64);
+        chain.write(out, row.len() as u64);
         out.extend_from_slice(prefix);
         Ok(())
     }

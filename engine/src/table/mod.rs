@@ -6,7 +6,7 @@
 //!
 //! [`Store`] is what every operation of this layer needs: the pool, the transaction system, the catalog. Reading order:
 //! `store`, `def`, then the trip of a change: `insert`, `update`, `secondary`, `row_lock`, `undo_format`; of a read:
-//! `cursor`, `version`; and what happens later: `rollback`, `purge`.
+//! `cursor`, `version`; what happens later: `rollback`, `purge`; and what is built as a whole: `build`, `load`.
 mod buffered;
 mod build;
 pub mod catalog;
@@ -20,6 +20,7 @@ pub mod ddl;
 pub mod def;
 pub mod handles;
 pub mod insert;
+mod load;
 pub mod purge;
 pub mod rollback;
 pub mod row_lock;
@@ -36,5 +37,6 @@ pub use buffered::{Rounds, ROUNDS};
 pub use build::{IndexBuild, IndexChange};
 pub use cursor::{Cursor, Found, LockChoice, OnLocked};
 pub use def::{IndexSpec, Layout, Table, TableSpec};
+pub use load::TableLoad;
 pub use stats::TableStats;
 pub use store::{Entry, EntryChange, Savepoint, Store, StoreConfig};

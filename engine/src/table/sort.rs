@@ -6,8 +6,12 @@
 //! ```text
 //! shared varint   bytes of the key that are those of the key before
 //! rest   bytes    the key's other bytes
-//! note   varint   twice the caller's number; + 1: the value is the one before
-//! value  bytes    unless it is that
+//! note   varint   four times the caller's number, and how the value is written:
+//!                 0 bytes; 1 it is the one before; 2 a piece of it is in the key (an index over texts that are their own weights):
+//! head   bytes    (if 2) before the piece
+//! at     varint   (if 2) where in the key the piece is
+//! len    varint   (if 2)
+//! tail   bytes    (if 2) behind the piece
 //! ```
 //! bytes = varint length + data.
 use crate::base::bytes::{common_prefix, push_bytes, push_varint, take_bytes, take_varint};
@@ -122,11 +126,7 @@ impl Sorter {
             let shared = common_prefix(before.0, key);
             push_varint(&mut out, shared as u64);
             push_bytes(&mut out, &key[shared..]);
-            let same = value == before.1;
-            push_varint(&mut out, slot.note << 1 | same as u64);
-            if !same {
-                push_bytes(&mut out, value);
-            }
+            push_value(&mut out, slot.note, key, value, before.1);
             before = (key, value);
             if out.len() >= CHUNK {
                 let whole = out.len() / IO_ALIGN * IO_ALIGN;
@@ -177,6 +177,43 @@ impl Sorter {
         }
         Ok(())
     }
+}
+
+const WHOLE: u64 = 0;
+const SAME: u64 = 1;
+const IN_KEY: u64 = 2;
+/// Shorter values are not looked for in the key.
+const PIECE_MIN: usize = 16;
+
+/// Note and value of an entry.
+fn push_value(out: &mut Vec<u8>, note: u64, key: &[u8], value: &[u8], before: &[u8]) {
+    if value == before {
+        push_varint(out, note << 2 | SAME);
+    } else if let Some((start, at, len)) = piece_in(key, value) {
+        push_varint(out, note << 2 | IN_KEY);
+        push_bytes(out, &value[..start]);
+        push_varint(out, at as u64);
+        push_varint(out, len as u64);
+        push_bytes(out, &value[start + len..]);
+    } else {
+        push_varint(out, note << 2 | WHOLE);
+        push_bytes(out, value);
+    }
+}
+
+/// A piece of the value, from its middle out, that is in the key too: (start in the value, place in the key, length).
+fn piece_in(key: &[u8], value: &[u8]) -> Option<(usize, usize, usize)> {
+    if value.len() < PIECE_MIN || key.len() < PIECE_MIN {
+        return None;
+    }
+    let middle = value.len() / 2;
+    let anchor = &value[middle..middle + 8];
+    let found = key.windows(8).position(|w| w == anchor)?;
+    let left = (value[..middle].iter().rev().zip(key[..found].iter().rev()))
+        .take_while(|(a, b)| a == b)
+        .count();
+    let right = common_prefix(&value[middle..], &key[found..]);
+    Some((middle - left, found - left, left + right))
 }
 
 fn head_of(key: &[u8]) -> u64 {
@@ -240,14 +277,28 @@ impl<'r> Reader<'r> {
         let shared = take_varint(&self.chunk, &mut at)? as usize;
         let rest = take_bytes(&self.chunk, &mut at)?;
         let note = take_varint(&self.chunk, &mut at)?;
-        if note & 1 == 0 {
-            let value = take_bytes(&self.chunk, &mut at)?;
-            self.value.clear();
-            self.value.extend_from_slice(value);
-        }
+        // Everything of the entry is there before anything is changed: it may have to be taken again.
+        let (value, piece) = match note & 3 {
+            SAME => (None, None),
+            IN_KEY => {
+                let head = take_bytes(&self.chunk, &mut at)?;
+                let place = take_varint(&self.chunk, &mut at)? as usize;
+                let len = take_varint(&self.chunk, &mut at)? as usize;
+                (Some(head), Some((place, len, take_bytes(&self.chunk, &mut at)?)))
+            }
+            _ => (Some(take_bytes(&self.chunk, &mut at)?), None),
+        };
         self.key.truncate(shared);
         self.key.extend_from_slice(rest);
-        self.note = note >> 1;
+        if let Some(head) = value {
+            self.value.clear();
+            self.value.extend_from_slice(head);
+        }
+        if let Some((place, len, tail)) = piece {
+            self.value.extend_from_slice(&self.key[place..place + len]);
+            self.value.extend_from_slice(tail);
+        }
+        self.note = note >> 2;
         self.at = at;
         Some(())
     }
@@ -257,6 +308,43 @@ impl<'r> Reader<'r> {
 mod tests {
     use super::*;
     use crate::io::sim::SimDisk;
+
+    /// An index over texts has each of them twice: as weights in the key, and as it is in the value.
+    #[test]
+    fn a_text_is_not_written_twice() {
+        let disk = SimDisk::new(4);
+        let mut sorter = Sorter::new(disk.clone(), 1 << 20);
+        let mut expected = Vec::new();
+        for i in 0..20_000u64 {
+            let hash = i.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            let text: String = (0..8)
+                .map(|n| format!("{:08x}", hash.rotate_left(n * 7) as u32))
+                .collect();
+            let key = [&[1], text.as_bytes(), &i.to_be_bytes()].concat();
+            let value = match i % 5 {
+                0 => text[..20].to_uppercase().into_bytes(),
+                1 => [b"ab", text.as_bytes()].concat(),
+                2 => [text.as_bytes(), b"behind"].concat(),
+                _ => [&[0; 7], text.as_bytes(), &[9]].concat(),
+            };
+            sorter.push(&key, &value, i).expect("room");
+            expected.push((key, value, i));
+        }
+        expected.sort();
+        let bytes = sorter.total();
+        let written: u64 = sorter.runs.iter().map(|r| r.len).sum();
+        assert!(
+            written > 0 && written < bytes * 2 / 3,
+            "{written} of {bytes} bytes written"
+        );
+        let mut got = Vec::new();
+        let each = &mut |k: &[u8], v: &[u8], n| {
+            got.push((k.to_vec(), v.to_vec(), n));
+            Ok(())
+        };
+        sorter.merge(each).expect("merge");
+        assert!(got == expected);
+    }
 
     #[test]
     fn entries_come_out_sorted_however_many_runs() {

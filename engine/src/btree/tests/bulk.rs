@@ -9,6 +9,7 @@ use crate::pool::tests::Rig;
 use crate::pool::Pool;
 use crate::redo::FlushMode;
 use crate::space;
+use std::sync::Arc;
 
 type Entries = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -19,7 +20,7 @@ fn list_of(pool: &Pool, tree: &Tree) -> ExtentList {
     pool.redo().flush(lsn, FlushMode::Sync).unwrap();
     list
 }
-fn load(pool: &Pool, tree: Tree, list: ExtentList, entries: &Entries) -> Result<u64> {
+fn load(pool: &Arc<Pool>, tree: Tree, list: ExtentList, entries: &Entries) -> Result<u64> {
     let mut load = BulkLoad::new(pool, tree, list, 94)?;
     for (key, value) in entries {
         load.push(key, value)?;

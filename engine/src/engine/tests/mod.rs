@@ -7,6 +7,7 @@ mod crash;
 mod ddl_crash;
 mod innodb_bugs;
 mod isolation;
+mod load;
 mod model;
 mod redo_off;
 mod rig;

@@ -1,0 +1,293 @@
+//! Load of a new table that nobody else knows yet (ALTER by copy, CREATE ... SELECT): rows without locks, undo and redo.
+//!
+//! Rows that come in the order of their keys go straight into a bulk load of the clustered tree; others are sorted first. Each
+//! secondary index is sorted and loaded at the end. A row out of order after many in order (the source's tail changed while it was read in
+//! key order, say) is placed on its own. Rows are stamped 0, as index builds stamp their entries: views that are older than the load's
+//! end are refused ([`Layout::created`]), all others see every row.
+//!
+//! All or nothing is the caller's: whoever fails drops the table. A crash leaves it empty, or some of its trees loaded, and pages that
+//! go with its file. No latch is held between calls.
+use super::build::{in_order, sort_entry, Push, FILL_PERCENT};
+use super::def::{Layout, Table};
+use super::sort::Sorter;
+use super::store::{Entry, Store};
+use crate::base::{Error, Result, UndoPtr};
+use crate::btree::bulk::BulkLoad;
+use crate::btree::extents::ExtentList;
+use crate::btree::{Intent, Placed, Seek, Tree, KEY_MAX};
+use crate::index::{RowHeader, ROW_HEADER, ROW_OVERFLOW};
+use crate::redo::FlushMode;
+use crate::txn::Trx;
+use std::cmp::Ordering::{Equal, Greater};
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+/// What becomes of the rows.
+enum Rows {
+    /// All so far. `in_order`: they came so.
+    Gathered { sorter: Sorter, in_order: bool },
+    /// They come in order, and go to their pages.
+    Loading(Box<BulkLoad>),
+    /// What came in order is loaded; one did not.
+    Loaded,
+}
+
+pub struct TableLoad {
+    store: Arc<Store>,
+    table: Arc<Table>,
+    /// None: an error ended it.
+    rows: Option<Rows>,
+    entries: Vec<Sorter>,
+    /// Of every bulk load begun.
+    lists: Vec<ExtentList>,
+    /// Of the last row.
+    key: Vec<u8>,
+    value: Vec<u8>,
+    entry: Vec<u8>,
+    count: u64,
+    /// The row (as stored) that a `Duplicate` of [`TableLoad::finish`] names.
+    duplicate: Vec<u8>,
+}
+
+impl Store {
+    /// None: the table is not one to be loaded (temporary, or it has rows). The caller has it to himself until it ends, drops it if that
+    /// fails, and lets nobody see it before.
+    pub fn begin_load(self: &Arc<Store>, table: &Arc<Table>) -> Result<Option<TableLoad>> {
+        let layout = table.layout();
+        if layout.temporary || layout.clustered.tree.seek(&self.pool, Seek::First, &[])?.is_some() {
+            return Ok(None);
+        }
+        let budget = self.sort_buffer_size.load(Ordering::Relaxed) / (1 + layout.secondary.len() as u64);
+        let sorter = || Sorter::new(self.pool.disk().clone(), budget);
+        Ok(Some(TableLoad {
+            store: self.clone(),
+            table: table.clone(),
+            rows: Some(Rows::Gathered {
+                sorter: sorter(),
+                in_order: true,
+            }),
+            entries: layout.secondary.iter().map(|_| sorter()).collect(),
+            lists: Vec::new(),
+            key: Vec::new(),
+            value: Vec::new(),
+            entry: Vec::new(),
+            count: 0,
+            duplicate: Vec::new(),
+        }))
+    }
+}
+
+impl TableLoad {
+    /// `Duplicate` of the clustered key here or at the end, of a unique index at the end. After an error nothing but an end is left.
+    pub fn add(&mut self, pk: &[u8], row: &[u8], entries: &[Entry<'_>]) -> Result<()> {
+        let table = self.table.clone();
+        let layout = table.layout();
+        if pk.len() > KEY_MAX {
+            return Err(Error::TooBig(format!("clustered key of {} bytes", pk.len())));
+        }
+        for e in entries {
+            self.store.check_entry(layout, e.index, e.key, e.value, pk)?;
+            let value = &mut self.entry;
+            let note = sort_entry(
+                value,
+                e.key,
+                e.user_key_len as usize,
+                e.unique_check,
+                layout.pk_fixed_len,
+                e.value,
+            )?;
+            self.entries[e.index as usize].push(e.key, value, note)?;
+        }
+        let mut value = std::mem::take(&mut self.value);
+        self.store.make_loaded_value(layout, pk, row, &mut value)?;
+        let header = RowHeader {
+            flags: value[0],
+            trx: 0,
+            undo: UndoPtr::NONE,
+        };
+        header.write(&mut value[..ROW_HEADER]);
+        // Taken: an error in between leaves None.
+        let rows = self.rows.take().ok_or_else(over)?;
+        self.rows = Some(self.add_row(layout, rows, pk, &value)?);
+        self.value = value;
+        self.count += 1;
+        Ok(())
+    }
+
+    fn add_row(&mut self, layout: &Layout, rows: Rows, pk: &[u8], value: &[u8]) -> Result<Rows> {
+        let order = match self.count {
+            0 => Greater,
+            _ => pk.cmp(&self.key),
+        };
+        let next = match (rows, order) {
+            (Rows::Gathered { in_order: true, .. } | Rows::Loading(_), Equal) => return Err(duplicate(pk)),
+            (Rows::Gathered { mut sorter, in_order }, _) => {
+                let in_order = in_order && order == Greater;
+                sorter.push(pk, value, 0)?;
+                if in_order && sorter.total() >= self.store.bulk_load_min {
+                    let mut load = self.bulk_load(layout.clustered.tree)?;
+                    sorter.merge(&mut |key, value, _| load.push(key, value))?;
+                    Rows::Loading(Box::new(load))
+                } else {
+                    Rows::Gathered { sorter, in_order }
+                }
+            }
+            (Rows::Loading(mut load), Greater) => {
+                load.push(pk, value)?;
+                Rows::Loading(load)
+            }
+            (Rows::Loading(load), _) => {
+                self.store.link_load(*load)?;
+                self.place(&layout.clustered.tree, pk, value)?;
+                Rows::Loaded
+            }
+            (Rows::Loaded, _) => {
+                self.place(&layout.clustered.tree, pk, value)?;
+                Rows::Loaded
+            }
+        };
+        self.key.clear();
+        self.key.extend_from_slice(pk);
+        Ok(next)
+    }
+
+    fn bulk_load(&mut self, tree: Tree) -> Result<BulkLoad> {
+        let store = &self.store;
+        store.redo.reserve_wait()?;
+        let mut mtr = store.pool.begin();
+        let list = ExtentList::create(&mut mtr, tree.file, tree.index, 0)?;
+        mtr.commit();
+        self.lists.push(list);
+        BulkLoad::new(&store.pool, tree, list, FILL_PERCENT)
+    }
+
+    /// Puts one row into the tree.
+    fn place(&self, tree: &Tree, pk: &[u8], value: &[u8]) -> Result<()> {
+        let mut intent = Intent::Leaf;
+        loop {
+            self.store.redo.reserve_wait()?;
+            let mut mtr = self.store.pool.begin();
+            let at = tree.leaf_for_write(&mut mtr, pk, intent, None)?;
+            if at.found {
+                return Err(duplicate(pk));
+            }
+            if tree.insert(&mut mtr, &at, pk, value)? == Placed::Done {
+                mtr.commit();
+                return Ok(());
+            }
+            intent = Intent::Grow(pk.len() + value.len());
+        }
+    }
+
+    /// Loads what was gathered. Everything is durable on return, and the table is one like any other.
+    pub fn finish(&mut self, trx: &Trx) -> Result<()> {
+        let table = self.table.clone();
+        let layout = table.layout();
+        let store = self.store.clone();
+        match self.rows.take().ok_or_else(over)? {
+            Rows::Gathered { sorter, .. } => self.finish_rows(layout, sorter)?,
+            Rows::Loading(load) => store.link_load(*load)?,
+            Rows::Loaded => {}
+        }
+        let sorters = std::mem::take(&mut self.entries);
+        for (i, (secondary, sorter)) in layout.secondary.iter().zip(sorters).enumerate() {
+            let index = &secondary.index;
+            let small = sorter.total() < store.bulk_load_min;
+            let done = self.fill(index.tree, small, |push| in_order(sorter, index.unique, trx, push));
+            if let Err(Error::Duplicate { pk, .. }) = done {
+                self.read_duplicate(layout, &pk)?;
+                let index = i as u32 + 1;
+                return Err(Error::Duplicate { index, pk });
+            }
+            done?;
+        }
+        self.publish(layout)
+    }
+
+    fn finish_rows(&mut self, layout: &Layout, sorter: Sorter) -> Result<()> {
+        let small = sorter.total() < self.store.bulk_load_min;
+        let (mut last, mut doubled): (Option<Vec<u8>>, Vec<u8>) = (None, Vec::new());
+        let done = self.fill(layout.clustered.tree, small, |push| {
+            sorter.merge(&mut |key, value, _| {
+                if last.as_deref() == Some(key) {
+                    doubled.extend_from_slice(value);
+                    return Err(duplicate(key));
+                }
+                let last = last.get_or_insert_default();
+                last.clear();
+                last.extend_from_slice(key);
+                push(key, value)
+            })
+        });
+        if !doubled.is_empty() {
+            self.keep_duplicate(layout, &doubled)?;
+        }
+        done
+    }
+
+    fn fill(&mut self, tree: Tree, small: bool, feed: impl FnOnce(Push<'_>) -> Result<()>) -> Result<()> {
+        if small {
+            return self.store.fill_small(tree, feed);
+        }
+        let mut load = self.bulk_load(tree)?;
+        feed(&mut |key, value| load.push(key, value))?;
+        self.store.link_load(load)
+    }
+
+    /// Views older than this moment are refused from now on; all others see every row.
+    fn publish(&mut self, layout: &Layout) -> Result<()> {
+        let store = &self.store;
+        let _ddl = store.start_ddl()?;
+        let mut mtr = store.pool.begin();
+        store.save_autoinc(&self.table, layout, &mut mtr)?;
+        mtr.commit();
+        store.with_mark(|created| {
+            let mut new = layout.clone();
+            new.created = created;
+            self.table.publish(new);
+            Ok(())
+        })?;
+        self.table.rows.fetch_add(self.count as i64, Ordering::Relaxed);
+        store.counters.rows_inserted.add(self.count);
+        store.redo.flush(store.redo.lsn(), FlushMode::Sync)
+    }
+
+    fn read_duplicate(&mut self, layout: &Layout, pk: &[u8]) -> Result<()> {
+        let store = self.store.clone();
+        let value = match layout.clustered.tree.get(&store.pool, pk)? {
+            Some(leaf) => leaf.value().to_vec(),
+            None => return Err(Error::Corrupt("an entry being loaded has no row".into())),
+        };
+        self.keep_duplicate(layout, &value)
+    }
+    fn keep_duplicate(&mut self, layout: &Layout, value: &[u8]) -> Result<()> {
+        if value[0] & ROW_OVERFLOW != 0 {
+            return self
+                .store
+                .read_long_row(layout, &value[ROW_HEADER..], &mut self.duplicate);
+        }
+        self.duplicate = value[ROW_HEADER..].to_vec();
+        Ok(())
+    }
+    /// The row that a `Duplicate` of `finish` is about.
+    pub fn duplicate_row(&self) -> &[u8] {
+        &self.duplicate
+    }
+
+    /// Gives up: frees the pages. The table is to be dropped.
+    pub fn abort(mut self) -> Result<()> {
+        self.rows = None;
+        self.lists.iter().try_for_each(|list| list.free_all(&self.store.pool))
+    }
+}
+
+fn duplicate(pk: &[u8]) -> Error {
+    Error::Duplicate {
+        index: 0,
+        pk: pk.to_vec(),
+    }
+}
+
+fn over() -> Error {
+    Error::Unsupported("a load that an error has ended".into())
+}

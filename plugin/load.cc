@@ -1,0 +1,54 @@
+/* Loads of new tables: between extra(HA_EXTRA_BEGIN_COPY) and HA_EXTRA_END_COPY (ALTER TABLE by copy, CREATE TABLE ... SELECT)
+   the server fills a table that nobody else can see, and drops it if it fails. Its rows go to the engine's load instead of being
+   inserted. A value that a UNIQUE index has twice may then be found at the end only; extra() returns it, and the server reports it as
+   it would report one of write_row(). */
+#include "ha_sluice.h"
+#include "engine.h"
+#include "errors.h"
+
+using namespace sluice;
+
+/* Not for tables whose rows the server reads while it writes (to find overlaps, or values of long UNIQUE columns), and not for
+   partitions: when those are reorganised, the server does not look at what HA_EXTRA_END_COPY returns. */
+void ha_sluice::begin_load()
+{
+  if (table->part_info || table->s->long_unique_table || table->s->period.unique_keys)
+    return;
+  end_load();
+  /* If it fails, so will the inserts, and tell why. */
+  if (slc_load_begin(m_share->table(), &m_load))
+    m_load= nullptr;
+}
+
+int ha_sluice::finish_load()
+{
+  if (!m_load)
+    return 0;
+  return guarded([&] {
+    const slc_err error= slc_load_finish(m_load, connect(true)->trx());
+    const int result= error ? duplicate_in_load(error) : 0;
+    end_load();
+    return result;
+  });
+}
+
+/* The server shows the value in record[0]. */
+int ha_sluice::duplicate_in_load(slc_err error)
+{
+  if (error != SLC_DUPLICATE)
+    return fail(error);
+  const slc_bytes row= slc_load_duplicate_row(m_load);
+  if (row.len)
+  {
+    m_row.clear();
+    m_row.append(row);
+    m_codec->get_row(m_codec->plan(m_codec->stored()), table->record[0], slc_duplicate_pk(), m_row.bytes());
+  }
+  return duplicate(error);
+}
+
+void ha_sluice::end_load()
+{
+  slc_load_end(m_load);
+  m_load= nullptr;
+}
