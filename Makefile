@@ -13,6 +13,8 @@
 #   make lab          every experiment at its smallest size, one report (about 30 minutes); see lab/README.md
 #   make kill         ROUNDS of kill -9 under 8 writing clients, and as many while definitions change, with an account of every
 #                     row and table; soak: MINUTES of each
+#   make isolation    random transactions over many connections, and a search for what LEVEL forbids; ENGINE, COMMITS, ROWS,
+#                     CONNECTIONS, SEED, KILLS (kill -9 and restart among them)
 #   make memory       memory beyond the pool, stage by stage;  make tables: thousands of tables, next to InnoDB
 #   make loads        filling tables and building indexes, next to InnoDB (scripts/bench/loads.py --help)
 #   make sim          the engine on a simulated disk: a crash at every I/O, thousands of seeded schedules; a part of make test
@@ -146,6 +148,18 @@ lab: plugin
 kill: plugin
 	@scripts/kill/kill.py --rounds $(ROUNDS)
 	@scripts/kill/kill.py --ddl --rounds $(ROUNDS)
+
+# LEVEL: read-uncommitted, read-committed, loose-repeatable-read (snapshot isolation off), repeatable-read, serializable, or all
+ENGINE ?= Sluice
+LEVEL ?= all
+COMMITS ?= 20000
+ROWS ?= 16
+CONNECTIONS ?= 32
+KILLS ?= 2
+.PHONY: isolation
+isolation: plugin
+	@scripts/isolation.py --engine $(ENGINE) --level $(LEVEL) --commits $(COMMITS) --rows $(ROWS) --connections $(CONNECTIONS) \
+	  --kills $(KILLS) --seed $(or $(SEED),1)
 
 ifdef SCHEDULES
 # New ones each time: seeds from the clock on.

@@ -1,0 +1,86 @@
+//! The isolation checker: random transactions over many connections to a server, then a search for everything that the isolation level
+//! forbids. Prints how often each anomaly was found and the shortest example of each; ends with 1 if one is forbidden.
+//!
+//! Made after Elle (Kingsbury, Alvaro, VLDB 2020): lists that are only appended to show the order of their writes to every reader, so the
+//! dependencies between transactions are read off what they saw, and no engine is asked to tell about itself. The server may be
+//! killed and restarted while this runs (scripts/isolation.py does).
+mod findings;
+mod graph;
+mod history;
+#[cfg(test)]
+mod tests;
+mod versions;
+mod workload;
+
+use clap::Parser;
+use findings::{Findings, Level};
+use history::{End, History};
+
+#[derive(Parser, Clone)]
+#[command(about = "Isolation checker: random transactions, and a search for what their isolation level forbids")]
+pub struct Plan {
+    #[arg(long, default_value = "127.0.0.1")]
+    host: String,
+    #[arg(long, default_value_t = 3306)]
+    port: u16,
+    /// Unix socket; wins over host and port
+    #[arg(long)]
+    socket: Option<String>,
+    #[arg(long, default_value = "root")]
+    user: String,
+    /// Made anew
+    #[arg(long, default_value = "isolation")]
+    database: String,
+    #[arg(long, default_value = "Sluice")]
+    engine: String,
+    #[arg(long, value_enum, default_value = "repeatable-read")]
+    level: Level,
+    /// Committed transactions in the end
+    #[arg(long, default_value_t = 20_000)]
+    commits: u64,
+    /// Rows that are written at a time
+    #[arg(long, default_value_t = 16)]
+    rows: u32,
+    #[arg(long, default_value_t = 32)]
+    connections: u32,
+    /// Of the statements; how they meet is up to the server
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+fn judge(history: &History, level: Level) -> Findings {
+    let mut findings = Findings::default();
+    let versions = versions::judge(history, level, &mut findings);
+    graph::Graph::new(history, &versions).judge(&mut findings);
+    findings
+}
+
+fn main() {
+    let plan = Plan::parse();
+    let history = match workload::run(&plan) {
+        Ok(history) => history,
+        Err(error) => {
+            eprintln!("error: {error}");
+            std::process::exit(2);
+        }
+    };
+    let count = |end: End| history.transactions.iter().filter(|t| t.end == end).count();
+    println!(
+        "{} at {:?}, seed {}: {} transactions committed, {} rolled back, {} with an unknown end; {} operations",
+        plan.engine,
+        plan.level,
+        plan.seed,
+        count(End::Committed),
+        count(End::RolledBack),
+        count(End::Unknown),
+        history.transactions.iter().map(|t| t.ops.len()).sum::<usize>(),
+    );
+    let findings = judge(&history, plan.level);
+    println!("{}", findings.report(&history, plan.level));
+    let forbidden = findings.forbidden(plan.level);
+    if !forbidden.is_empty() {
+        let names: Vec<_> = forbidden.iter().map(|a| a.name()).collect();
+        println!("\nforbidden and found: {}", names.join(", "));
+        std::process::exit(1);
+    }
+}

@@ -1,0 +1,328 @@
+//! Histories made by hand: each holds one anomaly, which must be found by its name, and none that the level forbids beside it.
+use crate::findings::{Anomaly, Findings, Level};
+use crate::history::{End, History, Item, Op, Seen, Transaction, Way, What};
+use crate::judge;
+use Item::{List, Register};
+
+/// One transaction after another; what they saw says how they met.
+struct Story(History);
+
+impl Story {
+    fn new() -> Story {
+        Story(History::default())
+    }
+    fn trx(mut self, ops: &[Op]) -> Story {
+        self.0.transactions.push(Transaction {
+            session: 0,
+            end: End::Committed,
+            ops: ops.to_vec(),
+        });
+        self
+    }
+    fn ended(mut self, end: End) -> Story {
+        self.0.transactions.last_mut().expect("a transaction").end = end;
+        self
+    }
+    fn left(mut self, left: &[(Item, &[u32])]) -> Story {
+        let list = |(item, values): &(Item, &[u32])| (*item, Seen::List(values.to_vec()));
+        self.0.left = Some(left.iter().map(list).collect());
+        self
+    }
+    /// Exactly these anomalies.
+    fn holds(&self, level: Level, expected: &[Anomaly]) -> Findings {
+        let findings = judge(&self.0, level);
+        let found: Vec<Anomaly> = Anomaly::ALL.into_iter().filter(|a| findings.count(*a) > 0).collect();
+        assert_eq!(found, expected, "{}", findings.report(&self.0, level));
+        findings
+    }
+}
+
+fn op(item: Item, what: What) -> Op {
+    Op {
+        item,
+        what,
+        way: Way::default(),
+        undone: false,
+    }
+}
+fn append(key: u32, value: u32) -> Op {
+    op(List(key), What::Write { value, over: None })
+}
+fn read(key: u32, list: &[u32]) -> Op {
+    let seen = if list.is_empty() {
+        Seen::Nothing
+    } else {
+        Seen::List(list.to_vec())
+    };
+    op(List(key), What::Read(seen))
+}
+fn last(key: u32, value: u32) -> Op {
+    op(List(key), What::Read(Seen::Last(value)))
+}
+fn get(key: u32, value: u32) -> Op {
+    let seen = if value == 0 { Seen::Nothing } else { Seen::Last(value) };
+    op(Register(key), What::Read(seen))
+}
+fn set(key: u32, over: u32, value: u32) -> Op {
+    let over = (over > 0).then_some(over);
+    op(
+        Register(key),
+        What::Write {
+            value,
+            over: Some(over),
+        },
+    )
+}
+fn undone(op: Op) -> Op {
+    Op { undone: true, ..op }
+}
+
+const SI: Level = Level::RepeatableRead;
+const RC: Level = Level::ReadCommitted;
+
+#[test]
+fn a_serial_history_holds_nothing() {
+    Story::new()
+        .trx(&[append(1, 10), append(2, 20), get(1, 0), set(1, 0, 5)])
+        .trx(&[
+            read(1, &[10]),
+            append(1, 11),
+            read(1, &[10, 11]),
+            last(2, 20),
+            get(1, 5),
+            set(1, 5, 6),
+        ])
+        .trx(&[
+            read(3, &[]),
+            append(3, 30),
+            undone(append(1, 12)),
+            undone(read(1, &[10, 11, 12])),
+            read(1, &[10, 11]),
+        ])
+        .trx(&[append(2, 21)])
+        .ended(End::RolledBack)
+        .left(&[(List(1), &[10, 11]), (List(2), &[20]), (List(3), &[30])])
+        .holds(Level::Serializable, &[]);
+}
+
+#[test]
+fn dirty_write() {
+    let story = Story::new()
+        .trx(&[append(1, 10), append(2, 21)])
+        .trx(&[append(1, 11), append(2, 20)]);
+    let left = [(List(1), &[10, 11][..]), (List(2), &[20, 21][..])];
+    let findings = story.left(&left).holds(Level::ReadUncommitted, &[Anomaly::DirtyWrite]);
+    assert_eq!(findings.count(Anomaly::DirtyWrite), 1, "one cycle, however it is met");
+}
+
+#[test]
+fn aborted_read() {
+    for end in [End::RolledBack, End::Committed] {
+        let mut write = append(1, 10);
+        write.undone = end == End::Committed; // the whole transaction, or back to a savepoint
+        Story::new()
+            .trx(&[write])
+            .ended(end)
+            .trx(&[read(1, &[10])])
+            .left(&[])
+            .holds(RC, &[Anomaly::AbortedRead]);
+    }
+}
+
+#[test]
+fn intermediate_read() {
+    let story = Story::new()
+        .trx(&[append(1, 10), append(1, 11)])
+        .trx(&[last(1, 10)])
+        .left(&[(List(1), &[10, 11])]);
+    // The reader comes after the writer's first write and before its second: that is a cycle too.
+    story.holds(RC, &[Anomaly::IntermediateRead, Anomaly::ReadSkew]);
+}
+
+#[test]
+fn circular_flow() {
+    let story = Story::new()
+        .trx(&[append(1, 10), read(2, &[20])])
+        .trx(&[append(2, 20), read(1, &[10])]);
+    story.holds(RC, &[Anomaly::CircularFlow]);
+}
+
+#[test]
+fn incompatible_orders() {
+    let story = Story::new()
+        .trx(&[append(1, 10)])
+        .trx(&[append(1, 11)])
+        .trx(&[read(1, &[10, 11])])
+        .trx(&[read(1, &[11])]);
+    story.holds(RC, &[Anomaly::IncompatibleOrder]);
+}
+
+#[test]
+fn garbage() {
+    let story = Story::new().trx(&[append(1, 10)]);
+    let story = story
+        .trx(&[read(1, &[10, 10])])
+        .trx(&[last(1, 99)])
+        .left(&[(List(1), &[10])]);
+    assert_eq!(
+        story
+            .holds(Level::ReadUncommitted, &[Anomaly::Garbage])
+            .count(Anomaly::Garbage),
+        2
+    );
+}
+
+#[test]
+fn internal_consistency() {
+    let base = || Story::new().trx(&[append(1, 10)]).trx(&[append(1, 11)]);
+    // Its own write is gone; its own rolled-back write is still there; a row that was there is found no more.
+    let unseen = base()
+        .trx(&[append(1, 12), read(1, &[10, 11])])
+        .left(&[(List(1), &[10, 11, 12])]);
+    unseen.holds(RC, &[Anomaly::Internal]);
+    let stays = base().trx(&[read(1, &[10, 11]), undone(append(1, 12)), read(1, &[10, 11, 12])]);
+    stays.left(&[(List(1), &[10, 11])]).holds(SI, &[Anomaly::Internal]);
+    let changes = base()
+        .trx(&[read(1, &[10]), read(1, &[10, 11])])
+        .left(&[(List(1), &[10, 11])]);
+    changes.holds(SI, &[Anomaly::Internal, Anomaly::ReadSkew]);
+    changes.holds(RC, &[Anomaly::ReadSkew]);
+}
+
+#[test]
+fn lost_update_written_back() {
+    let story = Story::new()
+        .trx(&[get(1, 0), set(1, 0, 5)])
+        .trx(&[get(1, 0), set(1, 0, 6)]);
+    story.holds(SI, &[Anomaly::LostUpdate]);
+}
+
+#[test]
+fn lost_update_of_a_list() {
+    let story = Story::new()
+        .trx(&[append(1, 10)])
+        .trx(&[read(1, &[10]), append(1, 11)])
+        .trx(&[read(1, &[10]), append(1, 12)]);
+    story
+        .left(&[(List(1), &[10, 11, 12])])
+        .holds(SI, &[Anomaly::LostUpdate]);
+}
+
+#[test]
+fn lost_write() {
+    let story = Story::new()
+        .trx(&[append(1, 10)])
+        .trx(&[append(1, 11)])
+        .left(&[(List(1), &[10])]);
+    story.holds(Level::ReadUncommitted, &[Anomaly::LostWrite]);
+}
+
+/// The server died under a COMMIT: all of the transaction is there, or nothing.
+#[test]
+fn unknown_ends() {
+    let story = || Story::new().trx(&[append(1, 10), append(2, 20)]).ended(End::Unknown);
+    story().left(&[]).holds(Level::Serializable, &[]);
+    story()
+        .left(&[(List(1), &[10]), (List(2), &[20])])
+        .holds(Level::Serializable, &[]);
+    story()
+        .left(&[(List(1), &[10])])
+        .holds(Level::ReadUncommitted, &[Anomaly::LostWrite]);
+    let seen = story().trx(&[read(1, &[10])]).left(&[]);
+    seen.holds(
+        Level::ReadUncommitted,
+        &[Anomaly::LostWrite, Anomaly::IncompatibleOrder],
+    );
+}
+
+#[test]
+fn read_skew() {
+    let story = Story::new()
+        .trx(&[append(1, 10), append(2, 20)])
+        .trx(&[append(1, 11), append(2, 21)]);
+    let story = story
+        .trx(&[read(1, &[10]), read(2, &[20, 21])])
+        .left(&[(List(1), &[10, 11]), (List(2), &[20, 21])]);
+    story.holds(SI, &[Anomaly::ReadSkew]);
+    let registers = Story::new()
+        .trx(&[get(1, 0), set(1, 0, 5), get(2, 0), set(2, 0, 6)])
+        .trx(&[get(1, 0), get(2, 6)]);
+    registers.holds(SI, &[Anomaly::ReadSkew]);
+}
+
+#[test]
+fn read_skew_by_a_missing_row() {
+    let story = Story::new()
+        .trx(&[append(1, 10), append(2, 20)])
+        .trx(&[read(1, &[]), read(2, &[20])]);
+    story
+        .left(&[(List(1), &[10]), (List(2), &[20])])
+        .holds(SI, &[Anomaly::PhantomSkew]);
+}
+
+/// Two readers see two writes in opposite orders: what parallel snapshot isolation allows.
+#[test]
+fn long_fork() {
+    let story = Story::new().trx(&[append(1, 10)]).trx(&[append(2, 20)]);
+    let story = story
+        .trx(&[get(9, 0), read(1, &[10]), read(2, &[])])
+        .trx(&[read(2, &[20]), read(1, &[])]);
+    story
+        .left(&[(List(1), &[10]), (List(2), &[20])])
+        .holds(SI, &[Anomaly::NonAdjacent]);
+}
+
+#[test]
+fn write_skew() {
+    let story = Story::new().trx(&[append(1, 10), append(2, 20)]);
+    let story = story
+        .trx(&[read(1, &[10]), append(2, 21)])
+        .trx(&[read(2, &[20]), append(1, 11)]);
+    let story = story.left(&[(List(1), &[10, 11]), (List(2), &[20, 21])]);
+    let findings = story.holds(Level::Serializable, &[Anomaly::WriteSkew]);
+    assert_eq!(findings.forbidden(Level::Serializable), [Anomaly::WriteSkew]);
+    assert!(findings.forbidden(SI).is_empty(), "snapshot isolation allows it");
+}
+
+#[test]
+fn phantom() {
+    let story = Story::new().trx(&[read(1, &[]), read(2, &[]), append(1, 10)]).trx(&[
+        read(1, &[]),
+        read(2, &[]),
+        append(2, 20),
+    ]);
+    story
+        .left(&[(List(1), &[10]), (List(2), &[20])])
+        .holds(Level::Serializable, &[Anomaly::Phantom]);
+}
+
+#[test]
+fn the_shortest_cycle_is_the_example() {
+    let mut story = Story::new()
+        .trx(&[append(1, 10)])
+        .trx(&[append(2, 20)])
+        .trx(&[append(3, 30)]);
+    story = story
+        .trx(&[read(1, &[10]), append(2, 21)])
+        .trx(&[read(2, &[20]), append(3, 31)])
+        .trx(&[read(3, &[30]), append(1, 11)]);
+    story = story
+        .trx(&[append(5, 50), append(6, 60)])
+        .trx(&[read(5, &[50]), append(6, 61)])
+        .trx(&[read(6, &[60]), append(5, 51)]);
+    let left: [(Item, &[u32]); 5] = [
+        (List(1), &[10, 11]),
+        (List(2), &[20, 21]),
+        (List(3), &[30, 31]),
+        (List(5), &[50, 51]),
+        (List(6), &[60, 61]),
+    ];
+    let story = story.left(&left);
+    let findings = story.holds(Level::Serializable, &[Anomaly::WriteSkew]);
+    assert_eq!(findings.count(Anomaly::WriteSkew), 2);
+    let report = findings.report(&story.0, Level::Serializable);
+    assert!(
+        report.contains("a cycle of 2") && report.contains("T7 -rw-> T8") && !report.contains("T4"),
+        "{report}"
+    );
+}

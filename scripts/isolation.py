@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""`make isolation`: the isolation checker (lab/isolation) against a private server, which is killed and restarted meanwhile.
+
+Random transactions of many connections; then the checker looks in what they saw for everything that their level forbids, prints how often
+each anomaly was found and the shortest example of each. `--level all` does one level after the other. Exit code 1 when an anomaly was
+found that its level forbids; 2 when a run could not be done. InnoDB at repeatable-read is run with innodb_snapshot_isolation=ON,
+at loose-repeatable-read with OFF; Sluice likewise.
+"""
+import argparse
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+import engines  # noqa: E402
+from server import BUILD, PREFIX, Server, free_port  # noqa: E402
+
+LEVELS = ("read-uncommitted", "read-committed", "loose-repeatable-read", "repeatable-read", "serializable")
+POOL, REDO = "128M", "128M"
+LIFE_SECONDS = (2, 6)  # between two kills
+
+
+def build():
+    target = BUILD / "lab/target"
+    subprocess.run(["cargo", "build", "--release", "--locked", "--quiet", "--manifest-path", ROOT / "lab/isolation/Cargo.toml",
+                    "--target-dir", target], check=True)
+    return target / "release/isolation"
+
+
+def run(checker, level, arguments):
+    folder = arguments.folder or BUILD / f"run/isolation-{arguments.engine.lower()}"
+    shutil.rmtree(folder, ignore_errors=True)
+    loose = level == "loose-repeatable-read"
+    options = [*engines.options(arguments.engine, POOL, REDO, 20), "--max-connections=500",
+               f"--loose-sluice-snapshot-isolation={'OFF' if loose else 'ON'}"]
+    server = Server(folder, free_port(), options, plugins=engines.plugins([arguments.engine]), engine=arguments.engine,
+                    prefix=arguments.prefix)
+    server.start()
+    try:
+        with subprocess.Popen([checker, "--socket", server.socket, "--engine", arguments.engine, "--level", level,
+                               "--commits", str(arguments.commits), "--rows", str(arguments.rows),
+                               "--connections", str(arguments.connections), "--seed", str(arguments.seed)]) as process:
+            kill(server, process, random.Random(arguments.seed), arguments.kills)
+            return process.wait()
+    finally:
+        server.stop()
+
+
+def kill(server, process, dice, kills):
+    for _ in range(kills):
+        try:
+            process.wait(dice.uniform(*LIFE_SECONDS))
+            return
+        except subprocess.TimeoutExpired:
+            server.kill9()
+            server.start()
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Random transactions, and a search for what their isolation level forbids.")
+    parser.add_argument("--engine", default="Sluice", choices=engines.NAMES)
+    parser.add_argument("--level", default="all", choices=("all", *LEVELS))
+    parser.add_argument("--commits", type=int, default=20_000)
+    parser.add_argument("--rows", type=int, default=16)
+    parser.add_argument("--connections", type=int, default=32)
+    parser.add_argument("--kills", type=int, default=2, help="kill -9 and restart so often, while transactions run")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--prefix", type=pathlib.Path, default=PREFIX)
+    parser.add_argument("--folder", type=pathlib.Path, help="where the server lives")
+    arguments = parser.parse_args()
+    checker = build()
+    worst = 0
+    for level in LEVELS if arguments.level == "all" else [arguments.level]:
+        started = time.monotonic()
+        outcome = run(checker, level, arguments)
+        print(f"-- {level}: {time.monotonic() - started:.0f} s, {'nothing forbidden' if outcome == 0 else 'FAILED'}\n", flush=True)
+        worst = max(worst, abs(outcome))
+    sys.exit(worst)
+
+
+if __name__ == "__main__":
+    main()
