@@ -15,6 +15,8 @@
 #                     row and table; soak: MINUTES of each
 #   make isolation    random transactions over many connections, and a search for what LEVEL forbids; ENGINE, COMMITS, ROWS,
 #                     CONNECTIONS, SEED, KILLS (kill -9 and restart among them)
+#   make faults       broken pages, missing files, failing syncs, a full disk: a table of what came of each
+#   make sluice-check the checker for the files of a stopped server, target/release/sluice-check
 #   make memory       memory beyond the pool, stage by stage;  make tables: thousands of tables, next to InnoDB
 #   make loads        filling tables and building indexes, next to InnoDB (scripts/bench/loads.py --help)
 #   make sim          the engine on a simulated disk: a crash at every I/O, thousands of seeded schedules; a part of make test
@@ -71,6 +73,11 @@ engine-build: build/crates
 	@cargo build --release --locked --quiet --target-dir target -p sluice-ffi
 endif
 
+# The checker of a dead server's files.
+.PHONY: sluice-check
+sluice-check: build/crates
+	@cargo build --release --locked --quiet --target-dir target -p sluice-check
+
 # ---- the shim (C++) --------------------------------------------------------------------------------------------------
 source := build/server-source
 # Generated headers first. The server's headers are system headers to the compiler: their warnings are not ours.
@@ -120,7 +127,7 @@ test-11.8: $(engine)
 ROUNDS ?= 20
 MINUTES ?= 60
 
-.PHONY: demo bench loads memory tables dump mtr kill soak fuzz lab
+.PHONY: demo bench loads memory tables dump mtr kill faults soak fuzz lab
 demo: plugin
 	@scripts/demo/demo.py
 
@@ -160,6 +167,9 @@ KILLS ?= 2
 isolation: plugin
 	@scripts/isolation.py --engine $(ENGINE) --level $(LEVEL) --commits $(COMMITS) --rows $(ROWS) --connections $(CONNECTIONS) \
 	  --kills $(KILLS) --seed $(or $(SEED),1)
+
+faults: plugin
+	@scripts/faults/faults.py $(ONLY)
 
 ifdef SCHEDULES
 # New ones each time: seeds from the clock on.

@@ -1,4 +1,4 @@
-/* CREATE, RENAME, DROP, TRUNCATE, CHECK, ANALYZE, OPTIMIZE. Each step is one call to the engine, which makes it atomic and
+/* CREATE, RENAME, DROP, TRUNCATE. Each step is one call to the engine, which makes it atomic and
    durable. What a definition asks for and Sluice does not have is refused by name, never dropped silently. */
 #include "ddl.h"
 #include "engine.h"
@@ -257,44 +257,3 @@ int ha_sluice::truncate()
     m_cursor= slc_cursor_new(m_share->table());
   return fail(error);
 }
-
-/* A finding of CHECK TABLE, as a row of its result. */
-struct CheckReport
-{
-  THD *thd;
-  TABLE *table;
-};
-
-static void report_finding(void *ctx, const char *text, size_t length)
-{
-  const CheckReport *report= static_cast<CheckReport *>(ctx);
-  const int bytes= static_cast<int>(MY_MIN(length, 400U));
-  sql_print_error(SLUICE_ENGINE_NAME ": CHECK TABLE %s.%s: %.*s", report->table->s->db.str,
-                  report->table->s->table_name.str, bytes, text);
-  push_warning_printf(report->thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_CRASHED, "%.*s", bytes, text);
-}
-
-int ha_sluice::check(THD *thd, HA_CHECK_OPT *options)
-{
-  Connection *connection= connect(false);
-  CheckReport report= {thd, table};
-  const bool extended= options->flags & T_EXTEND;
-  const slc_err error= slc_table_check(connection->trx(), m_share->table(), extended, report_finding, &report);
-  if (!error)
-    return HA_ADMIN_OK;
-  if (error == SLC_UNSUPPORTED)
-    return HA_ADMIN_NOT_IMPLEMENTED;
-  fail(error);
-  return error == SLC_CORRUPT ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
-}
-
-int ha_sluice::analyze(THD *, HA_CHECK_OPT *)
-{
-  slc_table_stats found{};
-  if (slc_table_get_stats(m_share->table(), &found) || !m_share->refresh_statistics(*m_codec, found.rows, true))
-    return HA_ADMIN_FAILED;
-  return info(HA_STATUS_CONST | HA_STATUS_VARIABLE) ? HA_ADMIN_FAILED : HA_ADMIN_OK;
-}
-
-/* The server rebuilds the table and analyzes it. */
-int ha_sluice::optimize(THD *, HA_CHECK_OPT *) { return HA_ADMIN_TRY_ALTER; }

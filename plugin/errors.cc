@@ -35,7 +35,7 @@ const Translation translations[]= {
   {SLC_LOCKED, HA_ERR_LOCK_WAIT_TIMEOUT, false},
 };
 
-thread_local char last_text[512];
+thread_local char last_text[1024];
 
 } // namespace
 
@@ -60,7 +60,9 @@ int server_error(slc_err error, THD *thd, const char *object)
   {
     sql_print_error(SLUICE_ENGINE_NAME ": table %s: %s", object, last_text);
     if (thd)
-      my_printf_error(ER_UNKNOWN_ERROR, SLUICE_ENGINE_NAME ": table %s: %s", MYF(ME_WARNING), object, last_text);
+      /* A note: strict mode would make the statement's error of a warning. */
+      push_warning_printf(thd, Sql_condition::WARN_LEVEL_NOTE, ER_UNKNOWN_ERROR, SLUICE_ENGINE_NAME ": table %s: %s", object,
+                          last_text);
   }
   if (thd)
   {

@@ -5,7 +5,7 @@
      -> seek (key image, bounds, slc_cursor_seek) -> deliver (condition, row) -> index_next_same ... -> index_end
    of an INSERT:  external_lock -> write_row (clustered key, row, entries) -> slc_row_insert
    of an UPDATE:  ... index_read_map -> update_row (old and new entries compared) -> slc_row_update or slc_row_move
-   Files: ha_sluice.cc (open, flags, locks), ha_read.cc, ha_write.cc, autoinc.cc, stats.cc, ddl.cc, inplace.cc.
+   Files: ha_sluice.cc (open, flags, locks), ha_read.cc, ha_write.cc, autoinc.cc, stats.cc, ddl.cc, inplace.cc, admin.cc.
    Called by: the server. */
 #ifndef SLUICE_HA_SLUICE_H
 #define SLUICE_HA_SLUICE_H
@@ -112,6 +112,7 @@ public:
   int check(THD *thd, HA_CHECK_OPT *options) override;
   int analyze(THD *thd, HA_CHECK_OPT *options) override;
   int optimize(THD *thd, HA_CHECK_OPT *options) override;
+  int repair(THD *thd, HA_CHECK_OPT *options) override;
   enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) override;
   bool prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
   bool inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
@@ -194,7 +195,13 @@ private:
   int duplicate_in_load(slc_err error);
 
   /* inplace.cc */
-  int feed_builds(slc_trx *trx, slc_cursor *cursor, Alter_inplace_info *info);
+  int feed_builds(slc_trx *trx, slc_cursor *cursor, const sluice::Codec &codec, const std::vector<uint> &indexes,
+                  const std::vector<slc_build *> &builds);
+
+  /* admin.cc */
+  int rebuild_indexes(slc_trx *trx, slc_cursor *cursor, std::vector<slc_build *> &builds);
+  bool has_virtual_index() const;
+  static void entries_to_check(void *ctx, slc_bytes clustered, slc_bytes row, slc_check_sink *to);
 
   /* autoinc.cc */
   slc_err set_auto_increment_at_least(ulonglong value);

@@ -48,7 +48,8 @@ public:
   const TABLE *old;
   ha_sluice *handler;                   // of the table, or of one partition
   std::unique_ptr<Codec> codec;         // of the new definition
-  std::vector<slc_build *> builds;      // in the order of index_add_buffer
+  std::vector<uint> indexes;            // of the new definition that are built
+  std::vector<slc_build *> builds;      // in their order
 };
 
 /* Rows stay as they are: every column must be at its place in the record and of the same form. */
@@ -167,6 +168,7 @@ bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *
       print_error(fail(error), MYF(0));
       return true;
     }
+    context->indexes.push_back(index);
     context->builds.push_back(build);
   }
   info->handler_ctx= context.release();
@@ -174,9 +176,9 @@ bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *
 }
 
 /* Every row's entries to the builds. `trx` reads the newest versions, which are committed ones (see above). */
-int ha_sluice::feed_builds(slc_trx *trx, slc_cursor *cursor, Alter_inplace_info *info)
+int ha_sluice::feed_builds(slc_trx *trx, slc_cursor *cursor, const Codec &codec, const std::vector<uint> &indexes,
+                           const std::vector<slc_build *> &builds)
 {
-  InplaceContext *context= static_cast<InplaceContext *>(info->handler_ctx);
   uchar *record= table->record[0];
   const DecodePlan *plan= m_codec->plan(m_codec->stored());
   slc_err error= slc_cursor_begin(cursor, trx, 0, SLC_LOCK_NONE, SLC_WAIT, 0);
@@ -189,11 +191,11 @@ int ha_sluice::feed_builds(slc_trx *trx, slc_cursor *cursor, Alter_inplace_info 
       return HA_ERR_ABORTED_BY_USER;
     if (!m_codec->get_row(plan, record, found.pk, found.row))
       return bad_row(name());
-    for (uint i= 0; i < info->index_add_count && !error; i++)
+    for (uint i= 0; i < builds.size() && !error; i++)
     {
       m_entries.clear();
-      const EntryImage image= context->codec->put_entry(m_entries, info->index_add_buffer[i], record, found.pk);
-      error= slc_index_build_add(context->builds[i], m_entries.bytes(image.key, image.key_length), image.user_key_length,
+      const EntryImage image= codec.put_entry(m_entries, indexes[i], record, found.pk);
+      error= slc_index_build_add(builds[i], m_entries.bytes(image.key, image.key_length), image.user_key_length,
                                  image.unique_check, m_entries.bytes(image.value, image.value_length));
     }
     if (error)
@@ -212,7 +214,7 @@ bool ha_sluice::inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
   slc_trx *trx= slc_trx_new(engine, &waiter, thd_get_thread_id(ha_thd()));
   slc_trx_start(trx, SLC_ISO_READ_UNCOMMITTED, lock_wait_timeout_ms(ha_thd()));
   slc_cursor *cursor= slc_cursor_new(m_share->table());
-  int error= feed_builds(trx, cursor, info);
+  int error= feed_builds(trx, cursor, *context->codec, context->indexes, context->builds);
   if (error)
     print_error(error, MYF(0));
   for (uint i= 0; i < info->index_add_count && !error; i++)

@@ -187,8 +187,24 @@ slc_err slc_index_sample(slc_table *, uint32_t index, uint32_t samples, slc_text
 uint64_t slc_index_leaf_pages(slc_table *, uint32_t index);
 /* estimated entries with lo <= key <= hi (as byte prefixes: bounds are [lo, hi) with hi exclusive; empty ptr = open) */
 slc_err slc_records_in_range(slc_table *, uint32_t index, slc_bytes lo, slc_bytes hi_exclusive, uint64_t *out);
-/* CHECK TABLE: tree order, fences, checksums, secondary = clustered; findings as lines to cb; SLC_CORRUPT if any */
-slc_err slc_table_check(slc_trx *, slc_table *, int extended, slc_text_cb cb, void *ctx);
+/* CHECK TABLE. Quick: every page of the trees (order, fences, links, checksums, page marks). Medium: overflow pages, free space, and
+   by sums that each secondary index holds the entries of the rows and no others. Extended: every entry is looked up, so that
+   those that are wrong are named. */
+enum { SLC_CHECK_QUICK = 0, SLC_CHECK_MEDIUM = 1, SLC_CHECK_EXTENDED = 2 };
+typedef struct slc_check_sink slc_check_sink;
+typedef struct {
+  uint32_t level;
+  void *ctx;
+  slc_text_cb finding;
+  /* gives each entry that the row must have to slc_check_entry() */
+  void (*entries)(void *ctx, slc_bytes pk, slc_bytes row, slc_check_sink *to);
+  /* stage and stages count from 1; done of total are pages or rows */
+  void (*progress)(void *ctx, uint32_t stage, uint32_t stages, uint64_t done, uint64_t total);
+} slc_check;
+/* findings as lines; SLC_CORRUPT if any. The transaction's waiter says when to stop (SLC_INTERRUPTED); its view is not used. */
+slc_err slc_table_check(slc_trx *, slc_table *, const slc_check *);
+/* index: ordinal as in slc_table_def.indexes; key = index key + clustered key */
+void slc_check_entry(slc_check_sink *, uint32_t index, slc_bytes key, slc_bytes value);
 
 /* index DDL. The builder sorts (spilling to files), then loads the index bottom up; invisible until publish. */
 slc_err slc_index_build_begin(slc_engine *, slc_table *, const slc_index_def *, slc_build **out);

@@ -37,7 +37,7 @@ fn lock_choice(lock: u32, policy: u32) -> LockChoice {
 /// The outcome of a step: the found entry goes to `out`, nothing found gives `none`.
 unsafe fn hand_out(cursor: &Cursor, step: Result<bool>, none: slc_err, out: *mut slc_found) -> slc_err {
     match step {
-        Err(e) => code(&e),
+        Err(e) => code(&cursor.name_damage(e)),
         Ok(false) => none,
         Ok(true) => {
             let Some(found) = cursor.found() else { return none };

@@ -40,7 +40,7 @@ impl slc_engine {
 
 /// Runs `body` with panics turned into a poisoned engine and `SLC_POISONED`.
 pub fn enter(engine: &Arc<Engine>, body: impl FnOnce() -> Result<()>) -> slc_err {
-    enter_code(engine, || code_of(body()))
+    enter_code(engine, || code_of(body().map_err(|e| engine.store().name_damage(e))))
 }
 pub fn enter_code(engine: &Arc<Engine>, body: impl FnOnce() -> slc_err) -> slc_err {
     guard(|why| engine.poison(why), SLC_POISONED, body)

@@ -4,6 +4,7 @@ use super::engine::{enter, enter_value};
 use super::table::slc_table;
 use super::trx::slc_trx;
 use sluice::base::Error;
+use sluice::table::{CheckLevel, Checker, EntrySink};
 use std::ffi::c_void;
 
 /// Hands bytes to a callback; for the length of one call of this library.
@@ -81,21 +82,71 @@ pub unsafe extern "C" fn slc_records_in_range(
     })
 }
 
-#[no_mangle]
-pub unsafe extern "C" fn slc_table_check(
-    trx: *mut slc_trx,
-    table: *mut slc_table,
-    extended: i32,
-    cb: slc_text_cb,
+/// As in the header.
+#[repr(C)]
+pub struct slc_check {
+    level: u32,
     ctx: *mut c_void,
-) -> slc_err {
+    finding: slc_text_cb,
+    entries: Option<unsafe extern "C" fn(*mut c_void, slc_bytes, slc_bytes, *mut slc_check_sink)>,
+    progress: Option<unsafe extern "C" fn(*mut c_void, u32, u32, u64, u64)>,
+}
+
+/// What `slc_check_sink *` points to, for the length of one call of `entries`.
+pub struct slc_check_sink<'a>(EntrySink<'a>);
+
+struct Callbacks<'a>(&'a slc_check);
+
+impl Checker for Callbacks<'_> {
+    fn finding(&mut self, line: &str) {
+        send(self.0.finding, self.0.ctx, line.as_bytes());
+    }
+    fn entries(&mut self, pk: &[u8], row: &[u8], each: EntrySink<'_>) -> bool {
+        let Some(entries) = self.0.entries else { return false };
+        let mut sink = slc_check_sink(each);
+        // SAFETY: the bytes and the sink live through the call, which is all that the header promises.
+        unsafe {
+            entries(
+                self.0.ctx,
+                slc_bytes::of(pk),
+                slc_bytes::of(row),
+                std::ptr::from_mut(&mut sink).cast(),
+            )
+        };
+        true
+    }
+    fn progress(&mut self, stage: u32, stages: u32, done: u64, total: u64) {
+        if let Some(progress) = self.0.progress {
+            // SAFETY: plain numbers.
+            unsafe { progress(self.0.ctx, stage, stages, done, total) }
+        }
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_check_entry(sink: *mut slc_check_sink<'_>, index: u32, key: slc_bytes, value: slc_bytes) {
+    // SAFETY: live, and used by nobody else, during the call of `entries` that handed it out; so are the bytes.
+    unsafe { ((*sink).0)(index, key.get(), value.get()) }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_check(trx: *mut slc_trx, table: *mut slc_table, how: *const slc_check) -> slc_err {
     let table = unsafe { slc_table::of(table) };
     let (engine, trx) = unsafe { slc_trx::of(trx) };
+    // SAFETY: the caller gives a whole one.
+    let how = unsafe { &*how };
+    let level = match how.level {
+        0 => CheckLevel::Quick,
+        1 => CheckLevel::Medium,
+        _ => CheckLevel::Extended,
+    };
     enter(engine, || {
-        let each = &mut |line: &str| send(cb, ctx, line.as_bytes());
-        if engine.store().check_table(trx, &table.table, extended != 0, each)? {
+        if engine
+            .store()
+            .check_table(trx, &table.table, level, &mut Callbacks(how))?
+        {
             return Ok(());
         }
-        Err(Error::Corrupt(format!("table {} failed its check", table.table.name())))
+        Err(Error::corrupt(format!("table {} failed its check", table.table.name())))
     })
 }

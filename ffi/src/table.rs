@@ -158,7 +158,7 @@ pub unsafe extern "C" fn slc_table_open(
                 unsafe { *out = Box::into_raw(Box::new(handle)) };
                 SLC_OK
             }
-            Err(e) => code(&e),
+            Err(e) => code(&engine.store().name_damage(e)),
         }
     })
 }

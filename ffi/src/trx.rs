@@ -120,8 +120,11 @@ pub unsafe extern "C" fn slc_trx_free(trx: *mut slc_trx) {
     enter_value(&engine, (), || match prepared {
         Some(xid) => engine.park(xid, trx),
         None if trx.started => {
+            // A rollback that waits has left a fresh transaction here.
             if let Err(e) = engine.rollback(&mut trx) {
-                engine.poison(&format!("a rollback failed: {e}"));
+                if trx.started {
+                    engine.poison(&format!("a rollback failed: {e}"));
+                }
             }
         }
         None => (),

@@ -148,6 +148,8 @@ counters! {
     history_list_length,
     /// Undo records purged.
     purged_records,
+    /// Undo records that purge passed over, because a page cannot be read.
+    purge_passed_over,
     /// Gauge: pages of the undo file in use.
     undo_pages,
     /// Gauge: active transactions that have written.

@@ -1,4 +1,5 @@
 //! Errors, by what the caller must do. Bugs are asserts, not errors.
+use super::ids::{FileId, IndexId, PageNo};
 use std::fmt;
 
 pub type Result<T> = std::result::Result<T, Error>;
@@ -22,8 +23,8 @@ pub enum Error {
     Conflict,
     /// Disk full, file full, no undo slot: the statement fails, the engine lives.
     Full(String),
-    /// Broken media or a broken file; the text names file, page, index and the way out.
-    Corrupt(String),
+    /// Broken media or a broken file. Whoever knows the catalog adds table and index by name, and the way out.
+    Corrupt(Box<Damage>),
     Io(String),
     /// Invariant I6: after a failed write or sync, or a caught panic.
     Poisoned(String),
@@ -34,6 +35,64 @@ pub enum Error {
     ReadOnly(String),
     /// The snapshot is older than the table's definition.
     TableChanged,
+}
+
+/// What is broken, and where, as far as the finder knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Damage {
+    /// 0: not known, or not of a data file.
+    pub file: FileId,
+    /// None: more than a page.
+    pub page: Option<PageNo>,
+    /// The index that was being read; 0: none, or not known.
+    pub index: IndexId,
+    pub what: String,
+}
+
+impl Damage {
+    pub fn contains(&self, text: &str) -> bool {
+        self.what.contains(text)
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl Error {
+    pub fn corrupt(what: impl Into<String>) -> Error {
+        Error::Corrupt(Box::new(Damage {
+            what: what.into(),
+            ..Damage::default()
+        }))
+    }
+    /// In a page of a data file.
+    pub fn corrupt_page(file: FileId, page: PageNo, what: impl Into<String>) -> Error {
+        Error::Corrupt(Box::new(Damage {
+            file,
+            page: Some(page),
+            index: 0,
+            what: what.into(),
+        }))
+    }
+    /// The damage was met on the way through that index.
+    pub fn in_index(mut self, file: FileId, index: IndexId) -> Error {
+        if let Error::Corrupt(damage) = &mut self {
+            if damage.index == 0 && (damage.file == 0 || damage.file == file) {
+                (damage.file, damage.index) = (file, index);
+            }
+        }
+        self
+    }
+    /// Page 0 of a data file cannot be read; the others may be whole.
+    pub fn is_lost_header(&self) -> bool {
+        matches!(self, Error::Corrupt(damage) if damage.file != 0 && damage.page == Some(0))
+    }
+    pub fn is_corrupt(&self) -> bool {
+        matches!(self, Error::Corrupt(_))
+    }
 }
 
 impl fmt::Display for Error {
@@ -47,7 +106,7 @@ impl fmt::Display for Error {
             Error::Locked => write!(f, "the row is locked"),
             Error::Conflict => write!(f, "the row has changed since the snapshot was taken"),
             Error::Full(s) => write!(f, "full: {s}"),
-            Error::Corrupt(s) => write!(f, "corrupt: {s}"),
+            Error::Corrupt(damage) => write!(f, "corrupt: {}", damage.what),
             Error::Io(s) => write!(f, "I/O error: {s}"),
             Error::Poisoned(s) => write!(f, "the engine stopped writing: {s}; restart to recover"),
             Error::Unsupported(s) => write!(f, "not supported: {s}"),

@@ -8,7 +8,7 @@ pub mod poison;
 pub mod sync;
 
 pub use counters::Counters;
-pub use error::{Error, Result};
+pub use error::{Damage, Error, Result};
 pub use ids::{FileId, IndexId, Lsn, PageId, PageNo, TrxId, UndoPtr};
 pub use mutant::{planted, Mutant};
 pub use poison::Poison;

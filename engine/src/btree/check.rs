@@ -31,17 +31,27 @@ const FINDINGS_MAX: usize = 100;
 impl Tree {
     /// `each` sees every entry in order: the layers above check what keys and values mean to them, and report by the returned text.
     pub fn verify(&self, pool: &Pool, each: EntryCheck<'_>) -> Result<Report> {
+        self.verify_with(pool, each, &mut || Ok(()))
+    }
+    /// The same; `step` is called for each leaf, and its error ends the check.
+    pub fn verify_with(
+        &self,
+        pool: &Pool,
+        each: EntryCheck<'_>,
+        step: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Report> {
         let mut walk = Walk {
             tree: self,
             pool,
             each,
+            step,
             report: Report::default(),
             versions: HashMap::new(),
             from: Vec::new(),
         };
         match walk.run() {
             // The way down is broken: nothing behind it can be reached.
-            Err(Error::Corrupt(what)) => walk.report.findings.push(what),
+            Err(Error::Corrupt(damage)) => walk.report.findings.push(damage.what),
             other => other?,
         }
         Ok(walk.report)
@@ -52,6 +62,7 @@ struct Walk<'a> {
     tree: &'a Tree,
     pool: &'a Pool,
     each: EntryCheck<'a>,
+    step: &'a mut dyn FnMut() -> Result<()>,
     report: Report,
     /// Each page's version when it was read: met again in the same one, it is in the tree twice; in another, it moved.
     versions: HashMap<PageNo, Lsn>,
@@ -101,7 +112,7 @@ impl<'a> Walk<'a> {
     fn descend(&mut self) -> Result<PageRead<'a>> {
         let (tree, pool, from) = (self.tree, self.pool, self.from.clone());
         let to = To::Key(&from);
-        let mut page = pool.read(tree.page_id(tree.root))?;
+        let mut page = tree.read(pool, tree.root)?;
         let node = Node::new(&page);
         tree.check_arrival(node, tree.root, None)?;
         self.report.height = self.report.height.max(node.level() as u32 + 1);
@@ -116,7 +127,7 @@ impl<'a> Walk<'a> {
             }
             let slot = to.child_slot(node);
             let no = node.child(slot);
-            let child = pool.read(tree.page_id(no))?;
+            let child = tree.read(pool, no)?;
             tree.check_arrival(Node::new(&child), no, Some(node.level() - 1))?;
             tree.check_fences(Node::new(&child), no, to)?;
             self.check_fences(node, slot, Node::new(&child));
@@ -154,10 +165,10 @@ impl<'a> Walk<'a> {
         for slot in node.child_slot(&self.from)..node.len() {
             let no = node.child(slot);
             let before = last.take();
-            let leaf = match pool.read(tree.page_id(no)) {
+            let leaf = match tree.read(pool, no) {
                 Ok(leaf) => leaf,
-                Err(Error::Corrupt(what)) => {
-                    self.report.findings.push(what);
+                Err(Error::Corrupt(damage)) => {
+                    self.report.findings.push(damage.what);
                     continue;
                 }
                 Err(e) => return Err(e),
@@ -181,6 +192,7 @@ impl<'a> Walk<'a> {
         Ok(last)
     }
     fn check_leaf(&mut self, page: &PageRead<'_>) -> Result<()> {
+        (self.step)()?;
         let (no, node) = (page.id().no, Node::new(page));
         match self.enter(page) {
             Visit::First => self.report.leaf_pages += 1,
@@ -227,7 +239,7 @@ impl<'a> Walk<'a> {
     }
     /// No latch is held: the left page may have been split since; then it proves nothing.
     fn check_border(&mut self, left: &Border, right: PageNo) -> Result<()> {
-        let page = self.pool.read(self.tree.page_id(left.no))?;
+        let page = self.tree.read(self.pool, left.no)?;
         if page.version() == left.version {
             self.finding(left.no, &format!("its right link is not its neighbour, page {right}"));
         }

@@ -74,7 +74,7 @@ impl Tree {
         let Some(no) = node.right() else {
             return Ok(None);
         };
-        let page = pool.read(self.page_id(no))?;
+        let page = self.read(pool, no)?;
         let right = Node::new(&page);
         if !right.belongs_to(self.index) || right.level() != 0 {
             return Err(self.corrupt(

@@ -43,7 +43,7 @@ impl To<'_> {
 impl Tree {
     /// S-latched node on `level` (the root itself when the tree is not that high).
     pub(super) fn descend<'p>(&self, pool: &'p Pool, to: To<'_>, level: u8) -> Result<PageRead<'p>> {
-        let mut page = pool.read(self.page_id(self.root))?;
+        let mut page = self.read(pool, self.root)?;
         self.check_arrival(Node::new(&page), self.root, None)?;
         loop {
             let node = Node::new(&page);
@@ -51,7 +51,7 @@ impl Tree {
                 return Ok(page);
             }
             let no = node.child(self.route(node, page.id().no, to)?);
-            let child = pool.read(self.page_id(no))?;
+            let child = self.read(pool, no)?;
             self.check_arrival(Node::new(&child), no, Some(node.level() - 1))?;
             page = child;
         }
@@ -101,9 +101,7 @@ impl Tree {
     }
     #[cold]
     pub(super) fn corrupt(&self, no: PageNo, what: &str) -> Error {
-        Error::Corrupt(format!(
-            "index {} in file {}, page {no}: {what}; check the table, then rebuild the index or restore a backup",
-            self.index, self.file
-        ))
+        let what = format!("index {} in file {}, page {no}: {what}", self.index, self.file);
+        Error::corrupt_page(self.file, no, what).in_index(self.file, self.index)
     }
 }

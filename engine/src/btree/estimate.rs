@@ -37,7 +37,7 @@ impl Tree {
                     stats.leaf_pages += node.len() as u64;
                 }
                 let Some(right) = node.right() else { break };
-                page = pool.read(self.page_id(right))?;
+                page = self.read(pool, right)?;
             }
         }
         Ok(stats)
@@ -76,7 +76,7 @@ impl Tree {
     /// The path to a key: root first, the leaf's rung last (slot = entries before the key); and the S-latched leaf.
     fn rungs<'p>(&self, pool: &'p Pool, to: To<'_>) -> Result<(Vec<Rung>, PageRead<'p>)> {
         let mut rungs = Vec::with_capacity(4);
-        let mut page = pool.read(self.page_id(self.root))?;
+        let mut page = self.read(pool, self.root)?;
         self.check_arrival(Node::new(&page), self.root, None)?;
         loop {
             let node = Node::new(&page);
@@ -89,7 +89,7 @@ impl Tree {
             let slot = self.route(node, page.id().no, to)?;
             rungs.push(Rung { slot, len });
             let no = node.child(slot);
-            let child = pool.read(self.page_id(no))?;
+            let child = self.read(pool, no)?;
             self.check_arrival(Node::new(&child), no, Some(node.level() - 1))?;
             page = child;
         }
@@ -114,7 +114,7 @@ impl Tree {
     }
     /// A leaf reached by random child choices. None: it is empty.
     pub fn random_leaf<'p>(&self, pool: &'p Pool) -> Result<Option<LeafRead<'p>>> {
-        let mut page = pool.read(self.page_id(self.root))?;
+        let mut page = self.read(pool, self.root)?;
         self.check_arrival(Node::new(&page), self.root, None)?;
         let mut dice = pool.disk().random();
         loop {
@@ -126,7 +126,7 @@ impl Tree {
             let slot = (dice % node.len() as u64) as usize;
             dice = dice.rotate_left(21).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let no = node.child(slot);
-            let child = pool.read(self.page_id(no))?;
+            let child = self.read(pool, no)?;
             self.check_arrival(Node::new(&child), no, Some(node.level() - 1))?;
             page = child;
         }

@@ -138,14 +138,14 @@ impl ExtentList {
         let count = get_u32(mtr.bytes(page), AT_COUNT) as usize;
         let next = get_u32(mtr.bytes(page), AT_NEXT);
         if count == 0 && next == 0 {
-            space::free(mtr, self.id(self.page))?;
+            space::free(mtr, &[self.id(self.page)])?;
             mark_free(mtr, page);
             return Ok(true);
         }
         if count == 0 {
             let behind = mtr.write(self.id(next))?;
             let copy = mtr.bytes(behind).to_vec();
-            space::free(mtr, self.id(next))?;
+            space::free(mtr, &[self.id(next)])?;
             mark_free(mtr, behind);
             mtr.rewrite(page, &mut |bytes| {
                 bytes[AT_TYPE..].copy_from_slice(&copy[AT_TYPE..]);
@@ -183,7 +183,7 @@ impl ExtentList {
         }
         for page in pages.into_iter().skip(keep_first as usize) {
             let id = mtr.id(page);
-            space::free(mtr, id)?;
+            space::free(mtr, &[id])?;
             mark_free(mtr, page);
         }
         for (first, used) in unused {

@@ -32,8 +32,32 @@ impl Tree {
             }
         }
     }
+    /// Frees all pages of a tree that cannot be walked: every page of the file is asked whose it is. Number of those that could not be read.
+    pub fn free_scattered(&self, pool: &Pool) -> Result<usize> {
+        let mut unread = 0;
+        for no in 1..space::usage(pool, self.file)?.pages {
+            let id = self.page_id(no);
+            if !space::is_used(pool, id)? {
+                continue;
+            }
+            let mut mtr = begin(pool)?;
+            match mtr.write(id) {
+                Ok(page) if Node::new(mtr.bytes(page)).belongs_to(self.index) => {
+                    space::free(&mut mtr, &[id])?;
+                    mark_free(&mut mtr, page);
+                }
+                Ok(_) => {}
+                // Broken, and known to be ours.
+                Err(e) if e.is_corrupt() && no == self.root => space::free(&mut mtr, &[id])?,
+                Err(e) if e.is_corrupt() => unread += 1,
+                Err(e) => return Err(e),
+            }
+            mtr.commit();
+        }
+        Ok(unread)
+    }
     fn free_some(&self, mtr: &mut Mtr<'_>) -> Result<bool> {
-        let mut page = mtr.write(self.page_id(self.root))?;
+        let mut page = self.latch(mtr, self.root)?;
         if !Node::new(mtr.bytes(page)).belongs_to(self.index) {
             return Ok(true);
         }
@@ -44,7 +68,7 @@ impl Tree {
             if node.level() == 0 || n == 0 {
                 // An inner page without children, or a root that is a leaf.
                 let id = mtr.id(page);
-                space::free(mtr, id)?;
+                space::free(mtr, &[id])?;
                 mark_free(mtr, page);
                 if let Some(parent) = parent {
                     let mut parent = MtrPage { mtr, page: parent };
@@ -56,15 +80,13 @@ impl Tree {
             if node.level() == 1 {
                 let keep = n.saturating_sub(BATCH);
                 let leaves: Vec<_> = (keep..n).map(|slot| self.page_id(node.child(slot))).collect();
-                for leaf in leaves {
-                    space::free(mtr, leaf)?;
-                }
+                space::free(mtr, &leaves)?;
                 edit::truncate(&mut MtrPage { mtr, page }, keep);
                 return Ok(false);
             }
             let last = self.page_id(node.child(n - 1));
             parent = Some(page);
-            page = mtr.write(last)?;
+            page = self.latch(mtr, last.no)?;
             if !Node::new(mtr.bytes(page)).belongs_to(self.index) {
                 return Err(self.corrupt(last.no, "it is not a page of this index"));
             }

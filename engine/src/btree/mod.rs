@@ -204,6 +204,18 @@ impl Tree {
     pub fn page_id(&self, no: PageNo) -> PageId {
         PageId::new(self.file, no)
     }
+    /// S-latches a page of the tree. A page that cannot be read says nothing of whose it is: the error names the index.
+    #[inline]
+    fn read<'p>(&self, pool: &'p Pool, no: PageNo) -> Result<PageRead<'p>> {
+        pool.read(self.page_id(no))
+            .map_err(|e| e.in_index(self.file, self.index))
+    }
+    /// X-latches one.
+    #[inline]
+    fn latch(&self, mtr: &mut Mtr<'_>, no: PageNo) -> Result<PageHandle> {
+        mtr.write(self.page_id(no))
+            .map_err(|e| e.in_index(self.file, self.index))
+    }
 }
 
 /// A new Mtr for changes, once the log has room for them. No latch is held.

@@ -43,7 +43,7 @@ pub fn create(mtr: &mut Mtr<'_>, file: FileId, index: IndexId, owner: TrxId) -> 
 /// nothing can fail half way.
 pub fn take_back(mtr: &mut Mtr<'_>, file: FileId, first: PageNo) -> Result<()> {
     let page = mtr.write(PageId::new(file, first))?;
-    space::free(mtr, PageId::new(file, first))?;
+    space::free(mtr, &[PageId::new(file, first)])?;
     mark_free(mtr, page);
     Ok(())
 }
@@ -98,7 +98,7 @@ pub fn free(pool: &Pool, file: FileId, first: PageNo, owner: TrxId) -> Result<()
         }
         let second = get_u32(bytes, AT_NEXT);
         if second == 0 {
-            space::free(&mut mtr, PageId::new(file, first))?;
+            space::free(&mut mtr, &[PageId::new(file, first)])?;
             mark_free(&mut mtr, head);
             mtr.commit();
             return Ok(());
@@ -108,13 +108,30 @@ pub fn free(pool: &Pool, file: FileId, first: PageNo, owner: TrxId) -> Result<()
             return Err(broken(file, second));
         }
         let third = get_u32(mtr.bytes(page), AT_NEXT);
-        space::free(&mut mtr, PageId::new(file, second))?;
+        space::free(&mut mtr, &[PageId::new(file, second)])?;
         mark_free(&mut mtr, page);
         mtr.edit_u32(head, AT_NEXT, third);
         mtr.commit();
     }
 }
-/// The pages of a chain, for CHECK TABLE: each is marked used.
+/// The pages of a chain that a row named a moment ago, for CHECK TABLE. None of them if it is being given up meanwhile.
+pub fn pages_of(pool: &Pool, file: FileId, first: PageNo, owner: TrxId) -> Result<Vec<PageNo>> {
+    let head = || -> Result<Option<Lsn>> {
+        let page = pool.read(PageId::new(file, first))?;
+        let still = is_overflow(&page) && get_u16(&page, AT_FIRST) == 1 && get_u64(&page, AT_OWNER) == owner;
+        Ok(still.then(|| page.version()))
+    };
+    let Some(before) = head()? else {
+        return Ok(Vec::new());
+    };
+    let found = pages(pool, file, first);
+    // Giving it up begins with a change of its first page.
+    match found {
+        Err(_) if head()? != Some(before) => Ok(Vec::new()),
+        found => found,
+    }
+}
+/// The pages of a chain: each is marked used.
 pub fn pages(pool: &Pool, file: FileId, first: PageNo) -> Result<Vec<PageNo>> {
     let mut out = Vec::new();
     let mut no = first;
@@ -143,8 +160,8 @@ fn write_page(mtr: &mut Mtr<'_>, page: PageHandle, next: PageNo, data: &[u8]) {
     });
 }
 fn broken(file: FileId, no: PageNo) -> Error {
-    Error::Corrupt(format!(
-        "file {file}, page {no}: a chain of overflow pages is broken here; the row that it belongs to cannot be read: delete it \
-         or restore a backup"
-    ))
+    let what = format!(
+        "file {file}, page {no}: a chain of overflow pages is broken here; the row that it belongs to cannot be read"
+    );
+    Error::corrupt_page(file, no, what)
 }

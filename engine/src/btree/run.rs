@@ -39,7 +39,7 @@ impl Tree {
         let (Some(no), Some(upper)) = (node.right(), node.upper_fence().map(<[u8]>::to_vec)) else {
             return Ok(None);
         };
-        let page = mtr.write(self.page_id(no))?;
+        let page = self.latch(mtr, no)?;
         let node = Node::new(mtr.bytes(page));
         if !node.belongs_to(self.index) || node.level() != 0 || node.lower_fence() != upper {
             return Err(self.corrupt(

@@ -6,7 +6,7 @@
 use super::edit::{self, MtrPage};
 use super::node::{write_node, NewNode, Node, AT_TYPE, CAPACITY, NO_SLOT, SLOT};
 use super::{begin, Intent, Tree, ENTRY_MAX};
-use crate::base::Result;
+use crate::base::{PageId, Result};
 use crate::pool::{Mtr, PageHandle, PageType, Pool};
 use crate::space;
 
@@ -72,12 +72,9 @@ impl Tree {
             return Ok(());
         };
         let collapse = mtr.id(top.parent).no == self.root && Node::new(mtr.bytes(top.parent)).len() == 2;
-        for merge in &merges {
-            space::free(mtr, mtr.id(merge.right))?;
-        }
-        if collapse {
-            space::free(mtr, mtr.id(top.left))?;
-        }
+        let mut gone: Vec<PageId> = merges.iter().map(|merge| mtr.id(merge.right)).collect();
+        gone.extend(collapse.then(|| mtr.id(top.left)));
+        space::free(mtr, &gone)?;
         for merge in &merges {
             self.merge(mtr, merge);
         }
@@ -121,7 +118,7 @@ impl Tree {
         let right = (slot + 1 < above.len()).then(|| self.page_id(above.child(slot + 1)));
         let left = (slot > 0).then(|| self.page_id(above.child(slot - 1)));
         if let Some(id) = right.filter(|id| mtr.find(*id).is_none()) {
-            let right = mtr.write(id)?;
+            let right = self.latch(mtr, id.no)?;
             if fit_together(mtr, page, right, lost) {
                 let (left, slot) = (page, slot + 1);
                 return Ok(Some(Merge {
@@ -134,7 +131,7 @@ impl Tree {
             mtr.release(right);
         }
         if let Some(id) = left.filter(|id| mtr.find(*id).is_none()) {
-            if let Some(left) = mtr.try_write(id)? {
+            if let Some(left) = mtr.try_write(id).map_err(|e| e.in_index(self.file, self.index))? {
                 if fit_together(mtr, left, page, lost) {
                     let right = page;
                     return Ok(Some(Merge {

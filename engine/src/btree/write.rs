@@ -20,10 +20,10 @@ enum Step<'p> {
 
 impl<'p> Step<'p> {
     #[inline]
-    fn read(mtr: &Mtr<'p>, id: PageId) -> Result<Step<'p>> {
-        Ok(match mtr.find(id) {
+    fn read(mtr: &Mtr<'p>, tree: &Tree, no: PageNo) -> Result<Step<'p>> {
+        Ok(match mtr.find(tree.page_id(no)) {
             Some(page) => Step::Own(page),
-            None => Step::Shared(mtr.read(id)?),
+            None => Step::Shared(tree.read(mtr.pool(), no)?),
         })
     }
     #[inline]
@@ -114,13 +114,13 @@ impl Tree {
     ) -> Result<Option<PageHandle>> {
         let to = To::Key(key);
         loop {
-            let mut step = Step::read(mtr, self.page_id(self.root))?;
+            let mut step = Step::read(mtr, self, self.root)?;
             self.check_arrival(step.node(mtr), self.root, None)?;
             let mut at = self.root;
             if step.node(mtr).level() == 0 {
                 // A latch is never upgraded: let go, take X, and look again, for the root may have been split in between.
                 drop(step);
-                let page = mtr.write(self.page_id(self.root))?;
+                let page = self.latch(mtr, self.root)?;
                 if Node::new(mtr.bytes(page)).level() == 0 {
                     return Ok(Some(page));
                 }
@@ -134,12 +134,12 @@ impl Tree {
                     if !wanted(self.page_id(no)) {
                         return Ok(None);
                     }
-                    let page = mtr.write(self.page_id(no))?;
+                    let page = self.latch(mtr, no)?;
                     drop(step);
                     self.check_arrival(Node::new(mtr.bytes(page)), no, Some(0))?;
                     return Ok(Some(page));
                 }
-                let child = Step::read(mtr, self.page_id(no))?;
+                let child = Step::read(mtr, self, no)?;
                 self.check_arrival(child.node(mtr), no, Some(level - 1))?;
                 (step, at) = (child, no);
             }
@@ -157,7 +157,7 @@ impl Tree {
         let mut no = self.root;
         let mut level = None;
         loop {
-            let page = mtr.write(self.page_id(no))?;
+            let page = self.latch(mtr, no)?;
             let node = Node::new(mtr.bytes(page));
             self.check_arrival(node, no, level)?;
             self.check_fences(node, no, to)?;

@@ -180,10 +180,11 @@ fn unmark(tree: &Tree, mtr: &mut Mtr<'_>, at: &LeafWrite, stamp: TrxId, value: O
 }
 #[cold]
 pub(super) fn missing(tree: &Tree, key: &[u8]) -> Error {
-    Error::Corrupt(format!(
-        "index {} in file {}: an entry that its row needs is missing (key of {} bytes); check the table, then rebuild the index",
+    Error::corrupt(format!(
+        "index {} in file {}: an entry that its row needs is missing (key of {} bytes)",
         tree.index & !DELTA_BIT,
         tree.file,
         key.len()
     ))
+    .in_index(tree.file, tree.index)
 }

@@ -55,9 +55,7 @@ pub(super) fn delta_end(partition: u16, hi: Option<&[u8]>) -> Option<DeltaKey> {
 fn partition_of(key: &[u8]) -> Result<u16> {
     match key.first_chunk::<2>() {
         Some(bytes) => Ok(u16::from_be_bytes(*bytes)),
-        None => Err(Error::Corrupt(
-            "a delta tree holds a key without a partition number".into(),
-        )),
+        None => Err(Error::corrupt("a delta tree holds a key without a partition number")),
     }
 }
 
@@ -269,11 +267,7 @@ impl Delta {
                     Some(Folded::Done) if key.len() + value.len() <= ENTRY_MAX => {}
                     Some(Folded::Done | Folded::Full) => return Ok(Wrote::Nothing),
                     Some(Folded::Missing) => return Err(super::apply::missing(&self.tree, op.key())),
-                    None => {
-                        return Err(Error::Corrupt(
-                            "a buffered change cannot be decoded; check the table".into(),
-                        ))
-                    }
+                    None => return Err(Error::corrupt("a buffered change cannot be decoded; check the table")),
                 }
                 let grown = value.len() as i64 - old_len as i64;
                 (self.tree.set_value(&mut mtr, &at, &value)?, Wrote::Folded(grown))
@@ -396,9 +390,7 @@ impl Delta {
                 self.since_us.store(pool.disk().now_us(), Ordering::Relaxed);
                 let may_begin = last < u16::MAX && ((last - first) as u32) < PARTITIONS_MAX - 1;
                 if (last - first) as u32 >= PARTITIONS_MAX {
-                    return Err(Error::Corrupt(
-                        "a delta tree holds more partitions than there may be".into(),
-                    ));
+                    return Err(Error::corrupt("a delta tree holds more partitions than there may be"));
                 }
                 if may_begin {
                     count.until = last + 1;

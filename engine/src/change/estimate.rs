@@ -4,8 +4,9 @@ use super::delta::{delta_end, delta_key, Delta};
 use super::pending::is_valid;
 use super::read::Visitor;
 use super::{Index, Merging, Pending};
-use crate::base::{Error, Result};
+use crate::base::{Error, PageNo, Result};
 use crate::pool::Pool;
+use std::collections::BTreeSet;
 
 impl Delta {
     /// Estimated number of keys in [lo, hi) that only a pending change brings into the index. A change of an entry that is in the base counts
@@ -44,9 +45,11 @@ impl Delta {
     }
 }
 
-/// Every change that is pending finds the entry that it is for, and the filter knows of it. Findings go to `report`.
-pub fn check(pool: &Pool, index: &Index, report: &mut dyn FnMut(&str)) -> Result<()> {
-    let Some(delta) = &index.delta else { return Ok(()) };
+/// Every change that is pending finds the entry that it is for, and the filter knows of it. Findings go to `report`. The delta tree's pages.
+pub fn check(pool: &Pool, index: &Index, report: &mut dyn FnMut(&str)) -> Result<BTreeSet<PageNo>> {
+    let Some(delta) = &index.delta else {
+        return Ok(BTreeSet::new());
+    };
     let tree = delta.tree.verify(pool, &mut |key, value| {
         if key.len() < 2 || !is_valid(value) {
             return Some("a pending change that cannot be decoded".into());
@@ -55,7 +58,7 @@ pub fn check(pool: &Pool, index: &Index, report: &mut dyn FnMut(&str)) -> Result
     })?;
     tree.findings.iter().for_each(|finding| report(finding));
     if !tree.findings.is_empty() {
-        return Ok(());
+        return Ok(tree.pages);
     }
     let mut merging = Merging::default();
     let mut leaf = index.tree.leaf_owning(pool, &[])?;
@@ -65,13 +68,13 @@ pub fn check(pool: &Pool, index: &Index, report: &mut dyn FnMut(&str)) -> Result
             match merging.next(&leaf, false) {
                 Ok(Some(_)) => {}
                 Ok(None) => break,
-                Err(Error::Corrupt(what)) => report(&what),
+                Err(Error::Corrupt(damage)) => report(&damage.what),
                 Err(e) => return Err(e),
             }
         }
         match index.tree.step_right(pool, leaf)? {
             Some(right) => leaf = right,
-            None => return Ok(()),
+            None => return Ok(tree.pages),
         }
     }
 }

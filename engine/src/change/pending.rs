@@ -361,12 +361,12 @@ impl Pending {
             match evaluate(self.item_value(item), &mut present, out) {
                 Some(Ok(())) => {}
                 Some(Err(Missing)) => {
-                    return Err(Error::Corrupt(format!(
+                    return Err(Error::corrupt(format!(
                         "a buffered change (key of {} bytes) needs an index entry that is missing; check the table, then rebuild the index",
                         self.key(i).len()
                     )))
                 }
-                None => return Err(Error::Corrupt("a buffered change cannot be decoded; check the table".into())),
+                None => return Err(Error::corrupt("a buffered change cannot be decoded; check the table")),
             }
         }
         Ok(present)

@@ -119,8 +119,22 @@ impl Engine {
     /// Leaves nothing deferred: no old versions, no buffered changes.
     fn settle(&self) -> Result<()> {
         self.store.pool.check_alive()?;
-        while self.store.purge_step(PURGE_RECORDS)? {}
+        self.purge_all()?;
         self.store.drain_changes()
+    }
+
+    /// As far as that is possible: neither a broken page nor a full disk keeps the rest from being written.
+    fn purge_all(&self) -> Result<()> {
+        loop {
+            match self.store.purge_step(PURGE_RECORDS) {
+                Ok(true) => {}
+                Err(e @ (Error::Corrupt(_) | Error::Full(_))) => {
+                    self.note(Level::Error, &format!("purge ends early: {e}"));
+                    return Ok(());
+                }
+                done => return done.map(|_| ()),
+            }
+        }
     }
 
     pub fn flush_log(&self) -> Result<()> {
@@ -143,6 +157,11 @@ impl Engine {
         self.store.trx_sys.start(trx, isolation, lock_wait_timeout_ms);
     }
     pub fn commit(&self, trx: &mut Trx, durable: bool) -> Result<()> {
+        if let Err(why) = trx.check_not_doomed() {
+            // A statement of it could be undone only in part.
+            self.rollback(trx)?;
+            return Err(why);
+        }
         let lsn = self.store.trx_sys.commit(trx);
         if durable {
             self.flush_to(lsn)

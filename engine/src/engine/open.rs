@@ -16,8 +16,8 @@ use super::config::{Config, Level, LogSink};
 use super::undecided::Undecided;
 use super::workers::Workers;
 use super::Engine;
-use crate::base::ids::{SYSTEM_FILE, UNDO_FILE};
-use crate::base::{Counters, Error, FileId, Lsn, Result};
+use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE, UNDO_FILE};
+use crate::base::{Counters, Error, FileId, Lsn, PageId, Result};
 use crate::change::ChangeBuffer;
 use crate::io::{Caching, Disk, Files};
 use crate::pool::{Pool, PoolConfig, Void};
@@ -29,7 +29,7 @@ use crate::table::catalog::Catalog;
 use crate::table::Store;
 use crate::txn::{RecoveredTrx, TrxSys};
 use parking_lot::Mutex;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 
@@ -47,13 +47,15 @@ impl Engine {
     /// Without threads: nothing happens but what the caller does, background steps included. For the simulation.
     pub(super) fn open_still(disk: Arc<dyn Disk>, config: Config) -> Result<Arc<Engine>> {
         let counters = Arc::new(Counters::default());
-        let opened = Opened::on(disk, &config, counters)?;
+        let opened = Opened::on(disk, &config, counters).map_err(with_way_out)?;
+        let log = config.log.clone();
         let store = Arc::new(Store::new(
             opened.pool,
             opened.redo,
             opened.trx_sys,
             opened.catalog,
             &config.store,
+            Arc::new(move |text: &str| log(Level::Error, text)),
         ));
         let (prepared, losers): (Vec<RecoveredTrx>, Vec<RecoveredTrx>) =
             opened.recovered.into_iter().partition(|r| r.xid.is_some());
@@ -74,6 +76,17 @@ impl Engine {
     }
 }
 
+/// What keeps the engine from opening is not repaired here.
+fn with_way_out(error: Error) -> Error {
+    match error {
+        Error::Corrupt(mut damage) if !damage.contains("restore") => {
+            damage.what += "; restore the engine's directory from a backup, or save the rows with sluice-check --dump";
+            Error::Corrupt(damage)
+        }
+        error => error,
+    }
+}
+
 pub(super) fn write_checkpoint(pool: &Pool, lsn: Lsn) -> Result<()> {
     pool.redo().write_checkpoint(lsn, READY)
 }
@@ -91,7 +104,7 @@ impl Opened {
         let names = disk.list()?;
         if !Redo::exists(&*disk)? {
             if let Some(name) = names.iter().find(|n| file_number(n).is_some()) {
-                return Err(Error::Corrupt(format!(
+                return Err(Error::corrupt(format!(
                     "data file {name} is here, but the redo log is not: bring back the files redo_*, or restore a backup"
                 )));
             }
@@ -165,6 +178,7 @@ fn create(disk: Arc<dyn Disk>, config: &Config, counters: Arc<Counters>) -> Resu
     (config.log)(Level::Info, "no database is here yet: a new one is made");
     let redo = Arc::new(Redo::create(disk.clone(), redo_config(config), counters.clone())?);
     let pool = new_pool(disk, config, redo.clone(), counters.clone())?;
+    pool.set_database(pool.disk().random() | 1);
     space::create_file(&pool, SYSTEM_FILE, false)?;
     TrxSys::create(&pool)?;
     Catalog::create(&pool)?;
@@ -227,14 +241,17 @@ fn recover(
         let note = format!("{restored} torn pages were restored from the doublewrite file");
         (config.log)(Level::Info, &note);
     }
+    let mut unread = Unread::new();
     if facts.end > checkpoint {
-        apply_log(&*disk, &pool, checkpoint, &facts, &config.log)?;
+        apply_log(&*disk, &pool, checkpoint, &facts, &mut unread, &config.log)?;
     }
     space::check_header(&pool, SYSTEM_FILE)?;
+    pool.set_database(space::database_of(&pool, SYSTEM_FILE)?);
     space::check_header(&pool, UNDO_FILE)?;
     let (trx_sys, recovered) = TrxSys::open(pool.clone(), counters)?;
     let catalog = Catalog::open(&pool, change_buffer(config, &pool))?;
     settle_files(&pool, &catalog, &files, &facts, &config.log)?;
+    tell_unread(&catalog, &unread, &config.log);
     Ok(Opened {
         pool,
         redo,
@@ -250,7 +267,7 @@ fn find_files(pool: &Pool, facts: &LogFacts, names: &[String]) -> Result<BTreeSe
     let needed = facts.touched.iter().chain(&[SYSTEM_FILE, UNDO_FILE]);
     for file in needed.filter(|f| !facts.void.dropped().contains(f)) {
         if !found.contains(file) {
-            return Err(Error::Corrupt(format!(
+            return Err(Error::corrupt(format!(
                 "data file {} is missing, but the redo log has changes for it: bring it back, or restore a backup",
                 space::file_name(*file)
             )));
@@ -268,7 +285,29 @@ fn find_files(pool: &Pool, facts: &LogFacts, names: &[String]) -> Result<BTreeSe
     Ok(open)
 }
 
-fn apply_log(disk: &dyn Disk, pool: &Pool, from: Lsn, facts: &LogFacts, log: &LogSink) -> Result<()> {
+/// Pages of tables that could not be read when the log had changes for them, and why.
+type Unread = BTreeMap<PageId, Error>;
+
+fn tell_unread(catalog: &Catalog, unread: &Unread, log: &LogSink) {
+    for (page, why) in unread {
+        let name = catalog
+            .by_id(page.file)
+            .map_or_else(|| "(dropped)".into(), |table| table.name());
+        log(
+            Level::Error,
+            &format!("recovery: table {name}: {why}; the log's changes of the page are lost, the rest of the table was recovered; check the table"),
+        );
+    }
+}
+
+fn apply_log(
+    disk: &dyn Disk,
+    pool: &Pool,
+    from: Lsn,
+    facts: &LogFacts,
+    unread: &mut Unread,
+    log: &LogSink,
+) -> Result<()> {
     let megabytes = |bytes: u64| bytes >> 20;
     let total = facts.end - from;
     log(
@@ -284,7 +323,13 @@ fn apply_log(disk: &dyn Disk, pool: &Pool, from: Lsn, facts: &LogFacts, log: &Lo
         }
         pool.redo_apply(end, group, &facts.void)
     })?;
-    pool.redo_done()?;
+    pool.redo_done(&mut |page, why| {
+        if page.file < FIRST_TABLE_FILE {
+            return Err(why);
+        }
+        unread.insert(page, why);
+        Ok(())
+    })?;
     log(Level::Info, &format!("recovery: redo is done, up to LSN {}", facts.end));
     Ok(())
 }
@@ -310,7 +355,8 @@ fn settle_files(
                 space::remove_file(pool, *file)?;
             }
             Some(table) if facts.touched.contains(file) => {
-                if let Err(e) = space::check_header(pool, *file) {
+                let checked = space::check_header(pool, *file);
+                if let Some(e) = checked.err().filter(|e| !e.is_lost_header()) {
                     log(Level::Error, &format!("table {} cannot be used: {e}", table.name()));
                     table.set_broken(&e.to_string());
                 }

@@ -52,7 +52,7 @@ pub(super) fn refusal(disk: &dyn Disk, names: &[String]) -> Result<Error> {
         [only] => only.to_string(),
         [first, .., last] => format!("{first} to {last}"),
     };
-    Ok(Error::Corrupt(format!(
+    Ok(Error::corrupt(format!(
         "the redo log was off when the engine stopped without a shutdown: the {} data files ({shown}) beside {path} may hold \
          half of any change and are refused. Restore the directory from a backup; or, to begin anew with no tables, move it away and start again",
         files.len()

@@ -65,6 +65,14 @@ impl LoserRollback {
             current: None,
         }
     }
+    /// The transaction at hand cannot go on: it waits among those that a rollback left (`table/damage.rs`).
+    pub fn set_current_aside(&mut self, store: &Store, why: &Error) {
+        match self.current.take() {
+            Some(mut trx) => store.set_trx_aside(&mut trx, why),
+            // Not even taken up: the next start tries it again.
+            None => drop(self.waiting.pop()),
+        }
+    }
     /// Undoes up to `records_max` records. True: there is more to do. `Error::Full`: nothing is lost, try again later.
     pub fn step(&mut self, store: &Store, records_max: usize) -> Result<bool> {
         if self.current.is_none() {

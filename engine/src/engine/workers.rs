@@ -176,12 +176,21 @@ fn sync_loop(store: &Store, stop: &Stop) -> Result<()> {
 }
 
 fn purge_loop(store: &Store, stop: &Stop) -> Result<()> {
+    let mut told: Option<String> = None;
     while !stop.is_asked() {
         match store.purge_step(PURGE_RECORDS) {
             Ok(true) => {}
             Ok(false) => stop.sleep(PURGE_IDLE_MS),
             // No room for now: what purge would free comes later.
             Err(Error::Full(_)) => stop.sleep(SYNC_TICK_MS),
+            // Of undo itself: other streams can be purged.
+            Err(e) if e.is_corrupt() => {
+                let text = format!("purge: {}", store.name_damage(e));
+                if told.replace(text.clone()).as_ref() != Some(&text) {
+                    store.tell(&text);
+                }
+                stop.sleep(SYNC_TICK_MS);
+            }
             Err(e) => return Err(e),
         }
     }
@@ -191,7 +200,11 @@ fn purge_loop(store: &Store, stop: &Stop) -> Result<()> {
 fn merge_loop(store: &Store, stop: &Stop) -> Result<()> {
     let mut rounds = Rounds::default();
     while !stop.is_asked() {
-        store.merge_round(&mut rounds)?;
+        match store.merge_round(&mut rounds) {
+            Err(e) if !e.is_corrupt() => return Err(e),
+            // Whoever needs the index is told.
+            _ => {}
+        }
         stop.sleep(1000 / ROUNDS as u64);
     }
     Ok(())
@@ -199,7 +212,7 @@ fn merge_loop(store: &Store, stop: &Stop) -> Result<()> {
 
 fn roll_back(store: &Store, stop: &Stop, losers: Vec<RecoveredTrx>, log: &LogSink) -> Result<()> {
     if losers.is_empty() {
-        return Ok(());
+        return retry_rollbacks(store, stop);
     }
     log(
         Level::Info,
@@ -216,7 +229,18 @@ fn roll_back(store: &Store, stop: &Stop, losers: Vec<RecoveredTrx>, log: &LogSin
             }
             // The record is undone once there is room.
             Err(Error::Full(_)) => stop.sleep(SYNC_TICK_MS),
+            Err(e) if e.is_corrupt() => rollback.set_current_aside(store, &e),
             Err(e) => return Err(e),
+        }
+    }
+    retry_rollbacks(store, stop)
+}
+
+/// Rollbacks that had to wait, for space or for a broken table to be dropped.
+fn retry_rollbacks(store: &Store, stop: &Stop) -> Result<()> {
+    while !stop.is_asked() {
+        if !store.retry_rollback(ROLLBACK_RECORDS)? {
+            stop.sleep(SYNC_TICK_MS);
         }
     }
     Ok(())

@@ -81,7 +81,7 @@ impl Files {
     pub fn get(&self, id: FileId) -> Result<OpenFile> {
         let mut table = self.table.lock();
         if !table.known.contains_key(&id) {
-            return Err(Error::Corrupt(format!(
+            return Err(Error::corrupt(format!(
                 "data file {id} is not open: it is missing or was dropped"
             )));
         }

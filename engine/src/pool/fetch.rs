@@ -169,7 +169,10 @@ impl Pool {
             self.counters.data_reads.inc();
             self.counters.data_read.add(PAGE_SIZE as u64);
             let read = file.file.read_at(page.bytes_mut(), id.no as u64 * PAGE_SIZE as u64);
-            if let Err(error) = read.and_then(|()| self.verify_read(page.bytes(), id, &file)) {
+            if let Err(error) = read
+                .map_err(|e| cut_short(e, id, &*file.file))
+                .and_then(|()| self.verify_read(page.bytes(), id, &file))
+            {
                 self.unpublish(page);
                 return Err(error);
             }
@@ -251,14 +254,31 @@ impl Pool {
     }
 }
 
-/// Is this the sealed page `id`? The error names file, page and index.
+/// A file that ends before its page is a broken file; what else a read fails with is a failing disk.
+#[cold]
+fn cut_short(error: Error, id: PageId, file: &dyn File) -> Error {
+    match file.len() {
+        Ok(len) if len < (id.no as u64 + 1) * PAGE_SIZE as u64 => {
+            let what = format!(
+                "{}: page {}: the file ends before it, after {len} bytes",
+                file.path(),
+                id.no
+            );
+            Error::corrupt_page(id.file, id.no, what)
+        }
+        _ => error,
+    }
+}
+
+/// Is this the sealed page `id`? The error names file and page.
 fn verify(bytes: &[u8], id: PageId, file: &dyn File) -> Result<()> {
     page::check(bytes, id).map_err(|why| {
-        Error::Corrupt(format!(
-            "{}: page {} (index {}): {why}; restore the file from a backup, or dump and drop the table",
-            file.path(),
-            id.no,
-            page::page_index(bytes),
-        ))
+        // What a page says of itself is worth something only as long as it names itself right.
+        let whose = match page::page_index(bytes) {
+            index if index != 0 && page::page_id(bytes) == id => format!(" (index {index})"),
+            _ => String::new(),
+        };
+        let what = format!("{}: page {}{whose}: {why}", file.path(), id.no);
+        Error::corrupt_page(id.file, id.no, what)
     })
 }

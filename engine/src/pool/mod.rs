@@ -38,7 +38,7 @@ use crate::base::{planted, Counters, FileId, Lsn, Mutant, PageId, Poison, Result
 use crate::io::{Disk, Files};
 use crate::redo::Redo;
 use std::collections::HashSet;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
@@ -78,6 +78,8 @@ pub struct Pool {
     recovered_to: AtomicU64,
     /// Pages that recovery could not read, and that the log has not made anew yet.
     unread: RankedMutex<HashSet<PageId>>,
+    /// Number of the database: every data file bears it. 0: it was made before there was one.
+    database: AtomicU64,
     /// The redo log's: a log that cannot be written ends the pool's work too.
     poison: Arc<Poison>,
 }
@@ -109,12 +111,19 @@ impl Pool {
             unlogged_version: AtomicU64::new(0),
             recovered_to: AtomicU64::new(0),
             unread: RankedMutex::new(Rank::Leaf, HashSet::new()),
+            database: AtomicU64::new(0),
             frames,
             config,
         });
         pool.set_doublewrite(pool.config.doublewrite)?;
         pool.start_workers()?;
         Ok(pool)
+    }
+    pub fn database(&self) -> u64 {
+        self.database.load(Ordering::Relaxed)
+    }
+    pub fn set_database(&self, number: u64) {
+        self.database.store(number, Ordering::Relaxed);
     }
     pub fn begin(&self) -> Mtr<'_> {
         Mtr::new(self)

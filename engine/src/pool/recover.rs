@@ -90,13 +90,17 @@ impl Pool {
         }
         Ok(())
     }
-    /// After the last group: an error if a page that is needed cannot be read.
-    pub fn redo_done(&self) -> Result<()> {
-        let mut unread: Vec<PageId> = self.unread.lock().iter().copied().collect();
-        unread.sort_unstable();
-        for id in unread {
+    /// After the last group: `unread` decides about each page that is needed and cannot be read. As it is, it stays unreadable, so that
+    /// nobody takes it for whole.
+    pub fn redo_done(&self, unread: &mut dyn FnMut(PageId, Error) -> Result<()>) -> Result<()> {
+        let mut pages: Vec<PageId> = self.unread.lock().iter().copied().collect();
+        pages.sort_unstable();
+        for id in pages {
             // Says what is wrong with it.
-            self.read(id)?;
+            match self.read(id) {
+                Err(e) if e.is_corrupt() => unread(id, e)?,
+                done => drop(done?),
+            }
         }
         Ok(())
     }
@@ -140,7 +144,7 @@ impl Pool {
 }
 
 fn damaged(end: Lsn, why: &str) -> Error {
-    Error::Corrupt(format!("redo group that ends at {end}: {why}"))
+    Error::corrupt(format!("redo group that ends at {end}: {why}"))
 }
 
 /// All lengths and places fit a page, so that applying cannot fail half way.

@@ -46,13 +46,13 @@ impl Written {
         if entry.0 != key || found >= entry.1 {
             return Ok(());
         }
-        Err(Error::Corrupt(format!(
-            "{}: page {} is of LSN {found}, but was written with LSN {}: the disk lost a write; restore the file from a backup, or \
-             dump and drop the table",
+        let what = format!(
+            "{}: page {} is of LSN {found}, but was written with LSN {}: the disk lost a write",
             file.path(),
             id.no,
             entry.1
-        )))
+        );
+        Err(Error::corrupt_page(id.file, id.no, what))
     }
 }
 

@@ -186,7 +186,7 @@ impl Control {
         let second = Control::decode(&slots[SLOT..])?;
         let newest = first.into_iter().chain(second).max_by_key(|c| c.sequence);
         newest.ok_or_else(|| {
-            Error::Corrupt(format!(
+            Error::corrupt(format!(
                 "{}: no valid checkpoint; restore a backup, or recover by hand from the data files",
                 file.path()
             ))

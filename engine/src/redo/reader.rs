@@ -192,7 +192,7 @@ impl Groups {
     }
     fn bad_length(&self, what: &str) -> Error {
         let lsn = block::lsn_of(self.start);
-        Error::Corrupt(format!("redo log at LSN {lsn}: the length of the group {what}"))
+        Error::corrupt(format!("redo log at LSN {lsn}: the length of the group {what}"))
     }
 }
 
@@ -257,7 +257,7 @@ impl<'d> Blocks<'d> {
     fn check_behind_ring(&self, missing: u64) -> Result<()> {
         let numbers = ring::list_segments(self.disk)?;
         match numbers.iter().any(|n| *n > missing) {
-            true => Err(Error::Corrupt(format!(
+            true => Err(Error::corrupt(format!(
                 "{}: the segment is missing, later ones are there",
                 segment_name(missing)
             ))),
@@ -268,7 +268,7 @@ impl<'d> Blocks<'d> {
 
 fn damaged(segment_size: u64, position: Position, proof: &str) -> Error {
     let lsn = block::block_start(position / BLOCK_DATA as u64);
-    Error::Corrupt(format!(
+    Error::corrupt(format!(
         "{} at offset {}: the redo block at LSN {lsn} is damaged ({proof}); committed changes behind it would be lost: \
          restore the file or a backup",
         segment_name(lsn / segment_size),

@@ -106,7 +106,7 @@ pub fn decode<'a>(group: &'a [u8], mut each: impl FnMut(Record<'a>) -> Result<()
     let mut at = 0;
     while at < group.len() {
         let record = decode_one(group, &mut at)
-            .ok_or_else(|| Error::Corrupt(format!("redo record at byte {at} of a group cannot be decoded")))?;
+            .ok_or_else(|| Error::corrupt(format!("redo record at byte {at} of a group cannot be decoded")))?;
         each(record)?;
     }
     Ok(())

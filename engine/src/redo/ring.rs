@@ -61,7 +61,7 @@ pub fn list_segments(disk: &dyn Disk) -> Result<Vec<u64>> {
 pub fn open_segment(disk: &dyn Disk, number: u64, segment_size: u64, caching: Caching) -> Result<Arc<dyn File>> {
     let file = disk.open(&segment_name(number), Mode::Open, caching)?;
     let len = file.len()?;
-    let corrupt = |what: String| Error::Corrupt(format!("{}: {what}", file.path()));
+    let corrupt = |what: String| Error::corrupt(format!("{}: {what}", file.path()));
     if len != SEGMENT_HEADER as u64 + segment_size {
         return Err(corrupt(format!(
             "the file has {len} bytes, {} are right",
@@ -128,7 +128,7 @@ impl Ring {
         disk.remove(NEW)?;
         let numbers = list_segments(&*disk)?;
         if !numbers.contains(&needed) {
-            return Err(Error::Corrupt(format!(
+            return Err(Error::corrupt(format!(
                 "{}: the segment is missing",
                 segment_name(needed)
             )));

@@ -65,7 +65,7 @@ pub fn allocate_extent(mtr: &mut Mtr<'_>, file: FileId) -> Result<PageNo> {
         search.grow(2 * EXTENT_PAGES)?;
         found = search.find_extent(search.empty_hint, empty)?;
     }
-    let extent = found.expect("the file has just grown by two extents");
+    let extent = found.ok_or_else(|| search.counts_are_wrong())?;
     search.word(extent)?;
     search.empty_hint = extent + 1;
     let pages = search.take_extent(extent)?;
@@ -99,24 +99,42 @@ pub fn free_in_extent(mtr: &mut Mtr<'_>, file: FileId, first: PageNo, from: u32)
     Ok(())
 }
 
-/// Gives a page back. The page must not be read again under its old meaning.
-pub fn free(mtr: &mut Mtr<'_>, page: PageId) -> Result<()> {
-    assert!(
-        page.no != HEADER_PAGE && !is_bitmap(page.no),
-        "{page} is the file's own"
-    );
+/// Gives pages of one file back. They must not be read again under their old meaning. Errors come before any change.
+pub fn free(mtr: &mut Mtr<'_>, pages: &[PageId]) -> Result<()> {
+    for page in pages {
+        let in_use = check_in_use(mtr, *page)?;
+        if !in_use {
+            let what = format!(
+                "file {}, page {}: it is to be freed, but it is not marked as in use",
+                page.file, page.no
+            );
+            return Err(Error::corrupt_page(page.file, bitmap_of(page.no.max(1)), what));
+        }
+    }
+    pages.iter().try_for_each(|page| free_one(mtr, *page))
+}
+
+/// Latches what a freeing will change.
+fn check_in_use(mtr: &mut Mtr<'_>, page: PageId) -> Result<bool> {
+    let header = header(mtr, page.file)?;
+    let pages = get_u32(mtr.bytes(header), PAGES_OFFSET);
+    if page.no == HEADER_PAGE || is_bitmap(page.no) || page.no >= pages {
+        return Ok(false);
+    }
+    let bitmap = mtr.write(PageId::new(page.file, bitmap_of(page.no)))?;
+    Ok(is_set(mtr.bytes(bitmap), page.no))
+}
+
+fn free_one(mtr: &mut Mtr<'_>, page: PageId) -> Result<()> {
     let search = Search::begin(mtr, page.file)?;
-    let Search {
-        header, pages, used, ..
-    } = search;
+    let Search { header, used, .. } = search;
     let (free_hint, empty_hint) = (search.free_hint, search.empty_hint);
-    assert!(page.no < pages, "{page} is beyond the file's {pages} pages");
     let bitmap = mtr.write(PageId::new(page.file, bitmap_of(page.no)))?;
     let (at, mask) = byte_of(page.no);
     let byte = mtr.bytes(bitmap)[at];
-    assert!(byte & mask != 0, "{page} is freed, but it is not in use");
+    assert!(byte & mask != 0, "{page} is freed twice in one mini-transaction");
     mtr.edit(bitmap, at, &[byte & !mask]);
-    mtr.edit_u32(header, USED_OFFSET, used - 1);
+    mtr.edit_u32(header, USED_OFFSET, used.saturating_sub(1));
     let extent = extent_of(page.no);
     if extent < free_hint {
         mtr.edit_u32(header, FREE_HINT_OFFSET, extent);
@@ -188,8 +206,15 @@ impl<'m, 'p> Search<'m, 'p> {
         if let Some(page) = self.pick_as_is(hint)? {
             return Ok(page);
         }
-        let page = self.pick_any()?;
-        Ok(page.expect("the counts say that a page is free"))
+        let found = self.pick_any()?;
+        found.ok_or_else(|| self.counts_are_wrong())
+    }
+    fn counts_are_wrong(&self) -> Error {
+        let what = format!(
+            "file {}, page 0: it counts free pages that its bitmaps do not have",
+            self.file
+        );
+        Error::corrupt_page(self.file, HEADER_PAGE, what)
     }
     /// None: better to grow the file.
     fn pick_as_is(&mut self, hint: PageNo) -> Result<Option<PageNo>> {

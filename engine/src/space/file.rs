@@ -6,10 +6,10 @@
 //! later in the log. Callers: the table layer's DDL, and `engine` at open.
 use super::bitmap::{bitmap_of, byte_of, BITS_OFFSET, FIRST_BITMAP, FIRST_OFFSET};
 use super::{
-    file_name, FILE_OFFSET, FLAGS_OFFSET, FLAG_TEMPORARY, FORMAT_OFFSET, FORMAT_VERSION, HEADER_PAGE, MAGIC,
-    MAGIC_OFFSET, PAGES_OFFSET, PAGE_SIZE_OFFSET, USED_OFFSET,
+    file_name, DATABASE_OFFSET, FILE_OFFSET, FLAGS_OFFSET, FLAG_TEMPORARY, FORMAT_OFFSET, FORMAT_VERSION, HEADER_PAGE,
+    MAGIC, MAGIC_OFFSET, PAGES_OFFSET, PAGE_SIZE_OFFSET, USED_OFFSET,
 };
-use crate::base::bytes::get_u32;
+use crate::base::bytes::{get_u32, get_u64};
 use crate::base::{Error, FileId, PageId, Result};
 use crate::pool::{Mtr, PageType, Pool, PAGE_SIZE};
 
@@ -52,6 +52,7 @@ fn format_file(pool: &Pool, file: FileId, name: &str, temporary: bool) -> Result
     mtr.edit_u32(h, FLAGS_OFFSET, if temporary { FLAG_TEMPORARY } else { 0 });
     mtr.edit_u32(h, PAGES_OFFSET, FIRST_PAGES);
     mtr.edit_u32(h, USED_OFFSET, 2);
+    mtr.edit_u64(h, DATABASE_OFFSET, pool.database());
     format_bitmap(&mut mtr, bitmap)?;
     mtr.commit();
     Ok(())
@@ -81,7 +82,7 @@ pub fn check_header(pool: &Pool, file: FileId) -> Result<()> {
     let page = pool.read(PageId::new(file, HEADER_PAGE))?;
     let path = opened.path();
     if &page[MAGIC_OFFSET..MAGIC_OFFSET + 8] != MAGIC {
-        return Err(Error::Corrupt(format!("{path}: not a Sluice data file")));
+        return Err(Error::corrupt(format!("{path}: not a Sluice data file")));
     }
     let format = get_u32(&page, FORMAT_OFFSET);
     if format != FORMAT_VERSION {
@@ -97,7 +98,20 @@ pub fn check_header(pool: &Pool, file: FileId) -> Result<()> {
     }
     let number = get_u32(&page, FILE_OFFSET);
     if number != file {
-        return Err(Error::Corrupt(format!("{path}: the file says it is number {number}")));
+        return Err(Error::corrupt(format!("{path}: the file says it is number {number}")));
+    }
+    let (theirs, ours) = (get_u64(&page, DATABASE_OFFSET), pool.database());
+    if theirs != 0 && ours != 0 && theirs != ours {
+        return Err(Error::corrupt(format!(
+            "{path}: page 0 says that the file is of another database"
+        )));
+    }
+    let end = pool.redo().lsn();
+    if page.version() > end {
+        return Err(Error::corrupt(format!(
+            "{path}: page 0 is of LSN {}, the redo log ends at {end}: the file or the log is of another database, or of a later time",
+            page.version()
+        )));
     }
     let len = get_u32(&page, PAGES_OFFSET) as u64 * PAGE_SIZE as u64;
     drop(page);

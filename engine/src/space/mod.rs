@@ -20,6 +20,7 @@
 //! 464 free_hint     u32   extent: none below has a free page
 //! 468 empty_hint    u32   extent: none below is wholly free
 //! 472 mixed         u32   extent that serves scattered requests
+//! 476 database      u64   random number of the database that the file belongs to (0: older than these numbers)
 //! ```
 mod allocate;
 mod bitmap;
@@ -32,9 +33,10 @@ pub use allocate::{allocate, allocate_extent, allocate_many, free, free_in_exten
 pub use bitmap::{EXTENT_PAGES, PAGES_PER_BITMAP};
 pub use file::{add_file, check_header, create_file, log_drop, remove_file};
 
-use crate::base::bytes::get_u32;
-use crate::base::{FileId, PageId, PageNo, Result};
-use crate::pool::{Mtr, PageHandle, Pool};
+use crate::base::bytes::{get_u32, get_u64};
+use crate::base::{FileId, IndexId, PageId, PageNo, Result};
+use crate::pool::page::{page_index, page_type};
+use crate::pool::{Mtr, PageHandle, PageType, Pool};
 
 pub const FORMAT_VERSION: u32 = 1;
 const MAGIC: &[u8; 8] = b"SLUICEDF";
@@ -54,6 +56,7 @@ pub const ROOTS_MAX: usize = 96;
 const FREE_HINT_OFFSET: usize = 464;
 const EMPTY_HINT_OFFSET: usize = 468;
 const MIXED_OFFSET: usize = 472;
+const DATABASE_OFFSET: usize = 476;
 pub const HEADER_PAGE: PageNo = 0;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,6 +88,46 @@ pub fn usage(pool: &Pool, file: FileId) -> Result<Usage> {
         pages: get_u32(&header, PAGES_OFFSET),
         used: get_u32(&header, USED_OFFSET),
     })
+}
+/// What a file says of its pages.
+pub struct UsedPages {
+    /// By the header's count.
+    pub counted: u32,
+    /// Marked in the bitmaps, bitmaps and header included.
+    pub pages: Vec<PageNo>,
+}
+
+/// Every page in use, and the count of them. Nobody allocates meanwhile: the header stays latched.
+pub fn used_pages(pool: &Pool, file: FileId) -> Result<UsedPages> {
+    let header = pool.read(PageId::new(file, HEADER_PAGE))?;
+    let total = get_u32(&header, PAGES_OFFSET);
+    let mut used = UsedPages {
+        counted: get_u32(&header, USED_OFFSET),
+        pages: vec![HEADER_PAGE],
+    };
+    let mut first = 1;
+    while first < total {
+        let end = total.min(first + PAGES_PER_BITMAP);
+        let bitmap = pool.read(PageId::new(file, first))?;
+        used.pages
+            .extend((first..end).filter(|no| bitmap::is_set(&bitmap, *no)));
+        first = end;
+    }
+    Ok(used)
+}
+/// The index that a page says it is a tree page of.
+pub fn tree_of(page: &[u8]) -> Option<IndexId> {
+    let is_tree = page_type(page) == PageType::Tree as u8;
+    is_tree.then(|| page_index(page))
+}
+/// Is it a bitmap's place?
+pub fn is_bitmap(page: PageNo) -> bool {
+    bitmap::is_bitmap(page)
+}
+/// The number of the database that the file says it belongs to.
+pub fn database_of(pool: &Pool, file: FileId) -> Result<u64> {
+    let header = pool.read(PageId::new(file, HEADER_PAGE))?;
+    Ok(get_u64(&header, DATABASE_OFFSET))
 }
 /// X-latched header page, for its owners' fields. It is also the file's allocation latch: hold it briefly.
 pub fn header(mtr: &mut Mtr<'_>, file: FileId) -> Result<PageHandle> {

@@ -27,7 +27,7 @@ fn take(rig: &Rig, hint: PageNo) -> PageNo {
 
 fn give(rig: &Rig, no: PageNo) {
     let mut mtr = rig.pool.begin();
-    free(&mut mtr, PageId::new(FILE, no)).unwrap();
+    free(&mut mtr, &[PageId::new(FILE, no)]).unwrap();
     mtr.commit();
 }
 
@@ -161,12 +161,18 @@ fn a_dropped_file_is_gone_and_dropping_is_idempotent() {
 }
 
 #[test]
-#[should_panic(expected = "it is not in use")]
-fn freeing_twice_is_a_bug() {
+fn freeing_what_is_free_is_refused_before_any_change() {
     let rig = rig();
-    let no = take(&rig, 0);
+    let (kept, no) = (take(&rig, 0), take(&rig, 0));
     give(&rig, no);
-    give(&rig, no);
+    let mut mtr = rig.pool.begin();
+    let both = [PageId::new(FILE, kept), PageId::new(FILE, no)];
+    let refused = free(&mut mtr, &both).unwrap_err();
+    assert!(
+        matches!(&refused, Error::Corrupt(damage) if damage.contains(&format!("page {no}"))),
+        "{refused}"
+    );
+    assert!(!mtr.has_changes());
 }
 
 #[test]
@@ -203,7 +209,7 @@ fn threads_allocate_and_free_side_by_side() {
                         mine.extend(allocate_many(&mut mtr, FILE, 0, (1 + i % 3) as usize).unwrap());
                         if i % 2 == n % 2 {
                             let gone = mine.swap_remove((i as usize * 7) % mine.len());
-                            free(&mut mtr, PageId::new(FILE, gone)).unwrap();
+                            free(&mut mtr, &[PageId::new(FILE, gone)]).unwrap();
                         }
                         mtr.commit();
                     }

@@ -143,6 +143,6 @@ impl Store {
 }
 
 fn buffered(layout: &Layout) -> impl Iterator<Item = (&Index, &Delta)> {
-    let indexes = layout.secondary.iter().map(|s| &s.index);
+    let indexes = layout.secondary.iter().filter(|s| !s.aside).map(|s| &s.index);
     indexes.filter_map(|index| Some((index, index.delta.as_deref()?)))
 }

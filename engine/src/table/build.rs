@@ -122,7 +122,9 @@ impl Store {
             change.table.building.lock().retain(|id| !added(id));
         }
         std::mem::drop(ddl);
-        changes.iter().try_for_each(|change| self.free_dropped(change.table))
+        changes
+            .iter()
+            .try_for_each(|change| self.free_what_can_be(change.table))
     }
 
     /// Frees the trees of dropped indexes and of builds that came to nothing. `keep`: builds going on.
@@ -137,6 +139,20 @@ impl Store {
         Ok(())
     }
 
+    /// The statement has happened: pages that cannot be freed now stand on the list, and the next start tries again.
+    fn free_what_can_be(&self, table: &Table) -> Result<()> {
+        match self.free_dropped(table) {
+            Err(e) if self.can_wait(&e) => {
+                self.tell(&format!(
+                    "pages of a dropped index are not freed yet: {}",
+                    self.name_damage(e)
+                ));
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
     /// Frees a tree that stands on the list, and takes it off.
     fn free_tree(&self, table: &Table, tree: &Tree) -> Result<()> {
         {
@@ -145,7 +161,7 @@ impl Store {
             if table.is_dropped() || table.layout().id != tree.file {
                 return Ok(());
             }
-            tree.free_all(&self.pool)?;
+            self.free_pages(table, tree)?;
         }
         let _ddl = self.start_ddl()?;
         let mut new = table.layout().clone();
@@ -158,11 +174,27 @@ impl Store {
         Ok(())
     }
 
+    /// A tree with a broken page is not walked: its pages are found by what they say of themselves, and the broken ones are lost.
+    fn free_pages(&self, table: &Table, tree: &Tree) -> Result<()> {
+        match tree.free_all(&self.pool) {
+            Err(e) if e.is_corrupt() => {
+                let lost = tree.free_scattered(&self.pool)?;
+                let why = self.name_damage(e);
+                self.tell(&format!(
+                    "table {}: a dropped index leaves {lost} pages that cannot be read behind; {why}",
+                    table.name()
+                ));
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
     /// Frees what is left of dropped indexes, after a restart.
     pub fn resume_freeing(&self) -> Result<()> {
         for table in self.catalog.tables() {
             if table.broken().is_none() {
-                self.free_dropped(&table)?;
+                self.free_what_can_be(&table)?;
             }
         }
         Ok(())
@@ -192,6 +224,7 @@ impl IndexChange<'_> {
             new.freeing.retain(|(id, _)| id & !DELTA_BIT != build.index.id);
             new.secondary.push(Secondary {
                 index: build.index.clone(),
+                aside: false,
                 created,
             });
         }

@@ -72,7 +72,7 @@ impl Catalog {
             (slot(ROOT_SLOT), slot(NEXT_TABLE_SLOT), slot(NEXT_INDEX_SLOT))
         };
         if root == 0 {
-            return Err(Error::Corrupt("the system file holds no catalog".into()));
+            return Err(Error::corrupt("the system file holds no catalog"));
         }
         let tree = Tree {
             file: SYSTEM_FILE,
@@ -206,7 +206,7 @@ fn read_all(tree: &Tree, pool: &Pool) -> Result<Vec<(String, Vec<u8>)>> {
     let mut leaf = tree.seek(pool, Seek::First, &[])?;
     while let Some(at) = leaf {
         for slot in 0..at.len() {
-            let bad = || Error::Corrupt("the catalog holds a key that is no table name".into());
+            let bad = || Error::corrupt("the catalog holds a key that is no table name");
             let (name, piece) = split_key(at.key_at(slot)).ok_or_else(bad)?;
             if piece == 0 {
                 out.push((name.to_string(), at.value_at(slot).to_vec()));

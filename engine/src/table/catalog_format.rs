@@ -10,7 +10,7 @@
 //! created     varint  seconds since the epoch
 //! clustered   index varint, root page varint
 //! schema      bytes
-//! secondary   count varint, then each: index varint, root varint, delta root varint (0 = none), flags u8 (1 = unique), name bytes
+//! secondary   count varint, then each: index varint, root varint, delta root varint (0 = none), flags u8 (1 = unique, 2 = set aside), name bytes
 //! freeing     count varint, then each: index varint, root varint   trees of dropped indexes whose pages are still being freed
 //! ```
 //! bytes = varint length + data. Transaction numbers are not kept: after a restart every view is younger than every table.
@@ -26,6 +26,7 @@ const VERSION: u8 = 2;
 const WITHOUT_DELTAS: u8 = 1;
 const HIDDEN_PK: u8 = 1;
 const UNIQUE: u8 = 1;
+const ASIDE: u8 = 2;
 
 /// Longest table name in bytes.
 pub const NAME_MAX: usize = KEY_MAX - 2;
@@ -66,11 +67,11 @@ fn encode_definition(layout: &Layout) -> Vec<u8> {
     int(&mut out, layout.clustered.tree.root as u64);
     push_bytes(&mut out, &layout.schema);
     push_varint(&mut out, layout.secondary.len() as u64);
-    for Secondary { index, .. } in &layout.secondary {
+    for Secondary { index, aside, .. } in &layout.secondary {
         push_varint(&mut out, index.id as u64);
         push_varint(&mut out, index.tree.root as u64);
         push_varint(&mut out, index.delta.as_ref().map_or(0, |d| d.tree.root as u64));
-        out.push(if index.unique { UNIQUE } else { 0 });
+        out.push(if index.unique { UNIQUE } else { 0 } | if *aside { ASIDE } else { 0 });
         push_bytes(&mut out, index.name.as_bytes());
     }
     push_varint(&mut out, layout.freeing.len() as u64);
@@ -89,10 +90,10 @@ pub fn decode(name: &str, bytes: &[u8], buffer: &Arc<ChangeBuffer>) -> Result<La
                 "table {name} was written by a later version of Sluice (definition format {v})"
             )))
         }
-        None => return Err(Error::Corrupt(format!("table {name} has an empty definition"))),
+        None => return Err(Error::corrupt(format!("table {name} has an empty definition"))),
     }
     decode_definition(bytes, buffer)
-        .ok_or_else(|| Error::Corrupt(format!("the definition of table {name} cannot be decoded")))
+        .ok_or_else(|| Error::corrupt(format!("the definition of table {name} cannot be decoded")))
 }
 
 fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
@@ -128,10 +129,16 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
             };
             index.delta = Some(Arc::new(Delta::found(tree, buffer)));
         }
-        index.unique = *b.get(at)? & UNIQUE != 0;
+        let flags = *b.get(at)?;
+        index.unique = flags & UNIQUE != 0;
+        let aside = flags & ASIDE != 0;
         at += 1;
         index.name = String::from_utf8(take_bytes(b, &mut at)?.to_vec()).ok()?;
-        secondary.push(Secondary { index, created: 0 });
+        secondary.push(Secondary {
+            index,
+            aside,
+            created: 0,
+        });
     }
     let count = int(&mut at)?;
     let mut freeing = Vec::new();
@@ -187,6 +194,7 @@ mod tests {
             clustered: index(3, "PRIMARY", true),
             secondary: vec![Secondary {
                 index: secondary,
+                aside: true,
                 created: 0,
             }],
             schema: vec![7; schema_len],

@@ -98,7 +98,7 @@ impl Store {
 
     /// The whole of a long row; `stored` is what stands in its leaf behind the header.
     pub(super) fn read_long_row(&self, layout: &Layout, stored: &[u8], row: &mut Vec<u8>) -> Result<()> {
-        let bad = || Error::Corrupt(format!("a long row of table {} has not the length it says", layout.id));
+        let bad = || Error::corrupt(format!("a long row of table {} has not the length it says", layout.id));
         if stored.len() < OVERFLOW_REF {
             return Err(bad());
         }

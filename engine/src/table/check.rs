@@ -1,122 +1,418 @@
-//! CHECK TABLE: each tree by itself (order, fences, page marks, entry formats), and the secondary indexes against the clustered one.
+//! CHECK TABLE: each tree by itself (order, fences, page marks, entry formats), the file's free space, and the secondary indexes against
+//! the clustered one, both ways.
 //!
-//! Of a secondary index also its delta tree, and that what is pending there fits the entries it is for. The comparison reads base and
-//! pending changes together, as every reader does: it proves that both together are the clustered index, whatever is merged meanwhile.
+//! | level | what is read |
+//! |---|---|
+//! | quick | every page of every tree, delta trees included |
+//! | medium | also overflow pages and the bitmaps; every entry of every index once: count and sum must be those of the rows' entries |
+//! | extended | also, for each entry, its row; and for each row, its entries: so that what is wrong is named |
 //!
-//! The comparison runs under one read view, so it may run beside writers: each secondary index must show as many rows as the
-//! clustered one, each of them once, and (extended) each of them must be there.
+//! Of a secondary index the comparison reads base and pending changes together, as every reader does: it proves that both together are
+//! the clustered index, whatever is merged meanwhile. What a row's entries must be, only the caller knows ([`Checker::entries`]).
+//!
+//! All of it runs beside writers: the comparison under a view of its own, and of a page that changed after the check began nothing is
+//! held against anybody.
 use super::cursor::{Cursor, LockChoice};
 use super::def::{Layout, Table};
 use super::store::Store;
 use crate::base::{Error, Result};
-use crate::btree::Seek;
-use crate::change::{self, entry};
+use crate::btree::check::Report;
+use crate::btree::{overflow, Seek};
+use crate::change::{self, entry, DELTA_BIT};
 use crate::index::{ChainRef, RowHeader, ROW_HEADER, ROW_OVERFLOW};
-use crate::txn::Trx;
+use crate::space;
+use crate::txn::{Isolation, Trx};
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum CheckLevel {
+    Quick,
+    Medium,
+    Extended,
+}
+
+/// Takes an entry: (secondary ordinal, key, raw part).
+pub type EntrySink<'a> = &'a mut dyn FnMut(u32, &[u8], &[u8]);
+
+/// Who has a table checked.
+pub trait Checker {
+    fn finding(&mut self, line: &str);
+    /// Gives every entry that the row must have. False: the caller does not know, and numbers alone are compared.
+    fn entries(&mut self, _pk: &[u8], _row: &[u8], _each: EntrySink<'_>) -> bool {
+        false
+    }
+    /// Stage and stages count from 1; `done` of about `total` pages or rows.
+    fn progress(&mut self, _stage: u32, _stages: u32, _done: u64, _total: u64) {}
+}
+
+/// A closure that takes findings is a checker that knows no entries.
+impl<F: FnMut(&str)> Checker for F {
+    fn finding(&mut self, line: &str) {
+        self(line);
+    }
+}
+
+/// Pages or rows between two notes of progress.
+const PROGRESS_EVERY: u64 = 256;
+/// Findings of one kind that are named.
+const NAMED_MAX: u64 = 20;
+
+/// Number and sum of entries, whatever their order.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+struct Sum {
+    count: u64,
+    sum: u128,
+}
+
+impl Sum {
+    fn add(&mut self, key: &[u8], raw: &[u8]) {
+        let half = |salt: u8| {
+            let mut hasher = DefaultHasher::new();
+            (salt, key, raw).hash(&mut hasher);
+            hasher.finish() as u128
+        };
+        self.count += 1;
+        self.sum = self.sum.wrapping_add(half(0) << 64 | half(1));
+    }
+}
+
+struct Check<'a> {
+    store: &'a Arc<Store>,
+    table: &'a Arc<Table>,
+    level: CheckLevel,
+    checker: &'a mut dyn Checker,
+    waiter: Arc<dyn crate::txn::Waiter>,
+    findings: u64,
+    stage: u32,
+    stages: u32,
+    done: u64,
+    total: u64,
+}
+
 impl Store {
-    /// Findings go to `each` as lines. True: the table is sound.
+    /// True: the table is sound. `trx` is only asked whether it was killed (`Error::Interrupted`).
     pub fn check_table(
         self: &Arc<Store>,
         trx: &mut Trx,
         table: &Arc<Table>,
-        extended: bool,
-        each: &mut dyn FnMut(&str),
+        level: CheckLevel,
+        checker: &mut dyn Checker,
     ) -> Result<bool> {
-        let mut findings = 0;
-        let mut report = |line: &str| {
-            findings += 1;
-            each(line);
+        let indexes = table.layout().secondary.len() as u32;
+        let mut check = Check {
+            store: self,
+            table,
+            level,
+            checker,
+            waiter: trx.shared.waiter.clone(),
+            findings: 0,
+            stage: 1,
+            stages: 1 + if level > CheckLevel::Quick { 1 + indexes } else { 0 },
+            done: 0,
+            total: 0,
         };
-        self.check_trees(table, &mut report)?;
-        if findings > 0 {
-            // The comparison reads through the trees: it is worth nothing when they are broken.
-            return Ok(false);
+        check.trees()?;
+        // The comparison reads through the trees: it is worth nothing when they are broken.
+        if level > CheckLevel::Quick && check.findings == 0 {
+            check.compare_under_view()?;
         }
-        let mut report = |line: &str| {
-            findings += 1;
-            each(line);
-        };
-        self.compare_indexes(trx, table, extended, &mut report)?;
-        Ok(findings == 0)
+        Ok(check.findings == 0)
+    }
+}
+
+impl Check<'_> {
+    fn finding(&mut self, line: &str) {
+        self.findings += 1;
+        self.checker.finding(line);
+    }
+    /// One more page or row.
+    fn step(&mut self) -> Result<()> {
+        self.done += 1;
+        if self.done % PROGRESS_EVERY == 1 {
+            if self.waiter.killed() {
+                return Err(Error::Interrupted);
+            }
+            self.checker.progress(self.stage, self.stages, self.done, self.total);
+        }
+        Ok(())
+    }
+    fn next_stage(&mut self, total: u64) {
+        self.stage += 1;
+        (self.done, self.total) = (0, total);
+    }
+    /// Damage met on the way is a finding.
+    fn or_finding(&mut self, done: Result<()>) -> Result<()> {
+        match done {
+            Err(e @ Error::Corrupt(_)) => {
+                let named = self.store.name_damage(e);
+                self.finding(&named.to_string());
+                Ok(())
+            }
+            done => done,
+        }
     }
 
-    fn check_trees(&self, table: &Arc<Table>, report: &mut dyn FnMut(&str)) -> Result<()> {
+    // ---- pages ----
+
+    fn trees(&mut self) -> Result<()> {
+        let table = self.table.clone();
         let _gate = table.gate.read();
         let layout = table.layout();
-        let clustered = layout
-            .clustered
-            .tree
-            .verify(&self.pool, &mut |key, value| check_row(layout, key, value))?;
-        for finding in clustered.findings {
-            report(&format!("clustered index: {finding}"));
-        }
+        let store = self.store.clone();
+        let began = store.redo.lsn();
+        self.total = match space::usage(&store.pool, layout.id) {
+            Ok(usage) => usage.used as u64,
+            Err(e) => return self.or_finding(Err(e)),
+        };
+        let mut pages = BTreeSet::from([space::HEADER_PAGE]);
+        let mut chains = Vec::new();
+        let clustered = layout.clustered.tree;
+        let report = clustered.verify_with(
+            &store.pool,
+            &mut |key, value| {
+                chains.extend(ChainRef::of(value));
+                check_row(layout, key, value)
+            },
+            &mut || self.step(),
+        )?;
+        self.take_report("clustered index", report, &mut pages);
         for s in &layout.secondary {
-            let each = &mut |key: &[u8], value: &[u8]| check_entry(layout, key, value);
-            for finding in s.index.tree.verify(&self.pool, each)?.findings {
-                report(&format!("index {}: {finding}", s.index.name));
+            if s.aside {
+                self.finding(&format!(
+                    "index {} is set aside since a page of it could not be read; REPAIR TABLE rebuilds it",
+                    s.index.name
+                ));
+                continue;
             }
-            change::check(&self.pool, &s.index, &mut |finding| {
-                report(&format!("buffered changes of index {}: {finding}", s.index.name));
-            })?;
+            let each = &mut |key: &[u8], value: &[u8]| check_entry(layout, key, value);
+            let report = s.index.tree.verify_with(&store.pool, each, &mut || self.step())?;
+            self.take_report(&format!("index {}", s.index.name), report, &mut pages);
+            let what = format!("buffered changes of index {}", s.index.name);
+            let mut lines = Vec::new();
+            pages.extend(change::check(&store.pool, &s.index, &mut |line| {
+                lines.push(line.to_string())
+            })?);
+            lines.iter().for_each(|line| self.finding(&format!("{what}: {line}")));
+        }
+        if self.level > CheckLevel::Quick {
+            self.chains(layout, &chains, &mut pages)?;
+            let done = self.free_space(layout, &pages, began);
+            self.or_finding(done)?;
         }
         Ok(())
     }
 
-    fn compare_indexes(
-        self: &Arc<Store>,
-        trx: &mut Trx,
-        table: &Arc<Table>,
-        extended: bool,
-        report: &mut dyn FnMut(&str),
-    ) -> Result<()> {
-        self.trx_sys.open_view(trx);
-        let rows = self.count_visible(trx, table, 0, None)?;
-        let names: Vec<String> = (table.layout().secondary.iter())
+    fn take_report(&mut self, what: &str, report: Report, pages: &mut BTreeSet<u32>) {
+        pages.extend(report.pages);
+        for finding in report.findings {
+            self.finding(&format!("{what}: {finding}"));
+        }
+    }
+
+    /// Overflow pages of the rows' newest versions.
+    fn chains(&mut self, layout: &Layout, chains: &[ChainRef], pages: &mut BTreeSet<u32>) -> Result<()> {
+        for chain in chains {
+            self.step()?;
+            match overflow::pages_of(&self.store.pool, layout.id, chain.first, chain.owner) {
+                Ok(of_chain) => pages.extend(of_chain),
+                Err(e) => self.or_finding(Err(e))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Every page in use is somebody's, and the file's count of them is right.
+    fn free_space(&mut self, layout: &Layout, known: &BTreeSet<u32>, began: u64) -> Result<()> {
+        let pool = self.store.pool.clone();
+        let used = space::used_pages(&pool, layout.id)?;
+        if used.counted as usize != used.pages.len() {
+            let (counted, marked) = (used.counted, used.pages.len());
+            self.finding(&format!(
+                "page 0 counts {counted} pages in use, {marked} are marked so; ALTER TABLE ... FORCE copies the rows into a new file"
+            ));
+        }
+        let mut lost = 0;
+        for no in used
+            .pages
+            .into_iter()
+            .filter(|no| !known.contains(no) && !space::is_bitmap(*no))
+        {
+            self.step()?;
+            let id = crate::base::PageId::new(layout.id, no);
+            let page = match pool.read(id) {
+                Ok(page) => page,
+                // Of the index that was set aside for it, perhaps.
+                Err(e) if e.is_corrupt() && layout.secondary.iter().any(|s| s.aside) => continue,
+                Err(e) => {
+                    self.or_finding(Err(e))?;
+                    continue;
+                }
+            };
+            // What happened meanwhile is no evidence.
+            let of_index = space::tree_of(&page).filter(|_| page.version() <= began);
+            let own = |index: u32| {
+                index == layout.clustered.id || layout.secondary_by_id(index & !DELTA_BIT).is_some_and(|s| !s.aside)
+            };
+            let stray = of_index.is_some_and(own);
+            drop(page);
+            if stray && space::is_used(&pool, id)? {
+                lost += 1;
+                if lost <= NAMED_MAX {
+                    self.finding(&format!("page {no} is marked as in use and says that it belongs to an index, whose tree does not reach it"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    // ---- clustered against secondary ----
+
+    /// Under a view of its own: what the user's transaction has not committed is the same on both sides, and his isolation may be none.
+    fn compare_under_view(&mut self) -> Result<()> {
+        let mut trx = self.store.trx_sys.new_trx(self.waiter.clone(), 0);
+        self.store.trx_sys.start(&mut trx, Isolation::RepeatableRead, 0);
+        self.store.trx_sys.open_view(&mut trx);
+        let compared = self.compare(&mut trx);
+        self.store.trx_sys.commit(&mut trx);
+        let compared = match compared {
+            // Built or dropped since the view was made: cannot be compared under it.
+            Err(Error::TableChanged) => Ok(()),
+            compared => compared,
+        };
+        self.or_finding(compared)
+    }
+
+    fn compare(&mut self, trx: &mut Trx) -> Result<()> {
+        let rows_expected = self.table.rows.load(std::sync::atomic::Ordering::Relaxed).max(0) as u64;
+        let count = self.table.layout().secondary.len();
+        let mut expected = vec![Sum::default(); count];
+        let mut known = true;
+        let mut rows = 0;
+        self.next_stage(rows_expected);
+        let mut scan = Cursor::new(self.store.clone(), self.table.clone());
+        let mut lookup = Cursor::new(self.store.clone(), self.table.clone());
+        let mut missing = vec![0u64; count];
+        let mut entries: Vec<(u32, Vec<u8>, Vec<u8>)> = Vec::new();
+        scan.begin(trx, 0, LockChoice::default(), false)?;
+        let mut more = scan.seek(trx, Seek::First, &[])?;
+        while more {
+            self.step()?;
+            rows += 1;
+            entries.clear();
+            if let Some(found) = scan.found() {
+                let extended = self.level == CheckLevel::Extended;
+                known &= self.checker.entries(found.pk, found.row, &mut |index, key, raw| {
+                    if let Some(sum) = expected.get_mut(index as usize) {
+                        sum.add(key, raw);
+                    }
+                    if extended {
+                        entries.push((index, key.to_vec(), raw.to_vec()));
+                    }
+                });
+            }
+            for (index, key, raw) in &entries {
+                if !has_entry(&mut lookup, trx, *index, key, raw)? {
+                    self.name(&mut missing, *index, "lacks the entry of a row; its key is", key);
+                }
+            }
+            more = scan.next(trx)?;
+        }
+        self.table_counts(trx, rows, known.then_some(&expected[..]))
+    }
+
+    /// Each secondary index, entry by entry.
+    fn table_counts(&mut self, trx: &mut Trx, rows: u64, expected: Option<&[Sum]>) -> Result<()> {
+        let names: Vec<String> = self
+            .table
+            .layout()
+            .secondary
+            .iter()
             .map(|s| s.index.name.clone())
             .collect();
         for (i, name) in names.iter().enumerate() {
-            let mut missing = 0;
-            let mut lookup = extended.then(|| Cursor::new(self.clone(), table.clone()));
-            let found = match self.count_visible(trx, table, i as u32 + 1, lookup.as_mut().map(|c| (c, &mut missing))) {
-                // An index built after the transaction's view cannot be compared under it.
-                Err(Error::TableChanged) => continue,
-                found => found?,
-            };
-            if found != rows {
-                report(&format!("index {name} has {found} entries for {rows} rows"));
-            }
-            if missing > 0 {
-                report(&format!("index {name} has {missing} entries whose row is missing"));
+            self.next_stage(rows);
+            let found = self.sum_of(trx, i as u32)?;
+            match expected {
+                _ if found.count != rows => {
+                    self.finding(&format!(
+                        "index {name} has {} entries for {rows} rows; REPAIR TABLE rebuilds it",
+                        found.count
+                    ));
+                }
+                Some(sums) if sums[i] != found => {
+                    self.finding(&format!(
+                        "the entries of index {name} are not those of the rows; REPAIR TABLE rebuilds it"
+                    ));
+                }
+                _ => {}
             }
         }
         Ok(())
     }
 
-    /// Rows that the view shows through an index; with `lookup`, counts those whose clustered key shows none.
-    fn count_visible(
-        self: &Arc<Store>,
-        trx: &mut Trx,
-        table: &Arc<Table>,
-        ordinal: u32,
-        mut lookup: Option<(&mut Cursor, &mut u64)>,
-    ) -> Result<u64> {
-        let mut cursor = Cursor::new(self.clone(), table.clone());
-        cursor.begin(trx, ordinal, LockChoice::default(), true)?;
-        let mut count = 0;
-        let mut more = cursor.seek(trx, Seek::First, &[])?;
+    fn sum_of(&mut self, trx: &mut Trx, index: u32) -> Result<Sum> {
+        let mut scan = Cursor::new(self.store.clone(), self.table.clone());
+        let mut lookup = Cursor::new(self.store.clone(), self.table.clone());
+        let (mut sum, mut counts) = (Sum::default(), vec![0; index as usize + 1]);
+        let (mut key, mut raw) = (Vec::new(), Vec::new());
+        scan.begin(trx, index + 1, LockChoice::default(), true)?;
+        let mut more = scan.seek(trx, Seek::First, &[])?;
         while more {
-            count += 1;
-            if let (Some((rows, missing)), Some(found)) = (&mut lookup, cursor.found()) {
-                if !rows.get(trx, found.pk, LockChoice::default())? {
-                    **missing += 1;
+            self.step()?;
+            let mut pk = Vec::new();
+            if let Some(found) = scan.found() {
+                key.clear();
+                key.extend_from_slice(found.key);
+                raw.clear();
+                raw.extend_from_slice(found.row);
+                pk = found.pk.to_vec();
+                if !found.covering {
+                    // The view sees an older version than the entry's newest: the row was fetched, and its raw part is the row's to tell.
+                    raw.clear();
+                    self.checker.entries(found.pk, found.row, &mut |of, its_key, its_raw| {
+                        if of == index && its_key == key {
+                            raw.extend_from_slice(its_raw);
+                        }
+                    });
                 }
+                sum.add(&key, &raw);
             }
-            more = cursor.next(trx)?;
+            if self.level == CheckLevel::Extended && !lookup.get(trx, &pk, LockChoice::default())? {
+                self.name(
+                    &mut counts,
+                    index,
+                    "has an entry whose row is not there; its key is",
+                    &key,
+                );
+            }
+            more = scan.next(trx)?;
         }
-        Ok(count)
+        Ok(sum)
     }
+
+    fn name(&mut self, counts: &mut [u64], index: u32, what: &str, key: &[u8]) {
+        counts[index as usize] += 1;
+        if counts[index as usize] <= NAMED_MAX {
+            let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+            let name = self.table.layout().secondary[index as usize].index.name.clone();
+            self.finding(&format!("index {name} {what} {hex}"));
+        } else {
+            self.findings += 1;
+        }
+    }
+}
+
+/// Does the transaction's view see that entry?
+fn has_entry(lookup: &mut Cursor, trx: &mut Trx, index: u32, key: &[u8], raw: &[u8]) -> Result<bool> {
+    lookup.begin(trx, index + 1, LockChoice::default(), true)?;
+    if !lookup.seek(trx, Seek::Ge, key)? {
+        return Ok(false);
+    }
+    Ok(lookup
+        .found()
+        .is_some_and(|found| found.key == key && (!found.covering || found.row == raw)))
 }
 
 fn check_row(layout: &Layout, key: &[u8], value: &[u8]) -> Option<String> {

@@ -159,6 +159,10 @@ impl Cursor {
             rows_read: 0,
         }
     }
+    /// See `Store::name_damage`.
+    pub fn name_damage(&self, error: Error) -> Error {
+        self.store.name_damage(error)
+    }
     pub fn table(&self) -> &Arc<Table> {
         self.table.as_ref().expect("lent only inside a call")
     }
@@ -179,6 +183,9 @@ impl Cursor {
             cursor.use_view(trx, layout, index, lock)?;
             let missing = || Error::Unsupported(format!("table {} has no index {index}", layout.id));
             let found = layout.index(index).ok_or_else(missing)?;
+            if index > 0 && layout.secondary[index as usize - 1].aside {
+                return Err(cursor.store.is_aside(layout.id, found));
+            }
             match &mut cursor.scan {
                 Some(scan) if *scan.tree() == found.tree => scan.restart(&[], None),
                 scan => *scan = Some(Scan::new(found, &[], None)),

@@ -191,7 +191,11 @@ impl Store {
         let mut secondary = Vec::with_capacity(spec.indexes.len());
         for (i, s) in spec.indexes.iter().enumerate() {
             let index = self.new_index(file, first + 1 + i as u32, &s.name, s.unique, !spec.temporary)?;
-            secondary.push(Secondary { index, created: 0 });
+            secondary.push(Secondary {
+                index,
+                aside: false,
+                created: 0,
+            });
         }
         Ok((clustered, secondary))
     }

@@ -37,6 +37,8 @@ pub struct TableSpec {
 #[derive(Clone, Debug)]
 pub struct Secondary {
     pub index: Index,
+    /// A page of it could not be read when it had to be changed: it is neither read nor kept up any more (`damage.rs`).
+    pub aside: bool,
     /// Transaction that built it: views that do not see it cannot use it. 0 = older than every view.
     pub created: TrxId,
 }
@@ -95,6 +97,8 @@ pub struct Table {
     dropped: AtomicBool,
     /// Why it cannot be used: found at open.
     broken: OnceLock<String>,
+    /// People were told that purge cannot reach all of it.
+    told: AtomicBool,
     /// Handles given out by `Store::open_table` and not closed.
     pub(crate) opened: AtomicU32,
     /// Held while `counters_loaded` is being made true.
@@ -123,6 +127,7 @@ impl Table {
             gate: RwLock::new(()),
             dropped: AtomicBool::new(false),
             broken: OnceLock::new(),
+            told: AtomicBool::new(false),
             opened: AtomicU32::new(0),
             loading: Mutex::new(()),
             counters_loaded: AtomicBool::new(false),
@@ -169,6 +174,10 @@ impl Table {
     }
     pub fn broken(&self) -> Option<&str> {
         self.broken.get().map(String::as_str)
+    }
+    /// True from the second time on.
+    pub(super) fn told_of_damage(&self) -> bool {
+        self.told.swap(true, Ordering::Relaxed)
     }
     /// Nothing can or need be done about its rows any more: background work passes over it.
     pub(crate) fn is_gone(&self) -> bool {

@@ -17,7 +17,7 @@ impl Store {
     pub fn open_table(&self, name: &str) -> Result<Arc<Table>> {
         let table = self.table_named(name)?;
         if let Some(why) = table.broken() {
-            return Err(Error::Corrupt(format!(
+            return Err(Error::corrupt(format!(
                 "table {name} cannot be used: {why}; restore it from a backup, or drop it"
             )));
         }
@@ -36,12 +36,17 @@ impl Store {
             return Ok(());
         }
         let layout = table.layout();
-        if !layout.temporary {
-            space::check_header(&self.pool, layout.id)?;
-        }
-        let autoinc = {
-            let header = self.pool.read(PageId::new(layout.id, space::HEADER_PAGE))?;
-            get_u64(&header, space::AUTOINC_OFFSET)
+        let autoinc = match self.read_header(layout) {
+            // The rows can be read, and copied into a new file. Whoever needs the page is told.
+            Err(e) if e.is_lost_header() => {
+                self.tell(&self.name_damage(e).to_string());
+                0
+            }
+            Err(e @ Error::Unsupported(_)) => {
+                self.tell(&format!("table {} cannot be used: {e}", table.name()));
+                return Err(e);
+            }
+            autoinc => autoinc?,
         };
         table.autoinc_saved.store(autoinc, Ordering::Relaxed);
         table.autoinc.fetch_max(autoinc, Ordering::Relaxed);
@@ -54,13 +59,22 @@ impl Store {
         Ok(())
     }
 
+    /// Checks the file; its AUTO_INCREMENT value.
+    fn read_header(&self, layout: &Layout) -> Result<u64> {
+        if !layout.temporary {
+            space::check_header(&self.pool, layout.id)?;
+        }
+        let header = self.pool.read(PageId::new(layout.id, space::HEADER_PAGE))?;
+        Ok(get_u64(&header, space::AUTOINC_OFFSET))
+    }
+
     fn last_row_id(&self, layout: &Layout) -> Result<u64> {
         let Some(leaf) = layout.clustered.tree.seek(&self.pool, Seek::Last, &[])? else {
             return Ok(0);
         };
         let key = leaf.key();
         if key.len() != ROW_ID_LEN {
-            return Err(Error::Corrupt(format!(
+            return Err(Error::corrupt(format!(
                 "table {}: a hidden key of {} bytes",
                 layout.id,
                 key.len()

@@ -256,7 +256,7 @@ impl TableLoad {
         let store = self.store.clone();
         let value = match layout.clustered.tree.get(&store.pool, pk)? {
             Some(leaf) => leaf.value().to_vec(),
-            None => return Err(Error::Corrupt("an entry being loaded has no row".into())),
+            None => return Err(Error::corrupt("an entry being loaded has no row")),
         };
         self.keep_duplicate(layout, &value)
     }

@@ -16,6 +16,7 @@ mod check;
 pub mod cursor;
 mod cursor_consistent;
 mod cursor_locking;
+mod damage;
 pub mod ddl;
 pub mod def;
 pub mod handles;
@@ -35,6 +36,7 @@ pub mod version;
 
 pub use buffered::{Rounds, ROUNDS};
 pub use build::{IndexBuild, IndexChange};
+pub use check::{CheckLevel, Checker, EntrySink};
 pub use cursor::{Cursor, Found, LockChoice, OnLocked};
 pub use def::{IndexSpec, Layout, Table, TableSpec};
 pub use load::TableLoad;

@@ -11,7 +11,7 @@ use super::rollback::points_at;
 use super::store::Store;
 use super::undo_format::{Record, What};
 use super::version::split;
-use crate::base::{Result, TrxId};
+use crate::base::{Error, Result, TrxId};
 use crate::btree::Intent;
 use crate::change::Op;
 use crate::index::ChainRef;
@@ -25,7 +25,9 @@ impl Store {
             return Ok(false);
         };
         for record in &job.records {
-            if let Err(e) = self.purge_record(record.record.trx, record) {
+            let done = self.purge_record(record.record.trx, record);
+            let passed_over = done.or_else(|e| self.pass_over_if_broken(record, e));
+            if let Err(e) = passed_over {
                 self.trx_sys.purge_failed(job);
                 return Err(e);
             }
@@ -33,6 +35,18 @@ impl Store {
         }
         self.trx_sys.purged(job)?;
         Ok(true)
+    }
+
+    /// What only old views needed stays where it cannot be taken away: nobody sees it.
+    fn pass_over_if_broken(&self, record: &PurgeRecord, e: Error) -> Result<()> {
+        let table = Record::decode(&record.record.payload).ok().map(|r| r.table);
+        match table.and_then(|id| self.catalog.by_id(id)) {
+            Some(table) if e.is_corrupt() => {
+                self.pass_over(&table, e);
+                Ok(())
+            }
+            _ => Err(e),
+        }
     }
 
     fn purge_record(&self, maker: TrxId, purged: &PurgeRecord) -> Result<()> {

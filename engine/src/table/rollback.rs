@@ -32,11 +32,18 @@ impl Store {
         self.undo_until(trx, savepoint)
     }
 
-    /// Undoes everything and ends the transaction.
+    /// Undoes everything and ends the transaction. What cannot be undone now waits, and is told by an error; `trx` is a fresh one then.
     pub fn rollback(&self, trx: &mut Trx) -> Result<()> {
         self.trx_sys.resume(trx)?;
-        self.undo_until(trx, UndoPtr::NONE)?;
-        self.trx_sys.end_rollback(trx)
+        match self.undo_until(trx, UndoPtr::NONE) {
+            Ok(()) => self.trx_sys.end_rollback(trx),
+            Err(e) => {
+                if self.can_wait(&e) {
+                    self.set_trx_aside(trx, &e);
+                }
+                Err(e)
+            }
+        }
     }
 
     /// One bounded piece (I7) of a rollback: at most `records_max` records. True: nothing is left to undo.
@@ -55,17 +62,33 @@ impl Store {
             if trx.undo_top.is_none() {
                 return Err(Error::NotFound);
             }
-            let undone = self.undo_top_record(trx);
-            if let Err(e) = undone {
+            if let Err(e) = self.undo_top_record(trx) {
                 // Half a statement may not be committed later (I6).
-                self.pool.poison(&format!("a rollback failed: {e}"));
+                if self.can_wait(&e) {
+                    trx.doom(&e);
+                } else {
+                    self.pool.poison(&format!("a rollback failed: {e}"));
+                }
                 return Err(e);
             }
         }
         Ok(())
     }
 
+    /// A secondary index that keeps the record from being undone is set aside, and left out.
     fn undo_top_record(&self, trx: &mut Trx) -> Result<()> {
+        loop {
+            let Err(e) = self.try_undo_top_record(trx) else {
+                return Ok(());
+            };
+            let Some((table, index)) = self.broken_secondary(&e) else {
+                return Err(e);
+            };
+            self.set_index_aside(&table, index, &e)?;
+        }
+    }
+
+    fn try_undo_top_record(&self, trx: &mut Trx) -> Result<()> {
         self.redo.reserve_to_go_on()?;
         let at = trx.undo_top;
         let record = self.trx_sys.read_undo(at)?;

@@ -65,7 +65,10 @@ impl Store {
         key: &[u8],
         own: Option<TrxId>,
     ) -> Result<Option<Vec<u8>>> {
-        let index = &self.secondary(layout, index)?.index;
+        let Secondary { index, aside, .. } = self.secondary(layout, index)?;
+        if *aside {
+            return Ok(None);
+        }
         let mut value = Vec::new();
         if !change::get(&self.pool, index, key, &mut value)? {
             return Ok(None);
@@ -77,11 +80,14 @@ impl Store {
 
     pub(super) fn decode_entry<'a>(&self, layout: &Layout, value: &'a [u8]) -> Result<entry::Entry<'a>> {
         decode(value, layout.pk_fixed_len)
-            .ok_or_else(|| Error::Corrupt(format!("an index entry of table {} cannot be decoded", layout.id)))
+            .ok_or_else(|| Error::corrupt(format!("an index entry of table {} cannot be decoded", layout.id)))
     }
 
     pub(super) fn mark_entry(&self, trx: &Trx, layout: &Layout, index: u32, key: &[u8]) -> Result<()> {
-        let index = &self.secondary(layout, index)?.index;
+        let Secondary { index, aside, .. } = self.secondary(layout, index)?;
+        if *aside {
+            return Ok(());
+        }
         change::submit(&self.pool, index, Op::Mark { key, stamp: trx.id() })
     }
 
@@ -96,6 +102,14 @@ impl Store {
         value: &mut Vec<u8>,
     ) -> Result<()> {
         let secondary = self.secondary(layout, new.index)?;
+        match secondary {
+            // Nobody can tell whether the value is there already.
+            Secondary { index, aside: true, .. } if index.unique && new.unique_check => {
+                return Err(self.is_aside(layout.id, index));
+            }
+            Secondary { aside: true, .. } => return Ok(()),
+            _ => {}
+        }
         entry::encode(value, trx.id(), pk_len, layout.pk_fixed_len, new.raw);
         if secondary.index.unique && new.unique_check && !planted(Mutant::UniqueCheckSkipped) {
             return self.put_unique(trx, layout, secondary, new, value, mode);

@@ -257,7 +257,7 @@ impl<'r> Reader<'r> {
                 if self.at == self.chunk.len() {
                     return Ok(false);
                 }
-                return Err(Error::Corrupt(format!(
+                return Err(Error::corrupt(format!(
                     "sort file {} ends inside an entry",
                     self.run.name
                 )));

@@ -36,6 +36,14 @@ pub(super) struct PageCounts {
     indexes: Vec<(u64, u64)>,
 }
 
+/// A page that cannot be read keeps nobody from opening the table: it is for another statement to tell.
+fn or_unknown<T: Default>(found: Result<T>) -> Result<T> {
+    match found {
+        Err(e) if e.is_corrupt() => Ok(T::default()),
+        found => found,
+    }
+}
+
 /// Leaves looked at to learn how many rows one holds.
 const SAMPLED_LEAVES: u64 = 16;
 
@@ -43,9 +51,9 @@ impl Store {
     pub fn table_stats(&self, table: &Table) -> Result<TableStats> {
         let _gate = table.gate.read();
         let layout = table.layout();
-        let usage = space::usage(&self.pool, layout.id)?;
+        let usage = or_unknown(space::usage(&self.pool, layout.id))?;
         let counts = self.page_counts(table, layout, usage.used)?;
-        self.know_rows(table, layout, counts[0].0)?;
+        or_unknown(self.know_rows(table, layout, counts[0].0))?;
         let page = PAGE_SIZE as u64;
         let of_secondary: u64 = counts[1..].iter().map(|(_, pages)| pages).sum();
         Ok(TableStats {
@@ -81,7 +89,7 @@ impl Store {
             *kept = PageCounts {
                 layout: layout.id,
                 used,
-                indexes: trees.map(count).collect::<Result<_>>()?,
+                indexes: trees.map(|index| or_unknown(count(index))).collect::<Result<_>>()?,
             };
         }
         Ok(kept.indexes.clone())

@@ -7,6 +7,7 @@ use crate::index::RowHeader;
 use crate::pool::Pool;
 use crate::redo::Redo;
 use crate::txn::{Isolation, Trx, TrxSys};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -49,7 +50,13 @@ pub struct Store {
     pub snapshot_isolation: AtomicBool,
     pub verify: AtomicBool,
     pub(crate) unique_guards: Vec<RankedMutex<()>>,
+    /// Transactions whose rollback waits (`damage.rs`).
+    pub(super) aside: RankedMutex<VecDeque<Trx>>,
+    pub(super) tell: Tell,
 }
+
+/// Takes a line for people.
+pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A point to roll back to: the transaction's newest undo record at that time.
 pub type Savepoint = UndoPtr;
@@ -88,6 +95,7 @@ impl Store {
         trx_sys: Arc<TrxSys>,
         catalog: Catalog,
         config: &StoreConfig,
+        tell: Tell,
     ) -> Store {
         Store {
             counters: pool.counters().clone(),
@@ -103,6 +111,8 @@ impl Store {
             unique_guards: (0..UNIQUE_GUARDS)
                 .map(|_| RankedMutex::new(Rank::UniqueGuard, ()))
                 .collect(),
+            aside: RankedMutex::new(Rank::Leaf, VecDeque::new()),
+            tell,
         }
     }
 
@@ -115,6 +125,7 @@ impl Store {
     /// What every change does first, with no latch held: room in the log, an id and an undo stream.
     pub(crate) fn begin_change(&self, trx: &mut Trx) -> Result<TrxId> {
         self.pool.check_alive()?;
+        trx.check_not_doomed()?;
         self.redo.reserve_wait()?;
         self.trx_sys.ensure_id(trx)
     }

@@ -75,7 +75,7 @@ impl<'a> Diff<'a> {
     /// Turns the newer version's bytes into the older one's.
     pub fn apply(&self, bytes: &mut Vec<u8>) -> Result<()> {
         if self.prefix.checked_add(self.suffix).is_none_or(|n| n > bytes.len()) {
-            return Err(Error::Corrupt("undo record does not fit its row".into()));
+            return Err(Error::corrupt("undo record does not fit its row"));
         }
         let end = bytes.len() - self.suffix;
         bytes.splice(self.prefix..end, self.middle.iter().copied());
@@ -187,7 +187,7 @@ pub fn push_touch(out: &mut Vec<u8>, touch: &Touch<'_>) {
 
 impl<'a> Record<'a> {
     pub fn decode(payload: &'a [u8]) -> Result<Record<'a>> {
-        decode(payload).ok_or_else(|| Error::Corrupt("undo record cannot be decoded".into()))
+        decode(payload).ok_or_else(|| Error::corrupt("undo record cannot be decoded"))
     }
     pub fn touches(&self) -> impl Iterator<Item = Touch<'a>> {
         let (bytes, mut at) = (self.touches, 0);

@@ -72,7 +72,7 @@ impl Store {
         let undo = self.trx_sys.read_undo(at)?;
         let record = Record::decode(&undo.payload)?;
         if undo.trx != version.header.trx || record.table != version.table || record.pk != version.pk {
-            return Err(Error::Corrupt(format!(
+            return Err(Error::corrupt(format!(
                 "undo record {at:?} is not about the row of table {} that points at it",
                 version.table
             )));
@@ -87,7 +87,7 @@ impl Store {
                 version.header = old;
             }
             What::Delete { old, .. } => version.header = old,
-            What::Chain { .. } => return Err(Error::Corrupt("a row points at the undo record of a chain".into())),
+            What::Chain { .. } => return Err(Error::corrupt("a row points at the undo record of a chain")),
         }
         Ok(true)
     }

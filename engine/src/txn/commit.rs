@@ -24,6 +24,7 @@ use std::sync::atomic::Ordering;
 impl TrxSys {
     /// Writes the prepared record; to be flushed up to the LSN returned (0: the transaction has written nothing).
     pub fn prepare(&self, trx: &mut Trx, xid: &Xid) -> Result<Lsn> {
+        trx.check_not_doomed()?;
         let id = trx.id();
         assert!(trx.phase == Phase::Working, "a transaction is prepared once");
         let Some(tail) = trx.stream.as_mut().filter(|tail| tail.used) else {
@@ -62,9 +63,10 @@ impl TrxSys {
     }
 
     /// Writes the end marker (in memory), gives the commit number, makes it visible. No I/O, cannot fail. Locks are still held.
+    /// A doomed transaction is left as it is: `Engine::commit` rolls it back.
     /// On a poisoned engine it is visible in memory only, and flushing the LSN reports the poison.
     pub fn commit_ordered(&self, trx: &mut Trx) {
-        if trx.phase == Phase::Committed {
+        if trx.phase == Phase::Committed || trx.is_doomed() {
             return;
         }
         trx.phase = Phase::Committed;
@@ -163,6 +165,7 @@ impl TrxSys {
         trx.undo_top = UndoPtr::NONE;
         trx.last_lsn = 0;
         trx.position.clear();
+        trx.forget_doom();
         trx.phase = Phase::Working;
         trx.stream = None;
     }

@@ -87,7 +87,7 @@ impl Directory {
         let count = get_u32(&page, PAGES_AT) as usize;
         let position_len = get_u16(&page, POSITION_LEN_AT) as usize;
         if &page[PAGE_BODY..PAGE_BODY + 8] != MAGIC || count > DIRECTORY_PAGES_MAX || position_len > POSITION_MAX {
-            return Err(Error::Corrupt(format!(
+            return Err(Error::corrupt(format!(
                 "file {UNDO_FILE} page {system} is not a transaction system page; restore the engine's directory from a backup"
             )));
         }
@@ -192,6 +192,13 @@ impl Directory {
     fn slot_page(&self, mtr: &mut Mtr<'_>, number: u32) -> Result<PageHandle> {
         let no = self.pages.lock()[number as usize / SLOTS_PER_PAGE];
         mtr.write(PageId::new(UNDO_FILE, no))
+    }
+
+    /// Latches what `set_slot` and `save_position` change, in the order of latches.
+    pub fn latch_slot(&self, mtr: &mut Mtr<'_>, number: u32) -> Result<()> {
+        self.slot_page(mtr, number)?;
+        mtr.write(self.system_id())?;
+        Ok(())
     }
 
     /// Moves a stream's head.

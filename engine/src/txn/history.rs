@@ -143,7 +143,9 @@ impl History {
                 state.queue.push(Reverse((end.number, tail.number)));
             }
         }
-        state.free.push(tail);
+        if !tail.broken {
+            state.free.push(tail);
+        }
     }
     /// Recovery: a stream as it was found. `tail` None: it belongs to a recovered transaction.
     pub fn restore(&self, number: u32, head: StreamHead, tail: Option<Box<StreamTail>>) {
@@ -237,7 +239,7 @@ fn thin(ends: &mut VecDeque<End>) {
 }
 
 pub(super) fn no_record_before_limit(stream: u32) -> Error {
-    Error::Corrupt(format!(
+    Error::corrupt(format!(
         "undo stream {stream} ends before its last known transaction; restore the engine's directory from a backup"
     ))
 }

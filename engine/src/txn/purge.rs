@@ -73,12 +73,13 @@ impl TrxSys {
             head: end.work.at,
             skip_until: end.work.skip_until,
         };
+        let left: Vec<PageId> = end.pages_left.iter().map(|no| PageId::new(UNDO_FILE, *no)).collect();
         let mut mtr = self.pool.begin();
+        // Whatever cannot be read is met before the first change.
+        self.directory.latch_slot(&mut mtr, end.work.stream)?;
+        space::free(&mut mtr, &left)?;
         self.directory.set_slot(&mut mtr, end.work.stream, slot)?;
         self.directory.save_position(&mut mtr, number, &position)?;
-        for no in &end.pages_left {
-            space::free(&mut mtr, PageId::new(UNDO_FILE, *no))?;
-        }
         mtr.commit();
         Ok(())
     }
@@ -110,6 +111,8 @@ fn next_job(pool: &Pool, history: &History, horizon: u64, records_max: usize) ->
     };
     match fill(pool, &mut job, records_max) {
         Ok(()) => Ok(Some(job)),
+        // The stream cannot be read on: it is left alone until the next start, so that the others are purged.
+        Err(error) if error.is_corrupt() => Err(error),
         Err(error) => {
             history.give_back(job.end.back_at_start());
             Err(error)

@@ -37,6 +37,8 @@ pub(crate) struct StreamTail {
     pub(super) used: bool,
     /// What the owner undid and then passed over, keyed by the record before.
     pub(super) skips: Vec<(UndoPtr, Skip)>,
+    /// One of its pages cannot be read: nobody gets it again before the next start.
+    pub(super) broken: bool,
     scratch: Vec<u8>,
 }
 
@@ -51,6 +53,7 @@ impl StreamTail {
             last: UndoPtr::NONE,
             used: false,
             skips: Vec::new(),
+            broken: false,
             scratch: Vec::new(),
         }
     }
@@ -77,9 +80,9 @@ impl StreamTail {
         if self.has_room(payload) {
             return Ok(0);
         }
-        let mut last = mtr.write(PageId::new(UNDO_FILE, self.page))?;
-        for no in &self.ahead {
-            last = mtr.write(PageId::new(UNDO_FILE, *no))?;
+        let mut last = self.latch(mtr, self.page)?;
+        for i in 0..self.ahead.len() {
+            last = self.latch(mtr, self.ahead[i])?;
         }
         let n = (payload + HEADER_MAX + END_MAX - self.room()).div_ceil(PAYLOAD);
         let hint = mtr.id(last).no;
@@ -90,6 +93,11 @@ impl StreamTail {
             self.ahead.push_back(no);
         }
         Ok(n)
+    }
+    fn latch(&mut self, mtr: &mut Mtr<'_>, no: PageNo) -> Result<PageHandle> {
+        let page = mtr.write(PageId::new(UNDO_FILE, no));
+        self.broken |= page.as_ref().is_err_and(Error::is_corrupt);
+        page
     }
     /// Room for the end marker alone: what every owner starts with.
     pub(super) fn has_room_to_end(&self) -> bool {
@@ -125,10 +133,11 @@ impl StreamTail {
         );
         // All pages first: fetching one may fail, and then nothing has changed.
         let more = self.scratch.len().saturating_sub(PAGE_SIZE - at).div_ceil(PAYLOAD);
+        let ahead = self.ahead.range(used_ahead..used_ahead + more);
+        let pages: SmallVec<[PageNo; 2]> = std::iter::once(page).chain(ahead.copied()).collect();
         let mut handles: SmallVec<[PageHandle; 2]> = SmallVec::new();
-        handles.push(mtr.write(PageId::new(UNDO_FILE, page))?);
-        for no in self.ahead.range(used_ahead..used_ahead + more) {
-            handles.push(mtr.write(PageId::new(UNDO_FILE, *no))?);
+        for no in pages {
+            handles.push(self.latch(mtr, no)?);
         }
         used_ahead += more;
         let mut rest = &self.scratch[..];

@@ -103,7 +103,7 @@ impl TrxSys {
         let history = History::new();
         let found = recover::walk_all(&pool, directory.slots(&pool)?, &history)?;
         if found.numbers_seen >= system_page.number_bound {
-            return Err(Error::Corrupt(format!(
+            return Err(Error::corrupt(format!(
                 "the undo file holds number {}, but the transaction system page says that only those below {} were given",
                 found.numbers_seen, system_page.number_bound
             )));

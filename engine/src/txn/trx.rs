@@ -4,7 +4,7 @@ use super::stream::StreamTail;
 use super::views::ViewSlot;
 use super::{ReadView, Waiter};
 use crate::base::sync::{Rank, RankedMutex};
-use crate::base::{Lsn, TrxId, UndoPtr};
+use crate::base::{Error, Lsn, Result, TrxId, UndoPtr};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -92,6 +92,8 @@ pub struct Trx {
     pub last_lsn: Lsn,
     /// Opaque replication position, written with the commit record. At most [`super::undo::POSITION_MAX`] bytes.
     pub position: Vec<u8>,
+    /// Why a part of it could not be rolled back: nothing is left to it but to be rolled back whole.
+    doomed: Option<Box<Error>>,
     pub(crate) phase: Phase,
     /// Where its undo goes: Some while it has an id.
     pub(crate) stream: Option<Box<StreamTail>>,
@@ -111,6 +113,7 @@ impl Trx {
             undo_top: UndoPtr::NONE,
             last_lsn: 0,
             position: Vec::new(),
+            doomed: None,
             phase: Phase::Working,
             stream: None,
             view_slot: None,
@@ -119,6 +122,18 @@ impl Trx {
     }
     pub fn id(&self) -> TrxId {
         self.shared.id()
+    }
+    pub fn doom(&mut self, why: &Error) {
+        self.doomed.get_or_insert_with(|| Box::new(why.clone()));
+    }
+    pub fn is_doomed(&self) -> bool {
+        self.doomed.is_some()
+    }
+    pub fn check_not_doomed(&self) -> Result<()> {
+        self.doomed.as_deref().map_or(Ok(()), |why| Err(why.clone()))
+    }
+    pub(crate) fn forget_doom(&mut self) {
+        self.doomed = None;
     }
     /// Prepared (XA): it survives a restart, and may only be committed or rolled back.
     pub fn is_prepared(&self) -> bool {

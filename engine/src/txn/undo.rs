@@ -122,7 +122,7 @@ pub(super) fn encode(
 }
 
 pub(super) fn corrupt(at: UndoPtr, what: &str) -> Error {
-    Error::Corrupt(format!(
+    Error::corrupt(format!(
         "undo record at file {UNDO_FILE} page {} offset {} {what}; restore the engine's directory from a backup",
         at.page, at.offset
     ))

@@ -350,7 +350,7 @@ fn damage_is_found_and_named() {
         spoil(leaf, at, old);
     }
     let mut mtr = pool.begin();
-    crate::space::free(&mut mtr, tree.page_id(leaf)).unwrap();
+    crate::space::free(&mut mtr, &[tree.page_id(leaf)]).unwrap();
     mtr.commit();
     let findings = tree.verify(pool, &mut |_, _| None).unwrap().findings;
     assert_eq!(findings.len(), 1, "{findings:?}");

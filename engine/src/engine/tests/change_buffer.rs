@@ -2,7 +2,7 @@
 use super::rig::*;
 use crate::engine::{Close, Config, Engine};
 use crate::io::sim::SimDisk;
-use crate::table::{IndexChange, IndexSpec, Table};
+use crate::table::{CheckLevel, IndexChange, IndexSpec, Table};
 use crate::txn::{Isolation, LockMode, Trx};
 use std::sync::Arc;
 use Isolation::{ReadCommitted, RepeatableRead};
@@ -222,10 +222,7 @@ fn a_check_finds_a_pending_mark_without_its_entry() {
     let op = crate::change::Op::Mark { key: b"gone", stamp: 5 };
     crate::change::submit(&rig.store().pool, index, op).expect("blind");
     let mut trx = rig.begin(RepeatableRead);
-    let mut findings = Vec::new();
-    let each = &mut |line: &str| findings.push(line.to_string());
-    let sound = rig.store().check_table(&mut trx, &rig.table, true, each);
-    assert_eq!(sound, Ok(false));
+    let findings = rig.findings(&mut trx, CheckLevel::Extended);
     assert!(
         findings[0].contains("by_group") && findings[0].contains("missing"),
         "{findings:?}"

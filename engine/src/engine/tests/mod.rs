@@ -4,6 +4,7 @@ mod basics;
 mod bench;
 mod change_buffer;
 mod crash;
+mod damage;
 mod ddl_crash;
 mod innodb_bugs;
 mod isolation;

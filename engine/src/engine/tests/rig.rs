@@ -251,14 +251,25 @@ impl Rig {
     /// CHECK TABLE, extended; under a view of its own.
     pub fn check_table(&self) {
         let mut trx = self.begin(Isolation::RepeatableRead);
-        let mut findings = Vec::new();
-        let each = &mut |line: &str| findings.push(line.to_string());
+        let findings = self.findings(&mut trx, CheckLevel::Extended);
+        self.engine.commit(&mut trx, false).expect("commit");
+        assert!(findings.is_empty(), "{findings:#?}");
+    }
+    pub fn findings(&self, trx: &mut Trx, level: CheckLevel) -> Vec<String> {
+        let names = self
+            .table
+            .layout()
+            .secondary
+            .iter()
+            .map(|s| s.index.name.clone())
+            .collect();
+        let mut asker = Asker(Vec::new(), names);
         let sound = self
             .store()
-            .check_table(&mut trx, &self.table, true, each)
+            .check_table(trx, &self.table, level, &mut asker)
             .expect("check");
-        self.engine.commit(&mut trx, false).expect("commit");
-        assert!(sound, "{findings:#?}");
+        assert_eq!(sound, asker.0.is_empty());
+        asker.0
     }
     pub fn purge_all(&self) {
         while self.store().purge_step(7).expect("purge") {}
@@ -296,6 +307,27 @@ impl Rig {
         };
         change::visit_prefix(&self.store().pool, index, &[], count).expect("visit");
         entries
+    }
+}
+
+/// Has a table checked, and knows what its rows' entries must be: (findings, names of the indexes).
+pub struct Asker(pub Vec<String>, pub Vec<String>);
+
+impl Checker for Asker {
+    fn finding(&mut self, line: &str) {
+        self.0.push(line.to_string());
+    }
+    fn entries(&mut self, pk: &[u8], row: &[u8], each: EntrySink<'_>) -> bool {
+        with_entries(pk, &Row::decode(row), |entries| {
+            for (e, spec) in entries.iter().zip(spec().indexes) {
+                // Its place in this table, which may lack it.
+                if let Some(at) = self.1.iter().position(|name| *name == spec.name) {
+                    each(at as u32, e.key, e.value);
+                }
+            }
+        });
+        let spec = spec();
+        self.1.iter().all(|name| spec.indexes.iter().any(|i| i.name == *name))
     }
 }
 

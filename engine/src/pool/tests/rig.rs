@@ -100,7 +100,7 @@ impl Rig {
             pool.redo_apply(*end, group, &void).unwrap();
             each(*end, group);
         }
-        pool.redo_done().unwrap();
+        pool.redo_done(&mut |_, e| Err(e)).unwrap();
         let recovered = end.lsn;
         Rig { disk, pool, recovered }
     }

@@ -48,7 +48,7 @@ fn a_hole_in_what_was_durable_is_refused() {
         let found = read(&disk, FIRST_LSN);
         let is_named = |text: &str| text.contains(&name) && text.contains(&format!("offset {offset}"));
         assert!(
-            matches!(&found, Err(Error::Corrupt(text)) if is_named(text)),
+            matches!(&found, Err(Error::Corrupt(damage)) if is_named(&damage.what)),
             "{found:?}"
         );
         disk.flip(&name, offset + 30, 4);

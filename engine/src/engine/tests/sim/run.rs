@@ -3,6 +3,7 @@ use super::op::{Op, SLOTS};
 use super::schedule::Schedule;
 use super::world::{Finding, Setup, Step, World};
 use crate::engine::Close;
+use crate::table::CheckLevel;
 use std::cell::RefCell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Once;
@@ -144,7 +145,7 @@ impl World {
         for table in store.catalog.tables() {
             let mut lines = Vec::new();
             let each = &mut |line: &str| lines.push(line.to_string());
-            let sound = self.with_view(|trx| store.check_table(trx, &table, true, each));
+            let sound = self.with_view(|trx| store.check_table(trx, &table, CheckLevel::Extended, each));
             match sound {
                 Ok(true) => {}
                 Ok(false) if self.lied => {

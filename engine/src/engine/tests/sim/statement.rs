@@ -240,6 +240,7 @@ impl World {
         s: &Statement,
         old: Option<Row>,
     ) -> Step {
+        self.end_if_undo_waits(open.trx.is_doomed());
         let others = self.losers_left
             || !self.history.current().prepared.is_empty()
             || self.trxs.iter().flatten().any(|o| !o.tables.is_empty());

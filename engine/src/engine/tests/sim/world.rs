@@ -511,6 +511,7 @@ impl World {
         let engine = self.engine().clone();
         engine.set("flush_log_at_trx_commit", 1).expect("a known setting");
         let done = engine.decide(&super::xid(number), commit);
+        self.end_if_undo_waits(false);
         match done {
             Ok(()) => self.history.add(Change::Decide(number, commit), engine.lsn()),
             Err(_) if self.is_gone() => self.history.doubt(Change::Decide(number, commit)),
@@ -611,8 +612,16 @@ impl World {
             Err(e) => self.judge(what, &e),
         }
     }
+    /// A rollback that waits leaves rows locked, of which the twin knows nothing: the engine ends here, and the next start finishes it.
+    pub fn end_if_undo_waits(&self, doomed: bool) {
+        let store = self.store();
+        if doomed || store.rollbacks_waiting() > 0 || self.trxs.iter().flatten().any(|open| open.trx.is_doomed()) {
+            store.pool.poison("a rollback waits");
+        }
+    }
     /// An end of a transaction, or of a part of it, succeeds or ends the engine.
     fn judge_end(&mut self, what: &str, done: Result<()>) -> Step {
+        self.end_if_undo_waits(false);
         if done.is_err() && !self.is_gone() {
             return Err(format!("{what} failed, and the engine lives on: {done:?}"));
         }

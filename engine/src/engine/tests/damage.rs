@@ -1,0 +1,478 @@
+//! Broken pages (`table/damage.rs`): each kind is broken on disk between two runs of the engine; what can go on must go on, nothing
+//! may be answered wrongly, and the error names the place.
+use super::rig::{config, pk, spec, with_entries, Rig, Row, BY_GROUP, BY_TAG};
+use crate::base::bytes::get_u32;
+use crate::base::ids::{FIRST_TABLE_FILE, UNDO_FILE};
+use crate::base::{Error, FileId, Result};
+use crate::btree::Seek;
+use crate::change::DELTA_BIT;
+use crate::engine::{Close, Engine, LogSink};
+use crate::io::{Caching, Disk, Mode, SimDisk};
+use crate::pool::page::{page_index, page_level, page_type};
+use crate::pool::{PageType, PAGE_SIZE};
+use crate::space::file_name;
+use crate::table::*;
+use crate::txn::{Isolation, LockMode};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+const ROWS: u32 = 2000;
+
+fn row(n: u32) -> Row {
+    Row {
+        group: (n % 7) as u8,
+        shade: (n % 3) as u8,
+        tag: Some(n as u16),
+        body: vec![n as u8; 60],
+    }
+}
+
+/// Table t with its indexes, and table u beside it, closed.
+fn filled() -> Arc<SimDisk> {
+    filled_from(7)
+}
+fn filled_from(seed: u64) -> Arc<SimDisk> {
+    let disk = SimDisk::new(seed);
+    let rig = Rig::create(disk.clone());
+    rig.store().create_table("u", &spec()).expect("create");
+    let other = rig.store().open_table("u").expect("open");
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    for n in 0..ROWS {
+        rig.insert(&mut trx, &pk(n), &row(n)).expect("insert");
+    }
+    with_entries(&pk(1), &row(1), |entries| {
+        rig.store()
+            .insert(&mut trx, &other, &pk(1), &row(1).encode(), entries, false)
+    })
+    .expect("insert into u");
+    rig.engine.commit(&mut trx, true).expect("commit");
+    rig.engine.close(Close::Slow).expect("close");
+    disk
+}
+
+/// Overwrites the first page that `wanted` (type, level, index) with what `change` makes of it.
+fn damage(disk: &SimDisk, file: FileId, wanted: impl Fn(u8, u8, u32) -> bool, change: impl Fn(&mut [u8])) -> u32 {
+    let name = file_name(file);
+    let bytes = disk.bytes(&name).expect("the file is there");
+    let is_wanted =
+        |page: &[u8]| get_u32(page, 4) == file && wanted(page_type(page), page_level(page), page_index(page));
+    let no = bytes
+        .chunks_exact(PAGE_SIZE)
+        .rposition(is_wanted)
+        .expect("there is such a page");
+    let mut page = bytes[no * PAGE_SIZE..][..PAGE_SIZE].to_vec();
+    change(&mut page);
+    let open = disk.open(&name, Mode::Open, Caching::Buffered).expect("open");
+    open.write_at(&page, (no * PAGE_SIZE) as u64).expect("write");
+    open.sync().expect("sync");
+    no as u32
+}
+
+fn flip(page: &mut [u8]) {
+    page[PAGE_SIZE / 2] ^= 4;
+}
+fn leaf_of(index: u32) -> impl Fn(u8, u8, u32) -> bool {
+    move |kind, level, of| kind == PageType::Tree as u8 && level == 0 && of == index
+}
+
+/// The engine on that disk, and what it told people.
+fn reopen(disk: &Arc<SimDisk>) -> (Rig, Arc<Mutex<Vec<String>>>) {
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let into = told.clone();
+    let log: LogSink = Arc::new(move |_, text: &str| into.lock().push(text.to_string()));
+    let config = crate::engine::Config { log, ..config() };
+    let engine = Engine::open_still(disk.clone(), config).expect("opens");
+    // A buffered change does not meet the broken leaf.
+    engine.set("change_buffering", 0).expect("set");
+    engine
+        .store()
+        .drain_changes()
+        .expect("nothing is pending, and that is known");
+    let table = engine.store().open_table("t").expect("table");
+    (Rig { engine, table }, told)
+}
+
+fn count(rig: &Rig, table: &Arc<Table>, index: u32) -> Result<u64> {
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    let mut cursor = Cursor::new(rig.store().clone(), table.clone());
+    let mut scan = || -> Result<u64> {
+        cursor.begin(&mut trx, index, LockChoice::default(), index > 0)?;
+        let mut rows = 0;
+        let mut more = cursor.seek(&mut trx, Seek::First, &[])?;
+        while more {
+            rows += 1;
+            more = cursor.next(&mut trx)?;
+        }
+        Ok(rows)
+    };
+    let counted = scan();
+    rig.engine.commit(&mut trx, false)?;
+    counted.map_err(|e| rig.store().name_damage(e))
+}
+
+/// Table u is read and written, and the engine lives.
+fn others_serve_on(rig: &Rig, n: u32) {
+    let other = rig.store().open_table("u").expect("open u");
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    with_entries(&pk(n), &row(n), |entries| {
+        rig.store()
+            .insert(&mut trx, &other, &pk(n), &row(n).encode(), entries, false)
+    })
+    .expect("insert into u");
+    rig.engine.commit(&mut trx, true).expect("commit");
+    assert!(count(rig, &other, 0).expect("u can be read") >= 2);
+    rig.engine.checkpoint().expect("pages and checkpoint are written");
+}
+
+fn text(error: Error) -> String {
+    assert!(error.is_corrupt(), "{error}");
+    error.to_string()
+}
+
+/// The indexes' numbers: (by_group, by_tag, clustered).
+fn numbers(rig: &Rig) -> [u32; 3] {
+    let layout = rig.table.layout();
+    [
+        layout.secondary[0].index.id,
+        layout.secondary[1].index.id,
+        layout.clustered.id,
+    ]
+}
+
+#[test]
+fn a_secondary_index_that_a_rollback_cannot_reach_is_set_aside_and_rebuilt() {
+    let disk = filled();
+    let (rig, _) = reopen(&disk);
+    let [by_group, ..] = numbers(&rig);
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    for n in ROWS..ROWS + 200 {
+        rig.insert(&mut trx, &pk(n), &row(n)).expect("insert");
+    }
+    // As a crash leaves it: the changes are in the log, and the pages are broken.
+    rig.engine.checkpoint().expect("checkpoint");
+    let disk = disk.crash(1);
+    let page = damage(&disk, FIRST_TABLE_FILE, leaf_of(by_group), flip);
+    let (rig, told) = reopen(&disk);
+    let losers = std::mem::take(&mut *rig.engine.losers.lock());
+    let mut losers = crate::engine::steps::LoserRollback::new(losers);
+    while losers.step(rig.store(), 64).expect("the index is left out") {}
+    let told = told.lock().join("\n");
+    for word in [
+        "table t",
+        "index by_group",
+        "00000010.slu",
+        &format!("page {page}"),
+        "REPAIR TABLE",
+        "set aside",
+    ] {
+        assert!(told.contains(word), "{word} is missing in: {told}");
+    }
+    assert_eq!(count(&rig, &rig.table, 0), Ok(ROWS as u64));
+    assert_eq!(count(&rig, &rig.table, BY_TAG), Ok(ROWS as u64));
+    assert!(text(count(&rig, &rig.table, BY_GROUP).unwrap_err()).contains("index by_group is set aside"));
+    others_serve_on(&rig, 2);
+    // Rows are changed without it, also after a restart.
+    let disk = disk.crash(2);
+    let (rig, _) = reopen(&disk);
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    rig.insert(&mut trx, &pk(ROWS + 1), &row(ROWS + 1)).expect("insert");
+    rig.delete(&mut trx, &pk(5), &row(5)).expect("delete");
+    rig.engine.commit(&mut trx, true).expect("commit");
+    assert!(count(&rig, &rig.table, BY_GROUP).is_err());
+    rebuild_by_group(&rig);
+    assert_eq!(count(&rig, &rig.table, BY_GROUP), Ok(ROWS as u64));
+    assert!(rig.table.layout().freeing.is_empty(), "the old tree's pages were freed");
+    rig.check_table();
+}
+
+/// What REPAIR TABLE does.
+fn rebuild_by_group(rig: &Rig) {
+    let store = rig.store();
+    let mut trx = rig.begin(Isolation::ReadUncommitted);
+    let mut build = store.begin_build(&rig.table, &spec().indexes[0]).expect("begin");
+    let mut cursor = Cursor::new(store.clone(), rig.table.clone());
+    cursor.begin(&mut trx, 0, LockChoice::default(), false).expect("scan");
+    let mut more = cursor.seek(&mut trx, Seek::First, &[]).expect("seek");
+    while more {
+        let found = cursor.found().expect("a row");
+        let row = Row::decode(found.row);
+        build
+            .add(&row.group_key(found.pk), 2, false, &[row.shade])
+            .expect("add");
+        more = cursor.next(&mut trx).expect("next");
+    }
+    build.finish(&trx).expect("finish");
+    rig.engine.commit(&mut trx, false).expect("end");
+    let change = IndexChange {
+        table: &rig.table,
+        drop: vec!["by_group"],
+        rename: vec![],
+        add: vec![&build],
+        order: vec!["by_group", "by_tag"],
+        schema: &[],
+    };
+    store.alter_indexes(&[change]).expect("published");
+}
+
+#[test]
+fn a_broken_clustered_page_makes_the_rollback_wait_and_nothing_else() {
+    let disk = filled();
+    let (rig, _) = reopen(&disk);
+    let [_, _, clustered] = numbers(&rig);
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    for n in 0..ROWS {
+        rig.delete(&mut trx, &pk(n), &row(n)).expect("delete");
+    }
+    rig.engine.checkpoint().expect("checkpoint");
+    let disk = disk.crash(1);
+    let page = damage(&disk, FIRST_TABLE_FILE, leaf_of(clustered), |page| page.fill(0));
+    let (rig, told) = reopen(&disk);
+    let found = std::mem::take(&mut *rig.engine.losers.lock());
+    let mut losers = crate::engine::steps::LoserRollback::new(found);
+    let stopped = loop {
+        match losers.step(rig.store(), 64) {
+            Ok(more) => assert!(more, "the broken page is in the way"),
+            Err(e) => break e,
+        }
+    };
+    losers.set_current_aside(rig.store(), &stopped);
+    assert_eq!(rig.store().rollbacks_waiting(), 1);
+    let named = text(rig.store().name_damage(stopped));
+    for word in [
+        "table t",
+        "clustered index",
+        "00000010.slu",
+        &format!("page {page}"),
+        "restore",
+    ] {
+        assert!(named.contains(word), "{word} is missing in: {named}");
+    }
+    assert!(
+        told.lock().iter().any(|line| line.contains("waits")),
+        "{:?}",
+        told.lock()
+    );
+    assert!(text(count(&rig, &rig.table, 0).unwrap_err()).contains("all zeros"));
+    others_serve_on(&rig, 2);
+    assert_eq!(rig.store().retry_rollback(64), Ok(false));
+    // Once the table is gone, nothing is left to undo.
+    rig.store().close_table(&rig.table);
+    rig.store().drop_table("t").expect("drop");
+    while rig.store().retry_rollback(64).expect("it can go on") {}
+    assert_eq!(rig.store().rollbacks_waiting(), 0);
+}
+
+#[test]
+fn a_statement_that_cannot_be_undone_dooms_its_transaction() {
+    let disk = filled();
+    let (rig, _) = reopen(&disk);
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    let savepoint = rig.store().savepoint(&trx);
+    rig.delete(&mut trx, &pk(3), &row(3)).expect("delete");
+    let layout = rig.table.layout();
+    let page = layout
+        .clustered
+        .tree
+        .get(&rig.store().pool, &pk(3))
+        .expect("read")
+        .expect("there")
+        .page_no();
+    // Its page is written, forgotten and broken.
+    rig.engine.checkpoint().expect("checkpoint");
+    disk.flip(&file_name(FIRST_TABLE_FILE), page as u64 * PAGE_SIZE as u64 + 5000, 1);
+    rig.store().pool.discard_file(FIRST_TABLE_FILE);
+    assert!(rig
+        .store()
+        .rollback_to(&mut trx, savepoint)
+        .is_err_and(|e| e.is_corrupt()));
+    assert!(
+        rig.insert(&mut trx, &pk(ROWS), &row(ROWS)).is_err(),
+        "it may do nothing more"
+    );
+    assert!(
+        rig.engine.commit(&mut trx, true).is_err(),
+        "half a statement is not committed"
+    );
+    assert_eq!(rig.store().rollbacks_waiting(), 1);
+    others_serve_on(&rig, 2);
+    // The page comes back: so does the row.
+    disk.flip(&file_name(FIRST_TABLE_FILE), page as u64 * PAGE_SIZE as u64 + 5000, 1);
+    while rig.store().retry_rollback(64).expect("it can go on") {}
+    assert_eq!(count(&rig, &rig.table, 0), Ok(ROWS as u64));
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    assert_eq!(
+        rig.get(&mut trx, &pk(3), Some(LockMode::Exclusive)),
+        Ok(Some(row(3))),
+        "and it is not locked"
+    );
+    rig.engine.rollback(&mut trx).expect("rollback");
+}
+
+#[test]
+fn purge_passes_over_what_is_broken() {
+    for broken in 0..3 {
+        let disk = filled();
+        let (rig, _) = reopen(&disk);
+        let [by_group, _, clustered] = numbers(&rig);
+        let mut trx = rig.begin(Isolation::ReadCommitted);
+        for n in 0..ROWS / 2 {
+            rig.delete(&mut trx, &pk(n), &row(n)).expect("delete");
+        }
+        rig.engine.commit(&mut trx, true).expect("commit");
+        rig.engine.close(Close::Fast).expect("close");
+        match broken {
+            0 => damage(&disk, FIRST_TABLE_FILE, leaf_of(by_group), flip),
+            1 => damage(&disk, FIRST_TABLE_FILE, leaf_of(clustered), flip),
+            _ => damage(
+                &disk,
+                FIRST_TABLE_FILE,
+                |kind, _, _| kind == PageType::Bitmap as u8,
+                flip,
+            ),
+        };
+        let (rig, told) = reopen(&disk);
+        while rig.store().purge_step(100).expect("it goes on") {}
+        assert_eq!(rig.store().trx_sys.history_length(), 0);
+        let told = told.lock().join("\n");
+        assert!(told.contains("purge passes over") && told.contains("table t"), "{told}");
+        others_serve_on(&rig, 2);
+        rig.engine.close(Close::Slow).expect("a slow close is none the worse");
+    }
+}
+
+#[test]
+fn a_broken_undo_page_stops_the_purge_of_its_stream_only() {
+    let disk = filled();
+    let (rig, _) = reopen(&disk);
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    let mut beside = rig.begin(Isolation::ReadCommitted);
+    rig.delete(&mut beside, &pk(9), &row(9)).expect("delete");
+    for n in 100..100 + ROWS / 2 {
+        rig.delete(&mut trx, &pk(n), &row(n)).expect("delete");
+    }
+    rig.engine.checkpoint().expect("checkpoint");
+    rig.engine.commit(&mut beside, true).expect("commit");
+    rig.engine.commit(&mut trx, true).expect("commit");
+    // In the middle of the longer stream: while it runs the engine does not read there again but for purge.
+    let undo = disk.bytes(&file_name(UNDO_FILE)).expect("there");
+    let page = |no: &usize| &undo[no * PAGE_SIZE..];
+    // Its stream goes on behind it.
+    let is_middle = |no: &usize| page_type(page(no)) == PageType::Undo as u8 && get_u32(page(no), 32) != 0;
+    let pages: Vec<usize> = (2..undo.len() / PAGE_SIZE).filter(is_middle).collect();
+    let no = pages[pages.len() / 2];
+    rig.engine.checkpoint().expect("checkpoint");
+    disk.flip(&file_name(UNDO_FILE), (no * PAGE_SIZE + 3000) as u64, 1);
+    rig.store().pool.discard_file(UNDO_FILE);
+    let mut failed = 0;
+    loop {
+        match rig.store().purge_step(100) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(e) => {
+                failed += 1;
+                assert!(text(rig.store().name_damage(e)).contains("undo"));
+                assert!(failed < 3, "the stream is left alone");
+            }
+        }
+    }
+    assert_eq!(failed, 1);
+    others_serve_on(&rig, 2);
+}
+
+#[test]
+fn recovery_leaves_out_a_page_that_it_cannot_read() {
+    let disk = filled();
+    let (rig, _) = reopen(&disk);
+    let [by_group, by_tag, _] = numbers(&rig);
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    for n in ROWS..ROWS + 200 {
+        rig.insert(&mut trx, &pk(n), &row(n)).expect("insert");
+    }
+    rig.engine.commit(&mut trx, true).expect("commit");
+    let disk = disk.crash(3);
+    damage(&disk, FIRST_TABLE_FILE, leaf_of(by_tag), flip);
+    let (rig, told) = reopen(&disk);
+    assert!(
+        told.lock()
+            .iter()
+            .any(|line| line.contains("table t") && line.contains("page")),
+        "{:?}",
+        told.lock()
+    );
+    assert_eq!(count(&rig, &rig.table, 0), Ok(ROWS as u64 + 200));
+    assert_eq!(count(&rig, &rig.table, BY_GROUP), Ok(ROWS as u64 + 200));
+    assert!(text(count(&rig, &rig.table, BY_TAG).unwrap_err()).contains("by_tag"));
+    assert_ne!(by_group | DELTA_BIT, by_tag);
+    others_serve_on(&rig, 2);
+}
+
+#[test]
+fn a_file_that_ends_early_is_a_broken_file() {
+    let disk = filled();
+    let name = file_name(FIRST_TABLE_FILE);
+    let file = disk.open(&name, Mode::Open, Caching::Buffered).expect("open");
+    file.set_len(3 * PAGE_SIZE as u64).expect("cut");
+    file.sync().expect("sync");
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let engine = Engine::open_still(disk.clone(), config()).expect("opens");
+    let opened = engine.store().open_table("t");
+    // Its header says how long it should be: it is made so, and the pages are found to be unwritten.
+    let table = opened.expect("the header can be read");
+    let rig = Rig { engine, table };
+    assert!(text(count(&rig, &rig.table, 0).unwrap_err()).contains("table t"));
+    assert!(told.lock().is_empty());
+    others_serve_on(&rig, 2);
+}
+
+fn replace(disk: &SimDisk, from: &SimDisk, name: &str) {
+    let bytes = from.bytes(name).expect("there");
+    let file = disk.open(name, Mode::Open, Caching::Buffered).expect("open");
+    file.set_len(bytes.len() as u64).expect("length");
+    file.write_at(&bytes, 0).expect("write");
+    file.sync().expect("sync");
+}
+
+#[test]
+fn files_of_another_database_are_refused() {
+    let (disk, other) = (filled_from(1), filled_from(2));
+    // A table's file: the same number, the same table, another database.
+    replace(&disk, &other, &file_name(FIRST_TABLE_FILE));
+    let engine = Engine::open_still(disk.clone(), config()).expect("opens");
+    let refused = engine.store().open_table("t").err().expect("not ours");
+    assert!(text(refused).contains("another database"));
+    let rig = Rig {
+        table: engine.store().open_table("u").expect("ours"),
+        engine,
+    };
+    others_serve_on(&rig, 2);
+    drop(rig);
+    // The undo file: nothing goes without it.
+    let disk = filled_from(1);
+    replace(&disk, &other, &file_name(UNDO_FILE));
+    let refused = Engine::open_still(disk, config()).err().expect("not ours");
+    let said = text(refused);
+    assert!(said.contains("another database") && said.contains("restore"), "{said}");
+}
+
+#[test]
+fn a_log_that_ends_before_its_files_is_refused() {
+    let disk = SimDisk::new(1);
+    let rig = Rig::create(disk.clone());
+    let young = disk.crash(5);
+    drop(rig);
+    let disk = filled_from(1);
+    for name in disk
+        .list()
+        .expect("list")
+        .iter()
+        .filter(|name| name.starts_with("redo_"))
+    {
+        if young.bytes(name).is_some() {
+            replace(&disk, &young, name);
+        } else {
+            disk.remove(name).expect("removed");
+        }
+    }
+    let said = text(Engine::open_still(disk, config()).err().expect("older than the files"));
+    assert!(said.contains("restore"), "{said}");
+}

@@ -1,0 +1,160 @@
+//! What becomes of broken pages: errors get the names of table and index and the way out, and what can go on without the page goes on.
+//!
+//! | who meets it | what happens |
+//! |---|---|
+//! | a statement | it fails; other tables serve on, and so does what it did not read |
+//! | a rollback, in a secondary index | the index is *set aside* until it is rebuilt: the catalog says so, nobody reads it or keeps it up |
+//! | a rollback, anywhere else | the transaction is *set aside*: it stays active, nobody sees its changes, and is rolled back once possible |
+//! | purge | passes over the record: an entry that nobody sees stays in the broken index |
+//! | a merge of buffered changes | passes over the leaf: what is pending stays pending |
+//!
+//! A transaction is set aside for want of space as well. Takes the DDL mutex; called with no latch held.
+use super::def::Table;
+use super::store::Store;
+use crate::base::ids::{FIRST_TABLE_FILE, UNDO_FILE};
+use crate::base::{Damage, Error, FileId, IndexId, Result};
+use crate::change::DELTA_BIT;
+use crate::index::Index;
+use crate::txn::Trx;
+use std::sync::Arc;
+
+impl Store {
+    /// Tells people: goes to the engine's log.
+    pub(crate) fn tell(&self, text: &str) {
+        (self.tell)(text);
+    }
+
+    /// A `Corrupt` with the names that the catalog knows, and the way out. Others pass unchanged.
+    pub fn name_damage(&self, error: Error) -> Error {
+        let Error::Corrupt(damage) = error else { return error };
+        let text = self.describe(&damage);
+        Error::Corrupt(Box::new(Damage { what: text, ..*damage }))
+    }
+
+    fn describe(&self, damage: &Damage) -> String {
+        let what = &damage.what;
+        if damage.file != 0 && damage.file < FIRST_TABLE_FILE {
+            let whose = if damage.file == UNDO_FILE {
+                "undo"
+            } else {
+                "the catalog"
+            };
+            return format!("{whose}: {what}; restore the engine's directory from a backup, or save the rows with sluice-check --dump");
+        }
+        let Some(table) = self.catalog.by_id(damage.file) else {
+            return what.clone();
+        };
+        let (layout, name) = (table.layout(), table.name());
+        let copy = "ALTER TABLE ... FORCE copies the rows into a new file if they can all be read";
+        let restore = "restore the table from a backup; sluice-check --dump saves the rows that can be read";
+        match layout.secondary_by_id(damage.index & !DELTA_BIT) {
+            Some(s) => format!(
+                "table {name}, {}index {}: {what}; REPAIR TABLE rebuilds the index",
+                if damage.index & DELTA_BIT != 0 {
+                    "buffered changes of "
+                } else {
+                    ""
+                },
+                s.index.name
+            ),
+            None if damage.index == layout.clustered.id => format!("table {name}, clustered index: {what}; {restore}"),
+            None => format!("table {name}: {what}; {copy}, else {restore}"),
+        }
+    }
+
+    /// The error of who needs an index that is set aside.
+    pub(super) fn is_aside(&self, table: FileId, index: &Index) -> Error {
+        let what = format!("index {} is set aside, because a page of it cannot be read", index.name);
+        Error::corrupt(what).in_index(table, index.id)
+    }
+
+    /// The secondary index, not set aside yet, that the error is about.
+    pub(super) fn broken_secondary(&self, error: &Error) -> Option<(Arc<Table>, IndexId)> {
+        let Error::Corrupt(damage) = error else { return None };
+        let table = self.catalog.by_id(damage.file)?;
+        let found = table.layout().secondary_by_id(damage.index & !DELTA_BIT)?;
+        let id = found.index.id;
+        (!found.aside).then_some((table, id))
+    }
+
+    /// From here on nobody reads the index, and nobody keeps it up. Durable on return: what is left out must never be missed by a reader.
+    pub(super) fn set_index_aside(&self, table: &Arc<Table>, index: IndexId, why: &Error) -> Result<()> {
+        let named = self.name_damage(why.clone());
+        {
+            let _ddl = self.start_ddl()?;
+            let mut new = table.layout().clone();
+            let Some(found) = new.secondary.iter_mut().find(|s| s.index.id == index && !s.aside) else {
+                return Ok(());
+            };
+            found.aside = true;
+            self.record(&new, |mtr| self.catalog.put(mtr, &table.name(), &new))?;
+            table.publish(new);
+        }
+        self.tell(&format!("{named}; the index is set aside until then"));
+        Ok(())
+    }
+
+    /// Purge leaves a record out.
+    pub(super) fn pass_over(&self, table: &Table, why: Error) {
+        self.counters.purge_passed_over.inc();
+        if !table.told_of_damage() {
+            self.tell(&format!(
+                "purge passes over what it cannot reach: {}",
+                self.name_damage(why)
+            ));
+        }
+    }
+
+    // ---- transactions ----
+
+    /// Can a rollback that failed so be finished later? (Else the engine is poisoned.)
+    pub(super) fn can_wait(&self, error: &Error) -> bool {
+        matches!(error, Error::Corrupt(_) | Error::Full(_)) && self.pool.check_alive().is_ok()
+    }
+
+    /// Keeps a transaction whose rollback cannot be finished now; `trx` is a fresh one afterwards.
+    pub fn set_trx_aside(&self, trx: &mut Trx, why: &Error) {
+        self.trx_sys.close_view(trx);
+        let (waiter, connection) = (trx.shared.waiter.clone(), trx.shared.connection);
+        let stuck = std::mem::replace(trx, self.trx_sys.new_trx(waiter, connection));
+        self.tell(&format!(
+            "the rollback of transaction {} waits: {}; nobody sees its changes, and its rows stay locked",
+            stuck.id(),
+            self.name_damage(why.clone())
+        ));
+        self.aside.lock().push_back(stuck);
+    }
+
+    /// One bounded piece (I7) of the rollbacks that wait. False: there is none, or the next one still cannot go on.
+    pub fn retry_rollback(&self, records_max: usize) -> Result<bool> {
+        let Some(mut trx) = self.aside.lock().pop_front() else {
+            return Ok(false);
+        };
+        let id = trx.id();
+        let step = self.rollback_step(&mut trx, records_max);
+        match step {
+            Ok(true) => {
+                self.trx_sys.end_rollback(&mut trx)?;
+                self.tell(&format!("the rollback of transaction {id} is finished"));
+                Ok(true)
+            }
+            Ok(false) => {
+                self.aside.lock().push_front(trx);
+                Ok(true)
+            }
+            Err(e) => {
+                let wait = self.can_wait(&e);
+                self.aside.lock().push_back(trx);
+                if wait {
+                    Ok(false)
+                } else {
+                    Err(e)
+                }
+            }
+        }
+    }
+    /// Transactions whose rollback waits.
+    pub fn rollbacks_waiting(&self) -> usize {
+        self.aside.lock().len()
+    }
+}

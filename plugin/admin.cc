@@ -1,0 +1,185 @@
+/* CHECK, REPAIR, ANALYZE, OPTIMIZE TABLE.
+
+   CHECK: the engine walks its pages; what the rows' entries must be only the codec can tell, so the engine hands each row here and
+   compares what comes back with what its indexes hold. Progress goes to SHOW PROCESSLIST, KILL ends it.
+   REPAIR: builds the secondary indexes anew from the rows and swaps them for the old ones in one change of the catalog: the
+   cheapest way out when a page of one cannot be read. What it cannot do so (virtual columns, EXTENDED, nothing to build) the
+   server does by copying the table.
+   Called by: the server. */
+#include "engine.h"
+#include "ddl.h"
+#include "errors.h"
+#include "ha_sluice.h"
+#include "settings.h"
+
+using namespace sluice;
+
+/* ---- CHECK ---- */
+
+namespace {
+
+struct Check
+{
+  THD *thd;
+  TABLE *table;
+  ha_sluice *handler;
+  uint32_t stage;
+};
+
+void report_finding(void *ctx, const char *text, size_t length)
+{
+  const Check *check= static_cast<Check *>(ctx);
+  const int bytes= static_cast<int>(MY_MIN(length, 500U));
+  sql_print_error(SLUICE_ENGINE_NAME ": CHECK TABLE %s.%s: %.*s", check->table->s->db.str, check->table->s->table_name.str,
+                  static_cast<int>(length), text);
+  push_warning_printf(check->thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_CRASHED, "%.*s", bytes, text);
+}
+
+void report_progress(void *ctx, uint32_t stage, uint32_t stages, uint64_t done, uint64_t total)
+{
+  Check *check= static_cast<Check *>(ctx);
+  if (!check->stage)
+    thd_progress_init(check->thd, stages);
+  for (check->stage= MY_MAX(check->stage, 1U); check->stage < stage; check->stage++)
+    thd_progress_next_stage(check->thd);
+  thd_progress_report(check->thd, done, MY_MAX(total, done));
+}
+
+uint32_t level_of(uint flags)
+{
+  if (flags & T_EXTEND)
+    return SLC_CHECK_EXTENDED;
+  return flags & (T_QUICK | T_FAST | T_CHECK_ONLY_CHANGED) ? SLC_CHECK_QUICK : SLC_CHECK_MEDIUM;
+}
+
+} // namespace
+
+bool ha_sluice::has_virtual_index() const
+{
+  for (uint i= 0; i < m_codec->secondary_count(); i++)
+    for (const KeyPart &part : m_codec->key(m_codec->server_index(i + 1)).parts)
+      if (!table->field[part.column.field]->stored_in_db())
+        return true;
+  return false;
+}
+
+/* The virtual columns are computed as for an index-only read (ha_read.cc): tmp_set may be somebody else's. */
+void ha_sluice::entries_to_check(void *ctx, slc_bytes clustered, slc_bytes row, slc_check_sink *to)
+{
+  ha_sluice *self= static_cast<Check *>(ctx)->handler;
+  TABLE *table= self->table;
+  uchar *record= table->record[0];
+  if (!self->m_codec->get_row(self->m_codec->plan(self->m_codec->stored()), record, clustered, row))
+    return;                             // then it has none, and the comparison says so
+  if (self->has_virtual_index())
+    for (uint i= 0; i < self->m_codec->secondary_count(); i++)
+      for (const KeyPart &part : self->m_codec->key(self->m_codec->server_index(i + 1)).parts)
+        if (Field *field= table->field[part.column.field]; !field->stored_in_db())
+          table->update_virtual_field(field, true);
+  self->m_entries.clear();
+  self->put_entries(record, clustered, self->m_images);
+  for (uint i= 0; i < self->m_images.size(); i++)
+  {
+    const EntryImage &image= self->m_images[i];
+    slc_check_entry(to, i, self->m_entries.bytes(image.key, image.key_length),
+                    self->m_entries.bytes(image.value, image.value_length));
+  }
+}
+
+int ha_sluice::check(THD *thd, HA_CHECK_OPT *options)
+{
+  Connection *connection= connect(false);
+  Check check= {thd, table, this, 0};
+  m_plan= nullptr;
+  const size_t words= no_words_in_map(&table->tmp_set);
+  m_saved_set.assign(table->tmp_set.bitmap, table->tmp_set.bitmap + words);
+  const slc_check how= {level_of(options->flags), &check, report_finding, entries_to_check, report_progress};
+  const slc_err error= slc_table_check(connection->trx(), m_share->table(), &how);
+  std::copy(m_saved_set.begin(), m_saved_set.end(), table->tmp_set.bitmap);
+  if (check.stage)
+    thd_progress_end(thd);
+  if (!error)
+    return HA_ADMIN_OK;
+  if (error == SLC_CORRUPT)
+    return HA_ADMIN_CORRUPT;            // each finding is in the log and in the result
+  print_error(fail(error), MYF(0));
+  return HA_ADMIN_FAILED;
+}
+
+/* ---- REPAIR ---- */
+
+int ha_sluice::rebuild_indexes(slc_trx *trx, slc_cursor *cursor, std::vector<slc_build *> &builds)
+{
+  std::vector<uint> indexes;
+  std::vector<const char *> names;
+  for (uint i= 0; i < m_codec->secondary_count(); i++)
+  {
+    const uint index= m_codec->server_index(i + 1);
+    const slc_index_def def= {table->key_info[index].name.str,
+                              m_codec->key(index).unique ? static_cast<uint32_t>(SLC_INDEX_UNIQUE) : 0};
+    slc_build *build= nullptr;
+    if (const slc_err error= slc_index_build_begin(engine, m_share->table(), &def, &build))
+      return fail(error);
+    builds.push_back(build);
+    indexes.push_back(index);
+    names.push_back(def.name);
+  }
+  if (const int error= feed_builds(trx, cursor, *m_codec, indexes, builds))
+    return error;
+  for (slc_build *build : builds)
+    if (const slc_err error= slc_index_build_finish(build, trx))
+      return error == SLC_DUPLICATE ? HA_ERR_FOUND_DUPP_UNIQUE : fail(error);
+  const std::string schema= schema_of(table);
+  slc_index_change change{};
+  change.table= m_share->table();
+  change.drop= names.data();
+  change.drop_count= static_cast<uint32_t>(names.size());
+  change.add= builds.data();
+  change.add_count= static_cast<uint32_t>(builds.size());
+  change.order= names.data();
+  change.order_count= static_cast<uint32_t>(names.size());
+  change.schema= {reinterpret_cast<const uint8_t *>(schema.data()), schema.size()};
+  if (const slc_err error= slc_alter_indexes(engine, &change, 1))
+    return fail(error);
+  builds.clear();                       // they are the engine's now
+  return 0;
+}
+
+/* The server has locked out everybody else. */
+int ha_sluice::repair(THD *thd, HA_CHECK_OPT *options)
+{
+  if (!m_codec->secondary_count() || (options->flags & T_EXTEND) || has_virtual_index())
+    return HA_ADMIN_TRY_ALTER;
+  int error= wait_until_decided(thd, m_share->name(), true);
+  if (!error)
+  {
+    Connection *connection= connect(false);
+    slc_waiter waiter= connection->waiter();
+    slc_trx *trx= slc_trx_new(engine, &waiter, thd_get_thread_id(thd));
+    slc_trx_start(trx, SLC_ISO_READ_UNCOMMITTED, lock_wait_timeout_ms(thd));
+    slc_cursor *cursor= slc_cursor_new(m_share->table());
+    std::vector<slc_build *> builds;
+    error= rebuild_indexes(trx, cursor, builds);
+    slc_cursor_free(cursor);
+    slc_trx_free(trx);
+    for (slc_build *build : builds)
+      slc_index_build_abort(build);
+  }
+  if (!error)
+    return HA_ADMIN_OK;
+  print_error(error, MYF(0));
+  return error == HA_ERR_CRASHED ? HA_ADMIN_CORRUPT : HA_ADMIN_FAILED;
+}
+
+/* ---- the rest ---- */
+
+int ha_sluice::analyze(THD *, HA_CHECK_OPT *)
+{
+  slc_table_stats found{};
+  if (slc_table_get_stats(m_share->table(), &found) || !m_share->refresh_statistics(*m_codec, found.rows, true))
+    return HA_ADMIN_FAILED;
+  return info(HA_STATUS_CONST | HA_STATUS_VARIABLE) ? HA_ADMIN_FAILED : HA_ADMIN_OK;
+}
+
+/* The server rebuilds the table and analyzes it. */
+int ha_sluice::optimize(THD *, HA_CHECK_OPT *) { return HA_ADMIN_TRY_ALTER; }

@@ -1,0 +1,120 @@
+"""Files that are missing, foreign, of another page size or of a newer format: the engine (or the one table) is refused with the reason
+and the way out, nothing is changed, and with the right files in place again everything is there.
+"""
+import shutil
+import struct
+
+import pages
+from trial import Broken
+
+
+def refused(damage, *words):
+    """A trial: stopped server, `damage(trial)`, refused with these words, and whole again afterwards."""
+    def run(trial, _how):
+        trial.fresh()
+        trial.server.stop()
+        before = trial.folder / "before"
+        shutil.rmtree(before, ignore_errors=True)
+        shutil.copytree(trial.engine, before)
+        damage(trial)
+        names = sorted(path.name for path in trial.engine.iterdir())
+        said = trial.refuses_to_start(words)
+        lost = [name for name in names if not (trial.engine / name).exists()]
+        if lost:
+            raise Broken(f"the refused start removed {lost}")
+        shutil.rmtree(trial.engine)
+        before.rename(trial.engine)
+        trial.start()
+        trial.expect_sound()
+        return "everything, until the files are right", said.split(": ", 1)[-1][:110]
+    return run
+
+
+def table_refused(damage, *words):
+    """The same for one table: others are served."""
+    def run(trial, _how):
+        trial.fresh()
+        path = trial.file_of("t")
+        trial.server.stop()
+        kept = path.read_bytes()
+        damage(trial, path)
+        trial.start()
+        trial.expect_refusal("SELECT COUNT(*) FROM t", list(words))
+        trial.expect_log(["f/t", *words])
+        trial.expect_alive()
+        trial.server.stop()
+        path.write_bytes(kept)
+        trial.start()
+        trial.expect_sound()
+        return "the table", "bring back its file"
+    return run
+
+
+def remove(name):
+    return lambda trial: [path.unlink() for path in trial.engine.glob(name)]
+
+
+def edited(path, no, offset, data):
+    page = pages.read(path, no)
+    pages.write(path, no, pages.sealed(page[:offset] + data + page[offset + len(data):]))
+
+
+def header(offset, number):
+    return lambda trial: edited(trial.engine / pages.CATALOG_FILE, 0, offset, struct.pack("<I", number))
+
+
+def control_format(trial):
+    path = trial.engine / "redo_control"
+    data = bytearray(path.read_bytes())
+    for slot in (0, 4096):
+        data[slot + 12:slot + 16] = struct.pack("<I", 9)
+        data[slot:slot + 4] = struct.pack("<I", pages.crc32c(bytes(data[slot + 4:slot + 4096])))
+    path.write_bytes(data)
+
+
+def garbage(name):
+    def damage(trial):
+        path = next(trial.engine.glob(name))
+        path.write_bytes(b"not a file of Sluice " * (path.stat().st_size // 21 + 1))
+    return damage
+
+
+def log_of_another(trial):
+    """A redo log that knows nothing of these files."""
+    other = trial.other_database()
+    remove("redo_*")(trial)
+    for path in other.glob("redo_*"):
+        shutil.copy(path, trial.engine / path.name)
+
+
+def file_of_another(trial, path):
+    other = trial.other_database()
+    shutil.copy(other / path.name, path)
+
+
+def file_of_other_table(trial, path):
+    shutil.copy(trial.file_of("filler"), path)
+
+
+TRIALS = [
+    ("redo log", "missing", refused(remove("redo_*"), "redo log is not", "restore")),
+    ("redo_control", "missing", refused(remove("redo_control"), "redo", "restore")),
+    ("redo_control", "overwritten", refused(garbage("redo_control"), "redo_control", "restore")),
+    ("redo_control", "newer format", refused(control_format, "redo_control", "format 9")),
+    ("redo log", "of another database", refused(log_of_another, "another database", "restore")),
+    ("catalog file", "missing", refused(remove(pages.CATALOG_FILE), pages.CATALOG_FILE, "missing", "restore")),
+    ("undo file", "missing", refused(remove(pages.UNDO_FILE), pages.UNDO_FILE, "missing", "restore")),
+    ("catalog file", "overwritten", refused(garbage(pages.CATALOG_FILE), pages.CATALOG_FILE, "restore")),
+    ("catalog file", "other page size", refused(header(44, 4096), pages.CATALOG_FILE, "pages of 4096")),
+    ("catalog file", "newer format", refused(header(40, 7), pages.CATALOG_FILE, "format 7")),
+    ("table's file", "missing", table_refused(lambda trial, path: path.unlink(), "missing")),
+    ("table's file", "newer format", table_refused(lambda trial, path: edited(path, 0, 40, struct.pack("<I", 7)), "format 7")),
+    ("table's file", "other page size", table_refused(lambda trial, path: edited(path, 0, 44, struct.pack("<I", 4096)), "pages of 4096")),
+    ("table's file", "another table's", table_refused(file_of_other_table, "the page says")),
+    ("table's file", "of another database", table_refused(file_of_another, "another database")),
+    ("table's file", "cut short", table_refused(lambda trial, path: path.write_bytes(path.read_bytes()[:5 * pages.PAGE]), "page")),
+]
+
+
+def trials():
+    yield from TRIALS
