@@ -1,0 +1,321 @@
+//! One table: its trees, its long rows, its free space, and whether its secondary indexes have an entry for each row and no others.
+//! (That an entry is the right one for its row, only the server can tell: keys are made by the columns' types and collations.)
+use crate::bytes::{hex, u32_at, u48_at, u64_at, Reader};
+use crate::catalog::{Table, DELTA_BIT};
+use crate::page::{self, BODY, PAGE};
+use crate::pending::{live_key_len, Pending};
+use crate::space::{self, Space};
+use crate::store::Store;
+use crate::tree;
+use crate::undo::{version_before, Before};
+use std::collections::{BTreeSet, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+const ROW_HEADER: usize = 13;
+const ROW_MARKED: u8 = 1;
+const ROW_OVERFLOW: u8 = 2;
+const OVERFLOW_REF: usize = 18;
+const CHAIN_DATA: usize = BODY + 16;
+
+#[derive(Default)]
+pub struct Report {
+    pub rows: u64,
+    pub marked: u64,
+    pub long_rows: u64,
+    pub pages: u64,
+    pub free_pages: u64,
+    pub old_chains: u64,
+    /// Entries and pending entries of each secondary index.
+    pub indexes: Vec<(String, u64, u64)>,
+    pub findings: Vec<String>,
+    pub notes: Vec<String>,
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// `quiet`: every transaction has ended, so rows and entries must agree.
+pub fn check(store: &Store, table: &Table, quiet: bool) -> Report {
+    let mut report = Report::default();
+    let space = space::check(store, table.file);
+    report.findings.extend(space.findings.iter().cloned());
+    let mut known = BTreeSet::from([0]);
+    let mut rows = HashSet::new();
+    let mut chains = Vec::new();
+    let mut odd = 0;
+    let walked = tree::walk(store, table.file, table.index, table.root, &mut |key, value| {
+        if value.len() < ROW_HEADER || (table.key_len > 0 && key.len() != table.key_len) {
+            odd += 1;
+        } else if value[0] & ROW_MARKED != 0 {
+            report.marked += 1;
+        } else {
+            report.rows += 1;
+            rows.insert(hash(key));
+        }
+        if value.len() >= ROW_HEADER + OVERFLOW_REF && value[0] & ROW_OVERFLOW != 0 {
+            chains.push((
+                key.to_vec(),
+                u32_at(value, ROW_HEADER + 8),
+                u48_at(value, ROW_HEADER + 12),
+            ));
+        }
+    });
+    let clustered_sound = walked.findings.is_empty();
+    report.findings.extend(
+        walked
+            .findings
+            .into_iter()
+            .map(|what| format!("clustered index: {what}")),
+    );
+    if odd > 0 {
+        report
+            .findings
+            .push(format!("clustered index: {odd} entries that are no rows"));
+    }
+    known.extend(walked.pages);
+    check_chains(store, table, chains, &mut known, &mut report);
+    for secondary in &table.secondary {
+        let sound = check_secondary(
+            store,
+            table,
+            secondary,
+            quiet && clustered_sound,
+            &rows,
+            &mut known,
+            &mut report,
+        );
+        if secondary.aside {
+            report.findings.push(format!(
+                "index {}: the engine has set it aside; REPAIR TABLE rebuilds it",
+                secondary.name
+            ));
+        } else if !sound {
+            report
+                .notes
+                .push(format!("index {}: REPAIR TABLE rebuilds it", secondary.name));
+        }
+    }
+    for (index, root) in &table.freeing {
+        // Half given up: what can still be reached is, and what a build that did not end has listed.
+        known.extend(listed(store, table.file, *root));
+        known.extend(tree::walk(store, table.file, *index, *root, &mut |_, _| ()).pages);
+    }
+    check_space(store, table, &space, &known, &mut report);
+    report
+}
+
+fn check_secondary(
+    store: &Store,
+    table: &Table,
+    secondary: &crate::catalog::Secondary,
+    compare: bool,
+    rows: &HashSet<u64>,
+    known: &mut BTreeSet<u32>,
+    report: &mut Report,
+) -> bool {
+    let name = &secondary.name;
+    let before = report.findings.len();
+    let mut pending = Pending::default();
+    let mut odd = 0u64;
+    if secondary.delta_root != 0 {
+        let delta = tree::walk(
+            store,
+            table.file,
+            secondary.index | DELTA_BIT,
+            secondary.delta_root,
+            &mut |key, value| {
+                odd += !pending.add(key, value) as u64;
+            },
+        );
+        known.extend(delta.pages);
+        report.findings.extend(
+            delta
+                .findings
+                .into_iter()
+                .map(|what| format!("buffered changes of index {name}: {what}")),
+        );
+    }
+    let (mut live, mut strays) = (0u64, Vec::new());
+    let mut misfits = Vec::new();
+    let mut see = |key: &[u8], value: Result<Option<Vec<u8>>, String>| match value {
+        Err(what) => misfits.push(what),
+        Ok(None) => {}
+        Ok(Some(value)) => {
+            if let Some(len) = live_key_len(&value, table.key_len) {
+                live += 1;
+                if key.len() < len || !rows.contains(&hash(&key[key.len() - len..])) {
+                    strays.push(hex(key));
+                }
+            }
+        }
+    };
+    let walked = tree::walk(store, table.file, secondary.index, secondary.root, &mut |key, value| {
+        see(key, pending.settle(key, Some(value)));
+    });
+    for key in pending.rest() {
+        see(&key, pending.settle(&key, None));
+    }
+    known.extend(&walked.pages);
+    report.indexes.push((name.clone(), walked.entries, pending.entries));
+    report
+        .findings
+        .extend(walked.findings.into_iter().map(|what| format!("index {name}: {what}")));
+    if odd > 0 || !misfits.is_empty() {
+        let first = misfits.first().map_or(String::new(), |what| format!(" ({what})"));
+        report.findings.push(format!(
+            "index {name}: {} buffered changes do not fit{first}",
+            odd + misfits.len() as u64
+        ));
+    }
+    if compare && report.findings.len() == before && !secondary.aside {
+        compare_counts(name, live, &strays, report);
+    }
+    report.findings.len() == before
+}
+
+fn compare_counts(name: &str, live: u64, strays: &[String], report: &mut Report) {
+    if live != report.rows {
+        let what = format!("index {name}: {live} entries for {} rows", report.rows);
+        report.findings.push(what);
+    }
+    if let Some(first) = strays.first() {
+        let what = format!(
+            "index {name}: {} entries without a row, the first {first}",
+            strays.len()
+        );
+        report.findings.push(what);
+    }
+}
+
+/// The overflow pages of (key, first page, transaction that made them).
+fn check_chains(
+    store: &Store,
+    table: &Table,
+    chains: Vec<(Vec<u8>, u32, u64)>,
+    known: &mut BTreeSet<u32>,
+    report: &mut Report,
+) {
+    report.long_rows = chains.len() as u64;
+    for (key, first, owner) in chains {
+        match chain(store, table.file, first, Some(owner)) {
+            Ok((pages, _)) => known.extend(pages),
+            Err(what) => report.findings.push(format!("long row {}: {what}", hex(&key))),
+        }
+    }
+}
+
+/// Pages of a load that has not ended: those of its list (`engine/src/btree/extents.rs`) and those listed.
+fn listed(store: &Store, file: u32, first: u32) -> BTreeSet<u32> {
+    let mut pages = BTreeSet::new();
+    let mut no = first;
+    while let Some(page) = store
+        .read(file, no)
+        .ok()
+        .filter(|page| page::kind(page) == page::EXTENTS)
+    {
+        if !pages.insert(no) {
+            break;
+        }
+        for i in 0..(u32_at(&page, BODY + 4) as usize).min((PAGE - BODY - 16) / 8) {
+            let at = BODY + 16 + 8 * i;
+            let first = u32_at(&page, at);
+            pages.extend(first..first.saturating_add(u32_at(&page, at + 4).min(1 << 20) * 64));
+        }
+        no = u32_at(&page, BODY);
+    }
+    pages
+}
+
+/// Pages in use are somebody's, and pages that are somebody's are in use.
+fn check_space(store: &Store, table: &Table, space: &Space, known: &BTreeSet<u32>, report: &mut Report) {
+    let name = store.name_of(table.file);
+    report.pages = space.used.len() as u64;
+    report.free_pages = space.pages as u64 - (space.used.len() as u64).min(space.pages as u64);
+    for no in known.difference(&space.used) {
+        report
+            .findings
+            .push(format!("{name} page {no}: somebody's, but not marked as in use"));
+    }
+    for no in space.used.difference(known).filter(|no| !space::is_bitmap(**no)) {
+        match store.read(table.file, *no) {
+            // Of older versions of rows, until purge comes to them.
+            Ok(page) if page::kind(&page) == page::OVERFLOW => report.old_chains += 1,
+            Ok(page)
+                if page::kind(&page) == page::TREE
+                    && table.freeing.iter().any(|(index, _)| *index == page::index(&page)) => {}
+            Ok(_) => report
+                .findings
+                .push(format!("{name} page {no}: marked as in use, but nobody's")),
+            Err(what) => report
+                .findings
+                .push(format!("{name} page {no}: marked as in use, nobody's, and {what}")),
+        }
+    }
+}
+
+/// A chain of overflow pages: (pages, bytes).
+pub fn chain(store: &Store, file: u32, first: u32, owner: Option<u64>) -> Result<(Vec<u32>, Vec<u8>), String> {
+    let (mut pages, mut data) = (Vec::new(), Vec::new());
+    let mut no = first;
+    while no != 0 {
+        if pages.contains(&no) {
+            return Err(format!("page {no}: its chain of overflow pages comes back to it"));
+        }
+        let page = store.read(file, no).map_err(|what| format!("page {no}: {what}"))?;
+        let begins = crate::bytes::u16_at(&page, BODY + 6) == 1;
+        let len = crate::bytes::u16_at(&page, BODY + 4) as usize;
+        if page::kind(&page) != page::OVERFLOW || begins != (no == first) || len > PAGE - CHAIN_DATA {
+            return Err(format!("page {no}: it is not the overflow page that it should be"));
+        }
+        if begins && owner.is_some_and(|owner| owner != u64_at(&page, BODY + 8)) {
+            return Err(format!(
+                "page {no}: its chain of overflow pages was made by another transaction"
+            ));
+        }
+        data.extend_from_slice(&page[CHAIN_DATA..CHAIN_DATA + len]);
+        pages.push(no);
+        no = u32_at(&page, BODY);
+    }
+    Ok((pages, data))
+}
+
+/// A row as it was committed last: versions of the transactions in `undone` are taken back. None: there is no such row.
+pub fn committed_row(store: &Store, table: &Table, value: &[u8], undone: &[u64]) -> Result<Option<Vec<u8>>, String> {
+    if value.len() < ROW_HEADER {
+        return Err("it has no header".into());
+    }
+    let mut b = Reader::new(value);
+    let (mut flags, mut trx) = (b.u8().unwrap_or(0), b.u48().unwrap_or(0));
+    let mut undo = (u32_at(value, 7), crate::bytes::u16_at(value, 11));
+    let mut stored = value[ROW_HEADER..].to_vec();
+    while undone.contains(&trx) {
+        match version_before(store, undo, &stored)? {
+            Before::Nothing => return Ok(None),
+            Before::Version {
+                flags: f,
+                trx: t,
+                undo: u,
+                stored: s,
+            } => (flags, trx, undo, stored) = (f, t, u, s),
+        }
+    }
+    if flags & ROW_MARKED != 0 {
+        return Ok(None);
+    }
+    if flags & ROW_OVERFLOW == 0 {
+        return Ok(Some(stored));
+    }
+    if stored.len() < OVERFLOW_REF {
+        return Err("it lacks its overflow reference".into());
+    }
+    let (total, first) = (u64_at(&stored, 0) as usize, u32_at(&stored, 8));
+    let mut row = stored[OVERFLOW_REF..].to_vec();
+    row.extend(chain(store, table.file, first, None)?.1);
+    match row.len() == total {
+        true => Ok(Some(row)),
+        false => Err(format!("it has {} bytes and should have {total}", row.len())),
+    }
+}

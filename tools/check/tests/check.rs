@@ -1,0 +1,201 @@
+//! The checker against directories that the engine made: it is the engine's formats as they are, not as they were drawn once.
+use sluice::engine::{Close, Config, Database};
+use sluice::table::{Entry, IndexSpec, TableSpec};
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const PAGE: u64 = 16384;
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("sluice-check-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        Folder(path)
+    }
+}
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn config() -> Config {
+    Config {
+        buffer_pool_size: 4 << 20,
+        redo_log_capacity: 16 << 20,
+        redo_log_buffer_size: 1 << 20,
+        change_buffer_test_mode: 1,
+        ..Config::default()
+    }
+}
+
+fn row(n: u32) -> Vec<u8> {
+    vec![n as u8; if n % 97 == 0 { 40_000 } else { 100 }]
+}
+fn entry_key(n: u32, pk: &[u8]) -> Vec<u8> {
+    [&(n % 13).to_be_bytes()[..], pk].concat()
+}
+
+/// Commits rows, deletes some, leaves a transaction unfinished, and ends as `how`. The committed rows.
+fn fill(dir: &Path, how: Close) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let db = Database::open(dir, config()).expect("opens");
+    let spec = TableSpec {
+        pk_fixed_len: 4,
+        indexes: vec![IndexSpec {
+            name: "by_rest".into(),
+            unique: false,
+        }],
+        ..TableSpec::default()
+    };
+    db.create_table("./d/t", &spec).expect("create");
+    let table = db.table("./d/t").expect("open");
+    let mut rows = BTreeMap::new();
+    for batch in 0..6u32 {
+        let mut trx = db.begin();
+        for n in batch * 500..(batch + 1) * 500 {
+            let pk = n.wrapping_mul(2_654_435_761u32).to_be_bytes().to_vec();
+            let key = entry_key(n, &pk);
+            let entry = Entry {
+                index: 0,
+                user_key_len: 4,
+                unique_check: false,
+                key: &key,
+                value: b"raw",
+            };
+            trx.insert(&table, &pk, &row(n), &[entry]).expect("insert");
+            if n % 10 == 3 && batch > 3 {
+                trx.delete(&table, &pk, &[entry]).expect("delete");
+            } else {
+                rows.insert(pk, row(n));
+            }
+        }
+        // The last one does not end.
+        if batch == 5 && how == Close::LogOnly {
+            db.engine().flush_log().expect("flush");
+            rows.retain(|pk, _| (0..2500u32).any(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[..] == pk[..]));
+            std::mem::forget(trx);
+        } else {
+            trx.commit().expect("commit");
+        }
+    }
+    db.engine().close(how).expect("close");
+    rows
+}
+
+fn check(arguments: &[&str], dir: &Path) -> (Option<i32>, String) {
+    let output: Output = Command::new(env!("CARGO_BIN_EXE_sluice-check"))
+        .arg(dir)
+        .args(arguments)
+        .output()
+        .expect("runs");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+}
+
+fn flip(dir: &Path, file: &str, offset: u64) {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(dir.join(file))
+        .expect("open");
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, offset).expect("read");
+    file.write_all_at(&[byte[0] ^ 4], offset).expect("write");
+}
+
+#[test]
+fn what_the_engine_left_is_sound() {
+    for (name, how) in [("slow", Close::Slow), ("fast", Close::Fast), ("crash", Close::LogOnly)] {
+        let folder = Folder::new(name);
+        let rows = fill(&folder.0, how);
+        let (code, text) = check(&[], &folder.0);
+        assert_eq!(code, Some(0), "{name}: {text}");
+        assert!(text.contains("everything is sound"), "{text}");
+        let (code, text) = check(&["--dump", "d.t"], &folder.0);
+        assert_eq!(code, Some(0), "{name}: {text}");
+        let hex = |b: &[u8]| b.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let found: BTreeMap<&str, &str> = text
+            .lines()
+            .filter(|l| !l.starts_with('#'))
+            .filter_map(|l| l.split_once('\t'))
+            .collect();
+        assert_eq!(found.len(), rows.len(), "{name}");
+        for (pk, row) in &rows {
+            assert_eq!(found.get(&hex(pk)[..]), Some(&&hex(row)[..]), "{name}: {}", hex(pk));
+        }
+    }
+}
+
+#[test]
+fn every_broken_page_is_named() {
+    let folder = Folder::new("broken");
+    fill(&folder.0, Close::Slow);
+    for file in ["00000001.slu", "00000002.slu", "00000010.slu"] {
+        let pages = std::fs::metadata(folder.0.join(file)).expect("there").len() / PAGE;
+        for no in 0..pages {
+            let bytes = std::fs::read(folder.0.join(file)).expect("read");
+            let page = &bytes[(no * PAGE) as usize..((no + 1) * PAGE) as usize];
+            // By the file's only bitmap, page 1.
+            let in_use = no == 0 || bytes[PAGE as usize + 64 + (no as usize - 1) / 8] >> ((no - 1) % 8) & 1 == 1;
+            if page.iter().all(|b| *b == 0) || !in_use {
+                continue;
+            }
+            flip(&folder.0, file, no * PAGE + 5000);
+            let (code, text) = check(&["--quiet"], &folder.0);
+            assert_eq!(code, Some(1), "{file} page {no}: {text}");
+            assert!(
+                text.contains(&format!("{file} page {no}")) || text.contains(&format!("page {no}:")),
+                "{file} page {no}: {text}"
+            );
+            flip(&folder.0, file, no * PAGE + 5000);
+        }
+    }
+    assert_eq!(check(&[], &folder.0).0, Some(0), "all is as it was");
+}
+
+#[test]
+fn a_broken_log_and_a_missing_file_are_named() {
+    let folder = Folder::new("log");
+    fill(&folder.0, Close::LogOnly);
+    let (_, text) = check(&[], &folder.0);
+    assert!(!text.contains("log: 0 groups"), "there is something to apply: {text}");
+    assert_eq!(
+        check(&["--no-redo"], &folder.0).0,
+        Some(1),
+        "pages are older than the log"
+    );
+    flip(&folder.0, "redo_control", 30);
+    flip(&folder.0, "redo_control", 4096 + 30);
+    let (code, text) = check(&[], &folder.0);
+    assert!(code == Some(1) && text.contains("redo_control"), "{text}");
+    flip(&folder.0, "redo_control", 30);
+    flip(&folder.0, "redo_control", 4096 + 30);
+    std::fs::remove_file(folder.0.join("00000010.slu")).expect("removed");
+    let (code, text) = check(&[], &folder.0);
+    assert!(code == Some(1) && text.contains("00000010.slu is missing"), "{text}");
+    assert_eq!(check(&[], Path::new("/nonexistent")).0, Some(2));
+}
+
+#[test]
+fn rows_of_whole_pages_are_saved_beside_a_broken_one() {
+    let folder = Folder::new("saved");
+    let rows = fill(&folder.0, Close::Slow);
+    let bytes = std::fs::read(folder.0.join("00000010.slu")).expect("read");
+    let clustered_leaf = |page: &[u8]| page[24] == 3 && page[25] == 0 && page[12] == 16;
+    let no = bytes.chunks(PAGE as usize).position(clustered_leaf).expect("a leaf") as u64;
+    flip(&folder.0, "00000010.slu", no * PAGE + 9000);
+    let (code, text) = check(&["--dump", "./d/t"], &folder.0);
+    let saved = text.lines().filter(|line| line.contains('\t')).count();
+    assert_eq!(code, Some(1));
+    assert!(text.contains(&format!("page {no}")), "the broken page is named");
+    assert!(
+        saved < rows.len() && saved > rows.len() / 2,
+        "{saved} of {}",
+        rows.len()
+    );
+}
