@@ -11,10 +11,10 @@ const CHECKPOINT_SHARE: u64 = 32;
 /// Looks after which a checkpoint is written whatever it gains.
 const CHECKPOINT_LOOKS_MAX: u32 = 25;
 
-/// Writes as many dirty pages as the pace asks for just now.
+/// Fills the free list, and writes as many dirty pages as the pace asks for just now.
 pub(super) fn clean(store: &Store) -> Result<()> {
     let target = store.pool.flush_target();
-    if target > 0 {
+    if target > 0 || store.pool.is_short() {
         store.pool.flush_step(target)?;
     }
     Ok(())

@@ -44,7 +44,7 @@ impl Clock {
             hand: AtomicUsize::new(0),
             free: RankedMutex::new(Rank::FreeList, (0..count as u32).rev().collect()),
             free_count: AtomicUsize::new(count),
-            free_target: (count / 64).clamp(1, 1024),
+            free_target: (count / 32).clamp(1, 1024),
             waiting: RankedMutex::new(Rank::Leaf, ()),
             freed: Condvar::new(),
         }
@@ -72,11 +72,12 @@ impl Clock {
         free.push(index);
         self.free_count.store(free.len(), Ordering::Relaxed);
     }
-    fn pop(&self) -> Option<u32> {
+    /// And how many are left.
+    fn pop(&self) -> Option<(u32, usize)> {
         let mut free = self.free.lock();
-        let index = free.pop();
+        let index = free.pop()?;
         self.free_count.store(free.len(), Ordering::Relaxed);
-        index
+        Some((index, free.len()))
     }
 }
 
@@ -103,7 +104,10 @@ impl Pool {
         5 * self.frames.len()
     }
     fn pop_free(&self) -> Option<PageWrite<'_>> {
-        let index = self.clock.pop()?;
+        let (index, left) = self.clock.pop()?;
+        if left == self.clock.free_target / 2 {
+            self.wake_cleaner();
+        }
         // Only a reader with an outdated guess can hold this latch, for a moment.
         let frame = self.frames.write(index);
         assert_eq!(frame.key(), KEY_FREE, "the free list holds free frames");
@@ -208,10 +212,27 @@ impl Pool {
             }
             cold.append(&mut met);
         }
+        if !cold.is_empty() {
+            self.look_ahead(&mut cold, cold_max);
+        }
         cold.sort_unstable();
         cold.dedup();
         cold.truncate(cold_max);
         cold
+    }
+    /// Cold dirty pages that the hand will meet next: with them a batch is worth its syncs, and the hand will find them clean.
+    fn look_ahead(&self, cold: &mut Vec<u32>, cold_max: usize) {
+        let hand = self.clock.hand.load(Ordering::Relaxed);
+        for step in 0..self.frames.len() / 4 {
+            if cold.len() >= cold_max {
+                break;
+            }
+            let index = ((hand + step) % self.frames.len()) as u32;
+            let frame = self.frames.header(index);
+            if frame.refs() == 0 && frame.oldest() != 0 {
+                cold.push(index);
+            }
+        }
     }
     /// Evicts those of `frames` that can be, while the free list is short.
     pub(super) fn free_cold(&self, frames: &[u32]) {

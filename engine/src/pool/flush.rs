@@ -87,8 +87,8 @@ struct Claimed {
 }
 
 impl Pool {
-    /// One bounded piece of the page cleaner's work (I7): fills the free list, writes up to `pages_max` dirty pages, oldest
-    /// first plus those in the way of eviction, and returns how many it wrote.
+    /// One bounded piece of the page cleaner's work (I7): fills the free list, for which it may have to write a batch of cold pages;
+    /// then writes the oldest changes, until it has written `pages_max`. Returns how many it wrote.
     pub fn flush_step(&self, pages_max: usize) -> Result<usize> {
         self.check_alive()?;
         let batch_max = self.flusher.batch_max;

@@ -1,27 +1,27 @@
 //! How fast the page cleaner works, and how it sleeps.
 //!
-//! Redo sets the pace: while its age (LSN minus checkpoint) is under 1/8 of the ring, hot pages are left to gather changes.
-//! Above, the cleaner writes the pages that hold back as many bytes of redo as were produced since the last look, times a
-//! gain that rises evenly from 0 at 1/8 to 2 at 3/4: where it passes 1, age stands still. So the age settles under half
-//! of the ring under a steady load and nothing comes in bursts. Dirty share and short free list add to it; all of it is
+//! Redo sets the pace: while its age (LSN minus checkpoint) is under 3/8 of the ring, hot pages are left to gather changes.
+//! Above, the cleaner writes the pages that hold back as many bytes of redo as were produced in the last round, times a
+//! gain that rises evenly from 0 at 3/8 to 2 at 3/4: where it passes 1, age stands still. So the age settles at little more than half
+//! of the ring under a steady load and nothing comes in bursts. The dirty share adds to it; all of it is
 //! bounded by `io_capacity_max`, except when writers wait for room in the ring. An idle engine writes at `io_capacity`.
+//! The free list is filled beside that, whenever it is short.
 use super::Pool;
 use crate::base::sync::{Rank, RankedMutex};
 use parking_lot::Condvar;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Calls of `flush_target` per second.
+/// Rounds per second. A cleaner that is woken in between only fills the free list: a target for so short a time would be a batch of few
+/// pages, with the syncs of a large one.
 const ROUNDS: usize = 10;
 const ROUND_US: u64 = 1_000_000 / ROUNDS as u64;
-/// Fewer pages than this wait for the round's end.
-const BATCH_WORTH: usize = 64;
 const DIRTY_SHARE_MAX: f64 = 0.75;
 
 pub(super) struct Pace {
     io_capacity: AtomicU32,
     io_capacity_max: AtomicU32,
-    /// Redo LSN, and time, when redo was last counted as produced.
+    /// When the last round began, and the redo LSN then.
     last_lsn: AtomicU64,
     last_us: AtomicU64,
     woken: RankedMutex<bool>,
@@ -43,16 +43,24 @@ impl Pace {
 
 /// Gain by age as a share of the ring.
 fn gain(age_share: f64) -> f64 {
-    ((age_share - 0.125) / (0.75 - 0.125) * 2.0).max(0.0)
+    ((age_share - 0.375) / (0.75 - 0.375) * 2.0).max(0.0)
 }
 
 impl Pool {
-    /// How many pages the cleaner should write in the next 100 ms: from age of the log, dirty share, free frames and io_capacity.
+    /// How many of the oldest pages the cleaner should write in this round: from age of the log, dirty share and io_capacity. 0 within
+    /// a round, unless writers wait.
     pub fn flush_target(&self) -> usize {
+        let now = self.disk.now_us();
+        let since = now.saturating_sub(self.pace.last_us.load(Ordering::Relaxed));
+        if since >= ROUND_US / 10 * 9 {
+            self.pace.last_us.store(now, Ordering::Relaxed);
+        } else if !self.redo.wanted() {
+            return 0;
+        }
         let idle_pages = (self.pace.io_capacity.load(Ordering::Relaxed) as usize / ROUNDS).max(1);
         let pages_max = (self.pace.io_capacity_max.load(Ordering::Relaxed) as usize / ROUNDS).max(1);
         let lsn = self.redo.lsn();
-        let produced = lsn - self.pace.last_lsn.load(Ordering::Relaxed).min(lsn);
+        let produced = lsn - self.pace.last_lsn.swap(lsn, Ordering::Relaxed).min(lsn);
         let age = self.redo.age();
         let capacity = self.redo.capacity().max(1);
         let dirty = self.dirty.count();
@@ -65,25 +73,12 @@ impl Pool {
         if gain > 0.0 {
             let oldest = self.checkpoint_lsn();
             let advance = (produced as f64 * gain) as u64;
-            let due = self.dirty.older_than(oldest + advance);
-            // Woken early, for a free frame: what is due so far would make a batch too small for its syncs.
-            let now_us = self.disk.now_us();
-            let early = now_us.saturating_sub(self.pace.last_us.load(Ordering::Relaxed)) < ROUND_US / 2;
-            if early && produced > 0 && due < BATCH_WORTH && !self.redo.wanted() {
-                return self.clock.deficit().min(idle_pages);
-            }
-            self.pace.last_us.store(now_us, Ordering::Relaxed);
-            target = target.max(due);
+            target = target.max(self.dirty.older_than(oldest + advance));
         }
-        self.pace.last_lsn.store(lsn, Ordering::Relaxed);
         let share = self.dirty_share();
         if share > DIRTY_SHARE_MAX {
             let urgency = (share - DIRTY_SHARE_MAX) / (1.0 - DIRTY_SHARE_MAX);
             target = target.max((pages_max as f64 * urgency) as usize + 1);
-        }
-        let deficit = self.clock.deficit();
-        if deficit > 0 {
-            target += deficit.min(idle_pages);
         }
         target = target.min(pages_max);
         if self.redo.wanted() {
@@ -92,6 +87,10 @@ impl Pool {
             target = target.max(needed).max(idle_pages);
         }
         target
+    }
+    /// Frames are missing from the free list.
+    pub fn is_short(&self) -> bool {
+        self.clock.deficit() > 0
     }
     pub(super) fn dirty_share(&self) -> f64 {
         self.dirty.count() as f64 / self.frames.len() as f64
@@ -142,10 +141,10 @@ mod tests {
     use super::gain;
 
     #[test]
-    fn gain_rises_evenly_from_an_eighth() {
+    fn gain_rises_evenly_from_three_eighths() {
         assert_eq!(gain(0.0), 0.0);
-        assert_eq!(gain(0.125), 0.0);
-        assert!((gain(0.4375) - 1.0).abs() < 1e-9);
+        assert_eq!(gain(0.375), 0.0);
+        assert!((gain(0.5625) - 1.0).abs() < 1e-9);
         assert!((gain(0.75) - 2.0).abs() < 1e-9);
     }
 }
