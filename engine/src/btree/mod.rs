@@ -7,7 +7,7 @@
 //! back with [`Intent::Grow`] / [`Intent::Shrink`], which X-latches the path from the root, letting go of the ancestors that
 //! cannot be touched. Latches are taken down and left to right (I5).
 //!
-//! Reading order: `node` (the format), `edit` (changes of one node), `descend`, `cursor` (reading), `write`, `run`, `split`, `shrink`,
+//! Reading order: `node` (the format), `edit` (changes of one node), `descend`, `cursor` (reading), `write`, `run`, `split`, `spread`, `shrink`,
 //! then `build`, `bulk` with `extents`, `estimate`, `check`, `overflow`.
 pub mod build;
 pub mod bulk;
@@ -23,6 +23,7 @@ pub mod overflow;
 mod run;
 mod shrink;
 mod split;
+mod spread;
 mod write;
 
 #[cfg(test)]
@@ -47,6 +48,9 @@ pub const ENTRY_MAX: usize = {
         split
     }
 };
+
+/// What an entry takes of its leaf beside key and value.
+pub const ENTRY_OVERHEAD: usize = node::OVERHEAD;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seek {

@@ -6,13 +6,28 @@
 use super::edit::{self, MtrPage};
 use super::node::Node;
 use super::{descend::To, LeafWrite, Tree};
-use crate::base::{PageNo, Result};
+use crate::base::{PageId, PageNo, Result};
 use crate::pool::{Mtr, Pool};
 
 impl Tree {
     /// The leaf that owns `key` at this moment; no latch is left.
     pub fn leaf_number(&self, pool: &Pool, key: &[u8]) -> Result<PageNo> {
         Ok(self.descend(pool, To::Key(key), 0)?.id().no)
+    }
+    /// The leaf that owns `key`, and where it ends (None: it is the last), as its parent has it: the leaf is not read. None: the root is
+    /// a leaf.
+    pub fn leaf_place(&self, pool: &Pool, key: &[u8]) -> Result<Option<(PageId, Option<Vec<u8>>)>> {
+        let page = self.descend(pool, To::Key(key), 1)?;
+        let node = Node::new(&page);
+        if node.level() == 0 {
+            return Ok(None);
+        }
+        let slot = self.route(node, page.id().no, To::Key(key))?;
+        let end = match slot + 1 < node.len() {
+            true => Some(node.key(slot + 1)),
+            false => node.upper_fence(),
+        };
+        Ok(Some((self.page_id(node.child(slot)), end.map(<[u8]>::to_vec))))
     }
     /// X-latches the leaf `no` if it (still) owns `key` and that needs no waiting. The Mtr may hold leaves of this tree to the left.
     pub fn try_leaf(&self, mtr: &mut Mtr<'_>, key: &[u8], no: PageNo) -> Result<Option<LeafWrite>> {

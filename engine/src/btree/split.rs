@@ -47,7 +47,7 @@ fn items_with<'a>(node: Node<'a>, item: &Item<'a>) -> Items<'a> {
 }
 
 /// Key between the entries left and right of a cut: of leaves as short as it can be, of inner nodes the right one's key, which moves up.
-fn separator<'a>(items: &Items<'a>, cut: usize, level: u8) -> &'a [u8] {
+pub(super) fn separator<'a>(items: &[(&'a [u8], &'a [u8])], cut: usize, level: u8) -> &'a [u8] {
     let right = items[cut].0;
     if level > 0 {
         return right;

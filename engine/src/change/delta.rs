@@ -29,12 +29,19 @@ pub const DELTA_BIT: IndexId = 1 << 31;
 /// Set in `entries` while the older partitions are not counted.
 const UNKNOWN: u64 = 1 << 63;
 /// Partitions that may be there at a time; while the engine runs no more than half of them are begun.
-const PARTITIONS_MAX: u32 = 16;
+const PARTITIONS_MAX: u32 = 32;
 /// Bytes of an operation in a list, beyond its value.
 const OP_MAX: usize = 24;
 /// Share (of 1024) of resident target leaves from which on an index counts as living in memory, and below which on disk.
 const IN_MEMORY: u32 = 983;
 const ON_DISK: u32 = 900;
+
+/// With fewer entries an index's yield need not be learned.
+const LEARN_MIN: u64 = 4096;
+/// Of so many reads of leaves with much pending one merges its leaf.
+pub const SETTLE_EVERY: u32 = 16;
+/// See `yielded`.
+const YIELD_ONE: u64 = 1 << 32;
 
 /// Key of the delta tree.
 pub(super) type DeltaKey = SmallVec<[u8; 96]>;
@@ -87,6 +94,9 @@ pub struct Delta {
     residency: AtomicU32,
     asked: AtomicU32,
     helped: AtomicU64,
+    dense_reads: AtomicU32,
+    /// What sweeps found lately: which part of the entries then pending one leaf's merge took out, in units of 1/[`YIELD_ONE`]. 0 = none yet.
+    yielded: AtomicU64,
     /// When something was first pending since nothing was, microseconds.
     since_us: AtomicU64,
     /// Where a sweep goes on, and whether it has met something since it began.
@@ -125,6 +135,8 @@ impl Delta {
             residency: AtomicU32::new(1024),
             asked: AtomicU32::new(0),
             helped: AtomicU64::new(0),
+            dense_reads: AtomicU32::new(0),
+            yielded: AtomicU64::new(0),
             since_us: AtomicU64::new(0),
             cursor: Mutex::default(),
         }
@@ -310,12 +322,12 @@ impl Delta {
         self.grow(-(bytes as i64), partition == self.range().1);
         self.count_down(key, partition);
     }
-    /// The newest partition's share of the memory for all: a quarter for one index alone, less when there are many.
+    /// The newest partition's share of the memory for all: a half for one index alone, less when there are many.
     fn begin_partition_if_due(&self) {
         let mine = self.newest_bytes.load(Ordering::Relaxed) as i64;
         let most = self.buffer.memory_max() as i64;
         let all = self.buffer.newest_bytes.load(Ordering::Relaxed) as i64;
-        let due = mine >= most / 4 || (all >= most && mine >= most / 16);
+        let due = mine >= most / 2 || (all >= most && mine >= most / 16);
         if due && may_begin(self.range()) {
             self.begin_partition();
         }
@@ -452,6 +464,29 @@ impl Delta {
     /// It lives on disk, and it is not the turn of the one change in many whose leaf is asked for.
     pub(super) fn need_not_ask(&self) -> bool {
         self.residency.load(Ordering::Relaxed) < ON_DISK && self.asked.fetch_add(1, Ordering::Relaxed) % ASK_EVERY != 0
+    }
+    /// A sweep took `entries` of `pending` out for so many leaves.
+    pub(super) fn note_yield(&self, entries: usize, leaves: usize, pending: u64) {
+        if leaves > 0 && pending > 0 {
+            let now = entries as u64 * YIELD_ONE / (leaves as u64 * pending);
+            let old = self.yielded.load(Ordering::Relaxed);
+            let new = if old == 0 { now } else { old - old / 4 + now / 4 };
+            self.yielded.store(new.max(1), Ordering::Relaxed);
+        }
+    }
+    /// Entries that the merge of one more leaf can be expected to take out. A leaf costs the same whatever it gets, so the index with most
+    /// is swept first. Unknown: all of them, if there are many: the first sweep will tell.
+    pub fn expected_yield(&self) -> u64 {
+        match self.yielded.load(Ordering::Relaxed) {
+            0 if self.entries() < LEARN_MIN => 1,
+            0 => self.entries(),
+            share => ((self.entries() as u128 * share as u128) / YIELD_ONE as u128) as u64,
+        }
+    }
+    /// A reader met a dense leaf: is it the one in many that merges it? A leaf that is read seldom is not worth its write; one that is read
+    /// over and over is soon merged.
+    pub fn turn_to_settle(&self) -> bool {
+        self.dense_reads.fetch_add(1, Ordering::Relaxed) % SETTLE_EVERY == SETTLE_EVERY - 1
     }
     pub(super) fn turn_to_help(&self, every: u64) -> bool {
         self.helped.fetch_add(1, Ordering::Relaxed) % every == 0

@@ -6,6 +6,8 @@
 //! any delta latch is held, for a second descent would go against the order, and latched without waiting; one that cannot be had
 //! ends the collecting: the partitions before it are older, and merging only the older part is always right.
 //!
+//! A sweep, which brings all leaves of a stretch something, lets a leaf that has no room for it be spread over its neighbours (`spread.rs`).
+//!
 //! Called by readers that met a dense leaf, by appends whose list is full, by sweeps; with no latch held.
 use super::delta::{delta_end, delta_key, Delta, DeltaKey};
 use super::{Index, Pending};
@@ -25,7 +27,7 @@ const FRUITLESS_MAX: usize = 64;
 pub fn merge_leaf(pool: &Pool, index: &Index, key: &[u8]) -> Result<usize> {
     match &index.delta {
         Some(delta) if !delta.is_empty() && delta.is_known() => {
-            let merged = merge_at(pool, &index.tree, delta, key)?.entries;
+            let merged = merge_at(pool, &index.tree, delta, key, false)?.entries;
             delta.tidy();
             Ok(merged)
         }
@@ -35,17 +37,23 @@ pub fn merge_leaf(pool: &Pool, index: &Index, key: &[u8]) -> Result<usize> {
 
 pub(super) struct Merged {
     pub entries: usize,
+    pub leaves: usize,
     /// Where the leaf ended; None = it was the last.
     pub end: Option<Vec<u8>>,
 }
 
-pub(super) fn merge_at(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8]) -> Result<Merged> {
+/// `sweeping`: the neighbours to the right are next.
+pub(super) fn merge_at(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8], sweeping: bool) -> Result<Merged> {
     let mut merge = Merge {
         pool,
         tree,
         delta,
+        sweeping,
         end: None,
         entries: 0,
+        leaves: 1,
+        entries_max: ENTRIES_MAX,
+        leaves_max: LEAVES_MAX,
         pending: Pending::default(),
         runs: Vec::new(),
         value: Vec::new(),
@@ -55,24 +63,32 @@ pub(super) fn merge_at(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8]) -> R
     let mut fruitless = 0;
     loop {
         let before = merge.entries;
-        next = merge.step(&mut at, next)?;
+        next = match next {
+            Next::Spread => merge.spread(&mut at)?,
+            _ => merge.step(&mut at, next)?,
+        };
         fruitless = if merge.entries == before { fruitless + 1 } else { 0 };
         if next == Next::Done || fruitless > FRUITLESS_MAX {
             break;
         }
     }
-    pool.counters().change_merged_leaves.inc();
+    pool.counters().change_merged_leaves.add(merge.leaves as u64);
     Ok(Merged {
         entries: merge.entries,
+        leaves: merge.leaves,
         end: merge.end.flatten(),
     })
 }
 
 /// What the next Mtr is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Next {
+pub(super) enum Next {
     /// The whole leaf that owns the key.
     Leaf,
+    /// It and its neighbours.
+    Spread,
+    /// The whole leaf after all, by itself.
+    Alone,
     /// What is left of that leaf, from the key on.
     From,
     /// The key alone: its leaf is split to make room for so many bytes.
@@ -81,7 +97,7 @@ enum Next {
 }
 
 /// Neighbouring entries of a delta leaf.
-struct Run {
+pub(super) struct Run {
     leaf: LeafWrite,
     partition: u16,
     from: usize,
@@ -89,7 +105,7 @@ struct Run {
 }
 
 /// What a collecting came to.
-enum Reach {
+pub(super) enum Reach {
     All,
     /// Only keys below this one.
     Below(Vec<u8>),
@@ -97,16 +113,22 @@ enum Reach {
     Older,
 }
 
-struct Merge<'a> {
-    pool: &'a Pool,
-    tree: &'a Tree,
-    delta: &'a Delta,
-    /// Upper fence of the leaf as it was first met.
-    end: Option<Option<Vec<u8>>>,
+pub(super) struct Merge<'a> {
+    pub pool: &'a Pool,
+    pub tree: &'a Tree,
+    pub delta: &'a Delta,
+    sweeping: bool,
+    /// Upper fence of the leaf as it was first met, or of the last of those it was spread over.
+    pub end: Option<Option<Vec<u8>>>,
     entries: usize,
-    pending: Pending,
+    /// Base leaves.
+    pub leaves: usize,
+    /// What one Mtr takes, about: entries, and leaves of the delta tree.
+    pub entries_max: usize,
+    pub leaves_max: usize,
+    pub pending: Pending,
     runs: Vec<Run>,
-    value: Vec<u8>,
+    pub value: Vec<u8>,
 }
 
 impl Merge<'_> {
@@ -123,7 +145,7 @@ impl Merge<'_> {
         let mut lo = at.clone();
         let mut hi = upper.map(<[u8]>::to_vec);
         match what {
-            Next::Leaf => {
+            Next::Leaf | Next::Alone => {
                 lo = lower.to_vec();
                 self.end = Some(hi.clone());
             }
@@ -137,6 +159,9 @@ impl Merge<'_> {
         }
         let reach = self.collect(&mut mtr, &lo, hi.as_deref())?;
         self.pending.settle();
+        if what == Next::Leaf && self.sweeping && self.pending.put_bytes() > self.tree.leaf_free(&mtr, &leaf) {
+            return Ok(Next::Spread);
+        }
         let stopped = self.apply_and_take(mtr, &leaf)?;
         if let Some((key, bytes)) = stopped {
             *at = key;
@@ -155,7 +180,7 @@ impl Merge<'_> {
     }
 
     /// X-latches the delta leaves that hold the range, partition by partition, and copies what is pending.
-    fn collect(&mut self, mtr: &mut Mtr<'_>, lo: &[u8], hi: Option<&[u8]>) -> Result<Reach> {
+    pub(super) fn collect(&mut self, mtr: &mut Mtr<'_>, lo: &[u8], hi: Option<&[u8]>) -> Result<Reach> {
         self.pending.clear();
         self.runs.clear();
         let delta = &self.delta.tree;
@@ -215,7 +240,7 @@ impl Merge<'_> {
             if over {
                 return Ok(None);
             }
-            if from < to && (self.pending.entries() >= ENTRIES_MAX || self.runs.len() >= LEAVES_MAX) {
+            if from < to && (self.pending.entries() >= self.entries_max || self.runs.len() >= self.leaves_max) {
                 return Ok(Some(successor(&tree.entry_in(mtr, &leaf, to - 1).0[2..])));
             }
             match tree.next_leaf_for_write(mtr, &leaf)? {
@@ -287,7 +312,7 @@ impl Merge<'_> {
         })
     }
     /// Takes the first `done` keys out of the delta leaves, but those kept. Keys of leaves that are empty now.
-    fn take_out(&self, mtr: &mut Mtr<'_>, done: usize, kept: &[usize]) -> Vec<Vec<u8>> {
+    pub(super) fn take_out(&self, mtr: &mut Mtr<'_>, done: usize, kept: &[usize]) -> Vec<Vec<u8>> {
         let tree = &self.delta.tree;
         let mut empty = Vec::new();
         if planted(Mutant::BufferedEntryMergedTwice) {
@@ -317,7 +342,7 @@ impl Merge<'_> {
         }
         empty
     }
-    fn account(&mut self, done: usize, kept: &[usize]) {
+    pub(super) fn account(&mut self, done: usize, kept: &[usize]) {
         let counters = self.pool.counters();
         let before = self.entries;
         for i in (0..done).filter(|i| !kept.contains(i)) {

@@ -4,7 +4,7 @@
 //! from `index::scan`, with everything pending applied.
 //!
 //! Reading order: `apply` (the way in), `pending` (what is pending for a key, and its format), `delta` (the tree and what memory knows about
-//! it), `filter`, `policy`, `read`, `merge`, `sweep`. Called by `index::scan` and the table layer, with no latch held.
+//! it), `filter`, `policy`, `read`, `merge`, `spread`, `sweep`. Called by `index::scan` and the table layer, with no latch held.
 //!
 //! Entry of a secondary index: key = index key + clustered key; value (drawn in `entry.rs`):
 //! ```text
@@ -22,6 +22,7 @@ mod merge;
 mod pending;
 mod policy;
 mod read;
+mod spread;
 mod sweep;
 
 #[cfg(test)]
@@ -30,9 +31,11 @@ mod bench_tests;
 mod buffer_tests;
 #[cfg(test)]
 mod change_tests;
+#[cfg(test)]
+mod spread_tests;
 
 pub use apply::submit;
-pub use delta::{Delta, DELTA_BIT};
+pub use delta::{Delta, DELTA_BIT, SETTLE_EVERY};
 pub use estimate::check;
 pub use merge::merge_leaf;
 pub use pending::Pending;

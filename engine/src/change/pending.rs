@@ -19,6 +19,7 @@ use super::entry::{DEAD, DELETE_MARK, STAMP_OFFSET};
 use super::Op;
 use crate::base::bytes::{get_u48, push_bytes, put_u48, take_bytes};
 use crate::base::{planted, Error, Mutant, Result, TrxId};
+use crate::btree::ENTRY_OVERHEAD;
 
 const ABSENT: u8 = 0;
 const PRESENT: u8 = 1;
@@ -293,6 +294,15 @@ impl Pending {
     /// Delta entries: a key has one in each of several partitions, perhaps.
     pub fn entries(&self) -> usize {
         self.items.len()
+    }
+    /// Bytes that the known states among them may need in a leaf, at most.
+    pub(super) fn put_bytes(&self) -> usize {
+        let put = |item: &usize| self.item_value(*item).first() == Some(&PRESENT);
+        let bytes = |item: usize| self.items[item].key_len as usize + self.items[item].value_len as usize;
+        (0..self.items.len())
+            .filter(put)
+            .map(|item| bytes(item) + ENTRY_OVERHEAD)
+            .sum()
     }
     pub fn key(&self, i: usize) -> &[u8] {
         self.item_key(self.groups[i] as usize)

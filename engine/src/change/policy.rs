@@ -144,11 +144,11 @@ impl ChangeBuffer {
     pub fn fill(&self) -> u64 {
         self.bytes() * 1000 / (self.memory_max() * DISK_TIMES)
     }
-    /// An appender merges a leaf once in so many appends; 0 = need not. Rises smoothly from 3/4 of the bound to every time at the bound.
+    /// An appender merges a leaf once in so many appends; 0 = need not. Rises smoothly from 7/8 of the bound to every time at the bound.
     pub(super) fn help_every(&self) -> u64 {
         match self.fill() {
-            0..=749 => 0,
-            fill @ 750..=999 => (1000 - fill) / 4 + 1,
+            0..=874 => 0,
+            fill @ 875..=999 => (1000 - fill) * (1000 - fill) / 32 + 1,
             _ => 1,
         }
     }
@@ -193,7 +193,7 @@ mod tests {
             buffer.bytes.store(bound * percent / 100, Ordering::Relaxed);
             let every = buffer.help_every();
             match percent {
-                0..=74 => assert_eq!(every, 0),
+                0..=87 => assert_eq!(every, 0),
                 _ => {
                     assert!(every >= 1 && every <= last, "{percent} %: {every}");
                     last = every;

@@ -7,8 +7,9 @@ use super::Index;
 use crate::base::{Error, Result};
 use crate::pool::Pool;
 
-/// Leaves asked for ahead.
-const AHEAD: usize = 16;
+/// Leaves asked for ahead, some at a time: while those are merged, the next are on their way.
+const AHEAD: usize = 32;
+const ASK_MIN: usize = 8;
 
 /// What a step came to.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -29,6 +30,8 @@ pub fn sweep_step(pool: &Pool, index: &Index, leaves_max: usize) -> Result<Swept
     if !delta.count_step(pool, leaves_max.saturating_mul(4))? {
         return Ok(swept);
     }
+    let pending = delta.entries();
+    let mut ahead = Ahead::default();
     let mut from = delta.cursor.lock().clone();
     while swept.leaves < leaves_max {
         let key = match delta.is_empty() {
@@ -40,13 +43,12 @@ pub fn sweep_step(pool: &Pool, index: &Index, leaves_max: usize) -> Result<Swept
             swept.end = true;
             break;
         };
-        if swept.leaves % AHEAD == 0 && leaves_max > 1 {
-            let pages_max = AHEAD.min(leaves_max - swept.leaves);
-            index.tree.read_ahead(pool, Some(&key), false, pages_max)?;
+        if leaves_max > 1 {
+            ahead.ask(pool, index, delta, &key, swept.leaves)?;
         }
-        let merged = merge_at(pool, &index.tree, delta, &key)?;
+        let merged = merge_at(pool, &index.tree, delta, &key, leaves_max > 1)?;
         swept.entries += merged.entries;
-        swept.leaves += 1;
+        swept.leaves += merged.leaves;
         match merged.end {
             Some(end) => from = end,
             None => {
@@ -57,8 +59,48 @@ pub fn sweep_step(pool: &Pool, index: &Index, leaves_max: usize) -> Result<Swept
         }
     }
     *delta.cursor.lock() = from;
+    delta.note_yield(swept.entries, swept.leaves, pending);
     delta.tidy();
     Ok(swept)
+}
+
+/// Read-ahead of a sweep: leaves for which something is pending, and no others.
+#[derive(Default)]
+struct Ahead {
+    /// Leaves asked for, and where the last of them ends.
+    asked: usize,
+    end: Option<Vec<u8>>,
+}
+
+impl Ahead {
+    /// The sweep is at `key`, behind so many leaves.
+    fn ask(&mut self, pool: &Pool, index: &Index, delta: &Delta, key: &[u8], swept: usize) -> Result<()> {
+        if self.asked >= swept + AHEAD - ASK_MIN {
+            return Ok(());
+        }
+        let mut ids = Vec::new();
+        let mut from = self
+            .end
+            .take()
+            .filter(|end| &end[..] > key)
+            .unwrap_or_else(|| key.to_vec());
+        self.asked = self.asked.max(swept);
+        while self.asked < swept + AHEAD {
+            let Some(next) = delta.next_key(pool, &from)? else {
+                break;
+            };
+            let Some((id, end)) = index.tree.leaf_place(pool, &next)? else {
+                break;
+            };
+            ids.push(id);
+            self.asked += 1;
+            let Some(end) = end else { break };
+            from = end;
+        }
+        pool.prefetch(&ids);
+        self.end = Some(from);
+        Ok(())
+    }
 }
 
 /// Merges everything that can be merged. Number of entries.

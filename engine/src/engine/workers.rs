@@ -200,12 +200,14 @@ fn purge_loop(store: &Store, stop: &Stop) -> Result<()> {
 fn merge_loop(store: &Store, stop: &Stop) -> Result<()> {
     let mut rounds = Rounds::default();
     while !stop.is_asked() {
+        let start = store.pool.disk().now_us();
         match store.merge_round(&mut rounds) {
             Err(e) if !e.is_corrupt() => return Err(e),
             // Whoever needs the index is told.
             _ => {}
         }
-        stop.sleep(1000 / ROUNDS as u64);
+        let took = store.pool.disk().now_us().saturating_sub(start) / 1000;
+        stop.sleep((1000 / ROUNDS as u64).saturating_sub(took).max(1));
     }
     Ok(())
 }

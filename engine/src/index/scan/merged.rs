@@ -112,7 +112,7 @@ impl Scan {
         loop {
             let (lo, hi) = (&merge.from, merge.to.as_deref());
             let pending = merge.merging.start(pool, &delta, &leaf, lo, hi)?;
-            if pending >= DENSE && merge.dense.is_none() {
+            if pending >= DENSE && merge.dense.is_none() && delta.turn_to_settle() {
                 merge.dense = merge.merging.first_pending_key().map(<[u8]>::to_vec);
             }
             if !self.copy_merged(&leaf, &mut merge.merging, batch, direction, limit)? {

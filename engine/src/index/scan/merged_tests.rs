@@ -3,7 +3,7 @@
 use super::{Backward, Batch, Direction, Forward, Limit, Scan};
 use crate::btree::tests::kit::{Dice, FILE};
 use crate::btree::Tree;
-use crate::change::{self, entry, Buffering, ChangeBuffer, Delta, Index, Op, DELTA_BIT};
+use crate::change::{self, entry, Buffering, ChangeBuffer, Delta, Index, Op, DELTA_BIT, SETTLE_EVERY};
 use crate::pool::tests::Rig;
 use crate::pool::Pool;
 use crate::space;
@@ -238,9 +238,9 @@ fn what_is_only_pending_is_found_from_both_ends() {
     assert_eq!(estimate, 5);
 }
 
-/// A reader leaves a dense leaf merged.
+/// A dense leaf that is read again and again is merged by a reader.
 #[test]
-fn a_dense_leaf_is_merged_by_its_reader() {
+fn a_dense_leaf_is_merged_by_its_readers() {
     let run = Run::new(1);
     let pool = &*run.rig.pool;
     run.delta().buffer().set_test_mode(1);
@@ -261,6 +261,11 @@ fn a_dense_leaf_is_merged_by_its_reader() {
         entries: 5,
         bytes: 1000,
     };
+    for reads in 1..SETTLE_EVERY {
+        let mut scan = Scan::new(&run.index, &[], None);
+        assert_eq!(scan.fill(pool, &mut Batch::new(), Forward, limit).unwrap(), 5);
+        assert!(!run.delta().is_empty(), "{reads} reads merge nothing");
+    }
     assert_eq!(scan.fill(pool, &mut batch, Forward, limit).unwrap(), 5);
     assert!(run.delta().is_empty());
     assert_eq!(scan.fill(pool, &mut batch, Forward, limit).unwrap(), 5);

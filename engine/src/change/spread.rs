@@ -1,0 +1,130 @@
+//! A stretch of base leaves merged by one Mtr, and written anew with what was pending for them (`btree::spread`).
+//!
+//! A leaf that a bulk build filled has no room for what is pending for it, and neither have its neighbours. Merged one by one each would be
+//! split; together they need one page in eight more. An image of each page goes to the log, which is as many bytes as its doublewrite
+//! would be; in return it needs none (`pool::flush`). Latches as in `merge.rs`, with a parent and several leaves in the place of one.
+use super::merge::{Merge, Next, Reach};
+use crate::base::Result;
+use crate::pool::PAGE_SIZE;
+
+/// Leaves of one stretch, at most.
+const STRETCH_MAX: usize = 8;
+/// A stretch's images take at most this part of the log (1/n), and its leaves this part of the pool.
+const LOG_SHARE: u64 = 32;
+const POOL_SHARE: u64 = 64;
+/// Entries that one Mtr takes, and delta leaves that it latches for each base leaf, about.
+const ENTRIES_MAX: usize = 4096;
+const DELTA_LEAVES: usize = 4;
+
+impl Merge<'_> {
+    /// One Mtr: as `step`, for the leaf that owns `at` and its right neighbours.
+    pub(super) fn spread(&mut self, at: &mut Vec<u8>) -> Result<Next> {
+        let bytes = (self.pool.redo().capacity() / LOG_SHARE).min(self.pool.size() / POOL_SHARE);
+        let stretch = self.stretch(at, STRETCH_MAX.min(bytes as usize / PAGE_SIZE))?;
+        if stretch < 2 {
+            return Ok(Next::Alone);
+        }
+        self.pool.redo().reserve_to_go_on()?;
+        let mut mtr = self.pool.begin();
+        let Some(siblings) = self.tree.siblings_for_write(&mut mtr, at, stretch)? else {
+            return Ok(Next::Alone);
+        };
+        let lo = siblings.lower(&mtr).to_vec();
+        let hi = siblings.upper(&mtr).map(<[u8]>::to_vec);
+        let usual = (self.entries_max, self.leaves_max);
+        (self.entries_max, self.leaves_max) = (ENTRIES_MAX, DELTA_LEAVES * stretch);
+        let reach = self.collect(&mut mtr, &lo, hi.as_deref());
+        (self.entries_max, self.leaves_max) = usual;
+        let reach = reach?;
+        self.pending.settle();
+        let contents = siblings.contents(&mtr);
+        let (mut kept, mut made) = (Vec::new(), Vec::new());
+        let shape = self.fold(&contents.entries().collect::<Vec<_>>(), &mut kept, &mut made);
+        let base: Vec<_> = contents.entries().collect();
+        let items: Vec<(&[u8], &[u8])> = shape
+            .into_iter()
+            .map(|item| match item {
+                Item::Base(i) => base[i],
+                Item::Pending { key, from, to } => (self.pending.key(key), &made[from..to]),
+            })
+            .collect();
+        if self.pending.is_empty() || !self.tree.spread(&mut mtr, &siblings, &items)? {
+            return Ok(Next::Alone);
+        }
+        let empty = self.take_out(&mut mtr, self.pending.len(), &kept);
+        mtr.commit();
+        self.account(self.pending.len(), &kept);
+        for key in empty {
+            self.delta.tree.shrink(self.pool, &key)?;
+        }
+        self.leaves += siblings.len() - 1;
+        self.end = Some(hi);
+        Ok(match reach {
+            Reach::All => Next::Done,
+            Reach::Below(key) => {
+                *at = key;
+                Next::From
+            }
+            Reach::Older => {
+                *at = lo;
+                Next::From
+            }
+        })
+    }
+    /// How many leaves in a row, from the one that owns `at` on, have something pending. A neighbour without is not worth its write.
+    fn stretch(&self, at: &[u8], leaves_max: usize) -> Result<usize> {
+        let place = |key: &[u8]| self.tree.leaf_place(self.pool, key);
+        let mut leaves = 1;
+        let mut end = place(at)?.and_then(|(_, end)| end);
+        while let Some(from) = end.take().filter(|_| leaves < leaves_max) {
+            let next = self.delta.next_key(self.pool, &from)?;
+            let to = place(&from)?.and_then(|(_, end)| end);
+            if next.is_none_or(|key| to.as_ref().is_some_and(|to| key >= *to)) {
+                break;
+            }
+            leaves += 1;
+            end = to;
+        }
+        Ok(leaves)
+    }
+    /// What the stretch shall hold: base entries and pending keys in key order, each evaluated. Values go to `made`; keys that do not fit
+    /// the entry they meet to `kept`.
+    fn fold(&mut self, base: &[(&[u8], &[u8])], kept: &mut Vec<usize>, made: &mut Vec<u8>) -> Vec<Item> {
+        let mut items = Vec::with_capacity(base.len() + self.pending.len());
+        let mut next = 0;
+        for key in 0..self.pending.len() {
+            let place = next + base[next..].partition_point(|entry| entry.0 < self.pending.key(key));
+            items.extend((next..place).map(Item::Base));
+            next = place;
+            let found = base.get(place).filter(|entry| entry.0 == self.pending.key(key));
+            match self.pending.evaluate(key, found.map(|entry| entry.1), &mut self.value) {
+                Ok(true) => {
+                    let from = made.len();
+                    made.extend_from_slice(&self.value);
+                    let to = made.len();
+                    items.push(Item::Pending { key, from, to });
+                }
+                Ok(false) => {}
+                Err(_) => {
+                    kept.push(key);
+                    items.extend(found.map(|_| Item::Base(place)));
+                }
+            }
+            next += found.is_some() as usize;
+        }
+        items.extend((next..base.len()).map(Item::Base));
+        items
+    }
+}
+
+/// Where an entry of the new leaves comes from.
+#[derive(Clone, Copy)]
+enum Item {
+    Base(usize),
+    /// A pending key; its value is these bytes of what was made.
+    Pending {
+        key: usize,
+        from: usize,
+        to: usize,
+    },
+}

@@ -1,0 +1,97 @@
+//! Full leaves with something pending for each of them are spread over their neighbours, not split one by one.
+use super::{drain, submit, visit_prefix, Buffering, ChangeBuffer, Delta, Index, Op, DELTA_BIT};
+use crate::btree::tests::kit::{check, FILE};
+use crate::btree::Tree;
+use crate::pool::tests::Rig;
+use crate::pool::Pool;
+use crate::space;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const INDEX: u32 = 20;
+const KEYS: u32 = if cfg!(feature = "tiny-pages") { 4_000 } else { 16_000 };
+
+fn create(pool: &Pool) -> Index {
+    space::create_file(pool, FILE, false).unwrap();
+    let mut mtr = pool.begin();
+    let trees = Tree::create_many(&mut mtr, FILE, &[INDEX, INDEX | DELTA_BIT]).unwrap();
+    mtr.commit();
+    let buffer = Arc::new(ChangeBuffer::new(Buffering::None, 25, pool.size(), 0));
+    Index {
+        id: INDEX,
+        name: "i".into(),
+        tree: trees[0],
+        unique: false,
+        delta: Some(Arc::new(Delta::fresh(trees[1], &buffer))),
+    }
+}
+fn value(stamp: u64, n: u32) -> Vec<u8> {
+    let mut value = Vec::new();
+    super::entry::encode(&mut value, stamp, 4, 4, &n.to_le_bytes());
+    value
+}
+fn put(pool: &Pool, index: &Index, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, n: u32, stamp: u64) {
+    let (key, value) = (n.to_be_bytes(), value(stamp, n));
+    let op = Op::Put {
+        key: &key,
+        value: &value,
+    };
+    submit(pool, index, op).unwrap();
+    model.insert(key.to_vec(), value);
+}
+fn assert_same(pool: &Pool, index: &Index, model: &BTreeMap<Vec<u8>, Vec<u8>>, what: &str) {
+    let mut expected = model.iter();
+    let each = &mut |key: &[u8], value: &[u8]| {
+        let next = expected.next().expect("an entry too many");
+        assert_eq!((&next.0[..], &next.1[..]), (key, value), "{what}");
+        Ok(true)
+    };
+    visit_prefix(pool, index, &[], each).unwrap();
+    assert!(expected.next().is_none(), "{what}: an entry is missing");
+}
+
+#[test]
+fn full_leaves_stay_full_when_each_gets_a_little() {
+    let rig = Rig::create(3, 600);
+    let (pool, index) = (&*rig.pool, create(&rig.pool));
+    let mut model = BTreeMap::new();
+    (0..KEYS).for_each(|n| put(pool, &index, &mut model, 10 * n, 1));
+    let before = check(pool, &index.tree, false).leaf_pages;
+    assert!(before > 20, "{before} leaves");
+
+    let buffer = index.delta.as_ref().unwrap().buffer();
+    buffer.set_buffering(Buffering::All);
+    buffer.set_test_mode(1);
+    for n in 0..KEYS {
+        match n % 20 {
+            3 | 13 => put(pool, &index, &mut model, 10 * n + 5, 2),
+            // A new value, a mark, and a marked entry that goes.
+            7 => put(pool, &index, &mut model, 10 * n, 3),
+            9 | 11 => {
+                let key = (10 * n).to_be_bytes();
+                submit(pool, &index, Op::Mark { key: &key, stamp: 4 }).unwrap();
+                let marked = model.get_mut(&key[..]).unwrap();
+                super::pending::apply(&Op::Mark { key: &key, stamp: 4 }, &mut true, marked).unwrap();
+                if n % 20 == 11 {
+                    let (if_stamp, marked) = (4, true);
+                    let remove = Op::Remove {
+                        key: &key,
+                        if_stamp,
+                        marked,
+                    };
+                    submit(pool, &index, remove).unwrap();
+                    model.remove(&key[..]);
+                }
+            }
+            _ => {}
+        }
+        if n % (KEYS / 4) == 0 {
+            index.delta.as_ref().unwrap().begin_partition();
+        }
+    }
+    assert_same(pool, &index, &model, "pending");
+    drain(pool, &index).unwrap();
+    assert_same(pool, &index, &model, "merged");
+    let after = check(pool, &index.tree, false).leaf_pages;
+    assert!(after <= before + before / 4, "{before} leaves became {after}");
+}
