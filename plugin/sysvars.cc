@@ -132,7 +132,7 @@ MYSQL_SYSVAR_UINT(change_buffer_max_size, settings.change_buffer_max_size, PLUGI
   update_change_buffer_max_size, 25, 0, 50, 0);
 MYSQL_SYSVAR_BOOL(change_buffer_drain, settings.change_buffer_drain, PLUGIN_VAR_RQCMDARG,
   "SET GLOBAL ... = ON: everything that is buffered is merged in the background, at io_capacity_max; how far it is: "
-  "SHOW STATUS LIKE '%change_pending%'", nullptr, update_change_buffer_drain, false);
+  "SHOW STATUS LIKE 'Sluice_change_buffer%'", nullptr, update_change_buffer_drain, false);
 MYSQL_SYSVAR_UINT(change_buffer_test_mode, settings.change_buffer_test_mode, PLUGIN_VAR_RQCMDARG,
   "For tests: 1 buffers every change that may be buffered, 2 every other key's", nullptr, update_change_buffer_test_mode, 0, 0, 2, 0);
 MYSQL_SYSVAR_BOOL(redo_log, settings.redo_log, PLUGIN_VAR_OPCMDARG,

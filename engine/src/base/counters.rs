@@ -157,27 +157,27 @@ counters! {
     /// Gauge: transaction id that will be given next.
     max_trx_id,
     /// Secondary index changes applied directly.
-    change_applied_directly,
+    change_buffer_applied_directly,
     /// Secondary index changes buffered: puts.
-    change_buffered_inserts,
+    change_buffer_buffered_inserts,
     /// Secondary index changes buffered: delete marks, and what rollback does with them.
-    change_buffered_deletes,
+    change_buffer_buffered_delete_marks,
     /// Secondary index changes buffered: removals.
-    change_buffered_purges,
+    change_buffer_buffered_deletes,
     /// Buffered entries merged into their leaves.
-    change_merged,
+    change_buffer_merged_entries,
     /// Mini-transactions that merged.
-    change_merges,
+    change_buffer_merges,
     /// Leaves that were merged into.
-    change_merged_leaves,
+    change_buffer_merged_leaves,
     /// Buffered entries that went with their index.
-    change_discarded,
+    change_buffer_discarded,
     /// Buffered changes that do not fit the entry they meet: a corrupt index.
-    change_missing,
+    change_buffer_missing,
     /// Gauge: buffered entries.
-    change_pending_entries,
+    change_buffer_entries,
     /// Gauge: their bytes (keys and values).
-    change_pending_bytes,
+    change_buffer_bytes,
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub fn submit(pool: &Pool, index: &Index, op: Op<'_>) -> Result<()> {
 }
 
 fn apply_directly(pool: &Pool, tree: &Tree, op: Op<'_>) -> Result<()> {
-    pool.counters().change_applied_directly.inc();
+    pool.counters().change_buffer_applied_directly.inc();
     if apply(pool, tree, op, Intent::Leaf, None)? == Some(Placed::NoRoom) {
         let placed = apply(pool, tree, op, Intent::Grow(op.size()), None)?;
         assert_eq!(placed, Some(Placed::Done), "Grow makes room");
@@ -57,7 +57,7 @@ fn apply_if_near(pool: &Pool, tree: &Tree, delta: &Delta, op: Op<'_>) -> Result<
             assert_eq!(placed, Some(Placed::Done), "Grow makes room");
         }
     }
-    pool.counters().change_applied_directly.inc();
+    pool.counters().change_buffer_applied_directly.inc();
     Ok(true)
 }
 
@@ -66,9 +66,9 @@ fn buffer(pool: &Pool, index: &Index, delta: &Delta, op: Op<'_>) -> Result<()> {
         if delta.fits(&op) && delta.append(pool, &op)? {
             let counters = pool.counters();
             match op {
-                Op::Put { .. } => counters.change_buffered_inserts.inc(),
-                Op::Remove { .. } => counters.change_buffered_purges.inc(),
-                _ => counters.change_buffered_deletes.inc(),
+                Op::Put { .. } => counters.change_buffer_buffered_inserts.inc(),
+                Op::Remove { .. } => counters.change_buffer_buffered_deletes.inc(),
+                _ => counters.change_buffer_buffered_delete_marks.inc(),
             }
             return help(pool, index, delta);
         }

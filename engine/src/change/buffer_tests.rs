@@ -191,7 +191,7 @@ fn base_and_pending_are_as_the_model() {
                 checkpoint(pool);
             }
         }
-        assert!(pool.counters().change_buffered_inserts.get() > 300);
+        assert!(pool.counters().change_buffer_buffered_inserts.get() > 300);
         let before = read_all(pool, &index).unwrap();
         assert!(before == model);
         drain(pool, &index).unwrap();
@@ -204,7 +204,7 @@ fn base_and_pending_are_as_the_model() {
         );
         check(pool, &index);
         assert!(read_all(pool, &index).unwrap() == model);
-        assert_eq!(pool.counters().change_missing.get(), 0);
+        assert_eq!(pool.counters().change_buffer_missing.get(), 0);
     }
 }
 
@@ -227,7 +227,7 @@ fn a_mark_of_a_missing_entry_is_told_and_kept() {
     )
     .unwrap();
     assert_eq!(drain(pool, &index).unwrap(), 1);
-    assert!(pool.counters().change_missing.get() > 0);
+    assert!(pool.counters().change_buffer_missing.get() > 0);
     assert_eq!(index.delta.as_ref().unwrap().entries(), 1);
     assert!(index.tree.get(pool, &good).unwrap().is_some());
     assert!(read_all(pool, &index).is_err());

@@ -72,7 +72,7 @@ pub(super) fn merge_at(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8], swee
             break;
         }
     }
-    pool.counters().change_merged_leaves.add(merge.leaves as u64);
+    pool.counters().change_buffer_merged_leaves.add(merge.leaves as u64);
     Ok(Merged {
         entries: merge.entries,
         leaves: merge.leaves,
@@ -351,9 +351,9 @@ impl Merge<'_> {
                 self.entries += 1;
             }
         }
-        counters.change_merged.add((self.entries - before) as u64);
-        counters.change_merges.inc();
-        counters.change_missing.add(kept.len() as u64);
+        counters.change_buffer_merged_entries.add((self.entries - before) as u64);
+        counters.change_buffer_merges.inc();
+        counters.change_buffer_missing.add(kept.len() as u64);
     }
 }
 

@@ -206,8 +206,8 @@ impl Store {
         Ok(())
     }
     pub fn update_change_gauges(&self) {
-        self.counters.change_pending_entries.set(self.change.entries());
-        self.counters.change_pending_bytes.set(self.change.bytes());
+        self.counters.change_buffer_entries.set(self.change.entries());
+        self.counters.change_buffer_bytes.set(self.change.bytes());
     }
 }
 

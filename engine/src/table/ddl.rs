@@ -228,7 +228,7 @@ impl Store {
     /// What is pending for an index that is no more.
     pub(super) fn discard_pending<'a>(&self, secondary: impl IntoIterator<Item = &'a Secondary>) {
         for delta in secondary.into_iter().filter_map(|s| s.index.delta.as_ref()) {
-            self.counters.change_discarded.add(delta.discard());
+            self.counters.change_buffer_discarded.add(delta.discard());
         }
     }
 
