@@ -84,8 +84,16 @@ counters! {
     redo_log_written,
     /// Syncs of the redo log.
     redo_log_fsyncs,
+    /// Microseconds in syncs of the redo log by those who lead.
+    redo_log_sync_time_us,
+    /// Most threads that one sync served.
+    redo_log_group_size_max,
     /// Commits that waited for a redo sync.
     redo_log_commit_waits,
+    /// Microseconds in waits for redo to be written or synced, leading included.
+    redo_log_wait_time_us,
+    /// Times a thread met a full redo log buffer.
+    redo_log_buffer_waits,
     /// Times a writer waited for room in the redo log.
     redo_log_waits,
     /// Gauge: LSN.

@@ -1,8 +1,8 @@
 //! The engine's threads. Each runs a loop around a bounded step (`steps.rs`, I7): stopping one between two steps loses nothing.
 //!
-//! From open on: the page cleaner, the checkpointer (recovery may fill the log), the log syncer. From `start_background` on: purge,
-//! the merging of buffered changes, and the rollback of losers, which ends when they are all undone. These stop first: a slow close
-//! still purges and merges, and what it writes needs the others, who make room in the log.
+//! From open on: the page cleaner, the checkpointer (recovery may fill the log), the log syncer, which writes ahead of the commits
+//! too. From `start_background` on: purge, the merging of buffered changes, and the rollback of losers, which ends when they are all
+//! undone. These stop first: a slow close still purges and merges, and what it writes needs the others, who make room in the log.
 use super::config::{Level, LogSink};
 use super::steps::{self, Checkpointer, LoserRollback};
 use super::PURGE_RECORDS;
@@ -113,6 +113,7 @@ impl Workers {
         self.background.stop.ask();
         self.base.stop.ask();
         self.store.pool.wake_cleaner();
+        self.store.redo.wake_ahead();
         self.background.join();
         self.base.join();
     }
@@ -169,7 +170,7 @@ fn checkpoint_loop(store: &Store, stop: &Stop) -> Result<()> {
 
 fn sync_loop(store: &Store, stop: &Stop) -> Result<()> {
     while !stop.is_asked() {
-        stop.sleep(SYNC_TICK_MS);
+        store.redo.wait_for_backlog(SYNC_TICK_MS);
         steps::sync_log(store)?;
     }
     Ok(())

@@ -4,6 +4,7 @@ pub mod align;
 mod batch;
 pub mod file;
 pub mod files;
+pub mod futex;
 pub mod sim;
 mod sim_pending;
 

@@ -108,7 +108,7 @@ impl Redo {
                 .jump(control.0.newest_epoch().number + 1, start / BLOCK as u64);
             active.end = position;
             let first = block::lsn_of(position);
-            for mirror in [&self.lsn, &self.written, &self.durable] {
+            for mirror in [&self.lsn, &self.taken, &self.written, &self.durable] {
                 mirror.store(first, Ordering::Release);
             }
             self.state.set(TURNING_ON);

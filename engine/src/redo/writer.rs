@@ -3,9 +3,11 @@
 //!
 //! ```text
 //! append    RedoAppend: length + bytes behind the active buffer; LSN = place in the stream. Nothing else.
-//! flush     nobody leads: become the leader. Somebody does: queue up and sleep.
+//! flush     nobody leads: become the leader. Somebody does: queue up and sleep (queue.rs).
 //! leader    RedoAppend: swap the active buffer for an empty one. Cut into blocks, checksum, write, sync (stage.rs), with
 //!           no lock that an append wants. Wake exactly those who are served; hand the lead to one who is not.
+//! ahead     what long transactions leave in the buffer is written by a thread of its own from `AHEAD_MAX` bytes on, so that
+//!           commits find little to write; when it falls behind, `reserve_wait` writes, and `append` only when all else fails.
 //! ```
 //! Keeps: `durable` moves only after a sync that returned; after a failed write or sync, or a panic of the leader, the log is
 //! poisoned (I6): appends are dropped, flushes refused, nothing is retried. The ring's capacity is a limit that
@@ -49,6 +51,9 @@ pub struct RedoConfig {
 const CAPACITY_MIN: u64 = 256 << 10;
 const BUFFER_MIN: usize = 64 << 10;
 
+/// The buffer is written ahead of the commits when it holds this much, or its half.
+const AHEAD_MAX: usize = 1 << 20;
+
 /// What one step, and whatever other threads append meanwhile, may take.
 const STEP_ROOM: u64 = 64 << 10;
 /// Waits of 100 ms for a segment before a step on a full disk is given up.
@@ -75,6 +80,10 @@ pub struct Redo {
     pub(super) ring: Arc<Ring>,
     pub(super) active: RankedMutex<Active>,
     active_max: usize,
+    /// So much in the active buffer wakes the thread that writes ahead.
+    ahead: usize,
+    ahead_woken: RankedMutex<bool>,
+    ahead_wake: Condvar,
     pub(super) leader: RankedMutex<Leader>,
     pub(super) queue: Queue,
     pub(super) control: RankedMutex<(Control, Arc<dyn File>)>,
@@ -82,6 +91,8 @@ pub struct Redo {
     pub(super) state: State,
     /// Mirrors, as LSNs, for readers without lock.
     pub(super) lsn: AtomicU64,
+    /// By the last leader, to be written.
+    pub(super) taken: AtomicU64,
     pub(super) written: AtomicU64,
     pub(super) durable: AtomicU64,
     pub(super) checkpoint: AtomicU64,
@@ -175,11 +186,15 @@ impl Redo {
             ring,
             active: RankedMutex::new(Rank::RedoAppend, active),
             active_max,
+            ahead: (active_max / 2).min(AHEAD_MAX),
+            ahead_woken: RankedMutex::new(Rank::Leaf, false),
+            ahead_wake: Condvar::new(),
             leader: RankedMutex::new(Rank::RedoWrite, leader),
             queue: Queue::new(),
             control: RankedMutex::new(Rank::RedoControl, (control, file)),
             state: State::default(),
             lsn: AtomicU64::new(lsn),
+            taken: AtomicU64::new(lsn),
             written: AtomicU64::new(lsn),
             durable: AtomicU64::new(lsn),
             checkpoint: AtomicU64::new(checkpoint),
@@ -190,8 +205,8 @@ impl Redo {
         })
     }
 
-    /// Copies a group into the log buffer; returns (start, end) LSN. Never syncs; waits only when the buffer is full (then
-    /// it writes out itself). Callers may hold page latches. Groups may be up to 1/4 of the ring.
+    /// Copies a group into the log buffer; returns (start, end) LSN. Never syncs; waits only when the buffer is full: then it writes
+    /// out itself, which only happens when many pass [`Redo::reserve_wait`] at once. Callers may hold page latches. Groups may be up to 1/4 of the ring.
     /// In a poisoned log the group is dropped: nobody will be told that it is durable.
     pub fn append(&self, group: &[u8]) -> (Lsn, Lsn) {
         assert!(!group.is_empty(), "a group changes something");
@@ -213,8 +228,14 @@ impl Redo {
                 }
                 let end = block::lsn_of(active.end);
                 self.lsn.store(end, Ordering::Release);
+                let now = active.bytes.len();
+                drop(active);
+                if before < self.ahead && now >= self.ahead {
+                    self.wake_ahead();
+                }
                 return (block::lsn_of(start), end);
             }
+            self.counters.redo_log_buffer_waits.inc();
             let taken = block::lsn_of(active.end);
             drop(active);
             // An error means that the log is poisoned, and the loop ends.
@@ -244,13 +265,17 @@ impl Redo {
         if mode == FlushMode::Sync {
             self.counters.redo_log_commit_waits.inc();
         }
+        let start = self.disk.now_us();
         loop {
             let done = || self.is_flushed(lsn, mode) || self.is_poisoned();
-            match self.queue.wait_turn(lsn, mode, done) {
-                Turn::Served if self.is_flushed(lsn, mode) => return Ok(()),
-                Turn::Served => return self.check_alive(),
-                Turn::Lead => self.lead(mode),
+            if self.queue.wait_turn(mode, done) == Turn::Lead {
+                self.lead(mode);
             }
+            if self.is_flushed(lsn, mode) {
+                self.counters.redo_log_wait_time_us.add(self.disk.now_us() - start);
+                return Ok(());
+            }
+            self.check_alive()?;
         }
     }
     pub(super) fn is_flushed(&self, lsn: Lsn, mode: FlushMode) -> bool {
@@ -272,11 +297,8 @@ impl Redo {
             return;
         }
         let Leader { stage, batch } = &mut *leader;
-        let groups = {
-            let mut active = self.active.lock();
-            std::mem::swap(&mut active.bytes, batch);
-            std::mem::take(&mut active.groups)
-        };
+        let groups = self.take_active(batch);
+        let (waiting, mode) = self.queue.depart(mode);
         self.counters.redo_log_groups.add(groups);
         self.counters.redo_log_bytes.add(batch.len() as u64);
         let mut done = match batch.is_empty() {
@@ -287,7 +309,10 @@ impl Redo {
         if done.is_ok() {
             self.written.store(block::lsn_of(stage.position()), Ordering::Release);
             if mode == FlushMode::Sync {
+                self.counters.redo_log_group_size_max.raise(waiting + 1);
+                let start = self.disk.now_us();
                 done = stage.sync();
+                self.counters.redo_log_sync_time_us.add(self.disk.now_us() - start);
             }
         }
         match done {
@@ -296,6 +321,33 @@ impl Redo {
         }
         drop(leader);
         drop(round);
+    }
+    /// Swaps the active buffer for `batch`, which is empty; returns how many groups there are in it.
+    fn take_active(&self, batch: &mut Vec<u8>) -> u64 {
+        let mut active = self.active.lock();
+        std::mem::swap(&mut active.bytes, batch);
+        self.taken.store(block::lsn_of(active.end), Ordering::Release);
+        std::mem::take(&mut active.groups)
+    }
+    /// Bytes appended that no leader has taken yet, about.
+    fn backlog(&self) -> u64 {
+        if self.state.is_off() {
+            return 0;
+        }
+        self.lsn().saturating_sub(self.taken.load(Ordering::Acquire))
+    }
+    /// Blocks the thread that writes ahead until there is enough to write, or the timeout ends.
+    pub fn wait_for_backlog(&self, timeout_ms: u64) {
+        let mut woken = self.ahead_woken.lock();
+        if !*woken {
+            self.ahead_wake.wait_for(woken.raw(), Duration::from_millis(timeout_ms));
+        }
+        *woken = false;
+    }
+    /// Ends [`Redo::wait_for_backlog`] now.
+    pub fn wake_ahead(&self) {
+        *self.ahead_woken.lock() = true;
+        self.ahead_wake.notify_one();
     }
 
     /// Bytes of the log that a recovery would read. A log that is off, or not wholly on again, has no age.
@@ -319,6 +371,11 @@ impl Redo {
     pub fn reserve_wait(&self) -> Result<()> {
         if self.room() < self.margin() {
             self.wait_for_room();
+        }
+        if self.backlog() > self.active_max as u64 / 4 * 3 {
+            // Here, where no latch is held, rather than in `append`.
+            self.counters.redo_log_buffer_waits.inc();
+            self.flush(self.lsn(), FlushMode::Sync)?;
         }
         self.check_alive()?;
         let lsn = self.lsn();
@@ -463,9 +520,6 @@ impl Drop for Round<'_> {
         if std::thread::panicking() {
             self.redo.set_poison("the thread that wrote the redo log panicked");
         }
-        let poisoned = self.redo.is_poisoned();
-        self.redo
-            .queue
-            .finish(|lsn, mode| poisoned || self.redo.is_flushed(lsn, mode));
+        self.redo.queue.finish();
     }
 }
