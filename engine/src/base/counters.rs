@@ -110,6 +110,10 @@ counters! {
     redo_log_capacity,
     /// Gauge: checkpoint age in thousandths of the capacity.
     redo_log_used_permille,
+    /// Gauge: bytes of the redo log's files.
+    redo_log_disk_bytes,
+    /// Gauge: milliseconds that recovery would take now, by the age of the log and by how fast the last recovery was.
+    redo_log_recovery_estimate_ms,
     /// Checkpoints.
     checkpoints,
     /// Pages written by bulk loads, past the pool and the redo log.

@@ -37,6 +37,8 @@ use std::sync::Arc;
 const READY: &[u8] = b"SLUICE-READY-1";
 /// Bytes of redo between two notes of progress.
 const NOTE_EVERY: u64 = 64 << 20;
+/// From less than this much redo nobody can tell how fast recovery is.
+const RATE_BYTES_MIN: u64 = 4 << 20;
 
 impl Engine {
     pub fn open(disk: Arc<dyn Disk>, config: Config) -> Result<Arc<Engine>> {
@@ -201,10 +203,15 @@ struct LogFacts {
     void: Void,
     touched: BTreeSet<FileId>,
     end: Lsn,
+    /// When reading began.
+    start_us: u64,
 }
 
 fn read_log(disk: &dyn Disk, from: Lsn) -> Result<LogFacts> {
-    let mut facts = LogFacts::default();
+    let mut facts = LogFacts {
+        start_us: disk.now_us(),
+        ..LogFacts::default()
+    };
     let end = scan(disk, from, &mut |_, end, group| {
         decode(group, |record| {
             match record {
@@ -309,7 +316,7 @@ fn apply_log(
     log: &LogSink,
 ) -> Result<()> {
     let megabytes = |bytes: u64| bytes >> 20;
-    let total = facts.end - from;
+    let (total, start) = (facts.end - from, disk.now_us());
     log(
         Level::Info,
         &format!("recovery: applying {} MiB of redo from LSN {from} on", megabytes(total)),
@@ -318,8 +325,11 @@ fn apply_log(
     scan(disk, from, &mut |_, end, group| {
         if end >= next_note {
             next_note = end + NOTE_EVERY;
-            let done = megabytes(end - from);
-            log(Level::Info, &format!("recovery: {done} of {} MiB", megabytes(total)));
+            let (done, seconds) = (megabytes(end - from), (disk.now_us() - start) / 1_000_000);
+            log(
+                Level::Info,
+                &format!("recovery: {done} of {} MiB applied, {seconds} s", megabytes(total)),
+            );
         }
         pool.redo_apply(end, group, &facts.void)
     })?;
@@ -330,7 +340,19 @@ fn apply_log(
         unread.insert(page, why);
         Ok(())
     })?;
-    log(Level::Info, &format!("recovery: redo is done, up to LSN {}", facts.end));
+    let took_ms = (disk.now_us() - facts.start_us) / 1000;
+    if total >= RATE_BYTES_MIN {
+        pool.redo().set_recovery_rate(total * 1000 / took_ms.max(1));
+    }
+    log(
+        Level::Info,
+        &format!(
+            "recovery: redo is done, up to LSN {}, in {}.{:03} s",
+            facts.end,
+            took_ms / 1000,
+            took_ms % 1000
+        ),
+    );
     Ok(())
 }
 

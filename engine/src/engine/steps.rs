@@ -20,7 +20,7 @@ pub(super) fn clean(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Moves the checkpoint when that is worth a write.
+/// Moves the checkpoint when that is worth a write, and brings the log's files to the size that was asked for.
 #[derive(Default)]
 pub(super) struct Checkpointer {
     looks: u32,
@@ -38,7 +38,11 @@ impl Checkpointer {
         } else if store.redo.wanted() {
             store.pool.wake_cleaner();
         }
-        Ok(())
+        match store.redo.settle() {
+            // A ring that cannot grow now grows when there is room.
+            Err(Error::Full(_)) => Ok(()),
+            settled => settled,
+        }
     }
 }
 

@@ -222,12 +222,25 @@ impl Ring {
         numbers.used = numbers.used.max(number);
         open_segment(&*self.disk, number, self.segment_size, caching)
     }
+    fn last_wanted(&self, numbers: &Numbers, checkpoint: Lsn) -> u64 {
+        self.segment_of(checkpoint + self.capacity()).max(numbers.used + 1)
+    }
+    /// False while the files are fewer or more than the capacity asks for.
+    pub fn is_settled(&self, checkpoint: Lsn) -> bool {
+        let numbers = self.numbers.lock();
+        numbers.last == self.last_wanted(&numbers, checkpoint)
+    }
+    /// Bytes of all segment files.
+    pub fn disk_bytes(&self) -> u64 {
+        let numbers = self.numbers.lock();
+        (numbers.last - numbers.first + 1) * (SEGMENT_HEADER as u64 + self.segment_size)
+    }
     /// Segments below the checkpoint become future ones, or are removed when the ring has enough. When it has
     /// too few (it is new, or was enlarged), one is added: one a call, so that a checkpoint is never long (I7).
     pub fn recycle(&self, checkpoint: Lsn) -> Result<()> {
         let needed = self.segment_of(checkpoint);
         let mut numbers = self.numbers.lock();
-        let wanted_last = self.segment_of(checkpoint + self.capacity()).max(numbers.used + 1);
+        let wanted_last = self.last_wanted(&numbers, checkpoint);
         while numbers.first < needed {
             if numbers.last < wanted_last {
                 self.renumber(numbers.first, numbers.last + 1)?;

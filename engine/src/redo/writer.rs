@@ -54,6 +54,9 @@ const BUFFER_MIN: usize = 64 << 10;
 /// The buffer is written ahead of the commits when it holds this much, or its half.
 const AHEAD_MAX: usize = 1 << 20;
 
+/// Bytes of redo a second that recovery is believed to take in, until one was measured here.
+const RECOVERY_RATE: u64 = 64 << 20;
+
 /// What one step, and whatever other threads append meanwhile, may take.
 const STEP_ROOM: u64 = 64 << 10;
 /// Waits of 100 ms for a segment before a step on a full disk is given up.
@@ -96,6 +99,7 @@ pub struct Redo {
     pub(super) written: AtomicU64,
     pub(super) durable: AtomicU64,
     pub(super) checkpoint: AtomicU64,
+    recovery_rate: AtomicU64,
     /// Threads that wait in `reserve_wait`.
     room_lock: RankedMutex<()>,
     room_made: Condvar,
@@ -198,6 +202,7 @@ impl Redo {
             written: AtomicU64::new(lsn),
             durable: AtomicU64::new(lsn),
             checkpoint: AtomicU64::new(checkpoint),
+            recovery_rate: AtomicU64::new(RECOVERY_RATE),
             room_lock: RankedMutex::new(Rank::Leaf, ()),
             room_made: Condvar::new(),
             room_waiters: AtomicUsize::new(0),
@@ -457,16 +462,36 @@ impl Redo {
         self.counters.redo_log_capacity.set(self.capacity());
         let used = self.age() as u128 * 1000 / self.capacity().max(1) as u128;
         self.counters.redo_log_used_permille.set(used as u64);
+        self.counters.redo_log_disk_bytes.set(self.ring.disk_bytes());
+        let rate = self.recovery_rate.load(Ordering::Relaxed).max(1);
+        self.counters
+            .redo_log_recovery_estimate_ms
+            .set(self.age() * 1000 / rate);
     }
     pub fn capacity(&self) -> u64 {
         self.ring.capacity()
     }
-    /// Online resize of the ring: the limit holds at once, files follow over the next checkpoints.
+    /// How fast the last recovery was, in bytes of redo a second: what the next one is estimated by.
+    pub fn set_recovery_rate(&self, bytes_per_second: u64) {
+        self.recovery_rate.store(bytes_per_second, Ordering::Relaxed);
+    }
+    /// Online resize of the ring. The limit holds at once: under a smaller one writers wait for a checkpoint, if need be. The
+    /// files follow step by step ([`Redo::settle`]); a crash in between leaves a ring of another length, which every start takes as it is.
     pub fn set_capacity(&self, bytes: u64) -> Result<()> {
         self.check_alive()?;
         self.ring.set_capacity(bytes.max(CAPACITY_MIN));
         self.wake_room_waiters();
         Ok(())
+    }
+    /// One bounded step (I7) that brings the files nearer to the capacity, also when nothing is written and no checkpoint comes.
+    pub fn settle(&self) -> Result<()> {
+        let _control = self.control.lock();
+        let checkpoint = self.checkpoint_lsn();
+        if !self.is_on() || self.is_poisoned() || self.ring.is_settled(checkpoint) {
+            return Ok(());
+        }
+        let recycled = self.ring.recycle(checkpoint);
+        self.poison_unless_full(recycled)
     }
     pub(super) fn wake_room_waiters(&self) {
         let _guard = self.room_lock.lock();

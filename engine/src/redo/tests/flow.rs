@@ -86,6 +86,31 @@ fn resizing_changes_how_many_segments_exist() {
     assert_eq!(redo.room(), CAPACITY / 2 - (redo.lsn() - redo.checkpoint_lsn()));
 }
 
+/// An idle server used to keep the files of a log that was made smaller until somebody wrote.
+#[test]
+fn files_follow_a_resize_without_a_write() {
+    let disk = SimDisk::new(1);
+    let redo = create(&disk);
+    let count = || list_segments(&*disk).unwrap().len() as u64;
+    let (size, steps) = (segment_size_for(CAPACITY), 100);
+    let settled = |capacity: u64| {
+        redo.set_capacity(capacity).unwrap();
+        let before = count();
+        redo.settle().unwrap();
+        assert!(count() <= before + 1, "a step makes one file");
+        (0..steps).for_each(|_| redo.settle().unwrap());
+        count()
+    };
+    assert_eq!(settled(CAPACITY * 4), CAPACITY * 4 / size + 1);
+    assert_eq!(settled(CAPACITY / 2), CAPACITY / 2 / size + 1);
+    // On a full disk it waits, and goes on when there is room.
+    disk.set_space(Some(disk.used() + size));
+    redo.set_capacity(CAPACITY).unwrap();
+    assert!(matches!(redo.settle(), Ok(())) && count() == CAPACITY / 2 / size + 1);
+    disk.set_space(None);
+    assert_eq!(settled(CAPACITY), CAPACITY / size + 1);
+}
+
 #[test]
 fn a_poisoned_log_refuses_and_never_panics() {
     let disk = SimDisk::new(1);

@@ -112,6 +112,10 @@ pub enum Op {
     RedoLog {
         on: bool,
     },
+    /// The log's capacity becomes the n-th.
+    ResizeLog {
+        size: u64,
+    },
     // ---- the background ----
     Purge {
         records: u64,

@@ -186,6 +186,10 @@ impl Author {
                 let on = self.random.chance(70);
                 Op::RedoLog { on }
             }
+            97 if self.random.chance(50) => {
+                let size = self.n(4);
+                Op::ResizeLog { size }
+            }
             97 => {
                 let us = self.n(2_000_000);
                 Op::Wait { us }

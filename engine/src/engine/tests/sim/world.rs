@@ -317,6 +317,14 @@ impl World {
             | Op::DropIndex { .. } => self.ddl(op),
             Op::Close { how } => self.close(how),
             Op::RedoLog { on } => self.switch_log(on),
+            Op::ResizeLog { size } => {
+                let capacity = REDO_CAPACITY << (size % 4);
+                // As in the server's configuration, which nobody makes smaller than what a start may find: there is one thread here, and
+                // nobody would make room while a rollback waits.
+                self.setup.redo_capacity = self.setup.redo_capacity.max(capacity);
+                let done = self.engine().set("redo_log_capacity", capacity);
+                self.judge_result("resizing the log", done)
+            }
             _ => self.background(op),
         }
     }
