@@ -8,6 +8,7 @@ samples, the command and the versions are saved as JSON in build/bench.
     in memory      scripts/bench/sysbench.py --rows 1000000 --pool 1G --threads 8 --seconds 20 --repeats 3
     five times     scripts/bench/sysbench.py --io-bound
     the pool       (--rows 2000000 --pool 96M, oltp_point_select, oltp_read_write, oltp_update_index and a full scan)
+    commits        scripts/bench/sysbench.py --commit   (see commit.py: throughput, stalls, recovery, each against its acceptance line)
     memory         ... --engines Sluice: resident memory of a server in which nothing else has a pool
 """
 import argparse
@@ -26,6 +27,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 import display  # noqa: E402
 import engines  # noqa: E402
+import commit  # noqa: E402
 from cells import CONSUMING, FULL_SCAN, SCRIPTS, Bench, CellError, memory_mb  # noqa: E402
 from server import BUILD, Server, ServerError, SqlError, free_port  # noqa: E402
 
@@ -48,6 +50,8 @@ def arguments_of_command_line():
     parser.add_argument("--engines", default="Sluice,InnoDB", help=f"comma separated, of {', '.join(engines.NAMES)}")
     parser.add_argument("--scripts", default="", help=f"comma separated (all ten); also {FULL_SCAN}")
     parser.add_argument("--io-bound", action="store_true", help="tables of five times the pool; overrides rows, pool and scripts")
+    parser.add_argument("--commit", action="store_true", help="the acceptance lines of committing, instead of the scripts")
+    parser.add_argument("--parts", default=",".join(commit.PARTS), help="with --commit: which of them, comma separated")
     parser.add_argument("--option", action="append", default=[], metavar="--NAME=VALUE", help="a server option; repeatable")
     parser.add_argument("--folder", type=pathlib.Path, default=BUILD / "run/bench", help="where the server lives; made anew")
     parser.add_argument("--json", type=pathlib.Path, help="where the samples go (build/bench/TIME.json)")
@@ -56,8 +60,10 @@ def arguments_of_command_line():
     if arguments.io_bound:
         vars(arguments).update(IO_BOUND)
     arguments.engines = arguments.engines.split(",")
+    arguments.parts = arguments.parts.split(",")
     arguments.threads = [int(number) for number in arguments.threads.split(",")]
     unknown = [name for name in arguments.engines if name not in engines.NAMES]
+    unknown += [name for name in arguments.parts if name not in commit.PARTS]
     unknown += [name for name in arguments.scripts if name not in (*SCRIPTS, FULL_SCAN)]
     if unknown:
         parser.error(f"unknown: {', '.join(unknown)}")
@@ -148,8 +154,18 @@ def save(path, samples, load_seconds, server, memory_peak_mb):
     return path
 
 
+def main_commit(arguments):
+    try:
+        held = commit.run(arguments)
+    except (ServerError, SqlError, CellError) as error:
+        sys.exit(f"error: {error} (logs: {BUILD}/run/bench-commit-*/log)")
+    sys.exit(0 if held else "error: a line was not held")
+
+
 def main():
     arguments = arguments_of_command_line()
+    if arguments.commit:
+        return main_commit(arguments)
     try:
         server = start_server(arguments)
         try:
