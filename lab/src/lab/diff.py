@@ -67,7 +67,7 @@ def header(old, new):
     """What is compared: two columns."""
     table = Table("", "old", "new", box=None)
     for title, tell in (("run", _name), ("commit", lambda run: _environment(run, "commit")), ("repeats", lambda run: str(run.manifest["repeats"])),
-                        ("disk before the run", _disk), ("load average", lambda run: _environment(run, "load_average"))):
+                        ("disk before the run", _disk), ("load average", lambda run: " ".join(_environment(run, "load_average").split()[:3]))):
         table.add_row(title, tell(old), tell(new))
     return table
 
