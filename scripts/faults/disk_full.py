@@ -285,7 +285,7 @@ def delta_trees(disk):
     expect_alive(disk, pid)
     expect_sound(disk, "t", rows)
     disk.give_back()
-    if not wait_until(30, lambda: disk.sql("SHOW STATUS LIKE 'Sluice_change_pending_entries'")[0][1] == "0"):
+    if not wait_until(30, lambda: disk.sql("SHOW STATUS LIKE 'Sluice_change_buffer_entries'")[0][1] == "0"):
         raise Broken("what is buffered is not merged")
     expect_sound(disk, "t", rows)
     return "statements that need room", "make room"

@@ -351,7 +351,9 @@ impl Merge<'_> {
                 self.entries += 1;
             }
         }
-        counters.change_buffer_merged_entries.add((self.entries - before) as u64);
+        counters
+            .change_buffer_merged_entries
+            .add((self.entries - before) as u64);
         counters.change_buffer_merges.inc();
         counters.change_buffer_missing.add(kept.len() as u64);
     }

@@ -134,8 +134,9 @@ impl Store {
             0
         };
         rounds.activity = activity;
-        let buffered =
-            c.change_buffered_inserts.get() + c.change_buffered_deletes.get() + c.change_buffered_purges.get();
+        let buffered = c.change_buffer_buffered_inserts.get()
+            + c.change_buffer_buffered_delete_marks.get()
+            + c.change_buffer_buffered_deletes.get();
         let came = buffered - rounds.buffered;
         rounds.buffered = buffered;
         let (usual, most) = self.pool.io_capacity();
