@@ -40,7 +40,12 @@ Connection::~Connection()
 void Connection::start()
 {
   if (!m_started)
+  {
     m_isolation= static_cast<uint>(thd_tx_isolation(m_thd));
+    /* A statement alone has locked what it found, and there is no other that could find more. A replica repeats what was
+       decided elsewhere, in an order that is decided, too: it must not be refused. */
+    slc_trx_snapshot_by_locking(m_trx, in_long_transaction() && !m_thd->slave_thread);
+  }
   slc_trx_start(m_trx, m_isolation, lock_wait_timeout_ms(m_thd));
   m_started= true;
 }

@@ -116,6 +116,8 @@ slc_trx *slc_trx_new(slc_engine *, const slc_waiter *, uint64_t connection_id);
 void     slc_trx_free(slc_trx *);                 /* rolls back if active */
 /* begin: idempotent while active. lock_wait_timeout_ms as of now. */
 void     slc_trx_start(slc_trx *, uint32_t isolation, uint32_t lock_wait_timeout_ms);
+/* at REPEATABLE READ a locking read that may find nothing takes the snapshot, too (off in a new transaction object, stays) */
+void     slc_trx_snapshot_by_locking(slc_trx *, int on);
 int      slc_trx_is_started(const slc_trx *);
 int      slc_trx_has_writes(const slc_trx *);
 uint64_t slc_trx_id(const slc_trx *);             /* 0 = none assigned (read only so far) */

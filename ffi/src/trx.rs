@@ -145,6 +145,11 @@ pub unsafe extern "C" fn slc_trx_start(trx: *mut slc_trx, isolation: u32, lock_w
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn slc_trx_snapshot_by_locking(trx: *mut slc_trx, on: i32) {
+    unsafe { &mut (*trx).trx }.snapshot_by_locking = on != 0;
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn slc_trx_is_started(trx: *const slc_trx) -> i32 {
     unsafe { (*trx).trx.started as i32 }
 }

@@ -88,6 +88,7 @@ impl Database {
     }
     pub fn begin_with(&self, isolation: Isolation) -> Transaction {
         let mut trx = self.engine.new_trx(Arc::new(ThreadWaiter::new()), 0);
+        trx.snapshot_by_locking = true;
         self.engine.start(&mut trx, isolation, LOCK_WAIT_TIMEOUT_MS);
         Transaction {
             engine: self.engine.clone(),

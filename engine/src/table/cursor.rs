@@ -473,7 +473,25 @@ impl Cursor {
         self.hand_out_version(layout, pk)
     }
 
+    /// A row that is there is locked and needs no snapshot; that none is there holds by the snapshot.
     fn get_locked(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<bool> {
+        loop {
+            let guarded = trx.view.is_some();
+            let result = self.lock_by_key(trx, layout, pk);
+            if self.store.conflicts_with_fresh_snapshot(trx, &result) {
+                continue;
+            }
+            if guarded || result != Ok(false) {
+                return result;
+            }
+            self.store.guard_by_snapshot(trx);
+            if trx.view.is_none() {
+                return result;
+            }
+        }
+    }
+
+    fn lock_by_key(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<bool> {
         if trx.isolation == Isolation::Serializable {
             let just_above = [pk, &[0]].concat();
             let locks = self.store.trx_sys.locks();

@@ -22,6 +22,21 @@ enum Outcome {
 
 impl Cursor {
     pub(super) fn next_locked(&mut self, trx: &mut Trx, layout: &Layout) -> Result<bool> {
+        self.store.guard_by_snapshot(trx);
+        if !trx.view_is_fresh {
+            return self.lock_next(trx, layout);
+        }
+        let (from, was_positioned) = (self.last.clone(), self.positioned);
+        loop {
+            let result = self.lock_next(trx, layout);
+            if !self.store.conflicts_with_fresh_snapshot(trx, &result) {
+                return result;
+            }
+            self.step_back_to(&from, was_positioned);
+        }
+    }
+
+    fn lock_next(&mut self, trx: &mut Trx, layout: &Layout) -> Result<bool> {
         loop {
             if !self.step_in_range(trx, layout)? {
                 return Ok(false);

@@ -142,6 +142,30 @@ impl Store {
         }
     }
 
+    /// What a locking read found stays as it was, for it is locked; what it did not find may appear, for below SERIALIZABLE nothing
+    /// locks the gaps. So the snapshot is taken before such a read looks: what appears later is a conflict to the next locking read,
+    /// and unseen by a consistent one.
+    pub(super) fn guard_by_snapshot(&self, trx: &mut Trx) {
+        let wanted = trx.snapshot_by_locking && trx.isolation == Isolation::RepeatableRead && trx.view.is_none();
+        if wanted && self.snapshot_isolation.load(Ordering::Relaxed) {
+            self.trx_sys.open_fresh_view(trx);
+        }
+    }
+
+    /// What a locking read should do that ended so: true = once more, with a new snapshot. The one it took itself is older than
+    /// the row that it waited for, and nobody has seen anything by it: a conflict would send the user back to where he is.
+    pub(super) fn conflicts_with_fresh_snapshot<T>(&self, trx: &mut Trx, result: &Result<T>) -> bool {
+        if result.is_ok() {
+            trx.view_is_fresh = false;
+        }
+        if !trx.view_is_fresh || !matches!(result, Err(Error::Conflict)) {
+            return false;
+        }
+        self.trx_sys.close_view(trx);
+        self.trx_sys.open_fresh_view(trx);
+        true
+    }
+
     /// Made by another transaction that has not ended.
     pub(crate) fn made_by_other_active(&self, trx: &Trx, header: &RowHeader) -> bool {
         header.trx != trx.id() && self.trx_sys.is_active(header.trx)

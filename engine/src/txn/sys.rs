@@ -343,6 +343,7 @@ impl TrxSys {
 
     /// Makes the consistent-read view if there is none.
     pub fn open_view(&self, trx: &mut Trx) -> Arc<ReadView> {
+        trx.view_is_fresh = false;
         if let Some(view) = &trx.view {
             return view.clone();
         }
@@ -375,6 +376,12 @@ impl TrxSys {
             let low = state.views.oldest().map_or(u64::MAX, |view| view.low);
             self.oldest_view_low.store(low, Ordering::Release);
         }
+    }
+
+    /// As `open_view`, for a locking read that can do with a newer one as long as it has seen nothing.
+    pub fn open_fresh_view(&self, trx: &mut Trx) {
+        self.open_view(trx);
+        trx.view_is_fresh = true;
     }
 
     /// The view that holds purge back, and how many are open.

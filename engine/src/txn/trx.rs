@@ -86,6 +86,10 @@ pub struct Trx {
     pub isolation: Isolation,
     pub lock_wait_timeout_ms: u32,
     pub view: Option<Arc<ReadView>>,
+    /// A locking read that may find nothing takes the snapshot too (`Store::guard_by_snapshot`).
+    pub snapshot_by_locking: bool,
+    /// The view was taken by a locking read that has seen nothing yet: a newer one would do as well.
+    pub(crate) view_is_fresh: bool,
     /// Newest undo record of this transaction that is still to be undone by a rollback (NONE: no changes).
     pub undo_top: UndoPtr,
     /// End LSN of this transaction's last group: commit makes it durable.
@@ -110,6 +114,8 @@ impl Trx {
             isolation: Isolation::RepeatableRead,
             lock_wait_timeout_ms: 0,
             view: None,
+            snapshot_by_locking: false,
+            view_is_fresh: false,
             undo_top: UndoPtr::NONE,
             last_lsn: 0,
             position: Vec::new(),

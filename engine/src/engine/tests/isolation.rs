@@ -131,6 +131,81 @@ fn without_snapshot_isolation_the_newest_row_is_locked() {
     commit(&rig, late);
 }
 
+/// A transaction that began with a locking read saw rows appear: only a consistent read took the snapshot, and nothing locks what is
+/// not there.
+#[test]
+fn what_a_locking_read_did_not_find_does_not_appear() {
+    let looks: [(&str, Way); 3] = [
+        ("point read", |rig, trx| {
+            rig.get(trx, &[4], X).map(|found| assert_eq!(found, None))
+        }),
+        ("clustered scan", |rig, trx| groups(rig, trx, 0, X).map(|_| ())),
+        ("secondary scan", |rig, trx| groups(rig, trx, BY_TAG, X).map(|_| ())),
+    ];
+    for (what, look) in looks {
+        let rig = filled();
+        let mut late = rig.begin(RepeatableRead);
+        late.snapshot_by_locking = true;
+        look(&rig, &mut late).expect("nobody else is here");
+        let mut first = rig.begin(ReadCommitted);
+        rig.insert(&mut first, &[4], &row(4, 40))
+            .expect("nothing locks the gap");
+        commit(&rig, first);
+        assert_eq!(groups(&rig, &mut late, BY_GROUP, None), Ok(vec![1, 2, 3]), "{what}");
+        assert_eq!(groups(&rig, &mut late, BY_TAG, X), Err(Error::Conflict), "{what}");
+        rollback(&rig, late);
+        // A row that was found by its key is locked: no snapshot is needed, and others may be changed meanwhile.
+        let mut late = rig.begin(RepeatableRead);
+        late.snapshot_by_locking = true;
+        assert!(rig.get(&mut late, &[1], X).expect("free").is_some());
+        change(&rig, 3, &row(3, 30), &row(9, 30));
+        assert_eq!(rig.get(&mut late, &[3], X), Ok(Some(row(9, 30))));
+        commit(&rig, late);
+    }
+}
+
+/// Whoever waits at his first locking read goes on with what the other left: there is nothing yet that it could contradict.
+#[test]
+fn a_first_locking_read_that_waited_is_no_conflict() {
+    let ways: [(&str, Way); 3] = [
+        ("clustered scan", |rig, trx| groups(rig, trx, 0, X).map(|_| ())),
+        ("scan of the old key", |rig, trx| {
+            groups(rig, trx, BY_GROUP, X).map(|found| assert_eq!(found, [2, 3, 9]))
+        }),
+        ("point read of what goes", |rig, trx| {
+            assert_eq!(rig.get(trx, &[7], X), Ok(None));
+            rig.get(trx, &[1], X).map(|_| ())
+        }),
+    ];
+    for (what, way) in ways {
+        let rig = filled();
+        let mut holder = rig.begin(ReadCommitted);
+        rig.update(&mut holder, &[1], &row(1, 10), &row(9, 10)).expect("update");
+        let waited = std::thread::scope(|s| {
+            let rig = &rig;
+            let waiter = s.spawn(move || {
+                let mut trx = rig.begin(RepeatableRead);
+                trx.snapshot_by_locking = true;
+                let result = way(rig, &mut trx);
+                rollback(rig, trx);
+                result
+            });
+            while rig.engine.counters().row_lock_current_waits.get() == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            commit(rig, holder);
+            waiter.join().expect("the waiter")
+        });
+        let expected = if what.starts_with("point") {
+            Err(Error::Conflict)
+        } else {
+            Ok(())
+        };
+        assert_eq!(waited, expected, "{what}");
+        rig.check_table();
+    }
+}
+
 /// A change that was rolled back is nobody's conflict.
 #[test]
 fn a_rolled_back_change_leaves_no_conflict() {
