@@ -65,6 +65,18 @@ extern void ignore_db_dirs_append(const char *dirname);
 
 namespace sluice {
 
+/* What extra() is told around the filling of a new table. 11.8.6 has the older names; both leave out ALTER IGNORE. */
+#if MYSQL_VERSION_ID < 110000
+enum { EXTRA_BEGIN_COPY= HA_EXTRA_BEGIN_COPY, EXTRA_END_COPY= HA_EXTRA_END_COPY, EXTRA_ABORT_COPY= HA_EXTRA_ABORT_COPY };
+#else
+enum
+{
+  EXTRA_BEGIN_COPY= HA_EXTRA_BEGIN_ALTER_COPY,
+  EXTRA_END_COPY= HA_EXTRA_END_ALTER_COPY,
+  EXTRA_ABORT_COPY= HA_EXTRA_ABORT_ALTER_COPY
+};
+#endif
+
 /* Weights of a string. Later servers return a struct that also carries warnings. */
 inline size_t collation_weights(CHARSET_INFO *cs, uchar *to, size_t to_size, const uchar *from, size_t length,
                                 uint flags)

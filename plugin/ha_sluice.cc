@@ -174,12 +174,12 @@ int ha_sluice::extra(enum ha_extra_function operation)
   case HA_EXTRA_NO_IGNORE_DUP_KEY:
     m_exclusive_on_duplicate= false;
     break;
-  case HA_EXTRA_BEGIN_COPY:
+  case EXTRA_BEGIN_COPY:
     begin_load();
     break;
-  case HA_EXTRA_END_COPY:
+  case EXTRA_END_COPY:
     return finish_load();
-  case HA_EXTRA_ABORT_COPY:
+  case EXTRA_ABORT_COPY:
     end_load();
     break;
   default:
