@@ -5,7 +5,8 @@
 #   make test         all tests              make server-stop  stops it
 #   make check        format, lints, layers  make test-11.8    the plugin and its tests with MariaDB 11.8 (needs root)
 #   make clean        removes what was compiled; distclean: the downloads too
-#   make mtr          MariaDB's suite storage_engine on Sluice, judged by InnoDB's output
+#   make mtr          MariaDB's suite storage_engine on Sluice, judged by InnoDB's output; with every change of a secondary index
+#                     buffered: MTR=--server-option=--sluice-change-buffer-test-mode=1
 #   make demo         Sluice next to InnoDB: sysbench, mariadb-slap, kill -9; leaves the server running
 #   make bench        sysbench side by side, measured (BENCH='--io-bound', see scripts/bench/sysbench.py --help)
 #   make dump         mariadb-dump of a Sluice database into InnoDB and back
@@ -110,11 +111,15 @@ server: plugin
 server-stop:
 	@python3 scripts/server.py stop
 
+# Every change of a secondary index is buffered: the same results.
+buffer_all = --sluice-change-buffer-test-mode=1
+
 test: plugin
 	cargo test --locked --workspace
 	SLUICE_TEST_BUFFER=1 cargo test --locked -p sluice --lib engine::
 	@$(MAKE) --no-print-directory sim
 	scripts/sqltest
+	scripts/sqltest --server-option=$(buffer_all)
 	scripts/labtest
 
 # The same plugin and tests with MariaDB 11.8, in a Debian 13 root under build/trixie; needs root.
@@ -147,7 +152,7 @@ dump: plugin
 	@scripts/dump_roundtrip.py
 
 mtr: plugin
-	@scripts/mtr/compare.py
+	@scripts/mtr/compare.py $(MTR)
 
 lab: plugin
 	@lab/lab run all --preset smoke

@@ -5,6 +5,7 @@
 #include "errors.h"
 #include "ha_sluice.h"
 #include "settings.h"
+#include "table_options.h"
 #include "create_options.h"
 
 using namespace sluice;
@@ -63,6 +64,7 @@ Definition::Definition(TABLE *form, bool temporary) : schema(schema_of(form))
   }
   def.index_count= static_cast<uint32_t>(indexes.size());
   def.indexes= indexes.data();
+  def.change_buffering= change_buffering_of(form->s);
   def.schema= {reinterpret_cast<const uint8_t *>(schema.data()), schema.size()};
 }
 
@@ -160,6 +162,9 @@ static int check_definition(TABLE *form, HA_CREATE_INFO *info)
       if (key->type == Key::FOREIGN_KEY && !key->old)
         return refuse("FOREIGN KEY");
   }
+  /* A partition has none of its own: ALTER TABLE would not know of it. */
+  if (info->option_struct && info->option_struct->change_buffering != change_buffering_of(form->s))
+    return refuse("CHANGE_BUFFERING of a partition");
   if (info->sequence)
     return refuse("SEQUENCE=1");
   for (uint i= 0; i < form->s->keys; i++)

@@ -3,6 +3,7 @@
 #include "engine.h"
 #include "errors.h"
 #include "settings.h"
+#include "table_options.h"
 
 using namespace sluice;
 
@@ -92,6 +93,8 @@ int ha_sluice::open(const char *name, int, uint)
     sql_print_error(SLUICE_ENGINE_NAME ": table %s: its .frm file and the engine's catalog name different indexes", name);
     return HA_ERR_TABLE_DEF_CHANGED;
   }
+  /* EXCHANGE PARTITION moves rows and indexes from one table to another, each with its own. */
+  slc_table_use_change_buffering(m_share->table(), change_buffering_of(table->s));
   if (!m_cursor)
     m_cursor= slc_cursor_new(m_share->table());
   if (m_codec->clustered_key_length_fixed())

@@ -5,12 +5,18 @@
 #include "engine.h"
 #include "errors.h"
 #include "ha_sluice.h"
+#include "information_schema.h"
 #include "settings.h"
+#include "table_options.h"
 
 namespace sluice {
 
 slc_engine *engine= nullptr;
 handlerton *hton= nullptr;
+
+ha_create_table_option table_options[]= {
+  HA_TOPTION_ENUM("CHANGE_BUFFERING", change_buffering, "default,none,inserts,deletes,changes,purges,all", 0),
+  HA_TOPTION_END};
 
 namespace {
 
@@ -312,6 +318,7 @@ void set_callbacks()
   hton->flags= HTON_SUPPORTS_EXTENDED_KEYS | HTON_REQUIRES_CLOSE_AFTER_TRUNCATE | HTON_TRUNCATE_REQUIRES_EXCLUSIVE_USE;
   static const char *no_extensions[]= {nullptr};
   hton->tablefile_extensions= no_extensions;
+  hton->table_options= table_options;
   hton->savepoint_offset= sizeof(uint64);
   hton->savepoint_set= savepoint_set;
   hton->savepoint_rollback= savepoint_rollback;
@@ -392,6 +399,21 @@ maria_declare_plugin(sluice)
   0x0001,
   sluice::status_variables,
   sluice::system_variables,
+  "0.1",
+  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
+},
+{
+  MYSQL_INFORMATION_SCHEMA_PLUGIN,
+  &sluice::information_schema,
+  SLUICE_ENGINE_NAME "_CHANGE_BUFFER",
+  "Sluice contributors",
+  "Changes of secondary indexes that wait to be merged, index by index",
+  PLUGIN_LICENSE_GPL,
+  sluice::change_buffer_table_init,
+  nullptr,
+  0x0001,
+  nullptr,
+  nullptr,
   "0.1",
   MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
 }

@@ -1,7 +1,7 @@
 /* ALTER TABLE without copying the table.
 
-   Instant: what only the .frm says (defaults, comments, names of columns, check constraints, AUTO_INCREMENT), and dropping,
-   renaming and reordering indexes. Without copying, but with writers kept out: adding secondary indexes. The rest is
+   Instant: what only the .frm says (defaults, comments, names of columns, check constraints, AUTO_INCREMENT), CHANGE_BUFFERING,
+   and dropping, renaming and reordering indexes. Without copying, but with writers kept out: adding secondary indexes. The rest is
    left to the server, which copies.
 
    An index is added in three steps of the server's: prepare (builds begin), the main phase (the clustered index is read,
@@ -19,6 +19,7 @@
 #include "errors.h"
 #include "ha_sluice.h"
 #include "settings.h"
+#include "table_options.h"
 #include <deque>
 
 using namespace sluice;
@@ -119,6 +120,7 @@ struct IndexChange
     change.add_count= static_cast<uint32_t>(context->builds.size());
     change.order= order.data();
     change.order_count= static_cast<uint32_t>(order.size());
+    change.change_buffering= change_buffering_of(altered->s);
     change.schema= {reinterpret_cast<const uint8_t *>(schema.data()), schema.size()};
   }
   slc_index_change change{};

@@ -32,6 +32,7 @@ struct Settings
   ulong change_buffering;
   uint change_buffer_max_size;
   my_bool change_buffer_drain;
+  uint change_buffer_max_age;
   uint change_buffer_test_mode;
   my_bool redo_log;
 };

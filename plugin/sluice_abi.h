@@ -90,6 +90,19 @@ const char *slc_counter_name(uint32_t i);           /* e.g. "buffer_pool_reads":
 uint64_t slc_counter_value(slc_engine *, uint32_t i);
 void slc_engine_status_text(slc_engine *, slc_text_cb cb, void *ctx); /* body of SHOW ENGINE SLUICE STATUS */
 
+typedef struct {             /* what is buffered for one index; the texts live through the callback */
+  slc_bytes table, index;
+  slc_bytes buffering;       /* the setting in effect: "none", "inserts", ... */
+  uint8_t  own;              /* 1 = it is the table's own */
+  uint8_t  counted;          /* 0 = after a restart: entries and bytes are what is counted so far */
+  uint64_t entries, bytes, partitions, pages;
+  uint64_t age_s;            /* of the oldest entry, at the most; after a restart, since then */
+  uint64_t merged;           /* entries, since the engine was opened */
+} slc_index_changes;
+typedef void (*slc_index_changes_cb)(void *ctx, const slc_index_changes *);
+/* every index that can be buffered, by table */
+slc_err slc_change_buffer_list(slc_engine *, slc_index_changes_cb cb, void *ctx);
+
 /* XA recovery: prepared transactions found at open */
 typedef struct { int64_t format_id; uint32_t gtrid_len, bqual_len; uint8_t data[128]; } slc_xid;
 uint32_t slc_recovered_prepared(slc_engine *, slc_xid *out, uint32_t max); /* not yet decided ones */
@@ -146,6 +159,7 @@ typedef struct {
   uint32_t pk_fixed_len;     /* > 0: every clustered key has this length (6 for hidden); 0 = varies */
   uint32_t index_count;      /* secondary indexes */
   const slc_index_def *indexes;
+  uint32_t change_buffering; /* of its indexes: 0 = as the setting change_buffering says, else the number of its value + 1 */
   slc_bytes schema;          /* opaque to the engine: plugin's own notes (format version, collation ids, ...), given back at open */
 } slc_table_def;
 
@@ -163,6 +177,7 @@ slc_err slc_table_open(slc_engine *, const char *name, slc_table **out);  /* sha
 void    slc_table_close(slc_table *);
 slc_bytes slc_table_schema(slc_table *);          /* valid while open */
 slc_err slc_table_set_schema(slc_engine *, const char *name, slc_bytes schema);
+void    slc_table_use_change_buffering(slc_table *, uint32_t change_buffering); /* as in slc_table_def; until the next restart */
 uint32_t slc_table_index_count(slc_table *);
 const char *slc_table_index_name(slc_table *, uint32_t i);   /* i = secondary ordinal, 0-based */
 uint64_t slc_table_next_row_id(slc_table *);      /* hidden primary key: next id, never given twice */
@@ -224,6 +239,7 @@ typedef struct {
   uint32_t add_count;
   const char *const *order;  /* every index that is there afterwards */
   uint32_t order_count;
+  uint32_t change_buffering; /* as in slc_table_def */
   slc_bytes schema;
 } slc_index_change;
 /* one atomic, durable catalog change of all tables named (a table's partitions) */

@@ -36,6 +36,7 @@ UPDATE_FUNCTION(sort_buffer_size, ulonglong)
 UPDATE_FUNCTION(snapshot_isolation, my_bool)
 UPDATE_FUNCTION(change_buffering, ulong)
 UPDATE_FUNCTION(change_buffer_max_size, uint)
+UPDATE_FUNCTION(change_buffer_max_age, uint)
 UPDATE_FUNCTION(change_buffer_test_mode, uint)
 
 void update_change_buffer_drain(THD *, st_mysql_sys_var *, void *, const void *from)
@@ -125,16 +126,20 @@ MYSQL_SYSVAR_BOOL(snapshot_isolation, settings.snapshot_isolation, PLUGIN_VAR_OP
   true);
 MYSQL_SYSVAR_ENUM(change_buffering, settings.change_buffering, PLUGIN_VAR_RQCMDARG,
   "Changes of secondary indexes that are buffered when their page is not in memory: none, inserts, deletes (delete marks), "
-  "changes (both), purges (delete marks and removals), all", nullptr, update_change_buffering, CHANGE_BUFFERING_DEFAULT,
+  "changes (both), purges (delete marks and removals), all. A table's own CHANGE_BUFFERING goes before", nullptr, update_change_buffering, CHANGE_BUFFERING_DEFAULT,
   &change_buffering_typelib);
 MYSQL_SYSVAR_UINT(change_buffer_max_size, settings.change_buffer_max_size, PLUGIN_VAR_RQCMDARG,
   "Share of the buffer pool, in percent, that newly buffered changes may take; on disk they may take five times as much", nullptr,
   update_change_buffer_max_size, 25, 0, 50, 0);
 MYSQL_SYSVAR_BOOL(change_buffer_drain, settings.change_buffer_drain, PLUGIN_VAR_RQCMDARG,
-  "SET GLOBAL ... = ON: everything that is buffered is merged in the background, at io_capacity_max; how far it is: "
-  "SHOW STATUS LIKE 'Sluice_change_buffer%'", nullptr, update_change_buffer_drain, false);
+  "SET GLOBAL ... = ON: everything that is buffered is merged in the background, at io_capacity_max; OFF stops that. How far it is: "
+  "SHOW STATUS LIKE 'Sluice_change_buffer%' (draining, entries, drain_eta) and the error log", nullptr, update_change_buffer_drain, false);
+MYSQL_SYSVAR_UINT(change_buffer_max_age, settings.change_buffer_max_age, PLUGIN_VAR_RQCMDARG,
+  "Seconds after which buffered changes are merged though the server is busy; 0: only when it is idle, when they are many, or on demand",
+  nullptr, update_change_buffer_max_age, 600, 0, 100000000, 0);
 MYSQL_SYSVAR_UINT(change_buffer_test_mode, settings.change_buffer_test_mode, PLUGIN_VAR_RQCMDARG,
-  "For tests: 1 buffers every change that may be buffered, 2 every other key's", nullptr, update_change_buffer_test_mode, 0, 0, 2, 0);
+  "For tests: 1 buffers every change that may be buffered, 2 every other key's, 3 is as 1, and nothing is merged but on demand",
+  nullptr, update_change_buffer_test_mode, 0, 0, 3, 0);
 MYSQL_SYSVAR_BOOL(redo_log, settings.redo_log, PLUGIN_VAR_OPCMDARG,
   "OFF: changes are not logged, for a load that can be begun again: a crash then costs ALL tables of the engine, and the next start "
   "refuses its files. ON: returns when everything is durable. A shutdown turns it on. Sluice_redo_log_enabled tells",
@@ -166,6 +171,7 @@ struct st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(change_buffering),
   MYSQL_SYSVAR(change_buffer_max_size),
   MYSQL_SYSVAR(change_buffer_drain),
+  MYSQL_SYSVAR(change_buffer_max_age),
   MYSQL_SYSVAR(change_buffer_test_mode),
   MYSQL_SYSVAR(redo_log),
   MYSQL_SYSVAR(lock_wait_timeout),
@@ -204,6 +210,7 @@ void apply_settings()
   set_in_engine("snapshot_isolation", settings.snapshot_isolation);
   set_in_engine("change_buffering", settings.change_buffering);
   set_in_engine("change_buffer_max_size", settings.change_buffer_max_size);
+  set_in_engine("change_buffer_max_age", settings.change_buffer_max_age);
   set_in_engine("change_buffer_test_mode", settings.change_buffer_test_mode);
   set_in_engine("redo_log", settings.redo_log);
 }

@@ -118,6 +118,7 @@ pub struct slc_table_def {
     pub pk_fixed_len: u32,
     pub index_count: u32,
     pub indexes: *const slc_index_def,
+    pub change_buffering: u32,
     pub schema: slc_bytes,
 }
 
@@ -154,6 +155,23 @@ pub struct slc_entry_change {
     pub new_key: slc_bytes,
     pub new_value: slc_bytes,
 }
+
+/// As in the header.
+#[repr(C)]
+pub struct slc_index_changes {
+    pub table: slc_bytes,
+    pub index: slc_bytes,
+    pub buffering: slc_bytes,
+    pub own: u8,
+    pub counted: u8,
+    pub entries: u64,
+    pub bytes: u64,
+    pub partitions: u64,
+    pub pages: u64,
+    pub age_s: u64,
+    pub merged: u64,
+}
+pub type slc_index_changes_cb = Option<unsafe extern "C" fn(ctx: *mut c_void, changes: *const slc_index_changes)>;
 
 pub const SLC_ENTRY_COVERING: u32 = 1;
 #[repr(C)]

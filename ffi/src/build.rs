@@ -1,7 +1,7 @@
 //! Index builds and the changes of a table's indexes.
 use super::abi::*;
 use super::engine::{check_writable, enter, name, slc_engine};
-use super::table::{index_spec, slc_table};
+use super::table::{index_spec, own_buffering, slc_table};
 use super::trx::slc_trx;
 use sluice::base::Result;
 use sluice::engine::Engine;
@@ -27,6 +27,7 @@ pub struct slc_index_change {
     add_count: u32,
     order: *const *const c_char,
     order_count: u32,
+    change_buffering: u32,
     schema: slc_bytes,
 }
 
@@ -105,6 +106,7 @@ unsafe fn index_change<'a>(change: &'a slc_index_change) -> Result<IndexChange<'
         rename: rename.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect(),
         add: add.collect(),
         order: unsafe { names(change.order, change.order_count)? },
+        change_buffering: own_buffering(change.change_buffering),
         schema: unsafe { change.schema.get() },
     })
 }

@@ -1,6 +1,6 @@
 //! What the optimizer and CHECK TABLE ask of a table.
 use super::abi::*;
-use super::engine::{enter, enter_value};
+use super::engine::{enter, enter_value, slc_engine};
 use super::table::slc_table;
 use super::trx::slc_trx;
 use sluice::base::Error;
@@ -79,6 +79,40 @@ pub unsafe extern "C" fn slc_records_in_range(
         let estimate = store.records_in_range(&table.table, index, bound(lo), bound(hi))?;
         unsafe { *out = estimate };
         Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_change_buffer_list(
+    engine: *mut slc_engine,
+    cb: slc_index_changes_cb,
+    ctx: *mut c_void,
+) -> slc_err {
+    let engine = unsafe { slc_engine::of(engine) };
+    enter(engine, || {
+        let bytes = |text: &str| slc_bytes {
+            ptr: text.as_ptr(),
+            len: text.len(),
+        };
+        engine.store().changes_by_index(&mut |changes| {
+            let row = slc_index_changes {
+                table: bytes(&changes.table),
+                index: bytes(&changes.index),
+                buffering: bytes(changes.buffering.word()),
+                own: changes.own.is_some() as u8,
+                counted: changes.counted as u8,
+                entries: changes.entries,
+                bytes: changes.bytes,
+                partitions: changes.partitions,
+                pages: changes.pages,
+                age_s: changes.age_s,
+                merged: changes.merged,
+            };
+            if let Some(cb) = cb {
+                // SAFETY: the callback takes a row that lives through the call.
+                unsafe { cb(ctx, &row) }
+            }
+        })
     })
 }
 

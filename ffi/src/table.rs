@@ -5,6 +5,7 @@ use super::error::code;
 use super::trx::slc_trx;
 use parking_lot::Mutex;
 use sluice::base::{Error, Result};
+use sluice::change::Buffering;
 use sluice::engine::Engine;
 use sluice::table::{IndexSpec, Table, TableSpec};
 use std::ffi::{c_char, c_void, CString};
@@ -45,7 +46,13 @@ unsafe fn spec(def: &slc_table_def) -> Result<TableSpec> {
         indexes,
         // SAFETY: valid by contract.
         schema: unsafe { def.schema.get() }.to_vec(),
+        change_buffering: own_buffering(def.change_buffering),
     })
+}
+
+/// As `slc_table_def` has it: 0 = the engine's setting, else the number + 1.
+pub fn own_buffering(word: u32) -> Option<Buffering> {
+    word.checked_sub(1).map(|n| Buffering::from_number(n as u64))
 }
 
 /// # Safety
@@ -254,4 +261,16 @@ pub unsafe extern "C" fn slc_table_autoinc_reset(table: *mut slc_table, next: u6
         check_writable(handle.read_only)?;
         handle.engine.store().reset_autoinc(&handle.table, next)
     })
+}
+
+/// Until the next restart: what a table says is also in the catalog, and the two differ only after an EXCHANGE PARTITION.
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_use_change_buffering(table: *mut slc_table, word: u32) {
+    // SAFETY: live by contract.
+    let table = unsafe { slc_table::of(table) };
+    for secondary in &table.table.layout().secondary {
+        if let Some(delta) = &secondary.index.delta {
+            delta.set_buffering(own_buffering(word));
+        }
+    }
 }

@@ -61,8 +61,9 @@ def masked(output):
 class Run:
     """The suite on one engine: after run(), `outputs` has what each test printed and `failures` why a test did not end well."""
 
-    def __init__(self, engine, role, plugins=()):
+    def __init__(self, engine, role, plugins=(), more_options=()):
         self.engine = engine
+        self.more_options = more_options
         self.tree = Tree(BUILD / f"mtr/{role}", BUILD / "mariadb", plugins)
         self.outputs = {}
         self.failures = {}
@@ -78,7 +79,7 @@ class Run:
             raise TreeError(f"the suite has {len(names)} tests, not {TESTS_TOTAL}: look at what is new and change the number")
         names = [name for name in names if not only or short_name(name) in only]
         options = ["--record", "--parallel=2", f"--testcase-timeout={TEST_MINUTES_MAX}", "--suite-timeout=20",
-                   *(f"--mysqld={option}" for option in SERVER_OPTIONS[self.engine])]
+                   *(f"--mysqld={option}" for option in [*SERVER_OPTIONS[self.engine], *self.more_options])]
         with display.Progress(len(names), self.engine) as progress:
             def on_result(result):
                 progress.done("" if result.outcome == "pass" else f"{result.name} {result.outcome}")
@@ -142,7 +143,8 @@ def run_races_again(run, expected):
         racing = [name for name in RACY if name in run.outputs and difference(expected[name], run.outputs[name])[0]]
         if not racing:
             return
-        yardstick_run, again = Run(YARDSTICK, "yardstick"), Run(run.engine, "judged-again", run.tree.plugins)
+        yardstick_run = Run(YARDSTICK, "yardstick")
+        again = Run(run.engine, "judged-again", run.tree.plugins, run.more_options)
         yardstick_run.run(racing)
         again.run(racing)
         for name in racing:
@@ -216,11 +218,14 @@ def main():
     parser.add_argument("--engine", default="Sluice", choices=sorted(SERVER_OPTIONS), help="the engine to judge (Sluice)")
     parser.add_argument("--plugin", type=pathlib.Path, default=BUILD / "ha_sluice.so", help="its plugin (build/ha_sluice.so)")
     parser.add_argument("--reasons", type=pathlib.Path, default=HERE / "reasons.toml", help="the stated reasons (reasons.toml here)")
+    parser.add_argument("--server-option", action="append", default=[], metavar="--NAME=VALUE",
+                        help="one more option for the server of the engine to judge")
     parser.add_argument("--record-again", action="store_true", help=f"make {YARDSTICK}'s record anew")
     arguments = parser.parse_args()
     try:
         expected = yardstick(arguments.record_again)
-        run = Run(arguments.engine, "judged", [arguments.plugin] if arguments.engine == "Sluice" else [])
+        plugins = [arguments.plugin] if arguments.engine == "Sluice" else []
+        run = Run(arguments.engine, "judged", plugins, arguments.server_option)
         run.run()
         run_races_again(run, expected)
     except TreeError as error:

@@ -186,10 +186,35 @@ counters! {
     change_buffer_discarded,
     /// Buffered changes that do not fit the entry they meet: a corrupt index.
     change_buffer_missing,
-    /// Gauge: buffered entries.
+    /// Operations in the entries merged: inserts.
+    change_buffer_merged_inserts,
+    /// Operations in the entries merged: delete marks, and what rollback did with them.
+    change_buffer_merged_delete_marks,
+    /// Operations in the entries merged: removals.
+    change_buffer_merged_deletes,
+    /// Changes that needed no look at their leaf: it was merged once for several, or another change of the same entry was still
+    /// pending, or the index went first.
+    change_buffer_reads_avoided,
+    /// Leaves that statements merged themselves, because the bound was near.
+    change_buffer_throttled,
+    /// Microseconds that this took them.
+    change_buffer_throttled_us,
+    /// Gauge: buffered entries, as far as they are counted.
     change_buffer_entries,
     /// Gauge: their bytes (keys and values).
     change_buffer_bytes,
+    /// Gauge: bytes that may be pending.
+    change_buffer_bytes_max,
+    /// Gauge: partitions of delta trees that hold something.
+    change_buffer_partitions,
+    /// Gauge: seconds since the oldest entry came, at the most; after a restart, since then.
+    change_buffer_age,
+    /// Gauge: indexes whose pending entries are not counted yet (after a restart).
+    change_buffer_uncounted,
+    /// Gauge: 1 while a drain that was asked for goes on.
+    change_buffer_draining,
+    /// Gauge: seconds until nothing is pending, at the speed of the last seconds; 0 while nothing is merged.
+    change_buffer_drain_eta,
 }
 
 #[cfg(test)]

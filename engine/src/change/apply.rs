@@ -23,12 +23,17 @@ pub fn submit(pool: &Pool, index: &Index, op: Op<'_>) -> Result<()> {
     let Some(delta) = index.delta.as_deref() else {
         return apply_directly(pool, &index.tree, op);
     };
-    let pending = delta.maybe_pending(op.key());
+    let mut pending = delta.maybe_pending(op.key());
+    if pending && !delta.is_known() {
+        // After the engine was opened: an empty tree is known by its first page.
+        delta.load(pool)?;
+        pending = delta.maybe_pending(op.key());
+    }
     if pending && planted(Mutant::BufferedEntryOvertaken) {
         return apply_directly(pool, &index.tree, op);
     }
     if !pending {
-        if !delta.buffer().takes(&op) || !delta.fits(&op) {
+        if !delta.takes(&op) || !delta.fits(&op) {
             return apply_directly(pool, &index.tree, op);
         }
         if !delta.buffer().forced(op.key()) && !delta.need_not_ask() && apply_if_near(pool, &index.tree, delta, op)? {

@@ -13,7 +13,8 @@
 //! older ones, in which nothing changes meanwhile, for merges wait so long. Until then nothing is known to be absent.
 use super::filter::Filter;
 use super::pending::{self, Folded, Pending};
-use super::policy::{ChangeBuffer, ASK_EVERY};
+use super::policy::{Buffering, ChangeBuffer, Word, ASK_EVERY};
+use super::progress::Progress;
 use super::Op;
 use crate::base::{Error, IndexId, Result};
 use crate::btree::{Intent, Placed, Seek, Tree, ENTRY_MAX, KEY_MAX};
@@ -97,10 +98,9 @@ pub struct Delta {
     dense_reads: AtomicU32,
     /// What sweeps found lately: which part of the entries then pending one leaf's merge took out, in units of 1/[`YIELD_ONE`]. 0 = none yet.
     yielded: AtomicU64,
-    /// When something was first pending since nothing was, microseconds.
-    since_us: AtomicU64,
-    /// Where a sweep goes on, and whether it has met something since it began.
-    pub(super) cursor: Mutex<Vec<u8>>,
+    pub(super) progress: Progress,
+    /// What the table says about buffering.
+    word: Word,
 }
 
 impl std::fmt::Debug for Delta {
@@ -137,12 +137,24 @@ impl Delta {
             helped: AtomicU64::new(0),
             dense_reads: AtomicU32::new(0),
             yielded: AtomicU64::new(0),
-            since_us: AtomicU64::new(0),
-            cursor: Mutex::default(),
+            progress: Progress::default(),
+            word: Word::default(),
         }
     }
     pub fn buffer(&self) -> &Arc<ChangeBuffer> {
         &self.buffer
+    }
+    /// The table's own word; None: that of all tables holds.
+    pub fn set_buffering(&self, buffering: Option<Buffering>) {
+        self.word.set(buffering);
+    }
+    pub fn buffering(&self) -> Option<Buffering> {
+        self.word.get()
+    }
+    /// May a change of this kind be buffered?
+    #[inline]
+    pub(super) fn takes(&self, op: &Op<'_>) -> bool {
+        self.word.takes(op, &self.buffer)
     }
 
     // ---- what is pending ----
@@ -169,10 +181,6 @@ impl Delta {
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
-    /// When the oldest of what is pending came, at the earliest; of the clock `Disk::now_us`.
-    pub fn since_us(&self) -> u64 {
-        self.since_us.load(Ordering::Relaxed)
-    }
     /// Oldest and newest.
     fn range(&self) -> (u16, u16) {
         let both = self.range.load(Ordering::Acquire);
@@ -186,10 +194,9 @@ impl Delta {
             .filter(|p| !known || self.in_partition[slot(*p)].load(Ordering::SeqCst) > 0)
             .collect()
     }
-    /// Partitions from the oldest to the newest.
+    /// Partitions that may hold something.
     pub fn partition_count(&self) -> u64 {
-        let (oldest, newest) = self.range();
-        (newest - oldest) as u64 + 1
+        self.partitions().len() as u64
     }
 
     /// Replaces `out` by what is pending for the keys in [lo, hi). The caller holds the S latch of the base leaf that owns the
@@ -251,6 +258,7 @@ impl Delta {
                 Ok(Wrote::New(bytes)) => self.grow(*bytes as i64, true),
                 Ok(Wrote::Folded(grown)) => {
                     self.grow(*grown, true);
+                    pool.counters().change_buffer_reads_avoided.inc();
                     self.count_down(op.key(), newest);
                 }
                 Ok(Wrote::Nothing) | Err(_) => self.count_down(op.key(), newest),
@@ -259,7 +267,7 @@ impl Delta {
         };
         if let Wrote::New(_) = wrote {
             if self.entries() == 1 {
-                self.since_us.store(pool.disk().now_us(), Ordering::Relaxed);
+                self.first_pending(pool);
             }
             self.begin_partition_if_due();
         }
@@ -399,7 +407,7 @@ impl Delta {
             Some(first) => {
                 let last = self.tree.seek(pool, Seek::Last, &[])?;
                 let last = last.map(|leaf| partition_of(leaf.key())).transpose()?.unwrap_or(first);
-                self.since_us.store(pool.disk().now_us(), Ordering::Relaxed);
+                self.first_pending(pool);
                 let may_begin = last < u16::MAX && ((last - first) as u32) < PARTITIONS_MAX - 1;
                 if (last - first) as u32 >= PARTITIONS_MAX {
                     return Err(Error::corrupt("a delta tree holds more partitions than there may be"));

@@ -1,25 +1,41 @@
 //! What the optimizer and CHECK TABLE ask about a delta tree: how much is pending in a range, how large it is, some of its keys; and
 //! whether everything pending fits the entries it is for.
 use super::delta::{delta_end, delta_key, Delta};
-use super::pending::is_valid;
+use super::pending::{entries_added, is_valid};
 use super::read::Visitor;
 use super::{Index, Merging, Pending};
 use crate::base::{Error, PageNo, Result};
+use crate::btree::Seek;
 use crate::pool::Pool;
 use std::collections::BTreeSet;
 
 impl Delta {
-    /// Estimated number of keys in [lo, hi) that only a pending change brings into the index. A change of an entry that is in the base counts
-    /// as well: at worst it is counted twice until it is merged.
-    pub fn estimate_range(&self, pool: &Pool, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<u64> {
+    /// Estimated number of entries that the changes pending in [lo, hi) will add to the index (negative: take away). What each of
+    /// them adds is known from the first leaf's worth; of a range that is not larger nothing is guessed but that a put is of a new entry.
+    pub fn estimate_range(&self, pool: &Pool, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<i64> {
         self.load(pool)?;
-        let mut entries = 0;
+        let mut added = 0;
         for partition in self.partitions() {
             let lo = delta_key(partition, lo.unwrap_or_default());
             let end = delta_end(partition, hi);
-            entries += self.tree.estimate_range(pool, Some(&lo), end.as_deref())?;
+            let (mut seen, mut net) = (0, 0);
+            if let Some(leaf) = self.tree.seek(pool, Seek::Ge, &lo)? {
+                let to = end.as_ref().map_or(leaf.len(), |end| leaf.search(end).0);
+                for slot in leaf.slot()..to {
+                    net += entries_added(leaf.value_at(slot));
+                    seen += 1;
+                }
+                if to < leaf.len() {
+                    added += net;
+                    continue;
+                }
+            }
+            if seen > 0 {
+                let entries = self.tree.estimate_range(pool, Some(&lo), end.as_deref())? as i64;
+                added += entries.max(seen) * net / seen;
+            }
         }
-        Ok(entries)
+        Ok(added)
     }
     /// Shows the new entries of a random leaf of the delta tree, in key order: (key, value).
     pub fn sample_leaf(&self, pool: &Pool, each: Visitor<'_>) -> Result<()> {

@@ -10,6 +10,7 @@
 //!
 //! Called by readers that met a dense leaf, by appends whose list is full, by sweeps; with no latch held.
 use super::delta::{delta_end, delta_key, Delta, DeltaKey};
+use super::pending::Operations;
 use super::{Index, Pending};
 use crate::base::{planted, Mutant, PageNo, Result};
 use crate::btree::{Intent, LeafWrite, Placed, Tree};
@@ -40,6 +41,10 @@ pub(super) struct Merged {
     pub leaves: usize,
     /// Where the leaf ended; None = it was the last.
     pub end: Option<Vec<u8>>,
+    /// Entries that fit nothing and stay.
+    pub stuck: usize,
+    /// False: a latch could not be had again and again; more than those is left.
+    pub whole: bool,
 }
 
 /// `sweeping`: the neighbours to the right are next.
@@ -54,6 +59,7 @@ pub(super) fn merge_at(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8], swee
         leaves: 1,
         entries_max: ENTRIES_MAX,
         leaves_max: LEAVES_MAX,
+        stuck: 0,
         pending: Pending::default(),
         runs: Vec::new(),
         value: Vec::new(),
@@ -72,11 +78,19 @@ pub(super) fn merge_at(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8], swee
             break;
         }
     }
-    pool.counters().change_buffer_merged_leaves.add(merge.leaves as u64);
+    let counters = pool.counters();
+    counters.change_buffer_merged_leaves.add(merge.leaves as u64);
+    // Each leaf was brought in once, for all of its own.
+    counters
+        .change_buffer_reads_avoided
+        .add((merge.entries as u64).saturating_sub(merge.leaves as u64));
+    delta.merged_some(merge.entries as u64);
     Ok(Merged {
         entries: merge.entries,
         leaves: merge.leaves,
         end: merge.end.flatten(),
+        stuck: merge.stuck,
+        whole: next == Next::Done,
     })
 }
 
@@ -126,6 +140,7 @@ pub(super) struct Merge<'a> {
     /// What one Mtr takes, about: entries, and leaves of the delta tree.
     pub entries_max: usize,
     pub leaves_max: usize,
+    stuck: usize,
     pub pending: Pending,
     runs: Vec<Run>,
     pub value: Vec<u8>,
@@ -162,6 +177,7 @@ impl Merge<'_> {
         if what == Next::Leaf && self.sweeping && self.pending.put_bytes() > self.tree.leaf_free(&mtr, &leaf) {
             return Ok(Next::Spread);
         }
+        let stuck = self.stuck;
         let stopped = self.apply_and_take(mtr, &leaf)?;
         if let Some((key, bytes)) = stopped {
             *at = key;
@@ -169,7 +185,11 @@ impl Merge<'_> {
         }
         let ends_here = Some(&hi) == self.end.as_ref();
         *at = match reach {
-            Reach::Older => lo,
+            Reach::Older => {
+                // They are met again.
+                self.stuck = stuck;
+                lo
+            }
             Reach::Below(key) => key,
             Reach::All => match hi {
                 Some(hi) if !ends_here => hi,
@@ -345,12 +365,22 @@ impl Merge<'_> {
     pub(super) fn account(&mut self, done: usize, kept: &[usize]) {
         let counters = self.pool.counters();
         let before = self.entries;
-        for i in (0..done).filter(|i| !kept.contains(i)) {
-            for (partition, bytes) in self.pending.items_of(i) {
-                self.delta.taken(self.pending.key(i), partition, bytes);
+        let mut operations = Operations::default();
+        for i in 0..done {
+            for (partition, value) in self.pending.items_of(i) {
+                if kept.contains(&i) {
+                    self.stuck += 1;
+                    continue;
+                }
+                let key = self.pending.key(i);
+                operations.count(value);
+                self.delta.taken(key, partition, key.len() + value.len());
                 self.entries += 1;
             }
         }
+        counters.change_buffer_merged_inserts.add(operations.inserts);
+        counters.change_buffer_merged_delete_marks.add(operations.delete_marks);
+        counters.change_buffer_merged_deletes.add(operations.deletes);
         counters
             .change_buffer_merged_entries
             .add((self.entries - before) as u64);

@@ -4,7 +4,7 @@
 //! from `index::scan`, with everything pending applied.
 //!
 //! Reading order: `apply` (the way in), `pending` (what is pending for a key, and its format), `delta` (the tree and what memory knows about
-//! it), `filter`, `policy`, `read`, `merge`, `spread`, `sweep`. Called by `index::scan` and the table layer, with no latch held.
+//! it), `filter`, `policy`, `read`, `merge`, `spread`, `sweep`, `progress`. Called by `index::scan` and the table layer, with no latch held.
 //!
 //! Entry of a secondary index: key = index key + clustered key; value (drawn in `entry.rs`):
 //! ```text
@@ -21,6 +21,7 @@ mod filter;
 mod merge;
 mod pending;
 mod policy;
+mod progress;
 mod read;
 mod spread;
 mod sweep;
@@ -41,7 +42,7 @@ pub use merge::merge_leaf;
 pub use pending::Pending;
 pub use policy::{Buffering, ChangeBuffer};
 pub use read::{get, in_use, visit_prefix, Merging};
-pub use sweep::{drain, sweep_step, Swept};
+pub use sweep::{drain, drain_telling, sweep_step, Swept};
 
 use crate::base::{IndexId, TrxId};
 use crate::btree::Tree;

@@ -240,6 +240,17 @@ fn evaluate(pending: &[u8], present: &mut bool, value: &mut Vec<u8>) -> Option<s
     Some(Ok(()))
 }
 
+/// Entries that this pending value adds to the base tree, as far as can be told without it: a put is taken for one of a new entry.
+pub fn entries_added(pending: &[u8]) -> i64 {
+    let mut operations = Operations::default();
+    operations.count(pending);
+    match pending.first() {
+        Some(&PRESENT) => 1,
+        Some(&LIST) => -((operations.deletes > 0) as i64),
+        _ => 0,
+    }
+}
+
 /// Is this a value that a delta tree may hold? For checks.
 pub fn is_valid(pending: &[u8]) -> bool {
     match pending.first() {
@@ -266,6 +277,33 @@ struct Item {
     key_len: u16,
     value_len: u16,
     partition: u16,
+}
+
+/// Operations, by what they are in effect.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Operations {
+    pub inserts: u64,
+    pub delete_marks: u64,
+    pub deletes: u64,
+}
+
+impl Operations {
+    /// Those in a pending value; a known state is the one that made it so.
+    pub fn count(&mut self, pending: &[u8]) {
+        match pending.first() {
+            Some(&PRESENT) => self.inserts += 1,
+            Some(&ABSENT) => self.deletes += 1,
+            _ => {
+                let mut at = 1;
+                while let Some(op) = take_op(pending, &mut at) {
+                    match op {
+                        Op::Remove { .. } => self.deletes += 1,
+                        _ => self.delete_marks += 1,
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// Keys of one range with what is pending for each, in key order; a flat buffer that is used again and again.
@@ -315,12 +353,10 @@ impl Pending {
         let item = self.items[item];
         &self.bytes[item.at as usize + item.key_len as usize..][..item.value_len as usize]
     }
-    /// Items of key `i`, oldest partition first: (partition, bytes of key and value).
-    pub(super) fn items_of(&self, i: usize) -> impl Iterator<Item = (u16, usize)> + '_ {
-        let items = &self.items[self.group(i)];
-        items
-            .iter()
-            .map(|item| (item.partition, item.key_len as usize + item.value_len as usize))
+    /// Items of key `i`, oldest partition first: (partition, value).
+    pub(super) fn items_of(&self, i: usize) -> impl Iterator<Item = (u16, &[u8])> + '_ {
+        self.group(i)
+            .map(|item| (self.items[item].partition, self.item_value(item)))
     }
     fn group(&self, i: usize) -> std::ops::Range<usize> {
         let end = self.groups.get(i + 1).map_or(self.items.len(), |g| *g as usize);

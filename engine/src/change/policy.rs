@@ -18,6 +18,9 @@ pub const ASK_EVERY: u32 = 16;
 /// On disk there may be so many times the bytes of the newest partitions.
 pub const DISK_TIMES: u64 = 5;
 
+/// A test mode.
+const HOLD: u8 = 3;
+
 /// Kinds of operations, as bits.
 const INSERTS: u8 = 1;
 const DELETES: u8 = 2;
@@ -47,6 +50,9 @@ impl Buffering {
     pub fn number(self) -> u64 {
         self as u64
     }
+    pub fn word(self) -> &'static str {
+        ["none", "inserts", "deletes", "changes", "purges", "all"][self as usize]
+    }
     fn bits(self) -> u8 {
         match self {
             Buffering::None => 0,
@@ -68,15 +74,39 @@ fn kind(op: &Op<'_>) -> u8 {
     }
 }
 
+/// What a table says about its own indexes, before what holds for all tables. One byte: 0 = nothing, else the number + 1.
+#[derive(Debug, Default)]
+pub(super) struct Word(AtomicU8);
+
+impl Word {
+    pub fn set(&self, buffering: Option<Buffering>) {
+        let byte = buffering.map_or(0, |b| b.number() as u8 + 1);
+        self.0.store(byte, Ordering::Relaxed);
+    }
+    pub fn get(&self) -> Option<Buffering> {
+        let byte = self.0.load(Ordering::Relaxed);
+        byte.checked_sub(1).map(|n| Buffering::from_number(n as u64))
+    }
+    #[inline]
+    pub fn takes(&self, op: &Op<'_>, buffer: &ChangeBuffer) -> bool {
+        match self.get() {
+            None => buffer.takes(op),
+            Some(own) => own.bits() & kind(op) != 0,
+        }
+    }
+}
+
 /// Settings and sums of all delta trees of an engine.
 pub struct ChangeBuffer {
     bits: AtomicU8,
     /// Bytes that the newest partitions may have together.
     memory_max: AtomicU64,
-    /// Tests: each change that may be buffered is (1), or every other one, by its key (2).
+    /// Tests: each change that may be buffered is (1), or every other one, by its key (2); 3 = as 1, and idleness is no reason to merge.
     test_mode: AtomicU8,
     /// The user wants all of it merged.
     draining: AtomicBool,
+    /// Age from which on entries are merged though the engine is busy, microseconds; 0 = none.
+    age_max_us: AtomicU64,
     /// Slots of an index's filter.
     pub(super) filter_slots: usize,
     /// Bytes pending in all, and in newest partitions.
@@ -94,6 +124,7 @@ impl ChangeBuffer {
             memory_max: AtomicU64::new(0),
             test_mode: AtomicU8::new(test_mode),
             draining: AtomicBool::new(false),
+            age_max_us: AtomicU64::new(0),
             filter_slots: (pool_size as usize / 256).clamp(1 << 16, 1 << 20),
             bytes: AtomicU64::new(0),
             newest_bytes: AtomicU64::new(0),
@@ -104,6 +135,14 @@ impl ChangeBuffer {
     }
     pub fn set_buffering(&self, buffering: Buffering) {
         self.bits.store(buffering.bits(), Ordering::Relaxed);
+    }
+    /// The word that holds for all tables.
+    pub fn buffering(&self) -> Buffering {
+        let bits = self.bits.load(Ordering::Relaxed);
+        (0..=5)
+            .map(Buffering::from_number)
+            .find(|b| b.bits() == bits)
+            .unwrap_or_default()
     }
     pub fn set_max_size(&self, percent: u32, pool_size: u64) {
         let bytes = pool_size / 100 * percent.min(50) as u64;
@@ -121,15 +160,29 @@ impl ChangeBuffer {
     pub(super) fn forced(&self, key: &[u8]) -> bool {
         match self.test_mode.load(Ordering::Relaxed) {
             0 => false,
-            1 => true,
+            1 | HOLD => true,
             _ => crc32c::crc32c(key) & 1 == 0,
         }
+    }
+    /// Tests: only who is asked to merges.
+    pub fn holds(&self) -> bool {
+        self.test_mode.load(Ordering::Relaxed) == HOLD
     }
     pub fn set_draining(&self, on: bool) {
         self.draining.store(on, Ordering::Relaxed);
     }
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
+    }
+    /// 0 = no limit.
+    pub fn set_age_max(&self, seconds: u64) {
+        self.age_max_us
+            .store(seconds.saturating_mul(1_000_000), Ordering::Relaxed);
+    }
+    /// Is something of this age due whatever else is to do?
+    pub fn is_too_old(&self, age_us: u64) -> bool {
+        let max = self.age_max_us.load(Ordering::Relaxed);
+        max > 0 && age_us >= max
     }
     pub fn memory_max(&self) -> u64 {
         self.memory_max.load(Ordering::Relaxed)
@@ -140,9 +193,13 @@ impl ChangeBuffer {
     pub fn entries(&self) -> u64 {
         self.entries.load(Ordering::Relaxed)
     }
+    /// The bound of `bytes`.
+    pub fn bytes_max(&self) -> u64 {
+        self.memory_max() * DISK_TIMES
+    }
     /// Bytes pending, in thousandths of the bound.
     pub fn fill(&self) -> u64 {
-        self.bytes() * 1000 / (self.memory_max() * DISK_TIMES)
+        self.bytes() * 1000 / self.bytes_max()
     }
     /// An appender merges a leaf once in so many appends; 0 = need not. Rises smoothly from 7/8 of the bound to every time at the bound.
     pub(super) fn help_every(&self) -> u64 {
@@ -181,6 +238,15 @@ mod tests {
             buffer.set_buffering(word);
             assert_eq!([put, mark, remove].map(|op| buffer.takes(&op)), expected, "{word:?}");
             assert_eq!(Buffering::from_number(word.number()), word);
+            // A table's own word goes before, whatever it is.
+            for (own, kinds) in table {
+                let one = Word::default();
+                one.set(Some(own));
+                assert_eq!(one.get(), Some(own));
+                assert_eq!([put, mark, remove].map(|op| one.takes(&op, &buffer)), kinds);
+                one.set(None);
+                assert_eq!([put, mark, remove].map(|op| one.takes(&op, &buffer)), expected);
+            }
         }
     }
 

@@ -32,14 +32,14 @@ pub fn sweep_step(pool: &Pool, index: &Index, leaves_max: usize) -> Result<Swept
     }
     let pending = delta.entries();
     let mut ahead = Ahead::default();
-    let mut from = delta.cursor.lock().clone();
+    let mut pass = delta.pass(pool);
     while swept.leaves < leaves_max {
         let key = match delta.is_empty() {
             true => None,
-            false => delta.next_key(pool, &from)?,
+            false => delta.next_key(pool, &pass.from)?,
         };
         let Some(key) = key else {
-            from.clear();
+            pass.from.clear();
             swept.end = true;
             break;
         };
@@ -49,16 +49,17 @@ pub fn sweep_step(pool: &Pool, index: &Index, leaves_max: usize) -> Result<Swept
         let merged = merge_at(pool, &index.tree, delta, &key, leaves_max > 1)?;
         swept.entries += merged.entries;
         swept.leaves += merged.leaves;
+        pass.leaf(merged.stuck, merged.whole);
         match merged.end {
-            Some(end) => from = end,
+            Some(end) => pass.from = end,
             None => {
-                from.clear();
+                pass.from.clear();
                 swept.end = true;
                 break;
             }
         }
     }
-    *delta.cursor.lock() = from;
+    delta.keep_pass(pass);
     delta.note_yield(swept.entries, swept.leaves, pending);
     delta.tidy();
     Ok(swept)
@@ -105,15 +106,20 @@ impl Ahead {
 
 /// Merges everything that can be merged. Number of entries.
 pub fn drain(pool: &Pool, index: &Index) -> Result<usize> {
+    drain_telling(pool, index, &mut || ())
+}
+/// As `drain`, with `each` called now and then.
+pub fn drain_telling(pool: &Pool, index: &Index, each: &mut dyn FnMut()) -> Result<usize> {
     let Some(delta) = &index.delta else { return Ok(0) };
     delta.know(pool)?;
-    delta.cursor.lock().clear();
+    delta.restart_pass();
     let mut entries = 0;
     loop {
         let mut pass = 0;
         loop {
             let swept = sweep_step(pool, index, 64)?;
             pass += swept.entries;
+            each();
             if swept.end {
                 break;
             }
@@ -131,7 +137,12 @@ pub(super) fn help(pool: &Pool, index: &Index, delta: &Delta) -> Result<()> {
     if every == 0 || !delta.turn_to_help(every) {
         return Ok(());
     }
-    match sweep_step(pool, index, 1) {
+    let since = pool.disk().now_us();
+    let swept = sweep_step(pool, index, 1);
+    let counters = pool.counters();
+    counters.change_buffer_throttled.inc();
+    counters.change_buffer_throttled_us.add(pool.disk().now_us() - since);
+    match swept {
         Err(e @ Error::Poisoned(_)) => Err(e),
         // The change itself is safe; whoever needs the leaf meets the error himself.
         _ => Ok(()),

@@ -64,7 +64,9 @@ pub struct Config {
     pub change_buffering: Buffering,
     /// Share of the pool that newly buffered changes may have.
     pub change_buffer_max_size_percent: u32,
-    /// Tests: 1 = buffer whatever may be buffered, 2 = the half of it.
+    /// Seconds after which buffered changes are merged though the engine is busy; 0 = only when it is idle, or when they are many.
+    pub change_buffer_max_age_s: u32,
+    /// Tests: 1 = buffer whatever may be buffered, 2 = the half of it, 3 = as 1 and merge only when asked to.
     pub change_buffer_test_mode: u8,
     pub store: StoreConfig,
     pub log: LogSink,
@@ -86,6 +88,7 @@ impl Default for Config {
             open_files: 2000,
             change_buffering: Buffering::All,
             change_buffer_max_size_percent: 25,
+            change_buffer_max_age_s: 600,
             change_buffer_test_mode: 0,
             store: StoreConfig::default(),
             log: Arc::new(|_, _| ()),

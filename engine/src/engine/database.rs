@@ -42,7 +42,7 @@ use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::io::file::RealDisk;
 use crate::io::Disk;
-use crate::table::{Cursor, Entry, EntryChange, Found, LockChoice, Savepoint, Store, Table, TableSpec};
+use crate::table::{ChangeReport, Cursor, Entry, EntryChange, Found, LockChoice, Savepoint, Store, Table, TableSpec};
 use crate::txn::{Isolation, ThreadWaiter, Trx};
 use std::path::Path;
 use std::sync::Arc;
@@ -81,6 +81,14 @@ impl Database {
     }
     pub fn table(&self, name: &str) -> Result<Arc<Table>> {
         self.engine.store().open_table(name)
+    }
+    /// What the change buffer holds; index by index: [`Store::changes_by_index`].
+    pub fn change_buffer(&self) -> ChangeReport {
+        self.engine.store().change_report()
+    }
+    /// Merges everything that is buffered now; returns when it is done.
+    pub fn drain_change_buffer(&self) -> Result<()> {
+        self.engine.store().drain_changes()
     }
     /// A transaction under snapshot isolation.
     pub fn begin(&self) -> Transaction {

@@ -4,6 +4,7 @@
 //! rollback of losers run too (a server first finishes its own DDL recovery). Embedded users start at [`Database`].
 pub mod config;
 pub mod database;
+mod drain;
 pub mod open;
 pub mod status;
 mod redo_switch;
@@ -22,6 +23,7 @@ use crate::change::Buffering;
 use crate::redo::{FlushMode, Redo};
 use crate::table::Store;
 use crate::txn::{Isolation, RecoveredTrx, Trx, Waiter, Xid};
+use drain::DrainNotes;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -120,7 +122,14 @@ impl Engine {
     fn settle(&self) -> Result<()> {
         self.store.pool.check_alive()?;
         self.purge_all()?;
-        self.store.drain_changes()
+        let mut notes = DrainNotes::default();
+        notes.look(&self.store, &self.log, false);
+        notes.look(&self.store, &self.log, true);
+        let drained = self
+            .store
+            .drain_changes_telling(&mut || notes.look(&self.store, &self.log, true));
+        notes.look(&self.store, &self.log, false);
+        drained
     }
 
     /// As far as that is possible: neither a broken page nor a full disk keeps the rest from being written.
@@ -245,8 +254,9 @@ impl Engine {
             "snapshot_isolation" => self.store.snapshot_isolation.store(value != 0, Ordering::Relaxed),
             "change_buffering" => self.store.change.set_buffering(Buffering::from_number(value)),
             "change_buffer_max_size" => self.store.change.set_max_size(narrow(value), self.store.pool.size()),
-            "change_buffer_test_mode" => self.store.change.set_test_mode(value.min(2) as u8),
+            "change_buffer_test_mode" => self.store.change.set_test_mode(value.min(3) as u8),
             "change_buffer_drain" => self.store.change.set_draining(value != 0),
+            "change_buffer_max_age" => self.store.change.set_age_max(value),
             "verify" => self.store.verify.store(value != 0, Ordering::Relaxed),
             _ => return Err(Error::Unsupported(format!("setting {name} at run time"))),
         }

@@ -173,7 +173,9 @@ fn new_pool(disk: Arc<dyn Disk>, config: &Config, redo: Arc<Redo>, counters: Arc
 fn change_buffer(config: &Config, pool: &Pool) -> Arc<ChangeBuffer> {
     let percent = config.change_buffer_max_size_percent;
     let mode = config.change_buffer_test_mode;
-    Arc::new(ChangeBuffer::new(config.change_buffering, percent, pool.size(), mode))
+    let buffer = ChangeBuffer::new(config.change_buffering, percent, pool.size(), mode);
+    buffer.set_age_max(config.change_buffer_max_age_s as u64);
+    Arc::new(buffer)
 }
 
 fn create(disk: Arc<dyn Disk>, config: &Config, counters: Arc<Counters>) -> Result<Opened> {

@@ -4,6 +4,7 @@
 //! too. From `start_background` on: purge, the merging of buffered changes, and the rollback of losers, which ends when they are all
 //! undone. These stop first: a slow close still purges and merges, and what it writes needs the others, who make room in the log.
 use super::config::{Level, LogSink};
+use super::drain::DrainNotes;
 use super::steps::{self, Checkpointer, LoserRollback};
 use super::PURGE_RECORDS;
 use crate::base::{Error, Result};
@@ -96,7 +97,10 @@ impl Workers {
         for _ in 0..purge_threads.max(1) {
             group.spawn(store, "sluice-purge", log, purge_loop);
         }
-        group.spawn(store, "sluice-change", log, merge_loop);
+        let note = log.clone();
+        group.spawn(store, "sluice-change", log, move |store, stop| {
+            merge_loop(store, stop, &note)
+        });
         let note = log.clone();
         group.spawn(store, "sluice-rollback", log, move |store, stop| {
             store.resume_freeing()?;
@@ -198,15 +202,20 @@ fn purge_loop(store: &Store, stop: &Stop) -> Result<()> {
     Ok(())
 }
 
-fn merge_loop(store: &Store, stop: &Stop) -> Result<()> {
+fn merge_loop(store: &Store, stop: &Stop, log: &LogSink) -> Result<()> {
     let mut rounds = Rounds::default();
+    let mut notes = DrainNotes::default();
     while !stop.is_asked() {
         let start = store.pool.disk().now_us();
+        notes.look(store, log, store.change.is_draining());
         match store.merge_round(&mut rounds) {
             Err(e) if !e.is_corrupt() => return Err(e),
             // Whoever needs the index is told.
             _ => {}
         }
+        // It may have begun and ended in this one round.
+        notes.look(store, log, rounds.was_draining());
+        notes.look(store, log, store.change.is_draining());
         let took = store.pool.disk().now_us().saturating_sub(start) / 1000;
         stop.sleep((1000 / ROUNDS as u64).saturating_sub(took).max(1));
     }

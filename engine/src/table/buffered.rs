@@ -5,13 +5,15 @@
 //! | nothing has happened for a second | `io_capacity` a second, until nothing is left |
 //! | more than half of the bound is pending | as many as take what came since, times a gain: 0 at a half, 1 at three quarters; at most `io_capacity_max` a second |
 //! | the user asked for a drain | `io_capacity_max` a second, until nothing is left |
-//! | something has been pending for ten minutes | 16 of its index |
+//! | something has been pending longer than `change_buffer_max_age` | `io_capacity` a second, in the indexes that it is in |
+//! | after the engine was opened | what is pending is counted, index by index: `io_capacity` pages a second |
 //! | a leaf is expected to take 128 entries or more | 50 of such |
 //!
 //! A leaf costs a read and a write whatever it gets, so the index whose next leaf is expected to get most is swept first.
 //!
 //! Who calls: the change worker, ten times a second (I7), and a slow close. An index that cannot be merged (no room, a page that
-//! cannot be read) is passed over: what is pending for it stays pending, and whoever reads it is told why.
+//! cannot be read) is passed over for a while, one of which only what is corrupt is left altogether: what is pending for it stays
+//! pending, and whoever reads it is told why. What users are told of all this is in `change_report.rs`.
 use super::def::{Layout, Table};
 use super::store::Store;
 use crate::base::{Error, Result};
@@ -23,20 +25,17 @@ use std::sync::Arc;
 pub const ROUNDS: usize = 10;
 /// Rounds without a row or a commit after which the engine counts as idle.
 const IDLE_ROUNDS: u32 = ROUNDS as u32;
-/// Age from which on pending changes are merged though the engine is busy.
-const AGE_MAX_US: u64 = 600 * 1_000_000;
-/// Tables looked at in a round; of these so many that were not looked at since the engine was opened.
+/// Tables looked at in a round.
 const TABLES_MAX: usize = 256;
-const NEW_MAX: usize = 4;
 /// Leaves of one index before it is asked again which index is the best.
 const LEAVES_MAX: usize = 64;
-/// Leaves of an index that is merged for its age.
-const LEAVES_AGED_MAX: usize = 16;
 /// A leaf that can be expected to take so many entries is worth its write at any time: in the buffer they would only fill memory.
 const RICH: u64 = 128;
 /// Leaves of that kind in a round, and at a time.
 const RICH_LEAVES: usize = 50;
 const LEAVES_LOOK: usize = 4;
+/// Delta leaves counted in one go.
+const COUNTED_MAX: usize = 16;
 
 /// Where the rounds stand.
 #[derive(Debug, Default)]
@@ -50,6 +49,49 @@ pub struct Rounds {
     entries_a_leaf: u64,
     /// Tables in a row in which nothing was left to merge.
     clean: usize,
+    draining: bool,
+    speed: Speed,
+}
+
+impl Rounds {
+    /// A drain had been asked for when the last round began.
+    pub fn was_draining(&self) -> bool {
+        self.draining
+    }
+}
+
+/// What one round may still do.
+struct Budget {
+    /// Leaves of indexes in which something is too old.
+    old_leaves: usize,
+    counted: usize,
+}
+
+/// Entries merged a second, of the last seconds.
+#[derive(Debug, Default)]
+struct Speed {
+    at_us: u64,
+    merged: u64,
+    per_second: f64,
+}
+
+impl Speed {
+    fn look(&mut self, now_us: u64, merged: u64) {
+        if self.at_us > 0 && now_us > self.at_us {
+            let seconds = (now_us - self.at_us) as f64 / 1e6;
+            let now = (merged - self.merged) as f64 / seconds;
+            let share = (seconds / 5.0).min(1.0);
+            self.per_second += (now - self.per_second) * share;
+        }
+        (self.at_us, self.merged) = (now_us, merged);
+    }
+    /// Seconds for so many entries; 0 = next to nothing is being merged.
+    fn seconds_for(&self, entries: u64) -> u64 {
+        match self.per_second < 1.0 {
+            true => 0,
+            false => (entries as f64 / self.per_second).ceil() as u64,
+        }
+    }
 }
 
 /// An index with something to merge.
@@ -64,14 +106,23 @@ impl Store {
     /// One round. Number of leaves merged.
     pub fn merge_round(&self, rounds: &mut Rounds) -> Result<usize> {
         self.pool.check_alive()?;
-        self.update_change_gauges();
+        if self.change.is_draining() != rounds.draining {
+            rounds.draining = !rounds.draining;
+            rounds.clean = 0;
+        }
         let due = self.leaves_of_round(rounds);
-        let mut found = self.look_for_changes(rounds, due == 0)?;
+        let usual = self.pool.io_capacity().0 as usize / ROUNDS;
+        let mut budget = Budget {
+            old_leaves: if due == 0 { usual.max(1) } else { 0 },
+            counted: usual.max(COUNTED_MAX),
+        };
+        let (mut found, old) = self.look_for_changes(rounds, &mut budget)?;
+        let rich_leaves = if self.change.holds() { 0 } else { RICH_LEAVES };
         let mut merged = 0;
         while let Some(best) = (0..found.len()).max_by_key(|i| found[*i].entries) {
             // What is not due is merged if it pays.
             let most = match due.saturating_sub(merged) {
-                0 if found[best].entries < RICH || merged >= due + RICH_LEAVES => break,
+                0 if found[best].entries < RICH || merged >= due + rich_leaves => break,
                 0 => LEAVES_LOOK,
                 left => left.min(LEAVES_MAX),
             };
@@ -84,13 +135,15 @@ impl Store {
             }
             merged += swept.leaves;
         }
-        Ok(merged)
+        self.tell_round(&mut rounds.speed);
+        Ok(merged + old)
     }
-    /// The indexes that have something pending; on the way, those not counted yet are counted and (`aged`) old changes merged.
-    fn look_for_changes(&self, rounds: &mut Rounds, aged: bool) -> Result<Vec<Found>> {
+    /// The indexes that have something to merge; on the way, those not counted yet are counted and what is too old is merged: leaves of it.
+    fn look_for_changes(&self, rounds: &mut Rounds, budget: &mut Budget) -> Result<(Vec<Found>, usize)> {
         let tables = self.catalog.tables();
+        let now_us = self.pool.disk().now_us();
         let mut found = Vec::new();
-        let mut new = 0;
+        let mut old = 0;
         for _ in 0..tables.len().min(TABLES_MAX) {
             rounds.table = (rounds.table + 1) % tables.len();
             rounds.clean += 1;
@@ -100,18 +153,17 @@ impl Store {
                 continue;
             }
             for (index, delta) in buffered(table.layout()) {
-                if delta.is_empty() {
+                if !delta.is_worth_a_sweep(now_us) {
                     continue;
                 }
                 rounds.clean = 0;
-                if !delta.is_known() {
-                    new += 1;
-                    if new > NEW_MAX {
-                        continue;
-                    }
-                    self.sweep(index, LEAVES_AGED_MAX)?;
-                } else if aged && self.is_old(delta) {
-                    self.sweep(index, LEAVES_AGED_MAX)?;
+                if !delta.is_known() && !self.count_some(delta, budget)? {
+                    continue;
+                }
+                if budget.old_leaves > 0 && self.change.is_too_old(delta.age_us(now_us)) {
+                    let leaves = self.sweep(index, delta, budget.old_leaves.min(LEAVES_MAX))?.leaves;
+                    budget.old_leaves -= leaves.min(budget.old_leaves);
+                    old += leaves;
                 }
                 found.push(Found {
                     table: table.clone(),
@@ -123,7 +175,25 @@ impl Store {
         if rounds.clean >= tables.len() {
             self.change.set_draining(false);
         }
-        Ok(found)
+        Ok((found, old))
+    }
+    /// True: everything pending for the index is counted now.
+    fn count_some(&self, delta: &Delta, budget: &mut Budget) -> Result<bool> {
+        while budget.counted > 0 {
+            let counted = match delta.count_step(&self.pool, COUNTED_MAX) {
+                Err(e @ Error::Poisoned(_)) => return Err(e),
+                Err(_) => {
+                    delta.retry_later(&self.pool);
+                    return Ok(false);
+                }
+                Ok(all) => all,
+            };
+            budget.counted = budget.counted.saturating_sub(if counted { 1 } else { COUNTED_MAX });
+            if counted {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
     fn leaves_of_round(&self, rounds: &mut Rounds) -> usize {
         let c = &self.counters;
@@ -144,18 +214,12 @@ impl Store {
         if self.change.is_draining() {
             return most;
         }
-        let idle = match rounds.quiet >= IDLE_ROUNDS {
-            true => usual as usize / ROUNDS,
-            false => 0,
-        };
+        let is_idle = rounds.quiet >= IDLE_ROUNDS && !self.change.holds();
+        let idle = if is_idle { usual as usize / ROUNDS } else { 0 };
         // As much as came, times a gain: where that is 1, what is pending stays as it is.
         let over = self.change.fill().saturating_sub(500).min(500);
         let pressed = came * over / 250 / rounds.entries_a_leaf.max(1);
         idle.max((pressed as usize).min(most))
-    }
-    fn is_old(&self, delta: &Delta) -> bool {
-        let since = delta.since_us();
-        since > 0 && self.pool.disk().now_us().saturating_sub(since) > AGE_MAX_US
     }
     fn sweep_one(&self, found: &mut Found, leaves_max: usize) -> Result<Swept> {
         let _gate = found.table.gate.read();
@@ -168,51 +232,73 @@ impl Store {
         let Some((index, delta)) = index else {
             return Ok(Swept::default());
         };
-        let swept = self.sweep(index, leaves_max)?;
-        if !delta.is_empty() {
+        let swept = self.sweep(index, delta, leaves_max)?;
+        if delta.is_worth_a_sweep(self.pool.disk().now_us()) {
             found.entries = delta.expected_yield().max(1);
         }
         Ok(swept)
     }
-    fn sweep(&self, index: &Index, leaves_max: usize) -> Result<Swept> {
+    fn sweep(&self, index: &Index, delta: &Delta, leaves_max: usize) -> Result<Swept> {
         match change::sweep_step(&self.pool, index, leaves_max) {
             Err(e @ Error::Poisoned(_)) => Err(e),
-            Err(_) => Ok(Swept::default()),
+            Err(_) => {
+                delta.retry_later(&self.pool);
+                Ok(Swept::default())
+            }
             swept => swept,
+        }
+    }
+    fn tell_round(&self, speed: &mut Speed) {
+        let c = &self.counters;
+        speed.look(self.pool.disk().now_us(), c.change_buffer_merged_entries.get());
+        let entries = self.change.entries();
+        c.change_buffer_entries.set(entries);
+        c.change_buffer_bytes.set(self.change.bytes());
+        c.change_buffer_drain_eta.set(speed.seconds_for(entries));
+    }
+
+    /// A reader met a leaf with much pending. An economy: the read does not fail because there is no room to write. He holds no
+    /// latch, and not the gate; if somebody waits to have it alone, the table or the index is on its way out.
+    pub(super) fn merge_met(&self, index: &Index, key: &[u8]) -> Result<()> {
+        let Some(table) = self.catalog.by_id(index.tree.file) else {
+            return Ok(());
+        };
+        let Some(_gate) = table.gate.try_read() else {
+            return Ok(());
+        };
+        if table.is_gone() || table.layout().secondary_by_id(index.id).is_none() {
+            return Ok(());
+        }
+        match change::merge_leaf(&self.pool, index, key) {
+            Err(Error::Full(_) | Error::ReadOnly(_)) => Ok(()),
+            merged => merged.map(|_| ()),
         }
     }
 
     /// Merges everything that is pending, as far as it can be merged.
     pub fn drain_changes(&self) -> Result<()> {
-        for table in self.catalog.tables() {
-            self.drain_table(&table)?;
-        }
-        self.update_change_gauges();
-        Ok(())
+        self.drain_changes_telling(&mut || ())
     }
-    pub fn drain_table(&self, table: &Table) -> Result<()> {
-        let _gate = table.gate.read();
-        if table.is_gone() {
-            return Ok(());
-        }
-        for (index, delta) in buffered(table.layout()) {
-            if delta.is_empty() {
+    /// As `drain_changes`, with `each` called now and then.
+    pub fn drain_changes_telling(&self, each: &mut dyn FnMut()) -> Result<()> {
+        for table in self.catalog.tables() {
+            let _gate = table.gate.read();
+            if table.is_gone() {
                 continue;
             }
-            match change::drain(&self.pool, index) {
-                Err(e @ Error::Poisoned(_)) => return Err(e),
-                _ => continue,
+            for (index, delta) in buffered(table.layout()).filter(|(_, delta)| !delta.is_empty()) {
+                match change::drain_telling(&self.pool, index, each) {
+                    Err(e @ Error::Poisoned(_)) => return Err(e),
+                    Err(_) => delta.retry_later(&self.pool),
+                    Ok(_) => {}
+                }
             }
         }
         Ok(())
-    }
-    pub fn update_change_gauges(&self) {
-        self.counters.change_buffer_entries.set(self.change.entries());
-        self.counters.change_buffer_bytes.set(self.change.bytes());
     }
 }
 
-fn buffered(layout: &Layout) -> impl Iterator<Item = (&Index, &Delta)> {
+pub(super) fn buffered(layout: &Layout) -> impl Iterator<Item = (&Index, &Delta)> {
     let indexes = layout.secondary.iter().filter(|s| !s.aside).map(|s| &s.index);
     indexes.filter_map(|index| Some((index, index.delta.as_deref()?)))
 }

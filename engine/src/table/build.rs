@@ -11,7 +11,7 @@ use crate::btree::build::Builder;
 use crate::btree::bulk::BulkLoad;
 use crate::btree::extents::ExtentList;
 use crate::btree::{Tree, ENTRY_MAX, KEY_MAX};
-use crate::change::{entry, DELTA_BIT};
+use crate::change::{entry, Buffering, DELTA_BIT};
 use crate::index::Index;
 use crate::txn::Trx;
 use std::sync::atomic::Ordering;
@@ -42,6 +42,8 @@ pub struct IndexChange<'a> {
     pub add: Vec<&'a IndexBuild>,
     /// Every index that is there afterwards.
     pub order: Vec<&'a str>,
+    /// As in `TableSpec`.
+    pub change_buffering: Option<Buffering>,
     pub schema: &'a [u8],
 }
 
@@ -113,6 +115,7 @@ impl Store {
                 let old = change.table.layout();
                 let dropped = |s: &&Secondary| layout.secondary_by_id(s.index.id).is_none();
                 self.discard_pending(old.secondary.iter().filter(dropped));
+                layout.tell_buffering();
                 change.table.publish(layout);
             }
             Ok(())
@@ -206,6 +209,7 @@ impl IndexChange<'_> {
     fn applied(&self, created: TrxId) -> Result<Layout> {
         let mut new = self.table.layout().clone();
         new.schema = self.schema.to_vec();
+        new.change_buffering = self.change_buffering;
         for name in &self.drop {
             let index = new.secondary.remove(place_of(&new, name)?).index;
             new.freeing.push((index.id, index.tree.root));

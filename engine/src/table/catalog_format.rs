@@ -4,7 +4,7 @@
 //! The pieces joined:
 //! ```text
 //! version     u8      2 (1, without the delta roots, is read too)
-//! flags       u8      1 = hidden clustered key
+//! flags       u8      bit 0 = hidden clustered key; bits 1 to 3 = change buffering: 0 as the engine's setting says, else its number + 1
 //! id          varint  table and file number
 //! pk_fixed    varint  length of every clustered key; 0 = they vary
 //! created     varint  seconds since the epoch
@@ -18,13 +18,15 @@ use super::def::{Layout, Secondary};
 use crate::base::bytes::{push_bytes, push_varint, take_bytes, take_varint};
 use crate::base::{Error, Result};
 use crate::btree::{Tree, ENTRY_MAX, KEY_MAX};
-use crate::change::{ChangeBuffer, Delta, DELTA_BIT};
+use crate::change::{Buffering, ChangeBuffer, Delta, DELTA_BIT};
 use crate::index::Index;
 use std::sync::Arc;
 
 const VERSION: u8 = 2;
 const WITHOUT_DELTAS: u8 = 1;
 const HIDDEN_PK: u8 = 1;
+const BUFFERING_SHIFT: u8 = 1;
+const BUFFERING_BITS: u8 = 7;
 const UNIQUE: u8 = 1;
 const ASIDE: u8 = 2;
 
@@ -58,7 +60,11 @@ pub fn encode(name: &str, layout: &Layout) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
 }
 
 fn encode_definition(layout: &Layout) -> Vec<u8> {
-    let mut out = vec![VERSION, if layout.hidden_pk { HIDDEN_PK } else { 0 }];
+    let buffering = layout.change_buffering.map_or(0, |b| b.number() as u8 + 1);
+    let mut out = vec![
+        VERSION,
+        (layout.hidden_pk as u8 * HIDDEN_PK) | (buffering << BUFFERING_SHIFT),
+    ];
     let int = |out: &mut Vec<u8>, v: u64| push_varint(out, v);
     int(&mut out, layout.id as u64);
     int(&mut out, layout.pk_fixed_len as u64);
@@ -145,24 +151,27 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
     for _ in 0..count {
         freeing.push((int(&mut at)?, int(&mut at)?));
     }
-    Some(Layout {
+    let buffering = (flags >> BUFFERING_SHIFT) & BUFFERING_BITS;
+    let layout = Layout {
         id,
         temporary: false,
         hidden_pk: flags & HIDDEN_PK != 0,
         pk_fixed_len,
         clustered,
         secondary,
+        change_buffering: buffering.checked_sub(1).map(|n| Buffering::from_number(n as u64)),
         schema,
         created_s,
         created: 0,
         freeing,
-    })
+    };
+    layout.tell_buffering();
+    Some(layout)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::change::Buffering;
 
     fn buffer() -> Arc<ChangeBuffer> {
         Arc::new(ChangeBuffer::new(Buffering::All, 25, 1 << 20, 0))
@@ -197,6 +206,7 @@ mod tests {
                 aside: true,
                 created: 0,
             }],
+            change_buffering: [None, Some(Buffering::None), Some(Buffering::All)][schema_len % 3],
             schema: vec![7; schema_len],
             created_s: 1_700_000_000,
             created: 0,
@@ -217,6 +227,8 @@ mod tests {
             }
             let now = decode("./db/t", &joined, &buffer()).expect("whole definition");
             assert_eq!(format!("{now:?}"), format!("{was:?}"));
+            let delta = now.secondary[0].index.delta.as_ref().expect("has one");
+            assert_eq!(delta.buffering(), was.change_buffering);
             for cut in 0..joined.len().min(60) {
                 assert!(decode("./db/t", &joined[..cut], &buffer()).is_err());
             }

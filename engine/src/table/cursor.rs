@@ -353,7 +353,11 @@ impl Cursor {
             self.next = 0;
             self.batch_undo = trx.undo_top;
             let scan = self.scan.as_mut().expect("begun");
-            if scan.fill(&self.store.pool, &mut self.batch, self.direction, limit)? == 0 {
+            let filled = scan.fill(&self.store.pool, &mut self.batch, self.direction, limit)?;
+            if let Some(key) = scan.take_dense() {
+                self.store.merge_met(scan.index(), &key)?;
+            }
+            if filled == 0 {
                 return Ok(false);
             }
             self.batch_entries = (self.batch_entries * BATCH_GROWTH).min(BATCH_ENTRIES_MAX);

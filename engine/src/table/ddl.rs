@@ -172,18 +172,21 @@ impl Store {
                 return Err(e);
             }
         };
-        Ok(Layout {
+        let layout = Layout {
             id,
             temporary: spec.temporary,
             hidden_pk: spec.hidden_pk,
             pk_fixed_len: spec.pk_fixed_len as usize,
             clustered,
             secondary,
+            change_buffering: spec.change_buffering,
             schema: spec.schema.clone(),
             created_s: self.pool.disk().wall_s(),
             created,
             freeing: Vec::new(),
-        })
+        };
+        layout.tell_buffering();
+        Ok(layout)
     }
 
     fn new_trees(&self, file: FileId, first: IndexId, spec: &TableSpec) -> Result<(Index, Vec<Secondary>)> {
@@ -228,7 +231,9 @@ impl Store {
     /// What is pending for an index that is no more.
     pub(super) fn discard_pending<'a>(&self, secondary: impl IntoIterator<Item = &'a Secondary>) {
         for delta in secondary.into_iter().filter_map(|s| s.index.delta.as_ref()) {
-            self.counters.change_buffer_discarded.add(delta.discard());
+            let entries = delta.discard();
+            self.counters.change_buffer_discarded.add(entries);
+            self.counters.change_buffer_reads_avoided.add(entries);
         }
     }
 
@@ -257,6 +262,7 @@ fn spec_of(layout: &Layout) -> TableSpec {
                 unique: s.index.unique,
             })
             .collect(),
+        change_buffering: layout.change_buffering,
         schema: layout.schema.clone(),
     }
 }

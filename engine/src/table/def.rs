@@ -7,6 +7,7 @@
 use super::stats::PageCounts;
 use crate::base::{FileId, IndexId, TrxId};
 use crate::btree::Tree;
+use crate::change::Buffering;
 use crate::index::Index;
 use parking_lot::{Mutex, RwLock};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -29,6 +30,8 @@ pub struct TableSpec {
     /// Every clustered key has this length; 0 = they vary.
     pub pk_fixed_len: u32,
     pub indexes: Vec<IndexSpec>,
+    /// Which changes of its indexes are buffered; None: as the engine's setting says.
+    pub change_buffering: Option<Buffering>,
     /// The user's own notes, given back at open.
     pub schema: Vec<u8>,
 }
@@ -53,6 +56,8 @@ pub struct Layout {
     pub pk_fixed_len: usize,
     pub clustered: Index,
     pub secondary: Vec<Secondary>,
+    /// As in [`TableSpec`].
+    pub change_buffering: Option<Buffering>,
     pub schema: Vec<u8>,
     pub created_s: u64,
     /// As in [`Secondary::created`], for the table.
@@ -71,6 +76,12 @@ impl Layout {
         match ordinal {
             0 => Some(&self.clustered),
             i => self.secondary.get(i as usize - 1).map(|s| &s.index),
+        }
+    }
+    /// Tells the delta trees what the table says about buffering.
+    pub(super) fn tell_buffering(&self) {
+        for delta in self.secondary.iter().filter_map(|s| s.index.delta.as_ref()) {
+            delta.set_buffering(self.change_buffering);
         }
     }
     pub fn tree(&self, root: u32, index: IndexId) -> Tree {

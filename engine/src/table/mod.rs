@@ -12,6 +12,7 @@ mod build;
 pub mod catalog;
 pub mod catalog_format;
 pub mod chain;
+mod change_report;
 mod check;
 pub mod cursor;
 mod cursor_consistent;
@@ -36,6 +37,7 @@ pub mod version;
 
 pub use buffered::{Rounds, ROUNDS};
 pub use build::{IndexBuild, IndexChange};
+pub use change_report::{ChangeReport, IndexChanges};
 pub use check::{CheckLevel, Checker, EntrySink};
 pub use cursor::{Cursor, Found, LockChoice, OnLocked};
 pub use def::{IndexSpec, Layout, Table, TableSpec};

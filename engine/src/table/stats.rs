@@ -131,7 +131,7 @@ impl Store {
         let index = index_of(table.layout(), ordinal)?;
         let entries = index.tree.estimate_range(&self.pool, lo, hi)?;
         Ok(match change::in_use(index) {
-            Some(delta) => entries + delta.estimate_range(&self.pool, lo, hi)?,
+            Some(delta) => entries.saturating_add_signed(delta.estimate_range(&self.pool, lo, hi)?),
             None => entries,
         })
     }

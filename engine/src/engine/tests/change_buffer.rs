@@ -238,6 +238,7 @@ pub fn rebuild_by_group(rig: &Rig, table: &Arc<Table>, model: &Model) {
         rename: vec![],
         add: vec![],
         order: vec!["by_tag"],
+        change_buffering: None,
         schema: &[],
     };
     rig.store().alter_indexes(&[change(vec!["by_group"])]).expect("dropped");

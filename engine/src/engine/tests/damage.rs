@@ -209,6 +209,7 @@ fn rebuild_by_group(rig: &Rig) {
         rename: vec![],
         add: vec![&build],
         order: vec!["by_group", "by_tag"],
+        change_buffering: None,
         schema: &[],
     };
     store.alter_indexes(&[change]).expect("published");

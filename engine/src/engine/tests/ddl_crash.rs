@@ -93,6 +93,7 @@ fn change_of(table: &Arc<Table>) -> IndexChange<'_> {
         rename: vec![],
         add: vec![],
         order: vec![],
+        change_buffering: None,
         schema: b"",
     }
 }

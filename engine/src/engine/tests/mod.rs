@@ -3,6 +3,7 @@
 mod basics;
 mod bench;
 mod change_buffer;
+mod change_control;
 mod crash;
 mod damage;
 mod ddl_crash;

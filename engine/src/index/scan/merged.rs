@@ -7,9 +7,9 @@
 //!
 //! A leaf with many pending entries is merged after everything was let go: the next reader finds it plain.
 use super::{At, Backward, Batch, Direction, Forward, Limit, Place, Scan, NO_SLOT};
-use crate::base::{Error, Result};
+use crate::base::Result;
 use crate::btree::LeafRead;
-use crate::change::{self, Merging};
+use crate::change::{Index, Merging};
 use crate::pool::Pool;
 
 /// From so many pending entries in a leaf on, its reader merges it.
@@ -69,10 +69,15 @@ impl Scan {
             true => self.fill_rest(pool, &mut merge, batch, direction, limit),
             false => Ok(()),
         };
-        let dense = merge.dense.take();
         self.merge = Some(merge);
-        filled?;
-        dense.map_or(Ok(()), |key| self.merge_dense(pool, &key))
+        filled
+    }
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+    /// A key of a leaf that the last `fill` met with much pending: whoever reads may have it merged, with no latch held.
+    pub fn take_dense(&mut self) -> Option<Vec<u8>> {
+        self.merge.as_mut()?.dense.take()
     }
     /// Works out what is left of the range. False: nothing.
     fn leave(&mut self, merge: &mut Merge, direction: Direction) -> bool {
@@ -198,13 +203,6 @@ impl Scan {
         let place = Place { page, version, slot };
         self.at = At::Leaf { place, direction };
         Ok(false)
-    }
-    /// An economy: a read does not fail because there is no room to write.
-    fn merge_dense(&self, pool: &Pool, key: &[u8]) -> Result<()> {
-        match change::merge_leaf(pool, &self.index, key).map(|_| ()) {
-            Err(Error::Full(_) | Error::ReadOnly(_)) => Ok(()),
-            merged => merged,
-        }
     }
 }
 

@@ -238,9 +238,9 @@ fn what_is_only_pending_is_found_from_both_ends() {
     assert_eq!(estimate, 5);
 }
 
-/// A dense leaf that is read again and again is merged by a reader.
+/// Of a dense leaf that is read again and again a reader tells, once, and goes on behind its merge.
 #[test]
-fn a_dense_leaf_is_merged_by_its_readers() {
+fn a_dense_leaf_is_told_by_its_readers() {
     let run = Run::new(1);
     let pool = &*run.rig.pool;
     run.delta().buffer().set_test_mode(1);
@@ -267,6 +267,9 @@ fn a_dense_leaf_is_merged_by_its_readers() {
         assert!(!run.delta().is_empty(), "{reads} reads merge nothing");
     }
     assert_eq!(scan.fill(pool, &mut batch, Forward, limit).unwrap(), 5);
+    let dense = scan.take_dense().expect("40 are pending for one leaf");
+    assert_eq!(scan.take_dense(), None);
+    change::merge_leaf(pool, &run.index, &dense).unwrap();
     assert!(run.delta().is_empty());
     assert_eq!(scan.fill(pool, &mut batch, Forward, limit).unwrap(), 5);
     assert_eq!(batch.key(0), key(5));

@@ -78,6 +78,7 @@ impl World {
                 rename: vec![],
                 add: vec![],
                 order,
+                change_buffering: None,
                 schema: b"",
             }])
         })
@@ -124,6 +125,7 @@ impl World {
                 rename: vec![],
                 add: vec![&build],
                 order,
+                change_buffering: None,
                 schema: b"",
             }])
         })

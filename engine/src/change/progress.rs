@@ -1,0 +1,116 @@
+//! How far the merging of an index's pending changes is: how old the oldest is, where the sweeps stand, what they could not merge.
+//!
+//! A sweep goes through the index from its first key to its last (a *pass*), in steps of several callers. When a pass has ended,
+//! nothing that was pending when it began still is, so the oldest is at most that old. What a pass had to leave (a change that
+//! fits no entry: a corrupt index) is *stuck*: it is no reason for another pass, or a drain would never end.
+//! Lock: the pass's mutex, held for moments, no latch taken under it.
+use super::Delta;
+use crate::pool::Pool;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// After an error (a page that cannot be read, no room) an index is left alone so long.
+const RETRY_US: u64 = 10 * 1_000_000;
+
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Not after the oldest of what is pending came, microseconds of the clock `Disk::now_us`; 0 = nothing ever was.
+    since_us: AtomicU64,
+    /// Entries that the last pass had to leave, while nothing has been merged since.
+    stuck: AtomicU64,
+    /// Not swept before.
+    retry_us: AtomicU64,
+    /// Entries merged since the engine was opened.
+    merged: AtomicU64,
+    pass: Mutex<Pass>,
+}
+
+/// A pass, as far as it has come.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pass {
+    number: u64,
+    /// Where it goes on; empty = it has not begun.
+    pub from: Vec<u8>,
+    began_us: u64,
+    stuck: u64,
+    /// Every leaf that it met is merged, but for what is stuck.
+    whole: bool,
+}
+
+impl Pass {
+    /// One leaf is done. `stuck`: entries left there; `whole`: nothing else is.
+    pub fn leaf(&mut self, stuck: usize, whole: bool) {
+        self.stuck += stuck as u64;
+        self.whole &= whole;
+    }
+}
+
+impl Delta {
+    pub(super) fn first_pending(&self, pool: &Pool) {
+        self.progress.since_us.store(pool.disk().now_us(), Ordering::Relaxed);
+    }
+    /// Where the present pass stands; it begins now if it has not yet.
+    pub(super) fn pass(&self, pool: &Pool) -> Pass {
+        let mut pass = self.progress.pass.lock();
+        if pass.from.is_empty() {
+            pass.began_us = pool.disk().now_us();
+            pass.whole = true;
+            pass.stuck = 0;
+        }
+        pass.clone()
+    }
+    /// The pass has come so far; `from` is empty if that was its end. Somebody else may have ended it meanwhile.
+    pub(super) fn keep_pass(&self, mut pass: Pass) {
+        let mut kept = self.progress.pass.lock();
+        if kept.number != pass.number {
+            return;
+        }
+        if pass.from.is_empty() {
+            pass.number += 1;
+            if pass.whole {
+                self.progress.since_us.fetch_max(pass.began_us, Ordering::Relaxed);
+                self.progress.stuck.store(pass.stuck, Ordering::Relaxed);
+            }
+        }
+        *kept = pass;
+    }
+    /// The next step begins at the index's first key.
+    pub(super) fn restart_pass(&self) {
+        let mut pass = self.progress.pass.lock();
+        let number = pass.number + 1;
+        *pass = Pass {
+            number,
+            ..Pass::default()
+        };
+        self.progress.retry_us.store(0, Ordering::Relaxed);
+    }
+    pub(super) fn merged_some(&self, entries: u64) {
+        self.progress.merged.fetch_add(entries, Ordering::Relaxed);
+        if entries > 0 && self.progress.stuck.load(Ordering::Relaxed) > 0 {
+            self.progress.stuck.store(0, Ordering::Relaxed);
+        }
+    }
+    /// A step of a sweep failed.
+    pub fn retry_later(&self, pool: &Pool) {
+        self.progress
+            .retry_us
+            .store(pool.disk().now_us() + RETRY_US, Ordering::Relaxed);
+    }
+    /// Is a sweep of any use just now?
+    pub fn is_worth_a_sweep(&self, now_us: u64) -> bool {
+        let all_stuck = self.is_known() && self.entries() <= self.progress.stuck.load(Ordering::Relaxed);
+        !self.is_empty() && !all_stuck && self.progress.retry_us.load(Ordering::Relaxed) <= now_us
+    }
+    /// Age of the oldest entry, at the most; after a restart at least since then. 0: nothing is pending.
+    pub fn age_us(&self, now_us: u64) -> u64 {
+        let since = self.progress.since_us.load(Ordering::Relaxed);
+        match since == 0 || self.is_empty() {
+            true => 0,
+            false => now_us.saturating_sub(since),
+        }
+    }
+    /// Entries merged since the engine was opened.
+    pub fn merged(&self) -> u64 {
+        self.progress.merged.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,72 @@
+//! What is said about a long drain of the change buffer: when it begins, every ten seconds how far it is, and how it ended.
+//! Said by the change worker, of a drain that was asked for, and by a slow close.
+use super::config::{Level, LogSink};
+use crate::table::Store;
+
+const NOTE_EVERY_US: u64 = 10 * 1_000_000;
+
+/// The notes of one drain after another.
+#[derive(Default)]
+pub(super) struct DrainNotes {
+    drain: Option<Drain>,
+    /// As of the last look.
+    merged: u64,
+}
+
+struct Drain {
+    began_us: u64,
+    noted_us: u64,
+    merged: u64,
+}
+
+impl DrainNotes {
+    /// Called now and then; `draining`: a drain is going on.
+    pub fn look(&mut self, store: &Store, log: &LogSink, draining: bool) {
+        let now_us = store.pool.disk().now_us();
+        let merged = store.counters.change_buffer_merged_entries.get();
+        let left = store.change.entries();
+        let merged_before = std::mem::replace(&mut self.merged, merged);
+        match &mut self.drain {
+            None if draining => {
+                if left > 0 {
+                    log(
+                        Level::Info,
+                        &format!("change buffer: draining begins, {left} entries are pending"),
+                    );
+                }
+                self.drain = Some(Drain {
+                    began_us: now_us,
+                    noted_us: now_us,
+                    merged: merged_before,
+                });
+            }
+            Some(drain) if draining && now_us >= drain.noted_us + NOTE_EVERY_US => {
+                drain.noted_us = now_us;
+                let done = merged - drain.merged;
+                let seconds = (now_us - drain.began_us) / 1_000_000;
+                let eta = (left as u128 * seconds as u128).checked_div(done as u128);
+                let eta = eta.map_or("no end in sight".into(), |eta| format!("about {eta} s to go"));
+                log(
+                    Level::Info,
+                    &format!("change buffer: {done} entries merged in {seconds} s, {left} are left; {eta}"),
+                );
+            }
+            Some(drain) if !draining => {
+                let (done, seconds) = (merged - drain.merged, (now_us - drain.began_us) / 1_000_000);
+                match left {
+                    0 if done > 0 => log(
+                        Level::Info,
+                        &format!("change buffer: drained, {done} entries in {seconds} s"),
+                    ),
+                    0 => {}
+                    left => {
+                        let why = "it was stopped, new ones came, or they cannot be merged (CHECK TABLE tells)";
+                        log(Level::Info, &format!("change buffer: draining ended, {done} entries merged in {seconds} s, {left} are left: {why}"));
+                    }
+                }
+                self.drain = None;
+            }
+            _ => {}
+        }
+    }
+}

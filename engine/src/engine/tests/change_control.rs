@@ -1,0 +1,396 @@
+//! What users see of the change buffer, and how they steer it: figures, age, drain, a table's own setting.
+use super::change_buffer::*;
+use super::rig::*;
+use crate::base::IndexId;
+use crate::change::{self, Buffering, Op};
+use crate::engine::{Close, Config, Engine};
+use crate::io::sim::SimDisk;
+use crate::io::Disk;
+use crate::table::{ChangeReport, IndexChange, IndexChanges, IndexSpec, Rounds, TableSpec};
+use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
+use std::sync::{Arc, Mutex};
+
+fn rows(rig: &Rig, numbers: std::ops::Range<u16>) {
+    let mut trx = rig.begin(ReadCommitted);
+    for n in numbers {
+        rig.insert(&mut trx, &n.to_be_bytes(), &row(n as u8, n))
+            .expect("insert");
+    }
+    commit(rig, trx);
+}
+fn report(rig: &Rig) -> ChangeReport {
+    rig.store().change_report()
+}
+fn of_index(rig: &Rig, name: &str) -> IndexChanges {
+    let mut found = None;
+    let all = rig.store().changes_by_index(&mut |index| {
+        if index.index == name {
+            found = Some(index);
+        }
+    });
+    all.expect("listed");
+    found.expect("an index of that name")
+}
+fn rounds(rig: &Rig, n: usize) -> usize {
+    let mut rounds = Rounds::default();
+    (0..n)
+        .map(|_| rig.store().merge_round(&mut rounds).expect("round"))
+        .sum()
+}
+/// An entry of by_group that no row has, marked: a corrupt index.
+fn corrupt(rig: &Rig) {
+    let index = &rig.table.layout().secondary[0].index;
+    let op = Op::Mark {
+        key: &[b'g', 200, 1],
+        stamp: 1,
+    };
+    change::submit(&rig.store().pool, index, op).expect("buffered");
+}
+
+#[test]
+fn figures_follow_what_happens() {
+    let rig = Rig::create(SimDisk::new(1));
+    buffer(&rig, true);
+    assert_eq!((report(&rig).entries, report(&rig).indexes), (0, 0));
+    rows(&rig, 0..10);
+    let c = rig.engine.counters().clone();
+    let now = report(&rig);
+    assert_eq!((now.entries, now.indexes, now.partitions, now.uncounted), (20, 2, 2, 0));
+    assert!(now.bytes > 20 * 10 && now.bytes < now.bytes_max);
+    let one = of_index(&rig, "by_tag");
+    assert_eq!(
+        (one.entries, one.partitions, one.pages, one.counted, one.merged),
+        (10, 1, 1, true, 0)
+    );
+    assert_eq!((one.buffering, one.own), (Buffering::All, None));
+    assert_eq!(c.change_buffer_buffered_inserts.get(), 20);
+    // Marked while its put is pending: that joins it, and no leaf is looked at for it.
+    let mut trx = rig.begin(ReadCommitted);
+    rig.delete(&mut trx, &5u16.to_be_bytes(), &row(5, 5)).expect("delete");
+    commit(&rig, trx);
+    assert_eq!(c.change_buffer_buffered_delete_marks.get(), 2);
+    assert_eq!(c.change_buffer_reads_avoided.get(), 2);
+    drain(&rig);
+    assert_eq!(c.change_buffer_merged_inserts.get(), 20);
+    // One leaf each.
+    assert_eq!(c.change_buffer_reads_avoided.get(), 2 + 9 + 9);
+    rig.purge_all();
+    assert_eq!(report(&rig).entries, 2);
+    drain(&rig);
+    assert_eq!(c.change_buffer_merged_deletes.get(), 2);
+    assert_eq!(of_index(&rig, "by_tag").merged, 11);
+    rows(&rig, 20..23);
+    let text = rig.engine.status_text();
+    assert!(
+        text.contains("Change buffer: size 2, free list len 0, seg size 2, "),
+        "{text}"
+    );
+    assert!(
+        text.contains("merged operations:\n insert 20, delete mark 0, delete 2\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("Pending: 6 entries in 2 indexes (2 partitions)"),
+        "{text}"
+    );
+    rig.store().drop_table("t").expect("dropped");
+    assert_eq!(c.change_buffer_discarded.get(), 6);
+    assert_eq!(
+        report(&rig),
+        ChangeReport {
+            bytes_max: now.bytes_max,
+            ..ChangeReport::default()
+        }
+    );
+}
+
+/// An index that is written all the time has never nothing pending: its oldest entry seemed to grow older and older, though sweeps
+/// had merged it long ago.
+#[test]
+fn the_oldest_is_as_old_as_the_last_pass() {
+    let disk = SimDisk::new(1);
+    let rig = Rig::create(disk.clone());
+    buffer(&rig, true);
+    rows(&rig, 0..10);
+    disk.advance_us(50_000_000);
+    assert_eq!(report(&rig).age_s, 50);
+    rows(&rig, 10..20);
+    // The pass begins now; what comes while it goes on stays behind.
+    let (store, layout) = (rig.store().clone(), rig.table.layout());
+    for s in &layout.secondary {
+        change::sweep_step(&store.pool, &s.index, 1).expect("swept");
+    }
+    assert_eq!(report(&rig).age_s, 0);
+    disk.advance_us(30_000_000);
+    rows(&rig, 20..30);
+    disk.advance_us(5_000_000);
+    let age = report(&rig).age_s;
+    assert!((5..=35).contains(&age), "{age}");
+    drain(&rig);
+    assert_eq!(report(&rig).age_s, 0);
+}
+
+/// A busy engine merges what is older than the limit, and nothing else.
+#[test]
+fn what_is_too_old_is_merged_however_busy_it_is() {
+    let disk = SimDisk::new(1);
+    let rig = Rig::create(disk.clone());
+    buffer(&rig, true);
+    rig.engine.set("change_buffer_max_age", 60).expect("set");
+    rows(&rig, 0..10);
+    let busy_round = |state: &mut Rounds, n: u16| {
+        rows(&rig, 100 + n..101 + n);
+        rig.store().merge_round(state).expect("round")
+    };
+    let mut state = Rounds::default();
+    assert_eq!((0..15).map(|n| busy_round(&mut state, n)).sum::<usize>(), 0);
+    disk.advance_us(61_000_000);
+    assert!((15..20).map(|n| busy_round(&mut state, n)).sum::<usize>() > 0);
+    assert!(report(&rig).age_s < 60);
+    rig.engine.set("change_buffer_max_age", 0).expect("set");
+    disk.advance_us(1_000_000_000);
+    assert_eq!((20..25).map(|n| busy_round(&mut state, n)).sum::<usize>(), 0);
+    assert!(report(&rig).age_s >= 1000);
+}
+
+/// A change that fits no entry stays for ever: the drain went on for ever too, and an idle engine swept without an end.
+#[test]
+fn a_corrupt_index_ends_a_drain() {
+    let rig = Rig::create(SimDisk::new(1));
+    buffer(&rig, true);
+    rows(&rig, 0..10);
+    corrupt(&rig);
+    rig.engine.set("change_buffer_drain", 1).expect("set");
+    let mut state = Rounds::default();
+    let mut n = 0;
+    while report(&rig).draining {
+        rig.store().merge_round(&mut state).expect("round");
+        n += 1;
+        assert!(n < 10, "{:?}", report(&rig));
+    }
+    assert_eq!(report(&rig).entries, 1);
+    let merges = rig.engine.counters().change_buffer_merges.get();
+    assert_eq!(rounds(&rig, 30), 0, "idle, and nothing to do");
+    assert_eq!(rig.engine.counters().change_buffer_merges.get(), merges);
+    // What comes later is merged all the same.
+    rows(&rig, 10..20);
+    assert!(rounds(&rig, 30) > 0);
+    assert_eq!(report(&rig).entries, 1);
+}
+
+/// A drain looked at no more tables than a round does, if all had been clean before.
+#[test]
+fn a_drain_reaches_every_table() {
+    let rig = Rig::create(SimDisk::new(1));
+    buffer(&rig, true);
+    for n in 0..300 {
+        let spec = TableSpec::default();
+        rig.store().create_table(&format!("a{n:03}"), &spec).expect("create");
+    }
+    let mut state = Rounds::default();
+    for _ in 0..5 {
+        rows(&rig, 0..0);
+        rig.store().merge_round(&mut state).expect("round");
+    }
+    rows(&rig, 0..10);
+    rig.engine.set("change_buffer_drain", 1).expect("set");
+    for _ in 0..20 {
+        rig.store().merge_round(&mut state).expect("round");
+    }
+    assert_eq!((report(&rig).entries, report(&rig).draining), (0, false));
+}
+
+/// After a restart every delta tree's root has to be looked at before what is in it can be merged: of a thousand indexes at four a
+/// round, the last one's turn came after half a minute.
+#[test]
+fn old_debt_is_found_soon_among_many_indexes() {
+    let disk = SimDisk::new(1);
+    let rig = Rig::create(disk.clone());
+    for n in 0..200 {
+        rig.store().create_table(&format!("a{n:03}"), &spec()).expect("create");
+    }
+    buffer(&rig, true);
+    rows(&rig, 0..10);
+    rig.engine.close(Close::Fast).expect("closed");
+    let rig = Rig::reopen(disk).expect("opened");
+    assert_eq!(report(&rig).uncounted, 402);
+    assert!(!of_index(&rig, "by_tag").counted);
+    rounds(&rig, 30);
+    assert_eq!((report(&rig).uncounted, report(&rig).entries), (0, 0));
+    assert_eq!(rig.entries_in_tree(BY_GROUP), 10);
+}
+
+/// The checkpointer had ended before a slow close merged and purged: with more to do than the log holds, it waited for ever.
+#[test]
+fn a_slow_close_may_write_more_than_the_log_holds() {
+    let disk = SimDisk::new(1);
+    let notes: Arc<Mutex<Vec<String>>> = Arc::default();
+    let sink = notes.clone();
+    let config = Config {
+        redo_log_capacity: 2 << 20,
+        redo_log_buffer_size: 512 << 10,
+        log: Arc::new(move |_, text: &str| sink.lock().expect("notes").push(text.into())),
+        ..config()
+    };
+    let engine = Engine::open(disk.clone(), config).expect("engine");
+    engine.store().create_table("t", &spec()).expect("create");
+    let table = engine.store().open_table("t").expect("open");
+    let rig = Rig { engine, table };
+    buffer(&rig, true);
+    rig.engine.set("change_buffer_max_size", 50).expect("set");
+    let long = |n: u16| Row {
+        shade: 1,
+        ..row(n as u8, n)
+    };
+    for batch in 0..20u16 {
+        let mut trx = rig.begin(ReadCommitted);
+        for n in batch * 1000..(batch + 1) * 1000 {
+            rig.insert(&mut trx, &n.to_be_bytes(), &long(n)).expect("insert");
+        }
+        commit(&rig, trx);
+        let mut trx = rig.begin(ReadCommitted);
+        for n in batch * 1000..(batch + 1) * 1000 {
+            rig.delete(&mut trx, &n.to_be_bytes(), &long(n)).expect("delete");
+        }
+        commit(&rig, trx);
+    }
+    let before = rig.engine.lsn();
+    rig.engine.close(Close::Slow).expect("closed");
+    assert!(
+        rig.engine.lsn() - before > 2 << 20,
+        "the log was not filled: {}",
+        rig.engine.lsn() - before
+    );
+    drop(rig);
+    let said = notes.lock().expect("notes").join("\n");
+    assert!(
+        said.contains("change buffer: draining begins") && said.contains("change buffer: drained"),
+        "{said}"
+    );
+    let rig = Rig::reopen(disk).expect("opened");
+    assert_eq!((rig.entries_in_tree(BY_GROUP), rig.entries_in_tree(BY_TAG)), (0, 0));
+    rig.check_table();
+}
+
+fn alter<'a>(rig: &'a Rig, own: Option<Buffering>) -> IndexChange<'a> {
+    IndexChange {
+        table: &rig.table,
+        drop: vec![],
+        rename: vec![],
+        add: vec![],
+        order: vec!["by_group", "by_tag"],
+        change_buffering: own,
+        schema: b"",
+    }
+}
+
+/// The table's own word goes before the engine's, survives TRUNCATE and a restart, and holds for an index added later.
+#[test]
+fn a_table_says_itself_what_is_buffered() {
+    let disk: Arc<dyn Disk> = SimDisk::new(1);
+    let rig = Rig::create(disk.clone());
+    buffer(&rig, true);
+    rig.store()
+        .alter_indexes(&[alter(&rig, Some(Buffering::None))])
+        .expect("altered");
+    rows(&rig, 0..10);
+    assert_eq!(report(&rig).entries, 0);
+    rig.store().truncate_table("t").expect("truncated");
+    rebuild_by_group(&rig, &rig.table, &Model::new());
+    let after_build = Some(Buffering::None);
+    rig.store().alter_indexes(&[alter(&rig, after_build)]).expect("altered");
+    rows(&rig, 0..10);
+    assert_eq!(report(&rig).entries, 0);
+    rig.engine.close(Close::Fast).expect("closed");
+    let rig = Rig::reopen(disk).expect("opened");
+    buffer(&rig, true);
+    assert_eq!(of_index(&rig, "by_group").own, Some(Buffering::None));
+    rows(&rig, 10..20);
+    assert_eq!(report(&rig).entries, 0);
+    rig.store()
+        .alter_indexes(&[alter(&rig, Some(Buffering::Inserts))])
+        .expect("altered");
+    rig.engine.set("change_buffering", 0).expect("set");
+    rows(&rig, 20..30);
+    assert_eq!(report(&rig).entries, 20);
+    rig.store().alter_indexes(&[alter(&rig, None)]).expect("altered");
+    rows(&rig, 30..40);
+    assert_eq!(report(&rig).entries, 20);
+    let mut trx = rig.begin(RepeatableRead);
+    assert_eq!(rig.scan(&mut trx, BY_TAG, false, true, None).expect("scan").len(), 40);
+    commit(&rig, trx);
+    rig.check_table();
+}
+
+/// Each pending change was counted as one more entry of the range, marks and removals of entries that are there too.
+#[test]
+fn estimates_count_an_entry_once() {
+    let rig = Rig::create(SimDisk::new(1));
+    buffer(&rig, true);
+    rows(&rig, 0..100);
+    let estimate = |rig: &Rig| {
+        let all = rig.store().records_in_range(&rig.table, BY_TAG, None, None);
+        all.expect("estimate")
+    };
+    assert_eq!(estimate(&rig), 100);
+    drain(&rig);
+    assert_eq!(estimate(&rig), 100);
+    let mut trx = rig.begin(ReadCommitted);
+    for n in 0..60u16 {
+        rig.delete(&mut trx, &n.to_be_bytes(), &row(n as u8, n))
+            .expect("delete");
+    }
+    commit(&rig, trx);
+    // Marked entries count, as they do in the tree itself.
+    assert_eq!(estimate(&rig), 100);
+    rig.purge_all();
+    assert_eq!(estimate(&rig), 40);
+    drain(&rig);
+    assert_eq!(estimate(&rig), 40);
+}
+
+/// Under pressure a round ended with the first index of a table, if that always had enough to do.
+#[test]
+fn every_index_of_a_table_has_its_turn() {
+    let rig = Rig::create(SimDisk::new(1));
+    buffer(&rig, true);
+    rig.engine.set("io_capacity_max", 10).expect("set");
+    rig.engine.set("io_capacity", 10).expect("set");
+    let many = TableSpec {
+        indexes: (0..4)
+            .map(|n| IndexSpec {
+                name: format!("i{n}"),
+                unique: false,
+            })
+            .collect(),
+        ..TableSpec::default()
+    };
+    rig.store().create_table("many", &many).expect("create");
+    let table = rig.store().open_table("many").expect("open");
+    let put = |index: &change::Index, n: u32| {
+        let key = n.to_be_bytes();
+        let mut value = Vec::new();
+        change::entry::encode(&mut value, 1, 4, 0, &[]);
+        let op = Op::Put {
+            key: &key,
+            value: &value,
+        };
+        change::submit(&rig.store().pool, index, op).expect("put");
+    };
+    rig.engine.set("change_buffer_drain", 1).expect("set");
+    let mut state = Rounds::default();
+    let mut merged = std::collections::BTreeSet::<IndexId>::new();
+    for n in 0..40 {
+        for s in &table.layout().secondary {
+            put(&s.index, n);
+        }
+        rig.store().merge_round(&mut state).expect("round");
+        let done = table
+            .layout()
+            .secondary
+            .iter()
+            .filter(|s| s.index.delta.as_ref().is_some_and(|d| d.merged() > 0));
+        merged.extend(done.map(|s| s.index.id));
+    }
+    assert_eq!(merged.len(), 4);
+}

@@ -1,0 +1,16 @@
+/* The engine's tables of INFORMATION_SCHEMA, as hton.cc declares them. */
+#ifndef SLUICE_INFORMATION_SCHEMA_H
+#define SLUICE_INFORMATION_SCHEMA_H
+#include "compat.h"
+#include "sql_i_s.h"
+#include "sql_acl.h"
+#include "sql_show.h"
+#include <string>
+
+namespace sluice {
+
+extern struct st_mysql_information_schema information_schema;
+int change_buffer_table_init(void *schema);
+
+} // namespace sluice
+#endif
