@@ -164,10 +164,11 @@ fn a_broken_log_and_a_missing_file_are_named() {
     fill(&folder.0, Close::LogOnly);
     let (_, text) = check(&[], &folder.0);
     assert!(!text.contains("log: 0 groups"), "there is something to apply: {text}");
-    assert_eq!(
-        check(&["--no-redo"], &folder.0).0,
-        Some(1),
-        "pages are older than the log"
+    // How broken the tables look without the log depends on what the page cleaner came to write; that pages are older does not.
+    let (_, text) = check(&["--no-redo"], &folder.0);
+    assert!(
+        text.contains("pages are older than the log") && !text.contains("up to 0 pages"),
+        "{text}"
     );
     flip(&folder.0, "redo_control", 30);
     flip(&folder.0, "redo_control", 4096 + 30);
