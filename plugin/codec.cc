@@ -230,13 +230,19 @@ uint Codec::server_index(uint engine_index) const
   return ordinal < m_primary ? ordinal : ordinal + 1;
 }
 
+/* When a DELETE ends a version of a system-versioned row, the server computes generated columns over the period anew, the hash
+   of a UNIQUE ... USING HASH among them, and does not say that it writes them. */
 bool Codec::touches(uint index, const MY_BITMAP *write_set) const
 {
+  const bool versioned= m_table->versioned();
+  const auto is_written= [&](const Column &column) {
+    return bitmap_is_set(write_set, column.field) || (versioned && m_table->field[column.field]->vcol_info);
+  };
   for (const KeyPart &part : m_keys[index].parts)
-    if (bitmap_is_set(write_set, part.column.field))
+    if (is_written(part.column))
       return true;
   for (const Column &column : m_keys[index].raw)
-    if (bitmap_is_set(write_set, column.field))
+    if (is_written(column))
       return true;
   return false;
 }
