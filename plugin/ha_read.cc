@@ -70,7 +70,7 @@ void ha_sluice::lift_lookup_bounds()
 
 int ha_sluice::seek(uchar *record, uint mode, slc_bytes key, Direction direction)
 {
-  m_point= false;
+  m_place= AT_ENTRY;
   return deliver(record, slc_cursor_seek(m_cursor, mode, key, &m_found), direction);
 }
 
@@ -79,7 +79,10 @@ int ha_sluice::seek_after(uchar *record, slc_bytes key)
 {
   Buffer above;
   const slc_bytes from= successor(above, key);
-  return from.len ? seek(record, SLC_SEEK_GE, from, FORWARD) : HA_ERR_END_OF_FILE;
+  if (from.len)
+    return seek(record, SLC_SEEK_GE, from, FORWARD);
+  m_place= AT_END;
+  return HA_ERR_END_OF_FILE;
 }
 
 /* Backward, from the last entry that begins with the key or is below. */
@@ -96,6 +99,29 @@ int ha_sluice::step(uchar *record, Direction direction)
                  direction);
 }
 
+/* The scan is not at an entry: HANDLER goes on after a lookup that found nothing, and turns round at an end. */
+int ha_sluice::step_from_place(uchar *record, Direction direction)
+{
+  const bool forward= direction == FORWARD;
+  if (m_place == (forward ? AT_END : AT_START))
+    return HA_ERR_END_OF_FILE;
+  if (const int error= scan_set_up())
+    return error;
+  lift_lookup_bounds();
+  const slc_bytes key= m_search.bytes();
+  switch (m_place)
+  {
+  case AT_KEY:
+    return forward ? seek(record, SLC_SEEK_GT, key, FORWARD) : seek(record, SLC_SEEK_LT, key, BACKWARD);
+  case BEFORE_KEY:
+    return forward ? seek(record, SLC_SEEK_GE, key, FORWARD) : seek(record, SLC_SEEK_LT, key, BACKWARD);
+  case AFTER_KEY:
+    return forward ? seek_after(record, key) : seek_before(record, key);
+  default:
+    return seek(record, forward ? SLC_SEEK_FIRST : SLC_SEEK_LAST, NOTHING, direction);
+  }
+}
+
 /* From an entry found to a row in the record, past those that a pushed condition, a filter or a lock rules out. */
 int ha_sluice::deliver(uchar *record, slc_err error, Direction direction)
 {
@@ -105,6 +131,8 @@ int ha_sluice::deliver(uchar *record, slc_err error, Direction direction)
     {
       if (error == SLC_LOCKED && m_policy == SLC_SKIP_LOCKED)
         continue;
+      if (error == SLC_END)
+        m_place= direction == FORWARD ? AT_END : AT_START;
       return fail(error);
     }
     m_clustered.clear();
@@ -261,7 +289,8 @@ int ha_sluice::rnd_init(bool scan)
 {
   connect(false);
   m_engine_index= 0;
-  m_scan_set_up= m_bounds_are_of_lookup= m_point= false;
+  m_scan_set_up= m_bounds_are_of_lookup= false;
+  m_place= AT_ENTRY;
   m_at_start= true;
   m_plan= nullptr;
   return scan ? scan_set_up() : 0;
@@ -312,7 +341,8 @@ int ha_sluice::index_init(uint index, bool)
   connect(false);
   active_index= index;
   m_engine_index= m_codec->engine_index(index);
-  m_scan_set_up= m_bounds_are_of_lookup= m_point= m_at_start= false;
+  m_scan_set_up= m_bounds_are_of_lookup= m_at_start= false;
+  m_place= AT_ENTRY;
   m_plan= nullptr;
   return 0;
 }
@@ -346,7 +376,7 @@ int ha_sluice::index_read_map(uchar *record, const uchar *key, key_part_map part
   {
     m_clustered.clear();
     m_clustered.append(image);
-    m_point= true;
+    m_place= AT_KEY;
     return point_read(record);
   }
   if (const int error= scan_set_up())
@@ -378,7 +408,11 @@ int ha_sluice::index_read_map(uchar *record, const uchar *key, key_part_map part
   default:
     return HA_ERR_WRONG_COMMAND;
   }
-  return error == HA_ERR_END_OF_FILE ? HA_ERR_KEY_NOT_FOUND : error;
+  if (error != HA_ERR_END_OF_FILE)
+    return error;
+  if (m_bounds_are_of_lookup)
+    m_place= BEFORE_KEY;                // it came to the end of the bounds
+  return HA_ERR_KEY_NOT_FOUND;
 }
 
 int ha_sluice::index_read_last_map(uchar *record, const uchar *key, key_part_map parts)
@@ -394,35 +428,30 @@ int ha_sluice::index_next(uchar *record)
     if (error != HA_ERR_KEY_NOT_FOUND)
       return error;
   }
-  if (unlikely(m_point))
-  {
-    if (const int error= scan_set_up())
-      return error;
-    const slc_bytes key= m_search.bytes();
-    return seek(record, SLC_SEEK_GT, key, FORWARD);
-  }
+  if (unlikely(m_place != AT_ENTRY))
+    return step_from_place(record, FORWARD);
   lift_lookup_bounds();
   return step(record, FORWARD);
 }
 
 int ha_sluice::index_prev(uchar *record)
 {
-  if (unlikely(m_point))
-  {
-    if (const int error= scan_set_up())
-      return error;
-    const slc_bytes key= m_search.bytes();
-    return seek(record, SLC_SEEK_LT, key, BACKWARD);
-  }
+  if (unlikely(m_place != AT_ENTRY))
+    return step_from_place(record, BACKWARD);
   lift_lookup_bounds();
   return step(record, BACKWARD);
 }
 
 int ha_sluice::index_next_same(uchar *record, const uchar *key, uint key_length)
 {
-  if (m_point)
+  if (m_place != AT_ENTRY)
     return HA_ERR_END_OF_FILE;
-  return m_bounds_are_of_lookup ? step(record, FORWARD) : handler::index_next_same(record, key, key_length);
+  if (!m_bounds_are_of_lookup)
+    return handler::index_next_same(record, key, key_length);
+  const int error= step(record, FORWARD);
+  if (error == HA_ERR_END_OF_FILE && m_place == AT_END)
+    m_place= AFTER_KEY;                 // of the bounds
+  return error;
 }
 
 int ha_sluice::index_first(uchar *record)

@@ -123,6 +123,9 @@ public:
 
 private:
   enum Direction { FORWARD, BACKWARD };
+  /* Where index_next() and index_prev() go on from: the cursor's entry; the row of a point read, for which the cursor was not moved;
+     between entries, before or after those that begin with the key in m_search; or an end of the index. */
+  enum Place { AT_ENTRY, AT_KEY, BEFORE_KEY, AFTER_KEY, AT_START, AT_END };
   enum Semi { SEMI_OFF, SEMI_TRY, SEMI_DID };
 
   sluice::Share *get_share(const char *name);
@@ -147,6 +150,7 @@ private:
   void add_virtual_columns(uchar *record, slc_bytes clustered, slc_bytes row);
   void keep_blobs();
   int step(uchar *record, Direction direction);
+  int step_from_place(uchar *record, Direction direction);
   int reread_locked(uchar *record);
   void set_bounds(slc_bytes low, slc_bytes high);
   void lift_lookup_bounds();
@@ -230,7 +234,7 @@ private:
   bool m_keyread_needs_row= false;      // the server wants entries only, and more than they have
   bool m_has_bounds= false;
   bool m_bounds_are_of_lookup= false;   // set by an exact lookup: index_next() goes beyond them
-  bool m_point= false;                  // the last lookup was a point read: the cursor is nowhere
+  Place m_place= AT_ENTRY;
   const key_range *m_range_end= nullptr; // while read_range_first() seeks
   bool m_at_start= false;               // of a table scan
   const sluice::DecodePlan *m_plan= nullptr;
