@@ -88,13 +88,13 @@ void ha_sluice::entries_to_check(void *ctx, slc_bytes clustered, slc_bytes row, 
 
 int ha_sluice::check(THD *thd, HA_CHECK_OPT *options)
 {
-  Connection *connection= connect(false);
+  connect(false);
   Check check= {thd, table, this, 0};
   m_plan= nullptr;
   const size_t words= no_words_in_map(&table->tmp_set);
   m_saved_set.assign(table->tmp_set.bitmap, table->tmp_set.bitmap + words);
   const slc_check how= {level_of(options->flags), &check, report_finding, entries_to_check, report_progress};
-  const slc_err error= slc_table_check(connection->trx(), m_share->table(), &how);
+  const slc_err error= slc_table_check(trx(), m_share->table(), &how);
   std::copy(m_saved_set.begin(), m_saved_set.end(), table->tmp_set.bitmap);
   if (check.stage)
     thd_progress_end(thd);
@@ -148,6 +148,8 @@ int ha_sluice::rebuild_indexes(slc_trx *trx, slc_cursor *cursor, std::vector<slc
 /* The server has locked out everybody else. */
 int ha_sluice::repair(THD *thd, HA_CHECK_OPT *options)
 {
+  if (is_sequence())
+    return HA_ADMIN_NOT_IMPLEMENTED;    // one row, no index; and the server cannot copy a sequence for a REPAIR
   if (!m_codec->secondary_count() || (options->flags & T_EXTEND) || has_virtual_index())
     return HA_ADMIN_TRY_ALTER;
   int error= wait_until_decided(thd, m_share->name(), true);

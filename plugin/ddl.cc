@@ -165,8 +165,6 @@ static int check_definition(TABLE *form, HA_CREATE_INFO *info)
   /* A partition has none of its own: ALTER TABLE would not know of it. */
   if (info->option_struct && info->option_struct->change_buffering != change_buffering_of(form->s))
     return refuse("CHANGE_BUFFERING of a partition");
-  if (info->sequence)
-    return refuse("SEQUENCE=1");
   for (uint i= 0; i < form->s->keys; i++)
   {
     if (const char *kind= special_index(form->key_info[i]))

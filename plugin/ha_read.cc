@@ -44,7 +44,7 @@ int ha_sluice::scan_set_up()
   if (likely(m_scan_set_up && covering == m_scan_covering))
     return 0;
   slc_cursor_semi_consistent(m_cursor, m_semi != SEMI_OFF && !m_engine_index);
-  if (const slc_err error= slc_cursor_begin(m_cursor, m_connection->trx(), m_engine_index, m_lock, m_policy, covering))
+  if (const slc_err error= slc_cursor_begin(m_cursor, trx(), m_engine_index, m_lock, m_policy, covering))
     return fail(error);
   m_scan_set_up= true;
   m_scan_covering= covering;
@@ -190,7 +190,7 @@ int ha_sluice::check_entry(uchar *record)
   if ((m_keyread && !m_keyread_needs_row) || !is_entry)
     return 0;
   slc_found row;
-  const slc_err error= slc_row_get(m_cursor, m_connection->trx(), m_clustered.bytes(), m_lock, m_policy, &row);
+  const slc_err error= slc_row_get(m_cursor, trx(), m_clustered.bytes(), m_lock, m_policy, &row);
   if (error == SLC_NOT_FOUND || (error == SLC_LOCKED && m_policy == SLC_SKIP_LOCKED))
     return NO_MATCH;
   if (error)
@@ -321,7 +321,7 @@ int ha_sluice::rnd_pos(uchar *record, uchar *position)
 int ha_sluice::point_read(uchar *record)
 {
   slc_found row;
-  const slc_err error= slc_row_get(m_cursor, m_connection->trx(), m_clustered.bytes(), m_lock, m_policy, &row);
+  const slc_err error= slc_row_get(m_cursor, trx(), m_clustered.bytes(), m_lock, m_policy, &row);
   if (error == SLC_LOCKED && m_policy == SLC_SKIP_LOCKED)
     return HA_ERR_KEY_NOT_FOUND;
   return error ? fail(error) : read_row(record, m_clustered.bytes(), row.row);
@@ -355,6 +355,7 @@ int ha_sluice::index_end()
     slc_cursor_reset(m_cursor);
   m_row_bytes= NOTHING;
   m_ds_mrr.dsmrr_close();
+  own_end();
   return error;
 }
 

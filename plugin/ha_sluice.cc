@@ -16,6 +16,7 @@ ha_sluice::~ha_sluice()
 {
   if (m_cursor)
     slc_cursor_free(m_cursor);
+  own_end();
 }
 
 handler::Table_flags ha_sluice::table_flags() const
@@ -24,7 +25,7 @@ handler::Table_flags ha_sluice::table_flags() const
                      HA_CAN_SQL_HANDLER | HA_REQUIRES_KEY_COLUMNS_FOR_DELETE | HA_PRIMARY_KEY_REQUIRED_FOR_POSITION |
                      HA_PRIMARY_KEY_IN_READ_INDEX | HA_BINLOG_ROW_CAPABLE | HA_CAN_GEOMETRY | HA_PARTIAL_COLUMN_READ |
                      HA_TABLE_SCAN_ON_INDEX | HA_CAN_ONLINE_BACKUPS | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE |
-                     HA_CONCURRENT_OPTIMIZE;
+                     HA_CONCURRENT_OPTIMIZE | HA_CAN_TABLES_WITHOUT_ROLLBACK;
   /* Only SERIALIZABLE locks ranges. Below it a statement may see another one's rows appear: it is not safe to replicate
      as text, and the server's own unique checks (over hashes) must come after the write. */
   const THD *thd= current_thd;
@@ -115,6 +116,7 @@ int ha_sluice::close()
   if (m_cursor)
     slc_cursor_free(m_cursor);
   m_cursor= nullptr;
+  own_end();
   m_codec.reset();
   m_connection= nullptr;
   return 0;
@@ -202,7 +204,10 @@ int ha_sluice::fail(slc_err error) { return server_error(error, ha_thd(), name()
 Connection *ha_sluice::connect(bool writes)
 {
   m_connection= Connection::of(ha_thd());
-  m_connection->use(writes);
+  if (unlikely(is_sequence()))
+    own_begin();
+  else
+    m_connection->use(writes);
   return m_connection;
 }
 
@@ -252,6 +257,12 @@ int ha_sluice::external_lock(THD *thd, int type)
 {
   m_plan= nullptr;
   m_scan_set_up= false;
+  if (is_sequence())
+  {
+    own_end();
+    m_lock= type == F_WRLCK ? SLC_LOCK_EXCLUSIVE : SLC_LOCK_NONE;
+    return 0;
+  }
   if (type == F_UNLCK)
   {
     if (Connection *connection= Connection::existing(thd))

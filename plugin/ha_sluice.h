@@ -5,7 +5,7 @@
      -> seek (key image, bounds, slc_cursor_seek) -> deliver (condition, row) -> index_next_same ... -> index_end
    of an INSERT:  external_lock -> write_row (clustered key, row, entries) -> slc_row_insert
    of an UPDATE:  ... index_read_map -> update_row (old and new entries compared) -> slc_row_update or slc_row_move
-   Files: ha_sluice.cc (open, flags, locks), ha_read.cc, ha_write.cc, autoinc.cc, stats.cc, ddl.cc, inplace.cc, admin.cc.
+   Files: ha_sluice.cc (open, flags, locks), ha_read.cc, ha_write.cc, autoinc.cc, sequence.cc, load.cc, stats.cc, ddl.cc, inplace.cc, admin.cc.
    Called by: the server. */
 #ifndef SLUICE_HA_SLUICE_H
 #define SLUICE_HA_SLUICE_H
@@ -133,6 +133,13 @@ private:
   int fail(slc_err error);
   /* The connection, with a transaction started; every access begins with it. */
   sluice::Connection *connect(bool writes);
+  slc_trx *trx() const { return unlikely(m_own_trx != nullptr) ? m_own_trx : m_connection->trx(); }
+
+  /* sequence.cc */
+  bool is_sequence() const { return table_share->table_type == TABLE_TYPE_SEQUENCE; }
+  void own_begin();
+  int own_commit(int error);
+  void own_end();
 
   /* ha_read.cc */
   int scan_set_up();
@@ -218,6 +225,7 @@ private:
   slc_cursor *m_cursor= nullptr;
   sluice::Connection *m_connection= nullptr;
   slc_load *m_load= nullptr;             // while a new table is being filled
+  slc_trx *m_own_trx= nullptr;           // of a sequence, while it is read or changed
 
   /* Of the statement */
   uint m_lock= SLC_LOCK_NONE;

@@ -63,12 +63,12 @@ int ha_sluice::duplicate(slc_err error)
   return HA_ERR_FOUND_DUPP_KEY;
 }
 
-int ha_sluice::write_row(const uchar *record) { return guarded([&] { return insert(record); }); }
+int ha_sluice::write_row(const uchar *record) { return own_commit(guarded([&] { return insert(record); })); }
 
 int ha_sluice::update_row(const uchar *old_record, const uchar *new_record)
 {
   const int error= finish_load();
-  return error ? error : guarded([&] { return update(old_record, new_record); });
+  return error ? error : own_commit(guarded([&] { return update(old_record, new_record); }));
 }
 
 int ha_sluice::delete_row(const uchar *record)
@@ -79,7 +79,7 @@ int ha_sluice::delete_row(const uchar *record)
 
 int ha_sluice::insert(const uchar *record)
 {
-  Connection *connection= connect(true);
+  connect(true);
   if (table->next_number_field && record == table->record[0])
     if (const int error= update_auto_increment())
       return m_autoinc_error ? m_autoinc_error : error;
@@ -105,7 +105,7 @@ int ha_sluice::insert(const uchar *record)
     entries[i]= entry_of(m_entries, m_images[i], i);
   const uint32_t count= static_cast<uint32_t>(m_images.size());
   const slc_err error= m_load ? slc_load_add(m_load, clustered, m_row.bytes(), entries, count)
-                              : slc_row_insert(connection->trx(), m_share->table(), clustered, m_row.bytes(), entries, count,
+                              : slc_row_insert(trx(), m_share->table(), clustered, m_row.bytes(), entries, count,
                                                m_exclusive_on_duplicate);
   if (error)
     return duplicate(error);
@@ -166,7 +166,7 @@ int ha_sluice::update_in_place(const uchar *old_record, const uchar *new_record,
     change.new_key= m_entries.bytes(image.key, image.key_length);
     change.new_value= m_entries.bytes(image.value, image.value_length);
   }
-  const slc_err error= slc_row_update(m_connection->trx(), m_share->table(), clustered, m_row.bytes(), changes,
+  const slc_err error= slc_row_update(trx(), m_share->table(), clustered, m_row.bytes(), changes,
                                       static_cast<uint32_t>(m_images.size()), m_exclusive_on_duplicate);
   return error ? duplicate(error) : 0;
 }
@@ -182,7 +182,7 @@ int ha_sluice::update_moving(const uchar *old_record, const uchar *new_record, s
     old_entries[i]= entry_of(m_entries, m_old_images[i], i);
     new_entries[i]= entry_of(m_entries, m_images[i], i);
   }
-  const slc_err error= slc_row_move(m_connection->trx(), m_share->table(), old_clustered, old_entries, new_clustered,
+  const slc_err error= slc_row_move(trx(), m_share->table(), old_clustered, old_entries, new_clustered,
                                     m_row.bytes(), new_entries, static_cast<uint32_t>(m_images.size()),
                                     m_exclusive_on_duplicate);
   return error ? duplicate(error) : 0;
@@ -190,14 +190,14 @@ int ha_sluice::update_moving(const uchar *old_record, const uchar *new_record, s
 
 int ha_sluice::remove(const uchar *record)
 {
-  Connection *connection= connect(true);
+  connect(true);
   const slc_bytes clustered= clustered_of(m_new_clustered, record);
   m_entries.clear();
   put_entries(record, clustered, m_images);
   slc_entry entries[ENTRIES_ON_STACK];
   for (uint i= 0; i < m_images.size(); i++)
     entries[i]= entry_of(m_entries, m_images[i], i);
-  const slc_err error= slc_row_delete(connection->trx(), m_share->table(), clustered, entries,
+  const slc_err error= slc_row_delete(trx(), m_share->table(), clustered, entries,
                                       static_cast<uint32_t>(m_images.size()));
   return error ? fail(error) : 0;
 }

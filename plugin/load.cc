@@ -12,7 +12,7 @@ using namespace sluice;
    partitions: when those are reorganised, the server does not look at what HA_EXTRA_END_COPY returns. */
 void ha_sluice::begin_load()
 {
-  if (table->part_info || table->s->long_unique_table || table->s->period.unique_keys)
+  if (is_sequence() || table->part_info || table->s->long_unique_table || table->s->period.unique_keys)
     return;
   end_load();
   /* If it fails, so will the inserts, and tell why. */
