@@ -5,8 +5,9 @@
 #   make test         all tests              make server-stop  stops it
 #   make check        format, lints, layers  make test-11.8    the plugin and its tests with MariaDB 11.8 (needs root)
 #   make clean        removes what was compiled; distclean: the downloads too
-#   make mtr          MariaDB's suite storage_engine on Sluice, judged by InnoDB's output; with every change of a secondary index
-#                     buffered: MTR=--server-option=--sluice-change-buffer-test-mode=1
+#   make mtr          MariaDB's suite storage_engine on Sluice, judged by InnoDB's output; MTR='--suite vcol,gcol' others,
+#                     make mtr-all every one that scripts/mtr/suites.py knows; with every change of a secondary index buffered:
+#                     MTR=--server-option=--sluice-change-buffer-test-mode=1
 #   make demo         Sluice next to InnoDB: sysbench, mariadb-slap, kill -9; leaves the server running
 #   make bench        sysbench side by side, measured (BENCH='--io-bound', see scripts/bench/sysbench.py --help)
 #   make dump         mariadb-dump of a Sluice database into InnoDB and back
@@ -132,7 +133,7 @@ test-11.8: $(engine)
 ROUNDS ?= 20
 MINUTES ?= 60
 
-.PHONY: demo bench loads memory tables dump mtr kill faults soak fuzz lab
+.PHONY: demo bench loads memory tables dump mtr mtr-all kill faults soak fuzz lab
 demo: plugin
 	@scripts/demo/demo.py
 
@@ -153,6 +154,9 @@ dump: plugin
 
 mtr: plugin
 	@scripts/mtr/compare.py $(MTR)
+
+mtr-all: plugin
+	@scripts/mtr/compare.py --suite all $(MTR)
 
 lab: plugin
 	@lab/lab run all --preset smoke

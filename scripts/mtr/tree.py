@@ -9,7 +9,7 @@ prefix stays as it was unpacked, a tree of links is made in which only these are
     FOLDER/share/mysql/mysql-test/suite/   the prefix's suites as links, and what add_suite() puts there
     FOLDER/var/                         what a run writes: data directories, logs
 
-Called by compare.py (the suite storage_engine) and by scripts/sqltest (our own suite).
+Called by compare.py (MariaDB's suites) and by scripts/sqltest (our own suite).
 """
 import os
 import pathlib
@@ -86,6 +86,13 @@ class Tree:
         target = self.tests / "suite" / name
         target.unlink()
         shutil.copytree(self.installed_tests / "suite" / name, target, ignore=shutil.ignore_patterns(*without))
+        return target
+
+    def copy_tests(self, name, without):
+        """The same of another folder beside `suite`, such as `include`."""
+        target = self.tests / name
+        target.unlink()
+        shutil.copytree(self.installed_tests / name, target, ignore=shutil.ignore_patterns(*without))
         return target
 
     def run(self, suites, options, tests=(), on_result=lambda result: None):
