@@ -7,7 +7,8 @@ use super::trx::slc_trx;
 use sluice::base::Result;
 use sluice::btree::Seek;
 use sluice::engine::Engine;
-use sluice::table::{Cursor, LockChoice, OnLocked};
+use sluice::index::scan::Direction;
+use sluice::table::{Cursor, Found, LockChoice, OnLocked};
 use sluice::txn::{LockMode, Trx};
 use std::sync::Arc;
 
@@ -42,16 +43,18 @@ unsafe fn hand_out(cursor: &Cursor, step: Result<bool>, none: slc_err, out: *mut
         Ok(true) => {
             let Some(found) = cursor.found() else { return none };
             // SAFETY: `out` is the caller's to write.
-            unsafe {
-                *out = slc_found {
-                    flags: if found.covering { SLC_ENTRY_COVERING } else { 0 },
-                    key: slc_bytes::of(found.key),
-                    pk: slc_bytes::of(found.pk),
-                    row: slc_bytes::of(found.row),
-                };
-            }
+            unsafe { *out = abi_of(&found) };
             SLC_OK
         }
+    }
+}
+
+fn abi_of(found: &Found<'_>) -> slc_found {
+    slc_found {
+        flags: if found.covering { SLC_ENTRY_COVERING } else { 0 },
+        key: slc_bytes::of(found.key),
+        pk: slc_bytes::of(found.pk),
+        row: slc_bytes::of(found.row),
     }
 }
 
@@ -66,6 +69,25 @@ unsafe fn step(
     let (_, trx) = unsafe { slc_trx::of(handle.trx) };
     enter_code(&handle.engine, || {
         let result = body(&mut handle.cursor, trx);
+        unsafe { hand_out(&handle.cursor, result, SLC_END, out) }
+    })
+}
+
+/// A move of the scan in progress; most find their entry at hand.
+unsafe fn go(cursor: *mut slc_cursor, out: *mut slc_found, direction: Direction) -> slc_err {
+    // SAFETY: live by contract; the transaction was given to `slc_cursor_begin`.
+    let handle = unsafe { &mut *cursor };
+    let (_, trx) = unsafe { slc_trx::of(handle.trx) };
+    enter_code(&handle.engine, || {
+        if let Some(found) = handle.cursor.take_at_hand(trx, direction) {
+            // SAFETY: `out` is the caller's to write.
+            unsafe { *out = abi_of(&found) };
+            return SLC_OK;
+        }
+        let result = match direction {
+            Direction::Forward => handle.cursor.next(trx),
+            Direction::Backward => handle.cursor.prev(trx),
+        };
         unsafe { hand_out(&handle.cursor, result, SLC_END, out) }
     })
 }
@@ -141,12 +163,12 @@ pub unsafe extern "C" fn slc_cursor_seek(
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_cursor_next(cursor: *mut slc_cursor, out: *mut slc_found) -> slc_err {
-    unsafe { step(cursor, out, |c, trx| c.next(trx)) }
+    unsafe { go(cursor, out, Direction::Forward) }
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_cursor_prev(cursor: *mut slc_cursor, out: *mut slc_found) -> slc_err {
-    unsafe { step(cursor, out, |c, trx| c.prev(trx)) }
+    unsafe { go(cursor, out, Direction::Backward) }
 }
 
 #[no_mangle]

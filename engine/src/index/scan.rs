@@ -64,6 +64,7 @@ impl Batch {
         self.entries.clear();
         self.leaves.clear();
     }
+    #[inline]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -76,6 +77,7 @@ impl Batch {
     pub fn value(&self, i: usize) -> &[u8] {
         self.entry(i).1
     }
+    #[inline]
     pub fn entry(&self, i: usize) -> (&[u8], &[u8]) {
         let copied = self.entries[i];
         let at = copied.at as usize;

@@ -78,7 +78,7 @@ const BATCH_GROWTH: usize = 4;
 const BATCH_ENTRIES_MAX: usize = 256;
 const BATCH_BYTES_MAX: usize = 64 << 10;
 /// Entries looked at between two polls of `Waiter::killed`.
-const KILL_POLL: u32 = 1000;
+pub(super) const KILL_POLL: u32 = 1000;
 
 pub struct Cursor {
     pub(super) store: Arc<Store>,
@@ -99,12 +99,14 @@ pub struct Cursor {
     batch_entries: usize,
     expected: u64,
     /// The transaction's newest undo record when the batch was copied: its own later changes make the rest of the batch stale.
-    batch_undo: UndoPtr,
+    pub(super) batch_undo: UndoPtr,
     lo: Vec<u8>,
     hi: Vec<u8>,
     has_hi: bool,
     /// Key of the entry looked at last, if `positioned`; else the key given to `seek`.
     pub(super) last: Vec<u8>,
+    /// `take_at_hand` has gone on in the batch and left `last` behind; see `catch_up`.
+    pub(super) last_is_behind: bool,
     pub(super) positioned: bool,
     /// How `seek` began: at its key or behind it; None = at an end of the range.
     pub(super) seek_inclusive: Option<bool>,
@@ -121,7 +123,7 @@ pub struct Cursor {
     /// The lock that the row handed out last got by this scan.
     pub(super) taken: Option<Granted>,
     pub(super) was_semi_consistent: bool,
-    polls: u32,
+    pub(super) polls: u32,
     pub(super) rows_read: u64,
 }
 
@@ -146,6 +148,7 @@ impl Cursor {
             hi: Vec::new(),
             has_hi: false,
             last: Vec::new(),
+            last_is_behind: false,
             positioned: false,
             seek_inclusive: None,
             version: Vec::new(),
@@ -252,6 +255,7 @@ impl Cursor {
         scan.restart(&self.lo, self.has_hi.then_some(&self.hi[..]));
         self.last.clear();
         self.last.extend_from_slice(key);
+        self.last_is_behind = false;
         self.positioned = false;
         let (direction, inclusive) = match seek {
             Seek::First => (Forward, None),
@@ -279,6 +283,10 @@ impl Cursor {
     }
 
     fn go(&mut self, trx: &mut Trx, direction: Direction) -> Result<bool> {
+        if self.take_at_hand(trx, direction).is_some() {
+            return Ok(true);
+        }
+        self.catch_up();
         if self.scan.is_none() {
             return Err(Error::Unsupported("a move before the scan was begun".into()));
         }
@@ -315,6 +323,7 @@ impl Cursor {
 
     /// Forgets entries that were copied and not handed out: the scan goes on behind the last one looked at.
     pub(super) fn drop_batch(&mut self) {
+        self.catch_up();
         if self.positioned {
             self.restart_scan();
         }
@@ -545,6 +554,7 @@ impl Cursor {
         self.count_rows();
         self.batch.clear();
         self.next = 0;
+        self.last_is_behind = false;
         self.batch_entries = 1;
         self.expected = 0;
         self.lo.clear();

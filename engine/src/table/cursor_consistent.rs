@@ -3,13 +3,15 @@
 //! Clustered index: the entry's maker decides, else undo. Secondary index: the entry's stamp decides, else the row's versions, by
 //! rule 2 of `docs/decisions/2026-11-21-secondary-entry-stamps.md`; a row is handed out for the one entry whose key its visible version has,
 //! so never twice in a scan.
-use super::cursor::{Cursor, RowAt};
+use super::cursor::{Current, Cursor, Found, RowAt, KILL_POLL};
 use super::def::{Layout, Secondary};
 use super::version::{KeyThen, KeyWatch, Version};
 use crate::base::{Result, TrxId};
 use crate::change::{self, entry};
-use crate::index::{RowHeader, ROW_HEADER};
+use crate::index::scan::Direction;
+use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED, ROW_OVERFLOW};
 use crate::txn::Trx;
+use std::sync::Arc;
 
 /// What a secondary entry said when it was read.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,6 +32,58 @@ impl Mark {
 }
 
 impl Cursor {
+    /// The usual step of a consistent scan, a part of `next` and `prev`: the entry that comes next in that direction, if it lies in
+    /// the batch and is itself what the view sees. None: nothing was done. Nearly every step of a long scan ends here, so it copies nothing.
+    #[inline]
+    pub fn take_at_hand(&mut self, trx: &Trx, direction: Direction) -> Option<Found<'_>> {
+        let goes_on = self.next < self.batch.len() && direction == self.direction && self.batch_undo == trx.undo_top;
+        if !goes_on || self.lock.mode.is_some() || self.polls + 1 >= KILL_POLL {
+            return None;
+        }
+        let view = self.view.as_ref()?;
+        if !trx.view.as_ref().is_some_and(|open| Arc::ptr_eq(open, view)) {
+            return None;
+        }
+        let (key, value) = self.batch.entry(self.next);
+        let (pk_len, row_at) = if self.index == 0 {
+            let header = RowHeader::read(value);
+            let is_shown = header.flags & (ROW_MARKED | ROW_OVERFLOW) == 0 && view.sees(header.trx);
+            is_shown.then_some((key.len(), ROW_HEADER))?
+        } else {
+            let found = entry::decode(value, self.table().layout().pk_fixed_len)?;
+            let is_shown = self.covering && !found.marked && view.sees(found.stamp);
+            is_shown.then_some((found.pk_len, value.len() - found.raw.len()))?
+        };
+        self.polls += 1;
+        self.next += 1;
+        self.rows_read += 1;
+        self.last_is_behind = true;
+        self.taken = None;
+        self.was_semi_consistent = false;
+        let current = Current {
+            point: false,
+            covering: self.index > 0,
+            pk_len,
+            row: RowAt::Batch(row_at),
+        };
+        self.current = Some(current);
+        Some(Found {
+            covering: current.covering,
+            key,
+            pk: &key[key.len() - pk_len..],
+            row: &value[row_at..],
+        })
+    }
+
+    /// What `take_at_hand` left undone, before the batch goes or the long way is taken.
+    pub(super) fn catch_up(&mut self) {
+        if self.last_is_behind {
+            self.last_is_behind = false;
+            self.last.clear();
+            self.last.extend_from_slice(self.batch.key(self.next - 1));
+        }
+    }
+
     pub(super) fn next_consistent(&mut self, trx: &Trx, layout: &Layout) -> Result<bool> {
         while self.step(trx, usize::MAX)? {
             let shown = match self.index {

@@ -17,6 +17,7 @@ pub struct ReadView {
 }
 
 impl ReadView {
+    #[inline]
     pub fn sees(&self, trx: TrxId) -> bool {
         if trx < self.low || trx == self.own {
             return true;

@@ -16,3 +16,4 @@ mod rig;
 mod sim;
 mod status;
 mod stress;
+mod turns;
