@@ -205,8 +205,9 @@ const DecodePlan *ha_sluice::plan()
 {
   /* A row that may be changed is needed whole: the new one is built from it. */
   const MY_BITMAP *wanted= m_lock == SLC_LOCK_EXCLUSIVE ? m_codec->stored() : table->read_set;
-  if (unlikely(!m_plan || memcmp(m_plan->read_set.data(), wanted->bitmap,
-                                 m_plan->read_set.size() * sizeof(my_bitmap_map))))
+  if (unlikely(!m_plan || m_plan->read_set.front() != wanted->bitmap[0] ||
+               (m_plan->read_set.size() > 1 && memcmp(m_plan->read_set.data(), wanted->bitmap,
+                                                      m_plan->read_set.size() * sizeof(my_bitmap_map)))))
     m_plan= m_codec->plan(wanted);
   return m_plan;
 }
@@ -477,9 +478,30 @@ int ha_sluice::index_last(uchar *record)
 int ha_sluice::read_range_first(const key_range *start, const key_range *end, bool equal, bool sorted)
 {
   m_range_end= end;
+  m_engine_ends_range= false;
   const int error= handler::read_range_first(start, end, equal, sorted);
   m_range_end= nullptr;
   return error;
+}
+
+/* The server would compare each row with the range's end once more. */
+int ha_sluice::read_range_next()
+{
+  return m_engine_ends_range && !eq_range ? ha_index_next(table->record[0]) : handler::read_range_next();
+}
+
+/* Whether the image of a range's end says all that the server's own comparison would: so it is with integers of the index itself. */
+bool ha_sluice::is_exact_end(const key_range &end) const
+{
+  const std::vector<KeyPart> &parts= m_codec->key(active_index).parts;
+  for (size_t i= 0; i < parts.size(); i++)
+  {
+    if (!(end.keypart_map >> i))
+      return true;
+    if (parts[i].column.kind > Kind::SIGNED || parts[i].descending)
+      return false;
+  }
+  return !(end.keypart_map >> parts.size());
 }
 
 /* Where the range being opened ends (exclusive); empty if it is open. In m_high. */
@@ -487,6 +509,7 @@ slc_bytes ha_sluice::range_end()
 {
   if (!m_range_end)
     return NOTHING;
+  m_engine_ends_range= is_exact_end(*m_range_end);
   Buffer image;
   m_codec->put_search_key(image, active_index, m_range_end->key,
                           calculate_key_len(table, active_index, m_range_end->key, m_range_end->keypart_map));

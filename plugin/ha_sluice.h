@@ -75,6 +75,7 @@ public:
   int index_last(uchar *record) override;
   int index_next_same(uchar *record, const uchar *key, uint key_length) override;
   int read_range_first(const key_range *start, const key_range *end, bool equal, bool sorted) override;
+  int read_range_next() override;
   Item *idx_cond_push(uint index, Item *condition) override;
   bool rowid_filter_push(Rowid_filter *filter) override;
 
@@ -161,6 +162,7 @@ private:
   int reread_locked(uchar *record);
   void set_bounds(slc_bytes low, slc_bytes high);
   void lift_lookup_bounds();
+  bool is_exact_end(const key_range &end) const;
   slc_bytes range_end();
   const sluice::DecodePlan *plan();
   bool reads_entries() const { return (m_keyread && !m_keyread_needs_row) || pushed_idx_cond_here() || filter_here(); }
@@ -244,6 +246,7 @@ private:
   bool m_bounds_are_of_lookup= false;   // set by an exact lookup: index_next() goes beyond them
   Place m_place= AT_ENTRY;
   const key_range *m_range_end= nullptr; // while read_range_first() seeks
+  bool m_engine_ends_range= false;      // no row that the scan delivers lies behind the end of the range
   bool m_at_start= false;               // of a table scan
   const sluice::DecodePlan *m_plan= nullptr;
   slc_found m_found{};
