@@ -42,7 +42,7 @@ TRX_OPTIONS = "--innodb-lock-wait-timeout=1 --loose-sluice-lock-wait-timeout=1 -
 INNODB_BY_NAME = re.compile(r"(?<![\w/.-])innodb(?![\w/.:-]|\s+(?:status|mutex))", re.IGNORECASE)
 SOURCES = (".test", ".inc", ".opt", ".cnf", ".combinations", ".pre")
 EXPECTED_ERROR = re.compile(rb"^[ \t]*(?:--[ \t]*error\b.*|error[ \t][^;\n]*;)$", re.MULTILINE)
-HOW_TO = re.compile(rb"\s*,?\s*\b(?:algorithm\s*=?\s*(?:inplace|instant|nocopy)|lock\s*=\s*none"
+HOW_TO = re.compile(rb"\s*,?\s*(?<![$@\w])(?:algorithm\s*=?\s*(?:inplace|instant|nocopy)|lock\s*=\s*none"
                     rb"|row_format\s*=\s*(?:compact|redundant|compressed|dynamic)|key_block_size\s*=\s*\d+)\b(?:\s*,(?=\s*engine))?", re.IGNORECASE)
 FOREIGN_KEY = re.compile(rb",\s*(?:constraint\s+\S+\s+)?foreign\s+key\s*[`\w-]*\s*\([^)]*\)\s*references\s+[\w.`]+\s*\([^)]*\)"
                          rb"(?:\s+on\s+(?:delete|update)\s+(?:restrict|cascade|set\s+null|no\s+action))*", re.IGNORECASE)
