@@ -2,6 +2,7 @@
    it; declared in hton.cc beside the engine. Shown to who has the privilege PROCESS. Called by: the server. */
 #include "engine.h"
 #include "information_schema.h"
+#include "table_path.h"
 
 namespace sluice {
 
@@ -35,38 +36,22 @@ struct Fill
   bool failed;
 };
 
-std::string shown_name(const std::string &part)
-{
-  char name[NAME_LEN * 2 + 1];
-  return std::string(name, filename_to_tablename(part.c_str(), name, sizeof name, true));
-}
-
 void store(Field *field, const std::string &text) { field->store(text.data(), text.size(), system_charset_info); }
 void store(Field *field, slc_bytes text) { store(field, std::string(reinterpret_cast<const char *>(text.ptr), text.len)); }
 void store(Field *field, uint64_t number) { field->store(static_cast<longlong>(number), true); }
 void store_yes(Field *field, bool yes) { store(field, std::string(yes ? "YES" : "NO")); }
 
-/* "./schema/table" or "./schema/table#P#partition" or "./schema/table#P#partition#SP#subpartition" */
 void store_name(Field **fields, slc_bytes name)
 {
-  std::string path(reinterpret_cast<const char *>(name.ptr), name.len);
-  const size_t slash= path.rfind('/');
-  const size_t before= slash == std::string::npos || !slash ? std::string::npos : path.rfind('/', slash - 1);
-  const size_t from= before == std::string::npos ? 0 : before + 1;
-  store(fields[Column_of::SCHEMA], slash == std::string::npos ? std::string() : shown_name(path.substr(from, slash - from)));
-  std::string table= slash == std::string::npos ? path : path.substr(slash + 1);
-  const size_t partition= table.find("#P#");
+  const TablePath path(std::string(reinterpret_cast<const char *>(name.ptr), name.len));
+  store(fields[Column_of::SCHEMA], path.schema);
+  store(fields[Column_of::TABLE], path.table);
   fields[Column_of::PARTITION]->set_null();
-  if (partition != std::string::npos)
+  if (!path.partition.empty())
   {
-    std::string text= table.substr(partition + 3);
-    const size_t sub= text.find("#SP#");
-    text= sub == std::string::npos ? shown_name(text) : shown_name(text.substr(0, sub)) + "." + shown_name(text.substr(sub + 4));
     fields[Column_of::PARTITION]->set_notnull();
-    store(fields[Column_of::PARTITION], text);
-    table.resize(partition);
+    store(fields[Column_of::PARTITION], path.partition);
   }
-  store(fields[Column_of::TABLE], shown_name(table));
 }
 
 void add_row(void *ctx, const slc_index_changes *changes)

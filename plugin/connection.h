@@ -12,6 +12,7 @@
 #define SLUICE_CONNECTION_H
 #include "compat.h"
 #include "sluice_abi.h"
+#include <atomic>
 #include <vector>
 
 namespace sluice {
@@ -36,6 +37,8 @@ public:
   void use(bool writes);
   void table_locked() { m_locked_tables++; }
   void table_unlocked();
+  /* From any thread that keeps this one from ending. */
+  uint tables_in_use() const { return m_locked_tables.load(std::memory_order_relaxed); }
 
   int prepare(bool all);
   void commit_ordered(bool all);
@@ -72,7 +75,7 @@ private:
   THD *m_thd;
   slc_trx *m_trx;
   uint m_isolation= SLC_ISO_REPEATABLE_READ;
-  uint m_locked_tables= 0;
+  std::atomic<uint> m_locked_tables{0};
   uint64 m_mark= 0;
   bool m_has_mark= false;
   bool m_started= false;

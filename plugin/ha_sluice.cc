@@ -94,6 +94,7 @@ int ha_sluice::open(const char *name, int, uint)
     sql_print_error(SLUICE_ENGINE_NAME ": table %s: its .frm file and the engine's catalog name different indexes", name);
     return HA_ERR_TABLE_DEF_CHANGED;
   }
+  m_share->describe_keys(table->s, *m_codec);
   /* EXCHANGE PARTITION moves rows and indexes from one table to another, each with its own. */
   slc_table_use_change_buffering(m_share->table(), change_buffering_of(table->s));
   if (!m_cursor)

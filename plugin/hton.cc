@@ -416,5 +416,50 @@ maria_declare_plugin(sluice)
   nullptr,
   "0.1",
   MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
+},
+{
+  MYSQL_INFORMATION_SCHEMA_PLUGIN,
+  &sluice::information_schema,
+  SLUICE_ENGINE_NAME "_TRX",
+  "Sluice contributors",
+  "Transactions, what they do and what they wait for",
+  PLUGIN_LICENSE_GPL,
+  sluice::trx_table_init,
+  nullptr,
+  0x0001,
+  nullptr,
+  nullptr,
+  "0.1",
+  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
+},
+{
+  MYSQL_INFORMATION_SCHEMA_PLUGIN,
+  &sluice::information_schema,
+  SLUICE_ENGINE_NAME "_LOCKS",
+  "Sluice contributors",
+  "Locks that are held or waited for",
+  PLUGIN_LICENSE_GPL,
+  sluice::locks_table_init,
+  nullptr,
+  0x0001,
+  nullptr,
+  nullptr,
+  "0.1",
+  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
+},
+{
+  MYSQL_INFORMATION_SCHEMA_PLUGIN,
+  &sluice::information_schema,
+  SLUICE_ENGINE_NAME "_LOCK_WAITS",
+  "Sluice contributors",
+  "Which lock is waited for, and which one is in its way",
+  PLUGIN_LICENSE_GPL,
+  sluice::lock_waits_table_init,
+  nullptr,
+  0x0001,
+  nullptr,
+  nullptr,
+  "0.1",
+  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
 }
 maria_declare_plugin_end;

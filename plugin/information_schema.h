@@ -5,12 +5,16 @@
 #include "sql_i_s.h"
 #include "sql_acl.h"
 #include "sql_show.h"
+#include "tztime.h"
 #include <string>
 
 namespace sluice {
 
 extern struct st_mysql_information_schema information_schema;
 int change_buffer_table_init(void *schema);
+int trx_table_init(void *schema);
+int locks_table_init(void *schema);
+int lock_waits_table_init(void *schema);
 
 } // namespace sluice
 #endif

@@ -1,6 +1,7 @@
 /* Opening and closing the engine's table for all handlers of a table; the rest of Share is in autoinc.cc and stats.cc. */
 #include "share.h"
 #include "engine.h"
+#include "key_text.h"
 
 namespace sluice {
 
@@ -12,9 +13,16 @@ Share::Share(const char *name) : m_name(name)
 
 Share::~Share()
 {
+  KeyTexts::forget(this, m_name.c_str());
   close();
   mysql_mutex_destroy(&m_stats_mutex);
   mysql_mutex_destroy(&m_autoinc_mutex);
+}
+
+void Share::describe_keys(const TABLE_SHARE *share, const Codec &codec)
+{
+  if (!m_keys_described.exchange(true, std::memory_order_relaxed))
+    KeyTexts::remember(this, name(), share, codec);
 }
 
 slc_err Share::open() { return m_table ? SLC_OK : slc_table_open(engine, m_name.c_str(), &m_table); }

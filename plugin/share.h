@@ -28,6 +28,9 @@ public:
   /* Gives the engine's table back and takes it anew: around a truncation. */
   void close();
 
+  /* Notes what its keys are made of, for people who look at locks; once. */
+  void describe_keys(const TABLE_SHARE *share, const Codec &codec);
+
   /* The counter: the next value to give. */
   ulonglong autoinc_next() const { return slc_table_autoinc(m_table); }
   void autoinc_raise(ulonglong next) { slc_table_autoinc_raise(m_table, next); }
@@ -49,6 +52,7 @@ public:
 
 private:
   std::string m_name;
+  std::atomic<bool> m_keys_described{false};
   slc_table *m_table= nullptr;
   mysql_mutex_t m_autoinc_mutex;
   std::atomic<Connection *> m_autoinc_owner{nullptr};  // who has the engine's lock; changed by its holder

@@ -103,6 +103,36 @@ typedef void (*slc_index_changes_cb)(void *ctx, const slc_index_changes *);
 /* every index that can be buffered, by table */
 slc_err slc_change_buffer_list(slc_engine *, slc_index_changes_cb cb, void *ctx);
 
+/* Transactions, locks and waits as people see them. The texts live through the callback; times are microseconds, -1 = unknown or none. */
+typedef struct {
+  uint64_t number;           /* its id; 2^48 + connection as long as it has none */
+  uint64_t connection;       /* 0 = it has none (any more) */
+  int64_t  age_us, waiting_us, snapshot_age_us;
+  uint64_t undo_records, undo_bytes, buffered_changes, row_locks, tables_locked;
+  uint64_t weight;           /* decides who is the victim of a deadlock */
+  slc_bytes requested_lock;  /* empty = it waits for none */
+  uint8_t  isolation, has_id, prepared, rolling_back;
+} slc_trx_info;
+enum { SLC_LOCKED_ROW = 0, SLC_LOCKED_RANGE = 1, SLC_LOCKED_INSERT = 2, SLC_LOCKED_COUNTER = 3 };
+typedef struct {
+  slc_bytes id;
+  uint64_t trx;              /* as slc_trx_info.number */
+  slc_bytes table, index;    /* empty = dropped since */
+  uint32_t index_number;     /* 0 = clustered, i + 1 = secondary i */
+  uint32_t kind;             /* a row; a range, from key to key_to (empty = to the end); an insert that waits for ranges; AUTO_INCREMENT */
+  slc_bytes key, key_to;
+  uint8_t  exclusive, granted;
+} slc_lock_info;
+typedef struct { uint64_t requesting_trx, blocking_trx; slc_bytes requested_lock, blocking_lock; } slc_lock_wait;
+typedef struct {
+  void *ctx;
+  void (*trx)(void *ctx, const slc_trx_info *);
+  void (*lock)(void *ctx, const slc_lock_info *);
+  void (*wait)(void *ctx, const slc_lock_wait *);
+} slc_lock_sink;
+/* transactions first, then locks, then waits; all_locks = 0: only locks that somebody waits for */
+slc_err slc_lock_report(slc_engine *, int all_locks, const slc_lock_sink *);
+
 /* XA recovery: prepared transactions found at open */
 typedef struct { int64_t format_id; uint32_t gtrid_len, bqual_len; uint8_t data[128]; } slc_xid;
 uint32_t slc_recovered_prepared(slc_engine *, slc_xid *out, uint32_t max); /* not yet decided ones */

@@ -173,6 +173,51 @@ pub struct slc_index_changes {
 }
 pub type slc_index_changes_cb = Option<unsafe extern "C" fn(ctx: *mut c_void, changes: *const slc_index_changes)>;
 
+/// As in the header.
+#[repr(C)]
+pub struct slc_trx_info {
+    pub number: u64,
+    pub connection: u64,
+    pub age_us: i64,
+    pub waiting_us: i64,
+    pub snapshot_age_us: i64,
+    pub undo_records: u64,
+    pub undo_bytes: u64,
+    pub buffered_changes: u64,
+    pub row_locks: u64,
+    pub tables_locked: u64,
+    pub weight: u64,
+    pub requested_lock: slc_bytes,
+    pub isolation: u8,
+    pub has_id: u8,
+    pub prepared: u8,
+    pub rolling_back: u8,
+}
+pub const SLC_LOCKED_ROW: u32 = 0;
+pub const SLC_LOCKED_RANGE: u32 = 1;
+pub const SLC_LOCKED_INSERT: u32 = 2;
+pub const SLC_LOCKED_COUNTER: u32 = 3;
+#[repr(C)]
+pub struct slc_lock_info {
+    pub id: slc_bytes,
+    pub trx: u64,
+    pub table: slc_bytes,
+    pub index: slc_bytes,
+    pub index_number: u32,
+    pub kind: u32,
+    pub key: slc_bytes,
+    pub key_to: slc_bytes,
+    pub exclusive: u8,
+    pub granted: u8,
+}
+#[repr(C)]
+pub struct slc_lock_wait {
+    pub requesting_trx: u64,
+    pub blocking_trx: u64,
+    pub requested_lock: slc_bytes,
+    pub blocking_lock: slc_bytes,
+}
+
 pub const SLC_ENTRY_COVERING: u32 = 1;
 #[repr(C)]
 pub struct slc_found {

@@ -12,6 +12,7 @@ mod cursor;
 mod engine;
 mod error;
 mod load;
+mod locks;
 mod row;
 mod stats;
 mod table;

@@ -135,12 +135,7 @@ pub unsafe extern "C" fn slc_trx_free(trx: *mut slc_trx) {
 #[no_mangle]
 pub unsafe extern "C" fn slc_trx_start(trx: *mut slc_trx, isolation: u32, lock_wait_timeout_ms: u32) {
     let (engine, trx) = unsafe { slc_trx::of(trx) };
-    let isolation = match isolation {
-        0 => Isolation::ReadUncommitted,
-        1 => Isolation::ReadCommitted,
-        2 => Isolation::RepeatableRead,
-        _ => Isolation::Serializable,
-    };
+    let isolation = Isolation::from_number(isolation);
     enter_value(engine, (), || engine.start(trx, isolation, lock_wait_timeout_ms));
 }
 

@@ -86,6 +86,25 @@ impl<T> RankedMutex<T> {
             inner: self.inner.lock(),
         }
     }
+    /// As `lock`, but another of the same rank may be held: for who takes a whole family in its order. (Everybody else holds
+    /// one of them at a time.)
+    pub fn lock_next(&self) -> RankedGuard<'_, T> {
+        #[cfg(debug_assertions)]
+        HELD.with(|h| {
+            let mut h = h.borrow_mut();
+            assert!(
+                h.last().is_none_or(|top| *top <= self.rank),
+                "lock rank: {:?}",
+                self.rank
+            );
+            h.push(self.rank);
+        });
+        RankedGuard {
+            #[cfg(debug_assertions)]
+            rank: self.rank,
+            inner: self.inner.lock(),
+        }
+    }
     pub fn get_mut(&mut self) -> &mut T {
         self.inner.get_mut()
     }

@@ -18,8 +18,8 @@ const HEAD: usize = STAMP_OFFSET + 6;
 /// A list that is full is merged and tried again; more often than this only if its leaf cannot be merged.
 const SETTLE_TRIES: usize = 16;
 
-/// Applies or buffers the change. Called with no latch held.
-pub fn submit(pool: &Pool, index: &Index, op: Op<'_>) -> Result<()> {
+/// Applies or buffers the change; true: it waits in the buffer. Called with no latch held.
+pub fn submit(pool: &Pool, index: &Index, op: Op<'_>) -> Result<bool> {
     let Some(delta) = index.delta.as_deref() else {
         return apply_directly(pool, &index.tree, op);
     };
@@ -37,19 +37,20 @@ pub fn submit(pool: &Pool, index: &Index, op: Op<'_>) -> Result<()> {
             return apply_directly(pool, &index.tree, op);
         }
         if !delta.buffer().forced(op.key()) && !delta.need_not_ask() && apply_if_near(pool, &index.tree, delta, op)? {
-            return Ok(());
+            return Ok(false);
         }
     }
     buffer(pool, index, delta, op)
 }
 
-fn apply_directly(pool: &Pool, tree: &Tree, op: Op<'_>) -> Result<()> {
+/// Never buffers: false, as `submit` tells it.
+fn apply_directly(pool: &Pool, tree: &Tree, op: Op<'_>) -> Result<bool> {
     pool.counters().change_buffer_applied_directly.inc();
     if apply(pool, tree, op, Intent::Leaf, None)? == Some(Placed::NoRoom) {
         let placed = apply(pool, tree, op, Intent::Grow(op.size()), None)?;
         assert_eq!(placed, Some(Placed::Done), "Grow makes room");
     }
-    Ok(())
+    Ok(false)
 }
 
 /// False: the target leaf is not where a direct change would be cheap.
@@ -66,7 +67,7 @@ fn apply_if_near(pool: &Pool, tree: &Tree, delta: &Delta, op: Op<'_>) -> Result<
     Ok(true)
 }
 
-fn buffer(pool: &Pool, index: &Index, delta: &Delta, op: Op<'_>) -> Result<()> {
+fn buffer(pool: &Pool, index: &Index, delta: &Delta, op: Op<'_>) -> Result<bool> {
     for _ in 0..SETTLE_TRIES {
         if delta.fits(&op) && delta.append(pool, &op)? {
             let counters = pool.counters();
@@ -75,7 +76,8 @@ fn buffer(pool: &Pool, index: &Index, delta: &Delta, op: Op<'_>) -> Result<()> {
                 Op::Remove { .. } => counters.change_buffer_buffered_deletes.inc(),
                 _ => counters.change_buffer_buffered_delete_marks.inc(),
             }
-            return help(pool, index, delta);
+            help(pool, index, delta)?;
+            return Ok(true);
         }
         delta.know(pool)?;
         merge_leaf(pool, index, op.key())?;

@@ -5,6 +5,7 @@
 pub mod config;
 pub mod database;
 mod drain;
+mod locks;
 pub mod open;
 pub mod status;
 mod redo_switch;
@@ -17,6 +18,7 @@ mod tests;
 
 pub use config::{CommitFlush, Config, Level, LogSink};
 pub use database::{Database, Transaction};
+pub use locks::{LockedIndex, NamedLocks};
 
 use crate::base::{planted, Counters, Error, Lsn, Mutant, Result};
 use crate::change::Buffering;

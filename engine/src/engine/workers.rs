@@ -175,6 +175,7 @@ fn checkpoint_loop(store: &Store, stop: &Stop) -> Result<()> {
 fn sync_loop(store: &Store, stop: &Stop) -> Result<()> {
     while !stop.is_asked() {
         store.redo.wait_for_backlog(SYNC_TICK_MS);
+        store.trx_sys.tick();
         steps::sync_log(store)?;
     }
     Ok(())

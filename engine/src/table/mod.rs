@@ -42,5 +42,6 @@ pub use check::{CheckLevel, Checker, EntrySink};
 pub use cursor::{Cursor, Found, LockChoice, OnLocked};
 pub use def::{IndexSpec, Layout, Table, TableSpec};
 pub use load::TableLoad;
+pub use row_lock::AUTOINC_LOCKS;
 pub use stats::TableStats;
 pub use store::{Entry, EntryChange, Savepoint, Store, StoreConfig};

@@ -29,12 +29,16 @@ impl Store {
             return Ok(());
         }
         self.counters.partial_rollbacks.inc();
-        self.undo_until(trx, savepoint)
+        trx.shared.rolling_back.store(true, Ordering::Relaxed);
+        let undone = self.undo_until(trx, savepoint);
+        trx.shared.rolling_back.store(false, Ordering::Relaxed);
+        undone
     }
 
     /// Undoes everything and ends the transaction. What cannot be undone now waits, and is told by an error; `trx` is a fresh one then.
     pub fn rollback(&self, trx: &mut Trx) -> Result<()> {
         self.trx_sys.resume(trx)?;
+        trx.shared.rolling_back.store(true, Ordering::Relaxed);
         match self.undo_until(trx, UndoPtr::NONE) {
             Ok(()) => self.trx_sys.end_rollback(trx),
             Err(e) => {
@@ -48,6 +52,7 @@ impl Store {
 
     /// One bounded piece (I7) of a rollback: at most `records_max` records. True: nothing is left to undo.
     pub fn rollback_step(&self, trx: &mut Trx, records_max: usize) -> Result<bool> {
+        trx.shared.rolling_back.store(true, Ordering::Relaxed);
         for _ in 0..records_max {
             if trx.undo_top.is_none() {
                 return Ok(true);

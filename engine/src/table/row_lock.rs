@@ -19,7 +19,7 @@ pub(super) enum Locked {
 }
 
 /// Index number in the names of AUTO_INCREMENT locks. No index has it: the numbers count up from 1.
-const AUTOINC_LOCKS: IndexId = IndexId::MAX;
+pub const AUTOINC_LOCKS: IndexId = IndexId::MAX;
 
 impl Store {
     /// The lock that keeps others from taking AUTO_INCREMENT values until a statement ends. It is one of the row locks, by a name

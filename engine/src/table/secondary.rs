@@ -10,7 +10,9 @@ use crate::base::{planted, Error, Mutant, Result, TrxId};
 use crate::btree::{ENTRY_MAX, KEY_MAX};
 use crate::change::entry::{self, decode};
 use crate::change::{self, Op};
+use crate::index::Index;
 use crate::txn::{Granted, LockMode, LockPolicy, Trx};
+use std::sync::atomic::Ordering;
 
 /// Bytes of an entry's value in front of the raw part, at most.
 const ENTRY_HEAD_MAX: usize = 7 + 3;
@@ -88,7 +90,14 @@ impl Store {
         if *aside {
             return Ok(());
         }
-        change::submit(&self.pool, index, Op::Mark { key, stamp: trx.id() })
+        self.submit_counted(trx, index, Op::Mark { key, stamp: trx.id() })
+    }
+
+    fn submit_counted(&self, trx: &Trx, index: &Index, op: Op<'_>) -> Result<()> {
+        if change::submit(&self.pool, index, op)? {
+            trx.shared.buffered_changes.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Puts a new entry, checked if its index is unique. `mode`: how the row in the way is locked before `Duplicate`.
@@ -114,7 +123,7 @@ impl Store {
         if secondary.index.unique && new.unique_check && !planted(Mutant::UniqueCheckSkipped) {
             return self.put_unique(trx, layout, secondary, new, value, mode);
         }
-        change::submit(&self.pool, &secondary.index, Op::Put { key: new.key, value })
+        self.submit_counted(trx, &secondary.index, Op::Put { key: new.key, value })
     }
 
     fn put_unique(
@@ -137,7 +146,7 @@ impl Store {
                 let found = self.find_rival(trx, layout, secondary, new, &ignored)?;
                 match found {
                     None => {
-                        change::submit(&self.pool, &secondary.index, Op::Put { key: new.key, value })?;
+                        self.submit_counted(trx, &secondary.index, Op::Put { key: new.key, value })?;
                         None
                     }
                     rival => rival,

@@ -302,7 +302,7 @@ impl Store {
     /// Rollback and purge: one blind operation on a secondary index that may have been dropped since.
     pub(super) fn submit_if_there(&self, layout: &Layout, index: u32, op: Op<'_>) -> Result<()> {
         match layout.secondary_by_id(index) {
-            Some(s) if !s.aside => change::submit(&self.pool, &s.index, op),
+            Some(s) if !s.aside => change::submit(&self.pool, &s.index, op).map(|_| ()),
             _ => Ok(()),
         }
     }

@@ -159,8 +159,11 @@ impl TrxSys {
         self.locks.release_all(&trx.shared);
         trx.shared.id.store(0, Ordering::Release);
         trx.shared.undo_records.store(0, Ordering::Relaxed);
+        trx.shared.undo_bytes.store(0, Ordering::Relaxed);
+        trx.shared.buffered_changes.store(0, Ordering::Relaxed);
         trx.shared.started_us.store(0, Ordering::Relaxed);
         trx.shared.prepared.store(false, Ordering::Relaxed);
+        trx.shared.rolling_back.store(false, Ordering::Relaxed);
         trx.started = false;
         trx.undo_top = UndoPtr::NONE;
         trx.last_lsn = 0;

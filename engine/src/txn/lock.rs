@@ -58,10 +58,10 @@ const LATEST_LOOKED_AT: usize = 8;
 const HOLDERS_NAMED_MAX: usize = 64;
 
 /// Place of a lock in the table: shard and slot. Packed with a tag bit into `TrxShared::waiting_on` (0 = not waiting).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct LockRef {
-    shard: u32,
-    slot: u32,
+    pub(super) shard: u32,
+    pub(super) slot: u32,
 }
 
 /// Where a transaction waits.
@@ -131,7 +131,7 @@ impl SleepEnd {
 pub(super) type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
 
 pub struct LockSys {
-    shards: Box<[RankedMutex<Shard>]>,
+    pub(super) shards: Box<[RankedMutex<Shard>]>,
     pub(super) ranges: RangeLocks,
     /// One deadlock search at a time; its content is the account of the latest deadlock.
     pub(super) search: RankedMutex<Option<DeadlockInfo>>,
@@ -232,6 +232,7 @@ impl LockSys {
         counters.row_lock_waits.inc();
         counters.row_lock_current_waits.inc();
         let started = (self.clock)();
+        me.wait_started_us.store(started, Relaxed);
         let end = self.sleep_until(me, started, timeout_us);
         let waited = (self.clock)() - started;
         counters.row_lock_current_waits.sub(1);
@@ -501,6 +502,7 @@ fn begin_wait(me: &TrxShared, place: WaitPlace) {
 }
 
 fn end_wait(me: &TrxShared) {
+    me.wait_started_us.store(0, Relaxed);
     me.waiting_on.store(0, Release);
 }
 

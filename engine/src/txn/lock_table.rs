@@ -25,7 +25,7 @@ pub(super) struct Request {
 
 /// One lock name with its queue.
 pub(super) struct Entry {
-    hash: u64,
+    pub hash: u64,
     next: u32,
     pub index: IndexId,
     /// How many requests, from the first on, are granted.
@@ -46,7 +46,7 @@ pub(super) enum Admitted {
 /// Transactions to be woken once the mutex is let go.
 pub(super) type WakeList = SmallVec<[Arc<TrxShared>; 4]>;
 
-fn conflict(a: LockMode, b: LockMode) -> bool {
+pub(super) fn conflict(a: LockMode, b: LockMode) -> bool {
     a == LockMode::Exclusive || b == LockMode::Exclusive
 }
 
@@ -193,6 +193,10 @@ impl Shard {
     /// None: the shard has been emptied since the slot was noted.
     pub fn get(&self, slot: u32) -> Option<&Entry> {
         self.entries.get(slot as usize)
+    }
+    /// Every lock name in use.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(|entry| !entry.is_unused())
     }
     fn bucket(&self, hash: u64) -> usize {
         // The low bits choose the shard.

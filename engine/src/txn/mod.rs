@@ -7,7 +7,7 @@
 //! Records are never overwritten before purge: a reader may follow an [`UndoPtr`](crate::base::UndoPtr) it copied earlier.
 //!
 //! Reading order: `trx` and `sys` (the door), `snapshot` and `views` (who sees what), `active`, `commit`; then the locks:
-//! `lock`, `lock_table`, `range`, `deadlock`, `wait`; then undo: `undo` (format), `stream`, `directory`, `history`,
+//! `lock`, `lock_table`, `range`, `deadlock`, `wait`, and what people see of them: `report`, `lock_report`; then undo: `undo` (format), `stream`, `directory`, `history`,
 //! `purge`, `recover`.
 mod active;
 mod commit;
@@ -15,6 +15,7 @@ mod deadlock;
 mod directory;
 mod history;
 pub mod lock;
+mod lock_report;
 mod lock_table;
 mod purge;
 mod range;
@@ -31,6 +32,7 @@ mod views;
 pub mod wait;
 
 pub use lock::{Granted, LockMode, LockPolicy, LockSys};
+pub use lock_report::{LockInfo, LockKind, LockReport};
 pub use report::{DeadlockInfo, TrxInfo, WaitInfo};
 pub use snapshot::ReadView;
 pub use sys::{PurgeJob, PurgeRecord, RecoveredTrx, TrxSys, UndoRecord};

@@ -22,13 +22,16 @@ struct RangeSet(BTreeMap<Vec<u8>, Option<Vec<u8>>>);
 
 impl RangeSet {
     fn contains(&self, key: &[u8]) -> bool {
+        self.around(key).is_some()
+    }
+    /// The range that holds the key.
+    fn around(&self, key: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
         let below = self
             .0
             .range::<[u8], _>((std::ops::Bound::Unbounded, std::ops::Bound::Included(key)));
-        match below.last() {
-            Some((_, hi)) => hi.as_deref().is_none_or(|hi| key < hi),
-            None => false,
-        }
+        let (lo, hi) = below.last()?;
+        let holds = hi.as_deref().is_none_or(|hi| key < hi);
+        holds.then_some((lo.as_slice(), hi.as_deref()))
     }
     fn add(&mut self, lo: &[u8], hi: Option<&[u8]>) {
         if hi.is_some_and(|hi| hi <= lo) {
@@ -59,7 +62,7 @@ impl RangeSet {
 }
 
 #[derive(Default)]
-struct IndexRanges {
+pub(super) struct IndexRanges {
     owners: Vec<(Arc<TrxShared>, RangeSet)>,
     /// Inserts that wait, in no order: a range's end lets all go that it alone held.
     waiting: Vec<(Arc<TrxShared>, Vec<u8>)>,
@@ -76,10 +79,47 @@ impl IndexRanges {
     }
 }
 
-type Shard = HashMap<IndexId, IndexRanges>;
+/// A range as reports show it.
+pub(super) struct HeldRange {
+    pub owner: Arc<TrxShared>,
+    pub index: IndexId,
+    pub lo: Vec<u8>,
+    pub hi: Option<Vec<u8>>,
+}
+
+impl IndexRanges {
+    /// The insert of `trx` that waits: its key, and the ranges in its way.
+    pub fn wait_of(&self, trx: &Arc<TrxShared>, index: IndexId) -> Option<(Vec<u8>, Vec<HeldRange>)> {
+        let (_, key) = self.waiting.iter().find(|(waiter, _)| Arc::ptr_eq(waiter, trx))?;
+        let others = self.owners.iter().filter(|(owner, _)| !Arc::ptr_eq(owner, trx));
+        let in_the_way = others.filter_map(|(owner, set)| {
+            let (lo, hi) = set.around(key)?;
+            Some(held(owner, index, lo, hi))
+        });
+        Some((key.clone(), in_the_way.collect()))
+    }
+    pub fn all(&self, index: IndexId) -> impl Iterator<Item = HeldRange> + '_ {
+        let of_owner = move |(owner, set): &'_ (Arc<TrxShared>, RangeSet)| -> Vec<HeldRange> {
+            let ranges = set.0.iter();
+            ranges.map(|(lo, hi)| held(owner, index, lo, hi.as_deref())).collect()
+        };
+        self.owners.iter().flat_map(of_owner)
+    }
+}
+
+fn held(owner: &Arc<TrxShared>, index: IndexId, lo: &[u8], hi: Option<&[u8]>) -> HeldRange {
+    HeldRange {
+        owner: owner.clone(),
+        index,
+        lo: lo.to_vec(),
+        hi: hi.map(<[u8]>::to_vec),
+    }
+}
+
+pub(super) type Shard = HashMap<IndexId, IndexRanges>;
 
 pub(super) struct RangeLocks {
-    shards: [RankedMutex<Shard>; SHARDS],
+    pub shards: [RankedMutex<Shard>; SHARDS],
     /// Owners of ranges, by index number modulo.
     counts: [AtomicU32; COUNTS],
 }
@@ -94,8 +134,11 @@ impl Default for RangeLocks {
 }
 
 impl RangeLocks {
+    pub fn shard_of(index: IndexId) -> usize {
+        index as usize % SHARDS
+    }
     fn shard(&self, index: IndexId) -> &RankedMutex<Shard> {
-        &self.shards[index as usize % SHARDS]
+        &self.shards[RangeLocks::shard_of(index)]
     }
     fn count(&self, index: IndexId) -> &AtomicU32 {
         &self.counts[index as usize % COUNTS]

@@ -1,7 +1,8 @@
 //! What SHOW ENGINE STATUS shows of transactions: who is at work, who waits for whom, who was in the latest deadlock.
 use super::lock::LockSys;
-use super::{LockMode, TrxShared, TrxSys};
+use super::{Isolation, LockMode, LockReport, TrxShared, TrxSys};
 use crate::base::{IndexId, TrxId};
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
@@ -26,10 +27,20 @@ pub struct TrxInfo {
     pub age_us: Option<u64>,
     /// XA: it waits for its coordinator's decision.
     pub prepared: bool,
+    pub rolling_back: bool,
+    pub isolation: Isolation,
+    /// Of the snapshot that it holds, to the second.
+    pub snapshot_age_us: Option<u64>,
+    pub waiting_us: Option<u64>,
     pub undo_records: u64,
+    pub undo_bytes: u64,
+    pub buffered_changes: u64,
     pub row_locks: u64,
     pub wait: Option<WaitInfo>,
 }
+
+/// Numbers of transactions that have no id yet begin here, behind all ids: an id has six bytes.
+const WITHOUT_ID: u64 = 1 << 48;
 
 /// Transactions that waited in a circle, each for the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,21 +54,53 @@ pub struct DeadlockInfo {
 impl TrxInfo {
     pub(super) fn of(trx: &Arc<TrxShared>, locks: &LockSys, now_us: u64) -> TrxInfo {
         TrxInfo {
-            id: trx.id(),
-            connection: trx.connection,
-            age_us: match trx.started_us.load(Relaxed) {
-                0 => None,
-                started => Some(now_us.saturating_sub(started)),
-            },
-            prepared: trx.prepared.load(Relaxed),
-            undo_records: trx.undo_records.load(Relaxed),
-            row_locks: trx.lock_count.load(Relaxed),
             wait: locks.wait_of(trx),
+            ..TrxInfo::without_wait(trx, now_us)
         }
+    }
+    /// Takes no mutex.
+    pub(super) fn without_wait(trx: &TrxShared, now_us: u64) -> TrxInfo {
+        let since = |clock: &AtomicU64| match clock.load(Relaxed) {
+            0 => None,
+            then => Some(now_us.saturating_sub(then)),
+        };
+        TrxInfo {
+            id: trx.id(),
+            // A prepared transaction may have outlived its connection.
+            connection: if trx.waiter.context() == 0 { 0 } else { trx.connection },
+            age_us: since(&trx.started_us),
+            prepared: trx.prepared.load(Relaxed),
+            rolling_back: trx.rolling_back.load(Relaxed),
+            isolation: Isolation::from_number(trx.isolation.load(Relaxed).into()),
+            snapshot_age_us: since(&trx.snapshot_us),
+            waiting_us: since(&trx.wait_started_us),
+            undo_records: trx.undo_records.load(Relaxed),
+            undo_bytes: trx.undo_bytes.load(Relaxed),
+            buffered_changes: trx.buffered_changes.load(Relaxed),
+            row_locks: trx.lock_count.load(Relaxed),
+            wait: None,
+        }
+    }
+    /// Tells it from every other one of the same time, also before it has an id.
+    pub fn number(&self) -> u64 {
+        match self.id {
+            0 => WITHOUT_ID + self.connection,
+            id => id,
+        }
+    }
+    /// What a rollback would cost: decides who is the victim of a deadlock.
+    pub fn weight(&self) -> u64 {
+        self.undo_records + self.row_locks
     }
 }
 
 impl TrxSys {
+    /// Transactions, locks and waits of one moment; `all_locks`: also locks for which nobody waits (`lock_report.rs`).
+    pub fn lock_report(&self, all_locks: bool) -> LockReport {
+        let now_us = self.pool.disk().now_us();
+        self.locks.report(self.everyone(), now_us, all_locks)
+    }
+
     /// The transactions that hold or wait for a lock or have written, oldest id first. Takes each shard's mutex for a moment.
     pub fn transactions(&self) -> Vec<TrxInfo> {
         let now = self.pool.disk().now_us();

@@ -84,6 +84,8 @@ pub struct TrxSys {
     pub(super) state: RankedMutex<State>,
     /// `low` of the oldest open view, MAX if there is none. Written under the mutex.
     oldest_view_low: AtomicU64,
+    /// Clock of the latest `tick`.
+    tick_us: AtomicU64,
     /// Recovered transactions that nobody has adopted yet.
     recovered: RankedMutex<HashMap<TrxId, (Arc<TrxShared>, Unfinished)>>,
     /// Every transaction object, for reports.
@@ -129,6 +131,7 @@ impl TrxSys {
             active: ActiveSet::new(ids.first().copied().unwrap_or(next)),
             state: RankedMutex::new(Rank::TrxSys, state),
             oldest_view_low: AtomicU64::new(u64::MAX),
+            tick_us: AtomicU64::new(0),
             recovered: RankedMutex::new(Rank::Leaf, HashMap::new()),
             everyone: RankedMutex::new(Rank::Leaf, Vec::new()),
             pool,
@@ -229,6 +232,7 @@ impl TrxSys {
         }
         trx.started = true;
         trx.isolation = isolation;
+        trx.shared.isolation.store(isolation as u8, Ordering::Relaxed);
         trx.shared
             .started_us
             .store(self.pool.disk().now_us(), Ordering::Relaxed);
@@ -353,13 +357,15 @@ impl TrxSys {
         }
         let content = Arc::get_mut(&mut view).expect("nobody else holds it");
         content.own = trx.id();
+        let opened_us = self.about_now_us(&trx.shared);
+        trx.shared.snapshot_us.store(opened_us, Ordering::Relaxed);
         {
             let mut state = self.state.lock();
             content.high = state.next;
             content.low = state.active.first().copied().unwrap_or(state.next);
             content.active.clone_from(&state.active);
             content.commit_no = state.committing.iter().copied().min().unwrap_or(state.next);
-            trx.view_slot = Some(state.views.open(content, trx.shared.connection));
+            trx.view_slot = Some(state.views.open(content, trx.shared.connection, opened_us));
             if state.views.len() == 1 {
                 self.oldest_view_low.store(content.low, Ordering::Release);
             }
@@ -370,12 +376,23 @@ impl TrxSys {
 
     pub fn close_view(&self, trx: &mut Trx) {
         let Some(slot) = trx.view_slot.take() else { return };
+        trx.shared.snapshot_us.store(0, Ordering::Relaxed);
         trx.spare_view = trx.view.take();
         let mut state = self.state.lock();
         if state.views.close(slot) {
             let low = state.views.oldest().map_or(u64::MAX, |view| view.low);
             self.oldest_view_low.store(low, Ordering::Release);
         }
+    }
+
+    /// The clock to the second, for nothing: no statement asks the system for the time because it makes a snapshot.
+    fn about_now_us(&self, trx: &TrxShared) -> u64 {
+        let tick = self.tick_us.load(Ordering::Relaxed);
+        trx.started_us.load(Ordering::Relaxed).max(tick).max(1)
+    }
+    /// Called about once a second.
+    pub fn tick(&self) {
+        self.tick_us.store(self.pool.disk().now_us(), Ordering::Relaxed);
     }
 
     /// As `open_view`, for a locking read that can do with a newer one as long as it has seen nothing.
@@ -410,6 +427,7 @@ impl TrxSys {
         let at = tail.append(mtr, Kind::Row, id, trx.undo_top, 0, payload)?;
         trx.undo_top = at;
         trx.shared.undo_records.fetch_add(1, Ordering::Relaxed);
+        trx.shared.undo_bytes.fetch_add(payload.len() as u64, Ordering::Relaxed);
         Ok(at)
     }
 

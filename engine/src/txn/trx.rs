@@ -5,7 +5,7 @@ use super::views::ViewSlot;
 use super::{ReadView, Waiter};
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Error, Lsn, Result, TrxId, UndoPtr};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -14,6 +14,22 @@ pub enum Isolation {
     ReadCommitted,
     RepeatableRead,
     Serializable,
+}
+
+impl Isolation {
+    const ALL: [Isolation; 4] = [
+        Isolation::ReadUncommitted,
+        Isolation::ReadCommitted,
+        Isolation::RepeatableRead,
+        Isolation::Serializable,
+    ];
+    /// The server's numbers; whatever is above is the strictest.
+    pub fn from_number(n: u32) -> Isolation {
+        Isolation::ALL
+            .get(n as usize)
+            .copied()
+            .unwrap_or(Isolation::Serializable)
+    }
 }
 
 /// XA transaction name.
@@ -34,8 +50,21 @@ pub struct TrxShared {
     pub connection: u64,
     /// Clock of the start, microseconds; 0 = not started.
     pub started_us: AtomicU64,
-    /// As [`Phase::Prepared`], for reports.
+    /// As [`Phase::Prepared`], for reports; as the other fields up to `statement`.
     pub prepared: AtomicBool,
+    pub rolling_back: AtomicBool,
+    /// Number of the [`Isolation`].
+    pub isolation: AtomicU8,
+    /// Clock of the snapshot that it holds, to the second; 0 = none.
+    pub snapshot_us: AtomicU64,
+    /// Clock of the beginning of its latest lock wait.
+    pub wait_started_us: AtomicU64,
+    /// Bytes of the undo records written.
+    pub undo_bytes: AtomicU64,
+    /// Changes of secondary indexes that went to the change buffer.
+    pub buffered_changes: AtomicU64,
+    /// What it was doing when it last began to wait while others could wait for it.
+    pub statement: RankedMutex<String>,
     /// Undo records written: what a rollback would cost (choice of the deadlock victim).
     pub undo_records: AtomicU64,
     /// Row locks held or waited for.
@@ -57,6 +86,13 @@ impl TrxShared {
             connection,
             started_us: AtomicU64::new(0),
             prepared: AtomicBool::new(false),
+            rolling_back: AtomicBool::new(false),
+            isolation: AtomicU8::new(Isolation::RepeatableRead as u8),
+            snapshot_us: AtomicU64::new(0),
+            wait_started_us: AtomicU64::new(0),
+            undo_bytes: AtomicU64::new(0),
+            buffered_changes: AtomicU64::new(0),
+            statement: RankedMutex::new(Rank::Leaf, String::new()),
             undo_records: AtomicU64::new(0),
             lock_count: AtomicU64::new(0),
             waiting_on: AtomicU64::new(0),

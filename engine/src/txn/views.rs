@@ -19,6 +19,7 @@ struct Node {
     low: TrxId,
     commit_no: u64,
     connection: u64,
+    opened_us: u64,
 }
 
 /// The view that holds purge back.
@@ -27,6 +28,8 @@ pub struct OldestView {
     pub low: TrxId,
     pub commit_no: u64,
     pub connection: u64,
+    /// Clock of its making, to the second.
+    pub opened_us: u64,
 }
 
 pub struct ViewRegistry {
@@ -48,13 +51,14 @@ impl Default for ViewRegistry {
 }
 
 impl ViewRegistry {
-    pub fn open(&mut self, view: &ReadView, connection: u64) -> ViewSlot {
+    pub fn open(&mut self, view: &ReadView, connection: u64, opened_us: u64) -> ViewSlot {
         let node = Node {
             prev: self.tail,
             next: NIL,
             low: view.low,
             commit_no: view.commit_no,
             connection,
+            opened_us,
         };
         let at = match self.free.pop() {
             Some(at) => {
@@ -97,6 +101,7 @@ impl ViewRegistry {
             low: node.low,
             commit_no: node.commit_no,
             connection: node.connection,
+            opened_us: node.opened_us,
         })
     }
     pub fn len(&self) -> usize {
@@ -128,7 +133,7 @@ mod tests {
                 .wrapping_mul(6364136223846793005)
                 .wrapping_add(1442695040888963407);
             if random >> 62 != 0 || open.is_empty() {
-                open.push((n, registry.open(&view(n), n * 10)));
+                open.push((n, registry.open(&view(n), n * 10, n * 100)));
             } else {
                 let (closed, slot) = open.remove((random >> 8) as usize % open.len());
                 let was_oldest = open.iter().all(|(other, _)| *other > closed);

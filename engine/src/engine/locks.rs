@@ -1,0 +1,78 @@
+//! Locks by name: what the numbers in a [`LockReport`] stand for. Called for INFORMATION_SCHEMA and SHOW ENGINE STATUS.
+use super::Engine;
+use crate::base::{FileId, IndexId};
+use crate::table::AUTOINC_LOCKS;
+use crate::txn::{LockInfo, LockReport};
+use std::collections::{HashMap, HashSet};
+
+/// What a lock is on. Nothing of it is known of an index that is dropped.
+#[derive(Clone, Default, Debug, PartialEq, Eq)]
+pub struct LockedIndex {
+    pub table: String,
+    /// None: the table's AUTO_INCREMENT counter.
+    pub index: Option<String>,
+    /// 0 = clustered, i + 1 = secondary i.
+    pub ordinal: u32,
+}
+
+/// A report with its names.
+pub struct NamedLocks {
+    pub report: LockReport,
+    /// By place of the lock.
+    names: HashMap<IndexId, LockedIndex>,
+    counters: HashMap<FileId, LockedIndex>,
+}
+
+impl Engine {
+    /// Transactions, locks and waits; `all_locks`: also locks for which nobody waits.
+    pub fn named_locks(&self, all_locks: bool) -> NamedLocks {
+        let report = self.store.trx_sys.lock_report(all_locks);
+        let wanted: HashSet<IndexId> = report.locks.iter().map(|lock| lock.index).collect();
+        let (mut names, mut counters) = (HashMap::new(), HashMap::new());
+        for table in self.store.catalog.tables().iter().filter(|_| !wanted.is_empty()) {
+            let (layout, name) = (table.layout(), table.name());
+            let named = |index: Option<&str>, ordinal: u32| LockedIndex {
+                table: name.clone(),
+                index: index.map(str::to_string),
+                ordinal,
+            };
+            if wanted.contains(&AUTOINC_LOCKS) {
+                counters.insert(layout.id, named(None, 0));
+            }
+            if wanted.contains(&layout.clustered.id) {
+                let clustered = if layout.hidden_pk { "GEN_CLUST_INDEX" } else { "PRIMARY" };
+                names.insert(layout.clustered.id, named(Some(clustered), 0));
+            }
+            for (ordinal, secondary) in (1..).zip(&layout.secondary) {
+                if wanted.contains(&secondary.index.id) {
+                    names.insert(secondary.index.id, named(Some(&secondary.index.name), ordinal));
+                }
+            }
+        }
+        NamedLocks {
+            report,
+            names,
+            counters,
+        }
+    }
+}
+
+impl NamedLocks {
+    pub fn name(&self, lock: &LockInfo) -> LockedIndex {
+        let found = match <[u8; 4]>::try_from(lock.key.as_slice()) {
+            Ok(table) if lock.index == AUTOINC_LOCKS => self.counters.get(&FileId::from_be_bytes(table)),
+            _ => self.names.get(&lock.index),
+        };
+        found.cloned().unwrap_or_default()
+    }
+    /// Tables in which each transaction has locks that are shown.
+    pub fn tables_locked(&self) -> Vec<u64> {
+        let mut tables: Vec<HashSet<&str>> = vec![HashSet::new(); self.report.transactions.len()];
+        for lock in self.report.locks.iter().filter(|lock| lock.granted) {
+            if let Some(named) = self.names.get(&lock.index) {
+                tables[lock.trx].insert(&named.table);
+            }
+        }
+        tables.iter().map(|tables| tables.len() as u64).collect()
+    }
+}

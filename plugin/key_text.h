@@ -1,0 +1,26 @@
+/* KeyTexts: the engine's keys as people write them, for the tables of INFORMATION_SCHEMA. What the columns of a table's keys are is
+   noted when the table is first opened, and forgotten with its Share; a key of a table that nobody has opened since the
+   server's start, or that does not have the form of the table's keys, is shown in hexadecimal digits.
+
+   Of a string the key holds what its collation compares, not the characters. Where each printable ASCII character has
+   bytes of its own there, they are turned back (into one of the characters that compare equal: lower case, no accents).
+   Latches: one mutex of its own, a leaf. Called by: ha_sluice (open), Share, lock_tables. */
+#ifndef SLUICE_KEY_TEXT_H
+#define SLUICE_KEY_TEXT_H
+#include "codec.h"
+#include <string>
+
+namespace sluice {
+
+class KeyTexts
+{
+public:
+  /* Once for each Share; `owner` is the Share, and says when the table's fields go. */
+  static void remember(const void *owner, const char *table_name, const TABLE_SHARE *share, const Codec &codec);
+  static void forget(const void *owner, const char *table_name);
+  /* index as the engine counts: 0 = clustered. The key may end early (a bound). */
+  static std::string text(const std::string &table_name, uint index, slc_bytes key);
+};
+
+} // namespace sluice
+#endif

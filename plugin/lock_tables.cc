@@ -1,0 +1,378 @@
+/* INFORMATION_SCHEMA.SLUICE_TRX, SLUICE_LOCKS, SLUICE_LOCK_WAITS, with the columns of InnoDB's tables of that kind as far as they mean
+   something here. Shown to who has the privilege PROCESS.
+
+   A statement that reads more than one of them sees one report in all of them, so that joins fit. Transactions and waits are
+   those of one moment; what that costs is told in engine/src/txn/lock_report.rs. Statements and what else only the server knows are
+   taken from its connections afterwards, each under its own mutex, which is only tried: a connection that just ends or begins a
+   statement shows none. Called by: the server. */
+#include "connection.h"
+#include "engine.h"
+#include "information_schema.h"
+#include "key_text.h"
+#include "table_path.h"
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+namespace sluice {
+
+namespace {
+
+/* ---- the report ---- */
+
+constexpr size_t QUERY_BYTES_MAX= 1024;
+
+struct TrxRow
+{
+  slc_trx_info info;
+  std::string requested_lock, query;
+  CHARSET_INFO *query_charset= system_charset_info;
+  uint tables_in_use= 0;
+  bool read_only= false;
+};
+
+struct LockRow
+{
+  std::string id, table, index, key, key_to;
+  uint64_t trx;
+  uint32_t index_number, kind;
+  bool exclusive, granted;
+};
+
+struct WaitRow
+{
+  uint64_t requesting_trx, blocking_trx;
+  std::string requested_lock, blocking_lock;
+};
+
+struct Report
+{
+  my_hrtime_t at;
+  std::vector<TrxRow> transactions;
+  std::vector<LockRow> locks;
+  std::vector<WaitRow> waits;
+};
+
+std::string string_of(slc_bytes text) { return std::string(reinterpret_cast<const char *>(text.ptr), text.len); }
+slc_bytes bytes_of(const std::string &text) { return {reinterpret_cast<const uint8_t *>(text.data()), text.size()}; }
+
+void add_trx(void *ctx, const slc_trx_info *info)
+{
+  TrxRow row;
+  row.info= *info;
+  row.requested_lock= string_of(info->requested_lock);
+  static_cast<Report *>(ctx)->transactions.push_back(row);
+}
+
+void add_lock(void *ctx, const slc_lock_info *lock)
+{
+  static_cast<Report *>(ctx)->locks.push_back({string_of(lock->id), string_of(lock->table), string_of(lock->index), string_of(lock->key),
+                                               string_of(lock->key_to), lock->trx, lock->index_number, lock->kind,
+                                               lock->exclusive != 0, lock->granted != 0});
+}
+
+void add_wait(void *ctx, const slc_lock_wait *wait)
+{
+  static_cast<Report *>(ctx)->waits.push_back({wait->requesting_trx, wait->blocking_trx, string_of(wait->requested_lock),
+                                               string_of(wait->blocking_lock)});
+}
+
+using ByConnection= std::unordered_map<ulonglong, TrxRow *>;
+
+/* For each connection of the server, which does not end meanwhile. */
+my_bool add_what_the_server_knows(THD *thd, ByConnection *wanted)
+{
+  const auto found= wanted->find(thd->thread_id);
+  if (found == wanted->end() || mysql_mutex_trylock(&thd->LOCK_thd_data))
+    return 0;
+  TrxRow *row= found->second;
+  if (thd->query())
+    row->query.assign(thd->query(), MY_MIN(QUERY_BYTES_MAX, thd->query_length()));
+  row->query_charset= thd->query_charset();
+  row->read_only= thd->tx_read_only;
+  if (const Connection *connection= Connection::existing(thd))
+    row->tables_in_use= connection->tables_in_use();
+  mysql_mutex_unlock(&thd->LOCK_thd_data);
+  return 0;
+}
+
+/* all_locks: else only those that somebody waits for; a transaction's number of tables needs them all. */
+std::shared_ptr<const Report> make_report(bool all_locks, bool lock_rows)
+{
+  auto report= std::make_shared<Report>();
+  report->at= my_hrtime();
+  const slc_lock_sink sink= {report.get(), add_trx, lock_rows ? add_lock : nullptr, add_wait};
+  if (slc_lock_report(engine, all_locks, &sink))
+    return nullptr;
+  ByConnection wanted;
+  for (TrxRow &row : report->transactions)
+    if (row.info.connection)
+      wanted[row.info.connection]= &row;
+  THD_list_iterator::iterator()->iterate(add_what_the_server_knows, &wanted);
+  return report;
+}
+
+int fill_trx(THD *thd, TABLE_LIST *tables, COND *);
+int fill_locks(THD *thd, TABLE_LIST *tables, COND *);
+int fill_lock_waits(THD *thd, TABLE_LIST *tables, COND *);
+
+/* The report of this statement. */
+std::shared_ptr<const Report> report_for(THD *thd)
+{
+  static std::mutex mutex;
+  static std::shared_ptr<const Report> latest;
+  static query_id_t latest_query= 0;
+  uint readers= 0;
+  bool all_locks= false, lock_rows= false;
+  for (const TABLE_LIST *table= thd->lex->query_tables; table; table= table->next_global)
+    if (table->schema_table)
+    {
+      const auto fill= table->schema_table->fill_table;
+      readers+= fill == fill_trx || fill == fill_locks || fill == fill_lock_waits;
+      all_locks|= fill == fill_trx || fill == fill_locks;
+      lock_rows|= fill == fill_locks;
+    }
+  if (readers == 1)
+    return make_report(all_locks, lock_rows);
+  const std::lock_guard<std::mutex> guard(mutex);
+  if (latest_query != thd->query_id || !latest)
+  {
+    latest= make_report(all_locks, lock_rows);
+    latest_query= thd->query_id;
+  }
+  return latest;
+}
+
+/* ---- rows ---- */
+
+void store(Field *field, const std::string &text, CHARSET_INFO *charset= system_charset_info)
+{
+  field->set_notnull();
+  field->store(text.data(), text.size(), charset);
+}
+void store(Field *field, uint64_t number) { field->store(static_cast<longlong>(number), true); }
+void store_or_null(Field *field, const std::string &text, CHARSET_INFO *charset= system_charset_info)
+{
+  if (text.empty())
+    field->set_null();
+  else
+    store(field, text, charset);
+}
+void store_time(THD *thd, Field *field, my_hrtime_t now, int64_t ago_us)
+{
+  if (ago_us < 0)
+    return field->set_null();
+  MYSQL_TIME time;
+  thd->variables.time_zone->gmt_sec_to_TIME(&time, static_cast<my_time_t>((now.val - ago_us) / 1000000));
+  time.second_part= 0;
+  field->set_notnull();
+  field->store_time(&time);
+}
+
+const char *state_of(const slc_trx_info &info)
+{
+  if (info.requested_lock.len)
+    return "LOCK WAIT";
+  return info.rolling_back ? "ROLLING BACK" : info.prepared ? "PREPARED" : "RUNNING";
+}
+
+const char *operation_of(const slc_trx_info &info)
+{
+  if (info.requested_lock.len)
+    return "waiting for row lock";
+  return info.rolling_back ? "rollback" : info.prepared ? "waiting for XA COMMIT or XA ROLLBACK" : "";
+}
+
+const char *isolation_names[]= {"READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"};
+
+namespace Trx_column
+{
+enum { ID, STATE, STARTED, REQUESTED_LOCK, WAIT_STARTED, WEIGHT, CONNECTION, QUERY, OPERATION, TABLES_IN_USE, TABLES_LOCKED,
+       LOCK_STRUCTS, ROWS_LOCKED, ROWS_MODIFIED, ISOLATION, READ_ONLY, SNAPSHOT, SNAPSHOT_AGE, UNDO_BYTES, BUFFERED_CHANGES };
+}
+
+ST_FIELD_INFO trx_columns[]= {
+  Show::Column("trx_id", Show::ULonglong(), NOT_NULL),
+  Show::Column("trx_state", Show::Varchar(13), NOT_NULL),
+  Show::Column("trx_started", Show::Datetime(0), NULLABLE),
+  Show::Column("trx_requested_lock_id", Show::Varchar(81), NULLABLE),
+  Show::Column("trx_wait_started", Show::Datetime(0), NULLABLE),
+  Show::Column("trx_weight", Show::ULonglong(), NOT_NULL),
+  Show::Column("trx_mysql_thread_id", Show::ULonglong(), NOT_NULL),
+  Show::Column("trx_query", Show::Varchar(QUERY_BYTES_MAX), NULLABLE),
+  Show::Column("trx_operation_state", Show::Varchar(64), NULLABLE),
+  Show::Column("trx_tables_in_use", Show::ULonglong(), NOT_NULL),
+  Show::Column("trx_tables_locked", Show::ULonglong(), NOT_NULL),
+  Show::Column("trx_lock_structs", Show::ULonglong(), NOT_NULL),
+  Show::Column("trx_rows_locked", Show::ULonglong(), NOT_NULL),
+  Show::Column("trx_rows_modified", Show::ULonglong(), NOT_NULL),
+  Show::Column("trx_isolation_level", Show::Varchar(16), NOT_NULL),
+  Show::Column("trx_is_read_only", Show::SLong(1), NOT_NULL),
+  Show::Column("trx_snapshot", Show::Varchar(3), NOT_NULL),
+  Show::Column("trx_snapshot_age", Show::ULonglong(), NULLABLE),
+  Show::Column("trx_undo_bytes", Show::ULonglong(), NOT_NULL),
+  Show::Column("trx_buffered_changes", Show::ULonglong(), NOT_NULL),
+  Show::CEnd()};
+
+void store_trx(THD *thd, Field **fields, const Report &report, const TrxRow &row)
+{
+  using namespace Trx_column;
+  const slc_trx_info &info= row.info;
+  store(fields[ID], info.number);
+  store(fields[STATE], state_of(info));
+  store_time(thd, fields[STARTED], report.at, info.age_us);
+  store_or_null(fields[REQUESTED_LOCK], row.requested_lock);
+  store_time(thd, fields[WAIT_STARTED], report.at, info.waiting_us);
+  store(fields[WEIGHT], info.weight);
+  store(fields[CONNECTION], info.connection);
+  store_or_null(fields[QUERY], row.query, row.query_charset);
+  store_or_null(fields[OPERATION], operation_of(info));
+  store(fields[TABLES_IN_USE], row.tables_in_use);
+  store(fields[TABLES_LOCKED], info.tables_locked);
+  store(fields[LOCK_STRUCTS], info.row_locks);
+  store(fields[ROWS_LOCKED], info.row_locks);
+  store(fields[ROWS_MODIFIED], info.undo_records);
+  store(fields[ISOLATION], isolation_names[info.isolation & 3]);
+  store(fields[READ_ONLY], static_cast<uint64_t>(row.read_only));
+  store(fields[SNAPSHOT], std::string(info.snapshot_age_us < 0 ? "NO" : "YES"));
+  fields[SNAPSHOT_AGE]->set_null();
+  if (info.snapshot_age_us >= 0)
+  {
+    fields[SNAPSHOT_AGE]->set_notnull();
+    store(fields[SNAPSHOT_AGE], static_cast<uint64_t>(info.snapshot_age_us / 1000000));
+  }
+  store(fields[UNDO_BYTES], info.undo_bytes);
+  store(fields[BUFFERED_CHANGES], info.buffered_changes);
+}
+
+namespace Lock_column
+{
+enum { ID, TRX, MODE, TYPE, TABLE_NAME, INDEX, STATUS, DATA };
+}
+
+ST_FIELD_INFO lock_columns[]= {
+  Show::Column("lock_id", Show::Varchar(81), NOT_NULL),
+  Show::Column("lock_trx_id", Show::ULonglong(), NOT_NULL),
+  Show::Column("lock_mode", Show::Varchar(32), NOT_NULL),
+  Show::Column("lock_type", Show::Varchar(32), NOT_NULL),
+  Show::Column("lock_table", Show::Varchar(1024), NOT_NULL),
+  Show::Column("lock_index", Show::Varchar(1024), NULLABLE),
+  Show::Column("lock_status", Show::Varchar(7), NOT_NULL),
+  Show::Column("lock_data", Show::Varchar(8192), NULLABLE),
+  Show::CEnd()};
+
+const char *mode_of(const LockRow &lock)
+{
+  switch (lock.kind)
+  {
+  case SLC_LOCKED_RANGE: return "GAP";
+  case SLC_LOCKED_INSERT: return "X,INSERT_INTENTION";
+  case SLC_LOCKED_COUNTER: return "AUTO_INC";
+  default: return lock.exclusive ? "X" : "S";
+  }
+}
+
+std::string table_of(const LockRow &lock)
+{
+  if (lock.table.empty())
+    return "(dropped)";
+  const TablePath path(lock.table);
+  const std::string name= "`" + path.schema + "`.`" + path.table + "`";
+  return path.partition.empty() ? name : name + " /* Partition `" + path.partition + "` */";
+}
+
+std::string data_of(const LockRow &lock)
+{
+  if (lock.kind == SLC_LOCKED_COUNTER)
+    return "";
+  const auto text= [&](const std::string &key, const char *none)
+  { return key.empty() ? none : KeyTexts::text(lock.table, lock.index_number, bytes_of(key)); };
+  if (lock.kind != SLC_LOCKED_RANGE)
+    return text(lock.key, "");
+  return "from " + text(lock.key, "the first") + " to " + text(lock.key_to, "the end");
+}
+
+void store_lock(Field **fields, const LockRow &lock)
+{
+  using namespace Lock_column;
+  store(fields[ID], lock.id);
+  store(fields[TRX], lock.trx);
+  store(fields[MODE], std::string(mode_of(lock)));
+  store(fields[TYPE], std::string(lock.kind == SLC_LOCKED_COUNTER ? "TABLE" : "RECORD"));
+  store(fields[TABLE_NAME], table_of(lock));
+  store_or_null(fields[INDEX], lock.index);
+  store(fields[STATUS], std::string(lock.granted ? "GRANTED" : "WAITING"));
+  store_or_null(fields[DATA], data_of(lock));
+}
+
+ST_FIELD_INFO wait_columns[]= {
+  Show::Column("requesting_trx_id", Show::ULonglong(), NOT_NULL),
+  Show::Column("requested_lock_id", Show::Varchar(81), NOT_NULL),
+  Show::Column("blocking_trx_id", Show::ULonglong(), NOT_NULL),
+  Show::Column("blocking_lock_id", Show::Varchar(81), NOT_NULL),
+  Show::CEnd()};
+
+void store_wait(Field **fields, const WaitRow &wait)
+{
+  store(fields[0], wait.requesting_trx);
+  store(fields[1], wait.requested_lock);
+  store(fields[2], wait.blocking_trx);
+  store(fields[3], wait.blocking_lock);
+}
+
+/* ---- the server's calls ---- */
+
+template <typename Row, typename Store>
+int fill(THD *thd, TABLE *table, std::vector<Row> Report::*rows, Store store_row)
+{
+  if (!engine || check_global_access(thd, PROCESS_ACL, true))
+    return 0;
+  const std::shared_ptr<const Report> report= report_for(thd);
+  if (!report)
+    return 1;
+  for (const Row &row : (*report).*rows)
+  {
+    if (thd->killed)
+      return 1;
+    restore_record(table, s->default_values);
+    store_row(*report, row);
+    if (schema_table_store_record(thd, table))
+      return 1;
+  }
+  return 0;
+}
+
+int fill_trx(THD *thd, TABLE_LIST *tables, COND *)
+{
+  TABLE *table= tables->table;
+  return fill(thd, table, &Report::transactions,
+              [&](const Report &report, const TrxRow &row) { store_trx(thd, table->field, report, row); });
+}
+
+int fill_locks(THD *thd, TABLE_LIST *tables, COND *)
+{
+  TABLE *table= tables->table;
+  return fill(thd, table, &Report::locks, [&](const Report &, const LockRow &row) { store_lock(table->field, row); });
+}
+
+int fill_lock_waits(THD *thd, TABLE_LIST *tables, COND *)
+{
+  TABLE *table= tables->table;
+  return fill(thd, table, &Report::waits, [&](const Report &, const WaitRow &row) { store_wait(table->field, row); });
+}
+
+int init(void *schema, ST_FIELD_INFO *columns, int (*fill_table)(THD *, TABLE_LIST *, COND *))
+{
+  ST_SCHEMA_TABLE *table= static_cast<ST_SCHEMA_TABLE *>(schema);
+  table->fields_info= columns;
+  table->fill_table= fill_table;
+  return 0;
+}
+
+} // namespace
+
+int trx_table_init(void *schema) { return init(schema, trx_columns, fill_trx); }
+int locks_table_init(void *schema) { return init(schema, lock_columns, fill_locks); }
+int lock_waits_table_init(void *schema) { return init(schema, wait_columns, fill_lock_waits); }
+
+} // namespace sluice
