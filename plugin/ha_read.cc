@@ -328,11 +328,15 @@ int ha_sluice::point_read(uchar *record)
   return error ? fail(error) : read_row(record, m_clustered.bytes(), row.row);
 }
 
-/* The last row was shown as committed although somebody holds it; the server wants it, so now it waits for it. */
-int ha_sluice::reread_locked(uchar *record)
+/* True: the last row was shown as committed although somebody holds it, and the server wants it: so now it waits for it, and
+   reads it again, with that result. False: go on to the next one (as well if the row is gone by now). */
+bool ha_sluice::rereads_locked(uchar *record, int *result)
 {
+  if (likely(m_semi != SEMI_DID))
+    return false;
   m_semi= SEMI_TRY;
-  return point_read(record);
+  *result= point_read(record);
+  return *result != HA_ERR_KEY_NOT_FOUND;
 }
 
 /* ---- indexes ---- */
@@ -424,12 +428,9 @@ int ha_sluice::index_read_last_map(uchar *record, const uchar *key, key_part_map
 
 int ha_sluice::index_next(uchar *record)
 {
-  if (m_semi == SEMI_DID)
-  {
-    const int error= reread_locked(record);
-    if (error != HA_ERR_KEY_NOT_FOUND)
-      return error;
-  }
+  int result;
+  if (rereads_locked(record, &result))
+    return result;
   if (unlikely(m_place != AT_ENTRY))
     return step_from_place(record, FORWARD);
   lift_lookup_bounds();
@@ -438,6 +439,9 @@ int ha_sluice::index_next(uchar *record)
 
 int ha_sluice::index_prev(uchar *record)
 {
+  int result;
+  if (rereads_locked(record, &result))
+    return result;
   if (unlikely(m_place != AT_ENTRY))
     return step_from_place(record, BACKWARD);
   lift_lookup_bounds();
@@ -450,6 +454,9 @@ int ha_sluice::index_next_same(uchar *record, const uchar *key, uint key_length)
     return HA_ERR_END_OF_FILE;
   if (!m_bounds_are_of_lookup)
     return handler::index_next_same(record, key, key_length);
+  int result;
+  if (rereads_locked(record, &result))
+    return result;
   const int error= step(record, FORWARD);
   if (error == HA_ERR_END_OF_FILE && m_place == AT_END)
     m_place= AFTER_KEY;                 // of the bounds

@@ -159,7 +159,7 @@ private:
   void keep_blobs();
   int step(uchar *record, Direction direction);
   int step_from_place(uchar *record, Direction direction);
-  int reread_locked(uchar *record);
+  bool rereads_locked(uchar *record, int *result);
   void set_bounds(slc_bytes low, slc_bytes high);
   void lift_lookup_bounds();
   bool is_exact_end(const key_range &end) const;
