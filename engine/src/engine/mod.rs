@@ -11,6 +11,7 @@ pub mod status;
 mod redo_switch;
 mod steps;
 mod undecided;
+mod unnamed;
 mod workers;
 
 #[cfg(test)]

@@ -3,17 +3,18 @@
 //! | found | what happens |
 //! |---|---|
 //! | nothing | log, system file, undo file and catalog are made; a checkpoint with [`READY`] says that this is finished |
-//! | a log whose checkpoint is not `READY` | creation was cut short: everything is removed and made anew |
+//! | a log that never had a checkpoint | creation was cut short: everything is removed and made anew |
 //! | a log | recovery: doublewrite, redo, undo streams, catalog |
 //! | data files, but no log | refused: someone took the log away |
 //! | a log that was off | refused by name: the data files may hold half of any change (`redo/switch.rs`) |
 //! | redo for a data file that is missing and not dropped later | refused by name |
-//! | a data file that the catalog does not name | removed: DDL was cut short, or it was a temporary table |
+//! | a data file that the catalog does not name | removed if DDL was cut short or it was a temporary table, else refused (`unnamed`) |
 //!
 //! The log is read twice: first for the files that are dropped in it and for its end, then to apply it. Pages are never written
 //! behind the log (I1), so nothing of the first pass can change before the second.
 use super::config::{Config, Level, LogSink};
 use super::undecided::Undecided;
+use super::unnamed;
 use super::workers::Workers;
 use super::Engine;
 use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE, UNDO_FILE};
@@ -116,27 +117,29 @@ impl Opened {
         if Redo::was_left_off(&*disk)? {
             return Err(super::redo_switch::refusal(&*disk, &names)?);
         }
-        if payload != READY {
+        if !payload.is_empty() && payload != READY {
+            return Err(Error::Unsupported(
+                "the redo log's checkpoint is of a kind that this build does not know".into(),
+            ));
+        }
+        if payload.is_empty() {
             for name in names.iter().filter(|n| is_ours(n)) {
                 disk.remove(name)?;
             }
             return create(disk, config, counters);
         }
-        for name in names.iter().filter(|n| n.starts_with(TEMPORARY_PREFIX)) {
+        for name in names.iter().filter(|n| n.starts_with(space::TEMPORARY_PREFIX)) {
             disk.remove(name)?;
         }
         recover(disk, config, counters, checkpoint, &names)
     }
 }
 
-/// Sort runs and the like; worth nothing after a restart.
-const TEMPORARY_PREFIX: &str = "tmp_";
-
 fn is_ours(name: &str) -> bool {
     file_number(name).is_some()
         || name == "doublewrite"
         || name.starts_with("redo_")
-        || name.starts_with(TEMPORARY_PREFIX)
+        || name.starts_with(space::TEMPORARY_PREFIX)
 }
 
 /// The number of a data file, by its name.
@@ -201,9 +204,11 @@ fn create(disk: Arc<dyn Disk>, config: &Config, counters: Arc<Counters>) -> Resu
 
 /// What the first pass over the log finds.
 #[derive(Default)]
-struct LogFacts {
+pub(super) struct LogFacts {
     void: Void,
     touched: BTreeSet<FileId>,
+    /// Files that it says were made.
+    pub made: BTreeSet<FileId>,
     end: Lsn,
     /// When reading began.
     start_us: u64,
@@ -218,6 +223,7 @@ fn read_log(disk: &dyn Disk, from: Lsn) -> Result<LogFacts> {
         decode(group, |record| {
             match record {
                 Record::Page(page) => drop(facts.touched.insert(page.file)),
+                Record::FileNew { file, .. } => drop(facts.made.insert(file)),
                 _ => facts.void.learn(&record, end),
             }
             Ok(())
@@ -259,6 +265,7 @@ fn recover(
     space::check_header(&pool, UNDO_FILE)?;
     let (trx_sys, recovered) = TrxSys::open(pool.clone(), counters)?;
     let catalog = Catalog::open(&pool, change_buffer(config, &pool))?;
+    unnamed::settle(&pool, &catalog, &files, &facts, &config.log)?;
     settle_files(&pool, &catalog, &files, &facts, &config.log)?;
     tell_unread(&catalog, &unread, &config.log);
     Ok(Opened {
@@ -358,7 +365,7 @@ fn apply_log(
     Ok(())
 }
 
-/// Files and catalog must agree: an unnamed file is removed; a table whose file is missing or broken is refused when it is opened.
+/// Files and catalog must agree: a table whose file is missing or broken is refused when it is opened.
 /// Only the files that the log has changed are looked into (their growth may have to be done again), so that opening takes no longer
 /// the more tables there are; the others' headers are checked when their tables are opened.
 fn settle_files(
@@ -368,24 +375,13 @@ fn settle_files(
     facts: &LogFacts,
     log: &LogSink,
 ) -> Result<()> {
-    for file in files.iter().filter(|f| ![SYSTEM_FILE, UNDO_FILE].contains(f)) {
-        match catalog.by_id(*file) {
-            None => {
-                let mut mtr = pool.begin();
-                catalog.pass_number(&mut mtr, *file)?;
-                space::log_drop(&mut mtr, *file);
-                let lsn = mtr.commit();
-                pool.redo().flush(lsn, crate::redo::FlushMode::Sync)?;
-                space::remove_file(pool, *file)?;
+    for file in files.intersection(&facts.touched) {
+        if let Some(table) = catalog.by_id(*file) {
+            let checked = space::check_header(pool, *file);
+            if let Some(e) = checked.err().filter(|e| !e.is_lost_header()) {
+                log(Level::Error, &format!("table {} cannot be used: {e}", table.name()));
+                table.set_broken(&e.to_string());
             }
-            Some(table) if facts.touched.contains(file) => {
-                let checked = space::check_header(pool, *file);
-                if let Some(e) = checked.err().filter(|e| !e.is_lost_header()) {
-                    log(Level::Error, &format!("table {} cannot be used: {e}", table.name()));
-                    table.set_broken(&e.to_string());
-                }
-            }
-            Some(_) => {}
         }
     }
     for table in catalog.tables() {

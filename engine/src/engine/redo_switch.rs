@@ -24,6 +24,8 @@ impl Engine {
             );
             return Ok(());
         }
+        // A file made or removed while the log is off is in no log: no such statement is half done when it is on.
+        let _ddl = self.store.catalog.begin_ddl();
         let pool = &self.store.pool;
         let first = redo.begin_on()?;
         pool.flush_all()?;

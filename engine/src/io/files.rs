@@ -66,9 +66,9 @@ impl Files {
         let old = self.table.lock().known.insert(id, known);
         assert!(old.is_none(), "a file number is used once");
     }
-    /// False: it was not known.
-    pub fn remove(&self, id: FileId) -> bool {
-        self.table.lock().known.remove(&id).is_some()
+    /// Its name; None: it was not known.
+    pub fn remove(&self, id: FileId) -> Option<String> {
+        self.table.lock().known.remove(&id).map(|known| known.name)
     }
     /// As `get`; None: nobody knows the file (it is being dropped).
     pub fn find(&self, id: FileId) -> Result<Option<OpenFile>> {
@@ -183,8 +183,8 @@ mod tests {
     fn what_is_removed_is_not_found() {
         let files = files(3, 2);
         files.get(1).expect("there");
-        assert!(files.remove(1));
-        assert!(!files.remove(1));
+        assert_eq!(files.remove(1).as_deref(), Some("1"));
+        assert_eq!(files.remove(1), None);
         assert!(files.get(1).is_err());
         assert_eq!(files.open_count(), 0);
     }

@@ -10,6 +10,8 @@ pub mod record;
 pub mod writer;
 /// Turning the log off and on again.
 mod switch;
+/// Holding the checkpoint back.
+mod hold;
 /// Who waits for a flush.
 mod queue;
 /// Cuts the stream into blocks and writes them.
@@ -24,6 +26,7 @@ mod block;
 pub mod reader;
 
 pub use block::FIRST_LSN;
+pub use hold::CheckpointHold;
 pub use record::{Record, RecordSink};
 pub use writer::{FlushMode, Redo, RedoConfig};
 

@@ -99,6 +99,8 @@ pub struct Redo {
     pub(super) written: AtomicU64,
     pub(super) durable: AtomicU64,
     pub(super) checkpoint: AtomicU64,
+    /// The checkpoint does not pass it; 0: nobody holds it back.
+    pub(super) held: AtomicU64,
     recovery_rate: AtomicU64,
     /// Threads that wait in `reserve_wait`.
     room_lock: RankedMutex<()>,
@@ -202,6 +204,7 @@ impl Redo {
             written: AtomicU64::new(lsn),
             durable: AtomicU64::new(lsn),
             checkpoint: AtomicU64::new(checkpoint),
+            held: AtomicU64::new(0),
             recovery_rate: AtomicU64::new(RECOVERY_RATE),
             room_lock: RankedMutex::new(Rank::Leaf, ()),
             room_made: Condvar::new(),
@@ -427,7 +430,8 @@ impl Redo {
         self.room_waiters.load(Ordering::Relaxed) > 0 || self.age() > self.ring.capacity() / 4 * 3
     }
 
-    /// All redo below `lsn` is no longer needed (every page change below it is durable in place). Durable on return. `payload` ≤ 256 bytes.
+    /// All redo below `lsn` is no longer needed (every page change below it is durable in place), but for what is held back. Durable on
+    /// return. `payload` ≤ 256 bytes.
     pub fn write_checkpoint(&self, lsn: Lsn, payload: &[u8]) -> Result<()> {
         assert!(payload.len() <= PAYLOAD_MAX, "a checkpoint's payload fits its slot");
         // Recovery starts by reading at `lsn`, so the log must reach it.
@@ -437,6 +441,10 @@ impl Redo {
         if !self.state.is_on() {
             return Ok(()); // There is no recovery from a log that is off.
         }
+        let lsn = match self.held.load(Ordering::SeqCst) {
+            0 => lsn,
+            held => lsn.min(held).max(self.checkpoint_lsn()),
+        };
         let (control, file) = &mut *control;
         control.advance(lsn, self.durable_lsn(), payload);
         control.sequence += 1;

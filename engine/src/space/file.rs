@@ -1,9 +1,11 @@
 //! Data files as files: create, open, check, remove.
 //!
-//! Creating: the file is durable with its name before the first log record speaks of it; a crash in between leaves an
-//! orphan, which the engine removes at open (no catalog entry names it). Dropping: FILE_DROP is durable before the file
-//! goes; a crash in between leaves a file that recovery removes. So redo may meet a missing file only if it was dropped
-//! later in the log. Callers: the table layer's DDL, and `engine` at open.
+//! Creating: the file is durable with its name before the first log record speaks of it; a crash in between leaves a
+//! blank file, which the engine removes at open. Dropping: FILE_DROP is durable before the file goes; a crash in between leaves
+//! a file that recovery removes. So redo may meet a missing file only if it was dropped later in the log. The callers hold the
+//! checkpoint back meanwhile, so that both records are in the log as long as they may be needed (`engine/unnamed.rs`).
+//! The file of a temporary table has a name that says so; the engine removes it at open without asking further.
+//! Callers: the table layer's DDL, and `engine` at open.
 use super::bitmap::{bitmap_of, byte_of, BITS_OFFSET, FIRST_BITMAP, FIRST_OFFSET};
 use super::{
     file_name, DATABASE_OFFSET, FILE_OFFSET, FLAGS_OFFSET, FLAG_TEMPORARY, FORMAT_OFFSET, FORMAT_VERSION, HEADER_PAGE,
@@ -11,16 +13,22 @@ use super::{
 };
 use crate::base::bytes::{get_u32, get_u64};
 use crate::base::{Error, FileId, PageId, Result};
+use crate::io::{Caching, Mode};
 use crate::pool::{Mtr, PageType, Pool, PAGE_SIZE};
 
 /// Small tables stay small: header, bitmap and six pages.
 const FIRST_PAGES: u32 = 8;
+/// Of the names of files that are worth nothing after a restart.
+pub const TEMPORARY_PREFIX: &str = "tmp_";
 
 /// Creates the file (durable with its name on return), formats header and first bitmap in an Mtr of its own (logged with
 /// FILE_NEW first, unless temporary), and registers it in the pool's file table. On error nothing is left behind.
 pub fn create_file(pool: &Pool, file: FileId, temporary: bool) -> Result<()> {
     pool.check_alive()?;
-    let name = file_name(file);
+    let name = match temporary {
+        true => format!("{TEMPORARY_PREFIX}table_{file:08x}"),
+        false => file_name(file),
+    };
     let made = pool.files().create(&name)?;
     let sized = made.set_len(FIRST_PAGES as u64 * PAGE_SIZE as u64);
     let result = sized.and_then(|()| made.sync()).and_then(|()| {
@@ -28,7 +36,7 @@ pub fn create_file(pool: &Pool, file: FileId, temporary: bool) -> Result<()> {
         format_file(pool, file, &name, temporary)
     });
     if result.is_err() {
-        // The error in hand is the one to tell; an orphan is removed at the next open.
+        // The error in hand is the one to tell; a blank file is removed at the next open.
         let _ = remove_file(pool, file);
     }
     result
@@ -126,10 +134,34 @@ pub fn log_drop(mtr: &mut Mtr<'_>, file: FileId) {
     mtr.log_file_drop(file);
 }
 
-/// Forgets the file's pages, unregisters it, unlinks it. Idempotent.
+/// Forgets the file's pages, unregisters it, unlinks it. Idempotent. What cannot be unlinked ends the engine's work (I6): the next start
+/// must still find in the log that it is to go.
 pub fn remove_file(pool: &Pool, file: FileId) -> Result<()> {
     // Unregistered first: no flush and no read-ahead of it begins after this.
-    pool.files().remove(file);
+    let name = pool.files().remove(file).unwrap_or_else(|| file_name(file));
     pool.discard_file(file);
-    pool.disk().remove(&file_name(file))
+    let removed = pool.disk().remove(&name);
+    if let Err(e) = &removed {
+        pool.poison(&format!("a data file could not be removed: {e}"));
+    }
+    removed
+}
+
+/// Nothing was ever written to it; it may have been made longer.
+pub fn is_blank(pool: &Pool, file: FileId) -> Result<bool> {
+    // A crash may leave any length: not one that direct I/O could read.
+    let open = (pool.disk()).open(&file_name(file), Mode::Open, Caching::Buffered)?;
+    let len = open.len()?;
+    let mut bytes = vec![0; 64 << 10];
+    let mut at = 0;
+    while at < len {
+        let part = (len - at).min(bytes.len() as u64);
+        let bytes = &mut bytes[..part as usize];
+        open.read_at(bytes, at)?;
+        if bytes.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        at += part;
+    }
+    Ok(true)
 }

@@ -31,7 +31,7 @@ mod space_tests;
 
 pub use allocate::{allocate, allocate_extent, allocate_many, free, free_in_extent};
 pub use bitmap::{EXTENT_PAGES, PAGES_PER_BITMAP};
-pub use file::{add_file, check_header, create_file, log_drop, remove_file};
+pub use file::{add_file, check_header, create_file, is_blank, log_drop, remove_file, TEMPORARY_PREFIX};
 
 use crate::base::bytes::{get_u32, get_u64};
 use crate::base::{FileId, IndexId, PageId, PageNo, Result};

@@ -107,7 +107,7 @@ impl Catalog {
     }
 
     /// One DDL statement at a time. Held across I/O.
-    pub(super) fn begin_ddl(&self) -> RankedGuard<'_, Ddl> {
+    pub(crate) fn begin_ddl(&self) -> RankedGuard<'_, Ddl> {
         self.ddl.lock()
     }
 

@@ -2,7 +2,8 @@
 //!
 //! The one Mtr that changes the catalog decides: before it is durable, a crash leaves a file that nobody names, and the
 //! engine's open removes it; after it, the statement has happened. Files are therefore made before that Mtr and removed
-//! behind it (with FILE_DROP logged in the same Mtr, so that recovery does not look for the file's pages).
+//! behind it (with FILE_DROP logged in the same Mtr, so that recovery does not look for the file's pages). From the first to
+//! the last of this the checkpoint is held back, and nobody is waited for: a table's gate is closed before.
 //! Latches: none is held between the Mtrs; the DDL mutex is held throughout.
 use super::catalog::Ddl;
 use super::def::{Layout, Secondary, Table, TableSpec};
@@ -25,6 +26,7 @@ impl Store {
             return Err(Error::Exists(format!("table {name}")));
         }
         self.with_mark(|created| {
+            let _hold = self.redo.hold_checkpoint();
             let layout = self.new_incarnation(&mut ddl, spec, if spec.temporary { 0 } else { created })?;
             let recorded = self.record(&layout, |mtr| self.catalog.put(mtr, name, &layout));
             if let Err(e) = recorded {
@@ -43,6 +45,8 @@ impl Store {
     pub fn drop_table(&self, name: &str) -> Result<()> {
         let _ddl = self.start_ddl()?;
         let table = self.table_named(name)?;
+        let _gate = table.gate.write();
+        let _hold = self.redo.hold_checkpoint();
         let layout = table.layout();
         self.record(layout, |mtr| {
             self.catalog.delete(mtr, name)?;
@@ -53,7 +57,6 @@ impl Store {
         })?;
         table.set_dropped();
         self.catalog.forget(name);
-        let _gate = table.gate.write();
         self.discard_pending(&layout.secondary);
         space::remove_file(&self.pool, layout.id)
     }
@@ -80,6 +83,8 @@ impl Store {
         let old = table.layout();
         let spec = spec_of(old);
         self.with_mark(|created| {
+            let _gate = table.gate.write();
+            let _hold = self.redo.hold_checkpoint();
             let mut new = self.new_incarnation(&mut ddl, &spec, if old.temporary { 0 } else { created })?;
             new.created_s = old.created_s;
             let recorded = self.record(old, |mtr| {
@@ -91,7 +96,6 @@ impl Store {
                 self.remove_unrecorded(new.id, new.temporary)?;
                 return Err(e);
             }
-            let _gate = table.gate.write();
             let id = new.id;
             self.discard_pending(&old.secondary);
             table.publish(new);
@@ -238,7 +242,7 @@ impl Store {
     }
 
     /// Removes a file that no catalog entry names.
-    pub fn remove_unrecorded(&self, id: FileId, temporary: bool) -> Result<()> {
+    fn remove_unrecorded(&self, id: FileId, temporary: bool) -> Result<()> {
         self.pool.check_alive()?;
         if !temporary {
             let mut mtr = self.pool.begin();

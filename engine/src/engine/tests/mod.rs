@@ -17,3 +17,4 @@ mod sim;
 mod status;
 mod stress;
 mod turns;
+mod unnamed;

@@ -232,6 +232,25 @@ fn writers_wait_for_room_until_a_checkpoint() {
 }
 
 #[test]
+fn a_checkpoint_that_is_held_back_does_not_pass() {
+    let redo = create(&SimDisk::new(1));
+    let (_, before) = redo.append(&group(1, 100));
+    let hold = redo.hold_checkpoint();
+    let (_, after) = redo.append(&group(2, 100));
+    redo.write_checkpoint(after, b"").unwrap();
+    assert_eq!(redo.checkpoint_lsn(), before);
+    drop(hold);
+    redo.write_checkpoint(after, b"").unwrap();
+    assert_eq!(redo.checkpoint_lsn(), after);
+    // One that was begun late is not a way back.
+    let (_, end) = redo.append(&group(3, 100));
+    let _hold = redo.hold_checkpoint();
+    redo.write_checkpoint(end, b"").unwrap();
+    redo.write_checkpoint(after, b"").unwrap();
+    assert_eq!(redo.checkpoint_lsn(), end);
+}
+
+#[test]
 fn a_log_on_a_real_disk_is_read_back() {
     let dir = std::env::temp_dir().join(format!("sluice-redo-real-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);

@@ -1,0 +1,162 @@
+//! Data files that the catalog does not name. A restored catalog that was older than the files beside it lost the newer tables: the next
+//! start took their files for what a crash had left, and removed them. Now a file goes only when its rows are provably nobody's.
+use super::rig::{config, pk, spec, Rig};
+use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE, UNDO_FILE};
+use crate::base::{Error, FileId};
+use crate::engine::{Close, Engine};
+use crate::io::sim::Fault;
+use crate::io::{Caching, Disk, Mode, SimDisk};
+use crate::pool::PAGE_SIZE;
+use crate::space::file_name;
+use crate::txn::Isolation;
+use std::sync::Arc;
+
+/// The second table's.
+const NEWER: FileId = FIRST_TABLE_FILE + 1;
+
+/// Makes, or opens, what is there; adds a table of that name with a row, and closes it all.
+fn add_table(disk: &Arc<SimDisk>, name: &str) {
+    let engine = Engine::open(disk.clone(), config()).expect("opens");
+    let spec = crate::table::TableSpec {
+        indexes: vec![],
+        ..spec()
+    };
+    engine.store().create_table(name, &spec).expect("create");
+    let table = engine.store().open_table(name).expect("open");
+    let rig = Rig { engine, table };
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    rig.store()
+        .insert(&mut trx, &rig.table, &pk(1), b"row", &[], false)
+        .expect("insert");
+    rig.engine.commit(&mut trx, true).expect("commit");
+    rig.engine.close(Close::Slow).expect("close");
+}
+
+fn put(disk: &SimDisk, name: &str, bytes: &[u8]) {
+    disk.remove(name).expect("out of the way");
+    let file = disk.open(name, Mode::Create, Caching::Buffered).expect("create");
+    file.set_len(bytes.len() as u64).expect("length");
+    file.write_at(bytes, 0).expect("write");
+    file.sync().expect("sync");
+}
+
+fn refused(disk: &Arc<SimDisk>) -> String {
+    let before = disk.list().expect("list");
+    let why = Engine::open_still(disk.clone(), config()).err().expect("is refused");
+    assert!(matches!(why, Error::Corrupt(_)), "{why}");
+    assert_eq!(disk.list().expect("list"), before, "nothing was removed");
+    why.to_string()
+}
+
+#[test]
+fn a_table_that_an_older_catalog_does_not_know_is_not_removed() {
+    let disk = SimDisk::new(1);
+    add_table(&disk, "old");
+    let (backup, disk) = (disk.crash(1), disk.crash(1));
+    add_table(&disk, "new");
+    let all: Vec<String> = backup.list().expect("list");
+    // By what the doublewrite file remembers of it, a system file that is older is told even without this; not for ever.
+    for files in [vec![file_name(SYSTEM_FILE), "doublewrite".into()], all] {
+        let disk = disk.crash(2);
+        for name in &files {
+            put(&disk, name, &backup.bytes(name).expect("in the backup"));
+        }
+        let why = refused(&disk);
+        assert!(why.contains(&file_name(NEWER)) && why.contains("restore"), "{why}");
+        // The way out.
+        disk.remove(&file_name(NEWER)).expect("moved away");
+        let engine = Engine::open_still(disk.clone(), config()).expect("opens");
+        assert_eq!(engine.store().catalog.names(), ["old"]);
+    }
+}
+
+#[test]
+fn a_dropped_tables_file_that_somebody_brought_back_is_not_removed() {
+    let disk = SimDisk::new(1);
+    add_table(&disk, "old");
+    add_table(&disk, "new");
+    let name = file_name(NEWER);
+    let bytes = disk.bytes(&name).expect("there");
+    let engine = Engine::open(disk.clone(), config()).expect("opens");
+    engine.store().drop_table("new").expect("drop");
+    engine.close(Close::Fast).expect("close");
+    put(&disk, &name, &bytes);
+    assert!(refused(&disk).contains(&name));
+}
+
+#[test]
+fn a_blank_file_goes_and_its_number_is_not_given_again() {
+    let disk = SimDisk::new(1);
+    add_table(&disk, "old");
+    let name = file_name(NEWER);
+    for bytes in [vec![], vec![0; 700], vec![0; 9 * PAGE_SIZE]] {
+        let disk = disk.crash(2);
+        put(&disk, &name, &bytes);
+        add_table(&disk, "new");
+        let files = disk.list().expect("list");
+        assert!(!files.contains(&name), "{files:?}");
+        assert!(files.contains(&file_name(NEWER + 1)), "{files:?}");
+        assert_eq!(disk.bytes(&name), None);
+    }
+    // One with anything in it stays.
+    let disk = disk.crash(3);
+    let mut bytes = vec![0; 8 * PAGE_SIZE];
+    bytes[70_000] = 1;
+    put(&disk, &name, &bytes);
+    assert!(refused(&disk).contains(&name));
+}
+
+#[test]
+fn a_temporary_tables_file_goes() {
+    let disk = SimDisk::new(1);
+    add_table(&disk, "old");
+    let engine = Engine::open(disk.clone(), config()).expect("opens");
+    let temporary = crate::table::TableSpec {
+        temporary: true,
+        ..spec()
+    };
+    engine.store().create_table("brief", &temporary).expect("create");
+    engine.store().pool.flush_all().expect("its pages are written");
+    let before = disk.list().expect("list").len();
+    let disk = disk.crash(3);
+    assert_eq!(disk.list().expect("list").len(), before);
+    drop(engine);
+    let engine = Engine::open_still(disk.clone(), config()).expect("opens");
+    assert_eq!(engine.store().catalog.names(), ["old"]);
+    assert_eq!(disk.list().expect("list").len(), before - 1);
+}
+
+/// Any call of CREATE, TRUNCATE and DROP fails, unlinking too; whatever checkpoint there may be after it, the next start finds out
+/// what is to go.
+#[test]
+fn a_statement_that_fails_between_log_and_directory_is_settled_by_the_next_start() {
+    let mut failures = 0;
+    for seed in 0.. {
+        let disk = SimDisk::new(seed);
+        add_table(&disk, "old");
+        let engine = Engine::open_still(disk.clone(), config()).expect("opens");
+        let store = engine.store();
+        disk.fail_change(disk.changes() + 1 + seed, Fault::Eio);
+        let done = (store.create_table("new", &spec()))
+            .and_then(|()| store.truncate_table("old"))
+            .and_then(|()| store.drop_table("new"));
+        if done.is_err() {
+            failures += 1;
+            let _ = engine.checkpoint();
+        }
+        disk.heal();
+        let disk = disk.crash(seed);
+        drop(engine);
+        let engine = Engine::open_still(disk.clone(), config()).expect("the next start goes on");
+        let mut expected = vec![file_name(SYSTEM_FILE), file_name(UNDO_FILE)];
+        expected.extend(engine.store().catalog.tables().iter().map(|t| file_name(t.layout().id)));
+        expected.sort();
+        let mut found = disk.list().expect("list");
+        found.retain(|name| name.ends_with(".slu") || name.starts_with("tmp_"));
+        assert_eq!(found, expected, "seed {seed}");
+        if done.is_ok() {
+            break;
+        }
+    }
+    assert!(failures > 10, "{failures} calls could fail");
+}

@@ -1,0 +1,68 @@
+//! Data files that the catalog does not name, at open: only what provably holds no table's rows is removed.
+//!
+//! | proof | what happened |
+//! |---|---|
+//! | the log says that it was dropped | DROP, TRUNCATE or a CREATE that failed; removed by `open` before the catalog is read |
+//! | the log says that it was made | CREATE or TRUNCATE was cut short before the catalog named the new file: nobody ever wrote a row |
+//! | nothing but zeros | the same, before the log knew of the file (I1: no page before its redo) |
+//!
+//! DDL holds the checkpoint back while it is between log and directory (`redo/hold.rs`), so whatever the engine itself left has its
+//! proof; the files of temporary tables have names of their own. Any other file refuses the start, before one is removed: its table
+//! stands in a newer catalog, or in another one, and this engine must neither take its rows away nor run on and part from them.
+use super::config::{Level, LogSink};
+use super::open::LogFacts;
+use crate::base::ids::{SYSTEM_FILE, UNDO_FILE};
+use crate::base::{Error, FileId, Result};
+use crate::pool::Pool;
+use crate::redo::FlushMode;
+use crate::space;
+use crate::table::catalog::Catalog;
+use std::collections::BTreeSet;
+
+/// Removes those of `files` that the catalog does not name. `Error::Corrupt`: one of them may hold rows.
+pub(super) fn settle(
+    pool: &Pool,
+    catalog: &Catalog,
+    files: &BTreeSet<FileId>,
+    facts: &LogFacts,
+    log: &LogSink,
+) -> Result<()> {
+    let nobodys = |file: &FileId| ![SYSTEM_FILE, UNDO_FILE].contains(file) && catalog.by_id(*file).is_none();
+    let unnamed: Vec<FileId> = files.iter().copied().filter(nobodys).collect();
+    let mut kept = Vec::new();
+    for file in &unnamed {
+        if !is_unfinished(pool, *file, facts)? {
+            kept.push(space::file_name(*file));
+        }
+    }
+    if !kept.is_empty() {
+        return Err(Error::corrupt(format!(
+            "data files that no table has are here, and nothing says that they were dropped: {}. The catalog ({}) or the whole directory \
+             is older than they are: restore all of its files from one and the same backup. If their rows are not wanted, move them away",
+            kept.join(", "),
+            space::file_name(SYSTEM_FILE)
+        )));
+    }
+    for file in unnamed {
+        let mut mtr = pool.begin();
+        catalog.pass_number(&mut mtr, file)?;
+        space::log_drop(&mut mtr, file);
+        let lsn = mtr.commit();
+        pool.redo().flush(lsn, FlushMode::Sync)?;
+        space::remove_file(pool, file)?;
+        let name = space::file_name(file);
+        log(
+            Level::Info,
+            &format!("data file {name}, of a table whose making was cut short, is removed"),
+        );
+    }
+    Ok(())
+}
+
+/// Made by a statement that did not come to its end. A header that does not check is of another database, or of a later time than the log.
+fn is_unfinished(pool: &Pool, file: FileId, facts: &LogFacts) -> Result<bool> {
+    if facts.made.contains(&file) {
+        return Ok(space::check_header(pool, file).is_ok());
+    }
+    space::is_blank(pool, file)
+}
