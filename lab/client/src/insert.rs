@@ -8,8 +8,9 @@
 //! One inserter (a second thread makes its statements ahead), any number of query threads, an optional deletion of the
 //! oldest rows. Statement = commit. The same seed gives the same rows, except for the time column.
 use crate::meter::{report, Meter};
-use crate::server::{is_lost, retryable, Address};
+use crate::target::{retryable, Target};
 use clap::{Args, ValueEnum};
+use lab_server::is_lost;
 use mysql::prelude::Queryable;
 use serde_json::Value;
 use std::fmt::Write;
@@ -90,8 +91,8 @@ pub struct Index {
 }
 
 impl Index {
-    pub fn run(&self, server: &Address) -> mysql::Result<Value> {
-        let mut connection = server.connect()?;
+    pub fn run(&self, target: &Target) -> mysql::Result<Value> {
+        let mut connection = target.connect()?;
         let rows: u64 = connection
             .query_first(format!("SELECT COUNT(*) FROM {TABLE}"))?
             .unwrap_or(0);
@@ -163,33 +164,33 @@ pub struct Lengths {
 }
 
 impl Insert {
-    pub fn run(&self, server: &Address) -> mysql::Result<Value> {
+    pub fn run(&self, target: &Target) -> mysql::Result<Value> {
         if self.setup {
             let columns = format!(
                 "transactionid BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, dateandtime DATETIME, cashregisterid INT NOT NULL, \
                  customerid INT NOT NULL, productid INT NOT NULL, price {} NOT NULL, data VARCHAR(4000)",
                 self.schema.price_type()
             );
-            server.create(&mut server.connect()?, TABLE, &columns)?;
+            target.create(&mut target.connect()?, TABLE, &columns)?;
         }
-        let present: u64 = server
+        let present: u64 = target
             .connect()?
             .query_first(format!("SELECT MAX(transactionid) FROM {TABLE}"))?
             .flatten()
             .unwrap_or(0);
         let stop = AtomicBool::new(false);
         let start = Instant::now();
-        let mut document = self.run_threads(server, start, &stop)?;
+        let mut document = self.run_threads(target, start, &stop)?;
         document["present"] = present.into();
         Ok(document)
     }
 
-    fn run_threads(&self, server: &Address, start: Instant, stop: &AtomicBool) -> mysql::Result<Value> {
+    fn run_threads(&self, target: &Target, start: Instant, stop: &AtomicBool) -> mysql::Result<Value> {
         thread::scope(|scope| {
             let queries: Vec<_> = (0..self.query_threads)
-                .map(|number| scope.spawn(move || self.query(server, start, stop, number)))
+                .map(|number| scope.spawn(move || self.query(target, start, stop, number)))
                 .collect();
-            let inserted = self.insert(server, start);
+            let inserted = self.insert(target, start);
             let elapsed = start.elapsed();
             stop.store(true, Ordering::Relaxed);
             let mut meters = vec![];
@@ -207,14 +208,14 @@ impl Insert {
         })
     }
 
-    fn insert(&self, server: &Address, start: Instant) -> mysql::Result<Meter> {
-        let mut connection = server.connect()?;
+    fn insert(&self, target: &Target, start: Instant) -> mysql::Result<Meter> {
+        let mut connection = target.connect()?;
         let mut oldest: u64 = connection
             .query_first(format!("SELECT MIN(transactionid) FROM {TABLE}"))?
             .flatten()
             .unwrap_or(1);
         let mut meter = Meter::new(start);
-        let statements = self.statements(server.seed);
+        let statements = self.statements(target.seed);
         let mut rows_done = 0;
         for (statement, rows) in statements {
             let mut due = Instant::now();
@@ -272,9 +273,9 @@ impl Insert {
         receiver
     }
 
-    fn query(&self, server: &Address, start: Instant, stop: &AtomicBool, number: usize) -> mysql::Result<Meter> {
-        let mut connection = server.connect()?;
-        let mut random = fastrand::Rng::with_seed(server.seed.wrapping_mul(1_000_003).wrapping_add(number as u64));
+    fn query(&self, target: &Target, start: Instant, stop: &AtomicBool, number: usize) -> mysql::Result<Meter> {
+        let mut connection = target.connect()?;
+        let mut random = fastrand::Rng::with_seed(target.seed.wrapping_mul(1_000_003).wrapping_add(number as u64));
         let newest: u64 = connection
             .query_first(format!("SELECT MAX(transactionid) FROM {TABLE}"))?
             .flatten()

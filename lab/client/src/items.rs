@@ -7,7 +7,7 @@
 //! Without HTTP and without a framework: what is left is the server's part and the round trips. Closed loop, or with --rate
 //! an open one, where a page that had to wait for its turn is charged from the moment it was due.
 use crate::meter::{report, Meter};
-use crate::server::Address;
+use crate::target::Target;
 use clap::{Args, ValueEnum};
 use mysql::prelude::Queryable;
 use mysql::Conn;
@@ -30,17 +30,17 @@ pub struct Setup {
 }
 
 impl Setup {
-    pub fn run(&self, server: &Address) -> mysql::Result<Value> {
-        let mut connection = server.connect()?;
+    pub fn run(&self, target: &Target) -> mysql::Result<Value> {
+        let mut connection = target.connect()?;
         let start = Instant::now();
         let mut meter = Meter::new(start);
-        server.create(
+        target.create(
             &mut connection,
             "item_categories",
             "id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, name VARCHAR(255) NOT NULL",
         )?;
-        server.create(&mut connection, "items", "id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, name VARCHAR(255) NOT NULL, price INT NOT NULL, item_category_id BIGINT NOT NULL, KEY (item_category_id)")?;
-        server.create(&mut connection, "item_images", "id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, item_id BIGINT NOT NULL, url VARCHAR(255) NOT NULL, KEY (item_id)")?;
+        target.create(&mut connection, "items", "id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, name VARCHAR(255) NOT NULL, price INT NOT NULL, item_category_id BIGINT NOT NULL, KEY (item_category_id)")?;
+        target.create(&mut connection, "item_images", "id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, item_id BIGINT NOT NULL, url VARCHAR(255) NOT NULL, KEY (item_id)")?;
         let categories = self.categories;
         fill(
             &mut connection,
@@ -110,13 +110,13 @@ pub struct Items {
 }
 
 impl Items {
-    pub fn run(&self, server: &Address) -> mysql::Result<Value> {
-        let items: u64 = server
+    pub fn run(&self, target: &Target) -> mysql::Result<Value> {
+        let items: u64 = target
             .connect()?
             .query_first("SELECT COUNT(*) FROM items")?
             .unwrap_or(0);
         closed_or_open(
-            server,
+            target,
             self.threads,
             self.seconds,
             self.rate,
@@ -166,7 +166,7 @@ impl Items {
 
 /// Runs requests in `threads` threads for `seconds`: one after the other, or as they arrive at `rate`.
 pub fn closed_or_open(
-    server: &Address,
+    target: &Target,
     threads: usize,
     seconds: f64,
     rate: f64,
@@ -176,7 +176,7 @@ pub fn closed_or_open(
     let arrivals = AtomicU64::new(0);
     let queries_total = AtomicU64::new(0);
     let connections = (0..threads)
-        .map(|_| server.connect())
+        .map(|_| target.connect())
         .collect::<mysql::Result<Vec<_>>>()?;
     let start = Instant::now();
     let end = start + Duration::from_secs_f64(seconds);
@@ -189,7 +189,7 @@ pub fn closed_or_open(
                 let (request, arrivals, queries_total) = (&request, &arrivals, &queries_total);
                 scope.spawn(move || {
                     let mut random =
-                        fastrand::Rng::with_seed(server.seed.wrapping_mul(104_729).wrapping_add(number as u64));
+                        fastrand::Rng::with_seed(target.seed.wrapping_mul(104_729).wrapping_add(number as u64));
                     let mut meter = Meter::new(start);
                     let mut queries = 0;
                     loop {

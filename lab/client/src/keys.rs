@@ -4,7 +4,7 @@
 //! client counts), random, uuid1, uuid4, uuid7, ulid. Columns: int, bigint, char, binary, uuid (the server's own type).
 //! ULIDs and version-7 UUIDs are not monotonic within a millisecond, neither within a writer nor across writers.
 use crate::meter::{report, Meter};
-use crate::server::{retryable, Address};
+use crate::target::{retryable, Target};
 use clap::Args;
 use mysql::prelude::Queryable;
 use serde_json::Value;
@@ -35,7 +35,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    pub fn run(&self, server: &Address) -> mysql::Result<Value> {
+    pub fn run(&self, target: &Target) -> mysql::Result<Value> {
         let (source, column) = self.kind.split_once(':').unwrap_or((&self.kind, "int"));
         let definition = match (source, column) {
             ("auto", "int") => "INT NOT NULL AUTO_INCREMENT",
@@ -47,8 +47,8 @@ impl Keys {
             ("ulid", _) => "VARCHAR(26) NOT NULL",
             _ => "CHAR(36) NOT NULL",
         };
-        server.create(
-            &mut server.connect()?,
+        target.create(
+            &mut target.connect()?,
             TABLE,
             &format!("id {definition} PRIMARY KEY, body MEDIUMTEXT NOT NULL"),
         )?;
@@ -59,7 +59,7 @@ impl Keys {
             let writers: Vec<_> = (0..self.writers)
                 .map(|number| {
                     let (left, counter) = (&left, &counter);
-                    scope.spawn(move || self.write(server, start, source, column, number, left, counter))
+                    scope.spawn(move || self.write(target, start, source, column, number, left, counter))
                 })
                 .collect();
             for writer in writers {
@@ -77,7 +77,7 @@ impl Keys {
     #[allow(clippy::too_many_arguments)] // what one writer needs, shared and own
     fn write(
         &self,
-        server: &Address,
+        target: &Target,
         start: Instant,
         source: &str,
         column: &str,
@@ -85,8 +85,8 @@ impl Keys {
         left: &AtomicU64,
         counter: &AtomicU64,
     ) -> mysql::Result<Meter> {
-        let mut connection = server.connect()?;
-        let mut random = fastrand::Rng::with_seed(server.seed.wrapping_mul(7919).wrapping_add(number as u64));
+        let mut connection = target.connect()?;
+        let mut random = fastrand::Rng::with_seed(target.seed.wrapping_mul(7919).wrapping_add(number as u64));
         let mut meter = Meter::new(start);
         loop {
             let taken = left

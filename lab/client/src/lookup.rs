@@ -2,7 +2,7 @@
 //! pages leave for the server when the question is how much of the data its pool holds. Every row is equally likely.
 use crate::items::{closed_or_open, fill};
 use crate::meter::{report, Meter};
-use crate::server::Address;
+use crate::target::Target;
 use clap::Args;
 use mysql::prelude::Queryable;
 use serde_json::Value;
@@ -21,18 +21,18 @@ pub struct Setup {
 }
 
 impl Setup {
-    pub fn run(&self, server: &Address) -> mysql::Result<Value> {
-        let mut connection = server.connect()?;
+    pub fn run(&self, target: &Target) -> mysql::Result<Value> {
+        let mut connection = target.connect()?;
         let start = Instant::now();
         let mut meter = Meter::new(start);
         for (table, rows) in TABLES.into_iter().zip([self.small_rows, self.large_rows]) {
-            server.create(
+            target.create(
                 &mut connection,
                 table,
                 "id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, body VARCHAR(8000) NOT NULL",
             )?;
             let body = |id: u64| {
-                let mut random = fastrand::Rng::with_seed(server.seed ^ id);
+                let mut random = fastrand::Rng::with_seed(target.seed ^ id);
                 (0..self.row_bytes).map(|_| random.lowercase()).collect::<String>()
             };
             fill(&mut connection, &mut meter, &format!("{table} (body)"), rows, |id| {
@@ -58,8 +58,8 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    pub fn run(&self, server: &Address) -> mysql::Result<Value> {
-        let mut connection = server.connect()?;
+    pub fn run(&self, target: &Target) -> mysql::Result<Value> {
+        let mut connection = target.connect()?;
         let mut count = |table| {
             connection
                 .query_first::<u64, _>(format!("SELECT COUNT(*) FROM {table}"))
@@ -67,7 +67,7 @@ impl Lookup {
         };
         let (small, large) = (count(TABLES[0])?, count(TABLES[1])?);
         closed_or_open(
-            server,
+            target,
             self.threads,
             self.seconds,
             self.rate,

@@ -7,7 +7,7 @@ mod items;
 mod keys;
 mod lookup;
 mod meter;
-mod server;
+mod target;
 mod verify;
 
 use clap::{Parser, Subcommand};
@@ -16,7 +16,7 @@ use clap::{Parser, Subcommand};
 #[command(about = "Load generator of the lab; prints one JSON document")]
 struct Arguments {
     #[command(flatten)]
-    server: server::Address,
+    target: target::Target,
     #[command(subcommand)]
     load: Load,
 }
@@ -43,16 +43,16 @@ enum Load {
 
 fn main() {
     let arguments = Arguments::parse();
-    let server = &arguments.server;
+    let target = &arguments.target;
     let result = match &arguments.load {
-        Load::Insert(load) => load.run(server),
-        Load::Index(load) => load.run(server),
-        Load::Verify(load) => load.run(server),
-        Load::Keys(load) => load.run(server),
-        Load::ItemsSetup(load) => load.run(server),
-        Load::Items(load) => load.run(server),
-        Load::LookupSetup(load) => load.run(server),
-        Load::Lookup(load) => load.run(server),
+        Load::Insert(load) => load.run(target),
+        Load::Index(load) => load.run(target),
+        Load::Verify(load) => load.run(target),
+        Load::Keys(load) => load.run(target),
+        Load::ItemsSetup(load) => load.run(target),
+        Load::Items(load) => load.run(target),
+        Load::LookupSetup(load) => load.run(target),
+        Load::Lookup(load) => load.run(target),
     };
     match result {
         Ok(report) => println!("{report}"),

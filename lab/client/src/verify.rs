@@ -1,7 +1,7 @@
 //! After a crash: are the rows that `insert` had acknowledged there, with the values that were sent? The rows are made again
 //! from the seed and compared in the order of the primary key, which is the order of one inserter.
 use crate::insert::{Lengths, Row, Rows, Schema, TABLE};
-use crate::server::Address;
+use crate::target::Target;
 use clap::Args;
 use mysql::prelude::Queryable;
 use serde_json::{json, Value};
@@ -23,10 +23,10 @@ pub struct Verify {
 }
 
 impl Verify {
-    pub fn run(&self, server: &Address) -> mysql::Result<Value> {
-        let sent = Rows::new(self.schema, server.seed, &self.lengths)
+    pub fn run(&self, target: &Target) -> mysql::Result<Value> {
+        let sent = Rows::new(self.schema, target.seed, &self.lengths)
             .take((self.acknowledged + self.rows_per_commit) as usize);
-        let mut connection = server.connect()?;
+        let mut connection = target.connect()?;
         let found = connection.query_iter(format!(
             "SELECT cashregisterid, productid, customerid, price, data FROM {TABLE} WHERE transactionid > {} ORDER BY transactionid",
             self.present

@@ -19,15 +19,8 @@ use history::{End, History};
 #[derive(Parser, Clone)]
 #[command(about = "Isolation checker: random transactions, and a search for what their isolation level forbids")]
 pub struct Plan {
-    #[arg(long, default_value = "127.0.0.1")]
-    host: String,
-    #[arg(long, default_value_t = 3306)]
-    port: u16,
-    /// Unix socket; wins over host and port
-    #[arg(long)]
-    socket: Option<String>,
-    #[arg(long, default_value = "root")]
-    user: String,
+    #[command(flatten)]
+    server: lab_server::Address,
     /// Made anew
     #[arg(long, default_value = "isolation")]
     database: String,

@@ -7,8 +7,9 @@
 use crate::findings::Level;
 use crate::history::{End, History, Item, Lock, Op, Path, Seen, Transaction, TrxNo, Value, Way, What};
 use crate::Plan;
+use lab_server::is_lost;
 use mysql::prelude::Queryable;
-use mysql::{Conn, OptsBuilder};
+use mysql::Conn;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -66,19 +67,8 @@ pub fn run(plan: &Plan) -> std::result::Result<History, String> {
     Ok(history)
 }
 
-fn connect(plan: &Plan, database: Option<&str>) -> Result<Conn> {
-    let options = OptsBuilder::new()
-        .user(Some(&plan.user))
-        .db_name(database)
-        .socket(plan.socket.as_ref())
-        .ip_or_hostname(Some(&plan.host))
-        .tcp_port(plan.port)
-        .prefer_socket(false);
-    Conn::new(options)
-}
-
 fn set_up(plan: &Plan) -> Result<()> {
-    let mut c = connect(plan, None)?;
+    let mut c = plan.server.connect(None)?;
     let Plan {
         database, engine, rows, ..
     } = plan;
@@ -98,7 +88,7 @@ fn set_up(plan: &Plan) -> Result<()> {
 
 /// What both tables hold, by the primary key and by the indexes.
 fn left(plan: &Plan) -> Result<Vec<(Item, Seen)>> {
-    let mut c = connect(plan, Some(&plan.database))?;
+    let mut c = plan.server.connect(Some(&plan.database))?;
     let mut left = Vec::new();
     for (id, list) in c.query::<(u32, String), _>("SELECT id, list FROM lists")? {
         left.push((Item::List(id), Seen::List(values(&list))));
@@ -184,7 +174,7 @@ impl<'a> Session<'a> {
     fn reconnect(&self) -> std::result::Result<Conn, String> {
         let until = Instant::now() + Duration::from_secs(RECONNECT_S);
         loop {
-            let connected = connect(self.plan, Some(&self.plan.database)).and_then(|mut c| {
+            let connected = (self.plan.server.connect(Some(&self.plan.database))).and_then(|mut c| {
                 self.prepare(&mut c)?;
                 Ok(c)
             });
@@ -525,11 +515,4 @@ fn by(path: Path, from: u32, to: u32) -> (&'static str, String) {
         Path::Secondary => (" FORCE INDEX (place)", band),
         Path::Covering => (" FORCE INDEX (covering)", band),
     }
-}
-
-fn is_lost(error: &mysql::Error) -> bool {
-    matches!(
-        error,
-        mysql::Error::IoError(_) | mysql::Error::DriverError(_) | mysql::Error::CodecError(_)
-    )
 }

@@ -1,18 +1,12 @@
-//! Where the server is, and the one way in which a failed statement is judged.
+//! What a load is run against, and the one way in which a failed statement is judged.
+use lab_server::Address;
 use mysql::prelude::Queryable;
-use mysql::{Conn, OptsBuilder};
+use mysql::Conn;
 
 #[derive(clap::Args, Clone)]
-pub struct Address {
-    #[arg(long, default_value = "127.0.0.1")]
-    host: String,
-    #[arg(long, default_value_t = 3306)]
-    port: u16,
-    /// Unix socket; wins over host and port
-    #[arg(long)]
-    socket: Option<String>,
-    #[arg(long, default_value = "root")]
-    user: String,
+pub struct Target {
+    #[command(flatten)]
+    server: Address,
     #[arg(long, default_value = "lab")]
     database: String,
     /// Storage engine of the tables that are made
@@ -22,16 +16,9 @@ pub struct Address {
     pub seed: u64,
 }
 
-impl Address {
+impl Target {
     pub fn connect(&self) -> mysql::Result<Conn> {
-        let options = OptsBuilder::new()
-            .user(Some(&self.user))
-            .db_name(Some(&self.database))
-            .socket(self.socket.as_ref())
-            .ip_or_hostname(Some(&self.host))
-            .tcp_port(self.port)
-            .prefer_socket(false);
-        Conn::new(options)
+        self.server.connect(Some(&self.database))
     }
 
     pub fn create(&self, connection: &mut Conn, table: &str, columns: &str) -> mysql::Result<()> {
@@ -47,12 +34,4 @@ pub fn retryable(error: &mysql::Error) -> Option<u16> {
         mysql::Error::MySqlError(inner) if [1213, 1205, 1020, 1180, 1062].contains(&inner.code) => Some(inner.code),
         _ => None,
     }
-}
-
-/// The connection is gone, as opposed to a statement that failed.
-pub fn is_lost(error: &mysql::Error) -> bool {
-    matches!(
-        error,
-        mysql::Error::IoError(_) | mysql::Error::DriverError(_) | mysql::Error::CodecError(_)
-    )
 }
