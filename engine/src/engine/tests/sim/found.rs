@@ -2,7 +2,7 @@
 use super::op::Op;
 use super::run::run;
 use super::schedule::Schedule;
-use super::world::{Setup, REDO_CAPACITY};
+use super::setup::{Setup, REDO_CAPACITY};
 use super::xid;
 use crate::base::Error;
 use crate::engine::steps::LoserRollback;

@@ -22,6 +22,7 @@
 //! (`schedule.rs`) learns something new, so the test spells its ops.
 mod ddl;
 mod found;
+mod judge;
 mod leak;
 mod log_switch;
 mod mutants;
@@ -29,9 +30,11 @@ mod op;
 mod run;
 mod schedule;
 mod schedules;
+mod setup;
 mod shrink;
 mod statement;
 mod table;
+mod transactions;
 mod twin;
 mod workloads;
 mod world;

@@ -1,7 +1,9 @@
 //! Runs a schedule to its end, and looks at everything there: what the run found, or nothing.
+use super::judge::Finding;
 use super::op::{Op, SLOTS};
 use super::schedule::Schedule;
-use super::world::{Finding, Setup, Step, World};
+use super::setup::Setup;
+use super::world::{Step, World};
 use crate::engine::Close;
 use crate::table::CheckLevel;
 use std::cell::RefCell;

@@ -1,6 +1,6 @@
 //! Schedules from seeds: each seed has a temper (what it likes to do, what bad luck it meets), and gives the same ops for ever.
 use super::op::{Op, SLOTS};
-use super::world::Setup;
+use super::setup::Setup;
 use crate::engine::tests::rig::Random;
 use crate::io::sim::{Damage, Fault};
 

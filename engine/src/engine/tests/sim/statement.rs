@@ -4,8 +4,9 @@
 //! the unique value), or a conflict (snapshot isolation, and the row changed since). One that is done must have had nothing
 //! in its way.
 use super::op::Op;
+use super::transactions::Open;
 use super::twin::{Kind, Rows, Twin};
-use super::world::{row_of, Open, Step, World};
+use super::world::{row_of, Step, World};
 use crate::base::{Error, Result};
 use crate::engine::tests::rig::{pk, Row};
 

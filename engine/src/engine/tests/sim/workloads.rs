@@ -1,7 +1,7 @@
 //! A crash at every change of the disk, in small workloads. To add one, add it to [`WORKLOADS`].
 use super::op::Op;
 use super::run::run_with_crash;
-use super::world::{Setup, REDO_CAPACITY};
+use super::setup::{Setup, REDO_CAPACITY};
 use crate::pool::PAGE_SIZE;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
