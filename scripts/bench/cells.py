@@ -123,7 +123,8 @@ class Bench:
         # The scripts load oltp_common.lua from the folder they are started in.
         result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         if result.returncode != 0:
-            lines = [line for line in (result.stdout + result.stderr).splitlines() if "FATAL" in line] or ["it said nothing"]
+            lines = [line for line in (result.stdout + result.stderr).splitlines() if "FATAL" in line]
+            lines += result.stderr.splitlines()[-1:] or [f"it said nothing (exit code {result.returncode})"]
             raise CellError(f"sysbench {script} {action} on {engine}: {lines[0].removeprefix('FATAL: ')}")
         return result.stdout
 
