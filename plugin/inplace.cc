@@ -1,6 +1,7 @@
 /* ALTER TABLE without copying the table.
 
-   Instant: what only the .frm says (defaults, comments, names of columns, check constraints, AUTO_INCREMENT), CHANGE_BUFFERING,
+   Instant: what only the .frm says (defaults, comments, names of columns, AUTO_INCREMENT, check constraints that go or are not to be
+   checked), CHANGE_BUFFERING,
    and dropping, renaming and reordering indexes. Without copying, but with writers kept out: adding secondary indexes. The rest is
    left to the server, which copies.
 
@@ -85,6 +86,25 @@ bool adds_virtual_column(const TABLE *altered, const Alter_inplace_info *info)
   return false;
 }
 
+/* The server checks rows against constraints that are new to them while it copies, and at no other time. */
+bool adds_check(THD *thd, const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
+{
+  if (thd_test_options(thd, OPTION_NO_CHECK_CONSTRAINT_CHECKS))
+    return false;
+  bool adds= (info->handler_flags & ALTER_ADD_CHECK_CONSTRAINT) != 0;
+  for (uint i= 0; i < altered->s->fields; i++)
+    if (Virtual_column_info *check= altered->field[i]->check_constraint)
+    {
+      Virtual_column_info *old= table->field[i]->check_constraint;
+      StringBuffer<MAX_FIELD_WIDTH> text, old_text;
+      check->print(&text);
+      if (old)
+        old->print(&old_text);
+      adds|= text.length() != old_text.length() || memcmp(text.ptr(), old_text.ptr(), text.length());
+    }
+  return adds;
+}
+
 bool changes_unsupported_option(const Alter_inplace_info *info)
 {
   constexpr ulong HARMLESS= HA_CREATE_USED_AUTO | HA_CREATE_USED_COMMENT | HA_CREATE_USED_DEFAULT_CHARSET |
@@ -136,7 +156,7 @@ void report_duplicate(TABLE *altered, KEY *key) { print_keydup_error(altered, ke
 enum_alter_inplace_result ha_sluice::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info)
 {
   if ((info->handler_flags & ~(DEFINITION_ONLY | INDEX_CATALOG | INDEX_ADD)) || info->ignore ||
-      changes_unsupported_option(info) || !same_layout(table, altered))
+      changes_unsupported_option(info) || !same_layout(table, altered) || adds_check(ha_thd(), table, altered, info))
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   if (!(info->handler_flags & INDEX_ADD))
     return HA_ALTER_INPLACE_INSTANT;
