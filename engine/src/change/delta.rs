@@ -179,7 +179,7 @@ impl Delta {
         self.entries.load(Ordering::Relaxed) & !UNKNOWN
     }
     pub fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
+        (self.bytes.load(Ordering::Relaxed) as i64).max(0) as u64 // as `ChangeBuffer::bytes`
     }
     /// Oldest and newest.
     fn range(&self) -> (u16, u16) {

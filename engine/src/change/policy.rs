@@ -187,8 +187,9 @@ impl ChangeBuffer {
     pub fn memory_max(&self) -> u64 {
         self.memory_max.load(Ordering::Relaxed)
     }
+    /// Who appends counts after its Mtr, so a merge may count the same entry down first: for a moment the sum can be below nothing.
     pub fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
+        (self.bytes.load(Ordering::Relaxed) as i64).max(0) as u64
     }
     pub fn entries(&self) -> u64 {
         self.entries.load(Ordering::Relaxed)
@@ -214,6 +215,14 @@ impl ChangeBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A reader of the sum met it at that moment, and took it for 16 EiB: the bound was passed, and the thousandths overflowed.
+    #[test]
+    fn a_sum_below_nothing_is_nothing() {
+        let buffer = ChangeBuffer::new(Buffering::default(), 25, 1 << 20, 0);
+        buffer.bytes.fetch_sub(40, Ordering::Relaxed);
+        assert_eq!((buffer.bytes(), buffer.help_every()), (0, 0));
+    }
 
     #[test]
     fn words_mean_what_they_say() {
