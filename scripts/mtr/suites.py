@@ -40,6 +40,8 @@ TESTS_TOTAL = {
 TRX_OPTIONS = "--innodb-lock-wait-timeout=1 --loose-sluice-lock-wait-timeout=1 --loose-rocksdb-lock-wait-timeout=1\n"
 
 INNODB_BY_NAME = re.compile(r"(?<![\w/.-])innodb(?![\w/.:-]|\s+(?:status|mutex))", re.IGNORECASE)
+# As the server shows it: tests replace the name in their output.
+SHOWN = {"Sluice": "SLUICE", "RocksDB": "ROCKSDB"}
 SOURCES = (".test", ".inc", ".opt", ".cnf", ".combinations", ".pre")
 EXPECTED_ERROR = re.compile(rb"^[ \t]*(?:--[ \t]*error\b.*|error[ \t][^;\n]*;)$", re.MULTILINE)
 HOW_TO = re.compile(rb"\s*,?\s*(?<![$@\w])(?:algorithm\s*=?\s*(?:inplace|instant|nocopy)|lock\s*=\s*none"
@@ -79,7 +81,7 @@ class Suite:
         top = self.name.split("/")[0]
         # The suites' tests also take includes and whole tests from these.
         for folder in (tree.copy_tests("include", []), tree.copy_suite("rpl", without), tree.copy_suite(top, without)):
-            name_engine(folder, engine)
+            name_engine(folder, SHOWN.get(engine, engine))
             if folder.name != "include":
                 smooth(folder)
             keep_first_combinations(folder, engine)
