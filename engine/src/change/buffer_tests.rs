@@ -1,10 +1,11 @@
 //! The change buffer against a map in memory: random changes, everything or half of it buffered, merges at random moments, new
 //! partitions, restarts; and crashes at any disk access, after which each entry is found in exactly one place.
+use super::kit::{found_again, new_index};
 use super::pending::{self, Pending};
-use super::{drain, merge_leaf, submit, sweep_step, Buffering, ChangeBuffer, Delta, Index, Op, DELTA_BIT};
+use super::{drain, merge_leaf, submit, sweep_step, Index, Op};
 use crate::base::{Lsn, Result};
 use crate::btree::tests::kit::{checkpoint, Dice, FILE};
-use crate::btree::{Seek, Tree, ENTRY_MAX, KEY_MAX};
+use crate::btree::{Seek, ENTRY_MAX, KEY_MAX};
 use crate::io::SimDisk;
 use crate::pool::tests::Rig;
 use crate::pool::Pool;
@@ -15,33 +16,7 @@ use std::sync::Arc;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-const INDEX: u32 = 20;
 const KEYS: usize = 500;
-
-fn buffer_of(pool: &Pool, mode: u8) -> Arc<ChangeBuffer> {
-    Arc::new(ChangeBuffer::new(Buffering::All, 25, pool.size(), mode))
-}
-fn index_with(tree: Tree, delta: Delta) -> Index {
-    Index {
-        id: INDEX,
-        name: "i".into(),
-        tree,
-        unique: false,
-        delta: Some(Arc::new(delta)),
-    }
-}
-fn create(pool: &Pool, mode: u8) -> Index {
-    space::create_file(pool, FILE, false).unwrap();
-    let mut mtr = pool.begin();
-    let trees = Tree::create_many(&mut mtr, FILE, &[INDEX, INDEX | DELTA_BIT]).unwrap();
-    mtr.commit();
-    index_with(trees[0], Delta::fresh(trees[1], &buffer_of(pool, mode)))
-}
-/// The index as a restart finds it: nothing in memory is left.
-fn found_again(pool: &Pool, old: &Index, mode: u8) -> Index {
-    let delta = old.delta.as_ref().unwrap();
-    index_with(old.tree, Delta::found(delta.tree, &buffer_of(pool, mode)))
-}
 
 fn key_of(n: usize) -> Vec<u8> {
     let mut key = (n as u32).to_be_bytes().to_vec();
@@ -167,7 +142,7 @@ fn base_and_pending_are_as_the_model() {
         let mode = 1 + (seed % 2) as u8;
         let rig = Rig::create(seed, 256);
         let pool = &*rig.pool;
-        let mut index = create(pool, mode);
+        let mut index = new_index(pool, mode);
         let mut dice = Dice(seed);
         let mut model = Model::new();
         for step in 0..4000 {
@@ -213,7 +188,7 @@ fn base_and_pending_are_as_the_model() {
 fn a_mark_of_a_missing_entry_is_told_and_kept() {
     let rig = Rig::create(3, 128);
     let pool = &*rig.pool;
-    let index = create(pool, 1);
+    let index = new_index(pool, 1);
     let (bad, good) = (key_of(7), key_of(8));
     submit(pool, &index, Op::Mark { key: &bad, stamp: 5 }).unwrap();
     let value = value_of(&mut Dice(1), 5);
@@ -239,7 +214,7 @@ fn a_mark_of_a_missing_entry_is_told_and_kept() {
 fn merging_into_a_full_leaf_splits_it() {
     let rig = Rig::create(4, 512);
     let pool = &*rig.pool;
-    let index = create(pool, 1);
+    let index = new_index(pool, 1);
     let delta = index.delta.as_ref().unwrap();
     let mut model = Model::new();
     for round in 0..3 {
@@ -307,7 +282,7 @@ fn live(rig: &Rig, index: &Index, seed: u64, lived: &mut Lived) -> Result<()> {
 
 fn crash_once(seed: u64, at: Option<u64>) -> u64 {
     let rig = Rig::create(seed, 64);
-    let index = create(&rig.pool, 1);
+    let index = new_index(&rig.pool, 1);
     let lsn = rig.pool.redo().lsn();
     rig.pool.redo().flush(lsn, FlushMode::Sync).unwrap();
     let before = rig.disk.changes();
@@ -366,7 +341,7 @@ fn writers_and_mergers_at_once() {
     const WRITERS: usize = 3;
     let rig = Rig::create(5, 512);
     let pool = &*rig.pool;
-    let index = &create(pool, 2);
+    let index = &new_index(pool, 2);
     let done = &std::sync::atomic::AtomicUsize::new(0);
     let models: Vec<Model> = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)

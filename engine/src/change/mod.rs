@@ -33,6 +33,8 @@ mod buffer_tests;
 #[cfg(test)]
 mod change_tests;
 #[cfg(test)]
+pub(crate) mod kit;
+#[cfg(test)]
 mod spread_tests;
 
 pub use apply::submit;

@@ -1,30 +1,13 @@
 //! Full leaves with something pending for each of them are spread over their neighbours, not split one by one.
-use super::{drain, submit, visit_prefix, Buffering, ChangeBuffer, Delta, Index, Op, DELTA_BIT};
-use crate::btree::tests::kit::{check, FILE};
-use crate::btree::Tree;
+use super::kit::new_index;
+use super::{drain, submit, visit_prefix, Buffering, Index, Op};
+use crate::btree::tests::kit::check;
 use crate::pool::tests::Rig;
 use crate::pool::Pool;
-use crate::space;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-const INDEX: u32 = 20;
 const KEYS: u32 = if cfg!(feature = "tiny-pages") { 4_000 } else { 16_000 };
 
-fn create(pool: &Pool) -> Index {
-    space::create_file(pool, FILE, false).unwrap();
-    let mut mtr = pool.begin();
-    let trees = Tree::create_many(&mut mtr, FILE, &[INDEX, INDEX | DELTA_BIT]).unwrap();
-    mtr.commit();
-    let buffer = Arc::new(ChangeBuffer::new(Buffering::None, 25, pool.size(), 0));
-    Index {
-        id: INDEX,
-        name: "i".into(),
-        tree: trees[0],
-        unique: false,
-        delta: Some(Arc::new(Delta::fresh(trees[1], &buffer))),
-    }
-}
 fn value(stamp: u64, n: u32) -> Vec<u8> {
     let mut value = Vec::new();
     super::entry::encode(&mut value, stamp, 4, 4, &n.to_le_bytes());
@@ -53,13 +36,14 @@ fn assert_same(pool: &Pool, index: &Index, model: &BTreeMap<Vec<u8>, Vec<u8>>, w
 #[test]
 fn full_leaves_stay_full_when_each_gets_a_little() {
     let rig = Rig::create(3, 600);
-    let (pool, index) = (&*rig.pool, create(&rig.pool));
+    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 0));
+    let buffer = index.delta.as_ref().unwrap().buffer();
+    buffer.set_buffering(Buffering::None);
     let mut model = BTreeMap::new();
     (0..KEYS).for_each(|n| put(pool, &index, &mut model, 10 * n, 1));
     let before = check(pool, &index.tree, false).leaf_pages;
     assert!(before > 20, "{before} leaves");
 
-    let buffer = index.delta.as_ref().unwrap().buffer();
     buffer.set_buffering(Buffering::All);
     buffer.set_test_mode(1);
     for n in 0..KEYS {

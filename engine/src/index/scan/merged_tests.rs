@@ -1,21 +1,18 @@
 //! A merged scan against a sorted map: entries in the base or pending at random, both directions, turns, batch sizes; changes,
 //! appends, new partitions and merges between fills. Point and prefix reads say the same. Then all of it at once, in threads.
 use super::{Backward, Batch, Direction, Forward, Limit, Scan};
-use crate::btree::tests::kit::{Dice, FILE};
-use crate::btree::Tree;
-use crate::change::{self, entry, Buffering, ChangeBuffer, Delta, Index, Op, DELTA_BIT, SETTLE_EVERY};
+use crate::btree::tests::kit::Dice;
+use crate::change::kit::new_index;
+use crate::change::{self, entry, Delta, Index, Op, SETTLE_EVERY};
 use crate::pool::tests::Rig;
 use crate::pool::Pool;
-use crate::space;
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 const SPREAD: usize = 3000;
-const INDEX: u32 = 20;
 
 fn key(n: usize) -> Vec<u8> {
     format!("k{n:05}{}", "x".repeat(n % 7)).into_bytes()
@@ -25,21 +22,6 @@ fn value(stamp: u64, len: usize) -> Vec<u8> {
     entry::encode(&mut value, stamp, 1, 1, &vec![b'v'; len]);
     value
 }
-fn create(pool: &Pool) -> Index {
-    space::create_file(pool, FILE, false).unwrap();
-    let mut mtr = pool.begin();
-    let trees = Tree::create_many(&mut mtr, FILE, &[INDEX, INDEX | DELTA_BIT]).unwrap();
-    mtr.commit();
-    let buffer = Arc::new(ChangeBuffer::new(Buffering::All, 25, pool.size(), 0));
-    Index {
-        id: INDEX,
-        name: "i".into(),
-        tree: trees[0],
-        unique: false,
-        delta: Some(Arc::new(Delta::fresh(trees[1], &buffer))),
-    }
-}
-
 struct Run {
     rig: Rig,
     index: Index,
@@ -50,7 +32,7 @@ struct Run {
 impl Run {
     fn new(seed: u64) -> Run {
         let rig = Rig::create(seed, 512);
-        let index = create(&rig.pool);
+        let index = new_index(&rig.pool, 0);
         let (model, dice) = (Model::new(), Dice(seed));
         Run {
             rig,

@@ -61,31 +61,22 @@ fn a_prepared_transaction_is_whole_or_not_prepared() {
 #[test]
 fn a_long_row_that_fails_leaves_no_page() {
     for after in 1..12 {
+        let fill = |(trx, table, key, rows, len)| Op::Fill {
+            trx,
+            table,
+            key,
+            rows,
+            len,
+        };
         let mut ops = vec![Op::Create { kinds: 1 }];
         // More tables than frames, so that undo pages have to be read again.
         for table in 0..4 {
             ops.push(Op::Create { kinds: 7 });
-            let (trx, key, rows, len) = (table, 0, 6, 1100);
-            ops.push(Op::Fill {
-                trx,
-                table,
-                key,
-                rows,
-                len,
-            });
+            ops.push(fill((table, table, 0, 6, 1100)));
             ops.push(Op::Flush { pages: 100 });
         }
         ops.push(Op::FailRead { after });
-        for trx in 0..4 {
-            let (table, key, rows, len) = (trx, 40, 2, 9000);
-            ops.push(Op::Fill {
-                trx,
-                table,
-                key,
-                rows,
-                len,
-            });
-        }
+        ops.extend((0..4).map(|trx| fill((trx, trx, 40, 2, 9000))));
         let setup = Setup {
             seed: after,
             frames: 24,

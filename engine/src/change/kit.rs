@@ -1,0 +1,36 @@
+//! What the tests of indexes with a change buffer share: make one, and find it again as a restart does.
+use super::{Buffering, ChangeBuffer, Delta, Index, DELTA_BIT};
+use crate::btree::tests::kit::FILE;
+use crate::btree::Tree;
+use crate::pool::Pool;
+use crate::space;
+use std::sync::Arc;
+
+pub(crate) const INDEX: u32 = 20;
+
+/// `mode`: as in [`ChangeBuffer::set_test_mode`].
+fn buffer_of(pool: &Pool, mode: u8) -> Arc<ChangeBuffer> {
+    Arc::new(ChangeBuffer::new(Buffering::All, 25, pool.size(), mode))
+}
+fn index_with(tree: Tree, delta: Delta) -> Index {
+    Index {
+        id: INDEX,
+        name: "i".into(),
+        tree,
+        unique: false,
+        delta: Some(Arc::new(delta)),
+    }
+}
+/// An index in a new file.
+pub(crate) fn new_index(pool: &Pool, mode: u8) -> Index {
+    space::create_file(pool, FILE, false).expect("there is room for a file");
+    let mut mtr = pool.begin();
+    let trees = Tree::create_many(&mut mtr, FILE, &[INDEX, INDEX | DELTA_BIT]).expect("there is room for two roots");
+    mtr.commit();
+    index_with(trees[0], Delta::fresh(trees[1], &buffer_of(pool, mode)))
+}
+/// The index as a restart finds it: nothing in memory is left.
+pub(crate) fn found_again(pool: &Pool, old: &Index, mode: u8) -> Index {
+    let delta = old.delta.as_ref().expect("it was made by new_index");
+    index_with(old.tree, Delta::found(delta.tree, &buffer_of(pool, mode)))
+}
