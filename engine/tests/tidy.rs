@@ -1,5 +1,6 @@
-//! The shape of the code, as a test: which module may use which, how long files and functions may be, which calls have
-//! one home, where `unsafe` may stand. The tables below ARE the rules; change them in the same commit as the reason for it.
+//! The shape of the code, as a test: which module may use which, which calls have one home, where `unsafe` may stand (in the
+//! engine); how long files and functions may be (in every crate of the repository, tests and all). The tables below ARE the rules;
+//! change them in the same commit as the reason for it.
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -63,7 +64,7 @@ const FILE_LINES_MAX: usize = 600;
 const FUNCTION_LINES_MAX: usize = 70;
 
 struct Source {
-    /// Path under engine/src, with '/'.
+    /// Path under the folder that was read, with '/'.
     name: String,
     lines: Vec<String>,
     /// Lines from the first `#[cfg(test)]` module on, and whole `_tests.rs` files, are test code.
@@ -74,16 +75,30 @@ fn src() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
 }
 
+/// Folders of the repository that hold Rust.
+const CRATES: &[&str] = &["engine", "ffi", "tools", "lab"];
+
+/// The engine's own.
 fn sources() -> Vec<Source> {
+    read_all(&src(), vec![src()])
+}
+
+/// Every crate's, tests included.
+fn all_sources() -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folders = CRATES.iter().map(|name| root.join(name)).collect();
+    read_all(&root, folders)
+}
+
+fn read_all(root: &Path, mut folders: Vec<PathBuf>) -> Vec<Source> {
     let mut out = Vec::new();
-    let mut folders = vec![src()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
-            if path.is_dir() {
+            if path.is_dir() && !path.ends_with("target") {
                 folders.push(path);
             } else if path.extension().is_some_and(|e| e == "rs") {
-                out.push(read(&path));
+                out.push(read(root, &path));
             }
         }
     }
@@ -92,9 +107,9 @@ fn sources() -> Vec<Source> {
     out
 }
 
-fn read(path: &Path) -> Source {
+fn read(root: &Path, path: &Path) -> Source {
     let text = fs::read_to_string(path).unwrap();
-    let name = path.strip_prefix(src()).unwrap().to_string_lossy().replace('\\', "/");
+    let name = path.strip_prefix(root).unwrap().to_string_lossy().replace('\\', "/");
     let lines: Vec<String> = text.lines().map(str::to_string).collect();
     let is_test_file = name.ends_with("tests.rs") || name.contains("/tests/");
     let test_from = if is_test_file { 0 } else { inline_tests(&lines) };
@@ -237,17 +252,18 @@ fn unsafe_stays_in_few_files() {
 #[test]
 fn files_have_a_head_and_one_noun() {
     let mut found = Vec::new();
-    for source in sources() {
+    for source in all_sources() {
         if !source.lines.first().is_some_and(|l| l.starts_with("//!")) {
             found.push(format!(
                 "{}: the first line must say what the file is for (//!)",
                 source.name
             ));
         }
-        if source.test_from > FILE_LINES_MAX {
+        if source.lines.len() > FILE_LINES_MAX {
             found.push(format!(
-                "{}: {} lines before its tests, {FILE_LINES_MAX} allowed: a noun is missing",
-                source.name, source.test_from
+                "{}: {} lines, {FILE_LINES_MAX} allowed: a noun is missing",
+                source.name,
+                source.lines.len()
             ));
         }
     }
@@ -257,8 +273,8 @@ fn files_have_a_head_and_one_noun() {
 #[test]
 fn functions_are_short() {
     let mut found = Vec::new();
-    for source in sources() {
-        let lines = &source.lines[..source.test_from];
+    for source in all_sources() {
+        let lines = &source.lines;
         for (n, line) in lines.iter().enumerate() {
             let text = line.trim_start();
             let is_fn = text.starts_with("fn ") || (text.starts_with("pub") && text.contains(" fn "));

@@ -20,7 +20,8 @@
 //!
 //! Direct files assert aligned buffers, offsets and lengths, as O_DIRECT would. Takes one leaf lock inside each call.
 use super::align::is_aligned;
-use super::sim_pending::{apply_some, split, survivors, Body, Dice, Pending};
+pub(crate) use super::sim_pending::Dice;
+use super::sim_pending::{apply_some, split, survivors, Body, Pending};
 use super::{first_error, Caching, Disk, File, Mode, ReadOp, WriteOp, IO_ALIGN};
 use crate::base::sync::{Rank, RankedGuard, RankedMutex};
 use crate::base::{Error, Result};

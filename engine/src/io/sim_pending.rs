@@ -30,8 +30,8 @@ pub(super) struct Body {
     pub pending: Vec<Pending>,
 }
 
-/// splitmix64.
-pub(super) struct Dice(pub u64);
+/// splitmix64. The engine's tests throw it, too.
+pub(crate) struct Dice(pub u64);
 
 impl Dice {
     pub fn next(&mut self) -> u64 {
@@ -42,8 +42,9 @@ impl Dice {
         z ^ (z >> 31)
     }
     /// 0 .. n - 1.
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
+    pub fn below<N: TryFrom<u64> + TryInto<u64>>(&mut self, n: N) -> N {
+        let n = n.try_into().ok().filter(|n| *n > 0).expect("a choice of something");
+        (self.next() % n).try_into().ok().expect("it is less than n")
     }
     pub fn coin(&mut self) -> bool {
         self.below(2) == 0

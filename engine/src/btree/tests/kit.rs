@@ -3,6 +3,7 @@ use crate::base::{FileId, Lsn, Result};
 use crate::btree::check::Report;
 use crate::btree::{begin, Intent, Placed, Tree};
 use crate::change::Index;
+pub(crate) use crate::io::sim::Dice;
 use crate::io::{Disk, SimDisk};
 use crate::pool::tests::Rig;
 use crate::pool::Pool;
@@ -102,18 +103,4 @@ pub(crate) fn leave_space(disk: &SimDisk, bytes: u64) {
     let names = disk.list().unwrap();
     let used: usize = names.iter().map(|name| disk.bytes(name).unwrap().len()).sum();
     disk.set_space(Some(used as u64 + bytes));
-}
-/// splitmix64
-pub(crate) struct Dice(pub u64);
-impl Dice {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
 }

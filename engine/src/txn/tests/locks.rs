@@ -1,7 +1,8 @@
 //! Row locks with real threads: conflicts, order, timeouts, deadlocks, ranges.
+use super::Dice;
 use crate::base::{Counters, Error};
 use crate::txn::{Granted, LockMode, LockPolicy, LockSys, ThreadWaiter, Trx, TrxShared};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{mpsc, Arc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -285,84 +286,71 @@ fn a_range_and_a_row_make_a_deadlock() {
     assert_eq!(waits.join().unwrap(), Ok(()));
 }
 
+/// -1: a writer, n: readers.
+type Users = AtomicI32;
+
+/// Random locks on rows, each counted in and out of its row's users. Returns how many deadlocks there were.
+fn lock_at_random(locks: &LockSys, rows: &[Users], number: u64) -> u64 {
+    let (mut dice, mut trx, mut deadlocks) = (Dice(number), trx(number), 0);
+    for _ in 0..800 {
+        let mut held: Vec<(usize, LockMode)> = Vec::new();
+        for _ in 0..1 + dice.below(5) {
+            let row = dice.below(rows.len());
+            let mode = if dice.below(3) == 0 { S } else { X };
+            match take(locks, &mut trx, &[row as u8], mode) {
+                Err(Error::Deadlock) => {
+                    deadlocks += 1;
+                    break;
+                }
+                outcome => outcome.unwrap(),
+            };
+            let known = held.iter().position(|(r, _)| *r == row);
+            let users = &rows[row];
+            match (known, mode) {
+                (None, S) => assert!(users.fetch_add(1, Ordering::SeqCst) >= 0),
+                (None, X) => assert_eq!(users.swap(-1, Ordering::SeqCst), 0),
+                (Some(at), X) if held[at].1 == S => {
+                    assert_eq!(users.swap(-1, Ordering::SeqCst), 1);
+                    held[at].1 = X;
+                }
+                _ => {}
+            }
+            if known.is_none() {
+                held.push((row, mode));
+            }
+            if dice.below(4) == 0 {
+                thread::yield_now();
+            }
+        }
+        for (row, mode) in held {
+            match mode {
+                S => assert!(rows[row].fetch_sub(1, Ordering::SeqCst) >= 1),
+                X => assert_eq!(rows[row].swap(0, Ordering::SeqCst), -1),
+            }
+        }
+        locks.release_all(&trx.shared);
+    }
+    deadlocks
+}
+
 /// Eight threads take random locks on 16 rows. Each row counts its readers and writers: nobody is ever there beside a
 /// writer. All threads come to an end, and nothing is left in the table.
 #[test]
 fn exclusion_holds_under_stress() {
-    struct Row {
-        /// -1: a writer, n: readers.
-        users: AtomicI32,
-    }
-    let locks = lock_sys();
-    let rows: Arc<Vec<Row>> = Arc::new(
-        (0..16)
-            .map(|_| Row {
-                users: AtomicI32::new(0),
-            })
-            .collect(),
-    );
-    let deadlocks = Arc::new(AtomicU64::new(0));
-    let threads: Vec<_> = (0..8u64)
-        .map(|n| {
-            let (locks, rows, deadlocks) = (locks.clone(), rows.clone(), deadlocks.clone());
-            thread::spawn(move || {
-                let mut random = n + 1;
-                let mut next = |below: u64| {
-                    random = random
-                        .wrapping_mul(6364136223846793005)
-                        .wrapping_add(1442695040888963407);
-                    (random >> 33) % below
-                };
-                let mut trx = trx(n);
-                for _ in 0..800 {
-                    let mut held: Vec<(usize, LockMode)> = Vec::new();
-                    for _ in 0..1 + next(5) {
-                        let row = next(16) as usize;
-                        let mode = if next(3) == 0 { S } else { X };
-                        match take(&locks, &mut trx, &[row as u8], mode) {
-                            Err(Error::Deadlock) => {
-                                deadlocks.fetch_add(1, Ordering::Relaxed);
-                                break;
-                            }
-                            outcome => outcome.unwrap(),
-                        };
-                        let known = held.iter().position(|(r, _)| *r == row);
-                        let users = &rows[row].users;
-                        match (known, mode) {
-                            (None, S) => assert!(users.fetch_add(1, Ordering::SeqCst) >= 0),
-                            (None, X) => assert_eq!(users.swap(-1, Ordering::SeqCst), 0),
-                            (Some(at), X) if held[at].1 == S => {
-                                assert_eq!(users.swap(-1, Ordering::SeqCst), 1);
-                                held[at].1 = X;
-                            }
-                            _ => {}
-                        }
-                        if known.is_none() {
-                            held.push((row, mode));
-                        }
-                        if next(4) == 0 {
-                            thread::yield_now();
-                        }
-                    }
-                    for (row, mode) in held {
-                        match mode {
-                            S => assert!(rows[row].users.fetch_sub(1, Ordering::SeqCst) >= 1),
-                            X => assert_eq!(rows[row].users.swap(0, Ordering::SeqCst), -1),
-                        }
-                    }
-                    locks.release_all(&trx.shared);
-                }
-            })
-        })
-        .collect();
-    threads.into_iter().for_each(|t| t.join().unwrap());
+    let (locks, rows) = (&lock_sys(), &[const { Users::new(0) }; 16]);
+    let deadlocks: u64 = thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|n| scope.spawn(move || lock_at_random(locks, rows, n)))
+            .collect();
+        threads.into_iter().map(|t| t.join().unwrap()).sum()
+    });
     assert_eq!(locks.names_in_use(), 0);
     assert_eq!(
         locks.counters.lock_wait_timeouts.get(),
         0,
         "a missed deadlock ends in a timeout"
     );
-    assert!(deadlocks.load(Ordering::Relaxed) > 0, "the test is too tame");
+    assert!(deadlocks > 0, "the test is too tame");
 }
 
 /// Many waiters on one row, each of which searches for a deadlock.

@@ -11,6 +11,7 @@ use super::wait::ThreadWaiter;
 use super::*;
 use crate::base::ids::UNDO_FILE;
 use crate::base::{Counters, Error, UndoPtr};
+pub(super) use crate::io::sim::Dice;
 use crate::io::SimDisk;
 use crate::pool::tests::Rig;
 use crate::redo::FlushMode;
@@ -18,22 +19,6 @@ use crate::space;
 use std::sync::Arc;
 
 const FRAMES: usize = 256;
-
-/// splitmix64.
-pub(super) struct Dice(pub(super) u64);
-
-impl Dice {
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-    pub(super) fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-}
 
 pub(super) struct Bed {
     pub(super) rig: Rig,
