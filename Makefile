@@ -28,7 +28,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 MAKEFLAGS += --jobs=2
 
-PORT ?= 33306
+PORT ?= 23306
 # The name that the plugin registers under: ENGINE=..., and the prefix of its variables. `make PLUGIN_NAME=INNODB` builds
 # build/ha_innodb.so, which takes InnoDB's place in a server started with --ignore-builtin-innodb.
 PLUGIN_NAME ?= SLUICE

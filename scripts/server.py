@@ -15,6 +15,7 @@ import getpass
 import hashlib
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -26,6 +27,10 @@ import time
 BUILD = pathlib.Path(__file__).resolve().parent.parent / "build"
 PREFIX = BUILD / "mariadb"
 SOCKET_PATH_BYTES_MAX = 107
+# Below those that Linux gives to outgoing connections (32768 to 60999): one of these could take a port that was found free before the
+# server has it. Above those of MariaDB's test driver (13000 to 19000).
+PORTS = range(20000, 30000)
+PORT_OF_MAKE_SERVER = 23306
 
 
 class ServerError(Exception):
@@ -36,10 +41,12 @@ class SqlError(Exception):
     """A statement failed; the text is the client's message."""
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def free_port(taken=()):
+    """A free port at random: two programs that start servers at the same moment then hardly ever choose the same."""
+    for port in random.sample(PORTS, len(PORTS)):
+        if port not in taken and not port_is_taken(port):
+            return port
+    raise ServerError(f"no free port between {PORTS[0]} and {PORTS[-1]}")
 
 
 def port_is_taken(port):
@@ -231,7 +238,7 @@ def main():
     parser.add_argument("action", choices=["start", "stop", "kill9", "status", "sql"])
     parser.add_argument("statements", nargs="?", help="for sql: what to run (standard input when absent)")
     parser.add_argument("--folder", default=BUILD / "run/server", help="where the server lives (build/run/server)")
-    parser.add_argument("--port", type=int, default=33306)
+    parser.add_argument("--port", type=int, default=PORT_OF_MAKE_SERVER)
     parser.add_argument("--option", action="append", default=[], metavar="--NAME=VALUE", help="a server option; repeatable")
     arguments = parser.parse_intermixed_args()  # statements may come after options
     server = Server(arguments.folder, arguments.port, arguments.option)

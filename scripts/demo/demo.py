@@ -127,7 +127,7 @@ class Demo:
 def main():
     parser = argparse.ArgumentParser(description="Sluice next to InnoDB in one server: sysbench, mariadb-slap, a crash.")
     parser.add_argument("--engine", default="Sluice", choices=engines.NAMES)
-    parser.add_argument("--port", type=int, default=33307, help="another one is taken when it is in use")
+    parser.add_argument("--port", type=int, default=23307, help="another one is taken when it is in use")
     parser.add_argument("--rows", type=int, default=100000, help="of the sysbench table")
     parser.add_argument("--seconds", type=int, default=3, help="of a sysbench cell, and of the writing before the kill")
     arguments = parser.parse_args()

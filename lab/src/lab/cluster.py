@@ -65,7 +65,7 @@ class Cluster:
     def __init__(self, place, cell, engine, options, settings):
         self.place, self.proxy, self.ports = pathlib.Path(place), None, []
         for _ in range(settings.nodes * 4 + 2):
-            self.ports.append(nodes.free_port(self.ports))
+            self.ports.append(nodes.server.free_port(self.ports))
         self.front, self.single = self.ports[-2:]
         sql = self.ports[:settings.nodes]
         group = [self.ports[settings.nodes + 3 * number:settings.nodes + 3 * number + 3] for number in range(settings.nodes)]

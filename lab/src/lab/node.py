@@ -9,7 +9,6 @@ import functools
 import hashlib
 import importlib.util
 import os
-import random
 import re
 import shutil
 import subprocess
@@ -26,23 +25,13 @@ server = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(server)
 
 TEMPLATES = BUILD / "lab" / "templates"
-PORTS = range(34000, 35000)
 # A template's redo log is small; the server resizes it at start to what the arm says.
 TEMPLATE_OPTIONS = ["--innodb-log-file-size=8M"]
 
 
-def free_port(taken=()):
-    """A free port at random: two labs that start servers at the same moment then hardly ever choose the same."""
-    for port in random.sample(PORTS, len(PORTS)):
-        if port in taken or server.port_is_taken(port):
-            continue
-        return port
-    raise LabError("no free port between 34000 and 34999")
-
-
 class Node(server.Server):
     def __init__(self, folder, name, engine, options, limits=None, plugins=None, port=None):
-        super().__init__(folder, port or free_port(), options, plugins or ([engine.plugin] if engine.plugin else []), engine.name)
+        super().__init__(folder, port or server.free_port(), options, plugins or ([engine.plugin] if engine.plugin else []), engine.name)
         self.engine_file = engine
         self.limits = limits or {}
         self.name = name

@@ -47,11 +47,11 @@ class Shop:
         self.prefix = tools.prefix("web")
 
     def start(self):
-        from ..node import free_port
+        from ..node import server
         shutil.rmtree(self.place, ignore_errors=True)
         self.place.mkdir(parents=True)
         for name in ("redis", "puma", "nginx"):
-            self.ports[name] = free_port(self.ports.values())
+            self.ports[name] = server.free_port(self.ports.values())
         config = self.place / "nginx.conf"
         config.write_text(NGINX.format(place=self.place, **self.ports))
         plain, ruby = tools.environment(self.prefix), tools.ruby_environment(self.prefix)
