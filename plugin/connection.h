@@ -49,11 +49,12 @@ public:
   void cancel_wait();
 
   /* waiter.cc: how the engine sleeps in this connection's name */
-  slc_waiter waiter() { return {this, &wait, &wake, &killed, &about_to_wait}; }
+  slc_waiter waiter() { return {this, &wait, &wake, &killed, &about_to_wait, &statement}; }
   static int wait(void *ctx, volatile uint32_t *flag, uint64_t timeout_us);
   static void wake(void *ctx);
   static int killed(void *ctx);
   static int about_to_wait(void *ctx, void *holder);
+  static size_t statement(void *ctx, char *to, size_t size);
 
   /* The server's number of the key that was last found twice. Not the handler's: that of a partitioned table asks the partition
      which a row comes from, not the one that refused it. */

@@ -6,6 +6,7 @@
 #include "errors.h"
 #include "ha_sluice.h"
 #include "information_schema.h"
+#include "key_text.h"
 #include "settings.h"
 #include "table_options.h"
 
@@ -350,6 +351,7 @@ int init(void *plugin)
   slc_config config{};
   fill_config(&config);
   config.log= log_note;
+  config.key_text= KeyTexts::text_for_engine;
   if (const slc_err error= slc_engine_open(&config, &engine))
   {
     char text[512];

@@ -214,4 +214,13 @@ std::string KeyTexts::text(const std::string &table_name, uint index, slc_bytes 
   return text;
 }
 
+size_t KeyTexts::text_for_engine(slc_bytes table_name, uint32_t index, slc_bytes key, char *to, size_t size)
+{
+  const std::string result= text(std::string(reinterpret_cast<const char *>(table_name.ptr), table_name.len), index, key);
+  if (result.size() > size)
+    return 0;
+  memcpy(to, result.data(), result.size());
+  return result.size();
+}
+
 } // namespace sluice

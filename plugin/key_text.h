@@ -20,6 +20,8 @@ public:
   static void forget(const void *owner, const char *table_name);
   /* index as the engine counts: 0 = clustered. The key may end early (a bound). */
   static std::string text(const std::string &table_name, uint index, slc_bytes key);
+  /* The same for the engine; nothing if it does not fit. */
+  static size_t text_for_engine(slc_bytes table_name, uint32_t index, slc_bytes key, char *to, size_t size);
 };
 
 } // namespace sluice

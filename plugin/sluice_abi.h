@@ -72,6 +72,9 @@ typedef struct {
   uint64_t sort_buffer_size;         /* bytes for one index build before it spills */
   slc_text_cb log;                   /* engine's notes for the error log (may be called from any thread); first char 'I','W','E' = level */
   void *log_ctx;
+  /* writes a key as people write it (index: 0 = clustered, i + 1 = secondary i), returns the bytes written; 0: unknown. May be NULL.
+     Called from any thread, without latches */
+  size_t (*key_text)(slc_bytes table, uint32_t index, slc_bytes key, char *to, size_t size);
 } slc_config;
 
 slc_err slc_engine_open(const slc_config *config, slc_engine **out);  /* runs redo recovery; prepared transactions survive */
@@ -150,6 +153,8 @@ typedef struct {
   int  (*killed)(void *ctx);                             /* polled in long scans: nonzero = stop */
   /* before a wait: `ctx` is about to wait for `holder_ctx` (replication, Galera). may be NULL. Return nonzero: do not wait, give SLC_DEADLOCK */
   int  (*about_to_wait)(void *ctx, void *holder_ctx);
+  /* writes the statement that the connection runs, returns the bytes written. Called by its own thread. may be NULL */
+  size_t (*statement)(void *ctx, char *to, size_t size);
 } slc_waiter;
 enum { SLC_ISO_READ_UNCOMMITTED = 0, SLC_ISO_READ_COMMITTED = 1, SLC_ISO_REPEATABLE_READ = 2, SLC_ISO_SERIALIZABLE = 3 };
 enum { SLC_LOCK_NONE = 0, SLC_LOCK_SHARED = 1, SLC_LOCK_EXCLUSIVE = 2 };

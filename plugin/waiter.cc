@@ -48,6 +48,17 @@ int Connection::killed(void *ctx)
   return thd_kill_level(static_cast<Connection *>(ctx)->m_thd) != THD_IS_NOT_KILLED;
 }
 
+/* By its own thread, so the text cannot change meanwhile. */
+size_t Connection::statement(void *ctx, char *to, size_t size)
+{
+  const THD *thd= static_cast<Connection *>(ctx)->m_thd;
+  if (!thd->query())
+    return 0;
+  uint errors;
+  return copy_and_convert(to, static_cast<uint32>(size), system_charset_info, thd->query(), thd->query_length(), thd->query_charset(),
+                          &errors);
+}
+
 /* Parallel replication: a later transaction must not make an earlier one wait; the server kills it if it would. */
 int Connection::about_to_wait(void *ctx, void *holder)
 {

@@ -56,6 +56,9 @@ impl slc_bytes {
 
 pub type slc_text_cb = Option<unsafe extern "C" fn(ctx: *mut c_void, text: *const c_char, len: usize)>;
 
+pub type slc_key_text_cb =
+    Option<unsafe extern "C" fn(table: slc_bytes, index: u32, key: slc_bytes, to: *mut c_char, size: usize) -> usize>;
+
 #[repr(C)]
 pub struct slc_config {
     pub dir: *const c_char,
@@ -75,6 +78,7 @@ pub struct slc_config {
     pub sort_buffer_size: u64,
     pub log: slc_text_cb,
     pub log_ctx: *mut c_void,
+    pub key_text: slc_key_text_cb,
 }
 
 #[repr(C)]
@@ -96,6 +100,7 @@ pub struct slc_waiter {
     pub wake: Option<unsafe extern "C" fn(ctx: *mut c_void)>,
     pub killed: Option<unsafe extern "C" fn(ctx: *mut c_void) -> c_int>,
     pub about_to_wait: Option<unsafe extern "C" fn(ctx: *mut c_void, holder_ctx: *mut c_void) -> c_int>,
+    pub statement: Option<unsafe extern "C" fn(ctx: *mut c_void, to: *mut c_char, size: usize) -> usize>,
 }
 
 pub const SLC_LOCK_NONE: u32 = 0;

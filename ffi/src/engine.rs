@@ -2,7 +2,7 @@
 use super::abi::*;
 use super::error::{code, code_of, guard};
 use sluice::base::{Counters, Error, Result};
-use sluice::engine::{Close, CommitFlush, Config, Engine, Level};
+use sluice::engine::{Close, CommitFlush, Config, Engine, KeyText, Level};
 use sluice::io::file::RealDisk;
 use sluice::table::StoreConfig;
 use sluice::txn::Xid;
@@ -78,6 +78,20 @@ impl LogTarget {
     }
 }
 
+/// Longer keys are shown in digits.
+const KEY_TEXT_BYTES_MAX: usize = 4096;
+
+fn key_text(cb: unsafe extern "C" fn(slc_bytes, u32, slc_bytes, *mut c_char, usize) -> usize) -> KeyText {
+    Arc::new(move |table: &str, index, key: &[u8]| {
+        let mut text = vec![0u8; KEY_TEXT_BYTES_MAX];
+        let (table, key) = (slc_bytes::of(table.as_bytes()), slc_bytes::of(key));
+        // SAFETY: the bytes live through the call, which writes at most `size` bytes.
+        let written = unsafe { cb(table, index, key, text.as_mut_ptr().cast(), text.len()) };
+        text.truncate(written);
+        (written > 0).then(|| String::from_utf8_lossy(&text).into_owned())
+    })
+}
+
 /// # Safety
 /// `c` is as `slc_engine_open` wants it.
 unsafe fn config(c: &slc_config) -> Result<Config> {
@@ -111,6 +125,7 @@ unsafe fn config(c: &slc_config) -> Result<Config> {
             ..defaults.store
         },
         log,
+        key_text: c.key_text.map_or(defaults.key_text, key_text),
     })
 }
 

@@ -27,6 +27,9 @@ impl slc_trx {
     }
 }
 
+/// Of a statement that waits, for the account of a deadlock.
+const STATEMENT_BYTES_MAX: usize = 1024;
+
 /// The shim's waiter. Its functions may be called from any thread while the connection lives; a prepared transaction
 /// may outlive it.
 struct CallbackWaiter {
@@ -77,6 +80,16 @@ impl Waiter for CallbackWaiter {
             (Some(about), Some(ctx), holder) if holder != 0 => unsafe { about(ctx, holder as *mut c_void) == 0 },
             _ => true,
         }
+    }
+    fn statement(&self, to: &mut String) {
+        to.clear();
+        let (Some(statement), Some(ctx)) = (self.calls.statement, self.ctx()) else {
+            return;
+        };
+        let mut text = vec![0u8; STATEMENT_BYTES_MAX];
+        // SAFETY: the callback writes at most `size` bytes.
+        let written = unsafe { statement(ctx, text.as_mut_ptr().cast(), text.len()) };
+        to.push_str(&String::from_utf8_lossy(&text[..written.min(text.len())]));
     }
     fn context(&self) -> usize {
         self.ctx.load(Ordering::Acquire) as usize

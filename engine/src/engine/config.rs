@@ -13,6 +13,9 @@ pub enum Level {
 /// Takes the engine's notes for people (recovery progress, poison). Called from any thread, without latches.
 pub type LogSink = Arc<dyn Fn(Level, &str) + Send + Sync>;
 
+/// A key as people write it: table, index (0 = clustered, i + 1 = secondary i), key. None: in digits. Called from any thread, without latches.
+pub type KeyText = Arc<dyn Fn(&str, u32, &[u8]) -> Option<String> + Send + Sync>;
+
 /// When a commit returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CommitFlush {
@@ -70,6 +73,7 @@ pub struct Config {
     pub change_buffer_test_mode: u8,
     pub store: StoreConfig,
     pub log: LogSink,
+    pub key_text: KeyText,
 }
 
 impl Default for Config {
@@ -92,6 +96,7 @@ impl Default for Config {
             change_buffer_test_mode: 0,
             store: StoreConfig::default(),
             log: Arc::new(|_, _| ()),
+            key_text: Arc::new(|_, _, _| None),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! rollback of losers run too (a server first finishes its own DDL recovery). Embedded users start at [`Database`].
 pub mod config;
 pub mod database;
+mod deadlocks;
 mod drain;
 mod locks;
 pub mod open;
@@ -17,7 +18,7 @@ mod workers;
 #[cfg(test)]
 mod tests;
 
-pub use config::{CommitFlush, Config, Level, LogSink};
+pub use config::{CommitFlush, Config, KeyText, Level, LogSink};
 pub use database::{Database, Transaction};
 pub use locks::{LockedIndex, NamedLocks};
 
@@ -26,9 +27,10 @@ use crate::change::Buffering;
 use crate::redo::{FlushMode, Redo};
 use crate::table::Store;
 use crate::txn::{Isolation, RecoveredTrx, Trx, Waiter, Xid};
+use deadlocks::Teller;
 use drain::DrainNotes;
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use workers::Workers;
 
@@ -48,6 +50,9 @@ pub struct Engine {
     /// Prepared transactions whose connections have gone.
     parked: Mutex<Vec<(Xid, Trx)>>,
     undecided: undecided::Undecided,
+    teller: Teller,
+    /// Every deadlock goes to the log.
+    print_all_deadlocks: Arc<AtomicBool>,
 }
 
 /// How much a close does first.
@@ -260,6 +265,7 @@ impl Engine {
             "change_buffer_test_mode" => self.store.change.set_test_mode(value.min(3) as u8),
             "change_buffer_drain" => self.store.change.set_draining(value != 0),
             "change_buffer_max_age" => self.store.change.set_age_max(value),
+            "print_all_deadlocks" => self.print_all_deadlocks.store(value != 0, Ordering::Relaxed),
             "verify" => self.store.verify.store(value != 0, Ordering::Relaxed),
             _ => return Err(Error::Unsupported(format!("setting {name} at run time"))),
         }

@@ -13,6 +13,7 @@
 //! The log is read twice: first for the files that are dropped in it and for its end, then to apply it. Pages are never written
 //! behind the log (I1), so nothing of the first pass can change before the second.
 use super::config::{Config, Level, LogSink};
+use super::deadlocks::{self, Teller};
 use super::undecided::Undecided;
 use super::unnamed;
 use super::workers::Workers;
@@ -31,7 +32,7 @@ use crate::table::Store;
 use crate::txn::{RecoveredTrx, TrxSys};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::Arc;
 
 /// Payload of every checkpoint of an engine whose creation is finished.
@@ -64,6 +65,12 @@ impl Engine {
             opened.recovered.into_iter().partition(|r| r.xid.is_some());
         let tops = prepared.iter().map(|r| (r.id, store.trx_sys.undo_top_found(r)));
         let undecided = Undecided::found_at_open(tops.collect(), &losers);
+        let teller = Teller {
+            store: Arc::downgrade(&store),
+            key_text: config.key_text,
+        };
+        let print_all_deadlocks = Arc::new(AtomicBool::new(false));
+        deadlocks::tell_all(teller.clone(), print_all_deadlocks.clone(), config.log.clone());
         Ok(Arc::new(Engine {
             store,
             log: config.log,
@@ -75,6 +82,8 @@ impl Engine {
             switching: Mutex::default(),
             parked: Mutex::default(),
             undecided,
+            teller,
+            print_all_deadlocks,
         }))
     }
 }

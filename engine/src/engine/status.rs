@@ -1,8 +1,8 @@
 //! The text of SHOW ENGINE STATUS.
+use super::deadlocks::about;
 use super::Engine;
 use crate::base::counters::Counter;
-use crate::base::{Counters, IndexId};
-use crate::txn::{DeadlockInfo, LockMode, TrxInfo, WaitInfo};
+use crate::base::Counters;
 use std::fmt::Write;
 
 /// Sections, and the counters shown in each.
@@ -179,70 +179,23 @@ impl Engine {
         for trx in self.store.trx_sys.transactions() {
             let _ = writeln!(out, "---TRANSACTION {}", about(&trx));
             if let Some(wait) = &trx.wait {
-                let _ = writeln!(out, "   waits for {}", self.waited_for(wait));
+                let _ = writeln!(out, "   waits for {}", self.teller.waited_for(wait));
             }
         }
-        if let Some(deadlock) = self.store.trx_sys.locks().latest_deadlock() {
-            heading(out, "LATEST DEADLOCK");
-            self.deadlock(out, &deadlock);
+        let now_us = self.store.pool.disk().now_us();
+        for (i, deadlock) in self.store.trx_sys.locks().latest_deadlocks().iter().enumerate() {
+            heading(
+                out,
+                if i == 0 {
+                    "LATEST DEADLOCK"
+                } else {
+                    "AN EARLIER DEADLOCK"
+                },
+            );
+            let _ = writeln!(out, "{} s ago", now_us.saturating_sub(deadlock.at_us) / 1_000_000);
+            out.push_str(&self.teller.account(deadlock));
         }
     }
-
-    fn deadlock(&self, out: &mut String, deadlock: &DeadlockInfo) {
-        let ago_us = self.store.pool.disk().now_us().saturating_sub(deadlock.at_us);
-        let _ = writeln!(out, "{} s ago", ago_us / 1_000_000);
-        for (i, trx) in deadlock.circle.iter().enumerate() {
-            let _ = writeln!(out, "({}) transaction {}", i + 1, about(trx));
-            if let Some(wait) = &trx.wait {
-                let _ = writeln!(out, "   waits for {}", self.waited_for(wait));
-            }
-        }
-        let _ = writeln!(out, "Rolled back: ({})", deadlock.victim + 1);
-    }
-
-    fn waited_for(&self, wait: &WaitInfo) -> String {
-        let what = match wait.mode {
-            Some(LockMode::Exclusive) => "the exclusive lock of",
-            Some(LockMode::Shared) => "the shared lock of",
-            None => "an insert into a locked range of",
-        };
-        let mut text = format!("{what} {}, key ", self.index_name(wait.index));
-        wait.key.iter().for_each(|byte| {
-            let _ = write!(text, "{byte:02x}");
-        });
-        for (i, (id, connection)) in wait.blockers.iter().enumerate() {
-            let before = if i == 0 { "; in the way:" } else { "," };
-            let _ = write!(text, "{before} transaction {id} (connection {connection})");
-        }
-        text
-    }
-
-    /// Table and index of that number, as the catalog has them now.
-    fn index_name(&self, id: IndexId) -> String {
-        for table in self.store.catalog.tables() {
-            let (layout, name) = (table.layout(), table.name());
-            if layout.clustered.id == id {
-                return format!("table {name}, clustered index");
-            }
-            if let Some(secondary) = layout.secondary_by_id(id) {
-                return format!("table {name}, index {}", secondary.index.name);
-            }
-        }
-        format!("index {id}, which is dropped")
-    }
-}
-
-fn about(trx: &TrxInfo) -> String {
-    let mut text = trx.id.to_string();
-    let _ = match trx.age_us {
-        Some(age_us) => write!(text, ", connection {}, active {} s", trx.connection, age_us / 1_000_000),
-        None => write!(text, ", found at start"),
-    };
-    if trx.prepared {
-        text.push_str(", prepared (XA)");
-    }
-    let _ = write!(text, ", undo records {}, row locks {}", trx.undo_records, trx.row_locks);
-    text
 }
 
 fn operations(inserts: &Counter, delete_marks: &Counter, deletes: &Counter) -> String {

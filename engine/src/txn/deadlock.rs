@@ -10,11 +10,15 @@
 //! Victim: the transaction whose wait closed the circle, unless another has less than half as much to lose (undo records
 //! and locks). The victim is marked and woken; it leaves its queue and its transaction is rolled back by its own thread.
 use super::lock::{LockSys, WaitPlace, WAIT_DEADLOCK};
-use super::report::{DeadlockInfo, TrxInfo, WaitInfo};
+use super::lock_table::Request;
+use super::report::{DeadlockInfo, DeadlockParty, HeldInfo, TrxInfo, WaitInfo};
 use super::{LockMode, TrxShared};
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::Arc;
+
+/// Accounts that are kept.
+const DEADLOCKS_KEPT_MAX: usize = 5;
 
 struct Node {
     trx: Arc<TrxShared>,
@@ -35,6 +39,15 @@ struct Edges {
 impl LockSys {
     /// Searches from `start`, which waits. Other victims are marked and woken; true: `start` itself must give up.
     pub(super) fn find_deadlock(&self, start: &Arc<TrxShared>) -> bool {
+        let mut found = Vec::new();
+        let is_victim = self.search_from(start, &mut found);
+        if let Some(listener) = self.listener.get() {
+            found.iter().for_each(listener);
+        }
+        is_victim
+    }
+
+    fn search_from(&self, start: &Arc<TrxShared>, found: &mut Vec<DeadlockInfo>) -> bool {
         let mut latest = self.search.lock();
         while let Some(circle) = self.find_circle(start) {
             let still =
@@ -44,7 +57,10 @@ impl LockSys {
             }
             let victim = choose_victim(&circle);
             self.counters.deadlocks.inc();
-            *latest = Some(self.account(&circle, victim));
+            let account = self.account(&circle, victim);
+            latest.truncate(DEADLOCKS_KEPT_MAX - 1);
+            latest.push_front(account.clone());
+            found.push(account);
             if victim == 0 {
                 return true;
             }
@@ -141,10 +157,42 @@ impl LockSys {
 
     fn account(&self, circle: &[Node], victim: usize) -> DeadlockInfo {
         let at_us = (self.clock)();
+        let before = |i: usize| &circle[(i + circle.len() - 1) % circle.len()].trx;
+        let party = |(i, node): (usize, &Node)| {
+            let statement = node.trx.statement.lock().clone();
+            DeadlockParty {
+                trx: TrxInfo::of(&node.trx, self, at_us),
+                statement,
+                holds: self.held_against(before(i), &node.trx),
+            }
+        };
         DeadlockInfo {
             at_us,
-            circle: circle.iter().map(|node| TrxInfo::of(&node.trx, self, at_us)).collect(),
+            circle: circle.iter().enumerate().map(party).collect(),
             victim,
+        }
+    }
+
+    /// What `holder` has that `waiting` waits for.
+    fn held_against(&self, waiting: &Arc<TrxShared>, holder: &Arc<TrxShared>) -> Option<HeldInfo> {
+        match WaitPlace::of(waiting)? {
+            WaitPlace::Row(at) => self.with_shard(at, |shard, slot| {
+                let entry = shard.get(slot)?;
+                let of = |requests: &[Request]| requests.iter().find(|r| Arc::ptr_eq(&r.trx, holder)).map(|r| r.mode);
+                let granted = of(entry.granted());
+                Some(HeldInfo {
+                    index: entry.index,
+                    key: entry.key.to_vec(),
+                    mode: Some(granted.or(of(entry.waiting()))?),
+                    granted: granted.is_some(),
+                })
+            }),
+            WaitPlace::Range(index) => Some(HeldInfo {
+                index,
+                key: self.ranges.blockers(waiting, index)?.0,
+                mode: None,
+                granted: true,
+            }),
         }
     }
 

@@ -23,8 +23,9 @@ use super::report::DeadlockInfo;
 use super::{Trx, TrxShared, WaitOutcome};
 use crate::base::sync::{Rank, RankedGuard, RankedMutex};
 use crate::base::{Counters, Error, IndexId, Result, TrxId};
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LockMode {
@@ -127,14 +128,19 @@ impl SleepEnd {
     }
 }
 
+/// Hears of deadlocks.
+pub type DeadlockListener = Box<dyn Fn(&DeadlockInfo) + Send + Sync>;
+
 /// Monotonic microseconds, from the engine's `Disk`.
 pub(super) type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
 
 pub struct LockSys {
     pub(super) shards: Box<[RankedMutex<Shard>]>,
     pub(super) ranges: RangeLocks,
-    /// One deadlock search at a time; its content is the account of the latest deadlock.
-    pub(super) search: RankedMutex<Option<DeadlockInfo>>,
+    /// One deadlock search at a time; its content are the accounts of the latest deadlocks, newest first.
+    pub(super) search: RankedMutex<VecDeque<DeadlockInfo>>,
+    /// Hears of each deadlock, without locks.
+    pub(super) listener: OnceLock<DeadlockListener>,
     pub(super) counters: Arc<Counters>,
     pub(super) clock: Clock,
 }
@@ -145,7 +151,8 @@ impl LockSys {
         LockSys {
             shards: shards.collect(),
             ranges: RangeLocks::default(),
-            search: RankedMutex::new(Rank::DeadlockSearch, None),
+            search: RankedMutex::new(Rank::DeadlockSearch, VecDeque::new()),
+            listener: OnceLock::new(),
             counters,
             clock,
         }
@@ -233,6 +240,11 @@ impl LockSys {
         counters.row_lock_current_waits.inc();
         let started = (self.clock)();
         me.wait_started_us.store(started, Relaxed);
+        if self.may_be_waited_for(me) {
+            let mut statement = std::mem::take(&mut *me.statement.lock());
+            me.waiter.statement(&mut statement);
+            *me.statement.lock() = statement;
+        }
         let end = self.sleep_until(me, started, timeout_us);
         let waited = (self.clock)() - started;
         counters.row_lock_current_waits.sub(1);
@@ -263,6 +275,11 @@ impl LockSys {
                 WaitOutcome::Woken => {}
             }
         }
+    }
+
+    /// Others may wait for what it holds, or has changed: then its wait can be part of a circle.
+    fn may_be_waited_for(&self, me: &TrxShared) -> bool {
+        me.id() != 0 || self.holds_anything(me)
     }
 
     /// Nobody can be waiting for a transaction that holds no lock: then its wait closes no circle. (Whoever meets an
@@ -463,8 +480,13 @@ impl LockSys {
     }
 
     /// For SHOW ENGINE STATUS.
-    pub fn latest_deadlock(&self) -> Option<DeadlockInfo> {
-        self.search.lock().clone()
+    pub fn latest_deadlocks(&self) -> Vec<DeadlockInfo> {
+        self.search.lock().iter().cloned().collect()
+    }
+    /// To be called once. The listener is called without latches and locks, by the thread that found the deadlock.
+    pub fn on_deadlock(&self, listener: DeadlockListener) {
+        let first = self.listener.set(listener).is_ok();
+        assert!(first, "one listens to deadlocks");
     }
 
     /// The queue of a row wait, under its mutex.

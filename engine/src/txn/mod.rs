@@ -33,7 +33,7 @@ pub mod wait;
 
 pub use lock::{Granted, LockMode, LockPolicy, LockSys};
 pub use lock_report::{LockInfo, LockKind, LockReport};
-pub use report::{DeadlockInfo, TrxInfo, WaitInfo};
+pub use report::{DeadlockInfo, DeadlockParty, HeldInfo, TrxInfo, WaitInfo};
 pub use snapshot::ReadView;
 pub use sys::{PurgeJob, PurgeRecord, RecoveredTrx, TrxSys, UndoRecord};
 pub use trx::{Isolation, Trx, TrxShared, Xid};

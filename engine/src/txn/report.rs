@@ -42,11 +42,33 @@ pub struct TrxInfo {
 /// Numbers of transactions that have no id yet begin here, behind all ids: an id has six bytes.
 const WITHOUT_ID: u64 = 1 << 48;
 
+/// What keeps another one waiting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldInfo {
+    pub index: IndexId,
+    /// Of a range: a key in it, which the other wants to insert.
+    pub key: Vec<u8>,
+    /// None: a range.
+    pub mode: Option<LockMode>,
+    /// False: it only stands before the other in the queue.
+    pub granted: bool,
+}
+
+/// One of those in a deadlock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeadlockParty {
+    pub trx: TrxInfo,
+    /// What it was doing when it began to wait; empty if it had nobody to tell.
+    pub statement: String,
+    /// What the one before it in the circle waits for.
+    pub holds: Option<HeldInfo>,
+}
+
 /// Transactions that waited in a circle, each for the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadlockInfo {
     pub at_us: u64,
-    pub circle: Vec<TrxInfo>,
+    pub circle: Vec<DeadlockParty>,
     /// Which of them was rolled back.
     pub victim: usize,
 }

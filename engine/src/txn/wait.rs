@@ -21,6 +21,10 @@ pub trait Waiter: Send + Sync {
     fn killed(&self) -> bool;
     /// This connection is about to wait for `holder`; false = give up with a deadlock instead.
     fn about_to_wait(&self, holder: &dyn Waiter) -> bool;
+    /// Writes what the connection is doing into `to`. Called by its own thread.
+    fn statement(&self, to: &mut String) {
+        to.clear();
+    }
     /// Opaque name of the connection, for `about_to_wait` of others. 0 = nobody (a recovered transaction).
     fn context(&self) -> usize;
 }

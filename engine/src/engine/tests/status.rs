@@ -56,6 +56,8 @@ fn waits_and_deadlocks_are_told_by_name() {
         assert!(line(account, "(1)").contains("connection 11"), "{account}");
         assert!(line(account, "(2)").contains("connection 12"), "{account}");
         assert!(account.contains("table t, clustered index, key 02"), "{account}");
+        line(account, "holds the exclusive lock of table t, clustered index, key 01");
+        line(account, "holds the exclusive lock of table t, clustered index, key 02");
         line(account, "Rolled back: (1)");
         rig.engine.commit(&mut first, false).expect("commit");
         waiting.join().expect("second");

@@ -177,11 +177,17 @@ fn circle(n: usize) -> Arc<LockSys> {
 fn deadlocks_of_two_and_more_cost_one_victim() {
     for n in 2..=8 {
         let locks = circle(n);
-        let account = locks.latest_deadlock().unwrap();
+        let account = locks.latest_deadlocks().remove(0);
         assert_eq!(account.circle.len(), n, "{account:?}");
-        for (i, trx) in account.circle.iter().enumerate() {
-            let wait = trx.wait.as_ref().expect("everybody in the circle waits");
-            let next = account.circle[(i + 1) % n].connection;
+        for (i, party) in account.circle.iter().enumerate() {
+            let wait = party.trx.wait.as_ref().expect("everybody in the circle waits");
+            let next = &account.circle[(i + 1) % n];
+            let held = next.holds.as_ref().expect("everybody in the circle holds");
+            assert_eq!(
+                (held.index, &held.key, held.mode, held.granted),
+                (1, &wait.key, Some(X), true)
+            );
+            let next = next.trx.connection;
             assert_eq!((wait.index, wait.mode), (1, Some(X)), "{account:?}");
             assert_eq!(wait.key, [next as u8], "{account:?}");
             assert!(wait.blockers.iter().any(|(_, c)| *c == next), "{account:?}");

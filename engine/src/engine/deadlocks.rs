@@ -1,0 +1,119 @@
+//! Deadlocks told to people: in SHOW ENGINE STATUS, and if asked for in the log, each when it is found.
+use super::config::{KeyText, Level, LogSink};
+use crate::base::IndexId;
+use crate::table::Store;
+use crate::txn::{DeadlockInfo, DeadlockParty, HeldInfo, LockMode, TrxInfo, WaitInfo};
+use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+/// Puts names to what reports hold.
+#[derive(Clone)]
+pub(super) struct Teller {
+    pub store: Weak<Store>,
+    pub key_text: KeyText,
+}
+
+/// Every deadlock that is found goes to the log as long as `wanted` is set. Called once, at open.
+pub(super) fn tell_all(teller: Teller, wanted: Arc<AtomicBool>, log: LogSink) {
+    let Some(store) = teller.store.upgrade() else { return };
+    store.trx_sys.locks().on_deadlock(Box::new(move |deadlock| {
+        if wanted.load(Ordering::Relaxed) {
+            log(
+                Level::Info,
+                &format!("deadlock found:\n{}", teller.account(deadlock).trim_end()),
+            );
+        }
+    }));
+}
+
+impl Teller {
+    /// Who was in it, what each did, held and waited for, and who was rolled back.
+    pub fn account(&self, deadlock: &DeadlockInfo) -> String {
+        let mut out = String::new();
+        for (i, party) in deadlock.circle.iter().enumerate() {
+            let DeadlockParty { trx, statement, holds } = party;
+            let _ = writeln!(out, "({}) transaction {}", i + 1, about(trx));
+            if !statement.is_empty() {
+                let _ = writeln!(out, "   statement: {}", statement.trim());
+            }
+            if let Some(held) = holds {
+                let _ = writeln!(out, "   {}", self.held(held));
+            }
+            if let Some(wait) = &trx.wait {
+                let _ = writeln!(out, "   waits for {}", self.waited_for(wait));
+            }
+        }
+        let _ = writeln!(out, "Rolled back: ({})", deadlock.victim + 1);
+        out
+    }
+
+    fn held(&self, held: &HeldInfo) -> String {
+        let what = match (held.mode, held.granted) {
+            (None, _) => "holds a range with",
+            (Some(LockMode::Exclusive), true) => "holds the exclusive lock of",
+            (Some(LockMode::Shared), true) => "holds the shared lock of",
+            // It stands before the other in the queue.
+            (Some(_), false) => "waits before the other for",
+        };
+        format!("{what} {}", self.key(held.index, &held.key))
+    }
+
+    pub fn waited_for(&self, wait: &WaitInfo) -> String {
+        let what = match wait.mode {
+            Some(LockMode::Exclusive) => "the exclusive lock of",
+            Some(LockMode::Shared) => "the shared lock of",
+            None => "an insert into a locked range of",
+        };
+        let mut text = format!("{what} {}", self.key(wait.index, &wait.key));
+        for (i, (id, connection)) in wait.blockers.iter().enumerate() {
+            let before = if i == 0 { "; in the way:" } else { "," };
+            let _ = write!(text, "{before} transaction {id} (connection {connection})");
+        }
+        text
+    }
+
+    /// Table, index and key, as the catalog has them now.
+    fn key(&self, id: IndexId, key: &[u8]) -> String {
+        let in_digits = || key.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let Some(store) = self.store.upgrade() else {
+            return in_digits();
+        };
+        for table in store.catalog.tables() {
+            let (layout, name) = (table.layout(), table.name());
+            let (index, ordinal) = if layout.clustered.id == id {
+                ("clustered index".to_string(), 0)
+            } else if let Some(at) = layout.secondary.iter().position(|s| s.index.id == id) {
+                (format!("index {}", layout.secondary[at].index.name), at as u32 + 1)
+            } else {
+                continue;
+            };
+            let key = (self.key_text)(&name, ordinal, key).unwrap_or_else(in_digits);
+            return format!("table {name}, {index}, key {key}");
+        }
+        if id == crate::table::AUTOINC_LOCKS {
+            let table = key
+                .try_into()
+                .ok()
+                .and_then(|id| store.catalog.by_id(u32::from_be_bytes(id)));
+            return format!(
+                "AUTO_INCREMENT of table {}",
+                table.map_or(in_digits(), |table| table.name())
+            );
+        }
+        format!("index {id}, which is dropped, key {}", in_digits())
+    }
+}
+
+pub(super) fn about(trx: &TrxInfo) -> String {
+    let mut text = trx.id.to_string();
+    let _ = match trx.age_us {
+        Some(age_us) => write!(text, ", connection {}, active {} s", trx.connection, age_us / 1_000_000),
+        None => write!(text, ", found at start"),
+    };
+    if trx.prepared {
+        text.push_str(", prepared (XA)");
+    }
+    let _ = write!(text, ", undo records {}, row locks {}", trx.undo_records, trx.row_locks);
+    text
+}
