@@ -28,6 +28,7 @@ struct Settings
   my_bool read_only;
   my_bool verify;
   my_bool rollback_on_timeout;
+  ulonglong purge_lag_warning;
   my_bool print_all_deadlocks;
   my_bool snapshot_isolation;
   ulong change_buffering;

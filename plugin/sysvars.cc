@@ -35,6 +35,7 @@ UPDATE_FUNCTION(verify, my_bool)
 UPDATE_FUNCTION(sort_buffer_size, ulonglong)
 UPDATE_FUNCTION(snapshot_isolation, my_bool)
 UPDATE_FUNCTION(print_all_deadlocks, my_bool)
+UPDATE_FUNCTION(purge_lag_warning, ulonglong)
 UPDATE_FUNCTION(change_buffering, ulong)
 UPDATE_FUNCTION(change_buffer_max_size, uint)
 UPDATE_FUNCTION(change_buffer_max_age, uint)
@@ -125,6 +126,9 @@ MYSQL_SYSVAR_BOOL(snapshot_isolation, settings.snapshot_isolation, PLUGIN_VAR_OP
   "At REPEATABLE READ and above, locking or changing a row that was changed since the snapshot is a conflict (error 1020). OFF: "
   "the newest committed version is taken, as InnoDB does with innodb_snapshot_isolation=OFF", nullptr, update_snapshot_isolation,
   true);
+MYSQL_SYSVAR_ULONGLONG(purge_lag_warning, settings.purge_lag_warning, PLUGIN_VAR_RQCMDARG,
+  "Ended transactions whose old row versions are not purged yet (Sluice_history_list_length), from which on the error log warns, once in ten "
+  "minutes, and names the connection that holds purge back; 0: never", nullptr, update_purge_lag_warning, 1000000, 0, ULONGLONG_MAX, 0);
 MYSQL_SYSVAR_BOOL(print_all_deadlocks, settings.print_all_deadlocks, PLUGIN_VAR_OPCMDARG,
   "Write every deadlock to the error log: statements, locks, who was rolled back. The latest are in SHOW ENGINE SLUICE STATUS anyway",
   nullptr, update_print_all_deadlocks, false);
@@ -172,6 +176,7 @@ struct st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(verify),
   MYSQL_SYSVAR(rollback_on_timeout),
   MYSQL_SYSVAR(snapshot_isolation),
+  MYSQL_SYSVAR(purge_lag_warning),
   MYSQL_SYSVAR(print_all_deadlocks),
   MYSQL_SYSVAR(change_buffering),
   MYSQL_SYSVAR(change_buffer_max_size),
@@ -213,6 +218,7 @@ void fill_config(slc_config *config)
 void apply_settings()
 {
   set_in_engine("snapshot_isolation", settings.snapshot_isolation);
+  set_in_engine("purge_lag_warning", settings.purge_lag_warning);
   set_in_engine("print_all_deadlocks", settings.print_all_deadlocks);
   set_in_engine("change_buffering", settings.change_buffering);
   set_in_engine("change_buffer_max_size", settings.change_buffer_max_size);

@@ -164,6 +164,14 @@ counters! {
     purge_passed_over,
     /// Gauge: pages of the undo file in use.
     undo_pages,
+    /// Gauge: bytes of the undo file in use.
+    undo_bytes,
+    /// Gauge: open snapshots.
+    snapshots,
+    /// Gauge: seconds since the oldest snapshot was made; 0 = there is none.
+    oldest_snapshot_age,
+    /// Gauge: connection that holds it; 0 = there is none.
+    oldest_snapshot_connection,
     /// Gauge: active transactions that have written.
     active_transactions,
     /// Gauge: transaction id that will be given next.

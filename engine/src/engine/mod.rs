@@ -9,6 +9,7 @@ mod drain;
 mod locks;
 pub mod open;
 pub mod status;
+mod purge_lag;
 mod redo_switch;
 mod steps;
 mod undecided;
@@ -266,6 +267,7 @@ impl Engine {
             "change_buffer_drain" => self.store.change.set_draining(value != 0),
             "change_buffer_max_age" => self.store.change.set_age_max(value),
             "print_all_deadlocks" => self.print_all_deadlocks.store(value != 0, Ordering::Relaxed),
+            "purge_lag_warning" => self.store.trx_sys.purge_lag_warning.store(value, Ordering::Relaxed),
             "verify" => self.store.verify.store(value != 0, Ordering::Relaxed),
             _ => return Err(Error::Unsupported(format!("setting {name} at run time"))),
         }

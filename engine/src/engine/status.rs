@@ -72,6 +72,15 @@ impl Engine {
         let counters = self.counters();
         self.store.publish_change_gauges();
         counters.history_list_length.set(self.store.trx_sys.history_length());
+        counters.undo_bytes.set(self.store.trx_sys.undo_bytes());
+        let (oldest, snapshots) = self.store.trx_sys.oldest_view();
+        let now_us = self.store.pool.disk().now_us();
+        counters.snapshots.set(snapshots as u64);
+        let age = oldest.map_or(0, |view| now_us.saturating_sub(view.opened_us) / 1_000_000);
+        counters.oldest_snapshot_age.set(age);
+        counters
+            .oldest_snapshot_connection
+            .set(oldest.map_or(0, |view| view.connection));
     }
 
     pub fn status_text(&self) -> String {
@@ -167,7 +176,21 @@ impl Engine {
     fn transactions(&self, out: &mut String) {
         heading(out, "TRANSACTIONS");
         let c = self.counters();
-        let _ = writeln!(out, "History list length {}", c.history_list_length.get());
+        let _ = writeln!(
+            out,
+            "History list length {}; {} bytes of undo",
+            c.history_list_length.get(),
+            c.undo_bytes.get()
+        );
+        if c.snapshots.get() > 0 {
+            let _ = writeln!(
+                out,
+                "Snapshots {}; the oldest is {} s old, held by connection {}",
+                c.snapshots.get(),
+                c.oldest_snapshot_age.get(),
+                c.oldest_snapshot_connection.get()
+            );
+        }
         let _ = writeln!(
             out,
             "Row lock waits {}, now {}; deadlocks {}; timeouts {}",

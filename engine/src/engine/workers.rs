@@ -5,6 +5,7 @@
 //! undone. These stop first: a slow close still purges and merges, and what it writes needs the others, who make room in the log.
 use super::config::{Level, LogSink};
 use super::drain::DrainNotes;
+use super::purge_lag::PurgeLag;
 use super::steps::{self, Checkpointer, LoserRollback};
 use super::PURGE_RECORDS;
 use crate::base::{Error, Result};
@@ -77,7 +78,10 @@ impl Workers {
         let mut base = Group::default();
         base.spawn(store, "sluice-cleaner", log, clean_loop);
         base.spawn(store, "sluice-checkpt", log, checkpoint_loop);
-        base.spawn(store, "sluice-logsync", log, sync_loop);
+        let note = log.clone();
+        base.spawn(store, "sluice-logsync", log, move |store, stop| {
+            sync_loop(store, stop, &note)
+        });
         Workers {
             store: store.clone(),
             base,
@@ -172,10 +176,12 @@ fn checkpoint_loop(store: &Store, stop: &Stop) -> Result<()> {
     Ok(())
 }
 
-fn sync_loop(store: &Store, stop: &Stop) -> Result<()> {
+fn sync_loop(store: &Store, stop: &Stop, log: &LogSink) -> Result<()> {
+    let mut lag = PurgeLag::default();
     while !stop.is_asked() {
         store.redo.wait_for_backlog(SYNC_TICK_MS);
         store.trx_sys.tick();
+        lag.look(store, log);
         steps::sync_log(store)?;
     }
     Ok(())

@@ -16,7 +16,7 @@ use super::undo::{Kind, Reader};
 use super::{PurgeJob, PurgeRecord, TrxSys, UndoRecord};
 use crate::base::ids::UNDO_FILE;
 use crate::base::{planted, Mutant, PageId, PageNo, Result, UndoPtr};
-use crate::pool::Pool;
+use crate::pool::{Pool, PAGE_SIZE};
 use crate::space;
 
 /// A job ends when it has read about so much.
@@ -87,6 +87,11 @@ impl TrxSys {
     /// The job was not done, or not wholly: it will be handed out again.
     pub fn purge_failed(&self, job: PurgeJob) {
         self.history.give_back(job.end.back_at_start());
+    }
+
+    /// Of the undo file, as far as it is in use.
+    pub fn undo_bytes(&self) -> u64 {
+        self.counters.undo_pages.get() * PAGE_SIZE as u64
     }
 
     /// Ended transactions not yet purged.

@@ -84,6 +84,8 @@ pub struct TrxSys {
     pub(super) state: RankedMutex<State>,
     /// `low` of the oldest open view, MAX if there is none. Written under the mutex.
     oldest_view_low: AtomicU64,
+    /// History list length from which on people are warned (`engine/purge_lag.rs`); 0 = never.
+    pub purge_lag_warning: AtomicU64,
     /// Clock of the latest `tick`.
     tick_us: AtomicU64,
     /// Recovered transactions that nobody has adopted yet.
@@ -131,6 +133,7 @@ impl TrxSys {
             active: ActiveSet::new(ids.first().copied().unwrap_or(next)),
             state: RankedMutex::new(Rank::TrxSys, state),
             oldest_view_low: AtomicU64::new(u64::MAX),
+            purge_lag_warning: AtomicU64::new(0),
             tick_us: AtomicU64::new(0),
             recovered: RankedMutex::new(Rank::Leaf, HashMap::new()),
             everyone: RankedMutex::new(Rank::Leaf, Vec::new()),

@@ -1,0 +1,51 @@
+//! What is said when purge falls behind: old row versions then fill the undo file, and every reader walks past them. A warning that names
+//! who holds purge back, again after ten minutes if it goes on, and a note when it has caught up. Looked at once a second.
+use super::config::{Level, LogSink};
+use crate::table::Store;
+use std::sync::atomic::Ordering;
+
+const WARN_EVERY_US: u64 = 600 * 1_000_000;
+
+#[derive(Default)]
+pub(super) struct PurgeLag {
+    /// Clock of the latest warning; None: purge has caught up since, or never fell behind.
+    warned_us: Option<u64>,
+    /// Clock of the latest warning of all.
+    latest_us: Option<u64>,
+}
+
+impl PurgeLag {
+    pub fn look(&mut self, store: &Store, log: &LogSink) {
+        let limit = store.trx_sys.purge_lag_warning.load(Ordering::Relaxed);
+        let length = store.trx_sys.history_length();
+        let now_us = store.pool.disk().now_us();
+        if limit == 0 || length < limit {
+            // Half way back: who swings about the limit is not told so each time.
+            if self.warned_us.is_some() && length <= limit / 2 {
+                self.warned_us = None;
+                log(
+                    Level::Info,
+                    &format!("purge has caught up: history list length {length}"),
+                );
+            }
+            return;
+        }
+        if self.latest_us.is_some_and(|then| now_us < then + WARN_EVERY_US) {
+            return;
+        }
+        (self.warned_us, self.latest_us) = (Some(now_us), Some(now_us));
+        let undo_mib = store.trx_sys.undo_bytes() >> 20;
+        let why = match store.trx_sys.oldest_view().0 {
+            Some(view) => format!(
+                "the oldest snapshot is {} s old and held by connection {}",
+                now_us.saturating_sub(view.opened_us) / 1_000_000,
+                view.connection
+            ),
+            None => "no snapshot holds it back: it is slower than what is written (sluice_purge_threads)".into(),
+        };
+        log(
+            Level::Warning,
+            &format!("purge is behind: history list length {length}, {undo_mib} MiB of undo; {why}"),
+        );
+    }
+}
