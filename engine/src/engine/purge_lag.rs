@@ -1,5 +1,5 @@
 //! What is said when purge falls behind: old row versions then fill the undo file, and every reader walks past them. A warning that names
-//! who holds purge back, again after ten minutes if it goes on, and a note when it has caught up. Looked at once a second.
+//! who holds purge back, again after ten minutes if it goes on, and a note when it has caught up. Looked at once a second, and sooner while much is written.
 use super::config::{Level, LogSink};
 use crate::table::Store;
 use std::sync::atomic::Ordering;

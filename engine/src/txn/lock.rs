@@ -240,12 +240,17 @@ impl LockSys {
         counters.row_lock_current_waits.inc();
         let started = (self.clock)();
         me.wait_started_us.store(started, Relaxed);
-        if self.may_be_waited_for(me) {
+        let may_be_in_circle = self.may_be_waited_for(me);
+        if may_be_in_circle {
             let mut statement = std::mem::take(&mut *me.statement.lock());
             me.waiter.statement(&mut statement);
             *me.statement.lock() = statement;
         }
         let end = self.sleep_until(me, started, timeout_us);
+        if may_be_in_circle {
+            // Whoever finds the next circle before the next statement is told shows none, not this one.
+            me.statement.lock().clear();
+        }
         let waited = (self.clock)() - started;
         counters.row_lock_current_waits.sub(1);
         counters.row_lock_time_us.add(waited);

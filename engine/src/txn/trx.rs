@@ -63,7 +63,7 @@ pub struct TrxShared {
     pub undo_bytes: AtomicU64,
     /// Changes of secondary indexes that went to the change buffer.
     pub buffered_changes: AtomicU64,
-    /// What it was doing when it last began to wait while others could wait for it.
+    /// What it does, from shortly after the beginning of a wait in which others may wait for it, to the wait's end.
     pub statement: RankedMutex<String>,
     /// Undo records written: what a rollback would cost (choice of the deadlock victim).
     pub undo_records: AtomicU64,
