@@ -29,8 +29,6 @@ void set_in_engine(const char *name, ulonglong value)
   }
 UPDATE_FUNCTION(redo_log_capacity, ulonglong)
 UPDATE_FUNCTION(flush_log_at_trx_commit, ulong)
-UPDATE_FUNCTION(io_capacity, uint)
-UPDATE_FUNCTION(io_capacity_max, uint)
 UPDATE_FUNCTION(verify, my_bool)
 UPDATE_FUNCTION(sort_buffer_size, ulonglong)
 UPDATE_FUNCTION(snapshot_isolation, my_bool)
@@ -40,6 +38,43 @@ UPDATE_FUNCTION(change_buffering, ulong)
 UPDATE_FUNCTION(change_buffer_max_size, uint)
 UPDATE_FUNCTION(change_buffer_max_age, uint)
 UPDATE_FUNCTION(change_buffer_test_mode, uint)
+
+/* io_capacity is never above io_capacity_max: the one that was not set follows. */
+constexpr uint IO_CAPACITY_LIMIT= 10000000;
+
+uint max_that_fits(uint io_capacity)
+{
+  return MY_MIN(2 * io_capacity, IO_CAPACITY_LIMIT);
+}
+
+void warn_of_change(const char *name, uint value)
+{
+  my_printf_error(ER_WRONG_ARGUMENTS, "%s is %u now: io_capacity must not be above io_capacity_max", MYF(ME_WARNING), name, value);
+}
+
+void update_io_capacity(THD *, st_mysql_sys_var *, void *, const void *from)
+{
+  settings.io_capacity= *static_cast<const uint *>(from);
+  if (settings.io_capacity > settings.io_capacity_max)
+  {
+    settings.io_capacity_max= max_that_fits(settings.io_capacity);
+    set_in_engine("io_capacity_max", settings.io_capacity_max);
+    warn_of_change("io_capacity_max", settings.io_capacity_max);
+  }
+  set_in_engine("io_capacity", settings.io_capacity);
+}
+
+void update_io_capacity_max(THD *, st_mysql_sys_var *, void *, const void *from)
+{
+  settings.io_capacity_max= *static_cast<const uint *>(from);
+  if (settings.io_capacity > settings.io_capacity_max)
+  {
+    settings.io_capacity= settings.io_capacity_max;
+    set_in_engine("io_capacity", settings.io_capacity);
+    warn_of_change("io_capacity", settings.io_capacity);
+  }
+  set_in_engine("io_capacity_max", settings.io_capacity_max);
+}
 
 void update_change_buffer_drain(THD *, st_mysql_sys_var *, void *, const void *from)
 {
@@ -94,10 +129,10 @@ MYSQL_SYSVAR_ENUM(flush_method, settings.flush_method, PLUGIN_VAR_RQCMDARG | PLU
   "O_DIRECT: data files bypass the file system's cache; buffered: they use it", nullptr, nullptr,
   FLUSH_METHOD_DIRECT, &flush_method_typelib);
 MYSQL_SYSVAR_UINT(io_capacity, settings.io_capacity, PLUGIN_VAR_RQCMDARG,
-  "Pages a second that background work may read and write", nullptr, update_io_capacity, 1000, 10, 10000000, 0);
+  "Pages a second that background work may read and write", nullptr, update_io_capacity, 1000, 10, IO_CAPACITY_LIMIT, 0);
 MYSQL_SYSVAR_UINT(io_capacity_max, settings.io_capacity_max, PLUGIN_VAR_RQCMDARG,
   "Pages a second that background work may read and write when it falls behind", nullptr, update_io_capacity_max,
-  4000, 10, 10000000, 0);
+  4000, 10, IO_CAPACITY_LIMIT, 0);
 MYSQL_SYSVAR_UINT(read_io_threads, settings.read_io_threads, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
   "Threads that serve asynchronous reads and writes", nullptr, nullptr, 4, 1, 64, 0);
 MYSQL_SYSVAR_UINT(purge_threads, settings.purge_threads, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
@@ -197,6 +232,12 @@ uint32 lock_wait_timeout_ms(THD *thd)
 
 void fill_config(slc_config *config)
 {
+  if (settings.io_capacity > settings.io_capacity_max)
+  {
+    settings.io_capacity_max= max_that_fits(settings.io_capacity);
+    sql_print_warning(SLUICE_ENGINE_NAME ": io_capacity_max is %u: the %u of io_capacity must not be above it", settings.io_capacity_max,
+                      settings.io_capacity);
+  }
   config->dir= settings.directory;
   config->buffer_pool_size= settings.buffer_pool_size;
   config->redo_log_capacity= settings.redo_log_capacity;
