@@ -15,6 +15,8 @@ const DEPTH: usize = 128;
 const RINGS_KEPT: usize = 8;
 /// Threads of the fallback.
 const THREADS_MAX: usize = 4;
+/// Between two looks for completions, once the kernel refuses to wait for them.
+const POLL: std::time::Duration = std::time::Duration::from_millis(1);
 /// A short transfer of a direct file is resumed at this boundary.
 const RESUME_ALIGN: usize = super::IO_ALIGN;
 
@@ -113,9 +115,9 @@ impl Batch {
             Some(ring) => ring,
             None => IoUring::new(DEPTH as u32).ok()?,
         };
-        let results = run(&mut ring, &requests);
+        let (results, sound) = run(&mut ring, &requests, &mut |ring| ring.submit_and_wait(1));
         let mut kept = rings.lock();
-        if kept.len() < RINGS_KEPT {
+        if sound && kept.len() < RINGS_KEPT {
             kept.push(ring);
         }
         Some(results)
@@ -133,13 +135,19 @@ fn progress(result: i32, len: usize) -> std::io::Result<usize> {
     }
 }
 
-/// Carries out all requests on a ring nobody else uses; returns when every one has completed.
-fn run(ring: &mut IoUring, requests: &[Request]) -> Vec<i32> {
+/// Carries out all requests on a ring nobody else uses; returns when every one has completed that the kernel took. `enter` submits and
+/// waits. False: it failed, and the ring is not to be used again; what was not carried out says EAGAIN, and goes the plain way.
+fn run(
+    ring: &mut IoUring,
+    requests: &[Request],
+    enter: &mut dyn FnMut(&IoUring) -> std::io::Result<usize>,
+) -> (Vec<i32>, bool) {
     let mut results = vec![-libc::EAGAIN; requests.len()];
     let (mut next, mut in_flight) = (0, 0);
-    while next < requests.len() || in_flight > 0 {
+    let mut sound = true;
+    while (sound && next < requests.len()) || in_flight > 0 {
         let mut queue = ring.submission();
-        while next < requests.len() && in_flight < DEPTH {
+        while sound && next < requests.len() && in_flight < DEPTH {
             let r = &requests[next];
             let entry = if r.write {
                 opcode::Write::new(Fd(r.fd), r.address, r.len).offset(r.offset).build()
@@ -155,11 +163,14 @@ fn run(ring: &mut IoUring, requests: &[Request]) -> Vec<i32> {
             in_flight += 1;
         }
         drop(queue);
-        if let Err(e) = ring.submit_and_wait(1) {
+        if !sound {
+            // Completions arrive in shared memory, whoever enters the kernel.
+            std::thread::sleep(POLL);
+        } else if let Err(e) = enter(ring) {
             if !matches!(e.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::EBUSY)) {
-                // The kernel holds pointers to buffers that we can neither take back nor leave: there is no safe way on.
-                eprintln!("sluice: io_uring failed with requests in flight: {e}");
-                std::process::abort();
+                // The kernel has pointers to the buffers of what it took, and to no others: only these are waited for.
+                in_flight -= ring.submission().len();
+                sound = false;
             }
         }
         for completion in ring.completion() {
@@ -167,7 +178,7 @@ fn run(ring: &mut IoUring, requests: &[Request]) -> Vec<i32> {
             in_flight -= 1;
         }
     }
-    results
+    (results, sound)
 }
 
 fn write_in_threads(ops: &[WriteOp<'_>]) -> Result<()> {
@@ -201,4 +212,41 @@ fn read_in_threads(ops: &mut [ReadOp<'_>]) -> Vec<Result<()>> {
             .map(|t| t.join().expect("an I/O thread does not panic"));
         joined.flatten().collect()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsRawFd;
+
+    /// The kernel refuses to go on, before or after it has taken the requests: this used to end the process.
+    #[test]
+    fn a_ring_that_fails_leaves_the_rest_to_plain_calls() {
+        let path = std::env::temp_dir().join(format!("sluice-io-broken-ring-{}", std::process::id()));
+        let file = std::fs::File::create(&path).expect("create");
+        for taken in [false, true] {
+            let Ok(mut ring) = IoUring::new(DEPTH as u32) else {
+                return; // No io_uring here.
+            };
+            let mut data = [7u8; 512];
+            let mut request = |n: u64| Request {
+                fd: file.as_raw_fd(),
+                address: data.as_mut_ptr(),
+                len: 512,
+                offset: n * 512,
+                write: true,
+            };
+            let requests: Vec<Request> = (0..4).map(&mut request).collect();
+            let (results, sound) = run(&mut ring, &requests, &mut |ring| {
+                if taken {
+                    ring.submit()?;
+                }
+                Err(std::io::Error::from_raw_os_error(libc::ENOMEM))
+            });
+            assert!(!sound, "the ring is not used again");
+            let each = if taken { 512 } else { -libc::EAGAIN };
+            assert_eq!(results, [each; 4]);
+        }
+        std::fs::remove_file(&path).expect("remove");
+    }
 }
