@@ -2,11 +2,12 @@
 //!
 //! Keeps: a group is passed on only when all its blocks are valid; what was once durable is never cut off: the scan
 //! must reach the durable LSN of the control file and the end of every earlier epoch, and behind the first bad block it looks for
-//! valid blocks that say that the bad one was durable when they were written. Memory: one chunk and one group. Reads with
+//! valid blocks that say that the bad one was durable when they were written, or that an epoch began that the control file has
+//! lost. Memory: one chunk and one group. Reads with
 //! direct I/O, so that it sees the device and not what a failed sync left in the operating system's cache.
 //! Takes no locks. Called by the engine's recovery, before the log is opened for writing.
 use super::block::{self, BlockInfo, Position, BLOCK, BLOCK_DATA, BLOCK_HEADER};
-use super::control::{Control, Epoch};
+use super::control::{Control, Epoch, CONTROL_FILE};
 use super::ring::{self, segment_name};
 use super::stage::LOOK_AHEAD;
 use crate::base::bytes::take_varint;
@@ -126,10 +127,26 @@ fn end_of_log(
             break;
         }
     }
+    check_no_later_epoch(blocks, groups.start, epoch)?;
     Ok(ScanEnd {
         lsn: block::lsn_of(groups.start),
         torn,
     })
+}
+
+/// The control file has two slots, and falls back to the older one. A torn write of the newer one loses nothing; but one that broke
+/// later may have been the only place that knew of the epoch since the last start, with all that was committed in it.
+fn check_no_later_epoch(blocks: &mut Blocks<'_>, end: Position, newest: &Epoch) -> Result<()> {
+    let number = block::next_whole_block(end);
+    if blocks.valid(number, newest.number + 1)?.is_none() {
+        return Ok(());
+    }
+    Err(Error::corrupt(format!(
+        "{CONTROL_FILE}: the log goes on behind LSN {} in epoch {}, which this file does not know: its newest slot is damaged, or it is \
+         older than the log; committed changes would be lost: restore the file or a backup",
+        block::lsn_of(end),
+        newest.number + 1
+    )))
 }
 
 /// Puts groups together from the data of consecutive blocks.

@@ -73,10 +73,13 @@ impl Redo {
             assert!(self.is_on(), "turning on and off is done in turns");
             let (control, file) = &mut *control;
             control.off = true;
-            control.sequence += 1;
-            if !planted(Mutant::LogOffUnmarked) {
-                let marked = control.write(&**file);
-                self.poison_on_error(marked)?;
+            // Into both slots: when one breaks, the other must not say that the log was on.
+            for _ in 0..2 {
+                control.sequence += 1;
+                if !planted(Mutant::LogOffUnmarked) {
+                    let marked = control.write(&**file);
+                    self.poison_on_error(marked)?;
+                }
             }
             let _leader = self.leader.lock();
             let mut active = self.active.lock();

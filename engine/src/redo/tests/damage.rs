@@ -88,3 +88,30 @@ fn missing_or_foreign_segments_are_refused_by_name() {
     disk.rename("gone", &segment_name(1)).unwrap();
     read(&disk, FIRST_LSN).unwrap();
 }
+
+/// The slot written at the last start is the only one that knows that start's epoch. Damaged later, the slot before it counted, and the log
+/// seemed to end where that start had found it: all that was committed since was passed over without a word.
+#[test]
+fn a_damaged_slot_of_the_control_file_loses_no_epoch() {
+    let disk = SimDisk::new(1);
+    let redo = create(&disk);
+    redo.flush(redo.append(&group(0, 300)).1, FlushMode::Sync).unwrap();
+    drop(redo);
+    let (_, _, redo) = reopen(&disk).unwrap();
+    redo.flush(redo.append(&group(1, 300)).1, FlushMode::Sync).unwrap();
+    drop(redo);
+    let mut refused = 0;
+    for slot in [0, 4096] {
+        disk.flip(CONTROL_FILE, slot + 100, 1);
+        match read(&disk, FIRST_LSN) {
+            Ok((groups, _)) => assert_eq!(groups.len(), 2, "the older slot is not needed"),
+            Err(Error::Corrupt(damage)) => {
+                assert!(damage.what.contains(CONTROL_FILE), "{}", damage.what);
+                refused += 1;
+            }
+            Err(other) => panic!("{other}"),
+        }
+        disk.flip(CONTROL_FILE, slot + 100, 1);
+    }
+    assert_eq!(refused, 1);
+}
