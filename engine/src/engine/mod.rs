@@ -175,12 +175,12 @@ impl Engine {
         self.store.trx_sys.start(trx, isolation, lock_wait_timeout_ms);
     }
     pub fn commit(&self, trx: &mut Trx, durable: bool) -> Result<()> {
+        let lsn = self.store.trx_sys.commit(trx);
         if let Err(why) = trx.check_not_doomed() {
-            // A statement of it could be undone only in part.
+            // A statement of it could be undone only in part, or its end cannot be written.
             self.rollback(trx)?;
             return Err(why);
         }
-        let lsn = self.store.trx_sys.commit(trx);
         if durable {
             self.flush_to(lsn)
         } else {

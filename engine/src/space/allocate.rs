@@ -42,6 +42,16 @@ pub fn allocate_many(mtr: &mut Mtr<'_>, file: FileId, hint: PageNo, n: usize) ->
     Ok(pick_pages(mtr, file, hint, n)?.into_vec())
 }
 
+/// From here on the file has room for `n` more pages, on disk too: allocating them does not fail with `Error::Full`. Changes nothing on error.
+pub fn ensure_free(mtr: &mut Mtr<'_>, file: FileId, n: u32) -> Result<()> {
+    let mut search = Search::begin(mtr, file)?;
+    if search.free_count() < n {
+        search.grow(n - search.free_count())?;
+        search.take()?;
+    }
+    Ok(())
+}
+
 type Picked = SmallVec<[PageNo; 8]>;
 
 fn pick_pages(mtr: &mut Mtr<'_>, file: FileId, hint: PageNo, n: usize) -> Result<Picked> {

@@ -29,7 +29,7 @@ mod file;
 #[cfg(test)]
 mod space_tests;
 
-pub use allocate::{allocate, allocate_extent, allocate_many, free, free_in_extent};
+pub use allocate::{allocate, allocate_extent, allocate_many, ensure_free, free, free_in_extent};
 pub use bitmap::{EXTENT_PAGES, PAGES_PER_BITMAP};
 pub use file::{add_file, check_header, create_file, is_blank, log_drop, remove_file, TEMPORARY_PREFIX};
 

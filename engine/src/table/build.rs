@@ -56,7 +56,7 @@ impl Store {
         mtr.commit();
         let mut made = None;
         let mut listed = layout.clone();
-        self.record(layout, |mtr| {
+        self.record(layout, &[layout], |mtr| {
             let trees = Tree::create_many(mtr, layout.id, &[id, id | DELTA_BIT])?;
             listed.freeing.extend(trees.iter().map(|tree| (tree.index, tree.root)));
             made = Some((trees[0], self.fresh_delta(trees[1])));
@@ -105,8 +105,9 @@ impl Store {
             let Some(first) = layouts.first() else {
                 return Ok(());
             };
+            let all: Vec<&Layout> = layouts.iter().collect();
             // The partitions of a table: all of them are temporary, or none.
-            self.record(first, |mtr| {
+            self.record(first, &all, |mtr| {
                 let mut both = changes.iter().zip(&layouts);
                 both.try_for_each(|(change, layout)| self.catalog.put(mtr, &change.table.name(), layout))
             })?;
@@ -172,7 +173,7 @@ impl Store {
             return Ok(());
         }
         new.freeing.retain(|(id, _)| *id != tree.index);
-        self.record(&new, |mtr| self.catalog.put(mtr, &table.name(), &new))?;
+        self.record(&new, &[], |mtr| self.catalog.put(mtr, &table.name(), &new))?;
         table.publish(new);
         Ok(())
     }

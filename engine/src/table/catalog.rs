@@ -9,7 +9,7 @@
 //! DDL statements run one at a time under `ddl` (rank Catalog, taken over latches); a statement's change of the catalog is
 //! one Mtr. Inside one Mtr all descents are made under `Intent::Grow`: it X-latches from the root, so that pages this Mtr
 //! already holds are met as its own. Called by `ddl` and by the engine's open.
-use super::catalog_format::{decode, encode, split_key};
+use super::catalog_format::{decode, encode, pieces_max, split_key};
 use super::def::{Layout, Table};
 use crate::base::bytes::get_u32;
 use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE};
@@ -131,6 +131,23 @@ impl Catalog {
             ddl.next_table = file + 1;
             mtr.edit_u32(header, NEXT_TABLE_SLOT, ddl.next_table);
         }
+        Ok(())
+    }
+
+    /// Room for these definitions in the system file, got in an Mtr of its own, so that the change of the catalog does not end half way
+    /// on a full disk. Nobody else takes pages of that file: the DDL mutex is held. On error nothing has changed.
+    pub(super) fn make_room(&self, pool: &Pool, layouts: &[&Layout]) -> Result<()> {
+        if layouts.is_empty() {
+            return Ok(());
+        }
+        // Each piece may split its leaf, and that its parent; the list of unfinished trees may need a piece more; the root may grow.
+        let mut pages = 8;
+        for layout in layouts {
+            pages += 3 * (pieces_max(layout)? as u32 + 1);
+        }
+        let mut mtr = pool.begin();
+        space::ensure_free(&mut mtr, SYSTEM_FILE, pages)?;
+        mtr.commit();
         Ok(())
     }
 

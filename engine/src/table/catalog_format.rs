@@ -46,6 +46,17 @@ pub fn split_key(key: &[u8]) -> Option<(&str, u8)> {
     Some((std::str::from_utf8(name).ok()?, tail[1]))
 }
 
+/// Pieces that the definition may take, whatever the table's name.
+pub fn pieces_max(layout: &Layout) -> Result<usize> {
+    let pieces = encode_definition(layout)
+        .len()
+        .div_ceil(PIECE_MAX.min(ENTRY_MAX - NAME_MAX - 2));
+    if pieces > 255 {
+        return Err(Error::TooBig("definition of a table".into()));
+    }
+    Ok(pieces)
+}
+
 /// (key, value) of each piece.
 pub fn encode(name: &str, layout: &Layout) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let bytes = encode_definition(layout);

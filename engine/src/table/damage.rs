@@ -87,7 +87,7 @@ impl Store {
                 return Ok(());
             };
             found.aside = true;
-            self.record(&new, |mtr| self.catalog.put(mtr, &table.name(), &new))?;
+            self.record(&new, &[], |mtr| self.catalog.put(mtr, &table.name(), &new))?;
             table.publish(new);
         }
         self.tell(&format!("{named}; the index is set aside until then"));
@@ -132,9 +132,15 @@ impl Store {
         };
         let id = trx.id();
         let step = self.rollback_step(&mut trx, records_max);
+        let step = step.and_then(|undone| {
+            if undone {
+                self.trx_sys.end_rollback(&mut trx).map(|()| true)
+            } else {
+                Ok(false)
+            }
+        });
         match step {
             Ok(true) => {
-                self.trx_sys.end_rollback(&mut trx)?;
                 self.tell(&format!("the rollback of transaction {id} is finished"));
                 Ok(true)
             }

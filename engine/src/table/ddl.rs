@@ -28,7 +28,7 @@ impl Store {
         self.with_mark(|created| {
             let _hold = self.redo.hold_checkpoint();
             let layout = self.new_incarnation(&mut ddl, spec, if spec.temporary { 0 } else { created })?;
-            let recorded = self.record(&layout, |mtr| self.catalog.put(mtr, name, &layout));
+            let recorded = self.record(&layout, &[&layout], |mtr| self.catalog.put(mtr, name, &layout));
             if let Err(e) = recorded {
                 self.remove_unrecorded(layout.id, layout.temporary)?;
                 return Err(e);
@@ -48,7 +48,7 @@ impl Store {
         let _gate = table.gate.write();
         let _hold = self.redo.hold_checkpoint();
         let layout = table.layout();
-        self.record(layout, |mtr| {
+        self.record(layout, &[], |mtr| {
             self.catalog.delete(mtr, name)?;
             if !planted(Mutant::DropNotLogged) {
                 space::log_drop(mtr, layout.id);
@@ -68,7 +68,7 @@ impl Store {
             return Err(Error::Exists(format!("table {to}")));
         }
         let layout = table.layout();
-        self.record(layout, |mtr| {
+        self.record(layout, &[layout], |mtr| {
             self.catalog.put(mtr, to, layout)?;
             self.catalog.delete(mtr, from)
         })?;
@@ -87,7 +87,7 @@ impl Store {
             let _hold = self.redo.hold_checkpoint();
             let mut new = self.new_incarnation(&mut ddl, &spec, if old.temporary { 0 } else { created })?;
             new.created_s = old.created_s;
-            let recorded = self.record(old, |mtr| {
+            let recorded = self.record(old, &[&new], |mtr| {
                 self.catalog.put(mtr, name, &new)?;
                 space::log_drop(mtr, old.id);
                 Ok(())
@@ -114,7 +114,7 @@ impl Store {
         let table = self.table_named(name)?;
         let mut layout = table.layout().clone();
         layout.schema = schema.to_vec();
-        self.record(&layout, |mtr| self.catalog.put(mtr, name, &layout))?;
+        self.record(&layout, &[&layout], |mtr| self.catalog.put(mtr, name, &layout))?;
         table.publish(layout);
         Ok(())
     }
@@ -143,11 +143,18 @@ impl Store {
         result
     }
 
-    /// The deciding Mtr: `change` edits the catalog; durable on return. A temporary table is in no catalog.
-    pub(super) fn record(&self, layout: &Layout, change: impl FnOnce(&mut Mtr<'_>) -> Result<()>) -> Result<()> {
+    /// The deciding Mtr: `change` edits the catalog; durable on return. A temporary table is in no catalog. `grown`: the definitions that may
+    /// take more room than before; what takes none (DROP) is possible on a full disk.
+    pub(super) fn record(
+        &self,
+        layout: &Layout,
+        grown: &[&Layout],
+        change: impl FnOnce(&mut Mtr<'_>) -> Result<()>,
+    ) -> Result<()> {
         if layout.temporary {
             return Ok(());
         }
+        self.catalog.make_room(&self.pool, grown)?;
         let mut mtr = self.pool.begin();
         if let Err(e) = change(&mut mtr) {
             if mtr.has_changes() {

@@ -39,15 +39,13 @@ impl Store {
     pub fn rollback(&self, trx: &mut Trx) -> Result<()> {
         self.trx_sys.resume(trx)?;
         trx.shared.rolling_back.store(true, Ordering::Relaxed);
-        match self.undo_until(trx, UndoPtr::NONE) {
-            Ok(()) => self.trx_sys.end_rollback(trx),
-            Err(e) => {
-                if self.can_wait(&e) {
-                    self.set_trx_aside(trx, &e);
-                }
-                Err(e)
+        let undone = self.undo_until(trx, UndoPtr::NONE);
+        let ended = undone.and_then(|()| self.trx_sys.end_rollback(trx));
+        ended.inspect_err(|e| {
+            if self.can_wait(e) {
+                self.set_trx_aside(trx, e);
             }
-        }
+        })
     }
 
     /// One bounded piece (I7) of a rollback: at most `records_max` records. True: nothing is left to undo.

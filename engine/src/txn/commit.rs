@@ -18,7 +18,7 @@ use super::stream::StreamTail;
 use super::trx::Phase;
 use super::undo::{Kind, POSITION_MAX};
 use super::{Trx, TrxSys, Xid};
-use crate::base::{planted, Lsn, Mutant, Result, UndoPtr};
+use crate::base::{planted, Error, Lsn, Mutant, Result, UndoPtr};
 use std::sync::atomic::Ordering;
 
 impl TrxSys {
@@ -63,25 +63,36 @@ impl TrxSys {
     }
 
     /// Writes the end marker (in memory), gives the commit number, makes it visible. No I/O, cannot fail. Locks are still held.
-    /// A doomed transaction is left as it is: `Engine::commit` rolls it back.
+    /// A doomed transaction is left as it is: `Engine::commit` rolls it back. So is one that becomes doomed here, because the page of its
+    /// end marker was written, forgotten and is broken now; of a prepared one the others may have been told: the engine stops.
     /// On a poisoned engine it is visible in memory only, and flushing the LSN reports the poison.
     pub fn commit_ordered(&self, trx: &mut Trx) {
         if trx.phase == Phase::Committed || trx.is_doomed() {
             return;
         }
-        trx.phase = Phase::Committed;
+        let before = std::mem::replace(&mut trx.phase, Phase::Committed);
         if trx.id() == 0 {
             return;
         }
-        if let Err(error) = self.end(trx, Kind::Committed) {
+        let Err(error) = self.end(trx, Kind::Committed) else {
+            return;
+        };
+        if trx.stream.is_some() {
+            trx.phase = before;
+            trx.doom(&error);
+        } else {
             self.pool.poison(&format!("a commit could not be logged: {error}"));
         }
     }
 
     /// commit_ordered if not done; releases locks; the Trx is ready for the next transaction. Returns the LSN to be made durable
     /// (0: nothing was written; `Lsn::MAX`: it could not be logged, and flushing reports why); the caller flushes per its mode.
+    /// One that is doomed is as it was: the caller rolls it back.
     pub fn commit(&self, trx: &mut Trx) -> Lsn {
         self.commit_ordered(trx);
+        if trx.is_doomed() {
+            return 0;
+        }
         let lsn = trx.last_lsn;
         if trx.started {
             self.counters.commits.inc();
@@ -104,8 +115,8 @@ impl TrxSys {
         Ok(())
     }
 
-    /// Ends a transaction that has an id: see the head of this file. An error leaves a rollback active, and a commit
-    /// visible, with an LSN that no flush can reach.
+    /// Ends a transaction that has an id: see the head of this file. An error leaves a rollback active; a commit, too, if its page is
+    /// broken and it was not prepared (it has its stream then), else visible, with an LSN that no flush can reach.
     fn end(&self, trx: &mut Trx, kind: Kind) -> Result<()> {
         let id = trx.id();
         let mut tail = trx.stream.take().expect("a transaction with an id owns a stream");
@@ -114,7 +125,9 @@ impl TrxSys {
             Some(number) => self.write_end(trx, &mut tail, kind, number).map(Some),
             None => Ok(None),
         };
-        if written.is_err() && kind == Kind::RolledBack {
+        let prepared = trx.shared.prepared.load(Ordering::Relaxed);
+        let can_be_undone = |e: &Error| !prepared && e.is_corrupt() && self.pool.check_alive().is_ok();
+        if (written.as_ref()).is_err_and(|e| kind == Kind::RolledBack || can_be_undone(e)) {
             trx.stream = Some(tail);
             self.state.lock().end_committing(number);
             return written.map(|_| ());

@@ -477,3 +477,28 @@ fn a_log_that_ends_before_its_files_is_refused() {
     let said = text(Engine::open_still(disk, config()).err().expect("older than the files"));
     assert!(said.contains("restore"), "{said}");
 }
+
+/// The page that is to take the end marker was written and forgotten, and is broken when COMMIT comes: this used to stop the engine.
+#[test]
+fn a_commit_that_cannot_be_written_is_undone() {
+    let disk = filled();
+    let (rig, _) = reopen(&disk);
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    rig.delete(&mut trx, &pk(3), &row(3)).expect("delete");
+    let at = trx.undo_top.page as u64 * PAGE_SIZE as u64 + 5000;
+    rig.engine.checkpoint().expect("checkpoint");
+    disk.flip(&file_name(UNDO_FILE), at, 1);
+    rig.store().pool.discard_file(UNDO_FILE);
+    assert!(rig.engine.commit(&mut trx, true).is_err_and(|e| e.is_corrupt()));
+    assert_eq!(rig.store().rollbacks_waiting(), 1);
+    rig.store().pool.check_alive().expect("the engine goes on");
+    others_serve_on(&rig, 2);
+    assert_eq!(rig.store().retry_rollback(64), Ok(false), "not yet");
+    // The page comes back.
+    disk.flip(&file_name(UNDO_FILE), at, 1);
+    while rig.store().retry_rollback(64).expect("it can go on") {}
+    assert_eq!(rig.store().rollbacks_waiting(), 0);
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    assert_eq!(rig.get(&mut trx, &pk(3), Some(LockMode::Exclusive)), Ok(Some(row(3))));
+    rig.engine.rollback(&mut trx).expect("rollback");
+}

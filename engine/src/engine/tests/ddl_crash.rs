@@ -1,7 +1,7 @@
 //! DDL cut short by a crash at any write has happened or has not; files and catalog agree, and nothing leaks.
 use super::crash::wait_for_rollback;
 use super::rig::*;
-use crate::base::Result;
+use crate::base::{Error, Result};
 use crate::engine::Engine;
 use crate::io::sim::SimDisk;
 use crate::table::{IndexBuild, IndexChange, IndexSpec, Table, TableSpec};
@@ -295,4 +295,35 @@ fn check_all(engine: &Arc<Engine>, disk: &SimDisk) {
     found.retain(|n| n.ends_with(".slu") || n.starts_with("tmp_"));
     found.sort();
     assert_eq!(found, files, "files and catalog agree");
+}
+
+/// A definition of several pieces found room for the first and none for the next: this used to stop the engine. DROP needs no room.
+#[test]
+fn a_definition_that_finds_no_room_changes_nothing() {
+    let disk = SimDisk::new(1);
+    let rig = Rig::create(disk.clone());
+    let store = rig.store();
+    let mut schema = Vec::new();
+    let refused = loop {
+        let longer = vec![b's'; schema.len() + 3000];
+        disk.set_space(Some(disk.used()));
+        let done = store.set_table_schema("t", &longer);
+        store.pool.check_alive().expect("the engine goes on");
+        match done {
+            Ok(()) => schema = longer,
+            Err(e) => break e,
+        }
+    };
+    assert!(matches!(refused, Error::Full(_)), "{refused}");
+    assert!(schema.len() > 3000, "some had room");
+    assert_eq!(rig.table.layout().schema, schema);
+    store.rename_table("t", "renamed").expect("this has room");
+    store.rename_table("renamed", "t").expect("and this");
+    let after = disk.crash(1);
+    drop(rig);
+    let rig = Rig::reopen(after.clone()).expect("open");
+    assert_eq!(rig.table.layout().schema, schema);
+    after.set_space(Some(after.used()));
+    rig.store().close_table(&rig.table);
+    rig.store().drop_table("t").expect("what takes no room is done");
 }

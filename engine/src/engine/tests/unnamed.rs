@@ -2,13 +2,14 @@
 //! start took their files for what a crash had left, and removed them. Now a file goes only when its rows are provably nobody's.
 use super::rig::{config, pk, spec, Rig};
 use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE, UNDO_FILE};
-use crate::base::{Error, FileId};
+use crate::base::{Error, FileId, Result};
 use crate::engine::{Close, Engine};
 use crate::io::sim::Fault;
-use crate::io::{Caching, Disk, Mode, SimDisk};
+use crate::io::{Caching, Disk, File, Mode, ReadOp, SimDisk, WriteOp};
 use crate::pool::PAGE_SIZE;
 use crate::space::file_name;
 use crate::txn::Isolation;
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// The second table's.
@@ -159,4 +160,100 @@ fn a_statement_that_fails_between_log_and_directory_is_settled_by_the_next_start
         }
     }
     assert!(failures > 10, "{failures} calls could fail");
+}
+
+/// A disk on which something else happens just before a data file is removed, or just after one was made.
+struct Watched {
+    disk: Arc<SimDisk>,
+    meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Watched {
+    fn happens(&self, name: &str) {
+        let meanwhile = name.ends_with(".slu").then(|| self.meanwhile.lock().take()).flatten();
+        if let Some(meanwhile) = meanwhile {
+            meanwhile();
+        }
+    }
+}
+
+impl Disk for Watched {
+    fn open(&self, name: &str, mode: Mode, caching: Caching) -> Result<Arc<dyn File>> {
+        let made = matches!(mode, Mode::Create);
+        let opened = self.disk.open(name, mode, caching);
+        if made {
+            self.happens(name);
+        }
+        opened
+    }
+    fn exists(&self, name: &str) -> Result<bool> {
+        self.disk.exists(name)
+    }
+    fn remove(&self, name: &str) -> Result<()> {
+        self.happens(name);
+        self.disk.remove(name)
+    }
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.disk.rename(from, to)
+    }
+    fn list(&self) -> Result<Vec<String>> {
+        self.disk.list()
+    }
+    fn write_many(&self, ops: &[WriteOp<'_>]) -> Result<()> {
+        self.disk.write_many(ops)
+    }
+    fn read_many(&self, ops: &mut [ReadOp<'_>]) -> Vec<Result<()>> {
+        self.disk.read_many(ops)
+    }
+    fn now_us(&self) -> u64 {
+        self.disk.now_us()
+    }
+    fn wall_s(&self) -> u64 {
+        self.disk.wall_s()
+    }
+    fn random(&self) -> u64 {
+        self.disk.random()
+    }
+}
+
+/// While DROP, TRUNCATE and CREATE are between log and directory, everything is written, a checkpoint comes, and then the power fails:
+/// the next start must still find out what the files are.
+#[test]
+fn a_checkpoint_within_a_statement_does_not_forget_its_files() {
+    for (seed, statement) in (0..24).map(|seed| (seed, seed % 3)) {
+        let disk = SimDisk::new(seed);
+        add_table(&disk, "old");
+        let watched = Arc::new(Watched {
+            disk: disk.clone(),
+            meanwhile: Mutex::new(None),
+        });
+        let engine = Engine::open_still(watched.clone(), config()).expect("opens");
+        let (store, at_once) = (engine.store().clone(), engine.clone());
+        store
+            .set_table_schema("old", b"so that the checkpoint can move")
+            .expect("logged");
+        let checkpoint_before = engine.redo().checkpoint_lsn();
+        *watched.meanwhile.lock() = Some(Box::new(move || {
+            at_once.checkpoint().expect("a checkpoint beside a statement");
+            disk.crash_at(disk.changes() + 1);
+        }));
+        let done = match statement {
+            0 => store.drop_table("old"),
+            1 => store.truncate_table("old"),
+            _ => store.create_table("new", &spec()),
+        };
+        assert!(done.is_err(), "the power failed");
+        assert!(watched.meanwhile.lock().is_none() && engine.redo().checkpoint_lsn() > checkpoint_before);
+        let disk = watched.disk.crash(seed);
+        drop((store, engine));
+        let engine = Engine::open_still(disk.clone(), config()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        let names = engine.store().catalog.names();
+        assert_eq!(names.len(), (statement != 0) as usize, "seed {seed}: {names:?}");
+        let mut expected = vec![file_name(SYSTEM_FILE), file_name(UNDO_FILE)];
+        expected.extend(engine.store().catalog.tables().iter().map(|t| file_name(t.layout().id)));
+        let mut found = disk.list().expect("list");
+        found.retain(|name| name.ends_with(".slu"));
+        found.sort();
+        assert_eq!(found, expected, "seed {seed}");
+    }
 }
