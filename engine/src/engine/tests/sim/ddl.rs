@@ -22,8 +22,15 @@ impl World {
             _ => unreachable!("not DDL"),
         };
         let Some(name) = self.table_name(table).filter(|name| !self.is_used(name)) else {
+            self.passed_over += 1;
             return Ok(());
         };
+        if matches!(op, Op::AddIndex { .. }) {
+            self.finish_losers()?;
+            if self.over || self.is_gone() {
+                return Ok(());
+            }
+        }
         let kinds = self.history.current().tables[&name].kinds.clone();
         match op {
             Op::Drop { .. } => self.decide_ddl(Change::Drop(name.clone()), |s| s.drop_table(&name)),
@@ -35,7 +42,8 @@ impl World {
             }
             Op::AddIndex { kind, .. } => {
                 let kind = KINDS[kind as usize % KINDS.len()];
-                if kinds.contains(&kind) || self.losers_left {
+                if kinds.contains(&kind) {
+                    self.passed_over += 1;
                     return Ok(());
                 }
                 self.add_index(&name, &kinds, kind)
@@ -44,7 +52,10 @@ impl World {
                 let gone = kinds[which as usize % kinds.len()];
                 self.drop_index(&name, &kinds, gone)
             }
-            _ => Ok(()),
+            _ => {
+                self.passed_over += 1;
+                Ok(())
+            }
         }
     }
 

@@ -45,6 +45,8 @@ pub struct World {
     lost: bool,
     /// The damage was noticed: nothing more can be asked.
     pub over: bool,
+    /// Statements of DDL that made no sense where they stood.
+    pub passed_over: u64,
 }
 
 impl World {
@@ -69,6 +71,7 @@ impl World {
             lied: false,
             lost: false,
             over: false,
+            passed_over: 0,
             setup,
         }
     }
