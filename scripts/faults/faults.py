@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """`make faults`: damages a running server's files kind by kind, takes its disk away, and prints what came of it.
 
-Broken pages (broken_pages.py), files that do not belong together (start_up.py), a full disk (disk_full.py) and a failing sync
-(failing_sync.py). Each trial begins on the same undamaged data. Exit code 1 when anything that must hold does not; the table says which.
+Broken pages (broken_pages.py), files that do not belong together (start_up.py), a damaged log (damaged_log.py), a full disk
+(disk_full.py) and a failing sync (failing_sync.py). Each trial begins on the same undamaged data. Exit code 1 when anything that must hold does not; the table says which.
 """
 import argparse
 import pathlib
@@ -13,6 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 import broken_pages  # noqa: E402
 import connection  # noqa: E402
+import damaged_log  # noqa: E402
 import disk_full  # noqa: E402
 import failing_sync  # noqa: E402
 import long_check  # noqa: E402
@@ -22,7 +23,7 @@ from server import BUILD, ServerError, SqlError  # noqa: E402
 from trial import Broken, Trial  # noqa: E402
 
 GOOD = "as it must"
-PARTS = [broken_pages, long_check, start_up, failing_sync, disk_full]
+PARTS = [broken_pages, long_check, start_up, damaged_log, failing_sync, disk_full]
 
 
 def main():
