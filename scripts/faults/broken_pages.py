@@ -5,9 +5,8 @@ from pages import BITMAP, CATALOG_FILE, DELTA_BIT, OVERFLOW, TREE, UNDO, UNDO_FI
 from trial import ROWS, Broken, wait_until
 
 
-def by_a_of(path):
-    """The server sorts unique keys first."""
-    return pages.indexes(path)[2]
+PRIMARY, BY_A = 0, 2  # places in pages.indexes(); the server sorts unique keys first
+UNBUFFERED = "--sluice-change-buffering=none"
 
 
 def foreign(trial):
@@ -21,16 +20,35 @@ def hows(trial):
     return {"bit flip": flipped, "zeros": zeroed, "page of another file": foreign(trial)}
 
 
+def of_tree(which, level=0, bit=0):
+    """Picks pages of one of t's indexes; `bit`: of its delta tree."""
+    def wanted(path):
+        index = pages.indexes(path)[which] | bit
+        return lambda page: page.kind == TREE and page.index == index and page.level == level
+    return wanted
+
+
+def of_kind(kind):
+    return lambda _path: lambda page: page.kind == kind
+
+
+def break_t(trial, how, pick, *options, before=None):
+    """A fresh server, in whose table t one page of those that `pick` names is broken. Returns the file and the page's number."""
+    trial.fresh(*options or [UNBUFFERED])
+    path = trial.file_of("t")
+    wanted = pick(path)
+    if before:
+        trial.sql(before)
+    trial.forget()
+    return path, trial.damage(path, wanted, hows(trial)[how])
+
+
 def place(path, no):
     return [path.name, f"page {no}"]
 
 
 def secondary(trial, how, level=0):
-    trial.fresh("--sluice-change-buffering=none")
-    path = trial.file_of("t")
-    by_a = by_a_of(path)
-    trial.forget()
-    no = trial.damage(path, lambda page: page.kind == TREE and page.index == by_a and page.level == level, hows(trial)[how])
+    path, no = break_t(trial, how, of_tree(BY_A, level))
     words = [*place(path, no), "f/t", "by_a", "REPAIR TABLE"]
     trial.expect_refusal("SELECT COUNT(*) FROM t FORCE INDEX (by_a) WHERE a >= 0", words)
     trial.expect_log(words)
@@ -57,11 +75,7 @@ def secondary_root(trial, how):
 
 def secondary_dropped(trial, how):
     """DROP INDEX and ADD INDEX instead."""
-    trial.fresh("--sluice-change-buffering=none")
-    path = trial.file_of("t")
-    by_a = by_a_of(path)
-    trial.forget()
-    trial.damage(path, lambda page: page.kind == TREE and page.index == by_a and page.level == 0, hows(trial)[how])
+    break_t(trial, how, of_tree(BY_A))
     trial.expect_refusal("SELECT COUNT(*) FROM t FORCE INDEX (by_a) WHERE a >= 0", ["by_a"])
     trial.sql("ALTER TABLE f.t DROP INDEX by_a")
     trial.sql("ALTER TABLE f.t ADD INDEX by_a (a)")
@@ -75,11 +89,7 @@ def secondary_dropped(trial, how):
 
 
 def clustered(trial, how):
-    trial.fresh("--sluice-change-buffering=none")
-    path = trial.file_of("t")
-    primary = pages.indexes(path)[0]
-    trial.forget()
-    no = trial.damage(path, lambda page: page.kind == TREE and page.index == primary and page.level == 0, hows(trial)[how])
+    path, no = break_t(trial, how, of_tree(PRIMARY))
     words = [*place(path, no), "f/t", "clustered index", "restore the table"]
     trial.expect_refusal("SELECT SUM(LENGTH(pad)) FROM t", words)
     trial.expect_log(words)
@@ -98,10 +108,7 @@ def clustered(trial, how):
 
 
 def overflow(trial, how):
-    trial.fresh("--sluice-change-buffering=none")
-    path = trial.file_of("t")
-    trial.forget()
-    no = trial.damage(path, lambda page: page.kind == OVERFLOW, hows(trial)[how])
+    path, no = break_t(trial, how, of_kind(OVERFLOW))
     words = [f"page {no}", "f/t"]
     trial.expect_refusal("SELECT SUM(LENGTH(long_one)) FROM t", words)
     trial.expect_log([*words, path.name])
@@ -116,13 +123,8 @@ def overflow(trial, how):
 
 
 def delta_tree(trial, how):
-    trial.fresh("--sluice-change-buffering=all", "--sluice-change-buffer-test-mode=1", "--sluice-io-capacity=10")
-    path = trial.file_of("t")
-    by_a = by_a_of(path)
-    trial.sql("UPDATE f.t SET a = a + 1")
-    trial.forget()
-    wanted = lambda page: page.kind == TREE and page.index == by_a | DELTA_BIT and page.level == 0
-    no = trial.damage(path, wanted, hows(trial)[how])
+    buffered = ("--sluice-change-buffering=all", "--sluice-change-buffer-test-mode=1", "--sluice-io-capacity=10")
+    path, no = break_t(trial, how, of_tree(BY_A, bit=DELTA_BIT), *buffered, before="UPDATE f.t SET a = a + 1")
     words = [f"page {no}", "f/t", "by_a", "REPAIR TABLE"]
     trial.expect_refusal("SELECT COUNT(*) FROM t FORCE INDEX (by_a) WHERE a >= 0", words)
     trial.expect_log([*words, path.name])
@@ -136,10 +138,7 @@ def delta_tree(trial, how):
 
 
 def bitmap(trial, how):
-    trial.fresh("--sluice-change-buffering=none")
-    path = trial.file_of("t")
-    trial.forget()
-    no = trial.damage(path, lambda page: page.kind == BITMAP, hows(trial)[how])
+    path, no = break_t(trial, how, of_kind(BITMAP))
     words = [f"page {no}", "f/t"]
     trial.expect_refusal(f"INSERT INTO t SELECT seq + {ROWS}, seq, seq, REPEAT('n', 250), NULL FROM seq_1_to_2000", words)
     trial.expect_log([*words, path.name, "ALTER TABLE"])
@@ -153,10 +152,7 @@ def bitmap(trial, how):
 
 
 def page_0(trial, how):
-    trial.fresh("--sluice-change-buffering=none")
-    path = trial.file_of("t")
-    trial.forget()
-    trial.damage(path, lambda page: page.no == 0, hows(trial)[how])
+    path, _ = break_t(trial, how, lambda _path: lambda page: page.no == 0)
     words = [path.name, "page 0"]
     trial.expect_refusal(f"INSERT INTO t SELECT seq + {ROWS}, seq, seq, REPEAT('n', 250), NULL FROM seq_1_to_2000", words)
     trial.expect_log([*words, "f/t"])
@@ -168,7 +164,7 @@ def page_0(trial, how):
 
 def undo(trial, how):
     """A page of old versions that a snapshot needs; then purge comes to it."""
-    trial.fresh("--sluice-change-buffering=none")
+    trial.fresh(UNBUFFERED)
     path = trial.engine / UNDO_FILE
     with connection.connect(trial.server, "f") as reader, reader.cursor() as cursor:
         cursor.execute("START TRANSACTION WITH CONSISTENT SNAPSHOT")
@@ -202,7 +198,7 @@ def undo(trial, how):
 
 
 def catalog(trial, how):
-    trial.fresh("--sluice-change-buffering=none")
+    trial.fresh(UNBUFFERED)
     path = trial.engine / CATALOG_FILE
     trial.forget()
     no = trial.damage(path, lambda page: page.kind == TREE, hows(trial)[how])
@@ -220,10 +216,9 @@ def catalog(trial, how):
 
 def stale(trial, _how):
     """The disk brings a page back as it was before its last write."""
-    trial.fresh("--sluice-change-buffering=none")
+    trial.fresh(UNBUFFERED)
     path = trial.file_of("t")
-    primary = pages.indexes(path)[0]
-    page = [page for page in pages.pages(path) if page.kind == TREE and page.index == primary and page.level == 0][3]
+    page = list(filter(of_tree(PRIMARY)(path), pages.pages(path)))[3]
     trial.sql("UPDATE f.t SET pad = REPEAT('s', 250)")
     trial.forget()
     if pages.read(path, page.no) == page.data:

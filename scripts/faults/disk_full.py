@@ -12,7 +12,7 @@ import time
 
 import connection
 from server import Server, free_port
-from trial import Broken, wait_until
+from trial import Broken, expect_sound, wait_until
 
 MIB = 1 << 20
 SIZE = 160 * MIB
@@ -29,10 +29,35 @@ class SmallDisk:
     def start(self):
         self.mount.mkdir(parents=True, exist_ok=True)
         self.server.start()
-        self.root = f"/proc/{self.server.pid()}/root{self.mount}"
+        self.pid = self.server.pid()
+        self.root = f"/proc/{self.pid}/root{self.mount}"
+        self.server.sql("CREATE DATABASE f")
 
     def sql(self, text):
         return self.server.sql(text, "f", timeout=120)
+
+    def refused(self, statement, client=None):
+        """The error; None if there is none. Without a client, in a connection of its own."""
+        own = client or connection.connect(self.server, "f", autocommit=True)
+        try:
+            with own.cursor() as cursor:
+                cursor.execute(statement)
+                cursor.fetchall()
+            return None
+        except connection.pymysql.err.Error as error:
+            if connection.is_lost(error):
+                raise Broken(f"the connection was lost: {error}") from error
+            return str(error)
+        finally:
+            if client is None:
+                own.close()
+
+    def expect_alive(self):
+        if self.server.pid() != self.pid:
+            raise Broken("the server died")
+
+    def expect_sound(self, table, rows):
+        expect_sound(self.sql, table, rows)
 
     def free(self):
         stat = os.statvfs(self.root)
@@ -79,47 +104,14 @@ def with_disk(body, *options):
         disk = SmallDisk(folder, *options)
         try:
             disk.start()
-            disk.server.sql("CREATE DATABASE f")
             return body(disk)
         finally:
             disk.server.kill9()
     return run
 
 
-def expect_alive(disk, pid):
-    if disk.server.pid() != pid:
-        raise Broken("the server died")
-
-
-def refused(disk, statement, client=None):
-    own = client or connection.connect(disk.server, "f", autocommit=True)
-    try:
-        with own.cursor() as cursor:
-            try:
-                cursor.execute(statement)
-                cursor.fetchall()
-                return None
-            except connection.pymysql.err.Error as error:
-                if connection.is_lost(error):
-                    raise Broken(f"the connection was lost: {error}") from error
-                return str(error)
-    finally:
-        if client is None:
-            own.close()
-
-
-def expect_sound(disk, table, rows):
-    answer = disk.sql(f"CHECK TABLE f.{table} EXTENDED")
-    if answer[-1][-1] != "OK":
-        raise Broken(f"CHECK TABLE {table}: {answer}")
-    found = int(disk.sql(f"SELECT COUNT(*) FROM f.{table}")[0][0])
-    if found != rows:
-        raise Broken(f"table {table} has {found} rows, not {rows}")
-
-
 def data_file(disk):
     """A load of single rows; the disk fills up under it."""
-    pid = disk.server.pid()
     disk.sql("CREATE TABLE f.t (id INT PRIMARY KEY, a INT, pad VARBINARY(2000), KEY (a)) ENGINE=Sluice")
     with connection.connect(disk.server, "f", autocommit=True) as client, client.cursor() as cursor:
         rows, error = 0, None
@@ -136,36 +128,35 @@ def data_file(disk):
                 raise Broken("the disk does not fill up")
         if connection.is_lost(error):
             raise Broken(f"the connection was lost: {error}")
-        expect_alive(disk, pid)
+        disk.expect_alive()
         for statement in ("SELECT COUNT(*), SUM(LENGTH(pad)) FROM t", "SELECT COUNT(*) FROM t FORCE INDEX (a) WHERE a < 500"):
-            if problem := refused(disk, statement):
+            if problem := disk.refused(statement):
                 raise Broken(f"{statement}: {problem}")
         disk.give_back()
         cursor.execute(f"INSERT INTO t VALUES ({rows}, 1, REPEAT('x', 1900))")
-    expect_alive(disk, pid)
-    expect_sound(disk, "t", rows + 1)
+    disk.expect_alive()
+    disk.expect_sound("t", rows + 1)
     return "statements that need room", f"make room; error {error.args[0]}"
 
 
 def big_statement(disk):
     """One statement that fills the disk is undone whole."""
-    pid = disk.server.pid()
     disk.sql("CREATE TABLE f.t (id INT PRIMARY KEY, a INT, pad VARBINARY(2000), KEY (a)) ENGINE=Sluice;"
-                    "INSERT INTO f.t SELECT seq, seq % 77, REPEAT('x', 1000) FROM seq_1_to_5000")
+             "INSERT INTO f.t SELECT seq, seq % 77, REPEAT('x', 1000) FROM seq_1_to_5000")
     disk.fill(6 * MIB)
-    problem = refused(disk, "INSERT INTO t SELECT seq + 5000, seq % 77, REPEAT('y', 1900) FROM seq_1_to_20000")
+    problem = disk.refused("INSERT INTO t SELECT seq + 5000, seq % 77, REPEAT('y', 1900) FROM seq_1_to_20000")
     if not problem:
         raise Broken("the statement had room")
-    expect_alive(disk, pid)
+    disk.expect_alive()
     disk.fill()
-    problem_2 = refused(disk, "UPDATE t SET pad = REPEAT('z', 1990)")
-    expect_alive(disk, pid)
+    problem_2 = disk.refused("UPDATE t SET pad = REPEAT('z', 1990)")
+    disk.expect_alive()
     disk.give_back()
     # A rollback that had no room goes on by itself once there is some.
-    if not wait_until(30, lambda: refused(disk, "UPDATE t SET a = a + 1") is None):
-        raise Broken("rows stay locked: " + str(refused(disk, "UPDATE t SET a = a + 1")))
-    expect_alive(disk, pid)
-    expect_sound(disk, "t", 5000)
+    if not wait_until(30, lambda: disk.refused("UPDATE t SET a = a + 1") is None):
+        raise Broken("rows stay locked: " + str(disk.refused("UPDATE t SET a = a + 1")))
+    disk.expect_alive()
+    disk.expect_sound("t", 5000)
     if int(disk.sql("SELECT COUNT(*) FROM f.t WHERE pad LIKE 'z%'")[0][0]) != (0 if problem_2 else 5000):
         raise Broken("half of a statement is there")
     return "the statement, undone whole", "make room"
@@ -173,127 +164,120 @@ def big_statement(disk):
 
 def undo(disk):
     """One transaction writes undo until the disk is full, then rolls back."""
-    pid = disk.server.pid()
     disk.sql("CREATE TABLE f.t (id INT PRIMARY KEY, pad CHAR(250)) ENGINE=Sluice;"
-                    "INSERT INTO f.t SELECT seq, 'a' FROM seq_1_to_3000")
+             "INSERT INTO f.t SELECT seq, 'a' FROM seq_1_to_3000")
     with connection.connect(disk.server, "f") as client:
         disk.fill(4 * MIB)
         problem = None
         for round_no in range(200):
-            problem = refused(disk, f"UPDATE t SET pad = REPEAT('{chr(98 + round_no % 20)}', 250)", client)
+            problem = disk.refused(f"UPDATE t SET pad = REPEAT('{chr(98 + round_no % 20)}', 250)", client)
             if problem:
                 break
         if not problem:
             raise Broken("undo found room")
-        expect_alive(disk, pid)
+        disk.expect_alive()
         client.rollback()
-    expect_alive(disk, pid)
+    disk.expect_alive()
     disk.give_back()
     if not wait_until(30, lambda: disk.sql("SELECT COUNT(*) FROM f.t WHERE pad = 'a'")[0][0] == "3000"):
         raise Broken("the rollback is not whole")
-    expect_sound(disk, "t", 3000)
+    disk.expect_sound("t", 3000)
     disk.sql("UPDATE f.t SET pad = 'c'")
     return "the transaction", "make room"
 
 
 def redo(disk):
     """The log must grow: its capacity is raised, and there is no room for its files."""
-    pid = disk.server.pid()
     disk.sql("CREATE TABLE f.t (id INT PRIMARY KEY, pad VARBINARY(2000)) ENGINE=Sluice;"
-                    "INSERT INTO f.t SELECT seq, REPEAT('x', 500) FROM seq_1_to_2000")
+             "INSERT INTO f.t SELECT seq, REPEAT('x', 500) FROM seq_1_to_2000")
     disk.sql("SET GLOBAL sluice_redo_log_capacity = 512 << 20")
     disk.fill()
     failures = 0
     for n in range(60):
-        failures += refused(disk, f"UPDATE t SET pad = REPEAT('{chr(97 + n % 26)}', 500)") is not None
-        expect_alive(disk, pid)
+        failures += disk.refused(f"UPDATE t SET pad = REPEAT('{chr(97 + n % 26)}', 500)") is not None
+        disk.expect_alive()
     disk.give_back()
-    if not wait_until(30, lambda: refused(disk, "UPDATE t SET pad = REPEAT('!', 500)") is None):
-        raise Broken("it does not work on: " + str(refused(disk, "UPDATE t SET pad = REPEAT('!', 500)")))
-    expect_alive(disk, pid)
-    expect_sound(disk, "t", 2000)
+    if not wait_until(30, lambda: disk.refused("UPDATE t SET pad = REPEAT('!', 500)") is None):
+        raise Broken("it does not work on: " + str(disk.refused("UPDATE t SET pad = REPEAT('!', 500)")))
+    disk.expect_alive()
+    disk.expect_sound("t", 2000)
     return f"{failures} of 60 statements", "make room"
 
 
 def doublewrite(disk):
     """The doublewrite file has its room from the start: pages are written on a full disk."""
-    pid = disk.server.pid()
     disk.sql("CREATE TABLE f.t (id INT PRIMARY KEY, pad VARBINARY(2000), n INT) ENGINE=Sluice;"
-                    "INSERT INTO f.t SELECT seq, REPEAT('x', 1500), 0 FROM seq_1_to_9000")
+             "INSERT INTO f.t SELECT seq, REPEAT('x', 1500), 0 FROM seq_1_to_9000")
     disk.fill()
     for _ in range(3):
-        if problem := refused(disk, "UPDATE t SET n = n + 1"):
+        if problem := disk.refused("UPDATE t SET n = n + 1"):
             if "full" not in problem:
                 raise Broken(problem)
-        expect_alive(disk, pid)
+        disk.expect_alive()
     disk.give_back()
-    if not wait_until(30, lambda: refused(disk, "UPDATE t SET n = n + 1") is None):
+    if not wait_until(30, lambda: disk.refused("UPDATE t SET n = n + 1") is None):
         raise Broken("it does not work on")
-    expect_sound(disk, "t", 9000)
+    disk.expect_sound("t", 9000)
     return "at most statements that need undo", "make room"
 
 
 def temporary(disk):
-    pid = disk.server.pid()
     disk.sql("CREATE TABLE f.t (id INT PRIMARY KEY, pad VARBINARY(2000)) ENGINE=Sluice;"
-                    "INSERT INTO f.t SELECT seq, REPEAT('x', 1500) FROM seq_1_to_9000")
+             "INSERT INTO f.t SELECT seq, REPEAT('x', 1500) FROM seq_1_to_9000")
     disk.fill(3 * MIB)
     with connection.connect(disk.server, "f", autocommit=True) as client:
-        problem = refused(disk, "CREATE TEMPORARY TABLE tmp ENGINE=Sluice SELECT * FROM t", client)
+        problem = disk.refused("CREATE TEMPORARY TABLE tmp ENGINE=Sluice SELECT * FROM t", client)
         if not problem:
             raise Broken("the temporary table found room")
-        expect_alive(disk, pid)
+        disk.expect_alive()
         disk.give_back()
-        if problem := refused(disk, "CREATE TEMPORARY TABLE tmp ENGINE=Sluice SELECT * FROM t", client):
+        if problem := disk.refused("CREATE TEMPORARY TABLE tmp ENGINE=Sluice SELECT * FROM t", client):
             raise Broken(problem)
-    expect_sound(disk, "t", 9000)
+    disk.expect_sound("t", 9000)
     return "the statement", "make room"
 
 
 def index_build(disk):
     """Sort files and pages of an index that is being built."""
-    pid = disk.server.pid()
     disk.sql("SET GLOBAL sluice_sort_buffer_size = 65536; CREATE TABLE f.t (id INT PRIMARY KEY, pad VARBINARY(1000)) ENGINE=Sluice;"
-                    "INSERT INTO f.t SELECT seq, CONCAT(seq % 977, REPEAT('x', 800)) FROM seq_1_to_15000")
+             "INSERT INTO f.t SELECT seq, CONCAT(seq % 977, REPEAT('x', 800)) FROM seq_1_to_15000")
     disk.fill(4 * MIB)
-    if not refused(disk, "ALTER TABLE t ADD INDEX (pad)"):
+    if not disk.refused("ALTER TABLE t ADD INDEX (pad)"):
         raise Broken("the index found room")
-    expect_alive(disk, pid)
-    expect_sound(disk, "t", 15000)
+    disk.expect_alive()
+    disk.expect_sound("t", 15000)
     disk.give_back()
-    if problem := refused(disk, "ALTER TABLE t ADD INDEX (pad)"):
+    if problem := disk.refused("ALTER TABLE t ADD INDEX (pad)"):
         raise Broken(problem)
-    expect_sound(disk, "t", 15000)
+    disk.expect_sound("t", 15000)
     return "the statement", "make room"
 
 
 def delta_trees(disk):
-    pid = disk.server.pid()
     disk.sql("CREATE TABLE f.t (id INT PRIMARY KEY, a INT, b INT, KEY (a), KEY (b)) ENGINE=Sluice;"
-                    "INSERT INTO f.t SELECT seq, seq * 7919 % 100003, seq * 104729 % 100003 FROM seq_1_to_20000")
+             "INSERT INTO f.t SELECT seq, seq * 7919 % 100003, seq * 104729 % 100003 FROM seq_1_to_20000")
     disk.fill()
     rows, problem = 20000, None
     while problem is None and rows < 400000:
-        problem = refused(disk, f"INSERT INTO t SELECT seq, seq * 7919 % 100003, seq * 104729 % 100003 FROM seq_{rows + 1}_to_{rows + 500}")
+        problem = disk.refused(f"INSERT INTO t SELECT seq, seq * 7919 % 100003, seq * 104729 % 100003 FROM seq_{rows + 1}_to_{rows + 500}")
         rows += 500 if problem is None else 0
     if problem is None:
         raise Broken("there was always room")
-    expect_alive(disk, pid)
+    disk.expect_alive()
     # Merges on a full disk wait.
     disk.sql("SET GLOBAL sluice_change_buffer_drain = ON")
     time.sleep(2)
-    expect_alive(disk, pid)
-    expect_sound(disk, "t", rows)
+    disk.expect_alive()
+    disk.expect_sound("t", rows)
     disk.give_back()
     if not wait_until(30, lambda: disk.sql("SHOW STATUS LIKE 'Sluice_change_buffer_entries'")[0][1] == "0"):
         raise Broken("what is buffered is not merged")
-    expect_sound(disk, "t", rows)
+    disk.expect_sound("t", rows)
     return "statements that need room", "make room"
 
 
 def crowd(disk):
     """Eight clients at once, while the disk fills up and empties several times."""
-    pid = disk.server.pid()
     disk.sql("CREATE TABLE f.t (id INT AUTO_INCREMENT PRIMARY KEY, client INT, a INT, pad VARBINARY(2000), KEY (a)) ENGINE=Sluice")
     stop, counts, problems = threading.Event(), [0] * 8, []
 
@@ -327,12 +311,12 @@ def crowd(disk):
         thread.join()
     if problems:
         raise Broken(problems[0])
-    expect_alive(disk, pid)
+    disk.expect_alive()
     # A commit that was answered by an error may have happened; one that was acknowledged must have.
     found = [int(n) for _, n in sorted(map(tuple, disk.sql("SELECT client, COUNT(*) FROM f.t GROUP BY client")))]
     if any(there < known or (there - known) % 3 for there, known in zip(found, counts)):
         raise Broken(f"acknowledged {counts}, found {found}")
-    expect_sound(disk, "t", sum(found))
+    disk.expect_sound("t", sum(found))
     return "statements while it is full", f"make room; {sum(found)} rows right"
 
 

@@ -1,4 +1,4 @@
-"""Files that are missing, foreign, of another page size or of a newer format: the engine (or the one table) is refused with the reason
+"""Files that are missing, foreign, older than others, of another page size or of a newer format: the engine (or the one table) is refused with the reason
 and the way out, nothing is changed, and with the right files in place again everything is there.
 """
 import shutil
@@ -87,6 +87,17 @@ def log_of_another(trial):
         shutil.copy(path, trial.engine / path.name)
 
 
+def all_but_a_newer_table(trial):
+    """A backup is brought back over a directory that has a table more."""
+    backup = {path.name: path.read_bytes() for path in trial.engine.iterdir()}
+    trial.start()
+    trial.sql("CREATE TABLE f.newer (id INT PRIMARY KEY) ENGINE=Sluice; INSERT INTO f.newer VALUES (1)")
+    trial.server.stop()
+    remove("redo_*")(trial)
+    for name, data in backup.items():
+        (trial.engine / name).write_bytes(data)
+
+
 def file_of_another(trial, path):
     other = trial.other_database()
     shutil.copy(other / path.name, path)
@@ -107,6 +118,7 @@ TRIALS = [
     ("catalog file", "overwritten", refused(garbage(pages.CATALOG_FILE), pages.CATALOG_FILE, "restore")),
     ("catalog file", "other page size", refused(header(44, 4096), pages.CATALOG_FILE, "pages of 4096")),
     ("catalog file", "newer format", refused(header(40, 7), pages.CATALOG_FILE, "format 7")),
+    ("all but a table's file", "older than it", refused(all_but_a_newer_table, "no table has", "restore")),
     ("table's file", "missing", table_refused(lambda trial, path: path.unlink(), "missing")),
     ("table's file", "newer format", table_refused(lambda trial, path: edited(path, 0, 40, struct.pack("<I", 7)), "format 7")),
     ("table's file", "other page size", table_refused(lambda trial, path: edited(path, 0, 44, struct.pack("<I", 4096)), "pages of 4096")),

@@ -146,12 +146,7 @@ class Trial:
             raise Broken(f"table u has {count} rows")
 
     def expect_sound(self, table="t", rows=ROWS):
-        answer = self.sql(f"CHECK TABLE f.{table} EXTENDED")
-        if answer[-1][-1] != "OK":
-            raise Broken(f"CHECK TABLE {table}: {answer}")
-        found = int(self.sql(f"SELECT COUNT(*) FROM f.{table}")[0][0])
-        if found != rows:
-            raise Broken(f"table {table} has {found} rows, not {rows}")
+        expect_sound(self.sql, table, rows)
 
     def expect_check_names(self, words):
         answer = " ".join(" ".join(row) for row in self.sql("CHECK TABLE f.t"))
@@ -180,6 +175,16 @@ class Trial:
         if line is None:
             raise Broken(f"no line has {words}:\n" + "\n".join(l for l in log.splitlines() if "ERROR" in l)[-1500:])
         return re.sub(r"^\S+ +\S+ +\d+ +\[ERROR\] +", "", line)
+
+
+def expect_sound(sql, table, rows):
+    """`sql` runs statements where the table is."""
+    answer = sql(f"CHECK TABLE f.{table} EXTENDED")
+    if answer[-1][-1] != "OK":
+        raise Broken(f"CHECK TABLE {table}: {answer}")
+    found = int(sql(f"SELECT COUNT(*) FROM f.{table}")[0][0])
+    if found != rows:
+        raise Broken(f"table {table} has {found} rows, not {rows}")
 
 
 def wait_until(seconds, condition):
