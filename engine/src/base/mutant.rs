@@ -60,6 +60,8 @@ mutants! {
     BufferSurvivesDropIndex,
     /// DROP TABLE removes the file without telling the log.
     DropNotLogged,
+    /// The rollback of a load leaves its rows.
+    LoadSurvivesRollback,
 }
 
 #[cfg(not(feature = "mutants"))]

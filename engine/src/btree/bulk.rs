@@ -8,7 +8,7 @@
 use super::extents::ExtentList;
 use super::node::{item_size, write_node, NewNode, Node, CAPACITY, NO_SLOT};
 use super::{Tree, ENTRY_MAX, KEY_MAX};
-use crate::base::bytes::common_prefix;
+use crate::base::bytes::{common_prefix, get_u32};
 use crate::base::{Lsn, PageNo, Result};
 use crate::pool::direct::{Direct, Forced, PageBuffer};
 use crate::pool::page::init_page;
@@ -315,9 +315,37 @@ impl BulkLoad {
 }
 
 impl Loaded {
+    /// The value of an entry that was loaded. Nothing needs to be linked: what is forced can be read.
+    pub fn find(&self, pool: &Pool, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let Some((level, top)) = &self.root else {
+            return Ok(None);
+        };
+        let items = top.items();
+        let at = items.partition_point(|(k, _)| *k <= key);
+        let Some((found, value)) = at.checked_sub(1).map(|at| items[at]) else {
+            return Ok(None);
+        };
+        if *level == 0 {
+            return Ok((found == key).then(|| value.to_vec()));
+        }
+        let below = Tree {
+            root: get_u32(value, 0),
+            ..self.tree
+        };
+        Ok(below.get(pool, key)?.map(|leaf| leaf.value().to_vec()))
+    }
+
     /// Makes what was loaded the tree's content. False, and nothing changed: the tree is not empty (any more).
     pub fn link(&self, mtr: &mut Mtr<'_>) -> Result<bool> {
+        self.link_if(mtr, &mut || true)
+    }
+    /// The same if `allowed`, asked once the root is latched.
+    pub fn link_if(&self, mtr: &mut Mtr<'_>, allowed: &mut dyn FnMut() -> bool) -> Result<bool> {
         let root = mtr.write(self.tree.page_id(self.tree.root))?;
+        if !allowed() {
+            mtr.release(root);
+            return Ok(false);
+        }
         let list_is_root = self.list.page == self.tree.root;
         if !list_is_root {
             let node = Node::new(mtr.bytes(root));

@@ -38,6 +38,17 @@ pub struct ExtentList {
     pub owner: TrxId,
 }
 
+/// The pages in the extents listed on a page, if it is one of a transaction's load.
+pub fn listed_by_transaction(bytes: &[u8]) -> impl Iterator<Item = std::ops::Range<PageNo>> + '_ {
+    let is_list = page_type(bytes) == PageType::Extents as u8 && get_u64(bytes, AT_OWNER) != 0;
+    let count = if is_list { get_u32(bytes, AT_COUNT) as usize } else { 0 };
+    (0..count.min(RANGES_MAX)).map(move |i| {
+        let at = AT_RANGES + i * RANGE;
+        let first = get_u32(bytes, at);
+        first..first + get_u32(bytes, at + 4) * EXTENT_PAGES
+    })
+}
+
 impl ExtentList {
     /// On a page of its own.
     pub fn create(mtr: &mut Mtr<'_>, file: FileId, index: IndexId, owner: TrxId) -> Result<ExtentList> {
@@ -51,6 +62,32 @@ impl ExtentList {
         let handle = mtr.create(list.id(page), index, PageType::Extents, 0)?;
         list.format(mtr, handle);
         Ok(list)
+    }
+    /// Several at once, one for each index: all of them, or (`Error::Full`) nothing is changed.
+    pub fn create_many(mtr: &mut Mtr<'_>, file: FileId, indexes: &[IndexId], owner: TrxId) -> Result<Vec<ExtentList>> {
+        let pages = space::allocate_many(mtr, file, 0, indexes.len())?;
+        let make = |(page, index): (&PageNo, &IndexId)| {
+            let (page, index) = (*page, *index);
+            let list = ExtentList {
+                file,
+                page,
+                index,
+                owner,
+            };
+            let handle = mtr.create(list.id(page), index, PageType::Extents, 0)?;
+            list.format(mtr, handle);
+            Ok(list)
+        };
+        pages.iter().zip(indexes).map(make).collect()
+    }
+    /// Takes back lists created in this very `mtr`: as `overflow::take_back`.
+    pub fn take_back(mtr: &mut Mtr<'_>, lists: &[ExtentList]) -> Result<()> {
+        for list in lists {
+            let page = mtr.write(list.id(list.page))?;
+            space::free(mtr, &[list.id(list.page)])?;
+            mark_free(mtr, page);
+        }
+        Ok(())
     }
     /// On a page that is something else so far: an index build's root.
     pub fn over(mtr: &mut Mtr<'_>, list: ExtentList) -> Result<()> {

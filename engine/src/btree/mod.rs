@@ -8,7 +8,7 @@
 //! cannot be touched. Latches are taken down and left to right (I5).
 //!
 //! Reading order: `node` (the format), `edit` (changes of one node), `descend`, `cursor` (reading), `write`, `run`, `split`, `spread`, `shrink`,
-//! then `build`, `bulk` with `extents`, `estimate`, `check`, `overflow`.
+//! `strip`, then `build`, `bulk` with `extents`, `estimate`, `check`, `overflow`.
 pub mod build;
 pub mod bulk;
 pub mod check;
@@ -24,6 +24,7 @@ mod run;
 mod shrink;
 mod split;
 mod spread;
+pub mod strip;
 mod write;
 
 #[cfg(test)]

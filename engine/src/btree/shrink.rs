@@ -57,19 +57,19 @@ struct Merge {
 }
 
 impl Tree {
-    /// Merges the leaf that owns `key` with a neighbour if it is under-full. An Mtr of its own.
-    pub fn shrink(&self, pool: &Pool, key: &[u8]) -> Result<()> {
+    /// Merges the leaf that owns `key` with a neighbour if it is under-full. An Mtr of its own. False: nothing was merged.
+    pub fn shrink(&self, pool: &Pool, key: &[u8]) -> Result<bool> {
         let mut mtr = begin(pool)?;
         let at = self.leaf_for_write(&mut mtr, key, Intent::Shrink, None)?;
-        self.merge_up(&mut mtr, &at.path, at.page)?;
+        let merged = self.merge_up(&mut mtr, &at.path, at.page)?;
         mtr.commit();
-        Ok(())
+        Ok(merged)
     }
     /// Merges `leaf` if it is sparse, then whatever of `path` (root first) becomes sparse by that.
-    pub(super) fn merge_up(&self, mtr: &mut Mtr<'_>, path: &[PageHandle], leaf: PageHandle) -> Result<()> {
+    pub(super) fn merge_up(&self, mtr: &mut Mtr<'_>, path: &[PageHandle], leaf: PageHandle) -> Result<bool> {
         let merges = self.plan_merges(mtr, path, leaf)?;
         let Some(top) = merges.last() else {
-            return Ok(());
+            return Ok(false);
         };
         let collapse = mtr.id(top.parent).no == self.root && Node::new(mtr.bytes(top.parent)).len() == 2;
         let mut gone: Vec<PageId> = merges.iter().map(|merge| mtr.id(merge.right)).collect();
@@ -82,7 +82,7 @@ impl Tree {
             self.pull_up(mtr, top.parent, top.left);
         }
         mtr.pool().counters().page_merges.add(merges.len() as u64);
-        Ok(())
+        Ok(true)
     }
     fn plan_merges(&self, mtr: &mut Mtr<'_>, path: &[PageHandle], leaf: PageHandle) -> Result<Vec<Merge>> {
         let mut merges = Vec::new();
@@ -96,6 +96,11 @@ impl Tree {
                 break;
             }
             let Some(merge) = self.find_partner(mtr, *parent, page, lost)? else {
+                // An only child has no neighbour until its parent has been merged with one.
+                if merges.is_empty() && Node::new(mtr.bytes(*parent)).len() == 1 {
+                    page = *parent;
+                    continue;
+                }
                 break;
             };
             let node = Node::new(mtr.bytes(*parent));

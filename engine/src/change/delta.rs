@@ -390,7 +390,7 @@ impl Delta {
     // ---- after the engine was opened ----
 
     /// First use: which partitions are there?
-    pub(super) fn load(&self, pool: &Pool) -> Result<()> {
+    pub fn load(&self, pool: &Pool) -> Result<()> {
         if self.loaded.load(Ordering::Acquire) {
             return Ok(());
         }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// Share of each leaf that a build fills: room for the changes to come.
 pub(super) const FILL_PERCENT: u32 = 94;
 /// Entries between two looks at `Waiter::killed`.
-const KILL_POLL: u64 = 4096;
+pub(super) const KILL_POLL: u64 = 4096;
 
 /// An index being built. Invisible until [`Store::alter_indexes`] publishes it.
 pub struct IndexBuild {
@@ -265,11 +265,12 @@ pub(super) fn sort_entry(
     unique_check: bool,
     pk_fixed_len: usize,
     raw: &[u8],
+    stamp: TrxId,
 ) -> Result<u64> {
     if key.len() > KEY_MAX || key.len() + raw.len() + 10 > ENTRY_MAX || user_key_len > key.len() {
         return Err(Error::TooBig(format!("entry of {} bytes", key.len() + raw.len())));
     }
-    entry::encode(value, 0, key.len() - user_key_len, pk_fixed_len, raw);
+    entry::encode(value, stamp, key.len() - user_key_len, pk_fixed_len, raw);
     Ok((user_key_len as u64) << 1 | unique_check as u64)
 }
 
@@ -333,7 +334,7 @@ impl IndexBuild {
     pub fn add(&mut self, key: &[u8], user_key_len: usize, unique_check: bool, raw: &[u8]) -> Result<()> {
         let sorter = self.sorter.as_mut().expect("not finished yet");
         let value = &mut self.value;
-        let note = sort_entry(value, key, user_key_len, unique_check, self.pk_fixed_len, raw)?;
+        let note = sort_entry(value, key, user_key_len, unique_check, self.pk_fixed_len, raw, 0)?;
         sorter.push(key, &self.value, note)
     }
 

@@ -17,13 +17,14 @@ use super::def::{Layout, Table};
 use super::store::Store;
 use crate::base::{Error, Result};
 use crate::btree::check::Report;
-use crate::btree::{overflow, Seek};
+use crate::btree::{extents, overflow, Seek};
 use crate::change::{self, entry, DELTA_BIT};
 use crate::index::{ChainRef, RowHeader, ROW_HEADER, ROW_OVERFLOW};
 use crate::space;
 use crate::txn::{Isolation, Trx};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -161,6 +162,7 @@ impl Check<'_> {
         let _gate = table.gate.read();
         let layout = table.layout();
         let store = self.store.clone();
+        let loads = table.loads.load(Ordering::SeqCst);
         let began = store.redo.lsn();
         self.total = match space::usage(&store.pool, layout.id) {
             Ok(usage) => usage.used as u64,
@@ -198,8 +200,11 @@ impl Check<'_> {
         }
         if self.level > CheckLevel::Quick {
             self.chains(layout, &chains, &mut pages)?;
-            let done = self.free_space(layout, &pages, began);
-            self.or_finding(done)?;
+            let found = self.free_space(layout, &pages, began)?;
+            // What a load has linked or given back meanwhile is no evidence.
+            if loads == table.loads.load(Ordering::SeqCst) {
+                self.tell_strays(found)?;
+            }
         }
         Ok(())
     }
@@ -223,17 +228,22 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Every page in use is somebody's, and the file's count of them is right.
-    fn free_space(&mut self, layout: &Layout, known: &BTreeSet<u32>, began: u64) -> Result<()> {
+    /// Every page in use is somebody's, and the file's count of them is right. Pages that are not: with what is wrong with them, if more.
+    fn free_space(&mut self, layout: &Layout, known: &BTreeSet<u32>, began: u64) -> Result<Vec<(u32, Option<Error>)>> {
         let pool = self.store.pool.clone();
-        let used = space::used_pages(&pool, layout.id)?;
+        let mut found = Vec::new();
+        let used = match space::used_pages(&pool, layout.id) {
+            Ok(used) => used,
+            Err(e) => return self.or_finding(Err(e)).map(|()| found),
+        };
         if used.counted as usize != used.pages.len() {
             let (counted, marked) = (used.counted, used.pages.len());
             self.finding(&format!(
                 "page 0 counts {counted} pages in use, {marked} are marked so; ALTER TABLE ... FORCE copies the rows into a new file"
             ));
         }
-        let mut lost = 0;
+        // Of loads by transactions that have not ended.
+        let mut loading = BTreeSet::new();
         for no in used
             .pages
             .into_iter()
@@ -246,10 +256,11 @@ impl Check<'_> {
                 // Of the index that was set aside for it, perhaps.
                 Err(e) if e.is_corrupt() && layout.secondary.iter().any(|s| s.aside) => continue,
                 Err(e) => {
-                    self.or_finding(Err(e))?;
+                    found.push((no, Some(e)));
                     continue;
                 }
             };
+            loading.extend(extents::listed_by_transaction(&page).flatten());
             // What happened meanwhile is no evidence.
             let of_index = space::tree_of(&page).filter(|_| page.version() <= began);
             let own = |index: u32| {
@@ -258,10 +269,25 @@ impl Check<'_> {
             let stray = of_index.is_some_and(own);
             drop(page);
             if stray && space::is_used(&pool, id)? {
-                lost += 1;
-                if lost <= NAMED_MAX {
-                    self.finding(&format!("page {no} is marked as in use and says that it belongs to an index, whose tree does not reach it"));
-                }
+                found.push((no, None));
+            }
+        }
+        found.retain(|(no, _)| !loading.contains(no));
+        Ok(found)
+    }
+
+    fn tell_strays(&mut self, found: Vec<(u32, Option<Error>)>) -> Result<()> {
+        let mut lost = 0;
+        for (no, e) in found {
+            if let Some(e) = e {
+                self.or_finding(Err(e))?;
+                continue;
+            }
+            lost += 1;
+            if lost <= NAMED_MAX {
+                self.finding(&format!(
+                    "page {no} is marked as in use and says that it belongs to an index, whose tree does not reach it"
+                ));
             }
         }
         Ok(())
@@ -285,7 +311,7 @@ impl Check<'_> {
     }
 
     fn compare(&mut self, trx: &mut Trx) -> Result<()> {
-        let rows_expected = self.table.rows.load(std::sync::atomic::Ordering::Relaxed).max(0) as u64;
+        let rows_expected = self.table.rows.load(Ordering::Relaxed).max(0) as u64;
         let count = self.table.layout().secondary.len();
         let mut expected = vec![Sum::default(); count];
         let mut known = true;

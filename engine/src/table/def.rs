@@ -123,6 +123,8 @@ pub struct Table {
     pub(crate) autoinc_saved: AtomicU64,
     pub(crate) next_row_id: AtomicU64,
     pub(super) page_counts: Mutex<PageCounts>,
+    /// Grows when a load past the pool begins, and before and after it links what it has made, or gives it back.
+    pub(super) loads: AtomicU64,
     /// Index builds going on: on the layout's list of trees to be freed, but not to be freed.
     pub(super) building: Mutex<Vec<IndexId>>,
 }
@@ -148,6 +150,7 @@ impl Table {
             autoinc_saved: AtomicU64::new(0),
             next_row_id: AtomicU64::new(0),
             page_counts: Mutex::default(),
+            loads: AtomicU64::new(0),
             building: Mutex::default(),
         }
     }

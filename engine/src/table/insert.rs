@@ -27,6 +27,8 @@ pub(super) enum Obstacle {
     Room,
     /// The version before is this transaction's own: the raw parts are needed first.
     OwnVersion,
+    /// Somebody else's range lock.
+    Range,
 }
 
 impl Store {
@@ -146,6 +148,7 @@ impl Store {
                 Some(Obstacle::Row) => self.meet_row(trx, layout, pk, mode)?,
                 Some(Obstacle::Room) => intent = Intent::Grow(pk.len() + s.value.len()),
                 Some(Obstacle::OwnVersion) => raws = Some(self.raws_left(trx, layout, entries)?),
+                Some(Obstacle::Range) => self.trx_sys.locks().check_insert(trx, layout.clustered.id, pk)?,
             }
         }
         table.rows.fetch_add(1, Ordering::Relaxed);
@@ -177,6 +180,10 @@ impl Store {
             if old.trx == trx.id() && raws.is_none() && !entries.is_empty() {
                 return Ok(Some(Obstacle::OwnVersion));
             }
+        }
+        // Under the latch: a load locks all keys first and looks then whether the table is empty.
+        if !self.trx_sys.locks().insert_is_free(trx, layout.clustered.id, pk) {
+            return Ok(Some(Obstacle::Range));
         }
         if intent == Intent::Leaf && !tree.has_room(&mtr, &at, pk.len(), s.value.len()) {
             return Ok(Some(Obstacle::Room));

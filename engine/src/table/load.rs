@@ -1,4 +1,5 @@
-//! Load of a new table that nobody else knows yet (ALTER by copy, CREATE ... SELECT): rows without locks, undo and redo.
+//! Load of an empty table: rows without locks, undo and redo. Either nobody else knows the table yet (ALTER by copy, CREATE ...
+//! SELECT), which is what the rest of this text is about; or others do, and what is different then is in `bulk_link.rs`.
 //!
 //! Rows that come in the order of their keys go straight into a bulk load of the clustered tree; others are sorted first. Each
 //! secondary index is sorted and loaded at the end. A row out of order after many in order (the source's tail changed while it was read in
@@ -7,12 +8,12 @@
 //!
 //! All or nothing is the caller's: whoever fails drops the table. A crash leaves it empty, or some of its trees loaded, and pages that
 //! go with its file. No latch is held between calls.
-use super::build::{in_order, sort_entry, Push, FILL_PERCENT};
+use super::build::{in_order, sort_entry, Push, FILL_PERCENT, KILL_POLL};
 use super::def::{Layout, Table};
 use super::sort::Sorter;
 use super::store::{Entry, Store};
-use crate::base::{Error, Result, UndoPtr};
-use crate::btree::bulk::BulkLoad;
+use crate::base::{Error, Result, TrxId, UndoPtr};
+use crate::btree::bulk::{BulkLoad, Loaded};
 use crate::btree::extents::ExtentList;
 use crate::btree::{Intent, Placed, Seek, Tree, KEY_MAX};
 use crate::index::{RowHeader, ROW_HEADER, ROW_OVERFLOW};
@@ -23,7 +24,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 /// What becomes of the rows.
-enum Rows {
+pub(super) enum Rows {
     /// All so far. `in_order`: they came so.
     Gathered { sorter: Sorter, in_order: bool },
     /// They come in order, and go to their pages.
@@ -33,18 +34,22 @@ enum Rows {
 }
 
 pub struct TableLoad {
-    store: Arc<Store>,
-    table: Arc<Table>,
+    pub(super) store: Arc<Store>,
+    pub(super) table: Arc<Table>,
     /// None: an error ended it.
-    rows: Option<Rows>,
-    entries: Vec<Sorter>,
-    /// Of every bulk load begun.
-    lists: Vec<ExtentList>,
+    pub(super) rows: Option<Rows>,
+    pub(super) entries: Vec<Sorter>,
+    /// The transaction that rows and entries are stamped with; 0: nobody else knows the table.
+    pub(super) stamp: TrxId,
+    /// With a stamp: of each tree, clustered first. Else of every bulk load begun.
+    pub(super) lists: Vec<ExtentList>,
+    /// With a stamp: rows out of order, after many in order.
+    pub(super) late: Option<Sorter>,
     /// Of the last row.
     key: Vec<u8>,
     value: Vec<u8>,
     entry: Vec<u8>,
-    count: u64,
+    pub(super) count: u64,
     /// The row (as stored) that a `Duplicate` of [`TableLoad::finish`] names.
     duplicate: Vec<u8>,
 }
@@ -57,9 +62,13 @@ impl Store {
         if layout.temporary || layout.clustered.tree.seek(&self.pool, Seek::First, &[])?.is_some() {
             return Ok(None);
         }
+        Ok(Some(self.new_load(table, 0, Vec::new())))
+    }
+    pub(super) fn new_load(self: &Arc<Store>, table: &Arc<Table>, stamp: TrxId, lists: Vec<ExtentList>) -> TableLoad {
+        let layout = table.layout();
         let budget = self.sort_buffer_size.load(Ordering::Relaxed) / (1 + layout.secondary.len() as u64);
         let sorter = || Sorter::new(self.pool.disk().clone(), budget);
-        Ok(Some(TableLoad {
+        TableLoad {
             store: self.clone(),
             table: table.clone(),
             rows: Some(Rows::Gathered {
@@ -67,19 +76,25 @@ impl Store {
                 in_order: true,
             }),
             entries: layout.secondary.iter().map(|_| sorter()).collect(),
-            lists: Vec::new(),
+            stamp,
+            lists,
+            late: None,
             key: Vec::new(),
             value: Vec::new(),
             entry: Vec::new(),
             count: 0,
             duplicate: Vec::new(),
-        }))
+        }
     }
 }
 
 impl TableLoad {
     /// `Duplicate` of the clustered key here or at the end, of a unique index at the end. After an error nothing but an end is left.
     pub fn add(&mut self, pk: &[u8], row: &[u8], entries: &[Entry<'_>]) -> Result<()> {
+        self.add_by(None, pk, row, entries)
+    }
+    /// `trx`: whose stamp the row gets.
+    pub(super) fn add_by(&mut self, trx: Option<&mut Trx>, pk: &[u8], row: &[u8], entries: &[Entry<'_>]) -> Result<()> {
         let table = self.table.clone();
         let layout = table.layout();
         if pk.len() > KEY_MAX {
@@ -95,14 +110,22 @@ impl TableLoad {
                 e.unique_check,
                 layout.pk_fixed_len,
                 e.value,
+                self.stamp,
             )?;
             self.entries[e.index as usize].push(e.key, value, note)?;
         }
         let mut value = std::mem::take(&mut self.value);
-        self.store.make_loaded_value(layout, pk, row, &mut value)?;
+        match trx {
+            Some(trx) => {
+                self.store.make_value(trx, layout, pk, row, &mut value)?;
+                // What a rollback would cost, as far as the choice of a deadlock's victim goes.
+                trx.shared.undo_records.fetch_add(1, Ordering::Relaxed);
+            }
+            None => self.store.make_loaded_value(layout, pk, row, &mut value)?,
+        }
         let header = RowHeader {
             flags: value[0],
-            trx: 0,
+            trx: self.stamp,
             undo: UndoPtr::NONE,
         };
         header.write(&mut value[..ROW_HEADER]);
@@ -125,7 +148,7 @@ impl TableLoad {
                 let in_order = in_order && order == Greater;
                 sorter.push(pk, value, 0)?;
                 if in_order && sorter.total() >= self.store.bulk_load_min {
-                    let mut load = self.bulk_load(layout.clustered.tree)?;
+                    let mut load = self.bulk_load(0, layout.clustered.tree)?;
                     sorter.merge(&mut |key, value, _| load.push(key, value))?;
                     Rows::Loading(Box::new(load))
                 } else {
@@ -135,6 +158,11 @@ impl TableLoad {
             (Rows::Loading(mut load), Greater) => {
                 load.push(pk, value)?;
                 Rows::Loading(load)
+            }
+            (Rows::Loading(load), _) if self.stamp != 0 => {
+                // Linked as a whole, once no unique index has anything twice.
+                self.late_rows().push(pk, value, 0)?;
+                return Ok(Rows::Loading(load));
             }
             (Rows::Loading(load), _) => {
                 self.store.link_load(*load)?;
@@ -151,8 +179,19 @@ impl TableLoad {
         Ok(next)
     }
 
-    fn bulk_load(&mut self, tree: Tree) -> Result<BulkLoad> {
+    fn late_rows(&mut self) -> &mut Sorter {
         let store = &self.store;
+        let budget = store.sort_buffer_size.load(Ordering::Relaxed) / self.lists.len() as u64;
+        self.late
+            .get_or_insert_with(|| Sorter::new(store.pool.disk().clone(), budget))
+    }
+
+    /// `ordinal`: of the tree, clustered first.
+    fn bulk_load(&mut self, ordinal: usize, tree: Tree) -> Result<BulkLoad> {
+        let store = &self.store;
+        if self.stamp != 0 {
+            return BulkLoad::new(&store.pool, tree, self.lists[ordinal], FILL_PERCENT);
+        }
         store.redo.reserve_wait()?;
         let mut mtr = store.pool.begin();
         let list = ExtentList::create(&mut mtr, tree.file, tree.index, 0)?;
@@ -162,7 +201,7 @@ impl TableLoad {
     }
 
     /// Puts one row into the tree.
-    fn place(&self, tree: &Tree, pk: &[u8], value: &[u8]) -> Result<()> {
+    pub(super) fn place(&self, tree: &Tree, pk: &[u8], value: &[u8]) -> Result<()> {
         let mut intent = Intent::Leaf;
         loop {
             self.store.redo.reserve_wait()?;
@@ -185,7 +224,7 @@ impl TableLoad {
         let layout = table.layout();
         let store = self.store.clone();
         match self.rows.take().ok_or_else(over)? {
-            Rows::Gathered { sorter, .. } => self.finish_rows(layout, sorter)?,
+            Rows::Gathered { sorter, .. } => self.finish_rows(layout, sorter, trx)?,
             Rows::Loading(load) => store.link_load(*load)?,
             Rows::Loaded => {}
         }
@@ -193,7 +232,9 @@ impl TableLoad {
         for (i, (secondary, sorter)) in layout.secondary.iter().zip(sorters).enumerate() {
             let index = &secondary.index;
             let small = sorter.total() < store.bulk_load_min;
-            let done = self.fill(index.tree, small, |push| in_order(sorter, index.unique, trx, push));
+            let done = self.fill(i + 1, index.tree, small, |push| {
+                in_order(sorter, index.unique, trx, push)
+            });
             if let Err(Error::Duplicate { pk, .. }) = done {
                 self.read_duplicate(layout, &pk)?;
                 let index = i as u32 + 1;
@@ -204,20 +245,11 @@ impl TableLoad {
         self.publish(layout)
     }
 
-    fn finish_rows(&mut self, layout: &Layout, sorter: Sorter) -> Result<()> {
+    fn finish_rows(&mut self, layout: &Layout, sorter: Sorter, trx: &Trx) -> Result<()> {
         let small = sorter.total() < self.store.bulk_load_min;
-        let (mut last, mut doubled): (Option<Vec<u8>>, Vec<u8>) = (None, Vec::new());
-        let done = self.fill(layout.clustered.tree, small, |push| {
-            sorter.merge(&mut |key, value, _| {
-                if last.as_deref() == Some(key) {
-                    doubled.extend_from_slice(value);
-                    return Err(duplicate(key));
-                }
-                let last = last.get_or_insert_default();
-                last.clear();
-                last.extend_from_slice(key);
-                push(key, value)
-            })
+        let mut doubled = Vec::new();
+        let done = self.fill(0, layout.clustered.tree, small, |push| {
+            rows_in_order(sorter, trx, &mut doubled, push)
         });
         if !doubled.is_empty() {
             self.keep_duplicate(layout, &doubled)?;
@@ -225,13 +257,43 @@ impl TableLoad {
         done
     }
 
-    fn fill(&mut self, tree: Tree, small: bool, feed: impl FnOnce(Push<'_>) -> Result<()>) -> Result<()> {
+    fn fill(
+        &mut self,
+        ordinal: usize,
+        tree: Tree,
+        small: bool,
+        feed: impl FnOnce(Push<'_>) -> Result<()>,
+    ) -> Result<()> {
         if small {
             return self.store.fill_small(tree, feed);
         }
-        let mut load = self.bulk_load(tree)?;
+        let mut load = self.bulk_load(ordinal, tree)?;
         feed(&mut |key, value| load.push(key, value))?;
         self.store.link_load(load)
+    }
+
+    /// Past the pool and the log, and not linked yet.
+    pub(super) fn build_rows(&mut self, layout: &Layout, trx: &Trx) -> Result<Loaded> {
+        let sorter = match self.rows.take().ok_or_else(over)? {
+            Rows::Gathered { sorter, .. } => sorter,
+            Rows::Loading(load) => return load.finish(),
+            Rows::Loaded => unreachable!("rows of a table that others know are linked at the end"),
+        };
+        let mut load = self.bulk_load(0, layout.clustered.tree)?;
+        let mut doubled = Vec::new();
+        let done = rows_in_order(sorter, trx, &mut doubled, &mut |key, value| load.push(key, value));
+        if !doubled.is_empty() {
+            self.keep_duplicate(layout, &doubled)?;
+        }
+        done?;
+        load.finish()
+    }
+    /// The same for a secondary index. `Duplicate`: of index 0, as [`in_order`] says it.
+    pub(super) fn build_entries(&mut self, i: usize, layout: &Layout, trx: &Trx, sorter: Sorter) -> Result<Loaded> {
+        let index = &layout.secondary[i].index;
+        let mut load = self.bulk_load(i + 1, index.tree)?;
+        in_order(sorter, index.unique, trx, &mut |key, value| load.push(key, value))?;
+        load.finish()
     }
 
     /// Views older than this moment are refused from now on; all others see every row.
@@ -260,7 +322,7 @@ impl TableLoad {
         };
         self.keep_duplicate(layout, &value)
     }
-    fn keep_duplicate(&mut self, layout: &Layout, value: &[u8]) -> Result<()> {
+    pub(super) fn keep_duplicate(&mut self, layout: &Layout, value: &[u8]) -> Result<()> {
         if value[0] & ROW_OVERFLOW != 0 {
             return self
                 .store
@@ -281,6 +343,26 @@ impl TableLoad {
     }
 }
 
+/// Rows by their keys, each once. `doubled`: the value of the one that is there twice.
+fn rows_in_order(sorter: Sorter, trx: &Trx, doubled: &mut Vec<u8>, push: Push<'_>) -> Result<()> {
+    let mut last: Option<Vec<u8>> = None;
+    let mut count = 0u64;
+    sorter.merge(&mut |key, value, _| {
+        count += 1;
+        if count % KILL_POLL == 0 && trx.shared.waiter.killed() {
+            return Err(Error::Interrupted);
+        }
+        if last.as_deref() == Some(key) {
+            doubled.extend_from_slice(value);
+            return Err(duplicate(key));
+        }
+        let last = last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(key);
+        push(key, value)
+    })
+}
+
 fn duplicate(pk: &[u8]) -> Error {
     Error::Duplicate {
         index: 0,
@@ -288,6 +370,6 @@ fn duplicate(pk: &[u8]) -> Error {
     }
 }
 
-fn over() -> Error {
+pub(super) fn over() -> Error {
     Error::Unsupported("a load that an error has ended".into())
 }

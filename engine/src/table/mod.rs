@@ -6,9 +6,12 @@
 //!
 //! [`Store`] is what every operation of this layer needs: the pool, the transaction system, the catalog. Reading order:
 //! `store`, `def`, then the trip of a change: `insert`, `update`, `secondary`, `row_lock`, `undo_format`; of a read:
-//! `cursor`, `version`; what happens later: `rollback`, `purge`; and what is built as a whole: `build`, `load`.
+//! `cursor`, `version`; what happens later: `rollback`, `purge`; and what is built as a whole: `build`, `load`, `bulk_insert`.
 mod buffered;
 mod build;
+mod bulk_insert;
+mod bulk_link;
+mod bulk_undo;
 pub mod catalog;
 pub mod catalog_format;
 pub mod chain;
@@ -37,6 +40,7 @@ pub mod version;
 
 pub use buffered::{Rounds, ROUNDS};
 pub use build::{IndexBuild, IndexChange};
+pub use bulk_insert::BulkInsert;
 pub use change_report::{ChangeReport, IndexChanges};
 pub use check::{CheckLevel, Checker, EntrySink};
 pub use cursor::{Cursor, Found, LockChoice, OnLocked};

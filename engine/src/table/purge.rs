@@ -52,7 +52,7 @@ impl Store {
     fn purge_record(&self, maker: TrxId, purged: &PurgeRecord) -> Result<()> {
         self.redo.reserve_to_go_on()?;
         let record = Record::decode(&purged.record.payload)?;
-        let is_insert = matches!(record.what, What::Insert | What::Chain { .. });
+        let is_insert = matches!(record.what, What::Insert | What::Chain { .. } | What::Load { .. });
         if is_insert {
             return Ok(()); // A rollback has removed what it put; a commit leaves nothing old behind.
         }

@@ -3,7 +3,7 @@
 //! never came): so undoing again after a crash does no harm.
 //!
 //! Who calls: the row operations (a failed statement), the user, and `step_rollback` for transactions found at open.
-use super::def::Layout;
+use super::def::{Layout, Table};
 use super::store::{Savepoint, Store};
 use super::undo_format::{Record, Touch, What};
 use super::version::split;
@@ -95,38 +95,57 @@ impl Store {
         self.redo.reserve_to_go_on()?;
         let at = trx.undo_top;
         let record = self.trx_sys.read_undo(at)?;
-        if !(planted(Mutant::RollbackSkipsRecord) && record.prev.is_none()) {
-            self.undo_record(trx, at, &record)?;
+        let skipped = planted(Mutant::RollbackSkipsRecord) && record.prev.is_none();
+        if skipped || self.undo_record(trx, at, &record)? {
+            self.trx_sys.rolled_back_to(trx, record.prev);
         }
-        self.trx_sys.rolled_back_to(trx, record.prev);
         Ok(())
     }
 
-    fn undo_record(&self, trx: &mut Trx, at: UndoPtr, undo: &UndoRecord) -> Result<()> {
+    /// False: it was a step, and there is more to undo of the record.
+    fn undo_record(&self, trx: &mut Trx, at: UndoPtr, undo: &UndoRecord) -> Result<bool> {
         let record = Record::decode(&undo.payload)?;
         let Some(table) = self.catalog.by_id(record.table) else {
-            return Ok(()); // The table was dropped.
+            return Ok(true); // The table was dropped.
         };
         let _gate = table.gate.read();
         let layout = table.layout();
         if table.is_gone() || layout.id != record.table {
-            return Ok(());
+            return Ok(true);
         }
-        if let What::Chain { first } = record.what {
-            return self.free_chain(layout, ChainRef { first, owner: undo.trx });
+        match record.what {
+            What::Chain { first } => {
+                let owner = undo.trx;
+                self.free_chain(layout, ChainRef { first, owner })?;
+            }
+            What::Load { linked: false, .. } => self.undo_load_begun(&table, layout, &record, undo.trx)?,
+            What::Load { linked: true, .. } => return self.undo_load_linked(trx, &table, layout, undo.trx),
+            _ => self.undo_row(trx, at, undo, &record, &table, layout)?,
         }
+        Ok(true)
+    }
+
+    fn undo_row(
+        &self,
+        trx: &mut Trx,
+        at: UndoPtr,
+        undo: &UndoRecord,
+        record: &Record<'_>,
+        table: &Table,
+        layout: &Layout,
+    ) -> Result<()> {
         let tree = &layout.clustered.tree;
         let mut value = match tree.get(&self.pool, record.pk)? {
             Some(leaf) if points_at(leaf.value(), undo.trx, at) => leaf.value().to_vec(),
             _ => return Ok(()),
         };
         for touch in record.touches() {
-            self.undo_touch(layout, &record, &touch, undo.trx)?;
+            self.undo_touch(layout, record, &touch, undo.trx)?;
         }
         let lsn = match record.what {
             What::Insert => {
                 table.rows.fetch_sub(1, Ordering::Relaxed);
-                self.restore(layout, &record, undo.trx, at, Restore::Remove)?
+                self.restore(layout, record, undo.trx, at, Restore::Remove)?
             }
             What::Update { old, diff, .. } => {
                 if old.marked() {
@@ -136,13 +155,13 @@ impl Store {
                 diff.apply(&mut stored)?;
                 old.write(&mut value);
                 value.extend_from_slice(&stored);
-                self.restore(layout, &record, undo.trx, at, Restore::Value(&value))?
+                self.restore(layout, record, undo.trx, at, Restore::Value(&value))?
             }
             What::Delete { old, .. } => {
                 table.rows.fetch_add(1, Ordering::Relaxed);
-                self.restore(layout, &record, undo.trx, at, Restore::Header(old))?
+                self.restore(layout, record, undo.trx, at, Restore::Header(old))?
             }
-            What::Chain { .. } => unreachable!("handled above"),
+            What::Chain { .. } | What::Load { .. } => unreachable!("about no row"),
         };
         trx.last_lsn = trx.last_lsn.max(lsn);
         Ok(())
@@ -153,7 +172,7 @@ impl Store {
         let (fresh, old_maker) = match record.what {
             What::Insert => (true, 0),
             What::Update { old, .. } | What::Delete { old, .. } => (false, old.trx),
-            What::Chain { .. } => return Ok(()),
+            What::Chain { .. } | What::Load { .. } => return Ok(()),
         };
         let mut value = Vec::new();
         if let Some(new) = touch.new {

@@ -1,7 +1,7 @@
 //! Payloads of undo records: what the row looked like before a change, and the secondary keys the change touched.
 //!
 //! ```text
-//! kind     u8      1 insert, 2 update, 3 delete, 4 chain
+//! kind     u8      1 insert, 2 update, 3 delete, 4 chain, 5 load begun, 6 load linked
 //! table    varint  Layout::id
 //! -- insert, update, delete:
 //! pk       bytes   clustered key
@@ -23,6 +23,8 @@
 //!   raw    bytes   (if 8) raw part of the entry under `new` before the change
 //! -- chain: overflow pages about to be filled, so that a rollback frees them
 //! first    varint
+//! -- load begun, load linked (`bulk_undo.rs`):
+//! trees    count varint, then for each tree: index varint, first page of the list of its extents varint
 //! ```
 //! bytes = varint length + data. Decoding is total: any input gives a record or `Error::Corrupt`.
 use crate::base::bytes::{common_prefix, push_bytes, push_varint, take_bytes, take_varint};
@@ -33,6 +35,8 @@ const KIND_INSERT: u8 = 1;
 const KIND_UPDATE: u8 = 2;
 const KIND_DELETE: u8 = 3;
 const KIND_CHAIN: u8 = 4;
+const KIND_LOAD_BEGUN: u8 = 5;
+const KIND_LOAD_LINKED: u8 = 6;
 
 const HAS_OLD: u8 = 1;
 const HAS_NEW: u8 = 2;
@@ -109,6 +113,11 @@ pub enum What<'a> {
     Chain {
         first: PageNo,
     },
+    /// `trees`: see [`Record::loaded_trees`].
+    Load {
+        linked: bool,
+        trees: &'a [u8],
+    },
 }
 
 /// Builds a record in `out`. Touches follow by [`push_touch`], as many as `touch_count`.
@@ -143,6 +152,18 @@ pub fn chain(out: &mut Vec<u8>, table: FileId, first: PageNo) {
     out.push(KIND_CHAIN);
     push_varint(out, table as u64);
     push_varint(out, first as u64);
+}
+
+/// `trees`: (index, first page of the list of its extents).
+pub fn load(out: &mut Vec<u8>, table: FileId, linked: bool, trees: impl ExactSizeIterator<Item = (IndexId, PageNo)>) {
+    out.clear();
+    out.push(if linked { KIND_LOAD_LINKED } else { KIND_LOAD_BEGUN });
+    push_varint(out, table as u64);
+    push_varint(out, trees.len() as u64);
+    for (index, list) in trees {
+        push_varint(out, index as u64);
+        push_varint(out, list as u64);
+    }
 }
 
 fn begin(out: &mut Vec<u8>, kind: u8, table: FileId, pk: &[u8]) {
@@ -197,6 +218,16 @@ impl<'a> Record<'a> {
     pub fn touch(&self, index: IndexId) -> Option<Touch<'a>> {
         self.touches().find(|t| t.index == index)
     }
+    /// Of a load: (index, first page of the list of its extents).
+    pub fn loaded_trees(&self) -> impl Iterator<Item = (IndexId, PageNo)> + 'a {
+        let bytes = match self.what {
+            What::Load { trees, .. } => trees,
+            _ => &[],
+        };
+        let mut at = 0;
+        // Decoded once in `decode`, as above.
+        std::iter::from_fn(move || take_tree(bytes, &mut at))
+    }
 }
 
 fn decode(b: &[u8]) -> Option<Record<'_>> {
@@ -214,6 +245,9 @@ fn decode(b: &[u8]) -> Option<Record<'_>> {
             touches: &[],
             touch_count: 0,
         });
+    }
+    if matches!(kind, KIND_LOAD_BEGUN | KIND_LOAD_LINKED) {
+        return take_load(b, at, kind == KIND_LOAD_LINKED, table);
     }
     let pk = take_bytes(b, &mut at)?;
     let what = match kind {
@@ -246,6 +280,27 @@ fn decode(b: &[u8]) -> Option<Record<'_>> {
         touches,
         touch_count,
     })
+}
+
+fn take_load(b: &[u8], mut at: usize, linked: bool, table: FileId) -> Option<Record<'_>> {
+    let count = take_varint(b, &mut at)?;
+    let trees = &b[at..];
+    let mut end = 0;
+    for _ in 0..count {
+        take_tree(trees, &mut end)?;
+    }
+    let trees = &trees[..end];
+    Some(Record {
+        table,
+        pk: &[],
+        what: What::Load { linked, trees },
+        touches: &[],
+        touch_count: 0,
+    })
+}
+
+fn take_tree(b: &[u8], at: &mut usize) -> Option<(IndexId, PageNo)> {
+    Some((take_u32(b, at)?, take_u32(b, at)?))
 }
 
 fn take_u32(b: &[u8], at: &mut usize) -> Option<u32> {
@@ -299,6 +354,22 @@ fn take_touch<'a>(b: &'a [u8], at: &mut usize) -> Option<Touch<'a>> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_load_reads_back() {
+        let trees = [(17, 9), (18, u32::MAX), (900, 1)];
+        for linked in [false, true] {
+            let mut bytes = Vec::new();
+            load(&mut bytes, 300, linked, trees.into_iter());
+            let record = Record::decode(&bytes).expect("a record");
+            assert_eq!(record.table, 300);
+            assert!(matches!(record.what, What::Load { linked: l, .. } if l == linked));
+            assert_eq!(record.loaded_trees().collect::<Vec<_>>(), trees);
+            for cut in 0..bytes.len() {
+                assert!(Record::decode(&bytes[..cut]).is_err(), "{cut} bytes of it");
+            }
+        }
+    }
 
     const OLD: RowHeader = RowHeader {
         flags: 1,

@@ -138,6 +138,7 @@ impl Store {
                 Some(Obstacle::Row) => self.lock_again(trx, layout, pk, granted)?,
                 Some(Obstacle::Room) => intent = Intent::Grow(pk.len() + s.value.len()),
                 Some(Obstacle::OwnVersion) => raws = Some(self.raws_before(trx, layout, changes)?),
+                Some(Obstacle::Range) => unreachable!("no clustered key is inserted"),
             }
         }
     }

@@ -87,7 +87,9 @@ impl Store {
                 version.header = old;
             }
             What::Delete { old, .. } => version.header = old,
-            What::Chain { .. } => return Err(Error::corrupt("a row points at the undo record of a chain")),
+            What::Chain { .. } | What::Load { .. } => {
+                return Err(Error::corrupt("a row points at an undo record that is about no row"));
+            }
         }
         Ok(true)
     }

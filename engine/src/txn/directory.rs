@@ -3,7 +3,7 @@
 //! The system page (type System, file [`UNDO_FILE`], its number in the file header's first root):
 //! ```text
 //! 32  magic          8 bytes "SLUICETX"
-//! 40  format         u32
+//! 40  format         u32   1, or 2 from the first undo record of a load on: older versions, which know none, refuse by name
 //! 44  pages          u32   directory pages in use
 //! 48  number_bound   u64   no transaction id or commit number at or above was ever given
 //! 56  position_no    u64   commit number of the position below (0 = none)
@@ -27,9 +27,11 @@ use crate::base::{Error, PageId, PageNo, Result, UndoPtr};
 use crate::pool::{Mtr, PageHandle, PageType, Pool, PAGE_BODY, PAGE_SIZE};
 use crate::space;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const MAGIC: &[u8; 8] = b"SLUICETX";
 const FORMAT: u32 = 1;
+const FORMAT_WITH_LOADS: u32 = 2;
 const FORMAT_AT: usize = 40;
 const PAGES_AT: usize = 44;
 const BOUND_AT: usize = 48;
@@ -53,6 +55,8 @@ pub(super) struct Slot {
 pub(super) struct Directory {
     system: PageNo,
     pages: RankedMutex<Vec<PageNo>>,
+    /// The format says so.
+    has_loads: AtomicBool,
 }
 
 /// What the system page says.
@@ -91,16 +95,17 @@ impl Directory {
                 "file {UNDO_FILE} page {system} is not a transaction system page; restore the engine's directory from a backup"
             )));
         }
-        if get_u32(&page, FORMAT_AT) != FORMAT {
+        let format = get_u32(&page, FORMAT_AT);
+        if !(FORMAT..=FORMAT_WITH_LOADS).contains(&format) {
             return Err(Error::Unsupported(format!(
-                "the transaction system page has format {}, this version reads {FORMAT}",
-                get_u32(&page, FORMAT_AT)
+                "the transaction system page has format {format}, this version reads {FORMAT} to {FORMAT_WITH_LOADS}"
             )));
         }
         let pages = (0..count).map(|i| get_u32(&page, DIRECTORY_AT + 4 * i)).collect();
         let directory = Directory {
             system,
             pages: RankedMutex::new(Rank::Leaf, pages),
+            has_loads: AtomicBool::new(format == FORMAT_WITH_LOADS),
         };
         let system_page = SystemPage {
             number_bound: get_u64(&page, BOUND_AT),
@@ -129,6 +134,20 @@ impl Directory {
         mtr.edit_u64(page, BOUND_AT, bound);
         mtr.commit();
         Ok(bound)
+    }
+
+    /// Undo records of a load may follow: durable before them, by the order of the log.
+    pub fn note_loads(&self, pool: &Pool) -> Result<()> {
+        if self.has_loads.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        pool.redo().reserve_wait()?;
+        let mut mtr = pool.begin();
+        let page = mtr.write(self.system_id())?;
+        mtr.edit_u32(page, FORMAT_AT, FORMAT_WITH_LOADS);
+        mtr.commit();
+        self.has_loads.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// Notes the position of a commit if it is newer than the one stored.

@@ -453,11 +453,15 @@ impl LockSys {
     /// True if the key lies in nobody else's range. Waits for nothing: to be asked under the leaf's X latch, just before
     /// the insert; if false, let go of the latch, `check_insert`, and come back.
     pub fn insert_is_free(&self, trx: &Trx, index: IndexId, key: &[u8]) -> bool {
-        self.ranges.is_free(&trx.shared, index, key)
+        self.ranges.is_free(&trx.shared, index, Some(key))
     }
 
     /// An insert's check against other transactions' ranges: waits until free. O(1) when the index has no ranges.
     pub fn check_insert(&self, trx: &mut Trx, index: IndexId, key: &[u8]) -> Result<()> {
+        self.wait_until_free(trx, index, Some(key))
+    }
+
+    fn wait_until_free(&self, trx: &mut Trx, index: IndexId, key: Option<&[u8]>) -> Result<()> {
         let started = if self.ranges.any(index) { (self.clock)() } else { 0 };
         while self.ranges.any(index) {
             let me = &trx.shared;
@@ -477,6 +481,36 @@ impl LockSys {
             }
         }
         Ok(())
+    }
+
+    // ---- loads: a range that is the whole index, and an insert of any key ----
+
+    /// Keeps others from inserting into the index. False, and nothing is taken: the caller has ranges in it already, which
+    /// `unlock_whole` would give back.
+    pub fn lock_whole(&self, trx: &mut Trx, index: IndexId) -> bool {
+        if trx.shared.locks.lock().ranges.contains(&index) {
+            return false;
+        }
+        self.ranges.add(&trx.shared, index, &[], None);
+        trx.shared.locks.lock().ranges.push(index);
+        true
+    }
+    /// Does nothing if the transaction has ended since.
+    pub fn unlock_whole(&self, trx: &mut Trx, index: IndexId) {
+        let mut list = trx.shared.locks.lock();
+        let Some(at) = list.ranges.iter().position(|held| *held == index) else {
+            return;
+        };
+        list.ranges.swap_remove(at);
+        drop(list);
+        wake_all(self.ranges.release(&trx.shared, index));
+    }
+    /// True if nobody else has a range in the index. As `insert_is_free`: to be asked under the latch of the page to be changed.
+    pub fn whole_is_free(&self, trx: &Trx, index: IndexId) -> bool {
+        self.ranges.is_free(&trx.shared, index, None)
+    }
+    pub fn wait_for_whole(&self, trx: &mut Trx, index: IndexId) -> Result<()> {
+        self.wait_until_free(trx, index, None)
     }
 
     /// Row locks held and waited for, in the whole engine.

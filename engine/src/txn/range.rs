@@ -1,5 +1,6 @@
-//! Key ranges locked against inserts (SERIALIZABLE), per index and owner. Ranges never conflict with each other, only
-//! with another transaction's insert into one; so nothing hangs on successor records, and nothing is inherited.
+//! Key ranges locked against inserts (SERIALIZABLE, and a load into an empty table), per index and owner. Ranges never conflict
+//! with each other, only with another transaction's insert into one; so nothing hangs on successor records, and nothing is inherited.
+//! A load is an insert of any key.
 //!
 //! An owner's ranges of one index are kept disjoint (overlapping and touching ones are joined), so that the question
 //! "is this key in one?" is a descent per owner. An index without ranges costs an insert one atomic load.
@@ -33,6 +34,10 @@ impl RangeSet {
         let holds = hi.as_deref().is_none_or(|hi| key < hi);
         holds.then_some((lo.as_slice(), hi.as_deref()))
     }
+    fn all(&self, owner: &Arc<TrxShared>, index: IndexId) -> Vec<HeldRange> {
+        let ranges = self.0.iter();
+        ranges.map(|(lo, hi)| held(owner, index, lo, hi.as_deref())).collect()
+    }
     fn add(&mut self, lo: &[u8], hi: Option<&[u8]>) {
         if hi.is_some_and(|hi| hi <= lo) {
             return;
@@ -64,18 +69,20 @@ impl RangeSet {
 #[derive(Default)]
 pub(super) struct IndexRanges {
     owners: Vec<(Arc<TrxShared>, RangeSet)>,
-    /// Inserts that wait, in no order: a range's end lets all go that it alone held.
-    waiting: Vec<(Arc<TrxShared>, Vec<u8>)>,
+    /// Inserts that wait, in no order: a range's end lets all go that it alone held. None: a load.
+    waiting: Vec<(Arc<TrxShared>, Option<Vec<u8>>)>,
 }
 
 impl IndexRanges {
+    /// Whom an insert of `key` (None: of any key) by `but` has to wait for.
     fn owners_of<'a>(
         &'a self,
-        key: &'a [u8],
+        key: Option<&'a [u8]>,
         but: &'a Arc<TrxShared>,
     ) -> impl Iterator<Item = &'a Arc<TrxShared>> + 'a {
         let others = self.owners.iter().filter(move |(trx, _)| !Arc::ptr_eq(trx, but));
-        others.filter(move |(_, set)| set.contains(key)).map(|(trx, _)| trx)
+        let in_way = move |set: &RangeSet| key.is_none_or(|key| set.contains(key));
+        others.filter(move |(_, set)| in_way(set)).map(|(trx, _)| trx)
     }
 }
 
@@ -88,22 +95,23 @@ pub(super) struct HeldRange {
 }
 
 impl IndexRanges {
-    /// The insert of `trx` that waits: its key, and the ranges in its way.
+    /// The insert of `trx` that waits: its key (empty: any), and the ranges in its way.
     pub fn wait_of(&self, trx: &Arc<TrxShared>, index: IndexId) -> Option<(Vec<u8>, Vec<HeldRange>)> {
         let (_, key) = self.waiting.iter().find(|(waiter, _)| Arc::ptr_eq(waiter, trx))?;
         let others = self.owners.iter().filter(|(owner, _)| !Arc::ptr_eq(owner, trx));
-        let in_the_way = others.filter_map(|(owner, set)| {
-            let (lo, hi) = set.around(key)?;
-            Some(held(owner, index, lo, hi))
+        let in_the_way = others.flat_map(|(owner, set)| -> Vec<HeldRange> {
+            match key {
+                Some(key) => (set.around(key).into_iter())
+                    .map(|(lo, hi)| held(owner, index, lo, hi))
+                    .collect(),
+                None => set.all(owner, index),
+            }
         });
-        Some((key.clone(), in_the_way.collect()))
+        let in_the_way = in_the_way.collect();
+        Some((key.clone().unwrap_or_default(), in_the_way))
     }
     pub fn all(&self, index: IndexId) -> impl Iterator<Item = HeldRange> + '_ {
-        let of_owner = move |(owner, set): &'_ (Arc<TrxShared>, RangeSet)| -> Vec<HeldRange> {
-            let ranges = set.0.iter();
-            ranges.map(|(lo, hi)| held(owner, index, lo, hi.as_deref())).collect()
-        };
-        self.owners.iter().flat_map(of_owner)
+        self.owners.iter().flat_map(move |(owner, set)| set.all(owner, index))
     }
 }
 
@@ -161,7 +169,8 @@ impl RangeLocks {
         self.count(index).fetch_add(1, Ordering::AcqRel);
         true
     }
-    pub fn is_free(&self, trx: &Arc<TrxShared>, index: IndexId, key: &[u8]) -> bool {
+    /// `key` None: of every range.
+    pub fn is_free(&self, trx: &Arc<TrxShared>, index: IndexId, key: Option<&[u8]>) -> bool {
         if !self.any(index) {
             return true;
         }
@@ -174,7 +183,7 @@ impl RangeLocks {
         &self,
         trx: &Arc<TrxShared>,
         index: IndexId,
-        key: &[u8],
+        key: Option<&[u8]>,
         begin: impl FnOnce(),
     ) -> Option<Vec<Arc<TrxShared>>> {
         let mut shard = self.shard(index).lock();
@@ -183,7 +192,7 @@ impl RangeLocks {
         if owners.is_empty() {
             return None;
         }
-        ranges.waiting.push((trx.clone(), key.to_vec()));
+        ranges.waiting.push((trx.clone(), key.map(<[u8]>::to_vec)));
         begin();
         Some(owners)
     }
@@ -200,12 +209,13 @@ impl RangeLocks {
         drop_if_unused(&mut shard, index);
         true
     }
-    /// Whom a queued insert waits for, and its key.
+    /// Whom a queued insert waits for, and its key (empty: any).
     pub fn blockers(&self, trx: &Arc<TrxShared>, index: IndexId) -> Option<(Vec<u8>, Vec<Arc<TrxShared>>)> {
         let shard = self.shard(index).lock();
         let ranges = shard.get(&index)?;
         let (_, key) = ranges.waiting.iter().find(|(t, _)| Arc::ptr_eq(t, trx))?;
-        Some((key.clone(), ranges.owners_of(key, trx).cloned().collect()))
+        let owners = ranges.owners_of(key.as_deref(), trx).cloned().collect();
+        Some((key.clone().unwrap_or_default(), owners))
     }
     /// Gives back all ranges of `trx` in the index; the inserts that nothing holds any more are to be woken.
     pub fn release(&self, trx: &Arc<TrxShared>, index: IndexId) -> WakeList {
@@ -220,7 +230,7 @@ impl RangeLocks {
             .fetch_sub((before - ranges.owners.len()) as u32, Ordering::AcqRel);
         let waiting = std::mem::take(&mut ranges.waiting);
         for (waiter, key) in waiting {
-            if ranges.owners_of(&key, &waiter).next().is_some() {
+            if ranges.owners_of(key.as_deref(), &waiter).next().is_some() {
                 ranges.waiting.push((waiter, key));
             } else {
                 wake.push(waiter);

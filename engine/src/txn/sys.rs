@@ -441,6 +441,11 @@ impl TrxSys {
         self.reserve(tail, bytes)
     }
 
+    /// Before the first undo record of a load: versions that know none must not read what follows. With no latch held.
+    pub fn allow_loads(&self) -> Result<()> {
+        self.directory.note_loads(&self.pool)
+    }
+
     /// Takes S latches on undo pages, one at a time. The caller holds an open view that does not see the record's
     /// transaction, or is that transaction (`purge.rs` says why that suffices).
     pub fn read_undo(&self, at: UndoPtr) -> Result<UndoRecord> {

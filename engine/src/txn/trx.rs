@@ -128,6 +128,8 @@ pub struct Trx {
     pub(crate) view_is_fresh: bool,
     /// Newest undo record of this transaction that is still to be undone by a rollback (NONE: no changes).
     pub undo_top: UndoPtr,
+    /// Where the undoing of the newest record stands if it takes several steps (the table layer's `bulk_undo.rs`).
+    pub(crate) half_undone: Option<(usize, Vec<u8>)>,
     /// End LSN of this transaction's last group: commit makes it durable.
     pub last_lsn: Lsn,
     /// Opaque replication position, written with the commit record. At most [`super::undo::POSITION_MAX`] bytes.
@@ -153,6 +155,7 @@ impl Trx {
             snapshot_by_locking: false,
             view_is_fresh: false,
             undo_top: UndoPtr::NONE,
+            half_undone: None,
             last_lsn: 0,
             position: Vec::new(),
             doomed: None,

@@ -80,6 +80,57 @@ fn loads_of_every_size_are_sound() {
     }
 }
 
+/// What a load made is taken out again, in steps; not a page is left, and the log gets little of it. With entries of others among them these
+/// stay, and nothing else.
+#[test]
+fn a_tree_is_stripped_of_what_was_loaded() {
+    for (n, key_len, value_len) in [
+        (0, 0, 0),
+        (300, 0, 30),
+        (60_000, 0, 100),
+        (3000, KEY_MAX - 8, 40),
+        (9000, 1500, 0),
+    ] {
+        for others in [0, 40] {
+            let (rig, tree) = rig_with_tree(n, 512);
+            let before = space::usage(&rig.pool, FILE).unwrap().used;
+            let list = list_of(&rig.pool, &tree);
+            load(&rig.pool, tree, list, &entries(n, key_len, value_len)).unwrap();
+            let mut kept = Entries::new();
+            for i in 0..others {
+                let key = [&(i * n / 14 + 1).to_be_bytes()[..], b"other"].concat();
+                put(&rig.pool, &tree, &key, b"other");
+                kept.push((key, b"other".to_vec()));
+            }
+            kept.sort();
+            kept.dedup();
+            let (mut from, mut removed) = (Vec::new(), 0);
+            let logged = rig.pool.counters().redo_log_bytes.get();
+            loop {
+                let doomed = &mut |_: &[u8], value: &[u8]| Ok(value != b"other");
+                let (some, done) = tree.strip(&rig.pool, &mut from, &mut 7, doomed).unwrap();
+                removed += some;
+                check(&rig.pool, &tree, false);
+                if done {
+                    break;
+                }
+            }
+            let logged = rig.pool.counters().redo_log_bytes.get() - logged;
+            assert_eq!(removed as u64, n);
+            assert!(content(&rig.pool, &tree) == kept, "{n} entries, {others} others");
+            let leaves = n * (value_len + key_len / 2 + 20) as u64 / (crate::pool::PAGE_SIZE as u64 / 2);
+            if others == 0 {
+                assert!(tree.is_bare(&rig.pool).unwrap(), "{n} entries of {key_len}");
+                assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, before);
+                assert!(
+                    logged < leaves * 1500 + 40_000,
+                    "{logged} bytes logged for {leaves} leaves"
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn pages_are_written_once_and_hardly_logged() {
     let (rig, tree) = rig_with_tree(1, 128);

@@ -10,7 +10,7 @@ use crate::table::{StoreConfig, TableLoad};
 use crate::txn::Isolation;
 use std::sync::Arc;
 
-type Rows = Vec<(Vec<u8>, Row)>;
+pub type Rows = Vec<(Vec<u8>, Row)>;
 
 fn config_with(bulk_load_min: u64) -> Config {
     Config {
@@ -24,7 +24,7 @@ fn config_with(bulk_load_min: u64) -> Config {
     }
 }
 
-fn open(disk: Arc<SimDisk>, bulk_load_min: u64) -> Rig {
+pub fn open(disk: Arc<SimDisk>, bulk_load_min: u64) -> Rig {
     let engine = Engine::open(disk, config_with(bulk_load_min)).expect("engine");
     if engine.store().open_table("t").is_err() {
         engine.store().create_table("t", &spec()).expect("create");
@@ -33,7 +33,7 @@ fn open(disk: Arc<SimDisk>, bulk_load_min: u64) -> Rig {
     Rig { engine, table }
 }
 
-fn row(n: u32) -> Row {
+pub fn row(n: u32) -> Row {
     Row {
         group: (n % 7) as u8,
         shade: (n % 3) as u8,
@@ -67,7 +67,7 @@ fn load_all(rig: &Rig, rows: &[(Vec<u8>, Row)]) -> Result<()> {
 }
 
 /// In the order of the keys; in none; almost in order.
-fn orders(n: u32) -> Vec<(&'static str, Rows)> {
+pub fn orders(n: u32) -> Vec<(&'static str, Rows)> {
     let shuffled: Vec<_> = (0..n).map(|i| (pk(i), row(i))).collect();
     let mut sorted = shuffled.clone();
     sorted.sort_by(|a, b| a.0.cmp(&b.0));

@@ -2,6 +2,7 @@
 //! changes, threads, crashes and DDL.
 mod basics;
 mod bench;
+mod bulk_insert;
 mod change_buffer;
 mod change_control;
 mod crash;

@@ -1,0 +1,423 @@
+//! Loads of tables that others know: what comes out is what went in; until the commit nobody else sees it; a rollback, of the statement,
+//! to a savepoint, of all, after a crash, leaves not a row and not a page; and who else inserts waits, or keeps his rows.
+use super::load::{open, orders, row, Rows};
+use super::rig::*;
+use crate::base::{Error, Result};
+use crate::io::sim::SimDisk;
+use crate::space;
+use crate::table::BulkInsert;
+use crate::txn::{Isolation, LockMode, ThreadWaiter, Trx, Xid};
+use std::sync::Arc;
+use std::time::Duration;
+use Isolation::{ReadCommitted, ReadUncommitted, RepeatableRead, Serializable};
+
+const LARGE: u64 = 100 << 10;
+
+fn add(bulk: &mut BulkInsert, trx: &mut Trx, pk: &[u8], row: &Row) -> Result<()> {
+    with_entries(pk, row, |entries| bulk.add(trx, pk, &row.encode(), entries))
+}
+
+/// As the server does: a statement that fails is rolled back. Error: also the row refused.
+fn fill(rig: &Rig, trx: &mut Trx, rows: &[(Vec<u8>, Row)]) -> std::result::Result<(), (Error, Option<Row>)> {
+    let savepoint = rig.store().savepoint(trx);
+    let mut bulk = rig
+        .store()
+        .begin_bulk_insert(&rig.table)
+        .expect("look")
+        .expect("an empty table");
+    let mut done = Ok(());
+    for (pk, row) in rows {
+        done = done.and_then(|()| add(&mut bulk, trx, pk, row));
+    }
+    done = done.and_then(|()| bulk.finish(trx));
+    let refused = bulk.refused().map(|(_, row)| Row::decode(row));
+    bulk.end(trx);
+    done.map_err(|e| {
+        let undone = rig.store().rollback_to(trx, savepoint);
+        assert!(undone.is_ok() || rig.store().pool.check_alive().is_err(), "{undone:?}");
+        (e, refused)
+    })
+}
+
+fn used(rig: &Rig) -> u32 {
+    space::usage(&rig.store().pool, rig.table.layout().id)
+        .expect("usage")
+        .used
+}
+
+fn is_bare(rig: &Rig) -> bool {
+    rig.store().is_bare(rig.table.layout()).expect("look")
+}
+
+fn commit(rig: &Rig, mut trx: Trx) {
+    rig.engine.commit(&mut trx, true).expect("commit");
+}
+
+fn shuffled(n: u32) -> Rows {
+    orders(n).swap_remove(0).1
+}
+
+#[test]
+fn what_was_inserted_is_there_whatever_the_order() {
+    for (n, bulk_load_min) in [(1, 0), (3000, 0), (3000, LARGE)] {
+        for (order, rows) in orders(n).into_iter().take(if n < 3000 { 1 } else { 3 }) {
+            let disk = SimDisk::new(n as u64);
+            let rig = open(disk.clone(), bulk_load_min);
+            let model: Model = rows.iter().cloned().collect();
+            let what = format!("{n} rows, {order}, minimum {bulk_load_min}");
+            let mut old = rig.begin(RepeatableRead);
+            rig.store().trx_sys.open_view(&mut old);
+            let mut trx = rig.begin(RepeatableRead);
+            fill(&rig, &mut trx, &rows).expect(&what);
+            rig.check_view(&mut trx, &model, &what);
+            let mut other = rig.begin(RepeatableRead);
+            rig.check_view(&mut other, &Model::new(), "not committed yet");
+            commit(&rig, trx);
+            for mut earlier in [old, other] {
+                rig.check_view(&mut earlier, &Model::new(), "older than the commit");
+                commit(&rig, earlier);
+            }
+            assert!(rig.store().begin_bulk_insert(&rig.table).expect("look").is_none());
+            let after = disk.crash(1);
+            drop(rig);
+            let rig = open(after, bulk_load_min);
+            let mut trx = rig.begin(RepeatableRead);
+            rig.check_view(&mut trx, &model, &what);
+            commit(&rig, trx);
+            rig.check_table();
+        }
+    }
+}
+
+#[test]
+fn a_rollback_leaves_not_a_row_and_not_a_page() {
+    for bulk_load_min in [0, LARGE] {
+        for (order, rows) in orders(2500) {
+            let rig = open(SimDisk::new(5), bulk_load_min);
+            let before = used(&rig);
+            for to_savepoint in [true, false] {
+                let mut trx = rig.begin(ReadCommitted);
+                let savepoint = rig.store().savepoint(&trx);
+                fill(&rig, &mut trx, &rows).expect(order);
+                change_some(&rig, &mut trx, &rows);
+                if to_savepoint {
+                    rig.store().rollback_to(&mut trx, savepoint).expect("rollback");
+                    commit(&rig, trx);
+                } else {
+                    rig.engine.rollback(&mut trx).expect("rollback");
+                }
+                let mut trx = rig.begin(ReadUncommitted);
+                rig.check_view(&mut trx, &Model::new(), order);
+                commit(&rig, trx);
+                rig.purge_all();
+                rig.store().drain_changes().expect("drain");
+                rig.check_table();
+                assert_eq!(rig.store().table_stats(&rig.table).expect("stats").rows, 0);
+                assert!(is_bare(&rig), "{order}, minimum {bulk_load_min}");
+                assert_eq!(used(&rig), before, "{order}, minimum {bulk_load_min}");
+            }
+            // And then it can be filled for good.
+            let mut trx = rig.begin(ReadCommitted);
+            fill(&rig, &mut trx, &rows).expect(order);
+            commit(&rig, trx);
+            rig.check_table();
+        }
+    }
+}
+
+/// Changes of rows that the same transaction has just loaded.
+fn change_some(rig: &Rig, trx: &mut Trx, rows: &[(Vec<u8>, Row)]) {
+    for (i, (pk, old)) in rows.iter().enumerate().step_by(7) {
+        match i % 3 {
+            0 => rig.delete(trx, pk, old).expect("delete"),
+            1 => {
+                let new = Row {
+                    group: old.group ^ 1,
+                    body: vec![1; i % 500],
+                    ..old.clone()
+                };
+                rig.update(trx, pk, old, &new).expect("update");
+            }
+            _ => {
+                let new = Row {
+                    shade: old.shade + 1,
+                    ..old.clone()
+                };
+                rig.update(trx, pk, old, &new).expect("update");
+            }
+        }
+    }
+    let extra = Row {
+        tag: Some(61_000),
+        ..row(5)
+    };
+    rig.insert(trx, b"another", &extra).expect("insert");
+}
+
+#[test]
+fn what_others_insert_outlives_the_rollback() {
+    let rig = open(SimDisk::new(7), 0);
+    let rows = shuffled(2000);
+    let mut trx = rig.begin(ReadCommitted);
+    fill(&rig, &mut trx, &rows).expect("load");
+    let mut model = Model::new();
+    for n in 0..30u32 {
+        let mut other = rig.begin(ReadCommitted);
+        let (pk, row) = (
+            format!("{:x}-other", n * 140).into_bytes(),
+            Row {
+                tag: Some(62_000 + n as u16),
+                ..row(n)
+            },
+        );
+        rig.insert(&mut other, &pk, &row).expect("between the rows of the load");
+        commit(&rig, other);
+        model.insert(pk, row);
+    }
+    // A row of the load is locked by its maker, and so is a unique value of it.
+    let mut other = rig.begin(ReadCommitted);
+    other.lock_wait_timeout_ms = 1;
+    let taken = rows.iter().find(|(_, row)| row.tag.is_some()).expect("a tag");
+    let refused = rig.insert(&mut other, &taken.0, &row(4));
+    assert_eq!(refused, Err(Error::LockWaitTimeout));
+    let refused = rig.insert(&mut other, b"new", &taken.1);
+    assert_eq!(refused, Err(Error::LockWaitTimeout));
+    rig.engine.rollback(&mut other).expect("rollback");
+    rig.engine.rollback(&mut trx).expect("rollback");
+    let mut trx = rig.begin(ReadUncommitted);
+    rig.check_view(&mut trx, &model, "the others' rows");
+    commit(&rig, trx);
+    rig.check_table();
+}
+
+#[test]
+fn a_duplicate_is_named_and_leaves_nothing() {
+    for bulk_load_min in [0, LARGE, 64 << 20] {
+        for (order, rows) in orders(2500) {
+            for (index, late) in [(0, false), (2, false), (2, true)] {
+                let mut rows = rows.clone();
+                let rig = open(SimDisk::new(9), bulk_load_min);
+                let before = used(&rig);
+                let at = if late { rows.len() - 1 } else { 2000 };
+                if index == 0 {
+                    let original = rows[40].clone();
+                    rows.insert(at, original);
+                } else {
+                    rows[at].1.tag = Some(60_001);
+                    rows[700].1.tag = Some(60_001);
+                }
+                let mut trx = rig.begin(ReadCommitted);
+                let (e, refused) = fill(&rig, &mut trx, &rows).expect_err("a value that is there twice");
+                let Error::Duplicate { index: found, .. } = e else {
+                    panic!("{order}: {e}");
+                };
+                assert_eq!(found, index, "{order}");
+                if let Some(refused) = refused {
+                    let expected = if index == 0 { rows[40].1.tag } else { Some(60_001) };
+                    assert_eq!(refused.tag, expected, "{order}, minimum {bulk_load_min}");
+                }
+                commit(&rig, trx);
+                rig.purge_all();
+                rig.store().drain_changes().expect("drain");
+                rig.check_table();
+                assert!(is_bare(&rig), "{order}");
+                assert_eq!(used(&rig), before, "{order}, minimum {bulk_load_min}");
+            }
+        }
+    }
+}
+
+#[test]
+fn other_inserts_wait_for_the_statement_and_can_be_killed() {
+    let rig = Arc::new(open(SimDisk::new(11), 0));
+    let rows = shuffled(500);
+    let mut trx = rig.begin(ReadCommitted);
+    let mut bulk = rig
+        .store()
+        .begin_bulk_insert(&rig.table)
+        .expect("look")
+        .expect("an empty table");
+    for (pk, row) in &rows[..400] {
+        add(&mut bulk, &mut trx, pk, row).expect("add");
+    }
+    let extra = |n: u32| Row {
+        tag: Some(62_000 + n as u16),
+        ..row(n)
+    };
+    let killed = Arc::new(ThreadWaiter::new());
+    let inserter = |n: u32, waiter: Arc<ThreadWaiter>| {
+        let rig = rig.clone();
+        std::thread::spawn(move || {
+            let mut trx = rig.engine.new_trx(waiter, 0);
+            rig.engine.start(&mut trx, ReadCommitted, 20_000);
+            let done = rig.insert(&mut trx, format!("other{n}").as_bytes(), &extra(n));
+            match &done {
+                Ok(()) => rig.engine.commit(&mut trx, true).expect("commit"),
+                Err(_) => rig.engine.rollback(&mut trx).expect("rollback"),
+            }
+            done
+        })
+    };
+    let waits = inserter(1, Arc::new(ThreadWaiter::new()));
+    let dies = inserter(2, killed.clone());
+    let waiting = || rig.store().counters.row_lock_current_waits.get();
+    while waiting() < 2 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    killed.kill();
+    assert_eq!(dies.join().expect("thread"), Err(Error::Interrupted));
+    assert!(!waits.is_finished());
+    // A locking read finds an empty table, and another load is none.
+    let mut reader = rig.begin(ReadCommitted);
+    let found = rig
+        .scan(&mut reader, 0, false, false, Some(LockMode::Exclusive))
+        .expect("scan");
+    assert!(found.is_empty());
+    commit(&rig, reader);
+    for (pk, row) in &rows[400..] {
+        add(&mut bulk, &mut trx, pk, row).expect("add");
+    }
+    bulk.finish(&mut trx).expect("finish");
+    bulk.end(&mut trx);
+    // The statement is over, its transaction is not.
+    assert_eq!(waits.join().expect("thread"), Ok(()));
+    commit(&rig, trx);
+    let mut model: Model = rows.into_iter().collect();
+    model.insert(b"other1".to_vec(), extra(1));
+    let mut trx = rig.begin(RepeatableRead);
+    rig.check_view(&mut trx, &model, "both");
+    commit(&rig, trx);
+    rig.check_table();
+}
+
+#[test]
+fn who_has_locked_a_range_is_waited_for() {
+    for index in [0, BY_TAG] {
+        let rig = open(SimDisk::new(13), 0);
+        let rows = shuffled(300);
+        // Before the decision: rows go in one by one, and the first one meets the range.
+        let mut reader = rig.begin(Serializable);
+        let found = rig
+            .scan(&mut reader, index, false, false, Some(LockMode::Shared))
+            .expect("scan");
+        assert!(found.is_empty());
+        let mut trx = rig.begin(ReadCommitted);
+        trx.lock_wait_timeout_ms = 1;
+        assert_eq!(
+            fill(&rig, &mut trx, &rows).expect_err("locked").0,
+            Error::LockWaitTimeout
+        );
+        commit(&rig, trx);
+        commit(&rig, reader);
+        // Between the decision and the end.
+        let mut trx = rig.begin(ReadCommitted);
+        trx.lock_wait_timeout_ms = 1;
+        let savepoint = rig.store().savepoint(&trx);
+        let mut bulk = rig
+            .store()
+            .begin_bulk_insert(&rig.table)
+            .expect("look")
+            .expect("an empty table");
+        for (pk, row) in &rows {
+            add(&mut bulk, &mut trx, pk, row).expect("add");
+        }
+        let mut reader = rig.begin(Serializable);
+        let scan = |reader: &mut Trx| rig.scan(reader, index, false, false, Some(LockMode::Shared));
+        assert!(scan(&mut reader).expect("scan").is_empty());
+        assert_eq!(bulk.finish(&mut trx), Err(Error::LockWaitTimeout));
+        bulk.end(&mut trx);
+        rig.store().rollback_to(&mut trx, savepoint).expect("rollback");
+        assert!(scan(&mut reader).expect("scan").is_empty(), "no phantom");
+        commit(&rig, reader);
+        fill(&rig, &mut trx, &rows).expect("now");
+        commit(&rig, trx);
+        rig.check_table();
+    }
+}
+
+/// Cut short at any write: an acknowledged commit is whole; else there is nothing, or (its answer was lost) all of it.
+#[test]
+fn a_crash_at_any_write_loses_the_statement_or_nothing() {
+    let rows = orders(700).swap_remove(2).1;
+    let model: Model = rows.iter().cloned().collect();
+    let (mut n, mut whole, mut empty) = (1, 0, 0);
+    loop {
+        let disk = SimDisk::new(n);
+        let rig = open(disk.clone(), 0);
+        rig.engine.checkpoint().expect("checkpoint");
+        let before = used(&rig);
+        disk.crash_at(disk.changes() + n);
+        let mut trx = rig.begin(ReadCommitted);
+        let mut done = fill(&rig, &mut trx, &rows).map_err(|(e, _)| e);
+        if n % 3 == 0 && done.is_ok() {
+            done = rig.engine.rollback(&mut trx).and(Err(Error::NotFound));
+        } else if done.is_ok() {
+            done = rig.engine.commit(&mut trx, true);
+        }
+        let crashed = disk.is_dead();
+        if crashed {
+            std::mem::forget(trx);
+        }
+        let after = disk.crash(n * 3);
+        drop(rig);
+        let rig = open(after.clone(), 0);
+        rig.engine.start_background();
+        super::crash::wait_for_rollback(&rig.engine);
+        let mut trx = rig.begin(RepeatableRead);
+        let found = rig.scan(&mut trx, 0, false, false, None).expect("scan").len();
+        assert!(found == 0 || found == rows.len(), "crash {n}: {found} rows");
+        assert!(
+            done.is_err() || found == rows.len(),
+            "crash {n}: acknowledged, and gone"
+        );
+        let nothing = Model::new();
+        rig.check_view(&mut trx, if found == 0 { &nothing } else { &model }, "after a crash");
+        commit(&rig, trx);
+        rig.check_table();
+        if found == 0 {
+            assert_eq!(used(&rig), before, "crash {n}");
+        }
+        whole += (found > 0) as u32;
+        empty += (found == 0) as u32;
+        if !crashed {
+            break;
+        }
+        n += 1;
+    }
+    assert!(whole >= 1 && empty >= 5, "{whole} whole, {empty} empty");
+}
+
+#[test]
+fn a_prepared_load_is_decided_after_a_restart() {
+    for decision in [true, false] {
+        let disk = SimDisk::new(17);
+        let rig = open(disk.clone(), 0);
+        let before = used(&rig);
+        let rows = shuffled(1000);
+        let mut trx = rig.begin(ReadCommitted);
+        fill(&rig, &mut trx, &rows).expect("load");
+        let xid = Xid {
+            format_id: 1,
+            gtrid_len: 1,
+            bqual_len: 0,
+            data: vec![7],
+        };
+        rig.engine.prepare(&mut trx, &xid).expect("prepare");
+        std::mem::forget(trx);
+        let after = disk.crash(3);
+        drop(rig);
+        let rig = open(after, 0);
+        let mut other = rig.begin(ReadCommitted);
+        other.lock_wait_timeout_ms = 1;
+        let refused = rig.insert(&mut other, &rows[0].0, &row(1));
+        assert_eq!(refused, Err(Error::LockWaitTimeout));
+        rig.engine.rollback(&mut other).expect("rollback");
+        rig.engine.decide(&xid, decision).expect("decide");
+        let model: Model = rows.into_iter().filter(|_| decision).collect();
+        let mut trx = rig.begin(RepeatableRead);
+        rig.check_view(&mut trx, &model, "decided");
+        commit(&rig, trx);
+        rig.check_table();
+        assert!(decision || used(&rig) == before);
+    }
+}

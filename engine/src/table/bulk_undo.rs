@@ -1,0 +1,117 @@
+//! Taking back a load of a table that others know (`bulk_link.rs`): what its two undo records say.
+//!
+//! LOAD BEGUN gives the extents back that were not linked. LOAD LINKED takes rows and entries out of the trees again, leaf by leaf: those
+//! with the transaction's stamp, for others may have inserted theirs among them since. All later changes of the transaction have been
+//! undone before, so what it loaded is as it was loaded. Entries go first and rows last, as in every rollback.
+//!
+//! Both may be done again after a crash: a list that is no longer there is recognised (I10), and what is out of a tree is not in it.
+//! Bounded steps (I7): a step goes over some leaves; where the next one begins is kept in the transaction, and lost in a crash.
+use super::bulk_link::is_loaded_by;
+use super::def::{Layout, Secondary, Table};
+use super::store::Store;
+use super::undo_format::Record;
+use crate::base::{planted, Mutant, Result, TrxId};
+use crate::btree::extents::ExtentList;
+use crate::change::{self, Op};
+use crate::index::RowHeader;
+use crate::txn::Trx;
+use std::sync::atomic::Ordering;
+
+/// Leaves of one step.
+const LEAVES_MAX: usize = 64;
+
+/// Where the next step begins.
+#[derive(Default)]
+struct Place {
+    /// Secondary ordinal; as many as there are: the clustered index.
+    tree: usize,
+    /// The next leaf.
+    from: Vec<u8>,
+}
+
+impl Store {
+    /// LOAD BEGUN.
+    pub(super) fn undo_load_begun(
+        &self,
+        table: &Table,
+        layout: &Layout,
+        record: &Record<'_>,
+        maker: TrxId,
+    ) -> Result<()> {
+        table.loads.fetch_add(1, Ordering::SeqCst);
+        for (index, page) in record.loaded_trees() {
+            let list = ExtentList {
+                file: layout.id,
+                page,
+                index,
+                owner: maker,
+            };
+            list.free_all(&self.pool)?;
+        }
+        table.loads.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// One step of LOAD LINKED. True: all is out.
+    pub(super) fn undo_load_linked(&self, trx: &mut Trx, table: &Table, layout: &Layout, maker: TrxId) -> Result<bool> {
+        if planted(Mutant::LoadSurvivesRollback) {
+            return Ok(true);
+        }
+        let (tree, from) = trx.half_undone.take().unwrap_or_default();
+        let mut place = Place { tree, from };
+        let mut left = LEAVES_MAX;
+        while place.tree < layout.secondary.len() && left > 0 {
+            let secondary = &layout.secondary[place.tree];
+            if secondary.aside || self.strip_index(secondary, layout, maker, &mut place.from, &mut left)? {
+                place.tree += 1;
+                place.from.clear();
+            }
+        }
+        let mut all = false;
+        if left > 0 {
+            let tree = &layout.clustered.tree;
+            let is_loaded = &mut |_: &[u8], value: &[u8]| Ok(is_loaded_by(&RowHeader::read(value), maker));
+            let (removed, done) = tree.strip(&self.pool, &mut place.from, &mut left, is_loaded)?;
+            table.rows.fetch_sub(removed as i64, Ordering::Relaxed);
+            all = done;
+        }
+        trx.half_undone = (!all).then_some((place.tree, place.from));
+        Ok(all)
+    }
+
+    /// An entry with something pending is taken out as any other (I3), all others from their leaves. True: this index is done.
+    fn strip_index(
+        &self,
+        secondary: &Secondary,
+        layout: &Layout,
+        maker: TrxId,
+        from: &mut Vec<u8>,
+        left: &mut usize,
+    ) -> Result<bool> {
+        let delta = secondary.index.delta.as_deref();
+        if let Some(delta) = delta {
+            delta.load(&self.pool)?;
+        }
+        let mut pending: Vec<Vec<u8>> = Vec::new();
+        let is_loaded = &mut |key: &[u8], value: &[u8]| {
+            if self.decode_entry(layout, value)?.stamp != maker {
+                return Ok(false);
+            }
+            let waits = delta.is_some_and(|delta| delta.maybe_pending(key));
+            if waits {
+                pending.push(key.to_vec());
+            }
+            Ok(!waits)
+        };
+        let (_, done) = secondary.index.tree.strip(&self.pool, from, left, is_loaded)?;
+        for key in pending {
+            let op = Op::Remove {
+                key: &key,
+                if_stamp: maker,
+                marked: false,
+            };
+            change::submit(&self.pool, &secondary.index, op)?;
+        }
+        Ok(done)
+    }
+}
