@@ -49,6 +49,14 @@ pub enum Op {
         rows: u64,
         len: u64,
     },
+    /// The same by one statement that fills an empty table (and is a `Fill` if it is not empty), with unique values.
+    Load {
+        trx: u64,
+        table: u64,
+        key: u64,
+        rows: u64,
+        len: u64,
+    },
     /// Rows `key`, `key` + 1, ... are deleted.
     Clear {
         trx: u64,

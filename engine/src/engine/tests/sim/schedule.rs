@@ -47,6 +47,7 @@ impl Schedule {
         };
         let kinds = author.random.below(8);
         author.ops.push(Op::Create { kinds });
+        author.load_some();
         let len = 30 + author.random.below(120);
         for _ in 0..len {
             let op = author.next();
@@ -101,7 +102,8 @@ impl Author {
                     row,
                 }
             }
-            80..=86 => {
+            80..=82 => self.load(),
+            83..=86 => {
                 let (rows, len) = (2 + self.n(30), 20 + self.n(700));
                 Op::Fill {
                     trx,
@@ -140,6 +142,24 @@ impl Author {
             }
         }
     }
+    /// Often into a table that has just been made or emptied.
+    fn load_some(&mut self) {
+        if self.random.chance(40) {
+            let load = self.load();
+            self.ops.push(load);
+        }
+    }
+    fn load(&mut self) -> Op {
+        let (trx, table, key) = (self.trx(), self.n(4), self.key());
+        let (rows, len) = (1 + self.n(40), 20 + self.n(500));
+        Op::Load {
+            trx,
+            table,
+            key,
+            rows,
+            len,
+        }
+    }
     fn ddl(&mut self) -> Op {
         let table = self.n(4);
         match self.n(10) {
@@ -149,7 +169,11 @@ impl Author {
             }
             2 => Op::Drop { table },
             3 => Op::Rename { table },
-            4..=5 => Op::Truncate { table },
+            4..=5 => {
+                self.ops.push(Op::Truncate { table });
+                self.load_some();
+                self.background()
+            }
             6..=7 => {
                 let kind = self.n(3);
                 Op::AddIndex { table, kind }

@@ -75,6 +75,7 @@ impl World {
             | Op::Delete { trx, table, .. }
             | Op::Move { trx, table, .. }
             | Op::Fill { trx, table, .. }
+            | Op::Load { trx, table, .. }
             | Op::Clear { trx, table, .. }
             | Op::Look { trx, table, .. } => (trx, table),
             _ => unreachable!("not a statement"),
@@ -138,6 +139,7 @@ impl World {
                 }
                 Ok(Ok(()))
             }
+            Op::Load { key, rows, len, .. } => self.load(open, name, current, (key, rows, len)),
             Op::Clear { key, rows, .. } => {
                 for k in key..key + rows {
                     let done = self.change(open, name, current, one(What::Delete, k, k, row_of(0)))?;
@@ -150,6 +152,65 @@ impl World {
             Op::Look { key: k, way, .. } => self.look(open, name, current, &key(k), way),
             _ => unreachable!("not a statement"),
         }
+    }
+
+    /// All rows or none of them.
+    fn load(
+        &mut self,
+        open: &mut Open,
+        name: &str,
+        current: &Twin,
+        (first, rows, len): (u64, u64, u64),
+    ) -> std::result::Result<Result<()>, String> {
+        self.make_room(75)?;
+        if open.own.len() > OWN_MAX {
+            return Ok(Ok(()));
+        }
+        let one = |k: u64| {
+            let mut row = row_of(k);
+            row.tag = Some(1000 + (k % KEYS) as u16);
+            row.body = vec![k as u8; len as usize];
+            let (pk, to) = (key(k), key(k));
+            let what = What::Insert;
+            Statement { what, pk, to, row }
+        };
+        let statements: Vec<Statement> = (first..first + rows.min(KEYS)).map(one).collect();
+        let store = self.store();
+        let table = match store.open_table(name) {
+            Ok(table) => table,
+            Err(e) => return self.judge("load", &e).map(|()| Err(e)),
+        };
+        let latest = open.latest(current, name);
+        let savepoint = store.savepoint(&open.trx);
+        let done = match store.begin_bulk_insert(&table) {
+            Ok(None) => {
+                for s in statements {
+                    let done = self.change(open, name, current, s)?;
+                    if done.is_err() {
+                        return Ok(done);
+                    }
+                }
+                return Ok(Ok(()));
+            }
+            Ok(Some(_)) if !latest.is_empty() => return Err("a table with rows was found empty".into()),
+            Ok(Some(bulk)) => {
+                let handle = self.handle(table, &current.kinds);
+                let rows = statements.iter().map(|s| (&s.pk[..], &s.row));
+                let done = handle.load(bulk, &mut open.trx, rows);
+                done.or_else(|e| store.rollback_to(&mut open.trx, savepoint).and(Err(e)))
+            }
+            Err(e) => Err(e),
+        };
+        if let Err(e) = &done {
+            self.end_if_undo_waits(open.trx.is_doomed());
+            self.judge("load", e)?;
+            return Ok(done);
+        }
+        for s in statements {
+            self.was_free(open, name, current, &latest, &s, None)?;
+            open.own.insert((name.to_string(), s.pk), Some(s.row));
+        }
+        Ok(done)
     }
 
     fn change(

@@ -4,7 +4,7 @@ use crate::base::Result;
 use crate::btree::Seek;
 use crate::engine::tests::rig::Row;
 use crate::engine::Engine;
-use crate::table::{Cursor, Entry, EntryChange, IndexSpec, LockChoice, Table, TableSpec};
+use crate::table::{BulkInsert, Cursor, Entry, EntryChange, IndexSpec, LockChoice, Table, TableSpec};
 use crate::txn::Trx;
 use std::sync::Arc;
 
@@ -106,6 +106,23 @@ impl Handle<'_> {
         let entries: Vec<Entry<'_>> = owned.iter().map(OwnedEntry::entry).collect();
         let store = self.engine.store();
         store.insert(trx, &self.table, pk, &row.encode(), &entries, false)
+    }
+    /// Nothing is rolled back.
+    pub fn load<'r>(
+        &self,
+        mut bulk: BulkInsert,
+        trx: &mut Trx,
+        rows: impl Iterator<Item = (&'r [u8], &'r Row)>,
+    ) -> Result<()> {
+        let mut done = Ok(());
+        for (pk, row) in rows {
+            let owned = OwnedEntry::all(self.kinds, pk, row);
+            let entries: Vec<Entry<'_>> = owned.iter().map(OwnedEntry::entry).collect();
+            done = done.and_then(|()| bulk.add(trx, pk, &row.encode(), &entries));
+        }
+        done = done.and_then(|()| bulk.finish(trx));
+        bulk.end(trx);
+        done
     }
     pub fn delete(&self, trx: &mut Trx, pk: &[u8], row: &Row) -> Result<()> {
         let owned = OwnedEntry::all(self.kinds, pk, row);

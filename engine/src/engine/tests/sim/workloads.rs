@@ -23,6 +23,15 @@ const fn fill(key: u64, rows: u64, len: u64) -> Op {
         len,
     }
 }
+const fn load(key: u64, rows: u64, len: u64) -> Op {
+    Op::Load {
+        trx: 0,
+        table: 0,
+        key,
+        rows,
+        len,
+    }
+}
 const fn clear(key: u64, rows: u64) -> Op {
     Op::Clear {
         trx: 0,
@@ -81,6 +90,8 @@ pub const WORKLOADS: &[Workload] = &[
     ("prepared transactions", PREPARED),
     ("eviction in a small pool", EVICTION),
     ("buffered changes and merges", BUFFERED),
+    ("an empty table is filled", LOADED),
+    ("an empty table is filled, and the log off", LOADED_LOG_OFF),
 ];
 
 const CREATE_AND_DROP: &[Op] = &[
@@ -269,6 +280,48 @@ const PREPARED: &[Op] = &[
     decide(false),
     FLUSH,
     decide(true),
+];
+const LOADED: &[Op] = &[
+    Op::Create { kinds: 7 },
+    load(0, 40, 400),
+    update(0, 3, 5),
+    delete(0, 4),
+    FLUSH,
+    Op::Rollback { trx: 0 },
+    FLUSH,
+    PURGE,
+    load(0, 30, 300),
+    Op::Savepoint { trx: 0 },
+    update(0, 3, 5),
+    Op::RollbackTo { trx: 0 },
+    insert(1, 50, 9),
+    Op::Checkpoint,
+    COMMIT,
+    commit(1, 1),
+    Op::Truncate { table: 0 },
+    load(0, 3, 9000),
+    Op::Prepare { trx: 0, flush: 1 },
+    FLUSH,
+    decide(false),
+    load(0, 50, 200),
+    Op::Prepare { trx: 0, flush: 1 },
+    decide(true),
+    LOOK,
+];
+const LOADED_LOG_OFF: &[Op] = &[
+    Op::Create { kinds: 3 },
+    Op::RedoLog { on: false },
+    load(0, 30, 300),
+    Op::RedoLog { on: true },
+    FLUSH,
+    COMMIT,
+    Op::Truncate { table: 0 },
+    load(0, 30, 300),
+    Op::RedoLog { on: false },
+    Op::Rollback { trx: 0 },
+    Op::RedoLog { on: true },
+    load(0, 5, 300),
+    COMMIT,
 ];
 const EVICTION: &[Op] = &[
     Op::Create { kinds: 7 },

@@ -222,6 +222,7 @@ impl World {
             | Op::Delete { .. }
             | Op::Move { .. }
             | Op::Fill { .. }
+            | Op::Load { .. }
             | Op::Clear { .. }
             | Op::Look { .. } => self.statement(op),
             Op::Savepoint { trx } => {
