@@ -199,7 +199,7 @@ fn check_all(
             );
             continue;
         }
-        let report = table::check(store, table, undo.unfinished.is_empty());
+        let report = table::check(store, table, undo.unfinished.is_empty(), &undo.unfinished);
         bar.suspend(|| tell(table, &report, out));
         bar.inc(store.pages_of(table.file) as u64);
     }
@@ -315,7 +315,7 @@ fn dump_table(store: &Store, catalog: &catalog::Catalog, undo: &undo::Undo, name
     for what in &dumped.findings {
         eprintln!("BROKEN {}: {what}", table.name);
     }
-    let report = table::check(store, table, false);
+    let report = table::check(store, table, false, &undo.unfinished);
     for what in &report.findings {
         eprintln!("BROKEN {}: {what}", table.name);
     }

@@ -14,6 +14,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 const ROW_HEADER: usize = 13;
 const ROW_MARKED: u8 = 1;
 const ROW_OVERFLOW: u8 = 2;
+/// Where a row's undo would be, if there is none.
+const NO_UNDO: (u32, u16) = (0, 0);
 const OVERFLOW_REF: usize = 18;
 const CHAIN_DATA: usize = BODY + 16;
 
@@ -37,8 +39,8 @@ fn hash(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// `quiet`: every transaction has ended, so rows and entries must agree.
-pub fn check(store: &Store, table: &Table, quiet: bool) -> Report {
+/// `quiet`: every transaction has ended, so rows and entries must agree. `unfinished`: those that have not: (id, prepared).
+pub fn check(store: &Store, table: &Table, quiet: bool, unfinished: &[(u64, bool)]) -> Report {
     let mut report = Report::default();
     let space = space::check(store, table.file);
     report.findings.extend(space.findings.iter().cloned());
@@ -103,8 +105,31 @@ pub fn check(store: &Store, table: &Table, quiet: bool) -> Report {
         known.extend(listed(store, table.file, *root));
         known.extend(tree::walk(store, table.file, *index, *root, &mut |_, _| ()).pages);
     }
+    known.extend(being_loaded(store, table.file, &space.used, &known, unfinished));
     check_space(store, table, &space, &known, &mut report);
     report
+}
+
+/// Pages of loads by transactions that have not ended: what is not linked goes back with the rollback.
+fn being_loaded(
+    store: &Store,
+    file: u32,
+    used: &BTreeSet<u32>,
+    known: &BTreeSet<u32>,
+    unfinished: &[(u64, bool)],
+) -> BTreeSet<u32> {
+    (used.difference(known))
+        .filter(|no| is_list_of(store, file, **no, unfinished))
+        .flat_map(|no| listed(store, file, *no))
+        .collect()
+}
+
+fn is_list_of(store: &Store, file: u32, no: u32, unfinished: &[(u64, bool)]) -> bool {
+    let is_list = |page: &Vec<u8>| {
+        let owner = u64_at(page, BODY + 8);
+        page::kind(page) == page::EXTENTS && unfinished.iter().any(|(trx, _)| *trx == owner)
+    };
+    store.read(file, no).ok().filter(is_list).is_some()
 }
 
 fn check_secondary(
@@ -292,6 +317,10 @@ pub fn committed_row(store: &Store, table: &Table, value: &[u8], undone: &[u64])
     let mut undo = (u32_at(value, 7), crate::bytes::u16_at(value, 11));
     let mut stored = value[ROW_HEADER..].to_vec();
     while undone.contains(&trx) {
+        if undo == NO_UNDO {
+            // Loaded into an empty table: there was nothing before.
+            return Ok(None);
+        }
         match version_before(store, undo, &stored)? {
             Before::Nothing => return Ok(None),
             Before::Version {

@@ -133,7 +133,10 @@ fn walk(store: &Store, undo: &mut Undo) -> Result<(), String> {
     let page = store
         .read(UNDO_FILE, system)
         .map_err(|what| format!("page {system}: {what}"))?;
-    if page::kind(&page) != page::SYSTEM || &page[BODY..BODY + 8] != b"SLUICETX" || u32_at(&page, 40) != 1 {
+    if page::kind(&page) != page::SYSTEM
+        || &page[BODY..BODY + 8] != b"SLUICETX"
+        || !(1..=2).contains(&u32_at(&page, 40))
+    {
         return Err(format!(
             "page {system}: it is no transaction system page of this format"
         ));
