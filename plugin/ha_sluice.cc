@@ -146,8 +146,11 @@ int ha_sluice::reset()
 {
   constexpr size_t KEPT_BYTES= 1 << 20;
   end_load();
+  end_bulk();
   m_keyread= false;
   m_exclusive_on_duplicate= false;
+  m_ignores_duplicates= false;
+  m_bulk_begins= false;
   m_semi= SEMI_OFF;
   m_plan= nullptr;
   m_scan_set_up= false;
@@ -177,8 +180,14 @@ int ha_sluice::extra(enum ha_extra_function operation)
     m_exclusive_on_duplicate= true;
     break;
   case HA_EXTRA_WRITE_CANNOT_REPLACE:
+    m_exclusive_on_duplicate= false;
+    break;
+  case HA_EXTRA_IGNORE_DUP_KEY:
+    m_ignores_duplicates= true;
+    break;
   case HA_EXTRA_NO_IGNORE_DUP_KEY:
     m_exclusive_on_duplicate= false;
+    m_ignores_duplicates= false;
     break;
   case EXTRA_BEGIN_COPY:
     begin_load();
@@ -266,6 +275,7 @@ int ha_sluice::external_lock(THD *thd, int type)
   }
   if (type == F_UNLCK)
   {
+    end_bulk();
     if (Connection *connection= Connection::existing(thd))
       connection->table_unlocked();
     m_connection= nullptr;

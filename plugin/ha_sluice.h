@@ -5,7 +5,8 @@
      -> seek (key image, bounds, slc_cursor_seek) -> deliver (condition, row) -> index_next_same ... -> index_end
    of an INSERT:  external_lock -> write_row (clustered key, row, entries) -> slc_row_insert
    of an UPDATE:  ... index_read_map -> update_row (old and new entries compared) -> slc_row_update or slc_row_move
-   Files: ha_sluice.cc (open, flags, locks), ha_read.cc, ha_write.cc, autoinc.cc, sequence.cc, load.cc, stats.cc, ddl.cc, inplace.cc, admin.cc.
+   Files: ha_sluice.cc (open, flags, locks), ha_read.cc, ha_write.cc, autoinc.cc, sequence.cc, load.cc, bulk.cc, stats.cc, ddl.cc,
+   inplace.cc, admin.cc.
    Called by: the server. */
 #ifndef SLUICE_HA_SLUICE_H
 #define SLUICE_HA_SLUICE_H
@@ -207,6 +208,12 @@ private:
   void end_load();
   int duplicate_in_load(slc_err error);
 
+  /* bulk.cc */
+  bool may_fill_table() const;
+  void begin_bulk();
+  void end_bulk();
+  int duplicate_in_bulk(slc_err error);
+
   /* inplace.cc */
   int feed_builds(slc_trx *trx, slc_cursor *cursor, const sluice::Codec &codec, const std::vector<uint> &indexes,
                   const std::vector<slc_build *> &builds);
@@ -235,6 +242,9 @@ private:
   uint m_policy= SLC_WAIT;
   bool m_keyread= false;
   bool m_exclusive_on_duplicate= false;
+  bool m_ignores_duplicates= false;
+  bool m_bulk_begins= false;             // with the next row
+  slc_bulk *m_bulk= nullptr;             // while an empty table is being filled
   Semi m_semi= SEMI_OFF;
 
   /* Of the scan */

@@ -104,11 +104,14 @@ int ha_sluice::insert(const uchar *record)
   for (uint i= 0; i < m_images.size(); i++)
     entries[i]= entry_of(m_entries, m_images[i], i);
   const uint32_t count= static_cast<uint32_t>(m_images.size());
-  const slc_err error= m_load ? slc_load_add(m_load, clustered, m_row.bytes(), entries, count)
-                              : slc_row_insert(trx(), m_share->table(), clustered, m_row.bytes(), entries, count,
-                                               m_exclusive_on_duplicate);
+  if (m_bulk_begins)
+    begin_bulk();
+  const slc_err error= m_load   ? slc_load_add(m_load, clustered, m_row.bytes(), entries, count)
+                       : m_bulk ? slc_bulk_add(m_bulk, trx(), clustered, m_row.bytes(), entries, count)
+                                : slc_row_insert(trx(), m_share->table(), clustered, m_row.bytes(), entries, count,
+                                                 m_exclusive_on_duplicate);
   if (error)
-    return duplicate(error);
+    return m_bulk ? duplicate_in_bulk(error) : duplicate(error);
   m_clustered.clear();
   m_clustered.append(clustered);
   return 0;
@@ -201,7 +204,3 @@ int ha_sluice::remove(const uchar *record)
                                       static_cast<uint32_t>(m_images.size()));
   return error ? fail(error) : 0;
 }
-
-void ha_sluice::start_bulk_insert(ha_rows, uint) {}
-
-int ha_sluice::end_bulk_insert() { return 0; }

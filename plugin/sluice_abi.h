@@ -45,6 +45,7 @@ typedef struct slc_table slc_table;
 typedef struct slc_cursor slc_cursor;
 typedef struct slc_build slc_build;
 typedef struct slc_load slc_load;
+typedef struct slc_bulk slc_bulk;
 typedef struct { const uint8_t *ptr; size_t len; } slc_bytes;
 typedef void (*slc_text_cb)(void *ctx, const char *text, size_t len);
 
@@ -309,6 +310,16 @@ slc_err slc_load_add(slc_load *, slc_bytes pk, slc_bytes row, const slc_entry *e
 slc_err slc_load_finish(slc_load *, slc_trx *);
 slc_bytes slc_load_duplicate_row(const slc_load *);   /* valid until the load ends */
 void    slc_load_end(slc_load *);                     /* NULL is fine; frees the pages of a load that was not finished */
+
+/* ---- a statement that fills an empty table that others may know; it does not read the table. Many rows go past undo and redo. After
+   an error nothing but the end is left; what fails is undone by the statement's rollback, which comes after the end. ---- */
+slc_err slc_bulk_begin(slc_table *, slc_bulk **out);  /* *out NULL: the table is not empty */
+/* as slc_row_insert; may hold the row back, and return the error of an earlier one */
+slc_err slc_bulk_add(slc_bulk *, slc_trx *, slc_bytes pk, slc_bytes row, const slc_entry *entries, uint32_t entry_count);
+slc_err slc_bulk_finish(slc_bulk *, slc_trx *);       /* all rows are there on return */
+/* after SLC_DUPLICATE: 1 and the row refused, valid until the end; 0: it was the one given last */
+int     slc_bulk_refused(const slc_bulk *, slc_bytes *pk, slc_bytes *row);
+void    slc_bulk_end(slc_bulk *, slc_trx *);          /* NULL is fine */
 
 /* ---- reads ---- */
 enum { SLC_SEEK_FIRST = 0, SLC_SEEK_LAST = 1, SLC_SEEK_GE = 2, SLC_SEEK_GT = 3, SLC_SEEK_LE = 4, SLC_SEEK_LT = 5 };

@@ -8,6 +8,7 @@
 
 mod abi;
 mod build;
+mod bulk;
 mod cursor;
 mod engine;
 mod error;
