@@ -4,13 +4,17 @@
 //! it is decided: into a load if the table is empty still (`bulk_link.rs`), else they are inserted one by one, as are those behind
 //! them. A statement that ends before costs what it always did. Nothing is locked and nothing is written before the decision.
 //!
-//! So a row that is refused may be one that came long before. [`BulkInsert::refused`] says which.
+//! A held row that may have a key or a unique value of one before it ends the holding, too: so a statement of few rows fails with the
+//! row, and at the moment, that it always did. Of many rows the one that is refused may have come long before, and
+//! [`BulkInsert::refused`] says which.
 use super::def::Table;
 use super::load::{over, TableLoad};
 use super::store::{Entry, Store};
 use crate::base::bytes::{push_bytes, push_varint, take_bytes, take_varint};
 use crate::base::{Error, Result};
 use crate::txn::Trx;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// Rows of one statement into one table. Ends in [`BulkInsert::end`]; after an error nothing else is left, and the statement is
@@ -37,30 +41,54 @@ type EachRow<'a> = &'a mut dyn FnMut(&[u8], &[u8], &[Entry<'_>]) -> Result<()>;
 
 /// Rows with their entries, one behind the other.
 #[derive(Default)]
-struct Held(Vec<u8>);
+struct Held {
+    bytes: Vec<u8>,
+    /// Hashes of their clustered keys and unique values.
+    seen: HashSet<u64>,
+}
 
 impl Held {
-    fn push(&mut self, pk: &[u8], row: &[u8], entries: &[Entry<'_>]) {
-        push_bytes(&mut self.0, pk);
-        push_bytes(&mut self.0, row);
-        push_varint(&mut self.0, entries.len() as u64);
+    /// False, and the row is not taken: one before it may have its key, or a unique value of it.
+    fn push(&mut self, pk: &[u8], row: &[u8], entries: &[Entry<'_>]) -> bool {
+        let mut is_new = self.seen.insert(hash_of(0, pk));
+        for e in entries.iter().filter(|e| e.unique_check) {
+            let value = e.key.get(..e.user_key_len as usize).unwrap_or(e.key);
+            is_new &= self.seen.insert(hash_of(e.index + 1, value));
+        }
+        if is_new {
+            self.take(pk, row, entries);
+        }
+        is_new
+    }
+    fn take(&mut self, pk: &[u8], row: &[u8], entries: &[Entry<'_>]) {
+        let to = &mut self.bytes;
+        push_bytes(to, pk);
+        push_bytes(to, row);
+        push_varint(to, entries.len() as u64);
         for e in entries {
-            push_varint(&mut self.0, e.index as u64);
-            push_varint(&mut self.0, (e.user_key_len as u64) << 1 | e.unique_check as u64);
-            push_bytes(&mut self.0, e.key);
-            push_bytes(&mut self.0, e.value);
+            push_varint(to, e.index as u64);
+            push_varint(to, (e.user_key_len as u64) << 1 | e.unique_check as u64);
+            push_bytes(to, e.key);
+            push_bytes(to, e.value);
         }
     }
     /// In the order in which they came.
     fn each(&self, body: EachRow<'_>) -> Result<()> {
-        let (bytes, mut at) = (&self.0[..], 0);
+        let (bytes, mut at) = (&self.bytes[..], 0);
         let mut entries = Vec::new();
         while at < bytes.len() {
-            let (pk, row) = take_row(bytes, &mut at, &mut entries).expect("written by `push`");
+            let (pk, row) = take_row(bytes, &mut at, &mut entries).expect("written by `take`");
             body(pk, row, &entries)?;
         }
         Ok(())
     }
+}
+
+/// `index`: 0 = clustered, i + 1 = secondary i.
+fn hash_of(index: u32, value: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (index, value).hash(&mut hasher);
+    hasher.finish()
 }
 
 fn take_row<'a>(b: &'a [u8], at: &mut usize, entries: &mut Vec<Entry<'a>>) -> Option<(&'a [u8], &'a [u8])> {
@@ -99,14 +127,19 @@ impl Store {
 impl BulkInsert {
     /// As [`Store::insert`]; the error may be that of an earlier row.
     pub fn add(&mut self, trx: &mut Trx, pk: &[u8], row: &[u8], entries: &[Entry<'_>]) -> Result<()> {
-        match &mut self.stage {
-            Stage::Held(held) => {
-                held.push(pk, row, entries);
-                if (held.0.len() as u64) < self.store.bulk_load_min {
-                    return Ok(());
+        if let Stage::Held(held) = &mut self.stage {
+            let is_new = held.push(pk, row, entries);
+            let many = held.bytes.len() as u64 >= self.store.bulk_load_min;
+            match (is_new, many) {
+                (true, false) => return Ok(()),
+                (true, true) => return self.decide(trx),
+                (false, _) => {
+                    let held = self.take_held()?;
+                    self.go_one_by_one(trx, &held)?;
                 }
-                self.decide(trx)
             }
+        }
+        match &mut self.stage {
             Stage::OneByOne => self.store.insert(trx, &self.table, pk, row, entries, false),
             Stage::Loading(load) => {
                 let added = load.add_by(Some(trx), pk, row, entries);
@@ -115,19 +148,29 @@ impl BulkInsert {
                 }
                 added
             }
-            Stage::Over => Err(over()),
+            Stage::Held(_) | Stage::Over => Err(over()),
         }
     }
 
+    /// What was held; an error from here on leaves nothing but the end.
+    fn take_held(&mut self) -> Result<Held> {
+        match std::mem::replace(&mut self.stage, Stage::Over) {
+            Stage::Held(held) => Ok(held),
+            _ => Err(over()),
+        }
+    }
+
+    fn go_one_by_one(&mut self, trx: &mut Trx, held: &Held) -> Result<()> {
+        self.insert_held(trx, held)?;
+        self.stage = Stage::OneByOne;
+        Ok(())
+    }
+
     fn decide(&mut self, trx: &mut Trx) -> Result<()> {
-        let Stage::Held(held) = std::mem::replace(&mut self.stage, Stage::Over) else {
-            return Err(over());
-        };
+        let held = self.take_held()?;
         self.taken = self.store.take_empty_table(trx, &self.table)?;
         if !self.taken {
-            self.insert_held(trx, &held)?;
-            self.stage = Stage::OneByOne;
-            return Ok(());
+            return self.go_one_by_one(trx, &held);
         }
         let mut load = self.store.begin_load_by(trx, &self.table)?;
         let refused = &mut self.refused;

@@ -227,6 +227,41 @@ fn a_duplicate_is_named_and_leaves_nothing() {
     }
 }
 
+/// A statement of few rows fails with the row that it always failed with: what the server does with the rows behind it does not happen.
+#[test]
+fn of_few_rows_each_is_refused_when_it_comes() {
+    let rows = shuffled(300);
+    let tagged = rows.iter().find(|(_, row)| row.tag.is_some()).expect("a tag");
+    let same_key = (rows[7].0.clone(), Row { tag: None, ..row(1) });
+    let same_tag = (
+        b"new".to_vec(),
+        Row {
+            tag: tagged.1.tag,
+            ..row(1)
+        },
+    );
+    for (index, (pk, row)) in [(0, same_key), (BY_TAG, same_tag)] {
+        let rig = open(SimDisk::new(19), 64 << 20);
+        let mut trx = rig.begin(ReadCommitted);
+        let mut bulk = rig
+            .store()
+            .begin_bulk_insert(&rig.table)
+            .expect("look")
+            .expect("an empty table");
+        for (pk, row) in &rows {
+            add(&mut bulk, &mut trx, pk, row).expect("add");
+        }
+        match add(&mut bulk, &mut trx, &pk, &row) {
+            Err(Error::Duplicate { index: found, .. }) => assert_eq!(found, index),
+            other => panic!("index {index}: {other:?}"),
+        }
+        assert!(bulk.refused().is_none(), "it is the row given last");
+        bulk.end(&mut trx);
+        rig.engine.rollback(&mut trx).expect("rollback");
+        rig.check_table();
+    }
+}
+
 #[test]
 fn other_inserts_wait_for_the_statement_and_can_be_killed() {
     let rig = Arc::new(open(SimDisk::new(11), 0));
