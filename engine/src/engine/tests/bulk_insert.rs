@@ -326,6 +326,80 @@ fn other_inserts_wait_for_the_statement_and_can_be_killed() {
 }
 
 #[test]
+fn a_circle_of_waits_through_a_load_is_found() {
+    let rig = Arc::new(open(SimDisk::new(23), 0));
+    let mut trx = rig.begin(ReadCommitted);
+    let mut bulk = rig
+        .store()
+        .begin_bulk_insert(&rig.table)
+        .expect("look")
+        .expect("an empty table");
+    for (pk, row) in &shuffled(400) {
+        add(&mut bulk, &mut trx, pk, row).expect("add");
+    }
+    let inserter = {
+        let rig = rig.clone();
+        std::thread::spawn(move || {
+            let mut other = rig.begin(ReadCommitted);
+            rig.store().lock_autoinc(&mut other, &rig.table).expect("nobody has it");
+            let done = rig.insert(&mut other, b"other", &row(3));
+            rig.engine.rollback(&mut other).expect("rollback");
+            done
+        })
+    };
+    while rig.store().counters.row_lock_current_waits.get() < 1 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // He has less to lose than the load, though that has hardly any undo records.
+    rig.store().lock_autoinc(&mut trx, &rig.table).expect("he gives way");
+    assert_eq!(inserter.join().expect("thread"), Err(Error::Deadlock));
+    bulk.finish(&mut trx).expect("finish");
+    bulk.end(&mut trx);
+    commit(&rig, trx);
+    rig.check_table();
+}
+
+/// Pages given to a load are in use, and nobody's yet: some are not written, some are whole and say that they are the index's.
+#[test]
+fn check_table_has_nothing_against_a_load() {
+    let rows = orders(6000).swap_remove(1).1;
+    for linked in [false, true] {
+        let disk = SimDisk::new(29);
+        let rig = open(disk.clone(), 0);
+        let before = used(&rig);
+        let mut trx = rig.begin(ReadCommitted);
+        let mut bulk = rig
+            .store()
+            .begin_bulk_insert(&rig.table)
+            .expect("look")
+            .expect("an empty table");
+        for (i, (pk, row)) in rows.iter().enumerate() {
+            add(&mut bulk, &mut trx, pk, row).expect("add");
+            if i % 1500 == 1000 {
+                rig.check_table();
+            }
+        }
+        if linked {
+            bulk.finish(&mut trx).expect("finish");
+            rig.check_table();
+            rig.engine.flush_log().expect("flush");
+        }
+        bulk.end(&mut trx);
+        std::mem::forget(trx);
+        let after = disk.crash(1);
+        drop(rig);
+        // The rollback has not begun.
+        let rig = open(after, 0);
+        assert!(used(&rig) > before);
+        rig.check_table();
+        rig.engine.start_background();
+        super::crash::wait_for_rollback(&rig.engine);
+        rig.check_table();
+        assert_eq!(used(&rig), before);
+    }
+}
+
+#[test]
 fn who_has_locked_a_range_is_waited_for() {
     for index in [0, BY_TAG] {
         let rig = open(SimDisk::new(13), 0);
