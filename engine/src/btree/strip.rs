@@ -29,8 +29,8 @@ impl Tree {
         let node = Node::new(&root);
         Ok(node.level() == 0 && node.is_empty())
     }
-    /// Removes the entries that `doomed` says, of at most `leaves` leaves from the one that owns `from` on; moves both on. `doomed` is asked
-    /// under the leaf's latch. (Entries removed, whether the end was reached.)
+    /// Removes the entries that `doomed` says, of at most `leaves` leaves from the one that owns `from` on; moves both on. `doomed` is
+    /// asked under the leaf's latch. (Entries removed, whether the end was reached.)
     ///
     /// An empty leaf is merged with the one before it if that is empty too: merging it with a full one would log all that is in that.
     pub fn strip(

@@ -46,7 +46,16 @@ impl Store {
                 index,
                 owner: maker,
             };
-            list.free_all(&self.pool)?;
+            match list.free_all(&self.pool) {
+                // Damage, or (when this is done again after a crash) a page that another load was given and has not written. The
+                // transaction must end in either case.
+                Err(e) if e.is_corrupt() => self.tell(&format!(
+                    "table {}: pages given to a load that was taken back are not freed; {}",
+                    table.name(),
+                    self.name_damage(e)
+                )),
+                done => done?,
+            }
         }
         table.loads.fetch_add(1, Ordering::SeqCst);
         Ok(())
