@@ -6,6 +6,7 @@
 //! | a log that never had a checkpoint | creation was cut short: everything is removed and made anew |
 //! | a log | recovery: doublewrite, redo, undo streams, catalog |
 //! | data files, but no log | refused: someone took the log away |
+//! | a log of another database | refused, before anything of it is applied |
 //! | a log that was off | refused by name: the data files may hold half of any change (`redo/switch.rs`) |
 //! | redo for a data file that is missing and not dropped later | refused by name |
 //! | a data file that the catalog does not name | removed if DDL was cut short or it was a temporary table, else refused (`unnamed`) |
@@ -35,7 +36,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::Arc;
 
-/// Payload of every checkpoint of an engine whose creation is finished.
+/// Payload of every checkpoint of an engine whose creation is finished: this, then the database's number (u64; absent in logs older
+/// than these numbers).
 const READY: &[u8] = b"SLUICE-READY-1";
 /// Bytes of redo between two notes of progress.
 const NOTE_EVERY: u64 = 64 << 20;
@@ -100,7 +102,27 @@ fn with_way_out(error: Error) -> Error {
 }
 
 pub(super) fn write_checkpoint(pool: &Pool, lsn: Lsn) -> Result<()> {
-    pool.redo().write_checkpoint(lsn, READY)
+    let payload = [READY, &pool.database().to_le_bytes()].concat();
+    pool.redo().write_checkpoint(lsn, &payload)
+}
+
+/// The database that the log is of, by its newest checkpoint; 0: older than these numbers. None: of a kind not known here.
+fn database_of_log(payload: &[u8]) -> Option<u64> {
+    let number = payload.strip_prefix(READY)?;
+    if number.is_empty() {
+        return Some(0);
+    }
+    Some(u64::from_le_bytes(number.try_into().ok()?))
+}
+
+/// LSNs alone do not tell two databases apart. `files`: the number that the data files have.
+fn refuse_log_of_another(log: u64, files: u64) -> Result<()> {
+    if log == 0 || files == 0 || log == files {
+        return Ok(());
+    }
+    Err(Error::corrupt(
+        "the redo log is of another database than the data files: bring back the files redo_* that belong to them, or restore a backup",
+    ))
 }
 
 struct Opened {
@@ -126,21 +148,21 @@ impl Opened {
         if Redo::was_left_off(&*disk)? {
             return Err(super::redo_switch::refusal(&*disk, &names)?);
         }
-        if !payload.is_empty() && payload != READY {
-            return Err(Error::Unsupported(
-                "the redo log's checkpoint is of a kind that this build does not know".into(),
-            ));
-        }
         if payload.is_empty() {
             for name in names.iter().filter(|n| is_ours(n)) {
                 disk.remove(name)?;
             }
             return create(disk, config, counters);
         }
+        let Some(database) = database_of_log(&payload) else {
+            return Err(Error::Unsupported(
+                "the redo log's checkpoint is of a kind that this build does not know".into(),
+            ));
+        };
         for name in names.iter().filter(|n| n.starts_with(space::TEMPORARY_PREFIX)) {
             disk.remove(name)?;
         }
-        recover(disk, config, counters, checkpoint, &names)
+        recover(disk, config, counters, (checkpoint, database), &names)
     }
 }
 
@@ -246,7 +268,7 @@ fn recover(
     disk: Arc<dyn Disk>,
     config: &Config,
     counters: Arc<Counters>,
-    checkpoint: Lsn,
+    (checkpoint, database): (Lsn, u64),
     names: &[String],
 ) -> Result<Opened> {
     let facts = read_log(&*disk, checkpoint)?;
@@ -265,12 +287,16 @@ fn recover(
         let note = format!("{restored} torn pages were restored from the doublewrite file");
         (config.log)(Level::Info, &note);
     }
+    if let Some(number) = space::database_on_disk(&pool, SYSTEM_FILE)? {
+        refuse_log_of_another(database, number)?;
+    }
     let mut unread = Unread::new();
     if facts.end > checkpoint {
         apply_log(&*disk, &pool, checkpoint, &facts, &mut unread, &config.log)?;
     }
     space::check_header(&pool, SYSTEM_FILE)?;
     pool.set_database(space::database_of(&pool, SYSTEM_FILE)?);
+    refuse_log_of_another(database, pool.database())?;
     space::check_header(&pool, UNDO_FILE)?;
     let (trx_sys, recovered) = TrxSys::open(pool.clone(), counters)?;
     let catalog = Catalog::open(&pool, change_buffer(config, &pool))?;

@@ -35,8 +35,9 @@ pub use file::{add_file, check_header, create_file, is_blank, log_drop, remove_f
 
 use crate::base::bytes::{get_u32, get_u64};
 use crate::base::{FileId, IndexId, PageId, PageNo, Result};
-use crate::pool::page::{page_index, page_type};
-use crate::pool::{Mtr, PageHandle, PageType, Pool};
+use crate::io::AlignedBuf;
+use crate::pool::page::{check, page_index, page_type};
+use crate::pool::{Mtr, PageHandle, PageType, Pool, PAGE_SIZE};
 
 pub const FORMAT_VERSION: u32 = 1;
 const MAGIC: &[u8; 8] = b"SLUICEDF";
@@ -128,6 +129,17 @@ pub fn is_bitmap(page: PageNo) -> bool {
 pub fn database_of(pool: &Pool, file: FileId) -> Result<u64> {
     let header = pool.read(PageId::new(file, HEADER_PAGE))?;
     Ok(get_u64(&header, DATABASE_OFFSET))
+}
+/// The same, of the page as it is in the file, past the pool: before the log is applied. None: it is not whole there.
+pub fn database_on_disk(pool: &Pool, file: FileId) -> Result<Option<u64>> {
+    let opened = pool.files().get(file)?.file;
+    let mut header = AlignedBuf::new(PAGE_SIZE);
+    if opened.len()? < PAGE_SIZE as u64 {
+        return Ok(None);
+    }
+    opened.read_at(&mut header, HEADER_PAGE as u64 * PAGE_SIZE as u64)?;
+    let is_whole = check(&header, PageId::new(file, HEADER_PAGE)).is_ok();
+    Ok(is_whole.then(|| get_u64(&header, DATABASE_OFFSET)))
 }
 /// X-latched header page, for its owners' fields. It is also the file's allocation latch: hold it briefly.
 pub fn header(mtr: &mut Mtr<'_>, file: FileId) -> Result<PageHandle> {

@@ -70,7 +70,7 @@ impl Control {
             checkpoint: u64_at(slot, 24),
             durable: u64_at(slot, 32),
             segment_size: u64_at(slot, 40),
-            is_ready: slot.get(56..56 + payload) == Some(READY),
+            is_ready: slot.get(56..56 + payload).is_some_and(|it| it.starts_with(READY)),
             is_off: u32_at(slot, 52) & 1 != 0,
             epochs: epochs.collect(),
         };

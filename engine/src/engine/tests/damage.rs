@@ -455,6 +455,33 @@ fn files_of_another_database_are_refused() {
     assert!(said.contains("another database") && said.contains("restore"), "{said}");
 }
 
+/// The LSNs of the two fit each other: only the number tells.
+#[test]
+fn a_log_of_another_database_is_refused_and_nothing_of_it_is_applied() {
+    let (disk, other) = (filled_from(1), filled_from(2));
+    let ours: Vec<_> = files_of(&disk);
+    for name in disk.list().expect("list").iter().filter(|n| n.starts_with("redo_")) {
+        replace(&disk, &other, name);
+    }
+    let refused = Engine::open_still(disk.clone(), config()).err().expect("not ours");
+    let said = text(refused);
+    assert!(said.contains("another database") && said.contains("restore"), "{said}");
+    assert_eq!(files_of(&disk), ours, "the data files were touched");
+}
+
+fn files_of(disk: &SimDisk) -> Vec<(String, Vec<u8>)> {
+    let mut names: Vec<String> = disk.list().expect("list");
+    names.retain(|name| name.ends_with(".slu"));
+    names.sort();
+    names
+        .into_iter()
+        .map(|name| {
+            let bytes = disk.bytes(&name).expect("there");
+            (name, bytes)
+        })
+        .collect()
+}
+
 #[test]
 fn a_log_that_ends_before_its_files_is_refused() {
     let disk = SimDisk::new(1);
