@@ -1,5 +1,5 @@
 //! External merge sort for index builds: entries gather in memory up to a budget, then go to a file as one sorted run; at the end
-//! the runs are merged.
+//! the runs are merged, with what is still in memory.
 //!
 //! A run's file is named `tmp_*`: whatever is left of one is removed when the engine is opened. A record of a run leaves out what it
 //! has in common with the record before, because what is written here comes on top of the index itself:
@@ -153,29 +153,66 @@ impl Sorter {
             }
             return Ok(());
         }
-        if !self.slots.is_empty() {
-            self.spill()?;
-        }
-        self.bytes = Vec::new();
-        let mut readers: Vec<Reader<'_>> = self.runs.iter().map(Reader::new).collect();
+        self.sort();
+        let mut sources: Vec<Source<'_>> = (self.runs.iter().map(|run| Source::Run(Reader::new(run))))
+            .chain([Source::Memory { sorter: &self, next: 0 }])
+            .collect();
         let mut heap = BinaryHeap::new();
-        for (i, reader) in readers.iter_mut().enumerate() {
-            if reader.advance()? {
-                heap.push(Reverse((head_of(&reader.key), reader.key.clone(), i)));
+        for (i, source) in sources.iter_mut().enumerate() {
+            if source.advance()? {
+                let (key, ..) = source.entry();
+                heap.push(Reverse((head_of(key), key.to_vec(), i)));
             }
         }
         while let Some(mut least) = heap.peek_mut() {
             let Reverse((head, key, i)) = &mut *least;
-            let reader = &mut readers[*i];
-            each(key, &reader.value, reader.note)?;
-            if reader.advance()? {
-                *head = head_of(&reader.key);
-                key.clone_from(&reader.key);
+            let source = &mut sources[*i];
+            let (_, value, note) = source.entry();
+            each(key, value, note)?;
+            if source.advance()? {
+                let (next, ..) = source.entry();
+                *head = head_of(next);
+                key.clear();
+                key.extend_from_slice(next);
             } else {
                 PeekMut::pop(least);
             }
         }
         Ok(())
+    }
+}
+
+/// Where entries come from in order: [`Source::advance`], then [`Source::entry`].
+enum Source<'s> {
+    Run(Reader<'s>),
+    /// The last entries: writing them out only to read them back would cost twice.
+    Memory {
+        sorter: &'s Sorter,
+        next: usize,
+    },
+}
+
+impl Source<'_> {
+    /// False: there are no more.
+    fn advance(&mut self) -> Result<bool> {
+        match self {
+            Source::Run(reader) => reader.advance(),
+            Source::Memory { sorter, next } => {
+                *next += 1;
+                Ok(*next <= sorter.slots.len())
+            }
+        }
+    }
+    /// Key, value and note.
+    fn entry(&self) -> (&[u8], &[u8], u64) {
+        match self {
+            Source::Run(reader) => (&reader.key, &reader.value, reader.note),
+            Source::Memory { sorter, next } => {
+                let slot = &sorter.slots[*next - 1];
+                let (key, value) = sorter.entry(slot);
+                (key, value, slot.note)
+            }
+        }
     }
 }
 
@@ -363,6 +400,9 @@ mod tests {
             assert_eq!(spilled > 0, budget < 64 << 20, "{spilled} runs with {budget} bytes");
             let mut got = Vec::new();
             let each = &mut |k: &[u8], v: &[u8], n| {
+                if got.is_empty() {
+                    assert_eq!(disk.list()?.len(), spilled, "what is in memory is merged from there");
+                }
                 got.push((k.to_vec(), v.to_vec(), n));
                 Ok(())
             };
