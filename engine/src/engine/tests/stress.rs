@@ -6,7 +6,7 @@ use crate::engine::Close;
 use crate::io::sim::SimDisk;
 use crate::txn::{Isolation, LockMode, Trx};
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 const ACCOUNTS: u32 = 24;
 const EACH: u64 = 1000;
@@ -186,51 +186,84 @@ fn unique_values_stay_unique() {
     assert_eq!(left, [rows.len() as u64; 3], "purge leaves one entry for each row");
 }
 
+/// Rows that a group may have.
+const MOST: usize = 3;
+
+/// Counts a group, and adds the row `n` to it if it is small. Was it added?
+fn add_if_small(rig: &Rig, n: u32, group: u8) -> Result<bool> {
+    let mut trx = rig.begin(Isolation::Serializable);
+    let row = Row {
+        group,
+        shade: 0,
+        tag: None,
+        body: vec![],
+    };
+    let result = rig
+        .scan(&mut trx, BY_GROUP, false, false, Some(LockMode::Shared))
+        .and_then(|all| {
+            let is_small = all.iter().filter(|f| f.key[1] == group).count() < MOST;
+            if is_small {
+                rig.insert(&mut trx, &pk(n), &row)?;
+            }
+            Ok(is_small)
+        });
+    match result {
+        Ok(_) => rig.engine.commit(&mut trx, false).expect("commit"),
+        Err(_) => rig.engine.rollback(&mut trx).expect("rollback"),
+    }
+    result
+}
+
 /// Two SERIALIZABLE transactions each count a group and then add a row to it if it is small: together they must not overfill it.
 #[test]
 fn serializable_counts_hold() {
     let rig = Rig::create(SimDisk::new(8));
     rig.engine.start_background();
-    const MOST: usize = 3;
+    // By group: added, found large enough, given up for a deadlock.
+    let ends: Vec<[AtomicUsize; 3]> = (0..6).map(|_| Default::default()).collect();
     std::thread::scope(|s| {
         for n in 0..4u32 {
-            let rig = &rig;
+            let (rig, ends) = (&rig, &ends);
             s.spawn(move || {
                 let mut random = Random(n as u64 + 9);
                 for i in 0..120 {
-                    let mut trx = rig.begin(Isolation::Serializable);
                     let group = random.below(6) as u8;
-                    let row = Row {
-                        group,
-                        shade: 0,
-                        tag: None,
-                        body: vec![],
-                    };
-                    let result = rig
-                        .scan(&mut trx, BY_GROUP, false, false, Some(LockMode::Shared))
-                        .and_then(|all| {
-                            let of_group = all.iter().filter(|f| f.key[1] == group).count();
-                            if of_group < MOST {
-                                rig.insert(&mut trx, &pk(n * 1000 + i), &row)?;
-                            }
-                            Ok(())
-                        });
-                    match result {
-                        Ok(()) => rig.engine.commit(&mut trx, false).expect("commit"),
-                        Err(Error::Deadlock) => rig.engine.rollback(&mut trx).expect("rollback"),
+                    let end = match add_if_small(rig, n * 1000 + i, group) {
+                        Ok(was_added) => usize::from(!was_added),
+                        Err(Error::Deadlock) => 2,
                         Err(e) => panic!("{e}"),
-                    }
+                    };
+                    ends[group as usize][end].fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
     });
-    let mut trx = rig.begin(Isolation::ReadCommitted);
-    let all = rig.scan(&mut trx, BY_GROUP, false, true, None).expect("scan");
-    rig.engine.commit(&mut trx, false).expect("commit");
+    let count = |group: u8| {
+        let mut trx = rig.begin(Isolation::ReadCommitted);
+        let all = rig.scan(&mut trx, BY_GROUP, false, true, None).expect("scan");
+        rig.engine.commit(&mut trx, false).expect("commit");
+        all.iter().filter(|f| f.key[1] == group).count()
+    };
     for group in 0..6u8 {
-        let count = all.iter().filter(|f| f.key[1] == group).count();
-        assert!(count <= MOST, "group {group} has {count} rows");
-        assert!(count > 0, "group {group} was filled");
+        let [added, large, _] = &ends[group as usize];
+        let found = count(group);
+        assert_eq!(
+            found,
+            added.load(Ordering::Relaxed),
+            "group {group}: what was committed is there; {ends:?}"
+        );
+        assert!(found <= MOST, "group {group} has {found} rows");
+        // All hold what all wait for, so how many got through is luck; but nobody was content with less than is asked for.
+        assert!(
+            found == MOST || large.load(Ordering::Relaxed) == 0,
+            "group {group} was left with {found} rows; {ends:?}"
+        );
+        // Alone, nobody is in the way.
+        for n in found..MOST {
+            assert!(add_if_small(&rig, 9000 + 10 * group as u32 + n as u32, group).expect("no rival"));
+        }
+        assert_eq!(count(group), MOST);
+        assert!(!add_if_small(&rig, 9999, group).expect("no rival"));
     }
     rig.engine.close(Close::Fast).expect("close");
 }
