@@ -122,7 +122,7 @@ TRIALS = [
     ("table's file", "missing", table_refused(lambda trial, path: path.unlink(), "missing")),
     ("table's file", "newer format", table_refused(lambda trial, path: edited(path, 0, 40, struct.pack("<I", 7)), "format 7")),
     ("table's file", "other page size", table_refused(lambda trial, path: edited(path, 0, 44, struct.pack("<I", 4096)), "pages of 4096")),
-    ("table's file", "another table's", table_refused(file_of_other_table, "the page says")),
+    ("table's file", "another table's", table_refused(file_of_other_table, ".slu: page")),
     ("table's file", "of another database", table_refused(file_of_another, "another database")),
     ("table's file", "cut short", table_refused(lambda trial, path: path.write_bytes(path.read_bytes()[:5 * pages.PAGE]), "page")),
 ]
