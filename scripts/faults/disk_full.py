@@ -11,7 +11,7 @@ import threading
 import time
 
 import connection
-from server import Server, free_port
+from server import Server, SqlError, free_port
 from trial import Broken, expect_sound, wait_until
 
 MIB = 1 << 20
@@ -276,6 +276,33 @@ def delta_trees(disk):
     return "statements that need room", "make room"
 
 
+def definitions(disk):
+    """CREATE, ALTER, RENAME, TRUNCATE and DROP TABLE, with less room each time: each happens or does not, and DROP always does."""
+    pid, there, refusals = disk.server.pid(), set(), 0
+    columns = ", ".join(f"column_with_a_long_name_{n} INT COMMENT '{'c' * 900}'" for n in range(60))
+    for no, leave in enumerate([6000, 3000, 1500, 700, 300, 150, 60, 20, 0, 0]):
+        disk.fill(leave << 10)
+        for statement, gone, made in ((f"CREATE TABLE f.a{no} (id INT PRIMARY KEY, {columns}) ENGINE=Sluice", None, f"a{no}"),
+                                      (f"ALTER TABLE f.a{no} ADD INDEX (column_with_a_long_name_1)", None, None),
+                                      (f"TRUNCATE TABLE f.a{no}", None, None),
+                                      (f"RENAME TABLE f.a{no} TO f.b{no}", f"a{no}", f"b{no}")):
+            try:
+                disk.sql(statement)
+                there = there - {gone} | ({made} if made else set())
+            except SqlError:
+                refusals += 1
+            if disk.server.pid() != pid:
+                raise Broken(f"the server died: {statement[:60]}")
+    found = {row[0] for row in disk.sql("SELECT table_name FROM information_schema.tables WHERE table_schema = 'f'")}
+    if found != there or not refusals:
+        raise Broken(f"tables {sorted(found)}, not {sorted(there)}; {refusals} statements refused")
+    for name in sorted(there):
+        disk.sql(f"DROP TABLE f.{name}")
+    disk.give_back()
+    disk.sql(f"CREATE TABLE f.last (id INT PRIMARY KEY, {columns}) ENGINE=Sluice; INSERT INTO f.last (id) VALUES (1); CHECK TABLE f.last")
+    return f"{refusals} of 40 statements", "make room; DROP TABLE works"
+
+
 def crowd(disk):
     """Eight clients at once, while the disk fills up and empties several times."""
     disk.sql("CREATE TABLE f.t (id INT AUTO_INCREMENT PRIMARY KEY, client INT, a INT, pad VARBINARY(2000), KEY (a)) ENGINE=Sluice")
@@ -323,7 +350,7 @@ def crowd(disk):
 TRIALS = [("data file", data_file, ()), ("one large statement", big_statement, ()), ("undo", undo, ()), ("redo log", redo, ()),
           ("doublewrite and flushing", doublewrite, ()), ("temporary table", temporary, ()), ("index build", index_build, ()),
           ("delta trees", delta_trees, ("--sluice-change-buffering=all", "--sluice-change-buffer-test-mode=1")),
-          ("eight clients", crowd, ())]
+          ("definitions", definitions, ()), ("eight clients", crowd, ())]
 
 
 def trials():
