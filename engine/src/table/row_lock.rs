@@ -67,10 +67,14 @@ impl Store {
             if !header.marked() {
                 see(leaf.value());
             }
+            let leaf_no = leaf.page_no();
             drop(leaf);
             if header.marked() {
                 self.unlock_if_new(trx, layout, pk, granted);
                 return Ok(Locked::Gone(Some(header)));
+            }
+            if mode == LockMode::Exclusive {
+                trx.note_found(index.id, pk, leaf_no);
             }
             return Ok(Locked::Row(header, granted));
         }

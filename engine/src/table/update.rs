@@ -7,12 +7,19 @@ use super::scratch::{self, Scratch};
 use super::secondary::NewEntry;
 use super::store::{Entry, EntryChange, Store};
 use super::undo_format::{self, Touch};
-use crate::base::{Error, Result};
+use crate::base::{Error, PageNo, Result};
 use crate::btree::Intent;
 use crate::change::{self, Op};
 use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED};
 use crate::txn::{Granted, LockMode, LockPolicy, Trx};
 use std::sync::atomic::{fence, Ordering};
+
+/// A row that is going to be changed: how its lock was had, and the leaf where the transaction has just seen it.
+#[derive(Clone, Copy)]
+struct Hold {
+    granted: Granted,
+    leaf: Option<PageNo>,
+}
 
 impl Store {
     /// `NotFound` when the row is not (any more) there.
@@ -86,10 +93,10 @@ impl Store {
                 self.trx_sys.locks().check_insert(trx, index, c.new_key)?;
             }
         }
-        let granted = self.lock_for_change(trx, layout, pk)?;
+        let hold = self.lock_for_change(trx, layout, pk)?;
         scratch::with(|s| {
             self.make_value(trx, layout, pk, new_row, &mut s.value)?;
-            self.replace_version(trx, table, layout, pk, changes, granted, s)?;
+            self.replace_version(trx, table, layout, pk, changes, hold, s)?;
             for c in changes {
                 self.change_entry(trx, layout, c, pk.len(), mode, &mut s.entry)?;
             }
@@ -109,9 +116,17 @@ impl Store {
     }
 
     /// The row's exclusive lock, the ordinary case without looking at the row: the Mtr that follows does.
-    fn lock_for_change(&self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<Granted> {
-        let locks = self.trx_sys.locks();
-        locks.lock(trx, layout.clustered.id, pk, LockMode::Exclusive, LockPolicy::Wait)
+    fn lock_for_change(&self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<Hold> {
+        let index = layout.clustered.id;
+        let leaf = trx.take_found(index, pk);
+        let granted = match leaf {
+            Some(_) => Granted::Held,
+            None => {
+                let locks = self.trx_sys.locks();
+                locks.lock(trx, index, pk, LockMode::Exclusive, LockPolicy::Wait)?
+            }
+        };
+        Ok(Hold { granted, leaf })
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -122,7 +137,7 @@ impl Store {
         layout: &Layout,
         pk: &[u8],
         changes: &[EntryChange<'_>],
-        granted: Granted,
+        hold: Hold,
         s: &mut Scratch,
     ) -> Result<()> {
         let mut intent = Intent::Leaf;
@@ -133,9 +148,9 @@ impl Store {
             None
         };
         loop {
-            match self.try_replace_version(trx, table, layout, pk, changes, intent, raws.as_ref(), s)? {
+            match self.try_replace_version(trx, table, layout, pk, changes, (intent, hold.leaf), raws.as_ref(), s)? {
                 None => return Ok(()),
-                Some(Obstacle::Row) => self.lock_again(trx, layout, pk, granted)?,
+                Some(Obstacle::Row) => self.lock_again(trx, layout, pk, hold.granted)?,
                 Some(Obstacle::Room) => intent = Intent::Grow(pk.len() + s.value.len()),
                 Some(Obstacle::OwnVersion) => raws = Some(self.raws_before(trx, layout, changes)?),
                 Some(Obstacle::Range) => unreachable!("no clustered key is inserted"),
@@ -151,13 +166,13 @@ impl Store {
         layout: &Layout,
         pk: &[u8],
         changes: &[EntryChange<'_>],
-        intent: Intent,
+        (intent, leaf): (Intent, Option<PageNo>),
         raws: Option<&Raws>,
         s: &mut Scratch,
     ) -> Result<Option<Obstacle>> {
         let tree = &layout.clustered.tree;
         let mut mtr = self.pool.begin();
-        let at = tree.leaf_for_write(&mut mtr, pk, intent, None)?;
+        let at = tree.leaf_for_write(&mut mtr, pk, intent, leaf)?;
         if !at.found {
             return Ok(Some(Obstacle::Row));
         }
@@ -244,11 +259,11 @@ impl Store {
         for e in entries {
             self.check_entry(layout, e.index, e.key, &[], pk)?;
         }
-        let granted = self.lock_for_change(trx, layout, pk)?;
+        let hold = self.lock_for_change(trx, layout, pk)?;
         scratch::with(|s| {
-            while let Some(obstacle) = self.try_mark_row(trx, layout, pk, entries, s)? {
+            while let Some(obstacle) = self.try_mark_row(trx, layout, pk, entries, hold.leaf, s)? {
                 assert!(matches!(obstacle, Obstacle::Row), "a mark needs no room");
-                self.lock_again(trx, layout, pk, granted)?;
+                self.lock_again(trx, layout, pk, hold.granted)?;
             }
             table.rows.fetch_sub(1, Ordering::Relaxed);
             for e in entries {
@@ -264,11 +279,12 @@ impl Store {
         layout: &Layout,
         pk: &[u8],
         entries: &[Entry<'_>],
+        leaf: Option<PageNo>,
         s: &mut Scratch,
     ) -> Result<Option<Obstacle>> {
         let tree = &layout.clustered.tree;
         let mut mtr = self.pool.begin();
-        let at = tree.leaf_for_write(&mut mtr, pk, Intent::Leaf, None)?;
+        let at = tree.leaf_for_write(&mut mtr, pk, Intent::Leaf, leaf)?;
         if !at.found {
             return Ok(Some(Obstacle::Row));
         }

@@ -169,6 +169,7 @@ impl TrxSys {
     /// What every end has in common once it is decided.
     fn finish(&self, trx: &mut Trx) {
         self.close_view(trx);
+        trx.forget_found();
         self.locks.release_all(&trx.shared);
         trx.shared.id.store(0, Ordering::Release);
         trx.shared.undo_records.store(0, Ordering::Relaxed);

@@ -342,6 +342,7 @@ impl LockSys {
 
     /// Gives one lock back before the transaction ends.
     pub fn unlock(&self, trx: &mut Trx, index: IndexId, key: &[u8]) {
+        trx.forget_found();
         let hash = hash_name(index, key);
         let shard_no = hash as usize % SHARDS;
         let mut shard = self.shards[shard_no].lock();

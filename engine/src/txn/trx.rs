@@ -4,7 +4,7 @@ use super::stream::StreamTail;
 use super::views::ViewSlot;
 use super::{ReadView, Waiter};
 use crate::base::sync::{Rank, RankedMutex};
-use crate::base::{Error, Lsn, Result, TrxId, UndoPtr};
+use crate::base::{Error, IndexId, Lsn, PageNo, Result, TrxId, UndoPtr};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
 
@@ -114,6 +114,16 @@ pub(crate) enum Phase {
     Committed,
 }
 
+/// The row that a locking read found last. Mostly it is changed next: its lock need not be asked for again then, nor its leaf be looked
+/// for from the root.
+#[derive(Default)]
+struct FoundRow {
+    /// 0: none is known.
+    index: IndexId,
+    key: Vec<u8>,
+    leaf: PageNo,
+}
+
 /// The owner's half: one thread at a time. Reused for one transaction after another. Whoever drops it has ended its
 /// transaction before (commit or rollback).
 pub struct Trx {
@@ -136,6 +146,7 @@ pub struct Trx {
     pub position: Vec<u8>,
     /// Why a part of it could not be rolled back: nothing is left to it but to be rolled back whole.
     doomed: Option<Box<Error>>,
+    found: FoundRow,
     pub(crate) phase: Phase,
     /// Where its undo goes: Some while it has an id.
     pub(crate) stream: Option<Box<StreamTail>>,
@@ -159,6 +170,7 @@ impl Trx {
             last_lsn: 0,
             position: Vec::new(),
             doomed: None,
+            found: FoundRow::default(),
             phase: Phase::Working,
             stream: None,
             view_slot: None,
@@ -179,6 +191,23 @@ impl Trx {
     }
     pub(crate) fn forget_doom(&mut self) {
         self.doomed = None;
+    }
+    /// A locking read has found the row, and the transaction has its exclusive lock in the lock table. Whoever gives such a lock back
+    /// calls `forget_found`.
+    pub(crate) fn note_found(&mut self, index: IndexId, key: &[u8], leaf: PageNo) {
+        self.found.index = index;
+        self.found.key.clear();
+        self.found.key.extend_from_slice(key);
+        self.found.leaf = leaf;
+    }
+    /// Some: the row's exclusive lock is held, and this is the leaf in which it was. For one change: that may leave the lock to the row.
+    pub(crate) fn take_found(&mut self, index: IndexId, key: &[u8]) -> Option<PageNo> {
+        let known = self.found.index == index && self.found.key == key;
+        self.forget_found();
+        known.then_some(self.found.leaf)
+    }
+    pub(crate) fn forget_found(&mut self) {
+        self.found.index = 0;
     }
     /// Prepared (XA): it survives a restart, and may only be committed or rolled back.
     pub fn is_prepared(&self) -> bool {

@@ -286,6 +286,45 @@ fn a_semi_consistent_read_shows_the_committed_version() {
     }
 }
 
+/// A change of the row that was found last does not ask for its lock again: so it must know whether it is still held.
+#[test]
+fn a_change_trusts_the_lock_of_a_read_only_while_it_is_held() {
+    let lock = LockChoice {
+        mode: X,
+        ..Default::default()
+    };
+    type GiveBack = fn(&Rig, &mut Trx, &mut Cursor);
+    let ways: [(&str, GiveBack); 3] = [
+        ("the row did not match", |_, trx, cursor| cursor.unlock_row(trx)),
+        ("the transaction ended", |rig, trx, _| {
+            rig.engine.commit(trx, false).expect("commit");
+            rig.engine.start(trx, ReadCommitted, 1);
+        }),
+        ("the change that the lock was left to is undone", |rig, trx, _| {
+            let savepoint = trx.undo_top;
+            rig.update(trx, &[2], &row(2, 20), &row(4, 20)).expect("update");
+            rig.store().rollback_to(trx, savepoint).expect("rollback");
+        }),
+    ];
+    for (what, give_back) in ways {
+        let rig = filled();
+        let mut trx = rig.begin(ReadCommitted);
+        trx.lock_wait_timeout_ms = 1;
+        let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+        assert_eq!(cursor.get(&mut trx, &[2], lock), Ok(true));
+        give_back(&rig, &mut trx, &mut cursor);
+        let mut other = rig.begin(ReadCommitted);
+        assert!(rig.get(&mut other, &[2], X).expect("free").is_some(), "{what}");
+        let refused = Err(Error::LockWaitTimeout);
+        assert_eq!(rig.update(&mut trx, &[2], &row(2, 20), &row(5, 20)), refused, "{what}");
+        assert_eq!(rig.delete(&mut trx, &[2], &row(2, 20)), refused, "{what}");
+        commit(&rig, other);
+        rig.update(&mut trx, &[2], &row(2, 20), &row(5, 20)).expect("update");
+        commit(&rig, trx);
+        rig.check_table();
+    }
+}
+
 /// An insert waits for whoever holds the same key, clustered or unique, and for what becomes of him.
 #[test]
 fn a_duplicate_waits_for_the_first_ones_end() {
