@@ -192,6 +192,10 @@ impl Tree {
             _ => node.has_room(key_len, value_len),
         }
     }
+    /// Behind all entries of the leaf.
+    pub fn is_at_end(&self, mtr: &Mtr<'_>, at: &LeafWrite) -> bool {
+        at.slot == Node::new(mtr.bytes(at.page)).len()
+    }
     /// Inserts at `at` (not found). Splits under Grow; then the Mtr holds space latches, so it latches no tree or undo page any more.
     /// Allocation failure (`Error::Full`) comes before any change.
     pub fn insert(&self, mtr: &mut Mtr<'_>, at: &LeafWrite, key: &[u8], value: &[u8]) -> Result<Placed> {

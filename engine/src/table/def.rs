@@ -122,6 +122,8 @@ pub struct Table {
     pub(crate) autoinc: AtomicU64,
     pub(crate) autoinc_saved: AtomicU64,
     pub(crate) next_row_id: AtomicU64,
+    /// The leaf at whose end the latest row was placed; 0: it went elsewhere. Rows whose keys rise come to the same one.
+    pub(super) rising_leaf: AtomicU32,
     pub(super) page_counts: Mutex<PageCounts>,
     /// Grows when a load past the pool begins, and before and after it links what it has made, or gives it back.
     pub(super) loads: AtomicU64,
@@ -149,6 +151,7 @@ impl Table {
             autoinc: AtomicU64::new(0),
             autoinc_saved: AtomicU64::new(0),
             next_row_id: AtomicU64::new(0),
+            rising_leaf: AtomicU32::new(0),
             page_counts: Mutex::default(),
             loads: AtomicU64::new(0),
             building: Mutex::default(),

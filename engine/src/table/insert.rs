@@ -170,7 +170,16 @@ impl Store {
     ) -> Result<Option<Obstacle>> {
         let tree = &layout.clustered.tree;
         let mut mtr = self.pool.begin();
-        let at = tree.leaf_for_write(&mut mtr, pk, intent, None)?;
+        let rising = table.rising_leaf.load(Ordering::Relaxed);
+        let at = tree.leaf_for_write(&mut mtr, pk, intent, (rising != 0).then_some(rising))?;
+        let leaf = if tree.is_at_end(&mtr, &at) {
+            mtr.id(at.page).no
+        } else {
+            0
+        };
+        if leaf != rising {
+            table.rising_leaf.store(leaf, Ordering::Relaxed);
+        }
         if at.found {
             let old = RowHeader::read(tree.value(&mtr, &at));
             if !old.marked() || self.made_by_other_active(trx, &old) {
