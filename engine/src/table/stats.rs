@@ -52,22 +52,34 @@ impl Store {
         let _gate = table.gate.read();
         let layout = table.layout();
         let usage = or_unknown(space::usage(&self.pool, layout.id))?;
-        let counts = self.page_counts(table, layout, usage.used)?;
-        or_unknown(self.know_rows(table, layout, counts[0].0))?;
+        // Every statement asks: the list is not copied.
+        let sums = |counts: &PageCounts| {
+            (
+                counts.indexes[0].0,
+                counts.indexes[1..].iter().map(|(_, pages)| pages).sum(),
+            )
+        };
+        let (leaf_pages, of_secondary): (u64, u64) = self.page_counts(table, layout, usage.used, sums)?;
+        or_unknown(self.know_rows(table, layout, leaf_pages))?;
         let page = PAGE_SIZE as u64;
-        let of_secondary: u64 = counts[1..].iter().map(|(_, pages)| pages).sum();
         Ok(TableStats {
             rows: table.rows.load(Ordering::Relaxed).max(0) as u64,
             data_bytes: (usage.used as u64).saturating_sub(of_secondary) * page,
             index_bytes: of_secondary * page,
             free_bytes: (usage.pages.saturating_sub(usage.used)) as u64 * page,
             file_bytes: usage.pages as u64 * page,
-            clustered_leaf_pages: counts[0].0,
+            clustered_leaf_pages: leaf_pages,
             create_time_s: layout.created_s,
         })
     }
 
-    fn page_counts(&self, table: &Table, layout: &Layout, used: u32) -> Result<Vec<(u64, u64)>> {
+    fn page_counts<T>(
+        &self,
+        table: &Table,
+        layout: &Layout,
+        used: u32,
+        look: impl FnOnce(&PageCounts) -> T,
+    ) -> Result<T> {
         let mut kept = table.page_counts.lock();
         let drift = kept.used.abs_diff(used);
         let fresh = kept.layout == layout.id && kept.indexes.len() == layout.secondary.len() + 1;
@@ -92,7 +104,7 @@ impl Store {
                 indexes: trees.map(|index| or_unknown(count(index))).collect::<Result<_>>()?,
             };
         }
-        Ok(kept.indexes.clone())
+        Ok(look(&kept))
     }
 
     fn know_rows(&self, table: &Table, layout: &Layout, leaf_pages: u64) -> Result<()> {
@@ -121,8 +133,8 @@ impl Store {
         let _gate = table.gate.read();
         let layout = table.layout();
         let used = space::usage(&self.pool, layout.id)?.used;
-        let counts = self.page_counts(table, layout, used)?;
-        Ok(counts.get(ordinal as usize).map_or(0, |c| c.0))
+        let leaves = |counts: &PageCounts| counts.indexes.get(ordinal as usize).map_or(0, |c| c.0);
+        self.page_counts(table, layout, used, leaves)
     }
 
     /// Estimated entries with lo <= key < hi; None = open.
