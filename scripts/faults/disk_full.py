@@ -278,7 +278,7 @@ def delta_trees(disk):
 
 def definitions(disk):
     """CREATE, ALTER, RENAME, TRUNCATE and DROP TABLE, with less room each time: each happens or does not, and DROP always does."""
-    pid, there, refusals = disk.server.pid(), set(), 0
+    pid, there, refusals = disk.pid, set(), 0
     columns = ", ".join(f"column_with_a_long_name_{n} INT COMMENT '{'c' * 900}'" for n in range(60))
     for no, leave in enumerate([6000, 3000, 1500, 700, 300, 150, 60, 20, 0, 0]):
         disk.fill(leave << 10)
