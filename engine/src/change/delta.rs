@@ -36,6 +36,8 @@ const OP_MAX: usize = 24;
 /// Share (of 1024) of resident target leaves from which on an index counts as living in memory, and below which on disk.
 const IN_MEMORY: u32 = 983;
 const ON_DISK: u32 = 900;
+/// Nothing is known yet: neither.
+const UNTOLD: u32 = (IN_MEMORY + ON_DISK) / 2;
 
 /// With fewer entries an index's yield need not be learned.
 const LEARN_MIN: u64 = 4096;
@@ -114,6 +116,7 @@ impl Delta {
     pub fn fresh(tree: Tree, buffer: &Arc<ChangeBuffer>) -> Delta {
         let delta = Delta::found(tree, buffer);
         delta.entries.store(0, Ordering::Relaxed);
+        delta.residency.store(1024, Ordering::Relaxed);
         delta.loaded.store(true, Ordering::Release);
         delta
     }
@@ -132,7 +135,7 @@ impl Delta {
             gate: RwLock::new(()),
             loaded: AtomicBool::new(false),
             count: Mutex::default(),
-            residency: AtomicU32::new(1024),
+            residency: AtomicU32::new(UNTOLD),
             asked: AtomicU32::new(0),
             helped: AtomicU64::new(0),
             dense_reads: AtomicU32::new(0),
@@ -469,6 +472,16 @@ impl Delta {
 
     // ---- where the index lives ----
 
+    /// Nearly all leaves that were lately asked for were resident.
+    pub fn lives_in_memory(&self) -> bool {
+        self.residency.load(Ordering::Relaxed) >= IN_MEMORY
+    }
+    #[cfg(test)]
+    pub fn was_found(&self, leaf: Presence, times: usize) {
+        for _ in 0..times {
+            self.goes_direct(leaf);
+        }
+    }
     /// It lives on disk, and it is not the turn of the one change in many whose leaf is asked for.
     pub(super) fn need_not_ask(&self) -> bool {
         self.residency.load(Ordering::Relaxed) < ON_DISK && self.asked.fetch_add(1, Ordering::Relaxed) % ASK_EVERY != 0
@@ -509,7 +522,7 @@ impl Delta {
         }
         match leaf {
             Presence::Absent => false,
-            Presence::Clean => new >= IN_MEMORY,
+            Presence::Clean => self.lives_in_memory(),
             Presence::Dirty => true,
         }
     }

@@ -164,6 +164,10 @@ impl ChangeBuffer {
             _ => crc32c::crc32c(key) & 1 == 0,
         }
     }
+    /// Tests: what is buffered is not what pays.
+    pub fn is_forced(&self) -> bool {
+        self.test_mode.load(Ordering::Relaxed) != 0
+    }
     /// Tests: only who is asked to merges.
     pub fn holds(&self) -> bool {
         self.test_mode.load(Ordering::Relaxed) == HOLD

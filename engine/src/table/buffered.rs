@@ -8,6 +8,7 @@
 //! | something has been pending longer than `change_buffer_max_age` | `io_capacity` a second, in the indexes that it is in |
 //! | after the engine was opened | what is pending is counted, index by index: `io_capacity` pages a second |
 //! | a leaf is expected to take 128 entries or more | 50 of such |
+//! | an index lives in memory | 32 of such: no read is spared there, and while anything is pending readers have to look for it |
 //!
 //! A leaf costs a read and a write whatever it gets, so the index whose next leaf is expected to get most is swept first.
 //!
@@ -34,6 +35,8 @@ const RICH: u64 = 128;
 /// Leaves of that kind in a round, and at a time.
 const RICH_LEAVES: usize = 50;
 const LEAVES_LOOK: usize = 4;
+/// Leaves of indexes that live in memory, in a round.
+const MEMORY_LEAVES: usize = 32;
 /// Delta leaves counted in one go.
 const COUNTED_MAX: usize = 16;
 
@@ -64,6 +67,8 @@ impl Rounds {
 struct Budget {
     /// Leaves of indexes in which something is too old.
     old_leaves: usize,
+    /// Leaves of indexes that live in memory.
+    memory_leaves: usize,
     counted: usize,
 }
 
@@ -114,9 +119,10 @@ impl Store {
         let usual = self.pool.io_capacity().0 as usize / ROUNDS;
         let mut budget = Budget {
             old_leaves: if due == 0 { usual.max(1) } else { 0 },
+            memory_leaves: if self.change.is_forced() { 0 } else { MEMORY_LEAVES },
             counted: usual.max(COUNTED_MAX),
         };
-        let (mut found, old) = self.look_for_changes(rounds, &mut budget)?;
+        let (mut found, beside) = self.look_for_changes(rounds, &mut budget)?;
         let rich_leaves = if self.change.holds() { 0 } else { RICH_LEAVES };
         let mut merged = 0;
         while let Some(best) = (0..found.len()).max_by_key(|i| found[*i].entries) {
@@ -136,14 +142,15 @@ impl Store {
             merged += swept.leaves;
         }
         self.tell_round(&mut rounds.speed);
-        Ok(merged + old)
+        Ok(merged + beside)
     }
-    /// The indexes that have something to merge; on the way, those not counted yet are counted and what is too old is merged: leaves of it.
+    /// The indexes that have something to merge; on the way, those not counted yet are counted, and what is too old or in memory is
+    /// merged: so many leaves.
     fn look_for_changes(&self, rounds: &mut Rounds, budget: &mut Budget) -> Result<(Vec<Found>, usize)> {
         let tables = self.catalog.tables();
         let now_us = self.pool.disk().now_us();
         let mut found = Vec::new();
-        let mut old = 0;
+        let mut merged = 0;
         for _ in 0..tables.len().min(TABLES_MAX) {
             rounds.table = (rounds.table + 1) % tables.len();
             rounds.clean += 1;
@@ -160,10 +167,15 @@ impl Store {
                 if !delta.is_known() && !self.count_some(delta, budget)? {
                     continue;
                 }
-                if budget.old_leaves > 0 && self.change.is_too_old(delta.age_us(now_us)) {
-                    let leaves = self.sweep(index, delta, budget.old_leaves.min(LEAVES_MAX))?.leaves;
-                    budget.old_leaves -= leaves.min(budget.old_leaves);
-                    old += leaves;
+                let old = self.change.is_too_old(delta.age_us(now_us));
+                let left = match old {
+                    true => &mut budget.old_leaves,
+                    false => &mut budget.memory_leaves,
+                };
+                if *left > 0 && (old || delta.lives_in_memory()) {
+                    let leaves = self.sweep(index, delta, LEAVES_MAX.min(*left))?.leaves;
+                    *left -= leaves.min(*left);
+                    merged += leaves;
                 }
                 found.push(Found {
                     table: table.clone(),
@@ -175,7 +187,7 @@ impl Store {
         if rounds.clean >= tables.len() {
             self.change.set_draining(false);
         }
-        Ok((found, old))
+        Ok((found, merged))
     }
     /// True: everything pending for the index is counted now.
     fn count_some(&self, delta: &Delta, budget: &mut Budget) -> Result<bool> {

@@ -6,6 +6,7 @@ use crate::change::{self, Buffering, Op};
 use crate::engine::{Close, Config, Engine};
 use crate::io::sim::SimDisk;
 use crate::io::Disk;
+use crate::pool::Presence;
 use crate::table::{ChangeReport, IndexChange, IndexChanges, IndexSpec, Rounds, TableSpec};
 use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
 use std::sync::{Arc, Mutex};
@@ -393,4 +394,25 @@ fn every_index_of_a_table_has_its_turn() {
         merged.extend(done.map(|s| s.index.id));
     }
     assert_eq!(merged.len(), 4);
+}
+
+/// What had been buffered for an index before it came to live in memory stayed pending while the server was busy, and readers looked for it
+/// with every leaf. For one that lives on disk it is what saves reads.
+#[test]
+fn what_is_pending_for_an_index_in_memory_is_merged_however_busy_it_is() {
+    let rig = Rig::create(SimDisk::new(1));
+    buffer(&rig, true);
+    rows(&rig, 0..60);
+    rig.engine.set("change_buffer_test_mode", 0).expect("set");
+    let delta = |n: usize| rig.table.layout().secondary[n].index.delta.clone().expect("delta");
+    let (near, far) = (delta(0), delta(1));
+    near.was_found(Presence::Clean, 100);
+    far.was_found(Presence::Absent, 100);
+    let mut state = Rounds::default();
+    for n in 0..15 {
+        rows(&rig, 100 + n..101 + n);
+        rig.store().merge_round(&mut state).expect("round");
+    }
+    assert_eq!(near.entries(), 0);
+    assert!(far.entries() >= 60, "{}", far.entries());
 }
