@@ -9,9 +9,19 @@ use crate::btree::Seek;
 use crate::pool::Pool;
 use std::collections::BTreeSet;
 
+/// Of a range that has so many entries in the base, and so many times what is pending for the whole index, an estimate does without.
+const LARGE_RANGE: u64 = 1000;
+const IMMATERIAL: u64 = 4;
+/// Pending changes that are looked at for what the others of a range are like.
+const SAMPLE: usize = 128;
+
 impl Delta {
-    /// Estimated number of entries that the changes pending in [lo, hi) will add to the index (negative: take away). What each of
-    /// them adds is known from the first leaf's worth; of a range that is not larger nothing is guessed but that a put is of a new entry.
+    /// Can what is pending change an estimate for the optimizer, or would the answer be nearly the same?
+    pub fn matters_beside(&self, entries_in_base: u64) -> bool {
+        entries_in_base < LARGE_RANGE || self.entries() > entries_in_base / IMMATERIAL || !self.is_known()
+    }
+    /// Estimated number of entries that the changes pending in [lo, hi) will add to the index (negative: take away). Exact for what ends in
+    /// the first leaf; of more, what each of them adds is known from the first few.
     pub fn estimate_range(&self, pool: &Pool, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<i64> {
         self.load(pool)?;
         let mut added = 0;
@@ -21,11 +31,13 @@ impl Delta {
             let (mut seen, mut net) = (0, 0);
             if let Some(leaf) = self.tree.seek(pool, Seek::Ge, &lo)? {
                 let to = end.as_ref().map_or(leaf.len(), |end| leaf.search(end).0);
+                let ends_here = to < leaf.len();
+                let to = if ends_here { to } else { to.min(leaf.slot() + SAMPLE) };
                 for slot in leaf.slot()..to {
                     net += entries_added(leaf.value_at(slot));
                     seen += 1;
                 }
-                if to < leaf.len() {
+                if ends_here {
                     added += net;
                     continue;
                 }

@@ -142,7 +142,8 @@ impl Store {
         let _gate = table.gate.read();
         let index = index_of(table.layout(), ordinal)?;
         let entries = index.tree.estimate_range(&self.pool, lo, hi)?;
-        Ok(match change::in_use(index) {
+        let delta = change::in_use(index).filter(|delta| delta.matters_beside(entries));
+        Ok(match delta {
             Some(delta) => entries.saturating_add_signed(delta.estimate_range(&self.pool, lo, hi)?),
             None => entries,
         })
