@@ -85,7 +85,8 @@ impl Speed {
         if self.at_us > 0 && now_us > self.at_us {
             let seconds = (now_us - self.at_us) as f64 / 1e6;
             let now = (merged - self.merged) as f64 / seconds;
-            let share = (seconds / 5.0).min(1.0);
+            let begins = self.per_second < 1.0;
+            let share = if begins { 1.0 } else { (seconds / 5.0).min(1.0) };
             self.per_second += (now - self.per_second) * share;
         }
         (self.at_us, self.merged) = (now_us, merged);
@@ -313,4 +314,32 @@ impl Store {
 pub(super) fn buffered(layout: &Layout) -> impl Iterator<Item = (&Index, &Delta)> {
     let indexes = layout.secondary.iter().filter(|s| !s.aside).map(|s| &s.index);
     indexes.filter_map(|index| Some((index, index.delta.as_deref()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Speed;
+
+    /// The mean began at nothing: a second into a drain of ten it told of a minute.
+    #[test]
+    fn the_time_that_a_drain_takes_is_told_from_its_beginning() {
+        let mut speed = Speed::default();
+        let (mut now_us, mut merged) = (1_000_000, 0);
+        let mut rounds = |n: usize, entries: u64| {
+            for _ in 0..n {
+                now_us += 100_000;
+                merged += entries;
+                speed.look(now_us, merged);
+            }
+            speed.seconds_for(50_000)
+        };
+        assert_eq!(rounds(10, 0), 0, "nothing is merged");
+        assert_eq!(rounds(1, 1000), 5);
+        assert_eq!(rounds(20, 1000), 5);
+        // Half as fast: in steps, over some seconds.
+        let soon = rounds(20, 500);
+        assert!((6..=8).contains(&soon), "{soon}");
+        assert!((9..=11).contains(&rounds(150, 500)));
+        assert_eq!(rounds(1000, 0), 0);
+    }
 }
