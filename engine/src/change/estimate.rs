@@ -9,16 +9,16 @@ use crate::btree::Seek;
 use crate::pool::Pool;
 use std::collections::BTreeSet;
 
-/// Of a range that has so many entries in the base, and so many times what is pending for the whole index, an estimate does without.
+/// Of a range that has so many entries in the base, and no fewer than are pending for the whole index, an estimate does without: it is
+/// too small by a half at most, and usually by the share that is pending.
 const LARGE_RANGE: u64 = 1000;
-const IMMATERIAL: u64 = 4;
 /// Pending changes that are looked at for what the others of a range are like.
 const SAMPLE: usize = 128;
 
 impl Delta {
     /// Can what is pending change an estimate for the optimizer, or would the answer be nearly the same?
     pub fn matters_beside(&self, entries_in_base: u64) -> bool {
-        entries_in_base < LARGE_RANGE || self.entries() > entries_in_base / IMMATERIAL || !self.is_known()
+        entries_in_base < LARGE_RANGE || self.entries() > entries_in_base || !self.is_known()
     }
     /// Estimated number of entries that the changes pending in [lo, hi) will add to the index (negative: take away). Exact for what ends in
     /// the first leaf; of more, what each of them adds is known from the first few.

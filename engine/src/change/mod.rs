@@ -43,7 +43,7 @@ pub use estimate::check;
 pub use merge::merge_leaf;
 pub use pending::Pending;
 pub use policy::{Buffering, ChangeBuffer};
-pub use read::{get, in_use, visit_prefix, Merging};
+pub use read::{get, in_use, visit_prefix, Merging, Run};
 pub use sweep::{drain, drain_telling, sweep_step, Swept};
 
 use crate::base::{IndexId, TrxId};

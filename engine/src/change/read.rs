@@ -18,7 +18,17 @@ pub struct Merging {
     /// Base slots and pending keys still to come.
     slots: Range<usize>,
     keys: Range<usize>,
+    /// Where `start_some` stopped short of the range's end: the first base slot that was left (backward: the last taken).
+    cut: Option<usize>,
     value: Vec<u8>,
+}
+
+/// A range of keys, [lo, hi), and the direction that it is gone through in.
+#[derive(Clone, Copy)]
+pub struct Run<'a> {
+    pub lo: &'a [u8],
+    pub hi: Option<&'a [u8]>,
+    pub backward: bool,
 }
 
 /// An entry with everything applied.
@@ -36,7 +46,7 @@ enum From {
 }
 
 impl Merging {
-    /// Collects what is pending in the part of [lo, hi) that `leaf` owns. Returns the number of keys with something pending.
+    /// Collects what is pending in the part of [lo, hi) that `leaf` owns.
     pub fn start(
         &mut self,
         pool: &Pool,
@@ -44,19 +54,59 @@ impl Merging {
         leaf: &LeafRead<'_>,
         lo: &[u8],
         hi: Option<&[u8]>,
+    ) -> Result<()> {
+        let run = Run {
+            lo,
+            hi,
+            backward: false,
+        };
+        self.start_some(pool, delta, leaf, run, usize::MAX).map(|_| ())
+    }
+    /// As `start`, of the part's first `most` base entries and what is pending among them: `cut` tells where that ends, if it is not all.
+    /// Returns the number of keys with something pending that the whole part can be expected to have.
+    pub fn start_some(
+        &mut self,
+        pool: &Pool,
+        delta: &Delta,
+        leaf: &LeafRead<'_>,
+        run: Run<'_>,
+        most: usize,
     ) -> Result<usize> {
-        let lo = lo.max(leaf.lower_fence());
-        let (to, hi) = match (leaf.upper_fence(), hi) {
+        let mut lo = run.lo.max(leaf.lower_fence());
+        let (to, mut hi) = match (leaf.upper_fence(), run.hi) {
             (Some(upper), Some(hi)) if hi < upper => (leaf.search(hi).0, Some(hi)),
             (None, Some(hi)) => (leaf.search(hi).0, Some(hi)),
             (upper, _) => (leaf.len(), upper),
         };
         let from = leaf.search(lo).0;
         self.slots = from..to.max(from);
+        let all = self.slots.len();
+        self.cut = None;
+        if all > most {
+            let cut = if run.backward {
+                self.slots.end - most
+            } else {
+                from + most
+            };
+            self.cut = Some(cut);
+            if run.backward {
+                self.slots.start = cut;
+                lo = leaf.key_at(cut);
+            } else {
+                self.slots.end = cut;
+                hi = Some(leaf.key_at(cut));
+            }
+        }
         self.keys = 0..0;
         delta.pending_in(pool, lo, hi, &mut self.pending)?;
         self.keys = 0..self.pending.len();
-        Ok(self.keys.len())
+        Ok(match self.cut {
+            None => self.keys.len(),
+            Some(_) => self.keys.len() * all / self.slots.len(),
+        })
+    }
+    pub fn cut(&self) -> Option<usize> {
+        self.cut
     }
     /// The next entry from the front of what is still to come (`backward`: from its end). `leaf` is the one given to `start`, latched since.
     pub fn next<'a>(&'a mut self, leaf: &'a LeafRead<'_>, backward: bool) -> Result<Option<Merged<'a>>> {

@@ -355,13 +355,14 @@ impl Cursor {
         }
         if self.next >= self.batch.len() {
             self.count_rows();
+            let scan = self.scan.as_mut().expect("begun");
+            self.batch_entries = self.batch_entries.max(scan.least_batch());
             let limit = Limit {
                 entries: self.batch_entries.min(batch_max),
                 bytes: BATCH_BYTES_MAX,
             };
             self.next = 0;
             self.batch_undo = trx.undo_top;
-            let scan = self.scan.as_mut().expect("begun");
             let filled = scan.fill(&self.store.pool, &mut self.batch, self.direction, limit)?;
             if let Some(key) = scan.take_dense() {
                 self.store.merge_met(scan.index(), &key)?;

@@ -2,18 +2,19 @@
 //!
 //! It goes leaf by leaf through what is left of the range, [from, to): takes the base leaf that *owns* the position (an entry may be
 //! pending where the base has none, so no leaf is skipped for being empty), collects what is pending for the leaf's part, and copies
-//! both as one run. Only the near end of [from, to) moves. A scan may change its way between any two fills: what one remembers
+//! both as one run; of a leaf no more than the batch may take, for what is pending is looked for in every partition. Only the near end of [from, to) moves. A scan may change its way between any two fills: what one remembers
 //! (`At`, `last`) serves the other.
 //!
 //! A leaf with many pending entries is merged after everything was let go: the next reader finds it plain.
-use super::{At, Backward, Batch, Direction, Forward, Limit, Place, Scan, NO_SLOT};
+use super::{in_use, At, Backward, Batch, Direction, Forward, Limit, Place, Scan, NO_SLOT};
 use crate::base::Result;
 use crate::btree::LeafRead;
-use crate::change::{Index, Merging};
+use crate::change::{Index, Merging, Run};
 use crate::pool::Pool;
 
 /// From so many pending entries in a leaf on, its reader merges it.
 const DENSE: usize = 16;
+const LEAST_BATCH: usize = 16;
 
 /// Kept from fill to fill: buffers, and what is left of the range.
 #[derive(Default)]
@@ -29,6 +30,13 @@ impl Merge {
     fn is_over(&self) -> bool {
         self.to.as_ref().is_some_and(|to| *to <= self.from)
     }
+    /// What is left once the part of a leaf that ends at `key` is done.
+    fn cut_at(&mut self, key: &[u8], direction: Direction) {
+        match direction {
+            Forward => set(&mut self.from, key),
+            Backward => set(self.to.get_or_insert_with(Vec::new), key),
+        }
+    }
     /// What is left once `leaf` is done. False: nothing.
     fn pass(&mut self, leaf: &LeafRead<'_>, direction: Direction) -> bool {
         let fence = match direction {
@@ -36,10 +44,7 @@ impl Merge {
             Backward => Some(leaf.lower_fence()).filter(|lower| !lower.is_empty()),
         };
         let Some(fence) = fence else { return false };
-        match direction {
-            Forward => set(&mut self.from, fence),
-            Backward => set(self.to.get_or_insert_with(Vec::new), fence),
-        }
+        self.cut_at(fence, direction);
         !self.is_over()
     }
 }
@@ -71,6 +76,15 @@ impl Scan {
         };
         self.merge = Some(merge);
         filled
+    }
+    /// How many entries a batch should take at least, if it may: on the merged way a batch costs a look into every partition, whatever
+    /// it takes.
+    #[inline]
+    pub fn least_batch(&self) -> usize {
+        match in_use(&self.index) {
+            Some(_) => LEAST_BATCH,
+            None => 1,
+        }
     }
     pub fn index(&self) -> &Index {
         &self.index
@@ -115,13 +129,22 @@ impl Scan {
         let delta = self.index.delta.clone().expect("something is pending in it");
         let mut leaf = self.first_leaf(pool, merge, direction)?;
         loop {
-            let (lo, hi) = (&merge.from, merge.to.as_deref());
-            let pending = merge.merging.start(pool, &delta, &leaf, lo, hi)?;
+            let run = Run {
+                lo: &merge.from,
+                hi: merge.to.as_deref(),
+                backward: direction == Backward,
+            };
+            let most = limit.entries - batch.len();
+            let pending = merge.merging.start_some(pool, &delta, &leaf, run, most)?;
             if pending >= DENSE && merge.dense.is_none() && delta.turn_to_settle() {
                 merge.dense = merge.merging.first_pending_key().map(<[u8]>::to_vec);
             }
             if !self.copy_merged(&leaf, &mut merge.merging, batch, direction, limit)? {
                 return Ok(());
+            }
+            if let Some(cut) = merge.merging.cut() {
+                merge.cut_at(leaf.key_at(cut), direction);
+                continue;
             }
             if !merge.pass(&leaf, direction) {
                 self.end(direction);

@@ -2,6 +2,7 @@
 //! appends, new partitions and merges between fills. Point and prefix reads say the same. Then all of it at once, in threads.
 use super::{Backward, Batch, Direction, Forward, Limit, Scan};
 use crate::btree::tests::kit::Dice;
+use crate::btree::Tree;
 use crate::change::kit::new_index;
 use crate::change::{self, entry, Delta, Index, Op, SETTLE_EVERY};
 use crate::pool::tests::Rig;
@@ -345,4 +346,48 @@ fn read_stable(pool: &Pool, index: &Index, way: Direction, stable: usize, entrie
         seen.reverse();
     }
     assert!(seen == expected, "{way:?}: {} of {stable}", seen.len());
+}
+
+/// A scan of ten entries took 1, then 4, then 16, and each time it went down the delta tree once for each partition, and collected what was
+/// pending in the rest of the leaf.
+#[test]
+fn a_short_range_looks_once_into_each_partition() {
+    let run = Run::new(1);
+    let pool = run.rig.pool.clone();
+    run.delta().buffer().set_test_mode(1);
+    let put_all = |part: usize| {
+        for n in (0..SPREAD).filter(|n| n % 3 == part) {
+            let (key, value) = (key(n), value(3, 20));
+            let op = Op::Put {
+                key: &key,
+                value: &value,
+            };
+            change::submit(&pool, &run.index, op).unwrap();
+        }
+    };
+    put_all(0);
+    change::drain(&pool, &run.index).unwrap();
+    put_all(1);
+    run.delta().begin_partition();
+    put_all(2);
+    let mut scan = Scan::new(&run.index, &key(600), None);
+    let limit = Limit {
+        entries: scan.least_batch(),
+        bytes: 1000,
+    };
+    let mut batch = Batch::new();
+    let requests = || {
+        pool.update_gauges();
+        pool.counters().buffer_pool_read_requests.get()
+    };
+    let before = requests();
+    assert!(scan.fill(&pool, &mut batch, Forward, limit).unwrap() >= 10);
+    let asked = requests() - before;
+    assert!((0..batch.len()).all(|i| batch.key(i) == key(600 + i)));
+    let height = |tree: &Tree| tree.stats(&pool).unwrap().height as u64;
+    let descents = height(&run.index.tree) + 2 * height(&run.delta().tree);
+    assert!(
+        asked <= descents + 1,
+        "{asked} page requests, {descents} for the ways down"
+    );
 }
