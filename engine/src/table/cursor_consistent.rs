@@ -221,7 +221,12 @@ impl Cursor {
             return Ok(Verdict::Shown(false));
         }
         let now = Mark::of(&self.store.decode_entry(layout, &self.entry)?);
-        if now != mark || (now.marked && !now.dead) {
+        // Over a row of its own nobody rolls back: another marked the entry after the snapshot, and then this transaction changed the row.
+        let is_own = self
+            .view
+            .as_ref()
+            .is_some_and(|v| RowHeader::read(&self.version).trx == v.own);
+        if now != mark || (now.marked && !now.dead && !is_own) {
             return Ok(Verdict::Again(now));
         }
         Ok(Verdict::Shown(!now.marked))

@@ -131,6 +131,31 @@ fn without_snapshot_isolation_the_newest_row_is_locked() {
     commit(&rig, late);
 }
 
+/// The scan took the old entry, which another had marked since the snapshot, for one whose maker was rolling back, and looked again for ever:
+/// the row's newest version was the reader's own, over the other's. Found by a history of many transactions.
+#[test]
+fn an_entry_marked_since_the_snapshot_is_not_that_of_an_own_newer_version() {
+    let rig = filled();
+    rig.engine.set("snapshot_isolation", 0).expect("set");
+    for covering in [false, true] {
+        let mut late = rig.begin(RepeatableRead);
+        assert_eq!(groups(&rig, &mut late, BY_GROUP, None), Ok(vec![1, 2, 3]));
+        change(&rig, 2, &row(2, 20), &row(9, 90));
+        let own = Row {
+            body: vec![7; 20],
+            ..row(9, 90)
+        };
+        rig.update(&mut late, &[2], &row(9, 90), &own).expect("update");
+        for index in [BY_GROUP, BY_TAG] {
+            let found = rig.scan(&mut late, index, false, covering, None).expect("scan");
+            let keys: Vec<&[u8]> = found.iter().map(|f| f.pk.as_slice()).collect();
+            assert_eq!(keys, [[1], [3], [2]], "{index}");
+        }
+        rollback(&rig, late);
+        change(&rig, 2, &row(9, 90), &row(2, 20));
+    }
+}
+
 /// A transaction that began with a locking read saw rows appear: only a consistent read took the snapshot, and nothing locks what is
 /// not there.
 #[test]
