@@ -1,20 +1,12 @@
 //! The isolation checker: random transactions over many connections to a server, then a search for everything that the isolation level
 //! forbids. Prints how often each anomaly was found and the shortest example of each; ends with 1 if one is forbidden.
 //!
-//! Made after Elle (Kingsbury, Alvaro, VLDB 2020): lists that are only appended to show the order of their writes to every reader, so the
-//! dependencies between transactions are read off what they saw, and no engine is asked to tell about itself. The server may be
-//! killed and restarted while this runs (scripts/isolation.py does).
-mod findings;
-mod graph;
-mod history;
-#[cfg(test)]
-mod tests;
-mod versions;
+//! The judging is `tools/judge`. The server may be killed and restarted while this runs (scripts/isolation.py does).
 mod workload;
 
 use clap::Parser;
-use findings::{Findings, Level};
-use history::{End, History};
+use isolation_judge::{judge, End, Level};
+use std::time::Instant;
 
 #[derive(Parser, Clone)]
 #[command(about = "Isolation checker: random transactions, and a search for what their isolation level forbids")]
@@ -41,15 +33,17 @@ pub struct Plan {
     seed: u64,
 }
 
-fn judge(history: &History, level: Level) -> Findings {
-    let mut findings = Findings::default();
-    let versions = versions::judge(history, level, &mut findings);
-    graph::Graph::new(history, &versions).judge(&mut findings);
-    findings
+/// The most that this process had.
+fn memory_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    most.and_then(|kb| kb.split_whitespace().next()?.parse::<u64>().ok())
+        .map_or(0, |kb| kb / 1024)
 }
 
 fn main() {
     let plan = Plan::parse();
+    let begun = Instant::now();
     let history = match workload::run(&plan) {
         Ok(history) => history,
         Err(error) => {
@@ -57,6 +51,7 @@ fn main() {
             std::process::exit(2);
         }
     };
+    let ran = begun.elapsed();
     let count = |end: End| history.transactions.iter().filter(|t| t.end == end).count();
     println!(
         "{} at {:?}, seed {}: {} transactions committed, {} rolled back, {} with an unknown end; {} operations",
@@ -69,6 +64,12 @@ fn main() {
         history.transactions.iter().map(|t| t.ops.len()).sum::<usize>(),
     );
     let findings = judge(&history, plan.level);
+    println!(
+        "{:.0} commits/s; judged in {:.1} s; {} MiB of memory at most",
+        count(End::Committed) as f64 / ran.as_secs_f64(),
+        (begun.elapsed() - ran).as_secs_f64(),
+        memory_mib()
+    );
     println!("{}", findings.report(&history, plan.level));
     let forbidden = findings.forbidden(plan.level);
     if !forbidden.is_empty() {

@@ -4,9 +4,9 @@
 //! there are always rows missing, among others that are there, and lists stay short. `registers`: rows that are always there, whose one
 //! value is read, then written. In both, `place` lies in the band of its row and changes with every write, so a read by `place` must
 //! find each row exactly once, though its entries in the indexes move all the time.
-use crate::findings::Level;
-use crate::history::{End, History, Item, Lock, Op, Path, Seen, Transaction, TrxNo, Value, Way, What};
 use crate::Plan;
+use isolation_judge::history::TrxNo;
+use isolation_judge::{End, History, Item, Level, Lock, Op, Path, Seen, Transaction, Value, Way, What};
 use lab_server::is_lost;
 use mysql::prelude::Queryable;
 use mysql::Conn;

@@ -8,6 +8,7 @@ mod change_control;
 mod crash;
 mod damage;
 mod ddl_crash;
+mod histories;
 mod innodb_bugs;
 mod isolation;
 mod load;

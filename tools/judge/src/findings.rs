@@ -3,7 +3,8 @@ use crate::graph::Edge;
 use crate::history::{describe, History, TrxNo};
 use std::collections::BTreeMap;
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, clap::ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Level {
     ReadUncommitted,
     ReadCommitted,
