@@ -13,10 +13,12 @@
 #   make dump         mariadb-dump of a Sluice database into InnoDB and back
 #   make fuzz         random statements on Sluice and on InnoDB, compared (MINUTES, SEED); then readers and writers at once
 #   make lab          every experiment at its smallest size, one report (about 30 minutes); see lab/README.md
-#   make kill         ROUNDS of kill -9 under 8 writing clients, and as many while definitions change, with an account of every
-#                     row and table; soak: MINUTES of each
+#   make kill         ROUNDS of kill -9 under 8 writing clients, as many while definitions change, and as many with tables of InnoDB in
+#                     the same transactions, with an account of every row and table; soak: MINUTES of each
 #   make isolation    random transactions over many connections, and a search for what LEVEL forbids; ENGINE, COMMITS, ROWS,
 #                     CONNECTIONS, SEED, KILLS (kill -9 and restart among them)
+#   make replication  primary and replica under load, kill -9 of either for MINUTES, then compared
+#   make long-reader  one transaction open for 5 minutes over running writers: their rate, and the undo's size after it
 #   make faults       broken pages, missing files, failing syncs, a full disk: a table of what came of each
 #   make sluice-check the checker for the files of a stopped server, target/release/sluice-check
 #   make memory       memory beyond the pool, stage by stage;  make tables: thousands of tables, next to InnoDB
@@ -164,6 +166,7 @@ lab: plugin
 kill: plugin
 	@scripts/kill/kill.py --rounds $(ROUNDS)
 	@scripts/kill/kill.py --ddl --rounds $(ROUNDS)
+	@scripts/kill/kill.py --mixed --rounds $(ROUNDS)
 
 # LEVEL: read-uncommitted, read-committed, loose-repeatable-read (snapshot isolation off), repeatable-read, serializable, or all
 ENGINE ?= Sluice
@@ -177,6 +180,14 @@ isolation: plugin
 	@scripts/isolation.py --engine $(ENGINE) --level $(LEVEL) --commits $(COMMITS) --rows $(ROWS) --connections $(CONNECTIONS) \
 	  --kills $(KILLS) --seed $(or $(SEED),1)
 
+.PHONY: replication long-reader
+replication: MINUTES := 10
+replication: plugin
+	@scripts/replication.py --engine $(ENGINE) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
+long-reader: plugin
+	@scripts/bench/long_reader.py $(BENCH)
+
 faults: plugin
 	@scripts/faults/faults.py $(ONLY)
 
@@ -189,6 +200,7 @@ else
 soak: plugin
 	@scripts/kill/kill.py --minutes $(MINUTES)
 	@scripts/kill/kill.py --ddl --minutes $(MINUTES)
+	@scripts/kill/kill.py --mixed --minutes $(MINUTES)
 endif
 
 # ---- the simulation (engine/src/engine/tests/sim/mod.rs) ------------------------------------------------------------

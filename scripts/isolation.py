@@ -36,7 +36,7 @@ def run(checker, level, arguments):
     shutil.rmtree(folder, ignore_errors=True)
     loose = level == "loose-repeatable-read"
     options = [*engines.options(arguments.engine, POOL, REDO, 20), "--max-connections=500",
-               f"--loose-sluice-snapshot-isolation={'OFF' if loose else 'ON'}"]
+               f"--loose-sluice-snapshot-isolation={'OFF' if loose else 'ON'}", *arguments.option]
     server = Server(folder, free_port(), options, plugins=engines.plugins([arguments.engine]), engine=arguments.engine,
                     prefix=arguments.prefix)
     server.start()
@@ -69,6 +69,7 @@ def main():
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--kills", type=int, default=2, help="kill -9 and restart so often, while transactions run")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--option", action="append", default=[], metavar="--NAME=VALUE", help="a server option; repeatable")
     parser.add_argument("--prefix", type=pathlib.Path, default=PREFIX)
     parser.add_argument("--folder", type=pathlib.Path, help="where the server lives")
     arguments = parser.parse_args()

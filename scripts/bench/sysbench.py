@@ -28,7 +28,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 import display  # noqa: E402
 import engines  # noqa: E402
 import commit  # noqa: E402
-from cells import CONSUMING, FULL_SCAN, SCRIPTS, Bench, CellError, memory_mb  # noqa: E402
+from cells import CONSUMING, FULL_SCAN, HOT_ROW, SCRIPTS, Bench, CellError, memory_mb  # noqa: E402
 from server import BUILD, Server, ServerError, SqlError, free_port  # noqa: E402
 
 IO_BOUND = {"rows": 2000000, "pool": "96M", "scripts": ["oltp_point_select", "oltp_read_write", "oltp_update_index", FULL_SCAN]}
@@ -48,7 +48,7 @@ def arguments_of_command_line():
     parser.add_argument("--warm-seconds", type=int, default=3, help="of an unmeasured run before a script's first cell; 0: none")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--engines", default="Sluice,InnoDB", help=f"comma separated, of {', '.join(engines.NAMES)}")
-    parser.add_argument("--scripts", default="", help=f"comma separated (all ten); also {FULL_SCAN}")
+    parser.add_argument("--scripts", default="", help=f"comma separated (all ten); also {FULL_SCAN}, {HOT_ROW}")
     parser.add_argument("--io-bound", action="store_true", help="tables of five times the pool; overrides rows, pool and scripts")
     parser.add_argument("--commit", action="store_true", help="the acceptance lines of committing, instead of the scripts")
     parser.add_argument("--parts", default=",".join(commit.PARTS), help="with --commit: which of them, comma separated")
@@ -64,7 +64,7 @@ def arguments_of_command_line():
     arguments.threads = [int(number) for number in arguments.threads.split(",")]
     unknown = [name for name in arguments.engines if name not in engines.NAMES]
     unknown += [name for name in arguments.parts if name not in commit.PARTS]
-    unknown += [name for name in arguments.scripts if name not in (*SCRIPTS, FULL_SCAN)]
+    unknown += [name for name in arguments.scripts if name not in (*SCRIPTS, FULL_SCAN, HOT_ROW)]
     if unknown:
         parser.error(f"unknown: {', '.join(unknown)}")
     return arguments

@@ -18,6 +18,7 @@ import connection  # noqa: E402
 import display  # noqa: E402
 import engines  # noqa: E402
 import ddl_trial  # noqa: E402
+import mixed_trial  # noqa: E402
 from server import BUILD, Server, ServerError, free_port  # noqa: E402
 from trial import Broken, Trial  # noqa: E402
 
@@ -27,6 +28,8 @@ def arguments_of_command_line():
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--minutes", type=float, help="as many rounds as fit into that time, instead of --rounds")
     parser.add_argument("--ddl", action="store_true", help="the clients change definitions of tables while rows change (ddl_trial.py)")
+    parser.add_argument("--mixed", action="store_true", help="tables of this engine and of InnoDB in every transaction, some of them XA's, "
+                        "binlog on (mixed_trial.py)")
     parser.add_argument("--partitions", action="store_true", help="with --ddl: partitioned tables too, of which the server itself forgets "
                         "some parts when it is killed at a bad moment")
     parser.add_argument("--clients", type=int, help="8; with --ddl 3, each with a second one that only inserts")
@@ -41,13 +44,20 @@ def arguments_of_command_line():
 def main():
     arguments = arguments_of_command_line()
     seed = arguments.seed if arguments.seed is not None else random.randrange(10**6)
-    folder = arguments.folder or BUILD / f"run/kill-{'ddl-' if arguments.ddl else ''}{arguments.engine}"
+    folder = arguments.folder or BUILD / f"run/kill-{'ddl-' if arguments.ddl else 'mixed-' if arguments.mixed else ''}{arguments.engine}"
     shutil.rmtree(folder, ignore_errors=True)
     options = engines.options(arguments.engine, pool="16M", redo="8M", lock_wait_seconds=5)
+    if arguments.mixed:
+        # The binlog is what decides between the two engines.
+        options += [*engines.options("InnoDB", pool="16M", redo="8M", lock_wait_seconds=5), "--log-bin=binlog", "--sync-binlog=1",
+                    "--binlog-format=ROW", "--server-id=1"]
     server = Server(folder, free_port(), [*options, *arguments.option], plugins=engines.PLUGINS[arguments.engine],
                     engine=arguments.engine)
-    trial = (ddl_trial.DdlTrial(server, arguments.engine, clients=arguments.clients or 3, seed=seed, partitions=arguments.partitions) if arguments.ddl else
-             Trial(server, arguments.engine, clients=arguments.clients or 8, seed=seed))
+    if arguments.ddl:
+        trial = ddl_trial.DdlTrial(server, arguments.engine, clients=arguments.clients or 3, seed=seed, partitions=arguments.partitions)
+    else:
+        kind = mixed_trial.MixedTrial if arguments.mixed else Trial
+        trial = kind(server, arguments.engine, clients=arguments.clients or 8, seed=seed)
     chance = random.Random(seed)
     acknowledged = 0
     progress = None

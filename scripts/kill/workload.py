@@ -46,13 +46,15 @@ class Row:
         return (unit * (self.body_bytes // len(unit) + 1))[:self.body_bytes]
 
 
-def create_tables(server, engine, database):
+def create_tables(server, engine, database, others=None):
+    """`others`: {table: engine} of those that are another engine's."""
     with connection.connect(server) as link, link.cursor() as cursor:
         cursor.execute(f"DROP DATABASE IF EXISTS {database}")
         cursor.execute(f"CREATE DATABASE {database}")
         cursor.execute(f"USE {database}")
         for statement in SCHEMA:
-            cursor.execute(f"{statement} ENGINE={engine}")
+            table = statement.split()[2]
+            cursor.execute(f"{statement} ENGINE={(others or {}).get(table, engine)}")
         cursor.execute("INSERT INTO account VALUES " + ",".join(f"({number},{BALANCE_AT_START})" for number in range(ACCOUNTS)))
         link.commit()
 
@@ -84,22 +86,23 @@ class Client:
     def transaction(self):
         self.txn += 1
         changes = []
+        self.begin()
         try:
             if self.random.random() < 0.25:
                 self.transfer(changes)
             for _ in range(self.random.randint(1, 3)):
                 self.change_items(changes)
             if self.random.random() < 0.1:
-                self.link.rollback()
+                self.roll_back()
                 return
         except connection.pymysql.err.Error as error:
             if connection.is_lost(error):
                 raise
-            self.link.rollback()  # a deadlock or a lock wait that took too long
+            self.roll_back()  # a deadlock or a lock wait that took too long
             return
         self.write(["commit", self.txn, changes])
         try:
-            self.link.commit()
+            self.commit()
         except connection.pymysql.err.Error as error:
             if connection.is_lost(error):
                 raise
@@ -107,6 +110,15 @@ class Client:
             return
         self.write(["done"])
         apply(changes, self.items, self.ledger)
+
+    def begin(self):
+        """PyMySQL's connections begin transactions by themselves."""
+
+    def roll_back(self):
+        self.link.rollback()
+
+    def commit(self):
+        self.link.commit()
 
     def write(self, entry):
         os.write(self.log, json.dumps(entry, separators=(",", ":")).encode() + b"\n")
