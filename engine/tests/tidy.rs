@@ -32,7 +32,13 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     ("std::fs", &["io/"], "the Disk trait: every disk access goes through io"),
     (
         "std::thread::",
-        &["engine/workers.rs", "pool/prefetch.rs", "redo/writer.rs", "io/"],
+        &[
+            "engine/workers.rs",
+            "pool/prefetch.rs",
+            "pool/recover.rs",
+            "redo/writer.rs",
+            "io/",
+        ],
         "a step() driven by engine/workers.rs",
     ),
     ("Instant::now", &["io/", "txn/wait.rs"], "Disk::now_us"),

@@ -36,7 +36,16 @@ pub fn push_varint(out: &mut Vec<u8>, mut v: u64) {
     out.push(v as u8);
 }
 /// Reads a varint at `*at` and moves `*at` behind it. None when the bytes end early or the number is over 64 bits.
+#[inline]
 pub fn take_varint(b: &[u8], at: &mut usize) -> Option<u64> {
+    let first = *b.get(*at)?;
+    if first < 0x80 {
+        *at += 1;
+        return Some(first as u64);
+    }
+    take_long_varint(b, at)
+}
+fn take_long_varint(b: &[u8], at: &mut usize) -> Option<u64> {
     let mut v = 0u64;
     let mut shift = 0;
     loop {
@@ -57,6 +66,7 @@ pub fn push_bytes(out: &mut Vec<u8>, b: &[u8]) {
     push_varint(out, b.len() as u64);
     out.extend_from_slice(b);
 }
+#[inline]
 pub fn take_bytes<'a>(b: &'a [u8], at: &mut usize) -> Option<&'a [u8]> {
     let n = take_varint(b, at)? as usize;
     let s = b.get(*at..at.checked_add(n)?)?;

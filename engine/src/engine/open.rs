@@ -11,8 +11,9 @@
 //! | redo for a data file that is missing and not dropped later | refused by name |
 //! | a data file that the catalog does not name | removed if DDL was cut short or it was a temporary table, else refused (`unnamed`) |
 //!
-//! The log is read twice: first for the files that are dropped in it and for its end, then to apply it. Pages are never written
-//! behind the log (I1), so nothing of the first pass can change before the second.
+//! The log is read to its end before anything of it is applied: a later part of it may make an earlier one void. What is read is kept
+//! as far as memory allows, and the rest read a second time. Pages are never written behind the log (I1), so nothing that was read
+//! can change in between.
 use super::config::{Config, Level, LogSink};
 use super::deadlocks::{self, Teller};
 use super::undecided::Undecided;
@@ -23,9 +24,9 @@ use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE, UNDO_FILE};
 use crate::base::{Counters, Error, FileId, Lsn, PageId, Result};
 use crate::change::ChangeBuffer;
 use crate::io::{Caching, Disk, Files};
-use crate::pool::{Pool, PoolConfig, Void};
+use crate::pool::{split, Gathered, Piece, Pool, PoolConfig, Void};
 use crate::redo::reader::scan;
-use crate::redo::record::{decode, Record};
+use crate::redo::record::Record;
 use crate::redo::{Redo, RedoConfig};
 use crate::space;
 use crate::table::catalog::Catalog;
@@ -233,7 +234,7 @@ fn create(disk: Arc<dyn Disk>, config: &Config, counters: Arc<Counters>) -> Resu
     })
 }
 
-/// What the first pass over the log finds.
+/// What reading the log finds.
 #[derive(Default)]
 pub(super) struct LogFacts {
     void: Void,
@@ -245,23 +246,74 @@ pub(super) struct LogFacts {
     start_us: u64,
 }
 
-fn read_log(disk: &dyn Disk, from: Lsn) -> Result<LogFacts> {
+/// And the log from its checkpoint on, as far as it may be kept.
+fn read_log(disk: &dyn Disk, from: Lsn, kept_max: usize, log: &LogSink) -> Result<(LogFacts, Gathered)> {
     let mut facts = LogFacts {
         start_us: disk.now_us(),
         ..LogFacts::default()
     };
-    let end = scan(disk, from, &mut |_, end, group| {
-        decode(group, |record| {
-            match record {
-                Record::Page(page) => drop(facts.touched.insert(page.file)),
-                Record::FileNew { file, .. } => drop(facts.made.insert(file)),
-                _ => facts.void.learn(&record, end),
+    let mut kept = Gathered::new(kept_max);
+    let mut notes = Notes::begin(disk, from);
+    // Of the files that were met last: the set itself is too slow to be asked for every piece.
+    let mut met: [FileId; 64] = [0; 64];
+    let end = scan(disk, from, &mut |start, end, group| {
+        let keep = !kept.is_full();
+        split(end, group, &mut |piece| {
+            match piece {
+                Piece::Page(page, records) => {
+                    let place = &mut met[page.file as usize % 64];
+                    if std::mem::replace(place, page.file) != page.file {
+                        facts.touched.insert(page.file);
+                    }
+                    if keep {
+                        kept.push(page, (start, end), records)?;
+                    }
+                }
+                Piece::Other(Record::FileNew { file, .. }) => drop(facts.made.insert(file)),
+                Piece::Other(record) => facts.void.learn(&record, end),
             }
             Ok(())
-        })
+        })?;
+        if keep {
+            kept.end_group(end);
+        }
+        notes.reached(end, |megabytes, seconds| {
+            log(
+                Level::Info,
+                &format!("recovery: {megabytes} MiB of redo read, {seconds} s"),
+            )
+        });
+        Ok(())
     })?;
     facts.end = end.lsn;
-    Ok(facts)
+    Ok((facts, kept))
+}
+
+/// When to tell how far recovery is.
+struct Notes<'d> {
+    disk: &'d dyn Disk,
+    start_us: u64,
+    from: Lsn,
+    next: Lsn,
+}
+
+impl Notes<'_> {
+    fn begin(disk: &dyn Disk, from: Lsn) -> Notes<'_> {
+        Notes {
+            disk,
+            start_us: disk.now_us(),
+            from,
+            next: from + NOTE_EVERY,
+        }
+    }
+    /// Calls `tell` with megabytes and seconds if it is time to.
+    fn reached(&mut self, lsn: Lsn, tell: impl FnOnce(u64, u64)) {
+        if lsn >= self.next {
+            self.next = lsn + NOTE_EVERY;
+            let seconds = (self.disk.now_us() - self.start_us) / 1_000_000;
+            tell((lsn - self.from) >> 20, seconds);
+        }
+    }
 }
 
 fn recover(
@@ -271,7 +323,8 @@ fn recover(
     (checkpoint, database): (Lsn, u64),
     names: &[String],
 ) -> Result<Opened> {
-    let facts = read_log(&*disk, checkpoint)?;
+    let kept_max = Pool::gather_max(config.buffer_pool_size);
+    let (facts, kept) = read_log(&*disk, checkpoint, kept_max, &config.log)?;
     let redo = Redo::open(
         disk.clone(),
         redo_config(config),
@@ -292,7 +345,15 @@ fn recover(
     }
     let mut unread = Unread::new();
     if facts.end > checkpoint {
-        apply_log(&*disk, &pool, checkpoint, &facts, &mut unread, &config.log)?;
+        apply_log(&*disk, &pool, checkpoint, &facts, kept, &config.log)?;
+        pool.redo_done(&mut |page, why| {
+            if page.file < FIRST_TABLE_FILE {
+                return Err(why);
+            }
+            unread.insert(page, why);
+            Ok(())
+        })?;
+        tell_rate(&pool, facts.end - checkpoint, &facts, &config.log);
     }
     space::check_header(&pool, SYSTEM_FILE)?;
     pool.set_database(space::database_of(&pool, SYSTEM_FILE)?);
@@ -351,40 +412,49 @@ fn tell_unread(catalog: &Catalog, unread: &Unread, log: &LogSink) {
     }
 }
 
-fn apply_log(
-    disk: &dyn Disk,
-    pool: &Pool,
-    from: Lsn,
-    facts: &LogFacts,
-    unread: &mut Unread,
-    log: &LogSink,
-) -> Result<()> {
-    let megabytes = |bytes: u64| bytes >> 20;
-    let (total, start) = (facts.end - from, disk.now_us());
+fn apply_log(disk: &dyn Disk, pool: &Pool, from: Lsn, facts: &LogFacts, kept: Gathered, log: &LogSink) -> Result<()> {
+    let total = facts.end - from;
     log(
         Level::Info,
-        &format!("recovery: applying {} MiB of redo from LSN {from} on", megabytes(total)),
+        &format!("recovery: applying {} MiB of redo from LSN {from} on", total >> 20),
     );
-    let mut next_note = from + NOTE_EVERY;
-    scan(disk, from, &mut |_, end, group| {
-        if end >= next_note {
-            next_note = end + NOTE_EVERY;
-            let (done, seconds) = (megabytes(end - from), (disk.now_us() - start) / 1_000_000);
-            log(
-                Level::Info,
-                &format!("recovery: {done} of {} MiB applied, {seconds} s", megabytes(total)),
-            );
+    let mut notes = Notes::begin(disk, from);
+    let mut behind = kept.end();
+    // Within a round by bytes, which are not quite LSNs.
+    let mut apply = |round: Gathered, from: Lsn| {
+        let (to, mut at) = (round.end(), from);
+        pool.redo_apply(round, &facts.void, &mut |bytes| {
+            at = (at + bytes as u64).min(to);
+            notes.reached(at, |megabytes, seconds| {
+                let text = format!("recovery: {megabytes} of {} MiB applied, {seconds} s", total >> 20);
+                log(Level::Info, &text);
+            });
+        })
+    };
+    apply(kept, from)?;
+    if behind == facts.end {
+        return Ok(());
+    }
+    let round_max = Pool::gather_max(pool.size());
+    let mut round = Gathered::new(round_max);
+    scan(disk, behind, &mut |start, end, group| {
+        split(end, group, &mut |piece| match piece {
+            Piece::Page(page, records) => round.push(page, (start, end), records),
+            Piece::Other(_) => Ok(()),
+        })?;
+        round.end_group(end);
+        if round.is_full() {
+            let full = std::mem::replace(&mut round, Gathered::new(round_max));
+            apply(full, behind)?;
+            behind = end;
         }
-        pool.redo_apply(end, group, &facts.void)
-    })?;
-    pool.redo_done(&mut |page, why| {
-        if page.file < FIRST_TABLE_FILE {
-            return Err(why);
-        }
-        unread.insert(page, why);
         Ok(())
     })?;
-    let took_ms = (disk.now_us() - facts.start_us) / 1000;
+    apply(round, behind)
+}
+
+fn tell_rate(pool: &Pool, total: u64, facts: &LogFacts, log: &LogSink) {
+    let took_ms = (pool.disk().now_us() - facts.start_us) / 1000;
     if total >= RATE_BYTES_MIN {
         pool.redo().set_recovery_rate(total * 1000 / took_ms.max(1));
     }
@@ -397,7 +467,6 @@ fn apply_log(
             took_ms % 1000
         ),
     );
-    Ok(())
 }
 
 /// Files and catalog must agree: a table whose file is missing or broken is refused when it is opened.

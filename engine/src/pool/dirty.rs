@@ -39,6 +39,9 @@ pub(super) struct Flight {
 struct Inner {
     logged: VecDeque<(Lsn, u32)>,
     unlogged: VecDeque<u32>,
+    /// What recovery made dirty: in the order of pages, until `sort_recovered`. Only cold pages are written meanwhile, and no
+    /// checkpoint is.
+    recovered: Vec<(Lsn, u32)>,
     flights: Vec<(u64, Lsn)>,
     next_flight: u64,
 }
@@ -66,6 +69,22 @@ impl DirtyList {
             count: &self.count,
         }
     }
+    /// Recovery: the X-latched, clean frame becomes dirty with a change at or behind `lsn`. Callers come in any order.
+    pub fn mark_recovered(&self, frame: &Frame, index: u32, lsn: Lsn) {
+        assert!(lsn != 0, "LSN 0 means clean");
+        let mut inner = self.inner.lock();
+        let old = frame.oldest_lsn.swap(lsn, Ordering::Release);
+        debug_assert!(old == 0, "only a clean frame enters the dirty list");
+        inner.recovered.push((lsn, index));
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+    /// Recovery: what was marked since the last call joins the list.
+    pub fn sort_recovered(&self) {
+        let mut inner = self.inner.lock();
+        let recovered = std::mem::take(&mut inner.recovered);
+        inner.logged.extend(recovered);
+        inner.logged.make_contiguous().sort_unstable();
+    }
     /// The frame became clean: its copy is on the way to disk, or its page is thrown away. Caller: see `Frame::oldest_lsn`.
     pub fn clear(&self, frame: &Frame) {
         if frame.oldest_lsn.swap(0, Ordering::Release) != 0 {
@@ -75,6 +94,10 @@ impl DirtyList {
     /// No change below the result is missing in place. `redo_lsn` gives the next LSN.
     pub fn bound(&self, frames: &Frames, redo_lsn: impl FnOnce() -> Lsn) -> Lsn {
         let mut inner = self.inner.lock();
+        assert!(
+            inner.recovered.is_empty(),
+            "no checkpoint while recovery applies the log"
+        );
         let mut bound = redo_lsn();
         inner.drop_stale_front(frames);
         if let Some((lsn, _)) = inner.logged.front() {

@@ -103,7 +103,7 @@ impl Pool {
     fn lap(&self) -> usize {
         5 * self.frames.len()
     }
-    fn pop_free(&self) -> Option<PageWrite<'_>> {
+    pub(super) fn pop_free(&self) -> Option<PageWrite<'_>> {
         let (index, left) = self.clock.pop()?;
         if left == self.clock.free_target / 2 {
             self.wake_cleaner();

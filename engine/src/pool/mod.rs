@@ -7,7 +7,7 @@
 //!
 //! Reading order: `page` (format), `frame` (memory and latch), `table` (page -> frame), `fetch` (hit and miss), `mtr`,
 //! `dirty` (what must be written, the checkpoint bound), `evict`, `flush`, `dblwr`, `written` (lost writes), `direct`, `pace`,
-//! `prefetch`, `recover`.
+//! `prefetch`, `gather`, `recover`.
 mod dblwr;
 pub mod direct;
 mod dirty;
@@ -15,6 +15,7 @@ mod evict;
 mod fetch;
 pub mod flush;
 pub mod frame;
+mod gather;
 mod memory;
 pub mod mtr;
 mod pace;
@@ -29,6 +30,7 @@ pub(crate) mod tests;
 
 pub use fetch::Presence;
 pub use frame::PageRead;
+pub use gather::{split, Gathered, Piece};
 pub use mtr::{Mtr, PageHandle};
 pub use page::{PageType, PAGE_BODY, PAGE_SIZE};
 pub use recover::Void;
@@ -74,8 +76,6 @@ pub struct Pool {
     prefetch: Arc<prefetch::Prefetch>,
     /// Version given last to a changed page of an unlogged file.
     unlogged_version: AtomicU64,
-    /// End of the last group given to `redo_apply`; 0 = none yet.
-    recovered_to: AtomicU64,
     /// Pages that recovery could not read, and that the log has not made anew yet.
     unread: RankedMutex<HashSet<PageId>>,
     /// Number of the database: every data file bears it. 0: it was made before there was one.
@@ -109,7 +109,6 @@ impl Pool {
             requests: requests::Requests::default(),
             prefetch: Arc::new(prefetch::Prefetch::new()),
             unlogged_version: AtomicU64::new(0),
-            recovered_to: AtomicU64::new(0),
             unread: RankedMutex::new(Rank::Leaf, HashSet::new()),
             database: AtomicU64::new(0),
             frames,

@@ -1,27 +1,35 @@
-//! Recovery: applies redo groups to pages.
+//! Recovery: applies what was gathered of the log (`gather`) to pages.
 //!
-//! One group at a time, in log order, by one thread. Its records are sorted by page (the order within a page stays), so
-//! that each page is latched once, changed, stamped with the group's end and let go: a group may touch more pages than
-//! the pool holds. A page that starts with an image is not read: it may be torn, unwritten, or behind the file's end.
+//! Page by page, in page order: a page is latched once, gets all its edits that are newer than itself, is stamped with the last
+//! one's LSN and let go. Parts of the log, which have no page in common, are applied by as many threads as read ahead in normal
+//! work; each reads the pages of its next few edits in one batch. A page whose edits have an image among them is not read: it may be
+//! torn, unwritten, or behind the file's end; edits before its newest image are passed over.
 //!
-//! What the log itself says is *void* is known from a first pass ([`Void`]) and passed over: files dropped later, and what pages held
-//! before they were given to a load (GIVEN). The load wrote them past the log, so nothing older may reach the disk again, not for a
-//! moment either: a pool that is smaller than the log's pages would write it over them.
+//! A log that takes more memory than it may is gathered and applied in several rounds: a page may come in each.
+//!
+//! What the log itself says is *void* is known before anything is applied ([`Void`]) and passed over: files dropped later, and what
+//! pages held before they were given to a load (GIVEN). The load wrote them past the log, so nothing older may reach the disk again,
+//! not for a moment either: a pool that is smaller than the log's pages would write it over them.
 //!
 //! A page that cannot be read is *unread* until an image makes what the log said about it so far irrelevant: it was torn in a write
 //! that needed no doublewrite for just that reason (`flush`). One that is left in the end is damage.
 //!
-//! A page changed here is dirty from the *previous* group's end on, which is not behind this group's start; the next
-//! redo LSN, used in normal work, would let a checkpoint pass changes that exist in memory only.
+//! A page changed here is dirty from the start of the first group on that changed it here; the next redo LSN, used in normal work,
+//! would let a checkpoint pass changes that exist in memory only.
 use super::dblwr::grow_to_hold;
 use super::frame::PageWrite;
-use super::page::{page_id, page_lsn, set_page_lsn, PAGE_BODY, PAGE_SIZE};
+use super::gather::{Edit, Gathered, Part};
+use super::page::{page_id, page_lsn, set_page_lsn, PAGE_SIZE};
 use super::Pool;
-use crate::base::bytes::get_u32;
+use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{planted, Error, FileId, Lsn, Mutant, PageId, Result};
 use crate::redo::record::{decode, Record};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::Ordering;
+
+/// Pages that a thread reads at once.
+const READ_MAX: usize = 64;
+/// What of the log is in memory takes the place of so much of the pool, at most (1/n).
+const POOL_SHARE: usize = 3;
 
 /// What a later part of the log makes void.
 #[derive(Default)]
@@ -54,41 +62,51 @@ impl Void {
 }
 
 impl Pool {
-    /// Recovery: applies one redo record group, decoded here, to pages whose LSN is older than `end`, except for what is void.
-    /// Groups come in log order, all of them.
-    pub fn redo_apply(&self, end: Lsn, group: &[u8], void: &Void) -> Result<()> {
-        let before = match self.recovered_to.swap(end, Ordering::Relaxed) {
-            0 => self.redo.checkpoint_lsn(),
-            previous => previous,
-        };
-        assert!(before < end, "redo groups are applied in log order");
-        let mut edits: Vec<(PageId, Record)> = Vec::new();
-        let mut about = None;
-        let mut skipped = false;
-        decode(group, |record| {
-            match record {
-                Record::Page(id) => {
-                    about = Some(id);
-                    skipped = void.holds(id, end);
-                }
-                Record::Write { .. } | Record::Move { .. } | Record::Image { .. } => {
-                    let id = about.ok_or_else(|| damaged(end, "an edit without a page"))?;
-                    if !skipped {
-                        check_record(&record, id).map_err(|why| damaged(end, why))?;
-                        edits.push((id, record));
-                    }
-                }
-                Record::FileNew { .. } | Record::FileDrop { .. } | Record::Given { .. } | Record::Note { .. } => {}
-            }
-            Ok(())
-        })?;
-        edits.sort_by_key(|(id, _)| *id);
-        for page in edits.chunk_by(|a, b| a.0 == b.0) {
-            // What comes before an image in the same group is part of it.
-            let image = page.iter().rposition(|(_, r)| matches!(r, Record::Image { .. }));
-            self.redo_page(before, end, &page[image.unwrap_or(0)..])?;
+    /// How much of the log recovery may have in memory, of a pool of this size: it gets that much of the frames' memory.
+    pub fn gather_max(pool_bytes: u64) -> usize {
+        (pool_bytes as usize / POOL_SHARE).max(PAGE_SIZE)
+    }
+    /// Recovery: applies what was gathered, except for what is void, to pages that are older. `progress` is told bytes done.
+    /// What is gathered next comes behind it in the log.
+    pub fn redo_apply(&self, gathered: Gathered, void: &Void, progress: &mut dyn FnMut(usize)) -> Result<()> {
+        let mut gathered = gathered;
+        // Their memory is what the gathered log takes.
+        let frames = (gathered.bytes() / PAGE_SIZE).min(self.frames.len() / POOL_SHARE);
+        let lent: Vec<PageWrite<'_>> = (0..frames).map_while(|_| self.pop_free()).collect();
+        self.grow_files(&gathered.images, void)?;
+        gathered.parts.reverse();
+        let parts = RankedMutex::new(Rank::Leaf, gathered.parts);
+        let applied = self.apply_parts(&parts, void, progress);
+        self.dirty.sort_recovered();
+        for frame in lent {
+            self.give_back(frame);
         }
-        Ok(())
+        applied
+    }
+    fn apply_parts(&self, parts: &RankedMutex<Vec<Part>>, void: &Void, progress: &mut dyn FnMut(usize)) -> Result<()> {
+        let work = |done: &mut dyn FnMut(usize)| -> Result<()> {
+            loop {
+                let Some(mut part) = parts.lock().pop() else {
+                    return Ok(());
+                };
+                part.sort();
+                if let Err(error) = self.redo_part(&part, void) {
+                    parts.lock().clear();
+                    return Err(error);
+                }
+                done(part.len());
+            }
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let helpers = cores.min(self.config.read_io_threads as usize).saturating_sub(1);
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (0..helpers).map(|_| scope.spawn(|| work(&mut |_| ()))).collect();
+            let mut result = work(progress);
+            for other in others {
+                result = result.and(other.join().expect("a bug ends recovery in every thread"));
+            }
+            result
+        })
     }
     /// After the last group: `unread` decides about each page that is needed and cannot be read. As it is, it stays unreadable, so that
     /// nobody takes it for whole.
@@ -104,16 +122,39 @@ impl Pool {
         }
         Ok(())
     }
-    fn redo_page(&self, before: Lsn, end: Lsn, edits: &[(PageId, Record)]) -> Result<()> {
-        let id = edits[0].0;
-        let (mut page, readable) = if matches!(edits[0].1, Record::Image { .. }) {
-            let (page, resident) = self.fetch_new(id)?;
-            if !resident {
-                if let Err(error) = self.files.get(id.file).and_then(|f| grow_to_hold(&*f.file, id)) {
-                    self.unpublish(page);
-                    return Err(error);
-                }
+    /// Files that are shorter than their images need are grown, before several threads meet them.
+    fn grow_files(&self, images: &[(PageId, Lsn)], void: &Void) -> Result<()> {
+        let mut last: BTreeMap<FileId, PageId> = BTreeMap::new();
+        for (page, _) in images.iter().filter(|(page, end)| !void.holds(*page, *end)) {
+            let known = last.entry(page.file).or_insert(*page);
+            *known = (*known).max(*page);
+        }
+        for page in last.into_values() {
+            grow_to_hold(&*self.files.get(page.file)?.file, page)?;
+        }
+        Ok(())
+    }
+    fn redo_part(&self, part: &Part, void: &Void) -> Result<()> {
+        let by_page = part.edits.chunk_by(|a, b| a.page == b.page);
+        let pages: Vec<&[Edit]> = by_page
+            .map(|edits| due(part, edits, void))
+            .filter(|due| !due.is_empty())
+            .collect();
+        let read_max = (self.frames.len() / 8).clamp(1, READ_MAX);
+        for some in pages.chunks(read_max) {
+            let wanted = some.iter().filter(|due| !part.is_image(&due[0])).map(|due| due[0].page);
+            self.read_ahead(wanted.collect());
+            for due in some {
+                self.redo_page(part, due)?;
             }
+        }
+        Ok(())
+    }
+    /// All that is due to one page.
+    fn redo_page(&self, part: &Part, due: &[Edit]) -> Result<()> {
+        let id = due[0].page;
+        let (mut page, readable) = if part.is_image(&due[0]) {
+            let (page, resident) = self.fetch_new(id)?;
             self.unread.lock().remove(&id);
             (page, resident)
         } else {
@@ -129,43 +170,33 @@ impl Pool {
                 Err(error) => return Err(error),
             }
         };
-        if readable && page_lsn(page.bytes()) >= end && !planted(Mutant::RedoAppliedTwice) {
+        let had = match readable && !planted(Mutant::RedoAppliedTwice) {
+            true => page_lsn(page.bytes()),
+            false => 0,
+        };
+        let newer = &due[due.partition_point(|edit| edit.end <= had)..];
+        let (Some(first), Some(last)) = (newer.first(), newer.last()) else {
             return Ok(());
-        }
-        for (_, record) in edits {
-            apply(&mut page, record);
+        };
+        for edit in newer {
+            decode(part.records(edit), |record| {
+                apply(&mut page, &record);
+                Ok(())
+            })?;
         }
         if page.frame().oldest() == 0 {
-            self.mark_dirty(std::iter::once(&page), || before);
+            self.dirty.mark_recovered(page.frame(), page.index(), first.start());
         }
-        set_page_lsn(page.bytes_mut(), end);
+        set_page_lsn(page.bytes_mut(), last.end);
         Ok(())
     }
 }
 
-fn damaged(end: Lsn, why: &str) -> Error {
-    Error::corrupt(format!("redo group that ends at {end}: {why}"))
-}
-
-/// All lengths and places fit a page, so that applying cannot fail half way.
-fn check_record(record: &Record, id: PageId) -> std::result::Result<(), &'static str> {
-    let fits = |at: usize, len: usize| at.checked_add(len).is_some_and(|end| end <= PAGE_SIZE);
-    let ok = match record {
-        Record::Write { offset, data } => fits(*offset, data.len()),
-        Record::Move { dst, src, len } => fits(*dst, *len) && fits(*src, *len),
-        Record::Image { low, high } => {
-            if low.len() < PAGE_BODY || PageId::new(get_u32(low, 4), get_u32(low, 8)) != id {
-                return Err("an image names another page");
-            }
-            fits(low.len(), high.len())
-        }
-        _ => true,
-    };
-    if ok {
-        Ok(())
-    } else {
-        Err("an edit beyond the page's end")
-    }
+/// Of the edits of one page, those from which it can be made: behind what is void, from the newest image on.
+fn due<'e>(part: &Part, edits: &'e [Edit], void: &Void) -> &'e [Edit] {
+    let valid = edits.iter().position(|edit| !void.holds(edit.page, edit.end));
+    let image = edits.iter().rposition(|edit| part.is_image(edit));
+    &edits[valid.unwrap_or(edits.len()).max(image.unwrap_or(0))..]
 }
 
 fn apply(page: &mut PageWrite<'_>, record: &Record) {

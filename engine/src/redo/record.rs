@@ -103,13 +103,24 @@ impl RecordSink {
 
 /// Decodes a group, record by record.
 pub fn decode<'a>(group: &'a [u8], mut each: impl FnMut(Record<'a>) -> Result<()>) -> Result<()> {
+    decode_at(group, |_, _, record| each(record))
+}
+
+/// As `decode`; each record comes with the places where it begins and ends.
+pub fn decode_at<'a>(group: &'a [u8], mut each: impl FnMut(usize, usize, Record<'a>) -> Result<()>) -> Result<()> {
     let mut at = 0;
     while at < group.len() {
+        let start = at;
         let record = decode_one(group, &mut at)
             .ok_or_else(|| Error::corrupt(format!("redo record at byte {at} of a group cannot be decoded")))?;
-        each(record)?;
+        each(start, at, record)?;
     }
     Ok(())
+}
+
+/// Do these encoded records begin with an IMAGE?
+pub fn begins_with_image(records: &[u8]) -> bool {
+    records.first() == Some(&0x04)
 }
 
 fn decode_one<'a>(b: &'a [u8], at: &mut usize) -> Option<Record<'a>> {

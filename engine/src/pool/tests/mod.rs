@@ -3,6 +3,7 @@ mod bench;
 mod crash;
 mod doublewrite;
 mod eviction;
+mod gather;
 mod mtr;
 mod real;
 mod rig;

@@ -1,8 +1,7 @@
 //! A pool over the simulated disk, for the tests of this layer and those above: make one, crash it, recover it.
 use crate::base::{Counters, FileId, Lsn, PageId};
 use crate::io::{Caching, Disk, Files, Mode, SimDisk};
-use crate::pool::{Pool, PoolConfig, Void, PAGE_SIZE};
-use crate::redo::record::decode;
+use crate::pool::{split, Gathered, Piece, Pool, PoolConfig, Void, PAGE_SIZE};
 use crate::redo::{reader, FlushMode, Redo, RedoConfig};
 use std::sync::Arc;
 
@@ -35,6 +34,9 @@ fn pool_config(frames: usize, read_io_threads: u32) -> PoolConfig {
 fn files_of(disk: &Arc<SimDisk>) -> Arc<Files> {
     Arc::new(Files::new(disk.clone(), Caching::Direct, 1))
 }
+
+/// Bytes of the log that the rig's recovery applies at once.
+const GATHER_MAX: usize = 16 * 1024;
 
 /// A data file for tests of this layer: raw pages, no allocation.
 pub(crate) const FILE: FileId = 16;
@@ -76,12 +78,14 @@ impl Rig {
     pub fn recover(disk: Arc<SimDisk>, frames: usize, each: &mut dyn FnMut(Lsn, &[u8])) -> Rig {
         let counters = Arc::new(Counters::default());
         let (checkpoint, _) = Redo::read_checkpoint(&*disk).unwrap();
-        let mut groups: Vec<(Lsn, Vec<u8>)> = Vec::new();
+        let mut groups: Vec<(Lsn, Lsn, Vec<u8>)> = Vec::new();
         let mut void = Void::default();
-        let end = reader::scan(&*disk, checkpoint, &mut |_, end, group| {
-            groups.push((end, group.to_vec()));
-            decode(group, |record| {
-                void.learn(&record, end);
+        let end = reader::scan(&*disk, checkpoint, &mut |start, end, group| {
+            groups.push((start, end, group.to_vec()));
+            split(end, group, &mut |piece| {
+                if let Piece::Other(record) = piece {
+                    void.learn(&record, end);
+                }
                 Ok(())
             })
         })
@@ -96,10 +100,22 @@ impl Rig {
         }
         let pool = Pool::new(pool_config(frames, 0), disk.clone(), files, Arc::new(redo), counters).unwrap();
         pool.recover_doublewrite().unwrap();
-        for (end, group) in &groups {
-            pool.redo_apply(*end, group, &void).unwrap();
+        // In rounds, as with a log that does not fit.
+        let mut gathered = Gathered::new(GATHER_MAX);
+        for (start, end, group) in &groups {
+            split(*end, group, &mut |piece| match piece {
+                Piece::Page(page, records) => gathered.push(page, (*start, *end), records),
+                Piece::Other(_) => Ok(()),
+            })
+            .unwrap();
+            gathered.end_group(*end);
+            if gathered.is_full() {
+                let full = std::mem::replace(&mut gathered, Gathered::new(GATHER_MAX));
+                pool.redo_apply(full, &void, &mut |_| ()).unwrap();
+            }
             each(*end, group);
         }
+        pool.redo_apply(gathered, &void, &mut |_| ()).unwrap();
         pool.redo_done(&mut |_, e| Err(e)).unwrap();
         let recovered = end.lsn;
         Rig { disk, pool, recovered }

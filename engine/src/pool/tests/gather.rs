@@ -1,0 +1,159 @@
+//! What recovery makes of the log: groups in pieces, pages that are not read, and a dirty list in the order of the log.
+use super::rig::{Rig, FILE};
+use crate::base::{PageId, Result};
+use crate::io::Disk;
+use crate::pool::{split, Gathered, PageType, Piece, PAGE_SIZE};
+use crate::redo::record::Record;
+use crate::redo::{FlushMode, RecordSink};
+
+const P1: PageId = PageId::new(FILE, 1);
+const P2: PageId = PageId::new(FILE, 2);
+
+/// Pages with the number of their records' bytes, and None for what is about no page.
+fn pieces(group: &[u8]) -> Result<Vec<Option<(PageId, usize)>>> {
+    let mut found = Vec::new();
+    split(9, group, &mut |piece| {
+        found.push(match piece {
+            Piece::Page(page, records) => Some((page, records.len())),
+            Piece::Other(_) => None,
+        });
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+fn write_of(len: usize) -> usize {
+    3 + len
+}
+
+#[test]
+fn a_group_is_taken_to_pieces() {
+    let mut image = vec![0; PAGE_SIZE];
+    image[4..8].copy_from_slice(&FILE.to_le_bytes());
+    image[8..12].copy_from_slice(&1u32.to_le_bytes());
+    let mut group = RecordSink::default();
+    group.write(P1, 100, b"void");
+    group.write(P2, 100, b"one");
+    group.file_drop(7);
+    group.write(P2, 100, b"three");
+    group.write(P1, 100, b"void");
+    group.image(P1, &image, 32, PAGE_SIZE);
+    group.write(P1, 100, b"seven");
+    let image_len = 1 + 1 + 32 + 1;
+    let expected = [
+        Some((P1, write_of(4))),
+        Some((P2, write_of(3))),
+        None,
+        Some((P2, write_of(5))),
+        Some((P1, image_len + write_of(5))),
+    ];
+    assert_eq!(pieces(group.as_bytes()).unwrap(), expected);
+}
+
+#[test]
+fn a_group_that_does_not_fit_its_pages_is_refused() {
+    let mut beyond = RecordSink::default();
+    beyond.write(P1, PAGE_SIZE - 2, b"abc");
+    let mut moved = RecordSink::default();
+    moved.move_within(P1, 40, PAGE_SIZE - 2, 3);
+    let mut nobody = RecordSink::default();
+    nobody.image(P1, &vec![0; PAGE_SIZE], 32, PAGE_SIZE);
+    for (group, why) in [(beyond, "beyond"), (moved, "beyond"), (nobody, "another page")] {
+        let refused = pieces(group.as_bytes()).unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+    let mut whole = RecordSink::default();
+    whole.write(P1, 100, b"abc");
+    let refused = pieces(&whole.as_bytes()[3..]).unwrap_err().to_string();
+    assert!(refused.contains("without a page"), "{refused}");
+}
+
+#[test]
+fn what_may_be_kept_is_bounded_by_groups() {
+    let mut kept = Gathered::new(100);
+    for n in 1..=3 {
+        kept.push(P1, (n * 10, n * 10 + 5), &[2; 30]).unwrap();
+        kept.end_group(n * 10 + 5);
+        assert_eq!(kept.is_full(), n >= 2, "{n}");
+    }
+    assert_eq!((kept.end(), kept.bytes() > 100), (35, true));
+}
+
+/// A group that changes `page`, and one that writes an image of it if asked.
+fn change(rig: &Rig, page: PageId, image: bool, what: &[u8]) {
+    let mut mtr = rig.pool.begin();
+    let handle = match image {
+        true => mtr.create(page, 9, PageType::Tree, 0).unwrap(),
+        false => mtr.write(page).unwrap(),
+    };
+    mtr.edit(handle, 100, what);
+    mtr.commit();
+}
+
+/// The newest image counts, in whichever group it is: what is before it may be in place, torn, or nowhere.
+#[test]
+fn a_page_with_an_image_behind_the_checkpoint_is_not_read() {
+    let rig = Rig::create(7, 32);
+    rig.add_file(FILE, 100, true);
+    for page in [P1, P2] {
+        change(&rig, page, true, b"old");
+    }
+    rig.pool.flush_all().unwrap();
+    rig.checkpoint();
+    for page in [P1, P2] {
+        change(&rig, page, false, b"edited");
+    }
+    change(&rig, P1, true, b"new");
+    change(&rig, P1, false, b"newer");
+    rig.pool.redo().flush(rig.pool.redo().lsn(), FlushMode::Sync).unwrap();
+    let disk = rig.disk.crash(3);
+    drop(rig);
+    let file = disk.open(
+        &format!("{FILE:08x}.slu"),
+        crate::io::Mode::Open,
+        crate::io::Caching::Buffered,
+    );
+    let torn = vec![7; PAGE_SIZE / 2];
+    file.unwrap().write_at(&torn, PAGE_SIZE as u64).unwrap();
+    let rig = Rig::recover(disk, 32, &mut |_, _| ());
+    assert_eq!(&rig.pool.read(P1).unwrap()[100..105], b"newer");
+    assert_eq!(&rig.pool.read(P2).unwrap()[100..106], b"edited");
+    let read = rig.pool.counters().buffer_pool_read_ahead.get() + rig.pool.counters().buffer_pool_reads.get();
+    assert_eq!(read, 1, "only the page without an image");
+}
+
+/// Pages are recovered in the order of their numbers; a checkpoint can still move page by page as they are written.
+#[test]
+fn recovered_pages_are_written_in_the_order_of_the_log() {
+    let rig = Rig::create(7, 64);
+    rig.add_file(FILE, 100, true);
+    for no in (0..20).rev() {
+        change(&rig, PageId::new(FILE, no), true, b"x");
+    }
+    rig.pool.redo().flush(rig.pool.redo().lsn(), FlushMode::Sync).unwrap();
+    let disk = rig.disk.crash(3);
+    drop(rig);
+    let rig = Rig::recover(disk, 64, &mut |_, _| ());
+    let mut bounds = vec![rig.pool.checkpoint_lsn()];
+    while rig.pool.flush_step(1).unwrap() > 0 {
+        bounds.push(rig.pool.checkpoint_lsn());
+    }
+    assert_eq!(bounds.len(), 21);
+    assert!(bounds.windows(2).all(|two| two[0] < two[1]), "{bounds:?}");
+}
+
+/// What a later part of the log makes void is void in the round that has only the earlier one.
+#[test]
+fn a_void_edit_is_no_reason_to_read_or_to_grow() {
+    let rig = Rig::create(7, 32);
+    rig.add_file(FILE, 100, true);
+    let mut void = crate::pool::Void::default();
+    void.learn(&Record::FileDrop { file: 99 }, 50);
+    let mut kept = Gathered::new(1000);
+    kept.push(PageId::new(99, 5), (10, 20), &[2, 100, 1, 7]).unwrap();
+    let mut image = RecordSink::default();
+    image.image(PageId::new(99, 6), &vec![0; PAGE_SIZE], 32, PAGE_SIZE);
+    kept.push(PageId::new(99, 6), (20, 30), &image.as_bytes()[3..]).unwrap();
+    // Nobody knows file 99.
+    rig.pool.redo_apply(kept, &void, &mut |_| ()).unwrap();
+}
