@@ -36,6 +36,7 @@ const HOMES: &[(&str, &[&str], &str)] = &[
             "engine/workers.rs",
             "pool/prefetch.rs",
             "pool/recover.rs",
+            "redo/ahead.rs",
             "redo/writer.rs",
             "io/",
         ],

@@ -25,6 +25,7 @@ use crate::base::{Counters, Error, FileId, Lsn, PageId, Result};
 use crate::change::ChangeBuffer;
 use crate::io::{Caching, Disk, Files};
 use crate::pool::{split, Gathered, Piece, Pool, PoolConfig, Void};
+use crate::redo::ahead::scan_ahead;
 use crate::redo::reader::scan;
 use crate::redo::record::Record;
 use crate::redo::{Redo, RedoConfig};
@@ -247,16 +248,17 @@ pub(super) struct LogFacts {
 }
 
 /// And the log from its checkpoint on, as far as it may be kept.
-fn read_log(disk: &dyn Disk, from: Lsn, kept_max: usize, log: &LogSink) -> Result<(LogFacts, Gathered)> {
+fn read_log(disk: &dyn Disk, from: Lsn, config: &Config) -> Result<(LogFacts, Gathered)> {
     let mut facts = LogFacts {
         start_us: disk.now_us(),
         ..LogFacts::default()
     };
-    let mut kept = Gathered::new(kept_max);
+    let mut kept = Gathered::new(Pool::gather_max(config.buffer_pool_size));
     let mut notes = Notes::begin(disk, from);
     // Of the files that were met last: the set itself is too slow to be asked for every piece.
     let mut met: [FileId; 64] = [0; 64];
-    let end = scan(disk, from, &mut |start, end, group| {
+    let read = if config.read_io_threads > 0 { scan_ahead } else { scan };
+    let end = read(disk, from, &mut |start, end, group| {
         let keep = !kept.is_full();
         split(end, group, &mut |piece| {
             match piece {
@@ -278,7 +280,7 @@ fn read_log(disk: &dyn Disk, from: Lsn, kept_max: usize, log: &LogSink) -> Resul
             kept.end_group(end);
         }
         notes.reached(end, |megabytes, seconds| {
-            log(
+            (config.log)(
                 Level::Info,
                 &format!("recovery: {megabytes} MiB of redo read, {seconds} s"),
             )
@@ -323,8 +325,7 @@ fn recover(
     (checkpoint, database): (Lsn, u64),
     names: &[String],
 ) -> Result<Opened> {
-    let kept_max = Pool::gather_max(config.buffer_pool_size);
-    let (facts, kept) = read_log(&*disk, checkpoint, kept_max, &config.log)?;
+    let (facts, kept) = read_log(&*disk, checkpoint, config)?;
     let redo = Redo::open(
         disk.clone(),
         redo_config(config),
@@ -419,20 +420,19 @@ fn apply_log(disk: &dyn Disk, pool: &Pool, from: Lsn, facts: &LogFacts, kept: Ga
         &format!("recovery: applying {} MiB of redo from LSN {from} on", total >> 20),
     );
     let mut notes = Notes::begin(disk, from);
-    let mut behind = kept.end();
+    let (is_all, mut behind) = (!kept.is_full(), kept.end());
     // Within a round by bytes, which are not quite LSNs.
     let mut apply = |round: Gathered, from: Lsn| {
-        let (to, mut at) = (round.end(), from);
+        let to = round.end();
         pool.redo_apply(round, &facts.void, &mut |bytes| {
-            at = (at + bytes as u64).min(to);
-            notes.reached(at, |megabytes, seconds| {
+            notes.reached((from + bytes as u64).min(to), |megabytes, seconds| {
                 let text = format!("recovery: {megabytes} of {} MiB applied, {seconds} s", total >> 20);
                 log(Level::Info, &text);
             });
         })
     };
     apply(kept, from)?;
-    if behind == facts.end {
+    if is_all {
         return Ok(());
     }
     let round_max = Pool::gather_max(pool.size());

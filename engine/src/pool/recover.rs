@@ -25,6 +25,7 @@ use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{planted, Error, FileId, Lsn, Mutant, PageId, Result};
 use crate::redo::record::{decode, Record};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Pages that a thread reads at once.
 const READ_MAX: usize = 64;
@@ -66,7 +67,8 @@ impl Pool {
     pub fn gather_max(pool_bytes: u64) -> usize {
         (pool_bytes as usize / POOL_SHARE).max(PAGE_SIZE)
     }
-    /// Recovery: applies what was gathered, except for what is void, to pages that are older. `progress` is told bytes done.
+    /// Recovery: applies what was gathered, except for what is void, to pages that are older. `progress` is told how many
+    /// bytes of it are done.
     /// What is gathered next comes behind it in the log.
     pub fn redo_apply(&self, gathered: Gathered, void: &Void, progress: &mut dyn FnMut(usize)) -> Result<()> {
         let mut gathered = gathered;
@@ -84,7 +86,8 @@ impl Pool {
         applied
     }
     fn apply_parts(&self, parts: &RankedMutex<Vec<Part>>, void: &Void, progress: &mut dyn FnMut(usize)) -> Result<()> {
-        let work = |done: &mut dyn FnMut(usize)| -> Result<()> {
+        let done = AtomicUsize::new(0);
+        let work = |progress: &mut dyn FnMut(usize)| -> Result<()> {
             loop {
                 let Some(mut part) = parts.lock().pop() else {
                     return Ok(());
@@ -94,7 +97,8 @@ impl Pool {
                     parts.lock().clear();
                     return Err(error);
                 }
-                done(part.len());
+                let so_far = done.fetch_add(part.len(), Ordering::Relaxed) + part.len();
+                progress(so_far);
             }
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);

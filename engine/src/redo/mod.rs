@@ -24,6 +24,8 @@ mod control;
 mod block;
 /// Reads the log back.
 pub mod reader;
+/// The same, with a thread of its own.
+pub mod ahead;
 
 pub use block::FIRST_LSN;
 pub use hold::CheckpointHold;

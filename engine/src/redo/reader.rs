@@ -24,7 +24,7 @@ pub struct ScanEnd {
     pub torn: bool,
 }
 
-type EachGroup<'a> = &'a mut dyn FnMut(Lsn, Lsn, &[u8]) -> Result<()>;
+pub type EachGroup<'a> = &'a mut dyn FnMut(Lsn, Lsn, &[u8]) -> Result<()>;
 
 /// Calls `each(start, end, group bytes)` for every whole group from `from` on. `Error::Corrupt` when blocks that were
 /// once durable (later blocks say so) cannot be read: the log is damaged in the middle, which is never cut off silently.

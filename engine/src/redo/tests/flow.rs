@@ -1,5 +1,6 @@
 //! Appending, flushing, waiting, wrapping, resizing, poisoning.
 use super::*;
+use crate::redo::ahead::scan_ahead;
 
 #[test]
 fn an_empty_log_opens_empty() {
@@ -250,6 +251,27 @@ fn a_checkpoint_that_is_held_back_does_not_pass() {
     assert_eq!(redo.checkpoint_lsn(), end);
 }
 
+fn read_ahead_is_the_same(disk: &dyn Disk, checkpoint: u64) {
+    let mut groups = Vec::new();
+    let scanned = scan(disk, checkpoint, &mut |start, end, group| {
+        groups.push((start, end, group.to_vec()));
+        Ok(())
+    });
+    let mut left = groups.iter();
+    let ahead = scan_ahead(disk, checkpoint, &mut |start, end, group| {
+        assert_eq!(left.next(), Some(&(start, end, group.to_vec())));
+        Ok(())
+    });
+    assert_eq!((ahead.unwrap(), left.next()), (scanned.unwrap(), None));
+    // Whoever looks at the groups has enough: the scan does not go on, nor wait for him.
+    let mut looks = 0;
+    let ended = scan_ahead(disk, checkpoint, &mut |_, _, _| {
+        looks += 1;
+        Err(Error::NotFound)
+    });
+    assert_eq!((ended, looks), (Err(Error::NotFound), 1));
+}
+
 #[test]
 fn a_log_on_a_real_disk_is_read_back() {
     let dir = std::env::temp_dir().join(format!("sluice-redo-real-{}", std::process::id()));
@@ -281,6 +303,7 @@ fn a_log_on_a_real_disk_is_read_back() {
         });
         assert_eq!(scanned.unwrap(), ScanEnd { lsn: end, torn: false });
         assert_eq!(next, 3000);
+        read_ahead_is_the_same(&*disk, checkpoint);
         let redo = Redo::open(disk.clone(), config, Arc::default(), checkpoint, end).unwrap();
         let (_, last) = redo.append(&group(3000, 50));
         redo.flush(last, FlushMode::Sync).unwrap();
