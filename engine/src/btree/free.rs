@@ -4,7 +4,7 @@ use super::extents::ExtentList;
 use super::node::Node;
 use super::shrink::mark_free;
 use super::{begin, Tree};
-use crate::base::Result;
+use crate::base::{PageId, PageNo, Result};
 use crate::pool::{Mtr, Pool};
 use crate::space;
 
@@ -32,8 +32,10 @@ impl Tree {
             }
         }
     }
-    /// Frees all pages of a tree that cannot be walked: every page of the file is asked whose it is. Number of those that could not be read.
+    /// Frees all pages of a tree that cannot be walked: every page of the file is asked whose it is. Number of those that could not be read
+    /// and that nobody knows.
     pub fn free_scattered(&self, pool: &Pool) -> Result<usize> {
+        self.free_broken_children(pool)?;
         let mut unread = 0;
         for no in 1..space::usage(pool, self.file)?.pages {
             let id = self.page_id(no);
@@ -55,6 +57,32 @@ impl Tree {
             mtr.commit();
         }
         Ok(unread)
+    }
+    /// A page that cannot be read does not say whose it is, but its parent does; so these go first.
+    fn free_broken_children(&self, pool: &Pool) -> Result<()> {
+        for no in 1..space::usage(pool, self.file)?.pages {
+            for child in self.children_of(pool, no)? {
+                if space::is_used(pool, child)? && is_broken(pool, child)? {
+                    let mut mtr = begin(pool)?;
+                    space::free(&mut mtr, &[child])?;
+                    mtr.commit();
+                }
+            }
+        }
+        Ok(())
+    }
+    /// None, if the page is no inner page of this tree.
+    fn children_of(&self, pool: &Pool, no: PageNo) -> Result<Vec<PageId>> {
+        let id = self.page_id(no);
+        if !space::is_used(pool, id)? || is_broken(pool, id)? {
+            return Ok(Vec::new());
+        }
+        let page = pool.read(id)?;
+        let node = Node::new(&page);
+        if !node.belongs_to(self.index) || node.level() == 0 {
+            return Ok(Vec::new());
+        }
+        Ok((0..node.len()).map(|slot| self.page_id(node.child(slot))).collect())
     }
     fn free_some(&self, mtr: &mut Mtr<'_>) -> Result<bool> {
         let mut page = self.latch(mtr, self.root)?;
@@ -91,5 +119,13 @@ impl Tree {
                 return Err(self.corrupt(last.no, "it is not a page of this index"));
             }
         }
+    }
+}
+
+fn is_broken(pool: &Pool, page: PageId) -> Result<bool> {
+    match pool.read(page) {
+        Ok(_) => Ok(false),
+        Err(e) if e.is_corrupt() => Ok(true),
+        Err(e) => Err(e),
     }
 }

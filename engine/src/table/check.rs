@@ -277,18 +277,18 @@ impl Check<'_> {
     }
 
     fn tell_strays(&mut self, found: Vec<(u32, Option<Error>)>) -> Result<()> {
-        let mut lost = 0;
+        let mut strays = Vec::new();
         for (no, e) in found {
-            if let Some(e) = e {
-                self.or_finding(Err(e))?;
-                continue;
+            match e {
+                Some(e) => self.or_finding(Err(e))?,
+                None => strays.push(no),
             }
-            lost += 1;
-            if lost <= NAMED_MAX {
-                self.finding(&format!(
-                    "page {no} is marked as in use and says that it belongs to an index, whose tree does not reach it"
-                ));
-            }
+        }
+        if !strays.is_empty() {
+            let (count, ranges) = (strays.len(), ranges(&strays));
+            self.finding(&format!(
+                "{count} pages are marked as in use and say that they belong to an index, whose tree does not reach them: {ranges}"
+            ));
         }
         Ok(())
     }
@@ -428,6 +428,19 @@ impl Check<'_> {
             self.findings += 1;
         }
     }
+}
+
+/// "4, 7-9": the first of them, of page numbers that rise.
+fn ranges(pages: &[u32]) -> String {
+    let runs = pages.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
+        [one] => one.to_string(),
+        run => format!("{}-{}", run[0], run[run.len() - 1]),
+    });
+    let mut named: Vec<String> = runs.take(NAMED_MAX as usize + 1).collect();
+    if named.len() > NAMED_MAX as usize {
+        named[NAMED_MAX as usize] = "...".into();
+    }
+    named.join(", ")
 }
 
 /// Does the transaction's view see that entry?

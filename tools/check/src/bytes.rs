@@ -71,6 +71,23 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Ranges that are named before the rest is left out.
+const RANGES_MAX: usize = 20;
+
+/// "4, 7-9": numbers that rise, in few words.
+pub fn ranges(numbers: &[u32]) -> String {
+    let runs: Vec<&[u32]> = numbers.chunk_by(|a, b| a + 1 == *b).collect();
+    let named = runs.iter().take(RANGES_MAX).map(|run| match run {
+        [one] => one.to_string(),
+        run => format!("{}-{}", run[0], run[run.len() - 1]),
+    });
+    let mut text = named.collect::<Vec<_>>().join(", ");
+    if runs.len() > RANGES_MAX {
+        text.push_str(", ...");
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,5 +101,13 @@ mod tests {
         assert_eq!(reader.u48(), None);
         assert_eq!(Reader::new(&[0xff; 11]).varint(), None);
         assert_eq!(u32_at(&[1, 2], 0), 0);
+    }
+
+    #[test]
+    fn ranges_are_named_by_their_ends() {
+        assert_eq!(ranges(&[3, 5, 6, 7, 9]), "3, 5-7, 9");
+        assert_eq!(ranges(&[]), "");
+        let odd: Vec<u32> = (0..100).map(|n| 2 * n).collect();
+        assert!(ranges(&odd).ends_with("36, 38, ..."));
     }
 }

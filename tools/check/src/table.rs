@@ -1,6 +1,6 @@
 //! One table: its trees, its long rows, its free space, and whether its secondary indexes have an entry for each row and no others.
 //! (That an entry is the right one for its row, only the server can tell: keys are made by the columns' types and collations.)
-use crate::bytes::{hex, u32_at, u48_at, u64_at, Reader};
+use crate::bytes::{hex, ranges, u32_at, u48_at, u64_at, Reader};
 use crate::catalog::{Table, DELTA_BIT};
 use crate::page::{self, BODY, PAGE};
 use crate::pending::{live_key_len, Pending};
@@ -8,7 +8,7 @@ use crate::space::{self, Space};
 use crate::store::Store;
 use crate::tree;
 use crate::undo::{version_before, Before};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 const ROW_HEADER: usize = 13;
@@ -264,6 +264,7 @@ fn check_space(store: &Store, table: &Table, space: &Space, known: &BTreeSet<u32
             .findings
             .push(format!("{name} page {no}: somebody's, but not marked as in use"));
     }
+    let mut strays: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for no in space.used.difference(known).filter(|no| !space::is_bitmap(**no)) {
         match store.read(table.file, *no) {
             // Of older versions of rows, until purge comes to them.
@@ -271,6 +272,7 @@ fn check_space(store: &Store, table: &Table, space: &Space, known: &BTreeSet<u32
             Ok(page)
                 if page::kind(&page) == page::TREE
                     && table.freeing.iter().any(|(index, _)| *index == page::index(&page)) => {}
+            Ok(page) if page::kind(&page) == page::TREE => strays.entry(page::index(&page)).or_default().push(*no),
             Ok(_) => report
                 .findings
                 .push(format!("{name} page {no}: marked as in use, but nobody's")),
@@ -278,6 +280,13 @@ fn check_space(store: &Store, table: &Table, space: &Space, known: &BTreeSet<u32
                 .findings
                 .push(format!("{name} page {no}: marked as in use, nobody's, and {what}")),
         }
+    }
+    for (index, pages) in strays {
+        report.findings.push(format!(
+            "{name} pages {}: in use, and say that they belong to index {index}, whose tree does not reach them ({} pages)",
+            ranges(&pages),
+            pages.len()
+        ));
     }
 }
 
