@@ -5,7 +5,7 @@
 use super::descend::To;
 use super::node::Node;
 use super::Tree;
-use crate::base::{Error, Lsn, PageNo, Result};
+use crate::base::{Damage, Error, Lsn, PageNo, Result};
 use crate::pool::{PageRead, Pool};
 use crate::space;
 use std::collections::{BTreeSet, HashMap};
@@ -51,7 +51,7 @@ impl Tree {
         };
         match walk.run() {
             // The way down is broken: nothing behind it can be reached.
-            Err(Error::Corrupt(damage)) => walk.report.findings.push(damage.what),
+            Err(Error::Corrupt(damage)) => walk.broken(*damage),
             other => other?,
         }
         Ok(walk.report)
@@ -135,6 +135,11 @@ impl<'a> Walk<'a> {
         }
         Ok(page)
     }
+    /// A page that cannot be read is the tree's all the same.
+    fn broken(&mut self, damage: Damage) {
+        self.report.pages.extend(damage.page);
+        self.report.findings.push(damage.what);
+    }
     fn enter(&mut self, page: &PageRead<'_>) -> Visit {
         let no = page.id().no;
         self.report.pages.insert(no);
@@ -168,7 +173,7 @@ impl<'a> Walk<'a> {
             let leaf = match tree.read(pool, no) {
                 Ok(leaf) => leaf,
                 Err(Error::Corrupt(damage)) => {
-                    self.report.findings.push(damage.what);
+                    self.broken(*damage);
                     continue;
                 }
                 Err(e) => return Err(e),

@@ -179,7 +179,8 @@ impl Check<'_> {
             },
             &mut || self.step(),
         )?;
-        self.take_report("clustered index", report, &mut pages);
+        let restore = "restore the table from a backup; sluice-check --dump saves the rows that can be read";
+        self.take_report("clustered index", report, restore, &mut pages);
         for s in &layout.secondary {
             if s.aside {
                 self.finding(&format!(
@@ -190,7 +191,8 @@ impl Check<'_> {
             }
             let each = &mut |key: &[u8], value: &[u8]| check_entry(layout, key, value);
             let report = s.index.tree.verify_with(&store.pool, each, &mut || self.step())?;
-            self.take_report(&format!("index {}", s.index.name), report, &mut pages);
+            let what = format!("index {}", s.index.name);
+            self.take_report(&what, report, "REPAIR TABLE rebuilds the index", &mut pages);
             let what = format!("buffered changes of index {}", s.index.name);
             let mut lines = Vec::new();
             pages.extend(change::check(&store.pool, &s.index, &mut |line| {
@@ -209,10 +211,12 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn take_report(&mut self, what: &str, report: Report, pages: &mut BTreeSet<u32>) {
+    /// The first finding names the way out.
+    fn take_report(&mut self, what: &str, report: Report, way_out: &str, pages: &mut BTreeSet<u32>) {
         pages.extend(report.pages);
-        for finding in report.findings {
-            self.finding(&format!("{what}: {finding}"));
+        for (n, finding) in report.findings.iter().enumerate() {
+            let way_out = if n == 0 { format!("; {way_out}") } else { String::new() };
+            self.finding(&format!("{what}: {finding}{way_out}"));
         }
     }
 
