@@ -107,6 +107,26 @@ def clustered(trial, how):
     return "statements that read the page", "restore the table; DROP works"
 
 
+def clustered_root(trial, how):
+    """No row can be reached, not even by a secondary index: the table is lost, and that is all that is."""
+    path, no = break_t(trial, how, of_tree(PRIMARY, level=1))
+    words = [*place(path, no), "f/t", "clustered index", "restore the table"]
+    for statement in ("SELECT SUM(LENGTH(pad)) FROM t", "SELECT pad FROM t WHERE id = 7", f"INSERT INTO t (id) VALUES ({ROWS + 1})",
+                      "UPDATE t SET a = a + 1 WHERE id = 7", "DELETE FROM t WHERE id = 7"):
+        trial.expect_refusal(statement, words)
+        trial.expect_alive()
+    trial.expect_log(words)
+    trial.expect_check_names([f"page {no}", "clustered"])
+    trial.restart()
+    trial.expect_refusal("SELECT pad FROM t WHERE id = 7", words[:2])
+    trial.expect_alive()
+    trial.sql("DROP TABLE f.t")
+    trial.expect_alive()
+    if path.exists():
+        raise Broken("the dropped table's file is there")
+    return "every statement of the table", "restore the table; DROP works"
+
+
 def overflow(trial, how):
     path, no = break_t(trial, how, of_kind(OVERFLOW))
     words = [f"page {no}", "f/t"]
@@ -233,8 +253,8 @@ def stale(trial, _how):
 
 
 KINDS = [("secondary index, leaf", secondary), ("secondary index, root", secondary_root), ("clustered index", clustered),
-         ("overflow page", overflow), ("delta tree", delta_tree), ("free-space map", bitmap), ("page 0", page_0), ("undo", undo),
-         ("catalog", catalog)]
+         ("clustered index, root", clustered_root), ("overflow page", overflow), ("delta tree", delta_tree), ("free-space map", bitmap),
+         ("page 0", page_0), ("undo", undo), ("catalog", catalog)]
 
 
 def trials():
