@@ -172,6 +172,10 @@ counters! {
     oldest_snapshot_age,
     /// Gauge: connection that holds it; 0 = there is none.
     oldest_snapshot_connection,
+    /// Gauge: pages of the undo file, free ones too.
+    undo_file_pages,
+    /// Pages cut off the undo file's end.
+    undo_pages_cut,
     /// Gauge: active transactions that have written.
     active_transactions,
     /// Gauge: transaction id that will be given next.

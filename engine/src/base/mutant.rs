@@ -30,6 +30,12 @@ mutants! {
     RedoAppliedTwice,
     /// Recovery brings back what pages held before they were given to a load.
     GivenForgotten,
+    /// Recovery brings back what was cut off with the end of a file.
+    CutForgotten,
+    /// A file is made shorter before the log that says so is durable.
+    CutNotDurable,
+    /// A file is made shorter, and the pool keeps its pages behind the end.
+    CutLeavesPages,
     /// A load is linked before its pages are durable.
     LoadNotForced,
     /// The log is turned off, and no mark says so.

@@ -19,6 +19,8 @@ pub enum Rank {
     TrxSys = 50,
     /// Set of free undo streams.
     UndoStreams = 54,
+    /// The length of one data file, while its end is cut off.
+    FileLength = 60,
     /// Buffer pool page table shard.
     PageTable = 70,
     /// Free frames.

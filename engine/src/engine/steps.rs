@@ -55,6 +55,15 @@ pub(super) fn sync_log(store: &Store) -> Result<()> {
     Ok(())
 }
 
+/// Cuts off a piece of the undo file's free end, if there is too much of it. True: there may be more.
+pub(super) fn shrink_undo(store: &Store) -> Result<bool> {
+    match store.trx_sys.shrink_undo(store.undo_pages_kept) {
+        // A stream has no page to move to; the file will be looked at again.
+        Err(Error::Full(_)) => Ok(false),
+        done => done,
+    }
+}
+
 /// The rollback of the transactions that a crash cut short, one after the other. What is not done when this goes away, the
 /// next open finds again.
 pub(super) struct LoserRollback {

@@ -1,7 +1,7 @@
 //! The engine's threads. Each runs a loop around a bounded step (`steps.rs`, I7): stopping one between two steps loses nothing.
 //!
 //! From open on: the page cleaner, the checkpointer (recovery may fill the log), the log syncer, which writes ahead of the commits
-//! too. From `start_background` on: purge, the merging of buffered changes, and the rollback of losers, which ends when they are all
+//! too. From `start_background` on: purge, the cutting of free undo, the merging of buffered changes, and the rollback of losers, which ends when they are all
 //! undone. These stop first: a slow close still purges and merges, and what it writes needs the others, who make room in the log.
 use super::config::{Level, LogSink};
 use super::drain::DrainNotes;
@@ -101,6 +101,7 @@ impl Workers {
         for _ in 0..purge_threads.max(1) {
             group.spawn(store, "sluice-purge", log, purge_loop);
         }
+        group.spawn(store, "sluice-undo", log, shrink_loop);
         let note = log.clone();
         group.spawn(store, "sluice-change", log, move |store, stop| {
             merge_loop(store, stop, &note)
@@ -202,6 +203,22 @@ fn purge_loop(store: &Store, stop: &Stop) -> Result<()> {
                     store.tell(&text);
                 }
                 stop.sleep(SYNC_TICK_MS);
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+fn shrink_loop(store: &Store, stop: &Stop) -> Result<()> {
+    while !stop.is_asked() {
+        match steps::shrink_undo(store) {
+            Ok(true) => {}
+            Ok(false) => stop.sleep(SYNC_TICK_MS),
+            // A broken page of the undo file: it is not made shorter.
+            Err(e) if e.is_corrupt() => {
+                store.tell(&format!("undo file: {}", store.name_damage(e)));
+                return Ok(());
             }
             Err(e) => return Err(e),
         }

@@ -26,6 +26,8 @@ struct Known {
     file: Option<Arc<dyn File>>,
     /// Needed since the last look.
     used: bool,
+    /// Held by who makes it longer or shorter.
+    length: Arc<RankedMutex<()>>,
 }
 
 #[derive(Default)]
@@ -62,6 +64,7 @@ impl Files {
             logged,
             file: None,
             used: false,
+            length: Arc::new(RankedMutex::new(Rank::FileLength, ())),
         };
         let old = self.table.lock().known.insert(id, known);
         assert!(old.is_none(), "a file number is used once");
@@ -104,6 +107,10 @@ impl Files {
             file: known.file.clone().expect("opened above"),
             logged: known.logged,
         })
+    }
+    /// Whoever changes the file's length holds this; nobody else needs it. None: nobody knows the file.
+    pub fn length_lock(&self, id: FileId) -> Option<Arc<RankedMutex<()>>> {
+        self.table.lock().known.get(&id).map(|known| known.length.clone())
     }
     pub fn contains(&self, id: FileId) -> bool {
         self.table.lock().known.contains_key(&id)

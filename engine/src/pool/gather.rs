@@ -145,7 +145,11 @@ pub fn split<'g>(end: Lsn, group: &'g [u8], each: &mut dyn FnMut(Piece<'g>) -> R
             }
             check_record(&record, *id).map_err(|why| damaged(end, why))
         }
-        Record::FileNew { .. } | Record::FileDrop { .. } | Record::Given { .. } | Record::Note { .. } => {
+        Record::FileNew { .. }
+        | Record::FileDrop { .. }
+        | Record::Given { .. }
+        | Record::Cut { .. }
+        | Record::Note { .. } => {
             page_piece(about, at, each)?;
             about = about.map(|(id, _)| (id, behind));
             each(Piece::Other(record))

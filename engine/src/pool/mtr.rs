@@ -221,6 +221,11 @@ impl<'p> Mtr<'p> {
         self.changed = true;
         self.records.given(first, count);
     }
+    /// The file ends before this page from here on: what the log says about what is behind so far is void.
+    pub fn log_cut(&mut self, first: PageId) {
+        self.changed = true;
+        self.records.cut(first);
+    }
     pub fn log_file_drop(&mut self, file: FileId) {
         self.changed = true;
         self.records.file_drop(file);

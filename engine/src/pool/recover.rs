@@ -8,8 +8,9 @@
 //! A log that takes more memory than it may is gathered and applied in several rounds: a page may come in each.
 //!
 //! What the log itself says is *void* is known before anything is applied ([`Void`]) and passed over: files dropped later, and what
-//! pages held before they were given to a load (GIVEN). The load wrote them past the log, so nothing older may reach the disk again,
-//! not for a moment either: a pool that is smaller than the log's pages would write it over them.
+//! pages held before they were given to a load (GIVEN) or cut off with the end of their file (CUT). A load wrote past the log, so nothing
+//! older may reach the disk again, not for a moment either: a pool that is smaller than the log's pages would write it over what
+//! the load wrote. Of a page behind a cut there is nothing to read; what is said of it when the file has grown again begins with an image.
 //!
 //! A page that cannot be read is *unread* until an image makes what the log said about it so far irrelevant: it was torn in a write
 //! that needed no doublewrite for just that reason (`flush`). One that is left in the end is damage.
@@ -22,7 +23,7 @@ use super::gather::{Edit, Gathered, Part};
 use super::page::{page_id, page_lsn, set_page_lsn, PAGE_SIZE};
 use super::Pool;
 use crate::base::sync::{Rank, RankedMutex};
-use crate::base::{planted, Error, FileId, Lsn, Mutant, PageId, Result};
+use crate::base::{planted, Error, FileId, Lsn, Mutant, PageId, PageNo, Result};
 use crate::redo::record::{decode, Record};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,6 +39,9 @@ pub struct Void {
     dropped: BTreeSet<FileId>,
     /// First pages of what was given to loads: how many, and the end of the newest group that did.
     given: BTreeMap<PageId, (u32, Lsn)>,
+    /// Cuts of each file, in log order: the first page cut off, and the end of the group that says so. The first pages rise: a
+    /// later cut further down says all that those before it said.
+    cuts: BTreeMap<FileId, Vec<(PageNo, Lsn)>>,
 }
 
 impl Void {
@@ -47,6 +51,11 @@ impl Void {
             Record::FileDrop { file } => drop(self.dropped.insert(*file)),
             // Whole extents, so one that is given again replaces itself.
             Record::Given { first, count } => drop(self.given.insert(*first, (*count, end))),
+            Record::Cut { first } => {
+                let cuts = self.cuts.entry(first.file).or_default();
+                cuts.retain(|(no, _)| *no < first.no);
+                cuts.push((first.no, end));
+            }
             _ => {}
         }
     }
@@ -58,7 +67,11 @@ impl Void {
         let is_given = |(first, (count, lsn)): (&PageId, &(u32, Lsn))| {
             first.file == id.file && id.no - first.no < *count && end < *lsn
         };
-        self.dropped.contains(&id.file) || (!planted(Mutant::GivenForgotten) && given().is_some_and(is_given))
+        let is_cut = |(first, lsn): &(PageNo, Lsn)| *first <= id.no && end < *lsn;
+        let cuts = || self.cuts.get(&id.file).is_some_and(|cuts| cuts.iter().any(is_cut));
+        self.dropped.contains(&id.file)
+            || (!planted(Mutant::GivenForgotten) && given().is_some_and(is_given))
+            || (!planted(Mutant::CutForgotten) && cuts())
     }
 }
 

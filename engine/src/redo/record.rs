@@ -11,6 +11,8 @@
 //! FILE_DROP 0x11 file:varint                        data file is being removed
 //! GIVEN     0x12 file:varint first:varint count:varint   what the log says about these pages before this is void: they are
 //!                                                   written past the log from here on (pool/direct.rs)
+//! CUT       0x13 file:varint first:varint           what the log says before this about the file's pages from `first` on is void: the
+//!                                                   file ends there (space/cut.rs)
 //! NOTE      0x20 kind:varint payload:bytes          for upper layers, e.g. tests
 //! ```
 //! Bytes 0..4 (checksum) and 16..24 (page LSN) of a page are never part of a record: the pool sets them.
@@ -26,6 +28,7 @@ pub enum Record<'a> {
     FileNew { file: FileId, name: &'a [u8] },
     FileDrop { file: FileId },
     Given { first: PageId, count: u32 },
+    Cut { first: PageId },
     Note { kind: u64, payload: &'a [u8] },
 }
 
@@ -94,6 +97,11 @@ impl RecordSink {
         push_varint(&mut self.bytes, first.no as u64);
         push_varint(&mut self.bytes, count as u64);
     }
+    pub fn cut(&mut self, first: PageId) {
+        self.bytes.push(0x13);
+        push_varint(&mut self.bytes, first.file as u64);
+        push_varint(&mut self.bytes, first.no as u64);
+    }
     pub fn note(&mut self, kind: u64, payload: &[u8]) {
         self.bytes.push(0x20);
         push_varint(&mut self.bytes, kind);
@@ -157,6 +165,12 @@ fn decode_one<'a>(b: &'a [u8], at: &mut usize) -> Option<Record<'a>> {
             Record::Given {
                 first: PageId::new(file, u32::try_from(int(at)?).ok()?),
                 count: u32::try_from(int(at)?).ok()?,
+            }
+        }
+        0x13 => {
+            let file = u32::try_from(int(at)?).ok()?;
+            Record::Cut {
+                first: PageId::new(file, u32::try_from(int(at)?).ok()?),
             }
         }
         0x20 => Record::Note {

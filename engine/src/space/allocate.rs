@@ -12,6 +12,8 @@
 //! 4. no wholly free extent: any free page, as long as more than 1/8 of the file is free (for a sequence, which will fill
 //!    a new extent to its end: two extents more than that); else the file grows.
 //!
+//! With the hint [`LOWEST`]: the lowest free page.
+//!
 //! Small files (two extents) skip the extents: any free page, lowest first.
 //! Errors come before changes: frames and bitmaps are got, and the file is longer, before the first byte is edited.
 use super::bitmap::{
@@ -27,6 +29,8 @@ use smallvec::SmallVec;
 
 /// Up to this size a file has no extents.
 const SMALL_FILE_PAGES: u32 = 1 + 2 * EXTENT_PAGES;
+/// A hint: the lowest free page, wherever that is.
+pub const LOWEST: PageNo = PageNo::MAX;
 /// Pages a file grows by: an eighth of itself within these bounds.
 const GROWTH_MIN: u32 = EXTENT_PAGES;
 const GROWTH_MAX: u32 = 1024;
@@ -111,6 +115,12 @@ pub fn free_in_extent(mtr: &mut Mtr<'_>, file: FileId, first: PageNo, from: u32)
 
 /// Gives pages of one file back. They must not be read again under their old meaning. Errors come before any change.
 pub fn free(mtr: &mut Mtr<'_>, pages: &[PageId]) -> Result<()> {
+    prepare_free(mtr, pages)?;
+    pages.iter().try_for_each(|page| free_one(mtr, *page))
+}
+
+/// All that can fail in freeing them: after this the same Mtr's `free` of them cannot, whatever it has changed meanwhile.
+pub fn prepare_free(mtr: &mut Mtr<'_>, pages: &[PageId]) -> Result<()> {
     for page in pages {
         let in_use = check_in_use(mtr, *page)?;
         if !in_use {
@@ -121,7 +131,7 @@ pub fn free(mtr: &mut Mtr<'_>, pages: &[PageId]) -> Result<()> {
             return Err(Error::corrupt_page(page.file, bitmap_of(page.no.max(1)), what));
         }
     }
-    pages.iter().try_for_each(|page| free_one(mtr, *page))
+    Ok(())
 }
 
 /// Latches what a freeing will change.
@@ -228,6 +238,9 @@ impl<'m, 'p> Search<'m, 'p> {
     }
     /// None: better to grow the file.
     fn pick_as_is(&mut self, hint: PageNo) -> Result<Option<PageNo>> {
+        if hint == LOWEST {
+            return self.pick_any();
+        }
         if self.is_small() {
             return match self.pick_near(hint)? {
                 None => self.pick_any(),
@@ -329,11 +342,7 @@ impl<'m, 'p> Search<'m, 'p> {
         self.mtr.write(PageId::new(self.file, last))?;
         let next = last + PAGES_PER_BITMAP;
         debug_assert!(pages <= next + PAGES_PER_BITMAP);
-        let file = self.mtr.pool().files().get(self.file)?.file;
-        let len = pages as u64 * PAGE_SIZE as u64;
-        if file.len()? < len {
-            file.set_len(len)?;
-        }
+        self.make_longer(pages)?;
         if pages > next {
             self.mtr.reserve(PageId::new(self.file, next))?;
             self.new_bitmaps.push(next);
@@ -345,6 +354,18 @@ impl<'m, 'p> Search<'m, 'p> {
         self.empty_hint = self.empty_hint.min(last_extent);
         self.pages = pages;
         Ok(())
+    }
+    fn make_longer(&self, pages: u32) -> Result<()> {
+        let files = self.mtr.pool().files();
+        let file = files.get(self.file)?.file;
+        let len = pages as u64 * PAGE_SIZE as u64;
+        // A cut that has let go of the header may be under way (`cut`).
+        let lock = files.length_lock(self.file);
+        let _held = lock.as_ref().map(|lock| lock.lock());
+        match file.len()? < len {
+            true => file.set_len(len),
+            false => Ok(()),
+        }
     }
     /// Marks a wholly free extent, whose bitmap is latched.
     fn take_extent(self, extent: u32) -> Result<PageNo> {

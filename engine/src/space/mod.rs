@@ -24,13 +24,15 @@
 //! ```
 mod allocate;
 mod bitmap;
+mod cut;
 mod file;
 
 #[cfg(test)]
 mod space_tests;
 
-pub use allocate::{allocate, allocate_extent, allocate_many, ensure_free, free, free_in_extent};
+pub use allocate::{allocate, allocate_extent, allocate_many, ensure_free, free, free_in_extent, prepare_free, LOWEST};
 pub use bitmap::{EXTENT_PAGES, PAGES_PER_BITMAP};
+pub use cut::{cut, cut_leftover};
 pub use file::{add_file, check_header, create_file, is_blank, log_drop, remove_file, TEMPORARY_PREFIX};
 
 use crate::base::bytes::{get_u32, get_u64};

@@ -20,6 +20,8 @@ pub struct StoreConfig {
     pub sort_buffer_size: u64,
     /// A tree of at least so many bytes is loaded past the pool and the log; a smaller one page by page.
     pub bulk_load_min: u64,
+    /// The undo file is not made smaller than so many pages.
+    pub undo_pages_kept: u32,
     /// REPEATABLE READ refuses to lock or change rows that changed since the snapshot.
     pub snapshot_isolation: bool,
     /// Costly internal checks.
@@ -31,6 +33,7 @@ impl Default for StoreConfig {
         StoreConfig {
             sort_buffer_size: 16 << 20,
             bulk_load_min: 2 << 20,
+            undo_pages_kept: 1024,
             snapshot_isolation: true,
             verify: cfg!(debug_assertions),
         }
@@ -47,6 +50,7 @@ pub struct Store {
     pub catalog: Catalog,
     pub sort_buffer_size: AtomicU64,
     pub bulk_load_min: u64,
+    pub undo_pages_kept: u32,
     pub snapshot_isolation: AtomicBool,
     pub verify: AtomicBool,
     pub(crate) unique_guards: Vec<RankedMutex<()>>,
@@ -106,6 +110,7 @@ impl Store {
             catalog,
             sort_buffer_size: AtomicU64::new(config.sort_buffer_size),
             bulk_load_min: config.bulk_load_min,
+            undo_pages_kept: config.undo_pages_kept,
             snapshot_isolation: AtomicBool::new(config.snapshot_isolation),
             verify: AtomicBool::new(config.verify),
             unique_guards: (0..UNIQUE_GUARDS)

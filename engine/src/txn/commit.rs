@@ -33,7 +33,7 @@ impl TrxSys {
         let payload = recover::encode_xid(xid);
         self.counters
             .undo_pages
-            .add(tail.reserve(&self.pool, payload.len())? as u64);
+            .add(tail.reserve(&self.pool, self.ceiling(), payload.len())? as u64);
         let mut mtr = self.pool.begin();
         tail.append(&mut mtr, Kind::Prepared, id, trx.undo_top, 0, &payload)?;
         trx.last_lsn = mtr.commit();
@@ -52,7 +52,9 @@ impl TrxSys {
             return Ok(());
         };
         if !planted(Mutant::PreparedRollbackNotLogged) {
-            self.counters.undo_pages.add(tail.reserve(&self.pool, 0)? as u64);
+            self.counters
+                .undo_pages
+                .add(tail.reserve(&self.pool, self.ceiling(), 0)? as u64);
             let mut mtr = self.pool.begin();
             tail.append(&mut mtr, Kind::Resumed, id, trx.undo_top, 0, &[])?;
             trx.last_lsn = mtr.commit();

@@ -167,7 +167,7 @@ impl Directory {
         self.add_page_for(pool, number)?;
         let mut mtr = pool.begin();
         let slot = self.slot_page(&mut mtr, number)?;
-        let no = space::allocate(&mut mtr, UNDO_FILE, 0)?;
+        let no = space::allocate(&mut mtr, UNDO_FILE, space::LOWEST)?;
         format_page(&mut mtr, no, number)?;
         let head = UndoPtr {
             page: no,
@@ -186,6 +186,28 @@ impl Directory {
         Ok(StreamTail::at(number, head, VecDeque::new()))
     }
 
+    /// Gives an empty stream a low page in place of those it has, of which nobody needs anything but `position`: the newest commit's.
+    /// Errors come before any change.
+    pub fn move_stream(&self, pool: &Pool, tail: &StreamTail, position: (u64, Vec<u8>)) -> Result<StreamTail> {
+        pool.redo().reserve_wait()?;
+        let left = tail.pages();
+        let mut mtr = pool.begin();
+        self.latch_slot(&mut mtr, tail.number)?;
+        space::prepare_free(&mut mtr, &left)?;
+        let no = space::allocate(&mut mtr, UNDO_FILE, space::LOWEST)?;
+        format_page(&mut mtr, no, tail.number)?;
+        space::free(&mut mtr, &left)?;
+        let head = UndoPtr {
+            page: no,
+            offset: DATA as u16,
+        };
+        let skip_until = UndoPtr::NONE;
+        self.set_slot(&mut mtr, tail.number, Slot { head, skip_until })?;
+        self.save_position(&mut mtr, position.0, &position.1)?;
+        mtr.commit();
+        Ok(StreamTail::at(tail.number, head, VecDeque::new()))
+    }
+
     /// Adds the directory page that holds the slot, if it is missing.
     fn add_page_for(&self, pool: &Pool, number: u32) -> Result<()> {
         let wanted = number as usize / SLOTS_PER_PAGE;
@@ -198,7 +220,7 @@ impl Directory {
                 // Another thread added it while this one waited for the latch.
                 continue;
             }
-            let no = space::allocate(&mut mtr, UNDO_FILE, 0)?;
+            let no = space::allocate(&mut mtr, UNDO_FILE, space::LOWEST)?;
             mtr.create(PageId::new(UNDO_FILE, no), 0, PageType::System, 0)?;
             mtr.edit_u32(system, DIRECTORY_AT + 4 * count, no);
             mtr.edit_u32(system, PAGES_AT, count as u32 + 1);

@@ -8,7 +8,7 @@
 //! One mutex, [`Rank::UndoStreams`], held for a few pushes and pops; never while a page is fetched.
 use super::stream::{too_many, Skip, StreamTail};
 use crate::base::sync::{Rank, RankedMutex};
-use crate::base::{Error, Result, UndoPtr};
+use crate::base::{Error, PageNo, Result, UndoPtr};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -146,6 +146,35 @@ impl History {
         if !tail.broken {
             state.free.push(tail);
         }
+    }
+    /// A stream that nobody uses, that purge has emptied, and that has a page at or behind `from`: nobody else gets it until
+    /// `give_moved`.
+    pub fn take_idle(&self, from: PageNo) -> Option<Box<StreamTail>> {
+        let mut state = self.state.lock();
+        let State { free, heads, .. } = &mut *state;
+        let is_high = |tail: &StreamTail| tail.page >= from || tail.ahead.iter().any(|no| *no >= from);
+        let is_idle = |tail: &StreamTail| {
+            let head = heads[tail.number as usize].as_ref();
+            head.is_some_and(|head| !head.busy && head.ends.is_empty())
+        };
+        let at = free.iter().position(|tail| is_high(tail) && is_idle(tail))?;
+        let tail = free.remove(at);
+        let head = heads[tail.number as usize].as_mut().expect("it was just looked at");
+        debug_assert_eq!(head.at.page, tail.page, "purge has come to the stream's end");
+        head.busy = true;
+        Some(tail)
+    }
+    /// It has moved, or stayed where it was; `tail` is empty and stands where purge goes on.
+    pub fn give_moved(&self, tail: Box<StreamTail>) {
+        let mut state = self.state.lock();
+        let head = state.heads[tail.number as usize].as_mut().expect("a stream has a head");
+        head.at = UndoPtr {
+            page: tail.page,
+            offset: tail.at as u16,
+        };
+        (head.busy, head.skip_until) = (false, UndoPtr::NONE);
+        // The ones in use often are at the other end of the pile.
+        state.free.insert(0, tail);
     }
     /// Recovery: a stream as it was found. `tail` None: it belongs to a recovered transaction.
     pub fn restore(&self, number: u32, head: StreamHead, tail: Option<Box<StreamTail>>) {

@@ -8,7 +8,7 @@
 //!
 //! Reading order: `trx` and `sys` (the door), `snapshot` and `views` (who sees what), `active`, `commit`; then the locks:
 //! `lock`, `lock_table`, `range`, `deadlock`, `wait`, and what people see of them: `report`, `lock_report`; then undo: `undo` (format), `stream`, `directory`, `history`,
-//! `purge`, `recover`.
+//! `purge`, `shrink`, `recover`.
 mod active;
 mod commit;
 mod deadlock;
@@ -21,6 +21,7 @@ mod purge;
 mod range;
 mod recover;
 mod report;
+mod shrink;
 pub mod snapshot;
 mod stream;
 pub mod sys;

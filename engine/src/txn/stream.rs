@@ -61,22 +61,23 @@ impl StreamTail {
         PAGE_SIZE - self.at + self.ahead.len() * PAYLOAD
     }
     /// Room for a record with `payload` bytes and, behind it, an end marker, in an Mtr of its own. `Error::Full` changes
-    /// nothing. Returns the number of pages added.
-    pub(super) fn reserve(&mut self, pool: &Pool, payload: usize) -> Result<usize> {
+    /// nothing. Returns the number of pages added. `ceiling`: see `make_room`.
+    pub(super) fn reserve(&mut self, pool: &Pool, ceiling: PageNo, payload: usize) -> Result<usize> {
         if self.has_room(payload) {
             return Ok(0);
         }
         pool.redo().reserve_wait()?;
         let mut mtr = pool.begin();
-        let added = self.make_room(&mut mtr, payload)?;
+        let added = self.make_room(&mut mtr, ceiling, payload)?;
         mtr.commit();
         Ok(added)
     }
     fn has_room(&self, payload: usize) -> bool {
         self.room() >= payload + HEADER_MAX + END_MAX
     }
-    /// The same in the caller's Mtr. Errors come before any change; an append of that payload then cannot fail.
-    pub(super) fn make_room(&mut self, mtr: &mut Mtr<'_>, payload: usize) -> Result<usize> {
+    /// The same in the caller's Mtr. Errors come before any change; an append of that payload then cannot fail. From `ceiling` on the
+    /// file is to become free (`shrink.rs`): a stream up there goes on below.
+    pub(super) fn make_room(&mut self, mtr: &mut Mtr<'_>, ceiling: PageNo, payload: usize) -> Result<usize> {
         if self.has_room(payload) {
             return Ok(0);
         }
@@ -85,7 +86,10 @@ impl StreamTail {
             last = self.latch(mtr, self.ahead[i])?;
         }
         let n = (payload + HEADER_MAX + END_MAX - self.room()).div_ceil(PAYLOAD);
-        let hint = mtr.id(last).no;
+        let hint = match mtr.id(last).no {
+            high if high >= ceiling => space::LOWEST,
+            no => no,
+        };
         for no in space::allocate_many(mtr, UNDO_FILE, hint, n)? {
             let page = format_page(mtr, no, self.number)?;
             mtr.edit_u32(last, NEXT, no);
@@ -98,6 +102,11 @@ impl StreamTail {
         let page = mtr.write(PageId::new(UNDO_FILE, no));
         self.broken |= page.as_ref().is_err_and(Error::is_corrupt);
         page
+    }
+    /// All its pages.
+    pub(super) fn pages(&self) -> Vec<PageId> {
+        let pages = std::iter::once(&self.page).chain(&self.ahead);
+        pages.map(|no| PageId::new(UNDO_FILE, *no)).collect()
     }
     /// Room for the end marker alone: what every owner starts with.
     pub(super) fn has_room_to_end(&self) -> bool {

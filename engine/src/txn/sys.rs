@@ -4,7 +4,7 @@
 //! One counter gives transaction ids and commit numbers; a durable upper bound is reserved ahead in steps, so that no
 //! number is ever given twice, whatever was lost in a crash.
 //!
-//! `commit.rs` ends transactions, `purge.rs` eats their undo, `report.rs` shows them: parts of the same type.
+//! `commit.rs` ends transactions, `purge.rs` eats their undo, `shrink.rs` cuts what is free of it, `report.rs` shows them: parts of the same type.
 //!
 //! Locks: one mutex ([`Rank::TrxSys`]) around ids, views and commit numbers, held for a few stores (a view copies the
 //! active ids); never while a page is fetched or the log is written.
@@ -13,15 +13,18 @@ use super::directory::{self, Directory};
 use super::history::{History, Taken};
 use super::purge::JobEnd;
 use super::recover::{self, Unfinished};
+use super::shrink::Shrink;
 use super::stream::StreamTail;
 use super::trx::Phase;
 use super::undo::{self, Kind, Reader};
 use super::views::{OldestView, ViewRegistry};
 use super::wait::Nobody;
 use super::{Isolation, LockSys, ReadView, Trx, TrxShared, Waiter, Xid};
+use crate::base::ids::UNDO_FILE;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Counters, Error, Result, TrxId, UndoPtr};
 use crate::pool::{Mtr, Pool};
+use crate::space;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -88,6 +91,7 @@ pub struct TrxSys {
     pub purge_lag_warning: AtomicU64,
     /// Clock of the latest `tick`.
     tick_us: AtomicU64,
+    pub(super) shrink: Shrink,
     /// Recovered transactions that nobody has adopted yet.
     recovered: RankedMutex<HashMap<TrxId, (Arc<TrxShared>, Unfinished)>>,
     /// Every transaction object, for reports.
@@ -103,6 +107,7 @@ impl TrxSys {
     /// Reads the undo streams (after redo; the undo file is open): ids continue above all seen; losers and prepared ones
     /// are active again, with their implicit locks.
     pub fn open(pool: Arc<Pool>, counters: Arc<Counters>) -> Result<(Arc<TrxSys>, Vec<RecoveredTrx>)> {
+        space::cut_leftover(&pool, UNDO_FILE)?;
         let (directory, system_page) = Directory::open(&pool)?;
         let history = History::new();
         let found = recover::walk_all(&pool, directory.slots(&pool)?, &history)?;
@@ -135,6 +140,7 @@ impl TrxSys {
             oldest_view_low: AtomicU64::new(u64::MAX),
             purge_lag_warning: AtomicU64::new(0),
             tick_us: AtomicU64::new(0),
+            shrink: Shrink::default(),
             recovered: RankedMutex::new(Rank::Leaf, HashMap::new()),
             everyone: RankedMutex::new(Rank::Leaf, Vec::new()),
             pool,
@@ -301,7 +307,7 @@ impl TrxSys {
     }
 
     fn reserve(&self, tail: &mut StreamTail, bytes: usize) -> Result<()> {
-        let added = tail.reserve(&self.pool, bytes)?;
+        let added = tail.reserve(&self.pool, self.ceiling(), bytes)?;
         self.counters.undo_pages.add(added as u64);
         Ok(())
     }
@@ -423,7 +429,7 @@ impl TrxSys {
     pub fn append_undo(&self, trx: &mut Trx, mtr: &mut Mtr<'_>, payload: &[u8]) -> Result<UndoPtr> {
         let id = trx.id();
         let tail = trx.stream.as_mut().expect("append_undo comes after ensure_id");
-        let added = tail.make_room(mtr, payload.len())?;
+        let added = tail.make_room(mtr, self.ceiling(), payload.len())?;
         if added > 0 {
             self.counters.undo_pages.add(added as u64);
         }

@@ -69,6 +69,15 @@ impl Redo {
                 }
                 return Some(());
             }
+            // The file ends there: what the log said of what is behind is void.
+            0x13 => {
+                let (file, first) = (reader.u32()?, reader.u32()?);
+                for (_, groups) in self.pages.iter_mut().filter(|(id, _)| id.0 == file && id.1 >= first) {
+                    groups.retain(|(group, _)| *group == end);
+                }
+                self.pages.retain(|_, groups| !groups.is_empty());
+                return Some(());
+            }
             0x20 => return reader.varint().and_then(|_| reader.bytes()).map(|_| ()),
             _ => return None,
         };

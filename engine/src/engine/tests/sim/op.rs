@@ -128,6 +128,8 @@ pub enum Op {
     Purge {
         records: u64,
     },
+    /// Looks at the undo file, and cuts off a piece of its free end.
+    Shrink,
     /// Merges buffered changes of every table, up to so many leaves of each index; or begins new partitions.
     Merge {
         leaves: u64,

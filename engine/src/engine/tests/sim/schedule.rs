@@ -190,7 +190,8 @@ impl Author {
                 let records = 1 + self.n(20);
                 Op::Purge { records }
             }
-            25..=31 => Op::Clean,
+            25..=27 => Op::Shrink,
+            28..=31 => Op::Clean,
             32..=39 => {
                 let leaves = 1 + self.n(6);
                 let partition = self.random.chance(30);

@@ -92,6 +92,7 @@ pub const WORKLOADS: &[Workload] = &[
     ("buffered changes and merges", BUFFERED),
     ("an empty table is filled", LOADED),
     ("an empty table is filled, and the log off", LOADED_LOG_OFF),
+    ("undo is cut off", UNDO_CUT),
 ];
 
 const CREATE_AND_DROP: &[Op] = &[
@@ -357,6 +358,47 @@ const BUFFERED: &[Op] = &[
     COMMIT,
     FLUSH,
     Op::Close { how: 0 },
+];
+
+/// Undo of two transactions at a time grows, is purged and cut off, grows into what was cut, and is cut off again.
+const UNDO_CUT: &[Op] = &[
+    Op::Create { kinds: 0 },
+    fill(0, 60, 1000),
+    COMMIT,
+    insert(1, 90, 1),
+    clear(0, 60),
+    COMMIT,
+    fill(0, 60, 1000),
+    COMMIT,
+    insert(1, 91, 1),
+    clear(0, 50),
+    COMMIT,
+    commit(1, 1),
+    PURGE,
+    PURGE,
+    PURGE,
+    PURGE,
+    Op::Shrink,
+    Op::Shrink,
+    Op::Shrink,
+    Op::Shrink,
+    Op::Shrink,
+    clear(50, 10),
+    update(1, 91, 3),
+    fill(0, 40, 1000),
+    COMMIT,
+    clear(0, 40),
+    COMMIT,
+    FLUSH,
+    Op::Checkpoint,
+    PURGE,
+    PURGE,
+    Op::Shrink,
+    Op::Shrink,
+    commit(1, 1),
+    PURGE,
+    Op::Shrink,
+    Op::Shrink,
 ];
 
 /// Disks that a workload is tried on.

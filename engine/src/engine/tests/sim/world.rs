@@ -263,6 +263,7 @@ impl World {
         let changes = self.disk.changes();
         let done = match op {
             Op::Purge { records } => store.purge_step(records as usize).map(|_| ()),
+            Op::Shrink => steps::shrink_undo(&store).map(|_| ()),
             Op::Clean => steps::clean(&store),
             Op::Merge { leaves, partition } => merge_some(&store, leaves as usize, partition),
             Op::Flush { pages } => store.pool.flush_step(pages as usize).map(|_| ()),
