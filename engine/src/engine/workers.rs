@@ -1,8 +1,9 @@
 //! The engine's threads. Each runs a loop around a bounded step (`steps.rs`, I7): stopping one between two steps loses nothing.
 //!
 //! From open on: the page cleaner, the checkpointer (recovery may fill the log), the log syncer, which writes ahead of the commits
-//! too. From `start_background` on: purge, the cutting of free undo, the merging of buffered changes, and the rollback of losers, which ends when they are all
-//! undone. These stop first: a slow close still purges and merges, and what it writes needs the others, who make room in the log.
+//! too. From `start_background` on: purge, the cutting of free undo, the merging of buffered changes, and the rollback of losers, which
+//! ends when they are all undone. These stop first: a slow close still purges and merges, and what it writes needs the others, who make
+//! room in the log.
 use super::config::{Level, LogSink};
 use super::drain::DrainNotes;
 use super::purge_lag::PurgeLag;

@@ -62,7 +62,7 @@ impl Void {
     pub fn dropped(&self) -> &BTreeSet<FileId> {
         &self.dropped
     }
-    fn holds(&self, id: PageId, end: Lsn) -> bool {
+    pub(super) fn holds(&self, id: PageId, end: Lsn) -> bool {
         let given = || self.given.range(..=id).next_back();
         let is_given = |(first, (count, lsn)): (&PageId, &(u32, Lsn))| {
             first.file == id.file && id.no - first.no < *count && end < *lsn

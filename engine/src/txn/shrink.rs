@@ -1,7 +1,7 @@
 //! The undo file gives its room back: `docs/decisions/2026-11-21-undo-shrinks.md`. A part of [`TrxSys`].
 //!
-//! [`TrxSys::shrink_undo`] is called about once a second, by one thread at a time: it notes how much undo is in use, moves idle streams down
-//! and cuts off the file's free end, in bounded steps (I7). Everybody else only asks for the *ceiling*, one atomic: streams that
+//! [`TrxSys::shrink_undo`] is called about once a second, by one thread at a time: it notes how much undo is in use, moves idle streams
+//! down and cuts off the file's free end, in bounded steps (I7). Everybody else only asks for the *ceiling*, one atomic: streams that
 //! need a page do not take one from there on.
 use super::TrxSys;
 use crate::base::ids::UNDO_FILE;

@@ -4,7 +4,8 @@
 //! One counter gives transaction ids and commit numbers; a durable upper bound is reserved ahead in steps, so that no
 //! number is ever given twice, whatever was lost in a crash.
 //!
-//! `commit.rs` ends transactions, `purge.rs` eats their undo, `shrink.rs` cuts what is free of it, `report.rs` shows them: parts of the same type.
+//! `commit.rs` ends transactions, `purge.rs` eats their undo, `shrink.rs` cuts what is free of it, `report.rs` shows them: parts of the
+//! same type.
 //!
 //! Locks: one mutex ([`Rank::TrxSys`]) around ids, views and commit numbers, held for a few stores (a view copies the
 //! active ids); never while a page is fetched or the log is written.

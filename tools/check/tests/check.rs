@@ -179,6 +179,63 @@ fn loads_that_did_not_end_leave_a_sound_directory() {
     }
 }
 
+/// The undo file is cut while its pages' changes are still in the log; and a crash comes between the log's word of it and the truncation.
+#[test]
+fn an_undo_file_that_was_cut_is_sound_as_long_and_as_short() {
+    let folder = Folder::new("cut");
+    let mut config = config();
+    config.store.undo_pages_kept = 8;
+    let db = Database::open(&folder.0, config.clone()).expect("opens");
+    let spec = TableSpec {
+        pk_fixed_len: 4,
+        ..TableSpec::default()
+    };
+    db.create_table("t", &spec).expect("create");
+    let table = db.table("t").expect("open");
+    let undo = folder.0.join("00000002.slu");
+    let mut before = Vec::new();
+    for round in 0..2 {
+        let mut trx = db.begin();
+        for n in 0..1500u32 {
+            match round {
+                0 => trx
+                    .insert(&table, &n.to_be_bytes(), &[n as u8; 2000], &[])
+                    .expect("insert"),
+                _ => trx
+                    .update(&table, &n.to_be_bytes(), &[!n as u8; 2000], &[])
+                    .expect("update"),
+            }
+        }
+        // All of it is still needed.
+        before = std::fs::read(&undo).expect("read");
+        trx.commit().expect("commit");
+    }
+    let is_cut = || db.engine().counters().undo_pages_cut.get() > 0;
+    let come = (0..600).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        is_cut()
+    });
+    assert!(come, "nothing was cut");
+    db.engine().flush_log().expect("flush");
+    db.engine().close(Close::LogOnly).expect("close");
+    drop((table, db));
+    let short = std::fs::metadata(&undo).expect("metadata").len();
+    assert!(short < before.len() as u64 / 2, "{short} of {}", before.len());
+    let sound = |what: &str| {
+        let (code, text) = check(&[], &folder.0);
+        assert_eq!(code, Some(0), "{what}: {text}");
+    };
+    sound("cut");
+    let file = OpenOptions::new().write(true).open(&undo).expect("open");
+    file.write_all_at(&before[short as usize..], short).expect("write");
+    sound("before the truncation");
+    let db = Database::open(&folder.0, config).expect("opens");
+    db.close().expect("close");
+    let end = std::fs::metadata(&undo).expect("metadata").len();
+    assert!(end < before.len() as u64 / 2, "the start left {end} bytes");
+    sound("started again");
+}
+
 #[test]
 fn every_broken_page_is_named() {
     let folder = Folder::new("broken");

@@ -19,4 +19,5 @@ mod sim;
 mod status;
 mod stress;
 mod turns;
+mod undo_cut;
 mod unnamed;

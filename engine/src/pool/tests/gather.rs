@@ -2,7 +2,7 @@
 use super::rig::{Rig, FILE};
 use crate::base::{PageId, Result};
 use crate::io::Disk;
-use crate::pool::{split, Gathered, PageType, Piece, PAGE_SIZE};
+use crate::pool::{split, Gathered, PageType, Piece, Void, PAGE_SIZE};
 use crate::redo::record::Record;
 use crate::redo::{FlushMode, RecordSink};
 
@@ -156,4 +156,32 @@ fn a_void_edit_is_no_reason_to_read_or_to_grow() {
     kept.push(PageId::new(99, 6), (20, 30), &image.as_bytes()[3..]).unwrap();
     // Nobody knows file 99.
     rig.pool.redo_apply(kept, &void, &mut |_| ()).unwrap();
+}
+
+/// A file that is cut off, grows and is cut off again: what is said of a page between two cuts is void only if the second one took
+/// the page too.
+#[test]
+fn each_cut_makes_void_what_was_said_before_it_of_the_pages_behind_it() {
+    let mut void = Void::default();
+    let mut cut = |first, end| {
+        void.learn(
+            &Record::Cut {
+                first: PageId::new(FILE, first),
+            },
+            end,
+        );
+        // The group that says so, and what comes later, holds.
+        assert!(!void.holds(PageId::new(FILE, first), end));
+        [10, 20, 30].map(|no| {
+            (1..1000)
+                .take_while(|lsn| void.holds(PageId::new(FILE, no), *lsn))
+                .count()
+        })
+    };
+    assert_eq!(cut(20, 100), [0, 99, 99]);
+    assert_eq!(cut(30, 200), [0, 99, 199]);
+    assert_eq!(cut(10, 300), [299, 299, 299]);
+    assert_eq!(cut(21, 400), [299, 299, 399]);
+    assert_eq!(cut(21, 500), [299, 299, 499]);
+    assert!(!void.holds(PageId::new(FILE + 1, 30), 1), "another file's");
 }

@@ -83,6 +83,20 @@ pub fn run_with_crash(setup: Setup, ops: &[Op], crash_at: u64) -> (Option<String
     (finding, changes)
 }
 
+/// Without a crash; `look` sees the engine behind each op.
+#[cfg(feature = "tiny-pages")]
+pub fn run_watched(setup: Setup, ops: &[Op], mut look: impl FnMut(&crate::engine::Engine)) -> Option<String> {
+    caught(|| {
+        let mut world = World::new(setup);
+        world.boot()?;
+        for op in ops {
+            world.apply(*op)?;
+            look(world.engine());
+        }
+        world.end()
+    })
+}
+
 fn live(world: &mut World, ops: &[Op]) -> Step {
     world.boot()?;
     for op in ops {

@@ -44,7 +44,7 @@ impl Setup {
     pub fn config(&self) -> Config {
         let store = StoreConfig {
             bulk_load_min: if self.load_past { 0 } else { u64::MAX },
-            undo_pages_kept: 8,
+            undo_pages_kept: 2,
             ..StoreConfig::default()
         };
         Config {

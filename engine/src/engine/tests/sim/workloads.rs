@@ -1,9 +1,15 @@
 //! A crash at every change of the disk, in small workloads. To add one, add it to [`WORKLOADS`].
 use super::op::Op;
+#[cfg(feature = "tiny-pages")]
+use super::run::run_watched;
 use super::run::run_with_crash;
 use super::setup::{Setup, REDO_CAPACITY};
+#[cfg(feature = "tiny-pages")]
+use crate::base::ids::UNDO_FILE;
 use crate::engine::tests::rig::Random;
 use crate::pool::PAGE_SIZE;
+#[cfg(feature = "tiny-pages")]
+use crate::space;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 
@@ -68,6 +74,8 @@ const PARTITION: Op = Op::Merge {
     partition: true,
 };
 const PURGE: Op = Op::Purge { records: 100 };
+/// One transaction at a time.
+const PURGE_ONE: Op = Op::Purge { records: 2000 };
 const LOOK: Op = Op::Look {
     trx: 0,
     table: 0,
@@ -362,44 +370,91 @@ const BUFFERED: &[Op] = &[
 
 /// Undo of two transactions at a time grows, is purged and cut off, grows into what was cut, and is cut off again.
 const UNDO_CUT: &[Op] = &[
-    Op::Create { kinds: 0 },
-    fill(0, 60, 1000),
+    Op::Create { kinds: KIND_WIDE },
+    fill(0, 120, 139),
+    insert(1, 130, 1),
     COMMIT,
-    insert(1, 90, 1),
-    clear(0, 60),
+    clear(0, 120),
     COMMIT,
-    fill(0, 60, 1000),
+    fill(0, 120, 139),
     COMMIT,
-    insert(1, 91, 1),
-    clear(0, 50),
+    clear(0, 120),
     COMMIT,
-    commit(1, 1),
-    PURGE,
-    PURGE,
-    PURGE,
-    PURGE,
-    Op::Shrink,
-    Op::Shrink,
-    Op::Shrink,
-    Op::Shrink,
-    Op::Shrink,
-    clear(50, 10),
-    update(1, 91, 3),
-    fill(0, 40, 1000),
+    fill(0, 120, 139),
     COMMIT,
-    clear(0, 40),
+    clear(0, 120),
+    insert(2, 131, 1),
     COMMIT,
+    // High pages are changed behind the checkpoint, so recovery reads them.
+    FLUSH,
     FLUSH,
     Op::Checkpoint,
-    PURGE,
-    PURGE,
-    Op::Shrink,
-    Op::Shrink,
+    insert(2, 132, 1),
+    update(1, 130, 2),
+    commit(2, 1),
     commit(1, 1),
-    PURGE,
+    PURGE_ONE,
+    PURGE_ONE,
+    PURGE_ONE,
+    PURGE_ONE,
+    PURGE_ONE,
+    PURGE_ONE,
+    PURGE_ONE,
+    PURGE_ONE,
+    PURGE_ONE,
+    PURGE_ONE,
+    Op::Shrink,
+    Op::Shrink,
+    Op::Shrink,
+    Op::Shrink,
+    Op::Shrink,
+    Op::Shrink,
+    Op::Shrink,
+    Op::Shrink,
+    // It grows into what was cut.
+    fill(0, 120, 139),
+    COMMIT,
+    clear(0, 120),
+    COMMIT,
+    fill(0, 120, 139),
+    COMMIT,
+    clear(0, 120),
+    insert(1, 133, 3),
+    COMMIT,
+    FLUSH,
+    commit(1, 1),
+    PURGE_ONE,
+    PURGE_ONE,
+    PURGE_ONE,
+    PURGE_ONE,
+    PURGE_ONE,
+    PURGE_ONE,
+    PURGE_ONE,
+    PURGE_ONE,
+    PURGE_ONE,
+    PURGE_ONE,
+    Op::Shrink,
+    Op::Shrink,
+    Op::Shrink,
     Op::Shrink,
     Op::Shrink,
 ];
+
+/// Else the workload would show nothing.
+#[test]
+#[cfg(feature = "tiny-pages")]
+fn undo_is_cut_off_in_its_workload() {
+    for setup in setups(7) {
+        let (mut cut, mut sizes) = (0, Vec::new());
+        let done = run_watched(setup, UNDO_CUT, |engine| {
+            let usage = space::usage(&engine.store().pool, UNDO_FILE).expect("usage");
+            sizes.push((usage.used, usage.pages));
+            cut = engine.counters().undo_pages_cut.get();
+        });
+        assert_eq!(done, None);
+        assert!(cut > 8, "{cut} pages were cut off; in use and in all: {sizes:?}");
+    }
+}
 
 /// Disks that a workload is tried on.
 fn setups(seed: u64) -> Vec<Setup> {
