@@ -20,7 +20,7 @@
 use super::lock_table::{hash_name, Admitted, Shard, WakeList};
 use super::range::RangeLocks;
 use super::report::DeadlockInfo;
-use super::{Trx, TrxShared, WaitOutcome};
+use super::{Isolation, Trx, TrxShared, WaitOutcome};
 use crate::base::sync::{Rank, RankedGuard, RankedMutex};
 use crate::base::{Counters, Error, IndexId, Result, TrxId};
 use std::collections::VecDeque;
@@ -371,8 +371,12 @@ impl LockSys {
 
     /// The row's newest version is the transaction's own now, and that locks the row (implicitly): the entry is given back, so that a
     /// transaction may change any number of rows. Not if somebody waits in the queue; nor if the lock is older than the latest savepoint,
-    /// since a rollback to there would leave the row with no lock at all.
+    /// since a rollback to there would leave the row with no lock at all; nor if the transaction is serializable: what it has read it
+    /// knows to its end, whatever it takes back. (It has a lock for every row that it reads, too.)
     pub fn leave_to_version(&self, trx: &Trx, index: IndexId, key: &[u8]) {
+        if trx.isolation == Isolation::Serializable {
+            return;
+        }
         let hash = hash_name(index, key);
         let shard_no = hash as usize % SHARDS;
         let mut shard = self.shards[shard_no].lock();

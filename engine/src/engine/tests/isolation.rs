@@ -7,7 +7,7 @@ use crate::io::sim::SimDisk;
 use crate::table::{Cursor, LockChoice, OnLocked};
 use crate::txn::{Isolation, LockMode, Trx, Xid};
 use std::time::Duration;
-use Isolation::{ReadCommitted, ReadUncommitted, RepeatableRead};
+use Isolation::{ReadCommitted, ReadUncommitted, RepeatableRead, Serializable};
 
 const X: Option<LockMode> = Some(LockMode::Exclusive);
 
@@ -499,6 +499,36 @@ fn changed_rows_are_locked_by_their_versions() {
     commit(&rig, other);
     assert_eq!(locks.names_in_use(), 0);
     rig.check_table();
+}
+
+/// What a serializable transaction has read of a row, it knows to its end, whatever it takes back: a statement locked and changed the row,
+/// the version it made was the lock, and ROLLBACK TO SAVEPOINT took that away. Another one changed the row then, and neither was first.
+#[test]
+fn a_rollback_to_a_savepoint_leaves_locked_what_was_read() {
+    for (isolation, stays) in [(Serializable, true), (RepeatableRead, false)] {
+        let rig = filled();
+        let mut trx = rig.begin(isolation);
+        let savepoint = rig.store().savepoint(&trx);
+        rig.get(&mut trx, &[1], X).expect("locked");
+        rig.update(&mut trx, &[1], &row(1, 10), &row(1, 100)).expect("update");
+        rig.update(&mut trx, &[1], &row(1, 100), &row(1, 101)).expect("again");
+        rig.get(&mut trx, &[2], X).expect("locked");
+        rig.delete(&mut trx, &[2], &row(2, 20)).expect("delete");
+        rig.store().rollback_to(&mut trx, savepoint).expect("rollback");
+        let mut other = rig.begin(ReadCommitted);
+        other.lock_wait_timeout_ms = 20;
+        for n in [1u8, 2] {
+            let expected = match stays {
+                true => Err(Error::LockWaitTimeout),
+                false => Ok(Some(row(n, n as u16 * 10))),
+            };
+            assert_eq!(rig.get(&mut other, &[n], X), expected, "{isolation:?}, row {n}");
+        }
+        commit(&rig, other);
+        commit(&rig, trx);
+        assert_eq!(rig.store().trx_sys.locks().names_in_use(), 0);
+        rig.check_table();
+    }
 }
 
 /// Two entries with the wanted value were put and undone by a transaction that goes on: the check looked at one, then at the other,
