@@ -33,7 +33,8 @@ const UNKNOWN: u64 = 1 << 63;
 const PARTITIONS_MAX: u32 = 32;
 /// Bytes of an operation in a list, beyond its value.
 const OP_MAX: usize = 24;
-/// Share (of 1024) of resident target leaves from which on an index counts as living in memory, and below which on disk.
+/// Shares of resident target leaves: all of them; from which on an index counts as living in memory, and below which on disk.
+const ALL: u32 = 1024;
 const IN_MEMORY: u32 = 983;
 const ON_DISK: u32 = 900;
 /// Nothing is known yet: neither.
@@ -93,7 +94,7 @@ pub struct Delta {
     gate: RwLock<()>,
     loaded: AtomicBool,
     count: Mutex<Count>,
-    /// Moving share of target leaves that were resident, of 1024.
+    /// Moving share of target leaves that were resident, of `ALL`.
     residency: AtomicU32,
     asked: AtomicU32,
     helped: AtomicU64,
@@ -116,7 +117,7 @@ impl Delta {
     pub fn fresh(tree: Tree, buffer: &Arc<ChangeBuffer>) -> Delta {
         let delta = Delta::found(tree, buffer);
         delta.entries.store(0, Ordering::Relaxed);
-        delta.residency.store(1024, Ordering::Relaxed);
+        delta.residency.store(ALL, Ordering::Relaxed);
         delta.loaded.store(true, Ordering::Release);
         delta
     }
@@ -516,7 +517,7 @@ impl Delta {
     pub(super) fn goes_direct(&self, leaf: Presence) -> bool {
         let old = self.residency.load(Ordering::Relaxed);
         let new = old - old / 32 + if leaf == Presence::Absent { 0 } else { 32 };
-        let new = new.min(1024);
+        let new = new.min(ALL);
         if new != old {
             self.residency.store(new, Ordering::Relaxed);
         }

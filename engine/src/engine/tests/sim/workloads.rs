@@ -63,6 +63,21 @@ const fn commit(trx: u64, flush: u64) -> Op {
 const fn decide(commit: bool) -> Op {
     Op::Decide { which: 0, commit }
 }
+/// Several lists in one.
+const fn joined<const N: usize>(parts: &[&[Op]]) -> [Op; N] {
+    let (mut all, mut n, mut part) = ([COMMIT; N], 0, 0);
+    while part < parts.len() {
+        let mut i = 0;
+        while i < parts[part].len() {
+            all[n] = parts[part][i];
+            n += 1;
+            i += 1;
+        }
+        part += 1;
+    }
+    assert!(n == N, "as long as its parts");
+    all
+}
 const COMMIT: Op = commit(0, 1);
 const FLUSH: Op = Op::Flush { pages: 100 };
 const MERGE: Op = Op::Merge {
@@ -368,77 +383,26 @@ const BUFFERED: &[Op] = &[
     Op::Close { how: 0 },
 ];
 
+/// Some undo for purge.
+const UNDO: [Op; 4] = [fill(0, 120, 139), COMMIT, clear(0, 120), COMMIT];
+const UNDO_IS_CUT: [Op; 18] = joined(&[&[PURGE_ONE; 10], &[Op::Shrink; 8]]);
+
 /// Undo of two transactions at a time grows, is purged and cut off, grows into what was cut, and is cut off again.
-const UNDO_CUT: &[Op] = &[
-    Op::Create { kinds: KIND_WIDE },
-    fill(0, 120, 139),
-    insert(1, 130, 1),
-    COMMIT,
-    clear(0, 120),
-    COMMIT,
-    fill(0, 120, 139),
-    COMMIT,
-    clear(0, 120),
-    COMMIT,
-    fill(0, 120, 139),
-    COMMIT,
-    clear(0, 120),
-    insert(2, 131, 1),
-    COMMIT,
+const UNDO_CUT: &[Op] = &joined::<69>(&[
+    &[Op::Create { kinds: KIND_WIDE }, fill(0, 120, 139), insert(1, 130, 1)],
+    &[COMMIT, clear(0, 120), COMMIT],
+    &UNDO,
+    &[fill(0, 120, 139), COMMIT, clear(0, 120), insert(2, 131, 1), COMMIT],
     // High pages are changed behind the checkpoint, so recovery reads them.
-    FLUSH,
-    FLUSH,
-    Op::Checkpoint,
-    insert(2, 132, 1),
-    update(1, 130, 2),
-    commit(2, 1),
-    commit(1, 1),
-    PURGE_ONE,
-    PURGE_ONE,
-    PURGE_ONE,
-    PURGE_ONE,
-    PURGE_ONE,
-    PURGE_ONE,
-    PURGE_ONE,
-    PURGE_ONE,
-    PURGE_ONE,
-    PURGE_ONE,
-    Op::Shrink,
-    Op::Shrink,
-    Op::Shrink,
-    Op::Shrink,
-    Op::Shrink,
-    Op::Shrink,
-    Op::Shrink,
-    Op::Shrink,
+    &[FLUSH, FLUSH, Op::Checkpoint, insert(2, 132, 1), update(1, 130, 2)],
+    &[commit(2, 1), commit(1, 1)],
+    &UNDO_IS_CUT,
     // It grows into what was cut.
-    fill(0, 120, 139),
-    COMMIT,
-    clear(0, 120),
-    COMMIT,
-    fill(0, 120, 139),
-    COMMIT,
-    clear(0, 120),
-    insert(1, 133, 3),
-    COMMIT,
-    FLUSH,
-    commit(1, 1),
-    PURGE_ONE,
-    PURGE_ONE,
-    PURGE_ONE,
-    PURGE_ONE,
-    PURGE_ONE,
-    PURGE_ONE,
-    PURGE_ONE,
-    PURGE_ONE,
-    PURGE_ONE,
-    PURGE_ONE,
-    Op::Shrink,
-    Op::Shrink,
-    Op::Shrink,
-    Op::Shrink,
-    Op::Shrink,
-];
+    &UNDO,
+    &[fill(0, 120, 139), COMMIT, clear(0, 120), insert(1, 133, 3), COMMIT],
+    &[FLUSH, commit(1, 1)],
+    &UNDO_IS_CUT,
+]);
 
 /// Else the workload would show nothing.
 #[test]
