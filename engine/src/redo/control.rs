@@ -5,7 +5,7 @@
 //! larger sequence counts: a torn slot falls back to the checkpoint before
 //!   0 checksum      u32  CRC-32C of bytes 4..4096
 //!   4 magic         8 bytes "SLUICERC"
-//!  12 format        u32  FORMAT; others are refused by name
+//!  12 format        u32  OLDEST_FORMAT to FORMAT; others are refused by name
 //!  16 sequence      u64
 //!  24 checkpoint    u64  LSN from which recovery reads
 //!  32 durable       u64  the log was durable up to here when the slot was written: a scan that ends before it met damage
@@ -28,8 +28,11 @@ use std::sync::Arc;
 
 pub const CONTROL_FILE: &str = "redo_control";
 const CONTROL_NEW: &str = "redo_control_new";
-/// Format of all files of the log: control, segments, blocks, groups.
-pub const FORMAT: u32 = 1;
+/// Format in which all files of the log are written: control, segments, blocks, groups. 2 knows the record CUT; the control
+/// file is rewritten at each opening, so that an older build refuses by name a log that may hold one.
+pub const FORMAT: u32 = 2;
+/// Oldest format that is read.
+pub const OLDEST_FORMAT: u32 = 1;
 pub const PAYLOAD_MAX: usize = 256;
 const MAGIC: &[u8; 8] = b"SLUICERC";
 const SLOT: usize = 4096;
@@ -150,7 +153,7 @@ impl Control {
         if &slot[4..12] != MAGIC || get_u32(slot, 0) != crc32c::crc32c(&slot[4..]) {
             return Ok(None);
         }
-        if get_u32(slot, 12) != FORMAT {
+        if !is_known_format(get_u32(slot, 12)) {
             return Err(other_format(CONTROL_FILE, get_u32(slot, 12)));
         }
         let payload_len = get_u16(slot, 48) as usize;
@@ -213,9 +216,12 @@ impl Control {
     }
 }
 
+pub fn is_known_format(format: u32) -> bool {
+    (OLDEST_FORMAT..=FORMAT).contains(&format)
+}
 pub fn other_format(file: &str, found: u32) -> Error {
     Error::Unsupported(format!(
-        "{file} has redo format {found}, this build reads {FORMAT}: shut down cleanly with the version that wrote it"
+        "{file} has redo format {found}, this build reads {OLDEST_FORMAT} to {FORMAT}: shut down cleanly with the version that wrote it"
     ))
 }
 
@@ -260,9 +266,18 @@ mod tests {
     fn another_format_is_refused_by_name() {
         let mut slot = vec![0; SLOT];
         Control::new(65536).encode(&mut slot);
-        put_u32(&mut slot, 12, 2);
-        let crc = crc32c::crc32c(&slot[4..]);
-        put_u32(&mut slot, 0, crc);
-        assert!(matches!(Control::decode(&slot), Err(Error::Unsupported(text)) if text.contains("format 2")));
+        let mut decode_as = |format| {
+            put_u32(&mut slot, 12, format);
+            let crc = crc32c::crc32c(&slot[4..]);
+            put_u32(&mut slot, 0, crc);
+            Control::decode(&slot)
+        };
+        for known in OLDEST_FORMAT..=FORMAT {
+            assert!(decode_as(known).unwrap().is_some());
+        }
+        for other in [OLDEST_FORMAT - 1, FORMAT + 1] {
+            let named = format!("format {other}");
+            assert!(matches!(decode_as(other), Err(Error::Unsupported(text)) if text.contains(&named)));
+        }
     }
 }

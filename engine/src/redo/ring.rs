@@ -7,7 +7,7 @@
 //! segment file, 4096 + segment_size bytes
 //!    0 checksum      u32  CRC-32C of bytes 4..64
 //!    4 magic         8 bytes "SLUICERL"
-//!   12 format        u32  control::FORMAT; others are refused by name
+//!   12 format        u32  as the control file's; others are refused by name
 //!   16 number        u64
 //!   24 segment_size  u64
 //!   32 epoch         u32  in which the header was written (for people)
@@ -18,7 +18,7 @@
 //! one is made under another name, and a recycled one gets its header before its new name. The numbers are without gap.
 //! Takes `RedoRing`, also across I/O: whoever needs a segment that does not exist waits for it to be made.
 //! Called by writer (all), reader (names, headers).
-use super::control::{other_format, FORMAT};
+use super::control::{is_known_format, other_format, FORMAT};
 use crate::base::bytes::{get_u32, get_u64, put_u32, put_u64};
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Error, Lsn, Result};
@@ -73,7 +73,7 @@ pub fn open_segment(disk: &dyn Disk, number: u64, segment_size: u64, caching: Ca
     if &header[4..12] != MAGIC || get_u32(&header, 0) != crc32c::crc32c(&header[4..64]) {
         return Err(corrupt("the segment header is damaged".into()));
     }
-    if get_u32(&header, 12) != FORMAT {
+    if !is_known_format(get_u32(&header, 12)) {
         return Err(other_format(file.path(), get_u32(&header, 12)));
     }
     if (get_u64(&header, 16), get_u64(&header, 24)) != (number, segment_size) {

@@ -8,7 +8,8 @@ use std::path::Path;
 
 const SLOT: usize = 4096;
 const SEGMENT_HEADER: u64 = 4096;
-const FORMAT: u32 = 1;
+/// Formats that are read; from 2 on there are records CUT.
+const FORMATS: std::ops::RangeInclusive<u32> = 1..=2;
 const BLOCK: u64 = 512;
 const HEADER: u64 = 16;
 const DATA: u64 = BLOCK - HEADER;
@@ -44,6 +45,10 @@ pub struct Log {
     pub groups: u64,
 }
 
+fn reads() -> String {
+    format!("this program reads {} to {}", FORMATS.start(), FORMATS.end())
+}
+
 impl Control {
     pub fn read(dir: &Path) -> Result<Control, String> {
         let bytes = std::fs::read(dir.join("redo_control")).map_err(|e| format!("redo_control: {e}"))?;
@@ -54,8 +59,8 @@ impl Control {
         let newest = slots.max_by_key(|slot| u64_at(slot, 16));
         let slot = newest.ok_or("redo_control: neither of its two checkpoints is whole")?;
         let format = u32_at(slot, 12);
-        if format != FORMAT {
-            return Err(format!("redo_control: format {format}; this program reads {FORMAT}"));
+        if !FORMATS.contains(&format) {
+            return Err(format!("redo_control: format {format}; {}", reads()));
         }
         let payload = u16_at(slot, 48) as usize;
         let epochs = (0..(u16_at(slot, 50) as usize).min(128)).map(|i| {
@@ -135,8 +140,8 @@ impl Log {
         if &header[4..12] != b"SLUICERL" || u32_at(&header, 0) != crc32c::crc32c(&header[4..]) {
             return Err("its header is damaged".into());
         }
-        if u32_at(&header, 12) != FORMAT {
-            return Err(format!("format {}; this program reads {FORMAT}", u32_at(&header, 12)));
+        if !FORMATS.contains(&u32_at(&header, 12)) {
+            return Err(format!("format {}; {}", u32_at(&header, 12), reads()));
         }
         if (u64_at(&header, 16), u64_at(&header, 24)) != (number, self.control.segment_size) {
             return Err(format!("its header is that of segment {}", u64_at(&header, 16)));
