@@ -37,6 +37,25 @@ bool ha_sluice::entry_lacks_column() const
   return false;
 }
 
+/* The server does not always ask for entries only when they have all that it reads: a plan made for one execution of a prepared statement
+   may lose that on the next. Judged once per read_set. A row that may be changed is needed whole. */
+bool ha_sluice::entry_has_all()
+{
+  if (m_lock == SLC_LOCK_EXCLUSIVE || table->vfield)
+    return false;
+  const MY_BITMAP *wanted= table->read_set;
+  const size_t words= no_words_in_map(wanted);
+  if (likely(m_judged_index == active_index && m_judged_set.size() == words &&
+             !memcmp(m_judged_set.data(), wanted->bitmap, words * sizeof(my_bitmap_map))))
+    return m_judged;
+  m_judged_index= active_index;
+  m_judged_set.assign(wanted->bitmap, wanted->bitmap + words);
+  m_judged= true;
+  for (uint field= bitmap_get_first_set(wanted); m_judged && field != MY_BIT_NONE; field= bitmap_get_next_set(wanted, field))
+    m_judged= table->field[field]->part_of_key.is_set(active_index);
+  return m_judged;
+}
+
 int ha_sluice::scan_set_up()
 {
   m_keyread_needs_row= m_keyread && m_engine_index && entry_lacks_column();
@@ -187,7 +206,7 @@ int ha_sluice::check_entry(uchar *record)
   case CHECK_ABORTED_BY_USER: return HA_ERR_ABORTED_BY_USER;
   default: return HA_ERR_GENERIC;
   }
-  if ((m_keyread && !m_keyread_needs_row) || !is_entry)
+  if (!is_entry || wants_entry())
     return 0;
   slc_found row;
   const slc_err error= slc_row_get(m_cursor, trx(), m_clustered.bytes(), m_lock, m_policy, &row);
