@@ -3,11 +3,12 @@
 //! ```text
 //! elected    nobody leads: the caller does. At the end of a round: the first of those who came too late for it.
 //! depart     the leader has taken the log buffer: all who wait by then are its group; who comes later forms the next one.
-//! finish     the group is woken, by one system call; then the next leader
+//! finish     the group is woken, by one system call; then the next leader. Of a group of `MANY` only half is woken before him.
 //! ```
 //! One call, because a waker that wakes one thread after the other is put aside for them, on busy processors in every other
 //! call. The next leader last: those who were served then often have their next commit in the log when it takes the buffer.
-//! On two busy processors this and the single call made groups half as large again. What is not done here is to let a leader
+//! On two busy processors this and the single call made groups half as large again. (Behind many he would come to the processor when
+//! all the others wait for him again, and his sync would find nobody at work.) What is not done here is to let a leader
 //! wait for company, be it by `sched_yield`: beside other work the processor comes back milliseconds later.
 //!
 //! Keeps: a group is only a place to sleep. Whoever wakes looks again whether his LSN is reached, and comes back if not.
@@ -29,6 +30,9 @@ pub enum Turn {
 const ASLEEP: u32 = 0;
 const LOOK: u32 = 1;
 const LEAD: u32 = 2;
+
+/// So many are served by one round that the next leader would wait long behind them.
+const MANY: u64 = 12;
 
 /// A place to sleep: a group's, or one thread's.
 type Bed = Arc<AtomicU32>;
@@ -62,8 +66,26 @@ impl Group {
         self.others.get_or_insert_default().clone()
     }
     fn wake(self) {
-        let beds = [self.others, self.first];
-        beds.iter().flatten().for_each(|bed| futex::set_and_wake(bed, LOOK));
+        self.wake_beside(None);
+    }
+    /// Wakes all, and behind them, or in the midst of many, the next leader.
+    fn wake_beside(self, next: Option<Bed>) {
+        let before = match self.size {
+            many if many >= MANY && next.is_some() => (many / 2) as u32,
+            _ => u32::MAX >> 1,
+        };
+        if let Some(others) = &self.others {
+            futex::set_and_wake_some(others, LOOK, before);
+        }
+        if let Some(first) = &self.first {
+            futex::set_and_wake(first, LOOK);
+        }
+        if let Some(next) = &next {
+            futex::set_and_wake(next, LEAD);
+        }
+        if let Some(others) = self.others.filter(|_| (before as u64) < self.size) {
+            futex::wake(&others);
+        }
     }
 }
 
@@ -135,10 +157,7 @@ impl Queue {
             waiters.leading = next.is_some();
             (std::mem::take(&mut waiters.served), next)
         };
-        served.wake();
-        if let Some(next) = next {
-            futex::set_and_wake(&next, LEAD);
-        }
+        served.wake_beside(next);
     }
     /// Everything is over: wakes all; a round under way ends by itself.
     pub fn wake_all(&self) {
