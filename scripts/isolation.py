@@ -10,6 +10,7 @@ import argparse
 import pathlib
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -39,13 +40,16 @@ def run(checker, level, arguments):
                f"--loose-sluice-snapshot-isolation={'OFF' if loose else 'ON'}", *arguments.option]
     server = Server(folder, free_port(), options, plugins=engines.plugins([arguments.engine]), engine=arguments.engine,
                     prefix=arguments.prefix)
-    server.start()
     try:
+        server.start()
         with subprocess.Popen([checker, "--socket", server.socket, "--engine", arguments.engine, "--level", level,
                                "--commits", str(arguments.commits), "--rows", str(arguments.rows),
                                "--connections", str(arguments.connections), "--seed", str(arguments.seed)]) as process:
-            kill(server, process, random.Random(arguments.seed), arguments.kills)
-            return process.wait()
+            try:
+                kill(server, process, random.Random(arguments.seed), arguments.kills)
+                return process.wait()
+            finally:  # interrupted: the checker would wait for its server
+                process.kill()
     finally:
         server.stop()
 
@@ -73,6 +77,7 @@ def main():
     parser.add_argument("--prefix", type=pathlib.Path, default=PREFIX)
     parser.add_argument("--folder", type=pathlib.Path, help="where the server lives")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # the server is ended either way
     checker = build()
     worst = 0
     for level in LEVELS if arguments.level == "all" else [arguments.level]:
