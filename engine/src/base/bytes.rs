@@ -77,3 +77,24 @@ pub fn take_bytes<'a>(b: &'a [u8], at: &mut usize) -> Option<&'a [u8]> {
 pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(x, y)| x == y).count()
 }
+
+/// The first key behind all that start with `prefix`; None: there is none.
+pub fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
+    let mut key = prefix[..=last].to_vec();
+    key[last] += 1;
+    Some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::behind_prefix;
+
+    #[test]
+    fn behind_a_prefix_comes_what_does_not_start_with_it() {
+        assert_eq!(behind_prefix(b"ab").as_deref(), Some(&b"ac"[..]));
+        assert_eq!(behind_prefix(&[1, 0xff, 0xff]), Some(vec![2]));
+        assert_eq!(behind_prefix(&[0xff, 0xff]), None);
+        assert_eq!(behind_prefix(&[]), None);
+    }
+}

@@ -509,7 +509,7 @@ impl Cursor {
         if trx.isolation == Isolation::Serializable {
             let just_above = [pk, &[0]].concat();
             let locks = self.store.trx_sys.locks();
-            locks.lock_range(trx, layout.clustered.id, pk, Some(&just_above))?;
+            locks.lock_range(trx, layout.clustered.id, pk, Some(&just_above));
         }
         match self.lock_newest(trx, layout, pk)? {
             Some(Locked::Row(header, granted)) => {

@@ -89,7 +89,7 @@ impl Cursor {
                     )
                 }
             };
-            self.store.trx_sys.locks().lock_range(trx, index, &lo, hi.as_deref())?;
+            self.store.trx_sys.locks().lock_range(trx, index, &lo, hi.as_deref());
             // As in `Store::ranges_still_free`.
             fence(Ordering::SeqCst);
             locked_to = Some(key);

@@ -59,8 +59,9 @@ impl Store {
             if result == Ok(true) {
                 return Ok(());
             }
-            if trx.undo_top != savepoint {
-                self.rollback_to(trx, savepoint)?;
+            match result {
+                Ok(_) => self.take_back(trx, savepoint)?,
+                Err(_) => self.rollback_to(trx, savepoint)?,
             }
             result?;
         }

@@ -7,12 +7,13 @@ use super::def::{Layout, Table};
 use super::store::{Savepoint, Store};
 use super::undo_format::{Record, Touch, What};
 use super::version::split;
+use crate::base::bytes::behind_prefix;
 use crate::base::{planted, Error, Mutant, Result, TrxId, UndoPtr};
 use crate::btree::{Intent, LeafWrite, Placed};
 use crate::change::{entry, Op};
 use crate::index::{ChainRef, RowHeader, ROW_HEADER};
 use crate::pool::Mtr;
-use crate::txn::{Trx, UndoRecord};
+use crate::txn::{Isolation, Trx, UndoRecord};
 use std::sync::atomic::Ordering;
 
 /// What undoing a record leaves of the clustered entry.
@@ -25,6 +26,14 @@ enum Restore<'a> {
 impl Store {
     /// Undoes everything behind `savepoint`; the transaction goes on.
     pub fn rollback_to(&self, trx: &mut Trx, savepoint: Savepoint) -> Result<()> {
+        if trx.isolation == Isolation::Serializable {
+            self.lock_keys_made(trx, savepoint);
+        }
+        self.take_back(trx, savepoint)
+    }
+
+    /// The same of a change that is to be tried again: nobody has heard what it found.
+    pub(super) fn take_back(&self, trx: &mut Trx, savepoint: Savepoint) -> Result<()> {
         if trx.undo_top == savepoint {
             return Ok(());
         }
@@ -33,6 +42,45 @@ impl Store {
         let undone = self.undo_until(trx, savepoint);
         trx.shared.rolling_back.store(false, Ordering::Relaxed);
         undone
+    }
+
+    /// Locks what was free before the changes behind `savepoint` were made: clustered keys and the values of unique indexes. Before they are
+    /// undone, so that an insert of such a key meets the row or the range. An undo record that cannot be read is the rollback's affair.
+    fn lock_keys_made(&self, trx: &mut Trx, savepoint: Savepoint) {
+        let mut at = trx.undo_top;
+        while at != savepoint && !at.is_none() {
+            let Ok(undo) = self.trx_sys.read_undo(at) else { return };
+            let Ok(record) = Record::decode(&undo.payload) else {
+                return;
+            };
+            if let Some(table) = self.catalog.by_id(record.table) {
+                self.lock_keys_of(trx, table.layout(), &record);
+            }
+            at = undo.prev;
+        }
+    }
+
+    fn lock_keys_of(&self, trx: &mut Trx, layout: &Layout, record: &Record<'_>) {
+        let locks = self.trx_sys.locks();
+        let row_is_new = match record.what {
+            What::Insert => true,
+            What::Update { old, .. } => old.marked(),
+            What::Load { linked: true, .. } => {
+                // The table was empty: nothing was there at all.
+                return locks.lock_range(trx, layout.clustered.id, &[], None);
+            }
+            What::Delete { .. } | What::Chain { .. } | What::Load { .. } => return,
+        };
+        if row_is_new {
+            let just_above = [record.pk, &[0]].concat();
+            locks.lock_range(trx, layout.clustered.id, record.pk, Some(&just_above));
+        }
+        for touch in record.touches() {
+            let unique = layout.secondary_by_id(touch.index).is_some_and(|s| s.index.unique);
+            if let (true, Some(value)) = (unique && touch.new != touch.old, touch.new) {
+                locks.lock_range(trx, touch.index, value, behind_prefix(value).as_deref());
+            }
+        }
     }
 
     /// Undoes everything and ends the transaction. What cannot be undone now waits, and is told by an error; `trx` is a fresh one then.

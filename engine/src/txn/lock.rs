@@ -448,11 +448,10 @@ impl LockSys {
 
     /// Range locks (SERIALIZABLE): [lo, hi), hi None = to the end. Conflicts only with inserts of others into it.
     /// Taken before the leaf is read, so that an insert either is seen there or sees the range.
-    pub fn lock_range(&self, trx: &mut Trx, index: IndexId, lo: &[u8], hi: Option<&[u8]>) -> Result<()> {
+    pub fn lock_range(&self, trx: &mut Trx, index: IndexId, lo: &[u8], hi: Option<&[u8]>) {
         if self.ranges.add(&trx.shared, index, lo, hi) {
             trx.shared.locks.lock().ranges.push(index);
         }
-        Ok(())
     }
 
     /// True if the key lies in nobody else's range. Waits for nothing: to be asked under the leaf's X latch, just before

@@ -531,6 +531,48 @@ fn a_rollback_to_a_savepoint_leaves_locked_what_was_read() {
     }
 }
 
+/// Who could insert a key has seen that nobody had it, and knows that to its end, if it is serializable. The row was the lock, and went with
+/// ROLLBACK TO SAVEPOINT, or with the rest of an insert that met its second unique key: another one inserted the key, and was read.
+#[test]
+fn a_rollback_to_a_savepoint_leaves_locked_what_was_free() {
+    for (isolation, stays) in [(Serializable, true), (RepeatableRead, false)] {
+        let rig = filled();
+        let mut trx = rig.begin(isolation);
+        let savepoint = rig.store().savepoint(&trx);
+        rig.insert(&mut trx, &[4], &row(4, 40)).expect("insert");
+        rig.update(&mut trx, &[3], &row(3, 30), &row(3, 50)).expect("update");
+        rig.store().rollback_to(&mut trx, savepoint).expect("rollback");
+        let refused = rig.insert(&mut trx, &[7], &row(7, 10));
+        assert!(matches!(refused, Err(Error::Duplicate { .. })), "{refused:?}");
+        // A key, two unique values, and the key of the refused row; then what nobody has asked for.
+        for (pk, tag, asked) in [
+            (4, 41, true),
+            (5, 40, true),
+            (6, 50, true),
+            (7, 70, true),
+            (8, 80, false),
+        ] {
+            let mut other = rig.begin(ReadCommitted);
+            other.lock_wait_timeout_ms = 20;
+            let expected = match stays && asked {
+                true => Err(Error::LockWaitTimeout),
+                false => Ok(()),
+            };
+            assert_eq!(
+                rig.insert(&mut other, &[pk], &row(pk, tag)),
+                expected,
+                "{isolation:?}, row {pk}"
+            );
+            rollback(&rig, other);
+        }
+        commit(&rig, trx);
+        let mut other = rig.begin(ReadCommitted);
+        rig.insert(&mut other, &[4], &row(4, 40)).expect("free again");
+        commit(&rig, other);
+        rig.check_table();
+    }
+}
+
 /// Two entries with the wanted value were put and undone by a transaction that goes on: the check looked at one, then at the other,
 /// and at the first again, for ever.
 #[test]

@@ -29,8 +29,8 @@ fn queues_ranges_and_who_is_in_whose_way() {
     let (mut a, mut b, mut c) = (connection(&bed, 11), connection(&bed, 12), connection(&bed, 13));
     locks.lock(&mut a, 7, b"row", S, LockPolicy::Wait).unwrap();
     locks.lock(&mut a, 7, b"quiet", X, LockPolicy::Wait).unwrap();
-    locks.lock_range(&mut a, 9, b"d", Some(b"g")).unwrap();
-    locks.lock_range(&mut b, 9, b"x", None).unwrap();
+    locks.lock_range(&mut a, 9, b"d", Some(b"g"));
+    locks.lock_range(&mut b, 9, b"x", None);
     thread::scope(|s| {
         let first = s.spawn(|| locks.lock(&mut b, 7, b"row", X, LockPolicy::Wait).unwrap());
         until_waiting(&bed, 1);

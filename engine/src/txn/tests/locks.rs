@@ -254,8 +254,8 @@ fn an_implicit_lock_is_made_explicit_only_while_its_owner_lives() {
 fn a_range_stops_the_inserts_of_others_until_its_owner_ends() {
     let locks = lock_sys();
     let (mut scanner, mut writer) = (trx(1), trx(2));
-    locks.lock_range(&mut scanner, 1, b"c", Some(b"f")).unwrap();
-    locks.lock_range(&mut writer, 1, b"a", None).unwrap();
+    locks.lock_range(&mut scanner, 1, b"c", Some(b"f"));
+    locks.lock_range(&mut writer, 1, b"a", None);
     locks.release_all(&writer.shared);
     assert!(locks.insert_is_free(&scanner, 1, b"d"));
     assert!(locks.insert_is_free(&writer, 1, b"b") && locks.insert_is_free(&writer, 1, b"f"));
@@ -277,8 +277,8 @@ fn a_range_stops_the_inserts_of_others_until_its_owner_ends() {
 fn a_range_and_a_row_make_a_deadlock() {
     let locks = lock_sys();
     let (mut a, mut b) = (trx(1), trx(2));
-    locks.lock_range(&mut a, 1, b"", None).unwrap();
-    locks.lock_range(&mut b, 1, b"", None).unwrap();
+    locks.lock_range(&mut a, 1, b"", None);
+    locks.lock_range(&mut b, 1, b"", None);
     let shared = a.shared.clone();
     let l = locks.clone();
     let waits = thread::spawn(move || {
