@@ -60,6 +60,8 @@ counters! {
     buffer_pool_pages_free,
     /// Gauge: dirty frames.
     buffer_pool_pages_dirty,
+    /// Gauge: pages not in the pool of which it is known what they do not hold.
+    buffer_pool_imprints,
     /// Bytes read from data files.
     data_read,
     /// Read calls on data files.
@@ -207,6 +209,10 @@ counters! {
     /// Changes that needed no look at their leaf: it was merged once for several, or another change of the same entry was still
     /// pending, or the index went first.
     change_buffer_reads_avoided,
+    /// Unique values put without a look at their leaf, which was not in the pool: it was known to lack them.
+    change_buffer_unique_checks_spared,
+    /// Unique values whose leaf was not in the pool and had to be read.
+    change_buffer_unique_checks_read,
     /// Leaves that statements merged themselves, because the bound was near.
     change_buffer_throttled,
     /// Microseconds that this took them.

@@ -52,6 +52,10 @@ mutants! {
     PurgeIgnoresViews,
     /// Unique values are not looked up.
     UniqueCheckSkipped,
+    /// What a page did not hold when it left the pool is believed after it came back.
+    ImprintKept,
+    /// Unique values are not looked for among what is pending when the leaf is known to lack them.
+    PendingValueOverlooked,
     /// The rollback of a prepared transaction begins, and the log does not say so.
     PreparedRollbackNotLogged,
     /// A merge forgets to apply the first entry that it takes out of the change buffer.

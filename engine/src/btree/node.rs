@@ -252,6 +252,15 @@ impl<'a> Node<'a> {
     pub fn child_slot_before(&self, key: &[u8]) -> usize {
         self.search(key).0 - 1
     }
+    /// As `entry`, of a page that nobody has looked at yet. None: the slot or what it points at is not in the page.
+    fn entry_if_sound(&self, slot: usize) -> Option<(&'a [u8], &'a [u8])> {
+        let place = NODE_HEADER + slot * SLOT + 4;
+        let at = u16::from_le_bytes(self.0.get(place..place + 2)?.try_into().ok()?) as usize;
+        let header = self.0.get(at..at + ENTRY_HEADER)?;
+        let key_end = at + ENTRY_HEADER + get_u16(header, 0) as usize;
+        let value_end = key_end + get_u16(header, 2) as usize;
+        Some((self.0.get(at + ENTRY_HEADER..key_end)?, self.0.get(key_end..value_end)?))
+    }
     /// Slots of the heap pieces in use do not overlap, counts agree, keys are in order: Err says what is wrong. For `check.rs`.
     pub fn validate(&self) -> Result<(), String> {
         let n = self.len();
@@ -313,6 +322,14 @@ impl<'a> Node<'a> {
         }
         Ok(())
     }
+}
+
+/// Shows the entries of a page, whatever it is, until `each` says false. True: it is a leaf, and that is all of them.
+pub fn leaf_entries(page: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> bool {
+    let node = Node::new(page);
+    page_type(page) == PageType::Tree as u8
+        && node.level() == 0
+        && (0..node.len()).all(|slot| node.entry_if_sound(slot).is_some_and(|(key, value)| each(key, value)))
 }
 
 /// The 4 bytes a slot keeps of its key.

@@ -29,6 +29,32 @@ impl Tree {
         };
         Ok(Some((self.page_id(node.child(slot)), end.map(<[u8]>::to_vec))))
     }
+    /// Asks about the leaf that owns all keys in [lo, hi), under its parent's S latch and without reading it: meanwhile no split or merge moves
+    /// keys. None: it takes several leaves, or the root is the leaf.
+    pub fn ask_leaf<T>(
+        &self,
+        pool: &Pool,
+        lo: &[u8],
+        hi: Option<&[u8]>,
+        ask: impl FnOnce(PageId) -> T,
+    ) -> Result<Option<T>> {
+        let page = self.descend(pool, To::Key(lo), 1)?;
+        let node = Node::new(&page);
+        if node.level() == 0 {
+            return Ok(None);
+        }
+        let slot = self.route(node, page.id().no, To::Key(lo))?;
+        let end = match slot + 1 < node.len() {
+            true => Some(node.key(slot + 1)),
+            false => node.upper_fence(),
+        };
+        let owned = match (end, hi) {
+            (None, _) => true,
+            (Some(end), Some(hi)) => hi <= end,
+            (Some(_), None) => false,
+        };
+        Ok(owned.then(|| ask(self.page_id(node.child(slot)))))
+    }
     /// X-latches the leaf `no` if it (still) owns `key` and that needs no waiting. The Mtr may hold leaves of this tree to the left.
     pub fn try_leaf(&self, mtr: &mut Mtr<'_>, key: &[u8], no: PageNo) -> Result<Option<LeafWrite>> {
         let id = self.page_id(no);

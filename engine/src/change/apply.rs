@@ -11,7 +11,7 @@ use super::{Delta, Index, Op, DELTA_BIT};
 use crate::base::bytes::{get_u48, put_u48};
 use crate::base::{planted, Error, Mutant, Result, TrxId};
 use crate::btree::{Intent, LeafWrite, Placed, Tree};
-use crate::pool::{Mtr, Pool};
+use crate::pool::{Mtr, Pool, Presence};
 
 /// Flags and stamp: the part that all operations but `Put` change.
 const HEAD: usize = STAMP_OFFSET + 6;
@@ -20,6 +20,13 @@ const SETTLE_TRIES: usize = 16;
 
 /// Applies or buffers the change; true: it waits in the buffer. Called with no latch held.
 pub fn submit(pool: &Pool, index: &Index, op: Op<'_>) -> Result<bool> {
+    submit_noting(pool, index, op, true)
+}
+/// As `submit`; the caller has just looked at the leaf, so that it is in the pool says nothing about where the index lives.
+pub fn submit_checked(pool: &Pool, index: &Index, op: Op<'_>) -> Result<bool> {
+    submit_noting(pool, index, op, !index.unique)
+}
+fn submit_noting(pool: &Pool, index: &Index, op: Op<'_>, noting: bool) -> Result<bool> {
     let Some(delta) = index.delta.as_deref() else {
         return apply_directly(pool, &index.tree, op);
     };
@@ -36,8 +43,11 @@ pub fn submit(pool: &Pool, index: &Index, op: Op<'_>) -> Result<bool> {
         if !delta.takes(&op) || !delta.fits(&op) {
             return apply_directly(pool, &index.tree, op);
         }
-        if !delta.buffer().forced(op.key()) && !delta.need_not_ask() && apply_if_near(pool, &index.tree, delta, op)? {
-            return Ok(false);
+        if !delta.buffer().forced(op.key()) && !delta.need_not_ask() {
+            let asking = Asking { delta, noting };
+            if apply_if_near(pool, &index.tree, asking, op)? {
+                return Ok(false);
+            }
         }
     }
     buffer(pool, index, delta, op)
@@ -54,8 +64,8 @@ fn apply_directly(pool: &Pool, tree: &Tree, op: Op<'_>) -> Result<bool> {
 }
 
 /// False: the target leaf is not where a direct change would be cheap.
-fn apply_if_near(pool: &Pool, tree: &Tree, delta: &Delta, op: Op<'_>) -> Result<bool> {
-    match apply(pool, tree, op, Intent::Leaf, Some(delta))? {
+fn apply_if_near(pool: &Pool, tree: &Tree, asking: Asking<'_>, op: Op<'_>) -> Result<bool> {
+    match apply(pool, tree, op, Intent::Leaf, Some(asking))? {
         None => return Ok(false),
         Some(Placed::Done) => {}
         Some(Placed::NoRoom) => {
@@ -67,7 +77,7 @@ fn apply_if_near(pool: &Pool, tree: &Tree, delta: &Delta, op: Op<'_>) -> Result<
     Ok(true)
 }
 
-fn buffer(pool: &Pool, index: &Index, delta: &Delta, op: Op<'_>) -> Result<bool> {
+pub(super) fn buffer(pool: &Pool, index: &Index, delta: &Delta, op: Op<'_>) -> Result<bool> {
     for _ in 0..SETTLE_TRIES {
         if delta.fits(&op) && delta.append(pool, &op)? {
             let counters = pool.counters();
@@ -112,13 +122,30 @@ impl Op<'_> {
     }
 }
 
+/// A change that goes to its leaf only if that is cheap.
+#[derive(Clone, Copy)]
+struct Asking<'a> {
+    delta: &'a Delta,
+    /// What is found tells where the index lives.
+    noting: bool,
+}
+
+impl Asking<'_> {
+    fn wants(&self, leaf: Presence) -> bool {
+        if self.noting {
+            self.delta.note(leaf);
+        }
+        self.delta.goes_direct(leaf)
+    }
+}
+
 /// None: with `asking`, the leaf is one to append for.
-fn apply(pool: &Pool, tree: &Tree, op: Op<'_>, intent: Intent, asking: Option<&Delta>) -> Result<Option<Placed>> {
+fn apply(pool: &Pool, tree: &Tree, op: Op<'_>, intent: Intent, asking: Option<Asking<'_>>) -> Result<Option<Placed>> {
     pool.redo().reserve_to_go_on()?;
     let mut mtr = pool.begin();
     let at = match asking {
         None => tree.leaf_for_write(&mut mtr, op.key(), intent, None)?,
-        Some(delta) => match tree.leaf_if(&mut mtr, op.key(), &|id| delta.goes_direct(pool.presence(id)))? {
+        Some(asking) => match tree.leaf_if(&mut mtr, op.key(), &|id| asking.wants(pool.presence(id)))? {
             Some(at) => at,
             None => return Ok(None),
         },

@@ -15,6 +15,7 @@ use super::filter::Filter;
 use super::pending::{self, Folded, Pending};
 use super::policy::{Buffering, ChangeBuffer, Word, ASK_EVERY};
 use super::progress::Progress;
+use super::unique::Values;
 use super::Op;
 use crate::base::{Error, IndexId, Result};
 use crate::btree::{Intent, Placed, Seek, Tree, ENTRY_MAX, KEY_MAX};
@@ -91,6 +92,7 @@ pub struct Delta {
     /// Entries of the partitions, by number modulo their most.
     in_partition: [AtomicU64; PARTITIONS_MAX as usize],
     filter: Filter,
+    pub(super) values: Values,
     gate: RwLock<()>,
     loaded: AtomicBool,
     count: Mutex<Count>,
@@ -133,6 +135,7 @@ impl Delta {
             range: AtomicU32::new(0),
             in_partition: Default::default(),
             filter: Filter::default(),
+            values: Values::default(),
             gate: RwLock::new(()),
             loaded: AtomicBool::new(false),
             count: Mutex::default(),
@@ -309,6 +312,7 @@ impl Delta {
     }
     fn count_up(&self, key: &[u8], partition: u16) {
         self.filter.up(key, self.buffer.filter_slots);
+        self.values.count_up(key, self.buffer.filter_slots);
         self.in_partition[slot(partition)].fetch_add(1, Ordering::SeqCst);
         self.entries.fetch_add(1, Ordering::SeqCst);
         self.buffer.entries.fetch_add(1, Ordering::Relaxed);
@@ -316,6 +320,7 @@ impl Delta {
     fn count_down(&self, key: &[u8], partition: u16) {
         // `entries` last: who finds it 0 with the gate closed may empty the filter.
         self.filter.down(key);
+        self.values.count_down(key);
         self.in_partition[slot(partition)].fetch_sub(1, Ordering::SeqCst);
         self.buffer.entries.fetch_sub(1, Ordering::Relaxed);
         self.entries.fetch_sub(1, Ordering::SeqCst);
@@ -377,6 +382,7 @@ impl Delta {
         self.set_range(oldest, newest);
         if self.is_empty() {
             self.filter.clear();
+            self.values.clear();
             self.close_newest();
             self.set_range(0, 0);
         }
@@ -388,6 +394,7 @@ impl Delta {
         let bytes = self.bytes.swap(0, Ordering::Relaxed);
         self.buffer.bytes.fetch_sub(bytes, Ordering::Relaxed);
         self.close_newest();
+        self.buffer.uniques.remove(self);
         entries
     }
 
@@ -480,7 +487,7 @@ impl Delta {
     #[cfg(test)]
     pub fn was_found(&self, leaf: Presence, times: usize) {
         for _ in 0..times {
-            self.goes_direct(leaf);
+            self.note(leaf);
         }
     }
     /// It lives on disk, and it is not the turn of the one change in many whose leaf is asked for.
@@ -513,14 +520,17 @@ impl Delta {
     pub(super) fn turn_to_help(&self, every: u64) -> bool {
         self.helped.fetch_add(1, Ordering::Relaxed) % every == 0
     }
-    /// Does a change whose target leaf is so go there at once?
-    pub(super) fn goes_direct(&self, leaf: Presence) -> bool {
+    /// A change's target leaf was found so.
+    pub(super) fn note(&self, leaf: Presence) {
         let old = self.residency.load(Ordering::Relaxed);
         let new = old - old / 32 + if leaf == Presence::Absent { 0 } else { 32 };
         let new = new.min(ALL);
         if new != old {
             self.residency.store(new, Ordering::Relaxed);
         }
+    }
+    /// Does a change whose target leaf is so go there at once?
+    pub(super) fn goes_direct(&self, leaf: Presence) -> bool {
         match leaf {
             Presence::Absent => false,
             Presence::Clean => self.lives_in_memory(),

@@ -29,6 +29,15 @@ pub(crate) fn new_index(pool: &Pool, mode: u8) -> Index {
     mtr.commit();
     index_with(trees[0], Delta::fresh(trees[1], &buffer_of(pool, mode)))
 }
+/// A unique one; `pk_len`: as in [`Delta::set_unique`]. The pool makes imprints for it.
+pub(crate) fn new_unique_index(pool: &Pool, mode: u8, pk_len: usize) -> Index {
+    let mut index = new_index(pool, mode);
+    index.unique = true;
+    let delta = index.delta.as_ref().expect("it was made with one");
+    delta.set_unique(pk_len);
+    pool.set_imprinter(delta.buffer().imprinter());
+    index
+}
 /// The index as a restart finds it: nothing in memory is left.
 pub(crate) fn found_again(pool: &Pool, old: &Index, mode: u8) -> Index {
     let delta = old.delta.as_ref().expect("it was made by new_index");

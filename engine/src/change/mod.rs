@@ -4,7 +4,7 @@
 //! from `index::scan`, with everything pending applied.
 //!
 //! Reading order: `apply` (the way in), `pending` (what is pending for a key, and its format), `delta` (the tree and what memory knows about
-//! it), `filter`, `policy`, `read`, `merge`, `spread`, `sweep`, `progress`. Called by `index::scan` and the table layer, with no latch held.
+//! it), `filter`, `policy`, `read`, `unique`, `merge`, `spread`, `sweep`, `progress`. Called by `index::scan` and the table layer, with no latch held.
 //!
 //! Entry of a secondary index: key = index key + clustered key; value (drawn in `entry.rs`):
 //! ```text
@@ -25,6 +25,7 @@ mod progress;
 mod read;
 mod spread;
 mod sweep;
+mod unique;
 
 #[cfg(test)]
 mod bench_tests;
@@ -36,8 +37,10 @@ mod change_tests;
 pub(crate) mod kit;
 #[cfg(test)]
 mod spread_tests;
+#[cfg(test)]
+mod unique_tests;
 
-pub use apply::submit;
+pub use apply::{submit, submit_checked};
 pub use delta::{Delta, DELTA_BIT, SETTLE_EVERY};
 pub use estimate::check;
 pub use merge::merge_leaf;
@@ -45,6 +48,7 @@ pub use pending::Pending;
 pub use policy::{Buffering, ChangeBuffer};
 pub use read::{get, in_use, visit_prefix, Merging, Run};
 pub use sweep::{drain, drain_telling, sweep_step, Swept};
+pub use unique::{lacks_value, put_unseen};
 
 use crate::base::{IndexId, TrxId};
 use crate::btree::Tree;

@@ -10,8 +10,11 @@
 //!
 //! An index that lives on disk is asked about its leaf only once in [`ASK_EVERY`] times: an append needs no descent of the base tree.
 //! Bytes are those of keys and values; the bounds are for those, so the pages take about half as much again.
+use super::unique::{imprinter, Uniques};
 use super::Op;
+use crate::pool::Imprinter;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
+use std::sync::Arc;
 
 /// An index that lives on disk is asked about its target leaf once in so many changes.
 pub const ASK_EVERY: u32 = 16;
@@ -114,6 +117,7 @@ pub struct ChangeBuffer {
     pub(super) newest_bytes: AtomicU64,
     /// Entries pending, as far as they are counted.
     pub(super) entries: AtomicU64,
+    pub(super) uniques: Arc<Uniques>,
 }
 
 impl ChangeBuffer {
@@ -129,9 +133,14 @@ impl ChangeBuffer {
             bytes: AtomicU64::new(0),
             newest_bytes: AtomicU64::new(0),
             entries: AtomicU64::new(0),
+            uniques: Arc::default(),
         };
         buffer.set_max_size(max_size_percent, pool_size);
         buffer
+    }
+    /// For [`crate::pool::Pool::set_imprinter`].
+    pub fn imprinter(&self) -> Arc<dyn Imprinter> {
+        imprinter(&self.uniques)
     }
     pub fn set_buffering(&self, buffering: Buffering) {
         self.bits.store(buffering.bits(), Ordering::Relaxed);

@@ -154,6 +154,11 @@ impl Engine {
                 c.change_buffer_throttled.get(),
                 c.change_buffer_throttled_us.get() / 1000
             ),
+            format!(
+                "Unique values whose page was not in memory: {} put unseen, {} looked for",
+                c.change_buffer_unique_checks_spared.get(),
+                c.change_buffer_unique_checks_read.get()
+            ),
         ];
         for line in lines {
             let _ = writeln!(out, "{line}");

@@ -176,11 +176,15 @@ impl Pool {
             // Its page was thrown away while somebody waited for it.
             return (page.frame().pins.load(Ordering::Acquire) == 0).then_some(page);
         }
+        let imprint = self.imprints.make(page.bytes());
         let shard = self.table.lock(&self.frames, page.key());
         if page.frame().pins.load(Ordering::Acquire) != 0 {
             return None;
         }
         shard.remove(index);
+        if let Some(imprint) = imprint {
+            self.imprints.keep(page.key(), imprint);
+        }
         page.set_key(KEY_NONE);
         drop(shard);
         self.counters.buffer_pool_pages_evicted.inc();

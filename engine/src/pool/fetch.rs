@@ -201,6 +201,7 @@ impl Pool {
         page.frame().imaged.store(false, Ordering::Relaxed);
         page.set_key(key);
         shard.insert(page.index());
+        self.imprints.forget(key);
         Some(page)
     }
     /// Forgets a page that could not be read.
@@ -217,7 +218,10 @@ impl Pool {
     /// on its way to disk. Nobody else has a use for the page. The caller holds no latch.
     pub(super) fn forget(&self, id: PageId) {
         let key = id.as_u64();
-        let pin = self.table.lock(&self.frames, key).pin();
+        let shard = self.table.lock(&self.frames, key);
+        self.imprints.forget(key);
+        let pin = shard.pin();
+        drop(shard);
         let Some(pin) = pin else { return };
         let page = self.frames.write(pin.index);
         if page.key() != key {

@@ -6,7 +6,7 @@
 //! The pool calls nothing above it: a page read never merges or interprets what it read beyond the page header.
 //!
 //! Reading order: `page` (format), `frame` (memory and latch), `table` (page -> frame), `fetch` (hit and miss), `mtr`,
-//! `dirty` (what must be written, the checkpoint bound), `evict`, `flush`, `dblwr`, `written` (lost writes), `direct`, `cut`, `pace`,
+//! `dirty` (what must be written, the checkpoint bound), `evict`, `imprint`, `flush`, `dblwr`, `written` (lost writes), `direct`, `cut`, `pace`,
 //! `prefetch`, `gather`, `recover`.
 mod cut;
 mod dblwr;
@@ -17,6 +17,7 @@ mod fetch;
 pub mod flush;
 pub mod frame;
 mod gather;
+mod imprint;
 mod memory;
 pub mod mtr;
 mod pace;
@@ -32,6 +33,7 @@ pub(crate) mod tests;
 pub use fetch::Presence;
 pub use frame::PageRead;
 pub use gather::{split, Gathered, Piece};
+pub use imprint::Imprinter;
 pub use mtr::{Mtr, PageHandle};
 pub use page::{PageType, PAGE_BODY, PAGE_SIZE};
 pub use recover::Void;
@@ -69,6 +71,7 @@ pub struct Pool {
     frames: frame::Frames,
     table: table::PageTable,
     clock: evict::Clock,
+    imprints: imprint::Imprints,
     dirty: dirty::DirtyList,
     flusher: flush::Flusher,
     written: written::Written,
@@ -103,6 +106,7 @@ impl Pool {
             counters,
             table: table::PageTable::new(count),
             clock: evict::Clock::new(&frames),
+            imprints: imprint::Imprints::new(count),
             dirty: dirty::DirtyList::new(),
             flusher: flush::Flusher::new(count),
             written: written::Written::new(count),
@@ -142,6 +146,7 @@ impl Pool {
                 self.discard(page);
             }
         }
+        self.imprints.forget_file(file);
     }
     /// A bound: every change below it is durable in place. min(oldest change of a dirty or in-flight page, redo LSN at the
     /// call's start); see `dirty` for the proof.

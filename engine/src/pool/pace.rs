@@ -133,6 +133,7 @@ impl Pool {
         self.counters.buffer_pool_pages_total.set(self.frames.len() as u64);
         self.counters.buffer_pool_pages_free.set(self.clock.free_count() as u64);
         self.counters.buffer_pool_pages_dirty.set(self.dirty.count() as u64);
+        self.counters.buffer_pool_imprints.set(self.imprints());
     }
 }
 

@@ -116,7 +116,7 @@ impl Store {
                 let old = change.table.layout();
                 let dropped = |s: &&Secondary| layout.secondary_by_id(s.index.id).is_none();
                 self.discard_pending(old.secondary.iter().filter(dropped));
-                layout.tell_buffering();
+                layout.tell_deltas();
                 change.table.publish(layout);
             }
             Ok(())

@@ -176,7 +176,7 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
         created: 0,
         freeing,
     };
-    layout.tell_buffering();
+    layout.tell_deltas();
     Some(layout)
 }
 

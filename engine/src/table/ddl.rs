@@ -196,7 +196,7 @@ impl Store {
             created,
             freeing: Vec::new(),
         };
-        layout.tell_buffering();
+        layout.tell_deltas();
         Ok(layout)
     }
 

@@ -78,10 +78,14 @@ impl Layout {
             i => self.secondary.get(i as usize - 1).map(|s| &s.index),
         }
     }
-    /// Tells the delta trees what the table says about buffering.
-    pub(super) fn tell_buffering(&self) {
-        for delta in self.secondary.iter().filter_map(|s| s.index.delta.as_ref()) {
+    /// Tells the delta trees what the table says about buffering, and the unique ones what they are.
+    pub(super) fn tell_deltas(&self) {
+        for index in self.secondary.iter().map(|s| &s.index) {
+            let Some(delta) = &index.delta else { continue };
             delta.set_buffering(self.change_buffering);
+            if index.unique {
+                delta.set_unique(self.pk_fixed_len);
+            }
         }
     }
     pub fn tree(&self, root: u32, index: IndexId) -> Tree {

@@ -94,9 +94,7 @@ impl Store {
     }
 
     fn submit_counted(&self, trx: &Trx, index: &Index, op: Op<'_>) -> Result<()> {
-        if change::submit(&self.pool, index, op)? {
-            trx.shared.buffered_changes.fetch_add(1, Ordering::Relaxed);
-        }
+        count(trx, change::submit(&self.pool, index, op)?);
         Ok(())
     }
 
@@ -140,13 +138,18 @@ impl Store {
         let mut locked: Option<(Vec<u8>, Granted)> = None;
         // Entries (clustered key, stamp) that their rows say are in nobody's way.
         let mut ignored: Vec<(Vec<u8>, TrxId)> = Vec::new();
+        let mut first = true;
         loop {
             let rival = {
                 let _guard = guard.lock();
+                if std::mem::take(&mut first) && self.put_unseen(trx, layout, &secondary.index, new, value)? {
+                    return Ok(());
+                }
                 let found = self.find_rival(trx, layout, secondary, new, &ignored)?;
                 match found {
                     None => {
-                        self.submit_counted(trx, &secondary.index, Op::Put { key: new.key, value })?;
+                        let put = Op::Put { key: new.key, value };
+                        count(trx, change::submit_checked(&self.pool, &secondary.index, put)?);
                         None
                     }
                     rival => rival,
@@ -186,6 +189,29 @@ impl Store {
         }
     }
 
+    /// True: the index was known to lack the value, and the entry is put without a look at its leaf. The caller holds the value's guard.
+    fn put_unseen(&self, trx: &Trx, layout: &Layout, index: &Index, new: &NewEntry<'_>, value: &[u8]) -> Result<bool> {
+        if !change::lacks_value(&self.pool, index, new.key, new.user_key_len)? {
+            return Ok(false);
+        }
+        // Of half the keys only: a look brings the leaf in, and what is put after that is not unseen any more.
+        if self.verify.load(Ordering::Relaxed) && crc32c::crc32c(new.key) & 1 == 0 {
+            let user_key = &new.key[..new.user_key_len];
+            change::visit_prefix(&self.pool, index, user_key, &mut |key, value| {
+                let its_value_len = key.len() - self.decode_entry(layout, value)?.pk_len;
+                assert_ne!(
+                    its_value_len,
+                    user_key.len(),
+                    "U1: a value that is there was said to be lacking"
+                );
+                Ok(true)
+            })?;
+        }
+        let put = change::put_unseen(&self.pool, index, new.key, value)?;
+        count(trx, put);
+        Ok(put)
+    }
+
     /// The first entry with the same unique value that is, or may become, in the way: unmarked, or stamped by another active
     /// transaction (whose end may bring it back).
     fn find_rival(
@@ -221,6 +247,12 @@ impl Store {
             Ok(false)
         })?;
         Ok(rival)
+    }
+}
+
+fn count(trx: &Trx, buffered: bool) {
+    if buffered {
+        trx.shared.buffered_changes.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -2,6 +2,7 @@
 //! changes, threads, crashes and DDL.
 mod basics;
 mod bench;
+mod bench_unique;
 mod bulk_insert;
 mod change_buffer;
 mod change_control;
@@ -20,4 +21,5 @@ mod status;
 mod stress;
 mod turns;
 mod undo_cut;
+mod unique_filter;
 mod unnamed;

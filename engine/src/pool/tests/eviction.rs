@@ -121,3 +121,70 @@ fn flushing_one_file_leaves_the_others() {
     assert_eq!(rig.pool.counters().buffer_pool_pages_dirty.get(), 1);
     assert!(rig.in_place(other).iter().all(|b| *b == 0));
 }
+
+/// Takes down the number at 64 of every page.
+struct Numbers;
+
+impl crate::pool::Imprinter for Numbers {
+    fn imprint(&self, page: &[u8], add: &mut dyn FnMut(u32)) -> bool {
+        add(crate::base::bytes::get_u32(page, 64));
+        true
+    }
+}
+
+fn with_imprints(frames: usize, pages: u32) -> Rig {
+    let rig = Rig::create_with(5, frames, 0);
+    rig.pool.set_imprinter(std::sync::Arc::new(Numbers));
+    rig.add_file(FILE, pages, true);
+    for no in 0..pages {
+        write(&rig, no, no);
+    }
+    rig
+}
+fn write(rig: &Rig, no: u32, number: u32) {
+    let mut mtr = rig.pool.begin();
+    let a = mtr.create(id(no), 0, PageType::System, 0).unwrap();
+    mtr.edit_u32(a, 64, number);
+    mtr.commit();
+}
+/// A page that is out and whose imprint is there.
+fn told_about(rig: &Rig, pages: u32) -> u32 {
+    let told = |no: &u32| (1 << 20..(1 << 20) + 10).any(|hash| rig.pool.lacks(id(*no), hash));
+    (0..pages).find(told).expect("an imprint")
+}
+
+#[test]
+fn an_imprint_is_of_what_is_on_disk_and_ends_when_the_page_comes_back() {
+    let rig = with_imprints(16, 40);
+    for round in 0..2000u32 {
+        let no = round * 7 % 40;
+        assert!(!rig.pool.lacks(id(no), no), "page {no} holds it");
+        if rig.pool.imprints() > 0 && (1000..1010).any(|hash| rig.pool.lacks(id(no), hash)) {
+            assert!(!rig.pool.is_resident(id(no)));
+        }
+        rig.pool.read(id(no)).unwrap();
+        assert!(
+            !(1000..1010).any(|hash| rig.pool.lacks(id(no), hash)),
+            "it is in the pool"
+        );
+    }
+    assert!((1..=32).contains(&rig.pool.imprints()), "two for each frame at most");
+}
+
+#[test]
+fn a_page_made_anew_or_forgotten_has_no_imprint_of_its_former_life() {
+    let rig = with_imprints(16, 40);
+    let no = told_about(&rig, 40);
+    write(&rig, no, 77);
+    assert!(!rig.pool.lacks(id(no), 78), "it is in the pool");
+    (0..40)
+        .filter(|other| *other != no)
+        .for_each(|other| drop(rig.pool.read(id(other)).unwrap()));
+    assert!(!rig.pool.lacks(id(no), 77));
+    // What is written past the pool.
+    let no = told_about(&rig, 40);
+    rig.pool.forget(id(no));
+    assert!(!(1 << 20..(1 << 20) + 10).any(|hash| rig.pool.lacks(id(no), hash)));
+    rig.pool.discard_file(FILE);
+    assert_eq!(rig.pool.imprints(), 0);
+}

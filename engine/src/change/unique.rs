@@ -1,0 +1,186 @@
+//! Unique values that need no look at their leaf (`docs/decisions/2026-11-21-unique-filter.md`).
+//!
+//! The leaf of a new value is not in the pool; the pool has its *imprint*, taken as the leaf left; nothing is pending for the value: then the
+//! value is in no entry of the index, and the entry is appended unseen. Whoever asks holds the mutex that every inserter of this value
+//! holds from the check to the put, so from the first question on an entry of it may move or go, but none can come.
+//!
+//! **U1** First what is pending, then the leaf. A merge brings the leaf into the pool, which ends its imprint, before it takes an entry out of
+//! the delta tree: so an entry that is pending no more is found by the second question, or the leaf cannot be told about.
+//! **U2** The leaf is asked about under its parent's S latch: it is the one that owns the value, and all keys that begin with it.
+//!
+//! What is pending is counted by value where all clustered keys have one length, and so a key tells where its value ends. Where they vary it is
+//! looked up in the delta tree, as far as that is in the pool: else it might cost the read that is to be spared.
+//!
+//! Latches: those of a descent to the parent; locks: `indexes`, of no rank, under which nothing is taken. Called by `table::secondary`.
+use super::delta::{delta_key, Delta};
+use super::entry::decode;
+use super::filter::Filter;
+use super::policy::ASK_EVERY;
+use super::read::end_of_prefix;
+use super::{Index, Op, Pending, DELTA_BIT};
+use crate::base::{planted, FileId, IndexId, Mutant, Result};
+use crate::btree::leaf_entries;
+use crate::pool::page::{page_id, page_index};
+use crate::pool::{Imprinter, Pool, Presence};
+use parking_lot::RwLock;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// What a delta tree knows about the unique values of its index.
+#[derive(Default)]
+pub(super) struct Values {
+    /// Length of the clustered keys, 0 = it varies. Unset: the index is not unique.
+    pk_len: OnceLock<usize>,
+    /// For which values something is pending.
+    pending: Filter,
+    asked: AtomicU32,
+    /// The imprinter knows the index.
+    known: AtomicBool,
+}
+
+impl Values {
+    pub fn set(&self, pk_len: usize) {
+        let set = *self.pk_len.get_or_init(|| pk_len);
+        debug_assert_eq!(set, pk_len, "an index belongs to one table");
+    }
+    /// The value in a key that tells where it ends.
+    fn of<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
+        let pk_len = *self.pk_len.get().filter(|len| **len > 0)?;
+        key.get(..key.len().checked_sub(pk_len)?)
+    }
+    pub fn count_up(&self, key: &[u8], slots: usize) {
+        if let Some(value) = self.of(key) {
+            self.pending.up(value, slots);
+        }
+    }
+    pub fn count_down(&self, key: &[u8]) {
+        if let Some(value) = self.of(key) {
+            self.pending.down(value);
+        }
+    }
+    pub fn clear(&self) {
+        self.pending.clear();
+    }
+}
+
+/// The unique indexes of which imprints are wanted, with the lengths of their clustered keys (0 = they vary): those that new values come to.
+#[derive(Default)]
+pub(super) struct Uniques {
+    indexes: RwLock<HashMap<(FileId, IndexId), usize>>,
+}
+
+impl Uniques {
+    fn add(&self, index: &Index, pk_len: usize) {
+        self.indexes.write().insert((index.tree.file, index.id), pk_len);
+    }
+    /// The index that this delta tree belonged to is no more.
+    pub fn remove(&self, delta: &Delta) {
+        let id = delta.tree.index & !DELTA_BIT;
+        self.indexes.write().remove(&(delta.tree.file, id));
+    }
+}
+
+impl Imprinter for Uniques {
+    fn imprint(&self, page: &[u8], add: &mut dyn FnMut(u32)) -> bool {
+        let id = (page_id(page).file, page_index(page));
+        let Some(pk_fixed_len) = self.indexes.read().get(&id).copied() else {
+            return false;
+        };
+        leaf_entries(page, &mut |key, entry| {
+            let pk_len = decode(entry, pk_fixed_len).map(|e| e.pk_len);
+            let value_len = pk_len.and_then(|len| key.len().checked_sub(len));
+            value_len.map(|len| add(hash_of(&key[..len]))).is_some()
+        })
+    }
+}
+
+fn hash_of(value: &[u8]) -> u32 {
+    crc32c::crc32c(value)
+}
+
+/// True: no entry of the unique index has the first `value_len` bytes of `key` for its value, and none will get it while the caller holds the
+/// mutex of this value: `put_unseen` may follow. False: look for it. Called with no latch held.
+pub fn lacks_value(pool: &Pool, index: &Index, key: &[u8], value_len: usize) -> Result<bool> {
+    let Some(delta) = index.delta.as_deref() else {
+        return Ok(false);
+    };
+    let Some(pk_len) = delta.values.pk_len.get() else {
+        return Ok(false);
+    };
+    if !delta.takes(&Op::Put { key, value: &[] }) || !delta.is_its_turn(key) {
+        return Ok(false);
+    }
+    if !delta.values.known.swap(true, Ordering::Relaxed) {
+        delta.buffer().uniques.add(index, *pk_len);
+    }
+    let value = &key[..value_len];
+    let end = end_of_prefix(value);
+    if delta.may_have_value(pool, value, end.as_deref())? {
+        return Ok(false);
+    }
+    let asked = index.tree.ask_leaf(pool, value, end.as_deref(), |leaf| {
+        let presence = pool.presence(leaf);
+        delta.note(presence);
+        (
+            presence,
+            presence == Presence::Absent && pool.lacks(leaf, hash_of(value)),
+        )
+    })?;
+    if let Some((Presence::Absent, false)) = asked {
+        pool.counters().change_buffer_unique_checks_read.inc();
+    }
+    Ok(asked.is_some_and(|(_, lacks)| lacks))
+}
+
+/// Puts an entry of a value that `lacks_value` told about. False: it does not fit the delta tree; nothing was done.
+pub fn put_unseen(pool: &Pool, index: &Index, key: &[u8], value: &[u8]) -> Result<bool> {
+    let op = Op::Put { key, value };
+    match index.delta.as_deref() {
+        Some(delta) if delta.fits(&op) => {
+            super::apply::buffer(pool, index, delta, op)?;
+            pool.counters().change_buffer_unique_checks_spared.inc();
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
+}
+
+impl Delta {
+    /// The index is unique; 0 = the clustered keys vary in length. Before its first use.
+    pub fn set_unique(&self, pk_fixed_len: usize) {
+        self.values.set(pk_fixed_len);
+    }
+    /// An index in memory is asked only now and then: whether it still lives there.
+    fn is_its_turn(&self, key: &[u8]) -> bool {
+        !self.lives_in_memory()
+            || self.buffer().forced(key)
+            || self.values.asked.fetch_add(1, Ordering::Relaxed) % ASK_EVERY == 0
+    }
+    /// False: nothing is pending for the value, which the keys in [value, end) begin with.
+    fn may_have_value(&self, pool: &Pool, value: &[u8], end: Option<&[u8]>) -> Result<bool> {
+        if self.is_empty() || planted(Mutant::PendingValueOverlooked) {
+            return Ok(false);
+        }
+        if !self.is_known() {
+            return Ok(true);
+        }
+        if self.values.pk_len.get().is_some_and(|len| *len > 0) {
+            return Ok(self.values.pending.may_have(value));
+        }
+        for partition in self.partitions() {
+            let place = self.tree.leaf_place(pool, &delta_key(partition, value))?;
+            if place.is_some_and(|(leaf, _)| pool.presence(leaf) == Presence::Absent) {
+                return Ok(true);
+            }
+        }
+        let mut pending = Pending::default();
+        self.pending_in(pool, value, end, &mut pending)?;
+        Ok(!pending.is_empty())
+    }
+}
+
+/// What the pool is to take down of unique leaves as they leave.
+pub(super) fn imprinter(uniques: &Arc<Uniques>) -> Arc<dyn Imprinter> {
+    uniques.clone()
+}

@@ -1,0 +1,249 @@
+//! Nobody is told wrongly that a unique value is not there: against a map, one step at a time, and with threads against each other, while leaves
+//! come and go, are split, merged into, and emptied.
+use super::kit::new_unique_index;
+use super::*;
+use crate::btree::tests::kit::Dice;
+use crate::pool::tests::Rig;
+use crate::pool::{Pool, Presence};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Mutex;
+
+/// Fewer than the leaves of the values below.
+const FRAMES: usize = 40;
+const VALUES: u32 = 3000;
+
+fn value_of(n: u32) -> Vec<u8> {
+    // One is the beginning of another, and some end with the highest byte.
+    let mut value = (n / 3).wrapping_mul(0x9e37_79b1).to_be_bytes().to_vec();
+    value.resize(4 + (n % 3) as usize, 0xff);
+    value
+}
+fn key_of(n: u32, pk: u32) -> Vec<u8> {
+    [&value_of(n)[..], &pk.to_be_bytes()].concat()
+}
+fn entry_of(stamp: u64, pk_fixed_len: usize) -> Vec<u8> {
+    let mut entry = Vec::new();
+    entry::encode(&mut entry, stamp, 4, pk_fixed_len, &[7; crate::pool::PAGE_SIZE / 40]);
+    entry
+}
+/// Clustered keys of the entries that have the value.
+fn found(pool: &Pool, index: &Index, n: u32) -> Vec<u32> {
+    let value = value_of(n);
+    let mut pks = Vec::new();
+    visit_prefix(pool, index, &value, &mut |key, _| {
+        if key.len() == value.len() + 4 {
+            pks.push(u32::from_be_bytes(key[value.len()..].try_into().unwrap()));
+        }
+        Ok(true)
+    })
+    .unwrap();
+    pks
+}
+fn lacks(pool: &Pool, index: &Index, n: u32, pk: u32) -> bool {
+    lacks_value(pool, index, &key_of(n, pk), value_of(n).len()).unwrap()
+}
+fn spared(pool: &Pool) -> u64 {
+    pool.counters().change_buffer_unique_checks_spared.get()
+}
+/// Every page leaves the pool, as far as it can.
+fn flood(pool: &Pool, index: &Index) {
+    pool.flush_all().unwrap();
+    for n in 0..VALUES {
+        found(pool, index, n);
+    }
+}
+
+struct Steps {
+    rig: Rig,
+    index: Index,
+    pk_len: usize,
+    /// Value -> clustered key of its entry.
+    model: BTreeMap<u32, u32>,
+}
+
+impl Steps {
+    fn new(seed: u64, mode: u8, pk_len: usize) -> Steps {
+        let rig = Rig::create(seed, FRAMES);
+        let index = new_unique_index(&rig.pool, mode, pk_len);
+        index.delta.as_ref().unwrap().was_found(Presence::Absent, 100);
+        Steps {
+            rig,
+            index,
+            pk_len,
+            model: BTreeMap::new(),
+        }
+    }
+    fn insert(&mut self, n: u32, pk: u32) {
+        let (pool, index) = (&*self.rig.pool, &self.index);
+        let is_lacking = lacks(pool, index, n, pk);
+        if let Some(there) = self.model.get(&n) {
+            assert!(!is_lacking, "value {n} of row {there}");
+            return;
+        }
+        let (key, value) = (key_of(n, pk), entry_of(1, self.pk_len));
+        if is_lacking {
+            assert!(put_unseen(pool, index, &key, &value).unwrap());
+        } else {
+            assert_eq!(found(pool, index, n), []);
+            submit_checked(
+                pool,
+                index,
+                Op::Put {
+                    key: &key,
+                    value: &value,
+                },
+            )
+            .unwrap();
+        }
+        self.model.insert(n, pk);
+    }
+    fn remove(&mut self, n: u32) {
+        if let Some(pk) = self.model.remove(&n) {
+            let key = &key_of(n, pk);
+            let (if_stamp, marked) = (1, false);
+            submit(&self.rig.pool, &self.index, Op::Remove { key, if_stamp, marked }).unwrap();
+        }
+    }
+    fn step(&mut self, dice: &mut Dice) {
+        let n = dice.below(VALUES as usize) as u32;
+        match dice.below(100) {
+            0..=64 => self.insert(n, dice.below(1000) as u32),
+            65..=89 => self.remove(n),
+            90..=93 => drop(merge_leaf(&self.rig.pool, &self.index, &value_of(n)).unwrap()),
+            94 => drop(sweep_step(&self.rig.pool, &self.index, 8).unwrap()),
+            95 => self.index.delta.as_ref().unwrap().begin_partition(),
+            96 => self.rig.pool.flush_all().unwrap(),
+            97 => self.index.delta.as_ref().unwrap().buffer().set_buffering(match n % 4 {
+                0 => Buffering::None,
+                1 => Buffering::Purges,
+                _ => Buffering::All,
+            }),
+            _ => {
+                for n in n..(n + 40).min(VALUES) {
+                    let expected: Vec<u32> = self.model.get(&n).copied().into_iter().collect();
+                    assert_eq!(found(&self.rig.pool, &self.index, n), expected);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_value_that_is_there_is_never_said_to_be_lacking() {
+    let mut unseen = 0;
+    for (seed, mode, pk_len) in [(1, 0, 4), (2, 1, 4), (3, 2, 4), (4, 0, 0), (5, 1, 0), (6, 2, 0)] {
+        let mut dice = Dice(seed);
+        let mut steps = Steps::new(seed, mode, pk_len);
+        for _ in 0..12_000 {
+            steps.step(&mut dice);
+        }
+        for n in 0..VALUES {
+            assert!(!(steps.model.contains_key(&n) && lacks(&steps.rig.pool, &steps.index, n, 5)));
+        }
+        assert!(spared(&steps.rig.pool) > 20, "seed {seed}: {}", spared(&steps.rig.pool));
+        unseen += spared(&steps.rig.pool);
+    }
+    assert!(unseen > 3000, "{unseen}");
+}
+
+/// Each thread takes a value's mutex, looks, and puts: in the end no value is there twice.
+#[test]
+fn of_two_threads_with_one_value_one_finds_the_others() {
+    const THREADS: u32 = 4;
+    for pk_len in [4, 0] {
+        let Steps { rig, index, .. } = Steps::new(9, 0, pk_len);
+        let guards: Vec<Mutex<()>> = (0..16).map(|_| Mutex::new(())).collect();
+        let (done, puts) = (AtomicBool::new(false), AtomicU64::new(0));
+        let (pool, index, guards, done, puts) = (&*rig.pool, &index, &guards, &done, &puts);
+        std::thread::scope(|scope| {
+            let insert = |thread: u32| {
+                let mut dice = Dice(100 + thread as u64);
+                for _ in 0..6000 {
+                    let n = dice.below(VALUES as usize) as u32;
+                    let (key, value) = (key_of(n, thread), entry_of(1, pk_len));
+                    let _guard = guards[n as usize % guards.len()].lock().unwrap();
+                    if lacks(pool, index, n, thread) {
+                        assert!(put_unseen(pool, index, &key, &value).unwrap());
+                    } else if found(pool, index, n).is_empty() {
+                        submit_checked(
+                            pool,
+                            index,
+                            Op::Put {
+                                key: &key,
+                                value: &value,
+                            },
+                        )
+                        .unwrap();
+                    } else {
+                        continue;
+                    }
+                    puts.fetch_add(1, Ordering::Relaxed);
+                    if dice.below(3) == 0 {
+                        let key = &key[..];
+                        let (if_stamp, marked) = (1, false);
+                        submit(pool, index, Op::Remove { key, if_stamp, marked }).unwrap();
+                    }
+                }
+            };
+            let inserters: Vec<_> = (0..THREADS).map(|t| scope.spawn(move || insert(t))).collect();
+            let others = [
+                scope.spawn(move || {
+                    while !done.load(Ordering::Relaxed) {
+                        sweep_step(pool, index, 2).unwrap();
+                        pool.flush_step(0).unwrap();
+                    }
+                }),
+                scope.spawn(move || {
+                    let mut dice = Dice(7);
+                    while !done.load(Ordering::Relaxed) {
+                        let pks = found(pool, index, dice.below(VALUES as usize) as u32);
+                        assert!(pks.len() <= 1, "{pks:?}");
+                    }
+                }),
+            ];
+            inserters.into_iter().for_each(|t| t.join().unwrap());
+            done.store(true, Ordering::Relaxed);
+            others.into_iter().for_each(|t| t.join().unwrap());
+        });
+        let all: Vec<Vec<u32>> = (0..VALUES).map(|n| found(pool, index, n)).collect();
+        assert!(all.iter().all(|pks| pks.len() <= 1));
+        let there = all.iter().filter(|pks| !pks.is_empty()).count() as u64;
+        assert!(there > VALUES as u64 / 3 && there <= puts.load(Ordering::Relaxed));
+        assert!(spared(pool) > 0, "nothing was put unseen");
+    }
+}
+
+/// A merge between the two questions: the entry is in the leaf then, and the leaf in the pool.
+#[test]
+fn an_entry_that_a_merge_brings_to_its_leaf_is_found() {
+    let mut steps = Steps::new(3, 1, 4);
+    (0..VALUES).step_by(2).for_each(|n| steps.insert(n, n));
+    drain(&steps.rig.pool, &steps.index).unwrap();
+    flood(&steps.rig.pool, &steps.index);
+    let (pool, index) = (&*steps.rig.pool, &steps.index);
+    let n = (1..VALUES)
+        .step_by(2)
+        .find(|n| lacks(pool, index, *n, 1))
+        .expect("one is told about");
+    put_unseen(pool, index, &key_of(n, 1), &entry_of(1, 4)).unwrap();
+    assert!(!lacks(pool, index, n, 2), "it is pending");
+    merge_leaf(pool, index, &key_of(n, 1)).unwrap();
+    assert!(!lacks(pool, index, n, 2), "its leaf is in the pool");
+    drain(pool, index).unwrap();
+    assert!(index.delta.as_ref().unwrap().is_empty());
+    // Its leaf leaves again, with it.
+    flood(pool, index);
+    assert!(!lacks(pool, index, n, 2), "the leaf holds it");
+    assert_eq!(found(pool, index, n), [1]);
+}
+
+#[test]
+fn an_index_that_is_empty_or_one_leaf_is_not_told_about() {
+    let mut steps = Steps::new(4, 1, 4);
+    assert!(!lacks(&steps.rig.pool, &steps.index, 1, 1));
+    steps.insert(1, 1);
+    assert!(!lacks(&steps.rig.pool, &steps.index, 2, 1));
+    steps.index.delta.as_ref().unwrap().discard();
+    assert!(!lacks(&steps.rig.pool, &steps.index, 3, 1));
+}

@@ -1,0 +1,99 @@
+//! What random unique values cost in a table larger than the pool: `cargo test --release --lib bench_unique -- --ignored --nocapture`.
+use super::rig::{config, Rig};
+use crate::base::Counters;
+use crate::engine::{Close, Config, Engine};
+use crate::io::file::RealDisk;
+use crate::table::{Entry, IndexSpec, TableSpec};
+use crate::txn::{Isolation, Trx};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+const POOL: u64 = 12 << 20;
+/// The unique index takes some three times the pool.
+const ROWS: u64 = 800_000;
+const NEW: u64 = 40_000;
+
+fn value(n: u64) -> [u8; 8] {
+    n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
+}
+fn insert(rig: &Rig, trx: &mut Trx, n: u64) {
+    let pk = n.to_be_bytes();
+    let key = [value(n), pk].concat();
+    let entry = Entry {
+        index: 0,
+        user_key_len: 8,
+        unique_check: true,
+        key: &key,
+        value: &[],
+    };
+    rig.store()
+        .insert(trx, &rig.table, &pk, &[b'x'; 40], &[entry], false)
+        .expect("insert");
+}
+fn insert_all(rig: &Rig, from: u64, to: u64) {
+    for from in (from..to).step_by(500) {
+        let mut trx = rig.begin(Isolation::ReadCommitted);
+        (from..to.min(from + 500)).for_each(|n| insert(rig, &mut trx, n));
+        rig.engine.commit(&mut trx, false).expect("commit");
+    }
+}
+fn figures(rig: &Rig) -> Vec<u64> {
+    rig.store().pool.update_gauges();
+    (0..Counters::NAMES.len())
+        .map(|i| rig.engine.counters().value(i))
+        .collect()
+}
+fn report(rig: &Rig, what: &str, before: &[u64], n: u64, start: Instant) {
+    let now = figures(rig);
+    let of = |name: &str| {
+        let at = Counters::NAMES.iter().position(|n| *n == name);
+        at.map_or(0, |at| now[at].wrapping_sub(before[at])) as f64 / n as f64
+    };
+    println!(
+        "{what:22} {:6.3} reads, {:6.3} pages read ahead, {:6.3} written, {:6.3} spared, {:6.3} looked for, {:5.1} us an insert",
+        of("buffer_pool_reads"),
+        of("buffer_pool_read_ahead"),
+        of("buffer_pool_pages_flushed"),
+        of("change_buffer_unique_checks_spared"),
+        of("change_buffer_unique_checks_read"),
+        start.elapsed().as_micros() as f64 / n as f64,
+    );
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn random_unique_values() {
+    let dir = std::env::temp_dir().join(format!("sluice-unique-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    let mut config = Config {
+        buffer_pool_size: POOL,
+        redo_log_capacity: 64 << 20,
+        ..config()
+    };
+    config.store.verify = false;
+    let engine = Engine::open(RealDisk::open(&dir).expect("directory"), config).expect("engine");
+    let spec = TableSpec {
+        pk_fixed_len: 8,
+        indexes: vec![IndexSpec {
+            name: "by_value".into(),
+            unique: true,
+        }],
+        ..TableSpec::default()
+    };
+    engine.store().create_table("t", &spec).expect("create");
+    let table = engine.store().open_table("t").expect("open");
+    let rig = Rig { engine, table };
+    assert!(!rig.store().verify.load(Ordering::Relaxed));
+    let mut at = 0;
+    for (what, n) in [("filled", ROWS), ("more", NEW), ("more", NEW), ("more", NEW)] {
+        let (before, start) = (figures(&rig), Instant::now());
+        insert_all(&rig, at, at + n);
+        at += n;
+        report(&rig, what, &before, n, start);
+    }
+    let (before, start) = (figures(&rig), Instant::now());
+    rig.store().drain_changes().expect("drain");
+    report(&rig, "merging the rest (each)", &before, 3 * NEW, start);
+    rig.engine.close(Close::LogOnly).expect("close");
+    let _ = std::fs::remove_dir_all(&dir);
+}

@@ -1,0 +1,286 @@
+//! New unique values of a table that is larger than the pool (`docs/decisions/2026-11-21-unique-filter.md`): put without a look at their leaf, and
+//! found by whoever comes with the same value, whatever has become of them.
+use super::rig::config;
+use crate::base::{Error, Result};
+use crate::engine::{Close, Config, Engine};
+use crate::io::sim::SimDisk;
+use crate::pool::PAGE_SIZE;
+use crate::table::{CheckLevel, Checker, Entry, EntrySink, IndexSpec, Table, TableSpec};
+use crate::txn::{Isolation, ThreadWaiter, Trx};
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+const FRAMES: u64 = 96;
+/// The unique index alone takes more than twice the pool.
+const ROWS: u32 = 5000;
+const RAW: [u8; PAGE_SIZE / 30] = [7; PAGE_SIZE / 30];
+
+/// A table of rows (number, value), the value unique.
+struct World {
+    disk: Arc<SimDisk>,
+    engine: Arc<Engine>,
+    table: Arc<Table>,
+    varying: bool,
+}
+
+fn small() -> Config {
+    Config {
+        buffer_pool_size: FRAMES * PAGE_SIZE as u64,
+        change_buffer_test_mode: 0,
+        ..config()
+    }
+}
+fn scattered(n: u32) -> u32 {
+    n.wrapping_mul(0x9e37_79b1)
+}
+fn value_key(value: u32) -> Vec<u8> {
+    [&[1][..], &value.to_be_bytes()].concat()
+}
+
+impl World {
+    /// Rows 0, 1, 2 ... with the values 0, 2, 4 ..., each leaf of which has come and gone.
+    fn filled(varying: bool) -> World {
+        let disk = SimDisk::new(1);
+        let engine = Engine::open(disk.clone(), small()).expect("fresh engine");
+        let spec = TableSpec {
+            pk_fixed_len: if varying { 0 } else { 4 },
+            indexes: vec![IndexSpec {
+                name: "by_value".into(),
+                unique: true,
+            }],
+            ..TableSpec::default()
+        };
+        engine.store().create_table("t", &spec).expect("create");
+        let world = World::with(disk, engine, varying);
+        let mut trx = world.begin();
+        for n in 0..ROWS {
+            world.insert(&mut trx, n, scattered(n * 2)).expect("insert");
+        }
+        world.commit(trx);
+        world.settle();
+        world
+    }
+    fn with(disk: Arc<SimDisk>, engine: Arc<Engine>, varying: bool) -> World {
+        let table = engine.store().open_table("t").expect("open");
+        // A look brings leaves in.
+        engine.store().verify.store(false, Ordering::Relaxed);
+        World {
+            disk,
+            engine,
+            table,
+            varying,
+        }
+    }
+    /// Everything is merged, and all leaves have been in the pool since.
+    fn settle(&self) {
+        self.engine.store().drain_changes().expect("drain");
+        self.check();
+    }
+    fn check(&self) {
+        let mut trx = self.begin();
+        let mut lines = Vec::new();
+        let store = self.engine.store();
+        let mut asker = Asker(&mut lines, self);
+        store
+            .check_table(&mut trx, &self.table, CheckLevel::Extended, &mut asker)
+            .expect("check");
+        self.commit(trx);
+        assert!(lines.is_empty(), "{lines:?}");
+    }
+    fn begin(&self) -> Trx {
+        let mut trx = self.engine.new_trx(Arc::new(ThreadWaiter::new()), 0);
+        self.engine.start(&mut trx, Isolation::ReadCommitted, 50);
+        trx
+    }
+    fn commit(&self, mut trx: Trx) {
+        self.engine.commit(&mut trx, false).expect("commit");
+    }
+    fn pk(&self, n: u32) -> Vec<u8> {
+        let mut pk = n.to_be_bytes().to_vec();
+        pk.extend_from_slice(if self.varying {
+            &b"row."[..1 + n as usize % 4]
+        } else {
+            b""
+        });
+        pk
+    }
+    fn with_entry<T>(&self, n: u32, value: u32, body: impl FnOnce(&[u8], &[Entry<'_>]) -> T) -> T {
+        let pk = self.pk(n);
+        let key = [value_key(value), pk.clone()].concat();
+        let entry = Entry {
+            index: 0,
+            user_key_len: 5,
+            unique_check: true,
+            key: &key,
+            value: &RAW,
+        };
+        body(&pk, &[entry])
+    }
+    fn insert(&self, trx: &mut Trx, n: u32, value: u32) -> Result<()> {
+        self.with_entry(n, value, |pk, entries| {
+            let row = value.to_be_bytes();
+            self.engine.store().insert(trx, &self.table, pk, &row, entries, false)
+        })
+    }
+    fn delete(&self, trx: &mut Trx, n: u32, value: u32) {
+        let deleted = self.with_entry(n, value, |pk, entries| {
+            self.engine.store().delete(trx, &self.table, pk, entries)
+        });
+        deleted.expect("delete");
+    }
+    fn is_row(&self, result: Result<()>, n: u32) {
+        let pk = self.pk(n);
+        assert_eq!(result, Err(Error::Duplicate { index: 1, pk }));
+    }
+    fn spared(&self) -> u64 {
+        self.engine.counters().change_buffer_unique_checks_spared.get()
+    }
+    fn reads(&self) -> u64 {
+        let c = self.engine.counters();
+        c.buffer_pool_reads.get() + c.buffer_pool_read_ahead.get()
+    }
+    /// A new value put unseen by row `n`, not committed.
+    fn put_unseen(&self, trx: &mut Trx, n: u32) -> u32 {
+        for at in 0.. {
+            let (before, value) = (self.spared(), scattered(2 * (n + at) + 1));
+            self.insert(trx, n, value).expect("insert");
+            if self.spared() > before {
+                return value;
+            }
+            self.delete(trx, n, value);
+        }
+        unreachable!("one is put unseen")
+    }
+}
+
+struct Asker<'a>(&'a mut Vec<String>, &'a World);
+
+impl Checker for Asker<'_> {
+    fn finding(&mut self, line: &str) {
+        self.0.push(line.to_string());
+    }
+    fn entries(&mut self, pk: &[u8], row: &[u8], each: EntrySink<'_>) -> bool {
+        let n = u32::from_be_bytes(pk[..4].try_into().expect("a row's number"));
+        let value = u32::from_be_bytes(row.try_into().expect("its value"));
+        self.1
+            .with_entry(n, value, |_, entries| each(0, entries[0].key, entries[0].value));
+        true
+    }
+}
+
+#[test]
+fn new_values_of_a_large_index_are_put_unseen() {
+    for varying in [false, true] {
+        let reads_of = |buffering: u64| {
+            let world = World::filled(varying);
+            world.engine.set("change_buffering", buffering).expect("set");
+            let (reads, spared) = (world.reads(), world.spared());
+            let mut trx = world.begin();
+            for n in 0..300 {
+                world
+                    .insert(&mut trx, ROWS + n, scattered(2 * n + 1))
+                    .expect("a new value");
+            }
+            let (reads, spared) = (world.reads() - reads, world.spared() - spared);
+            // Every value is there now, pending or in its leaf.
+            for n in (0..300).step_by(7) {
+                world.is_row(world.insert(&mut trx, 2 * ROWS, scattered(2 * n + 1)), ROWS + n);
+                world.is_row(world.insert(&mut trx, 2 * ROWS, scattered(2 * n)), n);
+            }
+            world.commit(trx);
+            world.settle();
+            (reads, spared)
+        };
+        let (without, with) = (reads_of(0), reads_of(5));
+        assert_eq!(without.1, 0);
+        assert!(with.1 > 100, "varying {varying}: {with:?}, without {without:?}");
+        assert!(
+            with.0 * 3 < without.0 * 2,
+            "varying {varying}: {with:?}, without {without:?}"
+        );
+    }
+}
+
+/// The second of two inserters of one value waits for the first, whose entry nobody has merged, and whose leaf nobody has read.
+#[test]
+fn an_unseen_value_belongs_to_who_put_it() {
+    let world = World::filled(false);
+    for undone in [false, true] {
+        let mut first = world.begin();
+        let row = 2 * ROWS + 1000 * undone as u32;
+        let value = world.put_unseen(&mut first, row);
+        let mut second = world.begin();
+        assert_eq!(world.insert(&mut second, row + 1, value), Err(Error::LockWaitTimeout));
+        if undone {
+            world.engine.rollback(&mut first).expect("rollback");
+            world.insert(&mut second, row + 1, value).expect("it is free again");
+        } else {
+            world.commit(first);
+            world.is_row(world.insert(&mut second, row + 1, value), row);
+        }
+        world.commit(second);
+    }
+    world.settle();
+}
+
+/// Marked, purged while it is pending, merged or not: the value is free then, and once only.
+#[test]
+fn an_unseen_value_that_was_deleted_is_free() {
+    for merged in [false, true] {
+        let world = World::filled(false);
+        let mut trx = world.begin();
+        let value = world.put_unseen(&mut trx, 2 * ROWS);
+        world.commit(trx);
+        let mut trx = world.begin();
+        world.delete(&mut trx, 2 * ROWS, value);
+        let mut other = world.begin();
+        assert_eq!(
+            world.insert(&mut other, 3 * ROWS, value),
+            Err(Error::LockWaitTimeout),
+            "the delete may be undone"
+        );
+        world.commit(trx);
+        if merged {
+            world.engine.store().drain_changes().expect("drain");
+        }
+        while world.engine.store().purge_step(7).expect("purge") {}
+        world.insert(&mut other, 3 * ROWS, value).expect("free");
+        world.is_row(world.insert(&mut other, 4 * ROWS, value), 3 * ROWS);
+        world.commit(other);
+        world.settle();
+    }
+}
+
+/// After a restart nobody knows anything of leaves: every value is looked for, until they have come and gone again.
+#[test]
+fn what_is_known_of_leaves_ends_with_the_engine() {
+    for crash in [false, true] {
+        let world = World::filled(false);
+        let mut trx = world.begin();
+        let value = world.put_unseen(&mut trx, 2 * ROWS);
+        world.commit(trx);
+        let World { disk, engine, .. } = world;
+        let disk = if crash {
+            engine.flush_log().expect("flush");
+            disk.crash(7)
+        } else {
+            engine.close(Close::Fast).expect("close");
+            disk
+        };
+        drop(engine);
+        let engine = Engine::open(disk.clone(), small()).expect("open");
+        let world = World::with(disk, engine, false);
+        let mut trx = world.begin();
+        world.is_row(world.insert(&mut trx, 3 * ROWS, value), 2 * ROWS);
+        assert_eq!(world.engine.store().pool.imprints(), 0);
+        for n in 0..100 {
+            world.is_row(world.insert(&mut trx, 3 * ROWS, scattered(2 * n)), n);
+        }
+        world.commit(trx);
+        world.settle();
+        let mut trx = world.begin();
+        world.put_unseen(&mut trx, 4 * ROWS);
+        world.commit(trx);
+        world.settle();
+    }
+}
