@@ -22,9 +22,14 @@ const SETTLE_TRIES: usize = 16;
 pub fn submit(pool: &Pool, index: &Index, op: Op<'_>) -> Result<bool> {
     submit_noting(pool, index, op, true)
 }
-/// As `submit`; the caller has just looked at the leaf, so that it is in the pool says nothing about where the index lives.
+/// As `submit`; the caller has just looked at the leaf: where `lacks_value` was asked before, that the leaf is in the pool says nothing about
+/// where the index lives.
 pub fn submit_checked(pool: &Pool, index: &Index, op: Op<'_>) -> Result<bool> {
-    submit_noting(pool, index, op, !index.unique)
+    let told = index
+        .delta
+        .as_ref()
+        .is_some_and(|delta| delta.values.pk_len().is_some());
+    submit_noting(pool, index, op, !told)
 }
 fn submit_noting(pool: &Pool, index: &Index, op: Op<'_>, noting: bool) -> Result<bool> {
     let Some(delta) = index.delta.as_deref() else {

@@ -15,7 +15,7 @@ use super::filter::Filter;
 use super::pending::{self, Folded, Pending};
 use super::policy::{Buffering, ChangeBuffer, Word, ASK_EVERY};
 use super::progress::Progress;
-use super::unique::Values;
+use super::values::Values;
 use super::Op;
 use crate::base::{Error, IndexId, Result};
 use crate::btree::{Intent, Placed, Seek, Tree, ENTRY_MAX, KEY_MAX};
@@ -209,9 +209,24 @@ impl Delta {
     /// Replaces `out` by what is pending for the keys in [lo, hi). The caller holds the S latch of the base leaf that owns the
     /// range (so no merge of it is under way), and no latch of the delta tree.
     pub fn pending_in(&self, pool: &Pool, lo: &[u8], hi: Option<&[u8]>, out: &mut Pending) -> Result<()> {
+        self.pending_of(pool, lo, hi, None, out)
+    }
+    /// As `pending_in`; with `value`, what is pending for other unique values may be left out.
+    pub(super) fn pending_of(
+        &self,
+        pool: &Pool,
+        lo: &[u8],
+        hi: Option<&[u8]>,
+        value: Option<&[u8]>,
+        out: &mut Pending,
+    ) -> Result<()> {
         out.clear();
         self.load(pool)?;
+        let value = value.filter(|_| self.is_known());
         for partition in self.partitions() {
+            if value.is_some_and(|value| !self.values.may_have(value, &[partition])) {
+                continue;
+            }
             let end = delta_end(partition, hi);
             let mut leaf = self.tree.seek(pool, Seek::Ge, &delta_key(partition, lo))?;
             while let Some(at) = leaf {
@@ -312,7 +327,7 @@ impl Delta {
     }
     fn count_up(&self, key: &[u8], partition: u16) {
         self.filter.up(key, self.buffer.filter_slots);
-        self.values.count_up(key, self.buffer.filter_slots);
+        self.values.add(key, partition, &self.buffer);
         self.in_partition[slot(partition)].fetch_add(1, Ordering::SeqCst);
         self.entries.fetch_add(1, Ordering::SeqCst);
         self.buffer.entries.fetch_add(1, Ordering::Relaxed);
@@ -320,7 +335,6 @@ impl Delta {
     fn count_down(&self, key: &[u8], partition: u16) {
         // `entries` last: who finds it 0 with the gate closed may empty the filter.
         self.filter.down(key);
-        self.values.count_down(key);
         self.in_partition[slot(partition)].fetch_sub(1, Ordering::SeqCst);
         self.buffer.entries.fetch_sub(1, Ordering::Relaxed);
         self.entries.fetch_sub(1, Ordering::SeqCst);
@@ -380,6 +394,7 @@ impl Delta {
             oldest += 1;
         }
         self.set_range(oldest, newest);
+        self.values.forget_before(oldest);
         if self.is_empty() {
             self.filter.clear();
             self.values.clear();

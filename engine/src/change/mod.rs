@@ -4,7 +4,7 @@
 //! from `index::scan`, with everything pending applied.
 //!
 //! Reading order: `apply` (the way in), `pending` (what is pending for a key, and its format), `delta` (the tree and what memory knows about
-//! it), `filter`, `policy`, `read`, `unique`, `merge`, `spread`, `sweep`, `progress`. Called by `index::scan` and the table layer, with no latch held.
+//! it), `filter`, `values`, `policy`, `read`, `unique`, `merge`, `spread`, `sweep`, `progress`. Called by `index::scan` and the table layer, with no latch held.
 //!
 //! Entry of a secondary index: key = index key + clustered key; value (drawn in `entry.rs`):
 //! ```text
@@ -26,6 +26,7 @@ mod read;
 mod spread;
 mod sweep;
 mod unique;
+mod values;
 
 #[cfg(test)]
 mod bench_tests;
@@ -46,7 +47,7 @@ pub use estimate::check;
 pub use merge::merge_leaf;
 pub use pending::Pending;
 pub use policy::{Buffering, ChangeBuffer};
-pub use read::{get, in_use, visit_prefix, Merging, Run};
+pub use read::{get, in_use, visit_prefix, visit_value, Merging, Run};
 pub use sweep::{drain, drain_telling, sweep_step, Swept};
 pub use unique::{lacks_value, put_unseen};
 

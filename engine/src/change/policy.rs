@@ -11,6 +11,7 @@
 //! An index that lives on disk is asked about its leaf only once in [`ASK_EVERY`] times: an append needs no descent of the base tree.
 //! Bytes are those of keys and values; the bounds are for those, so the pages take about half as much again.
 use super::unique::{imprinter, Uniques};
+use super::values::Memory;
 use super::Op;
 use crate::pool::Imprinter;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
@@ -118,6 +119,7 @@ pub struct ChangeBuffer {
     /// Entries pending, as far as they are counted.
     pub(super) entries: AtomicU64,
     pub(super) uniques: Arc<Uniques>,
+    pub(super) values_memory: Arc<Memory>,
 }
 
 impl ChangeBuffer {
@@ -134,6 +136,7 @@ impl ChangeBuffer {
             newest_bytes: AtomicU64::new(0),
             entries: AtomicU64::new(0),
             uniques: Arc::default(),
+            values_memory: Arc::new(Memory::new(pool_size / 16)),
         };
         buffer.set_max_size(max_size_percent, pool_size);
         buffer

@@ -20,6 +20,8 @@ pub struct Merging {
     keys: Range<usize>,
     /// Where `start_some` stopped short of the range's end: the first base slot that was left (backward: the last taken).
     cut: Option<usize>,
+    /// A unique value: other values need not be right.
+    only: Option<Vec<u8>>,
     value: Vec<u8>,
 }
 
@@ -98,7 +100,7 @@ impl Merging {
             }
         }
         self.keys = 0..0;
-        delta.pending_in(pool, lo, hi, &mut self.pending)?;
+        delta.pending_of(pool, lo, hi, self.only.as_deref(), &mut self.pending)?;
         self.keys = 0..self.pending.len();
         Ok(match self.cut {
             None => self.keys.len(),
@@ -199,7 +201,7 @@ pub type Visitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<bool>;
 /// Shows every entry whose key begins with `prefix`, in order, until `each` says false; called under latches.
 pub fn visit_prefix(pool: &Pool, index: &Index, prefix: &[u8], each: Visitor<'_>) -> Result<()> {
     if let Some(delta) = in_use(index) {
-        return visit_merged(pool, index, delta, prefix, each);
+        return visit_merged(pool, index, delta, prefix, Merging::default(), each);
     }
     let mut leaf = index.tree.seek(pool, Seek::Ge, prefix)?;
     while let Some(at) = leaf {
@@ -213,9 +215,27 @@ pub fn visit_prefix(pool: &Pool, index: &Index, prefix: &[u8], each: Visitor<'_>
     }
     Ok(())
 }
-fn visit_merged(pool: &Pool, index: &Index, delta: &Delta, prefix: &[u8], each: Visitor<'_>) -> Result<()> {
+/// Shows every entry of a unique value, as `visit_prefix`, and perhaps some of values that begin with it, as they are or as they were. Partitions
+/// that have nothing for the value are not read.
+pub fn visit_value(pool: &Pool, index: &Index, value: &[u8], each: Visitor<'_>) -> Result<()> {
+    let Some(delta) = in_use(index) else {
+        return visit_prefix(pool, index, value, each);
+    };
+    let merging = Merging {
+        only: Some(value.to_vec()),
+        ..Merging::default()
+    };
+    visit_merged(pool, index, delta, value, merging, each)
+}
+fn visit_merged(
+    pool: &Pool,
+    index: &Index,
+    delta: &Delta,
+    prefix: &[u8],
+    mut merging: Merging,
+    each: Visitor<'_>,
+) -> Result<()> {
     let end = end_of_prefix(prefix);
-    let mut merging = Merging::default();
     let mut leaf = index.tree.leaf_owning(pool, prefix)?;
     loop {
         merging.start(pool, delta, &leaf, prefix, end.as_deref())?;

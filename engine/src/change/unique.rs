@@ -8,63 +8,25 @@
 //! the delta tree: so an entry that is pending no more is found by the second question, or the leaf cannot be told about.
 //! **U2** The leaf is asked about under its parent's S latch: it is the one that owns the value, and all keys that begin with it.
 //!
-//! What is pending is counted by value where all clustered keys have one length, and so a key tells where its value ends. Where they vary it is
-//! looked up in the delta tree, as far as that is in the pool: else it might cost the read that is to be spared.
+//! What is pending is known by value (`values.rs`) where all clustered keys of the table have one length, and so a key tells where its value
+//! ends. Where they vary every value is looked for.
 //!
 //! Latches: those of a descent to the parent; locks: `indexes`, of no rank, under which nothing is taken. Called by `table::secondary`.
-use super::delta::{delta_key, Delta};
-use super::entry::decode;
-use super::filter::Filter;
+use super::delta::Delta;
 use super::policy::ASK_EVERY;
 use super::read::end_of_prefix;
-use super::{Index, Op, Pending, DELTA_BIT};
+use super::values::hash_of;
+use super::{Index, Op, DELTA_BIT};
 use crate::base::{planted, FileId, IndexId, Mutant, Result};
 use crate::btree::leaf_entries;
 use crate::pool::page::{page_id, page_index};
 use crate::pool::{Imprinter, Pool, Presence};
 use parking_lot::RwLock;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
-/// What a delta tree knows about the unique values of its index.
-#[derive(Default)]
-pub(super) struct Values {
-    /// Length of the clustered keys, 0 = it varies. Unset: the index is not unique.
-    pk_len: OnceLock<usize>,
-    /// For which values something is pending.
-    pending: Filter,
-    asked: AtomicU32,
-    /// The imprinter knows the index.
-    known: AtomicBool,
-}
-
-impl Values {
-    pub fn set(&self, pk_len: usize) {
-        let set = *self.pk_len.get_or_init(|| pk_len);
-        debug_assert_eq!(set, pk_len, "an index belongs to one table");
-    }
-    /// The value in a key that tells where it ends.
-    fn of<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
-        let pk_len = *self.pk_len.get().filter(|len| **len > 0)?;
-        key.get(..key.len().checked_sub(pk_len)?)
-    }
-    pub fn count_up(&self, key: &[u8], slots: usize) {
-        if let Some(value) = self.of(key) {
-            self.pending.up(value, slots);
-        }
-    }
-    pub fn count_down(&self, key: &[u8]) {
-        if let Some(value) = self.of(key) {
-            self.pending.down(value);
-        }
-    }
-    pub fn clear(&self) {
-        self.pending.clear();
-    }
-}
-
-/// The unique indexes of which imprints are wanted, with the lengths of their clustered keys (0 = they vary): those that new values come to.
+/// The unique indexes of which imprints are wanted, with the lengths of their clustered keys: those that new values come to.
 #[derive(Default)]
 pub(super) struct Uniques {
     indexes: RwLock<HashMap<(FileId, IndexId), usize>>,
@@ -84,19 +46,14 @@ impl Uniques {
 impl Imprinter for Uniques {
     fn imprint(&self, page: &[u8], add: &mut dyn FnMut(u32)) -> bool {
         let id = (page_id(page).file, page_index(page));
-        let Some(pk_fixed_len) = self.indexes.read().get(&id).copied() else {
+        let Some(pk_len) = self.indexes.read().get(&id).copied() else {
             return false;
         };
-        leaf_entries(page, &mut |key, entry| {
-            let pk_len = decode(entry, pk_fixed_len).map(|e| e.pk_len);
-            let value_len = pk_len.and_then(|len| key.len().checked_sub(len));
+        leaf_entries(page, &mut |key, _| {
+            let value_len = key.len().checked_sub(pk_len);
             value_len.map(|len| add(hash_of(&key[..len]))).is_some()
         })
     }
-}
-
-fn hash_of(value: &[u8]) -> u32 {
-    crc32c::crc32c(value)
 }
 
 /// True: no entry of the unique index has the first `value_len` bytes of `key` for its value, and none will get it while the caller holds the
@@ -105,18 +62,18 @@ pub fn lacks_value(pool: &Pool, index: &Index, key: &[u8], value_len: usize) -> 
     let Some(delta) = index.delta.as_deref() else {
         return Ok(false);
     };
-    let Some(pk_len) = delta.values.pk_len.get() else {
+    let Some(pk_len) = delta.values.pk_len() else {
         return Ok(false);
     };
     if !delta.takes(&Op::Put { key, value: &[] }) || !delta.is_its_turn(key) {
         return Ok(false);
     }
     if !delta.values.known.swap(true, Ordering::Relaxed) {
-        delta.buffer().uniques.add(index, *pk_len);
+        delta.buffer().uniques.add(index, pk_len);
     }
     let value = &key[..value_len];
     let end = end_of_prefix(value);
-    if delta.may_have_value(pool, value, end.as_deref())? {
+    if delta.may_have_value(value) {
         return Ok(false);
     }
     let asked = index.tree.ask_leaf(pool, value, end.as_deref(), |leaf| {
@@ -157,26 +114,12 @@ impl Delta {
             || self.buffer().forced(key)
             || self.values.asked.fetch_add(1, Ordering::Relaxed) % ASK_EVERY == 0
     }
-    /// False: nothing is pending for the value, which the keys in [value, end) begin with.
-    fn may_have_value(&self, pool: &Pool, value: &[u8], end: Option<&[u8]>) -> Result<bool> {
+    /// False: nothing is pending for the value.
+    fn may_have_value(&self, value: &[u8]) -> bool {
         if self.is_empty() || planted(Mutant::PendingValueOverlooked) {
-            return Ok(false);
+            return false;
         }
-        if !self.is_known() {
-            return Ok(true);
-        }
-        if self.values.pk_len.get().is_some_and(|len| *len > 0) {
-            return Ok(self.values.pending.may_have(value));
-        }
-        for partition in self.partitions() {
-            let place = self.tree.leaf_place(pool, &delta_key(partition, value))?;
-            if place.is_some_and(|(leaf, _)| pool.presence(leaf) == Presence::Absent) {
-                return Ok(true);
-            }
-        }
-        let mut pending = Pending::default();
-        self.pending_in(pool, value, end, &mut pending)?;
-        Ok(!pending.is_empty())
+        !self.is_known() || self.values.may_have(value, &self.partitions())
     }
 }
 

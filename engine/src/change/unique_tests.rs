@@ -31,8 +31,9 @@ fn entry_of(stamp: u64, pk_fixed_len: usize) -> Vec<u8> {
 fn found(pool: &Pool, index: &Index, n: u32) -> Vec<u32> {
     let value = value_of(n);
     let mut pks = Vec::new();
-    visit_prefix(pool, index, &value, &mut |key, _| {
-        if key.len() == value.len() + 4 {
+    visit_value(pool, index, &value, &mut |key, entry| {
+        let pk_len = index.delta.as_ref().unwrap().values.pk_len().unwrap_or(0);
+        if key.len() == value.len() + entry::decode(entry, pk_len).unwrap().pk_len {
             pks.push(u32::from_be_bytes(key[value.len()..].try_into().unwrap()));
         }
         Ok(true)
@@ -132,7 +133,7 @@ impl Steps {
 #[test]
 fn a_value_that_is_there_is_never_said_to_be_lacking() {
     let mut unseen = 0;
-    for (seed, mode, pk_len) in [(1, 0, 4), (2, 1, 4), (3, 2, 4), (4, 0, 0), (5, 1, 0), (6, 2, 0)] {
+    for (seed, mode, pk_len) in [(1, 0, 4), (2, 1, 4), (3, 2, 4), (4, 0, 4), (5, 2, 0)] {
         let mut dice = Dice(seed);
         let mut steps = Steps::new(seed, mode, pk_len);
         for _ in 0..12_000 {
@@ -141,7 +142,12 @@ fn a_value_that_is_there_is_never_said_to_be_lacking() {
         for n in 0..VALUES {
             assert!(!(steps.model.contains_key(&n) && lacks(&steps.rig.pool, &steps.index, n, 5)));
         }
-        assert!(spared(&steps.rig.pool) > 20, "seed {seed}: {}", spared(&steps.rig.pool));
+        assert_eq!(
+            spared(&steps.rig.pool) > 500,
+            pk_len > 0,
+            "seed {seed}: {}",
+            spared(&steps.rig.pool)
+        );
         unseen += spared(&steps.rig.pool);
     }
     assert!(unseen > 3000, "{unseen}");
@@ -210,7 +216,7 @@ fn of_two_threads_with_one_value_one_finds_the_others() {
         assert!(all.iter().all(|pks| pks.len() <= 1));
         let there = all.iter().filter(|pks| !pks.is_empty()).count() as u64;
         assert!(there > VALUES as u64 / 3 && there <= puts.load(Ordering::Relaxed));
-        assert!(spared(pool) > 0, "nothing was put unseen");
+        assert_eq!(spared(pool) > 0, pk_len > 0);
     }
 }
 

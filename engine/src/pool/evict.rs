@@ -238,6 +238,15 @@ impl Pool {
             }
         }
     }
+    /// Tests: every page that is clean and nobody's leaves.
+    #[cfg(test)]
+    pub(crate) fn evict_clean(&self) {
+        for index in 0..self.frames.len() as u32 {
+            if let Some(frame) = self.try_evict(index) {
+                self.give_back(frame);
+            }
+        }
+    }
     /// Evicts those of `frames` that can be, while the free list is short.
     pub(super) fn free_cold(&self, frames: &[u32]) {
         for index in frames {

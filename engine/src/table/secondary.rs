@@ -224,7 +224,7 @@ impl Store {
     ) -> Result<Option<Rival>> {
         let user_key = &new.key[..new.user_key_len];
         let mut rival = None;
-        change::visit_prefix(&self.pool, &secondary.index, user_key, &mut |key, value| {
+        change::visit_value(&self.pool, &secondary.index, user_key, &mut |key, value| {
             let found = self.decode_entry(layout, value)?;
             if key == new.key || key.len() != user_key.len() + found.pk_len {
                 return Ok(true);

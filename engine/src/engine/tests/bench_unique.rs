@@ -82,6 +82,7 @@ fn random_unique_values() {
     };
     engine.store().create_table("t", &spec).expect("create");
     let table = engine.store().open_table("t").expect("open");
+    engine.start_background();
     let rig = Rig { engine, table };
     assert!(!rig.store().verify.load(Ordering::Relaxed));
     let mut at = 0;

@@ -137,7 +137,7 @@ pub enum Op {
     },
     /// As the page cleaner does, at its own pace.
     Clean,
-    /// Writes this many pages.
+    /// Writes this many pages; an odd number: then all clean ones leave the pool.
     Flush {
         pages: u64,
     },

@@ -130,7 +130,8 @@ impl World {
             Op::Fill { key, rows, len, .. } => {
                 for k in key..key + rows {
                     let mut row = row_of(k);
-                    row.tag = None;
+                    // Every other row has a value of its own.
+                    row.tag = (k % 2 == 1).then_some(2000 + k as u16);
                     row.body = vec![k as u8; len as usize];
                     let done = self.change(open, name, current, one(What::Insert, k, k, row))?;
                     if done.is_err() {

@@ -80,6 +80,8 @@ const fn joined<const N: usize>(parts: &[&[Op]]) -> [Op; N] {
 }
 const COMMIT: Op = commit(0, 1);
 const FLUSH: Op = Op::Flush { pages: 100 };
+/// And all clean pages leave the pool.
+const EVICT: Op = Op::Flush { pages: 101 };
 const MERGE: Op = Op::Merge {
     leaves: 4,
     partition: false,
@@ -113,6 +115,7 @@ pub const WORKLOADS: &[Workload] = &[
     ("prepared transactions", PREPARED),
     ("eviction in a small pool", EVICTION),
     ("buffered changes and merges", BUFFERED),
+    ("new unique values", UNSEEN),
     ("an empty table is filled", LOADED),
     ("an empty table is filled, and the log off", LOADED_LOG_OFF),
     ("undo is cut off", UNDO_CUT),
@@ -419,6 +422,33 @@ fn undo_is_cut_off_in_its_workload() {
         assert!(cut > 8, "{cut} pages were cut off; in use and in all: {sizes:?}");
     }
 }
+
+const UNSEEN: &[Op] = &[
+    Op::Create { kinds: KIND_TAG },
+    fill(0, 40, 250),
+    COMMIT,
+    Op::Merge {
+        leaves: 40,
+        partition: false,
+    },
+    EVICT,
+    // Their leaves are not in the pool, and lack them.
+    fill(40, 8, 250),
+    COMMIT,
+    PARTITION,
+    EVICT,
+    fill(48, 6, 250),
+    Op::Rollback { trx: 0 },
+    EVICT,
+    MERGE,
+    delete(0, 43),
+    COMMIT,
+    PURGE,
+    EVICT,
+    fill(43, 1, 250),
+    COMMIT,
+    LOOK,
+];
 
 /// Disks that a workload is tried on.
 fn setups(seed: u64) -> Vec<Setup> {

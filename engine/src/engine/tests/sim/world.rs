@@ -266,7 +266,13 @@ impl World {
             Op::Shrink => steps::shrink_undo(&store).map(|_| ()),
             Op::Clean => steps::clean(&store),
             Op::Merge { leaves, partition } => merge_some(&store, leaves as usize, partition),
-            Op::Flush { pages } => store.pool.flush_step(pages as usize).map(|_| ()),
+            Op::Flush { pages } => {
+                let flushed = store.pool.flush_step(pages as usize);
+                if pages % 2 == 1 {
+                    store.pool.evict_clean();
+                }
+                flushed.map(|_| ())
+            }
             Op::Checkpoint => self.checkpointer.step(&store),
             Op::SyncLog => steps::sync_log(&store),
             Op::Losers { records } => self.step_losers(records as usize),
