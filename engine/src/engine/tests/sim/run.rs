@@ -3,7 +3,7 @@ use super::judge::Finding;
 use super::op::{Op, SLOTS};
 use super::schedule::Schedule;
 use super::setup::Setup;
-use super::world::{Step, World};
+use super::world::{Step, Unseen, World};
 use crate::engine::Close;
 use crate::table::CheckLevel;
 use std::cell::RefCell;
@@ -15,6 +15,7 @@ use std::sync::Once;
 pub struct Outcome {
     pub finding: Option<String>,
     pub trace: u64,
+    pub unseen: Unseen,
 }
 
 thread_local! {
@@ -54,14 +55,15 @@ pub fn caught(body: impl FnOnce() -> Step) -> Option<String> {
 }
 
 pub fn run(schedule: &Schedule) -> Outcome {
-    let mut trace = 0;
+    let (mut trace, mut unseen) = (0, Unseen::default());
     let finding = caught(|| {
         let mut world = World::new(schedule.setup);
         let done = live(&mut world, &schedule.ops);
         trace = world.disk.trace();
+        unseen = world.unseen;
         done
     });
-    Outcome { finding, trace }
+    Outcome { finding, trace, unseen }
 }
 
 /// Some ops with a crash at one change of the disk (0: none), counted from the empty disk on. Without a crash all of their DDL happens.

@@ -27,6 +27,8 @@ struct Author {
     ddl: u64,
     /// Keys that rows are chosen from.
     keys: u64,
+    /// Of 100 statements, before how many all pages leave the pool.
+    evictions: u64,
     ops: Vec<Op>,
 }
 
@@ -42,10 +44,15 @@ impl Schedule {
             luck,
             ddl: [1, 3, 12][random.below(3) as usize],
             keys: [8, 24, 64][random.below(3) as usize],
+            evictions: [0, 5, 15, 40][random.below(4) as usize],
             ops: Vec::new(),
             random,
         };
-        let kinds = author.random.below(8);
+        let mut kinds = author.random.below(8);
+        if author.evictions > 0 {
+            // One is unique.
+            kinds |= 2;
+        }
         author.ops.push(Op::Create { kinds });
         author.load_some();
         let len = 30 + author.random.below(120);
@@ -79,10 +86,30 @@ impl Author {
             return self.ddl();
         }
         match self.n(100) {
-            0..=49 => self.statement(),
+            0..=49 => {
+                self.evict_some();
+                self.statement()
+            }
             50..=74 => self.transaction(),
             75..=91 => self.background(),
             _ => self.bad_luck(),
+        }
+    }
+    /// So that new rows come to indexes of several leaves, which have been in the pool and are not any more.
+    fn evict_some(&mut self) {
+        let evictions = self.evictions;
+        if !self.random.chance(evictions) {
+            return;
+        }
+        if self.random.chance(30) {
+            let partition = self.random.chance(20);
+            self.ops.push(Op::Merge { leaves: 40, partition });
+        }
+        self.ops.push(Op::Flush { pages: 101 });
+        let (trx, table) = (self.trx(), self.n(4));
+        for _ in 0..1 + self.n(6) {
+            let (key, row) = (self.n(64), self.n(1 << 20));
+            self.ops.push(Op::Insert { trx, table, key, row });
         }
     }
     fn statement(&mut self) -> Op {

@@ -56,12 +56,15 @@ fn random_schedules_find_nothing() {
     let begun = Instant::now();
     let told = AtomicU64::new(0);
     let findings = Mutex::new(Vec::new());
+    let (unseen, before_crashes) = (AtomicU64::new(0), AtomicU64::new(0));
     let work = || loop {
         let seed = next.fetch_add(1, Ordering::Relaxed);
         if seed >= first + count || !findings.lock().expect("no panic").is_empty() {
             return;
         }
         let outcome = try_seed(seed);
+        unseen.fetch_add(outcome.unseen.all, Ordering::Relaxed);
+        before_crashes.fetch_add(outcome.unseen.before_crashes, Ordering::Relaxed);
         if outcome.finding.is_some() {
             let text = tell(seed, outcome);
             findings.lock().expect("no panic").push(text);
@@ -79,6 +82,14 @@ fn random_schedules_find_nothing() {
     let s = begun.elapsed().as_secs_f64();
     assert!(findings.is_empty(), "after {s:.1} s: {}", findings.join("\n\n"));
     println!("{count} schedules from seed {first} on, in {s:.1} s, find nothing");
+    let (unseen, before_crashes) = (unseen.into_inner(), before_crashes.into_inner());
+    println!("unique values put unseen: {unseen}, and {before_crashes} of them in engines that then lost power");
+    if count >= 1000 && cfg!(feature = "tiny-pages") {
+        assert!(
+            unseen > count && before_crashes * 2 > count,
+            "else the schedules would show nothing of them"
+        );
+    }
 }
 
 /// Or no finding could be played again.

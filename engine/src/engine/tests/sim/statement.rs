@@ -12,11 +12,15 @@ use crate::engine::tests::rig::{pk, Row};
 
 /// Different clustered keys.
 const KEYS: u64 = 64;
+/// Of each key; not every table knows that.
+pub const KEY_LEN: usize = 6;
 /// Rows that one transaction changes, at most: undoing them must fit into the log.
 const OWN_MAX: usize = 100;
 
 fn key(n: u64) -> Vec<u8> {
-    pk((n % KEYS) as u32)
+    let mut key = pk((n % KEYS) as u32);
+    key.resize(KEY_LEN, 0);
+    key
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -130,8 +134,8 @@ impl World {
             Op::Fill { key, rows, len, .. } => {
                 for k in key..key + rows {
                     let mut row = row_of(k);
-                    // Every other row has a value of its own.
-                    row.tag = (k % 2 == 1).then_some(2000 + k as u16);
+                    // Every other row has a value of its own; neighbours' are far apart.
+                    row.tag = (k % 2 == 1).then_some(2000 + (k * 37 % KEYS) as u16);
                     row.body = vec![k as u8; len as usize];
                     let done = self.change(open, name, current, one(What::Insert, k, k, row))?;
                     if done.is_err() {

@@ -1,4 +1,5 @@
 //! Rows of a simulated table through the engine: entries made from a row as the table's indexes want them, and scans.
+use super::statement::KEY_LEN;
 use super::twin::{Kind, Twin};
 use crate::base::Result;
 use crate::btree::Seek;
@@ -46,14 +47,17 @@ impl Kind {
         match self {
             Kind::Group => vec![row.shade],
             // So that the index has several leaves, which come and go.
-            Kind::Tag => vec![b't'; row.body.len() % 300],
+            Kind::Tag => vec![b't'; 400 + row.body.len() % 300],
             Kind::Wide => vec![],
         }
     }
 }
 
 pub fn spec(kinds: &[Kind]) -> TableSpec {
+    // Some with a unique index, and some without.
+    let varying = kinds.len() != 1 && !kinds.contains(&Kind::Group);
     TableSpec {
+        pk_fixed_len: if varying { 0 } else { KEY_LEN as u32 },
         indexes: kinds.iter().map(|k| k.spec()).collect(),
         ..TableSpec::default()
     }

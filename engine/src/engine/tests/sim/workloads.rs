@@ -450,6 +450,19 @@ const UNSEEN: &[Op] = &[
     LOOK,
 ];
 
+#[test]
+#[cfg(feature = "tiny-pages")]
+fn new_values_are_put_unseen_in_their_workload() {
+    for setup in setups(7).into_iter().filter(|setup| setup.buffer % 3 == 1) {
+        let mut unseen = 0;
+        let done = run_watched(setup, UNSEEN, |engine| {
+            unseen = engine.counters().change_buffer_unique_checks_spared.get();
+        });
+        assert_eq!(done, None);
+        assert!(unseen > 2, "{unseen}");
+    }
+}
+
 /// Disks that a workload is tried on.
 fn setups(seed: u64) -> Vec<Setup> {
     let small = Setup {

@@ -47,6 +47,15 @@ pub struct World {
     pub over: bool,
     /// Statements of DDL that made no sense where they stood.
     pub passed_over: u64,
+    pub unseen: Unseen,
+}
+
+/// Unique values that were put without a look at their leaf.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Unseen {
+    pub all: u64,
+    /// And the power went off before the engine was closed.
+    pub before_crashes: u64,
 }
 
 impl World {
@@ -72,6 +81,7 @@ impl World {
             lost: false,
             over: false,
             passed_over: 0,
+            unseen: Unseen::default(),
             setup,
         }
     }
@@ -161,10 +171,19 @@ impl World {
     fn power_off(&mut self) {
         let after = self.disk.crash(self.random.below(u32::MAX as u64));
         self.forget_users();
-        self.engine = None;
+        self.unseen.before_crashes += self.forget_engine();
         self.disk = after;
         self.disk.set_space(None);
         self.space_limited = false;
+    }
+    /// Number of unique values that it put unseen.
+    fn forget_engine(&mut self) -> u64 {
+        let unseen = self
+            .engine
+            .take()
+            .map_or(0, |engine| engine.counters().change_buffer_unique_checks_spared.get());
+        self.unseen.all += unseen;
+        unseen
     }
     fn forget_users(&mut self) {
         self.trxs.iter_mut().for_each(|t| *t = None);
@@ -343,7 +362,7 @@ impl World {
             if self.over {
                 return Ok(());
             }
-            self.engine = None;
+            self.forget_engine();
             if self.start()? {
                 return Ok(());
             }
