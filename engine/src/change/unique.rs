@@ -106,6 +106,10 @@ pub fn put_unseen(pool: &Pool, index: &Index, key: &[u8], value: &[u8]) -> Resul
 impl Delta {
     /// The index is unique; 0 = the clustered keys vary in length. Before its first use.
     pub fn set_unique(&self, pk_fixed_len: usize) {
+        assert!(
+            self.values.is_set() || self.is_empty() || !self.is_known(),
+            "what is pending was not added to the filters of values"
+        );
         self.values.set(pk_fixed_len);
     }
     /// An index in memory is asked only now and then: whether it still lives there.

@@ -103,6 +103,9 @@ impl Values {
         let set = *self.pk_len.get_or_init(|| pk_len);
         debug_assert_eq!(set, pk_len, "an index belongs to one table");
     }
+    pub fn is_set(&self) -> bool {
+        self.pk_len.get().is_some()
+    }
     /// The length of all clustered keys: so a key tells where its value ends. None: it does not.
     pub fn pk_len(&self) -> Option<usize> {
         self.pk_len.get().copied().filter(|len| *len > 0)

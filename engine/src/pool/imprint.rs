@@ -117,7 +117,11 @@ impl Imprints {
         }
         self.forget_if(self.set(page), |p| p == page);
     }
+    /// No page of it is in the pool, and none comes any more.
     pub fn forget_file(&self, file: FileId) {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
         for set in &self.sets {
             self.forget_if(set, |p| p != NONE && (p >> 32) as FileId == file);
         }

@@ -1,4 +1,4 @@
-//! What random unique values cost in a table larger than the pool: `cargo test --release --lib bench_unique -- --ignored --nocapture`.
+//! What random unique values cost in a table larger than the pool, and in one that is in memory: `cargo test --release --lib bench_unique -- --ignored --nocapture`.
 use super::rig::{config, Rig};
 use crate::base::Counters;
 use crate::engine::{Close, Config, Engine};
@@ -50,7 +50,8 @@ fn report(rig: &Rig, what: &str, before: &[u64], n: u64, start: Instant) {
         at.map_or(0, |at| now[at].wrapping_sub(before[at])) as f64 / n as f64
     };
     println!(
-        "{what:22} {:6.3} reads, {:6.3} pages read ahead, {:6.3} written, {:6.3} spared, {:6.3} looked for, {:5.1} us an insert",
+        "{what:22} {:6.3} page requests, {:6.3} reads, {:6.3} pages read ahead, {:6.3} written, {:6.3} spared, {:6.3} looked for, {:5.1} us an insert",
+        of("buffer_pool_read_requests"),
         of("buffer_pool_reads"),
         of("buffer_pool_read_ahead"),
         of("buffer_pool_pages_flushed"),
@@ -63,10 +64,20 @@ fn report(rig: &Rig, what: &str, before: &[u64], n: u64, start: Instant) {
 #[test]
 #[ignore = "a measurement"]
 fn random_unique_values() {
-    let dir = std::env::temp_dir().join(format!("sluice-unique-{}", std::process::id()));
+    measure("sluice-unique", POOL, ROWS);
+}
+
+#[test]
+#[ignore = "a measurement"]
+fn random_unique_values_in_memory() {
+    measure("sluice-unique-memory", 40 * POOL, ROWS / 2);
+}
+
+fn measure(name: &str, pool: u64, rows: u64) {
+    let dir = std::env::temp_dir().join(format!("{name}-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
     let mut config = Config {
-        buffer_pool_size: POOL,
+        buffer_pool_size: pool,
         redo_log_capacity: 64 << 20,
         ..config()
     };
@@ -86,7 +97,7 @@ fn random_unique_values() {
     let rig = Rig { engine, table };
     assert!(!rig.store().verify.load(Ordering::Relaxed));
     let mut at = 0;
-    for (what, n) in [("filled", ROWS), ("more", NEW), ("more", NEW), ("more", NEW)] {
+    for (what, n) in [("filled", rows), ("more", NEW), ("more", NEW), ("more", NEW)] {
         let (before, start) = (figures(&rig), Instant::now());
         insert_all(&rig, at, at + n);
         at += n;

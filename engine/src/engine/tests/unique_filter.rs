@@ -5,7 +5,7 @@ use crate::base::{Error, Result};
 use crate::engine::{Close, Config, Engine};
 use crate::io::sim::SimDisk;
 use crate::pool::PAGE_SIZE;
-use crate::table::{CheckLevel, Checker, Entry, EntrySink, IndexSpec, Table, TableSpec};
+use crate::table::{CheckLevel, Checker, Entry, EntrySink, IndexChange, IndexSpec, StoreConfig, Table, TableSpec};
 use crate::txn::{Isolation, ThreadWaiter, Trx};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ struct World {
     engine: Arc<Engine>,
     table: Arc<Table>,
     varying: bool,
+    /// The first byte of the index's keys.
+    lead: u8,
 }
 
 fn small() -> Config {
@@ -33,15 +35,15 @@ fn small() -> Config {
 fn scattered(n: u32) -> u32 {
     n.wrapping_mul(0x9e37_79b1)
 }
-fn value_key(value: u32) -> Vec<u8> {
-    [&[1][..], &value.to_be_bytes()].concat()
-}
 
 impl World {
     /// Rows 0, 1, 2 ... with the values 0, 2, 4 ..., each leaf of which has come and gone.
     fn filled(varying: bool) -> World {
+        World::filled_with(varying, small())
+    }
+    fn filled_with(varying: bool, config: Config) -> World {
         let disk = SimDisk::new(1);
-        let engine = Engine::open(disk.clone(), small()).expect("fresh engine");
+        let engine = Engine::open(disk.clone(), config).expect("fresh engine");
         let spec = TableSpec {
             pk_fixed_len: if varying { 0 } else { 4 },
             indexes: vec![IndexSpec {
@@ -69,6 +71,7 @@ impl World {
             engine,
             table,
             varying,
+            lead: 1,
         }
     }
     /// Everything is merged, and all leaves have been in the pool since.
@@ -106,7 +109,7 @@ impl World {
     }
     fn with_entry<T>(&self, n: u32, value: u32, body: impl FnOnce(&[u8], &[Entry<'_>]) -> T) -> T {
         let pk = self.pk(n);
-        let key = [value_key(value), pk.clone()].concat();
+        let key = [&[self.lead], &value.to_be_bytes()[..], &pk].concat();
         let entry = Entry {
             index: 0,
             user_key_len: 5,
@@ -273,9 +276,9 @@ fn what_is_known_of_leaves_ends_with_the_engine() {
         drop(engine);
         let engine = Engine::open(disk.clone(), small()).expect("open");
         let world = World::with(disk, engine, false);
+        assert_eq!(world.engine.store().pool.imprints(), 0);
         let mut trx = world.begin();
         world.is_row(world.insert(&mut trx, 3 * ROWS, value), row);
-        assert_eq!(world.engine.store().pool.imprints(), 0);
         for n in 0..100 {
             world.is_row(world.insert(&mut trx, 3 * ROWS, scattered(2 * n)), n);
         }
@@ -283,6 +286,59 @@ fn what_is_known_of_leaves_ends_with_the_engine() {
         world.settle();
         let mut trx = world.begin();
         world.put_unseen(&mut trx, 4 * ROWS);
+        world.commit(trx);
+        world.settle();
+    }
+}
+
+/// In the place of the index comes another one, of other keys: its leaves are the pages of the first one, which were known to lack them.
+#[test]
+fn pages_given_to_another_index_lack_nothing_of_it() {
+    for past_the_pool in [false, true] {
+        let mut config = small();
+        config.store = StoreConfig {
+            bulk_load_min: if past_the_pool { 0 } else { u64::MAX },
+            ..config.store
+        };
+        let mut world = World::filled_with(false, config);
+        let store = world.engine.store().clone();
+        assert!(store.pool.imprints() > 50);
+        let table = &world.table.clone();
+        let change = || IndexChange {
+            table,
+            drop: vec![],
+            rename: vec![],
+            add: vec![],
+            order: vec![],
+            change_buffering: None,
+            schema: b"",
+        };
+        let mut drop = change();
+        drop.drop = vec!["by_value"];
+        store.alter_indexes(&[drop]).expect("dropped");
+        world.lead = 2;
+        let spec = IndexSpec {
+            name: "again".into(),
+            unique: true,
+        };
+        let mut build = store.begin_build(table, &spec).expect("begun");
+        for n in 0..ROWS {
+            world
+                .with_entry(n, scattered(n * 2), |_, e| build.add(e[0].key, 5, true, e[0].value))
+                .expect("added");
+        }
+        let trx = world.begin();
+        build.finish(&trx).expect("built");
+        world.commit(trx);
+        let mut add = change();
+        (add.add, add.order) = (vec![&build], vec!["again"]);
+        store.alter_indexes(&[add]).expect("published");
+        store.pool.flush_all().expect("written");
+        store.pool.evict_clean();
+        let mut trx = world.begin();
+        for n in 0..1000 {
+            world.is_row(world.insert(&mut trx, 2 * ROWS, scattered(2 * n)), n);
+        }
         world.commit(trx);
         world.settle();
     }

@@ -2,6 +2,8 @@
 use super::rig::{Rig, FILE};
 use crate::base::{Error, PageId};
 use crate::pool::PageType;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
 
 fn id(no: u32) -> PageId {
     PageId::new(FILE, no)
@@ -187,4 +189,49 @@ fn a_page_made_anew_or_forgotten_has_no_imprint_of_its_former_life() {
     assert!(!(1 << 20..(1 << 20) + 10).any(|hash| rig.pool.lacks(id(no), hash)));
     rig.pool.discard_file(FILE);
     assert_eq!(rig.pool.imprints(), 0);
+}
+
+/// Pages are read in, changed, written and evicted by all threads at once; of none is it said that it lacks what it holds. Who asks holds the
+/// page's mutex, as every one who changes it.
+#[test]
+fn nobody_is_told_that_a_page_lacks_what_it_holds() {
+    const PAGES: u32 = 60;
+    let rig = with_imprints(16, PAGES);
+    let pool = &*rig.pool;
+    let numbers: Vec<Mutex<u32>> = (0..PAGES).map(Mutex::new).collect();
+    let told = AtomicU64::new(0);
+    let work = |thread: u32| {
+        let mut at = thread;
+        for round in 0..6000u32 {
+            at = at.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let no = (at >> 8) % PAGES;
+            let mut number = numbers[no as usize].lock().unwrap();
+            assert!(!pool.lacks(id(no), *number), "page {no} holds {number}");
+            if (1 << 30..(1 << 30) + 4).any(|hash| pool.lacks(id(no), hash)) {
+                told.fetch_add(1, Ordering::Relaxed);
+            }
+            if at >> 29 == 0 {
+                *number = thread << 24 | round << 8;
+                let mut mtr = pool.begin();
+                let page = match at >> 28 & 1 {
+                    0 => mtr.write(id(no)).unwrap(),
+                    _ => mtr.create(id(no), 0, PageType::System, 0).unwrap(),
+                };
+                mtr.edit_u32(page, 64, *number);
+                mtr.commit();
+            }
+            drop(number);
+            // Whatever is being done to this one.
+            let other = id((at >> 16) % PAGES);
+            drop(pool.read(other).unwrap());
+            if round % 16 == 0 {
+                pool.flush_step(8).unwrap();
+            }
+        }
+    };
+    let work = &work;
+    std::thread::scope(|scope| {
+        (1..5).for_each(|thread| drop(scope.spawn(move || work(thread))));
+    });
+    assert!(told.into_inner() > 100);
 }
