@@ -13,7 +13,6 @@
 //!
 //! Latches: those of a descent to the parent; locks: `indexes`, of no rank, under which nothing is taken. Called by `table::secondary`.
 use super::delta::Delta;
-use super::policy::ASK_EVERY;
 use super::read::end_of_prefix;
 use super::values::hash_of;
 use super::{Index, Op, DELTA_BIT};
@@ -25,6 +24,9 @@ use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+
+/// An index that lives in memory is asked about its leaf once in so many new values: whether it still does.
+const ASK_IN_MEMORY_EVERY: u32 = 64;
 
 /// The unique indexes of which imprints are wanted, with the lengths of their clustered keys: those that new values come to.
 #[derive(Default)]
@@ -112,11 +114,10 @@ impl Delta {
         );
         self.values.set(pk_fixed_len);
     }
-    /// An index in memory is asked only now and then: whether it still lives there.
     fn is_its_turn(&self, key: &[u8]) -> bool {
         !self.lives_in_memory()
             || self.buffer().forced(key)
-            || self.values.asked.fetch_add(1, Ordering::Relaxed) % ASK_EVERY == 0
+            || self.values.asked.fetch_add(1, Ordering::Relaxed) % ASK_IN_MEMORY_EVERY == 0
     }
     /// False: nothing is pending for the value.
     fn may_have_value(&self, value: &[u8]) -> bool {
