@@ -5,7 +5,7 @@
     stalls       oltp_write_only on a table of five times the pool, second by second
     recovery     kill -9 under load with a redo log of equal size; how long the next start takes beyond an idle one
 
-Each part has servers of its own. Of repeats the median counts. Called by sysbench.py, which knows the arguments.
+Each part has servers of its own. Of repeats the median counts, of the ratios of cells that ran right after each other. Called by sysbench.py, which knows the arguments.
 """
 import re
 import shutil
@@ -64,20 +64,20 @@ def throughput(arguments):
         bench = Bench(server, arguments.rows)
         cells = {}  # (script, clients, engine or "written") -> [operations a second]
         costs = {}
-        with display.Progress(2 + len(SCRIPTS) * len(CLIENTS), "commit: throughput") as progress:
+        pairs = [(script, clients) for script in SCRIPTS for clients in CLIENTS]
+        with display.Progress(2 + arguments.repeats * len(pairs), "commit: throughput") as progress:
             for engine in ENGINES:
                 bench.prepare(engine)
                 progress.done(f"{engine} loaded")
-            for script in SCRIPTS:
-                for clients in CLIENTS:
-                    for repeat in range(arguments.repeats):
-                        for engine in cell_order(clients, repeat):
-                            sample, syncs = commit_cell(bench, script, engine, clients, arguments.seconds)
-                            cells.setdefault((script, clients, engine), []).append(sample.per_second)
-                            costs.setdefault((script, clients, engine), []).append((sample.cpu_us, syncs))
-                    speeds = ", ".join(f"{engine} {median(cells, script, clients, engine):.0f}/s" for engine in cell_order(clients, 0))
+            for repeat in range(arguments.repeats):
+                for script, clients in pairs:
+                    for engine in cell_order(clients, repeat):
+                        sample, syncs = commit_cell(bench, script, engine, clients, arguments.seconds)
+                        cells.setdefault((script, clients, engine), []).append(sample.per_second)
+                        costs.setdefault((script, clients, engine), []).append((sample.cpu_us, syncs))
+                    speeds = ", ".join(f"{engine} {cells[script, clients, engine][-1]:.0f}/s" for engine in cell_order(clients, 0))
                     progress.done(f"{script}, {clients} clients: {speeds}")
-        show_costs(costs)
+        show_costs(cells, costs)
         return throughput_lines(cells)
     finally:
         server.stop()
@@ -108,28 +108,35 @@ def log_syncs(server):
     return int(server.sql("SHOW GLOBAL STATUS LIKE 'Sluice_redo_log_fsyncs'")[0][1])
 
 
-def median(cells, script, clients, engine):
-    return statistics.median(cells[script, clients, engine])
+def ratio_of_pairs(cells, script, clients, engine, other):
+    """The median, and the quartiles as text, of the ratios of cells that ran right after each other: the machine's speed changes over
+    minutes, for both."""
+    ratios = [a / b for a, b in zip(cells[script, clients, engine], cells[script, clients, other])]
+    if len(ratios) < 4:
+        return statistics.median(ratios), ""
+    lower, middle, upper = statistics.quantiles(ratios, n=4, method="inclusive")
+    return middle, f" ({lower:.2f} to {upper:.2f})"
 
 
-def show_costs(costs):
+def show_costs(cells, costs):
     rows = []
     for (script, clients, engine), samples in costs.items():
         cpu_us = statistics.median(cpu_us for cpu_us, _ in samples)
         syncs = "" if samples[0][1] is None else f"{statistics.median(syncs for _, syncs in samples):.3f}"
-        rows.append([script, clients, "Sluice, flush 2" if engine == "written" else engine, f"{cpu_us:.1f}", syncs])
+        rate = statistics.median(cells[script, clients, engine])
+        rows.append([script, clients, "Sluice, flush 2" if engine == "written" else engine, f"{rate:.0f}", f"{cpu_us:.1f}", syncs])
     display.say("")
-    display.say(display.markdown(["script", "clients", "engine", "server CPU µs a commit", "log syncs a commit"], rows))
+    display.say(display.markdown(["script", "clients", "engine", "commits/s", "server CPU µs a commit", "log syncs a commit"], rows))
 
 
 def throughput_lines(cells):
     lines = []
     for script in SCRIPTS:
         for clients, least in CLIENTS.items():
-            ratio = median(cells, script, clients, "Sluice") / median(cells, script, clients, "InnoDB")
-            lines.append(Line(f"{script}, {clients} clients, times InnoDB", f">= {least}", f"{ratio:.2f}", ratio >= least))
-        share = median(cells, script, WRITTEN_CLIENTS, "Sluice") / median(cells, script, WRITTEN_CLIENTS, "written")
-        lines.append(Line(f"{script}, {WRITTEN_CLIENTS} clients, durable against written", f">= {WRITTEN_SHARE}", f"{share:.2f}",
+            ratio, spread = ratio_of_pairs(cells, script, clients, "Sluice", "InnoDB")
+            lines.append(Line(f"{script}, {clients} clients, times InnoDB", f">= {least}", f"{ratio:.2f}{spread}", ratio >= least))
+        share, spread = ratio_of_pairs(cells, script, WRITTEN_CLIENTS, "Sluice", "written")
+        lines.append(Line(f"{script}, {WRITTEN_CLIENTS} clients, durable against written", f">= {WRITTEN_SHARE}", f"{share:.2f}{spread}",
                           share >= WRITTEN_SHARE))
     return lines
 
