@@ -85,14 +85,15 @@ impl Store {
 
     /// Undoes everything and ends the transaction. What cannot be undone now waits, and is told by an error; `trx` is a fresh one then.
     pub fn rollback(&self, trx: &mut Trx) -> Result<()> {
+        // Not resumed it is still prepared, and may be asked to roll back again.
         self.trx_sys.resume(trx)?;
         trx.shared.rolling_back.store(true, Ordering::Relaxed);
         let undone = self.undo_until(trx, UndoPtr::NONE);
         let ended = undone.and_then(|()| self.trx_sys.end_rollback(trx));
-        ended.inspect_err(|e| {
-            if self.can_wait(e) {
-                self.set_trx_aside(trx, e);
-            }
+        ended.inspect_err(|e| match self.can_wait(e) {
+            true => self.set_trx_aside(trx, e),
+            // All is undone, but the page of its end could not be read: nobody would ever end it.
+            false => self.pool.poison(&format!("a rollback failed: {e}")),
         })
     }
 

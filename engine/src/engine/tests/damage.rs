@@ -529,3 +529,30 @@ fn a_commit_that_cannot_be_written_is_undone() {
     assert_eq!(rig.get(&mut trx, &pk(3), Some(LockMode::Exclusive)), Ok(Some(row(3))));
     rig.engine.rollback(&mut trx).expect("rollback");
 }
+
+/// Everything was undone by the statement that failed; then the page that is to take the end marker could not be read. The transaction was left as
+/// it was, by an engine that went on: its rows locked, and nobody to end it.
+#[test]
+fn a_rollback_whose_end_cannot_be_read_stops_the_engine() {
+    let disk = filled();
+    let (rig, _) = reopen(&disk);
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    let savepoint = rig.store().savepoint(&trx);
+    rig.delete(&mut trx, &pk(3), &row(3)).expect("delete");
+    rig.store().rollback_to(&mut trx, savepoint).expect("the part");
+    rig.engine.checkpoint().expect("checkpoint");
+    rig.store().pool.discard_file(UNDO_FILE);
+    disk.fail_read(disk.reads() + 1);
+    let done = rig.engine.rollback(&mut trx);
+    assert!(matches!(done, Err(Error::Io(_))), "{done:?}");
+    assert!(rig.store().pool.check_alive().is_err(), "the engine has stopped");
+    drop((trx, rig));
+    let (rig, _) = reopen(&disk.crash(6));
+    let losers = std::mem::take(&mut *rig.engine.losers.lock());
+    let mut losers = crate::engine::steps::LoserRollback::new(losers);
+    while losers.step(rig.store(), 64).expect("they are rolled back") {}
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    assert_eq!(rig.get(&mut trx, &pk(3), Some(LockMode::Exclusive)), Ok(Some(row(3))));
+    rig.engine.rollback(&mut trx).expect("rollback");
+    rig.check_table();
+}
