@@ -56,6 +56,9 @@ int server_error(slc_err error, THD *thd, const char *object)
     sql_print_error(SLUICE_ENGINE_NAME ": table %s: unknown engine error %d: %s", object, error, last_text);
     return HA_ERR_GENERIC;
   }
+  if (error == SLC_POISONED && thd)
+    /* Of a COMMIT that failed so only the next start can tell what became of it. */
+    push_warning_printf(thd, Sql_condition::WARN_LEVEL_NOTE, ER_UNKNOWN_ERROR, SLUICE_ENGINE_NAME ": %s", last_text);
   if (found->damage)
   {
     sql_print_error(SLUICE_ENGINE_NAME ": table %s: %s", object, last_text);

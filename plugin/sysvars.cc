@@ -152,7 +152,8 @@ MYSQL_SYSVAR_ENUM(autoinc_lock_mode, settings.autoinc_lock_mode, PLUGIN_VAR_RQCM
 MYSQL_SYSVAR_BOOL(doublewrite, settings.doublewrite, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
   "Write pages twice, so that a page torn by a power failure can be restored", nullptr, nullptr, true);
 MYSQL_SYSVAR_BOOL(read_only, settings.read_only, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
-  "Open the files for reading only", nullptr, nullptr, false);
+  "Statements that change tables of the engine are refused, and redo_log=OFF. The engine itself recovers, merges and writes "
+  "checkpoints as ever: its files change", nullptr, nullptr, false);
 MYSQL_SYSVAR_BOOL(verify, settings.verify, PLUGIN_VAR_OPCMDARG,
   "Costly checks of the engine's own structures while it runs; for tests", nullptr, update_verify, false);
 MYSQL_SYSVAR_BOOL(rollback_on_timeout, settings.rollback_on_timeout, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,

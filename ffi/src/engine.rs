@@ -172,7 +172,12 @@ pub unsafe extern "C" fn slc_engine_close(engine: *mut slc_engine, fast: u32) {
     };
     enter_value(engine, (), || {
         if let Err(e) = engine.close(how) {
-            engine.note(Level::Error, &format!("shutdown: {e}; the next start will recover"));
+            let recovers = if matches!(e, Error::Poisoned(_)) {
+                ""
+            } else {
+                "; the next start will recover"
+            };
+            engine.note(Level::Error, &format!("shutdown: {e}{recovers}"));
         }
     });
 }
@@ -201,8 +206,15 @@ pub unsafe extern "C" fn slc_engine_durable_lsn(engine: *mut slc_engine) -> u64 
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_engine_set(engine: *mut slc_engine, setting: *const c_char, value: u64) -> slc_err {
+    // SAFETY: an open engine.
+    let read_only = unsafe { slc_engine::is_read_only(engine) };
     let engine = unsafe { slc_engine::of(engine) };
-    enter(engine, || engine.set(unsafe { name(setting)? }, value))
+    enter(engine, || {
+        let setting = unsafe { name(setting)? };
+        // With the log off, a crash costs what nobody was to change.
+        check_writable(read_only && setting == "redo_log" && value == 0)?;
+        engine.set(setting, value)
+    })
 }
 
 #[no_mangle]

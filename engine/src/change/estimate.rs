@@ -88,21 +88,26 @@ pub fn check(pool: &Pool, index: &Index, report: &mut dyn FnMut(&str)) -> Result
     if !tree.findings.is_empty() {
         return Ok(tree.pages);
     }
+    match check_each(pool, index, delta, report) {
+        // Of the index: that is told by its own check.
+        Ok(()) | Err(Error::Corrupt(_)) => Ok(tree.pages),
+        Err(e) => Err(e),
+    }
+}
+fn check_each(pool: &Pool, index: &Index, delta: &Delta, report: &mut dyn FnMut(&str)) -> Result<()> {
     let mut merging = Merging::default();
-    let mut leaf = index.tree.leaf_owning(pool, &[])?;
-    loop {
-        merging.start(pool, delta, &leaf, &[], None)?;
+    let mut leaf = Some(index.tree.leaf_owning(pool, &[])?);
+    while let Some(at) = leaf {
+        merging.start(pool, delta, &at, &[], None)?;
         loop {
-            match merging.next(&leaf, false) {
+            match merging.next(&at, false) {
                 Ok(Some(_)) => {}
                 Ok(None) => break,
                 Err(Error::Corrupt(damage)) => report(&damage.what),
                 Err(e) => return Err(e),
             }
         }
-        match index.tree.step_right(pool, leaf)? {
-            Some(right) => leaf = right,
-            None => return Ok(tree.pages),
-        }
+        leaf = index.tree.step_right(pool, at)?;
     }
+    Ok(())
 }

@@ -91,7 +91,7 @@ impl Engine {
     pub fn poison(&self, why: &str) {
         self.store.pool.poison(why);
         if self.redo().poison_state().is_news() {
-            (self.log)(Level::Error, why);
+            (self.log)(Level::Error, &stopped(why));
         }
     }
 
@@ -273,6 +273,11 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// For the error log: why the engine stopped, what that means, and the way out.
+fn stopped(why: &str) -> String {
+    format!("{why}; every statement of the engine fails from now on, reads too: restart the server, which recovers")
 }
 
 /// Undo records of one purge step.

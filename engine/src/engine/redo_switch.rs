@@ -20,7 +20,7 @@ impl Engine {
             redo.turn_off()?;
             self.note(
                 Level::Warning,
-                "the redo log is off: a crash from now on costs all data, until it is turned on again",
+                "the redo log is off: a crash from now on costs all tables of this engine, until it is turned on again",
             );
             return Ok(());
         }
@@ -56,7 +56,8 @@ pub(super) fn refusal(disk: &dyn Disk, names: &[String]) -> Result<Error> {
     };
     Ok(Error::corrupt(format!(
         "the redo log was off when the engine stopped without a shutdown: the {} data files ({shown}) beside {path} may hold \
-         half of any change and are refused. Restore the directory from a backup; or, to begin anew with no tables, move it away and start again",
+         half of any change and are refused. Restore the directory from a backup. Or begin anew: move it away, start, DROP the tables (the server still has their definitions), \
+         create and load them again",
         files.len()
     )))
 }

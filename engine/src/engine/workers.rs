@@ -151,7 +151,7 @@ impl Group {
             store.pool.poison(&why);
             // Whoever poisoned it may have had nobody to tell; of all workers that end now, one tells.
             if store.redo.poison_state().is_news() {
-                log(Level::Error, &why);
+                log(Level::Error, &super::stopped(&why));
             }
         };
         match std::thread::Builder::new().name(name.to_string()).spawn(run) {

@@ -90,6 +90,8 @@ struct Check<'a> {
     stages: u32,
     done: u64,
     total: u64,
+    /// What is wrong with the free-space map: each index meets it.
+    map_damage: Option<String>,
 }
 
 impl Store {
@@ -113,6 +115,7 @@ impl Store {
             stages: 1 + if level > CheckLevel::Quick { 1 + indexes } else { 0 },
             done: 0,
             total: 0,
+            map_damage: None,
         };
         check.trees()?;
         // The comparison reads through the trees: it is worth nothing when they are broken.
@@ -168,6 +171,11 @@ impl Check<'_> {
             Ok(usage) => usage.used as u64,
             Err(e) => return self.or_finding(Err(e)),
         };
+        let map = space::used_pages(&store.pool, layout.id).map(|_| ());
+        if let Err(Error::Corrupt(damage)) = &map {
+            self.map_damage = Some(damage.what.clone());
+        }
+        self.or_finding(map)?;
         let mut pages = BTreeSet::from([space::HEADER_PAGE]);
         let mut chains = Vec::new();
         let clustered = layout.clustered.tree;
@@ -192,13 +200,14 @@ impl Check<'_> {
             let each = &mut |key: &[u8], value: &[u8]| check_entry(layout, key, value);
             let report = s.index.tree.verify_with(&store.pool, each, &mut || self.step())?;
             let what = format!("index {}", s.index.name);
-            self.take_report(&what, report, "REPAIR TABLE rebuilds the index", &mut pages);
+            let rebuild = "REPAIR TABLE rebuilds the index";
+            self.take_report(&what, report, rebuild, &mut pages);
             let what = format!("buffered changes of index {}", s.index.name);
             let mut lines = Vec::new();
             pages.extend(change::check(&store.pool, &s.index, &mut |line| {
                 lines.push(line.to_string())
             })?);
-            lines.iter().for_each(|line| self.finding(&format!("{what}: {line}")));
+            self.take_findings(&what, &lines, rebuild);
         }
         if self.level > CheckLevel::Quick {
             self.chains(layout, &chains, &mut pages)?;
@@ -211,10 +220,15 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The first finding names the way out.
     fn take_report(&mut self, what: &str, report: Report, way_out: &str, pages: &mut BTreeSet<u32>) {
         pages.extend(report.pages);
-        for (n, finding) in report.findings.iter().enumerate() {
+        self.take_findings(what, &report.findings, way_out);
+    }
+    /// The first finding names the way out.
+    fn take_findings(&mut self, what: &str, findings: &[String], way_out: &str) {
+        let map_damage = self.map_damage.clone();
+        let of_map = |finding: &String| map_damage.as_ref().is_some_and(|damage| finding.contains(damage));
+        for (n, finding) in findings.iter().filter(|finding| !of_map(finding)).enumerate() {
             let way_out = if n == 0 { format!("; {way_out}") } else { String::new() };
             self.finding(&format!("{what}: {finding}{way_out}"));
         }
@@ -236,6 +250,9 @@ impl Check<'_> {
     fn free_space(&mut self, layout: &Layout, known: &BTreeSet<u32>, began: u64) -> Result<Vec<(u32, Option<Error>)>> {
         let pool = self.store.pool.clone();
         let mut found = Vec::new();
+        if self.map_damage.is_some() {
+            return Ok(found);
+        }
         let used = match space::used_pages(&pool, layout.id) {
             Ok(used) => used,
             Err(e) => return self.or_finding(Err(e)).map(|()| found),

@@ -34,12 +34,14 @@ impl Store {
     fn describe(&self, damage: &Damage) -> String {
         let what = &damage.what;
         if damage.file != 0 && damage.file < FIRST_TABLE_FILE {
-            let whose = if damage.file == UNDO_FILE {
-                "undo"
-            } else {
-                "the catalog"
+            let (whose, saved) = match damage.file {
+                UNDO_FILE => ("undo", ", or save the rows with sluice-check --dump"),
+                _ => (
+                    "the catalog",
+                    ", or save the rows with mariadb-dump before the next start, which needs it",
+                ),
             };
-            return format!("{whose}: {what}; restore the engine's directory from a backup, or save the rows with sluice-check --dump");
+            return format!("{whose}: {what}; restore the engine's directory from a backup{saved}");
         }
         let Some(table) = self.catalog.by_id(damage.file) else {
             return what.clone();

@@ -300,7 +300,10 @@ fn dump_table(store: &Store, catalog: &catalog::Catalog, undo: &undo::Undo, name
     let table = catalog.tables.iter().find(|t| plain(&t.name) == plain(name));
     let table = table.ok_or_else(|| {
         let names: Vec<String> = catalog.tables.iter().map(|t| plain(&t.name)).collect();
-        format!("there is no table {name}; there are: {}", names.join(", "))
+        match names[..] {
+            [] => "the catalog names no table; if it cannot be read, no table can be found".to_string(),
+            _ => format!("there is no table {name}; there are: {}", names.join(", ")),
+        }
     })?;
     // A prepared transaction may yet be committed: neither its rows nor those before it are the truth.
     let undone: Vec<u64> = undo

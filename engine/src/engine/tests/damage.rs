@@ -556,3 +556,33 @@ fn a_rollback_whose_end_cannot_be_read_stops_the_engine() {
     rig.engine.rollback(&mut trx).expect("rollback");
     rig.check_table();
 }
+
+/// The check ended behind the first index with a broken leaf, and a broken free-space map was told as damage of every index.
+#[test]
+fn a_check_names_all_that_is_broken_and_nothing_else() {
+    let disk = filled();
+    let [by_group, by_tag, _] = numbers(&reopen(&disk).0);
+    damage(&disk, FIRST_TABLE_FILE, leaf_of(by_group), flip);
+    damage(&disk, FIRST_TABLE_FILE, leaf_of(by_tag), flip);
+    for level in [CheckLevel::Quick, CheckLevel::Medium] {
+        let (rig, _) = reopen(&disk);
+        let findings = rig.findings(&mut rig.begin(Isolation::ReadCommitted), level);
+        for index in ["index by_group", "index by_tag"] {
+            let named = |line: &&String| line.contains(index) && line.contains("REPAIR TABLE");
+            assert_eq!(findings.iter().filter(named).count(), 1, "{index}: {findings:#?}");
+        }
+    }
+    let disk = filled();
+    damage(
+        &disk,
+        FIRST_TABLE_FILE,
+        |kind, _, _| kind == PageType::Bitmap as u8,
+        flip,
+    );
+    let (rig, _) = reopen(&disk);
+    let findings = rig.findings(&mut rig.begin(Isolation::ReadCommitted), CheckLevel::Medium);
+    assert!(
+        findings.len() == 1 && findings[0].contains("ALTER TABLE ... FORCE"),
+        "{findings:#?}"
+    );
+}
