@@ -234,12 +234,14 @@ class Server:
 
 
 def main():
-    parser = argparse.ArgumentParser(description="A private MariaDB server with Sluice on 127.0.0.1.")
-    parser.add_argument("action", choices=["start", "stop", "kill9", "status", "sql"])
+    parser = argparse.ArgumentParser(
+        description="A private MariaDB server with Sluice on 127.0.0.1; its error log is FOLDER/log, its data FOLDER/data.")
+    parser.add_argument("action", choices=["start", "stop", "kill9", "status", "sql"],
+                        help="start (again), stop, kill -9, tell whether it runs, or ask as root")
     parser.add_argument("statements", nargs="?", help="for sql: what to run (standard input when absent)")
-    parser.add_argument("--folder", default=BUILD / "run/server", help="where the server lives (build/run/server)")
-    parser.add_argument("--port", type=int, default=PORT_OF_MAKE_SERVER)
-    parser.add_argument("--option", action="append", default=[], metavar="--NAME=VALUE", help="a server option; repeatable")
+    parser.add_argument("--folder", default=BUILD / "run/server", help="where the server lives (build/run/server; others: ls build/run)")
+    parser.add_argument("--port", type=int, default=PORT_OF_MAKE_SERVER, help="for start (%(default)s)")
+    parser.add_argument("--option", action="append", default=[], metavar="--NAME=VALUE", help="an option of the server, for start; repeatable")
     arguments = parser.parse_intermixed_args()  # statements may come after options
     server = Server(arguments.folder, arguments.port, arguments.option)
     try:
