@@ -4,7 +4,8 @@
 #   make              the plugin             make server       a MariaDB with Sluice on 127.0.0.1:$(PORT)
 #   make test         all tests              make server-stop  stops it
 #   make check        format, lints, layers  make test-11.8    the plugin and its tests with MariaDB 11.8 (needs root)
-#   make clean        removes what was compiled; distclean: the downloads too
+#   make clean        removes what was compiled; distclean: the downloads too, and build/run, where the servers keep their data
+#   make help         prints this
 #   make mtr          MariaDB's suite storage_engine on Sluice, judged by InnoDB's output; MTR='--suite vcol,gcol' others,
 #                     make mtr-all every one that scripts/mtr/suites.py knows; with every change of a secondary index buffered:
 #                     MTR=--server-option=--sluice-change-buffer-test-mode=1
@@ -49,6 +50,10 @@ server_source := build/server-source/.complete-1
 
 .PHONY: plugin
 plugin: $(plugin)
+
+.PHONY: help
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
 
 # ---- tools and MariaDB -----------------------------------------------------------------------------------------------
 .PHONY: tools
@@ -229,8 +234,9 @@ check: tools
 
 # ---- cleaning --------------------------------------------------------------------------------------------------------
 .PHONY: clean distclean
+# The servers' folders stay: make server's may hold somebody's data.
 clean:
-	rm -rf build/obj build/run build/*.so target
+	rm -rf build/obj build/*.so target
 
 distclean: clean
 	rm -rf build
