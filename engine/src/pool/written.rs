@@ -9,8 +9,9 @@ use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Error, Lsn, PageId, Result};
 use crate::io::File;
 
-/// Entries for each frame of the pool: 64 bytes beside a page of 16 KiB.
-const ENTRIES_PER_FRAME: usize = 4;
+/// Entries for each frame of the pool: 64 bytes beside a page of 16 KiB. The simulation's disk lies, and its tiny pages come and go: there
+/// next to nothing is forgotten, so that it can ask that every lost write be met.
+const ENTRIES_PER_FRAME: usize = if cfg!(feature = "tiny-pages") { 256 } else { 4 };
 
 pub(super) struct Written {
     /// (page, LSN of its last write); LSN 0 = none.

@@ -119,8 +119,36 @@ pub const WORKLOADS: &[Workload] = &[
     ("an empty table is filled", LOADED),
     ("an empty table is filled, and the log off", LOADED_LOG_OFF),
     ("undo is cut off", UNDO_CUT),
+    ("an old reader beside purge", OLD_READER),
 ];
 
+const fn look(trx: u64, way: u64) -> Op {
+    let (table, key) = (0, 2);
+    Op::Look { trx, table, key, way }
+}
+/// What was changed and deleted under a snapshot, and purge comes before it looks again.
+const OLD_READER: &[Op] = &[
+    Op::Create {
+        kinds: KIND_GROUP | KIND_WIDE,
+    },
+    fill(0, 6, 60),
+    COMMIT,
+    Op::Begin { trx: 1, snapshot: true },
+    look(1, 0),
+    update(0, 2, 3),
+    delete(0, 4),
+    COMMIT,
+    update(0, 2, 5),
+    COMMIT,
+    PURGE_ONE,
+    PURGE_ONE,
+    look(1, 0),
+    look(1, 1),
+    look(1, 2 | 16),
+    commit(1, 1),
+    PURGE,
+    look(0, 1),
+];
 const CREATE_AND_DROP: &[Op] = &[
     Op::Create { kinds: 7 },
     Op::Create { kinds: 0 },
