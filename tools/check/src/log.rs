@@ -1,7 +1,7 @@
 //! The redo log of a stopped engine: control file, segments, blocks, groups, as `engine/src/redo/` draws them. Reads forward from the
 //! checkpoint to where the log ends, and tells a torn tail (a crash leaves one) from damage.
 use crate::bytes::{u16_at, u32_at, u64_at};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -12,6 +12,8 @@ const SEGMENT_HEADER: u64 = 4096;
 const FORMATS: std::ops::RangeInclusive<u32> = 1..=2;
 const BLOCK: u64 = 512;
 const HEADER: u64 = 16;
+/// So far behind the log's end blocks may lie that were written before it was durable: the next start looks so far.
+const LOOK_AHEAD: u64 = 18 << 20;
 const DATA: u64 = BLOCK - HEADER;
 /// Payload of every checkpoint but those of a creation that is not finished.
 const READY: &[u8] = b"SLUICE-READY-1";
@@ -39,6 +41,8 @@ pub struct Control {
 pub struct Log {
     pub control: Control,
     segments: BTreeMap<u64, File>,
+    /// Numbers of the segments that are here, whole or not.
+    numbers: BTreeSet<u64>,
     pub findings: Vec<String>,
     /// LSN behind the last whole group.
     pub end: u64,
@@ -51,7 +55,9 @@ fn reads() -> String {
 
 impl Control {
     pub fn read(dir: &Path) -> Result<Control, String> {
-        let bytes = std::fs::read(dir.join("redo_control")).map_err(|e| format!("redo_control: {e}"))?;
+        let bytes = std::fs::read(dir.join("redo_control")).map_err(|e| {
+            format!("redo_control: {e}; without it the log is not there, and the engine refuses the start")
+        })?;
         let slots = bytes
             .chunks_exact(SLOT)
             .take(2)
@@ -86,6 +92,9 @@ impl Control {
     }
 }
 
+fn segment_name(number: u64) -> String {
+    format!("redo_{number:08}")
+}
 fn position_of(lsn: u64) -> u64 {
     lsn / BLOCK * DATA + (lsn % BLOCK).saturating_sub(HEADER)
 }
@@ -107,12 +116,15 @@ impl Log {
             end: control.checkpoint,
             control,
             segments: BTreeMap::new(),
+            numbers: BTreeSet::new(),
             findings: Vec::new(),
             groups: 0,
         };
         for entry in std::fs::read_dir(dir).map_err(|e| e.to_string())?.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            if let Some(number) = name.strip_prefix("redo_").and_then(|digits| digits.parse().ok()) {
+            let number = name.strip_prefix("redo_").and_then(|digits| digits.parse().ok());
+            if let Some(number) = number.filter(|number| segment_name(*number) == name) {
+                log.numbers.insert(number);
                 let file = File::open(entry.path()).map_err(|e| format!("{name}: {e}"))?;
                 if let Err(what) = log.check_segment(&file, number) {
                     // Segments in front of the checkpoint are leftovers.
@@ -193,10 +205,12 @@ impl Log {
                     lsn_of(reached),
                     lsn_of(limit)
                 ));
+                self.check_numbers(reached);
                 return;
             }
             if limit.is_none() {
                 self.check_end(epoch.number, reached);
+                self.check_numbers(reached);
             }
         }
     }
@@ -244,9 +258,13 @@ impl Log {
         let at = lsn_of(reached);
         if reached < position_of(self.control.durable) {
             let durable = self.control.durable;
-            self.findings.push(format!(
-                "the log is damaged at LSN {at}: it was durable up to {durable}"
-            ));
+            let is_here = self.numbers.contains(&(at / self.control.segment_size));
+            self.findings.push(match is_here {
+                true => format!("the log is damaged at LSN {at}: it was durable up to {durable}"),
+                false => format!(
+                    "the log was durable up to LSN {durable} when the control file was written; it ends at LSN {at}: segments are missing"
+                ),
+            });
             return;
         }
         let hole = reached / DATA;
@@ -254,12 +272,47 @@ impl Log {
             .segments
             .keys()
             .next_back()
-            .map_or(0, |n| (n + 1) * self.control.segment_size / BLOCK);
+            .map_or(0, |n| (n + 1) * self.control.segment_size / BLOCK)
+            .min(hole + LOOK_AHEAD / BLOCK + 1);
         let later = (hole + 1..last).find(|n| self.block(*n, epoch).is_some_and(|block| block.durable_below > hole));
         if let Some(later) = later {
             let later = later * BLOCK;
             self.findings.push(format!(
                 "the log is damaged at LSN {at}: the block at LSN {later} was written when it was durable"
+            ));
+        }
+        if self.block(position_of(self.end).div_ceil(DATA), epoch + 1).is_some() {
+            self.findings.push(format!(
+                "redo_control: the log goes on behind LSN {} in epoch {}, which this file does not know: it is older than the log",
+                self.end,
+                epoch + 1
+            ));
+        }
+    }
+
+    /// The segments from the checkpoint's on, as far as the next start reads, have no gap. Those at the ring's end may be fewer, and
+    /// while the log is off numbers mean nothing.
+    fn check_numbers(&mut self, reached: u64) {
+        if self.control.is_off || !self.control.is_ready {
+            return;
+        }
+        let size = self.control.segment_size;
+        let needed = self.control.checkpoint / size;
+        if !self.numbers.contains(&needed) {
+            self.findings.push(format!(
+                "{}: the segment is missing: none holds the checkpoint, LSN {}",
+                segment_name(needed),
+                self.control.checkpoint
+            ));
+            return;
+        }
+        let read = (reached / DATA * BLOCK + LOOK_AHEAD) / size;
+        let last = self.numbers.last().copied().unwrap_or(needed);
+        let missing = (needed..=read.min(last)).find(|number| !self.numbers.contains(number));
+        if let Some(missing) = missing {
+            self.findings.push(format!(
+                "{}: the segment is missing, later ones are here",
+                segment_name(missing)
             ));
         }
     }

@@ -17,6 +17,7 @@ mod store;
 mod table;
 mod tree;
 mod undo;
+mod unnamed;
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -102,7 +103,12 @@ fn run(arguments: &Arguments) -> Result<usize, String> {
     let found = catalog::read(&store);
     let undo = undo::check(&store);
     if let Some(name) = &arguments.dump {
-        return dump_table(&store, &found?, &undo, name);
+        tell_log(&store);
+        let findings = found.and_then(|catalog| dump_table(&store, &catalog, &undo, name));
+        if let Some(lacks) = store.log_lacks {
+            eprintln!("BROKEN these rows: {lacks}");
+        }
+        return findings;
     }
     let mut out = Output {
         quiet: arguments.quiet,
@@ -118,6 +124,19 @@ fn run(arguments: &Arguments) -> Result<usize, String> {
         }
     );
     Ok(out.findings)
+}
+
+/// To whom the rows are what he gets: what they may lack.
+fn tell_log(store: &Store) {
+    for what in &store.findings {
+        eprintln!("BROKEN log and files: {what}");
+    }
+    if let Some(lacks) = store.log_lacks {
+        eprintln!("BROKEN what follows: {lacks}");
+    }
+    for note in &store.notes {
+        eprintln!("{note}");
+    }
 }
 
 struct Output {
@@ -211,8 +230,22 @@ fn check_all(
         .chain([catalog::SYSTEM_FILE, undo::UNDO_FILE])
         .collect();
     for (number, file) in store.files.iter().filter(|(number, _)| !named.contains(number)) {
-        if only.is_none_or(|only| only == *number) {
-            out.say(format!("{}: no table has it; the next start takes it away", file.name));
+        if only.is_some_and(|only| only != *number) {
+            continue;
+        }
+        match unnamed::judge(store, *number) {
+            _ if store.is_log_aside => out.say(format!(
+                "{}: no table has it, as far as is known without the log",
+                file.name
+            )),
+            _ if !catalog.walked.findings.is_empty() => {
+                out.say(format!(
+                    "{}: of no table that the broken catalog still names",
+                    file.name
+                ));
+            }
+            Ok(why) => out.say(format!("{}: {why}", file.name)),
+            Err(why) => out.finding(&file.name, &why),
         }
     }
 }
@@ -322,10 +355,7 @@ fn dump_table(store: &Store, catalog: &catalog::Catalog, undo: &undo::Undo, name
     for what in &report.findings {
         eprintln!("BROKEN {}: {what}", table.name);
     }
-    eprintln!(
-        "{} rows; {} findings",
-        dumped.rows,
-        dumped.findings.len() + report.findings.len()
-    );
-    Ok(dumped.findings.len() + report.findings.len())
+    let findings = store.findings.len() + dumped.findings.len() + report.findings.len();
+    eprintln!("{} rows; {findings} findings", dumped.rows);
+    Ok(findings)
 }

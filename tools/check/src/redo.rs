@@ -18,6 +18,7 @@ pub struct Redo {
     /// By page: the edits of each group that changed it, with the LSN behind the group.
     pages: HashMap<(u32, u32), Vec<Group>>,
     pub dropped: BTreeSet<u32>,
+    pub made: BTreeSet<u32>,
 }
 
 impl Redo {
@@ -54,7 +55,10 @@ impl Redo {
                 let (low, high) = (reader.bytes()?.to_vec(), reader.bytes()?.to_vec());
                 (low.len() + high.len() <= PAGE).then_some(Edit::Image { low, high })?
             }
-            0x10 => return reader.u32().and_then(|_| reader.bytes()).map(|_| ()),
+            0x10 => {
+                self.made.insert(reader.u32()?);
+                return reader.bytes().map(|_| ());
+            }
             0x11 => {
                 self.dropped.insert(reader.u32()?);
                 return Some(());
@@ -89,6 +93,10 @@ impl Redo {
         Some(())
     }
 
+    /// What it says of files stays.
+    pub fn forget_pages(&mut self) {
+        self.pages.clear();
+    }
     /// Pages that the log has changes for.
     pub fn pages(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.pages.keys().copied()

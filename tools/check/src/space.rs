@@ -16,34 +16,33 @@ pub struct Space {
     pub findings: Vec<String>,
 }
 
-pub fn check(store: &Store, file: u32) -> Space {
-    let mut space = Space::default();
-    let name = store.name_of(file);
-    let header = match store.read(file, 0) {
-        Ok(header) => header,
-        Err(what) => {
-            space.findings.push(format!("{name} page 0: {what}"));
-            return space;
-        }
-    };
+/// Page 0, if it is the header of that file.
+pub fn header(store: &Store, file: u32) -> Result<Vec<u8>, String> {
+    let header = store.read(file, 0)?;
     if page::kind(&header) != page::FILE_HEADER || &header[32..40] != b"SLUICEDF" {
-        space
-            .findings
-            .push(format!("{name} page 0: it is no header of a Sluice data file"));
-        return space;
+        return Err("it is no header of a Sluice data file".into());
     }
     let numbers = [
         ("format", u32_at(&header, 40), 1),
         ("page size", u32_at(&header, 44), PAGE as u32),
         ("file number", u32_at(&header, 48), file),
     ];
-    for (what, found, right) in numbers {
-        if found != right {
-            space
-                .findings
-                .push(format!("{name} page 0: {what} {found}, not {right}"));
-        }
+    match numbers.into_iter().find(|(_, found, right)| found != right) {
+        Some((what, found, right)) => Err(format!("{what} {found}, not {right}")),
+        None => Ok(header),
     }
+}
+
+pub fn check(store: &Store, file: u32) -> Space {
+    let mut space = Space::default();
+    let name = store.name_of(file);
+    let header = match header(store, file) {
+        Ok(header) => header,
+        Err(what) => {
+            space.findings.push(format!("{name} page 0: {what}"));
+            return space;
+        }
+    };
     space.pages = u32_at(&header, 56);
     space.used.insert(0);
     let mut first = 1;

@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 
 const SLOTS: usize = 3;
 const PAGES_PER_SLOT: usize = 128;
+const LOG_LACKS: &str =
+    "the redo log is missing or incomplete: later changes are not in the files, and half of some may be";
+const LOG_OFF: &str = "the redo log was off when the engine stopped: these files may hold half of any change";
 
 pub struct DataFile {
     pub name: String,
@@ -29,6 +32,10 @@ pub struct Store {
     /// Where the log ends; 0: there is none, or it was left aside.
     pub log_end: u64,
     pub log_groups: u64,
+    /// It was left aside.
+    pub is_log_aside: bool,
+    /// Why these files, with this log, are not what was committed.
+    pub log_lacks: Option<&'static str>,
     pub findings: Vec<String>,
     pub notes: Vec<String>,
 }
@@ -44,13 +51,18 @@ impl Store {
             checkpoint: 0,
             log_end: 0,
             log_groups: 0,
+            is_log_aside: !with_log,
+            log_lacks: None,
             findings: Vec::new(),
             notes: Vec::new(),
         };
         store.find_files()?;
         match Log::open(dir) {
             Ok(log) => store.read_log(log, with_log),
-            Err(what) => store.findings.push(what),
+            Err(what) => {
+                store.log_lacks = Some(LOG_LACKS);
+                store.findings.push(what);
+            }
         }
         store.read_doublewrite();
         if with_log {
@@ -77,7 +89,8 @@ impl Store {
             };
             let file = File::open(entry.path()).map_err(|e| format!("{name}: {e}"))?;
             let bytes = file.metadata().map_err(|e| format!("{name}: {e}"))?.len();
-            if bytes % PAGE as u64 != 0 {
+            // Of a statement that was cut short any length may be left, of zeros.
+            if bytes % PAGE as u64 != 0 && !is_blank(&file, bytes).unwrap_or(false) {
                 self.findings
                     .push(format!("{name}: its length, {bytes} bytes, is no number of pages"));
             }
@@ -100,6 +113,11 @@ impl Store {
         self.checkpoint = log.control.checkpoint;
         let redo = &mut self.redo;
         log.replay(&mut |end, group| redo.add(end, group));
+        if log.control.is_off {
+            self.log_lacks = Some(LOG_OFF);
+        } else if !log.findings.is_empty() {
+            self.log_lacks = Some(LOG_LACKS);
+        }
         self.findings.append(&mut log.findings);
         (self.log_end, self.log_groups) = (log.end, log.groups);
         if !apply {
@@ -107,7 +125,7 @@ impl Store {
             self.notes.push(format!(
                 "up to {behind} pages are older than the log, which was left aside"
             ));
-            self.redo = Redo::default();
+            self.redo.forget_pages();
         }
     }
 
@@ -176,7 +194,8 @@ impl Store {
         if !whole {
             return Err(state.err().unwrap_or_default());
         }
-        if self.log_end != 0 && page::lsn(&bytes) > self.log_end {
+        // Where the log is cut short, pages are rightly newer than what is left of it.
+        if self.log_end != 0 && self.log_lacks.is_none() && page::lsn(&bytes) > self.log_end {
             return Err(format!(
                 "its LSN {} is behind the log's end {}: it is of another database",
                 page::lsn(&bytes),
@@ -197,7 +216,33 @@ impl Store {
             .max();
         len.max(in_log.unwrap_or(0))
     }
+    /// Nothing but zeros.
+    pub fn is_blank(&self, file: u32) -> Result<bool, String> {
+        let Some(of) = self.files.get(&file) else {
+            return Ok(true);
+        };
+        let len = of.file.metadata().map_err(|e| e.to_string())?.len();
+        is_blank(&of.file, len).map_err(|e| format!("cannot be read: {e}"))
+    }
+    /// The log, behind its checkpoint, says that the file was made.
+    pub fn was_made(&self, file: u32) -> bool {
+        self.redo.made.contains(&file)
+    }
     pub fn name_of(&self, file: u32) -> String {
         format!("{file:08x}.slu")
     }
+}
+
+fn is_blank(file: &File, len: u64) -> std::io::Result<bool> {
+    let mut bytes = vec![0; 64 << 10];
+    let mut at = 0;
+    while at < len {
+        let part = (len - at).min(bytes.len() as u64) as usize;
+        file.read_exact_at(&mut bytes[..part], at)?;
+        if bytes[..part].iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        at += part as u64;
+    }
+    Ok(true)
 }

@@ -305,3 +305,132 @@ fn rows_of_whole_pages_are_saved_beside_a_broken_one() {
         rows.len()
     );
 }
+
+fn copied(from: &Path, name: &str) -> Folder {
+    let to = Folder::new(name);
+    std::fs::create_dir_all(&to.0).expect("made");
+    for entry in std::fs::read_dir(from).expect("list").flatten() {
+        std::fs::copy(entry.path(), to.0.join(entry.file_name())).expect("copied");
+    }
+    to
+}
+fn segments(dir: &Path) -> Vec<String> {
+    let names = std::fs::read_dir(dir)
+        .expect("list")
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with("redo_0")).collect();
+    names.sort();
+    names
+}
+/// The engine's word and the checker's, of the directory and of a dump, are the same. What the checker and the dump say.
+fn agree(dir: &Path, what: &str) -> (String, String) {
+    let (code, text) = check(&[], dir);
+    let (dump_code, dump) = check(&["--dump", "d.t"], dir);
+    let opens = match Database::open(dir, config()) {
+        Ok(db) => db.engine().close(Close::LogOnly).is_ok(),
+        Err(_) => false,
+    };
+    assert_eq!(
+        code,
+        Some(!opens as i32),
+        "{what}: the engine opens it: {opens}; {text}"
+    );
+    assert_eq!(dump_code == Some(0), opens, "{what}: the dump ends with {dump_code:?}");
+    (text, dump)
+}
+
+/// A log whose segments somebody removed was called sound, with 0 groups, and dumped as if nothing were missing; the engine refuses it.
+#[test]
+fn missing_segments_are_named_where_the_engine_refuses_them() {
+    for (name, how) in [("killed", Close::LogOnly), ("stopped", Close::Slow)] {
+        let folder = Folder::new(name);
+        fill(&folder.0, how);
+        let all = segments(&folder.0);
+        assert!(all.len() > 3, "{all:?}");
+        for (i, one) in all.iter().enumerate() {
+            let copy = copied(&folder.0, &format!("{name}-without-{i}"));
+            std::fs::remove_file(copy.0.join(one)).expect("removed");
+            let (text, dump) = agree(&copy.0, &format!("{name} without {one} of {all:?}"));
+            if text.contains("BROKEN") {
+                assert!(text.contains(one) && text.contains("missing"), "{text}");
+                let lacks = dump.matches("the redo log is missing or incomplete").count();
+                assert_eq!(lacks, 2, "before and behind the rows");
+            }
+        }
+        for kept in 0..all.len() {
+            let copy = copied(&folder.0, &format!("{name}-first-{kept}"));
+            for one in &all[kept..] {
+                std::fs::remove_file(copy.0.join(one)).expect("removed");
+            }
+            let (text, _) = agree(&copy.0, &format!("{name} with the first {kept} of {all:?}"));
+            assert!(kept > 0 || text.contains("none holds the checkpoint"), "{text}");
+        }
+        let copy = copied(&folder.0, &format!("{name}-uncontrolled"));
+        std::fs::remove_file(copy.0.join("redo_control")).expect("removed");
+        let (text, dump) = agree(&copy.0, "without redo_control");
+        assert!(text.contains("BROKEN log and files: redo_control"), "{text}");
+        assert!(dump.contains("the redo log is missing or incomplete"), "{name}");
+    }
+}
+
+/// The newest control block says up to where the log was durable, and the log ends before.
+#[test]
+fn a_log_that_ends_before_its_durable_end_lacks_segments() {
+    let folder = Folder::new("durable");
+    fill(&folder.0, Close::LogOnly);
+    let path = folder.0.join("redo_control");
+    let mut control = std::fs::read(&path).expect("read");
+    for slot in control.chunks_exact_mut(4096) {
+        let later = u64::from_le_bytes(slot[40..48].try_into().expect("8")) * 100;
+        slot[32..40].copy_from_slice(&later.to_le_bytes());
+        let crc = crc32c::crc32c(&slot[4..]);
+        slot[..4].copy_from_slice(&crc.to_le_bytes());
+    }
+    std::fs::write(&path, control).expect("written");
+    for one in &segments(&folder.0)[1..] {
+        std::fs::remove_file(folder.0.join(one)).expect("removed");
+    }
+    let (text, _) = agree(&folder.0, "durable later");
+    assert!(text.contains("durable up to"), "{text}");
+}
+
+/// Rows of a database whose log was off at a crash were dumped without a word.
+#[test]
+fn a_dump_says_that_the_log_was_off() {
+    let folder = Folder::new("off");
+    fill(&folder.0, Close::Slow);
+    let db = Database::open(&folder.0, config()).expect("opens");
+    db.engine().set_redo_log(false).expect("off");
+    let copy = copied(&folder.0, "off-crashed");
+    db.engine().close(Close::Fast).expect("close");
+    drop(db);
+    let (_, dump) = agree(&copy.0, "off");
+    assert_eq!(dump.matches("these files may hold half of any change").count(), 2);
+    agree(&folder.0, "off, then shut down");
+}
+
+/// Of a file that no table has it was said that the next start takes it away; the engine refuses to start, but for a blank one.
+#[test]
+fn a_file_that_no_table_has_is_judged_as_the_engine_judges_it() {
+    for (name, how) in [("strange", Close::Slow), ("strange-killed", Close::LogOnly)] {
+        let folder = Folder::new(name);
+        fill(&folder.0, how);
+        let stray = |bytes: &[u8], what: &str| {
+            let copy = copied(&folder.0, &format!("{name}-{what}"));
+            std::fs::write(copy.0.join("00000077.slu"), bytes).expect("written");
+            let (code, text) = check(&[], &copy.0);
+            let refused = Database::open(&copy.0, config()).is_err();
+            assert_eq!(code, Some(refused as i32), "{what}: {text}");
+            assert_eq!(text.contains("BROKEN 00000077.slu: no table has it"), refused, "{text}");
+            assert_eq!(text.contains("the next start takes it away"), !refused, "{text}");
+            refused
+        };
+        // (The killed engine may not have written a page of the table yet.)
+        let written = std::fs::read(folder.0.join("00000001.slu")).expect("read");
+        assert!(stray(&written, "copy"));
+        assert!(!stray(&[], "empty"));
+        assert!(!stray(&[0; 3 * PAGE as usize], "blank"));
+        assert!(!stray(&[0; 5000], "short"));
+    }
+}

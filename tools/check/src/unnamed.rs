@@ -1,0 +1,39 @@
+//! Data files that the catalog does not name. The next start takes away what provably holds no rows, and is refused for any other;
+//! the proofs are drawn in `engine/src/engine/unnamed.rs` (those that the log drops are gone before: `store`).
+use crate::bytes::u64_at;
+use crate::catalog::SYSTEM_FILE;
+use crate::space;
+use crate::store::Store;
+
+/// Of which database the file is, in its header; 0: it is older than these numbers.
+const DATABASE_AT: usize = 476;
+
+/// Ok: why the start goes on, Err: why it is refused.
+pub fn judge(store: &Store, file: u32) -> Result<&'static str, String> {
+    if store.is_blank(file)? {
+        return Ok("no table has it, and it holds nothing but zeros; the next start takes it away");
+    }
+    if store.was_made(file) {
+        return match header_fault(store, file) {
+            None => Ok("of a table whose making was cut short; the next start takes it away"),
+            Some(what) => Err(format!(
+                "no table has it, the log made one of that number, but this is not it ({what}): the engine refuses the start"
+            )),
+        };
+    }
+    Err(
+        "no table has it, and nothing says that it was dropped: the engine refuses the start. The catalog or the whole directory is older \
+         than it is; if its rows are not wanted, move it away"
+            .into(),
+    )
+}
+
+fn header_fault(store: &Store, file: u32) -> Option<String> {
+    let header = match space::header(store, file) {
+        Ok(header) => header,
+        Err(what) => return Some(what),
+    };
+    let ours = store.read(SYSTEM_FILE, 0).map_or(0, |ours| u64_at(&ours, DATABASE_AT));
+    let theirs = u64_at(&header, DATABASE_AT);
+    (theirs != 0 && ours != 0 && theirs != ours).then(|| "it is of another database".into())
+}
