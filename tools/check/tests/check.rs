@@ -434,3 +434,34 @@ fn a_file_that_no_table_has_is_judged_as_the_engine_judges_it() {
         assert!(!stray(&[0; 5000], "short"));
     }
 }
+
+/// The newer half of the control file breaks: the log may go on in an epoch that the older half does not know.
+#[test]
+fn a_control_file_that_is_older_than_the_log_is_named() {
+    let folder = Folder::new("older");
+    fill(&folder.0, Close::Slow);
+    let db = Database::open(&folder.0, config()).expect("opens");
+    let table = db.table("./d/t").expect("open");
+    let mut trx = db.begin();
+    let pk = 4_000_000_001u32.to_be_bytes();
+    let key = entry_key(1, &pk);
+    let entry = Entry {
+        index: 0,
+        user_key_len: 4,
+        unique_check: false,
+        key: &key,
+        value: b"raw",
+    };
+    trx.insert(&table, &pk, &row(1), &[entry]).expect("insert");
+    trx.commit().expect("commit");
+    db.engine().flush_log().expect("flush");
+    let copies = [0, 1].map(|slot| (slot, copied(&folder.0, &format!("older-{slot}"))));
+    drop((table, db));
+    let mut refused = 0;
+    for (slot, copy) in copies {
+        flip(&copy.0, "redo_control", slot * 4096 + 700);
+        let (text, _) = agree(&copy.0, &format!("without slot {slot}"));
+        refused += text.contains("it is older than the log") as u32;
+    }
+    assert_eq!(refused, 1);
+}
