@@ -313,6 +313,18 @@ void hide_directory()
   ignore_db_dirs_append(base ? base + 1 : settings.directory);
 }
 
+/* Clients are gone, and the binary log is about to be closed in order: the next start would not look into it, and leave what an engine that has
+   stopped could not commit prepared for ever. So the server ends as in a crash, which InnoDB does at once when its log fails. */
+void pre_shutdown()
+{
+  if (!engine || slc_engine_flush_log(engine) == SLC_OK || slc_engine_flush_log(engine) != SLC_POISONED)
+    return;
+  sql_print_error(SLUICE_ENGINE_NAME ": the engine has stopped, so the server ends as in a crash: the next start recovers, with the "
+                  "binary log if there is one");
+  fflush(stderr);
+  _exit(1);
+}
+
 void set_callbacks()
 {
   hton->create= create_handler;
@@ -337,6 +349,7 @@ void set_callbacks()
   hton->commit_checkpoint_request= commit_checkpoint_request;
   hton->start_consistent_snapshot= start_consistent_snapshot;
   hton->flush_logs= flush_logs;
+  hton->pre_shutdown= pre_shutdown;
   hton->show_status= show_status;
   hton->drop_table= drop_table;
   hton->drop_database= drop_database;

@@ -20,13 +20,13 @@ def library():
     return target
 
 
-def failing(which):
+def failing(which, *options):
     def run(trial, _how):
         switch = trial.folder / "syncs-fail"
         switch.unlink(missing_ok=True)
         os.environ.update(LD_PRELOAD=str(library()), FAILING_SYNC_SWITCH=str(switch), FAILING_SYNC_FILES=which)
         try:
-            trial.fresh()
+            trial.fresh(*options)
         finally:
             for name in ("LD_PRELOAD", "FAILING_SYNC_SWITCH", "FAILING_SYNC_FILES"):
                 os.environ.pop(name)
@@ -51,8 +51,9 @@ def failing(which):
         trial.sql("INSERT INTO f.other VALUES (2)")
         if trial.server.pid() != trial.pid:
             raise Broken("the server died")
+        # With a binary log: what is prepared there, and nobody could commit, is decided by it at the next start.
         trial.server.stop()
-        trial.start()
+        trial.start(*options)
         there = int(trial.sql("SELECT COUNT(*) FROM f.u WHERE id BETWEEN 1000 AND 1399")[0][0])
         if there < acknowledged:
             raise Broken(f"{acknowledged} inserts were acknowledged, {there} are there")
@@ -64,5 +65,6 @@ def failing(which):
 
 def trials():
     yield "redo log", "sync fails", failing("redo_")
+    yield "redo log, with a binary log", "sync fails", failing("redo_", "--log-bin=binlog", "--sync-binlog=1", "--server-id=1")
     yield "data files", "sync fails", failing(".slu")
     yield "doublewrite file", "sync fails", failing("doublewrite")

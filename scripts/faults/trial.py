@@ -71,15 +71,15 @@ class Trial:
         self.server.kill9()
         shutil.rmtree(self.server.data)
         shutil.copytree(self.kept, self.server.data)
+        self.start(*options)
+
+    def start(self, *options):
+        self.log_start = self.server.log.stat().st_size
         plain, self.server.options = self.server.options, [*self.server.options, *options]
         try:
-            self.start()
+            self.server.start()
         finally:
             self.server.options = plain
-
-    def start(self):
-        self.log_start = self.server.log.stat().st_size
-        self.server.start()
         self.pid = self.server.pid()
 
     def sql(self, text, database="f"):

@@ -50,7 +50,7 @@ impl RealDisk {
         let name = dir.display().to_string();
         std::fs::create_dir_all(&dir).map_err(|e| io_error("create directory", &name, None, e))?;
         let handle = std::fs::File::open(&dir).map_err(|e| io_error("open directory", &name, None, e))?;
-        let lock = lock_directory(&dir)?;
+        let lock = lock_directory(&dir, &handle)?;
         Ok(Arc::new(RealDisk {
             dir,
             handle,
@@ -77,7 +77,8 @@ impl RealDisk {
     }
 }
 
-fn lock_directory(dir: &Path) -> Result<std::fs::File> {
+/// Locks the lock file, and the directory itself: the file looks like one left behind, and somebody may delete it.
+fn lock_directory(dir: &Path, handle: &std::fs::File) -> Result<std::fs::File> {
     let path = dir.join(LOCK_FILE);
     let shown = path.display().to_string();
     let mut options = OpenOptions::new();
@@ -85,17 +86,23 @@ fn lock_directory(dir: &Path) -> Result<std::fs::File> {
     let file = options
         .open(&path)
         .map_err(|e| io_error("open lock file", &shown, None, e))?;
-    // SAFETY: flock on a descriptor we own touches no memory.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-        return Ok(file);
+    for (locked, is_needed) in [(&file, true), (handle, false)] {
+        // SAFETY: flock on a descriptor we own touches no memory.
+        if unsafe { libc::flock(locked.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+            continue;
+        }
+        let e = std::io::Error::last_os_error();
+        if e.kind() == ErrorKind::WouldBlock {
+            return Err(Error::Exists(format!(
+                "{shown} is locked: another server or program has this directory open; stop it first"
+            )));
+        }
+        // Not every file system locks directories.
+        if is_needed {
+            return Err(io_error("lock", &shown, None, e));
+        }
     }
-    let e = std::io::Error::last_os_error();
-    if e.kind() == ErrorKind::WouldBlock {
-        return Err(Error::Exists(format!(
-            "{shown} is locked: another server or program has this directory open; stop it first"
-        )));
-    }
-    Err(io_error("lock", &shown, None, e))
+    Ok(file)
 }
 
 impl Disk for RealDisk {
