@@ -78,6 +78,14 @@ pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(x, y)| x == y).count()
 }
 
+/// A hash whose bits each depend on all of the 32 (the finalizer of MurmurHash3, Appleby 2011): for several places from one checksum.
+pub fn mixed(hash: u32) -> u64 {
+    let mut h = hash as u64 + 1;
+    h = (h ^ (h >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    h = (h ^ (h >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    h ^ (h >> 33)
+}
+
 /// The first key behind all that start with `prefix`; None: there is none.
 pub fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != 0xff)?;

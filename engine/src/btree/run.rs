@@ -17,6 +17,15 @@ impl Tree {
     /// The leaf that owns `key`, and where it ends (None: it is the last), as its parent has it: the leaf is not read. None: the root is
     /// a leaf.
     pub fn leaf_place(&self, pool: &Pool, key: &[u8]) -> Result<Option<(PageId, Option<Vec<u8>>)>> {
+        self.by_parent(pool, key, |leaf, end| (leaf, end.map(<[u8]>::to_vec)))
+    }
+    /// Shows the leaf that owns `key` and where it ends (None: it is the last), under its parent's S latch. None: the root is a leaf.
+    fn by_parent<T>(
+        &self,
+        pool: &Pool,
+        key: &[u8],
+        each: impl FnOnce(PageId, Option<&[u8]>) -> T,
+    ) -> Result<Option<T>> {
         let page = self.descend(pool, To::Key(key), 1)?;
         let node = Node::new(&page);
         if node.level() == 0 {
@@ -27,7 +36,7 @@ impl Tree {
             true => Some(node.key(slot + 1)),
             false => node.upper_fence(),
         };
-        Ok(Some((self.page_id(node.child(slot)), end.map(<[u8]>::to_vec))))
+        Ok(Some(each(self.page_id(node.child(slot)), end)))
     }
     /// Asks about the leaf that owns all keys in [lo, hi), under its parent's S latch and without reading it: meanwhile no split or merge moves
     /// keys. None: it takes several leaves, or the root is the leaf.
@@ -38,22 +47,11 @@ impl Tree {
         hi: Option<&[u8]>,
         ask: impl FnOnce(PageId) -> T,
     ) -> Result<Option<T>> {
-        let page = self.descend(pool, To::Key(lo), 1)?;
-        let node = Node::new(&page);
-        if node.level() == 0 {
-            return Ok(None);
-        }
-        let slot = self.route(node, page.id().no, To::Key(lo))?;
-        let end = match slot + 1 < node.len() {
-            true => Some(node.key(slot + 1)),
-            false => node.upper_fence(),
-        };
-        let owned = match (end, hi) {
-            (None, _) => true,
-            (Some(end), Some(hi)) => hi <= end,
-            (Some(_), None) => false,
-        };
-        Ok(owned.then(|| ask(self.page_id(node.child(slot)))))
+        let asked = self.by_parent(pool, lo, |leaf, end| {
+            let owns_all = end.is_none_or(|end| hi.is_some_and(|hi| hi <= end));
+            owns_all.then(|| ask(leaf))
+        })?;
+        Ok(asked.flatten())
     }
     /// X-latches the leaf `no` if it (still) owns `key` and that needs no waiting. The Mtr may hold leaves of this tree to the left.
     pub fn try_leaf(&self, mtr: &mut Mtr<'_>, key: &[u8], no: PageNo) -> Result<Option<LeafWrite>> {

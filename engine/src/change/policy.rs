@@ -10,7 +10,7 @@
 //!
 //! An index that lives on disk is asked about its leaf only once in [`ASK_EVERY`] times: an append needs no descent of the base tree.
 //! Bytes are those of keys and values; the bounds are for those, so the pages take about half as much again.
-use super::unique::{imprinter, Uniques};
+use super::unique::Uniques;
 use super::values::Memory;
 use super::Op;
 use crate::pool::Imprinter;
@@ -141,9 +141,9 @@ impl ChangeBuffer {
         buffer.set_max_size(max_size_percent, pool_size);
         buffer
     }
-    /// For [`crate::pool::Pool::set_imprinter`].
+    /// What the pool is to take down of unique leaves as they leave: for [`crate::pool::Pool::set_imprinter`].
     pub fn imprinter(&self) -> Arc<dyn Imprinter> {
-        imprinter(&self.uniques)
+        self.uniques.clone()
     }
     pub fn set_buffering(&self, buffering: Buffering) {
         self.bits.store(buffering.bits(), Ordering::Relaxed);

@@ -6,6 +6,7 @@
 //!
 //! Latches: base leaf, then (inside `Delta::pending_in`) delta leaves. With nothing pending in the index each function here costs one load.
 use super::{Delta, Index, Pending};
+use crate::base::bytes::behind_prefix;
 use crate::base::Result;
 use crate::btree::{LeafRead, Seek};
 use crate::pool::Pool;
@@ -235,7 +236,7 @@ fn visit_merged(
     mut merging: Merging,
     each: Visitor<'_>,
 ) -> Result<()> {
-    let end = end_of_prefix(prefix);
+    let end = behind_prefix(prefix);
     let mut leaf = index.tree.leaf_owning(pool, prefix)?;
     loop {
         merging.start(pool, delta, &leaf, prefix, end.as_deref())?;
@@ -256,12 +257,4 @@ fn visit_merged(
             None => return Ok(()),
         }
     }
-}
-
-/// The first key behind all that begin with `prefix`. None: there is none.
-pub fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
-    let mut end = prefix[..=last].to_vec();
-    end[last] += 1;
-    Some(end)
 }

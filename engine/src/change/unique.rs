@@ -13,9 +13,9 @@
 //!
 //! Latches: those of a descent to the parent; locks: `indexes`, of no rank, under which nothing is taken. Called by `table::secondary`.
 use super::delta::Delta;
-use super::read::end_of_prefix;
 use super::values::hash_of;
 use super::{Index, Op, DELTA_BIT};
+use crate::base::bytes::behind_prefix;
 use crate::base::{planted, FileId, IndexId, Mutant, Result};
 use crate::btree::leaf_entries;
 use crate::pool::page::{page_id, page_index};
@@ -23,7 +23,6 @@ use crate::pool::{Imprinter, Pool, Presence};
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::sync::Arc;
 
 /// An index that lives in memory is asked about its leaf once in so many new values: whether it still does.
 const ASK_IN_MEMORY_EVERY: u32 = 64;
@@ -74,7 +73,7 @@ pub fn lacks_value(pool: &Pool, index: &Index, key: &[u8], value_len: usize) -> 
         delta.buffer().uniques.add(index, pk_len);
     }
     let value = &key[..value_len];
-    let end = end_of_prefix(value);
+    let end = behind_prefix(value);
     if delta.may_have_value(value) {
         return Ok(false);
     }
@@ -126,9 +125,4 @@ impl Delta {
         }
         !self.is_known() || self.values.may_have(value, &self.partitions())
     }
-}
-
-/// What the pool is to take down of unique leaves as they leave.
-pub(super) fn imprinter(uniques: &Arc<Uniques>) -> Arc<dyn Imprinter> {
-    uniques.clone()
 }

@@ -7,6 +7,7 @@
 //! Memory is bounded for all indexes together. A partition that got none has everything, perhaps. Lock: `partitions`, of no rank, under which
 //! nothing is taken. Called by `delta` and `unique`.
 use super::policy::ChangeBuffer;
+use crate::base::bytes::mixed;
 use parking_lot::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -55,11 +56,8 @@ impl Bloom {
         Some(bloom)
     }
     fn places(&self, hash: u32) -> impl Iterator<Item = (usize, u64)> + '_ {
-        // As in `pool/imprint.rs`; then two halves make as many places as are wanted.
-        let mut h = hash as u64 + 1;
-        h = (h ^ (h >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        h = (h ^ (h >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-        h ^= h >> 33;
+        // Two halves make as many places as are wanted.
+        let h = mixed(hash);
         let (first, step) = (h as u32, (h >> 32) as u32 | 1);
         let bits = self.words.len() as u64 * 64;
         (0..PROBES).map(move |i| {

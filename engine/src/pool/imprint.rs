@@ -12,6 +12,7 @@
 //! Called by `evict` (made), `fetch` (dropped) and, through [`Pool::lacks`], by `change`.
 use super::page::PAGE_SIZE;
 use super::Pool;
+use crate::base::bytes::mixed;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{planted, FileId, Mutant, PageId};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,11 +44,7 @@ impl Imprint {
 }
 
 fn places(hash: u32) -> impl Iterator<Item = usize> {
-    // The finalizer of a hash in wide use: each bit of the input changes half of the output's.
-    let mut h = hash as u64 + 1;
-    h = (h ^ (h >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    h = (h ^ (h >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    h ^= h >> 33;
+    let h = mixed(hash);
     (0..PROBES).map(move |i| (h >> (16 * i)) as usize % BITS)
 }
 
