@@ -72,7 +72,7 @@ impl Group {
     fn wake_beside(self, next: Option<Bed>) {
         let before = match self.size {
             many if many >= MANY && next.is_some() => (many / 2) as u32,
-            _ => u32::MAX >> 1,
+            _ => futex::ALL,
         };
         if let Some(others) = &self.others {
             futex::set_and_wake_some(others, LOOK, before);
