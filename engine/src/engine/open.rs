@@ -95,7 +95,7 @@ impl Engine {
 /// What keeps the engine from opening is not repaired here.
 fn with_way_out(error: Error) -> Error {
     match error {
-        Error::Corrupt(mut damage) if !damage.contains("estore ") => {
+        Error::Corrupt(mut damage) if !damage.what.to_lowercase().contains("restore ") => {
             damage.what += "; restore the engine's directory from a backup; sluice-check tells what is whole, and its --dump saves rows, as long \
                             as the catalog can be read";
             Error::Corrupt(damage)
