@@ -245,4 +245,13 @@ mod tests {
         let i = Counters::NAMES.iter().position(|n| *n == "deadlocks").unwrap();
         assert_eq!(c.value(i), 3);
     }
+    #[test]
+    fn each_is_explained_to_administrators() {
+        let text = include_str!("../../../docs/status.md");
+        let rows = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("| ")?.split(' ').next());
+        let explained: Vec<&str> = rows.filter(|name| Counters::NAMES.contains(name)).collect();
+        assert_eq!(explained, Counters::NAMES, "docs/status.md has them in this order");
+    }
 }
