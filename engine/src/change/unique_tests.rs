@@ -44,6 +44,9 @@ fn found(pool: &Pool, index: &Index, n: u32) -> Vec<u32> {
 fn lacks(pool: &Pool, index: &Index, n: u32, pk: u32) -> bool {
     lacks_value(pool, index, &key_of(n, pk), value_of(n).len()).unwrap()
 }
+fn put_seen(pool: &Pool, index: &Index, key: &[u8], value: &[u8]) {
+    submit_checked(pool, index, Op::Put { key, value }).unwrap();
+}
 fn spared(pool: &Pool) -> u64 {
     pool.counters().change_buffer_unique_checks_spared.get()
 }
@@ -87,15 +90,7 @@ impl Steps {
             assert!(put_unseen(pool, index, &key, &value).unwrap());
         } else {
             assert_eq!(found(pool, index, n), []);
-            submit_checked(
-                pool,
-                index,
-                Op::Put {
-                    key: &key,
-                    value: &value,
-                },
-            )
-            .unwrap();
+            put_seen(pool, index, &key, &value);
         }
         self.model.insert(n, pk);
     }
@@ -172,15 +167,7 @@ fn of_two_threads_with_one_value_one_finds_the_others() {
                     if lacks(pool, index, n, thread) {
                         assert!(put_unseen(pool, index, &key, &value).unwrap());
                     } else if found(pool, index, n).is_empty() {
-                        submit_checked(
-                            pool,
-                            index,
-                            Op::Put {
-                                key: &key,
-                                value: &value,
-                            },
-                        )
-                        .unwrap();
+                        put_seen(pool, index, &key, &value);
                     } else {
                         continue;
                     }

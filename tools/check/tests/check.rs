@@ -41,6 +41,16 @@ fn entry_key(n: u32, pk: &[u8]) -> Vec<u8> {
     [&(n % 13).to_be_bytes()[..], pk].concat()
 }
 
+fn entry(key: &[u8]) -> Entry<'_> {
+    Entry {
+        index: 0,
+        user_key_len: 4,
+        unique_check: false,
+        key,
+        value: b"raw",
+    }
+}
+
 /// Commits rows, deletes some, leaves a transaction unfinished, and ends as `how`. The committed rows.
 fn fill(dir: &Path, how: Close) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let db = Database::open(dir, config()).expect("opens");
@@ -60,13 +70,7 @@ fn fill(dir: &Path, how: Close) -> BTreeMap<Vec<u8>, Vec<u8>> {
         for n in batch * 500..(batch + 1) * 500 {
             let pk = n.wrapping_mul(2_654_435_761u32).to_be_bytes().to_vec();
             let key = entry_key(n, &pk);
-            let entry = Entry {
-                index: 0,
-                user_key_len: 4,
-                unique_check: false,
-                key: &key,
-                value: b"raw",
-            };
+            let entry = entry(&key);
             trx.insert(&table, &pk, &row(n), &[entry]).expect("insert");
             if n % 10 == 3 && batch > 3 {
                 trx.delete(&table, &pk, &[entry]).expect("delete");
@@ -445,13 +449,7 @@ fn a_control_file_that_is_older_than_the_log_is_named() {
     let mut trx = db.begin();
     let pk = 4_000_000_001u32.to_be_bytes();
     let key = entry_key(1, &pk);
-    let entry = Entry {
-        index: 0,
-        user_key_len: 4,
-        unique_check: false,
-        key: &key,
-        value: b"raw",
-    };
+    let entry = entry(&key);
     trx.insert(&table, &pk, &row(1), &[entry]).expect("insert");
     trx.commit().expect("commit");
     db.engine().flush_log().expect("flush");

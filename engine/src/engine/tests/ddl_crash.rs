@@ -86,7 +86,7 @@ fn fill(engine: &Arc<Engine>, name: &str, tables: &mut Tables) -> Result<()> {
     Ok(())
 }
 
-fn change_of(table: &Arc<Table>) -> IndexChange<'_> {
+pub(super) fn change_of(table: &Arc<Table>) -> IndexChange<'_> {
     IndexChange {
         table,
         drop: vec![],

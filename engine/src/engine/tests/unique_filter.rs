@@ -1,11 +1,12 @@
 //! New unique values of a table that is larger than the pool (`docs/decisions/2026-11-21-unique-filter.md`): put without a look at their leaf, and
 //! found by whoever comes with the same value, whatever has become of them.
+use super::ddl_crash::change_of;
 use super::rig::config;
 use crate::base::{Error, Result};
 use crate::engine::{Close, Config, Engine};
 use crate::io::sim::SimDisk;
 use crate::pool::PAGE_SIZE;
-use crate::table::{CheckLevel, Checker, Entry, EntrySink, IndexChange, IndexSpec, StoreConfig, Table, TableSpec};
+use crate::table::{CheckLevel, Checker, Entry, EntrySink, IndexSpec, StoreConfig, Table, TableSpec};
 use crate::txn::{Isolation, ThreadWaiter, Trx};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -304,16 +305,7 @@ fn pages_given_to_another_index_lack_nothing_of_it() {
         let store = world.engine.store().clone();
         assert!(store.pool.imprints() > 50);
         let table = &world.table.clone();
-        let change = || IndexChange {
-            table,
-            drop: vec![],
-            rename: vec![],
-            add: vec![],
-            order: vec![],
-            change_buffering: None,
-            schema: b"",
-        };
-        let mut drop = change();
+        let mut drop = change_of(table);
         drop.drop = vec!["by_value"];
         store.alter_indexes(&[drop]).expect("dropped");
         world.lead = 2;
@@ -330,7 +322,7 @@ fn pages_given_to_another_index_lack_nothing_of_it() {
         let trx = world.begin();
         build.finish(&trx).expect("built");
         world.commit(trx);
-        let mut add = change();
+        let mut add = change_of(table);
         (add.add, add.order) = (vec![&build], vec!["again"]);
         store.alter_indexes(&[add]).expect("published");
         store.pool.flush_all().expect("written");
