@@ -39,21 +39,21 @@ bool ha_sluice::entry_lacks_column() const
 
 /* The server does not always ask for entries only when they have all that it reads: a plan made for one execution of a prepared statement
    may lose that on the next. Judged once per read_set. A row that may be changed is needed whole. */
-bool ha_sluice::entry_has_all()
+bool ha_sluice::index_covers()
 {
   if (m_lock == SLC_LOCK_EXCLUSIVE || table->vfield)
     return false;
   const MY_BITMAP *wanted= table->read_set;
   const size_t words= no_words_in_map(wanted);
-  if (likely(m_judged_index == active_index && m_judged_set.size() == words &&
-             !memcmp(m_judged_set.data(), wanted->bitmap, words * sizeof(my_bitmap_map))))
-    return m_judged;
-  m_judged_index= active_index;
-  m_judged_set.assign(wanted->bitmap, wanted->bitmap + words);
-  m_judged= true;
-  for (uint field= bitmap_get_first_set(wanted); m_judged && field != MY_BIT_NONE; field= bitmap_get_next_set(wanted, field))
-    m_judged= table->field[field]->part_of_key.is_set(active_index);
-  return m_judged;
+  if (likely(m_covers_index == active_index && m_covers_set.size() == words &&
+             !memcmp(m_covers_set.data(), wanted->bitmap, words * sizeof(my_bitmap_map))))
+    return m_covers;
+  m_covers_index= active_index;
+  m_covers_set.assign(wanted->bitmap, wanted->bitmap + words);
+  m_covers= true;
+  for (uint field= bitmap_get_first_set(wanted); m_covers && field != MY_BIT_NONE; field= bitmap_get_next_set(wanted, field))
+    m_covers= table->field[field]->part_of_key.is_set(active_index);
+  return m_covers;
 }
 
 int ha_sluice::scan_set_up()

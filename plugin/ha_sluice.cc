@@ -138,7 +138,7 @@ handler *ha_sluice::clone(const char *name, MEM_ROOT *mem_root)
 void ha_sluice::change_table_ptr(TABLE *table_arg, TABLE_SHARE *share_arg)
 {
   handler::change_table_ptr(table_arg, share_arg);
-  m_judged_index= MAX_KEY;
+  m_covers_index= MAX_KEY;
   if (m_codec)
     m_codec->set_table(table_arg);
 }

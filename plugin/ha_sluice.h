@@ -155,7 +155,7 @@ private:
   int point_read(uchar *record);
   int read_row(uchar *record, slc_bytes clustered, slc_bytes row);
   bool entry_lacks_column() const;
-  bool entry_has_all();
+  bool index_covers();
   bool wants_virtual_columns(const uchar *record) const;
   void add_virtual_columns(uchar *record, slc_bytes clustered, slc_bytes row);
   void keep_blobs();
@@ -167,7 +167,7 @@ private:
   bool is_exact_end(const key_range &end) const;
   slc_bytes range_end();
   const sluice::DecodePlan *plan();
-  bool wants_entry() { return m_keyread ? !m_keyread_needs_row : entry_has_all(); }
+  bool wants_entry() { return m_keyread ? !m_keyread_needs_row : index_covers(); }
   bool reads_entries() { return wants_entry() || pushed_idx_cond_here() || filter_here(); }
   bool pushed_idx_cond_here() const { return pushed_idx_cond && pushed_idx_cond_keyno == active_index; }
   /* A filter looks at the row's position, which the entry must be able to give; without it only more rows are read. */
@@ -254,9 +254,9 @@ private:
   bool m_scan_set_up= false;
   bool m_scan_covering= false;
   bool m_keyread_needs_row= false;      // the server wants entries only, and more than they have
-  bool m_judged= false;                 // the entries of m_judged_index have all of m_judged_set
-  uint m_judged_index= MAX_KEY;
-  std::vector<my_bitmap_map> m_judged_set;
+  bool m_covers= false;                 // m_covers_index covers the columns of m_covers_set
+  uint m_covers_index= MAX_KEY;
+  std::vector<my_bitmap_map> m_covers_set;
   bool m_has_bounds= false;
   bool m_bounds_are_of_lookup= false;   // set by an exact lookup: index_next() goes beyond them
   Place m_place= AT_ENTRY;

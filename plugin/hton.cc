@@ -317,6 +317,7 @@ void hide_directory()
    stopped could not commit prepared for ever. So the server ends as in a crash, which InnoDB does at once when its log fails. */
 void pre_shutdown()
 {
+  /* A flush that fails stops the engine, too: the second one tells. */
   if (!engine || slc_engine_flush_log(engine) == SLC_OK || slc_engine_flush_log(engine) != SLC_POISONED)
     return;
   sql_print_error(SLUICE_ENGINE_NAME ": the engine has stopped, so the server ends as in a crash: the next start recovers, with the "
