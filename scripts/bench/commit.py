@@ -5,7 +5,8 @@
     stalls       oltp_write_only on a table of five times the pool, second by second
     recovery     kill -9 under load with a redo log of equal size; how long the next start takes beyond an idle one
 
-Each part has servers of its own. Of repeats the median counts, of the ratios of cells that ran right after each other. Called by sysbench.py, which knows the arguments.
+Each part has servers of its own. Of repeats the median counts, in throughput that of the ratios of cells that ran right after each other. Called
+by sysbench.py, which knows the arguments.
 """
 import re
 import shutil
