@@ -9,7 +9,7 @@
 //!  0 page header (pool/page.rs): type Overflow, index id
 //! 32 next      u32  page number, 0 = last
 //! 36 len       u16  bytes of data in this page
-//! 38 first     u16  1 = a chain begins here
+//! 38 first     u16  1 = a chain begins here; 2 = and nobody names it any more: it is being freed
 //! 40 owner     u64
 //! 48 data
 //! ```
@@ -26,6 +26,8 @@ const AT_LEN: usize = PAGE_BODY + 4;
 const AT_FIRST: usize = PAGE_BODY + 6;
 const AT_OWNER: usize = PAGE_BODY + 8;
 const AT_DATA: usize = PAGE_BODY + 16;
+const FIRST: u16 = 1;
+const GIVEN_UP: u16 = 2;
 /// Bytes of data in one page.
 pub const CHUNK: usize = PAGE_SIZE - AT_DATA;
 
@@ -34,7 +36,7 @@ pub fn create(mtr: &mut Mtr<'_>, file: FileId, index: IndexId, owner: TrxId) -> 
     let no = space::allocate(mtr, file, 0)?;
     let page = mtr.create(PageId::new(file, no), index, PageType::Overflow, 0)?;
     let mut header = [0u8; 10];
-    put_u16(&mut header, 0, 1);
+    put_u16(&mut header, 0, FIRST);
     put_u64(&mut header, 2, owner);
     mtr.edit(page, AT_FIRST, &header);
     Ok(no)
@@ -78,7 +80,7 @@ pub fn read(pool: &Pool, file: FileId, first: PageNo, out: &mut Vec<u8>) -> Resu
     while no != 0 {
         let page = pool.read(PageId::new(file, no))?;
         let len = get_u16(&page, AT_LEN) as usize;
-        let in_place = (get_u16(&page, AT_FIRST) == 1) == (no == first);
+        let in_place = (get_u16(&page, AT_FIRST) == FIRST) == (no == first);
         if !is_overflow(&page) || !in_place || len > CHUNK || out.len() > u32::MAX as usize {
             return Err(broken(file, no));
         }
@@ -87,18 +89,35 @@ pub fn read(pool: &Pool, file: FileId, first: PageNo, out: &mut Vec<u8>) -> Resu
     }
     Ok(())
 }
+/// Says in `mtr`, which removes the last mention of the chain, that it is to be freed. Errors come before any change.
+pub fn give_up(mtr: &mut Mtr<'_>, file: FileId, first: PageNo, owner: TrxId) -> Result<()> {
+    let head = mtr.write(PageId::new(file, first))?;
+    if begins(mtr.bytes(head), owner) {
+        mtr.edit(head, AT_FIRST, &GIVEN_UP.to_le_bytes());
+    }
+    Ok(())
+}
 /// Frees the chain, in bounded Mtrs, its first page last. Does nothing when `first` is not (any more) the first page of a chain of `owner`.
 pub fn free(pool: &Pool, file: FileId, first: PageNo, owner: TrxId) -> Result<()> {
+    free_if(pool, PageId::new(file, first), &|head| begins(head, owner))
+}
+/// As [`free`], but only what was [given up](give_up): somebody may need the chain still.
+pub fn free_given_up(pool: &Pool, file: FileId, first: PageNo, owner: TrxId) -> Result<()> {
+    let wanted = |head: &[u8]| begins(head, owner) && get_u16(head, AT_FIRST) == GIVEN_UP;
+    free_if(pool, PageId::new(file, first), &wanted)
+}
+fn free_if(pool: &Pool, first: PageId, wanted: &dyn Fn(&[u8]) -> bool) -> Result<()> {
+    let file = first.file;
     loop {
         let mut mtr = begin(pool)?;
-        let head = mtr.write(PageId::new(file, first))?;
+        let head = mtr.write(first)?;
         let bytes = mtr.bytes(head);
-        if !is_overflow(bytes) || get_u16(bytes, AT_FIRST) != 1 || get_u64(bytes, AT_OWNER) != owner {
+        if !wanted(bytes) {
             return Ok(());
         }
         let second = get_u32(bytes, AT_NEXT);
         if second == 0 {
-            space::free(&mut mtr, &[PageId::new(file, first)])?;
+            space::free(&mut mtr, &[first])?;
             mark_free(&mut mtr, head);
             mtr.commit();
             return Ok(());
@@ -118,7 +137,7 @@ pub fn free(pool: &Pool, file: FileId, first: PageNo, owner: TrxId) -> Result<()
 pub fn pages_of(pool: &Pool, file: FileId, first: PageNo, owner: TrxId) -> Result<Vec<PageNo>> {
     let head = || -> Result<Option<Lsn>> {
         let page = pool.read(PageId::new(file, first))?;
-        let still = is_overflow(&page) && get_u16(&page, AT_FIRST) == 1 && get_u64(&page, AT_OWNER) == owner;
+        let still = begins(&page, owner) && get_u16(&page, AT_FIRST) == FIRST;
         Ok(still.then(|| page.version()))
     };
     let Some(before) = head()? else {
@@ -146,6 +165,10 @@ pub fn pages(pool: &Pool, file: FileId, first: PageNo) -> Result<Vec<PageNo>> {
     Ok(out)
 }
 
+/// A chain of `owner` begins here, given up or not.
+fn begins(page: &[u8], owner: TrxId) -> bool {
+    is_overflow(page) && get_u16(page, AT_FIRST) != 0 && get_u64(page, AT_OWNER) == owner
+}
 fn is_overflow(page: &[u8]) -> bool {
     page_type(page) == PageType::Overflow as u8
 }

@@ -12,7 +12,7 @@ use super::store::Store;
 use super::undo_format::{Record, What};
 use super::version::split;
 use crate::base::{Error, Result, TrxId};
-use crate::btree::Intent;
+use crate::btree::{overflow, Intent};
 use crate::change::Op;
 use crate::index::ChainRef;
 use crate::txn::PurgeRecord;
@@ -67,7 +67,9 @@ impl Store {
         self.purge_touches(layout, &record, maker, purged.undone)?;
         match record.what {
             // Undone: the version before was restored, its chain is in use.
-            What::Update { old, .. } if purged.undone && old.marked() => self.remove_left_mark(layout, record.pk)?,
+            What::Update { old, chain, .. } if purged.undone && old.marked() => {
+                self.remove_left_mark(layout, record.pk, chain)?
+            }
             What::Update { chain: Some(chain), .. } if !purged.undone => self.free_chain(layout, chain)?,
             What::Delete { chain, .. } if !purged.undone => {
                 let wanted = |value: &[u8]| points_at(value, maker, purged.at);
@@ -98,17 +100,9 @@ impl Store {
         Ok(())
     }
 
-    /// A rollback restored a delete-marked version whose own purge may have passed by then.
-    fn remove_left_mark(&self, layout: &Layout, pk: &[u8]) -> Result<()> {
+    /// A rollback restored a delete-marked version, whose chain is `chain`, and whose own purge may have passed by then.
+    fn remove_left_mark(&self, layout: &Layout, pk: &[u8], chain: Option<ChainRef>) -> Result<()> {
         let old_enough = self.trx_sys.all_see_below();
-        let mut chain = None;
-        if let Some(leaf) = layout.clustered.tree.get(&self.pool, pk)? {
-            let (header, _) = split(leaf.value());
-            if !header.marked() || header.trx >= old_enough {
-                return Ok(());
-            }
-            chain = ChainRef::of(leaf.value());
-        }
         let wanted = |value: &[u8]| {
             let (header, _) = split(value);
             header.marked() && header.trx < old_enough
@@ -116,26 +110,30 @@ impl Store {
         self.remove_marked(layout, pk, chain, &wanted)
     }
 
-    /// Removes the entry if `wanted`, and then its chain. A crash in between: the job is done again, and finds the chain by its number.
+    /// Removes the entry if `wanted`, and then its chain, which the record calls `chain`. A crash or a failing read in between: the job is
+    /// done again. Then there may be another row of that key: that the chain is nobody's any more is told by its first page.
     fn remove_marked(
         &self,
         layout: &Layout,
         pk: &[u8],
-        chain: Option<ChainRef>,
+        mut chain: Option<ChainRef>,
         wanted: &dyn Fn(&[u8]) -> bool,
     ) -> Result<()> {
         let tree = &layout.clustered.tree;
         let mut mtr = self.pool.begin();
         let at = tree.leaf_for_write(&mut mtr, pk, Intent::Leaf, None)?;
-        let gone = !at.found;
         if at.found && wanted(tree.value(&mtr, &at)) {
+            chain = ChainRef::of(tree.value(&mtr, &at));
+            if let Some(chain) = chain {
+                overflow::give_up(&mut mtr, layout.id, chain.first, chain.owner)?;
+            }
             self.remove_entry(layout, mtr, &at, pk)?;
         } else {
             drop(mtr);
-            if !gone {
-                return Ok(());
-            }
         }
-        chain.map_or(Ok(()), |chain| self.free_chain(layout, chain))
+        match chain {
+            Some(chain) => overflow::free_given_up(&self.pool, layout.id, chain.first, chain.owner),
+            None => Ok(()),
+        }
     }
 }
