@@ -1,5 +1,5 @@
 """Files that are missing, foreign, older than others, of another page size or of a newer format: the engine (or the one table) is refused with the reason
-and the way out, nothing is changed, and with the right files in place again everything is there.
+and the way out, nothing is changed, and with the right files in place again everything is there. One that cannot be removed is in nobody's way.
 """
 import shutil
 import struct
@@ -107,6 +107,30 @@ def file_of_other_table(trial, path):
     shutil.copy(trial.file_of("filler"), path)
 
 
+def not_removable(trial, _how):
+    """DROP of a table whose file cannot be unlinked (a folder in its place, which nobody can): nothing stops, and a later start removes it."""
+    trial.fresh()
+    path, aside = trial.file_of("t"), trial.folder / "aside"
+    trial.sql("SELECT COUNT(*) FROM f.t")
+    path.rename(aside)
+    path.mkdir()
+    trial.sql("DROP TABLE f.t")
+    for stop in (None, trial.server.kill9, trial.server.stop, trial.server.stop):
+        if stop:
+            stop()
+            trial.start()
+        trial.expect_log(["Warning", path.name, "could not be removed"])
+        trial.expect_alive()
+    trial.server.stop()
+    path.rmdir()
+    aside.rename(path)
+    trial.start()
+    trial.expect_alive()
+    if path.exists():
+        raise Broken(f"{path.name} is still there")
+    return "nothing", "mend the cause; the next start removes it"
+
+
 TRIALS = [
     ("redo log", "missing", refused(remove("redo_*"), "redo log is not", "restore")),
     ("redo_control", "missing", refused(remove("redo_control"), "redo", "restore")),
@@ -124,6 +148,7 @@ TRIALS = [
     ("table's file", "other page size", table_refused(lambda trial, path: edited(path, 0, 44, struct.pack("<I", 4096)), "pages of 4096")),
     ("table's file", "another table's", table_refused(file_of_other_table, ".slu: page")),
     ("table's file", "of another database", table_refused(file_of_another, "another database")),
+    ("table's file", "not removable", not_removable),
     ("table's file", "cut short", table_refused(lambda trial, path: path.write_bytes(path.read_bytes()[:5 * pages.PAGE]), "page")),
 ]
 

@@ -17,7 +17,7 @@
 use super::config::{Config, Level, LogSink};
 use super::deadlocks::{self, Teller};
 use super::undecided::Undecided;
-use super::unnamed;
+use super::unnamed::{self, Stuck};
 use super::workers::Workers;
 use super::Engine;
 use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE, UNDO_FILE};
@@ -56,7 +56,7 @@ impl Engine {
     pub(super) fn open_still(disk: Arc<dyn Disk>, config: Config) -> Result<Arc<Engine>> {
         let counters = Arc::new(Counters::default());
         let opened = Opened::on(disk, &config, counters).map_err(with_way_out)?;
-        let log = config.log.clone();
+        let (log, warn) = (config.log.clone(), config.log.clone());
         let store = Arc::new(Store::new(
             opened.pool,
             opened.redo,
@@ -64,6 +64,7 @@ impl Engine {
             opened.catalog,
             &config.store,
             Arc::new(move |text: &str| log(Level::Error, text)),
+            Arc::new(move |text: &str| warn(Level::Warning, text)),
         ));
         let (prepared, losers): (Vec<RecoveredTrx>, Vec<RecoveredTrx>) =
             opened.recovered.into_iter().partition(|r| r.xid.is_some());
@@ -163,7 +164,9 @@ impl Opened {
             ));
         };
         for name in names.iter().filter(|n| n.starts_with(space::TEMPORARY_PREFIX)) {
-            disk.remove(name)?;
+            if let Err(why) = disk.remove(name) {
+                (config.log)(Level::Warning, &space::tell_left_over(name, &why));
+            }
         }
         recover(disk, config, counters, (checkpoint, database), &names)
     }
@@ -337,7 +340,7 @@ fn recover(
     )?;
     let redo = Arc::new(redo);
     let pool = new_pool(disk.clone(), config, redo.clone(), counters.clone())?;
-    let files = find_files(&pool, &facts, names)?;
+    let (mut files, stuck) = find_files(&pool, &facts, names)?;
     let restored = pool.recover_doublewrite()?;
     if restored > 0 {
         let note = format!("{restored} torn pages were restored from the doublewrite file");
@@ -364,6 +367,7 @@ fn recover(
     space::check_header(&pool, UNDO_FILE)?;
     let (trx_sys, recovered) = TrxSys::open(pool.clone(), counters)?;
     let catalog = Catalog::open(&pool, change_buffer(config, &pool))?;
+    unnamed::settle_left_over(&pool, &catalog, &mut files, stuck, &config.log)?;
     unnamed::settle(&pool, &catalog, &files, &facts, &config.log)?;
     settle_files(&pool, &catalog, &files, &facts, &config.log)?;
     tell_unread(&catalog, &unread, &config.log);
@@ -376,8 +380,8 @@ fn recover(
     })
 }
 
-/// Registers the data files found. Those dropped in the log are finished off instead.
-fn find_files(pool: &Pool, facts: &LogFacts, names: &[String]) -> Result<BTreeSet<FileId>> {
+/// Registers the data files found. Those dropped in the log are finished off instead, as far as they can be removed.
+fn find_files(pool: &Pool, facts: &LogFacts, names: &[String]) -> Result<(BTreeSet<FileId>, Stuck)> {
     let found: BTreeSet<FileId> = names.iter().filter_map(|n| file_number(n)).collect();
     let needed = facts.touched.iter().chain(&[SYSTEM_FILE, UNDO_FILE]);
     for file in needed.filter(|f| !facts.void.dropped().contains(f)) {
@@ -388,16 +392,16 @@ fn find_files(pool: &Pool, facts: &LogFacts, names: &[String]) -> Result<BTreeSe
             )));
         }
     }
-    let mut open = BTreeSet::new();
+    let (mut open, mut stuck) = (BTreeSet::new(), Stuck::new());
     for file in found {
         if facts.void.dropped().contains(&file) {
-            space::remove_file(pool, file)?;
+            stuck.extend(space::remove_file(pool, file).err().map(|why| (file, why)));
         } else {
             space::add_file(pool, file);
             open.insert(file);
         }
     }
-    Ok(open)
+    Ok((open, stuck))
 }
 
 /// Pages of tables that could not be read when the log had changes for them, and why.

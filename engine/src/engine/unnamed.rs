@@ -3,6 +3,7 @@
 //! | proof | what happened |
 //! |---|---|
 //! | the log says that it was dropped | DROP, TRUNCATE or a CREATE that failed; removed by `open` before the catalog is read |
+//! | the system file names it (`space/left_over.rs`) | the same, and it could not be removed then; tried again |
 //! | the log says that it was made | CREATE or TRUNCATE was cut short before the catalog named the new file: nobody ever wrote a row |
 //! | nothing but zeros | the same, before the log knew of the file (I1: no page before its redo) |
 //!
@@ -18,6 +19,9 @@ use crate::redo::FlushMode;
 use crate::space;
 use crate::table::catalog::Catalog;
 use std::collections::BTreeSet;
+
+/// Files that could not be removed, and why.
+pub(super) type Stuck = Vec<(FileId, Error)>;
 
 /// Removes those of `files` that the catalog does not name. `Error::Corrupt`: one of them may hold rows.
 pub(super) fn settle(
@@ -49,12 +53,46 @@ pub(super) fn settle(
         space::log_drop(&mut mtr, file);
         let lsn = mtr.commit();
         pool.redo().flush(lsn, FlushMode::Sync)?;
-        space::remove_file(pool, file)?;
         let name = space::file_name(file);
         log(
             Level::Info,
             &format!("data file {name}, of a table whose making was cut short, is removed"),
         );
+        space::remove_dropped(pool, file, &|text| log(Level::Warning, text))?;
+    }
+    Ok(())
+}
+
+/// Files of dropped tables that could not be unlinked: `stuck`, which the log says were dropped, and whose removal failed just now, are
+/// named in the system file; those that it names from before are tried again, and are not among `files` any more.
+pub(super) fn settle_left_over(
+    pool: &Pool,
+    catalog: &Catalog,
+    files: &mut BTreeSet<FileId>,
+    mut stuck: Stuck,
+    log: &LogSink,
+) -> Result<()> {
+    for (file, _) in &stuck {
+        space::note_left_over(pool, *file)?;
+    }
+    for file in space::left_over(pool)? {
+        if stuck.iter().any(|(known, _)| *known == file) {
+            continue;
+        }
+        if catalog.by_id(file).is_some() {
+            return Err(Error::corrupt(format!(
+                "{} is a table's and a dropped table's",
+                space::file_name(file)
+            )));
+        }
+        files.remove(&file);
+        match space::remove_file(pool, file) {
+            Ok(()) => space::forget_left_over(pool, file)?,
+            Err(why) => stuck.push((file, why)),
+        }
+    }
+    for (file, why) in &stuck {
+        log(Level::Warning, &space::tell_left_over(&space::file_name(*file), why));
     }
     Ok(())
 }

@@ -41,7 +41,7 @@ pub use recover::Void;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{planted, Counters, FileId, Lsn, Mutant, PageId, Poison, Result};
 use crate::io::{Disk, Files};
-use crate::redo::Redo;
+use crate::redo::{FlushMode, Redo};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -159,6 +159,10 @@ impl Pool {
     /// Bytes of pages it holds.
     pub fn size(&self) -> u64 {
         (self.frames.len() * PAGE_SIZE) as u64
+    }
+    /// The change of that LSN outlives a crash from now on.
+    pub fn sync_log(&self, lsn: Lsn) -> Result<()> {
+        self.redo.flush(lsn, FlushMode::Sync)
     }
     pub fn redo(&self) -> &Arc<Redo> {
         &self.redo

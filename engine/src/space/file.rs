@@ -4,6 +4,7 @@
 //! blank file, which the engine removes at open. Dropping: FILE_DROP is durable before the file goes; a crash in between leaves
 //! a file that recovery removes. So redo may meet a missing file only if it was dropped later in the log. The callers hold the
 //! checkpoint back meanwhile, so that both records are in the log as long as they may be needed (`engine/unnamed.rs`).
+//! What cannot be unlinked is remembered (`left_over`).
 //! The file of a temporary table has a name that says so; the engine removes it at open without asking further.
 //! Callers: the table layer's DDL, and `engine` at open.
 use super::bitmap::{bitmap_of, byte_of, BITS_OFFSET, FIRST_BITMAP, FIRST_OFFSET};
@@ -129,22 +130,49 @@ pub fn check_header(pool: &Pool, file: FileId) -> Result<()> {
     Ok(())
 }
 
-/// Logs FILE_DROP in `mtr`; after that Mtr is durable call `remove_file`.
+/// Logs FILE_DROP in `mtr`; after that Mtr is durable call `remove_dropped`.
 pub fn log_drop(mtr: &mut Mtr<'_>, file: FileId) {
     mtr.log_file_drop(file);
 }
 
-/// Forgets the file's pages, unregisters it, unlinks it. Idempotent. What cannot be unlinked ends the engine's work (I6): the next start
-/// must still find in the log that it is to go.
+/// Forgets the file's pages, unregisters it, unlinks it. Idempotent. On error all but the last is done.
 pub fn remove_file(pool: &Pool, file: FileId) -> Result<()> {
+    unlink(pool, file).1
+}
+
+/// As `remove_file`, of a file whose FILE_DROP is durable and still in the log: one that cannot be unlinked stops nothing, it is named in the
+/// system file (`left_over`), and `warn` is told. An error: not even that was possible, and the engine's work ends (I6).
+pub fn remove_dropped(pool: &Pool, file: FileId, warn: &dyn Fn(&str)) -> Result<()> {
+    let (name, removed) = unlink(pool, file);
+    let Err(why) = removed else {
+        return Ok(());
+    };
+    // The name of a temporary table's file says enough.
+    if !name.starts_with(TEMPORARY_PREFIX) {
+        super::note_left_over(pool, file).inspect_err(|e| {
+            pool.poison(&format!(
+                "a data file could not be removed: {why}; nor could that be noted: {e}"
+            ));
+        })?;
+    }
+    warn(&tell_left_over(&name, &why));
+    Ok(())
+}
+
+/// A line for people.
+pub fn tell_left_over(name: &str, why: &Error) -> String {
+    format!(
+        "file {name} of a table that is gone could not be removed: {why}; nothing needs it, each start tries again, and it may be removed by hand"
+    )
+}
+
+/// The file's name, and whether it is gone.
+fn unlink(pool: &Pool, file: FileId) -> (String, Result<()>) {
     // Unregistered first: no flush and no read-ahead of it begins after this.
     let name = pool.files().remove(file).unwrap_or_else(|| file_name(file));
     pool.discard_file(file);
     let removed = pool.disk().remove(&name);
-    if let Err(e) = &removed {
-        pool.poison(&format!("a data file could not be removed: {e}"));
-    }
-    removed
+    (name, removed)
 }
 
 /// Nothing was ever written to it; it may have been made longer.

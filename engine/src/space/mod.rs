@@ -21,11 +21,13 @@
 //! 468 empty_hint    u32   extent: none below is wholly free
 //! 472 mixed         u32   extent that serves scattered requests
 //! 476 database      u64   random number of the database that the file belongs to (0: older than these numbers)
+//! 512 left_over     1984 x u32 (system file only) dropped files that could not be unlinked (`left_over`; 0 = none)
 //! ```
 mod allocate;
 mod bitmap;
 mod cut;
 mod file;
+mod left_over;
 
 #[cfg(test)]
 mod space_tests;
@@ -33,7 +35,11 @@ mod space_tests;
 pub use allocate::{allocate, allocate_extent, allocate_many, ensure_free, free, free_in_extent, prepare_free, LOWEST};
 pub use bitmap::{EXTENT_PAGES, PAGES_PER_BITMAP};
 pub use cut::{cut, cut_leftover};
-pub use file::{add_file, check_header, create_file, is_blank, log_drop, remove_file, TEMPORARY_PREFIX};
+pub use file::{
+    add_file, check_header, create_file, is_blank, log_drop, remove_dropped, remove_file, tell_left_over,
+    TEMPORARY_PREFIX,
+};
+pub use left_over::{forget_left_over, left_over, note_left_over};
 
 use crate::base::bytes::{get_u32, get_u64};
 use crate::base::{FileId, IndexId, PageId, PageNo, Result};

@@ -57,6 +57,7 @@ pub struct Store {
     /// Transactions whose rollback waits (`damage.rs`).
     pub(super) aside: RankedMutex<VecDeque<Trx>>,
     pub(super) tell: Tell,
+    pub(super) tell_warning: Tell,
 }
 
 /// Takes a line for people.
@@ -100,6 +101,7 @@ impl Store {
         catalog: Catalog,
         config: &StoreConfig,
         tell: Tell,
+        tell_warning: Tell,
     ) -> Store {
         Store {
             counters: pool.counters().clone(),
@@ -118,6 +120,7 @@ impl Store {
                 .collect(),
             aside: RankedMutex::new(Rank::Leaf, VecDeque::new()),
             tell,
+            tell_warning,
         }
     }
 

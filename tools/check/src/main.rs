@@ -275,8 +275,12 @@ fn tell(table: &catalog::Table, report: &table::Report, out: &mut Output) {
     }
 }
 
-/// The system file and the undo file: every page in use is somebody's.
+/// The system file and the undo file: every page in use is somebody's, and no table's file is named as left over.
 fn check_own_files(store: &Store, catalog: &catalog::Catalog, undo: &undo::Undo, out: &mut Output) {
+    for table in catalog.tables.iter().filter(|t| unnamed::is_left_over(store, t.file)) {
+        let what = "its file is also named as a dropped table's: the engine refuses the start";
+        out.finding(&table.name, what);
+    }
     for (file, known) in [
         (catalog::SYSTEM_FILE, &catalog.walked.pages),
         (undo::UNDO_FILE, &undo.pages),

@@ -1,15 +1,28 @@
 //! Data files that the catalog does not name. The next start takes away what provably holds no rows, and is refused for any other;
 //! the proofs are drawn in `engine/src/engine/unnamed.rs` (those that the log drops are gone before: `store`).
-use crate::bytes::u64_at;
+use crate::bytes::{u32_at, u64_at};
 use crate::catalog::SYSTEM_FILE;
 use crate::space;
 use crate::store::Store;
 
 /// Of which database the file is, in its header; 0: it is older than these numbers.
 const DATABASE_AT: usize = 476;
+/// In the system file's header: dropped files that could not be removed.
+const LEFT_OVER: std::ops::Range<usize> = 512..512 + 1984 * 4;
+
+pub fn is_left_over(store: &Store, file: u32) -> bool {
+    let header = store.read(SYSTEM_FILE, 0).unwrap_or_default();
+    let places = header.get(LEFT_OVER).unwrap_or_default();
+    places.chunks_exact(4).any(|place| u32_at(place, 0) == file)
+}
 
 /// Ok: why the start goes on, Err: why it is refused.
 pub fn judge(store: &Store, file: u32) -> Result<&'static str, String> {
+    if is_left_over(store, file) {
+        return Ok(
+            "of a dropped table, it could not be removed then; each start tries again, and it may be removed by hand",
+        );
+    }
     if store.is_blank(file)? {
         return Ok("no table has it, and it holds nothing but zeros; the next start takes it away");
     }

@@ -439,6 +439,48 @@ fn a_file_that_no_table_has_is_judged_as_the_engine_judges_it() {
     }
 }
 
+/// DROP could not remove the file: the next start does, and it is not told as a file that nobody knows. (A directory in its place cannot be
+/// unlinked, by nobody.)
+#[test]
+fn a_dropped_tables_file_that_could_not_be_removed_is_no_finding() {
+    let folder = Folder::new("left-over");
+    fill(&folder.0, Close::Slow);
+    let (file, aside) = (folder.0.join("00000010.slu"), folder.0.join("aside"));
+    let db = Database::open(&folder.0, config()).expect("opens");
+    db.table("./d/t").expect("open");
+    std::fs::rename(&file, &aside).expect("aside");
+    std::fs::create_dir(&file).expect("in its place");
+    db.drop_table("./d/t").expect("drop");
+    db.close().expect("close");
+    std::fs::remove_dir(&file).expect("removed");
+    std::fs::rename(&aside, &file).expect("back");
+    let (code, text) = check(&[], &folder.0);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("00000010.slu: of a dropped table"), "{text}");
+    let db = Database::open(&folder.0, config()).expect("opens");
+    db.close().expect("close");
+    assert!(!file.exists());
+    let (code, text) = check(&[], &folder.0);
+    assert!(code == Some(0) && !text.contains("00000010"), "{text}");
+}
+
+/// The system file names a table's file as one that could not be removed: neither the engine nor the checker takes sides.
+#[test]
+fn a_table_whose_file_is_also_a_dropped_tables_is_refused() {
+    let folder = Folder::new("both");
+    fill(&folder.0, Close::Slow);
+    let system = folder.0.join("00000001.slu");
+    let mut bytes = std::fs::read(&system).expect("read");
+    bytes[512] = 0x10;
+    let crc = crc32c::crc32c(&bytes[4..PAGE as usize]);
+    bytes[..4].copy_from_slice(&crc.to_le_bytes());
+    std::fs::write(&system, bytes).expect("written");
+    let (code, text) = check(&[], &folder.0);
+    assert!(code == Some(1) && text.contains("also named as a dropped"), "{text}");
+    assert!(Database::open(&folder.0, config()).is_err());
+    assert!(folder.0.join("00000010.slu").exists());
+}
+
 /// The newer half of the control file breaks: the log may go on in an epoch that the older half does not know.
 #[test]
 fn a_control_file_that_is_older_than_the_log_is_named() {
