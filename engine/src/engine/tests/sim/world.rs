@@ -284,7 +284,7 @@ impl World {
             Op::Purge { records } => store.purge_step(records as usize).map(|_| ()),
             Op::Shrink => steps::shrink_undo(&store).map(|_| ()),
             Op::Clean => steps::clean(&store),
-            Op::Merge { leaves, partition } => merge_some(&store, leaves as usize, partition),
+            Op::Merge { leaves, partition } => return self.merge_some(leaves as usize, partition),
             Op::Flush { pages } => {
                 let flushed = store.pool.flush_step(pages as usize);
                 if pages % 2 == 1 {
@@ -327,6 +327,27 @@ impl World {
             _ => unreachable!("{op:?} is performed elsewhere"),
         };
         self.judge_result(&format!("{op:?}"), done)
+    }
+
+    fn merge_some(&mut self, leaves: usize, partition: bool) -> Step {
+        let store = self.store();
+        for table in store.catalog.tables() {
+            for s in &table.layout().secondary {
+                // One index is as much as the room for an op is made for.
+                self.make_room(50)?;
+                if self.over || self.is_gone() {
+                    return Ok(());
+                }
+                match &s.index.delta {
+                    Some(delta) if partition => delta.begin_partition(),
+                    _ => {
+                        let done = change::sweep_step(&store.pool, &s.index, leaves);
+                        self.judge_result("merging", done)?;
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     fn step_losers(&mut self, records: usize) -> Result<()> {
@@ -393,16 +414,4 @@ pub fn row_of(seed: u64) -> Row {
         tag: random.chance(60).then(|| random.below(300) as u16),
         body: vec![byte; len as usize],
     }
-}
-
-fn merge_some(store: &Store, leaves: usize, partition: bool) -> Result<()> {
-    for table in store.catalog.tables() {
-        for s in &table.layout().secondary {
-            match &s.index.delta {
-                Some(delta) if partition => delta.begin_partition(),
-                _ => drop(change::sweep_step(&store.pool, &s.index, leaves)?),
-            }
-        }
-    }
-    Ok(())
 }
