@@ -3,7 +3,7 @@
 //! The graph is not kept: its edges are read from the queues, one shard at a time, under [`Rank::DeadlockSearch`] (one
 //! search at a time). That finds every deadlock: each participant queues its request first and searches then, so the
 //! last of them to search sees the others' requests queued. It may, rarely, see a circle of edges that never existed
-//! all at one time; before a victim is chosen every wait of the circle is checked to be the same one still.
+//! all at one time; before a victim is chosen every wait of the circle is looked at again.
 //!
 //! A hot row with n waiters is expanded once, not n times: what stands before a waiter stands before those behind it.
 //!
@@ -50,9 +50,7 @@ impl LockSys {
     fn search_from(&self, start: &Arc<TrxShared>, found: &mut Vec<DeadlockInfo>) -> bool {
         let mut latest = self.search.lock();
         while let Some(circle) = self.find_circle(start) {
-            let still =
-                |node: &Node| WaitPlace::of(&node.trx).is_some() && node.trx.wait_no.load(Acquire) == node.wait_no;
-            if !circle.iter().all(still) {
+            if !self.is_there(&circle) {
                 continue;
             }
             let victim = choose_victim(&circle);
@@ -67,6 +65,19 @@ impl LockSys {
             self.condemn(&circle[victim]);
         }
         false
+    }
+
+    /// Each still waits for the next, in the wait that it was in when it was found: whoever waits gives nothing back meanwhile. (An edge
+    /// may have been read before: its holder can have given the lock back and gone into another wait by the time it is found.)
+    fn is_there(&self, circle: &[Node]) -> bool {
+        let waits_for = |node: &Node, next: &Node| {
+            WaitPlace::of(&node.trx)
+                .map(|place| self.edges(&node.trx, place).blockers)
+                .is_some_and(|blockers| blockers.iter().any(|b| Arc::ptr_eq(b, &next.trx)))
+        };
+        let mut pairs = circle.iter().zip(circle.iter().cycle().skip(1));
+        pairs.all(|(node, next)| waits_for(node, next))
+            && circle.iter().all(|node| node.trx.wait_no.load(Acquire) == node.wait_no)
     }
 
     /// The shortest circle of waits through `start`, which comes first; each waits for the next.
