@@ -57,8 +57,9 @@ const AHEAD_MAX: usize = 1 << 20;
 /// Bytes of redo a second that recovery is believed to take in, until one was measured here.
 const RECOVERY_RATE: u64 = 64 << 20;
 
-/// What one step, and whatever other threads append meanwhile, may take.
+/// What one step may take, and how many are under way at once, as far as the segments are large enough for that.
 const STEP_ROOM: u64 = 64 << 10;
+const STEPS_MAX: u64 = 8;
 /// Waits of 100 ms for a segment before a step on a full disk is given up.
 const STEP_WAITS: usize = if cfg!(test) { 2 } else { 100 };
 
@@ -286,7 +287,8 @@ impl Redo {
             self.check_alive()?;
         }
     }
-    pub(super) fn is_flushed(&self, lsn: Lsn, mode: FlushMode) -> bool {
+    /// True as long as the log is off.
+    pub fn is_flushed(&self, lsn: Lsn, mode: FlushMode) -> bool {
         let reached = match mode {
             FlushMode::Write => &self.written,
             FlushMode::Sync => &self.durable,
@@ -398,12 +400,16 @@ impl Redo {
     pub fn reserve_to_go_on(&self) -> Result<()> {
         for _ in 0..STEP_WAITS {
             match self.reserve_wait() {
-                Err(Error::Full(_)) if !self.ring.holds(self.lsn() + STEP_ROOM) => self.wait_for_segment(),
+                Err(Error::Full(_)) if !self.ring.holds(self.lsn() + self.steps_room()) => self.wait_for_segment(),
                 Err(Error::Full(_)) => return Ok(()),
                 other => return other,
             }
         }
         self.reserve_wait()
+    }
+    /// What this step and those of other threads may append before they look again: they all pass by the same rest of a segment.
+    fn steps_room(&self) -> u64 {
+        (self.ring.segment_size() / 2).clamp(STEP_ROOM, STEPS_MAX * STEP_ROOM)
     }
     #[cold]
     fn wait_for_segment(&self) {
