@@ -202,6 +202,14 @@ impl Engine {
             CommitFlush::Sync => self.redo().flush(lsn, FlushMode::Sync),
         }
     }
+    fn set_commit_flush(&self, flush: CommitFlush) {
+        self.commit_flush.store(flush.number(), Ordering::Relaxed);
+        self.store.trx_sys.set_commit_safety(match flush {
+            CommitFlush::Lazy => None,
+            CommitFlush::Write => Some(FlushMode::Write),
+            CommitFlush::Sync => Some(FlushMode::Sync),
+        });
+    }
     pub fn rollback(&self, trx: &mut Trx) -> Result<()> {
         self.store.rollback(trx)
     }
@@ -253,7 +261,7 @@ impl Engine {
     pub fn set(&self, name: &str, value: u64) -> Result<()> {
         let narrow = |value: u64| value.min(u32::MAX as u64) as u32;
         match name {
-            "flush_log_at_trx_commit" => self.commit_flush.store(value.min(2), Ordering::Relaxed),
+            "flush_log_at_trx_commit" => self.set_commit_flush(CommitFlush::from_number(value.min(2))),
             "io_capacity" => self.store.pool.set_io_capacity(narrow(value)),
             "io_capacity_max" => self.store.pool.set_io_capacity_max(narrow(value)),
             "redo_log_capacity" => return self.redo().set_capacity(value),

@@ -76,7 +76,7 @@ impl Engine {
         };
         let print_all_deadlocks = Arc::new(AtomicBool::new(false));
         deadlocks::tell_all(teller.clone(), print_all_deadlocks.clone(), config.log.clone());
-        Ok(Arc::new(Engine {
+        let engine = Arc::new(Engine {
             store,
             log: config.log,
             commit_flush: AtomicU64::new(config.commit_flush.number()),
@@ -89,7 +89,9 @@ impl Engine {
             undecided,
             teller,
             print_all_deadlocks,
-        }))
+        });
+        engine.set_commit_flush(config.commit_flush);
+        Ok(engine)
     }
 }
 

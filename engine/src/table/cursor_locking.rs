@@ -116,6 +116,9 @@ impl Cursor {
 
     fn lock_clustered_row(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8], header: RowHeader) -> Result<Outcome> {
         let settled = !self.store.made_by_other_active(trx, &header);
+        if settled {
+            self.store.trx_sys.note_newest(trx, header.trx);
+        }
         if settled && header.marked() {
             self.check_gone(trx, layout, pk, Some(header))?;
             return Ok(Outcome::Skipped);
@@ -160,6 +163,7 @@ impl Cursor {
         let key = std::mem::take(&mut self.last);
         let pk = &key[key.len() - pk_len..];
         let result = if marked && settled {
+            self.store.trx_sys.note_newest(trx, stamp);
             self.check_moved(trx, layout, pk, stamp).map(|()| Outcome::Skipped)
         } else {
             self.lock_secondary_row(trx, layout, &key, pk)
@@ -256,7 +260,12 @@ impl Cursor {
     /// Semi-consistent read: the last committed version, without a lock. The caller looks whether the row interests him at all; if so, he
     /// reads it again by its key, with the lock.
     fn show_committed(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<Outcome> {
-        if !self.copy_newest(layout, pk)? || !self.rewind_to_committed(trx, layout, pk)? {
+        if !self.copy_newest(layout, pk)? {
+            return Ok(Outcome::Skipped);
+        }
+        let shown = self.rewind_to_committed(trx, layout, pk)?;
+        self.store.trx_sys.note_newest(trx, RowHeader::read(&self.version).trx);
+        if !shown {
             return Ok(Outcome::Skipped);
         }
         self.was_semi_consistent = true;

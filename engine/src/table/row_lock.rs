@@ -64,6 +64,7 @@ impl Store {
                 }
                 continue;
             }
+            self.trx_sys.note_newest(trx, header.trx);
             if !header.marked() {
                 see(leaf.value());
             }

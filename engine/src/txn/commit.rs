@@ -87,15 +87,18 @@ impl TrxSys {
         }
     }
 
-    /// commit_ordered if not done; releases locks; the Trx is ready for the next transaction. Returns the LSN to be made durable
-    /// (0: nothing was written; `Lsn::MAX`: it could not be logged, and flushing reports why); the caller flushes per its mode.
+    /// commit_ordered if not done; releases locks; the Trx is ready for the next transaction. Returns the LSN to be made durable, its own
+    /// or that of what it was shown (0: none; `Lsn::MAX`: it could not be logged, and flushing reports why); the caller flushes per its mode.
     /// One that is doomed is as it was: the caller rolls it back.
     pub fn commit(&self, trx: &mut Trx) -> Lsn {
         self.commit_ordered(trx);
         if trx.is_doomed() {
             return 0;
         }
-        let lsn = trx.last_lsn;
+        let lsn = match trx.last_lsn {
+            0 => self.shown_lsn(trx),
+            own => own,
+        };
         if trx.started {
             self.counters.commits.inc();
         }
@@ -140,6 +143,9 @@ impl TrxSys {
             let low = state.leave(id);
             self.active.low.store(low, Ordering::Release);
             let number = number.unwrap_or(0);
+            if kind == Kind::Committed && !prepared {
+                state.settling.newest = state.settling.newest.max(trx.last_lsn);
+            }
             if kind == Kind::Committed && !trx.position.is_empty() && state.position.0 < number {
                 state.position = (number, trx.position.clone());
             }
@@ -183,6 +189,8 @@ impl TrxSys {
         trx.started = false;
         trx.undo_top = UndoPtr::NONE;
         trx.last_lsn = 0;
+        trx.shown_lsn = 0;
+        trx.shows_newest = false;
         trx.position.clear();
         trx.forget_doom();
         trx.phase = Phase::Working;

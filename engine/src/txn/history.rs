@@ -216,6 +216,12 @@ impl History {
             limit: head.ends[old_enough - 1].at,
         })
     }
+    /// There is work below `to`, and none below `from`.
+    pub fn has_work_from(&self, from: u64, to: u64) -> bool {
+        let state = self.state.lock();
+        let first = state.queue.peek().map(|Reverse((number, _))| *number);
+        first.is_some_and(|number| (from..to).contains(&number))
+    }
     /// The job came as far as `work` now says.
     pub fn done(&self, work: Work, passed: &Passed) {
         self.length.fetch_sub(passed.ends.len() as u64, Ordering::Relaxed);

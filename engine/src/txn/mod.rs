@@ -6,7 +6,7 @@
 //! So small transactions share pages, nothing is appended to a global list at commit, and purge eats each stream from its head.
 //! Records are never overwritten before purge: a reader may follow an [`UndoPtr`](crate::base::UndoPtr) it copied earlier.
 //!
-//! Reading order: `trx` and `sys` (the door), `snapshot` and `views` (who sees what), `active`, `commit`; then the locks:
+//! Reading order: `trx` and `sys` (the door), `snapshot` and `views` (who sees what), `active`, `commit`, `settled`; then the locks:
 //! `lock`, `lock_table`, `range`, `deadlock`, `wait`, and what people see of them: `report`, `lock_report`; then undo: `undo` (format), `stream`, `directory`, `history`,
 //! `purge`, `shrink`, `recover`.
 mod active;
@@ -21,6 +21,7 @@ mod purge;
 mod range;
 mod recover;
 mod report;
+mod settled;
 mod shrink;
 pub mod snapshot;
 mod stream;

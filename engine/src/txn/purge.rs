@@ -42,12 +42,24 @@ impl JobEnd {
 impl TrxSys {
     /// Next piece of purge work, at most `records_max` records; None: nothing is old enough. Several threads may hold jobs.
     pub fn next_purge(&self, records_max: usize) -> Result<Option<PurgeJob>> {
-        let horizon = {
-            let state = self.state.lock();
-            let oldest = state.views.oldest().filter(|_| !planted(Mutant::PurgeIgnoresViews));
-            oldest.map_or(state.next, |view| view.commit_no)
+        let (horizon, settled) = self.horizons();
+        let settled = match self.history.has_work_from(settled, horizon) {
+            false => settled,
+            true => {
+                self.settle_all()?;
+                self.horizons().1
+            }
         };
-        next_job(&self.pool, &self.history, horizon, records_max)
+        next_job(&self.pool, &self.history, horizon.min(settled), records_max)
+    }
+
+    /// Commit numbers: all views see what is below the first; no crash takes back what is below the second (`settled.rs`).
+    fn horizons(&self) -> (u64, u64) {
+        let mut state = self.state.lock();
+        let oldest = state.views.oldest().filter(|_| !planted(Mutant::PurgeIgnoresViews));
+        let horizon = oldest.map_or(state.next, |view| view.commit_no);
+        self.settle(&mut state);
+        (horizon, state.settling.settled.commit_no)
     }
 
     /// The job's records were applied: moves the stream's head, frees whole pages.

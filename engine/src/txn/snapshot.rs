@@ -1,4 +1,5 @@
 //! The visibility rule, alone and pure. Views are made in `sys.rs`, counted in `views.rs`.
+use super::settled::Unsettled;
 use crate::base::TrxId;
 
 /// What a consistent read may see: everything committed when it was made, and its own changes.
@@ -14,15 +15,21 @@ pub struct ReadView {
     pub active: Vec<TrxId>,
     /// Commit number at creation: transactions with a commit number below it are visible.
     pub commit_no: u64,
+    /// Some: not everything that it sees is safe from a crash, and somebody has to know if that is shown.
+    pub(super) unsettled: Option<Unsettled>,
 }
 
 impl ReadView {
     #[inline]
     pub fn sees(&self, trx: TrxId) -> bool {
-        if trx < self.low || trx == self.own {
+        if trx == self.own {
             return true;
         }
-        trx < self.high && self.active.binary_search(&trx).is_err()
+        let sees = trx < self.low || (trx < self.high && self.active.binary_search(&trx).is_err());
+        if let Some(unsettled) = self.unsettled.as_ref().filter(|_| sees) {
+            unsettled.note(trx);
+        }
+        sees
     }
 }
 
@@ -38,6 +45,7 @@ mod tests {
             high: 20,
             active: vec![10, 12, 15],
             commit_no: 20,
+            ..ReadView::default()
         };
         let seen: Vec<TrxId> = (0..25).filter(|id| view.sees(*id)).collect();
         assert_eq!(seen, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 16, 17, 18, 19]);

@@ -14,6 +14,7 @@ use super::directory::{self, Directory};
 use super::history::{History, Taken};
 use super::purge::JobEnd;
 use super::recover::{self, Unfinished};
+use super::settled::{Safety, Settling};
 use super::shrink::Shrink;
 use super::stream::StreamTail;
 use super::trx::Phase;
@@ -70,12 +71,13 @@ pub(super) struct State {
     /// No number at or above may be given.
     bound: u64,
     /// Ids of the active writers, in rising order.
-    active: Vec<TrxId>,
+    pub active: Vec<TrxId>,
     /// Numbers drawn by transactions whose end is not visible yet. As many as threads in `end`.
     committing: Vec<u64>,
     pub views: ViewRegistry,
     /// Newest replication position: (commit number, position).
     pub position: (u64, Vec<u8>),
+    pub settling: Settling,
 }
 
 pub struct TrxSys {
@@ -93,6 +95,9 @@ pub struct TrxSys {
     /// Clock of the latest `tick`.
     tick_us: AtomicU64,
     pub(super) shrink: Shrink,
+    pub(super) safety: Safety,
+    /// Whoever has a lower id is settled. Written under the mutex.
+    pub(super) settled_low: AtomicU64,
     /// Recovered transactions that nobody has adopted yet.
     recovered: RankedMutex<HashMap<TrxId, (Arc<TrxShared>, Unfinished)>>,
     /// Every transaction object, for reports.
@@ -132,6 +137,7 @@ impl TrxSys {
                 .into_iter()
                 .fold(stored, |a, b| if a.0 < b.0 { b } else { a }),
             active: ids.clone(),
+            settling: Settling::default(),
         };
         let disk = pool.disk().clone();
         let sys = TrxSys {
@@ -142,6 +148,8 @@ impl TrxSys {
             purge_lag_warning: AtomicU64::new(0),
             tick_us: AtomicU64::new(0),
             shrink: Shrink::default(),
+            safety: Safety::default(),
+            settled_low: AtomicU64::new(0),
             recovered: RankedMutex::new(Rank::Leaf, HashMap::new()),
             everyone: RankedMutex::new(Rank::Leaf, Vec::new()),
             pool,
@@ -374,7 +382,9 @@ impl TrxSys {
             content.high = state.next;
             content.low = state.active.first().copied().unwrap_or(state.next);
             content.active.clone_from(&state.active);
-            content.commit_no = state.committing.iter().copied().min().unwrap_or(state.next);
+            content.commit_no = state.commit_no();
+            self.settle(&mut state);
+            content.unsettled = state.unsettled();
             trx.view_slot = Some(state.views.open(content, trx.shared.connection, opened_us));
             if state.views.len() == 1 {
                 self.oldest_view_low.store(content.low, Ordering::Release);
@@ -387,6 +397,7 @@ impl TrxSys {
     pub fn close_view(&self, trx: &mut Trx) {
         let Some(slot) = trx.view_slot.take() else { return };
         trx.shared.snapshot_us.store(0, Ordering::Relaxed);
+        self.note_shown(trx);
         trx.spare_view = trx.view.take();
         let mut state = self.state.lock();
         if state.views.close(slot) {
@@ -477,6 +488,10 @@ impl State {
     /// Each active transaction will draw one number more, for its end.
     fn can_draw(&self) -> bool {
         self.next + self.active.len() as u64 + 1 < self.bound
+    }
+    /// Whoever ended with a number below it is visible.
+    pub fn commit_no(&self) -> u64 {
+        self.committing.iter().copied().min().unwrap_or(self.next)
     }
     pub fn begin_end(&mut self) -> u64 {
         let number = self.next;

@@ -142,6 +142,10 @@ pub struct Trx {
     pub(crate) half_undone: Option<(usize, Vec<u8>)>,
     /// End LSN of this transaction's last group: commit makes it durable.
     pub last_lsn: Lsn,
+    /// It has shown what is safe from a crash only when the log is, up to here (`settled.rs`).
+    pub(crate) shown_lsn: Lsn,
+    /// It has read the newest version of a row, under a lock, and that may not be safe yet.
+    pub(crate) shows_newest: bool,
     /// Opaque replication position, written with the commit record. At most [`super::undo::POSITION_MAX`] bytes.
     pub position: Vec<u8>,
     /// Why a part of it could not be rolled back: nothing is left to it but to be rolled back whole.
@@ -168,6 +172,8 @@ impl Trx {
             undo_top: UndoPtr::NONE,
             half_undone: None,
             last_lsn: 0,
+            shown_lsn: 0,
+            shows_newest: false,
             position: Vec::new(),
             doomed: None,
             found: FoundRow::default(),

@@ -16,6 +16,7 @@ mod load;
 mod model;
 mod redo_off;
 mod rig;
+mod settled;
 mod sim;
 mod status;
 mod stress;
