@@ -2,12 +2,23 @@
    runs go through slc_engine_set() under their own name. */
 #include "engine.h"
 #include "settings.h"
+#include <algorithm>
+#include <cctype>
+#include <string>
 
 namespace sluice {
 
 Settings settings;
 
 namespace {
+
+/* As users write it. */
+std::string full_name(const char *name)
+{
+  std::string full= SLUICE_ENGINE_NAME "_";
+  std::transform(full.begin(), full.end(), full.begin(), [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  return full + name;
+}
 
 void set_in_engine(const char *name, ulonglong value)
 {
@@ -18,7 +29,7 @@ void set_in_engine(const char *name, ulonglong value)
     return;
   char text[256];
   slc_error_text(text, sizeof text);
-  my_printf_error(ER_UNKNOWN_ERROR, SLUICE_ENGINE_NAME ": %s: %s", MYF(ME_WARNING), name, text);
+  my_printf_error(ER_UNKNOWN_ERROR, "%s: %s", MYF(ME_WARNING), full_name(name).c_str(), text);
 }
 
 #define UPDATE_FUNCTION(NAME, TYPE)                                                                                    \
@@ -49,7 +60,8 @@ uint max_that_fits(uint io_capacity)
 
 void warn_of_change(const char *name, uint value)
 {
-  my_printf_error(ER_WRONG_ARGUMENTS, "%s is %u now: io_capacity must not be above io_capacity_max", MYF(ME_WARNING), name, value);
+  my_printf_error(ER_WRONG_ARGUMENTS, "%s is %u now: %s must not be above %s", MYF(ME_WARNING), full_name(name).c_str(), value,
+                  full_name("io_capacity").c_str(), full_name("io_capacity_max").c_str());
 }
 
 void update_io_capacity(THD *, st_mysql_sys_var *, void *, const void *from)
@@ -92,7 +104,7 @@ void update_redo_log(THD *, st_mysql_sys_var *, void *to, const void *from)
   if (error)
   {
     slc_error_text(text, sizeof text);
-    my_printf_error(ER_UNKNOWN_ERROR, SLUICE_ENGINE_NAME ": redo_log: %s", MYF(0), text);
+    my_printf_error(ER_UNKNOWN_ERROR, "%s: %s", MYF(0), full_name("redo_log").c_str(), text);
   }
   mysql_mutex_lock(&LOCK_global_system_variables);
   if (!error)
@@ -236,8 +248,8 @@ void fill_config(slc_config *config)
   if (settings.io_capacity > settings.io_capacity_max)
   {
     settings.io_capacity_max= max_that_fits(settings.io_capacity);
-    sql_print_warning(SLUICE_ENGINE_NAME ": io_capacity_max is %u: the %u of io_capacity must not be above it", settings.io_capacity_max,
-                      settings.io_capacity);
+    sql_print_warning(SLUICE_ENGINE_NAME ": %s is %u: the %u of %s must not be above it", full_name("io_capacity_max").c_str(),
+                      settings.io_capacity_max, settings.io_capacity, full_name("io_capacity").c_str());
   }
   config->dir= settings.directory;
   config->buffer_pool_size= settings.buffer_pool_size;
