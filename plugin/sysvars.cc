@@ -188,8 +188,8 @@ MYSQL_SYSVAR_UINT(change_buffer_max_size, settings.change_buffer_max_size, PLUGI
   "Share of the buffer pool, in percent, that newly buffered changes may take; on disk they may take five times as much", nullptr,
   update_change_buffer_max_size, 25, 0, 50, 0);
 MYSQL_SYSVAR_BOOL(change_buffer_drain, settings.change_buffer_drain, PLUGIN_VAR_RQCMDARG,
-  "SET GLOBAL ... = ON: everything that is buffered is merged in the background, at io_capacity_max; OFF stops that. How far it is: "
-  "SHOW STATUS LIKE 'Sluice_change_buffer%' (draining, entries, drain_eta) and the error log", nullptr, update_change_buffer_drain, false);
+  "SET GLOBAL ... = ON: everything that is buffered is merged in the background, at io_capacity_max; OFF stops that. It reads OFF all "
+  "the while: Sluice_change_buffer_draining is 1 until the drain ends; how far it is say Sluice_change_buffer_entries, ..._drain_eta, the error log", nullptr, update_change_buffer_drain, false);
 MYSQL_SYSVAR_UINT(change_buffer_max_age, settings.change_buffer_max_age, PLUGIN_VAR_RQCMDARG,
   "Seconds after which buffered changes are merged though the server is busy; 0: only when it is idle, when they are many, or on demand",
   nullptr, update_change_buffer_max_age, 600, 0, 100000000, 0);
