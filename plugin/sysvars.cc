@@ -94,7 +94,7 @@ void update_change_buffer_drain(THD *, st_mysql_sys_var *, void *, const void *f
 }
 
 /* Turning the log on writes all pages: others read and set variables meanwhile. Unlike the other settings this one fails
-   with an error, and then keeps its value. */
+   with an error, and then keeps its value. Who turns it off is warned: he seldom reads the error log, which says it, too. */
 void update_redo_log(THD *, st_mysql_sys_var *, void *to, const void *from)
 {
   const my_bool wanted= *static_cast<const my_bool *>(from);
@@ -106,6 +106,10 @@ void update_redo_log(THD *, st_mysql_sys_var *, void *to, const void *from)
     slc_error_text(text, sizeof text);
     my_printf_error(ER_UNKNOWN_ERROR, "%s: %s", MYF(0), full_name("redo_log").c_str(), text);
   }
+  else if (!wanted)
+    my_printf_error(ER_UNKNOWN_ERROR, "%s is OFF: a crash from now on costs ALL tables of " SLUICE_ENGINE_NAME ", which must then be restored or "
+                    "loaded again. After the load: SET GLOBAL %s = ON, which returns when everything is durable", MYF(ME_WARNING),
+                    full_name("redo_log").c_str(), full_name("redo_log").c_str());
   mysql_mutex_lock(&LOCK_global_system_variables);
   if (!error)
     *static_cast<my_bool *>(to)= wanted;
