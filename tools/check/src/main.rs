@@ -120,6 +120,7 @@ fn run(arguments: &Arguments) -> Result<usize, String> {
         "{}",
         match out.findings {
             0 => "everything is sound".to_string(),
+            1 => "1 finding".to_string(),
             n => format!("{n} findings"),
         }
     );
