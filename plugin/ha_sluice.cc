@@ -84,10 +84,31 @@ static bool same_indexes(const Codec &codec, const TABLE *table, slc_table *engi
   return true;
 }
 
+/* A table that cannot be opened the server calls corrupt when it is asked to check or repair it, unless the error is one of a few: this one
+   (its number is not shown) stands for a file that may be whole, and for an engine that has stopped. */
+static void tell_who_asks(THD *thd, int error)
+{
+  switch (thd_sql_command(thd))
+  {
+  case SQLCOM_CHECK:
+  case SQLCOM_REPAIR:
+  case SQLCOM_ANALYZE:
+  case SQLCOM_OPTIMIZE:
+    my_printf_error(ER_FILE_NOT_FOUND, "%s", MYF(0), error_text(error));
+    break;
+  default:
+    break;
+  }
+}
+
 int ha_sluice::open(const char *name, int, uint)
 {
   if (!(m_share= get_share(name)))
+  {
+    if (my_errno == SLUICE_ERR_IO || my_errno == SLUICE_ERR_POISONED)
+      tell_who_asks(ha_thd(), my_errno);
     return my_errno;
+  }
   m_codec= Codec::build(table);
   if (!same_indexes(*m_codec, table, m_share->table()))
   {
