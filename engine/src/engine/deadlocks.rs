@@ -1,6 +1,6 @@
 //! Deadlocks told to people: in SHOW ENGINE STATUS, and if asked for in the log, each when it is found.
 use super::config::{KeyText, Level, LogSink};
-use crate::base::IndexId;
+use crate::base::{IndexId, TrxId};
 use crate::table::Store;
 use crate::txn::{DeadlockInfo, DeadlockParty, HeldInfo, LockMode, TrxInfo, WaitInfo};
 use std::fmt::Write;
@@ -33,7 +33,7 @@ impl Teller {
         let mut out = String::new();
         for (i, party) in deadlock.circle.iter().enumerate() {
             let DeadlockParty { trx, statement, holds } = party;
-            let _ = writeln!(out, "({}) transaction {}", i + 1, about(trx));
+            let _ = writeln!(out, "({}) transaction{}", i + 1, about(trx));
             if !statement.is_empty() {
                 let _ = writeln!(out, "   statement: {}", statement.trim());
             }
@@ -68,7 +68,7 @@ impl Teller {
         let mut text = format!("{what} {}", self.key(wait.index, &wait.key));
         for (i, (id, connection)) in wait.blockers.iter().enumerate() {
             let before = if i == 0 { "; in the way:" } else { "," };
-            let _ = write!(text, "{before} transaction {id} (connection {connection})");
+            let _ = write!(text, "{before} transaction{} (connection {connection})", number(*id));
         }
         text
     }
@@ -105,8 +105,17 @@ impl Teller {
     }
 }
 
+/// Behind the word "transaction": one that has written nothing has no number.
+fn number(id: TrxId) -> String {
+    match id {
+        0 => " without a number yet".into(),
+        id => format!(" {id}"),
+    }
+}
+
+/// Behind the word "transaction".
 pub(super) fn about(trx: &TrxInfo) -> String {
-    let mut text = trx.id.to_string();
+    let mut text = number(trx.id);
     let _ = match trx.age_us {
         Some(age_us) => write!(text, ", connection {}, active {} s", trx.connection, age_us / 1_000_000),
         None => write!(text, ", found at start"),

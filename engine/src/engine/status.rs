@@ -3,6 +3,7 @@ use super::deadlocks::about;
 use super::Engine;
 use crate::base::counters::Counter;
 use crate::base::Counters;
+use crate::io::file::local_time;
 use std::fmt::Write;
 
 /// Sections, and the counters shown in each.
@@ -64,6 +65,9 @@ const SECTIONS: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// Broken indexes that are named.
+const NAMED_MAX: usize = 20;
+
 impl Engine {
     /// Brings the gauges up to date, before counters are shown.
     pub fn publish_gauges(&self) {
@@ -86,6 +90,9 @@ impl Engine {
     pub fn status_text(&self) -> String {
         self.publish_gauges();
         let mut out = String::new();
+        let stamp = format!("{} SLUICE STATUS", local_time(self.store.pool.disk().wall_s()));
+        let line = "=".repeat(stamp.len());
+        let _ = writeln!(out, "{line}\n{stamp}\n{line}");
         for (title, names) in SECTIONS {
             self.section(&mut out, title, names);
             if *title == "LOG" {
@@ -93,10 +100,28 @@ impl Engine {
                 self.transactions(&mut out);
             }
         }
+        self.broken_indexes(&mut out);
         if let Err(e) = self.store.pool.check_alive() {
             let _ = writeln!(out, "\n{e}");
         }
         out
+    }
+
+    fn broken_indexes(&self, out: &mut String) {
+        let mut aside = Vec::new();
+        for table in self.store.catalog.tables() {
+            let broken = table.layout().secondary.iter().filter(|s| s.aside);
+            aside.extend(broken.map(|s| format!("{} of table {}", s.index.name, table.name())));
+        }
+        let _ = write!(out, "Secondary indexes set aside as broken: {}", aside.len());
+        let _ = match aside.len() {
+            0 => writeln!(out),
+            count => {
+                let more = if count > NAMED_MAX { ", ..." } else { "" };
+                aside.truncate(NAMED_MAX);
+                writeln!(out, " ({}{more}); REPAIR TABLE rebuilds them", aside.join(", "))
+            }
+        };
     }
 
     fn section(&self, out: &mut String, title: &str, names: &[&str]) {
@@ -205,12 +230,13 @@ impl Engine {
             c.lock_wait_timeouts.get()
         );
         for trx in self.store.trx_sys.transactions() {
-            let _ = writeln!(out, "---TRANSACTION {}", about(&trx));
+            let _ = writeln!(out, "---TRANSACTION{}", about(&trx));
             if let Some(wait) = &trx.wait {
                 let _ = writeln!(out, "   waits for {}", self.teller.waited_for(wait));
             }
         }
-        let now_us = self.store.pool.disk().now_us();
+        let disk = self.store.pool.disk();
+        let (now_us, now_s) = (disk.now_us(), disk.wall_s());
         for (i, deadlock) in self.store.trx_sys.locks().latest_deadlocks().iter().enumerate() {
             heading(
                 out,
@@ -220,7 +246,9 @@ impl Engine {
                     "AN EARLIER DEADLOCK"
                 },
             );
-            let _ = writeln!(out, "{} s ago", now_us.saturating_sub(deadlock.at_us) / 1_000_000);
+            let age_s = now_us.saturating_sub(deadlock.at_us) / 1_000_000;
+            let at = local_time(now_s.saturating_sub(age_s));
+            let _ = writeln!(out, "{at}, {age_s} s ago");
             out.push_str(&self.teller.account(deadlock));
         }
     }

@@ -176,6 +176,20 @@ impl Disk for RealDisk {
     }
 }
 
+/// A moment of [`Disk::wall_s`] for people, in the local time of the process.
+pub fn local_time(wall_s: u64) -> String {
+    let seconds = wall_s as libc::time_t;
+    // SAFETY: numbers and a pointer, for which zeros are values.
+    let mut t: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: reads the one and writes the other; a moment that it cannot tell leaves the zeros.
+    unsafe { libc::localtime_r(&seconds, &mut t) };
+    let (year, month) = (t.tm_year + 1900, t.tm_mon + 1);
+    format!(
+        "{year:04}-{month:02}-{:02} {:02}:{:02}:{:02}",
+        t.tm_mday, t.tm_hour, t.tm_min, t.tm_sec
+    )
+}
+
 /// Opens; returns the file and whether it is direct.
 fn open_options(full: &Path, mode: Mode, caching: Caching) -> std::io::Result<(std::fs::File, bool)> {
     let mut options = OpenOptions::new();

@@ -3,9 +3,12 @@ use super::rig::*;
 use crate::base::Error;
 use crate::engine::Close;
 use crate::io::sim::SimDisk;
-use crate::txn::{Isolation, ThreadWaiter, Trx, Xid};
+use crate::txn::{Isolation, LockMode, ThreadWaiter, Trx, Xid};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The simulated disk's clock begins on the 14th, in UTC.
+const DAY: &str = "2023-11-1";
 
 fn row(group: u8) -> Row {
     Row {
@@ -59,9 +62,25 @@ fn waits_and_deadlocks_are_told_by_name() {
         line(account, "holds the exclusive lock of table t, clustered index, key 01");
         line(account, "holds the exclusive lock of table t, clustered index, key 02");
         line(account, "Rolled back: (1)");
+        line(account, DAY);
         rig.engine.commit(&mut first, false).expect("commit");
         waiting.join().expect("second");
     });
+}
+
+/// What was copied out of a terminal had no time, and who had only locked rows was "TRANSACTION 0".
+#[test]
+fn it_says_when_and_makes_up_no_number() {
+    let rig = Rig::create(SimDisk::new(1));
+    let mut maker = connection(&rig, 10);
+    rig.insert(&mut maker, &[1], &row(1)).expect("insert");
+    rig.engine.commit(&mut maker, false).expect("commit");
+    let mut reader = connection(&rig, 11);
+    rig.get(&mut reader, &[1], Some(LockMode::Exclusive)).expect("locked");
+    let text = rig.engine.status_text();
+    assert!(line(&text, DAY).ends_with(" SLUICE STATUS"), "{text}");
+    line(&text, "---TRANSACTION without a number yet, connection 11, ");
+    rig.engine.commit(&mut reader, false).expect("commit");
 }
 
 /// A forgotten prepared transaction holds its locks for ever; it looked like any other, and like one just begun after a restart.
