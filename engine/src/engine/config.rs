@@ -1,14 +1,8 @@
 //! What an engine is opened with, and where its notes go.
+pub use crate::base::Level;
 use crate::change::Buffering;
 use crate::table::StoreConfig;
 use std::sync::Arc;
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Level {
-    Info,
-    Warning,
-    Error,
-}
 
 /// Takes the engine's notes for people (recovery progress, poison). Called from any thread, without latches.
 pub type LogSink = Arc<dyn Fn(Level, &str) + Send + Sync>;

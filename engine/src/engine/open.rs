@@ -56,15 +56,13 @@ impl Engine {
     pub(super) fn open_still(disk: Arc<dyn Disk>, config: Config) -> Result<Arc<Engine>> {
         let counters = Arc::new(Counters::default());
         let opened = Opened::on(disk, &config, counters).map_err(with_way_out)?;
-        let (log, warn) = (config.log.clone(), config.log.clone());
         let store = Arc::new(Store::new(
             opened.pool,
             opened.redo,
             opened.trx_sys,
             opened.catalog,
             &config.store,
-            Arc::new(move |text: &str| log(Level::Error, text)),
-            Arc::new(move |text: &str| warn(Level::Warning, text)),
+            config.log.clone(),
         ));
         let (prepared, losers): (Vec<RecoveredTrx>, Vec<RecoveredTrx>) =
             opened.recovered.into_iter().partition(|r| r.xid.is_some());

@@ -78,7 +78,10 @@ impl Workers {
     pub fn start(store: &Arc<Store>, log: &LogSink) -> Workers {
         let mut base = Group::default();
         base.spawn(store, "sluice-cleaner", log, clean_loop);
-        base.spawn(store, "sluice-checkpt", log, checkpoint_loop);
+        let (note, capacity) = (log.clone(), store.redo.capacity());
+        base.spawn(store, "sluice-checkpt", log, move |store, stop| {
+            checkpoint_loop(store, stop, capacity, &note)
+        });
         let note = log.clone();
         base.spawn(store, "sluice-logsync", log, move |store, stop| {
             sync_loop(store, stop, &note)
@@ -169,11 +172,18 @@ fn clean_loop(store: &Store, stop: &Stop) -> Result<()> {
     Ok(())
 }
 
-fn checkpoint_loop(store: &Store, stop: &Stop) -> Result<()> {
+/// `told`: the log's capacity that people know of.
+fn checkpoint_loop(store: &Store, stop: &Stop, mut told: u64, log: &LogSink) -> Result<()> {
     let mut checkpointer = Checkpointer::default();
     while !stop.is_asked() {
         stop.sleep(if store.redo.wanted() { 5 } else { CHECKPOINT_TICK_MS });
         checkpointer.step(store)?;
+        let capacity = store.redo.capacity();
+        if capacity != told && store.redo.is_settled() {
+            let text = format!("redo log: resized from {} to {} MiB", told >> 20, capacity >> 20);
+            log(Level::Info, &text);
+            told = capacity;
+        }
     }
     Ok(())
 }
@@ -255,13 +265,20 @@ fn roll_back(store: &Store, stop: &Stop, losers: Vec<RecoveredTrx>, log: &LogSin
         Level::Info,
         &format!("rolling back transactions that had not committed: {}", losers.len()),
     );
+    let (count, began_us) = (losers.len(), store.pool.disk().now_us());
     let mut rollback = LoserRollback::new(losers);
     // Asked to stop: the next open finds the rest.
     while !stop.is_asked() {
         match rollback.step(store, ROLLBACK_RECORDS) {
             Ok(true) => {}
             Ok(false) => {
-                log(Level::Info, "rollback of uncommitted transactions is done");
+                let seconds = (store.pool.disk().now_us() - began_us) / 1_000_000;
+                let waiting = match store.rollbacks_waiting() {
+                    0 => String::new(),
+                    n => format!("; {n} wait for what is in their way"),
+                };
+                let text = format!("rollback of uncommitted transactions is done: {count} in {seconds} s{waiting}");
+                log(Level::Info, &text);
                 break;
             }
             // The record is undone once there is room.

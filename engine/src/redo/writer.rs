@@ -507,6 +507,10 @@ impl Redo {
         let recycled = self.ring.recycle(checkpoint);
         self.poison_unless_full(recycled)
     }
+    /// The files are as many as the capacity asks for.
+    pub fn is_settled(&self) -> bool {
+        self.ring.is_settled(self.checkpoint_lsn())
+    }
     pub(super) fn wake_room_waiters(&self) {
         let _guard = self.room_lock.lock();
         self.room_made.notify_all();

@@ -12,18 +12,13 @@
 use super::def::Table;
 use super::store::Store;
 use crate::base::ids::{FIRST_TABLE_FILE, UNDO_FILE};
-use crate::base::{Damage, Error, FileId, IndexId, Result};
+use crate::base::{Damage, Error, FileId, IndexId, Level, Result};
 use crate::change::DELTA_BIT;
 use crate::index::Index;
 use crate::txn::Trx;
 use std::sync::Arc;
 
 impl Store {
-    /// Tells people: goes to the engine's log.
-    pub(crate) fn tell(&self, text: &str) {
-        (self.tell)(text);
-    }
-
     /// A `Corrupt` with the names that the catalog knows, and the way out. Others pass unchanged.
     pub fn name_damage(&self, error: Error) -> Error {
         let Error::Corrupt(damage) = error else { return error };
@@ -143,7 +138,7 @@ impl Store {
         });
         match step {
             Ok(true) => {
-                self.tell(&format!("the rollback of transaction {id} is finished"));
+                (self.log)(Level::Info, &format!("the rollback of transaction {id} is finished"));
                 Ok(true)
             }
             Ok(false) => {

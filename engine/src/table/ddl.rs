@@ -58,7 +58,7 @@ impl Store {
         table.set_dropped();
         self.catalog.forget(name);
         self.discard_pending(&layout.secondary);
-        space::remove_dropped(&self.pool, layout.id, &*self.tell_warning)
+        space::remove_dropped(&self.pool, layout.id, &|text| self.tell_warning(text))
     }
 
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
@@ -105,7 +105,7 @@ impl Store {
             table.autoinc.store(0, Ordering::Relaxed);
             table.autoinc_saved.store(0, Ordering::Relaxed);
             table.next_row_id.store(1, Ordering::Relaxed);
-            space::remove_dropped(&self.pool, old.id, &*self.tell_warning)
+            space::remove_dropped(&self.pool, old.id, &|text| self.tell_warning(text))
         })
     }
 
@@ -257,7 +257,7 @@ impl Store {
             let lsn = mtr.commit();
             self.redo.flush(lsn, FlushMode::Sync)?;
         }
-        space::remove_dropped(&self.pool, id, &*self.tell_warning)
+        space::remove_dropped(&self.pool, id, &|text| self.tell_warning(text))
     }
 }
 

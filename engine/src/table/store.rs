@@ -1,7 +1,7 @@
 //! [`Store`]: what every operation of the table layer needs, and the words its callers use.
 use super::catalog::Catalog;
 use crate::base::sync::{Rank, RankedMutex};
-use crate::base::{Counters, Error, Result, TrxId, UndoPtr};
+use crate::base::{Counters, Error, Level, Result, TrxId, UndoPtr};
 use crate::change::ChangeBuffer;
 use crate::index::RowHeader;
 use crate::pool::Pool;
@@ -56,12 +56,11 @@ pub struct Store {
     pub(crate) unique_guards: Vec<RankedMutex<()>>,
     /// Transactions whose rollback waits (`damage.rs`).
     pub(super) aside: RankedMutex<VecDeque<Trx>>,
-    pub(super) tell: Tell,
-    pub(super) tell_warning: Tell,
+    pub(super) log: Tell,
 }
 
 /// Takes a line for people.
-pub type Tell = Arc<dyn Fn(&str) + Send + Sync>;
+pub type Tell = Arc<dyn Fn(Level, &str) + Send + Sync>;
 
 /// A point to roll back to: the transaction's newest undo record at that time.
 pub type Savepoint = UndoPtr;
@@ -100,8 +99,7 @@ impl Store {
         trx_sys: Arc<TrxSys>,
         catalog: Catalog,
         config: &StoreConfig,
-        tell: Tell,
-        tell_warning: Tell,
+        log: Tell,
     ) -> Store {
         Store {
             counters: pool.counters().clone(),
@@ -119,9 +117,16 @@ impl Store {
                 .map(|_| RankedMutex::new(Rank::UniqueGuard, ()))
                 .collect(),
             aside: RankedMutex::new(Rank::Leaf, VecDeque::new()),
-            tell,
-            tell_warning,
+            log,
         }
+    }
+
+    /// Tells people of damage: goes to the engine's log.
+    pub(crate) fn tell(&self, text: &str) {
+        (self.log)(Level::Error, text);
+    }
+    pub(super) fn tell_warning(&self, text: &str) {
+        (self.log)(Level::Warning, text);
     }
 
     /// A mark to roll back to.

@@ -79,7 +79,7 @@ fn leaf_of(index: u32) -> impl Fn(u8, u8, u32) -> bool {
 fn reopen(disk: &Arc<SimDisk>) -> (Rig, Arc<Mutex<Vec<String>>>) {
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let into = told.clone();
-    let log: LogSink = Arc::new(move |_, text: &str| into.lock().push(text.to_string()));
+    let log: LogSink = Arc::new(move |level, text: &str| into.lock().push(format!("{level:?}: {text}")));
     let config = crate::engine::Config { log, ..config() };
     let engine = Engine::open_still(disk.clone(), config).expect("opens");
     // A buffered change does not meet the broken leaf.
@@ -171,7 +171,10 @@ fn a_secondary_index_that_a_rollback_cannot_reach_is_set_aside_and_rebuilt() {
     assert_eq!(count(&rig, &rig.table, BY_TAG), Ok(ROWS as u64));
     assert!(text(count(&rig, &rig.table, BY_GROUP).unwrap_err()).contains("index by_group is set aside"));
     let status = rig.engine.status_text();
-    assert!(status.contains("set aside as broken: 1 (by_group of table t)"), "{status}");
+    assert!(
+        status.contains("set aside as broken: 1 (by_group of table t)"),
+        "{status}"
+    );
     others_serve_on(&rig, 2);
     // Rows are changed without it, also after a restart.
     let disk = disk.crash(2);
@@ -264,6 +267,8 @@ fn a_broken_clustered_page_makes_the_rollback_wait_and_nothing_else() {
     rig.store().drop_table("t").expect("drop");
     while rig.store().retry_rollback(64).expect("it can go on") {}
     assert_eq!(rig.store().rollbacks_waiting(), 0);
+    let last = told.lock().pop().expect("told");
+    assert!(last.starts_with("Info: ") && last.ends_with("is finished"), "{last}");
 }
 
 #[test]

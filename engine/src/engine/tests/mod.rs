@@ -14,6 +14,7 @@ mod innodb_bugs;
 mod isolation;
 mod load;
 mod model;
+mod notes;
 mod redo_off;
 mod rig;
 mod settled;
