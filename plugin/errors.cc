@@ -1,6 +1,7 @@
 /* One table of errors; what else an error entails is below it. */
 #include "errors.h"
 #include "settings.h"
+#include <string>
 
 namespace sluice {
 
@@ -37,6 +38,13 @@ const Translation translations[]= {
 
 thread_local char last_text[1024];
 
+/* What stands before the error's text: whose it is, unless the text says so itself. */
+std::string whose(const char *object)
+{
+  const std::string name= *object == '(' ? object : std::string("table ") + object;
+  return strstr(last_text, name.c_str()) ? "" : name + ": ";
+}
+
 } // namespace
 
 int server_error(slc_err error, THD *thd, const char *object)
@@ -53,7 +61,7 @@ int server_error(slc_err error, THD *thd, const char *object)
     snprintf(last_text, sizeof last_text, "the engine refused (%d)", error);
   if (!found)
   {
-    sql_print_error(SLUICE_ENGINE_NAME ": table %s: unknown engine error %d: %s", object, error, last_text);
+    sql_print_error(SLUICE_ENGINE_NAME ": %sunknown engine error %d: %s", whose(object).c_str(), error, last_text);
     return HA_ERR_GENERIC;
   }
   if (error == SLC_POISONED && thd)
@@ -61,10 +69,10 @@ int server_error(slc_err error, THD *thd, const char *object)
     push_warning_printf(thd, Sql_condition::WARN_LEVEL_NOTE, ER_UNKNOWN_ERROR, SLUICE_ENGINE_NAME ": %s", last_text);
   if (found->damage)
   {
-    sql_print_error(SLUICE_ENGINE_NAME ": table %s: %s", object, last_text);
+    sql_print_error(SLUICE_ENGINE_NAME ": %s%s", whose(object).c_str(), last_text);
     if (thd)
       /* A note: strict mode would make the statement's error of a warning. */
-      push_warning_printf(thd, Sql_condition::WARN_LEVEL_NOTE, ER_UNKNOWN_ERROR, SLUICE_ENGINE_NAME ": table %s: %s", object,
+      push_warning_printf(thd, Sql_condition::WARN_LEVEL_NOTE, ER_UNKNOWN_ERROR, SLUICE_ENGINE_NAME ": %s%s", whose(object).c_str(),
                           last_text);
   }
   if (thd)
@@ -87,7 +95,7 @@ const char *error_text(int error)
 int bad_row(const char *object)
 {
   snprintf(last_text, sizeof last_text, "a stored row or index entry does not have the form of the table's definition");
-  sql_print_error(SLUICE_ENGINE_NAME ": table %s: %s", object, last_text);
+  sql_print_error(SLUICE_ENGINE_NAME ": %s%s", whose(object).c_str(), last_text);
   return SLUICE_ERR_BAD_ROW;
 }
 
