@@ -1,6 +1,7 @@
 /* One table of errors; what else an error entails is below it. */
 #include "errors.h"
 #include "settings.h"
+#include "table_path.h"
 #include <string>
 
 namespace sluice {
@@ -41,7 +42,7 @@ thread_local char last_text[1024];
 /* What stands before the error's text: whose it is, unless the text says so itself. */
 std::string whose(const char *object)
 {
-  const std::string name= *object == '(' ? object : std::string("table ") + object;
+  const std::string name= *object == '(' ? object : "table " + shown_table(object);
   return strstr(last_text, name.c_str()) ? "" : name + ": ";
 }
 

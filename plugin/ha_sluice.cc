@@ -4,6 +4,7 @@
 #include "errors.h"
 #include "settings.h"
 #include "table_options.h"
+#include "table_path.h"
 
 using namespace sluice;
 
@@ -112,7 +113,8 @@ int ha_sluice::open(const char *name, int, uint)
   m_codec= Codec::build(table);
   if (!same_indexes(*m_codec, table, m_share->table()))
   {
-    sql_print_error(SLUICE_ENGINE_NAME ": table %s: its .frm file and the engine's catalog name different indexes", name);
+    sql_print_error(SLUICE_ENGINE_NAME ": table %s: its .frm file and the engine's catalog name different indexes",
+                    shown_table(name).c_str());
     return HA_ERR_TABLE_DEF_CHANGED;
   }
   m_share->describe_keys(table->s, *m_codec);

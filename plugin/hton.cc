@@ -9,6 +9,7 @@
 #include "key_text.h"
 #include "settings.h"
 #include "table_options.h"
+#include "table_path.h"
 
 namespace sluice {
 
@@ -195,7 +196,7 @@ void drop_tables_below(const char *path)
 {
   for (const std::string &name : tables_with_prefix(path))
     if (!slc_table_drop(engine, name.c_str()))
-      sql_print_warning(SLUICE_ENGINE_NAME ": DROP DATABASE removed table %s, which had no .frm file", name.c_str());
+      sql_print_warning(SLUICE_ENGINE_NAME ": DROP DATABASE removed table %s, which had no .frm file", shown_table(name).c_str());
   drop_forgotten_lists(path);
 }
 
@@ -255,7 +256,7 @@ void drop_forgotten_tables()
 {
   for (const std::string &path : tables_asked_for)
     if (!file_exists(path + ".frm") && !drop_all_parts(path))
-      sql_print_information(SLUICE_ENGINE_NAME ": removed the partitions of %s, whose CREATE was cut short", path.c_str());
+      sql_print_information(SLUICE_ENGINE_NAME ": removed the partitions of %s, whose CREATE was cut short", shown_table(path).c_str());
   tables_asked_for.clear();
   std::vector<std::string> names;
   names.swap(partitions_without_list);
@@ -264,7 +265,7 @@ void drop_forgotten_tables()
       names.push_back(name);
   for (const std::string &name : names)
     if (!file_exists(path_of_table(name) + ".frm") && !slc_table_drop(engine, name.c_str()))
-      sql_print_information(SLUICE_ENGINE_NAME ": removed table %s of a statement that was cut short", name.c_str());
+      sql_print_information(SLUICE_ENGINE_NAME ": removed table %s of a statement that was cut short", shown_table(name).c_str());
 }
 
 int signal_ddl_recovery_done(handlerton *)
@@ -290,6 +291,14 @@ bool show_status(handlerton *hton_arg, THD *thd, stat_print_fn *print, enum ha_s
   slc_engine_status_text(engine, append_status, &status);
   const LEX_CSTRING *name= hton_name(hton_arg);
   return print(thd, name->str, name->length, "", 0, status.text.data(), status.text.size());
+}
+
+size_t table_text(slc_bytes name, char *to, size_t size)
+{
+  const std::string text= shown_table(std::string(reinterpret_cast<const char *>(name.ptr), name.len));
+  const size_t length= MY_MIN(text.size(), size);
+  memcpy(to, text.data(), length);
+  return length;
 }
 
 /* A note of the engine for the error log; its first character is the level. */
@@ -366,6 +375,7 @@ int init(void *plugin)
   fill_config(&config);
   config.log= log_note;
   config.key_text= KeyTexts::text_for_engine;
+  config.table_text= table_text;
   if (const slc_err error= slc_engine_open(&config, &engine))
   {
     char text[512];

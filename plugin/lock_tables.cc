@@ -274,11 +274,7 @@ const char *mode_of(const LockRow &lock)
 
 std::string table_of(const LockRow &lock)
 {
-  if (lock.table.empty())
-    return "(dropped)";
-  const TablePath path(lock.table);
-  const std::string name= "`" + path.schema + "`.`" + path.table + "`";
-  return path.partition.empty() ? name : name + " /* Partition `" + path.partition + "` */";
+  return lock.table.empty() ? "(dropped)" : TablePath(lock.table).quoted();
 }
 
 std::string data_of(const LockRow &lock)

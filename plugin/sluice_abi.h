@@ -76,6 +76,8 @@ typedef struct {
   /* writes a key as people write it (index: 0 = clustered, i + 1 = secondary i), returns the bytes written; 0: unknown. May be NULL.
      Called from any thread, without latches */
   size_t (*key_text)(slc_bytes table, uint32_t index, slc_bytes key, char *to, size_t size);
+  /* writes a table's name as people write it, returns the bytes written. May be NULL. Called as key_text is */
+  size_t (*table_text)(slc_bytes table, char *to, size_t size);
 } slc_config;
 
 slc_err slc_engine_open(const slc_config *config, slc_engine **out);  /* runs redo recovery; prepared transactions survive */

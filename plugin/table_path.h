@@ -1,5 +1,5 @@
 /* The engine's name of a table ("./schema/table", "./schema/table#P#partition", "./schema/table#P#partition#SP#subpartition"), taken
-   apart into the names that people know. Used by: the tables of INFORMATION_SCHEMA. */
+   apart into the names that people know. Used by: the tables of INFORMATION_SCHEMA, and messages. */
 #ifndef SLUICE_TABLE_PATH_H
 #define SLUICE_TABLE_PATH_H
 #include "compat.h"
@@ -30,6 +30,13 @@ struct TablePath
     table= shown(table);
   }
 
+  /* As in a statement. */
+  std::string quoted() const
+  {
+    const std::string name= "`" + schema + "`.`" + table + "`";
+    return partition.empty() ? name : name + " /* Partition `" + partition + "` */";
+  }
+
 private:
   static std::string shown(const std::string &part)
   {
@@ -37,6 +44,12 @@ private:
     return std::string(name, filename_to_tablename(part.c_str(), name, sizeof name, true));
   }
 };
+
+/* For messages. What is no path below the data directory (a temporary table's name, a word in parentheses) as it is. */
+inline std::string shown_table(const std::string &path)
+{
+  return path.compare(0, 2, "./") ? path : TablePath(path).quoted();
+}
 
 } // namespace sluice
 #endif

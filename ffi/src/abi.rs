@@ -59,6 +59,8 @@ pub type slc_text_cb = Option<unsafe extern "C" fn(ctx: *mut c_void, text: *cons
 pub type slc_key_text_cb =
     Option<unsafe extern "C" fn(table: slc_bytes, index: u32, key: slc_bytes, to: *mut c_char, size: usize) -> usize>;
 
+pub type slc_table_text_cb = Option<unsafe extern "C" fn(table: slc_bytes, to: *mut c_char, size: usize) -> usize>;
+
 #[repr(C)]
 pub struct slc_config {
     pub dir: *const c_char,
@@ -79,6 +81,7 @@ pub struct slc_config {
     pub log: slc_text_cb,
     pub log_ctx: *mut c_void,
     pub key_text: slc_key_text_cb,
+    pub table_text: slc_table_text_cb,
 }
 
 #[repr(C)]

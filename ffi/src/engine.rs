@@ -4,7 +4,7 @@ use super::error::{code, code_of, guard};
 use sluice::base::{Counters, Error, Result};
 use sluice::engine::{Close, CommitFlush, Config, Engine, KeyText, Level};
 use sluice::io::file::RealDisk;
-use sluice::table::StoreConfig;
+use sluice::table::{StoreConfig, TableText};
 use sluice::txn::Xid;
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::sync::{Arc, OnceLock};
@@ -92,6 +92,19 @@ fn key_text(cb: unsafe extern "C" fn(slc_bytes, u32, slc_bytes, *mut c_char, usi
     })
 }
 
+/// Longer than any name of a table with its schema, partition and quotes.
+const TABLE_TEXT_BYTES_MAX: usize = 2048;
+
+fn table_text(cb: unsafe extern "C" fn(slc_bytes, *mut c_char, usize) -> usize) -> TableText {
+    Arc::new(move |table: &str| {
+        let mut text = vec![0u8; TABLE_TEXT_BYTES_MAX];
+        // SAFETY: the bytes live through the call, which writes at most `size` bytes.
+        let written = unsafe { cb(slc_bytes::of(table.as_bytes()), text.as_mut_ptr().cast(), text.len()) };
+        text.truncate(written);
+        String::from_utf8_lossy(&text).into_owned()
+    })
+}
+
 /// # Safety
 /// `c` is as `slc_engine_open` wants it.
 unsafe fn config(c: &slc_config) -> Result<Config> {
@@ -126,6 +139,7 @@ unsafe fn config(c: &slc_config) -> Result<Config> {
         },
         log,
         key_text: c.key_text.map_or(defaults.key_text, key_text),
+        table_text: c.table_text.map_or(defaults.table_text, table_text),
     })
 }
 

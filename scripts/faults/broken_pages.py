@@ -49,7 +49,7 @@ def place(path, no):
 
 def secondary(trial, how, level=0):
     path, no = break_t(trial, how, of_tree(BY_A, level))
-    words = [*place(path, no), "f/t", "by_a", "REPAIR TABLE"]
+    words = [*place(path, no), "`f`.`t`", "by_a", "REPAIR TABLE"]
     trial.expect_refusal("SELECT COUNT(*) FROM t FORCE INDEX (by_a) WHERE a >= 0", words)
     trial.expect_log(words)
     trial.expect_alive()
@@ -90,7 +90,7 @@ def secondary_dropped(trial, how):
 
 def clustered(trial, how):
     path, no = break_t(trial, how, of_tree(PRIMARY))
-    words = [*place(path, no), "f/t", "clustered index", "restore the table"]
+    words = [*place(path, no), "`f`.`t`", "clustered index", "restore the table"]
     trial.expect_refusal("SELECT SUM(LENGTH(pad)) FROM t", words)
     trial.expect_log(words)
     trial.expect_alive()
@@ -110,7 +110,7 @@ def clustered(trial, how):
 def clustered_root(trial, how):
     """No row can be reached, not even by a secondary index: the table is lost, and that is all that is."""
     path, no = break_t(trial, how, of_tree(PRIMARY, level=1))
-    words = [*place(path, no), "f/t", "clustered index", "restore the table"]
+    words = [*place(path, no), "`f`.`t`", "clustered index", "restore the table"]
     for statement in ("SELECT SUM(LENGTH(pad)) FROM t", "SELECT pad FROM t WHERE id = 7", f"INSERT INTO t (id) VALUES ({ROWS + 1})",
                       "UPDATE t SET a = a + 1 WHERE id = 7", "DELETE FROM t WHERE id = 7"):
         trial.expect_refusal(statement, words)
@@ -129,7 +129,7 @@ def clustered_root(trial, how):
 
 def overflow(trial, how):
     path, no = break_t(trial, how, of_kind(OVERFLOW))
-    words = [f"page {no}", "f/t"]
+    words = [f"page {no}", "`f`.`t`"]
     trial.expect_refusal("SELECT SUM(LENGTH(long_one)) FROM t", words)
     trial.expect_log([*words, path.name])
     trial.expect_alive()
@@ -146,7 +146,7 @@ def delta_tree(trial, how):
     # Everything is buffered, and nothing merged by itself: on a slow machine nothing would be pending any more where it is asked for.
     buffered = ("--sluice-change-buffering=all", "--sluice-change-buffer-test-mode=3")
     path, no = break_t(trial, how, of_tree(BY_A, bit=DELTA_BIT), *buffered, before="UPDATE f.t SET a = a + 1")
-    words = [f"page {no}", "f/t", "by_a", "REPAIR TABLE"]
+    words = [f"page {no}", "`f`.`t`", "by_a", "REPAIR TABLE"]
     trial.expect_refusal("SELECT COUNT(*) FROM t FORCE INDEX (by_a) WHERE a >= 0", words)
     trial.expect_log([*words, path.name])
     trial.expect_alive()
@@ -160,7 +160,7 @@ def delta_tree(trial, how):
 
 def bitmap(trial, how):
     path, no = break_t(trial, how, of_kind(BITMAP))
-    words = [f"page {no}", "f/t"]
+    words = [f"page {no}", "`f`.`t`"]
     trial.expect_refusal(f"INSERT INTO t SELECT seq + {ROWS}, seq, seq, REPEAT('n', 250), NULL FROM seq_1_to_2000", words)
     trial.expect_log([*words, path.name, "ALTER TABLE"])
     trial.expect_alive()
@@ -176,7 +176,7 @@ def page_0(trial, how):
     path, _ = break_t(trial, how, lambda _path: lambda page: page.no == 0)
     words = [path.name, "page 0"]
     trial.expect_refusal(f"INSERT INTO t SELECT seq + {ROWS}, seq, seq, REPEAT('n', 250), NULL FROM seq_1_to_2000", words)
-    trial.expect_log([*words, "f/t"])
+    trial.expect_log([*words, "`f`.`t`"])
     trial.expect_alive()
     trial.sql("ALTER TABLE f.t FORCE")
     trial.expect_sound()
@@ -245,7 +245,7 @@ def stale(trial, _how):
     if pages.read(path, page.no) == page.data:
         raise Broken("the page was not written")
     pages.write(path, page.no, page.data)
-    words = [*place(path, page.no), "f/t", "lost a write"]
+    words = [*place(path, page.no), "`f`.`t`", "lost a write"]
     trial.expect_refusal("SELECT SUM(LENGTH(pad)) FROM t", words)
     trial.expect_log(words)
     trial.expect_alive()

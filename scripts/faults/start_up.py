@@ -40,7 +40,7 @@ def table_refused(damage, *words):
         damage(trial, path)
         trial.start()
         trial.expect_refusal("SELECT COUNT(*) FROM t", list(words))
-        trial.expect_log(["f/t", *words])
+        trial.expect_log(["`f`.`t`", *words])
         trial.expect_alive()
         trial.server.stop()
         path.write_bytes(kept)

@@ -1,7 +1,7 @@
 //! What an engine is opened with, and where its notes go.
 pub use crate::base::Level;
 use crate::change::Buffering;
-use crate::table::StoreConfig;
+use crate::table::{StoreConfig, TableText};
 use std::sync::Arc;
 
 /// Takes the engine's notes for people (recovery progress, poison). Called from any thread, without latches.
@@ -68,6 +68,7 @@ pub struct Config {
     pub store: StoreConfig,
     pub log: LogSink,
     pub key_text: KeyText,
+    pub table_text: TableText,
 }
 
 impl Default for Config {
@@ -91,6 +92,7 @@ impl Default for Config {
             store: StoreConfig::default(),
             log: Arc::new(|_, _| ()),
             key_text: Arc::new(|_, _, _| None),
+            table_text: Arc::new(|name| name.to_string()),
         }
     }
 }

@@ -89,6 +89,7 @@ impl Teller {
                 continue;
             };
             let key = (self.key_text)(&name, ordinal, key).unwrap_or_else(in_digits);
+            let name = store.catalog.shown(&table);
             return format!("table {name}, {index}, key {key}");
         }
         if id == crate::table::AUTOINC_LOCKS {
@@ -98,7 +99,7 @@ impl Teller {
                 .and_then(|id| store.catalog.by_id(u32::from_be_bytes(id)));
             return format!(
                 "AUTO_INCREMENT of table {}",
-                table.map_or(in_digits(), |table| table.name())
+                table.map_or(in_digits(), |table| store.catalog.shown(&table))
             );
         }
         format!("index {id}, which is dropped, key {}", in_digits())

@@ -230,7 +230,7 @@ fn create(disk: Arc<dyn Disk>, config: &Config, counters: Arc<Counters>) -> Resu
     pool.flush_all()?;
     write_checkpoint(&pool, pool.checkpoint_lsn())?;
     let (trx_sys, recovered) = TrxSys::open(pool.clone(), counters)?;
-    let catalog = Catalog::open(&pool, change_buffer(config, &pool))?;
+    let catalog = Catalog::open(&pool, change_buffer(config, &pool), config.table_text.clone())?;
     Ok(Opened {
         pool,
         redo,
@@ -366,7 +366,7 @@ fn recover(
     refuse_log_of_another(database, pool.database())?;
     space::check_header(&pool, UNDO_FILE)?;
     let (trx_sys, recovered) = TrxSys::open(pool.clone(), counters)?;
-    let catalog = Catalog::open(&pool, change_buffer(config, &pool))?;
+    let catalog = Catalog::open(&pool, change_buffer(config, &pool), config.table_text.clone())?;
     unnamed::settle_left_over(&pool, &catalog, &mut files, stuck, &config.log)?;
     unnamed::settle(&pool, &catalog, &files, &facts, &config.log)?;
     settle_files(&pool, &catalog, &files, &facts, &config.log)?;
@@ -411,7 +411,7 @@ fn tell_unread(catalog: &Catalog, unread: &Unread, log: &LogSink) {
     for (page, why) in unread {
         let name = catalog
             .by_id(page.file)
-            .map_or_else(|| "(dropped)".into(), |table| table.name());
+            .map_or_else(|| "(dropped)".into(), |table| catalog.shown(&table));
         log(
             Level::Error,
             &format!("recovery: table {name}: {why}; the log's changes of the page are lost, the rest of the table was recovered; check the table"),
@@ -489,7 +489,10 @@ fn settle_files(
         if let Some(table) = catalog.by_id(*file) {
             let checked = space::check_header(pool, *file);
             if let Some(e) = checked.err().filter(|e| !e.is_lost_header()) {
-                log(Level::Error, &format!("table {} cannot be used: {e}", table.name()));
+                log(
+                    Level::Error,
+                    &format!("table {} cannot be used: {e}", catalog.shown(&table)),
+                );
                 table.set_broken(&e.to_string());
             }
         }
@@ -498,7 +501,10 @@ fn settle_files(
         let file = table.layout().id;
         if !files.contains(&file) {
             let why = format!("its data file {} is missing", space::file_name(file));
-            log(Level::Error, &format!("table {} cannot be used: {why}", table.name()));
+            log(
+                Level::Error,
+                &format!("table {} cannot be used: {why}", catalog.shown(&table)),
+            );
             table.set_broken(&why);
         }
     }

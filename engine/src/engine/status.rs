@@ -111,7 +111,7 @@ impl Engine {
         let mut aside = Vec::new();
         for table in self.store.catalog.tables() {
             let broken = table.layout().secondary.iter().filter(|s| s.aside);
-            aside.extend(broken.map(|s| format!("{} of table {}", s.index.name, table.name())));
+            aside.extend(broken.map(|s| format!("{} of table {}", s.index.name, self.store.catalog.shown(&table))));
         }
         let _ = write!(out, "Secondary indexes set aside as broken: {}", aside.len());
         let _ = match aside.len() {

@@ -186,7 +186,7 @@ impl Store {
                 let why = self.name_damage(e);
                 self.tell(&format!(
                     "table {}: a dropped index leaves {lost} pages that cannot be read behind; {why}",
-                    table.name()
+                    self.catalog.shown(table)
                 ));
                 Ok(())
             }

@@ -51,7 +51,7 @@ impl Store {
                 // transaction must end in either case.
                 Err(e) if e.is_corrupt() => self.tell(&format!(
                     "table {}: pages given to a load that was taken back are not freed; {}",
-                    table.name(),
+                    self.catalog.shown(table),
                     self.name_damage(e)
                 )),
                 done => done?,

@@ -43,12 +43,16 @@ struct Maps {
     by_id: HashMap<FileId, Arc<Table>>,
 }
 
+/// A table's name as people write it. Called from any thread, without latches.
+pub type TableText = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
 pub struct Catalog {
     tree: Tree,
     ddl: RankedMutex<Ddl>,
     maps: RwLock<Maps>,
     /// What the delta trees of all tables share.
     pub(super) buffer: Arc<ChangeBuffer>,
+    table_text: TableText,
 }
 
 impl Catalog {
@@ -65,7 +69,7 @@ impl Catalog {
     }
 
     /// Reads the whole catalog; after redo.
-    pub fn open(pool: &Pool, buffer: Arc<ChangeBuffer>) -> Result<Catalog> {
+    pub fn open(pool: &Pool, buffer: Arc<ChangeBuffer>, table_text: TableText) -> Result<Catalog> {
         let (root, next_table, next_index) = {
             let header = pool.read(PageId::new(SYSTEM_FILE, space::HEADER_PAGE))?;
             let slot = |at| get_u32(&header, at);
@@ -81,7 +85,7 @@ impl Catalog {
         };
         let mut maps = Maps::default();
         for (name, bytes) in read_all(&tree, pool)? {
-            let layout = decode(&name, &bytes, &buffer)?;
+            let layout = decode(&table_text(&name), &bytes, &buffer)?;
             maps.add(Arc::new(Table::new(&name, layout)));
         }
         Ok(Catalog {
@@ -89,9 +93,14 @@ impl Catalog {
             ddl: RankedMutex::new(Rank::Catalog, Ddl { next_table, next_index }),
             maps: RwLock::new(maps),
             buffer,
+            table_text,
         })
     }
 
+    /// The table's name, for people.
+    pub fn shown(&self, table: &Table) -> String {
+        (self.table_text)(&table.name())
+    }
     pub fn get(&self, name: &str) -> Option<Arc<Table>> {
         self.maps.read().by_name.get(name).cloned()
     }

@@ -99,6 +99,7 @@ fn encode_definition(layout: &Layout) -> Vec<u8> {
     out
 }
 
+/// `name`: for people.
 pub fn decode(name: &str, bytes: &[u8], buffer: &Arc<ChangeBuffer>) -> Result<Layout> {
     match bytes.first() {
         Some(&VERSION | &WITHOUT_DELTAS) => {}

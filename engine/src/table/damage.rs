@@ -41,7 +41,7 @@ impl Store {
         let Some(table) = self.catalog.by_id(damage.file) else {
             return what.clone();
         };
-        let (layout, name) = (table.layout(), table.name());
+        let (layout, name) = (table.layout(), self.catalog.shown(&table));
         let copy = "ALTER TABLE ... FORCE copies the rows into a new file if they can all be read";
         let restore = "restore the table from a backup; sluice-check --dump saves the rows that can be read";
         match layout.secondary_by_id(damage.index & !DELTA_BIT) {

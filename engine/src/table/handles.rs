@@ -18,7 +18,8 @@ impl Store {
         let table = self.table_named(name)?;
         if let Some(why) = table.broken() {
             return Err(Error::corrupt(format!(
-                "table {name} cannot be used: {why}; restore it from a backup, or drop it"
+                "table {} cannot be used: {why}; restore it from a backup, or drop it",
+                self.catalog.shown(&table)
             )));
         }
         self.load_counters(&table)?;
@@ -43,7 +44,7 @@ impl Store {
                 0
             }
             Err(e @ Error::Unsupported(_)) => {
-                self.tell(&format!("table {} cannot be used: {e}", table.name()));
+                self.tell(&format!("table {} cannot be used: {e}", self.catalog.shown(table)));
                 return Err(e);
             }
             autoinc => autoinc?,

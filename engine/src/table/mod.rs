@@ -41,6 +41,7 @@ pub mod version;
 pub use buffered::{Rounds, ROUNDS};
 pub use build::{IndexBuild, IndexChange};
 pub use bulk_insert::BulkInsert;
+pub use catalog::TableText;
 pub use change_report::{ChangeReport, IndexChanges};
 pub use check::{CheckLevel, Checker, EntrySink};
 pub use cursor::{Cursor, Found, LockChoice, OnLocked};
