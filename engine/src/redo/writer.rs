@@ -447,6 +447,9 @@ impl Redo {
         if !self.state.is_on() {
             return Ok(()); // There is no recovery from a log that is off.
         }
+        if lsn < self.checkpoint_lsn() {
+            return Ok(()); // While this one waited the log was turned off and on, or another went further.
+        }
         let lsn = match self.held.load(Ordering::SeqCst) {
             0 => lsn,
             held => lsn.min(held).max(self.checkpoint_lsn()),

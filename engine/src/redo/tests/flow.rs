@@ -87,6 +87,23 @@ fn resizing_changes_how_many_segments_exist() {
     assert_eq!(redo.room(), CAPACITY / 2 - (redo.lsn() - redo.checkpoint_lsn()));
 }
 
+/// A checkpoint whose place was looked up before the log was turned off and on, and that was written afterwards, stopped the engine.
+#[test]
+fn a_checkpoint_that_comes_late_is_left_out() {
+    let disk = SimDisk::new(1);
+    let redo = create(&disk);
+    let (early, end) = redo.append(&group(1, 100));
+    redo.flush(end, FlushMode::Sync).unwrap();
+    redo.turn_off().unwrap();
+    let first = redo.begin_on().unwrap();
+    redo.end_on(first).unwrap();
+    assert!(early < first);
+    redo.write_checkpoint(early, b"late").unwrap();
+    assert_eq!(redo.checkpoint_lsn(), first);
+    let (_, payload) = Redo::read_checkpoint(&*disk).unwrap();
+    assert_ne!(payload, b"late");
+}
+
 /// An idle server used to keep the files of a log that was made smaller until somebody wrote.
 #[test]
 fn files_follow_a_resize_without_a_write() {
