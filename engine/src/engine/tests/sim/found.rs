@@ -77,17 +77,7 @@ fn a_long_row_that_fails_leaves_no_page() {
         }
         ops.push(Op::FailRead { after });
         ops.extend((0..4).map(|trx| fill((trx, trx, 40, 2, 9000))));
-        let setup = Setup {
-            seed: after,
-            frames: 24,
-            redo_capacity: REDO_CAPACITY,
-            sector: 4096,
-            doublewrite: true,
-            direct_io: true,
-            buffer: 0,
-            load_past: false,
-        };
-        assert_eq!(run(&Schedule { setup, ops }).finding, None, "read {after} fails");
+        finds_nothing(after, ops);
     }
 }
 
@@ -126,16 +116,21 @@ fn a_purge_that_comes_again_frees_the_chain_of_a_key_that_is_used_again() {
         ops.push(Op::Purge { records: 20 });
         ops.push(row(10));
         ops.push(Op::Commit { trx: 0, flush: 1 });
-        let setup = Setup {
-            seed: after,
-            frames: 24,
-            redo_capacity: REDO_CAPACITY,
-            sector: 4096,
-            doublewrite: true,
-            direct_io: true,
-            buffer: 0,
-            load_past: false,
-        };
-        assert_eq!(run(&Schedule { setup, ops }).finding, None, "read {after} fails");
+        finds_nothing(after, ops);
     }
+}
+
+/// With few frames. Read `after` fails.
+fn finds_nothing(after: u64, ops: Vec<Op>) {
+    let setup = Setup {
+        seed: after,
+        frames: 24,
+        redo_capacity: REDO_CAPACITY,
+        sector: 4096,
+        doublewrite: true,
+        direct_io: true,
+        buffer: 0,
+        load_past: false,
+    };
+    assert_eq!(run(&Schedule { setup, ops }).finding, None, "read {after} fails");
 }
