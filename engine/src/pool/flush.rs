@@ -267,8 +267,11 @@ impl Pool {
                 None => skipped.extend(same_file.iter().map(|(_, c)| *c)),
             }
         }
-        // Those that need no doublewrite together, as far as one can tell before they are latched.
-        known.sort_by_key(|(_, c, file)| (!file.logged, self.frames.header(c.frame).imaged.load(Ordering::Relaxed)));
+        // Those that need no doublewrite together, as far as one can tell before they are latched. Asked once of each: the answers change
+        // meanwhile, and a sort whose keys do so panics.
+        known.sort_by_cached_key(|(_, c, file)| {
+            (!file.logged, self.frames.header(c.frame).imaged.load(Ordering::Relaxed))
+        });
         let mut claimed = Vec::with_capacity(known.len());
         for (key, candidate, file) in known {
             let place = &mut buffer[claimed.len() * PAGE_SIZE..][..PAGE_SIZE];
