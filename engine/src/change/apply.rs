@@ -5,7 +5,7 @@
 //! of the leaf nothing that matters can become pending for the key: whoever changes it holds its row's lock, and the one visitor
 //! without it, purge, has only `Remove`, which commutes with all others.
 use super::entry::{DEAD, DELETE_MARK, STAMP_OFFSET};
-use super::merge::merge_leaf;
+use super::merge::merge_leaf_whole;
 use super::sweep::help;
 use super::{Delta, Index, Op, DELTA_BIT};
 use crate::base::bytes::{get_u48, put_u48};
@@ -95,8 +95,8 @@ pub(super) fn buffer(pool: &Pool, index: &Index, delta: &Delta, op: Op<'_>) -> R
             return Ok(true);
         }
         delta.know(pool)?;
-        merge_leaf(pool, index, op.key())?;
-        if !delta.fits(&op) {
+        let nothing_left = merge_leaf_whole(pool, index, op.key())?;
+        if nothing_left && !delta.fits(&op) {
             return apply_directly(pool, &index.tree, op);
         }
     }

@@ -36,6 +36,16 @@ pub fn merge_leaf(pool: &Pool, index: &Index, key: &[u8]) -> Result<usize> {
     }
 }
 
+/// As `merge_leaf`, of a delta tree that is counted; true: nothing was left pending for that leaf.
+pub(super) fn merge_leaf_whole(pool: &Pool, index: &Index, key: &[u8]) -> Result<bool> {
+    let Some(delta) = index.delta.as_deref().filter(|delta| !delta.is_empty()) else {
+        return Ok(true);
+    };
+    let merged = merge_at(pool, &index.tree, delta, key, false)?;
+    delta.tidy();
+    Ok(merged.whole && merged.stuck == 0)
+}
+
 pub(super) struct Merged {
     pub entries: usize,
     pub leaves: usize,

@@ -5,12 +5,13 @@
 //! | nothing has happened for a second | `io_capacity` a second, until nothing is left |
 //! | more than half of the bound is pending | as many as take what came since, times a gain: 0 at a half, 1 at three quarters; at most `io_capacity_max` a second |
 //! | the user asked for a drain | `io_capacity_max` a second, until nothing is left |
-//! | something has been pending longer than `change_buffer_max_age` | `io_capacity` a second, in the indexes that it is in |
+//! | something has been pending longer than `change_buffer_max_age` | `io_capacity` a second, in the indexes that it is in; while others are due, a quarter as many as those |
 //! | after the engine was opened | what is pending is counted, index by index: `io_capacity` pages a second |
 //! | a leaf is expected to take 128 entries or more | 50 of such |
 //! | an index lives in memory | 32 of such: no read is spared there, and while anything is pending readers have to look for it |
 //!
-//! A leaf costs a read and a write whatever it gets, so the index whose next leaf is expected to get most is swept first.
+//! A leaf costs a read and a write whatever it gets, so the index whose next leaf is expected to get most is swept first. But what is too
+//! old, and in a drain everything, is swept in equal shares: an index that is written hard would leave the others nothing for ever.
 //!
 //! Who calls: the change worker, ten times a second (I7), and a slow close. An index that cannot be merged (no room, a page that
 //! cannot be read) is passed over for a while, one of which only what is corrupt is left altogether: what is pending for it stays
@@ -52,6 +53,8 @@ pub struct Rounds {
     entries_a_leaf: u64,
     /// Tables in a row in which nothing was left to merge.
     clean: usize,
+    /// Moves on with each round: who is first where the leaves do not suffice for all.
+    turn: usize,
     draining: bool,
     speed: Speed,
 }
@@ -65,8 +68,6 @@ impl Rounds {
 
 /// What one round may still do.
 struct Budget {
-    /// Leaves of indexes in which something is too old.
-    old_leaves: usize,
     /// Leaves of indexes that live in memory.
     memory_leaves: usize,
     counted: usize,
@@ -106,6 +107,7 @@ struct Found {
     index: u32,
     /// Entries that the next leaf is expected to take.
     entries: u64,
+    is_old: bool,
 }
 
 impl Store {
@@ -119,13 +121,19 @@ impl Store {
         let due = self.leaves_of_round(rounds);
         let usual = self.pool.io_capacity().0 as usize / ROUNDS;
         let mut budget = Budget {
-            old_leaves: if due == 0 { usual.max(1) } else { 0 },
             memory_leaves: if self.change.is_forced() { 0 } else { MEMORY_LEAVES },
             counted: usual.max(COUNTED_MAX),
         };
         let (mut found, beside) = self.look_for_changes(rounds, &mut budget)?;
         let rich_leaves = if self.change.holds() { 0 } else { RICH_LEAVES };
-        let mut merged = 0;
+        rounds.turn = rounds.turn.wrapping_add(1);
+        let mut merged = match rounds.draining {
+            true => self.sweep_evenly(&mut found, due, rounds.turn, |_| true)?,
+            false => {
+                let old_leaves = if due == 0 { usual } else { due / 4 };
+                self.sweep_evenly(&mut found, old_leaves.max(1), rounds.turn, |found| found.is_old)?
+            }
+        };
         while let Some(best) = (0..found.len()).max_by_key(|i| found[*i].entries) {
             // What is not due is merged if it pays.
             let most = match due.saturating_sub(merged) {
@@ -145,8 +153,30 @@ impl Store {
         self.tell_round(&mut rounds.speed);
         Ok(merged + beside)
     }
-    /// The indexes that have something to merge; on the way, those not counted yet are counted, and what is too old or in memory is
-    /// merged: so many leaves.
+    /// So many leaves of the `wanted` indexes, each its share. Returns how many it were.
+    fn sweep_evenly(
+        &self,
+        found: &mut Vec<Found>,
+        leaves: usize,
+        turn: usize,
+        wanted: impl Fn(&Found) -> bool,
+    ) -> Result<usize> {
+        let mut chosen: Vec<usize> = (0..found.len()).filter(|i| wanted(&found[*i])).collect();
+        let number = chosen.len();
+        chosen.rotate_left(turn % number.max(1));
+        let mut left = leaves;
+        for (before, i) in chosen.into_iter().enumerate() {
+            let share = left.div_ceil(number - before).min(LEAVES_MAX);
+            if share == 0 {
+                break;
+            }
+            left -= self.sweep_one(&mut found[i], share)?.leaves.min(left);
+        }
+        found.retain(|found| found.entries > 0);
+        Ok(leaves - left)
+    }
+    /// The indexes that have something to merge; on the way, those not counted yet are counted, and what is in memory is merged: so
+    /// many leaves.
     fn look_for_changes(&self, rounds: &mut Rounds, budget: &mut Budget) -> Result<(Vec<Found>, usize)> {
         let tables = self.catalog.tables();
         let now_us = self.pool.disk().now_us();
@@ -168,20 +198,17 @@ impl Store {
                 if !delta.is_known() && !self.count_some(delta, budget)? {
                     continue;
                 }
-                let old = self.change.is_too_old(delta.age_us(now_us));
-                let left = match old {
-                    true => &mut budget.old_leaves,
-                    false => &mut budget.memory_leaves,
-                };
-                if *left > 0 && (old || delta.lives_in_memory()) {
-                    let leaves = self.sweep(index, delta, LEAVES_MAX.min(*left))?.leaves;
-                    *left -= leaves.min(*left);
+                let is_old = self.change.is_too_old(delta.age_us(now_us));
+                if budget.memory_leaves > 0 && !is_old && delta.lives_in_memory() {
+                    let leaves = self.sweep(index, delta, LEAVES_MAX.min(budget.memory_leaves))?.leaves;
+                    budget.memory_leaves -= leaves.min(budget.memory_leaves);
                     merged += leaves;
                 }
                 found.push(Found {
                     table: table.clone(),
                     index: index.id,
                     entries: delta.expected_yield().max(1),
+                    is_old,
                 });
             }
         }

@@ -396,6 +396,53 @@ fn every_index_of_a_table_has_its_turn() {
     assert_eq!(merged.len(), 4);
 }
 
+/// One that is written hard had every leaf of a drain, and what waited for the others grew old without an end.
+#[test]
+fn an_index_that_is_written_hard_leaves_the_others_their_turn() {
+    let rig = Rig::create(SimDisk::new(1));
+    buffer(&rig, true);
+    rig.engine.set("io_capacity", 10).expect("set");
+    rig.engine.set("io_capacity_max", 10).expect("set");
+    let named = |name: &str| IndexSpec {
+        name: name.into(),
+        unique: false,
+    };
+    let two = TableSpec {
+        indexes: vec![named("hard"), named("little")],
+        ..TableSpec::default()
+    };
+    rig.store().create_table("two", &two).expect("create");
+    let table = rig.store().open_table("two").expect("open");
+    let [hard, little] = [0, 1].map(|n: usize| &table.layout().secondary[n].index);
+    let put = |index: &change::Index, n: u32| {
+        let key = n.to_be_bytes();
+        let mut value = Vec::new();
+        change::entry::encode(&mut value, 1, 4, 0, &[]);
+        let op = Op::Put {
+            key: &key,
+            value: &value,
+        };
+        change::submit(&rig.store().pool, index, op).expect("put");
+    };
+    rig.engine.set("change_buffer_drain", 1).expect("set");
+    let mut state = Rounds::default();
+    let mut n = 0;
+    let mut round = || {
+        for _ in 0..200 {
+            n += 1;
+            put(hard, n);
+        }
+        rig.store().merge_round(&mut state).expect("round");
+    };
+    round();
+    (0..5).for_each(|n| put(little, n));
+    round();
+    round();
+    let merged = |index: &change::Index| index.delta.as_ref().expect("delta").merged();
+    assert_eq!(merged(little), 5);
+    assert!(merged(hard) > 0);
+}
+
 /// What had been buffered for an index before it came to live in memory stayed pending while the server was busy, and readers looked for it
 /// with every leaf. For one that lives on disk it is what saves reads.
 #[test]
