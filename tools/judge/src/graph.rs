@@ -43,6 +43,9 @@ impl fmt::Display for Edge {
 
 /// Searches that one kind of anomaly may cost; then its count is a lower bound.
 const SEARCHES_MAX: usize = 2000;
+/// ... and steps of all of them: in the one big component that a level without snapshots makes of a long history, a search may visit
+/// every transaction.
+const STEPS_MAX: usize = 20_000_000;
 
 /// What has a cycle with no two anti-dependencies in a row.
 const SNAPSHOT_CYCLES: [Anomaly; 4] = [
@@ -136,14 +139,13 @@ impl Graph {
         let component = components(self.nodes, pairs);
         let inside = |e: &Edge| component.get(&e.from).is_some_and(|c| component.get(&e.to) == Some(c));
         let mut seen = HashSet::new();
-        let mut searches = 0;
+        let mut searches = Searches::default();
         for closing in self.edges.iter().filter(|e| allowed(e) && closes(e) && inside(e)) {
-            searches += 1;
-            if searches > SEARCHES_MAX {
+            if !searches.one_more() {
                 findings.at_least.extend(wanted);
                 break;
             }
-            let path = search(closing.to, closing.from, |node| {
+            let path = searches.path(closing.to, closing.from, |node| {
                 let edges = self.follow(node).filter(|e| allowed(e) && inside(e));
                 edges.map(|e| (e.to, vec![*e])).collect()
             });
@@ -168,12 +170,11 @@ impl Graph {
         let component = components(self.nodes, pairs);
         let same = |a: u32, b: u32| component.get(&a).is_some_and(|c| component.get(&b) == Some(c));
         let mut seen = HashSet::new();
-        let mut searches = 0;
+        let mut searches = Searches::default();
         for from in 0..self.nodes as u32 {
             for first in self.follow(from).filter(|e| e.kind != Kind::Rw) {
                 for closing in self.follow(first.to).filter(is_rw).filter(|e| same(from, e.to)) {
-                    searches += 1;
-                    if searches > SEARCHES_MAX {
+                    if !searches.one_more() {
                         findings.at_least.extend(SNAPSHOT_CYCLES);
                         return;
                     }
@@ -183,7 +184,8 @@ impl Graph {
                         edges.map(|e| (e.to, vec![*e])).collect()
                     };
                     let any = |node: u32| hops(node).into_iter().filter(|(to, _)| same(from, *to)).collect();
-                    let path = search(closing.to, from, plain).or_else(|| search(closing.to, from, any));
+                    let path =
+                        (searches.path(closing.to, from, plain)).or_else(|| searches.path(closing.to, from, any));
                     let mut cycle = vec![*first, *closing];
                     cycle.extend(path.expect("both are in one component"));
                     add(cycle, &SNAPSHOT_CYCLES, findings, &mut seen);
@@ -281,27 +283,42 @@ fn components(nodes: usize, pairs: impl Iterator<Item = (u32, u32)>) -> HashMap<
     component
 }
 
-/// The shortest path from one node to another; empty if they are the same.
-fn search(from: u32, to: u32, hops: impl Fn(u32) -> Vec<(u32, Vec<Edge>)>) -> Option<Vec<Edge>> {
-    let mut came: HashMap<u32, (u32, Vec<Edge>)> = HashMap::new();
-    let mut queue = VecDeque::from([from]);
-    while let Some(node) = queue.pop_front() {
-        if node == to {
-            let mut parts = Vec::new();
-            let mut at = to;
-            while at != from {
-                let (before, edges) = came.remove(&at).expect("reached");
-                parts.push(edges);
-                at = before;
-            }
-            return Some(parts.into_iter().rev().flatten().collect());
-        }
-        for (next, edges) in hops(node) {
-            if next != from && !came.contains_key(&next) {
-                came.insert(next, (node, edges));
-                queue.push_back(next);
-            }
-        }
+/// What the search for one kind of anomaly has cost.
+#[derive(Default)]
+struct Searches {
+    number: usize,
+    steps: usize,
+}
+
+impl Searches {
+    /// False: it has cost enough.
+    fn one_more(&mut self) -> bool {
+        self.number += 1;
+        self.number <= SEARCHES_MAX && self.steps <= STEPS_MAX
     }
-    None
+    /// The shortest path from one node to another; empty if they are the same.
+    fn path(&mut self, from: u32, to: u32, hops: impl Fn(u32) -> Vec<(u32, Vec<Edge>)>) -> Option<Vec<Edge>> {
+        let mut came: HashMap<u32, (u32, Vec<Edge>)> = HashMap::new();
+        let mut queue = VecDeque::from([from]);
+        while let Some(node) = queue.pop_front() {
+            if node == to {
+                let mut parts = Vec::new();
+                let mut at = to;
+                while at != from {
+                    let (before, edges) = came.remove(&at).expect("reached");
+                    parts.push(edges);
+                    at = before;
+                }
+                return Some(parts.into_iter().rev().flatten().collect());
+            }
+            for (next, edges) in hops(node) {
+                self.steps += 1;
+                if next != from && !came.contains_key(&next) {
+                    came.insert(next, (node, edges));
+                    queue.push_back(next);
+                }
+            }
+        }
+        None
+    }
 }
