@@ -169,10 +169,11 @@ int Connection::rollback(bool all)
 int Connection::start_snapshot()
 {
   use(false);
-  if (m_isolation == SLC_ISO_READ_UNCOMMITTED)
+  if (m_isolation != SLC_ISO_REPEATABLE_READ)
   {
     push_warning_printf(m_thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_UNSUPPORTED,
-                        SLUICE_ENGINE_NAME ": WITH CONSISTENT SNAPSHOT is ignored at READ UNCOMMITTED isolation level.");
+                        SLUICE_ENGINE_NAME ": WITH CONSISTENT SNAPSHOT is ignored: of the isolation levels only REPEATABLE READ "
+                        "reads from one snapshot.");
     return 0;
   }
   return server_error(slc_trx_open_snapshot(m_trx), m_thd, "(snapshot)");

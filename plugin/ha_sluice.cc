@@ -278,12 +278,17 @@ static uint read_lock(THD *thd, enum thr_lock_type type)
   return SLC_LOCK_SHARED;
 }
 
+static uint read_policy(enum thr_lock_type type)
+{
+  return type == TL_READ_SKIP_LOCKED || type == TL_WRITE_SKIP_LOCKED ? SLC_SKIP_LOCKED : SLC_WAIT;
+}
+
 THR_LOCK_DATA **ha_sluice::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock_type type)
 {
   if (type == TL_IGNORE)
     return to;
   m_stored_lock= read_lock(thd, type);
-  m_policy= type == TL_READ_SKIP_LOCKED || type == TL_WRITE_SKIP_LOCKED ? SLC_SKIP_LOCKED : SLC_WAIT;
+  m_policy= read_policy(type);
   return to;
 }
 
@@ -316,11 +321,12 @@ int ha_sluice::external_lock(THD *thd, int type)
   return 0;
 }
 
-/* A statement under LOCK TABLES or inside a stored routine: the table was locked for all of them. */
+/* A statement under LOCK TABLES or inside a stored routine: the table was locked for all of them, by the strongest of their types. */
 int ha_sluice::start_stmt(THD *thd, thr_lock_type type)
 {
   m_plan= nullptr;
   m_scan_set_up= false;
+  m_policy= read_policy(type);
   const bool writes= type >= TL_FIRST_WRITE;
   m_connection= Connection::of(thd);
   m_connection->use(writes);

@@ -64,11 +64,11 @@ int savepoint_rollback(SLUICE_HTON_ARG THD *thd, void *savepoint)
 
 int savepoint_release(SLUICE_HTON_ARG THD *, void *) { return 0; }
 
-/* Row locks survive a rollback to a savepoint, and they rely on the table's metadata lock. */
+/* Row and range locks survive a rollback to a savepoint, and they rely on the table's metadata lock. */
 bool savepoint_rollback_can_release_mdl(SLUICE_HTON_ARG THD *thd)
 {
   Connection *connection= Connection::existing(thd);
-  return !connection || !connection->is_started() || !slc_trx_has_writes(connection->trx());
+  return !connection || !connection->is_started() || !slc_trx_has_locks(connection->trx());
 }
 
 int start_consistent_snapshot(SLUICE_HTON_ARG THD *thd) { return Connection::of(thd)->start_snapshot(); }

@@ -171,6 +171,7 @@ void     slc_trx_start(slc_trx *, uint32_t isolation, uint32_t lock_wait_timeout
 void     slc_trx_snapshot_by_locking(slc_trx *, int on);
 int      slc_trx_is_started(const slc_trx *);
 int      slc_trx_has_writes(const slc_trx *);
+int      slc_trx_has_locks(const slc_trx *);      /* of rows or ranges; rows that it has changed count */
 uint64_t slc_trx_id(const slc_trx *);             /* 0 = none assigned (read only so far) */
 slc_err  slc_trx_open_snapshot(slc_trx *);        /* START TRANSACTION WITH CONSISTENT SNAPSHOT; else made lazily by the first consistent read */
 void     slc_trx_close_snapshot(slc_trx *);       /* end of a statement at <= READ COMMITTED */

@@ -168,6 +168,11 @@ pub unsafe extern "C" fn slc_trx_has_writes(trx: *const slc_trx) -> i32 {
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn slc_trx_has_locks(trx: *const slc_trx) -> i32 {
+    unsafe { &(*trx).trx }.shared.may_be_waited_for() as i32
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn slc_trx_id(trx: *const slc_trx) -> u64 {
     unsafe { &(*trx).trx }.id()
 }

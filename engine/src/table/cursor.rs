@@ -409,7 +409,7 @@ impl Cursor {
     fn is_dirty_read(&self) -> bool {
         self.view.is_none() && self.lock.mode.is_none()
     }
-    fn newest_differs(&self, layout: &Layout, pk: &[u8], header: &RowHeader) -> Result<bool> {
+    pub(super) fn newest_differs(&self, layout: &Layout, pk: &[u8], header: &RowHeader) -> Result<bool> {
         let leaf = layout.clustered.tree.get(&self.store.pool, pk)?;
         Ok(leaf.is_none_or(|leaf| RowHeader::read(leaf.value()) != *header))
     }

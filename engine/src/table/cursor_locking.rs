@@ -7,7 +7,7 @@ use super::cursor::{Cursor, OnLocked};
 use super::def::Layout;
 use super::row_lock::Locked;
 use super::version::split;
-use crate::base::{Error, Result};
+use crate::base::{moment, Error, Moment, Result, TrxId};
 use crate::change;
 use crate::index::scan::Direction;
 use crate::index::RowHeader;
@@ -78,7 +78,7 @@ impl Cursor {
                 }
                 Direction::Backward => {
                     let lo = key.clone().unwrap_or(self.lower_bound().to_vec());
-                    let whole = !was_positioned && from.is_empty();
+                    let whole = !was_positioned && self.seek_inclusive.is_none();
                     (
                         lo,
                         if whole {
@@ -115,11 +115,15 @@ impl Cursor {
     }
 
     fn lock_clustered_row(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8], header: RowHeader) -> Result<Outcome> {
+        moment(Moment::EntryCopied);
         let settled = !self.store.made_by_other_active(trx, &header);
         if settled {
             self.store.trx_sys.note_newest(trx, header.trx);
         }
         if settled && header.marked() {
+            if !self.row_is_still(layout, pk, &header)? {
+                return self.lock_changed_row(trx, layout, pk);
+            }
             self.check_gone(trx, layout, pk, Some(header))?;
             return Ok(Outcome::Skipped);
         }
@@ -159,17 +163,26 @@ impl Cursor {
         let value = self.batch.value(self.next - 1);
         let entry = self.store.decode_entry(layout, value)?;
         let (pk_len, marked, stamp) = (entry.pk_len, entry.marked, entry.stamp);
+        moment(Moment::EntryCopied);
         let settled = stamp == trx.id() || !self.store.trx_sys.is_active(stamp);
         let key = std::mem::take(&mut self.last);
         let pk = &key[key.len() - pk_len..];
-        let result = if marked && settled {
-            self.store.trx_sys.note_newest(trx, stamp);
-            self.check_moved(trx, layout, pk, stamp).map(|()| Outcome::Skipped)
-        } else {
-            self.lock_secondary_row(trx, layout, &key, pk)
+        let result = match marked && settled {
+            false => self.lock_secondary_row(trx, layout, &key, pk),
+            true => self.skip_marked(trx, layout, &key, pk, stamp),
         };
         self.last = key;
         result
+    }
+
+    /// A secondary entry that was marked by `stamp`, which has ended: by its commit, or it took the mark back before.
+    fn skip_marked(&mut self, trx: &mut Trx, layout: &Layout, key: &[u8], pk: &[u8], stamp: TrxId) -> Result<Outcome> {
+        if !self.mark_is_still(layout, key, stamp)? {
+            return self.lock_secondary_row(trx, layout, key, pk);
+        }
+        self.store.trx_sys.note_newest(trx, stamp);
+        self.check_moved(trx, layout, pk, stamp)?;
+        Ok(Outcome::Skipped)
     }
 
     fn lock_secondary_row(&mut self, trx: &mut Trx, layout: &Layout, key: &[u8], pk: &[u8]) -> Result<Outcome> {
@@ -203,6 +216,32 @@ impl Cursor {
         let index = layout.index(self.index).expect("checked by begin");
         let found = change::get(&self.store.pool, index, key, &mut self.entry)?;
         Ok(found && !self.store.decode_entry(layout, &self.entry)?.marked)
+    }
+
+    /// Asked once the maker of a mark has ended, for the entry was copied before that: a rollback in between took the mark back. True:
+    /// the mark is as it was copied, or purge was here already, so it stays.
+    fn mark_is_still(&mut self, layout: &Layout, key: &[u8], stamp: TrxId) -> Result<bool> {
+        if self.is_unchanged() {
+            return Ok(true);
+        }
+        let index = layout.index(self.index).expect("checked by begin");
+        if !change::get(&self.store.pool, index, key, &mut self.entry)? {
+            return Ok(true);
+        }
+        let entry = self.store.decode_entry(layout, &self.entry)?;
+        Ok(entry.marked && entry.stamp == stamp)
+    }
+
+    /// As `mark_is_still`, of a row.
+    fn row_is_still(&self, layout: &Layout, pk: &[u8], header: &RowHeader) -> Result<bool> {
+        if self.is_unchanged() {
+            return Ok(true);
+        }
+        let found = layout.clustered.tree.get(&self.store.pool, pk)?;
+        Ok(found.is_none_or(|leaf| {
+            let now = RowHeader::read(leaf.value());
+            now.marked() && now.trx == header.trx
+        }))
     }
 
     /// The current entry is as it was copied, as far as its leaf and what is pending for it tell.
@@ -260,10 +299,19 @@ impl Cursor {
     /// Semi-consistent read: the last committed version, without a lock. The caller looks whether the row interests him at all; if so, he
     /// reads it again by its key, with the lock.
     fn show_committed(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<Outcome> {
-        if !self.copy_newest(layout, pk)? {
-            return Ok(Outcome::Skipped);
-        }
-        let shown = self.rewind_to_committed(trx, layout, pk)?;
+        let shown = loop {
+            if !self.copy_newest(layout, pk)? {
+                return Ok(Outcome::Skipped);
+            }
+            moment(Moment::VersionCopied);
+            let newest = RowHeader::read(&self.version);
+            let shown = self.rewind_to_committed(trx, layout, pk)?;
+            // Its maker may have ended since it was copied, and by a rollback: then it is not there any more.
+            let is_newest = RowHeader::read(&self.version) == newest;
+            if !is_newest || newest.trx == trx.id() || !self.newest_differs(layout, pk, &newest)? {
+                break shown;
+            }
+        };
         self.store.trx_sys.note_newest(trx, RowHeader::read(&self.version).trx);
         if !shown {
             return Ok(Outcome::Skipped);

@@ -6,7 +6,7 @@
 use super::def::{Layout, Secondary};
 use super::row_lock::Locked;
 use super::store::Store;
-use crate::base::{planted, Error, Mutant, Result, TrxId};
+use crate::base::{moment, planted, Error, Moment, Mutant, Result, TrxId};
 use crate::btree::{ENTRY_MAX, KEY_MAX};
 use crate::change::entry::{self, decode};
 use crate::change::{self, Op};
@@ -223,30 +223,42 @@ impl Store {
         ignored: &[(Vec<u8>, TrxId)],
     ) -> Result<Option<Rival>> {
         let user_key = &new.key[..new.user_key_len];
-        let mut rival = None;
-        change::visit_value(&self.pool, &secondary.index, user_key, &mut |key, value| {
-            let found = self.decode_entry(layout, value)?;
-            if key == new.key || key.len() != user_key.len() + found.pk_len {
-                return Ok(true);
+        let mut ended: Vec<TrxId> = Vec::new();
+        loop {
+            let oldest_active = self.trx_sys.oldest_active();
+            let (mut rival, mut doubtful) = (None, Vec::new());
+            change::visit_value(&self.pool, &secondary.index, user_key, &mut |key, value| {
+                let found = self.decode_entry(layout, value)?;
+                if key == new.key || key.len() != user_key.len() + found.pk_len {
+                    return Ok(true);
+                }
+                moment(Moment::RivalMet);
+                let own = found.stamp == trx.id();
+                let may_come_back = !own && self.trx_sys.is_active(found.stamp);
+                if found.marked && !may_come_back {
+                    // It ended by now; but what is pending was collected before, and a rollback in between took the mark back.
+                    if !own && found.stamp >= oldest_active && !ended.contains(&found.stamp) {
+                        doubtful.push(found.stamp);
+                    }
+                    return Ok(true);
+                }
+                let pk = &key[user_key.len()..];
+                if ignored.iter().any(|(p, stamp)| p == pk && *stamp == found.stamp) {
+                    return Ok(true);
+                }
+                rival = Some(Rival {
+                    pk: pk.to_vec(),
+                    stamp: found.stamp,
+                    marked: found.marked,
+                    own,
+                });
+                Ok(false)
+            })?;
+            if rival.is_some() || doubtful.is_empty() {
+                return Ok(rival);
             }
-            let own = found.stamp == trx.id();
-            let may_come_back = !own && self.trx_sys.is_active(found.stamp);
-            if found.marked && !may_come_back {
-                return Ok(true);
-            }
-            let pk = &key[user_key.len()..];
-            if ignored.iter().any(|(p, stamp)| p == pk && *stamp == found.stamp) {
-                return Ok(true);
-            }
-            rival = Some(Rival {
-                pk: pk.to_vec(),
-                stamp: found.stamp,
-                marked: found.marked,
-                own,
-            });
-            Ok(false)
-        })?;
-        Ok(rival)
+            ended.append(&mut doubtful);
+        }
     }
 }
 

@@ -109,6 +109,12 @@ pub(crate) struct LockList {
     implicit_of: TrxId,
 }
 
+impl LockList {
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.ranges.is_empty()
+    }
+}
+
 /// How a sleep ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SleepEnd {
@@ -240,7 +246,7 @@ impl LockSys {
         counters.row_lock_current_waits.inc();
         let started = (self.clock)();
         me.wait_started_us.store(started, Relaxed);
-        let may_be_in_circle = self.may_be_waited_for(me);
+        let may_be_in_circle = me.may_be_waited_for();
         if may_be_in_circle {
             let mut statement = std::mem::take(&mut *me.statement.lock());
             me.waiter.statement(&mut statement);
@@ -262,7 +268,7 @@ impl LockSys {
     }
 
     fn sleep_until(&self, me: &Arc<TrxShared>, started: u64, timeout_us: u64) -> SleepEnd {
-        if self.holds_anything(me) && self.find_deadlock(me) {
+        if me.holds_locks() && self.find_deadlock(me) {
             return SleepEnd::Deadlock;
         }
         loop {
@@ -280,18 +286,6 @@ impl LockSys {
                 WaitOutcome::Woken => {}
             }
         }
-    }
-
-    /// Others may wait for what it holds, or has changed: then its wait can be part of a circle.
-    fn may_be_waited_for(&self, me: &TrxShared) -> bool {
-        me.id() != 0 || self.holds_anything(me)
-    }
-
-    /// Nobody can be waiting for a transaction that holds no lock: then its wait closes no circle. (Whoever meets an
-    /// implicit lock makes it explicit before waiting, and searches itself.)
-    fn holds_anything(&self, me: &TrxShared) -> bool {
-        let list = me.locks.lock();
-        !list.rows.is_empty() || !list.ranges.is_empty()
     }
 
     /// True if nobody else holds a conflicting lock and no conflicting waiter is queued; takes nothing. May be called under page latches.

@@ -358,6 +358,11 @@ impl TrxSys {
         self.active.contains(id)
     }
 
+    /// Nobody with a smaller id is active, and whatever they did is to be seen.
+    pub fn oldest_active(&self) -> TrxId {
+        self.active.low.load(Ordering::Acquire)
+    }
+
     /// The active transaction of that id. O(1) "no" for old ids.
     pub fn active(&self, id: TrxId) -> Option<Arc<TrxShared>> {
         self.active.get(id)

@@ -103,6 +103,15 @@ impl TrxShared {
     pub fn id(&self) -> TrxId {
         self.id.load(Ordering::Acquire)
     }
+    /// Others may wait for what it holds, or has changed: then its wait can be part of a circle.
+    pub fn may_be_waited_for(&self) -> bool {
+        self.id() != 0 || self.holds_locks()
+    }
+    /// Nobody can be waiting for a transaction that holds no lock: then its wait closes no circle. (Whoever meets an
+    /// implicit lock makes it explicit before waiting, and searches itself.)
+    pub(crate) fn holds_locks(&self) -> bool {
+        !self.locks.lock().is_empty()
+    }
 }
 
 /// How far the end of a transaction has come.

@@ -9,9 +9,9 @@ use crate::txn::{Isolation, LockMode, Trx, Xid};
 use std::time::Duration;
 use Isolation::{ReadCommitted, ReadUncommitted, RepeatableRead, Serializable};
 
-const X: Option<LockMode> = Some(LockMode::Exclusive);
+pub(super) const X: Option<LockMode> = Some(LockMode::Exclusive);
 
-fn row(group: u8, tag: u16) -> Row {
+pub(super) fn row(group: u8, tag: u16) -> Row {
     Row {
         group,
         shade: 0,
@@ -21,7 +21,7 @@ fn row(group: u8, tag: u16) -> Row {
 }
 
 /// Rows 1, 2, 3 of groups 1, 2, 3 with tags 10, 20, 30.
-fn filled() -> Rig {
+pub(super) fn filled() -> Rig {
     let rig = Rig::create(SimDisk::new(1));
     let mut trx = rig.begin(ReadCommitted);
     for n in 1..=3u8 {
@@ -31,10 +31,10 @@ fn filled() -> Rig {
     rig
 }
 
-fn commit(rig: &Rig, mut trx: Trx) {
+pub(super) fn commit(rig: &Rig, mut trx: Trx) {
     rig.engine.commit(&mut trx, false).expect("commit");
 }
-fn rollback(rig: &Rig, mut trx: Trx) {
+pub(super) fn rollback(rig: &Rig, mut trx: Trx) {
     rig.engine.rollback(&mut trx).expect("rollback");
 }
 /// In a transaction of its own.
@@ -43,7 +43,7 @@ fn change(rig: &Rig, pk: u8, old: &Row, new: &Row) {
     rig.update(&mut trx, &[pk], old, new).expect("update");
     commit(rig, trx);
 }
-fn groups(rig: &Rig, trx: &mut Trx, index: u32, mode: Option<LockMode>) -> Result<Vec<u8>> {
+pub(super) fn groups(rig: &Rig, trx: &mut Trx, index: u32, mode: Option<LockMode>) -> Result<Vec<u8>> {
     let found = rig.scan(trx, index, false, false, mode)?;
     Ok(found.iter().map(|f| Row::decode(&f.row).group).collect())
 }

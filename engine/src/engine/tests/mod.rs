@@ -13,6 +13,7 @@ mod histories;
 mod innodb_bugs;
 mod isolation;
 mod load;
+mod meanwhile;
 mod model;
 mod notes;
 mod redo_off;

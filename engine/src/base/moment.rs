@@ -1,0 +1,44 @@
+//! Named moments between two steps of a thread, at which a test lets others act: what else happens once in a million runs happens each
+//! time then. Outside the tests they are nothing.
+#[cfg(test)]
+use std::cell::RefCell;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Moment {
+    /// A locking read has copied an entry, and not asked yet whether its maker is active.
+    EntryCopied,
+    /// A semi-consistent read has copied the newest version of a row, and not asked yet whether its maker is active.
+    VersionCopied,
+    /// Whoever looks for the rivals of a unique value has collected entries, and not asked yet whether a maker is active. The index's leaf
+    /// is latched.
+    RivalMet,
+}
+
+#[cfg(not(test))]
+#[inline(always)]
+pub fn moment(_: Moment) {}
+
+#[cfg(test)]
+type Action = (Moment, Box<dyn FnOnce()>);
+
+#[cfg(test)]
+thread_local! {
+    static ACTIONS: RefCell<Vec<Action>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Does `action` when this thread comes to the moment next.
+#[cfg(test)]
+pub fn at(moment: Moment, action: impl FnOnce() + 'static) {
+    ACTIONS.with_borrow_mut(|actions| actions.push((moment, Box::new(action))));
+}
+
+#[cfg(test)]
+pub fn moment(now: Moment) {
+    let due = ACTIONS.with_borrow_mut(|actions| {
+        let at = actions.iter().position(|(moment, _)| *moment == now)?;
+        Some(actions.remove(at).1)
+    });
+    if let Some(action) = due {
+        action();
+    }
+}
