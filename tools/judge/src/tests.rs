@@ -228,6 +228,14 @@ fn unknown_ends() {
     story()
         .left(&[(List(1), &[10])])
         .holds(Level::ReadUncommitted, &[Anomaly::LostWrite]);
+    // What was seen by one that has committed for sure, has; and what that one saw, too.
+    Story::new()
+        .trx(&[get(1, 0), set(1, 0, 5)])
+        .ended(End::Unknown)
+        .trx(&[get(1, 5), set(1, 5, 6)])
+        .ended(End::Unknown)
+        .trx(&[get(1, 6)])
+        .holds(Level::Serializable, &[]);
     let seen = story().trx(&[read(1, &[10])]).left(&[]);
     seen.holds(
         Level::ReadUncommitted,

@@ -96,31 +96,34 @@ fn sources(history: &History) -> HashMap<Value, Source> {
     sources
 }
 
-/// A transaction whose end nobody knows has committed if anything of it was seen outside.
+/// A transaction whose end nobody knows has committed if anything of it was seen outside, by one that has; be that known, or found here.
 fn outcomes(history: &History, sources: &HashMap<Value, Source>) -> Vec<bool> {
     let mut committed: Vec<bool> = history.transactions.iter().map(|t| t.end == End::Committed).collect();
-    let mut look = |trx: Option<TrxNo>, seen: &Seen| {
+    let mut to_look_at: Vec<TrxNo> = (0..committed.len())
+        .filter(|i| committed[*i])
+        .map(|i| i as TrxNo)
+        .collect();
+    let mut look = |trx: Option<TrxNo>, seen: &Seen, to_look_at: &mut Vec<TrxNo>| {
         let values = match seen {
             Seen::List(list) => list.as_slice(),
             Seen::Last(value) => std::slice::from_ref(value),
             Seen::Nothing => &[],
         };
         for source in values.iter().filter_map(|value| sources.get(value)) {
-            let end = history.transactions[source.trx as usize].end;
-            if end == End::Unknown && !source.undone && Some(source.trx) != trx {
-                committed[source.trx as usize] = true;
+            let is_unknown = history.transactions[source.trx as usize].end == End::Unknown;
+            let was_seen = is_unknown && !source.undone && Some(source.trx) != trx;
+            if was_seen && !std::mem::replace(&mut committed[source.trx as usize], true) {
+                to_look_at.push(source.trx);
             }
         }
     };
     for (_, seen) in history.left.iter().flatten() {
-        look(None, seen);
+        look(None, seen, &mut to_look_at);
     }
-    for (trx, transaction) in history.transactions.iter().enumerate() {
-        if transaction.end == End::Committed {
-            for op in &transaction.ops {
-                if let What::Read(seen) = &op.what {
-                    look(Some(trx as TrxNo), seen);
-                }
+    while let Some(trx) = to_look_at.pop() {
+        for op in &history.transactions[trx as usize].ops {
+            if let What::Read(seen) = &op.what {
+                look(Some(trx), seen, &mut to_look_at);
             }
         }
     }
