@@ -14,7 +14,7 @@ use super::version::split;
 use crate::base::{Error, Result, TrxId};
 use crate::btree::{overflow, Intent};
 use crate::change::Op;
-use crate::index::ChainRef;
+use crate::index::{ChainRef, RowHeader};
 use crate::txn::PurgeRecord;
 
 impl Store {
@@ -68,7 +68,7 @@ impl Store {
         match record.what {
             // Undone: the version before was restored, its chain is in use.
             What::Update { old, chain, .. } if purged.undone && old.marked() => {
-                self.remove_left_mark(layout, record.pk, chain)?
+                self.remove_left_mark(layout, record.pk, &old, chain)?
             }
             What::Update { chain: Some(chain), .. } if !purged.undone => self.free_chain(layout, chain)?,
             What::Delete { chain, .. } if !purged.undone => {
@@ -100,13 +100,10 @@ impl Store {
         Ok(())
     }
 
-    /// A rollback restored a delete-marked version, whose chain is `chain`, and whose own purge may have passed by then.
-    fn remove_left_mark(&self, layout: &Layout, pk: &[u8], chain: Option<ChainRef>) -> Result<()> {
-        let old_enough = self.trx_sys.all_see_below();
-        let wanted = |value: &[u8]| {
-            let (header, _) = split(value);
-            header.marked() && header.trx < old_enough
-        };
+    /// A rollback restored the delete-marked version `old`, whose chain is `chain`, and whose own purge may have passed by then. Its maker ended
+    /// before the one that was rolled back could change the row, so every view that is past that one's end sees the deletion.
+    fn remove_left_mark(&self, layout: &Layout, pk: &[u8], old: &RowHeader, chain: Option<ChainRef>) -> Result<()> {
+        let wanted = |value: &[u8]| split(value).0 == *old;
         self.remove_marked(layout, pk, chain, &wanted)
     }
 

@@ -120,6 +120,33 @@ fn a_purge_that_comes_again_frees_the_chain_of_a_key_that_is_used_again() {
     }
 }
 
+/// Seed 1795321319060366: a row was deleted, and its key taken by another transaction, so that the deletion's purge found nothing to remove. That
+/// one was rolled back, while one older than the deletion was active: its own purge took the mark for too young, and the row stayed for ever.
+#[test]
+fn a_mark_that_a_rollback_restores_is_purged_beside_an_old_transaction() {
+    let rig = Rig::create(SimDisk::new(1));
+    let row = Random(1).row(9);
+    let mut first = rig.begin(Isolation::ReadCommitted);
+    rig.insert(&mut first, b"a\0", &row).expect("insert");
+    rig.engine.commit(&mut first, true).expect("commit");
+    let mut old = rig.begin(Isolation::ReadCommitted);
+    let own = Row {
+        tag: None,
+        ..Random(1).row(1)
+    };
+    rig.insert(&mut old, b"b\0", &own).expect("insert");
+    rig.delete(&mut first, b"a\0", &row).expect("delete");
+    rig.engine.commit(&mut first, true).expect("commit");
+    rig.insert(&mut first, b"a\0", &row).expect("insert");
+    rig.purge_all();
+    rig.engine.rollback(&mut first).expect("rollback");
+    rig.purge_all();
+    for index in 0..=2 {
+        assert_eq!(rig.entries_in_tree(index), 1, "the old one's, of index {index}");
+    }
+    rig.engine.rollback(&mut old).expect("rollback");
+}
+
 /// With few frames. Read `after` fails.
 fn finds_nothing(after: u64, ops: Vec<Op>) {
     let setup = Setup {
