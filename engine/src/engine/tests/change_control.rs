@@ -38,6 +38,17 @@ fn rounds(rig: &Rig, n: usize) -> usize {
         .map(|_| rig.store().merge_round(&mut rounds).expect("round"))
         .sum()
 }
+/// An entry that no row has.
+fn put(rig: &Rig, index: &change::Index, n: u32) {
+    let key = n.to_be_bytes();
+    let mut value = Vec::new();
+    change::entry::encode(&mut value, 1, 4, 0, &[]);
+    let op = Op::Put {
+        key: &key,
+        value: &value,
+    };
+    change::submit(&rig.store().pool, index, op).expect("put");
+}
 /// An entry of by_group that no row has, marked: a corrupt index.
 fn corrupt(rig: &Rig) {
     let index = &rig.table.layout().secondary[0].index;
@@ -368,22 +379,12 @@ fn every_index_of_a_table_has_its_turn() {
     };
     rig.store().create_table("many", &many).expect("create");
     let table = rig.store().open_table("many").expect("open");
-    let put = |index: &change::Index, n: u32| {
-        let key = n.to_be_bytes();
-        let mut value = Vec::new();
-        change::entry::encode(&mut value, 1, 4, 0, &[]);
-        let op = Op::Put {
-            key: &key,
-            value: &value,
-        };
-        change::submit(&rig.store().pool, index, op).expect("put");
-    };
     rig.engine.set("change_buffer_drain", 1).expect("set");
     let mut state = Rounds::default();
     let mut merged = std::collections::BTreeSet::<IndexId>::new();
     for n in 0..40 {
         for s in &table.layout().secondary {
-            put(&s.index, n);
+            put(&rig, &s.index, n);
         }
         rig.store().merge_round(&mut state).expect("round");
         let done = table
@@ -414,28 +415,18 @@ fn an_index_that_is_written_hard_leaves_the_others_their_turn() {
     rig.store().create_table("two", &two).expect("create");
     let table = rig.store().open_table("two").expect("open");
     let [hard, little] = [0, 1].map(|n: usize| &table.layout().secondary[n].index);
-    let put = |index: &change::Index, n: u32| {
-        let key = n.to_be_bytes();
-        let mut value = Vec::new();
-        change::entry::encode(&mut value, 1, 4, 0, &[]);
-        let op = Op::Put {
-            key: &key,
-            value: &value,
-        };
-        change::submit(&rig.store().pool, index, op).expect("put");
-    };
     rig.engine.set("change_buffer_drain", 1).expect("set");
     let mut state = Rounds::default();
     let mut n = 0;
     let mut round = || {
         for _ in 0..200 {
             n += 1;
-            put(hard, n);
+            put(&rig, hard, n);
         }
         rig.store().merge_round(&mut state).expect("round");
     };
     round();
-    (0..5).for_each(|n| put(little, n));
+    (0..5).for_each(|n| put(&rig, little, n));
     round();
     round();
     let merged = |index: &change::Index| index.delta.as_ref().expect("delta").merged();
