@@ -37,7 +37,7 @@ const HOMES: &[(&str, &[&str], &str)] = &[
             "pool/prefetch.rs",
             "pool/recover.rs",
             "redo/ahead.rs",
-            "redo/writer.rs",
+            "redo/round.rs",
             "io/",
         ],
         "a step() driven by engine/workers.rs",

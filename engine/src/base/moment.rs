@@ -5,6 +5,8 @@ use std::cell::RefCell;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moment {
+    /// A round of group commit has written its bytes and given the lead on, and not synced yet. It holds `RedoSync`.
+    LogToBeSynced,
     /// A locking read has copied an entry, and not asked yet whether its maker is active.
     EntryCopied,
     /// A semi-consistent read has copied the newest version of a row, and not asked yet whether its maker is active.

@@ -16,6 +16,8 @@ macro_rules! mutants {
 mutants! {
     /// The log is written, and its sync is left out.
     LogSyncSkipped,
+    /// The sync of one round of group commit failed, and the next one, which has written meanwhile, syncs and goes on.
+    FailedSyncForgotten,
     /// A commit is acknowledged when its log is written, not durable.
     CommitBeforeDurable,
     /// Pages go to their places without a copy in the doublewrite file.

@@ -31,10 +31,12 @@ pub enum Rank {
     RedoControl = 77,
     /// The one thread that writes the redo log.
     RedoWrite = 78,
+    /// The one thread that syncs the redo log.
+    RedoSync = 79,
     /// The set of redo segments.
-    RedoRing = 79,
+    RedoRing = 80,
     /// Redo log append.
-    RedoAppend = 80,
+    RedoAppend = 81,
     /// Who waits for the redo log.
     RedoFlush = 84,
     /// Open files.

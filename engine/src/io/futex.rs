@@ -4,8 +4,7 @@
 //! by one cost the waker a system call each, in many of which the scheduler puts the woken thread in its place. Called by redo/queue.rs.
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Of the sleepers.
-pub const ALL: u32 = i32::MAX as u32;
+const ALL_SLEEPERS: u32 = i32::MAX as u32;
 
 fn call(number: &AtomicU32, operation: i32, value: u32) {
     let timeout = std::ptr::null::<libc::timespec>();
@@ -32,18 +31,8 @@ pub fn wait_while(number: &AtomicU32, value: u32) {
 
 /// Sets the number and wakes all who wait for it to change.
 pub fn set_and_wake(number: &AtomicU32, value: u32) {
-    set_and_wake_some(number, value, ALL);
-}
-
-/// Sets the number, for all who wait for it to change, but wakes only so many of them: `wake` must follow.
-pub fn set_and_wake_some(number: &AtomicU32, value: u32, sleepers: u32) {
     number.store(value, Ordering::Release);
-    call(number, libc::FUTEX_WAKE, sleepers);
-}
-
-/// Wakes the rest.
-pub fn wake(number: &AtomicU32) {
-    call(number, libc::FUTEX_WAKE, ALL);
+    call(number, libc::FUTEX_WAKE, ALL_SLEEPERS);
 }
 
 #[cfg(test)]
@@ -60,20 +49,5 @@ mod tests {
             set_and_wake(&number, 1);
         });
         wait_while(&number, 0);
-    }
-
-    #[test]
-    fn some_come_back_before_the_others() {
-        let number = AtomicU32::new(0);
-        std::thread::scope(|s| {
-            let sleepers: Vec<_> = (0..8).map(|_| s.spawn(|| wait_while(&number, 0))).collect();
-            std::thread::sleep(std::time::Duration::from_millis(20));
-            set_and_wake_some(&number, 1, 3);
-            // Signals may wake more; on a busy machine they come back late. If too few were woken this never ends.
-            while sleepers.iter().filter(|sleeper| sleeper.is_finished()).count() < 3 {
-                std::thread::yield_now();
-            }
-            wake(&number);
-        });
     }
 }

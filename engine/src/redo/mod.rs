@@ -14,6 +14,8 @@ mod switch;
 mod hold;
 /// Who waits for a flush.
 mod queue;
+/// What the one who leads does for them.
+mod round;
 /// Cuts the stream into blocks and writes them.
 mod stage;
 /// The segment files.

@@ -1,15 +1,15 @@
 //! Who waits for the log: one leader at a time, the others asleep in the *group* that its round, or the next one, serves.
 //!
 //! ```text
-//! elected    nobody leads: the caller does. At the end of a round: the first of those who came too late for it.
+//! elected    nobody leads: the caller does. Else the first of those who came too late for a round, when its leader gives the lead on.
 //! depart     the leader has taken the log buffer: all who wait by then are its group; who comes later forms the next one.
-//! finish     the group is woken, by one system call; then the next leader. Of a group of `MANY` only half is woken before him.
+//! pass_on    its bytes are written: the next leader writes while it syncs.
+//! wake       its sync has returned: the group is woken, by one system call.
+//! finish     the end of a round that only writes: its group is woken, then the next leader.
 //! ```
 //! One call, because a waker that wakes one thread after the other is put aside for them, on busy processors in every other
-//! call. The next leader last: those who were served then often have their next commit in the log when it takes the buffer.
-//! On two busy processors this and the single call made groups half as large again. (Behind many he would come to the processor when
-//! all the others wait for him again, and his sync would find nobody at work.) What is not done here is to let a leader
-//! wait for company, be it by `sched_yield`: beside other work the processor comes back milliseconds later.
+//! call. What is not done here is to let a leader wait for company, be it by `sched_yield`: beside other work the processor
+//! comes back milliseconds later.
 //!
 //! Keeps: a group is only a place to sleep. Whoever wakes looks again whether his LSN is reached, and comes back if not.
 //! Takes `RedoFlush`; wakes outside it. Called by writer.rs.
@@ -31,9 +31,6 @@ const ASLEEP: u32 = 0;
 const LOOK: u32 = 1;
 const LEAD: u32 = 2;
 
-/// So many are served by one round that the next leader would wait long behind them.
-const MANY: u64 = 12;
-
 /// A place to sleep: a group's, or one thread's.
 type Bed = Arc<AtomicU32>;
 
@@ -44,7 +41,7 @@ thread_local! {
 
 /// Those who sleep till the same round is over.
 #[derive(Default)]
-struct Group {
+pub struct Group {
     /// The first: it may have to lead, so it sleeps alone.
     first: Option<Bed>,
     others: Option<Bed>,
@@ -54,6 +51,9 @@ struct Group {
 }
 
 impl Group {
+    pub fn size(&self) -> u64 {
+        self.size
+    }
     fn join(&mut self, mode: FlushMode) -> Bed {
         self.size += 1;
         self.sync |= mode == FlushMode::Sync;
@@ -65,26 +65,12 @@ impl Group {
         }
         self.others.get_or_insert_default().clone()
     }
-    fn wake(self) {
-        self.wake_beside(None);
-    }
-    /// Wakes all, and behind them, or in the midst of many, the next leader.
-    fn wake_beside(self, next: Option<Bed>) {
-        let before = match self.size {
-            many if many >= MANY && next.is_some() => (many / 2) as u32,
-            _ => futex::ALL,
-        };
+    pub fn wake(self) {
         if let Some(others) = &self.others {
-            futex::set_and_wake_some(others, LOOK, before);
+            futex::set_and_wake(others, LOOK);
         }
         if let Some(first) = &self.first {
             futex::set_and_wake(first, LOOK);
-        }
-        if let Some(next) = &next {
-            futex::set_and_wake(next, LEAD);
-        }
-        if let Some(others) = self.others.filter(|_| (before as u64) < self.size) {
-            futex::wake(&others);
         }
     }
 }
@@ -92,11 +78,7 @@ impl Group {
 #[derive(Default)]
 struct Waiters {
     leading: bool,
-    /// The round under way has its group.
-    departed: bool,
-    /// Served by the round under way.
-    served: Group,
-    /// Came too late for it.
+    /// Came too late for the rounds under way.
     forming: Group,
 }
 
@@ -130,43 +112,44 @@ impl Queue {
             _ => Turn::Look,
         }
     }
-    /// The leader has taken what is to be written: who waits now is served by it. Returns how many they are, and what to do for them
+    /// The leader has taken what is to be written: who waits now is served by it. Returns them, and what to do for them
     /// and for the leader, who wants `mode`.
-    pub fn depart(&self, mode: FlushMode) -> (u64, FlushMode) {
+    pub fn depart(&self, mode: FlushMode) -> (Group, FlushMode) {
         let mut waiters = self.waiters.lock();
-        debug_assert!(waiters.leading && !waiters.departed, "one round at a time");
-        waiters.departed = true;
-        waiters.served = std::mem::take(&mut waiters.forming);
-        let sync = waiters.served.sync || mode == FlushMode::Sync;
-        let mode = if sync { FlushMode::Sync } else { FlushMode::Write };
-        (waiters.served.size, mode)
+        debug_assert!(waiters.leading, "only a leader departs");
+        let group = std::mem::take(&mut waiters.forming);
+        let sync = group.sync || mode == FlushMode::Sync;
+        (group, if sync { FlushMode::Sync } else { FlushMode::Write })
     }
-    /// Ends a round: wakes its group, and gives the lead to the first of the next, if there is one. A round that never departed
-    /// (there was nothing to do any more) ends for all.
-    pub fn finish(&self) {
+    /// Gives the lead to the first of those who came too late, if there is one. The caller's round may go on.
+    pub fn pass_on(&self) {
+        let next = self.next(&mut self.waiters.lock());
+        if let Some(next) = next {
+            futex::set_and_wake(&next, LEAD);
+        }
+    }
+    /// Ends a round that has the lead. One that never departed (there was nothing to do any more) ends for all.
+    pub fn finish(&self, served: Option<Group>) {
         let (served, next) = {
             let mut waiters = self.waiters.lock();
-            debug_assert!(waiters.leading, "only a leader ends a round");
-            if !std::mem::take(&mut waiters.departed) {
-                waiters.served = std::mem::take(&mut waiters.forming);
-            }
-            let next = waiters.forming.first.take();
-            if next.is_some() {
-                waiters.forming.size -= 1;
-            }
-            waiters.leading = next.is_some();
-            (std::mem::take(&mut waiters.served), next)
-        };
-        served.wake_beside(next);
-    }
-    /// Everything is over: wakes all; a round under way ends by itself.
-    pub fn wake_all(&self) {
-        let (served, forming) = {
-            let mut waiters = self.waiters.lock();
-            let served = std::mem::take(&mut waiters.served);
-            (served, std::mem::take(&mut waiters.forming))
+            let served = served.unwrap_or_else(|| std::mem::take(&mut waiters.forming));
+            (served, self.next(&mut waiters))
         };
         served.wake();
+        if let Some(next) = next {
+            futex::set_and_wake(&next, LEAD);
+        }
+    }
+    fn next(&self, waiters: &mut Waiters) -> Option<Bed> {
+        debug_assert!(waiters.leading, "only a leader gives the lead on");
+        let next = waiters.forming.first.take();
+        waiters.leading = next.is_some();
+        waiters.forming.size -= next.is_some() as u64;
+        next
+    }
+    /// Everything is over: wakes all who are not in a round; those under way end by themselves.
+    pub fn wake_all(&self) {
+        let forming = std::mem::take(&mut self.waiters.lock().forming);
         forming.wake();
     }
 }
@@ -190,14 +173,22 @@ mod tests {
             let done = || self.served.load(Ordering::SeqCst) >= ticket;
             while !done() {
                 if queue.wait_turn(FlushMode::Sync, done) == Turn::Lead {
+                    let mut group = None;
                     if !idle() {
                         let taken = self.given.load(Ordering::SeqCst);
-                        queue.depart(FlushMode::Sync);
-                        std::thread::yield_now();
-                        self.served.store(taken, Ordering::SeqCst);
-                        self.rounds.fetch_add(1, Ordering::SeqCst);
+                        let served = queue.depart(FlushMode::Sync).0;
+                        let round = self.rounds.fetch_add(1, Ordering::SeqCst);
+                        if round % 2 == 0 {
+                            queue.pass_on();
+                            std::thread::yield_now();
+                            self.served.fetch_max(taken, Ordering::SeqCst);
+                            served.wake();
+                            continue;
+                        }
+                        self.served.fetch_max(taken, Ordering::SeqCst);
+                        group = Some(served);
                     }
-                    queue.finish();
+                    queue.finish(group);
                 }
             }
         }
@@ -237,8 +228,9 @@ mod tests {
             while queue.waiters.lock().forming.size == 0 {
                 std::thread::yield_now();
             }
-            assert_eq!(queue.depart(FlushMode::Write), (1, FlushMode::Sync));
-            queue.finish();
+            let (group, mode) = queue.depart(FlushMode::Write);
+            assert_eq!((group.size(), mode), (1, FlushMode::Sync));
+            queue.finish(Some(group));
             assert_eq!(waiter.join().unwrap(), Turn::Look);
         });
     }

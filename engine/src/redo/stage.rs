@@ -10,7 +10,8 @@
 //! round that only writes makes it buffered for the next `SYNC_ROUNDS_DIRECT`. It never changes over with unsynced bytes.
 //!
 //! Keeps: bytes written and not synced stay under `UNSYNCED_MAX` plus one stage, which bounds how far behind a torn tail
-//! the reader must look (`LOOK_AHEAD`). Owned by the one leading thread (`RedoWrite`); called by writer.rs only.
+//! the reader must look (`LOOK_AHEAD`). Owned by the one leading thread (`RedoWrite`), but for what is to be synced: that is taken
+//! out ([`Unsynced`]), so that the next leader can write meanwhile. Called by writer.rs only.
 use super::block::{self, BlockInfo, Position, BLOCK, BLOCK_DATA, BLOCK_HEADER};
 use super::ring::Ring;
 use super::writer::FlushMode;
@@ -27,6 +28,27 @@ const UNSYNCED_MAX: u64 = 16 << 20;
 pub const LOOK_AHEAD: u64 = UNSYNCED_MAX + 2 * STAGE as u64;
 /// So many rounds with a sync, and none without, before direct I/O is worth a change.
 const SYNC_ROUNDS_DIRECT: u32 = 64;
+/// More is not written beside a sync.
+const OVERLAP_MAX: usize = 64 << 10;
+
+/// Files with unsynced writes, which reach up to `end`.
+pub struct Unsynced {
+    files: Vec<Arc<dyn File>>,
+    end: Position,
+}
+
+impl Unsynced {
+    /// Returns the position up to which all is durable now, if all that was written before is.
+    pub fn sync(self, counters: &Counters) -> Result<Position> {
+        for file in self.files {
+            if !planted(Mutant::LogSyncSkipped) {
+                file.sync()?;
+            }
+            counters.redo_log_fsyncs.inc();
+        }
+        Ok(self.end)
+    }
+}
 
 pub struct Stage {
     ring: Arc<Ring>,
@@ -168,16 +190,31 @@ impl Stage {
         }
         Ok(())
     }
-    /// Everything written is durable on return.
-    pub fn sync(&mut self) -> Result<()> {
-        for file in self.unsynced.drain(..) {
-            if !planted(Mutant::LogSyncSkipped) {
-                file.sync()?;
-            }
-            self.counters.redo_log_fsyncs.inc();
-        }
-        self.durable = self.position;
+    /// Everything written is durable on return. No sync may be under way.
+    fn sync(&mut self) -> Result<()> {
+        let counters = self.counters.clone();
+        self.durable = self.take_unsynced().sync(&counters)?;
         Ok(())
+    }
+    /// What is to be synced for all that is written to be durable. The next round may write meanwhile.
+    pub fn take_unsynced(&mut self) -> Unsynced {
+        Unsynced {
+            files: std::mem::take(&mut self.unsynced),
+            end: self.position,
+        }
+    }
+    /// What was taken out has been synced up to here.
+    pub fn set_durable(&mut self, durable: Position) {
+        self.durable = self.durable.max(durable);
+    }
+    /// True if so many bytes may be written while the sync of the round before is under way: they are few, need no sync in between,
+    /// and go to the file as the ones before did.
+    pub fn may_overlap(&self, bytes: usize, mode: FlushMode) -> bool {
+        let direct = self.direct_io && self.sync_rounds.saturating_add(1) >= SYNC_ROUNDS_DIRECT;
+        let caching = if direct { Caching::Direct } else { Caching::Buffered };
+        let as_before = self.segment.as_ref().is_some_and(|(_, before, _)| *before == caching);
+        let unsynced = self.position - self.durable + bytes as u64;
+        mode == FlushMode::Sync && as_before && bytes <= OVERLAP_MAX && unsynced < UNSYNCED_MAX
     }
     /// The file to write `page_start` to.
     fn segment(&mut self) -> Result<Arc<dyn File>> {

@@ -82,6 +82,7 @@ impl Redo {
                 }
             }
             let _leader = self.leader.lock();
+            let _syncing = self.syncing.lock();
             let mut active = self.active.lock();
             active.bytes.clear();
             active.groups = 0;

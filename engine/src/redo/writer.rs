@@ -4,15 +4,16 @@
 //! ```text
 //! append    RedoAppend: length + bytes behind the active buffer; LSN = place in the stream. Nothing else.
 //! flush     nobody leads: become the leader. Somebody does: queue up and sleep (queue.rs).
-//! leader    RedoAppend: swap the active buffer for an empty one. Cut into blocks, checksum, write, sync (stage.rs), with
-//!           no lock that an append wants. Wake exactly those who are served; hand the lead to one who is not.
+//! leader    RedoAppend: swap the active buffer for an empty one. Cut into blocks, checksum, write (stage.rs), with no lock that
+//!           an append wants. When the round before has been synced: give the lead to one who came too late, sync, wake exactly
+//!           those who are served (round.rs).
 //! ahead     what long transactions leave in the buffer is written by a thread of its own from `AHEAD_MAX` bytes on, so that
 //!           commits find little to write; when it falls behind, `reserve_wait` writes, and `append` only when all else fails.
 //! ```
 //! Keeps: `durable` moves only after a sync that returned; after a failed write or sync, or a panic of the leader, the log is
 //! poisoned (I6): appends are dropped, flushes refused, nothing is retried. The ring's capacity is a limit that
 //! `reserve_wait` enforces before a change begins; what is under way may exceed it, the ring then grows by a segment.
-//! Takes `RedoControl` > `RedoWrite` > `RedoRing`, `RedoAppend` > `RedoFlush`, and a leaf lock. Called by pool (append, flush
+//! Takes `RedoControl` > `RedoWrite` > `RedoSync` > `RedoRing`, `RedoAppend` > `RedoFlush`, and a leaf lock. Called by pool (append, flush
 //! before page), txn (flush at commit), engine (all the rest).
 use super::block::{self, Position, FIRST_LSN};
 use super::control::{Control, CONTROL_FILE, PAYLOAD_MAX};
@@ -75,12 +76,12 @@ pub(super) struct Active {
 pub(super) struct Leader {
     pub stage: Stage,
     /// Swapped with [`Active::bytes`]; empty between flushes.
-    batch: Vec<u8>,
+    pub batch: Vec<u8>,
 }
 
 pub struct Redo {
-    disk: Arc<dyn Disk>,
-    counters: Arc<Counters>,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) counters: Arc<Counters>,
     pub(super) ring: Arc<Ring>,
     pub(super) active: RankedMutex<Active>,
     active_max: usize,
@@ -89,6 +90,8 @@ pub struct Redo {
     ahead_woken: RankedMutex<bool>,
     ahead_wake: Condvar,
     pub(super) leader: RankedMutex<Leader>,
+    /// Held by the round that syncs, from before it gives the lead on until it has told how that went.
+    pub(super) syncing: RankedMutex<()>,
     pub(super) queue: Queue,
     pub(super) control: RankedMutex<(Control, Arc<dyn File>)>,
     /// Changed under `active`'s lock.
@@ -197,6 +200,7 @@ impl Redo {
             ahead_woken: RankedMutex::new(Rank::Leaf, false),
             ahead_wake: Condvar::new(),
             leader: RankedMutex::new(Rank::RedoWrite, leader),
+            syncing: RankedMutex::new(Rank::RedoSync, ()),
             queue: Queue::new(),
             control: RankedMutex::new(Rank::RedoControl, (control, file)),
             state: State::default(),
@@ -295,49 +299,6 @@ impl Redo {
         };
         // In this order: turning the log on moves both numbers before it is on.
         self.state.is_off() || reached.load(Ordering::Acquire) >= lsn
-    }
-    /// One round of group commit. Ends by serving the queue, whatever happens.
-    fn lead(&self, mode: FlushMode) {
-        let round = Round { redo: self };
-        if self.is_poisoned() {
-            return;
-        }
-        let mut leader = self.leader.lock();
-        if self.state.is_off() {
-            return;
-        }
-        let Leader { stage, batch } = &mut *leader;
-        let groups = self.take_active(batch);
-        let (waiting, mode) = self.queue.depart(mode);
-        self.counters.redo_log_groups.add(groups);
-        self.counters.redo_log_bytes.add(batch.len() as u64);
-        let mut done = match batch.is_empty() {
-            true => Ok(()),
-            false => stage.write(batch, mode),
-        };
-        batch.clear();
-        if done.is_ok() {
-            self.written.store(block::lsn_of(stage.position()), Ordering::Release);
-            if mode == FlushMode::Sync {
-                self.counters.redo_log_group_size_max.raise(waiting + 1);
-                let start = self.disk.now_us();
-                done = stage.sync();
-                self.counters.redo_log_sync_time_us.add(self.disk.now_us() - start);
-            }
-        }
-        match done {
-            Ok(()) => self.durable.store(block::lsn_of(stage.durable()), Ordering::Release),
-            Err(e) => self.set_poison(&format!("writing the redo log failed: {e}")),
-        }
-        drop(leader);
-        drop(round);
-    }
-    /// Swaps the active buffer for `batch`, which is empty; returns how many groups there are in it.
-    fn take_active(&self, batch: &mut Vec<u8>) -> u64 {
-        let mut active = self.active.lock();
-        std::mem::swap(&mut active.bytes, batch);
-        self.taken.store(block::lsn_of(active.end), Ordering::Release);
-        std::mem::take(&mut active.groups)
     }
     /// Bytes appended that no leader has taken yet, about.
     fn backlog(&self) -> u64 {
@@ -525,7 +486,7 @@ impl Redo {
         self.set_poison(why);
         self.queue.wake_all();
     }
-    fn set_poison(&self, why: &str) {
+    pub(super) fn set_poison(&self, why: &str) {
         self.poison.set(why);
         self.wake_room_waiters();
     }
@@ -533,7 +494,7 @@ impl Redo {
     pub fn poison_state(&self) -> &Arc<Poison> {
         &self.poison
     }
-    fn is_poisoned(&self) -> bool {
+    pub(super) fn is_poisoned(&self) -> bool {
         self.poison.is_set()
     }
     pub(super) fn check_alive(&self) -> Result<()> {
@@ -553,19 +514,5 @@ impl Redo {
     }
     pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
-    }
-}
-
-/// A leader's round. Ending it, by a panic too, serves whoever waits.
-struct Round<'r> {
-    redo: &'r Redo,
-}
-
-impl Drop for Round<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.redo.set_poison("the thread that wrote the redo log panicked");
-        }
-        self.redo.queue.finish();
     }
 }

@@ -2,13 +2,14 @@
 mod crash;
 mod damage;
 mod flow;
+mod overlap;
 
 use super::block::{self, BLOCK};
 use super::control::CONTROL_FILE;
 use super::reader::{scan, ScanEnd};
 use super::ring::{file_offset, list_segments, segment_name, segment_size_for, SEGMENT_HEADER};
 use super::*;
-use crate::base::{Counters, Error, Lsn, Result};
+use crate::base::{Counters, Error, Lsn, Moment, Result};
 use crate::io::sim::Fault;
 use crate::io::{Disk, RealDisk, SimDisk};
 use proptest::prelude::*;

@@ -1,0 +1,169 @@
+//! One round of group commit writes while the one before it syncs.
+use super::*;
+use crate::base::moment;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A log in which a round may overlap: one before it has opened the segment.
+fn begun(disk: &Arc<SimDisk>) -> Arc<Redo> {
+    let redo = Arc::new(create(disk));
+    redo.flush(redo.append(&group(0, 300)).1, FlushMode::Sync).unwrap();
+    redo
+}
+
+/// Flushes group 1; between its write and its sync another thread does `meanwhile`, and `then` is done here. Returns what came of both.
+fn flush_beside<R: Send + 'static>(
+    redo: &Arc<Redo>,
+    meanwhile: impl FnOnce(&Redo) -> R + Send + 'static,
+    then: impl FnOnce(&Redo) + 'static,
+) -> (Result<Lsn>, R) {
+    let other: Arc<std::sync::Mutex<Option<JoinHandle<R>>>> = Arc::default();
+    let (theirs, started) = (redo.clone(), other.clone());
+    moment::at(Moment::LogToBeSynced, move || {
+        let shared = theirs.clone();
+        *started.lock().unwrap() = Some(std::thread::spawn(move || meanwhile(&shared)));
+        then(&theirs);
+    });
+    let (_, end) = redo.append(&group(1, 300));
+    let done = redo.flush(end, FlushMode::Sync).map(|()| end);
+    let other = other.lock().unwrap().take().expect("the moment came");
+    (done, other.join().unwrap())
+}
+
+fn commit(redo: &Redo, number: u64, len: usize) -> Result<Lsn> {
+    let (_, end) = redo.append(&group(number, len));
+    redo.flush(end, FlushMode::Sync).map(|()| end)
+}
+
+/// Blocks until more is written than when the moment came.
+fn until_written(redo: &Redo) {
+    let before = redo.written.load(Ordering::Acquire);
+    while redo.written.load(Ordering::Acquire) == before {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_round_writes_while_the_one_before_syncs() {
+    let disk = SimDisk::new(1);
+    let redo = begun(&disk);
+    let durable = redo.durable_lsn();
+    let both = flush_beside(
+        &redo,
+        |redo| commit(redo, 2, 700),
+        move |redo| {
+            until_written(redo);
+            assert_eq!(redo.durable_lsn(), durable, "neither is synced");
+        },
+    );
+    assert!(both.0.unwrap() < both.1.unwrap());
+    assert_eq!(read(&disk.crash(1), FIRST_LSN).unwrap().0.len(), 3);
+}
+
+#[test]
+fn what_was_written_beside_a_sync_that_failed_is_not_acknowledged() {
+    let disk = SimDisk::new(1);
+    let redo = begun(&disk);
+    let durable = redo.durable_lsn();
+    let failing = disk.clone();
+    let both = flush_beside(
+        &redo,
+        |redo| commit(redo, 2, 700),
+        move |redo| {
+            until_written(redo);
+            failing.fail_change(failing.changes() + 1, Fault::Eio);
+        },
+    );
+    assert!(matches!(both.0, Err(Error::Poisoned(_))), "{:?}", both.0);
+    assert!(matches!(both.1, Err(Error::Poisoned(_))), "{:?}", both.1);
+    assert_eq!(redo.durable_lsn(), durable);
+    assert!(!read(&disk.crash(1), FIRST_LSN).unwrap().0.is_empty());
+}
+
+#[test]
+fn a_write_that_fails_beside_a_sync_takes_nothing_back() {
+    let disk = SimDisk::new(1);
+    let redo = begun(&disk);
+    disk.fail_change(disk.changes() + 2, Fault::Eio);
+    let both = flush_beside(
+        &redo,
+        |redo| commit(redo, 2, 700),
+        |redo| {
+            while redo.poison_state().why().is_none() {
+                std::thread::yield_now();
+            }
+        },
+    );
+    assert!(matches!(both.1, Err(Error::Poisoned(_))), "{:?}", both.1);
+    assert_eq!(redo.durable_lsn(), both.0.unwrap(), "its sync returned");
+    assert!(read(&disk.crash(1), FIRST_LSN).unwrap().0.len() >= 2);
+}
+
+/// More than a little would need syncs of its own in between, which must not pass by the one under way.
+#[test]
+fn a_long_write_waits_for_the_sync_before() {
+    let disk = SimDisk::new(1);
+    let redo = begun(&disk);
+    let both = flush_beside(
+        &redo,
+        |redo| commit(redo, 2, 100_000),
+        |redo| {
+            let before = redo.written.load(Ordering::Acquire);
+            std::thread::sleep(Duration::from_millis(30));
+            assert_eq!(redo.written.load(Ordering::Acquire), before);
+        },
+    );
+    assert!(both.0.unwrap() < both.1.unwrap());
+}
+
+/// Else the sync's end would take the numbers of the log that is turned on again back.
+#[test]
+fn turning_the_log_off_waits_for_the_sync() {
+    let disk = SimDisk::new(1);
+    let redo = begun(&disk);
+    let both = flush_beside(
+        &redo,
+        |redo| redo.turn_off(),
+        |redo| {
+            std::thread::sleep(Duration::from_millis(30));
+            assert!(redo.is_on());
+        },
+    );
+    assert!(both.0.is_ok() && both.1.is_ok() && redo.is_off());
+}
+
+/// The disk dies under eight committers: what one of them was told is there.
+#[test]
+fn a_crash_under_many_threads_loses_nothing_acknowledged() {
+    for seed in 0..40u64 {
+        let disk = SimDisk::new(seed);
+        let redo = create(&disk);
+        disk.crash_at(disk.changes() + 3 + seed * 7);
+        let acknowledged: Vec<AtomicU64> = (0..8).map(|_| AtomicU64::new(0)).collect();
+        std::thread::scope(|s| {
+            for (thread, told) in acknowledged.iter().enumerate() {
+                let redo = &redo;
+                s.spawn(move || {
+                    for i in 1.. {
+                        let len = 20 + i as usize * (thread + 1) * 37 % 900;
+                        if commit(redo, (thread as u64) << 32 | i, len).is_err() {
+                            break;
+                        }
+                        told.store(i, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        let mut found = [0; 8];
+        for group in read(&disk.crash(seed), FIRST_LSN).unwrap().0 {
+            let number = number_of(&group);
+            let of_thread = &mut found[(number >> 32) as usize];
+            assert_eq!(number & 0xffff_ffff, *of_thread + 1, "each thread's groups in order");
+            *of_thread += 1;
+        }
+        for (told, found) in acknowledged.iter().zip(found) {
+            assert!(told.load(Ordering::Relaxed) <= found, "seed {seed}: lost");
+        }
+    }
+}
