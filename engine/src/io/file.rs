@@ -350,6 +350,9 @@ impl File for RealFile {
         }
         retry(|| self.file.set_len(len)).map_err(|e| io_error(&format!("shorten to {len} bytes"), &self.path, None, e))
     }
+    fn is_direct(&self) -> bool {
+        self.direct
+    }
     fn path(&self) -> &str {
         &self.path
     }

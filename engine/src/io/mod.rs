@@ -60,6 +60,8 @@ pub trait File: Send + Sync {
     /// Grow (space really allocated: ENOSPC comes from here and not from a later write) or shrink.
     fn set_len(&self, len: u64) -> Result<()>;
     fn path(&self) -> &str;
+    /// A write that has returned is on the device, if not durable: nobody takes its bytes from the system's cache later.
+    fn is_direct(&self) -> bool;
     /// Raw descriptor for batched I/O; None for a simulated file.
     fn fd(&self) -> Option<i32>;
 }

@@ -501,6 +501,9 @@ impl File for SimFile {
             _ => Err(io("set the length of", &self.name, "crash or EIO")),
         }
     }
+    fn is_direct(&self) -> bool {
+        self.direct
+    }
     fn path(&self) -> &str {
         &self.name
     }

@@ -5,7 +5,7 @@
 //! block, 512 bytes
 //!  0 checksum     u32  CRC-32C of epoch (u32), block number (u64), bytes 4..512
 //!  4 number       u32  low half of the block number = LSN / 512
-//!  8 distance     u32  block number minus the number of the block in which the durable LSN lay when this was written:
+//!  8 distance     u32  block number minus the number of the block in which the durable LSN lay when its round began:
 //!                      all blocks before (number - distance) were durable whole
 //! 12 length       u16  bytes of data in the block, 1..=496; less than 496 only in the last block of a flush
 //! 14 first_group  u16  offset in the block where the first group that begins here begins; 0 = none does

@@ -5,11 +5,13 @@
 //! depart     the leader has taken the log buffer: all who wait by then are its group; who comes later forms the next one.
 //! pass_on    its bytes are written: the next leader writes while it syncs.
 //! wake       its sync has returned: the group is woken, by one system call.
-//! finish     the end of a round that only writes: its group is woken, then the next leader.
+//! finish     the end of a round that only writes, fails, or finds nothing to do: its group is woken, then the next leader.
 //! ```
 //! One call, because a waker that wakes one thread after the other is put aside for them, on busy processors in every other
 //! call. What is not done here is to let a leader wait for company, be it by `sched_yield`: beside other work the processor
 //! comes back milliseconds later.
+//!
+//! Who is in a round under way is woken by that round alone, also when the log is poisoned meanwhile.
 //!
 //! Keeps: a group is only a place to sleep. Whoever wakes looks again whether his LSN is reached, and comes back if not.
 //! Takes `RedoFlush`; wakes outside it. Called by writer.rs.
@@ -21,7 +23,7 @@ use std::sync::Arc;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
-    /// The caller is the leader now, and must end with [`Queue::finish`].
+    /// The caller is the leader now, and must end with [`Queue::finish`], or with [`Queue::pass_on`] and its group's `wake`.
     Lead,
     /// A round has ended, or everything is over: look again.
     Look,
@@ -168,7 +170,8 @@ mod tests {
     }
 
     impl Log {
-        fn wait(&self, queue: &Queue, idle: impl Fn() -> bool) {
+        /// `overlap`: every second round gives the lead on before it serves.
+        fn wait(&self, queue: &Queue, overlap: bool, idle: impl Fn() -> bool) {
             let ticket = self.given.fetch_add(1, Ordering::SeqCst) + 1;
             let done = || self.served.load(Ordering::SeqCst) >= ticket;
             while !done() {
@@ -178,13 +181,14 @@ mod tests {
                         let taken = self.given.load(Ordering::SeqCst);
                         let served = queue.depart(FlushMode::Sync).0;
                         let round = self.rounds.fetch_add(1, Ordering::SeqCst);
-                        if round % 2 == 0 {
+                        if overlap && round % 2 == 0 {
                             queue.pass_on();
                             std::thread::yield_now();
                             self.served.fetch_max(taken, Ordering::SeqCst);
                             served.wake();
                             continue;
                         }
+                        std::thread::yield_now();
                         self.served.fetch_max(taken, Ordering::SeqCst);
                         group = Some(served);
                     }
@@ -194,16 +198,26 @@ mod tests {
         }
     }
 
-    #[test]
-    fn everybody_comes_back_and_few_lead() {
+    /// Returns the number of rounds.
+    fn many_wait(overlap: bool) -> u64 {
         let (queue, log) = (Queue::new(), Log::default());
         std::thread::scope(|s| {
             for _ in 0..16 {
-                s.spawn(|| (0..3000).for_each(|_| log.wait(&queue, || false)));
+                s.spawn(|| (0..3000).for_each(|_| log.wait(&queue, overlap, || false)));
             }
         });
-        assert_eq!(log.served.load(Ordering::SeqCst), 16 * 3000);
-        assert!(log.rounds.load(Ordering::SeqCst) < 16 * 3000);
+        assert_eq!(log.served.into_inner(), 16 * 3000);
+        log.rounds.into_inner()
+    }
+
+    #[test]
+    fn everybody_comes_back_and_few_lead() {
+        assert!(many_wait(false) < 16 * 3000);
+    }
+
+    #[test]
+    fn everybody_comes_back_from_rounds_that_overlap() {
+        many_wait(true);
     }
 
     /// A log that is turned off, or poisoned: a leader finds nothing to do and leaves at once.
@@ -213,7 +227,7 @@ mod tests {
         let idle = || leads.fetch_add(1, Ordering::SeqCst) % 3 == 0;
         std::thread::scope(|s| {
             for _ in 0..8 {
-                s.spawn(|| (0..2000).for_each(|_| log.wait(&queue, idle)));
+                s.spawn(|| (0..2000).for_each(|_| log.wait(&queue, true, idle)));
             }
         });
         assert_eq!(log.served.load(Ordering::SeqCst), 8 * 2000);

@@ -3,7 +3,8 @@
 //! Keeps: a group is passed on only when all its blocks are valid; what was once durable is never cut off: the scan
 //! must reach the durable LSN of the control file and the end of every earlier epoch, and behind the first bad block it looks for
 //! valid blocks that say that the bad one was durable when they were written, or that an epoch began that the control file has
-//! lost. Memory: one chunk and one group. Reads with
+//! lost. (A block says what was durable when its round began, and one round may then be at its sync: of the last two rounds
+//! nothing proves what a device has lost that it had confirmed.) Memory: one chunk and one group. Reads with
 //! direct I/O, so that it sees the device and not what a failed sync left in the operating system's cache.
 //! Takes no locks. Called by the engine's recovery, before the log is opened for writing.
 use super::block::{self, BlockInfo, Position, BLOCK, BLOCK_DATA, BLOCK_HEADER};

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// Largest single write.
 const STAGE: usize = 1 << 20;
-/// The writer syncs on its own when this much is unsynced (flush mode `Write` only).
+/// The writer syncs on its own when this much is unsynced (flush mode `Write`, and long rounds).
 const UNSYNCED_MAX: u64 = 16 << 20;
 /// Behind the durable end, valid blocks can lie at most this far: what the reader looks through for proof of damage.
 pub const LOOK_AHEAD: u64 = UNSYNCED_MAX + 2 * STAGE as u64;
@@ -208,15 +208,15 @@ impl Stage {
         self.durable = self.durable.max(durable);
     }
     /// True if so many bytes may be written while the sync of the round before is under way: they are few, need no sync in between,
-    /// and go to the file as the ones before did.
+    /// and go past the system's cache, as the ones before did. (What a sync finds in the cache the device fetches meanwhile: of a block
+    /// that becomes longer right then it would get one half old and one half new, and the round before would be lost with it.)
     pub fn may_overlap(&self, bytes: usize, mode: FlushMode) -> bool {
-        let direct = self.direct_io && self.sync_rounds.saturating_add(1) >= SYNC_ROUNDS_DIRECT;
-        let caching = if direct { Caching::Direct } else { Caching::Buffered };
-        let as_before = self.segment.as_ref().is_some_and(|(_, before, _)| *before == caching);
+        let stays = self.direct_io && self.sync_rounds.saturating_add(1) >= SYNC_ROUNDS_DIRECT;
+        let is_direct = self.segment.as_ref().is_some_and(|(_, _, file)| file.is_direct());
         let unsynced = self.position - self.durable + bytes as u64;
-        mode == FlushMode::Sync && as_before && bytes <= OVERLAP_MAX && unsynced < UNSYNCED_MAX
+        mode == FlushMode::Sync && stays && is_direct && bytes <= OVERLAP_MAX && unsynced < UNSYNCED_MAX
     }
-    /// The file to write `page_start` to.
+    /// The file to write `page_start` to. A sync under way is one of direct I/O, and goes on with it ([`Stage::may_overlap`]).
     fn segment(&mut self) -> Result<Arc<dyn File>> {
         let number = self.ring.segment_of(self.page_start);
         let caching = match &self.segment {

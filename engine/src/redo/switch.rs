@@ -8,8 +8,9 @@
 //!       3. end_on: one write of the control file takes the mark away and sets the checkpoint to that LSN.
 //! ```
 //! LSNs never go back, so pages written meanwhile compare rightly with what is logged later. The jump is to a segment far enough ahead
-//! for the changes that come while the files get their new numbers. Who changes the state holds `RedoControl`, `RedoWrite` and
-//! `RedoAppend`; callers of both take turns (the engine's lock). Called by the engine.
+//! for the changes that come while the files get their new numbers. Who changes the state holds `RedoControl` and `RedoAppend`, to
+//! turn it off or begin anew `RedoWrite` too, and has waited for the round at its sync; callers of both take turns
+//! (the engine's lock). Called by the engine.
 use super::block::{self, BLOCK};
 use super::writer::{Active, Redo};
 use crate::base::bytes::push_varint;

@@ -44,6 +44,12 @@ fn until_written(redo: &Redo) {
     }
 }
 
+fn stays_unwritten(redo: &Redo) {
+    let before = redo.written.load(Ordering::Acquire);
+    std::thread::sleep(Duration::from_millis(30));
+    assert_eq!(redo.written.load(Ordering::Acquire), before);
+}
+
 #[test]
 fn a_round_writes_while_the_one_before_syncs() {
     let disk = SimDisk::new(1);
@@ -105,15 +111,21 @@ fn a_write_that_fails_beside_a_sync_takes_nothing_back() {
 fn a_long_write_waits_for_the_sync_before() {
     let disk = SimDisk::new(1);
     let redo = begun(&disk);
-    let both = flush_beside(
-        &redo,
-        |redo| commit(redo, 2, 100_000),
-        |redo| {
-            let before = redo.written.load(Ordering::Acquire);
-            std::thread::sleep(Duration::from_millis(30));
-            assert_eq!(redo.written.load(Ordering::Acquire), before);
-        },
-    );
+    let both = flush_beside(&redo, |redo| commit(redo, 2, 100_000), stays_unwritten);
+    assert!(both.0.unwrap() < both.1.unwrap());
+}
+
+/// The device fetches pages from the system's cache as long as a sync lasts: a block must not change under it.
+#[test]
+fn buffered_rounds_wait_for_each_other() {
+    let disk = SimDisk::new(1);
+    let buffered = RedoConfig {
+        direct_io: false,
+        ..config()
+    };
+    let redo = Arc::new(Redo::create(disk.clone(), buffered, Arc::default()).unwrap());
+    redo.flush(redo.append(&group(0, 300)).1, FlushMode::Sync).unwrap();
+    let both = flush_beside(&redo, |redo| commit(redo, 2, 20), stays_unwritten);
     assert!(both.0.unwrap() < both.1.unwrap());
 }
 

@@ -22,6 +22,9 @@ use std::sync::Arc;
 /// A finding, or nothing to say.
 pub type Step = std::result::Result<(), String>;
 
+/// More than the losers of any schedule need, if nothing is in their way.
+const LOSER_STEPS: u32 = 1000;
+
 pub struct World {
     pub setup: Setup,
     pub disk: Arc<SimDisk>,
@@ -359,8 +362,17 @@ impl World {
         self.losers_left = self.losers.step(&store, records)?;
         Ok(())
     }
+    /// On a full disk they may wait for room for ever: whoever needs them done makes it.
     pub fn finish_losers(&mut self) -> Step {
+        let mut steps = 0;
         while (self.losers_left || !self.freed) && !self.over {
+            steps += 1;
+            if steps == LOSER_STEPS && self.space_limited {
+                self.apply(Op::Space { kib: 0 })?;
+            }
+            if steps > 2 * LOSER_STEPS {
+                return Err("the rollback of the losers never ends".into());
+            }
             self.apply(Op::Losers { records: 8 })?;
         }
         Ok(())
