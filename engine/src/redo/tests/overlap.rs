@@ -12,18 +12,19 @@ fn begun(disk: &Arc<SimDisk>) -> Arc<Redo> {
     redo
 }
 
-/// Flushes group 1; between its write and its sync another thread does `meanwhile`, and `then` is done here. Returns what came of both.
+/// Flushes group 1; between its write and its sync another thread does `meanwhile`, and `then` is done here, with the LSN up to which
+/// was written before that. Returns what came of both.
 fn flush_beside<R: Send + 'static>(
     redo: &Arc<Redo>,
     meanwhile: impl FnOnce(&Redo) -> R + Send + 'static,
-    then: impl FnOnce(&Redo) + 'static,
+    then: impl FnOnce(&Redo, Lsn) + 'static,
 ) -> (Result<Lsn>, R) {
     let other: Arc<std::sync::Mutex<Option<JoinHandle<R>>>> = Arc::default();
     let (theirs, started) = (redo.clone(), other.clone());
     moment::at(Moment::LogToBeSynced, move || {
-        let shared = theirs.clone();
+        let (shared, written) = (theirs.clone(), theirs.written.load(Ordering::Acquire));
         *started.lock().unwrap() = Some(std::thread::spawn(move || meanwhile(&shared)));
-        then(&theirs);
+        then(&theirs, written);
     });
     let (_, end) = redo.append(&group(1, 300));
     let done = redo.flush(end, FlushMode::Sync).map(|()| end);
@@ -36,16 +37,13 @@ fn commit(redo: &Redo, number: u64, len: usize) -> Result<Lsn> {
     redo.flush(end, FlushMode::Sync).map(|()| end)
 }
 
-/// Blocks until more is written than when the moment came.
-fn until_written(redo: &Redo) {
-    let before = redo.written.load(Ordering::Acquire);
+fn until_written(redo: &Redo, before: Lsn) {
     while redo.written.load(Ordering::Acquire) == before {
         std::thread::yield_now();
     }
 }
 
-fn stays_unwritten(redo: &Redo) {
-    let before = redo.written.load(Ordering::Acquire);
+fn stays_unwritten(redo: &Redo, before: Lsn) {
     std::thread::sleep(Duration::from_millis(30));
     assert_eq!(redo.written.load(Ordering::Acquire), before);
 }
@@ -58,8 +56,8 @@ fn a_round_writes_while_the_one_before_syncs() {
     let both = flush_beside(
         &redo,
         |redo| commit(redo, 2, 700),
-        move |redo| {
-            until_written(redo);
+        move |redo, before| {
+            until_written(redo, before);
             assert_eq!(redo.durable_lsn(), durable, "neither is synced");
         },
     );
@@ -76,8 +74,8 @@ fn what_was_written_beside_a_sync_that_failed_is_not_acknowledged() {
     let both = flush_beside(
         &redo,
         |redo| commit(redo, 2, 700),
-        move |redo| {
-            until_written(redo);
+        move |redo, before| {
+            until_written(redo, before);
             failing.fail_change(failing.changes() + 1, Fault::Eio);
         },
     );
@@ -95,7 +93,7 @@ fn a_write_that_fails_beside_a_sync_takes_nothing_back() {
     let both = flush_beside(
         &redo,
         |redo| commit(redo, 2, 700),
-        |redo| {
+        |redo, _| {
             while redo.poison_state().why().is_none() {
                 std::thread::yield_now();
             }
@@ -137,7 +135,7 @@ fn turning_the_log_off_waits_for_the_sync() {
     let both = flush_beside(
         &redo,
         |redo| redo.turn_off(),
-        |redo| {
+        |redo, _| {
             std::thread::sleep(Duration::from_millis(30));
             assert!(redo.is_on());
         },
