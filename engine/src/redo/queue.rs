@@ -14,7 +14,7 @@
 //! Who is in a round under way is woken by that round alone, also when the log is poisoned meanwhile.
 //!
 //! Keeps: a group is only a place to sleep. Whoever wakes looks again whether his LSN is reached, and comes back if not.
-//! Takes `RedoFlush`; wakes outside it. Called by writer.rs.
+//! Takes `RedoFlush`; wakes outside it. Called by writer.rs and round.rs.
 use super::writer::FlushMode;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::io::futex;

@@ -11,7 +11,7 @@
 //!
 //! Keeps: bytes written and not synced stay under `UNSYNCED_MAX` plus one stage, which bounds how far behind a torn tail
 //! the reader must look (`LOOK_AHEAD`). Owned by the one leading thread (`RedoWrite`), but for what is to be synced: that is taken
-//! out ([`Unsynced`]), so that the next leader can write meanwhile. Called by writer.rs only.
+//! out ([`Unsynced`]), so that the next leader can write meanwhile. Called by round.rs; made by writer.rs.
 use super::block::{self, BlockInfo, Position, BLOCK, BLOCK_DATA, BLOCK_HEADER};
 use super::ring::Ring;
 use super::writer::FlushMode;

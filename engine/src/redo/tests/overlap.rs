@@ -37,10 +37,16 @@ fn commit(redo: &Redo, number: u64, len: usize) -> Result<Lsn> {
     redo.flush(end, FlushMode::Sync).map(|()| end)
 }
 
-fn until_written(redo: &Redo, before: Lsn) {
-    while redo.written.load(Ordering::Acquire) == before {
+fn until(done: impl Fn() -> bool) {
+    let begun = std::time::Instant::now();
+    while !done() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it never comes");
         std::thread::yield_now();
     }
+}
+
+fn until_written(redo: &Redo, before: Lsn) {
+    until(|| redo.written.load(Ordering::Acquire) != before);
 }
 
 fn stays_unwritten(redo: &Redo, before: Lsn) {
@@ -93,11 +99,7 @@ fn a_write_that_fails_beside_a_sync_takes_nothing_back() {
     let both = flush_beside(
         &redo,
         |redo| commit(redo, 2, 700),
-        |redo, _| {
-            while redo.poison_state().why().is_none() {
-                std::thread::yield_now();
-            }
-        },
+        |redo, _| until(|| redo.poison_state().why().is_some()),
     );
     assert!(matches!(both.1, Err(Error::Poisoned(_))), "{:?}", both.1);
     assert_eq!(redo.durable_lsn(), both.0.unwrap(), "its sync returned");
