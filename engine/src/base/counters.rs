@@ -86,6 +86,8 @@ counters! {
     redo_log_written,
     /// Syncs of the redo log.
     redo_log_fsyncs,
+    /// Microseconds in writes of the redo log by those who lead.
+    redo_log_write_time_us,
     /// Microseconds in syncs of the redo log by those who lead.
     redo_log_sync_time_us,
     /// Most threads that one sync served.

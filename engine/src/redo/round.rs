@@ -40,7 +40,9 @@ impl Redo {
             stage.set_durable(block::position_of(self.durable_lsn()));
         }
         if !batch.is_empty() {
+            let start = self.disk.now_us();
             let written = stage.write(batch, mode);
+            self.counters.redo_log_write_time_us.add(self.disk.now_us() - start);
             batch.clear();
             written?;
         }

@@ -5,7 +5,7 @@
 use super::def::{Layout, Table};
 use super::row_lock::Locked;
 use super::scratch::{self, Scratch};
-use super::secondary::NewEntry;
+use super::secondary::{EntryKey, NewEntry};
 use super::store::{Entry, Store};
 use super::undo_format::{self, Touch};
 use crate::base::{Error, Result};
@@ -25,8 +25,8 @@ pub(super) enum Obstacle {
     Row,
     /// No room in the leaf.
     Room,
-    /// The version before is this transaction's own: the raw parts are needed first.
-    OwnVersion,
+    /// The version before, with this header, is this transaction's own: the raw parts are needed first.
+    OwnVersion(RowHeader),
     /// Somebody else's range lock.
     Range,
 }
@@ -148,7 +148,7 @@ impl Store {
                 None => break,
                 Some(Obstacle::Row) => self.meet_row(trx, layout, pk, mode)?,
                 Some(Obstacle::Room) => intent = Intent::Grow(pk.len() + s.value.len()),
-                Some(Obstacle::OwnVersion) => raws = Some(self.raws_left(trx, layout, entries)?),
+                Some(Obstacle::OwnVersion(own)) => raws = Some(self.raws_left(trx, layout, pk.len(), entries, own)?),
                 Some(Obstacle::Range) => self.trx_sys.locks().check_insert(trx, layout.clustered.id, pk)?,
             }
         }
@@ -188,7 +188,7 @@ impl Store {
             }
             self.check_conflict(trx, old.trx)?;
             if old.trx == trx.id() && raws.is_none() && !entries.is_empty() {
-                return Ok(Some(Obstacle::OwnVersion));
+                return Ok(Some(Obstacle::OwnVersion(old)));
             }
         }
         // Under the latch: a load locks all keys first and looks then whether the table is empty.
@@ -283,9 +283,21 @@ impl Store {
         }
     }
 
-    fn raws_left(&self, trx: &Trx, layout: &Layout, entries: &[Entry<'_>]) -> Result<Raws> {
-        let left = |e: &Entry<'_>| self.raw_of(layout, e.index, e.key, Some(trx.id()));
-        entries.iter().map(left).collect()
+    fn raws_left(
+        &self,
+        trx: &Trx,
+        layout: &Layout,
+        pk_len: usize,
+        entries: &[Entry<'_>],
+        own: RowHeader,
+    ) -> Result<Raws> {
+        let keys: Vec<EntryKey<'_>> = entries.iter().map(|e| (e.index, e.key)).collect();
+        let left = self.left_marked(trx, layout, pk_len, &keys, own)?;
+        let raws = keys.iter().zip(left).map(|((index, key), left)| match left {
+            true => self.raw_of(layout, *index, key, Some(trx.id())),
+            false => Ok(None),
+        });
+        raws.collect()
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Rules (`docs/decisions/2026-11-21-secondary-entry-stamps.md`): an entry marked by the record's transaction is removed; a clustered entry
 //! that the record delete-marked is removed if nothing has changed it since; the overflow pages of the version before are freed.
+//! A row that was put back behind its deletion, in the same job, is not looked at: its leaf may have been evicted since.
 //! Every action is idempotent: after a crash a job is done again.
 //!
 //! Who calls: the purge workers, by bounded steps (I7), and slow shutdown.
@@ -11,11 +12,26 @@ use super::rollback::points_at;
 use super::store::Store;
 use super::undo_format::{Record, What};
 use super::version::split;
-use crate::base::{Error, Result, TrxId};
+use crate::base::{Error, Result, TrxId, UndoPtr};
 use crate::btree::{overflow, Intent};
 use crate::change::Op;
 use crate::index::{ChainRef, RowHeader};
 use crate::txn::PurgeRecord;
+use std::collections::HashSet;
+
+/// Delete marks, by their maker and his record, on which another version was put for good.
+type PutBack = HashSet<(TrxId, UndoPtr)>;
+
+/// Those that the records tell of. What was undone put nothing back.
+fn put_back(records: &[PurgeRecord]) -> PutBack {
+    let marks = records.iter().filter(|purged| !purged.undone).filter_map(|purged| {
+        match Record::decode(&purged.record.payload).ok()?.what {
+            What::Update { old, .. } if old.marked() => Some((old.trx, old.undo)),
+            _ => None,
+        }
+    });
+    marks.collect()
+}
 
 impl Store {
     /// One job of at most `records_max` records. False: nothing is old enough.
@@ -24,8 +40,9 @@ impl Store {
         let Some(job) = self.trx_sys.next_purge(records_max)? else {
             return Ok(false);
         };
+        let put_back = put_back(&job.records);
         for record in &job.records {
-            let done = self.purge_record(record.record.trx, record);
+            let done = self.purge_record(record.record.trx, record, &put_back);
             let passed_over = done.or_else(|e| self.pass_over_if_broken(record, e));
             if let Err(e) = passed_over {
                 self.trx_sys.purge_failed(job);
@@ -49,7 +66,7 @@ impl Store {
         }
     }
 
-    fn purge_record(&self, maker: TrxId, purged: &PurgeRecord) -> Result<()> {
+    fn purge_record(&self, maker: TrxId, purged: &PurgeRecord, put_back: &PutBack) -> Result<()> {
         self.redo.reserve_to_go_on()?;
         let record = Record::decode(&purged.record.payload)?;
         let is_insert = matches!(record.what, What::Insert | What::Chain { .. } | What::Load { .. });
@@ -71,6 +88,7 @@ impl Store {
                 self.remove_left_mark(layout, record.pk, &old, chain)?
             }
             What::Update { chain: Some(chain), .. } if !purged.undone => self.free_chain(layout, chain)?,
+            What::Delete { chain: None, .. } if put_back.contains(&(maker, purged.at)) => {}
             What::Delete { chain, .. } if !purged.undone => {
                 let wanted = |value: &[u8]| points_at(value, maker, purged.at);
                 self.remove_marked(layout, record.pk, chain, &wanted)?;

@@ -6,16 +6,23 @@
 use super::def::{Layout, Secondary};
 use super::row_lock::Locked;
 use super::store::Store;
+use super::undo_format::{Record, What};
 use crate::base::{moment, planted, Error, Moment, Mutant, Result, TrxId};
 use crate::btree::{ENTRY_MAX, KEY_MAX};
 use crate::change::entry::{self, decode};
 use crate::change::{self, Op};
-use crate::index::Index;
+use crate::index::{Index, RowHeader};
 use crate::txn::{Granted, LockMode, LockPolicy, Trx};
 use std::sync::atomic::Ordering;
 
 /// Bytes of an entry's value in front of the raw part, at most.
 const ENTRY_HEAD_MAX: usize = 7 + 3;
+
+/// Versions of its own that a transaction looks back over, before it rather reads the index.
+const OWN_VERSIONS_MAX: usize = 8;
+
+/// Secondary ordinal, and index key + clustered key.
+pub(super) type EntryKey<'a> = (u32, &'a [u8]);
 
 /// A new entry of a row.
 #[derive(Clone, Copy)]
@@ -57,6 +64,38 @@ impl Store {
             ));
         }
         Ok(())
+    }
+
+    /// For each key: may this transaction have left an entry there marked? `own`: the header of the row's newest version, its own. Told by
+    /// the undo records of its versions of the row, which are still in the pool, where the index's leaf may have to be read.
+    pub(super) fn left_marked(
+        &self,
+        trx: &Trx,
+        layout: &Layout,
+        pk_len: usize,
+        keys: &[EntryKey<'_>],
+        own: RowHeader,
+    ) -> Result<Vec<bool>> {
+        let mut left = vec![false; keys.len()];
+        let mut version = own;
+        for _ in 0..OWN_VERSIONS_MAX {
+            if version.trx != trx.id() || version.undo.is_none() {
+                return Ok(left);
+            }
+            let undo = self.trx_sys.read_undo(version.undo)?;
+            let record = Record::decode(&undo.payload)?;
+            for touch in record.touches().filter(|touch| touch.old.is_some()) {
+                for ((ordinal, key), left) in keys.iter().zip(&mut left) {
+                    let index = self.secondary(layout, *ordinal)?.index.id;
+                    *left |= touch.index == index && touch.old == Some(&key[..key.len() - pk_len]);
+                }
+            }
+            version = match record.what {
+                What::Update { old, .. } | What::Delete { old, .. } => old,
+                What::Insert | What::Chain { .. } | What::Load { .. } => return Ok(left),
+            };
+        }
+        Ok(vec![true; keys.len()])
     }
 
     /// The raw part of the entry `key`, if this transaction left it there marked (`own`), or whatever its state (None).

@@ -4,7 +4,7 @@ use super::def::{Layout, Table};
 use super::insert::{duplicate_mode, Obstacle, Raws};
 use super::row_lock::Locked;
 use super::scratch::{self, Scratch};
-use super::secondary::NewEntry;
+use super::secondary::{EntryKey, NewEntry};
 use super::store::{Entry, EntryChange, Store};
 use super::undo_format::{self, Touch};
 use crate::base::{Error, PageNo, Result};
@@ -143,7 +143,7 @@ impl Store {
         let mut intent = Intent::Leaf;
         let keeps_key = changes.iter().any(|c| c.old_key == c.new_key);
         let mut raws = if keeps_key {
-            Some(self.raws_before(trx, layout, changes)?)
+            Some(self.raws_before(trx, layout, pk.len(), changes, None)?)
         } else {
             None
         };
@@ -152,7 +152,9 @@ impl Store {
                 None => return Ok(()),
                 Some(Obstacle::Row) => self.lock_again(trx, layout, pk, hold.granted)?,
                 Some(Obstacle::Room) => intent = Intent::Grow(pk.len() + s.value.len()),
-                Some(Obstacle::OwnVersion) => raws = Some(self.raws_before(trx, layout, changes)?),
+                Some(Obstacle::OwnVersion(own)) => {
+                    raws = Some(self.raws_before(trx, layout, pk.len(), changes, Some(own))?);
+                }
                 Some(Obstacle::Range) => unreachable!("no clustered key is inserted"),
             }
         }
@@ -182,7 +184,7 @@ impl Store {
         }
         self.check_conflict(trx, old.trx)?;
         if old.trx == trx.id() && raws.is_none() && !changes.is_empty() {
-            return Ok(Some(Obstacle::OwnVersion));
+            return Ok(Some(Obstacle::OwnVersion(old)));
         }
         if intent == Intent::Leaf && !tree.has_room(&mtr, &at, pk.len(), s.value.len()) {
             return Ok(Some(Obstacle::Room));
@@ -208,13 +210,27 @@ impl Store {
         Ok(None)
     }
 
-    /// Raw parts that a rollback will need: of a key that stays, and of a key that this transaction left earlier.
-    fn raws_before(&self, trx: &Trx, layout: &Layout, changes: &[EntryChange<'_>]) -> Result<Raws> {
-        let before = |c: &EntryChange<'_>| {
-            let own = (c.old_key != c.new_key).then(|| trx.id());
-            self.raw_of(layout, c.index, c.new_key, own)
+    /// Raw parts that a rollback will need: of a key that stays, and of a key that this transaction left earlier. `own`: the header of the
+    /// version before, if it is known to be this transaction's.
+    fn raws_before(
+        &self,
+        trx: &Trx,
+        layout: &Layout,
+        pk_len: usize,
+        changes: &[EntryChange<'_>],
+        own: Option<RowHeader>,
+    ) -> Result<Raws> {
+        let keys: Vec<EntryKey<'_>> = changes.iter().map(|c| (c.index, c.new_key)).collect();
+        let left = match own {
+            Some(own) => self.left_marked(trx, layout, pk_len, &keys, own)?,
+            None => vec![true; keys.len()],
         };
-        changes.iter().map(before).collect()
+        let before = |(c, left): (&EntryChange<'_>, bool)| match (c.old_key == c.new_key, left) {
+            (true, _) => self.raw_of(layout, c.index, c.new_key, None),
+            (false, true) => self.raw_of(layout, c.index, c.new_key, Some(trx.id())),
+            (false, false) => Ok(None),
+        };
+        changes.iter().zip(left).map(before).collect()
     }
 
     /// The lock turned out to be about nothing: queues behind the row's maker; `NotFound` when no row is left.

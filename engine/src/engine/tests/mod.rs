@@ -16,6 +16,7 @@ mod load;
 mod meanwhile;
 mod model;
 mod notes;
+mod put_back;
 mod redo_off;
 mod rig;
 mod settled;
