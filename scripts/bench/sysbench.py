@@ -7,7 +7,7 @@ samples, the command and the versions are saved as JSON in build/bench.
 
     in memory      scripts/bench/sysbench.py --rows 1000000 --pool 1G --threads 8 --seconds 20 --repeats 3
     five times     scripts/bench/sysbench.py --io-bound
-    the pool       (--rows 2000000 --pool 96M, oltp_point_select, oltp_read_write, oltp_update_index and a full scan)
+    the pool       (--rows 2000000 --pool 96M, four scripts and a full scan unless --scripts names others)
     commits        scripts/bench/sysbench.py --commit   (see commit.py: throughput, stalls, recovery, each against its acceptance line)
     memory         ... --engines Sluice: resident memory of a server in which nothing else has a pool
 """
@@ -31,7 +31,8 @@ import commit  # noqa: E402
 from cells import CONSUMING, FULL_SCAN, HOT_ROW, SCRIPTS, Bench, CellError, memory_mb  # noqa: E402
 from server import BUILD, Server, ServerError, SqlError, free_port  # noqa: E402
 
-IO_BOUND = {"rows": 2000000, "pool": "96M", "scripts": ["oltp_point_select", "oltp_read_write", "oltp_update_index", FULL_SCAN]}
+IO_BOUND = {"rows": 2000000, "pool": "96M"}
+IO_BOUND_SCRIPTS = ["oltp_point_select", "oltp_read_write", "oltp_update_index", "oltp_write_only", FULL_SCAN]
 SETTLE_SECONDS_MAX = 15
 YARDSTICK = "InnoDB"
 
@@ -48,15 +49,16 @@ def arguments_of_command_line():
     parser.add_argument("--warm-seconds", type=int, default=3, help="of an unmeasured run before a script's first cell; 0: none")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--engines", default="Sluice,InnoDB", help=f"comma separated, of {', '.join(engines.NAMES)}")
-    parser.add_argument("--scripts", default="", help=f"comma separated (all ten); also {FULL_SCAN}, {HOT_ROW}")
-    parser.add_argument("--io-bound", action="store_true", help="tables of five times the pool; overrides rows, pool and scripts")
+    parser.add_argument("--scripts", default="", help=f"comma separated (all ten; --io-bound: five); also {FULL_SCAN}, {HOT_ROW}")
+    parser.add_argument("--io-bound", action="store_true", help="tables of five times the pool; overrides rows and pool")
     parser.add_argument("--commit", action="store_true", help="the acceptance lines of committing, instead of the scripts")
     parser.add_argument("--parts", default=",".join(commit.PARTS), help="with --commit: which of them, comma separated")
     parser.add_argument("--option", action="append", default=[], metavar="--NAME=VALUE", help="a server option; repeatable")
     parser.add_argument("--folder", type=pathlib.Path, default=BUILD / "run/bench", help="where the server lives; made anew")
     parser.add_argument("--json", type=pathlib.Path, help="where the samples go (build/bench/TIME.json)")
     arguments = parser.parse_args()
-    arguments.scripts = [name for name in arguments.scripts.split(",") if name] or list(SCRIPTS)
+    usual = IO_BOUND_SCRIPTS if arguments.io_bound else SCRIPTS
+    arguments.scripts = [name for name in arguments.scripts.split(",") if name] or list(usual)
     if arguments.io_bound:
         vars(arguments).update(IO_BOUND)
     arguments.engines = arguments.engines.split(",")

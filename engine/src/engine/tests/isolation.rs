@@ -279,6 +279,26 @@ fn nowait_refuses_and_skip_locked_skips() {
     commit(&rig, holder);
 }
 
+/// Groups of all rows as an UPDATE reads them that matches none, and which of them were not locked for it.
+pub fn semi_consistent(rig: &Rig, trx: &mut Trx) -> Vec<(u8, bool)> {
+    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+    cursor.set_semi_consistent(true);
+    let lock = LockChoice {
+        mode: X,
+        ..Default::default()
+    };
+    cursor.begin(trx, 0, lock, false).expect("begin");
+    let mut seen = Vec::new();
+    let mut more = cursor.seek(trx, Seek::First, &[]).expect("seek");
+    while more {
+        let group = Row::decode(cursor.found().expect("row").row).group;
+        seen.push((group, cursor.was_semi_consistent()));
+        cursor.unlock_row(trx);
+        more = cursor.next(trx).expect("next");
+    }
+    seen
+}
+
 /// UPDATE ... WHERE at READ COMMITTED looks at the committed version of a locked row before it waits for it.
 #[test]
 fn a_semi_consistent_read_shows_the_committed_version() {
@@ -286,23 +306,8 @@ fn a_semi_consistent_read_shows_the_committed_version() {
     let mut holder = rig.begin(ReadCommitted);
     rig.update(&mut holder, &[2], &row(2, 20), &row(9, 20)).expect("update");
     let mut other = rig.begin(ReadCommitted);
-    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
-    cursor.set_semi_consistent(true);
-    let lock = LockChoice {
-        mode: X,
-        ..Default::default()
-    };
-    cursor.begin(&mut other, 0, lock, false).expect("begin");
-    let mut seen = Vec::new();
-    let mut more = cursor.seek(&mut other, Seek::First, &[]).expect("seek");
-    while more {
-        let group = Row::decode(cursor.found().expect("row").row).group;
-        seen.push((group, cursor.was_semi_consistent()));
-        cursor.unlock_row(&mut other);
-        more = cursor.next(&mut other).expect("next");
-    }
+    let seen = semi_consistent(&rig, &mut other);
     assert_eq!(seen, [(1, false), (2, true), (3, false)]);
-    drop(cursor);
     // The rows that did not match were given back.
     let mut third = rig.begin(ReadCommitted);
     assert!(rig.get(&mut third, &[1], X).expect("free").is_some());
