@@ -7,10 +7,11 @@
 //! shared varint   bytes of the key that are those of the key before
 //! rest   bytes    the key's other bytes
 //! note   varint   four times the caller's number, and how the value is written:
-//!                 0 bytes; 1 it is the one before; 2 a piece of it is in the key (an index over texts that are their own weights):
+//!                 0 bytes; 1 it is the one before; 2 a piece of it is in the key (an index over texts that are their own weights);
+//!                 3 the same, with head, place and tail of the last 2:
+//! len    varint   (if 2 or 3) of the piece
+//! at     varint   (if 2) its place in the key
 //! head   bytes    (if 2) before the piece
-//! at     varint   (if 2) where in the key the piece is
-//! len    varint   (if 2)
 //! tail   bytes    (if 2) behind the piece
 //! ```
 //! bytes = varint length + data.
@@ -121,12 +122,13 @@ impl Sorter {
         };
         let mut out = Vec::with_capacity(CHUNK + (64 << 10));
         let mut before: (&[u8], &[u8]) = (&[], &[]);
+        let mut frame = None;
         for slot in &self.slots {
             let (key, value) = self.entry(slot);
             let shared = common_prefix(before.0, key);
             push_varint(&mut out, shared as u64);
             push_bytes(&mut out, &key[shared..]);
-            push_value(&mut out, slot.note, key, value, before.1);
+            push_value(&mut out, slot.note, key, value, before.1, &mut frame);
             before = (key, value);
             if out.len() >= CHUNK {
                 let whole = out.len() / IO_ALIGN * IO_ALIGN;
@@ -219,22 +221,45 @@ impl Source<'_> {
 const WHOLE: u64 = 0;
 const SAME: u64 = 1;
 const IN_KEY: u64 = 2;
+const FRAMED: u64 = 3;
 /// Shorter values are not looked for in the key.
 const PIECE_MIN: usize = 16;
 
-/// Note and value of an entry.
-fn push_value(out: &mut Vec<u8>, note: u64, key: &[u8], value: &[u8], before: &[u8]) {
+/// What a value has around a piece of its key.
+#[derive(Default, PartialEq, Eq)]
+struct Frame<B> {
+    /// Place of the piece in the key.
+    at: usize,
+    head: B,
+    tail: B,
+}
+
+/// Note and value of an entry. `frame`: the last one written.
+fn push_value<'b>(
+    out: &mut Vec<u8>,
+    note: u64,
+    key: &[u8],
+    value: &'b [u8],
+    before: &[u8],
+    frame: &mut Option<Frame<&'b [u8]>>,
+) {
     if value == before {
-        push_varint(out, note << 2 | SAME);
-    } else if let Some((start, at, len)) = piece_in(key, value) {
-        push_varint(out, note << 2 | IN_KEY);
-        push_bytes(out, &value[..start]);
-        push_varint(out, at as u64);
-        push_varint(out, len as u64);
-        push_bytes(out, &value[start + len..]);
-    } else {
+        return push_varint(out, note << 2 | SAME);
+    }
+    let Some((start, at, len)) = piece_in(key, value) else {
         push_varint(out, note << 2 | WHOLE);
-        push_bytes(out, value);
+        return push_bytes(out, value);
+    };
+    let (head, tail) = (&value[..start], &value[start + len..]);
+    let now = Some(Frame { at, head, tail });
+    let kind = if *frame == now { FRAMED } else { IN_KEY };
+    push_varint(out, note << 2 | kind);
+    push_varint(out, len as u64);
+    if kind == IN_KEY {
+        push_varint(out, at as u64);
+        push_bytes(out, head);
+        push_bytes(out, tail);
+        *frame = now;
     }
 }
 
@@ -270,6 +295,7 @@ struct Reader<'r> {
     key: Vec<u8>,
     value: Vec<u8>,
     note: u64,
+    frame: Frame<Vec<u8>>,
 }
 
 impl<'r> Reader<'r> {
@@ -282,6 +308,7 @@ impl<'r> Reader<'r> {
             key: Vec::new(),
             value: Vec::new(),
             note: 0,
+            frame: Frame::default(),
         }
     }
     /// To the next entry. False: the run ends.
@@ -315,24 +342,40 @@ impl<'r> Reader<'r> {
         let rest = take_bytes(&self.chunk, &mut at)?;
         let note = take_varint(&self.chunk, &mut at)?;
         // Everything of the entry is there before anything is changed: it may have to be taken again.
-        let (value, piece) = match note & 3 {
-            SAME => (None, None),
-            IN_KEY => {
-                let head = take_bytes(&self.chunk, &mut at)?;
-                let place = take_varint(&self.chunk, &mut at)? as usize;
-                let len = take_varint(&self.chunk, &mut at)? as usize;
-                (Some(head), Some((place, len, take_bytes(&self.chunk, &mut at)?)))
-            }
-            _ => (Some(take_bytes(&self.chunk, &mut at)?), None),
+        let whole = match note & 3 {
+            WHOLE => Some(take_bytes(&self.chunk, &mut at)?),
+            _ => None,
+        };
+        let piece = match note & 3 {
+            IN_KEY | FRAMED => Some(take_varint(&self.chunk, &mut at)? as usize),
+            _ => None,
+        };
+        let frame = match note & 3 {
+            IN_KEY => Some(Frame {
+                at: take_varint(&self.chunk, &mut at)? as usize,
+                head: take_bytes(&self.chunk, &mut at)?,
+                tail: take_bytes(&self.chunk, &mut at)?,
+            }),
+            _ => None,
         };
         self.key.truncate(shared);
         self.key.extend_from_slice(rest);
-        if let Some(head) = value {
+        if let Some(whole) = whole {
+            self.value.clear();
+            self.value.extend_from_slice(whole);
+        }
+        if let Some(Frame { at, head, tail }) = frame {
+            self.frame = Frame {
+                at,
+                head: head.to_vec(),
+                tail: tail.to_vec(),
+            };
+        }
+        if let Some(len) = piece {
+            let Frame { at, head, tail } = &self.frame;
             self.value.clear();
             self.value.extend_from_slice(head);
-        }
-        if let Some((place, len, tail)) = piece {
-            self.value.extend_from_slice(&self.key[place..place + len]);
+            self.value.extend_from_slice(&self.key[*at..at + len]);
             self.value.extend_from_slice(tail);
         }
         self.note = note >> 2;
@@ -349,38 +392,40 @@ mod tests {
     /// An index over texts has each of them twice: as weights in the key, and as it is in the value.
     #[test]
     fn a_text_is_not_written_twice() {
-        let disk = SimDisk::new(4);
-        let mut sorter = Sorter::new(disk.clone(), 1 << 20);
-        let mut expected = Vec::new();
-        for i in 0..20_000u64 {
-            let hash = i.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            let text: String = (0..8)
-                .map(|n| format!("{:08x}", hash.rotate_left(n * 7) as u32))
-                .collect();
-            let key = [&[1], text.as_bytes(), &i.to_be_bytes()].concat();
-            let value = match i % 5 {
-                0 => text[..20].to_uppercase().into_bytes(),
-                1 => [b"ab", text.as_bytes()].concat(),
-                2 => [text.as_bytes(), b"behind"].concat(),
-                _ => [&[0; 7], text.as_bytes(), &[9]].concat(),
+        for (shapes, permille) in [(5, 625), (1, 520)] {
+            let disk = SimDisk::new(4);
+            let mut sorter = Sorter::new(disk.clone(), 1 << 20);
+            let mut expected = Vec::new();
+            for i in 0..20_000u64 {
+                let hash = i.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                let text: String = (0..8)
+                    .map(|n| format!("{:08x}", hash.rotate_left(n * 7) as u32))
+                    .collect();
+                let key = [&[1], text.as_bytes(), &i.to_be_bytes()].concat();
+                let value = match i % shapes {
+                    1 => text[..20].to_uppercase().into_bytes(),
+                    2 => [b"ab", text.as_bytes()].concat(),
+                    3 => [text.as_bytes(), b"behind"].concat(),
+                    _ => [&[0; 7], &text.as_bytes()[..60 + i as usize % 4], &[9]].concat(),
+                };
+                sorter.push(&key, &value, i).expect("room");
+                expected.push((key, value, i));
+            }
+            expected.sort();
+            let bytes = sorter.total();
+            let written: u64 = sorter.runs.iter().map(|r| r.len).sum();
+            assert!(
+                written > 0 && written < bytes * permille / 1000,
+                "{written} of {bytes} bytes written"
+            );
+            let mut got = Vec::new();
+            let each = &mut |k: &[u8], v: &[u8], n| {
+                got.push((k.to_vec(), v.to_vec(), n));
+                Ok(())
             };
-            sorter.push(&key, &value, i).expect("room");
-            expected.push((key, value, i));
+            sorter.merge(each).expect("merge");
+            assert!(got == expected);
         }
-        expected.sort();
-        let bytes = sorter.total();
-        let written: u64 = sorter.runs.iter().map(|r| r.len).sum();
-        assert!(
-            written > 0 && written < bytes * 2 / 3,
-            "{written} of {bytes} bytes written"
-        );
-        let mut got = Vec::new();
-        let each = &mut |k: &[u8], v: &[u8], n| {
-            got.push((k.to_vec(), v.to_vec(), n));
-            Ok(())
-        };
-        sorter.merge(each).expect("merge");
-        assert!(got == expected);
     }
 
     #[test]
