@@ -1,7 +1,7 @@
 //! A round of group commit: what the leader does. It takes the log buffer, writes it, and syncs while the next round writes.
 //!
-//! Against rounds that do both before the next begins, on a device that takes some 40 us for each, this makes a tenth more commits of 8
-//! clients and a fifth more of 50 (`make bench BENCH='--commit --parts throughput'`, 2 cores): the processors are not idle meanwhile.
+//! Against rounds that do both before the next begins, on a device that takes some 40 us for each, this makes up to a tenth more commits
+//! of 8 clients and up to a fifth more of 50 (`make bench BENCH='--commit --parts throughput'`, 2 cores): the processors are not idle meanwhile.
 //! With direct I/O only: `Stage::may_overlap` says why. What else was tried: `docs/decisions/2026-11-22-group-commit.md`.
 //!
 //! Keeps: syncs come one at a time and in the order of the log; when one failed, none that comes later moves `durable`. A round ends, by
