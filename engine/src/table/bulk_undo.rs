@@ -2,7 +2,8 @@
 //!
 //! LOAD BEGUN gives the extents back that were not linked. LOAD LINKED takes rows and entries out of the trees again, leaf by leaf: those
 //! with the transaction's stamp, for others may have inserted theirs among them since. All later changes of the transaction have been
-//! undone before, so what it loaded is as it was loaded. Entries go first and rows last, as in every rollback.
+//! undone before, so what it loaded is as it was loaded; of others' rows nothing bears its stamp but dead entries, which old views may need
+//! and which purge takes. Entries go first and rows last, as in every rollback.
 //!
 //! Both may be done again after a crash: a list that is no longer there is recognised (I10), and what is out of a tree is not in it.
 //! Bounded steps (I7): a step goes over some leaves; where the next one begins is kept in the transaction, and lost in a crash.
@@ -103,14 +104,16 @@ impl Store {
         }
         let mut pending: Vec<Vec<u8>> = Vec::new();
         let is_loaded = &mut |key: &[u8], value: &[u8]| {
-            if self.decode_entry(layout, value)?.stamp != maker {
+            let entry = self.decode_entry(layout, value)?;
+            if entry.stamp != maker {
                 return Ok(false);
             }
+            // What is pending may have marked it, or have taken its mark back.
             let waits = delta.is_some_and(|delta| delta.maybe_pending(key));
             if waits {
                 pending.push(key.to_vec());
             }
-            Ok(!waits)
+            Ok(!waits && !entry.marked)
         };
         let (_, done) = secondary.index.tree.strip(&self.pool, from, left, is_loaded)?;
         for key in pending {

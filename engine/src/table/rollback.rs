@@ -8,7 +8,7 @@ use super::store::{Savepoint, Store};
 use super::undo_format::{Record, Touch, What};
 use super::version::split;
 use crate::base::bytes::behind_prefix;
-use crate::base::{planted, Error, Mutant, Result, TrxId, UndoPtr};
+use crate::base::{planted, Error, IndexId, Mutant, Result, TrxId, UndoPtr};
 use crate::btree::{Intent, LeafWrite, Placed};
 use crate::change::{entry, Op};
 use crate::index::{ChainRef, RowHeader, ROW_HEADER};
@@ -218,25 +218,28 @@ impl Store {
 
     fn undo_touch(&self, layout: &Layout, record: &Record<'_>, touch: &Touch<'_>, maker: TrxId) -> Result<()> {
         let whole = |user_key: &[u8]| [user_key, record.pk].concat();
-        let (fresh, old_maker) = match record.what {
-            What::Insert => (true, 0),
-            What::Update { old, .. } | What::Delete { old, .. } => (false, old.trx),
+        let old = match record.what {
+            What::Insert => None,
+            What::Update { old, .. } | What::Delete { old, .. } => Some(old),
             What::Chain { .. } | What::Load { .. } => return Ok(()),
         };
         let mut value = Vec::new();
         if let Some(new) = touch.new {
             let key = &whole(new)[..];
-            if fresh {
+            let Some(old) = old else {
                 let op = Op::Remove {
                     key,
                     if_stamp: maker,
                     marked: false,
                 };
                 return self.submit_if_there(layout, touch.index, op);
-            }
+            };
             let stays = touch.old == touch.new;
             if let Some(raw) = touch.raw {
-                let stamp = if stays { old_maker } else { maker };
+                let stamp = match stays {
+                    true => self.stamp_of_version(old, maker, touch.index, new)?,
+                    false => maker,
+                };
                 entry::encode(&mut value, stamp, record.pk.len(), layout.pk_fixed_len, raw);
                 self.submit_if_there(layout, touch.index, Op::Put { key, value: &value })?;
             }
@@ -246,16 +249,32 @@ impl Store {
             let op = Op::Kill { key, if_stamp: maker };
             self.submit_if_there(layout, touch.index, op)?;
         }
-        if let Some(old) = touch.old {
+        if let (Some(user_key), Some(old)) = (touch.old, old) {
             let op = Op::Unmark {
-                key: &whole(old),
+                key: &whole(user_key),
                 if_stamp: maker,
-                stamp: old_maker,
+                stamp: self.stamp_of_version(old, maker, touch.index, user_key)?,
                 value: None,
             };
             self.submit_if_there(layout, touch.index, op)?;
         }
         Ok(())
+    }
+
+    /// The stamp for the entry that stands for `version` of a row, under `user_key`: not older than who put it, and `maker` only if it put
+    /// it. A version of `maker` may have left the entry as another transaction had made it; and what bears `maker`'s stamp goes with its
+    /// load ([`Store::undo_load_linked`]). Each of its records is passed at most once for each that touches the index.
+    fn stamp_of_version(&self, mut version: RowHeader, maker: TrxId, index: IndexId, user_key: &[u8]) -> Result<TrxId> {
+        while version.trx == maker && !version.undo.is_none() {
+            let undo = self.trx_sys.read_undo(version.undo)?;
+            let record = Record::decode(&undo.payload)?;
+            let put = |touch: Touch<'_>| touch.index == index && touch.new == Some(user_key);
+            version = match record.what {
+                What::Update { old, .. } | What::Delete { old, .. } if !record.touches().any(put) => old,
+                _ => return Ok(maker),
+            };
+        }
+        Ok(version.trx)
     }
 
     /// Puts the clustered entry back, if it still points at the record.

@@ -18,7 +18,7 @@ fn add(bulk: &mut BulkInsert, trx: &mut Trx, pk: &[u8], row: &Row) -> Result<()>
 }
 
 /// As the server does: a statement that fails is rolled back. Error: also the row refused.
-fn fill(rig: &Rig, trx: &mut Trx, rows: &[(Vec<u8>, Row)]) -> std::result::Result<(), (Error, Option<Row>)> {
+pub fn fill(rig: &Rig, trx: &mut Trx, rows: &[(Vec<u8>, Row)]) -> std::result::Result<(), (Error, Option<Row>)> {
     let savepoint = rig.store().savepoint(trx);
     let mut bulk = rig
         .store()
@@ -49,11 +49,11 @@ fn is_bare(rig: &Rig) -> bool {
     rig.store().is_bare(rig.table.layout()).expect("look")
 }
 
-fn commit(rig: &Rig, mut trx: Trx) {
+pub fn commit(rig: &Rig, mut trx: Trx) {
     rig.engine.commit(&mut trx, true).expect("commit");
 }
 
-fn shuffled(n: u32) -> Rows {
+pub fn shuffled(n: u32) -> Rows {
     orders(n).swap_remove(0).1
 }
 
@@ -152,42 +152,6 @@ fn change_some(rig: &Rig, trx: &mut Trx, rows: &[(Vec<u8>, Row)]) {
         ..row(5)
     };
     rig.insert(trx, b"another", &extra).expect("insert");
-}
-
-#[test]
-fn what_others_insert_outlives_the_rollback() {
-    let rig = open(SimDisk::new(7), 0);
-    let rows = shuffled(2000);
-    let mut trx = rig.begin(ReadCommitted);
-    fill(&rig, &mut trx, &rows).expect("load");
-    let mut model = Model::new();
-    for n in 0..30u32 {
-        let mut other = rig.begin(ReadCommitted);
-        let (pk, row) = (
-            format!("{:x}-other", n * 140).into_bytes(),
-            Row {
-                tag: Some(62_000 + n as u16),
-                ..row(n)
-            },
-        );
-        rig.insert(&mut other, &pk, &row).expect("between the rows of the load");
-        commit(&rig, other);
-        model.insert(pk, row);
-    }
-    // A row of the load is locked by its maker, and so is a unique value of it.
-    let mut other = rig.begin(ReadCommitted);
-    other.lock_wait_timeout_ms = 1;
-    let taken = rows.iter().find(|(_, row)| row.tag.is_some()).expect("a tag");
-    let refused = rig.insert(&mut other, &taken.0, &row(4));
-    assert_eq!(refused, Err(Error::LockWaitTimeout));
-    let refused = rig.insert(&mut other, b"new", &taken.1);
-    assert_eq!(refused, Err(Error::LockWaitTimeout));
-    rig.engine.rollback(&mut other).expect("rollback");
-    rig.engine.rollback(&mut trx).expect("rollback");
-    let mut trx = rig.begin(ReadUncommitted);
-    rig.check_view(&mut trx, &model, "the others' rows");
-    commit(&rig, trx);
-    rig.check_table();
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod basics;
 mod bench;
 mod bench_unique;
 mod bulk_insert;
+mod bulk_others;
 mod change_buffer;
 mod change_control;
 mod crash;
