@@ -11,9 +11,13 @@ pub enum Moment {
     EntryCopied,
     /// A semi-consistent read has copied the newest version of a row, and not asked yet whether its maker is active.
     VersionCopied,
+    /// A semi-consistent read has the newest committed version, and not read what is in overflow pages.
+    CommittedVersionFound,
     /// Whoever looks for the rivals of a unique value has collected entries, and not asked yet whether a maker is active. The index's leaf
     /// is latched.
     RivalMet,
+    /// It has had the lock of a rival's row, and not looked again.
+    RivalLocked,
 }
 
 #[cfg(not(test))]

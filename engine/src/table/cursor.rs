@@ -364,6 +364,7 @@ impl Cursor {
             self.next = 0;
             self.batch_undo = trx.undo_top;
             let filled = scan.fill(&self.store.pool, &mut self.batch, self.direction, limit)?;
+            self.store.check_not_aside(scan.index())?;
             if let Some(key) = scan.take_dense() {
                 self.store.merge_met(scan.index(), &key)?;
             }

@@ -220,6 +220,7 @@ impl Cursor {
         if !change::get(&self.store.pool, &secondary.index, key, &mut self.entry)? {
             return Ok(Verdict::Shown(false));
         }
+        self.store.check_not_aside(&secondary.index)?;
         let now = Mark::of(&self.store.decode_entry(layout, &self.entry)?);
         // Over a row of its own nobody rolls back: another marked the entry after the snapshot, and then this transaction changed the row.
         let is_own = self

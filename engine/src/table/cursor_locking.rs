@@ -209,11 +209,12 @@ impl Cursor {
 
     /// The secondary entry is still there and unmarked, now that its row is locked.
     fn entry_stands(&mut self, layout: &Layout, key: &[u8]) -> Result<bool> {
+        let index = layout.index(self.index).expect("checked by begin");
+        self.store.check_not_aside(index)?;
         if self.is_unchanged() {
             let value = self.batch.value(self.next - 1);
             return Ok(!self.store.decode_entry(layout, value)?.marked);
         }
-        let index = layout.index(self.index).expect("checked by begin");
         let found = change::get(&self.store.pool, index, key, &mut self.entry)?;
         Ok(found && !self.store.decode_entry(layout, &self.entry)?.marked)
     }
@@ -221,10 +222,11 @@ impl Cursor {
     /// Asked once the maker of a mark has ended, for the entry was copied before that: a rollback in between took the mark back. True:
     /// the mark is as it was copied, or purge was here already, so it stays.
     fn mark_is_still(&mut self, layout: &Layout, key: &[u8], stamp: TrxId) -> Result<bool> {
+        let index = layout.index(self.index).expect("checked by begin");
+        self.store.check_not_aside(index)?;
         if self.is_unchanged() {
             return Ok(true);
         }
-        let index = layout.index(self.index).expect("checked by begin");
         if !change::get(&self.store.pool, index, key, &mut self.entry)? {
             return Ok(true);
         }
@@ -297,8 +299,19 @@ impl Cursor {
     }
 
     /// Semi-consistent read: the last committed version, without a lock. The caller looks whether the row interests him at all; if so, he
-    /// reads it again by its key, with the lock.
+    /// reads it again by its key, with the lock. A view keeps purge from what it reads on the way.
     fn show_committed(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<Outcome> {
+        let for_this = trx.view.is_none();
+        if for_this {
+            self.store.trx_sys.open_view(trx);
+        }
+        let done = self.show_committed_in_view(trx, layout, pk);
+        if for_this {
+            self.store.trx_sys.close_view(trx);
+        }
+        done
+    }
+    fn show_committed_in_view(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<Outcome> {
         let shown = loop {
             if !self.copy_newest(layout, pk)? {
                 return Ok(Outcome::Skipped);
@@ -317,6 +330,7 @@ impl Cursor {
             return Ok(Outcome::Skipped);
         }
         self.was_semi_consistent = true;
+        moment(Moment::CommittedVersionFound);
         self.hand_out_version(layout, pk)?;
         Ok(Outcome::HandedOut)
     }

@@ -5,7 +5,7 @@
 //! (`docs/decisions/2026-11-21-secondary-entry-stamps.md`).
 //!
 //! [`Store`] is what every operation of this layer needs: the pool, the transaction system, the catalog. Reading order:
-//! `store`, `def`, then the trip of a change: `insert`, `update`, `secondary`, `row_lock`, `undo_format`; of a read:
+//! `store`, `def`, then the trip of a change: `insert`, `update`, `secondary`, `unique`, `row_lock`, `undo_format`; of a read:
 //! `cursor`, `version`; what happens later: `rollback`, `purge`; and what is built as a whole: `build`, `load`, `bulk_insert`.
 mod buffered;
 mod build;
@@ -35,6 +35,7 @@ mod sort;
 pub mod stats;
 pub mod store;
 pub mod undo_format;
+mod unique;
 pub mod update;
 pub mod version;
 

@@ -1,18 +1,17 @@
-//! A row's entries in its secondary indexes: put, mark, and the check of unique ones.
+//! A row's entries in its secondary indexes: put and mark.
 //!
-//! Changes are blind operations given to `change`. Only a unique index is read before a put: the check and the put are one step
-//! under a guard mutex (by hash of index and value), which is never held while waiting for a row lock. Rules of stamps:
+//! Changes are blind operations given to `change`. Only a unique index is read before a put (`unique.rs`). Rules of stamps:
 //! `docs/decisions/2026-11-21-secondary-entry-stamps.md`.
 use super::def::{Layout, Secondary};
-use super::row_lock::Locked;
+
 use super::store::Store;
 use super::undo_format::{Record, What};
-use crate::base::{moment, planted, Error, Moment, Mutant, Result, TrxId};
+use crate::base::{planted, Error, Mutant, Result, TrxId};
 use crate::btree::{ENTRY_MAX, KEY_MAX};
 use crate::change::entry::{self, decode};
 use crate::change::{self, Op};
 use crate::index::{Index, RowHeader};
-use crate::txn::{Granted, LockMode, LockPolicy, Trx};
+use crate::txn::{LockMode, Trx};
 use std::sync::atomic::Ordering;
 
 /// Bytes of an entry's value in front of the raw part, at most.
@@ -33,14 +32,6 @@ pub(super) struct NewEntry<'a> {
     pub unique_check: bool,
     pub key: &'a [u8],
     pub raw: &'a [u8],
-}
-
-/// An entry of another row with the same unique value.
-struct Rival {
-    pk: Vec<u8>,
-    stamp: TrxId,
-    marked: bool,
-    own: bool,
 }
 
 impl Store {
@@ -162,151 +153,10 @@ impl Store {
         }
         self.submit_counted(trx, &secondary.index, Op::Put { key: new.key, value })
     }
-
-    fn put_unique(
-        &self,
-        trx: &mut Trx,
-        layout: &Layout,
-        secondary: &Secondary,
-        new: &NewEntry<'_>,
-        value: &[u8],
-        mode: LockMode,
-    ) -> Result<()> {
-        let user_key = &new.key[..new.user_key_len];
-        let guard = &self.unique_guards[guard_of(secondary.index.id, user_key, self.unique_guards.len())];
-        let mut locked: Option<(Vec<u8>, Granted)> = None;
-        // Entries (clustered key, stamp) that their rows say are in nobody's way.
-        let mut ignored: Vec<(Vec<u8>, TrxId)> = Vec::new();
-        let mut first = true;
-        loop {
-            let rival = {
-                let _guard = guard.lock();
-                if std::mem::take(&mut first) && self.put_unseen(trx, layout, &secondary.index, new, value)? {
-                    return Ok(());
-                }
-                let found = self.find_rival(trx, layout, secondary, new, &ignored)?;
-                match found {
-                    None => {
-                        let put = Op::Put { key: new.key, value };
-                        count(trx, change::submit_checked(&self.pool, &secondary.index, put)?);
-                        None
-                    }
-                    rival => rival,
-                }
-            };
-            let held = locked.take();
-            let Some(rival) = rival else {
-                if let Some((pk, granted)) = held {
-                    self.unlock_if_new(trx, layout, &pk, granted);
-                }
-                return Ok(());
-            };
-            let duplicate = || Error::Duplicate {
-                index: new.index + 1,
-                pk: rival.pk.clone(),
-            };
-            if rival.own && !rival.marked {
-                return Err(duplicate());
-            }
-            if let Some((pk, granted)) = held {
-                if pk == rival.pk && !rival.marked {
-                    // Still there after we had its row's lock.
-                    return Err(duplicate());
-                }
-                self.unlock_if_new(trx, layout, &pk, granted);
-            }
-            match self.lock_row(trx, layout, &rival.pk, mode, LockPolicy::Wait, &mut |_| ())? {
-                Locked::Row(header, granted) => {
-                    if rival.marked && header.trx != rival.stamp {
-                        ignored.push((rival.pk.clone(), rival.stamp));
-                    }
-                    locked = Some((rival.pk, granted));
-                }
-                // Whoever stamped the entry has ended or undone it: what is left of it is in nobody's way.
-                Locked::Gone(_) => ignored.push((rival.pk, rival.stamp)),
-            }
-        }
-    }
-
-    /// True: the index was known to lack the value, and the entry is put without a look at its leaf. The caller holds the value's guard.
-    fn put_unseen(&self, trx: &Trx, layout: &Layout, index: &Index, new: &NewEntry<'_>, value: &[u8]) -> Result<bool> {
-        if !change::lacks_value(&self.pool, index, new.key, new.user_key_len)? {
-            return Ok(false);
-        }
-        // Of half the keys only: a look brings the leaf in, and what is put after that is not unseen any more.
-        if self.verify.load(Ordering::Relaxed) && crc32c::crc32c(new.key) & 1 == 0 {
-            let user_key = &new.key[..new.user_key_len];
-            change::visit_prefix(&self.pool, index, user_key, &mut |key, value| {
-                let its_value_len = key.len() - self.decode_entry(layout, value)?.pk_len;
-                assert_ne!(
-                    its_value_len,
-                    user_key.len(),
-                    "U1: a value that is there was said to be lacking"
-                );
-                Ok(true)
-            })?;
-        }
-        let put = change::put_unseen(&self.pool, index, new.key, value)?;
-        count(trx, put);
-        Ok(put)
-    }
-
-    /// The first entry with the same unique value that is, or may become, in the way: unmarked, or stamped by another active
-    /// transaction (whose end may bring it back).
-    fn find_rival(
-        &self,
-        trx: &Trx,
-        layout: &Layout,
-        secondary: &Secondary,
-        new: &NewEntry<'_>,
-        ignored: &[(Vec<u8>, TrxId)],
-    ) -> Result<Option<Rival>> {
-        let user_key = &new.key[..new.user_key_len];
-        let mut ended: Vec<TrxId> = Vec::new();
-        loop {
-            let oldest_active = self.trx_sys.oldest_active();
-            let (mut rival, mut doubtful) = (None, Vec::new());
-            change::visit_value(&self.pool, &secondary.index, user_key, &mut |key, value| {
-                let found = self.decode_entry(layout, value)?;
-                if key == new.key || key.len() != user_key.len() + found.pk_len {
-                    return Ok(true);
-                }
-                moment(Moment::RivalMet);
-                let own = found.stamp == trx.id();
-                let may_come_back = !own && self.trx_sys.is_active(found.stamp);
-                if found.marked && !may_come_back {
-                    // It ended by now; but what is pending was collected before, and a rollback in between took the mark back.
-                    if !own && found.stamp >= oldest_active && !ended.contains(&found.stamp) {
-                        doubtful.push(found.stamp);
-                    }
-                    return Ok(true);
-                }
-                let pk = &key[user_key.len()..];
-                if ignored.iter().any(|(p, stamp)| p == pk && *stamp == found.stamp) {
-                    return Ok(true);
-                }
-                rival = Some(Rival {
-                    pk: pk.to_vec(),
-                    stamp: found.stamp,
-                    marked: found.marked,
-                    own,
-                });
-                Ok(false)
-            })?;
-            if rival.is_some() || doubtful.is_empty() {
-                return Ok(rival);
-            }
-            ended.append(&mut doubtful);
-        }
-    }
 }
 
-fn count(trx: &Trx, buffered: bool) {
+pub(super) fn count(trx: &Trx, buffered: bool) {
     if buffered {
         trx.shared.buffered_changes.fetch_add(1, Ordering::Relaxed);
     }
-}
-
-fn guard_of(index: u32, user_key: &[u8], guards: usize) -> usize {
-    crc32c::crc32c_append(index, user_key) as usize % guards
 }

@@ -16,9 +16,9 @@ use crate::txn::{Isolation, LockMode};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-const ROWS: u32 = 2000;
+pub const ROWS: u32 = 2000;
 
-fn row(n: u32) -> Row {
+pub fn row(n: u32) -> Row {
     Row {
         group: (n % 7) as u8,
         shade: (n % 3) as u8,
@@ -28,7 +28,7 @@ fn row(n: u32) -> Row {
 }
 
 /// Table t with its indexes, and table u beside it, closed.
-fn filled() -> Arc<SimDisk> {
+pub fn filled() -> Arc<SimDisk> {
     filled_from(7)
 }
 fn filled_from(seed: u64) -> Arc<SimDisk> {
@@ -51,7 +51,7 @@ fn filled_from(seed: u64) -> Arc<SimDisk> {
 }
 
 /// Overwrites the first page that `wanted` (type, level, index) with what `change` makes of it.
-fn damage(disk: &SimDisk, file: FileId, wanted: impl Fn(u8, u8, u32) -> bool, change: impl Fn(&mut [u8])) -> u32 {
+pub fn damage(disk: &SimDisk, file: FileId, wanted: impl Fn(u8, u8, u32) -> bool, change: impl Fn(&mut [u8])) -> u32 {
     let name = file_name(file);
     let bytes = disk.bytes(&name).expect("the file is there");
     let is_wanted =
@@ -68,15 +68,15 @@ fn damage(disk: &SimDisk, file: FileId, wanted: impl Fn(u8, u8, u32) -> bool, ch
     no as u32
 }
 
-fn flip(page: &mut [u8]) {
+pub fn flip(page: &mut [u8]) {
     page[PAGE_SIZE / 2] ^= 4;
 }
-fn leaf_of(index: u32) -> impl Fn(u8, u8, u32) -> bool {
+pub fn leaf_of(index: u32) -> impl Fn(u8, u8, u32) -> bool {
     move |kind, level, of| kind == PageType::Tree as u8 && level == 0 && of == index
 }
 
 /// The engine on that disk, and what it told people.
-fn reopen(disk: &Arc<SimDisk>) -> (Rig, Arc<Mutex<Vec<String>>>) {
+pub fn reopen(disk: &Arc<SimDisk>) -> (Rig, Arc<Mutex<Vec<String>>>) {
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let into = told.clone();
     let log: LogSink = Arc::new(move |level, text: &str| into.lock().push(format!("{level:?}: {text}")));
@@ -124,13 +124,13 @@ fn others_serve_on(rig: &Rig, n: u32) {
     rig.engine.checkpoint().expect("pages and checkpoint are written");
 }
 
-fn text(error: Error) -> String {
+pub fn text(error: Error) -> String {
     assert!(error.is_corrupt(), "{error}");
     error.to_string()
 }
 
 /// The indexes' numbers: (by_group, by_tag, clustered).
-fn numbers(rig: &Rig) -> [u32; 3] {
+pub fn numbers(rig: &Rig) -> [u32; 3] {
     let layout = rig.table.layout();
     [
         layout.secondary[0].index.id,
