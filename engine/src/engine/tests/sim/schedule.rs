@@ -171,10 +171,50 @@ impl Author {
     }
     /// Often into a table that has just been made or emptied.
     fn load_some(&mut self) {
+        if self.random.chance(15) {
+            return self.load_in_vain();
+        }
         if self.random.chance(40) {
             let load = self.load();
             self.ops.push(load);
         }
+    }
+    /// A load that is taken back, after its transaction and another have changed the same few rows behind it.
+    fn load_in_vain(&mut self) {
+        let (table, first) = (self.n(4), self.key());
+        let loader = self.trx();
+        let other = (loader + 1 + self.n(SLOTS - 1)) % SLOTS;
+        let snapshot = self.random.chance(20);
+        let (key, rows) = (first + 3, 1 + self.n(3));
+        let len = 20 + self.n(500);
+        self.ops.push(Op::Commit { trx: loader, flush: 0 });
+        self.ops.push(Op::Begin { trx: loader, snapshot });
+        self.ops.push(Op::Savepoint { trx: loader });
+        self.ops.push(Op::Load {
+            trx: loader,
+            table,
+            key,
+            rows,
+            len,
+        });
+        for _ in 0..4 + self.n(8) {
+            let (key, row) = (first + self.n(3), self.n(1 << 20));
+            let trx = [loader, loader, other][self.n(3) as usize];
+            let op = match self.n(3) {
+                0 => Op::Insert { trx, table, key, row },
+                1 => Op::Update { trx, table, key, row },
+                _ => Op::Delete { trx, table, key },
+            };
+            self.ops.push(op);
+            if trx == other {
+                self.ops.push(Op::Commit { trx, flush: 0 });
+            }
+        }
+        let whole = self.random.chance(50);
+        self.ops.push(match whole {
+            true => Op::Rollback { trx: loader },
+            false => Op::RollbackTo { trx: loader },
+        });
     }
     fn load(&mut self) -> Op {
         let (trx, table, key) = (self.trx(), self.n(4), self.key());
