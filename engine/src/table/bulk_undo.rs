@@ -6,29 +6,22 @@
 //! and which purge takes. Entries go first and rows last, as in every rollback.
 //!
 //! Both may be done again after a crash: a list that is no longer there is recognised (I10), and what is out of a tree is not in it.
-//! Bounded steps (I7): a step goes over some leaves; where the next one begins is kept in the transaction, and lost in a crash.
+//! Bounded steps (I7): a step goes over some leaves; where the next one begins is kept in the transaction, and lost in a crash. Nobody
+//! locks the table for a transaction found at open, or set aside: between two steps it may be dropped, and its indexes dropped or reordered. So
+//! the place names its record, and indexes by their numbers (I10), not by ordinals. One begun twice does no harm; one passed over would.
 use super::bulk_link::is_loaded_by;
 use super::def::{Layout, Secondary, Table};
 use super::store::Store;
 use super::undo_format::Record;
-use crate::base::{planted, Mutant, Result, TrxId};
+use crate::base::{planted, Mutant, Result, TrxId, UndoPtr};
 use crate::btree::extents::ExtentList;
 use crate::change::{self, Op};
 use crate::index::RowHeader;
-use crate::txn::Trx;
+use crate::txn::{HalfUndone, Trx};
 use std::sync::atomic::Ordering;
 
 /// Leaves of one step.
 const LEAVES_MAX: usize = 64;
-
-/// Where the next step begins.
-#[derive(Default)]
-struct Place {
-    /// Secondary ordinal; as many as there are: the clustered index.
-    tree: usize,
-    /// The next leaf.
-    from: Vec<u8>,
-}
 
 impl Store {
     /// LOAD BEGUN.
@@ -62,30 +55,44 @@ impl Store {
         Ok(())
     }
 
-    /// One step of LOAD LINKED. True: all is out.
-    pub(super) fn undo_load_linked(&self, trx: &mut Trx, table: &Table, layout: &Layout, maker: TrxId) -> Result<bool> {
+    /// One step of LOAD LINKED, the record at `at`. True: all is out.
+    pub(super) fn undo_load_linked(
+        &self,
+        trx: &mut Trx,
+        at: UndoPtr,
+        table: &Table,
+        layout: &Layout,
+        maker: TrxId,
+    ) -> Result<bool> {
         if planted(Mutant::LoadSurvivesRollback) {
             return Ok(true);
         }
-        let (tree, from) = trx.half_undone.take().unwrap_or_default();
-        let mut place = Place { tree, from };
+        let kept = trx.half_undone.take().filter(|place| place.record == at);
+        let mut place = kept.unwrap_or_else(|| HalfUndone::of(at));
+        let all = self.strip_some(&mut place, table, layout, maker)?;
+        trx.half_undone = (!all).then_some(place);
+        Ok(all)
+    }
+
+    /// Goes on at `place`, over a step's leaves. True: every index is done, the clustered one last.
+    fn strip_some(&self, place: &mut HalfUndone, table: &Table, layout: &Layout, maker: TrxId) -> Result<bool> {
         let mut left = LEAVES_MAX;
-        while place.tree < layout.secondary.len() && left > 0 {
-            let secondary = &layout.secondary[place.tree];
-            if secondary.aside || self.strip_index(secondary, layout, maker, &mut place.from, &mut left)? {
-                place.tree += 1;
-                place.from.clear();
+        for secondary in layout.secondary.iter().filter(|s| !s.aside) {
+            let index = secondary.index.id;
+            if place.done.contains(&index) {
+                continue;
             }
+            place.go_to(index);
+            if !self.strip_index(secondary, layout, maker, &mut place.from, &mut left)? {
+                return Ok(false);
+            }
+            place.done.push(index);
         }
-        let mut all = false;
-        if left > 0 {
-            let tree = &layout.clustered.tree;
-            let is_loaded = &mut |_: &[u8], value: &[u8]| Ok(is_loaded_by(&RowHeader::read(value), maker));
-            let (removed, done) = tree.strip(&self.pool, &mut place.from, &mut left, is_loaded)?;
-            table.rows.fetch_sub(removed as i64, Ordering::Relaxed);
-            all = done;
-        }
-        trx.half_undone = (!all).then_some((place.tree, place.from));
+        place.go_to(layout.clustered.id);
+        let tree = &layout.clustered.tree;
+        let is_loaded = &mut |_: &[u8], value: &[u8]| Ok(is_loaded_by(&RowHeader::read(value), maker));
+        let (removed, all) = tree.strip(&self.pool, &mut place.from, &mut left, is_loaded)?;
+        table.rows.fetch_sub(removed as i64, Ordering::Relaxed);
         Ok(all)
     }
 

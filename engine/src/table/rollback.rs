@@ -168,7 +168,7 @@ impl Store {
                 self.free_chain(layout, ChainRef { first, owner })?;
             }
             What::Load { linked: false, .. } => self.undo_load_begun(&table, layout, &record, undo.trx)?,
-            What::Load { linked: true, .. } => return self.undo_load_linked(trx, &table, layout, undo.trx),
+            What::Load { linked: true, .. } => return self.undo_load_linked(trx, at, &table, layout, undo.trx),
             _ => self.undo_row(trx, at, undo, &record, &table, layout)?,
         }
         Ok(true)

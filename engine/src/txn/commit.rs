@@ -188,6 +188,7 @@ impl TrxSys {
         trx.shared.rolling_back.store(false, Ordering::Relaxed);
         trx.started = false;
         trx.undo_top = UndoPtr::NONE;
+        trx.half_undone = None;
         trx.last_lsn = 0;
         trx.shown_lsn = 0;
         trx.shows_newest = false;

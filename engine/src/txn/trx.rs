@@ -133,6 +133,35 @@ struct FoundRow {
     leaf: PageNo,
 }
 
+/// Where the undoing of a record stands that takes several steps (the table layer's `bulk_undo.rs`).
+pub(crate) struct HalfUndone {
+    pub record: UndoPtr,
+    /// Indexes that need no further step.
+    pub done: Vec<IndexId>,
+    /// The one in work (0: none yet), and its next leaf.
+    index: IndexId,
+    pub from: Vec<u8>,
+}
+
+impl HalfUndone {
+    /// Nothing is done yet.
+    pub fn of(record: UndoPtr) -> HalfUndone {
+        HalfUndone {
+            record,
+            done: Vec::new(),
+            index: 0,
+            from: Vec::new(),
+        }
+    }
+    /// `index` is in work from here on: where it was left, or from its first leaf.
+    pub fn go_to(&mut self, index: IndexId) {
+        if self.index != index {
+            self.index = index;
+            self.from.clear();
+        }
+    }
+}
+
 /// The owner's half: one thread at a time. Reused for one transaction after another. Whoever drops it has ended its
 /// transaction before (commit or rollback).
 pub struct Trx {
@@ -147,8 +176,7 @@ pub struct Trx {
     pub(crate) view_is_fresh: bool,
     /// Newest undo record of this transaction that is still to be undone by a rollback (NONE: no changes).
     pub undo_top: UndoPtr,
-    /// Where the undoing of the newest record stands if it takes several steps (the table layer's `bulk_undo.rs`).
-    pub(crate) half_undone: Option<(usize, Vec<u8>)>,
+    pub(crate) half_undone: Option<HalfUndone>,
     /// End LSN of this transaction's last group: commit makes it durable.
     pub last_lsn: Lsn,
     /// It has shown what is safe from a crash only when the log is, up to here (`settled.rs`).

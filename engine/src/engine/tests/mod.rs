@@ -11,6 +11,7 @@ mod change_control;
 mod crash;
 mod damage;
 mod ddl_crash;
+mod half_undone;
 mod histories;
 mod innodb_bugs;
 mod isolation;
