@@ -26,7 +26,8 @@ std::string schema_of(const TABLE *form);
 bool schema_is_of(slc_bytes schema, const LEX_CUSTRING &definition);
 
 /* Waits, as for a lock, until no undecided transaction has changes in the table: metadata locks go away with a connection or a
-   restart, XA transactions do not. HA_ERR_ code. `builds`: the rows will be read for an index. */
+   restart, XA transactions do not. HA_ERR_ code. `builds`: the rows will be read for an index; so nor may anything be left to roll
+   back: that goes on after a restart, and after a ROLLBACK that met a broken page. */
 int wait_until_decided(THD *thd, const char *name, bool builds);
 
 /* Names of all tables of the engine that begin so. */

@@ -9,8 +9,9 @@
    every row's entries go to the builds, which sort and load them), commit (one change of the engine's catalog, for all
    partitions, publishes the new indexes, drops and renames the old ones). Until then nobody sees anything, and rollback
    only throws the builds away.
-   Writers are kept out by the metadata lock, and it is granted only when all transactions that wrote have ended or have lost their
-   connections; for the latter wait_until_decided() waits. So the newest version of every row is a committed one.
+   Writers are kept out by the metadata lock, and it is granted only when all transactions that wrote have ended, have lost their
+   connections or could not be rolled back; for the latter two wait_until_decided() waits. So the newest version of every row is a
+   committed one.
 
    After a crash between the engine's commit and the change of the .frm the server asks check_version() (hton.cc) which
    of the two definitions holds; the server's own number of the definition in the schema note (ddl.h) tells.

@@ -208,7 +208,8 @@ slc_err slc_table_drop(slc_engine *, const char *name);                         
 slc_err slc_table_rename(slc_engine *, const char *from, const char *to);
 slc_err slc_table_truncate(slc_engine *, const char *name);    /* new, empty incarnation; needs exclusive use */
 /* SLC_LOCKED: a prepared transaction, which may have no connection any more, has changed rows of the table: its definition must not
-   change. losers: also while transactions found at open are being rolled back (an index build would read their rows). */
+   change. losers: also while transactions found at open are being rolled back, or the rollback of one that has changed the table waits
+   (an index build would read their rows). */
 slc_err slc_table_check_decided(slc_engine *, const char *name, int losers);
 int     slc_table_exists(slc_engine *, const char *name);
 void    slc_table_list(slc_engine *, slc_text_cb cb, void *ctx); /* one call per table name */

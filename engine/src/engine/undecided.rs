@@ -1,9 +1,13 @@
 //! Transactions that have written and that nobody attends to: prepared ones, whose decision may come after their connection has
-//! gone or after a restart, and losers found at open, until the background has rolled them back.
+//! gone or after a restart; losers found at open, until the background has rolled them back; those whose rollback waits (`table/damage.rs`).
 //!
 //! Users keep a definition from changing under a transaction by locks of their own (the server's metadata locks), and these go
-//! away with the connection. So whoever changes a table's definition asks here first: an index built from rows of an undecided
+//! away with the statement or the connection. So whoever changes a table's definition asks here first: an index built from rows of an undecided
 //! transaction would keep them after its rollback, and a table that is replaced by a copy would lose them at its commit.
+//!
+//! Of a loser nobody knows what it has left to undo while the background is at it: then no index is built. One whose rollback waits may wait for
+//! days: its undo records tell its tables, and only these get no index. They may be dropped and replaced: it will not commit, and that may
+//! be what it waits for.
 use super::Engine;
 use crate::base::{Error, FileId, Result, TrxId, UndoPtr};
 use crate::table::undo_format::Record;
@@ -36,11 +40,14 @@ impl Engine {
         }
     }
 
-    /// Whether an undecided transaction has changed the table's rows; with `losers`, whether any loser may have. A table that does not
-    /// exist has no rows.
+    /// Whether an undecided transaction has changed the table's rows; with `losers`, whether one may have that is being rolled back, or whose
+    /// rollback waits. A table that does not exist has no rows.
     pub fn has_undecided_rows(&self, table: &str, losers: bool) -> Result<bool> {
         let trx_sys = &self.store().trx_sys;
-        if losers && self.undecided.losers.iter().any(|id| trx_sys.is_active(*id)) {
+        // First: who is set aside behind this look still counts as what he was.
+        let aside = self.store().rollbacks_set_aside();
+        let is_unknown = |id: TrxId| trx_sys.is_active(id) && aside.iter().all(|(known, _)| *known != id);
+        if losers && self.undecided.losers.iter().any(|id| is_unknown(*id)) {
             return Ok(true);
         }
         let id = match self.store().table_named(table) {
@@ -54,14 +61,22 @@ impl Engine {
         let looked_at = prepared.clone();
         drop(prepared);
         for (trx, top) in looked_at {
-            if self.has_changed(trx, top, id)? {
+            if is_unknown(trx) && self.has_changed(trx, top, id)? {
                 return Ok(true);
+            }
+        }
+        for (trx, top) in aside.iter().filter(|_| losers) {
+            match self.has_changed(*trx, *top, id) {
+                Ok(false) => {}
+                // What is in its way may be its undo.
+                Err(e) if !e.is_corrupt() => return Err(e),
+                Ok(true) | Err(_) => return Ok(true),
             }
         }
         Ok(false)
     }
 
-    /// Walks the undo records of a prepared transaction. If it is decided meanwhile, they may be purged: then it has not.
+    /// Walks the undo records of a transaction that nobody attends to. If it ends meanwhile, they may be purged: then it has not.
     fn has_changed(&self, trx: TrxId, top: UndoPtr, table: FileId) -> Result<bool> {
         let trx_sys = &self.store().trx_sys;
         let mut at = top;

@@ -8,15 +8,26 @@
 //! | purge | passes over the record: an entry that nobody sees stays in the broken index |
 //! | a merge of buffered changes | passes over the leaf: what is pending stays pending |
 //!
-//! A transaction is set aside for want of space as well. Takes the DDL mutex; called with no latch held.
+//! A transaction is set aside for want of space as well. Its statement ends, and so do the user's locks on its tables: who builds an index asks
+//! for it (`engine/undecided.rs`), for it would be built of rows that are taken back. Takes the DDL mutex; called with no latch held.
 use super::def::Table;
 use super::store::Store;
 use crate::base::ids::{FIRST_TABLE_FILE, UNDO_FILE};
-use crate::base::{Damage, Error, FileId, IndexId, Level, Result};
+use crate::base::{Damage, Error, FileId, IndexId, Level, Result, TrxId, UndoPtr};
 use crate::change::DELTA_BIT;
 use crate::index::Index;
 use crate::txn::Trx;
+use std::collections::VecDeque;
 use std::sync::Arc;
+
+/// Transactions whose rollback waits.
+#[derive(Default)]
+pub(super) struct Aside {
+    /// The next to be tried again first.
+    waiting: VecDeque<Trx>,
+    /// The one at which this is being done, as it was before.
+    tried: Option<(TrxId, UndoPtr)>,
+}
 
 impl Store {
     /// A `Corrupt` with the names that the catalog knows, and the way out. Others pass unchanged.
@@ -131,12 +142,12 @@ impl Store {
             stuck.id(),
             self.name_damage(why.clone())
         ));
-        self.aside.lock().push_back(stuck);
+        self.aside.lock().waiting.push_back(stuck);
     }
 
     /// One bounded piece (I7) of the rollbacks that wait. False: there is none, or the next one still cannot go on.
     pub fn retry_rollback(&self, records_max: usize) -> Result<bool> {
-        let Some(mut trx) = self.aside.lock().pop_front() else {
+        let Some(mut trx) = self.take_aside() else {
             return Ok(false);
         };
         let id = trx.id();
@@ -148,28 +159,47 @@ impl Store {
                 Ok(false)
             }
         });
+        let mut aside = self.aside.lock();
+        aside.tried = None;
         match step {
             Ok(true) => {
+                drop(aside);
                 (self.log)(Level::Info, &format!("the rollback of transaction {id} is finished"));
                 Ok(true)
             }
             Ok(false) => {
-                self.aside.lock().push_front(trx);
+                aside.waiting.push_front(trx);
                 Ok(true)
             }
             Err(e) => {
-                let wait = self.can_wait(&e);
-                self.aside.lock().push_back(trx);
-                if wait {
-                    Ok(false)
-                } else {
-                    Err(e)
+                aside.waiting.push_back(trx);
+                drop(aside);
+                match self.can_wait(&e) {
+                    true => Ok(false),
+                    false => Err(e),
                 }
             }
         }
     }
+
+    fn take_aside(&self) -> Option<Trx> {
+        let mut aside = self.aside.lock();
+        if aside.tried.is_some() {
+            return None; // Another thread is at it.
+        }
+        let trx = aside.waiting.pop_front()?;
+        aside.tried = Some((trx.id(), trx.undo_top));
+        Some(trx)
+    }
+
     /// Transactions whose rollback waits.
     pub fn rollbacks_waiting(&self) -> usize {
-        self.aside.lock().len()
+        self.aside.lock().waiting.len()
+    }
+    /// They, and the one that is being tried again; with the newest record each that may not be undone yet.
+    pub(crate) fn rollbacks_set_aside(&self) -> Vec<(TrxId, UndoPtr)> {
+        let aside = self.aside.lock();
+        let waiting = aside.waiting.iter().map(|trx| (trx.id(), trx.undo_top));
+        waiting.chain(aside.tried).collect()
     }
 }

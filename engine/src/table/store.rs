@@ -1,5 +1,6 @@
 //! [`Store`]: what every operation of the table layer needs, and the words its callers use.
 use super::catalog::Catalog;
+use super::damage::Aside;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Counters, Error, Level, Result, TrxId, UndoPtr};
 use crate::change::ChangeBuffer;
@@ -7,7 +8,6 @@ use crate::index::RowHeader;
 use crate::pool::Pool;
 use crate::redo::Redo;
 use crate::txn::{Isolation, Trx, TrxSys};
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -54,8 +54,7 @@ pub struct Store {
     pub snapshot_isolation: AtomicBool,
     pub verify: AtomicBool,
     pub(crate) unique_guards: Vec<RankedMutex<()>>,
-    /// Transactions whose rollback waits (`damage.rs`).
-    pub(super) aside: RankedMutex<VecDeque<Trx>>,
+    pub(super) aside: RankedMutex<Aside>,
     pub(super) log: Tell,
 }
 
@@ -116,7 +115,7 @@ impl Store {
             unique_guards: (0..UNIQUE_GUARDS)
                 .map(|_| RankedMutex::new(Rank::UniqueGuard, ()))
                 .collect(),
-            aside: RankedMutex::new(Rank::Leaf, VecDeque::new()),
+            aside: RankedMutex::new(Rank::Leaf, Aside::default()),
             log,
         }
     }
