@@ -74,6 +74,8 @@ mutants! {
     DropNotLogged,
     /// The rollback of a load leaves its rows.
     LoadSurvivesRollback,
+    /// A rollback gives entries the stamp of the row's version before, though that left them as they were.
+    StampOfVersionBefore,
 }
 
 #[cfg(not(feature = "mutants"))]

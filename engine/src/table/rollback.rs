@@ -265,7 +265,7 @@ impl Store {
     /// it. A version of `maker` may have left the entry as another transaction had made it; and what bears `maker`'s stamp goes with its
     /// load ([`Store::undo_load_linked`]). Each of its records is passed at most once for each that touches the index.
     fn stamp_of_version(&self, mut version: RowHeader, maker: TrxId, index: IndexId, user_key: &[u8]) -> Result<TrxId> {
-        while version.trx == maker && !version.undo.is_none() {
+        while version.trx == maker && !version.undo.is_none() && !planted(Mutant::StampOfVersionBefore) {
             let undo = self.trx_sys.read_undo(version.undo)?;
             let record = Record::decode(&undo.payload)?;
             let put = |touch: Touch<'_>| touch.index == index && touch.new == Some(user_key);
