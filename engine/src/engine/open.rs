@@ -487,13 +487,17 @@ fn settle_files(
 ) -> Result<()> {
     for file in files.intersection(&facts.touched) {
         if let Some(table) = catalog.by_id(*file) {
-            let checked = space::check_header(pool, *file);
-            if let Some(e) = checked.err().filter(|e| !e.is_lost_header()) {
-                log(
-                    Level::Error,
-                    &format!("table {} cannot be used: {e}", catalog.shown(&table)),
-                );
-                table.set_broken(&e.to_string());
+            match space::verify_header(pool, *file) {
+                // Nothing is wrong with the table: a disk that is full, or fails for a moment, is no reason to call it broken.
+                Ok(()) => space::restore_length(pool, *file)?,
+                Err(e) if e.is_lost_header() => {}
+                Err(e) => {
+                    log(
+                        Level::Error,
+                        &format!("table {} cannot be used: {e}", catalog.shown(&table)),
+                    );
+                    table.set_broken(&e.to_string());
+                }
             }
         }
     }

@@ -84,9 +84,14 @@ pub fn add_file(pool: &Pool, file: FileId) {
     pool.files().add(file, &file_name(file), true);
 }
 
-/// Is it a data file of this format, page size and number? Also makes the file as long as its header says: a growth
-/// may have been logged and not durable at a crash.
+/// As [`verify_header`] and [`restore_length`].
 pub fn check_header(pool: &Pool, file: FileId) -> Result<()> {
+    verify_header(pool, file)?;
+    restore_length(pool, file)
+}
+
+/// Is it a data file of this format, page size, number and database, not newer than the log?
+pub fn verify_header(pool: &Pool, file: FileId) -> Result<()> {
     let opened = pool.files().get(file)?.file;
     let page = pool.read(PageId::new(file, HEADER_PAGE))?;
     let path = opened.path();
@@ -122,8 +127,15 @@ pub fn check_header(pool: &Pool, file: FileId) -> Result<()> {
             page.version()
         )));
     }
-    let len = get_u32(&page, PAGES_OFFSET) as u64 * PAGE_SIZE as u64;
-    drop(page);
+    Ok(())
+}
+
+/// Makes the file as long as its header says: a growth may have been logged and not durable at a crash. An error is the disk's affair:
+/// there is nothing wrong with what the file holds.
+pub fn restore_length(pool: &Pool, file: FileId) -> Result<()> {
+    let opened = pool.files().get(file)?.file;
+    let pages = get_u32(&pool.read(PageId::new(file, HEADER_PAGE))?, PAGES_OFFSET);
+    let len = pages as u64 * PAGE_SIZE as u64;
     if opened.len()? < len {
         opened.set_len(len)?;
     }

@@ -36,8 +36,8 @@ pub use allocate::{allocate, allocate_extent, allocate_many, ensure_free, free, 
 pub use bitmap::{EXTENT_PAGES, PAGES_PER_BITMAP};
 pub use cut::{cut, cut_leftover};
 pub use file::{
-    add_file, check_header, create_file, is_blank, log_drop, remove_dropped, remove_file, tell_left_over,
-    TEMPORARY_PREFIX,
+    add_file, check_header, create_file, is_blank, log_drop, remove_dropped, remove_file, restore_length,
+    tell_left_over, verify_header, TEMPORARY_PREFIX,
 };
 pub use left_over::{forget_left_over, left_over, note_left_over};
 
