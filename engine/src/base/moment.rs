@@ -13,6 +13,8 @@ pub enum Moment {
     VersionCopied,
     /// A semi-consistent read has the newest committed version, and not read what is in overflow pages.
     CommittedVersionFound,
+    /// A transaction that ends is seen by views, and active still.
+    EndSeen,
     /// Whoever looks for the rivals of a unique value has collected entries, and not asked yet whether a maker is active. The index's leaf
     /// is latched.
     RivalMet,

@@ -75,6 +75,7 @@ fn run(rows: u64, appends: u64, frames: usize) {
         name: "i".into(),
         tree,
         unique: false,
+        abandoned: Default::default(),
         delta,
     };
     let index = with(Some(Arc::new(Delta::fresh(delta, &buffer))));

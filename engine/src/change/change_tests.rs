@@ -16,6 +16,7 @@ fn index_of(tree: &Tree) -> Index {
         name: "i".into(),
         tree: *tree,
         unique: false,
+        abandoned: Default::default(),
         delta: None,
     }
 }

@@ -106,8 +106,6 @@ pub struct Delta {
     pub(super) progress: Progress,
     /// What the table says about buffering.
     word: Word,
-    /// Nobody keeps the index up any more.
-    abandoned: AtomicBool,
 }
 
 impl std::fmt::Debug for Delta {
@@ -148,16 +146,7 @@ impl Delta {
             yielded: AtomicU64::new(0),
             progress: Progress::default(),
             word: Word::default(),
-            abandoned: AtomicBool::new(false),
         }
-    }
-    /// From here on the index may lack what it should have. Before that becomes true.
-    pub fn abandon(&self) {
-        self.abandoned.store(true, Ordering::Release);
-    }
-    /// For those who began with it before.
-    pub fn is_abandoned(&self) -> bool {
-        self.abandoned.load(Ordering::Acquire)
     }
     pub fn buffer(&self) -> &Arc<ChangeBuffer> {
         &self.buffer

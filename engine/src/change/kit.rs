@@ -19,6 +19,7 @@ fn index_with(tree: Tree, delta: Delta) -> Index {
         tree,
         unique: false,
         delta: Some(Arc::new(delta)),
+        abandoned: Arc::default(),
     }
 }
 /// An index in a new file.

@@ -53,6 +53,7 @@ pub use unique::{lacks_value, put_unseen};
 
 use crate::base::{IndexId, TrxId};
 use crate::btree::Tree;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 /// An index of a table.
@@ -64,6 +65,18 @@ pub struct Index {
     pub unique: bool,
     /// None: never buffered (clustered indexes, temporary tables, indexes of an older definition format).
     pub delta: Option<Arc<Delta>>,
+    /// Nobody keeps it up any more. Shared by its copies: statements go on with the layout that they began with.
+    pub abandoned: Arc<AtomicBool>,
+}
+
+impl Index {
+    /// From here on it may lack what it should have. Before that becomes true.
+    pub fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Release);
+    }
+    pub fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Acquire)
+    }
 }
 
 /// One blind change of a secondary index. All are idempotent.

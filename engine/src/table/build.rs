@@ -83,6 +83,7 @@ impl Store {
                 tree,
                 unique: spec.unique,
                 delta,
+                abandoned: Arc::default(),
             },
             sorter: Some(Sorter::new(
                 self.pool.disk().clone(),

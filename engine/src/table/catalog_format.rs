@@ -130,6 +130,7 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
             tree: Tree { file: id, root, index },
             unique: true,
             delta: None,
+            abandoned: Arc::default(),
         })
     };
     let clustered = index(&mut at, "PRIMARY")?;
@@ -199,6 +200,7 @@ mod tests {
             },
             unique,
             delta: None,
+            abandoned: Arc::default(),
         };
         let mut secondary = index(4, "by_name", true);
         let tree = Tree {

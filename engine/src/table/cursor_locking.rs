@@ -10,7 +10,7 @@ use super::version::split;
 use crate::base::{moment, Error, Moment, Result, TrxId};
 use crate::change;
 use crate::index::scan::Direction;
-use crate::index::RowHeader;
+use crate::index::{RowHeader, ROW_OVERFLOW};
 use crate::txn::{Granted, Isolation, LockMode, LockPolicy, Trx};
 use std::sync::atomic::{fence, Ordering};
 
@@ -299,8 +299,18 @@ impl Cursor {
     }
 
     /// Semi-consistent read: the last committed version, without a lock. The caller looks whether the row interests him at all; if so, he
-    /// reads it again by its key, with the lock. A view keeps purge from what it reads on the way.
+    /// reads it again by its key, with the lock.
     fn show_committed(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<Outcome> {
+        if !self.copy_newest(layout, pk)? {
+            return Ok(Outcome::Skipped);
+        }
+        let newest = RowHeader::read(&self.version);
+        let is_whole = newest.flags & ROW_OVERFLOW == 0;
+        let settled = is_whole && !self.store.made_by_other_active(trx, &newest);
+        if settled && !self.newest_differs(layout, pk, &newest)? {
+            return self.show_version(trx, layout, pk, !newest.marked());
+        }
+        // What is read on the way to an older version, or behind a long one, purge may take: but for a view.
         let for_this = trx.view.is_none();
         if for_this {
             self.store.trx_sys.open_view(trx);
@@ -325,19 +335,24 @@ impl Cursor {
                 break shown;
             }
         };
+        moment(Moment::CommittedVersionFound);
+        self.show_version(trx, layout, pk, shown)
+    }
+    fn show_version(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8], is_there: bool) -> Result<Outcome> {
         self.store.trx_sys.note_newest(trx, RowHeader::read(&self.version).trx);
-        if !shown {
+        if !is_there {
             return Ok(Outcome::Skipped);
         }
         self.was_semi_consistent = true;
-        moment(Moment::CommittedVersionFound);
         self.hand_out_version(layout, pk)?;
         Ok(Outcome::HandedOut)
     }
 
     fn rewind_to_committed(&mut self, trx: &Trx, layout: &Layout, pk: &[u8]) -> Result<bool> {
         let store = self.store.clone();
-        let settled = |header: &RowHeader| !store.made_by_other_active(trx, header);
+        // Who is about to end is active still, and seen by views already: those do not keep his records from purge.
+        let seen = |id| trx.view.as_ref().is_some_and(|view| view.sees(id));
+        let settled = |header: &RowHeader| seen(header.trx) || !store.made_by_other_active(trx, header);
         self.rewind_until(layout, pk, &settled, None)
     }
 

@@ -79,7 +79,7 @@ impl Store {
     /// A statement may have begun with an index before it was set aside. Asked after the look at what a rollback may have left in it: that
     /// goes aside first, and then restores its rows and ends.
     pub(super) fn check_not_aside(&self, index: &Index) -> Result<()> {
-        match index.delta.as_ref().is_some_and(|delta| delta.is_abandoned()) {
+        match index.is_abandoned() {
             true => Err(self.is_aside(index.tree.file, index)),
             false => Ok(()),
         }
@@ -104,10 +104,10 @@ impl Store {
                 return Ok(());
             };
             found.aside = true;
-            let delta = found.index.delta.clone();
+            let index = found.index.clone();
             self.record(&new, &[], |mtr| self.catalog.put(mtr, &table.name(), &new))?;
             // For statements that go on with the layout they began with.
-            delta.iter().for_each(|delta| delta.abandon());
+            index.abandon();
             table.publish(new);
         }
         self.tell(&format!("{named}; the index is set aside until then"));

@@ -233,6 +233,7 @@ impl Store {
             tree: trees[0],
             unique,
             delta: trees.get(1).map(|tree| self.fresh_delta(*tree)),
+            abandoned: Arc::default(),
         })
     }
 

@@ -18,7 +18,7 @@ use super::stream::StreamTail;
 use super::trx::Phase;
 use super::undo::{Kind, POSITION_MAX};
 use super::{Trx, TrxSys, Xid};
-use crate::base::{planted, Error, Lsn, Mutant, Result, UndoPtr};
+use crate::base::{moment, planted, Error, Lsn, Moment, Mutant, Result, UndoPtr};
 use std::sync::atomic::Ordering;
 
 impl TrxSys {
@@ -150,6 +150,7 @@ impl TrxSys {
                 state.position = (number, trx.position.clone());
             }
         }
+        moment(Moment::EndSeen);
         self.active.remove(id);
         self.counters.active_transactions.sub(1);
         match &written {

@@ -30,6 +30,7 @@ pub(crate) fn index_of(tree: &Tree) -> Index {
         name: "i".into(),
         tree: *tree,
         unique: false,
+        abandoned: Default::default(),
         delta: None,
     }
 }

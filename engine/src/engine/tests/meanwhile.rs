@@ -7,7 +7,7 @@ use crate::base::{Error, Moment};
 use crate::btree::Seek;
 use crate::table::{Cursor, LockChoice};
 use crate::txn::Isolation::{ReadCommitted, RepeatableRead, Serializable};
-use crate::txn::LockMode;
+use crate::txn::{LockMode, Trx};
 use std::sync::Arc;
 
 /// Found by the isolation checker, once in 250,000 commits: a locking read copied an entry with a mark, its maker took the mark back and ended,
@@ -154,51 +154,113 @@ fn a_row_that_was_gone_is_asked_again() {
     rig.check_table();
 }
 
-/// A semi-consistent read had found the version of a long row, and its pages were freed before it read them.
-#[test]
-fn what_a_semi_consistent_read_has_found_stays_until_it_is_read() {
-    let rig = Arc::new(filled());
-    let long = |n: u8| Row {
+fn long(n: u8) -> Row {
+    Row {
         body: vec![n; 3 * crate::pool::PAGE_SIZE],
         ..row(2, 20)
-    };
+    }
+}
+/// Row 2 has been long, and a transaction that is not over made it short.
+fn shortened(rig: &Rig) -> Trx {
     let mut trx = rig.begin(ReadCommitted);
     rig.update(&mut trx, &[2], &row(2, 20), &long(1)).expect("update");
-    commit(&rig, trx);
+    commit(rig, trx);
     rig.purge_all();
-    let mut holder = rig.begin(ReadCommitted);
-    let moved = Row { group: 9, ..row(2, 20) };
-    rig.update(&mut holder, &[2], &long(1), &moved).expect("update");
-    let his = rig.clone();
-    at(Moment::CommittedVersionFound, move || {
-        commit(&his, holder);
-        his.purge_all();
-        let mut other = his.begin(ReadCommitted);
-        his.insert(
-            &mut other,
-            &[7],
-            &Row {
-                group: 7,
-                tag: None,
-                ..long(7)
-            },
-        )
-        .expect("its pages are used again");
-        commit(&his, other);
-    });
+    let mut trx = rig.begin(ReadCommitted);
+    rig.update(&mut trx, &[2], &long(1), &row(9, 20)).expect("update");
+    trx
+}
+/// Nobody needs the long version any more: its pages are freed and used again.
+fn reuse_pages(rig: &Rig) {
+    rig.purge_all();
     let mut other = rig.begin(ReadCommitted);
+    let again = Row { tag: None, ..long(7) };
+    rig.insert(&mut other, &[7], &again).expect("insert");
+    commit(rig, other);
+}
+/// Row 2, as a semi-consistent read shows it.
+fn row_2(rig: &Rig) -> Row {
+    let mut trx = rig.begin(ReadCommitted);
     let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
     cursor.set_semi_consistent(true);
     let lock = LockChoice {
         mode: X,
         ..Default::default()
     };
-    cursor.begin(&mut other, 0, lock, false).expect("begin");
-    assert!(cursor.seek(&mut other, Seek::Ge, &[2]).expect("seek"));
+    cursor.begin(&mut trx, 0, lock, false).expect("begin");
+    assert!(cursor.seek(&mut trx, Seek::Ge, &[2]).expect("seek"));
     assert!(cursor.was_semi_consistent());
-    assert_eq!(Row::decode(cursor.found().expect("row").row), long(1));
+    let row = Row::decode(cursor.found().expect("row").row);
     drop(cursor);
-    commit(&rig, other);
+    commit(rig, trx);
+    row
+}
+
+/// A semi-consistent read had found the version of a long row, and its pages were freed before it read them.
+#[test]
+fn what_a_semi_consistent_read_has_found_stays_until_it_is_read() {
+    let rig = Arc::new(filled());
+    let holder = shortened(&rig);
+    let his = rig.clone();
+    at(Moment::CommittedVersionFound, move || {
+        commit(&his, holder);
+        reuse_pages(&his);
+    });
+    assert_eq!(row_2(&rig), long(1));
+    rig.purge_all();
+    rig.check_table();
+}
+
+/// ... whose maker had left the state that views are made of, and was asked whether he was active, when its view was made.
+#[test]
+fn a_version_whose_maker_is_about_to_end_is_the_newest() {
+    let rig = Arc::new(filled());
+    let mut older = rig.begin(ReadCommitted);
+    rig.insert(&mut older, &[8], &row(8, 80)).expect("insert");
+    let holder = shortened(&rig);
+    let (found, is_found) = std::sync::mpsc::channel();
+    let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
+    let his = rig.clone();
+    let read = move || {
+        at(Moment::CommittedVersionFound, move || {
+            found.send(()).expect("awaited");
+            may_go_on.recv().expect("sent");
+        });
+        row_2(&his)
+    };
+    let (send, reader) = std::sync::mpsc::channel();
+    at(Moment::EndSeen, move || {
+        send.send(std::thread::spawn(read)).expect("received");
+        is_found.recv().expect("it comes so far");
+    });
+    commit(&rig, holder);
+    reuse_pages(&rig);
+    go_on.send(()).expect("awaited");
+    let seen = reader.recv().expect("sent").join().expect("no panic");
+    assert_eq!(seen, row(9, 20));
+    commit(&rig, older);
+    rig.purge_all();
+    rig.check_table();
+}
+
+/// What a transaction that goes on has left of a row that is gone is in nobody's way.
+#[test]
+fn a_dead_entry_of_a_gone_row_is_in_nobodys_way() {
+    let rig = filled();
+    let mut trx = rig.begin(ReadCommitted);
+    rig.delete(&mut trx, &[2], &row(2, 20)).expect("delete");
+    commit(&rig, trx);
+    let mut holder = rig.begin(ReadCommitted);
+    let savepoint = rig.store().savepoint(&holder);
+    rig.insert(&mut holder, &[2], &row(2, 50))
+        .expect("over the deleted one");
+    rig.store().rollback_to(&mut holder, savepoint).expect("rollback");
+    let mut trx = rig.begin(ReadCommitted);
+    trx.lock_wait_timeout_ms = 1;
+    rig.insert(&mut trx, &[4], &row(4, 50)).expect("without a wait");
+    for trx in [trx, holder] {
+        commit(&rig, trx);
+    }
     rig.purge_all();
     rig.check_table();
 }
