@@ -73,7 +73,7 @@ fn partition_of(key: &[u8]) -> Result<u16> {
 
 /// How far the older partitions are counted.
 #[derive(Debug, Default)]
-struct Count {
+pub(super) struct Count {
     /// Last key counted.
     at: Vec<u8>,
     /// The first partition that need not be counted.
@@ -82,20 +82,20 @@ struct Count {
 
 pub struct Delta {
     pub tree: Tree,
-    buffer: Arc<ChangeBuffer>,
+    pub(super) buffer: Arc<ChangeBuffer>,
     /// Entries pending, counted up before they are written; with [`UNKNOWN`].
     entries: AtomicU64,
-    bytes: AtomicU64,
-    newest_bytes: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    pub(super) newest_bytes: AtomicU64,
     /// Oldest (high half) and newest partition.
     range: AtomicU32,
     /// Entries of the partitions, by number modulo their most.
     in_partition: [AtomicU64; PARTITIONS_MAX as usize],
     filter: Filter,
     pub(super) values: Values,
-    gate: RwLock<()>,
+    pub(super) gate: RwLock<()>,
     loaded: AtomicBool,
-    count: Mutex<Count>,
+    pub(super) count: Mutex<Count>,
     /// Moving share of target leaves that were resident, of `ALL`.
     residency: AtomicU32,
     asked: AtomicU32,
@@ -106,6 +106,8 @@ pub struct Delta {
     pub(super) progress: Progress,
     /// What the table says about buffering.
     word: Word,
+    /// See `sums.rs`.
+    pub(super) discarded: AtomicBool,
 }
 
 impl std::fmt::Debug for Delta {
@@ -146,6 +148,7 @@ impl Delta {
             yielded: AtomicU64::new(0),
             progress: Progress::default(),
             word: Word::default(),
+            discarded: AtomicBool::new(false),
         }
     }
     pub fn buffer(&self) -> &Arc<ChangeBuffer> {
@@ -330,23 +333,18 @@ impl Delta {
         self.values.add(key, partition, &self.buffer);
         self.in_partition[slot(partition)].fetch_add(1, Ordering::SeqCst);
         self.entries.fetch_add(1, Ordering::SeqCst);
-        self.buffer.entries.fetch_add(1, Ordering::Relaxed);
+        if let Some(sums) = self.sums() {
+            sums.entries.fetch_add(1, Ordering::Relaxed);
+        }
     }
     fn count_down(&self, key: &[u8], partition: u16) {
         // `entries` last: who finds it 0 with the gate closed may empty the filter.
         self.filter.down(key);
         self.in_partition[slot(partition)].fetch_sub(1, Ordering::SeqCst);
-        self.buffer.entries.fetch_sub(1, Ordering::Relaxed);
-        self.entries.fetch_sub(1, Ordering::SeqCst);
-    }
-    fn grow(&self, bytes: i64, newest: bool) {
-        // Two's complement: adding a negative number takes away.
-        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        self.buffer.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        if newest {
-            self.newest_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-            self.buffer.newest_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        if let Some(sums) = self.sums() {
+            sums.entries.fetch_sub(1, Ordering::Relaxed);
         }
+        self.entries.fetch_sub(1, Ordering::SeqCst);
     }
     /// A merge has taken an entry out, and its mini-transaction has ended.
     pub(super) fn taken(&self, key: &[u8], partition: u16, bytes: usize) {
@@ -375,7 +373,9 @@ impl Delta {
     }
     fn close_newest(&self) {
         let bytes = self.newest_bytes.swap(0, Ordering::Relaxed);
-        self.buffer.newest_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if let Some(sums) = self.sums() {
+            sums.newest_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
     }
     fn set_range(&self, oldest: u16, newest: u16) {
         self.range
@@ -402,17 +402,6 @@ impl Delta {
             self.set_range(0, 0);
         }
     }
-    /// The index goes, and with it what is pending for it: the sums forget it. Number of entries.
-    pub fn discard(&self) -> u64 {
-        let entries = self.entries.swap(0, Ordering::SeqCst) & !UNKNOWN;
-        self.buffer.entries.fetch_sub(entries, Ordering::Relaxed);
-        let bytes = self.bytes.swap(0, Ordering::Relaxed);
-        self.buffer.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.close_newest();
-        self.buffer.uniques.remove(self);
-        entries
-    }
-
     // ---- after the engine was opened ----
 
     /// First use: which partitions are there?

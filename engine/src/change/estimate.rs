@@ -49,6 +49,18 @@ impl Delta {
         }
         Ok(added)
     }
+    /// Bytes pending for the keys in [lo, hi), about; all there are if that cannot be told.
+    pub(super) fn estimate_bytes(&self, pool: &Pool, lo: &[u8], hi: Option<&[u8]>) -> u64 {
+        let mut entries = 0;
+        for partition in self.partitions() {
+            let (lo, end) = (delta_key(partition, lo), delta_end(partition, hi));
+            match self.tree.estimate_range(pool, Some(&lo), end.as_deref()) {
+                Ok(found) => entries += found,
+                Err(_) => return self.bytes(),
+            }
+        }
+        entries * (self.bytes() / self.entries().max(1))
+    }
     /// Shows the new entries of a random leaf of the delta tree, in key order: (key, value).
     pub fn sample_leaf(&self, pool: &Pool, each: Visitor<'_>) -> Result<()> {
         let mut pending = Pending::default();

@@ -376,6 +376,7 @@ impl Merge<'_> {
         let counters = self.pool.counters();
         let before = self.entries;
         let mut operations = Operations::default();
+        let _open = self.delta.open();
         for i in 0..done {
             for (partition, value) in self.pending.items_of(i) {
                 if kept.contains(&i) {

@@ -4,7 +4,7 @@
 //! from `index::scan`, with everything pending applied.
 //!
 //! Reading order: `apply` (the way in), `pending` (what is pending for a key, and its format), `delta` (the tree and what memory knows about
-//! it), `filter`, `values`, `policy`, `read`, `unique`, `merge`, `spread`, `sweep`, `progress`. Called by `index::scan` and the table layer, with no latch held.
+//! it), `filter`, `values`, `policy`, `sums`, `read`, `unique`, `merge`, `spread`, `sweep`, `progress`. Called by `index::scan` and the table layer, with no latch held.
 //!
 //! Entry of a secondary index: key = index key + clustered key; value (drawn in `entry.rs`):
 //! ```text
@@ -24,6 +24,7 @@ mod policy;
 mod progress;
 mod read;
 mod spread;
+mod sums;
 mod sweep;
 mod unique;
 mod values;

@@ -109,6 +109,8 @@ pub struct ChangeBuffer {
     test_mode: AtomicU8,
     /// The user wants all of it merged.
     draining: AtomicBool,
+    /// Some index has, or had, something that cannot be merged.
+    unmerged: AtomicBool,
     /// Age from which on entries are merged though the engine is busy, microseconds; 0 = none.
     age_max_us: AtomicU64,
     /// Slots of an index's filter.
@@ -130,6 +132,7 @@ impl ChangeBuffer {
             memory_max: AtomicU64::new(0),
             test_mode: AtomicU8::new(test_mode),
             draining: AtomicBool::new(false),
+            unmerged: AtomicBool::new(false),
             age_max_us: AtomicU64::new(0),
             filter_slots: (pool_size as usize / 256).clamp(1 << 16, 1 << 20),
             bytes: AtomicU64::new(0),
@@ -189,6 +192,13 @@ impl ChangeBuffer {
     }
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
+    }
+    pub(super) fn note_unmerged(&self) {
+        self.unmerged.store(true, Ordering::Relaxed);
+    }
+    /// Is it of any use to look for what cannot be merged?
+    pub fn has_unmerged(&self) -> bool {
+        self.unmerged.load(Ordering::Relaxed)
     }
     /// 0 = no limit.
     pub fn set_age_max(&self, seconds: u64) {

@@ -2,12 +2,14 @@
 //!
 //! A sweep goes through the index from its first key to its last (a *pass*), in steps of several callers. When a pass has ended,
 //! nothing that was pending when it began still is, so the oldest is at most that old. What a pass had to leave (a change that
-//! fits no entry: a corrupt index) is *stuck*: it is no reason for another pass, or a drain would never end.
-//! Lock: the pass's mutex, held for moments, no latch taken under it.
+//! fits no entry: a corrupt index) is *stuck*: it is no reason for another pass, or a drain would never end. What waits for a page that
+//! cannot be read is *unmerged*: a pass goes on behind it, and the table layer sees to it that it does not become too much.
+//! Locks: the pass's mutex and that of the reason, held for moments, no latch taken under them.
 use super::Delta;
+use crate::base::Error;
 use crate::pool::Pool;
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// After an error (a page that cannot be read, no room) an index is left alone so long.
 const RETRY_US: u64 = 10 * 1_000_000;
@@ -23,6 +25,12 @@ pub(super) struct Progress {
     /// Entries merged since the engine was opened.
     merged: AtomicU64,
     pass: Mutex<Pass>,
+    /// What kept something from being merged, other than want of space.
+    unmerged: Mutex<Option<Error>>,
+    /// Bytes that the last pass had to leave for that, about.
+    unmerged_bytes: AtomicU64,
+    /// People know that something cannot be merged.
+    told: AtomicBool,
 }
 
 /// A pass, as far as it has come.
@@ -35,6 +43,10 @@ pub(super) struct Pass {
     stuck: u64,
     /// Every leaf that it met is merged, but for what is stuck.
     whole: bool,
+    /// Leaves that it passed over; of those that cannot be read, bytes that wait for them, about.
+    left: usize,
+    unmerged_bytes: u64,
+    is_broken: bool,
 }
 
 impl Pass {
@@ -42,6 +54,20 @@ impl Pass {
     pub fn leaf(&mut self, stuck: usize, whole: bool) {
         self.stuck += stuck as u64;
         self.whole &= whole;
+    }
+    /// One leaf has no room, and none can be had.
+    pub fn leaf_full(&mut self) {
+        self.left += 1;
+        self.whole = false;
+    }
+    /// One leaf cannot be merged, so many bytes wait for it. They make the pass no less whole: nothing is gained by coming back for them.
+    pub fn leaf_broken(&mut self, bytes: u64) {
+        self.left += 1;
+        self.is_broken = true;
+        self.unmerged_bytes += bytes;
+    }
+    pub fn has_left_some(&self) -> bool {
+        self.left > 0
     }
 }
 
@@ -56,6 +82,7 @@ impl Delta {
             pass.began_us = pool.disk().now_us();
             pass.whole = true;
             pass.stuck = 0;
+            (pass.left, pass.unmerged_bytes, pass.is_broken) = (0, 0, false);
         }
         pass.clone()
     }
@@ -70,6 +97,11 @@ impl Delta {
             if pass.whole {
                 self.progress.since_us.fetch_max(pass.began_us, Ordering::Relaxed);
                 self.progress.stuck.store(pass.stuck, Ordering::Relaxed);
+            }
+            let bytes = pass.unmerged_bytes.min(self.bytes());
+            self.progress.unmerged_bytes.store(bytes, Ordering::Relaxed);
+            if !pass.is_broken {
+                *self.progress.unmerged.lock() = None;
             }
         }
         *kept = pass;
@@ -95,6 +127,32 @@ impl Delta {
         self.progress
             .retry_us
             .store(pool.disk().now_us() + RETRY_US, Ordering::Relaxed);
+    }
+    /// Something of it could not be merged, or not even be counted, for this reason.
+    pub(super) fn note_unmerged(&self, why: Error) {
+        self.buffer().note_unmerged();
+        *self.progress.unmerged.lock() = Some(why);
+    }
+    /// As `note_unmerged`: nothing of it can be merged, and it is left alone for a while.
+    pub fn cannot_go_on(&self, pool: &Pool, why: Error) {
+        self.retry_later(pool);
+        if !matches!(why, Error::Full(_)) {
+            self.progress.unmerged_bytes.store(self.bytes(), Ordering::Relaxed);
+            self.note_unmerged(why);
+        }
+    }
+    /// What cannot be merged, for want of a page that can be read: why, and bytes that wait so, about.
+    pub fn unmerged(&self) -> Option<(Error, u64)> {
+        let why = self.progress.unmerged.lock().clone()?;
+        let bytes = match self.is_known() {
+            true => self.progress.unmerged_bytes.load(Ordering::Relaxed),
+            false => self.bytes(),
+        };
+        Some((why, bytes))
+    }
+    /// True from the second time on.
+    pub fn told_of_unmerged(&self) -> bool {
+        self.progress.told.swap(true, Ordering::Relaxed)
     }
     /// Is a sweep of any use just now?
     pub fn is_worth_a_sweep(&self, now_us: u64) -> bool {

@@ -1,8 +1,11 @@
 //! Sweeps: an index's pending changes are merged leaf by leaf in key order, in bounded steps (I7).
 //!
+//! A leaf that cannot be read, or has no room and none can be had, is passed over: those behind it are merged all the same.
+//!
 //! Who drives them: the change worker (when idle, pressed, or something is old), appenders when the bound comes near, a slow close.
 use super::delta::Delta;
 use super::merge::merge_at;
+use super::progress::Pass;
 use super::Index;
 use crate::base::{Error, Result};
 use crate::pool::Pool;
@@ -15,6 +18,7 @@ const ASK_MIN: usize = 8;
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Swept {
     pub entries: usize,
+    /// Those passed over too.
     pub leaves: usize,
     /// The index's end was reached: the next step begins anew.
     pub end: bool,
@@ -33,36 +37,76 @@ pub fn sweep_step(pool: &Pool, index: &Index, leaves_max: usize) -> Result<Swept
     let pending = delta.entries();
     let mut ahead = Ahead::default();
     let mut pass = delta.pass(pool);
-    while swept.leaves < leaves_max {
-        let key = match delta.is_empty() {
-            true => None,
-            false => delta.next_key(pool, &pass.from)?,
-        };
-        let Some(key) = key else {
-            pass.from.clear();
-            swept.end = true;
-            break;
-        };
-        if leaves_max > 1 {
-            ahead.ask(pool, index, delta, &key, swept.leaves)?;
-        }
-        let merged = merge_at(pool, &index.tree, delta, &key, leaves_max > 1)?;
-        swept.entries += merged.entries;
-        swept.leaves += merged.leaves;
-        pass.leaf(merged.stuck, merged.whole);
-        match merged.end {
-            Some(end) => pass.from = end,
-            None => {
-                pass.from.clear();
-                swept.end = true;
-                break;
+    while swept.leaves < leaves_max && !swept.end {
+        let ahead = (leaves_max > 1).then_some(&mut ahead);
+        let end = match merge_next(pool, index, delta, &mut pass, &mut swept, ahead) {
+            Err(e) if is_of_one_leaf(&e) => {
+                swept.leaves += 1;
+                pass_over(pool, index, delta, &mut pass, e)?
             }
-        }
+            end => end?,
+        };
+        swept.end = end.is_none();
+        pass.from = end.unwrap_or_default();
+    }
+    if swept.end && pass.has_left_some() {
+        delta.retry_later(pool);
     }
     delta.keep_pass(pass);
     delta.note_yield(swept.entries, swept.leaves, pending);
     delta.tidy();
     Ok(swept)
+}
+
+/// Merges the next leaf for which something is pending. Where it ends; None: nothing is left behind it. With an error the pass stands at
+/// the leaf it is about.
+fn merge_next(
+    pool: &Pool,
+    index: &Index,
+    delta: &Delta,
+    pass: &mut Pass,
+    swept: &mut Swept,
+    ahead: Option<&mut Ahead>,
+) -> Result<Option<Vec<u8>>> {
+    let key = match delta.is_empty() {
+        true => None,
+        false => delta.next_key(pool, &pass.from)?,
+    };
+    let Some(key) = key else { return Ok(None) };
+    pass.from.clone_from(&key);
+    let sweeping = ahead.is_some();
+    if let Some(ahead) = ahead {
+        // What cannot be read there is met when it is its turn.
+        ahead.ask(pool, index, delta, &key, swept.leaves).ok();
+    }
+    let merged = match merge_at(pool, &index.tree, delta, &key, sweeping) {
+        // Perhaps of a neighbour that it was to be spread over: once more, by itself.
+        Err(e) if sweeping && is_of_one_leaf(&e) => merge_at(pool, &index.tree, delta, &key, false)?,
+        merged => merged?,
+    };
+    swept.entries += merged.entries;
+    swept.leaves += merged.leaves;
+    pass.leaf(merged.stuck, merged.whole);
+    Ok(merged.end)
+}
+
+/// Can the next leaves be merged all the same?
+fn is_of_one_leaf(e: &Error) -> bool {
+    matches!(e, Error::Corrupt(_) | Error::Io(_) | Error::Full(_))
+}
+
+/// The leaf that the pass stands at cannot be merged. Where it ends, as its parent knows it; None: it is the last.
+fn pass_over(pool: &Pool, index: &Index, delta: &Delta, pass: &mut Pass, why: Error) -> Result<Option<Vec<u8>>> {
+    let place = index.tree.leaf_place(pool, &pass.from)?;
+    let end = place.and_then(|(_, end)| end);
+    match why {
+        Error::Full(_) => pass.leaf_full(),
+        why => {
+            pass.leaf_broken(delta.estimate_bytes(pool, &pass.from, end.as_deref()));
+            delta.note_unmerged(why);
+        }
+    }
+    Ok(end)
 }
 
 /// Read-ahead of a sweep: leaves for which something is pending, and no others.

@@ -13,9 +13,10 @@
 //! A leaf costs a read and a write whatever it gets, so the index whose next leaf is expected to get most is swept first. But what is too
 //! old, and in a drain everything, is swept in equal shares: an index that is written hard would leave the others nothing for ever.
 //!
-//! Who calls: the change worker, ten times a second (I7), and a slow close. An index that cannot be merged (no room, a page that
-//! cannot be read) is passed over for a while, one of which only what is corrupt is left altogether: what is pending for it stays
-//! pending, and whoever reads it is told why. What users are told of all this is in `change_report.rs`.
+//! Who calls: the change worker, ten times a second (I7), and a slow close. A leaf that cannot be merged (no room, a page that cannot
+//! be read) is passed over, and an index in which a pass left such a leaf is left alone for a while; one of which only what is corrupt is
+//! left is left alone altogether. What is pending there stays pending, up to a bound (`unmerged.rs`). What users are told of all this is
+//! in `change_report.rs`.
 use super::def::{Layout, Table};
 use super::store::Store;
 use crate::base::{Error, Result};
@@ -150,6 +151,7 @@ impl Store {
             }
             merged += swept.leaves;
         }
+        self.look_after_unmerged()?;
         self.tell_round(&mut rounds.speed);
         Ok(merged + beside)
     }
@@ -222,8 +224,8 @@ impl Store {
         while budget.counted > 0 {
             let counted = match delta.count_step(&self.pool, COUNTED_MAX) {
                 Err(e @ Error::Poisoned(_)) => return Err(e),
-                Err(_) => {
-                    delta.retry_later(&self.pool);
+                Err(e) => {
+                    delta.cannot_go_on(&self.pool, e);
                     return Ok(false);
                 }
                 Ok(all) => all,
@@ -281,8 +283,8 @@ impl Store {
     fn sweep(&self, index: &Index, delta: &Delta, leaves_max: usize) -> Result<Swept> {
         match change::sweep_step(&self.pool, index, leaves_max) {
             Err(e @ Error::Poisoned(_)) => Err(e),
-            Err(_) => {
-                delta.retry_later(&self.pool);
+            Err(e) => {
+                delta.cannot_go_on(&self.pool, e);
                 Ok(Swept::default())
             }
             swept => swept,
@@ -329,12 +331,12 @@ impl Store {
             for (index, delta) in buffered(table.layout()).filter(|(_, delta)| !delta.is_empty()) {
                 match change::drain_telling(&self.pool, index, each) {
                     Err(e @ Error::Poisoned(_)) => return Err(e),
-                    Err(_) => delta.retry_later(&self.pool),
+                    Err(e) => delta.cannot_go_on(&self.pool, e),
                     Ok(_) => {}
                 }
             }
         }
-        Ok(())
+        self.look_after_unmerged()
     }
 }
 

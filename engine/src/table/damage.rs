@@ -6,7 +6,7 @@
 //! | a rollback, in a secondary index | the index is *set aside* until it is rebuilt: the catalog says so, nobody reads it or keeps it up |
 //! | a rollback, anywhere else | the transaction is *set aside*: it stays active, nobody sees its changes, and is rolled back once possible |
 //! | purge | passes over the record: an entry that nobody sees stays in the broken index |
-//! | a merge of buffered changes | passes over the leaf: what is pending stays pending |
+//! | a merge of buffered changes | passes over the leaf: what is pending stays pending; too much of it: the index is set aside (`unmerged.rs`) |
 //!
 //! A transaction is set aside for want of space as well. Its statement ends, and so do the user's locks on its tables: who builds an index asks
 //! for it (`engine/undecided.rs`), for it would be built of rows that are taken back. Takes the DDL mutex; called with no latch held.
@@ -94,7 +94,7 @@ impl Store {
         (!found.aside).then_some((table, id))
     }
 
-    /// From here on nobody reads the index, and nobody keeps it up. Durable on return: what is left out must never be missed by a reader.
+    /// From here on nobody reads the index, nobody keeps it up, and what is pending for it is forgotten. Durable on return: what is left out must never be missed by a reader.
     pub(super) fn set_index_aside(&self, table: &Arc<Table>, index: IndexId, why: &Error) -> Result<()> {
         let named = self.name_damage(why.clone());
         {
@@ -104,11 +104,13 @@ impl Store {
                 return Ok(());
             };
             found.aside = true;
-            let index = found.index.clone();
+            let aside = found.clone();
             self.record(&new, &[], |mtr| self.catalog.put(mtr, &table.name(), &new))?;
             // For statements that go on with the layout they began with.
-            index.abandon();
+            aside.index.abandon();
             table.publish(new);
+            // Nobody merges it any more: as a debt it would keep the others from buffering.
+            self.discard_pending([&aside]);
         }
         self.tell(&format!("{named}; the index is set aside until then"));
         Ok(())

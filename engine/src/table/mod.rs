@@ -36,6 +36,7 @@ pub mod stats;
 pub mod store;
 pub mod undo_format;
 mod unique;
+mod unmerged;
 pub mod update;
 pub mod version;
 

@@ -92,7 +92,7 @@ pub fn reopen(disk: &Arc<SimDisk>) -> (Rig, Arc<Mutex<Vec<String>>>) {
     (Rig { engine, table }, told)
 }
 
-fn count(rig: &Rig, table: &Arc<Table>, index: u32) -> Result<u64> {
+pub fn count(rig: &Rig, table: &Arc<Table>, index: u32) -> Result<u64> {
     let mut trx = rig.begin(Isolation::ReadCommitted);
     let mut cursor = Cursor::new(rig.store().clone(), table.clone());
     let mut scan = || -> Result<u64> {
@@ -192,7 +192,7 @@ fn a_secondary_index_that_a_rollback_cannot_reach_is_set_aside_and_rebuilt() {
 }
 
 /// What REPAIR TABLE does.
-fn rebuild_by_group(rig: &Rig) {
+pub fn rebuild_by_group(rig: &Rig) {
     let store = rig.store();
     let mut trx = rig.begin(Isolation::ReadUncommitted);
     let mut build = store.begin_build(&rig.table, &spec().indexes[0]).expect("begin");

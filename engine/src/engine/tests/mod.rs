@@ -30,4 +30,5 @@ mod stress;
 mod turns;
 mod undo_cut;
 mod unique_filter;
+mod unmerged;
 mod unnamed;

@@ -1,0 +1,48 @@
+//! What an engine's delta trees hold together (`policy::ChangeBuffer`), and the part that one tree has in it until it is discarded.
+//!
+//! Locks: a tree is discarded with its count mutex and its gate held; whoever changes its figures holds one of them.
+use super::delta::Delta;
+use super::policy::ChangeBuffer;
+use parking_lot::RwLockReadGuard;
+use std::sync::atomic::Ordering;
+
+impl Delta {
+    /// The sums of which this tree is a part; None: not any more.
+    pub(super) fn sums(&self) -> Option<&ChangeBuffer> {
+        (!self.discarded.load(Ordering::Relaxed)).then_some(&*self.buffer)
+    }
+    /// While this is held nobody begins a partition or discards the tree. Not to be asked for with a latch held.
+    pub(super) fn open(&self) -> RwLockReadGuard<'_, ()> {
+        self.gate.read()
+    }
+    pub(super) fn grow(&self, bytes: i64, newest: bool) {
+        // Two's complement: adding a negative number takes away.
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        if newest {
+            self.newest_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+        let Some(sums) = self.sums() else { return };
+        sums.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        if newest {
+            sums.newest_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    }
+    /// The index goes, or is set aside, and with it what is pending for it: the sums forget it. Number of entries. A statement that began
+    /// before an index was set aside may still append and merge here, so what the tree knows of itself stays right.
+    pub fn discard(&self) -> u64 {
+        let _count = self.count.lock();
+        let _closed = self.gate.write();
+        if self.discarded.swap(true, Ordering::Relaxed) {
+            return 0;
+        }
+        let entries = self.entries();
+        let newest_bytes = self.newest_bytes.load(Ordering::Relaxed);
+        self.buffer.entries.fetch_sub(entries, Ordering::Relaxed);
+        self.buffer
+            .bytes
+            .fetch_sub(self.bytes.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.buffer.newest_bytes.fetch_sub(newest_bytes, Ordering::Relaxed);
+        self.buffer.uniques.remove(self);
+        entries
+    }
+}
