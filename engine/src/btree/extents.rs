@@ -12,7 +12,7 @@
 //! ```
 //! The first page is filled last: a full one is copied to a new page behind it. Latches: list pages, then space pages.
 use super::begin;
-use super::shrink::mark_free;
+use super::shrink::mark_free_named;
 use crate::base::bytes::{get_u32, get_u64, put_u32, put_u64};
 use crate::base::{FileId, IndexId, PageId, PageNo, Result, TrxId};
 use crate::pool::page::{page_index, page_type};
@@ -85,7 +85,7 @@ impl ExtentList {
         for list in lists {
             let page = mtr.write(list.id(list.page))?;
             space::free(mtr, &[list.id(list.page)])?;
-            mark_free(mtr, page);
+            mark_free_named(mtr, page);
         }
         Ok(())
     }
@@ -117,10 +117,29 @@ impl ExtentList {
     /// Gives the load another extent: its first page, and the LSN of the group that did it.
     pub fn allocate(&self, pool: &Pool) -> Result<(PageNo, u64)> {
         self.make_room(pool)?;
+        loop {
+            let mut unwritten = None;
+            if let Some(given) = self.try_allocate(pool, &mut unwritten)? {
+                return Ok(given);
+            }
+            if let Some(first) = unwritten {
+                pool.write_freed(self.id(first), EXTENT_PAGES)?;
+            }
+        }
+    }
+    /// None: on disk, pages of the extent that is `unwritten` may still look like somebody's.
+    fn try_allocate(&self, pool: &Pool, unwritten: &mut Option<PageNo>) -> Result<Option<(PageNo, u64)>> {
         let mut mtr = begin(pool)?;
         let page = mtr.write(self.id(self.page))?;
         assert!(self.is_on(mtr.bytes(page)), "a load's list is the load's until it ends");
-        let first = space::allocate_extent(&mut mtr, self.file)?;
+        let may_take = &mut |first| {
+            let may_take = pool.is_past_written(self.id(first), EXTENT_PAGES);
+            *unwritten = (!may_take).then_some(first);
+            may_take
+        };
+        let Some(first) = space::allocate_extent(&mut mtr, self.file, may_take)? else {
+            return Ok(None);
+        };
         let count = get_u32(mtr.bytes(page), AT_COUNT) as usize;
         let last = AT_RANGES + count.saturating_sub(1) * RANGE;
         let (start, extents) = (get_u32(mtr.bytes(page), last), get_u32(mtr.bytes(page), last + 4));
@@ -134,7 +153,7 @@ impl ExtentList {
             mtr.edit_u32(page, AT_COUNT, count as u32 + 1);
         }
         mtr.log_given(self.id(first), EXTENT_PAGES);
-        Ok((first, mtr.commit()))
+        Ok(Some((first, mtr.commit())))
     }
     fn make_room(&self, pool: &Pool) -> Result<()> {
         let full = get_u32(&pool.read(self.id(self.page))?, AT_COUNT) as usize >= RANGES_MAX;
@@ -176,14 +195,14 @@ impl ExtentList {
         let next = get_u32(mtr.bytes(page), AT_NEXT);
         if count == 0 && next == 0 {
             space::free(mtr, &[self.id(self.page)])?;
-            mark_free(mtr, page);
+            mark_free_named(mtr, page);
             return Ok(true);
         }
         if count == 0 {
             let behind = mtr.write(self.id(next))?;
             let copy = mtr.bytes(behind).to_vec();
             space::free(mtr, &[self.id(next)])?;
-            mark_free(mtr, behind);
+            mark_free_named(mtr, behind);
             mtr.rewrite(page, &mut |bytes| {
                 bytes[AT_TYPE..].copy_from_slice(&copy[AT_TYPE..]);
                 (PAGE_SIZE, PAGE_SIZE)
@@ -221,7 +240,7 @@ impl ExtentList {
         for page in pages.into_iter().skip(keep_first as usize) {
             let id = mtr.id(page);
             space::free(mtr, &[id])?;
-            mark_free(mtr, page);
+            mark_free_named(mtr, page);
         }
         for (first, used) in unused {
             if *used < EXTENT_PAGES {

@@ -2,7 +2,7 @@
 use super::edit::{self, MtrPage};
 use super::extents::ExtentList;
 use super::node::Node;
-use super::shrink::mark_free;
+use super::shrink::mark_free_named;
 use super::{begin, Tree};
 use crate::base::{PageId, PageNo, Result};
 use crate::pool::{Mtr, Pool};
@@ -46,7 +46,7 @@ impl Tree {
             match mtr.write(id) {
                 Ok(page) if Node::new(mtr.bytes(page)).belongs_to(self.index) => {
                     space::free(&mut mtr, &[id])?;
-                    mark_free(&mut mtr, page);
+                    mark_free_named(&mut mtr, page);
                 }
                 Ok(_) => {}
                 // Broken, and known to be ours.
@@ -97,7 +97,7 @@ impl Tree {
                 // An inner page without children, or a root that is a leaf.
                 let id = mtr.id(page);
                 space::free(mtr, &[id])?;
-                mark_free(mtr, page);
+                mark_free_named(mtr, page);
                 if let Some(parent) = parent {
                     let mut parent = MtrPage { mtr, page: parent };
                     let last = edit::PageEdit::node(&parent).len() - 1;

@@ -14,7 +14,7 @@
 //! 48 data
 //! ```
 use super::begin;
-use super::shrink::mark_free;
+use super::shrink::{mark_free, mark_free_named};
 use crate::base::bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::base::{Error, FileId, IndexId, Lsn, PageId, PageNo, Result, TrxId};
 use crate::pool::page::{page_index, page_type};
@@ -46,7 +46,7 @@ pub fn create(mtr: &mut Mtr<'_>, file: FileId, index: IndexId, owner: TrxId) -> 
 pub fn take_back(mtr: &mut Mtr<'_>, file: FileId, first: PageNo) -> Result<()> {
     let page = mtr.write(PageId::new(file, first))?;
     space::free(mtr, &[PageId::new(file, first)])?;
-    mark_free(mtr, page);
+    mark_free_named(mtr, page);
     Ok(())
 }
 /// Fills a chain just created, in bounded Mtrs of its own. Returns the LSN of the last. On error the chain is shorter, but whole.
@@ -118,7 +118,7 @@ fn free_if(pool: &Pool, first: PageId, wanted: &dyn Fn(&[u8]) -> bool) -> Result
         let second = get_u32(bytes, AT_NEXT);
         if second == 0 {
             space::free(&mut mtr, &[first])?;
-            mark_free(&mut mtr, head);
+            mark_free_named(&mut mtr, head);
             mtr.commit();
             return Ok(());
         }

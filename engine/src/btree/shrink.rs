@@ -194,6 +194,11 @@ impl Tree {
 pub(super) fn mark_free(mtr: &mut Mtr<'_>, page: PageHandle) {
     mtr.edit(page, AT_TYPE, &[PageType::Free as u8]);
 }
+/// As `mark_free`, of a page that a record, a list or the catalog names: freeing it is asked for again after a crash.
+pub(super) fn mark_free_named(mtr: &mut Mtr<'_>, page: PageHandle) {
+    mark_free(mtr, page);
+    mtr.ends_named(page);
+}
 
 fn fit_together(mtr: &Mtr<'_>, left: PageHandle, right: PageHandle, lost: (usize, usize)) -> bool {
     let (left, right) = (Node::new(mtr.bytes(left)), Node::new(mtr.bytes(right)));

@@ -6,6 +6,9 @@
 //! 2. Nothing refers to them until they are *forced*: written and synced. Only then may an Mtr link them ([`Direct::force`] is the
 //!    only way to a [`Forced`]). A crash before leaves pages that nothing refers to; the list of the load's extents gives them back.
 //! 3. The pool holds none of them while they are written, nor an older copy afterwards.
+//! 4. What is thrown away for that is known to be free, but the disk may not know it yet. Of pages that somebody names who may come again
+//!    after a crash (the head of a chain, a root, a list of extents) it must know it before they are given ([`Pool::write_freed`]): the
+//!    load may never write them, or not in time.
 //!
 //! No doublewrite: until they are linked nobody reads them, and after that they are whole. Called by `btree::bulk`; holds no latch.
 use super::page::{seal, set_page_lsn, PAGE_SIZE};
@@ -13,6 +16,7 @@ use super::Pool;
 use crate::base::{planted, FileId, Lsn, Mutant, PageId, PageNo, Result};
 use crate::io::files::OpenFile;
 use crate::redo::FlushMode;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 /// Memory that [`Direct::write`] takes.
@@ -27,6 +31,48 @@ pub struct Direct {
 
 /// All pages written are durable: they may be linked now.
 pub struct Forced(());
+
+impl Pool {
+    /// May the pages be given to a load: does the disk show of none of them what somebody could take for its own? Waits for nothing: the
+    /// caller holds the file's allocation latch, so that nobody frees one meanwhile.
+    pub fn is_past_written(&self, first: PageId, count: u32) -> bool {
+        let (dirty, in_flight) = self.with_past(first, count);
+        dirty.is_empty() && !in_flight
+    }
+    /// Makes it so. The caller holds no latch.
+    pub fn write_freed(&self, first: PageId, count: u32) -> Result<()> {
+        loop {
+            self.check_alive()?;
+            let (dirty, in_flight) = self.with_past(first, count);
+            if dirty.is_empty() && !in_flight {
+                return Ok(());
+            }
+            let mut written = 0;
+            for batch in dirty.chunks(self.flusher.batch_max) {
+                written += self.write_cold(batch)?;
+            }
+            if written == 0 {
+                self.clock.wait();
+            }
+        }
+    }
+    /// Frames of such pages that are to be written; and is one of the pages on its way?
+    fn with_past(&self, first: PageId, count: u32) -> (Vec<u32>, bool) {
+        let mut dirty = Vec::new();
+        let mut in_flight = false;
+        for no in first.no..first.no + count {
+            let key = PageId::new(first.file, no).as_u64();
+            let shard = self.table.lock(&self.frames, key);
+            let Some(index) = shard.find() else { continue };
+            let frame = self.frames.header(index);
+            in_flight |= frame.in_flight.load(Ordering::Acquire);
+            if frame.oldest() != 0 && frame.past_on_disk.load(Ordering::Relaxed) {
+                dirty.push(index);
+            }
+        }
+        (dirty, in_flight)
+    }
+}
 
 impl Direct {
     pub fn begin(pool: &Arc<Pool>, file: FileId) -> Result<Direct> {

@@ -199,6 +199,7 @@ impl Pool {
         }
         page.set_logged(file.logged);
         page.frame().imaged.store(false, Ordering::Relaxed);
+        page.frame().past_on_disk.store(false, Ordering::Relaxed);
         page.set_key(key);
         shard.insert(page.index());
         self.imprints.forget(key);

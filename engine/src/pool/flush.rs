@@ -296,6 +296,7 @@ impl Pool {
         }
         place.copy_from_slice(page);
         self.dirty.clear(frame);
+        frame.past_on_disk.store(false, Ordering::Relaxed);
         debug_assert_eq!(file.logged, page.is_logged());
         Some(Claimed {
             frame: page.index(),

@@ -8,6 +8,7 @@
 //!   the S latch, or by the X holder who throws the page away.
 //! - `in_flight`: won by compare-and-swap under the S latch, cleared by the winner when the page is durable in place.
 //! - `imaged`: set by the X holder, cleared by the flusher that won `in_flight`, under the S latch.
+//! - `past_on_disk`: set by the X holder, cleared as `imaged` is.
 //! - `next`, and `pins` from 0 up: under the mutex of the page table shard of `key`.
 //!
 //! A *pin* keeps a frame from being given to another page while a thread waits for its latch: without it, a thread
@@ -48,6 +49,9 @@ pub(super) struct Frame {
     logged: AtomicBool,
     /// The log holds a whole image of the page since it was last clean: recovery will not read it, so it may be torn.
     pub imaged: AtomicBool,
+    /// What the data file has for the page may be an earlier life of it that somebody will still ask for: it is written before a load gets
+    /// its place (`direct.rs`).
+    pub past_on_disk: AtomicBool,
 }
 
 impl Frame {
@@ -62,6 +66,7 @@ impl Frame {
             in_flight: AtomicBool::new(false),
             logged: AtomicBool::new(true),
             imaged: AtomicBool::new(false),
+            past_on_disk: AtomicBool::new(false),
         }
     }
     pub fn key(&self) -> u64 {

@@ -196,6 +196,15 @@ impl<'p> Mtr<'p> {
         });
         self.pages[page.0 as usize].imaged = true;
     }
+    /// The page, changed by this Mtr, is free from here on; but somebody who is cut short may ask for it once more by its number, and must
+    /// not find on disk what it was.
+    pub fn ends_named(&mut self, page: PageHandle) {
+        let held = &self.pages[page.0 as usize];
+        debug_assert!(held.changed);
+        if let Some(page) = &held.page {
+            page.frame().past_on_disk.store(true, Ordering::Relaxed);
+        }
+    }
     /// Lets go of a page that this Mtr has not changed (crabbing).
     pub fn release(&mut self, page: PageHandle) {
         let held = &mut self.pages[page.0 as usize];

@@ -203,6 +203,8 @@ impl Pool {
         }
         if page.frame().oldest() == 0 {
             self.dirty.mark_recovered(page.frame(), page.index(), first.start());
+            // The log does not say which change this is about.
+            page.frame().past_on_disk.store(true, Ordering::Relaxed);
         }
         set_page_lsn(page.bytes_mut(), last.end);
         Ok(())

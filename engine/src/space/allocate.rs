@@ -70,7 +70,12 @@ fn pick_pages(mtr: &mut Mtr<'_>, file: FileId, hint: PageNo, n: usize) -> Result
 }
 
 /// A wholly free extent, marked used as a whole: its first page. What is in it is the caller's affair. Errors come before any change.
-pub fn allocate_extent(mtr: &mut Mtr<'_>, file: FileId) -> Result<PageNo> {
+/// None: `may_take`, asked for its first page, says no, and nothing was changed.
+pub fn allocate_extent(
+    mtr: &mut Mtr<'_>,
+    file: FileId,
+    may_take: &mut dyn FnMut(PageNo) -> bool,
+) -> Result<Option<PageNo>> {
     let mut search = Search::begin(mtr, file)?;
     let empty = |word: u64| word == 0;
     let mut found = search.find_extent(search.empty_hint, empty)?;
@@ -82,8 +87,10 @@ pub fn allocate_extent(mtr: &mut Mtr<'_>, file: FileId) -> Result<PageNo> {
     let extent = found.ok_or_else(|| search.counts_are_wrong())?;
     search.word(extent)?;
     search.empty_hint = extent + 1;
-    let pages = search.take_extent(extent)?;
-    Ok(pages)
+    match may_take(page_at(extent, 0)) {
+        true => search.take_extent(extent).map(Some),
+        false => Ok(None),
+    }
 }
 
 /// Gives back the pages of an extent from bit `from` on, all in use. None of them is read again under its old meaning.

@@ -13,6 +13,7 @@ mod crash;
 mod damage;
 mod ddl_crash;
 mod half_undone;
+mod freed_chains;
 mod histories;
 mod innodb_bugs;
 mod isolation;
