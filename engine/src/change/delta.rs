@@ -29,7 +29,7 @@ use std::sync::Arc;
 pub const DELTA_BIT: IndexId = 1 << 31;
 
 /// Set in `entries` while the older partitions are not counted.
-const UNKNOWN: u64 = 1 << 63;
+pub(super) const UNKNOWN: u64 = 1 << 63;
 /// Partitions that may be there at a time; while the engine runs no more than half of them are begun.
 const PARTITIONS_MAX: u32 = 32;
 /// Bytes of an operation in a list, beyond its value.
@@ -84,14 +84,14 @@ pub struct Delta {
     pub tree: Tree,
     pub(super) buffer: Arc<ChangeBuffer>,
     /// Entries pending, counted up before they are written; with [`UNKNOWN`].
-    entries: AtomicU64,
+    pub(super) entries: AtomicU64,
     pub(super) bytes: AtomicU64,
     pub(super) newest_bytes: AtomicU64,
     /// Oldest (high half) and newest partition.
     range: AtomicU32,
     /// Entries of the partitions, by number modulo their most.
     in_partition: [AtomicU64; PARTITIONS_MAX as usize],
-    filter: Filter,
+    pub(super) filter: Filter,
     pub(super) values: Values,
     pub(super) gate: RwLock<()>,
     loaded: AtomicBool,
@@ -329,7 +329,7 @@ impl Delta {
         }
     }
     fn count_up(&self, key: &[u8], partition: u16) {
-        self.filter.up(key, self.buffer.filter_slots);
+        self.filter.up(key, &self.buffer.filters);
         self.values.add(key, partition, &self.buffer);
         self.in_partition[slot(partition)].fetch_add(1, Ordering::SeqCst);
         self.entries.fetch_add(1, Ordering::SeqCst);

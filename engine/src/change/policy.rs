@@ -10,6 +10,7 @@
 //!
 //! An index that lives on disk is asked about its leaf only once in [`ASK_EVERY`] times: an append needs no descent of the base tree.
 //! Bytes are those of keys and values; the bounds are for those, so the pages take about half as much again.
+use super::filter::Spare;
 use super::unique::Uniques;
 use super::values::Memory;
 use super::Op;
@@ -113,8 +114,8 @@ pub struct ChangeBuffer {
     unmerged: AtomicBool,
     /// Age from which on entries are merged though the engine is busy, microseconds; 0 = none.
     age_max_us: AtomicU64,
-    /// Slots of an index's filter.
-    pub(super) filter_slots: usize,
+    /// The indexes' filters have their memory from here.
+    pub(super) filters: Spare,
     /// Bytes pending in all, and in newest partitions.
     pub(super) bytes: AtomicU64,
     pub(super) newest_bytes: AtomicU64,
@@ -134,7 +135,7 @@ impl ChangeBuffer {
             draining: AtomicBool::new(false),
             unmerged: AtomicBool::new(false),
             age_max_us: AtomicU64::new(0),
-            filter_slots: (pool_size as usize / 256).clamp(1 << 16, 1 << 20),
+            filters: Spare::new((pool_size as usize / 256).clamp(1 << 16, 1 << 20).next_power_of_two()),
             bytes: AtomicU64::new(0),
             newest_bytes: AtomicU64::new(0),
             entries: AtomicU64::new(0),
@@ -158,6 +159,11 @@ impl ChangeBuffer {
             .map(Buffering::from_number)
             .find(|b| b.bits() == bits)
             .unwrap_or_default()
+    }
+    /// Bytes of the filters of values, and filters that are nobody's.
+    #[cfg(test)]
+    pub fn filter_memory(&self) -> (u64, usize) {
+        (self.values_memory.taken(), self.filters.len())
     }
     pub fn set_max_size(&self, percent: u32, pool_size: u64) {
         let bytes = pool_size / 100 * percent.min(50) as u64;

@@ -1,7 +1,7 @@
 //! What an engine's delta trees hold together (`policy::ChangeBuffer`), and the part that one tree has in it until it is discarded.
 //!
 //! Locks: a tree is discarded with its count mutex and its gate held; whoever changes its figures holds one of them.
-use super::delta::Delta;
+use super::delta::{Delta, UNKNOWN};
 use super::policy::ChangeBuffer;
 use parking_lot::RwLockReadGuard;
 use std::sync::atomic::Ordering;
@@ -44,5 +44,15 @@ impl Delta {
         self.buffer.newest_bytes.fetch_sub(newest_bytes, Ordering::Relaxed);
         self.buffer.uniques.remove(self);
         entries
+    }
+    /// Of a tree that was discarded: others get its memory, for the table keeps its old layouts.
+    ///
+    /// Nobody changes or reads the index any more when this is called, or ever will: the caller holds the table's gate alone, behind
+    /// which purge, rollbacks, sweeps and merges for readers look for the index in the new layout; statements are kept out by
+    /// their users; and next the index's pages are somebody else's. Whoever came all the same is told that something is pending, perhaps.
+    pub fn give_back_memory(&self) {
+        self.entries.fetch_or(UNKNOWN, Ordering::SeqCst);
+        self.values.clear();
+        self.filter.give_up(&self.buffer.filters);
     }
 }

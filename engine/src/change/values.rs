@@ -1,7 +1,7 @@
 //! For which unique values something may be pending: a Bloom filter for each partition of a delta tree.
 //!
 //! Never wrong about "nothing": an append adds its value before it writes. Nothing is ever taken out; a filter goes with its partition, when
-//! that is empty. (A count of one byte a slot, as for keys, would take ten times the memory to say "nothing" as often: there may be six
+//! that is empty, or with the index. (A count of one byte a slot, as for keys, would take ten times the memory to say "nothing" as often: there may be six
 //! entries for each of its slots, which costs keys nothing, for they are appended then, and here would cost the read.)
 //!
 //! Memory is bounded for all indexes together. A partition that got none has everything, perhaps. Lock: `partitions`, of no rank, under which
@@ -28,6 +28,10 @@ impl Memory {
             taken: AtomicU64::new(0),
             max,
         }
+    }
+    #[cfg(test)]
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
     }
 }
 
@@ -179,7 +183,7 @@ mod tests {
         assert!(!values.may_have(&1u32.to_be_bytes(), &[4]));
         // More partitions than there is memory for.
         (4..200).for_each(|partition| values.add(&key(5), partition, &buffer));
-        assert!(buffer.values_memory.taken.load(Ordering::Relaxed) <= buffer.values_memory.max);
+        assert!(buffer.values_memory.taken() <= buffer.values_memory.max);
         assert!(
             values.may_have(&77_777_777u32.to_be_bytes(), &[199]),
             "it has none, and everything perhaps"
@@ -187,7 +191,7 @@ mod tests {
         values.forget_before(199);
         assert!(values.may_have(&77_777_777u32.to_be_bytes(), &[199]));
         values.clear();
-        assert_eq!(buffer.values_memory.taken.load(Ordering::Relaxed), 0);
+        assert_eq!(buffer.values_memory.taken(), 0);
         assert!(!values.may_have(&1u32.to_be_bytes(), &[3, 199]));
     }
 }

@@ -110,7 +110,7 @@ impl Store {
             aside.index.abandon();
             table.publish(new);
             // Nobody merges it any more: as a debt it would keep the others from buffering.
-            self.discard_pending([&aside]);
+            aside.index.delta.iter().for_each(|delta| self.discard_delta(delta));
         }
         self.tell(&format!("{named}; the index is set aside until then"));
         Ok(())

@@ -240,13 +240,18 @@ impl Store {
     pub(super) fn fresh_delta(&self, tree: Tree) -> Arc<Delta> {
         Arc::new(Delta::fresh(tree, &self.change))
     }
-    /// What is pending for an index that is no more.
+    /// What is pending for indexes that are no more, and their memory.
     pub(super) fn discard_pending<'a>(&self, secondary: impl IntoIterator<Item = &'a Secondary>) {
         for delta in secondary.into_iter().filter_map(|s| s.index.delta.as_ref()) {
-            let entries = delta.discard();
-            self.counters.change_buffer_discarded.add(entries);
-            self.counters.change_buffer_reads_avoided.add(entries);
+            self.discard_delta(delta);
+            delta.give_back_memory();
         }
+    }
+    /// What is pending in the tree is nobody's debt any more.
+    pub(super) fn discard_delta(&self, delta: &Delta) {
+        let entries = delta.discard();
+        self.counters.change_buffer_discarded.add(entries);
+        self.counters.change_buffer_reads_avoided.add(entries);
     }
 
     /// Removes a file that no catalog entry names.

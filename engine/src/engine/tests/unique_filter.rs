@@ -335,3 +335,48 @@ fn pages_given_to_another_index_lack_nothing_of_it() {
         world.settle();
     }
 }
+
+/// A table keeps its old layouts, and with them what was pending for their indexes: each TRUNCATE left its filters behind, until there was no
+/// memory for the filter of any new value, and each unique insert of the engine read its leaf again.
+#[test]
+fn filters_go_with_the_index_that_they_were_of() {
+    let config = Config {
+        change_buffer_test_mode: 1,
+        ..small()
+    };
+    let world = World::filled_with(false, config);
+    let store = world.engine.store();
+    for round in 0..20 {
+        let mut trx = world.begin();
+        for n in 0..10 {
+            world
+                .insert(&mut trx, 2 * ROWS + n, scattered(n * 2 + 1))
+                .expect("insert");
+        }
+        world.commit(trx);
+        assert!(store.change.entries() >= 10 && store.change.filter_memory().0 > 0);
+        match round % 2 {
+            0 => store.truncate_table("t").expect("truncated"),
+            _ => replace_index(&world),
+        }
+        assert_eq!(store.change.entries(), 0);
+        assert_eq!(store.change.filter_memory(), (0, 1), "round {round}");
+    }
+}
+
+/// In the place of the index comes one of the same name, without an entry; then the table is emptied.
+fn replace_index(world: &World) {
+    let store = world.engine.store();
+    let spec = IndexSpec {
+        name: "by_value".into(),
+        unique: true,
+    };
+    let mut build = store.begin_build(&world.table, &spec).expect("begun");
+    let trx = world.begin();
+    build.finish(&trx).expect("built");
+    world.commit(trx);
+    let mut change = change_of(&world.table);
+    (change.drop, change.add, change.order) = (vec!["by_value"], vec![&build], vec!["by_value"]);
+    store.alter_indexes(&[change]).expect("published");
+    store.truncate_table("t").expect("truncated");
+}
