@@ -59,21 +59,7 @@ pub(super) struct Merged {
 
 /// `sweeping`: the neighbours to the right are next.
 pub(super) fn merge_at(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8], sweeping: bool) -> Result<Merged> {
-    let mut merge = Merge {
-        pool,
-        tree,
-        delta,
-        sweeping,
-        end: None,
-        entries: 0,
-        leaves: 1,
-        entries_max: ENTRIES_MAX,
-        leaves_max: LEAVES_MAX,
-        stuck: 0,
-        pending: Pending::default(),
-        runs: Vec::new(),
-        value: Vec::new(),
-    };
+    let mut merge = Merge::new(pool, tree, delta, sweeping);
     let mut next = Next::Leaf;
     let mut at = key.to_vec();
     let mut fruitless = 0;
@@ -115,7 +101,7 @@ pub(super) enum Next {
     Alone,
     /// What is left of that leaf, from the key on.
     From,
-    /// The key alone: its leaf is split to make room for so many bytes.
+    /// The key alone: its leaf is split to make room for so many bytes, if that is enough still.
     Grow(usize),
     Done,
 }
@@ -156,7 +142,24 @@ pub(super) struct Merge<'a> {
     pub value: Vec<u8>,
 }
 
-impl Merge<'_> {
+impl<'a> Merge<'a> {
+    fn new(pool: &'a Pool, tree: &'a Tree, delta: &'a Delta, sweeping: bool) -> Merge<'a> {
+        Merge {
+            pool,
+            tree,
+            delta,
+            sweeping,
+            end: None,
+            entries: 0,
+            leaves: 1,
+            entries_max: ENTRIES_MAX,
+            leaves_max: LEAVES_MAX,
+            stuck: 0,
+            pending: Pending::default(),
+            runs: Vec::new(),
+            value: Vec::new(),
+        }
+    }
     /// One Mtr. `at`: the key it is about, then the one to go on with.
     fn step(&mut self, at: &mut Vec<u8>, what: Next) -> Result<Next> {
         self.pool.redo().reserve_to_go_on()?;
@@ -186,6 +189,13 @@ impl Merge<'_> {
         self.pending.settle();
         if what == Next::Leaf && self.sweeping && self.pending.put_bytes() > self.tree.leaf_free(&mtr, &leaf) {
             return Ok(Next::Spread);
+        }
+        if let Next::Grow(bytes) = what {
+            // The path to the leaf is latched for so many only, and since they were counted more may have become pending for the key.
+            let needed = self.needed(&mtr, &leaf);
+            if needed > bytes {
+                return Ok(Next::Grow(needed));
+            }
         }
         let stuck = self.stuck;
         let stopped = self.apply_and_take(mtr, &leaf)?;
@@ -277,6 +287,20 @@ impl Merge<'_> {
                 Some(next) => leaf = next,
                 None => return Ok(None),
             }
+        }
+    }
+
+    /// Bytes that the first key takes in the leaf with everything applied.
+    fn needed(&mut self, mtr: &Mtr<'_>, leaf: &LeafWrite) -> usize {
+        if self.pending.is_empty() {
+            return 0;
+        }
+        let key = self.pending.key(0);
+        let (slot, found) = self.tree.search_in(mtr, leaf, key);
+        let base = found.then(|| self.tree.entry_in(mtr, leaf, slot).1);
+        match self.pending.evaluate(0, base, &mut self.value) {
+            Ok(true) => key.len() + self.value.len(),
+            _ => 0,
         }
     }
 
@@ -416,3 +440,7 @@ fn successor(key: &[u8]) -> Vec<u8> {
     out.push(0);
     out
 }
+
+#[cfg(test)]
+#[path = "merge_tests.rs"]
+mod tests;
