@@ -20,6 +20,10 @@ pub enum Moment {
     RivalMet,
     /// It has had the lock of a rival's row, and not looked again.
     RivalLocked,
+    /// A merge has ended its mini-transaction, and not counted down yet what it took out of the delta tree.
+    MergedToBeCounted,
+    /// A merge or a reader, with the base leaf latched, has learned which partitions of a delta tree hold something, and not looked into them.
+    PartitionsLearned,
 }
 
 #[cfg(not(test))]

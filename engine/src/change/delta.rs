@@ -17,7 +17,7 @@ use super::policy::{Buffering, ChangeBuffer, Word, ASK_EVERY};
 use super::progress::Progress;
 use super::values::Values;
 use super::Op;
-use crate::base::{Error, IndexId, Result};
+use crate::base::{moment, Error, IndexId, Moment, Result};
 use crate::btree::{Intent, Placed, Seek, Tree, ENTRY_MAX, KEY_MAX};
 use crate::pool::{Pool, Presence};
 use parking_lot::{Mutex, RwLock};
@@ -32,6 +32,8 @@ pub const DELTA_BIT: IndexId = 1 << 31;
 pub(super) const UNKNOWN: u64 = 1 << 63;
 /// Partitions that may be there at a time; while the engine runs no more than half of them are begun.
 const PARTITIONS_MAX: u32 = 32;
+/// When the tree is empty and its numbers have come so far, they begin at 0: nobody looks for a partition that he learned of so many ago.
+const AGAIN_FROM: u16 = 1 << 14;
 /// Bytes of an operation in a list, beyond its value.
 const OP_MAX: usize = 24;
 /// Shares of resident target leaves: all of them; from which on an index counts as living in memory, and below which on disk.
@@ -200,9 +202,11 @@ impl Delta {
     pub(super) fn partitions(&self) -> SmallVec<[u16; 8]> {
         let (oldest, newest) = self.range();
         let known = self.is_known();
-        (oldest..=newest)
+        let found = (oldest..=newest)
             .filter(|p| !known || self.in_partition[slot(*p)].load(Ordering::SeqCst) > 0)
-            .collect()
+            .collect();
+        moment(Moment::PartitionsLearned);
+        found
     }
     /// Partitions that may hold something.
     pub fn partition_count(&self) -> u64 {
@@ -399,7 +403,10 @@ impl Delta {
             self.filter.clear();
             self.values.clear();
             self.close_newest();
-            self.set_range(0, 0);
+            // Not 0 again: whoever has learned which partitions there are, and looks into them only now, is to find nothing there, and
+            // not the younger of what was appended since.
+            let next = if newest < AGAIN_FROM { newest + 1 } else { 0 };
+            self.set_range(next, next);
         }
     }
     // ---- after the engine was opened ----

@@ -12,7 +12,7 @@
 use super::delta::{delta_end, delta_key, Delta, DeltaKey};
 use super::pending::Operations;
 use super::{Index, Pending};
-use crate::base::{planted, Mutant, PageNo, Result};
+use crate::base::{moment, planted, Moment, Mutant, PageNo, Result};
 use crate::btree::{Intent, LeafWrite, Placed, Tree};
 use crate::pool::{Mtr, Pool};
 
@@ -326,6 +326,7 @@ impl<'a> Merge<'a> {
         let done = stopped.unwrap_or(self.pending.len());
         let empty = self.take_out(&mut mtr, done, &kept);
         mtr.commit();
+        moment(Moment::MergedToBeCounted);
         self.account(done, &kept);
         if let Some(i) = sparse {
             self.tree.shrink(self.pool, self.pending.key(i))?;

@@ -1,14 +1,20 @@
 //! What others do to a leaf, and to what is pending for it, between two mini-transactions of one merge.
 use super::super::kit::new_index;
-use super::super::{drain, get, submit, Buffering, Index, Op};
+use super::super::{drain, entry, get, submit, visit_prefix, Buffering, Index, Op};
 use super::*;
+use crate::base::moment::at;
+use crate::base::Moment;
 use crate::btree::tests::kit::check;
 use crate::btree::ENTRY_OVERHEAD;
 use crate::pool::tests::Rig;
+use std::sync::mpsc::channel;
 
 fn value_of(len: usize) -> Vec<u8> {
+    stamped(1, len)
+}
+fn stamped(stamp: u64, len: usize) -> Vec<u8> {
     let mut value = Vec::new();
-    super::super::entry::encode(&mut value, 1, 4, 4, &vec![7; len]);
+    entry::encode(&mut value, stamp, 4, 4, &vec![7; len]);
     value
 }
 fn put(pool: &Pool, index: &Index, key: &[u8], value: &[u8]) {
@@ -60,4 +66,58 @@ fn a_key_that_needs_more_room_than_was_asked_for_asks_again() {
     let mut found = Vec::new();
     assert!(get(pool, &index, &key, &mut found).unwrap() && found == now);
     check(pool, &index.tree, false);
+}
+
+/// A merge counts down behind its mini-transaction, and empties the index so. Somebody else has latched the leaf meanwhile and learned that
+/// partition 1 holds something; before he looks into it, two changes of one key come. Numbers began at 0 again: he met the younger change
+/// in partition 1, and knew nothing of the older one. `body`: what he does.
+fn while_the_index_is_emptied(younger: Op<'static>, body: impl FnOnce(&Pool, &Index)) {
+    let rig = Rig::create(6, 256);
+    let index = new_index(&rig.pool, 1);
+    index.delta.as_ref().unwrap().begin_partition();
+    put(&rig.pool, &index, b"before", &value_of(1));
+    let (merged, is_merged) = channel();
+    let (may_count, counting) = channel::<()>();
+    let (counted, is_counted) = channel();
+    std::thread::scope(|scope| {
+        let (pool, other) = (rig.pool.clone(), index.clone());
+        scope.spawn(move || {
+            at(Moment::MergedToBeCounted, move || {
+                merged.send(()).unwrap();
+                counting.recv().unwrap();
+            });
+            merge_leaf(&pool, &other, b"").unwrap();
+            counted.send(()).unwrap();
+        });
+        is_merged.recv().unwrap();
+        let (pool, other) = (rig.pool.clone(), index.clone());
+        at(Moment::PartitionsLearned, move || {
+            may_count.send(()).unwrap();
+            is_counted.recv().unwrap();
+            assert!(other.delta.as_ref().unwrap().is_empty());
+            put(&pool, &other, b"key", &value_of(1));
+            other.delta.as_ref().unwrap().begin_partition();
+            submit(&pool, &other, younger).unwrap();
+        });
+        body(&rig.pool, &index);
+    });
+    drain(&rig.pool, &index).unwrap();
+    let mut found = Vec::new();
+    assert!(get(&rig.pool, &index, b"key", &mut found).unwrap());
+    let found = entry::decode(&found, 4).unwrap();
+    assert_eq!(found.stamp, 2, "the younger change stands");
+}
+#[test]
+fn a_merge_overtaken_by_the_emptying_of_the_index_takes_no_younger_entry_before_an_older() {
+    let value = stamped(2, 1).leak();
+    while_the_index_is_emptied(Op::Put { key: b"key", value }, |pool, index| {
+        merge_leaf(pool, index, b"").unwrap();
+    });
+}
+#[test]
+fn a_reader_overtaken_by_the_emptying_of_the_index_meets_no_younger_entry_without_the_older() {
+    let (key, stamp) = (b"key", 2);
+    while_the_index_is_emptied(Op::Mark { key, stamp }, |pool, index| {
+        visit_prefix(pool, index, b"", &mut |_, _| Ok(true)).unwrap();
+    });
 }
