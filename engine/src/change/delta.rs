@@ -78,8 +78,8 @@ fn partition_of(key: &[u8]) -> Result<u16> {
 pub(super) struct Count {
     /// Last key counted.
     at: Vec<u8>,
-    /// The first partition that need not be counted.
-    until: u16,
+    /// The first partition that need not be counted; None: all of them have to be.
+    until: Option<u16>,
 }
 
 pub struct Delta {
@@ -162,6 +162,10 @@ impl Delta {
     }
     pub fn buffering(&self) -> Option<Buffering> {
         self.word.get()
+    }
+    /// There is no number for another partition: until it is empty, and numbers begin at 0, only keys go on for which something is pending.
+    pub fn takes_no_more(&self) -> bool {
+        self.word.refuses()
     }
     /// May a change of this kind be buffered?
     #[inline]
@@ -384,6 +388,7 @@ impl Delta {
     fn set_range(&self, oldest: u16, newest: u16) {
         self.range
             .store((oldest as u32) << 16 | newest as u32, Ordering::Release);
+        self.word.refuse(newest == u16::MAX);
     }
     /// After a merge: forgets partitions that are empty, and (nothing is pending) that the filter lost count. No latch is held.
     pub(super) fn tidy(&self) {
@@ -435,12 +440,11 @@ impl Delta {
                     return Err(Error::corrupt("a delta tree holds more partitions than there may be"));
                 }
                 if may_begin {
-                    count.until = last + 1;
+                    count.until = Some(last + 1);
                     self.set_range(first, last + 1);
                 } else {
                     // So many openings without a merge in between: what appends would change is counted first.
                     self.set_range(first, last);
-                    count.until = u16::MAX;
                     while !self.count_some(pool, &mut count, usize::MAX)? {}
                 }
             }
@@ -475,7 +479,7 @@ impl Delta {
             for slot in at.slot()..at.len() {
                 let (key, value) = at.entry_at(slot);
                 let partition = partition_of(key)?;
-                if partition >= count.until && count.until != u16::MAX {
+                if count.until.is_some_and(|until| partition >= until) {
                     self.entries.fetch_sub(UNKNOWN, Ordering::SeqCst);
                     return Ok(true);
                 }
@@ -566,3 +570,7 @@ enum Wrote {
     Folded(i64),
     Nothing,
 }
+
+#[cfg(test)]
+#[path = "delta_tests.rs"]
+mod tests;

@@ -79,24 +79,40 @@ fn kind(op: &Op<'_>) -> u8 {
     }
 }
 
-/// What a table says about its own indexes, before what holds for all tables. One byte: 0 = nothing, else the number + 1.
+/// Set in a [`Word`]: the delta tree has no room for more, whatever the table says.
+const REFUSES: u8 = 1 << 7;
+
+/// What a table says about its own indexes, before what holds for all tables. One byte: 0 = nothing, else the number + 1; with [`REFUSES`].
 #[derive(Debug, Default)]
 pub(super) struct Word(AtomicU8);
 
 impl Word {
     pub fn set(&self, buffering: Option<Buffering>) {
         let byte = buffering.map_or(0, |b| b.number() as u8 + 1);
-        self.0.store(byte, Ordering::Relaxed);
+        self.change(|old| old & REFUSES | byte);
     }
     pub fn get(&self) -> Option<Buffering> {
-        let byte = self.0.load(Ordering::Relaxed);
+        let byte = self.0.load(Ordering::Relaxed) & !REFUSES;
         byte.checked_sub(1).map(|n| Buffering::from_number(n as u64))
+    }
+    pub fn refuse(&self, on: bool) {
+        self.change(|old| if on { old | REFUSES } else { old & !REFUSES });
+    }
+    pub fn refuses(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & REFUSES != 0
+    }
+    fn change(&self, new: impl Fn(u8) -> u8) {
+        // Never Err: there is always a new value.
+        let _ = self
+            .0
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| Some(new(old)));
     }
     #[inline]
     pub fn takes(&self, op: &Op<'_>, buffer: &ChangeBuffer) -> bool {
-        match self.get() {
-            None => buffer.takes(op),
-            Some(own) => own.bits() & kind(op) != 0,
+        match self.0.load(Ordering::Relaxed) {
+            0 => buffer.takes(op),
+            byte if byte & REFUSES != 0 => false,
+            byte => Buffering::from_number(byte as u64 - 1).bits() & kind(op) != 0,
         }
     }
 }

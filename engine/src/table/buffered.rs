@@ -6,6 +6,7 @@
 //! | more than half of the bound is pending | as many as take what came since, times a gain: 0 at a half, 1 at three quarters; at most `io_capacity_max` a second |
 //! | the user asked for a drain | `io_capacity_max` a second, until nothing is left |
 //! | something has been pending longer than `change_buffer_max_age` | `io_capacity` a second, in the indexes that it is in; while others are due, a quarter as many as those |
+//! | an index has used up the numbers of its partitions, and takes no more until it is empty | as if it were too old |
 //! | after the engine was opened | what is pending is counted, index by index: `io_capacity` pages a second |
 //! | a leaf is expected to take 128 entries or more | 50 of such |
 //! | an index lives in memory | 32 of such: no read is spared there, and while anything is pending readers have to look for it |
@@ -200,7 +201,7 @@ impl Store {
                 if !delta.is_known() && !self.count_some(delta, budget)? {
                     continue;
                 }
-                let is_old = self.change.is_too_old(delta.age_us(now_us));
+                let is_old = delta.takes_no_more() || self.change.is_too_old(delta.age_us(now_us));
                 if budget.memory_leaves > 0 && !is_old && delta.lives_in_memory() {
                     let leaves = self.sweep(index, delta, LEAVES_MAX.min(budget.memory_leaves))?.leaves;
                     budget.memory_leaves -= leaves.min(budget.memory_leaves);
