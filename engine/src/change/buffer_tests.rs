@@ -209,6 +209,28 @@ fn a_mark_of_a_missing_entry_is_told_and_kept() {
     check(pool, &index);
 }
 
+/// A later Put of the key heals it, in the place of the Mark: as many entries as the last pass had left, and sweeps left them alone.
+#[test]
+fn what_was_stuck_and_is_healed_is_worth_a_sweep() {
+    let rig = Rig::create(3, 128);
+    let pool = &*rig.pool;
+    let index = new_index(pool, 1);
+    let delta = index.delta.as_ref().unwrap();
+    let key = &key_of(7);
+    submit(pool, &index, Op::Mark { key, stamp: 5 }).unwrap();
+    drain(pool, &index).unwrap();
+    let is_worth_it = || delta.is_worth_a_sweep(pool.disk().now_us());
+    assert!(!is_worth_it());
+    submit(pool, &index, Op::Mark { key, stamp: 6 }).unwrap();
+    assert!(!is_worth_it(), "another Mark does not heal it");
+    let value = &value_of(&mut Dice(1), 7);
+    submit(pool, &index, Op::Put { key, value }).unwrap();
+    assert!(is_worth_it());
+    sweep_step(pool, &index, 8).unwrap();
+    assert!(delta.is_empty());
+    check(pool, &index);
+}
+
 /// In a full leaf, with more pending than one leaf holds: it splits as often as it must.
 #[test]
 fn merging_into_a_full_leaf_splits_it() {

@@ -293,6 +293,9 @@ impl Delta {
                     self.grow(*grown, true);
                     pool.counters().change_buffer_reads_avoided.inc();
                     self.count_down(op.key(), newest);
+                    if let Op::Put { .. } = op {
+                        self.put_in_place();
+                    }
                 }
                 Ok(Wrote::Nothing) | Err(_) => self.count_down(op.key(), newest),
             }

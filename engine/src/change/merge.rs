@@ -136,7 +136,7 @@ pub(super) struct Merge<'a> {
     /// What one Mtr takes, about: entries, and leaves of the delta tree.
     pub entries_max: usize,
     pub leaves_max: usize,
-    stuck: usize,
+    pub stuck: usize,
     pub pending: Pending,
     runs: Vec<Run>,
     pub value: Vec<u8>,
@@ -370,6 +370,9 @@ impl<'a> Merge<'a> {
     pub(super) fn take_out(&self, mtr: &mut Mtr<'_>, done: usize, kept: &[usize]) -> Vec<Vec<u8>> {
         let tree = &self.delta.tree;
         let mut empty = Vec::new();
+        if !kept.is_empty() {
+            self.delta.left_stuck();
+        }
         if planted(Mutant::BufferedEntryMergedTwice) {
             return empty;
         }

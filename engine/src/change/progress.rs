@@ -20,6 +20,8 @@ pub(super) struct Progress {
     since_us: AtomicU64,
     /// Entries that the last pass had to leave, while nothing has been merged since.
     stuck: AtomicU64,
+    /// A merge has left something stuck since a Put was last looked at for that.
+    left_stuck: AtomicBool,
     /// Not swept before.
     retry_us: AtomicU64,
     /// Entries merged since the engine was opened.
@@ -41,7 +43,7 @@ pub(super) struct Pass {
     pub from: Vec<u8>,
     began_us: u64,
     stuck: u64,
-    /// Every leaf that it met is merged, but for what is stuck.
+    /// Every leaf that it met is merged, but for what is stuck still.
     whole: bool,
     /// Leaves that it passed over; of those that cannot be read, bytes that wait for them, about.
     left: usize,
@@ -92,6 +94,7 @@ impl Delta {
         if kept.number != pass.number {
             return;
         }
+        pass.whole &= kept.whole;
         if pass.from.is_empty() {
             pass.number += 1;
             if pass.whole {
@@ -120,6 +123,20 @@ impl Delta {
         self.progress.merged.fetch_add(entries, Ordering::Relaxed);
         if entries > 0 && self.progress.stuck.load(Ordering::Relaxed) > 0 {
             self.progress.stuck.store(0, Ordering::Relaxed);
+        }
+    }
+    /// A merge leaves something stuck. Called while it has the delta leaf latched: who puts it right comes later.
+    pub(super) fn left_stuck(&self) {
+        self.progress.left_stuck.store(true, Ordering::Relaxed);
+    }
+    /// A Put stands in the place of what was pending for its key. If that was stuck it is not any more, and no pass is to say so.
+    pub(super) fn put_in_place(&self) {
+        let progress = &self.progress;
+        if progress.left_stuck.load(Ordering::Relaxed) {
+            progress.left_stuck.store(false, Ordering::Relaxed);
+            let mut pass = progress.pass.lock();
+            pass.whole = false;
+            progress.stuck.store(0, Ordering::Relaxed);
         }
     }
     /// A step of a sweep failed.

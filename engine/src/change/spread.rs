@@ -4,7 +4,7 @@
 //! split; together they need one page in eight more. An image of each page goes to the log, which is as many bytes as its doublewrite
 //! would be; in return it needs none (`pool::flush`). Latches as in `merge.rs`, with a parent and several leaves in the place of one.
 use super::merge::{Merge, Next, Reach};
-use crate::base::Result;
+use crate::base::{moment, Moment, Result};
 use crate::pool::PAGE_SIZE;
 
 /// Leaves of one stretch, at most.
@@ -51,8 +51,10 @@ impl Merge<'_> {
         if self.pending.is_empty() || !self.tree.spread(&mut mtr, &siblings, &items)? {
             return Ok(Next::Alone);
         }
+        let stuck = self.stuck;
         let empty = self.take_out(&mut mtr, self.pending.len(), &kept);
         mtr.commit();
+        moment(Moment::MergedToBeCounted);
         self.account(self.pending.len(), &kept);
         for key in empty {
             self.delta.tree.shrink(self.pool, &key)?;
@@ -66,6 +68,8 @@ impl Merge<'_> {
                 Next::From
             }
             Reach::Older => {
+                // They are met again.
+                self.stuck = stuck;
                 *at = lo;
                 Next::From
             }

@@ -1,10 +1,15 @@
 //! Full leaves with something pending for each of them are spread over their neighbours, not split one by one.
 use super::kit::new_index;
+use super::merge::merge_at;
 use super::{drain, submit, visit_prefix, Buffering, Index, Op};
+use crate::base::moment::at;
+use crate::base::Moment;
 use crate::btree::tests::kit::check;
+use crate::btree::Seek;
 use crate::pool::tests::Rig;
 use crate::pool::Pool;
 use std::collections::BTreeMap;
+use std::sync::mpsc::channel;
 
 const KEYS: u32 = if cfg!(feature = "tiny-pages") { 4_000 } else { 16_000 };
 
@@ -78,4 +83,51 @@ fn full_leaves_stay_full_when_each_gets_a_little() {
     assert_same(pool, &index, &model, "merged");
     let after = check(pool, &index.tree, false).leaf_pages;
     assert!(after <= before + before / 4, "{before} leaves became {after}");
+}
+
+/// A stretch that had not got the newer partition's leaf was gone through again, and its Marks of missing entries were counted again: with more
+/// stuck than there was, sweeps left alone what came later.
+#[test]
+fn what_is_stuck_in_a_stretch_that_is_met_again_is_counted_once() {
+    let rig = Rig::create(3, 600);
+    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 0));
+    let delta = index.delta.as_ref().unwrap();
+    let mut model = BTreeMap::new();
+    delta.buffer().set_buffering(Buffering::None);
+    (0..KEYS).for_each(|n| put(pool, &index, &mut model, 10 * n, 1));
+    delta.buffer().set_buffering(Buffering::All);
+    delta.buffer().set_test_mode(1);
+    let key = &3u32.to_be_bytes();
+    submit(pool, &index, Op::Mark { key, stamp: 4 }).unwrap();
+    // Many more than a stretch takes: the newest partition stands in a delta leaf that it does not come to.
+    (0..KEYS)
+        .step_by(4)
+        .for_each(|n| put(pool, &index, &mut model, 10 * n + 5, 2));
+    delta.begin_partition();
+    put(pool, &index, &mut model, 17, 3);
+    let newest = super::delta::delta_key(1, &[]);
+    let (held, is_held) = channel();
+    let (merged, is_merged) = channel();
+    let (released, is_released) = channel();
+    let stuck = std::thread::scope(|scope| {
+        let (pool, tree) = (rig.pool.clone(), delta.tree);
+        scope.spawn(move || {
+            let leaf = tree.seek(&pool, Seek::Ge, &newest).unwrap();
+            held.send(()).unwrap();
+            is_merged.recv().unwrap();
+            drop(leaf);
+            released.send(()).unwrap();
+        });
+        is_held.recv().unwrap();
+        at(Moment::MergedToBeCounted, move || {
+            merged.send(()).unwrap();
+            is_released.recv().unwrap();
+        });
+        let before = delta.entries();
+        let merged = merge_at(&rig.pool, &index.tree, delta, &[], true).unwrap();
+        assert!(merged.leaves > 1 && merged.whole && before > delta.entries());
+        merged.stuck
+    });
+    assert_eq!(stuck, 1);
+    assert_eq!(rig.pool.counters().change_buffer_missing.get(), 2, "it was met twice");
 }
