@@ -300,8 +300,9 @@ impl Store {
         c.change_buffer_drain_eta.set(speed.seconds_for(entries));
     }
 
-    /// A reader met a leaf with much pending. An economy: the read does not fail because there is no room to write. He holds no
-    /// latch, and not the gate; if somebody waits to have it alone, the table or the index is on its way out.
+    /// A reader met a leaf with much pending. An economy: the read, which has what it wanted, does not fail because there is no room to
+    /// write, or a page is broken that it did not need. He holds no latch, and not the gate; if somebody waits to have it alone, the
+    /// table or the index is on its way out.
     pub(super) fn merge_met(&self, index: &Index, key: &[u8]) -> Result<()> {
         let Some(table) = self.catalog.by_id(index.tree.file) else {
             return Ok(());
@@ -313,8 +314,8 @@ impl Store {
             return Ok(());
         }
         match change::merge_leaf(&self.pool, index, key) {
-            Err(Error::Full(_) | Error::ReadOnly(_)) => Ok(()),
-            merged => merged.map(|_| ()),
+            Err(e @ Error::Poisoned(_)) => Err(e),
+            _ => Ok(()),
         }
     }
 

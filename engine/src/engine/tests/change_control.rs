@@ -1,13 +1,16 @@
 //! What users see of the change buffer, and how they steer it: figures, age, drain, a table's own setting.
 use super::change_buffer::*;
 use super::rig::*;
+use crate::base::ids::FIRST_TABLE_FILE;
 use crate::base::IndexId;
+use crate::btree::Seek;
 use crate::change::{self, Buffering, Op};
 use crate::engine::{Close, Config, Engine};
 use crate::io::sim::SimDisk;
 use crate::io::Disk;
-use crate::pool::Presence;
-use crate::table::{ChangeReport, IndexChange, IndexChanges, IndexSpec, Rounds, TableSpec};
+use crate::pool::{Presence, PAGE_SIZE};
+use crate::space::file_name;
+use crate::table::{ChangeReport, Cursor, IndexChange, IndexChanges, IndexSpec, LockChoice, Rounds, TableSpec};
 use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
 use std::sync::{Arc, Mutex};
 
@@ -478,4 +481,50 @@ fn the_size_of_a_large_range_is_told_without_the_few_that_are_pending() {
     assert_eq!(asked(100), large);
     let (estimate, requests) = asked(1990);
     assert!(estimate == small.0 + 20 && requests > small.1, "{estimate} {requests}");
+}
+
+/// A reader merged what it met so much of, which left a leaf nearly empty; its right neighbour, which was to be put together with it, was broken:
+/// the read failed for a page that it never needed.
+#[test]
+fn a_read_does_not_fail_for_what_its_merge_meets() {
+    let disk = SimDisk::new(1);
+    let rig = Rig::create(disk.clone());
+    buffer(&rig, false);
+    rows(&rig, 0..2000);
+    let tree = rig.table.layout().secondary[1].index.tree;
+    let pool = &rig.store().pool;
+    let tag_key = |n: u16| row(n as u8, n).tag_key(&n.to_be_bytes());
+    let leaf_no = |n: u16| tree.leaf_place(pool, &tag_key(n)).expect("found").expect("a leaf").0.no;
+    let second = (0..2000).find(|n| leaf_no(*n) != leaf_no(0)).expect("two leaves");
+    // One in sixteen stays.
+    buffer(&rig, true);
+    let mut trx = rig.begin(ReadCommitted);
+    for n in (0..second).filter(|n| n % 16 != 0) {
+        rig.delete(&mut trx, &n.to_be_bytes(), &row(n as u8, n))
+            .expect("delete");
+    }
+    commit(&rig, trx);
+    rig.purge_all();
+    let place = leaf_no(second) as u64 * PAGE_SIZE as u64 + PAGE_SIZE as u64 / 2;
+    rig.engine.checkpoint().expect("checkpoint");
+    disk.flip(&file_name(FIRST_TABLE_FILE), place, 1);
+    pool.discard_file(FIRST_TABLE_FILE);
+    let before = pending(&rig);
+    for _ in 0..2 * change::SETTLE_EVERY {
+        let mut trx = rig.begin(ReadCommitted);
+        let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+        cursor
+            .begin(&mut trx, BY_TAG, LockChoice::default(), true)
+            .expect("begun");
+        assert!(cursor
+            .seek(&mut trx, Seek::First, &[])
+            .expect("a read of the first leaf"));
+        commit(&rig, trx);
+    }
+    assert!(pending(&rig) < before, "it was merged");
+    let end = tree.leaf_place(pool, &tag_key(0)).expect("found").expect("a leaf").1;
+    assert!(
+        end.is_some_and(|end| end <= tag_key(second)),
+        "and not put together with the next"
+    );
 }
