@@ -13,8 +13,10 @@ use crate::base::{Error, FileId, IndexId, Result};
 use crate::change::ChangeBuffer;
 use std::sync::Arc;
 
-/// An index is set aside when so large a part (1/n) of all that may be pending waits in it and cannot be merged.
-const BOUND_SHARE: u64 = 8;
+/// An index is set aside when so large a part (1/n) of all that may be pending waits for pages that are broken.
+const BROKEN_SHARE: u64 = 8;
+/// The same, with what waits for pages that the disk failed to read: it may be over the next time.
+const FAILED_SHARE: u64 = 2;
 
 /// An index of which something cannot be merged.
 struct Unmerged {
@@ -27,11 +29,30 @@ struct Unmerged {
     bytes: u64,
 }
 
-impl Unmerged {
-    fn is_too_much(&self, buffer: &ChangeBuffer) -> bool {
-        let is_much = !self.may_pass && self.bytes >= buffer.bytes_max() / BOUND_SHARE;
-        // At the bound itself the share of one does not matter: there may be many.
-        is_much || (self.bytes > 0 && buffer.fill() >= 1000)
+/// All that cannot be merged.
+#[derive(Default)]
+struct AllUnmerged {
+    worst: Option<Unmerged>,
+    broken_bytes: u64,
+    bytes: u64,
+}
+
+impl AllUnmerged {
+    fn add(&mut self, one: Unmerged) {
+        self.bytes += one.bytes;
+        if !one.may_pass {
+            self.broken_bytes += one.bytes;
+        }
+        let is_worse = |worst: &Unmerged| (!one.may_pass, one.bytes) > (!worst.may_pass, worst.bytes);
+        if self.worst.as_ref().is_none_or(is_worse) {
+            self.worst = Some(one);
+        }
+    }
+    /// The index to be set aside, if it is too much.
+    fn too_much(self, buffer: &ChangeBuffer) -> Option<Unmerged> {
+        let max = buffer.bytes_max();
+        let is_much = self.broken_bytes >= max / BROKEN_SHARE || self.bytes >= max / FAILED_SHARE;
+        self.worst.filter(|_| is_much)
     }
 }
 
@@ -40,7 +61,7 @@ impl Store {
         if !self.change.has_unmerged() {
             return Ok(());
         }
-        let Some(worst) = self.worst_unmerged().filter(|worst| worst.is_too_much(&self.change)) else {
+        let Some(worst) = self.all_unmerged().too_much(&self.change) else {
             return Ok(());
         };
         match self.set_index_aside(&worst.table, worst.index, &worst.why) {
@@ -49,9 +70,9 @@ impl Store {
             _ => Ok(()),
         }
     }
-    /// The index with most of it; on the way people are told of those they do not know of yet.
-    fn worst_unmerged(&self) -> Option<Unmerged> {
-        let mut worst: Option<Unmerged> = None;
+    /// On the way people are told of those they do not know of yet.
+    fn all_unmerged(&self) -> AllUnmerged {
+        let mut all = AllUnmerged::default();
         for table in self.catalog.tables() {
             let _gate = table.gate.read();
             if table.is_gone() {
@@ -67,20 +88,17 @@ impl Store {
                         "buffered changes cannot be merged: {named}; until then they wait"
                     ));
                 }
-                let is_worse = |worst: &Unmerged| (!may_pass, bytes) > (!worst.may_pass, worst.bytes);
-                if worst.as_ref().is_none_or(is_worse) {
-                    let (table, index) = (table.clone(), index.id);
-                    worst = Some(Unmerged {
-                        table,
-                        index,
-                        why,
-                        may_pass,
-                        bytes,
-                    });
-                }
+                let (table, index) = (table.clone(), index.id);
+                all.add(Unmerged {
+                    table,
+                    index,
+                    why,
+                    may_pass,
+                    bytes,
+                });
             }
         }
-        worst
+        all
     }
 }
 
