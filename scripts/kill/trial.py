@@ -228,7 +228,10 @@ def verify_indexes(cursor, database, table):
         cursor.execute(f"{content} USE INDEX ()")
         by_table = cursor.fetchone()
         if by_index != by_table:
-            raise Broken(f"{table}.{index} and the table differ: (rows, checksum) {by_index} and {by_table}")
+            cursor.execute("SELECT engine FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
+                           (database, table))
+            engine, = cursor.fetchone()
+            raise Broken(f"{table}.{index} and the table differ: (rows, checksum) {by_index} and {by_table}; the table is {engine}'s")
 
 
 def verify_check_table(cursor, table):
