@@ -94,7 +94,8 @@ impl Store {
         (!found.aside).then_some((table, id))
     }
 
-    /// From here on nobody reads the index, nobody keeps it up, and what is pending for it is forgotten. Durable on return: what is left out must never be missed by a reader.
+    /// From here on nobody reads the index, nobody keeps it up, and what is pending for it is nobody's debt. Durable on return: what is left
+    /// out must never be missed by a reader.
     pub(super) fn set_index_aside(&self, table: &Arc<Table>, index: IndexId, why: &Error) -> Result<()> {
         let named = self.name_damage(why.clone());
         {
