@@ -6,7 +6,7 @@
 use super::edit::{self, MtrPage};
 use super::node::Node;
 use super::{descend::To, LeafWrite, Tree};
-use crate::base::{PageId, PageNo, Result};
+use crate::base::{Error, PageId, PageNo, Result};
 use crate::pool::{Mtr, Pool};
 
 impl Tree {
@@ -17,18 +17,33 @@ impl Tree {
     /// The leaf that owns `key`, and where it ends (None: it is the last), as its parent has it: the leaf is not read. None: the root is
     /// a leaf.
     pub fn leaf_place(&self, pool: &Pool, key: &[u8]) -> Result<Option<(PageId, Option<Vec<u8>>)>> {
-        self.by_parent(pool, key, |leaf, end| (leaf, end.map(<[u8]>::to_vec)))
+        self.by_parent(pool, key, 1, |leaf, end| (leaf, end.map(<[u8]>::to_vec)))
     }
-    /// Shows the leaf that owns `key` and where it ends (None: it is the last), under its parent's S latch. None: the root is a leaf.
+    /// Something on the way to `key` could not be read: a leaf, or an inner page and so all that is below it. Where that ends (None: it reaches to
+    /// the last key), as the lowest page that can be read has it. An error: that is not even the root.
+    pub fn end_of_unreadable(&self, pool: &Pool, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut level = 1;
+        loop {
+            match self.by_parent(pool, key, level, |_, end| end.map(<[u8]>::to_vec)) {
+                Err(Error::Corrupt(_) | Error::Io(_)) if level < Node::new(&self.read(pool, self.root)?).level() => {
+                    level += 1
+                }
+                place => return Ok(place?.flatten()),
+            }
+        }
+    }
+    /// Shows the page below `level` that owns `key` (1: the leaf) and where it ends (None: it is the last), under its parent's S latch.
+    /// None: the tree has no such level.
     fn by_parent<T>(
         &self,
         pool: &Pool,
         key: &[u8],
+        level: u8,
         each: impl FnOnce(PageId, Option<&[u8]>) -> T,
     ) -> Result<Option<T>> {
-        let page = self.descend(pool, To::Key(key), 1)?;
+        let page = self.descend(pool, To::Key(key), level)?;
         let node = Node::new(&page);
-        if node.level() == 0 {
+        if node.level() < level {
             return Ok(None);
         }
         let slot = self.route(node, page.id().no, To::Key(key))?;
@@ -47,7 +62,7 @@ impl Tree {
         hi: Option<&[u8]>,
         ask: impl FnOnce(PageId) -> T,
     ) -> Result<Option<T>> {
-        let asked = self.by_parent(pool, lo, |leaf, end| {
+        let asked = self.by_parent(pool, lo, 1, |leaf, end| {
             let owns_all = end.is_none_or(|end| hi.is_some_and(|hi| hi <= end));
             owns_all.then(|| ask(leaf))
         })?;

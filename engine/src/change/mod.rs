@@ -40,6 +40,8 @@ pub(crate) mod kit;
 #[cfg(test)]
 mod spread_tests;
 #[cfg(test)]
+mod sweep_tests;
+#[cfg(test)]
 mod unique_tests;
 
 pub use apply::{submit, submit_checked};
@@ -48,6 +50,7 @@ pub use estimate::check;
 pub use merge::merge_leaf;
 pub use pending::Pending;
 pub use policy::{Buffering, ChangeBuffer};
+pub use progress::Unmerged;
 pub use read::{get, in_use, visit_prefix, visit_value, Merging, Run};
 pub use sweep::{drain, drain_telling, sweep_step, Swept};
 pub use unique::{lacks_value, put_unseen};

@@ -13,6 +13,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// After an error (a page that cannot be read, no room) an index is left alone so long.
 const RETRY_US: u64 = 10 * 1_000_000;
+/// What the disk fails to read so often in a row, over such a time, will hardly come back by itself.
+const TRIES_LASTING: u32 = 3;
+const LASTING_US: u64 = 2 * RETRY_US;
 
 #[derive(Debug, Default)]
 pub(super) struct Progress {
@@ -28,11 +31,33 @@ pub(super) struct Progress {
     merged: AtomicU64,
     pass: Mutex<Pass>,
     /// What kept something from being merged, other than want of space.
-    unmerged: Mutex<Option<Error>>,
+    unmerged: Mutex<Option<Failure>>,
     /// Bytes that the last pass had to leave for that, about.
     unmerged_bytes: AtomicU64,
+    /// The last step of a sweep could not even be begun.
+    halted: AtomicBool,
     /// People know that something cannot be merged.
     told: AtomicBool,
+}
+
+/// Why something is unmerged.
+#[derive(Clone, Debug)]
+struct Failure {
+    why: Error,
+    /// When it was met first.
+    since_us: u64,
+    /// Passes in a row that met it, and steps that could not be begun.
+    tries: u32,
+}
+
+/// What cannot be merged of an index, for want of a page that can be read.
+#[derive(Debug)]
+pub struct Unmerged {
+    pub why: Error,
+    /// That wait so, about.
+    pub bytes: u64,
+    /// A page is broken, or the disk failed to read it again and again.
+    pub is_lasting: bool,
 }
 
 /// A pass, as far as it has come.
@@ -91,6 +116,9 @@ impl Delta {
     /// The pass has come so far; `from` is empty if that was its end. Somebody else may have ended it meanwhile.
     pub(super) fn keep_pass(&self, mut pass: Pass) {
         let mut kept = self.progress.pass.lock();
+        if self.progress.halted.swap(false, Ordering::Relaxed) && !pass.is_broken {
+            self.nothing_unmerged();
+        }
         if kept.number != pass.number {
             return;
         }
@@ -103,11 +131,21 @@ impl Delta {
             }
             let bytes = pass.unmerged_bytes.min(self.bytes());
             self.progress.unmerged_bytes.store(bytes, Ordering::Relaxed);
-            if !pass.is_broken {
-                *self.progress.unmerged.lock() = None;
+            match pass.is_broken {
+                true => self.failed_again(),
+                false => self.nothing_unmerged(),
             }
         }
         *kept = pass;
+    }
+    fn nothing_unmerged(&self) {
+        *self.progress.unmerged.lock() = None;
+        self.progress.unmerged_bytes.store(0, Ordering::Relaxed);
+    }
+    fn failed_again(&self) {
+        if let Some(failure) = &mut *self.progress.unmerged.lock() {
+            failure.tries = failure.tries.saturating_add(1);
+        }
     }
     /// The next step begins at the index's first key.
     pub(super) fn restart_pass(&self) {
@@ -146,26 +184,34 @@ impl Delta {
             .store(pool.disk().now_us() + RETRY_US, Ordering::Relaxed);
     }
     /// Something of it could not be merged, or not even be counted, for this reason.
-    pub(super) fn note_unmerged(&self, why: Error) {
+    pub(super) fn note_unmerged(&self, pool: &Pool, why: Error) {
         self.buffer().note_unmerged();
-        *self.progress.unmerged.lock() = Some(why);
+        let mut unmerged = self.progress.unmerged.lock();
+        let (since_us, tries) = match &*unmerged {
+            Some(before) => (before.since_us, before.tries),
+            None => (pool.disk().now_us(), 0),
+        };
+        *unmerged = Some(Failure { why, since_us, tries });
     }
     /// As `note_unmerged`: nothing of it can be merged, and it is left alone for a while.
     pub fn cannot_go_on(&self, pool: &Pool, why: Error) {
         self.retry_later(pool);
         if !matches!(why, Error::Full(_)) {
             self.progress.unmerged_bytes.store(self.bytes(), Ordering::Relaxed);
-            self.note_unmerged(why);
+            self.progress.halted.store(true, Ordering::Relaxed);
+            self.note_unmerged(pool, why);
+            self.failed_again();
         }
     }
-    /// What cannot be merged, for want of a page that can be read: why, and bytes that wait so, about.
-    pub fn unmerged(&self) -> Option<(Error, u64)> {
-        let why = self.progress.unmerged.lock().clone()?;
+    /// What cannot be merged, for want of a page that can be read.
+    pub fn unmerged(&self, now_us: u64) -> Option<Unmerged> {
+        let Failure { why, since_us, tries } = self.progress.unmerged.lock().clone()?;
         let bytes = match self.is_known() {
             true => self.progress.unmerged_bytes.load(Ordering::Relaxed),
             false => self.bytes(),
         };
-        Some((why, bytes))
+        let is_lasting = why.is_corrupt() || tries >= TRIES_LASTING && now_us.saturating_sub(since_us) >= LASTING_US;
+        Some(Unmerged { why, bytes, is_lasting })
     }
     /// True from the second time on.
     pub fn told_of_unmerged(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Sweeps: an index's pending changes are merged leaf by leaf in key order, in bounded steps (I7).
 //!
-//! A leaf that cannot be read, or has no room and none can be had, is passed over: those behind it are merged all the same.
+//! A leaf that cannot be read, or has no room and none can be had, is passed over, and so is all below an inner page that cannot be read: the
+//! leaves behind are merged all the same.
 //!
 //! Who drives them: the change worker (when idle, pressed, or something is old), appenders when the bound comes near, a slow close.
 use super::delta::Delta;
@@ -95,15 +96,15 @@ fn is_of_one_leaf(e: &Error) -> bool {
     matches!(e, Error::Corrupt(_) | Error::Io(_) | Error::Full(_))
 }
 
-/// The leaf that the pass stands at cannot be merged. Where it ends, as its parent knows it; None: it is the last.
+/// The leaf that the pass stands at cannot be merged, or nothing below an inner page that cannot be read. Where that ends; None: it is the
+/// index's last.
 fn pass_over(pool: &Pool, index: &Index, delta: &Delta, pass: &mut Pass, why: Error) -> Result<Option<Vec<u8>>> {
-    let place = index.tree.leaf_place(pool, &pass.from)?;
-    let end = place.and_then(|(_, end)| end);
+    let end = index.tree.end_of_unreadable(pool, &pass.from)?;
     match why {
         Error::Full(_) => pass.leaf_full(),
         why => {
             pass.leaf_broken(delta.estimate_bytes(pool, &pass.from, end.as_deref()));
-            delta.note_unmerged(why);
+            delta.note_unmerged(pool, why);
         }
     }
     Ok(end)

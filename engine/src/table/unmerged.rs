@@ -10,16 +10,16 @@ use super::buffered::buffered;
 use super::def::Table;
 use super::store::Store;
 use crate::base::{Error, FileId, IndexId, Result};
-use crate::change::ChangeBuffer;
+use crate::change::{ChangeBuffer, Unmerged};
 use std::sync::Arc;
 
 /// An index is set aside when so large a part (1/n) of all that may be pending waits for pages that are broken.
 const BROKEN_SHARE: u64 = 8;
-/// The same, with what waits for pages that the disk failed to read: it may be over the next time.
+/// The same, with what waits for pages that the disk failed to read, again and again: that may be over some time.
 const FAILED_SHARE: u64 = 2;
 
 /// An index of which something cannot be merged.
-struct Unmerged {
+struct Candidate {
     table: Arc<Table>,
     index: IndexId,
     /// A `Corrupt`.
@@ -32,24 +32,24 @@ struct Unmerged {
 /// All that cannot be merged.
 #[derive(Default)]
 struct AllUnmerged {
-    worst: Option<Unmerged>,
+    worst: Option<Candidate>,
     broken_bytes: u64,
     bytes: u64,
 }
 
 impl AllUnmerged {
-    fn add(&mut self, one: Unmerged) {
+    fn add(&mut self, one: Candidate) {
         self.bytes += one.bytes;
         if !one.may_pass {
             self.broken_bytes += one.bytes;
         }
-        let is_worse = |worst: &Unmerged| (!one.may_pass, one.bytes) > (!worst.may_pass, worst.bytes);
+        let is_worse = |worst: &Candidate| (!one.may_pass, one.bytes) > (!worst.may_pass, worst.bytes);
         if self.worst.as_ref().is_none_or(is_worse) {
             self.worst = Some(one);
         }
     }
     /// The index to be set aside, if it is too much.
-    fn too_much(self, buffer: &ChangeBuffer) -> Option<Unmerged> {
+    fn too_much(self, buffer: &ChangeBuffer) -> Option<Candidate> {
         let max = buffer.bytes_max();
         let is_much = self.broken_bytes >= max / BROKEN_SHARE || self.bytes >= max / FAILED_SHARE;
         self.worst.filter(|_| is_much)
@@ -73,13 +73,21 @@ impl Store {
     /// On the way people are told of those they do not know of yet.
     fn all_unmerged(&self) -> AllUnmerged {
         let mut all = AllUnmerged::default();
+        let now_us = self.pool.disk().now_us();
+        let is_full = self.change.fill() >= 1000;
         for table in self.catalog.tables() {
             let _gate = table.gate.read();
             if table.is_gone() {
                 continue;
             }
             for (index, delta) in buffered(table.layout()) {
-                let Some((why, bytes)) = delta.unmerged() else { continue };
+                let Some(Unmerged { why, bytes, is_lasting }) = delta.unmerged(now_us) else {
+                    continue;
+                };
+                // One failure of the disk is no reason yet.
+                if !is_lasting && !is_full {
+                    continue;
+                }
                 let may_pass = !why.is_corrupt();
                 let why = about(why, table.layout().id, index.id);
                 if !may_pass && !delta.told_of_unmerged() {
@@ -89,7 +97,7 @@ impl Store {
                     ));
                 }
                 let (table, index) = (table.clone(), index.id);
-                all.add(Unmerged {
+                all.add(Candidate {
                     table,
                     index,
                     why,

@@ -1,0 +1,122 @@
+//! Sweeps and pages that cannot be read. (Of whole tables: `engine/tests/unmerged.rs`.)
+use super::kit::{found_again, new_index};
+use super::{drain, submit, sweep_step, Buffering, Delta, Index, Op};
+use crate::btree::tests::kit::{check, checkpoint, FILE};
+use crate::io::{Disk, SimDisk};
+use crate::pool::page::{page_index, page_level};
+use crate::pool::tests::Rig;
+use crate::pool::{Pool, PAGE_SIZE};
+use crate::space::file_name;
+
+const KEYS: u32 = 8_000;
+const FRAMES: usize = 900;
+const RETRY_US: u64 = 11_000_000;
+
+/// So long that the tree gets inner pages below its root.
+fn key(n: u32) -> Vec<u8> {
+    let mut key = vec![b'k'; PAGE_SIZE / 40];
+    // Neighbours differ at the end: no separator cuts it short; others at the front: no page keeps that once for all.
+    key[..4].copy_from_slice(&(n / 64).to_be_bytes());
+    key.extend((n % 64).to_be_bytes());
+    key
+}
+fn put(pool: &Pool, index: &Index, n: u32, stamp: u64) {
+    let mut value = Vec::new();
+    super::entry::encode(&mut value, stamp, 4, 4, &n.to_le_bytes());
+    let op = Op::Put {
+        key: &key(n),
+        value: &value,
+    };
+    submit(pool, index, op).unwrap();
+}
+fn delta(index: &Index) -> &Delta {
+    index.delta.as_deref().expect("it has one")
+}
+/// Of an inner page below the root, in the middle: its number.
+fn an_inner_page(disk: &SimDisk, index: &Index) -> u32 {
+    let bytes = disk.bytes(&file_name(FILE)).expect("the file is there");
+    let pages = || bytes.chunks_exact(PAGE_SIZE).enumerate();
+    let is_inner = |page: &[u8]| page_index(page) == index.id && page_level(page) == 1;
+    let inner: Vec<_> = pages().filter(|(_, page)| is_inner(page)).collect();
+    assert!(inner.len() > 3, "{} inner pages", inner.len());
+    inner[inner.len() / 2].0 as u32
+}
+fn flip(disk: &SimDisk, page: u32) {
+    disk.flip(&file_name(FILE), page as u64 * PAGE_SIZE as u64 + 500, 4);
+}
+/// An index with entries, of which nothing is in memory, and an inner page of it. `pending`: something is, for each leaf.
+fn filled() -> (Rig, Index, u32) {
+    let rig = Rig::create(3, FRAMES);
+    let index = new_index(&rig.pool, 0);
+    delta(&index).buffer().set_buffering(Buffering::None);
+    (0..KEYS).for_each(|n| put(&rig.pool, &index, n, 1));
+    assert!(check(&rig.pool, &index.tree, false).height > 2);
+    checkpoint(&rig.pool);
+    let rig = Rig::recover(rig.disk.crash(1), FRAMES, &mut |_, _| ());
+    let index = found_again(&rig.pool, &index, 1);
+    let page = an_inner_page(&rig.disk, &index);
+    (0..KEYS).step_by(10).for_each(|n| put(&rig.pool, &index, n, 2));
+    (rig, index, page)
+}
+fn a_pass(pool: &Pool, index: &Index) {
+    while !sweep_step(pool, index, 8).expect("it goes on").end {}
+}
+
+#[test]
+fn a_broken_inner_page_keeps_nothing_outside_it_from_being_merged() {
+    let (rig, index, page) = filled();
+    let all = delta(&index).entries();
+    flip(&rig.disk, page);
+    a_pass(&rig.pool, &index);
+    let left = delta(&index).entries();
+    assert!(left > 0 && left < all / 3, "{left} of {all} are left");
+    let unmerged = delta(&index).unmerged(rig.pool.disk().now_us()).expect("some");
+    assert!(unmerged.is_lasting && unmerged.why.to_string().contains(&format!("page {page}")));
+    let (bytes, all) = (unmerged.bytes, delta(&index).bytes());
+    assert!(
+        bytes * 2 > all && bytes <= all,
+        "{bytes} of {all} bytes are said to wait"
+    );
+    // The page comes back.
+    flip(&rig.disk, page);
+    drain(&rig.pool, &index).expect("drain");
+    assert_eq!(delta(&index).entries(), 0);
+    assert!(delta(&index).unmerged(0).is_none());
+}
+
+/// One failed read of the root counted all that was pending as lost to a broken page; so the index was set aside.
+#[test]
+fn what_the_disk_failed_to_read_lasts_only_if_it_fails_again() {
+    let (rig, index, _) = filled();
+    let (pool, disk) = (&rig.pool, &rig.disk);
+    let fail = || {
+        let why = crate::base::Error::Io("read".into());
+        delta(&index).cannot_go_on(pool, why);
+        delta(&index).unmerged(disk.now_us()).expect("it is said")
+    };
+    assert!(!fail().is_lasting);
+    sweep_step(pool, &index, 1).expect("the next step goes");
+    assert!(delta(&index).unmerged(disk.now_us()).is_none(), "it is over");
+    for _ in 0..2 {
+        assert!(!fail().is_lasting);
+        disk.advance_us(RETRY_US);
+    }
+    let last = fail();
+    assert!(last.is_lasting && last.bytes == delta(&index).bytes());
+    a_pass(pool, &index);
+    assert!(delta(&index).unmerged(disk.now_us()).is_none());
+}
+
+#[test]
+fn one_failed_read_anywhere_is_over_with_the_next_pass() {
+    for n in [1, 2, 3, 5, 8, 13, 40] {
+        let (rig, index, _) = filled();
+        rig.disk.fail_read(rig.disk.reads() + n);
+        while !sweep_step(&rig.pool, &index, 8).is_ok_and(|swept| swept.end) {}
+        let now = rig.disk.now_us();
+        assert!(delta(&index).unmerged(now).is_none_or(|unmerged| !unmerged.is_lasting));
+        a_pass(&rig.pool, &index);
+        assert_eq!(delta(&index).entries(), 0, "read {n}");
+        assert!(delta(&index).unmerged(now).is_none(), "read {n}");
+    }
+}
