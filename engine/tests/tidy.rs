@@ -33,6 +33,7 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     (
         "std::thread::",
         &[
+            "base/sync.rs",
             "engine/workers.rs",
             "pool/prefetch.rs",
             "pool/recover.rs",

@@ -50,6 +50,11 @@ thread_local! {
     static HELD: std::cell::RefCell<Vec<Rank>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
+/// Lets others have the processor: for whoever could not have a latch that it must not wait for.
+pub fn give_way() {
+    std::thread::yield_now();
+}
+
 /// A mutex that knows its rank.
 pub struct RankedMutex<T> {
     #[cfg_attr(not(debug_assertions), allow(dead_code))]

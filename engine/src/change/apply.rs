@@ -9,13 +9,14 @@ use super::merge::merge_leaf_whole;
 use super::sweep::help;
 use super::{Delta, Index, Op, DELTA_BIT};
 use crate::base::bytes::{get_u48, put_u48};
+use crate::base::sync::give_way;
 use crate::base::{planted, Error, Mutant, Result, TrxId};
 use crate::btree::{Intent, LeafWrite, Placed, Tree};
 use crate::pool::{Mtr, Pool, Presence};
 
 /// Flags and stamp: the part that all operations but `Put` change.
 const HEAD: usize = STAMP_OFFSET + 6;
-/// A list that is full is merged and tried again; more often than this only if its leaf cannot be merged.
+/// A list that is full is merged and tried again; more often than this only if what is pending for its key fits nothing.
 const SETTLE_TRIES: usize = 16;
 
 /// Applies or buffers the change; true: it waits in the buffer. Called with no latch held.
@@ -83,7 +84,8 @@ fn apply_if_near(pool: &Pool, tree: &Tree, asking: Asking<'_>, op: Op<'_>) -> Re
 }
 
 pub(super) fn buffer(pool: &Pool, index: &Index, delta: &Delta, op: Op<'_>) -> Result<bool> {
-    for _ in 0..SETTLE_TRIES {
+    let mut tries = 0;
+    while tries < SETTLE_TRIES {
         if delta.fits(&op) && delta.append(pool, &op)? {
             let counters = pool.counters();
             match op {
@@ -95,9 +97,13 @@ pub(super) fn buffer(pool: &Pool, index: &Index, delta: &Delta, op: Op<'_>) -> R
             return Ok(true);
         }
         delta.know(pool)?;
-        let nothing_left = merge_leaf_whole(pool, index, op.key())?;
-        if nothing_left && !delta.fits(&op) {
+        let whole = merge_leaf_whole(pool, index, op.key())?;
+        if !delta.fits(&op) && !delta.is_pending(pool, &index.tree, op.key())? {
             return apply_directly(pool, &index.tree, op);
+        }
+        match whole {
+            true => tries += 1,
+            false => give_way(),
         }
     }
     Err(missing(&index.tree, op.key()))

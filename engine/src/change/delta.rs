@@ -255,6 +255,13 @@ impl Delta {
         out.settle();
         Ok(())
     }
+    /// Is anything pending for this key? Called with no latch held.
+    pub(super) fn is_pending(&self, pool: &Pool, base: &Tree, key: &[u8]) -> Result<bool> {
+        let _leaf = base.leaf_owning(pool, key)?;
+        let mut found = Pending::default();
+        self.pending_in(pool, key, Some(&[key, &[0]].concat()), &mut found)?;
+        Ok(!found.is_empty())
+    }
     /// The first key >= `from` for which something is pending.
     pub(super) fn next_key(&self, pool: &Pool, from: &[u8]) -> Result<Option<Vec<u8>>> {
         self.load(pool)?;

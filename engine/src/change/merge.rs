@@ -36,14 +36,14 @@ pub fn merge_leaf(pool: &Pool, index: &Index, key: &[u8]) -> Result<usize> {
     }
 }
 
-/// As `merge_leaf`, of a delta tree that is counted; true: nothing was left pending for that leaf.
+/// As `merge_leaf`, of a delta tree that is counted; false: others had a part of it latched, and that is left.
 pub(super) fn merge_leaf_whole(pool: &Pool, index: &Index, key: &[u8]) -> Result<bool> {
     let Some(delta) = index.delta.as_deref().filter(|delta| !delta.is_empty()) else {
         return Ok(true);
     };
     let merged = merge_at(pool, &index.tree, delta, key, false)?;
     delta.tidy();
-    Ok(merged.whole && merged.stuck == 0)
+    Ok(merged.whole)
 }
 
 pub(super) struct Merged {
@@ -53,7 +53,7 @@ pub(super) struct Merged {
     pub end: Option<Vec<u8>>,
     /// Entries that fit nothing and stay.
     pub stuck: usize,
-    /// False: a latch could not be had again and again; more than those is left.
+    /// False: a latch could not be had; more than those is left.
     pub whole: bool,
 }
 
@@ -86,7 +86,7 @@ pub(super) fn merge_at(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8], swee
         leaves: merge.leaves,
         end: merge.end.flatten(),
         stuck: merge.stuck,
-        whole: next == Next::Done,
+        whole: next == Next::Done && !merge.left_younger,
     })
 }
 
@@ -137,6 +137,8 @@ pub(super) struct Merge<'a> {
     pub entries_max: usize,
     pub leaves_max: usize,
     pub stuck: usize,
+    /// It went on behind keys of which only the older partitions could be had.
+    left_younger: bool,
     pub pending: Pending,
     runs: Vec<Run>,
     pub value: Vec<u8>,
@@ -155,6 +157,7 @@ impl<'a> Merge<'a> {
             entries_max: ENTRIES_MAX,
             leaves_max: LEAVES_MAX,
             stuck: 0,
+            left_younger: false,
             pending: Pending::default(),
             runs: Vec::new(),
             value: Vec::new(),
@@ -200,6 +203,7 @@ impl<'a> Merge<'a> {
         let stuck = self.stuck;
         let stopped = self.apply_and_take(mtr, &leaf)?;
         if let Some((key, bytes)) = stopped {
+            self.left_younger |= matches!(reach, Reach::Older) && key > lo;
             *at = key;
             return Ok(Next::Grow(bytes));
         }

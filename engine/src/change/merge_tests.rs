@@ -121,3 +121,61 @@ fn a_reader_overtaken_by_the_emptying_of_the_index_meets_no_younger_entry_withou
         visit_prefix(pool, index, b"", &mut |_, _| Ok(true)).unwrap();
     });
 }
+
+/// A merge that could not have the younger partition, and met no room, went on behind the key that needed it and said that nothing was left. What
+/// does not fit the delta tree then went to the leaf directly, under an older mark: the row was missing by that index.
+#[test]
+fn what_cannot_be_buffered_is_not_overtaken_by_what_is_pending_for_its_key() {
+    let rig = Rig::create(7, 256);
+    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 0));
+    let delta = index.delta.as_ref().unwrap();
+    delta.buffer().set_buffering(Buffering::None);
+    // A leaf without room, and others behind it.
+    let long = vec![b'b'; 2400];
+    let key = &long[..];
+    put(pool, &index, key, &stamped(1, 8));
+    (0..60).for_each(|n| put(pool, &index, format!("x{n:04}").as_bytes(), &value_of(1000)));
+    let mut n = 0;
+    while n < 20 || free_at(pool, &index, b"d") > 200 {
+        n += 1;
+        put(pool, &index, format!("c{n:04}").as_bytes(), &value_of(100));
+    }
+    assert_eq!(leaf_of(pool, &index.tree, key), leaf_of(pool, &index.tree, b"d"));
+    delta.buffer().set_buffering(Buffering::All);
+    delta.buffer().set_test_mode(1);
+    put(pool, &index, b"d", &value_of(400));
+    (0..60).for_each(|n| put(pool, &index, format!("y{n:04}").as_bytes(), &value_of(1000)));
+    delta.begin_partition();
+    submit(pool, &index, Op::Mark { key, stamp: 1 }).unwrap();
+    let (older, younger) = match delta.partitions()[..] {
+        [older, younger] => (delta_key(older, b"d"), delta_key(younger, key)),
+        ref other => panic!("{other:?}"),
+    };
+    assert_ne!(leaf_of(pool, &delta.tree, &older), leaf_of(pool, &delta.tree, &younger));
+
+    let value = stamped(2, 8);
+    let op = Op::Put { key, value: &value };
+    assert!(!delta.fits(&op));
+    let (held, is_held) = channel();
+    let (give_back, is_given) = channel::<()>();
+    std::thread::scope(|scope| {
+        let (delta, younger) = (delta.clone(), younger);
+        scope.spawn(move || {
+            let leaf = delta.tree.leaf_owning(pool, &younger).unwrap();
+            held.send(()).unwrap();
+            is_given.recv().unwrap();
+            drop(leaf);
+        });
+        is_held.recv().unwrap();
+        at(Moment::MergedToBeCounted, move || give_back.send(()).unwrap());
+        submit(pool, &index, op).unwrap();
+    });
+    drain(pool, &index).unwrap();
+    let mut found = Vec::new();
+    assert!(get(pool, &index, key, &mut found).unwrap());
+    assert!(found == value, "the younger change stands");
+    check(pool, &index.tree, false);
+}
+fn leaf_of(pool: &Pool, tree: &Tree, key: &[u8]) -> PageNo {
+    tree.leaf_number(pool, key).unwrap()
+}
