@@ -40,7 +40,12 @@ pub struct ExtentList {
 
 /// The pages in the extents listed on a page, if it is one of a transaction's load.
 pub fn listed_by_transaction(bytes: &[u8]) -> impl Iterator<Item = std::ops::Range<PageNo>> + '_ {
-    let is_list = page_type(bytes) == PageType::Extents as u8 && get_u64(bytes, AT_OWNER) != 0;
+    let owner = get_u64(bytes, AT_OWNER);
+    listed(bytes).filter(move |_| owner != 0)
+}
+/// The same of any load.
+pub(super) fn listed(bytes: &[u8]) -> impl Iterator<Item = std::ops::Range<PageNo>> + '_ {
+    let is_list = page_type(bytes) == PageType::Extents as u8;
     let count = if is_list { get_u32(bytes, AT_COUNT) as usize } else { 0 };
     (0..count.min(RANGES_MAX)).map(move |i| {
         let at = AT_RANGES + i * RANGE;
@@ -212,8 +217,12 @@ impl ExtentList {
         let last = AT_RANGES + (count - 1) * RANGE;
         let (start, extents) = (get_u32(mtr.bytes(page), last), get_u32(mtr.bytes(page), last + 4));
         let kept = extents.saturating_sub(BATCH);
-        for extent in kept..extents {
-            space::free_in_extent(mtr, self.file, start + extent * EXTENT_PAGES, 0)?;
+        let firsts = || (kept..extents).map(|extent| start + extent * EXTENT_PAGES);
+        for first in firsts() {
+            space::check_used_in_extent(mtr, self.file, first, 0)?;
+        }
+        for first in firsts() {
+            space::free_in_extent(mtr, self.file, first, 0)?;
         }
         mtr.edit_u32(page, last + 4, kept);
         if kept == 0 {

@@ -1,15 +1,26 @@
 //! Giving back a whole tree, in bounded steps from its right end. Nobody else uses the tree any more.
 use super::edit::{self, MtrPage};
-use super::extents::ExtentList;
+use super::extents::{listed, ExtentList};
 use super::node::Node;
 use super::shrink::mark_free_named;
 use super::{begin, Tree};
 use crate::base::{PageId, PageNo, Result};
 use crate::pool::{Mtr, Pool};
 use crate::space;
+use std::collections::BTreeMap;
 
 /// Leaves given back in one Mtr.
 const BATCH: usize = 32;
+
+/// Pages given to loads: first page of a range, and the one behind it.
+#[derive(Default)]
+struct Loaded(BTreeMap<PageNo, PageNo>);
+
+impl Loaded {
+    fn has(&self, no: PageNo) -> bool {
+        self.0.range(..=no).next_back().is_some_and(|(_, end)| no < *end)
+    }
+}
 
 impl Tree {
     /// Frees all pages, in bounded Mtrs; the root last. Restartable: each step leaves a tree without its rightmost pages, and a
@@ -33,13 +44,18 @@ impl Tree {
         }
     }
     /// Frees all pages of a tree that cannot be walked: every page of the file is asked whose it is. Number of those that could not be read
-    /// and that nobody knows.
-    pub fn free_scattered(&self, pool: &Pool) -> Result<usize> {
-        self.free_broken_children(pool)?;
+    /// and that nobody knows. None: not now, a load is going on in the file.
+    pub fn free_scattered(&self, pool: &Pool) -> Result<Option<usize>> {
+        // A page of a load that is not written yet says what it was before: one of this tree that was freed since, perhaps.
+        let Some(_loads_off) = pool.keep_loads_off(self.file) else {
+            return Ok(None);
+        };
+        let loaded = self.pages_of_loads(pool)?;
+        self.free_broken_children(pool, &loaded)?;
         let mut unread = 0;
         for no in 1..space::usage(pool, self.file)?.pages {
             let id = self.page_id(no);
-            if !space::is_used(pool, id)? {
+            if !space::is_used(pool, id)? || loaded.has(no) {
                 continue;
             }
             let mut mtr = begin(pool)?;
@@ -56,13 +72,29 @@ impl Tree {
             }
             mtr.commit();
         }
-        Ok(unread)
+        Ok(Some(unread))
+    }
+    /// Of loads that came to no end, or have ended and are not linked yet.
+    fn pages_of_loads(&self, pool: &Pool) -> Result<Loaded> {
+        let mut loaded = Loaded::default();
+        for no in 1..space::usage(pool, self.file)?.pages {
+            let id = self.page_id(no);
+            if !space::is_used(pool, id)? {
+                continue;
+            }
+            match pool.read(id) {
+                Ok(page) => loaded.0.extend(listed(&page).map(|range| (range.start, range.end))),
+                Err(e) if e.is_corrupt() => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(loaded)
     }
     /// A page that cannot be read does not say whose it is, but its parent does; so these go first.
-    fn free_broken_children(&self, pool: &Pool) -> Result<()> {
-        for no in 1..space::usage(pool, self.file)?.pages {
+    fn free_broken_children(&self, pool: &Pool, loaded: &Loaded) -> Result<()> {
+        for no in (1..space::usage(pool, self.file)?.pages).filter(|no| !loaded.has(*no)) {
             for child in self.children_of(pool, no)? {
-                if space::is_used(pool, child)? && is_broken(pool, child)? {
+                if !loaded.has(child.no) && space::is_used(pool, child)? && is_broken(pool, child)? {
                     let mut mtr = begin(pool)?;
                     space::free(&mut mtr, &[child])?;
                     mtr.commit();

@@ -110,7 +110,11 @@ fn free_if(pool: &Pool, first: PageId, wanted: &dyn Fn(&[u8]) -> bool) -> Result
     let file = first.file;
     loop {
         let mut mtr = begin(pool)?;
-        let head = mtr.write(first)?;
+        let head = match mtr.write(first) {
+            // The chain was freed, and all this is done again after a crash.
+            Err(e) if e.is_corrupt() && pool.was_given(first) => return Ok(()),
+            head => head?,
+        };
         let bytes = mtr.bytes(head);
         if !wanted(bytes) {
             return Ok(());

@@ -341,7 +341,7 @@ fn recover(
     let redo = Arc::new(redo);
     let pool = new_pool(disk.clone(), config, redo.clone(), counters.clone())?;
     let (mut files, stuck) = find_files(&pool, &facts, names)?;
-    let restored = pool.recover_doublewrite()?;
+    let restored = pool.recover_doublewrite(&facts.void)?;
     if restored > 0 {
         let note = format!("{restored} torn pages were restored from the doublewrite file");
         (config.log)(Level::Info, &note);
@@ -371,6 +371,7 @@ fn recover(
     unnamed::settle(&pool, &catalog, &files, &facts, &config.log)?;
     settle_files(&pool, &catalog, &files, &facts, &config.log)?;
     tell_unread(&catalog, &unread, &config.log);
+    pool.recovered(facts.void);
     Ok(Opened {
         pool,
         redo,
@@ -491,6 +492,7 @@ fn settle_files(
                 // Nothing is wrong with the table: a disk that is full, or fails for a moment, is no reason to call it broken.
                 Ok(()) => space::restore_length(pool, *file)?,
                 Err(e) if e.is_lost_header() => {}
+                Err(e) if !matches!(e, Error::Corrupt(_) | Error::Unsupported(_)) => return Err(e),
                 Err(e) => {
                     log(
                         Level::Error,

@@ -100,7 +100,10 @@ pub(super) fn settle_left_over(
 /// Made by a statement that did not come to its end. A header that does not check is of another database, or of a later time than the log.
 fn is_unfinished(pool: &Pool, file: FileId, facts: &LogFacts) -> Result<bool> {
     if facts.made.contains(&file) {
-        return Ok(space::check_header(pool, file).is_ok());
+        return match space::verify_header(pool, file) {
+            Err(Error::Corrupt(_) | Error::Unsupported(_)) => Ok(false),
+            header => header.map(|()| true),
+        };
     }
     space::is_blank(pool, file)
 }

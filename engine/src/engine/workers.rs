@@ -112,7 +112,7 @@ impl Workers {
         });
         let note = log.clone();
         group.spawn(store, "sluice-rollback", log, move |store, stop| {
-            store.resume_freeing()?;
+            store.resume_freeing();
             roll_back(store, stop, losers, &note)
         });
     }

@@ -11,7 +11,7 @@
 //! if it is not the newest: redo from the checkpoint brings it up. An older copy must not: what happened since is lost
 //! from the log, and a broken page is better than a page of the past. It still tells what must be in place by now (`written`).
 use super::page::{check, page_id, page_lsn, PAGE_SIZE};
-use super::Pool;
+use super::{Pool, Void};
 use crate::base::bytes::{get_u32, put_u32};
 use crate::base::{Counters, Error, Lsn, PageId, Result};
 use crate::io::{AlignedBuf, Caching, Disk, File, Mode};
@@ -129,8 +129,8 @@ fn check_header(file: &dyn File) -> Result<bool> {
 
 impl Pool {
     /// Restores torn pages from the doublewrite file; before redo is applied and before anything is flushed. Data files are
-    /// open. Returns the number restored.
-    pub fn recover_doublewrite(&self) -> Result<usize> {
+    /// open. A copy that is older than what the log says of its page (`void`) is none of the page any more. Returns the number restored.
+    pub fn recover_doublewrite(&self, void: &Void) -> Result<usize> {
         if !self.disk.exists(NAME)? {
             return Ok(0);
         }
@@ -145,7 +145,7 @@ impl Pool {
                 // It was durable in place before the checkpoint passed it: an older page there is a lost write.
                 self.written.note(std::iter::once((id, lsn)));
             }
-            if lsn < checkpoint {
+            if lsn < checkpoint || void.holds(id, lsn) {
                 continue;
             }
             let file = self.files.get(id.file)?.file;

@@ -13,9 +13,11 @@
 //! No doublewrite: until they are linked nobody reads them, and after that they are whole. Called by `btree::bulk`; holds no latch.
 use super::page::{seal, set_page_lsn, PAGE_SIZE};
 use super::Pool;
-use crate::base::{planted, FileId, Lsn, Mutant, PageId, PageNo, Result};
+use crate::base::{moment, planted, FileId, Lsn, Moment, Mutant, PageId, PageNo, Result};
 use crate::io::files::OpenFile;
 use crate::redo::FlushMode;
+use parking_lot::{Condvar, Mutex};
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
@@ -29,10 +31,58 @@ pub struct Direct {
     given: Vec<(PageNo, u32)>,
 }
 
+/// Loads going on in each file; [`WALKED`]: there is none, and none may begin.
+#[derive(Default)]
+pub(super) struct Loads {
+    files: Mutex<HashMap<FileId, i64>>,
+    ended: Condvar,
+}
+const WALKED: i64 = -1;
+
+impl Loads {
+    /// Waits while the file is walked.
+    fn begin(&self, file: FileId) {
+        let mut files = self.files.lock();
+        while files.get(&file) == Some(&WALKED) {
+            self.ended.wait(&mut files);
+        }
+        *files.entry(file).or_default() += 1;
+    }
+    fn end(&self, file: FileId) {
+        let mut files = self.files.lock();
+        match files.get_mut(&file) {
+            Some(loads) if *loads > 1 => *loads -= 1,
+            _ => drop(files.remove(&file)),
+        }
+        self.ended.notify_all();
+    }
+}
+
+/// While it lives no load gets pages of the file, or writes some.
+pub struct LoadsOff<'a> {
+    pool: &'a Pool,
+    file: FileId,
+}
+
+impl Drop for LoadsOff<'_> {
+    fn drop(&mut self) {
+        self.pool.loads.end(self.file);
+    }
+}
+
 /// All pages written are durable: they may be linked now.
 pub struct Forced(());
 
 impl Pool {
+    /// For whoever reads all pages of a file, whatever they are: those of a load look like what they were before. None: a load is going on.
+    pub fn keep_loads_off(&self, file: FileId) -> Option<LoadsOff<'_>> {
+        let mut files = self.loads.files.lock();
+        if files.contains_key(&file) {
+            return None;
+        }
+        files.insert(file, WALKED);
+        Some(LoadsOff { pool: self, file })
+    }
     /// May the pages be given to a load: does the disk show of none of them what somebody could take for its own? Waits for nothing: the
     /// caller holds the file's allocation latch, so that nobody frees one meanwhile.
     pub fn is_past_written(&self, first: PageId, count: u32) -> bool {
@@ -65,10 +115,12 @@ impl Pool {
             let shard = self.table.lock(&self.frames, key);
             let Some(index) = shard.find() else { continue };
             let frame = self.frames.header(index);
-            in_flight |= frame.in_flight.load(Ordering::Acquire);
+            // In this order: see `Frame::needs_disk`.
             if frame.oldest() != 0 && frame.past_on_disk.load(Ordering::Relaxed) {
                 dirty.push(index);
             }
+            moment(Moment::PastAsked);
+            in_flight |= frame.in_flight.load(Ordering::Acquire);
         }
         (dirty, in_flight)
     }
@@ -76,9 +128,11 @@ impl Pool {
 
 impl Direct {
     pub fn begin(pool: &Arc<Pool>, file: FileId) -> Result<Direct> {
+        let open = pool.files().get(file)?;
+        pool.loads.begin(file);
         Ok(Direct {
             pool: pool.clone(),
-            open: pool.files().get(file)?,
+            open,
             given: Vec::new(),
         })
     }
@@ -126,5 +180,11 @@ impl Direct {
             }
         }
         Ok(Forced(()))
+    }
+}
+
+impl Drop for Direct {
+    fn drop(&mut self) {
+        self.pool.loads.end(self.open.id);
     }
 }

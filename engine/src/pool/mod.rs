@@ -44,7 +44,7 @@ use crate::io::{Disk, Files};
 use crate::redo::{FlushMode, Redo};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
@@ -82,6 +82,9 @@ pub struct Pool {
     unlogged_version: AtomicU64,
     /// Pages that recovery could not read, and that the log has not made anew yet.
     unread: RankedMutex<HashSet<PageId>>,
+    /// What recovery knew of the log.
+    void: OnceLock<Void>,
+    loads: direct::Loads,
     /// Number of the database: every data file bears it. 0: it was made before there was one.
     database: AtomicU64,
     /// The redo log's: a log that cannot be written ends the pool's work too.
@@ -115,6 +118,8 @@ impl Pool {
             prefetch: Arc::new(prefetch::Prefetch::new()),
             unlogged_version: AtomicU64::new(0),
             unread: RankedMutex::new(Rank::Leaf, HashSet::new()),
+            void: OnceLock::new(),
+            loads: direct::Loads::default(),
             database: AtomicU64::new(0),
             frames,
             config,

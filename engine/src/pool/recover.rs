@@ -62,15 +62,17 @@ impl Void {
     pub fn dropped(&self) -> &BTreeSet<FileId> {
         &self.dropped
     }
+    /// Was the page given to a load? The end of the newest group that did.
+    fn given(&self, id: PageId) -> Option<Lsn> {
+        let (first, (count, lsn)) = self.given.range(..=id).next_back()?;
+        (first.file == id.file && id.no - first.no < *count).then_some(*lsn)
+    }
     pub(super) fn holds(&self, id: PageId, end: Lsn) -> bool {
-        let given = || self.given.range(..=id).next_back();
-        let is_given = |(first, (count, lsn)): (&PageId, &(u32, Lsn))| {
-            first.file == id.file && id.no - first.no < *count && end < *lsn
-        };
+        let is_given = || self.given(id).is_some_and(|lsn| end < lsn);
         let is_cut = |(first, lsn): &(PageNo, Lsn)| *first <= id.no && end < *lsn;
         let cuts = || self.cuts.get(&id.file).is_some_and(|cuts| cuts.iter().any(is_cut));
         self.dropped.contains(&id.file)
-            || (!planted(Mutant::GivenForgotten) && given().is_some_and(is_given))
+            || (!planted(Mutant::GivenForgotten) && is_given())
             || (!planted(Mutant::CutForgotten) && cuts())
     }
 }
@@ -138,6 +140,15 @@ impl Pool {
             }
         }
         Ok(())
+    }
+    /// Recovery is done; what it knew of the log is kept for [`Pool::was_given`].
+    pub fn recovered(&self, void: Void) {
+        let _ = self.void.set(void);
+    }
+    /// Was the page given to a load between the last checkpoint and the crash? Then it was nobody else's any more; and the load's writes, which the
+    /// crash may have cut short, need no doublewrite: a page that does not check is no damage there.
+    pub fn was_given(&self, id: PageId) -> bool {
+        self.void.get().is_some_and(|void| void.given(id).is_some())
     }
     /// Files that are shorter than their images need are grown, before several threads meet them.
     fn grow_files(&self, images: &[(PageId, Lsn)], void: &Void) -> Result<()> {

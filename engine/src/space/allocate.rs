@@ -93,6 +93,19 @@ pub fn allocate_extent(
     }
 }
 
+/// Before the first change: [`free_in_extent`] will find the pages in use. If not, the free-space map is broken.
+pub fn check_used_in_extent(mtr: &mut Mtr<'_>, file: FileId, first: PageNo, from: u32) -> Result<()> {
+    Search::begin(mtr, file)?;
+    let bitmap = bitmap_of(first);
+    let page = mtr.write(PageId::new(file, bitmap))?;
+    let freed = u64::MAX << from;
+    if word(mtr.bytes(page), extent_of(first)) & freed == freed {
+        return Ok(());
+    }
+    let what = format!("the pages of a load, from {first} on, are to be freed, but not all are in use");
+    Err(Error::corrupt_page(file, bitmap, what))
+}
+
 /// Gives back the pages of an extent from bit `from` on, all in use. None of them is read again under its old meaning.
 pub fn free_in_extent(mtr: &mut Mtr<'_>, file: FileId, first: PageNo, from: u32) -> Result<()> {
     assert!(bit_in_extent(first) == 0 && from < EXTENT_PAGES);

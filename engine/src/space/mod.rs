@@ -32,7 +32,10 @@ mod left_over;
 #[cfg(test)]
 mod space_tests;
 
-pub use allocate::{allocate, allocate_extent, allocate_many, ensure_free, free, free_in_extent, prepare_free, LOWEST};
+pub use allocate::{
+    allocate, allocate_extent, allocate_many, check_used_in_extent, ensure_free, free, free_in_extent, prepare_free,
+    LOWEST,
+};
 pub use bitmap::{EXTENT_PAGES, PAGES_PER_BITMAP};
 pub use cut::{cut, cut_leftover};
 pub use file::{

@@ -127,34 +127,23 @@ impl Store {
             change.table.building.lock().retain(|id| !added(id));
         }
         std::mem::drop(ddl);
-        changes
-            .iter()
-            .try_for_each(|change| self.free_what_can_be(change.table))
-    }
-
-    /// Frees the trees of dropped indexes and of builds that came to nothing. `keep`: builds going on.
-    fn free_dropped(&self, table: &Table) -> Result<()> {
-        let layout = table.layout();
-        for (index, root) in &layout.freeing {
-            if !table.building.lock().contains(&(index & !DELTA_BIT)) {
-                let tree = layout.tree(*root, *index);
-                self.free_tree(table, &tree)?;
-            }
-        }
+        changes.iter().for_each(|change| self.free_what_can_be(change.table));
         Ok(())
     }
 
-    /// The statement has happened: pages that cannot be freed now stand on the list, and the next start tries again.
-    fn free_what_can_be(&self, table: &Table) -> Result<()> {
-        match self.free_dropped(table) {
-            Err(e) if self.can_wait(&e) => {
-                self.tell(&format!(
-                    "pages of a dropped index are not freed yet: {}",
-                    self.name_damage(e)
-                ));
-                Ok(())
+    /// Frees the trees of dropped indexes and of builds that came to nothing, but not of those that go on. What they were dropped by has happened,
+    /// and no error may say that it has not: pages that cannot be freed now stay on the list, and the next start tries again.
+    fn free_what_can_be(&self, table: &Table) {
+        let layout = table.layout();
+        for (index, root) in &layout.freeing {
+            if table.building.lock().contains(&(index & !DELTA_BIT)) {
+                continue;
             }
-            done => done,
+            let Err(e) = self.free_tree(table, &layout.tree(*root, *index)) else {
+                continue;
+            };
+            let named = self.name_damage(e);
+            self.tell(&format!("pages of a dropped index are not freed yet: {named}"));
         }
     }
 
@@ -166,7 +155,9 @@ impl Store {
             if table.is_dropped() || table.layout().id != tree.file {
                 return Ok(());
             }
-            self.free_pages(table, tree)?;
+            if !self.free_pages(table, tree)? {
+                return Ok(());
+            }
         }
         let _ddl = self.start_ddl()?;
         let mut new = table.layout().clone();
@@ -179,30 +170,30 @@ impl Store {
         Ok(())
     }
 
-    /// A tree with a broken page is not walked: its pages are found by what they say of themselves, and the broken ones are lost.
-    fn free_pages(&self, table: &Table, tree: &Tree) -> Result<()> {
-        match tree.free_all(&self.pool) {
-            Err(e) if e.is_corrupt() => {
-                let lost = tree.free_scattered(&self.pool)?;
-                let why = self.name_damage(e);
-                self.tell(&format!(
-                    "table {}: a dropped index leaves {lost} pages that cannot be read behind; {why}",
-                    self.catalog.shown(table)
-                ));
-                Ok(())
-            }
-            done => done,
-        }
+    /// A tree with a broken page is not walked: its pages are found by what they say of themselves, and the broken ones are lost. False: not
+    /// now, the next start tries again.
+    fn free_pages(&self, table: &Table, tree: &Tree) -> Result<bool> {
+        let why = match tree.free_all(&self.pool) {
+            Err(e) if e.is_corrupt() => self.name_damage(e),
+            done => return done.map(|()| true),
+        };
+        let lost = tree.free_scattered(&self.pool)?;
+        let left = match lost {
+            Some(lost) => format!("leaves {lost} pages that cannot be read behind"),
+            None => "is freed after the next start, for a load is going on in the table".into(),
+        };
+        let table = self.catalog.shown(table);
+        self.tell(&format!("table {table}: a dropped index {left}; {why}"));
+        Ok(lost.is_some())
     }
 
     /// Frees what is left of dropped indexes, after a restart.
-    pub fn resume_freeing(&self) -> Result<()> {
+    pub fn resume_freeing(&self) {
         for table in self.catalog.tables() {
             if table.broken().is_none() {
-                self.free_what_can_be(&table)?;
+                self.free_what_can_be(&table);
             }
         }
-        Ok(())
     }
 }
 
@@ -371,8 +362,11 @@ impl IndexBuild {
         &self.index.name
     }
 
-    /// Gives up: frees the pages.
+    /// Gives up: frees the pages. (Not those of an index that was published: it is the table's.)
     pub fn abort(self) -> Result<()> {
+        if self.table.layout().secondary_by_id(self.index.id).is_some() {
+            return Ok(());
+        }
         self.table.building.lock().retain(|id| *id != self.index.id);
         if let Some(delta) = &self.index.delta {
             self.store.free_tree(&self.table, &delta.tree)?;

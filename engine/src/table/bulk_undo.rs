@@ -13,7 +13,7 @@ use super::bulk_link::is_loaded_by;
 use super::def::{Layout, Secondary, Table};
 use super::store::Store;
 use super::undo_format::Record;
-use crate::base::{planted, Mutant, Result, TrxId, UndoPtr};
+use crate::base::{planted, Mutant, PageId, Result, TrxId, UndoPtr};
 use crate::btree::extents::ExtentList;
 use crate::change::{self, Op};
 use crate::index::RowHeader;
@@ -41,8 +41,9 @@ impl Store {
                 owner: maker,
             };
             match list.free_all(&self.pool) {
-                // Damage, or (when this is done again after a crash) a page that another load was given and has not written. The
-                // transaction must end in either case.
+                // When this is done again after a crash: a page that another load was given.
+                Err(e) if e.is_corrupt() && self.pool.was_given(PageId::new(layout.id, page)) => {}
+                // The transaction must end.
                 Err(e) if e.is_corrupt() => self.tell(&format!(
                     "table {}: pages given to a load that was taken back are not freed; {}",
                     self.catalog.shown(table),

@@ -117,6 +117,15 @@ impl Store {
         Ok(())
     }
 
+    /// Of a table that was broken when the engine was opened nothing can be done now, but it may come back: what it still needs has to wait.
+    pub(super) fn check_whole(&self, table: &Table) -> Result<()> {
+        let Some(why) = table.broken() else { return Ok(()) };
+        Err(Error::corrupt(format!(
+            "table {} cannot be used: {why}; restore it from a backup, or drop it",
+            self.catalog.shown(table)
+        )))
+    }
+
     /// Purge leaves a record out.
     pub(super) fn pass_over(&self, table: &Table, why: Error) {
         self.counters.purge_passed_over.inc();

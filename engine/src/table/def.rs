@@ -200,7 +200,8 @@ impl Table {
     pub(super) fn told_of_damage(&self) -> bool {
         self.told.swap(true, Ordering::Relaxed)
     }
-    /// Nothing can or need be done about its rows any more: background work passes over it.
+    /// Nothing can or need be done about its pages now: what only keeps them in good order passes over it. (A rollback may not: a broken table
+    /// can come back.)
     pub(crate) fn is_gone(&self) -> bool {
         self.is_dropped() || self.broken().is_some()
     }

@@ -16,12 +16,7 @@ impl Store {
     /// The table as all its users share it. Give it back with [`Store::close_table`].
     pub fn open_table(&self, name: &str) -> Result<Arc<Table>> {
         let table = self.table_named(name)?;
-        if let Some(why) = table.broken() {
-            return Err(Error::corrupt(format!(
-                "table {} cannot be used: {why}; restore it from a backup, or drop it",
-                self.catalog.shown(&table)
-            )));
-        }
+        self.check_whole(&table)?;
         self.load_counters(&table)?;
         table.opened.fetch_add(1, Ordering::Relaxed);
         Ok(table)

@@ -78,9 +78,10 @@ impl Store {
         };
         let _gate = table.gate.read();
         let layout = table.layout();
-        if table.is_gone() || layout.id != record.table {
+        if table.is_dropped() || layout.id != record.table {
             return Ok(());
         }
+        self.check_whole(&table)?;
         self.purge_touches(layout, &record, maker, purged.undone)?;
         match record.what {
             // Undone: the version before was restored, its chain is in use.

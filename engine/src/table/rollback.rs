@@ -159,9 +159,10 @@ impl Store {
         };
         let _gate = table.gate.read();
         let layout = table.layout();
-        if table.is_gone() || layout.id != record.table {
+        if table.is_dropped() || layout.id != record.table {
             return Ok(true);
         }
+        self.check_whole(&table)?;
         match record.what {
             What::Chain { first } => {
                 let owner = undo.trx;

@@ -1,12 +1,14 @@
 //! Giving back trees that cannot be walked.
 use super::kit::*;
 use crate::base::PageId;
+use crate::btree::extents::ExtentList;
 use crate::btree::node::Node;
 use crate::btree::Tree;
 use crate::io::{Caching, Disk, Mode};
+use crate::pool::direct::Direct;
 use crate::pool::tests::Rig;
 use crate::pool::{Pool, PAGE_SIZE};
-use crate::space::{self, file_name};
+use crate::space::{self, file_name, EXTENT_PAGES};
 
 /// Pages of the tree at that level.
 fn pages_at(pool: &Pool, tree: &Tree, level: u8) -> Vec<u32> {
@@ -44,7 +46,58 @@ fn a_broken_page_is_freed_with_the_tree_whose_parent_knows_it() {
         if level == 1 {
             assert!(tree.free_all(&rig.pool).unwrap_err().is_corrupt());
         }
-        assert_eq!(tree.free_scattered(&rig.pool), Ok(0));
+        assert_eq!(tree.free_scattered(&rig.pool), Ok(Some(0)));
         assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, 2);
     }
+}
+
+/// Leaves that were freed still say on disk whose they were, and the load that got them has not written them yet: they were freed once more, under it.
+#[test]
+fn pages_of_a_load_are_not_those_of_the_tree_that_had_them_before() {
+    let (rig, tree) = rig_with_tree(4, 4096);
+    for n in 0u64..6000 {
+        let key = [&(n / 20).to_be_bytes()[..], &[b'k'; 1000], &(n % 20).to_be_bytes()].concat();
+        put(&rig.pool, &tree, &key, b"v");
+    }
+    checkpoint(&rig.pool);
+    let inner = pages_at(&rig.pool, &tree, 1);
+    let leaves = pages_at(&rig.pool, &tree, 0);
+    // The second from the left: all to its right can be freed.
+    let first = PageId::new(FILE, tree.leaf_number(&rig.pool, b"").unwrap());
+    let upper = tree.leaf_place(&rig.pool, b"").unwrap().unwrap().1.unwrap();
+    assert!(inner.len() > 4 && leaves.contains(&first.no) && !upper.is_empty());
+    let broken = inner[1];
+    let disk = rig.disk.crash(1);
+    drop(rig);
+    disk.flip(&file_name(FILE), broken as u64 * PAGE_SIZE as u64 + 4096, 4);
+    let rig = Rig::recover(disk, 4096, &mut |_, _| ());
+    assert!(tree.free_all(&rig.pool).unwrap_err().is_corrupt());
+    let is_free = |no: &u32| !space::is_used(&rig.pool, PageId::new(FILE, *no)).unwrap();
+    assert!(
+        leaves.iter().filter(|no| is_free(no)).count() > 100,
+        "most of it is free"
+    );
+
+    let mut mtr = rig.pool.begin();
+    let list = ExtentList::create(&mut mtr, FILE, tree.index + 1, 77).unwrap();
+    mtr.commit();
+    let mut load = Direct::begin(&rig.pool, FILE).unwrap();
+    let mut given = vec![list.page];
+    for _ in 0..4 {
+        let (first, lsn) = list.allocate(&rig.pool).unwrap();
+        load.given(first, EXTENT_PAGES, lsn).unwrap();
+        given.extend(first..first + EXTENT_PAGES);
+    }
+    assert!(
+        given.iter().any(|no| leaves.contains(no)),
+        "the load has got some of them"
+    );
+    assert_eq!(tree.free_scattered(&rig.pool), Ok(None), "while it goes on");
+    // It ends without an end.
+    drop(load);
+    assert!(tree.free_scattered(&rig.pool).unwrap().is_some());
+    assert!(!given.iter().any(is_free), "they are the load's");
+    assert!(leaves.iter().all(|no| is_free(no) || given.contains(no)));
+    list.free_all(&rig.pool).unwrap();
+    assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, 2);
 }

@@ -5,10 +5,13 @@
 //! durable, came to the old version again and freed the chain once more: a false report of damage at best.
 use super::change_buffer::rebuild_by_group;
 use super::rig::*;
+use crate::base::moment::at;
+use crate::base::Moment;
 use crate::btree::overflow;
 use crate::engine::{Close, Config, Engine};
 use crate::index::ChainRef;
 use crate::io::SimDisk;
+use crate::pool::PAGE_SIZE;
 use crate::space;
 use crate::table::StoreConfig;
 use crate::txn::Isolation::ReadCommitted;
@@ -116,6 +119,14 @@ fn a_chain_that_was_freed_stays_so_when_a_load_leaves_its_pages_alone() {
 /// The load was cut short: its extents are its own, and purge comes before they are given back.
 #[test]
 fn a_chain_that_was_freed_is_not_freed_under_a_load() {
+    under_a_load(false);
+}
+/// And the power went while it wrote its pages, which no doublewrite has: they do not check, and nothing is lost.
+#[test]
+fn a_chain_that_was_freed_is_no_damage_where_a_load_wrote() {
+    under_a_load(true);
+}
+fn under_a_load(torn: bool) {
     let disk = SimDisk::new(1);
     let (rig, model, chains) = freed(&disk);
     let layout = rig.table.layout();
@@ -124,11 +135,19 @@ fn a_chain_that_was_freed_is_not_freed_under_a_load() {
     let list = crate::btree::extents::ExtentList::create(&mut mtr, layout.id, index, 77).expect("a list");
     mtr.commit();
     let mut load = crate::pool::direct::Direct::begin(&rig.store().pool, layout.id).expect("load");
+    let mut given = Vec::new();
     for _ in 0..6 {
         let (first, lsn) = list.allocate(&rig.store().pool).expect("given");
         load.given(first, space::EXTENT_PAGES, lsn).expect("given");
+        given.extend(first..first + space::EXTENT_PAGES);
     }
-    let rig = open(&disk.crash(1));
+    let disk = disk.crash(1);
+    let name = space::file_name(layout.id);
+    let pages = (disk.bytes(&name).expect("there").len() / PAGE_SIZE) as u32;
+    for no in given.into_iter().filter(|no| torn && *no < pages) {
+        disk.flip(&name, no as u64 * PAGE_SIZE as u64 + 5000, 4);
+    }
+    let rig = open(&disk);
     free_again(&rig, &chains);
     rig.purge_all();
     assert_eq!(rig.engine.counters().purge_passed_over.get(), 0);
@@ -136,4 +155,17 @@ fn a_chain_that_was_freed_is_not_freed_under_a_load() {
     rig.check_table();
     let mut trx = rig.begin(ReadCommitted);
     rig.check_view(&mut trx, &model, "afterwards");
+}
+
+/// Whoever asks whether a page is written meets the flusher that has begun with it: it is on its way.
+#[test]
+fn a_page_on_its_way_is_not_taken_for_written() {
+    let (rig, _, chains) = freed(&SimDisk::new(1));
+    let (pool, file) = (rig.store().pool.clone(), rig.table.layout().id);
+    let head = crate::base::PageId::new(file, chains[3].first);
+    assert!(!pool.is_past_written(head, 1), "the disk does not know that it is free");
+    let other = pool.clone();
+    at(Moment::PastAsked, move || other.flush_all().expect("flush"));
+    assert!(!pool.is_past_written(head, 1), "it was asked for before");
+    assert!(pool.is_past_written(head, 1));
 }

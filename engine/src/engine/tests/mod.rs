@@ -5,6 +5,7 @@ mod aside;
 mod basics;
 mod bench;
 mod bench_unique;
+mod broken_at_start;
 mod bulk_insert;
 mod bulk_others;
 mod change_buffer;

@@ -68,6 +68,26 @@ fn a_copy_from_before_the_checkpoint_is_not_put_back() {
     assert!(error.contains("checksum"), "{error}");
 }
 
+/// A copy from before the page was given to a load came back over what the load had written, where that was torn: an old self, of which the log
+/// has nothing any more.
+#[test]
+fn a_copy_from_before_a_load_is_not_put_back() {
+    let rig = torn_rig();
+    rig.checkpoint();
+    set(&rig, 2);
+    rig.pool.flush_all().unwrap();
+    let first = PageId::new(FILE, 0);
+    let mut mtr = rig.pool.begin();
+    mtr.log_given(first, 10);
+    let lsn = mtr.commit();
+    rig.pool.redo().flush(lsn, FlushMode::Sync).unwrap();
+    let disk = rig.disk.crash(1);
+    drop(rig);
+    disk.flip(NAME, PAGE_SIZE as u64 + 9000 % PAGE_SIZE as u64, 0xff);
+    let rig = restored(&disk);
+    assert!(rig.pool.read(P1).is_err());
+}
+
 /// The log has an image of the page, so its flush needs no doublewrite; recovery met the edit before it in the same group first, could
 /// not read the torn page, and passed over the image too.
 #[test]

@@ -99,7 +99,7 @@ impl Rig {
             }
         }
         let pool = Pool::new(pool_config(frames, 0), disk.clone(), files, Arc::new(redo), counters).unwrap();
-        pool.recover_doublewrite().unwrap();
+        pool.recover_doublewrite(&void).unwrap();
         // In rounds, as with a log that does not fit.
         let mut gathered = Gathered::new(GATHER_MAX);
         for (start, end, group) in &groups {

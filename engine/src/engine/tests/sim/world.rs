@@ -356,7 +356,7 @@ impl World {
     fn step_losers(&mut self, records: usize) -> Result<()> {
         let store = self.store();
         if !self.freed {
-            store.resume_freeing()?;
+            store.resume_freeing();
             self.freed = true;
         }
         self.losers_left = self.losers.step(&store, records)?;
