@@ -54,6 +54,12 @@ pub(super) fn listed(bytes: &[u8]) -> impl Iterator<Item = std::ops::Range<PageN
     })
 }
 
+/// A page of the list of an index build.
+pub(super) fn is_list_of(bytes: &[u8], index: IndexId) -> bool {
+    let is_list = page_type(bytes) == PageType::Extents as u8;
+    is_list && page_index(bytes) == index && get_u64(bytes, AT_OWNER) == 0
+}
+
 impl ExtentList {
     /// On a page of its own.
     pub fn create(mtr: &mut Mtr<'_>, file: FileId, index: IndexId, owner: TrxId) -> Result<ExtentList> {

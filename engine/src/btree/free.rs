@@ -1,6 +1,6 @@
 //! Giving back a whole tree, in bounded steps from its right end. Nobody else uses the tree any more.
 use super::edit::{self, MtrPage};
-use super::extents::{listed, ExtentList};
+use super::extents::{is_list_of, listed, ExtentList};
 use super::node::Node;
 use super::shrink::mark_free_named;
 use super::{begin, Tree};
@@ -44,7 +44,8 @@ impl Tree {
         }
     }
     /// Frees all pages of a tree that cannot be walked: every page of the file is asked whose it is. Number of those that could not be read
-    /// and that nobody knows. None: not now, a load is going on in the file.
+    /// and that nobody knows. None: not now, a load, or another such walk, is
+    /// going on in the file.
     pub fn free_scattered(&self, pool: &Pool) -> Result<Option<usize>> {
         // A page of a load that is not written yet says what it was before: one of this tree that was freed since, perhaps.
         let Some(_loads_off) = pool.keep_loads_off(self.file) else {
@@ -55,26 +56,49 @@ impl Tree {
         let mut unread = 0;
         for no in 1..space::usage(pool, self.file)?.pages {
             let id = self.page_id(no);
-            if !space::is_used(pool, id)? || loaded.has(no) {
+            if no == self.root || !space::is_used(pool, id)? || loaded.has(no) {
                 continue;
             }
             let mut mtr = begin(pool)?;
             match mtr.write(id) {
-                Ok(page) if Node::new(mtr.bytes(page)).belongs_to(self.index) => {
+                Ok(page) if self.owns(mtr.bytes(page)) => {
                     space::free(&mut mtr, &[id])?;
                     mark_free_named(&mut mtr, page);
                 }
                 Ok(_) => {}
-                // Broken, and known to be ours.
-                Err(e) if e.is_corrupt() && no == self.root => space::free(&mut mtr, &[id])?,
                 Err(e) if e.is_corrupt() => unread += 1,
                 Err(e) => return Err(e),
             }
             mtr.commit();
         }
+        self.free_root(pool)?;
         Ok(Some(unread))
     }
-    /// Of loads that came to no end, or have ended and are not linked yet.
+    /// A page of the tree, or of the list of a build that came to no end.
+    fn owns(&self, page: &[u8]) -> bool {
+        Node::new(page).belongs_to(self.index) || is_list_of(page, self.index)
+    }
+    /// Last, because a root that is not this index's any more says that all is done.
+    fn free_root(&self, pool: &Pool) -> Result<()> {
+        let id = self.page_id(self.root);
+        if !space::is_used(pool, id)? {
+            return Ok(());
+        }
+        let mut mtr = begin(pool)?;
+        match mtr.write(id) {
+            Ok(page) if self.owns(mtr.bytes(page)) => {
+                space::free(&mut mtr, &[id])?;
+                mark_free_named(&mut mtr, page);
+            }
+            Ok(_) => {}
+            // Broken, and known to be ours.
+            Err(e) if e.is_corrupt() => space::free(&mut mtr, &[id])?,
+            Err(e) => return Err(e),
+        }
+        mtr.commit();
+        Ok(())
+    }
+    /// Of others' loads that came to no end, or have ended and are not linked yet.
     fn pages_of_loads(&self, pool: &Pool) -> Result<Loaded> {
         let mut loaded = Loaded::default();
         for no in 1..space::usage(pool, self.file)?.pages {
@@ -83,6 +107,7 @@ impl Tree {
                 continue;
             }
             match pool.read(id) {
+                Ok(page) if is_list_of(&page, self.index) => {}
                 Ok(page) => loaded.0.extend(listed(&page).map(|range| (range.start, range.end))),
                 Err(e) if e.is_corrupt() => {}
                 Err(e) => return Err(e),

@@ -111,8 +111,7 @@ fn free_if(pool: &Pool, first: PageId, wanted: &dyn Fn(&[u8]) -> bool) -> Result
     loop {
         let mut mtr = begin(pool)?;
         let head = match mtr.write(first) {
-            // The chain was freed, and all this is done again after a crash.
-            Err(e) if e.is_corrupt() && pool.was_given(first) => return Ok(()),
+            Err(e) if e.is_corrupt() && is_past(pool, first)? => return Ok(()),
             head => head?,
         };
         let bytes = mtr.bytes(head);
@@ -136,6 +135,11 @@ fn free_if(pool: &Pool, first: PageId, wanted: &dyn Fn(&[u8]) -> bool) -> Result
         mtr.edit_u32(head, AT_NEXT, third);
         mtr.commit();
     }
+}
+/// Of a page that does not check: is that no damage, because whatever stood there is over? It was freed, or a load has got it, whose write a crash cut
+/// short. Who comes again for it after the crash, and at later starts, has nothing left to do.
+pub fn is_past(pool: &Pool, page: PageId) -> Result<bool> {
+    Ok(pool.was_given(page) || !space::is_used(pool, page)?)
 }
 /// The pages of a chain that a row named a moment ago, for CHECK TABLE. None of them if it is being given up meanwhile.
 pub fn pages_of(pool: &Pool, file: FileId, first: PageNo, owner: TrxId) -> Result<Vec<PageNo>> {

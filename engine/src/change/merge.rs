@@ -203,7 +203,11 @@ impl<'a> Merge<'a> {
         let stuck = self.stuck;
         let stopped = self.apply_and_take(mtr, &leaf)?;
         if let Some((key, bytes)) = stopped {
-            self.left_younger |= matches!(reach, Reach::Older) && key > lo;
+            self.left_younger |= match &reach {
+                Reach::All => false,
+                Reach::Below(below) => key > *below,
+                Reach::Older => key > lo,
+            };
             *at = key;
             return Ok(Next::Grow(bytes));
         }

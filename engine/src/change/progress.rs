@@ -30,24 +30,44 @@ pub(super) struct Progress {
     /// Entries merged since the engine was opened.
     merged: AtomicU64,
     pass: Mutex<Pass>,
-    /// What kept something from being merged, other than want of space.
-    unmerged: Mutex<Option<Failure>>,
-    /// Bytes that the last pass had to leave for that, about.
-    unmerged_bytes: AtomicU64,
-    /// The last step of a sweep could not even be begun.
-    halted: AtomicBool,
+    unmerged: Mutex<Failures>,
     /// People know that something cannot be merged.
     told: AtomicBool,
 }
 
-/// Why something is unmerged.
+/// Why something is unmerged, other than for want of space.
 #[derive(Clone, Debug)]
 struct Failure {
     why: Error,
     /// When it was met first.
     since_us: u64,
-    /// Passes in a row that met it, and steps that could not be begun.
+    /// Passes in a row that met it, or steps that could not be begun.
     tries: u32,
+    /// Bytes that the last pass had to leave for it, about.
+    bytes: u64,
+}
+
+/// By what may become of it.
+#[derive(Debug, Default)]
+struct Failures {
+    /// Pages that are broken.
+    broken: Option<Failure>,
+    /// Pages that the disk failed to read: that may be over the next time.
+    failed: Option<Failure>,
+    /// The last step of a sweep could not even be begun: all of the index waits.
+    halted: Option<Failure>,
+}
+
+/// Met (again), for this reason.
+fn note<'a>(slot: &'a mut Option<Failure>, pool: &Pool, why: Error) -> &'a mut Failure {
+    let failure = slot.get_or_insert_with(|| Failure {
+        why: why.clone(),
+        since_us: pool.disk().now_us(),
+        tries: 0,
+        bytes: 0,
+    });
+    failure.why = why;
+    failure
 }
 
 /// What cannot be merged of an index, for want of a page that can be read.
@@ -70,10 +90,11 @@ pub(super) struct Pass {
     stuck: u64,
     /// Every leaf that it met is merged, but for what is stuck still.
     whole: bool,
-    /// Leaves that it passed over; of those that cannot be read, bytes that wait for them, about.
+    /// Leaves that it passed over.
     left: usize,
-    unmerged_bytes: u64,
-    is_broken: bool,
+    /// Bytes that wait for pages that are broken, about; for pages that the disk failed to read. None: it has met none.
+    broken: Option<u64>,
+    failed: Option<u64>,
 }
 
 impl Pass {
@@ -88,10 +109,14 @@ impl Pass {
         self.whole = false;
     }
     /// One leaf cannot be merged, so many bytes wait for it. They make the pass no less whole: nothing is gained by coming back for them.
-    pub fn leaf_broken(&mut self, bytes: u64) {
+    pub fn leaf_unread(&mut self, why: &Error, bytes: u64) {
         self.left += 1;
-        self.is_broken = true;
-        self.unmerged_bytes += bytes;
+        let sum = if why.is_corrupt() {
+            &mut self.broken
+        } else {
+            &mut self.failed
+        };
+        *sum.get_or_insert(0) += bytes;
     }
     pub fn has_left_some(&self) -> bool {
         self.left > 0
@@ -109,16 +134,15 @@ impl Delta {
             pass.began_us = pool.disk().now_us();
             pass.whole = true;
             pass.stuck = 0;
-            (pass.left, pass.unmerged_bytes, pass.is_broken) = (0, 0, false);
+            (pass.left, pass.broken, pass.failed) = (0, None, None);
         }
         pass.clone()
     }
     /// The pass has come so far; `from` is empty if that was its end. Somebody else may have ended it meanwhile.
     pub(super) fn keep_pass(&self, mut pass: Pass) {
         let mut kept = self.progress.pass.lock();
-        if self.progress.halted.swap(false, Ordering::Relaxed) && !pass.is_broken {
-            self.nothing_unmerged();
-        }
+        let mut unmerged = self.progress.unmerged.lock();
+        unmerged.halted = None;
         if kept.number != pass.number {
             return;
         }
@@ -129,23 +153,18 @@ impl Delta {
                 self.progress.since_us.fetch_max(pass.began_us, Ordering::Relaxed);
                 self.progress.stuck.store(pass.stuck, Ordering::Relaxed);
             }
-            let bytes = pass.unmerged_bytes.min(self.bytes());
-            self.progress.unmerged_bytes.store(bytes, Ordering::Relaxed);
-            match pass.is_broken {
-                true => self.failed_again(),
-                false => self.nothing_unmerged(),
+            let Failures { broken, failed, .. } = &mut *unmerged;
+            for (slot, bytes) in [(broken, pass.broken), (failed, pass.failed)] {
+                match (slot.as_mut(), bytes) {
+                    (Some(failure), Some(bytes)) => {
+                        failure.tries = failure.tries.saturating_add(1);
+                        failure.bytes = bytes.min(self.bytes());
+                    }
+                    _ => *slot = None,
+                }
             }
         }
         *kept = pass;
-    }
-    fn nothing_unmerged(&self) {
-        *self.progress.unmerged.lock() = None;
-        self.progress.unmerged_bytes.store(0, Ordering::Relaxed);
-    }
-    fn failed_again(&self) {
-        if let Some(failure) = &mut *self.progress.unmerged.lock() {
-            failure.tries = failure.tries.saturating_add(1);
-        }
     }
     /// The next step begins at the index's first key.
     pub(super) fn restart_pass(&self) {
@@ -183,35 +202,39 @@ impl Delta {
             .retry_us
             .store(pool.disk().now_us() + RETRY_US, Ordering::Relaxed);
     }
-    /// Something of it could not be merged, or not even be counted, for this reason.
+    /// A leaf, or more, could not be merged for this reason.
     pub(super) fn note_unmerged(&self, pool: &Pool, why: Error) {
         self.buffer().note_unmerged();
-        let mut unmerged = self.progress.unmerged.lock();
-        let (since_us, tries) = match &*unmerged {
-            Some(before) => (before.since_us, before.tries),
-            None => (pool.disk().now_us(), 0),
-        };
-        *unmerged = Some(Failure { why, since_us, tries });
+        let Failures { broken, failed, .. } = &mut *self.progress.unmerged.lock();
+        note(if why.is_corrupt() { broken } else { failed }, pool, why);
     }
-    /// As `note_unmerged`: nothing of it can be merged, and it is left alone for a while.
+    /// Nothing of it can be merged, or not even be counted, for this reason; it is left alone for a while.
     pub fn cannot_go_on(&self, pool: &Pool, why: Error) {
         self.retry_later(pool);
         if !matches!(why, Error::Full(_)) {
-            self.progress.unmerged_bytes.store(self.bytes(), Ordering::Relaxed);
-            self.progress.halted.store(true, Ordering::Relaxed);
-            self.note_unmerged(pool, why);
-            self.failed_again();
+            self.buffer().note_unmerged();
+            let failure = &mut self.progress.unmerged.lock().halted;
+            let failure = note(failure, pool, why);
+            failure.tries = failure.tries.saturating_add(1);
         }
     }
-    /// What cannot be merged, for want of a page that can be read.
-    pub fn unmerged(&self, now_us: u64) -> Option<Unmerged> {
-        let Failure { why, since_us, tries } = self.progress.unmerged.lock().clone()?;
-        let bytes = match self.is_known() {
-            true => self.progress.unmerged_bytes.load(Ordering::Relaxed),
-            false => self.bytes(),
+    /// What cannot be merged, for want of pages that can be read.
+    pub fn unmerged(&self, now_us: u64) -> Vec<Unmerged> {
+        let tell = |failure: &Failure, bytes: u64| Unmerged {
+            why: failure.why.clone(),
+            bytes,
+            is_lasting: failure.why.is_corrupt()
+                || failure.tries >= TRIES_LASTING && now_us.saturating_sub(failure.since_us) >= LASTING_US,
         };
-        let is_lasting = why.is_corrupt() || tries >= TRIES_LASTING && now_us.saturating_sub(since_us) >= LASTING_US;
-        Some(Unmerged { why, bytes, is_lasting })
+        let failures = self.progress.unmerged.lock();
+        if let Some(halted) = &failures.halted {
+            let all = tell(halted, self.bytes());
+            if all.is_lasting {
+                return vec![all];
+            }
+        }
+        let parts = failures.broken.iter().chain(&failures.failed);
+        parts.map(|failure| tell(failure, failure.bytes)).collect()
     }
     /// True from the second time on.
     pub fn told_of_unmerged(&self) -> bool {

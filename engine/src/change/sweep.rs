@@ -103,7 +103,8 @@ fn pass_over(pool: &Pool, index: &Index, delta: &Delta, pass: &mut Pass, why: Er
     match why {
         Error::Full(_) => pass.leaf_full(),
         why => {
-            pass.leaf_broken(delta.estimate_bytes(pool, &pass.from, end.as_deref()));
+            let bytes = delta.estimate_bytes(pool, &pass.from, end.as_deref());
+            pass.leaf_unread(&why, bytes);
             delta.note_unmerged(pool, why);
         }
     }

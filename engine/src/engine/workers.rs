@@ -10,6 +10,7 @@ use super::purge_lag::PurgeLag;
 use super::steps::{self, Checkpointer, LoserRollback};
 use super::PURGE_RECORDS;
 use crate::base::{Error, Result};
+use crate::pool::Void;
 use crate::table::{Rounds, Store, ROUNDS};
 use crate::txn::RecoveredTrx;
 use parking_lot::{Condvar, Mutex};
@@ -259,6 +260,7 @@ fn merge_loop(store: &Store, stop: &Stop, log: &LogSink) -> Result<()> {
 
 fn roll_back(store: &Store, stop: &Stop, losers: Vec<RecoveredTrx>, log: &LogSink) -> Result<()> {
     if losers.is_empty() {
+        store.pool.recovered(Void::default());
         return retry_rollbacks(store, stop);
     }
     log(
@@ -274,7 +276,10 @@ fn roll_back(store: &Store, stop: &Stop, losers: Vec<RecoveredTrx>, log: &LogSin
             Ok(false) => {
                 let seconds = (store.pool.disk().now_us() - began_us) / 1_000_000;
                 let waiting = match store.rollbacks_waiting() {
-                    0 => String::new(),
+                    0 => {
+                        store.pool.recovered(Void::default());
+                        String::new()
+                    }
                     n => format!("; {n} wait for what is in their way"),
                 };
                 let text = format!("rollback of uncommitted transactions is done: {count} in {seconds} s{waiting}");

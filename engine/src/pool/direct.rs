@@ -74,7 +74,8 @@ impl Drop for LoadsOff<'_> {
 pub struct Forced(());
 
 impl Pool {
-    /// For whoever reads all pages of a file, whatever they are: those of a load look like what they were before. None: a load is going on.
+    /// For whoever reads all pages of a file, whatever they are: those of a load look like what they were before. None: a load,
+    /// or another walk, is going on.
     pub fn keep_loads_off(&self, file: FileId) -> Option<LoadsOff<'_>> {
         let mut files = self.loads.files.lock();
         if files.contains_key(&file) {

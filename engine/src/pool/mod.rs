@@ -44,7 +44,7 @@ use crate::io::{Disk, Files};
 use crate::redo::{FlushMode, Redo};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
@@ -83,7 +83,7 @@ pub struct Pool {
     /// Pages that recovery could not read, and that the log has not made anew yet.
     unread: RankedMutex<HashSet<PageId>>,
     /// What recovery knew of the log.
-    void: OnceLock<Void>,
+    void: RankedMutex<Void>,
     loads: direct::Loads,
     /// Number of the database: every data file bears it. 0: it was made before there was one.
     database: AtomicU64,
@@ -118,7 +118,7 @@ impl Pool {
             prefetch: Arc::new(prefetch::Prefetch::new()),
             unlogged_version: AtomicU64::new(0),
             unread: RankedMutex::new(Rank::Leaf, HashSet::new()),
-            void: OnceLock::new(),
+            void: RankedMutex::new(Rank::Leaf, Void::default()),
             loads: direct::Loads::default(),
             database: AtomicU64::new(0),
             frames,

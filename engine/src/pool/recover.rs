@@ -141,14 +141,14 @@ impl Pool {
         }
         Ok(())
     }
-    /// Recovery is done; what it knew of the log is kept for [`Pool::was_given`].
+    /// Recovery is done; what it knew of the log is kept for [`Pool::was_given`], until the loads that a crash cut short are taken back (`Void::default()`).
     pub fn recovered(&self, void: Void) {
-        let _ = self.void.set(void);
+        *self.void.lock() = void;
     }
     /// Was the page given to a load between the last checkpoint and the crash? Then it was nobody else's any more; and the load's writes, which the
     /// crash may have cut short, need no doublewrite: a page that does not check is no damage there.
     pub fn was_given(&self, id: PageId) -> bool {
-        self.void.get().is_some_and(|void| void.given(id).is_some())
+        self.void.lock().given(id).is_some()
     }
     /// Files that are shorter than their images need are grown, before several threads meet them.
     fn grow_files(&self, images: &[(PageId, Lsn)], void: &Void) -> Result<()> {

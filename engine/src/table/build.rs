@@ -180,7 +180,9 @@ impl Store {
         let lost = tree.free_scattered(&self.pool)?;
         let left = match lost {
             Some(lost) => format!("leaves {lost} pages that cannot be read behind"),
-            None => "is freed after the next start, for a load is going on in the table".into(),
+            None => {
+                "is freed after the next start, for a load, or the freeing of another, is going on in the table".into()
+            }
         };
         let table = self.catalog.shown(table);
         self.tell(&format!("table {table}: a dropped index {left}; {why}"));

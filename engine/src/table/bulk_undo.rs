@@ -15,6 +15,7 @@ use super::store::Store;
 use super::undo_format::Record;
 use crate::base::{planted, Mutant, PageId, Result, TrxId, UndoPtr};
 use crate::btree::extents::ExtentList;
+use crate::btree::overflow;
 use crate::change::{self, Op};
 use crate::index::RowHeader;
 use crate::txn::{HalfUndone, Trx};
@@ -41,8 +42,7 @@ impl Store {
                 owner: maker,
             };
             match list.free_all(&self.pool) {
-                // When this is done again after a crash: a page that another load was given.
-                Err(e) if e.is_corrupt() && self.pool.was_given(PageId::new(layout.id, page)) => {}
+                Err(e) if e.is_corrupt() && overflow::is_past(&self.pool, PageId::new(layout.id, page))? => {}
                 // The transaction must end.
                 Err(e) if e.is_corrupt() => self.tell(&format!(
                     "table {}: pages given to a load that was taken back are not freed; {}",

@@ -10,7 +10,7 @@ use super::buffered::buffered;
 use super::def::Table;
 use super::store::Store;
 use crate::base::{Error, FileId, IndexId, Result};
-use crate::change::{ChangeBuffer, Unmerged};
+use crate::change::{ChangeBuffer, Delta, Unmerged};
 use std::sync::Arc;
 
 /// An index is set aside when so large a part (1/n) of all that may be pending waits for pages that are broken.
@@ -81,32 +81,33 @@ impl Store {
                 continue;
             }
             for (index, delta) in buffered(table.layout()) {
-                let Some(Unmerged { why, bytes, is_lasting }) = delta.unmerged(now_us) else {
-                    continue;
-                };
-                // One failure of the disk is no reason yet.
-                if !is_lasting && !is_full {
-                    continue;
+                for unmerged in delta.unmerged(now_us) {
+                    // One failure of the disk is no reason yet.
+                    if unmerged.is_lasting || is_full {
+                        all.add(self.candidate(&table, index.id, delta, unmerged));
+                    }
                 }
-                let may_pass = !why.is_corrupt();
-                let why = about(why, table.layout().id, index.id);
-                if !may_pass && !delta.told_of_unmerged() {
-                    let named = self.name_damage(why.clone());
-                    self.tell(&format!(
-                        "buffered changes cannot be merged: {named}; until then they wait"
-                    ));
-                }
-                let (table, index) = (table.clone(), index.id);
-                all.add(Candidate {
-                    table,
-                    index,
-                    why,
-                    may_pass,
-                    bytes,
-                });
             }
         }
         all
+    }
+    fn candidate(&self, table: &Arc<Table>, index: IndexId, delta: &Delta, unmerged: Unmerged) -> Candidate {
+        let Unmerged { why, bytes, .. } = unmerged;
+        let may_pass = !why.is_corrupt();
+        let why = about(why, table.layout().id, index);
+        if !may_pass && !delta.told_of_unmerged() {
+            let named = self.name_damage(why.clone());
+            self.tell(&format!(
+                "buffered changes cannot be merged: {named}; until then they wait"
+            ));
+        }
+        Candidate {
+            table: table.clone(),
+            index,
+            why,
+            may_pass,
+            bytes,
+        }
     }
 }
 
