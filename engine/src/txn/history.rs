@@ -3,7 +3,8 @@
 //! Free streams are reused last in, first out, so that few pages are hot. For each stream the ends of its past
 //! transactions are kept in order (their commit numbers rise along the stream); a heap over the streams by the number at
 //! their head gives purge its next stream without a scan. Long histories are thinned: of old neighbours only the later
-//! end is kept, which covers the earlier, so memory stays bounded at the price of purging those a little later.
+//! end is kept, which covers the earlier, so memory stays bounded at the price of purging those a little later. The first
+//! end stays: the heap knows the stream by it, and a horizon may lie just behind it.
 //!
 //! One mutex, [`Rank::UndoStreams`], held for a few pushes and pops; never while a page is fetched.
 use super::stream::{too_many, Skip, StreamTail};
@@ -206,6 +207,11 @@ impl History {
             .as_mut()
             .expect("a queued stream has a head");
         debug_assert!(!head.busy);
+        assert_eq!(
+            head.ends.front().map(|end| end.number),
+            Some(number),
+            "the queue has a stream by its first end"
+        );
         head.busy = true;
         let old_enough = head.ends.partition_point(|end| end.number < horizon);
         Some(Work {
@@ -260,17 +266,19 @@ impl History {
     }
 }
 
-/// Keeps the later of each pair in the older half.
+/// Keeps the first, and the later of each pair in the older half behind it.
 fn thin(ends: &mut VecDeque<End>) {
     if ends.len() <= ENDS_MAX {
         return;
     }
-    let old = ENDS_MAX / 2;
-    let kept: Vec<End> = ends.iter().take(old).skip(1).step_by(2).copied().collect();
-    ends.drain(..old);
+    let old = 1..ENDS_MAX / 2 + 1;
+    let kept: Vec<End> = ends.range(old.clone()).skip(1).step_by(2).copied().collect();
+    let first = ends[0];
+    ends.drain(..old.end);
     for end in kept.into_iter().rev() {
         ends.push_front(end);
     }
+    ends.push_front(first);
 }
 
 pub(super) fn no_record_before_limit(stream: u32) -> Error {
@@ -302,7 +310,7 @@ mod tests {
             assert!(ends.len() <= ENDS_MAX);
         }
         assert!(ends.iter().zip(ends.iter().skip(1)).all(|(a, b)| a.number < b.number));
-        assert_eq!(ends.back().unwrap().number, 99_999);
+        assert_eq!((ends[0].number, ends.back().unwrap().number), (1, 99_999));
         assert!(ends
             .iter()
             .rev()
@@ -339,5 +347,60 @@ mod tests {
         let order: Vec<u32> = std::iter::from_fn(|| history.take_work(100).map(|w| w.stream)).collect();
         assert_eq!(order, [2, 0, 1]);
         assert_eq!(history.len(), 4);
+    }
+
+    /// One stream, and so many transactions that end in it, with the numbers from `first` on.
+    fn with_ends(ends: u64, first: u64) -> History {
+        let history = History::new();
+        assert!(matches!(history.take_stream(), Ok(Taken::Make(0))));
+        history.add_stream(&StreamTail::at(0, ptr(0), VecDeque::new()));
+        for number in first..first + ends {
+            let end = End {
+                at: ptr(number),
+                number,
+            };
+            history.end(Box::new(StreamTail::at(0, end.at, VecDeque::new())), Some(end));
+        }
+        history
+    }
+
+    /// The first end had been thinned away, and the heap still had its number: below the horizon there was none.
+    #[test]
+    fn a_horizon_just_above_the_first_end_of_a_long_history_finds_it() {
+        for ends in [1, ENDS_MAX as u64, ENDS_MAX as u64 + 1, 20_000] {
+            let history = with_ends(ends, 1);
+            assert!(!history.has_work_from(0, 1) && history.has_work_from(1, 2));
+            let work = history.take_work(2).expect("the first is old enough");
+            assert_eq!(work.limit, ptr(1), "{ends} ends");
+            let passed = Passed {
+                ends: vec![ptr(1)],
+                ..Passed::default()
+            };
+            history.done(work, &passed);
+            assert!(history.take_work(2).is_none());
+            assert_eq!(history.len(), ends - 1);
+        }
+    }
+
+    /// While a job is out: what it was told to go to may be thinned away, but what it leaves first is in the heap.
+    #[test]
+    fn a_history_thinned_under_a_job_goes_on_behind_it() {
+        let history = with_ends(2, 1);
+        let work = history.take_work(2).expect("the first is old enough");
+        for number in 3..20_000 {
+            let end = End {
+                at: ptr(number),
+                number,
+            };
+            history.end(Box::new(StreamTail::at(0, end.at, VecDeque::new())), Some(end));
+        }
+        let passed = Passed {
+            ends: vec![ptr(1)],
+            ..Passed::default()
+        };
+        history.done(work, &passed);
+        assert!(history.take_work(2).is_none());
+        let work = history.take_work(20_000).expect("the others");
+        assert_eq!(work.limit, ptr(19_999));
     }
 }

@@ -29,6 +29,7 @@ mod settled;
 mod sim;
 mod status;
 mod stress;
+mod thinned;
 mod turns;
 mod undo_cut;
 mod unique_filter;
