@@ -141,12 +141,14 @@ impl Engine {
         drained
     }
 
-    /// As far as that is possible: neither a broken page nor a full disk keeps the rest from being written.
+    /// As far as that is possible: neither a page that cannot be read nor a full disk keeps the rest from being written.
     fn purge_all(&self) -> Result<()> {
         loop {
             match self.store.purge_step(PURGE_RECORDS) {
                 Ok(true) => {}
-                Err(e @ (Error::Corrupt(_) | Error::Full(_))) => {
+                Err(e @ (Error::Corrupt(_) | Error::Full(_) | Error::Io(_)))
+                    if self.store.pool.check_alive().is_ok() =>
+                {
                     self.note(Level::Error, &format!("purge ends early: {e}"));
                     return Ok(());
                 }

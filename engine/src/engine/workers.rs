@@ -208,8 +208,8 @@ fn purge_loop(store: &Store, stop: &Stop) -> Result<()> {
             Ok(false) => stop.sleep(PURGE_IDLE_MS),
             // No room for now: what purge would free comes later.
             Err(Error::Full(_)) => stop.sleep(SYNC_TICK_MS),
-            // Of undo itself: other streams can be purged.
-            Err(e) if e.is_corrupt() => {
+            // Corrupt is undo itself: other streams can be purged.
+            Err(e) if can_go_on(store, &e) => {
                 let text = format!("purge: {}", store.name_damage(e));
                 if told.replace(text.clone()).as_ref() != Some(&text) {
                     store.tell(&text);
@@ -222,7 +222,13 @@ fn purge_loop(store: &Store, stop: &Stop) -> Result<()> {
     Ok(())
 }
 
+/// Something cannot be read, for good or for a while: work that is done again later need not end for that.
+fn can_go_on(store: &Store, e: &Error) -> bool {
+    matches!(e, Error::Corrupt(_) | Error::Io(_)) && store.pool.check_alive().is_ok()
+}
+
 fn shrink_loop(store: &Store, stop: &Stop) -> Result<()> {
+    let mut told = false;
     while !stop.is_asked() {
         match steps::shrink_undo(store) {
             Ok(true) => {}
@@ -231,6 +237,12 @@ fn shrink_loop(store: &Store, stop: &Stop) -> Result<()> {
             Err(e) if e.is_corrupt() => {
                 store.tell(&format!("undo file: {}", store.name_damage(e)));
                 return Ok(());
+            }
+            Err(e) if can_go_on(store, &e) => {
+                if !std::mem::replace(&mut told, true) {
+                    store.tell(&format!("undo file: {e}; it is not made shorter until it can be read"));
+                }
+                stop.sleep(SYNC_TICK_MS);
             }
             Err(e) => return Err(e),
         }

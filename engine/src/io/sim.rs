@@ -17,6 +17,7 @@
 //! - S7 All is decided by the seed and the order of calls. The clock moves only by `advance_us`. `trace` tells two runs apart.
 //! - S8 `damage_write(n, Damage)`: write n is reported done, and is not: one bit of it is wrong; or it hit another place of the
 //!   same file too; or only that place; or none (the old bytes stay). Writes of data files only: elsewhere it does nothing.
+//! - S9 `refuse(Some(name))`: until it is taken back that file can neither be opened nor read. Who has it open can write and sync it.
 //!
 //! Direct files assert aligned buffers, offsets and lengths, as O_DIRECT would. Takes one leaf lock inside each call.
 use super::align::is_aligned;
@@ -57,6 +58,7 @@ struct State {
     dead: bool,
     change_faults: BTreeMap<u64, Fault>,
     read_faults: Vec<u64>,
+    refused: Option<String>,
     damages: BTreeMap<u64, Damage>,
     /// Faults and damages that have happened.
     struck: u64,
@@ -94,6 +96,7 @@ impl SimDisk {
             dead: false,
             change_faults: BTreeMap::new(),
             read_faults: Vec::new(),
+            refused: None,
             damages: BTreeMap::new(),
             struck: 0,
             trace: 0,
@@ -149,6 +152,10 @@ impl SimDisk {
     pub fn fail_read(&self, n: u64) {
         self.state().read_faults.push(n);
     }
+    /// S9.
+    pub fn refuse(&self, name: Option<&str>) {
+        self.state().refused = name.map(String::from);
+    }
     pub fn damage_write(&self, n: u64, damage: Damage) {
         self.state().damages.insert(n, damage);
     }
@@ -158,6 +165,7 @@ impl SimDisk {
         state.crash_at = None;
         state.change_faults.clear();
         state.read_faults.clear();
+        state.refused = None;
         state.damages.clear();
     }
     /// Faults that have struck, of S5, S6 and S8.
@@ -221,6 +229,11 @@ impl State {
             true => Err(io(what, path, "the machine has crashed")),
             false => Ok(()),
         }
+    }
+    fn refuses(&mut self, name: &str) -> bool {
+        let refused = self.refused.as_deref() == Some(name);
+        self.struck += refused as u64;
+        refused
     }
     /// Counts a changing call and says what becomes of it (S4, S5).
     fn change(&mut self, what: &str, path: &str) -> Result<Fate> {
@@ -323,6 +336,7 @@ impl Disk for SimDisk {
         state.check_alive("open", name)?;
         let found = state.names.get(name).copied();
         let id = match (found, mode) {
+            (Some(_), Mode::Open) if state.refuses(name) => return Err(io("open", name, "EACCES")),
             (Some(id), Mode::Open) => id,
             (Some(_), Mode::Create) => return Err(Error::Exists(name.into())),
             (None, Mode::Open) => return Err(io("open", name, "no such file")),
@@ -411,6 +425,9 @@ impl File for SimFile {
         if let Some(at) = state.read_faults.iter().position(|n| *n == number) {
             state.read_faults.remove(at);
             state.struck += 1;
+            return Err(io("read", &self.name, &format!("EIO at offset {offset}")));
+        }
+        if state.refuses(&self.name) {
             return Err(io("read", &self.name, &format!("EIO at offset {offset}")));
         }
         let live = &state.body(self.id).live;

@@ -5,7 +5,7 @@
 //! | a statement | it fails; other tables serve on, and so does what it did not read |
 //! | a rollback, in a secondary index | the index is *set aside* until it is rebuilt: the catalog says so, nobody reads it or keeps it up |
 //! | a rollback, anywhere else | the transaction is *set aside*: it stays active, nobody sees its changes, and is rolled back once possible |
-//! | purge | passes over the record: an entry that nobody sees stays in the broken index |
+//! | purge | passes over the record: an entry that nobody sees stays in the broken index. So it does for a page that fails to be read for long |
 //! | a merge of buffered changes | passes over the leaf: what is pending stays pending; too much of it: the index is set aside (`unmerged.rs`) |
 //!
 //! A transaction is set aside for want of space as well. Its statement ends, and so do the user's locks on its tables: who builds an index asks

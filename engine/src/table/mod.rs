@@ -27,6 +27,7 @@ pub mod handles;
 pub mod insert;
 mod load;
 pub mod purge;
+mod purge_tries;
 pub mod rollback;
 pub mod row_lock;
 mod scratch;

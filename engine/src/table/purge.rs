@@ -7,7 +7,7 @@
 //! Every action is idempotent: after a crash a job is done again.
 //!
 //! Who calls: the purge workers, by bounded steps (I7), and slow shutdown.
-use super::def::Layout;
+use super::def::{Layout, Table};
 use super::rollback::points_at;
 use super::store::Store;
 use super::undo_format::{Record, What};
@@ -57,13 +57,22 @@ impl Store {
     /// What only old views needed stays where it cannot be taken away: nobody sees it.
     fn pass_over_if_broken(&self, record: &PurgeRecord, e: Error) -> Result<()> {
         let table = Record::decode(&record.record.payload).ok().map(|r| r.table);
-        match table.and_then(|id| self.catalog.by_id(id)) {
-            Some(table) if e.is_corrupt() => {
-                self.pass_over(&table, e);
-                Ok(())
+        match (table.and_then(|id| self.catalog.by_id(id)), e) {
+            (Some(table), e @ Error::Corrupt(_)) => self.pass_over(&table, e),
+            (Some(table), Error::Io(why)) if self.fails_for_long(&table, record.at) => {
+                let named = format!("table {}: {why}", self.catalog.shown(&table));
+                let way_out = "ALTER TABLE ... FORCE leaves out what stays there, once all can be read";
+                self.pass_over(&table, Error::Io(format!("{named}; {way_out}")));
             }
-            _ => Err(e),
+            (_, e) => return Err(e),
         }
+        Ok(())
+    }
+
+    /// A disk that fails for a moment is waited for, by a living engine.
+    fn fails_for_long(&self, table: &Table, record: UndoPtr) -> bool {
+        let now_us = self.pool.disk().now_us();
+        self.pool.check_alive().is_ok() && self.purge_tries.failed(table.layout().id, record, now_us)
     }
 
     fn purge_record(&self, maker: TrxId, purged: &PurgeRecord, put_back: &PutBack) -> Result<()> {

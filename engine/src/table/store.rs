@@ -1,6 +1,7 @@
 //! [`Store`]: what every operation of the table layer needs, and the words its callers use.
 use super::catalog::Catalog;
 use super::damage::Aside;
+use super::purge_tries::PurgeTries;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Counters, Error, Level, Result, TrxId, UndoPtr};
 use crate::change::ChangeBuffer;
@@ -55,6 +56,7 @@ pub struct Store {
     pub verify: AtomicBool,
     pub(crate) unique_guards: Vec<RankedMutex<()>>,
     pub(super) aside: RankedMutex<Aside>,
+    pub(super) purge_tries: PurgeTries,
     pub(super) log: Tell,
 }
 
@@ -116,6 +118,7 @@ impl Store {
                 .map(|_| RankedMutex::new(Rank::UniqueGuard, ()))
                 .collect(),
             aside: RankedMutex::new(Rank::Leaf, Aside::default()),
+            purge_tries: PurgeTries::default(),
             log,
         }
     }

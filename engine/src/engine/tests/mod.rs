@@ -35,3 +35,4 @@ mod undo_cut;
 mod unique_filter;
 mod unmerged;
 mod unnamed;
+mod unreadable;
