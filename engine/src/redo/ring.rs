@@ -23,6 +23,7 @@ use crate::base::bytes::{get_u32, get_u64, put_u32, put_u64};
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Error, Lsn, Result};
 use crate::io::{AlignedBuf, Caching, Disk, File, Mode, IO_ALIGN};
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -90,7 +91,7 @@ pub fn open_segment(disk: &dyn Disk, number: u64, segment_size: u64, caching: Ca
 struct Numbers {
     first: u64,
     last: u64,
-    /// Highest number ever handed to the writer: neither it nor the next is removed.
+    /// Highest number that may hold redo: ever handed to the writer, in this run or before. Neither it nor the next is removed.
     used: u64,
 }
 
@@ -123,8 +124,16 @@ impl Ring {
         ring.ensure(1)?;
         Ok(ring)
     }
-    /// The segments from `needed` on without gap; all others are remains and are removed.
-    pub fn open(disk: Arc<dyn Disk>, capacity: u64, epoch: u32, segment_size: u64, needed: u64) -> Result<Ring> {
+    /// The segments of `needed` on without gap; all others are remains and are removed. `needed`: from the checkpoint's to the one in which
+    /// the log goes on. A capacity that reaches less far takes none of them away: a recovery reads them.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        capacity: u64,
+        epoch: u32,
+        segment_size: u64,
+        needed: RangeInclusive<u64>,
+    ) -> Result<Ring> {
+        let (needed, used) = needed.into_inner();
         disk.remove(NEW)?;
         let numbers = list_segments(&*disk)?;
         if !numbers.contains(&needed) {
@@ -149,7 +158,7 @@ impl Ring {
                 Numbers {
                     first: needed,
                     last,
-                    used: needed,
+                    used,
                 },
             ),
             ready: AtomicU64::new(last),

@@ -159,7 +159,7 @@ impl Redo {
         control.sequence += 1;
         control.durable = end;
         control.write(&*Control::open_file(&*disk)?)?;
-        let (epoch, needed) = (control.newest_epoch().number, checkpoint / size);
+        let (epoch, needed) = (control.newest_epoch().number, checkpoint / size..=start / size);
         let capacity = config.capacity.max(CAPACITY_MIN);
         let ring = Ring::open(disk.clone(), capacity, epoch, size, needed)?;
         Redo::start(disk, config, counters, ring, control, block)

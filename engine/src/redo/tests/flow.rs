@@ -104,6 +104,32 @@ fn a_checkpoint_that_comes_late_is_left_out() {
     assert_ne!(payload, b"late");
 }
 
+/// A log that was larger, and a start with a smaller capacity: the files that hold its end were taken for room to spare, if the new epoch
+/// happened to begin with a page of 4096 bytes. The start after the next crash was refused for good.
+#[test]
+fn a_start_with_a_smaller_capacity_keeps_what_recovery_needs() {
+    for block_in_page in 0..8 {
+        let disk = SimDisk::new(1);
+        let redo = create(&disk);
+        redo.set_capacity(4 * CAPACITY).unwrap();
+        let mut count = 0;
+        let next_block = |redo: &Redo| block::next_whole_block(block::position_of(redo.lsn()));
+        while redo.age() < 2 * CAPACITY || next_block(&redo) % 8 != block_in_page {
+            redo.reserve_wait().unwrap();
+            redo.append(&group(count, if redo.age() < 2 * CAPACITY { 900 } else { 10 }));
+            count += 1;
+        }
+        redo.flush(redo.lsn(), FlushMode::Sync).unwrap();
+        let disk = disk.crash(1);
+        let (groups, _, redo) = reopen(&disk).unwrap();
+        assert_eq!(groups.len() as u64, count);
+        (0..100).for_each(|_| redo.settle().unwrap());
+        let disk = disk.crash(2);
+        let (groups, ..) = reopen(&disk).unwrap();
+        assert_eq!(groups.len() as u64, count, "block {block_in_page} of a page");
+    }
+}
+
 /// An idle server used to keep the files of a log that was made smaller until somebody wrote.
 #[test]
 fn files_follow_a_resize_without_a_write() {
