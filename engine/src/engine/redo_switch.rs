@@ -28,9 +28,13 @@ impl Engine {
         let _ddl = self.store.catalog.begin_ddl();
         let pool = &self.store.pool;
         let first = redo.begin_on()?;
-        pool.flush_all()?;
+        if let Err(e) = pool.flush_all().and_then(|()| pool.sync_files()) {
+            if pool.check_alive().is_ok() {
+                redo.stay_off();
+            }
+            return Err(e);
+        }
         assert!(pool.checkpoint_lsn() >= first, "no change that was not logged is left");
-        pool.sync_files()?;
         redo.end_on(first)?;
         self.note(Level::Info, "the redo log is on: everything is durable");
         Ok(())

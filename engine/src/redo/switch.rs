@@ -6,6 +6,7 @@
 //! on    1. begin_on: the ring jumps ahead; from the LSN returned on groups are logged again. The mark still stands.
 //!       2. the caller writes every page changed before that LSN, and syncs all files.
 //!       3. end_on: one write of the control file takes the mark away and sets the checkpoint to that LSN.
+//!       Or, when 2. fails: stay_off. What was logged since 1. is forgotten, as if the log had been off all the time.
 //! ```
 //! LSNs never go back, so pages written meanwhile compare rightly with what is logged later. The jump is to a segment far enough ahead
 //! for the changes that come while the files get their new numbers. Who changes the state holds `RedoControl` and `RedoAppend`, to
@@ -82,15 +83,28 @@ impl Redo {
                     self.poison_on_error(marked)?;
                 }
             }
-            let _leader = self.leader.lock();
-            let _syncing = self.syncing.lock();
-            let mut active = self.active.lock();
-            active.bytes.clear();
-            active.groups = 0;
-            self.state.set(OFF);
+            self.forget_groups();
         }
         self.wake_room_waiters();
         Ok(())
+    }
+    /// From here on nothing is logged. The caller holds `RedoControl`.
+    fn forget_groups(&self) {
+        let _leader = self.leader.lock();
+        let _syncing = self.syncing.lock();
+        let mut active = self.active.lock();
+        active.bytes.clear();
+        active.groups = 0;
+        self.state.set(OFF);
+    }
+    /// After [`Redo::begin_on`], when what was changed before could not be made durable: the log is off, as it was, and can be turned on later.
+    pub fn stay_off(&self) {
+        {
+            let _control = self.control.lock();
+            assert!(!self.is_off() && !self.is_on(), "begin_on comes before");
+            self.forget_groups();
+        }
+        self.wake_room_waiters();
     }
     /// Groups are logged again from the LSN returned on. What was changed before must be made durable now.
     pub fn begin_on(&self) -> Result<Lsn> {

@@ -1,10 +1,10 @@
 //! A data file that can be neither opened nor read for a while (rights, a failing disk, too many open files): nothing is known to be broken, and
 //! what need not have it goes on.
-use super::damage::{filled, reopen, row};
-use super::rig::{pk, Rig};
-use crate::base::ids::FIRST_TABLE_FILE;
-use crate::base::Error;
-use crate::engine::Close;
+use super::damage::{filled, reopen, row, ROWS};
+use super::rig::{config, pk, Rig};
+use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE};
+use crate::base::{Error, FileId};
+use crate::engine::{Close, Engine};
 use crate::io::SimDisk;
 use crate::space::file_name;
 use crate::txn::Isolation::ReadCommitted;
@@ -111,4 +111,71 @@ fn the_purge_thread_outlives_a_file_that_cannot_be_read() {
     let rig = Rig::reopen(disk).expect("open");
     rig.purge_all();
     rig.check_table();
+}
+
+/// One more is opened: with room for one, the others are closed.
+fn close_files(rig: &Rig) {
+    const NUMBER: FileId = 0x1000;
+    let files = rig.store().pool.files();
+    files.add(NUMBER, &file_name(SYSTEM_FILE), false);
+    files.get(NUMBER).expect("opened");
+    files.remove(NUMBER);
+    assert_eq!(files.open_count(), 0);
+}
+
+/// Turning the log on syncs the files that were written while it was off, and has to open them for that. One that could not be opened left the
+/// log half on, with the list of the others gone: the next try met an assertion, and so did the shutdown, which cost all tables.
+#[test]
+fn a_log_that_cannot_be_turned_on_stays_off_and_can_be_later() {
+    for seed in 1..=8 {
+        let disk = filled();
+        let few = crate::engine::Config {
+            open_files: 1,
+            ..config()
+        };
+        let engine = Engine::open_still(disk.clone(), few).expect("opens");
+        let table = engine.store().open_table("t").expect("table");
+        let rig = Rig { engine, table };
+        let other = Rig {
+            engine: rig.engine.clone(),
+            table: rig.store().open_table("u").expect("table"),
+        };
+        let file = file_name(other.table.layout().id);
+        rig.engine.set_redo_log(false).expect("off");
+        let put = |from: u32| {
+            let mut trx = rig.begin(ReadCommitted);
+            for n in from..from + 50 {
+                rig.insert(&mut trx, &pk(n), &row(n)).expect("insert");
+                other.insert(&mut trx, &pk(n), &row(n)).expect("insert");
+            }
+            rig.engine.commit(&mut trx, true).expect("commit");
+        };
+        put(ROWS);
+        // Writes the pages, and syncs nothing.
+        rig.engine.checkpoint().expect("pages");
+        close_files(&rig);
+        for _ in 0..2 {
+            disk.refuse(Some(&file));
+            let refused = rig.engine.set_redo_log(true);
+            assert!(matches!(refused, Err(Error::Io(_))), "{refused:?}");
+            rig.store().pool.check_alive().expect("the engine goes on");
+            assert!(
+                !rig.engine.redo_log_is_on() && rig.store().redo.is_off(),
+                "as it was before"
+            );
+            disk.refuse(None);
+        }
+        put(ROWS + 50);
+        rig.engine.set_redo_log(true).expect("now it can");
+        put(ROWS + 100);
+        let disk = disk.crash(seed);
+        drop((rig, other));
+        let rig = Rig::reopen(disk).expect("nothing is refused");
+        let rows = |table: &str| {
+            let table = rig.store().open_table(table).expect("table");
+            super::damage::count(&rig, &table, 0).expect("it can be read")
+        };
+        assert_eq!((rows("t"), rows("u")), (ROWS as u64 + 150, 151), "seed {seed}");
+        rig.check_table();
+    }
 }
