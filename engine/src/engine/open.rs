@@ -372,6 +372,11 @@ fn recover(
     settle_files(&pool, &catalog, &files, &facts, &config.log)?;
     tell_unread(&catalog, &unread, &config.log);
     pool.recovered(facts.void);
+    // Last: what was to be learnt from the log has been, and files that no table has are settled.
+    if redo.needs_checkpoint() {
+        pool.flush_all()?;
+        write_checkpoint(&pool, pool.checkpoint_lsn())?;
+    }
     Ok(Opened {
         pool,
         redo,

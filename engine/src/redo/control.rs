@@ -39,8 +39,10 @@ const SLOT: usize = 4096;
 const FLAG_OFF: u32 = 1;
 const EPOCHS_AT: usize = 56 + PAYLOAD_MAX;
 const EPOCH_BYTES: usize = 24;
-/// Openings without a checkpoint between that appended something; recovery checkpoints long before.
+/// Openings without a checkpoint between that appended something.
 const EPOCHS_MAX: usize = 128;
+/// With so many, recovery writes one ([`Control::has_many_epochs`]): engines that crash sooner than a checkpoint comes may be many.
+const EPOCHS_MANY: usize = EPOCHS_MAX / 2;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Epoch {
@@ -82,6 +84,10 @@ impl Control {
     }
     pub fn newest_epoch(&self) -> Epoch {
         *self.epochs.last().expect("a log has an epoch")
+    }
+    /// A checkpoint is due, for each opening may add one.
+    pub fn has_many_epochs(&self) -> bool {
+        self.epochs.len() > EPOCHS_MANY
     }
     /// Begins an epoch at `start`. One that never got a block is replaced.
     pub fn begin_epoch(&mut self, start: Lsn, previous_end: Lsn) -> Result<()> {

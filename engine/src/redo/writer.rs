@@ -427,6 +427,10 @@ impl Redo {
         let recycled = self.ring.recycle(lsn);
         self.poison_unless_full(recycled)
     }
+    /// The log was opened so often since the last checkpoint that the next opening should find one.
+    pub fn needs_checkpoint(&self) -> bool {
+        self.control.lock().0.has_many_epochs()
+    }
     pub fn checkpoint_lsn(&self) -> Lsn {
         self.checkpoint.load(Ordering::Acquire)
     }

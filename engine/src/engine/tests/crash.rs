@@ -199,3 +199,58 @@ fn a_disk_that_fails_at_a_start_breaks_no_table() {
         }
     }
 }
+
+/// Each start began an epoch of the log, and none wrote a checkpoint: the 129th was refused, and every one after it.
+#[test]
+fn starts_that_crash_before_a_checkpoint_may_be_many() {
+    let mut disk = SimDisk::new(21);
+    let xid = crate::txn::Xid {
+        format_id: 1,
+        gtrid_len: 1,
+        bqual_len: 0,
+        data: vec![7],
+    };
+    let starts = 200;
+    for n in 0..starts {
+        let engine = Engine::open_still(disk.clone(), config()).unwrap_or_else(|e| panic!("start {n}: {e}"));
+        let rig = match n {
+            0 => Rig::with(engine),
+            _ => Rig {
+                table: engine.store().open_table("t").expect("open"),
+                engine,
+            },
+        };
+        let row = |n: u32| Row {
+            group: 1,
+            shade: 0,
+            tag: Some(n as u16),
+            body: vec![n as u8; 20],
+        };
+        let put = |n: u32| {
+            let mut trx = rig.begin(Isolation::ReadCommitted);
+            rig.insert(&mut trx, &pk(n), &row(n)).expect("insert");
+            trx
+        };
+        if n == 3 {
+            // Nobody ends these two.
+            std::mem::forget(put(10_000));
+            let mut trx = put(10_001);
+            rig.engine.prepare(&mut trx, &xid).expect("prepare");
+            std::mem::forget(trx);
+        }
+        if n == 50 {
+            rig.store().create_table("u", &spec()).expect("create");
+        }
+        let mut trx = put(n);
+        rig.engine.commit(&mut trx, true).expect("commit");
+        disk = disk.crash(n as u64);
+    }
+    let rig = Rig::reopen(disk).expect("open");
+    assert_eq!(rig.engine.recovered_prepared(), std::slice::from_ref(&xid));
+    rig.engine.decide(&xid, false).expect("rollback");
+    rig.engine.start_background();
+    wait_for_rollback(&rig.engine);
+    assert_eq!(rig.entries_in_tree(0), starts as u64);
+    rig.store().open_table("u").expect("the table is there");
+    rig.check_table();
+}
