@@ -212,8 +212,13 @@ impl Engine {
             CommitFlush::Sync => Some(FlushMode::Sync),
         });
     }
+    /// For a connection, which goes on whatever comes out: what cannot be rolled back now waits, and `trx` is a fresh one.
     pub fn rollback(&self, trx: &mut Trx) -> Result<()> {
-        self.store.rollback(trx)
+        self.store.rollback(trx).inspect_err(|e| {
+            if trx.is_prepared() {
+                self.store.let_rollback_wait(trx, e);
+            }
+        })
     }
 
     /// Names of the prepared transactions that were found at open, or left by their connections, and are not decided yet.
@@ -232,7 +237,7 @@ impl Engine {
         if commit {
             return self.commit(&mut trx, true);
         }
-        if let Err(e) = self.rollback(&mut trx) {
+        if let Err(e) = self.store.rollback(&mut trx) {
             if trx.is_prepared() {
                 // It has not begun (the disk is full): the verdict can be given again.
                 self.park(xid.clone(), trx);

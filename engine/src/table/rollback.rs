@@ -83,22 +83,28 @@ impl Store {
         }
     }
 
-    /// Undoes everything and ends the transaction. What cannot be undone now waits, and is told by an error; `trx` is a fresh one then.
+    /// Undoes everything and ends the transaction. What cannot be undone now waits, and is told by an error; `trx` is a fresh one then. A prepared
+    /// one whose rollback cannot begin is left as it is: still prepared, it may be asked again, or made to wait ([`Store::let_rollback_wait`]).
     pub fn rollback(&self, trx: &mut Trx) -> Result<()> {
-        // Not resumed it is still prepared, and may be asked to roll back again.
         self.trx_sys.resume(trx)?;
         trx.shared.rolling_back.store(true, Ordering::Relaxed);
         let undone = self.undo_until(trx, UndoPtr::NONE);
         let ended = undone.and_then(|()| self.trx_sys.end_rollback(trx));
-        ended.inspect_err(|e| match self.can_wait(e) {
-            true => self.set_trx_aside(trx, e),
-            // All is undone, but the page of its end could not be read: nobody would ever end it.
-            false => self.pool.poison(&format!("a rollback failed: {e}")),
-        })
+        ended.inspect_err(|e| self.let_rollback_wait(trx, e))
+    }
+
+    /// Of a rollback that failed: it goes on later, without `trx`, which is a fresh one on return.
+    pub fn let_rollback_wait(&self, trx: &mut Trx, why: &Error) {
+        match self.can_wait(why) {
+            true => self.set_trx_aside(trx, why),
+            // A page of its undo could not be read, that of its end say: nobody would ever end it.
+            false => self.pool.poison(&format!("a rollback failed: {why}")),
+        }
     }
 
     /// One bounded piece (I7) of a rollback: at most `records_max` records. True: nothing is left to undo.
     pub fn rollback_step(&self, trx: &mut Trx, records_max: usize) -> Result<bool> {
+        self.trx_sys.resume(trx)?;
         trx.shared.rolling_back.store(true, Ordering::Relaxed);
         for _ in 0..records_max {
             if trx.undo_top.is_none() {

@@ -16,7 +16,7 @@ use super::history::End;
 use super::recover;
 use super::stream::StreamTail;
 use super::trx::Phase;
-use super::undo::{Kind, POSITION_MAX};
+use super::undo::{Kind, HEADER_MAX, POSITION_MAX};
 use super::{Trx, TrxSys, Xid};
 use crate::base::{moment, planted, Error, Lsn, Moment, Mutant, Result, UndoPtr};
 use std::sync::atomic::Ordering;
@@ -31,9 +31,11 @@ impl TrxSys {
             return Ok(0);
         };
         let payload = recover::encode_xid(xid);
+        // And for the record with which its rollback begins, for which there may be no room later.
+        let bytes = payload.len() + HEADER_MAX;
         self.counters
             .undo_pages
-            .add(tail.reserve(&self.pool, self.ceiling(), payload.len())? as u64);
+            .add(tail.reserve(&self.pool, self.ceiling(), bytes)? as u64);
         let mut mtr = self.pool.begin();
         tail.append(&mut mtr, Kind::Prepared, id, trx.undo_top, 0, &payload)?;
         trx.last_lsn = mtr.commit();

@@ -134,6 +134,43 @@ fn a_prepared_one_set_aside_is_decided() {
     assert_eq!(may_not_go(&rig), [false; 3]);
 }
 
+/// Its rollback could not even begin, and it stayed on its connection, prepared: the next statement that wrote met an assertion.
+#[test]
+fn a_prepared_one_whose_rollback_cannot_begin_waits_and_its_connection_goes_on() {
+    let disk = filled();
+    let (rig, _) = reopen(&disk);
+    let mut trx = change_both(&rig);
+    let xid = Xid {
+        format_id: 1,
+        gtrid_len: 1,
+        bqual_len: 0,
+        data: vec![7],
+    };
+    rig.engine.prepare(&mut trx, &xid).expect("prepare");
+    let broken = (file_name(UNDO_FILE), trx.undo_top.page as u64 * PAGE_SIZE as u64 + 5000);
+    flip_at(&rig, &disk, &broken, UNDO_FILE);
+    assert!(rig.engine.rollback(&mut trx).is_err_and(|e| e.is_corrupt()));
+    assert_eq!(rig.store().rollbacks_waiting(), 1);
+    rig.store().pool.check_alive().expect("the engine goes on");
+    rig.engine.start(&mut trx, Isolation::ReadCommitted, 1000);
+    rig.insert(&mut trx, &pk(5000), &row(5000)).expect("insert");
+    rig.engine.commit(&mut trx, true).expect("commit");
+    assert_eq!(rig.store().retry_rollback(64), Ok(false), "not yet");
+    rig.engine.checkpoint().expect("checkpoint");
+    disk.flip(&broken.0, broken.1, 1);
+    assert_eq!(rig.engine.recovered_prepared(), []);
+    while rig.store().retry_rollback(64).expect("it can go on") {}
+    assert_eq!(rig.store().rollbacks_waiting(), 0);
+    rig.check_table();
+    rig.engine.flush_log().expect("flush");
+    let (rig, _) = reopen(&disk.crash(1));
+    assert_eq!(rig.engine.recovered_prepared(), []);
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    let found = rig.get(&mut trx, &pk(KEY), None).expect("get");
+    assert!(found == Some(row(KEY)), "the row is back");
+    rig.engine.commit(&mut trx, false).expect("commit");
+}
+
 /// What it has changed cannot be known: any table.
 #[test]
 fn a_waiting_rollback_whose_undo_is_broken_may_have_changed_any_table() {

@@ -297,3 +297,39 @@ fn bench_small_transactions() {
     }
     println!("read-only with a view: {} ns", start.elapsed().as_nanos() as u64 / n);
 }
+
+/// A prepared transaction could use up the room that its rollback begins with.
+#[test]
+fn a_prepared_transaction_has_room_to_be_rolled_back() {
+    let xid = Xid {
+        format_id: 1,
+        gtrid_len: 20,
+        bqual_len: 0,
+        data: vec![7; 20],
+    };
+    let mut prepared = 0;
+    for spare in 100..220 {
+        let bed = Bed::create(9);
+        let (mut trx, mut filler) = (bed.trx(), bed.trx());
+        bed.append(&mut trx, &[1; 50]).unwrap();
+        bed.append(&mut filler, &[1; 50]).unwrap();
+        bed.rig.disk.set_space(Some(bed.rig.disk.used()));
+        while bed.append(&mut filler, &[2; 4001]).is_ok() {}
+        // The last page of its stream: nothing more can be had.
+        let left = |trx: &Trx| crate::pool::PAGE_SIZE - trx.stream.as_ref().unwrap().at;
+        while left(&trx) > 700 {
+            bed.append(&mut trx, &[3; 101]).unwrap();
+        }
+        let payload = vec![4; left(&trx) - 420 + spare];
+        if bed.append(&mut trx, &payload).is_err() {
+            continue;
+        }
+        if bed.sys.prepare(&mut trx, &xid).is_ok() {
+            prepared += 1;
+            bed.sys.resume(&mut trx).expect("it has room");
+        }
+        bed.sys.end_rollback(&mut trx).unwrap();
+        bed.sys.end_rollback(&mut filler).unwrap();
+    }
+    assert!((1..120).contains(&prepared), "{prepared}: the edge is among them");
+}
