@@ -1,7 +1,9 @@
 //! How transactions end: prepare, commit, rollback's last step.
 //!
 //! How a transaction ends (`end`):
-//! 1. under the mutex: draw the commit number, note it as *committing*;
+//! 1. latch where the end marker goes: a page that cannot be read is met before a number is drawn. (Each active transaction has one number
+//!    reserved, and a rollback that waits for the page tries this again and again.) Under the mutex: draw the commit number, note it as
+//!    *committing*;
 //! 2. append the end marker to its stream, in one redo group: from here on its fate is the log's;
 //! 3. under the mutex: leave the active ids, so that new views see it, and the committing numbers.
 //!
@@ -127,10 +129,10 @@ impl TrxSys {
     fn end(&self, trx: &mut Trx, kind: Kind) -> Result<()> {
         let id = trx.id();
         let mut tail = trx.stream.take().expect("a transaction with an id owns a stream");
-        let number = tail.used.then(|| self.state.lock().begin_end());
-        let written = match number {
-            Some(number) => self.write_end(trx, &mut tail, kind, number).map(Some),
-            None => Ok(None),
+        let mut number = None;
+        let written = match tail.used {
+            true => self.write_end(trx, &mut tail, kind, &mut number).map(Some),
+            false => Ok(None),
         };
         let prepared = trx.shared.prepared.load(Ordering::Relaxed);
         let can_be_undone = |e: &Error| !prepared && e.is_corrupt() && self.pool.check_alive().is_ok();
@@ -166,11 +168,14 @@ impl TrxSys {
         written.map(|_| ())
     }
 
-    fn write_end(&self, trx: &mut Trx, tail: &mut StreamTail, kind: Kind, number: u64) -> Result<End> {
+    /// `drawn`: its commit number, once there is one.
+    fn write_end(&self, trx: &mut Trx, tail: &mut StreamTail, kind: Kind, drawn: &mut Option<u64>) -> Result<End> {
         let position: &[u8] = if kind == Kind::Committed { &trx.position } else { &[] };
         assert!(position.len() <= POSITION_MAX, "a replication position is too long");
         self.pool.check_alive()?;
         let mut mtr = self.pool.begin();
+        tail.latch_for_end(&mut mtr)?;
+        let number = *drawn.insert(self.state.lock().begin_end());
         let at = tail.append(&mut mtr, kind, trx.id(), trx.undo_top, number, position)?;
         trx.last_lsn = mtr.commit();
         self.pool.check_alive()?;

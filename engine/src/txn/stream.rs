@@ -112,6 +112,14 @@ impl StreamTail {
     pub(super) fn has_room_to_end(&self) -> bool {
         self.room() >= END_MAX
     }
+    /// Latches what an end marker may be written to: appending it in the same Mtr cannot fail then.
+    pub(super) fn latch_for_end(&mut self, mtr: &mut Mtr<'_>) -> Result<()> {
+        self.latch(mtr, self.page)?;
+        if let (true, Some(next)) = (PAGE_SIZE - self.at < END_MAX, self.ahead.front().copied()) {
+            self.latch(mtr, next)?;
+        }
+        Ok(())
+    }
     /// Appends a record in `mtr`. Errors come before any change.
     pub(super) fn append(
         &mut self,

@@ -1,7 +1,9 @@
 //! Undo streams, views and positions, case by case; and what a small transaction costs.
 use super::{payload, Bed, Dice};
+use crate::base::ids::UNDO_FILE;
 use crate::base::{Error, UndoPtr};
 use crate::redo::FlushMode;
+use crate::space;
 use crate::txn::*;
 use std::collections::HashSet;
 
@@ -296,6 +298,32 @@ fn bench_small_transactions() {
         bed.sys.commit(&mut trx);
     }
     println!("read-only with a view: {} ns", start.elapsed().as_nanos() as u64 / n);
+}
+
+/// Each try drew a number that nobody had reserved; a rollback that waited for its page for a day met an assertion.
+#[test]
+fn an_end_that_cannot_be_written_uses_up_no_number() {
+    let bed = Bed::create(8);
+    let mut trx = bed.trx();
+    let at = bed.append(&mut trx, &[1; 50]).unwrap();
+    bed.flush();
+    bed.rig.pool.flush_all().unwrap();
+    let place = at.page as u64 * crate::pool::PAGE_SIZE as u64 + 5000;
+    bed.rig.disk.flip(&space::file_name(UNDO_FILE), place, 1);
+    bed.rig.pool.discard_file(UNDO_FILE);
+    let next = || bed.sys.state.lock().next;
+    let before = next();
+    for _ in 0..10 {
+        assert!(bed.sys.end_rollback(&mut trx).is_err_and(|e| e.is_corrupt()));
+    }
+    assert_eq!(next(), before);
+    // Nor does it keep the horizon of later views down.
+    let mut reader = bed.trx();
+    assert_eq!(bed.sys.open_view(&mut reader).commit_no, before);
+    bed.sys.commit(&mut reader);
+    bed.rig.disk.flip(&space::file_name(UNDO_FILE), place, 1);
+    bed.sys.end_rollback(&mut trx).unwrap();
+    assert_eq!(next(), before + 1);
 }
 
 /// A prepared transaction could use up the room that its rollback begins with.
