@@ -151,7 +151,8 @@ typedef struct {
   void *ctx;                                             /* the connection (THD) */
   /* block until `*flag` != 0, the timeout, or a kill. Called without any engine latch or mutex held. */
   int  (*wait)(void *ctx, volatile uint32_t *flag, uint64_t timeout_us);
-  /* wake whoever sits in wait() of this ctx; may be called from any thread, while ctx is alive; flag is set before */
+  /* wake whoever sits in wait() of this ctx; may be called from any thread, while ctx is alive; flag is set before. slc_trx_free() waits for
+     such calls, and for about_to_wait() of others with this ctx, so they must not wait for a connection to end */
   void (*wake)(void *ctx);
   int  (*killed)(void *ctx);                             /* polled in long scans: nonzero = stop */
   /* before a wait: `ctx` is about to wait for `holder_ctx` (replication, Galera). may be NULL. Return nonzero: do not wait, give SLC_DEADLOCK */

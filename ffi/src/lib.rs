@@ -18,3 +18,4 @@ mod row;
 mod stats;
 mod table;
 mod trx;
+mod waiter;

@@ -1,11 +1,10 @@
-//! Transactions of connections, and their way to wait.
+//! Transactions of connections.
 use super::abi::*;
 use super::engine::{enter, enter_value, slc_engine};
+use super::waiter::CallbackWaiter;
 use sluice::base::{Result, UndoPtr};
 use sluice::engine::Engine;
-use sluice::txn::{Isolation, Trx, WaitOutcome, Waiter, Xid};
-use std::ffi::c_void;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use sluice::txn::{Isolation, Trx, Xid};
 use std::sync::Arc;
 
 /// What `slc_trx *` points to.
@@ -27,75 +26,6 @@ impl slc_trx {
     }
 }
 
-/// Of a statement that waits, for the account of a deadlock.
-const STATEMENT_BYTES_MAX: usize = 1024;
-
-/// The shim's waiter. Its functions may be called from any thread while the connection lives; a prepared transaction
-/// may outlive it.
-struct CallbackWaiter {
-    calls: slc_waiter,
-    /// The connection; null once it is gone.
-    ctx: AtomicPtr<c_void>,
-}
-// SAFETY: the header's contract of `slc_waiter`.
-unsafe impl Send for CallbackWaiter {}
-// SAFETY: as above.
-unsafe impl Sync for CallbackWaiter {}
-
-impl CallbackWaiter {
-    fn ctx(&self) -> Option<*mut c_void> {
-        let ctx = self.ctx.load(Ordering::Acquire);
-        (!ctx.is_null()).then_some(ctx)
-    }
-}
-
-impl Waiter for CallbackWaiter {
-    fn wait(&self, flag: &AtomicU32, timeout_us: u64) -> WaitOutcome {
-        let (Some(wait), Some(ctx)) = (self.calls.wait, self.ctx()) else {
-            return WaitOutcome::Killed;
-        };
-        // SAFETY: the flag outlives the call; the callback only reads it.
-        match unsafe { wait(ctx, flag.as_ptr(), timeout_us) } {
-            SLC_WAIT_WOKEN => WaitOutcome::Woken,
-            SLC_WAIT_TIMEOUT => WaitOutcome::Timeout,
-            _ => WaitOutcome::Killed,
-        }
-    }
-    fn wake(&self) {
-        if let (Some(wake), Some(ctx)) = (self.calls.wake, self.ctx()) {
-            // SAFETY: the connection lives: it sits in `wait`.
-            unsafe { wake(ctx) }
-        }
-    }
-    fn killed(&self) -> bool {
-        match (self.calls.killed, self.ctx()) {
-            // SAFETY: called on behalf of the connection.
-            (Some(killed), Some(ctx)) => unsafe { killed(ctx) != 0 },
-            _ => false,
-        }
-    }
-    fn about_to_wait(&self, holder: &dyn Waiter) -> bool {
-        match (self.calls.about_to_wait, self.ctx(), holder.context()) {
-            // SAFETY: the holder's context is a connection of the same shim.
-            (Some(about), Some(ctx), holder) if holder != 0 => unsafe { about(ctx, holder as *mut c_void) == 0 },
-            _ => true,
-        }
-    }
-    fn statement(&self, to: &mut String) {
-        to.clear();
-        let (Some(statement), Some(ctx)) = (self.calls.statement, self.ctx()) else {
-            return;
-        };
-        let mut text = vec![0u8; STATEMENT_BYTES_MAX];
-        // SAFETY: the callback writes at most `size` bytes.
-        let written = unsafe { statement(ctx, text.as_mut_ptr().cast(), text.len()) };
-        to.push_str(&String::from_utf8_lossy(&text[..written.min(text.len())]));
-    }
-    fn context(&self) -> usize {
-        self.ctx.load(Ordering::Acquire) as usize
-    }
-}
-
 #[no_mangle]
 pub unsafe extern "C" fn slc_trx_new(
     engine: *mut slc_engine,
@@ -106,10 +36,7 @@ pub unsafe extern "C" fn slc_trx_new(
     enter_value(engine, std::ptr::null_mut(), || {
         // SAFETY: the caller gives a valid waiter; it is copied.
         let calls = unsafe { *waiter };
-        let waiter = Arc::new(CallbackWaiter {
-            calls,
-            ctx: AtomicPtr::new(calls.ctx),
-        });
+        let waiter = Arc::new(CallbackWaiter::new(calls));
         let trx = engine.new_trx(waiter.clone(), connection);
         Box::into_raw(Box::new(slc_trx {
             engine: engine.clone(),
@@ -142,7 +69,8 @@ pub unsafe extern "C" fn slc_trx_free(trx: *mut slc_trx) {
         }
         None => (),
     });
-    waiter.ctx.store(std::ptr::null_mut(), Ordering::Release);
+    // The caller frees the connection when this returns.
+    waiter.leave();
 }
 
 #[no_mangle]

@@ -25,8 +25,12 @@ pub trait Waiter: Send + Sync {
     fn statement(&self, to: &mut String) {
         to.clear();
     }
-    /// Opaque name of the connection, for `about_to_wait` of others. 0 = nobody (a recovered transaction).
+    /// Opaque name of the connection. 0 = nobody (a recovered transaction, or a connection that has ended).
     fn context(&self) -> usize;
+    /// Calls `call` with that name, for `about_to_wait` of others: what it names does not go away meanwhile.
+    fn with_context(&self, call: &mut dyn FnMut(usize)) {
+        call(self.context());
+    }
 }
 
 /// The waiter of an embedded user: a condition variable, and a kill switch for whoever holds a clone of the `Arc`.
