@@ -42,11 +42,12 @@ public:
   InplaceContext(ha_sluice *handler_arg, const TABLE *old_arg, TABLE *altered)
     : old(old_arg), handler(handler_arg), codec(Codec::build(altered))
   {}
-  ~InplaceContext() override
+  ~InplaceContext() override { abort_builds(); }
+  void abort_builds()
   {
     for (slc_build *build : builds)
-      if (build)
-        slc_index_build_abort(build);
+      slc_index_build_abort(build);
+    builds.clear();
   }
   const TABLE *old;
   ha_sluice *handler;                   // of the table, or of one partition
@@ -268,8 +269,9 @@ bool ha_sluice::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
   InplaceContext *context= static_cast<InplaceContext *>(info->handler_ctx);
   if (!commit)
   {
-    delete context;
-    info->handler_ctx= nullptr;
+    /* The server deletes the context. One of a partition is in a list of ha_partition's, too. */
+    if (context)
+      context->abort_builds();
     return false;
   }
   std::vector<InplaceContext *> contexts;
