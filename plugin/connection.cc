@@ -4,6 +4,7 @@
 #include "errors.h"
 #include "settings.h"
 #include "share.h"
+#include <algorithm>
 
 namespace sluice {
 
@@ -85,13 +86,16 @@ void Connection::end_statement()
   give_back_autoinc_locks();
 }
 
+void Connection::give_back_autoinc_lock(Share *share)
+{
+  share->autoinc_unlock(this);
+  m_autoinc_locks.erase(std::find(m_autoinc_locks.begin(), m_autoinc_locks.end(), share));
+}
+
 void Connection::give_back_autoinc_locks()
 {
   while (!m_autoinc_locks.empty())
-  {
-    m_autoinc_locks.back()->autoinc_unlock(this);
-    m_autoinc_locks.pop_back();
-  }
+    give_back_autoinc_lock(m_autoinc_locks.back());
 }
 
 void Connection::end_transaction()

@@ -61,8 +61,9 @@ public:
   uint duplicate_key() const { return m_duplicate_key; }
   void set_duplicate_key(uint index) { m_duplicate_key= index; }
 
-  /* Table-wide AUTO_INCREMENT locks held until the statement ends; autoinc.cc */
+  /* Table-wide AUTO_INCREMENT locks held until the statement ends, or the table is closed for good; autoinc.cc */
   std::vector<Share *> &autoinc_locks() { return m_autoinc_locks; }
+  void give_back_autoinc_lock(Share *share);
 
 private:
   explicit Connection(THD *thd);

@@ -27,8 +27,12 @@ void Share::describe_keys(const TABLE_SHARE *share, const Codec &codec)
 
 slc_err Share::open() { return m_table ? SLC_OK : slc_table_open(engine, m_name.c_str(), &m_table); }
 
+/* A statement may outlive a table that it has filled: CREATE TABLE ... SELECT that fails, a stored function that drops its temporary
+   table. It is one of this thread: others have the table no longer. */
 void Share::close()
 {
+  if (Connection *owner= m_autoinc_owner)
+    owner->give_back_autoinc_lock(this);
   if (m_table)
     slc_table_close(m_table);
   m_table= nullptr;
