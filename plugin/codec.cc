@@ -79,8 +79,14 @@ Codec::Codec(TABLE *table) : m_table(table), m_primary(table->s->primary_key)
     if (table->field[i]->stored_in_db())
       bitmap_set_bit(&m_stored, i);
   m_keys.resize(table->s->keys);
+  std::vector<uint> secondary;
   for (uint i= 0; i < table->s->keys; i++)
+  {
     build_key(i);
+    if (i != m_primary)
+      secondary.push_back(i);
+  }
+  set_order(secondary);
   m_clustered_fixed= m_clustered_max= HIDDEN_KEY_LENGTH;
   if (has_primary_key())
   {
@@ -222,12 +228,13 @@ void Codec::build_row()
   m_fixed_end= offset;
 }
 
-uint Codec::server_index(uint engine_index) const
+void Codec::set_order(const std::vector<uint> &indexes)
 {
-  if (!engine_index)
-    return m_primary;
-  const uint ordinal= engine_index - 1;
-  return ordinal < m_primary ? ordinal : ordinal + 1;
+  m_server_indexes.assign(1, m_primary);
+  m_server_indexes.insert(m_server_indexes.end(), indexes.begin(), indexes.end());
+  m_engine_indexes.assign(m_keys.size(), 0);
+  for (uint i= 1; i < m_server_indexes.size(); i++)
+    m_engine_indexes[m_server_indexes[i]]= i;
 }
 
 /* When a DELETE ends a version of a system-versioned row, the server computes generated columns over the period anew, the hash

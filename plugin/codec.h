@@ -1,5 +1,5 @@
-/* Codec: between the server's records and the engine's bytes. One per open handler, built at open from its TABLE,
-   not changed afterwards (only decode plans are added to a cache). The three formats:
+/* Codec: between the server's records and the engine's bytes. One per open handler, built at open from its TABLE (and told the order of the
+   engine's indexes), not changed afterwards (only decode plans are added to a cache). The three formats:
 
    Key image    for each part: if the column may be NULL one byte (00 = NULL and nothing follows, 01 = a value), then
                 the value: integers big-endian with the sign bit flipped, temporal and decimal bytes as the server
@@ -120,11 +120,12 @@ public:
   uint clustered_key_length_fixed() const { return m_clustered_fixed; }
   uint clustered_key_length_max() const { return m_clustered_max; }
   const KeyLayout &key(uint index) const { return m_keys[index]; }
-  /* Position of server index `index` among the secondary ones, as the engine counts them; clustered is 0 there. */
-  uint engine_index(uint index) const { return index == m_primary ? 0 : ordinal(index) + 1; }
-  uint ordinal(uint index) const { return index < m_primary ? index : index - 1; }
-  uint server_index(uint engine_index) const;
+  /* The engine counts the clustered index as 0, then the secondary ones: as the server does, until the codec is told another order. */
+  uint engine_index(uint index) const { return m_engine_indexes[index]; }
+  uint server_index(uint engine_index) const { return m_server_indexes[engine_index]; }
   uint secondary_count() const { return static_cast<uint>(m_keys.size()) - has_primary_key(); }
+  /* The server's indexes in the engine's order, all secondary ones. */
+  void set_order(const std::vector<uint> &indexes);
 
   /* The record's field objects belong to this TABLE now (handler::change_table_ptr). */
   void set_table(TABLE *table) { m_table= table; }
@@ -167,6 +168,8 @@ private:
   uint m_primary;
   uint m_clustered_fixed= 0, m_clustered_max= 0;
   std::vector<KeyLayout> m_keys;
+  std::vector<uint> m_engine_indexes;   // by the server's
+  std::vector<uint> m_server_indexes;   // by the engine's
   std::vector<KeyedColumn> m_keyed;     // columns that the clustered key gives back
   uint32 m_null_bytes;
   std::vector<DecodePlan::Copy> m_fixed; // from = offset in the row

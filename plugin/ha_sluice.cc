@@ -70,18 +70,27 @@ Share *ha_sluice::get_share(const char *name)
   return share;
 }
 
-/* Entries are addressed by an index's ordinal, so engine and .frm must have the same indexes in the same order. */
-static bool same_indexes(const Codec &codec, const TABLE *table, slc_table *engine_table)
+/* Entries are addressed by an index's ordinal. EXCHANGE PARTITION changes what a table's indexes are, for the engine, but not the .frm file, and
+   looks at names, not at the order. False: they are not the same indexes. */
+static bool find_indexes(Codec &codec, const TABLE *table, slc_table *engine_table)
 {
-  if (codec.secondary_count() != slc_table_index_count(engine_table))
-    return false;
-  for (uint i= 0; i < codec.secondary_count(); i++)
+  std::vector<uint> order;
+  for (uint i= 0; i < slc_table_index_count(engine_table); i++)
   {
-    const LEX_CSTRING name= table->key_info[codec.server_index(i + 1)].name;
-    const char *known= slc_table_index_name(engine_table, i);
-    if (system_charset_info->strnncoll(name.str, name.length, known, strlen(known)))
+    const char *name= slc_table_index_name(engine_table, i);
+    const size_t length= strlen(name);
+    for (uint index= 0; index < table->s->keys; index++)
+    {
+      const LEX_CSTRING &known= table->key_info[index].name;
+      if (index != codec.primary() && !system_charset_info->strnncoll(known.str, known.length, name, length))
+        order.push_back(index);
+    }
+    if (order.size() != i + 1)
       return false;
   }
+  if (order.size() != codec.secondary_count())
+    return false;
+  codec.set_order(order);
   return true;
 }
 
@@ -111,7 +120,7 @@ int ha_sluice::open(const char *name, int, uint)
     return my_errno;
   }
   m_codec= Codec::build(table);
-  if (!same_indexes(*m_codec, table, m_share->table()))
+  if (!find_indexes(*m_codec, table, m_share->table()))
   {
     sql_print_error(SLUICE_ENGINE_NAME ": table %s: its .frm file and the engine's catalog name different indexes",
                     shown_table(name).c_str());

@@ -165,11 +165,31 @@ enum_alter_inplace_result ha_sluice::check_if_supported_inplace_alter(TABLE *alt
   return adds_virtual_column(altered, info) ? HA_ALTER_INPLACE_NOT_SUPPORTED : HA_ALTER_INPLACE_NOCOPY_LOCK;
 }
 
-/* Would rows of this table be right under that definition? EXCHANGE PARTITION asks it of the two tables. */
+/* Of two tables with the same keys, which the server has in different order, another UNIQUE key may serve as the primary one: then rows
+   are kept by another key. */
+static bool same_primary_key(THD *thd, const TABLE *table)
+{
+  const TABLE_LIST *first= thd->lex->query_tables;
+  const TABLE *other= first ? first->table : nullptr;
+  if (!other || table->s->primary_key == MAX_KEY || other->s->primary_key == MAX_KEY)
+    return true;                        // the server compares the keys themselves
+  const LEX_CSTRING &name= table->key_info[table->s->primary_key].name;
+  const LEX_CSTRING &other_name= other->key_info[other->s->primary_key].name;
+  if (!system_charset_info->strnncoll(name.str, name.length, other_name.str, other_name.length))
+    return true;
+  push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_UNSUPPORTED,
+                      SLUICE_ENGINE_NAME ": the key %s serves as the primary key of one table, %s as that of the other.", name.str,
+                      other_name.str);
+  return false;
+}
+
+/* Would rows of this table be right under that definition? EXCHANGE PARTITION and CONVERT TABLE ask it of the table that is not
+   partitioned, with the options of the other, which comes first in the statement. */
 bool ha_sluice::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes)
 {
   const bool other_rows= table_changes != IS_EQUAL_YES ||
-                         (info->used_fields & (HA_CREATE_USED_ROW_FORMAT | HA_CREATE_USED_KEY_BLOCK_SIZE));
+                         (info->used_fields & (HA_CREATE_USED_ROW_FORMAT | HA_CREATE_USED_KEY_BLOCK_SIZE)) ||
+                         !same_primary_key(ha_thd(), table);
   return other_rows ? COMPATIBLE_DATA_NO : COMPATIBLE_DATA_YES;
 }
 
