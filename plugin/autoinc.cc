@@ -124,22 +124,30 @@ int ha_sluice::reset_auto_increment(ulonglong value)
   return error ? fail(error) : 0;
 }
 
+/* The greatest number in the table; 0 if there is none above 0. The column is the first of its key: the engine has no other kind. */
+int ha_sluice::greatest_auto_increment(ulonglong *greatest)
+{
+  *greatest= 0;
+  const uint key= table->s->next_number_index;
+  table->use_all_columns();
+  if (const int error= ha_index_init(key, true))
+    return error;
+  uchar *record= table->record[0];
+  const int error= m_codec->key(key).parts[0].descending ? ha_index_first(record) : ha_index_last(record);
+  if (!error)
+    *greatest= autoinc_value(record);
+  ha_index_end();
+  return error == HA_ERR_END_OF_FILE || error == HA_ERR_KEY_NOT_FOUND ? 0 : error;
+}
+
 /* ALTER TABLE ... AUTO_INCREMENT=n: the counter goes to n, but never to or below a number that is in the table. */
-slc_err ha_sluice::set_auto_increment_at_least(ulonglong value)
+int ha_sluice::set_auto_increment_at_least(ulonglong value)
 {
   ulonglong greatest= 0;
-  const int key= table->s->next_number_index;
-  if (table->found_next_number_field && key < MAX_KEY)
-  {
-    table->use_all_columns();
-    if (!ha_index_init(key, true))
-    {
-      if (!ha_index_last(table->record[0]))
-        greatest= autoinc_value(table->record[0]);
-      ha_index_end();
-    }
-  }
-  return slc_table_autoinc_reset(m_share->table(), MY_MAX(value, greatest + 1));
+  if (table->found_next_number_field)
+    if (const int error= greatest_auto_increment(&greatest))
+      return error;
+  return reset_auto_increment(MY_MAX(value, greatest == ULONGLONG_MAX ? greatest : greatest + 1));
 }
 
 void ha_sluice::update_create_info(HA_CREATE_INFO *info)

@@ -226,7 +226,8 @@ private:
   static void entries_to_check(void *ctx, slc_bytes clustered, slc_bytes row, slc_check_sink *to);
 
   /* autoinc.cc */
-  slc_err set_auto_increment_at_least(ulonglong value);
+  int set_auto_increment_at_least(ulonglong value);
+  int greatest_auto_increment(ulonglong *greatest);
   void autoinc_note(const uchar *record);
   bool autoinc_takes_table_lock() const;
   ulonglong autoinc_value(const uchar *record) const;

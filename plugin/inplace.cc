@@ -300,23 +300,23 @@ bool ha_sluice::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
       contexts.push_back(static_cast<InplaceContext *>(*each));
   else
     contexts.push_back(context);
-  slc_err error= SLC_OK;
+  int error= 0;
   const bool sets_counter= info->create_info->used_fields & HA_CREATE_USED_AUTO && info->create_info->auto_increment_value;
   std::deque<IndexChange> changes;
   std::vector<slc_index_change> list;
   for (InplaceContext *each : contexts)
   {
-    /* First, since raising a counter for nothing does no harm. */
+    /* First, since setting a counter for nothing does no harm. */
     if (sets_counter && !error)
       error= each->handler->set_auto_increment_at_least(info->create_info->auto_increment_value);
     changes.emplace_back(each, each->handler->m_share->table(), altered, info);
     list.push_back(changes.back().change);
   }
   if (!error)
-    error= slc_alter_indexes(engine, list.data(), static_cast<uint32_t>(list.size()));
+    error= fail(slc_alter_indexes(engine, list.data(), static_cast<uint32_t>(list.size())));
   if (error)
   {
-    print_error(fail(error), MYF(0));
+    print_error(error, MYF(0));
     return true;
   }
   for (InplaceContext *each : contexts)
