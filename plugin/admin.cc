@@ -54,16 +54,7 @@ uint32_t level_of(uint flags)
 
 } // namespace
 
-bool ha_sluice::has_virtual_index() const
-{
-  for (uint i= 0; i < m_codec->secondary_count(); i++)
-    for (const KeyPart &part : m_codec->key(m_codec->server_index(i + 1)).parts)
-      if (!table->field[part.column.field]->stored_in_db())
-        return true;
-  return false;
-}
-
-/* The virtual columns are computed as for an index-only read (ha_read.cc): tmp_set may be somebody else's. */
+/* The virtual columns are computed as for an index-only read (virtual_columns.cc): tmp_set may be somebody else's. */
 void ha_sluice::entries_to_check(void *ctx, slc_bytes clustered, slc_bytes row, slc_check_sink *to)
 {
   ha_sluice *self= static_cast<Check *>(ctx)->handler;
@@ -71,11 +62,8 @@ void ha_sluice::entries_to_check(void *ctx, slc_bytes clustered, slc_bytes row, 
   uchar *record= table->record[0];
   if (!self->m_codec->get_row(self->m_codec->plan(self->m_codec->stored()), record, clustered, row))
     return;                             // then it has none, and the comparison says so
-  if (self->has_virtual_index())
-    for (uint i= 0; i < self->m_codec->secondary_count(); i++)
-      for (const KeyPart &part : self->m_codec->key(self->m_codec->server_index(i + 1)).parts)
-        if (Field *field= table->field[part.column.field]; !field->stored_in_db())
-          table->update_virtual_field(field, true);
+  for (const uint16 number : self->m_codec->indexed_virtual_columns())
+    table->update_virtual_field(table->field[number], true);
   self->m_entries.clear();
   self->put_entries(record, clustered, self->m_images);
   for (uint i= 0; i < self->m_images.size(); i++)
@@ -150,7 +138,7 @@ int ha_sluice::repair(THD *thd, HA_CHECK_OPT *options)
 {
   if (is_sequence())
     return HA_ADMIN_NOT_IMPLEMENTED;    // one row, no index; and the server cannot copy a sequence for a REPAIR
-  if (!m_codec->secondary_count() || (options->flags & T_EXTEND) || has_virtual_index())
+  if (!m_codec->secondary_count() || (options->flags & T_EXTEND) || !m_codec->indexed_virtual_columns().empty())
     return HA_ADMIN_TRY_ALTER;
   int error= wait_until_decided(thd, m_share->name(), true);
   if (!error)

@@ -121,6 +121,8 @@ void Codec::build_key(uint index)
   {
     const KEY_PART_INFO &info= key.key_part[i];
     const Field *field= m_table->field[info.fieldnr - 1];
+    if (!field->stored_in_db() && !std::count(m_indexed_virtual.begin(), m_indexed_virtual.end(), field->field_index))
+      m_indexed_virtual.push_back(field->field_index);
     KeyPart &part= layout.parts[i];
     part.column= column_of(m_table, field);
     part.nullable= part.column.null_bit != 0;
@@ -238,12 +240,13 @@ void Codec::set_order(const std::vector<uint> &indexes)
 }
 
 /* When a DELETE ends a version of a system-versioned row, the server computes generated columns over the period anew, the hash
-   of a UNIQUE ... USING HASH among them, and does not say that it writes them. */
+   of a UNIQUE ... USING HASH among them, and does not say that it writes them. Nor does a row event of virtual columns. */
 bool Codec::touches(uint index, const MY_BITMAP *write_set) const
 {
   const bool versioned= m_table->versioned();
   const auto is_written= [&](const Column &column) {
-    return bitmap_is_set(write_set, column.field) || (versioned && m_table->field[column.field]->vcol_info);
+    return bitmap_is_set(write_set, column.field) || !bitmap_is_set(&m_stored, column.field) ||
+           (versioned && m_table->field[column.field]->vcol_info);
   };
   for (const KeyPart &part : m_keys[index].parts)
     if (is_written(part.column))

@@ -150,6 +150,7 @@ public:
   /* Columns that are in the row or come back from the clustered key. */
   const MY_BITMAP *stored() const { return &m_stored; }
   const std::vector<Column> &blobs() const { return m_blobs; }
+  const std::vector<uint16> &indexed_virtual_columns() const { return m_indexed_virtual; }
 
   Codec(const Codec &)= delete;
   ~Codec();
@@ -177,6 +178,7 @@ private:
   std::vector<Column> m_sized;
   std::vector<Column> m_blobs;
   std::vector<Column> m_stored_columns;
+  std::vector<uint16> m_indexed_virtual;
   uint32 m_fixed_end= 0;                // where the sized columns begin in a row
   uint32 m_sized_max= 0;
   MY_BITMAP m_stored;

@@ -240,40 +240,6 @@ int ha_sluice::read_row(uchar *record, slc_bytes clustered, slc_bytes row)
   return 0;
 }
 
-/* The server computes virtual columns itself, but not for an index-only read, and not in a record of its own: an ordered scan
-   of partitions compares the keys of such records. */
-bool ha_sluice::wants_virtual_columns(const uchar *record) const
-{
-  return m_engine_index && (m_keyread || record != table->record[0]);
-}
-
-/* The index's virtual columns, from the row that the engine handed out. */
-void ha_sluice::add_virtual_columns(uchar *record, slc_bytes clustered, slc_bytes row)
-{
-  if (!table->vfield)
-    return;
-  bool any= false;
-  for (const KeyPart &part : m_codec->key(active_index).parts)
-    any|= !table->field[part.column.field]->stored_in_db();
-  if (!any || !m_codec->get_row(m_codec->plan(m_codec->stored()), record, clustered, row))
-    return;
-  m_plan= nullptr;
-  /* The computation uses tmp_set, which may be what a sort has made the read_set. */
-  const size_t words= no_words_in_map(&table->tmp_set);
-  m_saved_set.assign(table->tmp_set.bitmap, table->tmp_set.bitmap + words);
-  if (record != table->record[0])
-    table->move_fields(table->field, record, table->record[0]);
-  for (const KeyPart &part : m_codec->key(active_index).parts)
-  {
-    Field *field= table->field[part.column.field];
-    if (!field->stored_in_db())
-      table->update_virtual_field(field, true);
-  }
-  if (record != table->record[0])
-    table->move_fields(table->field, table->record[0], record);
-  std::copy(m_saved_set.begin(), m_saved_set.end(), table->tmp_set.bitmap);
-}
-
 /* The engine's bytes go away with the scan, but the server may use its last row for the rest of the statement. */
 void ha_sluice::keep_blobs()
 {

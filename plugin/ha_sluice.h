@@ -5,8 +5,8 @@
      -> seek (key image, bounds, slc_cursor_seek) -> deliver (condition, row) -> index_next_same ... -> index_end
    of an INSERT:  external_lock -> write_row (clustered key, row, entries) -> slc_row_insert
    of an UPDATE:  ... index_read_map -> update_row (old and new entries compared) -> slc_row_update or slc_row_move
-   Files: ha_sluice.cc (open, flags, locks), ha_read.cc, ha_write.cc, autoinc.cc, sequence.cc, load.cc, bulk.cc, stats.cc, ddl.cc,
-   inplace.cc, admin.cc.
+   Files: ha_sluice.cc (open, flags, locks), ha_read.cc, ha_write.cc, virtual_columns.cc, autoinc.cc, sequence.cc, load.cc, bulk.cc,
+   stats.cc, ddl.cc, inplace.cc, admin.cc.
    Called by: the server. */
 #ifndef SLUICE_HA_SLUICE_H
 #define SLUICE_HA_SLUICE_H
@@ -156,8 +156,6 @@ private:
   int read_row(uchar *record, slc_bytes clustered, slc_bytes row);
   bool entry_lacks_column() const;
   bool index_covers();
-  bool wants_virtual_columns(const uchar *record) const;
-  void add_virtual_columns(uchar *record, slc_bytes clustered, slc_bytes row);
   void keep_blobs();
   int step(uchar *record, Direction direction);
   int step_from_place(uchar *record, Direction direction);
@@ -204,6 +202,13 @@ private:
   int update_in_place(const uchar *old_record, const uchar *new_record, slc_bytes clustered);
   int update_moving(const uchar *old_record, const uchar *new_record, slc_bytes old_clustered, slc_bytes new_clustered);
 
+  /* virtual_columns.cc */
+  template <typename Wanted> void compute_virtual_columns(uchar *record, const Wanted &wanted);
+  bool wants_virtual_columns(const uchar *record) const;
+  void add_virtual_columns(uchar *record, slc_bytes clustered, slc_bytes row);
+  /* Those of indexes that are not `known`, of a record with all other columns. */
+  void complete_virtual_columns(const uchar *record, const MY_BITMAP *known);
+
   /* load.cc */
   void begin_load();
   int finish_load();
@@ -222,7 +227,6 @@ private:
 
   /* admin.cc */
   int rebuild_indexes(slc_trx *trx, slc_cursor *cursor, std::vector<slc_build *> &builds);
-  bool has_virtual_index() const;
   static void entries_to_check(void *ctx, slc_bytes clustered, slc_bytes row, slc_check_sink *to);
 
   /* autoinc.cc */

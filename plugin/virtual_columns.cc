@@ -1,0 +1,63 @@
+/* Virtual columns in indexes. Their values are nowhere but there: the server computes them when it has read a row or is about to write one, and
+   here are the cases in which it does not, and an index needs them:
+   - an index-only read, and a record of the server's own (an ordered scan of partitions compares the keys of such records);
+   - a row event. It is applied as it came, and brings no value for a column that the primary does not have, or need not log
+     (binlog_row_image=MINIMAL). What it brings is said by write_set for the row to be written, by read_set for the one to be changed.
+   Called by: ha_read.cc, ha_write.cc, admin.cc. */
+#include "ha_sluice.h"
+#include <algorithm>
+
+using namespace sluice;
+
+/* From the record's other columns, all of which it must have. */
+template <typename Wanted> void ha_sluice::compute_virtual_columns(uchar *record, const Wanted &wanted)
+{
+  /* The computation uses tmp_set, which may be what a sort has made the read_set. */
+  const size_t words= no_words_in_map(&table->tmp_set);
+  m_saved_set.assign(table->tmp_set.bitmap, table->tmp_set.bitmap + words);
+  if (record != table->record[0])
+    table->move_fields(table->field, record, table->record[0]);
+  for (const uint16 number : m_codec->indexed_virtual_columns())
+    if (wanted(number))
+      table->update_virtual_field(table->field[number], true);
+  if (record != table->record[0])
+    table->move_fields(table->field, table->record[0], record);
+  std::copy(m_saved_set.begin(), m_saved_set.end(), table->tmp_set.bitmap);
+}
+
+/* Of a row that was read. */
+bool ha_sluice::wants_virtual_columns(const uchar *record) const
+{
+  return m_engine_index && (m_keyread || record != table->record[0]);
+}
+
+/* The index's virtual columns, from the row that the engine handed out. */
+void ha_sluice::add_virtual_columns(uchar *record, slc_bytes clustered, slc_bytes row)
+{
+  if (m_codec->indexed_virtual_columns().empty())
+    return;
+  const auto in_index= [&](uint16 number) {
+    const std::vector<KeyPart> &parts= m_codec->key(active_index).parts;
+    return std::any_of(parts.begin(), parts.end(), [&](const KeyPart &part) { return part.column.field == number; });
+  };
+  const std::vector<uint16> &numbers= m_codec->indexed_virtual_columns();
+  if (std::none_of(numbers.begin(), numbers.end(), in_index) ||
+      !m_codec->get_row(m_codec->plan(m_codec->stored()), record, clustered, row))
+    return;
+  m_plan= nullptr;
+  compute_virtual_columns(record, in_index);
+}
+
+void ha_sluice::complete_virtual_columns(const uchar *record, const MY_BITMAP *known)
+{
+  const std::vector<uint16> &numbers= m_codec->indexed_virtual_columns();
+  const auto is_unknown= [&](uint16 number) { return !bitmap_is_set(known, number); };
+  if (likely(std::none_of(numbers.begin(), numbers.end(), is_unknown)))
+    return;
+  compute_virtual_columns(const_cast<uchar *>(record), is_unknown);
+  /* The bytes of a BLOB are the field's: the next record's must not take their place. */
+  if (record != table->record[0])
+    for (const uint16 number : numbers)
+      if (is_unknown(number) && (table->field[number]->flags & BLOB_FLAG))
+        static_cast<Field_blob *>(table->field[number])->swap_value_and_read_value();
+}
