@@ -13,11 +13,13 @@
 #include "compat.h"
 #include "sluice_abi.h"
 #include <atomic>
+#include <memory>
 #include <vector>
 
 namespace sluice {
 
 class Share;
+struct LockReport;
 
 class Connection
 {
@@ -65,6 +67,14 @@ public:
   std::vector<Share *> &autoinc_locks() { return m_autoinc_locks; }
   void give_back_autoinc_lock(Share *share);
 
+  /* What one statement sees of all transactions and locks, kept until another wants one; lock_tables.cc */
+  struct StatementReport
+  {
+    query_id_t query= 0;
+    std::shared_ptr<const LockReport> report;
+  };
+  StatementReport &lock_report() { return m_lock_report; }
+
 private:
   explicit Connection(THD *thd);
   void start();
@@ -85,6 +95,7 @@ private:
   bool m_ordered= false;
   uint m_duplicate_key= MAX_KEY;
   std::vector<Share *> m_autoinc_locks;
+  StatementReport m_lock_report;
   mysql_mutex_t m_mutex;
   mysql_cond_t m_cond;
 };

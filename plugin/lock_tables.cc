@@ -11,7 +11,6 @@
 #include "key_text.h"
 #include "table_path.h"
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
 namespace sluice {
@@ -45,13 +44,17 @@ struct WaitRow
   std::string requested_lock, blocking_lock;
 };
 
-struct Report
+} // namespace
+
+struct LockReport
 {
   my_hrtime_t at;
   std::vector<TrxRow> transactions;
   std::vector<LockRow> locks;
   std::vector<WaitRow> waits;
 };
+
+namespace {
 
 std::string string_of(slc_bytes text) { return std::string(reinterpret_cast<const char *>(text.ptr), text.len); }
 slc_bytes bytes_of(const std::string &text) { return {reinterpret_cast<const uint8_t *>(text.data()), text.size()}; }
@@ -61,19 +64,19 @@ void add_trx(void *ctx, const slc_trx_info *info)
   TrxRow row;
   row.info= *info;
   row.requested_lock= string_of(info->requested_lock);
-  static_cast<Report *>(ctx)->transactions.push_back(row);
+  static_cast<LockReport *>(ctx)->transactions.push_back(row);
 }
 
 void add_lock(void *ctx, const slc_lock_info *lock)
 {
-  static_cast<Report *>(ctx)->locks.push_back({string_of(lock->id), string_of(lock->table), string_of(lock->index), string_of(lock->key),
+  static_cast<LockReport *>(ctx)->locks.push_back({string_of(lock->id), string_of(lock->table), string_of(lock->index), string_of(lock->key),
                                                string_of(lock->key_to), lock->trx, lock->index_number, lock->kind,
                                                lock->exclusive != 0, lock->granted != 0});
 }
 
 void add_wait(void *ctx, const slc_lock_wait *wait)
 {
-  static_cast<Report *>(ctx)->waits.push_back({wait->requesting_trx, wait->blocking_trx, string_of(wait->requested_lock),
+  static_cast<LockReport *>(ctx)->waits.push_back({wait->requesting_trx, wait->blocking_trx, string_of(wait->requested_lock),
                                                string_of(wait->blocking_lock)});
 }
 
@@ -97,9 +100,9 @@ my_bool add_what_the_server_knows(THD *thd, ByConnection *wanted)
 }
 
 /* all_locks: else only those that somebody waits for; a transaction's number of tables needs them all. */
-std::shared_ptr<const Report> make_report(bool all_locks, bool lock_rows)
+std::shared_ptr<const LockReport> make_report(bool all_locks, bool lock_rows)
 {
-  auto report= std::make_shared<Report>();
+  auto report= std::make_shared<LockReport>();
   report->at= my_hrtime();
   const slc_lock_sink sink= {report.get(), add_trx, lock_rows ? add_lock : nullptr, add_wait};
   if (slc_lock_report(engine, all_locks, &sink))
@@ -116,12 +119,9 @@ int fill_trx(THD *thd, TABLE_LIST *tables, COND *);
 int fill_locks(THD *thd, TABLE_LIST *tables, COND *);
 int fill_lock_waits(THD *thd, TABLE_LIST *tables, COND *);
 
-/* The report of this statement. */
-std::shared_ptr<const Report> report_for(THD *thd)
+/* The report of this statement, which its connection keeps: others ask for theirs meanwhile. */
+std::shared_ptr<const LockReport> report_for(THD *thd)
 {
-  static std::mutex mutex;
-  static std::shared_ptr<const Report> latest;
-  static query_id_t latest_query= 0;
   uint readers= 0;
   bool all_locks= false, lock_rows= false;
   for (const TABLE_LIST *table= thd->lex->query_tables; table; table= table->next_global)
@@ -134,13 +134,10 @@ std::shared_ptr<const Report> report_for(THD *thd)
     }
   if (readers == 1)
     return make_report(all_locks, lock_rows);
-  const std::lock_guard<std::mutex> guard(mutex);
-  if (latest_query != thd->query_id || !latest)
-  {
-    latest= make_report(all_locks, lock_rows);
-    latest_query= thd->query_id;
-  }
-  return latest;
+  Connection::StatementReport &kept= Connection::of(thd)->lock_report();
+  if (kept.query != thd->query_id || !kept.report)
+    kept= {thd->query_id, make_report(all_locks, lock_rows)};
+  return kept.report;
 }
 
 /* ---- rows ---- */
@@ -214,7 +211,7 @@ ST_FIELD_INFO trx_columns[]= {
   Show::Column("trx_buffered_changes", Show::ULonglong(), NOT_NULL),
   Show::CEnd()};
 
-void store_trx(THD *thd, Field **fields, const Report &report, const TrxRow &row)
+void store_trx(THD *thd, Field **fields, const LockReport &report, const TrxRow &row)
 {
   using namespace Trx_column;
   const slc_trx_info &info= row.info;
@@ -319,11 +316,11 @@ void store_wait(Field **fields, const WaitRow &wait)
 /* ---- the server's calls ---- */
 
 template <typename Row, typename Store>
-int fill(THD *thd, TABLE *table, std::vector<Row> Report::*rows, Store store_row)
+int fill(THD *thd, TABLE *table, std::vector<Row> LockReport::*rows, Store store_row)
 {
   if (!engine || check_global_access(thd, PROCESS_ACL, true))
     return 0;
-  const std::shared_ptr<const Report> report= report_for(thd);
+  const std::shared_ptr<const LockReport> report= report_for(thd);
   if (!report)
     return 1;
   for (const Row &row : (*report).*rows)
@@ -341,20 +338,20 @@ int fill(THD *thd, TABLE *table, std::vector<Row> Report::*rows, Store store_row
 int fill_trx(THD *thd, TABLE_LIST *tables, COND *)
 {
   TABLE *table= tables->table;
-  return fill(thd, table, &Report::transactions,
-              [&](const Report &report, const TrxRow &row) { store_trx(thd, table->field, report, row); });
+  return fill(thd, table, &LockReport::transactions,
+              [&](const LockReport &report, const TrxRow &row) { store_trx(thd, table->field, report, row); });
 }
 
 int fill_locks(THD *thd, TABLE_LIST *tables, COND *)
 {
   TABLE *table= tables->table;
-  return fill(thd, table, &Report::locks, [&](const Report &, const LockRow &row) { store_lock(table->field, row); });
+  return fill(thd, table, &LockReport::locks, [&](const LockReport &, const LockRow &row) { store_lock(table->field, row); });
 }
 
 int fill_lock_waits(THD *thd, TABLE_LIST *tables, COND *)
 {
   TABLE *table= tables->table;
-  return fill(thd, table, &Report::waits, [&](const Report &, const WaitRow &row) { store_wait(table->field, row); });
+  return fill(thd, table, &LockReport::waits, [&](const LockReport &, const WaitRow &row) { store_wait(table->field, row); });
 }
 
 int init(void *schema, ST_FIELD_INFO *columns, int (*fill_table)(THD *, TABLE_LIST *, COND *))
