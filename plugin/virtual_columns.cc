@@ -2,7 +2,9 @@
    here are the cases in which it does not, and an index needs them:
    - an index-only read, and a record of the server's own (an ordered scan of partitions compares the keys of such records);
    - a row event. It is applied as it came, and brings no value for a column that the primary does not have, or need not log
-     (binlog_row_image=MINIMAL). What it brings is said by write_set for the row to be written, by read_set for the one to be changed.
+     (binlog_row_image=MINIMAL). What it brings is said by write_set for the row to be written, by read_set for the one to be changed;
+   - a BLOB of a system-versioned row that changes: the server computes it twice, and the second time its bytes take the place of the old
+     row's, which are then those of the new one.
    Called by: ha_read.cc, ha_write.cc, admin.cc. */
 #include "ha_sluice.h"
 #include <algorithm>
@@ -51,7 +53,10 @@ void ha_sluice::add_virtual_columns(uchar *record, slc_bytes clustered, slc_byte
 void ha_sluice::complete_virtual_columns(const uchar *record, const MY_BITMAP *known)
 {
   const std::vector<uint16> &numbers= m_codec->indexed_virtual_columns();
-  const auto is_unknown= [&](uint16 number) { return !bitmap_is_set(known, number); };
+  const bool versioned= table->versioned();
+  const auto is_unknown= [&](uint16 number) {
+    return !bitmap_is_set(known, number) || (versioned && (table->field[number]->flags & BLOB_FLAG));
+  };
   if (likely(std::none_of(numbers.begin(), numbers.end(), is_unknown)))
     return;
   compute_virtual_columns(const_cast<uchar *>(record), is_unknown);
