@@ -206,8 +206,8 @@ private:
   template <typename Wanted> void compute_virtual_columns(uchar *record, const Wanted &wanted);
   bool wants_virtual_columns(const uchar *record) const;
   void add_virtual_columns(uchar *record, slc_bytes clustered, slc_bytes row);
-  /* Those of indexes that are not `known`, of a record with all other columns. */
-  void complete_virtual_columns(const uchar *record, const MY_BITMAP *known);
+  /* Those of indexes that the server has not computed, of a record with all other columns: of a row to be written (is_new), or that was read. */
+  void complete_virtual_columns(const uchar *record, bool is_new);
 
   /* load.cc */
   void begin_load();

@@ -96,7 +96,7 @@ int ha_sluice::insert(const uchar *record)
     m_new_clustered.end_at(at + HIDDEN_KEY_LENGTH);
     clustered= m_new_clustered.bytes();
   }
-  complete_virtual_columns(record, table->write_set);
+  complete_virtual_columns(record, true);
   m_row.clear();
   m_codec->put_row(m_row, record);
   m_entries.clear();
@@ -129,8 +129,8 @@ int ha_sluice::update(const uchar *old_record, const uchar *new_record)
     autoinc_note(new_record);
   const slc_bytes old_clustered= clustered_of(m_low, old_record);
   const slc_bytes new_clustered= clustered_of(m_new_clustered, new_record);
-  complete_virtual_columns(old_record, table->read_set);
-  complete_virtual_columns(new_record, table->write_set);
+  complete_virtual_columns(old_record, false);
+  complete_virtual_columns(new_record, true);
   m_row.clear();
   m_codec->put_row(m_row, new_record);
   m_entries.clear();
@@ -198,7 +198,7 @@ int ha_sluice::remove(const uchar *record)
 {
   connect(true);
   const slc_bytes clustered= clustered_of(m_new_clustered, record);
-  complete_virtual_columns(record, table->read_set);
+  complete_virtual_columns(record, false);
   m_entries.clear();
   put_entries(record, clustered, m_images);
   slc_entry entries[ENTRIES_ON_STACK];

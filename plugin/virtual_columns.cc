@@ -2,7 +2,8 @@
    here are the cases in which it does not, and an index needs them:
    - an index-only read, and a record of the server's own (an ordered scan of partitions compares the keys of such records);
    - a row event. It is applied as it came, and brings no value for a column that the primary does not have, or need not log
-     (binlog_row_image=MINIMAL). What it brings is said by write_set for the row to be written, by read_set for the one to be changed;
+     (binlog_row_image=MINIMAL); one that it brings may be computed otherwise there. A row that it changes was read, and read_set says what
+     the server then computed;
    - a BLOB of a system-versioned row that changes: the server computes it twice, and the second time its bytes take the place of the old
      row's, which are then those of the new one.
    Called by: ha_read.cc, ha_write.cc, admin.cc. */
@@ -50,14 +51,17 @@ void ha_sluice::add_virtual_columns(uchar *record, slc_bytes clustered, slc_byte
   compute_virtual_columns(record, in_index);
 }
 
-void ha_sluice::complete_virtual_columns(const uchar *record, const MY_BITMAP *known)
+void ha_sluice::complete_virtual_columns(const uchar *record, bool is_new)
 {
   const std::vector<uint16> &numbers= m_codec->indexed_virtual_columns();
-  const bool versioned= table->versioned();
+  if (likely(numbers.empty()))
+    return;
+  const MY_BITMAP *known= is_new ? table->write_set : table->read_set;
+  const bool of_event= is_new && ha_thd()->lex->is_stmt_row_injection(), versioned= table->versioned();
   const auto is_unknown= [&](uint16 number) {
-    return !bitmap_is_set(known, number) || (versioned && (table->field[number]->flags & BLOB_FLAG));
+    return of_event || !bitmap_is_set(known, number) || (versioned && (table->field[number]->flags & BLOB_FLAG));
   };
-  if (likely(std::none_of(numbers.begin(), numbers.end(), is_unknown)))
+  if (std::none_of(numbers.begin(), numbers.end(), is_unknown))
     return;
   compute_virtual_columns(const_cast<uchar *>(record), is_unknown);
   /* The bytes of a BLOB are the field's: the next record's must not take their place. */
