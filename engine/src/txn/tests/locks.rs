@@ -199,6 +199,8 @@ fn deadlocks_of_two_and_more_cost_one_victim() {
 fn two_upgrades_of_one_row_are_a_deadlock() {
     let locks = lock_sys();
     let (mut a, mut b) = (trx(1), trx(2));
+    // Whoever of them looks for the deadlock last, b is the victim.
+    a.shared.undo_records.store(1000, Ordering::Relaxed);
     take(&locks, &mut a, b"k", S).unwrap();
     take(&locks, &mut b, b"k", S).unwrap();
     let shared = a.shared.clone();
