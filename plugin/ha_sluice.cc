@@ -78,15 +78,13 @@ static bool find_indexes(Codec &codec, const TABLE *table, slc_table *engine_tab
   for (uint i= 0; i < slc_table_index_count(engine_table); i++)
   {
     const char *name= slc_table_index_name(engine_table, i);
-    const size_t length= strlen(name);
+    uint found= MAX_KEY;
     for (uint index= 0; index < table->s->keys; index++)
-    {
-      const LEX_CSTRING &known= table->key_info[index].name;
-      if (index != codec.primary() && !system_charset_info->strnncoll(known.str, known.length, name, length))
-        order.push_back(index);
-    }
-    if (order.size() != i + 1)
+      if (index != codec.primary() && same_key_name(table->key_info[index].name.str, name))
+        found= index;
+    if (found == MAX_KEY)
       return false;
+    order.push_back(found);
   }
   if (order.size() != codec.secondary_count())
     return false;

@@ -175,7 +175,7 @@ static bool same_primary_key(THD *thd, const TABLE *table)
     return true;                        // the server compares the keys themselves
   const LEX_CSTRING &name= table->key_info[table->s->primary_key].name;
   const LEX_CSTRING &other_name= other->key_info[other->s->primary_key].name;
-  if (!system_charset_info->strnncoll(name.str, name.length, other_name.str, other_name.length))
+  if (same_key_name(name.str, other_name.str))
     return true;
   push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_UNSUPPORTED,
                       SLUICE_ENGINE_NAME ": the key %s serves as the primary key of one table, %s as that of the other.", name.str,

@@ -132,9 +132,12 @@ std::shared_ptr<const LockReport> report_for(THD *thd)
       all_locks|= fill == fill_trx || fill == fill_locks;
       lock_rows|= fill == fill_locks;
     }
-  if (readers == 1)
-    return make_report(all_locks, lock_rows);
   Connection::StatementReport &kept= Connection::of(thd)->lock_report();
+  if (readers == 1)
+  {
+    kept= {};
+    return make_report(all_locks, lock_rows);
+  }
   if (kept.query != thd->query_id || !kept.report)
     kept= {thd->query_id, make_report(all_locks, lock_rows)};
   return kept.report;

@@ -58,15 +58,17 @@ void ha_sluice::complete_virtual_columns(const uchar *record, bool is_new)
     return;
   const MY_BITMAP *known= is_new ? table->write_set : table->read_set;
   const bool of_event= is_new && ha_thd()->lex->is_stmt_row_injection(), versioned= table->versioned();
+  const auto is_blob= [&](uint16 number) { return (table->field[number]->flags & BLOB_FLAG) != 0; };
   const auto is_unknown= [&](uint16 number) {
-    return of_event || !bitmap_is_set(known, number) || (versioned && (table->field[number]->flags & BLOB_FLAG));
+    return of_event || !bitmap_is_set(known, number) || (versioned && is_blob(number));
   };
   if (std::none_of(numbers.begin(), numbers.end(), is_unknown))
     return;
-  compute_virtual_columns(const_cast<uchar *>(record), is_unknown);
+  /* A column that is computed from a BLOB computes that, too. */
+  compute_virtual_columns(const_cast<uchar *>(record), [&](uint16 number) { return is_unknown(number) || is_blob(number); });
   /* The bytes of a BLOB are the field's: the next record's must not take their place. */
   if (record != table->record[0])
     for (const uint16 number : numbers)
-      if (is_unknown(number) && (table->field[number]->flags & BLOB_FLAG))
+      if (is_blob(number))
         static_cast<Field_blob *>(table->field[number])->swap_value_and_read_value();
 }

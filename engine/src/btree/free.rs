@@ -71,7 +71,10 @@ impl Tree {
             }
             mtr.commit();
         }
-        self.free_root(pool)?;
+        // A root that is a load's is not ours any more: all was done, and the list of what is to be freed does not know it.
+        if !loaded.has(self.root) {
+            self.free_root(pool)?;
+        }
         Ok(Some(unread))
     }
     /// A page of the tree, or of the list of a build that came to no end.

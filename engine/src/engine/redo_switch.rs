@@ -27,6 +27,8 @@ impl Engine {
         // A file made or removed while the log is off is in no log: no such statement is half done when it is on.
         let _ddl = self.store.catalog.begin_ddl();
         let pool = &self.store.pool;
+        // A file that cannot be opened is met before anything has begun.
+        pool.open_changed_files()?;
         let first = redo.begin_on()?;
         if let Err(e) = pool.flush_all().and_then(|()| pool.sync_files()) {
             if pool.check_alive().is_ok() {

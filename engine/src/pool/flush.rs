@@ -158,6 +158,17 @@ impl Pool {
         }
         self.synced(self.files.get(file)?.file.sync())
     }
+    /// Opens, in turn, each file that has something to be written or synced: an error stops nothing yet.
+    pub fn open_changed_files(&self) -> Result<()> {
+        let mut files: BTreeSet<FileId> = self.flusher.unsynced.lock().iter().copied().collect();
+        for index in 0..self.frames.len() as u32 {
+            let frame = self.frames.header(index);
+            if frame.oldest() != 0 {
+                files.insert(key_id(frame.key()).file);
+            }
+        }
+        files.into_iter().try_for_each(|file| self.files.find(file).map(drop))
+    }
     /// Syncs the data files whose pages were written while the log was off. One that cannot be opened, and those behind it, are left for the
     /// next call. Nobody adds one meanwhile.
     pub fn sync_files(&self) -> Result<()> {

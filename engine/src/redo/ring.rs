@@ -165,6 +165,13 @@ impl Ring {
             capacity: AtomicU64::new(capacity),
         })
     }
+    /// Can a segment be opened at all (too many open files, rights)? Before [`Ring::jump`], which must not be cut short.
+    pub fn open_first(&self) -> Result<()> {
+        let first = self.numbers.lock().first;
+        self.disk
+            .open(&segment_name(first), Mode::Open, Caching::Direct)
+            .map(drop)
+    }
     /// All segments get new numbers, from `first` on. Whatever they hold is not needed any more, and a crash in between leaves
     /// numbers with a gap: the control file says that the log is off.
     pub fn jump(&self, first: u64) -> Result<()> {

@@ -112,6 +112,7 @@ impl Redo {
             let control = self.control.lock();
             self.check_alive()?;
             assert!(self.is_off(), "turning on and off is done in turns");
+            self.ring.open_first()?;
             let mut leader = self.leader.lock();
             let segment = self.ring.segment_of(self.lsn()).max(self.ring.last()) + JUMP;
             let jumped = self.ring.jump(segment);

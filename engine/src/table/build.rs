@@ -179,6 +179,7 @@ impl Store {
         };
         let lost = tree.free_scattered(&self.pool)?;
         let left = match lost {
+            Some(0) => "is freed wholly, though a page of it cannot be read".into(),
             Some(lost) => format!("leaves {lost} pages that cannot be read behind"),
             None => {
                 "is freed after the next start, for a load, or the freeing of another, is going on in the table".into()

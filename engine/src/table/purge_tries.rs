@@ -9,7 +9,7 @@ use crate::base::{FileId, UndoPtr};
 /// Tries of a record that fails for long, and the time that they take.
 const TRIES_LASTING: u32 = 3;
 const LASTING_US: u64 = 10 * 1_000_000;
-/// Nothing failed so long: what comes next is waited for again.
+/// Nothing failed anywhere so long: what comes next is waited for again.
 const FORGOTTEN_US: u64 = 6 * LASTING_US;
 /// Failures known at a time: more than there are purge threads.
 const KNOWN_MAX: usize = 64;
@@ -44,7 +44,11 @@ impl PurgeTries {
     /// Something of `table` could not be read when that undo record was purged. True: it is not waited for any longer.
     pub fn failed(&self, table: FileId, record: UndoPtr, now_us: u64) -> bool {
         let mut known = self.0.lock();
-        known.retain(|failure| now_us.saturating_sub(failure.last_us) < FORGOTTEN_US);
+        // Others that fail in between, each of which is waited for, are no reason to wait anew for what is known.
+        let last_us = known.iter().map(|failure| failure.last_us).max().unwrap_or(0);
+        if now_us.saturating_sub(last_us) >= FORGOTTEN_US {
+            known.clear();
+        }
         let is_same = |failure: &Failure| failure.table == table && (failure.is_lasting() || failure.record == record);
         let at = known.iter().position(is_same).unwrap_or_else(|| {
             if known.len() == KNOWN_MAX {

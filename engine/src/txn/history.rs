@@ -48,8 +48,10 @@ struct State {
     heads: Vec<Option<StreamHead>>,
     /// Numbers without a stream.
     vacant: Vec<u32>,
-    /// (commit number of the first end, stream) of every stream that has ends and is not busy.
+    /// (commit number of the first end, stream) of every stream that has ends, is not busy and does not stand in `later`.
     queue: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Streams that the disk failed to read, which are not in the queue until then: (microseconds, stream).
+    later: Vec<(u64, u32)>,
 }
 
 /// What a purge job starts from.
@@ -231,38 +233,61 @@ impl History {
     /// The job came as far as `work` now says.
     pub fn done(&self, work: Work, passed: &Passed) {
         self.length.fetch_sub(passed.ends.len() as u64, Ordering::Relaxed);
-        self.put_back(work, passed);
+        put_back(&mut self.state.lock(), work, passed);
+    }
+    /// The stream could not be read. It comes again at `due_us`; meanwhile the others are purged.
+    pub fn give_back_later(&self, work: Work, due_us: u64) {
+        let stream = work.stream;
+        let mut state = self.state.lock();
+        put_back(&mut state, work, &Passed::default());
+        state.queue.retain(|Reverse((_, other))| *other != stream);
+        state.later.push((due_us, stream));
+    }
+    /// Streams that were to come again by now do.
+    pub fn wake(&self, now_us: u64) {
+        let mut state = self.state.lock();
+        let State {
+            heads, queue, later, ..
+        } = &mut *state;
+        later.retain(|(due_us, stream)| {
+            let first = heads[*stream as usize].as_ref().and_then(|head| head.ends.front());
+            let comes = *due_us <= now_us;
+            if let (true, Some(first)) = (comes, first) {
+                queue.push(Reverse((first.number, *stream)));
+            }
+            !comes
+        });
     }
     /// The job was not done; `work` stands where it was taken.
     pub fn give_back(&self, work: Work) {
-        self.put_back(work, &Passed::default());
+        put_back(&mut self.state.lock(), work, &Passed::default());
     }
-    fn put_back(&self, mut work: Work, passed: &Passed) {
-        for key in &passed.skips {
-            work.skips.remove(key);
+}
+
+fn put_back(state: &mut State, mut work: Work, passed: &Passed) {
+    for key in &passed.skips {
+        work.skips.remove(key);
+    }
+    let head = state.heads[work.stream as usize]
+        .as_mut()
+        .expect("a busy stream has a head");
+    head.busy = false;
+    head.at = work.at;
+    head.skip_until = work.skip_until;
+    for end in &passed.ends {
+        // Thinned ends are missing here.
+        if head.ends.front().is_some_and(|first| first.at == *end) {
+            head.ends.pop_front();
         }
-        let mut state = self.state.lock();
-        let head = state.heads[work.stream as usize]
-            .as_mut()
-            .expect("a busy stream has a head");
-        head.busy = false;
-        head.at = work.at;
-        head.skip_until = work.skip_until;
-        for end in &passed.ends {
-            // Thinned ends are missing here.
-            if head.ends.front().is_some_and(|first| first.at == *end) {
-                head.ends.pop_front();
-            }
+    }
+    let newer = std::mem::replace(&mut head.skips, work.skips);
+    head.skips.extend(newer);
+    match head.ends.front() {
+        Some(first) => {
+            let first = first.number;
+            state.queue.push(Reverse((first, work.stream)));
         }
-        let newer = std::mem::replace(&mut head.skips, work.skips);
-        head.skips.extend(newer);
-        match head.ends.front() {
-            Some(first) => {
-                let first = first.number;
-                state.queue.push(Reverse((first, work.stream)));
-            }
-            None => head.skips.clear(),
-        }
+        None => head.skips.clear(),
     }
 }
 
@@ -380,6 +405,27 @@ mod tests {
             assert!(history.take_work(2).is_none());
             assert_eq!(history.len(), ends - 1);
         }
+    }
+
+    #[test]
+    fn a_stream_that_cannot_be_read_lets_the_others_go_before_and_comes_again() {
+        let history = with_ends(2, 1);
+        while matches!(history.take_stream(), Ok(Taken::Free(_))) {}
+        let tail = |at| StreamTail::at(1, at, VecDeque::new());
+        history.add_stream(&tail(ptr(0)));
+        let end = End { at: ptr(5), number: 5 };
+        history.end(Box::new(tail(end.at)), Some(end));
+        let work = history.take_work(9).expect("the oldest");
+        assert_eq!(work.stream, 0);
+        history.give_back_later(work, 100);
+        history.wake(99);
+        let work = history.take_work(9).expect("the other");
+        assert_eq!(work.stream, 1);
+        history.give_back_later(work, 300);
+        assert!(history.take_work(9).is_none());
+        history.wake(100);
+        assert_eq!(history.take_work(9).expect("again").stream, 0);
+        assert!(history.take_work(9).is_none());
     }
 
     /// While a job is out: what it was told to go to may be thinned away, but what it leaves first is in the heap.

@@ -15,7 +15,7 @@ use super::history::{no_record_before_limit, History, Passed, Work};
 use super::undo::{Kind, Reader};
 use super::{PurgeJob, PurgeRecord, TrxSys, UndoRecord};
 use crate::base::ids::UNDO_FILE;
-use crate::base::{planted, Mutant, PageId, PageNo, Result, UndoPtr};
+use crate::base::{planted, Error, Mutant, PageId, PageNo, Result, UndoPtr};
 use crate::pool::{Pool, PAGE_SIZE};
 use crate::space;
 
@@ -112,8 +112,12 @@ impl TrxSys {
     }
 }
 
+/// A stream that the disk failed to read is left alone so long.
+const UNREAD_US: u64 = 10 * 1_000_000;
+
 /// Reads the next job, or None if nothing is old enough.
 fn next_job(pool: &Pool, history: &History, horizon: u64, records_max: usize) -> Result<Option<PurgeJob>> {
+    history.wake(pool.disk().now_us());
     let Some(work) = history.take_work(horizon) else {
         return Ok(None);
     };
@@ -130,6 +134,12 @@ fn next_job(pool: &Pool, history: &History, horizon: u64, records_max: usize) ->
         Ok(()) => Ok(Some(job)),
         // The stream cannot be read on: it is left alone until the next start, so that the others are purged.
         Err(error) if error.is_corrupt() => Err(error),
+        // The disk's failure may pass.
+        Err(error @ Error::Io(_)) => {
+            let due_us = pool.disk().now_us() + UNREAD_US;
+            history.give_back_later(job.end.back_at_start(), due_us);
+            Err(error)
+        }
         Err(error) => {
             history.give_back(job.end.back_at_start());
             Err(error)
