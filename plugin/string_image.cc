@@ -106,13 +106,18 @@ void StringImage::init(CHARSET_INFO *cs, bool trims)
   m_cs= cs;
   m_binary= cs == &my_charset_bin;
   const bool pad= !m_binary && (trims || !(cs->state & MY_CS_NOPAD));
-  m_trims= pad;
+  const bool thai= !strcmp(cs->cs_name.str, "tis620") && !(cs->state & MY_CS_BINSORT);
+  m_trims= pad && (trims || !thai);
+  m_to_zero= thai && (cs->state & MY_CS_NOPAD);
   m_by_code= !strcmp(cs->cs_name.str, "big5") && !(cs->state & MY_CS_BINSORT);
+  m_empty_length= 0;
   m_levels= 0;
   const bool several= cs->uca && (cs->levels_for_order & (cs->levels_for_order - 1));
   const bool passes= !cs->uca && cs->levels_for_order > 1;
   uchar space[16], weights[128];
   const size_t space_length= cs->wc_mb(' ', space, space + sizeof space);
+  if (passes)
+    m_empty_length= collation_weights(cs, m_empty, sizeof m_empty, space, 0, 0);
   for (uint i= 0; i < LEVELS_MAX && (several || i == 0); i++)
   {
     if (several && !(cs->levels_for_order & (1U << i)))
@@ -152,7 +157,12 @@ size_t StringImage::length_max(size_t bytes) const
 
 size_t StringImage::weights(uchar *to, size_t to_size, const uchar *from, size_t bytes, uint flag) const
 {
-  return m_by_code ? code_weights(m_cs, to, from, from + bytes) : collation_weights(m_cs, to, to_size, from, bytes, flag);
+  if (m_by_code)
+    return code_weights(m_cs, to, from, from + bytes);
+  const size_t length= collation_weights(m_cs, to, to_size, from, bytes, flag);
+  if (unlikely(m_to_zero))
+    return strnlen(reinterpret_cast<const char *>(to), length);
+  return length && length == m_empty_length && !memcmp(to, m_empty, length) ? 0 : length;
 }
 
 uchar *StringImage::encode(uchar *to, const uchar *from, size_t bytes) const

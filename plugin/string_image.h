@@ -17,10 +17,15 @@
    The weights of big5_chinese_ci and its NO PAD sister are strokes, the same for thousands of characters, but the server compares by
    code: for these two the image is made of codes.
 
-   Collations whose weight strings carry several passes in one (the Czech ones) take the second form over the
-   trimmed string. Checked against the comparison functions of all 1243 collations of 10.11; two differ, on strings that
-   nobody writes: latin2_czech_cs when ignorable control characters follow trailing spaces, and tis620_thai_nopad_ci
-   with NUL characters, for which its own comparison and its own weights disagree. Called by: codec (key images), stats (to find where a part ends). */
+   Collations whose weight strings carry several passes in one (the Czech ones) take the second form over the trimmed string. Their
+   passes have marks even where there is nothing to compare: what weighs as the empty string does (latin2_czech_cs: a TAB) has its image.
+
+   Thai tone marks move behind their consonant before strings are compared, a space if need be: under tis620_thai_ci only the moved
+   string is trimmed. And its NO PAD sister compares only up to the first NUL. Checked against the comparison functions of all 1243
+   collations of 10.11.
+
+   Of a CHAR under NO PAD, the server compares the trimmed value in WHERE and the padded one in ORDER BY and in the ranges of an index.
+   Equality is WHERE's here, order ORDER BY's. Called by: codec (key images), stats (to find where a part ends). */
 #ifndef SLUICE_STRING_IMAGE_H
 #define SLUICE_STRING_IMAGE_H
 #include "compat.h"
@@ -53,6 +58,9 @@ private:
   bool m_binary= false;
   bool m_trims= false;
   bool m_by_code= false;
+  bool m_to_zero= false;                // only what is before the first zero of the weights counts
+  uchar m_empty[16];                    // weights of the empty string, where it has some
+  size_t m_empty_length= 0;
   uint m_levels= 1;
   Level m_level[LEVELS_MAX];
 };
