@@ -146,18 +146,41 @@ std::string part_text(PartText &known, const uchar *from, const uchar *next)
   return known.alphabet->turn_back(image, text) ? quoted(text) : in_digits(from, next);
 }
 
-/* Appends the parts; returns where it could not go on. */
-const uchar *add_parts(std::string &text, std::vector<PartText> &parts, const uchar *from, const uchar *end)
+/* Appends the parts that are there, and moves `from` behind them; false: one of them is not whole. */
+bool add_parts(std::string &text, std::vector<PartText> &parts, const uchar *&from, const uchar *end)
 {
   for (PartText &known : parts)
   {
-    const uchar *next= from < end ? Codec::skip_part(known.part, from, end) : nullptr;
-    if (!next)
+    if (from == end)
       break;
+    const uchar *next= Codec::skip_part(known.part, from, end);
+    if (!next)
+      return false;
     text+= (text.empty() ? "" : ", ") + part_text(known, from, next);
     from= next;
   }
-  return from;
+  return true;
+}
+
+/* False: the bytes do not divide into the columns that the key should have. */
+bool key_text(std::string &text, std::vector<std::vector<PartText>> &indexes, uint index, slc_bytes key)
+{
+  const uchar *from= key.ptr, *end= key.ptr + key.len;
+  if (index && !add_parts(text, indexes[index], from, end))
+    return false;
+  if (!indexes[0].empty())
+  {
+    if (!add_parts(text, indexes[0], from, end))
+      return false;
+  }
+  else if (end - from == HIDDEN_KEY_LENGTH)
+  {
+    text+= (text.empty() ? "" : ", ") + std::string("row ") + std::to_string(mi_uint6korr(from));
+    from= end;
+  }
+  if (from < end)
+    text+= (text.empty() ? "" : ", ") + in_digits(from, end);
+  return true;
 }
 
 std::vector<PartText> parts_of(const TABLE_SHARE *share, const KeyLayout &layout)
@@ -194,24 +217,21 @@ void KeyTexts::forget(const void *owner, const char *table_name)
 std::string KeyTexts::text(const std::string &table_name, uint index, slc_bytes key)
 {
   const std::lock_guard<std::mutex> guard(mutex);
-  const uchar *from= key.ptr, *end= key.ptr + key.len;
+  const uchar *end= key.ptr + key.len;
   const auto found= tables.find(table_name);
   if (found == tables.end() || index >= found->second.indexes.size())
-    return in_digits(from, end);
-  std::string text;
+    return in_digits(key.ptr, end);
   std::vector<std::vector<PartText>> &indexes= found->second.indexes;
-  if (index)
-    from= add_parts(text, indexes[index], from, end);
-  if (!indexes[0].empty())
-    from= add_parts(text, indexes[0], from, end);
-  else if (end - from == HIDDEN_KEY_LENGTH)
-  {
-    text+= (text.empty() ? "" : ", ") + std::string("row ") + std::to_string(mi_uint6korr(from));
-    from= end;
-  }
-  if (from < end)
-    text+= (text.empty() ? "" : ", ") + in_digits(from, end);
-  return text;
+  std::string text;
+  if (key_text(text, indexes, index, key))
+    return text;
+  /* The end of a range is the least key above all that begin with a value: their last byte, and one. No string need be so. */
+  std::string below(reinterpret_cast<const char *>(key.ptr), key.len);
+  below.back()--;
+  text.clear();
+  if (key_text(text, indexes, index, {reinterpret_cast<const uchar *>(below.data()), below.size()}))
+    return "behind " + text;
+  return in_digits(key.ptr, end);
 }
 
 size_t KeyTexts::text_for_engine(slc_bytes table_name, uint32_t index, slc_bytes key, char *to, size_t size)
