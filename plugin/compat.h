@@ -88,6 +88,16 @@ inline size_t collation_weights(CHARSET_INFO *cs, uchar *to, size_t to_size, con
 #endif
 }
 
+/* As the server compares names of keys: a table may have two that differ in an accent. */
+inline bool same_key_name(const LEX_CSTRING &a, const LEX_CSTRING &b)
+{
+#if MYSQL_VERSION_ID < 110500
+  return !my_strcasecmp(system_charset_info, a.str, b.str);
+#else
+  return system_charset_info->streq(a, b);
+#endif
+}
+
 /* What kind of index a key asks for, if not an ordinary one; null for those that the engine has. */
 inline const char *special_index(const KEY &key)
 {

@@ -5,6 +5,7 @@
 #include "settings.h"
 #include "table_options.h"
 #include "table_path.h"
+#include <algorithm>
 
 using namespace sluice;
 
@@ -77,12 +78,13 @@ static bool find_indexes(Codec &codec, const TABLE *table, slc_table *engine_tab
   std::vector<uint> order;
   for (uint i= 0; i < slc_table_index_count(engine_table); i++)
   {
-    const char *name= slc_table_index_name(engine_table, i);
+    const char *text= slc_table_index_name(engine_table, i);
+    const LEX_CSTRING name= {text, strlen(text)};
     uint found= MAX_KEY;
     for (uint index= 0; index < table->s->keys; index++)
-      if (index != codec.primary() && same_key_name(table->key_info[index].name.str, name))
+      if (index != codec.primary() && same_key_name(table->key_info[index].name, name))
         found= index;
-    if (found == MAX_KEY)
+    if (found == MAX_KEY || std::count(order.begin(), order.end(), found))
       return false;
     order.push_back(found);
   }

@@ -17,9 +17,6 @@
 #include "share.h"
 #include <memory>
 
-/* As the server compares names of keys: a table may have two that differ in an accent. */
-inline bool same_key_name(const char *a, const char *b) { return !my_strcasecmp(system_charset_info, a, b); }
-
 class ha_sluice final : public handler
 {
 public:
