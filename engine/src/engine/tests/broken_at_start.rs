@@ -150,7 +150,7 @@ fn a_read_that_fails_at_a_start_breaks_no_table() {
     assert!(failed > 3, "{failed} starts failed");
 }
 
-/// The file of an unfinished CREATE that could not be made as long as its header says counted as one of a later time: "restore all files".
+/// The file of an unfinished CREATE, at a start that meets a failing or a full disk: it is not taken for one of a later time.
 #[test]
 fn a_disk_that_fails_at_a_start_makes_no_unfinished_table_somebody_elses() {
     // So many that its file has to grow.
