@@ -44,8 +44,7 @@ impl Tree {
         }
     }
     /// Frees all pages of a tree that cannot be walked: every page of the file is asked whose it is. Number of those that could not be read
-    /// and that nobody knows. None: not now, a load, or another such walk, is
-    /// going on in the file.
+    /// and that nobody knows. None: not now, a load, or another such walk, is going on in the file.
     pub fn free_scattered(&self, pool: &Pool) -> Result<Option<usize>> {
         // A page of a load that is not written yet says what it was before: one of this tree that was freed since, perhaps.
         let Some(_loads_off) = pool.keep_loads_off(self.file) else {
@@ -55,51 +54,49 @@ impl Tree {
         self.free_broken_children(pool, &loaded)?;
         let mut unread = 0;
         for no in 1..space::usage(pool, self.file)?.pages {
-            let id = self.page_id(no);
-            if no == self.root || !space::is_used(pool, id)? || loaded.has(no) {
-                continue;
+            if no != self.root && !loaded.has(no) {
+                unread += self.free_own(pool, no, |_, _| Ok(()))? as usize;
             }
-            let mut mtr = begin(pool)?;
-            match mtr.write(id) {
-                Ok(page) if self.owns(mtr.bytes(page)) => {
-                    space::free(&mut mtr, &[id])?;
-                    mark_free_named(&mut mtr, page);
-                }
-                Ok(_) => {}
-                Err(e) if e.is_corrupt() => unread += 1,
-                Err(e) => return Err(e),
-            }
-            mtr.commit();
         }
-        // A root that is a load's is not ours any more: all was done, and the list of what is to be freed does not know it.
+        // Last, because a root that is not this index's any more says that all is done: also one that is a load's now, which the list of what
+        // is to be freed does not know.
         if !loaded.has(self.root) {
-            self.free_root(pool)?;
+            // Broken, and known to be ours.
+            self.free_own(pool, self.root, |mtr, id| space::free(mtr, &[id]))?;
         }
         Ok(Some(unread))
     }
-    /// A page of the tree, or of the list of a build that came to no end.
-    fn owns(&self, page: &[u8]) -> bool {
-        Node::new(page).belongs_to(self.index) || is_list_of(page, self.index)
-    }
-    /// Last, because a root that is not this index's any more says that all is done.
-    fn free_root(&self, pool: &Pool) -> Result<()> {
-        let id = self.page_id(self.root);
+    /// Frees the page if it says that it is this tree's. True: it is broken; then `broken` was asked what to do.
+    fn free_own(
+        &self,
+        pool: &Pool,
+        no: PageNo,
+        broken: impl FnOnce(&mut Mtr<'_>, PageId) -> Result<()>,
+    ) -> Result<bool> {
+        let id = self.page_id(no);
         if !space::is_used(pool, id)? {
-            return Ok(());
+            return Ok(false);
         }
         let mut mtr = begin(pool)?;
+        let mut is_broken = false;
         match mtr.write(id) {
             Ok(page) if self.owns(mtr.bytes(page)) => {
                 space::free(&mut mtr, &[id])?;
                 mark_free_named(&mut mtr, page);
             }
             Ok(_) => {}
-            // Broken, and known to be ours.
-            Err(e) if e.is_corrupt() => space::free(&mut mtr, &[id])?,
+            Err(e) if e.is_corrupt() => {
+                is_broken = true;
+                broken(&mut mtr, id)?;
+            }
             Err(e) => return Err(e),
         }
         mtr.commit();
-        Ok(())
+        Ok(is_broken)
+    }
+    /// A page of the tree, or of the list of a build that came to no end.
+    fn owns(&self, page: &[u8]) -> bool {
+        Node::new(page).belongs_to(self.index) || is_list_of(page, self.index)
     }
     /// Of others' loads that came to no end, or have ended and are not linked yet.
     fn pages_of_loads(&self, pool: &Pool) -> Result<Loaded> {

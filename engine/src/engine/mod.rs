@@ -12,6 +12,7 @@ pub mod status;
 mod purge_lag;
 mod redo_switch;
 mod steps;
+mod told;
 mod undecided;
 mod unnamed;
 mod workers;
@@ -33,6 +34,7 @@ use drain::DrainNotes;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
+use told::Told;
 use workers::Workers;
 
 pub struct Engine {
@@ -141,20 +143,39 @@ impl Engine {
         drained
     }
 
-    /// As far as that is possible: neither a page that cannot be read nor a full disk keeps the rest from being written.
+    /// As far as that is possible: neither a page that cannot be read nor a full disk keeps the rest from being written. A stream that fails
+    /// is left alone for a while, so each fails about once.
     fn purge_all(&self) -> Result<()> {
+        let mut told = Told::default();
+        self.store.trx_sys.wake_purge();
         loop {
             match self.store.purge_step(PURGE_RECORDS) {
                 Ok(true) => {}
+                Ok(false) => break,
                 Err(e @ (Error::Corrupt(_) | Error::Full(_) | Error::Io(_)))
                     if self.store.pool.check_alive().is_ok() =>
                 {
-                    self.note(Level::Error, &format!("purge ends early: {e}"));
-                    return Ok(());
+                    let is_full = matches!(e, Error::Full(_));
+                    let text = format!("purge: {}", self.store.name_damage(e));
+                    if told.is_news(&text, self.store.pool.disk().now_us()) {
+                        self.note(Level::Error, &text);
+                    }
+                    if is_full {
+                        break;
+                    }
                 }
-                done => return done.map(|_| ()),
+                Err(e) => return Err(e),
             }
         }
+        // Also what an open view, or what is not durable yet, holds back.
+        match self.store.trx_sys.history_length() {
+            0 => {}
+            left => self.note(
+                Level::Warning,
+                &format!("purge ends early: {left} transactions stay for the next start"),
+            ),
+        }
+        Ok(())
     }
 
     pub fn flush_log(&self) -> Result<()> {

@@ -8,6 +8,7 @@ use super::config::{Level, LogSink};
 use super::drain::DrainNotes;
 use super::purge_lag::PurgeLag;
 use super::steps::{self, Checkpointer, LoserRollback};
+use super::told::Told;
 use super::PURGE_RECORDS;
 use crate::base::{Error, Result};
 use crate::pool::Void;
@@ -103,8 +104,12 @@ impl Workers {
     ) {
         debug_assert!(Arc::ptr_eq(store, &self.store));
         let group = &mut self.background;
+        let told = Arc::<Mutex<Told>>::default();
         for _ in 0..purge_threads.max(1) {
-            group.spawn(store, "sluice-purge", log, purge_loop);
+            let told = told.clone();
+            group.spawn(store, "sluice-purge", log, move |store, stop| {
+                purge_loop(store, stop, &told)
+            });
         }
         group.spawn(store, "sluice-undo", log, shrink_loop);
         let note = log.clone();
@@ -200,8 +205,8 @@ fn sync_loop(store: &Store, stop: &Stop, log: &LogSink) -> Result<()> {
     Ok(())
 }
 
-fn purge_loop(store: &Store, stop: &Stop) -> Result<()> {
-    let mut told: Option<String> = None;
+/// `told`: by all purge threads, who meet the same.
+fn purge_loop(store: &Store, stop: &Stop, told: &Mutex<Told>) -> Result<()> {
     while !stop.is_asked() {
         match store.purge_step(PURGE_RECORDS) {
             Ok(true) => {}
@@ -211,7 +216,9 @@ fn purge_loop(store: &Store, stop: &Stop) -> Result<()> {
             // Corrupt is undo itself: other streams can be purged.
             Err(e) if can_go_on(store, &e) => {
                 let text = format!("purge: {}", store.name_damage(e));
-                if told.replace(text.clone()).as_ref() != Some(&text) {
+                let now_us = store.pool.disk().now_us();
+                let is_news = told.lock().is_news(&text, now_us);
+                if is_news {
                     store.tell(&text);
                 }
                 stop.sleep(SYNC_TICK_MS);

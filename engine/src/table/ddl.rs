@@ -8,7 +8,7 @@
 use super::catalog::Ddl;
 use super::def::{Layout, Secondary, Table, TableSpec};
 use super::store::Store;
-use crate::base::{planted, Error, FileId, IndexId, Mutant, Result, TrxId};
+use crate::base::{moment, planted, Error, FileId, IndexId, Moment, Mutant, Result, TrxId};
 use crate::btree::Tree;
 use crate::change::{Delta, DELTA_BIT};
 use crate::index::Index;
@@ -28,6 +28,7 @@ impl Store {
         self.with_mark(|created| {
             let _hold = self.redo.hold_checkpoint();
             let layout = self.new_incarnation(&mut ddl, spec, if spec.temporary { 0 } else { created })?;
+            moment(Moment::FileMade);
             let recorded = self.record(&layout, &[&layout], |mtr| self.catalog.put(mtr, name, &layout));
             if let Err(e) = recorded {
                 self.remove_unrecorded(layout.id, layout.temporary)?;

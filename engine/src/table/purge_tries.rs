@@ -11,8 +11,9 @@ const TRIES_LASTING: u32 = 3;
 const LASTING_US: u64 = 10 * 1_000_000;
 /// Nothing failed anywhere so long: what comes next is waited for again.
 const FORGOTTEN_US: u64 = 6 * LASTING_US;
-/// Failures known at a time: more than there are purge threads.
-const KNOWN_MAX: usize = 64;
+/// Failures known at a time that may pass yet. Each stream of undo has one at most; those that last are known until they are forgotten, one
+/// of a table.
+const PASSING_MAX: usize = 1024;
 
 struct Failure {
     table: FileId,
@@ -51,9 +52,7 @@ impl PurgeTries {
         }
         let is_same = |failure: &Failure| failure.table == table && (failure.is_lasting() || failure.record == record);
         let at = known.iter().position(is_same).unwrap_or_else(|| {
-            if known.len() == KNOWN_MAX {
-                known.remove(0);
-            }
+            make_room(&mut known);
             known.push(Failure {
                 table,
                 record,
@@ -64,6 +63,55 @@ impl PurgeTries {
             known.len() - 1
         });
         known[at].again(now_us);
-        known[at].is_lasting()
+        let is_lasting = known[at].is_lasting();
+        if is_lasting {
+            // It speaks for the table's others.
+            known.retain(|failure| failure.table != table || failure.is_lasting());
+        }
+        is_lasting
+    }
+}
+
+fn make_room(known: &mut Vec<Failure>) {
+    if known.iter().filter(|failure| !failure.is_lasting()).count() == PASSING_MAX {
+        let oldest = known.iter().position(|failure| !failure.is_lasting());
+        known.remove(oldest.expect("there are so many"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From the 65th on each was pushed out before its turn came again, and purge waited anew for every one.
+    #[test]
+    fn many_tables_that_cannot_be_read_are_each_waited_for_once() {
+        let tries = PurgeTries::default();
+        let record = UndoPtr { page: 7, offset: 40 };
+        let tables = 2000;
+        let mut now_us = 0;
+        let mut fails = |table, record| {
+            now_us += 1_000;
+            tries.failed(table, record, now_us)
+        };
+        for first in (0..tables).step_by(500) {
+            let mut rounds = 0;
+            while !(first..first + 500)
+                .map(|table| fails(table, record))
+                .fold(true, |all, lasts| all & lasts)
+            {
+                rounds += 1;
+                assert!(rounds < 100, "tables from {first} on are waited for again and again");
+            }
+        }
+        for table in 0..tables {
+            for offset in 0..2 {
+                assert!(
+                    fails(table, UndoPtr { page: 8, offset }),
+                    "table {table} is waited for anew"
+                );
+            }
+        }
+        assert_eq!(tries.0.lock().len(), tables as usize);
     }
 }

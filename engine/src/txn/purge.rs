@@ -66,7 +66,7 @@ impl TrxSys {
     pub fn purged(&self, job: PurgeJob) -> Result<()> {
         if !job.end.pages_left.is_empty() {
             if let Err(error) = self.move_head(&job.end) {
-                self.purge_failed(job);
+                self.purge_failed(job, &error);
                 return Err(error);
             }
         }
@@ -96,9 +96,21 @@ impl TrxSys {
         Ok(())
     }
 
-    /// The job was not done, or not wholly: it will be handed out again.
-    pub fn purge_failed(&self, job: PurgeJob) {
-        self.history.give_back(job.end.back_at_start());
+    /// The job was not done, or not wholly: it will be handed out again. What failed at something that cannot be read lets the other streams
+    /// go before.
+    pub fn purge_failed(&self, job: PurgeJob, error: &Error) {
+        let work = job.end.back_at_start();
+        match error {
+            Error::Io(_) | Error::Corrupt(_) => self
+                .history
+                .give_back_later(work, self.pool.disk().now_us() + UNDONE_US),
+            _ => self.history.give_back(work),
+        }
+    }
+
+    /// Streams that were let alone for a while are tried with the next jobs.
+    pub fn wake_purge(&self) {
+        self.history.wake(u64::MAX);
     }
 
     /// Of the undo file, as far as it is in use.
@@ -112,8 +124,9 @@ impl TrxSys {
     }
 }
 
-/// A stream that the disk failed to read is left alone so long.
+/// A stream that the disk failed to read is left alone so long, and one whose records failed elsewhere.
 const UNREAD_US: u64 = 10 * 1_000_000;
+const UNDONE_US: u64 = 1_000_000;
 
 /// Reads the next job, or None if nothing is old enough.
 fn next_job(pool: &Pool, history: &History, horizon: u64, records_max: usize) -> Result<Option<PurgeJob>> {

@@ -1,7 +1,7 @@
 //! Transactions whose rollback waits (`table/damage.rs`): their statements are over and nobody locks their tables for them, so whoever is about to
 //! read rows for an index asks whether these may be theirs. What they have not touched is free.
 use super::damage::{filled, reopen, row};
-use super::rig::{pk, spec, with_entries, Rig};
+use super::rig::{pk, spec, with_entries, xid, Rig};
 use crate::base::ids::{FIRST_TABLE_FILE, UNDO_FILE};
 use crate::base::{FileId, Level};
 use crate::engine::steps::LoserRollback;
@@ -10,7 +10,7 @@ use crate::io::SimDisk;
 use crate::pool::PAGE_SIZE;
 use crate::space::file_name;
 use crate::table::Table;
-use crate::txn::{Isolation, Trx, Xid};
+use crate::txn::{Isolation, Trx};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -118,12 +118,7 @@ fn a_prepared_one_set_aside_is_decided() {
     let (rig, _) = reopen(&disk);
     rig.store().create_table("v", &spec()).expect("create");
     let mut trx = change_both(&rig);
-    let xid = Xid {
-        format_id: 1,
-        gtrid_len: 1,
-        bqual_len: 0,
-        data: vec![7],
-    };
+    let xid = xid(&[7]);
     rig.engine.prepare(&mut trx, &xid).expect("prepare");
     rig.engine.may_outlive_connection(&trx);
     assert_eq!(may_not_go(&rig), [true, true, false]);
@@ -140,12 +135,7 @@ fn a_prepared_one_whose_rollback_cannot_begin_waits_and_its_connection_goes_on()
     let disk = filled();
     let (rig, _) = reopen(&disk);
     let mut trx = change_both(&rig);
-    let xid = Xid {
-        format_id: 1,
-        gtrid_len: 1,
-        bqual_len: 0,
-        data: vec![7],
-    };
+    let xid = xid(&[7]);
     rig.engine.prepare(&mut trx, &xid).expect("prepare");
     let broken = (file_name(UNDO_FILE), trx.undo_top.page as u64 * PAGE_SIZE as u64 + 5000);
     flip_at(&rig, &disk, &broken, UNDO_FILE);

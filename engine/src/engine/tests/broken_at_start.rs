@@ -1,7 +1,8 @@
 //! Tables that cannot be used when the engine is opened, and come back: what they were owed is not forgotten.
 use super::rig::*;
 use crate::base::ids::FIRST_TABLE_FILE;
-use crate::base::Result;
+use crate::base::moment::at;
+use crate::base::{Moment, Result};
 use crate::engine::steps::LoserRollback;
 use crate::engine::{Close, Engine};
 use crate::io::sim::Fault;
@@ -9,8 +10,7 @@ use crate::io::{Caching, Disk, Mode, SimDisk};
 use crate::space::file_name;
 use crate::table::IndexSpec;
 use crate::txn::Isolation::ReadCommitted;
-use crate::txn::Xid;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 fn row(n: u32) -> Row {
     Row {
@@ -69,12 +69,7 @@ fn a_rollback_waits_for_a_table_whose_file_was_missing() {
     for prepared in [false, true] {
         let disk = SimDisk::new(1);
         let (rig, mut trx) = changed(&disk);
-        let xid = Xid {
-            format_id: 1,
-            gtrid_len: 1,
-            bqual_len: 0,
-            data: vec![7],
-        };
+        let xid = xid(&[7]);
         if prepared {
             rig.engine.prepare(&mut trx, &xid).expect("prepare");
         }
@@ -160,30 +155,30 @@ fn a_disk_that_fails_at_a_start_makes_no_unfinished_table_somebody_elses() {
         name: format!("i{n}"),
         ..index.clone()
     }));
-    let mut unfinished = 0;
-    for cut in 1..40 {
-        let disk = SimDisk::new(cut);
+    let mut failed = 0;
+    for seed in 1..8 {
+        let disk = SimDisk::new(seed);
         let rig = Rig::create(disk.clone());
-        disk.fail_change(disk.changes() + cut, Fault::Full);
-        let made = rig.store().create_table("u", &wide);
-        let _ = rig.engine.flush_log();
-        let disk = disk.crash(cut);
+        let crashed: Arc<OnceLock<Arc<SimDisk>>> = Arc::default();
+        let (engine, into) = (rig.engine.clone(), crashed.clone());
+        at(Moment::FileMade, move || {
+            engine.flush_log().expect("flush");
+            assert!(into.set(disk.crash(seed)).is_ok(), "once");
+        });
+        assert!(rig.store().create_table("u", &wide).is_err(), "the machine has crashed");
         drop(rig);
-        if made.is_ok() {
-            break;
-        }
+        let crashed = crashed.get().expect("it was made");
         for after in 1..100 {
-            let disk = disk.crash(after);
+            let disk = crashed.crash(after);
             let fault = [Fault::Eio, Fault::Full][after as usize % 2];
             disk.fail_change(disk.changes() + after, fault);
             if let Err(e) = Engine::open_still(disk.clone(), config()) {
-                assert!(!e.is_corrupt(), "cut {cut}, change {after}: {e}");
-                unfinished += 1;
+                assert!(!e.is_corrupt(), "seed {seed}, change {after}: {e}");
+                failed += 1;
             }
             let is_last = disk.struck() == 0;
             disk.heal();
-            let disk = disk.crash(1);
-            Engine::open_still(disk, config())
+            Engine::open_still(disk.crash(1), config())
                 .map(drop)
                 .expect("the next start goes on");
             if is_last {
@@ -191,7 +186,7 @@ fn a_disk_that_fails_at_a_start_makes_no_unfinished_table_somebody_elses() {
             }
         }
     }
-    assert!(unfinished > 10, "{unfinished}");
+    assert!(failed > 10, "{failed}");
 }
 
 /// A change of indexes is durable, and then pages of the dropped one cannot be read: the statement has happened all the same. It was reported as

@@ -6,7 +6,7 @@ use crate::base::{Error, Result};
 use crate::io::sim::SimDisk;
 use crate::space;
 use crate::table::BulkInsert;
-use crate::txn::{Isolation, LockMode, ThreadWaiter, Trx, Xid};
+use crate::txn::{Isolation, LockMode, ThreadWaiter, Trx};
 use std::sync::Arc;
 use std::time::Duration;
 use Isolation::{ReadCommitted, ReadUncommitted, RepeatableRead, Serializable};
@@ -470,12 +470,7 @@ fn a_prepared_load_is_decided_after_a_restart() {
         let rows = shuffled(1000);
         let mut trx = rig.begin(ReadCommitted);
         fill(&rig, &mut trx, &rows).expect("load");
-        let xid = Xid {
-            format_id: 1,
-            gtrid_len: 1,
-            bqual_len: 0,
-            data: vec![7],
-        };
+        let xid = xid(&[7]);
         rig.engine.prepare(&mut trx, &xid).expect("prepare");
         std::mem::forget(trx);
         let after = disk.crash(3);

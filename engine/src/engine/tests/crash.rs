@@ -204,12 +204,7 @@ fn a_disk_that_fails_at_a_start_breaks_no_table() {
 #[test]
 fn starts_that_crash_before_a_checkpoint_may_be_many() {
     let mut disk = SimDisk::new(21);
-    let xid = crate::txn::Xid {
-        format_id: 1,
-        gtrid_len: 1,
-        bqual_len: 0,
-        data: vec![7],
-    };
+    let xid = xid(&[7]);
     let starts = 200;
     for n in 0..starts {
         let engine = Engine::open_still(disk.clone(), config()).unwrap_or_else(|e| panic!("start {n}: {e}"));

@@ -5,7 +5,7 @@ use crate::btree::Seek;
 use crate::engine::Close;
 use crate::io::sim::SimDisk;
 use crate::table::{Cursor, LockChoice, OnLocked};
-use crate::txn::{Isolation, LockMode, Trx, Xid};
+use crate::txn::{Isolation, LockMode, Trx};
 use std::time::Duration;
 use Isolation::{ReadCommitted, ReadUncommitted, RepeatableRead, Serializable};
 
@@ -440,12 +440,7 @@ fn a_failed_row_operation_leaves_nothing() {
 fn prepared_transactions_and_counters_survive_a_restart() {
     let disk = SimDisk::new(2);
     let rig = Rig::create(disk.clone());
-    let xid = |n: u8| Xid {
-        format_id: 1,
-        gtrid_len: 1,
-        bqual_len: 0,
-        data: vec![n],
-    };
+    let xid = |n: u8| xid(&[n]);
     rig.table.autoinc_raise(41);
     let mut prepared = Vec::new();
     for n in 1..=2u8 {

@@ -5,7 +5,7 @@ use crate::change::{self, Buffering};
 use crate::engine::{Config, Engine};
 use crate::io::Disk;
 use crate::table::*;
-use crate::txn::{Isolation, LockMode, ThreadWaiter, Trx};
+use crate::txn::{Isolation, LockMode, ThreadWaiter, Trx, Xid};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -26,6 +26,15 @@ pub const BY_TAG: u32 = 2;
 pub type Model = BTreeMap<Vec<u8>, Row>;
 
 /// Keys vary in length.
+/// Of a transaction to be prepared.
+pub fn xid(data: &[u8]) -> Xid {
+    Xid {
+        format_id: 1,
+        gtrid_len: data.len() as u32,
+        bqual_len: 0,
+        data: data.to_vec(),
+    }
+}
 pub fn pk(n: u32) -> Vec<u8> {
     let mut key = format!("{:x}", n.wrapping_mul(2_654_435_761) >> 12).into_bytes();
     key.push(0);

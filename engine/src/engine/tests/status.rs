@@ -3,7 +3,7 @@ use super::rig::*;
 use crate::base::Error;
 use crate::engine::Close;
 use crate::io::sim::SimDisk;
-use crate::txn::{Isolation, LockMode, ThreadWaiter, Trx, Xid};
+use crate::txn::{Isolation, LockMode, ThreadWaiter, Trx};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -91,12 +91,7 @@ fn a_prepared_transaction_is_told_apart() {
     let mut trx = connection(&rig, 11);
     rig.insert(&mut trx, &[1], &row(1)).expect("insert");
     assert!(!rig.engine.status_text().contains("prepared"));
-    let xid = Xid {
-        format_id: 1,
-        gtrid_len: 1,
-        bqual_len: 0,
-        data: vec![b'x'],
-    };
+    let xid = xid(b"x");
     rig.engine.prepare(&mut trx, &xid).expect("prepare");
     let text = rig.engine.status_text();
     let told = line(&text, "---TRANSACTION");

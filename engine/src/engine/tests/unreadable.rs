@@ -2,7 +2,7 @@
 //! what need not have it goes on.
 use super::damage::{filled, reopen, row, ROWS};
 use super::rig::{config, pk, Rig};
-use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE};
+use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE, UNDO_FILE};
 use crate::base::{Error, FileId};
 use crate::engine::{Close, Engine};
 use crate::io::{Disk, SimDisk};
@@ -98,6 +98,7 @@ fn the_purge_thread_outlives_a_file_that_cannot_be_read() {
     disk.refuse(None);
     while rig.store().trx_sys.history_length() > 0 {
         assert!(Instant::now() < until, "purge does not go on");
+        disk.advance_us(SECOND_US);
         std::thread::sleep(Duration::from_millis(10));
     }
     assert_eq!(rig.engine.counters().purge_passed_over.get(), 0);
@@ -111,6 +112,54 @@ fn the_purge_thread_outlives_a_file_that_cannot_be_read() {
     let rig = Rig::reopen(disk).expect("open");
     rig.purge_all();
     rig.check_table();
+}
+
+/// It ended at the first table that could not be read, without a word of what stayed.
+#[test]
+fn a_slow_close_purges_what_can_be_read_and_says_how_much_stays() {
+    let disk = filled();
+    let (rig, told) = reopen(&disk);
+    rig.purge_all();
+    let (mut of_t, mut of_u) = (rig.begin(ReadCommitted), rig.begin(ReadCommitted));
+    rig.delete(&mut of_t, &pk(7), &row(7)).expect("delete");
+    let other = Rig {
+        engine: rig.engine.clone(),
+        table: rig.store().open_table("u").expect("table"),
+    };
+    other.delete(&mut of_u, &pk(1), &row(1)).expect("delete");
+    rig.engine.commit(&mut of_t, true).expect("commit");
+    rig.engine.commit(&mut of_u, true).expect("commit");
+    rig.engine.checkpoint().expect("checkpoint");
+    rig.store().pool.discard_file(FIRST_TABLE_FILE);
+    disk.refuse(Some(&file_name(FIRST_TABLE_FILE)));
+    rig.engine.close(Close::Slow).expect("close");
+    assert_eq!(rig.store().trx_sys.history_length(), 1);
+    let said = told.lock().join("\n");
+    assert_eq!(said.matches("purge: ").count(), 1, "{said}");
+    assert!(said.contains("purge ends early: 1 transactions stay"), "{said}");
+    disk.refuse(None);
+    drop((rig, other));
+    let (rig, told) = reopen(&disk);
+    rig.engine.close(Close::Slow).expect("close");
+    assert_eq!(rig.store().trx_sys.history_length(), 0);
+    assert!(!told.lock().join("\n").contains("purge"), "{:?}", told.lock());
+}
+
+/// Undo that could not be read is let alone for some seconds; a slow close passed over it in that time.
+#[test]
+fn a_slow_close_tries_undo_that_could_not_be_read_once_more() {
+    let disk = filled();
+    let (rig, told) = reopen(&disk);
+    deleted(&rig, 0..200);
+    rig.store().pool.discard_file(UNDO_FILE);
+    disk.refuse(Some(&file_name(UNDO_FILE)));
+    let failed = rig.store().purge_step(50);
+    assert!(matches!(failed, Err(Error::Io(_))), "{failed:?}");
+    disk.refuse(None);
+    assert_eq!(rig.store().purge_step(50), Ok(false), "it rests");
+    rig.engine.close(Close::Slow).expect("close");
+    assert_eq!(rig.store().trx_sys.history_length(), 0);
+    assert!(!told.lock().join("\n").contains("purge"), "{:?}", told.lock());
 }
 
 /// One more is opened: with room for one, the others are closed.

@@ -1,7 +1,7 @@
 //! Random transactions, savepoints, views, purge and restarts against a model: what purge hands out, and when; what
 //! stays readable; who is active after a restart.
 use super::{payload, Bed, Dice};
-use crate::base::{TrxId, UndoPtr};
+use crate::base::{Error, TrxId, UndoPtr};
 use crate::txn::*;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -114,7 +114,7 @@ impl Model {
             assert_eq!((bytes, undone), (&record.record.payload, &record.undone));
         }
         if self.dice.below(8) == 0 {
-            sys.purge_failed(job);
+            sys.purge_failed(job, &Error::Full(String::new()));
             return true;
         }
         for record in &job.records {

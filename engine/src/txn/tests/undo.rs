@@ -171,7 +171,7 @@ fn views_see_commits_in_their_order() {
     assert_eq!(bed.sys.all_see_below(), idb);
     let job = bed.sys.next_purge(1).unwrap().unwrap();
     assert_eq!(job.records.len(), 1);
-    bed.sys.purge_failed(job);
+    bed.sys.purge_failed(job, &Error::Full(String::new()));
     let job = bed.sys.next_purge(1).unwrap().unwrap();
     assert_eq!(job.records.len(), 1);
     bed.sys.purged(job).unwrap();

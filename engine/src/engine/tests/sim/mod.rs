@@ -42,12 +42,7 @@ mod world;
 use crate::txn::Xid;
 
 fn xid(number: u32) -> Xid {
-    Xid {
-        format_id: 1,
-        gtrid_len: 4,
-        bqual_len: 0,
-        data: number.to_le_bytes().to_vec(),
-    }
+    super::rig::xid(&number.to_le_bytes())
 }
 
 fn xid_number(xid: &Xid) -> u32 {
