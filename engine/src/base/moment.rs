@@ -24,6 +24,8 @@ pub enum Moment {
     MergedToBeCounted,
     /// A merge or a reader, with the base leaf latched, has learned which partitions of a delta tree hold something, and not looked into them.
     PartitionsLearned,
+    /// Whoever frees dropped indexes has read the table's list of them, and comes to the next.
+    TreeToBeFreed,
     /// CREATE has made a table's file and its trees; the catalog does not name it yet.
     FileMade,
     /// Whoever gives pages to a load has asked whether one of them is to be written, and not whether it is on its way.

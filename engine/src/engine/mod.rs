@@ -144,10 +144,10 @@ impl Engine {
     }
 
     /// As far as that is possible: neither a page that cannot be read nor a full disk keeps the rest from being written. A stream that fails
-    /// is left alone for a while, so each fails about once.
+    /// is let alone: each fails once.
     fn purge_all(&self) -> Result<()> {
         let mut told = Told::default();
-        self.store.trx_sys.wake_purge();
+        self.store.trx_sys.begin_last_purge();
         loop {
             match self.store.purge_step(PURGE_RECORDS) {
                 Ok(true) => {}

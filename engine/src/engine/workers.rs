@@ -25,6 +25,8 @@ const CLEANER_TICK_MS: u64 = 100;
 const CHECKPOINT_TICK_MS: u64 = 200;
 const SYNC_TICK_MS: u64 = 1000;
 const PURGE_IDLE_MS: u64 = 100;
+/// After a failure, so that what fails at once does not take a processor.
+const PURGE_AGAIN_MS: u64 = 10;
 /// Undo records of one rollback step.
 const ROLLBACK_RECORDS: usize = 64;
 
@@ -221,7 +223,8 @@ fn purge_loop(store: &Store, stop: &Stop, told: &Mutex<Told>) -> Result<()> {
                 if is_news {
                     store.tell(&text);
                 }
-                stop.sleep(SYNC_TICK_MS);
+                // What failed is let alone for a while; the next may be purged.
+                stop.sleep(PURGE_AGAIN_MS);
             }
             Err(e) => return Err(e),
         }

@@ -6,7 +6,7 @@
 use super::def::{IndexSpec, Layout, Secondary, Table};
 use super::sort::Sorter;
 use super::store::Store;
-use crate::base::{planted, Error, Mutant, Result, TrxId};
+use crate::base::{moment, planted, Error, IndexId, Moment, Mutant, Result, TrxId};
 use crate::btree::build::Builder;
 use crate::btree::bulk::BulkLoad;
 use crate::btree::extents::ExtentList;
@@ -21,6 +21,33 @@ use std::sync::Arc;
 pub(super) const FILL_PERCENT: u32 = 94;
 /// Entries between two looks at `Waiter::killed`.
 pub(super) const KILL_POLL: u64 = 4096;
+
+/// Of him who frees a tree on the list: no second one does.
+struct Claim<'a> {
+    table: &'a Table,
+    index: IndexId,
+}
+
+impl<'a> Claim<'a> {
+    /// None: it has been published or freed since the list was read, is being built, or is being freed. The table's gate is held.
+    fn of(table: &'a Table, index: IndexId) -> Option<Claim<'a>> {
+        // A build says that it goes on before its tree stands on the list. It is published with the gate held, and says after that that it goes
+        // on no more.
+        let is_listed = table.layout().freeing.iter().any(|(id, _)| *id == index);
+        let mut taken = table.building.lock();
+        if !is_listed || taken.contains(&index) || taken.contains(&(index & !DELTA_BIT)) {
+            return None;
+        }
+        taken.push(index);
+        Some(Claim { table, index })
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.table.building.lock().retain(|id| *id != self.index);
+    }
+}
 
 /// An index being built. Invisible until [`Store::alter_indexes`] publishes it.
 pub struct IndexBuild {
@@ -136,9 +163,7 @@ impl Store {
     fn free_what_can_be(&self, table: &Table) {
         let layout = table.layout();
         for (index, root) in &layout.freeing {
-            if table.building.lock().contains(&(index & !DELTA_BIT)) {
-                continue;
-            }
+            moment(Moment::TreeToBeFreed);
             let Err(e) = self.free_tree(table, &layout.tree(*root, *index)) else {
                 continue;
             };
@@ -147,18 +172,22 @@ impl Store {
         }
     }
 
-    /// Frees a tree that stands on the list, and takes it off.
+    /// Frees a tree that stands on the list and is nobody else's to free, and takes it off.
     fn free_tree(&self, table: &Table, tree: &Tree) -> Result<()> {
-        {
+        let _claim = {
             // Not held with the DDL mutex: whoever drops the table takes them the other way round.
             let _gate = table.gate.read();
             if table.is_dropped() || table.layout().id != tree.file {
                 return Ok(());
             }
+            let Some(claim) = Claim::of(table, tree.index) else {
+                return Ok(());
+            };
             if !self.free_pages(table, tree)? {
                 return Ok(());
             }
-        }
+            claim
+        };
         let _ddl = self.start_ddl()?;
         let mut new = table.layout().clone();
         if table.is_dropped() || new.id != tree.file {

@@ -203,6 +203,17 @@ impl Catalog {
             maps.by_id.remove(&table.layout().id);
         }
     }
+    /// Layouts that the table had before, if nobody has the table now.
+    pub(super) fn take_old_layouts(&self, name: &str) -> Vec<Layout> {
+        let mut maps = self.maps.write();
+        let Some(mut table) = maps.by_name.remove(name) else {
+            return Vec::new();
+        };
+        maps.by_id.remove(&table.layout().id);
+        let old = Arc::get_mut(&mut table).map(Table::take_old_layouts);
+        maps.add(table);
+        old.unwrap_or_default()
+    }
     pub(super) fn renamed(&self, from: &str, to: &str) {
         let mut maps = self.maps.write();
         if let Some(table) = maps.by_name.remove(from) {

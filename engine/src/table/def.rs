@@ -1,9 +1,9 @@
 //! What a table is: the definition it is created from ([`TableSpec`]), its present shape ([`Layout`]), and the object that
 //! all its users share ([`Table`]).
 //!
-//! A layout never changes; DDL publishes a new one behind it. So a row operation reads the layout without a lock or a
-//! reference count: `layout()` walks a short chain to its end. The chain ends with the table object, that is when the
-//! last user closes it.
+//! A layout never changes; DDL publishes a new one behind it (`layouts.rs`). So a row operation reads the layout without a lock or a
+//! reference count.
+use super::layouts::Layouts;
 use super::stats::PageCounts;
 use crate::base::{FileId, IndexId, TrxId};
 use crate::btree::Tree;
@@ -97,15 +97,10 @@ impl Layout {
     }
 }
 
-struct Link {
-    layout: Layout,
-    next: OnceLock<Box<Link>>,
-}
-
 /// A table as all its users share it.
 pub struct Table {
     name: Mutex<String>,
-    layouts: Link,
+    layouts: Layouts,
     /// Background work (purge, rollback of recovered transactions, sampling) holds it shared while it touches pages; whoever
     /// removes the file holds it exclusively. Users are kept out by their own means (the server's metadata locks).
     pub(crate) gate: RwLock<()>,
@@ -131,7 +126,7 @@ pub struct Table {
     pub(super) page_counts: Mutex<PageCounts>,
     /// Grows when a load past the pool begins, and before and after it links what it has made, or gives it back.
     pub(super) loads: AtomicU64,
-    /// Index builds going on: on the layout's list of trees to be freed, but not to be freed.
+    /// On the layout's list of trees to be freed, but not to be freed: index builds going on, and trees that somebody frees just now.
     pub(super) building: Mutex<Vec<IndexId>>,
 }
 
@@ -139,10 +134,7 @@ impl Table {
     pub fn new(name: &str, layout: Layout) -> Table {
         Table {
             name: Mutex::new(name.to_string()),
-            layouts: Link {
-                layout,
-                next: OnceLock::new(),
-            },
+            layouts: Layouts::new(layout),
             gate: RwLock::new(()),
             dropped: AtomicBool::new(false),
             broken: OnceLock::new(),
@@ -162,23 +154,18 @@ impl Table {
         }
     }
     pub fn layout(&self) -> &Layout {
-        let mut link = &self.layouts;
-        while let Some(next) = link.next.get() {
-            link = next;
-        }
-        &link.layout
+        self.layouts.last()
     }
     /// Publishes a new layout. One caller at a time (the catalog's DDL mutex).
     pub(crate) fn publish(&self, layout: Layout) {
-        let mut link = &self.layouts;
-        while let Some(next) = link.next.get() {
-            link = next;
-        }
-        let new = Box::new(Link {
-            layout,
-            next: OnceLock::new(),
-        });
-        assert!(link.next.set(new).is_ok(), "layouts are published one at a time");
+        self.layouts.publish(layout);
+    }
+    /// It has layouts that nobody needs any more, once nobody has the table.
+    pub(crate) fn has_old_layouts(&self) -> bool {
+        self.layouts.len() > 1
+    }
+    pub(super) fn take_old_layouts(&mut self) -> Vec<Layout> {
+        self.layouts.take_old()
     }
     pub fn name(&self) -> String {
         self.name.lock().clone()

@@ -15,7 +15,12 @@ pub const ROW_ID_LEN: usize = 6;
 impl Store {
     /// The table as all its users share it. Give it back with [`Store::close_table`].
     pub fn open_table(&self, name: &str) -> Result<Arc<Table>> {
-        let table = self.table_named(name)?;
+        let mut table = self.table_named(name)?;
+        if table.has_old_layouts() {
+            drop(table);
+            drop(self.catalog.take_old_layouts(name));
+            table = self.table_named(name)?;
+        }
         self.check_whole(&table)?;
         self.load_counters(&table)?;
         table.opened.fetch_add(1, Ordering::Relaxed);

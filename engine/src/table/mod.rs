@@ -25,6 +25,7 @@ pub mod ddl;
 pub mod def;
 pub mod handles;
 pub mod insert;
+mod layouts;
 mod load;
 pub mod purge;
 mod purge_tries;

@@ -16,6 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Streams at most: transactions that write at the same time.
 pub(super) const STREAMS_MAX: u32 = 4096;
+/// Jobs done before streams that failed come again, while there are others.
+const JOBS_IN_BETWEEN: u32 = 64;
 /// Ends kept for one stream before the older half is thinned.
 const ENDS_MAX: usize = 4096;
 
@@ -52,6 +54,10 @@ struct State {
     queue: BinaryHeap<Reverse<(u64, u32)>>,
     /// Streams that the disk failed to read, which are not in the queue until then: (microseconds, stream).
     later: Vec<(u64, u32)>,
+    /// Jobs done since some of these came back.
+    jobs: u32,
+    /// They come back no more.
+    is_last_round: bool,
 }
 
 /// What a purge job starts from.
@@ -230,10 +236,27 @@ impl History {
         let first = state.queue.peek().map(|Reverse((number, _))| *number);
         first.is_some_and(|number| (from..to).contains(&number))
     }
+    /// Streams that were to come again by now do: when nothing else is below `horizon`, or after so many jobs. The oldest ones come first, so
+    /// if they came whenever they may, some that fail would let no other be purged.
+    pub fn wake_in_turn(&self, horizon: u64, now_us: u64) {
+        let mut state = self.state.lock();
+        let is_idle = state.queue.peek().is_none_or(|Reverse((number, _))| *number >= horizon);
+        if !state.is_last_round && (is_idle || state.jobs >= JOBS_IN_BETWEEN) {
+            wake(&mut state, now_us);
+        }
+    }
+    /// All streams come once more; those that fail then never do.
+    pub fn begin_last_round(&self) {
+        let mut state = self.state.lock();
+        wake(&mut state, u64::MAX);
+        state.is_last_round = true;
+    }
     /// The job came as far as `work` now says.
     pub fn done(&self, work: Work, passed: &Passed) {
         self.length.fetch_sub(passed.ends.len() as u64, Ordering::Relaxed);
-        put_back(&mut self.state.lock(), work, passed);
+        let mut state = self.state.lock();
+        state.jobs = state.jobs.saturating_add(1);
+        put_back(&mut state, work, passed);
     }
     /// The stream could not be read. It comes again at `due_us`; meanwhile the others are purged.
     pub fn give_back_later(&self, work: Work, due_us: u64) {
@@ -243,25 +266,25 @@ impl History {
         state.queue.retain(|Reverse((_, other))| *other != stream);
         state.later.push((due_us, stream));
     }
-    /// Streams that were to come again by now do.
-    pub fn wake(&self, now_us: u64) {
-        let mut state = self.state.lock();
-        let State {
-            heads, queue, later, ..
-        } = &mut *state;
-        later.retain(|(due_us, stream)| {
-            let first = heads[*stream as usize].as_ref().and_then(|head| head.ends.front());
-            let comes = *due_us <= now_us;
-            if let (true, Some(first)) = (comes, first) {
-                queue.push(Reverse((first.number, *stream)));
-            }
-            !comes
-        });
-    }
     /// The job was not done; `work` stands where it was taken.
     pub fn give_back(&self, work: Work) {
         put_back(&mut self.state.lock(), work, &Passed::default());
     }
+}
+
+fn wake(state: &mut State, now_us: u64) {
+    let State {
+        heads, queue, later, ..
+    } = state;
+    later.retain(|(due_us, stream)| {
+        let first = heads[*stream as usize].as_ref().and_then(|head| head.ends.front());
+        let comes = *due_us <= now_us;
+        if let (true, Some(first)) = (comes, first) {
+            queue.push(Reverse((first.number, *stream)));
+        }
+        !comes
+    });
+    state.jobs = 0;
 }
 
 fn put_back(state: &mut State, mut work: Work, passed: &Passed) {
@@ -418,14 +441,69 @@ mod tests {
         let work = history.take_work(9).expect("the oldest");
         assert_eq!(work.stream, 0);
         history.give_back_later(work, 100);
-        history.wake(99);
+        history.wake_in_turn(9, 99);
         let work = history.take_work(9).expect("the other");
         assert_eq!(work.stream, 1);
         history.give_back_later(work, 300);
         assert!(history.take_work(9).is_none());
-        history.wake(100);
+        history.wake_in_turn(9, 100);
         assert_eq!(history.take_work(9).expect("again").stream, 0);
         assert!(history.take_work(9).is_none());
+    }
+
+    /// A stream that was due again came before all others, failed, and so on.
+    #[test]
+    fn streams_that_fail_keep_no_other_from_being_purged() {
+        let history = History::new();
+        let streams = 100;
+        for number in 0..streams {
+            assert!(matches!(history.take_stream(), Ok(Taken::Make(n)) if n == number));
+            history.add_stream(&StreamTail::at(number, ptr(0), VecDeque::new()));
+        }
+        for number in 0..streams {
+            let end = End {
+                at: ptr(number as u64),
+                number: number as u64,
+            };
+            let tail = StreamTail::at(number, end.at, VecDeque::new());
+            history.end(Box::new(tail), Some(end));
+        }
+        // The older half fails, and is due again at once.
+        let mut now_us = 0;
+        let mut failed = 0;
+        while history.len() > streams as u64 / 2 {
+            now_us += 1;
+            history.wake_in_turn(1000, now_us);
+            let work = history.take_work(1000).expect("there is more");
+            if work.stream < streams / 2 {
+                failed += 1;
+                assert!(failed <= streams / 2, "others wait");
+                history.give_back_later(work, now_us);
+            } else {
+                let ends = vec![ptr(work.stream as u64)];
+                history.done(
+                    work,
+                    &Passed {
+                        ends,
+                        ..Passed::default()
+                    },
+                );
+            }
+        }
+        assert_eq!(failed, streams / 2);
+        // Now they come again, and in the last round once.
+        history.wake_in_turn(1000, now_us);
+        let work = history.take_work(1000).expect("nothing else is there");
+        history.give_back_later(work, now_us);
+        history.begin_last_round();
+        for _ in 0..streams / 2 {
+            now_us += 1;
+            history.wake_in_turn(1000, now_us);
+            let work = history.take_work(1000).expect("once more");
+            history.give_back_later(work, now_us);
+        }
+        history.wake_in_turn(1000, u64::MAX);
+        assert!(history.take_work(1000).is_none());
     }
 
     /// While a job is out: what it was told to go to may be thinned away, but what it leaves first is in the heap.

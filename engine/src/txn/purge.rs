@@ -108,9 +108,9 @@ impl TrxSys {
         }
     }
 
-    /// Streams that were let alone for a while are tried with the next jobs.
-    pub fn wake_purge(&self) {
-        self.history.wake(u64::MAX);
+    /// Before a close: streams that were let alone for a while are tried once more. What fails from now on is not handed out again.
+    pub fn begin_last_purge(&self) {
+        self.history.begin_last_round();
     }
 
     /// Of the undo file, as far as it is in use.
@@ -130,7 +130,7 @@ const UNDONE_US: u64 = 1_000_000;
 
 /// Reads the next job, or None if nothing is old enough.
 fn next_job(pool: &Pool, history: &History, horizon: u64, records_max: usize) -> Result<Option<PurgeJob>> {
-    history.wake(pool.disk().now_us());
+    history.wake_in_turn(horizon, pool.disk().now_us());
     let Some(work) = history.take_work(horizon) else {
         return Ok(None);
     };

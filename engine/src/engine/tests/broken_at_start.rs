@@ -8,7 +8,7 @@ use crate::engine::{Close, Engine};
 use crate::io::sim::Fault;
 use crate::io::{Caching, Disk, Mode, SimDisk};
 use crate::space::file_name;
-use crate::table::IndexSpec;
+use crate::table::{IndexBuild, IndexSpec};
 use crate::txn::Isolation::ReadCommitted;
 use std::sync::{Arc, OnceLock};
 
@@ -189,6 +189,18 @@ fn a_disk_that_fails_at_a_start_makes_no_unfinished_table_somebody_elses() {
     assert!(failed > 10, "{failed}");
 }
 
+/// Index by_group, of 3,000 rows, once more.
+fn rebuilt(rig: &Rig) -> IndexBuild {
+    let mut build = rig.store().begin_build(&rig.table, &spec().indexes[0]).expect("begin");
+    let mut keys: Vec<_> = (0..3000).map(|n| (row(n).group_key(&pk(n)), row(n).shade)).collect();
+    keys.sort();
+    for (key, shade) in &keys {
+        build.add(key, 2, false, &[*shade]).expect("add");
+    }
+    build.finish(&rig.begin(ReadCommitted)).expect("finish");
+    build
+}
+
 /// A change of indexes is durable, and then pages of the dropped one cannot be read: the statement has happened all the same. It was reported as
 /// failed; who heard that gave the new indexes' pages back.
 #[test]
@@ -198,22 +210,13 @@ fn a_change_of_indexes_that_is_durable_does_not_fail() {
         let disk = SimDisk::new(n);
         let rig = Rig::create(disk.clone());
         let mut trx = rig.begin(ReadCommitted);
-        let rows = 0..3000;
-        for n in rows.clone() {
+        for n in 0..3000 {
             rig.insert(&mut trx, &pk(n), &row(n)).expect("insert");
         }
         rig.engine.commit(&mut trx, true).expect("commit");
         rig.store().drain_changes().expect("drain");
         rig.engine.checkpoint().expect("checkpoint");
-        let mut build = rig.store().begin_build(&rig.table, &spec().indexes[0]).expect("begin");
-        let mut keys: Vec<_> = rows.map(|n| (row(n).group_key(&pk(n)), row(n).shade)).collect();
-        keys.sort();
-        for (key, shade) in &keys {
-            build.add(key, 2, false, &[*shade]).expect("add");
-        }
-        let trx = rig.begin(ReadCommitted);
-        build.finish(&trx).expect("finish");
-        drop(trx);
+        let build = rebuilt(&rig);
         rig.engine.checkpoint().expect("checkpoint");
         rig.store().pool.discard_file(FIRST_TABLE_FILE);
         disk.fail_read(disk.reads() + n);
@@ -237,4 +240,32 @@ fn a_change_of_indexes_that_is_durable_does_not_fail() {
         rig.check_table();
     }
     assert!(kept > 3, "{kept} failed reads behind the change");
+}
+
+/// What a start has to free takes its time, and an index came in that time: it had stood on the list while it was built, and was freed under
+/// its users.
+#[test]
+fn an_index_that_comes_while_a_start_frees_others_stays() {
+    let rig = Rig::create(SimDisk::new(1));
+    let mut trx = rig.begin(ReadCommitted);
+    for n in 0..3000 {
+        rig.insert(&mut trx, &pk(n), &row(n)).expect("insert");
+    }
+    rig.engine.commit(&mut trx, true).expect("commit");
+    let build = rebuilt(&rig);
+    let other = Rig {
+        engine: rig.engine.clone(),
+        table: rig.table.clone(),
+    };
+    let before = rig.table.layout().secondary[0].index.id;
+    at(Moment::TreeToBeFreed, move || {
+        let mut change = super::ddl_crash::change_of(&other.table);
+        (change.drop, change.add) = (vec!["by_group"], vec![&build]);
+        change.order = vec!["by_group", "by_tag"];
+        other.store().alter_indexes(&[change]).expect("published");
+    });
+    rig.store().resume_freeing();
+    assert_ne!(rig.table.layout().secondary[0].index.id, before);
+    rig.check_table();
+    assert_eq!(rig.table.layout().freeing, []);
 }

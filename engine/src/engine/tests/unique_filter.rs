@@ -380,3 +380,25 @@ fn replace_index(world: &World) {
     store.alter_indexes(&[change]).expect("published");
     store.truncate_table("t").expect("truncated");
 }
+
+/// A table that is emptied again and again kept a layout of each time.
+#[test]
+fn old_layouts_go_when_nobody_has_the_table() {
+    let world = World::filled_with(false, small());
+    let World { engine, table, .. } = world;
+    let store = engine.store();
+    store.truncate_table("t").expect("truncated");
+    let again = store.open_table("t").expect("open");
+    assert!(again.has_old_layouts(), "somebody has it");
+    store.close_table(&again);
+    store.close_table(&table);
+    drop((again, table));
+    for _ in 0..3 {
+        store.truncate_table("t").expect("truncated");
+        let table = store.open_table("t").expect("open");
+        assert!(!table.has_old_layouts());
+        let (id, name) = (table.layout().id, table.name());
+        assert_eq!(store.catalog.by_id(id).map(|table| table.name()), Some(name));
+        store.close_table(&table);
+    }
+}
