@@ -183,6 +183,96 @@ fn loads_that_did_not_end_leave_a_sound_directory() {
     }
 }
 
+/// Loads of tables that nobody knows yet: cut short before a row is linked, and (a copy that ALTER TABLE made) when rows are linked and their
+/// entries are not. The server drops such tables when it starts again.
+#[test]
+fn loads_into_new_tables_that_were_cut_short_leave_a_sound_directory() {
+    let folder = Folder::new("copies");
+    let mut config = config();
+    config.store.bulk_load_min = 0;
+    let db = Database::open(&folder.0, config).expect("opens");
+    for name in ["./d/t", "./d/#sql-alter-1-1"] {
+        let spec = TableSpec {
+            pk_fixed_len: 4,
+            indexes: vec![IndexSpec {
+                name: "by_rest".into(),
+                unique: false,
+            }],
+            ..TableSpec::default()
+        };
+        db.create_table(name, &spec).expect("create");
+        let table = db.table(name).expect("open");
+        let load = db.engine().store().begin_load(&table).expect("look");
+        let mut load = load.expect("an empty table");
+        let mut add = |n: u32| {
+            let pk = n.to_be_bytes();
+            let key = entry_key(n, &pk);
+            load.add(&pk, &row(n % 96 + 1), &[entry(&key)]).expect("add");
+        };
+        (1..20_000).for_each(&mut add);
+        if name != "./d/t" {
+            // Out of order: what came before is linked.
+            add(0);
+        }
+        std::mem::forget(load);
+    }
+    db.engine().flush_log().expect("flush");
+    db.engine().close(Close::LogOnly).expect("close");
+    let (code, text) = check(&[], &folder.0);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("#sql-alter-1-1: 20000 rows"), "{text}");
+    assert_eq!(text.matches("a load into it was cut short").count(), 2, "{text}");
+    assert_eq!(check(&["--dump", "d.t"], &folder.0).0, Some(0));
+}
+
+/// The root of a tree with a broken page goes last, and a crash comes before: it points to pages that are free already.
+#[test]
+fn a_tree_that_is_half_freed_is_no_finding() {
+    let folder = Folder::new("half-freed");
+    fill(&folder.0, Close::Slow);
+    let db = Database::open(&folder.0, config()).expect("opens");
+    let table = db.table("./d/t").expect("open");
+    let spec = IndexSpec {
+        name: "built".into(),
+        unique: false,
+    };
+    let mut build = db.engine().store().begin_build(&table, &spec).expect("begins");
+    for n in 0..20_000u32 {
+        build.add(&entry_key(n, &n.to_be_bytes()), 4, false, b"").expect("add");
+    }
+    let mut trx = db.begin();
+    build.finish(trx.trx()).expect("finish");
+    trx.commit().expect("commit");
+    std::mem::forget(build);
+    db.engine().close(Close::Fast).expect("close");
+    assert_eq!(check(&[], &folder.0).0, Some(0), "nothing is freed yet");
+    let path = folder.0.join("00000010.slu");
+    let mut bytes = std::fs::read(&path).expect("read");
+    let number = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4"));
+    let is_tree = |page: &[u8]| page[24] == 3;
+    let pages: Vec<&[u8]> = bytes.chunks(PAGE as usize).collect();
+    let last = pages
+        .iter()
+        .filter(|page| is_tree(page))
+        .map(|page| number(page, 12) & !(1 << 31));
+    let built = last.max().expect("an index");
+    let leaf = |page: &&[u8]| is_tree(page) && page[25] == 0 && number(page, 12) == built;
+    let no = pages.iter().position(leaf).expect("a leaf");
+    // As a page is freed: its kind, its bit in the bitmap, the count of pages in use.
+    bytes[no * PAGE as usize + 24] = 0;
+    bytes[PAGE as usize + 64 + (no - 1) / 8] ^= 1 << ((no - 1) % 8);
+    let used = number(&bytes, 60) - 1;
+    bytes[60..64].copy_from_slice(&used.to_le_bytes());
+    for no in [0, 1, no] {
+        let page = &mut bytes[no * PAGE as usize..(no + 1) * PAGE as usize];
+        let crc = crc32c::crc32c(&page[4..]);
+        page[..4].copy_from_slice(&crc.to_le_bytes());
+    }
+    std::fs::write(&path, bytes).expect("written");
+    let (code, text) = check(&[], &folder.0);
+    assert_eq!(code, Some(0), "{text}");
+}
+
 /// The undo file is cut while its pages' changes are still in the log; and a crash comes between the log's word of it and the truncation.
 #[test]
 fn an_undo_file_that_was_cut_is_sound_as_long_and_as_short() {
