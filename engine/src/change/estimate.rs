@@ -85,31 +85,37 @@ impl Delta {
     }
 }
 
+/// Is called for each leaf that is read; its error ends the check.
+pub type Step<'a> = &'a mut dyn FnMut() -> Result<()>;
+
 /// Every change that is pending finds the entry that it is for, and the filter knows of it. Findings go to `report`. The delta tree's pages.
-pub fn check(pool: &Pool, index: &Index, report: &mut dyn FnMut(&str)) -> Result<BTreeSet<PageNo>> {
+/// While something is pending, every leaf of the index is read.
+pub fn check(pool: &Pool, index: &Index, step: Step<'_>, report: &mut dyn FnMut(&str)) -> Result<BTreeSet<PageNo>> {
     let Some(delta) = &index.delta else {
         return Ok(BTreeSet::new());
     };
-    let tree = delta.tree.verify(pool, &mut |key, value| {
+    let each = &mut |key: &[u8], value: &[u8]| {
         if key.len() < 2 || !is_valid(value) {
             return Some("a pending change that cannot be decoded".into());
         }
         (!delta.maybe_pending(&key[2..])).then(|| "a pending change that the filter does not know".into())
-    })?;
+    };
+    let tree = delta.tree.verify_with(pool, each, step)?;
     tree.findings.iter().for_each(|finding| report(finding));
-    if !tree.findings.is_empty() {
+    if !tree.findings.is_empty() || tree.entries == 0 {
         return Ok(tree.pages);
     }
-    match check_each(pool, index, delta, report) {
+    match check_each(pool, index, delta, step, report) {
         // Of the index: that is told by its own check.
         Ok(()) | Err(Error::Corrupt(_)) => Ok(tree.pages),
         Err(e) => Err(e),
     }
 }
-fn check_each(pool: &Pool, index: &Index, delta: &Delta, report: &mut dyn FnMut(&str)) -> Result<()> {
+fn check_each(pool: &Pool, index: &Index, delta: &Delta, step: Step<'_>, report: &mut dyn FnMut(&str)) -> Result<()> {
     let mut merging = Merging::default();
     let mut leaf = Some(index.tree.leaf_owning(pool, &[])?);
     while let Some(at) = leaf {
+        step()?;
         merging.start(pool, delta, &at, &[], None)?;
         loop {
             match merging.next(&at, false) {

@@ -1,9 +1,10 @@
 //! The rules of stamps with buffered changes in between: whatever is pending, merged, or both, every reader sees the same.
 use super::rig::*;
+use crate::base::Error;
 use crate::engine::{Close, Config, Engine};
 use crate::io::sim::SimDisk;
-use crate::table::{CheckLevel, IndexChange, IndexSpec, Table};
-use crate::txn::{Isolation, LockMode, Trx};
+use crate::table::{CheckLevel, Checker, Entry, IndexChange, IndexSpec, Table, TableSpec};
+use crate::txn::{Isolation, LockMode, ThreadWaiter, Trx};
 use std::sync::Arc;
 use Isolation::{ReadCommitted, RepeatableRead};
 
@@ -310,4 +311,78 @@ fn a_slow_close_may_write_more_than_the_log_holds() {
     assert!(pending(&rig) > 4000);
     rig.engine.close(Close::Slow).expect("closed");
     assert_eq!(pending(&rig), 0);
+}
+
+/// Notes how far a check has come, and kills it when it has come so far.
+struct Killer(Arc<ThreadWaiter>, u64, Vec<u64>);
+
+impl Checker for Killer {
+    fn finding(&mut self, line: &str) {
+        panic!("{line}");
+    }
+    fn progress(&mut self, _stage: u32, _stages: u32, done: u64, total: u64) {
+        assert!(done <= total, "{done} of {total}");
+        self.2.push(done);
+        if done > self.1 {
+            self.0.kill();
+        }
+    }
+}
+
+/// Leaves of an index are read once more for what is pending, if anything is, and each of them is a step: a KILL ends the check there, too.
+#[test]
+fn a_check_of_what_is_pending_goes_step_by_step() {
+    const ROWS: u32 = 1800;
+    let rig = Rig::create(SimDisk::new(1));
+    let store = rig.store();
+    let spec = TableSpec {
+        indexes: vec![IndexSpec {
+            name: "wide".into(),
+            unique: false,
+        }],
+        ..TableSpec::default()
+    };
+    store.create_table("w", &spec).expect("create");
+    let table = store.open_table("w").expect("open");
+    let insert = |n: u32| {
+        let pk = n.to_be_bytes();
+        // Five of them fill a page.
+        let entry = Entry {
+            index: 0,
+            user_key_len: 4,
+            unique_check: false,
+            key: &[pk, pk].concat(),
+            value: &[7; 3000],
+        };
+        let mut trx = rig.begin(ReadCommitted);
+        store
+            .insert(&mut trx, &table, &pk, b"row", &[entry], false)
+            .expect("insert");
+        commit(&rig, trx);
+    };
+    buffer(&rig, false);
+    (0..ROWS).for_each(insert);
+    let check = |kill_behind: u64| {
+        let waiter = Arc::new(ThreadWaiter::new());
+        let mut trx = rig.engine.new_trx(waiter.clone(), 0);
+        let mut killer = Killer(waiter, kill_behind, Vec::new());
+        let sound = store.check_table(&mut trx, &table, CheckLevel::Quick, &mut killer);
+        (sound, killer.2)
+    };
+    let leaves = ROWS as u64 / 5;
+    let (sound, seen) = check(u64::MAX);
+    assert!(sound.expect("checked"));
+    assert!(
+        !seen.is_empty() && seen.iter().all(|done| *done <= leaves + leaves / 4),
+        "once: {seen:?}"
+    );
+    buffer(&rig, true);
+    insert(ROWS);
+    assert!(pending(&rig) > 0);
+    let (sound, seen) = check(u64::MAX);
+    assert!(sound.expect("checked"));
+    assert!(seen.iter().any(|done| *done > leaves + leaves / 4), "twice: {seen:?}");
+    // In the first walk, at the last look of it: the next one is in the second.
+    let (ended, seen) = check(leaves / 2);
+    assert!(matches!(ended, Err(Error::Interrupted)), "{ended:?}, {seen:?}");
 }

@@ -169,7 +169,10 @@ impl Run {
             let expected = of_model.take_while(|(k, _)| k.starts_with(prefix)).take(100);
             assert!(seen.iter().map(|(k, v)| (k, v)).eq(expected), "{what}: {prefix:?}");
         }
-        change::check(&pool, &self.index, &mut |finding| panic!("{what}: {finding}")).unwrap();
+        change::check(&pool, &self.index, &mut || Ok(()), &mut |finding| {
+            panic!("{what}: {finding}")
+        })
+        .unwrap();
     }
 }
 
@@ -318,7 +321,7 @@ fn readers_meet_every_entry_once_while_all_else_moves() {
         stop.store(true, Ordering::Relaxed);
         assert!(ended.iter().all(Result::is_ok));
     });
-    change::check(pool, index, &mut |finding| panic!("{finding}")).unwrap();
+    change::check(pool, index, &mut || Ok(()), &mut |finding| panic!("{finding}")).unwrap();
     change::drain(pool, index).unwrap();
     assert!(delta.is_empty());
     read_stable(pool, index, Forward, STABLE, 100);
