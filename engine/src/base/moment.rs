@@ -30,6 +30,8 @@ pub enum Moment {
     FileMade,
     /// Whoever gives pages to a load has asked whether one of them is to be written, and not whether it is on its way.
     PastAsked,
+    /// A load with rows out of order has linked its clustered tree, and placed none of these yet.
+    LateToBePlaced,
 }
 
 #[cfg(not(test))]

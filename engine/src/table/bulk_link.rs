@@ -7,15 +7,16 @@
 //!
 //! Two undo records (`bulk_undo.rs`) answer for it. LOAD BEGUN names the lists of extents, before there are any; LOAD LINKED says that
 //! rows may be in the trees, before the first tree is linked. Between the two come those of long rows. Nothing is linked before all
-//! trees are forced, and unique indexes are known to have nothing twice.
+//! trees are forced, and unique indexes are known to have nothing twice; but rows that came out of order after many in order are placed
+//! in the linked clustered tree, each as an insert of its own: ranges that others have locked since the link are waited for.
 //!
-//! Latches: none between calls; a root (X) while it is linked. Called by `bulk_insert.rs`.
+//! Latches: none between calls; a root (X) while it is linked, a leaf (X) while a late row is placed. Called by `bulk_insert.rs`.
 use super::def::{Layout, Table};
 use super::load::TableLoad;
 use super::sort::Sorter;
 use super::store::Store;
 use super::undo_format;
-use crate::base::{Error, IndexId, Result, TrxId};
+use crate::base::{moment, Error, IndexId, Moment, Result, TrxId};
 use crate::btree::bulk::Loaded;
 use crate::btree::extents::ExtentList;
 use crate::btree::Tree;
@@ -114,7 +115,8 @@ impl TableLoad {
         if let Some(late) = self.late.take() {
             self.log_link(trx, layout)?;
             self.link(trx, layout.clustered.tree, &rows.take().expect("just built"))?;
-            self.place_late(layout, late)?;
+            moment(Moment::LateToBePlaced);
+            self.place_late(trx, layout, late)?;
         }
         let mut indexes = Vec::with_capacity(layout.secondary.len());
         for (i, sorter) in std::mem::take(&mut self.entries).into_iter().enumerate() {
@@ -134,16 +136,34 @@ impl TableLoad {
         Ok(())
     }
 
-    fn place_late(&mut self, layout: &Layout, late: Sorter) -> Result<()> {
+    fn place_late(&mut self, trx: &mut Trx, layout: &Layout, late: Sorter) -> Result<()> {
         let mut doubled = Vec::new();
         let done = late.merge(&mut |pk, value, _| {
-            let placed = self.place(&layout.clustered.tree, pk, value);
+            let placed = self.place_late_row(trx, layout, pk, value);
             placed.inspect_err(|_| doubled.extend_from_slice(value))
         });
         if matches!(done, Err(Error::Duplicate { .. })) {
             self.keep_duplicate(layout, &doubled)?;
         }
         done
+    }
+
+    /// Readers know the tree already: as for `link`, with the leaf's latch and the row's key.
+    fn place_late_row(&self, trx: &mut Trx, layout: &Layout, pk: &[u8], value: &[u8]) -> Result<()> {
+        let index = layout.clustered.id;
+        let locks = self.store.trx_sys.locks();
+        loop {
+            let placed = self.place_if(&layout.clustered.tree, pk, value, &mut || {
+                // As in `Store::ranges_still_free`, with the latch for the change.
+                fence(Ordering::SeqCst);
+                locks.insert_is_free(trx, index, pk)
+            })?;
+            if let Some(lsn) = placed {
+                trx.last_lsn = trx.last_lsn.max(lsn);
+                return Ok(());
+            }
+            locks.check_insert(trx, index, pk)?;
+        }
     }
 
     /// LOAD LINKED, and the AUTO_INCREMENT counter: no value of a row may be given again.

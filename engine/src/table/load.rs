@@ -12,7 +12,7 @@ use super::build::{in_order, sort_entry, Push, FILL_PERCENT, KILL_POLL};
 use super::def::{Layout, Table};
 use super::sort::Sorter;
 use super::store::{Entry, Store};
-use crate::base::{Error, Result, TrxId, UndoPtr};
+use crate::base::{Error, Lsn, Result, TrxId, UndoPtr};
 use crate::btree::bulk::{BulkLoad, Loaded};
 use crate::btree::extents::ExtentList;
 use crate::btree::{Intent, Placed, Seek, Tree, KEY_MAX};
@@ -200,8 +200,20 @@ impl TableLoad {
         BulkLoad::new(&store.pool, tree, list, FILL_PERCENT)
     }
 
-    /// Puts one row into the tree.
-    pub(super) fn place(&self, tree: &Tree, pk: &[u8], value: &[u8]) -> Result<()> {
+    /// Puts one row into a tree that nobody else knows.
+    fn place(&self, tree: &Tree, pk: &[u8], value: &[u8]) -> Result<()> {
+        let placed = self.place_if(tree, pk, value, &mut || true)?;
+        assert!(placed.is_some(), "nobody forbids it");
+        Ok(())
+    }
+    /// The same if `allowed`, asked once the leaf is latched. None, and nothing changed: it is not. Else the LSN behind the change.
+    pub(super) fn place_if(
+        &self,
+        tree: &Tree,
+        pk: &[u8],
+        value: &[u8],
+        allowed: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Lsn>> {
         let mut intent = Intent::Leaf;
         loop {
             self.store.redo.reserve_wait()?;
@@ -210,9 +222,11 @@ impl TableLoad {
             if at.found {
                 return Err(duplicate(pk));
             }
+            if !allowed() {
+                return Ok(None);
+            }
             if tree.insert(&mut mtr, &at, pk, value)? == Placed::Done {
-                mtr.commit();
-                return Ok(());
+                return Ok(Some(mtr.commit()));
             }
             intent = Intent::Grow(pk.len() + value.len());
         }

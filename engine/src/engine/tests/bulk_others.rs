@@ -1,11 +1,20 @@
-//! A load that is taken back while others' rows lie among its own: they stay, whatever its transaction did with them.
+//! A load that is taken back while others' rows lie among its own: they stay, whatever its transaction did with them. And rows that a
+//! load places out of order do not come up in ranges that a SERIALIZABLE reader has read.
 use super::bulk_insert::{commit, fill, shuffled};
-use super::load::{open, row};
+use super::load::{open, row, Rows};
 use super::rig::*;
-use crate::base::Error;
+use crate::base::moment::at;
+use crate::base::{Error, Moment};
+use crate::btree::Seek;
 use crate::io::sim::SimDisk;
-use crate::txn::Isolation::{ReadCommitted, ReadUncommitted, RepeatableRead};
-use crate::txn::Trx;
+use crate::table::{Cursor, LockChoice};
+use crate::txn::Isolation::{ReadCommitted, ReadUncommitted, RepeatableRead, Serializable};
+use crate::txn::{LockMode, Trx};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{mpsc, Arc};
+use std::time::Duration;
 
 #[test]
 fn what_others_insert_outlives_the_rollback() {
@@ -132,4 +141,119 @@ fn an_old_view_keeps_an_entry_that_the_loader_used_again() {
     rig.check_view(&mut reader, &seen, "after");
     commit(&rig, reader);
     check_to_the_end(&rig, &Model::from([(pk, second)]));
+}
+
+fn number(n: u32) -> Vec<u8> {
+    n.to_be_bytes().to_vec()
+}
+/// 1000, 1001, ..., and then 5.
+fn one_late() -> Rows {
+    (1000..1400).chain([5]).map(|n| (number(n), row(n))).collect()
+}
+/// Rows from 3 to 7, locked as SERIALIZABLE reads do.
+fn rows_around_5(rig: &Rig, trx: &mut Trx) -> usize {
+    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+    let lock = LockChoice {
+        mode: Some(LockMode::Shared),
+        ..LockChoice::default()
+    };
+    cursor.begin(trx, 0, lock, false).expect("begin");
+    cursor.set_bounds(&number(3), Some(&number(8)));
+    let mut more = cursor.seek(trx, Seek::Ge, &number(3)).expect("seek");
+    let mut count = 0;
+    while more {
+        count += 1;
+        more = cursor.next(trx).expect("next");
+    }
+    count
+}
+fn someone_waits(rig: &Rig) -> bool {
+    rig.store().counters.row_lock_current_waits.get() > 0
+}
+
+#[test]
+fn a_late_row_that_may_not_come_up_fails_the_statement() {
+    let rig = Arc::new(open(SimDisk::new(33), 0));
+    let mut trx = rig.begin(ReadCommitted);
+    trx.lock_wait_timeout_ms = 1;
+    let reader = Rc::new(RefCell::new(None));
+    let (his, kept) = (rig.clone(), reader.clone());
+    at(Moment::LateToBePlaced, move || {
+        let mut trx = his.begin(Serializable);
+        assert_eq!(rows_around_5(&his, &mut trx), 0);
+        kept.replace(Some(trx));
+    });
+    let (e, _) = fill(&rig, &mut trx, &one_late()).expect_err("the range is locked");
+    assert_eq!(e, Error::LockWaitTimeout);
+    let mut reader = reader.take().expect("he has read");
+    assert_eq!(rows_around_5(&rig, &mut reader), 0, "no phantom");
+    commit(&rig, reader);
+    let nothing = Model::new();
+    rig.check_view(&mut trx, &nothing, "taken back");
+    rig.check_table();
+    fill(&rig, &mut trx, &one_late()).expect("now");
+    rig.check_view(&mut trx, &one_late().into_iter().collect(), "filled");
+    commit(&rig, trx);
+    rig.check_table();
+}
+
+#[test]
+fn a_late_row_waits_for_who_has_read_where_it_belongs() {
+    let rig = Arc::new(open(SimDisk::new(34), 0));
+    let over = Arc::new(AtomicBool::new(false));
+    let (his, his_over) = (rig.clone(), over.clone());
+    let (tell, told) = mpsc::channel();
+    let (start, to_start) = mpsc::channel::<()>();
+    let reader = std::thread::spawn(move || {
+        to_start.recv().expect("the moment");
+        let mut trx = his.begin(Serializable);
+        let first = rows_around_5(&his, &mut trx);
+        tell.send(()).expect("somebody waits for it");
+        while !someone_waits(&his) && !his_over.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let second = rows_around_5(&his, &mut trx);
+        commit(&his, trx);
+        (first, second)
+    });
+    at(Moment::LateToBePlaced, move || {
+        start.send(()).expect("he is there");
+        told.recv().expect("he has read");
+    });
+    let mut trx = rig.begin(ReadCommitted);
+    fill(&rig, &mut trx, &one_late()).expect("he ends");
+    commit(&rig, trx);
+    over.store(true, Ordering::SeqCst);
+    assert_eq!(reader.join().expect("thread"), (0, 0), "the same rows twice");
+    let mut trx = rig.begin(Serializable);
+    assert_eq!(rows_around_5(&rig, &mut trx), 1);
+    commit(&rig, trx);
+    rig.check_table();
+}
+
+/// He waits for the load's first row, having passed the place of the late one: all rows but that would be wrong.
+#[test]
+fn a_late_row_is_not_placed_behind_a_reader_s_back() {
+    let rig = Arc::new(open(SimDisk::new(35), 0));
+    let (start, to_start) = mpsc::channel::<()>();
+    let his = rig.clone();
+    let reader = std::thread::spawn(move || {
+        to_start.recv().expect("the moment");
+        let mut trx = his.begin(Serializable);
+        let found = his.scan(&mut trx, 0, false, false, Some(LockMode::Shared));
+        his.engine.rollback(&mut trx).expect("rollback");
+        found.map(|rows| rows.len())
+    });
+    let his = rig.clone();
+    at(Moment::LateToBePlaced, move || {
+        start.send(()).expect("he is there");
+        while !someone_waits(&his) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    let mut trx = rig.begin(ReadCommitted);
+    fill(&rig, &mut trx, &one_late()).expect("the reader has less to lose");
+    commit(&rig, trx);
+    assert_eq!(reader.join().expect("thread"), Err(Error::Deadlock));
+    rig.check_table();
 }
