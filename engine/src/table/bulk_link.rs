@@ -113,8 +113,7 @@ impl TableLoad {
         let layout = table.layout();
         let mut rows = Some(self.build_rows(layout, trx)?);
         if let Some(late) = self.late.take() {
-            self.log_link(trx, layout)?;
-            self.link(trx, layout.clustered.tree, &rows.take().expect("just built"))?;
+            self.link_rows(trx, layout, &rows.take().expect("just built"))?;
             moment(Moment::LateToBePlaced);
             self.place_late(trx, layout, late)?;
         }
@@ -124,14 +123,12 @@ impl TableLoad {
             indexes.push(built.or_else(|e| self.name_duplicate(layout, rows.as_ref(), i, e))?);
         }
         if let Some(rows) = rows {
-            self.log_link(trx, layout)?;
-            self.link(trx, layout.clustered.tree, &rows)?;
+            self.link_rows(trx, layout, &rows)?;
         }
         for (secondary, built) in layout.secondary.iter().zip(&indexes) {
             self.link(trx, secondary.index.tree, built)?;
         }
         table.loads.fetch_add(1, Ordering::SeqCst);
-        table.rows.fetch_add(self.count as i64, Ordering::Relaxed);
         self.store.counters.rows_inserted.add(self.count);
         Ok(())
     }
@@ -160,10 +157,19 @@ impl TableLoad {
             })?;
             if let Some(lsn) = placed {
                 trx.last_lsn = trx.last_lsn.max(lsn);
+                self.table.rows.fetch_add(1, Ordering::Relaxed);
                 return Ok(());
             }
             locks.check_insert(trx, index, pk)?;
         }
+    }
+
+    /// The clustered tree, the first one. A rollback counts down what it takes out of it, so it is counted here and not at the end.
+    fn link_rows(&self, trx: &mut Trx, layout: &Layout, rows: &Loaded) -> Result<()> {
+        self.log_link(trx, layout)?;
+        self.link(trx, layout.clustered.tree, rows)?;
+        self.table.rows.fetch_add(rows.entries as i64, Ordering::Relaxed);
+        Ok(())
     }
 
     /// LOAD LINKED, and the AUTO_INCREMENT counter: no value of a row may be given again.

@@ -45,6 +45,10 @@ fn used(rig: &Rig) -> u32 {
         .used
 }
 
+fn rows_counted(rig: &Rig) -> u64 {
+    rig.store().table_stats(&rig.table).expect("stats").rows
+}
+
 fn is_bare(rig: &Rig) -> bool {
     rig.store().is_bare(rig.table.layout()).expect("look")
 }
@@ -112,7 +116,7 @@ fn a_rollback_leaves_not_a_row_and_not_a_page() {
                 rig.purge_all();
                 rig.store().drain_changes().expect("drain");
                 rig.check_table();
-                assert_eq!(rig.store().table_stats(&rig.table).expect("stats").rows, 0);
+                assert_eq!(rows_counted(&rig), 0);
                 assert!(is_bare(&rig), "{order}, minimum {bulk_load_min}");
                 assert_eq!(used(&rig), before, "{order}, minimum {bulk_load_min}");
             }
@@ -187,6 +191,58 @@ fn a_duplicate_is_named_and_leaves_nothing() {
                 assert!(is_bare(&rig), "{order}");
                 assert_eq!(used(&rig), before, "{order}, minimum {bulk_load_min}");
             }
+        }
+    }
+}
+
+/// What was linked before the statement failed is counted off as it is taken out.
+#[test]
+fn a_load_that_fails_late_leaves_the_row_count_right() {
+    for (order, rows) in orders(2500) {
+        for locked in [false, true] {
+            let rig = open(SimDisk::new(10), 0);
+            assert_eq!(rows_counted(&rig), 0, "it is known from here on");
+            let mut refused = rows.clone();
+            let mut reader = rig.begin(Serializable);
+            let expected = if locked {
+                Error::LockWaitTimeout
+            } else {
+                let last = refused.len() - 1;
+                (refused[last].1.tag, refused[700].1.tag) = (Some(60_001), Some(60_001));
+                Error::Duplicate {
+                    index: BY_TAG,
+                    pk: Vec::new(),
+                }
+            };
+            let mut trx = rig.begin(ReadCommitted);
+            trx.lock_wait_timeout_ms = 1;
+            let savepoint = rig.store().savepoint(&trx);
+            let mut bulk = rig
+                .store()
+                .begin_bulk_insert(&rig.table)
+                .expect("look")
+                .expect("an empty table");
+            for (pk, row) in &refused {
+                add(&mut bulk, &mut trx, pk, row).expect("add");
+            }
+            if locked {
+                // The last of the trees to be linked.
+                let scan = rig.scan(&mut reader, BY_TAG, false, false, Some(LockMode::Shared));
+                assert!(scan.expect("scan").is_empty());
+            }
+            let e = bulk.finish(&mut trx).expect_err("it fails");
+            assert_eq!(
+                std::mem::discriminant(&e),
+                std::mem::discriminant(&expected),
+                "{order}: {e}"
+            );
+            bulk.end(&mut trx);
+            rig.store().rollback_to(&mut trx, savepoint).expect("rollback");
+            commit(&rig, reader);
+            assert_eq!(rows_counted(&rig), 0, "{order}");
+            fill(&rig, &mut trx, &rows).expect("load");
+            commit(&rig, trx);
+            assert_eq!(rows_counted(&rig), rows.len() as u64, "{order}");
         }
     }
 }
