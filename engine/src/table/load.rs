@@ -247,7 +247,7 @@ impl TableLoad {
             let index = &secondary.index;
             let small = sorter.total() < store.bulk_load_min;
             let done = self.fill(i + 1, index.tree, small, |push| {
-                in_order(sorter, index.unique, trx, push)
+                in_order(thinned(sorter, trx)?, index.unique, trx, push)
             });
             if let Err(Error::Duplicate { pk, .. }) = done {
                 self.read_duplicate(layout, &pk)?;
@@ -306,7 +306,9 @@ impl TableLoad {
     pub(super) fn build_entries(&mut self, i: usize, layout: &Layout, trx: &Trx, sorter: Sorter) -> Result<Loaded> {
         let index = &layout.secondary[i].index;
         let mut load = self.bulk_load(i + 1, index.tree)?;
-        in_order(sorter, index.unique, trx, &mut |key, value| load.push(key, value))?;
+        in_order(thinned(sorter, trx)?, index.unique, trx, &mut |key, value| {
+            load.push(key, value)
+        })?;
         load.finish()
     }
 
@@ -361,7 +363,7 @@ impl TableLoad {
 fn rows_in_order(sorter: Sorter, trx: &Trx, doubled: &mut Vec<u8>, push: Push<'_>) -> Result<()> {
     let mut last: Option<Vec<u8>> = None;
     let mut count = 0u64;
-    sorter.merge(&mut |key, value, _| {
+    thinned(sorter, trx)?.merge(&mut |key, value, _| {
         count += 1;
         if count % KILL_POLL == 0 && trx.shared.waiter.killed() {
             return Err(Error::Interrupted);
@@ -375,6 +377,15 @@ fn rows_in_order(sorter: Sorter, trx: &Trx, doubled: &mut Vec<u8>, push: Push<'_
         last.extend_from_slice(key);
         push(key, value)
     })
+}
+
+/// So that KILL is heard in the merges before the last one, too.
+fn thinned(mut sorter: Sorter, trx: &Trx) -> Result<Sorter> {
+    sorter.thin(&mut || match trx.shared.waiter.killed() {
+        true => Err(Error::Interrupted),
+        false => Ok(()),
+    })?;
+    Ok(sorter)
 }
 
 fn duplicate(pk: &[u8]) -> Error {

@@ -34,6 +34,7 @@ pub mod row_lock;
 mod scratch;
 pub mod secondary;
 mod sort;
+mod sort_run;
 pub mod stats;
 pub mod store;
 pub mod undo_format;

@@ -1,30 +1,22 @@
-//! External merge sort for index builds: entries gather in memory up to a budget, then go to a file as one sorted run; at the end
-//! the runs are merged, with what is still in memory.
+//! External merge sort for index builds: entries gather in memory up to a budget, then go to a file as one sorted run (`sort_run.rs`);
+//! at the end the runs are merged, with what is still in memory.
 //!
-//! A run's file is named `tmp_*`: whatever is left of one is removed when the engine is opened. A record of a run leaves out what it
-//! has in common with the record before, because what is written here comes on top of the index itself:
-//! ```text
-//! shared varint   bytes of the key that are those of the key before
-//! rest   bytes    the key's other bytes
-//! note   varint   four times the caller's number, and how the value is written:
-//!                 0 bytes; 1 it is the one before; 2 a piece of it is in the key (an index over texts that are their own weights);
-//!                 3 the same, with head, place and tail of the last 2:
-//! len    varint   (if 2 or 3) of the piece
-//! at     varint   (if 2) its place in the key
-//! head   bytes    (if 2) before the piece
-//! tail   bytes    (if 2) behind the piece
-//! ```
-//! bytes = varint length + data.
-use crate::base::bytes::{common_prefix, push_bytes, push_varint, take_bytes, take_varint};
-use crate::base::{Error, Result};
-use crate::io::{Caching, Disk, File, Mode, IO_ALIGN};
+//! A merge reads a piece of each run, and all pieces together keep to the budget. Pieces are not made smaller than pays, so there is an
+//! end to the runs that one merge takes; if there are more, some are merged into longer ones first, the shortest, and as few as will do.
+use super::build::KILL_POLL;
+use super::sort_run::{place_for_run, Reader, Run, RunPlace, Writer, CHUNK};
+use crate::base::Result;
+use crate::io::{Disk, IO_ALIGN};
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-/// Bytes read or written of a run at once.
-const CHUNK: usize = 256 << 10;
+/// Bytes read of a run at once, at least: smaller pieces cost more in calls, and in seeks where the system's cache does not hold the runs.
+const CHUNK_MIN: usize = 32 << 10;
+/// Runs that one merge takes at least, whatever the budget: 2 MiB. Fewer would mean that everything is written several times over.
+const RUNS_MIN: usize = 64;
+
 /// What an entry costs in memory beside its bytes.
 const ENTRY_OVERHEAD: usize = std::mem::size_of::<Slot>();
 
@@ -47,22 +39,9 @@ pub(super) struct Sorter {
     bytes: Vec<u8>,
     slots: Vec<Slot>,
     runs: Vec<Run>,
+    /// Where the last run written ends.
+    behind: Option<RunPlace>,
     total: u64,
-}
-
-/// A sorted run in a file, which goes with it.
-struct Run {
-    disk: Arc<dyn Disk>,
-    name: String,
-    file: Arc<dyn File>,
-    len: u64,
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        // Left behind it would be removed at the next open.
-        let _ = self.disk.remove(&self.name);
-    }
 }
 
 impl Sorter {
@@ -73,6 +52,7 @@ impl Sorter {
             bytes: Vec::new(),
             slots: Vec::new(),
             runs: Vec::new(),
+            behind: None,
             total: 0,
         }
     }
@@ -110,78 +90,105 @@ impl Sorter {
         self.bytes[slot.at..end].split_at(slot.key_len as usize)
     }
 
+    fn new_run(&mut self) -> Result<Writer> {
+        let place = place_for_run(&self.disk, self.behind.take())?;
+        self.behind = Some(place.clone());
+        Ok(Writer::new(place))
+    }
+    fn keep_run(&mut self, run: Run) {
+        self.behind = Some(run.behind());
+        self.runs.push(run);
+    }
+
     fn spill(&mut self) -> Result<()> {
         self.sort();
-        let name = format!("tmp_sort_{:016x}", self.disk.random());
-        let file = self.disk.open(&name, Mode::Create, Caching::Buffered)?;
-        let mut run = Run {
-            disk: self.disk.clone(),
-            name,
-            file,
-            len: 0,
-        };
-        let mut out = Vec::with_capacity(CHUNK + (64 << 10));
-        let mut before: (&[u8], &[u8]) = (&[], &[]);
-        let mut frame = None;
+        let mut run = self.new_run()?;
         for slot in &self.slots {
             let (key, value) = self.entry(slot);
-            let shared = common_prefix(before.0, key);
-            push_varint(&mut out, shared as u64);
-            push_bytes(&mut out, &key[shared..]);
-            push_value(&mut out, slot.note, key, value, before.1, &mut frame);
-            before = (key, value);
-            if out.len() >= CHUNK {
-                let whole = out.len() / IO_ALIGN * IO_ALIGN;
-                run.file.write_at(&out[..whole], run.len)?;
-                run.len += whole as u64;
-                out.drain(..whole);
-            }
+            run.push(key, value, slot.note)?;
         }
-        run.file.write_at(&out, run.len)?;
-        run.len += out.len() as u64;
-        self.runs.push(run);
+        self.keep_run(run.end()?);
         self.bytes.clear();
         self.slots.clear();
         Ok(())
     }
 
+    /// Runs that one merge takes.
+    fn runs_max(&self) -> usize {
+        (self.budget / CHUNK_MIN).max(RUNS_MIN)
+    }
+    /// Bytes to read of each of so many runs at once.
+    fn chunk(&self, runs: usize) -> usize {
+        let share = self.budget / runs.max(1);
+        share.clamp(CHUNK_MIN, CHUNK) / IO_ALIGN * IO_ALIGN
+    }
+
+    /// Merges runs into longer ones, until one merge takes all that are left. `poll` is asked now and then whether to go on.
+    pub fn thin(&mut self, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let runs_max = self.runs_max();
+        while self.runs.len() > runs_max {
+            // Only the first merge takes fewer than it might: then the others come out even, and the least is written again.
+            let surplus = self.runs.len() - runs_max;
+            let n = (surplus - 1) % (runs_max - 1) + 2;
+            self.runs.sort_by_key(|run| run.len);
+            let shortest: Vec<Run> = self.runs.drain(..n).collect();
+            let chunk = self.chunk(n);
+            let mut longer = self.new_run()?;
+            let mut count = 0u64;
+            let sources = shortest.iter().map(|run| Source::Run(Reader::new(run, chunk)));
+            merge_sources(sources.collect(), &mut |key, value, note| {
+                count += 1;
+                if count % KILL_POLL == 0 {
+                    poll()?;
+                }
+                longer.push(key, value, note)
+            })?;
+            self.keep_run(longer.end()?);
+        }
+        Ok(())
+    }
+
     /// Hands out all entries in key order.
     pub fn merge(mut self, each: EachEntry<'_>) -> Result<()> {
+        self.thin(&mut || Ok(()))?;
+        self.sort();
         if self.runs.is_empty() {
-            self.sort();
             for slot in &self.slots {
                 let (key, value) = self.entry(slot);
                 each(key, value, slot.note)?;
             }
             return Ok(());
         }
-        self.sort();
-        let mut sources: Vec<Source<'_>> = (self.runs.iter().map(|run| Source::Run(Reader::new(run))))
-            .chain([Source::Memory { sorter: &self, next: 0 }])
-            .collect();
-        let mut heap = BinaryHeap::new();
-        for (i, source) in sources.iter_mut().enumerate() {
-            if source.advance()? {
-                let (key, ..) = source.entry();
-                heap.push(Reverse((head_of(key), key.to_vec(), i)));
-            }
-        }
-        while let Some(mut least) = heap.peek_mut() {
-            let Reverse((head, key, i)) = &mut *least;
-            let source = &mut sources[*i];
-            let (_, value, note) = source.entry();
-            each(key, value, note)?;
-            if source.advance()? {
-                let (next, ..) = source.entry();
-                *head = head_of(next);
-                key.clear();
-                key.extend_from_slice(next);
-            } else {
-                PeekMut::pop(least);
-            }
-        }
-        Ok(())
+        let chunk = self.chunk(self.runs.len());
+        let runs = self.runs.iter().map(|run| Source::Run(Reader::new(run, chunk)));
+        let memory = Source::Memory { sorter: &self, next: 0 };
+        merge_sources(runs.chain([memory]).collect(), each)
     }
+}
+
+fn merge_sources(mut sources: Vec<Source<'_>>, each: EachEntry<'_>) -> Result<()> {
+    let mut heap = BinaryHeap::new();
+    for (i, source) in sources.iter_mut().enumerate() {
+        if source.advance()? {
+            let (key, ..) = source.entry();
+            heap.push(Reverse((head_of(key), key.to_vec(), i)));
+        }
+    }
+    while let Some(mut least) = heap.peek_mut() {
+        let Reverse((head, key, i)) = &mut *least;
+        let source = &mut sources[*i];
+        let (_, value, note) = source.entry();
+        each(key, value, note)?;
+        if source.advance()? {
+            let (next, ..) = source.entry();
+            *head = head_of(next);
+            key.clear();
+            key.extend_from_slice(next);
+        } else {
+            PeekMut::pop(least);
+        }
+    }
+    Ok(())
 }
 
 /// Where entries come from in order: [`Source::advance`], then [`Source::entry`].
@@ -218,66 +225,6 @@ impl Source<'_> {
     }
 }
 
-const WHOLE: u64 = 0;
-const SAME: u64 = 1;
-const IN_KEY: u64 = 2;
-const FRAMED: u64 = 3;
-/// Shorter values are not looked for in the key.
-const PIECE_MIN: usize = 16;
-
-/// What a value has around a piece of its key.
-#[derive(Default, PartialEq, Eq)]
-struct Frame<B> {
-    /// Place of the piece in the key.
-    at: usize,
-    head: B,
-    tail: B,
-}
-
-/// Note and value of an entry. `frame`: the last one written.
-fn push_value<'b>(
-    out: &mut Vec<u8>,
-    note: u64,
-    key: &[u8],
-    value: &'b [u8],
-    before: &[u8],
-    frame: &mut Option<Frame<&'b [u8]>>,
-) {
-    if value == before {
-        return push_varint(out, note << 2 | SAME);
-    }
-    let Some((start, at, len)) = piece_in(key, value) else {
-        push_varint(out, note << 2 | WHOLE);
-        return push_bytes(out, value);
-    };
-    let (head, tail) = (&value[..start], &value[start + len..]);
-    let now = Some(Frame { at, head, tail });
-    let kind = if *frame == now { FRAMED } else { IN_KEY };
-    push_varint(out, note << 2 | kind);
-    push_varint(out, len as u64);
-    if kind == IN_KEY {
-        push_varint(out, at as u64);
-        push_bytes(out, head);
-        push_bytes(out, tail);
-        *frame = now;
-    }
-}
-
-/// A piece of the value, from its middle out, that is in the key too: (start in the value, place in the key, length).
-fn piece_in(key: &[u8], value: &[u8]) -> Option<(usize, usize, usize)> {
-    if value.len() < PIECE_MIN || key.len() < PIECE_MIN {
-        return None;
-    }
-    let middle = value.len() / 2;
-    let anchor = &value[middle..middle + 8];
-    let found = key.windows(8).position(|w| w == anchor)?;
-    let left = (value[..middle].iter().rev().zip(key[..found].iter().rev()))
-        .take_while(|(a, b)| a == b)
-        .count();
-    let right = common_prefix(&value[middle..], &key[found..]);
-    Some((middle - left, found - left, left + right))
-}
-
 fn head_of(key: &[u8]) -> u64 {
     let mut head = [0; 8];
     let n = key.len().min(8);
@@ -285,109 +232,24 @@ fn head_of(key: &[u8]) -> u64 {
     u64::from_be_bytes(head)
 }
 
-/// Reads a run from its start.
-struct Reader<'r> {
-    run: &'r Run,
-    /// File position behind `chunk`.
-    read: u64,
-    chunk: Vec<u8>,
-    at: usize,
-    key: Vec<u8>,
-    value: Vec<u8>,
-    note: u64,
-    frame: Frame<Vec<u8>>,
-}
-
-impl<'r> Reader<'r> {
-    fn new(run: &'r Run) -> Reader<'r> {
-        Reader {
-            run,
-            read: 0,
-            chunk: Vec::new(),
-            at: 0,
-            key: Vec::new(),
-            value: Vec::new(),
-            note: 0,
-            frame: Frame::default(),
-        }
-    }
-    /// To the next entry. False: the run ends.
-    fn advance(&mut self) -> Result<bool> {
-        loop {
-            if self.take().is_some() {
-                return Ok(true);
-            }
-            if self.read == self.run.len {
-                if self.at == self.chunk.len() {
-                    return Ok(false);
-                }
-                return Err(Error::corrupt(format!(
-                    "sort file {} ends inside an entry",
-                    self.run.name
-                )));
-            }
-            self.chunk.drain(..self.at);
-            self.at = 0;
-            let n = (self.run.len - self.read).min(CHUNK as u64) as usize;
-            let start = self.chunk.len();
-            self.chunk.resize(start + n, 0);
-            self.run.file.read_at(&mut self.chunk[start..], self.read)?;
-            self.read += n as u64;
-        }
-    }
-    /// The entry at `at`, if all of it has been read.
-    fn take(&mut self) -> Option<()> {
-        let mut at = self.at;
-        let shared = take_varint(&self.chunk, &mut at)? as usize;
-        let rest = take_bytes(&self.chunk, &mut at)?;
-        let note = take_varint(&self.chunk, &mut at)?;
-        // Everything of the entry is there before anything is changed: it may have to be taken again.
-        let whole = match note & 3 {
-            WHOLE => Some(take_bytes(&self.chunk, &mut at)?),
-            _ => None,
-        };
-        let piece = match note & 3 {
-            IN_KEY | FRAMED => Some(take_varint(&self.chunk, &mut at)? as usize),
-            _ => None,
-        };
-        let frame = match note & 3 {
-            IN_KEY => Some(Frame {
-                at: take_varint(&self.chunk, &mut at)? as usize,
-                head: take_bytes(&self.chunk, &mut at)?,
-                tail: take_bytes(&self.chunk, &mut at)?,
-            }),
-            _ => None,
-        };
-        self.key.truncate(shared);
-        self.key.extend_from_slice(rest);
-        if let Some(whole) = whole {
-            self.value.clear();
-            self.value.extend_from_slice(whole);
-        }
-        if let Some(Frame { at, head, tail }) = frame {
-            self.frame = Frame {
-                at,
-                head: head.to_vec(),
-                tail: tail.to_vec(),
-            };
-        }
-        if let Some(len) = piece {
-            let Frame { at, head, tail } = &self.frame;
-            self.value.clear();
-            self.value.extend_from_slice(head);
-            self.value.extend_from_slice(&self.key[*at..at + len]);
-            self.value.extend_from_slice(tail);
-        }
-        self.note = note >> 2;
-        self.at = at;
-        Some(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::io::sim::SimDisk;
+    use crate::io::{Caching, Mode};
+
+    fn bytes_of(runs: &[Run]) -> u64 {
+        runs.iter().map(|run| run.len).sum()
+    }
+    /// Files of runs, and their bytes.
+    fn files(disk: &SimDisk) -> (usize, u64) {
+        let names = disk.list().expect("list");
+        let len = |name: &String| {
+            let file = disk.open(name, Mode::Open, Caching::Buffered).expect("open");
+            file.len().expect("len")
+        };
+        (names.len(), names.iter().map(len).sum())
+    }
 
     /// An index over texts has each of them twice: as weights in the key, and as it is in the value.
     #[test]
@@ -413,7 +275,7 @@ mod tests {
             }
             expected.sort();
             let bytes = sorter.total();
-            let written: u64 = sorter.runs.iter().map(|r| r.len).sum();
+            let written = bytes_of(&sorter.runs);
             assert!(
                 written > 0 && written < bytes * permille / 1000,
                 "{written} of {bytes} bytes written"
@@ -443,10 +305,11 @@ mod tests {
             expected.sort();
             let spilled = sorter.runs.len();
             assert_eq!(spilled > 0, budget < 64 << 20, "{spilled} runs with {budget} bytes");
+            let written = files(&disk);
             let mut got = Vec::new();
             let each = &mut |k: &[u8], v: &[u8], n| {
                 if got.is_empty() {
-                    assert_eq!(disk.list()?.len(), spilled, "what is in memory is merged from there");
+                    assert_eq!(files(&disk), written, "what is in memory is merged from there");
                 }
                 got.push((k.to_vec(), v.to_vec(), n));
                 Ok(())
@@ -456,5 +319,51 @@ mod tests {
             let left: Vec<_> = disk.list().expect("list");
             assert!(left.is_empty(), "run files are gone: {left:?}");
         }
+    }
+
+    /// Neither descriptors nor memory grow with the runs; nor is more written again than has to be.
+    #[test]
+    fn many_runs_take_no_more_files_and_memory_than_few() {
+        let disk = SimDisk::new(6);
+        let mut sorter = Sorter::new(disk.clone(), 0);
+        let (mut expected, mut n) = (Vec::new(), 0u64);
+        while sorter.runs.len() < 5 * RUNS_MIN {
+            let key = n.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes();
+            // Few different ones, so that most are not written.
+            sorter.push(&key, &[key[0] >> 5; 3000], n).expect("room");
+            expected.push((key, n));
+            n += 1;
+        }
+        expected.sort();
+        let before = bytes_of(&sorter.runs);
+        assert_eq!(files(&disk).0, 1);
+        let mut polls = 0;
+        let mut poll = || {
+            polls += 1;
+            Ok(())
+        };
+        sorter.thin(&mut poll).expect("thin");
+        assert!(polls > 0, "it can be killed");
+        assert_eq!(sorter.runs.len(), RUNS_MIN);
+        let (opened, after) = files(&disk);
+        assert_eq!(opened, 1);
+        assert!(after < 2 * before, "{after} bytes written for {before}");
+        assert!(RUNS_MIN * sorter.chunk(RUNS_MIN) <= 2 << 20);
+        let mut got = Vec::new();
+        let each = &mut |k: &[u8], v: &[u8], n| {
+            assert_eq!(v, [k[0] >> 5; 3000]);
+            got.push((k.try_into().expect("8 bytes"), n));
+            Ok(())
+        };
+        sorter.merge(each).expect("merge");
+        assert!(got == expected);
+        assert_eq!(files(&disk).0, 0);
+    }
+
+    /// Of what CREATE INDEX usually sorts, nothing is written twice.
+    #[test]
+    fn a_few_hundred_runs_of_the_default_size_are_merged_at_once() {
+        let sorter = Sorter::new(SimDisk::new(7), 16 << 20);
+        assert!(sorter.runs_max() >= 512 && sorter.chunk(64) == CHUNK);
     }
 }
