@@ -13,6 +13,8 @@
 //! then a flusher claimed the page in a flight whose bound, registered under this mutex before the claim, is <= P's
 //! LSN <= s while it lasts, contradiction; so the flight has ended, and (c) the change is durable in place. A page that a
 //! flusher popped but did not claim comes back to the list before its flight ends.
+//! A flight's bound holds for whatever is claimed in it: a frame may have got another page, a logged one for one that is not, since
+//! the flight began. What is marked after that has an LSN of at least `redo.lsn()` at that time, so no bound is higher.
 //!
 //! Lock: `Rank::DirtyList`; inside it only atomics are read and `redo.lsn()` is called.
 use super::frame::{Frame, Frames, UNLOGGED};
@@ -110,7 +112,7 @@ impl DirtyList {
         self.inner.lock().logged.partition_point(|(l, _)| *l < lsn)
     }
     /// Begins a flight for `cold` (listed elsewhere) and up to `pages_max` of the oldest entries older than `below`. With
-    /// `unlogged`, unlogged pages fill up the rest.
+    /// `unlogged`, unlogged pages fill up the rest. `redo_lsn` gives the next LSN.
     pub fn begin_flight(
         &self,
         frames: &Frames,
@@ -118,9 +120,10 @@ impl DirtyList {
         pages_max: usize,
         below: Lsn,
         unlogged: bool,
+        redo_lsn: impl FnOnce() -> Lsn,
     ) -> (Flight, Vec<Candidate>) {
         let mut inner = self.inner.lock();
-        let mut bound = UNLOGGED;
+        let mut bound = redo_lsn();
         let mut candidates = Vec::with_capacity(cold.len() + pages_max);
         for &frame in cold {
             let oldest = frames.header(frame).oldest();

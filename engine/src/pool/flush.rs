@@ -77,7 +77,7 @@ impl Flusher {
 }
 
 /// A page copied into the batch's buffer.
-struct Claimed {
+pub(super) struct Claimed {
     frame: u32,
     id: PageId,
     file: OpenFile,
@@ -213,7 +213,7 @@ impl Pool {
         self.check_alive()?;
         assert!(cold.len() + oldest_max <= PAGES_PER_SLOT);
         self.with_slot(|slot, buffer| {
-            let (flight, candidates) = self.dirty.begin_flight(&self.frames, cold, oldest_max, below, unlogged);
+            let (flight, candidates) = self.begin_flight(cold, oldest_max, below, unlogged);
             let claimed = self.claim(candidates, buffer);
             let (claimed, skipped) = self.synced(claimed)?;
             self.dirty.put_back(&self.frames, &skipped);
@@ -232,13 +232,23 @@ impl Pool {
         };
         // Slots are given back by threads that wait for no latch, so waiting for one with the latch held ends.
         self.with_slot(|slot, buffer| {
-            let (flight, _) = self
-                .dirty
-                .begin_flight(&self.frames, &[page.index()], 0, Lsn::MAX, false);
+            let (flight, _) = self.begin_flight(&[page.index()], 0, Lsn::MAX, false);
             let claimed = self.claim_page(&page, key, file, &mut buffer[..PAGE_SIZE]);
             drop(page);
             self.fly(slot, buffer, claimed.as_slice(), flight)
         })
+    }
+    /// See [`super::dirty::DirtyList::begin_flight`].
+    pub(super) fn begin_flight(
+        &self,
+        cold: &[u32],
+        pages_max: usize,
+        below: Lsn,
+        unlogged: bool,
+    ) -> (Flight, Vec<Candidate>) {
+        let redo_lsn = || self.redo.lsn();
+        self.dirty
+            .begin_flight(&self.frames, cold, pages_max, below, unlogged, redo_lsn)
     }
     fn with_slot<R>(&self, run: impl FnOnce(usize, &mut [u8]) -> Result<R>) -> Result<R> {
         let mut slot = self.flusher.take_slot();
@@ -265,7 +275,11 @@ impl Pool {
         Ok(claimed.len())
     }
     /// Copies the candidates that can be had into the buffer, in the order of their places, logged files first.
-    fn claim(&self, candidates: Vec<Candidate>, buffer: &mut [u8]) -> Result<(Vec<Claimed>, Vec<Candidate>)> {
+    pub(super) fn claim(
+        &self,
+        candidates: Vec<Candidate>,
+        buffer: &mut [u8],
+    ) -> Result<(Vec<Claimed>, Vec<Candidate>)> {
         let mut sorted: Vec<(u64, Candidate)> = candidates
             .into_iter()
             .map(|c| (self.frames.header(c.frame).key(), c))

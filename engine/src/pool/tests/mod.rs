@@ -3,6 +3,7 @@ mod bench;
 mod crash;
 mod doublewrite;
 mod eviction;
+mod flights;
 mod gather;
 mod mtr;
 mod real;
