@@ -38,11 +38,7 @@ impl Checkpointer {
         } else if store.redo.wanted() {
             store.pool.wake_cleaner();
         }
-        match store.redo.settle() {
-            // A ring that cannot grow now grows when there is room.
-            Err(Error::Full(_)) => Ok(()),
-            settled => settled,
-        }
+        store.redo.settle()
     }
 }
 

@@ -138,7 +138,8 @@ impl Disk for RealDisk {
         let full = self.full_path(from);
         std::fs::rename(&full, self.full_path(to))
             .map_err(|e| io_error(&format!("rename to {to}"), &full.display().to_string(), None, e))?;
-        self.sync_names()
+        // Never `Full`, which says that nothing has happened.
+        self.sync_names().map_err(|e| Error::Io(e.to_string()))
     }
     fn list(&self) -> Result<Vec<String>> {
         let bad = |e| io_error("list", &self.dir.display().to_string(), None, e);

@@ -253,10 +253,18 @@ impl Ring {
     }
     /// Segments below the checkpoint become future ones, or are removed when the ring has enough. When it has
     /// too few (it is new, or was enlarged), one is added: one a call, so that a checkpoint is never long (I7).
+    /// A full disk, which may refuse a name too, ends the call early: what is left stays below the checkpoint, for the next call or
+    /// for [`Ring::open`]. Nobody needs a further segment yet; whoever does will meet the full disk before he changes anything.
     pub fn recycle(&self, checkpoint: Lsn) -> Result<()> {
-        let needed = self.segment_of(checkpoint);
         let mut numbers = self.numbers.lock();
-        let wanted_last = self.last_wanted(&numbers, checkpoint);
+        match self.try_recycle(&mut numbers, checkpoint) {
+            Err(Error::Full(_)) => Ok(()),
+            done => done,
+        }
+    }
+    fn try_recycle(&self, numbers: &mut Numbers, checkpoint: Lsn) -> Result<()> {
+        let needed = self.segment_of(checkpoint);
+        let wanted_last = self.last_wanted(numbers, checkpoint);
         while numbers.first < needed {
             if numbers.last < wanted_last {
                 self.renumber(numbers.first, numbers.last + 1)?;
@@ -269,16 +277,13 @@ impl Ring {
         }
         if numbers.last < wanted_last {
             let next = numbers.last + 1;
-            match self.extend(&mut numbers, next) {
-                // Nobody needs it yet; whoever does will meet the full disk before he changes anything.
-                Ok(()) | Err(Error::Full(_)) => {}
-                Err(e) => return Err(e),
-            }
+            self.extend(numbers, next)?;
         }
         while numbers.last > wanted_last {
-            self.ready.store(numbers.last - 1, Ordering::Release);
-            self.disk.remove(&segment_name(numbers.last))?;
             numbers.last -= 1;
+            self.ready.store(numbers.last, Ordering::Release);
+            // If it is still there after an error, the segment made next under its name replaces it.
+            self.disk.remove(&segment_name(numbers.last + 1))?;
         }
         Ok(())
     }

@@ -425,7 +425,7 @@ impl Redo {
         self.publish_gauges();
         self.wake_room_waiters();
         let recycled = self.ring.recycle(lsn);
-        self.poison_unless_full(recycled)
+        self.poison_on_error(recycled)
     }
     /// The log was opened so often since the last checkpoint that the next opening should find one.
     pub fn needs_checkpoint(&self) -> bool {
@@ -465,7 +465,8 @@ impl Redo {
         self.wake_room_waiters();
         Ok(())
     }
-    /// One bounded step (I7) that brings the files nearer to the capacity, also when nothing is written and no checkpoint comes.
+    /// One bounded step (I7) that brings the files nearer to the capacity, also when nothing is written and no checkpoint comes. On a
+    /// full disk it does nothing, and a ring that cannot grow now grows when there is room.
     pub fn settle(&self) -> Result<()> {
         let _control = self.control.lock();
         let checkpoint = self.checkpoint_lsn();
@@ -473,7 +474,7 @@ impl Redo {
             return Ok(());
         }
         let recycled = self.ring.recycle(checkpoint);
-        self.poison_unless_full(recycled)
+        self.poison_on_error(recycled)
     }
     /// The files are as many as the capacity asks for.
     pub fn is_settled(&self) -> bool {

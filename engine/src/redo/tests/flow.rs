@@ -354,3 +354,60 @@ fn a_log_on_a_real_disk_is_read_back() {
     }
     std::fs::remove_dir_all(&dir).unwrap();
 }
+
+/// A full disk can refuse names and lengths that it has: the checkpointer took that for its end, and the engine's.
+#[test]
+fn a_full_disk_stops_no_checkpoint() {
+    let size = segment_size_for(CAPACITY);
+    let begun = || {
+        let disk = SimDisk::new(1);
+        let redo = create(&disk);
+        redo.set_capacity(CAPACITY / 2).unwrap();
+        (0..100).for_each(|_| redo.settle().unwrap());
+        let mut lsns = Vec::new();
+        for number in 0..400 {
+            lsns.push(redo.append(&group(number, 900)).0);
+        }
+        redo.flush(redo.lsn(), FlushMode::Sync).unwrap();
+        let before = disk.changes();
+        redo.write_checkpoint(lsns[1], b"").unwrap();
+        let of_control = disk.changes() - before;
+        (disk, redo, lsns[250], of_control)
+    };
+    // Segments are renumbered; some are, and some removed; one is made; some of the end are removed.
+    for capacity in [CAPACITY / 2, CAPACITY / 4, CAPACITY, CAPACITY / 16] {
+        for fault in 1.. {
+            let (disk, redo, lsn, of_control) = begun();
+            redo.set_capacity(capacity).unwrap();
+            disk.fail_change(disk.changes() + of_control + fault, Fault::Full);
+            redo.write_checkpoint(lsn, b"").unwrap();
+            assert_eq!(redo.checkpoint_lsn(), lsn);
+            redo.check_alive().unwrap();
+            if disk.struck() == 0 {
+                assert!(fault > 3, "there was something to do");
+                break;
+            }
+            redo.settle().unwrap();
+            let crashed = disk.crash(fault);
+            let (groups, ..) = reopen(&crashed).unwrap();
+            assert!(groups.iter().map(|g| number_of(g)).eq(250..400));
+
+            let (disk, redo, lsn, of_control) = begun();
+            redo.set_capacity(capacity).unwrap();
+            disk.fail_change(disk.changes() + of_control + fault, Fault::Full);
+            redo.write_checkpoint(lsn, b"").unwrap();
+            (0..100).for_each(|_| redo.settle().unwrap());
+            for number in 400..600 {
+                let (start, _) = redo.append(&group(number, 900));
+                if number % 20 == 19 {
+                    redo.write_checkpoint(start, b"").unwrap();
+                }
+            }
+            assert!(redo.is_settled());
+            let count = list_segments(&*disk).unwrap().len() as u64;
+            assert!(count <= redo.capacity() / size + 2, "{count} of {capacity}");
+            let (groups, ..) = reopen(&disk.crash(fault)).unwrap();
+            assert!(groups.iter().map(|g| number_of(g)).eq(599..600));
+        }
+    }
+}
