@@ -95,6 +95,15 @@ struct Numbers {
     used: u64,
 }
 
+/// Why a jump was cut short.
+#[derive(Debug)]
+pub enum JumpError {
+    /// A file cannot be opened (too many open files, rights), or the disk is full. Nothing failed that was begun: the ring can jump again.
+    Refused(Error),
+    /// A write, a sync or a name (I6).
+    Broken(Error),
+}
+
 pub struct Ring {
     disk: Arc<dyn Disk>,
     segment_size: u64,
@@ -165,29 +174,42 @@ impl Ring {
             capacity: AtomicU64::new(capacity),
         })
     }
-    /// Can a segment be opened at all (too many open files, rights)? Before [`Ring::jump`], which must not be cut short.
-    pub fn open_first(&self) -> Result<()> {
-        let first = self.numbers.lock().first;
-        self.disk
-            .open(&segment_name(first), Mode::Open, Caching::Direct)
-            .map(drop)
-    }
     /// All segments get new numbers, from `first` on. Whatever they hold is not needed any more, and a crash in between leaves
-    /// numbers with a gap: the control file says that the log is off.
-    pub fn jump(&self, first: u64) -> Result<()> {
+    /// numbers with a gap: the control file says that the log is off. When one is refused, the ring is those before it, if there are any.
+    pub fn jump(&self, first: u64) -> std::result::Result<(), JumpError> {
         let mut numbers = self.numbers.lock();
         assert!(first > numbers.last + 1, "a ring goes forward");
-        let count = numbers.last - numbers.first + 1;
-        for i in 0..count {
-            self.renumber(numbers.first + i, first + i)?;
+        let (mut next, mut done) = (first, Ok(()));
+        for number in numbers.first..=numbers.last {
+            done = self.move_segment(number, next);
+            if done.is_err() {
+                break;
+            }
+            next += 1;
         }
-        *numbers = Numbers {
-            first,
-            last: first + count - 1,
-            used: first,
-        };
-        self.ready.store(numbers.last, Ordering::Release);
-        Ok(())
+        if let Err(JumpError::Broken(_)) = done {
+            return done;
+        }
+        if next > first {
+            for left in numbers.first + (next - first)..=numbers.last {
+                // What stays is removed by the next start: it is far below every checkpoint.
+                let _ = self.disk.remove(&segment_name(left));
+            }
+            *numbers = Numbers {
+                first,
+                last: next - 1,
+                used: first,
+            };
+            self.ready.store(numbers.last, Ordering::Release);
+        }
+        done
+    }
+    fn move_segment(&self, from: u64, to: u64) -> std::result::Result<(), JumpError> {
+        let file = self.open_plain(from).map_err(JumpError::Refused)?;
+        self.rename_segment(&*file, from, to).map_err(|e| match e {
+            Error::Full(_) => JumpError::Refused(e),
+            e => JumpError::Broken(e),
+        })
     }
     pub fn segment_size(&self) -> u64 {
         self.segment_size
@@ -325,7 +347,12 @@ impl Ring {
         file.sync()
     }
     fn renumber(&self, from: u64, to: u64) -> Result<()> {
-        let file = self.disk.open(&segment_name(from), Mode::Open, Caching::Direct)?;
+        self.rename_segment(&*self.open_plain(from)?, from, to)
+    }
+    fn open_plain(&self, number: u64) -> Result<Arc<dyn File>> {
+        self.disk.open(&segment_name(number), Mode::Open, Caching::Direct)
+    }
+    fn rename_segment(&self, file: &dyn File, from: u64, to: u64) -> Result<()> {
         file.write_at(&self.header(to), 0)?;
         file.sync()?;
         self.disk.rename(&segment_name(from), &segment_name(to))

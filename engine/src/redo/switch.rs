@@ -13,6 +13,7 @@
 //! turn it off or begin anew `RedoWrite` too, and has waited for the round at its sync; callers of both take turns
 //! (the engine's lock). Called by the engine.
 use super::block::{self, BLOCK};
+use super::ring::JumpError;
 use super::writer::{Active, Redo};
 use crate::base::bytes::push_varint;
 use crate::base::{planted, Lsn, Mutant, Result};
@@ -106,17 +107,20 @@ impl Redo {
         }
         self.wake_room_waiters();
     }
-    /// Groups are logged again from the LSN returned on. What was changed before must be made durable now.
+    /// Groups are logged again from the LSN returned on. What was changed before must be made durable now. When a segment cannot be
+    /// opened, or the disk is full (`Error::Full`), the log stays off, and can be turned on later.
     pub fn begin_on(&self) -> Result<Lsn> {
         loop {
             let control = self.control.lock();
             self.check_alive()?;
             assert!(self.is_off(), "turning on and off is done in turns");
-            self.ring.open_first()?;
             let mut leader = self.leader.lock();
             let segment = self.ring.segment_of(self.lsn()).max(self.ring.last()) + JUMP;
-            let jumped = self.ring.jump(segment);
-            self.poison_on_error(jumped)?;
+            match self.ring.jump(segment) {
+                Ok(()) => {}
+                Err(JumpError::Refused(e)) => return Err(e),
+                Err(JumpError::Broken(e)) => self.poison_on_error(Err(e))?,
+            }
             let start = segment * self.ring.segment_size();
             let mut active = self.active.lock();
             let position = block::position_of(start);

@@ -208,7 +208,7 @@ fn a_log_that_cannot_be_turned_on_stays_off_and_can_be_later() {
         let mut segments: Vec<_> = disk.list().expect("list");
         segments.retain(|name| name.starts_with("redo_") && name[5..].starts_with('0'));
         segments.sort();
-        for refused in [&file, &segments[0], &file] {
+        for refused in [&file, &segments[0], &segments[1], &file] {
             disk.refuse(Some(refused));
             let refused = rig.engine.set_redo_log(true);
             assert!(matches!(refused, Err(Error::Io(_))), "{refused:?}");

@@ -355,6 +355,42 @@ fn a_log_on_a_real_disk_is_read_back() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
+/// The log that could not be turned on stopped the engine, with its mark standing: the next start refused all files.
+#[test]
+fn a_full_disk_leaves_the_log_off_and_it_can_be_turned_on_later() {
+    for fault in 1.. {
+        let disk = SimDisk::new(1);
+        let redo = create(&disk);
+        (0..4).for_each(|_| redo.settle().unwrap());
+        redo.turn_off().unwrap();
+        redo.append(&group(1, 100));
+        disk.fail_change(disk.changes() + fault, Fault::Full);
+        let begun = redo.begin_on();
+        if disk.struck() == 0 {
+            assert!(begun.is_ok() && fault > 6 * 3, "six segments have new numbers");
+            return;
+        }
+        assert!(matches!(begun, Err(Error::Full(_))), "{begun:?}");
+        redo.check_alive().unwrap();
+        assert!(redo.is_off());
+        let names = list_segments(&*disk).unwrap();
+        assert!(
+            names.last().unwrap() - names[0] < names.len() as u64,
+            "no gap: {names:?}"
+        );
+        redo.append(&group(2, 100));
+        let first = redo.begin_on().unwrap();
+        redo.end_on(first).unwrap();
+        for number in 3..1000 {
+            redo.reserve_wait().unwrap();
+            redo.append(&group(number, 300));
+        }
+        redo.flush(redo.lsn(), FlushMode::Sync).unwrap();
+        let (groups, ..) = reopen(&disk.crash(fault)).unwrap();
+        assert!(groups.iter().map(|g| number_of(g)).eq(3..1000));
+    }
+}
+
 /// A full disk can refuse names and lengths that it has: the checkpointer took that for its end, and the engine's.
 #[test]
 fn a_full_disk_stops_no_checkpoint() {
