@@ -1,4 +1,5 @@
-//! Batches of reads or writes, many in flight at once: io_uring, or a few threads where the kernel refuses it.
+//! Batches of reads or writes, many in flight at once: io_uring, or a few threads where the kernel refuses it, or as many of them as it
+//! gives.
 //!
 //! Keeps: a batch call returns only when the kernel has let go of every buffer of the batch; each failure is told with
 //! path and place. Rings are pooled: a call takes one out, uses it alone and puts it back, so no call waits for another's I/O.
@@ -8,13 +9,16 @@ use super::{first_error, ReadOp, WriteOp};
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::Result;
 use io_uring::{opcode, types::Fd, IoUring};
+use std::collections::VecDeque;
 
 /// Entries of one ring: more requests in flight gain nothing on any device we know.
 const DEPTH: usize = 128;
 /// Rings kept for the next call; more are closed again.
 const RINGS_KEPT: usize = 8;
-/// Threads of the fallback.
+/// Threads of the fallback, the caller's with them.
 const THREADS_MAX: usize = 4;
+/// Bytes of each one's stack: it makes one system call after the other, and words of an error.
+const STACK: usize = 256 << 10;
 /// Between two looks for completions, once the kernel refuses to wait for them.
 const POLL: std::time::Duration = std::time::Duration::from_millis(1);
 /// A short transfer of a direct file is resumed at this boundary.
@@ -182,36 +186,46 @@ fn run(
 }
 
 fn write_in_threads(ops: &[WriteOp<'_>]) -> Result<()> {
-    let all = |part: &[WriteOp<'_>]| first_error(part.iter().map(|op| op.file.write_at(op.data, op.offset)));
-    if ops.len() < 2 {
-        return all(ops);
-    }
-    let part = ops.len().div_ceil(THREADS_MAX);
-    std::thread::scope(|s| {
-        let threads: Vec<_> = ops.chunks(part).map(|chunk| s.spawn(move || all(chunk))).collect();
-        first_error(
-            threads
-                .into_iter()
-                .map(|t| t.join().expect("an I/O thread does not panic")),
-        )
-    })
+    let part = ops.len().div_ceil(THREADS_MAX).max(1);
+    let results = in_threads(STACK, ops.chunks(part), |part: &[WriteOp<'_>]| {
+        first_error(part.iter().map(|op| op.file.write_at(op.data, op.offset)))
+    });
+    first_error(results.into_iter())
 }
 
 fn read_in_threads(ops: &mut [ReadOp<'_>]) -> Vec<Result<()>> {
-    fn all(part: &mut [ReadOp<'_>]) -> Vec<Result<()>> {
-        part.iter_mut().map(|op| op.file.read_at(op.data, op.offset)).collect()
-    }
-    if ops.len() < 2 {
-        return all(ops);
-    }
-    let part = ops.len().div_ceil(THREADS_MAX);
-    std::thread::scope(|s| {
-        let threads: Vec<_> = ops.chunks_mut(part).map(|chunk| s.spawn(|| all(chunk))).collect();
-        let joined = threads
-            .into_iter()
-            .map(|t| t.join().expect("an I/O thread does not panic"));
-        joined.flatten().collect()
-    })
+    let part = ops.len().div_ceil(THREADS_MAX).max(1);
+    let results = in_threads(STACK, ops.chunks_mut(part), |part: &mut [ReadOp<'_>]| {
+        let each = part.iter_mut().map(|op| op.file.read_at(op.data, op.offset));
+        each.collect::<Vec<_>>()
+    });
+    results.into_iter().flatten().collect()
+}
+
+/// Results of all parts, in their order. This thread works too, alone if the system gives no other.
+fn in_threads<P: Send, R: Send>(stack: usize, parts: impl Iterator<Item = P>, run: impl Fn(P) -> R + Sync) -> Vec<R> {
+    let parts: VecDeque<(usize, P)> = parts.enumerate().collect();
+    let others = parts.len().saturating_sub(1);
+    let waiting = RankedMutex::new(Rank::Leaf, parts);
+    let next = || waiting.lock().pop_front();
+    let work = || {
+        let mut done = Vec::new();
+        while let Some((number, part)) = next() {
+            done.push((number, run(part)));
+        }
+        done
+    };
+    let mut done = std::thread::scope(|s| {
+        let spawn = |_| std::thread::Builder::new().stack_size(stack).spawn_scoped(s, work);
+        let threads: Vec<_> = (0..others).map_while(|n| spawn(n).ok()).collect();
+        let mut done = work();
+        for thread in threads {
+            done.extend(thread.join().expect("an I/O thread does not panic"));
+        }
+        done
+    });
+    done.sort_unstable_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, result)| result).collect()
 }
 
 #[cfg(test)]
@@ -248,5 +262,24 @@ mod tests {
             assert_eq!(results, [each; 4]);
         }
         std::fs::remove_file(&path).expect("remove");
+    }
+
+    /// It used to panic, with the buffers of the batch as they were.
+    #[test]
+    fn without_a_thread_the_caller_does_all() {
+        // More than there are addresses.
+        const NO_STACK: usize = 1 << 47;
+        let here = std::thread::current().id();
+        for (stack, is_alone) in [(NO_STACK, true), (STACK, false)] {
+            for count in 0..=THREADS_MAX {
+                let mut numbers: Vec<usize> = (0..count).collect();
+                let results = in_threads(stack, numbers.iter_mut(), |number| {
+                    assert!(!is_alone || std::thread::current().id() == here);
+                    *number += 100;
+                    *number
+                });
+                assert!(results.iter().eq(&numbers) && numbers.into_iter().eq(100..100 + count));
+            }
+        }
     }
 }

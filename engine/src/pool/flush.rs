@@ -76,6 +76,26 @@ impl Flusher {
     }
 }
 
+/// A slot in use. A panic in its batch poisons the pool before others get the slot: the copies in it may be the only whole ones.
+struct SlotInUse<'p> {
+    pool: &'p Pool,
+    slot: Option<Slot>,
+    /// The batch has returned.
+    is_done: bool,
+}
+
+impl Drop for SlotInUse<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.pool.poison("writing pages: a bug was caught");
+        }
+        if let Some(slot) = self.slot.take() {
+            self.pool.flusher.put_slot(slot);
+        }
+        self.pool.clock.notify();
+    }
+}
+
 /// A page copied into the batch's buffer.
 pub(super) struct Claimed {
     frame: u32,
@@ -252,12 +272,22 @@ impl Pool {
     }
     fn with_slot<R>(&self, run: impl FnOnce(usize, &mut [u8]) -> Result<R>) -> Result<R> {
         let mut slot = self.flusher.take_slot();
-        let buffer = slot
+        let number = slot.number;
+        let mut buffer = slot
             .buffer
-            .get_or_insert_with(|| AlignedBuf::new(PAGES_PER_SLOT * PAGE_SIZE));
-        let result = run(slot.number, buffer);
-        self.flusher.put_slot(slot);
-        self.clock.notify();
+            .take()
+            .unwrap_or_else(|| AlignedBuf::new(PAGES_PER_SLOT * PAGE_SIZE));
+        let mut in_use = SlotInUse {
+            pool: self,
+            slot: Some(slot),
+            is_done: false,
+        };
+        // The batch that had the slot may have failed while this one waited for it.
+        let result = self.check_alive().and_then(|()| run(number, &mut buffer));
+        in_use.is_done = true;
+        if let Some(slot) = &mut in_use.slot {
+            slot.buffer = Some(buffer);
+        }
         result
     }
     /// Makes the claimed pages durable in place, and ends their claims.

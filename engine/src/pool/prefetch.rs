@@ -13,6 +13,7 @@ use crate::io::files::OpenFile;
 use crate::io::ReadOp;
 use parking_lot::Condvar;
 use std::collections::VecDeque;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 
@@ -65,7 +66,27 @@ impl Prefetch {
 fn work(queue: Arc<Prefetch>, pool: Weak<Pool>) {
     while let Some(batch) = queue.next_batch() {
         let Some(pool) = pool.upgrade() else { return };
-        pool.read_ahead(batch);
+        if catch_unwind(AssertUnwindSafe(|| pool.read_ahead(batch))).is_err() {
+            pool.poison("reading ahead: a bug was caught");
+            return;
+        }
+    }
+}
+
+/// A page on its way in. If it does not arrive, verified, it leaves the page table again, whatever happens: its frame holds the bytes of another.
+struct Loading<'p> {
+    pool: &'p Pool,
+    id: PageId,
+    file: OpenFile,
+    /// None: it has arrived.
+    page: Option<PageWrite<'p>>,
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        if let Some(page) = self.page.take() {
+            self.pool.unpublish(page);
+        }
     }
 }
 
@@ -89,7 +110,7 @@ impl Pool {
         for worker in workers {
             // A worker that held the last reference runs this itself.
             if worker.thread().id() != thread::current().id() {
-                // It panicked: its latches are gone with it, and its pages are reported by who reads them.
+                // A panic in it has poisoned the pool already.
                 let _ = worker.join();
             }
         }
@@ -120,7 +141,7 @@ impl Pool {
     pub(super) fn read_ahead(&self, mut ids: Vec<PageId>) {
         ids.sort_unstable();
         ids.dedup();
-        let mut loading: Vec<(PageId, OpenFile, PageWrite<'_>)> = Vec::with_capacity(ids.len());
+        let mut loading: Vec<Loading<'_>> = Vec::with_capacity(ids.len());
         for id in ids {
             if self.is_resident(id) {
                 continue;
@@ -129,31 +150,40 @@ impl Pool {
             let Some(frame) = self.take_clean_frame() else { break };
             if let Some(page) = self.publish(frame, id, &file) {
                 page.frame().set_refs(0);
-                loading.push((id, file, page));
+                loading.push(Loading {
+                    pool: self,
+                    id,
+                    file,
+                    page: Some(page),
+                });
             }
         }
         let mut ops: Vec<ReadOp<'_>> = loading
             .iter_mut()
-            .map(|(id, file, page)| ReadOp {
-                file: &*file.file,
-                offset: id.no as u64 * PAGE_SIZE as u64,
-                data: page.bytes_mut(),
+            .filter_map(|Loading { id, file, page, .. }| {
+                Some(ReadOp {
+                    file: &*file.file,
+                    offset: id.no as u64 * PAGE_SIZE as u64,
+                    data: page.as_mut()?.bytes_mut(),
+                })
             })
             .collect();
         let results = self.disk.read_many(&mut ops);
-        for ((id, file, page), result) in loading.into_iter().zip(results) {
-            self.end_read_ahead(id, &file, page, result);
+        for (page, result) in loading.into_iter().zip(results) {
+            self.end_read_ahead(page, result);
         }
     }
     /// A failure is told to whoever really needs the page, when it reads it.
-    fn end_read_ahead(&self, id: PageId, file: &OpenFile, page: PageWrite<'_>, result: Result<()>) {
-        match result.and_then(|()| self.verify_read(page.bytes(), id, file)) {
-            Ok(()) => {
-                self.counters.buffer_pool_read_ahead.inc();
-                self.counters.data_reads.inc();
-                self.counters.data_read.add(PAGE_SIZE as u64);
-            }
-            Err(_) => self.unpublish(page),
+    fn end_read_ahead(&self, mut loading: Loading<'_>, result: Result<()>) {
+        let Some(page) = &loading.page else { return };
+        if result
+            .and_then(|()| self.verify_read(page.bytes(), loading.id, &loading.file))
+            .is_ok()
+        {
+            self.counters.buffer_pool_read_ahead.inc();
+            self.counters.data_reads.inc();
+            self.counters.data_read.add(PAGE_SIZE as u64);
+            drop(loading.page.take());
         }
     }
 }

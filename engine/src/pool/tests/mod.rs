@@ -6,6 +6,7 @@ mod eviction;
 mod flights;
 mod gather;
 mod mtr;
+mod panics;
 mod real;
 mod rig;
 mod stress;

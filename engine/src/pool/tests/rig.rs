@@ -64,10 +64,14 @@ impl Rig {
     }
     pub fn create_with(seed: u64, frames: usize, read_io_threads: u32) -> Rig {
         let disk = SimDisk::new(seed);
+        Rig::create_over(disk.clone(), disk, frames, read_io_threads)
+    }
+    /// Batches of pages go to `batches`, all else to the disk.
+    pub fn create_over(disk: Arc<SimDisk>, batches: Arc<dyn Disk>, frames: usize, read_io_threads: u32) -> Rig {
         let counters = Arc::new(Counters::default());
         let redo = Redo::create(disk.clone(), redo_config(), counters.clone()).unwrap();
         let config = pool_config(frames, read_io_threads);
-        let pool = Pool::new(config, disk.clone(), files_of(&disk), Arc::new(redo), counters).unwrap();
+        let pool = Pool::new(config, batches, files_of(&disk), Arc::new(redo), counters).unwrap();
         Rig {
             disk,
             pool,
