@@ -17,6 +17,9 @@ pub(super) fn clean(store: &Store) -> Result<()> {
     if target > 0 || store.pool.is_short() {
         store.pool.flush_step(target)?;
     }
+    if let Some(text) = store.pool.take_refusal() {
+        store.tell(&text);
+    }
     Ok(())
 }
 

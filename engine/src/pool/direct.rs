@@ -100,7 +100,7 @@ impl Pool {
             }
             let mut written = 0;
             for batch in dirty.chunks(self.flusher.batch_max) {
-                written += self.write_cold(batch)?;
+                written += self.write_wanted(batch)?;
             }
             if written == 0 {
                 self.clock.wait();

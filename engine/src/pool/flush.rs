@@ -12,13 +12,15 @@
 //! A page of which an image was logged since it was last clean may be torn: while it is in flight no checkpoint passes the image
 //! (`dirty`), so a recovery finds it and does not read the page. So what a load appends is written once, not twice.
 //! Any failed write or sync poisons the pool (I6) and leaves the flight in the dirty list: no checkpoint passes it.
+//! A file that cannot be opened (too many open files, rights) is no such failure: its pages stay dirty (`refusal`).
 use super::dblwr::{Doublewrite, PAGES_PER_SLOT, SLOTS};
 use super::dirty::{Candidate, Flight};
 use super::frame::{key_id, PageRead};
 use super::page::{seal, PAGE_SIZE};
+use super::refusal::Refusals;
 use super::Pool;
 use crate::base::sync::{Rank, RankedMutex};
-use crate::base::{planted, FileId, Lsn, Mutant, PageId, Result};
+use crate::base::{planted, Error, FileId, Lsn, Mutant, PageId, Result};
 use crate::io::files::OpenFile;
 use crate::io::{AlignedBuf, WriteOp};
 use crate::redo::FlushMode;
@@ -45,6 +47,7 @@ pub(super) struct Flusher {
     busy: AtomicU64,
     /// Files with pages written while the log was off.
     unsynced: RankedMutex<BTreeSet<FileId>>,
+    pub refusals: RankedMutex<Refusals>,
 }
 
 impl Flusher {
@@ -59,6 +62,7 @@ impl Flusher {
             batch_max: (frames / 4).clamp(1, PAGES_PER_SLOT),
             busy: AtomicU64::new(0),
             unsynced: RankedMutex::new(Rank::Leaf, BTreeSet::new()),
+            refusals: RankedMutex::new(Rank::Leaf, Refusals::default()),
         }
     }
     fn take_slot(&self) -> Slot {
@@ -106,6 +110,25 @@ pub(super) struct Claimed {
     imaged: bool,
 }
 
+/// What a batch could get of its candidates.
+#[derive(Default)]
+pub(super) struct Taken {
+    pub claimed: Vec<Claimed>,
+    /// Latched, in flight elsewhere, or clean by now.
+    pub skipped: Vec<Candidate>,
+    /// Their files cannot be opened, and why one of them cannot.
+    pub refused: Vec<Candidate>,
+    pub why: Option<Error>,
+}
+
+/// What came of a batch.
+struct Written {
+    pages: usize,
+    skipped: Vec<Candidate>,
+    /// Why a file with pages of the batch cannot be opened.
+    refused: Option<Error>,
+}
+
 impl Pool {
     /// One bounded piece of the page cleaner's work (I7): fills the free list, for which it may have to write a batch of cold pages;
     /// then writes the oldest changes, until it has written `pages_max`. Returns how many it wrote.
@@ -121,7 +144,7 @@ impl Pool {
         while written < pages_max {
             let unlogged = self.dirty_share() > 0.75;
             let batch = (pages_max - written).min(batch_max);
-            let n = self.write_oldest(batch, Lsn::MAX, unlogged)?;
+            let (n, _) = self.write_oldest(batch, Lsn::MAX, unlogged)?;
             if n == 0 {
                 break;
             }
@@ -129,17 +152,20 @@ impl Pool {
         }
         Ok(written)
     }
-    /// Writes everything dirty at the time of the call.
+    /// Writes everything dirty at the time of the call. When a file cannot be opened: all else as far as it comes first, and that error.
     pub fn flush_all(&self) -> Result<()> {
         let target = self.redo.lsn();
         let mut unlogged_left = self.frames.len();
         loop {
             self.check_alive()?;
-            let n = self.write_oldest(self.flusher.batch_max, target, unlogged_left > 0)?;
+            let (n, refused) = self.write_oldest(self.flusher.batch_max, target, unlogged_left > 0)?;
             unlogged_left = unlogged_left.saturating_sub(n);
             if n == 0 {
                 if self.checkpoint_lsn() >= target {
                     return Ok(());
+                }
+                if let Some(why) = refused {
+                    return Err(why);
                 }
                 // The rest is latched, or in flight elsewhere.
                 self.clock.wait();
@@ -170,7 +196,7 @@ impl Pool {
             }
             let mut written = 0;
             for batch in dirty.chunks(self.flusher.batch_max) {
-                written += self.write_cold(batch)?;
+                written += self.write_wanted(batch)?;
             }
             if written == 0 {
                 self.clock.wait();
@@ -208,36 +234,43 @@ impl Pool {
     }
     /// Writes those of `frames` that are dirty and not latched exclusively.
     pub(super) fn write_cold(&self, frames: &[u32]) -> Result<usize> {
-        Ok(self.write_batch(frames, 0, Lsn::MAX, false)?.0)
+        Ok(self.write_batch(frames, 0, Lsn::MAX, false)?.pages)
     }
-    /// A batch of the oldest changes older than `below`. The caller holds no latch.
-    fn write_oldest(&self, pages_max: usize, below: Lsn, unlogged: bool) -> Result<usize> {
-        let (written, skipped) = self.write_batch(&[], pages_max, below, unlogged)?;
-        let oldest = skipped.iter().min_by_key(|c| c.popped);
+    /// Same; an error when one of their files cannot be opened.
+    pub(super) fn write_wanted(&self, frames: &[u32]) -> Result<usize> {
+        let written = self.write_batch(frames, 0, Lsn::MAX, false)?;
+        written.refused.map_or(Ok(written.pages), Err)
+    }
+    /// A batch of the oldest changes older than `below`: how many pages, and why a file of others cannot be opened. The caller holds no latch.
+    fn write_oldest(&self, pages_max: usize, below: Lsn, unlogged: bool) -> Result<(usize, Option<Error>)> {
+        let written = self.write_batch(&[], pages_max, below, unlogged)?;
+        let (pages, refused) = (written.pages, written.refused);
+        let oldest = written.skipped.iter().min_by_key(|c| c.popped);
         let lsn = oldest.and_then(|c| c.popped).unwrap_or(0);
         let before = self.flusher.busy.swap(lsn, Ordering::Relaxed);
         match oldest {
-            Some(busy) if before == lsn => Ok(written + self.write_busy(busy.frame)?),
-            _ => Ok(written),
+            Some(busy) if before == lsn => Ok((pages + self.write_busy(busy.frame)?, refused)),
+            _ => Ok((pages, refused)),
         }
     }
-    /// One batch: `cold`, and up to `oldest_max` of the oldest changes older than `below`. Returns the number of pages
-    /// written, and what could not be had.
-    fn write_batch(
-        &self,
-        cold: &[u32],
-        oldest_max: usize,
-        below: Lsn,
-        unlogged: bool,
-    ) -> Result<(usize, Vec<Candidate>)> {
+    /// One batch: `cold`, and up to `oldest_max` of the oldest changes older than `below`.
+    fn write_batch(&self, cold: &[u32], oldest_max: usize, below: Lsn, unlogged: bool) -> Result<Written> {
         self.check_alive()?;
         assert!(cold.len() + oldest_max <= PAGES_PER_SLOT);
         self.with_slot(|slot, buffer| {
             let (flight, candidates) = self.begin_flight(cold, oldest_max, below, unlogged);
-            let claimed = self.claim(candidates, buffer);
-            let (claimed, skipped) = self.synced(claimed)?;
-            self.dirty.put_back(&self.frames, &skipped);
-            Ok((self.fly(slot, buffer, &claimed, flight)?, skipped))
+            let taken = self.claim(candidates, buffer);
+            self.dirty.put_back(&self.frames, &taken.skipped);
+            self.dirty.put_back(&self.frames, &taken.refused);
+            let pages = self.fly(slot, buffer, &taken.claimed, flight)?;
+            if let Some(why) = &taken.why {
+                self.note_refusal(&taken.refused, why)?;
+            }
+            Ok(Written {
+                pages,
+                skipped: taken.skipped,
+                refused: taken.why,
+            })
         })
     }
     /// Waits for the page's latch and writes it. The caller holds no latch.
@@ -247,7 +280,8 @@ impl Pool {
             return Ok(0);
         };
         let page = self.frames.read(pin.index);
-        let Some(file) = self.synced(self.files.find(key_id(key).file))? else {
+        // One that cannot be opened is met again by the next batch.
+        let Ok(Some(file)) = self.files.find(key_id(key).file) else {
             return Ok(0);
         };
         // Slots are given back by threads that wait for no latch, so waiting for one with the latch held ends.
@@ -305,23 +339,24 @@ impl Pool {
         Ok(claimed.len())
     }
     /// Copies the candidates that can be had into the buffer, in the order of their places, logged files first.
-    pub(super) fn claim(
-        &self,
-        candidates: Vec<Candidate>,
-        buffer: &mut [u8],
-    ) -> Result<(Vec<Claimed>, Vec<Candidate>)> {
+    pub(super) fn claim(&self, candidates: Vec<Candidate>, buffer: &mut [u8]) -> Taken {
         let mut sorted: Vec<(u64, Candidate)> = candidates
             .into_iter()
             .map(|c| (self.frames.header(c.frame).key(), c))
             .collect();
         sorted.sort_unstable_by_key(|(key, c)| (*key, c.frame));
-        let mut skipped = Vec::new();
+        let mut taken = Taken::default();
         let mut known = Vec::with_capacity(sorted.len());
         for same_file in sorted.chunk_by(|a, b| key_id(a.0).file == key_id(b.0).file) {
-            // A file that is not known is being dropped: its pages are about to be discarded.
-            match self.files.find(key_id(same_file[0].0).file)? {
-                Some(file) => known.extend(same_file.iter().map(|(key, c)| (*key, *c, file.clone()))),
-                None => skipped.extend(same_file.iter().map(|(_, c)| *c)),
+            let candidates = same_file.iter().map(|(_, c)| *c);
+            match self.files.find(key_id(same_file[0].0).file) {
+                Ok(Some(file)) => known.extend(same_file.iter().map(|(key, c)| (*key, *c, file.clone()))),
+                // A file that is not known is being dropped: its pages are about to be discarded.
+                Ok(None) => taken.skipped.extend(candidates),
+                Err(why) => {
+                    taken.refused.extend(candidates);
+                    taken.why = Some(why);
+                }
             }
         }
         // Those that need no doublewrite together, as far as one can tell before they are latched. Asked once of each: the answers change
@@ -329,16 +364,15 @@ impl Pool {
         known.sort_by_cached_key(|(_, c, file)| {
             (!file.logged, self.frames.header(c.frame).imaged.load(Ordering::Relaxed))
         });
-        let mut claimed = Vec::with_capacity(known.len());
         for (key, candidate, file) in known {
-            let place = &mut buffer[claimed.len() * PAGE_SIZE..][..PAGE_SIZE];
+            let place = &mut buffer[taken.claimed.len() * PAGE_SIZE..][..PAGE_SIZE];
             let page = self.frames.try_read(candidate.frame);
             match page.and_then(|page| self.claim_page(&page, key, file, place)) {
-                Some(page) => claimed.push(page),
-                None => skipped.push(candidate),
+                Some(page) => taken.claimed.push(page),
+                None => taken.skipped.push(candidate),
             }
         }
-        Ok((claimed, skipped))
+        taken
     }
     /// Under the S latch: copy, claim, clean.
     fn claim_page(&self, page: &PageRead<'_>, key: u64, file: OpenFile, place: &mut [u8]) -> Option<Claimed> {

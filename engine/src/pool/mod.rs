@@ -24,6 +24,7 @@ mod pace;
 pub mod page;
 mod prefetch;
 mod recover;
+mod refusal;
 mod requests;
 mod table;
 mod written;

@@ -336,6 +336,10 @@ impl Redo {
     pub fn room(&self) -> u64 {
         self.ring.capacity().saturating_sub(self.age())
     }
+    /// Writers wait even if the checkpoint moves up to `lsn`.
+    pub fn is_exhausted_from(&self, lsn: Lsn) -> bool {
+        self.is_on() && self.lsn().saturating_sub(lsn) > self.capacity() - self.margin()
+    }
     /// Called with NO latch held, before a mini-transaction that will write: blocks while less than a safety margin of the ring
     /// is free, until a checkpoint makes room. Counts `redo_log_waits`. Wakes the checkpointer through `wanted()`.
     /// `Error::Full` if the next segment cannot be made: a full disk is met here, before anything was changed.

@@ -1,6 +1,6 @@
 //! Batches on their way to disk: what they hold back, and what holds them up.
 use super::rig::{Rig, FILE};
-use crate::base::{Lsn, PageId};
+use crate::base::{Error, Lsn, PageId};
 use crate::pool::{PageType, PAGE_SIZE};
 use crate::redo::FlushMode;
 
@@ -39,11 +39,65 @@ fn no_checkpoint_passes_a_page_that_took_an_unlogged_ones_frame() {
     let lsn = rig.pool.redo().lsn();
     assert!(lsn > before);
     let mut buffer = vec![0; PAGE_SIZE];
-    let (claimed, _) = rig.pool.claim(candidates, &mut buffer).unwrap();
-    assert_eq!(claimed.len(), 1);
+    assert_eq!(rig.pool.claim(candidates, &mut buffer).claimed.len(), 1);
     assert_eq!(rig.in_place(LOGGED)[64], 0, "on its way");
     assert!(rig.pool.checkpoint_lsn() <= before);
     rig.pool.redo().flush(lsn, FlushMode::Sync).unwrap();
     rig.pool.dirty.end_flight(flight);
     assert_eq!(rig.pool.checkpoint_lsn(), lsn);
+}
+
+const OTHER: PageId = PageId::new(FILE + 2, 1);
+
+/// Both logged files have a change, LOGGED's the older one. Its file, which is not open, is refused. The change's LSN.
+fn refused() -> (Rig, Lsn) {
+    let rig = rig();
+    rig.add_file(OTHER.file, 4, true);
+    let lsn = rig.pool.redo().lsn();
+    change(&rig, LOGGED, 1);
+    change(&rig, OTHER, 1);
+    rig.disk.refuse(Some(&format!("{:08x}.slu", LOGGED.file)));
+    (rig, lsn)
+}
+
+/// The first batch with a page of such a file stopped the engine, though nothing had been written wrong.
+#[test]
+fn a_file_that_cannot_be_opened_waits_for_its_time() {
+    let (rig, lsn) = refused();
+    for pages in [1, 0, 0, 0] {
+        assert_eq!(rig.pool.flush_step(10).unwrap(), pages);
+        assert_eq!(rig.pool.checkpoint_lsn(), lsn);
+    }
+    assert_eq!(rig.in_place(OTHER)[64], 1);
+    let told = rig.pool.take_refusal().expect("somebody should know");
+    assert!(told.contains("00000010.slu"), "{told}");
+    let failed = |done| assert!(matches!(done, Err(Error::Io(_))), "{done:?}");
+    failed(rig.pool.flush_all());
+    failed(rig.pool.flush_file(LOGGED.file));
+    assert_eq!(rig.pool.take_refusal(), None, "once");
+    rig.pool.check_alive().unwrap();
+    rig.disk.refuse(None);
+    rig.pool.flush_all().unwrap();
+    assert_eq!(rig.in_place(LOGGED)[64], 1);
+    assert_eq!(rig.pool.checkpoint_lsn(), rig.pool.redo().lsn());
+}
+
+#[test]
+fn a_log_that_is_full_waits_no_longer_for_a_file() {
+    let (rig, lsn) = refused();
+    rig.pool.redo().set_capacity(1 << 20).unwrap();
+    let room = rig.pool.redo().capacity() / 8 * 7;
+    while rig.pool.flush_step(10).is_ok() {
+        rig.checkpoint();
+        assert!(rig.pool.redo().lsn() - lsn < room + (64 << 10), "writers wait");
+        let mut mtr = rig.pool.begin();
+        let page = mtr.create(OTHER, 0, PageType::System, 0).unwrap();
+        mtr.edit(page, 64, &[7; 8000]);
+        mtr.commit();
+    }
+    assert!(rig.pool.redo().lsn() - lsn > room, "there was room");
+    let Err(Error::Poisoned(why)) = rig.pool.check_alive() else {
+        panic!("nobody knows why")
+    };
+    assert!(why.contains("00000010.slu"), "{why}");
 }
