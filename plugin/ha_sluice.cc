@@ -354,7 +354,7 @@ void ha_sluice::unlock_row()
   if (m_semi == SEMI_DID)
     m_semi= SEMI_TRY;
   else if (m_lock != SLC_LOCK_NONE && m_connection && m_connection->isolation() <= SLC_ISO_READ_COMMITTED)
-    slc_cursor_unlock_row(m_cursor);
+    slc_cursor_unlock_row(m_cursor, trx());
 }
 
 bool ha_sluice::was_semi_consistent_read() { return m_semi == SEMI_DID; }

@@ -351,12 +351,13 @@ slc_err slc_cursor_prev(slc_cursor *, slc_found *out);
 void    slc_cursor_expect(slc_cursor *, uint64_t rows);
 /* the clustered row of a key, by lock mode as in begin; used for rnd_pos, covering -> full row, unique PK lookups. SLC_NOT_FOUND. */
 slc_err slc_row_get(slc_cursor *, slc_trx *, slc_bytes pk, uint32_t lock, uint32_t policy, slc_found *out);
-/* last row handed out with a lock does not match the WHERE: release its lock if this scan took it (<= READ COMMITTED) */
-void    slc_cursor_unlock_row(slc_cursor *);
+/* last row handed out with a lock, by a scan or by slc_row_get, does not match the WHERE: release its lock if that took it (<= READ COMMITTED).
+   With the transaction that it was read in. */
+void    slc_cursor_unlock_row(slc_cursor *, slc_trx *);
 /* last committed version without locking (semi-consistent read): set before begin; entries that are locked by others come with their committed version; *was = 1 if the last one did */
 void    slc_cursor_semi_consistent(slc_cursor *, int on);
 int     slc_cursor_was_semi_consistent(slc_cursor *);
-void    slc_cursor_reset(slc_cursor *);            /* end of scan: frees buffers, forgets position */
+void    slc_cursor_reset(slc_cursor *);            /* end of scan: frees buffers, forgets position and transaction; steps need a new begin */
 
 #ifdef __cplusplus
 }

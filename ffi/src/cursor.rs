@@ -4,7 +4,7 @@ use super::engine::{enter_code, enter_value};
 use super::error::code;
 use super::table::slc_table;
 use super::trx::slc_trx;
-use sluice::base::Result;
+use sluice::base::{Error, Result};
 use sluice::btree::Seek;
 use sluice::engine::Engine;
 use sluice::index::scan::Direction;
@@ -16,8 +16,22 @@ use std::sync::Arc;
 pub struct slc_cursor {
     engine: Arc<Engine>,
     cursor: Cursor,
-    /// Of the scan in progress; the shim ends the scan before it frees the transaction.
+    /// Of the scan in progress; null when there is none. The cursor serves one connection after the other: this lasts no longer than
+    /// until `slc_cursor_reset`, which comes before the transaction is freed.
     trx: *mut slc_trx,
+}
+
+impl slc_cursor {
+    /// The cursor and the transaction of its scan in progress. Error: the code for that there is no such scan.
+    unsafe fn of_scan<'a>(cursor: *mut slc_cursor) -> std::result::Result<(&'a mut slc_cursor, &'a mut Trx), slc_err> {
+        // SAFETY: live by contract; the transaction was given to `slc_cursor_begin`, and there was no reset since.
+        let handle = unsafe { &mut *cursor };
+        if handle.trx.is_null() {
+            return Err(code(&Error::Unsupported("a step of a scan that was not begun".into())));
+        }
+        let (_, trx) = unsafe { slc_trx::of(handle.trx) };
+        Ok((handle, trx))
+    }
 }
 
 fn lock_choice(lock: u32, policy: u32) -> LockChoice {
@@ -64,9 +78,10 @@ unsafe fn step(
     out: *mut slc_found,
     body: impl FnOnce(&mut Cursor, &mut Trx) -> Result<bool>,
 ) -> slc_err {
-    // SAFETY: live by contract; the transaction was given to `slc_cursor_begin`.
-    let handle = unsafe { &mut *cursor };
-    let (_, trx) = unsafe { slc_trx::of(handle.trx) };
+    let (handle, trx) = match unsafe { slc_cursor::of_scan(cursor) } {
+        Ok(both) => both,
+        Err(error) => return error,
+    };
     enter_code(&handle.engine, || {
         let result = body(&mut handle.cursor, trx);
         unsafe { hand_out(&handle.cursor, result, SLC_END, out) }
@@ -75,9 +90,10 @@ unsafe fn step(
 
 /// A move of the scan in progress; most find their entry at hand.
 unsafe fn go(cursor: *mut slc_cursor, out: *mut slc_found, direction: Direction) -> slc_err {
-    // SAFETY: live by contract; the transaction was given to `slc_cursor_begin`.
-    let handle = unsafe { &mut *cursor };
-    let (_, trx) = unsafe { slc_trx::of(handle.trx) };
+    let (handle, trx) = match unsafe { slc_cursor::of_scan(cursor) } {
+        Ok(both) => both,
+        Err(error) => return error,
+    };
     enter_code(&handle.engine, || {
         if let Some(found) = handle.cursor.take_at_hand(trx, direction) {
             // SAFETY: `out` is the caller's to write.
@@ -194,12 +210,9 @@ pub unsafe extern "C" fn slc_row_get(
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn slc_cursor_unlock_row(cursor: *mut slc_cursor) {
+pub unsafe extern "C" fn slc_cursor_unlock_row(cursor: *mut slc_cursor, trx: *mut slc_trx) {
     let handle = unsafe { &mut *cursor };
-    if handle.trx.is_null() {
-        return;
-    }
-    let (engine, trx) = unsafe { slc_trx::of(handle.trx) };
+    let (engine, trx) = unsafe { slc_trx::of(trx) };
     enter_value(engine, (), || handle.cursor.unlock_row(trx));
 }
 
@@ -216,5 +229,6 @@ pub unsafe extern "C" fn slc_cursor_was_semi_consistent(cursor: *mut slc_cursor)
 #[no_mangle]
 pub unsafe extern "C" fn slc_cursor_reset(cursor: *mut slc_cursor) {
     let handle = unsafe { &mut *cursor };
+    handle.trx = std::ptr::null_mut();
     enter_value(&handle.engine, (), || handle.cursor.reset());
 }
