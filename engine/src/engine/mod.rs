@@ -248,8 +248,9 @@ impl Engine {
         xids.extend(self.parked.lock().iter().map(|(xid, _)| xid.clone()));
         xids
     }
-    /// Keeps a prepared transaction whose connection ends, until [`Engine::decide`].
-    pub fn park(&self, xid: Xid, trx: Trx) {
+    /// Keeps a prepared transaction whose connection ends, until [`Engine::decide`]; not its view, which would hold purge back.
+    pub fn park(&self, xid: Xid, mut trx: Trx) {
+        self.store.trx_sys.close_view(&mut trx);
         self.parked.lock().push((xid, trx));
     }
     /// Commits or rolls back a prepared transaction found at open or parked. `NotFound` if unknown.

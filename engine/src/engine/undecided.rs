@@ -31,8 +31,10 @@ impl Undecided {
 }
 
 impl Engine {
-    /// The transaction was prepared and may outlive its connection. Before the connection can go.
-    pub fn may_outlive_connection(&self, trx: &Trx) {
+    /// The transaction was prepared and may outlive its connection. Before the connection can go. It reads nothing any more: its view, which
+    /// would hold purge back until the decision, is closed.
+    pub fn may_outlive_connection(&self, trx: &mut Trx) {
+        self.store().trx_sys.close_view(trx);
         let mut prepared = self.undecided.prepared.lock();
         prepared.retain(|(id, _)| self.store().trx_sys.is_active(*id));
         if trx.id() != 0 {

@@ -22,6 +22,7 @@ mod load;
 mod meanwhile;
 mod model;
 mod notes;
+mod parked;
 mod put_back;
 mod redo_off;
 mod rig;
