@@ -6,8 +6,7 @@ use super::def::{Layout, Table};
 use super::store::Store;
 use crate::base::{IndexId, Result};
 use crate::index::RowHeader;
-use crate::txn::{Granted, LockMode, LockPolicy, Trx, TrxShared};
-use std::sync::Arc;
+use crate::txn::{Granted, LockMode, LockPolicy, MadeExplicit, Trx};
 
 /// What was there once the lock was had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,11 +55,11 @@ impl Store {
             let header = RowHeader::read(leaf.value());
             if self.made_by_other_active(trx, &header) {
                 // It was made between our lock and our look, or is locked by nothing but its maker's id: what we hold is void.
-                let owner = self.make_explicit(layout, pk, &header);
+                let made = self.make_explicit(layout, pk, &header);
                 drop(leaf);
                 self.trx_sys.locks().unlock(trx, index.id, pk);
-                if let Some(owner) = owner {
-                    self.trx_sys.locks().search_after_explicit(&owner);
+                if let Some(made) = made {
+                    self.trx_sys.locks().search_after_explicit(made);
                 }
                 continue;
             }
@@ -83,11 +82,10 @@ impl Store {
 
     /// Makes the implicit lock of the row's maker explicit, so that one can wait for it; under the leaf's latch, so that the maker cannot
     /// have rolled the row back. Some: `search_after_explicit` is due.
-    fn make_explicit(&self, layout: &Layout, pk: &[u8], header: &RowHeader) -> Option<Arc<TrxShared>> {
+    fn make_explicit(&self, layout: &Layout, pk: &[u8], header: &RowHeader) -> Option<MadeExplicit> {
         let owner = self.trx_sys.active(header.trx)?;
         let locks = self.trx_sys.locks();
-        let search = locks.make_explicit(&owner, header.trx, layout.clustered.id, pk);
-        search.then_some(owner)
+        locks.make_explicit(&owner, header.trx, layout.clustered.id, pk)
     }
 
     pub(super) fn unlock_if_new(&self, trx: &mut Trx, layout: &Layout, pk: &[u8], granted: Granted) {

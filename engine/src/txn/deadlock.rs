@@ -9,12 +9,12 @@
 //!
 //! Victim: the transaction whose wait closed the circle, unless another has less than half as much to lose (undo records
 //! and locks). The victim is marked and woken; it leaves its queue and its transaction is rolled back by its own thread.
-use super::lock::{LockSys, WaitPlace, WAIT_DEADLOCK};
+use super::lock::{decide, is_verdict, LockSys, WaitPlace, WAIT_DEADLOCK};
 use super::lock_table::Request;
 use super::report::{DeadlockInfo, DeadlockParty, HeldInfo, TrxInfo, WaitInfo};
 use super::{LockMode, TrxShared};
 use std::collections::HashSet;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::Arc;
 
 /// Accounts that are kept.
@@ -72,7 +72,7 @@ impl LockSys {
     fn is_there(&self, circle: &[Node]) -> bool {
         let waits_for = |node: &Node, next: &Node| {
             WaitPlace::of(&node.trx)
-                .map(|place| self.edges(&node.trx, place).blockers)
+                .map(|place| self.blockers(&node.trx, place))
                 .is_some_and(|blockers| blockers.iter().any(|b| Arc::ptr_eq(b, &next.trx)))
         };
         let mut pairs = circle.iter().zip(circle.iter().cycle().skip(1));
@@ -111,13 +111,18 @@ impl LockSys {
         None
     }
 
-    /// Whom `trx` waits for; nobody if its wait has been decided.
+    /// Whom `trx` waits for, in the order of the queue; nobody if its wait has been decided.
+    pub(super) fn blockers(&self, trx: &Arc<TrxShared>, place: WaitPlace) -> Vec<Arc<TrxShared>> {
+        self.edges(trx, place).blockers
+    }
+
+    /// Its wait as it is now.
     fn edges(&self, trx: &Arc<TrxShared>, place: WaitPlace) -> Edges {
         let none = Edges {
             blockers: Vec::new(),
             whole_queue: false,
         };
-        if trx.wait_flag.load(Acquire) != 0 {
+        if is_verdict(trx.wait_flag.load(Acquire)) {
             return none;
         }
         match place {
@@ -146,13 +151,7 @@ impl LockSys {
     fn condemn(&self, victim: &Node) {
         let trx = &victim.trx;
         let same_wait = || trx.wait_no.load(Acquire) == victim.wait_no;
-        let mark = || {
-            same_wait()
-                && trx
-                    .wait_flag
-                    .compare_exchange(0, WAIT_DEADLOCK, AcqRel, Acquire)
-                    .is_ok()
-        };
+        let mark = || same_wait() && decide(trx, WAIT_DEADLOCK);
         let marked = match WaitPlace::of(trx) {
             // Under the queue's mutex no new wait can begin in between.
             Some(WaitPlace::Row(at)) => self.with_shard(at, |shard, slot| {

@@ -2,7 +2,7 @@
 //! version was made by an active transaction is locked by it implicitly: whoever meets it makes that lock explicit first.
 //!
 //! Who does what: `lock_table.rs` keeps the queues, `deadlock.rs` searches the wait-for graph, `range.rs` keeps the
-//! key ranges; this file takes, waits for and gives back. The table layer calls it, mostly without latches.
+//! key ranges, `explicit.rs` makes locks explicit; this file takes, waits for and gives back. The table layer calls it, mostly without latches.
 //!
 //! How a row is locked (the table layer): `lock`, then latch the leaf and look at the row. If an active transaction
 //! other than the caller made its newest version, `make_explicit` for that owner *under the latch* (without it the owner may
@@ -15,7 +15,8 @@
 //!
 //! A wait: the request is queued and `wait_flag` zeroed under the shard's mutex; whoever ends the wait sets the flag
 //! ([`WAIT_GRANTED`] under the same mutex by who made room, [`WAIT_DEADLOCK`] by a deadlock search that chose this
-//! victim, [`WAIT_CANCELLED`] by KILL) and then wakes the sleeper. Only the sleeper takes its request off the queue,
+//! victim, [`WAIT_CANCELLED`] by KILL) and then wakes the sleeper. [`WAIT_LOOK`] decides nothing: the sleeper looks whom it waits for now,
+//! tells its waiter, and sleeps on. Only the sleeper takes its request off the queue,
 //! under the mutex; what it finds there decides: a lock that was granted meanwhile is taken, whatever the flag says.
 use super::lock_table::{hash_name, Admitted, Shard, WakeList};
 use super::range::RangeLocks;
@@ -51,8 +52,10 @@ pub enum Granted {
 pub(super) const WAIT_GRANTED: u32 = 1;
 pub(super) const WAIT_DEADLOCK: u32 = 2;
 pub(super) const WAIT_CANCELLED: u32 = 3;
+/// Not decided, but somebody has come before the sleeper in its queue.
+pub(super) const WAIT_LOOK: u32 = 4;
 
-const SHARDS: usize = 64;
+pub(super) const SHARDS: usize = 64;
 /// Newest locks among which `leave_to_version` looks for its own.
 const LATEST_LOOKED_AT: usize = 8;
 /// At most so many holders are named to the server before a wait.
@@ -100,13 +103,13 @@ impl WaitPlace {
 /// What a transaction must give back at its end.
 #[derive(Default)]
 pub(crate) struct LockList {
-    rows: Vec<LockRef>,
+    pub(super) rows: Vec<LockRef>,
     /// Those from here on were taken behind the latest savepoint; perhaps not all of them.
     savepoint: usize,
     /// Indexes in which it holds ranges.
     pub(super) ranges: Vec<IndexId>,
     /// Implicit locks of this transaction id may still be made explicit (0 = none: it ended or has not written).
-    implicit_of: TrxId,
+    pub(super) implicit_of: TrxId,
 }
 
 impl LockList {
@@ -237,10 +240,8 @@ impl LockSys {
     /// Sleeps until the queued request is decided. The caller has called `begin_wait`, and holds no mutex.
     pub(super) fn sleep(&self, me: &Arc<TrxShared>, holders: &[Arc<TrxShared>], timeout_us: u64) -> SleepEnd {
         let counters = &self.counters;
-        for holder in holders {
-            if !me.waiter.about_to_wait(&*holder.waiter) {
-                return SleepEnd::Deadlock;
-            }
+        if !may_wait(me, holders) {
+            return SleepEnd::Deadlock;
         }
         counters.row_lock_waits.inc();
         counters.row_lock_current_waits.inc();
@@ -278,6 +279,7 @@ impl LockSys {
                 WAIT_GRANTED => return SleepEnd::Granted,
                 WAIT_DEADLOCK => return SleepEnd::Deadlock,
                 WAIT_CANCELLED => return SleepEnd::Cancelled,
+                WAIT_LOOK if !self.look_again(me) => return SleepEnd::Deadlock,
                 _ => {}
             }
             match outcome {
@@ -288,6 +290,17 @@ impl LockSys {
         }
     }
 
+    /// Names those whom the sleeper waits for now to its waiter; false: it must give up.
+    fn look_again(&self, me: &Arc<TrxShared>) -> bool {
+        // First: whoever comes behind the look asks for another one.
+        if me.wait_flag.compare_exchange(WAIT_LOOK, 0, AcqRel, Acquire).is_err() {
+            return true;
+        }
+        let Some(place) = WaitPlace::of(me) else { return true };
+        let holders = self.blockers(me, place);
+        may_wait(me, &holders[..holders.len().min(HOLDERS_NAMED_MAX)])
+    }
+
     /// True if nobody else holds a conflicting lock and no conflicting waiter is queued; takes nothing. May be called under page latches.
     pub fn is_free(&self, trx: &Trx, index: IndexId, key: &[u8], mode: LockMode) -> bool {
         let hash = hash_name(index, key);
@@ -295,42 +308,6 @@ impl LockSys {
         match shard.find(hash, index, key) {
             Some(slot) => shard.entry(slot).would_admit(&trx.shared, mode),
             None => true,
-        }
-    }
-
-    /// Makes the implicit lock of `owner` explicit (X), if it is still active. Called under the latch of the leaf whose row says so.
-    /// True: `search_after_explicit` must follow, once the latch is gone.
-    pub fn make_explicit(&self, owner: &Arc<TrxShared>, owner_id: TrxId, index: IndexId, key: &[u8]) -> bool {
-        let hash = hash_name(index, key);
-        let shard_no = hash as usize % SHARDS;
-        let mut shard = self.shards[shard_no].lock();
-        let slot = shard.find_or_add(hash, index, key);
-        let at = LockRef {
-            shard: shard_no as u32,
-            slot,
-        };
-        {
-            // The list's mutex decides between this and the owner's `release_all`.
-            let mut list = owner.locks.lock();
-            if owner_id == 0 || list.implicit_of != owner_id {
-                drop(list);
-                shard.free_if_unused(slot);
-                return false;
-            }
-            if shard.entry(slot).add_implicit(owner) {
-                list.rows.push(at);
-                owner.lock_count.fetch_add(1, Relaxed);
-            }
-        }
-        let others_wait = !shard.entry(slot).waiting().is_empty();
-        others_wait
-    }
-
-    /// Those who wait in the queue of a lock made explicit now wait for its owner too; if it waits itself, that may close a
-    /// circle which no later wait would look for. Called with no latch held: it may wake a victim.
-    pub fn search_after_explicit(&self, owner: &Arc<TrxShared>) {
-        if WaitPlace::of(owner).is_some() && self.find_deadlock(owner) {
-            self.end_wait_of(owner, WAIT_DEADLOCK);
         }
     }
 
@@ -435,7 +412,7 @@ impl LockSys {
 
     /// Ends a wait that goes on, with a verdict. A grant that came first, stays.
     pub(super) fn end_wait_of(&self, trx: &Arc<TrxShared>, verdict: u32) {
-        if WaitPlace::of(trx).is_some() && trx.wait_flag.compare_exchange(0, verdict, AcqRel, Acquire).is_ok() {
+        if WaitPlace::of(trx).is_some() && decide(trx, verdict) {
             trx.waiter.wake();
         }
     }
@@ -552,6 +529,21 @@ fn give_back(shard: &mut Shard, at: LockRef, trx: &Arc<TrxShared>) -> WakeList {
     }
     shard.free_if_unused(at.slot);
     wake
+}
+
+/// The waiter is told whom it is about to wait for; false: it must not.
+fn may_wait(me: &TrxShared, holders: &[Arc<TrxShared>]) -> bool {
+    holders.iter().all(|holder| me.waiter.about_to_wait(&*holder.waiter))
+}
+
+/// Ends a wait with a verdict; false: another came first.
+pub(super) fn decide(trx: &TrxShared, verdict: u32) -> bool {
+    let undecided = |flag| (!is_verdict(flag)).then_some(verdict);
+    trx.wait_flag.fetch_update(AcqRel, Acquire, undecided).is_ok()
+}
+/// Of a `wait_flag`.
+pub(super) fn is_verdict(flag: u32) -> bool {
+    flag != 0 && flag != WAIT_LOOK
 }
 
 fn begin_wait(me: &TrxShared, place: WaitPlace) {

@@ -7,12 +7,13 @@
 //! Records are never overwritten before purge: a reader may follow an [`UndoPtr`](crate::base::UndoPtr) it copied earlier.
 //!
 //! Reading order: `trx` and `sys` (the door), `snapshot` and `views` (who sees what), `active`, `commit`, `settled`; then the locks:
-//! `lock`, `lock_table`, `range`, `deadlock`, `wait`, and what people see of them: `report`, `lock_report`; then undo: `undo` (format), `stream`, `directory`, `history`,
-//! `purge`, `shrink`, `recover`.
+//! `lock`, `lock_table`, `explicit`, `range`, `deadlock`, `wait`, and what people see of them: `report`, `lock_report`; then
+//! undo: `undo` (format), `stream`, `directory`, `history`, `purge`, `shrink`, `recover`.
 mod active;
 mod commit;
 mod deadlock;
 mod directory;
+mod explicit;
 mod history;
 pub mod lock;
 mod lock_report;
@@ -33,6 +34,7 @@ pub mod undo;
 mod views;
 pub mod wait;
 
+pub use explicit::MadeExplicit;
 pub use lock::{Granted, LockMode, LockPolicy, LockSys};
 pub use lock_report::{LockInfo, LockKind, LockReport};
 pub use report::{DeadlockInfo, DeadlockParty, HeldInfo, TrxInfo, WaitInfo};

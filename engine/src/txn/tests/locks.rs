@@ -10,27 +10,27 @@ use std::time::{Duration, Instant};
 const S: LockMode = LockMode::Shared;
 const X: LockMode = LockMode::Exclusive;
 
-fn lock_sys() -> Arc<LockSys> {
+pub(super) fn lock_sys() -> Arc<LockSys> {
     let start = Instant::now();
     let clock = move || start.elapsed().as_micros() as u64;
     Arc::new(LockSys::new(Arc::new(Counters::default()), Box::new(clock)))
 }
 
-fn trx(connection: u64) -> Trx {
+pub(super) fn trx(connection: u64) -> Trx {
     let mut trx = Trx::new(TrxShared::new(Arc::new(ThreadWaiter::new()), connection));
     trx.lock_wait_timeout_ms = 20_000;
     trx
 }
 
-fn take(locks: &LockSys, trx: &mut Trx, key: &[u8], mode: LockMode) -> Result<Granted, Error> {
+pub(super) fn take(locks: &LockSys, trx: &mut Trx, key: &[u8], mode: LockMode) -> Result<Granted, Error> {
     locks.lock(trx, 1, key, mode, LockPolicy::Wait)
 }
 
-fn try_take(locks: &LockSys, trx: &mut Trx, key: &[u8], mode: LockMode) -> Result<Granted, Error> {
+pub(super) fn try_take(locks: &LockSys, trx: &mut Trx, key: &[u8], mode: LockMode) -> Result<Granted, Error> {
     locks.lock(trx, 1, key, mode, LockPolicy::NoWait)
 }
 
-fn until(what: impl Fn() -> bool) {
+pub(super) fn until(what: impl Fn() -> bool) {
     let start = Instant::now();
     while !what() {
         assert!(start.elapsed() < Duration::from_secs(10), "it never happened");
@@ -38,7 +38,7 @@ fn until(what: impl Fn() -> bool) {
     }
 }
 
-fn waiting(trx: &Arc<TrxShared>) -> bool {
+pub(super) fn waiting(trx: &Arc<TrxShared>) -> bool {
     trx.waiting_on.load(Ordering::Acquire) != 0
 }
 

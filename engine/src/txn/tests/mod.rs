@@ -1,10 +1,11 @@
-//! Tests of transactions: `locks` (threads), `lock_report` (as people see them), `undo` (streams and views), `model` (against a model, with restarts),
+//! Tests of transactions: `locks` (threads), `named` (whom waiters hear of), `lock_report` (as people see them), `undo` (streams and views), `model` (against a model, with restarts),
 //! `crash` (at every write), `concurrent`, `shrink`; here the bed they lie in: a pool over a simulated disk, and dice.
 mod concurrent;
 mod crash;
 mod lock_report;
 mod locks;
 mod model;
+mod named;
 mod shrink;
 mod undo;
 

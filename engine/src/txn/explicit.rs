@@ -1,0 +1,76 @@
+//! Implicit locks made explicit. A row whose newest version an active transaction has made is locked by it without an entry in the lock table;
+//! whoever meets it writes that entry in the owner's name, under the latch of the leaf that says so, and then waits for it (`lock.rs`).
+//!
+//! The entry goes before those who wait in the queue already. From now on they wait for the owner too, and none of them has looked: their
+//! waiters have not been asked about it (a replica would stand still, whose owner waits in the server for one of them to commit), and the search
+//! for deadlocks has not come by. Both is made up for once the latch is gone.
+use super::lock::{LockRef, LockSys, WaitPlace, SHARDS, WAIT_DEADLOCK, WAIT_LOOK};
+use super::lock_table::{hash_name, WakeList};
+use super::TrxShared;
+use crate::base::{IndexId, TrxId};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::Arc;
+
+/// Others waited in the queue of the lock that was made explicit.
+#[must_use]
+pub struct MadeExplicit {
+    owner: Arc<TrxShared>,
+    waiting: WakeList,
+}
+
+impl LockSys {
+    /// Makes the implicit lock of `owner` explicit (X), if it is still active. Called under the latch of the leaf whose row says so.
+    /// Some: `search_after_explicit` must follow, once the latch is gone.
+    pub fn make_explicit(
+        &self,
+        owner: &Arc<TrxShared>,
+        owner_id: TrxId,
+        index: IndexId,
+        key: &[u8],
+    ) -> Option<MadeExplicit> {
+        let hash = hash_name(index, key);
+        let shard_no = hash as usize % SHARDS;
+        let mut shard = self.shards[shard_no].lock();
+        let slot = shard.find_or_add(hash, index, key);
+        let at = LockRef {
+            shard: shard_no as u32,
+            slot,
+        };
+        {
+            // The list's mutex decides between this and the owner's `release_all`.
+            let mut list = owner.locks.lock();
+            if owner_id == 0 || list.implicit_of != owner_id {
+                drop(list);
+                shard.free_if_unused(slot);
+                return None;
+            }
+            if shard.entry(slot).add_implicit(owner) {
+                list.rows.push(at);
+                owner.lock_count.fetch_add(1, Relaxed);
+            }
+        }
+        let waiting: WakeList = (shard.entry(slot).waiting().iter())
+            .map(|request| request.trx.clone())
+            .collect();
+        (!waiting.is_empty()).then(|| MadeExplicit {
+            owner: owner.clone(),
+            waiting,
+        })
+    }
+
+    /// Those who wait in the queue of a lock made explicit tell their waiters that they wait for its owner too, each by its own thread, since
+    /// only that knows that the wait goes on. If the owner waits itself, that may close a circle which no later wait would look for. Called with
+    /// no latch held: it wakes them, or a victim.
+    pub fn search_after_explicit(&self, made: MadeExplicit) {
+        for trx in &made.waiting {
+            // If that wait has ended, the mark is gone with the next one's beginning, or that one looks once more than it must.
+            if trx.wait_flag.compare_exchange(0, WAIT_LOOK, AcqRel, Acquire).is_ok() {
+                trx.waiter.wake();
+            }
+        }
+        let owner = &made.owner;
+        if WaitPlace::of(owner).is_some() && self.find_deadlock(owner) {
+            self.end_wait_of(owner, WAIT_DEADLOCK);
+        }
+    }
+}
