@@ -6,6 +6,7 @@
 #include "ha_sluice.h"
 #include "engine.h"
 #include "errors.h"
+#include <algorithm>
 
 using namespace sluice;
 
@@ -545,9 +546,21 @@ bool ha_sluice::rowid_filter_push(Rowid_filter *filter)
 
 /* ---- multi-range read ---- */
 
+/* The buffer of a partition is not its own: when the last index that the server weighed asked for none, all partitions get the same
+   one, and each fills it with references to its rows before any reads them; and it may be one of an earlier statement. Only its size
+   is taken, up to what the user allows. */
 int ha_sluice::multi_range_read_init(RANGE_SEQ_IF *seq, void *init, uint ranges, uint mode, HANDLER_BUFFER *buffer)
 {
-  return m_ds_mrr.dsmrr_init(this, seq, init, ranges, mode, buffer);
+  if (likely(!table->part_info) || mode & (HA_MRR_USE_DEFAULT_IMPL | HA_MRR_SORTED))
+    return m_ds_mrr.dsmrr_init(this, seq, init, ranges, mode, buffer);
+  return guarded(
+      [&]
+      {
+        const size_t size= std::min<size_t>(buffer->buffer_end - buffer->buffer, table->in_use->variables.mrr_buff_size);
+        uchar *const own= m_range_buffer.reserve(size);
+        HANDLER_BUFFER of_partition= {own, own + size, own};
+        return m_ds_mrr.dsmrr_init(this, seq, init, ranges, mode, &of_partition);
+      });
 }
 
 int ha_sluice::multi_range_read_next(range_id_t *range) { return m_ds_mrr.dsmrr_next(range); }
