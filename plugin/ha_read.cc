@@ -346,6 +346,7 @@ int ha_sluice::index_end()
     slc_cursor_reset(m_cursor);
   m_row_bytes= NOTHING;
   m_ds_mrr.dsmrr_close();
+  m_ranges_begun= false;
   own_end();
   return error;
 }
@@ -551,19 +552,26 @@ bool ha_sluice::rowid_filter_push(Rowid_filter *filter)
    is taken, up to what the user allows. */
 int ha_sluice::multi_range_read_init(RANGE_SEQ_IF *seq, void *init, uint ranges, uint mode, HANDLER_BUFFER *buffer)
 {
-  if (likely(!table->part_info) || mode & (HA_MRR_USE_DEFAULT_IMPL | HA_MRR_SORTED))
-    return m_ds_mrr.dsmrr_init(this, seq, init, ranges, mode, buffer);
-  return guarded(
+  const bool is_own= !table->part_info || mode & (HA_MRR_USE_DEFAULT_IMPL | HA_MRR_SORTED);
+  const int error= guarded(
       [&]
       {
+        if (likely(is_own))
+          return m_ds_mrr.dsmrr_init(this, seq, init, ranges, mode, buffer);
         const size_t size= std::min<size_t>(buffer->buffer_end - buffer->buffer, table->in_use->variables.mrr_buff_size);
         uchar *const own= m_range_buffer.reserve(size);
         HANDLER_BUFFER of_partition= {own, own + size, own};
         return m_ds_mrr.dsmrr_init(this, seq, init, ranges, mode, &of_partition);
       });
+  m_ranges_begun= !error;
+  return error;
 }
 
-int ha_sluice::multi_range_read_next(range_id_t *range) { return m_ds_mrr.dsmrr_next(range); }
+/* The server asks partitions for rows without a beginning when a join by keys in batches has no key for any of them. */
+int ha_sluice::multi_range_read_next(range_id_t *range)
+{
+  return likely(m_ranges_begun) ? m_ds_mrr.dsmrr_next(range) : HA_ERR_END_OF_FILE;
+}
 
 ha_rows ha_sluice::multi_range_read_info_const(SLUICE_MRR_INFO_CONST_ARGUMENTS)
 {

@@ -188,6 +188,7 @@ int ha_sluice::reset()
   m_plan= nullptr;
   m_scan_set_up= false;
   m_ds_mrr.dsmrr_close();
+  m_ranges_begun= false;
   m_range_buffer.release_if_larger(0);
   if (m_cursor && m_row_bytes.len)
     slc_cursor_reset(m_cursor);

@@ -274,6 +274,7 @@ private:
   uchar *m_record= nullptr;             // where the last row was put
   slc_bytes m_row_bytes{};              // the engine's bytes that its BLOBs point into
   DsMrr_impl m_ds_mrr;
+  bool m_ranges_begun= false;            // in m_ds_mrr
   sluice::Buffer m_range_buffer;         // of m_ds_mrr, in a partition
 
   sluice::Buffer m_search, m_low, m_high, m_clustered, m_kept_blobs;
