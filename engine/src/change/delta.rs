@@ -5,12 +5,13 @@
 //! Its keys are partition number (u16, big-endian) + entry key, its values are drawn in `pending.rs`. New entries go to the newest
 //! partition; the older ones are closed: nothing changes in them but merges that take entries out.
 //!
-//! Order of locks: gate, then (base latches, then) delta latches. The gate is held shared by an append and exclusively by whoever
-//! begins a partition or empties the filter; nobody asks for it with a latch held, so readers and merges do not take it at all.
-//! The load mutex may be taken under base latches; under it only delta pages are read.
+//! Order of locks: gate, then (base latches, then) delta latches. The gate is held shared by an append, and by a merge that counts what it
+//! has taken out, and exclusively by whoever begins a partition or puts another filter in its place; nobody asks for it with a latch
+//! held, so readers do not take it at all.
 //!
-//! After the engine was opened the tree's content is not known: the first use begins a new partition, and `count_step` walks the
-//! older ones, in which nothing changes meanwhile, for merges wait so long. Until then nothing is known to be absent.
+//! After the engine was opened the tree's content is not known: the first use begins a new partition, and `count_step` (`count.rs`) walks
+//! the older ones, in which nothing changes meanwhile, for merges wait so long. Until then nothing is known to be absent.
+use super::count::Count;
 use super::filter::Filter;
 use super::pending::{self, Folded, Pending};
 use super::policy::{Buffering, ChangeBuffer, Word, ASK_EVERY};
@@ -31,7 +32,7 @@ pub const DELTA_BIT: IndexId = 1 << 31;
 /// Set in `entries` while the older partitions are not counted.
 pub(super) const UNKNOWN: u64 = 1 << 63;
 /// Partitions that may be there at a time; while the engine runs no more than half of them are begun.
-const PARTITIONS_MAX: u32 = 32;
+pub(super) const PARTITIONS_MAX: u32 = 32;
 /// When the tree is empty and its numbers have come so far, they begin at 0: nobody looks for a partition that he learned of so many ago.
 const AGAIN_FROM: u16 = 1 << 14;
 /// Bytes of an operation in a list, beyond its value.
@@ -66,20 +67,11 @@ pub(super) fn delta_end(partition: u16, hi: Option<&[u8]>) -> Option<DeltaKey> {
         None => partition.checked_add(1).map(|next| delta_key(next, &[])),
     }
 }
-fn partition_of(key: &[u8]) -> Result<u16> {
+pub(super) fn partition_of(key: &[u8]) -> Result<u16> {
     match key.first_chunk::<2>() {
         Some(bytes) => Ok(u16::from_be_bytes(*bytes)),
         None => Err(Error::corrupt("a delta tree holds a key without a partition number")),
     }
-}
-
-/// How far the older partitions are counted.
-#[derive(Debug, Default)]
-pub(super) struct Count {
-    /// Last key counted.
-    at: Vec<u8>,
-    /// The first partition that need not be counted; None: all of them have to be.
-    until: Option<u16>,
 }
 
 pub struct Delta {
@@ -96,7 +88,7 @@ pub struct Delta {
     pub(super) filter: Filter,
     pub(super) values: Values,
     pub(super) gate: RwLock<()>,
-    loaded: AtomicBool,
+    pub(super) loaded: AtomicBool,
     pub(super) count: Mutex<Count>,
     /// Moving share of target leaves that were resident, of `ALL`.
     residency: AtomicU32,
@@ -313,6 +305,7 @@ impl Delta {
                 self.first_pending(pool);
             }
             self.begin_partition_if_due();
+            self.grow_filters();
         }
         Ok(!matches!(wrote, Wrote::Nothing))
     }
@@ -346,7 +339,19 @@ impl Delta {
             }
         }
     }
-    fn count_up(&self, key: &[u8], partition: u16) {
+    /// What has become too small for what is pending is made larger. No latch is held, and not the gate.
+    pub(super) fn grow_filters(&self) {
+        self.values.grow(&self.buffer);
+        let larger = match self.is_known() {
+            true => self.filter.larger(self.entries(), &self.buffer.filters),
+            false => None,
+        };
+        if let Some(larger) = larger {
+            let _closed = self.gate.write();
+            self.filter.grow(larger, &self.buffer.filters);
+        }
+    }
+    pub(super) fn count_up(&self, key: &[u8], partition: u16) {
         self.filter.up(key, &self.buffer.filters);
         self.values.add(key, partition, &self.buffer);
         self.in_partition[slot(partition)].fetch_add(1, Ordering::SeqCst);
@@ -395,7 +400,7 @@ impl Delta {
             sums.newest_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
     }
-    fn set_range(&self, oldest: u16, newest: u16) {
+    pub(super) fn set_range(&self, oldest: u16, newest: u16) {
         self.range
             .store((oldest as u32) << 16 | newest as u32, Ordering::Release);
         self.word.refuse(newest == u16::MAX);
@@ -423,84 +428,6 @@ impl Delta {
             let next = if newest < AGAIN_FROM { newest + 1 } else { 0 };
             self.set_range(next, next);
         }
-    }
-    // ---- after the engine was opened ----
-
-    /// First use: which partitions are there?
-    pub fn load(&self, pool: &Pool) -> Result<()> {
-        if self.loaded.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let mut count = self.count.lock();
-        if self.loaded.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let first = self.tree.seek(pool, Seek::First, &[])?;
-        let first = first.map(|leaf| partition_of(leaf.key())).transpose()?;
-        match first {
-            None => {
-                self.entries.fetch_sub(UNKNOWN, Ordering::SeqCst);
-            }
-            Some(first) => {
-                let last = self.tree.seek(pool, Seek::Last, &[])?;
-                let last = last.map(|leaf| partition_of(leaf.key())).transpose()?.unwrap_or(first);
-                self.first_pending(pool);
-                let may_begin = last < u16::MAX && ((last - first) as u32) < PARTITIONS_MAX - 1;
-                if (last - first) as u32 >= PARTITIONS_MAX {
-                    return Err(Error::corrupt("a delta tree holds more partitions than there may be"));
-                }
-                if may_begin {
-                    count.until = Some(last + 1);
-                    self.set_range(first, last + 1);
-                } else {
-                    // So many openings without a merge in between: what appends would change is counted first.
-                    self.set_range(first, last);
-                    while !self.count_some(pool, &mut count, usize::MAX)? {}
-                }
-            }
-        }
-        self.loaded.store(true, Ordering::Release);
-        Ok(())
-    }
-    /// Counts the entries of about `leaves_max` leaves. True: all are counted.
-    pub fn count_step(&self, pool: &Pool, leaves_max: usize) -> Result<bool> {
-        self.load(pool)?;
-        if self.is_known() {
-            return Ok(true);
-        }
-        let mut count = self.count.lock();
-        if self.is_known() {
-            return Ok(true);
-        }
-        self.count_some(pool, &mut count, leaves_max)
-    }
-    /// Counts everything. Before a merge that cannot wait.
-    pub(super) fn know(&self, pool: &Pool) -> Result<()> {
-        while !self.count_step(pool, usize::MAX)? {}
-        Ok(())
-    }
-    fn count_some(&self, pool: &Pool, count: &mut Count, leaves_max: usize) -> Result<bool> {
-        let mut leaf = self.tree.seek(pool, Seek::Gt, &count.at)?;
-        for _ in 0..leaves_max {
-            let Some(at) = leaf else {
-                self.entries.fetch_sub(UNKNOWN, Ordering::SeqCst);
-                return Ok(true);
-            };
-            for slot in at.slot()..at.len() {
-                let (key, value) = at.entry_at(slot);
-                let partition = partition_of(key)?;
-                if count.until.is_some_and(|until| partition >= until) {
-                    self.entries.fetch_sub(UNKNOWN, Ordering::SeqCst);
-                    return Ok(true);
-                }
-                self.count_up(&key[2..], partition);
-                self.grow((key.len() - 2 + value.len()) as i64, false);
-            }
-            count.at.clear();
-            count.at.extend_from_slice(at.key_at(at.len() - 1));
-            leaf = self.tree.next_leaf(pool, at)?;
-        }
-        Ok(false)
     }
 
     // ---- where the index lives ----

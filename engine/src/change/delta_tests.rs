@@ -1,7 +1,8 @@
-//! A delta tree whose partition numbers have come to their end.
+//! A delta tree whose partition numbers have come to their end; its filters as it fills and empties.
 use super::super::kit::{found_again, new_index};
-use super::super::{drain, submit, Index};
+use super::super::{drain, merge_leaf, submit, Index};
 use super::*;
+use crate::base::moment::at;
 use crate::pool::tests::Rig;
 
 fn put(pool: &Pool, index: &Index, key: &[u8]) {
@@ -59,4 +60,60 @@ fn an_index_whose_numbers_are_used_up_takes_no_more_until_it_is_empty() {
     assert!(!delta.takes_no_more());
     put(pool, &index, b"new");
     assert_eq!(delta.entries(), 1);
+}
+
+/// A merge has taken entries out of the tree and not counted them down, and the filter grows: whatever it counts down after must not stand for
+/// what came meanwhile.
+#[test]
+fn a_filter_that_grows_beside_a_merge_knows_all_that_is_pending() {
+    let rig = Rig::create(3, 512);
+    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
+    let delta = index.delta.clone().unwrap();
+    (0..20).for_each(|n| put(pool, &index, format!("a{n}").as_bytes()));
+    let (other_pool, other) = (rig.pool.clone(), index.clone());
+    at(Moment::MergedToBeCounted, move || {
+        (0..3000).for_each(|n| put(&other_pool, &other, format!("b{n}").as_bytes()));
+    });
+    let before = delta.buffer().filter_memory().1;
+    assert_eq!(merge_leaf(pool, &index, b"a").unwrap(), 20);
+    assert!(delta.buffer().filter_memory().1 > before);
+    assert_eq!(delta.entries(), 3000);
+    assert!((0..3000).all(|n| delta.maybe_pending(format!("b{n}").as_bytes())));
+    drain(pool, &index).unwrap();
+    assert!(delta.is_empty());
+    assert_eq!(delta.buffer().filter_memory(), (0, 0));
+}
+
+/// Who asks holds no lock: while filters come, grow and go, what he knows to be pending is never said not to be.
+#[test]
+fn what_is_pending_is_never_denied_while_others_append_and_merge() {
+    let rig = Rig::create(4, 512);
+    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
+    let delta = index.delta.as_ref().unwrap();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..3u8)
+            .map(|own| {
+                let index = &index;
+                scope.spawn(move || {
+                    for round in 0..60 {
+                        let keys: Vec<_> = (0..40).map(|n| [own, n]).collect();
+                        for (n, key) in keys.iter().enumerate() {
+                            put(pool, index, key);
+                            // With the leaf latched nothing of what is found is merged.
+                            let _leaf = index.tree.leaf_owning(pool, &[own]).unwrap();
+                            let mut found = Pending::default();
+                            delta.pending_in(pool, &[own], Some(&[own + 1]), &mut found).unwrap();
+                            let denied = (0..found.len()).find(|i| !delta.maybe_pending(found.key(*i)));
+                            assert_eq!(denied, None, "thread {own}, round {round}, key {n}");
+                        }
+                        drain(pool, index).unwrap();
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+    drain(pool, &index).unwrap();
+    assert!(delta.is_empty());
+    assert_eq!(delta.buffer().filter_memory(), (0, 0));
 }

@@ -1,152 +1,220 @@
-//! For which keys something may be pending: a counting filter, one byte a slot.
+//! For which keys something may be pending: a counting filter of each index.
 //!
-//! It never says "nothing" wrongly: whoever appends counts up before he writes, whoever merges counts down after his
-//! mini-transaction has ended. A slot that has reached 255 counts no more until the filter is emptied.
+//! **F1** It never says "nothing" wrongly: whoever appends counts up before he writes, whoever merges counts down after his mini-transaction
+//! has ended. So a slot is never below the number of pending entries whose keys fall into it. One that has reached the top counts no more.
 //!
-//! The memory of an index that is no more is the next index's: a table keeps its old layouts, and so what belonged to them, as long as it
-//! lives, and each TRUNCATE would leave another filter behind. Lock: `Spare`, of no rank, under which nothing is taken.
-use parking_lot::Mutex;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+//! It begins small, with the first key; when more is pending than suits it a larger one takes its place, and when nothing is pending any more
+//! its memory is given back. All together have a bound; an index for which nothing is left has something pending for every key, perhaps.
+//!
+//! **F2** Who counts up or down holds the delta tree's gate shared, or counts after a restart; who puts another in the filter's place
+//! (`grow`, `clear`) holds the gate alone, and does so only when everything is counted. So nobody counts in one that is being replaced, and
+//! a merge between its mini-transaction and its count (which holds no gate) counts down later, in the one that is there then.
+//! **F3** A larger filter is not counted anew from the tree, which would lack the entries of that merge: each of its slots begins with the
+//! count of the slot that all its keys come from, and so is not below its own. What it has too much stays until the filter is cleared, but
+//! few slots have: a filter grows while it has [`ROOM`] slots an entry.
+//! **F4** It is cleared when nothing is counted (`entries` is 0): no append is writing, and no merge has anything to count down.
+//! **F5** Who asks holds no lock. If what he has found is replaced before he has read it, it stays as it was then, and lives as long as he reads:
+//! he gets the answer of the moment at which it was replaced, which is one of a moment within his question.
+use super::memory::{Memory, Share};
+use arc_swap::ArcSwapOption;
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::Arc;
 
-const STUCK: u8 = u8::MAX;
+const STUCK: u16 = u16::MAX;
+/// Slots of an index's first filter: 512 bytes, of which ten thousand indexes may have one in a pool of 320 MiB.
+const FIRST: usize = 256;
+/// The next has so many times as many. Each growth leaves 1/[`ROOM`] of the slots too high, so there are not to be many.
+const STEP: usize = 16;
+/// A filter has so many slots for each entry, until it is as large as it may be.
+const ROOM: u64 = 64;
+/// A filter that need not grow, or cannot.
+const NEVER: u64 = u64::MAX;
 
-/// Filters of one size, and the memory of those that nobody uses any more, while it is still there.
-pub(super) struct Spare {
-    slots: usize,
-    memory: Mutex<Vec<Weak<[AtomicU8]>>>,
+/// What the filters of all indexes share.
+pub(super) struct Filters {
+    /// Slots of the largest; a power of two.
+    slots_max: usize,
+    memory: Arc<Memory>,
 }
 
-impl Spare {
-    /// `slots`: of each filter; a power of two.
-    pub fn new(slots: usize) -> Spare {
-        debug_assert!(slots.is_power_of_two());
-        Spare {
-            slots,
-            memory: Mutex::default(),
+impl Filters {
+    /// `pool_size` in bytes. They take a 16th of it together, as the filters of values do.
+    pub fn new(pool_size: u64) -> Filters {
+        Filters {
+            slots_max: (pool_size as usize / 256).clamp(1 << 16, 1 << 20).next_power_of_two(),
+            memory: Memory::new((pool_size / 16).max(1 << 20)),
         }
     }
-    fn give(&self, slots: &Arc<[AtomicU8]>) {
-        let mut memory = self.memory.lock();
-        memory.retain(|slots| slots.strong_count() > 0);
-        memory.push(Arc::downgrade(slots));
+    /// Slots that suit so many entries.
+    fn slots_for(&self, entries: u64) -> usize {
+        let mut slots = FIRST;
+        while slots < self.slots_max && entries >= slots as u64 / ROOM {
+            slots = (slots * STEP).min(self.slots_max);
+        }
+        slots
     }
-    fn take(&self) -> Arc<[AtomicU8]> {
-        let spare = {
-            let mut memory = self.memory.lock();
-            std::iter::from_fn(|| memory.pop()).find_map(|slots| slots.upgrade())
-        };
-        match spare {
-            Some(slots) => {
-                empty(&slots);
-                slots
+    /// For so many entries, or smaller if there is no memory for that.
+    fn make_first(&self, entries: u64) -> Slots {
+        let mut slots = self.slots_for(entries);
+        while slots > FIRST {
+            if let Some(share) = self.memory.take_more(bytes_of(slots)) {
+                return Slots::new(slots, share);
             }
-            None => (0..self.slots).map(|_| AtomicU8::new(0)).collect(),
+            slots = (slots / STEP).max(FIRST);
+        }
+        match self.memory.take_first(bytes_of(FIRST)) {
+            Some(share) => Slots::new(FIRST, share),
+            None => Slots::default(),
         }
     }
     #[cfg(test)]
-    pub fn len(&self) -> usize {
-        self.memory.lock().len()
+    pub fn taken(&self) -> u64 {
+        self.memory.taken()
     }
 }
 
-fn empty(slots: &[AtomicU8]) {
-    for slot in slots {
-        slot.store(0, Ordering::Relaxed);
-    }
+fn bytes_of(slots: usize) -> u64 {
+    (slots * size_of::<AtomicU16>()) as u64
 }
 
-/// Its memory is taken with the first key.
+/// Counts of entries, by hash of their keys. None at all: there was no memory for them.
 #[derive(Default)]
-pub struct Filter {
-    slots: OnceLock<Arc<[AtomicU8]>>,
+struct Slots {
+    counts: Box<[AtomicU16]>,
+    _share: Option<Share>,
 }
 
-impl Filter {
-    fn slot(slots: &[AtomicU8], key: &[u8]) -> usize {
-        // The length is a power of two.
-        crc32c::crc32c(key) as usize & (slots.len() - 1)
+impl Slots {
+    fn new(slots: usize, share: Share) -> Slots {
+        debug_assert!(slots.is_power_of_two());
+        Slots {
+            counts: (0..slots).map(|_| AtomicU16::new(0)).collect(),
+            _share: Some(share),
+        }
     }
-    /// `spare`: where the memory comes from, if this is the first key.
-    pub(super) fn up(&self, key: &[u8], spare: &Spare) {
-        let slots = self.slots.get_or_init(|| spare.take());
-        let slot = &slots[Self::slot(slots, key)];
-        let raise = |n: u8| n.checked_add(1);
+    fn of(&self, key: &[u8]) -> Option<&AtomicU16> {
+        // The length is a power of two, or 0.
+        self.counts
+            .get(crc32c::crc32c(key) as usize & self.counts.len().wrapping_sub(1))
+    }
+    fn up(&self, key: &[u8]) {
+        let raise = |n: u16| n.checked_add(1);
         // Err: stuck already.
-        let _ = slot.fetch_update(Ordering::SeqCst, Ordering::Relaxed, raise);
+        let count = |slot: &AtomicU16| slot.fetch_update(Ordering::SeqCst, Ordering::Relaxed, raise).is_ok();
+        self.of(key).map(count);
     }
-    pub fn down(&self, key: &[u8]) {
-        let Some(slots) = self.slots.get() else { return };
-        let slot = &slots[Self::slot(slots, key)];
-        let lower = |n: u8| {
+    fn down(&self, key: &[u8]) {
+        let lower = |n: u16| {
             debug_assert!(n > 0, "every key was counted up first");
             (n != STUCK).then(|| n.saturating_sub(1))
         };
-        let _ = slot.fetch_update(Ordering::SeqCst, Ordering::Relaxed, lower);
+        let count = |slot: &AtomicU16| slot.fetch_update(Ordering::SeqCst, Ordering::Relaxed, lower).is_ok();
+        self.of(key).map(count);
+    }
+    fn may_have(&self, key: &[u8]) -> bool {
+        self.of(key).is_none_or(|slot| slot.load(Ordering::SeqCst) != 0)
+    }
+    /// F3. `self` was just made; its length is a multiple of the other's.
+    fn take_over(&self, small: &Slots) {
+        for (i, count) in small.counts.iter().enumerate() {
+            let count = count.load(Ordering::SeqCst);
+            if count > 0 {
+                let twins = self.counts[i..].iter().step_by(small.counts.len());
+                twins.for_each(|slot| slot.store(count, Ordering::Relaxed));
+            }
+        }
+    }
+    /// With so many entries it is too small.
+    fn grow_from(&self, filters: &Filters) -> u64 {
+        match self.counts.len() {
+            0 => NEVER,
+            slots if slots >= filters.slots_max => NEVER,
+            slots => slots as u64 / ROOM,
+        }
+    }
+}
+
+/// See `grow`.
+pub(super) struct Larger(Slots);
+
+pub struct Filter {
+    /// None: nothing is counted.
+    slots: ArcSwapOption<Slots>,
+    /// With so many entries somebody is to see whether there is memory for a larger one.
+    grow_from: AtomicU64,
+}
+
+impl Default for Filter {
+    fn default() -> Filter {
+        Filter {
+            slots: ArcSwapOption::empty(),
+            grow_from: AtomicU64::new(NEVER),
+        }
+    }
+}
+
+impl Filter {
+    /// So many entries are going to be counted, and none is yet. Otherwise it begins with the first, and small.
+    pub(super) fn begin(&self, entries: u64, filters: &Filters) {
+        let first = Arc::new(filters.make_first(entries));
+        let grow_from = first.grow_from(filters);
+        if self.slots.compare_and_swap(&None::<Arc<Slots>>, Some(first)).is_none() {
+            self.grow_from.store(grow_from, Ordering::Relaxed);
+        }
+    }
+    pub(super) fn up(&self, key: &[u8], filters: &Filters) {
+        if let Some(slots) = &*self.slots.load() {
+            return slots.up(key);
+        }
+        self.begin(0, filters);
+        if let Some(slots) = &*self.slots.load() {
+            slots.up(key);
+        }
+    }
+    pub fn down(&self, key: &[u8]) {
+        if let Some(slots) = &*self.slots.load() {
+            slots.down(key);
+        }
     }
     /// False: nothing is counted for this key.
     #[inline]
     pub fn may_have(&self, key: &[u8]) -> bool {
-        match self.slots.get() {
-            Some(slots) => slots[Self::slot(slots, key)].load(Ordering::SeqCst) != 0,
-            None => false,
+        self.slots.load().as_ref().is_some_and(|slots| slots.may_have(key))
+    }
+    /// So many entries are counted: a larger filter, if this one is too small, there is memory, and nobody else is about it. It is to be given to
+    /// `grow`. Nothing need be held.
+    pub(super) fn larger(&self, entries: u64, filters: &Filters) -> Option<Larger> {
+        let due = self.grow_from.load(Ordering::Relaxed);
+        if entries < due {
+            return None;
+        }
+        // Who changes it is the one; he asks again when twice as much is pending, unless something comes of it.
+        let next = entries.saturating_mul(2).max(1);
+        self.grow_from
+            .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed)
+            .ok()?;
+        let slots = filters.slots_for(entries);
+        let share = filters.memory.take_more(bytes_of(slots))?;
+        Some(Larger(Slots::new(slots, share)))
+    }
+    /// The caller keeps everybody from counting (F2), and everything is counted.
+    pub(super) fn grow(&self, larger: Larger, filters: &Filters) {
+        let Larger(larger) = larger;
+        let old = self.slots.load_full();
+        // It may have been cleared meanwhile, or somebody was faster.
+        if let Some(old) = old.filter(|old| (1..larger.counts.len()).contains(&old.counts.len())) {
+            larger.take_over(&old);
+            self.grow_from.store(larger.grow_from(filters), Ordering::Relaxed);
+            self.slots.store(Some(Arc::new(larger)));
         }
     }
-    /// Nothing is counted any more. The caller keeps everybody else from counting.
+    /// Nothing is counted any more (F4): its memory goes. The caller keeps everybody else from counting.
     pub fn clear(&self) {
-        self.slots.get().into_iter().for_each(|slots| empty(slots));
-    }
-    /// Nobody counts or asks here any more, now or later: the memory may be another filter's.
-    pub(super) fn give_up(&self, spare: &Spare) {
-        self.slots.get().into_iter().for_each(|slots| spare.give(slots));
+        self.grow_from.store(NEVER, Ordering::Relaxed);
+        self.slots.store(None);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Filter, Spare};
-
-    #[test]
-    fn counts_up_and_down_and_sticks_at_the_top() {
-        let (filter, spare) = (Filter::default(), Spare::new(1024));
-        assert!(!filter.may_have(b"a"));
-        filter.up(b"a", &spare);
-        filter.up(b"a", &spare);
-        filter.down(b"a");
-        assert!(filter.may_have(b"a"));
-        filter.down(b"a");
-        assert!(!filter.may_have(b"a"));
-        for _ in 0..300 {
-            filter.up(b"b", &spare);
-        }
-        for _ in 0..300 {
-            filter.down(b"b");
-        }
-        assert!(filter.may_have(b"b"), "a slot that lost count never says nothing");
-        filter.clear();
-        assert!(!filter.may_have(b"b"));
-    }
-
-    /// Twenty indexes one after the other, all of which their table remembers: of the memory for one.
-    #[test]
-    fn what_one_filter_gives_up_is_the_next_ones() {
-        let spare = Spare::new(1024);
-        let mut remembered = Vec::new();
-        for n in 0..20 {
-            let filter = Filter::default();
-            filter.up(b"a", &spare);
-            filter.down(b"a");
-            assert!(!filter.may_have(b"a"), "filter {n} begins with nothing");
-            filter.up(b"b", &spare);
-            filter.give_up(&spare);
-            remembered.push(filter);
-            assert_eq!(spare.len(), 1);
-        }
-        // The table goes, and so does its memory.
-        drop(remembered);
-        let last = Filter::default();
-        last.up(b"a", &spare);
-        assert!(last.may_have(b"a") && !last.may_have(b"b"));
-        assert_eq!(spare.len(), 0);
-    }
-}
+#[path = "filter_tests.rs"]
+mod tests;

@@ -4,7 +4,7 @@
 //! from `index::scan`, with everything pending applied.
 //!
 //! Reading order: `apply` (the way in), `pending` (what is pending for a key, and its format), `delta` (the tree and what memory knows about
-//! it), `filter`, `values`, `policy`, `sums`, `read`, `unique`, `merge`, `spread`, `sweep`, `progress`. Called by `index::scan` and the table layer, with no latch held.
+//! it), `count`, `filter`, `values`, `memory`, `policy`, `sums`, `read`, `unique`, `merge`, `spread`, `sweep`, `progress`. Called by `index::scan` and the table layer, with no latch held.
 //!
 //! Entry of a secondary index: key = index key + clustered key; value (drawn in `entry.rs`):
 //! ```text
@@ -14,10 +14,12 @@
 //!   raw      bytes of columns that cannot be decoded from the key
 //! ```
 mod apply;
+mod count;
 mod delta;
 pub mod entry;
 mod estimate;
 mod filter;
+mod memory;
 mod merge;
 mod pending;
 mod policy;

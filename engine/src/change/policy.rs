@@ -10,9 +10,9 @@
 //!
 //! An index that lives on disk is asked about its leaf only once in [`ASK_EVERY`] times: an append needs no descent of the base tree.
 //! Bytes are those of keys and values; the bounds are for those, so the pages take about half as much again.
-use super::filter::Spare;
+use super::filter::Filters;
+use super::memory::Memory;
 use super::unique::Uniques;
-use super::values::Memory;
 use super::Op;
 use crate::pool::Imprinter;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
@@ -130,8 +130,8 @@ pub struct ChangeBuffer {
     unmerged: AtomicBool,
     /// Age from which on entries are merged though the engine is busy, microseconds; 0 = none.
     age_max_us: AtomicU64,
-    /// The indexes' filters have their memory from here.
-    pub(super) filters: Spare,
+    /// The indexes' filters of keys have their memory from here.
+    pub(super) filters: Filters,
     /// Bytes pending in all, and in newest partitions.
     pub(super) bytes: AtomicU64,
     pub(super) newest_bytes: AtomicU64,
@@ -151,12 +151,12 @@ impl ChangeBuffer {
             draining: AtomicBool::new(false),
             unmerged: AtomicBool::new(false),
             age_max_us: AtomicU64::new(0),
-            filters: Spare::new((pool_size as usize / 256).clamp(1 << 16, 1 << 20).next_power_of_two()),
+            filters: Filters::new(pool_size),
             bytes: AtomicU64::new(0),
             newest_bytes: AtomicU64::new(0),
             entries: AtomicU64::new(0),
             uniques: Arc::default(),
-            values_memory: Arc::new(Memory::new(pool_size / 16)),
+            values_memory: Memory::new(pool_size / 16),
         };
         buffer.set_max_size(max_size_percent, pool_size);
         buffer
@@ -176,10 +176,10 @@ impl ChangeBuffer {
             .find(|b| b.bits() == bits)
             .unwrap_or_default()
     }
-    /// Bytes of the filters of values, and filters that are nobody's.
+    /// Bytes of the filters of values, and of those of keys.
     #[cfg(test)]
-    pub fn filter_memory(&self) -> (u64, usize) {
-        (self.values_memory.taken(), self.filters.len())
+    pub fn filter_memory(&self) -> (u64, u64) {
+        (self.values_memory.taken(), self.filters.taken())
     }
     pub fn set_max_size(&self, percent: u32, pool_size: u64) {
         let bytes = pool_size / 100 * percent.min(50) as u64;

@@ -45,14 +45,15 @@ impl Delta {
         self.buffer.uniques.remove(self);
         entries
     }
-    /// Of a tree that was discarded: others get its memory, for the table keeps its old layouts.
+    /// Of a tree that was discarded: its memory goes now, for the table keeps its old layouts.
     ///
     /// Nobody changes or reads the index any more when this is called, or ever will: the caller holds the table's gate alone, behind
     /// which purge, rollbacks, sweeps and merges for readers look for the index in the new layout; statements are kept out by
     /// their users; and next the index's pages are somebody else's. Whoever came all the same is told that something is pending, perhaps.
     pub fn give_back_memory(&self) {
+        let _closed = self.gate.write();
         self.entries.fetch_or(UNKNOWN, Ordering::SeqCst);
         self.values.clear();
-        self.filter.give_up(&self.buffer.filters);
+        self.filter.clear();
     }
 }

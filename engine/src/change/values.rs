@@ -1,11 +1,15 @@
-//! For which unique values something may be pending: a Bloom filter for each partition of a delta tree.
+//! For which unique values something may be pending: Bloom filters for each partition of a delta tree.
 //!
 //! Never wrong about "nothing": an append adds its value before it writes. Nothing is ever taken out; a filter goes with its partition, when
-//! that is empty, or with the index. (A count of one byte a slot, as for keys, would take ten times the memory to say "nothing" as often: there may be six
+//! that is empty, or with the index. (A count of two bytes a slot, as for keys, would take twenty times the memory to say "nothing" as often: there may be six
 //! entries for each of its slots, which costs keys nothing, for they are appended then, and here would cost the read.)
 //!
-//! Memory is bounded for all indexes together. A partition that got none has everything, perhaps. Lock: `partitions`, of no rank, under which
-//! nothing is taken. Called by `delta` and `unique`.
+//! A partition begins with a small filter; when that is half full a larger one comes beside it, to which values are added from then on, and
+//! all of the partition are asked: nothing has to be added anew.
+//!
+//! Memory is bounded for all indexes together. A partition that got no filter has everything, perhaps; one that got no larger one goes on with
+//! what it has. Lock: `partitions`, of no rank, under which nothing is taken, no filter made. Called by `delta` and `unique`.
+use super::memory::{Memory, Share};
 use super::policy::ChangeBuffer;
 use crate::base::bytes::mixed;
 use parking_lot::RwLock;
@@ -15,49 +19,47 @@ use std::sync::{Arc, OnceLock};
 const PROBES: u32 = 4;
 /// Bytes of a small entry (key and value): a partition gets a byte of filter for as many.
 const ENTRY_BYTES: u64 = 24;
-
-/// Bytes of all filters.
-pub(super) struct Memory {
-    taken: AtomicU64,
-    max: u64,
-}
-
-impl Memory {
-    pub fn new(max: u64) -> Memory {
-        Memory {
-            taken: AtomicU64::new(0),
-            max,
-        }
-    }
-    #[cfg(test)]
-    pub fn taken(&self) -> u64 {
-        self.taken.load(Ordering::Relaxed)
-    }
-}
+/// Bytes of a partition's first filter: of which there is room for a thousand unique indexes in a pool of 256 MiB.
+const FIRST: u64 = 4 << 10;
+/// The next has so many times as many.
+const STEP: u64 = 16;
+/// Values for each byte of a filter that is followed by a larger one: 1/2. So full it says "perhaps" of one value in four hundred.
+const BYTES_A_VALUE: u64 = 2;
 
 struct Bloom {
     words: Box<[AtomicU64]>,
-    memory: Arc<Memory>,
+    /// Values added that were not there yet, about.
+    added: AtomicU64,
+    /// With so many a larger filter is to be had. u64::MAX: it is the largest.
+    full_from: AtomicU64,
+    _share: Share,
 }
 
 impl Bloom {
-    /// None: there is no memory for it.
-    fn new(bytes: u64, memory: &Arc<Memory>) -> Option<Bloom> {
-        let words = bytes.div_ceil(8).max(64);
-        let taken = memory.taken.fetch_add(words * 8, Ordering::Relaxed);
-        let bloom = Bloom {
-            words: if taken + words * 8 <= memory.max {
-                (0..words).map(|_| AtomicU64::new(0)).collect()
-            } else {
-                Box::default()
-            },
-            memory: memory.clone(),
+    /// None: there is no memory for it. Called with no lock held: it takes a while.
+    fn first(bytes_max: u64, memory: &Arc<Memory>) -> Option<Bloom> {
+        let bytes = FIRST.min(bytes_max).next_multiple_of(8);
+        Some(Bloom::new(bytes, bytes_max, memory.take_first(bytes)?))
+    }
+    /// As `first`, of the next size after so many bytes.
+    fn larger(bytes: u64, bytes_max: u64, memory: &Arc<Memory>) -> Option<Bloom> {
+        let bytes = (bytes * STEP).min(bytes_max).next_multiple_of(8);
+        Some(Bloom::new(bytes, bytes_max, memory.take_more(bytes)?))
+    }
+    fn new(bytes: u64, bytes_max: u64, share: Share) -> Bloom {
+        let full_from = match bytes < bytes_max {
+            true => bytes / BYTES_A_VALUE,
+            false => u64::MAX,
         };
-        if bloom.words.is_empty() {
-            memory.taken.fetch_sub(words * 8, Ordering::Relaxed);
-            return None;
+        Bloom {
+            words: (0..bytes / 8).map(|_| AtomicU64::new(0)).collect(),
+            added: AtomicU64::new(0),
+            full_from: AtomicU64::new(full_from),
+            _share: share,
         }
-        Some(bloom)
+    }
+    fn bytes(&self) -> u64 {
+        self.words.len() as u64 * 8
     }
     fn places(&self, hash: u32) -> impl Iterator<Item = (usize, u64)> + '_ {
         // Two halves make as many places as are wanted.
@@ -69,23 +71,35 @@ impl Bloom {
             ((place / 64) as usize, 1 << (place % 64))
         })
     }
-    fn add(&self, hash: u32) {
+    /// True: it has become too small.
+    fn add(&self, hash: u32) -> bool {
+        let mut was_there = true;
         for (word, bit) in self.places(hash) {
-            self.words[word].fetch_or(bit, Ordering::Relaxed);
+            was_there &= self.words[word].fetch_or(bit, Ordering::Relaxed) & bit != 0;
         }
+        !was_there && self.added.fetch_add(1, Ordering::Relaxed) + 1 >= self.full_from.load(Ordering::Relaxed)
     }
     fn may_have(&self, hash: u32) -> bool {
         self.places(hash)
             .all(|(word, bit)| self.words[word].load(Ordering::Relaxed) & bit != 0)
     }
+    /// It is too small, and nobody else has been told so: who was asks for a larger one. Told again when as much has come once more.
+    fn tell_full(&self) -> bool {
+        let full_from = self.full_from.load(Ordering::Relaxed);
+        let next = full_from.saturating_mul(2);
+        self.added.load(Ordering::Relaxed) >= full_from
+            && self
+                .full_from
+                .compare_exchange(full_from, next, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    }
 }
 
-impl Drop for Bloom {
-    fn drop(&mut self) {
-        self.memory
-            .taken
-            .fetch_sub(self.words.len() as u64 * 8, Ordering::Relaxed);
-    }
+/// A partition that something was added to.
+struct Partition {
+    no: u16,
+    /// From the smallest to the largest, which is the one added to. None at all: no memory was left.
+    blooms: Vec<Bloom>,
 }
 
 /// What a delta tree knows about the unique values of its index.
@@ -93,8 +107,9 @@ impl Drop for Bloom {
 pub(super) struct Values {
     /// Length of the clustered keys, 0 = it varies. Unset: the index is not unique.
     pk_len: OnceLock<usize>,
-    /// Partitions that something was added to. None: no memory was left.
-    partitions: RwLock<Vec<(u16, Option<Bloom>)>>,
+    partitions: RwLock<Vec<Partition>>,
+    /// Some filter has become too small.
+    grows: AtomicBool,
     pub asked: AtomicU32,
     /// The imprinter knows the index.
     pub known: AtomicBool,
@@ -120,18 +135,46 @@ impl Values {
         let Some(hash) = self.of(key).map(hash_of) else {
             return;
         };
-        let is_its = |(no, _): &&(u16, Option<Bloom>)| *no == partition;
-        if let Some((_, bloom)) = self.partitions.read().iter().find(is_its) {
-            bloom.iter().for_each(|bloom| bloom.add(hash));
+        if self.add_to(partition, hash) {
             return;
         }
+        let first = Bloom::first(bytes_max(buffer), &buffer.values_memory);
         let mut partitions = self.partitions.write();
-        if !partitions.iter().any(|(no, _)| *no == partition) {
-            let bytes = buffer.memory_max() / 2 / ENTRY_BYTES;
-            partitions.push((partition, Bloom::new(bytes, &buffer.values_memory)));
+        if !partitions.iter().any(|its| its.no == partition) {
+            let blooms = first.into_iter().collect();
+            partitions.push(Partition { no: partition, blooms });
         }
-        for (_, bloom) in partitions.iter().filter(|(no, _)| *no == partition) {
-            bloom.iter().for_each(|bloom| bloom.add(hash));
+        drop(partitions);
+        self.add_to(partition, hash);
+    }
+    /// False: nothing was added to this partition before.
+    fn add_to(&self, partition: u16, hash: u32) -> bool {
+        let partitions = self.partitions.read();
+        let Some(its) = partitions.iter().find(|its| its.no == partition) else {
+            return false;
+        };
+        if its.blooms.last().is_some_and(|bloom| bloom.add(hash)) {
+            self.grows.store(true, Ordering::Relaxed);
+        }
+        true
+    }
+    /// Partitions whose filters have become too small get larger ones, if there is memory. Nothing need be held: it takes a while.
+    pub fn grow(&self, buffer: &ChangeBuffer) {
+        if !self.grows.load(Ordering::Relaxed) || !self.grows.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        let full: Vec<(u16, u64)> = (self.partitions.read().iter())
+            .filter_map(|its| Some((its.no, its.blooms.last().filter(|last| last.tell_full())?.bytes())))
+            .collect();
+        for (no, bytes) in full {
+            let larger = Bloom::larger(bytes, bytes_max(buffer), &buffer.values_memory);
+            let mut partitions = self.partitions.write();
+            let its = partitions.iter_mut().find(|its| its.no == no);
+            if let (Some(its), Some(larger)) = (its, larger) {
+                if its.blooms.last().is_some_and(|last| last.bytes() < larger.bytes()) {
+                    its.blooms.push(larger);
+                }
+            }
         }
     }
     /// False: none of these partitions, which hold all that is pending, has anything for the value.
@@ -141,12 +184,12 @@ impl Values {
         }
         let hash = hash_of(value);
         let partitions = self.partitions.read();
-        let mut of_live = partitions.iter().filter(|(no, _)| live.contains(no));
-        of_live.any(|(_, bloom)| bloom.as_ref().is_none_or(|bloom| bloom.may_have(hash)))
+        let mut of_live = partitions.iter().filter(|its| live.contains(&its.no));
+        of_live.any(|its| its.blooms.is_empty() || its.blooms.iter().any(|bloom| bloom.may_have(hash)))
     }
     /// The partitions before `oldest` are empty, and closed. The caller keeps everybody from appending.
     pub fn forget_before(&self, oldest: u16) {
-        self.partitions.write().retain(|(no, _)| *no >= oldest);
+        self.partitions.write().retain(|its| its.no >= oldest);
     }
     /// All are.
     pub fn clear(&self) {
@@ -154,6 +197,10 @@ impl Values {
     }
 }
 
+/// Of a partition's largest filter.
+fn bytes_max(buffer: &ChangeBuffer) -> u64 {
+    (buffer.memory_max() / 2 / ENTRY_BYTES).max(512)
+}
 pub(super) fn hash_of(value: &[u8]) -> u32 {
     crc32c::crc32c(value)
 }
@@ -175,23 +222,28 @@ mod tests {
         );
         values.set(4);
         assert!(!values.may_have(&1u32.to_be_bytes(), &[3]));
+        values.add(&key(1), 3, &buffer);
+        assert_eq!(buffer.values_memory.taken(), FIRST);
         let entries = (buffer.memory_max() / 2 / ENTRY_BYTES) as u32;
-        (0..entries).for_each(|n| values.add(&key(n), 3, &buffer));
+        for n in 0..entries {
+            values.add(&key(n), 3, &buffer);
+            values.grow(&buffer);
+        }
         assert!((0..entries).all(|n| values.may_have(&n.to_be_bytes(), &[2, 3])));
         let wrong = (entries..entries + 10_000).filter(|n| values.may_have(&n.to_be_bytes(), &[3]));
         assert!((50..500).contains(&wrong.count()));
         assert!(!values.may_have(&1u32.to_be_bytes(), &[4]));
         // More partitions than there is memory for.
-        (4..200).for_each(|partition| values.add(&key(5), partition, &buffer));
-        assert!(buffer.values_memory.taken() <= buffer.values_memory.max);
+        (4..2000).for_each(|partition| values.add(&key(5), partition, &buffer));
+        assert!(buffer.values_memory.taken() <= buffer.values_memory.max());
         assert!(
-            values.may_have(&77_777_777u32.to_be_bytes(), &[199]),
+            values.may_have(&77_777_777u32.to_be_bytes(), &[1999]),
             "it has none, and everything perhaps"
         );
-        values.forget_before(199);
-        assert!(values.may_have(&77_777_777u32.to_be_bytes(), &[199]));
+        values.forget_before(1999);
+        assert!(values.may_have(&77_777_777u32.to_be_bytes(), &[1999]));
         values.clear();
         assert_eq!(buffer.values_memory.taken(), 0);
-        assert!(!values.may_have(&1u32.to_be_bytes(), &[3, 199]));
+        assert!(!values.may_have(&1u32.to_be_bytes(), &[3, 1999]));
     }
 }

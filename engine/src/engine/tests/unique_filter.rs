@@ -360,7 +360,7 @@ fn filters_go_with_the_index_that_they_were_of() {
             _ => replace_index(&world),
         }
         assert_eq!(store.change.entries(), 0);
-        assert_eq!(store.change.filter_memory(), (0, 1), "round {round}");
+        assert_eq!(store.change.filter_memory(), (0, 0), "round {round}");
     }
 }
 

@@ -1,0 +1,106 @@
+//! What a delta tree holds is learned after the engine was opened: which partitions there are, at the first use, and then, in steps, every entry
+//! of the older ones, in which nothing changes meanwhile.
+//!
+//! Locks: the count mutex, which may be taken under base latches; under it only delta pages are read.
+use super::delta::{partition_of, Delta, PARTITIONS_MAX, UNKNOWN};
+use crate::base::{Error, Result};
+use crate::btree::Seek;
+use crate::pool::Pool;
+use std::sync::atomic::Ordering;
+
+/// Leaves counted at a time: after each time the filters of values may grow, which begin with two thousand values.
+const AT_ONCE: usize = 4;
+
+/// How far the older partitions are counted.
+#[derive(Debug, Default)]
+pub(super) struct Count {
+    /// Last key counted.
+    at: Vec<u8>,
+    /// The first partition that need not be counted; None: all of them have to be.
+    until: Option<u16>,
+}
+
+impl Delta {
+    /// First use: which partitions are there?
+    pub fn load(&self, pool: &Pool) -> Result<()> {
+        if self.loaded.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut count = self.count.lock();
+        if self.loaded.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let first = self.tree.seek(pool, Seek::First, &[])?;
+        let first = first.map(|leaf| partition_of(leaf.key())).transpose()?;
+        match first {
+            None => {
+                self.entries.fetch_sub(UNKNOWN, Ordering::SeqCst);
+            }
+            Some(first) => {
+                let last = self.tree.seek(pool, Seek::Last, &[])?;
+                let last = last.map(|leaf| partition_of(leaf.key())).transpose()?.unwrap_or(first);
+                self.first_pending(pool);
+                // The filter does not grow while entries are counted.
+                let entries = self.tree.estimate_range(pool, None, None).unwrap_or(0);
+                self.filter.begin(entries, &self.buffer.filters);
+                let may_begin = last < u16::MAX && ((last - first) as u32) < PARTITIONS_MAX - 1;
+                if (last - first) as u32 >= PARTITIONS_MAX {
+                    return Err(Error::corrupt("a delta tree holds more partitions than there may be"));
+                }
+                if may_begin {
+                    count.until = Some(last + 1);
+                    self.set_range(first, last + 1);
+                } else {
+                    // So many openings without a merge in between: what appends would change is counted first.
+                    self.set_range(first, last);
+                    while !self.count_some(pool, &mut count, usize::MAX)? {}
+                }
+            }
+        }
+        self.loaded.store(true, Ordering::Release);
+        Ok(())
+    }
+    /// Counts the entries of about `leaves_max` leaves. True: all are counted. No latch is held.
+    pub fn count_step(&self, pool: &Pool, leaves_max: usize) -> Result<bool> {
+        self.load(pool)?;
+        let mut left = leaves_max;
+        while left > 0 && !self.is_known() {
+            let mut count = self.count.lock();
+            if !self.is_known() {
+                self.count_some(pool, &mut count, left.min(AT_ONCE))?;
+            }
+            drop(count);
+            self.values.grow(&self.buffer);
+            left = left.saturating_sub(AT_ONCE);
+        }
+        Ok(self.is_known())
+    }
+    /// Counts everything. Before a merge that cannot wait.
+    pub(super) fn know(&self, pool: &Pool) -> Result<()> {
+        while !self.count_step(pool, usize::MAX)? {}
+        Ok(())
+    }
+    fn count_some(&self, pool: &Pool, count: &mut Count, leaves_max: usize) -> Result<bool> {
+        let mut leaf = self.tree.seek(pool, Seek::Gt, &count.at)?;
+        for _ in 0..leaves_max {
+            let Some(at) = leaf else {
+                self.entries.fetch_sub(UNKNOWN, Ordering::SeqCst);
+                return Ok(true);
+            };
+            for slot in at.slot()..at.len() {
+                let (key, value) = at.entry_at(slot);
+                let partition = partition_of(key)?;
+                if count.until.is_some_and(|until| partition >= until) {
+                    self.entries.fetch_sub(UNKNOWN, Ordering::SeqCst);
+                    return Ok(true);
+                }
+                self.count_up(&key[2..], partition);
+                self.grow((key.len() - 2 + value.len()) as i64, false);
+            }
+            count.at.clear();
+            count.at.extend_from_slice(at.key_at(at.len() - 1));
+            leaf = self.tree.next_leaf(pool, at)?;
+        }
+        Ok(false)
+    }
+}
