@@ -94,7 +94,7 @@ impl Delta {
                     self.entries.fetch_sub(UNKNOWN, Ordering::SeqCst);
                     return Ok(true);
                 }
-                self.count_up(&key[2..], partition);
+                self.count_up(pool, &key[2..], partition);
                 self.grow((key.len() - 2 + value.len()) as i64, false);
             }
             count.at.clear();

@@ -284,7 +284,7 @@ impl Delta {
             let _open = self.gate.read();
             let newest = self.range().1;
             // Before it is written: whoever can see it finds it counted.
-            self.count_up(op.key(), newest);
+            self.count_up(pool, op.key(), newest);
             let wrote = self.write(pool, newest, op);
             match &wrote {
                 Ok(Wrote::New(bytes)) => self.grow(*bytes as i64, true),
@@ -301,9 +301,6 @@ impl Delta {
             wrote?
         };
         if let Wrote::New(_) = wrote {
-            if self.entries() == 1 {
-                self.first_pending(pool);
-            }
             self.begin_partition_if_due();
             self.grow_filters();
         }
@@ -351,11 +348,14 @@ impl Delta {
             self.filter.grow(larger, &self.buffer.filters);
         }
     }
-    pub(super) fn count_up(&self, key: &[u8], partition: u16) {
+    pub(super) fn count_up(&self, pool: &Pool, key: &[u8], partition: u16) {
         self.filter.up(key, &self.buffer.filters);
         self.values.add(key, partition, &self.buffer);
         self.in_partition[slot(partition)].fetch_add(1, Ordering::SeqCst);
-        self.entries.fetch_add(1, Ordering::SeqCst);
+        if self.entries.fetch_add(1, Ordering::SeqCst) == 0 {
+            // Whatever comes of the append: of several at once this is the one that says since when something is pending.
+            self.first_pending(pool);
+        }
         if let Some(sums) = self.sums() {
             sums.entries.fetch_add(1, Ordering::Relaxed);
         }

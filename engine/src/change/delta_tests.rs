@@ -117,3 +117,18 @@ fn what_is_pending_is_never_denied_while_others_append_and_merge() {
     assert!(delta.is_empty());
     assert_eq!(delta.buffer().filter_memory(), (0, 0));
 }
+
+/// Of two first appends at once neither found itself the only one: the index had no age, and was never too old.
+#[test]
+fn of_two_first_appends_at_once_one_takes_the_age() {
+    let rig = Rig::create(5, 128);
+    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
+    let delta = index.delta.as_ref().unwrap();
+    rig.disk.advance_us(1_000_000);
+    // The other has counted, and written nothing yet.
+    delta.count_up(pool, b"other", 0);
+    put(pool, &index, b"key");
+    assert_eq!(delta.entries(), 2);
+    rig.disk.advance_us(7_000_000);
+    assert_eq!(delta.age_us(pool.disk().now_us()) / 1_000_000, 7);
+}
