@@ -1,7 +1,9 @@
 //! A change's way in: to its leaf at once, or into the delta tree. Which of the two is a matter of cost (`policy.rs`), but for one
 //! rule (I3): a key for which something is pending is changed through the delta tree only.
 //!
-//! Applying is one Mtr, optimistic first, with splits only when the leaf has no room. Between the look at the filter and the change
+//! "Pending" is what the filter says, or, where appending is not wanted any more, the delta tree itself.
+//!
+//! Applying is one Mtr, optimistic first, with splits only when the leaf has no room. Between the look at the filter, or the tree, and the change
 //! of the leaf nothing that matters can become pending for the key: whoever changes it holds its row's lock, and the one visitor
 //! without it, purge, has only `Remove`, which commutes with all others.
 use super::entry::{DEAD, DELETE_MARK, STAMP_OFFSET};
@@ -42,6 +44,9 @@ fn submit_noting(pool: &Pool, index: &Index, op: Op<'_>, noting: bool) -> Result
         delta.load(pool)?;
         pending = delta.maybe_pending(op.key());
     }
+    if pending && wants_direct(delta, &op) {
+        pending = delta.is_pending_indeed(pool, &index.tree, op.key())?;
+    }
     if pending && planted(Mutant::BufferedEntryOvertaken) {
         return apply_directly(pool, &index.tree, op);
     }
@@ -57,6 +62,13 @@ fn submit_noting(pool: &Pool, index: &Index, op: Op<'_>, noting: bool) -> Result
         }
     }
     buffer(pool, index, delta, op)
+}
+
+/// Is it worth a look into the delta tree whether something is pending for the key, of which the filter says "perhaps"? Such changes would be
+/// appended for ever, where buffering is off or the user waits for a drain: a key of a slot that is stuck, or has too much from a growth, is
+/// "perhaps" until the index is empty, and by being appended keeps it from that.
+fn wants_direct(delta: &Delta, op: &Op<'_>) -> bool {
+    !delta.takes(op) || (delta.buffer().is_draining() && delta.lives_in_memory())
 }
 
 /// Never buffers: false, as `submit` tells it.

@@ -254,6 +254,13 @@ impl Delta {
         self.pending_in(pool, key, Some(&[key, &[0]].concat()), &mut found)?;
         Ok(!found.is_empty())
     }
+    /// As `is_pending`; the base leaf, which may have to be read, is not looked at where something is.
+    pub(super) fn is_pending_indeed(&self, pool: &Pool, base: &Tree, key: &[u8]) -> Result<bool> {
+        // Without the latch a merge may hide something (which is in the leaf then), but not make something up.
+        let mut found = Pending::default();
+        self.pending_in(pool, key, Some(&[key, &[0]].concat()), &mut found)?;
+        Ok(!found.is_empty() || self.is_pending(pool, base, key)?)
+    }
     /// The first key >= `from` for which something is pending.
     pub(super) fn next_key(&self, pool: &Pool, from: &[u8]) -> Result<Option<Vec<u8>>> {
         self.load(pool)?;

@@ -132,3 +132,50 @@ fn of_two_first_appends_at_once_one_takes_the_age() {
     rig.disk.advance_us(7_000_000);
     assert_eq!(delta.age_us(pool.disk().now_us()) / 1_000_000, 7);
 }
+
+/// A slot that had reached the top said "perhaps" for its keys until the index was empty; so each change of them was appended, though buffering had
+/// been switched off, and the index was never empty while it was written.
+#[test]
+fn what_only_the_filter_takes_for_pending_goes_to_its_leaf_where_buffering_is_off() {
+    let rig = Rig::create(6, 128);
+    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
+    let delta = index.delta.as_ref().unwrap();
+    let names: Vec<_> = (0..20).map(|n| format!("{n}")).collect();
+    (0..20).for_each(|n| put(pool, &index, names[n].as_bytes()));
+    for name in &names {
+        (0..70_000).for_each(|_| delta.filter.up(name.as_bytes(), &delta.buffer.filters));
+    }
+    delta.buffer().set_buffering(Buffering::None);
+    put(pool, &index, b"0");
+    assert_eq!(delta.entries(), 20, "I3: something is pending for this key");
+    assert_eq!(merge_leaf(pool, &index, b"").unwrap(), 20);
+    assert!(delta.is_empty() && !delta.maybe_pending(b"0"));
+
+    // One key is left behind, of all that the filter knows.
+    delta.buffer().set_buffering(Buffering::All);
+    put(pool, &index, b"left");
+    for name in &names {
+        (0..70_000).for_each(|_| delta.filter.up(name.as_bytes(), &delta.buffer.filters));
+    }
+    delta.buffer().set_buffering(Buffering::None);
+    for name in &names {
+        assert!(delta.maybe_pending(name.as_bytes()));
+        put(pool, &index, name.as_bytes());
+        assert_eq!(delta.entries(), 1, "{name} went to its leaf");
+    }
+    drain(pool, &index).unwrap();
+    assert!(delta.is_empty());
+
+    // A drain of an index that lives in memory.
+    delta.buffer().set_buffering(Buffering::All);
+    put(pool, &index, b"left");
+    delta.filter.up(b"0", &delta.buffer.filters);
+    put(pool, &index, b"0");
+    assert_eq!(delta.entries(), 2, "nobody waits");
+    delta.filter.up(b"1", &delta.buffer.filters);
+    delta.buffer().set_test_mode(0);
+    delta.buffer().set_draining(true);
+    assert!(delta.lives_in_memory());
+    put(pool, &index, b"1");
+    assert_eq!(delta.entries(), 2, "it went to its leaf");
+}
