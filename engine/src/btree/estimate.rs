@@ -114,23 +114,51 @@ impl Tree {
     }
     /// A leaf reached by random child choices. None: it is empty.
     pub fn random_leaf<'p>(&self, pool: &'p Pool) -> Result<Option<LeafRead<'p>>> {
+        let (leaf, _) = self.random_path(pool, pool.disk().random())?;
+        Ok((!leaf.is_empty()).then_some(leaf))
+    }
+    /// Estimated sum, over all leaves, of what `each` says of one: (entries, bytes), say. So many random leaves are read, each of which stands for as many
+    /// as its path has turnings: right on the average, whatever the shape of the tree.
+    pub fn estimate_sums(
+        &self,
+        pool: &Pool,
+        leaves: u64,
+        each: &dyn Fn(&LeafRead<'_>) -> (u64, u64),
+    ) -> Result<(u64, u64)> {
+        let mut dice = pool.disk().random();
+        let mut sums = (0, 0);
+        for _ in 0..leaves {
+            let (leaf, stands_for) = self.random_path(pool, dice)?;
+            let of_leaf = each(&leaf);
+            sums.0 += of_leaf.0 * stands_for;
+            sums.1 += of_leaf.1 * stands_for;
+            dice = turned(dice.wrapping_add(1));
+        }
+        Ok((sums.0 / leaves.max(1), sums.1 / leaves.max(1)))
+    }
+    /// And how many leaves there are if all paths have as many turnings.
+    fn random_path<'p>(&self, pool: &'p Pool, mut dice: u64) -> Result<(LeafRead<'p>, u64)> {
         let mut page = self.read(pool, self.root)?;
         self.check_arrival(Node::new(&page), self.root, None)?;
-        let mut dice = pool.disk().random();
+        let mut leaves = 1;
         loop {
             let node = Node::new(&page);
             if node.level() == 0 {
-                let empty = node.is_empty();
-                return Ok((!empty).then_some(LeafRead { page, slot: 0 }));
+                return Ok((LeafRead { page, slot: 0 }, leaves));
             }
             let slot = (dice % node.len() as u64) as usize;
-            dice = dice.rotate_left(21).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            leaves *= node.len() as u64;
+            dice = turned(dice);
             let no = node.child(slot);
             let child = self.read(pool, no)?;
             self.check_arrival(Node::new(&child), no, Some(node.level() - 1))?;
             page = child;
         }
     }
+}
+
+fn turned(dice: u64) -> u64 {
+    dice.rotate_left(21).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 /// Below the fork: what lies right of the lower path and left of the upper one. Whole subtrees count as the average of the two paths.

@@ -1,15 +1,20 @@
 //! What a delta tree holds is learned after the engine was opened: which partitions there are, at the first use, and then, in steps, every entry
 //! of the older ones, in which nothing changes meanwhile.
 //!
+//! So long an estimate, from a few leaves, stands for them in the bound.
+//!
 //! Locks: the count mutex, which may be taken under base latches; under it only delta pages are read.
 use super::delta::{partition_of, Delta, PARTITIONS_MAX, UNKNOWN};
 use crate::base::{Error, Result};
-use crate::btree::Seek;
+use crate::btree::{LeafRead, Seek};
 use crate::pool::Pool;
 use std::sync::atomic::Ordering;
 
 /// Leaves counted at a time: after each time the filters of values may grow, which begin with two thousand values.
 const AT_ONCE: usize = 4;
+
+/// Leaves from which it is estimated how much there is to be counted: right to a tenth or so.
+const SAMPLE: u64 = 8;
 
 /// How far the older partitions are counted.
 #[derive(Debug, Default)]
@@ -33,16 +38,15 @@ impl Delta {
         let first = self.tree.seek(pool, Seek::First, &[])?;
         let first = first.map(|leaf| partition_of(leaf.key())).transpose()?;
         match first {
-            None => {
-                self.entries.fetch_sub(UNKNOWN, Ordering::SeqCst);
-            }
+            None => self.all_counted(),
             Some(first) => {
                 let last = self.tree.seek(pool, Seek::Last, &[])?;
                 let last = last.map(|leaf| partition_of(leaf.key())).transpose()?.unwrap_or(first);
                 self.first_pending(pool);
                 // The filter does not grow while entries are counted.
-                let entries = self.tree.estimate_range(pool, None, None).unwrap_or(0);
+                let (entries, bytes) = self.tree.estimate_sums(pool, SAMPLE, &size_of).unwrap_or_default();
                 self.filter.begin(entries, &self.buffer.filters);
+                self.expect_uncounted(bytes);
                 let may_begin = last < u16::MAX && ((last - first) as u32) < PARTITIONS_MAX - 1;
                 if (last - first) as u32 >= PARTITIONS_MAX {
                     return Err(Error::corrupt("a delta tree holds more partitions than there may be"));
@@ -59,6 +63,9 @@ impl Delta {
         }
         self.loaded.store(true, Ordering::Release);
         Ok(())
+    }
+    pub fn is_loaded(&self) -> bool {
+        self.loaded.load(Ordering::Acquire)
     }
     /// Counts the entries of about `leaves_max` leaves. True: all are counted. No latch is held.
     pub fn count_step(&self, pool: &Pool, leaves_max: usize) -> Result<bool> {
@@ -84,18 +91,20 @@ impl Delta {
         let mut leaf = self.tree.seek(pool, Seek::Gt, &count.at)?;
         for _ in 0..leaves_max {
             let Some(at) = leaf else {
-                self.entries.fetch_sub(UNKNOWN, Ordering::SeqCst);
+                self.all_counted();
                 return Ok(true);
             };
             for slot in at.slot()..at.len() {
                 let (key, value) = at.entry_at(slot);
                 let partition = partition_of(key)?;
                 if count.until.is_some_and(|until| partition >= until) {
-                    self.entries.fetch_sub(UNKNOWN, Ordering::SeqCst);
+                    self.all_counted();
                     return Ok(true);
                 }
                 self.count_up(pool, &key[2..], partition);
-                self.grow((key.len() - 2 + value.len()) as i64, false);
+                let bytes = key.len() - 2 + value.len();
+                self.grow(bytes as i64, false);
+                self.expect_less(bytes as u64);
             }
             count.at.clear();
             count.at.extend_from_slice(at.key_at(at.len() - 1));
@@ -103,4 +112,17 @@ impl Delta {
         }
         Ok(false)
     }
+    fn all_counted(&self) {
+        self.expect_less(u64::MAX);
+        self.entries.fetch_sub(UNKNOWN, Ordering::SeqCst);
+    }
+}
+
+/// Entries, and the bytes of their keys and values.
+fn size_of(leaf: &LeafRead<'_>) -> (u64, u64) {
+    let bytes = |slot| {
+        let (key, value) = leaf.entry_at(slot);
+        (key.len().saturating_sub(2) + value.len()) as u64
+    };
+    (leaf.len() as u64, (0..leaf.len()).map(bytes).sum())
 }

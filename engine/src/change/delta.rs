@@ -81,6 +81,8 @@ pub struct Delta {
     pub(super) entries: AtomicU64,
     pub(super) bytes: AtomicU64,
     pub(super) newest_bytes: AtomicU64,
+    /// Bytes that are there and not counted yet, about (`count.rs`).
+    pub(super) uncounted: AtomicU64,
     /// Oldest (high half) and newest partition.
     range: AtomicU32,
     /// Entries of the partitions, by number modulo their most.
@@ -128,6 +130,7 @@ impl Delta {
             entries: AtomicU64::new(UNKNOWN),
             bytes: AtomicU64::new(0),
             newest_bytes: AtomicU64::new(0),
+            uncounted: AtomicU64::new(0),
             range: AtomicU32::new(0),
             in_partition: Default::default(),
             filter: Filter::default(),

@@ -179,3 +179,29 @@ fn what_only_the_filter_takes_for_pending_goes_to_its_leaf_where_buffering_is_of
     put(pool, &index, b"1");
     assert_eq!(delta.entries(), 2, "it went to its leaf");
 }
+
+/// The estimate of what a restart found goes as it is counted, and with the index.
+#[test]
+fn what_is_not_counted_is_estimated_and_forgotten_with_the_index() {
+    let rig = Rig::create(7, 512);
+    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
+    (0..5000).for_each(|n| put(pool, &index, format!("{n:05}").as_bytes()));
+    let bytes = index.delta.as_ref().unwrap().bytes();
+    for discards in [false, true] {
+        let found = found_again(pool, &index, 1);
+        let delta = found.delta.as_ref().unwrap();
+        let uncounted = || delta.buffer().uncounted.load(Ordering::Relaxed);
+        assert_eq!(uncounted(), 0);
+        delta.load(pool).unwrap();
+        assert!((bytes * 3 / 4..bytes * 5 / 4).contains(&uncounted()), "{}", uncounted());
+        let estimate = uncounted();
+        assert!(!delta.count_step(pool, 3).unwrap());
+        assert_eq!(uncounted() + delta.bytes(), estimate);
+        if discards {
+            delta.discard();
+            assert_eq!((uncounted(), delta.buffer().bytes()), (0, 0));
+        }
+        delta.know(pool).unwrap();
+        assert_eq!((uncounted(), delta.bytes()), (0, bytes));
+    }
+}

@@ -135,6 +135,8 @@ pub struct ChangeBuffer {
     /// Bytes pending in all, and in newest partitions.
     pub(super) bytes: AtomicU64,
     pub(super) newest_bytes: AtomicU64,
+    /// Bytes pending that are not counted yet after a restart, about.
+    pub(super) uncounted: AtomicU64,
     /// Entries pending, as far as they are counted.
     pub(super) entries: AtomicU64,
     pub(super) uniques: Arc<Uniques>,
@@ -154,6 +156,7 @@ impl ChangeBuffer {
             filters: Filters::new(pool_size),
             bytes: AtomicU64::new(0),
             newest_bytes: AtomicU64::new(0),
+            uncounted: AtomicU64::new(0),
             entries: AtomicU64::new(0),
             uniques: Arc::default(),
             values_memory: Memory::new(pool_size / 16),
@@ -246,9 +249,9 @@ impl ChangeBuffer {
     pub fn bytes_max(&self) -> u64 {
         self.memory_max() * DISK_TIMES
     }
-    /// Bytes pending, in thousandths of the bound.
+    /// Bytes pending, in thousandths of the bound; after a restart with an estimate of those that are not counted yet.
     pub fn fill(&self) -> u64 {
-        self.bytes() * 1000 / self.bytes_max()
+        (self.bytes() + self.uncounted.load(Ordering::Relaxed)) * 1000 / self.bytes_max()
     }
     /// An appender merges a leaf once in so many appends; 0 = need not. Rises smoothly from 7/8 of the bound to every time at the bound.
     pub(super) fn help_every(&self) -> u64 {

@@ -27,6 +27,23 @@ impl Delta {
             sums.newest_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         }
     }
+    /// So many bytes are there, about, that are not counted yet. The count mutex is held; so in `expect_less`.
+    pub(super) fn expect_uncounted(&self, bytes: u64) {
+        self.expect_less(u64::MAX);
+        if let Some(sums) = self.sums() {
+            self.uncounted.store(bytes, Ordering::Relaxed);
+            sums.uncounted.fetch_add(bytes, Ordering::Relaxed);
+        }
+    }
+    /// So many of them are counted, or all (`u64::MAX`).
+    pub(super) fn expect_less(&self, bytes: u64) {
+        let before = self.uncounted.load(Ordering::Relaxed);
+        let less = bytes.min(before);
+        if less > 0 {
+            self.uncounted.store(before - less, Ordering::Relaxed);
+            self.buffer.uncounted.fetch_sub(less, Ordering::Relaxed);
+        }
+    }
     /// The index goes, or is set aside, and with it what is pending for it: the sums forget it. Number of entries. A statement that began
     /// before an index was set aside may still append and merge here, so what the tree knows of itself stays right.
     pub fn discard(&self) -> u64 {
@@ -35,6 +52,7 @@ impl Delta {
         if self.discarded.swap(true, Ordering::Relaxed) {
             return 0;
         }
+        self.expect_less(u64::MAX);
         let entries = self.entries();
         let newest_bytes = self.newest_bytes.load(Ordering::Relaxed);
         self.buffer.entries.fetch_sub(entries, Ordering::Relaxed);

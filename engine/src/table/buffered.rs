@@ -7,7 +7,7 @@
 //! | the user asked for a drain | `io_capacity_max` a second, until nothing is left |
 //! | something has been pending longer than `change_buffer_max_age` | `io_capacity` a second, in the indexes that it is in; while others are due, a quarter as many as those |
 //! | an index has used up the numbers of its partitions, and takes no more until it is empty | as if it were too old |
-//! | after the engine was opened | what is pending is counted, index by index: `io_capacity` pages a second |
+//! | after the engine was opened | each index is looked into; what is pending is counted, index by index: `io_capacity_max` pages a second |
 //! | a leaf is expected to take 128 entries or more | 50 of such |
 //! | an index lives in memory | 32 of such: no read is spared there, and while anything is pending readers have to look for it |
 //!
@@ -40,6 +40,8 @@ const RICH_LEAVES: usize = 50;
 const LEAVES_LOOK: usize = 4;
 /// Leaves of indexes that live in memory, in a round.
 const MEMORY_LEAVES: usize = 32;
+/// Pages that the first look into a delta tree reads, about, unless it is empty: its first and last leaf, and a sample.
+const LOAD_PAGES: usize = 12;
 /// Delta leaves counted in one go.
 const COUNTED_MAX: usize = 16;
 
@@ -72,6 +74,8 @@ impl Rounds {
 struct Budget {
     /// Leaves of indexes that live in memory.
     memory_leaves: usize,
+    /// After the engine was opened: pages for the first look into delta trees, and delta leaves that are counted.
+    loaded: usize,
     counted: usize,
 }
 
@@ -121,10 +125,12 @@ impl Store {
             rounds.clean = 0;
         }
         let due = self.leaves_of_round(rounds);
-        let usual = self.pool.io_capacity().0 as usize / ROUNDS;
+        let (usual, most) = self.pool.io_capacity();
+        let (usual, most) = (usual as usize / ROUNDS, most as usize / ROUNDS);
         let mut budget = Budget {
             memory_leaves: if self.change.is_forced() { 0 } else { MEMORY_LEAVES },
-            counted: usual.max(COUNTED_MAX),
+            loaded: most.max(LOAD_PAGES),
+            counted: most.max(COUNTED_MAX),
         };
         let (mut found, beside) = self.look_for_changes(rounds, &mut budget)?;
         let rich_leaves = if self.change.holds() { 0 } else { RICH_LEAVES };
@@ -222,6 +228,19 @@ impl Store {
     }
     /// True: everything pending for the index is counted now.
     fn count_some(&self, delta: &Delta, budget: &mut Budget) -> Result<bool> {
+        // Whether there is anything to be counted before it or not: what it holds is a part of the bound from here on.
+        if !delta.is_loaded() {
+            if budget.loaded == 0 {
+                return Ok(false);
+            }
+            // What cannot be read is met by the count.
+            delta.load(&self.pool).ok();
+            let pages = if delta.is_known() { 1 } else { LOAD_PAGES };
+            budget.loaded = budget.loaded.saturating_sub(pages);
+        }
+        if delta.is_known() {
+            return Ok(true);
+        }
         while budget.counted > 0 {
             let counted = match delta.count_step(&self.pool, COUNTED_MAX) {
                 Err(e @ Error::Poisoned(_)) => return Err(e),

@@ -235,6 +235,41 @@ fn old_debt_is_found_soon_among_many_indexes() {
     assert_eq!(rig.entries_in_tree(BY_GROUP), 10);
 }
 
+/// After a restart nothing seemed to be pending until it was counted, at a few pages a round: meanwhile as much again could be appended.
+#[test]
+fn what_is_not_counted_yet_is_a_part_of_the_bound() {
+    let disk = SimDisk::new(1);
+    let rig = Rig::create(disk.clone());
+    buffer(&rig, true);
+    rig.engine.set("change_buffer_test_mode", 3).expect("set");
+    (0..20).for_each(|n| rows(&rig, n * 1000..(n + 1) * 1000));
+    let fill = |rig: &Rig| rig.store().change.fill();
+    let (before, entries) = (fill(&rig), pending(&rig));
+    assert!(entries > 20_000, "{entries}");
+    rig.engine.close(Close::Fast).expect("closed");
+
+    let rig = Rig::reopen(disk).expect("opened");
+    buffer(&rig, true);
+    rig.engine.set("change_buffer_test_mode", 3).expect("set");
+    rig.engine.set("io_capacity", 10).expect("set");
+    rig.engine.set("io_capacity_max", 10).expect("set");
+    rounds(&rig, 2);
+    assert_eq!(report(&rig).uncounted, 2, "looked into, one a round");
+    let counted = pending(&rig);
+    assert!(counted < entries * 3 / 4, "{counted} of {entries}");
+    let now = fill(&rig);
+    assert!((before * 3 / 4..=before * 5 / 4).contains(&now), "{now}, not {before}");
+    // From here on as fast as the user allows at most.
+    rig.engine.set("io_capacity_max", 2000).expect("set");
+    rounds(&rig, 1);
+    assert_eq!(
+        (report(&rig).uncounted, pending(&rig), fill(&rig)),
+        (0, entries, before)
+    );
+    drain(&rig);
+    assert_eq!(fill(&rig), 0);
+}
+
 /// The checkpointer had ended before a slow close merged and purged: with more to do than the log holds, it waited for ever.
 #[test]
 fn a_slow_close_may_write_more_than_the_log_holds() {
