@@ -130,8 +130,9 @@ impl Tree {
         for _ in 0..leaves {
             let (leaf, stands_for) = self.random_path(pool, dice)?;
             let of_leaf = each(&leaf);
-            sums.0 += of_leaf.0 * stands_for;
-            sums.1 += of_leaf.1 * stands_for;
+            // No sum of a sound tree comes near the top.
+            sums.0 = of_leaf.0.saturating_mul(stands_for).saturating_add(sums.0);
+            sums.1 = of_leaf.1.saturating_mul(stands_for).saturating_add(sums.1);
             dice = turned(dice.wrapping_add(1));
         }
         Ok((sums.0 / leaves.max(1), sums.1 / leaves.max(1)))
@@ -147,7 +148,7 @@ impl Tree {
                 return Ok((LeafRead { page, slot: 0 }, leaves));
             }
             let slot = (dice % node.len() as u64) as usize;
-            leaves *= node.len() as u64;
+            leaves = node.len() as u64 * leaves.min(u32::MAX as u64);
             dice = turned(dice);
             let no = node.child(slot);
             let child = self.read(pool, no)?;

@@ -251,7 +251,8 @@ impl ChangeBuffer {
     }
     /// Bytes pending, in thousandths of the bound; after a restart with an estimate of those that are not counted yet.
     pub fn fill(&self) -> u64 {
-        (self.bytes() + self.uncounted.load(Ordering::Relaxed)) * 1000 / self.bytes_max()
+        let all = self.bytes().saturating_add(self.uncounted.load(Ordering::Relaxed));
+        all.saturating_mul(1000) / self.bytes_max()
     }
     /// An appender merges a leaf once in so many appends; 0 = need not. Rises smoothly from 7/8 of the bound to every time at the bound.
     pub(super) fn help_every(&self) -> u64 {
