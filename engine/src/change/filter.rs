@@ -11,7 +11,8 @@
 //! a merge between its mini-transaction and its count (which holds no gate) counts down later, in the one that is there then.
 //! **F3** A larger filter is not counted anew from the tree, which would lack the entries of that merge: each of its slots begins with the
 //! count of the slot that all its keys come from, and so is not below its own. What it has too much stays until the filter is cleared, but
-//! few slots have: a filter grows while it has [`ROOM`] slots an entry.
+//! few slots have: a filter grows while it has [`ROOM`] slots an entry. Where there is no memory then it may grow later, but not when it has
+//! become too full ([`TOO_LATE`]): most slots of the larger one would be too high for good, and those of the small one come down as entries go.
 //! **F4** It is cleared when nothing is counted (`entries` is 0): no append is writing, and no merge has anything to count down.
 //! **F5** Who asks holds no lock. If what he has found is replaced before he has read it, it stays as it was then, and lives as long as he reads:
 //! he gets the answer of the moment at which it was replaced, which is one of a moment within his question.
@@ -27,6 +28,13 @@ const FIRST: usize = 256;
 const STEP: usize = 16;
 /// A filter has so many slots for each entry, until it is as large as it may be.
 const ROOM: u64 = 64;
+/// The same, of a filter that is followed by the largest. That takes a 128th of the pool, of which there are six in all: an index is to have
+/// thousands of entries first. What its growth leaves too high, 1/16 of the slots, the largest reaches by itself soon after.
+const ROOM_BEFORE_LAST: u64 = 16;
+/// A filter that has fewer slots than so many for each entry does not grow any more: at that point 2/5 of the slots are in use.
+const TOO_LATE: u64 = 2;
+/// Who got no larger filter asks again when a part (1/n) more is pending.
+const ASK_AGAIN: u64 = 8;
 /// A filter that need not grow, or cannot.
 const NEVER: u64 = u64::MAX;
 
@@ -48,19 +56,41 @@ impl Filters {
     /// Slots that suit so many entries.
     fn slots_for(&self, entries: u64) -> usize {
         let mut slots = FIRST;
-        while slots < self.slots_max && entries >= slots as u64 / ROOM {
+        while slots < self.slots_max && entries >= self.full_from(slots) {
             slots = (slots * STEP).min(self.slots_max);
         }
         slots
     }
+    /// With so many entries a filter of so many slots is too small, and not the largest.
+    fn full_from(&self, slots: usize) -> u64 {
+        match slots * STEP < self.slots_max {
+            true => slots as u64 / ROOM,
+            false => slots as u64 / ROOM_BEFORE_LAST,
+        }
+    }
+    /// The size before that of so many slots; at least the first.
+    fn before(&self, slots: usize) -> usize {
+        let mut before = FIRST;
+        while before * STEP < slots {
+            before *= STEP;
+        }
+        before
+    }
+    /// What suits so many entries, or less, as far as there is memory, if that is more slots than `than`, which are the first's at least.
+    fn take_larger(&self, entries: u64, than: usize) -> Option<Slots> {
+        let mut slots = self.slots_for(entries);
+        while slots > than {
+            if let Some(share) = self.memory.take_more(bytes_of(slots)) {
+                return Some(Slots::new(slots, share));
+            }
+            slots = self.before(slots);
+        }
+        None
+    }
     /// For so many entries, or smaller if there is no memory for that.
     fn make_first(&self, entries: u64) -> Slots {
-        let mut slots = self.slots_for(entries);
-        while slots > FIRST {
-            if let Some(share) = self.memory.take_more(bytes_of(slots)) {
-                return Slots::new(slots, share);
-            }
-            slots = (slots / STEP).max(FIRST);
+        if let Some(slots) = self.take_larger(entries, FIRST) {
+            return slots;
         }
         match self.memory.take_first(bytes_of(FIRST)) {
             Some(share) => Slots::new(FIRST, share),
@@ -129,7 +159,7 @@ impl Slots {
         match self.counts.len() {
             0 => NEVER,
             slots if slots >= filters.slots_max => NEVER,
-            slots => slots as u64 / ROOM,
+            slots => filters.full_from(slots),
         }
     }
 }
@@ -181,21 +211,25 @@ impl Filter {
     pub fn may_have(&self, key: &[u8]) -> bool {
         self.slots.load().as_ref().is_some_and(|slots| slots.may_have(key))
     }
-    /// So many entries are counted: a larger filter, if this one is too small, there is memory, and nobody else is about it. It is to be given to
-    /// `grow`. Nothing need be held.
+    /// So many entries are counted: a larger filter, if this one is too small, it is worth it, there is memory, and nobody else is about it. It is
+    /// to be given to `grow`. Nothing need be held.
     pub(super) fn larger(&self, entries: u64, filters: &Filters) -> Option<Larger> {
         let due = self.grow_from.load(Ordering::Relaxed);
         if entries < due {
             return None;
         }
-        // Who changes it is the one; he asks again when twice as much is pending, unless something comes of it.
-        let next = entries.saturating_mul(2).max(1);
+        let present = self.slots.load().as_ref().map_or(0, |slots| slots.counts.len());
+        let last = present as u64 / TOO_LATE;
+        if entries > last {
+            return None;
+        }
+        // Who changes it is the one. If nothing comes of it somebody asks again when more is pending; at the end of what is worth it, if it falls
+        // and comes back there.
+        let next = (entries + (entries / ASK_AGAIN).max(1)).min(last);
         self.grow_from
             .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed)
             .ok()?;
-        let slots = filters.slots_for(entries);
-        let share = filters.memory.take_more(bytes_of(slots))?;
-        Some(Larger(Slots::new(slots, share)))
+        filters.take_larger(entries, present).map(Larger)
     }
     /// The caller keeps everybody from counting (F2), and everything is counted.
     pub(super) fn grow(&self, larger: Larger, filters: &Filters) {

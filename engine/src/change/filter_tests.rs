@@ -105,6 +105,51 @@ fn all_together_have_a_bound_and_who_gets_nothing_has_everything_perhaps() {
     assert!(!last.may_have(&key(0)));
 }
 
+/// Six indexes of a thousand entries took all that there was for larger filters; the others had the smallest, and asked again when twice as much was
+/// pending, which a slot of 256 has nothing more to tell about.
+#[test]
+fn memory_suffices_for_many_and_who_got_less_asks_again_in_time() {
+    let filters = Filters::new(128 << 20);
+    let most = filters.memory.max() / 4 * 3;
+    let many: Vec<Filter> = (0..40).map(|_| Filter::default()).collect();
+    for filter in &many {
+        (0..2000).for_each(|n| put(filter, n, &filters));
+    }
+    assert!(many.iter().all(|filter| len(filter) == FIRST * STEP * STEP));
+    // Somebody has all but what one of the second size takes.
+    let others = filters
+        .memory
+        .take_more(most - filters.taken() - bytes_of(FIRST * STEP) - bytes_of(2 * FIRST));
+    assert!(others.is_some());
+    let (late, too_late) = (Filter::default(), Filter::default());
+    (0..2000).for_each(|n| put(&late, n, &filters));
+    assert_eq!(len(&late), FIRST * STEP, "less than suits it, but more than the first");
+    let rest = filters.memory.take_more(most - filters.taken() - bytes_of(FIRST));
+    assert!(rest.is_some());
+    (0..2000).for_each(|n| put(&too_late, n, &filters));
+    assert_eq!(len(&too_late), FIRST);
+    drop((many, others, rest));
+    (2000..2500).for_each(|n| put(&late, n, &filters));
+    assert_eq!(len(&late), FIRST * STEP * STEP);
+    let wrong = (5000..15_000).filter(|n| late.may_have(&key(*n))).count();
+    assert!(wrong < 5000, "{wrong}");
+    // One with eight entries a slot says "perhaps" of everything; as large as it may be it would go on with that for good.
+    (2000..2500).for_each(|n| put(&too_late, n, &filters));
+    assert_eq!(len(&too_late), FIRST);
+    (0..2490).for_each(|n| too_late.down(&key(n)));
+    let wrong = (5000..15_000).filter(|n| too_late.may_have(&key(*n))).count();
+    assert!(wrong < 1000, "{wrong}");
+    assert!((0..2500).all(|n| late.may_have(&key(n))) && (2490..2500).all(|n| too_late.may_have(&key(n))));
+}
+
+#[test]
+fn the_largest_is_for_indexes_with_thousands_of_entries() {
+    let filters = Filters::new(256 << 20);
+    for (entries, slots) in [(4095, 1 << 16), (4096, 1 << 20), (u64::MAX, 1 << 20)] {
+        assert_eq!(filters.slots_for(entries), slots);
+    }
+}
+
 /// A growth that was begun is given up if all was merged meanwhile, or somebody was faster.
 #[test]
 fn a_larger_filter_that_comes_too_late_is_dropped() {
