@@ -118,7 +118,8 @@ impl Tree {
         Ok((!leaf.is_empty()).then_some(leaf))
     }
     /// Estimated sum, over all leaves, of what `each` says of one: (entries, bytes), say. So many random leaves are read, each of which stands for as many
-    /// as its path has turnings: right on the average, whatever the shape of the tree.
+    /// as its path has turnings: right on the average, whatever the shape of the tree. Those that cannot be read are taken to be as the others.
+    /// Error: none can.
     pub fn estimate_sums(
         &self,
         pool: &Pool,
@@ -127,15 +128,27 @@ impl Tree {
     ) -> Result<(u64, u64)> {
         let mut dice = pool.disk().random();
         let mut sums = (0, 0);
+        let (mut read, mut failed) = (0, None);
         for _ in 0..leaves {
-            let (leaf, stands_for) = self.random_path(pool, dice)?;
+            let path = self.random_path(pool, dice);
+            dice = turned(dice.wrapping_add(1));
+            let (leaf, stands_for) = match path {
+                Ok(path) => path,
+                Err(e) => {
+                    failed = Some(e);
+                    continue;
+                }
+            };
+            read += 1;
             let of_leaf = each(&leaf);
             // No sum of a sound tree comes near the top.
             sums.0 = of_leaf.0.saturating_mul(stands_for).saturating_add(sums.0);
             sums.1 = of_leaf.1.saturating_mul(stands_for).saturating_add(sums.1);
-            dice = turned(dice.wrapping_add(1));
         }
-        Ok((sums.0 / leaves.max(1), sums.1 / leaves.max(1)))
+        match failed.filter(|_| read == 0) {
+            Some(e) => Err(e),
+            None => Ok((sums.0 / read.max(1), sums.1 / read.max(1))),
+        }
     }
     /// And how many leaves there are if all paths have as many turnings.
     fn random_path<'p>(&self, pool: &'p Pool, mut dice: u64) -> Result<(LeafRead<'p>, u64)> {

@@ -42,15 +42,16 @@ impl Delta {
             Some(first) => {
                 let last = self.tree.seek(pool, Seek::Last, &[])?;
                 let last = last.map(|leaf| partition_of(leaf.key())).transpose()?.unwrap_or(first);
+                if (last - first) as u32 >= PARTITIONS_MAX {
+                    return Err(Error::corrupt("a delta tree holds more partitions than there may be"));
+                }
                 self.first_pending(pool);
                 // The filter does not grow while entries are counted.
                 let (entries, bytes) = self.tree.estimate_sums(pool, SAMPLE, &size_of).unwrap_or_default();
                 self.filter.begin(entries, &self.buffer.filters);
-                self.expect_uncounted(bytes);
+                // Something is counted already if this was begun before, and failed.
+                self.expect_uncounted(bytes.saturating_sub(self.bytes()));
                 let may_begin = last < u16::MAX && ((last - first) as u32) < PARTITIONS_MAX - 1;
-                if (last - first) as u32 >= PARTITIONS_MAX {
-                    return Err(Error::corrupt("a delta tree holds more partitions than there may be"));
-                }
                 if may_begin {
                     count.until = Some(last + 1);
                     self.set_range(first, last + 1);

@@ -228,7 +228,9 @@ impl Delta {
         };
         let failures = self.progress.unmerged.lock();
         if let Some(halted) = &failures.halted {
-            let all = tell(halted, self.bytes());
+            // What could not be counted for it is a part of the bound, too.
+            let uncounted = self.uncounted.load(Ordering::Relaxed);
+            let all = tell(halted, self.bytes().saturating_add(uncounted));
             if all.is_lasting {
                 return vec![all];
             }

@@ -186,6 +186,39 @@ fn what_cannot_be_counted_does_not_fill_the_buffer() {
     rig.check_table();
 }
 
+/// What a broken page kept from being counted stayed a part of the bound for good, and the index was not set aside for it, as little was counted.
+#[test]
+fn what_is_estimated_and_cannot_be_counted_does_not_fill_the_buffer() {
+    let (disk, ..) = filled();
+    let (rig, _) = open(&disk);
+    insert(&rig, ROWS..ROWS + 6000);
+    let second = {
+        let (pool, tree) = (&rig.store().pool, delta(&rig, 0).tree);
+        let first = tree.leaf_owning(pool, &[]).expect("read");
+        let end = first.upper_fence().expect("two leaves").to_vec();
+        drop(first);
+        tree.leaf_owning(pool, &end).expect("read").page_no()
+    };
+    rig.engine.close(Close::Fast).expect("close");
+    break_page(&disk, second);
+    let (rig, told) = open(&disk);
+    rig.engine.set("change_buffer_max_size", 0).expect("set");
+    let mut rounds = Rounds::default();
+    for _ in 0..5 {
+        disk.advance_us(11_000_000);
+        rig.store().merge_round(&mut rounds).expect("round");
+    }
+    assert!(
+        delta(&rig, 0).bytes() < rig.store().change.bytes_max() / 8,
+        "little was counted"
+    );
+    assert_eq!(said(&told, "set aside").len(), 1, "{:?}", rig.store().change_report());
+    rig.store().drain_changes().expect("drain");
+    assert_eq!(rig.store().change.fill(), 0);
+    rebuild_by_group(&rig);
+    rig.check_table();
+}
+
 /// One leaf that had to be split kept all others, which had room, from being merged.
 #[test]
 fn a_full_disk_keeps_no_leaf_with_room_from_being_merged() {
