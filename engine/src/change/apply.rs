@@ -60,6 +60,8 @@ fn submit_noting(pool: &Pool, index: &Index, op: Op<'_>, noting: bool) -> Result
                 return Ok(false);
             }
         }
+    } else if noting && !delta.buffer().forced(op.key()) && delta.turn_to_ask() {
+        note_leaf(pool, &index.tree, delta, op.key());
     }
     buffer(pool, index, delta, op)
 }
@@ -69,6 +71,16 @@ fn submit_noting(pool: &Pool, index: &Index, op: Op<'_>, noting: bool) -> Result
 /// "perhaps" until the index is empty, and by being appended keeps it from that.
 fn wants_direct(delta: &Delta, op: &Op<'_>) -> bool {
     !delta.takes(op) || (delta.buffer().is_draining() && delta.lives_in_memory())
+}
+
+/// A change that is appended whatever its leaf is tells where the index lives, too. With a filter that says "perhaps" of everything there would be no others: an
+/// index that has come to live in memory would not be found out, what is pending for it not be merged, and the filter never be cleared.
+fn note_leaf(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8]) {
+    // What cannot be read on the way is not needed.
+    if let Ok(leaf) = tree.ask_leaf(pool, key, Some(&[key, &[0]].concat()), |id| pool.presence(id)) {
+        // None: the leaf is the root, which is in the pool now.
+        delta.note(leaf.unwrap_or(Presence::Clean));
+    }
 }
 
 /// Never buffers: false, as `submit` tells it.

@@ -454,7 +454,11 @@ impl Delta {
     }
     /// It lives on disk, and it is not the turn of the one change in many whose leaf is asked for.
     pub(super) fn need_not_ask(&self) -> bool {
-        self.residency.load(Ordering::Relaxed) < ON_DISK && self.asked.fetch_add(1, Ordering::Relaxed) % ASK_EVERY != 0
+        self.residency.load(Ordering::Relaxed) < ON_DISK && !self.turn_to_ask()
+    }
+    /// It is the turn of the one change in many whose leaf is asked for.
+    pub(super) fn turn_to_ask(&self) -> bool {
+        self.asked.fetch_add(1, Ordering::Relaxed) % ASK_EVERY == 0
     }
     /// A sweep took `entries` of `pending` out for so many leaves.
     pub(super) fn note_yield(&self, entries: usize, leaves: usize, pending: u64) {

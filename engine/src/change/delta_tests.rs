@@ -205,3 +205,27 @@ fn what_is_not_counted_is_estimated_and_forgotten_with_the_index() {
         assert_eq!((uncounted(), delta.bytes()), (0, bytes));
     }
 }
+
+/// With a filter that says "perhaps" of every key each change was appended unasked: that the index had come to live in memory was never noticed.
+#[test]
+fn what_is_appended_anyhow_tells_where_the_index_lives() {
+    let rig = Rig::create(8, 128);
+    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
+    let delta = index.delta.as_ref().unwrap();
+    let names: Vec<_> = (0..40).map(|n| format!("{n}")).collect();
+    names.iter().for_each(|name| put(pool, &index, name.as_bytes()));
+    for name in &names {
+        delta.filter.up(name.as_bytes(), &delta.buffer.filters);
+    }
+    delta.buffer().set_test_mode(0);
+    for turns in [false, true] {
+        delta.was_found(Presence::Absent, 100);
+        assert!(!delta.lives_in_memory());
+        let (times, entries) = (if turns { 200 } else { 1 }, delta.entries());
+        for name in (0..times).flat_map(|_| &names) {
+            put(pool, &index, name.as_bytes());
+        }
+        assert_eq!(delta.entries(), entries, "they were folded");
+        assert_eq!(delta.lives_in_memory(), turns);
+    }
+}
