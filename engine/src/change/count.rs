@@ -58,7 +58,9 @@ impl Delta {
                 } else {
                     // So many openings without a merge in between: what appends would change is counted first.
                     self.set_range(first, last);
-                    while !self.count_some(pool, &mut count, usize::MAX)? {}
+                    while !self.count_some(pool, &mut count, AT_ONCE)? {
+                        self.values.grow(&self.buffer);
+                    }
                 }
             }
         }
@@ -104,7 +106,8 @@ impl Delta {
                 }
                 self.count_up(pool, &key[2..], partition);
                 let bytes = key.len() - 2 + value.len();
-                self.grow(bytes as i64, false);
+                // As `taken` takes them away: the newest may be among those counted (`load`).
+                self.grow(bytes as i64, partition == self.range().1);
                 self.expect_less(bytes as u64);
             }
             count.at.clear();

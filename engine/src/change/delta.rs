@@ -193,7 +193,7 @@ impl Delta {
         (self.bytes.load(Ordering::Relaxed) as i64).max(0) as u64 // as `ChangeBuffer::bytes`
     }
     /// Oldest and newest.
-    fn range(&self) -> (u16, u16) {
+    pub(super) fn range(&self) -> (u16, u16) {
         let both = self.range.load(Ordering::Acquire);
         ((both >> 16) as u16, both as u16)
     }

@@ -1,5 +1,5 @@
 //! A delta tree whose partition numbers have come to their end; its filters as it fills and empties.
-use super::super::kit::{found_again, new_index};
+use super::super::kit::{found_again, new_index, new_unique_index};
 use super::super::{drain, merge_leaf, submit, Index};
 use super::*;
 use crate::base::moment::at;
@@ -228,4 +228,32 @@ fn what_is_appended_anyhow_tells_where_the_index_lives() {
         assert_eq!(delta.entries(), entries, "they were folded");
         assert_eq!(delta.lives_in_memory(), turns);
     }
+}
+
+/// So many partitions that a restart begins none: the newest is counted with the others. Its bytes were not counted as its own, but taken away as such;
+/// and its filter of values did not grow meanwhile.
+#[test]
+fn behind_a_restart_with_all_partitions_the_newest_is_counted_as_that() {
+    let rig = Rig::create(9, 512);
+    let (pool, index) = (&*rig.pool, new_unique_index(&rig.pool, 1, 4));
+    let last = PARTITIONS_MAX as u16 - 1;
+    let delta = index.delta.as_ref().unwrap();
+    (0..9000u32).for_each(|n| put(pool, &index, &[n.to_be_bytes(), [0; 4]].concat()));
+    let first_bytes = delta.bytes();
+    assert_eq!(delta.range(), (0, 0));
+    delta.set_range(0, last);
+    (9000..9100u32).for_each(|n| put(pool, &index, &[n.to_be_bytes(), [0; 4]].concat()));
+    let newest_bytes = delta.bytes() - first_bytes;
+
+    let index = found_again(pool, &index, 1);
+    let delta = index.delta.as_ref().unwrap();
+    delta.set_unique(4);
+    delta.load(pool).unwrap();
+    assert!(delta.is_known());
+    assert_eq!((delta.range(), delta.entries()), ((0, last), 9100));
+    let newest = || delta.newest_bytes.load(Ordering::Relaxed);
+    assert_eq!((newest(), delta.bytes()), (newest_bytes, first_bytes + newest_bytes));
+    assert!(delta.buffer().filter_memory().0 > 32 << 10, "the values' have grown");
+    drain(pool, &index).unwrap();
+    assert_eq!((newest(), delta.bytes()), (0, 0));
 }
