@@ -73,8 +73,8 @@ fn wants_direct(delta: &Delta, op: &Op<'_>) -> bool {
     !delta.takes(op) || (delta.buffer().is_draining() && delta.lives_in_memory())
 }
 
-/// A change that is appended whatever its leaf is tells where the index lives, too. With a filter that says "perhaps" of everything there would be no others: an
-/// index that has come to live in memory would not be found out, what is pending for it not be merged, and the filter never be cleared.
+/// A change that is appended whatever its leaf is tells where the index lives, too. With a filter that says "perhaps" of everything there would be
+/// no others: an index that has come to live in memory would not be found out, what is pending not be merged, and the filter never be cleared.
 fn note_leaf(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8]) {
     // What cannot be read on the way is not needed.
     if let Ok(leaf) = tree.ask_leaf(pool, key, Some(&[key, &[0]].concat()), |id| pool.presence(id)) {

@@ -28,8 +28,8 @@ const FIRST: usize = 256;
 const STEP: usize = 16;
 /// A filter has so many slots for each entry, until it is as large as it may be.
 const ROOM: u64 = 64;
-/// The same, of a filter that is followed by the largest. That takes a 128th of the pool, of which there are six in all: an index is to have
-/// thousands of entries first. What its growth leaves too high, 1/16 of the slots, the largest reaches by itself soon after.
+/// The same, of a filter that is followed by the largest. That takes a 128th of the pool or more, unless the pool is large, and there is memory for six
+/// of such: an index is to have thousands of entries first. What the growth leaves too high, 1/16 of the slots, the largest soon reaches by itself.
 const ROOM_BEFORE_LAST: u64 = 16;
 /// A filter that has fewer slots than so many for each entry does not grow any more: at that point 2/5 of the slots are in use.
 const TOO_LATE: u64 = 2;

@@ -105,8 +105,8 @@ fn all_together_have_a_bound_and_who_gets_nothing_has_everything_perhaps() {
     assert!(!last.may_have(&key(0)));
 }
 
-/// Six indexes of a thousand entries took all that there was for larger filters; the others had the smallest, and asked again when twice as much was
-/// pending, which a slot of 256 has nothing more to tell about.
+/// Six indexes of a thousand entries took all that there was for larger filters; the others had the smallest, and asked again only when
+/// twice as much was pending.
 #[test]
 fn memory_suffices_for_many_and_who_got_less_asks_again_in_time() {
     let filters = Filters::new(128 << 20);
