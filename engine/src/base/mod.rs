@@ -8,6 +8,7 @@ pub mod moment;
 pub mod mutant;
 pub mod poison;
 pub mod sync;
+pub mod told;
 
 pub use counters::Counters;
 pub use error::{Damage, Error, Result};
@@ -16,3 +17,4 @@ pub use level::Level;
 pub use moment::{moment, Moment};
 pub use mutant::{planted, Mutant};
 pub use poison::Poison;
+pub use told::Told;

@@ -12,7 +12,6 @@ pub mod status;
 mod purge_lag;
 mod redo_switch;
 mod steps;
-mod told;
 mod undecided;
 mod unnamed;
 mod workers;
@@ -24,7 +23,7 @@ pub use config::{CommitFlush, Config, KeyText, Level, LogSink};
 pub use database::{Database, Transaction};
 pub use locks::{LockedIndex, NamedLocks};
 
-use crate::base::{planted, Counters, Error, Lsn, Mutant, Result};
+use crate::base::{planted, Counters, Error, Lsn, Mutant, Result, Told};
 use crate::change::Buffering;
 use crate::redo::{FlushMode, Redo};
 use crate::table::Store;
@@ -34,7 +33,6 @@ use drain::DrainNotes;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
-use told::Told;
 use workers::Workers;
 
 pub struct Engine {

@@ -129,7 +129,8 @@ impl Disk for RealDisk {
     fn remove(&self, name: &str) -> Result<()> {
         let full = self.full_path(name);
         match std::fs::remove_file(&full) {
-            Ok(()) => self.sync_names(),
+            // Never `Full`, which says that nothing has happened.
+            Ok(()) => self.sync_names().map_err(|e| Error::Io(e.to_string())),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
             Err(e) => Err(io_error("remove", &full.display().to_string(), None, e)),
         }

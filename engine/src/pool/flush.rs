@@ -118,7 +118,8 @@ pub(super) struct Taken {
     pub skipped: Vec<Candidate>,
     /// Their files cannot be opened, and why one of them cannot.
     pub refused: Vec<Candidate>,
-    pub why: Option<Error>,
+    /// One of each file.
+    pub why: Vec<Error>,
 }
 
 /// What came of a batch.
@@ -259,17 +260,17 @@ impl Pool {
         assert!(cold.len() + oldest_max <= PAGES_PER_SLOT);
         self.with_slot(|slot, buffer| {
             let (flight, candidates) = self.begin_flight(cold, oldest_max, below, unlogged);
-            let taken = self.claim(candidates, buffer);
+            let mut taken = self.claim(candidates, buffer);
             self.dirty.put_back(&self.frames, &taken.skipped);
             self.dirty.put_back(&self.frames, &taken.refused);
             let pages = self.fly(slot, buffer, &taken.claimed, flight)?;
-            if let Some(why) = &taken.why {
+            for why in &taken.why {
                 self.note_refusal(&taken.refused, why)?;
             }
             Ok(Written {
                 pages,
                 skipped: taken.skipped,
-                refused: taken.why,
+                refused: taken.why.pop(),
             })
         })
     }
@@ -355,7 +356,7 @@ impl Pool {
                 Ok(None) => taken.skipped.extend(candidates),
                 Err(why) => {
                     taken.refused.extend(candidates);
-                    taken.why = Some(why);
+                    taken.why.push(why);
                 }
             }
         }

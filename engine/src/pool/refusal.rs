@@ -7,16 +7,13 @@
 use super::dirty::Candidate;
 use super::frame::UNLOGGED;
 use super::Pool;
-use crate::base::{Error, Result};
-
-/// A text is news again after so long, in microseconds: batches meet the same again and again.
-const TOLD_AGAIN_US: u64 = 10 * 60 * 1_000_000;
+use crate::base::{Error, Result, Told};
 
 #[derive(Default)]
 pub(super) struct Refusals {
-    /// Told last, and when.
-    told: Option<(String, u64)>,
-    news: Option<String>,
+    /// Batches meet the same again and again.
+    told: Told,
+    news: Vec<String>,
 }
 
 impl Pool {
@@ -25,10 +22,8 @@ impl Pool {
         let now_us = self.disk.now_us();
         let text = format!("{why}; its changes stay in memory and in the redo log until it can be opened");
         let mut refusals = self.flusher.refusals.lock();
-        let is_known = |(told, at_us): &(String, u64)| *told == text && now_us.saturating_sub(*at_us) < TOLD_AGAIN_US;
-        if !refusals.told.as_ref().is_some_and(is_known) {
-            refusals.told = Some((text.clone(), now_us));
-            refusals.news = Some(text);
+        if refusals.told.is_news(&text, now_us) {
+            refusals.news.push(text);
         }
         drop(refusals);
         let oldest = refused.iter().map(|c| self.frames.header(c.frame).oldest());
@@ -38,8 +33,8 @@ impl Pool {
         }
         self.check_alive()
     }
-    /// What people should know of files that cannot be opened, once.
-    pub fn take_refusal(&self) -> Option<String> {
-        self.flusher.refusals.lock().news.take()
+    /// What people should know of files that cannot be opened, each once.
+    pub fn take_refusals(&self) -> Vec<String> {
+        std::mem::take(&mut self.flusher.refusals.lock().news)
     }
 }

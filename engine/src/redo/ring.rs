@@ -95,10 +95,10 @@ struct Numbers {
     used: u64,
 }
 
-/// Why a jump was cut short.
+/// Why a segment did not get its new number.
 #[derive(Debug)]
-pub enum JumpError {
-    /// A file cannot be opened (too many open files, rights), or the disk is full. Nothing failed that was begun: the ring can jump again.
+pub enum MoveError {
+    /// The file cannot be opened (too many open files, rights), or the disk is full. Nothing failed that was begun: it can be tried again.
     Refused(Error),
     /// A write, a sync or a name (I6).
     Broken(Error),
@@ -176,7 +176,7 @@ impl Ring {
     }
     /// All segments get new numbers, from `first` on. Whatever they hold is not needed any more, and a crash in between leaves
     /// numbers with a gap: the control file says that the log is off. When one is refused, the ring is those before it, if there are any.
-    pub fn jump(&self, first: u64) -> std::result::Result<(), JumpError> {
+    pub fn jump(&self, first: u64) -> std::result::Result<(), MoveError> {
         let mut numbers = self.numbers.lock();
         assert!(first > numbers.last + 1, "a ring goes forward");
         let (mut next, mut done) = (first, Ok(()));
@@ -187,7 +187,7 @@ impl Ring {
             }
             next += 1;
         }
-        if let Err(JumpError::Broken(_)) = done {
+        if let Err(MoveError::Broken(_)) = done {
             return done;
         }
         if next > first {
@@ -204,11 +204,11 @@ impl Ring {
         }
         done
     }
-    fn move_segment(&self, from: u64, to: u64) -> std::result::Result<(), JumpError> {
-        let file = self.open_plain(from).map_err(JumpError::Refused)?;
+    fn move_segment(&self, from: u64, to: u64) -> std::result::Result<(), MoveError> {
+        let file = self.open_plain(from).map_err(MoveError::Refused)?;
         self.rename_segment(&*file, from, to).map_err(|e| match e {
-            Error::Full(_) => JumpError::Refused(e),
-            e => JumpError::Broken(e),
+            Error::Full(_) => MoveError::Refused(e),
+            e => MoveError::Broken(e),
         })
     }
     pub fn segment_size(&self) -> u64 {
@@ -275,7 +275,7 @@ impl Ring {
     }
     /// Segments below the checkpoint become future ones, or are removed when the ring has enough. When it has
     /// too few (it is new, or was enlarged), one is added: one a call, so that a checkpoint is never long (I7).
-    /// A full disk, which may refuse a name too, ends the call early: what is left stays below the checkpoint, for the next call or
+    /// A full disk, which may refuse a name too, or a file that cannot be opened ends the call early: what is left stays below the checkpoint, for the next call or
     /// for [`Ring::open`]. Nobody needs a further segment yet; whoever does will meet the full disk before he changes anything.
     pub fn recycle(&self, checkpoint: Lsn) -> Result<()> {
         let mut numbers = self.numbers.lock();
@@ -289,7 +289,11 @@ impl Ring {
         let wanted_last = self.last_wanted(numbers, checkpoint);
         while numbers.first < needed {
             if numbers.last < wanted_last {
-                self.renumber(numbers.first, numbers.last + 1)?;
+                match self.move_segment(numbers.first, numbers.last + 1) {
+                    Ok(()) => {}
+                    Err(MoveError::Refused(_)) => return Ok(()),
+                    Err(MoveError::Broken(e)) => return Err(e),
+                }
                 numbers.last += 1;
                 self.ready.store(numbers.last, Ordering::Release);
             } else {
@@ -302,10 +306,13 @@ impl Ring {
             self.extend(numbers, next)?;
         }
         while numbers.last > wanted_last {
+            // Nobody goes there from now on; if it stays, it is the ring's last as before: a gap behind it would be damage.
+            self.ready.store(numbers.last - 1, Ordering::Release);
+            if let Err(e) = self.disk.remove(&segment_name(numbers.last)) {
+                self.ready.store(numbers.last, Ordering::Release);
+                return Err(e);
+            }
             numbers.last -= 1;
-            self.ready.store(numbers.last, Ordering::Release);
-            // If it is still there after an error, the segment made next under its name replaces it.
-            self.disk.remove(&segment_name(numbers.last + 1))?;
         }
         Ok(())
     }
@@ -345,9 +352,6 @@ impl Ring {
         }
         file.write_at(&self.header(number), 0)?;
         file.sync()
-    }
-    fn renumber(&self, from: u64, to: u64) -> Result<()> {
-        self.rename_segment(&*self.open_plain(from)?, from, to)
     }
     fn open_plain(&self, number: u64) -> Result<Arc<dyn File>> {
         self.disk.open(&segment_name(number), Mode::Open, Caching::Direct)

@@ -13,7 +13,7 @@
 //! turn it off or begin anew `RedoWrite` too, and has waited for the round at its sync; callers of both take turns
 //! (the engine's lock). Called by the engine.
 use super::block::{self, BLOCK};
-use super::ring::JumpError;
+use super::ring::MoveError;
 use super::writer::{Active, Redo};
 use crate::base::bytes::push_varint;
 use crate::base::{planted, Lsn, Mutant, Result};
@@ -118,8 +118,8 @@ impl Redo {
             let segment = self.ring.segment_of(self.lsn()).max(self.ring.last()) + JUMP;
             match self.ring.jump(segment) {
                 Ok(()) => {}
-                Err(JumpError::Refused(e)) => return Err(e),
-                Err(JumpError::Broken(e)) => self.poison_on_error(Err(e))?,
+                Err(MoveError::Refused(e)) => return Err(e),
+                Err(MoveError::Broken(e)) => self.poison_on_error(Err(e))?,
             }
             let start = segment * self.ring.segment_size();
             let mut active = self.active.lock();

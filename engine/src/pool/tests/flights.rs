@@ -69,17 +69,34 @@ fn a_file_that_cannot_be_opened_waits_for_its_time() {
         assert_eq!(rig.pool.checkpoint_lsn(), lsn);
     }
     assert_eq!(rig.in_place(OTHER)[64], 1);
-    let told = rig.pool.take_refusal().expect("somebody should know");
+    let told = rig.pool.take_refusals().pop().expect("somebody should know");
     assert!(told.contains("00000010.slu"), "{told}");
     let failed = |done| assert!(matches!(done, Err(Error::Io(_))), "{done:?}");
     failed(rig.pool.flush_all());
     failed(rig.pool.flush_file(LOGGED.file));
-    assert_eq!(rig.pool.take_refusal(), None, "once");
+    assert!(rig.pool.take_refusals().is_empty(), "once");
     rig.pool.check_alive().unwrap();
     rig.disk.refuse(None);
     rig.pool.flush_all().unwrap();
     assert_eq!(rig.in_place(LOGGED)[64], 1);
     assert_eq!(rig.pool.checkpoint_lsn(), rig.pool.redo().lsn());
+}
+
+/// Each took the other's place as what was told last, and both were told for ever.
+#[test]
+fn two_files_that_cannot_be_opened_are_each_told_once() {
+    let (rig, _) = refused();
+    let why = |name: &str| Error::Io(format!("cannot open {name}"));
+    for _ in 0..10 {
+        for name in ["a", "b"] {
+            rig.pool.note_refusal(&[], &why(name)).unwrap();
+        }
+    }
+    let told = rig.pool.take_refusals();
+    assert!(
+        told.len() == 2 && told[0].contains("open a;") && told[1].contains("open b;"),
+        "{told:?}"
+    );
 }
 
 #[test]

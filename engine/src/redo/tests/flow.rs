@@ -395,10 +395,10 @@ fn a_full_disk_leaves_the_log_off_and_it_can_be_turned_on_later() {
 #[test]
 fn a_full_disk_stops_no_checkpoint() {
     let size = segment_size_for(CAPACITY);
-    let begun = || {
+    let begun = |before: u64| {
         let disk = SimDisk::new(1);
         let redo = create(&disk);
-        redo.set_capacity(CAPACITY / 2).unwrap();
+        redo.set_capacity(before).unwrap();
         (0..100).for_each(|_| redo.settle().unwrap());
         let mut lsns = Vec::new();
         for number in 0..400 {
@@ -411,9 +411,17 @@ fn a_full_disk_stops_no_checkpoint() {
         (disk, redo, lsns[250], of_control)
     };
     // Segments are renumbered; some are, and some removed; one is made; some of the end are removed.
-    for capacity in [CAPACITY / 2, CAPACITY / 4, CAPACITY, CAPACITY / 16] {
+    let half = CAPACITY / 2;
+    let cases = [
+        (half, half),
+        (half, CAPACITY / 4),
+        (half, CAPACITY),
+        (half, CAPACITY / 16),
+        (CAPACITY, CAPACITY / 16),
+    ];
+    for (before, capacity) in cases {
         for fault in 1.. {
-            let (disk, redo, lsn, of_control) = begun();
+            let (disk, redo, lsn, of_control) = begun(before);
             redo.set_capacity(capacity).unwrap();
             disk.fail_change(disk.changes() + of_control + fault, Fault::Full);
             redo.write_checkpoint(lsn, b"").unwrap();
@@ -423,12 +431,12 @@ fn a_full_disk_stops_no_checkpoint() {
                 assert!(fault > 3, "there was something to do");
                 break;
             }
-            redo.settle().unwrap();
+            (0..fault % 3 * 20 + 1).for_each(|_| redo.settle().unwrap());
             let crashed = disk.crash(fault);
             let (groups, ..) = reopen(&crashed).unwrap();
             assert!(groups.iter().map(|g| number_of(g)).eq(250..400));
 
-            let (disk, redo, lsn, of_control) = begun();
+            let (disk, redo, lsn, of_control) = begun(before);
             redo.set_capacity(capacity).unwrap();
             disk.fail_change(disk.changes() + of_control + fault, Fault::Full);
             redo.write_checkpoint(lsn, b"").unwrap();

@@ -6,9 +6,10 @@ const FORGOTTEN_US: u64 = 10 * 60 * 1_000_000;
 
 /// Texts, and when each came last (microseconds). As many as there are different ones in the time after which they are forgotten.
 #[derive(Default)]
-pub(super) struct Told(HashMap<String, u64>);
+pub struct Told(HashMap<String, u64>);
 
 impl Told {
+    /// Has it to be told now?
     pub fn is_news(&mut self, text: &str, now_us: u64) -> bool {
         self.0
             .retain(|_, last_us| now_us.saturating_sub(*last_us) < FORGOTTEN_US);
