@@ -298,16 +298,20 @@ pub(super) fn sort_entry(
     Ok((user_key_len as u64) << 1 | unique_check as u64)
 }
 
+/// `Interrupted` once the statement is killed.
+pub(super) fn kill_poll(trx: &Trx) -> impl FnMut() -> Result<()> {
+    let waiter = trx.shared.waiter.clone();
+    move || match waiter.killed() {
+        true => Err(Error::Interrupted),
+        false => Ok(()),
+    }
+}
+
 /// The entries of [`sort_entry`] in order; if `unique`, each value once.
 pub(super) fn in_order(sorter: Sorter, unique: bool, trx: &Trx, push: Push<'_>) -> Result<()> {
     // The value last checked: (key, length of the index key in it).
     let mut last: (Vec<u8>, usize) = (Vec::new(), 0);
-    let mut count = 0u64;
-    sorter.merge(&mut |key, value, note| {
-        count += 1;
-        if count % KILL_POLL == 0 && trx.shared.waiter.killed() {
-            return Err(Error::Interrupted);
-        }
+    sorter.merge(&mut kill_poll(trx), &mut |key, value, note| {
         let user_len = (note >> 1) as usize;
         if unique && note & 1 != 0 {
             if !last.0.is_empty() && last.0[..last.1] == key[..user_len] {

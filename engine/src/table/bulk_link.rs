@@ -11,6 +11,7 @@
 //! in the linked clustered tree, each as an insert of its own: ranges that others have locked since the link are waited for.
 //!
 //! Latches: none between calls; a root (X) while it is linked, a leaf (X) while a late row is placed. Called by `bulk_insert.rs`.
+use super::build::kill_poll;
 use super::def::{Layout, Table};
 use super::load::TableLoad;
 use super::sort::Sorter;
@@ -135,7 +136,7 @@ impl TableLoad {
 
     fn place_late(&mut self, trx: &mut Trx, layout: &Layout, late: Sorter) -> Result<()> {
         let mut doubled = Vec::new();
-        let done = late.merge(&mut |pk, value, _| {
+        let done = late.merge(&mut kill_poll(trx), &mut |pk, value, _| {
             let placed = self.place_late_row(trx, layout, pk, value);
             placed.inspect_err(|_| doubled.extend_from_slice(value))
         });

@@ -546,8 +546,8 @@ impl Cursor {
         }
         if let Some(found) = self.found() {
             let pk = found.pk.to_vec();
-            let layout = self.table().layout();
-            self.store.trx_sys.locks().unlock(trx, layout.clustered.id, &pk);
+            let index = self.table().layout().clustered.id;
+            self.store.trx_sys.locks().unlock_unwanted(trx, index, &pk);
         }
     }
 

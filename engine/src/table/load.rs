@@ -8,7 +8,7 @@
 //!
 //! All or nothing is the caller's: whoever fails drops the table. A crash leaves it empty, or some of its trees loaded, and pages that
 //! go with its file. No latch is held between calls.
-use super::build::{in_order, sort_entry, Push, FILL_PERCENT, KILL_POLL};
+use super::build::{in_order, kill_poll, sort_entry, Push, FILL_PERCENT};
 use super::def::{Layout, Table};
 use super::sort::Sorter;
 use super::store::{Entry, Store};
@@ -149,7 +149,8 @@ impl TableLoad {
                 sorter.push(pk, value, 0)?;
                 if in_order && sorter.total() >= self.store.bulk_load_min {
                     let mut load = self.bulk_load(0, layout.clustered.tree)?;
-                    sorter.merge(&mut |key, value, _| load.push(key, value))?;
+                    // Not much, and few runs.
+                    sorter.merge(&mut || Ok(()), &mut |key, value, _| load.push(key, value))?;
                     Rows::Loading(Box::new(load))
                 } else {
                     Rows::Gathered { sorter, in_order }
@@ -247,7 +248,7 @@ impl TableLoad {
             let index = &secondary.index;
             let small = sorter.total() < store.bulk_load_min;
             let done = self.fill(i + 1, index.tree, small, |push| {
-                in_order(thinned(sorter, trx)?, index.unique, trx, push)
+                in_order(sorter, index.unique, trx, push)
             });
             if let Err(Error::Duplicate { pk, .. }) = done {
                 self.read_duplicate(layout, &pk)?;
@@ -306,9 +307,7 @@ impl TableLoad {
     pub(super) fn build_entries(&mut self, i: usize, layout: &Layout, trx: &Trx, sorter: Sorter) -> Result<Loaded> {
         let index = &layout.secondary[i].index;
         let mut load = self.bulk_load(i + 1, index.tree)?;
-        in_order(thinned(sorter, trx)?, index.unique, trx, &mut |key, value| {
-            load.push(key, value)
-        })?;
+        in_order(sorter, index.unique, trx, &mut |key, value| load.push(key, value))?;
         load.finish()
     }
 
@@ -362,12 +361,7 @@ impl TableLoad {
 /// Rows by their keys, each once. `doubled`: the value of the one that is there twice.
 fn rows_in_order(sorter: Sorter, trx: &Trx, doubled: &mut Vec<u8>, push: Push<'_>) -> Result<()> {
     let mut last: Option<Vec<u8>> = None;
-    let mut count = 0u64;
-    thinned(sorter, trx)?.merge(&mut |key, value, _| {
-        count += 1;
-        if count % KILL_POLL == 0 && trx.shared.waiter.killed() {
-            return Err(Error::Interrupted);
-        }
+    sorter.merge(&mut kill_poll(trx), &mut |key, value, _| {
         if last.as_deref() == Some(key) {
             doubled.extend_from_slice(value);
             return Err(duplicate(key));
@@ -377,15 +371,6 @@ fn rows_in_order(sorter: Sorter, trx: &Trx, doubled: &mut Vec<u8>, push: Push<'_
         last.extend_from_slice(key);
         push(key, value)
     })
-}
-
-/// So that KILL is heard in the merges before the last one, too.
-fn thinned(mut sorter: Sorter, trx: &Trx) -> Result<Sorter> {
-    sorter.thin(&mut || match trx.shared.waiter.killed() {
-        true => Err(Error::Interrupted),
-        false => Ok(()),
-    })?;
-    Ok(sorter)
 }
 
 fn duplicate(pk: &[u8]) -> Error {

@@ -32,6 +32,8 @@ struct Slot {
 
 /// Takes key, value and note of each entry.
 type EachEntry<'a> = &'a mut dyn FnMut(&[u8], &[u8], u64) -> Result<()>;
+/// Asked now and then whether to go on.
+pub(super) type Poll<'a> = &'a mut dyn FnMut() -> Result<()>;
 
 pub(super) struct Sorter {
     disk: Arc<dyn Disk>,
@@ -124,7 +126,7 @@ impl Sorter {
     }
 
     /// Merges runs into longer ones, until one merge takes all that are left. `poll` is asked now and then whether to go on.
-    pub fn thin(&mut self, poll: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    fn thin(&mut self, poll: Poll<'_>) -> Result<()> {
         let runs_max = self.runs_max();
         while self.runs.len() > runs_max {
             // Only the first merge takes fewer than it might: then the others come out even, and the least is written again.
@@ -148,10 +150,18 @@ impl Sorter {
         Ok(())
     }
 
-    /// Hands out all entries in key order.
-    pub fn merge(mut self, each: EachEntry<'_>) -> Result<()> {
-        self.thin(&mut || Ok(()))?;
+    /// Hands out all entries in key order. `poll` as in `thin`.
+    pub fn merge(mut self, poll: Poll<'_>, each: EachEntry<'_>) -> Result<()> {
+        self.thin(poll)?;
         self.sort();
+        let mut count = 0u64;
+        let each = &mut |key: &[u8], value: &[u8], note| {
+            count += 1;
+            if count % KILL_POLL == 0 {
+                poll()?;
+            }
+            each(key, value, note)
+        };
         if self.runs.is_empty() {
             for slot in &self.slots {
                 let (key, value) = self.entry(slot);
@@ -235,6 +245,7 @@ fn head_of(key: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::Error;
     use crate::io::sim::SimDisk;
     use crate::io::{Caching, Mode};
 
@@ -285,7 +296,7 @@ mod tests {
                 got.push((k.to_vec(), v.to_vec(), n));
                 Ok(())
             };
-            sorter.merge(each).expect("merge");
+            sorter.merge(&mut || Ok(()), each).expect("merge");
             assert!(got == expected);
         }
     }
@@ -314,10 +325,27 @@ mod tests {
                 got.push((k.to_vec(), v.to_vec(), n));
                 Ok(())
             };
-            sorter.merge(each).expect("merge");
+            sorter.merge(&mut || Ok(()), each).expect("merge");
             assert_eq!(got, expected);
             let left: Vec<_> = disk.list().expect("list");
             assert!(left.is_empty(), "run files are gone: {left:?}");
+        }
+    }
+
+    #[test]
+    fn a_merge_can_be_killed() {
+        for budget in [0, 1 << 20] {
+            let mut sorter = Sorter::new(SimDisk::new(7), budget);
+            for n in 0..3 * KILL_POLL {
+                sorter.push(&n.to_be_bytes(), &[], 0).expect("room");
+            }
+            let mut seen = 0;
+            let done = sorter.merge(&mut || Err(Error::Interrupted), &mut |_, _, _| {
+                seen += 1;
+                Ok(())
+            });
+            assert_eq!(done, Err(Error::Interrupted));
+            assert!(seen <= KILL_POLL);
         }
     }
 
@@ -355,7 +383,7 @@ mod tests {
             got.push((k.try_into().expect("8 bytes"), n));
             Ok(())
         };
-        sorter.merge(each).expect("merge");
+        sorter.merge(&mut || Ok(()), each).expect("merge");
         assert!(got == expected);
         assert_eq!(files(&disk).0, 0);
     }

@@ -18,7 +18,7 @@
 //! victim, [`WAIT_CANCELLED`] by KILL) and then wakes the sleeper. [`WAIT_LOOK`] decides nothing: the sleeper looks whom it waits for now,
 //! tells its waiter, and sleeps on. Only the sleeper takes its request off the queue,
 //! under the mutex; what it finds there decides: a lock that was granted meanwhile is taken, whatever the flag says.
-use super::lock_table::{hash_name, Admitted, Shard, WakeList};
+use super::lock_table::{hash_name, Admitted, Entry, Shard, WakeList};
 use super::range::RangeLocks;
 use super::report::DeadlockInfo;
 use super::{Isolation, Trx, TrxShared, WaitOutcome};
@@ -313,6 +313,15 @@ impl LockSys {
 
     /// Gives one lock back before the transaction ends.
     pub fn unlock(&self, trx: &mut Trx, index: IndexId, key: &[u8]) {
+        self.unlock_if(trx, index, key, |_| true);
+    }
+    /// The same for a row that a cursor does not want, unless another one has asked for it since: the server may say so late, when that one
+    /// stands on the row.
+    pub fn unlock_unwanted(&self, trx: &mut Trx, index: IndexId, key: &[u8]) {
+        let own = trx.shared.clone();
+        self.unlock_if(trx, index, key, |entry| !entry.was_asked_again(&own));
+    }
+    fn unlock_if(&self, trx: &mut Trx, index: IndexId, key: &[u8], may_go: impl FnOnce(&Entry) -> bool) {
         trx.forget_found();
         let hash = hash_name(index, key);
         let shard_no = hash as usize % SHARDS;
@@ -320,6 +329,9 @@ impl LockSys {
         let Some(slot) = shard.find(hash, index, key) else {
             return;
         };
+        if !may_go(shard.entry(slot)) {
+            return;
+        }
         let at = LockRef {
             shard: shard_no as u32,
             slot,

@@ -21,6 +21,18 @@ const ENTRIES_KEPT_MAX: usize = 1024;
 pub(super) struct Request {
     pub trx: Arc<TrxShared>,
     pub mode: LockMode,
+    /// Its transaction has asked for it again since, and relies on it: several cursors of a statement may stand on the row.
+    again: bool,
+}
+
+impl Request {
+    fn new(trx: &Arc<TrxShared>, mode: LockMode) -> Request {
+        Request {
+            trx: trx.clone(),
+            mode,
+            again: false,
+        }
+    }
 }
 
 /// One lock name with its queue.
@@ -74,13 +86,14 @@ impl Entry {
             return Admitted::New;
         }
         if let Some(at) = self.holder(trx) {
-            if self.requests[at].mode >= mode {
-                return Admitted::Held;
+            let held = &mut self.requests[at];
+            if held.mode < mode {
+                if self.granted > 1 {
+                    return Admitted::MustWait;
+                }
+                held.mode = mode;
             }
-            if self.granted > 1 {
-                return Admitted::MustWait;
-            }
-            self.requests[at].mode = mode;
+            held.again = true;
             return Admitted::Held;
         }
         if self.requests.iter().any(|r| conflict(r.mode, mode)) {
@@ -88,6 +101,10 @@ impl Entry {
         }
         self.add_granted(trx, mode);
         Admitted::New
+    }
+    /// `trx` has asked for its lock more than once.
+    pub fn was_asked_again(&self, trx: &Arc<TrxShared>) -> bool {
+        self.holder(trx).is_some_and(|at| self.requests[at].again)
     }
     /// True if a request of `trx` would be granted now. Takes nothing.
     pub fn would_admit(&self, trx: &Arc<TrxShared>, mode: LockMode) -> bool {
@@ -97,7 +114,7 @@ impl Entry {
         }
     }
     fn add_granted(&mut self, trx: &Arc<TrxShared>, mode: LockMode) {
-        let request = Request { trx: trx.clone(), mode };
+        let request = Request::new(trx, mode);
         if self.granted as usize == self.requests.len() {
             self.requests.push(request);
         } else {
@@ -107,7 +124,7 @@ impl Entry {
     }
     /// Queues a request that `admit` refused.
     pub fn enqueue(&mut self, trx: &Arc<TrxShared>, mode: LockMode) {
-        let request = Request { trx: trx.clone(), mode };
+        let request = Request::new(trx, mode);
         if self.holder(trx).is_some() {
             self.requests.insert(self.granted as usize, request);
         } else {
@@ -168,7 +185,8 @@ impl Entry {
             let at = self.granted as usize;
             match self.holder(&trx) {
                 Some(held) => {
-                    self.requests[held].mode = mode;
+                    let request = &mut self.requests[held];
+                    (request.mode, request.again) = (mode, true);
                     self.requests.remove(at);
                 }
                 None => self.granted += 1,

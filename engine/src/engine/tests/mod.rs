@@ -37,3 +37,4 @@ mod unique_filter;
 mod unmerged;
 mod unnamed;
 mod unreadable;
+mod unwanted;
