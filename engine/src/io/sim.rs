@@ -152,6 +152,10 @@ impl SimDisk {
     pub fn fail_read(&self, n: u64) {
         self.state().read_faults.push(n);
     }
+    /// Of those that `fail_read` asked for, how many have not failed yet.
+    pub fn reads_to_fail(&self) -> usize {
+        self.state().read_faults.len()
+    }
     /// S9.
     pub fn refuse(&self, name: Option<&str>) {
         self.state().refused = name.map(String::from);

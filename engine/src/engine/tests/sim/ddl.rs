@@ -166,8 +166,8 @@ impl World {
         if self.over || self.disk.is_dead() || self.store().pool.check_alive().is_err() {
             return Ok(());
         }
-        // The engine lives: it happened or it did not.
-        for _ in 0..3 {
+        // The engine lives: it happened or it did not. Each try may meet one of the failures that are still to come.
+        for _ in 0..3 + self.disk.reads_to_fail() {
             let lsn = self.engine().lsn();
             match self.read_state() {
                 Ok(found) => return self.history.resolve(&found, lsn),
