@@ -14,8 +14,9 @@ use std::sync::Arc;
 
 /// Bytes read of a run at once, at least: smaller pieces cost more in calls, and in seeks where the system's cache does not hold the runs.
 const CHUNK_MIN: usize = 32 << 10;
-/// Runs that one merge takes at least, whatever the budget: 2 MiB. Fewer would mean that everything is written several times over.
-const RUNS_MIN: usize = 64;
+/// Runs that one merge takes at least, whatever the budget: 8 MiB, once in a build, whose sorters merge one after the other. Fewer would mean
+/// that most is written once more: a budget of 4 MiB, an index's share in a pool of 128 MiB, leaves 150 runs of some 600 MB.
+const RUNS_MIN: usize = 256;
 
 /// What an entry costs in memory beside its bytes.
 const ENTRY_OVERHEAD: usize = std::mem::size_of::<Slot>();
@@ -376,7 +377,7 @@ mod tests {
         let (opened, after) = files(&disk);
         assert_eq!(opened, 1);
         assert!(after < 2 * before, "{after} bytes written for {before}");
-        assert!(RUNS_MIN * sorter.chunk(RUNS_MIN) <= 2 << 20);
+        assert!(RUNS_MIN * sorter.chunk(RUNS_MIN) <= 8 << 20);
         let mut got = Vec::new();
         let each = &mut |k: &[u8], v: &[u8], n| {
             assert_eq!(v, [k[0] >> 5; 3000]);

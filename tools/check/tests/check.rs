@@ -1,11 +1,12 @@
 //! The checker against directories that the engine made: it is the engine's formats as they are, not as they were drawn once.
 use sluice::engine::{Close, Config, Database};
-use sluice::table::{Entry, IndexSpec, TableSpec};
+use sluice::table::{Entry, IndexSpec, Table, TableSpec};
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
 
 const PAGE: u64 = 16384;
 
@@ -51,19 +52,25 @@ fn entry(key: &[u8]) -> Entry<'_> {
     }
 }
 
+/// A table of keys of four bytes, with such indexes.
+fn make(db: &Database, name: &str, indexes: &[&str]) -> Arc<Table> {
+    let index = |name: &&str| IndexSpec {
+        name: name.to_string(),
+        unique: false,
+    };
+    let spec = TableSpec {
+        pk_fixed_len: 4,
+        indexes: indexes.iter().map(index).collect(),
+        ..TableSpec::default()
+    };
+    db.create_table(name, &spec).expect("create");
+    db.table(name).expect("open")
+}
+
 /// Commits rows, deletes some, leaves a transaction unfinished, and ends as `how`. The committed rows.
 fn fill(dir: &Path, how: Close) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let db = Database::open(dir, config()).expect("opens");
-    let spec = TableSpec {
-        pk_fixed_len: 4,
-        indexes: vec![IndexSpec {
-            name: "by_rest".into(),
-            unique: false,
-        }],
-        ..TableSpec::default()
-    };
-    db.create_table("./d/t", &spec).expect("create");
-    let table = db.table("./d/t").expect("open");
+    let table = make(&db, "./d/t", &["by_rest"]);
     let mut rows = BTreeMap::new();
     for batch in 0..6u32 {
         let mut trx = db.begin();
@@ -145,12 +152,7 @@ fn loads_that_did_not_end_leave_a_sound_directory() {
     let db = Database::open(&folder.0, config).expect("opens");
     let names = ["building", "linked", "undone", "aborted", "committed"];
     for name in names {
-        let spec = TableSpec {
-            pk_fixed_len: 4,
-            ..TableSpec::default()
-        };
-        db.create_table(name, &spec).expect("create");
-        let table = db.table(name).expect("open");
+        let table = make(&db, name, &[]);
         let mut trx = db.begin();
         let bulk = db.engine().store().begin_bulk_insert(&table).expect("look");
         let mut bulk = bulk.expect("an empty table");
@@ -192,16 +194,7 @@ fn loads_into_new_tables_that_were_cut_short_leave_a_sound_directory() {
     config.store.bulk_load_min = 0;
     let db = Database::open(&folder.0, config).expect("opens");
     for name in ["./d/t", "./d/#sql-alter-1-1"] {
-        let spec = TableSpec {
-            pk_fixed_len: 4,
-            indexes: vec![IndexSpec {
-                name: "by_rest".into(),
-                unique: false,
-            }],
-            ..TableSpec::default()
-        };
-        db.create_table(name, &spec).expect("create");
-        let table = db.table(name).expect("open");
+        let table = make(&db, name, &["by_rest"]);
         let load = db.engine().store().begin_load(&table).expect("look");
         let mut load = load.expect("an empty table");
         let mut add = |n: u32| {
@@ -280,12 +273,7 @@ fn an_undo_file_that_was_cut_is_sound_as_long_and_as_short() {
     let mut config = config();
     config.store.undo_pages_kept = 8;
     let db = Database::open(&folder.0, config.clone()).expect("opens");
-    let spec = TableSpec {
-        pk_fixed_len: 4,
-        ..TableSpec::default()
-    };
-    db.create_table("t", &spec).expect("create");
-    let table = db.table("t").expect("open");
+    let table = make(&db, "t", &[]);
     let undo = folder.0.join("00000002.slu");
     let mut before = Vec::new();
     for round in 0..2 {

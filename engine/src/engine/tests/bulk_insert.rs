@@ -17,14 +17,24 @@ fn add(bulk: &mut BulkInsert, trx: &mut Trx, pk: &[u8], row: &Row) -> Result<()>
     with_entries(pk, row, |entries| bulk.add(trx, pk, &row.encode(), entries))
 }
 
+fn begin(rig: &Rig) -> BulkInsert {
+    let begun = rig.store().begin_bulk_insert(&rig.table);
+    begun.expect("look").expect("an empty table")
+}
+
+/// A load that took these rows and has not ended.
+fn begun(rig: &Rig, trx: &mut Trx, rows: &[(Vec<u8>, Row)]) -> BulkInsert {
+    let mut bulk = begin(rig);
+    for (pk, row) in rows {
+        add(&mut bulk, trx, pk, row).expect("add");
+    }
+    bulk
+}
+
 /// As the server does: a statement that fails is rolled back. Error: also the row refused.
 pub fn fill(rig: &Rig, trx: &mut Trx, rows: &[(Vec<u8>, Row)]) -> std::result::Result<(), (Error, Option<Row>)> {
     let savepoint = rig.store().savepoint(trx);
-    let mut bulk = rig
-        .store()
-        .begin_bulk_insert(&rig.table)
-        .expect("look")
-        .expect("an empty table");
+    let mut bulk = begin(rig);
     let mut done = Ok(());
     for (pk, row) in rows {
         done = done.and_then(|()| add(&mut bulk, trx, pk, row));
@@ -217,14 +227,7 @@ fn a_load_that_fails_late_leaves_the_row_count_right() {
             let mut trx = rig.begin(ReadCommitted);
             trx.lock_wait_timeout_ms = 1;
             let savepoint = rig.store().savepoint(&trx);
-            let mut bulk = rig
-                .store()
-                .begin_bulk_insert(&rig.table)
-                .expect("look")
-                .expect("an empty table");
-            for (pk, row) in &refused {
-                add(&mut bulk, &mut trx, pk, row).expect("add");
-            }
+            let mut bulk = begun(&rig, &mut trx, &refused);
             if locked {
                 // The last of the trees to be linked.
                 let scan = rig.scan(&mut reader, BY_TAG, false, false, Some(LockMode::Shared));
@@ -263,14 +266,7 @@ fn of_few_rows_each_is_refused_when_it_comes() {
     for (index, (pk, row)) in [(0, same_key), (BY_TAG, same_tag)] {
         let rig = open(SimDisk::new(19), 64 << 20);
         let mut trx = rig.begin(ReadCommitted);
-        let mut bulk = rig
-            .store()
-            .begin_bulk_insert(&rig.table)
-            .expect("look")
-            .expect("an empty table");
-        for (pk, row) in &rows {
-            add(&mut bulk, &mut trx, pk, row).expect("add");
-        }
+        let mut bulk = begun(&rig, &mut trx, &rows);
         match add(&mut bulk, &mut trx, &pk, &row) {
             Err(Error::Duplicate { index: found, .. }) => assert_eq!(found, index),
             other => panic!("index {index}: {other:?}"),
@@ -287,14 +283,7 @@ fn other_inserts_wait_for_the_statement_and_can_be_killed() {
     let rig = Arc::new(open(SimDisk::new(11), 0));
     let rows = shuffled(500);
     let mut trx = rig.begin(ReadCommitted);
-    let mut bulk = rig
-        .store()
-        .begin_bulk_insert(&rig.table)
-        .expect("look")
-        .expect("an empty table");
-    for (pk, row) in &rows[..400] {
-        add(&mut bulk, &mut trx, pk, row).expect("add");
-    }
+    let mut bulk = begun(&rig, &mut trx, &rows[..400]);
     let extra = |n: u32| Row {
         tag: Some(62_000 + n as u16),
         ..row(n)
@@ -349,14 +338,7 @@ fn other_inserts_wait_for_the_statement_and_can_be_killed() {
 fn a_circle_of_waits_through_a_load_is_found() {
     let rig = Arc::new(open(SimDisk::new(23), 0));
     let mut trx = rig.begin(ReadCommitted);
-    let mut bulk = rig
-        .store()
-        .begin_bulk_insert(&rig.table)
-        .expect("look")
-        .expect("an empty table");
-    for (pk, row) in &shuffled(400) {
-        add(&mut bulk, &mut trx, pk, row).expect("add");
-    }
+    let mut bulk = begun(&rig, &mut trx, &shuffled(400));
     let inserter = {
         let rig = rig.clone();
         std::thread::spawn(move || {
@@ -388,11 +370,7 @@ fn check_table_has_nothing_against_a_load() {
         let rig = open(disk.clone(), 0);
         let before = used(&rig);
         let mut trx = rig.begin(ReadCommitted);
-        let mut bulk = rig
-            .store()
-            .begin_bulk_insert(&rig.table)
-            .expect("look")
-            .expect("an empty table");
+        let mut bulk = begin(&rig);
         for (i, (pk, row)) in rows.iter().enumerate() {
             add(&mut bulk, &mut trx, pk, row).expect("add");
             if i % 1500 == 1000 {
@@ -442,14 +420,7 @@ fn who_has_locked_a_range_is_waited_for() {
         let mut trx = rig.begin(ReadCommitted);
         trx.lock_wait_timeout_ms = 1;
         let savepoint = rig.store().savepoint(&trx);
-        let mut bulk = rig
-            .store()
-            .begin_bulk_insert(&rig.table)
-            .expect("look")
-            .expect("an empty table");
-        for (pk, row) in &rows {
-            add(&mut bulk, &mut trx, pk, row).expect("add");
-        }
+        let mut bulk = begun(&rig, &mut trx, &rows);
         let mut reader = rig.begin(Serializable);
         let scan = |reader: &mut Trx| rig.scan(reader, index, false, false, Some(LockMode::Shared));
         assert!(scan(&mut reader).expect("scan").is_empty());
