@@ -529,12 +529,7 @@ impl Cursor {
 
     /// Copies the newest clustered entry into `version`. False: no such key.
     pub(super) fn copy_newest(&mut self, layout: &Layout, pk: &[u8]) -> Result<bool> {
-        let Some(leaf) = layout.clustered.tree.get(&self.store.pool, pk)? else {
-            return Ok(false);
-        };
-        self.version.clear();
-        self.version.extend_from_slice(leaf.value());
-        Ok(true)
+        Ok(self.copy_newest_from(layout, pk)?.is_some())
     }
 
     /// The last row does not match the WHERE: gives its lock back if this scan took it (READ COMMITTED and below).

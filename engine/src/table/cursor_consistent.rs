@@ -6,7 +6,7 @@
 use super::cursor::{Current, Cursor, Found, RowAt, KILL_POLL};
 use super::def::{Layout, Secondary};
 use super::version::{KeyThen, KeyWatch, Version};
-use crate::base::{Result, TrxId};
+use crate::base::{moment, Lsn, Moment, PageNo, Result, TrxId};
 use crate::change::{self, entry};
 use crate::index::scan::Direction;
 use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED, ROW_OVERFLOW};
@@ -197,9 +197,13 @@ impl Cursor {
         mark: Mark,
     ) -> Result<Verdict> {
         let (user_key, pk) = key.split_at(user_len);
-        if !self.copy_newest(layout, pk)? {
+        let Some(from) = self.copy_newest_from(layout, pk)? else {
             return Ok(Verdict::Shown(false));
-        }
+        };
+        let is_own = self.view.as_ref().is_some_and(|view| {
+            let maker = RowHeader::read(&self.version).trx;
+            maker != 0 && maker == view.own
+        });
         let sees_entry = self.view.as_ref().is_none_or(|v| v.sees(mark.stamp));
         if sees_entry {
             // Unmarked and visible: the row that the view sees has this key.
@@ -216,21 +220,35 @@ impl Cursor {
             Some(KeyThen::None) => return Ok(Verdict::Shown(false)),
             None => {}
         }
-        // The key is that of the newest version. The entry tells which that is, if it is no older than our look at the row.
+        // The key is that of the newest version. The entry tells which that is, if it is no older than our look at the row, and the row is
+        // no newer: a maker who goes back to a savepoint and on again makes the same entry twice, and no row in between.
+        moment(Moment::RowOfEntryCopied);
         if !change::get(&self.store.pool, &secondary.index, key, &mut self.entry)? {
             return Ok(Verdict::Shown(false));
         }
         self.store.check_not_aside(&secondary.index)?;
         let now = Mark::of(&self.store.decode_entry(layout, &self.entry)?);
         // Over a row of its own nobody rolls back: another marked the entry after the snapshot, and then this transaction changed the row.
-        let is_own = self
-            .view
-            .as_ref()
-            .is_some_and(|v| RowHeader::read(&self.version).trx == v.own);
-        if now != mark || (now.marked && !now.dead && !is_own) {
+        let undecided = now.marked && !now.dead && !is_own;
+        if now != mark || undecided || !self.is_untouched(layout, pk, from)? {
             return Ok(Verdict::Again(now));
         }
         Ok(Verdict::Shown(!now.marked))
+    }
+
+    /// Copies the newest version of a row to `version`, if there is one. Returns the leaf that it is in, and the leaf's version.
+    pub(super) fn copy_newest_from(&mut self, layout: &Layout, pk: &[u8]) -> Result<Option<(PageNo, Lsn)>> {
+        let Some(leaf) = layout.clustered.tree.get(&self.store.pool, pk)? else {
+            return Ok(None);
+        };
+        self.version.clear();
+        self.version.extend_from_slice(leaf.value());
+        Ok(Some((leaf.page_no(), leaf.version())))
+    }
+    /// True if nothing in that leaf was changed since.
+    fn is_untouched(&self, layout: &Layout, pk: &[u8], from: (PageNo, Lsn)) -> Result<bool> {
+        let leaf = layout.clustered.tree.get(&self.store.pool, pk)?;
+        Ok(leaf.is_some_and(|leaf| (leaf.page_no(), leaf.version()) == from))
     }
 }
 

@@ -47,7 +47,7 @@ fn add(load: &mut TableLoad, pk: &[u8], row: &Row) -> Result<()> {
     with_entries(pk, row, |entries| load.add(pk, &row.encode(), entries))
 }
 
-fn load_all(rig: &Rig, rows: &[(Vec<u8>, Row)]) -> Result<()> {
+pub fn load_all(rig: &Rig, rows: &[(Vec<u8>, Row)]) -> Result<()> {
     let mut trx = rig.begin(Isolation::ReadCommitted);
     let mut load = rig.store().begin_load(&rig.table)?.expect("an empty table");
     let mut done = Ok(());
