@@ -316,7 +316,8 @@ impl LockSys {
         self.unlock_if(trx, index, key, |_| true);
     }
     /// The same for a row that a cursor does not want, unless another one has asked for it since: the server may say so late, when that one
-    /// stands on the row.
+    /// stands on the row. It then stays locked to the end, also if neither wants it: two cursors of an index merge, or of a join of the table
+    /// with itself. That is rarer than a count of cursors for each lock would pay for.
     pub fn unlock_unwanted(&self, trx: &mut Trx, index: IndexId, key: &[u8]) {
         let own = trx.shared.clone();
         self.unlock_if(trx, index, key, |entry| !entry.was_asked_again(&own));
