@@ -99,7 +99,7 @@ int ha_sluice::check(THD *thd, HA_CHECK_OPT *options)
 int ha_sluice::rebuild_indexes(slc_trx *trx, slc_cursor *cursor, std::vector<slc_build *> &builds)
 {
   std::vector<uint> indexes;
-  std::vector<const char *> names;
+  std::vector<const char *> names, old_names;   // they may differ in upper and lower case: see IndexChange in inplace.cc
   for (uint i= 0; i < m_codec->secondary_count(); i++)
   {
     const uint index= m_codec->server_index(i + 1);
@@ -111,6 +111,7 @@ int ha_sluice::rebuild_indexes(slc_trx *trx, slc_cursor *cursor, std::vector<slc
     builds.push_back(build);
     indexes.push_back(index);
     names.push_back(def.name);
+    old_names.push_back(slc_table_index_name(m_share->table(), i));
   }
   if (const int error= feed_builds(trx, cursor, *m_codec, indexes, builds))
     return error;
@@ -120,8 +121,8 @@ int ha_sluice::rebuild_indexes(slc_trx *trx, slc_cursor *cursor, std::vector<slc
   const std::string schema= schema_of(table);
   slc_index_change change{};
   change.table= m_share->table();
-  change.drop= names.data();
-  change.drop_count= static_cast<uint32_t>(names.size());
+  change.drop= old_names.data();
+  change.drop_count= static_cast<uint32_t>(old_names.size());
   change.add= builds.data();
   change.add_count= static_cast<uint32_t>(builds.size());
   change.order= names.data();

@@ -22,6 +22,7 @@
 #include "ha_sluice.h"
 #include "settings.h"
 #include "table_options.h"
+#include <algorithm>
 #include <deque>
 
 using namespace sluice;
@@ -39,8 +40,8 @@ namespace {
 class InplaceContext : public inplace_alter_handler_ctx
 {
 public:
-  InplaceContext(ha_sluice *handler_arg, const TABLE *old_arg, TABLE *altered)
-    : old(old_arg), handler(handler_arg), codec(Codec::build(altered))
+  InplaceContext(ha_sluice *handler_arg, const TABLE *old_arg, const Codec &old_codec_arg, TABLE *altered)
+    : old(old_arg), old_codec(old_codec_arg), handler(handler_arg), codec(Codec::build(altered))
   {}
   ~InplaceContext() override { abort_builds(); }
   void abort_builds()
@@ -50,6 +51,7 @@ public:
     builds.clear();
   }
   const TABLE *old;
+  const Codec &old_codec;               // the handler's, with the engine's order of the indexes
   ha_sluice *handler;                   // of the table, or of one partition
   std::unique_ptr<Codec> codec;         // of the new definition
   std::vector<uint> indexes;            // of the new definition that are built
@@ -116,20 +118,41 @@ bool changes_unsupported_option(const Alter_inplace_info *info)
   return (info->handler_flags & ALTER_OPTIONS) && (info->create_info->used_fields & ~HARMLESS);
 }
 
-/* slc_index_change with the memory that it points into. */
+/* What a key that stays is called afterwards: by its new name, or as the new definition writes the old one. */
+const char *new_name_of(const KEY *key, const TABLE *altered, const Alter_inplace_info *info)
+{
+  for (const auto &pair : info->rename_keys)
+    if (pair.old_key == key)
+      return pair.new_key->name.str;
+  for (uint i= 0; i < altered->s->keys; i++)
+    if (same_key_name(altered->key_info[i].name, key->name))
+      return altered->key_info[i].name.str;
+  return key->name.str;                 // nothing the server asks for: the engine refuses it
+}
+
+/* slc_index_change with the memory that it points into. The engine compares names byte for byte, and after an EXCHANGE PARTITION it may
+   have an index under another name than the server's key has, in upper and lower case. So indexes are named as the engine has them, and
+   those that stay are given the names of the new definition. */
 struct IndexChange
 {
   IndexChange(InplaceContext *context, slc_table *table, const TABLE *altered, const Alter_inplace_info *info)
     : schema(schema_of(altered))
   {
-    for (uint i= 0; i < info->index_drop_count; i++)
-      drop.push_back(info->index_drop_buffer[i]->name.str);
-    for (const auto &pair : info->rename_keys)
+    KEY **const drop_end= info->index_drop_buffer + info->index_drop_count;
+    for (uint i= 0; i < context->old_codec.secondary_count(); i++)
     {
-      if (pair.old_key == context->old->key_info + context->old->s->primary_key)
-        continue;                       // a unique key that serves as the primary one: the engine has no name for it
-      rename.push_back(pair.old_key->name.str);
-      rename.push_back(pair.new_key->name.str);
+      const char *name= slc_table_index_name(table, i);
+      KEY *key= context->old->key_info + context->old_codec.server_index(i + 1);
+      if (std::find(info->index_drop_buffer, drop_end, key) != drop_end)
+      {
+        drop.push_back(name);
+        continue;
+      }
+      const char *new_name= new_name_of(key, altered, info);
+      if (!strcmp(name, new_name))
+        continue;
+      rename.push_back(name);
+      rename.push_back(new_name);
     }
     for (uint i= 0; i < context->codec->secondary_count(); i++)
       order.push_back(altered->key_info[context->codec->server_index(i + 1)].name.str);
@@ -200,7 +223,7 @@ bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *
     print_error(error, MYF(0));
     return true;
   }
-  std::unique_ptr<InplaceContext> context(new InplaceContext(this, table, altered));
+  std::unique_ptr<InplaceContext> context(new InplaceContext(this, table, *m_codec, altered));
   for (uint i= 0; i < info->index_add_count; i++)
   {
     const uint index= info->index_add_buffer[i];
