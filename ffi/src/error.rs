@@ -38,7 +38,7 @@ pub fn code(error: &Error) -> slc_err {
         Error::Conflict => SLC_CONFLICT,
         Error::Full(_) => SLC_FULL,
         Error::Corrupt(_) => SLC_CORRUPT,
-        Error::Io(_) => SLC_IO,
+        Error::Io(_) | Error::TooManyFiles(_) => SLC_IO,
         Error::Poisoned(_) => SLC_POISONED,
         Error::Unsupported(_) => SLC_UNSUPPORTED,
         Error::Exists(_) => SLC_EXISTS,

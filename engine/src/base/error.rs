@@ -26,6 +26,8 @@ pub enum Error {
     /// Broken media or a broken file. Whoever knows the catalog adds table and index by name, and the way out.
     Corrupt(Box<Damage>),
     Io(String),
+    /// The process, or the system, has no descriptor left for a file that was to be opened: nothing was done, and it can be tried again.
+    TooManyFiles(String),
     /// Invariant I6: after a failed write or sync, or a caught panic.
     Poisoned(String),
     Unsupported(String),
@@ -107,7 +109,7 @@ impl fmt::Display for Error {
             Error::Conflict => write!(f, "the row has changed since the snapshot was taken"),
             Error::Full(s) => write!(f, "full: {s}"),
             Error::Corrupt(damage) => write!(f, "corrupt: {}", damage.what),
-            Error::Io(s) => write!(f, "I/O error: {s}"),
+            Error::Io(s) | Error::TooManyFiles(s) => write!(f, "I/O error: {s}"),
             Error::Poisoned(s) => write!(f, "the engine stopped writing: {s}; restart to recover"),
             Error::Unsupported(s) => write!(f, "not supported: {s}"),
             Error::Exists(s) => write!(f, "already exists: {s}"),

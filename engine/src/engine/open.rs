@@ -206,8 +206,10 @@ fn new_pool(disk: Arc<dyn Disk>, config: &Config, redo: Arc<Redo>, counters: Arc
     } else {
         Caching::Buffered
     };
-    let files = Files::new(disk.clone(), caching, config.open_files as usize);
-    Pool::new(pool_config, disk, Arc::new(files), redo, counters)
+    let files = Arc::new(Files::new(disk.clone(), caching, config.open_files as usize));
+    let unused = files.clone();
+    redo.set_files_closer(Box::new(move || unused.close_half()));
+    Pool::new(pool_config, disk, files, redo, counters)
 }
 
 fn change_buffer(config: &Config, pool: &Pool) -> Arc<ChangeBuffer> {

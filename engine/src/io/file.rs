@@ -113,7 +113,11 @@ impl Disk for RealDisk {
             if e.kind() == ErrorKind::AlreadyExists {
                 return Error::Exists(path.clone());
             }
-            io_error("open", &path, None, e)
+            let is_refused = matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
+            match io_error("open", &path, None, e) {
+                Error::Io(text) if is_refused => Error::TooManyFiles(text),
+                error => error,
+            }
         })?;
         if mode == Mode::Create {
             retry(|| file.sync_all()).map_err(|e| io_error("sync", &path, None, e))?;

@@ -80,7 +80,7 @@ impl Files {
             found => found.map(Some),
         }
     }
-    /// Opens it if it is not open.
+    /// Opens it if it is not open. `Error::Io` whatever it cannot be opened for.
     pub fn get(&self, id: FileId) -> Result<OpenFile> {
         let mut table = self.table.lock();
         if !table.known.contains_key(&id) {
@@ -91,11 +91,15 @@ impl Files {
         if table.known[&id].file.is_none() {
             table.make_room(self.open_max);
             let name = table.known[&id].name.clone();
-            let file = self.disk.open(&name, Mode::Open, self.caching).or_else(|_| {
+            let mut file = self.disk.open(&name, Mode::Open, self.caching);
+            if file.is_err() {
                 // The process may be out of descriptors: with fewer files open it is not.
-                let half = table.open.len() / 2;
-                table.make_room(half);
-                self.disk.open(&name, Mode::Open, self.caching)
+                table.close_half();
+                file = self.disk.open(&name, Mode::Open, self.caching);
+            }
+            let file = file.map_err(|why| match why {
+                Error::TooManyFiles(why) => Error::Io(why),
+                why => why,
             })?;
             table.open.push_back(id);
             table.known.get_mut(&id).expect("looked up above").file = Some(file);
@@ -115,6 +119,10 @@ impl Files {
     pub fn contains(&self, id: FileId) -> bool {
         self.table.lock().known.contains_key(&id)
     }
+    /// Closes about half of the open files, as far as nobody uses them: for who needs a descriptor for another file.
+    pub fn close_half(&self) {
+        self.table.lock().close_half();
+    }
     /// How many are open now.
     pub fn open_count(&self) -> usize {
         let table = self.table.lock();
@@ -123,6 +131,10 @@ impl Files {
 }
 
 impl Table {
+    fn close_half(&mut self) {
+        let half = self.open.len() / 2;
+        self.make_room(half);
+    }
     /// Closes files until fewer than `open_max` are open, as far as they are not in use.
     fn make_room(&mut self, open_max: usize) {
         let mut looks = 2 * self.open.len();

@@ -68,6 +68,7 @@ pub trait File: Send + Sync {
 
 /// The disk under one engine directory. Names are relative, without directories.
 pub trait Disk: Send + Sync {
+    /// `Error::TooManyFiles`: no descriptor is left, and nothing was done.
     fn open(&self, name: &str, mode: Mode, caching: Caching) -> Result<Arc<dyn File>>;
     fn exists(&self, name: &str) -> Result<bool>;
     /// Durable on return. No error when the name does not exist.

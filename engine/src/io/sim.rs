@@ -18,6 +18,7 @@
 //! - S8 `damage_write(n, Damage)`: write n is reported done, and is not: one bit of it is wrong; or it hit another place of the
 //!   same file too; or only that place; or none (the old bytes stay). Writes of data files only: elsewhere it does nothing.
 //! - S9 `refuse(Some(name))`: until it is taken back that file can neither be opened nor read. Who has it open can write and sync it.
+//! - S10 `set_handles(n)`: while n files are open, opening one more is `Error::TooManyFiles`.
 //!
 //! Direct files assert aligned buffers, offsets and lengths, as O_DIRECT would. Takes one leaf lock inside each call.
 use super::align::is_aligned;
@@ -59,6 +60,9 @@ struct State {
     change_faults: BTreeMap<u64, Fault>,
     read_faults: Vec<u64>,
     refused: Option<String>,
+    /// Every open file has a clone.
+    open: Arc<()>,
+    handles_max: Option<usize>,
     damages: BTreeMap<u64, Damage>,
     /// Faults and damages that have happened.
     struck: u64,
@@ -97,6 +101,8 @@ impl SimDisk {
             change_faults: BTreeMap::new(),
             read_faults: Vec::new(),
             refused: None,
+            open: Arc::default(),
+            handles_max: None,
             damages: BTreeMap::new(),
             struck: 0,
             trace: 0,
@@ -160,6 +166,14 @@ impl SimDisk {
     pub fn refuse(&self, name: Option<&str>) {
         self.state().refused = name.map(String::from);
     }
+    /// S10. None: no bound.
+    pub fn set_handles(&self, max: Option<usize>) {
+        self.state().handles_max = max;
+    }
+    /// Files that are open now.
+    pub fn handles(&self) -> usize {
+        Arc::strong_count(&self.state().open) - 1
+    }
     pub fn damage_write(&self, n: u64, damage: Damage) {
         self.state().damages.insert(n, damage);
     }
@@ -170,9 +184,10 @@ impl SimDisk {
         state.change_faults.clear();
         state.read_faults.clear();
         state.refused = None;
+        state.handles_max = None;
         state.damages.clear();
     }
-    /// Faults that have struck, of S5, S6 and S8.
+    /// Faults that have struck, of S5, S6, S8 and S10.
     pub fn struck(&self) -> u64 {
         self.state().struck
     }
@@ -338,6 +353,15 @@ impl Disk for SimDisk {
         );
         let mut state = self.state();
         state.check_alive("open", name)?;
+        if state
+            .handles_max
+            .is_some_and(|max| Arc::strong_count(&state.open) > max)
+        {
+            state.struck += 1;
+            return Err(Error::TooManyFiles(format!(
+                "cannot open {name}: too many open files (simulated)"
+            )));
+        }
         let found = state.names.get(name).copied();
         let id = match (found, mode) {
             (Some(_), Mode::Open) if state.refuses(name) => return Err(io("open", name, "EACCES")),
@@ -357,6 +381,7 @@ impl Disk for SimDisk {
             id,
             name: name.into(),
             direct: caching == Caching::Direct,
+            _open: state.open.clone(),
         }))
     }
     fn exists(&self, name: &str) -> Result<bool> {
@@ -406,6 +431,7 @@ struct SimFile {
     id: u64,
     name: String,
     direct: bool,
+    _open: Arc<()>,
 }
 
 impl SimFile {

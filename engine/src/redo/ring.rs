@@ -16,6 +16,11 @@
 //! ```
 //! Keeps: a file under a segment's name at or above the checkpoint is whole and has that segment's header, because a new
 //! one is made under another name, and a recycled one gets its header before its new name. The numbers are without gap.
+//!
+//! A segment is opened whenever the writer comes to it, and made ahead. When no descriptor is left for that (`Error::TooManyFiles`),
+//! files that nobody uses are closed ([`Ring::set_files_closer`]), and it is tried again. In vain, who makes one ahead is refused, as on a
+//! full disk; the writer, who has changes that cannot be taken back, tries for a while longer. One descriptor kept in reserve would be
+//! less sure: any other thread of the process may take it between its closing and the opening.
 //! Takes `RedoRing`, also across I/O: whoever needs a segment that does not exist waits for it to be made.
 //! Called by writer (all), reader (names, headers).
 use super::control::{is_known_format, other_format, FORMAT};
@@ -23,9 +28,11 @@ use crate::base::bytes::{get_u32, get_u64, put_u32, put_u64};
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Error, Lsn, Result};
 use crate::io::{AlignedBuf, Caching, Disk, File, Mode, IO_ALIGN};
+use parking_lot::Condvar;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 const PREFIX: &str = "redo_";
 /// A segment in the making.
@@ -36,6 +43,10 @@ const SEGMENT_MIN: u64 = 64 << 10;
 const SEGMENT_MAX: u64 = 32 << 20;
 /// Pieces of zeros written at a time.
 const ZEROS: usize = 1 << 20;
+/// Pauses of the writer for which no descriptor is left, and how many before the log stops: half a minute, for a burst of connections or
+/// tables that takes them mostly ends sooner, and a commit that waits longer is given up by its client all the same.
+const PAUSE_MS: u64 = if cfg!(test) { 1 } else { 100 };
+const PAUSES_MAX: usize = if cfg!(test) { 10 } else { 300 };
 
 pub fn segment_name(number: u64) -> String {
     format!("{PREFIX}{number:08}")
@@ -112,6 +123,8 @@ pub struct Ring {
     /// Mirror of `Numbers::last`: all segments up to it exist.
     ready: AtomicU64,
     capacity: AtomicU64,
+    /// Closes files of others that are not in use.
+    close_files: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Ring {
@@ -128,6 +141,7 @@ impl Ring {
             numbers: RankedMutex::new(Rank::RedoRing, Numbers::default()),
             ready: AtomicU64::new(0),
             capacity: AtomicU64::new(capacity),
+            close_files: OnceLock::new(),
         };
         ring.make(0)?;
         ring.ensure(1)?;
@@ -172,6 +186,7 @@ impl Ring {
             ),
             ready: AtomicU64::new(last),
             capacity: AtomicU64::new(capacity),
+            close_files: OnceLock::new(),
         })
     }
     /// All segments get new numbers, from `first` on. Whatever they hold is not needed any more, and a crash in between leaves
@@ -210,6 +225,20 @@ impl Ring {
             Error::Full(_) => MoveError::Refused(e),
             e => MoveError::Broken(e),
         })
+    }
+    /// `close` closes files that nobody uses. It is called under `RedoRing`, and under whatever the writer of the log holds.
+    pub fn set_files_closer(&self, close: Box<dyn Fn() + Send + Sync>) {
+        assert!(self.close_files.set(close).is_ok(), "set once");
+    }
+    /// Opens something; when no descriptor is left, once more with fewer files open.
+    fn with_descriptor<T>(&self, open: impl Fn() -> Result<T>) -> Result<T> {
+        match (open(), self.close_files.get()) {
+            (Err(Error::TooManyFiles(_)), Some(close)) => {
+                close();
+                open()
+            }
+            (done, _) => done,
+        }
     }
     pub fn segment_size(&self) -> u64 {
         self.segment_size
@@ -253,12 +282,27 @@ impl Ring {
         }
         Ok(())
     }
-    /// The file to write segment `number` with; made now if nobody made it ahead.
+    /// The file to write segment `number` with; made now if nobody made it ahead. Waits a while when no descriptor is left.
     pub fn segment(&self, number: u64, caching: Caching) -> Result<Arc<dyn File>> {
+        for _ in 0..PAUSES_MAX {
+            match self.try_segment(number, caching) {
+                Err(Error::TooManyFiles(_)) => self.pause(),
+                done => return done,
+            }
+        }
+        self.try_segment(number, caching)
+    }
+    fn try_segment(&self, number: u64, caching: Caching) -> Result<Arc<dyn File>> {
         let mut numbers = self.numbers.lock();
         self.extend(&mut numbers, number)?;
         numbers.used = numbers.used.max(number);
-        open_segment(&*self.disk, number, self.segment_size, caching)
+        self.with_descriptor(|| open_segment(&*self.disk, number, self.segment_size, caching))
+    }
+    /// Nobody ends it early.
+    #[cold]
+    fn pause(&self) {
+        let lock = RankedMutex::new(Rank::Leaf, ());
+        Condvar::new().wait_for(lock.lock().raw(), Duration::from_millis(PAUSE_MS));
     }
     fn last_wanted(&self, numbers: &Numbers, checkpoint: Lsn) -> u64 {
         self.segment_of(checkpoint + self.capacity()).max(numbers.used + 1)
@@ -280,7 +324,7 @@ impl Ring {
     pub fn recycle(&self, checkpoint: Lsn) -> Result<()> {
         let mut numbers = self.numbers.lock();
         match self.try_recycle(&mut numbers, checkpoint) {
-            Err(Error::Full(_)) => Ok(()),
+            Err(Error::Full(_) | Error::TooManyFiles(_)) => Ok(()),
             done => done,
         }
     }
@@ -339,8 +383,10 @@ impl Ring {
         self.disk.rename(NEW, &segment_name(number))
     }
     fn make_new(&self, number: u64) -> Result<()> {
-        self.disk.remove(NEW)?;
-        let file = self.disk.open(NEW, Mode::Create, Caching::Direct)?;
+        let file = self.with_descriptor(|| {
+            self.disk.remove(NEW)?;
+            self.disk.open(NEW, Mode::Create, Caching::Direct)
+        })?;
         let len = SEGMENT_HEADER as u64 + self.segment_size;
         file.set_len(len)?;
         let zeros = AlignedBuf::new(ZEROS);
@@ -354,7 +400,7 @@ impl Ring {
         file.sync()
     }
     fn open_plain(&self, number: u64) -> Result<Arc<dyn File>> {
-        self.disk.open(&segment_name(number), Mode::Open, Caching::Direct)
+        self.with_descriptor(|| self.disk.open(&segment_name(number), Mode::Open, Caching::Direct))
     }
     fn rename_segment(&self, file: &dyn File, from: u64, to: u64) -> Result<()> {
         file.write_at(&self.header(to), 0)?;

@@ -342,7 +342,8 @@ impl Redo {
     }
     /// Called with NO latch held, before a mini-transaction that will write: blocks while less than a safety margin of the ring
     /// is free, until a checkpoint makes room. Counts `redo_log_waits`. Wakes the checkpointer through `wanted()`.
-    /// `Error::Full` if the next segment cannot be made: a full disk is met here, before anything was changed.
+    /// `Error::Full` if the next segment cannot be made: a full disk, or that no descriptor is left, is met here, before anything was
+    /// changed.
     pub fn reserve_wait(&self) -> Result<()> {
         if self.room() < self.margin() {
             self.wait_for_room();
@@ -358,14 +359,18 @@ impl Redo {
             return Ok(());
         }
         let made = self.ring.ensure(self.ring.segment_of(lsn) + 1);
-        self.poison_unless_full(made)
+        match made {
+            // To be answered in the same way: later there may be room for a segment.
+            Err(Error::Full(why) | Error::TooManyFiles(why)) => Err(Error::Full(why)),
+            _ => self.poison_on_error(made),
+        }
     }
     /// As [`Redo::reserve_wait`], for the later steps of what has begun, and for undoing it, which a full disk must not stop: goes
     /// on while the segments that are there have room, and waits a while for a checkpoint to recycle some.
     pub fn reserve_to_go_on(&self) -> Result<()> {
         for _ in 0..STEP_WAITS {
             match self.reserve_wait() {
-                Err(Error::Full(_)) if !self.ring.holds(self.lsn() + self.steps_room()) => self.wait_for_segment(),
+                Err(Error::Full(_)) if !self.has_room_for_steps() => self.wait_for_segment(),
                 Err(Error::Full(_)) => return Ok(()),
                 other => return other,
             }
@@ -373,8 +378,9 @@ impl Redo {
         self.reserve_wait()
     }
     /// What this step and those of other threads may append before they look again: they all pass by the same rest of a segment.
-    fn steps_room(&self) -> u64 {
-        (self.ring.segment_size() / 2).clamp(STEP_ROOM, STEPS_MAX * STEP_ROOM)
+    fn has_room_for_steps(&self) -> bool {
+        let room = (self.ring.segment_size() / 2).clamp(STEP_ROOM, STEPS_MAX * STEP_ROOM);
+        self.ring.holds(self.lsn() + room)
     }
     #[cold]
     fn wait_for_segment(&self) {
@@ -457,6 +463,10 @@ impl Redo {
     pub fn capacity(&self) -> u64 {
         self.ring.capacity()
     }
+    /// Once, by who puts the layers together: see [`Ring::set_files_closer`].
+    pub fn set_files_closer(&self, close: Box<dyn Fn() + Send + Sync>) {
+        self.ring.set_files_closer(close);
+    }
     /// How fast the last recovery was, in bytes of redo a second: what the next one is estimated by.
     pub fn set_recovery_rate(&self, bytes_per_second: u64) {
         self.recovery_rate.store(bytes_per_second, Ordering::Relaxed);
@@ -514,12 +524,6 @@ impl Redo {
             self.poison(&format!("writing the redo log failed: {e}"));
         }
         self.check_alive()
-    }
-    fn poison_unless_full(&self, done: Result<()>) -> Result<()> {
-        match done {
-            Err(Error::Full(_)) => done,
-            _ => self.poison_on_error(done),
-        }
     }
     pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk

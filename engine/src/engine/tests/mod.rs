@@ -13,6 +13,7 @@ mod change_control;
 mod crash;
 mod damage;
 mod ddl_crash;
+mod descriptors;
 mod half_undone;
 mod freed_chains;
 mod histories;

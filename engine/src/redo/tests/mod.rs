@@ -1,6 +1,7 @@
 //! The log as a whole: what was flushed is read back, whatever happened in between.
 mod crash;
 mod damage;
+mod descriptors;
 mod flow;
 mod overlap;
 
