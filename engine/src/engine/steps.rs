@@ -17,7 +17,7 @@ pub(super) fn clean(store: &Store) -> Result<()> {
     if target > 0 || store.pool.is_short() {
         store.pool.flush_step(target)?;
     }
-    store.pool.take_refusals().iter().for_each(|text| store.tell(text));
+    store.pool.take_unopened_news().iter().for_each(|text| store.tell(text));
     Ok(())
 }
 

@@ -12,7 +12,8 @@
 //! (a) P's frame is on the list with an LSN <= s, then bound <= s, contradiction; or (b) P's entry is stale or was popped:
 //! then a flusher claimed the page in a flight whose bound, registered under this mutex before the claim, is <= P's
 //! LSN <= s while it lasts, contradiction; so the flight has ended, and (c) the change is durable in place. A page that a
-//! flusher popped but did not claim comes back to the list before its flight ends.
+//! flusher popped but did not claim comes back to the list before its flight ends, or ([`DirtyList::hold`]) before another flight ends
+//! that begins before that, with a bound <= the page's LSN.
 //! A flight's bound holds for whatever is claimed in it: a frame may have got another page, a logged one for one that is not, since
 //! the flight began. What is marked after that has an LSN of at least `redo.lsn()` at that time, so no bound is higher.
 //!
@@ -156,10 +157,14 @@ impl DirtyList {
                 candidates.push(Candidate { frame, popped });
             }
         }
-        let number = inner.next_flight;
-        inner.next_flight += 1;
-        inner.flights.push((number, bound));
-        (Flight { number }, candidates)
+        (inner.begin(bound), candidates)
+    }
+    /// A flight for candidates that were popped and will not be claimed: until they are put back no checkpoint passes them. Begun before
+    /// the flight ends that they were popped in.
+    pub fn hold(&self, candidates: &[Candidate]) -> Flight {
+        let oldest = candidates.iter().filter_map(|c| c.popped).min();
+        // (UNLOGGED bounds nothing.)
+        self.inner.lock().begin(oldest.unwrap_or(Lsn::MAX))
     }
     /// Candidates that were not claimed go back, before their flight ends.
     pub fn put_back(&self, frames: &Frames, candidates: &[Candidate]) {
@@ -179,6 +184,12 @@ impl DirtyList {
 }
 
 impl Inner {
+    fn begin(&mut self, bound: Lsn) -> Flight {
+        let number = self.next_flight;
+        self.next_flight += 1;
+        self.flights.push((number, bound));
+        Flight { number }
+    }
     fn drop_stale_front(&mut self, frames: &Frames) {
         while let Some(&(lsn, frame)) = self.logged.front() {
             if frames.header(frame).oldest() == lsn {

@@ -12,12 +12,12 @@
 //! A page of which an image was logged since it was last clean may be torn: while it is in flight no checkpoint passes the image
 //! (`dirty`), so a recovery finds it and does not read the page. So what a load appends is written once, not twice.
 //! Any failed write or sync poisons the pool (I6) and leaves the flight in the dirty list: no checkpoint passes it.
-//! A file that cannot be opened (too many open files, rights) is no such failure: its pages stay dirty (`refusal`).
+//! A file that cannot be opened (too many open files, rights) is no such failure: its pages stay dirty (`unopened`).
 use super::dblwr::{Doublewrite, PAGES_PER_SLOT, SLOTS};
 use super::dirty::{Candidate, Flight};
 use super::frame::{key_id, PageRead};
 use super::page::{seal, PAGE_SIZE};
-use super::refusal::Refusals;
+use super::unopened::{Aside, UnopenedNews};
 use super::Pool;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{planted, Error, FileId, Lsn, Mutant, PageId, Result};
@@ -47,7 +47,7 @@ pub(super) struct Flusher {
     busy: AtomicU64,
     /// Files with pages written while the log was off.
     unsynced: RankedMutex<BTreeSet<FileId>>,
-    pub refusals: RankedMutex<Refusals>,
+    pub unopened_news: RankedMutex<UnopenedNews>,
 }
 
 impl Flusher {
@@ -62,7 +62,7 @@ impl Flusher {
             batch_max: (frames / 4).clamp(1, PAGES_PER_SLOT),
             busy: AtomicU64::new(0),
             unsynced: RankedMutex::new(Rank::Leaf, BTreeSet::new()),
-            refusals: RankedMutex::new(Rank::Leaf, Refusals::default()),
+            unopened_news: RankedMutex::new(Rank::Leaf, UnopenedNews::default()),
         }
     }
     fn take_slot(&self) -> Slot {
@@ -116,18 +116,16 @@ pub(super) struct Taken {
     pub claimed: Vec<Claimed>,
     /// Latched, in flight elsewhere, or clean by now.
     pub skipped: Vec<Candidate>,
-    /// Their files cannot be opened, and why one of them cannot.
-    pub refused: Vec<Candidate>,
-    /// One of each file.
-    pub why: Vec<Error>,
+    /// Their files cannot be opened.
+    pub unopened: Vec<Candidate>,
+    /// Why not, of each file that was tried.
+    pub why: Vec<(FileId, Error)>,
 }
 
 /// What came of a batch.
 struct Written {
     pages: usize,
     skipped: Vec<Candidate>,
-    /// Why a file with pages of the batch cannot be opened.
-    refused: Option<Error>,
 }
 
 impl Pool {
@@ -142,30 +140,34 @@ impl Pool {
             written += self.write_cold(&cold)?;
             self.free_cold(&cold);
         }
+        let mut aside = Aside::new(self);
         while written < pages_max {
             let unlogged = self.dirty_share() > 0.75;
             let batch = (pages_max - written).min(batch_max);
-            let (n, _) = self.write_oldest(batch, Lsn::MAX, unlogged)?;
-            if n == 0 {
+            let aside_before = aside.len();
+            let n = self.write_oldest(batch, Lsn::MAX, unlogged, &mut aside)?;
+            if n == 0 && aside.len() == aside_before {
                 break;
             }
             written += n;
         }
         Ok(written)
     }
-    /// Writes everything dirty at the time of the call. When a file cannot be opened: all else as far as it comes first, and that error.
+    /// Writes everything dirty at the time of the call. When a file cannot be opened: all else that is not latched right then, and that error.
     pub fn flush_all(&self) -> Result<()> {
         let target = self.redo.lsn();
         let mut unlogged_left = self.frames.len();
+        let mut aside = Aside::new(self);
         loop {
             self.check_alive()?;
-            let (n, refused) = self.write_oldest(self.flusher.batch_max, target, unlogged_left > 0)?;
+            let aside_before = aside.len();
+            let n = self.write_oldest(self.flusher.batch_max, target, unlogged_left > 0, &mut aside)?;
             unlogged_left = unlogged_left.saturating_sub(n);
-            if n == 0 {
+            if n == 0 && aside.len() == aside_before {
                 if self.checkpoint_lsn() >= target {
                     return Ok(());
                 }
-                if let Some(why) = refused {
+                if let Some(why) = aside.why.take() {
                     return Err(why);
                 }
                 // The rest is latched, or in flight elsewhere.
@@ -235,42 +237,53 @@ impl Pool {
     }
     /// Writes those of `frames` that are dirty and not latched exclusively.
     pub(super) fn write_cold(&self, frames: &[u32]) -> Result<usize> {
-        Ok(self.write_batch(frames, 0, Lsn::MAX, false)?.pages)
+        Ok(self
+            .write_batch(frames, 0, Lsn::MAX, false, &mut Aside::new(self))?
+            .pages)
     }
     /// Same; an error when one of their files cannot be opened.
     pub(super) fn write_wanted(&self, frames: &[u32]) -> Result<usize> {
-        let written = self.write_batch(frames, 0, Lsn::MAX, false)?;
-        written.refused.map_or(Ok(written.pages), Err)
+        let mut aside = Aside::new(self);
+        let written = self.write_batch(frames, 0, Lsn::MAX, false, &mut aside)?;
+        aside.why.take().map_or(Ok(written.pages), Err)
     }
-    /// A batch of the oldest changes older than `below`: how many pages, and why a file of others cannot be opened. The caller holds no latch.
-    fn write_oldest(&self, pages_max: usize, below: Lsn, unlogged: bool) -> Result<(usize, Option<Error>)> {
-        let written = self.write_batch(&[], pages_max, below, unlogged)?;
-        let (pages, refused) = (written.pages, written.refused);
+    /// A batch of the oldest changes older than `below`: how many pages. Those of files that cannot be opened are `aside` then. The
+    /// caller holds no latch.
+    fn write_oldest(&self, pages_max: usize, below: Lsn, unlogged: bool, aside: &mut Aside<'_>) -> Result<usize> {
+        let written = self.write_batch(&[], pages_max, below, unlogged, aside)?;
+        let pages = written.pages;
         let oldest = written.skipped.iter().min_by_key(|c| c.popped);
         let lsn = oldest.and_then(|c| c.popped).unwrap_or(0);
         let before = self.flusher.busy.swap(lsn, Ordering::Relaxed);
         match oldest {
-            Some(busy) if before == lsn => Ok((pages + self.write_busy(busy.frame)?, refused)),
-            _ => Ok((pages, refused)),
+            Some(busy) if before == lsn => Ok(pages + self.write_busy(busy.frame)?),
+            _ => Ok(pages),
         }
     }
     /// One batch: `cold`, and up to `oldest_max` of the oldest changes older than `below`.
-    fn write_batch(&self, cold: &[u32], oldest_max: usize, below: Lsn, unlogged: bool) -> Result<Written> {
+    fn write_batch(
+        &self,
+        cold: &[u32],
+        oldest_max: usize,
+        below: Lsn,
+        unlogged: bool,
+        aside: &mut Aside<'_>,
+    ) -> Result<Written> {
         self.check_alive()?;
         assert!(cold.len() + oldest_max <= PAGES_PER_SLOT);
         self.with_slot(|slot, buffer| {
             let (flight, candidates) = self.begin_flight(cold, oldest_max, below, unlogged);
-            let mut taken = self.claim(candidates, buffer);
+            let taken = self.claim(candidates, buffer, aside);
             self.dirty.put_back(&self.frames, &taken.skipped);
-            self.dirty.put_back(&self.frames, &taken.refused);
+            aside.add_pages(&taken.unopened);
             let pages = self.fly(slot, buffer, &taken.claimed, flight)?;
-            for why in &taken.why {
-                self.note_refusal(&taken.refused, why)?;
+            for (file, why) in taken.why {
+                self.note_unopened(&taken.unopened, &why)?;
+                aside.add_file(file, why);
             }
             Ok(Written {
                 pages,
                 skipped: taken.skipped,
-                refused: taken.why.pop(),
             })
         })
     }
@@ -340,7 +353,7 @@ impl Pool {
         Ok(claimed.len())
     }
     /// Copies the candidates that can be had into the buffer, in the order of their places, logged files first.
-    pub(super) fn claim(&self, candidates: Vec<Candidate>, buffer: &mut [u8]) -> Taken {
+    pub(super) fn claim(&self, candidates: Vec<Candidate>, buffer: &mut [u8], aside: &Aside<'_>) -> Taken {
         let mut sorted: Vec<(u64, Candidate)> = candidates
             .into_iter()
             .map(|c| (self.frames.header(c.frame).key(), c))
@@ -350,13 +363,18 @@ impl Pool {
         let mut known = Vec::with_capacity(sorted.len());
         for same_file in sorted.chunk_by(|a, b| key_id(a.0).file == key_id(b.0).file) {
             let candidates = same_file.iter().map(|(_, c)| *c);
-            match self.files.find(key_id(same_file[0].0).file) {
+            let file = key_id(same_file[0].0).file;
+            if aside.has_file(file) {
+                taken.unopened.extend(candidates);
+                continue;
+            }
+            match self.files.find(file) {
                 Ok(Some(file)) => known.extend(same_file.iter().map(|(key, c)| (*key, *c, file.clone()))),
                 // A file that is not known is being dropped: its pages are about to be discarded.
                 Ok(None) => taken.skipped.extend(candidates),
                 Err(why) => {
-                    taken.refused.extend(candidates);
-                    taken.why.push(why);
+                    taken.unopened.extend(candidates);
+                    taken.why.push((file, why));
                 }
             }
         }

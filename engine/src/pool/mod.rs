@@ -24,9 +24,9 @@ mod pace;
 pub mod page;
 mod prefetch;
 mod recover;
-mod refusal;
 mod requests;
 mod table;
+mod unopened;
 mod written;
 #[cfg(test)]
 pub(crate) mod tests;
