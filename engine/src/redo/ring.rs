@@ -319,8 +319,8 @@ impl Ring {
     }
     /// Segments below the checkpoint become future ones, or are removed when the ring has enough. When it has
     /// too few (it is new, or was enlarged), one is added: one a call, so that a checkpoint is never long (I7).
-    /// A full disk, which may refuse a name too, or a file that cannot be opened ends the call early: what is left stays below the checkpoint, for the next call or
-    /// for [`Ring::open`]. Nobody needs a further segment yet; whoever does will meet the full disk before he changes anything.
+    /// A full disk, which may refuse a name too, or that no descriptor is left ends the call early: what is left stays below the checkpoint,
+    /// for the next call or for [`Ring::open`]. A file that cannot be opened for another reason is removed. Nobody needs a further segment yet; whoever does will meet the full disk before he changes anything.
     pub fn recycle(&self, checkpoint: Lsn) -> Result<()> {
         let mut numbers = self.numbers.lock();
         match self.try_recycle(&mut numbers, checkpoint) {
@@ -334,12 +334,15 @@ impl Ring {
         while numbers.first < needed {
             if numbers.last < wanted_last {
                 match self.move_segment(numbers.first, numbers.last + 1) {
-                    Ok(()) => {}
-                    Err(MoveError::Refused(_)) => return Ok(()),
+                    Ok(()) => {
+                        numbers.last += 1;
+                        self.ready.store(numbers.last, Ordering::Release);
+                    }
+                    Err(MoveError::Refused(Error::Full(_) | Error::TooManyFiles(_))) => return Ok(()),
+                    // Its rights, or it is gone: kept, it and all behind it would stay for ever beside those that are made instead.
+                    Err(MoveError::Refused(_)) => self.disk.remove(&segment_name(numbers.first))?,
                     Err(MoveError::Broken(e)) => return Err(e),
                 }
-                numbers.last += 1;
-                self.ready.store(numbers.last, Ordering::Release);
             } else {
                 self.disk.remove(&segment_name(numbers.first))?;
             }

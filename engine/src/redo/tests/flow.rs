@@ -455,3 +455,34 @@ fn a_full_disk_stops_no_checkpoint() {
         }
     }
 }
+
+/// A segment that could not be opened stayed, and all behind it: the log took the disk bit by bit.
+#[test]
+fn a_segment_that_cannot_be_opened_holds_up_no_other() {
+    for is_gone in [false, true] {
+        let disk = SimDisk::new(1);
+        let redo = create(&disk);
+        let segments_max = CAPACITY / segment_size_for(CAPACITY) + 2;
+        let name = crate::redo::ring::segment_name(2);
+        let mut number = 0;
+        for _ in 0..20 {
+            let begin = redo.lsn();
+            while redo.lsn() - begin < CAPACITY / 2 {
+                redo.append(&group(number, 900));
+                number += 1;
+            }
+            redo.flush(redo.lsn(), FlushMode::Sync).unwrap();
+            match is_gone {
+                true => disk.remove(&name).unwrap(),
+                false => disk.refuse(Some(&name)),
+            }
+            redo.write_checkpoint(redo.lsn(), b"").unwrap();
+            redo.settle().unwrap();
+            let segments = list_segments(&*disk).unwrap().len() as u64;
+            assert!(segments <= segments_max, "{segments}");
+        }
+        assert!(!disk.exists(&name).unwrap());
+        let (groups, ..) = reopen(&disk.crash(1)).unwrap();
+        assert!(groups.is_empty());
+    }
+}
