@@ -9,9 +9,10 @@
 //!
 //! Victim: the transaction whose wait closed the circle, unless another has less than half as much to lose (undo records
 //! and locks). The victim is marked and woken; it leaves its queue and its transaction is rolled back by its own thread.
-use super::lock::{decide, is_verdict, LockSys, WaitPlace, WAIT_DEADLOCK};
+use super::lock::{LockSys, WaitPlace};
 use super::lock_table::Request;
 use super::report::{DeadlockInfo, DeadlockParty, HeldInfo, TrxInfo, WaitInfo};
+use super::sleep::{decide, is_verdict, WAIT_DEADLOCK};
 use super::{LockMode, TrxShared};
 use std::collections::HashSet;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};

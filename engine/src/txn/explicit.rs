@@ -4,8 +4,9 @@
 //! The entry goes before those who wait in the queue already. From now on they wait for the owner too, and none of them has looked: their
 //! waiters have not been asked about it (a replica would stand still, whose owner waits in the server for one of them to commit), and the search
 //! for deadlocks has not come by. Both is made up for once the latch is gone.
-use super::lock::{LockRef, LockSys, WaitPlace, SHARDS, WAIT_DEADLOCK, WAIT_LOOK};
+use super::lock::{LockRef, LockSys, WaitPlace, SHARDS};
 use super::lock_table::{hash_name, WakeList};
+use super::sleep::{WAIT_DEADLOCK, WAIT_LOOK};
 use super::TrxShared;
 use crate::base::{IndexId, TrxId};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};

@@ -2,7 +2,8 @@
 //! version was made by an active transaction is locked by it implicitly: whoever meets it makes that lock explicit first.
 //!
 //! Who does what: `lock_table.rs` keeps the queues, `deadlock.rs` searches the wait-for graph, `range.rs` keeps the
-//! key ranges, `explicit.rs` makes locks explicit; this file takes, waits for and gives back. The table layer calls it, mostly without latches.
+//! key ranges, `explicit.rs` makes locks explicit, `sleep.rs` sleeps; this file takes, queues up for and gives back. The table layer calls it,
+//! mostly without latches.
 //!
 //! How a row is locked (the table layer): `lock`, then latch the leaf and look at the row. If an active transaction
 //! other than the caller made its newest version, `make_explicit` for that owner *under the latch* (without it the owner may
@@ -12,20 +13,15 @@
 //! Locks: shard mutexes ([`Rank::LockShard`], one at a time), under them a transaction's lock list ([`Rank::Leaf`]);
 //! the deadlock search holds [`Rank::DeadlockSearch`] over shards. Nobody sleeps or calls a [`Waiter`](super::Waiter)
 //! with one of them held (I5).
-//!
-//! A wait: the request is queued and `wait_flag` zeroed under the shard's mutex; whoever ends the wait sets the flag
-//! ([`WAIT_GRANTED`] under the same mutex by who made room, [`WAIT_DEADLOCK`] by a deadlock search that chose this
-//! victim, [`WAIT_CANCELLED`] by KILL) and then wakes the sleeper. [`WAIT_LOOK`] decides nothing: the sleeper looks whom it waits for now,
-//! tells its waiter, and sleeps on. Only the sleeper takes its request off the queue,
-//! under the mutex; what it finds there decides: a lock that was granted meanwhile is taken, whatever the flag says.
 use super::lock_table::{hash_name, Admitted, Entry, Shard, WakeList};
 use super::range::RangeLocks;
 use super::report::DeadlockInfo;
-use super::{Isolation, Trx, TrxShared, WaitOutcome};
+use super::sleep::{begin_wait, end_wait, mark_granted, wake_all, SleepEnd, HOLDERS_NAMED_MAX};
+use super::{Isolation, Trx, TrxShared};
 use crate::base::sync::{Rank, RankedGuard, RankedMutex};
 use crate::base::{Counters, Error, IndexId, Result, TrxId};
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::{Arc, OnceLock};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -49,17 +45,9 @@ pub enum Granted {
     Held,
 }
 
-pub(super) const WAIT_GRANTED: u32 = 1;
-pub(super) const WAIT_DEADLOCK: u32 = 2;
-pub(super) const WAIT_CANCELLED: u32 = 3;
-/// Not decided, but somebody has come before the sleeper in its queue.
-pub(super) const WAIT_LOOK: u32 = 4;
-
 pub(super) const SHARDS: usize = 64;
 /// Newest locks among which `leave_to_version` looks for its own.
 const LATEST_LOOKED_AT: usize = 8;
-/// At most so many holders are named to the server before a wait.
-const HOLDERS_NAMED_MAX: usize = 64;
 
 /// Place of a lock in the table: shard and slot. Packed with a tag bit into `TrxShared::waiting_on` (0 = not waiting).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -80,7 +68,7 @@ const ROW_TAG: u64 = 1 << 63;
 const RANGE_TAG: u64 = 1 << 62;
 
 impl WaitPlace {
-    fn pack(self) -> u64 {
+    pub fn pack(self) -> u64 {
         match self {
             WaitPlace::Row(at) => ROW_TAG | (at.shard as u64) << 32 | at.slot as u64,
             WaitPlace::Range(index) => RANGE_TAG | index as u64,
@@ -115,25 +103,6 @@ pub(crate) struct LockList {
 impl LockList {
     pub(super) fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.ranges.is_empty()
-    }
-}
-
-/// How a sleep ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum SleepEnd {
-    Granted,
-    Deadlock,
-    Cancelled,
-    Timeout,
-}
-
-impl SleepEnd {
-    fn error(self) -> Error {
-        match self {
-            SleepEnd::Deadlock => Error::Deadlock,
-            SleepEnd::Timeout => Error::LockWaitTimeout,
-            SleepEnd::Cancelled | SleepEnd::Granted => Error::Interrupted,
-        }
     }
 }
 
@@ -235,70 +204,6 @@ impl LockSys {
         }
         remember(me, at);
         Ok(Granted::New)
-    }
-
-    /// Sleeps until the queued request is decided. The caller has called `begin_wait`, and holds no mutex.
-    pub(super) fn sleep(&self, me: &Arc<TrxShared>, holders: &[Arc<TrxShared>], timeout_us: u64) -> SleepEnd {
-        let counters = &self.counters;
-        if !may_wait(me, holders) {
-            return SleepEnd::Deadlock;
-        }
-        counters.row_lock_waits.inc();
-        counters.row_lock_current_waits.inc();
-        let started = (self.clock)();
-        me.wait_started_us.store(started, Relaxed);
-        let may_be_in_circle = me.may_be_waited_for();
-        if may_be_in_circle {
-            let mut statement = std::mem::take(&mut *me.statement.lock());
-            me.waiter.statement(&mut statement);
-            *me.statement.lock() = statement;
-        }
-        let end = self.sleep_until(me, started, timeout_us);
-        if may_be_in_circle {
-            // Whoever finds the next circle before the next statement is told shows none, not this one.
-            me.statement.lock().clear();
-        }
-        let waited = (self.clock)() - started;
-        counters.row_lock_current_waits.sub(1);
-        counters.row_lock_time_us.add(waited);
-        counters.row_lock_time_max_us.raise(waited);
-        if end == SleepEnd::Timeout {
-            counters.lock_wait_timeouts.inc();
-        }
-        end
-    }
-
-    fn sleep_until(&self, me: &Arc<TrxShared>, started: u64, timeout_us: u64) -> SleepEnd {
-        if me.holds_locks() && self.find_deadlock(me) {
-            return SleepEnd::Deadlock;
-        }
-        loop {
-            let waited = (self.clock)() - started;
-            let outcome = me.waiter.wait(&me.wait_flag, timeout_us.saturating_sub(waited));
-            match me.wait_flag.load(Acquire) {
-                WAIT_GRANTED => return SleepEnd::Granted,
-                WAIT_DEADLOCK => return SleepEnd::Deadlock,
-                WAIT_CANCELLED => return SleepEnd::Cancelled,
-                WAIT_LOOK if !self.look_again(me) => return SleepEnd::Deadlock,
-                _ => {}
-            }
-            match outcome {
-                WaitOutcome::Killed => return SleepEnd::Cancelled,
-                WaitOutcome::Timeout => return SleepEnd::Timeout,
-                WaitOutcome::Woken => {}
-            }
-        }
-    }
-
-    /// Names those whom the sleeper waits for now to its waiter; false: it must give up.
-    fn look_again(&self, me: &Arc<TrxShared>) -> bool {
-        // First: whoever comes behind the look asks for another one.
-        if me.wait_flag.compare_exchange(WAIT_LOOK, 0, AcqRel, Acquire).is_err() {
-            return true;
-        }
-        let Some(place) = WaitPlace::of(me) else { return true };
-        let holders = self.blockers(me, place);
-        may_wait(me, &holders[..holders.len().min(HOLDERS_NAMED_MAX)])
     }
 
     /// True if nobody else holds a conflicting lock and no conflicting waiter is queued; takes nothing. May be called under page latches.
@@ -418,18 +323,6 @@ impl LockSys {
         }
     }
 
-    /// Ends the wait of `trx` from another thread (KILL).
-    pub fn cancel_wait(&self, trx: &Arc<TrxShared>) {
-        self.end_wait_of(trx, WAIT_CANCELLED);
-    }
-
-    /// Ends a wait that goes on, with a verdict. A grant that came first, stays.
-    pub(super) fn end_wait_of(&self, trx: &Arc<TrxShared>, verdict: u32) {
-        if WaitPlace::of(trx).is_some() && decide(trx, verdict) {
-            trx.waiter.wake();
-        }
-    }
-
     /// Range locks (SERIALIZABLE): [lo, hi), hi None = to the end. Conflicts only with inserts of others into it.
     /// Taken before the leaf is read, so that an insert either is seen there or sees the range.
     pub fn lock_range(&self, trx: &mut Trx, index: IndexId, lo: &[u8], hi: Option<&[u8]>) {
@@ -542,43 +435,4 @@ fn give_back(shard: &mut Shard, at: LockRef, trx: &Arc<TrxShared>) -> WakeList {
     }
     shard.free_if_unused(at.slot);
     wake
-}
-
-/// The waiter is told whom it is about to wait for; false: it must not.
-fn may_wait(me: &TrxShared, holders: &[Arc<TrxShared>]) -> bool {
-    holders.iter().all(|holder| me.waiter.about_to_wait(&*holder.waiter))
-}
-
-/// Ends a wait with a verdict; false: another came first.
-pub(super) fn decide(trx: &TrxShared, verdict: u32) -> bool {
-    let undecided = |flag| (!is_verdict(flag)).then_some(verdict);
-    trx.wait_flag.fetch_update(AcqRel, Acquire, undecided).is_ok()
-}
-/// Of a `wait_flag`.
-pub(super) fn is_verdict(flag: u32) -> bool {
-    flag != 0 && flag != WAIT_LOOK
-}
-
-fn begin_wait(me: &TrxShared, place: WaitPlace) {
-    me.wait_flag.store(0, Release);
-    me.wait_no.fetch_add(1, Relaxed);
-    me.waiting_on.store(place.pack(), Release);
-}
-
-fn end_wait(me: &TrxShared) {
-    me.wait_started_us.store(0, Relaxed);
-    me.waiting_on.store(0, Release);
-}
-
-/// Under the shard's mutex: the sleeper's look at its request comes after.
-pub(super) fn mark_granted(wake: &WakeList) {
-    for trx in wake {
-        trx.wait_flag.store(WAIT_GRANTED, Release);
-    }
-}
-
-pub(super) fn wake_all(wake: WakeList) {
-    for trx in wake {
-        trx.waiter.wake();
-    }
 }

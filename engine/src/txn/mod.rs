@@ -7,7 +7,7 @@
 //! Records are never overwritten before purge: a reader may follow an [`UndoPtr`](crate::base::UndoPtr) it copied earlier.
 //!
 //! Reading order: `trx` and `sys` (the door), `snapshot` and `views` (who sees what), `active`, `commit`, `settled`; then the locks:
-//! `lock`, `lock_table`, `explicit`, `range`, `deadlock`, `wait`, and what people see of them: `report`, `lock_report`; then
+//! `lock`, `lock_table`, `sleep`, `wait`, `explicit`, `range`, `deadlock`, and what people see of them: `report`, `lock_report`; then
 //! undo: `undo` (format), `stream`, `directory`, `history`, `purge`, `shrink`, `recover`.
 mod active;
 mod commit;
@@ -24,6 +24,7 @@ mod recover;
 mod report;
 mod settled;
 mod shrink;
+mod sleep;
 pub mod snapshot;
 mod stream;
 pub mod sys;

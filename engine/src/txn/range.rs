@@ -5,8 +5,8 @@
 //! An owner's ranges of one index are kept disjoint (overlapping and touching ones are joined), so that the question
 //! "is this key in one?" is a descent per owner. An index without ranges costs an insert one atomic load.
 //! Locks: one mutex per group of indexes, [`Rank::LockShard`], never together with a row lock shard's. Called by `lock.rs`.
-use super::lock::mark_granted;
 use super::lock_table::WakeList;
+use super::sleep::mark_granted;
 use super::TrxShared;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::IndexId;

@@ -44,7 +44,7 @@ pub struct Xid {
 /// What other threads see of a transaction. `id` is 0 until the first write.
 pub struct TrxShared {
     pub id: AtomicU64,
-    /// Nonzero: this transaction's lock wait has ended, and how (`lock::WAIT_*`).
+    /// What has come of this transaction's lock wait (`sleep::WAIT_*`); 0: nothing yet.
     pub wait_flag: AtomicU32,
     pub waiter: Arc<dyn Waiter>,
     pub connection: u64,

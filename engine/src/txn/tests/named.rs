@@ -1,7 +1,7 @@
 //! A waiter hears of everyone it waits for, whether they were there when the wait began or came before it later: a replica's server acts on it.
 use super::locks::{lock_sys, take, trx, try_take, until, waiting};
 use crate::base::Error;
-use crate::txn::lock::{decide, WAIT_CANCELLED, WAIT_DEADLOCK, WAIT_LOOK};
+use crate::txn::sleep::{decide, WAIT_CANCELLED, WAIT_DEADLOCK, WAIT_LOOK};
 use crate::txn::{Granted, LockMode, LockSys, ThreadWaiter, Trx, TrxShared, WaitOutcome, Waiter};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,0 +1,157 @@
+//! How a transaction sleeps while its request is queued, and how that ends. Called by `lock.rs` with no latch and no mutex held.
+//!
+//! A wait: the request is queued and `wait_flag` zeroed under the shard's mutex; whoever ends the wait sets the flag
+//! ([`WAIT_GRANTED`] under the same mutex by who made room, [`WAIT_DEADLOCK`] by a deadlock search that chose this
+//! victim, [`WAIT_CANCELLED`] by KILL) and then wakes the sleeper. [`WAIT_LOOK`] decides nothing: the sleeper looks whom it waits for now,
+//! tells its waiter, and sleeps on. Only the sleeper takes its request off the queue,
+//! under the mutex; what it finds there decides: a lock that was granted meanwhile is taken, whatever the flag says.
+use super::lock::{LockSys, WaitPlace};
+use super::lock_table::WakeList;
+use super::{TrxShared, WaitOutcome};
+use crate::base::Error;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::Arc;
+
+pub(super) const WAIT_GRANTED: u32 = 1;
+pub(super) const WAIT_DEADLOCK: u32 = 2;
+pub(super) const WAIT_CANCELLED: u32 = 3;
+/// Not decided, but somebody has come before the sleeper in its queue.
+pub(super) const WAIT_LOOK: u32 = 4;
+/// At most so many holders are named to the server before a wait.
+pub(super) const HOLDERS_NAMED_MAX: usize = 64;
+
+/// How a sleep ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum SleepEnd {
+    Granted,
+    Deadlock,
+    Cancelled,
+    Timeout,
+}
+
+impl SleepEnd {
+    pub fn error(self) -> Error {
+        match self {
+            SleepEnd::Deadlock => Error::Deadlock,
+            SleepEnd::Timeout => Error::LockWaitTimeout,
+            SleepEnd::Cancelled | SleepEnd::Granted => Error::Interrupted,
+        }
+    }
+}
+
+impl LockSys {
+    /// Sleeps until the queued request is decided. The caller has called `begin_wait`, and holds no mutex.
+    pub(super) fn sleep(&self, me: &Arc<TrxShared>, holders: &[Arc<TrxShared>], timeout_us: u64) -> SleepEnd {
+        let counters = &self.counters;
+        if !may_wait(me, holders) {
+            return SleepEnd::Deadlock;
+        }
+        counters.row_lock_waits.inc();
+        counters.row_lock_current_waits.inc();
+        let started = (self.clock)();
+        me.wait_started_us.store(started, Relaxed);
+        let may_be_in_circle = me.may_be_waited_for();
+        if may_be_in_circle {
+            let mut statement = std::mem::take(&mut *me.statement.lock());
+            me.waiter.statement(&mut statement);
+            *me.statement.lock() = statement;
+        }
+        let end = self.sleep_until(me, started, timeout_us);
+        if may_be_in_circle {
+            // Whoever finds the next circle before the next statement is told shows none, not this one.
+            me.statement.lock().clear();
+        }
+        let waited = (self.clock)() - started;
+        counters.row_lock_current_waits.sub(1);
+        counters.row_lock_time_us.add(waited);
+        counters.row_lock_time_max_us.raise(waited);
+        if end == SleepEnd::Timeout {
+            counters.lock_wait_timeouts.inc();
+        }
+        end
+    }
+
+    fn sleep_until(&self, me: &Arc<TrxShared>, started: u64, timeout_us: u64) -> SleepEnd {
+        if me.holds_locks() && self.find_deadlock(me) {
+            return SleepEnd::Deadlock;
+        }
+        loop {
+            let waited = (self.clock)() - started;
+            let outcome = me.waiter.wait(&me.wait_flag, timeout_us.saturating_sub(waited));
+            match me.wait_flag.load(Acquire) {
+                WAIT_GRANTED => return SleepEnd::Granted,
+                WAIT_DEADLOCK => return SleepEnd::Deadlock,
+                WAIT_CANCELLED => return SleepEnd::Cancelled,
+                WAIT_LOOK if !self.look_again(me) => return SleepEnd::Deadlock,
+                _ => {}
+            }
+            match outcome {
+                WaitOutcome::Killed => return SleepEnd::Cancelled,
+                WaitOutcome::Timeout => return SleepEnd::Timeout,
+                WaitOutcome::Woken => {}
+            }
+        }
+    }
+
+    /// Names those whom the sleeper waits for now to its waiter; false: it must give up.
+    fn look_again(&self, me: &Arc<TrxShared>) -> bool {
+        // First: whoever comes behind the look asks for another one.
+        if me.wait_flag.compare_exchange(WAIT_LOOK, 0, AcqRel, Acquire).is_err() {
+            return true;
+        }
+        let Some(place) = WaitPlace::of(me) else { return true };
+        let holders = self.blockers(me, place);
+        may_wait(me, &holders[..holders.len().min(HOLDERS_NAMED_MAX)])
+    }
+
+    /// Ends the wait of `trx` from another thread (KILL).
+    pub fn cancel_wait(&self, trx: &Arc<TrxShared>) {
+        self.end_wait_of(trx, WAIT_CANCELLED);
+    }
+
+    /// Ends a wait that goes on, with a verdict. A grant that came first, stays.
+    pub(super) fn end_wait_of(&self, trx: &Arc<TrxShared>, verdict: u32) {
+        if WaitPlace::of(trx).is_some() && decide(trx, verdict) {
+            trx.waiter.wake();
+        }
+    }
+}
+
+/// The waiter is told whom it is about to wait for; false: it must not.
+fn may_wait(me: &TrxShared, holders: &[Arc<TrxShared>]) -> bool {
+    holders.iter().all(|holder| me.waiter.about_to_wait(&*holder.waiter))
+}
+
+/// Ends a wait with a verdict; false: another came first.
+pub(super) fn decide(trx: &TrxShared, verdict: u32) -> bool {
+    let undecided = |flag| (!is_verdict(flag)).then_some(verdict);
+    trx.wait_flag.fetch_update(AcqRel, Acquire, undecided).is_ok()
+}
+/// Of a `wait_flag`.
+pub(super) fn is_verdict(flag: u32) -> bool {
+    flag != 0 && flag != WAIT_LOOK
+}
+
+pub(super) fn begin_wait(me: &TrxShared, place: WaitPlace) {
+    me.wait_flag.store(0, Release);
+    me.wait_no.fetch_add(1, Relaxed);
+    me.waiting_on.store(place.pack(), Release);
+}
+
+pub(super) fn end_wait(me: &TrxShared) {
+    me.wait_started_us.store(0, Relaxed);
+    me.waiting_on.store(0, Release);
+}
+
+/// Under the shard's mutex: the sleeper's look at its request comes after.
+pub(super) fn mark_granted(wake: &WakeList) {
+    for trx in wake {
+        trx.wait_flag.store(WAIT_GRANTED, Release);
+    }
+}
+
+pub(super) fn wake_all(wake: WakeList) {
+    for trx in wake {
+        trx.waiter.wake();
+    }
+}
