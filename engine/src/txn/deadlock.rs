@@ -3,12 +3,13 @@
 //! The graph is not kept: its edges are read from the queues, one shard at a time, under [`Rank::DeadlockSearch`] (one
 //! search at a time). That finds every deadlock: each participant queues its request first and searches then, so the
 //! last of them to search sees the others' requests queued. It may, rarely, see a circle of edges that never existed
-//! all at one time; before a victim is chosen every wait of the circle is looked at again.
+//! all at one time; before a victim is chosen every wait of the circle is looked at again. Whose wait has its verdict is part of no circle:
+//! the victim gets its own before the search lets the next one begin, so that a circle costs one of them, whoever else looks for it.
 //!
 //! A hot row with n waiters is expanded once, not n times: what stands before a waiter stands before those behind it.
 //!
 //! Victim: the transaction whose wait closed the circle, unless another has less than half as much to lose (undo records
-//! and locks). The victim is marked and woken; it leaves its queue and its transaction is rolled back by its own thread.
+//! and locks). It leaves its queue and its transaction is rolled back by its own thread.
 use super::lock::{LockSys, WaitPlace};
 use super::lock_table::Request;
 use super::report::{DeadlockInfo, DeadlockParty, HeldInfo, TrxInfo, WaitInfo};
@@ -38,34 +39,37 @@ struct Edges {
 }
 
 impl LockSys {
-    /// Searches from `start`, which waits. Other victims are marked and woken; true: `start` itself must give up.
-    pub(super) fn find_deadlock(&self, start: &Arc<TrxShared>) -> bool {
-        let mut found = Vec::new();
-        let is_victim = self.search_from(start, &mut found);
-        if let Some(listener) = self.listener.get() {
-            found.iter().for_each(listener);
+    /// Searches from `start`, which waits. The victims, of which it may be one, are marked and woken.
+    pub(super) fn find_deadlock(&self, start: &Arc<TrxShared>) {
+        let found = self.search_from(start);
+        for (victim, _) in &found {
+            victim.waiter.wake();
         }
-        is_victim
+        if let Some(listener) = self.listener.get() {
+            found.iter().for_each(|(_, account)| listener(account));
+        }
     }
 
-    fn search_from(&self, start: &Arc<TrxShared>, found: &mut Vec<DeadlockInfo>) -> bool {
+    /// The victims, marked, and the accounts.
+    fn search_from(&self, start: &Arc<TrxShared>) -> Vec<(Arc<TrxShared>, DeadlockInfo)> {
+        let mut found = Vec::new();
         let mut latest = self.search.lock();
         while let Some(circle) = self.find_circle(start) {
             if !self.is_there(&circle) {
                 continue;
             }
             let victim = choose_victim(&circle);
-            self.counters.deadlocks.inc();
             let account = self.account(&circle, victim);
+            if !self.condemn(&circle[victim]) {
+                // Its wait has ended another way, and the circle with it.
+                continue;
+            }
+            self.counters.deadlocks.inc();
             latest.truncate(DEADLOCKS_KEPT_MAX - 1);
             latest.push_front(account.clone());
-            found.push(account);
-            if victim == 0 {
-                return true;
-            }
-            self.condemn(&circle[victim]);
+            found.push((circle[victim].trx.clone(), account));
         }
-        false
+        found
     }
 
     /// Each still waits for the next, in the wait that it was in when it was found: whoever waits gives nothing back meanwhile. (An edge
@@ -148,21 +152,18 @@ impl LockSys {
         }
     }
 
-    /// Marks the victim, unless its wait has been decided meanwhile, and wakes it.
-    fn condemn(&self, victim: &Node) {
+    /// Marks the victim; false: its wait has been decided meanwhile.
+    fn condemn(&self, victim: &Node) -> bool {
         let trx = &victim.trx;
         let same_wait = || trx.wait_no.load(Acquire) == victim.wait_no;
         let mark = || same_wait() && decide(trx, WAIT_DEADLOCK);
-        let marked = match WaitPlace::of(trx) {
-            // Under the queue's mutex no new wait can begin in between.
+        // Under the queue's mutex no new wait can begin in between.
+        match WaitPlace::of(trx) {
             Some(WaitPlace::Row(at)) => self.with_shard(at, |shard, slot| {
                 shard.get(slot).is_some_and(|e| e.waiting_request(trx).is_some()) && mark()
             }),
-            Some(WaitPlace::Range(index)) => self.ranges.blockers(trx, index).is_some() && mark(),
+            Some(WaitPlace::Range(index)) => self.ranges.while_queued(trx, index, mark),
             None => false,
-        };
-        if marked {
-            trx.waiter.wake();
         }
     }
 

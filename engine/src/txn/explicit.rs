@@ -6,7 +6,7 @@
 //! for deadlocks has not come by. Both is made up for once the latch is gone.
 use super::lock::{LockRef, LockSys, WaitPlace, SHARDS};
 use super::lock_table::{hash_name, WakeList};
-use super::sleep::{WAIT_DEADLOCK, WAIT_LOOK};
+use super::sleep::WAIT_LOOK;
 use super::TrxShared;
 use crate::base::{IndexId, TrxId};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -69,9 +69,8 @@ impl LockSys {
                 trx.waiter.wake();
             }
         }
-        let owner = &made.owner;
-        if WaitPlace::of(owner).is_some() && self.find_deadlock(owner) {
-            self.end_wait_of(owner, WAIT_DEADLOCK);
+        if WaitPlace::of(&made.owner).is_some() {
+            self.find_deadlock(&made.owner);
         }
     }
 }

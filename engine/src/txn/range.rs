@@ -209,6 +209,12 @@ impl RangeLocks {
         drop_if_unused(&mut shard, index);
         true
     }
+    /// Does `what` under the mutex if an insert of `trx` is queued, and tells what came of it.
+    pub fn while_queued(&self, trx: &Arc<TrxShared>, index: IndexId, what: impl FnOnce() -> bool) -> bool {
+        let shard = self.shard(index).lock();
+        let is_queued = |ranges: &IndexRanges| ranges.waiting.iter().any(|(t, _)| Arc::ptr_eq(t, trx));
+        shard.get(&index).is_some_and(is_queued) && what()
+    }
     /// Whom a queued insert waits for, and its key (empty: any).
     pub fn blockers(&self, trx: &Arc<TrxShared>, index: IndexId) -> Option<(Vec<u8>, Vec<Arc<TrxShared>>)> {
         let shard = self.shard(index).lock();

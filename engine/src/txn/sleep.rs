@@ -1,10 +1,11 @@
 //! How a transaction sleeps while its request is queued, and how that ends. Called by `lock.rs` with no latch and no mutex held.
 //!
-//! A wait: the request is queued and `wait_flag` zeroed under the shard's mutex; whoever ends the wait sets the flag
+//! A wait: the request is queued and `wait_flag` zeroed under the shard's mutex; whoever ends the wait gives it its verdict in the flag
 //! ([`WAIT_GRANTED`] under the same mutex by who made room, [`WAIT_DEADLOCK`] by a deadlock search that chose this
-//! victim, [`WAIT_CANCELLED`] by KILL) and then wakes the sleeper. [`WAIT_LOOK`] decides nothing: the sleeper looks whom it waits for now,
-//! tells its waiter, and sleeps on. Only the sleeper takes its request off the queue,
-//! under the mutex; what it finds there decides: a lock that was granted meanwhile is taken, whatever the flag says.
+//! victim, [`WAIT_CANCELLED`] by KILL; by the sleeper itself what its waiter says) and then wakes the sleeper. The first verdict stays, but for
+//! a grant, which comes before all; from then on the wait is part of no deadlock, though the request is still in its queue.
+//! [`WAIT_LOOK`] decides nothing: the sleeper looks whom it waits for now, tells its waiter, and sleeps on. Only the sleeper takes its request
+//! off the queue, under the mutex; what it finds there decides: a lock that was granted meanwhile is taken, whatever the flag says.
 use super::lock::{LockSys, WaitPlace};
 use super::lock_table::WakeList;
 use super::{TrxShared, WaitOutcome};
@@ -15,8 +16,9 @@ use std::sync::Arc;
 pub(super) const WAIT_GRANTED: u32 = 1;
 pub(super) const WAIT_DEADLOCK: u32 = 2;
 pub(super) const WAIT_CANCELLED: u32 = 3;
+pub(super) const WAIT_TIMED_OUT: u32 = 4;
 /// Not decided, but somebody has come before the sleeper in its queue.
-pub(super) const WAIT_LOOK: u32 = 4;
+pub(super) const WAIT_LOOK: u32 = 5;
 /// At most so many holders are named to the server before a wait.
 pub(super) const HOLDERS_NAMED_MAX: usize = 64;
 
@@ -44,7 +46,7 @@ impl LockSys {
     pub(super) fn sleep(&self, me: &Arc<TrxShared>, holders: &[Arc<TrxShared>], timeout_us: u64) -> SleepEnd {
         let counters = &self.counters;
         if !may_wait(me, holders) {
-            return SleepEnd::Deadlock;
+            return give_up(me);
         }
         counters.row_lock_waits.inc();
         counters.row_lock_current_waits.inc();
@@ -72,23 +74,24 @@ impl LockSys {
     }
 
     fn sleep_until(&self, me: &Arc<TrxShared>, started: u64, timeout_us: u64) -> SleepEnd {
-        if me.holds_locks() && self.find_deadlock(me) {
-            return SleepEnd::Deadlock;
+        if me.holds_locks() {
+            self.find_deadlock(me);
         }
         loop {
-            let waited = (self.clock)() - started;
-            let outcome = me.waiter.wait(&me.wait_flag, timeout_us.saturating_sub(waited));
             match me.wait_flag.load(Acquire) {
                 WAIT_GRANTED => return SleepEnd::Granted,
                 WAIT_DEADLOCK => return SleepEnd::Deadlock,
                 WAIT_CANCELLED => return SleepEnd::Cancelled,
-                WAIT_LOOK if !self.look_again(me) => return SleepEnd::Deadlock,
+                WAIT_TIMED_OUT => return SleepEnd::Timeout,
+                WAIT_LOOK if !self.look_again(me) => return give_up(me),
                 _ => {}
             }
-            match outcome {
-                WaitOutcome::Killed => return SleepEnd::Cancelled,
-                WaitOutcome::Timeout => return SleepEnd::Timeout,
+            let waited = (self.clock)() - started;
+            match me.waiter.wait(&me.wait_flag, timeout_us.saturating_sub(waited)) {
                 WaitOutcome::Woken => {}
+                // Unless another verdict has come first.
+                WaitOutcome::Killed => drop(decide(me, WAIT_CANCELLED)),
+                WaitOutcome::Timeout => drop(decide(me, WAIT_TIMED_OUT)),
             }
         }
     }
@@ -104,14 +107,9 @@ impl LockSys {
         may_wait(me, &holders[..holders.len().min(HOLDERS_NAMED_MAX)])
     }
 
-    /// Ends the wait of `trx` from another thread (KILL).
+    /// Ends the wait of `trx` from another thread (KILL). A grant that came first, stays.
     pub fn cancel_wait(&self, trx: &Arc<TrxShared>) {
-        self.end_wait_of(trx, WAIT_CANCELLED);
-    }
-
-    /// Ends a wait that goes on, with a verdict. A grant that came first, stays.
-    pub(super) fn end_wait_of(&self, trx: &Arc<TrxShared>, verdict: u32) {
-        if WaitPlace::of(trx).is_some() && decide(trx, verdict) {
+        if WaitPlace::of(trx).is_some() && decide(trx, WAIT_CANCELLED) {
             trx.waiter.wake();
         }
     }
@@ -120,6 +118,12 @@ impl LockSys {
 /// The waiter is told whom it is about to wait for; false: it must not.
 fn may_wait(me: &TrxShared, holders: &[Arc<TrxShared>]) -> bool {
     holders.iter().all(|holder| me.waiter.about_to_wait(&*holder.waiter))
+}
+
+/// The waiter will not have it.
+fn give_up(me: &TrxShared) -> SleepEnd {
+    decide(me, WAIT_DEADLOCK);
+    SleepEnd::Deadlock
 }
 
 /// Ends a wait with a verdict; false: another came first.

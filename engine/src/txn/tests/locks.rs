@@ -195,6 +195,37 @@ fn deadlocks_of_two_and_more_cost_one_victim() {
     }
 }
 
+/// Both of a circle queue up before either searches. The second to search came by while the first, that was to give up, still stood in its
+/// queue: it found the same circle, and gave up too.
+#[test]
+fn a_circle_that_two_search_for_costs_one_of_them() {
+    let locks = lock_sys();
+    let (mut a, mut b) = (trx(1), trx(2));
+    take(&locks, &mut a, b"a", X).unwrap();
+    take(&locks, &mut b, b"b", X).unwrap();
+    let shared = b.shared.clone();
+    let l = locks.clone();
+    let waits = thread::spawn(move || {
+        let outcome = take(&l, &mut b, b"a", X);
+        l.release_all(&b.shared);
+        outcome
+    });
+    until(|| waiting(&shared) && locks.counters.row_lock_current_waits.get() == 1);
+    let (weak, second) = (Arc::downgrade(&locks), shared.clone());
+    let heard = AtomicI32::new(0);
+    // By the thread of the first, between its search and its leaving the queue.
+    locks.on_deadlock(Box::new(move |_| {
+        if heard.fetch_add(1, Ordering::SeqCst) == 0 {
+            weak.upgrade().unwrap().find_deadlock(&second);
+        }
+    }));
+    assert_eq!(take(&locks, &mut a, b"b", X), Err(Error::Deadlock));
+    assert_eq!(locks.counters.deadlocks.get(), 1);
+    locks.release_all(&a.shared);
+    assert_eq!(waits.join().unwrap(), Ok(Granted::New));
+    assert_eq!(locks.names_in_use(), 0);
+}
+
 #[test]
 fn two_upgrades_of_one_row_are_a_deadlock() {
     let locks = lock_sys();
