@@ -2,9 +2,12 @@
 //!
 //! The graph is not kept: its edges are read from the queues, one shard at a time, under [`Rank::DeadlockSearch`] (one
 //! search at a time). That finds every deadlock: each participant queues its request first and searches then, so the
-//! last of them to search sees the others' requests queued. It may, rarely, see a circle of edges that never existed
-//! all at one time; before a victim is chosen every wait of the circle is looked at again. Whose wait has its verdict is part of no circle:
-//! the victim gets its own before the search lets the next one begin, so that a circle costs one of them, whoever else looks for it.
+//! last of them to search sees the others' requests queued. Who comes before a sleeper later, by an upgrade or a range, does so by its own
+//! thread, and searches when it waits, then or later; where it is by another's, that one searches (`explicit.rs`).
+//!
+//! A search may, rarely, see a circle of edges that never existed all at one time; before a victim is chosen every wait of the circle is
+//! looked at again. Whose wait has its verdict is part of no circle: the victim has its own before the next search begins, so that a circle
+//! costs one of them, whoever else looks for it.
 //!
 //! A hot row with n waiters is expanded once, not n times: what stands before a waiter stands before those behind it.
 //!

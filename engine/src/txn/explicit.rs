@@ -6,10 +6,10 @@
 //! for deadlocks has not come by. Both is made up for once the latch is gone.
 use super::lock::{LockRef, LockSys, WaitPlace, SHARDS};
 use super::lock_table::{hash_name, WakeList};
-use super::sleep::WAIT_LOOK;
+use super::sleep::ask_to_look;
 use super::TrxShared;
 use crate::base::{IndexId, TrxId};
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
 /// Others waited in the queue of the lock that was made explicit.
@@ -63,12 +63,7 @@ impl LockSys {
     /// only that knows that the wait goes on. If the owner waits itself, that may close a circle which no later wait would look for. Called with
     /// no latch held: it wakes them, or a victim.
     pub fn search_after_explicit(&self, made: MadeExplicit) {
-        for trx in &made.waiting {
-            // If that wait has ended, the mark is gone with the next one's beginning, or that one looks once more than it must.
-            if trx.wait_flag.compare_exchange(0, WAIT_LOOK, AcqRel, Acquire).is_ok() {
-                trx.waiter.wake();
-            }
-        }
+        ask_to_look(&made.waiting);
         if WaitPlace::of(&made.owner).is_some() {
             self.find_deadlock(&made.owner);
         }

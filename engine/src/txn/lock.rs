@@ -16,7 +16,7 @@
 use super::lock_table::{hash_name, Admitted, Entry, Shard, WakeList};
 use super::range::RangeLocks;
 use super::report::DeadlockInfo;
-use super::sleep::{begin_wait, end_wait, mark_granted, wake_all, SleepEnd, HOLDERS_NAMED_MAX};
+use super::sleep::{ask_to_look, begin_wait, end_wait, mark_granted, wake_all, SleepEnd, HOLDERS_NAMED_MAX};
 use super::{Isolation, Trx, TrxShared};
 use crate::base::sync::{Rank, RankedGuard, RankedMutex};
 use crate::base::{Counters, Error, IndexId, Result, TrxId};
@@ -154,6 +154,12 @@ impl LockSys {
         };
         match shard.entry(at.slot).admit(&trx.shared, mode) {
             Admitted::Held => Ok(Granted::Held),
+            Admitted::Raised => {
+                let stopped = shard.entry(at.slot).readers_waiting();
+                drop(shard);
+                ask_to_look(&stopped);
+                Ok(Granted::Held)
+            }
             Admitted::New => {
                 drop(shard);
                 remember(&trx.shared, at);
@@ -174,10 +180,17 @@ impl LockSys {
         let me = &trx.shared;
         let entry = shard.entry(at.slot);
         let upgrade = entry.granted().iter().any(|r| Arc::ptr_eq(&r.trx, me));
+        let stopped = if upgrade {
+            entry.readers_waiting()
+        } else {
+            WakeList::new()
+        };
         entry.enqueue(me, mode);
         begin_wait(me, WaitPlace::Row(at));
         let holders: Vec<Arc<TrxShared>> = entry.blockers(me).take(HOLDERS_NAMED_MAX).cloned().collect();
         drop(shard);
+        ask_to_look(&stopped);
+        drop(stopped);
         let end = self.sleep(me, &holders, trx.lock_wait_timeout_ms as u64 * 1000);
         drop(holders);
 
@@ -324,11 +337,13 @@ impl LockSys {
     }
 
     /// Range locks (SERIALIZABLE): [lo, hi), hi None = to the end. Conflicts only with inserts of others into it.
-    /// Taken before the leaf is read, so that an insert either is seen there or sees the range.
+    /// Taken before the leaf is read, so that an insert either is seen there or sees the range. Called with no latch held, as `lock_whole` is.
     pub fn lock_range(&self, trx: &mut Trx, index: IndexId, lo: &[u8], hi: Option<&[u8]>) {
-        if self.ranges.add(&trx.shared, index, lo, hi) {
+        let (first, stopped) = self.ranges.add(&trx.shared, index, lo, hi);
+        if first {
             trx.shared.locks.lock().ranges.push(index);
         }
+        ask_to_look(&stopped);
     }
 
     /// True if the key lies in nobody else's range. Waits for nothing: to be asked under the leaf's X latch, just before
@@ -372,8 +387,9 @@ impl LockSys {
         if trx.shared.locks.lock().ranges.contains(&index) {
             return false;
         }
-        self.ranges.add(&trx.shared, index, &[], None);
+        let (_, stopped) = self.ranges.add(&trx.shared, index, &[], None);
         trx.shared.locks.lock().ranges.push(index);
+        ask_to_look(&stopped);
         true
     }
     /// Does nothing if the transaction has ended since.

@@ -51,6 +51,8 @@ pub(super) struct Entry {
 pub(super) enum Admitted {
     New,
     Held,
+    /// Its shared lock has become the exclusive one: `readers_waiting` wait for it too now.
+    Raised,
     /// Nothing was queued: the caller decides whether to wait.
     MustWait,
 }
@@ -91,7 +93,8 @@ impl Entry {
                 if self.granted > 1 {
                     return Admitted::MustWait;
                 }
-                held.mode = mode;
+                (held.mode, held.again) = (mode, true);
+                return Admitted::Raised;
             }
             held.again = true;
             return Admitted::Held;
@@ -160,6 +163,12 @@ impl Entry {
     }
     pub fn waiting_request(&self, trx: &Arc<TrxShared>) -> Option<&Request> {
         self.waiting_at(trx).map(|at| &self.requests[at])
+    }
+    /// Those who wait for the shared lock: whom the holder of another did not stop, until it has or wants the exclusive one. (Who waits
+    /// for the exclusive lock has waited for that holder from the beginning.)
+    pub fn readers_waiting(&self) -> WakeList {
+        let readers = self.waiting().iter().filter(|r| r.mode == LockMode::Shared);
+        readers.map(|r| r.trx.clone()).collect()
     }
     /// Whom the waiting request of `trx` waits for: everyone before it with whom it conflicts.
     pub fn blockers<'a>(&'a self, trx: &'a Arc<TrxShared>) -> impl Iterator<Item = &'a Arc<TrxShared>> + 'a {

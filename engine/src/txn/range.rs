@@ -84,6 +84,17 @@ impl IndexRanges {
         let in_way = move |set: &RangeSet| key.is_none_or(|key| set.contains(key));
         others.filter(move |(_, set)| in_way(set)).map(|(trx, _)| trx)
     }
+    /// The inserts of others that wait, and that a new range of `trx` is in the way of, but none that it has (`of_trx`: place of its owner).
+    fn stopped_by(&self, trx: &Arc<TrxShared>, of_trx: Option<usize>, lo: &[u8], hi: Option<&[u8]>) -> WakeList {
+        let has = of_trx.map(|at| &self.owners[at].1);
+        let is_new =
+            |key: &[u8]| lo <= key && hi.is_none_or(|hi| key < hi) && !has.is_some_and(|set| set.contains(key));
+        let others = self.waiting.iter().filter(|(waiter, _)| !Arc::ptr_eq(waiter, trx));
+        others
+            .filter(|(_, key)| key.as_deref().map_or(has.is_none(), is_new))
+            .map(|(waiter, _)| waiter.clone())
+            .collect()
+    }
 }
 
 /// A range as reports show it.
@@ -155,19 +166,21 @@ impl RangeLocks {
     pub fn any(&self, index: IndexId) -> bool {
         self.count(index).load(Ordering::Acquire) != 0
     }
-    /// True if it is the owner's first in this index.
-    pub fn add(&self, trx: &Arc<TrxShared>, index: IndexId, lo: &[u8], hi: Option<&[u8]>) -> bool {
+    /// True if it is the owner's first in this index. The inserts that wait for others, and for this owner from now on too, are to look again.
+    pub fn add(&self, trx: &Arc<TrxShared>, index: IndexId, lo: &[u8], hi: Option<&[u8]>) -> (bool, WakeList) {
         let mut shard = self.shard(index).lock();
         let ranges = shard.entry(index).or_default();
-        if let Some((_, set)) = ranges.owners.iter_mut().find(|(owner, _)| Arc::ptr_eq(owner, trx)) {
-            set.add(lo, hi);
-            return false;
+        let of_trx = ranges.owners.iter().position(|(owner, _)| Arc::ptr_eq(owner, trx));
+        let stopped = ranges.stopped_by(trx, of_trx, lo, hi);
+        if let Some(at) = of_trx {
+            ranges.owners[at].1.add(lo, hi);
+            return (false, stopped);
         }
         let mut set = RangeSet::default();
         set.add(lo, hi);
         ranges.owners.push((trx.clone(), set));
         self.count(index).fetch_add(1, Ordering::AcqRel);
-        true
+        (true, stopped)
     }
     /// `key` None: of every range.
     pub fn is_free(&self, trx: &Arc<TrxShared>, index: IndexId, key: Option<&[u8]>) -> bool {

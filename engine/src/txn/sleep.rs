@@ -17,7 +17,7 @@ pub(super) const WAIT_GRANTED: u32 = 1;
 pub(super) const WAIT_DEADLOCK: u32 = 2;
 pub(super) const WAIT_CANCELLED: u32 = 3;
 pub(super) const WAIT_TIMED_OUT: u32 = 4;
-/// Not decided, but somebody has come before the sleeper in its queue.
+/// Not decided, but somebody has come before the sleeper ([`ask_to_look`]).
 pub(super) const WAIT_LOOK: u32 = 5;
 /// At most so many holders are named to the server before a wait.
 pub(super) const HOLDERS_NAMED_MAX: usize = 64;
@@ -118,6 +118,17 @@ impl LockSys {
 /// The waiter is told whom it is about to wait for; false: it must not.
 fn may_wait(me: &TrxShared, holders: &[Arc<TrxShared>]) -> bool {
     holders.iter().all(|holder| me.waiter.about_to_wait(&*holder.waiter))
+}
+
+/// Somebody has come before those sleepers. They wait for him too now, and none of them has looked: each tells its waiter, by its own thread,
+/// since only that knows that the wait goes on. Called with no latch and no mutex held, once he is where they will look.
+pub(super) fn ask_to_look(sleepers: &WakeList) {
+    for trx in sleepers {
+        // If that wait has ended, the mark is gone with the next one's beginning, or that one looks once more than it must.
+        if trx.wait_flag.compare_exchange(0, WAIT_LOOK, AcqRel, Acquire).is_ok() {
+            trx.waiter.wake();
+        }
+    }
 }
 
 /// The waiter will not have it.

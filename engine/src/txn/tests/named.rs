@@ -1,13 +1,15 @@
 //! A waiter hears of everyone it waits for, whether they were there when the wait began or came before it later: a replica's server acts on it.
+//! And so does the search for deadlocks.
 use super::locks::{lock_sys, take, trx, try_take, until, waiting};
 use crate::base::Error;
 use crate::txn::sleep::{decide, WAIT_CANCELLED, WAIT_DEADLOCK, WAIT_LOOK};
 use crate::txn::{Granted, LockMode, LockSys, ThreadWaiter, Trx, TrxShared, WaitOutcome, Waiter};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Arc;
+use std::sync::{mpsc, Arc};
 use std::thread;
 
+const S: LockMode = LockMode::Shared;
 const X: LockMode = LockMode::Exclusive;
 
 /// Notes whom it is about to wait for, and will not wait for one of them.
@@ -117,4 +119,180 @@ fn a_wait_that_is_to_look_again_can_still_be_decided() {
     assert!(decide(&trx.shared, WAIT_DEADLOCK));
     assert!(!decide(&trx.shared, WAIT_CANCELLED));
     assert_eq!(flag.load(Ordering::Acquire), WAIT_DEADLOCK);
+}
+
+/// A wait by a thread of its own, until it sleeps.
+struct Sleeper {
+    waiter: Arc<Listener>,
+    shared: Arc<TrxShared>,
+    thread: thread::JoinHandle<Result<(), Error>>,
+}
+
+impl Sleeper {
+    fn of(
+        locks: &Arc<LockSys>,
+        wait: impl FnOnce(&LockSys, &mut Trx) -> Result<(), Error> + Send + 'static,
+    ) -> Sleeper {
+        let waiter = Arc::new(Listener::default());
+        let mut trx = Trx::new(TrxShared::new(waiter.clone(), 10));
+        trx.lock_wait_timeout_ms = 20_000;
+        let shared = trx.shared.clone();
+        let (l, before) = (locks.clone(), locks.counters.row_lock_current_waits.get());
+        let thread = thread::spawn(move || {
+            let outcome = wait(&l, &mut trx);
+            l.release_all(&trx.shared);
+            outcome
+        });
+        until(|| waiting(&shared) && locks.counters.row_lock_current_waits.get() == before + 1);
+        Sleeper { waiter, shared, thread }
+    }
+    fn of_row(locks: &Arc<LockSys>, mode: LockMode) -> Sleeper {
+        Sleeper::of(locks, move |locks, trx| take(locks, trx, b"r", mode).map(drop))
+    }
+    fn of_insert(locks: &Arc<LockSys>, key: &'static [u8]) -> Sleeper {
+        Sleeper::of(locks, move |locks, trx| locks.check_insert(trx, 1, key))
+    }
+    fn heard_of(&self, trx: &TrxShared) -> bool {
+        self.waiter.named.lock().contains(&trx.waiter.context())
+    }
+    fn heard(&self) -> usize {
+        self.waiter.named.lock().len()
+    }
+}
+
+/// Ends a wait, and so makes the way free to whoever has come before those behind it.
+fn cancel(locks: &LockSys, sleeper: Sleeper) {
+    locks.cancel_wait(&sleeper.shared);
+    assert_eq!(sleeper.thread.join().unwrap(), Err(Error::Interrupted));
+}
+
+/// The holder has not waited when he came before the reader: he finds the circle when he does.
+#[test]
+fn a_circle_through_a_lock_that_was_raised_is_found_at_once() {
+    let locks = lock_sys();
+    let mut holder = trx(1);
+    take(&locks, &mut holder, b"r", S).unwrap();
+    let writer = Sleeper::of_row(&locks, X);
+    let reader = Sleeper::of(&locks, |locks, trx| {
+        take(locks, trx, b"k", X).unwrap();
+        take(locks, trx, b"r", S).map(drop)
+    });
+    take(&locks, &mut holder, b"r", X).unwrap();
+    cancel(&locks, writer);
+    assert_eq!(take(&locks, &mut holder, b"k", X), Err(Error::Deadlock));
+    locks.release_all(&holder.shared);
+    assert_eq!(reader.thread.join().unwrap(), Ok(()));
+}
+
+/// The third waits for the reader last; between them stands who waits to upgrade.
+#[test]
+fn a_circle_through_a_waiting_upgrade_is_found_at_once() {
+    let locks = lock_sys();
+    let mut third = trx(1);
+    take(&locks, &mut third, b"r", S).unwrap();
+    let (raise, may_raise) = mpsc::channel();
+    let upgrade = thread::spawn({
+        let locks = locks.clone();
+        move || {
+            let mut trx = trx(2);
+            take(&locks, &mut trx, b"r", S).unwrap();
+            may_raise.recv().unwrap();
+            let outcome = take(&locks, &mut trx, b"r", X);
+            locks.release_all(&trx.shared);
+            outcome
+        }
+    });
+    until(|| !locks.is_free(&third, 1, b"r", X));
+    let writer = Sleeper::of_row(&locks, X);
+    let reader = Sleeper::of(&locks, |locks, trx| {
+        take(locks, trx, b"k", X).unwrap();
+        take(locks, trx, b"r", S).map(drop)
+    });
+    raise.send(()).unwrap();
+    until(|| locks.counters.row_lock_current_waits.get() == 3);
+    cancel(&locks, writer);
+    assert_eq!(take(&locks, &mut third, b"k", X), Err(Error::Deadlock));
+    locks.release_all(&third.shared);
+    assert_eq!(upgrade.join().unwrap(), Ok(Granted::Held));
+    assert_eq!(reader.thread.join().unwrap(), Ok(()));
+}
+
+#[test]
+fn a_circle_through_a_range_over_a_waiting_insert_is_found_at_once() {
+    let locks = lock_sys();
+    let (mut first, mut second) = (trx(1), trx(2));
+    locks.lock_range(&mut first, 1, b"", None);
+    let insert = Sleeper::of(&locks, |locks, trx| {
+        take(locks, trx, b"k", X).unwrap();
+        locks.check_insert(trx, 1, b"m")
+    });
+    locks.lock_range(&mut second, 1, b"l", Some(b"n"));
+    assert_eq!(take(&locks, &mut second, b"k", X), Err(Error::Deadlock));
+    locks.release_all(&second.shared);
+    locks.release_all(&first.shared);
+    assert_eq!(insert.thread.join().unwrap(), Ok(()));
+}
+
+/// The reader waits for the writer only, until the holder whose shared lock is in that one's way wants to write himself.
+#[test]
+fn a_waiting_reader_hears_of_a_holder_that_upgrades() {
+    for another_holder in [false, true] {
+        let locks = lock_sys();
+        let (mut holder, mut other) = (trx(1), trx(2));
+        take(&locks, &mut holder, b"r", S).unwrap();
+        if another_holder {
+            take(&locks, &mut other, b"r", S).unwrap();
+        }
+        let writer = Sleeper::of_row(&locks, X);
+        let reader = Sleeper::of_row(&locks, S);
+        let heard = writer.heard();
+        assert!(writer.heard_of(&holder.shared) && !reader.heard_of(&holder.shared));
+        let shared = holder.shared.clone();
+        let upgrade = |trx: &mut Trx| assert_eq!(take(&locks, trx, b"r", X), Ok(Granted::Held));
+        if another_holder {
+            thread::scope(|scope| {
+                let upgrade = scope.spawn(|| upgrade(&mut holder));
+                until(|| locks.counters.row_lock_current_waits.get() == 3);
+                until(|| reader.heard_of(&shared));
+                locks.release_all(&other.shared);
+                upgrade.join().unwrap();
+            });
+        } else {
+            upgrade(&mut holder);
+        }
+        until(|| reader.heard_of(&shared));
+        assert_eq!(writer.heard(), heard, "it has heard of the holder when its wait began");
+        assert!(waiting(&reader.shared) && waiting(&writer.shared));
+        locks.release_all(&holder.shared);
+        assert_eq!(writer.thread.join().unwrap(), Ok(()));
+        assert_eq!(reader.thread.join().unwrap(), Ok(()));
+        assert_eq!(locks.names_in_use(), 0);
+    }
+}
+
+#[test]
+fn a_waiting_insert_hears_of_a_range_that_is_locked_over_it() {
+    let locks = lock_sys();
+    let (mut first, mut second, mut third) = (trx(1), trx(2), trx(3));
+    locks.lock_range(&mut first, 1, b"", None);
+    locks.lock_range(&mut second, 1, b"a", Some(b"c"));
+    let insert = Sleeper::of_insert(&locks, b"m");
+    let load = Sleeper::of(&locks, |locks, trx| locks.wait_for_whole(trx, 1));
+    assert!(!insert.heard_of(&second.shared) && load.heard_of(&second.shared));
+    let heard = load.heard();
+    // Beside its key, and over it.
+    locks.lock_range(&mut second, 1, b"n", Some(b"p"));
+    locks.lock_range(&mut second, 1, b"m", Some(b"n"));
+    until(|| insert.heard_of(&second.shared));
+    locks.lock_range(&mut second, 1, b"l", Some(b"q"));
+    assert_eq!(insert.heard(), 3, "the first range's owner, then both, once");
+    assert_eq!(load.heard(), heard, "it waits for an owner, not for his ranges");
+    locks.lock_whole(&mut third, 1);
+    until(|| insert.heard_of(&third.shared) && load.heard_of(&third.shared));
+    for trx in [&first, &second, &third] {
+        assert!(waiting(&insert.shared) && waiting(&load.shared));
+        locks.release_all(&trx.shared);
+    }
+    assert_eq!(insert.thread.join().unwrap(), Ok(()));
+    assert_eq!(load.thread.join().unwrap(), Ok(()));
 }
