@@ -16,7 +16,7 @@
 use super::lock_table::{hash_name, Admitted, Entry, Shard, WakeList};
 use super::range::RangeLocks;
 use super::report::DeadlockInfo;
-use super::sleep::{ask_to_look, begin_wait, end_wait, mark_granted, wake_all, SleepEnd, HOLDERS_NAMED_MAX};
+use super::sleep::{ask_to_look, begin_wait, end_wait, mark_granted, wake_all, SleepEnd, HOLDERS_NOTED_MAX};
 use super::{Isolation, Trx, TrxShared};
 use crate::base::sync::{Rank, RankedGuard, RankedMutex};
 use crate::base::{Counters, Error, IndexId, Result, TrxId};
@@ -187,7 +187,7 @@ impl LockSys {
         };
         entry.enqueue(me, mode);
         begin_wait(me, WaitPlace::Row(at));
-        let holders: Vec<Arc<TrxShared>> = entry.blockers(me).take(HOLDERS_NAMED_MAX).cloned().collect();
+        let holders: Vec<Arc<TrxShared>> = entry.blockers(me).take(HOLDERS_NOTED_MAX).cloned().collect();
         drop(shard);
         ask_to_look(&stopped);
         drop(stopped);

@@ -19,8 +19,9 @@ pub(super) const WAIT_CANCELLED: u32 = 3;
 pub(super) const WAIT_TIMED_OUT: u32 = 4;
 /// Not decided, but somebody has come before the sleeper ([`ask_to_look`]).
 pub(super) const WAIT_LOOK: u32 = 5;
-/// At most so many holders are named to the server before a wait.
-pub(super) const HOLDERS_NAMED_MAX: usize = 64;
+/// At most so many holders are noted while a request is being queued: the mutex of a row that hundreds wait for is wanted by all of them. The
+/// rest is looked up once it is free again.
+pub(super) const HOLDERS_NOTED_MAX: usize = 64;
 
 /// How a sleep ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,10 +43,11 @@ impl SleepEnd {
 }
 
 impl LockSys {
-    /// Sleeps until the queued request is decided. The caller has called `begin_wait`, and holds no mutex.
+    /// Sleeps until the queued request is decided. The caller has called `begin_wait`, and holds no mutex. `holders`: whom it waits for, the first
+    /// [`HOLDERS_NOTED_MAX`] at least.
     pub(super) fn sleep(&self, me: &Arc<TrxShared>, holders: &[Arc<TrxShared>], timeout_us: u64) -> SleepEnd {
         let counters = &self.counters;
-        if !may_wait(me, holders) {
+        if !may_wait(me, holders) || !self.name_the_rest(me, holders) {
             return give_up(me);
         }
         counters.row_lock_waits.inc();
@@ -104,7 +106,19 @@ impl LockSys {
         }
         let Some(place) = WaitPlace::of(me) else { return true };
         let holders = self.blockers(me, place);
-        may_wait(me, &holders[..holders.len().min(HOLDERS_NAMED_MAX)])
+        may_wait(me, &holders)
+    }
+
+    /// Names those behind the ones noted; false: it must give up. (The order of a queue stays: whoever is behind the last one noted has not been
+    /// named. If that one is gone, some are named twice.)
+    fn name_the_rest(&self, me: &Arc<TrxShared>, noted: &[Arc<TrxShared>]) -> bool {
+        let last = noted.last().filter(|_| noted.len() >= HOLDERS_NOTED_MAX);
+        let (Some(last), Some(place)) = (last, WaitPlace::of(me)) else {
+            return true;
+        };
+        let all = self.blockers(me, place);
+        let from = all.iter().rposition(|b| Arc::ptr_eq(b, last)).map_or(0, |at| at + 1);
+        may_wait(me, &all[from..])
     }
 
     /// Ends the wait of `trx` from another thread (KILL). A grant that came first, stays.

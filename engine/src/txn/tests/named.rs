@@ -2,7 +2,7 @@
 //! And so does the search for deadlocks.
 use super::locks::{lock_sys, take, trx, try_take, until, waiting};
 use crate::base::Error;
-use crate::txn::sleep::{decide, WAIT_CANCELLED, WAIT_DEADLOCK, WAIT_LOOK};
+use crate::txn::sleep::{decide, HOLDERS_NOTED_MAX, WAIT_CANCELLED, WAIT_DEADLOCK, WAIT_LOOK};
 use crate::txn::{Granted, LockMode, LockSys, ThreadWaiter, Trx, TrxShared, WaitOutcome, Waiter};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -295,4 +295,18 @@ fn a_waiting_insert_hears_of_a_range_that_is_locked_over_it() {
     }
     assert_eq!(insert.thread.join().unwrap(), Ok(()));
     assert_eq!(load.thread.join().unwrap(), Ok(()));
+}
+
+#[test]
+fn a_waiter_hears_of_every_holder_however_many_there_are() {
+    let locks = lock_sys();
+    let mut holders: Vec<Trx> = (0..3 * HOLDERS_NOTED_MAX as u64).map(trx).collect();
+    for holder in &mut holders {
+        take(&locks, holder, b"r", S).unwrap();
+    }
+    let writer = Sleeper::of_row(&locks, X);
+    let all: Vec<usize> = holders.iter().map(|holder| holder.shared.waiter.context()).collect();
+    assert_eq!(*writer.waiter.named.lock(), all);
+    holders.iter().for_each(|holder| locks.release_all(&holder.shared));
+    assert_eq!(writer.thread.join().unwrap(), Ok(()));
 }
