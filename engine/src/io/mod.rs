@@ -7,6 +7,8 @@ pub mod files;
 pub mod futex;
 pub mod sim;
 mod sim_pending;
+#[cfg(test)]
+pub mod watched;
 
 pub use align::AlignedBuf;
 pub use file::RealDisk;

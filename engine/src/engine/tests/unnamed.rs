@@ -2,10 +2,11 @@
 //! start took their files for what a crash had left, and removed them. Now a file goes only when its rows are provably nobody's.
 use super::rig::{config, pk, spec, Rig};
 use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE, UNDO_FILE};
-use crate::base::{Error, FileId, Result};
+use crate::base::{Error, FileId};
 use crate::engine::{Close, Engine};
 use crate::io::sim::Fault;
-use crate::io::{Caching, Disk, File, Mode, ReadOp, SimDisk, WriteOp};
+use crate::io::watched::{Call, Watched};
+use crate::io::{Caching, Disk, Mode, SimDisk};
 use crate::pool::PAGE_SIZE;
 use crate::space::file_name;
 use crate::txn::Isolation;
@@ -170,64 +171,7 @@ fn a_statement_that_fails_between_log_and_directory_is_settled_by_the_next_start
     assert!(failures > 10, "{failures} calls could fail");
 }
 
-/// A disk on which something else happens just before a data file is removed, or just after one was made.
-struct Watched {
-    disk: Arc<SimDisk>,
-    meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-    /// Data files cannot be removed.
-    is_stuck: bool,
-}
-
-impl Watched {
-    fn happens(&self, name: &str) {
-        let meanwhile = name.ends_with(".slu").then(|| self.meanwhile.lock().take()).flatten();
-        if let Some(meanwhile) = meanwhile {
-            meanwhile();
-        }
-    }
-}
-
-impl Disk for Watched {
-    fn open(&self, name: &str, mode: Mode, caching: Caching) -> Result<Arc<dyn File>> {
-        let made = matches!(mode, Mode::Create);
-        let opened = self.disk.open(name, mode, caching);
-        if made {
-            self.happens(name);
-        }
-        opened
-    }
-    fn exists(&self, name: &str) -> Result<bool> {
-        self.disk.exists(name)
-    }
-    fn remove(&self, name: &str) -> Result<()> {
-        self.happens(name);
-        if self.is_stuck && (name.ends_with(".slu") || name.starts_with("tmp_")) {
-            return Err(Error::Io(format!("cannot remove {name}: not permitted")));
-        }
-        self.disk.remove(name)
-    }
-    fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.disk.rename(from, to)
-    }
-    fn list(&self) -> Result<Vec<String>> {
-        self.disk.list()
-    }
-    fn write_many(&self, ops: &[WriteOp<'_>]) -> Result<()> {
-        self.disk.write_many(ops)
-    }
-    fn read_many(&self, ops: &mut [ReadOp<'_>]) -> Vec<Result<()>> {
-        self.disk.read_many(ops)
-    }
-    fn now_us(&self) -> u64 {
-        self.disk.now_us()
-    }
-    fn wall_s(&self) -> u64 {
-        self.disk.wall_s()
-    }
-    fn random(&self) -> u64 {
-        self.disk.random()
-    }
-}
+type Meanwhile = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
 /// While DROP, TRUNCATE and CREATE are between log and directory, everything is written, a checkpoint comes, and then the power fails:
 /// the next start must still find out what the files are.
@@ -236,16 +180,28 @@ fn a_checkpoint_within_a_statement_does_not_forget_its_files() {
     for (seed, statement) in (0..24).map(|seed| (seed, seed % 3)) {
         let disk = SimDisk::new(seed);
         add_table(&disk, "old");
-        let watched = watch(&disk, false);
-        let engine = Engine::open_still(watched.clone(), config()).expect("opens");
+        // Just before a data file is removed, or just after one was made.
+        let meanwhile: Meanwhile = Arc::default();
+        let due = meanwhile.clone();
+        let watched = Watched::new(disk.clone(), move |call| {
+            if let Call::Made(name) | Call::ToRemove(name) = call {
+                let act = name.ends_with(".slu").then(|| due.lock().take()).flatten();
+                if let Some(act) = act {
+                    act();
+                }
+            }
+            Ok(())
+        });
+        let engine = Engine::open_still(watched, config()).expect("opens");
         let (store, at_once) = (engine.store().clone(), engine.clone());
         store
             .set_table_schema("old", b"so that the checkpoint can move")
             .expect("logged");
         let checkpoint_before = engine.redo().checkpoint_lsn();
-        *watched.meanwhile.lock() = Some(Box::new(move || {
+        let crashing = disk.clone();
+        *meanwhile.lock() = Some(Box::new(move || {
             at_once.checkpoint().expect("a checkpoint beside a statement");
-            disk.crash_at(disk.changes() + 1);
+            crashing.crash_at(crashing.changes() + 1);
         }));
         let done = match statement {
             0 => store.drop_table("old"),
@@ -253,8 +209,8 @@ fn a_checkpoint_within_a_statement_does_not_forget_its_files() {
             _ => store.create_table("new", &spec()),
         };
         assert!(done.is_err(), "the power failed");
-        assert!(watched.meanwhile.lock().is_none() && engine.redo().checkpoint_lsn() > checkpoint_before);
-        let disk = watched.disk.crash(seed);
+        assert!(meanwhile.lock().is_none() && engine.redo().checkpoint_lsn() > checkpoint_before);
+        let disk = disk.crash(seed);
         drop((store, engine));
         let engine = Engine::open_still(disk.clone(), config()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         let names = engine.store().catalog.names();
@@ -271,7 +227,7 @@ fn a_file_that_cannot_be_removed_stops_nothing() {
         let disk = SimDisk::new(seed);
         add_table(&disk, "old");
         add_table(&disk, "other");
-        let engine = Engine::open_still(watch(&disk, true), config()).expect("opens");
+        let engine = Engine::open_still(stuck_if(true, &disk), config()).expect("opens");
         let temporary = crate::table::TableSpec {
             temporary: true,
             ..spec()
@@ -290,7 +246,7 @@ fn a_file_that_cannot_be_removed_stops_nothing() {
         for round in 3..6 {
             disk = disk.crash(seed);
             assert!(disk.exists(&old).expect("a look"), "it is stuck");
-            let engine = Engine::open_still(watch(&disk, true), config()).expect("starts all the same");
+            let engine = Engine::open_still(stuck_if(true, &disk), config()).expect("starts all the same");
             assert_eq!(engine.store().catalog.names().len(), 1 + truncates as usize);
             add_row(&engine, "other", round);
             end(engine, crashes && round == 3);
@@ -313,7 +269,7 @@ fn a_crash_does_not_forget_what_could_not_be_removed() {
         let mut disk = SimDisk::new(seed);
         add_table(&disk, "old");
         add_table(&disk, "other");
-        let engine = Engine::open_still(watch(&disk, true), config()).expect("opens");
+        let engine = Engine::open_still(stuck_if(true, &disk), config()).expect("opens");
         disk.crash_at(disk.changes() + 1 + seed);
         let _ = (engine.store().truncate_table("old")).and_then(|()| engine.store().drop_table("other"));
         let _ = engine.checkpoint();
@@ -322,7 +278,7 @@ fn a_crash_does_not_forget_what_could_not_be_removed() {
         for is_stuck in [true, true, false] {
             disk = disk.crash(seed);
             let engine =
-                Engine::open_still(watch(&disk, is_stuck), config()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+                Engine::open_still(stuck_if(is_stuck, &disk), config()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
             engine.checkpoint().expect("a checkpoint");
             if !is_stuck {
                 files_agree(&engine, &disk, seed);
@@ -335,14 +291,15 @@ fn a_crash_does_not_forget_what_could_not_be_removed() {
     }
 }
 
-fn watch(disk: &Arc<SimDisk>, is_stuck: bool) -> Arc<Watched> {
-    Arc::new(Watched {
-        disk: disk.clone(),
-        meanwhile: Mutex::new(None),
-        is_stuck,
+/// Data files cannot be removed if `is_stuck`.
+fn stuck_if(is_stuck: bool, disk: &Arc<SimDisk>) -> Arc<Watched> {
+    Watched::new(disk.clone(), move |call| match call {
+        Call::ToRemove(name) if is_stuck && (name.ends_with(".slu") || name.starts_with("tmp_")) => {
+            Err(Error::Io(format!("cannot remove {name}: not permitted")))
+        }
+        _ => Ok(()),
     })
 }
-
 fn end(engine: Arc<Engine>, crashes: bool) {
     if !crashes {
         engine.close(Close::Fast).expect("close");
