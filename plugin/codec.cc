@@ -138,7 +138,7 @@ void Codec::build_key(uint index)
     {
       if (prefix)
         part.prefix_chars= info.length / part.column.charset->mbmaxlen;
-      part.string.init(part.column.charset, part.column.kind == Kind::CHARS);
+      part.string.init(part.column.charset, part.column.kind == Kind::CHARS ? info.length / part.column.charset->mbmaxlen : 0);
       part.image_length_max= static_cast<uint32>(part.string.length_max(info.length));
     }
     part.image_length_max+= part.nullable;

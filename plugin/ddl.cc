@@ -21,9 +21,22 @@ static std::string definition_line(const LEX_CUSTRING &definition)
   return line + "\n";
 }
 
+/* How the note goes on behind the definition. */
+static std::string versions_text(const TABLE *form)
+{
+  bool counts_spaces= false;
+  for (uint i= 0; i < form->s->keys; i++)
+    for (uint part= 0; part < form->key_info[i].user_defined_key_parts; part++)
+    {
+      const Field *field= form->field[form->key_info[i].key_part[part].fieldnr - 1];
+      counts_spaces|= dynamic_cast<const Field_string *>(field) && StringImage::counts_spaces(field->charset());
+    }
+  return "row " + std::to_string(ROW_VERSION) + (counts_spaces ? "\nspaces 1\n" : "\n");
+}
+
 std::string sluice::schema_of(const TABLE *form)
 {
-  std::string text= "sluice 1" + definition_line(form->s->tabledef_version) + "row " + std::to_string(ROW_VERSION) + "\n";
+  std::string text= "sluice 1" + definition_line(form->s->tabledef_version) + versions_text(form);
   for (uint i= 0; i < form->s->keys; i++)
   {
     const KEY &key= form->key_info[i];
@@ -40,6 +53,13 @@ std::string sluice::schema_of(const TABLE *form)
     text+= "\n";
   }
   return text;
+}
+
+bool sluice::schema_has_images_of(slc_bytes schema, const TABLE *form)
+{
+  const std::string text(reinterpret_cast<const char *>(schema.ptr), schema.len), wanted= versions_text(form);
+  const size_t row= text.find("\nrow ");
+  return wanted.find("spaces") == std::string::npos || (row != std::string::npos && !text.compare(row + 1, wanted.size(), wanted));
 }
 
 bool sluice::schema_is_of(slc_bytes schema, const LEX_CUSTRING &definition)

@@ -20,8 +20,10 @@ struct Definition
 /* The plugin's note that the engine keeps with a table: the row format's version; for each key the collations of its
    parts, so that a later server can tell whether the images in the table are still those it would make; and the server's
    number of the definition (a UUID; each CREATE and ALTER makes a new one). Text: "sluice 1", "definition HEX", "row N",
-   then a line for each key: "key NAME COLUMN:COLLATION_ID[:desc] ...". */
+   "spaces 1" if a key has a CHAR whose image counts its spaces, then a line for each key: "key NAME COLUMN:COLLATION_ID[:desc] ...". */
 std::string schema_of(const TABLE *form);
+/* Whether the images in the table are those that this version makes: a version before this one counted no spaces of a CHAR. */
+bool schema_has_images_of(slc_bytes schema, const TABLE *form);
 /* Was the note made from the definition of this number? */
 bool schema_is_of(slc_bytes schema, const LEX_CUSTRING &definition);
 

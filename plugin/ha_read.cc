@@ -471,13 +471,10 @@ int ha_sluice::index_last(uchar *record)
 /* The server's own loop, but the engine knows where the range ends: it neither reads nor locks what lies behind. */
 int ha_sluice::read_range_first(const key_range *start, const key_range *end, bool equal, bool sorted)
 {
-  const bool unasked= end && has_char_without_pad(*end);
   m_range_end= end;
   m_engine_ends_range= false;
-  const int error= handler::read_range_first(start, unasked ? nullptr : end, equal, sorted);
+  const int error= handler::read_range_first(start, end, equal, sorted);
   m_range_end= nullptr;
-  if (unasked)
-    set_end_range(end);
   return error;
 }
 
@@ -487,23 +484,9 @@ int ha_sluice::read_range_next()
   return m_engine_ends_range && !eq_range ? ha_index_next(table->record[0]) : handler::read_range_next();
 }
 
-/* The server compares a CHAR under NO PAD with the end of a range padded, but in WHERE and here it is trimmed: where characters expand
-   or are ignored, values that are equal are not so when padded, and the server would end the range before them. */
-bool ha_sluice::has_char_without_pad(const key_range &end) const
-{
-  const std::vector<KeyPart> &parts= m_codec->key(active_index).parts;
-  for (size_t i= 0; i < parts.size() && end.keypart_map >> i; i++)
-    if (parts[i].column.kind == Kind::CHARS && parts[i].column.charset->state & MY_CS_NOPAD)
-      return true;
-  return false;
-}
-
-/* Whether the image of a range's end says all that the server's own comparison would, or more: so it is with integers of the index
-   itself. */
+/* Whether the image of a range's end says all that the server's own comparison would: so it is with integers of the index itself. */
 bool ha_sluice::is_exact_end(const key_range &end) const
 {
-  if (has_char_without_pad(end))
-    return true;
   const std::vector<KeyPart> &parts= m_codec->key(active_index).parts;
   for (size_t i= 0; i < parts.size(); i++)
   {

@@ -1,5 +1,6 @@
 /* A handler's life: open and close, what it can do, and how a statement's locks are chosen. */
 #include "ha_sluice.h"
+#include "ddl.h"
 #include "engine.h"
 #include "errors.h"
 #include "settings.h"
@@ -125,6 +126,12 @@ int ha_sluice::open(const char *name, int, uint)
     sql_print_error(SLUICE_ENGINE_NAME ": table %s: its .frm file and the engine's catalog name different indexes",
                     shown_table(name).c_str());
     return HA_ERR_TABLE_DEF_CHANGED;
+  }
+  if (!schema_has_images_of(slc_table_schema(m_share->table()), table))
+  {
+    sql_print_error(SLUICE_ENGINE_NAME ": table %s: an earlier version made its keys, whose order of CHAR values was another: dump the table with "
+                    "that version and load it again", shown_table(name).c_str());
+    return HA_ERR_TABLE_NEEDS_UPGRADE;
   }
   m_share->describe_keys(table->s, *m_codec);
   /* EXCHANGE PARTITION moves rows and indexes from one table to another, each with its own. */

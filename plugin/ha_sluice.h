@@ -162,7 +162,6 @@ private:
   bool rereads_locked(uchar *record, int *result);
   void set_bounds(slc_bytes low, slc_bytes high);
   void lift_lookup_bounds();
-  bool has_char_without_pad(const key_range &end) const;
   bool is_exact_end(const key_range &end) const;
   slc_bytes range_end();
   const sluice::DecodePlan *plan();

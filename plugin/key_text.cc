@@ -28,17 +28,23 @@ std::string quoted(const std::string &text)
   return result + "'";
 }
 
+constexpr size_t CHAR_LENGTH_MAX= 255;   // characters of a CHAR
+
 /* What a collation makes of the printable characters, turned around. */
 class Alphabet
 {
 public:
-  explicit Alphabet(const StringImage &image) : m_end(encoded(image, ""))
+  explicit Alphabet(const StringImage &of_column)
   {
+    const StringImage image= of_column.of_bare_strings();
+    m_end= encoded(image, "");
     for (char c : std::string("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"))
       learn(image, "", std::string(1, c), "");
-    /* Spaces are counted, up to the next character; those at the end are not there. */
+    /* Spaces are counted, up to the next character; those at the end are not there, or not shown. */
     for (const char *spaces : {" ", "  ", "   ", "    "})
       learn(image, "a", spaces, "a");
+    for (size_t count= 1; of_column.counts_spaces() && count <= CHAR_LENGTH_MAX; count++)
+      learn(image, "a", std::string(count, ' '), "", "");
   }
   /* False: the image holds something else. */
   bool turn_back(const std::string &image, std::string &text) const
@@ -69,13 +75,18 @@ private:
   }
   void learn(const StringImage &image, const std::string &before, const std::string &text, const std::string &behind)
   {
+    learn(image, before, text, behind, text);
+  }
+  void learn(const StringImage &image, const std::string &before, const std::string &text, const std::string &behind,
+             const std::string &shown)
+  {
     const std::string all= encoded(image, before + text + behind);
     const size_t head= encoded(image, before).size() - m_end.size();
     const size_t tail= encoded(image, behind).size();
     if (all.size() <= head + tail)
       return;
     const std::string own= all.substr(head, all.size() - head - tail);
-    m_characters.emplace(own, text);
+    m_characters.emplace(own, shown);
     m_longest= std::max(m_longest, own.size());
   }
 

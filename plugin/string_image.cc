@@ -1,5 +1,6 @@
 /* Encoding and skipping of string images; the format is drawn in string_image.h. */
 #include "string_image.h"
+#include <algorithm>
 #include <memory>
 
 namespace sluice {
@@ -7,6 +8,8 @@ namespace sluice {
 namespace {
 
 constexpr uchar RUN_BELOW= 1, END= 2, RUN_ABOVE= 3;
+constexpr uchar ZERO[4]= {0, 0, 0, 0};
+constexpr size_t CHAR_BYTES_MAX= 255 * 4;    // a CHAR has 255 characters of at most 4 bytes
 
 uchar *put_count(uchar *to, size_t count, uchar mask)
 {
@@ -21,6 +24,13 @@ uchar *put_count(uchar *to, size_t count, uchar mask)
   *to++= static_cast<uchar>(count >> 8) ^ mask;
   *to++= static_cast<uchar>(count) ^ mask;
   return to;
+}
+
+/* The length of a run of spaces, behind its first one; what follows the run sorts below a space, or above. */
+inline uchar *put_run(uchar *to, size_t spaces, bool below)
+{
+  *to++= below ? RUN_BELOW : RUN_ABOVE;
+  return put_count(to, spaces - 1, below ? 0 : 0xFF);
 }
 
 template <uint UNIT>
@@ -40,10 +50,7 @@ uchar *encode_pad(uchar *to, const uchar *from, const uchar *end, const uchar *s
     const uchar *after= from + UNIT;
     while (!memcmp(after, space, UNIT))
       after+= UNIT;                     // ends: the last unit before `end` is no space
-    const size_t count= (after - from) / UNIT - 1;
-    const bool below= memcmp(after, space, UNIT) < 0;
-    *to++= below ? RUN_BELOW : RUN_ABOVE;
-    to= put_count(to, count, below ? 0 : 0xFF);
+    to= put_run(to, (after - from) / UNIT, memcmp(after, space, UNIT) < 0);
     from= after;
   }
   memcpy(to, space, UNIT);
@@ -55,29 +62,65 @@ uchar *encode_pad(uchar *to, const uchar *from, const uchar *end, const uchar *s
 template <uint UNIT>
 uchar *encode_nopad(uchar *to, const uchar *from, const uchar *end)
 {
-  static const uchar zero[4]= {0, 0, 0, 0};
   while (from < end)
   {
     memcpy(to, from, UNIT);
     to+= UNIT;
-    if (unlikely(!memcmp(from, zero, UNIT)))
+    if (unlikely(!memcmp(from, ZERO, UNIT)))
       *to++= 0xFF;
     from+= UNIT;
   }
-  memcpy(to, zero, UNIT);
+  memcpy(to, ZERO, UNIT);
   to+= UNIT;
   *to++= 0;
   return to;
 }
 
-uchar *encode_level(uchar *to, const uchar *from, const uchar *end, uint unit, const uchar *space, bool pad)
+template <uint UNIT>
+uchar *encode_filled(uchar *to, const uchar *from, const uchar *end, const uchar *space)
+{
+  while (from < end)
+  {
+    memcpy(to, from, UNIT);
+    to+= UNIT;
+    if (unlikely(!memcmp(from, ZERO, UNIT)))
+      *to++= 0xFF;
+    if (likely(memcmp(from, space, UNIT) != 0))
+    {
+      from+= UNIT;
+      continue;
+    }
+    const uchar *after= from + UNIT;
+    while (after < end && !memcmp(after, space, UNIT))
+      after+= UNIT;
+    to= put_run(to, (after - from) / UNIT, after == end || memcmp(after, space, UNIT) < 0);
+    from= after;
+  }
+  memcpy(to, ZERO, UNIT);
+  to+= UNIT;
+  *to++= 0;
+  return to;
+}
+
+template <uint UNIT>
+uchar *encode_level(uchar *to, const uchar *from, const uchar *end, StringImage::Form form, const uchar *space)
+{
+  switch (form)
+  {
+  case StringImage::PADDED: return encode_pad<UNIT>(to, from, end, space);
+  case StringImage::FILLED: return encode_filled<UNIT>(to, from, end, space);
+  default: return encode_nopad<UNIT>(to, from, end);
+  }
+}
+
+uchar *encode_level(uchar *to, const uchar *from, const uchar *end, uint unit, StringImage::Form form, const uchar *space)
 {
   switch (unit)
   {
-  case 1: return pad ? encode_pad<1>(to, from, end, space) : encode_nopad<1>(to, from, end);
-  case 2: return pad ? encode_pad<2>(to, from, end, space) : encode_nopad<2>(to, from, end);
-  case 3: return pad ? encode_pad<3>(to, from, end, space) : encode_nopad<3>(to, from, end);
-  default: return pad ? encode_pad<4>(to, from, end, space) : encode_nopad<4>(to, from, end);
+  case 1: return encode_level<1>(to, from, end, form, space);
+  case 2: return encode_level<2>(to, from, end, form, space);
+  case 3: return encode_level<3>(to, from, end, form, space);
+  default: return encode_level<4>(to, from, end, form, space);
   }
 }
 
@@ -101,14 +144,15 @@ size_t code_weights(CHARSET_INFO *cs, uchar *to, const uchar *from, const uchar 
 
 } // namespace
 
-void StringImage::init(CHARSET_INFO *cs, bool trims)
+void StringImage::init(CHARSET_INFO *cs, uint chars)
 {
   m_cs= cs;
   m_binary= cs == &my_charset_bin;
-  const bool pad= !m_binary && (trims || !(cs->state & MY_CS_NOPAD));
-  const bool thai= !strcmp(cs->cs_name.str, "tis620") && !(cs->state & MY_CS_BINSORT);
-  m_trims= pad && (trims || !thai);
-  m_to_zero= thai && (cs->state & MY_CS_NOPAD);
+  const bool thai= is_thai(cs);
+  m_fill= counts_spaces(cs) ? chars : 0;
+  const bool pad= !m_binary && ((chars && !m_fill) || !(cs->state & MY_CS_NOPAD));
+  m_trims= chars || (pad && !thai);
+  m_to_zero= thai && (cs->state & MY_CS_NOPAD) && !chars;
   m_by_code= !strcmp(cs->cs_name.str, "big5") && !(cs->state & MY_CS_BINSORT);
   m_empty_length= 0;
   m_levels= 0;
@@ -125,7 +169,7 @@ void StringImage::init(CHARSET_INFO *cs, bool trims)
     Level &level= m_level[m_levels++];
     level.flag= several ? MY_STRXFRM_LEVEL1 << i : 0;
     level.unit= 1;
-    level.pad= false;
+    level.form= PLAIN;
     if (m_binary || passes)
       continue;
     const size_t length= collation_weights(cs, weights, sizeof weights, space, space_length, level.flag);
@@ -133,9 +177,17 @@ void StringImage::init(CHARSET_INFO *cs, bool trims)
     {
       level.unit= static_cast<uint>(length);
       memcpy(level.space, weights, length);
-      level.pad= pad || m_levels > 1;
+      level.form= m_fill && cs->state & MY_CS_NOPAD ? FILLED : pad || m_levels > 1 ? PADDED : PLAIN;
     }                                   // else a space has no weight: trimming is all there is to padding
   }
+}
+
+StringImage StringImage::of_bare_strings() const
+{
+  StringImage bare= *this;
+  bare.m_trims= m_trims && !m_fill;
+  bare.m_fill= 0;
+  return bare;
 }
 
 /* strnxfrmlen() takes bytes for characters of the greatest length; ours may all be of the least. */
@@ -171,6 +223,25 @@ uchar *StringImage::encode(uchar *to, const uchar *from, size_t bytes) const
     return encode_nopad<1>(to, from, from + bytes);
   if (m_trims)
     bytes= m_cs->lengthsp(reinterpret_cast<const char *>(from), bytes);
+  return unlikely(m_fill) ? encode_with_spaces(to, from, bytes) : encode_levels(to, from, bytes);
+}
+
+/* A trimmed value, with the spaces that it has in its column. Broken characters must not make it longer than the column. */
+uchar *StringImage::encode_with_spaces(uchar *to, const uchar *from, size_t bytes) const
+{
+  uchar on_stack[CHAR_BYTES_MAX];
+  const size_t chars= m_cs->numchars(reinterpret_cast<const char *>(from), reinterpret_cast<const char *>(from) + bytes);
+  const size_t wanted= bytes + (chars < m_fill ? (m_fill - chars) * m_cs->mbminlen : 0);
+  const size_t length= std::max(bytes, std::min<size_t>(wanted, m_fill * m_cs->mbmaxlen));
+  if (unlikely(length > sizeof on_stack))
+    return encode_levels(to, from, bytes);   // cannot be: no CHAR is so long
+  memcpy(on_stack, from, bytes);
+  m_cs->fill(reinterpret_cast<char *>(on_stack) + bytes, length - bytes, ' ');
+  return encode_levels(to, on_stack, length);
+}
+
+uchar *StringImage::encode_levels(uchar *to, const uchar *from, size_t bytes) const
+{
   uchar on_stack[2048];
   std::unique_ptr<uchar[]> on_heap;
   uchar *weights= on_stack;
@@ -186,46 +257,48 @@ uchar *StringImage::encode(uchar *to, const uchar *from, size_t bytes) const
     size_t length= bytes ? this->weights(weights, size, from, bytes, level.flag) : 0;
     while (length % level.unit)         // cannot be: weights are whole units; keep the image whole if it is
       length--;
-    to= encode_level(to, weights, weights + length, level.unit, level.space, level.pad);
+    to= encode_level(to, weights, weights + length, level.unit, level.form, level.space);
   }
   return to;
 }
 
+/* Behind the mark of a run: its length. NULL: it does not end before `end`. */
+static const uchar *skip_count(const uchar *from, const uchar *end, uchar mask)
+{
+  if (from == end)
+    return nullptr;
+  const size_t more= (*from++ ^ mask) == 0xFF ? 2 : 0;
+  return static_cast<size_t>(end - from) < more ? nullptr : from + more;
+}
+
+const uchar *StringImage::Level::skip(const uchar *from, const uchar *end, uchar mask) const
+{
+  for (;;)
+  {
+    if (static_cast<size_t>(end - from) < unit)
+      return nullptr;
+    uchar weight[4];
+    for (uint b= 0; b < unit; b++)
+      weight[b]= from[b] ^ mask;
+    from+= unit;
+    const bool is_zero= form != PADDED && !memcmp(weight, ZERO, unit);
+    const bool is_space= form != PLAIN && !memcmp(weight, space, unit);
+    if (!is_zero && !is_space)
+      continue;
+    if (from == end)
+      return nullptr;
+    const uchar mark= *from++ ^ mask;
+    if (mark == (is_zero ? 0 : END))
+      return from;
+    if (is_space && !(from= skip_count(from, end, mark == RUN_ABOVE ? static_cast<uchar>(mask ^ 0xFF) : mask)))
+      return nullptr;
+  }
+}
+
 const uchar *StringImage::skip(const uchar *from, const uchar *end, uchar mask) const
 {
-  for (uint i= 0; i < m_levels; i++)
-  {
-    const Level &level= m_level[i];
-    const uint unit= level.unit;
-    for (;;)
-    {
-      if (static_cast<size_t>(end - from) < unit)
-        return nullptr;
-      bool special= true;
-      for (uint b= 0; b < unit && special; b++)
-        special= (from[b] ^ mask) == (level.pad ? level.space[b] : 0);
-      from+= unit;
-      if (!special)
-        continue;
-      if (from == end)
-        return nullptr;
-      const uchar mark= *from++ ^ mask;
-      if (mark == (level.pad ? END : 0))
-        break;
-      if (!level.pad)
-        continue;
-      if (from == end)
-        return nullptr;
-      const uchar count_mask= mark == RUN_ABOVE ? static_cast<uchar>(mask ^ 0xFF) : mask;
-      const bool longer= (*from++ ^ count_mask) == 0xFF;
-      if (longer)
-      {
-        if (end - from < 2)
-          return nullptr;
-        from+= 2;
-      }
-    }
-  }
+  for (uint i= 0; i < m_levels && from; i++)
+    from= m_level[i].skip(from, end, mask);
   return from;
 }
 
