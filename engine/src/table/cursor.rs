@@ -201,18 +201,17 @@ impl Cursor {
         Ok(())
     }
 
-    /// The view of a consistent read; refuses tables and indexes younger than it.
+    /// The view of a consistent read. Whatever the read: refuses tables and indexes younger than the transaction's snapshot.
     fn use_view(&mut self, trx: &mut Trx, layout: &Layout, index: u32, lock: LockChoice) -> Result<()> {
         self.view = None;
-        if lock.mode.is_some() || trx.isolation == Isolation::ReadUncommitted {
+        if lock.mode.is_some() {
+            return self.store.check_not_younger(trx, layout, index);
+        }
+        if trx.isolation == Isolation::ReadUncommitted {
             return Ok(());
         }
         let view = self.store.trx_sys.open_view(trx);
-        let index_created = match index {
-            0 => 0,
-            i => layout.secondary.get(i as usize - 1).map_or(0, |s| s.created),
-        };
-        if !view.sees(layout.created) || !view.sees(index_created) {
+        if !layout.is_seen_by(&view, index) {
             return Err(Error::TableChanged);
         }
         self.view = Some(view);
@@ -478,10 +477,10 @@ impl Cursor {
     }
 
     fn get_row(&mut self, trx: &mut Trx, pk: &[u8], layout: &Layout) -> Result<bool> {
+        self.use_view(trx, layout, 0, self.lock)?;
         if self.lock.mode.is_some() {
             return self.get_locked(trx, layout, pk);
         }
-        self.use_view(trx, layout, 0, self.lock)?;
         if !self.copy_newest(layout, pk)? || !self.rewind_version(layout, pk)? {
             return Ok(false);
         }

@@ -9,6 +9,7 @@ use crate::base::{FileId, IndexId, TrxId};
 use crate::btree::Tree;
 use crate::change::Buffering;
 use crate::index::Index;
+use crate::txn::ReadView;
 use parking_lot::{Mutex, RwLock};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
@@ -77,6 +78,15 @@ impl Layout {
             0 => Some(&self.clustered),
             i => self.secondary.get(i as usize - 1).map(|s| &s.index),
         }
+    }
+    /// False: the table or the index (0 = clustered, i + 1 = secondary i) is younger than the view, and does not tell what was before: rows
+    /// that were copied or loaded look as if they had always been there, removed ones and old keys are missing.
+    pub(super) fn is_seen_by(&self, view: &ReadView, index: u32) -> bool {
+        let index_created = match index {
+            0 => 0,
+            i => self.secondary.get(i as usize - 1).map_or(0, |s| s.created),
+        };
+        view.sees(self.created) && view.sees(index_created)
     }
     /// Tells the delta trees what the table says about buffering, and the unique ones what they are.
     pub(super) fn tell_deltas(&self) {

@@ -1,6 +1,7 @@
 //! [`Store`]: what every operation of the table layer needs, and the words its callers use.
 use super::catalog::Catalog;
 use super::damage::Aside;
+use super::def::Layout;
 use super::purge_tries::PurgeTries;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Counters, Error, Level, Result, TrxId, UndoPtr};
@@ -157,6 +158,23 @@ impl Store {
         }
     }
 
+    /// For locking reads, and inserts that change the row they meet: `check_conflict` goes by the rows' makers, which a table or an index that
+    /// is younger than the snapshot does not tell. So it is refused, as to a consistent read (index: 0 = clustered, i + 1 = secondary i).
+    pub(super) fn check_not_younger(&self, trx: &mut Trx, layout: &Layout, index: u32) -> Result<()> {
+        let Some(view) = &trx.view else { return Ok(()) };
+        if trx.isolation < Isolation::RepeatableRead || layout.is_seen_by(view, index) {
+            return Ok(());
+        }
+        if !self.snapshot_isolation.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        if !trx.view_is_fresh {
+            return Err(Error::TableChanged);
+        }
+        self.renew_fresh_view(trx);
+        Ok(())
+    }
+
     /// What a locking read found stays as it was, for it is locked; what it did not find may appear, for below SERIALIZABLE nothing
     /// locks the gaps. So the snapshot is taken before such a read looks: what appears later is a conflict to the next locking read,
     /// and unseen by a consistent one.
@@ -176,9 +194,14 @@ impl Store {
         if !trx.view_is_fresh || !matches!(result, Err(Error::Conflict)) {
             return false;
         }
+        self.renew_fresh_view(trx);
+        true
+    }
+
+    /// Nobody has seen anything by it.
+    fn renew_fresh_view(&self, trx: &mut Trx) {
         self.trx_sys.close_view(trx);
         self.trx_sys.open_fresh_view(trx);
-        true
     }
 
     /// Made by another transaction that has not ended.

@@ -39,3 +39,4 @@ mod unmerged;
 mod unnamed;
 mod unreadable;
 mod unwanted;
+mod younger;
