@@ -204,10 +204,11 @@ impl Cursor {
     /// The view of a consistent read. Whatever the read: refuses tables and indexes younger than the transaction's snapshot.
     fn use_view(&mut self, trx: &mut Trx, layout: &Layout, index: u32, lock: LockChoice) -> Result<()> {
         self.view = None;
-        if lock.mode.is_some() {
-            return self.store.check_not_younger(trx, layout, index);
+        let locking = lock.mode.is_some();
+        if locking || trx.view_is_fresh {
+            self.store.check_not_younger(trx, layout, index)?;
         }
-        if trx.isolation == Isolation::ReadUncommitted {
+        if locking || trx.isolation == Isolation::ReadUncommitted {
             return Ok(());
         }
         let view = self.store.trx_sys.open_view(trx);

@@ -140,27 +140,32 @@ fn a_plain_insert_into_a_younger_table_is_not_refused() {
 #[test]
 fn a_snapshot_that_has_shown_nothing_is_taken_anew_for_a_younger_table() {
     for (how, remake, left) in REMAKES {
-        let rig = filled();
-        let mut holder = rig.begin(ReadCommitted);
-        rig.get(&mut holder, &[1], X).expect("locked");
-        let mut late = rig.begin(RepeatableRead);
-        late.snapshot_by_locking = true;
-        late.lock_wait_timeout_ms = 1;
-        assert_eq!(groups(&rig, &mut late, 0, X), Err(Error::LockWaitTimeout));
-        commit(&rig, holder);
-        remake(&rig);
-        assert_eq!(groups(&rig, &mut late, 0, X), Ok(left.to_vec()), "{how}");
-        assert_eq!(
-            groups(&rig, &mut late, 0, None),
-            Ok(left.to_vec()),
-            "{how}: by the new snapshot"
-        );
-        remake(&rig);
-        assert_eq!(
-            groups(&rig, &mut late, 0, X),
-            Err(Error::TableChanged),
-            "{how}: something was seen"
-        );
-        rollback(&rig, late);
+        for first in [X, S, None] {
+            let rig = filled();
+            let mut holder = rig.begin(ReadCommitted);
+            rig.get(&mut holder, &[1], X).expect("locked");
+            let mut late = rig.begin(RepeatableRead);
+            late.snapshot_by_locking = true;
+            late.lock_wait_timeout_ms = 1;
+            assert_eq!(groups(&rig, &mut late, 0, X), Err(Error::LockWaitTimeout));
+            commit(&rig, holder);
+            remake(&rig);
+            for mode in [first, X, None] {
+                assert_eq!(
+                    groups(&rig, &mut late, 0, mode),
+                    Ok(left.to_vec()),
+                    "{how}, {first:?}, {mode:?}"
+                );
+            }
+            remake(&rig);
+            for mode in [X, None] {
+                assert_eq!(
+                    groups(&rig, &mut late, 0, mode),
+                    Err(Error::TableChanged),
+                    "{how}: something was seen"
+                );
+            }
+            rollback(&rig, late);
+        }
     }
 }
