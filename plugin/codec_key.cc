@@ -182,7 +182,10 @@ uchar *Codec::put_part_tuple(uchar *to, const KeyPart &part, const uchar *tuple)
   if (part.column.is_fixed())
     to= put_fixed(to, part, tuple);
   else if (part.column.kind == Kind::CHARS)
-    to= put_string(to, part, {tuple, part.length});
+  {
+    const size_t length= part.string.without_filling(tuple, part.length);
+    to= likely(length == part.length) ? put_string(to, part, {tuple, part.length}) : part.string.encode_bare(to, tuple, length);
+  }
   else
     to= put_string(to, part, {tuple + HA_KEY_BLOB_LENGTH, uint2korr(tuple)});
   if (part.descending)

@@ -97,7 +97,7 @@ static bool find_indexes(Codec &codec, const TABLE *table, slc_table *engine_tab
 
 /* A table that cannot be opened the server calls corrupt when it is asked to check or repair it, unless the error is one of a few: this one
    (its number is not shown) stands for a file that may be whole, and for an engine that has stopped. */
-static void tell_who_asks(THD *thd, int error)
+static void tell_who_asks(THD *thd, const char *why)
 {
   switch (thd_sql_command(thd))
   {
@@ -105,7 +105,7 @@ static void tell_who_asks(THD *thd, int error)
   case SQLCOM_REPAIR:
   case SQLCOM_ANALYZE:
   case SQLCOM_OPTIMIZE:
-    my_printf_error(ER_FILE_NOT_FOUND, "%s", MYF(0), error_text(error));
+    my_printf_error(ER_FILE_NOT_FOUND, "%s", MYF(0), why);
     break;
   default:
     break;
@@ -117,7 +117,7 @@ int ha_sluice::open(const char *name, int, uint)
   if (!(m_share= get_share(name)))
   {
     if (my_errno == SLUICE_ERR_IO || my_errno == SLUICE_ERR_POISONED)
-      tell_who_asks(ha_thd(), my_errno);
+      tell_who_asks(ha_thd(), error_text(my_errno));
     return my_errno;
   }
   m_codec= Codec::build(table);
@@ -129,8 +129,10 @@ int ha_sluice::open(const char *name, int, uint)
   }
   if (!schema_has_images_of(slc_table_schema(m_share->table()), table))
   {
-    sql_print_error(SLUICE_ENGINE_NAME ": table %s: an earlier version made its keys, whose order of CHAR values was another: dump the table with "
-                    "that version and load it again", shown_table(name).c_str());
+    static const char *const WHY= "an earlier version made its keys, whose order of CHAR values was another: dump the table with that version "
+                                  "and load it again";
+    sql_print_error(SLUICE_ENGINE_NAME ": table %s: %s", shown_table(name).c_str(), WHY);
+    tell_who_asks(ha_thd(), WHY);
     return HA_ERR_TABLE_NEEDS_UPGRADE;
   }
   m_share->describe_keys(table->s, *m_codec);

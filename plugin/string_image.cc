@@ -226,6 +226,22 @@ uchar *StringImage::encode(uchar *to, const uchar *from, size_t bytes) const
   return unlikely(m_fill) ? encode_with_spaces(to, from, bytes) : encode_levels(to, from, bytes);
 }
 
+/* Where LIKE 'prefix%' begins the server fills the key up, byte by byte, with the character that sorts first, so there are more of them than
+   the column has characters (of UCS2 and UTF32 as many). A value may end in characters without weight there, and so come before them: the
+   range begins with the prefix alone. Returns its length; `bytes` if this is no such key. */
+size_t StringImage::without_filling(const uchar *from, size_t bytes) const
+{
+  uchar first[8];
+  if (likely(!m_fill) || m_cs->numchars(reinterpret_cast<const char *>(from), reinterpret_cast<const char *>(from) + bytes) <= m_fill)
+    return bytes;
+  const int length= m_cs->cset->wc_mb(m_cs, m_cs->min_sort_char, first, first + sizeof first);
+  if (length <= 0)
+    return bytes;
+  while (bytes >= static_cast<size_t>(length) && !memcmp(from + bytes - length, first, length))
+    bytes-= length;
+  return bytes;
+}
+
 /* A trimmed value, with the spaces that it has in its column. Broken characters must not make it longer than the column. */
 uchar *StringImage::encode_with_spaces(uchar *to, const uchar *from, size_t bytes) const
 {

@@ -55,6 +55,9 @@ public:
   /* Bytes that encode() may write for a string of up to `bytes` bytes. */
   size_t length_max(size_t bytes) const;
   uchar *encode(uchar *to, const uchar *from, size_t bytes) const;
+  /* The same of a search key without the characters that LIKE fills it up with: its `without_filling()` first bytes, with no spaces added. */
+  uchar *encode_bare(uchar *to, const uchar *from, size_t bytes) const { return encode_levels(to, from, bytes); }
+  size_t without_filling(const uchar *from, size_t bytes) const;
   /* End of the image that starts at `from`; every byte is XORed with `mask` first. NULL: it does not end before `end`. */
   const uchar *skip(const uchar *from, const uchar *end, uchar mask) const;
 

@@ -6,7 +6,7 @@
 use super::cursor::{Current, Cursor, Found, RowAt, KILL_POLL};
 use super::def::{Layout, Secondary};
 use super::version::{KeyThen, KeyWatch, Version};
-use crate::base::{moment, Lsn, Moment, PageNo, Result, TrxId};
+use crate::base::{moment, Error, Lsn, Moment, PageNo, Result, TrxId};
 use crate::change::{self, entry};
 use crate::index::scan::Direction;
 use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED, ROW_OVERFLOW};
@@ -28,6 +28,12 @@ impl Mark {
             dead: e.dead,
             stamp: e.stamp,
         }
+    }
+    /// Whether the newest version of the row has this entry's key. None: its maker is rolling back. Over a row of its own (`is_own`) nobody
+    /// does: another marked the entry after the snapshot, and then this transaction changed the row.
+    fn tells(&self, is_own: bool) -> Option<bool> {
+        let undecided = self.marked && !self.dead && !is_own;
+        (!undecided).then_some(!self.marked)
     }
 }
 
@@ -88,7 +94,7 @@ impl Cursor {
         while self.step(trx, usize::MAX)? {
             let shown = match self.index {
                 0 => self.show_clustered(layout)?,
-                i => self.show_secondary(layout, &layout.secondary[i as usize - 1])?,
+                i => self.show_secondary(trx, layout, &layout.secondary[i as usize - 1])?,
             };
             if shown {
                 return Ok(true);
@@ -155,11 +161,11 @@ impl Cursor {
         Ok(found && !header.marked())
     }
 
-    fn show_secondary(&mut self, layout: &Layout, secondary: &Secondary) -> Result<bool> {
+    fn show_secondary(&mut self, trx: &Trx, layout: &Layout, secondary: &Secondary) -> Result<bool> {
         let (key, value) = self.batch.entry(self.next - 1);
         let found = self.store.decode_entry(layout, value)?;
         let (pk_len, raw_at) = (found.pk_len, value.len() - found.raw.len());
-        let mut mark = Mark::of(&found);
+        let mark = Mark::of(&found);
         let user_len = key.len() - pk_len;
         let sees = |stamp| self.view.as_ref().is_none_or(|v| v.sees(stamp));
         if sees(mark.stamp) {
@@ -172,13 +178,14 @@ impl Cursor {
             }
         }
         let key = std::mem::take(&mut self.last);
-        let shown = loop {
-            match self.show_row_of(layout, secondary, &key, user_len, mark) {
-                Ok(Verdict::Shown(shown)) => break Ok(shown),
-                Ok(Verdict::Again(now)) => mark = now,
-                Err(e) => break Err(e),
-            }
-        };
+        let mut shown = self.show_row_of(layout, secondary, &key, user_len, mark);
+        while let Ok(None) = shown {
+            shown = match trx.shared.waiter.killed() {
+                true => Err(Error::Interrupted),
+                false => self.show_row_again(layout, secondary, &key, user_len),
+            };
+        }
+        let shown = shown.map(|shown| shown == Some(true));
         let shown = match shown {
             Ok(true) => self.hand_out_version(layout, &key[user_len..]),
             nothing => nothing,
@@ -187,7 +194,8 @@ impl Cursor {
         shown
     }
 
-    /// The visible version of the entry's row in `version`, if it belongs to this entry.
+    /// The visible version of the entry's row in `version`, if it belongs to this entry. None: who changes the row or the entry came
+    /// between, or has not ended; `show_row_again` is to look.
     fn show_row_of(
         &mut self,
         layout: &Layout,
@@ -195,45 +203,100 @@ impl Cursor {
         key: &[u8],
         user_len: usize,
         mark: Mark,
-    ) -> Result<Verdict> {
-        let (user_key, pk) = key.split_at(user_len);
+    ) -> Result<Option<bool>> {
+        let pk = &key[user_len..];
         let Some(from) = self.copy_newest_from(layout, pk)? else {
-            return Ok(Verdict::Shown(false));
+            return Ok(Some(false));
         };
-        let is_own = self.view.as_ref().is_some_and(|view| {
-            let maker = RowHeader::read(&self.version).trx;
-            maker != 0 && maker == view.own
-        });
-        let sees_entry = self.view.as_ref().is_none_or(|v| v.sees(mark.stamp));
-        if sees_entry {
-            // Unmarked and visible: the row that the view sees has this key.
-            return self
-                .rewind_version(layout, pk)
-                .map(|shown| Verdict::Shown(shown && !mark.marked));
-        }
-        let mut watch = KeyWatch::new(secondary.index.id);
-        if !self.rewind_watching(layout, pk, Some(&mut watch))? {
-            return Ok(Verdict::Shown(false));
-        }
-        match watch.key {
-            Some(KeyThen::Is(then)) => return Ok(Verdict::Shown(then == user_key)),
-            Some(KeyThen::None) => return Ok(Verdict::Shown(false)),
-            None => {}
+        let is_own = self.newest_is_own();
+        if let Some(decided) = self.rewind_by_key(layout, secondary, key, user_len, mark)? {
+            return Ok(Some(decided));
         }
         // The key is that of the newest version. The entry tells which that is, if it is no older than our look at the row, and the row is
         // no newer: a maker who goes back to a savepoint and on again makes the same entry twice, and no row in between.
+        match self.look_at_entry(layout, secondary, key, pk, from)? {
+            Looked::Gone => Ok(Some(false)),
+            Looked::Now(now) if now == mark => Ok(now.tells(is_own)),
+            Looked::Now(_) | Looked::Touched => Ok(None),
+        }
+    }
+
+    /// The same in the other order: nothing changed between a look at the row and one at the entry, which are short, and then the row is
+    /// rewound, which may take long. None: the maker of the entry is rolling back.
+    fn show_row_again(
+        &mut self,
+        layout: &Layout,
+        secondary: &Secondary,
+        key: &[u8],
+        user_len: usize,
+    ) -> Result<Option<bool>> {
+        let pk = &key[user_len..];
+        let Some(from) = self.copy_newest_from(layout, pk)? else {
+            return Ok(Some(false));
+        };
+        let is_own = self.newest_is_own();
+        let mark = match self.look_at_entry(layout, secondary, key, pk, from)? {
+            Looked::Gone => return Ok(Some(false)),
+            Looked::Touched => return Ok(None),
+            Looked::Now(mark) => mark,
+        };
+        let decided = self.rewind_by_key(layout, secondary, key, user_len, mark)?;
+        Ok(decided.or_else(|| mark.tells(is_own)))
+    }
+
+    /// Rewinds `version` to what the view sees, and decides by the entry's stamp, or by the key of that version, whether it belongs to the
+    /// entry. None: it has the key of the newest version.
+    fn rewind_by_key(
+        &mut self,
+        layout: &Layout,
+        secondary: &Secondary,
+        key: &[u8],
+        user_len: usize,
+        mark: Mark,
+    ) -> Result<Option<bool>> {
+        let (user_key, pk) = key.split_at(user_len);
+        if self.view.as_ref().is_none_or(|v| v.sees(mark.stamp)) {
+            // Unmarked and visible: the row that the view sees has this key.
+            let shown = self.rewind_version(layout, pk)?;
+            return Ok(Some(shown && !mark.marked));
+        }
+        let mut watch = KeyWatch::new(secondary.index.id);
+        if !self.rewind_watching(layout, pk, Some(&mut watch))? {
+            return Ok(Some(false));
+        }
+        Ok(watch.key.map(|then| match then {
+            KeyThen::Is(then) => then == user_key,
+            KeyThen::None => false,
+        }))
+    }
+
+    /// What the entry says while the row's leaf is as it was when it was copied.
+    fn look_at_entry(
+        &mut self,
+        layout: &Layout,
+        secondary: &Secondary,
+        key: &[u8],
+        pk: &[u8],
+        from: (PageNo, Lsn),
+    ) -> Result<Looked> {
         moment(Moment::RowOfEntryCopied);
         if !change::get(&self.store.pool, &secondary.index, key, &mut self.entry)? {
-            return Ok(Verdict::Shown(false));
+            return Ok(Looked::Gone);
         }
         self.store.check_not_aside(&secondary.index)?;
         let now = Mark::of(&self.store.decode_entry(layout, &self.entry)?);
-        // Over a row of its own nobody rolls back: another marked the entry after the snapshot, and then this transaction changed the row.
-        let undecided = now.marked && !now.dead && !is_own;
-        if now != mark || undecided || !self.is_untouched(layout, pk, from)? {
-            return Ok(Verdict::Again(now));
-        }
-        Ok(Verdict::Shown(!now.marked))
+        let leaf = layout.clustered.tree.get(&self.store.pool, pk)?;
+        let is_untouched = leaf.is_some_and(|leaf| (leaf.page_no(), leaf.version()) == from);
+        Ok(if is_untouched {
+            Looked::Now(now)
+        } else {
+            Looked::Touched
+        })
+    }
+    /// True if the newest version, just copied, is this transaction's.
+    fn newest_is_own(&self) -> bool {
+        let maker = RowHeader::read(&self.version).trx;
+        maker != 0 && self.view.as_ref().is_some_and(|view| maker == view.own)
     }
 
     /// Copies the newest version of a row to `version`, if there is one. Returns the leaf that it is in, and the leaf's version.
@@ -245,15 +308,11 @@ impl Cursor {
         self.version.extend_from_slice(leaf.value());
         Ok(Some((leaf.page_no(), leaf.version())))
     }
-    /// True if nothing in that leaf was changed since.
-    fn is_untouched(&self, layout: &Layout, pk: &[u8], from: (PageNo, Lsn)) -> Result<bool> {
-        let leaf = layout.clustered.tree.get(&self.store.pool, pk)?;
-        Ok(leaf.is_some_and(|leaf| (leaf.page_no(), leaf.version()) == from))
-    }
 }
 
-enum Verdict {
-    Shown(bool),
-    /// The entry changed under us, or its maker is rolling back: look again, with what it says now.
-    Again(Mark),
+enum Looked {
+    Gone,
+    Now(Mark),
+    /// Something in the row's leaf was changed meanwhile.
+    Touched,
 }

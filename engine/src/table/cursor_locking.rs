@@ -266,8 +266,7 @@ impl Cursor {
     /// The lock on a row that nobody is changing; None: somebody holds it, and the policy is not to wait.
     fn try_lock(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<Option<Granted>> {
         let policy = self.effective_policy();
-        let locks = self.store.trx_sys.locks();
-        match locks.lock(trx, layout.clustered.id, pk, self.mode(), policy) {
+        match self.store.lock_name_of(trx, layout, pk, self.mode(), policy) {
             Ok(granted) => Ok(Some(granted)),
             Err(Error::Locked) => Ok(None),
             Err(e) => Err(e),

@@ -4,7 +4,7 @@
 //! No latch is held on entry; none is held while waiting (I5).
 use super::def::{Layout, Table};
 use super::store::Store;
-use crate::base::{IndexId, Result};
+use crate::base::{Error, IndexId, Result};
 use crate::index::RowHeader;
 use crate::txn::{Granted, LockMode, LockPolicy, MadeExplicit, Trx};
 
@@ -46,7 +46,7 @@ impl Store {
     ) -> Result<Locked> {
         let index = &layout.clustered;
         loop {
-            let granted = self.trx_sys.locks().lock(trx, index.id, pk, mode, policy)?;
+            let granted = self.lock_name_of(trx, layout, pk, mode, policy)?;
             let seen = index.tree.get(&self.pool, pk)?;
             let Some(leaf) = seen else {
                 self.unlock_if_new(trx, layout, pk, granted);
@@ -78,6 +78,35 @@ impl Store {
             }
             return Ok(Locked::Row(header, granted));
         }
+    }
+
+    /// Locks the name of a row. Whoever has just come to that name, and not looked at the row yet, is in nobody's way who has changed it.
+    pub(super) fn lock_name_of(
+        &self,
+        trx: &mut Trx,
+        layout: &Layout,
+        pk: &[u8],
+        mode: LockMode,
+        policy: LockPolicy,
+    ) -> Result<Granted> {
+        let (index, locks) = (&layout.clustered, self.trx_sys.locks());
+        let done = locks.lock(trx, index.id, pk, mode, policy);
+        if trx.id() == 0 || !matches!(done, Err(Error::Locked)) {
+            return done;
+        }
+        let Some(leaf) = index.tree.get(&self.pool, pk)? else {
+            return done;
+        };
+        let header = RowHeader::read(leaf.value());
+        if header.trx != trx.id() {
+            return done;
+        }
+        let made = self.make_explicit(layout, pk, &header);
+        drop(leaf);
+        if let Some(made) = made {
+            locks.search_after_explicit(made);
+        }
+        locks.lock(trx, index.id, pk, mode, policy)
     }
 
     /// Makes the implicit lock of the row's maker explicit, so that one can wait for it; under the leaf's latch, so that the maker cannot

@@ -141,7 +141,13 @@ impl Entry {
             self.requests[at].mode = LockMode::Exclusive;
             return false;
         }
+        // A request of its own waits for the other holders only from now on, as an upgrade: it would wait for those whom it stops.
+        let own = self.waiting().iter().position(|r| same(&r.trx, trx));
+        let own = own.map(|at| self.requests.remove(self.granted as usize + at));
         self.add_granted(trx, LockMode::Exclusive);
+        if let Some(own) = own {
+            self.requests.insert(self.granted as usize, own);
+        }
         true
     }
     /// Removes the granted request of `trx`.
@@ -195,7 +201,7 @@ impl Entry {
             match self.holder(&trx) {
                 Some(held) => {
                     let request = &mut self.requests[held];
-                    (request.mode, request.again) = (mode, true);
+                    (request.mode, request.again) = (request.mode.max(mode), true);
                     self.requests.remove(at);
                 }
                 None => self.granted += 1,
@@ -375,6 +381,26 @@ mod tests {
         assert!(q.remove_granted(&b));
         shard.free_if_unused(slot);
         assert_eq!(shard.len(), 0);
+    }
+
+    /// It waited behind others, who waited for it; and its lock was made a shared one.
+    #[test]
+    fn who_holds_a_row_by_having_changed_it_waits_as_an_upgrade() {
+        let mut shard = Shard::default();
+        let (passer, waiter, owner) = (trx(1), trx(2), trx(3));
+        let slot = shard.find_or_add(5, 1, b"k");
+        let q = shard.entry(slot);
+        assert_eq!(q.admit(&passer, X), Admitted::New);
+        q.enqueue(&waiter, X);
+        q.enqueue(&owner, S);
+        assert!(q.add_implicit(&owner));
+        assert!(q.blockers(&owner).map(|t| t.connection).eq([1]));
+        let mut wake = WakeList::new();
+        assert!(q.remove_granted(&passer));
+        q.grant(&mut wake);
+        assert!(wake.iter().map(|t| t.connection).eq([3]));
+        assert!(q.blockers(&waiter).map(|t| t.connection).eq([3]));
+        assert_eq!((q.granted().len(), q.granted()[0].mode), (1, X));
     }
 
     #[test]

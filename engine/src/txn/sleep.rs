@@ -109,15 +109,15 @@ impl LockSys {
         may_wait(me, &holders)
     }
 
-    /// Names those behind the ones noted; false: it must give up. (The order of a queue stays: whoever is behind the last one noted has not been
-    /// named. If that one is gone, some are named twice.)
+    /// Names those behind the ones noted; false: it must give up. (Whoever is behind the last one noted has not been named. If that one is
+    /// gone, or stands there twice, some are named twice.)
     fn name_the_rest(&self, me: &Arc<TrxShared>, noted: &[Arc<TrxShared>]) -> bool {
         let last = noted.last().filter(|_| noted.len() >= HOLDERS_NOTED_MAX);
         let (Some(last), Some(place)) = (last, WaitPlace::of(me)) else {
             return true;
         };
         let all = self.blockers(me, place);
-        let from = all.iter().rposition(|b| Arc::ptr_eq(b, last)).map_or(0, |at| at + 1);
+        let from = all.iter().position(|b| Arc::ptr_eq(b, last)).map_or(0, |at| at + 1);
         may_wait(me, &all[from..])
     }
 

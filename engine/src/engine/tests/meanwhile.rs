@@ -9,7 +9,7 @@ use crate::btree::Seek;
 use crate::io::sim::SimDisk;
 use crate::table::{Cursor, LockChoice};
 use crate::txn::Isolation::{ReadCommitted, RepeatableRead, Serializable};
-use crate::txn::{LockMode, Trx};
+use crate::txn::{LockMode, ThreadWaiter, Trx};
 use std::sync::Arc;
 
 /// Found by the isolation checker, once in 250,000 commits: a locking read copied an entry with a mark, its maker took the mark back and ended,
@@ -90,6 +90,49 @@ fn what_is_undone_and_done_again_meanwhile_shows_each_row_once() {
         assert_eq!(seen, [1, 2, 3], "loaded: {loaded}, deletes: {deletes}, {buffering}");
         drop(cursor);
         commit(&rig, trx);
+        rig.check_table();
+    }
+}
+
+/// Changes row 3 between the two looks of a read at an entry and its row, so many times; at last kills the reader, if he is given.
+fn touch_leaf(rig: Arc<Rig>, tag: u16, times: u32, reader: Option<Arc<ThreadWaiter>>) {
+    at(Moment::RowOfEntryCopied, move || {
+        let mut other = rig.begin(ReadCommitted);
+        rig.update(&mut other, &[3], &row(3, tag), &row(3, tag + 1))
+            .expect("update");
+        commit(&rig, other);
+        match (times > 1, reader) {
+            (true, reader) => touch_leaf(rig, tag + 1, times - 1, reader),
+            (false, Some(reader)) => {
+                reader.kill();
+                touch_leaf(rig, tag + 1, 1, None);
+            }
+            (false, None) => {}
+        }
+    });
+}
+
+/// A read goes from an entry to its row while others change the row's leaf: it ends when they pause for the time of two looks, and by KILL.
+#[test]
+fn a_read_beside_changes_of_the_leaf_ends() {
+    for killed in [false, true] {
+        let rig = Arc::new(filled());
+        let waiter = Arc::new(ThreadWaiter::new());
+        let mut trx = rig.engine.new_trx(waiter.clone(), 0);
+        rig.engine.start(&mut trx, RepeatableRead, 1000);
+        rig.store().trx_sys.open_view(&mut trx);
+        let mut other = rig.begin(ReadCommitted);
+        rig.update(&mut other, &[2], &row(2, 20), &row(9, 20)).expect("update");
+        rollback(&rig, other);
+        touch_leaf(rig.clone(), 30, 20, killed.then_some(waiter));
+        let seen = groups(&rig, &mut trx, BY_GROUP, None);
+        let expected = if killed {
+            Err(Error::Interrupted)
+        } else {
+            Ok(vec![1, 2, 3])
+        };
+        assert_eq!(seen, expected);
+        rig.engine.rollback(&mut trx).expect("rollback");
         rig.check_table();
     }
 }
