@@ -237,7 +237,7 @@ int ha_sluice::extra(enum ha_extra_function operation)
     begin_load();
     break;
   case EXTRA_END_COPY:
-    return finish_load();
+    return end_copy();
   case EXTRA_ABORT_COPY:
     end_load();
     break;

@@ -212,6 +212,7 @@ private:
   /* load.cc */
   void begin_load();
   int finish_load();
+  int end_copy();
   void end_load();
   int duplicate_in_load(slc_err error);
 

@@ -32,6 +32,18 @@ int ha_sluice::finish_load()
   });
 }
 
+/* The source has been read to its end. What others changed in it meanwhile MariaDB 11 does to the copy now, which is younger than the snapshot
+   that the source was read by: that one has done its work. */
+int ha_sluice::end_copy()
+{
+  if (!m_load)
+    return 0;
+  const int error= finish_load();
+  if (!error)
+    slc_trx_close_snapshot(trx());
+  return error;
+}
+
 /* The server shows the value in record[0]. */
 int ha_sluice::duplicate_in_load(slc_err error)
 {
