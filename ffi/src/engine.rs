@@ -186,10 +186,10 @@ pub unsafe extern "C" fn slc_engine_close(engine: *mut slc_engine, fast: u32) {
     };
     enter_value(engine, (), || {
         if let Err(e) = engine.close(how) {
-            let recovers = if matches!(e, Error::Poisoned(_)) {
-                ""
-            } else {
-                "; the next start will recover"
+            let recovers = match e {
+                Error::Poisoned(_) => "",
+                _ if engine.redo_log_is_on() => "; the next start will recover",
+                _ => "; the redo log is off, and the next start will refuse these files: a backup is needed",
             };
             engine.note(Level::Error, &format!("shutdown: {e}{recovers}"));
         }

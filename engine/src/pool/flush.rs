@@ -158,17 +158,24 @@ impl Pool {
         let target = self.redo.lsn();
         let mut unlogged_left = self.frames.len();
         let mut aside = Aside::new(self);
+        let mut since_aside = 0;
         loop {
             self.check_alive()?;
             let aside_before = aside.len();
             let n = self.write_oldest(self.flusher.batch_max, target, unlogged_left > 0, &mut aside)?;
             unlogged_left = unlogged_left.saturating_sub(n);
+            since_aside += n;
             if n == 0 && aside.len() == aside_before {
                 if self.checkpoint_lsn() >= target {
                     return Ok(());
                 }
                 if let Some(why) = aside.why.take() {
-                    return Err(why);
+                    if since_aside == 0 {
+                        return Err(why);
+                    }
+                    // A batch may hold all descriptors that there are: they are free again, so another round may write what is left.
+                    (aside, since_aside) = (Aside::new(self), 0);
+                    continue;
                 }
                 // The rest is latched, or in flight elsewhere.
                 self.clock.wait();

@@ -115,6 +115,19 @@ pub enum MoveError {
     Broken(Error),
 }
 
+impl MoveError {
+    fn of(e: Error) -> MoveError {
+        match e {
+            Error::Full(_) | Error::TooManyFiles(_) => MoveError::Refused(e),
+            e => MoveError::Broken(e),
+        }
+    }
+    /// It may go well later, and would go no better with another segment now.
+    fn may_pass(&self) -> bool {
+        matches!(self, MoveError::Refused(Error::Full(_) | Error::TooManyFiles(_)))
+    }
+}
+
 pub struct Ring {
     disk: Arc<dyn Disk>,
     segment_size: u64,
@@ -190,25 +203,37 @@ impl Ring {
         })
     }
     /// All segments get new numbers, from `first` on. Whatever they hold is not needed any more, and a crash in between leaves
-    /// numbers with a gap: the control file says that the log is off. When one is refused, the ring is those before it, if there are any.
+    /// numbers with a gap: the control file says that the log is off. When there is no descriptor or no room for one, the ring is those before
+    /// it, if there are any; one that cannot be opened for another reason is left out.
     pub fn jump(&self, first: u64) -> std::result::Result<(), MoveError> {
         let mut numbers = self.numbers.lock();
         assert!(first > numbers.last + 1, "a ring goes forward");
         let (mut next, mut done) = (first, Ok(()));
+        let mut left = Vec::new();
         for number in numbers.first..=numbers.last {
-            done = self.move_segment(number, next);
             if done.is_err() {
-                break;
+                left.push(number);
+                continue;
             }
+            match self.move_segment(number, next) {
+                Ok(()) => next += 1,
+                Err(broken @ MoveError::Broken(_)) => return Err(broken),
+                Err(refused) => {
+                    left.push(number);
+                    if refused.may_pass() {
+                        done = Err(refused);
+                    }
+                }
+            }
+        }
+        if next == first && done.is_ok() {
+            self.make(first).map_err(MoveError::of)?;
             next += 1;
         }
-        if let Err(MoveError::Broken(_)) = done {
-            return done;
-        }
         if next > first {
-            for left in numbers.first + (next - first)..=numbers.last {
+            for number in left {
                 // What stays is removed by the next start: it is far below every checkpoint.
-                let _ = self.disk.remove(&segment_name(left));
+                let _ = self.disk.remove(&segment_name(number));
             }
             *numbers = Numbers {
                 first,
@@ -221,10 +246,7 @@ impl Ring {
     }
     fn move_segment(&self, from: u64, to: u64) -> std::result::Result<(), MoveError> {
         let file = self.open_plain(from).map_err(MoveError::Refused)?;
-        self.rename_segment(&*file, from, to).map_err(|e| match e {
-            Error::Full(_) => MoveError::Refused(e),
-            e => MoveError::Broken(e),
-        })
+        self.rename_segment(&*file, from, to).map_err(MoveError::of)
     }
     /// `close` closes files that nobody uses. It is called under `RedoRing`, and under whatever the writer of the log holds.
     pub fn set_files_closer(&self, close: Box<dyn Fn() + Send + Sync>) {
@@ -338,10 +360,11 @@ impl Ring {
                         numbers.last += 1;
                         self.ready.store(numbers.last, Ordering::Release);
                     }
-                    Err(MoveError::Refused(Error::Full(_) | Error::TooManyFiles(_))) => return Ok(()),
-                    // Its rights, or it is gone: kept, it and all behind it would stay for ever beside those that are made instead.
-                    Err(MoveError::Refused(_)) => self.disk.remove(&segment_name(numbers.first))?,
                     Err(MoveError::Broken(e)) => return Err(e),
+                    Err(refused) if refused.may_pass() => return Ok(()),
+                    // Its rights, or it is gone: kept, it and all behind it would stay for ever beside those that are made instead. Nobody
+                    // needs it: what cannot be removed either is left to the next start.
+                    Err(_) => drop(self.disk.remove(&segment_name(numbers.first))),
                 }
             } else {
                 self.disk.remove(&segment_name(numbers.first))?;

@@ -190,3 +190,22 @@ fn a_log_that_is_full_waits_no_longer_for_a_file() {
     };
     assert!(why.contains("00000010.slu"), "{why}");
 }
+
+/// A batch keeps the files open that it writes to. Those behind them could not be opened, and a shutdown gave up.
+#[test]
+fn all_is_written_with_few_descriptors() {
+    let rig = Rig::create(7, 64);
+    for n in 0..8 {
+        rig.add_file(FILE + n, 4, true);
+    }
+    for n in 0..8 {
+        change(&rig, PageId::new(FILE + n, 1), 1);
+    }
+    assert!(rig.pool.flusher.batch_max >= 8);
+    let redo = rig.pool.redo();
+    redo.flush(redo.lsn(), FlushMode::Sync).unwrap();
+    rig.disk.set_handles(Some(rig.disk.handles() + 2));
+    rig.pool.flush_all().unwrap();
+    assert!(rig.disk.struck() > 0);
+    assert_eq!(rig.pool.checkpoint_lsn(), rig.pool.redo().lsn());
+}

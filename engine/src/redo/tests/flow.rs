@@ -486,3 +486,26 @@ fn a_segment_that_cannot_be_opened_holds_up_no_other() {
         assert!(groups.is_empty());
     }
 }
+
+/// While the log is off nobody needs its segments. Without the first it could not be turned on any more.
+#[test]
+fn a_log_that_is_off_can_be_turned_on_without_its_files() {
+    for gone in [0..1, 1..2, 0..9] {
+        let disk = SimDisk::new(1);
+        let redo = create(&disk);
+        (0..4).for_each(|_| redo.settle().unwrap());
+        redo.turn_off().unwrap();
+        for number in gone {
+            disk.remove(&crate::redo::ring::segment_name(number)).unwrap();
+        }
+        let first = redo.begin_on().unwrap();
+        redo.end_on(first).unwrap();
+        for number in 0..1000 {
+            redo.reserve_wait().unwrap();
+            redo.append(&group(number, 300));
+        }
+        redo.flush(redo.lsn(), FlushMode::Sync).unwrap();
+        let (groups, ..) = reopen(&disk.crash(1)).unwrap();
+        assert!(groups.iter().map(|g| number_of(g)).eq(0..1000));
+    }
+}
