@@ -164,8 +164,8 @@ uchar *Codec::put_part(uchar *to, const KeyPart &part, const uchar *record) cons
   return to;
 }
 
-/* The same from a key tuple: null byte (1 = NULL), then fixed bytes, or a length of two bytes and data. */
-uchar *Codec::put_part_tuple(uchar *to, const KeyPart &part, const uchar *tuple) const
+/* The same from a key tuple (is_own: of this part, not of one that has more of the column): null byte (1 = NULL), then fixed bytes, or a length of two bytes and data. */
+uchar *Codec::put_part_tuple(uchar *to, const KeyPart &part, const uchar *tuple, bool is_own) const
 {
   uchar *begin= to;
   if (part.nullable)
@@ -183,7 +183,7 @@ uchar *Codec::put_part_tuple(uchar *to, const KeyPart &part, const uchar *tuple)
     to= put_fixed(to, part, tuple);
   else if (part.column.kind == Kind::CHARS)
   {
-    const size_t length= part.string.without_filling(tuple, part.length);
+    const size_t length= is_own ? part.string.without_filling(tuple, part.length) : part.length;
     to= likely(length == part.length) ? put_string(to, part, {tuple, part.length}) : part.string.encode_bare(to, tuple, length);
   }
   else
@@ -218,7 +218,7 @@ void Codec::put_search_key(Buffer &to, uint index, const uchar *tuple, uint tupl
     if (tuple >= end)
       return;
     starts[i]= tuple;
-    to.end_at(put_part_tuple(to.reserve(own[i].image_length_max), own[i], tuple));
+    to.end_at(put_part_tuple(to.reserve(own[i].image_length_max), own[i], tuple, true));
     tuple+= own[i].store_length;
   }
   if (tuple >= end || !has_primary_key() || index == m_primary)
@@ -233,7 +233,7 @@ void Codec::put_search_key(Buffer &to, uint index, const uchar *tuple, uint tupl
     const uchar *from= i < own.size() ? starts[i] : tuple;
     if (i < own.size() && own[i].length < part.length)
       return;                           // the index knows only a prefix of it: nothing behind it can narrow the search
-    to.end_at(put_part_tuple(to.reserve(part.image_length_max), part, from));
+    to.end_at(put_part_tuple(to.reserve(part.image_length_max), part, from, i == own.size() || own[i].length == part.length));
     if (i == own.size())
       tuple+= part.store_length;
   }

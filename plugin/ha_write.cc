@@ -105,13 +105,14 @@ int ha_sluice::insert(const uchar *record)
   for (uint i= 0; i < m_images.size(); i++)
     entries[i]= entry_of(m_entries, m_images[i], i);
   const uint32_t count= static_cast<uint32_t>(m_images.size());
-  /* A row of the past takes no other's place, whatever the statement is. */
-  const bool replaces= m_exclusive_on_duplicate && !(table->versioned() && !table->vers_end_field()->is_max());
+  /* A row of the past that the server writes takes no other's place, whatever the statement is. */
+  const bool is_past= table->versioned() && !table->vers_end_field()->is_max();
+  const int on_duplicate= !m_exclusive_on_duplicate ? SLC_ON_DUPLICATE_SHARED : is_past ? SLC_ON_DUPLICATE_EXCLUSIVE : SLC_ON_DUPLICATE_REPLACE;
   if (m_bulk_begins)
     begin_bulk();
   const slc_err error= m_load   ? slc_load_add(m_load, clustered, m_row.bytes(), entries, count)
                        : m_bulk ? slc_bulk_add(m_bulk, trx(), clustered, m_row.bytes(), entries, count)
-                                : slc_row_insert(trx(), m_share->table(), clustered, m_row.bytes(), entries, count, replaces);
+                                : slc_row_insert(trx(), m_share->table(), clustered, m_row.bytes(), entries, count, on_duplicate);
   if (error)
     return m_bulk ? duplicate_in_bulk(error) : duplicate(error);
   m_clustered.clear();

@@ -300,8 +300,10 @@ typedef struct {             /* one secondary index of an update; old and new ma
   uint8_t  unique_check;
   slc_bytes old_key, new_key, new_value;
 } slc_entry_change;
-/* All or nothing: a failed call leaves the table as it was. On SLC_DUPLICATE the row in the way is locked (shared; exclusive if x_on_duplicate). */
-slc_err slc_row_insert(slc_trx *, slc_table *, slc_bytes pk, slc_bytes row, const slc_entry *entries, uint32_t entry_count, int x_on_duplicate);
+/* How the row in the way is locked on SLC_DUPLICATE. REPLACE: exclusively, and it will be changed; a table younger than the snapshot is refused. */
+enum { SLC_ON_DUPLICATE_SHARED= 0, SLC_ON_DUPLICATE_EXCLUSIVE= 1, SLC_ON_DUPLICATE_REPLACE= 2 };
+/* All or nothing: a failed call leaves the table as it was. On SLC_DUPLICATE the row in the way is locked (update, move: exclusively if x_on_duplicate). */
+slc_err slc_row_insert(slc_trx *, slc_table *, slc_bytes pk, slc_bytes row, const slc_entry *entries, uint32_t entry_count, int on_duplicate);
 slc_err slc_row_update(slc_trx *, slc_table *, slc_bytes pk, slc_bytes new_row, const slc_entry_change *changes, uint32_t change_count, int x_on_duplicate);
 /* the clustered key changes: old row deleted, new one inserted, all entries move */
 slc_err slc_row_move(slc_trx *, slc_table *, slc_bytes old_pk, const slc_entry *old_entries, slc_bytes new_pk, slc_bytes new_row,

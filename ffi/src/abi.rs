@@ -106,6 +106,8 @@ pub struct slc_waiter {
     pub statement: Option<unsafe extern "C" fn(ctx: *mut c_void, to: *mut c_char, size: usize) -> usize>,
 }
 
+pub const SLC_ON_DUPLICATE_EXCLUSIVE: i32 = 1;
+pub const SLC_ON_DUPLICATE_REPLACE: i32 = 2;
 pub const SLC_LOCK_NONE: u32 = 0;
 pub const SLC_LOCK_SHARED: u32 = 1;
 pub const SLC_NOWAIT: u32 = 1;

@@ -96,15 +96,17 @@ pub unsafe extern "C" fn slc_row_insert(
     row: slc_bytes,
     entries: *const slc_entry,
     entry_count: u32,
-    x_on_duplicate: i32,
+    on_duplicate: i32,
 ) -> slc_err {
     // SAFETY: pointers and bytes are valid by contract, here and below.
     unsafe {
         write(trx, table, |engine, trx, table| {
             with_entries(entries, entry_count, |list| {
-                engine
-                    .store()
-                    .insert(trx, table, pk.get(), row.get(), list, x_on_duplicate != 0)
+                let (store, pk, row) = (engine.store(), pk.get(), row.get());
+                match on_duplicate {
+                    SLC_ON_DUPLICATE_REPLACE => store.insert_replacing(trx, table, pk, row, list),
+                    _ => store.insert(trx, table, pk, row, list, on_duplicate == SLC_ON_DUPLICATE_EXCLUSIVE),
+                }
             })
         })
     }

@@ -18,6 +18,7 @@
 //! - S8 `damage_write(n, Damage)`: write n is reported done, and is not: one bit of it is wrong; or it hit another place of the
 //!   same file too; or only that place; or none (the old bytes stay). Writes of data files only: elsewhere it does nothing.
 //! - S9 `refuse(Some(name))`: until it is taken back that file can neither be opened nor read. Who has it open can write and sync it.
+//!   `Some("")`: so it is with all files, and none can be made.
 //! - S10 `set_handles(n)`: while n files are open, opening one more is `Error::TooManyFiles`.
 //!
 //! Direct files assert aligned buffers, offsets and lengths, as O_DIRECT would. Takes one leaf lock inside each call.
@@ -250,7 +251,7 @@ impl State {
         }
     }
     fn refuses(&mut self, name: &str) -> bool {
-        let refused = self.refused.as_deref() == Some(name);
+        let refused = self.refused.as_deref().is_some_and(|one| one.is_empty() || one == name);
         self.struck += refused as u64;
         refused
     }
@@ -368,6 +369,7 @@ impl Disk for SimDisk {
             (Some(id), Mode::Open) => id,
             (Some(_), Mode::Create) => return Err(Error::Exists(name.into())),
             (None, Mode::Open) => return Err(io("open", name, "no such file")),
+            (None, Mode::Create) if state.refused.as_deref() == Some("") => return Err(io("open", name, "EACCES")),
             (None, Mode::Create) => {
                 let id = state.add_body(Vec::new());
                 state.name_change("create", name, |s| {

@@ -227,7 +227,9 @@ impl Ring {
             }
         }
         if next == first && done.is_ok() {
-            self.make(first).map_err(MoveError::of)?;
+            // None is left. Nor may one be made, if all of the directory cannot be reached.
+            let file = self.create_new().map_err(MoveError::Refused)?;
+            self.finish_new(first, &*file).map_err(MoveError::of)?;
             next += 1;
         }
         if next > first {
@@ -400,19 +402,25 @@ impl Ring {
     }
     /// A new segment, allocated and written, so that later syncs of it need no metadata.
     fn make(&self, number: u64) -> Result<()> {
-        let made = self.make_new(number);
-        if made.is_err() {
+        let file = self.create_new()?;
+        self.finish_new(number, &*file)
+    }
+    fn create_new(&self) -> Result<Arc<dyn File>> {
+        self.with_descriptor(|| {
+            self.disk.remove(NEW)?;
+            self.disk.open(NEW, Mode::Create, Caching::Direct)
+        })
+    }
+    fn finish_new(&self, number: u64, file: &dyn File) -> Result<()> {
+        let filled = self.fill_new(number, file);
+        if filled.is_err() {
             // The first error is the one to tell.
             let _ = self.disk.remove(NEW);
         }
-        made?;
+        filled?;
         self.disk.rename(NEW, &segment_name(number))
     }
-    fn make_new(&self, number: u64) -> Result<()> {
-        let file = self.with_descriptor(|| {
-            self.disk.remove(NEW)?;
-            self.disk.open(NEW, Mode::Create, Caching::Direct)
-        })?;
+    fn fill_new(&self, number: u64, file: &dyn File) -> Result<()> {
         let len = SEGMENT_HEADER as u64 + self.segment_size;
         file.set_len(len)?;
         let zeros = AlignedBuf::new(ZEROS);

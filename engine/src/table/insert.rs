@@ -32,8 +32,20 @@ pub(super) enum Obstacle {
 }
 
 impl Store {
-    /// `x_on_duplicate`: how the row in the way is locked (exclusive, else shared) when the result is `Duplicate`. Exclusive: it will be
-    /// changed, so a table that is younger than the snapshot is refused, for it may lack a row that the snapshot has.
+    /// An insert that changes the row it meets: that is locked exclusively when the result is `Duplicate`. A table that is younger than the
+    /// snapshot is refused, for it may lack a row that the snapshot has.
+    pub fn insert_replacing(
+        &self,
+        trx: &mut Trx,
+        table: &Table,
+        pk: &[u8],
+        row: &[u8],
+        entries: &[Entry<'_>],
+    ) -> Result<()> {
+        self.check_not_younger(trx, table.layout(), 0)?;
+        self.insert(trx, table, pk, row, entries, true)
+    }
+    /// `x_on_duplicate`: how the row in the way is locked (exclusive, else shared) when the result is `Duplicate`.
     pub fn insert(
         &self,
         trx: &mut Trx,
@@ -43,9 +55,6 @@ impl Store {
         entries: &[Entry<'_>],
         x_on_duplicate: bool,
     ) -> Result<()> {
-        if x_on_duplicate {
-            self.check_not_younger(trx, table.layout(), 0)?;
-        }
         self.change_rows(trx, &mut |trx| {
             self.insert_steps(trx, table, pk, row, entries, x_on_duplicate)?;
             self.ranges_still_free(trx, table.layout(), pk, entries)

@@ -41,7 +41,8 @@ const WAYS: [(&str, Way); 6] = [
 fn upsert(rig: &Rig, trx: &mut Trx) -> Result<()> {
     let new = row(7, 70);
     with_entries(&[7], &new, |entries| {
-        rig.store().insert(trx, &rig.table, &[7], &new.encode(), entries, true)
+        rig.store()
+            .insert_replacing(trx, &rig.table, &[7], &new.encode(), entries)
     })
 }
 

@@ -509,3 +509,26 @@ fn a_log_that_is_off_can_be_turned_on_without_its_files() {
         assert!(groups.iter().map(|g| number_of(g)).eq(0..1000));
     }
 }
+
+/// Neither its segments can be opened nor one be made: the directory is not there for a while.
+#[test]
+fn a_log_that_is_off_stays_off_while_its_directory_is_away() {
+    let disk = SimDisk::new(1);
+    let redo = create(&disk);
+    (0..4).for_each(|_| redo.settle().unwrap());
+    redo.turn_off().unwrap();
+    disk.refuse(Some(""));
+    for _ in 0..2 {
+        let begun = redo.begin_on();
+        assert!(matches!(begun, Err(Error::Io(_))), "{begun:?}");
+        redo.check_alive().unwrap();
+        assert!(redo.is_off());
+    }
+    disk.refuse(None);
+    let first = redo.begin_on().unwrap();
+    redo.end_on(first).unwrap();
+    let (_, end) = redo.append(&group(1, 300));
+    redo.flush(end, FlushMode::Sync).unwrap();
+    let (groups, ..) = reopen(&disk.crash(1)).unwrap();
+    assert!(groups.iter().map(|g| number_of(g)).eq([1]));
+}
