@@ -162,7 +162,7 @@ private:
   void build_raw(uint index);
   void build_row();
   uchar *put_part(uchar *to, const KeyPart &part, const uchar *record) const;
-  uchar *put_part_tuple(uchar *to, const KeyPart &part, const uchar *tuple, bool is_own) const;
+  uchar *put_part_tuple(uchar *to, const KeyPart &part, const uchar *tuple) const;
   uchar *put_fixed(uchar *to, const KeyPart &part, const uchar *value) const;
 
   TABLE *m_table;

@@ -164,8 +164,8 @@ uchar *Codec::put_part(uchar *to, const KeyPart &part, const uchar *record) cons
   return to;
 }
 
-/* The same from a key tuple (is_own: of this part, not of one that has more of the column): null byte (1 = NULL), then fixed bytes, or a length of two bytes and data. */
-uchar *Codec::put_part_tuple(uchar *to, const KeyPart &part, const uchar *tuple, bool is_own) const
+/* The same from a key tuple: null byte (1 = NULL), then fixed bytes, or a length of two bytes and data. */
+uchar *Codec::put_part_tuple(uchar *to, const KeyPart &part, const uchar *tuple) const
 {
   uchar *begin= to;
   if (part.nullable)
@@ -183,7 +183,7 @@ uchar *Codec::put_part_tuple(uchar *to, const KeyPart &part, const uchar *tuple,
     to= put_fixed(to, part, tuple);
   else if (part.column.kind == Kind::CHARS)
   {
-    const size_t length= is_own ? part.string.without_filling(tuple, part.length) : part.length;
+    const size_t length= part.string.without_filling(tuple, part.length);
     to= likely(length == part.length) ? put_string(to, part, {tuple, part.length}) : part.string.encode_bare(to, tuple, length);
   }
   else
@@ -207,7 +207,7 @@ bool Codec::put_key(Buffer &to, uint index, const uchar *record) const
   return has_null;
 }
 
-/* The tuple may go on behind the index's own parts with those of the primary key that the index does not have. */
+/* The tuple may go on behind the index's own parts with those of the primary key that the index does not have (ha_sluice::open says which). */
 void Codec::put_search_key(Buffer &to, uint index, const uchar *tuple, uint tuple_length) const
 {
   const uchar *end= tuple + tuple_length;
@@ -218,7 +218,7 @@ void Codec::put_search_key(Buffer &to, uint index, const uchar *tuple, uint tupl
     if (tuple >= end)
       return;
     starts[i]= tuple;
-    to.end_at(put_part_tuple(to.reserve(own[i].image_length_max), own[i], tuple, true));
+    to.end_at(put_part_tuple(to.reserve(own[i].image_length_max), own[i], tuple));
     tuple+= own[i].store_length;
   }
   if (tuple >= end || !has_primary_key() || index == m_primary)
@@ -231,9 +231,9 @@ void Codec::put_search_key(Buffer &to, uint index, const uchar *tuple, uint tupl
     while (i < own.size() && own[i].column.field != part.column.field)
       i++;
     const uchar *from= i < own.size() ? starts[i] : tuple;
-    if (i < own.size() && own[i].length < part.length)
-      return;                           // the index knows only a prefix of it: nothing behind it can narrow the search
-    to.end_at(put_part_tuple(to.reserve(part.image_length_max), part, from, i == own.size() || own[i].length == part.length));
+    if (i < own.size() && own[i].length != part.length)
+      return;                           // one of both has only the column's beginning: nothing behind it can narrow the search
+    to.end_at(put_part_tuple(to.reserve(part.image_length_max), part, from));
     if (i == own.size())
       tuple+= part.store_length;
   }

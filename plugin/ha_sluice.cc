@@ -112,6 +112,33 @@ static void tell_who_asks(THD *thd, const char *why)
   }
 }
 
+/*
+  Parts of the primary key behind one that has only the beginning of its column do not go on any secondary key, for the order of an index's
+  entries is that part's there. The server leaves them out, but not always where the secondary key has that column itself
+  (PRIMARY KEY (a, c(3), id), KEY (c, a)): it would search for c, a and id, and equal strings need not have equal beginnings.
+*/
+static void cut_extended_keys(TABLE *table)
+{
+  const uint primary= table->s->primary_key;
+  if (primary >= MAX_KEY)
+    return;
+  const KEY &key= table->key_info[primary];
+  uint whole= 0;
+  while (whole < key.user_defined_key_parts &&
+         table->field[key.key_part[whole].fieldnr - 1]->key_length() == key.key_part[whole].length)
+    whole++;
+  const key_part_map before= (key_part_map{1} << whole) - 1;
+  for (uint i= 0; i < table->s->keys; i++)
+  {
+    KEY &extended= table->key_info[i];
+    if (!(extended.ext_key_part_map & ~before))
+      continue;
+    extended.ext_key_part_map&= before;
+    extended.ext_key_parts= extended.user_defined_key_parts + my_count_bits(extended.ext_key_part_map);
+    extended.ext_key_flags= extended.flags;
+  }
+}
+
 int ha_sluice::open(const char *name, int, uint)
 {
   if (!(m_share= get_share(name)))
@@ -135,6 +162,7 @@ int ha_sluice::open(const char *name, int, uint)
     tell_who_asks(ha_thd(), WHY);
     return HA_ERR_TABLE_NEEDS_UPGRADE;
   }
+  cut_extended_keys(table);
   m_share->describe_keys(table->s, *m_codec);
   /* EXCHANGE PARTITION moves rows and indexes from one table to another, each with its own. */
   slc_table_use_change_buffering(m_share->table(), change_buffering_of(table->s));
