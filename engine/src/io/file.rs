@@ -202,7 +202,7 @@ fn open_options(full: &Path, mode: Mode, caching: Caching) -> std::io::Result<(s
     options
         .read(true)
         .write(true)
-        .create_new(mode == Mode::Create)
+        .create_new(mode != Mode::Open)
         .mode(0o660);
     if caching == Caching::Buffered {
         return Ok((options.open(full)?, false));
@@ -212,7 +212,7 @@ fn open_options(full: &Path, mode: Mode, caching: Caching) -> std::io::Result<(s
             static NOTED: Once = Once::new();
             NOTED.call_once(|| eprintln!("sluice: {}: no direct I/O here, buffered I/O is used", full.display()));
             // A refused O_DIRECT may have created the file all the same.
-            let file = options.create_new(false).create(mode == Mode::Create).open(full)?;
+            let file = options.create_new(false).create(mode != Mode::Open).open(full)?;
             Ok((file, false))
         }
         opened => Ok((opened?, true)),

@@ -28,6 +28,9 @@ pub enum Mode {
     Open,
     /// Must not exist; created empty, and durable with its directory entry on return.
     Create,
+    /// As `Create`, but nothing is synced, so an error says that nothing was created. The name is durable when it was changed by
+    /// [`Disk::rename`], the file by [`File::sync`].
+    CreateUnsynced,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,7 +6,8 @@
 //! - S2 A crash keeps any part of what is pending, file by file, in one of four ways drawn from the seed: nothing, all, the
 //!   first n changes, or each sector of each write (and each change of length) by its own coin. A sector (512 bytes, or as
 //!   set) is never torn. Overlapping writes that survive apply in the order in which they were issued.
-//! - S3 Create, remove and rename are durable on return. One that the crash interrupts has happened or not (seed).
+//! - S3 Create, remove and rename are durable on return. One that the crash interrupts has happened or not (seed). A file created
+//!   unsynced is there after a crash or not (seed), until it is renamed.
 //! - S4 Every changing call (write, sync, set_len, create, remove, rename; each piece of a batch) and every read is
 //!   counted. `crash_at(n)`: changing call n takes effect as pending (S2) or by coin (S3) and fails, and so does everything
 //!   after it. A disk that crashed stays dead; `crash` gives the disk that the next start finds.
@@ -28,7 +29,7 @@ use super::sim_pending::{apply_some, split, survivors, Body, Pending};
 use super::{first_error, Caching, Disk, File, Mode, ReadOp, WriteOp, IO_ALIGN};
 use crate::base::sync::{Rank, RankedGuard, RankedMutex};
 use crate::base::{Error, Result};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +50,8 @@ pub enum Damage {
 
 struct State {
     names: BTreeMap<String, u64>,
+    /// Created unsynced, and not renamed yet.
+    unsynced: BTreeSet<u64>,
     /// Removed files live on while handles use them.
     bodies: HashMap<u64, Body>,
     next_body: u64,
@@ -91,6 +94,7 @@ impl SimDisk {
     pub fn new(seed: u64) -> Arc<SimDisk> {
         let state = State {
             names: BTreeMap::new(),
+            unsynced: BTreeSet::new(),
             bodies: HashMap::new(),
             next_body: 0,
             dice: Dice(seed),
@@ -125,7 +129,10 @@ impl SimDisk {
         let left: Vec<(String, Vec<u8>)> = old
             .names
             .iter()
-            .map(|(name, id)| (name.clone(), survivors(&old.bodies[id], old.sector, &mut dice)))
+            .filter_map(|(name, id)| {
+                let is_there = !old.unsynced.contains(id) || dice.coin();
+                is_there.then(|| (name.clone(), survivors(&old.bodies[id], old.sector, &mut dice)))
+            })
             .collect();
         let (sector, space, clock_us) = (old.sector, old.space, old.clock_us);
         drop(old);
@@ -367,14 +374,25 @@ impl Disk for SimDisk {
         let id = match (found, mode) {
             (Some(_), Mode::Open) if state.refuses(name) => return Err(io("open", name, "EACCES")),
             (Some(id), Mode::Open) => id,
-            (Some(_), Mode::Create) => return Err(Error::Exists(name.into())),
+            (Some(_), _) => return Err(Error::Exists(name.into())),
             (None, Mode::Open) => return Err(io("open", name, "no such file")),
-            (None, Mode::Create) if state.refused.as_deref() == Some("") => return Err(io("open", name, "EACCES")),
+            (None, _) if state.refused.as_deref() == Some("") => return Err(io("open", name, "EACCES")),
             (None, Mode::Create) => {
                 let id = state.add_body(Vec::new());
                 state.name_change("create", name, |s| {
                     s.names.insert(name.into(), id);
                 })?;
+                id
+            }
+            (None, Mode::CreateUnsynced) => {
+                match state.change("create", name)? {
+                    Fate::Failed | Fate::Short => return Err(io("create", name, "EIO")),
+                    Fate::Crashed => return Err(io("create", name, "crash")),
+                    Fate::Done => {}
+                }
+                let id = state.add_body(Vec::new());
+                state.names.insert(name.into(), id);
+                state.unsynced.insert(id);
                 id
             }
         };
@@ -404,6 +422,7 @@ impl Disk for SimDisk {
         state.name_change("rename", from, |s| {
             s.names.remove(from);
             s.names.insert(to.into(), id);
+            s.unsynced.remove(&id);
         })
     }
     fn list(&self) -> Result<Vec<String>> {

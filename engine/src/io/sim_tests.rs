@@ -111,6 +111,28 @@ fn names_are_durable_on_return() {
 }
 
 #[test]
+fn what_was_created_unsynced_may_be_gone_until_it_has_another_name() {
+    let (mut kept, mut gone) = (0, 0);
+    for seed in 0..40 {
+        let disk = SimDisk::new(1);
+        let make = |name| disk.open(name, Mode::CreateUnsynced, Caching::Buffered);
+        make("a").unwrap();
+        disk.rename("a", "b").unwrap();
+        disk.fail_change(disk.changes() + 1, Fault::Eio);
+        assert!(make("a").is_err() && !disk.exists("a").unwrap());
+        make("a").unwrap();
+        assert!(matches!(make("a"), Err(Error::Exists(_))));
+        let after = disk.crash(seed);
+        assert!(after.exists("b").unwrap());
+        match after.exists("a").unwrap() {
+            true => kept += 1,
+            false => gone += 1,
+        }
+    }
+    assert!(kept > 5 && gone > 5, "{kept} {gone}");
+}
+
+#[test]
 #[should_panic(expected = "must be aligned")]
 fn direct_files_insist_on_alignment() {
     let disk = SimDisk::new(1);

@@ -32,7 +32,7 @@ impl Watched {
 impl Disk for Watched {
     fn open(&self, name: &str, mode: Mode, caching: Caching) -> Result<Arc<dyn File>> {
         let opened = self.disk.open(name, mode, caching);
-        if mode == Mode::Create {
+        if mode != Mode::Open {
             (self.told)(Call::Made(name))?;
         }
         opened

@@ -106,10 +106,11 @@ struct Numbers {
     used: u64,
 }
 
-/// Why a segment did not get its new number.
+/// Why a segment did not get its new number, or was not made.
 #[derive(Debug)]
 pub enum MoveError {
-    /// The file cannot be opened (too many open files, rights), or the disk is full. Nothing failed that was begun: it can be tried again.
+    /// The file cannot be opened or created (too many open files, rights), or the disk is full. Nothing failed that was begun: it can be
+    /// tried again.
     Refused(Error),
     /// A write, a sync or a name (I6).
     Broken(Error),
@@ -125,6 +126,11 @@ impl MoveError {
     /// It may go well later, and would go no better with another segment now.
     fn may_pass(&self) -> bool {
         matches!(self, MoveError::Refused(Error::Full(_) | Error::TooManyFiles(_)))
+    }
+    fn into_error(self) -> Error {
+        match self {
+            MoveError::Refused(e) | MoveError::Broken(e) => e,
+        }
     }
 }
 
@@ -228,8 +234,7 @@ impl Ring {
         }
         if next == first && done.is_ok() {
             // None is left. Nor may one be made, if all of the directory cannot be reached.
-            let file = self.create_new().map_err(MoveError::Refused)?;
-            self.finish_new(first, &*file).map_err(MoveError::of)?;
+            self.try_make(first)?;
             next += 1;
         }
         if next > first {
@@ -402,14 +407,24 @@ impl Ring {
     }
     /// A new segment, allocated and written, so that later syncs of it need no metadata.
     fn make(&self, number: u64) -> Result<()> {
-        let file = self.create_new()?;
-        self.finish_new(number, &*file)
+        self.try_make(number).map_err(MoveError::into_error)
     }
-    fn create_new(&self) -> Result<Arc<dyn File>> {
-        self.with_descriptor(|| {
-            self.disk.remove(NEW)?;
-            self.disk.open(NEW, Mode::Create, Caching::Direct)
-        })
+    fn try_make(&self, number: u64) -> std::result::Result<(), MoveError> {
+        let file = self.create_new()?;
+        self.finish_new(number, &*file).map_err(MoveError::of)
+    }
+    /// It is synced when it is whole, and its name by the change of that. So who is refused here has met no failed sync.
+    fn create_new(&self) -> std::result::Result<Arc<dyn File>, MoveError> {
+        let create = || self.with_descriptor(|| self.disk.open(NEW, Mode::CreateUnsynced, Caching::Direct));
+        let created = match create() {
+            Err(Error::Exists(_)) => {
+                // What is left of one that failed.
+                self.disk.remove(NEW).map_err(MoveError::of)?;
+                create()
+            }
+            created => created,
+        };
+        created.map_err(MoveError::Refused)
     }
     fn finish_new(&self, number: u64, file: &dyn File) -> Result<()> {
         let filled = self.fill_new(number, file);

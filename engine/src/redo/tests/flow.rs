@@ -1,5 +1,6 @@
 //! Appending, flushing, waiting, wrapping, resizing, poisoning.
 use super::*;
+use crate::io::{Caching, Mode};
 use crate::redo::ahead::scan_ahead;
 
 #[test]
@@ -531,4 +532,38 @@ fn a_log_that_is_off_stays_off_while_its_directory_is_away() {
     redo.flush(end, FlushMode::Sync).unwrap();
     let (groups, ..) = reopen(&disk.crash(1)).unwrap();
     assert!(groups.iter().map(|g| number_of(g)).eq([1]));
+}
+
+/// It counted as refused that the file which was made could not be synced, and the engine went on writing.
+#[test]
+fn a_log_stays_off_only_when_no_segment_was_begun() {
+    for (seed, has_remains) in (0..8).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let mut refused = 0;
+        for fault in 1.. {
+            let disk = SimDisk::new(seed);
+            let redo = create(&disk);
+            redo.turn_off().unwrap();
+            for number in list_segments(&*disk).unwrap() {
+                disk.remove(&crate::redo::ring::segment_name(number)).unwrap();
+            }
+            if has_remains {
+                disk.open("redo_new", Mode::Create, Caching::Direct).unwrap();
+            }
+            disk.fail_change(disk.changes() + fault, Fault::Eio);
+            let begun = redo.begin_on();
+            match redo.check_alive() {
+                // (Only a removal of what is not needed can have failed.)
+                Ok(()) if begun.is_ok() => break,
+                Ok(()) => {
+                    assert!(matches!(begun, Err(Error::Io(_))), "{begun:?}");
+                    assert!(!disk.exists("redo_new").unwrap(), "what was begun has failed");
+                    assert!(redo.is_off());
+                    redo.begin_on().unwrap();
+                    refused += 1;
+                }
+                Err(_) => assert!(matches!(begun, Err(Error::Poisoned(_))), "{begun:?}"),
+            }
+        }
+        assert_eq!(refused, 1, "the file could not be created");
+    }
 }
