@@ -32,6 +32,12 @@ pub(super) fn io_error(what: &str, path: &str, place: Option<(u64, usize)>, e: s
     }
 }
 
+/// Never `Full`, which says that nothing has happened: a sync can be refused for want of room too, and then what it was to make durable
+/// may be lost.
+fn sync_error(what: &str, path: &str, e: std::io::Error) -> Error {
+    Error::Io(format!("cannot {what} {path}: {e}"))
+}
+
 pub struct RealDisk {
     dir: PathBuf,
     /// For fsync of the names.
@@ -73,7 +79,7 @@ impl RealDisk {
     }
     fn sync_names(&self) -> Result<()> {
         let done = retry(|| self.handle.sync_all());
-        done.map_err(|e| io_error("sync directory", &self.dir.display().to_string(), None, e))
+        done.map_err(|e| sync_error("sync directory", &self.dir.display().to_string(), e))
     }
 }
 
@@ -120,7 +126,7 @@ impl Disk for RealDisk {
             }
         })?;
         if mode == Mode::Create {
-            retry(|| file.sync_all()).map_err(|e| io_error("sync", &path, None, e))?;
+            retry(|| file.sync_all()).map_err(|e| sync_error("sync", &path, e))?;
             self.sync_names()?;
         }
         Ok(Arc::new(RealFile { file, path, direct }))
@@ -133,8 +139,7 @@ impl Disk for RealDisk {
     fn remove(&self, name: &str) -> Result<()> {
         let full = self.full_path(name);
         match std::fs::remove_file(&full) {
-            // Never `Full`, which says that nothing has happened.
-            Ok(()) => self.sync_names().map_err(|e| Error::Io(e.to_string())),
+            Ok(()) => self.sync_names(),
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
             Err(e) => Err(io_error("remove", &full.display().to_string(), None, e)),
         }
@@ -143,8 +148,7 @@ impl Disk for RealDisk {
         let full = self.full_path(from);
         std::fs::rename(&full, self.full_path(to))
             .map_err(|e| io_error(&format!("rename to {to}"), &full.display().to_string(), None, e))?;
-        // Never `Full`, which says that nothing has happened.
-        self.sync_names().map_err(|e| Error::Io(e.to_string()))
+        self.sync_names()
     }
     fn list(&self) -> Result<Vec<String>> {
         let bad = |e| io_error("list", &self.dir.display().to_string(), None, e);
@@ -341,7 +345,7 @@ impl File for RealFile {
         self.write_whole(&AlignedBuf::from_slice(data), offset)
     }
     fn sync(&self) -> Result<()> {
-        retry(|| self.file.sync_data()).map_err(|e| io_error("sync", &self.path, None, e))
+        retry(|| self.file.sync_data()).map_err(|e| sync_error("sync", &self.path, e))
     }
     fn len(&self) -> Result<u64> {
         let meta = self.file.metadata();

@@ -122,3 +122,12 @@ fn a_failed_write_of_a_batch_names_the_place() {
     });
     assert!(matches!(disk.write_many(&ops), Err(Error::Io(text)) if text.contains("f at offset 0, 4096 bytes")));
 }
+
+#[test]
+fn a_sync_refused_for_want_of_room_has_failed() {
+    for no_room in [libc::ENOSPC, libc::EDQUOT] {
+        let why = || std::io::Error::from_raw_os_error(no_room);
+        assert!(matches!(io_error("write", "f", None, why()), Error::Full(_)));
+        assert!(matches!(sync_error("sync", "f", why()), Error::Io(text) if text.starts_with("cannot sync f: ")));
+    }
+}

@@ -59,7 +59,7 @@ pub trait File: Send + Sync {
     fn read_at(&self, data: &mut [u8], offset: u64) -> Result<()>;
     /// Writes all. `Error::Full` for ENOSPC/EDQUOT, else `Error::Io`.
     fn write_at(&self, data: &[u8], offset: u64) -> Result<()>;
-    /// Durable on return. Never retried by callers after a failure (invariant I6).
+    /// Durable on return. Never retried by callers after a failure (invariant I6), which is `Error::Io` on a full disk too.
     fn sync(&self) -> Result<()>;
     fn len(&self) -> Result<u64>;
     /// Grow (space really allocated: ENOSPC comes from here and not from a later write) or shrink.

@@ -13,7 +13,8 @@
 //!   after it. A disk that crashed stays dead; `crash` gives the disk that the next start finds.
 //! - S5 `fail_change(n, Fault::Eio)`: a write may leave any of its sectors pending; a sync makes a part of what is pending durable and
 //!   *forgets the rest, though reads still show it*: a later successful sync does not bring it back. `Fault::Short`: a write leaves
-//!   its first sectors pending and fails. `Fault::Full`: nothing happens, `Error::Full`. `fail_read(n)`: that read fails, once.
+//!   its first sectors pending and fails. `Fault::Full`: nothing happens, `Error::Full`; a sync passes it on to the call after it.
+//!   `fail_read(n)`: that read fails, once.
 //! - S6 `set_space(bytes)`: growth over this sum of file lengths is `Error::Full`.
 //! - S7 All is decided by the seed and the order of calls. The clock moves only by `advance_us`. `trace` tells two runs apart.
 //! - S8 `damage_write(n, Damage)`: write n is reported done, and is not: one bit of it is wrong; or it hit another place of the
@@ -271,7 +272,11 @@ impl State {
             self.dead = true;
             return Ok(Fate::Crashed);
         }
-        let fault = self.change_faults.remove(&self.changes);
+        let mut fault = self.change_faults.remove(&self.changes);
+        if fault == Some(Fault::Full) && what == "sync" {
+            fault = None;
+            self.change_faults.entry(self.changes + 1).or_insert(Fault::Full);
+        }
         self.struck += fault.is_some() as u64;
         match fault {
             None => Ok(Fate::Done),

@@ -96,6 +96,9 @@ fn a_full_disk_says_so() {
     disk.fail_change(disk.changes() + 1, Fault::Full);
     assert!(matches!(file.write_at(&[1], 0), Err(Error::Full(_))));
     file.write_at(&[1], 0).unwrap();
+    disk.fail_change(disk.changes() + 1, Fault::Full);
+    file.sync().unwrap();
+    assert!(matches!(file.write_at(&[1], 0), Err(Error::Full(_))));
 }
 
 #[test]
