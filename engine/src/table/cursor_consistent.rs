@@ -37,6 +37,34 @@ impl Mark {
     }
 }
 
+/// The secondary entry that a scan has come to.
+struct EntryRead<'a> {
+    layout: &'a Layout,
+    secondary: &'a Secondary,
+    key: &'a [u8],
+    /// Length of the index key inside `key`; the row's clustered key is behind it.
+    user_len: usize,
+}
+
+impl<'a> EntryRead<'a> {
+    fn user_key(&self) -> &'a [u8] {
+        &self.key[..self.user_len]
+    }
+    fn pk(&self) -> &'a [u8] {
+        &self.key[self.user_len..]
+    }
+}
+
+/// What follows the look at an entry's row.
+#[derive(Clone, Copy)]
+enum First {
+    /// The row is rewound, by what the entry said when it was read; then, only if that does not decide, one looks at the entry again.
+    Rewind(Mark),
+    /// One looks at the entry again, and then the row is rewound, which may take long: nothing need stay unchanged but between two looks,
+    /// which are short.
+    Look,
+}
+
 impl Cursor {
     /// The usual step of a consistent scan, a part of `next` and `prev`: the entry that comes next in that direction, if it lies in
     /// the batch and is itself what the view sees. None: nothing was done. Nearly every step of a long scan ends here, so it copies nothing.
@@ -178,114 +206,82 @@ impl Cursor {
             }
         }
         let key = std::mem::take(&mut self.last);
-        let mut shown = self.show_row_of(layout, secondary, &key, user_len, mark);
-        while let Ok(None) = shown {
-            shown = match trx.shared.waiter.killed() {
-                true => Err(Error::Interrupted),
-                false => self.show_row_again(layout, secondary, &key, user_len),
-            };
-        }
-        let shown = shown.map(|shown| shown == Some(true));
-        let shown = match shown {
-            Ok(true) => self.hand_out_version(layout, &key[user_len..]),
-            nothing => nothing,
+        let entry = EntryRead {
+            layout,
+            secondary,
+            key: &key,
+            user_len,
+        };
+        let mut first = First::Rewind(mark);
+        let shown = loop {
+            match self.show_row_of(&entry, first) {
+                Ok(Some(true)) => break self.hand_out_version(layout, entry.pk()),
+                Ok(Some(false)) => break Ok(false),
+                Ok(None) if trx.shared.waiter.killed() => break Err(Error::Interrupted),
+                Ok(None) => first = First::Look,
+                Err(e) => break Err(e),
+            }
         };
         self.last = key;
         shown
     }
 
     /// The visible version of the entry's row in `version`, if it belongs to this entry. None: who changes the row or the entry came
-    /// between, or has not ended; `show_row_again` is to look.
-    fn show_row_of(
-        &mut self,
-        layout: &Layout,
-        secondary: &Secondary,
-        key: &[u8],
-        user_len: usize,
-        mark: Mark,
-    ) -> Result<Option<bool>> {
-        let pk = &key[user_len..];
-        let Some(from) = self.copy_newest_from(layout, pk)? else {
+    /// between, or has not ended; it is to be tried again by `First::Look`.
+    fn show_row_of(&mut self, entry: &EntryRead<'_>, first: First) -> Result<Option<bool>> {
+        let Some(from) = self.copy_newest_from(entry.layout, entry.pk())? else {
             return Ok(Some(false));
         };
         let is_own = self.newest_is_own();
-        if let Some(decided) = self.rewind_by_key(layout, secondary, key, user_len, mark)? {
-            return Ok(Some(decided));
+        if let First::Rewind(mark) = first {
+            if let Some(decided) = self.rewind_by_key(entry, mark)? {
+                return Ok(Some(decided));
+            }
         }
-        // The key is that of the newest version. The entry tells which that is, if it is no older than our look at the row, and the row is
+        // With the key of the newest version the entry tells which that is, if it is no older than our look at the row, and the row is
         // no newer: a maker who goes back to a savepoint and on again makes the same entry twice, and no row in between.
-        match self.look_at_entry(layout, secondary, key, pk, from)? {
-            Looked::Gone => Ok(Some(false)),
-            Looked::Now(now) if now == mark => Ok(now.tells(is_own)),
-            Looked::Now(_) | Looked::Touched => Ok(None),
-        }
-    }
-
-    /// The same in the other order: nothing changed between a look at the row and one at the entry, which are short, and then the row is
-    /// rewound, which may take long. None: the maker of the entry is rolling back.
-    fn show_row_again(
-        &mut self,
-        layout: &Layout,
-        secondary: &Secondary,
-        key: &[u8],
-        user_len: usize,
-    ) -> Result<Option<bool>> {
-        let pk = &key[user_len..];
-        let Some(from) = self.copy_newest_from(layout, pk)? else {
-            return Ok(Some(false));
-        };
-        let is_own = self.newest_is_own();
-        let mark = match self.look_at_entry(layout, secondary, key, pk, from)? {
+        let now = match self.look_at_entry(entry, from)? {
             Looked::Gone => return Ok(Some(false)),
             Looked::Touched => return Ok(None),
-            Looked::Now(mark) => mark,
+            Looked::Now(now) => now,
         };
-        let decided = self.rewind_by_key(layout, secondary, key, user_len, mark)?;
-        Ok(decided.or_else(|| mark.tells(is_own)))
+        let decided = match first {
+            First::Rewind(mark) if now != mark => return Ok(None),
+            First::Rewind(_) => None,
+            First::Look => self.rewind_by_key(entry, now)?,
+        };
+        Ok(decided.or_else(|| now.tells(is_own)))
     }
 
     /// Rewinds `version` to what the view sees, and decides by the entry's stamp, or by the key of that version, whether it belongs to the
     /// entry. None: it has the key of the newest version.
-    fn rewind_by_key(
-        &mut self,
-        layout: &Layout,
-        secondary: &Secondary,
-        key: &[u8],
-        user_len: usize,
-        mark: Mark,
-    ) -> Result<Option<bool>> {
-        let (user_key, pk) = key.split_at(user_len);
+    fn rewind_by_key(&mut self, entry: &EntryRead<'_>, mark: Mark) -> Result<Option<bool>> {
+        let (layout, pk) = (entry.layout, entry.pk());
         if self.view.as_ref().is_none_or(|v| v.sees(mark.stamp)) {
             // Unmarked and visible: the row that the view sees has this key.
             let shown = self.rewind_version(layout, pk)?;
             return Ok(Some(shown && !mark.marked));
         }
-        let mut watch = KeyWatch::new(secondary.index.id);
+        let mut watch = KeyWatch::new(entry.secondary.index.id);
         if !self.rewind_watching(layout, pk, Some(&mut watch))? {
             return Ok(Some(false));
         }
         Ok(watch.key.map(|then| match then {
-            KeyThen::Is(then) => then == user_key,
+            KeyThen::Is(then) => then == entry.user_key(),
             KeyThen::None => false,
         }))
     }
 
     /// What the entry says while the row's leaf is as it was when it was copied.
-    fn look_at_entry(
-        &mut self,
-        layout: &Layout,
-        secondary: &Secondary,
-        key: &[u8],
-        pk: &[u8],
-        from: (PageNo, Lsn),
-    ) -> Result<Looked> {
+    fn look_at_entry(&mut self, entry: &EntryRead<'_>, from: (PageNo, Lsn)) -> Result<Looked> {
         moment(Moment::RowOfEntryCopied);
-        if !change::get(&self.store.pool, &secondary.index, key, &mut self.entry)? {
+        let (layout, index) = (entry.layout, &entry.secondary.index);
+        if !change::get(&self.store.pool, index, entry.key, &mut self.entry)? {
             return Ok(Looked::Gone);
         }
-        self.store.check_not_aside(&secondary.index)?;
+        self.store.check_not_aside(index)?;
         let now = Mark::of(&self.store.decode_entry(layout, &self.entry)?);
-        let leaf = layout.clustered.tree.get(&self.store.pool, pk)?;
+        let leaf = layout.clustered.tree.get(&self.store.pool, entry.pk())?;
         let is_untouched = leaf.is_some_and(|leaf| (leaf.page_no(), leaf.version()) == from);
         Ok(if is_untouched {
             Looked::Now(now)
