@@ -5,7 +5,7 @@ use super::table::slc_table;
 use super::trx::slc_trx;
 use sluice::base::Result;
 use sluice::engine::Engine;
-use sluice::table::{Entry, EntryChange, Table};
+use sluice::table::{Entry, EntryChange, NewRow, Table};
 use sluice::txn::Trx;
 
 /// Secondary indexes of most tables; more go to the heap.
@@ -101,11 +101,11 @@ pub unsafe extern "C" fn slc_row_insert(
     // SAFETY: pointers and bytes are valid by contract, here and below.
     unsafe {
         write(trx, table, |engine, trx, table| {
-            with_entries(entries, entry_count, |list| {
-                let (store, pk, row) = (engine.store(), pk.get(), row.get());
+            with_entries(entries, entry_count, |entries| {
+                let (store, new) = (engine.store(), NewRow::new(pk.get(), row.get(), entries));
                 match on_duplicate {
-                    SLC_ON_DUPLICATE_REPLACE => store.insert_replacing(trx, table, pk, row, list),
-                    _ => store.insert(trx, table, pk, row, list, on_duplicate == SLC_ON_DUPLICATE_EXCLUSIVE),
+                    SLC_ON_DUPLICATE_REPLACE => store.insert_replacing(trx, table, &new),
+                    _ => store.insert(trx, table, &new, on_duplicate == SLC_ON_DUPLICATE_EXCLUSIVE),
                 }
             })
         })
@@ -158,9 +158,9 @@ pub unsafe extern "C" fn slc_row_move(
                     with_list(
                         slice(new_entries, entry_count),
                         |e| entry(e),
-                        |new| {
-                            let (store, x) = (engine.store(), x_on_duplicate != 0);
-                            store.move_row(trx, table, old_pk.get(), old, new_pk.get(), new_row.get(), new, x)
+                        |entries| {
+                            let (store, new) = (engine.store(), NewRow::new(new_pk.get(), new_row.get(), entries));
+                            store.move_row(trx, table, old_pk.get(), old, &new, x_on_duplicate != 0)
                         },
                     )
                 },

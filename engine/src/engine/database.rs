@@ -42,7 +42,9 @@ use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::io::file::RealDisk;
 use crate::io::Disk;
-use crate::table::{ChangeReport, Cursor, Entry, EntryChange, Found, LockChoice, Savepoint, Store, Table, TableSpec};
+use crate::table::{
+    ChangeReport, Cursor, Entry, EntryChange, Found, LockChoice, NewRow, Savepoint, Store, Table, TableSpec,
+};
 use crate::txn::{Isolation, ThreadWaiter, Trx};
 use std::path::Path;
 use std::sync::Arc;
@@ -124,7 +126,7 @@ impl Transaction {
     pub fn insert(&mut self, table: &Table, pk: &[u8], row: &[u8], entries: &[Entry<'_>]) -> Result<()> {
         self.engine
             .store()
-            .insert(&mut self.trx, table, pk, row, entries, false)
+            .insert(&mut self.trx, table, &NewRow::new(pk, row, entries), false)
     }
     pub fn update(&mut self, table: &Table, pk: &[u8], row: &[u8], changes: &[EntryChange<'_>]) -> Result<()> {
         self.engine

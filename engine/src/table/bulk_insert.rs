@@ -9,7 +9,7 @@
 //! [`BulkInsert::refused`] says which.
 use super::def::Table;
 use super::load::{over, TableLoad};
-use super::store::{Entry, Store};
+use super::store::{Entry, NewRow, Store};
 use crate::base::bytes::{push_bytes, push_varint, take_bytes, take_varint};
 use crate::base::{Error, Result};
 use crate::txn::Trx;
@@ -140,7 +140,9 @@ impl BulkInsert {
             }
         }
         match &mut self.stage {
-            Stage::OneByOne => self.store.insert(trx, &self.table, pk, row, entries, false),
+            Stage::OneByOne => self
+                .store
+                .insert(trx, &self.table, &NewRow::new(pk, row, entries), false),
             Stage::Loading(load) => {
                 let added = load.add_by(Some(trx), pk, row, entries);
                 if added.is_err() {
@@ -185,7 +187,7 @@ impl BulkInsert {
     fn insert_held(&mut self, trx: &mut Trx, held: &Held) -> Result<()> {
         let (store, table, refused) = (&self.store, &self.table, &mut self.refused);
         held.each(&mut |pk, row, entries| {
-            let inserted = store.insert(trx, table, pk, row, entries, false);
+            let inserted = store.insert(trx, table, &NewRow::new(pk, row, entries), false);
             inserted.inspect_err(|e| *refused = refused_by(e, pk, row))
         })
     }

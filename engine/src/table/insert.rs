@@ -6,7 +6,7 @@ use super::def::{Layout, Table};
 use super::row_lock::Locked;
 use super::scratch::{self, Scratch};
 use super::secondary::{EntryKey, NewEntry};
-use super::store::{Entry, Store};
+use super::store::{NewRow, Store};
 use super::undo_format::{self, Touch};
 use crate::base::{Error, Result};
 use crate::btree::{Intent, LeafWrite, Placed, KEY_MAX};
@@ -34,30 +34,15 @@ pub(super) enum Obstacle {
 impl Store {
     /// An insert that changes the row it meets: that is locked exclusively when the result is `Duplicate`. A table that is younger than the
     /// snapshot is refused, for it may lack a row that the snapshot has.
-    pub fn insert_replacing(
-        &self,
-        trx: &mut Trx,
-        table: &Table,
-        pk: &[u8],
-        row: &[u8],
-        entries: &[Entry<'_>],
-    ) -> Result<()> {
+    pub fn insert_replacing(&self, trx: &mut Trx, table: &Table, new: &NewRow<'_>) -> Result<()> {
         self.check_not_younger(trx, table.layout(), 0)?;
-        self.insert(trx, table, pk, row, entries, true)
+        self.insert(trx, table, new, true)
     }
     /// `x_on_duplicate`: how the row in the way is locked (exclusive, else shared) when the result is `Duplicate`.
-    pub fn insert(
-        &self,
-        trx: &mut Trx,
-        table: &Table,
-        pk: &[u8],
-        row: &[u8],
-        entries: &[Entry<'_>],
-        x_on_duplicate: bool,
-    ) -> Result<()> {
+    pub fn insert(&self, trx: &mut Trx, table: &Table, new: &NewRow<'_>, x_on_duplicate: bool) -> Result<()> {
         self.change_rows(trx, &mut |trx| {
-            self.insert_steps(trx, table, pk, row, entries, x_on_duplicate)?;
-            self.ranges_still_free(trx, table.layout(), pk, entries)
+            self.insert_steps(trx, table, new, x_on_duplicate)?;
+            self.ranges_still_free(trx, table.layout(), new)
         })?;
         self.counters.rows_inserted.inc();
         Ok(())
@@ -82,17 +67,11 @@ impl Store {
 
     /// False: a SERIALIZABLE reader locked a range around a new entry between our check and our change. He locks first and reads then; we
     /// change first and look then; so one of the two meets the other.
-    pub(super) fn ranges_still_free(
-        &self,
-        trx: &Trx,
-        layout: &Layout,
-        pk: &[u8],
-        entries: &[Entry<'_>],
-    ) -> Result<bool> {
+    pub(super) fn ranges_still_free(&self, trx: &Trx, layout: &Layout, new: &NewRow<'_>) -> Result<bool> {
         fence(Ordering::SeqCst);
         let locks = self.trx_sys.locks();
-        let mut free = locks.insert_is_free(trx, layout.clustered.id, pk);
-        for e in entries {
+        let mut free = locks.insert_is_free(trx, layout.clustered.id, new.pk);
+        for e in new.entries {
             free &= locks.insert_is_free(trx, self.secondary(layout, e.index)?.index.id, e.key);
         }
         Ok(free)
@@ -102,12 +81,11 @@ impl Store {
         &self,
         trx: &mut Trx,
         table: &Table,
-        pk: &[u8],
-        row: &[u8],
-        entries: &[Entry<'_>],
+        new: &NewRow<'_>,
         x_on_duplicate: bool,
     ) -> Result<()> {
         let layout = table.layout();
+        let NewRow { pk, row, entries } = *new;
         let mode = duplicate_mode(x_on_duplicate);
         if pk.len() > KEY_MAX {
             return Err(Error::TooBig(format!("clustered key of {} bytes", pk.len())));
@@ -115,53 +93,52 @@ impl Store {
         for e in entries {
             self.check_entry(layout, e.index, e.key, e.value, pk)?;
         }
-        self.check_ranges(trx, layout, pk, entries)?;
+        self.check_ranges(trx, layout, new)?;
         scratch::with(|s| {
             self.make_value(trx, layout, pk, row, &mut s.value)?;
-            self.place_row(trx, table, layout, pk, entries, mode, s)?;
+            self.place_row(trx, table, layout, new, mode, s)?;
             for e in entries {
-                let new = NewEntry {
+                let entry = NewEntry {
                     index: e.index,
                     user_key_len: e.user_key_len as usize,
                     unique_check: e.unique_check,
                     key: e.key,
                     raw: e.value,
                 };
-                self.put_entry(trx, layout, &new, pk.len(), mode, &mut s.entry)?;
+                self.put_entry(trx, layout, &entry, pk.len(), mode, &mut s.entry)?;
             }
             Ok(())
         })
     }
 
     /// Waits for SERIALIZABLE readers of the ranges that the row falls into.
-    fn check_ranges(&self, trx: &mut Trx, layout: &Layout, pk: &[u8], entries: &[Entry<'_>]) -> Result<()> {
+    fn check_ranges(&self, trx: &mut Trx, layout: &Layout, new: &NewRow<'_>) -> Result<()> {
         let locks = self.trx_sys.locks();
-        locks.check_insert(trx, layout.clustered.id, pk)?;
-        for e in entries {
+        locks.check_insert(trx, layout.clustered.id, new.pk)?;
+        for e in new.entries {
             locks.check_insert(trx, self.secondary(layout, e.index)?.index.id, e.key)?;
         }
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn place_row(
         &self,
         trx: &mut Trx,
         table: &Table,
         layout: &Layout,
-        pk: &[u8],
-        entries: &[Entry<'_>],
+        new: &NewRow<'_>,
         mode: LockMode,
         s: &mut Scratch,
     ) -> Result<()> {
+        let pk = new.pk;
         let mut intent = Intent::Leaf;
         let mut raws: Option<Raws> = None;
         loop {
-            match self.try_place_row(trx, table, layout, pk, entries, intent, raws.as_ref(), s)? {
+            match self.try_place_row(trx, table, layout, new, intent, raws.as_ref(), s)? {
                 None => break,
                 Some(Obstacle::Row) => self.meet_row(trx, layout, pk, mode)?,
                 Some(Obstacle::Room) => intent = Intent::Grow(pk.len() + s.value.len()),
-                Some(Obstacle::OwnVersion(own)) => raws = Some(self.raws_left(trx, layout, pk.len(), entries, own)?),
+                Some(Obstacle::OwnVersion(own)) => raws = Some(self.raws_left(trx, layout, new, own)?),
                 Some(Obstacle::Range) => self.trx_sys.locks().check_insert(trx, layout.clustered.id, pk)?,
             }
         }
@@ -176,12 +153,12 @@ impl Store {
         trx: &mut Trx,
         table: &Table,
         layout: &Layout,
-        pk: &[u8],
-        entries: &[Entry<'_>],
+        new: &NewRow<'_>,
         intent: Intent,
         raws: Option<&Raws>,
         s: &mut Scratch,
     ) -> Result<Option<Obstacle>> {
+        let NewRow { pk, entries, .. } = *new;
         let tree = &layout.clustered.tree;
         let mut mtr = self.pool.begin();
         let rising = table.rising_leaf.load(Ordering::Relaxed);
@@ -296,16 +273,9 @@ impl Store {
         }
     }
 
-    fn raws_left(
-        &self,
-        trx: &Trx,
-        layout: &Layout,
-        pk_len: usize,
-        entries: &[Entry<'_>],
-        own: RowHeader,
-    ) -> Result<Raws> {
-        let keys: Vec<EntryKey<'_>> = entries.iter().map(|e| (e.index, e.key)).collect();
-        let left = self.left_marked(trx, layout, pk_len, &keys, own)?;
+    fn raws_left(&self, trx: &Trx, layout: &Layout, new: &NewRow<'_>, own: RowHeader) -> Result<Raws> {
+        let keys: Vec<EntryKey<'_>> = new.entries.iter().map(|e| (e.index, e.key)).collect();
+        let left = self.left_marked(trx, layout, new.pk.len(), &keys, own)?;
         let raws = keys.iter().zip(left).map(|((index, key), left)| match left {
             true => self.raw_of(layout, *index, key, Some(trx.id())),
             false => Ok(None),

@@ -54,4 +54,4 @@ pub use def::{IndexSpec, Layout, Table, TableSpec};
 pub use load::TableLoad;
 pub use row_lock::AUTOINC_LOCKS;
 pub use stats::TableStats;
-pub use store::{Entry, EntryChange, Savepoint, Store, StoreConfig};
+pub use store::{Entry, EntryChange, NewRow, Savepoint, Store, StoreConfig};

@@ -82,6 +82,21 @@ pub struct Entry<'a> {
     pub value: &'a [u8],
 }
 
+/// A row that is inserted, or moved to another clustered key.
+#[derive(Clone, Copy, Debug)]
+pub struct NewRow<'a> {
+    /// Clustered key.
+    pub pk: &'a [u8],
+    pub row: &'a [u8],
+    pub entries: &'a [Entry<'a>],
+}
+
+impl<'a> NewRow<'a> {
+    pub fn new(pk: &'a [u8], row: &'a [u8], entries: &'a [Entry<'a>]) -> NewRow<'a> {
+        NewRow { pk, row, entries }
+    }
+}
+
 /// One secondary index of an update; the keys may be equal and the values differ.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EntryChange<'a> {

@@ -5,7 +5,7 @@ use super::insert::{duplicate_mode, Obstacle, Raws};
 use super::row_lock::Locked;
 use super::scratch::{self, Scratch};
 use super::secondary::{EntryKey, NewEntry};
-use super::store::{Entry, EntryChange, Store};
+use super::store::{Entry, EntryChange, NewRow, Store};
 use super::undo_format::{self, Touch};
 use crate::base::{Error, PageNo, Result};
 use crate::btree::Intent;
@@ -54,22 +54,19 @@ impl Store {
     }
 
     /// The clustered key changes: the old row is deleted, the new one inserted.
-    #[allow(clippy::too_many_arguments)]
     pub fn move_row(
         &self,
         trx: &mut Trx,
         table: &Table,
         old_pk: &[u8],
         old_entries: &[Entry<'_>],
-        new_pk: &[u8],
-        new_row: &[u8],
-        new_entries: &[Entry<'_>],
+        new: &NewRow<'_>,
         x_on_duplicate: bool,
     ) -> Result<()> {
         self.change_rows(trx, &mut |trx| {
             self.delete_steps(trx, table, old_pk, old_entries)?;
-            self.insert_steps(trx, table, new_pk, new_row, new_entries, x_on_duplicate)?;
-            self.ranges_still_free(trx, table.layout(), new_pk, new_entries)
+            self.insert_steps(trx, table, new, x_on_duplicate)?;
+            self.ranges_still_free(trx, table.layout(), new)
         })?;
         self.counters.rows_updated.inc();
         Ok(())

@@ -9,7 +9,7 @@ use crate::engine::{Config, Engine, LogSink};
 use crate::io::SimDisk;
 use crate::pool::PAGE_SIZE;
 use crate::space::file_name;
-use crate::table::Table;
+use crate::table::{NewRow, Table};
 use crate::txn::{Isolation, Trx};
 use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock, Weak};
@@ -21,8 +21,12 @@ fn change_both(rig: &Rig) -> Trx {
     let mut trx = rig.begin(Isolation::ReadCommitted);
     let other = rig.store().open_table("u").expect("open u");
     with_entries(&pk(50), &row(50), |entries| {
-        rig.store()
-            .insert(&mut trx, &other, &pk(50), &row(50).encode(), entries, false)
+        rig.store().insert(
+            &mut trx,
+            &other,
+            &NewRow::new(&pk(50), &row(50).encode(), entries),
+            false,
+        )
     })
     .expect("insert into u");
     rig.delete(&mut trx, &pk(KEY), &row(KEY)).expect("delete");

@@ -2,7 +2,7 @@
 use super::rig::*;
 use crate::engine::Engine;
 use crate::io::file::RealDisk;
-use crate::table::{Cursor, EntryChange, LockChoice, TableSpec};
+use crate::table::{Cursor, EntryChange, LockChoice, NewRow, TableSpec};
 use crate::txn::{Isolation, LockMode};
 use std::time::Instant;
 
@@ -64,7 +64,7 @@ fn insert_all(rig: &Rig) {
             ..Default::default()
         };
         store
-            .insert(&mut trx, &rig.table, &key_of(n), &row(n), &[entry], false)
+            .insert(&mut trx, &rig.table, &NewRow::new(&key_of(n), &row(n), &[entry]), false)
             .expect("insert");
     }
     report("insert, ascending key, one random secondary entry", start, ROWS);
@@ -78,7 +78,7 @@ fn insert_all(rig: &Rig) {
             ..Default::default()
         };
         store
-            .insert(&mut trx, &rig.table, &key_of(n), &row(n), &[entry], false)
+            .insert(&mut trx, &rig.table, &NewRow::new(&key_of(n), &row(n), &[entry]), false)
             .expect("insert");
         rig.engine.commit(&mut trx, false).expect("commit");
     }

@@ -3,7 +3,7 @@ use super::rig::{config, Rig};
 use crate::base::Counters;
 use crate::engine::{Close, Config, Engine};
 use crate::io::file::RealDisk;
-use crate::table::{Entry, IndexSpec, TableSpec};
+use crate::table::{Entry, IndexSpec, NewRow, TableSpec};
 use crate::txn::{Isolation, Trx};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -27,7 +27,7 @@ fn insert(rig: &Rig, trx: &mut Trx, n: u64) {
         value: &[],
     };
     rig.store()
-        .insert(trx, &rig.table, &pk, &[b'x'; 40], &[entry], false)
+        .insert(trx, &rig.table, &NewRow::new(&pk, &[b'x'; 40], &[entry]), false)
         .expect("insert");
 }
 fn insert_all(rig: &Rig, from: u64, to: u64) {

@@ -3,7 +3,7 @@ use super::rig::*;
 use crate::base::Error;
 use crate::engine::{Close, Config, Engine};
 use crate::io::sim::SimDisk;
-use crate::table::{CheckLevel, Checker, Entry, IndexChange, IndexSpec, Table, TableSpec};
+use crate::table::{CheckLevel, Checker, Entry, IndexChange, IndexSpec, NewRow, Table, TableSpec};
 use crate::txn::{Isolation, LockMode, ThreadWaiter, Trx};
 use std::sync::Arc;
 use Isolation::{ReadCommitted, RepeatableRead};
@@ -356,7 +356,7 @@ fn a_check_of_what_is_pending_goes_step_by_step() {
         };
         let mut trx = rig.begin(ReadCommitted);
         store
-            .insert(&mut trx, &table, &pk, b"row", &[entry], false)
+            .insert(&mut trx, &table, &NewRow::new(&pk, b"row", &[entry]), false)
             .expect("insert");
         commit(&rig, trx);
     };

@@ -42,7 +42,7 @@ fn filled_from(seed: u64) -> Arc<SimDisk> {
     }
     with_entries(&pk(1), &row(1), |entries| {
         rig.store()
-            .insert(&mut trx, &other, &pk(1), &row(1).encode(), entries, false)
+            .insert(&mut trx, &other, &NewRow::new(&pk(1), &row(1).encode(), entries), false)
     })
     .expect("insert into u");
     rig.engine.commit(&mut trx, true).expect("commit");
@@ -116,7 +116,7 @@ fn others_serve_on(rig: &Rig, n: u32) {
     let mut trx = rig.begin(Isolation::ReadCommitted);
     with_entries(&pk(n), &row(n), |entries| {
         rig.store()
-            .insert(&mut trx, &other, &pk(n), &row(n).encode(), entries, false)
+            .insert(&mut trx, &other, &NewRow::new(&pk(n), &row(n).encode(), entries), false)
     })
     .expect("insert into u");
     rig.engine.commit(&mut trx, true).expect("commit");

@@ -4,7 +4,7 @@ use super::rig::*;
 use crate::base::{Error, Result};
 use crate::engine::Engine;
 use crate::io::sim::SimDisk;
-use crate::table::{IndexBuild, IndexChange, IndexSpec, Table, TableSpec};
+use crate::table::{IndexBuild, IndexChange, IndexSpec, NewRow, Table, TableSpec};
 use crate::txn::Isolation;
 use std::sync::Arc;
 
@@ -76,7 +76,8 @@ fn fill(engine: &Arc<Engine>, name: &str, tables: &mut Tables) -> Result<()> {
     let mut trx = rig.begin(Isolation::ReadCommitted);
     for n in 0..40u32 {
         let key = n.to_be_bytes();
-        if let Err(e) = rig.store().insert(&mut trx, &rig.table, &key, &[7; 300], &[], false) {
+        let new = NewRow::new(&key, &[7; 300], &[]);
+        if let Err(e) = rig.store().insert(&mut trx, &rig.table, &new, false) {
             std::mem::forget(trx);
             return Err(e);
         }

@@ -4,7 +4,7 @@ use crate::base::{Error, Result};
 use crate::engine::{Close, Engine};
 use crate::io::sim::SimDisk;
 use crate::io::Disk;
-use crate::table::TableSpec;
+use crate::table::{NewRow, TableSpec};
 use crate::txn::Isolation;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
@@ -24,9 +24,12 @@ fn start(disk: Arc<SimDisk>) -> Rig {
 fn put(rig: &Rig, keys: std::ops::Range<u32>) -> Result<()> {
     let mut trx = rig.begin(Isolation::ReadCommitted);
     for n in keys {
-        let put = rig
-            .store()
-            .insert(&mut trx, &rig.table, &n.to_be_bytes(), &[n as u8; 300], &[], false);
+        let put = rig.store().insert(
+            &mut trx,
+            &rig.table,
+            &NewRow::new(&n.to_be_bytes(), &[n as u8; 300], &[]),
+            false,
+        );
         if let Err(e) = put {
             std::mem::forget(trx);
             return Err(e);

@@ -149,7 +149,8 @@ impl Rig {
     }
     pub fn insert(&self, trx: &mut Trx, pk: &[u8], row: &Row) -> Result<()> {
         with_entries(pk, row, |entries| {
-            self.store().insert(trx, &self.table, pk, &row.encode(), entries, false)
+            self.store()
+                .insert(trx, &self.table, &NewRow::new(pk, &row.encode(), entries), false)
         })
     }
     pub fn delete(&self, trx: &mut Trx, pk: &[u8], row: &Row) -> Result<()> {
@@ -185,17 +186,11 @@ impl Rig {
     }
     pub fn move_row(&self, trx: &mut Trx, old_pk: &[u8], old: &Row, new_pk: &[u8], new: &Row) -> Result<()> {
         with_entries(old_pk, old, |old_entries| {
-            with_entries(new_pk, new, |new_entries| {
-                self.store().move_row(
-                    trx,
-                    &self.table,
-                    old_pk,
-                    old_entries,
-                    new_pk,
-                    &new.encode(),
-                    new_entries,
-                    false,
-                )
+            with_entries(new_pk, new, |entries| {
+                let row = new.encode();
+                let new = NewRow::new(new_pk, &row, entries);
+                self.store()
+                    .move_row(trx, &self.table, old_pk, old_entries, &new, false)
             })
         })
     }

@@ -6,7 +6,7 @@ use crate::base::{Error, Result};
 use crate::engine::{Close, Config, Engine};
 use crate::io::sim::SimDisk;
 use crate::pool::PAGE_SIZE;
-use crate::table::{CheckLevel, Checker, Entry, EntrySink, IndexSpec, StoreConfig, Table, TableSpec};
+use crate::table::{CheckLevel, Checker, Entry, EntrySink, IndexSpec, NewRow, StoreConfig, Table, TableSpec};
 use crate::txn::{Isolation, ThreadWaiter, Trx};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -123,7 +123,8 @@ impl World {
     fn insert(&self, trx: &mut Trx, n: u32, value: u32) -> Result<()> {
         self.with_entry(n, value, |pk, entries| {
             let row = value.to_be_bytes();
-            self.engine.store().insert(trx, &self.table, pk, &row, entries, false)
+            let new = NewRow::new(pk, &row, entries);
+            self.engine.store().insert(trx, &self.table, &new, false)
         })
     }
     fn delete(&self, trx: &mut Trx, n: u32, value: u32) {

@@ -9,6 +9,7 @@ use crate::io::watched::{Call, Watched};
 use crate::io::{Caching, Disk, Mode, SimDisk};
 use crate::pool::PAGE_SIZE;
 use crate::space::file_name;
+use crate::table::NewRow;
 use crate::txn::Isolation;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ fn add_table(disk: &Arc<SimDisk>, name: &str) {
     let rig = Rig { engine, table };
     let mut trx = rig.begin(Isolation::ReadCommitted);
     rig.store()
-        .insert(&mut trx, &rig.table, &pk(1), b"row", &[], false)
+        .insert(&mut trx, &rig.table, &NewRow::new(&pk(1), b"row", &[]), false)
         .expect("insert");
     rig.engine.commit(&mut trx, true).expect("commit");
     rig.engine.close(Close::Slow).expect("close");
@@ -313,6 +314,9 @@ fn add_row(engine: &Arc<Engine>, name: &str, n: u32) {
         table,
     };
     let mut trx = rig.begin(Isolation::ReadCommitted);
-    (rig.store().insert(&mut trx, &rig.table, &pk(n), b"row", &[], false)).expect("insert");
+    let inserted = rig
+        .store()
+        .insert(&mut trx, &rig.table, &NewRow::new(&pk(n), b"row", &[]), false);
+    inserted.expect("insert");
     rig.engine.commit(&mut trx, true).expect("commit");
 }

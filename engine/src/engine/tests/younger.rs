@@ -4,6 +4,7 @@ use super::isolation::{commit, filled, groups, rollback, row, X};
 use super::load::load_all;
 use super::rig::*;
 use crate::base::{Error, Result};
+use crate::table::NewRow;
 use crate::txn::{Isolation, LockMode, Trx};
 use Isolation::{ReadCommitted, RepeatableRead, Serializable};
 
@@ -42,7 +43,7 @@ fn upsert(rig: &Rig, trx: &mut Trx) -> Result<()> {
     let new = row(7, 70);
     with_entries(&[7], &new, |entries| {
         rig.store()
-            .insert_replacing(trx, &rig.table, &[7], &new.encode(), entries)
+            .insert_replacing(trx, &rig.table, &NewRow::new(&[7], &new.encode(), entries))
     })
 }
 

@@ -5,7 +5,7 @@ use crate::base::Result;
 use crate::btree::Seek;
 use crate::engine::tests::rig::Row;
 use crate::engine::Engine;
-use crate::table::{BulkInsert, Cursor, Entry, EntryChange, IndexSpec, LockChoice, Table, TableSpec};
+use crate::table::{BulkInsert, Cursor, Entry, EntryChange, IndexSpec, LockChoice, NewRow, Table, TableSpec};
 use crate::txn::Trx;
 use std::sync::Arc;
 
@@ -111,7 +111,7 @@ impl Handle<'_> {
         let owned = OwnedEntry::all(self.kinds, pk, row);
         let entries: Vec<Entry<'_>> = owned.iter().map(OwnedEntry::entry).collect();
         let store = self.engine.store();
-        store.insert(trx, &self.table, pk, &row.encode(), &entries, false)
+        store.insert(trx, &self.table, &NewRow::new(pk, &row.encode(), &entries), false)
     }
     /// Nothing is rolled back.
     pub fn load<'r>(
@@ -156,10 +156,11 @@ impl Handle<'_> {
         let before = OwnedEntry::all(self.kinds, from.0, from.1);
         let after = OwnedEntry::all(self.kinds, to.0, to.1);
         let old: Vec<Entry<'_>> = before.iter().map(OwnedEntry::entry).collect();
-        let new: Vec<Entry<'_>> = after.iter().map(OwnedEntry::entry).collect();
+        let entries: Vec<Entry<'_>> = after.iter().map(OwnedEntry::entry).collect();
         let row = to.1.encode();
+        let new = NewRow::new(to.0, &row, &entries);
         let store = self.engine.store();
-        store.move_row(trx, &self.table, from.0, &old, to.0, &row, &new, false)
+        store.move_row(trx, &self.table, from.0, &old, &new, false)
     }
     pub fn get(&self, trx: &mut Trx, pk: &[u8]) -> Result<Option<Row>> {
         let mut cursor = Cursor::new(self.engine.store().clone(), self.table.clone());
