@@ -347,6 +347,14 @@ mod tests {
     const S: LockMode = LockMode::Shared;
     const X: LockMode = LockMode::Exclusive;
 
+    /// Who gets the lock when that holder gives it up, by connection.
+    fn given_up(entry: &mut Entry, holder: &Arc<TrxShared>) -> Vec<u64> {
+        let mut wake = WakeList::new();
+        assert!(entry.remove_granted(holder));
+        entry.grant(&mut wake);
+        wake.iter().map(|t| t.connection).collect()
+    }
+
     #[test]
     fn queue_rules() {
         let mut shard = Shard::default();
@@ -363,21 +371,14 @@ mod tests {
         q.enqueue(&a, X);
         let blocking: Vec<u64> = q.blockers(&a).map(|t| t.connection).collect();
         assert_eq!(blocking, [2]);
-        let mut wake = WakeList::new();
-        assert!(q.remove_granted(&b));
-        q.grant(&mut wake);
-        assert_eq!(wake.iter().map(|t| t.connection).collect::<Vec<_>>(), [1]);
+        assert_eq!(given_up(q, &b), [1]);
         assert_eq!((q.granted().len(), q.waiting().len()), (1, 1));
         assert_eq!(q.granted()[0].mode, X);
         // A shared request does not overtake the waiting exclusive one.
         assert_eq!(q.admit(&b, S), Admitted::MustWait);
         q.enqueue(&b, S);
-        wake.clear();
-        assert!(q.remove_granted(&a));
-        q.grant(&mut wake);
-        assert_eq!(wake.iter().map(|t| t.connection).collect::<Vec<_>>(), [3]);
-        assert!(q.remove_granted(&c));
-        q.grant(&mut wake);
+        assert_eq!(given_up(q, &a), [3]);
+        assert_eq!(given_up(q, &c), [2]);
         assert!(q.remove_granted(&b));
         shard.free_if_unused(slot);
         assert_eq!(shard.len(), 0);
@@ -395,10 +396,7 @@ mod tests {
         q.enqueue(&owner, S);
         assert!(q.add_implicit(&owner));
         assert!(q.blockers(&owner).map(|t| t.connection).eq([1]));
-        let mut wake = WakeList::new();
-        assert!(q.remove_granted(&passer));
-        q.grant(&mut wake);
-        assert!(wake.iter().map(|t| t.connection).eq([3]));
+        assert_eq!(given_up(q, &passer), [3]);
         assert!(q.blockers(&waiter).map(|t| t.connection).eq([3]));
         assert_eq!((q.granted().len(), q.granted()[0].mode), (1, X));
     }

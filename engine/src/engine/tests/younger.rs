@@ -53,14 +53,20 @@ fn with_snapshot(rig: &Rig, isolation: Isolation) -> Trx {
     trx
 }
 
+/// A transaction with a snapshot, behind which the table is made anew.
+fn with_old_snapshot(rig: &Rig, isolation: Isolation, remake: fn(&Rig)) -> Trx {
+    let trx = with_snapshot(rig, isolation);
+    remake(rig);
+    trx
+}
+
 #[test]
 fn a_table_younger_than_the_snapshot_is_neither_locked_nor_changed() {
     for (how, remake, _) in REMAKES {
         for isolation in [RepeatableRead, Serializable] {
             for (what, way) in WAYS {
                 let rig = filled();
-                let mut late = with_snapshot(&rig, isolation);
-                remake(&rig);
+                let mut late = with_old_snapshot(&rig, isolation, remake);
                 let refused = Err(Error::TableChanged);
                 assert_eq!(way(&rig, &mut late), refused, "{what}, {how}, {isolation:?}");
                 assert_eq!(way(&rig, &mut late), refused, "again: {what}, {how}, {isolation:?}");
@@ -109,8 +115,7 @@ fn a_younger_table_is_locked_where_no_snapshot_is_kept_apart() {
         for (isolation, on) in [(ReadCommitted, 1), (RepeatableRead, 0)] {
             let rig = filled();
             rig.engine.set("snapshot_isolation", on).expect("set");
-            let mut late = with_snapshot(&rig, isolation);
-            remake(&rig);
+            let mut late = with_old_snapshot(&rig, isolation, remake);
             for index in [0, BY_GROUP] {
                 assert_eq!(
                     groups(&rig, &mut late, index, X),
@@ -129,8 +134,7 @@ fn a_younger_table_is_locked_where_no_snapshot_is_kept_apart() {
 #[test]
 fn a_plain_insert_into_a_younger_table_is_not_refused() {
     let rig = filled();
-    let mut late = with_snapshot(&rig, RepeatableRead);
-    copy(&rig);
+    let mut late = with_old_snapshot(&rig, RepeatableRead, copy);
     rig.insert(&mut late, &[4], &row(4, 40)).expect("insert");
     let met = rig.insert(&mut late, &[2], &row(2, 50));
     assert!(matches!(met, Err(Error::Duplicate { index: 0, .. })), "{met:?}");

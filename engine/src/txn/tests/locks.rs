@@ -42,6 +42,23 @@ pub(super) fn waiting(trx: &Arc<TrxShared>) -> bool {
     trx.waiting_on.load(Ordering::Acquire) != 0
 }
 
+/// A wait by a thread of its own, which holds nothing any more when it ends. It has begun when this returns.
+pub(super) fn begin_wait<T: Send + 'static>(
+    locks: &Arc<LockSys>,
+    mut trx: Trx,
+    wait: impl FnOnce(&LockSys, &mut Trx) -> T + Send + 'static,
+) -> thread::JoinHandle<T> {
+    let (shared, l) = (trx.shared.clone(), locks.clone());
+    let before = locks.counters.row_lock_current_waits.get();
+    let waits = thread::spawn(move || {
+        let outcome = wait(&l, &mut trx);
+        l.release_all(&trx.shared);
+        outcome
+    });
+    until(|| waiting(&shared) && locks.counters.row_lock_current_waits.get() == before + 1);
+    waits
+}
+
 #[test]
 fn conflicts_upgrade_and_unlock() {
     let locks = lock_sys();
@@ -95,10 +112,7 @@ fn a_wait_times_out_and_lets_those_behind_it_go_on() {
     let (mut holder, mut impatient, mut reader) = (trx(1), trx(2), trx(3));
     take(&locks, &mut holder, b"k", S).unwrap();
     impatient.lock_wait_timeout_ms = 60;
-    let shared = impatient.shared.clone();
-    let l = locks.clone();
-    let waits = thread::spawn(move || take(&l, &mut impatient, b"k", X));
-    until(|| waiting(&shared));
+    let waits = begin_wait(&locks, impatient, |locks, trx| take(locks, trx, b"k", X));
     // Behind the exclusive request, until that gives up.
     assert_eq!(try_take(&locks, &mut reader, b"k", S), Err(Error::Locked));
     assert_eq!(take(&locks, &mut reader, b"k", S), Ok(Granted::New));
@@ -111,18 +125,12 @@ fn a_wait_times_out_and_lets_those_behind_it_go_on() {
 #[test]
 fn a_waiters_implicit_lock_is_made_explicit_meanwhile() {
     let locks = lock_sys();
-    let (mut holder, mut owner) = (trx(1), trx(2));
+    let (mut holder, owner) = (trx(1), trx(2));
     take(&locks, &mut holder, b"k", X).unwrap();
     owner.shared.id.store(77, Ordering::Release);
     locks.accept_implicit(&owner.shared, 77);
     let shared = owner.shared.clone();
-    let l = locks.clone();
-    let waits = thread::spawn(move || {
-        let granted = take(&l, &mut owner, b"k", X);
-        l.release_all(&owner.shared);
-        granted
-    });
-    until(|| waiting(&shared));
+    let waits = begin_wait(&locks, owner, |locks, trx| take(locks, trx, b"k", X));
     locks.make_explicit(&shared, 77, 1, b"k");
     locks.release_all(&holder.shared);
     assert_eq!(waits.join().unwrap(), Ok(Granted::Held));
@@ -133,12 +141,10 @@ fn a_waiters_implicit_lock_is_made_explicit_meanwhile() {
 #[test]
 fn a_wait_can_be_cancelled() {
     let locks = lock_sys();
-    let (mut holder, mut victim) = (trx(1), trx(2));
+    let (mut holder, victim) = (trx(1), trx(2));
     take(&locks, &mut holder, b"k", X).unwrap();
     let shared = victim.shared.clone();
-    let l = locks.clone();
-    let waits = thread::spawn(move || take(&l, &mut victim, b"k", X));
-    until(|| waiting(&shared));
+    let waits = begin_wait(&locks, victim, |locks, trx| take(locks, trx, b"k", X));
     let wait = locks.wait_of(&shared).unwrap();
     assert_eq!((wait.key.as_slice(), wait.blockers), (&b"k"[..], vec![(0, 1)]));
     locks.cancel_wait(&shared);
@@ -203,15 +209,9 @@ fn a_circle_that_two_search_for_costs_one_of_them() {
     let (mut a, mut b) = (trx(1), trx(2));
     take(&locks, &mut a, b"a", X).unwrap();
     take(&locks, &mut b, b"b", X).unwrap();
-    let shared = b.shared.clone();
-    let l = locks.clone();
-    let waits = thread::spawn(move || {
-        let outcome = take(&l, &mut b, b"a", X);
-        l.release_all(&b.shared);
-        outcome
-    });
-    until(|| waiting(&shared) && locks.counters.row_lock_current_waits.get() == 1);
-    let (weak, second) = (Arc::downgrade(&locks), shared.clone());
+    let second = b.shared.clone();
+    let waits = begin_wait(&locks, b, |locks, trx| take(locks, trx, b"a", X));
+    let weak = Arc::downgrade(&locks);
     let heard = AtomicI32::new(0);
     // By the thread of the first, between its search and its leaving the queue.
     locks.on_deadlock(Box::new(move |_| {
@@ -234,14 +234,7 @@ fn two_upgrades_of_one_row_are_a_deadlock() {
     a.shared.undo_records.store(1000, Ordering::Relaxed);
     take(&locks, &mut a, b"k", S).unwrap();
     take(&locks, &mut b, b"k", S).unwrap();
-    let shared = a.shared.clone();
-    let l = locks.clone();
-    let waits = thread::spawn(move || {
-        let outcome = take(&l, &mut a, b"k", X);
-        l.release_all(&a.shared);
-        outcome
-    });
-    until(|| waiting(&shared));
+    let waits = begin_wait(&locks, a, |locks, trx| take(locks, trx, b"k", X));
     assert_eq!(take(&locks, &mut b, b"k", X), Err(Error::Deadlock));
     locks.release_all(&b.shared);
     assert_eq!(waits.join().unwrap(), Ok(Granted::Held));
@@ -254,14 +247,7 @@ fn the_much_lighter_transaction_is_the_victim() {
     heavy.shared.undo_records.store(1000, Ordering::Relaxed);
     take(&locks, &mut heavy, b"a", X).unwrap();
     take(&locks, &mut light, b"b", X).unwrap();
-    let shared = light.shared.clone();
-    let l = locks.clone();
-    let waits = thread::spawn(move || {
-        let outcome = take(&l, &mut light, b"a", X);
-        l.release_all(&light.shared);
-        outcome
-    });
-    until(|| waiting(&shared));
+    let waits = begin_wait(&locks, light, |locks, trx| take(locks, trx, b"a", X));
     assert_eq!(take(&locks, &mut heavy, b"b", X), Ok(Granted::New));
     assert_eq!(waits.join().unwrap(), Err(Error::Deadlock));
 }
@@ -297,10 +283,7 @@ fn a_range_stops_the_inserts_of_others_until_its_owner_ends() {
     writer.lock_wait_timeout_ms = 10;
     assert_eq!(locks.check_insert(&mut writer, 1, b"d"), Err(Error::LockWaitTimeout));
     writer.lock_wait_timeout_ms = 20_000;
-    let shared = writer.shared.clone();
-    let l = locks.clone();
-    let waits = thread::spawn(move || l.check_insert(&mut writer, 1, b"d"));
-    until(|| waiting(&shared));
+    let waits = begin_wait(&locks, writer, |locks, trx| locks.check_insert(trx, 1, b"d"));
     locks.release_all(&scanner.shared);
     assert_eq!(waits.join().unwrap(), Ok(()));
     assert!(!locks.ranges.any(1));
@@ -312,14 +295,7 @@ fn a_range_and_a_row_make_a_deadlock() {
     let (mut a, mut b) = (trx(1), trx(2));
     locks.lock_range(&mut a, 1, b"", None);
     locks.lock_range(&mut b, 1, b"", None);
-    let shared = a.shared.clone();
-    let l = locks.clone();
-    let waits = thread::spawn(move || {
-        let outcome = l.check_insert(&mut a, 1, b"x");
-        l.release_all(&a.shared);
-        outcome
-    });
-    until(|| waiting(&shared));
+    let waits = begin_wait(&locks, a, |locks, trx| locks.check_insert(trx, 1, b"x"));
     assert_eq!(locks.check_insert(&mut b, 1, b"y"), Err(Error::Deadlock));
     locks.release_all(&b.shared);
     assert_eq!(waits.join().unwrap(), Ok(()));

@@ -1,6 +1,6 @@
 //! A waiter hears of everyone it waits for, whether they were there when the wait began or came before it later: a replica's server acts on it.
 //! And so does the search for deadlocks.
-use super::locks::{lock_sys, take, trx, try_take, until, waiting};
+use super::locks::{begin_wait, lock_sys, take, trx, try_take, until, waiting};
 use crate::base::Error;
 use crate::txn::sleep::{decide, HOLDERS_NOTED_MAX, WAIT_CANCELLED, WAIT_DEADLOCK, WAIT_LOOK};
 use crate::txn::{Granted, LockMode, LockSys, ThreadWaiter, Trx, TrxShared, WaitOutcome, Waiter};
@@ -67,13 +67,7 @@ fn made_explicit(refuses_owner: bool) -> Row {
     let mut third = Trx::new(TrxShared::new(waiter.clone(), 10));
     third.lock_wait_timeout_ms = 20_000;
     let shared = third.shared.clone();
-    let l = locks.clone();
-    let sleeper = thread::spawn(move || {
-        let granted = take(&l, &mut third, b"r", X);
-        l.release_all(&third.shared);
-        granted
-    });
-    until(|| waiting(&shared) && locks.counters.row_lock_current_waits.get() == 1);
+    let sleeper = begin_wait(&locks, third, |locks, trx| take(locks, trx, b"r", X));
     assert_eq!(*waiter.named.lock(), [passer.shared.waiter.context()]);
     let made = locks.make_explicit(&owner.shared, 7, 1, b"r").expect("a third waits");
     locks.unlock(&mut passer, 1, b"r");
@@ -137,13 +131,7 @@ impl Sleeper {
         let mut trx = Trx::new(TrxShared::new(waiter.clone(), 10));
         trx.lock_wait_timeout_ms = 20_000;
         let shared = trx.shared.clone();
-        let (l, before) = (locks.clone(), locks.counters.row_lock_current_waits.get());
-        let thread = thread::spawn(move || {
-            let outcome = wait(&l, &mut trx);
-            l.release_all(&trx.shared);
-            outcome
-        });
-        until(|| waiting(&shared) && locks.counters.row_lock_current_waits.get() == before + 1);
+        let thread = begin_wait(locks, trx, wait);
         Sleeper { waiter, shared, thread }
     }
     fn of_row(locks: &Arc<LockSys>, mode: LockMode) -> Sleeper {
