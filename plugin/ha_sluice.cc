@@ -113,29 +113,39 @@ static void tell_who_asks(THD *thd, const char *why)
 }
 
 /*
-  Parts of the primary key behind one that has only the beginning of its column do not go on any secondary key, for the order of an index's
-  entries is that part's there. The server leaves them out, but not always where the secondary key has that column itself
-  (PRIMARY KEY (a, c(3), id), KEY (c, a)): it would search for c, a and id, and equal strings need not have equal beginnings.
+  The server goes on behind a secondary key's own parts with those of the primary key that it lacks, and takes both together for unique. Here it
+  does so only where they hold every column of the primary key, each one whole. It leaves out parts itself, but
+  - with PRIMARY KEY (a, c(3), id), KEY (c, a) it goes on with id: equal strings need not have equal beginnings, and by those the entries lie;
+  - with PRIMARY KEY (a, c(3)), KEY (c) it takes (c, a) for unique, where two strings may be equal and their beginnings not;
+  - where some parts are left it groups by an index although a condition is on a part that is not.
 */
 static void cut_extended_keys(TABLE *table)
 {
-  const uint primary= table->s->primary_key;
-  if (primary >= MAX_KEY)
+  if (table->s->primary_key >= MAX_KEY)
     return;
-  const KEY &key= table->key_info[primary];
-  uint whole= 0;
-  while (whole < key.user_defined_key_parts &&
-         table->field[key.key_part[whole].fieldnr - 1]->key_length() == key.key_part[whole].length)
-    whole++;
-  const key_part_map before= (key_part_map{1} << whole) - 1;
+  const KEY &primary= table->key_info[table->s->primary_key];
+  const auto is_whole= [table](const KEY_PART_INFO &part) { return table->field[part.fieldnr - 1]->key_length() == part.length; };
+  const auto has_part= [&](const KEY &key, uint part) {
+    if (key.ext_key_part_map >> part & 1)
+      return true;
+    const KEY_PART_INFO *own= key.key_part, *end= own + key.user_defined_key_parts;
+    while (own < end && own->fieldnr != primary.key_part[part].fieldnr)
+      own++;
+    return own < end && is_whole(*own);
+  };
   for (uint i= 0; i < table->s->keys; i++)
   {
-    KEY &extended= table->key_info[i];
-    if (!(extended.ext_key_part_map & ~before))
+    KEY &key= table->key_info[i];
+    if (i == table->s->primary_key || (!key.ext_key_part_map && !(key.ext_key_flags & HA_EXT_NOSAME)))
       continue;
-    extended.ext_key_part_map&= before;
-    extended.ext_key_parts= extended.user_defined_key_parts + my_count_bits(extended.ext_key_part_map);
-    extended.ext_key_flags= extended.flags;
+    uint part= 0;
+    while (part < primary.user_defined_key_parts && is_whole(primary.key_part[part]) && has_part(key, part))
+      part++;
+    if (part == primary.user_defined_key_parts)
+      continue;
+    key.ext_key_part_map= 0;
+    key.ext_key_parts= key.user_defined_key_parts;
+    key.ext_key_flags= key.flags;
   }
 }
 
