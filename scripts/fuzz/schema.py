@@ -6,6 +6,7 @@ from values import COLLATIONS, INTEGERS, KINDS, literal, random_column
 
 KEY_BYTES_MAX = 900
 COLUMNS_MAX = 9
+SAMPLES_MAX = 40
 
 
 class Key:
@@ -37,6 +38,7 @@ class Table:
         self.temporary = False
         self.versioned = False
         self.serial = 0
+        self.samples = []           # {column name: literal} of some rows that were inserted
 
     def column(self, name):
         return next((column for column in self.columns if column.name == name), None)
@@ -44,6 +46,9 @@ class Table:
     def fresh(self, letter):
         self.serial += 1
         return f"{letter}{self.serial}"
+
+    def remember(self, columns, literals):
+        self.samples = self.samples[-SAMPLES_MAX + 1:] + [dict(zip([column.name for column in columns], literals))]
 
     def create_sql(self):
         body = ", ".join([column.sql() for column in self.columns] + [key.sql() for key in self.keys])
@@ -58,6 +63,35 @@ class Table:
 
     def hinted_keys(self):
         return [key for key in self.keys if not key.is_long_unique()]
+
+    def goes_on_with(self, key):
+        """Parts of the primary key that the server puts behind a key's own: as many as there are before its first that is a prefix."""
+        parts = self.primary().parts if self.primary() else []
+        count = next((i for i, part in enumerate(parts) if part[1]), len(parts))
+        own = [name for name, _, _ in key.parts]
+        return [part for part in parts if part[0] not in own][:count] if key.kind != "PRIMARY KEY" else []
+
+    def loose_keys(self):
+        """Keys by which the server does not find all that is equal: what it finds depends on the plan, in any engine (in Sluice not
+        where only a part that goes on is a prefix)."""
+        return [key for key in self.hinted_keys() if any(prefix and not self.column(name).is_by_character()
+                                                         for name, prefix, _ in key.parts + self.goes_on_with(key))]
+
+    def loose_in_primary(self):
+        parts = self.primary().parts if self.primary() else []
+        return [name for name, prefix, _ in parts if prefix and not self.column(name).is_by_character()]
+
+    def firm_keys(self):
+        loose = self.loose_keys()
+        return [key for key in self.hinted_keys() if key not in loose]
+
+    def primary(self):
+        return next((key for key in self.keys if key.kind == "PRIMARY KEY"), None)
+
+    def searched_by(self, key):
+        """The columns that a search by a key may go by: its own, and the primary key's behind them."""
+        parts = key.parts + (self.primary().parts if self.primary() else [])
+        return [self.column(name) for name in dict.fromkeys(name for name, _, _ in parts)]
 
 
 def key_part(chance, column):
@@ -129,6 +163,10 @@ def random_partitions(chance, table):
         table.partitions = f"PARTITION BY HASH (rid) PARTITIONS {table.partition_count}"
     elif style < 0.6:
         table.partitions = f"PARTITION BY KEY (rid) PARTITIONS {table.partition_count}"
+    elif style < 0.7:
+        lists = [f"PARTITION p{i} VALUES IN ({', '.join(str(at) for at in range(i, 200, table.partition_count))})" for i in range(table.partition_count)]
+        table.partitions = f"PARTITION BY LIST COLUMNS (rid) ({', '.join(lists)}, PARTITION rest DEFAULT)"
+        table.partition_count += 1
     else:
         bounds = [f"PARTITION p{i} VALUES LESS THAN ({20 * (i + 1)})" for i in range(table.partition_count - 1)]
         bounds.append(f"PARTITION p{table.partition_count - 1} VALUES LESS THAN MAXVALUE")
@@ -196,6 +234,8 @@ def alter_step(chance, table):
     if dice < 0.8:
         return chance.choice(("FORCE", "ENGINE={E}", "COMMENT='x'", "AUTO_INCREMENT=50", "ORDER BY rid"))
     if dice < 0.84:
+        if table.primary() and any(prefix for _, prefix, _ in table.primary().parts):
+            return None             # as in modify_column
         collation = chance.choice(COLLATIONS)
         for column in table.columns:
             if column.is_text() and not column.generated:
@@ -242,11 +282,15 @@ def alter_column(chance, table):
 def modify_column(chance, table, column, place):
     if chance.random() < 0.5:
         column.nullable = not column.nullable
+        if not column.nullable and column.kind != "TIMESTAMP":
+            column.default = None       # InnoDB's own: NULLs that are there become the default, and not the type's zero
     if column.kind in ("VARCHAR", "VARBINARY", "CHAR"):
         column.size = min(400 if column.kind != "CHAR" else 60, column.size + chance.choice((0, 1, 20, 200)))
     elif column.kind in INTEGERS and chance.random() < 0.5:
         column.kind = "BIGINT"
-    if column.is_text() and chance.random() < 0.3:
+    # InnoDB's own: it leaves the primary key's order as it was.
+    in_primary = table.primary() and any(part[0] == column.name for part in table.primary().parts)
+    if column.is_text() and chance.random() < 0.3 and not in_primary:
         column.collation = chance.choice(COLLATIONS)
     if column.default == "NULL" and not column.nullable:
         column.default = None

@@ -2,7 +2,9 @@
 anything ends with rid, which only repeats where a unique key forbids that. Used by fuzz.py.
 """
 import copy
+import overlap
 import schema
+from searches import Searches
 from values import literal
 
 SWITCHES = ("mrr=on,mrr_cost_based=off", "mrr=off", "mrr_sort_keys=on", "join_cache_bka=on", "index_condition_pushdown=off", "index_condition_pushdown=on",
@@ -11,13 +13,12 @@ SWITCHES = ("mrr=on,mrr_cost_based=off", "mrr=off", "mrr_sort_keys=on", "join_ca
 MODES = ("", "STRICT_TRANS_TABLES", "STRICT_TRANS_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE", "PAD_CHAR_TO_FULL_LENGTH", "NO_AUTO_VALUE_ON_ZERO")
 
 
-class Statements:
+class Statements(Searches):
     """Makes one statement after the other: next() gives (SQL, what to do with the model if it succeeds)."""
 
     def __init__(self, chance):
-        self.chance = chance
-        self.tables = []
-        self.rid = 0
+        super().__init__(chance)
+        self.overlapping = chance.random() < 0.6
         self.in_transaction = False
         self.savepoints = []
         self.handler = None
@@ -28,7 +29,10 @@ class Statements:
             (12, self.update), (8, self.delete), (2, self.update_join), (2, self.delete_join), (20, self.select),
             (6, self.aggregate), (6, self.join), (3, self.subquery), (2, self.handler_read), (8, self.transaction), (4, self.alter),
             (1, self.truncate), (1, self.rename), (1, self.setting), (1, self.maintain), (1, self.lock), (1, self.partition),
-            (1, self.versions))
+            (1, self.versions),
+            # Where keys overlap they are searched by all of their parts.
+            *(((40, self.search), (8, self.grouped), (12, self.search_join), (8, self.search_in), (8, self.search_update), (4, self.search_delete))
+              if self.overlapping else ((6, self.search), (1, self.grouped), (2, self.search_join), (1, self.search_in))))
 
     def next(self):
         while True:
@@ -40,78 +44,11 @@ class Statements:
                 return made
 
     def create(self, small=False):
-        table = schema.random_table(self.chance, f"t{len(self.tables) + 1}", small)
+        name = f"t{len(self.tables) + 1}"
+        table = overlap.random_overlapping(self.chance, name) if self.overlapping else schema.random_table(self.chance, name, small)
         return table.create_sql(), lambda: self.tables.append(table)
 
     # ---- parts of statements ----
-
-    def table(self):
-        return self.chance.choice(self.tables)
-
-    def literal(self, column):
-        if column.name == "rid":
-            return str(self.chance.randint(0, max(5, self.rid)))
-        return literal(self.chance, column)
-
-    def hint(self, table):
-        keys = table.hinted_keys()
-        dice = self.chance.random()
-        if not keys or dice < 0.2:
-            return ""
-        how = "FORCE" if dice < 0.75 else "USE" if dice < 0.85 else "IGNORE"
-        return f" {how} INDEX ({', '.join(k.hint_name() for k in self.chance.sample(keys, 1 if dice < 0.9 else min(2, len(keys))))})"
-
-    def conditional_columns(self, table):
-        """Keyed columns are asked for more often."""
-        keyed = [table.column(part[0]) for key in table.keys for part in key.parts]
-        return [column for column in keyed * 2 + table.columns if column and column.kind not in ("GEOMETRY", "POINT", "JSON")]
-
-    def condition(self, table, alias=""):
-        chance = self.chance
-        column = chance.choice(self.conditional_columns(table))
-        name = alias + column.name
-        dice = chance.random()
-        if dice < 0.3:
-            return f"{name} {chance.choice(('=', '=', '<=>'))} {self.literal(column)}"
-        if dice < 0.5:
-            return f"{name} {chance.choice(('<', '<=', '>', '>=', '<>'))} {self.literal(column)}"
-        if dice < 0.65:
-            return f"{name} BETWEEN {self.literal(column)} AND {self.literal(column)}"
-        if dice < 0.78:
-            return f"{name} IN ({', '.join(self.literal(column) for _ in range(chance.randint(1, 4)))})"
-        if dice < 0.88:
-            return f"{name} IS {chance.choice(('', 'NOT '))}NULL"
-        if column.is_text():
-            return f"{name} LIKE {chance.choice(('_', 'CONCAT('))}".replace("_", "'a%'").replace("CONCAT(", f"CONCAT({self.literal(column)}, '%')")
-        return f"NOT ({name} <= {self.literal(column)})"
-
-    def key_condition(self, table, alias=""):
-        """Equalities for the first parts of a key and a range for the next one."""
-        keys = [key for key in table.keys if len(key.parts) > 1]
-        if not keys:
-            return self.condition(table, alias)
-        key = self.chance.choice(keys)
-        terms = []
-        count = self.chance.randint(1, len(key.parts))
-        for i, part in enumerate(key.parts[:count]):
-            column = table.column(part[0])
-            operator = self.chance.choice(("=", "<", ">", ">=", "<=")) if i == count - 1 else "="
-            terms.append(f"{alias}{column.name} {operator} {self.literal(column)}")
-        return " AND ".join(terms)
-
-    def where(self, table, alias=""):
-        dice = self.chance.random()
-        if dice < 0.12:
-            return "1"
-        if dice < 0.5:
-            return self.condition(table, alias)
-        if dice < 0.7:
-            return self.key_condition(table, alias)
-        word = self.chance.choice((" AND ", " OR "))
-        parts = [self.condition(table, alias) for _ in range(self.chance.choice((2, 2, 3)))]
-        if self.chance.random() < 0.3:
-            parts.append(f"({self.condition(table, alias)} {'OR' if word == ' AND ' else 'AND'} {self.key_condition(table, alias)})")
-        return f"({word.join(parts)})"
 
     def columns_of_insert(self, table):
         columns = [column for column in table.writable() if column.name != "auto" or self.chance.random() < 0.3]
@@ -119,7 +56,7 @@ class Statements:
             columns = [column for column in columns if column.name == "rid" or self.chance.random() < 0.7]
         return columns
 
-    def row(self, columns, fresh):
+    def row(self, table, columns, fresh):
         values = []
         for column in columns:
             if column.name == "rid":
@@ -129,18 +66,22 @@ class Statements:
                 # Not mixed in one statement: how many values then stay unused is each engine's business.
                 values.append(str(self.chance.randint(1, 100)))
             else:
-                values.append(self.literal(column))
+                values.append(literal(self.chance, column))
+        table.remember(columns, values)
         return f"({', '.join(values)})"
 
     def assignments(self, table, alias=""):
         columns = [c for c in table.writable() if c.name not in ("rid", "auto") or (table.rid_is_unique() and self.chance.random() < 0.15)]
+        # InnoDB's own: an UPDATE of a NOT NULL geometry to NULL is an error, an INSERT is not.
+        # And it leaves a key on the whole column as it was where the beginning in the primary key changes and the column is equal.
+        columns = [c for c in columns if (c.nullable or c.kind not in ("GEOMETRY", "POINT")) and c.name not in table.loose_in_primary()]
         if not columns:
             return None
         chosen = self.chance.sample(columns, min(len(columns), self.chance.choice((1, 1, 2, 3))))
         parts = []
         for column in chosen:
             dice = self.chance.random()
-            value = self.literal(column)
+            value = literal(self.chance, column)
             if column.name == "rid":
                 value = f"{alias}rid + {self.chance.choice((1, -1, 0))}"
             elif dice < 0.1 and column.kind == "INT":
@@ -157,7 +98,10 @@ class Statements:
         columns = self.columns_of_insert(table)
         verb = verb or self.chance.choice(("INSERT", "INSERT", "INSERT IGNORE"))
         rows = self.chance.choice((1, 1, 1, 2, 5, 30))
-        return f"{verb} INTO {table.name} ({', '.join(c.name for c in columns)}) VALUES {', '.join(self.row(columns, not table.rid_is_unique()) for _ in range(rows))}"
+        # InnoDB's own: rows of which a loose primary key knows that they differ, and another key does not, take each other's place in that key.
+        fresh = not table.rid_is_unique() or bool(table.loose_keys())
+        values = ", ".join(self.row(table, columns, fresh) for _ in range(rows))
+        return f"{verb} INTO {table.name} ({', '.join(c.name for c in columns)}) VALUES {values}"
 
     def replace(self):
         return self.insert("REPLACE")
@@ -186,7 +130,7 @@ class Statements:
         self.rid *= 2
         names, values = zip(*pairs)
         verb = self.chance.choice(("INSERT", "INSERT IGNORE", "REPLACE"))
-        return (f"{verb} INTO {to.name} ({', '.join(names)}) SELECT {', '.join(values)} FROM {source.name} "
+        return (f"{verb} INTO {to.name} ({', '.join(names)}) SELECT {', '.join(values)} FROM {source.name}{self.shield(source)} "
                 f"WHERE {self.where(source)} ORDER BY rid LIMIT {self.chance.choice((1, 3, 20))}")
 
     def load(self):
@@ -213,7 +157,10 @@ class Statements:
 
     def delete(self):
         table = self.table()
-        return f"DELETE FROM {table.name} WHERE {self.where(table)} AND {self.condition(table)}{self.limited(table)}"
+        where = f"WHERE {self.where(table)} AND {self.condition(table)}"
+        if table.loose_keys():          # only this form takes hints, and has no LIMIT
+            return f"DELETE {table.name} FROM {table.name}{self.hint(table)} {where}"
+        return f"DELETE FROM {table.name} {where}{self.limited(table)}"
 
     def pair_join(self, left, right):
         pairs = [(a, b) for a in left.columns for b in right.columns if a.kind == b.kind and
@@ -226,14 +173,14 @@ class Statements:
         assignments = self.assignments(left, "x.")
         if not assignments or "x.rid =" in assignments or any(key.kind != "KEY" for key in left.keys) or " + 1" in assignments:
             return None             # which row fails first would depend on the plan
-        return (f"UPDATE {left.name} x JOIN {right.name} y ON {self.pair_join(left, right)} SET {assignments} "
+        return (f"UPDATE {left.name} x{self.shield(left)} JOIN {right.name} y{self.shield(right)} ON {self.pair_join(left, right)} SET {assignments} "
                 f"WHERE {self.where(left, 'x.')}")
 
     def delete_join(self):
         left, right = self.table(), self.table()
         which = self.chance.choice(("x", "y", "x, y"))
-        return (f"DELETE {which} FROM {left.name} x JOIN {right.name} y ON {self.pair_join(left, right)} "
-                f"WHERE {self.where(left, 'x.')} AND {self.condition(right, 'y.')}")
+        return (f"DELETE {which} FROM {left.name} x{self.shield(left)} JOIN {right.name} y{self.shield(right)} "
+                f"ON {self.pair_join(left, right)} WHERE {self.where(left, 'x.')} AND {self.condition(right, 'y.')}")
 
     # ---- reads ----
 
@@ -245,7 +192,7 @@ class Statements:
             key = self.chance.choice(table.keys)
             columns = ", ".join([part[0] for part in key.parts])
         ending = self.chance.choice(("", "", "", " FOR UPDATE", " LOCK IN SHARE MODE"))
-        statement = f"SELECT {columns} FROM {table.name}{self.hint(table)} WHERE {self.where(table)}"
+        statement = f"SELECT {columns} FROM {table.name}{self.judged_hint(table)} WHERE {self.where(table)}"
         if self.chance.random() < 0.4:
             return f"!ordered {statement}{self.limited(table)}{ending}"
         return statement + ending
@@ -263,8 +210,9 @@ class Statements:
                 column = table.column(self.chance.choice(first)[0])
             if column.is_plain():
                 return f"SELECT MIN({column.name}), MAX({column.name}) FROM {table.name}{hint} WHERE {where}"
-            return f"SELECT COUNT(*) FROM {table.name} WHERE {column.name} = (SELECT MAX({column.name}) FROM {table.name}{hint} WHERE {where})"
-        keys = [key for key in table.keys if len(key.parts) > 1 and not key.is_long_unique()]
+            greatest = f"(SELECT MAX({column.name}) FROM {table.name}{hint} WHERE {where})"
+            return f"SELECT COUNT(*) FROM {table.name}{self.shield(table)} WHERE {column.name} = {greatest}"
+        keys = [key for key in table.firm_keys() if len(key.parts) > 1]
         if dice < 0.75 and keys:
             key = self.chance.choice(keys)
             one, two = table.column(key.parts[0][0]), table.column(key.parts[1][0])
@@ -277,7 +225,7 @@ class Statements:
     def join(self):
         left, right = self.table(), self.table()
         how = self.chance.choice(("JOIN", "STRAIGHT_JOIN", "LEFT JOIN"))
-        return (f"SELECT x.rid, y.rid FROM {left.name} x {how} {right.name} y{self.hint(right)} ON {self.pair_join(left, right)} "
+        return (f"SELECT x.rid, y.rid FROM {left.name} x{self.shield(left)} {how} {right.name} y{self.hint(right)} ON {self.pair_join(left, right)} "
                 f"AND {self.condition(right, 'y.')} WHERE {self.where(left, 'x.')}")
 
     def subquery(self):
@@ -286,22 +234,26 @@ class Statements:
         mine, other = (side.strip() for side in pair.split("="))
         negation = self.chance.choice(("", "", "NOT "))
         if self.chance.random() < 0.5:
-            return f"SELECT x.rid FROM {left.name} x WHERE {mine} {negation}IN (SELECT {other} FROM {right.name} y WHERE {self.where(right, 'y.')})"
-        return f"SELECT x.rid FROM {left.name} x WHERE {negation}EXISTS (SELECT 1 FROM {right.name} y WHERE {pair} AND {self.condition(right, 'y.')})"
+            inner = f"IN (SELECT {other} FROM {right.name} y{self.shield(right)} WHERE {self.where(right, 'y.')})"
+            return f"SELECT x.rid FROM {left.name} x{self.shield(left)} WHERE {mine} {negation}{inner}"
+        inner = f"EXISTS (SELECT 1 FROM {right.name} y{self.shield(right)} WHERE {pair} AND {self.condition(right, 'y.')})"
+        return f"SELECT x.rid FROM {left.name} x{self.shield(left)} WHERE {negation}{inner}"
 
     def handler_read(self):
         if self.locked:
             return None
         if self.handler is None:
             table = self.table()
-            if table.temporary or not table.hinted_keys():
+            # Of partitioned tables InnoDB's own: LAST by a key of virtual columns skips rows. In which order rows come that are equal in
+            # a key and in the primary key's first part but for its beginning is each engine's business.
+            if table.temporary or table.partitions or table.loose_in_primary() or not table.hinted_keys():
                 return None
             return f"HANDLER {table.name} OPEN", lambda: setattr(self, "handler", table)
         table = self.handler
         if self.chance.random() < 0.3 or table not in self.tables:
             self.handler = self.handler_goes_on = None
             return f"HANDLER {table.name} CLOSE"
-        keys = table.hinted_keys()
+        keys = table.firm_keys()
         if self.handler_goes_on and self.chance.random() < 0.5:
             return self.handler_goes_on     # not after a turn: where an end of the table leaves a scan is each engine's business
         if not keys or self.chance.random() < 0.2:
@@ -366,7 +318,8 @@ class Statements:
     def setting(self):
         dice = self.chance.random()
         if dice < 0.6:
-            return f"SET optimizer_switch='{self.chance.choice(SWITCHES)}'"
+            switch = self.chance.choice(SWITCHES)
+            return f"SET optimizer_switch='{'mrr=off' if any(table.partitions for table in self.tables) else switch}'"
         if dice < 0.75:
             return f"SET join_cache_level={self.chance.choice((0, 2, 4, 6, 8))}"
         if dice < 0.8:
@@ -394,9 +347,9 @@ class Statements:
             return None
         table = self.chance.choice(tables)
         dice = self.chance.random()
-        if dice < 0.5 and "RANGE" in table.partitions:
+        if dice < 0.5 and "VALUES" in table.partitions:
             return f"ALTER TABLE {table.name} TRUNCATE PARTITION p0"
-        if dice < 0.7 and "RANGE" not in table.partitions:
+        if dice < 0.7 and "VALUES" not in table.partitions:
             return f"ALTER TABLE {table.name} {self.chance.choice(('ADD PARTITION PARTITIONS 2', 'COALESCE PARTITION 1'))}"
         changed = copy.deepcopy(table)
         changed.partitions = ""

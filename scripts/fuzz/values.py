@@ -10,6 +10,24 @@ COLLATIONS = (
     "utf16le_general_ci", "utf32_general_ci", "gbk_chinese_ci", "big5_chinese_ci", "tis620_thai_ci", "cp1250_czech_cs", "ascii_general_ci",
     "sjis_japanese_ci", "ujis_japanese_ci", "euckr_korean_ci", "koi8r_general_ci", "utf8mb4_turkish_ci", "utf8mb4_thai_520_w2",
 )
+# Equal strings have equal beginnings, and so does what lies between two strings: each character is compared on its own. Of the others
+# (expansions, contractions, ignorable characters) a key over the first characters does not find all that is equal, in any engine.
+BY_CHARACTER = {
+    "latin1_swedish_ci", "latin1_bin", "latin1_nopad_bin", "latin1_swedish_nopad_ci", "utf8mb4_general_ci", "utf8mb4_bin", "utf8mb4_nopad_bin",
+    "utf8mb3_general_ci", "cp932_japanese_ci", "cp932_bin", "ucs2_general_ci", "utf16_bin", "utf16le_general_ci", "utf32_general_ci",
+    "gbk_chinese_ci", "big5_chinese_ci", "ascii_general_ci", "sjis_japanese_ci", "ujis_japanese_ci", "euckr_korean_ci", "koi8r_general_ci",
+}
+# Strings that are equal under many collations and not as bytes, and their neighbours.
+FAMILIES = (
+    ("Masse", "Ma\u00dfe", "MASSE", "ma\u00dfe ", "Mast", "Ma\u00df", "Mass"),
+    ("cafe", "caf\u00e9", "cafe\u0301", "CAFE", "caf", "cafe ", "cafe\t", "cafe\u0001", "caff", "cafe\u0301\u0301"),
+    ("a", "\u00e4", "ae", "AE", "\u00e6", "a ", "a\t", "a\u0001", "", "aa"),
+    ("\u00df", "ss", "SS", "s\u00ads", "\u00e6x", "aex", "\u00e4x", "ax", "s", "ss "),
+    ("ch", "Ch", "c", "h", "ci", "cz", "cH", "c h", "ll", "li", "lz"),
+    ("ab", "a\u00adb", "a\u200bb", "a\u0001b", "AB", "ab  ", "abc", "ab\u00ad", "\u00adab", "b"),
+    ("\u00df\u00dfa", "ssssa", "ss\u00dfa", "SSSSA", "\u00dfss", "ssss", "\u00df\u00df"),
+    ("\u65e5\u672c", "\u65e5", "\u672c", "\u30a2", "\u3042", "\u65e5\u672c ", "\u65e5a", ""),
+)
 BYTES_OF_CHARACTER = {"utf8mb4": 4, "utf8mb3": 3, "cp932": 2, "ucs2": 2, "utf16": 4, "utf16le": 4, "utf32": 4, "gbk": 2, "big5": 2,
                       "sjis": 2, "ujis": 3, "euckr": 2}
 PIECES = ("a", "A", "b", "B", "ab", "s", "ss", "\u00df", "\u00e4", "ae", "\u00c4", "ch", "Ch", "h", "z", "Z", " ", "  ", "\t", "0", "00",
@@ -36,6 +54,7 @@ class Column:
         self.default = None
         self.generated = None       # (expression, "VIRTUAL" or "STORED")
         self.extra = ""
+        self.pool = ()              # literals that it mostly gets, so that rows and conditions meet; empty: any
 
     def type_sql(self):
         kind = self.kind
@@ -77,6 +96,13 @@ class Column:
         """Two values are equal only if they are the same."""
         return not self.is_text() and self.kind not in ("FLOAT", "DOUBLE", "JSON")
 
+    def is_by_character(self):
+        """What is equal, or between two values, has such beginnings too."""
+        return not self.is_text() or self.collation in BY_CHARACTER
+
+    def has_control_characters(self):
+        return any(character < " " for text in self.pool for character in text)
+
     def may_be_key(self):
         return self.kind not in ("GEOMETRY", "POINT", "JSON")
 
@@ -115,8 +141,18 @@ def random_column(chance, name, kinds=KINDS, collations=COLLATIONS):
 
 # ---- literals ----
 
+ODD = ("'zz'", "-1", "99999999999999999999", "''", "NULL")
+
+
 def quoted(text):
     return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def pool(chance, column):
+    """A few literals for a column: of text a family of strings, of other types what chance gives."""
+    if column.is_text():
+        return tuple(quoted(text[:column.size or None]) for text in chance.choice(FAMILIES))
+    return tuple(dict.fromkeys(literal(chance, column, nice=True) for _ in range(5)))
 
 
 def random_text(chance, column):
@@ -148,12 +184,16 @@ def random_integer(chance, bits, unsigned):
     return str(max(low, chance.randint(-3, 9) if dice < 0.7 else chance.randint(-100, 100)))
 
 
-def literal(chance, column, nice=False):
-    """A literal that mostly fits the column; `nice`: surely."""
+def literal(chance, column, nice=False, compared=False):
+    """A literal that mostly fits the column; `nice`: surely; `compared`: it is not stored, and what it is equal to is open in no type."""
     if column.nullable and not nice and chance.random() < 0.12:
         return "NULL"
-    if not nice and chance.random() < 0.01:
-        return chance.choice(("'zz'", "-1", "99999999999999999999", "''", "NULL", "DEFAULT" if not column.generated else "NULL"))
+    if not nice and chance.random() < 0.01 and (column.kind in INTEGERS or not compared):
+        if compared:
+            return chance.choice(("-1", "99999999999999999999", "-99999999999999999999", "NULL"))
+        return chance.choice((*ODD, "DEFAULT" if not column.generated else "NULL"))
+    if column.pool and not nice and chance.random() < 0.93:
+        return chance.choice(column.pool)
     kind = column.kind
     if kind in INTEGERS:
         return random_integer(chance, INTEGERS[kind], column.unsigned)
@@ -175,12 +215,13 @@ def literal(chance, column, nice=False):
 
 
 def other_literal(chance, column):
+    """Times no finer than the column: what a comparison with a finer one finds depends on the plan, in any engine."""
     kind = column.kind
     if kind in ("DATE", "DATETIME", "TIMESTAMP"):
-        return quoted(chance.choice(DATES[:3] if kind == "DATE" else MOMENTS[1:]) if chance.random() < 0.7 else
-                      chance.choice(DATES[:6] if kind != "TIMESTAMP" else MOMENTS))
+        moment = chance.choice(DATES[:3] if kind == "DATE" else MOMENTS[1:]) if chance.random() < 0.7 else \
+            chance.choice(DATES[:6] if kind != "TIMESTAMP" else MOMENTS)
+        return quoted(moment if kind == "DATE" or column.decimals == 6 else moment.split(".")[0])
     if kind == "TIME":
-        # No finer than the column: what a comparison with a finer one finds depends on the plan, in any engine.
         return quoted(chance.choice(TIMES).split(".")[0] if column.decimals < 6 else chance.choice(TIMES))
     if kind == "YEAR":
         return chance.choice(("1901", "2155", "2000", "1999", "0", "2024"))
