@@ -35,7 +35,8 @@ class Searches(Conditions):
         if self.chance.random() < 0.7:
             return statement
         # InnoDB's own: of partitioned tables MRR misses rows.
-        switches = [switch for switch in SWITCHES if not ("mrr" in switch and any(table.partitions for table in self.tables))]
+        switches = [switch for switch in SWITCHES if not ("mrr" in switch and any(table.partitions for table in self.tables))
+                    and not ("index_merge" in switch and any(table.loose_in_primary() for table in self.tables))]
         ordered = "!ordered " if statement.startswith("!ordered ") else ""
         return f"{ordered}SET STATEMENT optimizer_switch='{self.chance.choice(switches)}' FOR {statement.removeprefix('!ordered ')}"
 
