@@ -280,10 +280,9 @@ def alter_column(chance, table):
 
 
 def modify_column(chance, table, column, place):
-    if chance.random() < 0.5:
+    # InnoDB's own: where a column has a default, NULLs that are made NOT NULL in place become that, and not the type's zero.
+    if chance.random() < 0.5 and (not column.nullable or column.default in (None, "NULL")):
         column.nullable = not column.nullable
-        if not column.nullable and column.kind != "TIMESTAMP":
-            column.default = None       # InnoDB's own: NULLs that are there become the default, and not the type's zero
     if column.kind in ("VARCHAR", "VARBINARY", "CHAR"):
         column.size = min(400 if column.kind != "CHAR" else 60, column.size + chance.choice((0, 1, 20, 200)))
     elif column.kind in INTEGERS and chance.random() < 0.5:
