@@ -1,10 +1,12 @@
 /* The life of a transaction as the server sees it; see connection.h. */
 #include "connection.h"
+#include "asleep.h"
 #include "engine.h"
 #include "errors.h"
 #include "settings.h"
 #include "share.h"
 #include <algorithm>
+#include <optional>
 
 namespace sluice {
 
@@ -119,6 +121,7 @@ int Connection::prepare(bool all)
   engine_xid.gtrid_len= static_cast<uint32_t>(xid.gtrid_length);
   engine_xid.bqual_len= static_cast<uint32_t>(xid.bqual_length);
   memcpy(engine_xid.data, xid.data, xid.gtrid_length + xid.bqual_length);
+  const Asleep asleep(m_thd, THD_WAIT_GROUP_COMMIT);
   return server_error(slc_trx_prepare(m_trx, &engine_xid, thd_sql_command(m_thd) == SQLCOM_XA_PREPARE), m_thd, "(transaction)");
 }
 
@@ -148,7 +151,12 @@ int Connection::commit(bool all)
   thd_wakeup_subsequent_commits(m_thd, 0);
   int error= 0;
   if (m_started)
+  {
+    std::optional<Asleep> asleep;
+    if (durable && slc_trx_has_writes(m_trx))
+      asleep.emplace(m_thd, THD_WAIT_GROUP_COMMIT);
     error= server_error(slc_trx_commit(m_trx, durable), nullptr, "(commit)");
+  }
   end_transaction();
   return error;
 }

@@ -2,6 +2,7 @@
    thd_enter_cond(), so that KILL, max_statement_time and a Galera abort wake it. The engine calls wait() with no latch
    held (I5). wake() may come before wait(): then *flag is set already.
    Called by: the engine, through slc_waiter (connection.cc). */
+#include "asleep.h"
 #include "connection.h"
 
 namespace sluice {
@@ -13,6 +14,7 @@ int Connection::wait(void *ctx, volatile uint32_t *flag, uint64_t timeout_us)
   Connection *self= static_cast<Connection *>(ctx);
   struct timespec until;
   set_timespec_nsec(until, MY_MIN(timeout_us, 1ULL << 50) * 1000);
+  const Asleep asleep(self->m_thd, THD_WAIT_ROW_LOCK);
   PSI_stage_info old_stage;
   mysql_mutex_lock(&self->m_mutex);
   THD_ENTER_COND(self->m_thd, &self->m_cond, &self->m_mutex, &stage_waiting_for_row_lock, &old_stage);
