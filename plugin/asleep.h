@@ -8,8 +8,17 @@ namespace sluice {
 class Asleep
 {
 public:
-  Asleep(THD *thd, _thd_wait_type_e why) : m_thd(thd) { thd_wait_begin(m_thd, why); }
-  ~Asleep() { thd_wait_end(m_thd); }
+  /* Without a THD, or where it does not sleep after all, nobody is told. */
+  Asleep(THD *thd, _thd_wait_type_e why, bool sleeps= true) : m_thd(sleeps ? thd : nullptr)
+  {
+    if (m_thd)
+      thd_wait_begin(m_thd, why);
+  }
+  ~Asleep()
+  {
+    if (m_thd)
+      thd_wait_end(m_thd);
+  }
   Asleep(const Asleep &)= delete;
   Asleep &operator=(const Asleep &)= delete;
 

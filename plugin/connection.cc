@@ -6,7 +6,6 @@
 #include "settings.h"
 #include "share.h"
 #include <algorithm>
-#include <optional>
 
 namespace sluice {
 
@@ -107,6 +106,9 @@ void Connection::end_transaction()
   m_ordered= false;
 }
 
+/* Whether the log must have what this transaction wrote before its commit, or its preparation, returns. */
+bool Connection::waits_for_log() const { return settings.flush_log_at_trx_commit != 0 && slc_trx_has_writes(m_trx); }
+
 int Connection::prepare(bool all)
 {
   if (!is_real_end(all))
@@ -121,7 +123,7 @@ int Connection::prepare(bool all)
   engine_xid.gtrid_len= static_cast<uint32_t>(xid.gtrid_length);
   engine_xid.bqual_len= static_cast<uint32_t>(xid.bqual_length);
   memcpy(engine_xid.data, xid.data, xid.gtrid_length + xid.bqual_length);
-  const Asleep asleep(m_thd, THD_WAIT_GROUP_COMMIT);
+  const Asleep asleep(m_thd, THD_WAIT_GROUP_COMMIT, waits_for_log());
   return server_error(slc_trx_prepare(m_trx, &engine_xid, thd_sql_command(m_thd) == SQLCOM_XA_PREPARE), m_thd, "(transaction)");
 }
 
@@ -152,9 +154,7 @@ int Connection::commit(bool all)
   int error= 0;
   if (m_started)
   {
-    std::optional<Asleep> asleep;
-    if (durable && slc_trx_has_writes(m_trx))
-      asleep.emplace(m_thd, THD_WAIT_GROUP_COMMIT);
+    const Asleep asleep(m_thd, THD_WAIT_GROUP_COMMIT, durable && waits_for_log());
     error= server_error(slc_trx_commit(m_trx, durable), nullptr, "(commit)");
   }
   end_transaction();

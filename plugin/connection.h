@@ -82,6 +82,7 @@ private:
   void end_statement();
   void give_back_autoinc_locks();
   void end_transaction();
+  bool waits_for_log() const;
   bool is_real_end(bool all) const { return all || !in_long_transaction(); }
 
   THD *m_thd;

@@ -1,6 +1,7 @@
 /* CREATE, RENAME, DROP, TRUNCATE. Each step is one call to the engine, which makes it atomic and
    durable. What a definition asks for and Sluice does not have is refused by name, never dropped silently. */
 #include "ddl.h"
+#include "asleep.h"
 #include "engine.h"
 #include "errors.h"
 #include "ha_sluice.h"
@@ -99,6 +100,7 @@ int sluice::wait_until_decided(THD *thd, const char *name, bool builds)
       return HA_ERR_ABORTED_BY_USER;
     if (my_interval_timer() >= until)
       break;
+    const Asleep asleep(thd, THD_WAIT_META_DATA_LOCK);
     my_sleep(POLL_US);
   }
   return server_error(error, thd, name);

@@ -1,5 +1,6 @@
 /* The storage engine as the server knows it: starting and stopping, the callbacks of transactions (each hands over to the
    Connection), XA recovery, and the plugin's declaration. Called by: the server. */
+#include "asleep.h"
 #include "connection.h"
 #include "ddl.h"
 #include "engine.h"
@@ -124,6 +125,7 @@ int xa_result(slc_err error)
 int commit_by_xid(SLUICE_HTON_ARG XID *xid)
 {
   const slc_xid wanted= engine_xid(xid);
+  const Asleep asleep(current_thd, THD_WAIT_GROUP_COMMIT);
   return xa_result(slc_commit_by_xid(engine, &wanted));
 }
 
