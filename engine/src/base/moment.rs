@@ -22,6 +22,8 @@ pub enum Moment {
     RivalMet,
     /// It has had the lock of a rival's row, and not looked again.
     RivalLocked,
+    /// Who appends has found the newest partition of a delta tree full, and not begun the next.
+    PartitionDue,
     /// A merge has ended its mini-transaction, and not counted down yet what it took out of the delta tree.
     MergedToBeCounted,
     /// A merge or a reader, with the base leaf latched, has learned which partitions of a delta tree hold something, and not looked into them.

@@ -6,7 +6,7 @@
 use super::edit::{self, MtrPage};
 use super::node::{write_node, NewNode, Node, AT_TYPE, CAPACITY, NO_SLOT, SLOT};
 use super::{begin, Intent, Tree, ENTRY_MAX};
-use crate::base::{PageId, Result};
+use crate::base::{Error, PageId, Result};
 use crate::pool::{Mtr, PageHandle, PageType, Pool};
 use crate::space;
 
@@ -57,8 +57,15 @@ struct Merge {
 }
 
 impl Tree {
-    /// Merges the leaf that owns `key` with a neighbour if it is under-full. An Mtr of its own. False: nothing was merged.
+    /// Merges the leaf that owns `key` with a neighbour if it is under-full. An Mtr of its own. False: nothing was merged, perhaps because a
+    /// neighbour cannot be read: whoever calls has done what he was to do, and whoever needs that page meets the error himself.
     pub fn shrink(&self, pool: &Pool, key: &[u8]) -> Result<bool> {
+        match self.try_shrink(pool, key) {
+            Err(e) if !matches!(e, Error::Poisoned(_)) => Ok(false),
+            merged => merged,
+        }
+    }
+    fn try_shrink(&self, pool: &Pool, key: &[u8]) -> Result<bool> {
         let mut mtr = begin(pool)?;
         let at = self.leaf_for_write(&mut mtr, key, Intent::Shrink, None)?;
         let merged = self.merge_up(&mut mtr, &at.path, at.page)?;

@@ -81,6 +81,8 @@ pub struct Delta {
     pub(super) entries: AtomicU64,
     pub(super) bytes: AtomicU64,
     pub(super) newest_bytes: AtomicU64,
+    /// What they were at the last look (`close_if_idle`).
+    seen_newest: AtomicU64,
     /// Bytes that are there and not counted yet, about (`count.rs`).
     pub(super) uncounted: AtomicU64,
     /// Oldest (high half) and newest partition.
@@ -130,6 +132,7 @@ impl Delta {
             entries: AtomicU64::new(UNKNOWN),
             bytes: AtomicU64::new(0),
             newest_bytes: AtomicU64::new(0),
+            seen_newest: AtomicU64::new(0),
             uncounted: AtomicU64::new(0),
             range: AtomicU32::new(0),
             in_partition: Default::default(),
@@ -384,31 +387,48 @@ impl Delta {
         self.grow(-(bytes as i64), partition == self.range().1);
         self.count_down(key, partition);
     }
-    /// The newest partition's share of the memory for all: a half for one index alone, less when there are many.
-    fn begin_partition_if_due(&self) {
+    /// The newest partition has its share of the memory for all: a half for one index alone, half of an even share where there are many.
+    fn is_newest_full(&self) -> bool {
         let mine = self.newest_bytes.load(Ordering::Relaxed) as i64;
         let most = self.buffer.memory_max() as i64;
-        let all = self.buffer.newest_bytes.load(Ordering::Relaxed) as i64;
-        let due = mine >= most / 2 || (all >= most && mine >= most / 16);
-        if due && may_begin(self.range()) {
-            self.begin_partition();
+        mine >= most / 2 || (self.buffer.newest_sum() >= most && mine >= most / (2 * self.buffer.newest_count()))
+    }
+    fn begin_partition_if_due(&self) {
+        if self.is_newest_full() && may_begin(self.range()) {
+            moment(Moment::PartitionDue);
+            let _closed = self.gate.write();
+            // Of several who found it full at once the first has closed it, and the next one is nearly empty.
+            if self.is_newest_full() {
+                self.begin_next();
+            }
         }
     }
     /// Closes the newest partition and begins the next, if there may be one more.
     pub fn begin_partition(&self) {
         let _closed = self.gate.write();
-        let (oldest, newest) = self.range();
-        if !may_begin((oldest, newest)) {
-            return;
+        self.begin_next();
+    }
+    /// The newest partition of an index that is not written any more is no reason to close those of others early: nobody needs it in memory.
+    /// Called now and then; closed, if half of the memory is in use, is what has not changed since the last call and is more than a small part.
+    pub fn close_if_idle(&self) {
+        let mine = self.newest_bytes.load(Ordering::Relaxed);
+        let idle = self.seen_newest.swap(mine, Ordering::Relaxed) == mine;
+        let most = self.buffer.memory_max() as i64;
+        if idle && mine as i64 > most / (4 * self.buffer.newest_count()) && self.buffer.newest_sum() >= most / 2 {
+            self.begin_partition();
         }
-        self.close_newest();
-        self.set_range(oldest, newest + 1);
+    }
+    /// The gate is held alone.
+    fn begin_next(&self) {
+        let (oldest, newest) = self.range();
+        if may_begin((oldest, newest)) {
+            self.close_newest();
+            self.set_range(oldest, newest + 1);
+        }
     }
     fn close_newest(&self) {
-        let bytes = self.newest_bytes.swap(0, Ordering::Relaxed);
-        if let Some(sums) = self.sums() {
-            sums.newest_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        }
+        let bytes = self.newest_bytes.load(Ordering::Relaxed) as i64;
+        self.grow_newest(-bytes);
     }
     pub(super) fn set_range(&self, oldest: u16, newest: u16) {
         self.range

@@ -1,5 +1,6 @@
 //! A delta tree whose partition numbers have come to their end; its filters as it fills and empties.
 use super::super::kit::{found_again, new_index, new_unique_index};
+use super::super::policy::DISK_TIMES;
 use super::super::{drain, merge_leaf, submit, Index};
 use super::*;
 use crate::base::moment::at;
@@ -256,4 +257,77 @@ fn behind_a_restart_with_all_partitions_the_newest_is_counted_as_that() {
     assert!(delta.buffer().filter_memory().0 > 32 << 10, "the values' have grown");
     drain(pool, &index).unwrap();
     assert_eq!((newest(), delta.bytes()), (0, 0));
+}
+
+/// Several appenders found the newest partition full, and each began one more, all but the first of them for next to nothing: soon there was no
+/// number left, and the newest one was not closed any more.
+#[test]
+fn of_several_who_find_a_partition_full_one_begins_the_next() {
+    let rig = Rig::create(10, 512);
+    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
+    let delta = index.delta.clone().unwrap();
+    let other = delta.clone();
+    at(Moment::PartitionDue, move || other.begin_partition());
+    let mut n = 0u32;
+    while delta.range().1 == 0 {
+        put(pool, &index, &n.to_be_bytes());
+        n += 1;
+    }
+    assert_eq!(delta.range(), (0, 1));
+    assert!(delta.newest_bytes.load(Ordering::Relaxed) < delta.bytes() / 100);
+}
+
+/// `number` indexes that share the memory for newest partitions. What is told about them needs no pages.
+fn sharing(rig: &Rig, number: usize) -> (Arc<ChangeBuffer>, Vec<Delta>) {
+    let index = new_index(&rig.pool, 1);
+    let first = index.delta.as_ref().unwrap();
+    let all = (0..number).map(|_| Delta::fresh(first.tree, first.buffer()));
+    (first.buffer().clone(), all.collect())
+}
+
+/// From the seventeenth index on that was written nothing but the bound on disk held the newest partitions: five times what they may have.
+#[test]
+fn the_newest_partitions_of_many_indexes_keep_to_their_memory() {
+    for number in [1, 3, 40, 300] {
+        let (buffer, all) = sharing(&Rig::create(11, 512), number);
+        let (most, mut largest) = (buffer.memory_max(), 0);
+        let step = most / (20 * number as u64);
+        // As much as may be pending in all.
+        for turn in 0..DISK_TIMES * 20 * number as u64 {
+            let delta = &all[turn as usize % number];
+            delta.grow(step as i64, true);
+            delta.begin_partition_if_due();
+            largest = largest.max(buffer.newest_bytes.load(Ordering::Relaxed));
+        }
+        assert!(largest <= most + number as u64 * step, "{number}: {largest} of {most}");
+        let partitions = all.iter().map(|delta| delta.range().1).max().unwrap();
+        assert!(partitions < PARTITIONS_MAX as u16 / 2 - 1, "{number}: {partitions}");
+    }
+}
+
+/// The newest partitions of indexes that nobody writes any more filled the memory, and of the one that was written each small piece was closed.
+#[test]
+fn what_is_not_written_any_more_does_not_close_the_partitions_of_others() {
+    let (buffer, all) = sharing(&Rig::create(12, 512), 20);
+    let most = buffer.memory_max() as i64;
+    for delta in &all[1..] {
+        delta.grow(most / 18, true);
+    }
+    assert!(buffer.newest_sum() >= most);
+    for _ in 0..2 {
+        all.iter().for_each(Delta::close_if_idle);
+    }
+    assert!(buffer.newest_sum() < most / 2);
+    let (hot, closed) = (&all[0], all[1..].iter().filter(|delta| delta.range().1 == 1).count());
+    assert!(closed > 0, "some of them");
+    for _ in 0..DISK_TIMES * 100 {
+        hot.grow(most / 100, true);
+        hot.begin_partition_if_due();
+        all.iter().for_each(Delta::close_if_idle);
+    }
+    assert!(hot.range().1 < PARTITIONS_MAX as u16 / 2 - 1, "{:?}", hot.range());
+    assert!(all[1..].iter().all(|delta| delta.range().1 <= 1));
+    // All of them together again as when they go.
+    all.iter().for_each(|delta| drop(delta.discard()));
+    assert_eq!((buffer.newest_sum(), buffer.newest_count()), (0, 1));
 }

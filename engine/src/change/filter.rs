@@ -49,7 +49,7 @@ impl Filters {
     /// `pool_size` in bytes. They take a 16th of it together, as the filters of values do.
     pub fn new(pool_size: u64) -> Filters {
         Filters {
-            slots_max: (pool_size as usize / 256).clamp(1 << 16, 1 << 20).next_power_of_two(),
+            slots_max: (pool_size as usize / 256).clamp(1 << 16, 1 << 26).next_power_of_two(),
             memory: Memory::new((pool_size / 16).max(1 << 20)),
         }
     }

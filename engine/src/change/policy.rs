@@ -124,8 +124,9 @@ pub struct ChangeBuffer {
     memory_max: AtomicU64,
     /// Tests: each change that may be buffered is (1), or every other one, by its key (2); 3 = as 1, and idleness is no reason to merge.
     test_mode: AtomicU8,
-    /// The user wants all of it merged.
-    draining: AtomicBool,
+    /// The user wants all of it merged: the number of his request; 0 = he does not, or it is done.
+    draining: AtomicU64,
+    drains: AtomicU64,
     /// Some index has, or had, something that cannot be merged.
     unmerged: AtomicBool,
     /// Age from which on entries are merged though the engine is busy, microseconds; 0 = none.
@@ -135,6 +136,8 @@ pub struct ChangeBuffer {
     /// Bytes pending in all, and in newest partitions.
     pub(super) bytes: AtomicU64,
     pub(super) newest_bytes: AtomicU64,
+    /// Indexes whose newest partition holds something.
+    newest_count: AtomicU64,
     /// Bytes pending that are not counted yet after a restart, about.
     pub(super) uncounted: AtomicU64,
     /// Entries pending, as far as they are counted.
@@ -150,12 +153,14 @@ impl ChangeBuffer {
             bits: AtomicU8::new(buffering.bits()),
             memory_max: AtomicU64::new(0),
             test_mode: AtomicU8::new(test_mode),
-            draining: AtomicBool::new(false),
+            draining: AtomicU64::new(0),
+            drains: AtomicU64::new(0),
             unmerged: AtomicBool::new(false),
             age_max_us: AtomicU64::new(0),
             filters: Filters::new(pool_size),
             bytes: AtomicU64::new(0),
             newest_bytes: AtomicU64::new(0),
+            newest_count: AtomicU64::new(0),
             uncounted: AtomicU64::new(0),
             entries: AtomicU64::new(0),
             uniques: Arc::default(),
@@ -213,10 +218,26 @@ impl ChangeBuffer {
         self.test_mode.load(Ordering::Relaxed) == HOLD
     }
     pub fn set_draining(&self, on: bool) {
-        self.draining.store(on, Ordering::Relaxed);
+        let request = if on {
+            self.drains.fetch_add(1, Ordering::Relaxed) + 1
+        } else {
+            0
+        };
+        self.draining.store(request, Ordering::Relaxed);
     }
     pub fn is_draining(&self) -> bool {
+        self.drain_asked_for() != 0
+    }
+    /// The number of the request that is not fulfilled yet; 0: none.
+    pub fn drain_asked_for(&self) -> u64 {
         self.draining.load(Ordering::Relaxed)
+    }
+    /// That request is fulfilled; one that came since is not.
+    pub fn drained(&self, request: u64) {
+        // Err: another stands there.
+        let _ = self
+            .draining
+            .compare_exchange(request, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
     pub(super) fn note_unmerged(&self) {
         self.unmerged.store(true, Ordering::Relaxed);
@@ -237,6 +258,21 @@ impl ChangeBuffer {
     }
     pub fn memory_max(&self) -> u64 {
         self.memory_max.load(Ordering::Relaxed)
+    }
+    /// Bytes of all newest partitions; see `bytes`.
+    pub(super) fn newest_sum(&self) -> i64 {
+        self.newest_bytes.load(Ordering::Relaxed) as i64
+    }
+    /// Indexes whose newest partition holds something; at least 1.
+    pub(super) fn newest_count(&self) -> i64 {
+        (self.newest_count.load(Ordering::Relaxed) as i64).max(1)
+    }
+    /// One of them had so many bytes, and has so many now.
+    pub(super) fn count_newest(&self, before: i64, now: i64) {
+        if (before > 0) != (now > 0) {
+            let one = if now > 0 { 1 } else { -1i64 };
+            self.newest_count.fetch_add(one as u64, Ordering::Relaxed);
+        }
     }
     /// Who appends counts after its Mtr, so a merge may count the same entry down first: for a moment the sum can be below nothing.
     pub fn bytes(&self) -> u64 {
@@ -274,6 +310,23 @@ mod tests {
         let buffer = ChangeBuffer::new(Buffering::default(), 25, 1 << 20, 0);
         buffer.bytes.fetch_sub(40, Ordering::Relaxed);
         assert_eq!((buffer.bytes(), buffer.help_every()), (0, 0));
+    }
+
+    /// It was asked for while a round, which had found nothing left, was about to say so.
+    #[test]
+    fn a_drain_that_is_asked_for_again_is_not_done_with_the_first() {
+        let buffer = ChangeBuffer::new(Buffering::default(), 25, 1 << 20, 0);
+        buffer.set_draining(true);
+        let first = buffer.drain_asked_for();
+        buffer.set_draining(true);
+        buffer.drained(first);
+        assert!(buffer.is_draining());
+        buffer.drained(buffer.drain_asked_for());
+        assert!(!buffer.is_draining());
+        buffer.drained(0);
+        buffer.set_draining(true);
+        buffer.set_draining(false);
+        assert!(!buffer.is_draining());
     }
 
     #[test]

@@ -19,13 +19,17 @@ impl Delta {
         // Two's complement: adding a negative number takes away.
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         if newest {
-            self.newest_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+            self.grow_newest(bytes);
         }
+        if let Some(sums) = self.sums() {
+            sums.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+    }
+    pub(super) fn grow_newest(&self, bytes: i64) {
+        let before = self.newest_bytes.fetch_add(bytes as u64, Ordering::Relaxed) as i64;
         let Some(sums) = self.sums() else { return };
-        sums.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        if newest {
-            sums.newest_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        }
+        sums.newest_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        sums.count_newest(before, before + bytes);
     }
     /// So many bytes are there, about, that are not counted yet. The count mutex is held; so in `expect_less`.
     pub(super) fn expect_uncounted(&self, bytes: u64) {
@@ -60,6 +64,7 @@ impl Delta {
             .bytes
             .fetch_sub(self.bytes.load(Ordering::Relaxed), Ordering::Relaxed);
         self.buffer.newest_bytes.fetch_sub(newest_bytes, Ordering::Relaxed);
+        self.buffer.count_newest(newest_bytes as i64, 0);
         self.buffer.uniques.remove(self);
         entries
     }

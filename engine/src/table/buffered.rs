@@ -2,7 +2,7 @@
 //!
 //! | when | leaves in a round |
 //! |---|---|
-//! | nothing has happened for a second | `io_capacity` a second, until nothing is left |
+//! | next to nothing has happened for a second | `io_capacity` a second, until nothing is left |
 //! | more than half of the bound is pending | as many as take what came since, times a gain: 0 at a half, 1 at three quarters; at most `io_capacity_max` a second |
 //! | the user asked for a drain | `io_capacity_max` a second, until nothing is left |
 //! | something has been pending longer than `change_buffer_max_age` | `io_capacity` a second, in the indexes that it is in; while others are due, a quarter as many as those |
@@ -27,8 +27,10 @@ use std::sync::Arc;
 
 /// Rounds a second.
 pub const ROUNDS: usize = 10;
-/// Rounds without a row or a commit after which the engine counts as idle.
-const IDLE_ROUNDS: u32 = ROUNDS as u32;
+/// The engine counts as idle when what it did in the last second was at most so much for each page of `io_capacity`, a row read being 1 ...
+const IDLE: u64 = 10;
+/// ... and a commit, a row inserted or purged so much. Merging then adds a tenth to what reads take, and ten times what writes do.
+const CHANGE: u64 = 100;
 /// Tables looked at in a round.
 const TABLES_MAX: usize = 256;
 /// Leaves of one index before it is asked again which index is the best.
@@ -50,7 +52,7 @@ const COUNTED_MAX: usize = 16;
 pub struct Rounds {
     table: usize,
     activity: u64,
-    quiet: u32,
+    recent: Recent,
     /// Changes buffered until the last round.
     buffered: u64,
     /// Entries that a leaf took lately.
@@ -59,14 +61,42 @@ pub struct Rounds {
     clean: usize,
     /// Moves on with each round: who is first where the leaves do not suffice for all.
     turn: usize,
-    draining: bool,
+    /// The request for a drain that the rounds are about; 0 = none.
+    draining: u64,
     speed: Speed,
 }
 
 impl Rounds {
     /// A drain had been asked for when the last round began.
     pub fn was_draining(&self) -> bool {
-        self.draining
+        self.draining != 0
+    }
+}
+
+/// Commits and rows of the last rounds, a second of them.
+#[derive(Debug)]
+struct Recent {
+    rounds: [u64; ROUNDS],
+    at: usize,
+}
+
+impl Default for Recent {
+    /// As long as nothing is known, it was much.
+    fn default() -> Recent {
+        Recent {
+            rounds: [u64::MAX; ROUNDS],
+            at: 0,
+        }
+    }
+}
+
+impl Recent {
+    fn note(&mut self, activity: u64) {
+        self.rounds[self.at] = activity;
+        self.at = (self.at + 1) % ROUNDS;
+    }
+    fn sum(&self) -> u64 {
+        self.rounds.iter().fold(0, |sum, round| sum.saturating_add(*round))
     }
 }
 
@@ -120,8 +150,9 @@ impl Store {
     /// One round. Number of leaves merged.
     pub fn merge_round(&self, rounds: &mut Rounds) -> Result<usize> {
         self.pool.check_alive()?;
-        if self.change.is_draining() != rounds.draining {
-            rounds.draining = !rounds.draining;
+        let asked_for = self.change.drain_asked_for();
+        if asked_for != rounds.draining {
+            rounds.draining = asked_for;
             rounds.clean = 0;
         }
         let due = self.leaves_of_round(rounds);
@@ -135,7 +166,7 @@ impl Store {
         let (mut found, beside) = self.look_for_changes(rounds, &mut budget)?;
         let rich_leaves = if self.change.holds() { 0 } else { RICH_LEAVES };
         rounds.turn = rounds.turn.wrapping_add(1);
-        let mut merged = match rounds.draining {
+        let mut merged = match rounds.was_draining() {
             true => self.sweep_evenly(&mut found, due, rounds.turn, |_| true)?,
             false => {
                 let old_leaves = if due == 0 { usual } else { due / 4 };
@@ -200,6 +231,7 @@ impl Store {
                 continue;
             }
             for (index, delta) in buffered(table.layout()) {
+                delta.close_if_idle();
                 if !delta.is_worth_a_sweep(now_us) {
                     continue;
                 }
@@ -222,7 +254,7 @@ impl Store {
             }
         }
         if rounds.clean >= tables.len() {
-            self.change.set_draining(false);
+            self.change.drained(rounds.draining);
         }
         Ok((found, merged))
     }
@@ -259,12 +291,9 @@ impl Store {
     }
     fn leaves_of_round(&self, rounds: &mut Rounds) -> usize {
         let c = &self.counters;
-        let activity = c.commits.get() + c.rows_read.get() + c.rows_inserted.get() + c.purged_records.get();
-        rounds.quiet = if activity == rounds.activity {
-            rounds.quiet.saturating_add(1)
-        } else {
-            0
-        };
+        let changes = c.commits.get() + c.rows_inserted.get() + c.purged_records.get();
+        let activity = c.rows_read.get() + changes * CHANGE;
+        rounds.recent.note(activity.saturating_sub(rounds.activity));
         rounds.activity = activity;
         let buffered = c.change_buffer_buffered_inserts.get()
             + c.change_buffer_buffered_delete_marks.get()
@@ -276,7 +305,7 @@ impl Store {
         if self.change.is_draining() {
             return most;
         }
-        let is_idle = rounds.quiet >= IDLE_ROUNDS && !self.change.holds();
+        let is_idle = rounds.recent.sum() <= usual as u64 * IDLE && !self.change.holds();
         let idle = if is_idle { usual as usize / ROUNDS } else { 0 };
         // As much as came, times a gain: where that is 1, what is pending stays as it is.
         let over = self.change.fill().saturating_sub(500).min(500);

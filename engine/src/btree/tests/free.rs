@@ -3,7 +3,7 @@ use super::kit::*;
 use crate::base::PageId;
 use crate::btree::extents::ExtentList;
 use crate::btree::node::Node;
-use crate::btree::Tree;
+use crate::btree::{Intent, Tree};
 use crate::io::{Caching, Disk, Mode};
 use crate::pool::direct::Direct;
 use crate::pool::tests::Rig;
@@ -169,4 +169,39 @@ fn a_root_that_is_a_loads_now_is_not_freed_with_the_tree_that_is_gone() {
     assert!(space::is_used(&rig.pool, PageId::new(FILE, tree.root)).unwrap());
     list.free_all(&rig.pool).unwrap();
     assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, 2);
+}
+
+/// A leaf that had become sparse had a neighbour that could not be read: whoever had made it sparse, and committed that, was told of the neighbour.
+/// A rollback stopped the engine for it.
+#[test]
+fn a_merge_with_a_neighbour_that_cannot_be_read_is_called_off() {
+    for flips in [false, true] {
+        let (rig, tree) = rig_with_tree(4, 512);
+        let key = |n: u64| [&n.to_be_bytes()[..], &[b'k'; 500]].concat();
+        (0u64..300).for_each(|n| drop(put(&rig.pool, &tree, &key(n), b"v")));
+        checkpoint(&rig.pool);
+        let leaf = |pool: &Pool, n: u64| tree.leaf_place(pool, &key(n)).unwrap().unwrap().0.no;
+        let (first, count) = (
+            leaf(&rig.pool, 0),
+            (0..).take_while(|n| leaf(&rig.pool, *n) == leaf(&rig.pool, 0)).count() as u64,
+        );
+        let second = leaf(&rig.pool, count);
+        let disk = rig.disk.crash(1);
+        drop(rig);
+        if flips {
+            disk.flip(&file_name(FILE), second as u64 * PAGE_SIZE as u64 + 4096, 4);
+        }
+        let rig = Rig::recover(disk, 512, &mut |_, _| ());
+        assert_eq!(tree.leaf_number(&rig.pool, &key(0)), Ok(first), "it is in the pool now");
+        for n in 0..count {
+            if !flips {
+                rig.disk.fail_read(rig.disk.reads() + 1);
+            }
+            assert_eq!(
+                try_delete(&rig.pool, &tree, &key(n), Intent::Leaf).map(|it| it.0),
+                Ok(true)
+            );
+        }
+        rig.pool.check_alive().unwrap();
+    }
 }

@@ -154,7 +154,7 @@ fn what_is_too_old_is_merged_however_busy_it_is() {
     rig.engine.set("change_buffer_max_age", 60).expect("set");
     rows(&rig, 0..10);
     let busy_round = |state: &mut Rounds, n: u16| {
-        rows(&rig, 100 + n..101 + n);
+        rows(&rig, 100 + n * 2..102 + n * 2);
         rig.store().merge_round(state).expect("round")
     };
     let mut state = Rounds::default();
@@ -166,6 +166,25 @@ fn what_is_too_old_is_merged_however_busy_it_is() {
     disk.advance_us(1_000_000_000);
     assert_eq!((20..25).map(|n| busy_round(&mut state, n)).sum::<usize>(), 0);
     assert!(report(&rig).age_s >= 1000);
+}
+
+/// One query a second was enough to keep an engine with nothing to do from merging.
+#[test]
+fn next_to_nothing_to_do_is_idleness() {
+    for (changes, merges) in [(0, true), (1, true), (2, false)] {
+        let rig = Rig::create(SimDisk::new(1));
+        buffer(&rig, true);
+        rows(&rig, 0..10);
+        let mut state = Rounds::default();
+        let merged: usize = (0..60)
+            .map(|n| {
+                // A second has ten rounds. Each is a row, and its commit.
+                (0..changes).for_each(|i| rows(&rig, 100 + n * 10 + i..101 + n * 10 + i));
+                rig.store().merge_round(&mut state).expect("round")
+            })
+            .sum();
+        assert_eq!(merged > 0, merges, "{changes} changes a round");
+    }
 }
 
 /// A change that fits no entry stays for ever: the drain went on for ever too, and an idle engine swept without an end.
@@ -486,7 +505,7 @@ fn what_is_pending_for_an_index_in_memory_is_merged_however_busy_it_is() {
     far.was_found(Presence::Absent, 100);
     let mut state = Rounds::default();
     for n in 0..15 {
-        rows(&rig, 100 + n..101 + n);
+        rows(&rig, 100 + n * 2..102 + n * 2);
         rig.store().merge_round(&mut state).expect("round");
     }
     assert_eq!(near.entries(), 0);
