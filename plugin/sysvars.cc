@@ -189,7 +189,7 @@ MYSQL_SYSVAR_ENUM(change_buffering, settings.change_buffering, PLUGIN_VAR_RQCMDA
   "changes (both), purges (delete marks and removals), all. A table's own CHANGE_BUFFERING goes before", nullptr, update_change_buffering, CHANGE_BUFFERING_DEFAULT,
   &change_buffering_typelib);
 MYSQL_SYSVAR_UINT(change_buffer_max_size, settings.change_buffer_max_size, PLUGIN_VAR_RQCMDARG,
-  "Share of the buffer pool, in percent, that newly buffered changes may take; on disk they may take five times as much", nullptr,
+  "Share of the buffer pool, in percent, that newly buffered changes may take; on disk they may take ten times as much", nullptr,
   update_change_buffer_max_size, 25, 0, 50, 0);
 MYSQL_SYSVAR_BOOL(change_buffer_drain, settings.change_buffer_drain, PLUGIN_VAR_RQCMDARG,
   "SET GLOBAL ... = ON: everything that is buffered is merged in the background, at io_capacity_max; OFF stops that. It reads OFF all "

@@ -4,7 +4,8 @@
 //! So long an estimate, from a few leaves, stands for them in the bound.
 //!
 //! Locks: the count mutex, which may be taken under base latches; under it only delta pages are read.
-use super::delta::{partition_of, Delta, PARTITIONS_MAX, UNKNOWN};
+use super::delta::{partition_of, Delta, PARTITIONS_MAX, PARTITION_NUMBER, UNKNOWN};
+use super::policy::entry_bytes;
 use crate::base::{Error, Result};
 use crate::btree::{LeafRead, Seek};
 use crate::pool::Pool;
@@ -105,7 +106,7 @@ impl Delta {
                     return Ok(true);
                 }
                 self.count_up(pool, &key[2..], partition);
-                let bytes = key.len() - 2 + value.len();
+                let bytes = entry_bytes(key.len() - PARTITION_NUMBER + value.len());
                 // As `taken` takes them away: the newest may be among those counted (`load`).
                 self.grow(bytes as i64, partition == self.range().1);
                 self.expect_less(bytes as u64);
@@ -122,11 +123,11 @@ impl Delta {
     }
 }
 
-/// Entries, and the bytes of their keys and values.
+/// Entries, and their bytes.
 fn size_of(leaf: &LeafRead<'_>) -> (u64, u64) {
     let bytes = |slot| {
         let (key, value) = leaf.entry_at(slot);
-        (key.len().saturating_sub(2) + value.len()) as u64
+        entry_bytes(key.len().saturating_sub(PARTITION_NUMBER) + value.len()) as u64
     };
     (leaf.len() as u64, (0..leaf.len()).map(bytes).sum())
 }

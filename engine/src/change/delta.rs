@@ -14,7 +14,7 @@
 use super::count::Count;
 use super::filter::Filter;
 use super::pending::{self, Folded, Pending};
-use super::policy::{Buffering, ChangeBuffer, Word, ASK_EVERY};
+use super::policy::{entry_bytes, Buffering, ChangeBuffer, Word, ASK_EVERY};
 use super::progress::Progress;
 use super::values::Values;
 use super::Op;
@@ -32,7 +32,9 @@ pub const DELTA_BIT: IndexId = 1 << 31;
 /// Set in `entries` while the older partitions are not counted.
 pub(super) const UNKNOWN: u64 = 1 << 63;
 /// Partitions that may be there at a time; while the engine runs no more than half of them are begun.
-pub(super) const PARTITIONS_MAX: u32 = 32;
+pub(super) const PARTITIONS_MAX: u32 = 64;
+/// Bytes of a partition number, before a key.
+pub(super) const PARTITION_NUMBER: usize = 2;
 /// When the tree is empty and its numbers have come so far, they begin at 0: nobody looks for a partition that he learned of so many ago.
 const AGAIN_FROM: u16 = 1 << 14;
 /// Bytes of an operation in a list, beyond its value.
@@ -135,7 +137,7 @@ impl Delta {
             seen_newest: AtomicU64::new(0),
             uncounted: AtomicU64::new(0),
             range: AtomicU32::new(0),
-            in_partition: Default::default(),
+            in_partition: [const { AtomicU64::new(0) }; PARTITIONS_MAX as usize],
             filter: Filter::default(),
             values: Values::default(),
             gate: RwLock::new(()),
@@ -328,18 +330,18 @@ impl Delta {
             let at = self.tree.leaf_for_write(&mut mtr, &key, intent, None)?;
             let (placed, wrote) = if at.found {
                 let old = self.tree.value(&mtr, &at);
-                let old_len = old.len();
+                let before = entry_bytes(op.key().len() + old.len());
                 match pending::fold(old, op, &mut value) {
                     Some(Folded::Done) if key.len() + value.len() <= ENTRY_MAX => {}
                     Some(Folded::Done | Folded::Full) => return Ok(Wrote::Nothing),
                     Some(Folded::Missing) => return Err(super::apply::missing(&self.tree, op.key())),
                     None => return Err(Error::corrupt("a buffered change cannot be decoded; check the table")),
                 }
-                let grown = value.len() as i64 - old_len as i64;
+                let grown = entry_bytes(op.key().len() + value.len()) as i64 - before as i64;
                 (self.tree.set_value(&mut mtr, &at, &value)?, Wrote::Folded(grown))
             } else {
                 pending::start(op, &mut value);
-                let bytes = op.key().len() + value.len();
+                let bytes = entry_bytes(op.key().len() + value.len());
                 (self.tree.insert(&mut mtr, &at, &key, &value)?, Wrote::New(bytes))
             };
             mtr.commit();
@@ -387,11 +389,12 @@ impl Delta {
         self.grow(-(bytes as i64), partition == self.range().1);
         self.count_down(key, partition);
     }
-    /// The newest partition has its share of the memory for all: a half for one index alone, half of an even share where there are many.
+    /// The memory of all newest partitions is full, and this one has half of an even share at least. So an index has half as many partitions as
+    /// there may be, or fewer, when as much is pending as may be.
     fn is_newest_full(&self) -> bool {
-        let mine = self.newest_bytes.load(Ordering::Relaxed) as i64;
         let most = self.buffer.memory_max() as i64;
-        mine >= most / 2 || (self.buffer.newest_sum() >= most && mine >= most / (2 * self.buffer.newest_count()))
+        let enough = most / (2 * self.buffer.newest_count());
+        self.buffer.newest_sum() >= most && self.newest_bytes.load(Ordering::Relaxed) as i64 >= enough
     }
     fn begin_partition_if_due(&self) {
         if self.is_newest_full() && may_begin(self.range()) {

@@ -5,6 +5,7 @@ use super::super::{drain, merge_leaf, submit, Index};
 use super::*;
 use crate::base::moment::at;
 use crate::pool::tests::Rig;
+use crate::pool::PAGE_SIZE;
 
 fn put(pool: &Pool, index: &Index, key: &[u8]) {
     let mut value = Vec::new();
@@ -328,6 +329,25 @@ fn what_is_not_written_any_more_does_not_close_the_partitions_of_others() {
     assert!(hot.range().1 < PARTITIONS_MAX as u16 / 2 - 1, "{:?}", hot.range());
     assert!(all[1..].iter().all(|delta| delta.range().1 <= 1));
     // All of them together again as when they go.
-    all.iter().for_each(|delta| drop(delta.discard()));
+    all.iter().for_each(|delta| assert!(delta.discard() < 1));
     assert_eq!((buffer.newest_sum(), buffer.newest_count()), (0, 1));
+}
+
+/// Keys and values were counted, and the pages of small ones took two and a half times as much of the pool as they may.
+#[test]
+fn bytes_are_those_of_pages_about() {
+    let rig = Rig::create(13, 4096);
+    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
+    let delta = index.delta.as_ref().unwrap();
+    for len in [8, 24, 120] {
+        for n in 0..20_000u32 {
+            let key = [&crc32c::crc32c(&n.to_be_bytes()).to_be_bytes()[..], &vec![0; len - 4]].concat();
+            put(pool, &index, &key);
+        }
+        let in_pages = delta.tree.verify(pool, &mut |_, _| None).unwrap().leaf_pages * PAGE_SIZE as u64;
+        let share = delta.bytes() as f64 / in_pages as f64;
+        assert!((0.75..1.25).contains(&share), "keys of {len} bytes: {share}");
+        drain(pool, &index).unwrap();
+        assert_eq!(delta.bytes(), 0);
+    }
 }

@@ -11,6 +11,7 @@
 //! Called by readers that met a dense leaf, by appends whose list is full, by sweeps; with no latch held.
 use super::delta::{delta_end, delta_key, Delta, DeltaKey};
 use super::pending::Operations;
+use super::policy::entry_bytes;
 use super::{Index, Pending};
 use crate::base::{moment, planted, Moment, Mutant, PageNo, Result};
 use crate::btree::{Intent, LeafWrite, Placed, Tree};
@@ -421,7 +422,7 @@ impl<'a> Merge<'a> {
                 }
                 let key = self.pending.key(i);
                 operations.count(value);
-                self.delta.taken(key, partition, key.len() + value.len());
+                self.delta.taken(key, partition, entry_bytes(key.len() + value.len()));
                 self.entries += 1;
             }
         }

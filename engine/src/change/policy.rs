@@ -9,11 +9,13 @@
 //! | it is there and clean | direct if the index lives in memory, else append |
 //!
 //! An index that lives on disk is asked about its leaf only once in [`ASK_EVERY`] times: an append needs no descent of the base tree.
-//! Bytes are those of keys and values; the bounds are for those, so the pages take about half as much again.
+//! Bytes are those that entries take in the pages of the delta tree ([`entry_bytes`]).
+use super::delta::PARTITION_NUMBER;
 use super::filter::Filters;
 use super::memory::Memory;
 use super::unique::Uniques;
 use super::Op;
+use crate::btree::ENTRY_OVERHEAD;
 use crate::pool::Imprinter;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
@@ -21,7 +23,13 @@ use std::sync::Arc;
 /// An index that lives on disk is asked about its target leaf once in so many changes.
 pub const ASK_EVERY: u32 = 16;
 /// On disk there may be so many times the bytes of the newest partitions.
-pub const DISK_TIMES: u64 = 5;
+pub const DISK_TIMES: u64 = 10;
+
+/// Bytes that an entry with a key and a value of so many takes, about. Leaves that are filled in random order are full to ln 2 (Yao, "On random
+/// 2-3 trees", 1978), and so many stay while sweeps take out ranges.
+pub(super) fn entry_bytes(key_and_value: usize) -> usize {
+    (PARTITION_NUMBER + key_and_value + ENTRY_OVERHEAD) * 10 / 7
+}
 
 /// A test mode.
 const HOLD: u8 = 3;

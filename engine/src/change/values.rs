@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 const PROBES: u32 = 4;
-/// Bytes of a small entry (key and value): a partition gets a byte of filter for as many.
-const ENTRY_BYTES: u64 = 24;
+/// Bytes of a small entry: a partition gets a byte of filter for as many.
+const ENTRY_BYTES: u64 = 48;
 /// Bytes of a partition's first filter: of which there is room for a thousand unique indexes in a pool of 256 MiB.
 const FIRST: u64 = 4 << 10;
 /// The next has so many times as many.
@@ -199,7 +199,7 @@ impl Values {
 
 /// Of a partition's largest filter.
 fn bytes_max(buffer: &ChangeBuffer) -> u64 {
-    (buffer.memory_max() / 2 / ENTRY_BYTES).max(512)
+    (buffer.memory_max() / ENTRY_BYTES).max(512)
 }
 pub(super) fn hash_of(value: &[u8]) -> u32 {
     crc32c::crc32c(value)
@@ -224,7 +224,7 @@ mod tests {
         assert!(!values.may_have(&1u32.to_be_bytes(), &[3]));
         values.add(&key(1), 3, &buffer);
         assert_eq!(buffer.values_memory.taken(), FIRST);
-        let entries = (buffer.memory_max() / 2 / ENTRY_BYTES) as u32;
+        let entries = (buffer.memory_max() / ENTRY_BYTES) as u32;
         for n in 0..entries {
             values.add(&key(n), 3, &buffer);
             values.grow(&buffer);

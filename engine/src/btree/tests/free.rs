@@ -178,7 +178,7 @@ fn a_merge_with_a_neighbour_that_cannot_be_read_is_called_off() {
     for flips in [false, true] {
         let (rig, tree) = rig_with_tree(4, 512);
         let key = |n: u64| [&n.to_be_bytes()[..], &[b'k'; 500]].concat();
-        (0u64..300).for_each(|n| drop(put(&rig.pool, &tree, &key(n), b"v")));
+        (0u64..300).for_each(|n| assert!(put(&rig.pool, &tree, &key(n), b"v")));
         checkpoint(&rig.pool);
         let leaf = |pool: &Pool, n: u64| tree.leaf_place(pool, &key(n)).unwrap().unwrap().0.no;
         let (first, count) = (

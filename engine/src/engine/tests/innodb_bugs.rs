@@ -342,7 +342,7 @@ fn mdev_19514_the_debt_is_bounded() {
     buffer(&rig, true);
     rig.engine.set("change_buffer_max_size", 0).expect("set");
     let change = Arc::clone(&rig.store().change);
-    let bound = change.memory_max() * 5;
+    let bound = change.bytes_max();
     let mut model = Model::new();
     let mut most = 0;
     for round in 0..60 {
