@@ -57,15 +57,17 @@ struct Merge {
 }
 
 impl Tree {
-    /// Merges the leaf that owns `key` with a neighbour if it is under-full. An Mtr of its own. False: nothing was merged, perhaps because a
-    /// neighbour cannot be read: whoever calls has done what he was to do, and whoever needs that page meets the error himself.
-    pub fn shrink(&self, pool: &Pool, key: &[u8]) -> Result<bool> {
-        match self.try_shrink(pool, key) {
-            Err(e) if !matches!(e, Error::Poisoned(_)) => Ok(false),
-            merged => merged,
+    /// Merges the leaf that owns `key` with a neighbour if it is under-full, and if nothing, a neighbour that cannot be read for one, stands
+    /// in the way. For those who have done what they were to do, and are not to fail for an economy: whoever needs that page meets the
+    /// error himself.
+    pub fn try_shrink(&self, pool: &Pool, key: &[u8]) -> Result<()> {
+        match self.shrink(pool, key) {
+            Err(e @ Error::Poisoned(_)) => Err(e),
+            _ => Ok(()),
         }
     }
-    fn try_shrink(&self, pool: &Pool, key: &[u8]) -> Result<bool> {
+    /// Merges the leaf that owns `key` with a neighbour if it is under-full. An Mtr of its own. False: nothing was merged.
+    pub fn shrink(&self, pool: &Pool, key: &[u8]) -> Result<bool> {
         let mut mtr = begin(pool)?;
         let at = self.leaf_for_write(&mut mtr, key, Intent::Shrink, None)?;
         let merged = self.merge_up(&mut mtr, &at.path, at.page)?;

@@ -221,7 +221,7 @@ fn apply(pool: &Pool, tree: &Tree, op: Op<'_>, intent: Intent, asking: Option<As
     };
     mtr.commit();
     if sparse {
-        tree.shrink(pool, op.key())?;
+        tree.try_shrink(pool, op.key())?;
     }
     Ok(Some(placed))
 }

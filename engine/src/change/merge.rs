@@ -338,10 +338,10 @@ impl<'a> Merge<'a> {
         moment(Moment::MergedToBeCounted);
         self.account(done, &kept);
         if let Some(i) = sparse {
-            self.tree.shrink(self.pool, self.pending.key(i))?;
+            self.tree.try_shrink(self.pool, self.pending.key(i))?;
         }
         for key in empty {
-            self.delta.tree.shrink(self.pool, &key)?;
+            self.delta.tree.try_shrink(self.pool, &key)?;
         }
         Ok(stopped.map(|i| {
             let key = self.pending.key(i).to_vec();

@@ -57,7 +57,7 @@ impl Merge<'_> {
         moment(Moment::MergedToBeCounted);
         self.account(self.pending.len(), &kept);
         for key in empty {
-            self.delta.tree.shrink(self.pool, &key)?;
+            self.delta.tree.try_shrink(self.pool, &key)?;
         }
         self.leaves += siblings.len() - 1;
         self.end = Some(hi);

@@ -147,18 +147,24 @@ impl Store {
         let tree = &layout.clustered.tree;
         let mut mtr = self.pool.begin();
         let at = tree.leaf_for_write(&mut mtr, pk, Intent::Leaf, None)?;
+        let mut too_empty = false;
         if at.found && wanted(tree.value(&mtr, &at)) {
             chain = ChainRef::of(tree.value(&mtr, &at));
             if let Some(chain) = chain {
                 overflow::give_up(&mut mtr, layout.id, chain.first, chain.owner)?;
             }
-            self.remove_entry(layout, mtr, &at, pk)?;
+            too_empty = tree.remove(&mut mtr, &at)?;
+            mtr.commit();
         } else {
             drop(mtr);
         }
-        match chain {
-            Some(chain) => overflow::free_given_up(&self.pool, layout.id, chain.first, chain.owner),
-            None => Ok(()),
+        if let Some(chain) = chain {
+            overflow::free_given_up(&self.pool, layout.id, chain.first, chain.owner)?;
         }
+        if too_empty {
+            // What stands in its way is told: purge passes over it.
+            tree.shrink(&self.pool, pk)?;
+        }
+        Ok(())
     }
 }

@@ -322,13 +322,13 @@ impl Store {
         }
     }
 
-    /// Removes a clustered entry and ends the Mtr; merges the leaf if it became too empty.
-    pub(super) fn remove_entry(&self, layout: &Layout, mut mtr: Mtr<'_>, at: &LeafWrite, pk: &[u8]) -> Result<u64> {
+    /// Removes a clustered entry and ends the Mtr; merges the leaf if it became too empty, and can be merged.
+    fn remove_entry(&self, layout: &Layout, mut mtr: Mtr<'_>, at: &LeafWrite, pk: &[u8]) -> Result<u64> {
         let tree = &layout.clustered.tree;
         let too_empty = tree.remove(&mut mtr, at)?;
         let lsn = mtr.commit();
         if too_empty {
-            tree.shrink(&self.pool, pk)?;
+            tree.try_shrink(&self.pool, pk)?;
         }
         Ok(lsn)
     }

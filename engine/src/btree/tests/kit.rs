@@ -72,7 +72,7 @@ pub(crate) fn try_delete(pool: &Pool, tree: &Tree, key: &[u8], intent: Intent) -
     let sparse = at.found && tree.remove(&mut mtr, &at)?;
     let lsn = mtr.commit();
     if sparse {
-        tree.shrink(pool, key)?;
+        tree.try_shrink(pool, key)?;
     }
     Ok((at.found, lsn))
 }
