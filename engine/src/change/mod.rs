@@ -54,6 +54,8 @@ pub use pending::Pending;
 pub use policy::{Buffering, ChangeBuffer};
 pub use progress::Unmerged;
 pub use read::{get, in_use, visit_prefix, visit_value, Merging, Run};
+#[cfg(test)]
+pub(crate) use spread::SPREAD;
 pub use sweep::{drain, drain_telling, sweep_step, Swept};
 pub use unique::{lacks_value, put_unseen};
 
