@@ -8,6 +8,7 @@ use crate::change::SETTLE_EVERY;
 use crate::io::sim::SimDisk;
 use crate::table::{Cursor, LockChoice, Rounds};
 use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
+use std::time::{Duration, Instant};
 
 fn row_of(n: u32) -> Row {
     Row {
@@ -163,4 +164,35 @@ fn a_leaf_that_gets_much_is_merged() {
     }
     assert!(pending_by_tag(&rig) < 100, "{} entries are left", pending_by_tag(&rig));
     check_now(&rig, &model, "after all");
+}
+
+/// The mode that the whole suite is run in: a worker merges, though the engine is busy and there is no reason to.
+#[test]
+fn in_the_test_mode_merges_come_at_random_moments() {
+    let rig = Rig::create(SimDisk::new(1));
+    rig.engine.start_background();
+    buffer(&rig, true);
+    let mut trx = rig.begin(ReadCommitted);
+    let mut n = 0;
+    let mut insert = |milliseconds: u64, until_merged: bool| {
+        let begun = Instant::now();
+        let merged = || rig.engine.counters().change_buffer_merged_entries.get();
+        while begun.elapsed() < Duration::from_millis(milliseconds) && !(until_merged && merged() > 0) {
+            rig.insert(&mut trx, &pk(n), &row_of(n)).expect("inserted");
+            n += 1;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        merged()
+    };
+    let begun = Instant::now();
+    let merged = insert(300, false);
+    // Or this thread stood still for so long that the engine was idle.
+    assert!(
+        merged == 0 || begun.elapsed() > Duration::from_millis(900),
+        "merged without a reason"
+    );
+    rig.engine.set("change_buffer_test_mode", 1).expect("set");
+    assert!(insert(20_000, true) > 0);
+    commit(&rig, trx);
+    rig.check_table();
 }
