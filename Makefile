@@ -119,7 +119,7 @@ server: plugin
 server-stop:
 	@python3 scripts/server.py stop
 
-# Every change of a secondary index is buffered: the same results.
+# Every change of a secondary index is buffered, and merged at random moments: the same results.
 buffer_all = --sluice-change-buffer-test-mode=1
 
 test: plugin

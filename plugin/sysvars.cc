@@ -198,8 +198,8 @@ MYSQL_SYSVAR_UINT(change_buffer_max_age, settings.change_buffer_max_age, PLUGIN_
   "Seconds after which buffered changes are merged though the server is busy; 0: only when it is idle, when they are many, or on demand",
   nullptr, update_change_buffer_max_age, 600, 0, 100000000, 0);
 MYSQL_SYSVAR_UINT(change_buffer_test_mode, settings.change_buffer_test_mode, PLUGIN_VAR_RQCMDARG,
-  "For tests: 1 buffers every change that may be buffered, 2 every other key's, 3 is as 1, and nothing is merged but on demand",
-  nullptr, update_change_buffer_test_mode, 0, 0, 3, 0);
+  "For tests: 1 buffers every change that may be buffered, 2 every other key's, and merges come at random moments, too; 3 is as 1, and nothing "
+  "is merged but on demand; 4 is as 1, and merges come for the usual reasons only", nullptr, update_change_buffer_test_mode, 0, 0, 4, 0);
 MYSQL_SYSVAR_BOOL(redo_log, settings.redo_log, PLUGIN_VAR_OPCMDARG,
   "OFF: changes are not logged, for a load that can be begun again: a crash then costs ALL tables of the engine, and the next start "
   "refuses its files. ON: returns when everything is durable. A shutdown turns it on. Sluice_redo_log_enabled tells",

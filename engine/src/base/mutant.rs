@@ -22,6 +22,8 @@ mutants! {
     CommitBeforeDurable,
     /// Pages go to their places without a copy in the doublewrite file.
     DoublewriteSkipped,
+    /// A page that the log had an image of needs no copy any more, however often it is changed after it was written.
+    ImageTrustedForGood,
     /// Pages are written before the log that made them (I1).
     PageBeforeLog,
     /// Pages are written, and the sync of their file is left out.
@@ -64,6 +66,10 @@ mutants! {
     BufferedEntryLost,
     /// A merge leaves what it has applied in the change buffer.
     BufferedEntryMergedTwice,
+    /// Leaves are spread over their neighbours without the first entry that is taken out for them.
+    SpreadEntryLost,
+    /// What leaves were spread with is left in the change buffer.
+    SpreadEntryMergedTwice,
     /// A change goes to its leaf though an older one is pending.
     BufferedEntryOvertaken,
     /// Of several partitions the newest comes first.

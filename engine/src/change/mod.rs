@@ -4,7 +4,7 @@
 //! from `index::scan`, with everything pending applied.
 //!
 //! Reading order: `apply` (the way in), `pending` (what is pending for a key, and its format), `delta` (the tree and what memory knows about
-//! it), `count`, `filter`, `values`, `memory`, `policy`, `sums`, `read`, `unique`, `merge`, `spread`, `sweep`, `progress`. Called by `index::scan` and the table layer, with no latch held.
+//! it), `count`, `filter`, `values`, `memory`, `policy`, `sums`, `read`, `unique`, `merge`, `spread`, `sweep`, `progress`, `at_random`. Called by `index::scan` and the table layer, with no latch held.
 //!
 //! Entry of a secondary index: key = index key + clustered key; value (drawn in `entry.rs`):
 //! ```text
@@ -14,6 +14,7 @@
 //!   raw      bytes of columns that cannot be decoded from the key
 //! ```
 mod apply;
+mod at_random;
 mod count;
 mod delta;
 pub mod entry;
@@ -47,6 +48,7 @@ mod sweep_tests;
 mod unique_tests;
 
 pub use apply::{submit, submit_checked};
+pub use at_random::merge_at_random;
 pub use delta::{Delta, DELTA_BIT, SETTLE_EVERY};
 pub use estimate::check;
 pub use merge::merge_leaf;
@@ -54,6 +56,8 @@ pub use pending::Pending;
 pub use policy::{Buffering, ChangeBuffer};
 pub use progress::Unmerged;
 pub use read::{get, in_use, visit_prefix, visit_value, Merging, Run};
+#[cfg(test)]
+pub(crate) use spread::SPREAD;
 pub use sweep::{drain, drain_telling, sweep_step, Swept};
 pub use unique::{lacks_value, put_unseen};
 

@@ -31,8 +31,9 @@ pub(super) fn entry_bytes(key_and_value: usize) -> usize {
     (PARTITION_NUMBER + key_and_value + ENTRY_OVERHEAD) * 10 / 7
 }
 
-/// A test mode.
+/// Test modes.
 const HOLD: u8 = 3;
+const STEADY: u8 = 4;
 
 /// Kinds of operations, as bits.
 const INSERTS: u8 = 1;
@@ -130,7 +131,8 @@ pub struct ChangeBuffer {
     bits: AtomicU8,
     /// Bytes that the newest partitions may have together.
     memory_max: AtomicU64,
-    /// Tests: each change that may be buffered is (1), or every other one, by its key (2); 3 = as 1, and idleness is no reason to merge.
+    /// Tests: each change that may be buffered is (1), or every other one, by its key (2), and the worker merges at random moments, too; 3 = as 1,
+    /// but neither chance nor idleness is a reason to merge; 4 = as 1, without chance.
     test_mode: AtomicU8,
     /// The user wants all of it merged: the number of his request; 0 = he does not, or it is done.
     draining: AtomicU64,
@@ -213,13 +215,17 @@ impl ChangeBuffer {
     pub(super) fn forced(&self, key: &[u8]) -> bool {
         match self.test_mode.load(Ordering::Relaxed) {
             0 => false,
-            1 | HOLD => true,
+            1 | HOLD | STEADY => true,
             _ => crc32c::crc32c(key) & 1 == 0,
         }
     }
     /// Tests: what is buffered is not what pays.
     pub fn is_forced(&self) -> bool {
         self.test_mode.load(Ordering::Relaxed) != 0
+    }
+    /// Tests: something is merged now and then, whatever the reasons.
+    pub fn merges_at_random(&self) -> bool {
+        matches!(self.test_mode.load(Ordering::Relaxed), 1 | 2)
     }
     /// Tests: only who is asked to merges.
     pub fn holds(&self) -> bool {

@@ -4,7 +4,7 @@
 //! split; together they need one page in eight more. An image of each page goes to the log, which is as many bytes as its doublewrite
 //! would be; in return it needs none (`pool::flush`). Latches as in `merge.rs`, with a parent and several leaves in the place of one.
 use super::merge::{Merge, Next, Reach};
-use crate::base::{moment, Moment, Result};
+use crate::base::{moment, planted, Moment, Mutant, Result};
 use crate::pool::PAGE_SIZE;
 
 /// Leaves of one stretch, at most.
@@ -15,6 +15,12 @@ const POOL_SHARE: u64 = 64;
 /// Entries that one Mtr takes, and delta leaves that it latches for each base leaf, about.
 const ENTRIES_MAX: usize = 4096;
 const DELTA_LEAVES: usize = 4;
+
+#[cfg(test)]
+thread_local! {
+    /// Stretches that this thread has merged, and their leaves.
+    pub(crate) static SPREAD: std::cell::Cell<(u64, u64)> = const { std::cell::Cell::new((0, 0)) };
+}
 
 impl Merge<'_> {
     /// One Mtr: as `step`, for the leaf that owns `at` and its right neighbours.
@@ -52,8 +58,13 @@ impl Merge<'_> {
             return Ok(Next::Alone);
         }
         let stuck = self.stuck;
-        let empty = self.take_out(&mut mtr, self.pending.len(), &kept);
+        let empty = match planted(Mutant::SpreadEntryMergedTwice) {
+            true => Vec::new(),
+            false => self.take_out(&mut mtr, self.pending.len(), &kept),
+        };
         mtr.commit();
+        #[cfg(test)]
+        SPREAD.with(|spread| spread.set((spread.get().0 + 1, spread.get().1 + siblings.len() as u64)));
         moment(Moment::MergedToBeCounted);
         self.account(self.pending.len(), &kept);
         for key in empty {
@@ -97,6 +108,9 @@ impl Merge<'_> {
         let mut items = Vec::with_capacity(base.len() + self.pending.len());
         let mut next = 0;
         for key in 0..self.pending.len() {
+            if key == 0 && planted(Mutant::SpreadEntryLost) {
+                continue;
+            }
             let place = next + base[next..].partition_point(|entry| entry.0 < self.pending.key(key));
             items.extend((next..place).map(Item::Base));
             next = place;

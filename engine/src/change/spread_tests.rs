@@ -1,14 +1,18 @@
 //! Full leaves with something pending for each of them are spread over their neighbours, not split one by one.
-use super::kit::new_index;
+use super::kit::{found_again, new_index};
 use super::merge::merge_at;
+use super::spread::SPREAD;
 use super::{drain, submit, visit_prefix, Buffering, Index, Op};
 use crate::base::moment::at;
-use crate::base::Moment;
-use crate::btree::tests::kit::check;
+use crate::base::{Moment, PageId};
+use crate::btree::tests::kit::{check, FILE};
 use crate::btree::Seek;
+use crate::io::SimDisk;
 use crate::pool::tests::Rig;
-use crate::pool::Pool;
-use std::collections::BTreeMap;
+use crate::pool::{page, Pool, PAGE_SIZE};
+use crate::redo::FlushMode;
+use crate::space::file_name;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::channel;
 
 const KEYS: u32 = if cfg!(feature = "tiny-pages") { 4_000 } else { 16_000 };
@@ -38,27 +42,28 @@ fn assert_same(pool: &Pool, index: &Index, model: &BTreeMap<Vec<u8>, Vec<u8>>, w
     assert!(expected.next().is_none(), "{what}: an entry is missing");
 }
 
-#[test]
-fn full_leaves_stay_full_when_each_gets_a_little() {
-    let rig = Rig::create(3, 600);
-    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 0));
+/// Full leaves for `keys` keys; how many.
+fn full(pool: &Pool, index: &Index, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, keys: u32) -> u64 {
     let buffer = index.delta.as_ref().unwrap().buffer();
     buffer.set_buffering(Buffering::None);
-    let mut model = BTreeMap::new();
-    (0..KEYS).for_each(|n| put(pool, &index, &mut model, 10 * n, 1));
-    let before = check(pool, &index.tree, false).leaf_pages;
-    assert!(before > 20, "{before} leaves");
-
-    buffer.set_buffering(Buffering::All);
-    buffer.set_test_mode(1);
-    for n in 0..KEYS {
+    (0..keys).for_each(|n| put(pool, index, model, 10 * n, 1));
+    let leaves = check(pool, &index.tree, false).leaf_pages;
+    assert!(leaves > keys as u64 / 1000, "{leaves} leaves");
+    leaves
+}
+/// Something is pending for each leaf of the index that `full` made, in several partitions.
+fn bring_each_a_little(pool: &Pool, index: &Index, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, keys: u32) {
+    let delta = index.delta.as_ref().unwrap();
+    delta.buffer().set_buffering(Buffering::All);
+    delta.buffer().set_test_mode(1);
+    for n in 0..keys {
         match n % 20 {
-            3 | 13 => put(pool, &index, &mut model, 10 * n + 5, 2),
+            3 | 13 => put(pool, index, model, 10 * n + 5, 2),
             // A new value, a mark, and a marked entry that goes.
-            7 => put(pool, &index, &mut model, 10 * n, 3),
+            7 => put(pool, index, model, 10 * n, 3),
             9 | 11 => {
                 let key = (10 * n).to_be_bytes();
-                submit(pool, &index, Op::Mark { key: &key, stamp: 4 }).unwrap();
+                submit(pool, index, Op::Mark { key: &key, stamp: 4 }).unwrap();
                 let marked = model.get_mut(&key[..]).unwrap();
                 super::pending::apply(&Op::Mark { key: &key, stamp: 4 }, &mut true, marked).unwrap();
                 if n % 20 == 11 {
@@ -68,16 +73,25 @@ fn full_leaves_stay_full_when_each_gets_a_little() {
                         if_stamp,
                         marked,
                     };
-                    submit(pool, &index, remove).unwrap();
+                    submit(pool, index, remove).unwrap();
                     model.remove(&key[..]);
                 }
             }
             _ => {}
         }
-        if n % (KEYS / 4) == 0 {
-            index.delta.as_ref().unwrap().begin_partition();
+        if n % (keys / 4) == 0 {
+            delta.begin_partition();
         }
     }
+}
+
+#[test]
+fn full_leaves_stay_full_when_each_gets_a_little() {
+    let rig = Rig::create(3, 600);
+    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 0));
+    let mut model = BTreeMap::new();
+    let before = full(pool, &index, &mut model, KEYS);
+    bring_each_a_little(pool, &index, &mut model, KEYS);
     assert_same(pool, &index, &model, "pending");
     drain(pool, &index).unwrap();
     assert_same(pool, &index, &model, "merged");
@@ -130,4 +144,60 @@ fn what_is_stuck_in_a_stretch_that_is_met_again_is_counted_once() {
     });
     assert_eq!(stuck, 1);
     assert_eq!(rig.pool.counters().change_buffer_missing.get(), 2, "it was met twice");
+}
+
+/// Pages of the index's file that are broken in place, and have no copy in the doublewrite file.
+fn torn_without_copy(disk: &SimDisk) -> usize {
+    let pages = |name: &str| disk.bytes(name).unwrap_or_default();
+    let copies: BTreeSet<PageId> = (pages("doublewrite").chunks_exact(PAGE_SIZE))
+        .filter(|page| page::check(page, page::page_id(page)).is_ok())
+        .map(page::page_id)
+        .collect();
+    let is_torn = |(no, bytes): &(usize, &[u8])| {
+        let id = PageId::new(FILE, *no as u32);
+        bytes.iter().any(|b| *b != 0) && page::check(bytes, id).is_err() && !copies.contains(&id)
+    };
+    let file = pages(&file_name(FILE));
+    file.chunks_exact(PAGE_SIZE).enumerate().filter(is_torn).count()
+}
+
+/// The pages of a stretch are written without a copy in the doublewrite file: whichever of them a crash tears, what the log has of it begins with
+/// its image. Here the crash comes at each access of the disk while they are written.
+#[test]
+fn torn_pages_of_a_stretch_come_back_from_the_log() {
+    let (mut torn, mut after) = (0, 0);
+    let mut died = true;
+    while died {
+        after += 1;
+        let rig = Rig::create(after, 600);
+        let (pool, index) = (&*rig.pool, new_index(&rig.pool, 0));
+        let mut model = BTreeMap::new();
+        full(pool, &index, &mut model, KEYS / 2);
+        bring_each_a_little(pool, &index, &mut model, KEYS / 2);
+        pool.flush_all().unwrap();
+        rig.checkpoint();
+        let (stretches, leaves) = SPREAD.get();
+        drain(pool, &index).unwrap();
+        let (stretches, leaves) = (SPREAD.get().0 - stretches, SPREAD.get().1 - leaves);
+        assert!(stretches > 0 && leaves > 4 * stretches, "{leaves} in {stretches}");
+        // Some are changed behind their image, too.
+        index.delta.as_ref().unwrap().buffer().set_test_mode(0);
+        index.delta.as_ref().unwrap().buffer().set_buffering(Buffering::None);
+        for n in (0..KEYS / 2).step_by(500) {
+            put(pool, &index, &mut model, 10 * n + 6, 5);
+        }
+        pool.redo().flush(pool.redo().lsn(), FlushMode::Sync).unwrap();
+        rig.disk.crash_at(rig.disk.changes() + after);
+        died = pool.flush_all().is_err();
+        let disk = rig.disk.crash(after);
+        drop(rig);
+        torn += torn_without_copy(&disk);
+        let rig = Rig::recover(disk, 600, &mut |_, _| {});
+        let index = found_again(&rig.pool, &index, 1);
+        assert_same(&rig.pool, &index, &model, "recovered");
+        drain(&rig.pool, &index).unwrap();
+        assert_same(&rig.pool, &index, &model, "merged");
+        check(&rig.pool, &index.tree, false);
+    }
+    assert!(after > 5 && torn > 5, "{torn} torn pages in {after} crashes");
 }

@@ -11,7 +11,7 @@ use super::steps::{self, Checkpointer, LoserRollback};
 use super::PURGE_RECORDS;
 use crate::base::{Error, Result, Told};
 use crate::pool::Void;
-use crate::table::{Rounds, Store, ROUNDS};
+use crate::table::{Chance, Rounds, Store, ROUNDS};
 use crate::txn::RecoveredTrx;
 use parking_lot::{Condvar, Mutex};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -26,6 +26,8 @@ const SYNC_TICK_MS: u64 = 1000;
 const PURGE_IDLE_MS: u64 = 100;
 /// After a failure, so that what fails at once does not take a processor.
 const PURGE_AGAIN_MS: u64 = 10;
+/// In the test modes something is merged at random moments, at most so far from each other.
+const RANDOM_MERGE_MS: u64 = 40;
 /// Undo records of one rollback step.
 const ROLLBACK_RECORDS: usize = 64;
 
@@ -262,6 +264,7 @@ fn shrink_loop(store: &Store, stop: &Stop) -> Result<()> {
 fn merge_loop(store: &Store, stop: &Stop, log: &LogSink) -> Result<()> {
     let mut rounds = Rounds::default();
     let mut notes = DrainNotes::default();
+    let mut chance = Chance(1);
     while !stop.is_asked() {
         let start = store.pool.disk().now_us();
         notes.look(store, log, store.change.is_draining());
@@ -274,7 +277,14 @@ fn merge_loop(store: &Store, stop: &Stop, log: &LogSink) -> Result<()> {
         notes.look(store, log, rounds.was_draining());
         notes.look(store, log, store.change.is_draining());
         let took = store.pool.disk().now_us().saturating_sub(start) / 1000;
-        stop.sleep((1000 / ROUNDS as u64).saturating_sub(took).max(1));
+        let mut rest = (1000 / ROUNDS as u64).saturating_sub(took).max(1);
+        while store.change.merges_at_random() && rest > RANDOM_MERGE_MS && !stop.is_asked() {
+            let some = 1 + chance.below(RANDOM_MERGE_MS);
+            stop.sleep(some);
+            rest -= some;
+            store.merge_at_random(&mut chance)?;
+        }
+        stop.sleep(rest);
     }
     Ok(())
 }

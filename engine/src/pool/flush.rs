@@ -420,7 +420,9 @@ impl Pool {
             id: key_id(key),
             file,
             lsn: page.version(),
-            imaged: frame.imaged.swap(false, Ordering::Relaxed),
+            imaged: frame
+                .imaged
+                .fetch_and(planted(Mutant::ImageTrustedForGood), Ordering::Relaxed),
         })
     }
     fn write_claimed(&self, slot: usize, buffer: &mut [u8], claimed: &[Claimed]) -> Result<()> {

@@ -7,6 +7,7 @@
 //! [`Store`] is what every operation of this layer needs: the pool, the transaction system, the catalog. Reading order:
 //! `store`, `def`, then the trip of a change: `insert`, `update`, `secondary`, `unique`, `row_lock`, `undo_format`; of a read:
 //! `cursor`, `version`; what happens later: `rollback`, `purge`; and what is built as a whole: `build`, `load`, `bulk_insert`.
+mod at_random;
 mod buffered;
 mod build;
 mod bulk_insert;
@@ -43,6 +44,7 @@ mod unmerged;
 pub mod update;
 pub mod version;
 
+pub use at_random::Chance;
 pub use buffered::{Rounds, ROUNDS};
 pub use build::{IndexBuild, IndexChange};
 pub use bulk_insert::BulkInsert;

@@ -21,9 +21,10 @@ pub fn row(group: u8, tag: u16) -> Row {
 pub fn commit(rig: &Rig, mut trx: Trx) {
     rig.engine.commit(&mut trx, false).expect("commit");
 }
-/// From now on every change of a secondary index is buffered (or none is that has nothing pending).
+/// From now on every change of a secondary index is buffered (or none is that has nothing pending), and merged when there is a reason.
 pub fn buffer(rig: &Rig, on: bool) {
-    rig.engine.set("change_buffer_test_mode", on as u64).expect("set");
+    let mode = if on { 4 } else { 0 };
+    rig.engine.set("change_buffer_test_mode", mode).expect("set");
     rig.engine.set("change_buffering", if on { 5 } else { 0 }).expect("set");
 }
 pub fn drain(rig: &Rig) {

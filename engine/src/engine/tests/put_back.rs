@@ -19,6 +19,7 @@ fn row(n: u8) -> Row {
 fn rig() -> Rig {
     let engine = Engine::open_still(SimDisk::new(1), config()).expect("engine");
     let rig = Rig::with(engine);
+    rig.steady();
     let mut trx = rig.begin(Isolation::ReadCommitted);
     rig.insert(&mut trx, KEY, &row(1)).expect("insert");
     rig.engine.commit(&mut trx, true).expect("commit");

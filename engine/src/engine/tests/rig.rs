@@ -6,6 +6,7 @@ use crate::engine::{Config, Engine};
 use crate::io::Disk;
 use crate::table::*;
 use crate::txn::{Isolation, LockMode, ThreadWaiter, Trx, Xid};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -89,6 +90,10 @@ pub fn with_entries<T>(pk: &[u8], row: &Row, body: impl FnOnce(&[Entry<'_>]) -> 
     ])
 }
 
+thread_local! {
+    static CHANCE: RefCell<Chance> = const { RefCell::new(Chance(7)) };
+}
+
 pub struct Rig {
     pub engine: Arc<Engine>,
     pub table: Arc<Table>,
@@ -107,7 +112,8 @@ pub fn config() -> Config {
     }
 }
 
-/// SLUICE_TEST_BUFFER: 1 = every change of a secondary index that can be buffered is, 2 = every other one; else those that pay.
+/// SLUICE_TEST_BUFFER: 1 = every change of a secondary index that can be buffered is, 2 = every other one, and merges come at random moments; else
+/// those that pay.
 fn buffer_mode() -> u8 {
     let asked = std::env::var("SLUICE_TEST_BUFFER").ok();
     asked.map_or(0, |mode| mode.parse().expect("0, 1 or 2"))
@@ -142,7 +148,20 @@ impl Rig {
     pub fn store(&self) -> &Arc<Store> {
         self.engine.store()
     }
+    /// For figures: from now on nothing is merged at random moments.
+    pub fn steady(&self) {
+        if self.store().change.merges_at_random() {
+            self.engine.set("change_buffer_test_mode", 4).expect("set");
+        }
+    }
+    /// Where everything is buffered, by the environment or the test, it comes to be merged at random moments, as by the worker.
     pub fn begin(&self, isolation: Isolation) -> Trx {
+        CHANCE.with_borrow_mut(|chance| {
+            if chance.below(3) == 0 {
+                // A disk that died tells it elsewhere.
+                let _ = self.store().merge_at_random(chance);
+            }
+        });
         let mut trx = self.engine.new_trx(Arc::new(ThreadWaiter::new()), 0);
         self.engine.start(&mut trx, isolation, 20_000);
         trx

@@ -2,7 +2,8 @@
 //!
 //! Two kinds of tests:
 //! - `workloads`: a small piece of work each, repeated with a crash at *every* change of the disk. **To add one, add a line to
-//!   `workloads::WORKLOADS`**: a name and its ops. Nothing else is needed: every answer is judged by the twin.
+//!   `workloads::WORKLOADS`**: a name and its ops. Nothing else is needed: every answer is judged by the twin. Those of `spreading` have a
+//!   larger pool and log.
 //! - `schedules`: random ops of several transactions, background steps, crashes, failing calls, a full or a lying disk. A new
 //!   operation is a variant of [`op::Op`], one line in `world.rs` that performs it, and one in `schedule.rs` that chooses it.
 //!
@@ -32,6 +33,7 @@ mod schedule;
 mod schedules;
 mod setup;
 mod shrink;
+mod spreading;
 mod statement;
 mod table;
 mod transactions;

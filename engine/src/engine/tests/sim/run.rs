@@ -4,6 +4,7 @@ use super::op::{Op, SLOTS};
 use super::schedule::Schedule;
 use super::setup::Setup;
 use super::world::{Step, Unseen, World};
+use crate::change::SPREAD;
 use crate::engine::Close;
 use crate::table::CheckLevel;
 use std::cell::RefCell;
@@ -16,6 +17,8 @@ pub struct Outcome {
     pub finding: Option<String>,
     pub trace: u64,
     pub unseen: Unseen,
+    /// Stretches of leaves that the change buffer spread over their neighbours, and their leaves.
+    pub spread: (u64, u64),
 }
 
 thread_local! {
@@ -56,6 +59,7 @@ pub fn caught(body: impl FnOnce() -> Step) -> Option<String> {
 
 pub fn run(schedule: &Schedule) -> Outcome {
     let (mut trace, mut unseen) = (0, Unseen::default());
+    let before = SPREAD.get();
     let finding = caught(|| {
         let mut world = World::new(schedule.setup);
         let done = live(&mut world, &schedule.ops);
@@ -63,7 +67,14 @@ pub fn run(schedule: &Schedule) -> Outcome {
         unseen = world.unseen;
         done
     });
-    Outcome { finding, trace, unseen }
+    let now = SPREAD.get();
+    let spread = (now.0 - before.0, now.1 - before.1);
+    Outcome {
+        finding,
+        trace,
+        unseen,
+        spread,
+    }
 }
 
 /// Some ops with a crash at one change of the disk (0: none), counted from the empty disk on. Without a crash all of their DDL happens.

@@ -1,6 +1,7 @@
 //! Schedules from seeds: each seed has a temper (what it likes to do, what bad luck it meets), and gives the same ops for ever.
 use super::op::{Op, SLOTS};
 use super::setup::Setup;
+use super::statement::APART;
 use crate::engine::tests::rig::Random;
 use crate::io::sim::{Damage, Fault};
 
@@ -29,12 +30,15 @@ struct Author {
     keys: u64,
     /// Of 100 statements, before how many all pages leave the pool.
     evictions: u64,
+    /// Of 100 ops, before how many something comes to many leaves of an index, which are then spread over their neighbours.
+    spreads: u64,
     ops: Vec<Op>,
 }
 
 impl Schedule {
     pub fn of_seed(seed: u64) -> Schedule {
         let mut random = Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0xabc);
+        let setup = Setup::draw(seed);
         let luck = match random.below(10) {
             0..=5 => Luck::Crashes,
             6..=8 => Luck::Errors,
@@ -45,6 +49,7 @@ impl Schedule {
             ddl: [1, 3, 12][random.below(3) as usize],
             keys: [8, 24, 64][random.below(3) as usize],
             evictions: [0, 5, 15, 40][random.below(4) as usize],
+            spreads: if setup.is_large() { 5 } else { 0 },
             ops: Vec::new(),
             random,
         };
@@ -53,17 +58,20 @@ impl Schedule {
             // One is unique.
             kinds |= 2;
         }
-        author.ops.push(Op::Create { kinds });
-        author.load_some();
-        let len = 30 + author.random.below(120);
+        if setup.is_large() {
+            author.fill_and_spread(kinds);
+        } else {
+            author.ops.push(Op::Create { kinds });
+            author.load_some();
+        }
+        // Each op takes longer there.
+        let more = if setup.is_large() { 70 } else { 120 };
+        let len = 30 + author.random.below(more);
         for _ in 0..len {
             let op = author.next();
             author.ops.push(op);
         }
-        Schedule {
-            setup: Setup::draw(seed),
-            ops: author.ops,
-        }
+        Schedule { setup, ops: author.ops }
     }
 }
 
@@ -81,6 +89,10 @@ impl Author {
         self.n(keys)
     }
     fn next(&mut self) -> Op {
+        let spreads = self.spreads;
+        if spreads > 0 && self.random.chance(spreads) {
+            self.spread_some();
+        }
         let ddl = self.ddl;
         if self.random.chance(ddl) {
             return self.ddl();
@@ -94,6 +106,58 @@ impl Author {
             75..=91 => self.background(),
             _ => self.bad_luck(),
         }
+    }
+    /// An index with full leaves, for each of which something comes.
+    fn fill_and_spread(&mut self, kinds: u64) {
+        let (trx, table) = (0, 0);
+        let (key, rows, len) = (APART, 50 + self.n(45), 300 + self.n(40));
+        self.ops.push(Op::Create { kinds: kinds & !2 });
+        for (key, rows) in [(key, rows), (key + rows, 30 + self.n(60))] {
+            let flush = self.n(3);
+            self.ops.push(Op::Fill {
+                trx,
+                table,
+                key,
+                rows,
+                len,
+            });
+            self.ops.push(Op::Commit { trx, flush });
+            if key == APART {
+                self.ops.push(Op::AddIndex { table, kind: 1 });
+            }
+        }
+        self.merge_all();
+    }
+    fn spread_some(&mut self) {
+        let (trx, table) = (self.trx(), self.n(2));
+        let (key, rows, len) = (APART + self.n(150), 10 + self.n(50), 300 + self.n(40));
+        self.ops.push(match self.random.chance(65) {
+            true => Op::Fill {
+                trx,
+                table,
+                key,
+                rows,
+                len,
+            },
+            false => Op::Clear { trx, table, key, rows },
+        });
+        self.ops.push(Op::Commit { trx, flush: 1 });
+        self.merge_all();
+    }
+    /// Mostly the pages are then written, sometimes for the last time.
+    fn merge_all(&mut self) {
+        if self.random.chance(30) {
+            self.ops.push(Op::Checkpoint);
+        }
+        for partition in [self.random.chance(20), false] {
+            self.ops.push(Op::Merge { leaves: 40, partition });
+        }
+        if self.random.chance(40) {
+            let after = 1 + self.n(30);
+            self.ops.push(Op::Crash { after, again: 0 });
+        }
+        let pages = 20 + self.n(80);
+        self.ops.push(Op::Flush { pages });
     }
     /// So that new rows come to indexes of several leaves, which have been in the pool and are not any more.
     fn evict_some(&mut self) {

@@ -57,6 +57,7 @@ fn random_schedules_find_nothing() {
     let told = AtomicU64::new(0);
     let findings = Mutex::new(Vec::new());
     let (unseen, before_crashes) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (stretches, leaves) = (AtomicU64::new(0), AtomicU64::new(0));
     let work = || loop {
         let seed = next.fetch_add(1, Ordering::Relaxed);
         if seed >= first + count || !findings.lock().expect("no panic").is_empty() {
@@ -65,6 +66,8 @@ fn random_schedules_find_nothing() {
         let outcome = try_seed(seed);
         unseen.fetch_add(outcome.unseen.all, Ordering::Relaxed);
         before_crashes.fetch_add(outcome.unseen.before_crashes, Ordering::Relaxed);
+        stretches.fetch_add(outcome.spread.0, Ordering::Relaxed);
+        leaves.fetch_add(outcome.spread.1, Ordering::Relaxed);
         if outcome.finding.is_some() {
             let text = tell(seed, outcome);
             findings.lock().expect("no panic").push(text);
@@ -84,11 +87,14 @@ fn random_schedules_find_nothing() {
     println!("{count} schedules from seed {first} on, in {s:.1} s, find nothing");
     let (unseen, before_crashes) = (unseen.into_inner(), before_crashes.into_inner());
     println!("unique values put unseen: {unseen}, and {before_crashes} of them in engines that then lost power");
+    let (stretches, leaves) = (stretches.into_inner(), leaves.into_inner());
+    println!("leaves spread over their neighbours: {leaves}, in {stretches} stretches");
     if count >= 1000 && cfg!(feature = "tiny-pages") {
         assert!(
             unseen > count && before_crashes * 2 > count,
             "else the schedules would show nothing of them"
         );
+        assert!(stretches * 10 > count && leaves > stretches * 3, "nor of these");
     }
 }
 

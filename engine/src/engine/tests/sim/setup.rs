@@ -8,6 +8,12 @@ use crate::table::StoreConfig;
 /// Of the smallest log: an op must fit into half of it, whatever it splits.
 pub const REDO_CAPACITY: u64 = 64 * PAGE_SIZE as u64;
 
+/// Of a pool and a log in which full leaves are spread over their neighbours, eight at a time (`change/spread.rs`).
+pub const LARGE_FRAMES: u64 = 8 * 64;
+pub const LARGE_REDO_CAPACITY: u64 = 4 * REDO_CAPACITY;
+/// Of 100 schedules, how many have such.
+const LARGE_PERCENT: u64 = 5;
+
 /// What the seed decides beside the ops.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
@@ -30,7 +36,7 @@ impl Setup {
         let mut random = Random(seed ^ 0x5e7u64);
         // Without doublewrite a page must be written whole or not at all.
         let sector = [512, 512, 512, 4096, PAGE_SIZE][random.below(5) as usize];
-        Setup {
+        let small = Setup {
             seed,
             frames: 24 + random.below(60),
             redo_capacity: REDO_CAPACITY << random.below(3),
@@ -39,7 +45,19 @@ impl Setup {
             direct_io: random.chance(50),
             buffer: [1, 1, 2, 3, 0][random.below(5) as usize],
             load_past: random.chance(50),
+        };
+        match random.chance(LARGE_PERCENT) {
+            true => Setup {
+                frames: LARGE_FRAMES,
+                redo_capacity: LARGE_REDO_CAPACITY,
+                buffer: 1 + random.below(2) as u8,
+                ..small
+            },
+            false => small,
         }
+    }
+    pub fn is_large(&self) -> bool {
+        self.frames >= LARGE_FRAMES
     }
     pub fn config(&self) -> Config {
         let store = StoreConfig {

@@ -12,13 +12,16 @@ use crate::engine::tests::rig::{pk, Row};
 
 /// Different clustered keys.
 const KEYS: u64 = 64;
+/// From this number on each is a key of its own: for workloads with many rows.
+pub const APART: u64 = 1000;
 /// Of each key; not every table knows that.
 pub const KEY_LEN: usize = 6;
 /// Rows that one transaction changes, at most: undoing them must fit into the log.
 const OWN_MAX: usize = 100;
 
 fn key(n: u64) -> Vec<u8> {
-    let mut key = pk((n % KEYS) as u32);
+    let n = if n < APART { n % KEYS } else { n };
+    let mut key = pk(n as u32);
     key.resize(KEY_LEN, 0);
     key
 }
@@ -135,7 +138,11 @@ impl World {
                 for k in key..key + rows {
                     let mut row = row_of(k);
                     // Every other row has a value of its own; neighbours' are far apart.
-                    row.tag = (k % 2 == 1).then_some(2000 + (k * 37 % KEYS) as u16);
+                    let tag = match k < APART {
+                        true => 2000 + k * 37 % KEYS,
+                        false => 4000 + k * 37 % 256,
+                    };
+                    row.tag = (k % 2 == 1).then_some(tag as u16);
                     row.body = vec![k as u8; len as usize];
                     let done = self.change(open, name, current, one(What::Insert, k, k, row))?;
                     if done.is_err() {

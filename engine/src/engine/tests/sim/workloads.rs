@@ -4,6 +4,7 @@ use super::op::Op;
 use super::run::run_watched;
 use super::run::run_with_crash;
 use super::setup::{Setup, REDO_CAPACITY};
+use super::spreading::{large, LARGE};
 #[cfg(feature = "tiny-pages")]
 use crate::base::ids::UNDO_FILE;
 use crate::engine::tests::rig::Random;
@@ -14,13 +15,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 
 /// Name and ops.
-type Workload = (&'static str, &'static [Op]);
+pub type Workload = (&'static str, &'static [Op]);
 
 const KIND_GROUP: u64 = 1;
-const KIND_TAG: u64 = 2;
+pub const KIND_TAG: u64 = 2;
 const KIND_WIDE: u64 = 4;
 
-const fn fill(key: u64, rows: u64, len: u64) -> Op {
+pub const fn fill(key: u64, rows: u64, len: u64) -> Op {
     Op::Fill {
         trx: 0,
         table: 0,
@@ -38,7 +39,7 @@ const fn load(key: u64, rows: u64, len: u64) -> Op {
         len,
     }
 }
-const fn clear(key: u64, rows: u64) -> Op {
+pub const fn clear(key: u64, rows: u64) -> Op {
     Op::Clear {
         trx: 0,
         table: 0,
@@ -50,14 +51,14 @@ const fn insert(trx: u64, key: u64, row: u64) -> Op {
     let table = 0;
     Op::Insert { trx, table, key, row }
 }
-const fn update(trx: u64, key: u64, row: u64) -> Op {
+pub const fn update(trx: u64, key: u64, row: u64) -> Op {
     let table = 0;
     Op::Update { trx, table, key, row }
 }
-const fn delete(trx: u64, key: u64) -> Op {
+pub const fn delete(trx: u64, key: u64) -> Op {
     Op::Delete { trx, table: 0, key }
 }
-const fn commit(trx: u64, flush: u64) -> Op {
+pub const fn commit(trx: u64, flush: u64) -> Op {
     Op::Commit { trx, flush }
 }
 const fn decide(commit: bool) -> Op {
@@ -78,19 +79,19 @@ const fn joined<const N: usize>(parts: &[&[Op]]) -> [Op; N] {
     assert!(n == N, "as long as its parts");
     all
 }
-const COMMIT: Op = commit(0, 1);
-const FLUSH: Op = Op::Flush { pages: 100 };
+pub const COMMIT: Op = commit(0, 1);
+pub const FLUSH: Op = Op::Flush { pages: 100 };
 /// And all clean pages leave the pool.
-const EVICT: Op = Op::Flush { pages: 101 };
+pub const EVICT: Op = Op::Flush { pages: 101 };
 const MERGE: Op = Op::Merge {
     leaves: 4,
     partition: false,
 };
-const PARTITION: Op = Op::Merge {
+pub const PARTITION: Op = Op::Merge {
     leaves: 0,
     partition: true,
 };
-const PURGE: Op = Op::Purge { records: 100 };
+pub const PURGE: Op = Op::Purge { records: 100 };
 /// One transaction at a time.
 const PURGE_ONE: Op = Op::Purge { records: 2000 };
 const LOOK: Op = Op::Look {
@@ -492,7 +493,7 @@ fn new_values_are_put_unseen_in_their_workload() {
 }
 
 /// Disks that a workload is tried on.
-fn setups(seed: u64) -> Vec<Setup> {
+pub fn setups(seed: u64) -> Vec<Setup> {
     let small = Setup {
         seed,
         frames: 24,
@@ -532,8 +533,10 @@ const STEP: u64 = if cfg!(feature = "tiny-pages") { 1 } else { 5 };
 #[test]
 fn a_crash_at_every_change_of_the_disk() {
     let mut points = Vec::new();
-    for (name, ops) in WORKLOADS.iter().filter(|(name, _)| is_chosen(name)) {
-        for setup in setups(7) {
+    let small = WORKLOADS.iter().map(|workload| (workload, setups(7)));
+    let large = LARGE.iter().map(|workload| (workload, large(setups(7))));
+    for ((name, ops), setups) in small.chain(large).filter(|((name, _), _)| is_chosen(name)) {
+        for setup in setups {
             let (finding, changes) = run_with_crash(setup, ops, 0);
             assert_eq!(finding, None, "{name}, without a crash");
             assert!(changes > 20, "{name}: a workload changes the disk");
@@ -568,5 +571,9 @@ fn a_crash_at_every_change_of_the_disk() {
     });
     let findings = findings.into_inner().expect("no panic");
     assert!(findings.is_empty(), "{}", findings.join("\n"));
-    println!("{} crash points of {} workloads", points.len(), WORKLOADS.len());
+    println!(
+        "{} crash points of {} workloads",
+        points.len(),
+        WORKLOADS.len() + LARGE.len()
+    );
 }

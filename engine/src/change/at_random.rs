@@ -1,0 +1,39 @@
+//! For tests: a merge that no policy asks for. In the test modes that buffer everything it comes at random moments, so that what else is going on
+//! meets every mixture of pending and merged. Called by the table layer, with no latch held.
+use super::merge::merge_at;
+use super::Index;
+use crate::base::Result;
+use crate::pool::Pool;
+
+/// Leaves in a row, at most.
+const LEAVES_MAX: u64 = 8;
+
+/// Merges some leaves from a random one on, as a sweep does or as a reader; now and then a partition is begun before. `dice` decides. Number of
+/// entries.
+pub fn merge_at_random(pool: &Pool, index: &Index, dice: u64) -> Result<usize> {
+    let delta = index.delta.as_deref();
+    let Some(delta) = delta.filter(|delta| !delta.is_empty() && delta.is_known()) else {
+        return Ok(0);
+    };
+    if dice % 16 == 0 {
+        delta.begin_partition();
+    }
+    let Some(leaf) = delta.tree.random_leaf(pool)? else {
+        return Ok(0);
+    };
+    let slot = (dice >> 8) as usize % leaf.len();
+    let mut from = leaf.key_at(slot)[2..].to_vec();
+    drop(leaf);
+    let sweeping = dice >> 4 & 1 != 0;
+    let mut entries = 0;
+    for _ in 0..=(dice >> 5) % LEAVES_MAX {
+        let merged = merge_at(pool, &index.tree, delta, &from, sweeping)?;
+        entries += merged.entries;
+        match merged.end {
+            Some(end) => from = end,
+            None => break,
+        }
+    }
+    delta.tidy();
+    Ok(entries)
+}

@@ -1,0 +1,198 @@
+//! What readers pay for what has just come through the change buffer, and what makes it less: a leaf that is read again and again, or that
+//! gets much, is merged.
+use super::change_buffer::*;
+use super::rig::*;
+use crate::base::PageId;
+use crate::btree::Seek;
+use crate::change::SETTLE_EVERY;
+use crate::io::sim::SimDisk;
+use crate::table::{Cursor, LockChoice, Rounds};
+use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
+use std::time::{Duration, Instant};
+
+fn row_of(n: u32) -> Row {
+    Row {
+        group: (n % 200) as u8,
+        shade: (n % 3) as u8,
+        tag: Some(n as u16),
+        body: vec![1; 50],
+    }
+}
+fn insert(rig: &Rig, model: &mut Model, keys: impl Iterator<Item = u32>) {
+    let mut trx = rig.begin(ReadCommitted);
+    for n in keys {
+        rig.insert(&mut trx, &pk(n), &row_of(n)).expect("inserted");
+        model.insert(pk(n), row_of(n));
+    }
+    commit(rig, trx);
+}
+/// The tags of so many entries from this one on.
+fn read_tags(rig: &Rig, from: u16, entries: usize) -> Vec<u16> {
+    let mut trx = rig.begin(RepeatableRead);
+    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+    let lock = LockChoice::default();
+    cursor.begin(&mut trx, BY_TAG, lock, true).expect("begun");
+    let key = [&[1][..], &from.to_be_bytes()].concat();
+    let mut more = cursor.seek(&mut trx, Seek::Ge, &key).expect("sought");
+    let mut tags = Vec::new();
+    while more && tags.len() < entries {
+        let found = cursor.found().expect("handed out");
+        tags.push(u16::from_be_bytes([found.key[1], found.key[2]]));
+        more = cursor.next(&mut trx).expect("moved");
+    }
+    drop(cursor);
+    commit(rig, trx);
+    tags
+}
+fn pending_by_tag(rig: &Rig) -> u64 {
+    rig.table.layout().secondary[1]
+        .index
+        .delta
+        .as_ref()
+        .expect("buffered")
+        .entries()
+}
+
+/// Every page of the clustered index.
+fn row_pages(rig: &Rig) -> Vec<PageId> {
+    let tree = rig.table.layout().index(0).expect("clustered").tree;
+    let pages = tree.verify(&rig.store().pool, &mut |_, _| None).expect("read").pages;
+    pages.into_iter().map(|no| PageId::new(tree.file, no)).collect()
+}
+
+/// A visit would bring a page of the clustered index into the pool, where none is.
+#[test]
+fn covering_range_reads_right_after_a_buffered_load_visit_no_row() {
+    for merged in [false, true] {
+        let rig = Rig::create(SimDisk::new(1));
+        buffer(&rig, true);
+        let mut model = Model::new();
+        for part in 0..3 {
+            insert(&rig, &mut model, part * 1000..part * 1000 + 1000);
+            if part == 1 {
+                rig.store().drain_changes().expect("drain");
+            }
+        }
+        assert_eq!(pending(&rig), 2000);
+        if merged {
+            drain(&rig);
+        }
+        let pages = row_pages(&rig);
+        let pool = &rig.store().pool;
+        let visited = || pages.iter().filter(|id| pool.is_resident(**id)).count();
+        pool.flush_all().expect("flushed");
+        pool.evict_clean();
+        assert_eq!(visited(), 0);
+        for isolation in [ReadCommitted, RepeatableRead] {
+            for index in [BY_GROUP, BY_TAG] {
+                for backward in [false, true] {
+                    let mut trx = rig.begin(isolation);
+                    let found = rig.scan(&mut trx, index, backward, true, None).expect("scan");
+                    assert_eq!(found.len(), 3000);
+                    assert!(found.iter().all(|found| found.covering));
+                    commit(&rig, trx);
+                }
+            }
+        }
+        assert_eq!(read_tags(&rig, 1500, 800), (1500..2300).collect::<Vec<u16>>());
+        assert_eq!(visited(), 0, "merged {merged}");
+        // An entry that is not for everybody to see is worth a visit.
+        let mut other = rig.begin(ReadCommitted);
+        rig.insert(&mut other, &pk(5000), &row_of(5000)).expect("inserted");
+        pool.flush_all().expect("flushed");
+        pool.evict_clean();
+        assert_eq!(visited(), 0);
+        read_tags(&rig, 2990, 20);
+        assert!(visited() > 0, "merged {merged}");
+        rig.engine.rollback(&mut other).expect("rolled back");
+        check_now(&rig, &model, "after all");
+    }
+}
+
+/// Many leaves, nothing pending; then something for two of them: 40 entries from tag 101 on, and 40 from tag 9001 on.
+fn two_leaves() -> (Rig, Model) {
+    let rig = Rig::create(SimDisk::new(1));
+    let mut model = Model::new();
+    buffer(&rig, false);
+    insert(&rig, &mut model, (0..12_000).step_by(2));
+    buffer(&rig, true);
+    for first in [101, 9001] {
+        insert(&rig, &mut model, (first..first + 80).step_by(2));
+    }
+    assert_eq!(pending_by_tag(&rig), 80);
+    (rig, model)
+}
+
+/// Hot for its readers: one in so many of them merges it, and leaves the other leaf alone.
+#[test]
+fn a_leaf_that_is_read_again_and_again_is_merged() {
+    let (rig, model) = two_leaves();
+    let reads = SETTLE_EVERY as u16;
+    for n in 0..reads {
+        assert_eq!(pending_by_tag(&rig), 80, "after {n} reads");
+        assert_eq!(read_tags(&rig, 110 + n, 5), (110 + n..115 + n).collect::<Vec<u16>>());
+    }
+    assert_eq!(pending_by_tag(&rig), 40);
+    for n in 0..reads {
+        read_tags(&rig, 110 + n, 5);
+    }
+    assert_eq!(pending_by_tag(&rig), 40, "nothing is pending there any more");
+    check_now(&rig, &model, "after all");
+}
+
+/// Hot for its writers: however busy the engine is, a leaf that takes so much is worth its write.
+#[test]
+fn a_leaf_that_gets_much_is_merged() {
+    let (rig, mut model) = two_leaves();
+    // So it is known how much a leaf takes.
+    drain(&rig);
+    for first in [181, 9081] {
+        insert(&rig, &mut model, (first..first + 80).step_by(2));
+    }
+    let mut rounds = Rounds::default();
+    let mut busy_round = |model: &mut Model, n: u32| {
+        insert(&rig, model, 20_000 + n..20_001 + n);
+        rig.store().merge_round(&mut rounds).expect("round");
+    };
+    for n in 0..20 {
+        busy_round(&mut model, n);
+    }
+    assert_eq!(pending_by_tag(&rig), 100, "not worth it");
+    insert(&rig, &mut model, (301..901).step_by(2));
+    for n in 20..23 {
+        busy_round(&mut model, n);
+    }
+    assert!(pending_by_tag(&rig) < 100, "{} entries are left", pending_by_tag(&rig));
+    check_now(&rig, &model, "after all");
+}
+
+/// The mode that the whole suite is run in: a worker merges, though the engine is busy and there is no reason to.
+#[test]
+fn in_the_test_mode_merges_come_at_random_moments() {
+    let rig = Rig::create(SimDisk::new(1));
+    rig.engine.start_background();
+    buffer(&rig, true);
+    let mut trx = rig.begin(ReadCommitted);
+    let mut n = 0;
+    let mut insert = |milliseconds: u64, until_merged: bool| {
+        let begun = Instant::now();
+        let merged = || rig.engine.counters().change_buffer_merged_entries.get();
+        while begun.elapsed() < Duration::from_millis(milliseconds) && !(until_merged && merged() > 0) {
+            rig.insert(&mut trx, &pk(n), &row_of(n)).expect("inserted");
+            n += 1;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        merged()
+    };
+    let begun = Instant::now();
+    let merged = insert(300, false);
+    // Or this thread stood still for so long that the engine was idle.
+    assert!(
+        merged == 0 || begun.elapsed() > Duration::from_millis(900),
+        "merged without a reason"
+    );
+    rig.engine.set("change_buffer_test_mode", 1).expect("set");
+    assert!(insert(20_000, true) > 0);
+    commit(&rig, trx);
+    rig.check_table();
+}

@@ -1,0 +1,87 @@
+//! Workloads in which the change buffer spreads full leaves over their neighbours (`change/spread.rs`), which it does only where eight of them are a
+//! small part of the pool and of the log. The pages that come of it are written without a copy in the doublewrite file: what a crash
+//! tears is made anew from the image in the log.
+use super::op::Op;
+#[cfg(feature = "tiny-pages")]
+use super::run::run_watched;
+use super::setup::{Setup, LARGE_FRAMES, LARGE_REDO_CAPACITY};
+use super::statement::APART;
+use super::workloads::*;
+#[cfg(feature = "tiny-pages")]
+use crate::change::SPREAD;
+
+pub const LARGE: &[Workload] = &[("leaves spread over their neighbours", SPREADING)];
+
+/// Those in which the test mode has changes buffered, with a large pool, and a log to match.
+pub fn large(setups: Vec<Setup>) -> Vec<Setup> {
+    let one = |setup| Setup {
+        frames: LARGE_FRAMES,
+        redo_capacity: LARGE_REDO_CAPACITY,
+        ..setup
+    };
+    setups
+        .into_iter()
+        .filter(|setup| setup.buffer % 3 > 0)
+        .map(one)
+        .collect()
+}
+
+const MERGE_ALL: Op = Op::Merge {
+    leaves: 40,
+    partition: false,
+};
+const FIRST: u64 = APART;
+const SPREADING: &[Op] = &[
+    Op::Create { kinds: 0 },
+    fill(FIRST, 90, 300),
+    COMMIT,
+    // A bulk build leaves them full.
+    Op::AddIndex { table: 0, kind: 1 },
+    Op::Checkpoint,
+    fill(FIRST + 90, 60, 300),
+    COMMIT,
+    MERGE_ALL,
+    FLUSH,
+    // Written anew, then changed a little, and written again.
+    update(0, FIRST + 7, 77),
+    clear(FIRST, 60),
+    COMMIT,
+    PURGE,
+    MERGE_ALL,
+    FLUSH,
+    Op::Checkpoint,
+    // Some leaves are sparse now, and their neighbours are full.
+    fill(FIRST, 30, 20),
+    PARTITION,
+    delete(0, FIRST + 90),
+    fill(FIRST + 30, 30, 299),
+    COMMIT,
+    MERGE_ALL,
+    EVICT,
+    delete(0, FIRST + 91),
+    COMMIT,
+    PURGE,
+    FLUSH,
+];
+
+/// Else the workload would show nothing.
+#[test]
+#[cfg(feature = "tiny-pages")]
+fn leaves_are_spread_in_their_workload() {
+    for setup in large(setups(7)) {
+        let before = SPREAD.get();
+        let (mut written, mut copied) = (0, 0);
+        let done = run_watched(setup, SPREADING, |engine| {
+            let c = engine.counters();
+            (written, copied) = (c.buffer_pool_pages_flushed.get(), c.dblwr_pages_written.get());
+        });
+        assert_eq!(done, None);
+        let (stretches, leaves) = (SPREAD.get().0 - before.0, SPREAD.get().1 - before.1);
+        println!("{stretches} stretches of {leaves} leaves; {written} pages written, and copies of {copied}");
+        assert!(
+            stretches > 2 && leaves > 3 * stretches,
+            "{setup:?}: {stretches}, {leaves}"
+        );
+        assert!(copied + leaves <= written, "{setup:?}: {written}, {copied}");
+    }
+}
