@@ -136,6 +136,10 @@ counters! {
     rollbacks,
     /// Statements or savepoints rolled back.
     partial_rollbacks,
+    /// Undo records undone by rollbacks of all kinds.
+    rollback_records,
+    /// Gauge: undo records that the rollbacks going on, or waiting, have still to undo.
+    rollback_records_left,
     /// Commits in all groups; divide by redo_log_fsyncs for the group size.
     group_commits,
     /// Row lock waits.
