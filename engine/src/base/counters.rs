@@ -152,7 +152,7 @@ counters! {
     row_lock_time_max_us,
     /// Deadlocks.
     deadlocks,
-    /// Lock wait timeouts.
+    /// Lock wait timeouts, also of those that may not wait at all.
     lock_wait_timeouts,
     /// Rows read.
     rows_read,
