@@ -21,6 +21,7 @@
 #include "handler.h"
 #include "key.h"
 #include "log.h"
+#include "set_var.h"
 #include "table.h"
 #include <mysql/plugin.h>
 #include <mysql/psi/mysql_thread.h>

@@ -76,7 +76,14 @@ void Connection::use(bool writes)
 
 void Connection::table_unlocked()
 {
-  if (m_locked_tables && --m_locked_tables == 0 && m_in_statement && m_isolation <= SLC_ISO_READ_COMMITTED && m_started)
+  if (m_locked_tables && --m_locked_tables == 0)
+    close_snapshot_of_statement();
+}
+
+/* Up to READ COMMITTED each statement reads by a snapshot of its own. */
+void Connection::close_snapshot_of_statement()
+{
+  if (m_started && m_isolation <= SLC_ISO_READ_COMMITTED)
     slc_trx_close_snapshot(m_trx);
 }
 
@@ -142,8 +149,7 @@ int Connection::commit(bool all)
   if (!is_real_end(all))
   {
     end_statement();
-    if (m_started && m_isolation <= SLC_ISO_READ_COMMITTED)
-      slc_trx_close_snapshot(m_trx);
+    close_snapshot_of_statement();
     return 0;
   }
   give_back_autoinc_locks();
@@ -175,6 +181,7 @@ int Connection::rollback(bool all)
   if (m_has_mark)
     error= server_error(slc_trx_rollback_to(m_trx, m_mark), nullptr, "(rollback of a statement)");
   end_statement();
+  close_snapshot_of_statement();
   return error;
 }
 

@@ -79,6 +79,7 @@ private:
   explicit Connection(THD *thd);
   void start();
   void register_with_server();
+  void close_snapshot_of_statement();
   void end_statement();
   void give_back_autoinc_locks();
   void end_transaction();

@@ -115,6 +115,12 @@ int ha_sluice::seek_before(uchar *record, slc_bytes key)
 
 int ha_sluice::step(uchar *record, Direction direction)
 {
+  if (unlikely(!m_scan_set_up))         // another statement began it (HANDLER)
+  {
+    if (const slc_err error= slc_cursor_go_on(m_cursor, trx(), m_lock, m_policy))
+      return fail(error);
+    m_scan_set_up= true;
+  }
   return deliver(record, direction == FORWARD ? slc_cursor_next(m_cursor, &m_found) : slc_cursor_prev(m_cursor, &m_found),
                  direction);
 }

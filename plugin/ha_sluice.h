@@ -57,7 +57,6 @@ public:
   void unlock_row() override;
   bool was_semi_consistent_read() override;
   void try_semi_consistent_read(bool on) override;
-  void init_table_handle_for_HANDLER() override { m_lock= m_stored_lock= SLC_LOCK_NONE; }
 
   /* Reads */
   int rnd_init(bool scan) override;

@@ -46,8 +46,8 @@ extern struct st_mysql_show_var status_variables[];
 enum { FLUSH_METHOD_DIRECT= 0, FLUSH_METHOD_BUFFERED= 1 };
 enum { CHANGE_BUFFERING_NONE= 0, CHANGE_BUFFERING_ALL= 5, CHANGE_BUFFERING_DEFAULT= CHANGE_BUFFERING_ALL };
 
-/* How long a statement of this connection waits for a row lock: the smaller one of sluice_lock_wait_timeout and the
-   server's lock_wait_timeout, because SELECT ... NOWAIT and WAIT n set only the latter. */
+/* How long a statement of this connection waits for a row lock. SELECT ... NOWAIT and WAIT n set the server's lock_wait_timeout (and InnoDB's,
+   by name), each for its statement alone: then that is it. Else the smaller one of sluice_lock_wait_timeout and the server's. */
 uint32 lock_wait_timeout_ms(THD *thd);
 /* slc_config from the settings; the caller fills in the log callback. */
 void fill_config(slc_config *config);

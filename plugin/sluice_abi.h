@@ -343,6 +343,8 @@ void slc_cursor_free(slc_cursor *);
    entry that the snapshot may see is handed out as it is, without the clustered row. Consistent reads (SLC_LOCK_NONE) use trx's snapshot
    (READ UNCOMMITTED: newest version). Locks are taken on rows (clustered key), in key order, as they are handed out. */
 slc_err slc_cursor_begin(slc_cursor *, slc_trx *, uint32_t index, uint32_t lock, uint32_t policy, int covering);
+/* the scan goes on, where it is, in another statement (HANDLER), perhaps of another transaction */
+slc_err slc_cursor_go_on(slc_cursor *, slc_trx *, uint32_t lock, uint32_t policy);
 /* optional bound, checked before an entry is handed out or locked: forward scans stop at key >= hi, backward ones at key < lo. Empty ptr = none. */
 slc_err slc_cursor_bounds(slc_cursor *, slc_bytes lo, slc_bytes hi_exclusive);
 /* position and hand out the first entry; SLC_SEEK_LE/LT/LAST run backward, the others forward. For LE, pass the exclusive successor with LT if `key` is a prefix. */

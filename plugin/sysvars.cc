@@ -240,10 +240,23 @@ struct st_mysql_sys_var *system_variables[]= {
   nullptr
 };
 
+/* Whether the statement that is running has set the variable for itself (SET STATEMENT ... FOR). */
+static bool is_set_by_statement(const THD *thd, const char *variable)
+{
+  List_iterator_fast<set_var_base> saved(thd->lex->old_var_list);
+  while (const set_var_base *const value= saved++)
+    if (!strcmp(static_cast<const set_var *>(value)->var->name.str, variable))
+      return true;
+  return false;
+}
+
 uint32 lock_wait_timeout_ms(THD *thd)
 {
-  const ulonglong seconds= MY_MIN(static_cast<ulonglong>(THDVAR(thd, lock_wait_timeout)),
-                                  static_cast<ulonglong>(thd->variables.lock_wait_timeout));
+  const ulonglong of_session= THDVAR(thd, lock_wait_timeout);
+  const ulonglong of_server= thd->variables.lock_wait_timeout;
+  const bool of_statement= !thd->lex->old_var_list.is_empty() && is_set_by_statement(thd, "lock_wait_timeout") &&
+                           !is_set_by_statement(thd, full_name("lock_wait_timeout").c_str());
+  const ulonglong seconds= of_statement ? of_server : MY_MIN(of_session, of_server);
   return static_cast<uint32>(MY_MIN(seconds * 1000, UINT_MAX32));
 }
 

@@ -150,6 +150,19 @@ pub unsafe extern "C" fn slc_cursor_begin(
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn slc_cursor_go_on(
+    cursor: *mut slc_cursor,
+    trx: *mut slc_trx,
+    lock: u32,
+    policy: u32,
+) -> slc_err {
+    let handle = unsafe { &mut *cursor };
+    handle.trx = trx;
+    let (engine, trx) = unsafe { slc_trx::of(trx) };
+    super::engine::enter(engine, || handle.cursor.go_on_with(trx, lock_choice(lock, policy)))
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn slc_cursor_bounds(cursor: *mut slc_cursor, lo: slc_bytes, hi_exclusive: slc_bytes) -> slc_err {
     let handle = unsafe { &mut *cursor };
     enter_code(&handle.engine, || {

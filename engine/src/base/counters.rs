@@ -136,6 +136,10 @@ counters! {
     rollbacks,
     /// Statements or savepoints rolled back.
     partial_rollbacks,
+    /// Undo records undone by rollbacks of all kinds.
+    rollback_records,
+    /// Gauge: undo records that the rollbacks going on, or waiting, have still to undo.
+    rollback_records_left,
     /// Commits in all groups; divide by redo_log_fsyncs for the group size.
     group_commits,
     /// Row lock waits.
@@ -148,7 +152,7 @@ counters! {
     row_lock_time_max_us,
     /// Deadlocks.
     deadlocks,
-    /// Lock wait timeouts.
+    /// Lock wait timeouts, also of those that may not wait at all.
     lock_wait_timeouts,
     /// Rows read.
     rows_read,

@@ -77,6 +77,7 @@ impl Engine {
         self.store.publish_change_gauges();
         counters.history_list_length.set(self.store.trx_sys.history_length());
         counters.undo_bytes.set(self.store.trx_sys.undo_bytes());
+        (counters.rollback_records_left).set(self.store.trx_sys.rollback_records_left());
         let (oldest, snapshots) = self.store.trx_sys.oldest_view();
         let now_us = self.store.pool.disk().now_us();
         counters.snapshots.set(snapshots as u64);

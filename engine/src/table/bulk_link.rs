@@ -93,6 +93,7 @@ impl Store {
         let lsn = mtr.commit();
         logged?;
         trx.last_lsn = trx.last_lsn.max(lsn);
+        trx.loads.push((trx.undo_top, 0));
         table.loads.fetch_add(1, Ordering::SeqCst);
         Ok(self.new_load(table, trx.id(), lists))
     }

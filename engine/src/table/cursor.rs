@@ -202,7 +202,7 @@ impl Cursor {
     }
 
     /// The view of a consistent read. Whatever the read: refuses tables and indexes younger than the transaction's snapshot.
-    fn use_view(&mut self, trx: &mut Trx, layout: &Layout, index: u32, lock: LockChoice) -> Result<()> {
+    pub(super) fn use_view(&mut self, trx: &mut Trx, layout: &Layout, index: u32, lock: LockChoice) -> Result<()> {
         self.view = None;
         let locking = lock.mode.is_some();
         if locking || trx.view_is_fresh {
@@ -296,16 +296,6 @@ impl Cursor {
             self.drop_batch();
         }
         self.advance(trx)
-    }
-
-    /// A scan may outlive the transaction that it was begun in (HANDLER does). Its view holds purge back no longer then: what the view
-    /// needs may be gone. The scan goes on with the view of the present transaction.
-    fn renew_view(&mut self, trx: &mut Trx) {
-        let Some(view) = &self.view else { return };
-        if !trx.view.as_ref().is_some_and(|open| Arc::ptr_eq(open, view)) {
-            self.view = Some(self.store.trx_sys.open_view(trx));
-            self.drop_batch();
-        }
     }
 
     fn advance(&mut self, trx: &mut Trx) -> Result<bool> {

@@ -3,14 +3,14 @@
 //! Clustered index: the entry's maker decides, else undo. Secondary index: the entry's stamp decides, else the row's versions, by
 //! rule 2 of `docs/decisions/2026-11-21-secondary-entry-stamps.md`; a row is handed out for the one entry whose key its visible version has,
 //! so never twice in a scan.
-use super::cursor::{Current, Cursor, Found, RowAt, KILL_POLL};
+use super::cursor::{Current, Cursor, Found, LockChoice, RowAt, KILL_POLL};
 use super::def::{Layout, Secondary};
 use super::version::{KeyThen, KeyWatch, Version};
 use crate::base::{moment, Error, Lsn, Moment, PageNo, Result, TrxId};
 use crate::change::{self, entry};
 use crate::index::scan::Direction;
 use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED, ROW_OVERFLOW};
-use crate::txn::Trx;
+use crate::txn::{Isolation, Trx};
 use std::sync::Arc;
 
 /// What a secondary entry said when it was read.
@@ -66,6 +66,29 @@ enum First {
 }
 
 impl Cursor {
+    /// A scan may outlive the transaction that it was begun in (HANDLER does). Its view holds purge back no longer then: what the view
+    /// needs may be gone. The scan goes on with the view of the present transaction.
+    pub(super) fn renew_view(&mut self, trx: &mut Trx) {
+        let Some(view) = &self.view else { return };
+        if !trx.view.as_ref().is_some_and(|open| Arc::ptr_eq(open, view)) {
+            self.view = Some(self.store.trx_sys.open_view(trx));
+            self.drop_batch();
+        }
+    }
+
+    /// The scan goes on in another statement, behind the entry that was handed out last. That statement may read otherwise: HANDLER locks in
+    /// a SERIALIZABLE transaction, and nowhere else.
+    pub fn go_on_with(&mut self, trx: &mut Trx, lock: LockChoice) -> Result<()> {
+        let dirty = trx.isolation == Isolation::ReadUncommitted;
+        if lock == self.lock && (lock.mode.is_some() || self.view.is_none() == dirty) {
+            return Ok(());
+        }
+        self.drop_batch();
+        self.lock = lock;
+        let index = self.index;
+        self.with_layout(|cursor, layout| cursor.use_view(trx, layout, index, lock))
+    }
+
     /// The usual step of a consistent scan, a part of `next` and `prev`: the entry that comes next in that direction, if it lies in
     /// the batch and is itself what the view sees. None: nothing was done. Nearly every step of a long scan ends here, so it copies nothing.
     #[inline]

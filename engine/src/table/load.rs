@@ -119,7 +119,7 @@ impl TableLoad {
             Some(trx) => {
                 self.store.make_value(trx, layout, pk, row, &mut value)?;
                 // What a rollback would cost, as far as the choice of a deadlock's victim goes.
-                trx.shared.undo_records.fetch_add(1, Ordering::Relaxed);
+                trx.count_loaded_row();
             }
             None => self.store.make_loaded_value(layout, pk, row, &mut value)?,
         }

@@ -31,6 +31,7 @@ mod load;
 pub mod purge;
 mod purge_tries;
 pub mod rollback;
+mod rollback_progress;
 pub mod row_lock;
 mod scratch;
 pub mod secondary;

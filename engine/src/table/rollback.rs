@@ -38,7 +38,6 @@ impl Store {
             return Ok(());
         }
         self.counters.partial_rollbacks.inc();
-        trx.shared.rolling_back.store(true, Ordering::Relaxed);
         let undone = self.undo_until(trx, savepoint);
         trx.shared.rolling_back.store(false, Ordering::Relaxed);
         undone
@@ -87,7 +86,6 @@ impl Store {
     /// one whose rollback cannot begin is left as it is: still prepared, it may be asked again, or made to wait ([`Store::let_rollback_wait`]).
     pub fn rollback(&self, trx: &mut Trx) -> Result<()> {
         self.trx_sys.resume(trx)?;
-        trx.shared.rolling_back.store(true, Ordering::Relaxed);
         let undone = self.undo_until(trx, UndoPtr::NONE);
         let ended = undone.and_then(|()| self.trx_sys.end_rollback(trx));
         ended.inspect_err(|e| self.let_rollback_wait(trx, e))
@@ -105,17 +103,29 @@ impl Store {
     /// One bounded piece (I7) of a rollback: at most `records_max` records. True: nothing is left to undo.
     pub fn rollback_step(&self, trx: &mut Trx, records_max: usize) -> Result<bool> {
         self.trx_sys.resume(trx)?;
-        trx.shared.rolling_back.store(true, Ordering::Relaxed);
+        self.rollback_goes_on(trx, UndoPtr::NONE);
         for _ in 0..records_max {
             if trx.undo_top.is_none() {
-                return Ok(true);
+                break;
             }
             self.undo_top_record(trx)?;
+            self.tell_rollback_progress(trx);
         }
-        Ok(trx.undo_top.is_none())
+        let done = trx.undo_top.is_none();
+        if done {
+            self.rollback_ends(trx, true);
+        }
+        Ok(done)
     }
 
     fn undo_until(&self, trx: &mut Trx, savepoint: Savepoint) -> Result<()> {
+        self.rollback_goes_on(trx, savepoint);
+        let undone = self.undo_all_until(trx, savepoint);
+        self.rollback_ends(trx, undone.is_ok());
+        undone
+    }
+
+    fn undo_all_until(&self, trx: &mut Trx, savepoint: Savepoint) -> Result<()> {
         while trx.undo_top != savepoint {
             if trx.undo_top.is_none() {
                 return Err(Error::NotFound);
@@ -129,6 +139,7 @@ impl Store {
                 }
                 return Err(e);
             }
+            self.tell_rollback_progress(trx);
         }
         Ok(())
     }
@@ -152,7 +163,7 @@ impl Store {
         let record = self.trx_sys.read_undo(at)?;
         let skipped = planted(Mutant::RollbackSkipsRecord) && record.prev.is_none();
         if skipped || self.undo_record(trx, at, &record)? {
-            self.trx_sys.rolled_back_to(trx, record.prev);
+            self.trx_sys.undone(trx, at, &record);
         }
         Ok(())
     }

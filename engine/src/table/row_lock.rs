@@ -91,7 +91,12 @@ impl Store {
     ) -> Result<Granted> {
         let (index, locks) = (&layout.clustered, self.trx_sys.locks());
         let done = locks.lock(trx, index.id, pk, mode, policy);
-        if trx.id() == 0 || !matches!(done, Err(Error::Locked)) {
+        let refused_at_once = match &done {
+            Err(Error::Locked) => true,
+            Err(Error::LockWaitTimeout) => trx.lock_wait_timeout_ms == 0,
+            _ => false,
+        };
+        if trx.id() == 0 || !refused_at_once {
             return done;
         }
         let Some(leaf) = index.tree.get(&self.pool, pk)? else {

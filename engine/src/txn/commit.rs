@@ -197,6 +197,8 @@ impl TrxSys {
         trx.started = false;
         trx.undo_top = UndoPtr::NONE;
         trx.half_undone = None;
+        trx.rollback = None;
+        trx.loads.clear();
         trx.last_lsn = 0;
         trx.shown_lsn = 0;
         trx.shows_newest = false;

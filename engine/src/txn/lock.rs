@@ -136,7 +136,7 @@ impl LockSys {
         }
     }
 
-    /// Takes or waits for the lock. Called with no latch held. Errors: LockWaitTimeout, Deadlock, Interrupted, Locked.
+    /// Takes or waits for the lock. Called with no latch held. Errors: LockWaitTimeout (at once if the timeout is 0), Deadlock, Interrupted, Locked.
     pub fn lock(
         &self,
         trx: &mut Trx,
@@ -166,8 +166,15 @@ impl LockSys {
                 Ok(Granted::New)
             }
             Admitted::MustWait if policy == LockPolicy::NoWait => Err(Error::Locked),
+            Admitted::MustWait if trx.lock_wait_timeout_ms == 0 => Err(self.time_is_up()),
             Admitted::MustWait => self.wait_for_row(trx, shard, at, mode),
         }
+    }
+
+    /// For who must wait, and may not: he is in no queue, stops nobody, and no search for deadlocks looks at him.
+    fn time_is_up(&self) -> Error {
+        self.counters.lock_wait_timeouts.inc();
+        Error::LockWaitTimeout
     }
 
     fn wait_for_row(
@@ -361,14 +368,19 @@ impl LockSys {
         let started = if self.ranges.any(index) { (self.clock)() } else { 0 };
         while self.ranges.any(index) {
             let me = &trx.shared;
+            let waited = (self.clock)() - started;
+            let timeout = (trx.lock_wait_timeout_ms as u64 * 1000).saturating_sub(waited);
+            if timeout == 0 {
+                // Free: the caller looks again before it inserts.
+                let free = self.ranges.is_free(me, index, key);
+                return if free { Ok(()) } else { Err(self.time_is_up()) };
+            }
             let Some(owners) = self
                 .ranges
                 .enqueue(me, index, key, || begin_wait(me, WaitPlace::Range(index)))
             else {
                 break;
             };
-            let waited = (self.clock)() - started;
-            let timeout = (trx.lock_wait_timeout_ms as u64 * 1000).saturating_sub(waited);
             let end = self.sleep(me, &owners, timeout);
             let decided = self.ranges.leave(me, index);
             end_wait(me);

@@ -41,7 +41,7 @@ pub use lock_report::{LockInfo, LockKind, LockReport};
 pub use report::{DeadlockInfo, DeadlockParty, HeldInfo, TrxInfo, WaitInfo};
 pub use snapshot::ReadView;
 pub use sys::{PurgeJob, PurgeRecord, RecoveredTrx, TrxSys, UndoRecord};
-pub(crate) use trx::HalfUndone;
+pub(crate) use trx::{HalfUndone, RollbackProgress};
 pub use trx::{Isolation, Trx, TrxShared, Xid};
 pub use undo::POSITION_MAX;
 pub use views::OldestView;

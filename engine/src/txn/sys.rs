@@ -174,6 +174,7 @@ impl TrxSys {
             shared.id.store(id, Ordering::Release);
             shared.undo_records.store(unfinished.undo_records, Ordering::Relaxed);
             shared.prepared.store(unfinished.xid.is_some(), Ordering::Relaxed);
+            shared.rolling_back.store(unfinished.xid.is_none(), Ordering::Relaxed);
             self.locks.accept_implicit(&shared, id);
             self.active.add(id, &shared);
             recovered.push(RecoveredTrx {
@@ -481,6 +482,30 @@ impl TrxSys {
             }),
             _ => Err(undo::corrupt(at, "is not there")),
         }
+    }
+
+    /// The transaction's newest record, `at`, has been undone.
+    pub fn undone(&self, trx: &mut Trx, at: UndoPtr, record: &UndoRecord) {
+        let mut loaded = 0;
+        if trx.loads.last().is_some_and(|(load, _)| *load == at) {
+            loaded = trx.loads.pop().map_or(0, |(_, rows)| rows);
+        }
+        // By its own thread alone. Of one found at open neither number need be exact: they may be too small, or too large.
+        let less = |number: &AtomicU64, n: u64| {
+            let left = number.load(Ordering::Relaxed).saturating_sub(n);
+            number.store(left, Ordering::Relaxed);
+        };
+        less(&trx.shared.undo_records, 1 + loaded);
+        less(&trx.shared.undo_bytes, record.payload.len() as u64);
+        self.counters.rollback_records.inc();
+        self.rolled_back_to(trx, record.prev);
+    }
+
+    /// Undo records of all that are being rolled back: still to be undone.
+    pub fn rollback_records_left(&self) -> u64 {
+        let all = self.everyone();
+        let rolling_back = all.iter().filter(|trx| trx.rolling_back.load(Ordering::Relaxed));
+        rolling_back.map(|trx| trx.undo_records.load(Ordering::Relaxed)).sum()
     }
 
     /// Rollback went back to `to`: later records are undone and will be skipped, also after a crash (once the next record or end marker is written).

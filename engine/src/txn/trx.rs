@@ -59,13 +59,13 @@ pub struct TrxShared {
     pub snapshot_us: AtomicU64,
     /// Clock of the beginning of its latest lock wait.
     pub wait_started_us: AtomicU64,
-    /// Bytes of the undo records written.
+    /// Bytes of the undo records that are not undone.
     pub undo_bytes: AtomicU64,
     /// Changes of secondary indexes that went to the change buffer.
     pub buffered_changes: AtomicU64,
     /// What it does, from shortly after the beginning of a wait in which others may wait for it, to the wait's end.
     pub statement: RankedMutex<String>,
-    /// Undo records written: what a rollback would cost (choice of the deadlock victim).
+    /// Undo records that are not undone, and rows loaded: what a rollback would cost (choice of the deadlock victim), or is going to.
     pub undo_records: AtomicU64,
     /// Row locks held or waited for.
     pub lock_count: AtomicU64,
@@ -162,6 +162,17 @@ impl HalfUndone {
     }
 }
 
+/// Of a rollback that is going on (the table layer's `rollback_progress.rs`).
+pub(crate) struct RollbackProgress {
+    /// To where: a savepoint, or NONE.
+    pub to: UndoPtr,
+    pub records_at_first: u64,
+    pub began_us: u64,
+    /// When people were told of it last; at first, when it began.
+    pub told_us: u64,
+    pub steps: u32,
+}
+
 /// The owner's half: one thread at a time. Reused for one transaction after another. Whoever drops it has ended its
 /// transaction before (commit or rollback).
 pub struct Trx {
@@ -177,6 +188,9 @@ pub struct Trx {
     /// Newest undo record of this transaction that is still to be undone by a rollback (NONE: no changes).
     pub undo_top: UndoPtr,
     pub(crate) half_undone: Option<HalfUndone>,
+    pub(crate) rollback: Option<RollbackProgress>,
+    /// Loads by their first undo record, and their rows so far: these have no records, and count in `undo_records` as if they had.
+    pub(crate) loads: Vec<(UndoPtr, u64)>,
     /// End LSN of this transaction's last group: commit makes it durable.
     pub last_lsn: Lsn,
     /// It has shown what is safe from a crash only when the log is, up to here (`settled.rs`).
@@ -208,6 +222,8 @@ impl Trx {
             view_is_fresh: false,
             undo_top: UndoPtr::NONE,
             half_undone: None,
+            rollback: None,
+            loads: Vec::new(),
             last_lsn: 0,
             shown_lsn: 0,
             shows_newest: false,
@@ -251,6 +267,13 @@ impl Trx {
     }
     pub(crate) fn forget_found(&mut self) {
         self.found.index = 0;
+    }
+    /// Of the latest load.
+    pub(crate) fn count_loaded_row(&mut self) {
+        if let Some((_, rows)) = self.loads.last_mut() {
+            *rows += 1;
+            self.shared.undo_records.fetch_add(1, Ordering::Relaxed);
+        }
     }
     /// Prepared (XA): it survives a restart, and may only be committed or rolled back.
     pub fn is_prepared(&self) -> bool {

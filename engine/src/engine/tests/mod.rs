@@ -29,6 +29,7 @@ mod parked;
 mod put_back;
 mod redo_off;
 mod rig;
+mod rollback_progress;
 mod settled;
 mod sim;
 mod status;

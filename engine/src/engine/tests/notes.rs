@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 
-type Told = Arc<Mutex<Vec<(Level, String)>>>;
+pub(super) type Told = Arc<Mutex<Vec<(Level, String)>>>;
 
-fn open(disk: Arc<SimDisk>) -> (Arc<Engine>, Told) {
+pub(super) fn open(disk: Arc<SimDisk>) -> (Arc<Engine>, Told) {
     let told = Told::default();
     let into = told.clone();
     let log: LogSink = Arc::new(move |level, text: &str| into.lock().push((level, text.to_string())));

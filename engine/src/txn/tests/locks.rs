@@ -120,6 +120,33 @@ fn a_wait_times_out_and_lets_those_behind_it_go_on() {
     assert_eq!(locks.counters.lock_wait_timeouts.get(), 1);
 }
 
+/// It was queued for an instant, and the search for a deadlock that its timeout was about to end took a victim.
+#[test]
+fn who_may_not_wait_is_in_no_queue_and_in_no_deadlock() {
+    let locks = lock_sys();
+    let (mut a, mut b) = (trx(1), trx(2));
+    take(&locks, &mut a, b"a", X).unwrap();
+    locks.lock_range(&mut a, 7, b"k", None);
+    take(&locks, &mut b, b"b", X).unwrap();
+    let waits = begin_wait(&locks, a, |locks, trx| take(locks, trx, b"b", X));
+    b.lock_wait_timeout_ms = 0;
+    assert_eq!(take(&locks, &mut b, b"a", X), Err(Error::LockWaitTimeout));
+    assert_eq!(locks.check_insert(&mut b, 7, b"m"), Err(Error::LockWaitTimeout));
+    assert_eq!(locks.wait_for_whole(&mut b, 7), Err(Error::LockWaitTimeout));
+    assert_eq!(locks.check_insert(&mut b, 7, b"a"), Ok(()));
+    assert_eq!(take(&locks, &mut b, b"c", X), Ok(Granted::New));
+    locks.release_all(&b.shared);
+    assert_eq!(waits.join().unwrap(), Ok(Granted::New));
+    let counters = &locks.counters;
+    let told = [
+        &counters.deadlocks,
+        &counters.row_lock_waits,
+        &counters.lock_wait_timeouts,
+    ];
+    assert_eq!(told.map(|counter| counter.get()), [0, 1, 3]);
+    assert_eq!(locks.names_in_use(), 0);
+}
+
 /// The lock of a waiter was made explicit while it waited for that very row, and stood twice on its list: giving it back twice
 /// broke the shard's chains.
 #[test]

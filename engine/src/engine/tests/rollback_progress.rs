@@ -1,0 +1,79 @@
+//! How far a rollback is: what a transaction has to lose goes down as it is undone, for people who look and for the choice of a deadlock's
+//! victim (it stayed at its top), and the log tells of a rollback that takes long.
+use super::notes;
+use super::rig::*;
+use crate::engine::steps::LoserRollback;
+use crate::io::sim::SimDisk;
+use crate::txn::Isolation::ReadCommitted;
+use crate::txn::Trx;
+use std::sync::atomic::Ordering;
+
+const ROWS: u32 = 100;
+
+fn insert(rig: &Rig, trx: &mut Trx, from: u32) {
+    for n in from..from + ROWS {
+        let row = Row {
+            group: (n % 7) as u8,
+            shade: 0,
+            tag: Some(n as u16),
+            body: vec![1; 20],
+        };
+        rig.insert(trx, &pk(n), &row).expect("insert");
+    }
+}
+
+fn to_lose(trx: &Trx) -> [u64; 2] {
+    [&trx.shared.undo_records, &trx.shared.undo_bytes].map(|n| n.load(Ordering::Relaxed))
+}
+
+#[test]
+fn what_was_taken_back_is_not_there_to_lose() {
+    let rig = Rig::create(SimDisk::new(1));
+    let mut trx = rig.begin(ReadCommitted);
+    insert(&rig, &mut trx, 0);
+    let before = to_lose(&trx);
+    assert_eq!(before[0], u64::from(ROWS));
+    let savepoint = rig.store().savepoint(&trx);
+    insert(&rig, &mut trx, 1000);
+    assert_eq!(to_lose(&trx)[0], 2 * u64::from(ROWS));
+    assert_eq!(rig.store().trx_sys.rollback_records_left(), 0);
+    rig.store().rollback_to(&mut trx, savepoint).expect("rollback");
+    assert_eq!(to_lose(&trx), before);
+    rig.engine.rollback(&mut trx).expect("rollback");
+    assert_eq!(to_lose(&trx), [0, 0]);
+    assert_eq!(rig.engine.counters().rollback_records.get(), 2 * u64::from(ROWS));
+}
+
+#[test]
+fn a_loser_counts_down_and_is_told_of() {
+    let disk = SimDisk::new(2);
+    let rig = Rig::create(disk.clone());
+    let mut trx = rig.begin(ReadCommitted);
+    insert(&rig, &mut trx, 0);
+    let id = trx.id();
+    rig.engine.flush_log().expect("durable");
+    std::mem::forget(trx); // as at a crash: it is not ended
+    let disk = disk.crash(1);
+    drop(rig);
+    let (engine, told) = notes::open(disk.clone());
+    let left = || engine.store().trx_sys.rollback_records_left();
+    assert_eq!(left(), u64::from(ROWS), "nobody has begun it");
+    let mut losers = LoserRollback::new(std::mem::take(&mut *engine.losers.lock()));
+    let texts = || -> Vec<String> {
+        let told = told.lock();
+        let texts = told.iter().map(|(_, text)| text.clone());
+        texts.filter(|text| text.starts_with("roll")).collect()
+    };
+    losers.step(engine.store(), 16).expect("rollback");
+    assert_eq!((left(), texts().len()), (84, 0));
+    disk.advance_us(31_000_000);
+    losers.step(engine.store(), 16).expect("rollback");
+    let first = format!("rolling back transaction {id}: 32 of 100 undo records undone (32 %) in 31 s");
+    assert_eq!((left(), texts()), (68, vec![first.clone()]));
+    disk.advance_us(29_000_000);
+    losers.step(engine.store(), 16).expect("rollback");
+    assert_eq!(texts().len(), 1, "not yet again");
+    while losers.step(engine.store(), 16).expect("rollback") {}
+    let end = format!("rolled back transaction {id}: 100 undo records in 60 s");
+    assert_eq!((left(), texts()), (0, vec![first, end]));
+}
