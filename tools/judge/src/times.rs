@@ -115,6 +115,13 @@ impl Judge<'_> {
                 }
                 _ => op.sent,
             };
+            // Of a row that it has removed itself nothing can be told.
+            let removes = |o: &Op| matches!(o.what, What::Write { gone: true, .. }) && (op.undone || !o.undone);
+            if matches!(op.what, What::Read(Seen::Nothing))
+                && transaction.ops.iter().any(|o| o.item == op.item && removes(o))
+            {
+                continue;
+            }
             self.operation(trx, number, op, earliest, absences, findings);
         }
     }

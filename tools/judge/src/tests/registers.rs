@@ -97,6 +97,11 @@ fn a_register_comes_and_goes() {
     story(get(1, 6)).holds(RC, &[Anomaly::StaleRead]);
     let late = story(no_row(1)).trx(&[no_row(1)]).from(60, 61, 62);
     late.holds(RC, &[Anomaly::StaleRead]);
+    let own = story(undone(remove(1, 6, 9)));
+    let own = own
+        .trx(&[undone(remove(1, 8, 10)), undone(no_row(1)), get(1, 8)])
+        .from(60, 61, 62);
+    own.holds(Level::Serializable, &[]);
     let early = Story::new().trx(&[no_row(1)]).from(1, 2, 3).trx(&[remove(1, 0, 5)]);
     early.from(10, 11, 12).left(&[]).holds(RC, &[Anomaly::Garbage]);
     // The last removal did not last.
