@@ -82,6 +82,7 @@ fn place(op: &Op, key: u32) -> (&'static str, String) {
             let (from, to) = range.unwrap_or((key, key));
             let index = match path {
                 Path::Covering => " FORCE INDEX (covering)",
+                Path::Merged => " FORCE INDEX (place, PRIMARY)",
                 _ => " FORCE INDEX (place)",
             };
             (index, format!("place of {from}..{to}"))

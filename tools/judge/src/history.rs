@@ -74,6 +74,8 @@ pub enum Path {
     Primary,
     Secondary,
     Covering,
+    /// Some rows by one index, some by another, in one statement.
+    Merged,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

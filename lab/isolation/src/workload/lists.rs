@@ -55,7 +55,12 @@ impl Look {
             1 if lock != Lock::None => Locked::Skip,
             _ => Locked::Wait,
         };
-        let path = [Path::Primary, Path::Secondary, Path::Covering][random.usize(0..3)];
+        let path = match random.u8(0..10) {
+            0..3 => Path::Primary,
+            3..6 => Path::Secondary,
+            6..9 => Path::Covering,
+            _ => Path::Merged,
+        };
         Look {
             path,
             lock,
@@ -77,7 +82,7 @@ impl Look {
         let (index, condition) = by(self.path, from, to);
         let order = match (self.backward, self.path) {
             (false, _) => "",
-            (true, Path::Primary) => " ORDER BY id DESC",
+            (true, Path::Primary | Path::Merged) => " ORDER BY id DESC",
             (true, _) => " ORDER BY place DESC",
         };
         let lock = match self.lock {
@@ -108,12 +113,17 @@ impl Look {
 
 /// How the rows from..=to are found: an index, and a condition.
 pub(super) fn by(path: Path, from: u32, to: u32) -> (&'static str, String) {
-    let band = format!("place BETWEEN {} AND {}", from * BAND, to * BAND + BAND - 1);
+    let band = |from, to| format!("place BETWEEN {} AND {}", from * BAND, to * BAND + BAND - 1);
     match path {
         Path::Primary if from == to => ("", format!("id = {from}")),
         Path::Primary => (" FORCE INDEX (PRIMARY)", format!("id BETWEEN {from} AND {to}")),
-        Path::Secondary => (" FORCE INDEX (place)", band),
-        Path::Covering => (" FORCE INDEX (covering)", band),
+        Path::Secondary => (" FORCE INDEX (place)", band(from, to)),
+        Path::Covering => (" FORCE INDEX (covering)", band(from, to)),
+        Path::Merged => {
+            let middle = from + (to - from) / 2;
+            let condition = format!("({} OR id BETWEEN {} AND {to})", band(from, middle), middle + 1);
+            (" FORCE INDEX (place, PRIMARY)", condition)
+        }
     }
 }
 

@@ -90,11 +90,12 @@ fn set_up(plan: &Plan) -> Result<()> {
     c.query_drop(format!("CREATE DATABASE {database} CHARACTER SET latin1"))?;
     c.query_drop(format!("USE {database}"))?;
     let keys = "KEY place (place), KEY covering (place, last)";
+    let unique_keys = "KEY place (place), UNIQUE KEY covering (place, last)";
     c.query_drop(format!(
         "CREATE TABLE lists (id INT PRIMARY KEY, place INT NOT NULL, last INT NOT NULL, list VARCHAR(4000) NOT NULL, {keys}) ENGINE={engine}"
     ))?;
     c.query_drop(format!(
-        "CREATE TABLE registers (id INT PRIMARY KEY, place INT NOT NULL, last INT NOT NULL, {keys}) ENGINE={engine}"
+        "CREATE TABLE registers (id INT PRIMARY KEY, place INT NOT NULL, last INT NOT NULL, {unique_keys}) ENGINE={engine}"
     ))?;
     // Two rows that stay as they are, for INSERT ... SELECT.
     c.query_drop(format!("CREATE TABLE pair (id INT PRIMARY KEY) ENGINE={engine}"))?;

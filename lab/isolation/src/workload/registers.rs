@@ -37,6 +37,9 @@ impl Session<'_> {
     pub(super) fn set_register(&mut self, key: u32) -> Result<()> {
         let (value, place) = (self.values(1), self.place(key));
         let (over, old_place) = self.read_to_write(key)?;
+        if over == Version::Nothing && self.random.u8(0..3) == 0 {
+            return self.move_register((key + 1) % self.plan.rows, key);
+        }
         let (item, row) = (Item::Register(key), format!("({key}, {place}, {value})"));
         let set = format!("last = {value}, place = {place}");
         // Where a row that is not there is read under a lock, nobody is kept from inserting it: only INSERT finds out.
@@ -85,6 +88,26 @@ impl Session<'_> {
         let value = self.values(1);
         self.write_over(Item::Register(key), value, over, true, changing(path, false));
         self.append_or_insert(key)
+    }
+
+    /// To a key that had no row: one register goes and another comes, in one statement.
+    fn move_register(&mut self, from: u32, to: u32) -> Result<()> {
+        let (over, _) = self.read_to_write(from)?;
+        if from == to || over == Version::Nothing {
+            return Ok(());
+        }
+        let (gone, value, place) = (self.values(1), self.values(1), self.place(to));
+        let sql = format!("UPDATE registers SET id = {to}, last = {value}, place = {place} WHERE id = {from}");
+        self.write(&sql, &[(Item::Register(to), value)])?;
+        if self.affected() != 1 {
+            let way = changing(Path::Primary, true);
+            self.note(Item::Register(from), What::Read(Seen::Nothing), way);
+            return Ok(());
+        }
+        let way = changing(Path::Primary, false);
+        self.write_over(Item::Register(from), gone, over, true, way);
+        self.write_over(Item::Register(to), value, Version::Nothing, false, way);
+        self.append_or_insert(from)
     }
 
     /// Several in one statement, which notes itself what it writes over. Or it fails at the last of them: then nothing is written, and
