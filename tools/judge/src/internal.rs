@@ -1,12 +1,12 @@
 //! What a transaction knows by itself: it sees what it wrote, and from REPEATABLE READ on what it saw before.
 use crate::findings::{Anomaly, Findings, Level};
 use crate::history::{History, Item, Op, Seen, Transaction, TrxNo, Value, Version, What};
-use crate::versions::Versions;
 use std::collections::HashMap;
 
-pub fn judge(history: &History, versions: &Versions, level: Level, findings: &mut Findings) {
-    for (trx, transaction) in versions.committed_ones(history) {
-        judge_one(trx, transaction, level, findings);
+/// Whether it has committed or not.
+pub fn judge(history: &History, level: Level, findings: &mut Findings) {
+    for (trx, transaction) in history.transactions.iter().enumerate() {
+        judge_one(trx as TrxNo, transaction, level, findings);
     }
 }
 

@@ -23,7 +23,7 @@ pub use history::{End, Form, History, Item, Lock, Op, Path, Seen, Time, Transact
 pub fn judge(history: &History, level: Level) -> Findings {
     let mut findings = Findings::default();
     let versions = versions::judge(history, level, &mut findings);
-    internal::judge(history, &versions, level, &mut findings);
+    internal::judge(history, level, &mut findings);
     let absences = times::judge(history, &versions, level, &mut findings);
     graph::Graph::new(history, &versions, &absences).judge(&mut findings);
     findings

@@ -6,6 +6,8 @@
 //! (READ COMMITTED) or its transaction (from REPEATABLE READ on), no older than when that was sent, and than the COMMITs of what it shows;
 //! a locking read shows each row as it is then. READ UNCOMMITTED is not judged.
 //!
+//! The reads of who was rolled back count as those of others, but prove nothing: what they show a crash may take back.
+//!
 //! Here too is found which removals a read may have met that was shown no row of a register.
 use crate::findings::{Anomaly, Findings, Level};
 use crate::history::{Form, History, Item, Op, Path, Seen, Time, Transaction, TrxNo, What};
@@ -27,8 +29,8 @@ pub fn judge(history: &History, versions: &Versions, level: Level, findings: &mu
         level,
         times,
     };
-    for (trx, transaction) in versions.committed_ones(history) {
-        judge.transaction(trx, transaction, &mut absences, findings);
+    for (trx, transaction) in history.transactions.iter().enumerate() {
+        judge.transaction(trx as TrxNo, transaction, &mut absences, findings);
     }
     absences
 }
@@ -168,6 +170,9 @@ impl Judge<'_> {
             // By another index a row may move past a scan that waits.
             What::Read(Seen::Nothing) if op.way.is_locking() && op.way.path != Path::Primary => return,
             What::Read(Seen::Nothing) if matches!(op.item, Item::Register(_)) => {
+                if !self.versions.committed[trx as usize] {
+                    return;
+                }
                 let possible = self.removals(trx, op, earliest, findings);
                 absences.extend(possible.map(|places| ((trx, number), places)));
                 return;

@@ -74,10 +74,10 @@ pub fn judge(history: &History, level: Level, findings: &mut Findings) -> Versio
         findings.say(Anomaly::RefusedCommit, vec![*trx], text.clone());
     }
     let mut unordered = HashSet::new();
-    for (trx, transaction) in versions.committed_ones(history) {
+    for (trx, transaction) in history.transactions.iter().enumerate() {
         for op in &transaction.ops {
             if let What::Read(seen) = &op.what {
-                judge_read(&versions, trx, op, seen, findings, &mut unordered);
+                judge_read(history, &versions, trx as TrxNo, op, seen, findings, &mut unordered);
             }
         }
     }
@@ -149,7 +149,9 @@ fn outcomes(history: &History, level: Level, sources: &HashMap<Value, Source>) -
     committed
 }
 
+/// Of a reader that was rolled back, too; only it may have been shown a commit that a crash took back before anybody was told of it.
 fn judge_read(
+    history: &History,
     versions: &Versions,
     reader: TrxNo,
     op: &Op,
@@ -158,6 +160,8 @@ fn judge_read(
     unordered: &mut HashSet<Item>,
 ) {
     let (item, values) = (op.item, seen.values());
+    let was_taken_back =
+        |trx: TrxNo| history.transactions[trx as usize].end == End::Unknown && !versions.committed[reader as usize];
     for (value, source) in sources_of(versions, item, values) {
         let Some(source) = source else {
             let text = format!("{item:?}: {value} was never written there, or stands twice");
@@ -170,7 +174,7 @@ fn judge_read(
                 let text = format!("T{reader} saw {value}, which it had undone itself");
                 findings.say(Anomaly::AbortedRead, vec![reader], text);
             }
-        } else if source.undone || !versions.committed[source.trx as usize] {
+        } else if source.undone || (!versions.committed[source.trx as usize] && !was_taken_back(source.trx)) {
             let text = format!("T{reader} saw {value} of T{}, which was rolled back", source.trx);
             findings.say(Anomaly::AbortedRead, vec![source.trx, reader], text);
         } else if values.last() == Some(&value) && !source.last {

@@ -34,6 +34,22 @@ fn a_connection_sees_its_own_commit() {
     story.left(&[(Register(1), &[5])]).holds(RC, &[Anomaly::StaleRead]);
 }
 
+/// What is shown to one that is rolled back in the end.
+#[test]
+fn reads_of_who_is_rolled_back() {
+    let story = |end, ops: &[Op]| {
+        let story = Story::new().trx(&[append(1, 10)]).from(10, 11, 12);
+        let story = story.trx(&[append(2, 20)]).ended(end);
+        let story = story.trx(ops).from(20, 30, 31).ended(End::RolledBack);
+        story.left(&[(List(1), &[10])])
+    };
+    story(End::RolledBack, &[read(1, &[])]).holds(RC, &[Anomaly::StaleRead]);
+    story(End::RolledBack, &[read(2, &[20])]).holds(RC, &[Anomaly::AbortedRead]);
+    story(End::RolledBack, &[read(1, &[10]), read(1, &[])]).holds(SI, &[Anomaly::StaleRead, Anomaly::Internal]);
+    // A crash took it back.
+    story(End::Unknown, &[read(2, &[20])]).holds(SI, &[]);
+}
+
 /// What one has been shown nobody is shown without later, though its COMMIT is not answered yet.
 #[test]
 fn reads_do_not_go_back() {
