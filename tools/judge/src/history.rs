@@ -153,6 +153,13 @@ pub struct Transaction {
     pub committed: Option<Time>,
 }
 
+impl Transaction {
+    /// Whether its reads are what the server answered. Of a statement alone whose answer was lost they are what it saw if it has committed.
+    pub fn was_answered(&self) -> bool {
+        self.form != Form::Statement || self.end != End::Unknown
+    }
+}
+
 #[derive(Default)]
 pub struct History {
     pub transactions: Vec<Transaction>,

@@ -29,7 +29,8 @@ pub fn judge(history: &History, versions: &Versions, level: Level, findings: &mu
         level,
         times,
     };
-    for (trx, transaction) in history.transactions.iter().enumerate() {
+    let is_meant = |(trx, t): &(usize, &Transaction)| versions.committed[*trx] || t.was_answered();
+    for (trx, transaction) in history.transactions.iter().enumerate().filter(is_meant) {
         judge.transaction(trx as TrxNo, transaction, &mut absences, findings);
     }
     absences

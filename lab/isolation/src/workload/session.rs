@@ -232,8 +232,16 @@ impl<'a> Session<'a> {
             };
             let is_listed = listed.iter().any(|row| format!("'{}'", row.3) == xid);
             if !is_listed {
-                let is_done = commits && was_prepared;
-                return Ok((if is_done { End::Committed } else { End::RolledBack }, None));
+                // One that wrote nothing is in no list, and nobody was told of its end.
+                let writes = self
+                    .ops
+                    .iter()
+                    .any(|op| matches!(op.what, What::Write { .. }) && !op.undone);
+                return match commits && was_prepared {
+                    true if writes => Ok((End::Committed, None)),
+                    true => Ok((End::Unknown, None)),
+                    false => Ok((End::RolledBack, None)),
+                };
             }
             match self.send(last) {
                 Ok(()) if commits => return Ok((End::Committed, Some(self.done))),

@@ -46,6 +46,11 @@ fn reads_of_who_is_rolled_back() {
     story(End::RolledBack, &[read(1, &[])]).holds(RC, &[Anomaly::StaleRead]);
     story(End::RolledBack, &[read(2, &[20])]).holds(RC, &[Anomaly::AbortedRead]);
     story(End::RolledBack, &[read(1, &[10]), read(1, &[])]).holds(SI, &[Anomaly::StaleRead, Anomaly::Internal]);
+    // What a statement alone is noted to have seen, in case it has committed.
+    let mut lost = story(End::RolledBack, &[read(1, &[])]);
+    let statement = lost.0.transactions.last_mut().expect("a transaction");
+    (statement.form, statement.end) = (Form::Statement, End::Unknown);
+    lost.holds(RC, &[]);
     // A crash took it back.
     story(End::Unknown, &[read(2, &[20])]).holds(SI, &[]);
 }
