@@ -195,7 +195,8 @@ impl Judge<'_> {
     fn known_before(&self, item: Item, place: usize, time: Time) -> Option<(TrxNo, Time)> {
         let known = self.times.known.get(&item)?;
         let at = known.get(place).copied().filter(|at| *at < time)?;
-        let last = known.iter().rposition(|k| *k == at).expect("there");
+        // In ascending order: the last that was known then.
+        let last = known.partition_point(|k| *k <= at) - 1;
         Some((self.versions.writer(self.versions.order[&item][last]), at))
     }
 
@@ -212,13 +213,21 @@ impl Judge<'_> {
         {
             return None;
         }
-        let mut sent = all.iter().filter(|(_, sent)| *sent <= op.done).peekable();
-        if sent.peek().is_none() {
+        if !all.iter().any(|(_, sent)| *sent <= op.done) {
             let text = format!("{:?} was not there, and nobody had removed it", op.item);
             findings.say(Anomaly::Garbage, vec![trx], text);
             return None;
         }
-        let mut possible = sent.filter(|(place, _)| self.known_before(op.item, *place, earliest).is_none());
+        // Of a long history's many, those from the first that may still have been the newest, to where even the version before it had
+        // not been committed.
+        let order = &self.versions.order[&op.item];
+        let too_old = all.partition_point(|(place, _)| self.known_before(op.item, *place, earliest).is_some());
+        let is_begun = |place: usize| {
+            let before = place.checked_sub(2).map(|i| self.versions.writer(order[i]));
+            before.is_none_or(|writer| self.history.transactions[writer as usize].commit_sent <= op.done)
+        };
+        let possible = all[too_old..].iter().take_while(|(place, _)| is_begun(*place));
+        let mut possible = possible.filter(|(_, sent)| *sent <= op.done);
         let Some((first, _)) = possible.next() else {
             let text = format!(
                 "{:?} was not there, and had been brought back before {earliest}",
@@ -227,6 +236,6 @@ impl Judge<'_> {
             findings.say(Anomaly::StaleRead, vec![trx], text);
             return None;
         };
-        Some((*first, possible.next_back().map_or(*first, |(last, _)| *last)))
+        Some((*first, possible.last().map_or(*first, |(last, _)| *last)))
     }
 }
