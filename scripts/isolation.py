@@ -40,7 +40,7 @@ def run(checker, level, arguments):
                f"--loose-sluice-snapshot-isolation={'OFF' if loose else 'ON'}", *arguments.option]
     server = Server(folder, free_port(), options, plugins=engines.plugins([arguments.engine]), engine=arguments.engine,
                     prefix=arguments.prefix)
-    progress = BUILD / f"run/isolation-{arguments.engine.lower()}.progress"
+    progress = folder.parent / f"{folder.name}.progress"
     try:
         server.start()
         progress.write_text("0")
@@ -65,12 +65,14 @@ def kill(server, process, progress, arguments):
     part = arguments.commits / (arguments.kills + 1)
     for done in range(arguments.kills):
         due = part * (done + dice.uniform(0.2, 1.2))
-        while int(progress.read_text() or 0) < due:
+        while (commits := int(progress.read_text() or 0)) < due:
             try:
                 process.wait(LOOK_SECONDS)
                 return done
             except subprocess.TimeoutExpired:
                 pass
+        if commits >= arguments.commits:  # nothing runs any more
+            return done
         server.kill9()
         server.start()
     return arguments.kills

@@ -18,6 +18,8 @@ use session::Session;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+/// As long as a restart after a kill may take.
+const RECONNECT_S: u64 = 120;
 const LIST_MAX: u32 = 24;
 const BAND: u32 = 64;
 /// A row of `registers` that nobody touches: a statement that moves another row to its key fails.
@@ -77,8 +79,21 @@ pub fn run(plan: &Plan) -> std::result::Result<History, String> {
         Ok::<_, String>(())
     })?;
     bar.finish_and_clear();
-    history.left = Some(left(plan).map_err(|e| format!("the end could not be read: {e}"))?);
+    history.left = Some(left_at_last(plan).map_err(|e| format!("the end could not be read: {e}"))?);
     Ok(history)
+}
+
+/// The last kill may come when all transactions have ended.
+fn left_at_last(plan: &Plan) -> Result<Vec<(Item, Seen)>> {
+    let until = Instant::now() + Duration::from_secs(RECONNECT_S);
+    loop {
+        match left(plan) {
+            Err(error) if lab_server::is_lost(&error) && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            read => return read,
+        }
+    }
 }
 
 fn set_up(plan: &Plan) -> Result<()> {

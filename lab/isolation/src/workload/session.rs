@@ -2,7 +2,7 @@
 //!
 //! Most are BEGIN to COMMIT, some one statement alone, some XA transactions. A prepared one outlives the server: who was cut off from it
 //! finishes it by XA RECOVER, so its end is always known.
-use super::{Result, Shared, BAND, LIST_MAX};
+use super::{Result, Shared, BAND, LIST_MAX, RECONNECT_S};
 use crate::Plan;
 use isolation_judge::history::TrxNo;
 use isolation_judge::{End, Form, Item, Level, Lock, Op, Path, Time, Transaction, Value, Version, Way, What};
@@ -12,8 +12,6 @@ use mysql::Conn;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// As long as a restart after a kill may take.
-const RECONNECT_S: u64 = 120;
 pub(super) const DUPLICATE: u16 = 1062;
 const LOCKED: u16 = 1205;
 /// Duplicate key (another inserted the row), snapshot conflict, lock wait timeout, deadlock: begin the transaction again.
