@@ -3,7 +3,7 @@
 
 Random transactions of many connections; then the checker looks in what they saw for everything that their level forbids, prints how often
 each anomaly was found and the shortest example of each. `--level all` does one level after the other. Exit code 1 when an anomaly was
-found that its level forbids; 2 when a run could not be done. InnoDB at repeatable-read is run with innodb_snapshot_isolation=ON,
+found that its level forbids; 2 when a run could not be done, or ended before all kills were. InnoDB at repeatable-read is run with innodb_snapshot_isolation=ON,
 at loose-repeatable-read with OFF; Sluice likewise.
 """
 import argparse
@@ -22,7 +22,7 @@ from server import BUILD, PREFIX, Server, free_port  # noqa: E402
 
 LEVELS = ("read-uncommitted", "read-committed", "loose-repeatable-read", "repeatable-read", "serializable")
 POOL, REDO = "128M", "128M"
-LIFE_SECONDS = (2, 6)  # between two kills
+LOOK_SECONDS = 0.1  # between two looks at how far the checker has come
 
 
 def build():
@@ -40,28 +40,42 @@ def run(checker, level, arguments):
                f"--loose-sluice-snapshot-isolation={'OFF' if loose else 'ON'}", *arguments.option]
     server = Server(folder, free_port(), options, plugins=engines.plugins([arguments.engine]), engine=arguments.engine,
                     prefix=arguments.prefix)
+    progress = folder.parent / f"{folder.name}.progress"
     try:
         server.start()
+        progress.write_text("0")
         with subprocess.Popen([checker, "--socket", server.socket, "--engine", arguments.engine, "--level", level,
                                "--commits", str(arguments.commits), "--rows", str(arguments.rows),
-                               "--connections", str(arguments.connections), "--seed", str(arguments.seed)]) as process:
+                               "--connections", str(arguments.connections), "--seed", str(arguments.seed),
+                               "--progress", progress]) as process:
             try:
-                kill(server, process, random.Random(arguments.seed), arguments.kills)
-                return process.wait()
+                kills = kill(server, process, progress, arguments)
+                outcome = process.wait()
             finally:  # interrupted: the checker would wait for its server
                 process.kill()
     finally:
         server.stop()
+    print(f"-- {kills} of {arguments.kills} kills done", flush=True)
+    return outcome if kills == arguments.kills else max(2, abs(outcome))
 
 
-def kill(server, process, dice, kills):
-    for _ in range(kills):
-        try:
-            process.wait(dice.uniform(*LIFE_SECONDS))
-            return
-        except subprocess.TimeoutExpired:
-            server.kill9()
-            server.start()
+def kill(server, process, progress, arguments):
+    """Spread over the run: one in each of as many equal parts of its commits, anywhere in the part but its end. Returns how many."""
+    dice = random.Random(arguments.seed)
+    part = arguments.commits / (arguments.kills + 1)
+    for done in range(arguments.kills):
+        due = part * (done + dice.uniform(0.2, 1.2))
+        while (commits := int(progress.read_text() or 0)) < due:
+            try:
+                process.wait(LOOK_SECONDS)
+                return done
+            except subprocess.TimeoutExpired:
+                pass
+        if commits >= arguments.commits:  # nothing runs any more
+            return done
+        server.kill9()
+        server.start()
+    return arguments.kills
 
 
 def main():

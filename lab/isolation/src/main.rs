@@ -31,6 +31,9 @@ pub struct Plan {
     /// Of the statements; how they meet is up to the server
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Where to write, again and again, how many have committed: for who kills the server meanwhile
+    #[arg(long)]
+    progress: Option<std::path::PathBuf>,
 }
 
 /// The most that this process had.

@@ -1,6 +1,7 @@
 //! What was found: how often each anomaly, the shortest example of it, and which level forbids it.
+use crate::describe::describe;
 use crate::graph::Edge;
-use crate::history::{describe, History, TrxNo};
+use crate::history::{History, TrxNo};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -32,12 +33,18 @@ pub enum Anomaly {
     Garbage,
     /// The write of a committed transaction is not there at the end.
     LostWrite,
+    /// The write of a transaction that was rolled back is there at the end.
+    KeptWrite,
+    /// A conflict that a transaction was told of not before its COMMIT.
+    RefusedCommit,
     DirtyWrite,
     AbortedRead,
     IntermediateRead,
     /// Two reads that no order of the writes explains.
     IncompatibleOrder,
     CircularFlow,
+    /// A read does not see what had been told to be committed, or was shown to another, before the read's state could be the newest.
+    StaleRead,
     /// A transaction does not see its own writes, or its own snapshot.
     Internal,
     LostUpdate,
@@ -51,14 +58,17 @@ pub enum Anomaly {
 }
 
 impl Anomaly {
-    pub const ALL: [Anomaly; 14] = [
+    pub const ALL: [Anomaly; 17] = [
         Anomaly::Garbage,
         Anomaly::LostWrite,
+        Anomaly::KeptWrite,
+        Anomaly::RefusedCommit,
         Anomaly::DirtyWrite,
         Anomaly::AbortedRead,
         Anomaly::IntermediateRead,
         Anomaly::IncompatibleOrder,
         Anomaly::CircularFlow,
+        Anomaly::StaleRead,
         Anomaly::Internal,
         Anomaly::LostUpdate,
         Anomaly::ReadSkew,
@@ -72,11 +82,14 @@ impl Anomaly {
         match self {
             Anomaly::Garbage => "values or rows that nobody wrote",
             Anomaly::LostWrite => "committed writes lost",
+            Anomaly::KeptWrite => "rolled-back writes kept",
+            Anomaly::RefusedCommit => "conflicts told at COMMIT",
             Anomaly::DirtyWrite => "dirty write (G0)",
             Anomaly::AbortedRead => "aborted read (G1a)",
             Anomaly::IntermediateRead => "intermediate read (G1b)",
             Anomaly::IncompatibleOrder => "incompatible orders of writes",
             Anomaly::CircularFlow => "circular information flow (G1c)",
+            Anomaly::StaleRead => "stale read",
             Anomaly::Internal => "internal consistency",
             Anomaly::LostUpdate => "lost update (P4)",
             Anomaly::ReadSkew => "read skew (G-single)",
@@ -90,10 +103,16 @@ impl Anomaly {
     /// The lowest level that forbids it.
     pub fn forbidden_from(self) -> Level {
         match self {
-            Anomaly::Garbage | Anomaly::LostWrite | Anomaly::DirtyWrite => Level::ReadUncommitted,
-            Anomaly::AbortedRead | Anomaly::IntermediateRead | Anomaly::IncompatibleOrder | Anomaly::CircularFlow => {
-                Level::ReadCommitted
-            }
+            Anomaly::Garbage
+            | Anomaly::LostWrite
+            | Anomaly::KeptWrite
+            | Anomaly::RefusedCommit
+            | Anomaly::DirtyWrite => Level::ReadUncommitted,
+            Anomaly::AbortedRead
+            | Anomaly::IntermediateRead
+            | Anomaly::IncompatibleOrder
+            | Anomaly::CircularFlow
+            | Anomaly::StaleRead => Level::ReadCommitted,
             Anomaly::Internal
             | Anomaly::LostUpdate
             | Anomaly::ReadSkew

@@ -6,6 +6,7 @@
 //! ww alone: G0; with wr: G1c; paths of (ww or wr, then at most one rw): what snapshot isolation forbids; all: what serializability forbids.
 use crate::findings::{Anomaly, Example, Findings};
 use crate::history::{History, Item, Seen, What};
+use crate::times::Absences;
 use crate::versions::Versions;
 use petgraph::algo::kosaraju_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
@@ -63,7 +64,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    pub fn new(history: &History, versions: &Versions) -> Graph {
+    pub fn new(history: &History, versions: &Versions, absences: &Absences) -> Graph {
         let nodes = history.transactions.len();
         let mut graph = Graph {
             nodes,
@@ -83,15 +84,15 @@ impl Graph {
                 });
             }
         }
-        for (trx, transaction) in history
-            .transactions
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| versions.committed[*i])
-        {
-            for op in &transaction.ops {
-                if let (What::Read(seen), Some(order)) = (&op.what, versions.order.get(&op.item)) {
-                    read_edges(versions, trx as u32, op.item, seen, order, &mut edges);
+        for (trx, transaction) in versions.committed_ones(history) {
+            for (number, op) in transaction.ops.iter().enumerate() {
+                let (What::Read(seen), Some(order)) = (&op.what, versions.order.get(&op.item)) else {
+                    continue;
+                };
+                let place = versions.place_seen(op.item, seen).map(|place| (place, place));
+                if let Some(places) = place.or_else(|| absences.get(&(trx, number)).copied()) {
+                    let missing = *seen == Seen::Nothing;
+                    read_edges(versions, trx, op.item, places, missing, order, &mut edges);
                 }
             }
         }
@@ -215,17 +216,20 @@ fn add(mut cycle: Vec<Edge>, wanted: &[Anomaly], findings: &mut Findings, seen: 
     }
 }
 
-fn read_edges(versions: &Versions, reader: u32, item: Item, seen: &Seen, order: &[u32], edges: &mut HashSet<Edge>) {
-    let place = match seen.last() {
-        None => 0,
-        Some(value) => match versions.place(value) {
-            Some(place) => place,
-            None => return, // rolled back, or of this transaction's own undone part
-        },
-    };
-    let own = place > 0 && versions.writer(order[place - 1]) == reader;
-    if place > 0 {
-        let from = versions.writer(order[place - 1]);
+/// The reader saw one of the states from the first place to the last.
+fn read_edges(
+    versions: &Versions,
+    reader: u32,
+    item: Item,
+    (first, last): (usize, usize),
+    missing: bool,
+    order: &[u32],
+    edges: &mut HashSet<Edge>,
+) {
+    let mut own = false;
+    if first > 0 {
+        let from = versions.writer(order[first - 1]);
+        own = from == reader;
         edges.insert(Edge {
             from,
             to: reader,
@@ -234,12 +238,10 @@ fn read_edges(versions: &Versions, reader: u32, item: Item, seen: &Seen, order: 
             missing: false,
         });
     }
-    if let (Some(next), false) = (order.get(place), own) {
-        let to = versions.writer(*next);
-        let missing = place == 0 && matches!(item, Item::List(_));
+    if let (Some(next), false) = (order.get(last), own) {
         edges.insert(Edge {
             from: reader,
-            to,
+            to: versions.writer(*next),
             kind: Kind::Rw,
             item,
             missing,

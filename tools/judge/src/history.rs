@@ -5,30 +5,53 @@
 pub type Value = u32;
 pub type TrxNo = u32;
 
+/// Microseconds, or turns, of the one clock of who records the history; a history without times has 0 everywhere.
+pub type Time = u64;
+
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Item {
     /// A row whose text is a list; a write appends to it. Not there before its first write.
     List(u32),
-    /// A row with one value; who writes it has read it before. There from the beginning, with no value.
+    /// A row with one value; who writes it knows what it was before. There from the beginning; a write may remove it, and another
+    /// bring it back.
     Register(u32),
+}
+
+/// Which state of an item it was.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Version {
+    /// No row.
+    Nothing,
+    /// What a register began with.
+    Initial,
+    /// The one that this write left.
+    Value(Value),
 }
 
 /// What a read was shown of an item.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Seen {
-    /// No row; of a register: the value that it began with.
     Nothing,
+    Initial,
     List(Vec<Value>),
     /// The value written last: all that a covering index of lists and a register tell.
     Last(Value),
 }
 
 impl Seen {
-    pub fn last(&self) -> Option<Value> {
+    pub fn version(&self) -> Version {
         match self {
-            Seen::Nothing => None,
-            Seen::List(list) => list.last().copied(),
-            Seen::Last(value) => Some(*value),
+            Seen::Nothing => Version::Nothing,
+            Seen::Initial => Version::Initial,
+            Seen::List(list) => list.last().map_or(Version::Nothing, |value| Version::Value(*value)),
+            Seen::Last(value) => Version::Value(*value),
+        }
+    }
+    pub fn values(&self) -> &[Value] {
+        match self {
+            Seen::Nothing | Seen::Initial => &[],
+            Seen::List(list) => list,
+            Seen::Last(value) => std::slice::from_ref(value),
         }
     }
 }
@@ -38,8 +61,10 @@ pub enum What {
     Read(Seen),
     Write {
         value: Value,
-        /// Written back by the client, over this value that it had read (None: over nothing). Else the server appended it.
-        over: Option<Option<Value>>,
+        /// Written over this version, which its transaction had read. None: the server appended it.
+        over: Option<Version>,
+        /// The row was removed: nobody will see the value, only that there is no row.
+        gone: bool,
     },
 }
 
@@ -49,6 +74,8 @@ pub enum Path {
     Primary,
     Secondary,
     Covering,
+    /// Some rows by one index, some by another, in one statement.
+    Merged,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -66,8 +93,19 @@ pub struct Way {
     pub lock: Lock,
     /// First and last key of a range.
     pub range: Option<(u32, u32)>,
-    /// An UPDATE that found no row.
+    /// What a statement that changes rows found: an UPDATE that met no row, a value that one wrote over.
     pub by_update: bool,
+    /// From the last key to the first.
+    pub backward: bool,
+    /// The statement failed, and what it had done so far was undone.
+    pub failed: bool,
+}
+
+impl Way {
+    /// Shown by a statement that looks at the newest rows and locks them.
+    pub fn is_locking(&self) -> bool {
+        self.lock != Lock::None || self.by_update
+    }
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -75,8 +113,11 @@ pub struct Op {
     pub item: Item,
     pub what: What,
     pub way: Way,
-    /// Between a savepoint and the return to it.
+    /// Between a savepoint and the return to it, or of a statement that failed.
     pub undone: bool,
+    /// When the statement was sent, and when its answer was there.
+    pub sent: Time,
+    pub done: Time,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,98 +128,45 @@ pub enum End {
     Unknown,
 }
 
+/// How a transaction was begun and ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Form {
+    #[default]
+    Begin,
+    /// One statement alone.
+    Statement,
+    /// Prepared, then committed.
+    Xa,
+}
+
 #[derive(Clone, Debug)]
 pub struct Transaction {
     pub session: u32,
+    pub form: Form,
     pub end: End,
     pub ops: Vec<Op>,
+    /// Before its snapshot, if it has one: when the first statement was sent that could take it.
+    pub begun: Time,
+    /// When COMMIT was sent, or what committed by itself.
+    pub commit_sent: Time,
+    /// When the answer was there that it has committed.
+    pub committed: Option<Time>,
+}
+
+impl Transaction {
+    /// Whether its reads are what the server answered. Of a statement alone whose answer was lost they are what it saw if it has committed.
+    pub fn was_answered(&self) -> bool {
+        self.form != Form::Statement || self.end != End::Unknown
+    }
 }
 
 #[derive(Default)]
 pub struct History {
     pub transactions: Vec<Transaction>,
-    /// All lists that were there at the end, and all registers that had a value; None: nobody looked.
+    /// All rows that were there at the end; None: nobody looked.
     pub left: Option<Vec<(Item, Seen)>>,
     /// Complaints of sessions that need no graph: a row met twice, a row out of its range.
     pub misread: Vec<(TrxNo, String)>,
-}
-
-/// One transaction as the statements that it sent, for people.
-pub fn describe(transaction: &Transaction) -> Vec<String> {
-    let mut lines = vec![format!("BEGIN;  -- session {}", transaction.session)];
-    let mut undoing = false;
-    for op in &transaction.ops {
-        if op.undone != undoing {
-            lines.push(if op.undone { "SAVEPOINT s;" } else { "ROLLBACK TO s;" }.into());
-            undoing = op.undone;
-        }
-        lines.push(statement(op));
-    }
-    if undoing {
-        lines.push("ROLLBACK TO s;".into());
-    }
-    lines.push(match transaction.end {
-        End::Committed => "COMMIT;".into(),
-        End::RolledBack => "ROLLBACK;".into(),
-        End::Unknown => "COMMIT;  -- the connection was lost".into(),
-    });
-    lines
-}
-
-fn statement(op: &Op) -> String {
-    let (table, column, key) = match op.item {
-        Item::List(key) => ("lists", "list", key),
-        Item::Register(key) => ("registers", "value", key),
-    };
-    let (index, condition) = match (op.way.path, op.way.range) {
-        (Path::Primary, None) => ("", format!("id = {key}")),
-        (Path::Primary, Some((from, to))) => ("", format!("id BETWEEN {from} AND {to}")),
-        (path, range) => {
-            let (from, to) = range.unwrap_or((key, key));
-            let index = if path == Path::Covering {
-                " FORCE INDEX (covering)"
-            } else {
-                " FORCE INDEX (place)"
-            };
-            (index, format!("place of {from}..{to}"))
-        }
-    };
-    match &op.what {
-        What::Read(seen) if op.way.by_update => {
-            format!("UPDATE {table}{index} ... WHERE {condition};  -- {}", shown(key, seen))
-        }
-        What::Read(seen) => {
-            let lock = match op.way.lock {
-                Lock::None => "",
-                Lock::Share => " LOCK IN SHARE MODE",
-                Lock::Update => " FOR UPDATE",
-            };
-            let column = if op.way.path == Path::Covering { "last" } else { column };
-            format!(
-                "SELECT id, {column} FROM {table}{index} WHERE {condition}{lock};  -- {}",
-                shown(key, seen)
-            )
-        }
-        What::Write { value, over: None } => {
-            format!("UPDATE {table}{index} SET {column} = CONCAT({column}, {value}) WHERE {condition};")
-        }
-        What::Write {
-            value,
-            over: Some(None),
-        } => format!("INSERT or UPDATE {table} SET {column} = {value} WHERE id = {key};"),
-        What::Write {
-            value,
-            over: Some(Some(over)),
-        } => {
-            format!("UPDATE {table} SET {column} = (what was read, up to {over}), {value} WHERE id = {key};")
-        }
-    }
-}
-
-fn shown(key: u32, seen: &Seen) -> String {
-    match seen {
-        Seen::Nothing => format!("{key}: nothing"),
-        Seen::List(list) => format!("{key}: {list:?}"),
-        Seen::Last(value) => format!("{key}: ... {value}"),
-    }
+    /// Transactions that met a conflict not before their COMMIT.
+    pub refused: Vec<(TrxNo, String)>,
 }

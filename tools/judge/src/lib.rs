@@ -5,20 +5,26 @@
 //! dependencies between transactions are read off what they saw, and no engine is asked to tell about itself.
 //!
 //! Who makes histories: `lab/isolation` (connections to a server), and the engine's own tests (`engine/tests/histories.rs`: turns of sessions
-//! drawn from a seed). Reading order: `history`, `versions` (what needs no graph), `graph`, `findings`.
+//! drawn from a seed). Reading order: `history`; what needs no graph: `versions`, `registers`, `internal`, `times`; `graph`; `findings`.
+pub mod describe;
 pub mod findings;
 pub mod graph;
 pub mod history;
+pub mod internal;
+pub mod registers;
 #[cfg(test)]
 mod tests;
+pub mod times;
 pub mod versions;
 
 pub use findings::{Anomaly, Findings, Level};
-pub use history::{End, History, Item, Lock, Op, Path, Seen, Transaction, Value, Way, What};
+pub use history::{End, Form, History, Item, Lock, Op, Path, Seen, Time, Transaction, Value, Version, Way, What};
 
 pub fn judge(history: &History, level: Level) -> Findings {
     let mut findings = Findings::default();
     let versions = versions::judge(history, level, &mut findings);
-    graph::Graph::new(history, &versions).judge(&mut findings);
+    internal::judge(history, level, &mut findings);
+    let absences = times::judge(history, &versions, level, &mut findings);
+    graph::Graph::new(history, &versions, &absences).judge(&mut findings);
     findings
 }

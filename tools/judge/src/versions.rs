@@ -1,10 +1,11 @@
-//! The order in which each item got its values, and everything that can be told without a graph: values from nowhere, writes that are gone,
-//! aborted and intermediate reads, reads that no order explains, transactions that do not see themselves.
+//! The order in which each item got its values, and what can be told without a graph: values from nowhere, writes that are gone or should
+//! be, aborted and intermediate reads, reads that no order explains.
 //!
-//! The order of a list is the list at the end (or the longest that was seen); a register's is the chain of what its writers had read.
-//! An item with no such order is out of the graph: what is wrong with it is reported here.
+//! The order of a list is the list at the end (or the longest that was seen); a register's is the chain of what its writers had read
+//! (`registers`). An item with no such order is out of the graph: what is wrong with it is reported here.
 use crate::findings::{Anomaly, Findings, Level};
-use crate::history::{End, History, Item, Op, Seen, Transaction, TrxNo, Value, What};
+use crate::history::{End, History, Item, Op, Seen, Time, Transaction, TrxNo, Value, Version, What};
+use crate::registers;
 use std::collections::{HashMap, HashSet};
 
 /// Who wrote a value.
@@ -12,8 +13,9 @@ use std::collections::{HashMap, HashSet};
 struct Source {
     trx: TrxNo,
     item: Item,
-    /// Written between a savepoint and the return to it.
+    /// Written between a savepoint and the return to it, or by a statement that failed.
     undone: bool,
+    failed: bool,
     /// The last value that its transaction gave the item.
     last: bool,
 }
@@ -23,6 +25,7 @@ pub struct Versions {
     pub committed: Vec<bool>,
     /// Values of each item in order; only of items that have one.
     pub order: HashMap<Item, Vec<Value>>,
+    pub unordered: HashSet<Item>,
     places: HashMap<Value, usize>,
 }
 
@@ -35,43 +38,61 @@ impl Versions {
     pub fn place(&self, value: Value) -> Option<usize> {
         self.places.get(&value).copied()
     }
+    /// The same of what a read was shown; None: not in the order (rolled back), or not told by the read alone (no row of a register).
+    pub fn place_seen(&self, item: Item, seen: &Seen) -> Option<usize> {
+        match (seen.version(), item) {
+            (Version::Value(value), _) => self.place(value),
+            (Version::Initial, _) | (Version::Nothing, Item::List(_)) => Some(0),
+            (Version::Nothing, Item::Register(_)) => None,
+        }
+    }
+    pub fn committed_ones<'a, 'h: 'a>(
+        &'a self,
+        history: &'h History,
+    ) -> impl Iterator<Item = (TrxNo, &'h Transaction)> + 'a {
+        let numbered = history.transactions.iter().enumerate();
+        numbered
+            .filter(|(i, _)| self.committed[*i])
+            .map(|(i, t)| (i as TrxNo, t))
+    }
 }
 
 pub fn judge(history: &History, level: Level, findings: &mut Findings) -> Versions {
     let sources = sources(history);
-    let committed = outcomes(history, &sources);
+    let committed = outcomes(history, level, &sources);
     let mut versions = Versions {
         sources,
         committed,
         order: HashMap::new(),
+        unordered: HashSet::new(),
         places: HashMap::new(),
     };
     for (trx, text) in &history.misread {
         findings.say(Anomaly::Garbage, vec![*trx], text.clone());
     }
+    for (trx, text) in &history.refused {
+        findings.say(Anomaly::RefusedCommit, vec![*trx], text.clone());
+    }
     let mut unordered = HashSet::new();
-    for (trx, transaction) in committed_ones(history, &versions.committed) {
+    for (trx, transaction) in history.transactions.iter().enumerate() {
         for op in &transaction.ops {
             if let What::Read(seen) = &op.what {
-                judge_read(&versions, trx, op.item, seen, findings, &mut unordered);
+                judge_read(history, &versions, trx as TrxNo, op, seen, findings, &mut unordered);
             }
         }
-        judge_internal(trx, transaction, level, findings);
     }
-    lost_updates(history, &versions, findings, &mut unordered);
+    judge_left(history, &versions, findings, &mut unordered);
+    let written = registers::written(history, &versions);
+    registers::lost_updates(&written, findings, &mut unordered);
     order_lists(history, level, &mut versions, findings, &mut unordered);
-    order_registers(history, &mut versions, &unordered);
+    registers::order(history, &written, &mut versions, &unordered, findings);
+    versions.unordered = unordered;
     for values in versions.order.values() {
         versions
             .places
             .extend(values.iter().enumerate().map(|(i, value)| (*value, i + 1)));
     }
     versions
-}
-
-fn committed_ones<'a>(history: &'a History, committed: &'a [bool]) -> impl Iterator<Item = (TrxNo, &'a Transaction)> {
-    let numbered = history.transactions.iter().enumerate();
-    numbered.filter(|(i, _)| committed[*i]).map(|(i, t)| (i as TrxNo, t))
 }
 
 fn sources(history: &History) -> HashMap<Value, Source> {
@@ -85,6 +106,7 @@ fn sources(history: &History) -> HashMap<Value, Source> {
                 trx: trx as TrxNo,
                 item: op.item,
                 undone: op.undone,
+                failed: op.way.failed,
                 last,
             };
             assert!(
@@ -97,19 +119,15 @@ fn sources(history: &History) -> HashMap<Value, Source> {
 }
 
 /// A transaction whose end nobody knows has committed if anything of it was seen outside, by one that has; be that known, or found here.
-fn outcomes(history: &History, sources: &HashMap<Value, Source>) -> Vec<bool> {
+/// At READ UNCOMMITTED only locked rows tell that: what else was shown may never have been committed.
+fn outcomes(history: &History, level: Level, sources: &HashMap<Value, Source>) -> Vec<bool> {
     let mut committed: Vec<bool> = history.transactions.iter().map(|t| t.end == End::Committed).collect();
     let mut to_look_at: Vec<TrxNo> = (0..committed.len())
         .filter(|i| committed[*i])
         .map(|i| i as TrxNo)
         .collect();
     let mut look = |trx: Option<TrxNo>, seen: &Seen, to_look_at: &mut Vec<TrxNo>| {
-        let values = match seen {
-            Seen::List(list) => list.as_slice(),
-            Seen::Last(value) => std::slice::from_ref(value),
-            Seen::Nothing => &[],
-        };
-        for source in values.iter().filter_map(|value| sources.get(value)) {
+        for source in seen.values().iter().filter_map(|value| sources.get(value)) {
             let is_unknown = history.transactions[source.trx as usize].end == End::Unknown;
             let was_seen = is_unknown && !source.undone && Some(source.trx) != trx;
             if was_seen && !std::mem::replace(&mut committed[source.trx as usize], true) {
@@ -122,7 +140,8 @@ fn outcomes(history: &History, sources: &HashMap<Value, Source>) -> Vec<bool> {
     }
     while let Some(trx) = to_look_at.pop() {
         for op in &history.transactions[trx as usize].ops {
-            if let What::Read(seen) = &op.what {
+            let What::Read(seen) = &op.what else { continue };
+            if level > Level::ReadUncommitted || op.way.is_locking() {
                 look(Some(trx), seen, &mut to_look_at);
             }
         }
@@ -130,38 +149,35 @@ fn outcomes(history: &History, sources: &HashMap<Value, Source>) -> Vec<bool> {
     committed
 }
 
+/// Of a reader that was rolled back, too; only it may have been shown a commit that a crash took back before anybody was told of it.
 fn judge_read(
+    history: &History,
     versions: &Versions,
     reader: TrxNo,
-    item: Item,
+    op: &Op,
     seen: &Seen,
     findings: &mut Findings,
     unordered: &mut HashSet<Item>,
 ) {
-    let values = match seen {
-        Seen::Nothing => return,
-        Seen::List(list) => list.as_slice(),
-        Seen::Last(value) => std::slice::from_ref(value),
-    };
-    let mut met = HashSet::new();
-    for (i, value) in values.iter().enumerate() {
-        let source = versions.sources.get(value).filter(|source| source.item == item);
-        let Some(source) = source.filter(|_| met.insert(value)) else {
-            findings.say(
-                Anomaly::Garbage,
-                vec![reader],
-                format!("{item:?}: {value} was never written there, or stands twice"),
-            );
+    let (item, values) = (op.item, seen.values());
+    let was_taken_back =
+        |trx: TrxNo| history.transactions[trx as usize].end == End::Unknown && !versions.committed[reader as usize];
+    for (value, source) in sources_of(versions, item, values) {
+        let Some(source) = source else {
+            let text = format!("{item:?}: {value} was never written there, or stands twice");
+            findings.say(Anomaly::Garbage, vec![reader], text);
             unordered.insert(item);
             continue;
         };
         if source.trx == reader {
-            continue;
-        }
-        if source.undone || !versions.committed[source.trx as usize] {
+            if source.failed || (source.undone && !op.undone) {
+                let text = format!("T{reader} saw {value}, which it had undone itself");
+                findings.say(Anomaly::AbortedRead, vec![reader], text);
+            }
+        } else if source.undone || (!versions.committed[source.trx as usize] && !was_taken_back(source.trx)) {
             let text = format!("T{reader} saw {value} of T{}, which was rolled back", source.trx);
             findings.say(Anomaly::AbortedRead, vec![source.trx, reader], text);
-        } else if i + 1 == values.len() && !source.last {
+        } else if values.last() == Some(&value) && !source.last {
             let text = format!(
                 "T{reader} saw {value} of T{}, which wrote {item:?} once more",
                 source.trx
@@ -171,99 +187,60 @@ fn judge_read(
     }
 }
 
-/// What a transaction knows of an item from its own reads and writes.
-#[derive(Clone, PartialEq)]
-struct Known {
-    last: Option<Value>,
-    list: Option<Vec<Value>>,
-    written: bool,
+/// Each value with who wrote it there; None: nobody, or the value stands there twice.
+fn sources_of<'a>(
+    versions: &'a Versions,
+    item: Item,
+    values: &'a [Value],
+) -> impl Iterator<Item = (Value, Option<&'a Source>)> {
+    let mut met = HashSet::new();
+    values.iter().map(move |value| {
+        let source = versions.sources.get(value).filter(|source| source.item == item);
+        (*value, source.filter(|_| met.insert(*value)))
+    })
 }
 
-/// A transaction sees what it wrote, and from REPEATABLE READ on what it saw before.
-fn judge_internal(trx: TrxNo, transaction: &Transaction, level: Level, findings: &mut Findings) {
-    let repeatable = level >= Level::LooseRepeatableRead;
-    let mut known: HashMap<Item, Known> = HashMap::new();
-    let mut at_savepoint = None;
-    for op in &transaction.ops {
-        match (&at_savepoint, op.undone) {
-            (None, true) => at_savepoint = Some(known.clone()),
-            (Some(_), false) => known = at_savepoint.take().expect("just seen"),
-            _ => {}
-        }
-        match &op.what {
-            What::Write { value, .. } => {
-                let before = known.get(&op.item).filter(|k| repeatable || k.written);
-                let list = before.and_then(|k| k.list.clone()).map(|mut list| {
-                    list.push(*value);
-                    list
-                });
-                known.insert(
-                    op.item,
-                    Known {
-                        last: Some(*value),
-                        list,
-                        written: true,
-                    },
-                );
-            }
-            What::Read(seen) => {
-                let now = learned(op, seen, &known);
-                let judged = known.get(&op.item).filter(|k| repeatable || k.written);
-                if let Some(text) = judged.and_then(|before| contradiction(op.item, before, &now)) {
-                    findings.say(Anomaly::Internal, vec![trx], text);
+/// What is there at the end, somebody has written and committed.
+fn judge_left(history: &History, versions: &Versions, findings: &mut Findings, unordered: &mut HashSet<Item>) {
+    for (item, seen) in history.left.iter().flatten() {
+        for (value, source) in sources_of(versions, *item, seen.values()) {
+            match source {
+                None => {
+                    let text = format!("{item:?} at the end: {value} was never written there, or stands twice");
+                    findings.say(Anomaly::Garbage, Vec::new(), text);
                 }
-                known.insert(op.item, now);
+                Some(source) if source.undone || !versions.committed[source.trx as usize] => {
+                    let text = format!("{item:?} at the end: {value}, which was rolled back");
+                    findings.say(Anomaly::KeptWrite, vec![source.trx], text);
+                }
+                Some(_) => continue,
             }
+            unordered.insert(*item);
         }
     }
 }
 
-fn learned(op: &Op, seen: &Seen, known: &HashMap<Item, Known>) -> Known {
-    let before = known.get(&op.item);
-    let list = match seen {
-        Seen::Nothing => Some(Vec::new()),
-        Seen::List(list) => Some(list.clone()),
-        Seen::Last(_) => before.filter(|k| k.last == seen.last()).and_then(|k| k.list.clone()),
-    };
-    Known {
-        last: seen.last(),
-        list,
-        written: before.is_some_and(|k| k.written),
-    }
-}
-
-fn contradiction(item: Item, before: &Known, now: &Known) -> Option<String> {
-    let lists_differ = matches!((&before.list, &now.list), (Some(a), Some(b)) if a != b);
-    let show = |known: &Known| match &known.list {
-        Some(list) => format!("{list:?}"),
-        None => format!("... {:?}", known.last),
-    };
-    (before.last != now.last || lists_differ)
-        .then(|| format!("{item:?} was {}, without a write {}", show(before), show(now)))
-}
-
-/// Two committed transactions wrote over the same value that both had read.
-fn lost_updates(history: &History, versions: &Versions, findings: &mut Findings, unordered: &mut HashSet<Item>) {
-    let mut over_what: HashMap<(Item, Option<Value>), (TrxNo, Value)> = HashMap::new();
-    for (trx, transaction) in committed_ones(history, &versions.committed) {
-        for op in transaction.ops.iter().filter(|op| !op.undone) {
-            let What::Write {
-                value,
-                over: Some(over),
-            } = op.what
-            else {
-                continue;
-            };
-            if let Some((first, its)) = over_what.insert((op.item, over), (trx, value)) {
-                let text = format!(
-                    "T{first} wrote {its} and T{trx} wrote {value}, both over {over:?} of {:?}",
-                    op.item
-                );
-                findings.say(Anomaly::LostUpdate, vec![first, trx], text);
-                unordered.insert(op.item);
+/// Each list at the end, or, if nobody looked, as the longest that was seen.
+fn longest<'h>(history: &'h History, versions: &Versions) -> HashMap<Item, &'h [Value]> {
+    let mut longest: HashMap<Item, &[Value]> = HashMap::new();
+    let mut look = |item: Item, seen: &'h Seen| {
+        if let Seen::List(list) = seen {
+            let known = longest.entry(item).or_insert(list);
+            if known.len() < list.len() {
+                *known = list;
             }
         }
+    };
+    if let Some(left) = &history.left {
+        left.iter().for_each(|(item, seen)| look(*item, seen));
+        return longest;
     }
+    for op in versions.committed_ones(history).flat_map(|(_, t)| &t.ops) {
+        if let (What::Read(seen), false) = (&op.what, op.undone) {
+            look(op.item, seen);
+        }
+    }
+    longest
 }
 
 fn order_lists(
@@ -273,34 +250,12 @@ fn order_lists(
     findings: &mut Findings,
     unordered: &mut HashSet<Item>,
 ) {
-    let mut longest: HashMap<Item, &[Value]> = HashMap::new();
-    let left = history.left.iter().flatten().map(|(item, seen)| (*item, seen));
-    let read = committed_ones(history, &versions.committed).flat_map(|(_, t)| &t.ops);
-    let read = read.filter(|op| !op.undone || history.left.is_none());
-    let reads = read.filter_map(|op| {
-        if let What::Read(seen) = &op.what {
-            Some((op.item, seen))
-        } else {
-            None
-        }
-    });
-    let seen: Vec<_> = if history.left.is_some() {
-        left.collect()
-    } else {
-        reads.collect()
-    };
-    for (item, seen) in seen {
-        if let Seen::List(list) = seen {
-            let known = longest.entry(item).or_insert(list);
-            if known.len() < list.len() {
-                *known = list;
-            }
-        }
-    }
-    for (trx, transaction) in committed_ones(history, &versions.committed) {
+    let longest = longest(history, versions);
+    let rewrites = Rewrites::new(history, versions, level);
+    for (trx, transaction) in versions.committed_ones(history) {
         for op in &transaction.ops {
             let spine = longest.get(&op.item).copied().unwrap_or_default();
-            judge_place(history, level, versions, trx, op, spine, findings, unordered);
+            judge_place(history, &rewrites, versions, trx, op, spine, findings, unordered);
         }
     }
     let ordered = |(item, _): &(Item, &[Value])| !unordered.contains(item);
@@ -315,7 +270,7 @@ fn order_lists(
 #[allow(clippy::too_many_arguments)]
 fn judge_place(
     history: &History,
-    level: Level,
+    rewrites: &Rewrites,
     versions: &Versions,
     trx: TrxNo,
     op: &Op,
@@ -334,14 +289,17 @@ fn judge_place(
     match &op.what {
         What::Write { value, .. } if !op.undone && history.left.is_some() && !spine.contains(value) => {
             let text = format!("{value} of {:?}, which holds {spine:?} at the end", op.item);
-            findings.say(rewritten(level, Anomaly::LostWrite), vec![trx], text);
+            let committed = history.transactions[trx as usize].committed.unwrap_or(Time::MAX);
+            let anomaly = rewrites.may_lose(op, committed, Anomaly::LostWrite);
+            findings.say(anomaly, vec![trx], text);
         }
         // What one has undone oneself, and what was read although it is rolled back (an aborted read), is no matter of order.
         What::Read(Seen::List(list))
             if !spine.starts_with(list) && !list.iter().any(|v| undone(v) || (op.undone && own(v))) =>
         {
             let text = format!("{:?} was read as {list:?}, and its order is {spine:?}", op.item);
-            findings.say(rewritten(level, Anomaly::IncompatibleOrder), vec![trx], text);
+            let anomaly = rewrites.may_have(op, Anomaly::IncompatibleOrder);
+            findings.say(anomaly, vec![trx], text);
             unordered.insert(op.item);
         }
         _ => {}
@@ -349,36 +307,36 @@ fn judge_place(
 }
 
 /// Where an update may be lost, a client writes back a list without what was appended since: no wonder if that is gone.
-fn rewritten(level: Level, otherwise: Anomaly) -> Anomaly {
-    match level {
-        Level::LooseRepeatableRead => Anomaly::LostUpdate,
-        _ => otherwise,
-    }
-}
+struct Rewrites(HashMap<Item, Vec<(Time, Time)>>);
 
-fn order_registers(history: &History, versions: &mut Versions, unordered: &HashSet<Item>) {
-    let mut next: HashMap<(Item, Option<Value>), Value> = HashMap::new();
-    let mut registers = HashSet::new();
-    for (_, transaction) in committed_ones(history, &versions.committed) {
-        for op in transaction.ops.iter().filter(|op| !op.undone) {
-            if let (
-                Item::Register(_),
-                What::Write {
-                    value,
-                    over: Some(over),
-                },
-            ) = (op.item, &op.what)
-            {
-                next.insert((op.item, *over), *value);
-                registers.insert(op.item);
+impl Rewrites {
+    /// From when on each may have read what it wrote back, and when it had.
+    fn new(history: &History, versions: &Versions, level: Level) -> Rewrites {
+        let mut rewrites: HashMap<Item, Vec<(Time, Time)>> = HashMap::new();
+        if level == Level::LooseRepeatableRead {
+            for (_, transaction) in versions.committed_ones(history) {
+                for op in transaction
+                    .ops
+                    .iter()
+                    .filter(|op| matches!(op.what, What::Write { over: Some(_), .. }))
+                {
+                    rewrites.entry(op.item).or_default().push((transaction.begun, op.done));
+                }
             }
         }
+        Rewrites(rewrites)
     }
-    for item in registers.into_iter().filter(|item| !unordered.contains(item)) {
-        let mut values = Vec::new();
-        while let Some(value) = next.remove(&(item, values.last().copied())) {
-            values.push(value);
+    fn may_have(&self, op: &Op, otherwise: Anomaly) -> Anomaly {
+        match self.0.contains_key(&op.item) {
+            true => Anomaly::LostUpdate,
+            false => otherwise,
         }
-        versions.order.insert(item, values);
+    }
+    fn may_lose(&self, op: &Op, committed: Time, otherwise: Anomaly) -> Anomaly {
+        let loses = |(from, until): &(Time, Time)| *from <= committed && *until >= op.sent;
+        match self.0.get(&op.item) {
+            Some(rewrites) if rewrites.iter().any(loses) => Anomaly::LostUpdate,
+            _ => otherwise,
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! Purge, merges of buffered changes and writing of pages come between the turns, and a crash now and then.
 //!
 //! A statement that would wait for a lock fails and is tried again at a later turn; after a few of those the transaction gives up, which
-//! is also how deadlocks end. `SLUICE_SEEDS=from-to` runs others.
+//! is also how deadlocks end: nobody queues for a lock and is woken here. Times are turns. `SLUICE_SEEDS=from-to` runs others.
 //!
 //! `world`: sessions, turns, the background, a crash; `statements`: what a step does, and what it notes down.
 mod statements;
@@ -69,6 +69,10 @@ fn weaker_levels_show_their_anomalies() {
         "dirty reads of what was rolled back"
     );
     assert!(finds(rc, Level::RepeatableRead, Anomaly::ReadSkew), "read skew");
+    assert!(
+        finds(Level::RepeatableRead, rc, Anomaly::StaleRead),
+        "a statement that reads an older snapshot than its own"
+    );
     assert!(
         finds(Level::LooseRepeatableRead, Level::RepeatableRead, Anomaly::LostUpdate),
         "lost updates"

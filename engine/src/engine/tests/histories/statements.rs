@@ -5,7 +5,7 @@ use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::table::{Cursor, LockChoice};
 use crate::txn::Trx;
-use isolation_judge::{Level, Lock, Op, Path, Seen, Value, Way, What};
+use isolation_judge::{Item, Level, Lock, Op, Path, Seen, Value, Version, Way, What};
 use std::collections::HashMap;
 
 impl World {
@@ -16,7 +16,18 @@ impl World {
                 let row = self.get(session, key, lock)?;
                 self.note(session, key, row.as_ref(), Path::Primary, lock);
             }
-            Step::Read(aim, lock) => return self.scan(session, aim, lock),
+            Step::Read(aim, lock) => {
+                let Some(scan) = self.scan(session, aim, lock)? else {
+                    return Ok(false);
+                };
+                self.note_scan(session, aim, lock, &scan);
+            }
+            Step::WriteFound(aim) => {
+                let Some(scan) = self.scan(session, aim, Lock::Update)? else {
+                    return Ok(false);
+                };
+                self.write_found(session, aim, scan)?;
+            }
             Step::Append(slot) => self.append(session, slot)?,
             Step::ReadForWriteBack(slot) => {
                 let (key, lock) = (self.key(slot), self.lock_before_write());
@@ -27,7 +38,9 @@ impl World {
                 session.steps[session.at + 1] = Step::WriteBack(key);
             }
             Step::WriteBack(key) => self.write_back(session, key)?,
-            Step::SetRegister(n) => self.set_register(session, FIRST_REGISTER + n)?,
+            Step::SetRegister(n) => self.set_register(session, FIRST_REGISTER + n, false)?,
+            Step::RemoveRegister(n) => self.set_register(session, FIRST_REGISTER + n, true)?,
+            Step::InsertTwo(slot) => self.insert_two(session, slot)?,
             Step::Savepoint => {
                 let trx = session.trx.as_ref().expect("begun");
                 session.savepoint = Some(self.rig.store().savepoint(trx));
@@ -62,13 +75,28 @@ impl World {
         list.push(value);
         self.put(session, key, old, value, &list)?;
         *self.appends.entry(slot).or_default() += 1;
-        note(
-            session,
-            key,
-            What::Write { value, over: None },
-            Path::Primary,
-            Lock::Update,
-        );
+        note_write(session, key, value, None);
+        Ok(())
+    }
+    /// The second is often there already: then the first must not stay, and the transaction goes on.
+    fn insert_two(&mut self, session: &mut Session, slot: u32) -> Result<()> {
+        let keys = [self.key(slot) + SLOTS, self.key((slot + 1) % SLOTS)];
+        let before = self.rig.store().savepoint(session.trx.as_ref().expect("begun"));
+        let values = [self.value(), self.value()];
+        let inserted = (keys.iter().zip(values))
+            .try_for_each(|(key, value)| self.put(session, *key, None, value, std::slice::from_ref(&value)));
+        let failed = matches!(inserted, Err(Error::Duplicate { .. }));
+        if failed {
+            let trx = session.trx.as_mut().expect("begun");
+            self.rig.store().rollback_to(trx, before)?;
+        } else {
+            inserted?;
+        }
+        for (key, value) in keys.into_iter().zip(values) {
+            note_write(session, key, value, None);
+            let op = session.ops.last_mut().expect("noted");
+            (op.way.failed, op.undone) = (failed, op.undone || failed);
+        }
         Ok(())
     }
     fn write_back(&mut self, session: &mut Session, key: u32) -> Result<()> {
@@ -78,7 +106,7 @@ impl World {
             .read
             .clone()
             .unwrap_or_else(|| (self.row(0, None, &[]), Vec::new()));
-        let over = Some(list.last().copied());
+        let over = list.last().map_or(Version::Nothing, |value| Version::Value(*value));
         let value = self.value();
         list.push(value);
         match (&now, &session.read) {
@@ -91,20 +119,63 @@ impl World {
             _ => self.put(session, key, now, value, &list)?,
         }
         *self.appends.entry(key % SLOTS).or_default() += 1;
-        note(session, key, What::Write { value, over }, Path::Primary, Lock::Update);
+        note_write(session, key, value, Some(over));
         Ok(())
     }
-    fn set_register(&mut self, session: &mut Session, key: u32) -> Result<()> {
+    /// Reads a register, and writes it, brings it back or removes it.
+    fn set_register(&mut self, session: &mut Session, key: u32, remove: bool) -> Result<()> {
         let lock = self.lock_before_write();
         let read = self.get(session, key, lock)?;
-        let over = Some(read.as_ref().and_then(|row| row.tag).map(Value::from));
+        let over = read.as_ref().map_or(Version::Nothing, |row| seen(key, row).version());
         self.note(session, key, read.as_ref(), Path::Primary, lock);
+        if remove && read.is_none() {
+            return Ok(());
+        }
         // Two statements: a rollback to a savepoint gives back locks of rows that the same statement changed.
         self.rig.store().savepoint(session.trx.as_ref().expect("begun"));
         let now = self.get(session, key, Lock::Update)?;
         let value = self.value();
-        self.put(session, key, now, value, &[])?;
-        note(session, key, What::Write { value, over }, Path::Primary, Lock::Update);
+        match (now, &read) {
+            // As in `write_back`.
+            (None, Some(_)) => {
+                self.note(session, key, None, Path::Primary, Lock::Update);
+                return Ok(());
+            }
+            (Some(_), None) => return Err(Error::Conflict),
+            (Some(now), _) if remove => {
+                let trx = session.trx.as_mut().expect("begun");
+                self.rig.delete(trx, &key_bytes(key), &now)?;
+            }
+            (now, _) => self.put(session, key, now, value, &[])?,
+        }
+        note_write(session, key, value, Some(over));
+        if let What::Write { gone, .. } = &mut session.ops.last_mut().expect("noted").what {
+            *gone = remove;
+        }
+        Ok(())
+    }
+    /// As the server's UPDATE by an index whose keys it changes: first all rows are found, then each is fetched and written.
+    fn write_found(&mut self, session: &mut Session, aim: Aim, scan: Scan) -> Result<()> {
+        self.note_scan(session, aim, Lock::Update, &scan);
+        let is_meant = |key: &u32| match aim {
+            Aim::Slots(slot, _) => *key == self.key(slot),
+            _ => *key >= FIRST_REGISTER,
+        };
+        let keys: Vec<u32> = scan.found.iter().map(|(key, _)| *key).filter(is_meant).collect();
+        for key in keys {
+            let row = self.get(session, key, Lock::Update)?.expect("locked by the scan");
+            let (mut list, value) = (list_of(&row), self.value());
+            let over = seen(key, &row).version();
+            match item(key) {
+                Item::List(_) => list.push(value),
+                Item::Register(_) => list.clear(),
+            }
+            self.put(session, key, Some(row), value, &list)?;
+            note_write(session, key, value, Some(over));
+        }
+        if let Aim::Slots(slot, _) = aim {
+            *self.appends.entry(slot).or_default() += 1;
+        }
         Ok(())
     }
     fn put(&mut self, session: &mut Session, key: u32, old: Option<Row>, value: Value, list: &[Value]) -> Result<()> {
@@ -117,49 +188,57 @@ impl World {
         }
     }
 
-    /// A few entries more of a scan.
-    fn scan(&mut self, session: &mut Session, aim: Aim, lock: Lock) -> Result<bool> {
+    /// A few entries more of a scan; what it found, when it has come to its end.
+    fn scan(&mut self, session: &mut Session, aim: Aim, lock: Lock) -> Result<Option<Scan>> {
         let trx = session.trx.as_mut().expect("begun");
         if session.scan.is_none() {
-            session.scan = Some(begin_scan(&self.rig, trx, aim, self.choice(lock))?);
+            let backward = self.random.below(3) == 0;
+            session.scan = Some(begin_scan(&self.rig, trx, aim, self.choice(lock), backward)?);
         }
         let scan = session.scan.as_mut().expect("begun");
         for _ in 0..1 + self.random.below(6) {
-            let more = match std::mem::replace(&mut scan.begun, true) {
-                false => scan.cursor.seek(trx, Seek::First, &[])?,
-                true => scan.cursor.next(trx)?,
+            let more = match (std::mem::replace(&mut scan.begun, true), scan.backward) {
+                (false, _) => seek(scan, trx, aim)?,
+                (true, false) => scan.cursor.next(trx)?,
+                (true, true) => scan.cursor.prev(trx)?,
             };
             if !more {
-                let scan = session.scan.take().expect("begun");
-                self.note_scan(session, aim, lock, scan);
-                return Ok(true);
+                return Ok(session.scan.take());
             }
             let found = scan.cursor.found().expect("handed out");
             let key = key_of(found.pk);
             let seen = match scan.covering {
-                true if found.key[0] == 0 => Seen::Nothing,
+                true if found.key[0] == 0 => Seen::Initial,
                 true => Seen::Last(u16::from_be_bytes([found.key[1], found.key[2]]) as Value),
                 false => seen(key, &Row::decode(found.row)),
             };
             scan.found.push((key, seen));
         }
-        Ok(false)
+        Ok(None)
     }
-    fn note_scan(&mut self, session: &mut Session, aim: Aim, lock: Lock, scan: Scan) {
+    fn note_scan(&mut self, session: &mut Session, aim: Aim, lock: Lock, scan: &Scan) {
         let path = if scan.covering { Path::Covering } else { Path::Secondary };
         let mut found = HashMap::new();
-        for (key, seen) in scan.found {
+        for (key, seen) in &scan.found {
             // READ UNCOMMITTED promises nothing about a scan among changes.
-            if found.insert(key, seen).is_some() && self.level != Level::ReadUncommitted {
+            if found.insert(*key, seen.clone()).is_some() && self.level != Level::ReadUncommitted {
                 let text = format!("a scan by {path:?} met row {key} twice");
                 self.history
                     .misread
                     .push((self.history.transactions.len() as u32, text));
             }
         }
+        // Where no snapshot is kept, a scan that locks may miss a row whose entry moves meanwhile.
+        let tells = match self.level {
+            Level::ReadUncommitted => false,
+            Level::ReadCommitted | Level::LooseRepeatableRead => lock == Lock::None,
+            Level::RepeatableRead | Level::Serializable => true,
+        };
         for key in self.wanted(aim) {
-            let seen = found.remove(&key).unwrap_or(Seen::Nothing);
-            note(session, key, What::Read(seen), path, lock);
+            if let Some(seen) = found.remove(&key).or(tells.then_some(Seen::Nothing)) {
+                note(session, key, What::Read(seen), path, lock);
+                session.ops.last_mut().expect("noted").way.backward = scan.backward;
+            }
         }
     }
     /// The keys that a scan says something about: of the lists, those of late and the next ones.
@@ -192,26 +271,51 @@ fn note(session: &mut Session, key: u32, what: What, path: Path, lock: Lock) {
         what,
         way,
         undone: session.savepoint.is_some(),
+        sent: session.sent,
+        done: session.now,
     });
 }
 
-fn begin_scan(rig: &Rig, trx: &mut Trx, aim: Aim, lock: LockChoice) -> Result<Scan> {
+fn note_write(session: &mut Session, key: u32, value: Value, over: Option<Version>) {
+    let gone = false;
+    let what = What::Write { value, over, gone };
+    note(session, key, what, Path::Primary, Lock::Update);
+}
+
+/// From where to where the places of a scan go.
+fn places(aim: Aim) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+    let place = |slot: u32| vec![b'g', (slot as u64 * BAND) as u8];
+    match aim {
+        Aim::Slots(from, to) => Some((place(from), Some(place(to + 1)))),
+        Aim::Registers => Some((place(SLOTS), None)),
+        _ => None,
+    }
+}
+
+fn begin_scan(rig: &Rig, trx: &mut Trx, aim: Aim, lock: LockChoice, backward: bool) -> Result<Scan> {
     let (index, covering) = match aim {
         Aim::All => (BY_TAG, true),
         _ => (BY_GROUP, false),
     };
     let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
     cursor.begin(trx, index, lock, covering)?;
-    let place = |slot: u32| [b'g', (slot as u64 * BAND) as u8];
-    match aim {
-        Aim::Slots(from, to) => cursor.set_bounds(&place(from), Some(&place(to + 1))),
-        Aim::Registers => cursor.set_bounds(&place(SLOTS), None),
-        _ => {}
+    if let Some((lo, hi)) = places(aim) {
+        cursor.set_bounds(&lo, hi.as_deref());
     }
     Ok(Scan {
         cursor,
         covering,
+        backward,
         begun: false,
         found: Vec::new(),
     })
+}
+
+fn seek(scan: &mut Scan, trx: &mut Trx, aim: Aim) -> Result<bool> {
+    match (scan.backward, places(aim)) {
+        (false, Some((lo, _))) => scan.cursor.seek(trx, Seek::Ge, &lo),
+        (false, None) => scan.cursor.seek(trx, Seek::First, &[]),
+        (true, Some((_, Some(hi)))) => scan.cursor.seek(trx, Seek::Lt, &hi),
+        (true, _) => scan.cursor.seek(trx, Seek::Last, &[]),
+    }
 }

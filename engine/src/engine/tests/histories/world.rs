@@ -6,7 +6,7 @@ use crate::engine::Engine;
 use crate::io::sim::SimDisk;
 use crate::table::{Cursor, LockChoice, Savepoint};
 use crate::txn::{Isolation, LockMode, ThreadWaiter, Trx};
-use isolation_judge::{End, History, Item, Level, Lock, Op, Seen, Transaction, Value};
+use isolation_judge::{End, Form, History, Item, Level, Lock, Op, Seen, Time, Transaction, Value};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -42,6 +42,11 @@ pub(super) enum Step {
     ReadForWriteBack(u32),
     WriteBack(u32),
     SetRegister(u32),
+    RemoveRegister(u32),
+    /// Rows found by their places are locked, and then written: the slot's list, or all registers.
+    WriteFound(Aim),
+    /// A row that is not there yet, and one that may be: then neither is.
+    InsertTwo(u32),
     Savepoint,
     RollbackTo,
 }
@@ -50,6 +55,7 @@ pub(super) enum Step {
 pub(super) struct Scan {
     pub(super) cursor: Cursor,
     pub(super) covering: bool,
+    pub(super) backward: bool,
     pub(super) begun: bool,
     pub(super) found: Vec<(u32, Seen)>,
 }
@@ -65,6 +71,10 @@ pub(super) struct Session {
     /// Of the list to be written back: what was read, and as which row.
     pub(super) read: Option<(Row, Vec<Value>)>,
     pub(super) ops: Vec<Op>,
+    /// Turns: of the first statement or the snapshot, of the statement, of this part of it.
+    pub(super) begun: Option<Time>,
+    pub(super) sent: Time,
+    pub(super) now: Time,
 }
 
 pub(super) struct World {
@@ -76,6 +86,7 @@ pub(super) struct World {
     pub(super) sessions: Vec<Session>,
     pub(super) appends: HashMap<u32, u32>,
     pub(super) values: Value,
+    pub(super) turns: Time,
     pub(super) history: History,
 }
 
@@ -100,7 +111,7 @@ pub(super) fn list_of(row: &Row) -> Vec<Value> {
 pub(super) fn seen(key: u32, row: &Row) -> Seen {
     match (item(key), row.tag) {
         (Item::List(_), _) => Seen::List(list_of(row)),
-        (Item::Register(_), None) => Seen::Nothing,
+        (Item::Register(_), None) => Seen::Initial,
         (Item::Register(_), Some(value)) => Seen::Last(value as Value),
     }
 }
@@ -117,6 +128,7 @@ impl World {
             sessions: (0..SESSIONS).map(|_| Session::default()).collect(),
             appends: HashMap::new(),
             values: 0,
+            turns: 0,
             history: History::default(),
         };
         world.settings();
@@ -179,10 +191,16 @@ impl World {
         let slot = self.random.below(SLOTS as u64) as u32;
         let lock = [Lock::None, Lock::None, Lock::None, Lock::Share, Lock::Update][self.random.below(5) as usize];
         match self.random.below(100) {
-            0..=24 => steps.push(Step::Append(slot)),
-            25..=39 => steps.extend([Step::ReadForWriteBack(slot), Step::WriteBack(slot)]),
-            40..=54 => steps.push(Step::SetRegister(self.random.below(REGISTERS as u64) as u32)),
-            55..=69 => steps.push(Step::Read(Aim::Key(self.key(slot)), lock)),
+            0..=21 => steps.push(Step::Append(slot)),
+            22..=33 => steps.extend([Step::ReadForWriteBack(slot), Step::WriteBack(slot)]),
+            34..=44 => steps.push(Step::SetRegister(self.random.below(REGISTERS as u64) as u32)),
+            45..=47 => steps.push(Step::RemoveRegister(self.random.below(REGISTERS as u64) as u32)),
+            48..=53 => steps.push(Step::WriteFound(match self.random.below(3) {
+                0 => Aim::Registers,
+                _ => Aim::Slots(slot, slot),
+            })),
+            54..=57 => steps.push(Step::InsertTwo(slot)),
+            58..=69 => steps.push(Step::Read(Aim::Key(self.key(slot)), lock)),
             70..=84 => {
                 let to = (slot + self.random.below(3) as u32).min(SLOTS - 1);
                 steps.push(Step::Read(Aim::Slots(slot, to), lock));
@@ -217,6 +235,8 @@ impl World {
     pub(super) fn turn(&mut self) {
         let n = self.random.below(SESSIONS as u64) as usize;
         let mut session = std::mem::take(&mut self.sessions[n]);
+        self.turns += 1;
+        session.now = self.turns;
         if session.trx.is_none() {
             self.begin(&mut session, n);
         } else if session.at == session.steps.len() {
@@ -233,12 +253,14 @@ impl World {
         // Nobody else runs, so waiting for a lock is over at once.
         engine.start(&mut trx, self.isolation(), 0);
         trx.snapshot_by_locking = true;
-        if self.isolation() == Isolation::RepeatableRead && self.random.below(8) == 0 {
+        let with_snapshot = self.isolation() == Isolation::RepeatableRead && self.random.below(8) == 0;
+        if with_snapshot {
             self.rig.store().trx_sys.open_view(&mut trx);
         }
         *session = Session {
             trx: Some(trx),
             steps: self.plan(),
+            begun: with_snapshot.then_some(self.turns),
             ..Session::default()
         };
     }
@@ -249,14 +271,27 @@ impl World {
             true => self.rig.engine.commit(&mut trx, true).map(|()| End::Committed),
             false => self.rig.engine.rollback(&mut trx).map(|()| End::RolledBack),
         };
+        self.record(session, n, end.expect("nothing fails here"));
+    }
+    fn record(&mut self, session: &mut Session, n: usize, end: End) {
         self.history.transactions.push(Transaction {
             session: n as u32,
-            end: end.expect("nothing fails here"),
+            form: Form::Begin,
+            end,
             ops: std::mem::take(&mut session.ops),
+            begun: session.begun.unwrap_or(self.turns),
+            commit_sent: self.turns,
+            committed: (end == End::Committed).then_some(self.turns),
         });
     }
     pub(super) fn step(&mut self, session: &mut Session, n: usize) {
         let step = session.steps[session.at];
+        if session.scan.is_none() {
+            session.sent = session.now;
+        }
+        if !matches!(step, Step::Savepoint | Step::RollbackTo) {
+            session.begun.get_or_insert(session.now);
+        }
         let trx = session.trx.as_mut().expect("begun");
         if session.scan.is_none() && self.isolation() <= Isolation::ReadCommitted {
             self.rig.store().trx_sys.close_view(trx);
@@ -304,11 +339,7 @@ impl World {
         for n in 0..SESSIONS {
             let mut session = std::mem::take(&mut self.sessions[n]);
             if session.trx.is_some() {
-                self.history.transactions.push(Transaction {
-                    session: n as u32,
-                    end: End::RolledBack,
-                    ops: std::mem::take(&mut session.ops),
-                });
+                self.record(&mut session, n, End::RolledBack);
             }
             // Its transaction is the dead engine's.
             session.scan = None;

@@ -1,6 +1,9 @@
 //! Histories made by hand: each holds one anomaly, which must be found by its name, and none that the level forbids beside it.
+mod registers;
+mod times;
+
 use crate::findings::{Anomaly, Findings, Level};
-use crate::history::{End, History, Item, Op, Seen, Transaction, Way, What};
+use crate::history::{End, Form, History, Item, Lock, Op, Path, Seen, Time, Transaction, Version, Way, What};
 use crate::judge;
 use Item::{List, Register};
 
@@ -14,9 +17,22 @@ impl Story {
     fn trx(mut self, ops: &[Op]) -> Story {
         self.0.transactions.push(Transaction {
             session: 0,
+            form: Form::Begin,
             end: End::Committed,
             ops: ops.to_vec(),
+            begun: 0,
+            commit_sent: 0,
+            committed: None,
         });
+        self
+    }
+    /// The last transaction began, sent its COMMIT, and had the answer then. Its operations, unless they are `at` a time, came between.
+    fn from(mut self, begun: Time, commit_sent: Time, committed: Time) -> Story {
+        let trx = self.0.transactions.last_mut().expect("a transaction");
+        (trx.begun, trx.commit_sent, trx.committed) = (begun, commit_sent, Some(committed));
+        for op in trx.ops.iter_mut().filter(|op| op.done == 0) {
+            (op.sent, op.done) = (begun, commit_sent);
+        }
         self
     }
     fn ended(mut self, end: End) -> Story {
@@ -24,7 +40,11 @@ impl Story {
         self
     }
     fn left(mut self, left: &[(Item, &[u32])]) -> Story {
-        let list = |(item, values): &(Item, &[u32])| (*item, Seen::List(values.to_vec()));
+        let list = |(item, values): &(Item, &[u32])| match (item, values) {
+            (List(_), _) => (*item, Seen::List(values.to_vec())),
+            (Register(_), []) => (*item, Seen::Initial),
+            (Register(_), _) => (*item, Seen::Last(values[0])),
+        };
         self.0.left = Some(left.iter().map(list).collect());
         self
     }
@@ -43,10 +63,17 @@ fn op(item: Item, what: What) -> Op {
         what,
         way: Way::default(),
         undone: false,
+        sent: 0,
+        done: 0,
     }
 }
 fn append(key: u32, value: u32) -> Op {
-    op(List(key), What::Write { value, over: None })
+    let what = What::Write {
+        value,
+        over: None,
+        gone: false,
+    };
+    op(List(key), what)
 }
 fn read(key: u32, list: &[u32]) -> Op {
     let seen = if list.is_empty() {
@@ -60,21 +87,47 @@ fn last(key: u32, value: u32) -> Op {
     op(List(key), What::Read(Seen::Last(value)))
 }
 fn get(key: u32, value: u32) -> Op {
-    let seen = if value == 0 { Seen::Nothing } else { Seen::Last(value) };
+    let seen = if value == 0 { Seen::Initial } else { Seen::Last(value) };
     op(Register(key), What::Read(seen))
 }
-fn set(key: u32, over: u32, value: u32) -> Op {
-    let over = (over > 0).then_some(over);
-    op(
-        Register(key),
-        What::Write {
-            value,
-            over: Some(over),
-        },
-    )
+fn no_row(key: u32) -> Op {
+    op(Register(key), What::Read(Seen::Nothing))
+}
+fn write(key: u32, over: Version, value: u32, gone: bool) -> Op {
+    let over = Some(over);
+    op(Register(key), What::Write { value, over, gone })
+}
+fn over(value: u32) -> Version {
+    match value {
+        0 => Version::Initial,
+        value => Version::Value(value),
+    }
+}
+fn set(key: u32, old: u32, value: u32) -> Op {
+    write(key, over(old), value, false)
+}
+fn remove(key: u32, old: u32, value: u32) -> Op {
+    write(key, over(old), value, true)
+}
+fn bring_back(key: u32, value: u32) -> Op {
+    write(key, Version::Nothing, value, false)
 }
 fn undone(op: Op) -> Op {
     Op { undone: true, ..op }
+}
+fn failed(op: Op) -> Op {
+    let way = Way { failed: true, ..op.way };
+    undone(Op { way, ..op })
+}
+fn locking(op: Op) -> Op {
+    let way = Way {
+        lock: Lock::Update,
+        ..op.way
+    };
+    Op { way, ..op }
+}
+fn at(sent: Time, done: Time, op: Op) -> Op {
+    Op { sent, done, ..op }
 }
 
 const SI: Level = Level::RepeatableRead;
@@ -101,7 +154,12 @@ fn a_serial_history_holds_nothing() {
         ])
         .trx(&[append(2, 21)])
         .ended(End::RolledBack)
-        .left(&[(List(1), &[10, 11]), (List(2), &[20]), (List(3), &[30])])
+        .left(&[
+            (List(1), &[10, 11]),
+            (List(2), &[20]),
+            (List(3), &[30]),
+            (Register(1), &[6]),
+        ])
         .holds(Level::Serializable, &[]);
 }
 
@@ -181,7 +239,9 @@ fn internal_consistency() {
         .left(&[(List(1), &[10, 11, 12])]);
     unseen.holds(RC, &[Anomaly::Internal]);
     let stays = base().trx(&[read(1, &[10, 11]), undone(append(1, 12)), read(1, &[10, 11, 12])]);
-    stays.left(&[(List(1), &[10, 11])]).holds(SI, &[Anomaly::Internal]);
+    stays
+        .left(&[(List(1), &[10, 11])])
+        .holds(SI, &[Anomaly::AbortedRead, Anomaly::Internal]);
     let changes = base()
         .trx(&[read(1, &[10]), read(1, &[10, 11])])
         .left(&[(List(1), &[10, 11])]);
@@ -237,7 +297,11 @@ fn unknown_ends() {
         .trx(&[get(1, 6)])
         .holds(Level::Serializable, &[]);
     let seen = story().trx(&[read(1, &[10])]).left(&[]);
-    seen.holds(
+    seen.holds(RC, &[Anomaly::LostWrite, Anomaly::IncompatibleOrder]);
+    // Only a row that is locked tells that at READ UNCOMMITTED.
+    seen.holds(Level::ReadUncommitted, &[Anomaly::AbortedRead]);
+    let locked = story().trx(&[locking(read(1, &[10]))]).left(&[]);
+    locked.holds(
         Level::ReadUncommitted,
         &[Anomaly::LostWrite, Anomaly::IncompatibleOrder],
     );

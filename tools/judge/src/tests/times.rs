@@ -1,0 +1,119 @@
+//! What the clock tells; and what is told at COMMIT.
+use super::*;
+
+#[test]
+fn stale_reads() {
+    let story = |see: Op| {
+        let story = Story::new().trx(&[append(1, 10)]).from(10, 11, 12);
+        let story = story.trx(&[append(1, 11)]).from(20, 21, 30);
+        story.trx(&[see]).left(&[(List(1), &[10, 11])])
+    };
+    // Begun before the answer to the second COMMIT was there, and after.
+    story(read(1, &[10])).from(29, 35, 36).holds(Level::Serializable, &[]);
+    story(read(1, &[10])).from(31, 35, 36).holds(RC, &[Anomaly::StaleRead]);
+    story(last(1, 10)).from(31, 35, 36).holds(SI, &[Anomaly::StaleRead]);
+    story(read(1, &[])).from(31, 35, 36).holds(RC, &[Anomaly::StaleRead]);
+    // The statement counts at READ COMMITTED and for what locks, a snapshot otherwise.
+    story(at(31, 32, read(1, &[10])))
+        .from(29, 35, 36)
+        .holds(RC, &[Anomaly::StaleRead]);
+    story(at(31, 32, read(1, &[10]))).from(29, 35, 36).holds(SI, &[]);
+    let lock = |op| story(at(31, 32, locking(op))).from(29, 35, 36);
+    lock(read(1, &[10])).holds(SI, &[Anomaly::StaleRead]);
+    lock(read(1, &[10, 11])).holds(SI, &[]);
+    // A scan that waits may miss a row that moves meanwhile.
+    let mut scan = locking(read(1, &[]));
+    scan.way.path = Path::Secondary;
+    lock(scan).holds(RC, &[]);
+}
+
+#[test]
+fn a_connection_sees_its_own_commit() {
+    let story = Story::new().trx(&[get(1, 0), set(1, 0, 5)]).from(10, 11, 12);
+    let story = story.trx(&[get(1, 0)]).from(13, 14, 15);
+    story.left(&[(Register(1), &[5])]).holds(RC, &[Anomaly::StaleRead]);
+}
+
+/// What is shown to one that is rolled back in the end.
+#[test]
+fn reads_of_who_is_rolled_back() {
+    let story = |end, ops: &[Op]| {
+        let story = Story::new().trx(&[append(1, 10)]).from(10, 11, 12);
+        let story = story.trx(&[append(2, 20)]).ended(end);
+        let story = story.trx(ops).from(20, 30, 31).ended(End::RolledBack);
+        story.left(&[(List(1), &[10])])
+    };
+    story(End::RolledBack, &[read(1, &[])]).holds(RC, &[Anomaly::StaleRead]);
+    story(End::RolledBack, &[read(2, &[20])]).holds(RC, &[Anomaly::AbortedRead]);
+    story(End::RolledBack, &[read(1, &[10]), read(1, &[])]).holds(SI, &[Anomaly::StaleRead, Anomaly::Internal]);
+    // What a statement alone is noted to have seen, in case it has committed.
+    let mut lost = story(End::RolledBack, &[read(1, &[])]);
+    let statement = lost.0.transactions.last_mut().expect("a transaction");
+    (statement.form, statement.end) = (Form::Statement, End::Unknown);
+    lost.holds(RC, &[]);
+    // A crash took it back.
+    story(End::Unknown, &[read(2, &[20])]).holds(SI, &[]);
+}
+
+/// What one has been shown nobody is shown without later, though its COMMIT is not answered yet.
+#[test]
+fn reads_do_not_go_back() {
+    let story = Story::new().trx(&[append(1, 10)]).from(10, 11, 90);
+    let story = story.trx(&[read(1, &[10])]).from(20, 21, 22);
+    let left: [(Item, &[u32]); 1] = [(List(1), &[10])];
+    let story = story.trx(&[read(1, &[])]).from(23, 24, 25).left(&left);
+    story.holds(RC, &[Anomaly::StaleRead]);
+    // Nor one transaction itself, at READ COMMITTED.
+    let story = Story::new().trx(&[append(1, 10)]).from(10, 11, 90);
+    let again = [at(20, 21, read(1, &[10])), at(22, 23, read(1, &[]))];
+    let story = story.trx(&again).from(20, 24, 25).left(&left);
+    story.holds(RC, &[Anomaly::StaleRead, Anomaly::PhantomSkew]);
+}
+
+/// A snapshot with the later of two commits, and without the earlier: nothing else ties them.
+#[test]
+fn a_snapshot_is_of_one_time() {
+    let story = |then: Op| {
+        let story = Story::new().trx(&[append(1, 10)]).from(10, 11, 12);
+        let story = story.trx(&[append(2, 20)]).from(20, 21, 22);
+        story.trx(&[read(2, &[20]), then]).from(5, 30, 31)
+    };
+    let left: [(Item, &[u32]); 2] = [(List(1), &[10]), (List(2), &[20])];
+    story(read(1, &[])).left(&left).holds(SI, &[Anomaly::StaleRead]);
+    story(read(1, &[])).left(&left).holds(RC, &[Anomaly::StaleRead]);
+    // Two statements are two snapshots at READ COMMITTED.
+    story(at(6, 7, read(1, &[]))).left(&left).holds(RC, &[]);
+}
+
+#[test]
+fn a_write_before_one_that_was_told() {
+    let story = Story::new().trx(&[append(1, 10)]).from(10, 11, 12);
+    let story = story.trx(&[append(1, 11)]).from(20, 21, 22);
+    story.left(&[(List(1), &[11, 10])]).holds(RC, &[Anomaly::StaleRead]);
+}
+
+#[test]
+fn a_conflict_at_commit() {
+    let mut story = Story::new().trx(&[append(1, 10)]).ended(End::RolledBack).left(&[]);
+    story.0.refused.push((0, "1020".into()));
+    story.holds(Level::ReadUncommitted, &[Anomaly::RefusedCommit]);
+}
+
+/// Where updates may be lost a client's writing back explains a lost append, but only one that it could have missed.
+#[test]
+fn lost_or_written_over() {
+    let story = |begun| {
+        let story = Story::new().trx(&[append(1, 10)]).from(10, 11, 12);
+        let story = story.trx(&[append(1, 11)]).from(20, 21, 22);
+        let mut back = append(1, 12);
+        back.what = What::Write {
+            value: 12,
+            over: Some(Version::Value(10)),
+            gone: false,
+        };
+        let story = story.trx(&[back]).from(begun, 40, 41);
+        story.left(&[(List(1), &[10, 12])])
+    };
+    story(19).holds(Level::LooseRepeatableRead, &[Anomaly::LostUpdate]);
+    story(23).holds(Level::LooseRepeatableRead, &[Anomaly::LostWrite]);
+}

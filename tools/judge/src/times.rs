@@ -1,0 +1,241 @@
+//! What the clock tells: a transaction that was told to be committed before a statement was sent, that statement sees; so too one that had
+//! been shown to others. All times are of the one process that records the history, so an earlier one is earlier.
+//!
+//! Of each version is known when it was committed at the latest: its writer had the answer, or a read had been shown it, or another had
+//! written over it. Of each read, when what it reads was the newest at the earliest. A consistent read's state is one for its statement
+//! (READ COMMITTED) or its transaction (from REPEATABLE READ on), no older than when that was sent, and than the COMMITs of what it shows;
+//! a locking read shows each row as it is then. READ UNCOMMITTED is not judged.
+//!
+//! The reads of who was rolled back count as those of others, but prove nothing: what they show a crash may take back.
+//!
+//! Here too is found which removals a read may have met that was shown no row of a register.
+use crate::findings::{Anomaly, Findings, Level};
+use crate::history::{Form, History, Item, Op, Path, Seen, Time, Transaction, TrxNo, What};
+use crate::versions::Versions;
+use std::collections::HashMap;
+
+/// Of reads that were shown no row of a register, by transaction and operation: the places of the first and the last removal that it can be.
+pub type Absences = HashMap<(TrxNo, usize), (usize, usize)>;
+
+pub fn judge(history: &History, versions: &Versions, level: Level, findings: &mut Findings) -> Absences {
+    let mut absences = Absences::new();
+    if level == Level::ReadUncommitted {
+        return absences;
+    }
+    let times = Times::new(history, versions);
+    let judge = Judge {
+        history,
+        versions,
+        level,
+        times,
+    };
+    let is_meant = |(trx, t): &(usize, &Transaction)| versions.committed[*trx] || t.was_answered();
+    for (trx, transaction) in history.transactions.iter().enumerate().filter(is_meant) {
+        judge.transaction(trx as TrxNo, transaction, &mut absences, findings);
+    }
+    absences
+}
+
+struct Times {
+    /// By place in the item's order, from 0: when this version or a later one was committed at the latest.
+    known: HashMap<Item, Vec<Time>>,
+    /// The places of removals, and when their statements were sent.
+    removals: HashMap<Item, Vec<(usize, Time)>>,
+}
+
+impl Times {
+    fn new(history: &History, versions: &Versions) -> Times {
+        let told = |value: &u32| {
+            let writer = &history.transactions[versions.writer(*value) as usize];
+            writer.committed.unwrap_or(Time::MAX)
+        };
+        let of_item = |order: &Vec<u32>| order.iter().map(told).collect::<Vec<Time>>();
+        let mut times = Times {
+            known: versions
+                .order
+                .iter()
+                .map(|(item, order)| (*item, of_item(order)))
+                .collect(),
+            removals: HashMap::new(),
+        };
+        for (trx, transaction) in versions.committed_ones(history) {
+            for op in &transaction.ops {
+                times.learn(versions, trx, op);
+            }
+        }
+        for known in times.known.values_mut() {
+            for i in (1..known.len()).rev() {
+                known[i - 1] = known[i - 1].min(known[i]);
+            }
+        }
+        times.removals.values_mut().for_each(|places| places.sort_unstable());
+        times
+    }
+
+    /// What a read was shown is committed, and what a write was put upon.
+    fn learn(&mut self, versions: &Versions, trx: TrxNo, op: &Op) {
+        let place = match &op.what {
+            What::Read(seen) => versions.place_seen(op.item, seen),
+            What::Write { value, gone, .. } => {
+                let place = versions.place(*value);
+                if let (true, Some(place)) = (gone, place) {
+                    self.removals.entry(op.item).or_default().push((place, op.sent));
+                }
+                place.map(|place| place - 1)
+            }
+        };
+        let (Some(place @ 1..), Some(order)) = (place, versions.order.get(&op.item)) else {
+            return;
+        };
+        if versions.writer(order[place - 1]) != trx {
+            let known = &mut self.known.get_mut(&op.item).expect("ordered")[place - 1];
+            *known = op.done.min(*known);
+        }
+    }
+}
+
+struct Judge<'a> {
+    history: &'a History,
+    versions: &'a Versions,
+    level: Level,
+    times: Times,
+}
+
+impl Judge<'_> {
+    fn transaction(&self, trx: TrxNo, transaction: &Transaction, absences: &mut Absences, findings: &mut Findings) {
+        let own = self.newest_at(trx, transaction, |_| true, transaction.begun);
+        let mut statement = (0, 0);
+        for (number, op) in transaction.ops.iter().enumerate().filter(|(_, op)| !op.way.failed) {
+            let is_alone = transaction.form == Form::Statement || self.level == Level::ReadCommitted;
+            let earliest = match &op.what {
+                What::Read(_) if self.is_consistent(transaction, op) && !is_alone => own,
+                What::Read(_) if self.is_consistent(transaction, op) => {
+                    if statement.0 != op.sent {
+                        let same = |other: &Op| other.sent == op.sent;
+                        statement = (op.sent, self.newest_at(trx, transaction, same, op.sent));
+                    }
+                    statement.1
+                }
+                _ => op.sent,
+            };
+            // Of a row that it has removed itself nothing can be told.
+            let removes = |o: &Op| matches!(o.what, What::Write { gone: true, .. }) && (op.undone || !o.undone);
+            if matches!(op.what, What::Read(Seen::Nothing))
+                && transaction.ops.iter().any(|o| o.item == op.item && removes(o))
+            {
+                continue;
+            }
+            self.operation(trx, number, op, earliest, absences, findings);
+        }
+    }
+
+    /// By a snapshot. SERIALIZABLE locks what it reads, except in a statement alone.
+    fn is_consistent(&self, transaction: &Transaction, op: &Op) -> bool {
+        let locks = self.level == Level::Serializable && transaction.form != Form::Statement;
+        !locks && !op.way.is_locking()
+    }
+
+    /// When the state that these consistent reads were shown was the newest, at the earliest.
+    fn newest_at(&self, trx: TrxNo, transaction: &Transaction, of: impl Fn(&Op) -> bool, sent: Time) -> Time {
+        let mut earliest = sent;
+        for op in transaction
+            .ops
+            .iter()
+            .filter(|op| of(op) && self.is_consistent(transaction, op))
+        {
+            let What::Read(seen) = &op.what else { continue };
+            let (Some(place @ 1..), Some(order)) = (
+                self.versions.place_seen(op.item, seen),
+                self.versions.order.get(&op.item),
+            ) else {
+                continue;
+            };
+            let writer = self.versions.writer(order[place - 1]);
+            if writer != trx {
+                earliest = earliest.max(self.history.transactions[writer as usize].commit_sent);
+            }
+        }
+        earliest
+    }
+
+    fn operation(
+        &self,
+        trx: TrxNo,
+        number: usize,
+        op: &Op,
+        earliest: Time,
+        absences: &mut Absences,
+        findings: &mut Findings,
+    ) {
+        let place = match &op.what {
+            // By another index a row may move past a scan that waits.
+            What::Read(Seen::Nothing) if op.way.is_locking() && op.way.path != Path::Primary => return,
+            What::Read(Seen::Nothing) if matches!(op.item, Item::Register(_)) => {
+                if !self.versions.committed[trx as usize] {
+                    return;
+                }
+                let possible = self.removals(trx, op, earliest, findings);
+                absences.extend(possible.map(|places| ((trx, number), places)));
+                return;
+            }
+            What::Read(seen) => self.versions.place_seen(op.item, seen),
+            What::Write { value, .. } => self.versions.place(*value),
+        };
+        let late = place.and_then(|place| self.known_before(op.item, place, earliest));
+        if let Some((other, at)) = late {
+            let text = format!(
+                "T{trx}'s state of {:?} comes before T{other}'s write, which was known to be committed at {at}; its own is no older than {earliest}",
+                op.item
+            );
+            findings.say(Anomaly::StaleRead, vec![other, trx], text);
+        }
+    }
+
+    /// A version behind this place that was known to be committed before, and when.
+    fn known_before(&self, item: Item, place: usize, time: Time) -> Option<(TrxNo, Time)> {
+        let known = self.times.known.get(&item)?;
+        let at = known.get(place).copied().filter(|at| *at < time)?;
+        // In ascending order: the last that was known then.
+        let last = known.partition_point(|k| *k <= at) - 1;
+        Some((self.versions.writer(self.versions.order[&item][last]), at))
+    }
+
+    /// The first and the last removal that can have left no row for this read.
+    fn removals(&self, trx: TrxNo, op: &Op, earliest: Time, findings: &mut Findings) -> Option<(usize, usize)> {
+        if self.versions.unordered.contains(&op.item) {
+            return None;
+        }
+        let all = self.times.removals.get(&op.item).map_or(&[][..], Vec::as_slice);
+        let order = self.versions.order.get(&op.item).map_or(&[][..], Vec::as_slice);
+        if all
+            .iter()
+            .any(|(place, _)| self.versions.writer(order[place - 1]) == trx)
+        {
+            return None;
+        }
+        if !all.iter().any(|(_, sent)| *sent <= op.done) {
+            let text = format!("{:?} was not there, and nobody had removed it", op.item);
+            findings.say(Anomaly::Garbage, vec![trx], text);
+            return None;
+        }
+        // Of a long history's many, those from the first that may still have been the newest, to where even the version before it had
+        // not been committed.
+        let order = &self.versions.order[&op.item];
+        let too_old = all.partition_point(|(place, _)| self.known_before(op.item, *place, earliest).is_some());
+        let is_begun = |place: usize| {
+            let before = place.checked_sub(2).map(|i| self.versions.writer(order[i]));
+            before.is_none_or(|writer| self.history.transactions[writer as usize].commit_sent <= op.done)
+        };
+        let possible = all[too_old..].iter().take_while(|(place, _)| is_begun(*place));
+        let mut possible = possible.filter(|(_, sent)| *sent <= op.done);
+        let Some((first, _)) = possible.next() else {
+            let text = format!(
+                "{:?} was not there, and had been brought back before {earliest}",
+                op.item
+            );
+            findings.say(Anomaly::StaleRead, vec![trx], text);
+            return None;
+        };
+        Some((*first, possible.last().map_or(*first, |(last, _)| *last)))
+    }
+}
