@@ -218,8 +218,7 @@ impl Cursor {
         let (pk_len, raw_at) = (found.pk_len, value.len() - found.raw.len());
         let mark = Mark::of(&found);
         let user_len = key.len() - pk_len;
-        let sees = |stamp| self.view.as_ref().is_none_or(|v| v.sees(stamp));
-        if sees(mark.stamp) {
+        if self.decides(mark) {
             if mark.marked {
                 return Ok(false);
             }
@@ -280,7 +279,7 @@ impl Cursor {
     /// entry. None: it has the key of the newest version.
     fn rewind_by_key(&mut self, entry: &EntryRead<'_>, mark: Mark) -> Result<Option<bool>> {
         let (layout, pk) = (entry.layout, entry.pk());
-        if self.view.as_ref().is_none_or(|v| v.sees(mark.stamp)) {
+        if self.decides(mark) {
             // Unmarked and visible: the row that the view sees has this key.
             let shown = self.rewind_version(layout, pk)?;
             return Ok(Some(shown && !mark.marked));
@@ -293,6 +292,13 @@ impl Cursor {
             KeyThen::Is(then) => then == entry.user_key(),
             KeyThen::None => false,
         }))
+    }
+
+    /// What the entry says holds for the view, for that sees its stamp. Not if the reader itself killed it, going back: then it has put it in
+    /// the place of what another had marked, perhaps after the view, which sees the row as it was before.
+    fn decides(&self, mark: Mark) -> bool {
+        let Some(view) = &self.view else { return true };
+        view.sees(mark.stamp) && !(mark.dead && mark.stamp == view.own)
     }
 
     /// What the entry says while the row's leaf is as it was when it was copied.

@@ -122,3 +122,40 @@ fn an_index_is_not_looked_at_for_keys_that_the_transaction_never_left() {
     assert!(away < there_and_back, "{away} and {there_and_back} page requests");
     rig.check_table();
 }
+
+/// Without snapshot isolation a transaction may change a row that another changed since its snapshot. It gave the row its old key, and went back
+/// from that: the old entry was dead by its own stamp then, and its own reads, which see the row as it was, passed it over.
+#[test]
+fn an_old_entry_that_the_reader_has_killed_leads_to_the_row_still() {
+    let rig = rig();
+    rig.engine.set("snapshot_isolation", 0).expect("set");
+    let mut reader = rig.begin(Isolation::RepeatableRead);
+    assert_eq!(rig.scan(&mut reader, 0, false, false, None).expect("scan").len(), 1);
+    let mut other = rig.begin(Isolation::ReadCommitted);
+    rig.update(&mut other, KEY, &row(1), &row(2)).expect("update");
+    rig.engine.commit(&mut other, true).expect("commit");
+    let savepoint = rig.store().savepoint(&reader);
+    let back = Row {
+        body: vec![9; 20],
+        ..row(1)
+    };
+    rig.update(&mut reader, KEY, &row(2), &back).expect("update");
+    rig.store().rollback_to(&mut reader, savepoint).expect("rollback");
+    for (index, covering) in [
+        (0, false),
+        (BY_GROUP, false),
+        (BY_GROUP, true),
+        (BY_TAG, false),
+        (BY_TAG, true),
+    ] {
+        let found = rig.scan(&mut reader, index, false, covering, None).expect("scan");
+        assert_eq!(found.len(), 1, "index {index}, covering {covering}");
+        if !covering {
+            assert_eq!(Row::decode(&found[0].row), row(1), "index {index}");
+        }
+    }
+    rig.engine.commit(&mut reader, true).expect("commit");
+    let mut young = rig.begin(Isolation::RepeatableRead);
+    let found = rig.scan(&mut young, BY_GROUP, false, false, None).expect("scan");
+    assert_eq!((found.len(), Row::decode(&found[0].row)), (1, row(2)));
+}
