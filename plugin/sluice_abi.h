@@ -161,7 +161,8 @@ typedef struct {
   size_t (*statement)(void *ctx, char *to, size_t size);
 } slc_waiter;
 enum { SLC_ISO_READ_UNCOMMITTED = 0, SLC_ISO_READ_COMMITTED = 1, SLC_ISO_REPEATABLE_READ = 2, SLC_ISO_SERIALIZABLE = 3 };
-enum { SLC_LOCK_NONE = 0, SLC_LOCK_SHARED = 1, SLC_LOCK_EXCLUSIVE = 2 };
+/* NONE_OF_SOURCE: none, and read by a snapshot of the statement's own, which makes no conflicts: it may lock and change rows that changed since */
+enum { SLC_LOCK_NONE = 0, SLC_LOCK_SHARED = 1, SLC_LOCK_EXCLUSIVE = 2, SLC_LOCK_NONE_OF_SOURCE = 3 };
 enum { SLC_WAIT = 0, SLC_NOWAIT = 1, SLC_SKIP_LOCKED = 2 };
 
 slc_trx *slc_trx_new(slc_engine *, const slc_waiter *, uint64_t connection_id);

@@ -110,6 +110,7 @@ pub const SLC_ON_DUPLICATE_EXCLUSIVE: i32 = 1;
 pub const SLC_ON_DUPLICATE_REPLACE: i32 = 2;
 pub const SLC_LOCK_NONE: u32 = 0;
 pub const SLC_LOCK_SHARED: u32 = 1;
+pub const SLC_LOCK_NONE_OF_SOURCE: u32 = 3;
 pub const SLC_NOWAIT: u32 = 1;
 pub const SLC_SKIP_LOCKED: u32 = 2;
 

@@ -37,7 +37,7 @@ impl slc_cursor {
 fn lock_choice(lock: u32, policy: u32) -> LockChoice {
     LockChoice {
         mode: match lock {
-            SLC_LOCK_NONE => None,
+            SLC_LOCK_NONE | SLC_LOCK_NONE_OF_SOURCE => None,
             SLC_LOCK_SHARED => Some(LockMode::Shared),
             _ => Some(LockMode::Exclusive),
         },
@@ -46,6 +46,7 @@ fn lock_choice(lock: u32, policy: u32) -> LockChoice {
             SLC_SKIP_LOCKED => OnLocked::Skip,
             _ => OnLocked::Wait,
         },
+        by_statement_view: lock == SLC_LOCK_NONE_OF_SOURCE,
     }
 }
 

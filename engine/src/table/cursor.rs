@@ -26,11 +26,13 @@ pub enum OnLocked {
     Skip,
 }
 
-/// How the rows of a scan are locked. `mode` None: consistent read by the transaction's view.
+/// How the rows of a scan are locked. `mode` None: consistent read by a view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LockChoice {
     pub mode: Option<LockMode>,
     pub on_locked: OnLocked,
+    /// A consistent read is by the view of the statement, which judges nothing, and not by the transaction's.
+    pub by_statement_view: bool,
 }
 
 impl LockChoice {
@@ -211,12 +213,19 @@ impl Cursor {
         if locking || trx.isolation == Isolation::ReadUncommitted {
             return Ok(());
         }
-        let view = self.store.trx_sys.open_view(trx);
+        let view = self.open_view(trx, lock);
         if !layout.is_seen_by(&view, index) {
             return Err(Error::TableChanged);
         }
         self.view = Some(view);
         Ok(())
+    }
+
+    pub(super) fn open_view(&self, trx: &mut Trx, lock: LockChoice) -> Arc<ReadView> {
+        match lock.by_statement_view {
+            true => self.store.trx_sys.open_statement_view(trx),
+            false => self.store.trx_sys.open_view(trx),
+        }
     }
 
     /// Forward scans end at a key >= `hi`, backward ones at a key < `lo`. Before an entry is locked or handed out.
