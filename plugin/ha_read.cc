@@ -66,10 +66,31 @@ int ha_sluice::scan_set_up()
   slc_cursor_semi_consistent(m_cursor, m_semi != SEMI_OFF && !m_engine_index);
   if (const slc_err error= slc_cursor_begin(m_cursor, trx(), m_engine_index, m_lock, m_policy, covering))
     return fail(error);
+  if (m_follows_moved && m_engine_index)
+    slc_cursor_follow_moved(m_cursor, key_of_moved, this);
   m_scan_set_up= true;
   m_scan_covering= covering;
   m_has_bounds= false;
   return 0;
+}
+
+/* In the index that is scanned, of a row that is not in the server's record and may never be. */
+slc_bytes ha_sluice::key_of_moved(void *ctx, slc_bytes clustered, slc_bytes row)
+{
+  ha_sluice *const self= static_cast<ha_sluice *>(ctx);
+  const size_t length= self->table->s->reclength;
+  const auto compute= [&] {
+    uchar *const record= self->m_moved_record.reserve(length);
+    memcpy(record, self->table->s->default_values, length);
+    if (!self->m_codec->get_row(self->m_codec->plan(self->m_codec->stored()), record, clustered, row))
+      return bad_row(self->name());
+    self->m_plan= nullptr;
+    self->add_virtual_columns(record, clustered, row);
+    self->m_moved_key.clear();
+    self->m_codec->put_key(self->m_moved_key, self->active_index, record);
+    return 0;
+  };
+  return guarded(compute) ? NOTHING : self->m_moved_key.bytes();
 }
 
 void ha_sluice::set_bounds(slc_bytes low, slc_bytes high)

@@ -210,6 +210,7 @@ handler *ha_sluice::clone(const char *name, MEM_ROOT *mem_root)
     copy->m_lock= m_lock;
     copy->m_stored_lock= m_lock;
     copy->m_policy= m_policy;
+    copy->m_follows_moved= m_follows_moved;
   }
   return copy;
 }
@@ -384,6 +385,21 @@ static uint read_policy(enum thr_lock_type type)
   return type == TL_READ_SKIP_LOCKED || type == TL_WRITE_SKIP_LOCKED ? SLC_SKIP_LOCKED : SLC_WAIT;
 }
 
+/* Rows that are to be changed, outside of a transaction. They may come out of the index's order: a statement that groups them would not do. */
+bool ha_sluice::follows_moved(THD *thd) const
+{
+  switch (thd_sql_command(thd))
+  {
+  case SQLCOM_UPDATE:
+  case SQLCOM_UPDATE_MULTI:
+  case SQLCOM_DELETE:
+  case SQLCOM_DELETE_MULTI:
+    return m_lock == SLC_LOCK_EXCLUSIVE && is_lone_statement(thd);
+  default:
+    return false;
+  }
+}
+
 THR_LOCK_DATA **ha_sluice::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock_type type)
 {
   if (type == TL_IGNORE)
@@ -419,6 +435,7 @@ int ha_sluice::external_lock(THD *thd, int type)
   if (m_lock == SLC_LOCK_NONE && m_connection->isolation() == SLC_ISO_SERIALIZABLE &&
       m_connection->in_long_transaction())
     m_lock= SLC_LOCK_SHARED;
+  m_follows_moved= follows_moved(thd);
   return 0;
 }
 
@@ -438,6 +455,7 @@ int ha_sluice::start_stmt(THD *thd, thr_lock_type type)
     m_lock= SLC_LOCK_NONE;
   else
     m_lock= SLC_LOCK_SHARED;
+  m_follows_moved= follows_moved(thd);
   return 0;
 }
 

@@ -5,6 +5,7 @@
 //! scan, moving, and handing out.
 //!
 //! What is handed out lies in the cursor's buffers and is valid until its next call.
+use super::cursor_moved::Following;
 use super::def::{Layout, Table};
 use super::row_lock::Locked;
 use super::store::Store;
@@ -92,6 +93,8 @@ pub struct Cursor {
     pub(super) covering: bool,
     pub(super) semi_consistent: bool,
     pub(super) view: Option<Arc<ReadView>>,
+    /// Of a locking scan that misses no row that moves (`cursor_moved`).
+    pub(super) following: Option<Box<Following>>,
 
     pub(super) scan: Option<Scan>,
     pub(super) direction: Direction,
@@ -139,6 +142,7 @@ impl Cursor {
             covering: false,
             semi_consistent: false,
             view: None,
+            following: None,
             scan: None,
             direction: Direction::Forward,
             batch: Batch::new(),
@@ -276,6 +280,7 @@ impl Cursor {
         };
         self.seek_inclusive = inclusive;
         self.direction = direction;
+        self.follow_from(key);
         self.batch_entries = match self.expected {
             0 => 1,
             n => (n as usize).clamp(1, BATCH_ENTRIES_MAX),
@@ -560,6 +565,7 @@ impl Cursor {
         self.taken = None;
         self.was_semi_consistent = false;
         self.view = None;
+        self.following = None;
     }
 
     pub(super) fn upper_bound(&self) -> Option<&[u8]> {

@@ -20,6 +20,7 @@ mod histories;
 mod innodb_bugs;
 mod isolation;
 mod load;
+mod lone_scan;
 mod meanwhile;
 mod model;
 mod notes;
