@@ -74,25 +74,6 @@ int ha_sluice::scan_set_up()
   return 0;
 }
 
-/* In the index that is scanned, of a row that is not in the server's record and may never be. */
-slc_bytes ha_sluice::key_of_moved(void *ctx, slc_bytes clustered, slc_bytes row)
-{
-  ha_sluice *const self= static_cast<ha_sluice *>(ctx);
-  const size_t length= self->table->s->reclength;
-  const auto compute= [&] {
-    uchar *const record= self->m_moved_record.reserve(length);
-    memcpy(record, self->table->s->default_values, length);
-    if (!self->m_codec->get_row(self->m_codec->plan(self->m_codec->stored()), record, clustered, row))
-      return bad_row(self->name());
-    self->m_plan= nullptr;
-    self->add_virtual_columns(record, clustered, row);
-    self->m_moved_key.clear();
-    self->m_codec->put_key(self->m_moved_key, self->active_index, record);
-    return 0;
-  };
-  return guarded(compute) ? NOTHING : self->m_moved_key.bytes();
-}
-
 void ha_sluice::set_bounds(slc_bytes low, slc_bytes high)
 {
   if (!m_has_bounds && !low.len && !high.len)

@@ -400,6 +400,25 @@ bool ha_sluice::follows_moved(THD *thd) const
   }
 }
 
+/* The key, in the index that is scanned, of a row that is not in the server's record and may never be. */
+slc_bytes ha_sluice::key_of_moved(void *ctx, slc_bytes clustered, slc_bytes row)
+{
+  ha_sluice *const self= static_cast<ha_sluice *>(ctx);
+  const size_t length= self->table->s->reclength;
+  const auto compute= [&] {
+    uchar *const record= self->m_moved_record.reserve(length);
+    memcpy(record, self->table->s->default_values, length);
+    if (!self->m_codec->get_row(self->m_codec->plan(self->m_codec->stored()), record, clustered, row))
+      return bad_row(self->name());
+    self->m_plan= nullptr;
+    self->add_virtual_columns(record, clustered, row);
+    self->m_moved_key.clear();
+    self->m_codec->put_key(self->m_moved_key, self->active_index, record);
+    return 0;
+  };
+  return guarded(compute) ? slc_bytes{nullptr, 0} : self->m_moved_key.bytes();
+}
+
 THR_LOCK_DATA **ha_sluice::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock_type type)
 {
   if (type == TL_IGNORE)
