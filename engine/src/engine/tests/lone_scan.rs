@@ -9,6 +9,8 @@ use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
 use crate::txn::Trx;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 fn following(rig: &Rig, trx: &mut Trx, on_locked: OnLocked) -> Cursor {
     let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
@@ -43,6 +45,8 @@ struct World {
     groups: BTreeMap<u8, u8>,
     left: BTreeSet<u8>,
     random: u64,
+    /// They end what has been begun.
+    later: Vec<JoinHandle<()>>,
 }
 const ROWS: u8 = 10;
 /// Groups of the range: 3 to 7.
@@ -57,40 +61,47 @@ impl World {
             .wrapping_add(1442695040888963407);
         (self.random >> 33) % n
     }
-    /// Others move rows, some of them twice, and take some of it back. What is locked stays where it is.
-    fn stir(&mut self) {
-        let rig = self.rig.clone();
-        for _ in 0..self.below(4) {
-            let pk = 1 + self.below(ROWS as u64) as u8;
+    /// Others move rows, some of them twice, and take some of it back, at once or a little later. What is locked stays where it is.
+    fn stir(world: &Arc<Mutex<World>>) {
+        let mut this = world.lock().expect("whole");
+        let rig = this.rig.clone();
+        for _ in 0..this.below(4) {
+            let pk = 1 + this.below(ROWS as u64) as u8;
             let mut trx = rig.begin(ReadCommitted);
             trx.lock_wait_timeout_ms = 0;
-            let old = self.groups[&pk];
-            let mut now = old;
-            for _ in 0..1 + self.below(2) {
-                let new = if self.below(4) > 0 {
-                    3 + self.below(5)
-                } else {
-                    self.below(12)
-                } as u8;
-                match rig.update(&mut trx, &[pk], &row(now, pk as u16), &row(new, pk as u16)) {
-                    Ok(()) => now = new,
+            let mut group = this.groups[&pk];
+            for _ in 0..1 + this.below(2) {
+                let is_near = this.below(4) > 0;
+                let new = if is_near { 3 + this.below(5) } else { this.below(12) } as u8;
+                match rig.update(&mut trx, &[pk], &row(group, pk as u16), &row(new, pk as u16)) {
+                    Ok(()) => group = new,
                     Err(Error::LockWaitTimeout) => break,
                     Err(e) => panic!("{e}"),
                 }
             }
-            match self.below(4) {
-                0 => rollback(&rig, trx),
-                _ => {
-                    commit(&rig, trx);
-                    self.groups.insert(pk, now);
-                    if !(3..8).contains(&now) {
-                        self.left.insert(pk);
-                    }
-                }
+            let commits = this.below(3) > 0 && group != this.groups[&pk];
+            if this.below(3) > 0 {
+                this.end(trx, commits, pk, group);
+                continue;
             }
+            let later = world.clone();
+            this.later.push(std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_micros(300));
+                later.lock().expect("whole").end(trx, commits, pk, group);
+            }));
         }
-        if self.below(3) == 0 {
+        if this.below(3) == 0 {
             rig.purge_all();
+        }
+    }
+    fn end(&mut self, trx: Trx, commits: bool, pk: u8, group: u8) {
+        if !commits {
+            return rollback(&self.rig, trx);
+        }
+        commit(&self.rig, trx);
+        self.groups.insert(pk, group);
+        if !(3..8).contains(&group) {
+            self.left.insert(pk);
         }
     }
 }
@@ -110,6 +121,7 @@ fn a_row_that_stays_in_the_range_is_met_once() {
             groups: BTreeMap::new(),
             left: BTreeSet::new(),
             random: seed,
+            later: Vec::new(),
         };
         for pk in 1..=ROWS {
             let group = 2 + world.below(7) as u8;
@@ -133,23 +145,28 @@ fn a_row_that_stays_in_the_range_is_met_once() {
         .expect("seek");
         while more {
             let (pk, group) = found(&cursor);
-            let mut now = world.lock().expect("whole");
-            assert_eq!(now.groups[&pk], group, "seed {seed}: row {pk} is not the newest");
+            let newest = world.lock().expect("whole").groups[&pk];
+            assert_eq!(newest, group, "seed {seed}: row {pk} is not the newest");
             assert!((3..8).contains(&group), "seed {seed}: row {pk} of group {group}");
             met.push(pk);
-            now.stir();
+            World::stir(&world);
             for when in [Moment::EntryCopied, Moment::MovedRowFound] {
                 let then = world.clone();
-                if now.below(2) == 0 {
-                    at(when, move || then.lock().expect("whole").stir());
+                if then.lock().expect("whole").below(2) == 0 {
+                    at(when, move || World::stir(&then));
                 }
             }
-            drop(now);
             more = match backward {
                 true => cursor.prev(&mut trx),
                 false => cursor.next(&mut trx),
             }
             .expect("step");
+        }
+        loop {
+            let Some(later) = world.lock().expect("whole").later.pop() else {
+                break;
+            };
+            later.join().expect("ended");
         }
         let once: BTreeSet<u8> = met.iter().copied().collect();
         assert_eq!(once.len(), met.len(), "seed {seed}: {met:?}");
@@ -164,6 +181,8 @@ fn a_row_that_stays_in_the_range_is_met_once() {
             moment(Moment::EntryCopied);
             moment(Moment::MovedRowFound);
         }
+        let later = std::mem::take(&mut world.lock().expect("whole").later);
+        later.into_iter().for_each(|later| later.join().expect("ended"));
         rig.check_table();
     }
 }
