@@ -210,6 +210,7 @@ handler *ha_sluice::clone(const char *name, MEM_ROOT *mem_root)
     copy->m_lock= m_lock;
     copy->m_stored_lock= m_lock;
     copy->m_policy= m_policy;
+    copy->m_follows_moved= m_follows_moved;
   }
   return copy;
 }
@@ -303,8 +304,54 @@ Connection *ha_sluice::connect(bool writes)
   return m_connection;
 }
 
+/* A statement of its own transaction. A replica repeats what was decided elsewhere: there it reads and locks as in any other. */
+static bool is_lone_statement(THD *thd)
+{
+  return !thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN) && thd_tx_isolation(thd) == ISO_REPEATABLE_READ &&
+         settings.snapshot_isolation && !thd->slave_thread;
+}
+
+/* Whether the statement may change rows of this table, which it reads here: what it makes of rows of a snapshot must not take the place of
+   newer ones. (A plain INSERT changes none.) */
+static bool changes_rows_of(THD *thd, const TABLE *table)
+{
+  for (const TABLE *open= thd->open_tables; open; open= open->next)
+    if (open->s == table->s && open->reginfo.lock_type > TL_WRITE_CONCURRENT_INSERT)
+      return true;
+  return false;
+}
+
+/* What a writing statement reads of a table that it does not write: up to READ COMMITTED it is read as of the statement's snapshot; and, in
+   more kinds of statements, at REPEATABLE READ outside of a transaction. */
+static uint source_lock(THD *thd, const TABLE *table)
+{
+  switch (thd_sql_command(thd))
+  {
+  case SQLCOM_INSERT_SELECT:
+  case SQLCOM_REPLACE_SELECT:
+  case SQLCOM_UPDATE:
+  case SQLCOM_CREATE_TABLE:
+  case SQLCOM_CREATE_SEQUENCE:
+    if (thd_tx_isolation(thd) <= ISO_READ_COMMITTED)
+      return SLC_LOCK_NONE;
+    break;
+  case SQLCOM_INSERT:
+  case SQLCOM_REPLACE:
+  case SQLCOM_UPDATE_MULTI:
+  case SQLCOM_DELETE:
+  case SQLCOM_DELETE_MULTI:
+  case SQLCOM_LOAD:
+  case SQLCOM_SET_OPTION:
+  case SQLCOM_DO:
+    break;
+  default:
+    return SLC_LOCK_SHARED;
+  }
+  return is_lone_statement(thd) && !changes_rows_of(thd, table) ? SLC_LOCK_NONE_OF_SOURCE : SLC_LOCK_SHARED;
+}
+
 /* Which lock a statement's reads of this table take when it does not write to it (then external_lock() says exclusive). */
-static uint read_lock(THD *thd, enum thr_lock_type type)
+static uint read_lock(THD *thd, const TABLE *table, enum thr_lock_type type)
 {
   const int command= thd_sql_command(thd);
   switch (command)
@@ -328,11 +375,8 @@ static uint read_lock(THD *thd, enum thr_lock_type type)
                     command != SQLCOM_SELECT;
   if (!locks)
     return SLC_LOCK_NONE;
-  /* At READ COMMITTED the source of a writing statement is read as of its snapshot. */
-  const bool is_source= command == SQLCOM_INSERT_SELECT || command == SQLCOM_REPLACE_SELECT ||
-                        command == SQLCOM_UPDATE || command == SQLCOM_CREATE_TABLE || command == SQLCOM_CREATE_SEQUENCE;
-  if (is_source && (type == TL_READ || type == TL_READ_NO_INSERT) && thd_tx_isolation(thd) <= ISO_READ_COMMITTED)
-    return SLC_LOCK_NONE;
+  if (type == TL_READ || type == TL_READ_NO_INSERT)
+    return source_lock(thd, table);
   return SLC_LOCK_SHARED;
 }
 
@@ -341,11 +385,45 @@ static uint read_policy(enum thr_lock_type type)
   return type == TL_READ_SKIP_LOCKED || type == TL_WRITE_SKIP_LOCKED ? SLC_SKIP_LOCKED : SLC_WAIT;
 }
 
+/* Rows that are to be changed, outside of a transaction. They may come out of the index's order: a statement that groups them would not do. */
+bool ha_sluice::follows_moved(THD *thd) const
+{
+  switch (thd_sql_command(thd))
+  {
+  case SQLCOM_UPDATE:
+  case SQLCOM_UPDATE_MULTI:
+  case SQLCOM_DELETE:
+  case SQLCOM_DELETE_MULTI:
+    return m_lock == SLC_LOCK_EXCLUSIVE && is_lone_statement(thd);
+  default:
+    return false;
+  }
+}
+
+/* The key, in the index that is scanned, of a row that is not in the server's record and may never be. */
+slc_bytes ha_sluice::key_of_moved(void *ctx, slc_bytes clustered, slc_bytes row)
+{
+  ha_sluice *const self= static_cast<ha_sluice *>(ctx);
+  const size_t length= self->table->s->reclength;
+  const auto compute= [&] {
+    uchar *const record= self->m_moved_record.reserve(length);
+    memcpy(record, self->table->s->default_values, length);
+    if (!self->m_codec->get_row(self->m_codec->plan(self->m_codec->stored()), record, clustered, row))
+      return bad_row(self->name());
+    self->m_plan= nullptr;
+    self->add_virtual_columns(record, clustered, row);
+    self->m_moved_key.clear();
+    self->m_codec->put_key(self->m_moved_key, self->active_index, record);
+    return 0;
+  };
+  return guarded(compute) ? slc_bytes{nullptr, 0} : self->m_moved_key.bytes();
+}
+
 THR_LOCK_DATA **ha_sluice::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock_type type)
 {
   if (type == TL_IGNORE)
     return to;
-  m_stored_lock= read_lock(thd, type);
+  m_stored_lock= read_lock(thd, table, type);
   m_policy= read_policy(type);
   return to;
 }
@@ -376,6 +454,7 @@ int ha_sluice::external_lock(THD *thd, int type)
   if (m_lock == SLC_LOCK_NONE && m_connection->isolation() == SLC_ISO_SERIALIZABLE &&
       m_connection->in_long_transaction())
     m_lock= SLC_LOCK_SHARED;
+  m_follows_moved= follows_moved(thd);
   return 0;
 }
 
@@ -394,7 +473,8 @@ int ha_sluice::start_stmt(THD *thd, thr_lock_type type)
            m_connection->isolation() != SLC_ISO_SERIALIZABLE)
     m_lock= SLC_LOCK_NONE;
   else
-    m_lock= MY_MAX(m_stored_lock, static_cast<uint>(SLC_LOCK_SHARED));
+    m_lock= SLC_LOCK_SHARED;
+  m_follows_moved= follows_moved(thd);
   return 0;
 }
 

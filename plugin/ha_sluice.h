@@ -172,6 +172,8 @@ private:
   {
     return pushed_rowid_filter && rowid_filter_is_active && m_codec->key(active_index).has_position;
   }
+  bool follows_moved(THD *thd) const;
+  static slc_bytes key_of_moved(void *ctx, slc_bytes clustered, slc_bytes row);
   bool ref_is_image() const;
   void put_ref(uchar *to, slc_bytes clustered) const;
   void put_clustered(sluice::Buffer &to, const uchar *ref_bytes) const;
@@ -247,6 +249,7 @@ private:
   uint m_lock= SLC_LOCK_NONE;
   uint m_stored_lock= SLC_LOCK_NONE;
   uint m_policy= SLC_WAIT;
+  bool m_follows_moved= false;           // see slc_cursor_follow_moved()
   bool m_keyread= false;
   bool m_exclusive_on_duplicate= false;
   bool m_ignores_duplicates= false;
@@ -276,6 +279,7 @@ private:
   bool m_ranges_begun= false;            // in m_ds_mrr
   sluice::Buffer m_range_buffer;         // of m_ds_mrr, in a partition
 
+  sluice::Buffer m_moved_record, m_moved_key;
   sluice::Buffer m_search, m_low, m_high, m_clustered, m_kept_blobs;
   sluice::Buffer m_row, m_entries, m_new_clustered;
   std::vector<sluice::EntryImage> m_images, m_old_images;

@@ -108,8 +108,11 @@ pub struct slc_waiter {
 
 pub const SLC_ON_DUPLICATE_EXCLUSIVE: i32 = 1;
 pub const SLC_ON_DUPLICATE_REPLACE: i32 = 2;
+/// The key that a row has in the index that is scanned; a null pointer: it cannot be computed.
+pub type slc_key_of = unsafe extern "C" fn(ctx: *mut c_void, pk: slc_bytes, row: slc_bytes) -> slc_bytes;
 pub const SLC_LOCK_NONE: u32 = 0;
 pub const SLC_LOCK_SHARED: u32 = 1;
+pub const SLC_LOCK_NONE_OF_SOURCE: u32 = 3;
 pub const SLC_NOWAIT: u32 = 1;
 pub const SLC_SKIP_LOCKED: u32 = 2;
 

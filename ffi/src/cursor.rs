@@ -8,8 +8,9 @@ use sluice::base::{Error, Result};
 use sluice::btree::Seek;
 use sluice::engine::Engine;
 use sluice::index::scan::Direction;
-use sluice::table::{Cursor, Found, LockChoice, OnLocked};
+use sluice::table::{Cursor, Found, KeyOf, LockChoice, OnLocked};
 use sluice::txn::{LockMode, Trx};
+use std::ffi::c_void;
 use std::sync::Arc;
 
 /// What `slc_cursor *` points to.
@@ -37,7 +38,7 @@ impl slc_cursor {
 fn lock_choice(lock: u32, policy: u32) -> LockChoice {
     LockChoice {
         mode: match lock {
-            SLC_LOCK_NONE => None,
+            SLC_LOCK_NONE | SLC_LOCK_NONE_OF_SOURCE => None,
             SLC_LOCK_SHARED => Some(LockMode::Shared),
             _ => Some(LockMode::Exclusive),
         },
@@ -46,6 +47,7 @@ fn lock_choice(lock: u32, policy: u32) -> LockChoice {
             SLC_SKIP_LOCKED => OnLocked::Skip,
             _ => OnLocked::Wait,
         },
+        by_statement_view: lock == SLC_LOCK_NONE_OF_SOURCE,
     }
 }
 
@@ -147,6 +149,34 @@ pub unsafe extern "C" fn slc_cursor_begin(
             .cursor
             .begin(trx, index, lock_choice(lock, policy), covering != 0)
     })
+}
+
+/// The caller's function for the keys of rows, and what it is called with.
+struct KeyFunction(slc_key_of, *mut c_void);
+// SAFETY: it is called by the thread that moves the cursor.
+unsafe impl Send for KeyFunction {}
+
+impl KeyFunction {
+    fn key_of(&self, pk: &[u8], row: &[u8], to: &mut Vec<u8>) -> Result<()> {
+        // SAFETY: the bytes are valid until the function's next call.
+        let key = unsafe { (self.0)(self.1, slc_bytes::of(pk), slc_bytes::of(row)) };
+        if key.ptr.is_null() {
+            return Err(Error::corrupt("a row's key in an index cannot be computed"));
+        }
+        to.extend_from_slice(unsafe { key.get() });
+        Ok(())
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_cursor_follow_moved(cursor: *mut slc_cursor, key_of: slc_key_of, ctx: *mut c_void) {
+    let (handle, trx) = match unsafe { slc_cursor::of_scan(cursor) } {
+        Ok(both) => both,
+        Err(_) => return,
+    };
+    let function = KeyFunction(key_of, ctx);
+    let key_of: KeyOf = Box::new(move |pk, row, to| function.key_of(pk, row, to));
+    enter_value(&handle.engine, (), || handle.cursor.follow_moved(trx, key_of));
 }
 
 #[no_mangle]

@@ -9,6 +9,8 @@ pub enum Moment {
     LogToBeSynced,
     /// A locking read has copied an entry, and not asked yet whether its maker is active.
     EntryCopied,
+    /// A locking read is to lock a row that has moved since it began, and whose entry it has passed.
+    MovedRowFound,
     /// A consistent read has the visible version of an entry's row, and not asked yet whether the entry is as it was.
     RowOfEntryCopied,
     /// A semi-consistent read has copied the newest version of a row, and not asked yet whether its maker is active.

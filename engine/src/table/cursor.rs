@@ -5,6 +5,7 @@
 //! scan, moving, and handing out.
 //!
 //! What is handed out lies in the cursor's buffers and is valid until its next call.
+use super::cursor_moved::Following;
 use super::def::{Layout, Table};
 use super::row_lock::Locked;
 use super::store::Store;
@@ -26,11 +27,13 @@ pub enum OnLocked {
     Skip,
 }
 
-/// How the rows of a scan are locked. `mode` None: consistent read by the transaction's view.
+/// How the rows of a scan are locked. `mode` None: consistent read by a view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LockChoice {
     pub mode: Option<LockMode>,
     pub on_locked: OnLocked,
+    /// A consistent read is by the view of the statement, which judges nothing, and not by the transaction's.
+    pub by_statement_view: bool,
 }
 
 impl LockChoice {
@@ -90,6 +93,8 @@ pub struct Cursor {
     pub(super) covering: bool,
     pub(super) semi_consistent: bool,
     pub(super) view: Option<Arc<ReadView>>,
+    /// Of a locking scan that misses no row that moves (`cursor_moved`).
+    pub(super) following: Option<Box<Following>>,
 
     pub(super) scan: Option<Scan>,
     pub(super) direction: Direction,
@@ -137,6 +142,7 @@ impl Cursor {
             covering: false,
             semi_consistent: false,
             view: None,
+            following: None,
             scan: None,
             direction: Direction::Forward,
             batch: Batch::new(),
@@ -211,12 +217,19 @@ impl Cursor {
         if locking || trx.isolation == Isolation::ReadUncommitted {
             return Ok(());
         }
-        let view = self.store.trx_sys.open_view(trx);
+        let view = self.open_view(trx, lock);
         if !layout.is_seen_by(&view, index) {
             return Err(Error::TableChanged);
         }
         self.view = Some(view);
         Ok(())
+    }
+
+    pub(super) fn open_view(&self, trx: &mut Trx, lock: LockChoice) -> Arc<ReadView> {
+        match lock.by_statement_view {
+            true => self.store.trx_sys.open_statement_view(trx),
+            false => self.store.trx_sys.open_view(trx),
+        }
     }
 
     /// Forward scans end at a key >= `hi`, backward ones at a key < `lo`. Before an entry is locked or handed out.
@@ -267,6 +280,7 @@ impl Cursor {
         };
         self.seek_inclusive = inclusive;
         self.direction = direction;
+        self.follow_from(key);
         self.batch_entries = match self.expected {
             0 => 1,
             n => (n as usize).clamp(1, BATCH_ENTRIES_MAX),
@@ -551,6 +565,7 @@ impl Cursor {
         self.taken = None;
         self.was_semi_consistent = false;
         self.view = None;
+        self.following = None;
     }
 
     pub(super) fn upper_bound(&self) -> Option<&[u8]> {

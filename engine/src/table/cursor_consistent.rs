@@ -10,7 +10,7 @@ use crate::base::{moment, Error, Lsn, Moment, PageNo, Result, TrxId};
 use crate::change::{self, entry};
 use crate::index::scan::Direction;
 use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED, ROW_OVERFLOW};
-use crate::txn::{Isolation, Trx};
+use crate::txn::{Isolation, ReadView, Trx};
 use std::sync::Arc;
 
 /// What a secondary entry said when it was read.
@@ -70,10 +70,18 @@ impl Cursor {
     /// needs may be gone. The scan goes on with the view of the present transaction.
     pub(super) fn renew_view(&mut self, trx: &mut Trx) {
         let Some(view) = &self.view else { return };
-        if !trx.view.as_ref().is_some_and(|open| Arc::ptr_eq(open, view)) {
-            self.view = Some(self.store.trx_sys.open_view(trx));
+        if !self.is_open(trx, view) {
+            self.view = Some(self.open_view(trx, self.lock));
             self.drop_batch();
         }
+    }
+
+    fn is_open(&self, trx: &Trx, view: &Arc<ReadView>) -> bool {
+        let open = match self.lock.by_statement_view {
+            true => &trx.statement_view,
+            false => &trx.view,
+        };
+        open.as_ref().is_some_and(|open| Arc::ptr_eq(open, view))
     }
 
     /// The scan goes on in another statement, behind the entry that was handed out last. That statement may read otherwise: HANDLER locks in
@@ -98,7 +106,7 @@ impl Cursor {
             return None;
         }
         let view = self.view.as_ref()?;
-        if !trx.view.as_ref().is_some_and(|open| Arc::ptr_eq(open, view)) {
+        if !self.is_open(trx, view) {
             return None;
         }
         let (key, value) = self.batch.entry(self.next);

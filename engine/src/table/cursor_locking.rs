@@ -15,7 +15,7 @@ use crate::txn::{Granted, Isolation, LockMode, LockPolicy, Trx};
 use std::sync::atomic::{fence, Ordering};
 
 /// What came of one entry.
-enum Outcome {
+pub(super) enum Outcome {
     HandedOut,
     Skipped,
 }
@@ -182,7 +182,7 @@ impl Cursor {
         }
         self.store.trx_sys.note_newest(trx, stamp);
         self.check_moved(trx, layout, pk, stamp)?;
-        Ok(Outcome::Skipped)
+        self.lock_if_moved(trx, layout, key, pk, stamp)
     }
 
     fn lock_secondary_row(&mut self, trx: &mut Trx, layout: &Layout, key: &[u8], pk: &[u8]) -> Result<Outcome> {
@@ -199,8 +199,7 @@ impl Cursor {
             return Err(e);
         }
         if !self.entry_stands(layout, key)? {
-            self.store.unlock_if_new(trx, layout, pk, granted);
-            return Ok(Outcome::Skipped);
+            return self.take_if_moved(trx, layout, key, (pk, header, granted));
         }
         self.taken = Some(granted);
         self.hand_out_version(layout, pk)?;
@@ -289,7 +288,7 @@ impl Cursor {
     }
 
     /// Another transaction holds the row, and we are not to wait.
-    fn row_is_locked(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<Outcome> {
+    pub(super) fn row_is_locked(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<Outcome> {
         match self.lock.on_locked {
             OnLocked::Skip => Ok(Outcome::Skipped),
             OnLocked::Refuse => Err(Error::Locked),

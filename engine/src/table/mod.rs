@@ -2,7 +2,7 @@
 //!
 //! Keys and rows are bytes made by the caller, who also passes the secondary keys of a row: nothing here computes a key
 //! from a row. So undo records carry the secondary keys, and rollback and purge need no server
-//! (`docs/decisions/2026-11-21-secondary-entry-stamps.md`).
+//! (`docs/decisions/2026-11-21-secondary-entry-stamps.md`). One kind of scan is lent a function for it: `cursor_moved`.
 //!
 //! [`Store`] is what every operation of this layer needs: the pool, the transaction system, the catalog. Reading order:
 //! `store`, `def`, then the trip of a change: `insert`, `update`, `secondary`, `unique`, `row_lock`, `undo_format`; of a read:
@@ -21,6 +21,7 @@ mod check;
 pub mod cursor;
 mod cursor_consistent;
 mod cursor_locking;
+mod cursor_moved;
 mod damage;
 pub mod ddl;
 pub mod def;
@@ -53,6 +54,7 @@ pub use catalog::TableText;
 pub use change_report::{ChangeReport, IndexChanges};
 pub use check::{CheckLevel, Checker, EntrySink};
 pub use cursor::{Cursor, Found, LockChoice, OnLocked};
+pub use cursor_moved::KeyOf;
 pub use def::{IndexSpec, Layout, Table, TableSpec};
 pub use load::TableLoad;
 pub use row_lock::AUTOINC_LOCKS;

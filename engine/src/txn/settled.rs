@@ -153,8 +153,9 @@ impl TrxSys {
     }
     /// The view goes: what it has shown stays noted.
     pub(super) fn note_shown(&self, trx: &mut Trx) {
-        let unsettled = trx.view.as_deref().and_then(|view: &ReadView| view.unsettled.as_ref());
-        if let Some(unsettled) = unsettled.filter(|u| u.shown.load(Ordering::Relaxed)) {
+        let views = [&trx.view, &trx.statement_view].into_iter().flatten();
+        let unsettled = views.filter_map(|view: &Arc<ReadView>| view.unsettled.as_ref());
+        for unsettled in unsettled.filter(|u| u.shown.load(Ordering::Relaxed)) {
             trx.shown_lsn = trx.shown_lsn.max(unsettled.lsn);
         }
     }

@@ -19,7 +19,7 @@ use super::shrink::Shrink;
 use super::stream::StreamTail;
 use super::trx::Phase;
 use super::undo::{self, Kind, Reader};
-use super::views::{OldestView, ViewRegistry};
+use super::views::{OldestView, ViewRegistry, ViewSlot};
 use super::wait::Nobody;
 use super::{Isolation, LockSys, ReadView, Trx, TrxShared, Waiter, Xid};
 use crate::base::ids::UNDO_FILE;
@@ -280,7 +280,7 @@ impl TrxSys {
         self.active.add(id, &trx.shared);
         self.locks.accept_implicit(&trx.shared, id);
         trx.shared.id.store(id, Ordering::Release);
-        if let Some(view) = &mut trx.view {
+        for view in [&mut trx.view, &mut trx.statement_view].into_iter().flatten() {
             Arc::make_mut(view).own = id;
         }
         self.counters.active_transactions.inc();
@@ -375,6 +375,24 @@ impl TrxSys {
         if let Some(view) = &trx.view {
             return view.clone();
         }
+        let (view, slot) = self.register_view(trx);
+        trx.view_slot = Some(slot);
+        trx.view = Some(view.clone());
+        view
+    }
+
+    /// Makes the view that judges nothing if there is none.
+    pub fn open_statement_view(&self, trx: &mut Trx) -> Arc<ReadView> {
+        if let Some(view) = &trx.statement_view {
+            return view.clone();
+        }
+        let (view, slot) = self.register_view(trx);
+        trx.statement_view_slot = Some(slot);
+        trx.statement_view = Some(view.clone());
+        view
+    }
+
+    fn register_view(&self, trx: &mut Trx) -> (Arc<ReadView>, ViewSlot) {
         let mut view = trx.spare_view.take().unwrap_or_default();
         if Arc::get_mut(&mut view).is_none() {
             view = Arc::default();
@@ -383,30 +401,37 @@ impl TrxSys {
         content.own = trx.id();
         let opened_us = self.about_now_us(&trx.shared);
         trx.shared.snapshot_us.store(opened_us, Ordering::Relaxed);
-        {
-            let mut state = self.state.lock();
-            content.high = state.next;
-            content.low = state.active.first().copied().unwrap_or(state.next);
-            content.active.clone_from(&state.active);
-            content.commit_no = state.commit_no();
-            self.settle(&mut state);
-            content.unsettled = state.unsettled();
-            trx.view_slot = Some(state.views.open(content, trx.shared.connection, opened_us));
-            if state.views.len() == 1 {
-                self.oldest_view_low.store(content.low, Ordering::Release);
-            }
+        let mut state = self.state.lock();
+        content.high = state.next;
+        content.low = state.active.first().copied().unwrap_or(state.next);
+        content.active.clone_from(&state.active);
+        content.commit_no = state.commit_no();
+        self.settle(&mut state);
+        content.unsettled = state.unsettled();
+        let slot = state.views.open(content, trx.shared.connection, opened_us);
+        if state.views.len() == 1 {
+            self.oldest_view_low.store(content.low, Ordering::Release);
         }
-        trx.view = Some(view.clone());
-        view
+        drop(state);
+        (view, slot)
     }
 
+    /// Closes the statement's, too.
     pub fn close_view(&self, trx: &mut Trx) {
-        let Some(slot) = trx.view_slot.take() else { return };
+        let slots = [trx.view_slot.take(), trx.statement_view_slot.take()];
+        if slots == [None, None] {
+            return;
+        }
         trx.shared.snapshot_us.store(0, Ordering::Relaxed);
         self.note_shown(trx);
-        trx.spare_view = trx.view.take();
+        let views = [trx.view.take(), trx.statement_view.take()];
+        trx.spare_view = views.into_iter().flatten().next();
         let mut state = self.state.lock();
-        if state.views.close(slot) {
+        let mut was_oldest = false;
+        for slot in slots.into_iter().flatten() {
+            was_oldest |= state.views.close(slot);
+        }
+        if was_oldest {
             let low = state.views.oldest().map_or(u64::MAX, |view| view.low);
             self.oldest_view_low.store(low, Ordering::Release);
         }

@@ -181,6 +181,9 @@ pub struct Trx {
     pub isolation: Isolation,
     pub lock_wait_timeout_ms: u32,
     pub view: Option<Arc<ReadView>>,
+    /// Of a statement outside of a transaction: by it is read what the statement does not write. Unlike `view` it judges nothing: a row that
+    /// has changed since may be locked and changed.
+    pub(crate) statement_view: Option<Arc<ReadView>>,
     /// A locking read that may find nothing takes the snapshot too (`Store::guard_by_snapshot`).
     pub snapshot_by_locking: bool,
     /// The view was taken by a locking read that has seen nothing yet: a newer one would do as well.
@@ -206,6 +209,7 @@ pub struct Trx {
     /// Where its undo goes: Some while it has an id.
     pub(crate) stream: Option<Box<StreamTail>>,
     pub(crate) view_slot: Option<ViewSlot>,
+    pub(crate) statement_view_slot: Option<ViewSlot>,
     /// The last view: its memory serves the next one when nobody else holds it.
     pub(crate) spare_view: Option<Arc<ReadView>>,
 }
@@ -218,6 +222,7 @@ impl Trx {
             isolation: Isolation::RepeatableRead,
             lock_wait_timeout_ms: 0,
             view: None,
+            statement_view: None,
             snapshot_by_locking: false,
             view_is_fresh: false,
             undo_top: UndoPtr::NONE,
@@ -233,6 +238,7 @@ impl Trx {
             phase: Phase::Working,
             stream: None,
             view_slot: None,
+            statement_view_slot: None,
             spare_view: None,
         }
     }

@@ -260,6 +260,7 @@ fn nowait_refuses_and_skip_locked_skips() {
         let skip = LockChoice {
             mode: X,
             on_locked: OnLocked::Skip,
+            ..Default::default()
         };
         cursor.begin(&mut other, index, skip, false).expect("begin");
         let mut seen = Vec::new();
@@ -272,6 +273,7 @@ fn nowait_refuses_and_skip_locked_skips() {
         let refuse = LockChoice {
             mode: X,
             on_locked: OnLocked::Refuse,
+            ..Default::default()
         };
         assert_eq!(cursor.get(&mut other, &[2], refuse), Err(Error::Locked));
         commit(&rig, other);

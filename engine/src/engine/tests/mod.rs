@@ -22,6 +22,7 @@ mod innodb_bug_ways;
 mod innodb_bugs;
 mod isolation;
 mod load;
+mod lone_scan;
 mod meanwhile;
 mod model;
 mod notes;

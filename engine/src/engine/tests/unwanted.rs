@@ -42,7 +42,11 @@ fn skip_locked_skips_no_row_of_its_own() {
         (locks.lock(&mut passer, clustered, &[2], LockMode::Exclusive, LockPolicy::Wait)).expect("nobody is there");
         let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
         for on_locked in [OnLocked::Skip, OnLocked::Refuse] {
-            let lock = LockChoice { mode: X, on_locked };
+            let lock = LockChoice {
+                mode: X,
+                on_locked,
+                ..LockChoice::default()
+            };
             cursor.begin(&mut trx, index, lock, false).expect("begin");
             assert_eq!(
                 cursor.seek(&mut trx, Seek::Ge, if index == 0 { &[2] } else { b"g\x02" }),

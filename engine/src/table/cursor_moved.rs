@@ -1,0 +1,179 @@
+//! Rows that move while a locking scan of a secondary index is under way: it has passed their new key by the time that it comes to the old one,
+//! whose entry is marked. In a transaction that is a conflict (`check_moved`). A statement outside of one locks the row and hands it out there
+//! and then, by its newest version, as if it had been met at its new key.
+//!
+//! The statement's view keeps such entries from purge, and tells those that were marked since from older ones; it judges nothing. A row is
+//! handed out by an old entry if its newest key lies in what the scan has passed, and the transaction does not hold its lock: what a scan has
+//! met stays locked, and cannot move any more. (So a row that another scan of the same statement has locked may be missed: a table joined with
+//! itself.) If its key lies ahead, the scan is going to meet it there, or the mark that it leaves; elsewhere, it has left the range.
+//!
+//! Only the plugin can compute keys: it gives the scan a function that does.
+use super::cursor::Cursor;
+use super::cursor_locking::Outcome;
+use super::def::Layout;
+use super::row_lock::Locked;
+use super::version::split;
+use crate::base::{moment, Error, Moment, Result, TrxId};
+use crate::index::scan::Direction;
+use crate::index::{RowHeader, ROW_OVERFLOW};
+use crate::txn::{Granted, Trx};
+
+/// Puts the key that a row (clustered key, bytes) has in the scanned index behind what is in the buffer, without the clustered key.
+pub type KeyOf = Box<dyn Fn(&[u8], &[u8], &mut Vec<u8>) -> Result<()> + Send>;
+
+/// Of a scan that misses no row that moves.
+pub(super) struct Following {
+    key_of: KeyOf,
+    /// Where the scan began, as `seek` was told; `seek_inclusive` says how.
+    start: Vec<u8>,
+    direction: Direction,
+    /// Key of the version looked at.
+    key: Vec<u8>,
+}
+
+impl Cursor {
+    /// Behind `begin`, of a secondary index and a locking scan: rows that move while it is under way are not missed.
+    pub fn follow_moved(&mut self, trx: &mut Trx, key_of: KeyOf) {
+        self.store.trx_sys.open_statement_view(trx);
+        self.following = Some(Box::new(Following {
+            key_of,
+            start: Vec::new(),
+            direction: Direction::Forward,
+            key: Vec::new(),
+        }));
+    }
+    /// The scan begins at `key`.
+    pub(super) fn follow_from(&mut self, key: &[u8]) {
+        if let Some(following) = &mut self.following {
+            following.start.clear();
+            following.start.extend_from_slice(key);
+            following.direction = self.direction;
+        }
+    }
+
+    /// The entry's mark is settled: by `stamp`.
+    pub(super) fn lock_if_moved(
+        &mut self,
+        trx: &mut Trx,
+        layout: &Layout,
+        key: &[u8],
+        pk: &[u8],
+        stamp: TrxId,
+    ) -> Result<Outcome> {
+        let is_young = |trx: &Trx| trx.statement_view.as_ref().is_some_and(|view| !view.sees(stamp));
+        if self.following.is_none() || !is_young(trx) || !self.may_have_been_passed(trx, layout, key, pk)? {
+            return Ok(Outcome::Skipped);
+        }
+        moment(Moment::MovedRowFound);
+        match self.lock_newest(trx, layout, pk)? {
+            None => self.row_is_locked(trx, layout, pk),
+            Some(Locked::Gone(header)) => {
+                self.check_gone(trx, layout, pk, header)?;
+                Ok(Outcome::Skipped)
+            }
+            Some(Locked::Row(header, granted)) => self.take_if_moved(trx, layout, key, (pk, header, granted)),
+        }
+    }
+
+    /// The row is locked, its newest version is in `version`, and its entry here does not stand (any more).
+    pub(super) fn take_if_moved(
+        &mut self,
+        trx: &mut Trx,
+        layout: &Layout,
+        key: &[u8],
+        (pk, header, granted): (&[u8], RowHeader, Granted),
+    ) -> Result<Outcome> {
+        let is_met = granted == Granted::Held || header.trx == trx.id();
+        if is_met || !self.has_passed(layout, key, pk)? {
+            self.store.unlock_if_new(trx, layout, pk, granted);
+            return Ok(Outcome::Skipped);
+        }
+        if let Err(e) = self.store.check_conflict(trx, header.trx) {
+            self.store.unlock_if_new(trx, layout, pk, granted);
+            return Err(e);
+        }
+        self.taken = Some(granted);
+        self.hand_out_version(layout, pk)?;
+        Ok(Outcome::HandedOut)
+    }
+
+    /// Before one waits for the row's lock, which may be long, and is for nothing where the row is none of the scan's: whether a version of
+    /// it that is the newest, or would be after a rollback, has a key that the scan has passed.
+    fn may_have_been_passed(&mut self, trx: &Trx, layout: &Layout, key: &[u8], pk: &[u8]) -> Result<bool> {
+        loop {
+            if !self.copy_newest(layout, pk)? {
+                return Ok(false);
+            }
+            let newest = RowHeader::read(&self.version);
+            if newest.trx == trx.id() {
+                return Ok(false);
+            }
+            if self.any_undecided_has_passed(trx, layout, key, pk)? {
+                return Ok(true);
+            }
+            // Who has ended since the row was copied has committed, if that version is still there.
+            if !self.newest_differs(layout, pk, &newest)? {
+                return Ok(false);
+            }
+            if trx.shared.waiter.killed() {
+                return Err(Error::Interrupted);
+            }
+        }
+    }
+
+    /// From the version at hand back to the first one whose maker has ended.
+    fn any_undecided_has_passed(&mut self, trx: &Trx, layout: &Layout, key: &[u8], pk: &[u8]) -> Result<bool> {
+        loop {
+            let header = RowHeader::read(&self.version);
+            let undecided = self.store.made_by_other_active(trx, &header);
+            // What is in overflow pages may be gone, but for a lock.
+            let is_long = header.flags & ROW_OVERFLOW != 0;
+            if !header.marked() && (is_long || self.has_passed(layout, key, pk)?) {
+                return Ok(true);
+            }
+            if !undecided {
+                return Ok(false);
+            }
+            self.rewind_until(layout, pk, &|older| *older != header, None)?;
+            if RowHeader::read(&self.version) == header {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// The row in `version` has a key that lies between the scan's beginning and the entry of `at`.
+    fn has_passed(&mut self, layout: &Layout, at: &[u8], pk: &[u8]) -> Result<bool> {
+        let Some(mut following) = self.following.take() else {
+            return Ok(false);
+        };
+        let computed = self.compute_key(&mut following, layout, pk);
+        let has_passed = self.is_behind(&following, at);
+        self.following = Some(following);
+        computed.map(|()| has_passed)
+    }
+    fn compute_key(&mut self, following: &mut Following, layout: &Layout, pk: &[u8]) -> Result<()> {
+        let (header, stored) = split(&self.version);
+        let fetched = self.store.fetch_whole(layout, &header, stored, &mut self.whole)?;
+        let row = if fetched { &self.whole } else { stored };
+        following.key.clear();
+        (following.key_of)(pk, row, &mut following.key)?;
+        following.key.extend_from_slice(pk);
+        Ok(())
+    }
+    fn is_behind(&self, following: &Following, at: &[u8]) -> bool {
+        let (key, start) = (&following.key[..], &following.start[..]);
+        if self.direction != following.direction {
+            return false;
+        }
+        match (self.direction, self.seek_inclusive) {
+            (Direction::Forward, _) if key >= at => false,
+            (Direction::Forward, Some(true)) => key >= start,
+            (Direction::Forward, Some(false)) => key > start,
+            (Direction::Forward, None) => key >= self.lower_bound(),
+            (Direction::Backward, _) if key <= at => false,
+            (Direction::Backward, Some(true)) => key <= start,
+            (Direction::Backward, Some(false)) => key < start,
+            (Direction::Backward, None) => self.upper_bound().is_none_or(|hi| key < hi),
+        }
+    }
+}
