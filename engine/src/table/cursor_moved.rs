@@ -3,7 +3,7 @@
 //! and then, by its newest version, as if it had been met at its new key.
 //!
 //! The statement's view keeps such entries from purge, and tells those that were marked since from older ones; it judges nothing. A row is
-//! handed out by an old entry if its newest key lies in what the scan has passed, and the transaction does not hold its lock: what a scan has
+//! handed out by an old entry if its newest key lies in what the scan has passed (or is that entry's again), and the transaction does not hold its lock: what a scan has
 //! met stays locked, and cannot move any more. (So a row that another scan of the same statement has locked may be missed: a table joined with
 //! itself.) If its key lies ahead, the scan is going to meet it there, or the mark that it leaves; elsewhere, it has left the range.
 //!
@@ -83,7 +83,7 @@ impl Cursor {
         key: &[u8],
         (pk, header, granted): (&[u8], RowHeader, Granted),
     ) -> Result<Outcome> {
-        let is_met = granted == Granted::Held || header.trx == trx.id();
+        let is_met = granted == Granted::Held || is_own(trx, &header);
         if is_met || !self.has_passed(layout, key, pk)? {
             self.store.unlock_if_new(trx, layout, pk, granted);
             return Ok(Outcome::Skipped);
@@ -105,7 +105,7 @@ impl Cursor {
                 return Ok(false);
             }
             let newest = RowHeader::read(&self.version);
-            if newest.trx == trx.id() {
+            if is_own(trx, &newest) {
                 return Ok(false);
             }
             if self.any_undecided_has_passed(trx, layout, key, pk)? {
@@ -141,7 +141,8 @@ impl Cursor {
         }
     }
 
-    /// The row in `version` has a key that lies between the scan's beginning and the entry of `at`.
+    /// The row in `version` has a key that lies between the scan's beginning and the entry of `at`, or that very key: it may have come back to it
+    /// since one looked at the mark.
     fn has_passed(&mut self, layout: &Layout, at: &[u8], pk: &[u8]) -> Result<bool> {
         let Some(mut following) = self.following.take() else {
             return Ok(false);
@@ -166,14 +167,19 @@ impl Cursor {
             return false;
         }
         match (self.direction, self.seek_inclusive) {
-            (Direction::Forward, _) if key >= at => false,
+            (Direction::Forward, _) if key > at => false,
             (Direction::Forward, Some(true)) => key >= start,
             (Direction::Forward, Some(false)) => key > start,
             (Direction::Forward, None) => key >= self.lower_bound(),
-            (Direction::Backward, _) if key <= at => false,
+            (Direction::Backward, _) if key < at => false,
             (Direction::Backward, Some(true)) => key <= start,
             (Direction::Backward, Some(false)) => key < start,
             (Direction::Backward, None) => self.upper_bound().is_none_or(|hi| key < hi),
         }
     }
+}
+
+/// Before its first change a transaction has no id, nor does a row whose maker is forgotten have one.
+fn is_own(trx: &Trx, header: &RowHeader) -> bool {
+    trx.id() != 0 && header.trx == trx.id()
 }
