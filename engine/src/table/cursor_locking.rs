@@ -48,8 +48,8 @@ impl Cursor {
             if let Outcome::HandedOut = outcome {
                 return Ok(true);
             }
-            if self.following.is_some() {
-                // It may lie ahead now, where the scan has learned that there is nothing.
+            if self.has_skipped_young() {
+                // The row may lie ahead now, where the scan has learned that there is nothing.
                 self.restart_scan();
             }
         }

@@ -3,9 +3,9 @@
 //! and then, by its newest version, as if it had been met at its new key.
 //!
 //! The statement's view keeps such entries from purge, and tells those that were marked since from older ones; it judges nothing. A row is
-//! handed out by an old entry if its newest key lies in what the scan has passed (or is that entry's again), and the transaction does not hold its lock: what a scan has
-//! met stays locked, and cannot move any more. (So a row that another scan of the same statement has locked may be missed: a table joined with
-//! itself.) If its key lies ahead, the scan is going to meet it there, or the mark that it leaves; elsewhere, it has left the range.
+//! handed out by an old entry if its newest key lies in what the scan has passed (or is that entry's again), and the transaction does not hold
+//! its lock: what a scan has met stays locked, and cannot move any more. (So a row that another scan of the same statement has locked may be
+//! missed: a table joined with itself.) If its key lies ahead, the scan is going to meet it there, or the mark that it leaves; elsewhere, it has left the range.
 //!
 //! Only the plugin can compute keys: it gives the scan a function that does.
 use super::cursor::Cursor;
@@ -29,6 +29,8 @@ pub(super) struct Following {
     direction: Direction,
     /// Key of the version looked at.
     key: Vec<u8>,
+    /// The entry looked at was marked since the view.
+    met_young: bool,
 }
 
 impl Cursor {
@@ -40,7 +42,18 @@ impl Cursor {
             start: Vec::new(),
             direction: Direction::Forward,
             key: Vec::new(),
+            met_young: false,
         }));
+    }
+    fn note_young(&mut self) {
+        if let Some(following) = &mut self.following {
+            following.met_young = true;
+        }
+    }
+    /// The entry that was just skipped has been marked since the statement's view.
+    pub(super) fn has_skipped_young(&mut self) -> bool {
+        let following = self.following.as_mut();
+        following.is_some_and(|following| std::mem::take(&mut following.met_young))
     }
     /// The scan begins at `key`.
     pub(super) fn follow_from(&mut self, key: &[u8]) {
@@ -61,7 +74,11 @@ impl Cursor {
         stamp: TrxId,
     ) -> Result<Outcome> {
         let is_young = |trx: &Trx| trx.statement_view.as_ref().is_some_and(|view| !view.sees(stamp));
-        if self.following.is_none() || !is_young(trx) || !self.may_have_been_passed(trx, layout, key, pk)? {
+        if self.following.is_none() || !is_young(trx) {
+            return Ok(Outcome::Skipped);
+        }
+        self.note_young();
+        if !self.may_have_been_passed(trx, layout, key, pk)? {
             return Ok(Outcome::Skipped);
         }
         moment(Moment::MovedRowFound);
@@ -83,6 +100,7 @@ impl Cursor {
         key: &[u8],
         (pk, header, granted): (&[u8], RowHeader, Granted),
     ) -> Result<Outcome> {
+        self.note_young();
         let is_met = granted == Granted::Held || is_own(trx, &header);
         if is_met || !self.has_passed(layout, key, pk)? {
             self.store.unlock_if_new(trx, layout, pk, granted);
