@@ -55,7 +55,8 @@ void Connection::start()
 void Connection::register_with_server()
 {
   trans_register_ha(m_thd, false, hton, 0);
-  if (in_long_transaction())
+  m_is_long= in_long_transaction();
+  if (m_is_long)
     trans_register_ha(m_thd, true, hton, 0);
 }
 

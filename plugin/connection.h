@@ -84,7 +84,8 @@ private:
   void give_back_autoinc_locks();
   void end_transaction();
   bool waits_for_log() const;
-  bool is_real_end(bool all) const { return all || !in_long_transaction(); }
+  /* A statement that began alone ends its transaction, even if it has turned autocommit off meanwhile. */
+  bool is_real_end(bool all) const { return all || !m_is_long; }
 
   THD *m_thd;
   slc_trx *m_trx;
@@ -94,6 +95,7 @@ private:
   bool m_has_mark= false;
   bool m_started= false;
   bool m_in_statement= false;
+  bool m_is_long= false;                // registered with the server for more than a statement
   bool m_ordered= false;
   uint m_duplicate_key= MAX_KEY;
   std::vector<Share *> m_autoinc_locks;

@@ -66,8 +66,8 @@ int ha_sluice::scan_set_up()
   slc_cursor_semi_consistent(m_cursor, m_semi != SEMI_OFF && !m_engine_index);
   if (const slc_err error= slc_cursor_begin(m_cursor, trx(), m_engine_index, m_lock, m_policy, covering))
     return fail(error);
-  if (m_follows_moved && m_engine_index)
-    slc_cursor_follow_moved(m_cursor, key_of_moved, this);
+  if (m_about_moved != SLC_MOVED_MISSED && m_engine_index)
+    slc_cursor_follow_moved(m_cursor, m_about_moved == SLC_MOVED_REFUSED, key_of_moved, this);
   m_scan_set_up= true;
   m_scan_covering= covering;
   m_has_bounds= false;

@@ -210,7 +210,7 @@ handler *ha_sluice::clone(const char *name, MEM_ROOT *mem_root)
     copy->m_lock= m_lock;
     copy->m_stored_lock= m_lock;
     copy->m_policy= m_policy;
-    copy->m_follows_moved= m_follows_moved;
+    copy->m_about_moved= m_about_moved;
   }
   return copy;
 }
@@ -311,19 +311,29 @@ static bool is_lone_statement(THD *thd)
          settings.snapshot_isolation && !thd->slave_thread;
 }
 
-/* Whether the statement may change rows of this table, which it reads here: what it makes of rows of a snapshot must not take the place of
-   newer ones. (A plain INSERT changes none.) */
-static bool changes_rows_of(THD *thd, const TABLE *table)
+/* Whether the statement only adds rows. What it makes of a snapshot takes the place of nothing newer then, and decides about no row that
+   others may hold: those who change rows must know what they read to stay. */
+static bool only_adds_rows(THD *thd)
 {
-  for (const TABLE *open= thd->open_tables; open; open= open->next)
-    if (open->s == table->s && open->reginfo.lock_type > TL_WRITE_CONCURRENT_INSERT)
-      return true;
-  return false;
+  switch (thd_sql_command(thd))
+  {
+  case SQLCOM_INSERT:
+  case SQLCOM_INSERT_SELECT:
+  case SQLCOM_LOAD:
+    return thd->lex->duplicates == DUP_ERROR;
+  case SQLCOM_CREATE_TABLE:
+  case SQLCOM_CREATE_SEQUENCE:
+  case SQLCOM_SET_OPTION:
+  case SQLCOM_DO:
+    return true;
+  default:
+    return false;
+  }
 }
 
-/* What a writing statement reads of a table that it does not write: up to READ COMMITTED it is read as of the statement's snapshot; and, in
-   more kinds of statements, at REPEATABLE READ outside of a transaction. */
-static uint source_lock(THD *thd, const TABLE *table)
+/* What a writing statement reads of a table that it does not write: up to READ COMMITTED some read it as of the statement's snapshot; at
+   REPEATABLE READ, outside of a transaction, those that only add rows. */
+static uint source_lock(THD *thd)
 {
   switch (thd_sql_command(thd))
   {
@@ -335,23 +345,14 @@ static uint source_lock(THD *thd, const TABLE *table)
     if (thd_tx_isolation(thd) <= ISO_READ_COMMITTED)
       return SLC_LOCK_NONE;
     break;
-  case SQLCOM_INSERT:
-  case SQLCOM_REPLACE:
-  case SQLCOM_UPDATE_MULTI:
-  case SQLCOM_DELETE:
-  case SQLCOM_DELETE_MULTI:
-  case SQLCOM_LOAD:
-  case SQLCOM_SET_OPTION:
-  case SQLCOM_DO:
-    break;
   default:
-    return SLC_LOCK_SHARED;
+    break;
   }
-  return is_lone_statement(thd) && !changes_rows_of(thd, table) ? SLC_LOCK_NONE_OF_SOURCE : SLC_LOCK_SHARED;
+  return is_lone_statement(thd) && only_adds_rows(thd) ? SLC_LOCK_NONE_OF_SOURCE : SLC_LOCK_SHARED;
 }
 
 /* Which lock a statement's reads of this table take when it does not write to it (then external_lock() says exclusive). */
-static uint read_lock(THD *thd, const TABLE *table, enum thr_lock_type type)
+static uint read_lock(THD *thd, enum thr_lock_type type)
 {
   const int command= thd_sql_command(thd);
   switch (command)
@@ -376,7 +377,7 @@ static uint read_lock(THD *thd, const TABLE *table, enum thr_lock_type type)
   if (!locks)
     return SLC_LOCK_NONE;
   if (type == TL_READ || type == TL_READ_NO_INSERT)
-    return source_lock(thd, table);
+    return source_lock(thd);
   return SLC_LOCK_SHARED;
 }
 
@@ -385,18 +386,25 @@ static uint read_policy(enum thr_lock_type type)
   return type == TL_READ_SKIP_LOCKED || type == TL_WRITE_SKIP_LOCKED ? SLC_SKIP_LOCKED : SLC_WAIT;
 }
 
-/* Rows that are to be changed, outside of a transaction. They may come out of the index's order: a statement that groups them would not do. */
-bool ha_sluice::follows_moved(THD *thd) const
+/* What a locking scan outside of a transaction does with a row that moves behind it. Rows that are to be changed may come out of the index's
+   order; a statement that groups by that order would make two groups of one. */
+uint ha_sluice::about_moved(THD *thd) const
 {
+  if (m_lock == SLC_LOCK_NONE || m_lock == SLC_LOCK_NONE_OF_SOURCE || m_policy == SLC_SKIP_LOCKED || !is_lone_statement(thd))
+    return SLC_MOVED_MISSED;
+  if (m_lock == SLC_LOCK_SHARED)
+    return SLC_MOVED_REFUSED;
   switch (thd_sql_command(thd))
   {
   case SQLCOM_UPDATE:
   case SQLCOM_UPDATE_MULTI:
   case SQLCOM_DELETE:
   case SQLCOM_DELETE_MULTI:
-    return m_lock == SLC_LOCK_EXCLUSIVE && is_lone_statement(thd);
-  default:
-    return false;
+    return SLC_MOVED_FOLLOWED;
+  case SQLCOM_SELECT:
+    return SLC_MOVED_REFUSED;
+  default:                              // what it looks for is the row that is there twice, which it has locked
+    return SLC_MOVED_MISSED;
   }
 }
 
@@ -423,7 +431,7 @@ THR_LOCK_DATA **ha_sluice::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_loc
 {
   if (type == TL_IGNORE)
     return to;
-  m_stored_lock= read_lock(thd, table, type);
+  m_stored_lock= read_lock(thd, type);
   m_policy= read_policy(type);
   return to;
 }
@@ -454,11 +462,13 @@ int ha_sluice::external_lock(THD *thd, int type)
   if (m_lock == SLC_LOCK_NONE && m_connection->isolation() == SLC_ISO_SERIALIZABLE &&
       m_connection->in_long_transaction())
     m_lock= SLC_LOCK_SHARED;
-  m_follows_moved= follows_moved(thd);
+  m_about_moved= about_moved(thd);
   return 0;
 }
 
-/* A statement under LOCK TABLES or inside a stored routine: the table was locked for all of them, by the strongest of their types. */
+/* A statement under LOCK TABLES or inside a stored routine: the table was locked for all of them, by the strongest of their types. Called also,
+   right behind external_lock(), for the own tables of a statement with triggers or functions: those read by no snapshot of the statement's, for
+   its routines read by none either, but at READ COMMITTED. */
 int ha_sluice::start_stmt(THD *thd, thr_lock_type type)
 {
   m_plan= nullptr;
@@ -472,9 +482,12 @@ int ha_sluice::start_stmt(THD *thd, thr_lock_type type)
   else if (thd_sql_command(thd) == SQLCOM_SELECT && type == TL_READ &&
            m_connection->isolation() != SLC_ISO_SERIALIZABLE)
     m_lock= SLC_LOCK_NONE;
+  else if (thd->locked_tables_mode == LTM_NONE && !thd->in_sub_stmt && m_stored_lock == SLC_LOCK_NONE &&
+           m_connection->isolation() != SLC_ISO_SERIALIZABLE)
+    m_lock= SLC_LOCK_NONE;
   else
     m_lock= SLC_LOCK_SHARED;
-  m_follows_moved= follows_moved(thd);
+  m_about_moved= about_moved(thd);
   return 0;
 }
 

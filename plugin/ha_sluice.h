@@ -172,7 +172,7 @@ private:
   {
     return pushed_rowid_filter && rowid_filter_is_active && m_codec->key(active_index).has_position;
   }
-  bool follows_moved(THD *thd) const;
+  uint about_moved(THD *thd) const;
   static slc_bytes key_of_moved(void *ctx, slc_bytes clustered, slc_bytes row);
   bool ref_is_image() const;
   void put_ref(uchar *to, slc_bytes clustered) const;
@@ -249,7 +249,7 @@ private:
   uint m_lock= SLC_LOCK_NONE;
   uint m_stored_lock= SLC_LOCK_NONE;
   uint m_policy= SLC_WAIT;
-  bool m_follows_moved= false;           // see slc_cursor_follow_moved()
+  uint m_about_moved= SLC_MOVED_MISSED;  // see slc_cursor_follow_moved()
   bool m_keyread= false;
   bool m_exclusive_on_duplicate= false;
   bool m_ignores_duplicates= false;

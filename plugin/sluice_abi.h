@@ -342,12 +342,14 @@ slc_cursor *slc_cursor_new(slc_table *);          /* one per handler; reusable f
 void slc_cursor_free(slc_cursor *);
 /* start a scan set-up on index (0 = clustered, i+1 = secondary i). lock: SLC_LOCK_*, policy: SLC_WAIT...; covering: a secondary
    entry that the snapshot may see is handed out as it is, without the clustered row. Consistent reads (SLC_LOCK_NONE) use trx's snapshot
-   (READ UNCOMMITTED: newest version). Locks are taken on rows (clustered key), in key order, as they are handed out. */
+   (READ UNCOMMITTED: newest version; SLC_LOCK_NONE_OF_SOURCE: the statement's own). Locks are taken on rows (clustered key), in key order, as they are handed out. */
 slc_err slc_cursor_begin(slc_cursor *, slc_trx *, uint32_t index, uint32_t lock, uint32_t policy, int covering);
-/* behind begin, of a locking scan of a secondary index outside of a transaction: a row that moves behind the scan while it is under way is handed
-   out by its old entry. key_of: the key that a row has in that index, without the clustered key; valid until the next call; null ptr: unknown */
+/* behind begin, of a locking scan of a secondary index outside of a transaction: what becomes of a row that moves behind the scan while it is under
+   way. FOLLOWED: it is handed out by its old entry. REFUSED: SLC_CONFLICT. MISSED: this is not called.
+   key_of: the key that a row has in that index, without the clustered key; valid until the next call; null ptr: unknown */
+enum { SLC_MOVED_MISSED = 0, SLC_MOVED_FOLLOWED = 1, SLC_MOVED_REFUSED = 2 };
 typedef slc_bytes (*slc_key_of)(void *ctx, slc_bytes clustered, slc_bytes row);
-void     slc_cursor_follow_moved(slc_cursor *, slc_key_of, void *ctx);
+void     slc_cursor_follow_moved(slc_cursor *, int refuse, slc_key_of, void *ctx);
 /* the scan goes on, where it is, in another statement (HANDLER), perhaps of another transaction */
 slc_err slc_cursor_go_on(slc_cursor *, slc_trx *, uint32_t lock, uint32_t policy);
 /* optional bound, checked before an entry is handed out or locked: forward scans stop at key >= hi, backward ones at key < lo. Empty ptr = none. */

@@ -4,7 +4,7 @@ use super::rig::*;
 use crate::base::moment::{at, moment};
 use crate::base::{Error, Moment, Result};
 use crate::btree::Seek;
-use crate::table::{Cursor, LockChoice, OnLocked};
+use crate::table::{Cursor, LockChoice, Moved, OnLocked};
 use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
 use crate::txn::Trx;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-fn following(rig: &Rig, trx: &mut Trx, on_locked: OnLocked) -> Cursor {
+fn following(rig: &Rig, trx: &mut Trx, what: Moved, on_locked: OnLocked) -> Cursor {
     let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
     let lock = LockChoice {
         mode: X,
@@ -24,7 +24,7 @@ fn following(rig: &Rig, trx: &mut Trx, on_locked: OnLocked) -> Cursor {
         to.extend_from_slice(&[b'g', Row::decode(row).group]);
         Ok(())
     };
-    cursor.follow_moved(trx, Box::new(key_of));
+    cursor.follow_moved(trx, what, Box::new(key_of));
     cursor
 }
 fn found(cursor: &Cursor) -> (u8, u8) {
@@ -118,6 +118,24 @@ impl World {
             rig.purge_all();
         }
     }
+    /// Now, and perhaps within the scan's next step.
+    fn stir_within(world: &Arc<Mutex<World>>) {
+        World::stir(world);
+        for when in [Moment::EntryCopied, Moment::MovedRowFound] {
+            let then = world.clone();
+            if then.lock().expect("whole").below(2) == 0 {
+                at(when, move || World::stir(&then));
+            }
+        }
+    }
+    fn end_all(world: &Arc<Mutex<World>>) {
+        loop {
+            let Some(later) = world.lock().expect("whole").later.pop() else {
+                return;
+            };
+            later.join().expect("ended");
+        }
+    }
     fn end(&mut self, trx: Trx, commits: bool, pk: u8, group: u8) {
         if !commits {
             return rollback(&self.rig, trx);
@@ -135,62 +153,76 @@ impl World {
 fn a_row_that_stays_in_the_range_is_met_once() {
     // The last one: the last row of the range goes on within it, when the scan has learned already that there is nothing behind it.
     for seed in (0..300u64).chain([13613]) {
-        let rig = Arc::new(filled());
-        rig.buffer_by(seed % 3);
-        let mut world = World::filled(&rig, seed);
-        let backward = world.below(2) == 0;
-        let world = Arc::new(Mutex::new(world));
-        let mut trx = rig.begin(RepeatableRead);
-        let mut cursor = following(&rig, &mut trx, OnLocked::Wait);
-        cursor.set_bounds(&LO, Some(&HI));
-        let mut met = Vec::new();
-        let mut more = match backward {
-            true => cursor.seek(&mut trx, Seek::Lt, &HI),
-            false => cursor.seek(&mut trx, Seek::Ge, &LO),
-        }
-        .expect("seek");
-        while more {
-            let (pk, group) = found(&cursor);
-            let newest = world.lock().expect("whole").groups[&pk];
-            assert_eq!(newest, group, "seed {seed}: row {pk} is not the newest");
-            assert!((3..8).contains(&group), "seed {seed}: row {pk} of group {group}");
-            met.push(pk);
-            World::stir(&world);
-            for when in [Moment::EntryCopied, Moment::MovedRowFound] {
-                let then = world.clone();
-                if then.lock().expect("whole").below(2) == 0 {
-                    at(when, move || World::stir(&then));
-                }
-            }
-            more = match backward {
-                true => cursor.prev(&mut trx),
-                false => cursor.next(&mut trx),
-            }
-            .expect("step");
-        }
-        loop {
-            let Some(later) = world.lock().expect("whole").later.pop() else {
-                break;
-            };
-            later.join().expect("ended");
-        }
-        let once: BTreeSet<u8> = met.iter().copied().collect();
-        assert_eq!(once.len(), met.len(), "seed {seed}: {met:?}");
-        let left = world.lock().expect("whole").left.clone();
-        for pk in (1..=ROWS).filter(|pk| !left.contains(pk)) {
-            assert!(once.contains(&pk), "seed {seed}: row {pk} is missed: {met:?}");
-        }
-        drop(cursor);
-        commit(&rig, trx);
-        // What was not come to is not for the next one.
-        for _ in 0..ROWS {
-            moment(Moment::EntryCopied);
-            moment(Moment::MovedRowFound);
-        }
-        let later = std::mem::take(&mut world.lock().expect("whole").later);
-        later.into_iter().for_each(|later| later.join().expect("ended"));
-        rig.check_table();
+        let (met, end) = scanned(seed, Moved::Followed);
+        assert_eq!(end, Ok(()), "seed {seed}: {met:?}");
     }
+}
+
+/// The same where the order must hold: it does, or the scan ends with a conflict.
+#[test]
+fn a_row_that_moves_behind_an_ordered_scan_is_a_conflict() {
+    let (mut conflicts, mut whole) = (0, 0);
+    for seed in 0..300u64 {
+        let (met, end) = scanned(seed, Moved::Refused);
+        let groups: Vec<u8> = met.iter().map(|(_, group)| *group).collect();
+        let is_backward = groups.first() > groups.last();
+        assert!(
+            groups.is_sorted_by(|a, b| if is_backward { a >= b } else { a <= b }),
+            "seed {seed}: {met:?}"
+        );
+        match end {
+            Ok(()) => whole += 1,
+            Err(Error::Conflict) => conflicts += 1,
+            Err(e) => panic!("seed {seed}: {e}"),
+        }
+    }
+    assert!(conflicts > 20 && whole > 20, "{conflicts} conflicts, {whole} whole");
+}
+
+/// Rows and groups in the order in which a scan has handed them out while others moved them, and how it ended; without an error none is missed.
+fn scanned(seed: u64, what: Moved) -> (Vec<(u8, u8)>, Result<()>) {
+    let rig = Arc::new(filled());
+    rig.buffer_by(seed % 3);
+    let mut world = World::filled(&rig, seed);
+    let backward = world.below(2) == 0;
+    let world = Arc::new(Mutex::new(world));
+    let mut trx = rig.begin(RepeatableRead);
+    let mut cursor = following(&rig, &mut trx, what, OnLocked::Wait);
+    cursor.set_bounds(&LO, Some(&HI));
+    let mut met = Vec::new();
+    let mut more = match backward {
+        true => cursor.seek(&mut trx, Seek::Lt, &HI),
+        false => cursor.seek(&mut trx, Seek::Ge, &LO),
+    };
+    while more == Ok(true) {
+        let (pk, group) = found(&cursor);
+        let newest = world.lock().expect("whole").groups[&pk];
+        assert_eq!(newest, group, "seed {seed}: row {pk} is not the newest");
+        assert!((3..8).contains(&group), "seed {seed}: row {pk} of group {group}");
+        met.push((pk, group));
+        World::stir_within(&world);
+        more = match backward {
+            true => cursor.prev(&mut trx),
+            false => cursor.next(&mut trx),
+        };
+    }
+    World::end_all(&world);
+    let once: BTreeSet<u8> = met.iter().map(|(pk, _)| *pk).collect();
+    assert_eq!(once.len(), met.len(), "seed {seed}: {met:?}");
+    let left = world.lock().expect("whole").left.clone();
+    for pk in (1..=ROWS).filter(|pk| more.is_ok() && !left.contains(pk)) {
+        assert!(once.contains(&pk), "seed {seed}: row {pk} is missed: {met:?}");
+    }
+    drop(cursor);
+    commit(&rig, trx);
+    // What was not come to is not for the next one.
+    for _ in 0..ROWS {
+        moment(Moment::EntryCopied);
+        moment(Moment::MovedRowFound);
+    }
+    World::end_all(&world);
+    rig.check_table();
+    (met, more.map(|_| ()))
 }
 
 /// The row's group is changed behind the first step of the scan, by a transaction that has not ended.
@@ -198,7 +230,7 @@ fn moved_to(group: u8, on_locked: OnLocked) -> (Rig, Trx, Trx, Cursor) {
     let rig = filled();
     let mut trx = rig.begin(RepeatableRead);
     trx.lock_wait_timeout_ms = 0;
-    let mut cursor = following(&rig, &mut trx, on_locked);
+    let mut cursor = following(&rig, &mut trx, Moved::Followed, on_locked);
     assert_eq!(cursor.seek(&mut trx, Seek::Ge, b"g\x01"), Ok(true));
     assert_eq!(found(&cursor).0, 1);
     let mut mover = rig.begin(ReadCommitted);
