@@ -84,8 +84,9 @@ private:
   void give_back_autoinc_locks();
   void end_transaction();
   bool waits_for_log() const;
-  /* A statement that began alone ends its transaction, even if it has turned autocommit off meanwhile. */
-  bool is_real_end(bool all) const { return all || !m_is_long; }
+  /* A statement that began alone ends its transaction, even if it has turned autocommit off meanwhile. So does one of the server's own, which
+     goes on in a connection's transaction with the options that say so taken away (where a replica stands). */
+  bool is_real_end(bool all) const { return all || !m_is_long || !in_long_transaction(); }
 
   THD *m_thd;
   slc_trx *m_trx;

@@ -311,16 +311,11 @@ static bool is_lone_statement(THD *thd)
          settings.snapshot_isolation && !thd->slave_thread;
 }
 
-/* Whether the statement only adds rows. What it makes of a snapshot takes the place of nothing newer then, and decides about no row that
-   others may hold: those who change rows must know what they read to stay. */
-static bool only_adds_rows(THD *thd)
+/* Whether the statement changes no row that is there, nor adds one to a table that others may use: it decides nothing that others might wait for. */
+static bool only_reads(THD *thd)
 {
   switch (thd_sql_command(thd))
   {
-  case SQLCOM_INSERT:
-  case SQLCOM_INSERT_SELECT:
-  case SQLCOM_LOAD:
-    return thd->lex->duplicates == DUP_ERROR;
   case SQLCOM_CREATE_TABLE:
   case SQLCOM_CREATE_SEQUENCE:
   case SQLCOM_SET_OPTION:
@@ -331,8 +326,8 @@ static bool only_adds_rows(THD *thd)
   }
 }
 
-/* What a writing statement reads of a table that it does not write: up to READ COMMITTED some read it as of the statement's snapshot; at
-   REPEATABLE READ, outside of a transaction, those that only add rows. */
+/* What a statement other than SELECT reads of a table that it does not write: up to READ COMMITTED some read it as of the statement's snapshot;
+   at REPEATABLE READ, outside of a transaction, those that change nothing. */
 static uint source_lock(THD *thd)
 {
   switch (thd_sql_command(thd))
@@ -348,7 +343,7 @@ static uint source_lock(THD *thd)
   default:
     break;
   }
-  return is_lone_statement(thd) && only_adds_rows(thd) ? SLC_LOCK_NONE_OF_SOURCE : SLC_LOCK_SHARED;
+  return is_lone_statement(thd) && only_reads(thd) ? SLC_LOCK_NONE_OF_SOURCE : SLC_LOCK_SHARED;
 }
 
 /* Which lock a statement's reads of this table take when it does not write to it (then external_lock() says exclusive). */
@@ -386,24 +381,41 @@ static uint read_policy(enum thr_lock_type type)
   return type == TL_READ_SKIP_LOCKED || type == TL_WRITE_SKIP_LOCKED ? SLC_SKIP_LOCKED : SLC_WAIT;
 }
 
-/* What a locking scan outside of a transaction does with a row that moves behind it. Rows that are to be changed may come out of the index's
-   order; a statement that groups by that order would make two groups of one. */
-uint ha_sluice::about_moved(THD *thd) const
+/* Whether the statement writes to this table, and does not merely read it FOR UPDATE. */
+static bool is_target(THD *thd, const TABLE *table)
 {
-  if (m_lock == SLC_LOCK_NONE || m_lock == SLC_LOCK_NONE_OF_SOURCE || m_policy == SLC_SKIP_LOCKED || !is_lone_statement(thd))
-    return SLC_MOVED_MISSED;
-  if (m_lock == SLC_LOCK_SHARED)
-    return SLC_MOVED_REFUSED;
+  TABLE_LIST *const named= table->pos_in_table_list;
+  if (!named)
+    return false;
   switch (thd_sql_command(thd))
   {
   case SQLCOM_UPDATE:
   case SQLCOM_UPDATE_MULTI:
   case SQLCOM_DELETE:
   case SQLCOM_DELETE_MULTI:
-    return SLC_MOVED_FOLLOWED;
-  case SQLCOM_SELECT:
+    return named->top_table()->select_lex == thd->lex->first_select_lex();
+  default:
+    return named->top_table() == thd->lex->query_tables;
+  }
+}
+
+/* What a locking scan outside of a transaction does with a row that moves behind it. Rows that are to be changed may come out of the index's
+   order; a statement that groups by that order would make two groups of one. */
+uint ha_sluice::about_moved(THD *thd) const
+{
+  if (m_lock == SLC_LOCK_NONE || m_lock == SLC_LOCK_NONE_OF_SOURCE || m_policy == SLC_SKIP_LOCKED || !is_lone_statement(thd))
+    return SLC_MOVED_MISSED;
+  const int command= thd_sql_command(thd);
+  if (m_lock == SLC_LOCK_SHARED || command == SQLCOM_SELECT || !is_target(thd, table))
     return SLC_MOVED_REFUSED;
-  default:                              // what it looks for is the row that is there twice, which it has locked
+  switch (command)
+  {
+  case SQLCOM_UPDATE:
+  case SQLCOM_UPDATE_MULTI:
+  case SQLCOM_DELETE:
+  case SQLCOM_DELETE_MULTI:
+    return SLC_MOVED_FOLLOWED;
+  default:                              // it looks for the row that is there twice, which it has locked
     return SLC_MOVED_MISSED;
   }
 }
@@ -467,14 +479,14 @@ int ha_sluice::external_lock(THD *thd, int type)
 }
 
 /* A statement under LOCK TABLES or inside a stored routine: the table was locked for all of them, by the strongest of their types. Called also,
-   right behind external_lock(), for the own tables of a statement with triggers or functions: those read by no snapshot of the statement's, for
-   its routines read by none either, but at READ COMMITTED. */
+   right behind external_lock(), for the own tables of a statement with triggers or functions (they read by no snapshot of the statement's, for its
+   routines do not), and of CREATE OR REPLACE TABLE. */
 int ha_sluice::start_stmt(THD *thd, thr_lock_type type)
 {
   m_plan= nullptr;
   m_scan_set_up= false;
   m_policy= read_policy(type);
-  const bool writes= type >= TL_FIRST_WRITE;
+  const bool writes= type >= TL_FIRST_WRITE, is_plain= type == TL_READ || type == TL_READ_NO_INSERT;
   m_connection= Connection::of(thd);
   m_connection->use(writes);
   if (writes)
@@ -482,9 +494,10 @@ int ha_sluice::start_stmt(THD *thd, thr_lock_type type)
   else if (thd_sql_command(thd) == SQLCOM_SELECT && type == TL_READ &&
            m_connection->isolation() != SLC_ISO_SERIALIZABLE)
     m_lock= SLC_LOCK_NONE;
-  else if (thd->locked_tables_mode == LTM_NONE && !thd->in_sub_stmt && m_stored_lock == SLC_LOCK_NONE &&
-           m_connection->isolation() != SLC_ISO_SERIALIZABLE)
+  else if (is_plain && m_stored_lock == SLC_LOCK_NONE && m_connection->isolation() <= SLC_ISO_READ_COMMITTED)
     m_lock= SLC_LOCK_NONE;
+  else if (is_plain && m_stored_lock == SLC_LOCK_NONE_OF_SOURCE && thd->locked_tables_mode == LTM_NONE && !thd->lex->requires_prelocking())
+    m_lock= SLC_LOCK_NONE_OF_SOURCE;
   else
     m_lock= SLC_LOCK_SHARED;
   m_about_moved= about_moved(thd);

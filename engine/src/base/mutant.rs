@@ -62,6 +62,8 @@ mutants! {
     PendingValueOverlooked,
     /// The rollback of a prepared transaction begins, and the log does not say so.
     PreparedRollbackNotLogged,
+    /// The rollback of a prepared transaction is acknowledged before it is durable.
+    PreparedRollbackNotDurable,
     /// A merge forgets to apply the first entry that it takes out of the change buffer.
     BufferedEntryLost,
     /// A merge leaves what it has applied in the change buffer.

@@ -233,11 +233,17 @@ impl Engine {
     }
     /// For a connection, which goes on whatever comes out: what cannot be rolled back now waits, and `trx` is a fresh one.
     pub fn rollback(&self, trx: &mut Trx) -> Result<()> {
+        let was_prepared = trx.is_prepared() && !planted(Mutant::PreparedRollbackNotDurable);
         self.store.rollback(trx).inspect_err(|e| {
             if trx.is_prepared() {
                 self.store.let_rollback_wait(trx, e);
             }
-        })
+        })?;
+        // A crash must not bring back, locks and all, what its coordinator was told to be gone: nobody would decide it again.
+        match was_prepared {
+            true => self.flush_to(self.lsn()),
+            false => Ok(()),
+        }
     }
 
     /// Names of the prepared transactions that were found at open, or left by their connections, and are not decided yet.

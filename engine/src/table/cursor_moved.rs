@@ -5,8 +5,8 @@
 //!
 //! The statement's view keeps such entries from purge, and tells those that were marked since from older ones; it judges nothing. A row is
 //! handed out by an old entry if its newest key lies in what the scan has passed (or is that entry's again), and the transaction does not hold
-//! its lock: what a scan has met stays locked, and cannot move any more. (So a row that another scan of the same statement has locked may be
-//! missed: a table joined with itself.) If its key lies ahead, the scan is going to meet it there, or the mark that it leaves; elsewhere, it has left the range.
+//! the lock that the scan asks for: what a scan has met stays locked, and cannot move any more. (So a row that another scan of the same statement
+//! has locked so, or more strongly, may be missed: a table joined with itself.) If its key lies ahead, the scan is going to meet it there, or the mark that it leaves; elsewhere, it has left the range.
 //!
 //! Only the plugin can compute keys: it gives the scan a function that does.
 use super::cursor::Cursor;

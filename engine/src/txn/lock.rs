@@ -43,6 +43,8 @@ pub enum Granted {
     New,
     /// The transaction had it (or a stronger one) before.
     Held,
+    /// It had a weaker one.
+    Raised,
 }
 
 pub(super) const SHARDS: usize = 64;
@@ -158,7 +160,7 @@ impl LockSys {
                 let stopped = shard.entry(at.slot).readers_waiting();
                 drop(shard);
                 ask_to_look(&stopped);
-                Ok(Granted::Held)
+                Ok(Granted::Raised)
             }
             Admitted::New => {
                 drop(shard);
@@ -218,8 +220,11 @@ impl LockSys {
             assert!(end != SleepEnd::Granted, "a granted request does not wait any more");
             return Err(end.error());
         }
-        if upgrade || is_remembered(me, at) {
-            // The second: somebody made an implicit lock of ours explicit while we slept.
+        if upgrade {
+            return Ok(Granted::Raised);
+        }
+        if is_remembered(me, at) {
+            // Somebody made an implicit lock of ours explicit while we slept.
             return Ok(Granted::Held);
         }
         remember(me, at);

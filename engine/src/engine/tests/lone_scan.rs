@@ -242,6 +242,26 @@ fn moved_to(group: u8, on_locked: OnLocked) -> (Rig, Trx, Trx, Cursor) {
     (rig, trx, holder, cursor)
 }
 
+/// What another read of the statement has locked to share, the scan that changes rows has not met.
+#[test]
+fn a_moved_row_whose_lock_is_raised_is_handed_out() {
+    let rig = filled();
+    let mut trx = rig.begin(RepeatableRead);
+    let mut cursor = following(&rig, &mut trx, Moved::Followed, OnLocked::Wait);
+    assert_eq!(cursor.seek(&mut trx, Seek::Ge, b"g\x00"), Ok(true));
+    assert_eq!(found(&cursor).0, 1);
+    let mut mover = rig.begin(ReadCommitted);
+    rig.update(&mut mover, &[3], &row(3, 30), &row(0, 30)).expect("update");
+    commit(&rig, mover);
+    assert!(rig
+        .get(&mut trx, &[3], Some(crate::txn::LockMode::Shared))
+        .expect("lock")
+        .is_some());
+    assert_eq!(rest(&mut cursor, &mut trx), Ok(vec![2, 3]));
+    drop(cursor);
+    commit(&rig, trx);
+}
+
 /// A queue's worker is not stopped by those who work on rows that have left the queue.
 #[test]
 fn rows_that_have_left_the_range_are_not_waited_for() {

@@ -201,7 +201,7 @@ fn a_circle_through_a_waiting_upgrade_is_found_at_once() {
     cancel(&locks, writer);
     assert_eq!(take(&locks, &mut third, b"k", X), Err(Error::Deadlock));
     locks.release_all(&third.shared);
-    assert_eq!(upgrade.join().unwrap(), Ok(Granted::Held));
+    assert_eq!(upgrade.join().unwrap(), Ok(Granted::Raised));
     assert_eq!(reader.thread.join().unwrap(), Ok(()));
 }
 
@@ -236,7 +236,7 @@ fn a_waiting_reader_hears_of_a_holder_that_upgrades() {
         let heard = writer.heard();
         assert!(writer.heard_of(&holder.shared) && !reader.heard_of(&holder.shared));
         let shared = holder.shared.clone();
-        let upgrade = |trx: &mut Trx| assert_eq!(take(&locks, trx, b"r", X), Ok(Granted::Held));
+        let upgrade = |trx: &mut Trx| assert_eq!(take(&locks, trx, b"r", X), Ok(Granted::Raised));
         if another_holder {
             thread::scope(|scope| {
                 let upgrade = scope.spawn(|| upgrade(&mut holder));

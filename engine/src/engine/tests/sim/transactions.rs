@@ -120,6 +120,9 @@ impl World {
         let number = prepared[which as usize % prepared.len()];
         let engine = self.engine().clone();
         engine.set("flush_log_at_trx_commit", 1).expect("a known setting");
+        if number % 2 == 0 {
+            return self.decide_by_own_connection(number, commit);
+        }
         let done = engine.decide(&super::xid(number), commit);
         self.end_if_undo_waits(false);
         match done {
@@ -131,5 +134,26 @@ impl World {
             self.history.all_durable();
         }
         self.judge_result("decide", done)
+    }
+    /// The connection that prepared it decides; or any, as if it had.
+    fn decide_by_own_connection(&mut self, number: u32, commit: bool) -> Step {
+        let engine = self.engine().clone();
+        let mut trx = match engine.take_prepared(&super::xid(number)) {
+            Ok(trx) => trx,
+            Err(e) => return self.judge("decide", &e),
+        };
+        let done = match commit {
+            true => engine.commit(&mut trx, true),
+            false => engine.rollback(&mut trx),
+        };
+        let change = Change::Decide(number, commit);
+        match done {
+            Ok(()) => self.history.add(change, engine.lsn()),
+            Err(_) => self.history.doubt(change),
+        }
+        if done.is_ok() {
+            self.history.all_durable();
+        }
+        self.judge_end("decide", done)
     }
 }

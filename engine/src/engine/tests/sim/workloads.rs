@@ -336,6 +336,10 @@ const PREPARED: &[Op] = &[
     decide(false),
     FLUSH,
     decide(true),
+    insert(1, 70, 3),
+    Op::Prepare { trx: 1, flush: 1 },
+    decide(false),
+    FLUSH,
 ];
 const LOADED: &[Op] = &[
     Op::Create { kinds: 7 },
