@@ -13,6 +13,7 @@
 //! the older ones, in which nothing changes meanwhile, for merges wait so long. Until then nothing is known to be absent.
 use super::count::Count;
 use super::filter::Filter;
+use super::help::Help;
 use super::pending::{self, Folded, Pending};
 use super::policy::{entry_bytes, Buffering, ChangeBuffer, Word, ASK_EVERY};
 use super::progress::Progress;
@@ -99,7 +100,7 @@ pub struct Delta {
     /// Moving share of target leaves that were resident, of `ALL`.
     residency: AtomicU32,
     asked: AtomicU32,
-    helped: AtomicU64,
+    pub(super) help: Help,
     dense_reads: AtomicU32,
     /// What sweeps found lately: which part of the entries then pending one leaf's merge took out, in units of 1/[`YIELD_ONE`]. 0 = none yet.
     yielded: AtomicU64,
@@ -145,7 +146,7 @@ impl Delta {
             count: Mutex::default(),
             residency: AtomicU32::new(UNTOLD),
             asked: AtomicU32::new(0),
-            helped: AtomicU64::new(0),
+            help: Help::default(),
             dense_reads: AtomicU32::new(0),
             yielded: AtomicU64::new(0),
             progress: Progress::default(),
@@ -505,9 +506,6 @@ impl Delta {
     /// over and over is soon merged.
     pub fn turn_to_settle(&self) -> bool {
         self.dense_reads.fetch_add(1, Ordering::Relaxed) % SETTLE_EVERY == SETTLE_EVERY - 1
-    }
-    pub(super) fn turn_to_help(&self, every: u64) -> bool {
-        self.helped.fetch_add(1, Ordering::Relaxed) % every == 0
     }
     /// A change's target leaf was found so.
     pub(super) fn note(&self, leaf: Presence) {
