@@ -4,7 +4,7 @@
 //! from `index::scan`, with everything pending applied.
 //!
 //! Reading order: `apply` (the way in), `pending` (what is pending for a key, and its format), `delta` (the tree and what memory knows about
-//! it), `count`, `filter`, `values`, `memory`, `policy`, `sums`, `read`, `unique`, `merge`, `spread`, `sweep`, `progress`, `help`,
+//! it), `closing`, `count`, `filter`, `values`, `memory`, `policy`, `sums`, `read`, `unique`, `merge`, `spread`, `sweep`, `progress`, `help`,
 //! `at_random`. Called by `index::scan` and the table layer, with no latch held.
 //!
 //! Entry of a secondary index: key = index key + clustered key; value (drawn in `entry.rs`):
@@ -16,6 +16,7 @@
 //! ```
 mod apply;
 mod at_random;
+mod closing;
 mod count;
 mod delta;
 pub mod entry;
