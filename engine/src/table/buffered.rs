@@ -23,11 +23,12 @@ use super::store::Store;
 use crate::base::{Error, FileId, Result};
 use crate::change::{self, Delta, Swept};
 use crate::index::Index;
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 /// Rounds a second.
 pub const ROUNDS: usize = 10;
+const SECOND_US: u64 = 1_000_000;
 /// The engine counts as idle when what it did in the last second was at most so much for each page of `io_capacity`, a row read being 1 ...
 const IDLE: u64 = 10;
 /// ... and a commit, a row inserted or purged so much. Merging then adds a tenth to what reads take, and ten times what writes do.
@@ -78,30 +79,37 @@ impl Rounds {
     }
 }
 
-/// Commits and rows of the last rounds, a second of them.
-#[derive(Debug)]
+/// What the engine did in the last rounds, which make up a second, or in the last one, if that took longer.
+#[derive(Debug, Default)]
 struct Recent {
-    rounds: [u64; ROUNDS],
-    at: usize,
-}
-
-impl Default for Recent {
-    /// As long as nothing is known, it was much.
-    fn default() -> Recent {
-        Recent {
-            rounds: [u64::MAX; ROUNDS],
-            at: 0,
-        }
-    }
+    /// Microseconds until its beginning since that of the round before, and how much was done meanwhile.
+    rounds: VecDeque<(u64, u64)>,
+    us: u64,
+    at_us: Option<u64>,
 }
 
 impl Recent {
-    fn note(&mut self, activity: u64) {
-        self.rounds[self.at] = activity;
-        self.at = (self.at + 1) % ROUNDS;
+    fn note(&mut self, now_us: u64, activity: u64) {
+        // No round comes earlier (and the clock of a simulation may stand still).
+        let least = SECOND_US / ROUNDS as u64;
+        let since = self.at_us.replace(now_us).map_or(0, |at| now_us.saturating_sub(at));
+        self.rounds.push_back((since.max(least), activity));
+        self.us += since.max(least);
+        while let Some(&(us, _)) = self.rounds.front() {
+            if self.us - us < SECOND_US {
+                break;
+            }
+            self.us -= us;
+            self.rounds.pop_front();
+        }
     }
-    fn sum(&self) -> u64 {
-        self.rounds.iter().fold(0, |sum, round| sum.saturating_add(*round))
+    /// How much a second. As long as no second is known, it was much.
+    fn a_second(&self) -> u64 {
+        let all: u128 = self.rounds.iter().map(|(_, activity)| *activity as u128).sum();
+        match self.us < SECOND_US {
+            true => u64::MAX,
+            false => (all * SECOND_US as u128 / self.us as u128) as u64,
+        }
     }
 }
 
@@ -330,7 +338,8 @@ impl Store {
         let c = &self.counters;
         let changes = c.commits.get() + c.rows_inserted.get() + c.purged_records.get();
         let activity = c.rows_read.get() + changes * CHANGE;
-        rounds.recent.note(activity.saturating_sub(rounds.activity));
+        let now_us = self.pool.disk().now_us();
+        rounds.recent.note(now_us, activity.saturating_sub(rounds.activity));
         rounds.activity = activity;
         let buffered = c.change_buffer_buffered_inserts.get()
             + c.change_buffer_buffered_delete_marks.get()
@@ -342,7 +351,7 @@ impl Store {
         if self.change.is_draining() {
             return most;
         }
-        let is_idle = rounds.recent.sum() <= usual as u64 * IDLE && !self.change.holds();
+        let is_idle = rounds.recent.a_second() <= usual as u64 * IDLE && !self.change.holds();
         let idle = if is_idle { usual as usize / ROUNDS } else { 0 };
         // As much as came, times a gain: where that is 1, what is pending stays as it is.
         let over = self.change.fill().saturating_sub(500).min(500);

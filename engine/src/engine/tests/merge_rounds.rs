@@ -4,6 +4,7 @@ use super::rig::*;
 use crate::change::{self, Buffering, Op};
 use crate::io::sim::SimDisk;
 use crate::table::{Rounds, TableSpec};
+use crate::txn::Isolation::ReadCommitted;
 
 /// An entry of by_group that no row has.
 fn put(rig: &Rig, n: u32) {
@@ -47,4 +48,28 @@ fn one_table_of_many_gets_the_leaves_of_every_round() {
         assert!(rounds < 40);
     }
     assert_eq!(pending(&rig), 0);
+}
+
+/// Ten rounds were taken for a second, however long they took: on a slow disk an engine with next to nothing to do counted as busy.
+#[test]
+fn a_second_is_a_second_however_long_the_rounds_take() {
+    for (changes, merges) in [(5, true), (100, false)] {
+        let disk = SimDisk::new(1);
+        let rig = Rig::create(disk.clone());
+        buffer(&rig, true);
+        let (mut state, mut n) = (Rounds::default(), 0u16);
+        let mut merged = 0;
+        for _ in 0..12 {
+            for _ in 0..changes {
+                let mut trx = rig.begin(ReadCommitted);
+                rig.insert(&mut trx, &n.to_be_bytes(), &row(n as u8, n))
+                    .expect("insert");
+                commit(&rig, trx);
+                n += 1;
+            }
+            disk.advance_us(5_000_000);
+            merged += rig.store().merge_round(&mut state).expect("round");
+        }
+        assert_eq!(merged > 0, merges, "{changes} changes in five seconds");
+    }
 }
