@@ -80,10 +80,22 @@ pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
 
 /// A hash whose bits each depend on all of the 32 (the finalizer of MurmurHash3, Appleby 2011): for several places from one checksum.
 pub fn mixed(hash: u32) -> u64 {
-    let mut h = hash as u64 + 1;
+    mixed_wide(hash as u64 + 1)
+}
+fn mixed_wide(mut h: u64) -> u64 {
     h = (h ^ (h >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     h = (h ^ (h >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     h ^ (h >> 33)
+}
+/// A hash for memory only, where the 32 bits of a checksum are too few.
+pub fn hash_wide(bytes: &[u8]) -> u64 {
+    let mut hash = bytes.len() as u64;
+    for part in bytes.chunks(8) {
+        let mut word = [0; 8];
+        word[..part.len()].copy_from_slice(part);
+        hash = mixed_wide(hash.rotate_left(5) ^ u64::from_le_bytes(word));
+    }
+    hash
 }
 
 /// The first key behind all that start with `prefix`; None: there is none.

@@ -7,8 +7,8 @@
 //! of the leaf nothing that matters can become pending for the key: whoever changes it holds its row's lock, and the one visitor
 //! without it, purge, has only `Remove`, which commutes with all others.
 use super::entry::{DEAD, DELETE_MARK, STAMP_OFFSET};
+use super::help::help;
 use super::merge::merge_leaf_whole;
-use super::sweep::help;
 use super::{Delta, Index, Op, DELTA_BIT};
 use crate::base::bytes::{get_u48, put_u48};
 use crate::base::sync::give_way;
@@ -117,7 +117,7 @@ pub(super) fn buffer(pool: &Pool, index: &Index, delta: &Delta, op: Op<'_>) -> R
                 Op::Remove { .. } => counters.change_buffer_buffered_deletes.inc(),
                 _ => counters.change_buffer_buffered_delete_marks.inc(),
             }
-            help(pool, index, delta)?;
+            help(pool, index, delta, op.key())?;
             return Ok(true);
         }
         delta.know(pool)?;

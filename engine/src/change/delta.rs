@@ -11,8 +11,10 @@
 //!
 //! After the engine was opened the tree's content is not known: the first use begins a new partition, and `count_step` (`count.rs`) walks
 //! the older ones, in which nothing changes meanwhile, for merges wait so long. Until then nothing is known to be absent.
+use super::closing::Idleness;
 use super::count::Count;
 use super::filter::Filter;
+use super::help::Help;
 use super::pending::{self, Folded, Pending};
 use super::policy::{entry_bytes, Buffering, ChangeBuffer, Word, ASK_EVERY};
 use super::progress::Progress;
@@ -83,8 +85,7 @@ pub struct Delta {
     pub(super) entries: AtomicU64,
     pub(super) bytes: AtomicU64,
     pub(super) newest_bytes: AtomicU64,
-    /// What they were at the last look (`close_if_idle`).
-    seen_newest: AtomicU64,
+    pub(super) idleness: Idleness,
     /// Bytes that are there and not counted yet, about (`count.rs`).
     pub(super) uncounted: AtomicU64,
     /// Oldest (high half) and newest partition.
@@ -99,7 +100,7 @@ pub struct Delta {
     /// Moving share of target leaves that were resident, of `ALL`.
     residency: AtomicU32,
     asked: AtomicU32,
-    helped: AtomicU64,
+    pub(super) help: Help,
     dense_reads: AtomicU32,
     /// What sweeps found lately: which part of the entries then pending one leaf's merge took out, in units of 1/[`YIELD_ONE`]. 0 = none yet.
     yielded: AtomicU64,
@@ -134,7 +135,7 @@ impl Delta {
             entries: AtomicU64::new(UNKNOWN),
             bytes: AtomicU64::new(0),
             newest_bytes: AtomicU64::new(0),
-            seen_newest: AtomicU64::new(0),
+            idleness: Idleness::default(),
             uncounted: AtomicU64::new(0),
             range: AtomicU32::new(0),
             in_partition: [const { AtomicU64::new(0) }; PARTITIONS_MAX as usize],
@@ -145,7 +146,7 @@ impl Delta {
             count: Mutex::default(),
             residency: AtomicU32::new(UNTOLD),
             asked: AtomicU32::new(0),
-            helped: AtomicU64::new(0),
+            help: Help::default(),
             dense_reads: AtomicU32::new(0),
             yielded: AtomicU64::new(0),
             progress: Progress::default(),
@@ -389,50 +390,6 @@ impl Delta {
         self.grow(-(bytes as i64), partition == self.range().1);
         self.count_down(key, partition);
     }
-    /// The memory of all newest partitions is full, and this one has half of an even share at least. So an index has half as many partitions as
-    /// there may be, or fewer, when as much is pending as may be.
-    fn is_newest_full(&self) -> bool {
-        let most = self.buffer.memory_max() as i64;
-        let enough = most / (2 * self.buffer.newest_count());
-        self.buffer.newest_sum() >= most && self.newest_bytes.load(Ordering::Relaxed) as i64 >= enough
-    }
-    fn begin_partition_if_due(&self) {
-        if self.is_newest_full() && may_begin(self.range()) {
-            moment(Moment::PartitionDue);
-            let _closed = self.gate.write();
-            // Of several who found it full at once the first has closed it, and the next one is nearly empty.
-            if self.is_newest_full() {
-                self.begin_next();
-            }
-        }
-    }
-    /// Closes the newest partition and begins the next, if there may be one more.
-    pub fn begin_partition(&self) {
-        let _closed = self.gate.write();
-        self.begin_next();
-    }
-    /// The newest partition of an index that is not written any more is no reason to close those of others early: nobody needs it in memory.
-    /// Called now and then; closed, if half of the memory is in use, is what has not changed since the last call and is more than a small part.
-    pub fn close_if_idle(&self) {
-        let mine = self.newest_bytes.load(Ordering::Relaxed);
-        let idle = self.seen_newest.swap(mine, Ordering::Relaxed) == mine;
-        let most = self.buffer.memory_max() as i64;
-        if idle && mine as i64 > most / (4 * self.buffer.newest_count()) && self.buffer.newest_sum() >= most / 2 {
-            self.begin_partition();
-        }
-    }
-    /// The gate is held alone.
-    fn begin_next(&self) {
-        let (oldest, newest) = self.range();
-        if may_begin((oldest, newest)) {
-            self.close_newest();
-            self.set_range(oldest, newest + 1);
-        }
-    }
-    fn close_newest(&self) {
-        let bytes = self.newest_bytes.load(Ordering::Relaxed) as i64;
-        self.grow_newest(-bytes);
-    }
     pub(super) fn set_range(&self, oldest: u16, newest: u16) {
         self.range
             .store((oldest as u32) << 16 | newest as u32, Ordering::Release);
@@ -506,9 +463,6 @@ impl Delta {
     pub fn turn_to_settle(&self) -> bool {
         self.dense_reads.fetch_add(1, Ordering::Relaxed) % SETTLE_EVERY == SETTLE_EVERY - 1
     }
-    pub(super) fn turn_to_help(&self, every: u64) -> bool {
-        self.helped.fetch_add(1, Ordering::Relaxed) % every == 0
-    }
     /// A change's target leaf was found so.
     pub(super) fn note(&self, leaf: Presence) {
         let old = self.residency.load(Ordering::Relaxed);
@@ -528,10 +482,6 @@ impl Delta {
     }
 }
 
-/// With what a restart adds there are never more than there may be.
-fn may_begin((oldest, newest): (u16, u16)) -> bool {
-    newest < u16::MAX && ((newest - oldest) as u32) < PARTITIONS_MAX / 2 - 1
-}
 fn slot(partition: u16) -> usize {
     (partition as u32 % PARTITIONS_MAX) as usize
 }

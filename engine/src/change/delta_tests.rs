@@ -330,7 +330,34 @@ fn what_is_not_written_any_more_does_not_close_the_partitions_of_others() {
     assert!(all[1..].iter().all(|delta| delta.range().1 <= 1));
     // All of them together again as when they go.
     all.iter().for_each(|delta| assert!(delta.discard() < 1));
-    assert_eq!((buffer.newest_sum(), buffer.newest_count()), (0, 1));
+    assert_eq!(
+        (buffer.newest_sum(), buffer.newest_count(), buffer.idle.bytes()),
+        (0, 1, 0)
+    );
+}
+
+/// After each burst its partition was closed, though that made no room to speak of: soon there was no number left, and whoever read a leaf
+/// looked into each of thirty partitions.
+#[test]
+fn an_index_that_is_written_in_bursts_keeps_its_numbers() {
+    // What others have and do not write: next to nothing, or nearly as much as idle ones may have.
+    for part in [i64::MAX, 450] {
+        let (buffer, all) = sharing(&Rig::create(14, 512), 202);
+        let most = buffer.memory_max() as i64;
+        let (hot, bursts, others) = (&all[0], &all[1], &all[2..]);
+        others.iter().for_each(|delta| delta.grow((most / part).max(1), true));
+        hot.grow(most * 6 / 10, true);
+        for _ in 0..40 {
+            bursts.grow(most / 700, true);
+            for _ in 0..2 {
+                hot.grow(1, true);
+                all.iter().for_each(Delta::close_if_idle);
+            }
+        }
+        let most_used = all.iter().map(|delta| delta.range().1).max();
+        assert!(most_used < Some(8), "{most_used:?}");
+        assert_eq!(hot.range().1, 0);
+    }
 }
 
 /// Keys and values were counted, and the pages of small ones took two and a half times as much of the pool as they may.

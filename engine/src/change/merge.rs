@@ -8,7 +8,8 @@
 //!
 //! A sweep, which brings all leaves of a stretch something, lets a leaf that has no room for it be spread over its neighbours (`spread.rs`).
 //!
-//! Called by readers that met a dense leaf, by appends whose list is full, by sweeps; with no latch held.
+//! Called by readers that met a dense leaf, by appends whose list is full, by appenders near the bound, by sweeps; with no
+//! latch held.
 use super::delta::{delta_end, delta_key, Delta, DeltaKey};
 use super::pending::Operations;
 use super::policy::entry_bytes;
@@ -58,6 +59,13 @@ pub(super) struct Merged {
     pub whole: bool,
 }
 
+impl Merged {
+    /// Nothing was pending for the leaf: others had merged it.
+    pub fn found_nothing(&self) -> bool {
+        self.entries == 0 && self.stuck == 0 && self.whole
+    }
+}
+
 /// `sweeping`: the neighbours to the right are next.
 pub(super) fn merge_at(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8], sweeping: bool) -> Result<Merged> {
     let mut merge = Merge::new(pool, tree, delta, sweeping);
@@ -76,7 +84,9 @@ pub(super) fn merge_at(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8], swee
         }
     }
     let counters = pool.counters();
-    counters.change_buffer_merged_leaves.add(merge.leaves as u64);
+    if merge.entries > 0 {
+        counters.change_buffer_merged_leaves.add(merge.leaves as u64);
+    }
     // Each leaf was brought in once, for all of its own.
     counters
         .change_buffer_reads_avoided

@@ -1,12 +1,13 @@
 //! What others do to a leaf, and to what is pending for it, between two mini-transactions of one merge.
-use super::super::kit::new_index;
+use super::super::kit::{found_again, new_index};
 use super::super::{drain, entry, get, submit, visit_prefix, Buffering, Index, Op};
 use super::*;
 use crate::base::moment::at;
 use crate::base::Moment;
-use crate::btree::tests::kit::check;
+use crate::btree::tests::kit::{check, checkpoint};
 use crate::btree::ENTRY_OVERHEAD;
 use crate::pool::tests::Rig;
+use crate::pool::Presence;
 use std::sync::mpsc::channel;
 
 fn value_of(len: usize) -> Vec<u8> {
@@ -24,6 +25,39 @@ fn free_at(pool: &Pool, index: &Index, key: &[u8]) -> usize {
     let mut mtr = pool.begin();
     let leaf = index.tree.leaf_for_write(&mut mtr, key, Intent::Leaf, None).unwrap();
     index.tree.leaf_free(&mtr, &leaf)
+}
+
+/// They were read one after the other with their parent latched alone, which kept everybody from all that is below it.
+#[test]
+fn the_leaves_of_a_stretch_are_in_the_pool_before_it_is_latched() {
+    let rig = Rig::create(8, 256);
+    let index = new_index(&rig.pool, 0);
+    index.delta.as_ref().unwrap().buffer().set_buffering(Buffering::None);
+    let key = |n: u32| (n << 8).to_be_bytes();
+    (0..2000).for_each(|n| put(&rig.pool, &index, &key(n), &value_of(100)));
+    checkpoint(&rig.pool);
+    let rig = Rig::recover(rig.disk.crash(1), 256, &mut |_, _| ());
+    let (pool, index) = (&*rig.pool, found_again(&rig.pool, &index, 1));
+    (0..2000).for_each(|n| put(pool, &index, &key(n), &value_of(100)));
+    let delta = index.delta.as_ref().unwrap();
+    delta.know(pool).unwrap();
+    let mut ids = Vec::new();
+    let mut from = Vec::new();
+    while ids.len() < 5 {
+        let (id, end) = index.tree.leaf_place(pool, &from).unwrap().unwrap();
+        ids.push(id);
+        from = end.unwrap();
+    }
+    let absent = || {
+        ids[1..]
+            .iter()
+            .filter(|id| pool.presence(**id) == Presence::Absent)
+            .count()
+    };
+    assert_eq!(absent(), 4);
+    let merge = Merge::new(pool, &index.tree, delta, true);
+    assert_eq!(merge.stretch(&[], 5).unwrap(), 5);
+    assert_eq!(absent(), 0);
 }
 
 /// A merge found no room for a key, and came back to split the leaf for as many bytes as it had seen. Meanwhile a longer value had been put for

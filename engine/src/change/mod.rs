@@ -4,7 +4,8 @@
 //! from `index::scan`, with everything pending applied.
 //!
 //! Reading order: `apply` (the way in), `pending` (what is pending for a key, and its format), `delta` (the tree and what memory knows about
-//! it), `count`, `filter`, `values`, `memory`, `policy`, `sums`, `read`, `unique`, `merge`, `spread`, `sweep`, `progress`, `at_random`. Called by `index::scan` and the table layer, with no latch held.
+//! it), `closing`, `count`, `filter`, `values`, `memory`, `policy`, `sums`, `read`, `unique`, `merge`, `spread`, `sweep`, `progress`, `help`,
+//! `at_random`. Called by `index::scan` and the table layer, with no latch held.
 //!
 //! Entry of a secondary index: key = index key + clustered key; value (drawn in `entry.rs`):
 //! ```text
@@ -15,11 +16,13 @@
 //! ```
 mod apply;
 mod at_random;
+mod closing;
 mod count;
 mod delta;
 pub mod entry;
 mod estimate;
 mod filter;
+mod help;
 mod memory;
 mod merge;
 mod pending;

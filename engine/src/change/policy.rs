@@ -10,6 +10,7 @@
 //!
 //! An index that lives on disk is asked about its leaf only once in [`ASK_EVERY`] times: an append needs no descent of the base tree.
 //! Bytes are those that entries take in the pages of the delta tree ([`entry_bytes`]).
+use super::closing::Idle;
 use super::delta::PARTITION_NUMBER;
 use super::filter::Filters;
 use super::memory::Memory;
@@ -146,6 +147,7 @@ pub struct ChangeBuffer {
     /// Bytes pending in all, and in newest partitions.
     pub(super) bytes: AtomicU64,
     pub(super) newest_bytes: AtomicU64,
+    pub(super) idle: Idle,
     /// Indexes whose newest partition holds something.
     newest_count: AtomicU64,
     /// Bytes pending that are not counted yet after a restart, about.
@@ -170,6 +172,7 @@ impl ChangeBuffer {
             filters: Filters::new(pool_size),
             bytes: AtomicU64::new(0),
             newest_bytes: AtomicU64::new(0),
+            idle: Idle::default(),
             newest_count: AtomicU64::new(0),
             uncounted: AtomicU64::new(0),
             entries: AtomicU64::new(0),

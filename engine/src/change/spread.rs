@@ -5,7 +5,7 @@
 //! would be; in return it needs none (`pool::flush`). Latches as in `merge.rs`, with a parent and several leaves in the place of one.
 use super::merge::{Merge, Next, Reach};
 use crate::base::{moment, planted, Moment, Mutant, Result};
-use crate::pool::PAGE_SIZE;
+use crate::pool::{Presence, PAGE_SIZE};
 
 /// Leaves of one stretch, at most.
 const STRETCH_MAX: usize = 8;
@@ -86,15 +86,18 @@ impl Merge<'_> {
             }
         })
     }
-    /// How many leaves in a row, from the one that owns `at` on, have something pending. A neighbour without is not worth its write.
-    fn stretch(&self, at: &[u8], leaves_max: usize) -> Result<usize> {
+    /// How many leaves in a row, from the one that owns `at` on, have something pending. A neighbour without is not worth its write. They are
+    /// brought into the pool, as what is pending for them was to be found: not while their parent is latched, which is in everybody's way.
+    pub(super) fn stretch(&self, at: &[u8], leaves_max: usize) -> Result<usize> {
         let place = |key: &[u8]| self.tree.leaf_place(self.pool, key);
         let mut leaves = 1;
         let mut end = place(at)?.and_then(|(_, end)| end);
         while let Some(from) = end.take().filter(|_| leaves < leaves_max) {
             let next = self.delta.next_key(self.pool, &from)?;
-            let to = place(&from)?.and_then(|(_, end)| end);
-            if next.is_none_or(|key| to.as_ref().is_some_and(|to| key >= *to)) {
+            let Some((leaf, to)) = place(&from)? else { break };
+            let has_none = next.is_none_or(|key| to.as_ref().is_some_and(|to| key >= *to));
+            let is_absent = self.pool.presence(leaf) == Presence::Absent;
+            if has_none || is_absent && self.pool.read(leaf).is_err() {
                 break;
             }
             leaves += 1;

@@ -65,6 +65,7 @@ impl Delta {
             .fetch_sub(self.bytes.load(Ordering::Relaxed), Ordering::Relaxed);
         self.buffer.newest_bytes.fetch_sub(newest_bytes, Ordering::Relaxed);
         self.buffer.count_newest(newest_bytes as i64, 0);
+        self.count_idle(0);
         self.buffer.uniques.remove(self);
         entries
     }

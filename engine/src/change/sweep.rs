@@ -3,7 +3,8 @@
 //! A leaf that cannot be read, or has no room and none can be had, is passed over, and so is all below an inner page that cannot be read: the
 //! leaves behind are merged all the same.
 //!
-//! Who drives them: the change worker (when idle, pressed, or something is old), appenders when the bound comes near, a slow close.
+//! Who drives them: the change worker (when idle, pressed, or something is old), a slow close. Appenders near the bound merge by
+//! themselves (`help.rs`).
 use super::delta::Delta;
 use super::merge::merge_at;
 use super::progress::Pass;
@@ -21,6 +22,8 @@ pub struct Swept {
     pub entries: usize,
     /// Those passed over too.
     pub leaves: usize,
+    /// Of them, those for which nothing was left: others had merged it.
+    pub emptied: usize,
     /// The index's end was reached: the next step begins anew.
     pub end: bool,
 }
@@ -54,7 +57,7 @@ pub fn sweep_step(pool: &Pool, index: &Index, leaves_max: usize) -> Result<Swept
         delta.retry_later(pool);
     }
     delta.keep_pass(pass);
-    delta.note_yield(swept.entries, swept.leaves, pending);
+    delta.note_yield(swept.entries, swept.leaves - swept.emptied, pending);
     delta.tidy();
     Ok(swept)
 }
@@ -87,12 +90,13 @@ fn merge_next(
     };
     swept.entries += merged.entries;
     swept.leaves += merged.leaves;
+    swept.emptied += merged.found_nothing() as usize;
     pass.leaf(merged.stuck, merged.whole);
     Ok(merged.end)
 }
 
 /// Can the next leaves be merged all the same?
-fn is_of_one_leaf(e: &Error) -> bool {
+pub(super) fn is_of_one_leaf(e: &Error) -> bool {
     matches!(e, Error::Corrupt(_) | Error::Io(_) | Error::Full(_))
 }
 
@@ -174,23 +178,5 @@ pub fn drain_telling(pool: &Pool, index: &Index, each: &mut dyn FnMut()) -> Resu
         if delta.is_empty() || pass == 0 {
             return Ok(entries);
         }
-    }
-}
-
-/// After an append: near the bound an appender merges a leaf once in so many times.
-pub(super) fn help(pool: &Pool, index: &Index, delta: &Delta) -> Result<()> {
-    let every = delta.buffer().help_every();
-    if every == 0 || !delta.turn_to_help(every) {
-        return Ok(());
-    }
-    let since = pool.disk().now_us();
-    let swept = sweep_step(pool, index, 1);
-    let counters = pool.counters();
-    counters.change_buffer_throttled.inc();
-    counters.change_buffer_throttled_us.add(pool.disk().now_us() - since);
-    match swept {
-        Err(e @ Error::Poisoned(_)) => Err(e),
-        // The change itself is safe; whoever needs the leaf meets the error himself.
-        _ => Ok(()),
     }
 }

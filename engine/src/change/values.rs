@@ -11,12 +11,12 @@
 //! what it has. Lock: `partitions`, of no rank, under which nothing is taken, no filter made. Called by `delta` and `unique`.
 use super::memory::{Memory, Share};
 use super::policy::ChangeBuffer;
-use crate::base::bytes::mixed;
+use crate::base::bytes::hash_wide;
 use parking_lot::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-const PROBES: u32 = 4;
+const PROBES: u64 = 4;
 /// Bytes of a small entry: a partition gets a byte of filter for as many.
 const ENTRY_BYTES: u64 = 48;
 /// Bytes of a partition's first filter: of which there is room for a thousand unique indexes in a pool of 256 MiB.
@@ -61,25 +61,19 @@ impl Bloom {
     fn bytes(&self) -> u64 {
         self.words.len() as u64 * 8
     }
-    fn places(&self, hash: u32) -> impl Iterator<Item = (usize, u64)> + '_ {
-        // Two halves make as many places as are wanted.
-        let h = mixed(hash);
-        let (first, step) = (h as u32, (h >> 32) as u32 | 1);
+    fn places(&self, hash: u64) -> impl Iterator<Item = (usize, u64)> + '_ {
         let bits = self.words.len() as u64 * 64;
-        (0..PROBES).map(move |i| {
-            let place = (first.wrapping_add(step.wrapping_mul(i)) as u64 * bits) >> 32;
-            ((place / 64) as usize, 1 << (place % 64))
-        })
+        places(hash, bits).map(|place| ((place / 64) as usize, 1 << (place % 64)))
     }
     /// True: it has become too small.
-    fn add(&self, hash: u32) -> bool {
+    fn add(&self, hash: u64) -> bool {
         let mut was_there = true;
         for (word, bit) in self.places(hash) {
             was_there &= self.words[word].fetch_or(bit, Ordering::Relaxed) & bit != 0;
         }
         !was_there && self.added.fetch_add(1, Ordering::Relaxed) + 1 >= self.full_from.load(Ordering::Relaxed)
     }
-    fn may_have(&self, hash: u32) -> bool {
+    fn may_have(&self, hash: u64) -> bool {
         self.places(hash)
             .all(|(word, bit)| self.words[word].load(Ordering::Relaxed) & bit != 0)
     }
@@ -132,7 +126,7 @@ impl Values {
     }
     /// Something is going to be pending for `key` in this partition.
     pub fn add(&self, key: &[u8], partition: u16, buffer: &ChangeBuffer) {
-        let Some(hash) = self.of(key).map(hash_of) else {
+        let Some(hash) = self.of(key).map(hash_wide) else {
             return;
         };
         if self.add_to(partition, hash) {
@@ -148,7 +142,7 @@ impl Values {
         self.add_to(partition, hash);
     }
     /// False: nothing was added to this partition before.
-    fn add_to(&self, partition: u16, hash: u32) -> bool {
+    fn add_to(&self, partition: u16, hash: u64) -> bool {
         let partitions = self.partitions.read();
         let Some(its) = partitions.iter().find(|its| its.no == partition) else {
             return false;
@@ -182,7 +176,7 @@ impl Values {
         if self.pk_len().is_none() {
             return true;
         }
-        let hash = hash_of(value);
+        let hash = hash_wide(value);
         let partitions = self.partitions.read();
         let mut of_live = partitions.iter().filter(|its| live.contains(&its.no));
         of_live.any(|its| its.blooms.is_empty() || its.blooms.iter().any(|bloom| bloom.may_have(hash)))
@@ -201,6 +195,16 @@ impl Values {
 fn bytes_max(buffer: &ChangeBuffer) -> u64 {
     (buffer.memory_max() / ENTRY_BYTES).max(512)
 }
+/// Of a value, in a filter of so many bits: of any number, a pool of some hundred GiB has more than 2^32.
+fn places(hash: u64, bits: u64) -> impl Iterator<Item = u64> {
+    // Two halves make as many places as are wanted.
+    let step = hash.rotate_left(32) | 1;
+    (0..PROBES).map(move |i| {
+        let at = hash.wrapping_add(step.wrapping_mul(i));
+        ((at as u128 * bits as u128) >> 64) as u64
+    })
+}
+/// For imprints, which are of one page each.
 pub(super) fn hash_of(value: &[u8]) -> u32 {
     crc32c::crc32c(value)
 }
@@ -209,6 +213,25 @@ pub(super) fn hash_of(value: &[u8]) -> u32 {
 mod tests {
     use super::*;
     use crate::change::Buffering;
+
+    /// 32 bits of hash times more than 2^32 bits went over the edge: of a filter of 1 GiB the same half was used for all values.
+    #[test]
+    fn a_filter_of_any_size_is_used_from_end_to_end() {
+        for bits in [64, 1 << 20, 1 << 31, 1 << 32, 1 << 33, 3 << 33, 1 << 40] {
+            let (values, parts) = (10_000u32, 16);
+            let mut found = vec![0; parts];
+            let mut low = [0; 2];
+            for place in (0..values).flat_map(|n| places(hash_wide(&n.to_be_bytes()), bits)) {
+                assert!(place < bits);
+                found[(place as u128 * parts as u128 / bits as u128) as usize] += 1;
+                low[place as usize % 2] += 1;
+            }
+            let all = values as usize * PROBES as usize;
+            let even = |count: &usize, parts: usize| (all / parts * 9 / 10..all / parts * 11 / 10).contains(count);
+            assert!(found.iter().all(|count| even(count, parts)), "{bits}: {found:?}");
+            assert!(low.iter().all(|count| even(count, 2)), "{bits}: {low:?}");
+        }
+    }
 
     #[test]
     fn a_partition_has_what_was_added_and_little_else_and_memory_is_bounded() {

@@ -20,19 +20,23 @@
 //! in `change_report.rs`.
 use super::def::{Layout, Table};
 use super::store::Store;
-use crate::base::{Error, Result};
+use crate::base::{Error, FileId, Result};
 use crate::change::{self, Delta, Swept};
 use crate::index::Index;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 /// Rounds a second.
 pub const ROUNDS: usize = 10;
+const SECOND_US: u64 = 1_000_000;
 /// The engine counts as idle when what it did in the last second was at most so much for each page of `io_capacity`, a row read being 1 ...
 const IDLE: u64 = 10;
 /// ... and a commit, a row inserted or purged so much. Merging then adds a tenth to what reads take, and ten times what writes do.
 const CHANGE: u64 = 100;
-/// Tables looked at in a round.
+/// Tables looked at in a round, whether there is anything to merge in them or not; and beside them those in which there was something, so
+/// many at most.
 const TABLES_MAX: usize = 256;
+const UNFINISHED_MAX: usize = 1024;
 /// Leaves of one index before it is asked again which index is the best.
 const LEAVES_MAX: usize = 64;
 /// A leaf that can be expected to take so many entries is worth its write at any time: in the buffer they would only fill memory.
@@ -51,6 +55,8 @@ const COUNTED_MAX: usize = 16;
 #[derive(Debug, Default)]
 pub struct Rounds {
     table: usize,
+    /// Tables in which the last round found something to merge: the next one finds it without coming by.
+    unfinished: Vec<FileId>,
     activity: u64,
     recent: Recent,
     /// Changes buffered until the last round.
@@ -73,30 +79,37 @@ impl Rounds {
     }
 }
 
-/// Commits and rows of the last rounds, a second of them.
-#[derive(Debug)]
+/// What the engine did in the last rounds, which make up a second, or in the last one, if that took longer.
+#[derive(Debug, Default)]
 struct Recent {
-    rounds: [u64; ROUNDS],
-    at: usize,
-}
-
-impl Default for Recent {
-    /// As long as nothing is known, it was much.
-    fn default() -> Recent {
-        Recent {
-            rounds: [u64::MAX; ROUNDS],
-            at: 0,
-        }
-    }
+    /// Microseconds until its beginning since that of the round before, and how much was done meanwhile.
+    rounds: VecDeque<(u64, u64)>,
+    us: u64,
+    at_us: Option<u64>,
 }
 
 impl Recent {
-    fn note(&mut self, activity: u64) {
-        self.rounds[self.at] = activity;
-        self.at = (self.at + 1) % ROUNDS;
+    fn note(&mut self, now_us: u64, activity: u64) {
+        // No round comes earlier (and the clock of a simulation may stand still).
+        let least = SECOND_US / ROUNDS as u64;
+        let since = self.at_us.replace(now_us).map_or(0, |at| now_us.saturating_sub(at));
+        self.rounds.push_back((since.max(least), activity));
+        self.us += since.max(least);
+        while let Some(&(us, _)) = self.rounds.front() {
+            if self.us - us < SECOND_US {
+                break;
+            }
+            self.us -= us;
+            self.rounds.pop_front();
+        }
     }
-    fn sum(&self) -> u64 {
-        self.rounds.iter().fold(0, |sum, round| sum.saturating_add(*round))
+    /// How much a second. As long as no second is known, it was much.
+    fn a_second(&self) -> u64 {
+        let all: u128 = self.rounds.iter().map(|(_, activity)| *activity as u128).sum();
+        match self.us < SECOND_US {
+            true => u64::MAX,
+            false => (all * SECOND_US as u128 / self.us as u128) as u64,
+        }
     }
 }
 
@@ -218,45 +231,77 @@ impl Store {
     /// The indexes that have something to merge; on the way, those not counted yet are counted, and what is in memory is merged: so
     /// many leaves.
     fn look_for_changes(&self, rounds: &mut Rounds, budget: &mut Budget) -> Result<(Vec<Found>, usize)> {
-        let tables = self.catalog.tables();
-        let now_us = self.pool.disk().now_us();
+        let all = self.catalog.tables();
         let mut found = Vec::new();
         let mut merged = 0;
-        for _ in 0..tables.len().min(TABLES_MAX) {
-            rounds.table = (rounds.table + 1) % tables.len();
-            rounds.clean += 1;
-            let table = &tables[rounds.table];
-            let _gate = table.gate.read();
-            if table.is_gone() {
-                continue;
-            }
-            for (index, delta) in buffered(table.layout()) {
-                delta.close_if_idle();
-                if !delta.is_worth_a_sweep(now_us) {
-                    continue;
-                }
+        for table in self.tables_of_round(&all, rounds) {
+            let before = found.len();
+            let (leaves, is_clean) = self.look_into(&table, budget, &mut found)?;
+            merged += leaves;
+            if !is_clean {
                 rounds.clean = 0;
-                if !delta.is_known() && !self.count_some(delta, budget)? {
-                    continue;
-                }
-                let is_old = delta.takes_no_more() || self.change.is_too_old(delta.age_us(now_us));
-                if budget.memory_leaves > 0 && !is_old && delta.lives_in_memory() {
-                    let leaves = self.sweep(index, delta, LEAVES_MAX.min(budget.memory_leaves))?.leaves;
-                    budget.memory_leaves -= leaves.min(budget.memory_leaves);
-                    merged += leaves;
-                }
-                found.push(Found {
-                    table: table.clone(),
-                    index: index.id,
-                    entries: delta.expected_yield().max(1),
-                    is_old,
-                });
+            }
+            if found.len() > before {
+                rounds.unfinished.push(table.layout().id);
             }
         }
-        if rounds.clean >= tables.len() {
+        // Those that are too many are come by again.
+        let too_many = rounds.unfinished.len().saturating_sub(UNFINISHED_MAX);
+        rounds.unfinished.drain(..too_many);
+        if rounds.clean >= all.len() {
             self.change.drained(rounds.draining);
         }
         Ok((found, merged))
+    }
+    /// Those in which the last round found something, and the next ones of all. (The latter alone: of many tables few of which are written only
+    /// those got their leaves that a round happened to come by.)
+    fn tables_of_round(&self, all: &[Arc<Table>], rounds: &mut Rounds) -> Vec<Arc<Table>> {
+        let mut unfinished = std::mem::take(&mut rounds.unfinished);
+        let turn = rounds.turn % unfinished.len().max(1);
+        unfinished.rotate_left(turn);
+        let looked_at: HashSet<FileId> = unfinished.iter().copied().collect();
+        let mut tables: Vec<_> = unfinished.into_iter().filter_map(|id| self.catalog.by_id(id)).collect();
+        for _ in 0..all.len().min(TABLES_MAX) {
+            rounds.table = (rounds.table + 1) % all.len();
+            rounds.clean += 1;
+            let table = &all[rounds.table];
+            if !looked_at.contains(&table.layout().id) {
+                tables.push(table.clone());
+            }
+        }
+        tables
+    }
+    /// Leaves merged, and is nothing left to be merged in the table?
+    fn look_into(&self, table: &Arc<Table>, budget: &mut Budget, found: &mut Vec<Found>) -> Result<(usize, bool)> {
+        let now_us = self.pool.disk().now_us();
+        let (mut merged, mut is_clean) = (0, true);
+        let _gate = table.gate.read();
+        if table.is_gone() {
+            return Ok((0, true));
+        }
+        for (index, delta) in buffered(table.layout()) {
+            delta.close_if_idle();
+            if !delta.is_worth_a_sweep(now_us) {
+                continue;
+            }
+            is_clean = false;
+            if !delta.is_known() && !self.count_some(delta, budget)? {
+                continue;
+            }
+            let is_old = delta.takes_no_more() || self.change.is_too_old(delta.age_us(now_us));
+            if budget.memory_leaves > 0 && !is_old && delta.lives_in_memory() {
+                let leaves = self.sweep(index, delta, LEAVES_MAX.min(budget.memory_leaves))?.leaves;
+                budget.memory_leaves -= leaves.min(budget.memory_leaves);
+                merged += leaves;
+            }
+            found.push(Found {
+                table: table.clone(),
+                index: index.id,
+                entries: delta.expected_yield().max(1),
+                is_old,
+            });
+        }
+        Ok((merged, is_clean))
     }
     /// True: everything pending for the index is counted now.
     fn count_some(&self, delta: &Delta, budget: &mut Budget) -> Result<bool> {
@@ -293,7 +338,8 @@ impl Store {
         let c = &self.counters;
         let changes = c.commits.get() + c.rows_inserted.get() + c.purged_records.get();
         let activity = c.rows_read.get() + changes * CHANGE;
-        rounds.recent.note(activity.saturating_sub(rounds.activity));
+        let now_us = self.pool.disk().now_us();
+        rounds.recent.note(now_us, activity.saturating_sub(rounds.activity));
         rounds.activity = activity;
         let buffered = c.change_buffer_buffered_inserts.get()
             + c.change_buffer_buffered_delete_marks.get()
@@ -305,7 +351,7 @@ impl Store {
         if self.change.is_draining() {
             return most;
         }
-        let is_idle = rounds.recent.sum() <= usual as u64 * IDLE && !self.change.holds();
+        let is_idle = rounds.recent.a_second() <= usual as u64 * IDLE && !self.change.holds();
         let idle = if is_idle { usual as usize / ROUNDS } else { 0 };
         // As much as came, times a gain: where that is 1, what is pending stays as it is.
         let over = self.change.fill().saturating_sub(500).min(500);

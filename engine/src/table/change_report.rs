@@ -11,7 +11,7 @@ use crate::change::{Buffering, Delta};
 /// The change buffer of an engine just now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeReport {
-    /// Pending entries and their bytes (keys and values), as far as they are counted.
+    /// Pending entries and the bytes that they take in pages, about, as far as they are counted.
     pub entries: u64,
     pub bytes: u64,
     /// Bytes that may be pending.

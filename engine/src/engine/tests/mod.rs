@@ -24,6 +24,7 @@ mod isolation;
 mod load;
 mod lone_scan;
 mod meanwhile;
+mod merge_rounds;
 mod model;
 mod notes;
 mod parked;

@@ -1,0 +1,109 @@
+//! Back-pressure: near the bound of what may be pending, appenders merge leaves themselves, more and more often (`ChangeBuffer::help_every`).
+//!
+//! **H1** Whoever helps takes entries out. Helpers take their leaves from a cursor of the index, each before it merges its own: of any number at
+//! once no two wait for one leaf, of which the second would find nothing left. A leaf that others have emptied all the same (a sweep, a reader)
+//! is followed by the next, a few times, and at last by the leaf of the change that was just appended. So from the bound on, where every
+//! appender helps, what is pending does not grow however many they are.
+//!
+//! The cursor goes round the index, beside the pass of the sweeps, of which it is no part: a pass knows of each leaf what became of it, and a
+//! helper's leaf may be under way for long. A leaf that cannot be merged is left to the pass, too.
+//!
+//! Locks: the cursor's mutex, held for moments, no latch taken under it. Called by `apply`, behind an append, with no latch held.
+use super::delta::Delta;
+use super::merge::merge_at;
+use super::sweep::is_of_one_leaf;
+use super::Index;
+use crate::base::{Error, Result};
+use crate::btree::Tree;
+use crate::pool::Pool;
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Leaves that a helper takes, one after the other, until one has something.
+const TRIES: usize = 3;
+/// Delta leaves that it counts instead, after a restart.
+const COUNTED: usize = 4;
+
+#[derive(Default)]
+pub(super) struct Help {
+    /// Appends of those of which some help.
+    appends: AtomicU64,
+    /// The next helper's leaf is the first from here on for which something is pending.
+    from: Mutex<Vec<u8>>,
+}
+
+/// Behind an append for `key`: near the bound an appender merges a leaf once in so many times.
+pub(super) fn help(pool: &Pool, index: &Index, delta: &Delta, key: &[u8]) -> Result<()> {
+    let every = delta.buffer().help_every();
+    if every == 0 || delta.help.appends.fetch_add(1, Ordering::Relaxed) % every != 0 {
+        return Ok(());
+    }
+    let since = pool.disk().now_us();
+    let merged = merge_a_leaf(pool, index, delta, key);
+    let counters = pool.counters();
+    counters.change_buffer_throttled_us.add(pool.disk().now_us() - since);
+    match merged {
+        Err(e @ Error::Poisoned(_)) => Err(e),
+        // The change itself is safe; whoever needs the leaf meets the error himself.
+        Err(_) => Ok(()),
+        Ok(leaves) => {
+            counters.change_buffer_throttled.add(leaves as u64);
+            Ok(())
+        }
+    }
+}
+
+/// H1. Number of leaves that entries were merged into.
+fn merge_a_leaf(pool: &Pool, index: &Index, delta: &Delta, appended: &[u8]) -> Result<usize> {
+    if !delta.count_step(pool, COUNTED)? {
+        return Ok(0);
+    }
+    let mut leaves = 0;
+    for left in (0..=TRIES).rev() {
+        let key = match left {
+            0 => Some(appended.to_vec()),
+            _ => delta.take_leaf(pool, &index.tree)?,
+        };
+        let Some(key) = key else { break };
+        let pending = delta.entries();
+        match merge_at(pool, &index.tree, delta, &key, false) {
+            Ok(merged) if merged.entries > 0 => {
+                delta.note_yield(merged.entries, merged.leaves, pending);
+                leaves = merged.leaves;
+                break;
+            }
+            Err(e) if !is_of_one_leaf(&e) => return Err(e),
+            _ => {}
+        }
+    }
+    delta.tidy();
+    Ok(leaves)
+}
+
+impl Delta {
+    /// A key of the next leaf for which something is pending; the one behind it is the next helper's. None: nothing is pending.
+    fn take_leaf(&self, pool: &Pool, tree: &Tree) -> Result<Option<Vec<u8>>> {
+        loop {
+            let from = self.help.from.lock().clone();
+            let mut key = self.next_key(pool, &from)?;
+            if key.is_none() && !from.is_empty() {
+                key = self.next_key(pool, &[])?;
+            }
+            let Some(key) = key else { return Ok(None) };
+            let end = match tree.leaf_place(pool, &key) {
+                Err(e) if is_of_one_leaf(&e) => tree.end_of_unreadable(pool, &key)?,
+                place => place?.and_then(|(_, end)| end),
+            };
+            let mut now = self.help.from.lock();
+            // Otherwise another has taken it meanwhile.
+            if *now == from {
+                *now = end.unwrap_or_default();
+                return Ok(Some(key));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "help_tests.rs"]
+mod tests;

@@ -1,0 +1,75 @@
+//! The rounds of the change worker: how much they come to.
+use super::change_buffer::*;
+use super::rig::*;
+use crate::change::{self, Buffering, Op};
+use crate::io::sim::SimDisk;
+use crate::table::{Rounds, TableSpec};
+use crate::txn::Isolation::ReadCommitted;
+
+/// An entry of by_group that no row has.
+fn put(rig: &Rig, n: u32) {
+    let mut value = Vec::new();
+    change::entry::encode(&mut value, 1, 4, 0, &[7; 400]);
+    let key = &n.to_be_bytes();
+    let op = Op::Put { key, value: &value };
+    change::submit(&rig.store().pool, &rig.table.layout().secondary[0].index, op).expect("put");
+}
+
+/// The leaves of a round were for those tables only that it came by: of a thousand tables, one of which was written, three rounds of four
+/// merged nothing.
+#[test]
+fn one_table_of_many_gets_the_leaves_of_every_round() {
+    let rig = Rig::create(SimDisk::new(1));
+    rig.store().change.set_buffering(Buffering::None);
+    (0..6000).for_each(|n| put(&rig, n << 8));
+    for n in 0..1023 {
+        let spec = TableSpec::default();
+        rig.store().create_table(&format!("a{n:04}"), &spec).expect("create");
+    }
+    buffer(&rig, true);
+    (0..6000).for_each(|n| put(&rig, n << 8 | 1));
+    rig.engine.set("io_capacity", 10).expect("set");
+    rig.engine.set("io_capacity_max", 20).expect("set");
+    rig.engine.set("change_buffer_drain", 1).expect("set");
+    let mut state = Rounds::default();
+    let merge = |state: &mut Rounds| rig.store().merge_round(state).expect("round");
+    // Once round.
+    for _ in 0..5 {
+        merge(&mut state);
+    }
+    let leaves: usize = (0..40).map(|_| merge(&mut state)).sum();
+    assert!(pending(&rig) > 0, "there was enough to do");
+    assert!((75..=100).contains(&leaves), "{leaves} leaves in 40 rounds of two");
+    rig.engine.set("io_capacity_max", 2000).expect("set");
+    let mut rounds = 0;
+    while rig.store().change.is_draining() {
+        merge(&mut state);
+        rounds += 1;
+        assert!(rounds < 40);
+    }
+    assert_eq!(pending(&rig), 0);
+}
+
+/// Ten rounds were taken for a second, however long they took: on a slow disk an engine with next to nothing to do counted as busy.
+#[test]
+fn a_second_is_a_second_however_long_the_rounds_take() {
+    for (changes, merges) in [(5, true), (100, false)] {
+        let disk = SimDisk::new(1);
+        let rig = Rig::create(disk.clone());
+        buffer(&rig, true);
+        let (mut state, mut n) = (Rounds::default(), 0u16);
+        let mut merged = 0;
+        for _ in 0..12 {
+            for _ in 0..changes {
+                let mut trx = rig.begin(ReadCommitted);
+                rig.insert(&mut trx, &n.to_be_bytes(), &row(n as u8, n))
+                    .expect("insert");
+                commit(&rig, trx);
+                n += 1;
+            }
+            disk.advance_us(5_000_000);
+            merged += rig.store().merge_round(&mut state).expect("round");
+        }
+        assert_eq!(merged > 0, merges, "{changes} changes in five seconds");
+    }
+}
