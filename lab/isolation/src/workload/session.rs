@@ -55,6 +55,9 @@ fn is_again(error: &mysql::Error) -> bool {
     AGAIN.contains(&code(error))
 }
 
+/// Of XA RECOVER.
+type Prepared = (u32, u32, u32, String);
+
 impl<'a> Session<'a> {
     pub(super) fn new(plan: &'a Plan, shared: &'a Shared, number: u32) -> Session<'a> {
         let random = fastrand::Rng::with_seed(plan.seed.wrapping_mul(1_000_003).wrapping_add(number as u64));
@@ -78,7 +81,7 @@ impl<'a> Session<'a> {
 
     pub(super) fn run(mut self) -> std::result::Result<Record, String> {
         while self.shared.commits.load(Ordering::Relaxed) < self.plan.commits {
-            self.reconnect()?;
+            self.reconnect(None)?;
             (self.undoing, self.begun) = (false, None);
             self.form = match self.random.u8(0..100) {
                 0..16 => Form::Statement,
@@ -107,17 +110,39 @@ impl<'a> Session<'a> {
         Ok(self.record)
     }
 
-    fn reconnect(&mut self) -> std::result::Result<(), String> {
+    /// `open`: the transaction that may be prepared yet.
+    fn reconnect(&mut self, open: Option<&str>) -> std::result::Result<(), String> {
+        if self.connection.is_some() {
+            return Ok(());
+        }
         let until = Instant::now() + Duration::from_secs(RECONNECT_S);
+        let mut risen = Vec::new();
         while self.connection.is_none() {
             let connected = (self.plan.server.connect(Some(&self.plan.database))).and_then(|mut c| {
                 self.prepare(&mut c)?;
+                self.bury(&mut c, open, &mut risen)?;
                 Ok(c)
             });
             match connected {
                 Ok(connection) => self.connection = Some(connection),
                 Err(e) if Instant::now() > until => return Err(format!("the server does not come back: {e}")),
                 Err(_) => std::thread::sleep(Duration::from_millis(100)),
+            }
+        }
+        let trx = self.record.transactions.len() as TrxNo;
+        for xid in risen {
+            let text = format!("{xid} had ended, and is prepared again after the server's death");
+            self.record.misread.push((trx, text));
+        }
+        Ok(())
+    }
+    /// Rolls back what had ended and is prepared all the same, and adds it to `risen`: everybody would wait for its rows for ever.
+    fn bury(&self, c: &mut Conn, open: Option<&str>, risen: &mut Vec<String>) -> Result<()> {
+        for (.., name) in c.query::<Prepared, _>("XA RECOVER")? {
+            let xid = format!("'{name}'");
+            if name.starts_with(&format!("{}-", self.number)) && open != Some(&xid) {
+                c.query_drop(format!("XA ROLLBACK {xid}"))?;
+                risen.push(xid);
             }
         }
         Ok(())
@@ -219,10 +244,9 @@ impl<'a> Session<'a> {
         commits: bool,
         was_prepared: bool,
     ) -> std::result::Result<(End, Option<Time>), String> {
-        type Prepared = (u32, u32, u32, String);
         self.connection = None;
         loop {
-            self.reconnect()?;
+            self.reconnect(Some(xid))?;
             let listed = self.ask::<Prepared>("XA RECOVER");
             let Ok(listed) = listed else {
                 self.connection = None;
