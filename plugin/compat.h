@@ -38,8 +38,10 @@
 /* Transaction callbacks of the handlerton take the handlerton itself up to 11.7; later they do not. */
 #if MYSQL_VERSION_ID < 110800
 #define SLUICE_HTON_ARG handlerton *,
+#define SLUICE_COMMIT_BY_XID(hton, xid) (hton)->commit_by_xid(hton, xid)
 #else
 #define SLUICE_HTON_ARG
+#define SLUICE_COMMIT_BY_XID(hton, xid) (hton)->commit_by_xid(xid)
 #endif
 
 /* The cost model of 11.0 took read_time() and scan_time() as doubles away. */

@@ -5,6 +5,7 @@
 #include "errors.h"
 #include "settings.h"
 #include "share.h"
+#include "xa.h"
 #include <algorithm>
 
 namespace sluice {
@@ -126,13 +127,13 @@ int Connection::prepare(bool all)
   }
   XID xid;
   thd_get_xid(m_thd, reinterpret_cast<MYSQL_XID *>(&xid));
-  slc_xid engine_xid{};
-  engine_xid.format_id= xid.formatID;
-  engine_xid.gtrid_len= static_cast<uint32_t>(xid.gtrid_length);
-  engine_xid.bqual_len= static_cast<uint32_t>(xid.bqual_length);
-  memcpy(engine_xid.data, xid.data, xid.gtrid_length + xid.bqual_length);
+  const bool outlives= thd_sql_command(m_thd) == SQLCOM_XA_PREPARE;
+  /* XA COMMIT ... ONE PHASE: the user's name would tell the recovery to leave it to the user; the binlog has it by the server's. */
+  if (m_thd->transaction->xid_state.is_explicit_XA() && !outlives)
+    xid= m_thd->transaction->implicit_xid;
+  const slc_xid name= engine_xid(xid);
   const Asleep asleep(m_thd, THD_WAIT_GROUP_COMMIT, waits_for_log());
-  return server_error(slc_trx_prepare(m_trx, &engine_xid, thd_sql_command(m_thd) == SQLCOM_XA_PREPARE), m_thd, "(transaction)");
+  return server_error(slc_trx_prepare(m_trx, &name, outlives), m_thd, "(transaction)");
 }
 
 void Connection::commit_ordered(bool all)
@@ -143,7 +144,7 @@ void Connection::commit_ordered(bool all)
   m_ordered= true;
 }
 
-/* A commit that went through commit_ordered() is on the coordinator's log: the binlog (or tc.log) decides after a crash,
+/* A commit that went through commit_ordered() is on the coordinator's log: the binlog, or tc.log (xa.cc), decides after a crash,
    so its redo need not be synced here. */
 int Connection::commit(bool all)
 {

@@ -394,9 +394,27 @@ static bool is_target(THD *thd, const TABLE *table)
   case SQLCOM_DELETE:
   case SQLCOM_DELETE_MULTI:
     return named->top_table()->select_lex == thd->lex->first_select_lex();
-  default:
+  case SQLCOM_INSERT:
+  case SQLCOM_INSERT_SELECT:
+  case SQLCOM_REPLACE:
+  case SQLCOM_REPLACE_SELECT:
+  case SQLCOM_LOAD:
     return named->top_table() == thd->lex->query_tables;
+  default:                              // what else asks FOR UPDATE (SET, DO, CALL, IF, CREATE TABLE ... SELECT) writes none of its tables
+    return false;
   }
+}
+
+/* Below SERIALIZABLE nobody locks the ranges that he reads: repeated on a replica, a statement may read other rows, and what it writes, be it into
+   another engine's table, is then another thing. Of tables that are only read the server asks no flag, so it is told here that the statement is
+   unsafe: under MIXED it is logged as rows, under STATEMENT with a warning. Before it decides how the statement is logged. */
+static void tell_binlog_of_read(THD *thd, const TABLE *table)
+{
+  const bool may_write= thd_sql_command(thd) != SQLCOM_SELECT || thd->lex->requires_prelocking();
+  if (!may_write || thd->variables.binlog_format == BINLOG_FORMAT_ROW || thd_tx_isolation(thd) == ISO_SERIALIZABLE ||
+      !(thd->variables.option_bits & OPTION_BIN_LOG) || !mysql_bin_log.is_open() || table->s->tmp_table != NO_TMP_TABLE)
+    return;
+  thd->lex->set_stmt_unsafe(LEX::BINLOG_STMT_UNSAFE_LIMIT);
 }
 
 /* What a locking scan outside of a transaction does with a row that moves behind it. Rows that are to be changed may come out of the index's
@@ -475,6 +493,8 @@ int ha_sluice::external_lock(THD *thd, int type)
       m_connection->in_long_transaction())
     m_lock= SLC_LOCK_SHARED;
   m_about_moved= about_moved(thd);
+  if (type == F_RDLCK)
+    tell_binlog_of_read(thd, table);
   return 0;
 }
 
@@ -501,6 +521,8 @@ int ha_sluice::start_stmt(THD *thd, thr_lock_type type)
   else
     m_lock= SLC_LOCK_SHARED;
   m_about_moved= about_moved(thd);
+  if (!writes)
+    tell_binlog_of_read(thd, table);
   return 0;
 }
 

@@ -1,5 +1,5 @@
 /* The storage engine as the server knows it: starting and stopping, the callbacks of transactions (each hands over to the
-   Connection), XA recovery, and the plugin's declaration. Called by: the server. */
+   Connection), and the plugin's declaration. Called by: the server. */
 #include "asleep.h"
 #include "connection.h"
 #include "ddl.h"
@@ -11,6 +11,7 @@
 #include "settings.h"
 #include "table_options.h"
 #include "table_path.h"
+#include "xa.h"
 
 namespace sluice {
 
@@ -86,53 +87,6 @@ void kill_query(handlerton *, THD *thd, enum thd_kill_levels)
 {
   if (Connection *connection= Connection::existing(thd))
     connection->cancel_wait();
-}
-
-/* ---- XA recovery ---- */
-
-slc_xid engine_xid(const XID *xid)
-{
-  slc_xid result{};
-  result.format_id= xid->formatID;
-  result.gtrid_len= static_cast<uint32_t>(xid->gtrid_length);
-  result.bqual_len= static_cast<uint32_t>(xid->bqual_length);
-  memcpy(result.data, xid->data, xid->gtrid_length + xid->bqual_length);
-  return result;
-}
-
-int recover(SLUICE_HTON_ARG XID *list, uint length)
-{
-  if (!length || !list)
-    return 1;
-  std::vector<slc_xid> found(length);
-  const uint count= slc_recovered_prepared(engine, found.data(), length);
-  for (uint i= 0; i < count; i++)
-    list[i].set(found[i].format_id, reinterpret_cast<const char *>(found[i].data), found[i].gtrid_len,
-                reinterpret_cast<const char *>(found[i].data) + found[i].gtrid_len, found[i].bqual_len);
-  return static_cast<int>(count);
-}
-
-/* As the XA specification numbers them. */
-enum { XA_OK= 0, XAER_RMERR= -3, XAER_NOTA= -4 };
-
-int xa_result(slc_err error)
-{
-  if (!error)
-    return XA_OK;
-  return error == SLC_NOT_FOUND ? XAER_NOTA : XAER_RMERR;
-}
-
-int commit_by_xid(SLUICE_HTON_ARG XID *xid)
-{
-  const slc_xid wanted= engine_xid(xid);
-  const Asleep asleep(current_thd, THD_WAIT_GROUP_COMMIT);
-  return xa_result(slc_commit_by_xid(engine, &wanted));
-}
-
-int rollback_by_xid(SLUICE_HTON_ARG XID *xid)
-{
-  const slc_xid wanted= engine_xid(xid);
-  return xa_result(slc_rollback_by_xid(engine, &wanted));
 }
 
 /* ---- the engine as a whole ---- */
@@ -355,9 +309,7 @@ void set_callbacks()
   hton->rollback= rollback;
   hton->prepare= prepare;
   hton->commit_ordered= commit_ordered;
-  hton->recover= recover;
-  hton->commit_by_xid= commit_by_xid;
-  hton->rollback_by_xid= rollback_by_xid;
+  set_xa_callbacks(hton);
   hton->commit_checkpoint_request= commit_checkpoint_request;
   hton->start_consistent_snapshot= start_consistent_snapshot;
   hton->flush_logs= flush_logs;
@@ -394,6 +346,7 @@ int init(void *plugin)
   sql_print_information(SLUICE_ENGINE_NAME ": %s is open: buffer pool %llu MiB, redo log %llu MiB, LSN %llu",
                         settings.directory, settings.buffer_pool_size / MIB, settings.redo_log_capacity / MIB,
                         static_cast<ulonglong>(slc_engine_lsn(engine)));
+  keep_what_tc_log_decided();
   return 0;
 }
 

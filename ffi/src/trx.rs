@@ -148,15 +148,15 @@ pub unsafe extern "C" fn slc_trx_prepare(trx: *mut slc_trx, xid: *const slc_xid,
     let handle = unsafe { &mut *trx };
     let (engine, prepared, trx) = (&handle.engine, &mut handle.prepared, &mut handle.trx);
     enter(engine, || {
-        if trx.id() == 0 {
-            return Ok(());
-        }
         let xid = unsafe { &*xid }.to_xid();
         engine.prepare(trx, &xid)?;
-        *prepared = Some(xid);
-        if may_outlive != 0 {
-            engine.may_outlive_connection(trx);
+        if !trx.is_prepared() {
+            return Ok(()); // it has written nothing
         }
+        if may_outlive != 0 {
+            engine.may_outlive_connection(trx, &xid);
+        }
+        *prepared = Some(xid);
         Ok(())
     })
 }

@@ -36,6 +36,8 @@ pub enum Moment {
     FileMade,
     /// Whoever gives pages to a load has asked whether one of them is to be written, and not whether it is on its way.
     PastAsked,
+    /// An Mtr has the table's raised AUTO_INCREMENT counter in the file's header, and is not in the log.
+    CounterWritten,
     /// A load with rows out of order has linked its clustered tree, and placed none of these yet.
     LateToBePlaced,
 }

@@ -13,6 +13,7 @@ mod purge_lag;
 mod redo_switch;
 mod steps;
 mod undecided;
+mod verdict;
 mod unnamed;
 mod workers;
 
@@ -30,7 +31,7 @@ use crate::table::Store;
 use crate::txn::{Isolation, RecoveredTrx, Trx, Waiter, Xid};
 use deadlocks::Teller;
 use drain::DrainNotes;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use workers::Workers;
@@ -50,6 +51,8 @@ pub struct Engine {
     switching: Mutex<()>,
     /// Prepared transactions whose connections have gone.
     parked: Mutex<Vec<(Xid, Trx)>>,
+    /// One more of them.
+    parks: Condvar,
     undecided: undecided::Undecided,
     teller: Teller,
     /// Every deadlock goes to the log.
@@ -244,50 +247,6 @@ impl Engine {
             true => self.flush_to(self.lsn()),
             false => Ok(()),
         }
-    }
-
-    /// Names of the prepared transactions that were found at open, or left by their connections, and are not decided yet.
-    pub fn recovered_prepared(&self) -> Vec<Xid> {
-        let mut xids: Vec<Xid> = self.prepared.lock().iter().filter_map(|r| r.xid.clone()).collect();
-        xids.extend(self.parked.lock().iter().map(|(xid, _)| xid.clone()));
-        xids
-    }
-    /// Keeps a prepared transaction whose connection ends, until [`Engine::decide`]; not its view, which would hold purge back.
-    pub fn park(&self, xid: Xid, mut trx: Trx) {
-        self.store.trx_sys.close_view(&mut trx);
-        self.parked.lock().push((xid, trx));
-    }
-    /// Commits or rolls back a prepared transaction found at open or parked. `NotFound` if unknown.
-    pub fn decide(&self, xid: &Xid, commit: bool) -> Result<()> {
-        let mut trx = self.take_prepared(xid)?;
-        if commit {
-            return self.commit(&mut trx, true);
-        }
-        if let Err(e) = self.store.rollback(&mut trx) {
-            if trx.is_prepared() {
-                // It has not begun (the disk is full): the verdict can be given again.
-                self.park(xid.clone(), trx);
-            }
-            return Err(e);
-        }
-        self.flush_log()
-    }
-    fn take_prepared(&self, xid: &Xid) -> Result<Trx> {
-        {
-            let mut parked = self.parked.lock();
-            if let Some(at) = parked.iter().position(|(x, _)| x == xid) {
-                return Ok(parked.swap_remove(at).1);
-            }
-        }
-        let found = {
-            let mut prepared = self.prepared.lock();
-            let at = prepared.iter().position(|r| r.xid.as_ref() == Some(xid));
-            prepared.swap_remove(at.ok_or(Error::NotFound)?)
-        };
-        self.store
-            .trx_sys
-            .adopt(&found)
-            .inspect_err(|_| self.prepared.lock().push(found))
     }
 
     /// Changes a setting at run time; names as the server's variables without prefix.

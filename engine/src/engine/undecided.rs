@@ -11,20 +11,30 @@
 use super::Engine;
 use crate::base::{Error, FileId, Result, TrxId, UndoPtr};
 use crate::table::undo_format::Record;
-use crate::txn::{RecoveredTrx, Trx};
+use crate::txn::{RecoveredTrx, Trx, Xid};
 use parking_lot::Mutex;
 
 #[derive(Default)]
 pub(super) struct Undecided {
-    /// With the newest undo record each; those that have ended since are dropped at the next look.
-    prepared: Mutex<Vec<(TrxId, UndoPtr)>>,
+    /// Those that have ended since are dropped at the next look.
+    prepared: Mutex<Vec<Prepared>>,
     losers: Vec<TrxId>,
 }
 
+#[derive(Clone)]
+struct Prepared {
+    id: TrxId,
+    /// Its newest undo record.
+    top: UndoPtr,
+    /// None: found at open.
+    xid: Option<Xid>,
+}
+
 impl Undecided {
-    pub fn found_at_open(prepared: Vec<(TrxId, UndoPtr)>, losers: &[RecoveredTrx]) -> Undecided {
+    pub fn found_at_open(prepared: impl Iterator<Item = (TrxId, UndoPtr)>, losers: &[RecoveredTrx]) -> Undecided {
+        let prepared = prepared.map(|(id, top)| Prepared { id, top, xid: None });
         Undecided {
-            prepared: Mutex::new(prepared),
+            prepared: Mutex::new(prepared.collect()),
             losers: losers.iter().map(|loser| loser.id).collect(),
         }
     }
@@ -33,13 +43,25 @@ impl Undecided {
 impl Engine {
     /// The transaction was prepared and may outlive its connection. Before the connection can go. It reads nothing any more: its view, which
     /// would hold purge back until the decision, is closed.
-    pub fn may_outlive_connection(&self, trx: &mut Trx) {
+    pub fn may_outlive_connection(&self, trx: &mut Trx, xid: &Xid) {
         self.store().trx_sys.close_view(trx);
         let mut prepared = self.undecided.prepared.lock();
-        prepared.retain(|(id, _)| self.store().trx_sys.is_active(*id));
+        prepared.retain(|p| self.store().trx_sys.is_active(p.id));
         if trx.id() != 0 {
-            prepared.push((trx.id(), trx.undo_top));
+            let (id, top) = (trx.id(), trx.undo_top);
+            prepared.push(Prepared {
+                id,
+                top,
+                xid: Some(xid.clone()),
+            });
         }
+    }
+
+    /// Whether a connection has prepared it, which may have gone since, and it is still to be decided.
+    pub(super) fn is_attended(&self, xid: &Xid) -> bool {
+        let is_open = |p: &Prepared| p.xid.as_ref() == Some(xid) && self.store().trx_sys.is_active(p.id);
+        let found = self.undecided.prepared.lock().iter().find(|p| is_open(p)).map(|p| p.id);
+        found.is_some_and(|id| self.store().rollbacks_set_aside().iter().all(|(aside, _)| *aside != id))
     }
 
     /// Whether an undecided transaction has changed the table's rows; with `losers`, whether one may have that is being rolled back, or whose
@@ -59,11 +81,11 @@ impl Engine {
             Err(e) => return Err(e),
         };
         let mut prepared = self.undecided.prepared.lock();
-        prepared.retain(|(id, _)| trx_sys.is_active(*id));
+        prepared.retain(|p| trx_sys.is_active(p.id));
         let looked_at = prepared.clone();
         drop(prepared);
-        for (trx, top) in looked_at {
-            if is_unknown(trx) && self.has_changed(trx, top, id)? {
+        for trx in looked_at {
+            if is_unknown(trx.id) && self.has_changed(trx.id, trx.top, id)? {
                 return Ok(true);
             }
         }

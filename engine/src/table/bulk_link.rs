@@ -188,7 +188,8 @@ impl TableLoad {
         let mut mtr = store.pool.begin();
         let saved = store.save_autoinc(&self.table, layout, &mut mtr);
         mtr.commit();
-        saved
+        self.table.autoinc_is_saved(saved?);
+        Ok(())
     }
 
     /// A SERIALIZABLE reader locks his range first and reads then; we ask under the root's latch: one of the two meets the other.

@@ -37,8 +37,12 @@ impl Cursor {
     }
 
     fn lock_next(&mut self, trx: &mut Trx, layout: &Layout) -> Result<bool> {
+        self.begin_pass();
         loop {
             if !self.step_in_range(trx, layout)? {
+                if self.goes_through_again() {
+                    continue;
+                }
                 return Ok(false);
             }
             let outcome = match self.index {
@@ -46,6 +50,7 @@ impl Cursor {
                 _ => self.lock_secondary(trx, layout)?,
             };
             if let Outcome::HandedOut = outcome {
+                self.end_passes();
                 return Ok(true);
             }
             if self.has_skipped_young() {
@@ -103,7 +108,7 @@ impl Cursor {
     }
 
     /// Undoes `step`: the scan is again where it was.
-    fn step_back_to(&mut self, from: &[u8], was_positioned: bool) {
+    pub(super) fn step_back_to(&mut self, from: &[u8], was_positioned: bool) {
         self.last.clear();
         self.last.extend_from_slice(from);
         self.positioned = was_positioned;
@@ -194,6 +199,7 @@ impl Cursor {
             None => return self.row_is_locked(trx, layout, pk),
             Some(Locked::Gone(header)) => {
                 self.check_gone(trx, layout, pk, header)?;
+                self.note_young();
                 return Ok(Outcome::Skipped);
             }
             Some(Locked::Row(header, granted)) => (header, granted),

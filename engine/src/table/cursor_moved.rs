@@ -42,6 +42,33 @@ pub(super) struct Following {
     key: Vec<u8>,
     /// The entry looked at was marked since the view.
     met_young: bool,
+    passes: Passes,
+}
+
+/// A value may go over to a row that comes before the one that had it: `UPDATE t SET u = NULL` there, `SET u = 90` here. The scan stood at the old
+/// row, and finds nobody. So one that has handed out nothing goes through its range again, until it meets no more entries that were marked since.
+#[derive(Default)]
+struct Passes {
+    /// It has handed out a row.
+    is_over: bool,
+    is_begun: bool,
+    /// Before the first entry: what `Cursor::last` and `Cursor::positioned` were.
+    from: Vec<u8>,
+    was_positioned: bool,
+    /// Entries marked since the view: in this pass, and in the one before.
+    young: u64,
+    young_before: u64,
+}
+
+impl Passes {
+    fn start_over(&mut self) {
+        let mut from = std::mem::take(&mut self.from);
+        from.clear();
+        *self = Passes {
+            from,
+            ..Passes::default()
+        };
+    }
 }
 
 impl Cursor {
@@ -55,17 +82,55 @@ impl Cursor {
             direction: Direction::Forward,
             key: Vec::new(),
             met_young: false,
+            passes: Passes::default(),
         }));
     }
-    fn note_young(&mut self) {
+    pub(super) fn note_young(&mut self) {
         if let Some(following) = &mut self.following {
             following.met_young = true;
         }
     }
     /// The entry that was just skipped has been marked since the statement's view.
     pub(super) fn has_skipped_young(&mut self) -> bool {
-        let following = self.following.as_mut();
-        following.is_some_and(|following| std::mem::take(&mut following.met_young))
+        let Some(following) = &mut self.following else {
+            return false;
+        };
+        let is_young = std::mem::take(&mut following.met_young);
+        following.passes.young += u64::from(is_young);
+        is_young
+    }
+    /// Before the scan looks for a row.
+    pub(super) fn begin_pass(&mut self) {
+        let (last, positioned) = (&self.last, self.positioned);
+        let Some(passes) = self.following.as_mut().map(|following| &mut following.passes) else {
+            return;
+        };
+        if passes.is_begun {
+            return;
+        }
+        passes.is_begun = true;
+        passes.from.clear();
+        passes.from.extend_from_slice(last);
+        passes.was_positioned = positioned;
+    }
+    pub(super) fn end_passes(&mut self) {
+        if let Some(following) = &mut self.following {
+            following.passes.is_over = true;
+        }
+    }
+    /// At the end of the range. True: the scan is before its first entry again.
+    pub(super) fn goes_through_again(&mut self) -> bool {
+        let Some(mut following) = self.following.take() else {
+            return false;
+        };
+        let passes = &mut following.passes;
+        let again = !passes.is_over && passes.young > passes.young_before;
+        passes.young_before = std::mem::take(&mut passes.young);
+        if again {
+            self.step_back_to(&passes.from, passes.was_positioned);
+        }
+        self.following = Some(following);
+        again
     }
     /// The scan begins at `key`.
     pub(super) fn follow_from(&mut self, key: &[u8]) {
@@ -73,6 +138,7 @@ impl Cursor {
             following.start.clear();
             following.start.extend_from_slice(key);
             following.direction = self.direction;
+            following.passes.start_over();
         }
     }
 

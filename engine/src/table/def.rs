@@ -127,7 +127,7 @@ pub struct Table {
     /// Estimate; see `stats`.
     pub(crate) rows: AtomicI64,
     pub(crate) rows_known: AtomicBool,
-    /// Next AUTO_INCREMENT value, and the one on disk.
+    /// Next AUTO_INCREMENT value, and what the log has of it: [`Table::autoinc_is_saved`].
     pub(crate) autoinc: AtomicU64,
     pub(crate) autoinc_saved: AtomicU64,
     pub(crate) next_row_id: AtomicU64,
@@ -212,6 +212,11 @@ impl Table {
     /// Next AUTO_INCREMENT value to give; 0 = never set.
     pub fn autoinc(&self) -> u64 {
         self.autoinc.load(Ordering::Relaxed)
+    }
+    /// The Mtr that wrote the counter into the file's header is in the log. Not before: who finds his row's value saved leaves the
+    /// counter alone, and may be durable first.
+    pub(super) fn autoinc_is_saved(&self, next: u64) {
+        self.autoinc_saved.fetch_max(next, Ordering::Release);
     }
     /// Raises the counter in memory; the next row change writes it to disk.
     pub fn autoinc_raise(&self, next: u64) {

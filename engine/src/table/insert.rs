@@ -8,7 +8,8 @@ use super::scratch::{self, Scratch};
 use super::secondary::{EntryKey, NewEntry};
 use super::store::{NewRow, Store};
 use super::undo_format::{self, Touch};
-use crate::base::{Error, Result};
+use crate::base::bytes::get_u64;
+use crate::base::{moment, Error, Moment, Result};
 use crate::btree::{Intent, LeafWrite, Placed, KEY_MAX};
 use crate::index::{RowHeader, ROW_HEADER};
 use crate::pool::Mtr;
@@ -243,23 +244,26 @@ impl Store {
         // does not point at it.
         let saved = placed.and_then(|_| self.save_autoinc(table, layout, &mut mtr));
         trx.last_lsn = trx.last_lsn.max(mtr.commit());
-        saved
+        table.autoinc_is_saved(saved?);
+        Ok(())
     }
 
-    /// Writes a raised AUTO_INCREMENT counter into the file's header, in the row's own Mtr.
-    pub(super) fn save_autoinc(&self, table: &Table, layout: &Layout, mtr: &mut Mtr<'_>) -> Result<()> {
+    /// Writes a raised AUTO_INCREMENT counter into the file's header, in the row's own Mtr. Returns what the header holds then, for
+    /// [`Table::autoinc_is_saved`] once the Mtr is committed; 0 if it was not looked at.
+    pub(super) fn save_autoinc(&self, table: &Table, layout: &Layout, mtr: &mut Mtr<'_>) -> Result<u64> {
         let next = table.autoinc.load(Ordering::Relaxed);
-        if next <= table.autoinc_saved.load(Ordering::Relaxed) {
-            return Ok(());
+        if next <= table.autoinc_saved.load(Ordering::Acquire) {
+            return Ok(0);
         }
         let header = space::header(mtr, layout.id)?;
         // Under the page's latch, so that the counter on disk never goes back.
+        let saved = get_u64(mtr.bytes(header), space::AUTOINC_OFFSET);
         let next = table.autoinc.load(Ordering::Relaxed);
-        if next > table.autoinc_saved.load(Ordering::Relaxed) {
+        if next > saved {
             mtr.edit_u64(header, space::AUTOINC_OFFSET, next);
-            table.autoinc_saved.store(next, Ordering::Relaxed);
+            moment(Moment::CounterWritten);
         }
-        Ok(())
+        Ok(next.max(saved))
     }
 
     /// A row with the same clustered key: waits for whoever holds it; `Duplicate` if it stays.

@@ -316,8 +316,9 @@ impl TableLoad {
         let store = &self.store;
         let _ddl = store.start_ddl()?;
         let mut mtr = store.pool.begin();
-        store.save_autoinc(&self.table, layout, &mut mtr)?;
+        let saved = store.save_autoinc(&self.table, layout, &mut mtr);
         mtr.commit();
+        self.table.autoinc_is_saved(saved?);
         store.with_mark(|created| {
             let mut new = layout.clone();
             new.created = created;

@@ -30,7 +30,7 @@ impl TrxSys {
         let id = trx.id();
         assert!(trx.phase == Phase::Working, "a transaction is prepared once");
         let Some(tail) = trx.stream.as_mut().filter(|tail| tail.used) else {
-            return Ok(0);
+            return Ok(self.shown_lsn(trx));
         };
         let payload = recover::encode_xid(xid);
         // And for the record with which its rollback begins, for which there may be no room later.

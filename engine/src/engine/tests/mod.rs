@@ -11,6 +11,7 @@ mod bulk_insert;
 mod bulk_others;
 mod change_buffer;
 mod change_control;
+mod counter;
 mod crash;
 mod damage;
 mod ddl_crash;

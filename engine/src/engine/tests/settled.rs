@@ -93,7 +93,7 @@ const LOOKS: [(&str, Isolation, Look); 8] = [
 /// the value's own transaction was durable, and the next life wrote over what was there before: a lost update.
 #[test]
 fn what_a_reader_was_shown_survives_its_commit() {
-    for purges in [false, true] {
+    for (purges, prepares) in [(false, false), (true, false), (false, true)] {
         for (seed, (what, isolation, look)) in LOOKS.into_iter().enumerate() {
             let disk = SimDisk::new(seed as u64);
             let rig = filled(&disk);
@@ -109,9 +109,13 @@ fn what_a_reader_was_shown_survives_its_commit() {
             }
             let mut reader = rig.begin(isolation);
             look(&rig, &mut reader);
-            rig.engine.commit(&mut reader, true).expect("commit");
+            match prepares {
+                // Another engine's half of it may hold what it was shown.
+                true => rig.engine.prepare(&mut reader, &xid(&[1])).expect("prepare"),
+                false => rig.engine.commit(&mut reader, true).expect("commit"),
+            }
             let disk = disk.crash(seed as u64);
-            std::mem::forget(writer);
+            std::mem::forget((writer, reader));
             let rig = Rig::reopen(disk).expect("opens");
             assert_eq!(groups(&rig), [9, 3, 4], "{what}, purge {purges}");
         }
