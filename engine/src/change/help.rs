@@ -81,13 +81,13 @@ fn merge_a_leaf(pool: &Pool, index: &Index, delta: &Delta, appended: &[u8]) -> R
 }
 
 impl Delta {
-    /// A key of the next leaf for which something is pending; the one behind it is the next helper's. None: nothing is pending.
+    /// A key of the next leaf for which something is pending, or perhaps is; the one behind it is the next helper's. None: nothing is pending.
     fn take_leaf(&self, pool: &Pool, tree: &Tree) -> Result<Option<Vec<u8>>> {
         loop {
             let from = self.help.from.lock().clone();
-            let mut key = self.next_key(pool, &from)?;
+            let mut key = self.key_or_unreadable(pool, &from)?;
             if key.is_none() && !from.is_empty() {
-                key = self.next_key(pool, &[])?;
+                key = self.key_or_unreadable(pool, &[])?;
             }
             let Some(key) = key else { return Ok(None) };
             let end = match tree.leaf_place(pool, &key) {
@@ -100,6 +100,13 @@ impl Delta {
                 *now = end.unwrap_or_default();
                 return Ok(Some(key));
             }
+        }
+    }
+    /// As `next_key`; `from` itself where the delta tree cannot be read: the leaf that owns it cannot be merged, and those behind it can.
+    fn key_or_unreadable(&self, pool: &Pool, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        match self.next_key(pool, from) {
+            Err(e) if is_of_one_leaf(&e) => Ok(Some(from.to_vec())),
+            key => key,
         }
     }
 }
