@@ -72,6 +72,12 @@ mutants! {
     SpreadEntryLost,
     /// What leaves were spread with is left in the change buffer.
     SpreadEntryMergedTwice,
+    /// An appender near the bound takes a leaf's entries out of the change buffer, and applies none of them.
+    HelpedEntriesLost,
+    /// When the newest partition is full, the oldest is forgotten with what is in it.
+    OldestPartitionForgotten,
+    /// A partition that is closed because nobody writes to it is forgotten with what is in it.
+    IdlePartitionForgotten,
     /// A change goes to its leaf though an older one is pending.
     BufferedEntryOvertaken,
     /// Of several partitions the newest comes first.

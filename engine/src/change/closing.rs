@@ -12,12 +12,18 @@
 //! Locks: the gate, alone by whoever closes, shared by whoever counts what is idle; no latch is held.
 use super::delta::{Delta, PARTITIONS_MAX};
 use super::policy::ChangeBuffer;
-use crate::base::{moment, Moment};
+use crate::base::{moment, planted, Moment, Mutant};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Parts (1/n) of the memory: what idle partitions have when a go begins, and when it ends; together at most, those too small to be closed.
 const BEGIN: u64 = 2;
 const END: u64 = 8;
+
+#[cfg(test)]
+thread_local! {
+    /// Partitions that this thread has closed because they were full, and because they were idle.
+    pub(crate) static CLOSED: std::cell::Cell<(u64, u64)> = const { std::cell::Cell::new((0, 0)) };
+}
 
 /// Of one tree.
 #[derive(Default)]
@@ -75,6 +81,12 @@ impl Delta {
             // Of several who found it full at once the first has closed it, and the next one is nearly empty.
             if self.is_newest_full() {
                 self.begin_next();
+                #[cfg(test)]
+                CLOSED.set((CLOSED.get().0 + 1, CLOSED.get().1));
+                if planted(Mutant::OldestPartitionForgotten) {
+                    let (oldest, newest) = self.range();
+                    self.set_range(newest.min(oldest + 1), newest);
+                }
             }
         }
     }
@@ -96,6 +108,12 @@ impl Delta {
         let enough = self.buffer.memory_max() / (END * self.buffer.newest_count() as u64);
         if self.buffer.closes_idle(all) && mine > enough {
             self.begin_partition();
+            #[cfg(test)]
+            CLOSED.set((CLOSED.get().0, CLOSED.get().1 + 1));
+            if planted(Mutant::IdlePartitionForgotten) {
+                let newest = self.range().1;
+                self.set_range(newest, newest);
+            }
         }
     }
     /// So many bytes are idle here. So many are in all.

@@ -10,7 +10,7 @@
 //!
 //! Locks: the cursor's mutex, held for moments, no latch taken under it. Called by `apply`, behind an append, with no latch held.
 use super::delta::Delta;
-use super::merge::merge_at;
+use super::merge::merge_helping;
 use super::sweep::is_of_one_leaf;
 use super::Index;
 use crate::base::{Error, Result};
@@ -23,6 +23,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const TRIES: usize = 3;
 /// Delta leaves that it counts instead, after a restart.
 const COUNTED: usize = 4;
+
+#[cfg(test)]
+thread_local! {
+    /// Leaves that this thread has merged as a helper.
+    pub(crate) static HELPED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
 
 #[derive(Default)]
 pub(super) struct Help {
@@ -48,6 +54,8 @@ pub(super) fn help(pool: &Pool, index: &Index, delta: &Delta, key: &[u8]) -> Res
         Err(_) => Ok(()),
         Ok(leaves) => {
             counters.change_buffer_throttled.add(leaves as u64);
+            #[cfg(test)]
+            HELPED.set(HELPED.get() + leaves as u64);
             Ok(())
         }
     }
@@ -66,7 +74,7 @@ fn merge_a_leaf(pool: &Pool, index: &Index, delta: &Delta, appended: &[u8]) -> R
         };
         let Some(key) = key else { break };
         let pending = delta.entries();
-        match merge_at(pool, &index.tree, delta, &key, false) {
+        match merge_helping(pool, &index.tree, delta, &key) {
             Ok(merged) if merged.entries > 0 => {
                 delta.note_yield(merged.entries, merged.leaves, pending);
                 leaves = merged.leaves;
@@ -81,13 +89,13 @@ fn merge_a_leaf(pool: &Pool, index: &Index, delta: &Delta, appended: &[u8]) -> R
 }
 
 impl Delta {
-    /// A key of the next leaf for which something is pending; the one behind it is the next helper's. None: nothing is pending.
+    /// A key of the next leaf for which something is pending, or perhaps is; the one behind it is the next helper's. None: nothing is pending.
     fn take_leaf(&self, pool: &Pool, tree: &Tree) -> Result<Option<Vec<u8>>> {
         loop {
             let from = self.help.from.lock().clone();
-            let mut key = self.next_key(pool, &from)?;
+            let mut key = self.key_or_unreadable(pool, &from)?;
             if key.is_none() && !from.is_empty() {
-                key = self.next_key(pool, &[])?;
+                key = self.key_or_unreadable(pool, &[])?;
             }
             let Some(key) = key else { return Ok(None) };
             let end = match tree.leaf_place(pool, &key) {
@@ -100,6 +108,13 @@ impl Delta {
                 *now = end.unwrap_or_default();
                 return Ok(Some(key));
             }
+        }
+    }
+    /// As `next_key`; `from` itself where the delta tree cannot be read: the leaf that owns it cannot be merged, and those behind it can.
+    fn key_or_unreadable(&self, pool: &Pool, from: &[u8]) -> Result<Option<Vec<u8>>> {
+        match self.next_key(pool, from) {
+            Err(e) if is_of_one_leaf(&e) => Ok(Some(from.to_vec())),
+            key => key,
         }
     }
 }

@@ -1,10 +1,14 @@
 //! Appenders at the bound, several at once.
+use super::super::delta::delta_key;
 use super::super::kit::new_index;
 use super::super::{submit, sweep_step, Buffering, Op};
 use super::*;
 use crate::base::moment::at;
 use crate::base::Moment;
+use crate::btree::tests::kit::{checkpoint, FILE};
 use crate::pool::tests::Rig;
+use crate::pool::PAGE_SIZE;
+use crate::space::file_name;
 use std::sync::atomic::AtomicBool;
 
 const KEYS: u32 = 100_000;
@@ -131,4 +135,31 @@ fn however_many_append_the_bound_holds() {
         ends.into_iter().for_each(|end| end.unwrap());
     });
     assert!(before >= most / 100 * 99 && pool.counters().change_buffer_throttled.get() > 0);
+}
+
+/// The cursor stood at what a broken leaf of the delta tree holds, and whoever helped came back with its error and nothing done: for ever.
+#[test]
+fn a_delta_leaf_that_cannot_be_read_keeps_no_helper_from_the_others() {
+    let rig = Rig::create(3, 1024);
+    let (pool, index) = (&*rig.pool, large(&rig));
+    let delta = index.delta.as_deref().unwrap();
+    let each = fill(pool, &index, 100, LONG);
+    checkpoint(pool);
+    let (oldest, newest) = delta.range();
+    assert!(newest > oldest + 2, "{oldest} {newest}");
+    let broken = delta_key(oldest, &key(20, 100, 0));
+    let broken = delta.tree.leaf_number(pool, &broken).unwrap();
+    pool.flush_all().unwrap();
+    pool.discard_file(FILE);
+    rig.disk
+        .flip(&file_name(FILE), broken as u64 * PAGE_SIZE as u64 + 500, 4);
+    let (most, before) = (delta.buffer().bytes_max(), delta.entries());
+    for n in 0..4000u32 {
+        put(pool, &index, &key(60 + n % 40, 100, each + n / 40), LONG);
+        let bytes = delta.bytes();
+        assert!(bytes <= most + most / 4, "{bytes} of {most}, append {n}");
+    }
+    let merged = before + 4000 - delta.entries();
+    assert!(merged > 2000, "{merged} entries were merged");
+    assert!(delta.next_key(pool, &key(20, 100, 0)).is_err(), "it is broken still");
 }

@@ -68,7 +68,15 @@ impl Merged {
 
 /// `sweeping`: the neighbours to the right are next.
 pub(super) fn merge_at(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8], sweeping: bool) -> Result<Merged> {
-    let mut merge = Merge::new(pool, tree, delta, sweeping);
+    merge_by(Merge::new(pool, tree, delta, sweeping), key)
+}
+/// As `merge_at`, by an appender near the bound.
+pub(super) fn merge_helping(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8]) -> Result<Merged> {
+    let mut merge = Merge::new(pool, tree, delta, false);
+    merge.loses_all = planted(Mutant::HelpedEntriesLost);
+    merge_by(merge, key)
+}
+fn merge_by(mut merge: Merge<'_>, key: &[u8]) -> Result<Merged> {
     let mut next = Next::Leaf;
     let mut at = key.to_vec();
     let mut fruitless = 0;
@@ -83,7 +91,7 @@ pub(super) fn merge_at(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8], swee
             break;
         }
     }
-    let counters = pool.counters();
+    let counters = merge.pool.counters();
     if merge.entries > 0 {
         counters.change_buffer_merged_leaves.add(merge.leaves as u64);
     }
@@ -91,7 +99,7 @@ pub(super) fn merge_at(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8], swee
     counters
         .change_buffer_reads_avoided
         .add((merge.entries as u64).saturating_sub(merge.leaves as u64));
-    delta.merged_some(merge.entries as u64);
+    merge.delta.merged_some(merge.entries as u64);
     Ok(Merged {
         entries: merge.entries,
         leaves: merge.leaves,
@@ -150,6 +158,8 @@ pub(super) struct Merge<'a> {
     pub stuck: usize,
     /// It went on behind keys of which only the older partitions could be had.
     left_younger: bool,
+    /// A planted bug: what is taken out is not applied.
+    loses_all: bool,
     pub pending: Pending,
     runs: Vec<Run>,
     pub value: Vec<u8>,
@@ -169,6 +179,7 @@ impl<'a> Merge<'a> {
             leaves_max: LEAVES_MAX,
             stuck: 0,
             left_younger: false,
+            loses_all: false,
             pending: Pending::default(),
             runs: Vec::new(),
             value: Vec::new(),
@@ -329,7 +340,7 @@ impl<'a> Merge<'a> {
         let mut sparse = None;
         let mut stopped = None;
         for i in 0..self.pending.len() {
-            if i == 0 && planted(Mutant::BufferedEntryLost) {
+            if self.loses_all || i == 0 && planted(Mutant::BufferedEntryLost) {
                 continue;
             }
             match self.apply(&mut mtr, leaf, i)? {

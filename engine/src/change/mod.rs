@@ -38,6 +38,8 @@ mod values;
 #[cfg(test)]
 mod bench_tests;
 #[cfg(test)]
+mod bound_tests;
+#[cfg(test)]
 mod buffer_tests;
 #[cfg(test)]
 mod change_tests;
@@ -52,8 +54,12 @@ mod unique_tests;
 
 pub use apply::{submit, submit_checked};
 pub use at_random::merge_at_random;
+#[cfg(test)]
+pub(crate) use closing::CLOSED;
 pub use delta::{Delta, DELTA_BIT, SETTLE_EVERY};
 pub use estimate::check;
+#[cfg(test)]
+pub(crate) use help::HELPED;
 pub use merge::merge_leaf;
 pub use pending::Pending;
 pub use policy::{Buffering, ChangeBuffer};

@@ -206,6 +206,11 @@ impl ChangeBuffer {
         let bytes = pool_size / 100 * percent.min(50) as u64;
         self.memory_max.store(bytes.max(64 << 10), Ordering::Relaxed);
     }
+    /// Less than a server can have: the bound is then in the reach of a few changes.
+    #[cfg(test)]
+    pub fn set_memory_max(&self, bytes: u64) {
+        self.memory_max.store(bytes, Ordering::Relaxed);
+    }
     pub fn set_test_mode(&self, mode: u8) {
         self.test_mode.store(mode, Ordering::Relaxed);
     }

@@ -216,6 +216,8 @@ impl Store {
     ) -> Result<usize> {
         let mut chosen: Vec<usize> = (0..found.len()).filter(|i| wanted(&found[*i])).collect();
         let number = chosen.len();
+        // They come in the order of a turn of tables: turned once more, some would never be the first.
+        chosen.sort_unstable_by_key(|i| (found[*i].table.layout().id, found[*i].index));
         chosen.rotate_left(turn % number.max(1));
         let mut left = leaves;
         for (before, i) in chosen.into_iter().enumerate() {
@@ -257,6 +259,8 @@ impl Store {
     /// those got their leaves that a round happened to come by.)
     fn tables_of_round(&self, all: &[Arc<Table>], rounds: &mut Rounds) -> Vec<Arc<Table>> {
         let mut unfinished = std::mem::take(&mut rounds.unfinished);
+        // The last round turned them.
+        unfinished.sort_unstable();
         let turn = rounds.turn % unfinished.len().max(1);
         unfinished.rotate_left(turn);
         let looked_at: HashSet<FileId> = unfinished.iter().copied().collect();

@@ -1,18 +1,21 @@
 //! The rounds of the change worker: how much they come to.
 use super::change_buffer::*;
 use super::rig::*;
-use crate::change::{self, Buffering, Op};
+use crate::change::{self, Buffering, Index, Op};
 use crate::io::sim::SimDisk;
-use crate::table::{Rounds, TableSpec};
+use crate::table::{IndexSpec, Rounds, TableSpec};
 use crate::txn::Isolation::ReadCommitted;
 
 /// An entry of by_group that no row has.
 fn put(rig: &Rig, n: u32) {
+    put_into(rig, &rig.table.layout().secondary[0].index, n);
+}
+fn put_into(rig: &Rig, index: &Index, n: u32) {
     let mut value = Vec::new();
     change::entry::encode(&mut value, 1, 4, 0, &[7; 400]);
     let key = &n.to_be_bytes();
     let op = Op::Put { key, value: &value };
-    change::submit(&rig.store().pool, &rig.table.layout().secondary[0].index, op).expect("put");
+    change::submit(&rig.store().pool, index, op).expect("put");
 }
 
 /// The leaves of a round were for those tables only that it came by: of a thousand tables, one of which was written, three rounds of four
@@ -72,4 +75,61 @@ fn a_second_is_a_second_however_long_the_rounds_take() {
         }
         assert_eq!(merged > 0, merges, "{changes} changes in five seconds");
     }
+}
+
+/// What is too old is swept in equal shares. The order was turned twice, by the tables that the round before had left, which it had turned
+/// itself, and by the shares: of three tables one never came first.
+#[test]
+fn where_leaves_do_not_suffice_each_old_index_has_its_turn() {
+    for number in 2..=7 {
+        turns_come_to_all(number, 1);
+        turns_come_to_all(1, number);
+    }
+    turns_come_to_all(2, 2);
+    turns_come_to_all(3, 2);
+}
+fn turns_come_to_all(tables: usize, indexes: usize) {
+    let disk = SimDisk::new(1);
+    let rig = Rig::create(disk.clone());
+    let index = |n| IndexSpec {
+        name: format!("i{n}"),
+        unique: false,
+    };
+    let spec = TableSpec {
+        indexes: (0..indexes).map(index).collect(),
+        ..TableSpec::default()
+    };
+    let table = |n| {
+        let name = format!("u{n}");
+        rig.store().create_table(&name, &spec).expect("create");
+        rig.store().open_table(&name).expect("open")
+    };
+    let tables: Vec<_> = (0..tables).map(table).collect();
+    let all: Vec<_> = tables.iter().flat_map(|table| &table.layout().secondary).collect();
+    let put_all = |low| {
+        let put = |index: &Index| (0..1200u32).for_each(|n| put_into(&rig, index, n << 8 | low));
+        all.iter().for_each(|s| put(&s.index));
+    };
+    rig.store().change.set_buffering(Buffering::None);
+    put_all(0);
+    buffer(&rig, true);
+    put_all(1);
+    // Of a round: one leaf.
+    rig.engine.set("io_capacity", 10).expect("set");
+    rig.engine.set("io_capacity_max", 20).expect("set");
+    rig.engine.set("change_buffer_max_age", 1).expect("set");
+    disk.advance_us(2_000_000);
+    let mut state = Rounds::default();
+    let rounds = 10 * all.len();
+    for _ in 0..rounds {
+        rig.store().merge_round(&mut state).expect("round");
+    }
+    let merged = |index: &Index| index.delta.as_ref().expect("one").merged();
+    let merged: Vec<u64> = all.iter().map(|s| merged(&s.index)).collect();
+    let (least, most) = (merged.iter().min().expect("some"), merged.iter().max().expect("some"));
+    assert!(
+        *least * 2 >= *most,
+        "{} tables, {indexes} indexes: {merged:?} in {rounds} rounds",
+        tables.len()
+    );
 }

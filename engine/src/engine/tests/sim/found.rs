@@ -157,6 +157,7 @@ fn finds_nothing(after: u64, ops: Vec<Op>) {
         doublewrite: true,
         direct_io: true,
         buffer: 0,
+        buffer_memory: 0,
         load_past: false,
     };
     assert_eq!(run(&Schedule { setup, ops }).finding, None, "read {after} fails");

@@ -135,6 +135,8 @@ pub enum Op {
         leaves: u64,
         partition: bool,
     },
+    /// Looks at each index as the worker does: partitions that nobody has written since the last such look may be closed.
+    CloseIdle,
     /// As the page cleaner does, at its own pace.
     Clean,
     /// Writes this many pages; an odd number: then all clean ones leave the pool.

@@ -4,7 +4,7 @@ use super::op::{Op, SLOTS};
 use super::schedule::Schedule;
 use super::setup::Setup;
 use super::world::{Step, Unseen, World};
-use crate::change::SPREAD;
+use crate::change::{CLOSED, HELPED, SPREAD};
 use crate::engine::Close;
 use crate::table::CheckLevel;
 use std::cell::RefCell;
@@ -19,6 +19,10 @@ pub struct Outcome {
     pub unseen: Unseen,
     /// Stretches of leaves that the change buffer spread over their neighbours, and their leaves.
     pub spread: (u64, u64),
+    /// Leaves merged by appenders near the bound.
+    pub helped: u64,
+    /// Partitions closed because they were full, and because they were idle.
+    pub closed: (u64, u64),
 }
 
 thread_local! {
@@ -59,7 +63,7 @@ pub fn caught(body: impl FnOnce() -> Step) -> Option<String> {
 
 pub fn run(schedule: &Schedule) -> Outcome {
     let (mut trace, mut unseen) = (0, Unseen::default());
-    let before = SPREAD.get();
+    let before = (SPREAD.get(), HELPED.get(), CLOSED.get());
     let finding = caught(|| {
         let mut world = World::new(schedule.setup);
         let done = live(&mut world, &schedule.ops);
@@ -67,13 +71,14 @@ pub fn run(schedule: &Schedule) -> Outcome {
         unseen = world.unseen;
         done
     });
-    let now = SPREAD.get();
-    let spread = (now.0 - before.0, now.1 - before.1);
+    let since = |now: (u64, u64), before: (u64, u64)| (now.0 - before.0, now.1 - before.1);
     Outcome {
         finding,
         trace,
         unseen,
-        spread,
+        spread: since(SPREAD.get(), before.0),
+        helped: HELPED.get() - before.1,
+        closed: since(CLOSED.get(), before.2),
     }
 }
 

@@ -32,6 +32,8 @@ struct Author {
     evictions: u64,
     /// Of 100 ops, before how many something comes to many leaves of an index, which are then spread over their neighbours.
     spreads: u64,
+    /// Of 100 ops, before how many the worker looks for partitions of the change buffer that are idle.
+    looks: u64,
     ops: Vec<Op>,
 }
 
@@ -50,6 +52,7 @@ impl Schedule {
             keys: [8, 24, 64][random.below(3) as usize],
             evictions: [0, 5, 15, 40][random.below(4) as usize],
             spreads: if setup.is_large() { 5 } else { 0 },
+            looks: if setup.buffer_memory > 0 { 25 } else { 0 },
             ops: Vec::new(),
             random,
         };
@@ -92,6 +95,10 @@ impl Author {
         let spreads = self.spreads;
         if spreads > 0 && self.random.chance(spreads) {
             self.spread_some();
+        }
+        let looks = self.looks;
+        if looks > 0 && self.random.chance(looks) {
+            self.ops.push(Op::CloseIdle);
         }
         let ddl = self.ddl;
         if self.random.chance(ddl) {

@@ -58,6 +58,7 @@ fn random_schedules_find_nothing() {
     let findings = Mutex::new(Vec::new());
     let (unseen, before_crashes) = (AtomicU64::new(0), AtomicU64::new(0));
     let (stretches, leaves) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (helped, full, idle) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let work = || loop {
         let seed = next.fetch_add(1, Ordering::Relaxed);
         if seed >= first + count || !findings.lock().expect("no panic").is_empty() {
@@ -68,6 +69,9 @@ fn random_schedules_find_nothing() {
         before_crashes.fetch_add(outcome.unseen.before_crashes, Ordering::Relaxed);
         stretches.fetch_add(outcome.spread.0, Ordering::Relaxed);
         leaves.fetch_add(outcome.spread.1, Ordering::Relaxed);
+        helped.fetch_add(outcome.helped, Ordering::Relaxed);
+        full.fetch_add(outcome.closed.0, Ordering::Relaxed);
+        idle.fetch_add(outcome.closed.1, Ordering::Relaxed);
         if outcome.finding.is_some() {
             let text = tell(seed, outcome);
             findings.lock().expect("no panic").push(text);
@@ -89,12 +93,15 @@ fn random_schedules_find_nothing() {
     println!("unique values put unseen: {unseen}, and {before_crashes} of them in engines that then lost power");
     let (stretches, leaves) = (stretches.into_inner(), leaves.into_inner());
     println!("leaves spread over their neighbours: {leaves}, in {stretches} stretches");
+    let (helped, full, idle) = (helped.into_inner(), full.into_inner(), idle.into_inner());
+    println!("leaves merged by appenders: {helped}; partitions closed: {full} full, {idle} idle");
     if count >= 1000 && cfg!(feature = "tiny-pages") {
         assert!(
             unseen > count && before_crashes * 2 > count,
             "else the schedules would show nothing of them"
         );
         assert!(stretches * 10 > count && leaves > stretches * 3, "nor of these");
+        assert!(helped > count && full > count && idle * 10 > count, "nor of the bound");
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the seed of a run decides beside its ops: the disk, the sizes, the switches.
 use crate::change::Buffering;
 use crate::engine::tests::rig::Random;
-use crate::engine::Config;
+use crate::engine::{Config, Engine};
 use crate::pool::PAGE_SIZE;
 use crate::table::StoreConfig;
 
@@ -13,6 +13,9 @@ pub const LARGE_FRAMES: u64 = 8 * 64;
 pub const LARGE_REDO_CAPACITY: u64 = 4 * REDO_CAPACITY;
 /// Of 100 schedules, how many have such.
 const LARGE_PERCENT: u64 = 5;
+
+/// Of 100 schedules with a change buffer, how many come to its bound.
+const BOUND_PERCENT: u64 = 30;
 
 /// What the seed decides beside the ops.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +30,8 @@ pub struct Setup {
     pub direct_io: bool,
     /// Changes of secondary indexes: 0 none is buffered, 1 all are, 2 those of half the keys, 3 as it pays.
     pub buffer: u8,
+    /// Memory of the change buffer, in bytes; 0: as much as a server gives it, which no schedule fills.
+    pub buffer_memory: u64,
     /// Index builds go past the pool and the log, however small.
     pub load_past: bool,
 }
@@ -44,16 +49,27 @@ impl Setup {
             doublewrite: sector < PAGE_SIZE || random.chance(50),
             direct_io: random.chance(50),
             buffer: [1, 1, 2, 3, 0][random.below(5) as usize],
+            buffer_memory: 0,
             load_past: random.chance(50),
         };
-        match random.chance(LARGE_PERCENT) {
-            true => Setup {
+        if random.chance(LARGE_PERCENT) {
+            return Setup {
                 frames: LARGE_FRAMES,
                 redo_capacity: LARGE_REDO_CAPACITY,
                 buffer: 1 + random.below(2) as u8,
                 ..small
-            },
-            false => small,
+            };
+        }
+        let bound = small.buffer > 0 && random.chance(BOUND_PERCENT);
+        Setup {
+            buffer_memory: if bound { 256 << random.below(4) } else { 0 },
+            ..small
+        }
+    }
+    /// An engine was opened.
+    pub fn set_memory(&self, engine: &Engine) {
+        if self.buffer_memory > 0 {
+            engine.store().change.set_memory_max(self.buffer_memory);
         }
     }
     pub fn is_large(&self) -> bool {

@@ -17,6 +17,7 @@ pub fn large(setups: Vec<Setup>) -> Vec<Setup> {
     let one = |setup| Setup {
         frames: LARGE_FRAMES,
         redo_capacity: LARGE_REDO_CAPACITY,
+        buffer_memory: 0,
         ..setup
     };
     setups

@@ -406,6 +406,8 @@ const BUFFERED: &[Op] = &[
     PARTITION,
     fill(5, 6, 60),
     FLUSH,
+    Op::CloseIdle,
+    Op::CloseIdle,
     Op::Rollback { trx: 0 },
     MERGE,
     Op::DropIndex { table: 0, which: 0 },
@@ -506,6 +508,7 @@ pub fn setups(seed: u64) -> Vec<Setup> {
         doublewrite: true,
         direct_io: true,
         buffer: if cfg!(feature = "tiny-pages") { 1 } else { 2 },
+        buffer_memory: 0,
         load_past: true,
     };
     if cfg!(feature = "tiny-pages") {
@@ -518,6 +521,7 @@ pub fn setups(seed: u64) -> Vec<Setup> {
         let other_survivors = (1..7).map(|n| Setup {
             seed: seed + n,
             buffer: n as u8,
+            buffer_memory: if n == 5 { 256 } else { 0 },
             load_past: n % 2 == 0,
             ..small
         });

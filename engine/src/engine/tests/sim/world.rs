@@ -119,6 +119,7 @@ impl World {
                 return Ok(false);
             }
         };
+        self.setup.set_memory(&engine);
         self.losers = LoserRollback::new(std::mem::take(&mut *engine.losers.lock()));
         (self.losers_left, self.freed) = (true, false);
         self.engine = Some(engine);
@@ -156,6 +157,7 @@ impl World {
             if attempt < again {
                 self.disk.crash_at(1 + self.random.below(70));
                 if let Ok(engine) = Engine::open_still(self.disk.clone(), self.setup.config()) {
+                    self.setup.set_memory(&engine);
                     let mut losers = LoserRollback::new(std::mem::take(&mut *engine.losers.lock()));
                     // What ends it is the crash, or that everything is done.
                     while losers.step(engine.store(), 2) == Ok(true) {}
@@ -288,6 +290,13 @@ impl World {
             Op::Shrink => steps::shrink_undo(&store).map(|_| ()),
             Op::Clean => steps::clean(&store),
             Op::Merge { leaves, partition } => return self.merge_some(leaves as usize, partition),
+            Op::CloseIdle => {
+                for table in store.catalog.tables() {
+                    let deltas = table.layout().secondary.iter().filter_map(|s| s.index.delta.as_ref());
+                    deltas.for_each(|delta| delta.close_if_idle());
+                }
+                Ok(())
+            }
             Op::Flush { pages } => {
                 let flushed = store.pool.flush_step(pages as usize);
                 if pages % 2 == 1 {
