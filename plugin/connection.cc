@@ -63,6 +63,13 @@ void Connection::register_with_server()
 
 void Connection::use(bool writes)
 {
+  /* Behind XA PREPARE the server lets nothing pass but the verdict. So it has let go of the transaction: when a client resets its connection
+     (COM_RESET_CONNECTION, COM_CHANGE_USER) engines are not told. */
+  if (unlikely(m_outlives))
+  {
+    slc_trx_leave(m_trx);
+    end_transaction();
+  }
   if (!m_started || !m_in_statement)
   {
     start();
@@ -113,6 +120,7 @@ void Connection::end_transaction()
   end_statement();
   m_started= false;
   m_ordered= false;
+  m_outlives= false;
 }
 
 /* Whether the log must have what this transaction wrote before its commit, or its preparation, returns. */
@@ -128,12 +136,24 @@ int Connection::prepare(bool all)
   XID xid;
   thd_get_xid(m_thd, reinterpret_cast<MYSQL_XID *>(&xid));
   const bool outlives= thd_sql_command(m_thd) == SQLCOM_XA_PREPARE;
-  /* XA COMMIT ... ONE PHASE: the user's name would tell the recovery to leave it to the user; the binlog has it by the server's. */
-  if (m_thd->transaction->xid_state.is_explicit_XA() && !outlives)
+  if (m_thd->transaction->xid_state.is_explicit_XA() && !outlives && is_alone())
     xid= m_thd->transaction->implicit_xid;
   const slc_xid name= engine_xid(xid);
   const Asleep asleep(m_thd, THD_WAIT_GROUP_COMMIT, waits_for_log());
-  return server_error(slc_trx_prepare(m_trx, &name, outlives), m_thd, "(transaction)");
+  const int error= server_error(slc_trx_prepare(m_trx, &name, outlives), m_thd, "(transaction)");
+  m_outlives= outlives && !error;
+  return error;
+}
+
+/* Of all engines that can be asked after a crash. XA COMMIT ... ONE PHASE prepares under the user's name, by which the recovery would leave it to the
+   user, though the binlog has it as committed, by the server's name. Where others take part they take the user's, and one verdict must end all
+   halves. */
+bool Connection::is_alone() const
+{
+  for (Ha_trx_info *part= m_thd->transaction->all.ha_list; part; part= part->next())
+    if (part->ht() != hton && part->ht()->recover && part->is_trx_read_write())
+      return false;
+  return true;
 }
 
 void Connection::commit_ordered(bool all)
@@ -155,7 +175,7 @@ int Connection::commit(bool all)
     return 0;
   }
   give_back_autoinc_locks();
-  const bool durable= !m_ordered;
+  const bool durable= !m_ordered || m_outlives;
   if (m_started && !m_ordered && slc_trx_has_writes(m_trx))
     slc_trx_commit_ordered(m_trx);
   thd_wakeup_subsequent_commits(m_thd, 0);

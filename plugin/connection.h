@@ -84,6 +84,7 @@ private:
   void give_back_autoinc_locks();
   void end_transaction();
   bool waits_for_log() const;
+  bool is_alone() const;
   /* A statement that began alone ends its transaction, even if it has turned autocommit off meanwhile. So does one of the server's own, which
      goes on in a connection's transaction with the options that say so taken away (where a replica stands). */
   bool is_real_end(bool all) const { return all || !m_is_long || !in_long_transaction(); }
@@ -98,6 +99,7 @@ private:
   bool m_in_statement= false;
   bool m_is_long= false;                // registered with the server for more than a statement
   bool m_ordered= false;
+  bool m_outlives= false;               // XA PREPARE: anybody may end it
   uint m_duplicate_key= MAX_KEY;
   std::vector<Share *> m_autoinc_locks;
   StatementReport m_lock_report;

@@ -181,6 +181,8 @@ uint64_t slc_trx_savepoint(slc_trx *);            /* a mark; also taken at each 
 slc_err  slc_trx_rollback_to(slc_trx *, uint64_t savepoint);
 /* durable unless flush mode says otherwise. may_outlive: the connection may go before the decision. */
 slc_err  slc_trx_prepare(slc_trx *, const slc_xid *, int may_outlive);
+/* The server has let go of a transaction so prepared (XA PREPARE) without ending it: what comes next is another one. */
+void     slc_trx_leave(slc_trx *);
 void     slc_trx_commit_ordered(slc_trx *);       /* makes it visible and gives the commit number; no I/O, cannot fail */
 slc_err  slc_trx_commit(slc_trx *, int durable);  /* commit_ordered if not done; then waits for the redo flush (per flush mode) if durable */
 slc_err  slc_trx_rollback(slc_trx *);

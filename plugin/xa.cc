@@ -116,8 +116,13 @@ my_bool commit_in_engine(THD *, plugin_ref plugin, void *verdict)
 {
   handlerton *other= plugin_hton(plugin);
   Verdict *of= static_cast<Verdict *>(verdict);
-  if (other != hton && other->recover && other->commit_by_xid)
-    of->was_prepared|= SLUICE_COMMIT_BY_XID(other, &of->xid) == XA_OK;
+  if (other == hton || !other->recover || !other->commit_by_xid)
+    return false;
+  const int result= SLUICE_COMMIT_BY_XID(other, &of->xid);
+  of->was_prepared|= result == XA_OK;
+  if (result != XA_OK && result != XAER_NOTA)
+    sql_print_error(SLUICE_ENGINE_NAME ": engine %s could not commit a prepared transaction that tc.log has as committed: XA error %d",
+                    hton_name(other)->str, result);
   return false;
 }
 

@@ -2,18 +2,24 @@
 use super::abi::*;
 use super::engine::{enter, enter_value, slc_engine};
 use super::waiter::CallbackWaiter;
+use parking_lot::Mutex;
 use sluice::base::{Result, UndoPtr};
 use sluice::engine::Engine;
-use sluice::txn::{Isolation, Trx, Xid};
+use sluice::txn::{Isolation, Trx, TrxShared, Xid};
 use std::sync::Arc;
 
 /// What `slc_trx *` points to.
 pub struct slc_trx {
     pub engine: Arc<Engine>,
     pub trx: Trx,
-    /// Set between prepare and commit or rollback: if the connection ends there, the transaction waits for its decision.
+    /// Set between prepare and commit or rollback.
     prepared: Option<Xid>,
+    /// It may outlive the connection: so it is the engine's until this connection, or another one, ends it; `trx` is a fresh one.
+    is_parked: bool,
+    /// Of `trx`, for other threads.
+    shared: Mutex<Arc<TrxShared>>,
     waiter: Arc<CallbackWaiter>,
+    connection: u64,
 }
 
 impl slc_trx {
@@ -40,11 +46,27 @@ pub unsafe extern "C" fn slc_trx_new(
         let trx = engine.new_trx(waiter.clone(), connection);
         Box::into_raw(Box::new(slc_trx {
             engine: engine.clone(),
+            shared: Mutex::new(trx.shared.clone()),
             trx,
             prepared: None,
+            is_parked: false,
             waiter,
+            connection,
         }))
     })
+}
+
+/// Of a connection that leaves it.
+fn roll_back_left(engine: &Engine, trx: &mut Trx) {
+    if !trx.started {
+        return;
+    }
+    // A rollback that waits leaves a fresh transaction.
+    if let Err(e) = engine.rollback(trx) {
+        if trx.started {
+            engine.poison(&format!("a rollback failed: {e}"));
+        }
+    }
 }
 
 #[no_mangle]
@@ -55,19 +77,13 @@ pub unsafe extern "C" fn slc_trx_free(trx: *mut slc_trx) {
         engine,
         mut trx,
         prepared,
+        is_parked,
         waiter,
+        ..
     } = handle;
     enter_value(&engine, (), || match prepared {
-        Some(xid) => engine.park(xid, trx),
-        None if trx.started => {
-            // A rollback that waits has left a fresh transaction here.
-            if let Err(e) = engine.rollback(&mut trx) {
-                if trx.started {
-                    engine.poison(&format!("a rollback failed: {e}"));
-                }
-            }
-        }
-        None => (),
+        Some(xid) if !is_parked => engine.park(xid, trx),
+        _ => roll_back_left(&engine, &mut trx),
     });
     // The caller frees the connection when this returns.
     waiter.leave();
@@ -145,34 +161,55 @@ pub unsafe extern "C" fn slc_trx_rollback_to(trx: *mut slc_trx, savepoint: u64) 
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_trx_prepare(trx: *mut slc_trx, xid: *const slc_xid, may_outlive: i32) -> slc_err {
+    // SAFETY: the caller's promise; only `shared` is touched by others.
     let handle = unsafe { &mut *trx };
-    let (engine, prepared, trx) = (&handle.engine, &mut handle.prepared, &mut handle.trx);
-    enter(engine, || {
-        let xid = unsafe { &*xid }.to_xid();
+    let (engine, trx, xid) = (handle.engine.clone(), &mut handle.trx, unsafe { &*xid }.to_xid());
+    enter(&engine, || {
         engine.prepare(trx, &xid)?;
         if !trx.is_prepared() {
             return Ok(()); // it has written nothing
         }
-        if may_outlive != 0 {
-            engine.may_outlive_connection(trx, &xid);
+        handle.prepared = Some(xid.clone());
+        if may_outlive == 0 {
+            return Ok(());
         }
-        *prepared = Some(xid);
+        engine.may_outlive_connection(trx);
+        let fresh = engine.new_trx(handle.waiter.clone(), handle.connection);
+        *handle.shared.lock() = fresh.shared.clone();
+        engine.park(xid, std::mem::replace(trx, fresh));
+        handle.is_parked = true;
         Ok(())
     })
 }
 
+/// The server has let go of the connection's prepared transaction, and told nobody.
+#[no_mangle]
+pub unsafe extern "C" fn slc_trx_leave(trx: *mut slc_trx) {
+    let handle = unsafe { &mut *trx };
+    (handle.prepared, handle.is_parked) = (None, false);
+    let (engine, trx) = (&handle.engine, &mut handle.trx);
+    enter_value(engine, (), || roll_back_left(engine, trx));
+}
+
 #[no_mangle]
 pub unsafe extern "C" fn slc_trx_commit_ordered(trx: *mut slc_trx) {
-    let (engine, trx) = unsafe { slc_trx::of(trx) };
-    enter_value(engine, (), || engine.store().trx_sys.commit_ordered(trx));
+    let handle = unsafe { &mut *trx };
+    let (engine, trx, is_parked) = (&handle.engine, &mut handle.trx, handle.is_parked);
+    enter_value(engine, (), || match &handle.prepared {
+        Some(xid) if is_parked => engine.commit_parked_ordered(xid),
+        _ => engine.store().trx_sys.commit_ordered(trx),
+    });
 }
 
 /// Ends a transaction; afterwards it is no longer prepared, whatever came out.
 unsafe fn end(trx: *mut slc_trx, body: impl FnOnce(&Engine, &mut Trx) -> Result<()>) -> slc_err {
     let handle = unsafe { &mut *trx };
-    handle.prepared = None;
-    let (engine, trx) = (&handle.engine, &mut handle.trx);
-    enter(engine, || body(engine, trx))
+    let (engine, trx, prepared) = (&handle.engine, &mut handle.trx, handle.prepared.take());
+    let is_parked = std::mem::take(&mut handle.is_parked);
+    enter(engine, || match prepared {
+        Some(xid) if is_parked => body(engine, &mut engine.take_prepared(&xid)?),
+        _ => body(engine, trx),
+    })
 }
 
 #[no_mangle]
@@ -188,8 +225,11 @@ pub unsafe extern "C" fn slc_trx_rollback(trx: *mut slc_trx) -> slc_err {
 #[no_mangle]
 pub unsafe extern "C" fn slc_trx_cancel_wait(trx: *mut slc_trx) {
     // Another thread may be using the owner's half: only the shared half is touched.
-    let (engine, shared) = unsafe { (&(*trx).engine, &(*trx).trx.shared) };
-    enter_value(engine, (), || engine.store().trx_sys.locks().cancel_wait(shared));
+    let (engine, shared) = unsafe { (&(*trx).engine, &(*trx).shared) };
+    enter_value(engine, (), || {
+        let shared = shared.lock().clone();
+        engine.store().trx_sys.locks().cancel_wait(&shared);
+    });
 }
 
 #[no_mangle]

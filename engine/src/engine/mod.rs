@@ -31,7 +31,7 @@ use crate::table::Store;
 use crate::txn::{Isolation, RecoveredTrx, Trx, Waiter, Xid};
 use deadlocks::Teller;
 use drain::DrainNotes;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use workers::Workers;
@@ -49,10 +49,10 @@ pub struct Engine {
     prepared: Mutex<Vec<RecoveredTrx>>,
     /// Held while the log is turned off or on.
     switching: Mutex<()>,
-    /// Prepared transactions whose connections have gone.
+    /// Prepared transactions that may outlive their connections.
     parked: Mutex<Vec<(Xid, Trx)>>,
-    /// One more of them.
-    parks: Condvar,
+    /// Those of which a verdict was begun and could not be made durable: the engine has stopped, and the next start finds them prepared or ended.
+    cut_short: Mutex<Vec<Xid>>,
     undecided: undecided::Undecided,
     teller: Teller,
     /// Every deadlock goes to the log.

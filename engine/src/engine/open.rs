@@ -33,7 +33,7 @@ use crate::space;
 use crate::table::catalog::Catalog;
 use crate::table::Store;
 use crate::txn::{RecoveredTrx, TrxSys};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::Arc;
@@ -67,7 +67,7 @@ impl Engine {
         let (prepared, losers): (Vec<RecoveredTrx>, Vec<RecoveredTrx>) =
             opened.recovered.into_iter().partition(|r| r.xid.is_some());
         let tops = prepared.iter().map(|r| (r.id, store.trx_sys.undo_top_found(r)));
-        let undecided = Undecided::found_at_open(tops, &losers);
+        let undecided = Undecided::found_at_open(tops.collect(), &losers);
         let teller = Teller {
             store: Arc::downgrade(&store),
             key_text: config.key_text,
@@ -84,7 +84,7 @@ impl Engine {
             prepared: Mutex::new(prepared),
             switching: Mutex::default(),
             parked: Mutex::default(),
-            parks: Condvar::new(),
+            cut_short: Mutex::default(),
             undecided,
             teller,
             print_all_deadlocks,

@@ -11,30 +11,20 @@
 use super::Engine;
 use crate::base::{Error, FileId, Result, TrxId, UndoPtr};
 use crate::table::undo_format::Record;
-use crate::txn::{RecoveredTrx, Trx, Xid};
+use crate::txn::{RecoveredTrx, Trx};
 use parking_lot::Mutex;
 
 #[derive(Default)]
 pub(super) struct Undecided {
-    /// Those that have ended since are dropped at the next look.
-    prepared: Mutex<Vec<Prepared>>,
+    /// With the newest undo record each; those that have ended since are dropped at the next look.
+    prepared: Mutex<Vec<(TrxId, UndoPtr)>>,
     losers: Vec<TrxId>,
 }
 
-#[derive(Clone)]
-struct Prepared {
-    id: TrxId,
-    /// Its newest undo record.
-    top: UndoPtr,
-    /// None: found at open.
-    xid: Option<Xid>,
-}
-
 impl Undecided {
-    pub fn found_at_open(prepared: impl Iterator<Item = (TrxId, UndoPtr)>, losers: &[RecoveredTrx]) -> Undecided {
-        let prepared = prepared.map(|(id, top)| Prepared { id, top, xid: None });
+    pub fn found_at_open(prepared: Vec<(TrxId, UndoPtr)>, losers: &[RecoveredTrx]) -> Undecided {
         Undecided {
-            prepared: Mutex::new(prepared.collect()),
+            prepared: Mutex::new(prepared),
             losers: losers.iter().map(|loser| loser.id).collect(),
         }
     }
@@ -43,25 +33,13 @@ impl Undecided {
 impl Engine {
     /// The transaction was prepared and may outlive its connection. Before the connection can go. It reads nothing any more: its view, which
     /// would hold purge back until the decision, is closed.
-    pub fn may_outlive_connection(&self, trx: &mut Trx, xid: &Xid) {
+    pub fn may_outlive_connection(&self, trx: &mut Trx) {
         self.store().trx_sys.close_view(trx);
         let mut prepared = self.undecided.prepared.lock();
-        prepared.retain(|p| self.store().trx_sys.is_active(p.id));
+        prepared.retain(|(id, _)| self.store().trx_sys.is_active(*id));
         if trx.id() != 0 {
-            let (id, top) = (trx.id(), trx.undo_top);
-            prepared.push(Prepared {
-                id,
-                top,
-                xid: Some(xid.clone()),
-            });
+            prepared.push((trx.id(), trx.undo_top));
         }
-    }
-
-    /// Whether a connection has prepared it, which may have gone since, and it is still to be decided.
-    pub(super) fn is_attended(&self, xid: &Xid) -> bool {
-        let is_open = |p: &Prepared| p.xid.as_ref() == Some(xid) && self.store().trx_sys.is_active(p.id);
-        let found = self.undecided.prepared.lock().iter().find(|p| is_open(p)).map(|p| p.id);
-        found.is_some_and(|id| self.store().rollbacks_set_aside().iter().all(|(aside, _)| *aside != id))
     }
 
     /// Whether an undecided transaction has changed the table's rows; with `losers`, whether one may have that is being rolled back, or whose
@@ -81,11 +59,11 @@ impl Engine {
             Err(e) => return Err(e),
         };
         let mut prepared = self.undecided.prepared.lock();
-        prepared.retain(|p| trx_sys.is_active(p.id));
+        prepared.retain(|(id, _)| trx_sys.is_active(*id));
         let looked_at = prepared.clone();
         drop(prepared);
-        for trx in looked_at {
-            if is_unknown(trx.id) && self.has_changed(trx.id, trx.top, id)? {
+        for (trx, top) in looked_at {
+            if is_unknown(trx) && self.has_changed(trx, top, id)? {
                 return Ok(true);
             }
         }

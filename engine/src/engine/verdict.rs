@@ -1,15 +1,8 @@
-//! The ends of prepared transactions that their own connections do not end: found at open, or left by connections that have gone.
+//! The ends of prepared transactions that anybody may decide: found at open, or prepared by a connection that may go before. These are not
+//! the connection's any more: the server offers them to others before it tells that the connection goes, or without telling it at all.
 use super::Engine;
 use crate::base::{Error, Result};
 use crate::txn::{Trx, Xid};
-use parking_lot::MutexGuard;
-use std::time::Duration;
-
-/// Nobody is woken when the transaction ends in another way.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// How often: for a minute. A verdict waits for the connection that prepared the transaction to let go of it: the server offers the
-/// transaction to others before that connection has freed what it has, its variables, temporary tables and cached routines.
-const LOOKS_MAX: usize = 1200;
 
 impl Engine {
     /// Names of the prepared transactions that were found at open, or left by their connections, and are not decided yet.
@@ -18,22 +11,33 @@ impl Engine {
         xids.extend(self.parked.lock().iter().map(|(xid, _)| xid.clone()));
         xids
     }
-    /// Keeps a prepared transaction whose connection ends, until [`Engine::decide`]; not its view, which would hold purge back.
+    /// Keeps a prepared transaction until [`Engine::decide`] or [`Engine::take_prepared`]; not its view, which would hold purge back.
     pub fn park(&self, xid: Xid, mut trx: Trx) {
         self.store.trx_sys.close_view(&mut trx);
         self.parked.lock().push((xid, trx));
-        self.parks.notify_all();
     }
 
-    /// Commits or rolls back a prepared transaction found at open or parked; one whose connection is just going is waited for.
-    /// `NotFound` if unknown.
-    pub fn decide(&self, xid: &Xid, commit: bool) -> Result<()> {
-        // An engine that has stopped keeps all that is undecided for the next start; what a failed verdict took is unknown here.
-        self.store.pool.check_alive()?;
-        let mut trx = self.take_prepared(xid)?;
-        if commit {
-            return self.commit(&mut trx, true);
+    /// Its commit is in the log, in the order that the caller keeps; [`Engine::take_prepared`] and a commit end it.
+    pub fn commit_parked_ordered(&self, xid: &Xid) {
+        let mut parked = self.parked.lock();
+        if let Some((_, trx)) = parked.iter_mut().find(|(x, _)| x == xid) {
+            self.store.trx_sys.commit_ordered(trx);
         }
+    }
+
+    /// Commits or rolls back a prepared transaction found at open or parked. `NotFound` if unknown.
+    pub fn decide(&self, xid: &Xid, commit: bool) -> Result<()> {
+        let mut trx = self.take_prepared(xid)?;
+        let ended = match commit {
+            true => self.commit(&mut trx, true),
+            false => self.roll_back_parked(xid, trx),
+        };
+        if ended.is_err() && self.store.pool.check_alive().is_err() {
+            self.cut_short.lock().push(xid.clone());
+        }
+        ended
+    }
+    fn roll_back_parked(&self, xid: &Xid, mut trx: Trx) -> Result<()> {
         if let Err(e) = self.store.rollback(&mut trx) {
             if trx.is_prepared() {
                 // It has not begun (the disk is full): the verdict can be given again.
@@ -44,9 +48,16 @@ impl Engine {
         self.flush_log()
     }
 
-    pub(super) fn take_prepared(&self, xid: &Xid) -> Result<Trx> {
-        if let Some(trx) = self.take_parked(self.parked.lock(), xid)? {
-            return Ok(trx);
+    /// Gives it to the caller, who ends it. `NotFound` if unknown.
+    pub fn take_prepared(&self, xid: &Xid) -> Result<Trx> {
+        {
+            let mut parked = self.parked.lock();
+            if let Some(at) = parked.iter().position(|(x, _)| x == xid) {
+                return Ok(parked.swap_remove(at).1);
+            }
+        }
+        if self.cut_short.lock().contains(xid) {
+            self.store.pool.check_alive()?;
         }
         let found = {
             let mut prepared = self.prepared.lock();
@@ -57,20 +68,5 @@ impl Engine {
             .trx_sys
             .adopt(&found)
             .inspect_err(|_| self.prepared.lock().push(found))
-    }
-
-    /// None if no connection has it, nor had it.
-    fn take_parked(&self, mut parked: MutexGuard<'_, Vec<(Xid, Trx)>>, xid: &Xid) -> Result<Option<Trx>> {
-        let mut looks = 0;
-        while looks < LOOKS_MAX {
-            if let Some(at) = parked.iter().position(|(x, _)| x == xid) {
-                return Ok(Some(parked.swap_remove(at).1));
-            }
-            if !self.is_attended(xid) {
-                return Ok(None);
-            }
-            looks += usize::from(self.parks.wait_for(&mut parked, LOOK_AGAIN).timed_out());
-        }
-        Err(Error::LockWaitTimeout)
     }
 }

@@ -33,6 +33,7 @@ impl Cursor {
                 return result;
             }
             self.step_back_to(&from, was_positioned);
+            self.forget_pass();
         }
     }
 

@@ -46,7 +46,8 @@ pub(super) struct Following {
 }
 
 /// A value may go over to a row that comes before the one that had it: `UPDATE t SET u = NULL` there, `SET u = 90` here. The scan stood at the old
-/// row, and finds nobody. So one that has handed out nothing goes through its range again, until it meets no more entries that were marked since.
+/// row, and finds nobody. So one that has handed out nothing goes through its range again, if it met more entries that were marked since than
+/// before. Not for ever: where others are quick to move rows there are always more.
 #[derive(Default)]
 struct Passes {
     /// It has handed out a row.
@@ -58,7 +59,9 @@ struct Passes {
     /// Entries marked since the view: in this pass, and in the one before.
     young: u64,
     young_before: u64,
+    again: u32,
 }
+const PASSES_AGAIN_MAX: u32 = 2;
 
 impl Passes {
     fn start_over(&mut self) {
@@ -118,13 +121,20 @@ impl Cursor {
             following.passes.is_over = true;
         }
     }
+    /// The scan goes back to before its first entry, or to the row that it handed out last.
+    pub(super) fn forget_pass(&mut self) {
+        if let Some(following) = &mut self.following {
+            following.passes.young = 0;
+        }
+    }
     /// At the end of the range. True: the scan is before its first entry again.
     pub(super) fn goes_through_again(&mut self) -> bool {
         let Some(mut following) = self.following.take() else {
             return false;
         };
         let passes = &mut following.passes;
-        let again = !passes.is_over && passes.young > passes.young_before;
+        let again = !passes.is_over && passes.young > passes.young_before && passes.again < PASSES_AGAIN_MAX;
+        passes.again += u32::from(again);
         passes.young_before = std::mem::take(&mut passes.young);
         if again {
             self.step_back_to(&passes.from, passes.was_positioned);

@@ -124,7 +124,7 @@ fn a_prepared_one_set_aside_is_decided() {
     let mut trx = change_both(&rig);
     let xid = xid(&[7]);
     rig.engine.prepare(&mut trx, &xid).expect("prepare");
-    rig.engine.may_outlive_connection(&mut trx, &xid);
+    rig.engine.may_outlive_connection(&mut trx);
     assert_eq!(may_not_go(&rig), [true, true, false]);
     let broken = leaf_at(&rig, &rig.table, false, &pk(KEY));
     flip_at(&rig, &disk, &broken, FIRST_TABLE_FILE);

@@ -450,7 +450,7 @@ fn prepared_transactions_and_counters_survive_a_restart() {
         rig.insert(&mut trx, &[n], &row(n, n as u16)).expect("insert");
         rig.engine.prepare(&mut trx, &xid(n)).expect("prepare");
         assert_eq!(rig.engine.has_undecided_rows(&rig.table.name(), false), Ok(n > 1));
-        rig.engine.may_outlive_connection(&mut trx, &xid(n));
+        rig.engine.may_outlive_connection(&mut trx);
         assert_eq!(rig.engine.has_undecided_rows(&rig.table.name(), false), Ok(true));
         prepared.push(trx);
     }

@@ -1,7 +1,6 @@
 //! Prepared transactions hold purge back by what they have changed, not by what they once read: the decision may take days.
 use super::isolation::{commit, filled, row};
 use super::rig::*;
-use crate::base::Error;
 use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
 use crate::txn::Trx;
 
@@ -56,32 +55,9 @@ fn one_whose_connection_waits_for_the_decision() {
     let rig = filled();
     let mut kept = None;
     holds_nothing_back(&rig, |mut trx| {
-        rig.engine.may_outlive_connection(&mut trx, &xid(&[7]));
+        rig.engine.may_outlive_connection(&mut trx);
         kept = Some(trx);
     });
     commit(&rig, kept.expect("it is prepared"));
     is_decided(&rig);
-}
-
-/// The server offers a prepared transaction to others before its connection has let go of it: the verdict was answered as given, and the
-/// transaction stayed, with all its locks.
-#[test]
-fn one_whose_connection_is_just_going() {
-    for commit in [true, false] {
-        let rig = filled();
-        let mut trx = prepared(&rig);
-        rig.engine.may_outlive_connection(&mut trx, &xid(&[7]));
-        std::thread::scope(|scope| {
-            let decided = scope.spawn(|| rig.engine.decide(&xid(&[7]), commit));
-            std::thread::sleep(std::time::Duration::from_millis(100));
-            assert!(!decided.is_finished(), "its connection still has it");
-            rig.engine.park(xid(&[7]), trx);
-            assert_eq!(decided.join().expect("no panic"), Ok(()));
-        });
-        let mut reader = rig.begin(RepeatableRead);
-        let want = row(if commit { 5 } else { 1 }, 10);
-        assert_eq!(rig.get(&mut reader, &[1], None), Ok(Some(want)));
-        super::isolation::commit(&rig, reader);
-        assert_eq!(rig.engine.decide(&xid(&[7]), commit), Err(Error::NotFound));
-    }
 }
