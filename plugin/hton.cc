@@ -257,17 +257,36 @@ size_t table_text(slc_bytes name, char *to, size_t size)
   return length;
 }
 
-/* A note of the engine for the error log; its first character is the level. */
+void log_line(char level, const char *text, size_t length)
+{
+  const int bytes= static_cast<int>(length);
+  switch (level)
+  {
+  case 'E': sql_print_error(SLUICE_ENGINE_NAME ": %.*s", bytes, text); break;
+  case 'W': sql_print_warning(SLUICE_ENGINE_NAME ": %.*s", bytes, text); break;
+  default: sql_print_information(SLUICE_ENGINE_NAME ": %.*s", bytes, text); break;
+  }
+}
+
+/* What the server prints at once ends at 1,024 bytes, its own words among them. */
+constexpr size_t LOG_LINE_BYTES= 900;
+
+/* A note of the engine for the error log; its first character is the level. A long one comes in pieces, which end where its lines do, if they can. */
 void log_note(void *, const char *text, size_t length)
 {
-  if (!length)
-    return;
-  const int bytes= static_cast<int>(length - 1);
-  switch (text[0])
+  size_t from= 1;
+  while (from < length)
   {
-  case 'E': sql_print_error(SLUICE_ENGINE_NAME ": %.*s", bytes, text + 1); break;
-  case 'W': sql_print_warning(SLUICE_ENGINE_NAME ": %.*s", bytes, text + 1); break;
-  default: sql_print_information(SLUICE_ENGINE_NAME ": %.*s", bytes, text + 1); break;
+    size_t to= MY_MIN(length, from + LOG_LINE_BYTES);
+    size_t next= to;
+    const void *end= to < length ? memrchr(text + from, '\n', to - from) : nullptr;
+    if (end && end != text + from)
+    {
+      to= static_cast<const char *>(end) - text;
+      next= to + 1;
+    }
+    log_line(text[0], text + from, to - from);
+    from= next;
   }
 }
 

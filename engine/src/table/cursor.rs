@@ -7,6 +7,7 @@
 //! What is handed out lies in the cursor's buffers and is valid until its next call.
 use super::cursor_moved::Following;
 use super::def::{Layout, Table};
+use super::rewound::Rewinds;
 use super::row_lock::Locked;
 use super::store::Store;
 use super::version::split;
@@ -122,6 +123,8 @@ pub struct Cursor {
     pub(super) entry: Vec<u8>,
     /// A row fetched from overflow pages.
     pub(super) whole: Vec<u8>,
+    /// What was rewound for entries before (`rewound`).
+    pub(super) rewinds: Rewinds,
     /// Key of a point read.
     get_key: Vec<u8>,
     pub(super) current: Option<Current>,
@@ -160,6 +163,7 @@ impl Cursor {
             version: Vec::new(),
             entry: Vec::new(),
             whole: Vec::new(),
+            rewinds: Rewinds::default(),
             get_key: Vec::new(),
             current: None,
             taken: None,
@@ -579,22 +583,5 @@ impl Cursor {
 impl Drop for Cursor {
     fn drop(&mut self) {
         self.count_rows();
-    }
-}
-
-impl Store {
-    /// Fetches a long row into `whole`. False: it is not long, `stored` is all of it.
-    pub(super) fn fetch_whole(
-        &self,
-        layout: &Layout,
-        header: &RowHeader,
-        stored: &[u8],
-        whole: &mut Vec<u8>,
-    ) -> Result<bool> {
-        if header.flags & ROW_OVERFLOW == 0 {
-            return Ok(false);
-        }
-        self.read_long_row(layout, stored, whole)?;
-        Ok(true)
     }
 }

@@ -5,6 +5,7 @@
 //! so never twice in a scan.
 use super::cursor::{Current, Cursor, Found, LockChoice, RowAt, KILL_POLL};
 use super::def::{Layout, Secondary};
+use super::rewound::Answer;
 use super::version::{KeyThen, KeyWatch, Version};
 use crate::base::{moment, Error, Lsn, Moment, PageNo, Result, TrxId};
 use crate::change::{self, entry};
@@ -12,6 +13,9 @@ use crate::index::scan::Direction;
 use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED, ROW_OVERFLOW};
 use crate::txn::{Isolation, ReadView, Trx};
 use std::sync::Arc;
+
+/// Versions that cost as much as an entry.
+const STEPS_PER_POLL: u32 = 4;
 
 /// What a secondary entry said when it was read.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -292,14 +296,33 @@ impl Cursor {
             let shown = self.rewind_version(layout, pk)?;
             return Ok(Some(shown && !mark.marked));
         }
-        let mut watch = KeyWatch::new(entry.secondary.index.id);
-        if !self.rewind_watching(layout, pk, Some(&mut watch))? {
-            return Ok(Some(false));
+        let (newest, view) = (RowHeader::read(&self.version), self.view.clone());
+        let view = view.expect("without one every entry decides");
+        if let Some(Answer::Version(seen, key)) = self.rewinds.get(&view, self.index, pk, &newest) {
+            let is_its = key.as_deref() == Some(entry.user_key());
+            if is_its {
+                self.version.clone_from(seen);
+            }
+            return Ok(Some(is_its));
         }
-        Ok(watch.key.map(|then| match then {
-            KeyThen::Is(then) => then == entry.user_key(),
-            KeyThen::None => false,
-        }))
+        let mut watch = KeyWatch::new(entry.secondary.index.id);
+        let shown = self.rewind_watching(layout, pk, Some(&mut watch))?;
+        self.count_steps(watch.steps);
+        let key = match (shown, watch.key) {
+            (true, None) => return Ok(None),
+            (true, Some(KeyThen::Is(key))) => Some(key),
+            (true, Some(KeyThen::None)) | (false, _) => None,
+        };
+        let is_its = key.as_deref() == Some(entry.user_key());
+        let seen = &self.version;
+        let answer = || Answer::Version(seen.clone(), key);
+        self.rewinds.put((&view, self.index), (pk, newest), watch.steps, answer);
+        Ok(Some(is_its))
+    }
+
+    /// Towards the next look whether the statement was killed: one entry may take thousands of steps.
+    pub(super) fn count_steps(&mut self, steps: u32) {
+        self.polls = self.polls.saturating_add(steps / STEPS_PER_POLL).min(KILL_POLL - 1);
     }
 
     /// What the entry says holds for the view, for that sees its stamp. Not if the reader itself killed it, going back: then it has put it in

@@ -5,8 +5,9 @@
 //! key ranges passed over, before it trusts that nothing is in them.
 use super::cursor::{Cursor, OnLocked};
 use super::def::Layout;
+use super::rewound::Answer;
 use super::row_lock::Locked;
-use super::version::split;
+use super::version::{split, KeyWatch};
 use crate::base::{moment, Error, Moment, Result, TrxId};
 use crate::change;
 use crate::index::scan::Direction;
@@ -406,6 +407,15 @@ impl Cursor {
         if !self.copy_newest(layout, pk)? {
             return Ok(false);
         }
-        self.rewind_until(layout, pk, &|header| view.sees(header.trx), None)
+        let newest = RowHeader::read(&self.version);
+        if let Some(Answer::Sees(sees)) = self.rewinds.get(&view, self.index, pk, &newest) {
+            return Ok(*sees);
+        }
+        let mut watch = KeyWatch::new(layout.clustered.id);
+        let sees = self.rewind_until(layout, pk, &|header| view.sees(header.trx), Some(&mut watch))?;
+        self.count_steps(watch.steps);
+        self.rewinds
+            .put((&view, self.index), (pk, newest), watch.steps, || Answer::Sees(sees));
+        Ok(sees)
     }
 }

@@ -44,6 +44,7 @@ pub mod undo_format;
 mod unique;
 mod unmerged;
 pub mod update;
+mod rewound;
 pub mod version;
 
 pub use at_random::Chance;

@@ -2,10 +2,11 @@
 //!
 //! The rows were copied out of their leaf before; no latch is held while undo is read. A record that is needed cannot be purged:
 //! the view that needs it holds purge back (I9).
+use super::def::Layout;
 use super::store::Store;
 use super::undo_format::{Record, What};
 use crate::base::{Error, FileId, IndexId, Result};
-use crate::index::{RowHeader, ROW_HEADER};
+use crate::index::{RowHeader, ROW_HEADER, ROW_OVERFLOW};
 
 /// One version of a row; older ones are built in place.
 pub(super) struct Version<'a> {
@@ -22,6 +23,8 @@ pub(super) struct KeyWatch {
     index: IndexId,
     /// None: no record so far listed the index; the key is that of the newest version.
     pub key: Option<KeyThen>,
+    /// Versions gone back.
+    pub steps: u32,
 }
 
 #[derive(PartialEq, Eq, Debug)]
@@ -34,9 +37,14 @@ pub(super) enum KeyThen {
 
 impl KeyWatch {
     pub fn new(index: IndexId) -> KeyWatch {
-        KeyWatch { index, key: None }
+        KeyWatch {
+            index,
+            key: None,
+            steps: 0,
+        }
     }
     fn pass(&mut self, record: &Record<'_>) {
+        self.steps += 1;
         if let Some(touch) = record.touch(self.index) {
             self.key = Some(match touch.old {
                 Some(key) => KeyThen::Is(key.to_vec()),
@@ -91,6 +99,23 @@ impl Store {
                 return Err(Error::corrupt("a row points at an undo record that is about no row"));
             }
         }
+        Ok(true)
+    }
+}
+
+impl Store {
+    /// Fetches a long row into `whole`. False: it is not long, `stored` is all of it.
+    pub(super) fn fetch_whole(
+        &self,
+        layout: &Layout,
+        header: &RowHeader,
+        stored: &[u8],
+        whole: &mut Vec<u8>,
+    ) -> Result<bool> {
+        if header.flags & ROW_OVERFLOW == 0 {
+            return Ok(false);
+        }
+        self.read_long_row(layout, stored, whole)?;
         Ok(true)
     }
 }

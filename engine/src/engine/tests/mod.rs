@@ -31,6 +31,7 @@ mod notes;
 mod parked;
 mod put_back;
 mod redo_off;
+mod rewound;
 mod rig;
 mod rollback_progress;
 mod settled;
