@@ -15,6 +15,8 @@ pub enum Moment {
     RowOfEntryCopied,
     /// A semi-consistent read has copied the newest version of a row, and not asked yet whether its maker is active.
     VersionCopied,
+    /// Whoever rewinds a row has an older version, and not asked yet whether it is the one to be shown.
+    SteppedBack,
     /// A semi-consistent read has the newest committed version, and not read what is in overflow pages.
     CommittedVersionFound,
     /// A transaction that ends is seen by views, and active still.

@@ -570,6 +570,7 @@ impl Cursor {
         self.was_semi_consistent = false;
         self.view = None;
         self.following = None;
+        self.rewinds.forget();
     }
 
     pub(super) fn upper_bound(&self) -> Option<&[u8]> {

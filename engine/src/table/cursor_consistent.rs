@@ -12,6 +12,7 @@ use crate::change::{self, entry};
 use crate::index::scan::Direction;
 use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED, ROW_OVERFLOW};
 use crate::txn::{Isolation, ReadView, Trx};
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// Versions that cost as much as an entry.
@@ -210,6 +211,11 @@ impl Cursor {
         if enough(&header) {
             return Ok(!header.marked());
         }
+        let steps = Cell::new(0);
+        let enough = |header: &RowHeader| {
+            steps.set(steps.get() + 1);
+            enough(header)
+        };
         let mut stored = self.version.split_off(ROW_HEADER);
         let mut version = Version {
             table: layout.id,
@@ -217,8 +223,9 @@ impl Cursor {
             header,
             stored: &mut stored,
         };
-        let found = self.store.rewind(enough, &mut version, watch)?;
+        let found = self.store.rewind(&enough, &mut version, watch)?;
         let header = version.header;
+        self.count_steps(steps.get());
         header.write(&mut self.version);
         self.version.extend_from_slice(&stored);
         Ok(found && !header.marked())
@@ -307,7 +314,6 @@ impl Cursor {
         }
         let mut watch = KeyWatch::new(entry.secondary.index.id);
         let shown = self.rewind_watching(layout, pk, Some(&mut watch))?;
-        self.count_steps(watch.steps);
         let key = match (shown, watch.key) {
             (true, None) => return Ok(None),
             (true, Some(KeyThen::Is(key))) => Some(key),

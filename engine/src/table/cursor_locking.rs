@@ -13,6 +13,7 @@ use crate::change;
 use crate::index::scan::Direction;
 use crate::index::{RowHeader, ROW_OVERFLOW};
 use crate::txn::{Granted, Isolation, LockMode, LockPolicy, Trx};
+use std::cell::Cell;
 use std::sync::atomic::{fence, Ordering};
 
 /// What came of one entry.
@@ -362,7 +363,18 @@ impl Cursor {
         let store = self.store.clone();
         // Who is about to end is active still, and seen by views already: those do not keep his records from purge.
         let seen = |id| trx.view.as_ref().is_some_and(|view| view.sees(id));
-        let settled = |header: &RowHeader| seen(header.trx) || !store.made_by_other_active(trx, header);
+        // Who was active when his newest version was looked at has committed none of the older ones, though he may have ended since.
+        let undecided = Cell::new(None);
+        let settled = |header: &RowHeader| {
+            if undecided.get() == Some(header.trx) {
+                return false;
+            }
+            let settled = seen(header.trx) || !store.made_by_other_active(trx, header);
+            if !settled {
+                undecided.set(Some(header.trx));
+            }
+            settled
+        };
         self.rewind_until(layout, pk, &settled, None)
     }
 
@@ -413,7 +425,6 @@ impl Cursor {
         }
         let mut watch = KeyWatch::new(layout.clustered.id);
         let sees = self.rewind_until(layout, pk, &|header| view.sees(header.trx), Some(&mut watch))?;
-        self.count_steps(watch.steps);
         self.rewinds
             .put((&view, self.index), (pk, newest), watch.steps, || Answer::Sees(sees));
         Ok(sees)

@@ -6,11 +6,13 @@
 //! make another version with the same header.)
 use crate::index::RowHeader;
 use crate::txn::ReadView;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Rows known at a time. A power of two.
-const SLOTS: usize = 64;
+/// Most bytes kept for one cursor. Rows that changed together are met in turns, so what is kept is best what comes again: behind this, any goes.
+const BYTES_MAX: usize = 1 << 20;
+/// Of one kept answer, beside its bytes.
+const OVERHEAD: usize = 128;
 /// Shorter ways back are gone again.
 const STEPS_MIN: u32 = 4;
 
@@ -19,11 +21,12 @@ pub(super) struct Rewinds {
     view: Option<Arc<ReadView>>,
     /// As `Cursor::index`.
     index: u32,
-    slots: Vec<Option<Box<Rewound>>>,
+    /// By clustered key.
+    rows: HashMap<Box<[u8]>, Rewound>,
+    bytes: usize,
 }
 
 struct Rewound {
-    pk: Vec<u8>,
     newest: RowHeader,
     answer: Answer,
 }
@@ -36,17 +39,21 @@ pub(super) enum Answer {
     Sees(bool),
 }
 
-fn slot_of(pk: &[u8]) -> usize {
-    let mut hasher = DefaultHasher::new();
-    pk.hash(&mut hasher);
-    hasher.finish() as usize % SLOTS
+impl Rewound {
+    fn bytes(&self, pk: &[u8]) -> usize {
+        let of_answer = match &self.answer {
+            Answer::Version(version, key) => version.len() + key.as_ref().map_or(0, Vec::len),
+            Answer::Sees(_) => 0,
+        };
+        pk.len() + of_answer + OVERHEAD
+    }
 }
 
 impl Rewinds {
     pub fn get(&self, view: &Arc<ReadView>, index: u32, pk: &[u8], newest: &RowHeader) -> Option<&Answer> {
         let is_same = self.index == index && self.view.as_ref().is_some_and(|known| Arc::ptr_eq(known, view));
-        let known = self.slots.get(slot_of(pk)).filter(|_| is_same)?.as_ref()?;
-        (known.newest == *newest && known.pk == pk).then_some(&known.answer)
+        let known = if is_same { self.rows.get(pk)? } else { return None };
+        (known.newest == *newest).then_some(&known.answer)
     }
     /// It took `steps` to find that out.
     pub fn put(
@@ -60,15 +67,28 @@ impl Rewinds {
             return;
         }
         if self.index != index || self.view.as_ref().is_none_or(|known| !Arc::ptr_eq(known, view)) {
+            self.forget();
             self.view = Some(view.clone());
             self.index = index;
-            self.slots.clear();
         }
-        self.slots.resize_with(SLOTS, || None);
-        self.slots[slot_of(pk)] = Some(Box::new(Rewound {
-            pk: pk.to_vec(),
-            newest,
-            answer: answer(),
-        }));
+        let answer = answer();
+        let rewound = Rewound { newest, answer };
+        self.bytes += rewound.bytes(pk);
+        if let Some(before) = self.rows.insert(pk.into(), rewound) {
+            self.bytes -= before.bytes(pk);
+        }
+        while self.bytes > BYTES_MAX {
+            let Some(any) = self.rows.keys().next().cloned() else {
+                break;
+            };
+            let gone = self.rows.remove(&any).expect("it was found above");
+            self.bytes -= gone.bytes(&any);
+        }
+    }
+    /// Gives its memory back.
+    pub fn forget(&mut self) {
+        if self.view.is_some() {
+            *self = Rewinds::default();
+        }
     }
 }

@@ -14,6 +14,10 @@ use crate::history::{Form, History, Item, Op, Path, Seen, Time, Transaction, Trx
 use crate::versions::Versions;
 use std::collections::HashMap;
 
+/// Around an operation that cannot be: so near, and so many transactions, are shown with it.
+const AROUND_US: Time = 20_000;
+const AROUND_MAX: usize = 40;
+
 /// Of reads that were shown no row of a register, by transaction and operation: the places of the first and the last removal that it can be.
 pub type Absences = HashMap<(TrxNo, usize), (usize, usize)>;
 
@@ -200,6 +204,19 @@ impl Judge<'_> {
         Some((self.versions.writer(self.versions.order[&item][last]), at))
     }
 
+    /// Who met the item shortly before or behind this operation, whatever became of him; the operation's own first.
+    fn around(&self, trx: TrxNo, op: &Op) -> Vec<TrxNo> {
+        let near = |other: &Op| {
+            other.item == op.item && other.sent <= op.done + AROUND_US && other.done + AROUND_US >= op.sent
+        };
+        let others = self.history.transactions.iter().enumerate();
+        let met = others.filter(|(other, t)| *other as TrxNo != trx && t.ops.iter().any(near));
+        let mut met: Vec<(Time, TrxNo)> = met.map(|(other, t)| (t.begun, other as TrxNo)).collect();
+        met.sort_unstable();
+        let all = std::iter::once(trx).chain(met.into_iter().map(|(_, other)| other));
+        all.take(AROUND_MAX).collect()
+    }
+
     /// The first and the last removal that can have left no row for this read.
     fn removals(&self, trx: TrxNo, op: &Op, earliest: Time, findings: &mut Findings) -> Option<(usize, usize)> {
         if self.versions.unordered.contains(&op.item) {
@@ -233,7 +250,7 @@ impl Judge<'_> {
                 "{:?} was not there, and had been brought back before {earliest}",
                 op.item
             );
-            findings.say(Anomaly::StaleRead, vec![trx], text);
+            findings.say(Anomaly::StaleRead, self.around(trx, op), text);
             return None;
         };
         Some((*first, possible.last().map_or(*first, |(last, _)| *last)))

@@ -151,6 +151,28 @@ fn a_version_that_is_taken_back_meanwhile_is_not_shown() {
     commit(&rig, other);
 }
 
+/// ... and one that has committed meanwhile is shown as it is then, or as it was before: not as it was in between.
+#[test]
+fn a_version_between_two_of_one_transaction_is_not_shown() {
+    let rig = Arc::new(filled());
+    for deletes in [false, true] {
+        let mut holder = rig.begin(ReadCommitted);
+        if deletes {
+            rig.delete(&mut holder, &[2], &row(2, 20)).expect("delete");
+            rig.insert(&mut holder, &[2], &row(2, 20)).expect("insert");
+        } else {
+            rig.update(&mut holder, &[2], &row(2, 20), &row(9, 20)).expect("update");
+            rig.update(&mut holder, &[2], &row(9, 20), &row(2, 20)).expect("update");
+        }
+        let his = rig.clone();
+        at(Moment::SteppedBack, move || commit(&his, holder));
+        let mut other = rig.begin(ReadCommitted);
+        let seen = semi_consistent(&rig, &mut other).into_iter().map(|(group, _)| group);
+        assert!(seen.eq([1, 2, 3]));
+        commit(&rig, other);
+    }
+}
+
 /// ... and where an insert looks for its unique value: it was there twice.
 #[test]
 fn a_unique_value_that_comes_back_meanwhile_is_in_the_way() {

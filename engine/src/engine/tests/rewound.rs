@@ -2,8 +2,10 @@
 use super::isolation::{commit, filled, row};
 use super::rig::*;
 use crate::base::{Error, Result};
+use crate::io::sim::SimDisk;
 use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
-use crate::txn::{LockMode, Trx};
+use crate::txn::{LockMode, ThreadWaiter, Trx};
+use std::sync::Arc;
 
 const X: Option<LockMode> = Some(LockMode::Exclusive);
 const CHANGES: u8 = 100;
@@ -66,6 +68,74 @@ fn each_version_is_gone_back_once() {
         if let Some(mut trx) = writer {
             rig.engine.rollback(&mut trx).expect("rollback");
         }
+        rig.engine.rollback(&mut old).expect("rollback");
+    }
+}
+
+/// What UPDATE t SET k = k + 1 does, again and again: the index has each row's entries among those of all others.
+#[test]
+fn rows_that_change_together_are_gone_back_once_too() {
+    const ROWS: u8 = 200;
+    let rig = Rig::create(SimDisk::new(1));
+    let plain = |group: u8, n: u8| row(group, n as u16);
+    let mut trx = rig.begin(ReadCommitted);
+    for n in 0..ROWS {
+        rig.insert(&mut trx, &[n], &plain(0, n)).expect("insert");
+    }
+    commit(&rig, trx);
+    let mut old = rig.begin(RepeatableRead);
+    let count = |old: &mut Trx| rig.scan(old, BY_GROUP, false, false, None).map(|found| found.len());
+    assert_eq!(count(&mut old), Ok(ROWS as usize));
+    for change in 0..CHANGES {
+        let mut trx = rig.begin(ReadCommitted);
+        for n in 0..ROWS {
+            let (from, to) = (plain(change, n), plain(change + 1, n));
+            rig.update(&mut trx, &[n], &from, &to).expect("update");
+        }
+        commit(&rig, trx);
+    }
+    let (looked, versions) = built(&rig, || {
+        assert_eq!(count(&mut old)?, ROWS as usize);
+        Ok(())
+    });
+    assert_eq!(looked, Ok(()));
+    assert!(versions <= 2 * ROWS as u64 * CHANGES as u64, "{versions}");
+    rig.engine.rollback(&mut old).expect("rollback");
+}
+
+/// Each row costs many steps, and there are fewer rows than a scan passes between two looks.
+#[test]
+fn a_scan_hears_a_kill_on_the_way_back() {
+    const ROWS: u8 = 200;
+    const LONG: u16 = 500;
+    for index in [0, BY_TAG, BY_GROUP] {
+        let rig = Rig::create(SimDisk::new(1));
+        let plain = |shade: u16, n: u8| Row {
+            body: shade.to_be_bytes().to_vec(),
+            ..row(7, n as u16)
+        };
+        let mut trx = rig.begin(ReadCommitted);
+        for n in 0..ROWS {
+            rig.insert(&mut trx, &[n], &plain(0, n)).expect("insert");
+        }
+        commit(&rig, trx);
+        let waiter = Arc::new(ThreadWaiter::new());
+        let mut old = rig.engine.new_trx(waiter.clone(), 0);
+        rig.engine.start(&mut old, RepeatableRead, 1000);
+        rig.scan(&mut old, 0, false, false, None).expect("scan");
+        for change in 0..LONG {
+            let mut trx = rig.begin(ReadCommitted);
+            for n in 0..ROWS {
+                let (from, to) = (plain(change, n), plain(change + 1, n));
+                rig.update(&mut trx, &[n], &from, &to).expect("update");
+            }
+            commit(&rig, trx);
+        }
+        waiter.kill();
+        let (looked, versions) = built(&rig, || rig.scan(&mut old, index, false, false, None).map(drop));
+        assert_eq!(looked, Err(Error::Interrupted), "index {index}");
+        assert!(versions <= 20 * LONG as u64, "index {index}: {versions}");
+        waiter.clear_kill();
         rig.engine.rollback(&mut old).expect("rollback");
     }
 }
