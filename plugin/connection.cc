@@ -50,6 +50,8 @@ void Connection::start()
     slc_trx_snapshot_by_locking(m_trx, in_long_transaction() && !m_thd->slave_thread);
   }
   slc_trx_start(m_trx, m_isolation, lock_wait_timeout_ms(m_thd));
+  if (!m_started)
+    slc_trx_snapshot_isolation(m_trx, snapshot_isolation(m_thd));
   m_started= true;
 }
 
@@ -61,10 +63,22 @@ void Connection::register_with_server()
     trans_register_ha(m_thd, true, hton, 0);
 }
 
-void Connection::use(bool writes)
+/* XA PREPARE was the last word, and the server has the transaction still. */
+bool Connection::is_undecided() const
 {
-  /* Behind XA PREPARE the server lets nothing pass but the verdict. So it has let go of the transaction: when a client resets its connection
-     (COM_RESET_CONNECTION, COM_CHANGE_USER) engines are not told. */
+  const XID_STATE &xa= m_thd->transaction->xid_state;
+  return m_outlives && xa.is_explicit_XA() && xa.get_state_code() == XA_PREPARED;
+}
+
+int Connection::use(bool writes)
+{
+  /* The server refuses statements behind XA PREPARE, but not before it has locked the tables of their functions (SELECT f()). */
+  if (unlikely(is_undecided()))
+  {
+    m_thd->transaction->xid_state.er_xaer_rmfail();
+    return HA_ERR_UNSUPPORTED;
+  }
+  /* Else it has let go of the transaction: when a client resets its connection (COM_RESET_CONNECTION, COM_CHANGE_USER) engines are not told. */
   if (unlikely(m_outlives))
   {
     slc_trx_leave(m_trx);
@@ -81,6 +95,7 @@ void Connection::use(bool writes)
     m_mark= slc_trx_savepoint(m_trx);
     m_has_mark= true;
   }
+  return 0;
 }
 
 void Connection::table_unlocked()
@@ -209,7 +224,8 @@ int Connection::rollback(bool all)
 
 int Connection::start_snapshot()
 {
-  use(false);
+  if (const int error= use(false))
+    return error;
   if (m_isolation != SLC_ISO_REPEATABLE_READ)
   {
     push_warning_printf(m_thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_UNSUPPORTED,

@@ -36,7 +36,7 @@ public:
   /* Whether the transaction goes on after the present statement. */
   bool in_long_transaction() const { return thd_test_options(m_thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN) != 0; }
 
-  void use(bool writes);
+  int use(bool writes); // an error of the handler, told already
   void table_locked() { m_locked_tables++; }
   void table_unlocked();
   /* From any thread that keeps this one from ending. */
@@ -85,6 +85,7 @@ private:
   void end_transaction();
   bool waits_for_log() const;
   bool is_alone() const;
+  bool is_undecided() const;
   /* A statement that began alone ends its transaction, even if it has turned autocommit off meanwhile. So does one of the server's own, which
      goes on in a connection's transaction with the options that say so taken away (where a replica stands). */
   bool is_real_end(bool all) const { return all || !m_is_long || !in_long_transaction(); }

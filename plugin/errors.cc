@@ -1,5 +1,6 @@
 /* One table of errors; what else an error entails is below it. */
 #include "errors.h"
+#include "engine.h"
 #include "settings.h"
 #include "table_path.h"
 #include <string>
@@ -78,6 +79,8 @@ int server_error(slc_err error, THD *thd, const char *object)
   }
   if (thd)
   {
+    if (error == SLC_CONFLICT)
+      slc_engine_count_conflict(engine);
     if (error == SLC_DEADLOCK || error == SLC_CONFLICT)
       thd->mark_transaction_to_rollback(true);
     else if (error == SLC_LOCK_WAIT_TIMEOUT)

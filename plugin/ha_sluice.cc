@@ -308,7 +308,7 @@ Connection *ha_sluice::connect(bool writes)
 static bool is_lone_statement(THD *thd)
 {
   return !thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN) && thd_tx_isolation(thd) == ISO_REPEATABLE_READ &&
-         settings.snapshot_isolation && !thd->slave_thread;
+         snapshot_isolation(thd) && !thd->slave_thread;
 }
 
 /* Whether the statement changes no row that is there, nor adds one to a table that others may use: it decides nothing that others might wait for. */
@@ -486,7 +486,8 @@ int ha_sluice::external_lock(THD *thd, int type)
     return 0;
   }
   m_connection= Connection::of(thd);
-  m_connection->use(type == F_WRLCK);
+  if (const int error= m_connection->use(type == F_WRLCK))
+    return error;
   m_connection->table_locked();
   m_lock= type == F_WRLCK ? static_cast<uint>(SLC_LOCK_EXCLUSIVE) : m_stored_lock;
   if (m_lock == SLC_LOCK_NONE && m_connection->isolation() == SLC_ISO_SERIALIZABLE &&
@@ -508,7 +509,8 @@ int ha_sluice::start_stmt(THD *thd, thr_lock_type type)
   m_policy= read_policy(type);
   const bool writes= type >= TL_FIRST_WRITE, is_plain= type == TL_READ || type == TL_READ_NO_INSERT;
   m_connection= Connection::of(thd);
-  m_connection->use(writes);
+  if (const int error= m_connection->use(writes))
+    return error;
   if (writes)
     m_lock= SLC_LOCK_EXCLUSIVE;
   else if (thd_sql_command(thd) == SQLCOM_SELECT && type == TL_READ &&

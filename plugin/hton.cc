@@ -365,8 +365,11 @@ int init(void *plugin)
   sql_print_information(SLUICE_ENGINE_NAME ": %s is open: buffer pool %llu MiB, redo log %llu MiB, LSN %llu",
                         settings.directory, settings.buffer_pool_size / MIB, settings.redo_log_capacity / MIB,
                         static_cast<ulonglong>(slc_engine_lsn(engine)));
-  keep_what_tc_log_decided();
-  return 0;
+  if (keep_what_tc_log_decided())
+    return 0;
+  slc_engine_close(engine, settings.fast_shutdown);
+  engine= nullptr;
+  return 1;
 }
 
 int deinit(void *)

@@ -99,13 +99,13 @@ my_bool add_what_the_server_knows(THD *thd, ByConnection *wanted)
   return 0;
 }
 
-/* all_locks: else only those that somebody waits for; a transaction's number of tables needs them all. */
-std::shared_ptr<const LockReport> make_report(bool all_locks, bool lock_rows)
+/* detail: one of SLC_LOCKS_*. */
+std::shared_ptr<const LockReport> make_report(uint detail)
 {
   auto report= std::make_shared<LockReport>();
   report->at= my_hrtime();
-  const slc_lock_sink sink= {report.get(), add_trx, lock_rows ? add_lock : nullptr, add_wait};
-  if (slc_lock_report(engine, all_locks, &sink))
+  const slc_lock_sink sink= {report.get(), add_trx, detail == SLC_LOCKS_ALL ? add_lock : nullptr, add_wait};
+  if (slc_lock_report(engine, detail, &sink))
     return nullptr;
   ByConnection wanted;
   for (TrxRow &row : report->transactions)
@@ -122,24 +122,25 @@ int fill_lock_waits(THD *thd, TABLE_LIST *tables, COND *);
 /* The report of this statement, which its connection keeps: others ask for theirs meanwhile. */
 std::shared_ptr<const LockReport> report_for(THD *thd)
 {
-  uint readers= 0;
-  bool all_locks= false, lock_rows= false;
+  uint readers= 0, detail= SLC_LOCKS_WAITED_FOR;
   for (const TABLE_LIST *table= thd->lex->query_tables; table; table= table->next_global)
     if (table->schema_table)
     {
       const auto fill= table->schema_table->fill_table;
       readers+= fill == fill_trx || fill == fill_locks || fill == fill_lock_waits;
-      all_locks|= fill == fill_trx || fill == fill_locks;
-      lock_rows|= fill == fill_locks;
+      if (fill == fill_locks)
+        detail= SLC_LOCKS_ALL;
+      else if (fill == fill_trx && detail == SLC_LOCKS_WAITED_FOR)
+        detail= SLC_LOCKS_COUNTED;
     }
   Connection::StatementReport &kept= Connection::of(thd)->lock_report();
   if (readers == 1)
   {
     kept= {};
-    return make_report(all_locks, lock_rows);
+    return make_report(detail);
   }
   if (kept.query != thd->query_id || !kept.report)
-    kept= {thd->query_id, make_report(all_locks, lock_rows)};
+    kept= {thd->query_id, make_report(detail)};
   return kept.report;
 }
 

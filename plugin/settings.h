@@ -30,7 +30,6 @@ struct Settings
   my_bool rollback_on_timeout;
   ulonglong purge_lag_warning;
   my_bool print_all_deadlocks;
-  my_bool snapshot_isolation;
   ulong change_buffering;
   uint change_buffer_max_size;
   my_bool change_buffer_drain;
@@ -49,6 +48,8 @@ enum { CHANGE_BUFFERING_NONE= 0, CHANGE_BUFFERING_ALL= 5, CHANGE_BUFFERING_DEFAU
 /* How long a statement of this connection waits for a row lock. SELECT ... NOWAIT and WAIT n set the server's lock_wait_timeout (and InnoDB's,
    by name), each for its statement alone: then that is it. Else the smaller one of sluice_lock_wait_timeout and the server's. */
 uint32 lock_wait_timeout_ms(THD *thd);
+/* Of the session; a transaction keeps what held at its beginning. */
+bool snapshot_isolation(THD *thd);
 /* slc_config from the settings; the caller fills in the log callback. */
 void fill_config(slc_config *config);
 /* Those that slc_config has no place for; the engine is open. */

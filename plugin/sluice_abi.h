@@ -84,6 +84,7 @@ slc_err slc_engine_open(const slc_config *config, slc_engine **out);  /* runs re
 void    slc_engine_start_background(slc_engine *);  /* purge, rollback of losers, page cleaner full speed: after DDL recovery */
 void    slc_engine_close(slc_engine *, uint32_t fast); /* fast: 0 = purge all + flush all, 1 = flush all, 2 = flush redo only */
 slc_err slc_engine_flush_log(slc_engine *);
+void    slc_engine_count_conflict(slc_engine *); /* SLC_CONFLICT was told to a user */
 slc_err slc_engine_checkpoint(slc_engine *);        /* flush all dirty pages, move the checkpoint */
 uint64_t slc_engine_lsn(slc_engine *);
 uint64_t slc_engine_durable_lsn(slc_engine *);
@@ -136,8 +137,10 @@ typedef struct {
   void (*lock)(void *ctx, const slc_lock_info *);
   void (*wait)(void *ctx, const slc_lock_wait *);
 } slc_lock_sink;
-/* transactions first, then locks, then waits; all_locks = 0: only locks that somebody waits for */
-slc_err slc_lock_report(slc_engine *, int all_locks, const slc_lock_sink *);
+/* what is said of locks that nobody waits for: nothing, in how many tables a transaction has any, every one */
+enum { SLC_LOCKS_WAITED_FOR, SLC_LOCKS_COUNTED, SLC_LOCKS_ALL };
+/* transactions first, then locks, then waits */
+slc_err slc_lock_report(slc_engine *, uint32_t detail, const slc_lock_sink *);
 
 /* XA recovery: prepared transactions found at open */
 typedef struct { int64_t format_id; uint32_t gtrid_len, bqual_len; uint8_t data[128]; } slc_xid;
@@ -169,6 +172,8 @@ slc_trx *slc_trx_new(slc_engine *, const slc_waiter *, uint64_t connection_id);
 void     slc_trx_free(slc_trx *);                 /* rolls back if active */
 /* begin: idempotent while active. lock_wait_timeout_ms as of now. */
 void     slc_trx_start(slc_trx *, uint32_t isolation, uint32_t lock_wait_timeout_ms);
+/* behind it: whether what was changed since a snapshot may be locked or changed (at SLC_ISO_REPEATABLE_READ) */
+void     slc_trx_snapshot_isolation(slc_trx *, int on);
 /* at REPEATABLE READ a locking read that may find nothing takes the snapshot, too (off in a new transaction object, stays) */
 void     slc_trx_snapshot_by_locking(slc_trx *, int on);
 int      slc_trx_is_started(const slc_trx *);
@@ -213,8 +218,8 @@ slc_err slc_table_rename(slc_engine *, const char *from, const char *to);
 slc_err slc_table_truncate(slc_engine *, const char *name);    /* new, empty incarnation; needs exclusive use */
 /* SLC_LOCKED: a prepared transaction, which may have no connection any more, has changed rows of the table: its definition must not
    change. losers: also while transactions found at open are being rolled back, or the rollback of one that has changed the table waits
-   (an index build would read their rows). */
-slc_err slc_table_check_decided(slc_engine *, const char *name, int losers);
+   (an index build would read their rows). by: one of them. */
+slc_err slc_table_check_decided(slc_engine *, const char *name, int losers, uint64_t *by);
 int     slc_table_exists(slc_engine *, const char *name);
 void    slc_table_list(slc_engine *, slc_text_cb cb, void *ctx); /* one call per table name */
 slc_err slc_table_open(slc_engine *, const char *name, slc_table **out);  /* shared by all handlers of the name; counted */

@@ -42,7 +42,6 @@ UPDATE_FUNCTION(redo_log_capacity, ulonglong)
 UPDATE_FUNCTION(flush_log_at_trx_commit, ulong)
 UPDATE_FUNCTION(verify, my_bool)
 UPDATE_FUNCTION(sort_buffer_size, ulonglong)
-UPDATE_FUNCTION(snapshot_isolation, my_bool)
 UPDATE_FUNCTION(print_all_deadlocks, my_bool)
 UPDATE_FUNCTION(purge_lag_warning, ulonglong)
 UPDATE_FUNCTION(change_buffering, ulong)
@@ -125,6 +124,10 @@ TYPELIB flush_method_typelib= {2, "", flush_method_names, nullptr};
 MYSQL_THDVAR_UINT(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
   "Seconds a statement waits for a row lock before it gives up with error 1205 (0 = does not wait)",
   nullptr, nullptr, 50, 0, 100000000, 0);
+MYSQL_THDVAR_BOOL(snapshot_isolation, PLUGIN_VAR_OPCMDARG,
+  "At REPEATABLE READ, locking or changing a row that was changed since the transaction's snapshot is a conflict (error 1020). OFF: "
+  "the newest committed version is taken, as InnoDB does with innodb_snapshot_isolation=OFF. Holds from the next transaction on",
+  nullptr, nullptr, true);
 
 MYSQL_SYSVAR_STR(directory, settings.directory, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
   "Directory of the engine's files; a relative one is below the data directory", nullptr, nullptr, "./#sluice");
@@ -174,10 +177,6 @@ MYSQL_SYSVAR_BOOL(verify, settings.verify, PLUGIN_VAR_OPCMDARG,
   "Costly checks of the engine's own structures while it runs; for tests", nullptr, update_verify, false);
 MYSQL_SYSVAR_BOOL(rollback_on_timeout, settings.rollback_on_timeout, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
   "A lock wait timeout rolls the transaction back, not only the statement", nullptr, nullptr, false);
-MYSQL_SYSVAR_BOOL(snapshot_isolation, settings.snapshot_isolation, PLUGIN_VAR_OPCMDARG,
-  "At REPEATABLE READ and above, locking or changing a row that was changed since the snapshot is a conflict (error 1020). OFF: "
-  "the newest committed version is taken, as InnoDB does with innodb_snapshot_isolation=OFF", nullptr, update_snapshot_isolation,
-  true);
 MYSQL_SYSVAR_ULONGLONG(purge_lag_warning, settings.purge_lag_warning, PLUGIN_VAR_RQCMDARG,
   "Ended transactions whose old row versions are not purged yet (Sluice_history_list_length), from which on the error log warns, once in ten "
   "minutes, and names the connection that holds purge back; 0: never", nullptr, update_purge_lag_warning, 1000000, 0, ULONGLONG_MAX, 0);
@@ -250,6 +249,8 @@ static bool is_set_by_statement(const THD *thd, const char *variable)
   return false;
 }
 
+bool snapshot_isolation(THD *thd) { return THDVAR(thd, snapshot_isolation); }
+
 uint32 lock_wait_timeout_ms(THD *thd)
 {
   const ulonglong of_session= THDVAR(thd, lock_wait_timeout);
@@ -288,7 +289,6 @@ void fill_config(slc_config *config)
 
 void apply_settings()
 {
-  set_in_engine("snapshot_isolation", settings.snapshot_isolation);
   set_in_engine("purge_lag_warning", settings.purge_lag_warning);
   set_in_engine("print_all_deadlocks", settings.print_all_deadlocks);
   set_in_engine("change_buffering", settings.change_buffering);

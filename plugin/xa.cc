@@ -106,10 +106,13 @@ std::set<my_xid> decided_by_tc_log(const char *path)
   return found;
 }
 
+/* A transaction that tc.log has as committed. */
 struct Verdict
 {
   XID xid;
+  bool is_prepared_here;
   bool was_prepared;
+  bool failed;
 };
 
 my_bool commit_in_engine(THD *, plugin_ref plugin, void *verdict)
@@ -120,59 +123,74 @@ my_bool commit_in_engine(THD *, plugin_ref plugin, void *verdict)
     return false;
   const int result= SLUICE_COMMIT_BY_XID(other, &of->xid);
   of->was_prepared|= result == XA_OK;
-  if (result != XA_OK && result != XAER_NOTA)
+  if (result == XA_OK || result == XAER_NOTA)
+    return false;
+  of->failed= true;
+  if (of->is_prepared_here)
     sql_print_error(SLUICE_ENGINE_NAME ": engine %s could not commit a prepared transaction that tc.log has as committed: XA error %d",
                     hton_name(other)->str, result);
   return false;
 }
 
-/* In Sluice too, which is not on the server's list before it is open. */
-bool commit_everywhere(const XID &xid)
+/* In Sluice too, which is not on the server's list before it is open. False: it is half done, or might be. (What an engine says of a transaction
+   that has no part here is between it and the server.) */
+bool commit_everywhere(Verdict &verdict)
 {
-  Verdict verdict{xid, false};
   plugin_foreach(nullptr, commit_in_engine, MYSQL_STORAGE_ENGINE_PLUGIN, &verdict);
-  const slc_xid wanted= engine_xid(xid);
-  return xa_result(slc_commit_by_xid(engine, &wanted)) == XA_OK || verdict.was_prepared;
+  if (!verdict.is_prepared_here)
+    return true;
+  if (verdict.failed)
+    return false;
+  const slc_xid wanted= engine_xid(verdict.xid);
+  verdict.was_prepared= true;
+  return xa_result(slc_commit_by_xid(engine, &wanted)) == XA_OK;
 }
 
 /* Most are prepared in Sluice, and known there by the name that they were given; a name has the server's id in it, which may have been changed
    since. Those that are not get the name that this server would give them. */
-std::vector<XID> names_of(std::set<my_xid> numbers)
+std::vector<Verdict> verdicts_on(std::set<my_xid> numbers)
 {
-  std::vector<XID> names;
+  std::vector<Verdict> verdicts;
   if (numbers.empty())
-    return names;
+    return verdicts;
   XID name;
   for (const slc_xid &prepared : prepared_xids(UINT_MAX16))
   {
     set_xid(&name, prepared);
     if (numbers.erase(name.get_my_xid()))
-      names.push_back(name);
+      verdicts.push_back({name, true, false, false});
   }
   for (const my_xid number : numbers)
   {
     name.set(number);
-    names.push_back(name);
+    verdicts.push_back({name, false, false, false});
   }
-  return names;
+  return verdicts;
 }
 
 } // namespace
 
-void keep_what_tc_log_decided()
+bool keep_what_tc_log_decided()
 {
   /* A server that runs already (INSTALL SONAME) has its tc.log in use; with a binlog, or when a user decides, what stands there is of old. */
   if (tc_log || opt_bin_log || tc_heuristic_recover || !opt_tc_log_file)
-    return;
+    return true;
   char path[FN_REFLEN];
   fn_format(path, opt_tc_log_file, mysql_data_home, "", MY_UNPACK_FILENAME);
   uint count= 0;
-  for (const XID &name : names_of(decided_by_tc_log(path)))
-    count+= commit_everywhere(name);
-  if (!count)
-    return;
-  slc_engine_flush_log(engine);
-  sql_print_information(SLUICE_ENGINE_NAME ": committed %u prepared transactions that %s has as committed", count, path);
+  bool done= true;
+  for (Verdict &verdict : verdicts_on(decided_by_tc_log(path)))
+  {
+    done&= commit_everywhere(verdict);
+    count+= verdict.was_prepared;
+  }
+  done&= !count || !slc_engine_flush_log(engine);
+  if (!done)
+    sql_print_error(SLUICE_ENGINE_NAME ": a transaction that %s has as committed could not be committed in every engine that prepared it (see above). "
+                    "Sluice stays closed, so that the file is kept: mend that, and start again", path);
+  else if (count)
+    sql_print_information(SLUICE_ENGINE_NAME ": committed %u prepared transaction%s that %s has as committed", count, count == 1 ? "" : "s", path);
+  return done;
 }
 
 void set_xa_callbacks(handlerton *hton_arg)

@@ -12,7 +12,7 @@ slc_xid engine_xid(const XID &xid);
 void set_xa_callbacks(handlerton *hton);
 
 /* At the server's start, when the engine is open: before the server recovers by its own log. */
-void keep_what_tc_log_decided();
+bool keep_what_tc_log_decided();
 
 } // namespace sluice
 #endif

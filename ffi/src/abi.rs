@@ -206,6 +206,8 @@ pub struct slc_trx_info {
     pub prepared: u8,
     pub rolling_back: u8,
 }
+pub const SLC_LOCKS_WAITED_FOR: u32 = 0;
+pub const SLC_LOCKS_COUNTED: u32 = 1;
 pub const SLC_LOCKED_ROW: u32 = 0;
 pub const SLC_LOCKED_RANGE: u32 = 1;
 pub const SLC_LOCKED_INSERT: u32 = 2;

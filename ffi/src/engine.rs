@@ -203,6 +203,11 @@ pub unsafe extern "C" fn slc_engine_flush_log(engine: *mut slc_engine) -> slc_er
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn slc_engine_count_conflict(engine: *mut slc_engine) {
+    unsafe { slc_engine::of(engine) }.counters().snapshot_conflicts.inc();
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn slc_engine_checkpoint(engine: *mut slc_engine) -> slc_err {
     let engine = unsafe { slc_engine::of(engine) };
     enter(engine, || engine.checkpoint())

@@ -2,7 +2,7 @@
 use super::abi::*;
 use super::engine::{enter, slc_engine};
 use sluice::engine::NamedLocks;
-use sluice::txn::{LockKind, LockMode, TrxInfo};
+use sluice::txn::{LockDetail, LockKind, LockMode, TrxInfo};
 use std::ffi::c_void;
 
 fn text(text: &str) -> slc_bytes {
@@ -58,15 +58,15 @@ fn send_lock(locks: &NamedLocks, at: usize, each: &mut dyn FnMut(&slc_lock_info)
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn slc_lock_report(
-    engine: *mut slc_engine,
-    all_locks: i32,
-    sink: *const slc_lock_sink,
-) -> slc_err {
+pub unsafe extern "C" fn slc_lock_report(engine: *mut slc_engine, detail: u32, sink: *const slc_lock_sink) -> slc_err {
     // SAFETY: live by contract, both.
     let (engine, sink) = unsafe { (slc_engine::of(engine), &*sink) };
     enter(engine, || {
-        let locks = engine.named_locks(all_locks != 0);
+        let locks = engine.named_locks(match detail {
+            SLC_LOCKS_WAITED_FOR => LockDetail::Nothing,
+            SLC_LOCKS_COUNTED => LockDetail::Indexes,
+            _ => LockDetail::Locks,
+        });
         let report = &locks.report;
         let tables = locks.tables_locked();
         for (at, trx) in report.transactions.iter().enumerate() {

@@ -111,14 +111,16 @@ pub unsafe extern "C" fn slc_table_check_decided(
     engine: *mut slc_engine,
     table: *const c_char,
     losers: i32,
+    by: *mut u64,
 ) -> slc_err {
     let engine = unsafe { slc_engine::of(engine) };
     enter(engine, || {
-        // SAFETY: a NUL-terminated name.
-        match engine.has_undecided_rows(unsafe { name(table)? }, losers != 0)? {
-            true => Err(Error::Locked),
-            false => Ok(()),
-        }
+        // SAFETY: a NUL-terminated name, and a place for a number.
+        let Some(undecided) = engine.undecided_about(unsafe { name(table)? }, losers != 0)? else {
+            return Ok(());
+        };
+        unsafe { *by = undecided };
+        Err(Error::Locked)
     })
 }
 

@@ -102,6 +102,11 @@ pub unsafe extern "C" fn slc_trx_snapshot_by_locking(trx: *mut slc_trx, on: i32)
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn slc_trx_snapshot_isolation(trx: *mut slc_trx, on: i32) {
+    unsafe { &mut (*trx).trx }.snapshot_isolation = on != 0;
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn slc_trx_is_started(trx: *const slc_trx) -> i32 {
     unsafe { (*trx).trx.started as i32 }
 }
@@ -167,7 +172,9 @@ pub unsafe extern "C" fn slc_trx_prepare(trx: *mut slc_trx, xid: *const slc_xid,
     enter(&engine, || {
         engine.prepare(trx, &xid)?;
         if !trx.is_prepared() {
-            return Ok(()); // it has written nothing
+            // It has written nothing, and nobody will read in it any more.
+            engine.store().trx_sys.close_view(trx);
+            return Ok(());
         }
         handle.prepared = Some(xid.clone());
         if may_outlive == 0 {

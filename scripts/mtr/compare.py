@@ -60,6 +60,9 @@ def masked(output):
     output = re.sub(r"(master_pos_wait\('[^']*', )\d+", r"\1#", output)
     # Which of several domains the server meets first in a hash.
     output = re.sub(r"(may contain gtids from the domain )\('\d+'\)", r"\1(#)", output)
+    # KILL: whose connection it was. And where a server is that does not answer any more.
+    output = re.sub(r"(You are not owner of thread )\d+", r"\1#", output)
+    output = re.sub(r"(through socket )'[^']*'", r"\1'#'", output)
     # SHOW PROCESSLIST: the connection's number, its port and its idle seconds.
     return re.sub(r"^\d+(\troot\tlocalhost)\S*(\t\S*\t[^\t\n]+\t)\d+\t", r"#\1\2#\t", output, flags=re.MULTILINE)
 

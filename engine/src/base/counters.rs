@@ -154,6 +154,8 @@ counters! {
     deadlocks,
     /// Lock wait timeouts, also of those that may not wait at all.
     lock_wait_timeouts,
+    /// Conflicts with a snapshot that users were told of.
+    snapshot_conflicts,
     /// Rows read.
     rows_read,
     /// Rows inserted.

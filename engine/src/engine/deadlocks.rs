@@ -123,6 +123,8 @@ pub(super) fn about(trx: &TrxInfo) -> String {
     };
     if trx.prepared {
         text.push_str(", prepared (XA)");
+    } else if trx.rolling_back {
+        text.push_str(", rolling back");
     }
     let _ = write!(text, ", undo records {}, row locks {}", trx.undo_records, trx.row_locks);
     text

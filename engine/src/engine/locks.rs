@@ -2,7 +2,7 @@
 use super::Engine;
 use crate::base::{FileId, IndexId};
 use crate::table::AUTOINC_LOCKS;
-use crate::txn::{LockInfo, LockReport};
+use crate::txn::{LockDetail, LockInfo, LockReport};
 use std::collections::{HashMap, HashSet};
 
 /// What a lock is on. Nothing of it is known of an index that is dropped.
@@ -24,10 +24,11 @@ pub struct NamedLocks {
 }
 
 impl Engine {
-    /// Transactions, locks and waits; `all_locks`: also locks for which nobody waits.
-    pub fn named_locks(&self, all_locks: bool) -> NamedLocks {
-        let report = self.store.trx_sys.lock_report(all_locks);
-        let wanted: HashSet<IndexId> = report.locks.iter().map(|lock| lock.index).collect();
+    /// Transactions, locks and waits.
+    pub fn named_locks(&self, detail: LockDetail) -> NamedLocks {
+        let report = self.store.trx_sys.lock_report(detail);
+        let locked = report.locks.iter().map(|lock| lock.index);
+        let wanted: HashSet<IndexId> = locked.chain(report.indexes.iter().map(|(_, index)| *index)).collect();
         let (mut names, mut counters) = (HashMap::new(), HashMap::new());
         for table in self.store.catalog.tables().iter().filter(|_| !wanted.is_empty()) {
             let (layout, name) = (table.layout(), table.name());
@@ -68,9 +69,11 @@ impl NamedLocks {
     /// Tables in which each transaction has locks that are shown.
     pub fn tables_locked(&self) -> Vec<u64> {
         let mut tables: Vec<HashSet<&str>> = vec![HashSet::new(); self.report.transactions.len()];
-        for lock in self.report.locks.iter().filter(|lock| lock.granted) {
-            if let Some(named) = self.names.get(&lock.index) {
-                tables[lock.trx].insert(&named.table);
+        let granted = self.report.locks.iter().filter(|lock| lock.granted);
+        let held = granted.map(|lock| (lock.trx, lock.index));
+        for (trx, index) in held.chain(self.report.indexes.iter().copied()) {
+            if let Some(named) = self.names.get(&index) {
+                tables[trx].insert(&named.table);
             }
         }
         tables.iter().map(|tables| tables.len() as u64).collect()

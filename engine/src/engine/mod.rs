@@ -57,6 +57,8 @@ pub struct Engine {
     teller: Teller,
     /// Every deadlock goes to the log.
     print_all_deadlocks: Arc<AtomicBool>,
+    /// What the time of day was (microseconds) when the disk's clock began, so that a moment is told the same whenever one asks.
+    day_at_zero_us: u64,
 }
 
 /// How much a close does first.
@@ -196,6 +198,9 @@ impl Engine {
         self.store.trx_sys.new_trx(waiter, connection)
     }
     pub fn start(&self, trx: &mut Trx, isolation: Isolation, lock_wait_timeout_ms: u32) {
+        if !trx.started {
+            trx.snapshot_isolation = self.store.snapshot_isolation.load(Ordering::Relaxed);
+        }
         self.store.trx_sys.start(trx, isolation, lock_wait_timeout_ms);
     }
     pub fn commit(&self, trx: &mut Trx, durable: bool) -> Result<()> {

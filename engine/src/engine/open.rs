@@ -55,6 +55,7 @@ impl Engine {
     /// Without threads: nothing happens but what the caller does, background steps included. For the simulation.
     pub(super) fn open_still(disk: Arc<dyn Disk>, config: Config) -> Result<Arc<Engine>> {
         let counters = Arc::new(Counters::default());
+        let day_at_zero_us = (disk.wall_s() * 1_000_000).saturating_sub(disk.now_us());
         let opened = Opened::on(disk, &config, counters).map_err(with_way_out)?;
         let store = Arc::new(Store::new(
             opened.pool,
@@ -88,6 +89,7 @@ impl Engine {
             undecided,
             teller,
             print_all_deadlocks,
+            day_at_zero_us,
         });
         engine.set_commit_flush(config.commit_flush);
         Ok(engine)

@@ -224,11 +224,12 @@ impl Engine {
         }
         let _ = writeln!(
             out,
-            "Row lock waits {}, now {}; deadlocks {}; timeouts {}",
+            "Row lock waits {}, now {}; deadlocks {}; timeouts {}; conflicts with snapshots {}",
             c.row_lock_waits.get(),
             c.row_lock_current_waits.get(),
             c.deadlocks.get(),
-            c.lock_wait_timeouts.get()
+            c.lock_wait_timeouts.get(),
+            c.snapshot_conflicts.get()
         );
         for trx in self.store.trx_sys.transactions() {
             let _ = writeln!(out, "---TRANSACTION{}", about(&trx));
@@ -236,8 +237,7 @@ impl Engine {
                 let _ = writeln!(out, "   waits for {}", self.teller.waited_for(wait));
             }
         }
-        let disk = self.store.pool.disk();
-        let (now_us, now_s) = (disk.now_us(), disk.wall_s());
+        let now_us = self.store.pool.disk().now_us();
         for (i, deadlock) in self.store.trx_sys.locks().latest_deadlocks().iter().enumerate() {
             heading(
                 out,
@@ -248,7 +248,7 @@ impl Engine {
                 },
             );
             let age_s = now_us.saturating_sub(deadlock.at_us) / 1_000_000;
-            let at = local_time(now_s.saturating_sub(age_s));
+            let at = local_time((self.day_at_zero_us + deadlock.at_us) / 1_000_000);
             let _ = writeln!(out, "{at}, {age_s} s ago");
             out.push_str(&self.teller.account(deadlock));
         }

@@ -42,20 +42,20 @@ impl Engine {
         }
     }
 
-    /// Whether an undecided transaction has changed the table's rows; with `losers`, whether one may have that is being rolled back, or whose
+    /// An undecided transaction that has changed the table's rows; with `losers`, also one that may have and is being rolled back, or whose
     /// rollback waits. A table that does not exist has no rows.
-    pub fn has_undecided_rows(&self, table: &str, losers: bool) -> Result<bool> {
+    pub fn undecided_about(&self, table: &str, losers: bool) -> Result<Option<TrxId>> {
         let trx_sys = &self.store().trx_sys;
         // First: who is set aside behind this look still counts as what he was.
         let aside = self.store().rollbacks_set_aside();
         let is_unknown = |id: TrxId| trx_sys.is_active(id) && aside.iter().all(|(known, _)| *known != id);
-        if losers && self.undecided.losers.iter().any(|id| is_unknown(*id)) {
-            return Ok(true);
+        if let Some(loser) = self.undecided.losers.iter().find(|id| losers && is_unknown(**id)) {
+            return Ok(Some(*loser));
         }
         let id = match self.store().table_named(table) {
-            Ok(table) if table.layout().temporary => return Ok(false),
+            Ok(table) if table.layout().temporary => return Ok(None),
             Ok(table) => table.layout().id,
-            Err(Error::NoSuchTable(_)) => return Ok(false),
+            Err(Error::NoSuchTable(_)) => return Ok(None),
             Err(e) => return Err(e),
         };
         let mut prepared = self.undecided.prepared.lock();
@@ -64,7 +64,7 @@ impl Engine {
         drop(prepared);
         for (trx, top) in looked_at {
             if is_unknown(trx) && self.has_changed(trx, top, id)? {
-                return Ok(true);
+                return Ok(Some(trx));
             }
         }
         for (trx, top) in aside.iter().filter(|_| losers) {
@@ -72,10 +72,10 @@ impl Engine {
                 Ok(false) => {}
                 // What is in its way may be its undo.
                 Err(e) if !e.is_corrupt() => return Err(e),
-                Ok(true) | Err(_) => return Ok(true),
+                Ok(true) | Err(_) => return Ok(Some(*trx)),
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// Walks the undo records of a transaction that nobody attends to. If it ends meanwhile, they may be purged: then it has not.

@@ -10,7 +10,7 @@ use crate::index::RowHeader;
 use crate::pool::Pool;
 use crate::redo::Redo;
 use crate::txn::{Isolation, Trx, TrxSys};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::Arc;
 
 /// Check-then-insert of unique values is serialised by as many mutexes (by hash of index and value).
@@ -168,7 +168,7 @@ impl Store {
             return Ok(());
         }
         match &trx.view {
-            Some(view) if !view.sees(maker) && self.snapshot_isolation.load(Ordering::Relaxed) => Err(Error::Conflict),
+            Some(view) if !view.sees(maker) && trx.snapshot_isolation => Err(Error::Conflict),
             _ => Ok(()),
         }
     }
@@ -180,7 +180,7 @@ impl Store {
         if trx.isolation < Isolation::RepeatableRead || layout.is_seen_by(view, index) {
             return Ok(());
         }
-        if !self.snapshot_isolation.load(Ordering::Relaxed) {
+        if !trx.snapshot_isolation {
             return Ok(());
         }
         if !trx.view_is_fresh {
@@ -195,7 +195,7 @@ impl Store {
     /// and unseen by a consistent one.
     pub(super) fn guard_by_snapshot(&self, trx: &mut Trx) {
         let wanted = trx.snapshot_by_locking && trx.isolation == Isolation::RepeatableRead && trx.view.is_none();
-        if wanted && self.snapshot_isolation.load(Ordering::Relaxed) {
+        if wanted && trx.snapshot_isolation {
             self.trx_sys.open_fresh_view(trx);
         }
     }

@@ -222,7 +222,7 @@ impl LockSys {
                     index: entry.index,
                     key: entry.key.to_vec(),
                     mode: Some(request.mode),
-                    blockers: entry.blockers(trx).map(name).collect(),
+                    blockers: distinct(entry.blockers(trx).map(name)),
                 })
             }),
             WaitPlace::Range(index) => {
@@ -231,7 +231,7 @@ impl LockSys {
                     index,
                     key,
                     mode: None,
-                    blockers: owners.iter().map(name).collect(),
+                    blockers: distinct(owners.iter().map(name)),
                 })
             }
         }
@@ -262,4 +262,15 @@ fn choose_victim(circle: &[Node]) -> usize {
     } else {
         0
     }
+}
+
+/// Each once: one may hold a lock of a row and wait for a stronger one.
+fn distinct(names: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    let mut all = Vec::new();
+    for name in names {
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    }
+    all
 }

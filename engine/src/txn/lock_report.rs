@@ -2,8 +2,8 @@
 //!
 //! Two looks. The first holds the mutexes of all shards at once and copies the queues in which somebody waits: the transactions and
 //! waits of a report are those of one moment. What that costs hangs on the number of waiters, not of locks. The second, for who
-//! wants the other locks too, copies one shard after the other, so that nobody is kept waiting for a copy of the whole table; it
-//! leaves out what the first look has shown, and the locks of transactions that have begun since. So no lock is shown twice, and
+//! wants the other locks too ([`LockDetail`]), goes through one shard after the other, so that nobody is kept waiting for a copy of
+//! the whole table; it leaves out what the first look has shown, and the locks of transactions that have begun since. So no lock is shown twice, and
 //! every lock belongs to a transaction of the report.
 //!
 //! A row that a transaction has changed is locked by that alone, without an entry here, until somebody else asks for it.
@@ -17,6 +17,15 @@ use crate::base::IndexId;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
+
+/// What a report says of the locks for which nobody waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LockDetail {
+    Nothing,
+    /// Who has any in which index: no lock is copied.
+    Indexes,
+    Locks,
+}
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LockKind {
@@ -44,6 +53,8 @@ pub struct LockInfo {
 pub struct LockReport {
     pub transactions: Vec<TrxInfo>,
     pub locks: Vec<LockInfo>,
+    /// Of [`LockDetail::Indexes`]: transactions by place, and indexes in which they have locks that are not among `locks`.
+    pub indexes: HashSet<(usize, IndexId)>,
     /// Places of locks: one that is waited for, and one that is in its way.
     pub waits: Vec<(usize, usize)>,
     /// By transaction: the lock that it waits for.
@@ -104,7 +115,7 @@ struct Builder {
 }
 
 impl LockSys {
-    pub(super) fn report(&self, everyone: Vec<Arc<TrxShared>>, now_us: u64, all_locks: bool) -> LockReport {
+    pub(super) fn report(&self, everyone: Vec<Arc<TrxShared>>, now_us: u64, detail: LockDetail) -> LockReport {
         let moment = self.look_at_waits(everyone, now_us);
         let mut builder = Builder::default();
         for (trx, info) in moment.transactions {
@@ -116,8 +127,10 @@ impl LockSys {
         for insert in moment.inserts {
             builder.add_insert(insert, now_us);
         }
-        if all_locks {
-            self.look_at_the_rest(&mut builder, &moment.seen);
+        match detail {
+            LockDetail::Nothing => {}
+            LockDetail::Indexes => self.look_for_indexes(&mut builder),
+            LockDetail::Locks => self.look_at_the_rest(&mut builder, &moment.seen),
         }
         builder.report
     }
@@ -156,6 +169,24 @@ impl LockSys {
             moment.transactions.push((trx, info));
         }
         moment
+    }
+
+    /// The second look, at indexes only.
+    fn look_for_indexes(&self, builder: &mut Builder) {
+        for shard in &self.shards {
+            for entry in shard.lock().entries() {
+                for request in entry.granted() {
+                    builder.add_index(&request.trx, entry.index);
+                }
+            }
+        }
+        for shard in &self.ranges.shards {
+            for (index, ranges) in shard.lock().iter() {
+                for owner in ranges.owners() {
+                    builder.add_index(owner, *index);
+                }
+            }
+        }
     }
 
     /// The second look.
@@ -220,6 +251,11 @@ impl Builder {
     fn find(&self, trx: &Arc<TrxShared>) -> Option<usize> {
         let (at, started_us) = self.known.get(&Arc::as_ptr(trx))?;
         (*started_us == trx.started_us.load(Relaxed)).then_some(*at)
+    }
+    fn add_index(&mut self, trx: &Arc<TrxShared>, index: IndexId) {
+        if let Some(at) = self.find(trx) {
+            self.report.indexes.insert((at, index));
+        }
     }
     fn push(&mut self, lock: LockInfo) -> usize {
         let at = self.report.locks.len();

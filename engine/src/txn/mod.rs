@@ -37,7 +37,7 @@ pub mod wait;
 
 pub use explicit::MadeExplicit;
 pub use lock::{Granted, LockMode, LockPolicy, LockSys};
-pub use lock_report::{LockInfo, LockKind, LockReport};
+pub use lock_report::{LockDetail, LockInfo, LockKind, LockReport};
 pub use report::{DeadlockInfo, DeadlockParty, HeldInfo, TrxInfo, WaitInfo};
 pub use snapshot::ReadView;
 pub use sys::{PurgeJob, PurgeRecord, RecoveredTrx, TrxSys, UndoRecord};

@@ -121,6 +121,9 @@ impl IndexRanges {
         let in_the_way = in_the_way.collect();
         Some((key.clone().unwrap_or_default(), in_the_way))
     }
+    pub fn owners(&self) -> impl Iterator<Item = &Arc<TrxShared>> + '_ {
+        self.owners.iter().map(|(owner, _)| owner)
+    }
     pub fn all(&self, index: IndexId) -> impl Iterator<Item = HeldRange> + '_ {
         self.owners.iter().flat_map(move |(owner, set)| set.all(owner, index))
     }

@@ -1,6 +1,6 @@
 //! What SHOW ENGINE STATUS shows of transactions: who is at work, who waits for whom, who was in the latest deadlock.
 use super::lock::LockSys;
-use super::{Isolation, LockMode, LockReport, TrxShared, TrxSys};
+use super::{Isolation, LockDetail, LockMode, LockReport, TrxShared, TrxSys};
 use crate::base::{IndexId, TrxId};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -117,10 +117,10 @@ impl TrxInfo {
 }
 
 impl TrxSys {
-    /// Transactions, locks and waits of one moment; `all_locks`: also locks for which nobody waits (`lock_report.rs`).
-    pub fn lock_report(&self, all_locks: bool) -> LockReport {
+    /// Transactions, locks and waits of one moment (`lock_report.rs`).
+    pub fn lock_report(&self, detail: LockDetail) -> LockReport {
         let now_us = self.pool.disk().now_us();
-        self.locks.report(self.everyone(), now_us, all_locks)
+        self.locks.report(self.everyone(), now_us, detail)
     }
 
     /// The transactions that hold or wait for a lock or have written, oldest id first. Takes each shard's mutex for a moment.

@@ -186,6 +186,8 @@ pub struct Trx {
     pub(crate) statement_view: Option<Arc<ReadView>>,
     /// A locking read that may find nothing takes the snapshot too (`Store::guard_by_snapshot`).
     pub snapshot_by_locking: bool,
+    /// At REPEATABLE READ: what was changed since the snapshot is a conflict to who locks or changes it. Else the newest row is taken.
+    pub snapshot_isolation: bool,
     /// The view was taken by a locking read that has seen nothing yet: a newer one would do as well.
     pub(crate) view_is_fresh: bool,
     /// Newest undo record of this transaction that is still to be undone by a rollback (NONE: no changes).
@@ -224,6 +226,7 @@ impl Trx {
             view: None,
             statement_view: None,
             snapshot_by_locking: false,
+            snapshot_isolation: true,
             view_is_fresh: false,
             undo_top: UndoPtr::NONE,
             half_undone: None,

@@ -54,11 +54,11 @@ fn flip_at(rig: &Rig, disk: &SimDisk, place: &(String, u64), file: FileId) {
 
 /// Whether an index of table t, u, v may not be built now.
 fn waits(rig: &Rig) -> [bool; 3] {
-    ["t", "u", "v"].map(|table| rig.engine.has_undecided_rows(table, true).expect("an answer"))
+    ["t", "u", "v"].map(|table| rig.is_undecided(table, true).expect("an answer"))
 }
 /// Whether t, u, v may not be dropped now.
 fn may_not_go(rig: &Rig) -> [bool; 3] {
-    ["t", "u", "v"].map(|table| rig.engine.has_undecided_rows(table, false).expect("an answer"))
+    ["t", "u", "v"].map(|table| rig.is_undecided(table, false).expect("an answer"))
 }
 
 /// An index built over such rows kept what the rollback, once it could go on, took out of all indexes that it knew.
@@ -73,7 +73,7 @@ fn no_index_is_built_of_rows_that_a_waiting_rollback_will_take_back() {
     assert!(rig.engine.rollback(&mut trx).is_err_and(|e| e.is_corrupt()));
     assert_eq!(rig.store().rollbacks_waiting(), 1);
     assert_eq!(waits(&rig), [true, true, false]);
-    assert_eq!(rig.engine.has_undecided_rows("none", true), Ok(false));
+    assert_eq!(rig.is_undecided("none", true), Ok(false));
     // What is gone need not be restored.
     assert_eq!(may_not_go(&rig), [false; 3]);
     assert_eq!(rig.store().retry_rollback(64), Ok(false));
@@ -193,7 +193,7 @@ fn a_rollback_that_is_tried_again_still_holds_back_its_tables() {
         let engine = asked.get().and_then(Weak::upgrade);
         if let (Level::Error, Some(engine), true) = (level, engine, text.contains("by_group")) {
             into.lock()
-                .push(engine.has_undecided_rows("u", true).expect("an answer"));
+                .push(engine.undecided_about("u", true).expect("an answer").is_some());
         }
     });
     let config = Config {
@@ -216,5 +216,5 @@ fn a_rollback_that_is_tried_again_still_holds_back_its_tables() {
     engine.set(Arc::downgrade(&rig.engine)).expect("set once");
     while rig.store().retry_rollback(64).expect("it can go on") {}
     assert_eq!(*heard.lock(), [true]);
-    assert_eq!(rig.engine.has_undecided_rows("u", true), Ok(false));
+    assert_eq!(rig.is_undecided("u", true), Ok(false));
 }

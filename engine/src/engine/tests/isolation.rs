@@ -449,9 +449,9 @@ fn prepared_transactions_and_counters_survive_a_restart() {
         let mut trx = rig.begin(ReadCommitted);
         rig.insert(&mut trx, &[n], &row(n, n as u16)).expect("insert");
         rig.engine.prepare(&mut trx, &xid(n)).expect("prepare");
-        assert_eq!(rig.engine.has_undecided_rows(&rig.table.name(), false), Ok(n > 1));
+        assert_eq!(rig.is_undecided(&rig.table.name(), false), Ok(n > 1));
         rig.engine.may_outlive_connection(&mut trx);
-        assert_eq!(rig.engine.has_undecided_rows(&rig.table.name(), false), Ok(true));
+        assert_eq!(rig.is_undecided(&rig.table.name(), false), Ok(true));
         prepared.push(trx);
     }
     let after = disk.crash(3);
@@ -465,10 +465,10 @@ fn prepared_transactions_and_counters_survive_a_restart() {
     assert_eq!(groups(&rig, &mut reader, 0, None), Ok(vec![]));
     commit(&rig, reader);
     rig.engine.decide(&xid(1), true).expect("commit");
-    assert_eq!(rig.engine.has_undecided_rows(&rig.table.name(), false), Ok(true));
-    assert_eq!(rig.engine.has_undecided_rows("another", false), Ok(false));
+    assert_eq!(rig.is_undecided(&rig.table.name(), false), Ok(true));
+    assert_eq!(rig.is_undecided("another", false), Ok(false));
     rig.engine.decide(&xid(2), false).expect("rollback");
-    assert_eq!(rig.engine.has_undecided_rows(&rig.table.name(), true), Ok(false));
+    assert_eq!(rig.is_undecided(&rig.table.name(), true), Ok(false));
     assert_eq!(rig.engine.decide(&xid(2), false), Err(Error::NotFound));
     let mut reader = rig.begin(RepeatableRead);
     assert_eq!(groups(&rig, &mut reader, BY_TAG, None), Ok(vec![1]));

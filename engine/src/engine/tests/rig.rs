@@ -166,6 +166,9 @@ impl Rig {
         self.engine.start(&mut trx, isolation, 20_000);
         trx
     }
+    pub fn is_undecided(&self, table: &str, losers: bool) -> Result<bool> {
+        Ok(self.engine.undecided_about(table, losers)?.is_some())
+    }
     pub fn insert(&self, trx: &mut Trx, pk: &[u8], row: &Row) -> Result<()> {
         with_entries(pk, row, |entries| {
             self.store()

@@ -1,6 +1,6 @@
 //! What INFORMATION_SCHEMA shows of the lock table: whole, each lock once, waits that fit the locks, whatever goes on meanwhile.
 use super::Bed;
-use crate::txn::{Isolation, LockKind, LockMode, LockPolicy, ThreadWaiter, Trx};
+use crate::txn::{Isolation, LockDetail, LockKind, LockMode, LockPolicy, ThreadWaiter, Trx};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn queues_ranges_and_who_is_in_whose_way() {
         until_waiting(&bed, 1);
         let second = s.spawn(|| locks.check_insert(&mut c, 9, b"e").unwrap());
         until_waiting(&bed, 2);
-        let report = bed.sys.lock_report(true);
+        let report = bed.sys.lock_report(LockDetail::Locks);
         assert_eq!(
             report.transactions.iter().map(|t| t.connection).collect::<Vec<_>>(),
             [11, 12, 13]
@@ -74,12 +74,15 @@ fn queues_ranges_and_who_is_in_whose_way() {
         let ids: HashSet<String> = (0..6).map(|at| report.lock_id(at)).collect();
         assert_eq!(ids.len(), 6);
         // Only what somebody waits for.
-        assert_eq!(bed.sys.lock_report(false).locks.len(), 4);
+        assert_eq!(bed.sys.lock_report(LockDetail::Nothing).locks.len(), 4);
+        let counted = bed.sys.lock_report(LockDetail::Indexes);
+        assert_eq!(counted.locks.len(), 4);
+        assert_eq!(counted.indexes, HashSet::from([(0, 7), (0, 9), (1, 9)]));
         locks.release_all(&a.shared);
         first.join().unwrap();
         second.join().unwrap();
     });
-    assert_eq!(bed.sys.lock_report(true).waits, []);
+    assert_eq!(bed.sys.lock_report(LockDetail::Locks).waits, []);
 }
 
 /// Every report taken while transactions come, wait and go is one that could have been.
@@ -114,7 +117,7 @@ fn reports_fit_together_under_load() {
         // On a busy machine the others may come late.
         while reports < 2_000 || (waits == 0 && reports < 1_000_000) {
             reports += 1;
-            let report = bed.sys.lock_report(true);
+            let report = bed.sys.lock_report(LockDetail::Locks);
             waits += report.waits.len();
             let mut exclusive = HashSet::new();
             for lock in report.locks.iter().filter(|lock| lock.granted && lock.mode == X) {
@@ -164,13 +167,13 @@ fn a_report_of_many_locks_keeps_nobody_waiting() {
         });
         let start = Instant::now();
         for _ in 0..20 {
-            let shown = bed.sys.lock_report(true).locks.len() as u64;
+            let shown = bed.sys.lock_report(LockDetail::Locks).locks.len() as u64;
             assert!((count..=count + 1).contains(&shown), "{shown}");
         }
         let whole = start.elapsed() / 20;
         let start = Instant::now();
         for _ in 0..20 {
-            assert_eq!(bed.sys.lock_report(false).locks, []);
+            assert_eq!(bed.sys.lock_report(LockDetail::Nothing).locks, []);
         }
         let waits_only = start.elapsed() / 20;
         stop.store(true, Ordering::Relaxed);
