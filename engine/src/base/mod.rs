@@ -14,6 +14,8 @@ pub use counters::Counters;
 pub use error::{Damage, Error, Result};
 pub use ids::{FileId, IndexId, Lsn, PageId, PageNo, TrxId, UndoPtr};
 pub use level::Level;
+#[cfg(test)]
+pub use moment::at_each;
 pub use moment::{moment, Moment};
 pub use mutant::{planted, Mutant};
 pub use poison::Poison;

@@ -2,6 +2,8 @@
 //! time then. Outside the tests they are nothing.
 #[cfg(test)]
 use std::cell::RefCell;
+#[cfg(test)]
+use std::rc::Rc;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moment {
@@ -56,6 +58,20 @@ thread_local! {
     static ACTIONS: RefCell<Vec<Action>> = const { RefCell::new(Vec::new()) };
 }
 
+#[cfg(test)]
+type Visitor = Rc<dyn Fn(Moment)>;
+
+#[cfg(test)]
+thread_local! {
+    static VISITOR: RefCell<Option<Visitor>> = const { RefCell::new(None) };
+}
+
+/// Tells `visitor` of each moment that this thread comes to, from now on.
+#[cfg(test)]
+pub fn at_each(visitor: Option<Visitor>) {
+    VISITOR.set(visitor);
+}
+
 /// Does `action` when this thread comes to the moment next.
 #[cfg(test)]
 pub fn at(moment: Moment, action: impl FnOnce() + 'static) {
@@ -70,5 +86,9 @@ pub fn moment(now: Moment) {
     });
     if let Some(action) = due {
         action();
+    }
+    let visitor = VISITOR.with_borrow(Clone::clone);
+    if let Some(visitor) = visitor {
+        visitor(now);
     }
 }

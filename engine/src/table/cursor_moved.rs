@@ -9,7 +9,7 @@
 //! has locked so, or more strongly, may be missed: a table joined with itself.) If its key lies ahead, the scan is going to meet it there, or the mark that it leaves; elsewhere, it has left the range.
 //!
 //! Only the plugin can compute keys: it gives the scan a function that does.
-use super::cursor::Cursor;
+use super::cursor::{Cursor, KILL_POLL};
 use super::cursor_locking::Outcome;
 use super::def::Layout;
 use super::row_lock::Locked;
@@ -238,7 +238,10 @@ impl Cursor {
 
     /// From the version at hand back to the first one whose maker has ended.
     fn any_undecided_has_passed(&mut self, trx: &Trx, layout: &Layout, key: &[u8], pk: &[u8]) -> Result<bool> {
-        loop {
+        for turn in 1u32.. {
+            if turn % KILL_POLL == 0 && trx.shared.waiter.killed() {
+                return Err(Error::Interrupted);
+            }
             let header = RowHeader::read(&self.version);
             // Who is about to end is active still, and seen by views already: those do not keep his records from purge.
             let seen = trx.statement_view.as_ref().is_some_and(|view| view.sees(header.trx));
@@ -256,6 +259,7 @@ impl Cursor {
                 return Ok(false);
             }
         }
+        Ok(false)
     }
 
     /// The row in `version` has a key that lies between the scan's beginning and the entry of `at`, or that very key: it may have come back to it

@@ -9,8 +9,8 @@ use crate::txn::ReadView;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Most bytes kept for one cursor. Rows that changed together are met in turns, so what is kept is best what comes again: behind this, any goes.
-const BYTES_MAX: usize = 1 << 20;
+/// Most bytes kept for one cursor, in each of two generations: when the newer is full, the older goes.
+const BYTES_MAX: usize = 256 << 10;
 /// Of one kept answer, beside its bytes.
 const OVERHEAD: usize = 128;
 /// Shorter ways back are gone again.
@@ -24,6 +24,7 @@ pub(super) struct Rewinds {
     /// By clustered key.
     rows: HashMap<Box<[u8]>, Rewound>,
     bytes: usize,
+    older: HashMap<Box<[u8]>, Rewound>,
 }
 
 struct Rewound {
@@ -52,8 +53,10 @@ impl Rewound {
 impl Rewinds {
     pub fn get(&self, view: &Arc<ReadView>, index: u32, pk: &[u8], newest: &RowHeader) -> Option<&Answer> {
         let is_same = self.index == index && self.view.as_ref().is_some_and(|known| Arc::ptr_eq(known, view));
-        let known = if is_same { self.rows.get(pk)? } else { return None };
-        (known.newest == *newest).then_some(&known.answer)
+        let known = [&self.rows, &self.older].into_iter().filter(|_| is_same);
+        let mut known = known.filter_map(|rows| rows.get(pk));
+        let known = known.find(|known| known.newest == *newest)?;
+        Some(&known.answer)
     }
     /// It took `steps` to find that out.
     pub fn put(
@@ -77,12 +80,9 @@ impl Rewinds {
         if let Some(before) = self.rows.insert(pk.into(), rewound) {
             self.bytes -= before.bytes(pk);
         }
-        while self.bytes > BYTES_MAX {
-            let Some(any) = self.rows.keys().next().cloned() else {
-                break;
-            };
-            let gone = self.rows.remove(&any).expect("it was found above");
-            self.bytes -= gone.bytes(&any);
+        if self.bytes > BYTES_MAX {
+            self.older = std::mem::take(&mut self.rows);
+            self.bytes = 0;
         }
     }
     /// Gives its memory back.

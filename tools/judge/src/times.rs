@@ -10,7 +10,7 @@
 //!
 //! Here too is found which removals a read may have met that was shown no row of a register.
 use crate::findings::{Anomaly, Findings, Level};
-use crate::history::{Form, History, Item, Op, Path, Seen, Time, Transaction, TrxNo, What};
+use crate::history::{Form, History, Item, Op, Path, Seen, Time, Transaction, TrxNo, Value, What};
 use crate::versions::Versions;
 use std::collections::HashMap;
 
@@ -129,7 +129,7 @@ impl Judge<'_> {
             {
                 continue;
             }
-            self.operation(trx, number, op, earliest, absences, findings);
+            self.operation((trx, transaction, number), op, (own, earliest), absences, findings);
         }
     }
 
@@ -162,12 +162,12 @@ impl Judge<'_> {
         earliest
     }
 
+    /// `own`: of the transaction's snapshot.
     fn operation(
         &self,
-        trx: TrxNo,
-        number: usize,
+        (trx, transaction, number): (TrxNo, &Transaction, usize),
         op: &Op,
-        earliest: Time,
+        (own, earliest): (Time, Time),
         absences: &mut Absences,
         findings: &mut Findings,
     ) {
@@ -178,7 +178,11 @@ impl Judge<'_> {
                 if !self.versions.committed[trx as usize] {
                     return;
                 }
-                let possible = self.removals(trx, op, earliest, findings);
+                let since = match self.level {
+                    Level::RepeatableRead if transaction.form != Form::Statement => own.min(earliest),
+                    _ => earliest,
+                };
+                let possible = self.removals(trx, op, (since, earliest), findings);
                 absences.extend(possible.map(|places| ((trx, number), places)));
                 return;
             }
@@ -218,7 +222,15 @@ impl Judge<'_> {
     }
 
     /// The first and the last removal that can have left no row for this read.
-    fn removals(&self, trx: TrxNo, op: &Op, earliest: Time, findings: &mut Findings) -> Option<(usize, usize)> {
+    /// There must have been none at `earliest` or later. A snapshot of `since` that was without the row, too, will do for who sees by one: that the
+    /// row came and went meanwhile changes nothing.
+    fn removals(
+        &self,
+        trx: TrxNo,
+        op: &Op,
+        (since, earliest): (Time, Time),
+        findings: &mut Findings,
+    ) -> Option<(usize, usize)> {
         if self.versions.unordered.contains(&op.item) {
             return None;
         }
@@ -253,6 +265,30 @@ impl Judge<'_> {
             findings.say(Anomaly::StaleRead, self.around(trx, op), text);
             return None;
         };
-        Some((*first, possible.last().map_or(*first, |(last, _)| *last)))
+        let last = possible.last().map_or(*first, |(last, _)| *last);
+        let of_snapshot = all.partition_point(|(place, _)| self.known_before(op.item, *place, since).is_some());
+        let first = all[of_snapshot].0.min(*first);
+        Some((self.as_if_not_back(first, all, order), last))
+    }
+
+    /// Who brings a row back and removes it again in one transaction leaves for others what was there before: that removal will do as well.
+    fn as_if_not_back(&self, removal: usize, all: &[(usize, Time)], order: &[Value]) -> usize {
+        let mut first = removal;
+        let before = all
+            .iter()
+            .rev()
+            .map(|(place, _)| *place)
+            .skip_while(|place| *place >= removal);
+        for place in before {
+            let writer = self.versions.writer(order[first - 1]);
+            if order[place..first - 1]
+                .iter()
+                .any(|value| self.versions.writer(*value) != writer)
+            {
+                break;
+            }
+            first = place;
+        }
+        first
     }
 }

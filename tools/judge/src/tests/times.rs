@@ -117,3 +117,35 @@ fn lost_or_written_over() {
     story(19).holds(Level::LooseRepeatableRead, &[Anomaly::LostUpdate]);
     story(23).holds(Level::LooseRepeatableRead, &[Anomaly::LostWrite]);
 }
+
+/// A row that was not there in the snapshot, came, and is gone again: who looks for it with a lock sees by his snapshot still.
+#[test]
+fn a_row_that_came_and_went_changes_nothing() {
+    let story = |others: &[&[Op]], level: Level, expected: &[Anomaly]| {
+        let story = Story::new().trx(&[at(10, 10, get(1, 0)), at(10, 10, remove(1, 0, 5))]);
+        let mut story = story.from(10, 11, 12);
+        for (ops, n) in others.iter().zip(2..) {
+            story = story.trx(ops).from(10 * n, 10 * n + 5, 10 * n + 6);
+        }
+        let look = [
+            at(15, 15, no_row(1)),
+            at(50, 51, locking(no_row(1))),
+            at(52, 53, read(2, &[])),
+        ];
+        let story = story.trx(&look).from(15, 60, 61);
+        story.left(&[(List(2), &[20])]).holds(level, expected);
+    };
+    let came = [at(21, 21, bring_back(1, 6)), at(22, 22, append(2, 20))];
+    // By one transaction: nobody saw it. By two.
+    let both = [came[0].clone(), at(22, 22, remove(1, 6, 7)), came[1].clone()];
+    story(&[&both], SI, &[]);
+    let went = [at(31, 31, get(1, 6)), at(32, 32, remove(1, 6, 7))];
+    story(&[&came, &went], SI, &[]);
+    // It is there: that is a conflict, not a row that nobody sees.
+    let story = Story::new().trx(&[at(10, 10, get(1, 0)), at(10, 10, remove(1, 0, 5))]);
+    let story = story.from(10, 11, 12).trx(&came).from(20, 25, 26);
+    let look = [at(15, 15, no_row(1)), at(50, 51, locking(no_row(1)))];
+    let story = story.trx(&look).from(15, 60, 61);
+    let left: [(Item, &[u32]); 2] = [(List(2), &[20]), (Register(1), &[6])];
+    story.left(&left).holds(SI, &[Anomaly::StaleRead]);
+}

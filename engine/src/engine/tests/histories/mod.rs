@@ -1,5 +1,6 @@
 //! Histories of interleaved transactions, judged by `tools/judge` as those of a server are (`make isolation`). One thread: a seed draws the
-//! sessions, their statements, and whose turn it is, also in the middle of a scan; so a seed gives the same history again.
+//! sessions, their statements, and whose turn it is, also in the middle of a scan, and at the moments in the middle of a statement where it holds no
+//! latch (`Moment`); so a seed gives the same history again.
 //! Purge, merges of buffered changes and writing of pages come between the turns, and a crash now and then.
 //!
 //! A statement that would wait for a lock fails and is tried again at a later turn; after a few of those the transaction gives up, which
@@ -10,18 +11,27 @@ mod statements;
 mod world;
 
 use super::rig::*;
+use crate::base::at_each;
 use isolation_judge::{judge, Anomaly, End, Findings, History, Level, Transaction};
+use std::rc::Rc;
 use world::World;
 
 /// The engine runs at one level, and is judged by another.
 fn run(seed: u64, level: Level, judged: Level, turns: u64) -> (History, Findings) {
-    let mut world = World::new(seed, level);
+    let world = Rc::new(World::new(seed, level));
+    let others = Rc::downgrade(&world);
+    at_each(Some(Rc::new(move |now| {
+        if let Some(others) = others.upgrade() {
+            others.meanwhile(now);
+        }
+    })));
     for _ in 0..turns {
         world.turn();
-        if world.random.below(10) == 0 {
+        if world.below(10) == 0 {
             world.background();
         }
     }
+    at_each(None);
     let history = world.finish();
     let findings = judge(&history, judged);
     (history, findings)

@@ -4,13 +4,13 @@ use super::world::*;
 use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::table::{Cursor, LockChoice};
-use crate::txn::Trx;
+use crate::txn::{Isolation, LockMode, Trx};
 use isolation_judge::{Item, Level, Lock, Op, Path, Seen, Value, Version, Way, What};
 use std::collections::HashMap;
 
 impl World {
     /// False: the step is not done yet.
-    pub(super) fn perform(&mut self, session: &mut Session, step: Step) -> Result<bool> {
+    pub(super) fn perform(&self, session: &mut Session, step: Step) -> Result<bool> {
         match step {
             Step::Read(Aim::Key(key), lock) => {
                 let row = self.get(session, key, lock)?;
@@ -43,12 +43,12 @@ impl World {
             Step::InsertTwo(slot) => self.insert_two(session, slot)?,
             Step::Savepoint => {
                 let trx = session.trx.as_ref().expect("begun");
-                session.savepoint = Some(self.rig.store().savepoint(trx));
+                session.savepoint = Some(self.rig().store().savepoint(trx));
             }
             Step::RollbackTo => {
                 let savepoint = session.savepoint.take().expect("set before");
                 let trx = session.trx.as_mut().expect("begun");
-                self.rig.store().rollback_to(trx, savepoint)?;
+                self.rig().store().rollback_to(trx, savepoint)?;
             }
         }
         Ok(true)
@@ -58,13 +58,13 @@ impl World {
 
     fn get(&self, session: &mut Session, key: u32, lock: Lock) -> Result<Option<Row>> {
         let trx = session.trx.as_mut().expect("begun");
-        self.rig.get(trx, &key_bytes(key), self.choice(lock).mode)
+        self.rig().get(trx, &key_bytes(key), self.choice(lock).mode)
     }
     fn note(&self, session: &mut Session, key: u32, row: Option<&Row>, path: Path, lock: Lock) {
         let seen = row.map_or(Seen::Nothing, |row| seen(key, row));
-        note(session, key, What::Read(seen), path, lock);
+        self.noted(session, key, What::Read(seen), path, lock);
     }
-    fn append(&mut self, session: &mut Session, slot: u32) -> Result<()> {
+    fn append(&self, session: &mut Session, slot: u32) -> Result<()> {
         let key = self.key(slot);
         let old = self.get(session, key, Lock::Update)?;
         if old.is_none() {
@@ -74,32 +74,32 @@ impl World {
         let value = self.value();
         list.push(value);
         self.put(session, key, old, value, &list)?;
-        *self.appends.entry(slot).or_default() += 1;
-        note_write(session, key, value, None);
+        self.appended(slot);
+        self.note_write(session, key, value, None);
         Ok(())
     }
     /// The second is often there already: then the first must not stay, and the transaction goes on.
-    fn insert_two(&mut self, session: &mut Session, slot: u32) -> Result<()> {
+    fn insert_two(&self, session: &mut Session, slot: u32) -> Result<()> {
         let keys = [self.key(slot) + SLOTS, self.key((slot + 1) % SLOTS)];
-        let before = self.rig.store().savepoint(session.trx.as_ref().expect("begun"));
+        let before = self.rig().store().savepoint(session.trx.as_ref().expect("begun"));
         let values = [self.value(), self.value()];
         let inserted = (keys.iter().zip(values))
             .try_for_each(|(key, value)| self.put(session, *key, None, value, std::slice::from_ref(&value)));
         let failed = matches!(inserted, Err(Error::Duplicate { .. }));
         if failed {
             let trx = session.trx.as_mut().expect("begun");
-            self.rig.store().rollback_to(trx, before)?;
+            self.rig().store().rollback_to(trx, before)?;
         } else {
             inserted?;
         }
         for (key, value) in keys.into_iter().zip(values) {
-            note_write(session, key, value, None);
+            self.note_write(session, key, value, None);
             let op = session.ops.last_mut().expect("noted");
             (op.way.failed, op.undone) = (failed, op.undone || failed);
         }
         Ok(())
     }
-    fn write_back(&mut self, session: &mut Session, key: u32) -> Result<()> {
+    fn write_back(&self, session: &mut Session, key: u32) -> Result<()> {
         // An UPDATE looks at the newest row, whatever was read.
         let now = self.get(session, key, Lock::Update)?;
         let (_, mut list) = session
@@ -112,18 +112,18 @@ impl World {
         match (&now, &session.read) {
             // The row came or went meanwhile: the statement finds nothing, or a duplicate.
             (None, Some(_)) => {
-                note(session, key, What::Read(Seen::Nothing), Path::Primary, Lock::Update);
+                self.noted(session, key, What::Read(Seen::Nothing), Path::Primary, Lock::Update);
                 return Ok(());
             }
             (Some(_), None) => return Err(Error::Conflict),
             _ => self.put(session, key, now, value, &list)?,
         }
-        *self.appends.entry(key % SLOTS).or_default() += 1;
-        note_write(session, key, value, Some(over));
+        self.appended(key % SLOTS);
+        self.note_write(session, key, value, Some(over));
         Ok(())
     }
     /// Reads a register, and writes it, brings it back or removes it.
-    fn set_register(&mut self, session: &mut Session, key: u32, remove: bool) -> Result<()> {
+    fn set_register(&self, session: &mut Session, key: u32, remove: bool) -> Result<()> {
         let lock = self.lock_before_write();
         let read = self.get(session, key, lock)?;
         let over = read.as_ref().map_or(Version::Nothing, |row| seen(key, row).version());
@@ -132,7 +132,7 @@ impl World {
             return Ok(());
         }
         // Two statements: a rollback to a savepoint gives back locks of rows that the same statement changed.
-        self.rig.store().savepoint(session.trx.as_ref().expect("begun"));
+        self.rig().store().savepoint(session.trx.as_ref().expect("begun"));
         let now = self.get(session, key, Lock::Update)?;
         let value = self.value();
         match (now, &read) {
@@ -144,18 +144,24 @@ impl World {
             (Some(_), None) => return Err(Error::Conflict),
             (Some(now), _) if remove => {
                 let trx = session.trx.as_mut().expect("begun");
-                self.rig.delete(trx, &key_bytes(key), &now)?;
+                self.rig().delete(trx, &key_bytes(key), &now)?;
+            }
+            // REPLACE: the row goes and comes.
+            (Some(now), _) if self.below(3) == 0 => {
+                let (trx, rig) = (session.trx.as_mut().expect("begun"), self.rig());
+                rig.delete(trx, &key_bytes(key), &now)?;
+                self.put(session, key, None, value, &[])?;
             }
             (now, _) => self.put(session, key, now, value, &[])?,
         }
-        note_write(session, key, value, Some(over));
+        self.note_write(session, key, value, Some(over));
         if let What::Write { gone, .. } = &mut session.ops.last_mut().expect("noted").what {
             *gone = remove;
         }
         Ok(())
     }
     /// As the server's UPDATE by an index whose keys it changes: first all rows are found, then each is fetched and written.
-    fn write_found(&mut self, session: &mut Session, aim: Aim, scan: Scan) -> Result<()> {
+    fn write_found(&self, session: &mut Session, aim: Aim, scan: Scan) -> Result<()> {
         self.note_scan(session, aim, Lock::Update, &scan);
         let is_meant = |key: &u32| match aim {
             Aim::Slots(slot, _) => *key == self.key(slot),
@@ -171,32 +177,32 @@ impl World {
                 Item::Register(_) => list.clear(),
             }
             self.put(session, key, Some(row), value, &list)?;
-            note_write(session, key, value, Some(over));
+            self.note_write(session, key, value, Some(over));
         }
         if let Aim::Slots(slot, _) = aim {
-            *self.appends.entry(slot).or_default() += 1;
+            self.appended(slot);
         }
         Ok(())
     }
-    fn put(&mut self, session: &mut Session, key: u32, old: Option<Row>, value: Value, list: &[Value]) -> Result<()> {
+    fn put(&self, session: &mut Session, key: u32, old: Option<Row>, value: Value, list: &[Value]) -> Result<()> {
         let slot = if key >= FIRST_REGISTER { SLOTS } else { key % SLOTS };
         let new = self.row(slot, Some(value as u16), list);
         let trx = session.trx.as_mut().expect("begun");
         match old {
-            Some(old) => self.rig.update(trx, &key_bytes(key), &old, &new),
-            None => self.rig.insert(trx, &key_bytes(key), &new),
+            Some(old) => self.rig().update(trx, &key_bytes(key), &old, &new),
+            None => self.rig().insert(trx, &key_bytes(key), &new),
         }
     }
 
     /// A few entries more of a scan; what it found, when it has come to its end.
-    fn scan(&mut self, session: &mut Session, aim: Aim, lock: Lock) -> Result<Option<Scan>> {
+    fn scan(&self, session: &mut Session, aim: Aim, lock: Lock) -> Result<Option<Scan>> {
         let trx = session.trx.as_mut().expect("begun");
         if session.scan.is_none() {
-            let backward = self.random.below(3) == 0;
-            session.scan = Some(begin_scan(&self.rig, trx, aim, self.choice(lock), backward)?);
+            let backward = self.below(3) == 0;
+            session.scan = Some(begin_scan(&self.rig(), trx, aim, self.choice(lock), backward)?);
         }
         let scan = session.scan.as_mut().expect("begun");
-        for _ in 0..1 + self.random.below(6) {
+        for _ in 0..1 + self.below(6) {
             let more = match (std::mem::replace(&mut scan.begun, true), scan.backward) {
                 (false, _) => seek(scan, trx, aim)?,
                 (true, false) => scan.cursor.next(trx)?,
@@ -207,6 +213,12 @@ impl World {
             }
             let found = scan.cursor.found().expect("handed out");
             let key = key_of(found.pk);
+            if scan.cursor.was_semi_consistent() {
+                // It is wanted: so it is read again, with the lock.
+                let row = self.rig().get(trx, &key_bytes(key), Some(LockMode::Exclusive))?;
+                scan.found.extend(row.map(|row| (key, seen(key, &row))));
+                continue;
+            }
             let seen = match scan.covering {
                 true if found.key[0] == 0 => Seen::Initial,
                 true => Seen::Last(u16::from_be_bytes([found.key[1], found.key[2]]) as Value),
@@ -216,37 +228,63 @@ impl World {
         }
         Ok(None)
     }
-    fn note_scan(&mut self, session: &mut Session, aim: Aim, lock: Lock, scan: &Scan) {
-        let path = if scan.covering { Path::Covering } else { Path::Secondary };
+    fn note_scan(&self, session: &mut Session, aim: Aim, lock: Lock, scan: &Scan) {
+        let path = match aim {
+            Aim::All => Path::Covering,
+            Aim::RegistersByKey => Path::Primary,
+            _ => Path::Secondary,
+        };
         let mut found = HashMap::new();
         for (key, seen) in &scan.found {
             // READ UNCOMMITTED promises nothing about a scan among changes.
             if found.insert(*key, seen.clone()).is_some() && self.level != Level::ReadUncommitted {
                 let text = format!("a scan by {path:?} met row {key} twice");
-                self.history
-                    .misread
-                    .push((self.history.transactions.len() as u32, text));
+                let mut history = self.history.borrow_mut();
+                let trx = history.transactions.len() as u32;
+                history.misread.push((trx, text));
             }
         }
         // Where no snapshot is kept, a scan that locks may miss a row whose entry moves meanwhile.
         let tells = match self.level {
+            _ if path == Path::Primary => true,
             Level::ReadUncommitted => false,
             Level::ReadCommitted | Level::LooseRepeatableRead => lock == Lock::None,
             Level::RepeatableRead | Level::Serializable => true,
         };
         for key in self.wanted(aim) {
             if let Some(seen) = found.remove(&key).or(tells.then_some(Seen::Nothing)) {
-                note(session, key, What::Read(seen), path, lock);
+                self.noted(session, key, What::Read(seen), path, lock);
                 session.ops.last_mut().expect("noted").way.backward = scan.backward;
             }
         }
     }
+    fn noted(&self, session: &mut Session, key: u32, what: What, path: Path, lock: Lock) {
+        let way = Way {
+            path,
+            lock,
+            ..Way::default()
+        };
+        session.ops.push(Op {
+            item: item(key),
+            what,
+            way,
+            undone: session.savepoint.is_some(),
+            sent: session.sent,
+            done: self.now(),
+        });
+    }
+    fn note_write(&self, session: &mut Session, key: u32, value: Value, over: Option<Version>) {
+        let gone = false;
+        let what = What::Write { value, over, gone };
+        self.noted(session, key, what, Path::Primary, Lock::Update);
+    }
+
     /// The keys that a scan says something about: of the lists, those of late and the next ones.
     fn wanted(&self, aim: Aim) -> Vec<u32> {
         let (slots, registers) = match aim {
             Aim::Key(_) => (0..0, 0),
             Aim::Slots(from, to) => (from..to + 1, 0),
-            Aim::Registers => (0..0, REGISTERS),
+            Aim::Registers | Aim::RegistersByKey => (0..0, REGISTERS),
             Aim::All => (0..SLOTS, REGISTERS),
         };
         let around = |slot| {
@@ -260,34 +298,13 @@ impl World {
     }
 }
 
-fn note(session: &mut Session, key: u32, what: What, path: Path, lock: Lock) {
-    let way = Way {
-        path,
-        lock,
-        ..Way::default()
-    };
-    session.ops.push(Op {
-        item: item(key),
-        what,
-        way,
-        undone: session.savepoint.is_some(),
-        sent: session.sent,
-        done: session.now,
-    });
-}
-
-fn note_write(session: &mut Session, key: u32, value: Value, over: Option<Version>) {
-    let gone = false;
-    let what = What::Write { value, over, gone };
-    note(session, key, what, Path::Primary, Lock::Update);
-}
-
 /// From where to where the places of a scan go.
 fn places(aim: Aim) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     let place = |slot: u32| vec![b'g', (slot as u64 * BAND) as u8];
     match aim {
         Aim::Slots(from, to) => Some((place(from), Some(place(to + 1)))),
         Aim::Registers => Some((place(SLOTS), None)),
+        Aim::RegistersByKey => Some((key_bytes(FIRST_REGISTER), None)),
         _ => None,
     }
 }
@@ -295,9 +312,11 @@ fn places(aim: Aim) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
 fn begin_scan(rig: &Rig, trx: &mut Trx, aim: Aim, lock: LockChoice, backward: bool) -> Result<Scan> {
     let (index, covering) = match aim {
         Aim::All => (BY_TAG, true),
+        Aim::RegistersByKey => (0, false),
         _ => (BY_GROUP, false),
     };
     let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+    cursor.set_semi_consistent(index == 0 && trx.isolation <= Isolation::ReadCommitted);
     cursor.begin(trx, index, lock, covering)?;
     if let Some((lo, hi)) = places(aim) {
         cursor.set_bounds(&lo, hi.as_deref());

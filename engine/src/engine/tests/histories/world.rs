@@ -1,13 +1,15 @@
 //! The sessions of a history and whose turn it is; what runs beside them. The rows: lists and registers in the rig's table, a row's value
 //! written last as its tag, and its group among those of its slot changing with every write; so its entries move in both indexes.
 use super::super::rig::*;
-use crate::base::Error;
+use crate::base::{Error, Moment};
 use crate::engine::Engine;
 use crate::io::sim::SimDisk;
 use crate::table::{Cursor, LockChoice, Savepoint};
 use crate::txn::{Isolation, LockMode, ThreadWaiter, Trx};
 use isolation_judge::{End, Form, History, Item, Level, Lock, Op, Seen, Time, Transaction, Value};
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 pub(super) const SESSIONS: usize = 6;
@@ -19,6 +21,10 @@ pub(super) const FIRST_REGISTER: u32 = 1_000_000;
 /// Groups of one slot: a row's place among them changes with every write. The registers are the slot behind the lists.
 pub(super) const BAND: u64 = 40;
 pub(super) const TRIES_MAX: u32 = 6;
+/// How often others have turns in the middle of a statement, at each moment where they could; how many at most; and in the middle of theirs.
+const MEANWHILE_PERCENT: u64 = 3;
+const MEANWHILE_TURNS: u64 = 8;
+const DEPTH_MAX: u32 = 2;
 
 /// What a read wants.
 #[derive(Clone, Copy)]
@@ -29,6 +35,8 @@ pub(super) enum Aim {
     Slots(u32, u32),
     /// All registers by their places.
     Registers,
+    /// All registers by their keys, as an UPDATE at READ COMMITTED looks at them first: what is locked as it was committed.
+    RegistersByKey,
     /// Every row's last value, by the covering index of values.
     All,
 }
@@ -71,23 +79,27 @@ pub(super) struct Session {
     /// Of the list to be written back: what was read, and as which row.
     pub(super) read: Option<(Row, Vec<Value>)>,
     pub(super) ops: Vec<Op>,
-    /// Turns: of the first statement or the snapshot, of the statement, of this part of it.
+    /// Turns: of the first statement or the snapshot, of the statement.
     pub(super) begun: Option<Time>,
     pub(super) sent: Time,
-    pub(super) now: Time,
 }
 
 pub(super) struct World {
-    pub(super) disk: Arc<SimDisk>,
-    pub(super) rig: Rig,
-    pub(super) random: Random,
+    disk: RefCell<Arc<SimDisk>>,
+    rig: RefCell<Rc<Rig>>,
+    random: RefCell<Random>,
     /// How the engine runs.
     pub(super) level: Level,
-    pub(super) sessions: Vec<Session>,
-    pub(super) appends: HashMap<u32, u32>,
-    pub(super) values: Value,
-    pub(super) turns: Time,
-    pub(super) history: History,
+    /// None: it is in the middle of a statement, and the others have turns meanwhile.
+    sessions: RefCell<Vec<Option<Session>>>,
+    appends: RefCell<HashMap<u32, u32>>,
+    values: Cell<Value>,
+    turns: Cell<Time>,
+    /// Statements that others are in the middle of.
+    depth: Cell<u32>,
+    /// How often others had turns in the middle of a statement.
+    pub(super) meanwhiles: Cell<u64>,
+    pub(super) history: RefCell<History>,
 }
 
 pub(super) fn key_bytes(key: u32) -> Vec<u8> {
@@ -120,30 +132,49 @@ impl World {
     pub(super) fn new(seed: u64, level: Level) -> World {
         let disk = SimDisk::new(seed);
         let engine = Engine::open_still(disk.clone(), config()).expect("fresh engine");
-        let mut world = World {
-            rig: Rig::with(engine),
-            disk,
-            random: Random(seed),
+        let world = World {
+            rig: RefCell::new(Rc::new(Rig::with(engine))),
+            disk: RefCell::new(disk),
+            random: RefCell::new(Random(seed)),
             level,
-            sessions: (0..SESSIONS).map(|_| Session::default()).collect(),
-            appends: HashMap::new(),
-            values: 0,
-            turns: 0,
-            history: History::default(),
+            sessions: RefCell::new((0..SESSIONS).map(|_| Some(Session::default())).collect()),
+            appends: RefCell::default(),
+            values: Cell::new(0),
+            turns: Cell::new(0),
+            depth: Cell::new(0),
+            meanwhiles: Cell::new(0),
+            history: RefCell::default(),
         };
         world.settings();
-        let mut trx = world.rig.begin(Isolation::ReadCommitted);
+        let rig = world.rig();
+        let mut trx = rig.begin(Isolation::ReadCommitted);
         for n in 0..REGISTERS {
             let row = world.row(SLOTS, None, &[]);
             let key = key_bytes(FIRST_REGISTER + n);
-            world.rig.insert(&mut trx, &key, &row).expect("inserted");
+            rig.insert(&mut trx, &key, &row).expect("inserted");
         }
-        world.rig.engine.commit(&mut trx, true).expect("committed");
+        rig.engine.commit(&mut trx, true).expect("committed");
         world
+    }
+    pub(super) fn rig(&self) -> Rc<Rig> {
+        self.rig.borrow().clone()
+    }
+    pub(super) fn below(&self, n: u64) -> u64 {
+        self.random.borrow_mut().below(n)
+    }
+    fn chance(&self, percent: u64) -> bool {
+        self.random.borrow_mut().chance(percent)
+    }
+    pub(super) fn now(&self) -> Time {
+        self.turns.get()
+    }
+    pub(super) fn appended(&self, slot: u32) {
+        *self.appends.borrow_mut().entry(slot).or_default() += 1;
     }
     pub(super) fn settings(&self) {
         let loose = self.level == Level::LooseRepeatableRead;
-        let engine = &self.rig.engine;
+        let rig = self.rig();
+        let engine = &rig.engine;
         engine.set("snapshot_isolation", !loose as u64).expect("set");
         engine.set("flush_log_at_trx_commit", 1).expect("set");
     }
@@ -155,28 +186,28 @@ impl World {
             Level::Serializable => Isolation::Serializable,
         }
     }
-    pub(super) fn value(&mut self) -> Value {
-        self.values += 1;
-        assert!(self.values < 60_000, "a value is a tag");
-        self.values
+    pub(super) fn value(&self) -> Value {
+        self.values.set(self.values.get() + 1);
+        assert!(self.values.get() < 60_000, "a value is a tag");
+        self.values.get()
     }
-    pub(super) fn row(&mut self, slot: u32, tag: Option<u16>, list: &[Value]) -> Row {
+    pub(super) fn row(&self, slot: u32, tag: Option<u16>, list: &[Value]) -> Row {
         Row {
-            group: (slot as u64 * BAND + self.random.below(BAND)) as u8,
-            shade: self.random.below(3) as u8,
+            group: (slot as u64 * BAND + self.below(BAND)) as u8,
+            shade: self.below(3) as u8,
             tag,
             body: list.iter().flat_map(|v| v.to_le_bytes()).collect(),
         }
     }
     /// The key that the slot's appends go to now.
     pub(super) fn key(&self, slot: u32) -> u32 {
-        slot + SLOTS * (self.appends.get(&slot).copied().unwrap_or(0) / LIST_MAX)
+        slot + SLOTS * (self.appends.borrow().get(&slot).copied().unwrap_or(0) / LIST_MAX)
     }
 
-    pub(super) fn plan(&mut self) -> Vec<Step> {
+    pub(super) fn plan(&self) -> Vec<Step> {
         let mut steps = Vec::new();
-        let wanted = 1 + self.random.below(4);
-        let savepoint = (self.random.below(8) == 0).then(|| self.random.below(wanted));
+        let wanted = 1 + self.below(4);
+        let savepoint = (self.below(8) == 0).then(|| self.below(wanted));
         for n in 0..wanted {
             if savepoint == Some(n) && n > 0 {
                 steps.push(Step::Savepoint);
@@ -187,22 +218,23 @@ impl World {
         }
         steps
     }
-    pub(super) fn plan_one(&mut self, steps: &mut Vec<Step>) {
-        let slot = self.random.below(SLOTS as u64) as u32;
-        let lock = [Lock::None, Lock::None, Lock::None, Lock::Share, Lock::Update][self.random.below(5) as usize];
-        match self.random.below(100) {
+    pub(super) fn plan_one(&self, steps: &mut Vec<Step>) {
+        let slot = self.below(SLOTS as u64) as u32;
+        let lock = [Lock::None, Lock::None, Lock::None, Lock::Share, Lock::Update][self.below(5) as usize];
+        match self.below(100) {
             0..=21 => steps.push(Step::Append(slot)),
             22..=33 => steps.extend([Step::ReadForWriteBack(slot), Step::WriteBack(slot)]),
-            34..=44 => steps.push(Step::SetRegister(self.random.below(REGISTERS as u64) as u32)),
-            45..=47 => steps.push(Step::RemoveRegister(self.random.below(REGISTERS as u64) as u32)),
-            48..=53 => steps.push(Step::WriteFound(match self.random.below(3) {
+            34..=44 => steps.push(Step::SetRegister(self.below(REGISTERS as u64) as u32)),
+            45..=47 => steps.push(Step::RemoveRegister(self.below(REGISTERS as u64) as u32)),
+            48..=53 => steps.push(Step::WriteFound(match self.below(6) {
                 0 => Aim::Registers,
+                1..=3 => Aim::RegistersByKey,
                 _ => Aim::Slots(slot, slot),
             })),
             54..=57 => steps.push(Step::InsertTwo(slot)),
             58..=69 => steps.push(Step::Read(Aim::Key(self.key(slot)), lock)),
             70..=84 => {
-                let to = (slot + self.random.below(3) as u32).min(SLOTS - 1);
+                let to = (slot + self.below(3) as u32).min(SLOTS - 1);
                 steps.push(Step::Read(Aim::Slots(slot, to), lock));
             }
             85..=92 => steps.push(Step::Read(Aim::Registers, lock)),
@@ -232,71 +264,101 @@ impl World {
 
     // ---- turns ----
 
-    pub(super) fn turn(&mut self) {
-        let n = self.random.below(SESSIONS as u64) as usize;
-        let mut session = std::mem::take(&mut self.sessions[n]);
-        self.turns += 1;
-        session.now = self.turns;
+    pub(super) fn turn(&self) {
+        let n = self.below(SESSIONS as u64) as usize;
+        let Some(mut session) = self.sessions.borrow_mut()[n].take() else {
+            return;
+        };
+        self.turns.set(self.turns.get() + 1);
+        let turn = self.now();
         if session.trx.is_none() {
             self.begin(&mut session, n);
         } else if session.at == session.steps.len() {
-            let commit = self.random.chance(92);
+            let commit = self.chance(92);
             self.end(&mut session, n, commit);
         } else {
-            self.step(&mut session, n);
+            self.step(&mut session, n, turn);
         }
-        self.sessions[n] = session;
+        self.sessions.borrow_mut()[n] = Some(session);
     }
-    pub(super) fn begin(&mut self, session: &mut Session, n: usize) {
-        let engine = &self.rig.engine;
+    /// In the middle of a statement, where it holds no latch: now and then others have turns.
+    pub(super) fn meanwhile(&self, now: Moment) {
+        let is_free = matches!(
+            now,
+            Moment::EntryCopied
+                | Moment::VersionCopied
+                | Moment::SteppedBack
+                | Moment::CommittedVersionFound
+                | Moment::RowOfEntryCopied
+                | Moment::EndSeen
+        );
+        if !is_free || self.depth.get() == DEPTH_MAX || !self.chance(MEANWHILE_PERCENT) {
+            return;
+        }
+        self.depth.set(self.depth.get() + 1);
+        self.meanwhiles.set(self.meanwhiles.get() + 1);
+        for _ in 0..1 + self.below(MEANWHILE_TURNS) {
+            self.turn();
+            if self.below(10) == 0 {
+                self.beside();
+            }
+        }
+        // What comes of the statement comes later.
+        self.turns.set(self.turns.get() + 1);
+        self.depth.set(self.depth.get() - 1);
+    }
+    pub(super) fn begin(&self, session: &mut Session, n: usize) {
+        let rig = self.rig();
+        let engine = &rig.engine;
         let mut trx = engine.new_trx(Arc::new(ThreadWaiter::new()), n as u64);
         // Nobody else runs, so waiting for a lock is over at once.
         engine.start(&mut trx, self.isolation(), 0);
         trx.snapshot_by_locking = true;
-        let with_snapshot = self.isolation() == Isolation::RepeatableRead && self.random.below(8) == 0;
+        let with_snapshot = self.isolation() == Isolation::RepeatableRead && self.below(8) == 0;
         if with_snapshot {
-            self.rig.store().trx_sys.open_view(&mut trx);
+            rig.store().trx_sys.open_view(&mut trx);
         }
         *session = Session {
             trx: Some(trx),
             steps: self.plan(),
-            begun: with_snapshot.then_some(self.turns),
+            begun: with_snapshot.then_some(self.now()),
             ..Session::default()
         };
     }
-    pub(super) fn end(&mut self, session: &mut Session, n: usize, commit: bool) {
+    pub(super) fn end(&self, session: &mut Session, n: usize, commit: bool) {
         let mut trx = session.trx.take().expect("begun");
         session.scan = None;
+        let (rig, sent) = (self.rig(), self.now());
         let end = match commit {
-            true => self.rig.engine.commit(&mut trx, true).map(|()| End::Committed),
-            false => self.rig.engine.rollback(&mut trx).map(|()| End::RolledBack),
+            true => rig.engine.commit(&mut trx, true).map(|()| End::Committed),
+            false => rig.engine.rollback(&mut trx).map(|()| End::RolledBack),
         };
-        self.record(session, n, end.expect("nothing fails here"));
+        self.record(session, n, end.expect("nothing fails here"), sent);
     }
-    fn record(&mut self, session: &mut Session, n: usize, end: End) {
-        self.history.transactions.push(Transaction {
+    fn record(&self, session: &mut Session, n: usize, end: End, sent: Time) {
+        self.history.borrow_mut().transactions.push(Transaction {
             session: n as u32,
             form: Form::Begin,
             end,
             ops: std::mem::take(&mut session.ops),
-            begun: session.begun.unwrap_or(self.turns),
-            commit_sent: self.turns,
-            committed: (end == End::Committed).then_some(self.turns),
+            begun: session.begun.unwrap_or(sent),
+            commit_sent: sent,
+            committed: (end == End::Committed).then_some(self.now()),
         });
     }
-    pub(super) fn step(&mut self, session: &mut Session, n: usize) {
-        let step = session.steps[session.at];
+    pub(super) fn step(&self, session: &mut Session, n: usize, turn: Time) {
+        let (step, rig) = (session.steps[session.at], self.rig());
         if session.scan.is_none() {
-            session.sent = session.now;
+            session.sent = turn;
         }
         if !matches!(step, Step::Savepoint | Step::RollbackTo) {
-            session.begun.get_or_insert(session.now);
+            session.begun.get_or_insert(turn);
         }
         let trx = session.trx.as_mut().expect("begun");
         if session.scan.is_none() && self.isolation() <= Isolation::ReadCommitted {
-            self.rig.store().trx_sys.close_view(trx);
+            rig.store().trx_sys.close_view(trx);
         }
-        let before = self.rig.store().savepoint(trx);
+        let before = rig.store().savepoint(trx);
         let known = session.ops.len();
         match self.perform(session, step) {
             Ok(true) => (session.at, session.tries) = (session.at + 1, 0),
@@ -306,7 +368,7 @@ impl World {
                 session.ops.truncate(known);
                 session.scan = None;
                 let trx = session.trx.as_mut().expect("begun");
-                self.rig.store().rollback_to(trx, before).expect("undone");
+                rig.store().rollback_to(trx, before).expect("undone");
             }
             Err(Error::LockWaitTimeout | Error::Deadlock | Error::Conflict | Error::Duplicate { .. }) => {
                 self.end(session, n, false);
@@ -317,56 +379,68 @@ impl World {
 
     // ---- the background, and the end ----
 
-    pub(super) fn background(&mut self) {
-        let store = self.rig.store().clone();
-        match self.random.below(100) {
-            0..=39 => drop(store.purge_step(1 + self.random.below(30) as usize).expect("purge")),
-            40..=69 => self.rig.merge_some(&mut self.random).expect("merge"),
-            70..=89 => drop(
-                store
-                    .pool
-                    .flush_step(1 + self.random.below(20) as usize)
-                    .expect("flush"),
-            ),
+    pub(super) fn background(&self) {
+        match self.below(100) {
             // Both take their time.
-            90 => self.rig.engine.checkpoint().expect("checkpoint"),
-            91 => self.crash(),
-            _ => {}
+            0 => self.rig().engine.checkpoint().expect("checkpoint"),
+            1 => self.crash(),
+            2..=10 => {}
+            _ => self.beside(),
+        }
+    }
+    fn beside(&self) {
+        let rig = self.rig();
+        let store = rig.store();
+        match self.below(10) {
+            0..=3 => drop(store.purge_step(1 + self.below(30) as usize).expect("purge")),
+            4..=6 => rig.merge_some(&mut self.random.borrow_mut()).expect("merge"),
+            _ => {
+                let pages = 1 + self.below(20) as usize;
+                store.pool.flush_step(pages).expect("flush");
+            }
         }
     }
     /// What is committed is durable; the others are gone.
-    pub(super) fn crash(&mut self) {
+    pub(super) fn crash(&self) {
+        // Nobody has a turn while the engine is opened.
+        self.depth.set(DEPTH_MAX);
         for n in 0..SESSIONS {
-            let mut session = std::mem::take(&mut self.sessions[n]);
+            let session = self.sessions.borrow_mut()[n].replace(Session::default());
+            let mut session = session.expect("nobody is in the middle of a statement");
             if session.trx.is_some() {
-                self.record(&mut session, n, End::RolledBack);
+                self.record(&mut session, n, End::RolledBack, self.now());
             }
             // Its transaction is the dead engine's.
             session.scan = None;
             std::mem::forget(session.trx.take());
         }
-        self.disk = self.disk.crash(self.random.below(1 << 30));
-        let engine = Engine::open_still(self.disk.clone(), config()).expect("recovery");
+        let disk = self.disk.borrow().crash(self.below(1 << 30));
+        let engine = Engine::open_still(disk.clone(), config()).expect("recovery");
+        *self.disk.borrow_mut() = disk;
         let mut losers = crate::engine::steps::LoserRollback::new(std::mem::take(&mut *engine.losers.lock()));
         while losers.step(engine.store(), 10).expect("rollback") {}
         let table = engine.store().open_table("t").expect("open");
-        self.rig = Rig { engine, table };
+        *self.rig.borrow_mut() = Rc::new(Rig { engine, table });
         self.settings();
+        self.depth.set(0);
     }
-    pub(super) fn finish(mut self) -> History {
+    pub(super) fn finish(&self) -> History {
         for n in 0..SESSIONS {
-            let mut session = std::mem::take(&mut self.sessions[n]);
+            let session = self.sessions.borrow_mut()[n].take();
+            let mut session = session.expect("nobody is in the middle of a statement");
             if session.trx.is_some() {
                 self.end(&mut session, n, false);
             }
         }
-        let mut trx = self.rig.begin(Isolation::RepeatableRead);
-        let rows = self.rig.scan(&mut trx, 0, false, false, None).expect("scan");
-        self.rig.engine.commit(&mut trx, false).expect("commit");
+        let rig = self.rig();
+        let mut trx = rig.begin(Isolation::RepeatableRead);
+        let rows = rig.scan(&mut trx, 0, false, false, None).expect("scan");
+        rig.engine.commit(&mut trx, false).expect("commit");
         let each = |f: &Scanned| (item(key_of(&f.pk)), seen(key_of(&f.pk), &Row::decode(&f.row)));
         let left = rows.iter().map(each).filter(|(_, seen)| *seen != Seen::Nothing);
-        self.history.left = Some(left.collect());
-        self.rig.check_table();
-        self.history
+        let mut history = self.history.take();
+        history.left = Some(left.collect());
+        rig.check_table();
+        history
     }
 }
