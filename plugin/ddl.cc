@@ -94,23 +94,27 @@ int sluice::wait_until_decided(THD *thd, const char *name, bool builds)
   constexpr ulonglong POLL_US= 20000;
   const ulonglong until= my_interval_timer() + lock_wait_timeout_ms(thd) * 1000000ULL;
   const char *const state= thd->proc_info;
+  bool waits= false;
   uint64_t by= 0;
   slc_err error;
   while ((error= slc_table_check_decided(engine, name, builds, &by)) == SLC_LOCKED)
   {
     if (thd_kill_level(thd) != THD_IS_NOT_KILLED || my_interval_timer() >= until)
       break;
-    thd_proc_info(thd, "Waiting for an undecided transaction");
+    if (!waits)
+      thd_proc_info(thd, "Waiting for an undecided transaction");
+    waits= true;
     const Asleep asleep(thd, THD_WAIT_META_DATA_LOCK);
     my_sleep(POLL_US);
   }
-  thd_proc_info(thd, state);
+  if (waits)
+    thd_proc_info(thd, state);
   if (error != SLC_LOCKED)
     return server_error(error, thd, name);
   if (thd_kill_level(thd) != THD_IS_NOT_KILLED)
     return HA_ERR_ABORTED_BY_USER;
   push_warning_printf(thd, Sql_condition::WARN_LEVEL_NOTE, ER_UNKNOWN_ERROR,
-                      SLUICE_ENGINE_NAME ": transaction %llu has changed the table, and is prepared (see XA RECOVER), or not rolled back yet",
+                      SLUICE_ENGINE_NAME ": transaction %llu, which is prepared (see XA RECOVER) or not rolled back yet, has changed the table, or may have",
                       static_cast<ulonglong>(by));
   return server_error(error, thd, name);
 }

@@ -11,6 +11,7 @@
 #include "settings.h"
 #include "table_options.h"
 #include "table_path.h"
+#include "tc_log.h"
 #include "xa.h"
 
 namespace sluice {
@@ -355,6 +356,7 @@ int init(void *plugin)
     slc_error_text(text, sizeof text);
     sql_print_error(SLUICE_ENGINE_NAME ": cannot open %s: %s (error %d)", settings.directory, text, error);
     engine= nullptr;
+    keep_what_tc_log_decided();
     return 1;
   }
   apply_settings();
@@ -365,11 +367,8 @@ int init(void *plugin)
   sql_print_information(SLUICE_ENGINE_NAME ": %s is open: buffer pool %llu MiB, redo log %llu MiB, LSN %llu",
                         settings.directory, settings.buffer_pool_size / MIB, settings.redo_log_capacity / MIB,
                         static_cast<ulonglong>(slc_engine_lsn(engine)));
-  if (keep_what_tc_log_decided())
-    return 0;
-  slc_engine_close(engine, settings.fast_shutdown);
-  engine= nullptr;
-  return 1;
+  keep_what_tc_log_decided();
+  return 0;
 }
 
 int deinit(void *)

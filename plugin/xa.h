@@ -4,6 +4,7 @@
 #define SLUICE_XA_H
 #include "compat.h"
 #include "sluice_abi.h"
+#include <vector>
 
 namespace sluice {
 
@@ -11,8 +12,11 @@ slc_xid engine_xid(const XID &xid);
 
 void set_xa_callbacks(handlerton *hton);
 
-/* At the server's start, when the engine is open: before the server recovers by its own log. */
-bool keep_what_tc_log_decided();
+/* As the XA specification numbers them. */
+enum { XA_OK= 0, XAER_RMERR= -3, XAER_NOTA= -4 };
+
+/* Found at start and not decided yet. */
+std::vector<XID> prepared_xids();
 
 } // namespace sluice
 #endif
