@@ -5,8 +5,10 @@
    back everything that is prepared, these transactions too: a COMMIT that was answered is lost, or one engine's half of it. So they are
    committed here, in every engine that is there, before the server recovers. Where the server knows better, nothing is left for it to do.
 
-   Then the server empties the file (11.8.6 also if an engine is missing). So what Sluice could not commit, because it cannot be opened or has
-   failed, is kept in a file beside it, for Sluice alone: nothing is prepared in it until it has been opened again. */
+   Then the server empties the file (11.8.6 also if an engine is missing). So when Sluice cannot be opened, what is decided is kept for it in a file
+   beside tc.log. Nothing is prepared in Sluice until it has been opened again; but the server's numbers begin anew at each start, so the first such
+   start says what is in that file, be it nothing, and later ones leave it. And when a decision cannot be carried out otherwise, by another engine or
+   by Sluice when it is open, the server does not start: then tc.log stays as it is. */
 #include "tc_log.h"
 #include "engine.h"
 #include "xa.h"
@@ -49,21 +51,27 @@ Numbers decided_by_tc_log(const char *path)
 
 constexpr const char *KEPT_HEADER= "Sluice: transactions that tc.log had as committed, version 1";
 
-Numbers kept_in(const std::string &path)
+/* What is to be done cannot be done. A server that runs already (INSTALL SONAME) goes on: what it found prepared waits for its next start. */
+void give_up(const char *why, const char *path)
 {
-  Numbers found;
+  if (tc_log)
+    return sql_print_error(SLUICE_ENGINE_NAME ": %s (%s): prepared transactions wait for the server's next start", why, path);
+  sql_print_error(SLUICE_ENGINE_NAME ": the server does not start: %s (%s). Transactions over several engines are to be committed, and would be half "
+                  "there. Mend what stands above and start again. An engine that is read only, or in forced recovery, can commit none: for that, "
+                  "start without Sluice", why, path);
+  fflush(stderr);
+  _exit(1);
+}
+
+bool read_kept(const std::string &path, Numbers *numbers)
+{
   std::ifstream file(path);
   std::string header;
-  if (!std::getline(file, header))
-    return found;
-  if (header != KEPT_HEADER)
-  {
-    sql_print_error(SLUICE_ENGINE_NAME ": %s is not a list of this version; what it says is left undone", path.c_str());
-    return found;
-  }
+  if (!std::getline(file, header) || header != KEPT_HEADER)
+    return false;
   for (my_xid number; file >> number;)
-    found.insert(number);
-  return found;
+    numbers->insert(number);
+  return file.eof();
 }
 
 /* Durable when it returns. */
@@ -89,6 +97,7 @@ struct Verdict
 {
   XID xid;
   bool found;
+  bool failed;
 };
 
 /* RocksDB has an answer of its own for what it does not know, above 0; the numbers of XA are below. */
@@ -100,49 +109,48 @@ my_bool commit_in_engine(THD *, plugin_ref plugin, void *verdict)
     return false;
   const int result= SLUICE_COMMIT_BY_XID(other, &of->xid);
   of->found|= result == XA_OK;
-  if (result < XA_OK && result != XAER_NOTA)
-    sql_print_error(SLUICE_ENGINE_NAME ": engine %s could not commit a prepared transaction that tc.log has as committed: XA error %d",
+  if (result >= XA_OK || result == XAER_NOTA)
+    return false;
+  of->failed= true;
+  sql_print_error(SLUICE_ENGINE_NAME ": engine %s could not commit a prepared transaction that tc.log has as committed: XA error %d",
                     hton_name(other)->str, result);
   return false;
 }
 
 /* A name has the server's id in it, which may have been changed since: so it is that of what is prepared in Sluice, if anything is. */
-uint commit_in_other_engines(const Numbers &numbers, std::vector<XID> &prepared_here)
+bool commit_in_other_engines(const Numbers &numbers, std::vector<XID> &prepared_here, uint *count)
 {
-  uint count= 0;
+  bool done= true;
   for (const my_xid number : numbers)
   {
-    Verdict verdict{XID(), false};
+    Verdict verdict{XID(), false, false};
     verdict.xid.set(number);
     for (XID &name : prepared_here)
       if (name.get_my_xid() == number)
         verdict.xid= name;
     plugin_foreach(nullptr, commit_in_engine, MYSQL_STORAGE_ENGINE_PLUGIN, &verdict);
-    count+= verdict.found;
+    *count+= verdict.found;
+    done&= !verdict.failed;
   }
-  return count;
+  return done;
 }
 
-/* Takes away what is done, or was never prepared here. */
-uint commit_here(Numbers *numbers, std::vector<XID> &prepared_here)
+bool commit_here(const Numbers &numbers, std::vector<XID> &prepared_here, uint *count)
 {
-  Numbers left;
-  uint count= 0;
+  bool done= true;
+  uint here= 0;
   for (XID &name : prepared_here)
   {
-    const my_xid number= name.get_my_xid();
-    if (!numbers->count(number))
+    if (!numbers.count(name.get_my_xid()))
       continue;
     const slc_xid wanted= engine_xid(name);
     if (slc_commit_by_xid(engine, &wanted))
-      left.insert(number);
+      done= false;
     else
-      count++;
+      here++;
   }
-  if (count && slc_engine_flush_log(engine))
-    return 0;                           // the engine has stopped: nobody knows which are there at the next start
-  *numbers= left;
-  return count;
+  *count+= here;
+  return done && (!here || !slc_engine_flush_log(engine));
 }
 
 } // namespace
@@ -154,25 +162,32 @@ void keep_what_tc_log_decided()
   const std::string kept_path= std::string(path) + ".sluice";
   /* A server that runs already (INSTALL SONAME) has its tc.log in use; with a binlog, or when a user decides, what stands there is of old. */
   const bool is_asked= !tc_log && !opt_bin_log && !tc_heuristic_recover && opt_tc_log_file;
-  const Numbers decided= is_asked ? decided_by_tc_log(path) : Numbers(), kept= kept_in(kept_path);
+  const Numbers decided= is_asked ? decided_by_tc_log(path) : Numbers();
+  const bool is_kept= !my_access(kept_path.c_str(), F_OK);
+  Numbers kept;
+  if (is_kept && !read_kept(kept_path, &kept))
+    return give_up("it is broken, or of another version", kept_path.c_str());
   std::vector<XID> prepared_here= engine ? prepared_xids() : std::vector<XID>();
-  uint count= commit_in_other_engines(decided, prepared_here);
-  Numbers undone= decided;
-  undone.insert(kept.begin(), kept.end());
-  if (undone.empty())
-    return;
+  uint count= 0;
+  if (!commit_in_other_engines(decided, prepared_here, &count))
+    return give_up("another engine could not commit", path);
   if (engine)
-    count+= commit_here(&undone, prepared_here);
+  {
+    if (!commit_here(is_kept ? kept : decided, prepared_here, &count))
+      return give_up("Sluice could not commit", is_kept ? kept_path.c_str() : path);
+    if (is_kept && my_delete(kept_path.c_str(), MYF(MY_WME | MY_SYNC_DIR)))
+      return give_up("it is done with, and cannot be removed", kept_path.c_str());
+  }
+  else if (is_asked && !is_kept)
+  {
+    if (!keep(kept_path, decided))
+      return give_up("it cannot be written", kept_path.c_str());
+    if (!decided.empty())
+      sql_print_warning(SLUICE_ENGINE_NAME ": %s has as committed what may be prepared in Sluice: that is kept in %s until Sluice is open again",
+                        path, kept_path.c_str());
+  }
   if (count)
     sql_print_information(SLUICE_ENGINE_NAME ": committed prepared transactions that %s has as committed: %u, counted in each engine", path, count);
-  if (undone.empty())
-    my_delete(kept_path.c_str(), MYF(0));
-  else if (undone != kept && !keep(kept_path, undone))
-    sql_print_error(SLUICE_ENGINE_NAME ": cannot write %s: keep a copy of %s until Sluice is open again, and give it that at its next start",
-                    kept_path.c_str(), path);
-  else
-    sql_print_warning(SLUICE_ENGINE_NAME ": %s has as committed what may be prepared in Sluice: that is kept in %s until Sluice can carry it out",
-                      path, kept_path.c_str());
 }
 
 } // namespace sluice

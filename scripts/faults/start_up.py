@@ -5,6 +5,7 @@ import shutil
 import struct
 
 import pages
+from server import ServerError
 from trial import Broken
 
 
@@ -131,6 +132,25 @@ def not_removable(trial, _how):
     return "nothing", "mend the cause; the next start removes it"
 
 
+def decided_and_forced(trial, _how):
+    """A COMMIT over two engines, of which one can commit nothing at the next start: that ends, and the start after it has both halves."""
+    trial.fresh()
+    trial.sql("CREATE TABLE f.i (id INT PRIMARY KEY) ENGINE=InnoDB")
+    trial.sql("BEGIN; INSERT INTO f.u VALUES (1000, 1); INSERT INTO f.i VALUES (1000); COMMIT")
+    trial.server.kill9()
+    try:
+        trial.start("--innodb-force-recovery=5")
+    except ServerError:
+        trial.expect_log(["the server does not start", "tc.log", "start without Sluice"])
+    else:
+        raise Broken("the server started")
+    trial.start()
+    if trial.sql("SELECT u.id FROM f.u JOIN f.i USING (id); XA RECOVER") != [["1000"]]:
+        raise Broken("the COMMIT is not there")
+    trial.expect_alive()
+    return "nothing: the server does not start", "start without forced recovery, or without Sluice"
+
+
 TRIALS = [
     ("redo log", "missing", refused(remove("redo_*"), "redo log is not", "restore")),
     ("redo_control", "missing", refused(remove("redo_control"), "redo", "restore")),
@@ -149,6 +169,7 @@ TRIALS = [
     ("table's file", "another table's", table_refused(file_of_other_table, ".slu: page")),
     ("table's file", "of another database", table_refused(file_of_another, "another database")),
     ("table's file", "not removable", not_removable),
+    ("tc.log", "InnoDB in forced recovery", decided_and_forced),
     ("table's file", "cut short", table_refused(lambda trial, path: path.write_bytes(path.read_bytes()[:5 * pages.PAGE]), "page")),
 ]
 

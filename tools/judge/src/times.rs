@@ -43,7 +43,7 @@ pub fn judge(history: &History, versions: &Versions, level: Level, findings: &mu
 struct Times {
     /// By place in the item's order, from 0: when this version or a later one was committed at the latest.
     known: HashMap<Item, Vec<Time>>,
-    /// The places of removals, and when their statements were sent.
+    /// The places of removals, and when their COMMITs were sent: before that they are nobody else's.
     removals: HashMap<Item, Vec<(usize, Time)>>,
 }
 
@@ -64,7 +64,7 @@ impl Times {
         };
         for (trx, transaction) in versions.committed_ones(history) {
             for op in &transaction.ops {
-                times.learn(versions, trx, op);
+                times.learn(versions, (trx, transaction.commit_sent), op);
             }
         }
         for known in times.known.values_mut() {
@@ -77,13 +77,13 @@ impl Times {
     }
 
     /// What a read was shown is committed, and what a write was put upon.
-    fn learn(&mut self, versions: &Versions, trx: TrxNo, op: &Op) {
+    fn learn(&mut self, versions: &Versions, (trx, commit_sent): (TrxNo, Time), op: &Op) {
         let place = match &op.what {
             What::Read(seen) => versions.place_seen(op.item, seen),
             What::Write { value, gone, .. } => {
                 let place = versions.place(*value);
                 if let (true, Some(place)) = (gone, place) {
-                    self.removals.entry(op.item).or_default().push((place, op.sent));
+                    self.removals.entry(op.item).or_default().push((place, commit_sent));
                 }
                 place.map(|place| place - 1)
             }

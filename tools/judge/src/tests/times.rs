@@ -148,4 +148,10 @@ fn a_row_that_came_and_went_changes_nothing() {
     let story = story.trx(&look).from(15, 60, 61);
     let left: [(Item, &[u32]); 2] = [(List(2), &[20]), (Register(1), &[6])];
     story.left(&left).holds(SI, &[Anomaly::StaleRead]);
+    // It is there still, and locked by another who will remove it.
+    let goes = [at(44, 44, get(1, 6)), at(45, 45, remove(1, 6, 7))];
+    let story = Story::new().trx(&[at(10, 10, get(1, 0)), at(10, 10, remove(1, 0, 5))]);
+    let story = story.from(10, 11, 12).trx(&came).from(20, 25, 26);
+    let story = story.trx(&goes).from(44, 80, 81).trx(&look).from(15, 60, 61);
+    story.left(&left[..1]).holds(SI, &[Anomaly::StaleRead]);
 }
