@@ -92,3 +92,28 @@ impl Rewinds {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::ROW_HEADER;
+
+    /// Many times more rows than are kept: the last ones are, and the bytes are bounded.
+    #[test]
+    fn what_was_found_last_is_kept() {
+        let (mut rewinds, view) = (Rewinds::default(), Arc::<ReadView>::default());
+        let newest = RowHeader::read(&[0; ROW_HEADER]);
+        let version = || Answer::Version(vec![7; 100], None);
+        for n in 0..50_000u32 {
+            rewinds.put((&view, 1), (&n.to_be_bytes(), newest), STEPS_MIN, version);
+            for known in n.saturating_sub(500)..=n {
+                assert!(
+                    rewinds.get(&view, 1, &known.to_be_bytes(), &newest).is_some(),
+                    "{known} behind {n}"
+                );
+            }
+            assert!(rewinds.rows.len().max(rewinds.older.len()) * 232 <= BYTES_MAX + 232);
+        }
+        assert!(rewinds.get(&view, 2, &[0; 4], &newest).is_none(), "of another index");
+    }
+}

@@ -72,27 +72,35 @@ fn each_version_is_gone_back_once() {
     }
 }
 
+fn insert_all(rig: &Rig, rows: u8, row: impl Fn(u8) -> Row) {
+    let mut trx = rig.begin(ReadCommitted);
+    for n in 0..rows {
+        rig.insert(&mut trx, &[n], &row(n)).expect("insert");
+    }
+    commit(rig, trx);
+}
+/// In one transaction, from one row to the other.
+fn update_all(rig: &Rig, rows: u8, change: impl Fn(u8) -> [Row; 2]) {
+    let mut trx = rig.begin(ReadCommitted);
+    for n in 0..rows {
+        let [from, to] = change(n);
+        rig.update(&mut trx, &[n], &from, &to).expect("update");
+    }
+    commit(rig, trx);
+}
+
 /// What UPDATE t SET k = k + 1 does, again and again: the index has each row's entries among those of all others.
 #[test]
 fn rows_that_change_together_are_gone_back_once_too() {
     const ROWS: u8 = 200;
     let rig = Rig::create(SimDisk::new(1));
     let plain = |group: u8, n: u8| row(group, n as u16);
-    let mut trx = rig.begin(ReadCommitted);
-    for n in 0..ROWS {
-        rig.insert(&mut trx, &[n], &plain(0, n)).expect("insert");
-    }
-    commit(&rig, trx);
+    insert_all(&rig, ROWS, |n| plain(0, n));
     let mut old = rig.begin(RepeatableRead);
     let count = |old: &mut Trx| rig.scan(old, BY_GROUP, false, false, None).map(|found| found.len());
     assert_eq!(count(&mut old), Ok(ROWS as usize));
     for change in 0..CHANGES {
-        let mut trx = rig.begin(ReadCommitted);
-        for n in 0..ROWS {
-            let (from, to) = (plain(change, n), plain(change + 1, n));
-            rig.update(&mut trx, &[n], &from, &to).expect("update");
-        }
-        commit(&rig, trx);
+        update_all(&rig, ROWS, |n| [plain(change, n), plain(change + 1, n)]);
     }
     let (looked, versions) = built(&rig, || {
         assert_eq!(count(&mut old)?, ROWS as usize);
@@ -114,22 +122,13 @@ fn a_scan_hears_a_kill_on_the_way_back() {
             body: shade.to_be_bytes().to_vec(),
             ..row(7, n as u16)
         };
-        let mut trx = rig.begin(ReadCommitted);
-        for n in 0..ROWS {
-            rig.insert(&mut trx, &[n], &plain(0, n)).expect("insert");
-        }
-        commit(&rig, trx);
+        insert_all(&rig, ROWS, |n| plain(0, n));
         let waiter = Arc::new(ThreadWaiter::new());
         let mut old = rig.engine.new_trx(waiter.clone(), 0);
         rig.engine.start(&mut old, RepeatableRead, 1000);
         rig.scan(&mut old, 0, false, false, None).expect("scan");
         for change in 0..LONG {
-            let mut trx = rig.begin(ReadCommitted);
-            for n in 0..ROWS {
-                let (from, to) = (plain(change, n), plain(change + 1, n));
-                rig.update(&mut trx, &[n], &from, &to).expect("update");
-            }
-            commit(&rig, trx);
+            update_all(&rig, ROWS, |n| [plain(change, n), plain(change + 1, n)]);
         }
         waiter.kill();
         let (looked, versions) = built(&rig, || rig.scan(&mut old, index, false, false, None).map(drop));
