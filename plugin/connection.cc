@@ -44,7 +44,8 @@ void Connection::start()
 {
   if (!m_started)
   {
-    m_isolation= static_cast<uint>(thd_tx_isolation(m_thd));
+    /* READ UNCOMMITTED is served as READ COMMITTED. */
+    m_isolation= std::max<uint>(thd_tx_isolation(m_thd), SLC_ISO_READ_COMMITTED);
     /* A statement alone has locked what it found, and there is no other that could find more. A replica repeats what was
        decided elsewhere, in an order that is decided, too: it must not be refused. */
     slc_trx_snapshot_by_locking(m_trx, in_long_transaction() && !m_thd->slave_thread);

@@ -92,7 +92,7 @@ private:
 
   THD *m_thd;
   slc_trx *m_trx;
-  uint m_isolation= SLC_ISO_REPEATABLE_READ;
+  uint m_isolation= SLC_ISO_REPEATABLE_READ; // never SLC_ISO_READ_UNCOMMITTED
   std::atomic<uint> m_locked_tables{0};
   uint64 m_mark= 0;
   bool m_has_mark= false;

@@ -163,6 +163,7 @@ typedef struct {
   /* writes the statement that the connection runs, returns the bytes written. Called by its own thread. may be NULL */
   size_t (*statement)(void *ctx, char *to, size_t size);
 } slc_waiter;
+/* READ UNCOMMITTED is for upkeep (CHECK TABLE, index builds), which reads the newest version of every row; users are served READ COMMITTED. */
 enum { SLC_ISO_READ_UNCOMMITTED = 0, SLC_ISO_READ_COMMITTED = 1, SLC_ISO_REPEATABLE_READ = 2, SLC_ISO_SERIALIZABLE = 3 };
 /* NONE_OF_SOURCE: none, and read by a snapshot of the statement's own, which makes no conflicts: it may lock and change rows that changed since */
 enum { SLC_LOCK_NONE = 0, SLC_LOCK_SHARED = 1, SLC_LOCK_EXCLUSIVE = 2, SLC_LOCK_NONE_OF_SOURCE = 3 };

@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Isolation {
+    /// The newest version of every row, committed or not. For upkeep: CHECK TABLE, index builds. Users of the server who ask for READ
+    /// UNCOMMITTED get [`Isolation::ReadCommitted`] (`Connection::start` in the plugin).
     ReadUncommitted,
     ReadCommitted,
     RepeatableRead,

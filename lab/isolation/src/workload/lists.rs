@@ -270,7 +270,7 @@ impl Session<'_> {
         }
         let way = look.way(from, to);
         let first = found.get(&from).cloned().unwrap_or(Seen::Nothing);
-        let tells = look.tells_absence(self.plan.level, self.is_alone(), from != to);
+        let tells = look.tells_absence(self.plan.served(), self.is_alone(), from != to);
         for key in from..=to {
             let seen = found.remove(&key).or(tells.then_some(Seen::Nothing));
             if let Some(seen) = seen {

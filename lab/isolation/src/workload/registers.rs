@@ -212,7 +212,7 @@ impl Session<'_> {
         if self.is_alone() {
             self.remembered = found.get(&from).map(|seen| (from, seen.version()));
         }
-        let tells = look.tells_absence(self.plan.level, self.is_alone(), from != to);
+        let tells = look.tells_absence(self.plan.served(), self.is_alone(), from != to);
         for key in from..=to {
             let seen = found.remove(&key).or(tells.then_some(Seen::Nothing));
             if let Some(seen) = seen {

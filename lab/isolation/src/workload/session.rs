@@ -360,7 +360,7 @@ impl<'a> Session<'a> {
         key * BAND + self.random.u32(0..BAND)
     }
     pub(super) fn lock_before_write(&self) -> Lock {
-        match self.plan.level {
+        match self.plan.served() {
             Level::ReadUncommitted | Level::ReadCommitted => Lock::Update,
             _ => Lock::None,
         }
@@ -429,7 +429,7 @@ impl<'a> Session<'a> {
     }
     /// A statement's rows make no sense by themselves. READ UNCOMMITTED promises nothing about a scan among changes.
     pub(super) fn complain(&mut self, text: String) {
-        if self.plan.level != Level::ReadUncommitted {
+        if self.plan.served() != Level::ReadUncommitted {
             let trx = self.record.transactions.len() as TrxNo;
             self.record.misread.push((trx, text));
         }
