@@ -4,12 +4,13 @@
 //! |---|---|
 //! | next to nothing has happened for a second | `io_capacity` a second, until nothing is left |
 //! | more than half of the bound is pending | as many as take what came since, times a gain: 0 at a half, 1 at three quarters; at most `io_capacity_max` a second |
+//! | more than the bound is pending, since it was made smaller | `io_capacity` a second at least; from 5/4 of it on `io_capacity_max` |
 //! | the user asked for a drain | `io_capacity_max` a second, until nothing is left |
 //! | something has been pending longer than `change_buffer_max_age` | `io_capacity` a second, in the indexes that it is in; while others are due, a quarter as many as those |
 //! | an index has used up the numbers of its partitions, and takes no more until it is empty | as if it were too old |
 //! | after the engine was opened | each index is looked into; what is pending is counted, index by index: `io_capacity_max` pages a second |
-//! | a leaf is expected to take 128 entries or more | 50 of such |
-//! | an index lives in memory | 32 of such: no read is spared there, and while anything is pending readers have to look for it |
+//! | a leaf is expected to take 128 entries or more | 50 of such, but no more than `io_capacity_max` a second |
+//! | an index lives in memory | 32 of such, and no more than that: no read is spared there, and while anything is pending readers have to look for it |
 //!
 //! A leaf costs a read and a write whatever it gets, so the index whose next leaf is expected to get most is swept first. But what is too
 //! old, and in a drain everything, is swept in equal shares: an index that is written hard would leave the others nothing for ever.
@@ -141,10 +142,10 @@ impl Speed {
         }
         (self.at_us, self.merged) = (now_us, merged);
     }
-    /// Seconds for so many entries; 0 = next to nothing is being merged.
-    fn seconds_for(&self, entries: u64) -> u64 {
+    /// Seconds for so many entries; 0 = next to nothing is being merged, and nothing expected to be.
+    fn seconds_for(&self, entries: u64, expected: u64) -> u64 {
         match self.per_second < 1.0 {
-            true => 0,
+            true => entries.div_ceil(expected.max(1)) * u64::from(expected > 0),
             false => (entries as f64 / self.per_second).ceil() as u64,
         }
     }
@@ -171,13 +172,18 @@ impl Store {
         let due = self.leaves_of_round(rounds);
         let (usual, most) = self.pool.io_capacity();
         let (usual, most) = (usual as usize / ROUNDS, most as usize / ROUNDS);
+        let at_most = |leaves: usize| leaves.min(most.max(1));
         let mut budget = Budget {
-            memory_leaves: if self.change.is_forced() { 0 } else { MEMORY_LEAVES },
+            memory_leaves: if self.change.is_forced() {
+                0
+            } else {
+                at_most(MEMORY_LEAVES)
+            },
             loaded: most.max(LOAD_PAGES),
             counted: most.max(COUNTED_MAX),
         };
         let (mut found, beside) = self.look_for_changes(rounds, &mut budget)?;
-        let rich_leaves = if self.change.holds() { 0 } else { RICH_LEAVES };
+        let rich_leaves = if self.change.holds() { 0 } else { at_most(RICH_LEAVES) };
         rounds.turn = rounds.turn.wrapping_add(1);
         let mut merged = match rounds.was_draining() {
             true => self.sweep_evenly(&mut found, due, rounds.turn, |_| true)?,
@@ -190,7 +196,7 @@ impl Store {
             // What is not due is merged if it pays.
             let most = match due.saturating_sub(merged) {
                 0 if found[best].entries < RICH || merged >= due + rich_leaves => break,
-                0 => LEAVES_LOOK,
+                0 => LEAVES_LOOK.min(due + rich_leaves - merged),
                 left => left.min(LEAVES_MAX),
             };
             let swept = self.sweep_one(&mut found[best], most)?;
@@ -203,7 +209,11 @@ impl Store {
             merged += swept.leaves;
         }
         self.look_after_unmerged()?;
-        self.tell_round(&mut rounds.speed);
+        let expected = match rounds.was_draining() {
+            true => (most * ROUNDS) as u64 * rounds.entries_a_leaf,
+            false => 0,
+        };
+        self.tell_round(&mut rounds.speed, expected);
         Ok(merged + beside)
     }
     /// So many leaves of the `wanted` indexes, each its share. Returns how many it were.
@@ -358,9 +368,16 @@ impl Store {
         let is_idle = rounds.recent.a_second() <= usual as u64 * IDLE && !self.change.holds();
         let idle = if is_idle { usual as usize / ROUNDS } else { 0 };
         // As much as came, times a gain: where that is 1, what is pending stays as it is.
-        let over = self.change.fill().saturating_sub(500).min(500);
+        let fill = self.change.fill();
+        let over = fill.saturating_sub(500).min(500);
         let pressed = came * over / 250 / rounds.entries_a_leaf.max(1);
-        idle.max((pressed as usize).min(most))
+        // Who comes helps from the bound on; but nobody may come.
+        let beyond = match fill {
+            0..=1000 => 0,
+            1001..=1250 => (usual as usize / ROUNDS).max(1),
+            _ => most,
+        };
+        idle.max((pressed as usize).min(most)).max(beyond)
     }
     fn sweep_one(&self, found: &mut Found, leaves_max: usize) -> Result<Swept> {
         let _gate = found.table.gate.read();
@@ -389,13 +406,14 @@ impl Store {
             swept => swept,
         }
     }
-    fn tell_round(&self, speed: &mut Speed) {
+    /// `expected`: entries a second, as long as none is known.
+    fn tell_round(&self, speed: &mut Speed, expected: u64) {
         let c = &self.counters;
         speed.look(self.pool.disk().now_us(), c.change_buffer_merged_entries.get());
         let entries = self.change.entries();
         c.change_buffer_entries.set(entries);
         c.change_buffer_bytes.set(self.change.bytes());
-        c.change_buffer_drain_eta.set(speed.seconds_for(entries));
+        c.change_buffer_drain_eta.set(speed.seconds_for(entries, expected));
     }
 
     /// A reader met a leaf with much pending. An economy: the read, which has what it wanted, does not fail because there is no room to
@@ -460,7 +478,7 @@ mod tests {
                 merged += entries;
                 speed.look(now_us, merged);
             }
-            speed.seconds_for(50_000)
+            speed.seconds_for(50_000, 0)
         };
         assert_eq!(rounds(10, 0), 0, "nothing is merged");
         assert_eq!(rounds(1, 1000), 5);

@@ -10,6 +10,7 @@ mod buffered_reads;
 mod bulk_insert;
 mod bulk_others;
 mod change_buffer;
+mod change_bound;
 mod change_control;
 mod counter;
 mod crash;
