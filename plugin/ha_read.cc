@@ -64,10 +64,10 @@ int ha_sluice::scan_set_up()
   if (likely(m_scan_set_up && covering == m_scan_covering))
     return 0;
   slc_cursor_semi_consistent(m_cursor, m_semi != SEMI_OFF && !m_engine_index);
-  if (const slc_err error= slc_cursor_begin(m_cursor, trx(), m_engine_index, m_lock, m_policy, covering))
+  if (const slc_err error= slc_cursor_begin(m_cursor, trx(), m_engine_index, lock_of_reads(), m_policy, covering))
     return fail(error);
-  if (m_about_moved != SLC_MOVED_MISSED && m_engine_index)
-    slc_cursor_follow_moved(m_cursor, m_about_moved == SLC_MOVED_REFUSED, key_of_moved, this);
+  if (m_about_moved == MOVED_FOLLOWED && m_engine_index)
+    slc_cursor_follow_moved(m_cursor, key_of_moved, this);
   m_scan_set_up= true;
   m_scan_covering= covering;
   m_has_bounds= false;
@@ -119,7 +119,7 @@ int ha_sluice::step(uchar *record, Direction direction)
 {
   if (unlikely(!m_scan_set_up))         // another statement began it (HANDLER)
   {
-    if (const slc_err error= slc_cursor_go_on(m_cursor, trx(), m_lock, m_policy))
+    if (const slc_err error= slc_cursor_go_on(m_cursor, trx(), lock_of_reads(), m_policy))
       return fail(error);
     m_scan_set_up= true;
   }
@@ -218,7 +218,7 @@ int ha_sluice::check_entry(uchar *record)
   if (!is_entry || wants_entry())
     return 0;
   slc_found row;
-  const slc_err error= slc_row_get(m_cursor, trx(), m_clustered.bytes(), m_lock, m_policy, &row);
+  const slc_err error= slc_row_get(m_cursor, trx(), m_clustered.bytes(), lock_of_reads(), m_policy, &row);
   if (error == SLC_NOT_FOUND || (error == SLC_LOCKED && m_policy == SLC_SKIP_LOCKED))
     return NO_MATCH;
   if (error)
@@ -316,7 +316,7 @@ int ha_sluice::rnd_pos(uchar *record, uchar *position)
 int ha_sluice::point_read(uchar *record)
 {
   slc_found row;
-  const slc_err error= slc_row_get(m_cursor, trx(), m_clustered.bytes(), m_lock, m_policy, &row);
+  const slc_err error= slc_row_get(m_cursor, trx(), m_clustered.bytes(), lock_of_reads(), m_policy, &row);
   if (error == SLC_LOCKED && m_policy == SLC_SKIP_LOCKED)
     return HA_ERR_KEY_NOT_FOUND;
   return error ? fail(error) : read_row(record, m_clustered.bytes(), row.row);
@@ -547,6 +547,12 @@ int ha_sluice::multi_range_read_init(RANGE_SEQ_IF *seq, void *init, uint ranges,
   const int error= guarded(
       [&]
       {
+        /* From range to range nothing can be followed: a row may go from one that is to come to one that is over. */
+        if (ranges > 1 && m_about_moved == MOVED_FOLLOWED)
+        {
+          m_about_moved= MOVED_KEPT_OUT;
+          m_scan_set_up= false;
+        }
         if (likely(is_own))
           return m_ds_mrr.dsmrr_init(this, seq, init, ranges, mode, buffer);
         const size_t size= std::min<size_t>(buffer->buffer_end - buffer->buffer, table->in_use->variables.mrr_buff_size);

@@ -29,7 +29,7 @@ handler::Table_flags ha_sluice::table_flags() const
                      HA_PRIMARY_KEY_IN_READ_INDEX | HA_BINLOG_ROW_CAPABLE | HA_CAN_GEOMETRY | HA_PARTIAL_COLUMN_READ |
                      HA_TABLE_SCAN_ON_INDEX | HA_CAN_ONLINE_BACKUPS | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE |
                      HA_CONCURRENT_OPTIMIZE | HA_CAN_TABLES_WITHOUT_ROLLBACK;
-  /* Only SERIALIZABLE locks ranges. Below it a statement may see another one's rows appear: it is not safe to replicate
+  /* Only SERIALIZABLE locks all ranges. Below it a statement may see another one's rows appear: it is not safe to replicate
      as text, and the server's own unique checks (over hashes) must come after the write. */
   const THD *thd= current_thd;
   if (thd && thd_tx_isolation(thd) == ISO_SERIALIZABLE)
@@ -417,26 +417,28 @@ static void tell_binlog_of_read(THD *thd, const TABLE *table)
   thd->lex->set_stmt_unsafe(LEX::BINLOG_STMT_UNSAFE_LIMIT);
 }
 
-/* What a locking scan outside of a transaction does with a row that moves behind it. Rows that are to be changed may come out of the index's
-   order; a statement that groups by that order would make two groups of one. */
-uint ha_sluice::about_moved(THD *thd) const
+/* What a locking scan outside of a transaction does about rows that move behind it. Those that UPDATE and DELETE change are followed, and nobody
+   has to wait; but they may come out of the index's order, by which a statement may group, and in a join they would belong to another lookup. */
+ha_sluice::Moved ha_sluice::about_moved(THD *thd) const
 {
   if (m_lock == SLC_LOCK_NONE || m_lock == SLC_LOCK_NONE_OF_SOURCE || m_policy == SLC_SKIP_LOCKED || !is_lone_statement(thd))
-    return SLC_MOVED_MISSED;
+    return MOVED_MISSED;
   const int command= thd_sql_command(thd);
   if (m_lock == SLC_LOCK_SHARED || command == SQLCOM_SELECT || !is_target(thd, table))
-    return SLC_MOVED_REFUSED;
+    return MOVED_KEPT_OUT;
   switch (command)
   {
   case SQLCOM_UPDATE:
   case SQLCOM_UPDATE_MULTI:
   case SQLCOM_DELETE:
   case SQLCOM_DELETE_MULTI:
-    return SLC_MOVED_FOLLOWED;
+    return thd->lex->query_tables->next_global ? MOVED_KEPT_OUT : MOVED_FOLLOWED;
   default:                              // it looks for the row that is there twice, which it has locked
-    return SLC_MOVED_MISSED;
+    return MOVED_MISSED;
   }
 }
+
+uint ha_sluice::lock_of_reads() const { return m_about_moved == MOVED_KEPT_OUT ? m_lock | SLC_LOCK_GAPS : m_lock; }
 
 /* The key, in the index that is scanned, of a row that is not in the server's record and may never be. */
 slc_bytes ha_sluice::key_of_moved(void *ctx, slc_bytes clustered, slc_bytes row)

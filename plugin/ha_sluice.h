@@ -172,7 +172,10 @@ private:
   {
     return pushed_rowid_filter && rowid_filter_is_active && m_codec->key(active_index).has_position;
   }
-  uint about_moved(THD *thd) const;
+  /* Rows that move behind a scan; KEPT_OUT: it locks the gaps behind it. */
+  enum Moved { MOVED_MISSED, MOVED_FOLLOWED, MOVED_KEPT_OUT };
+  Moved about_moved(THD *thd) const;
+  uint lock_of_reads() const;
   static slc_bytes key_of_moved(void *ctx, slc_bytes clustered, slc_bytes row);
   bool ref_is_image() const;
   void put_ref(uchar *to, slc_bytes clustered) const;
@@ -249,7 +252,7 @@ private:
   uint m_lock= SLC_LOCK_NONE;
   uint m_stored_lock= SLC_LOCK_NONE;
   uint m_policy= SLC_WAIT;
-  uint m_about_moved= SLC_MOVED_MISSED;  // see slc_cursor_follow_moved()
+  Moved m_about_moved= MOVED_MISSED;
   bool m_keyread= false;
   bool m_exclusive_on_duplicate= false;
   bool m_ignores_duplicates= false;

@@ -167,6 +167,8 @@ typedef struct {
 enum { SLC_ISO_READ_UNCOMMITTED = 0, SLC_ISO_READ_COMMITTED = 1, SLC_ISO_REPEATABLE_READ = 2, SLC_ISO_SERIALIZABLE = 3 };
 /* NONE_OF_SOURCE: none, and read by a snapshot of the statement's own, which makes no conflicts: it may lock and change rows that changed since */
 enum { SLC_LOCK_NONE = 0, SLC_LOCK_SHARED = 1, SLC_LOCK_EXCLUSIVE = 2, SLC_LOCK_NONE_OF_SOURCE = 3 };
+/* with SHARED or EXCLUSIVE: the gaps between the rows, too, whatever the level */
+enum { SLC_LOCK_GAPS = 4 };
 enum { SLC_WAIT = 0, SLC_NOWAIT = 1, SLC_SKIP_LOCKED = 2 };
 
 slc_trx *slc_trx_new(slc_engine *, const slc_waiter *, uint64_t connection_id);
@@ -352,12 +354,10 @@ void slc_cursor_free(slc_cursor *);
    entry that the snapshot may see is handed out as it is, without the clustered row. Consistent reads (SLC_LOCK_NONE) use trx's snapshot
    (READ UNCOMMITTED: newest version; SLC_LOCK_NONE_OF_SOURCE: the statement's own). Locks are taken on rows (clustered key), in key order, as they are handed out. */
 slc_err slc_cursor_begin(slc_cursor *, slc_trx *, uint32_t index, uint32_t lock, uint32_t policy, int covering);
-/* behind begin, of a locking scan of a secondary index outside of a transaction: what becomes of a row that moves behind the scan while it is under
-   way. FOLLOWED: it is handed out by its old entry. REFUSED: SLC_CONFLICT. MISSED: this is not called.
-   key_of: the key that a row has in that index, without the clustered key; valid until the next call; null ptr: unknown */
-enum { SLC_MOVED_MISSED = 0, SLC_MOVED_FOLLOWED = 1, SLC_MOVED_REFUSED = 2 };
+/* behind begin, of a locking scan of a secondary index outside of a transaction: a row that moves behind the scan while it is under way is handed
+   out by its old entry. key_of: the key that a row has in that index, without the clustered key; valid until the next call; null ptr: unknown */
 typedef slc_bytes (*slc_key_of)(void *ctx, slc_bytes clustered, slc_bytes row);
-void     slc_cursor_follow_moved(slc_cursor *, int refuse, slc_key_of, void *ctx);
+void     slc_cursor_follow_moved(slc_cursor *, slc_key_of, void *ctx);
 /* the scan goes on, where it is, in another statement (HANDLER), perhaps of another transaction */
 slc_err slc_cursor_go_on(slc_cursor *, slc_trx *, uint32_t lock, uint32_t policy);
 /* optional bound, checked before an entry is handed out or locked: forward scans stop at key >= hi, backward ones at key < lo. Empty ptr = none. */

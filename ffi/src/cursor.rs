@@ -8,9 +8,9 @@ use sluice::base::{Error, Result};
 use sluice::btree::Seek;
 use sluice::engine::Engine;
 use sluice::index::scan::Direction;
-use sluice::table::{Cursor, Found, KeyOf, LockChoice, Moved, OnLocked};
+use sluice::table::{Cursor, Found, KeyOf, LockChoice, OnLocked};
 use sluice::txn::{LockMode, Trx};
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::sync::Arc;
 
 /// What `slc_cursor *` points to.
@@ -36,6 +36,8 @@ impl slc_cursor {
 }
 
 fn lock_choice(lock: u32, policy: u32) -> LockChoice {
+    let gaps = lock & SLC_LOCK_GAPS != 0;
+    let lock = lock & !SLC_LOCK_GAPS;
     LockChoice {
         mode: match lock {
             SLC_LOCK_NONE | SLC_LOCK_NONE_OF_SOURCE => None,
@@ -48,6 +50,7 @@ fn lock_choice(lock: u32, policy: u32) -> LockChoice {
             _ => OnLocked::Wait,
         },
         by_statement_view: lock == SLC_LOCK_NONE_OF_SOURCE,
+        gaps,
     }
 }
 
@@ -169,20 +172,14 @@ impl KeyFunction {
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn slc_cursor_follow_moved(
-    cursor: *mut slc_cursor,
-    refuse: c_int,
-    key_of: slc_key_of,
-    ctx: *mut c_void,
-) {
+pub unsafe extern "C" fn slc_cursor_follow_moved(cursor: *mut slc_cursor, key_of: slc_key_of, ctx: *mut c_void) {
     let (handle, trx) = match unsafe { slc_cursor::of_scan(cursor) } {
         Ok(both) => both,
         Err(_) => return,
     };
     let function = KeyFunction(key_of, ctx);
     let key_of: KeyOf = Box::new(move |pk, row, to| function.key_of(pk, row, to));
-    let what = if refuse != 0 { Moved::Refused } else { Moved::Followed };
-    enter_value(&handle.engine, (), || handle.cursor.follow_moved(trx, what, key_of));
+    enter_value(&handle.engine, (), || handle.cursor.follow_moved(trx, key_of));
 }
 
 #[no_mangle]

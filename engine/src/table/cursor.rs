@@ -8,7 +8,6 @@
 use super::cursor_moved::Following;
 use super::def::{Layout, Table};
 use super::rewound::Rewinds;
-use super::row_lock::Locked;
 use super::store::Store;
 use super::version::split;
 use crate::base::{Error, Result, UndoPtr};
@@ -35,6 +34,8 @@ pub struct LockChoice {
     pub on_locked: OnLocked,
     /// A consistent read is by the view of the statement, which judges nothing, and not by the transaction's.
     pub by_statement_view: bool,
+    /// The gaps between the rows are locked, too, whatever the level (`Trx::locks_gaps`).
+    pub gaps: bool,
 }
 
 impl LockChoice {
@@ -511,27 +512,6 @@ impl Cursor {
             if trx.view.is_none() {
                 return result;
             }
-        }
-    }
-
-    fn lock_by_key(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<bool> {
-        if trx.isolation == Isolation::Serializable {
-            let just_above = [pk, &[0]].concat();
-            let locks = self.store.trx_sys.locks();
-            locks.lock_range(trx, layout.clustered.id, pk, Some(&just_above));
-        }
-        match self.lock_newest(trx, layout, pk)? {
-            Some(Locked::Row(header, granted)) => {
-                self.store.check_conflict(trx, header.trx)?;
-                self.taken = Some(granted);
-                self.hand_out_version(layout, pk)
-            }
-            Some(Locked::Gone(header)) => {
-                self.check_gone(trx, layout, pk, header)?;
-                Ok(false)
-            }
-            None if self.lock.on_locked == OnLocked::Refuse => Err(Error::Locked),
-            None => Ok(false),
         }
     }
 

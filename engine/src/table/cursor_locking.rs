@@ -12,7 +12,7 @@ use crate::base::{moment, Error, Moment, Result, TrxId};
 use crate::change;
 use crate::index::scan::Direction;
 use crate::index::{RowHeader, ROW_OVERFLOW};
-use crate::txn::{Granted, Isolation, LockMode, LockPolicy, Trx};
+use crate::txn::{Granted, LockMode, LockPolicy, Trx};
 use std::cell::Cell;
 use std::sync::atomic::{fence, Ordering};
 
@@ -63,9 +63,9 @@ impl Cursor {
         }
     }
 
-    /// The next entry; under SERIALIZABLE with the range from the last one to it locked.
+    /// The next entry; where gaps are locked, with the range from the last one to it locked.
     fn step_in_range(&mut self, trx: &mut Trx, layout: &Layout) -> Result<bool> {
-        if trx.isolation != Isolation::Serializable {
+        if !self.locks_gaps(trx) {
             return self.step(trx, 1);
         }
         let index = layout.index(self.index).expect("checked by begin").id;
@@ -116,6 +116,40 @@ impl Cursor {
         self.last.extend_from_slice(from);
         self.positioned = was_positioned;
         self.restart_scan();
+    }
+
+    pub(super) fn locks_gaps(&self, trx: &Trx) -> bool {
+        self.lock.gaps || trx.locks_gaps()
+    }
+
+    /// Where gaps are locked, a key without a row is.
+    pub(super) fn lock_by_key(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<bool> {
+        let there = self.lock_row_by_key(trx, layout, pk)?;
+        if there || !self.locks_gaps(trx) {
+            return Ok(there);
+        }
+        let just_above = [pk, &[0]].concat();
+        let locks = self.store.trx_sys.locks();
+        locks.lock_range(trx, layout.clustered.id, pk, Some(&just_above));
+        // As in `Store::ranges_still_free`: what came in before the key was locked is met now, what comes later waits.
+        fence(Ordering::SeqCst);
+        self.lock_row_by_key(trx, layout, pk)
+    }
+
+    fn lock_row_by_key(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<bool> {
+        match self.lock_newest(trx, layout, pk)? {
+            Some(Locked::Row(header, granted)) => {
+                self.store.check_conflict(trx, header.trx)?;
+                self.taken = Some(granted);
+                self.hand_out_version(layout, pk)
+            }
+            Some(Locked::Gone(header)) => {
+                self.check_gone(trx, layout, pk, header)?;
+                Ok(false)
+            }
+            None if self.lock.on_locked == OnLocked::Refuse => Err(Error::Locked),
+            None => Ok(false),
+        }
     }
 
     fn lock_clustered(&mut self, trx: &mut Trx, layout: &Layout) -> Result<Outcome> {

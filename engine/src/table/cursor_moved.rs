@@ -1,7 +1,7 @@
 //! Rows that move while a locking scan of a secondary index is under way: it has passed their new key by the time that it comes to the old one,
-//! whose entry is marked. In a transaction that is a conflict (`check_moved`). A statement outside of one locks the row and hands it out there
-//! and then, by its newest version, as if it had been met at its new key ([`Moved::Followed`]); or, where the order of
-//! the rows may matter, the statement ends with a conflict ([`Moved::Refused`]).
+//! whose entry is marked. In a transaction that is a conflict (`check_moved`). UPDATE and DELETE outside of one lock the row and hand it out there
+//! and then, by its newest version, as if it had been met at its new key. (Where the order of the rows may matter, the statement locks the gaps
+//! behind it, and nothing can move there: `LockChoice::gaps`.)
 //!
 //! The statement's view keeps such entries from purge, and tells those that were marked since from older ones; it judges nothing. A row is
 //! handed out by an old entry if its newest key lies in what the scan has passed (or is that entry's again), and the transaction does not hold
@@ -22,18 +22,8 @@ use crate::txn::{Granted, Trx};
 /// Puts the key that a row (clustered key, bytes) has in the scanned index behind what is in the buffer, without the clustered key.
 pub type KeyOf = Box<dyn Fn(&[u8], &[u8], &mut Vec<u8>) -> Result<()> + Send>;
 
-/// What becomes of a row that has moved behind the scan.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Moved {
-    /// It is handed out by its old entry.
-    Followed,
-    /// A conflict, unless it has come back to that very entry.
-    Refused,
-}
-
 /// Of a scan that misses no row that moves.
 pub(super) struct Following {
-    what: Moved,
     key_of: KeyOf,
     /// Where the scan began, as `seek` was told; `seek_inclusive` says how.
     start: Vec<u8>,
@@ -76,10 +66,9 @@ impl Passes {
 
 impl Cursor {
     /// Behind `begin`, of a secondary index and a locking scan: rows that move while it is under way are not missed.
-    pub fn follow_moved(&mut self, trx: &mut Trx, what: Moved, key_of: KeyOf) {
+    pub fn follow_moved(&mut self, trx: &mut Trx, key_of: KeyOf) {
         self.store.trx_sys.open_statement_view(trx);
         self.following = Some(Box::new(Following {
-            what,
             key_of,
             start: Vec::new(),
             direction: Direction::Forward,
@@ -194,22 +183,13 @@ impl Cursor {
             self.store.unlock_if_new(trx, layout, pk, granted);
             return Ok(Outcome::Skipped);
         }
-        if let Err(e) = self.check_moved_behind(trx, header, key) {
+        if let Err(e) = self.store.check_conflict(trx, header.trx) {
             self.store.unlock_if_new(trx, layout, pk, granted);
             return Err(e);
         }
         self.taken = Some(granted);
         self.hand_out_version(layout, pk)?;
         Ok(Outcome::HandedOut)
-    }
-
-    /// `has_passed` has just computed the row's newest key.
-    fn check_moved_behind(&self, trx: &Trx, header: RowHeader, at: &[u8]) -> Result<()> {
-        let is_refused = |following: &Following| following.what == Moved::Refused && following.key != at;
-        match self.following.as_deref().is_some_and(is_refused) {
-            true => Err(Error::Conflict),
-            false => self.store.check_conflict(trx, header.trx),
-        }
     }
 
     /// Before one waits for the row's lock, which may be long, and is for nothing where the row is none of the scan's: whether a version of

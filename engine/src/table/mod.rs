@@ -55,7 +55,7 @@ pub use catalog::TableText;
 pub use change_report::{ChangeReport, IndexChanges};
 pub use check::{CheckLevel, Checker, EntrySink};
 pub use cursor::{Cursor, Found, LockChoice, OnLocked};
-pub use cursor_moved::{KeyOf, Moved};
+pub use cursor_moved::KeyOf;
 pub use def::{IndexSpec, Layout, Table, TableSpec};
 pub use load::TableLoad;
 pub use row_lock::AUTOINC_LOCKS;

@@ -348,7 +348,7 @@ impl LockSys {
         }
     }
 
-    /// Range locks (SERIALIZABLE): [lo, hi), hi None = to the end. Conflicts only with inserts of others into it.
+    /// Range locks (`Trx::locks_gaps`): [lo, hi), hi None = to the end. Conflicts only with inserts of others into it.
     /// Taken before the leaf is read, so that an insert either is seen there or sees the range. Called with no latch held, as `lock_whole` is.
     pub fn lock_range(&self, trx: &mut Trx, index: IndexId, lo: &[u8], hi: Option<&[u8]>) {
         let (first, stopped) = self.ranges.add(&trx.shared, index, lo, hi);

@@ -188,7 +188,8 @@ pub struct Trx {
     pub(crate) statement_view: Option<Arc<ReadView>>,
     /// A locking read that may find nothing takes the snapshot too (`Store::guard_by_snapshot`).
     pub snapshot_by_locking: bool,
-    /// At REPEATABLE READ: what was changed since the snapshot is a conflict to who locks or changes it. Else the newest row is taken.
+    /// At REPEATABLE READ: what was changed since the snapshot is a conflict to who locks or changes it. Else the newest row is taken, and
+    /// gaps are locked, as by InnoDB's REPEATABLE READ.
     pub snapshot_isolation: bool,
     /// The view was taken by a locking read that has seen nothing yet: a newer one would do as well.
     pub(crate) view_is_fresh: bool,
@@ -249,6 +250,14 @@ impl Trx {
     }
     pub fn id(&self) -> TrxId {
         self.shared.id()
+    }
+    /// Its locking reads lock the gaps between the rows, too: at SERIALIZABLE, and where REPEATABLE READ is to be InnoDB's.
+    pub(crate) fn locks_gaps(&self) -> bool {
+        match self.isolation {
+            Isolation::Serializable => true,
+            Isolation::RepeatableRead => !self.snapshot_isolation,
+            Isolation::ReadCommitted | Isolation::ReadUncommitted => false,
+        }
     }
     pub fn doom(&mut self, why: &Error) {
         self.doomed.get_or_insert_with(|| Box::new(why.clone()));

@@ -98,14 +98,13 @@ impl Look {
         format!("SELECT {columns} FROM {table}{index} WHERE {condition}{order}{lock}{wait}")
     }
     /// Whether a row that was not found is not there. READ UNCOMMITTED promises nothing about a scan among changes. Where no snapshot and
-    /// no gap is kept, a scan that waits for a lock may miss a row whose entry moves meanwhile, and a statement alone one that comes.
-    pub(super) fn tells_absence(&self, level: Level, is_alone: bool, is_range: bool) -> bool {
+    /// no gap is kept, a scan that waits for a lock may miss a row whose entry moves meanwhile.
+    pub(super) fn tells_absence(&self, level: Level) -> bool {
         let (locks, by_key) = (self.lock != Lock::None, self.path == Path::Primary);
         let may_miss = match level {
             Level::ReadUncommitted => !locks || !by_key,
-            Level::ReadCommitted | Level::LooseRepeatableRead => locks && !by_key,
-            Level::RepeatableRead => locks && is_alone && (is_range || !by_key),
-            Level::Serializable => false,
+            Level::ReadCommitted => locks && !by_key,
+            Level::LooseRepeatableRead | Level::RepeatableRead | Level::Serializable => false,
         };
         self.on_locked != Locked::Skip && !may_miss
     }
@@ -270,7 +269,7 @@ impl Session<'_> {
         }
         let way = look.way(from, to);
         let first = found.get(&from).cloned().unwrap_or(Seen::Nothing);
-        let tells = look.tells_absence(self.plan.served(), self.is_alone(), from != to);
+        let tells = look.tells_absence(self.plan.served());
         for key in from..=to {
             let seen = found.remove(&key).or(tells.then_some(Seen::Nothing));
             if let Some(seen) = seen {

@@ -115,6 +115,10 @@ fn set_up(plan: &Plan) -> Result<()> {
     // Two rows that stay as they are, for INSERT ... SELECT.
     c.query_drop(format!("CREATE TABLE pair (id INT PRIMARY KEY) ENGINE={engine}"))?;
     c.query_drop("INSERT INTO pair VALUES (0), (1)")?;
+    // What sessions have read by INSERT ... SELECT.
+    c.query_drop(format!(
+        "CREATE TABLE copies (session INT PRIMARY KEY, told TEXT) ENGINE={engine}"
+    ))?;
     let all: Vec<_> = (0..*rows).map(|id| format!("({id}, {}, 0)", id * BAND)).collect();
     c.query_drop(format!(
         "INSERT INTO registers VALUES ({TAKEN}, {TAKEN}, 0), {}",

@@ -22,6 +22,13 @@ fn changing(path: Path, by_update: bool) -> Way {
     }
 }
 
+/// Of "id:last;id:last".
+fn values_told(told: &str) -> HashMap<u32, Value> {
+    let rows = told.split_terminator(';').filter_map(|row| row.split_once(':'));
+    rows.filter_map(|(id, last)| Some((id.parse().ok()?, last.parse().ok()?)))
+        .collect()
+}
+
 impl Session<'_> {
     /// What a register is, and where; read as one that will be written.
     fn read_to_write(&mut self, key: u32) -> Result<(Version, u32)> {
@@ -145,9 +152,7 @@ impl Session<'_> {
         let times = (self.sent, self.done);
         let told = self.ask::<String>("SELECT @seen")?.concat();
         (self.sent, self.done) = times;
-        let told = told.split_terminator(';').filter_map(|row| row.split_once(':'));
-        let told = told.filter_map(|(id, last)| Some((id.parse::<u32>().ok()?, last.parse::<Value>().ok()?)));
-        let mut told: HashMap<u32, Value> = told.collect();
+        let mut told = values_told(&told);
         for key in from..=to {
             let way = Way {
                 range: Some((from, to)),
@@ -189,6 +194,40 @@ impl Session<'_> {
         answer
     }
 
+    /// Alone: what a statement that writes elsewhere reads, by one range or by several.
+    pub(super) fn copy_registers(&mut self, from: u32) -> Result<()> {
+        let to = (from + self.random.u32(0..4)).min(self.plan.rows - 1);
+        let path = [Path::Primary, Path::Secondary, Path::Covering][self.random.usize(0..3)];
+        let (index, range) = by(path, from, to);
+        let condition = match self.random.bool() {
+            true => range,
+            false => (from..=to)
+                .map(|key| by(path, key, key).1)
+                .collect::<Vec<_>>()
+                .join(" OR "),
+        };
+        let session = self.number;
+        let told = "GROUP_CONCAT(id, ':', last SEPARATOR ';')";
+        self.send(&format!(
+            "REPLACE INTO copies SELECT {session}, {told} FROM registers{index} WHERE {condition}"
+        ))?;
+        let times = (self.sent, self.done);
+        let told = self.ask::<Option<String>>(&format!("SELECT told FROM copies WHERE session = {session}"))?;
+        (self.sent, self.done) = times;
+        let told = told.into_iter().flatten().next().unwrap_or_default();
+        let mut found = values_told(&told);
+        let way = Way {
+            path,
+            range: (from != to).then_some((from, to)),
+            ..Way::default()
+        };
+        for key in from..=to {
+            let seen = found.remove(&key).map_or(Seen::Nothing, seen);
+            self.note(Item::Register(key), What::Read(seen), way);
+        }
+        Ok(())
+    }
+
     pub(super) fn read_some_registers(&mut self, from: u32) -> Result<()> {
         let to = (from + self.random.u32(0..3)).min(self.plan.rows - 1);
         let look = Look::random(&mut self.random);
@@ -212,7 +251,7 @@ impl Session<'_> {
         if self.is_alone() {
             self.remembered = found.get(&from).map(|seen| (from, seen.version()));
         }
-        let tells = look.tells_absence(self.plan.served(), self.is_alone(), from != to);
+        let tells = look.tells_absence(self.plan.served());
         for key in from..=to {
             let seen = found.remove(&key).or(tells.then_some(Seen::Nothing));
             if let Some(seen) = seen {

@@ -28,7 +28,7 @@ pub(super) struct Session<'a> {
     pub(super) plan: &'a Plan,
     pub(super) shared: &'a Shared,
     pub(super) random: fastrand::Rng,
-    number: u32,
+    pub(super) number: u32,
     connection: Option<Conn>,
     record: Record,
     // Of the transaction that runs:
@@ -340,9 +340,10 @@ impl<'a> Session<'a> {
 
     fn step_alone(&mut self) -> Result<()> {
         let slot = self.random.u32(0..self.plan.rows);
-        match self.random.u8(0..4) {
+        match self.random.u8(0..5) {
             0 => self.append_or_insert(slot),
             1 => self.read_some_lists(slot),
+            2 => self.copy_registers(slot),
             _ => self.read_some_registers(slot),
         }
     }

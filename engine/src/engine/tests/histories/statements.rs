@@ -244,12 +244,12 @@ impl World {
                 history.misread.push((trx, text));
             }
         }
-        // Where no snapshot is kept, a scan that locks may miss a row whose entry moves meanwhile.
+        // Where neither a snapshot nor gaps are kept, a scan that locks may miss a row whose entry moves meanwhile.
         let tells = match self.level {
             _ if path == Path::Primary => true,
             Level::ReadUncommitted => false,
-            Level::ReadCommitted | Level::LooseRepeatableRead => lock == Lock::None,
-            Level::RepeatableRead | Level::Serializable => true,
+            Level::ReadCommitted => lock == Lock::None,
+            Level::LooseRepeatableRead | Level::RepeatableRead | Level::Serializable => true,
         };
         for key in self.wanted(aim) {
             if let Some(seen) = found.remove(&key).or(tells.then_some(Seen::Nothing)) {
