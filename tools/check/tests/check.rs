@@ -30,7 +30,8 @@ fn config() -> Config {
         buffer_pool_size: 4 << 20,
         redo_log_capacity: 16 << 20,
         redo_log_buffer_size: 1 << 20,
-        change_buffer_test_mode: 1,
+        // Everything is buffered, and waits.
+        change_buffer_test_mode: 3,
         ..Config::default()
     }
 }
@@ -127,6 +128,10 @@ fn what_the_engine_left_is_sound() {
         let (code, text) = check(&[], &folder.0);
         assert_eq!(code, Some(0), "{name}: {text}");
         assert!(text.contains("everything is sound"), "{text}");
+        let (_, counts) = text.split_once("entries + buffered: by_rest ").expect("told");
+        let (counts, _) = counts.split_once(';').expect("told");
+        let buffered = counts.split_once('+').map(|(_, buffered)| buffered.parse::<u64>());
+        assert_eq!(buffered.expect("told").expect("a number") > 0, how != Close::Slow, "{name}: {text}");
         let (code, text) = check(&["--dump", "d.t"], &folder.0);
         assert_eq!(code, Some(0), "{name}: {text}");
         let hex = |b: &[u8]| b.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
