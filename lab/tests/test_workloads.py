@@ -86,6 +86,30 @@ def test_stalls_are_seconds_with_next_to_nothing():
     assert cell.stalls([100, 0]) == 0
 
 
+def test_the_worst_second_is_a_whole_one():
+    assert cell.worst_second([3, 100, 80, 20, 120, 1]) == pytest.approx(20 / 90)
+    assert cell.worst_second([3, 100, 0, 100, 1]) == 0
+    assert cell.worst_second([3, 100, 20, 1]) is None and cell.worst_second([]) is None
+    assert cell.worst_second([0, 0, 0, 0, 0, 5000]) is None  # one statement that took seconds
+
+
+def measured(drained=None):
+    """The metrics of a step that inserted 1,024 rows in 5 s."""
+    head = workload.meter(1024, by_second=[200, 200, 100, 300, 200, 24])
+    result = {"headline": "insert", "elapsed_s": 5.0, "client_cpu_s": 1.0, "meters": {"insert": head}}
+    costs = SimpleNamespace(reads=10, read_bytes=0, write_bytes=2 << 20, cpu_us=1e6)
+    facts = {"operations": 1024, "errors": 0, "data_mb": 1.0, "tables_mb": 1.0, "cached_mb": 0.0}
+    return cell.metrics(facts, result, costs, drained, SimpleNamespace(counters={}), {})
+
+
+def test_what_the_drain_writes_is_charged():
+    drained = {"seconds": 1.0, "reads": 0, "read_bytes": 0, "write_bytes": 6 << 20, "cpu_us": 0}
+    found = measured(drained)
+    assert (found["write_kb_per_op"], found["drain_write_kb_per_op"], found["write_kb_drained_per_op"]) == (2, 6, 8)
+    assert "write_kb_drained_per_op" not in measured()
+    assert measured()["worst_second"] == 0.5
+
+
 def test_options_are_found_however_they_are_written():
     assert workload.option(["--table_size=5", "--threads", "3"], "table-size", 1) == "5"
     assert workload.option(["--table_size=5", "--threads", "3"], "threads", 1) == "3"

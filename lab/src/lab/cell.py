@@ -222,11 +222,15 @@ def metrics(facts, result, costs, drained, engine, counters):
         "stall_s": stalls(head["operations_by_second"]), "data_mb": facts["data_mb"], "tables_mb": facts["tables_mb"], "cached_mb": facts["cached_mb"], "errors_per_op": facts["errors"] / operations,
         "server_cores": costs.cpu_us / 1e6 / elapsed,
     }
+    worst = worst_second(head["operations_by_second"])
+    if worst is not None:
+        found["worst_second"] = worst
     for name, variables in engine.counters.items():
         found[f"{name}_per_op"] = total(counters, variables) / operations
     if drained:
         found.update(drain_s=drain_s, drain_reads_per_op=drained["reads"] / operations, drain_read_kb_per_op=drained["read_bytes"] / 1024 / operations,
-                     drain_write_kb_per_op=drained["write_bytes"] / 1024 / operations, drain_cpu_us_per_op=drained["cpu_us"] / operations)
+                     drain_write_kb_per_op=drained["write_bytes"] / 1024 / operations, drain_cpu_us_per_op=drained["cpu_us"] / operations,
+                     write_kb_drained_per_op=(costs.write_bytes + drained["write_bytes"]) / 1024 / operations)
     for name, meter in result["meters"].items():
         if name != result["headline"]:
             found[f"{name}_rate"] = meter["operations"] / elapsed
@@ -245,13 +249,23 @@ def total(counters, names):
     return sum(counters.get(name.lower(), 0) for name in names)
 
 
+def whole_seconds(by_second):
+    """The first and the last are partial; of fewer than three nothing can be said."""
+    return by_second[1:-1] if len(by_second) >= 5 else []
+
+
 def stalls(by_second):
-    """Whole seconds in which next to nothing ended; the first and the last are partial."""
-    whole = by_second[1:-1]
-    if len(whole) < 3:
-        return 0
-    floor = statistics.median(whole) / 10
+    """Whole seconds in which next to nothing ended."""
+    whole = whole_seconds(by_second)
+    floor = statistics.median(whole) / 10 if whole else 0
     return sum(1 for count in whole if count < floor)
+
+
+def worst_second(by_second):
+    """The least whole second's operations over the median one's; None where there are too few seconds, or half of them have none."""
+    whole = whole_seconds(by_second)
+    median = statistics.median(whole) if whole else 0
+    return min(whole) / median if median else None
 
 
 def _moved(before, after):

@@ -6,10 +6,11 @@ COLOURS = ["#1b6ca8", "#d1495b", "#2a9d8f", "#e9a23b", "#6d597a", "#3d5a80", "#8
 UNITS = {"rate": "operations/s", "rate_drained": "operations/s, drain included", "insert_rate": "inserts/s", "query_rate": "queries/s",
          "server_cpu_us_per_op": "server CPU µs per operation", "client_cpu_us_per_op": "client CPU µs per operation", "reads_per_op": "disk reads per operation",
          "read_kb_per_op": "KB read per operation", "write_kb_per_op": "KB written per operation", "syncs_per_op": "syncs per operation",
-         "p50_ms": "median latency, ms", "p95_ms": "95th percentile, ms", "p99_ms": "99th percentile, ms", "max_ms": "longest, ms", "stall_s": "stalled seconds",
+         "p50_ms": "median latency, ms", "p95_ms": "95th percentile, ms", "p99_ms": "99th percentile, ms", "max_ms": "longest, ms", "stall_s": "stalled seconds", "worst_second": "worst second over the median one",
          "data_mb": "MB on disk", "drain_s": "seconds to drain", "p90_ms": "90th percentile, ms", "recovery_s": "seconds until the server answers again", "lost_rows": "acknowledged rows lost",
          "app_cpu_us_per_op": "application CPU µs per operation", "page_splits_per_op": "page splits per operation", "pool_misses_per_op": "pool misses per operation", "tables_mb": "MB of tables",
-         "redo_bytes_per_op": "bytes of redo per operation", "drain_write_kb_per_op": "KB written by the drain, per operation", "drain_cpu_us_per_op": "CPU µs of the drain, per operation", "seconds": "seconds"}
+         "redo_bytes_per_op": "bytes of redo per operation", "drain_write_kb_per_op": "KB written by the drain, per operation",
+         "write_kb_drained_per_op": "KB written per operation, drain included", "drain_cpu_us_per_op": "CPU µs of the drain, per operation", "seconds": "seconds"}
 # 12k and 3M, but 0.2 and not 200m.
 NUMBERS = altair.Axis(labelExpr="format(datum.value, abs(datum.value) < 1 ? '~g' : '~s')")
 

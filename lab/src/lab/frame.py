@@ -4,10 +4,10 @@ import polars
 from . import stats
 
 # What a larger value means; metrics that are not here are shown without a judgement.
-HIGHER_IS_BETTER = {"rate", "rate_drained", "query_rate", "insert_rate"}
+HIGHER_IS_BETTER = {"rate", "rate_drained", "query_rate", "insert_rate", "worst_second"}
 LOWER_IS_BETTER = {
     "reads_per_op", "read_kb_per_op", "write_kb_per_op", "syncs_per_op", "server_cpu_us_per_op", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms", "stall_s",
-    "drain_s", "drain_read_kb_per_op", "drain_write_kb_per_op", "drain_cpu_us_per_op", "data_mb", "errors_per_op", "page_splits_per_op",
+    "drain_s", "drain_read_kb_per_op", "drain_write_kb_per_op", "write_kb_drained_per_op", "drain_cpu_us_per_op", "data_mb", "errors_per_op", "page_splits_per_op",
     "pool_misses_per_op", "redo_bytes_per_op", "seconds", "recovery_s", "lost_rows", "app_cpu_us_per_op",
 }
 TIME_GATES = {"quiet_cpu", "steady_disk"}

@@ -10,8 +10,8 @@ PRESET_WORDS = ("repeats", "arms", "factors", "like")
 # What cell.metrics may find; a counter of an engine adds NAME_per_op, a second kind of request NAME_rate, NAME_p99_ms, NAME_max_ms.
 METRICS = {
     "rate", "rate_drained", "seconds", "reads_per_op", "read_kb_per_op", "write_kb_per_op", "server_cpu_us_per_op", "client_cpu_us_per_op", "app_cpu_us_per_op",
-    "p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms", "stall_s", "data_mb", "tables_mb", "cached_mb", "errors_per_op", "server_cores", "drain_s", "drain_reads_per_op",
-    "drain_read_kb_per_op", "drain_write_kb_per_op", "drain_cpu_us_per_op", "recovery_s", "lost_rows", "query_rate", "server_cpu_us_per_query",
+    "p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms", "stall_s", "worst_second", "data_mb", "tables_mb", "cached_mb", "errors_per_op", "server_cores", "drain_s", "drain_reads_per_op",
+    "drain_read_kb_per_op", "drain_write_kb_per_op", "write_kb_drained_per_op", "drain_cpu_us_per_op", "recovery_s", "lost_rows", "query_rate", "server_cpu_us_per_query",
     "insert_rate", "insert_p99_ms", "insert_max_ms", "query_p99_ms", "query_max_ms",
 }
 
