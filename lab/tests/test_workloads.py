@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab import LabError, cell, probe, workload
+from lab import LabError, cell, probe, watch, workload
+from lab.engine import Engine
 from lab.experiment import Step
 from lab.workload import slap, sysbench
 
@@ -93,13 +94,13 @@ def test_the_worst_second_is_a_whole_one():
     assert cell.worst_second([0, 0, 0, 0, 0, 5000]) is None  # one statement that took seconds
 
 
-def measured(drained=None):
+def measured(drained=None, debt=()):
     """The metrics of a step that inserted 1,024 rows in 5 s."""
     head = workload.meter(1024, by_second=[200, 200, 100, 300, 200, 24])
     result = {"headline": "insert", "elapsed_s": 5.0, "client_cpu_s": 1.0, "meters": {"insert": head}}
     costs = SimpleNamespace(reads=10, read_bytes=0, write_bytes=2 << 20, cpu_us=1e6)
     facts = {"operations": 1024, "errors": 0, "data_mb": 1.0, "tables_mb": 1.0, "cached_mb": 0.0}
-    return cell.metrics(facts, result, costs, drained, SimpleNamespace(counters={}), {})
+    return cell.metrics(facts, result, costs, drained, SimpleNamespace(counters={}), {}, debt)
 
 
 def test_what_the_drain_writes_is_charged():
@@ -108,6 +109,54 @@ def test_what_the_drain_writes_is_charged():
     assert (found["write_kb_per_op"], found["drain_write_kb_per_op"], found["write_kb_drained_per_op"]) == (2, 6, 8)
     assert "write_kb_drained_per_op" not in measured()
     assert measured()["worst_second"] == 0.5
+
+
+class Gauges:
+    """A connection to a server that puts off more and more, and lacks one of the gauges."""
+
+    def __init__(self):
+        self.mb = iter([1.0, 12.5, 7.0])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def cursor(self):
+        return self
+
+    def execute(self, query):
+        if query == "lacking":
+            raise watch.pymysql.Error()
+        self.number = {"buffer": lambda: next(self.mb), "bound": lambda: 10, "no bound": lambda: 0, "undo": lambda: 500.0004}[query]()
+
+    def fetchone(self):
+        return (self.number,)
+
+
+def curve(monkeypatch, engine):
+    """Three looks at such a server."""
+    gauges = Gauges()
+    monkeypatch.setattr(watch.pymysql, "connect", lambda **_: gauges)
+    watched = watch.Watch(SimpleNamespace(node=SimpleNamespace(socket="s")), engine, True)
+    for _ in range(3):
+        watched.look()
+    return watched.debt
+
+
+def test_the_peak_of_a_debt_is_a_share_of_the_engines_own_bound(monkeypatch):
+    debts = {"buffer": "buffer", "undo": "undo", "other": "lacking"}
+    debt = curve(monkeypatch, Engine(name="X", debt=debts, debt_bounds={"buffer": "bound", "undo": "no bound", "other": "bound"}))
+    assert [point["mb"] for point in debt] == [{"buffer": mb, "undo": 500.0} for mb in (1.0, 12.5, 7.0)]
+    assert [point["of_bound"] for point in debt] == [{"buffer": 0.1}, {"buffer": 1.25}, {"buffer": 0.7}]
+    assert measured(debt=debt)["debt_peak_share"] == 1.25
+    assert "debt_peak_share" not in measured() and "debt_peak_share" not in measured(debt=curve(monkeypatch, Engine(name="X", debt=debts)))
+
+
+def test_a_bound_is_one_of_a_debt():
+    with pytest.raises(ValueError, match="'buffer', which \\[debt\\] has not"):
+        Engine(name="X", debt={"undo": "undo"}, debt_bounds={"buffer": "bound"})
 
 
 def test_options_are_found_however_they_are_written():

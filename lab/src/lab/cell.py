@@ -16,7 +16,7 @@ from .drain import drain
 from .experiment import fill, size_mb
 from .node import Node, server, server_variables
 from .plan import slug
-from .watch import Watch
+from .watch import Watch, peak_share
 
 COMMON_OPTIONS = [
     "--character-set-server=latin1", "--collation-server=latin1_bin", "--performance-schema=OFF", "--skip-name-resolve", "--max-connections=300",
@@ -184,7 +184,7 @@ def _step(record, cell, resolved, servers, engine, settings, step, folder, told)
     facts = {**make_facts(cell.arm.name, result, costs, counters, files, drained, servers, engine, settings), "others_cpu": others_cpu}
     sample = {
         "step": filled.name, "headline": result["headline"], "elapsed_s": result["elapsed_s"], "operations": facts["operations"],
-        "metrics": metrics(facts, result, costs, drained, engine, counters), "gates": gate.judge(facts, filled.expect, resolved.experiment.gates),
+        "metrics": metrics(facts, result, costs, drained, engine, counters, watch.debt), "gates": gate.judge(facts, filled.expect, resolved.experiment.gates),
         "meters": result["meters"], "counters": counters, "drain": drained, "others_cpu": others_cpu, "seconds": watch.seconds, "debt": watch.debt, "load_ended": watch.load_ended,
         "extra": {key: result[key] for key in ("queries", "iteration_s", "statements_us", "app_cpu_s", "crash") if key in result},
     }
@@ -208,7 +208,7 @@ def make_facts(arm, result, costs, counters, files, drained, servers, engine, se
     }
 
 
-def metrics(facts, result, costs, drained, engine, counters):
+def metrics(facts, result, costs, drained, engine, counters, debt=()):
     """The metrics of one sample; per operation where the name says so."""
     head = result["meters"][result["headline"]]
     operations, elapsed = max(facts["operations"], 1), max(result["elapsed_s"], 1e-9)
@@ -222,9 +222,8 @@ def metrics(facts, result, costs, drained, engine, counters):
         "stall_s": stalls(head["operations_by_second"]), "data_mb": facts["data_mb"], "tables_mb": facts["tables_mb"], "cached_mb": facts["cached_mb"], "errors_per_op": facts["errors"] / operations,
         "server_cores": costs.cpu_us / 1e6 / elapsed,
     }
-    worst = worst_second(head["operations_by_second"])
-    if worst is not None:
-        found["worst_second"] = worst
+    some = {"worst_second": worst_second(head["operations_by_second"]), "debt_peak_share": peak_share(debt)}
+    found.update({name: value for name, value in some.items() if value is not None})
     for name, variables in engine.counters.items():
         found[f"{name}_per_op"] = total(counters, variables) / operations
     if drained:

@@ -54,6 +54,14 @@ class Engine(Form):
     setup: List[str] = []  # statements after each start
     drain: Drain = Drain()
     debt: Dict[str, str] = {}  # deferred work in MB, each a query with one number
+    debt_bounds: Dict[str, str] = {}  # the engine's own bound of a debt, by the same name, in MB
+
+    @pydantic.model_validator(mode="after")
+    def bounds_of_debts(self):
+        unknown = [name for name in self.debt_bounds if name not in self.debt]
+        if unknown:
+            raise ValueError(f"[debt_bounds] has {unknown[0]!r}, which [debt] has not")
+        return self
 
     def server_options(self, pool, durability, more=()):
         """The engine's options for a pool and a durability; `more` are options that follow and may say the size of a page."""

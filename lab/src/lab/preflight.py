@@ -11,7 +11,7 @@ PRESET_WORDS = ("repeats", "arms", "factors", "like")
 METRICS = {
     "rate", "rate_drained", "seconds", "reads_per_op", "read_kb_per_op", "write_kb_per_op", "server_cpu_us_per_op", "client_cpu_us_per_op", "app_cpu_us_per_op",
     "p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms", "stall_s", "worst_second", "data_mb", "tables_mb", "cached_mb", "errors_per_op", "server_cores", "drain_s", "drain_reads_per_op",
-    "drain_read_kb_per_op", "drain_write_kb_per_op", "write_kb_drained_per_op", "drain_cpu_us_per_op", "recovery_s", "lost_rows", "query_rate", "server_cpu_us_per_query",
+    "drain_read_kb_per_op", "drain_write_kb_per_op", "write_kb_drained_per_op", "drain_cpu_us_per_op", "debt_peak_share", "recovery_s", "lost_rows", "query_rate", "server_cpu_us_per_query",
     "insert_rate", "insert_p99_ms", "insert_max_ms", "query_p99_ms", "query_max_ms",
 }
 

@@ -14,8 +14,8 @@ from .experiment import Resolved, fill
 TEMPLATES = pathlib.Path(__file__).parent / "templates"
 ARMS_ACROSS_MAX = 6  # up to so many arms stand side by side, one line a metric; more would be wider than a screen
 TABLE_METRICS = ["rate", "rate_drained", "reads_per_op", "read_kb_per_op", "write_kb_per_op", "syncs_per_op", "server_cpu_us_per_op", "client_cpu_us_per_op",
-                 "p50_ms", "p95_ms", "p99_ms", "max_ms", "stall_s", "worst_second", "drain_s", "drain_write_kb_per_op", "write_kb_drained_per_op", "drain_cpu_us_per_op",
-                 "pool_misses_per_op", "page_splits_per_op", "data_mb", "errors_per_op"]
+                 "p50_ms", "p95_ms", "p99_ms", "max_ms", "stall_s", "worst_second", "debt_peak_share", "drain_s", "drain_write_kb_per_op", "write_kb_drained_per_op",
+                 "drain_cpu_us_per_op", "pool_misses_per_op", "page_splits_per_op", "data_mb", "errors_per_op"]
 
 
 def write(runs, folder):

@@ -1,5 +1,6 @@
 """Looks at a server once a second while a step and its drain run: what it reads, writes and computes (from outside), and,
-where the step asks for it, how much work it has put off (its engine's [debt], in MB, over a connection of its own).
+where the step asks for it, how much work it has put off (its engine's [debt], in MB, over a connection of its own), and which
+share that is of the bound that the engine has set itself (its [debt_bounds]).
 
 The series shows stalls that an average hides, and a debt that grows all along is a rate that cannot last."""
 import contextlib
@@ -13,7 +14,7 @@ EVERY_S = 1.0
 
 class Watch:
     def __init__(self, servers, engine, debt):
-        self.servers, self.queries = servers, engine.debt if debt else {}
+        self.servers, self.queries, self.bounds = servers, engine.debt if debt else {}, engine.debt_bounds if debt else {}
         self.seconds, self.debt, self.load_ended = [], [], None
         self._stop, self._thread = threading.Event(), threading.Thread(target=self._run, daemon=True)
         self._begin = time.monotonic()
@@ -44,13 +45,25 @@ class Watch:
         """One point of the debt curve; none while the server is away."""
         if not self.queries:
             return
-        point = {}
+        debts, bounds = {}, {}
         with contextlib.suppress(pymysql.Error, OSError):
             connection = pymysql.connect(unix_socket=str(self.servers.node.socket), user="root", connect_timeout=2)
             with connection, connection.cursor() as cursor:
-                for name, query in self.queries.items():
-                    with contextlib.suppress(pymysql.Error, TypeError, ValueError):  # a gauge that this build lacks
-                        cursor.execute(query)
-                        point[name] = round(float(cursor.fetchone()[0]), 3)
-        if point:
-            self.debt.append({"second": round(time.monotonic() - self._begin, 2), "mb": point})
+                debts, bounds = _numbers(cursor, self.queries), _numbers(cursor, self.bounds)
+        if debts:
+            of_bound = {name: debts[name] / bound for name, bound in bounds.items() if name in debts and bound > 0}
+            self.debt.append({"second": round(time.monotonic() - self._begin, 2), "mb": {name: round(mb, 3) for name, mb in debts.items()}, "of_bound": of_bound})
+
+
+def _numbers(cursor, queries):
+    found = {}
+    for name, query in queries.items():
+        with contextlib.suppress(pymysql.Error, TypeError, ValueError):  # a gauge that this build lacks
+            cursor.execute(query)
+            found[name] = float(cursor.fetchone()[0])
+    return found
+
+
+def peak_share(debt):
+    """The highest share of its bound that any debt had on the curve; None where no debt has one."""
+    return max((share for point in debt for share in point["of_bound"].values()), default=None)
