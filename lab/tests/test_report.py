@@ -30,6 +30,63 @@ def test_few_repeats_point_somewhere_and_decide_nothing(ratio, repeats, limits, 
     assert found.verdict == "points only" and found.reason.startswith(told)
 
 
+VALUE = TEXT.replace('compare = ["b", "a"]', 'compare = ["b"]').replace('ratio = [1.5, "-"]', 'value = [200, "-"]')
+
+
+@pytest.mark.parametrize("ratio, repeats, told, reason", [
+    (2.5, 8, "reproduced", "the interval lies in the claimed range"),
+    (1.5, 8, "not reproduced", "the interval lies outside the claimed range; 8 of 8 lie outside the range"),
+    (1.92, 8, "not decided", "the interval crosses the edge of the claimed range: more repeats are needed; 4 of 8 lie outside the range"),
+    (2.5, 3, "points only", "inside the claimed range, by 3 repeats; a verdict needs 6"),
+    (1.5, 1, "points only", "outside the claimed range, by 1 repeat; a verdict needs 6"),
+])
+def test_a_value_of_one_arm_is_judged_by_the_interval_of_its_median(ratio, repeats, told, reason):
+    found = verdict(cells(ratio, repeats=repeats), VALUE)
+    assert (found.verdict, found.reason, found.base, found.ratio) == (told, reason, "", None)
+    assert found.value.n == repeats and (found.value.low is None) == (repeats < 6)
+
+
+def test_a_repeat_that_breaks_a_bound_is_told_behind_the_median():
+    made = cells(3.0, repeats=12)
+    made[7]["samples"][0]["metrics"]["rate"] = 150.0
+    found = verdict(made, VALUE)
+    assert (found.verdict, found.reason) == ("reproduced", "the interval lies in the claimed range; 1 of 12 lie outside the range")
+
+
+def test_a_value_is_told_in_its_unit(tmp_path):
+    made = cells(gates=[{"gate": "direct_io", "verdict": "fail", "reason": "t.ibd is buffered"}])
+    assert "t.ibd is buffered" in verdict(made, VALUE).reason
+    stored = run(tmp_path)
+    stored.manifest["text"] = VALUE
+    card = report.section(stored)["claims"][0]
+    assert (card["wanted"], card["verdicts"][0]["words"], card["verdicts"][0]["arm_median"]) == ("at least 200", "points to", pytest.approx(204, abs=0.1))
+    page = report.write([stored], tmp_path).read_text()
+    assert '<span class="big">204</span> <span class="soft">(3 repeats)</span>' in page and '<p class="soft">b; inside the claimed range' in page
+
+
+GROWTH = TEXT.replace("repeats = 3", "read_iops = [0, 200]").replace('ratio = [1.5, "-"]', 'ratio = [1, "-"]\nat = { read_iops = 200 }\nthan_at = { read_iops = 0 }')
+
+
+@pytest.mark.parametrize("slow, repeats, told", [(3.0, 8, "reproduced"), (1.5, 8, "not reproduced"), (3.0, 2, "points only")])
+def test_a_gain_that_grows_is_a_ratio_of_two_ratios(slow, repeats, told):
+    made = [{**one, "params": {"read_iops": iops}} for iops, ratio in ((0, 2.0), (200, slow)) for one in cells(ratio, repeats)]
+    claims = experiment.Resolved(experiment.parse(GROWTH, "canned"), "smoke").claims()
+    found = claim.judge(claims[0], made)[0]
+    assert len(claims) == 1 and (found.verdict, found.ratio.ratio) == (told, pytest.approx(slow / 2))
+    assert (found.arm, found.base) == ("b / a, read_iops 200", "b / a, read_iops 0") and found.arm_median / found.base_median == pytest.approx(slow / 2)
+
+
+def test_a_gain_needs_all_four_arms():
+    made = [{**one, "params": {"read_iops": 200}} for one in cells()]
+    found = claim.judge(experiment.parse(GROWTH, "canned").claims[0], made)[0]
+    assert (found.verdict, found.reason) == ("could not be shown", "this run has no arm 'b, read_iops 0'")
+    made += [{**one, "params": {"read_iops": 0}} for one in cells()]
+    for one in made:
+        if one["arm"] == "a":
+            one["samples"][0]["metrics"]["rate"] = 0.0
+    assert claim.judge(experiment.parse(GROWTH, "canned").claims[0], made)[0].reason == "there is no ratio: rate is 0 in a, read_iops 200"
+
+
 def test_a_cell_that_failed_a_gate_shows_nothing():
     found = verdict(cells(gates=[{"gate": "direct_io", "verdict": "fail", "reason": "t.ibd is buffered"}]))
     assert found.verdict == "could not be shown" and "t.ibd is buffered" in found.reason

@@ -6,7 +6,7 @@ picks a preset and fills in what does not depend on the cell. Values in braces a
 import itertools
 import re
 import sys
-from typing import Any, Dict, List, Optional, Tuple, Union
+from typing import Any, Dict, List, Literal, Optional, Tuple, Union
 
 import pydantic
 
@@ -19,6 +19,7 @@ else:
 
 FOLDER = LAB / "experiments"
 Value = Union[bool, int, float, str]
+Limits = Tuple[Union[float, Literal["-"]], Union[float, Literal["-"]]]
 WORKLOADS = ("sysbench", "client", "slap", "sql", "web")
 
 
@@ -73,19 +74,39 @@ class Claim(Form):
     text: str
     step: str
     metric: str
-    compare: Tuple[str, str]
-    ratio: Tuple[Union[float, str], Union[float, str]]
+    compare: Tuple[str, ...]
+    ratio: Optional[Limits] = None  # of two arms
+    value: Optional[Limits] = None  # of one arm, in the metric's unit
     published: str = ""
     original: str = ""
     at: Dict[str, Value] = {}
     base_at: Dict[str, Value] = {}
     base_step: str = ""
-    also: List[Tuple[str, str]] = []
+    than_at: Dict[str, Value] = {}  # the ratio is that of the pair's ratio to its own at these sweep values
+    also: List[Tuple[str, ...]] = []
+
+    @pydantic.model_validator(mode="after")
+    def one_statement(self):
+        where = f"claim {self.text!r}"
+        if (self.ratio is None) == (self.value is None):
+            raise ValueError(f"{where} needs exactly one of ratio, value")
+        kind, arms = ("value", 1) if self.value else ("ratio", 2)
+        wrong = next((names for names in [self.compare, *self.also] if len(names) != arms), None)
+        if wrong is not None:
+            raise ValueError(f"{where}: a {kind} is of {arms} arm{'s' if arms > 1 else ''}, not of {list(wrong)}")
+        if self.value and (self.base_at or self.base_step or self.than_at):
+            raise ValueError(f"{where}: a value is of one arm: it has no base_at, base_step or than_at")
+        if self.than_at and (self.base_at or self.than_at.keys() != self.at.keys() or self.than_at == self.at):
+            raise ValueError(f"{where}: at than_at the same pair is compared again: it names what at names, with other values, and goes without base_at")
+        low, high = self.limits
+        if not low <= high or (low, high) == (0, float("inf")):
+            raise ValueError(f"{where}: {kind} = {list(getattr(self, kind))} is no range; a claim needs a lower limit, an upper one (not below it), or both")
+        return self
 
     @property
     def limits(self):
-        low, high = self.ratio
-        return (0.0 if low == "-" else float(low), float("inf") if high == "-" else float(high))
+        low, high = self.value or self.ratio
+        return (0.0 if low == "-" else low, float("inf") if high == "-" else high)
 
 
 class Gain(Form):
@@ -165,8 +186,8 @@ class Resolved:
             for chosen in itertools.product(*(self.sweep[name] for name in open_)):
                 rest = dict(zip(open_, chosen))
                 at = {**claim.at, **rest}
-                base_at = {**rest, **claim.base_at} if claim.base_at else {}
-                found.append(Claim(**fill({**claim.model_dump(), "at": at, "base_at": base_at}, {**self.values, **rest})))
+                base_at, than_at = ({**rest, **values} if values else {} for values in (claim.base_at, claim.than_at))
+                found.append(Claim(**fill({**claim.model_dump(), "at": at, "base_at": base_at, "than_at": than_at}, {**self.values, **rest})))
         return found
 
 

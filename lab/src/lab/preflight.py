@@ -14,6 +14,8 @@ METRICS = {
     "drain_read_kb_per_op", "drain_write_kb_per_op", "write_kb_drained_per_op", "drain_cpu_us_per_op", "debt_peak_share", "recovery_s", "lost_rows", "query_rate", "server_cpu_us_per_query",
     "insert_rate", "insert_p99_ms", "insert_max_ms", "query_p99_ms", "query_max_ms",
 }
+# ... and what it finds only in a step that asks for it.
+ASKED_FOR = {"drain": ("drain_s", "drain_reads_per_op", "drain_read_kb_per_op", "drain_write_kb_per_op", "drain_cpu_us_per_op", "write_kb_drained_per_op"), "debt": ("debt_peak_share",)}
 
 
 def check(resolved):
@@ -33,6 +35,7 @@ def check(resolved):
         where = f"{name}: step {step.name!r}"
         for metric in step.metrics:
             _known(metric, metrics, f"{where}: metrics", "metric")
+            _measured(metric, step, f"{where}: metrics")
         for preset in step.runs_in:
             _known(preset, experiment.presets, f"{where}: runs_in", "preset")
         for engine in step.for_engines:
@@ -57,6 +60,12 @@ def _known(name, names, where, kind):
     near = difflib.get_close_matches(str(name), [str(one) for one in names], 1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise LabError(f"{where}: there is no {kind} {name!r}; {hint}there are {', '.join(map(str, sorted(names) if isinstance(names, set) else names)) or 'none'}")
+
+
+def _measured(metric, step, where):
+    need = next((need for need, metrics in ASKED_FOR.items() if metric in metrics), None)
+    if need and not getattr(step, need):
+        raise LabError(f"{where}: step {step.name!r} has no {metric}: it needs {need} = true")
 
 
 def _preset_keys(resolved):
@@ -88,15 +97,16 @@ def _claim(claim, where, steps, arms, metrics, swept):
     _known(claim.metric, metrics, where, "metric")
     for step in filter(None, (claim.step, claim.base_step)):
         _known(step, steps, where, "step")
+        _measured(claim.metric, steps[step], where)
     for arm in [*claim.compare, *(arm for pair in claim.also for arm in pair)]:
         _known(arm, arms, where, "arm")
-    for key in [*claim.at, *claim.base_at]:
+    for key in [*claim.at, *claim.base_at, *claim.than_at]:
         _known(key, swept, f"{where}: at", "swept parameter")
 
 
 def _steps(experiment):
-    """The steps of all presets: a claim may be about one that this preset leaves out."""
-    return list(dict.fromkeys(step.name for preset in experiment.presets for step in Resolved(experiment, preset).steps))
+    """The steps of all presets, by name: a claim may be about one that this preset leaves out."""
+    return {step.name: step for preset in experiment.presets for step in Resolved(experiment, preset).steps}
 
 
 def _arms(experiment):
