@@ -25,6 +25,12 @@ def test_every_experiment_can_be_planned_with_every_preset(name):
                 assert "{" not in filled[step.workload], filled
 
 
+@pytest.mark.parametrize("name", ["ibench-now", "insert-benchmark"])
+def test_queries_begin_behind_a_load_that_is_not_drained(name):
+    steps = Resolved(experiment.load(name), "quick").steps
+    assert [(step.name, step.drain) for step in steps[2:5]] == [("l.i1", True), ("l.i2", False), ("q100", False)]
+
+
 def test_blocks_hold_every_cell_once_and_run_back_and_forth():
     text = TEXT.replace("repeats = 3", 'repeats = 3\npool = ["1M", "2M"]')
     cells = plan.cells(Resolved(experiment.parse(text, "t"), "smoke"))
