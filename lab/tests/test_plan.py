@@ -26,6 +26,16 @@ def test_every_experiment_can_be_planned_with_every_preset(name):
 
 
 @pytest.mark.parametrize("name", ["ibench-now", "insert-benchmark"])
+def test_large_memtables_take_no_more_memory_than_a_pool(name):
+    one = experiment.load(name)
+    for preset in one.presets:
+        values = {key: experiment.size_mb(value) for key, value in experiment.preset_values(one, preset).items() if key in ("pool", "block_cache", "memtable", "level_base")}
+        assert values["block_cache"] + 2 * values["memtable"] == values["pool"], preset
+        assert values["level_base"] == 8 * values["memtable"], preset
+    assert {"Sluice on", "MyRocks, two thirds memtables"} <= set(Resolved(one, "standard").arms)
+
+
+@pytest.mark.parametrize("name", ["ibench-now", "insert-benchmark"])
 def test_queries_begin_behind_a_load_that_is_not_drained(name):
     steps = Resolved(experiment.load(name), "quick").steps
     assert [(step.name, step.drain) for step in steps[2:5]] == [("l.i1", True), ("l.i2", False), ("q100", False)]
