@@ -41,6 +41,15 @@ def test_queries_begin_behind_a_load_that_is_not_drained(name):
     assert [(step.name, step.drain) for step in steps[2:5]] == [("l.i1", True), ("l.i2", False), ("q100", False)]
 
 
+def test_what_is_bounded_is_claimed_of_each_part_of_a_sustained_load():
+    one = experiment.load("sustained-inserts")
+    quick, durable = (experiment.preset_values(one, preset) for preset in ("quick", "durable"))
+    assert durable == {**quick, "durability": 1} and one.server.durability == "{durability}"
+    parts = {step.name for step in one.steps if step.debt}
+    for metric in ("worst_second", "debt_peak_share"):
+        assert {claim.step for claim in one.claims if claim.metric == metric and claim.compare == ("Sluice on",)} == parts
+
+
 def test_blocks_hold_every_cell_once_and_run_back_and_forth():
     text = TEXT.replace("repeats = 3", 'repeats = 3\npool = ["1M", "2M"]')
     cells = plan.cells(Resolved(experiment.parse(text, "t"), "smoke"))
