@@ -50,6 +50,19 @@ def test_what_is_bounded_is_claimed_of_each_part_of_a_sustained_load():
         assert {claim.step for claim in one.claims if claim.metric == metric and claim.compare == ("Sluice on",)} == parts
 
 
+def test_a_gain_is_claimed_to_grow_with_each_slower_disk():
+    one = experiment.load("storage-speed")
+    growth = [claim for claim in Resolved(one, "check").claims() if claim.than_at]
+    assert [(claim.at["read_iops"], claim.than_at["read_iops"]) for claim in growth] == [(3000, 0), (200, 3000)]
+    assert {"read_iops": 3000} in [claim.at for claim in one.claims if not claim.than_at and ("Sluice on", "Sluice off") in claim.also]
+
+
+def test_in_memory_buffering_is_held_against_none_in_each_measurement():
+    one = experiment.load("change-buffer")
+    held = {(claim.step, claim.metric, claim.limits) for claim in one.claims if claim.compare == ("Sluice all, fits", "Sluice none, fits")}
+    assert held == {(step, *of) for step in ("faithful run", "corrected run") for of in (("rate", (0.98, float("inf"))), ("server_cpu_us_per_op", (0, 1.02)))}
+
+
 def test_blocks_hold_every_cell_once_and_run_back_and_forth():
     text = TEXT.replace("repeats = 3", 'repeats = 3\npool = ["1M", "2M"]')
     cells = plan.cells(Resolved(experiment.parse(text, "t"), "smoke"))
