@@ -1,4 +1,7 @@
 //! The checker against directories that the engine made: it is the engine's formats as they are, not as they were drawn once.
+mod reopen;
+
+use reopen::open;
 use sluice::engine::{Close, Config, Database};
 use sluice::table::{Entry, IndexSpec, Table, TableSpec};
 use std::collections::BTreeMap;
@@ -70,7 +73,7 @@ fn make(db: &Database, name: &str, indexes: &[&str]) -> Arc<Table> {
 
 /// Commits rows, deletes some, leaves a transaction unfinished, and ends as `how`. The committed rows.
 fn fill(dir: &Path, how: Close) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    let db = Database::open(dir, config()).expect("opens");
+    let db = open(dir, config()).expect("opens");
     let table = make(&db, "./d/t", &["by_rest"]);
     let mut rows = BTreeMap::new();
     for batch in 0..6u32 {
@@ -131,7 +134,11 @@ fn what_the_engine_left_is_sound() {
         let (_, counts) = text.split_once("entries + buffered: by_rest ").expect("told");
         let (counts, _) = counts.split_once(';').expect("told");
         let buffered = counts.split_once('+').map(|(_, buffered)| buffered.parse::<u64>());
-        assert_eq!(buffered.expect("told").expect("a number") > 0, how != Close::Slow, "{name}: {text}");
+        assert_eq!(
+            buffered.expect("told").expect("a number") > 0,
+            how != Close::Slow,
+            "{name}: {text}"
+        );
         let (code, text) = check(&["--dump", "d.t"], &folder.0);
         assert_eq!(code, Some(0), "{name}: {text}");
         let hex = |b: &[u8]| b.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -154,7 +161,7 @@ fn loads_that_did_not_end_leave_a_sound_directory() {
     let folder = Folder::new("loads");
     let mut config = config();
     config.store.bulk_load_min = 0;
-    let db = Database::open(&folder.0, config).expect("opens");
+    let db = open(&folder.0, config).expect("opens");
     let names = ["building", "linked", "undone", "aborted", "committed"];
     for name in names {
         let table = make(&db, name, &[]);
@@ -197,7 +204,7 @@ fn loads_into_new_tables_that_were_cut_short_leave_a_sound_directory() {
     let folder = Folder::new("copies");
     let mut config = config();
     config.store.bulk_load_min = 0;
-    let db = Database::open(&folder.0, config).expect("opens");
+    let db = open(&folder.0, config).expect("opens");
     for name in ["./d/t", "./d/#sql-alter-1-1"] {
         let table = make(&db, name, &["by_rest"]);
         let load = db.engine().store().begin_load(&table).expect("look");
@@ -228,7 +235,7 @@ fn loads_into_new_tables_that_were_cut_short_leave_a_sound_directory() {
 fn a_tree_that_is_half_freed_is_no_finding() {
     let folder = Folder::new("half-freed");
     fill(&folder.0, Close::Slow);
-    let db = Database::open(&folder.0, config()).expect("opens");
+    let db = open(&folder.0, config()).expect("opens");
     let table = db.table("./d/t").expect("open");
     let spec = IndexSpec {
         name: "built".into(),
@@ -277,7 +284,7 @@ fn an_undo_file_that_was_cut_is_sound_as_long_and_as_short() {
     let folder = Folder::new("cut");
     let mut config = config();
     config.store.undo_pages_kept = 8;
-    let db = Database::open(&folder.0, config.clone()).expect("opens");
+    let db = open(&folder.0, config.clone()).expect("opens");
     let table = make(&db, "t", &[]);
     let undo = folder.0.join("00000002.slu");
     let mut before = Vec::new();
@@ -316,7 +323,7 @@ fn an_undo_file_that_was_cut_is_sound_as_long_and_as_short() {
     let file = OpenOptions::new().write(true).open(&undo).expect("open");
     file.write_all_at(&before[short as usize..], short).expect("write");
     sound("before the truncation");
-    let db = Database::open(&folder.0, config).expect("opens");
+    let db = open(&folder.0, config).expect("opens");
     db.close().expect("close");
     let end = std::fs::metadata(&undo).expect("metadata").len();
     assert!(end < before.len() as u64 / 2, "the start left {end} bytes");
@@ -414,7 +421,7 @@ fn segments(dir: &Path) -> Vec<String> {
 fn agree(dir: &Path, what: &str) -> (String, String) {
     let (code, text) = check(&[], dir);
     let (dump_code, dump) = check(&["--dump", "d.t"], dir);
-    let opens = match Database::open(dir, config()) {
+    let opens = match open(dir, config()) {
         Ok(db) => db.engine().close(Close::LogOnly).is_ok(),
         Err(_) => false,
     };
@@ -487,7 +494,7 @@ fn a_log_that_ends_before_its_durable_end_lacks_segments() {
 fn a_dump_says_that_the_log_was_off() {
     let folder = Folder::new("off");
     fill(&folder.0, Close::Slow);
-    let db = Database::open(&folder.0, config()).expect("opens");
+    let db = open(&folder.0, config()).expect("opens");
     db.engine().set_redo_log(false).expect("off");
     let copy = copied(&folder.0, "off-crashed");
     db.engine().close(Close::Fast).expect("close");
@@ -507,7 +514,7 @@ fn a_file_that_no_table_has_is_judged_as_the_engine_judges_it() {
             let copy = copied(&folder.0, &format!("{name}-{what}"));
             std::fs::write(copy.0.join("00000077.slu"), bytes).expect("written");
             let (code, text) = check(&[], &copy.0);
-            let refused = Database::open(&copy.0, config()).is_err();
+            let refused = open(&copy.0, config()).is_err();
             assert_eq!(code, Some(refused as i32), "{what}: {text}");
             assert_eq!(text.contains("BROKEN 00000077.slu: no table has it"), refused, "{text}");
             assert_eq!(text.contains("the next start takes it away"), !refused, "{text}");
@@ -530,7 +537,7 @@ fn a_dropped_tables_file_that_could_not_be_removed_is_no_finding() {
     let folder = Folder::new("left-over");
     fill(&folder.0, Close::Slow);
     let (file, aside) = (folder.0.join("00000010.slu"), folder.0.join("aside"));
-    let db = Database::open(&folder.0, config()).expect("opens");
+    let db = open(&folder.0, config()).expect("opens");
     db.table("./d/t").expect("open");
     std::fs::rename(&file, &aside).expect("aside");
     std::fs::create_dir(&file).expect("in its place");
@@ -541,7 +548,7 @@ fn a_dropped_tables_file_that_could_not_be_removed_is_no_finding() {
     let (code, text) = check(&[], &folder.0);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("00000010.slu: of a dropped table"), "{text}");
-    let db = Database::open(&folder.0, config()).expect("opens");
+    let db = open(&folder.0, config()).expect("opens");
     db.close().expect("close");
     assert!(!file.exists());
     let (code, text) = check(&[], &folder.0);
@@ -561,7 +568,7 @@ fn a_table_whose_file_is_also_a_dropped_tables_is_refused() {
     std::fs::write(&system, bytes).expect("written");
     let (code, text) = check(&[], &folder.0);
     assert!(code == Some(1) && text.contains("also named as a dropped"), "{text}");
-    assert!(Database::open(&folder.0, config()).is_err());
+    assert!(open(&folder.0, config()).is_err());
     assert!(folder.0.join("00000010.slu").exists());
 }
 
@@ -570,7 +577,7 @@ fn a_table_whose_file_is_also_a_dropped_tables_is_refused() {
 fn a_control_file_that_is_older_than_the_log_is_named() {
     let folder = Folder::new("older");
     fill(&folder.0, Close::Slow);
-    let db = Database::open(&folder.0, config()).expect("opens");
+    let db = open(&folder.0, config()).expect("opens");
     let table = db.table("./d/t").expect("open");
     let mut trx = db.begin();
     let pk = 4_000_000_001u32.to_be_bytes();
