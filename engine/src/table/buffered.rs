@@ -145,7 +145,8 @@ impl Speed {
     /// Seconds for so many entries; 0 = next to nothing is being merged, and nothing expected to be.
     fn seconds_for(&self, entries: u64, expected: u64) -> u64 {
         match self.per_second < 1.0 {
-            true => entries.div_ceil(expected.max(1)) * u64::from(expected > 0),
+            true if expected == 0 => 0,
+            true => entries.div_ceil(expected),
             false => (entries as f64 / self.per_second).ceil() as u64,
         }
     }

@@ -1,7 +1,7 @@
 //! Locking reads: the newest committed version of each row, its lock held before it is handed out.
 //!
 //! The lock is on the row (clustered index, clustered key), whatever index is scanned. An entry is looked at, the row locked,
-//! the entry looked at again: a page that has not changed since makes that a comparison of two LSNs. SERIALIZABLE also locks the
+//! the entry looked at again: a page that has not changed since makes that a comparison of two LSNs. Who locks gaps also locks the
 //! key ranges passed over, before it trusts that nothing is in them.
 use super::cursor::{Cursor, OnLocked};
 use super::def::Layout;

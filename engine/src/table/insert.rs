@@ -66,7 +66,7 @@ impl Store {
         }
     }
 
-    /// False: a SERIALIZABLE reader locked a range around a new entry between our check and our change. He locks first and reads then; we
+    /// False: a reader who locks gaps locked a range around a new entry between our check and our change. He locks first and reads then; we
     /// change first and look then; so one of the two meets the other.
     pub(super) fn ranges_still_free(&self, trx: &Trx, layout: &Layout, new: &NewRow<'_>) -> Result<bool> {
         fence(Ordering::SeqCst);
@@ -112,7 +112,7 @@ impl Store {
         })
     }
 
-    /// Waits for SERIALIZABLE readers of the ranges that the row falls into.
+    /// Waits for readers who have locked the ranges that the row falls into.
     fn check_ranges(&self, trx: &mut Trx, layout: &Layout, new: &NewRow<'_>) -> Result<()> {
         let locks = self.trx_sys.locks();
         locks.check_insert(trx, layout.clustered.id, new.pk)?;

@@ -1,4 +1,4 @@
-//! Key ranges locked against inserts (SERIALIZABLE, and a load into an empty table), per index and owner. Ranges never conflict
+//! Key ranges locked against inserts (`Cursor::locks_gaps`, and a load into an empty table), per index and owner. Ranges never conflict
 //! with each other, only with another transaction's insert into one; so nothing hangs on successor records, and nothing is inherited.
 //! A load is an insert of any key.
 //!
