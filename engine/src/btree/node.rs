@@ -196,7 +196,8 @@ impl<'a> Node<'a> {
         let (at, head) = match key.get(prefix..) {
             Some(rest) => {
                 let head = head_of(rest);
-                let at = self.partition(first, n, |slot| self.head_at(slot) < head);
+                let (from, to) = self.bracket(first, n, head);
+                let at = self.partition(from, to, |slot| self.head_at(slot) < head);
                 if at < n && self.head_at(at) == head && self.key(at) == key {
                     return (at, true);
                 }
@@ -218,6 +219,41 @@ impl<'a> Node<'a> {
             return (at, false);
         }
         self.search_ties(at, n, head, prefix, &key[prefix..])
+    }
+    /// Slots [from, to) among which the first one of [first, n) with a head >= `head` is, or that is `to`. Keys are often numbers in even
+    /// steps: there a guess by proportion is right, and looks at three cache lines where halving looks at one for each step. Where
+    /// it is not, it costs those three.
+    #[inline]
+    fn bracket(&self, first: usize, n: usize, head: u32) -> (usize, usize) {
+        const NEAR: usize = 4;
+        let last = n - 1;
+        if last - first < 4 * NEAR {
+            return (first, n);
+        }
+        let (low, high) = (self.head_at(first), self.head_at(last));
+        if head <= low {
+            return (first, first);
+        }
+        if head > high {
+            return (n, n);
+        }
+        // low < head <= high
+        let guess = first + ((head - low) as u64 * (last - first) as u64 / (high - low) as u64) as usize;
+        if self.head_at(guess) < head {
+            let end = (guess + NEAR).min(last);
+            if self.head_at(end) < head {
+                (end + 1, last)
+            } else {
+                (guess + 1, end)
+            }
+        } else {
+            let end = guess.saturating_sub(NEAR).max(first);
+            if self.head_at(end) < head {
+                (end + 1, guess)
+            } else {
+                (first, end)
+            }
+        }
     }
     /// Slots from `from` on have a head >= `head`; the first has it. Full comparison among the equal ones.
     fn search_ties(&self, from: usize, n: usize, head: u32, prefix: usize, rest: &[u8]) -> (usize, bool) {

@@ -33,6 +33,7 @@ pub(super) const NO_FRAME: u32 = u32::MAX;
 pub(super) const UNLOGGED: Lsn = u64::MAX;
 /// Laps of the clock hand that a page in steady use survives.
 const REFS_MAX: u8 = 3;
+const PREFETCH_LINES: usize = 8;
 
 #[repr(align(64))]
 pub(super) struct Frame {
@@ -128,6 +129,22 @@ impl Frames {
         assert!((index as usize) < self.headers.len());
         // SAFETY: the region holds `len()` pages, and `index` is one of them.
         unsafe { self.memory.base().as_ptr().add(index as usize * PAGE_SIZE) }
+    }
+    /// Asks the processor for the lines of a frame's page in which a search begins, while its header is still on the way.
+    #[inline]
+    pub fn prefetch(&self, index: u32) {
+        #[cfg(target_arch = "x86_64")]
+        if (index as usize) < self.headers.len() {
+            let page = self.memory(index);
+            for line in 0..PREFETCH_LINES {
+                // SAFETY: a prefetch reads nothing that a program could see, whoever writes the page meanwhile.
+                unsafe {
+                    std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(page.add(line * 64).cast())
+                };
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = index;
     }
     #[inline]
     pub fn try_read(&self, index: u32) -> Option<PageRead<'_>> {

@@ -36,6 +36,7 @@ impl PageTable {
     #[inline]
     pub fn guess(&self, frames: &Frames, key: u64) -> Option<u32> {
         let mut at = self.heads[self.bucket(key)].load(Ordering::Acquire);
+        frames.prefetch(at);
         for _ in 0..WALK_MAX {
             if at == NO_FRAME {
                 return None;

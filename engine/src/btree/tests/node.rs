@@ -175,6 +175,29 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    /// However unlike a straight line: the guess by proportion only says where to begin.
+    #[test]
+    fn numbers_are_found_in_whatever_steps_they_come(
+        steps in prop::collection::vec(prop_oneof![0u32..3, 5u32..8, 0u32..1 << 24], 1..200),
+        probes in prop::collection::vec(any::<u32>(), 50),
+    ) {
+        let mut numbers: Vec<u32> = steps.iter().scan(0u32, |sum, step| { *sum = sum.saturating_add(*step); Some(*sum) }).collect();
+        numbers.dedup();
+        let model: Vec<(Vec<u8>, Vec<u8>)> = numbers.iter().map(|n| (n.to_be_bytes().to_vec(), vec![1])).collect();
+        let items: Vec<(&[u8], &[u8])> = model.iter().map(|(key, value)| (&key[..], &value[..])).collect();
+        let page = MemoryPage::new(&NewNode { items: &items, ..EMPTY });
+        let near = numbers.iter().flat_map(|n| [n.saturating_sub(1), *n, n.saturating_add(1)]);
+        for probe in near.chain(probes).chain([0, u32::MAX]) {
+            let key = probe.to_be_bytes();
+            assert_eq!(page.node().search(&key), search(&model, &key));
+            let longer = [&key[..], &[0]].concat();
+            assert_eq!(page.node().search(&longer), search(&model, &longer));
+        }
+    }
+}
+
 fn ascending(n: u64) -> MemoryPage {
     let mut page = MemoryPage::new(&EMPTY);
     for i in 0..n {
