@@ -20,6 +20,7 @@
 #                     CONNECTIONS, SEED, KILLS (kill -9 and restart among them)
 #   make replication  primary and replica under load, kill -9 of either for MINUTES, then compared
 #   make long-reader  one transaction open for 5 minutes over running writers: their rate, and the undo's size after it
+#   make buffering-cost   what the change buffer costs with all pages in memory
 #   make faults       broken pages, missing files, failing syncs, a full disk: a table of what came of each
 #   make sluice-check the checker for the files of a stopped server, target/release/sluice-check
 #   make memory       memory beyond the pool, stage by stage;  make tables: thousands of tables, next to InnoDB
@@ -185,13 +186,16 @@ isolation: plugin
 	@scripts/isolation.py --engine $(ENGINE) --level $(LEVEL) --commits $(COMMITS) --rows $(ROWS) --connections $(CONNECTIONS) \
 	  --kills $(KILLS) --seed $(or $(SEED),1)
 
-.PHONY: replication long-reader
+.PHONY: replication long-reader buffering-cost
 replication: MINUTES := 10
 replication: plugin
 	@scripts/replication.py --engine $(ENGINE) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 long-reader: plugin
 	@scripts/bench/long_reader.py $(BENCH)
+
+buffering-cost: plugin
+	@scripts/bench/buffering.py $(BENCH)
 
 faults: plugin
 	@scripts/faults/faults.py $(ONLY)

@@ -32,6 +32,7 @@ struct Settings
   my_bool print_all_deadlocks;
   ulong change_buffering;
   uint change_buffer_max_size;
+  ulonglong change_buffer_max_disk_size;
   my_bool change_buffer_drain;
   uint change_buffer_max_age;
   uint change_buffer_test_mode;

@@ -46,6 +46,7 @@ UPDATE_FUNCTION(print_all_deadlocks, my_bool)
 UPDATE_FUNCTION(purge_lag_warning, ulonglong)
 UPDATE_FUNCTION(change_buffering, ulong)
 UPDATE_FUNCTION(change_buffer_max_size, uint)
+UPDATE_FUNCTION(change_buffer_max_disk_size, ulonglong)
 UPDATE_FUNCTION(change_buffer_max_age, uint)
 UPDATE_FUNCTION(change_buffer_test_mode, uint)
 
@@ -188,8 +189,11 @@ MYSQL_SYSVAR_ENUM(change_buffering, settings.change_buffering, PLUGIN_VAR_RQCMDA
   "changes (both), purges (delete marks and removals), all. A table's own CHANGE_BUFFERING goes before", nullptr, update_change_buffering, CHANGE_BUFFERING_DEFAULT,
   &change_buffering_typelib);
 MYSQL_SYSVAR_UINT(change_buffer_max_size, settings.change_buffer_max_size, PLUGIN_VAR_RQCMDARG,
-  "Share of the buffer pool, in percent, that newly buffered changes may take; on disk they may take ten times as much", nullptr,
+  "Share of the buffer pool, in percent, that newly buffered changes may take; for those on disk see change_buffer_max_disk_size", nullptr,
   update_change_buffer_max_size, 25, 0, 50, 0);
+MYSQL_SYSVAR_ULONGLONG(change_buffer_max_disk_size, settings.change_buffer_max_disk_size, PLUGIN_VAR_RQCMDARG,
+  "Bytes that buffered changes may take in all, on disk (Sluice_change_buffer_bytes_max), at least what change_buffer_max_size grants in memory; "
+  "as they come near it, writers merge some of them; 0: ten times what it grants", nullptr, update_change_buffer_max_disk_size, 0, 0, ULONGLONG_MAX, 0);
 MYSQL_SYSVAR_BOOL(change_buffer_drain, settings.change_buffer_drain, PLUGIN_VAR_RQCMDARG,
   "SET GLOBAL ... = ON: everything that is buffered is merged in the background, at io_capacity_max; OFF stops that. It reads OFF all "
   "the while: Sluice_change_buffer_draining is 1 until the drain ends; how far it is say Sluice_change_buffer_entries, ..._drain_eta, the error log", nullptr, update_change_buffer_drain, false);
@@ -231,6 +235,7 @@ struct st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(print_all_deadlocks),
   MYSQL_SYSVAR(change_buffering),
   MYSQL_SYSVAR(change_buffer_max_size),
+  MYSQL_SYSVAR(change_buffer_max_disk_size),
   MYSQL_SYSVAR(change_buffer_drain),
   MYSQL_SYSVAR(change_buffer_max_age),
   MYSQL_SYSVAR(change_buffer_test_mode),
@@ -293,6 +298,7 @@ void apply_settings()
   set_in_engine("print_all_deadlocks", settings.print_all_deadlocks);
   set_in_engine("change_buffering", settings.change_buffering);
   set_in_engine("change_buffer_max_size", settings.change_buffer_max_size);
+  set_in_engine("change_buffer_max_disk_size", settings.change_buffer_max_disk_size);
   set_in_engine("change_buffer_max_age", settings.change_buffer_max_age);
   set_in_engine("change_buffer_test_mode", settings.change_buffer_test_mode);
   set_in_engine("redo_log", settings.redo_log);

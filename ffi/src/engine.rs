@@ -130,6 +130,7 @@ unsafe fn config(c: &slc_config) -> Result<Config> {
         direct_io: c.direct_io != 0,
         change_buffering: defaults.change_buffering,
         change_buffer_max_size_percent: defaults.change_buffer_max_size_percent,
+        change_buffer_max_disk_size: defaults.change_buffer_max_disk_size,
         change_buffer_max_age_s: defaults.change_buffer_max_age_s,
         change_buffer_test_mode: defaults.change_buffer_test_mode,
         store: StoreConfig {

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// An index that lives on disk is asked about its target leaf once in so many changes.
 pub const ASK_EVERY: u32 = 16;
-/// On disk there may be so many times the bytes of the newest partitions.
+/// On disk there may be so many times the bytes of the newest partitions, unless the user says how many.
 pub const DISK_TIMES: u64 = 10;
 
 /// Bytes that an entry with a key and a value of so many takes, about. Leaves that are filled in random order are full to ln 2 (Yao, "On random
@@ -132,6 +132,8 @@ pub struct ChangeBuffer {
     bits: AtomicU8,
     /// Bytes that the newest partitions may have together.
     memory_max: AtomicU64,
+    /// Bytes that may wait in all; 0 = [`DISK_TIMES`] those.
+    disk_max: AtomicU64,
     /// Tests: each change that may be buffered is (1), or every other one, by its key (2), and the worker merges at random moments, too; 3 = as 1,
     /// but neither chance nor idleness is a reason to merge; 4 = as 1, without chance.
     test_mode: AtomicU8,
@@ -164,6 +166,7 @@ impl ChangeBuffer {
         let buffer = ChangeBuffer {
             bits: AtomicU8::new(buffering.bits()),
             memory_max: AtomicU64::new(0),
+            disk_max: AtomicU64::new(0),
             test_mode: AtomicU8::new(test_mode),
             draining: AtomicU64::new(0),
             drains: AtomicU64::new(0),
@@ -205,6 +208,10 @@ impl ChangeBuffer {
     pub fn set_max_size(&self, percent: u32, pool_size: u64) {
         let bytes = pool_size / 100 * percent.min(50) as u64;
         self.memory_max.store(bytes.max(64 << 10), Ordering::Relaxed);
+    }
+    /// 0: [`DISK_TIMES`] what newest partitions may have.
+    pub fn set_max_disk_size(&self, bytes: u64) {
+        self.disk_max.store(bytes, Ordering::Relaxed);
     }
     /// Less than a server can have: the bound is then in the reach of a few changes.
     #[cfg(test)]
@@ -303,9 +310,12 @@ impl ChangeBuffer {
     pub fn entries(&self) -> u64 {
         self.entries.load(Ordering::Relaxed)
     }
-    /// The bound of `bytes`.
+    /// The bound of `bytes`; never less than what newest partitions may have.
     pub fn bytes_max(&self) -> u64 {
-        self.memory_max() * DISK_TIMES
+        match self.disk_max.load(Ordering::Relaxed) {
+            0 => self.memory_max() * DISK_TIMES,
+            bytes => bytes.max(self.memory_max()),
+        }
     }
     /// Bytes pending, in thousandths of the bound; after a restart with an estimate of those that are not counted yet.
     pub fn fill(&self) -> u64 {

@@ -61,6 +61,8 @@ pub struct Config {
     pub change_buffering: Buffering,
     /// Share of the pool that newly buffered changes may have.
     pub change_buffer_max_size_percent: u32,
+    /// Bytes that buffered changes may take in all, on disk; 0 = ten times that share.
+    pub change_buffer_max_disk_size: u64,
     /// Seconds after which buffered changes are merged though the engine is busy; 0 = only when it is idle, or when they are many.
     pub change_buffer_max_age_s: u32,
     /// Tests: 1 = buffer whatever may be buffered, 2 = the half of it, 3 = as 1 and merge only when asked to.
@@ -87,6 +89,7 @@ impl Default for Config {
             open_files: 2000,
             change_buffering: Buffering::All,
             change_buffer_max_size_percent: 25,
+            change_buffer_max_disk_size: 0,
             change_buffer_max_age_s: 600,
             change_buffer_test_mode: 0,
             store: StoreConfig::default(),

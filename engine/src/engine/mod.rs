@@ -268,6 +268,7 @@ impl Engine {
             "snapshot_isolation" => self.store.snapshot_isolation.store(value != 0, Ordering::Relaxed),
             "change_buffering" => self.store.change.set_buffering(Buffering::from_number(value)),
             "change_buffer_max_size" => self.store.change.set_max_size(narrow(value), self.store.pool.size()),
+            "change_buffer_max_disk_size" => self.store.change.set_max_disk_size(value),
             "change_buffer_test_mode" => self.store.change.set_test_mode(value.min(4) as u8),
             "change_buffer_drain" => self.store.change.set_draining(value != 0),
             "change_buffer_max_age" => self.store.change.set_age_max(value),

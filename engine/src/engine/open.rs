@@ -219,6 +219,7 @@ fn change_buffer(config: &Config, pool: &Pool) -> Arc<ChangeBuffer> {
     let percent = config.change_buffer_max_size_percent;
     let mode = config.change_buffer_test_mode;
     let buffer = ChangeBuffer::new(config.change_buffering, percent, pool.size(), mode);
+    buffer.set_max_disk_size(config.change_buffer_max_disk_size);
     buffer.set_age_max(config.change_buffer_max_age_s as u64);
     pool.set_imprinter(buffer.imprinter());
     Arc::new(buffer)

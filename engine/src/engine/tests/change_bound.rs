@@ -48,3 +48,20 @@ fn what_is_beyond_the_bound_is_merged_however_busy_it_is() {
     }
     assert!((100..=1000).contains(&change.fill()), "{}", change.fill());
 }
+
+/// The user's own bound on disk; the memory's share may always wait.
+#[test]
+fn what_may_wait_on_disk_can_be_said() {
+    let rig = Rig::create(SimDisk::new(1));
+    let change = &rig.store().change;
+    let set = |name: &str, value: u64| rig.engine.set(name, value).expect("set");
+    set("change_buffer_max_size", 50);
+    let memory = change.memory_max();
+    assert_eq!(change.bytes_max(), memory * 10);
+    set("change_buffer_max_disk_size", memory * 3);
+    assert_eq!(change.bytes_max(), memory * 3);
+    set("change_buffer_max_disk_size", 1);
+    assert_eq!(change.bytes_max(), memory);
+    set("change_buffer_max_disk_size", 0);
+    assert_eq!(change.bytes_max(), memory * 10);
+}

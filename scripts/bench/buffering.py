@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""`make buffering-cost`: what the change buffer costs where it has nothing to save, with all pages in memory.
+
+One server, one table: before each cell sluice_change_buffering is set to none or to all, in turns. So both find the same pages, threads
+and files, and what is compared is two cells that ran right after each other: separate servers differ by more than what is looked for here.
+Prints the medians of the pairs' ratios and their quartiles. Exit code 1 if buffering costs more than --cost of the rate or of the
+CPU time of a transaction, or if anything was buffered at all.
+"""
+import argparse
+import pathlib
+import shutil
+import statistics
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+import display  # noqa: E402
+import engines  # noqa: E402
+from cells import Bench, CellError  # noqa: E402
+from server import BUILD, Server, ServerError, SqlError, free_port  # noqa: E402
+
+SCRIPTS = ("oltp_write_only", "oltp_update_index", "oltp_insert")
+WORDS = ("none", "all")
+SETTLE_SECONDS_MAX = 5
+
+
+def arguments_of_command_line():
+    parser = argparse.ArgumentParser(description="The cost of the change buffer in memory.",
+                                     formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("--rows", type=int, default=300000)
+    parser.add_argument("--pool", default="512M")
+    parser.add_argument("--threads", type=int, default=8)
+    parser.add_argument("--seconds", type=int, default=2, help="of a cell")
+    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--scripts", default=",".join(SCRIPTS), help="comma separated")
+    parser.add_argument("--durability", type=int, default=2, help="sluice_flush_log_at_trx_commit; 2: the disk hides no CPU")
+    parser.add_argument("--cost", type=float, default=0.02, help="the greatest share that buffering may cost")
+    parser.add_argument("--folder", type=pathlib.Path, default=BUILD / "run/bench-buffering", help="where the server lives; made anew")
+    arguments = parser.parse_args()
+    arguments.scripts = arguments.scripts.split(",")
+    if arguments.pairs < 1:
+        parser.error("--pairs is at least 1")
+    return arguments
+
+
+def buffered(server):
+    return sum(int(value) for _, value in server.sql("SHOW GLOBAL STATUS LIKE 'Sluice_change_buffer_buffered%'"))
+
+
+def cell(bench, arguments, script, word):
+    bench.server.sql(f"SET GLOBAL sluice_change_buffering={word}")
+    bench.settle(SETTLE_SECONDS_MAX)
+    return bench.run(script, "Sluice", arguments.threads, arguments.seconds)
+
+
+def measure(bench, arguments):
+    """{script: [(sample with none, sample with all)]}; the first pair of a script warms it up and is not among them."""
+    found = {script: [] for script in arguments.scripts}
+    bench.prepare("Sluice")
+    with display.Progress(len(found) * (arguments.pairs + 1), "buffering") as progress:
+        for script, pairs in found.items():
+            for number in range(arguments.pairs + 1):
+                progress.working(f"{script}, pair {number}")
+                order = WORDS[::1 if number % 2 == 0 else -1]
+                samples = {word: cell(bench, arguments, script, word) for word in order}
+                if number > 0:
+                    pairs.append((samples["none"], samples["all"]))
+                progress.done(f"{script}: " + ", ".join(f"{word} {samples[word].per_second:.0f}/s, {samples[word].cpu_us:.1f} CPU µs"
+                                                        for word in WORDS))
+    return found
+
+
+def of_pairs(pairs, column):
+    """(median, text with the quartiles) of "all" over "none"."""
+    ratios = [getattr(other, column) / getattr(none, column) for none, other in pairs]
+    middle = statistics.median(ratios)
+    if len(ratios) < 4:
+        return middle, f"{middle:.3f}"
+    lower, _, upper = statistics.quantiles(ratios, n=4, method="inclusive")
+    return middle, f"{middle:.3f} ({lower:.3f} to {upper:.3f})"
+
+
+def judge(found, entries, arguments):
+    rows, held = [], entries == 0
+    for script, pairs in found.items():
+        rate, rate_text = of_pairs(pairs, "per_second")
+        cpu, cpu_text = of_pairs(pairs, "cpu_us")
+        good = rate >= 1 - arguments.cost and cpu <= 1 + arguments.cost
+        held = held and good
+        rows.append([script, rate_text, cpu_text, "held" if good else "NOT HELD"])
+    display.say("")
+    display.say(display.markdown(["script", "rate, all : none", "server CPU an operation, all : none", ""], rows))
+    display.say(f"\n{arguments.rows} rows, pool of {arguments.pool}, {arguments.threads} threads, {arguments.pairs} pairs of {arguments.seconds} s; "
+                f"medians of the pairs' ratios (quartiles).\nEntries buffered: {entries}.")
+    return held
+
+
+def main():
+    arguments = arguments_of_command_line()
+    shutil.rmtree(arguments.folder, ignore_errors=True)
+    options = [*engines.options("Sluice", arguments.pool, "1G"), f"--sluice-flush-log-at-trx-commit={arguments.durability}"]
+    server = Server(arguments.folder, free_port(), options, plugins=engines.plugins(["Sluice"]))
+    try:
+        server.start()
+        try:
+            found = measure(Bench(server, arguments.rows), arguments)
+            entries = buffered(server)
+        finally:
+            server.stop()
+    except (ServerError, SqlError, CellError) as error:
+        sys.exit(f"error: {error} (server's log: {arguments.folder}/log)")
+    sys.exit(0 if judge(found, entries, arguments) else "error: buffering costs more than it may")
+
+
+if __name__ == "__main__":
+    main()
