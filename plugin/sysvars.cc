@@ -192,8 +192,8 @@ MYSQL_SYSVAR_UINT(change_buffer_max_size, settings.change_buffer_max_size, PLUGI
   "Share of the buffer pool, in percent, that newly buffered changes may take; for those on disk see change_buffer_max_disk_size", nullptr,
   update_change_buffer_max_size, 25, 0, 50, 0);
 MYSQL_SYSVAR_ULONGLONG(change_buffer_max_disk_size, settings.change_buffer_max_disk_size, PLUGIN_VAR_RQCMDARG,
-  "Bytes that buffered changes may take in all, on disk (Sluice_change_buffer_bytes_max), at least what change_buffer_max_size grants in memory; "
-  "as they come near it, writers merge some of them; 0: ten times what it grants", nullptr, update_change_buffer_max_disk_size, 0, 0, ULONGLONG_MAX, 0);
+  "Bytes that buffered changes may take in all, on disk (Sluice_change_buffer_bytes_max), at least what change_buffer_max_size grants in memory "
+  "and at most ten times that; as they come near it, writers merge some of them; 0: ten times", nullptr, update_change_buffer_max_disk_size, 0, 0, ULONGLONG_MAX, 0);
 MYSQL_SYSVAR_BOOL(change_buffer_drain, settings.change_buffer_drain, PLUGIN_VAR_RQCMDARG,
   "SET GLOBAL ... = ON: everything that is buffered is merged in the background, at io_capacity_max; OFF stops that. It reads OFF all "
   "the while: Sluice_change_buffer_draining is 1 until the drain ends; how far it is say Sluice_change_buffer_entries, ..._drain_eta, the error log", nullptr, update_change_buffer_drain, false);

@@ -25,7 +25,6 @@
 //! A node owns the keys in [lower, upper). In an inner node the value is the child's page number (u32), entry i's key is the
 //! lower fence of child i, and entry 0's key is left empty: it stands for the node's own lower fence.
 //! The heads settle nearly every step of a binary search inside the slot array, without a visit to the heap.
-//! (Guessing the place by interpolation of the heads was tried: random reads became no faster.)
 //! The format's version is the file's (`space::FORMAT_VERSION`).
 use crate::base::bytes::{common_prefix, get_u16, get_u32, put_u16, put_u32};
 use crate::base::{IndexId, PageNo};

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// An index that lives on disk is asked about its target leaf once in so many changes.
 pub const ASK_EVERY: u32 = 16;
-/// On disk there may be so many times the bytes of the newest partitions, unless the user says how many.
+/// On disk there may be so many times the bytes of the newest partitions, or fewer, as the user says; the numbers of partitions last for no more (C1).
 pub const DISK_TIMES: u64 = 10;
 
 /// Bytes that an entry with a key and a value of so many takes, about. Leaves that are filled in random order are full to ln 2 (Yao, "On random
@@ -310,11 +310,12 @@ impl ChangeBuffer {
     pub fn entries(&self) -> u64 {
         self.entries.load(Ordering::Relaxed)
     }
-    /// The bound of `bytes`; never less than what newest partitions may have.
+    /// The bound of `bytes`; never less than what newest partitions may have, nor more than [`DISK_TIMES`] that.
     pub fn bytes_max(&self) -> u64 {
+        let (least, most) = (self.memory_max(), self.memory_max() * DISK_TIMES);
         match self.disk_max.load(Ordering::Relaxed) {
-            0 => self.memory_max() * DISK_TIMES,
-            bytes => bytes.max(self.memory_max()),
+            0 => most,
+            bytes => bytes.clamp(least, most),
         }
     }
     /// Bytes pending, in thousandths of the bound; after a restart with an estimate of those that are not counted yet.

@@ -61,7 +61,7 @@ pub struct Config {
     pub change_buffering: Buffering,
     /// Share of the pool that newly buffered changes may have.
     pub change_buffer_max_size_percent: u32,
-    /// Bytes that buffered changes may take in all, on disk; 0 = ten times that share.
+    /// Bytes that buffered changes may take in all, on disk; from once to ten times that share; 0 = ten times.
     pub change_buffer_max_disk_size: u64,
     /// Seconds after which buffered changes are merged though the engine is busy; 0 = only when it is idle, or when they are many.
     pub change_buffer_max_age_s: u32,

@@ -49,7 +49,7 @@ fn what_is_beyond_the_bound_is_merged_however_busy_it_is() {
     assert!((100..=1000).contains(&change.fill()), "{}", change.fill());
 }
 
-/// The user's own bound on disk; the memory's share may always wait.
+/// The user's own bound on disk; the memory's share may always wait, and the numbers of partitions last for ten times that.
 #[test]
 fn what_may_wait_on_disk_can_be_said() {
     let rig = Rig::create(SimDisk::new(1));
@@ -62,6 +62,8 @@ fn what_may_wait_on_disk_can_be_said() {
     assert_eq!(change.bytes_max(), memory * 3);
     set("change_buffer_max_disk_size", 1);
     assert_eq!(change.bytes_max(), memory);
+    set("change_buffer_max_disk_size", u64::MAX);
+    assert_eq!(change.bytes_max(), memory * 10);
     set("change_buffer_max_disk_size", 0);
     assert_eq!(change.bytes_max(), memory * 10);
 }
