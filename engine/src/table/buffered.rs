@@ -10,10 +10,15 @@
 //! | an index has used up the numbers of its partitions, and takes no more until it is empty | as if it were too old |
 //! | after the engine was opened | each index is looked into; what is pending is counted, index by index: `io_capacity_max` pages a second |
 //! | a leaf is expected to take 128 entries or more | 50 of such, but no more than `io_capacity_max` a second |
+//! | next to nothing comes, measured by what is pending, and a leaf is expected to take 16 entries or more | half of `io_capacity` a second |
 //! | an index lives in memory | 32 of such, and no more than that: no read is spared there, and while anything is pending readers have to look for it |
 //!
 //! A leaf costs a read and a write whatever it gets, so the index whose next leaf is expected to get most is swept first. But what is too
 //! old, and in a drain everything, is swept in equal shares: an index that is written hard would leave the others nothing for ever.
+//!
+//! What waits, waits for company: a leaf visited later takes more entries. Where what comes in five minutes is less than what is pending,
+//! waiting makes the visits but half as many, while each read by the index looks for it and reads pages of delta trees beside: a load
+//! is over, and those who query it pay.
 //!
 //! Who calls: the change worker, ten times a second (I7), and a slow close. A leaf that cannot be merged (no room, a page that cannot
 //! be read) is passed over, and an index in which a pass left such a leaf is left alone for a while; one of which only what is corrupt is
@@ -44,6 +49,11 @@ const LEAVES_MAX: usize = 64;
 const RICH: u64 = 128;
 /// Leaves of that kind in a round, and at a time.
 const RICH_LEAVES: usize = 50;
+/// So many are worth it where waiting brings no more: when it takes longer than these seconds until as much has come as is pending.
+const DENSE: u64 = 16;
+const DENSE_LOOK: usize = 32;
+const CALM_SECONDS: f64 = 300.0;
+const CALM_KNOWN_US: u64 = 5 * SECOND_US;
 const LEAVES_LOOK: usize = 4;
 /// Leaves of indexes that live in memory, in a round.
 const MEMORY_LEAVES: usize = 32;
@@ -60,8 +70,9 @@ pub struct Rounds {
     unfinished: Vec<FileId>,
     activity: u64,
     recent: Recent,
-    /// Changes buffered until the last round.
+    /// Changes buffered until the last round, and how many a second.
     buffered: u64,
+    coming: Speed,
     /// Entries that a leaf took lately.
     entries_a_leaf: u64,
     /// Tables in a row in which nothing was left to merge.
@@ -123,24 +134,29 @@ struct Budget {
     counted: usize,
 }
 
-/// Entries merged a second, of the last seconds.
+/// Entries a second, of the last seconds.
 #[derive(Debug, Default)]
 struct Speed {
+    began_us: u64,
     at_us: u64,
-    merged: u64,
+    count: u64,
     per_second: f64,
 }
 
 impl Speed {
-    fn look(&mut self, now_us: u64, merged: u64) {
+    /// `count`: of all until now.
+    fn look(&mut self, now_us: u64, count: u64) {
+        if self.at_us == 0 {
+            self.began_us = now_us;
+        }
         if self.at_us > 0 && now_us > self.at_us {
             let seconds = (now_us - self.at_us) as f64 / 1e6;
-            let now = (merged - self.merged) as f64 / seconds;
+            let now = (count - self.count) as f64 / seconds;
             let begins = self.per_second < 1.0;
             let share = if begins { 1.0 } else { (seconds / 5.0).min(1.0) };
             self.per_second += (now - self.per_second) * share;
         }
-        (self.at_us, self.merged) = (now_us, merged);
+        (self.at_us, self.count) = (now_us, count);
     }
     /// Seconds for so many entries; 0 = next to nothing is being merged, and nothing expected to be.
     fn seconds_for(&self, entries: u64, expected: u64) -> u64 {
@@ -184,7 +200,11 @@ impl Store {
             counted: most.max(COUNTED_MAX),
         };
         let (mut found, beside) = self.look_for_changes(rounds, &mut budget)?;
-        let rich_leaves = if self.change.holds() { 0 } else { at_most(RICH_LEAVES) };
+        let (rich_leaves, dense_leaves) = match (self.change.holds(), self.is_calm(&rounds.coming)) {
+            (true, _) => (0, 0),
+            (false, true) => (at_most(RICH_LEAVES).max(usual / 2), (usual / 2).max(1)),
+            (false, false) => (at_most(RICH_LEAVES), 0),
+        };
         rounds.turn = rounds.turn.wrapping_add(1);
         let mut merged = match rounds.was_draining() {
             true => self.sweep_evenly(&mut found, due, rounds.turn, |_| true)?,
@@ -196,8 +216,17 @@ impl Store {
         while let Some(best) = (0..found.len()).max_by_key(|i| found[*i].entries) {
             // What is not due is merged if it pays.
             let most = match due.saturating_sub(merged) {
-                0 if found[best].entries < RICH || merged >= due + rich_leaves => break,
-                0 => LEAVES_LOOK.min(due + rich_leaves - merged),
+                0 => {
+                    let (worth, at_a_time) = match found[best].entries {
+                        RICH.. => (rich_leaves, LEAVES_LOOK),
+                        DENSE.. => (dense_leaves, DENSE_LOOK),
+                        _ => (0, 0),
+                    };
+                    if merged >= due + worth {
+                        break;
+                    }
+                    at_a_time.min(due + worth - merged)
+                }
                 left => left.min(LEAVES_MAX),
             };
             let swept = self.sweep_one(&mut found[best], most)?;
@@ -361,6 +390,7 @@ impl Store {
             + c.change_buffer_buffered_deletes.get();
         let came = buffered - rounds.buffered;
         rounds.buffered = buffered;
+        rounds.coming.look(now_us, buffered);
         let (usual, most) = self.pool.io_capacity();
         let most = (most as usize / ROUNDS).max(1);
         if self.change.is_draining() {
@@ -379,6 +409,11 @@ impl Store {
             _ => most,
         };
         idle.max((pressed as usize).min(most)).max(beyond)
+    }
+    /// It takes long until as much has come as is pending. Right after the start nobody knows.
+    fn is_calm(&self, coming: &Speed) -> bool {
+        coming.at_us - coming.began_us >= CALM_KNOWN_US
+            && coming.per_second * CALM_SECONDS < self.change.entries() as f64
     }
     fn sweep_one(&self, found: &mut Found, leaves_max: usize) -> Result<Swept> {
         let _gate = found.table.gate.read();

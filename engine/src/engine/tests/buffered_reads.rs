@@ -8,6 +8,7 @@ use crate::change::SETTLE_EVERY;
 use crate::io::sim::SimDisk;
 use crate::table::{Cursor, LockChoice, Rounds};
 use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 fn row_of(n: u32) -> Row {
@@ -111,7 +112,10 @@ fn covering_range_reads_right_after_a_buffered_load_visit_no_row() {
 
 /// Many leaves, nothing pending; then something for two of them: 40 entries from tag 101 on, and 40 from tag 9001 on.
 fn two_leaves() -> (Rig, Model) {
-    let rig = Rig::create(SimDisk::new(1));
+    two_leaves_on(SimDisk::new(1))
+}
+fn two_leaves_on(disk: Arc<SimDisk>) -> (Rig, Model) {
+    let rig = Rig::create(disk);
     let mut model = Model::new();
     buffer(&rig, false);
     insert(&rig, &mut model, (0..12_000).step_by(2));
@@ -164,6 +168,39 @@ fn a_leaf_that_gets_much_is_merged() {
     }
     assert!(pending_by_tag(&rig) < 120, "{} entries are left", pending_by_tag(&rig));
     check_now(&rig, &model, "after all");
+}
+
+/// Who reads pays for what waits, and next to nothing comes that would share the write: readers keep the engine busy.
+#[test]
+fn what_a_load_left_is_merged_while_others_read() {
+    for (writes, merges) in [(0, true), (10, false)] {
+        let disk = SimDisk::new(1);
+        let (rig, mut model) = two_leaves_on(disk.clone());
+        drain(&rig);
+        for first in [181, 9081] {
+            insert(&rig, &mut model, (first..first + 80).step_by(2));
+        }
+        let (mut rounds, mut first) = (Rounds::default(), 20_000);
+        let mut seconds = |n: u32| {
+            for _ in 0..n * 10 {
+                disk.advance_us(100_000);
+                rig.store().counters.rows_read.add(100_000);
+                insert(&rig, &mut model, first..first + writes);
+                first += writes;
+                rig.store().merge_round(&mut rounds).expect("round");
+            }
+        };
+        seconds(4);
+        assert!(pending_by_tag(&rig) >= 80, "what comes is not known yet");
+        seconds(4);
+        assert_eq!(
+            pending_by_tag(&rig) < 80,
+            merges,
+            "{} are pending",
+            pending_by_tag(&rig)
+        );
+        check_now(&rig, &model, "after all");
+    }
 }
 
 /// The mode that the whole suite is run in: a worker merges, though the engine is busy and there is no reason to.
