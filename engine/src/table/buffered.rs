@@ -49,12 +49,14 @@ const LEAVES_MAX: usize = 64;
 const RICH: u64 = 128;
 /// Leaves of that kind in a round, and at a time.
 const RICH_LEAVES: usize = 50;
-/// So many are worth it where waiting brings no more: when it takes longer than these seconds until as much has come as is pending.
+const LEAVES_LOOK: usize = 4;
+/// So many entries are worth it where waiting brings no more; leaves of that kind at a time.
 const DENSE: u64 = 16;
 const DENSE_LOOK: usize = 32;
+/// It brings no more where it takes longer than these seconds until as much has come as is pending, ...
 const CALM_SECONDS: f64 = 300.0;
+/// ... which is known after so long.
 const CALM_KNOWN_US: u64 = 5 * SECOND_US;
-const LEAVES_LOOK: usize = 4;
 /// Leaves of indexes that live in memory, in a round.
 const MEMORY_LEAVES: usize = 32;
 /// Pages that the first look into a delta tree reads, about, unless it is empty: its first and last leaf, and a sample.
