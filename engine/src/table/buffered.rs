@@ -10,7 +10,7 @@
 //! | an index has used up the numbers of its partitions, and takes no more until it is empty | as if it were too old |
 //! | after the engine was opened | each index is looked into; what is pending is counted, index by index: `io_capacity_max` pages a second |
 //! | a leaf is expected to take 128 entries or more | 50 of such, but no more than `io_capacity_max` a second |
-//! | next to nothing comes, measured by what is pending, and a leaf is expected to take 16 entries or more | half of `io_capacity` a second |
+//! | next to nothing comes, measured by what is pending, and a leaf is expected to take 16 entries or more | `io_capacity` a second |
 //! | an index lives in memory | 32 of such, and no more than that: no read is spared there, and while anything is pending readers have to look for it |
 //!
 //! A leaf costs a read and a write whatever it gets, so the index whose next leaf is expected to get most is swept first. But what is too
@@ -53,10 +53,9 @@ const LEAVES_LOOK: usize = 4;
 /// So many entries are worth it where waiting brings no more; leaves of that kind at a time.
 const DENSE: u64 = 16;
 const DENSE_LOOK: usize = 32;
-/// It brings no more where it takes longer than these seconds until as much has come as is pending, ...
-const CALM_SECONDS: f64 = 300.0;
-/// ... which is known after so long.
-const CALM_KNOWN_US: u64 = 5 * SECOND_US;
+/// It brings no more where it takes longer than these seconds until as much has come as is pending, by what came in the last few.
+const CALM_SECONDS: u64 = 300;
+const CALM_KNOWN_US: u64 = 3 * SECOND_US;
 /// Leaves of indexes that live in memory, in a round.
 const MEMORY_LEAVES: usize = 32;
 /// Pages that the first look into a delta tree reads, about, unless it is empty: its first and last leaf, and a sample.
@@ -71,10 +70,10 @@ pub struct Rounds {
     /// Tables in which the last round found something to merge: the next one finds it without coming by.
     unfinished: Vec<FileId>,
     activity: u64,
-    recent: Recent,
-    /// Changes buffered until the last round, and how many a second.
+    recent: Recent<SECOND_US>,
+    /// Changes buffered until the last round, and how many come.
     buffered: u64,
-    coming: Speed,
+    coming: Recent<CALM_KNOWN_US>,
     /// Entries that a leaf took lately.
     entries_a_leaf: u64,
     /// Tables in a row in which nothing was left to merge.
@@ -93,34 +92,35 @@ impl Rounds {
     }
 }
 
-/// What the engine did in the last rounds, which make up a second, or in the last one, if that took longer.
+/// How much there was of something in the last rounds, which make up `WINDOW_US`, or in the last one, if that took longer. (A mean that fades
+/// remembers a load for as long as it was heavy.)
 #[derive(Debug, Default)]
-struct Recent {
-    /// Microseconds until its beginning since that of the round before, and how much was done meanwhile.
+struct Recent<const WINDOW_US: u64> {
+    /// Microseconds until its beginning since that of the round before, and how much there was meanwhile.
     rounds: VecDeque<(u64, u64)>,
     us: u64,
     at_us: Option<u64>,
 }
 
-impl Recent {
-    fn note(&mut self, now_us: u64, activity: u64) {
+impl<const WINDOW_US: u64> Recent<WINDOW_US> {
+    fn note(&mut self, now_us: u64, much: u64) {
         // No round comes earlier (and the clock of a simulation may stand still).
         let least = SECOND_US / ROUNDS as u64;
         let since = self.at_us.replace(now_us).map_or(0, |at| now_us.saturating_sub(at));
-        self.rounds.push_back((since.max(least), activity));
+        self.rounds.push_back((since.max(least), much));
         self.us += since.max(least);
         while let Some(&(us, _)) = self.rounds.front() {
-            if self.us - us < SECOND_US {
+            if self.us - us < WINDOW_US {
                 break;
             }
             self.us -= us;
             self.rounds.pop_front();
         }
     }
-    /// How much a second. As long as no second is known, it was much.
+    /// How much a second. As long as that is not known, it was much.
     fn a_second(&self) -> u64 {
-        let all: u128 = self.rounds.iter().map(|(_, activity)| *activity as u128).sum();
-        match self.us < SECOND_US {
+        let all: u128 = self.rounds.iter().map(|(_, much)| *much as u128).sum();
+        match self.us < WINDOW_US {
             true => u64::MAX,
             false => (all * SECOND_US as u128 / self.us as u128) as u64,
         }
@@ -139,7 +139,6 @@ struct Budget {
 /// Entries a second, of the last seconds.
 #[derive(Debug, Default)]
 struct Speed {
-    began_us: u64,
     at_us: u64,
     count: u64,
     per_second: f64,
@@ -148,9 +147,6 @@ struct Speed {
 impl Speed {
     /// `count`: of all until now.
     fn look(&mut self, now_us: u64, count: u64) {
-        if self.at_us == 0 {
-            self.began_us = now_us;
-        }
         if self.at_us > 0 && now_us > self.at_us {
             let seconds = (now_us - self.at_us) as f64 / 1e6;
             let now = (count - self.count) as f64 / seconds;
@@ -204,7 +200,7 @@ impl Store {
         let (mut found, beside) = self.look_for_changes(rounds, &mut budget)?;
         let (rich_leaves, dense_leaves) = match (self.change.holds(), self.is_calm(&rounds.coming)) {
             (true, _) => (0, 0),
-            (false, true) => (at_most(RICH_LEAVES).max(usual / 2), (usual / 2).max(1)),
+            (false, true) => (at_most(RICH_LEAVES).max(usual), usual.max(1)),
             (false, false) => (at_most(RICH_LEAVES), 0),
         };
         rounds.turn = rounds.turn.wrapping_add(1);
@@ -392,7 +388,7 @@ impl Store {
             + c.change_buffer_buffered_deletes.get();
         let came = buffered - rounds.buffered;
         rounds.buffered = buffered;
-        rounds.coming.look(now_us, buffered);
+        rounds.coming.note(now_us, came);
         let (usual, most) = self.pool.io_capacity();
         let most = (most as usize / ROUNDS).max(1);
         if self.change.is_draining() {
@@ -413,9 +409,8 @@ impl Store {
         idle.max((pressed as usize).min(most)).max(beyond)
     }
     /// It takes long until as much has come as is pending. Right after the start nobody knows.
-    fn is_calm(&self, coming: &Speed) -> bool {
-        coming.at_us - coming.began_us >= CALM_KNOWN_US
-            && coming.per_second * CALM_SECONDS < self.change.entries() as f64
+    fn is_calm(&self, coming: &Recent<CALM_KNOWN_US>) -> bool {
+        coming.a_second().saturating_mul(CALM_SECONDS) < self.change.entries()
     }
     fn sweep_one(&self, found: &mut Found, leaves_max: usize) -> Result<Swept> {
         let _gate = found.table.gate.read();
