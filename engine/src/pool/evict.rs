@@ -1,7 +1,7 @@
 //! Finding a frame for a page: the free list, the clock hand, and what to do when neither has one.
 //!
-//! Pages enter with a small reference count (0 when read ahead, 1 on demand), each use adds one up to 3, each pass of the
-//! hand takes one away; the hand evicts clean, unlatched, unpinned pages at 0. So a scan's pages, touched once or twice, go
+//! Pages enter with a reference count of 0, which gives them one lap of the hand; each further use adds one up to 3, each pass of the
+//! hand takes one away; the hand evicts clean, unlatched, unpinned pages at 0. So pages read once, or a scan's, touched once or twice, go
 //! before pages in steady use. Dirty pages at 0 are *cold*: the cleaner, or a thread that found nothing clean, writes them.
 //! The cleaner keeps a few frames free, so that a miss seldom has to look for one.
 //!

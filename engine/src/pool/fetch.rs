@@ -163,7 +163,7 @@ impl Pool {
         let Some(mut page) = self.publish(page, id, &file) else {
             return Ok(None);
         };
-        page.frame().set_refs(1);
+        page.frame().set_refs(0);
         if fill == Fill::Read {
             self.counters.buffer_pool_reads.inc();
             self.counters.data_reads.inc();

@@ -198,10 +198,12 @@ impl Store {
             counted: most.max(COUNTED_MAX),
         };
         let (mut found, beside) = self.look_for_changes(rounds, &mut budget)?;
-        let (rich_leaves, dense_leaves) = match (self.change.holds(), self.is_calm(&rounds.coming)) {
-            (true, _) => (0, 0),
-            (false, true) => (at_most(RICH_LEAVES).max(usual), usual.max(1)),
-            (false, false) => (at_most(RICH_LEAVES), 0),
+        let is_calm = !self.change.holds() && self.is_calm(&rounds.coming);
+        // What is due counts towards these: an idle engine is calm as well, and a drain is not to be outdone.
+        let dense_until = if is_calm { due.max(usual).max(1) } else { due };
+        let rich_until = match self.change.holds() {
+            true => due,
+            false => at_most(due + RICH_LEAVES).max(dense_until),
         };
         rounds.turn = rounds.turn.wrapping_add(1);
         let mut merged = match rounds.was_draining() {
@@ -213,20 +215,16 @@ impl Store {
         };
         while let Some(best) = (0..found.len()).max_by_key(|i| found[*i].entries) {
             // What is not due is merged if it pays.
-            let most = match due.saturating_sub(merged) {
-                0 => {
-                    let (worth, at_a_time) = match found[best].entries {
-                        RICH.. => (rich_leaves, LEAVES_LOOK),
-                        DENSE.. => (dense_leaves, DENSE_LOOK),
-                        _ => (0, 0),
-                    };
-                    if merged >= due + worth {
-                        break;
-                    }
-                    at_a_time.min(due + worth - merged)
-                }
-                left => left.min(LEAVES_MAX),
+            let (until, at_a_time) = match found[best].entries {
+                _ if merged < due => (due, LEAVES_MAX),
+                RICH.. => (rich_until, LEAVES_LOOK),
+                DENSE.. => (dense_until, DENSE_LOOK),
+                _ => (due, LEAVES_MAX),
             };
+            if merged >= until {
+                break;
+            }
+            let most = at_a_time.min(until - merged);
             let swept = self.sweep_one(&mut found[best], most)?;
             if let Some(now) = swept.entries.checked_div(swept.leaves) {
                 rounds.entries_a_leaf = (rounds.entries_a_leaf * 3 + now as u64) / 4;

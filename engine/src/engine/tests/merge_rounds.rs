@@ -53,6 +53,40 @@ fn one_table_of_many_gets_the_leaves_of_every_round() {
     assert_eq!(pending(&rig), 0);
 }
 
+/// A calm engine merged its dense leaves on top of what was due: an idle one twice io_capacity, and a drain io_capacity more than
+/// io_capacity_max.
+#[test]
+fn a_calm_engine_merges_no_more_than_its_io_capacity() {
+    for (read, drains) in [(0, false), (1000, false), (0, true), (1000, true)] {
+        let disk = SimDisk::new(1);
+        let rig = Rig::create(disk.clone());
+        let groups = 6000;
+        rig.store().change.set_buffering(Buffering::None);
+        (0..groups).for_each(|n| put(&rig, n << 8));
+        buffer(&rig, true);
+        (1..=2).for_each(|low| (0..groups).for_each(|n| put(&rig, n << 8 | low)));
+        // Of a round: one leaf, or two.
+        rig.engine.set("io_capacity", 10).expect("set");
+        rig.engine.set("io_capacity_max", 20).expect("set");
+        let mut state = Rounds::default();
+        let mut round = || {
+            disk.advance_us(100_000);
+            rig.engine.counters().rows_read.add(read);
+            rig.store().merge_round(&mut state).expect("round")
+        };
+        // Until it is known that nothing comes.
+        for _ in 0..50 {
+            round();
+        }
+        if drains {
+            rig.engine.set("change_buffer_drain", 1).expect("set");
+        }
+        let leaves: Vec<usize> = (0..10).map(|_| round()).collect();
+        let each = if drains { 2 } else { 1 };
+        assert_eq!(leaves, [each; 10], "{read} rows read a round; a drain: {drains}");
+    }
+}
+
 /// Ten rounds were taken for a second, however long they took: on a slow disk an engine with next to nothing to do counted as busy.
 #[test]
 fn a_second_is_a_second_however_long_the_rounds_take() {
