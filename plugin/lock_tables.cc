@@ -230,7 +230,7 @@ void store_trx(THD *thd, Field **fields, const LockReport &report, const TrxRow 
   store_or_null(fields[OPERATION], operation_of(info));
   store(fields[TABLES_IN_USE], row.tables_in_use);
   store(fields[TABLES_LOCKED], info.tables_locked);
-  store(fields[LOCK_STRUCTS], info.row_locks);
+  store(fields[LOCK_STRUCTS], info.row_locks + info.range_locks);
   store(fields[ROWS_LOCKED], info.row_locks);
   store(fields[ROWS_MODIFIED], info.undo_records);
   store(fields[ISOLATION], isolation_names[info.isolation & 3]);

@@ -199,6 +199,7 @@ pub struct slc_trx_info {
     pub undo_bytes: u64,
     pub buffered_changes: u64,
     pub row_locks: u64,
+    pub range_locks: u64,
     pub tables_locked: u64,
     pub weight: u64,
     pub requested_lock: slc_bytes,

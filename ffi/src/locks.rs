@@ -24,6 +24,7 @@ fn transaction(trx: &TrxInfo, requested_lock: &str, tables_locked: u64) -> slc_t
         undo_bytes: trx.undo_bytes,
         buffered_changes: trx.buffered_changes,
         row_locks: trx.row_locks,
+        range_locks: trx.range_locks,
         tables_locked,
         weight: trx.weight(),
         requested_lock: text(requested_lock),

@@ -127,5 +127,8 @@ pub(super) fn about(trx: &TrxInfo) -> String {
         text.push_str(", rolling back");
     }
     let _ = write!(text, ", undo records {}, row locks {}", trx.undo_records, trx.row_locks);
+    if trx.range_locks > 0 {
+        let _ = write!(text, ", range locks {}", trx.range_locks);
+    }
     text
 }

@@ -232,7 +232,10 @@ impl Engine {
             c.snapshot_conflicts.get()
         );
         for trx in self.store.trx_sys.transactions() {
-            let _ = writeln!(out, "---TRANSACTION{}", about(&trx));
+            let snapshot = trx.snapshot_age_us.map_or(String::new(), |age_us| {
+                format!(", snapshot {} s old", age_us / 1_000_000)
+            });
+            let _ = writeln!(out, "---TRANSACTION{}{snapshot}", about(&trx));
             if let Some(wait) = &trx.wait {
                 let _ = writeln!(out, "   waits for {}", self.teller.waited_for(wait));
             }

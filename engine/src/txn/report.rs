@@ -17,7 +17,7 @@ pub struct WaitInfo {
     pub blockers: Vec<(u64, u64)>,
 }
 
-/// One transaction that holds or waits for something, or has written.
+/// One transaction that goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrxInfo {
     /// 0: it has written nothing yet.
@@ -36,6 +36,8 @@ pub struct TrxInfo {
     pub undo_bytes: u64,
     pub buffered_changes: u64,
     pub row_locks: u64,
+    /// Of keys, against inserts.
+    pub range_locks: u64,
     pub wait: Option<WaitInfo>,
 }
 
@@ -100,6 +102,7 @@ impl TrxInfo {
             undo_bytes: trx.undo_bytes.load(Relaxed),
             buffered_changes: trx.buffered_changes.load(Relaxed),
             row_locks: trx.lock_count.load(Relaxed),
+            range_locks: trx.range_count.load(Relaxed),
             wait: None,
         }
     }
@@ -123,12 +126,13 @@ impl TrxSys {
         self.locks.report(self.everyone(), now_us, detail)
     }
 
-    /// The transactions that hold or wait for a lock or have written, oldest id first. Takes each shard's mutex for a moment.
+    /// The transactions that go on, those of [`TrxSys::lock_report`]: who has written in the order of their ids, before them the others, who may hold
+    /// locks or a snapshot. Takes each shard's mutex for a moment.
     pub fn transactions(&self) -> Vec<TrxInfo> {
         let now = self.pool.disk().now_us();
         let info = |trx: &Arc<TrxShared>| TrxInfo::of(trx, &self.locks, now);
-        let mut all: Vec<TrxInfo> = self.everyone().iter().map(info).collect();
-        all.retain(|trx| trx.id != 0 || trx.row_locks != 0 || trx.wait.is_some());
+        let everyone = self.everyone();
+        let mut all: Vec<TrxInfo> = everyone.iter().filter(|trx| trx.is_active()).map(info).collect();
         all.sort_by_key(|trx| (trx.id, trx.connection));
         all
     }

@@ -71,6 +71,8 @@ pub struct TrxShared {
     pub undo_records: AtomicU64,
     /// Row locks held or waited for.
     pub lock_count: AtomicU64,
+    /// Key ranges held, joined as they are. Written by its own thread.
+    pub range_count: AtomicU64,
     /// The queue in which this transaction waits (`lock::WaitPlace`), 0 = none. Written by its own thread.
     pub(crate) waiting_on: AtomicU64,
     /// Grows with each wait, so that the deadlock search can tell two waits apart.
@@ -97,6 +99,7 @@ impl TrxShared {
             statement: RankedMutex::new(Rank::Leaf, String::new()),
             undo_records: AtomicU64::new(0),
             lock_count: AtomicU64::new(0),
+            range_count: AtomicU64::new(0),
             waiting_on: AtomicU64::new(0),
             wait_no: AtomicU64::new(0),
             locks: RankedMutex::new(Rank::Leaf, LockList::default()),
@@ -104,6 +107,10 @@ impl TrxShared {
     }
     pub fn id(&self) -> TrxId {
         self.id.load(Ordering::Acquire)
+    }
+    /// It goes on: reports show it. (One found at open has no clock, but an id.)
+    pub(crate) fn is_active(&self) -> bool {
+        self.started_us.load(Ordering::Relaxed) != 0 || self.id() != 0
     }
     /// Others may wait for what it holds, or has changed: then its wait can be part of a circle.
     pub fn may_be_waited_for(&self) -> bool {

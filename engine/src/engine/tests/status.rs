@@ -3,7 +3,7 @@ use super::rig::*;
 use crate::base::Error;
 use crate::engine::Close;
 use crate::io::sim::SimDisk;
-use crate::txn::{Isolation, LockMode, ThreadWaiter, Trx};
+use crate::txn::{Isolation, LockDetail, LockMode, ThreadWaiter, Trx};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -107,4 +107,32 @@ fn a_prepared_transaction_is_told_apart() {
     assert!(told.contains("found at start, prepared (XA)"), "{told}");
     rig.engine.decide(&xid, true).expect("commit");
     assert!(!rig.engine.status_text().contains("---TRANSACTION"));
+}
+
+/// Who held nothing but ranges, or a snapshot, had no line, though he kept others waiting, or purge.
+#[test]
+fn whoever_holds_something_has_a_line() {
+    let rig = Rig::create(SimDisk::new(1));
+    let mut locker = connection(&rig, 11);
+    locker.isolation = Isolation::Serializable;
+    assert_eq!(rig.get(&mut locker, &[7], Some(LockMode::Shared)), Ok(None));
+    assert_eq!(rig.get(&mut locker, &[9], Some(LockMode::Shared)), Ok(None));
+    let mut reader = connection(&rig, 12);
+    rig.store().trx_sys.open_view(&mut reader);
+    let idle = rig.engine.new_trx(Arc::new(ThreadWaiter::default()), 13);
+    let text = rig.engine.status_text();
+    let of_locker = line(&text, "---TRANSACTION without a number yet, connection 11, ");
+    assert!(of_locker.ends_with("row locks 0, range locks 2"), "{of_locker}");
+    let of_reader = line(&text, "---TRANSACTION without a number yet, connection 12, ");
+    assert!(of_reader.ends_with(", snapshot 0 s old"), "{of_reader}");
+    assert_eq!(text.matches("---TRANSACTION").count(), 2, "{text}");
+    let report = rig.engine.named_locks(LockDetail::Locks).report;
+    let shown: Vec<u64> = report.transactions.iter().map(|trx| trx.connection).collect();
+    assert_eq!(shown, [11, 12], "as in the tables");
+    assert_eq!(report.transactions[0].range_locks, report.locks.len() as u64);
+    for mut trx in [locker, reader, idle] {
+        rig.engine.commit(&mut trx, false).expect("commit");
+    }
+    assert!(!rig.engine.status_text().contains("---TRANSACTION"));
+    assert_eq!(rig.engine.named_locks(LockDetail::Locks).report.locks, []);
 }
