@@ -282,11 +282,9 @@ std::string data_of(const LockRow &lock)
 {
   if (lock.kind == SLC_LOCKED_COUNTER)
     return "";
-  const auto text= [&](const std::string &key, const char *none)
-  { return key.empty() ? none : KeyTexts::text(lock.table, lock.index_number, bytes_of(key)); };
-  if (lock.kind != SLC_LOCKED_RANGE)
-    return text(lock.key, "");
-  return "from " + text(lock.key, "the first") + " to " + text(lock.key_to, "the end");
+  if (lock.kind == SLC_LOCKED_RANGE)
+    return KeyTexts::range_text(lock.table, lock.index_number, bytes_of(lock.key), bytes_of(lock.key_to));
+  return lock.key.empty() ? "" : KeyTexts::text(lock.table, lock.index_number, bytes_of(lock.key));
 }
 
 void store_lock(Field **fields, const LockRow &lock)
