@@ -118,6 +118,7 @@ typedef struct {
   uint64_t undo_records, undo_bytes, buffered_changes, row_locks, range_locks, tables_locked;
   uint64_t weight;           /* decides who is the victim of a deadlock */
   slc_bytes requested_lock;  /* empty = it waits for none */
+  slc_bytes xid;             /* as people write it; empty = it is not XA */
   uint8_t  isolation, has_id, prepared, rolling_back;
 } slc_trx_info;
 enum { SLC_LOCKED_ROW = 0, SLC_LOCKED_RANGE = 1, SLC_LOCKED_INSERT = 2, SLC_LOCKED_COUNTER = 3 };
@@ -179,6 +180,8 @@ void     slc_trx_start(slc_trx *, uint32_t isolation, uint32_t lock_wait_timeout
 void     slc_trx_snapshot_isolation(slc_trx *, int on);
 /* at REPEATABLE READ a locking read that may find nothing takes the snapshot, too (off in a new transaction object, stays) */
 void     slc_trx_snapshot_by_locking(slc_trx *, int on);
+/* behind it, XA: what the user calls the transaction, for reports */
+void     slc_trx_name(slc_trx *, const slc_xid *);
 int      slc_trx_is_started(const slc_trx *);
 int      slc_trx_has_writes(const slc_trx *);
 int      slc_trx_has_locks(const slc_trx *);      /* of rows or ranges; rows that it has changed count */

@@ -203,6 +203,7 @@ pub struct slc_trx_info {
     pub tables_locked: u64,
     pub weight: u64,
     pub requested_lock: slc_bytes,
+    pub xid: slc_bytes,
     pub isolation: u8,
     pub has_id: u8,
     pub prepared: u8,

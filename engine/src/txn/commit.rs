@@ -204,6 +204,7 @@ impl TrxSys {
         trx.shows_newest = false;
         trx.position.clear();
         trx.forget_doom();
+        trx.forget_name();
         trx.phase = Phase::Working;
         trx.stream = None;
     }

@@ -1,6 +1,6 @@
 //! What SHOW ENGINE STATUS shows of transactions: who is at work, who waits for whom, who was in the latest deadlock.
 use super::lock::LockSys;
-use super::{Isolation, LockDetail, LockMode, LockReport, TrxShared, TrxSys};
+use super::{Isolation, LockDetail, LockMode, LockReport, TrxShared, TrxSys, Xid};
 use crate::base::{IndexId, TrxId};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,8 +13,19 @@ pub struct WaitInfo {
     pub key: Vec<u8>,
     /// None: an insert into a locked range.
     pub mode: Option<LockMode>,
-    /// (transaction id, connection) of those who are in the way.
-    pub blockers: Vec<(u64, u64)>,
+    /// Those who are in the way.
+    pub blockers: Vec<BlockerInfo>,
+}
+
+/// Who is in the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockerInfo {
+    /// 0: it has written nothing yet.
+    pub id: TrxId,
+    /// 0: it has none (any more).
+    pub connection: u64,
+    /// XA: what its user calls it.
+    pub xid: Option<Xid>,
 }
 
 /// One transaction that goes on.
@@ -22,7 +33,10 @@ pub struct WaitInfo {
 pub struct TrxInfo {
     /// 0: it has written nothing yet.
     pub id: TrxId,
+    /// 0: it has none (any more): it is prepared, and anybody may decide it.
     pub connection: u64,
+    /// XA: what its user calls it.
+    pub xid: Option<Xid>,
     /// Since its start; unknown of one that was found when the engine was opened.
     pub age_us: Option<u64>,
     /// XA: it waits for its coordinator's decision.
@@ -82,7 +96,7 @@ impl TrxInfo {
             ..TrxInfo::without_wait(trx, now_us)
         }
     }
-    /// Takes no mutex.
+    /// Takes one mutex, a leaf.
     pub(super) fn without_wait(trx: &TrxShared, now_us: u64) -> TrxInfo {
         let since = |clock: &AtomicU64| match clock.load(Relaxed) {
             0 => None,
@@ -90,8 +104,8 @@ impl TrxInfo {
         };
         TrxInfo {
             id: trx.id(),
-            // A prepared transaction may have outlived its connection.
-            connection: if trx.waiter.context() == 0 { 0 } else { trx.connection },
+            connection: trx.connection(),
+            xid: trx.xid.lock().clone(),
             age_us: since(&trx.started_us),
             prepared: trx.prepared.load(Relaxed),
             rolling_back: trx.rolling_back.load(Relaxed),

@@ -174,6 +174,7 @@ impl TrxSys {
             shared.id.store(id, Ordering::Release);
             shared.undo_records.store(unfinished.undo_records, Ordering::Relaxed);
             shared.prepared.store(unfinished.xid.is_some(), Ordering::Relaxed);
+            *shared.xid.lock() = unfinished.xid.clone();
             shared.rolling_back.store(unfinished.xid.is_none(), Ordering::Relaxed);
             self.locks.accept_implicit(&shared, id);
             self.active.add(id, &shared);
@@ -209,8 +210,9 @@ impl TrxSys {
         trx.started = true;
         trx.undo_top = unfinished.undo_top;
         trx.stream = Some(unfinished.tail);
-        if unfinished.xid.is_some() {
+        if let Some(xid) = &unfinished.xid {
             trx.phase = Phase::Prepared;
+            trx.name(xid);
         }
         Ok(trx)
     }

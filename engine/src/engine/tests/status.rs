@@ -83,7 +83,8 @@ fn it_says_when_and_makes_up_no_number() {
     rig.engine.commit(&mut reader, false).expect("commit");
 }
 
-/// A forgotten prepared transaction holds its locks for ever; it looked like any other, and like one just begun after a restart.
+/// A forgotten prepared transaction holds its locks for ever; it looked like any other, and like one just begun after a restart. Those who
+/// waited for it were told the number of a connection that had gone.
 #[test]
 fn a_prepared_transaction_is_told_apart() {
     let disk = SimDisk::new(1);
@@ -93,18 +94,50 @@ fn a_prepared_transaction_is_told_apart() {
     assert!(!rig.engine.status_text().contains("prepared"));
     let xid = xid(b"x");
     rig.engine.prepare(&mut trx, &xid).expect("prepare");
-    let text = rig.engine.status_text();
-    let told = line(&text, "---TRANSACTION");
+    let shared = trx.shared.clone();
+    rig.engine.park(xid.clone(), trx);
+    let told = |rig: &Rig| line(&rig.engine.status_text(), "---TRANSACTION").to_string();
+    let text = told(&rig);
     assert!(
-        told.contains("connection 11") && told.contains("prepared (XA)"),
-        "{told}"
+        text.contains(", connection 11, ") && text.contains(&format!(", XA {xid}, prepared")),
+        "{text}"
     );
-    std::mem::forget(trx); // as at a crash: it is not ended
+    shared.detach();
+    let text = told(&rig);
+    assert!(
+        text.contains(", without a connection, ") && text.contains(&format!(", XA {xid}, prepared")),
+        "{text}"
+    );
+    std::thread::scope(|s| {
+        let mut other = connection(&rig, 12);
+        let rig = &rig;
+        let shared = other.shared.clone();
+        let waiting = s.spawn(move || {
+            rig.insert(&mut other, &[1], &row(1)).expect_err("taken");
+            rig.engine.rollback(&mut other).expect("rollback");
+        });
+        while rig.engine.counters().row_lock_current_waits.get() == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let wait = line(&rig.engine.status_text(), "waits for").to_string();
+        assert!(wait.ends_with(&format!("(XA {xid}, without a connection)")), "{wait}");
+        let report = rig.engine.named_locks(LockDetail::Nothing).report;
+        let holder = report
+            .transactions
+            .iter()
+            .find(|trx| trx.prepared)
+            .expect("it is shown");
+        assert_eq!((holder.connection, holder.xid.as_ref()), (0, Some(&xid)));
+        rig.store().trx_sys.locks().cancel_wait(&shared);
+        waiting.join().expect("second");
+    });
     rig.engine.close(Close::LogOnly).expect("close");
     let rig = Rig::reopen(disk).expect("open");
-    let text = rig.engine.status_text();
-    let told = line(&text, "---TRANSACTION");
-    assert!(told.contains("found at start, prepared (XA)"), "{told}");
+    let text = told(&rig);
+    assert!(
+        text.contains(&format!(", found at start, XA {xid}, prepared")),
+        "{text}"
+    );
     rig.engine.decide(&xid, true).expect("commit");
     assert!(!rig.engine.status_text().contains("---TRANSACTION"));
 }
