@@ -91,10 +91,10 @@ uint64_t slc_engine_durable_lsn(slc_engine *);
 /* dynamic settings; names as in system variables without prefix ("io_capacity", "flush_log_at_trx_commit",
    "redo_log_capacity", "buffer_pool_dump"...). SLC_UNSUPPORTED for an unknown name. */
 slc_err slc_engine_set(slc_engine *, const char *name, uint64_t value);
-/* status counters: fixed count and order for the life of the process; usable before open (engine NULL -> value 0) */
+/* status counters: fixed count and order for the life of the process; usable before open (engine NULL -> values 0) */
 uint32_t slc_counter_count(void);
 const char *slc_counter_name(uint32_t i);           /* e.g. "buffer_pool_reads": shown as Sluice_buffer_pool_reads */
-uint64_t slc_counter_value(slc_engine *, uint32_t i);
+void slc_counter_values(slc_engine *, uint64_t *out);  /* all of one moment, as far as they belong together; room for slc_counter_count() */
 void slc_engine_status_text(slc_engine *, slc_text_cb cb, void *ctx); /* body of SHOW ENGINE SLUICE STATUS */
 
 typedef struct {             /* what is buffered for one index; the texts live through the callback */

@@ -1,8 +1,9 @@
 //! What SHOW ENGINE STATUS tells of locks: a person must find the table, the index and the other side in it.
 use super::rig::*;
-use crate::base::Error;
+use crate::base::{Counters, Error};
 use crate::engine::Close;
 use crate::io::sim::SimDisk;
+use crate::pool::PAGE_SIZE;
 use crate::txn::{Isolation, LockDetail, LockMode, ThreadWaiter, Trx};
 use std::sync::Arc;
 use std::time::Duration;
@@ -168,4 +169,34 @@ fn whoever_holds_something_has_a_line() {
     }
     assert!(!rig.engine.status_text().contains("---TRANSACTION"));
     assert_eq!(rig.engine.named_locks(LockDetail::Locks).report.locks, []);
+}
+
+/// The file's length was noted once a second, the pages in use were counted at once: more were in use than there were.
+#[test]
+fn no_more_undo_is_in_use_than_its_file_has() {
+    let rig = Rig::create(SimDisk::new(1));
+    let mut trx = connection(&rig, 11);
+    let version = |n: u8| Row {
+        body: vec![n; PAGE_SIZE / 5],
+        ..row(1)
+    };
+    rig.insert(&mut trx, &[1], &version(0)).expect("insert");
+    let place = |name: &str| Counters::NAMES.iter().position(|n| *n == name).expect("a counter");
+    let (used, all, bytes) = (place("undo_pages"), place("undo_file_pages"), place("undo_bytes"));
+    let mut used_before = 0;
+    for n in 0..60 {
+        rig.update(&mut trx, &[1], &version(n), &version(n + 1))
+            .expect("update");
+        let now = rig.engine.counter_values();
+        assert!(
+            now[used] >= used_before && now[used] <= now[all],
+            "{} of {}",
+            now[used],
+            now[all]
+        );
+        assert_eq!(now[bytes], now[used] * PAGE_SIZE as u64);
+        used_before = now[used];
+    }
+    assert!(used_before >= 12, "{used_before}");
+    rig.engine.commit(&mut trx, false).expect("commit");
 }
