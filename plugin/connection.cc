@@ -52,7 +52,15 @@ void Connection::start()
   }
   slc_trx_start(m_trx, m_isolation, lock_wait_timeout_ms(m_thd));
   if (!m_started)
+  {
     slc_trx_snapshot_isolation(m_trx, snapshot_isolation(m_thd));
+    const XID_STATE &xa= m_thd->transaction->xid_state;
+    if (unlikely(xa.is_explicit_XA()))
+    {
+      const slc_xid name= engine_xid(*xa.get_xid());
+      slc_trx_name(m_trx, &name);
+    }
+  }
   m_started= true;
 }
 

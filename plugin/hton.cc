@@ -8,6 +8,7 @@
 #include "ha_sluice.h"
 #include "information_schema.h"
 #include "key_text.h"
+#include "log_note.h"
 #include "settings.h"
 #include "table_options.h"
 #include "table_path.h"
@@ -256,39 +257,6 @@ size_t table_text(slc_bytes name, char *to, size_t size)
   const size_t length= MY_MIN(text.size(), size);
   memcpy(to, text.data(), length);
   return length;
-}
-
-void log_line(char level, const char *text, size_t length)
-{
-  const int bytes= static_cast<int>(length);
-  switch (level)
-  {
-  case 'E': sql_print_error(SLUICE_ENGINE_NAME ": %.*s", bytes, text); break;
-  case 'W': sql_print_warning(SLUICE_ENGINE_NAME ": %.*s", bytes, text); break;
-  default: sql_print_information(SLUICE_ENGINE_NAME ": %.*s", bytes, text); break;
-  }
-}
-
-/* What the server prints at once ends at 1,024 bytes, its own words among them. */
-constexpr size_t LOG_LINE_BYTES= 900;
-
-/* A note of the engine for the error log; its first character is the level. A long one comes in pieces, which end where its lines do, if they can. */
-void log_note(void *, const char *text, size_t length)
-{
-  size_t from= 1;
-  while (from < length)
-  {
-    size_t to= MY_MIN(length, from + LOG_LINE_BYTES);
-    size_t next= to;
-    const void *end= to < length ? memrchr(text + from, '\n', to - from) : nullptr;
-    if (end && end != text + from)
-    {
-      to= static_cast<const char *>(end) - text;
-      next= to + 1;
-    }
-    log_line(text[0], text + from, to - from);
-    from= next;
-  }
 }
 
 /* Files of a relative directory are hidden from SHOW DATABASES. */

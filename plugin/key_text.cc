@@ -1,4 +1,4 @@
-/* Keys back into text; see key_text.h. */
+/* Keys and ranges of keys back into text; see key_text.h. */
 #include "key_text.h"
 #include <algorithm>
 #include <map>
@@ -102,17 +102,19 @@ struct PartText
   std::unique_ptr<Alphabet> alphabet;   // of strings; made when first asked for
 };
 
+using Indexes= std::vector<std::vector<PartText>>;
+
 struct TableKeys
 {
   const void *owner;
-  std::vector<std::vector<PartText>> indexes;   // as the engine counts them
+  Indexes indexes;                      // as the engine counts them
 };
 
 std::mutex mutex;
 std::map<std::string, TableKeys> tables;
 
-/* A value at `from`, of a part that the codec can decode. */
-std::string value_text(const PartText &known, const uchar *from)
+/* The bytes, as in a record, of a value at `from`, of a part that the codec can decode. */
+std::vector<uchar> value_at(const PartText &known, const uchar *from)
 {
   const Column &column= known.part.column;
   const uchar mask= known.part.descending ? 0xFF : 0;
@@ -121,8 +123,22 @@ std::string value_text(const PartText &known, const uchar *from)
     value[column.kind == Kind::BYTES ? i : column.length - 1 - i]= from[i] ^ mask;
   if (column.kind == Kind::SIGNED)
     value[column.length - 1]^= 0x80;
+  return value;
+}
+
+/* False: a group of its digits was counted up to one digit more than it has. */
+bool is_decimal(const Field *field, const std::vector<uchar> &value)
+{
+  my_decimal number;
+  return !binary2my_decimal(0, value.data(), &number, static_cast<const Field_new_decimal *>(field)->precision, field->decimals());
+}
+
+std::string value_text(const PartText &known, const uchar *from)
+{
+  std::vector<uchar> value= value_at(known, from);
   const Type_handler *type= known.field->type_handler();
-  if (type == &type_handler_bit || type == &type_handler_string)       // the latter: BINARY
+  /* BIT, BINARY, and what the server would warn of. */
+  if (type == &type_handler_bit || type == &type_handler_string || (type == &type_handler_newdecimal && !is_decimal(known.field, value)))
     return in_digits(value.data(), value.data() + value.size());
   /* The share's field belongs to everybody: the copy gets the value. */
   std::vector<uint64> place(known.field->size_of() / sizeof(uint64) + 1);
@@ -157,41 +173,157 @@ std::string part_text(PartText &known, const uchar *from, const uchar *next)
   return known.alphabet->turn_back(image, text) ? quoted(text) : in_digits(from, next);
 }
 
-/* Appends the parts that are there, and moves `from` behind them; false: one of them is not whole. */
-bool add_parts(std::string &text, std::vector<PartText> &parts, const uchar *&from, const uchar *end)
+/* A key in its columns. */
+struct Columns
+{
+  std::vector<std::string> values;
+  const uchar *rest;                    // behind them
+  bool is_whole= false;                 // all of the index, and of the primary key behind them
+  const PartText *last= nullptr;        // the part of the last value, and where that begins; none of a hidden key
+  const uchar *last_from= nullptr;
+};
+
+/* The parts that are there; false: one of them is not whole. */
+bool add_parts(Columns &to, std::vector<PartText> &parts, const uchar *end)
 {
   for (PartText &known : parts)
   {
-    if (from == end)
+    if (to.rest == end)
       break;
-    const uchar *next= Codec::skip_part(known.part, from, end);
+    const uchar *next= Codec::skip_part(known.part, to.rest, end);
     if (!next)
       return false;
-    text+= (text.empty() ? "" : ", ") + part_text(known, from, next);
-    from= next;
+    to.values.push_back(part_text(known, to.rest, next));
+    to.last= &known;
+    to.last_from= to.rest;
+    to.rest= next;
   }
   return true;
 }
 
 /* False: the bytes do not divide into the columns that the key should have. */
-bool key_text(std::string &text, std::vector<std::vector<PartText>> &indexes, uint index, slc_bytes key)
+bool divide(Columns &to, Indexes &indexes, uint index, slc_bytes key)
 {
-  const uchar *from= key.ptr, *end= key.ptr + key.len;
-  if (index && !add_parts(text, indexes[index], from, end))
+  const uchar *end= key.ptr + key.len;
+  size_t count= index ? indexes[index].size() : 0;
+  to.rest= key.ptr;
+  if (index && !add_parts(to, indexes[index], end))
     return false;
   if (!indexes[0].empty())
   {
-    if (!add_parts(text, indexes[0], from, end))
+    count+= indexes[0].size();
+    if (!add_parts(to, indexes[0], end))
       return false;
   }
-  else if (end - from == HIDDEN_KEY_LENGTH)
+  else
   {
-    text+= (text.empty() ? "" : ", ") + std::string("row ") + std::to_string(mi_uint6korr(from));
-    from= end;
+    count++;
+    if (end - to.rest == HIDDEN_KEY_LENGTH)
+    {
+      to.values.push_back("row " + std::to_string(mi_uint6korr(to.rest)));
+      to.last= nullptr;
+      to.rest= end;
+    }
   }
-  if (from < end)
-    text+= (text.empty() ? "" : ", ") + in_digits(from, end);
+  to.is_whole= to.values.size() == count;
   return true;
+}
+
+std::string joined(const std::vector<std::string> &values)
+{
+  std::string text;
+  for (const std::string &value : values)
+    text+= (text.empty() ? "" : ", ") + value;
+  return text;
+}
+
+slc_bytes bytes_of(const std::string &text) { return {reinterpret_cast<const uint8_t *>(text.data()), text.size()}; }
+
+/* ---- ranges ----
+
+   The engine has a range as bytes from and to. What the statement said has become one of these, and is told by its form:
+
+     a prefix              the least key above all below it: one column or more, whole
+     a prefix, counted up  the least key above all that begin with the prefix: its last byte that is not FF is one more, and ends it
+     a key, and 00         the least above that key
+
+   Of a type of fixed length the second may be a value itself, the next one. Which of the two is shown changes nothing: no key lies between. */
+
+struct Bound
+{
+  std::string text;
+  bool is_behind;                       // behind all keys that begin so, not before them
+};
+
+/* Columns of a key in parentheses, as SQL has rows. A `*` stands for those that are left out. */
+std::string point_text(const Columns &columns)
+{
+  const std::string text= joined(columns.values) + (columns.is_whole ? "" : ", *");
+  return columns.values.size() > 1 || !columns.is_whole ? "(" + text + ")" : text;
+}
+
+/* Whether a date and a time, as shown, are in the calendar: what is counted up may be the 32nd. */
+bool is_in_calendar(const std::string &shown)
+{
+  static const uint days[]= {31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+  uint year, month, day, hour= 0, minute= 0, second= 0;
+  const char *text= shown.c_str() + 1;
+  if (sscanf(text, "%u-%u-%u %u:%u:%u", &year, &month, &day, &hour, &minute, &second) < 3)
+    return sscanf(text + (*text == '-'), "%u:%u:%u", &hour, &minute, &second) < 3 || (minute < 60 && second < 60);
+  const bool is_leap= year % 4 == 0 && (year % 100 || year % 400 == 0);
+  return month >= 1 && month <= 12 && day >= 1 && day <= days[month - 1] && (month != 2 || day < 29 || is_leap) && hour < 24 &&
+         minute < 60 && second < 60;
+}
+
+/* Whether the last value is one of its type; what is counted up may be none. */
+bool is_likely(const Columns &columns)
+{
+  if (!columns.last || !columns.last->part.decodable || columns.values.back() == "NULL")
+    return true;
+  const Field *field= columns.last->field;
+  if (field->type_handler() == &type_handler_newdecimal)
+    return is_decimal(field, value_at(*columns.last, columns.last_from + columns.last->part.nullable));
+  return field->cmp_type() != TIME_RESULT || is_in_calendar(columns.values.back());
+}
+
+/* The prefix that was counted up; false: there is none. */
+bool count_back(Columns &to, Indexes &indexes, uint index, std::string &key)
+{
+  constexpr size_t CUT_MAX= 32;         // bytes FF at its end
+  if (!key.back())
+    return false;
+  key.back()--;
+  for (size_t cut= 0; cut <= CUT_MAX; cut++, key+= '\xFF')
+  {
+    to= Columns();
+    if (divide(to, indexes, index, bytes_of(key)) && to.rest == bytes_of(key).ptr + key.size())
+      return true;
+  }
+  return false;
+}
+
+Bound bound_of(Indexes &indexes, uint index, slc_bytes key)
+{
+  const uchar *end= key.ptr + key.len;
+  Columns columns, counted;
+  const bool is_prefix= divide(columns, indexes, index, key) && columns.rest == end;
+  if (is_prefix && is_likely(columns))
+    return {point_text(columns), false};
+  Columns before_zero;
+  if (!is_prefix && !end[-1] && divide(before_zero, indexes, index, {key.ptr, key.len - 1}) && before_zero.rest == end - 1)
+    return {point_text(before_zero), before_zero.is_whole};   // of a prefix: no key begins so and ends there
+  std::string below(reinterpret_cast<const char *>(key.ptr), key.len);
+  if (count_back(counted, indexes, index, below))
+    return {point_text(counted), true};
+  return {is_prefix ? point_text(columns) : in_digits(key.ptr, end), false};
+}
+
+/* Whether the range is that of one prefix. */
+bool is_counted_up(slc_bytes from, slc_bytes to)
+{
+  while (from.len && from.ptr[from.len - 1] == 0xFF)
+    from.len--;
+  return from.len && from.len == to.len && !memcmp(from.ptr, to.ptr, to.len - 1) && from.ptr[from.len - 1] + 1 == to.ptr[to.len - 1];
 }
 
 std::vector<PartText> parts_of(const TABLE_SHARE *share, const KeyLayout &layout)
@@ -232,17 +364,28 @@ std::string KeyTexts::text(const std::string &table_name, uint index, slc_bytes 
   const auto found= tables.find(table_name);
   if (found == tables.end() || index >= found->second.indexes.size())
     return in_digits(key.ptr, end);
-  std::vector<std::vector<PartText>> &indexes= found->second.indexes;
-  std::string text;
-  if (key_text(text, indexes, index, key))
-    return text;
-  /* The end of a range is the least key above all that begin with a value: their last byte, and one. No string need be so. */
-  std::string below(reinterpret_cast<const char *>(key.ptr), key.len);
-  below.back()--;
-  text.clear();
-  if (key_text(text, indexes, index, {reinterpret_cast<const uchar *>(below.data()), below.size()}))
-    return "behind " + text;
-  return in_digits(key.ptr, end);
+  Columns columns;
+  if (!divide(columns, found->second.indexes, index, key))
+    return in_digits(key.ptr, end);
+  if (columns.rest < end)
+    columns.values.push_back(in_digits(columns.rest, end));
+  return joined(columns.values);
+}
+
+std::string KeyTexts::range_text(const std::string &table_name, uint index, slc_bytes from, slc_bytes to)
+{
+  const std::lock_guard<std::mutex> guard(mutex);
+  const auto found= tables.find(table_name);
+  const bool is_known= found != tables.end() && index < found->second.indexes.size();
+  const auto bound= [&](slc_bytes key) -> Bound
+  {
+    return is_known ? bound_of(found->second.indexes, index, key) : Bound{in_digits(key.ptr, key.ptr + key.len), false};
+  };
+  const Bound first= from.len ? bound(from) : Bound{"-infimum", true};
+  Bound last= to.len ? bound(to) : Bound{"+supremum", false};
+  if (is_known && to.len && !first.is_behind && is_counted_up(from, to))
+    last= {first.text, true};
+  return (first.is_behind ? "(" : "[") + first.text + ", " + last.text + (last.is_behind ? "]" : ")");
 }
 
 size_t KeyTexts::text_for_engine(slc_bytes table_name, uint32_t index, slc_bytes key, char *to, size_t size)

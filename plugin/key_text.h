@@ -18,8 +18,11 @@ public:
   /* Once for each Share; `owner` is the Share, and says when the table's fields go. */
   static void remember(const void *owner, const char *table_name, const TABLE_SHARE *share, const Codec &codec);
   static void forget(const void *owner, const char *table_name);
-  /* index as the engine counts: 0 = clustered. The key may end early (a bound). */
+  /* index as the engine counts: 0 = clustered. The key may end early. */
   static std::string text(const std::string &table_name, uint index, slc_bytes key);
+  /* Of a range that the engine has from one key on, up to below another one (either empty: no bound), as an interval of what people write:
+     [15, 20) with 15 and without 20. */
+  static std::string range_text(const std::string &table_name, uint index, slc_bytes from, slc_bytes to);
   /* The same for the engine; nothing if it does not fit. */
   static size_t text_for_engine(slc_bytes table_name, uint32_t index, slc_bytes key, char *to, size_t size);
 };

@@ -20,11 +20,13 @@ namespace {
 /* ---- the report ---- */
 
 constexpr size_t QUERY_BYTES_MAX= 1024;
+/* X'..',X'..', and a number of 64 bits with its sign. */
+constexpr size_t XID_TEXT_MAX= 2 * XIDDATASIZE + 8 + 20;
 
 struct TrxRow
 {
   slc_trx_info info;
-  std::string requested_lock, query;
+  std::string requested_lock, xid, query;
   CHARSET_INFO *query_charset= system_charset_info;
   uint tables_in_use= 0;
   bool read_only= false;
@@ -64,6 +66,7 @@ void add_trx(void *ctx, const slc_trx_info *info)
   TrxRow row;
   row.info= *info;
   row.requested_lock= string_of(info->requested_lock);
+  row.xid= string_of(info->xid);
   static_cast<LockReport *>(ctx)->transactions.push_back(row);
 }
 
@@ -177,11 +180,14 @@ const char *state_of(const slc_trx_info &info)
   return info.rolling_back ? "ROLLING BACK" : info.prepared ? "PREPARED" : "RUNNING";
 }
 
-const char *operation_of(const slc_trx_info &info)
+const char *operation_of(const TrxRow &row)
 {
-  if (info.requested_lock.len)
+  if (row.info.requested_lock.len)
     return "waiting for row lock";
-  return info.rolling_back ? "rollback" : info.prepared ? "waiting for XA COMMIT or XA ROLLBACK" : "";
+  if (row.info.rolling_back)
+    return "rollback";
+  /* Else the server has prepared it for its own commit. */
+  return !row.info.prepared ? "" : row.xid.empty() ? "commit" : "waiting for XA COMMIT or XA ROLLBACK";
 }
 
 const char *isolation_names[]= {"READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"};
@@ -189,7 +195,7 @@ const char *isolation_names[]= {"READ UNCOMMITTED", "READ COMMITTED", "REPEATABL
 namespace Trx_column
 {
 enum { ID, STATE, STARTED, REQUESTED_LOCK, WAIT_STARTED, WEIGHT, CONNECTION, QUERY, OPERATION, TABLES_IN_USE, TABLES_LOCKED,
-       LOCK_STRUCTS, ROWS_LOCKED, ROWS_MODIFIED, ISOLATION, READ_ONLY, SNAPSHOT, SNAPSHOT_AGE, UNDO_BYTES, BUFFERED_CHANGES };
+       LOCK_STRUCTS, ROWS_LOCKED, ROWS_MODIFIED, ISOLATION, READ_ONLY, SNAPSHOT, SNAPSHOT_AGE, UNDO_BYTES, BUFFERED_CHANGES, XA_ID };
 }
 
 ST_FIELD_INFO trx_columns[]= {
@@ -213,6 +219,7 @@ ST_FIELD_INFO trx_columns[]= {
   Show::Column("trx_snapshot_age", Show::ULonglong(), NULLABLE),
   Show::Column("trx_undo_bytes", Show::ULonglong(), NOT_NULL),
   Show::Column("trx_buffered_changes", Show::ULonglong(), NOT_NULL),
+  Show::Column("trx_xid", Show::Varchar(XID_TEXT_MAX), NULLABLE),
   Show::CEnd()};
 
 void store_trx(THD *thd, Field **fields, const LockReport &report, const TrxRow &row)
@@ -227,10 +234,10 @@ void store_trx(THD *thd, Field **fields, const LockReport &report, const TrxRow 
   store(fields[WEIGHT], info.weight);
   store(fields[CONNECTION], info.connection);
   store_or_null(fields[QUERY], row.query, row.query_charset);
-  store_or_null(fields[OPERATION], operation_of(info));
+  store_or_null(fields[OPERATION], operation_of(row));
   store(fields[TABLES_IN_USE], row.tables_in_use);
   store(fields[TABLES_LOCKED], info.tables_locked);
-  store(fields[LOCK_STRUCTS], info.row_locks);
+  store(fields[LOCK_STRUCTS], info.row_locks + info.range_locks);
   store(fields[ROWS_LOCKED], info.row_locks);
   store(fields[ROWS_MODIFIED], info.undo_records);
   store(fields[ISOLATION], isolation_names[info.isolation & 3]);
@@ -244,6 +251,7 @@ void store_trx(THD *thd, Field **fields, const LockReport &report, const TrxRow 
   }
   store(fields[UNDO_BYTES], info.undo_bytes);
   store(fields[BUFFERED_CHANGES], info.buffered_changes);
+  store_or_null(fields[XA_ID], row.xid);
 }
 
 namespace Lock_column
@@ -282,11 +290,9 @@ std::string data_of(const LockRow &lock)
 {
   if (lock.kind == SLC_LOCKED_COUNTER)
     return "";
-  const auto text= [&](const std::string &key, const char *none)
-  { return key.empty() ? none : KeyTexts::text(lock.table, lock.index_number, bytes_of(key)); };
-  if (lock.kind != SLC_LOCKED_RANGE)
-    return text(lock.key, "");
-  return "from " + text(lock.key, "the first") + " to " + text(lock.key_to, "the end");
+  if (lock.kind == SLC_LOCKED_RANGE)
+    return KeyTexts::range_text(lock.table, lock.index_number, bytes_of(lock.key), bytes_of(lock.key_to));
+  return lock.key.empty() ? "" : KeyTexts::text(lock.table, lock.index_number, bytes_of(lock.key));
 }
 
 void store_lock(Field **fields, const LockRow &lock)

@@ -91,10 +91,10 @@ uint64_t slc_engine_durable_lsn(slc_engine *);
 /* dynamic settings; names as in system variables without prefix ("io_capacity", "flush_log_at_trx_commit",
    "redo_log_capacity", "buffer_pool_dump"...). SLC_UNSUPPORTED for an unknown name. */
 slc_err slc_engine_set(slc_engine *, const char *name, uint64_t value);
-/* status counters: fixed count and order for the life of the process; usable before open (engine NULL -> value 0) */
+/* status counters: fixed count and order for the life of the process; usable before open (engine NULL -> values 0) */
 uint32_t slc_counter_count(void);
 const char *slc_counter_name(uint32_t i);           /* e.g. "buffer_pool_reads": shown as Sluice_buffer_pool_reads */
-uint64_t slc_counter_value(slc_engine *, uint32_t i);
+void slc_counter_values(slc_engine *, uint64_t *out);  /* all of one moment, as far as they belong together; room for slc_counter_count() */
 void slc_engine_status_text(slc_engine *, slc_text_cb cb, void *ctx); /* body of SHOW ENGINE SLUICE STATUS */
 
 typedef struct {             /* what is buffered for one index; the texts live through the callback */
@@ -115,9 +115,10 @@ typedef struct {
   uint64_t number;           /* its id; 2^48 + connection as long as it has none */
   uint64_t connection;       /* 0 = it has none (any more) */
   int64_t  age_us, waiting_us, snapshot_age_us;
-  uint64_t undo_records, undo_bytes, buffered_changes, row_locks, tables_locked;
+  uint64_t undo_records, undo_bytes, buffered_changes, row_locks, range_locks, tables_locked;
   uint64_t weight;           /* decides who is the victim of a deadlock */
   slc_bytes requested_lock;  /* empty = it waits for none */
+  slc_bytes xid;             /* as people write it; empty = it is not XA */
   uint8_t  isolation, has_id, prepared, rolling_back;
 } slc_trx_info;
 enum { SLC_LOCKED_ROW = 0, SLC_LOCKED_RANGE = 1, SLC_LOCKED_INSERT = 2, SLC_LOCKED_COUNTER = 3 };
@@ -179,6 +180,8 @@ void     slc_trx_start(slc_trx *, uint32_t isolation, uint32_t lock_wait_timeout
 void     slc_trx_snapshot_isolation(slc_trx *, int on);
 /* at REPEATABLE READ a locking read that may find nothing takes the snapshot, too (off in a new transaction object, stays) */
 void     slc_trx_snapshot_by_locking(slc_trx *, int on);
+/* behind it, XA: what the user calls the transaction, for reports */
+void     slc_trx_name(slc_trx *, const slc_xid *);
 int      slc_trx_is_started(const slc_trx *);
 int      slc_trx_has_writes(const slc_trx *);
 int      slc_trx_has_locks(const slc_trx *);      /* of rows or ranges; rows that it has changed count */

@@ -7,26 +7,29 @@ namespace sluice {
 
 namespace {
 
-constexpr uint COUNTERS_MAX= 512;
-SHOW_VAR counter_vars[COUNTERS_MAX + 1];
-ulonglong counter_values[COUNTERS_MAX];
-
 /* Shown as ON or OFF. (Its first byte is all that SHOW_BOOL looks at.) */
 bool is_switch(const char *name) { return !strcmp(name, "redo_log_enabled"); }
 
-int show_counters(THD *, SHOW_VAR *var, void *, system_status_var *, enum_var_type)
+/* The list is the statement's own: connections ask at the same time. */
+int show_counters(THD *thd, SHOW_VAR *var, void *, system_status_var *, enum_var_type)
 {
-  const uint count= MY_MIN(slc_counter_count(), COUNTERS_MAX);
+  static SHOW_VAR nothing[]= {{nullptr, nullptr, SHOW_LONG}};
+  const uint count= slc_counter_count();
+  SHOW_VAR *vars= static_cast<SHOW_VAR *>(thd_alloc(thd, (count + 1) * sizeof(SHOW_VAR)));
+  uint64_t *values= static_cast<uint64_t *>(thd_alloc(thd, count * sizeof(uint64_t)));
+  var->type= SHOW_ARRAY;
+  var->value= nothing;
+  if (!vars || !values)
+    return 0;
+  slc_counter_values(engine, values);
   for (uint i= 0; i < count; i++)
   {
-    counter_values[i]= slc_counter_value(engine, i);
-    counter_vars[i].name= slc_counter_name(i);
-    counter_vars[i].value= &counter_values[i];
-    counter_vars[i].type= is_switch(counter_vars[i].name) ? SHOW_BOOL : SHOW_LONGLONG;
+    vars[i].name= slc_counter_name(i);
+    vars[i].value= &values[i];
+    vars[i].type= is_switch(vars[i].name) ? SHOW_BOOL : SHOW_LONGLONG;
   }
-  counter_vars[count]= {nullptr, nullptr, SHOW_LONG};
-  var->type= SHOW_ARRAY;
-  var->value= counter_vars;
+  vars[count]= nothing[0];
+  var->value= vars;
   return 0;
 }
 

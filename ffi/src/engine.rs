@@ -253,18 +253,17 @@ pub extern "C" fn slc_counter_name(i: u32) -> *const c_char {
     names.get(i as usize).map_or(std::ptr::null(), |name| name.as_ptr())
 }
 
+/// Writes `slc_counter_count()` values.
 #[no_mangle]
-pub unsafe extern "C" fn slc_counter_value(engine: *mut slc_engine, i: u32) -> u64 {
-    if engine.is_null() || i >= slc_counter_count() {
-        return 0;
+pub unsafe extern "C" fn slc_counter_values(engine: *mut slc_engine, out: *mut u64) {
+    // SAFETY: the caller has room for them all.
+    let out = unsafe { std::slice::from_raw_parts_mut(out, Counters::NAMES.len()) };
+    out.fill(0);
+    if engine.is_null() {
+        return;
     }
     let engine = unsafe { slc_engine::of(engine) };
-    enter_value(engine, 0, || {
-        if i == 0 {
-            engine.publish_gauges();
-        }
-        engine.counters().value(i as usize)
-    })
+    enter_value(engine, (), || out.copy_from_slice(&engine.counter_values()));
 }
 
 #[no_mangle]

@@ -13,7 +13,7 @@ fn us(time: Option<u64>) -> i64 {
     time.map_or(-1, |us| us as i64)
 }
 
-fn transaction(trx: &TrxInfo, requested_lock: &str, tables_locked: u64) -> slc_trx_info {
+fn transaction(trx: &TrxInfo, xid: &str, requested_lock: &str, tables_locked: u64) -> slc_trx_info {
     slc_trx_info {
         number: trx.number(),
         connection: trx.connection,
@@ -24,9 +24,11 @@ fn transaction(trx: &TrxInfo, requested_lock: &str, tables_locked: u64) -> slc_t
         undo_bytes: trx.undo_bytes,
         buffered_changes: trx.buffered_changes,
         row_locks: trx.row_locks,
+        range_locks: trx.range_locks,
         tables_locked,
         weight: trx.weight(),
         requested_lock: text(requested_lock),
+        xid: text(xid),
         isolation: trx.isolation as u8,
         has_id: (trx.id != 0) as u8,
         prepared: trx.prepared as u8,
@@ -71,9 +73,10 @@ pub unsafe extern "C" fn slc_lock_report(engine: *mut slc_engine, detail: u32, s
         let tables = locks.tables_locked();
         for (at, trx) in report.transactions.iter().enumerate() {
             let requested = report.requested[at].map_or(String::new(), |lock| report.lock_id(lock));
+            let xid = trx.xid.as_ref().map_or(String::new(), |xid| xid.to_string());
             if let Some(cb) = sink.trx {
                 // SAFETY: the callback takes a row that lives through the call; the others too.
-                unsafe { cb(sink.ctx, &transaction(trx, &requested, tables[at])) }
+                unsafe { cb(sink.ctx, &transaction(trx, &xid, &requested, tables[at])) }
             }
         }
         if let Some(cb) = sink.lock {

@@ -15,7 +15,7 @@ pub struct slc_trx {
     /// Set between prepare and commit or rollback.
     prepared: Option<Xid>,
     /// It may outlive the connection: so it is the engine's until this connection, or another one, ends it; `trx` is a fresh one.
-    is_parked: bool,
+    parked: Option<Arc<TrxShared>>,
     /// Of `trx`, for other threads.
     shared: Mutex<Arc<TrxShared>>,
     waiter: Arc<CallbackWaiter>,
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn slc_trx_new(
             shared: Mutex::new(trx.shared.clone()),
             trx,
             prepared: None,
-            is_parked: false,
+            parked: None,
             waiter,
             connection,
         }))
@@ -77,13 +77,19 @@ pub unsafe extern "C" fn slc_trx_free(trx: *mut slc_trx) {
         engine,
         mut trx,
         prepared,
-        is_parked,
+        parked,
         waiter,
         ..
     } = handle;
-    enter_value(&engine, (), || match prepared {
-        Some(xid) if !is_parked => engine.park(xid, trx),
-        _ => roll_back_left(&engine, &mut trx),
+    enter_value(&engine, (), || match (prepared, parked) {
+        (Some(xid), None) => {
+            trx.shared.detach();
+            engine.park(xid, trx);
+        }
+        (_, parked) => {
+            parked.inspect(|parked| parked.detach());
+            roll_back_left(&engine, &mut trx);
+        }
     });
     // The caller frees the connection when this returns.
     waiter.leave();
@@ -104,6 +110,14 @@ pub unsafe extern "C" fn slc_trx_snapshot_by_locking(trx: *mut slc_trx, on: i32)
 #[no_mangle]
 pub unsafe extern "C" fn slc_trx_snapshot_isolation(trx: *mut slc_trx, on: i32) {
     unsafe { &mut (*trx).trx }.snapshot_isolation = on != 0;
+}
+
+/// What its user calls it (XA).
+#[no_mangle]
+pub unsafe extern "C" fn slc_trx_name(trx: *mut slc_trx, xid: *const slc_xid) {
+    let (engine, trx) = unsafe { slc_trx::of(trx) };
+    // SAFETY: the caller gives a valid name.
+    enter_value(engine, (), || trx.name(&unsafe { &*xid }.to_xid()));
 }
 
 #[no_mangle]
@@ -183,8 +197,8 @@ pub unsafe extern "C" fn slc_trx_prepare(trx: *mut slc_trx, xid: *const slc_xid,
         engine.may_outlive_connection(trx);
         let fresh = engine.new_trx(handle.waiter.clone(), handle.connection);
         *handle.shared.lock() = fresh.shared.clone();
+        handle.parked = Some(trx.shared.clone());
         engine.park(xid, std::mem::replace(trx, fresh));
-        handle.is_parked = true;
         Ok(())
     })
 }
@@ -193,7 +207,8 @@ pub unsafe extern "C" fn slc_trx_prepare(trx: *mut slc_trx, xid: *const slc_xid,
 #[no_mangle]
 pub unsafe extern "C" fn slc_trx_leave(trx: *mut slc_trx) {
     let handle = unsafe { &mut *trx };
-    (handle.prepared, handle.is_parked) = (None, false);
+    handle.prepared = None;
+    handle.parked.take().inspect(|parked| parked.detach());
     let (engine, trx) = (&handle.engine, &mut handle.trx);
     enter_value(engine, (), || roll_back_left(engine, trx));
 }
@@ -201,7 +216,7 @@ pub unsafe extern "C" fn slc_trx_leave(trx: *mut slc_trx) {
 #[no_mangle]
 pub unsafe extern "C" fn slc_trx_commit_ordered(trx: *mut slc_trx) {
     let handle = unsafe { &mut *trx };
-    let (engine, trx, is_parked) = (&handle.engine, &mut handle.trx, handle.is_parked);
+    let (engine, trx, is_parked) = (&handle.engine, &mut handle.trx, handle.parked.is_some());
     enter_value(engine, (), || match &handle.prepared {
         Some(xid) if is_parked => engine.commit_parked_ordered(xid),
         _ => engine.store().trx_sys.commit_ordered(trx),
@@ -212,7 +227,7 @@ pub unsafe extern "C" fn slc_trx_commit_ordered(trx: *mut slc_trx) {
 unsafe fn end(trx: *mut slc_trx, body: impl FnOnce(&Engine, &mut Trx) -> Result<()>) -> slc_err {
     let handle = unsafe { &mut *trx };
     let (engine, trx, prepared) = (&handle.engine, &mut handle.trx, handle.prepared.take());
-    let is_parked = std::mem::take(&mut handle.is_parked);
+    let is_parked = handle.parked.take().is_some();
     enter(engine, || match prepared {
         Some(xid) if is_parked => body(engine, &mut engine.take_prepared(&xid)?),
         _ => body(engine, trx),

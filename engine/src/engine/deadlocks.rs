@@ -2,7 +2,7 @@
 use super::config::{KeyText, Level, LogSink};
 use crate::base::{IndexId, TrxId};
 use crate::table::Store;
-use crate::txn::{DeadlockInfo, DeadlockParty, HeldInfo, LockMode, TrxInfo, WaitInfo};
+use crate::txn::{BlockerInfo, DeadlockInfo, DeadlockParty, HeldInfo, LockMode, TrxInfo, WaitInfo};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -66,9 +66,9 @@ impl Teller {
             None => "an insert into a locked range of",
         };
         let mut text = format!("{what} {}", self.key(wait.index, &wait.key));
-        for (i, (id, connection)) in wait.blockers.iter().enumerate() {
+        for (i, blocker) in wait.blockers.iter().enumerate() {
             let before = if i == 0 { "; in the way:" } else { "," };
-            let _ = write!(text, "{before} transaction{} (connection {connection})", number(*id));
+            let _ = write!(text, "{before} transaction{} ({})", number(blocker.id), whose(blocker));
         }
         text
     }
@@ -114,18 +114,39 @@ fn number(id: TrxId) -> String {
     }
 }
 
+/// A connection, or what else one can ask for.
+fn whose(blocker: &BlockerInfo) -> String {
+    match (blocker.connection, &blocker.xid) {
+        (0, None) => "without a connection".into(),
+        (0, Some(xid)) => format!("XA {xid}, without a connection"),
+        (connection, _) => format!("connection {connection}"),
+    }
+}
+
 /// Behind the word "transaction".
 pub(super) fn about(trx: &TrxInfo) -> String {
     let mut text = number(trx.id);
-    let _ = match trx.age_us {
-        Some(age_us) => write!(text, ", connection {}, active {} s", trx.connection, age_us / 1_000_000),
-        None => write!(text, ", found at start"),
-    };
+    match (trx.age_us, trx.connection) {
+        (None, _) => text.push_str(", found at start"),
+        (Some(_), 0) => text.push_str(", without a connection"),
+        (Some(_), connection) => {
+            let _ = write!(text, ", connection {connection}");
+        }
+    }
+    if let Some(age_us) = trx.age_us {
+        let _ = write!(text, ", active {} s", age_us / 1_000_000);
+    }
+    if let Some(xid) = &trx.xid {
+        let _ = write!(text, ", XA {xid}");
+    }
     if trx.prepared {
-        text.push_str(", prepared (XA)");
+        text.push_str(", prepared");
     } else if trx.rolling_back {
         text.push_str(", rolling back");
     }
     let _ = write!(text, ", undo records {}, row locks {}", trx.undo_records, trx.row_locks);
+    if trx.range_locks > 0 {
+        let _ = write!(text, ", range locks {}", trx.range_locks);
+    }
     text
 }

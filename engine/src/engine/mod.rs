@@ -49,6 +49,8 @@ pub struct Engine {
     prepared: Mutex<Vec<RecoveredTrx>>,
     /// Held while the log is turned off or on.
     switching: Mutex<()>,
+    /// Held while gauges are brought up to date and read. Taken with no latch held.
+    publishing: Mutex<()>,
     /// Prepared transactions that may outlive their connections.
     parked: Mutex<Vec<(Xid, Trx)>>,
     /// Those of which a verdict was begun and could not be made durable: the engine has stopped, and the next start finds them prepared or ended.

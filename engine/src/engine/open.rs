@@ -84,6 +84,7 @@ impl Engine {
             losers: Mutex::new(losers),
             prepared: Mutex::new(prepared),
             switching: Mutex::default(),
+            publishing: Mutex::default(),
             parked: Mutex::default(),
             cut_short: Mutex::default(),
             undecided,

@@ -69,14 +69,26 @@ const SECTIONS: &[(&str, &[&str])] = &[
 const NAMED_MAX: usize = 20;
 
 impl Engine {
+    /// All counters, in the order of [`Counters::NAMES`]: gauges that are read together fit together, whoever else asks meanwhile.
+    pub fn counter_values(&self) -> Vec<u64> {
+        let _alone = self.publishing.lock();
+        self.refresh_gauges();
+        (0..Counters::NAMES.len()).map(|i| self.counters().value(i)).collect()
+    }
+
     /// Brings the gauges up to date, before counters are shown.
     pub fn publish_gauges(&self) {
+        let _alone = self.publishing.lock();
+        self.refresh_gauges();
+    }
+
+    fn refresh_gauges(&self) {
         self.store.pool.update_gauges();
         self.store.redo.publish_gauges();
         let counters = self.counters();
         self.store.publish_change_gauges();
         counters.history_list_length.set(self.store.trx_sys.history_length());
-        counters.undo_bytes.set(self.store.trx_sys.undo_bytes());
+        self.store.trx_sys.publish_undo_gauges();
         (counters.rollback_records_left).set(self.store.trx_sys.rollback_records_left());
         let (oldest, snapshots) = self.store.trx_sys.oldest_view();
         let now_us = self.store.pool.disk().now_us();
@@ -232,7 +244,10 @@ impl Engine {
             c.snapshot_conflicts.get()
         );
         for trx in self.store.trx_sys.transactions() {
-            let _ = writeln!(out, "---TRANSACTION{}", about(&trx));
+            let snapshot = trx.snapshot_age_us.map_or(String::new(), |age_us| {
+                format!(", snapshot {} s old", age_us / 1_000_000)
+            });
+            let _ = writeln!(out, "---TRANSACTION{}{snapshot}", about(&trx));
             if let Some(wait) = &trx.wait {
                 let _ = writeln!(out, "   waits for {}", self.teller.waited_for(wait));
             }

@@ -31,7 +31,7 @@ impl Store {
     pub(super) fn tell_rollback_progress(&self, trx: &mut Trx) {
         let left = trx.shared.undo_records.load(Ordering::Relaxed);
         let id = trx.id();
-        let connection = trx.shared.connection;
+        let connection = trx.shared.connection();
         let Some(progress) = &mut trx.rollback else { return };
         progress.steps += 1;
         if progress.steps % STEPS_A_LOOK != 0 {
@@ -66,7 +66,7 @@ impl Store {
             return;
         }
         let seconds = (self.pool.disk().now_us() - progress.began_us) / 1_000_000;
-        let (id, who) = (trx.id(), of_connection(trx.shared.connection));
+        let (id, who) = (trx.id(), of_connection(trx.shared.connection()));
         let left = trx.shared.undo_records.load(Ordering::Relaxed);
         let undone = progress.records_at_first.saturating_sub(left);
         let text = format!("rolled back transaction {id}{who}: {undone} undo records in {seconds} s");

@@ -35,8 +35,7 @@ impl TrxSys {
         let payload = recover::encode_xid(xid);
         // And for the record with which its rollback begins, for which there may be no room later.
         let bytes = payload.len() + HEADER_MAX;
-        self.counters
-            .undo_pages
+        self.stream_pages
             .add(tail.reserve(&self.pool, self.ceiling(), bytes)? as u64);
         let mut mtr = self.pool.begin();
         tail.append(&mut mtr, Kind::Prepared, id, trx.undo_top, 0, &payload)?;
@@ -56,8 +55,7 @@ impl TrxSys {
             return Ok(());
         };
         if !planted(Mutant::PreparedRollbackNotLogged) {
-            self.counters
-                .undo_pages
+            self.stream_pages
                 .add(tail.reserve(&self.pool, self.ceiling(), 0)? as u64);
             let mut mtr = self.pool.begin();
             tail.append(&mut mtr, Kind::Resumed, id, trx.undo_top, 0, &[])?;
@@ -204,6 +202,7 @@ impl TrxSys {
         trx.shows_newest = false;
         trx.position.clear();
         trx.forget_doom();
+        trx.forget_name();
         trx.phase = Phase::Working;
         trx.stream = None;
     }

@@ -15,7 +15,7 @@
 //! and locks). It leaves its queue and its transaction is rolled back by its own thread.
 use super::lock::{LockSys, WaitPlace};
 use super::lock_table::Request;
-use super::report::{DeadlockInfo, DeadlockParty, HeldInfo, TrxInfo, WaitInfo};
+use super::report::{BlockerInfo, DeadlockInfo, DeadlockParty, HeldInfo, TrxInfo, WaitInfo};
 use super::sleep::{decide, is_verdict, WAIT_DEADLOCK};
 use super::{LockMode, TrxShared};
 use std::collections::HashSet;
@@ -213,7 +213,6 @@ impl LockSys {
 
     /// What the transaction waits for now.
     pub fn wait_of(&self, trx: &Arc<TrxShared>) -> Option<WaitInfo> {
-        let name = |trx: &Arc<TrxShared>| (trx.id(), trx.connection);
         match WaitPlace::of(trx)? {
             WaitPlace::Row(at) => self.with_shard(at, |shard, slot| {
                 let entry = shard.get(slot)?;
@@ -222,7 +221,7 @@ impl LockSys {
                     index: entry.index,
                     key: entry.key.to_vec(),
                     mode: Some(request.mode),
-                    blockers: distinct(entry.blockers(trx).map(name)),
+                    blockers: distinct(entry.blockers(trx)),
                 })
             }),
             WaitPlace::Range(index) => {
@@ -231,7 +230,7 @@ impl LockSys {
                     index,
                     key,
                     mode: None,
-                    blockers: distinct(owners.iter().map(name)),
+                    blockers: distinct(owners.iter()),
                 })
             }
         }
@@ -265,11 +264,16 @@ fn choose_victim(circle: &[Node]) -> usize {
 }
 
 /// Each once: one may hold a lock of a row and wait for a stronger one.
-fn distinct(names: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+fn distinct<'a>(blockers: impl Iterator<Item = &'a Arc<TrxShared>>) -> Vec<BlockerInfo> {
     let mut all = Vec::new();
-    for name in names {
-        if !all.contains(&name) {
-            all.push(name);
+    for trx in blockers {
+        let blocker = BlockerInfo {
+            id: trx.id(),
+            connection: trx.connection(),
+            xid: trx.xid.lock().clone(),
+        };
+        if !all.contains(&blocker) {
+            all.push(blocker);
         }
     }
     all

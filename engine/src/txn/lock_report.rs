@@ -162,7 +162,7 @@ impl LockSys {
                         });
                     }
                 }
-                None if trx.started_us.load(Relaxed) == 0 && trx.id() == 0 => continue,
+                None if !trx.is_active() => continue,
                 None => {}
             }
             let info = TrxInfo::without_wait(&trx, now_us);

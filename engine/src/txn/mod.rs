@@ -6,7 +6,7 @@
 //! So small transactions share pages, nothing is appended to a global list at commit, and purge eats each stream from its head.
 //! Records are never overwritten before purge: a reader may follow an [`UndoPtr`](crate::base::UndoPtr) it copied earlier.
 //!
-//! Reading order: `trx` and `sys` (the door), `snapshot` and `views` (who sees what), `active`, `commit`, `settled`; then the locks:
+//! Reading order: `trx`, `xid` and `sys` (the door), `snapshot` and `views` (who sees what), `active`, `commit`, `settled`; then the locks:
 //! `lock`, `lock_table`, `sleep`, `wait`, `explicit`, `range`, `deadlock`, and what people see of them: `report`, `lock_report`; then
 //! undo: `undo` (format), `stream`, `directory`, `history`, `purge`, `shrink`, `recover`.
 mod active;
@@ -34,15 +34,17 @@ pub mod trx;
 pub mod undo;
 mod views;
 pub mod wait;
+mod xid;
 
 pub use explicit::MadeExplicit;
 pub use lock::{Granted, LockMode, LockPolicy, LockSys};
 pub use lock_report::{LockDetail, LockInfo, LockKind, LockReport};
-pub use report::{DeadlockInfo, DeadlockParty, HeldInfo, TrxInfo, WaitInfo};
+pub use report::{BlockerInfo, DeadlockInfo, DeadlockParty, HeldInfo, TrxInfo, WaitInfo};
 pub use snapshot::ReadView;
 pub use sys::{PurgeJob, PurgeRecord, RecoveredTrx, TrxSys, UndoRecord};
 pub(crate) use trx::{HalfUndone, RollbackProgress};
-pub use trx::{Isolation, Trx, TrxShared, Xid};
+pub use trx::{Isolation, Trx, TrxShared};
 pub use undo::POSITION_MAX;
 pub use views::OldestView;
 pub use wait::{ThreadWaiter, WaitOutcome, Waiter};
+pub use xid::Xid;

@@ -70,7 +70,7 @@ impl TrxSys {
                 return Err(error);
             }
         }
-        self.counters.undo_pages.sub(job.end.pages_left.len() as u64);
+        self.stream_pages.sub(job.end.pages_left.len() as u64);
         self.history.done(job.end.work, &job.end.passed);
         self.counters.history_list_length.set(self.history.len());
         Ok(())
@@ -113,9 +113,9 @@ impl TrxSys {
         self.history.begin_last_round();
     }
 
-    /// Of the undo file, as far as it is in use.
+    /// In the undo streams.
     pub fn undo_bytes(&self) -> u64 {
-        self.counters.undo_pages.get() * PAGE_SIZE as u64
+        self.stream_pages.get() * PAGE_SIZE as u64
     }
 
     /// Ended transactions not yet purged.

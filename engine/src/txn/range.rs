@@ -38,6 +38,7 @@ impl RangeSet {
         let ranges = self.0.iter();
         ranges.map(|(lo, hi)| held(owner, index, lo, hi.as_deref())).collect()
     }
+    /// Joined with what it touches.
     fn add(&mut self, lo: &[u8], hi: Option<&[u8]>) {
         if hi.is_some_and(|hi| hi <= lo) {
             return;
@@ -176,11 +177,11 @@ impl RangeLocks {
         let of_trx = ranges.owners.iter().position(|(owner, _)| Arc::ptr_eq(owner, trx));
         let stopped = ranges.stopped_by(trx, of_trx, lo, hi);
         if let Some(at) = of_trx {
-            ranges.owners[at].1.add(lo, hi);
+            add_counted(trx, &mut ranges.owners[at].1, lo, hi);
             return (false, stopped);
         }
         let mut set = RangeSet::default();
-        set.add(lo, hi);
+        add_counted(trx, &mut set, lo, hi);
         ranges.owners.push((trx.clone(), set));
         self.count(index).fetch_add(1, Ordering::AcqRel);
         (true, stopped)
@@ -246,10 +247,12 @@ impl RangeLocks {
         let Some(ranges) = shard.get_mut(&index) else {
             return wake;
         };
-        let before = ranges.owners.len();
-        ranges.owners.retain(|(owner, _)| !Arc::ptr_eq(owner, trx));
-        self.count(index)
-            .fetch_sub((before - ranges.owners.len()) as u32, Ordering::AcqRel);
+        if let Some(at) = ranges.owners.iter().position(|(owner, _)| Arc::ptr_eq(owner, trx)) {
+            let (_, set) = ranges.owners.remove(at);
+            let left = trx.range_count.load(Ordering::Relaxed) - set.0.len() as u64;
+            trx.range_count.store(left, Ordering::Relaxed);
+            self.count(index).fetch_sub(1, Ordering::AcqRel);
+        }
         let waiting = std::mem::take(&mut ranges.waiting);
         for (waiter, key) in waiting {
             if ranges.owners_of(key.as_deref(), &waiter).next().is_some() {
@@ -262,6 +265,15 @@ impl RangeLocks {
         drop_if_unused(&mut shard, index);
         wake
     }
+}
+
+/// The owner's count follows: a range may be joined with others, and leave fewer.
+fn add_counted(owner: &TrxShared, set: &mut RangeSet, lo: &[u8], hi: Option<&[u8]>) {
+    let before = set.0.len() as u64;
+    set.add(lo, hi);
+    // Of all its indexes: it never falls below what this one has.
+    let now = owner.range_count.load(Ordering::Relaxed) - before + set.0.len() as u64;
+    owner.range_count.store(now, Ordering::Relaxed);
 }
 
 fn drop_if_unused(shard: &mut Shard, index: IndexId) {
@@ -287,19 +299,21 @@ mod tests {
             (random >> 33) % below
         };
         for _ in 0..300 {
+            let owner = TrxShared::new(Arc::new(crate::txn::ThreadWaiter::new()), 1);
             let mut set = RangeSet::default();
             let mut model = [false; 200];
             for _ in 0..next(12) {
                 let lo = next(200) as usize;
                 let hi = (lo + next(40) as usize).min(199);
                 let open = next(20) == 0;
-                set.add(&[lo as u8], (!open).then_some(&[hi as u8][..]));
+                add_counted(&owner, &mut set, &[lo as u8], (!open).then_some(&[hi as u8][..]));
                 model[lo..if open { 200 } else { hi }].fill(true);
                 for (key, expected) in model.iter().enumerate() {
                     assert_eq!(set.contains(&[key as u8]), *expected, "key {key}");
                 }
             }
             let bounds: Vec<_> = set.0.iter().collect();
+            assert_eq!(owner.range_count.load(Ordering::Relaxed), bounds.len() as u64);
             for pair in bounds.windows(2) {
                 assert!(pair[0].1.as_ref().unwrap() < pair[1].0, "disjoint and not touching");
             }

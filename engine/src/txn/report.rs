@@ -1,6 +1,6 @@
 //! What SHOW ENGINE STATUS shows of transactions: who is at work, who waits for whom, who was in the latest deadlock.
 use super::lock::LockSys;
-use super::{Isolation, LockDetail, LockMode, LockReport, TrxShared, TrxSys};
+use super::{Isolation, LockDetail, LockMode, LockReport, TrxShared, TrxSys, Xid};
 use crate::base::{IndexId, TrxId};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,16 +13,30 @@ pub struct WaitInfo {
     pub key: Vec<u8>,
     /// None: an insert into a locked range.
     pub mode: Option<LockMode>,
-    /// (transaction id, connection) of those who are in the way.
-    pub blockers: Vec<(u64, u64)>,
+    /// Those who are in the way.
+    pub blockers: Vec<BlockerInfo>,
 }
 
-/// One transaction that holds or waits for something, or has written.
+/// Who is in the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockerInfo {
+    /// 0: it has written nothing yet.
+    pub id: TrxId,
+    /// 0: it has none (any more).
+    pub connection: u64,
+    /// XA: what its user calls it.
+    pub xid: Option<Xid>,
+}
+
+/// One transaction that goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrxInfo {
     /// 0: it has written nothing yet.
     pub id: TrxId,
+    /// 0: it has none (any more): it is prepared, and anybody may decide it.
     pub connection: u64,
+    /// XA: what its user calls it.
+    pub xid: Option<Xid>,
     /// Since its start; unknown of one that was found when the engine was opened.
     pub age_us: Option<u64>,
     /// XA: it waits for its coordinator's decision.
@@ -36,6 +50,8 @@ pub struct TrxInfo {
     pub undo_bytes: u64,
     pub buffered_changes: u64,
     pub row_locks: u64,
+    /// Of keys, against inserts.
+    pub range_locks: u64,
     pub wait: Option<WaitInfo>,
 }
 
@@ -80,7 +96,7 @@ impl TrxInfo {
             ..TrxInfo::without_wait(trx, now_us)
         }
     }
-    /// Takes no mutex.
+    /// Takes one mutex, a leaf.
     pub(super) fn without_wait(trx: &TrxShared, now_us: u64) -> TrxInfo {
         let since = |clock: &AtomicU64| match clock.load(Relaxed) {
             0 => None,
@@ -88,8 +104,8 @@ impl TrxInfo {
         };
         TrxInfo {
             id: trx.id(),
-            // A prepared transaction may have outlived its connection.
-            connection: if trx.waiter.context() == 0 { 0 } else { trx.connection },
+            connection: trx.connection(),
+            xid: trx.xid.lock().clone(),
             age_us: since(&trx.started_us),
             prepared: trx.prepared.load(Relaxed),
             rolling_back: trx.rolling_back.load(Relaxed),
@@ -100,6 +116,7 @@ impl TrxInfo {
             undo_bytes: trx.undo_bytes.load(Relaxed),
             buffered_changes: trx.buffered_changes.load(Relaxed),
             row_locks: trx.lock_count.load(Relaxed),
+            range_locks: trx.range_count.load(Relaxed),
             wait: None,
         }
     }
@@ -123,12 +140,13 @@ impl TrxSys {
         self.locks.report(self.everyone(), now_us, detail)
     }
 
-    /// The transactions that hold or wait for a lock or have written, oldest id first. Takes each shard's mutex for a moment.
+    /// The transactions that go on, those of [`TrxSys::lock_report`]: who has written in the order of their ids, before them the others, who may hold
+    /// locks or a snapshot. Takes each shard's mutex for a moment.
     pub fn transactions(&self) -> Vec<TrxInfo> {
         let now = self.pool.disk().now_us();
         let info = |trx: &Arc<TrxShared>| TrxInfo::of(trx, &self.locks, now);
-        let mut all: Vec<TrxInfo> = self.everyone().iter().map(info).collect();
-        all.retain(|trx| trx.id != 0 || trx.row_locks != 0 || trx.wait.is_some());
+        let everyone = self.everyone();
+        let mut all: Vec<TrxInfo> = everyone.iter().filter(|trx| trx.is_active()).map(info).collect();
         all.sort_by_key(|trx| (trx.id, trx.connection));
         all
     }

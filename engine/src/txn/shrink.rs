@@ -6,6 +6,7 @@
 use super::TrxSys;
 use crate::base::ids::UNDO_FILE;
 use crate::base::{PageNo, Result};
+use crate::pool::PAGE_SIZE;
 use crate::space;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -40,15 +41,23 @@ impl TrxSys {
     /// One step; never makes the file smaller than `kept` pages. True: something was cut, and there may be more to cut now.
     pub fn shrink_undo(&self, kept: u32) -> Result<bool> {
         let usage = space::usage(&self.pool, UNDO_FILE)?;
-        self.counters.undo_file_pages.set(usage.pages as u64);
         let Some(kept) = self.shrink.kept(kept, usage) else {
             return Ok(false);
         };
         self.move_streams(kept)?;
         let cut = space::cut(&self.pool, UNDO_FILE, kept, STEP_PAGES)?;
-        self.counters.undo_file_pages.set((usage.pages - cut) as u64);
         self.counters.undo_pages_cut.add(cut as u64);
         Ok(cut > 0)
+    }
+
+    /// For people: what the undo file has and what of it is in use, its own pages included, read under one latch. If it cannot be read, the
+    /// numbers stay.
+    pub fn publish_undo_gauges(&self) {
+        if let Ok(usage) = space::usage(&self.pool, UNDO_FILE) {
+            self.counters.undo_file_pages.set(usage.pages as u64);
+            self.counters.undo_pages.set(usage.used as u64);
+            self.counters.undo_bytes.set(usage.used as u64 * PAGE_SIZE as u64);
+        }
     }
 
     /// Streams that nobody uses leave the pages behind the ceiling.
@@ -60,7 +69,7 @@ impl TrxSys {
             let position = self.state.lock().position.clone();
             match self.directory.move_stream(&self.pool, &tail, position) {
                 Ok(moved) => {
-                    self.counters.undo_pages.sub(tail.ahead.len() as u64);
+                    self.stream_pages.sub(tail.ahead.len() as u64);
                     self.history.give_moved(Box::new(moved));
                 }
                 Err(error) => {

@@ -22,6 +22,7 @@ use super::undo::{self, Kind, Reader};
 use super::views::{OldestView, ViewRegistry, ViewSlot};
 use super::wait::Nobody;
 use super::{Isolation, LockSys, ReadView, Trx, TrxShared, Waiter, Xid};
+use crate::base::counters::Counter;
 use crate::base::ids::UNDO_FILE;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Counters, Error, Result, TrxId, UndoPtr};
@@ -95,6 +96,8 @@ pub struct TrxSys {
     /// Clock of the latest `tick`.
     tick_us: AtomicU64,
     pub(super) shrink: Shrink,
+    /// Pages that the undo streams own.
+    pub(super) stream_pages: Counter,
     pub(super) safety: Safety,
     /// Whoever has a lower id is settled. Written under the mutex.
     pub(super) settled_low: AtomicU64,
@@ -148,6 +151,7 @@ impl TrxSys {
             purge_lag_warning: AtomicU64::new(0),
             tick_us: AtomicU64::new(0),
             shrink: Shrink::default(),
+            stream_pages: Counter::default(),
             safety: Safety::default(),
             settled_low: AtomicU64::new(0),
             recovered: RankedMutex::new(Rank::Leaf, HashMap::new()),
@@ -157,7 +161,7 @@ impl TrxSys {
             directory,
             history,
         };
-        sys.counters.undo_pages.set(found.pages);
+        sys.stream_pages.set(found.pages);
         sys.counters.active_transactions.set(found.unfinished.len() as u64);
         sys.counters.max_trx_id.set(next);
         let recovered = sys.revive(found.unfinished);
@@ -174,6 +178,7 @@ impl TrxSys {
             shared.id.store(id, Ordering::Release);
             shared.undo_records.store(unfinished.undo_records, Ordering::Relaxed);
             shared.prepared.store(unfinished.xid.is_some(), Ordering::Relaxed);
+            *shared.xid.lock() = unfinished.xid.clone();
             shared.rolling_back.store(unfinished.xid.is_none(), Ordering::Relaxed);
             self.locks.accept_implicit(&shared, id);
             self.active.add(id, &shared);
@@ -209,8 +214,9 @@ impl TrxSys {
         trx.started = true;
         trx.undo_top = unfinished.undo_top;
         trx.stream = Some(unfinished.tail);
-        if unfinished.xid.is_some() {
+        if let Some(xid) = &unfinished.xid {
             trx.phase = Phase::Prepared;
+            trx.name(xid);
         }
         Ok(trx)
     }
@@ -295,7 +301,7 @@ impl TrxSys {
             Taken::Make(number) => match self.directory.add_stream(&self.pool, number) {
                 Ok(tail) => {
                     self.history.add_stream(&tail);
-                    self.counters.undo_pages.inc();
+                    self.stream_pages.inc();
                     Box::new(tail)
                 }
                 Err(error) => {
@@ -318,7 +324,7 @@ impl TrxSys {
 
     fn reserve(&self, tail: &mut StreamTail, bytes: usize) -> Result<()> {
         let added = tail.reserve(&self.pool, self.ceiling(), bytes)?;
-        self.counters.undo_pages.add(added as u64);
+        self.stream_pages.add(added as u64);
         Ok(())
     }
 
@@ -474,7 +480,7 @@ impl TrxSys {
         let tail = trx.stream.as_mut().expect("append_undo comes after ensure_id");
         let added = tail.make_room(mtr, self.ceiling(), payload.len())?;
         if added > 0 {
-            self.counters.undo_pages.add(added as u64);
+            self.stream_pages.add(added as u64);
         }
         let at = tail.append(mtr, Kind::Row, id, trx.undo_top, 0, payload)?;
         trx.undo_top = at;

@@ -2,7 +2,7 @@
 use super::lock::LockList;
 use super::stream::StreamTail;
 use super::views::ViewSlot;
-use super::{ReadView, Waiter};
+use super::{ReadView, Waiter, Xid};
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Error, IndexId, Lsn, PageNo, Result, TrxId, UndoPtr};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
@@ -34,22 +34,18 @@ impl Isolation {
     }
 }
 
-/// XA transaction name.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct Xid {
-    pub format_id: i64,
-    pub gtrid_len: u32,
-    pub bqual_len: u32,
-    pub data: Vec<u8>,
-}
-
 /// What other threads see of a transaction. `id` is 0 until the first write.
 pub struct TrxShared {
     pub id: AtomicU64,
     /// What has come of this transaction's lock wait (`sleep::WAIT_*`); 0: nothing yet.
     pub wait_flag: AtomicU32,
     pub waiter: Arc<dyn Waiter>,
-    pub connection: u64,
+    /// Whose it was at first: see [`TrxShared::connection`].
+    pub(crate) connection: u64,
+    /// Its connection has gone, or does something else: it waits for anybody's decision.
+    pub(crate) detached: AtomicBool,
+    /// XA: what its user calls it. Set and taken away by who owns the transaction ([`Trx::name`]).
+    pub(crate) xid: RankedMutex<Option<Xid>>,
     /// Clock of the start, microseconds; 0 = not started.
     pub started_us: AtomicU64,
     /// As [`Phase::Prepared`], for reports; as the other fields up to `statement`.
@@ -71,6 +67,8 @@ pub struct TrxShared {
     pub undo_records: AtomicU64,
     /// Row locks held or waited for.
     pub lock_count: AtomicU64,
+    /// Key ranges held, joined as they are. Written by its own thread.
+    pub range_count: AtomicU64,
     /// The queue in which this transaction waits (`lock::WaitPlace`), 0 = none. Written by its own thread.
     pub(crate) waiting_on: AtomicU64,
     /// Grows with each wait, so that the deadlock search can tell two waits apart.
@@ -86,6 +84,8 @@ impl TrxShared {
             wait_flag: AtomicU32::new(0),
             waiter,
             connection,
+            detached: AtomicBool::new(false),
+            xid: RankedMutex::new(Rank::Leaf, None),
             started_us: AtomicU64::new(0),
             prepared: AtomicBool::new(false),
             rolling_back: AtomicBool::new(false),
@@ -97,6 +97,7 @@ impl TrxShared {
             statement: RankedMutex::new(Rank::Leaf, String::new()),
             undo_records: AtomicU64::new(0),
             lock_count: AtomicU64::new(0),
+            range_count: AtomicU64::new(0),
             waiting_on: AtomicU64::new(0),
             wait_no: AtomicU64::new(0),
             locks: RankedMutex::new(Rank::Leaf, LockList::default()),
@@ -104,6 +105,23 @@ impl TrxShared {
     }
     pub fn id(&self) -> TrxId {
         self.id.load(Ordering::Acquire)
+    }
+    /// The number of its connection; 0: it has none (any more).
+    pub fn connection(&self) -> u64 {
+        let has_one = self.waiter.context() != 0 && !self.detached.load(Ordering::Relaxed);
+        if has_one {
+            self.connection
+        } else {
+            0
+        }
+    }
+    /// Its connection leaves it to whoever will decide: it is prepared.
+    pub fn detach(&self) {
+        self.detached.store(true, Ordering::Relaxed);
+    }
+    /// It goes on: reports show it. (One found at open has no clock, but an id.)
+    pub(crate) fn is_active(&self) -> bool {
+        self.started_us.load(Ordering::Relaxed) != 0 || self.id() != 0
     }
     /// Others may wait for what it holds, or has changed: then its wait can be part of a circle.
     pub fn may_be_waited_for(&self) -> bool {
@@ -207,6 +225,8 @@ pub struct Trx {
     pub(crate) shows_newest: bool,
     /// Opaque replication position, written with the commit record. At most [`super::undo::POSITION_MAX`] bytes.
     pub position: Vec<u8>,
+    /// `shared.xid` is set.
+    is_named: bool,
     /// Why a part of it could not be rolled back: nothing is left to it but to be rolled back whole.
     doomed: Option<Box<Error>>,
     found: FoundRow,
@@ -239,6 +259,7 @@ impl Trx {
             shown_lsn: 0,
             shows_newest: false,
             position: Vec::new(),
+            is_named: false,
             doomed: None,
             found: FoundRow::default(),
             phase: Phase::Working,
@@ -257,6 +278,16 @@ impl Trx {
             Isolation::Serializable => true,
             Isolation::RepeatableRead => !self.snapshot_isolation,
             Isolation::ReadCommitted | Isolation::ReadUncommitted => false,
+        }
+    }
+    /// The user's name of it (XA), for reports; until its end.
+    pub fn name(&mut self, xid: &Xid) {
+        *self.shared.xid.lock() = Some(xid.clone());
+        self.is_named = true;
+    }
+    pub(crate) fn forget_name(&mut self) {
+        if std::mem::take(&mut self.is_named) {
+            *self.shared.xid.lock() = None;
         }
     }
     pub fn doom(&mut self, why: &Error) {

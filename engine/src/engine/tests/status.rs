@@ -1,9 +1,10 @@
 //! What SHOW ENGINE STATUS tells of locks: a person must find the table, the index and the other side in it.
 use super::rig::*;
-use crate::base::Error;
+use crate::base::{Counters, Error};
 use crate::engine::Close;
 use crate::io::sim::SimDisk;
-use crate::txn::{Isolation, LockMode, ThreadWaiter, Trx};
+use crate::pool::PAGE_SIZE;
+use crate::txn::{Isolation, LockDetail, LockMode, ThreadWaiter, Trx};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -83,7 +84,8 @@ fn it_says_when_and_makes_up_no_number() {
     rig.engine.commit(&mut reader, false).expect("commit");
 }
 
-/// A forgotten prepared transaction holds its locks for ever; it looked like any other, and like one just begun after a restart.
+/// A forgotten prepared transaction holds its locks for ever; it looked like any other, and like one just begun after a restart. Those who
+/// waited for it were told the number of a connection that had gone.
 #[test]
 fn a_prepared_transaction_is_told_apart() {
     let disk = SimDisk::new(1);
@@ -93,18 +95,108 @@ fn a_prepared_transaction_is_told_apart() {
     assert!(!rig.engine.status_text().contains("prepared"));
     let xid = xid(b"x");
     rig.engine.prepare(&mut trx, &xid).expect("prepare");
-    let text = rig.engine.status_text();
-    let told = line(&text, "---TRANSACTION");
+    let shared = trx.shared.clone();
+    rig.engine.park(xid.clone(), trx);
+    let told = |rig: &Rig| line(&rig.engine.status_text(), "---TRANSACTION").to_string();
+    let text = told(&rig);
     assert!(
-        told.contains("connection 11") && told.contains("prepared (XA)"),
-        "{told}"
+        text.contains(", connection 11, ") && text.contains(&format!(", XA {xid}, prepared")),
+        "{text}"
     );
-    std::mem::forget(trx); // as at a crash: it is not ended
+    shared.detach();
+    let text = told(&rig);
+    assert!(
+        text.contains(", without a connection, ") && text.contains(&format!(", XA {xid}, prepared")),
+        "{text}"
+    );
+    std::thread::scope(|s| {
+        let mut other = connection(&rig, 12);
+        let rig = &rig;
+        let shared = other.shared.clone();
+        let waiting = s.spawn(move || {
+            rig.insert(&mut other, &[1], &row(1)).expect_err("taken");
+            rig.engine.rollback(&mut other).expect("rollback");
+        });
+        while rig.engine.counters().row_lock_current_waits.get() == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let wait = line(&rig.engine.status_text(), "waits for").to_string();
+        assert!(wait.ends_with(&format!("(XA {xid}, without a connection)")), "{wait}");
+        let report = rig.engine.named_locks(LockDetail::Nothing).report;
+        let holder = report
+            .transactions
+            .iter()
+            .find(|trx| trx.prepared)
+            .expect("it is shown");
+        assert_eq!((holder.connection, holder.xid.as_ref()), (0, Some(&xid)));
+        rig.store().trx_sys.locks().cancel_wait(&shared);
+        waiting.join().expect("second");
+    });
     rig.engine.close(Close::LogOnly).expect("close");
     let rig = Rig::reopen(disk).expect("open");
-    let text = rig.engine.status_text();
-    let told = line(&text, "---TRANSACTION");
-    assert!(told.contains("found at start, prepared (XA)"), "{told}");
+    let text = told(&rig);
+    assert!(
+        text.contains(&format!(", found at start, XA {xid}, prepared")),
+        "{text}"
+    );
     rig.engine.decide(&xid, true).expect("commit");
     assert!(!rig.engine.status_text().contains("---TRANSACTION"));
+}
+
+/// Who held nothing but ranges, or a snapshot, had no line, though he kept others waiting, or purge.
+#[test]
+fn whoever_holds_something_has_a_line() {
+    let rig = Rig::create(SimDisk::new(1));
+    let mut locker = connection(&rig, 11);
+    locker.isolation = Isolation::Serializable;
+    assert_eq!(rig.get(&mut locker, &[7], Some(LockMode::Shared)), Ok(None));
+    assert_eq!(rig.get(&mut locker, &[9], Some(LockMode::Shared)), Ok(None));
+    let mut reader = connection(&rig, 12);
+    rig.store().trx_sys.open_view(&mut reader);
+    let idle = rig.engine.new_trx(Arc::new(ThreadWaiter::default()), 13);
+    let text = rig.engine.status_text();
+    let of_locker = line(&text, "---TRANSACTION without a number yet, connection 11, ");
+    assert!(of_locker.ends_with("row locks 0, range locks 2"), "{of_locker}");
+    let of_reader = line(&text, "---TRANSACTION without a number yet, connection 12, ");
+    assert!(of_reader.ends_with(", snapshot 0 s old"), "{of_reader}");
+    assert_eq!(text.matches("---TRANSACTION").count(), 2, "{text}");
+    let report = rig.engine.named_locks(LockDetail::Locks).report;
+    let shown: Vec<u64> = report.transactions.iter().map(|trx| trx.connection).collect();
+    assert_eq!(shown, [11, 12], "as in the tables");
+    assert_eq!(report.transactions[0].range_locks, report.locks.len() as u64);
+    for mut trx in [locker, reader, idle] {
+        rig.engine.commit(&mut trx, false).expect("commit");
+    }
+    assert!(!rig.engine.status_text().contains("---TRANSACTION"));
+    assert_eq!(rig.engine.named_locks(LockDetail::Locks).report.locks, []);
+}
+
+/// The file's length was noted once a second, the pages in use were counted at once: more were in use than there were.
+#[test]
+fn no_more_undo_is_in_use_than_its_file_has() {
+    let rig = Rig::create(SimDisk::new(1));
+    let mut trx = connection(&rig, 11);
+    let version = |n: u8| Row {
+        body: vec![n; PAGE_SIZE / 5],
+        ..row(1)
+    };
+    rig.insert(&mut trx, &[1], &version(0)).expect("insert");
+    let place = |name: &str| Counters::NAMES.iter().position(|n| *n == name).expect("a counter");
+    let (used, all, bytes) = (place("undo_pages"), place("undo_file_pages"), place("undo_bytes"));
+    let mut used_before = 0;
+    for n in 0..60 {
+        rig.update(&mut trx, &[1], &version(n), &version(n + 1))
+            .expect("update");
+        let now = rig.engine.counter_values();
+        assert!(
+            now[used] >= used_before && now[used] <= now[all],
+            "{} of {}",
+            now[used],
+            now[all]
+        );
+        assert_eq!(now[bytes], now[used] * PAGE_SIZE as u64);
+        used_before = now[used];
+    }
+    assert!(used_before >= 12, "{used_before}");
+    rig.engine.commit(&mut trx, false).expect("commit");
 }

@@ -70,7 +70,7 @@ impl Bed {
     /// Every page of the undo file has an owner.
     pub(super) fn check_pages(&self) {
         let used = space::usage(&self.rig.pool, UNDO_FILE).unwrap().used;
-        let undo = self.sys.counters.undo_pages.get();
+        let undo = self.sys.stream_pages.get();
         // Header, bitmap, system page; with the first stream a directory page.
         let others = if undo == 0 { 3 } else { 4 };
         assert_eq!(used as u64, undo + others);

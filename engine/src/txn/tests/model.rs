@@ -220,7 +220,7 @@ fn run_model(seed: u64, steps: usize, restarts: bool) {
     let handed_out = model.purged.union(&model.perhaps_again).count();
     assert_eq!(handed_out, written, "each record is handed out");
     model.check();
-    let pages = model.bed().sys.counters.undo_pages.get();
+    let pages = model.bed().sys.stream_pages.get();
     assert!(pages <= 60, "{pages} pages are left to 6 streams");
 }
 
