@@ -133,6 +133,17 @@ bool is_decimal(const Field *field, const std::vector<uchar> &value)
   return !binary2my_decimal(0, value.data(), &number, static_cast<const Field_new_decimal *>(field)->precision, field->decimals());
 }
 
+/* A field that has the value, for `use`. The share's field belongs to everybody: a copy gets it. */
+template <typename Use> auto with_value(const PartText &known, std::vector<uchar> &value, Use use)
+{
+  std::vector<uint64> place(known.field->size_of() / sizeof(uint64) + 1);
+  memcpy(static_cast<void *>(place.data()), static_cast<const void *>(known.field), known.field->size_of());
+  Field *copy= reinterpret_cast<Field *>(place.data());
+  copy->table= nullptr;
+  copy->move_field(value.data(), nullptr, 0);
+  return use(copy);
+}
+
 std::string value_text(const PartText &known, const uchar *from)
 {
   std::vector<uchar> value= value_at(known, from);
@@ -140,18 +151,15 @@ std::string value_text(const PartText &known, const uchar *from)
   /* BIT, BINARY, and what the server would warn of. */
   if (type == &type_handler_bit || type == &type_handler_string || (type == &type_handler_newdecimal && !is_decimal(known.field, value)))
     return in_digits(value.data(), value.data() + value.size());
-  /* The share's field belongs to everybody: the copy gets the value. */
-  std::vector<uint64> place(known.field->size_of() / sizeof(uint64) + 1);
-  memcpy(static_cast<void *>(place.data()), static_cast<const void *>(known.field), known.field->size_of());
-  Field *copy= reinterpret_cast<Field *>(place.data());
-  copy->table= nullptr;
-  copy->move_field(value.data(), nullptr, 0);
-  StringBuffer<256> buffer(system_charset_info);
-  String *shown= copy->val_str(&buffer);
-  if (!shown)
-    return in_digits(value.data(), value.data() + value.size());
-  const std::string text(shown->ptr(), shown->length());
-  return copy->cmp_type() == INT_RESULT || copy->cmp_type() == DECIMAL_RESULT ? text : quoted(text);
+  return with_value(known, value, [&value](Field *field)
+  {
+    StringBuffer<256> buffer(system_charset_info);
+    String *shown= field->val_str(&buffer);
+    if (!shown)
+      return in_digits(value.data(), value.data() + value.size());
+    const std::string text(shown->ptr(), shown->length());
+    return field->cmp_type() == INT_RESULT || field->cmp_type() == DECIMAL_RESULT ? text : quoted(text);
+  });
 }
 
 std::string part_text(PartText &known, const uchar *from, const uchar *next)
@@ -275,15 +283,31 @@ bool is_in_calendar(const std::string &shown)
          minute < 60 && second < 60;
 }
 
+/* Whether the fraction of a second is one of so many decimals: what is counted up may be a whole one, or end behind them. */
+bool has_its_decimals(const PartText &known, std::vector<uchar> value)
+{
+  return with_value(known, value, [](Field *field)
+  {
+    MYSQL_TIME time;
+    if (field->get_date(&time, date_mode_t(0)))
+      return true;
+    ulong unit= 1;
+    for (uint decimals= field->decimals(); decimals < TIME_SECOND_PART_DIGITS; decimals++)
+      unit*= 10;
+    return time.second_part <= TIME_MAX_SECOND_PART && time.second_part % unit == 0;
+  });
+}
+
 /* Whether the last value is one of its type; what is counted up may be none. */
 bool is_likely(const Columns &columns)
 {
   if (!columns.last || !columns.last->part.decodable || columns.values.back() == "NULL")
     return true;
   const Field *field= columns.last->field;
+  const auto value= [&columns] { return value_at(*columns.last, columns.last_from + columns.last->part.nullable); };
   if (field->type_handler() == &type_handler_newdecimal)
-    return is_decimal(field, value_at(*columns.last, columns.last_from + columns.last->part.nullable));
-  return field->cmp_type() != TIME_RESULT || is_in_calendar(columns.values.back());
+    return is_decimal(field, value());
+  return field->cmp_type() != TIME_RESULT || (is_in_calendar(columns.values.back()) && has_its_decimals(*columns.last, value()));
 }
 
 /* The prefix that was counted up; false: there is none. */
@@ -381,10 +405,12 @@ std::string KeyTexts::range_text(const std::string &table_name, uint index, slc_
   {
     return is_known ? bound_of(found->second.indexes, index, key) : Bound{in_digits(key.ptr, key.ptr + key.len), false};
   };
+  /* One prefix, however unlikely its value is. */
+  Columns one;
+  if (is_known && to.len && is_counted_up(from, to) && divide(one, found->second.indexes, index, from) && one.rest == from.ptr + from.len)
+    return "[" + point_text(one) + ", " + point_text(one) + "]";
   const Bound first= from.len ? bound(from) : Bound{"-infimum", true};
-  Bound last= to.len ? bound(to) : Bound{"+supremum", false};
-  if (is_known && to.len && !first.is_behind && is_counted_up(from, to))
-    last= {first.text, true};
+  const Bound last= to.len ? bound(to) : Bound{"+supremum", false};
   return (first.is_behind ? "(" : "[") + first.text + ", " + last.text + (last.is_behind ? "]" : ")");
 }
 
