@@ -10,7 +10,7 @@
 //! | an index has used up the numbers of its partitions, and takes no more until it is empty | as if it were too old |
 //! | after the engine was opened | each index is looked into; what is pending is counted, index by index: `io_capacity_max` pages a second |
 //! | a leaf is expected to take 128 entries or more | 50 of such, but no more than `io_capacity_max` a second |
-//! | next to nothing comes, measured by what is pending, and a leaf is expected to take 16 entries or more | `io_capacity` a second |
+//! | next to nothing comes, measured by what is pending, and a leaf is expected to take 16 entries or more | `io_capacity` a second, with what is due |
 //! | an index lives in memory | 32 of such, and no more than that: no read is spared there, and while anything is pending readers have to look for it |
 //!
 //! A leaf costs a read and a write whatever it gets, so the index whose next leaf is expected to get most is swept first. But what is too

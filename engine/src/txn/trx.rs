@@ -65,7 +65,7 @@ pub struct TrxShared {
     pub statement: RankedMutex<String>,
     /// Undo records that are not undone, and rows loaded: what a rollback would cost (choice of the deadlock victim), or is going to.
     pub undo_records: AtomicU64,
-    /// Row locks held or waited for.
+    /// Row locks held.
     pub lock_count: AtomicU64,
     /// Key ranges held, joined as they are. Written by its own thread.
     pub range_count: AtomicU64,
