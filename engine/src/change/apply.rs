@@ -8,7 +8,7 @@
 //! without it, purge, has only `Remove`, which commutes with all others.
 use super::entry::{DEAD, DELETE_MARK, STAMP_OFFSET};
 use super::help::help;
-use super::merge::merge_leaf_whole;
+use super::merge::{merge_key, merge_leaf_whole};
 use super::{Delta, Index, Op, DELTA_BIT};
 use crate::base::bytes::{get_u48, put_u48};
 use crate::base::sync::give_way;
@@ -110,7 +110,14 @@ fn apply_if_near(pool: &Pool, tree: &Tree, asking: Asking<'_>, op: Op<'_>) -> Re
 pub(super) fn buffer(pool: &Pool, index: &Index, delta: &Delta, op: Op<'_>) -> Result<bool> {
     let mut tries = 0;
     while tries < SETTLE_TRIES {
-        if delta.fits(&op) && delta.append(pool, &op)? {
+        let appended = match delta.fits(&op) {
+            true => delta.append(pool, &op),
+            false => Ok(false),
+        };
+        if let Err(full @ Error::Full(_)) = appended {
+            return apply_for_want_of_room(pool, index, delta, op, full);
+        }
+        if appended? {
             let counters = pool.counters();
             match op {
                 Op::Put { .. } => counters.change_buffer_buffered_inserts.inc(),
@@ -131,6 +138,21 @@ pub(super) fn buffer(pool: &Pool, index: &Index, delta: &Delta, op: Op<'_>) -> R
         }
     }
     Err(missing(&index.tree, op.key()))
+}
+/// The delta tree would have to grow for the change, and the disk is full. Its leaf may take it all the same: what takes back or away needs no
+/// room there, and must not fail for want of what it would give back.
+#[cold]
+fn apply_for_want_of_room(pool: &Pool, index: &Index, delta: &Delta, op: Op<'_>, full: Error) -> Result<bool> {
+    delta.know(pool)?;
+    for _ in 0..SETTLE_TRIES {
+        if !delta.is_pending(pool, &index.tree, op.key())? {
+            return apply_directly(pool, &index.tree, op);
+        }
+        if !merge_key(pool, &index.tree, delta, op.key())? {
+            give_way();
+        }
+    }
+    Err(full)
 }
 
 impl Op<'_> {

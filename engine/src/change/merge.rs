@@ -76,30 +76,19 @@ pub(super) fn merge_helping(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8])
     merge.loses_all = planted(Mutant::HelpedEntriesLost);
     merge_by(merge, key)
 }
+/// As `merge_at`, of one key alone, which others of its leaf may need room for. False: nothing was merged.
+pub(super) fn merge_key(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8]) -> Result<bool> {
+    let mut merge = Merge::new(pool, tree, delta, false);
+    let ended = merge.run(key, Next::Key);
+    merge.tell();
+    delta.tidy();
+    ended.map(|_| merge.entries > 0)
+}
 fn merge_by(mut merge: Merge<'_>, key: &[u8]) -> Result<Merged> {
-    let mut next = Next::Leaf;
-    let mut at = key.to_vec();
-    let mut fruitless = 0;
-    loop {
-        let before = merge.entries;
-        next = match next {
-            Next::Spread => merge.spread(&mut at)?,
-            _ => merge.step(&mut at, next)?,
-        };
-        fruitless = if merge.entries == before { fruitless + 1 } else { 0 };
-        if next == Next::Done || fruitless > FRUITLESS_MAX {
-            break;
-        }
-    }
-    let counters = merge.pool.counters();
-    if merge.entries > 0 {
-        counters.change_buffer_merged_leaves.add(merge.leaves as u64);
-    }
-    // Each leaf was brought in once, for all of its own.
-    counters
-        .change_buffer_reads_avoided
-        .add((merge.entries as u64).saturating_sub(merge.leaves as u64));
-    merge.delta.merged_some(merge.entries as u64);
+    let ended = merge.run(key, Next::Leaf);
+    // With an error, too: the Mtrs before have merged something.
+    merge.tell();
+    let next = ended?;
     Ok(Merged {
         entries: merge.entries,
         leaves: merge.leaves,
@@ -120,7 +109,9 @@ pub(super) enum Next {
     Alone,
     /// What is left of that leaf, from the key on.
     From,
-    /// The key alone: its leaf is split to make room for so many bytes, if that is enough still.
+    /// The key alone.
+    Key,
+    /// It too: its leaf is split to make room for so many bytes, if that is enough still.
     Grow(usize),
     Done,
 }
@@ -185,6 +176,36 @@ impl<'a> Merge<'a> {
             value: Vec::new(),
         }
     }
+    /// Mtr after Mtr; `Done`, or what was to be next when latches could not be had for too long, or when the one key is done.
+    fn run(&mut self, key: &[u8], first: Next) -> Result<Next> {
+        let mut next = first;
+        let mut at = key.to_vec();
+        let mut fruitless = 0;
+        loop {
+            let before = self.entries;
+            next = match next {
+                Next::Spread => self.spread(&mut at)?,
+                _ => self.step(&mut at, next)?,
+            };
+            fruitless = if self.entries == before { fruitless + 1 } else { 0 };
+            let key_done = first == Next::Key && !matches!(next, Next::Grow(_));
+            if next == Next::Done || key_done || fruitless > FRUITLESS_MAX {
+                return Ok(next);
+            }
+        }
+    }
+    /// Into the counters.
+    fn tell(&self) {
+        let counters = self.pool.counters();
+        if self.entries > 0 {
+            counters.change_buffer_merged_leaves.add(self.leaves as u64);
+        }
+        // Each leaf was brought in once, for all of its own.
+        counters
+            .change_buffer_reads_avoided
+            .add((self.entries as u64).saturating_sub(self.leaves as u64));
+        self.delta.merged_some(self.entries as u64);
+    }
     /// One Mtr. `at`: the key it is about, then the one to go on with.
     fn step(&mut self, at: &mut Vec<u8>, what: Next) -> Result<Next> {
         self.pool.redo().reserve_to_go_on()?;
@@ -202,7 +223,7 @@ impl<'a> Merge<'a> {
                 lo = lower.to_vec();
                 self.end = Some(hi.clone());
             }
-            Next::Grow(_) => hi = Some(successor(at)),
+            Next::Key | Next::Grow(_) => hi = Some(successor(at)),
             _ => {
                 let end = self.end.clone().flatten();
                 if hi.is_none() || end.as_ref().is_some_and(|end| Some(end) < hi.as_ref()) {

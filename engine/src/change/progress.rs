@@ -202,6 +202,10 @@ impl Delta {
             .retry_us
             .store(pool.disk().now_us() + RETRY_US, Ordering::Relaxed);
     }
+    /// People want it merged now: what was in the way may be gone.
+    pub fn retry_now(&self) {
+        self.progress.retry_us.store(0, Ordering::Relaxed);
+    }
     /// A leaf, or more, could not be merged for this reason.
     pub(super) fn note_unmerged(&self, pool: &Pool, why: Error) {
         self.buffer().note_unmerged();

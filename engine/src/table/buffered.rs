@@ -183,6 +183,9 @@ impl Store {
         if asked_for != rounds.draining {
             rounds.draining = asked_for;
             rounds.clean = 0;
+            if rounds.was_draining() {
+                self.retry_all();
+            }
         }
         let due = self.leaves_of_round(rounds);
         let (usual, most) = self.pool.io_capacity();
@@ -241,6 +244,15 @@ impl Store {
         };
         self.tell_round(&mut rounds.speed, expected);
         Ok(merged + beside)
+    }
+    /// What failed a moment ago, and was to be left alone for a while, is tried again.
+    fn retry_all(&self) {
+        for table in self.catalog.tables() {
+            let _gate = table.gate.read();
+            if !table.is_gone() {
+                buffered(table.layout()).for_each(|(_, delta)| delta.retry_now());
+            }
+        }
     }
     /// So many leaves of the `wanted` indexes, each its share. Returns how many it were.
     fn sweep_evenly(

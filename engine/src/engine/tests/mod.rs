@@ -28,6 +28,7 @@ mod lone_scan;
 mod meanwhile;
 mod merge_rounds;
 mod model;
+mod no_room;
 mod notes;
 mod parked;
 mod put_back;
