@@ -67,11 +67,12 @@ public:
   std::vector<Share *> &autoinc_locks() { return m_autoinc_locks; }
   void give_back_autoinc_lock(Share *share);
 
-  /* What one statement sees of all transactions and locks, kept until another wants one; lock_tables.cc */
+  /* What one statement sees of all transactions and locks, kept until all of its tables that show it have it; lock_tables.cc */
   struct StatementReport
   {
     query_id_t query= 0;
     std::shared_ptr<const LockReport> report;
+    uint served= 0;
   };
   StatementReport &lock_report() { return m_lock_report; }
 

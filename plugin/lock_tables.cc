@@ -142,9 +142,16 @@ std::shared_ptr<const LockReport> report_for(THD *thd)
     kept= {};
     return make_report(detail);
   }
-  if (kept.query != thd->query_id || !kept.report)
-    kept= {thd->query_id, make_report(detail)};
-  return kept.report;
+  if (kept.query != thd->query_id)
+    kept= {thd->query_id};
+  if (!kept.report)
+    kept.report= make_report(detail);
+  const std::shared_ptr<const LockReport> report= kept.report;
+  /* The last of them has it: a report can be large. (A table that is read once more, by a subquery that depends on its row, keeps the
+     next one.) */
+  if (++kept.served == readers)
+    kept.report.reset();
+  return report;
 }
 
 /* ---- rows ---- */
@@ -230,7 +237,8 @@ void store_trx(THD *thd, Field **fields, const LockReport &report, const TrxRow 
   store(fields[STATE], state_of(info));
   store_time(thd, fields[STARTED], report.at, info.age_us);
   store_or_null(fields[REQUESTED_LOCK], row.requested_lock);
-  store_time(thd, fields[WAIT_STARTED], report.at, info.waiting_us);
+  /* Who has just queued has not noted when, and who was just woken has noted it still. */
+  store_time(thd, fields[WAIT_STARTED], report.at, row.requested_lock.empty() ? -1 : MY_MAX(info.waiting_us, 0));
   store(fields[WEIGHT], info.weight);
   store(fields[CONNECTION], info.connection);
   store_or_null(fields[QUERY], row.query, row.query_charset);
@@ -336,7 +344,10 @@ int fill(THD *thd, TABLE *table, std::vector<Row> LockReport::*rows, Store store
   for (const Row &row : (*report).*rows)
   {
     if (thd->killed)
+    {
+      thd->send_kill_message();
       return 1;
+    }
     restore_record(table, s->default_values);
     store_row(*report, row);
     if (schema_table_store_record(thd, table))

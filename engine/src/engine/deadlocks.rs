@@ -2,7 +2,9 @@
 use super::config::{KeyText, Level, LogSink};
 use crate::base::{IndexId, TrxId};
 use crate::table::Store;
-use crate::txn::{BlockerInfo, DeadlockInfo, DeadlockParty, HeldInfo, LockMode, TrxInfo, WaitInfo};
+use crate::txn::{BlockerInfo, DeadlockInfo, DeadlockParty, HeldInfo, LockMode, TrxInfo, WaitInfo, DEADLOCKS_KEPT_MAX};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -12,22 +14,36 @@ use std::sync::{Arc, Weak};
 pub(super) struct Teller {
     pub store: Weak<Store>,
     pub key_text: KeyText,
+    pub told: Told,
 }
 
-/// Every deadlock that is found goes to the log as long as `wanted` is set. Called once, at open.
+/// The accounts of the latest deadlocks, in the words of when they were found: what they name may be gone, or be called otherwise, since.
+/// A mutex held for moments, no latch taken under it.
+pub(super) type Told = Arc<Mutex<VecDeque<(DeadlockInfo, String)>>>;
+
+/// Every deadlock is put into words when it is found, and goes to the log as long as `wanted` is set. Called once, at open.
 pub(super) fn tell_all(teller: Teller, wanted: Arc<AtomicBool>, log: LogSink) {
     let Some(store) = teller.store.upgrade() else { return };
     store.trx_sys.locks().on_deadlock(Box::new(move |deadlock| {
+        let account = teller.account(deadlock);
         if wanted.load(Ordering::Relaxed) {
-            log(
-                Level::Info,
-                &format!("deadlock found:\n{}", teller.account(deadlock).trim_end()),
-            );
+            log(Level::Info, &format!("deadlock found:\n{}", account.trim_end()));
         }
+        let mut told = teller.told.lock();
+        told.truncate(DEADLOCKS_KEPT_MAX - 1);
+        told.push_front((deadlock.clone(), account));
     }));
 }
 
 impl Teller {
+    /// As it was told when the deadlock was found; of one found this moment, as it would be told.
+    pub fn latest_account(&self, deadlock: &DeadlockInfo) -> String {
+        let told = self.told.lock();
+        let found = told.iter().find(|(of, _)| of == deadlock).map(|(_, told)| told.clone());
+        drop(told);
+        found.unwrap_or_else(|| self.account(deadlock))
+    }
+
     /// Who was in it, what each did, held and waited for, and who was rolled back.
     pub fn account(&self, deadlock: &DeadlockInfo) -> String {
         let mut out = String::new();

@@ -72,6 +72,7 @@ impl Engine {
         let teller = Teller {
             store: Arc::downgrade(&store),
             key_text: config.key_text,
+            told: deadlocks::Told::default(),
         };
         let print_all_deadlocks = Arc::new(AtomicBool::new(false));
         deadlocks::tell_all(teller.clone(), print_all_deadlocks.clone(), config.log.clone());

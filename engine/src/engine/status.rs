@@ -265,7 +265,7 @@ impl Engine {
             let age_s = now_us.saturating_sub(deadlock.at_us) / 1_000_000;
             let at = local_time((self.day_at_zero_us + deadlock.at_us) / 1_000_000);
             let _ = writeln!(out, "{at}, {age_s} s ago");
-            out.push_str(&self.teller.account(deadlock));
+            out.push_str(&self.teller.latest_account(deadlock));
         }
     }
 }

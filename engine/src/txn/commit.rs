@@ -30,6 +30,10 @@ impl TrxSys {
         let id = trx.id();
         assert!(trx.phase == Phase::Working, "a transaction is prepared once");
         let Some(tail) = trx.stream.as_mut().filter(|tail| tail.used) else {
+            if id == 0 {
+                // It may hold locks, and people see it.
+                trx.shared.prepared.store(true, Ordering::Relaxed);
+            }
             return Ok(self.shown_lsn(trx));
         };
         let payload = recover::encode_xid(xid);

@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::Arc;
 
 /// Accounts that are kept.
-const DEADLOCKS_KEPT_MAX: usize = 5;
+pub const DEADLOCKS_KEPT_MAX: usize = 5;
 
 struct Node {
     trx: Arc<TrxShared>,

@@ -36,6 +36,7 @@ mod views;
 pub mod wait;
 mod xid;
 
+pub use deadlock::DEADLOCKS_KEPT_MAX;
 pub use explicit::MadeExplicit;
 pub use lock::{Granted, LockMode, LockPolicy, LockSys};
 pub use lock_report::{LockDetail, LockInfo, LockKind, LockReport};

@@ -64,6 +64,11 @@ fn waits_and_deadlocks_are_told_by_name() {
         line(account, "holds the exclusive lock of table t, clustered index, key 02");
         line(account, "Rolled back: (1)");
         line(account, DAY);
+        // In the words of when it was found.
+        rig.store().rename_table("t", "renamed").expect("rename");
+        let text = rig.engine.status_text();
+        let account = text.split("LATEST DEADLOCK").nth(1).expect("an account");
+        assert!(account.contains("table t, clustered index, key 02"), "{account}");
         rig.engine.commit(&mut first, false).expect("commit");
         waiting.join().expect("second");
     });
