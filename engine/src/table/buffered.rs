@@ -156,6 +156,10 @@ impl Speed {
         }
         (self.at_us, self.count) = (now_us, count);
     }
+    /// What was merged until now tells nothing of what comes.
+    fn begin_anew(&mut self) {
+        self.per_second = 0.0;
+    }
     /// Seconds for so many entries; 0 = next to nothing is being merged, and nothing expected to be.
     fn seconds_for(&self, entries: u64, expected: u64) -> u64 {
         match self.per_second < 1.0 {
@@ -183,6 +187,7 @@ impl Store {
         if asked_for != rounds.draining {
             rounds.draining = asked_for;
             rounds.clean = 0;
+            rounds.speed.begin_anew();
             if rounds.was_draining() {
                 self.retry_all();
             }
@@ -531,5 +536,25 @@ mod tests {
         assert!((6..=8).contains(&soon), "{soon}");
         assert!((9..=11).contains(&rounds(150, 500)));
         assert_eq!(rounds(1000, 0), 0);
+    }
+
+    /// A trickle of merges before a drain made its time ten times what it was, and the mean took seconds to forget it.
+    #[test]
+    fn a_drain_is_not_told_at_the_speed_of_what_came_before_it() {
+        let mut speed = Speed::default();
+        let (mut now_us, mut merged) = (1_000_000, 0);
+        let mut rounds = |speed: &mut Speed, n: usize, entries: u64| {
+            for _ in 0..n {
+                now_us += 100_000;
+                merged += entries;
+                speed.look(now_us, merged);
+            }
+        };
+        rounds(&mut speed, 100, 10);
+        assert_eq!(speed.seconds_for(50_000, 0), 500);
+        speed.begin_anew();
+        assert_eq!(speed.seconds_for(50_000, 10_000), 5);
+        rounds(&mut speed, 1, 1000);
+        assert_eq!(speed.seconds_for(50_000, 10_000), 5);
     }
 }

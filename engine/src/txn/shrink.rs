@@ -10,7 +10,7 @@ use crate::pool::PAGE_SIZE;
 use crate::space;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The file is cut when it has so many times what is kept.
+/// The file is cut when it has so many times what is kept, then down to that, and an extent more at most.
 const EXCESS: u32 = 2;
 /// Pages cut off in one step: who needs a page meanwhile waits for it.
 const STEP_PAGES: u32 = 4096;
@@ -35,7 +35,7 @@ impl Default for Shrink {
 
 impl TrxSys {
     pub(super) fn ceiling(&self) -> PageNo {
-        self.shrink.ceiling.load(Ordering::Relaxed)
+        self.shrink.ceiling()
     }
 
     /// One step; never makes the file smaller than `kept` pages. True: something was cut, and there may be more to cut now.
@@ -83,15 +83,52 @@ impl TrxSys {
 }
 
 impl Shrink {
+    fn ceiling(&self) -> PageNo {
+        self.ceiling.load(Ordering::Relaxed)
+    }
     /// Pages to keep of a file that is too long; sets the ceiling there. None: it is not.
     fn kept(&self, least: u32, usage: space::Usage) -> Option<u32> {
         let before = self.peak.load(Ordering::Relaxed);
         let peak = usage.used.max(before - before.div_ceil(4));
         self.peak.store(peak, Ordering::Relaxed);
         let kept = least.max(peak.saturating_add(peak / 2));
-        let too_long = usage.pages > kept.saturating_mul(EXCESS);
+        // A cut goes on while the peak fades: the first one comes to what was in use before.
+        let is_cut = self.ceiling() != PageNo::MAX;
+        let most = match is_cut {
+            true => kept.saturating_add(space::EXTENT_PAGES),
+            false => kept.saturating_mul(EXCESS),
+        };
+        let too_long = usage.pages > most;
         let ceiling = if too_long { kept } else { PageNo::MAX };
         self.ceiling.store(ceiling, Ordering::Relaxed);
         too_long.then_some(kept)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{space::Usage, PageNo, Shrink};
+
+    /// It ended at the first cut's end: after a long transaction the file stayed at anything up to twice what is kept.
+    #[test]
+    fn a_cut_goes_on_while_the_peak_fades() {
+        let shrink = Shrink::default();
+        let (least, mut pages) = (1000, 18_000);
+        // Purge empties it faster than the peak fades.
+        let mut seconds = 0;
+        for used in [17_600, 12_000, 6_000, 900, 12, 12].into_iter().chain([12; 20]) {
+            if let Some(kept) = shrink.kept(least, Usage { pages, used }) {
+                assert!(kept >= least && kept >= used, "{kept} pages for {used}");
+                pages = pages.min(kept.next_multiple_of(64));
+            }
+            seconds += 1;
+        }
+        assert!(pages <= least + 64, "{pages} pages after {seconds} s");
+        assert_eq!(shrink.ceiling(), PageNo::MAX);
+        // What swings within a factor of three cuts nothing.
+        let pages = 3000;
+        for used in [2000, 700, 2000, 700].repeat(8) {
+            assert_eq!(shrink.kept(least, Usage { pages, used }), None);
+        }
     }
 }
