@@ -92,9 +92,9 @@ impl Shrink {
         let peak = usage.used.max(before - before.div_ceil(4));
         self.peak.store(peak, Ordering::Relaxed);
         let kept = least.max(peak.saturating_add(peak / 2));
-        // A cut goes on while the peak fades: the first one comes to what was in use before.
-        let is_cut = self.ceiling() != PageNo::MAX;
-        let most = match is_cut {
+        // A cut goes on while the peak fades: its first step keeps what was in use a moment ago.
+        let is_under_way = self.ceiling() != PageNo::MAX;
+        let most = match is_under_way {
             true => kept.saturating_add(space::EXTENT_PAGES),
             false => kept.saturating_mul(EXCESS),
         };
@@ -108,22 +108,21 @@ impl Shrink {
 #[cfg(test)]
 mod tests {
     use super::{space::Usage, PageNo, Shrink};
+    use crate::space::EXTENT_PAGES;
 
-    /// It ended at the first cut's end: after a long transaction the file stayed at anything up to twice what is kept.
+    /// It ended with its first step: after a long transaction the file stayed at anything up to twice what is kept.
     #[test]
     fn a_cut_goes_on_while_the_peak_fades() {
         let shrink = Shrink::default();
         let (least, mut pages) = (1000, 18_000);
         // Purge empties it faster than the peak fades.
-        let mut seconds = 0;
         for used in [17_600, 12_000, 6_000, 900, 12, 12].into_iter().chain([12; 20]) {
             if let Some(kept) = shrink.kept(least, Usage { pages, used }) {
                 assert!(kept >= least && kept >= used, "{kept} pages for {used}");
-                pages = pages.min(kept.next_multiple_of(64));
+                pages = pages.min(kept.next_multiple_of(EXTENT_PAGES));
             }
-            seconds += 1;
         }
-        assert!(pages <= least + 64, "{pages} pages after {seconds} s");
+        assert!(pages <= least + EXTENT_PAGES, "{pages} pages are left");
         assert_eq!(shrink.ceiling(), PageNo::MAX);
         // What swings within a factor of three cuts nothing.
         let pages = 3000;
