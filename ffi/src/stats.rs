@@ -135,8 +135,11 @@ impl Checker for Callbacks<'_> {
     fn finding(&mut self, line: &str) {
         send(self.0.finding, self.0.ctx, line.as_bytes());
     }
-    fn entries(&mut self, pk: &[u8], row: &[u8], each: EntrySink<'_>) -> bool {
-        let Some(entries) = self.0.entries else { return false };
+    fn knows_entries(&self) -> bool {
+        self.0.entries.is_some()
+    }
+    fn entries(&mut self, pk: &[u8], row: &[u8], each: EntrySink<'_>) {
+        let Some(entries) = self.0.entries else { return };
         let mut sink = slc_check_sink(each);
         // SAFETY: the bytes and the sink live through the call, which is all that the header promises.
         unsafe {
@@ -147,7 +150,6 @@ impl Checker for Callbacks<'_> {
                 std::ptr::from_mut(&mut sink).cast(),
             )
         };
-        true
     }
     fn progress(&mut self, stage: u32, stages: u32, done: u64, total: u64) {
         if let Some(progress) = self.0.progress {

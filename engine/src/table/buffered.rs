@@ -10,7 +10,7 @@
 //! | an index has used up the numbers of its partitions, and takes no more until it is empty | as if it were too old |
 //! | after the engine was opened | each index is looked into; what is pending is counted, index by index: `io_capacity_max` pages a second |
 //! | a leaf is expected to take 128 entries or more | 50 of such, but no more than `io_capacity_max` a second |
-//! | next to nothing comes, measured by what is pending, and a leaf is expected to take 16 entries or more | `io_capacity` a second, with what is due |
+//! | next to nothing comes, measured by what is pending, and a leaf is expected to take 16 entries or more | twice `io_capacity` a second, with what is due; at most `io_capacity_max` |
 //! | an index lives in memory | 32 of such, and no more than that: no read is spared there, and while anything is pending readers have to look for it |
 //!
 //! A leaf costs a read and a write whatever it gets, so the index whose next leaf is expected to get most is swept first. But what is too
@@ -53,9 +53,10 @@ const LEAVES_LOOK: usize = 4;
 /// So many entries are worth it where waiting brings no more; leaves of that kind at a time.
 const DENSE: u64 = 16;
 const DENSE_LOOK: usize = 32;
-/// It brings no more where it takes longer than these seconds until as much has come as is pending, by what came in the last few.
+/// It brings no more where it takes longer than these seconds until as much has come as is pending, by what came in the last one.
 const CALM_SECONDS: u64 = 300;
-const CALM_KNOWN_US: u64 = 3 * SECOND_US;
+/// So many times `io_capacity` is merged then: it does not last long, and who reads meanwhile pays for what is pending.
+const CALM_TIMES: usize = 2;
 /// Leaves of indexes that live in memory, in a round.
 const MEMORY_LEAVES: usize = 32;
 /// Pages that the first look into a delta tree reads, about, unless it is empty: its first and last leaf, and a sample.
@@ -70,10 +71,10 @@ pub struct Rounds {
     /// Tables in which the last round found something to merge: the next one finds it without coming by.
     unfinished: Vec<FileId>,
     activity: u64,
-    recent: Recent<SECOND_US>,
+    recent: Recent,
     /// Changes buffered until the last round, and how many come.
     buffered: u64,
-    coming: Recent<CALM_KNOWN_US>,
+    coming: Recent,
     /// Entries that a leaf took lately.
     entries_a_leaf: u64,
     /// Tables in a row in which nothing was left to merge.
@@ -92,17 +93,17 @@ impl Rounds {
     }
 }
 
-/// How much there was of something in the last rounds, which make up `WINDOW_US`, or in the last one, if that took longer. (A mean that fades
+/// How much there was of something in the last rounds, which make up a second, or in the last one, if that took longer. (A mean that fades
 /// remembers a load for as long as it was heavy.)
 #[derive(Debug, Default)]
-struct Recent<const WINDOW_US: u64> {
+struct Recent {
     /// Microseconds until its beginning since that of the round before, and how much there was meanwhile.
     rounds: VecDeque<(u64, u64)>,
     us: u64,
     at_us: Option<u64>,
 }
 
-impl<const WINDOW_US: u64> Recent<WINDOW_US> {
+impl Recent {
     fn note(&mut self, now_us: u64, much: u64) {
         // No round comes earlier (and the clock of a simulation may stand still).
         let least = SECOND_US / ROUNDS as u64;
@@ -110,7 +111,7 @@ impl<const WINDOW_US: u64> Recent<WINDOW_US> {
         self.rounds.push_back((since.max(least), much));
         self.us += since.max(least);
         while let Some(&(us, _)) = self.rounds.front() {
-            if self.us - us < WINDOW_US {
+            if self.us - us < SECOND_US {
                 break;
             }
             self.us -= us;
@@ -120,7 +121,7 @@ impl<const WINDOW_US: u64> Recent<WINDOW_US> {
     /// How much a second. As long as that is not known, it was much.
     fn a_second(&self) -> u64 {
         let all: u128 = self.rounds.iter().map(|(_, much)| *much as u128).sum();
-        match self.us < WINDOW_US {
+        match self.us < SECOND_US {
             true => u64::MAX,
             false => (all * SECOND_US as u128 / self.us as u128) as u64,
         }
@@ -208,7 +209,8 @@ impl Store {
         let (mut found, beside) = self.look_for_changes(rounds, &mut budget)?;
         let is_calm = !self.change.holds() && self.is_calm(&rounds.coming);
         // What is due counts towards these: an idle engine is calm as well, and a drain is not to be outdone.
-        let dense_until = if is_calm { due.max(usual).max(1) } else { due };
+        let in_calm = at_most(usual * CALM_TIMES).max(1);
+        let dense_until = if is_calm { due.max(in_calm) } else { due };
         let rich_until = match self.change.holds() {
             true => due,
             false => at_most(due + RICH_LEAVES).max(dense_until),
@@ -424,7 +426,7 @@ impl Store {
         idle.max((pressed as usize).min(most)).max(beyond)
     }
     /// It takes long until as much has come as is pending. Right after the start nobody knows.
-    fn is_calm(&self, coming: &Recent<CALM_KNOWN_US>) -> bool {
+    fn is_calm(&self, coming: &Recent) -> bool {
         coming.a_second().saturating_mul(CALM_SECONDS) < self.change.entries()
     }
     fn sweep_one(&self, found: &mut Found, leaves_max: usize) -> Result<Swept> {

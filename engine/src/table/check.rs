@@ -5,13 +5,14 @@
 //! |---|---|
 //! | quick | every page of every tree, delta trees included; the leaves of an index that has changes pending twice |
 //! | medium | also overflow pages and the bitmaps; every entry of every index once: count and sum must be those of the rows' entries |
-//! | extended | also, for each entry, its row; and for each row, its entries: so that what is wrong is named |
+//! | extended | also, for each row, its entries; and for each entry, its row: so that what is wrong is named |
 //!
 //! Of a secondary index the comparison reads base and pending changes together, as every reader does: it proves that both together are
 //! the clustered index, whatever is merged meanwhile. What a row's entries must be, only the caller knows ([`Checker::entries`]).
 //!
 //! All of it runs beside writers: the comparison under a view of its own, and of a page that changed after the check began nothing is
-//! held against anybody.
+//! held against anybody. Sums are of one moment, so while they are made a view keeps what purge would take. An extended check of one who
+//! knows the entries does without: a row and its entries must agree at any moment, and so it goes on under a new view every second.
 use super::cursor::{Cursor, LockChoice};
 use super::def::{Layout, Table};
 use super::store::Store;
@@ -40,10 +41,12 @@ pub type EntrySink<'a> = &'a mut dyn FnMut(u32, &[u8], &[u8]);
 /// Who has a table checked.
 pub trait Checker {
     fn finding(&mut self, line: &str);
-    /// Gives every entry that the row must have. False: the caller does not know, and numbers alone are compared.
-    fn entries(&mut self, _pk: &[u8], _row: &[u8], _each: EntrySink<'_>) -> bool {
+    /// Does it know what entries a row must have? If not, numbers alone are compared.
+    fn knows_entries(&self) -> bool {
         false
     }
+    /// Gives every entry that the row must have.
+    fn entries(&mut self, _pk: &[u8], _row: &[u8], _each: EntrySink<'_>) {}
     /// Stage and stages count from 1; `done` of about `total` pages or rows.
     fn progress(&mut self, _stage: u32, _stages: u32, _done: u64, _total: u64) {}
 }
@@ -59,6 +62,8 @@ impl<F: FnMut(&str)> Checker for F {
 const PROGRESS_EVERY: u64 = 256;
 /// Findings of one kind that are named.
 const NAMED_MAX: u64 = 20;
+/// A view is kept so long where any will do.
+const VIEW_US: u64 = 1_000_000;
 
 /// Number and sum of entries, whatever their order.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -92,6 +97,8 @@ struct Check<'a> {
     total: u64,
     /// What is wrong with the free-space map: each index meets it.
     map_damage: Option<String>,
+    /// When the view was made.
+    view_us: u64,
 }
 
 impl Store {
@@ -116,6 +123,7 @@ impl Store {
             done: 0,
             total: 0,
             map_damage: None,
+            view_us: 0,
         };
         check.trees()?;
         // The comparison reads through the trees: it is worth nothing when they are broken.
@@ -322,8 +330,7 @@ impl Check<'_> {
     /// Under a view of its own: what the user's transaction has not committed is the same on both sides, and his isolation may be none.
     fn compare_under_view(&mut self) -> Result<()> {
         let mut trx = self.store.trx_sys.new_trx(self.waiter.clone(), 0);
-        self.store.trx_sys.start(&mut trx, Isolation::RepeatableRead, 0);
-        self.store.trx_sys.open_view(&mut trx);
+        self.begin_view(&mut trx);
         let compared = self.compare(&mut trx);
         self.store.trx_sys.commit(&mut trx);
         let compared = match compared {
@@ -333,12 +340,29 @@ impl Check<'_> {
         };
         self.or_finding(compared)
     }
+    fn begin_view(&mut self, trx: &mut Trx) {
+        self.view_us = self.store.pool.disk().now_us();
+        self.store.trx_sys.start(trx, Isolation::RepeatableRead, 0);
+        self.store.trx_sys.open_view(trx);
+    }
+    /// A row or an entry is compared by itself; sums are of one view.
+    fn is_one_by_one(&self) -> bool {
+        self.level == CheckLevel::Extended && self.checker.knows_entries()
+    }
+    /// Before the scan's next step, which goes on under the view that there is then.
+    fn renew_view(&mut self, trx: &mut Trx) {
+        let kept = self.store.pool.disk().now_us().saturating_sub(self.view_us);
+        if self.is_one_by_one() && kept >= VIEW_US {
+            self.store.trx_sys.commit(trx);
+            self.begin_view(trx);
+        }
+    }
 
     fn compare(&mut self, trx: &mut Trx) -> Result<()> {
         let rows_expected = self.table.rows.load(Ordering::Relaxed).max(0) as u64;
         let count = self.table.layout().secondary.len();
+        let one_by_one = self.is_one_by_one();
         let mut expected = vec![Sum::default(); count];
-        let mut known = true;
         let mut rows = 0;
         self.next_stage(rows_expected);
         let mut scan = Cursor::new(self.store.clone(), self.table.clone());
@@ -352,102 +376,121 @@ impl Check<'_> {
             rows += 1;
             entries.clear();
             if let Some(found) = scan.found() {
-                let extended = self.level == CheckLevel::Extended;
-                known &= self.checker.entries(found.pk, found.row, &mut |index, key, raw| {
-                    if let Some(sum) = expected.get_mut(index as usize) {
-                        sum.add(key, raw);
-                    }
-                    if extended {
-                        entries.push((index, key.to_vec(), raw.to_vec()));
-                    }
-                });
+                self.checker.entries(
+                    found.pk,
+                    found.row,
+                    &mut |index, key, raw| match expected.get_mut(index as usize) {
+                        Some(_) if one_by_one => entries.push((index, key.to_vec(), raw.to_vec())),
+                        Some(sum) => sum.add(key, raw),
+                        None => {}
+                    },
+                );
             }
             for (index, key, raw) in &entries {
                 if !has_entry(&mut lookup, trx, *index, key, raw)? {
                     self.name(&mut missing, *index, "lacks the entry of a row; its key is", key);
                 }
             }
+            self.renew_view(trx);
             more = scan.next(trx)?;
         }
-        self.table_counts(trx, rows, known.then_some(&expected[..]))
-    }
-
-    /// Each secondary index, entry by entry.
-    fn table_counts(&mut self, trx: &mut Trx, rows: u64, expected: Option<&[Sum]>) -> Result<()> {
-        let names: Vec<String> = self
-            .table
-            .layout()
-            .secondary
-            .iter()
-            .map(|s| s.index.name.clone())
-            .collect();
-        for (i, name) in names.iter().enumerate() {
+        for index in 0..count as u32 {
             self.next_stage(rows);
-            let found = self.sum_of(trx, i as u32)?;
-            match expected {
-                _ if found.count != rows => {
-                    self.finding(&format!(
-                        "index {name} has {} entries for {rows} rows; REPAIR TABLE rebuilds it",
-                        found.count
-                    ));
-                }
-                Some(sums) if sums[i] != found => {
-                    self.finding(&format!(
-                        "the entries of index {name} are not those of the rows; REPAIR TABLE rebuilds it"
-                    ));
-                }
-                _ => {}
+            match one_by_one {
+                true => self.compare_entries(trx, index)?,
+                false => self.compare_sum(trx, index, rows, &expected[index as usize])?,
             }
         }
         Ok(())
     }
 
+    /// Number and sum of an index's entries with those that the rows must have.
+    fn compare_sum(&mut self, trx: &mut Trx, index: u32, rows: u64, expected: &Sum) -> Result<()> {
+        let found = self.sum_of(trx, index)?;
+        let name = self.index_name(index);
+        if found.count != rows {
+            let entries = found.count;
+            self.finding(&format!(
+                "index {name} has {entries} entries for {rows} rows; REPAIR TABLE rebuilds it"
+            ));
+        } else if self.checker.knows_entries() && found != *expected {
+            self.finding(&format!(
+                "the entries of index {name} are not those of the rows; REPAIR TABLE rebuilds it"
+            ));
+        }
+        Ok(())
+    }
     fn sum_of(&mut self, trx: &mut Trx, index: u32) -> Result<Sum> {
         let mut scan = Cursor::new(self.store.clone(), self.table.clone());
-        let mut lookup = Cursor::new(self.store.clone(), self.table.clone());
-        let (mut sum, mut counts) = (Sum::default(), vec![0; index as usize + 1]);
-        let (mut key, mut raw) = (Vec::new(), Vec::new());
+        let (mut sum, mut raw) = (Sum::default(), Vec::new());
         scan.begin(trx, index + 1, LockChoice::default(), true)?;
         let mut more = scan.seek(trx, Seek::First, &[])?;
         while more {
             self.step()?;
-            let mut pk = Vec::new();
             if let Some(found) = scan.found() {
-                key.clear();
-                key.extend_from_slice(found.key);
                 raw.clear();
-                raw.extend_from_slice(found.row);
-                pk = found.pk.to_vec();
-                if !found.covering {
+                match found.covering {
+                    true => raw.extend_from_slice(found.row),
                     // The view sees an older version than the entry's newest: the row was fetched, and its raw part is the row's to tell.
-                    raw.clear();
-                    self.checker.entries(found.pk, found.row, &mut |of, its_key, its_raw| {
-                        if of == index && its_key == key {
+                    false => self.checker.entries(found.pk, found.row, &mut |of, its_key, its_raw| {
+                        if of == index && its_key == found.key {
                             raw.extend_from_slice(its_raw);
                         }
-                    });
+                    }),
                 }
-                sum.add(&key, &raw);
-            }
-            if self.level == CheckLevel::Extended && !lookup.get(trx, &pk, LockChoice::default())? {
-                self.name(
-                    &mut counts,
-                    index,
-                    "has an entry whose row is not there; its key is",
-                    &key,
-                );
+                sum.add(found.key, &raw);
             }
             more = scan.next(trx)?;
         }
         Ok(sum)
     }
 
+    /// Each entry of an index is one of its row's. (That each row has its entries is known.)
+    fn compare_entries(&mut self, trx: &mut Trx, index: u32) -> Result<()> {
+        let mut scan = Cursor::new(self.store.clone(), self.table.clone());
+        let mut lookup = Cursor::new(self.store.clone(), self.table.clone());
+        let (mut strays, mut others) = (vec![0; index as usize + 1], vec![0; index as usize + 1]);
+        scan.begin(trx, index + 1, LockChoice::default(), true)?;
+        let mut more = scan.seek(trx, Seek::First, &[])?;
+        while more {
+            self.step()?;
+            if let Some(found) = scan.found() {
+                let mut is_its = false;
+                let there = lookup.get(trx, found.pk, LockChoice::default())?;
+                if let Some(row) = lookup.found().filter(|_| there) {
+                    self.checker.entries(row.pk, row.row, &mut |of, key, raw| {
+                        // Not covering: the view sees an older version than the entry's newest.
+                        let same_raw = !found.covering || raw == found.row;
+                        is_its |= of == index && key == found.key && same_raw;
+                    });
+                }
+                if !there {
+                    let what = "has an entry whose row is not there; its key is";
+                    self.name(&mut strays, index, what, found.key);
+                } else if !is_its {
+                    let what = "has an entry that is not its row's; its key is";
+                    self.name(&mut others, index, what, found.key);
+                }
+            }
+            self.renew_view(trx);
+            more = scan.next(trx)?;
+        }
+        Ok(())
+    }
+
+    fn index_name(&self, index: u32) -> String {
+        self.table.layout().secondary[index as usize].index.name.clone()
+    }
     fn name(&mut self, counts: &mut [u64], index: u32, what: &str, key: &[u8]) {
         counts[index as usize] += 1;
         if counts[index as usize] <= NAMED_MAX {
             let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-            let name = self.table.layout().secondary[index as usize].index.name.clone();
-            self.finding(&format!("index {name} {what} {hex}"));
+            let name = self.index_name(index);
+            let way_out = match counts[index as usize] {
+                1 => "; REPAIR TABLE rebuilds the index",
+                _ => "",
+            };
+            self.finding(&format!("index {name} {what} {hex}{way_out}"));
         } else {
             self.findings += 1;
         }

@@ -181,8 +181,8 @@ fn what_a_load_left_is_merged_while_others_read() {
             insert(&rig, &mut model, (first..first + 80).step_by(2));
         }
         let (mut rounds, mut first) = (Rounds::default(), 20_000);
-        let mut seconds = |n: u32, writes| {
-            for _ in 0..n * 10 {
+        let mut tenths = |n: u32, writes| {
+            for _ in 0..n {
                 disk.advance_us(100_000);
                 rig.store().counters.rows_read.add(100_000);
                 insert(&rig, &mut model, first..first + writes);
@@ -190,10 +190,10 @@ fn what_a_load_left_is_merged_while_others_read() {
                 rig.store().merge_round(&mut rounds).expect("round");
             }
         };
-        seconds(2, load);
+        tenths(6, load);
         let before = pending_by_tag(&rig);
         assert!(before >= 80, "what comes is not known yet");
-        seconds(4, writes);
+        tenths(40, writes);
         let after = pending_by_tag(&rig);
         assert_eq!(
             after < before,

@@ -12,6 +12,7 @@ mod bulk_others;
 mod change_buffer;
 mod change_bound;
 mod change_control;
+mod check_beside;
 mod counter;
 mod crash;
 mod damage;

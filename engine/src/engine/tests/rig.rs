@@ -343,7 +343,11 @@ impl Checker for Asker {
     fn finding(&mut self, line: &str) {
         self.0.push(line.to_string());
     }
-    fn entries(&mut self, pk: &[u8], row: &[u8], each: EntrySink<'_>) -> bool {
+    fn knows_entries(&self) -> bool {
+        let known = spec().indexes;
+        self.1.iter().all(|name| known.iter().any(|i| i.name == *name))
+    }
+    fn entries(&mut self, pk: &[u8], row: &[u8], each: EntrySink<'_>) {
         with_entries(pk, &Row::decode(row), |entries| {
             for (e, spec) in entries.iter().zip(spec().indexes) {
                 // Its place in this table, which may lack it.
@@ -352,8 +356,6 @@ impl Checker for Asker {
                 }
             }
         });
-        let spec = spec();
-        self.1.iter().all(|name| spec.indexes.iter().any(|i| i.name == *name))
     }
 }
 
