@@ -62,7 +62,7 @@ const RECOVERY_RATE: u64 = 64 << 20;
 const STEP_ROOM: u64 = 64 << 10;
 const STEPS_MAX: u64 = 8;
 /// Waits of 100 ms for a segment before a step on a full disk is given up.
-const STEP_WAITS: usize = if cfg!(test) { 2 } else { 100 };
+const STEP_WAITS: usize = if cfg!(test) { 10 } else { 100 };
 
 /// What was appended and not yet taken by a leader: whole groups.
 pub(super) struct Active {
@@ -368,14 +368,15 @@ impl Redo {
     /// As [`Redo::reserve_wait`], for the later steps of what has begun, and for undoing it, which a full disk must not stop: goes
     /// on while the segments that are there have room, and waits a while for a checkpoint to recycle some.
     pub fn reserve_to_go_on(&self) -> Result<()> {
-        for _ in 0..STEP_WAITS {
+        let mut waits = 0;
+        loop {
             match self.reserve_wait() {
-                Err(Error::Full(_)) if !self.has_room_for_steps() => self.wait_for_segment(),
-                Err(Error::Full(_)) => return Ok(()),
+                Err(Error::Full(_)) if self.has_room_for_steps() => return Ok(()),
+                Err(Error::Full(_)) if waits < STEP_WAITS => self.wait_for_segment(),
                 other => return other,
             }
+            waits += 1;
         }
-        self.reserve_wait()
     }
     /// What this step and those of other threads may append before they look again: they all pass by the same rest of a segment.
     fn has_room_for_steps(&self) -> bool {
@@ -435,6 +436,8 @@ impl Redo {
         self.publish_gauges();
         self.wake_room_waiters();
         let recycled = self.ring.recycle(lsn);
+        // Once more: some wait for a segment.
+        self.wake_room_waiters();
         self.poison_on_error(recycled)
     }
     /// The log was opened so often since the last checkpoint that the next opening should find one.
