@@ -33,7 +33,7 @@ pub(crate) mod tests;
 use crate::base::{FileId, IndexId, Lsn, PageId, PageNo, Result};
 use crate::pool::{Mtr, PageHandle, PageRead, PageType, Pool, PAGE_SIZE};
 use crate::space;
-pub use node::leaf_entries;
+pub use node::{check_body, leaf_entries};
 use node::{write_node, NewNode, Node, NO_SLOT};
 
 /// Longest key.

@@ -296,27 +296,39 @@ impl<'a> Node<'a> {
         let value_end = key_end + get_u16(header, 2) as usize;
         Some((self.0.get(at + ENTRY_HEADER..key_end)?, self.0.get(key_end..value_end)?))
     }
-    /// Slots of the heap pieces in use do not overlap, counts agree, keys are in order: Err says what is wrong. For `check.rs`.
-    pub fn validate(&self) -> Result<(), String> {
+    /// Whatever it holds, reading it and searching in it stay within the page. Nothing is followed before it is known to lead there.
+    fn check_bounds(&self) -> Result<(), String> {
         let n = self.len();
         let slots_end = NODE_HEADER + n * SLOT;
         if self.heap() > PAGE_SIZE || slots_end > self.heap() {
             return Err(format!("{n} slots reach into the heap at {}", self.heap()));
         }
-        // Nothing is followed before it is known to lead into the page: a check reports, it does not panic.
+        if self.garbage() > PAGE_SIZE - self.heap() {
+            return Err(format!("{} dead bytes are more than the heap has", self.garbage()));
+        }
         for slot in 0..n {
             let at = self.entry_at(slot);
             if at + ENTRY_HEADER > PAGE_SIZE || at + self.entry_size(slot) > PAGE_SIZE {
                 return Err(format!("the entry of slot {slot} at {at} leaves the page"));
             }
+            if self.level() > 0 && self.value_len(slot) != 4 {
+                return Err(format!("the entry of slot {slot} names no child"));
+            }
         }
         let fences = [AT_LOWER, AT_UPPER].map(|f| (get_u16(self.0, f) as usize, get_u16(self.0, f + 2)));
-        if fences
-            .iter()
-            .any(|(at, len)| *len != NO_BOUND && at + *len as usize > PAGE_SIZE)
-        {
+        let leaves = |(at, len): &(usize, u16)| at + *len as usize > PAGE_SIZE;
+        if leaves(&fences[0]) || (fences[1].1 != NO_BOUND && leaves(&fences[1])) {
             return Err("a fence leaves the page".into());
         }
+        let prefix = self.prefix_len();
+        match (self.first()..n).all(|slot| self.key(slot).len() >= prefix) {
+            true => Ok(()),
+            false => Err(format!("a key is shorter than the prefix of {prefix}")),
+        }
+    }
+    /// Slots of the heap pieces in use do not overlap, counts agree, keys are in order: Err says what is wrong. For `check.rs`.
+    pub fn validate(&self) -> Result<(), String> {
+        self.check_bounds()?;
         let mut pieces = pieces(*self);
         pieces.sort_unstable_by_key(|p| p.at);
         let mut at = self.heap();
@@ -334,15 +346,12 @@ impl<'a> Node<'a> {
     }
     fn validate_order(&self) -> Result<(), String> {
         let prefix = self.prefix_len();
-        if self.first() < self.len() && self.key(self.first()).len() < prefix {
-            return Err(format!("the first key is shorter than the prefix of {prefix}"));
-        }
         for slot in self.first()..self.len() {
             let key = self.key(slot);
             if !self.owns(key) {
                 return Err(format!("the key in slot {slot} is outside the fences"));
             }
-            if key.len() < prefix || key[..prefix] != self.key(self.first())[..prefix] {
+            if key[..prefix] != self.key(self.first())[..prefix] {
                 return Err(format!("the key in slot {slot} lacks the common prefix"));
             }
             if self.head_at(slot) != head_of(&key[prefix..]) {
@@ -356,6 +365,17 @@ impl<'a> Node<'a> {
             return Err("an inner node needs a first child under the empty key".into());
         }
         Ok(())
+    }
+}
+
+/// For a page just read ([`PoolConfig::check_body`](crate::pool::PoolConfig)): a node can be used. One that was allocated and not filled yet has
+/// nothing in it.
+pub fn check_body(page: &[u8]) -> Result<(), String> {
+    let node = Node::new(page);
+    let is_filled = page_type(page) == PageType::Tree as u8 && node.heap() != 0;
+    match is_filled {
+        true => node.check_bounds(),
+        false => Ok(()),
     }
 }
 

@@ -1,11 +1,17 @@
 //! The value of a secondary index entry: flags, stamp, clustered key length, raw bytes.
+//!
+//! A leaf has no room for an entry whose key image and raw bytes are both long. Its raw part ends where the room ends, and so the entry is
+//! known by its size: columns are not read from it, but from the row.
 use crate::base::bytes::{get_u48, push_varint, put_u48, take_varint};
 use crate::base::TrxId;
+use crate::btree::ENTRY_MAX;
 
 pub const DELETE_MARK: u8 = 1;
 /// Beside the mark: the transaction that put it rolled back (no version of the row carries this key through it).
 pub const DEAD: u8 = 2;
 pub const STAMP_OFFSET: usize = 1;
+/// Bytes in front of the raw part, at most.
+const HEAD_MAX: usize = 7 + 3;
 
 /// Decoded view of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +21,18 @@ pub struct Entry<'a> {
     pub stamp: TrxId,
     pub pk_len: usize,
     pub raw: &'a [u8],
+}
+
+impl Entry<'_> {
+    /// False: the raw part may end before its end.
+    #[inline]
+    pub fn is_whole(&self, key_len: usize) -> bool {
+        HEAD_MAX + key_len + self.raw.len() < ENTRY_MAX
+    }
+}
+/// As much of the raw part as an entry with such a key has room for: what is stored of it.
+pub fn fitting(key_len: usize, raw: &[u8]) -> &[u8] {
+    &raw[..raw.len().min(ENTRY_MAX - HEAD_MAX - key_len)]
 }
 
 /// `pk_fixed_len` 0 = stored in the entry.
@@ -37,6 +55,7 @@ pub fn decode(value: &[u8], pk_fixed_len: usize) -> Option<Entry<'_>> {
     })
 }
 
+/// `raw`: [`fitting`].
 pub fn encode(out: &mut Vec<u8>, stamp: TrxId, pk_len: usize, pk_fixed_len: usize, raw: &[u8]) {
     out.clear();
     out.resize(7, 0);

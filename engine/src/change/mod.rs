@@ -12,7 +12,7 @@
 //! 0 flags    u8    bit 0 = delete-marked, bit 1 = dead (with bit 0: its put was rolled back)
 //! 1 stamp    u48   transaction that inserted or delete-marked it last
 //! 7 pk_len   varint, only if the table's clustered keys vary in length
-//!   raw      bytes of columns that cannot be decoded from the key
+//!   raw      bytes of columns that cannot be decoded from the key, as many as there is room for (`entry::fitting`)
 //! ```
 mod apply;
 mod at_random;

@@ -22,6 +22,7 @@ use super::workers::Workers;
 use super::Engine;
 use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE, UNDO_FILE};
 use crate::base::{Counters, Error, FileId, Lsn, PageId, Result};
+use crate::btree;
 use crate::change::ChangeBuffer;
 use crate::io::{Caching, Disk, Files};
 use crate::pool::{split, Gathered, Piece, Pool, PoolConfig, Void};
@@ -205,6 +206,7 @@ fn new_pool(disk: Arc<dyn Disk>, config: &Config, redo: Arc<Redo>, counters: Arc
         io_capacity: config.io_capacity,
         io_capacity_max: config.io_capacity_max,
         read_io_threads: config.read_io_threads,
+        check_body: btree::check_body,
     };
     let caching = if config.direct_io {
         Caching::Direct

@@ -9,7 +9,7 @@
 //! find nothing and meet the same error themselves.
 use super::frame::{PageRead, PageWrite, KEY_NONE};
 use super::page::{self, PAGE_SIZE};
-use super::Pool;
+use super::{CheckBody, Pool};
 use crate::base::{Error, Lsn, PageId, Result};
 use crate::io::files::OpenFile;
 use crate::io::File;
@@ -181,7 +181,7 @@ impl Pool {
     }
     /// Is this the page, sealed, in its newest version? A file that is not logged has no LSNs to tell by.
     pub(super) fn verify_read(&self, bytes: &[u8], id: PageId, file: &OpenFile) -> Result<()> {
-        verify(bytes, id, &*file.file)?;
+        verify(bytes, id, &*file.file, self.config.check_body)?;
         match file.logged {
             true => self.written.check(bytes, id, &*file.file),
             false => Ok(()),
@@ -275,9 +275,9 @@ fn cut_short(error: Error, id: PageId, file: &dyn File) -> Error {
     }
 }
 
-/// Is this the sealed page `id`? The error names file and page.
-fn verify(bytes: &[u8], id: PageId, file: &dyn File) -> Result<()> {
-    page::check(bytes, id).map_err(|why| {
+/// Is this the sealed page `id`, with a body of its kind? The error names file and page.
+fn verify(bytes: &[u8], id: PageId, file: &dyn File, check_body: CheckBody) -> Result<()> {
+    page::check(bytes, id).and_then(|()| check_body(bytes)).map_err(|why| {
         // What a page says of itself is worth something only as long as it names itself right.
         let whose = match page::page_index(bytes) {
             index if index != 0 && page::page_id(bytes) == id => format!(" (index {index})"),

@@ -47,6 +47,9 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+/// See [`PoolConfig::check_body`].
+pub type CheckBody = fn(&[u8]) -> std::result::Result<(), String>;
+
 #[derive(Clone, Debug)]
 pub struct PoolConfig {
     /// Bytes of frames (rounded down to whole pages). Overhead on top: under 1 % for frame headers and the page table,
@@ -58,6 +61,9 @@ pub struct PoolConfig {
     pub io_capacity_max: u32,
     /// 0: no read-ahead.
     pub read_io_threads: u32,
+    /// Whether the body of a page just read can be used without leaving it, or why not. By who knows what is in the pages: a checksum is right
+    /// too for bytes that were damaged in memory before they were written.
+    pub check_body: CheckBody,
 }
 
 /// Fewer frames cannot hold the latched pages of a few splits at once.

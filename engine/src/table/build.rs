@@ -10,7 +10,7 @@ use crate::base::{moment, planted, Error, IndexId, Moment, Mutant, Result, TrxId
 use crate::btree::build::Builder;
 use crate::btree::bulk::BulkLoad;
 use crate::btree::extents::ExtentList;
-use crate::btree::{Tree, ENTRY_MAX, KEY_MAX};
+use crate::btree::{Tree, KEY_MAX};
 use crate::change::{entry, Buffering, DELTA_BIT};
 use crate::index::Index;
 use crate::txn::Trx;
@@ -291,9 +291,10 @@ pub(super) fn sort_entry(
     raw: &[u8],
     stamp: TrxId,
 ) -> Result<u64> {
-    if key.len() > KEY_MAX || key.len() + raw.len() + 10 > ENTRY_MAX || user_key_len > key.len() {
-        return Err(Error::TooBig(format!("entry of {} bytes", key.len() + raw.len())));
+    if key.len() > KEY_MAX || user_key_len > key.len() {
+        return Err(Error::TooBig(format!("key of {} bytes in an index", key.len())));
     }
+    let raw = entry::fitting(key.len(), raw);
     entry::encode(value, stamp, key.len() - user_key_len, pk_fixed_len, raw);
     Ok((user_key_len as u64) << 1 | unique_check as u64)
 }

@@ -121,7 +121,7 @@ impl Cursor {
             is_shown.then_some((key.len(), ROW_HEADER))?
         } else {
             let found = entry::decode(value, self.table().layout().pk_fixed_len)?;
-            let is_shown = self.covering && !found.marked && view.sees(found.stamp);
+            let is_shown = self.covering && !found.marked && view.sees(found.stamp) && found.is_whole(key.len());
             is_shown.then_some((found.pk_len, value.len() - found.raw.len()))?
         };
         self.polls += 1;
@@ -235,13 +235,14 @@ impl Cursor {
         let (key, value) = self.batch.entry(self.next - 1);
         let found = self.store.decode_entry(layout, value)?;
         let (pk_len, raw_at) = (found.pk_len, value.len() - found.raw.len());
+        let is_enough = self.covering && found.is_whole(key.len());
         let mark = Mark::of(&found);
         let user_len = key.len() - pk_len;
         if self.decides(mark) {
             if mark.marked {
                 return Ok(false);
             }
-            if self.covering {
+            if is_enough {
                 self.hand_out(true, pk_len, RowAt::Batch(raw_at));
                 return Ok(true);
             }

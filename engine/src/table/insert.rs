@@ -92,7 +92,7 @@ impl Store {
             return Err(Error::TooBig(format!("clustered key of {} bytes", pk.len())));
         }
         for e in entries {
-            self.check_entry(layout, e.index, e.key, e.value, pk)?;
+            self.check_key(layout, e.index, e.key, pk)?;
         }
         self.check_ranges(trx, layout, new)?;
         scratch::with(|s| {

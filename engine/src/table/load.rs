@@ -101,7 +101,7 @@ impl TableLoad {
             return Err(Error::TooBig(format!("clustered key of {} bytes", pk.len())));
         }
         for e in entries {
-            self.store.check_entry(layout, e.index, e.key, e.value, pk)?;
+            self.store.check_key(layout, e.index, e.key, pk)?;
             let value = &mut self.entry;
             let note = sort_entry(
                 value,

@@ -7,15 +7,12 @@ use super::def::{Layout, Secondary};
 use super::store::Store;
 use super::undo_format::{Record, What};
 use crate::base::{planted, Error, Mutant, Result, TrxId};
-use crate::btree::{ENTRY_MAX, KEY_MAX};
+use crate::btree::KEY_MAX;
 use crate::change::entry::{self, decode};
 use crate::change::{self, Op};
 use crate::index::{Index, RowHeader};
 use crate::txn::{LockMode, Trx};
 use std::sync::atomic::Ordering;
-
-/// Bytes of an entry's value in front of the raw part, at most.
-const ENTRY_HEAD_MAX: usize = 7 + 3;
 
 /// Versions of its own that a transaction looks back over, before it rather reads the index.
 const OWN_VERSIONS_MAX: usize = 8;
@@ -43,11 +40,11 @@ impl Store {
             .ok_or_else(|| Error::Unsupported(format!("table {} has no secondary index {ordinal}", layout.id)))
     }
 
-    /// Refuses entries that are too long or not index key + clustered key, before anything is changed.
-    pub(super) fn check_entry(&self, layout: &Layout, index: u32, key: &[u8], raw: &[u8], pk: &[u8]) -> Result<()> {
+    /// Refuses keys that are too long or not index key + clustered key, before anything is changed.
+    pub(super) fn check_key(&self, layout: &Layout, index: u32, key: &[u8], pk: &[u8]) -> Result<()> {
         self.secondary(layout, index)?;
-        if key.len() > KEY_MAX || key.len() + raw.len() + ENTRY_HEAD_MAX > ENTRY_MAX {
-            return Err(Error::TooBig(format!("entry of {} bytes", key.len() + raw.len())));
+        if key.len() > KEY_MAX {
+            return Err(Error::TooBig(format!("key of {} bytes in an index", key.len())));
         }
         if !key.ends_with(pk) {
             return Err(Error::Unsupported(
@@ -147,7 +144,8 @@ impl Store {
             Secondary { aside: true, .. } => return Ok(()),
             _ => {}
         }
-        entry::encode(value, trx.id(), pk_len, layout.pk_fixed_len, new.raw);
+        let raw = entry::fitting(new.key.len(), new.raw);
+        entry::encode(value, trx.id(), pk_len, layout.pk_fixed_len, raw);
         if secondary.index.unique && new.unique_check && !planted(Mutant::UniqueCheckSkipped) {
             return self.put_unique(trx, layout, secondary, new, value, mode);
         }

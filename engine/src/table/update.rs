@@ -83,8 +83,8 @@ impl Store {
     ) -> Result<()> {
         let layout = table.layout();
         for c in changes {
-            self.check_entry(layout, c.index, c.new_key, c.new_value, pk)?;
-            self.check_entry(layout, c.index, c.old_key, &[], pk)?;
+            self.check_key(layout, c.index, c.new_key, pk)?;
+            self.check_key(layout, c.index, c.old_key, pk)?;
             if c.old_key != c.new_key {
                 let index = self.secondary(layout, c.index)?.index.id;
                 self.trx_sys.locks().check_insert(trx, index, c.new_key)?;
@@ -270,7 +270,7 @@ impl Store {
     fn delete_steps(&self, trx: &mut Trx, table: &Table, pk: &[u8], entries: &[Entry<'_>]) -> Result<()> {
         let layout = table.layout();
         for e in entries {
-            self.check_entry(layout, e.index, e.key, &[], pk)?;
+            self.check_key(layout, e.index, e.key, pk)?;
         }
         let hold = self.lock_for_change(trx, layout, pk)?;
         scratch::with(|s| {

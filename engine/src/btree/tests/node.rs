@@ -2,7 +2,7 @@
 use crate::base::bytes::put_u32;
 use crate::btree::edit::{self, PageEdit};
 use crate::btree::node::*;
-use crate::pool::{PageType, PAGE_SIZE};
+use crate::pool::{PageType, PAGE_BODY, PAGE_SIZE};
 use proptest::prelude::*;
 
 /// A page in memory. Replays its own log into a copy, as recovery would.
@@ -290,5 +290,36 @@ fn a_damaged_node_does_not_validate() {
         let mut bytes = good.bytes.clone();
         bytes[at] = byte;
         assert!(Node::new(&bytes).validate().is_err(), "byte {at}");
+    }
+}
+
+/// A bit of a node of 40 entries, mostly where its offsets and lengths are.
+fn bit() -> impl Strategy<Value = (usize, u8)> {
+    let place = prop_oneof![3 => PAGE_BODY..NODE_HEADER + 40 * SLOT, 1 => PAGE_BODY..PAGE_SIZE];
+    (place, 0..8u8)
+}
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(5000))]
+    #[test]
+    fn reading_a_damaged_node_that_is_taken_stays_within_its_page(bits in prop::collection::vec(bit(), 1..4)) {
+        let mut bytes = ascending(40).bytes;
+        for (at, bit) in bits {
+            bytes[at] ^= 1 << bit;
+        }
+        if check_body(&bytes).is_ok() {
+            let node = Node::new(&bytes);
+            for slot in 0..node.len() {
+                let (key, value) = node.entry(slot);
+                prop_assert!(key.len() + value.len() < PAGE_SIZE);
+                node.search(key);
+                node.search(value);
+            }
+            for key in [&b""[..], b"k", &[0xFF; 40]] {
+                node.search(key);
+                node.owns(key);
+            }
+            prop_assert!(node.used() <= CAPACITY);
+            node.validate().ok();
+        }
     }
 }

@@ -27,6 +27,7 @@ fn pool_config(frames: usize, read_io_threads: u32) -> PoolConfig {
         io_capacity: 1000,
         io_capacity_max: 2000,
         read_io_threads,
+        check_body: |_| Ok(()),
     }
 }
 
