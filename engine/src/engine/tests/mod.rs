@@ -37,6 +37,7 @@ mod redo_off;
 mod rewound;
 mod rig;
 mod rollback_progress;
+mod sealed_damage;
 mod settled;
 mod sim;
 mod status;
