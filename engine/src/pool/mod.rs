@@ -61,8 +61,8 @@ pub struct PoolConfig {
     pub io_capacity_max: u32,
     /// 0: no read-ahead.
     pub read_io_threads: u32,
-    /// Whether the body of a page just read can be used without leaving it, or why not. By who knows what is in the pages: a checksum is right
-    /// too for bytes that were damaged in memory before they were written.
+    /// Whether the body of a page just read can be followed without leaving the page, or why not. Given by the layer that knows what the pages
+    /// hold. A checksum does not tell: it is right for bytes, too, that were damaged in memory before they were written.
     pub check_body: CheckBody,
 }
 

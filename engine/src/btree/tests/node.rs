@@ -303,6 +303,7 @@ proptest! {
     #[test]
     fn reading_a_damaged_node_that_is_taken_stays_within_its_page(bits in prop::collection::vec(bit(), 1..4)) {
         let mut bytes = ascending(40).bytes;
+        prop_assert_eq!(check_body(&bytes), Ok(()));
         for (at, bit) in bits {
             bytes[at] ^= 1 << bit;
         }
