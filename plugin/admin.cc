@@ -60,7 +60,7 @@ void ha_sluice::entries_to_check(void *ctx, slc_bytes clustered, slc_bytes row, 
   ha_sluice *self= static_cast<Check *>(ctx)->handler;
   TABLE *table= self->table;
   uchar *record= table->record[0];
-  if (!self->m_codec->get_row(self->m_codec->plan(self->m_codec->stored()), record, clustered, row))
+  if (!self->m_codec->get_row(self->plan_of_whole_rows(), record, clustered, row))
     return;                             // then it has none, and the comparison says so
   for (const uint16 number : self->m_codec->indexed_virtual_columns())
     table->update_virtual_field(table->field[number], true);

@@ -72,7 +72,7 @@ int ha_sluice::duplicate_in_bulk(slc_err error)
   {
     m_row.clear();
     m_row.append(row);
-    m_codec->get_row(m_codec->plan(m_codec->stored()), table->record[0], clustered, m_row.bytes());
+    m_codec->get_row(plan_of_whole_rows(), table->record[0], clustered, m_row.bytes());
     if (table->vfield)
       for (Field **field= table->vfield; *field; field++)
         if (!(*field)->stored_in_db())

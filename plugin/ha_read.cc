@@ -229,6 +229,13 @@ int ha_sluice::check_entry(uchar *record)
   return read_error;
 }
 
+/* Plans are kept by the codec, which now and then throws them all away to make a new one: the one at hand is then found again. */
+const DecodePlan *ha_sluice::plan_of_whole_rows()
+{
+  m_plan= nullptr;
+  return m_codec->plan(m_codec->stored());
+}
+
 const DecodePlan *ha_sluice::plan()
 {
   /* A row that may be changed is needed whole: the new one is built from it. */
@@ -287,7 +294,6 @@ int ha_sluice::rnd_init(bool scan)
   m_scan_set_up= m_bounds_are_of_lookup= false;
   m_place= AT_ENTRY;
   m_at_start= true;
-  m_plan= nullptr;
   return scan ? scan_set_up() : 0;
 }
 
@@ -342,7 +348,6 @@ int ha_sluice::index_init(uint index, bool)
   m_engine_index= m_codec->engine_index(index);
   m_scan_set_up= m_bounds_are_of_lookup= m_at_start= false;
   m_place= AT_ENTRY;
-  m_plan= nullptr;
   return 0;
 }
 

@@ -198,6 +198,7 @@ int ha_sluice::close()
   m_cursor= nullptr;
   own_end();
   m_codec.reset();
+  m_plan= nullptr;
   m_connection= nullptr;
   return 0;
 }
@@ -233,7 +234,6 @@ int ha_sluice::reset()
   m_ignores_duplicates= false;
   m_bulk_begins= false;
   m_semi= SEMI_OFF;
-  m_plan= nullptr;
   m_scan_set_up= false;
   m_ds_mrr.dsmrr_close();
   m_ranges_begun= false;
@@ -448,9 +448,8 @@ slc_bytes ha_sluice::key_of_moved(void *ctx, slc_bytes clustered, slc_bytes row)
   const auto compute= [&] {
     uchar *const record= self->m_moved_record.reserve(length);
     memcpy(record, self->table->s->default_values, length);
-    if (!self->m_codec->get_row(self->m_codec->plan(self->m_codec->stored()), record, clustered, row))
+    if (!self->m_codec->get_row(self->plan_of_whole_rows(), record, clustered, row))
       return bad_row(self->name());
-    self->m_plan= nullptr;
     self->add_virtual_columns(record, clustered, row);
     self->m_moved_key.clear();
     self->m_codec->put_key(self->m_moved_key, self->active_index, record);
@@ -470,7 +469,6 @@ THR_LOCK_DATA **ha_sluice::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_loc
 
 int ha_sluice::external_lock(THD *thd, int type)
 {
-  m_plan= nullptr;
   m_scan_set_up= false;
   if (is_sequence())
   {
@@ -506,7 +504,6 @@ int ha_sluice::external_lock(THD *thd, int type)
    routines do not), and of CREATE OR REPLACE TABLE. */
 int ha_sluice::start_stmt(THD *thd, thr_lock_type type)
 {
-  m_plan= nullptr;
   m_scan_set_up= false;
   m_policy= read_policy(type);
   const bool writes= type >= TL_FIRST_WRITE, is_plain= type == TL_READ || type == TL_READ_NO_INSERT;

@@ -46,7 +46,6 @@ public:
   void change_table_ptr(TABLE *table, TABLE_SHARE *share) override;
   int reset() override;
   int extra(enum ha_extra_function operation) override;
-  void column_bitmaps_signal() override { m_plan= nullptr; }
   bool get_error_message(int error, String *text) override;
 
   /* Locks and transactions */
@@ -164,6 +163,7 @@ private:
   bool is_exact_end(const key_range &end) const;
   slc_bytes range_end();
   const sluice::DecodePlan *plan();
+  const sluice::DecodePlan *plan_of_whole_rows();
   bool wants_entry() { return m_keyread ? !m_keyread_needs_row : index_covers(); }
   bool reads_entries() { return wants_entry() || pushed_idx_cond_here() || filter_here(); }
   bool pushed_idx_cond_here() const { return pushed_idx_cond && pushed_idx_cond_keyno == active_index; }

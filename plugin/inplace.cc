@@ -247,7 +247,7 @@ int ha_sluice::feed_builds(slc_trx *trx, slc_cursor *cursor, const Codec &codec,
                            const std::vector<slc_build *> &builds)
 {
   uchar *record= table->record[0];
-  const DecodePlan *plan= m_codec->plan(m_codec->stored());
+  const DecodePlan *plan= plan_of_whole_rows();
   slc_err error= slc_cursor_begin(cursor, trx, 0, SLC_LOCK_NONE, SLC_WAIT, 0);
   slc_found found;
   if (!error)
@@ -296,7 +296,7 @@ bool ha_sluice::inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
     key.append(pk);
     if (finish_error == SLC_DUPLICATE &&
         !slc_row_get(cursor, trx, key.bytes(), SLC_LOCK_NONE, SLC_WAIT, &found) &&
-        m_codec->get_row(m_codec->plan(m_codec->stored()), altered->record[0], key.bytes(), found.row))
+        m_codec->get_row(plan_of_whole_rows(), altered->record[0], key.bytes(), found.row))
       report_duplicate(altered, &altered->key_info[info->index_add_buffer[i]]);
     else
       print_error(error, MYF(0));

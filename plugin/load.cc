@@ -54,7 +54,7 @@ int ha_sluice::duplicate_in_load(slc_err error)
   {
     m_row.clear();
     m_row.append(row);
-    m_codec->get_row(m_codec->plan(m_codec->stored()), table->record[0], slc_duplicate_pk(), m_row.bytes());
+    m_codec->get_row(plan_of_whole_rows(), table->record[0], slc_duplicate_pk(), m_row.bytes());
   }
   return duplicate(error);
 }

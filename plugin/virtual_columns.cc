@@ -45,9 +45,8 @@ void ha_sluice::add_virtual_columns(uchar *record, slc_bytes clustered, slc_byte
   };
   const std::vector<uint16> &numbers= m_codec->indexed_virtual_columns();
   if (std::none_of(numbers.begin(), numbers.end(), in_index) ||
-      !m_codec->get_row(m_codec->plan(m_codec->stored()), record, clustered, row))
+      !m_codec->get_row(plan_of_whole_rows(), record, clustered, row))
     return;
-  m_plan= nullptr;
   compute_virtual_columns(record, in_index);
 }
 

@@ -12,8 +12,8 @@ struct Rung {
     len: usize,
 }
 
-/// Ranges whose ends lie at most this many leaves apart are counted, not estimated.
-const COUNTED_LEAVES: usize = 4;
+/// Ranges that lie in at most this many leaves of one parent are counted, not estimated.
+const COUNTED_LEAVES: usize = 5;
 
 impl Tree {
     /// Exact: walks the level above the leaves and those over it (one page in some hundred of the tree). Callers that ask often
@@ -42,36 +42,50 @@ impl Tree {
         }
         Ok(stats)
     }
-    /// Estimated number of entries in [lo, hi); None = open. One descent if the range lies in one leaf (exact); else two, and
-    /// interpolation per level, at most a few leaves read.
+    /// Estimated number of entries in [lo, hi); None = open. One descent, and exact, if the ends lie at most some leaves apart under one
+    /// parent; else two more, and interpolation per level.
     pub fn estimate_range(&self, pool: &Pool, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<u64> {
         if matches!((lo, hi), (Some(lo), Some(hi)) if lo >= hi) {
             return Ok(0);
         }
-        let (from, leaf) = self.rungs(pool, lo.map_or(To::First, To::Key))?;
-        let first = Node::new(&leaf);
-        if let Some(hi) = hi.filter(|hi| first.upper_fence().is_none_or(|upper| *hi <= upper)) {
-            let slot = from[from.len() - 1].slot;
-            return Ok(first.search(hi).0.saturating_sub(slot) as u64);
+        if let Some(entries) = self.count_near(pool, lo, hi)? {
+            return Ok(entries);
         }
+        let (from, leaf) = self.rungs(pool, lo.map_or(To::First, To::Key))?;
         drop(leaf);
         let (to, _) = self.rungs(pool, hi.map_or(To::Last, To::Key))?;
         if from.len() != to.len() {
             // The root was split or pulled up in between: ask again, the tree is small.
-            return self.count(pool, lo, hi, usize::MAX);
+            return self.count(pool, lo, hi);
         }
-        let Some(fork) = from.iter().zip(&to).position(|(a, b)| a.slot != b.slot) else {
-            return Ok(0);
-        };
-        let (a, b) = (from[fork], to[fork]);
-        let leaf = from.len() - 1;
-        if fork == leaf {
-            return Ok(b.slot.saturating_sub(a.slot) as u64);
+        match from.iter().zip(&to).position(|(a, b)| a.slot != b.slot) {
+            None => Ok(0),
+            Some(fork) if fork + 1 == from.len() => Ok(to[fork].slot.saturating_sub(from[fork].slot) as u64),
+            Some(fork) => Ok(interpolate(&from, &to, fork)),
         }
-        if fork + 1 == leaf && b.slot.saturating_sub(a.slot) <= COUNTED_LEAVES {
-            return self.count(pool, lo, hi, COUNTED_LEAVES + 1);
+    }
+    /// The number of entries in [lo, hi) where both ends lie in one leaf, or in two of one parent that are near each other. None: they do not.
+    fn count_near(&self, pool: &Pool, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<Option<u64>> {
+        let (from, to) = (lo.map_or(To::First, To::Key), hi.map_or(To::Last, To::Key));
+        let mut page = self.read(pool, self.root)?;
+        self.check_arrival(Node::new(&page), self.root, None)?;
+        let mut leaves = 1;
+        loop {
+            let (node, no) = (Node::new(&page), page.id().no);
+            if node.level() == 0 {
+                let slot = self.search_leaf(node, no, from)?.0;
+                return Ok(Some(self.count_leaves(pool, LeafRead { page, slot }, hi, leaves)?));
+            }
+            let (first, last) = (self.route(node, no, from)?, self.route(node, no, to)?);
+            leaves = last.saturating_sub(first) + 1;
+            if leaves > 1 && (node.level() > 1 || leaves > COUNTED_LEAVES) {
+                return Ok(None);
+            }
+            let no = node.child(first);
+            let child = self.read(pool, no)?;
+            self.check_arrival(Node::new(&child), no, Some(node.level() - 1))?;
+            page = child;
         }
-        Ok(interpolate(&from, &to, fork))
     }
     /// The path to a key: root first, the leaf's rung last (slot = entries before the key); and the S-latched leaf.
     fn rungs<'p>(&self, pool: &'p Pool, to: To<'_>) -> Result<(Vec<Rung>, PageRead<'p>)> {
@@ -94,21 +108,32 @@ impl Tree {
             page = child;
         }
     }
-    /// Counts the entries in [lo, hi), leaf by leaf, at most `leaves_max` leaves.
-    fn count(&self, pool: &Pool, lo: Option<&[u8]>, hi: Option<&[u8]>, leaves_max: usize) -> Result<u64> {
-        let mut leaf = match lo {
+    /// Counts the entries in [lo, hi), leaf by leaf.
+    fn count(&self, pool: &Pool, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<u64> {
+        let leaf = match lo {
             Some(lo) => self.seek(pool, Seek::Ge, lo)?,
             None => self.seek(pool, Seek::First, &[])?,
         };
+        leaf.map_or(Ok(0), |leaf| self.count_leaves(pool, leaf, hi, usize::MAX))
+    }
+    /// Counts the entries before `hi` from where `leaf` stands, in at most `leaves_max` leaves.
+    fn count_leaves(&self, pool: &Pool, leaf: LeafRead<'_>, hi: Option<&[u8]>, leaves_max: usize) -> Result<u64> {
+        let mut leaf = leaf;
         let mut n = 0;
-        for _ in 0..leaves_max {
-            let Some(at) = leaf else { break };
-            let end = hi.map_or(at.len(), |hi| at.search(hi).0);
-            n += end.saturating_sub(at.slot()) as u64;
-            if end < at.len() {
+        for left in (0..leaves_max).rev() {
+            let inside = hi.is_none_or(|hi| leaf.upper_fence().is_some_and(|upper| upper < hi));
+            let end = match hi.filter(|_| !inside) {
+                Some(hi) => leaf.search(hi).0,
+                None => leaf.len(),
+            };
+            n += end.saturating_sub(leaf.slot()) as u64;
+            if !inside || left == 0 {
                 break;
             }
-            leaf = self.next_leaf(pool, at)?;
+            match self.step_right(pool, leaf)? {
+                Some(next) => leaf = next,
+                None => break,
+            }
         }
         Ok(n)
     }

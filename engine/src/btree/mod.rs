@@ -138,6 +138,11 @@ impl LeafRead<'_> {
     pub fn entry_at(&self, slot: usize) -> (&[u8], &[u8]) {
         self.node().entry(slot)
     }
+    /// Key and value in one piece, and the length of the key.
+    #[inline]
+    pub fn bytes_at(&self, slot: usize) -> (&[u8], usize) {
+        self.node().entry_bytes(slot)
+    }
     /// First slot of this leaf with a key >= `key` (any key), and whether it is equal.
     pub fn search(&self, key: &[u8]) -> (usize, bool) {
         self.node().search(key)

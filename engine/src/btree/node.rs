@@ -143,6 +143,14 @@ impl<'a> Node<'a> {
         let value_end = key_end + get_u16(self.0, at + 2) as usize;
         (&self.0[at + ENTRY_HEADER..key_end], &self.0[key_end..value_end])
     }
+    /// Key and value as they lie, one behind the other, and the length of the key.
+    #[inline]
+    pub fn entry_bytes(&self, slot: usize) -> (&'a [u8], usize) {
+        let at = self.entry_at(slot);
+        let (key_len, value_len) = (get_u16(self.0, at) as usize, get_u16(self.0, at + 2) as usize);
+        let from = at + ENTRY_HEADER;
+        (&self.0[from..from + key_len + value_len], key_len)
+    }
     /// Page offset of the value's first byte.
     pub fn value_at(&self, slot: usize) -> usize {
         let at = self.entry_at(slot);

@@ -92,15 +92,25 @@ impl Batch {
     }
     #[inline]
     fn push(&mut self, key: &[u8], value: &[u8], slot: u16) {
+        self.note(key.len(), value.len(), slot);
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+    }
+    /// Key and value in one piece.
+    #[inline]
+    fn push_whole(&mut self, (bytes, key_len): (&[u8], usize), slot: u16) {
+        self.note(key_len, bytes.len() - key_len, slot);
+        self.bytes.extend_from_slice(bytes);
+    }
+    #[inline]
+    fn note(&mut self, key_len: usize, value_len: usize, slot: u16) {
         self.entries.push(Copied {
             at: self.bytes.len() as u32,
-            key_len: key.len() as u16,
-            value_len: value.len() as u16,
+            key_len: key_len as u16,
+            value_len: value_len as u16,
             slot,
             leaf: self.leaves.len() as u16 - 1,
         });
-        self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(value);
     }
     fn has_room(&self, limit: Limit) -> bool {
         self.entries.len() < limit.entries && self.bytes.len() < limit.bytes && self.leaves.len() < u16::MAX as usize
@@ -304,16 +314,14 @@ impl Scan {
         match direction {
             Forward => {
                 while slot < bound && batch.has_room(limit) {
-                    let (key, value) = leaf.entry_at(slot);
-                    batch.push(key, value, slot as u16);
+                    batch.push_whole(leaf.bytes_at(slot), slot as u16);
                     slot += 1;
                 }
             }
             Backward => {
                 while slot > bound && batch.has_room(limit) {
                     slot -= 1;
-                    let (key, value) = leaf.entry_at(slot);
-                    batch.push(key, value, slot as u16);
+                    batch.push_whole(leaf.bytes_at(slot), slot as u16);
                 }
             }
         }

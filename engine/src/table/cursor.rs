@@ -78,10 +78,12 @@ pub(super) struct Current {
     pub row: RowAt,
 }
 
-/// Batches grow as a scan goes on: a point lookup copies one entry, a long scan pays for its latch seldom.
+/// Batches grow as a scan goes on: a point lookup copies one entry, a long scan pays for its latch seldom. One that knows where it ends copies
+/// nothing beyond, and is seldom given up before: it begins with more.
 const BATCH_GROWTH: usize = 4;
+const BATCH_ENTRIES_BOUNDED: usize = 8;
 const BATCH_ENTRIES_MAX: usize = 256;
-const BATCH_BYTES_MAX: usize = 64 << 10;
+const BATCH_BYTES_MAX: usize = 8 << 10;
 /// Entries looked at between two polls of `Waiter::killed`.
 pub(super) const KILL_POLL: u32 = 1000;
 
@@ -286,7 +288,12 @@ impl Cursor {
         self.seek_inclusive = inclusive;
         self.direction = direction;
         self.follow_from(key);
+        let bounded = match direction {
+            Forward => self.has_hi,
+            Backward => !self.lo.is_empty(),
+        };
         self.batch_entries = match self.expected {
+            0 if bounded => BATCH_ENTRIES_BOUNDED,
             0 => 1,
             n => (n as usize).clamp(1, BATCH_ENTRIES_MAX),
         };
@@ -475,7 +482,7 @@ impl Cursor {
         self.was_semi_consistent = false;
         self.get_key.clear();
         self.get_key.extend_from_slice(pk);
-        let of_scan = (self.lock, self.view.clone(), self.semi_consistent);
+        let of_scan = (self.lock, self.view.take(), self.semi_consistent);
         self.lock = lock;
         self.semi_consistent = false;
         let result = self.with_layout(|cursor, layout| cursor.get_row(trx, pk, layout));

@@ -198,6 +198,59 @@ fn two_interleaved_ascending_runs_leave_full_pages() {
     assert!(fill > 0.95, "leaves are {fill:.2} full");
 }
 
+/// Under one parent; the tree has a root and leaves.
+#[test]
+fn estimates_of_short_ranges_are_exact() {
+    let (rig, tree) = rig_with_tree(7, 1024);
+    let mut dice = Dice(7);
+    let mut keys: Vec<[u8; 8]> = (0..8_000).map(|_| (dice.next() >> 20).to_be_bytes()).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    for key in &keys {
+        put(&rig.pool, &tree, key, &[1; 40]);
+    }
+    let pool = &*rig.pool;
+    let borders: Vec<Vec<u8>> = {
+        let mut leaf = tree.seek(pool, Seek::First, &[]).unwrap();
+        std::iter::from_fn(|| {
+            let at = leaf.take()?;
+            let fence = at.upper_fence()?.to_vec();
+            leaf = tree.next_leaf(pool, at).unwrap();
+            Some(fence)
+        })
+        .collect()
+    };
+    let count = |lo: Option<&[u8]>, hi: Option<&[u8]>| {
+        let inside = |k: &&[u8; 8]| lo.is_none_or(|lo| &k[..] >= lo) && hi.is_none_or(|hi| &k[..] < hi);
+        keys.iter().filter(inside).count() as u64
+    };
+    let estimate = |lo: Option<&[u8]>, hi: Option<&[u8]>| tree.estimate_range(pool, lo, hi).unwrap();
+    for (i, border) in borders.iter().enumerate() {
+        for leaves in [0, 1, 2, 4] {
+            let Some(end) = borders.get(i + leaves) else { break };
+            let beyond = [&end[..], &[0]].concat();
+            for hi in [end, &beyond] {
+                assert_eq!(
+                    estimate(Some(border), Some(hi)),
+                    count(Some(border), Some(hi)),
+                    "{border:?}..{hi:?}"
+                );
+            }
+        }
+    }
+    for near in [3, 150, 400] {
+        let (lo, hi) = (&keys[near][..], &keys[keys.len() - near][..]);
+        assert_eq!(estimate(None, Some(lo)), count(None, Some(lo)), "..{lo:?}");
+        assert_eq!(estimate(Some(hi), None), count(Some(hi), None), "{hi:?}..");
+    }
+    for _ in 0..2_000 {
+        let from = dice.next() as usize % keys.len();
+        let to = (from + dice.next() as usize % 300).min(keys.len() - 1);
+        let (lo, hi) = (Some(&keys[from][..]), Some(&keys[to][..]));
+        assert_eq!(estimate(lo, hi), count(lo, hi), "{lo:?}..{hi:?}");
+    }
+}
+
 #[test]
 fn estimates_are_near() {
     let (rig, tree) = rig_with_tree(7, 1024);
