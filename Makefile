@@ -92,7 +92,7 @@ sluice-check: build/crates
 source := build/server-source
 # Generated headers first. The server's headers are system headers to the compiler: their warnings are not ours.
 CXXFLAGS ?= -O2 -g1
-shim_flags := -std=gnu++17 -fPIC -fno-gnu-unique -Wall -Wextra -Wno-unused-parameter -MMD -MP \
+shim_flags := -std=gnu++17 -fPIC -fno-gnu-unique -fno-semantic-interposition -fno-plt -Wall -Wextra -Wno-unused-parameter -MMD -MP \
   -DHAVE_CONFIG_H -DMYSQL_DYNAMIC_PLUGIN -DMYSQL_SERVER -DDBUG_OFF -DWITH_WSREP=1 -D_FILE_OFFSET_BITS=64 \
   -DSLUICE_PLUGIN_NAME=$(PLUGIN_NAME) \
   $(addprefix -isystem ,build/server-include $(source)/include $(source)/include/providers $(source)/sql $(source)/wsrep-lib/include \
@@ -104,11 +104,11 @@ build/obj/$(plugin_file)/%.o: plugin/%.cc Makefile $(server_source)
 	@$(CXX) $(CXXFLAGS) $(shim_flags) -c -o $@ $<
 
 # The engine's symbols stay inside, so that two plugins of this kind can be loaded side by side; those of
-# libmysqlservices.a must be seen, because the server fills them in.
+# libmysqlservices.a must be seen, because the server fills them in. Calls inside the plugin go straight, not by the table of what others may replace.
 $(plugin): $(objects) $(engine) $(server_source)
 	@echo "== linking $@" >&2
 	@$(CXX) -shared -o $@ $(objects) $(engine) build/mariadb/usr/lib/*-linux-gnu/libmysqlservices.a \
-	  -Wl,--exclude-libs,libsluice_ffi.a -lpthread -ldl -lm
+	  -Wl,--exclude-libs,libsluice_ffi.a -Wl,-Bsymbolic-functions -Wl,-z,now -lpthread -ldl -lm
 
 -include $(objects:.o=.d)
 

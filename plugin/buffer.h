@@ -3,11 +3,38 @@
 #ifndef SLUICE_BUFFER_H
 #define SLUICE_BUFFER_H
 #include "sluice_abi.h"
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 
 namespace sluice {
+
+/* memcpy of what is nearly always a few bytes, a key or a number: for those a call costs more than the copy. */
+inline void copy_few(unsigned char *to, const unsigned char *from, size_t size)
+{
+  if (size > 16)
+    memcpy(to, from, size);
+  else if (size >= 8)
+  {
+    uint64_t head, tail;
+    memcpy(&head, from, 8);
+    memcpy(&tail, from + size - 8, 8);
+    memcpy(to, &head, 8);
+    memcpy(to + size - 8, &tail, 8);
+  }
+  else if (size >= 4)
+  {
+    uint32_t head, tail;
+    memcpy(&head, from, 4);
+    memcpy(&tail, from + size - 4, 4);
+    memcpy(to, &head, 4);
+    memcpy(to + size - 4, &tail, 4);
+  }
+  else
+    for (; size; size--)
+      *to++= *from++;
+}
 
 class Buffer
 {
@@ -36,7 +63,7 @@ public:
   {
     if (!size)
       return;
-    memcpy(reserve(size), from, size);
+    copy_few(reserve(size), static_cast<const unsigned char *>(from), size);
     m_length+= size;
   }
   void append(slc_bytes from) { append(from.ptr, from.len); }

@@ -58,11 +58,11 @@ void Codec::put_row(Buffer &to, const uchar *record) const
       size+= column.length_bytes + column.value(record).len;
   uchar *at= to.reserve(size);
   int2store(at, ROW_VERSION);
-  memcpy(at + 2, record, m_null_bytes);
+  copy_few(at + 2, record, m_null_bytes);
   at+= 2 + m_null_bytes;
   for (const DecodePlan::Copy &copy : m_fixed)
   {
-    memcpy(at, record + copy.to, copy.length);
+    copy_few(at, record + copy.to, copy.length);
     at+= copy.length;
   }
   for (const Column &column : m_sized)
@@ -156,10 +156,10 @@ bool Codec::get_row(const DecodePlan *plan, uchar *record, slc_bytes clustered, 
   if (unlikely(row.len < m_fixed_end || uint2korr(row.ptr) != ROW_VERSION ||
                (m_clustered_fixed && clustered.len != m_clustered_fixed)))
     return false;
-  memcpy(record, row.ptr + 2, m_null_bytes);
+  copy_few(record, row.ptr + 2, m_null_bytes);
   get_clustered(record, clustered, plan->keyed);
   for (const DecodePlan::Copy &copy : plan->fixed)
-    memcpy(record + copy.to, row.ptr + copy.from, copy.length);
+    copy_few(record + copy.to, row.ptr + copy.from, copy.length);
   const uchar *at= row.ptr + m_fixed_end, *end= row.ptr + row.len;
   for (size_t i= 0; i < plan->sized_wanted.size(); i++)
   {

@@ -50,7 +50,10 @@ void Connection::start()
        decided elsewhere, in an order that is decided, too: it must not be refused. */
     slc_trx_snapshot_by_locking(m_trx, in_long_transaction() && !m_thd->slave_thread);
   }
-  slc_trx_start(m_trx, m_isolation, lock_wait_timeout_ms(m_thd));
+  const uint32 timeout_ms= lock_wait_timeout_ms(m_thd);
+  if (!m_started || timeout_ms != m_lock_wait_timeout_ms)
+    slc_trx_start(m_trx, m_isolation, timeout_ms);
+  m_lock_wait_timeout_ms= timeout_ms;
   if (!m_started)
   {
     slc_trx_snapshot_isolation(m_trx, snapshot_isolation(m_thd));

@@ -94,6 +94,7 @@ private:
   THD *m_thd;
   slc_trx *m_trx;
   uint m_isolation= SLC_ISO_REPEATABLE_READ; // never SLC_ISO_READ_UNCOMMITTED
+  uint32 m_lock_wait_timeout_ms= 0;     // that the transaction knows
   std::atomic<uint> m_locked_tables{0};
   uint64 m_mark= 0;
   bool m_has_mark= false;
