@@ -40,6 +40,7 @@ class Sample:
     read_kb: float  # from the device, per operation
     written_kb: float
     memory_mb: float  # resident, after the cell
+    start: int = 0  # which of several servers, one after the other
 
 
 @dataclass

@@ -2,8 +2,10 @@
 """`make bench`: sysbench on Sluice and InnoDB side by side in one server, with what each operation costs.
 
 Both engines have the same tables, memory, redo log and durability (see scripts/engines.py). For each script the engines take
-turns, in the opposite order at every repeat, and between two cells the server comes to rest; the table shows medians. The
-samples, the command and the versions are saved as JSON in build/bench.
+turns, in the opposite order at every repeat, and between two cells the server comes to rest; the table shows medians, and ratios of
+medians. What one start of the server measures is not what the next one does (where the memory lies, in what order the tables came into
+it): with --starts there are several, the engines loaded in turn in the one order and the other, and the ratio is the geometric mean of
+theirs. The samples, the command and the versions are saved as JSON in build/bench.
 
     in memory      scripts/bench/sysbench.py --rows 1000000 --pool 1G --threads 8 --seconds 20 --repeats 3
     five times     scripts/bench/sysbench.py --io-bound
@@ -48,6 +50,7 @@ def arguments_of_command_line():
     parser.add_argument("--seconds", type=int, default=20, help="of a cell")
     parser.add_argument("--warm-seconds", type=int, default=3, help="of an unmeasured run before a script's first cell; 0: none")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--starts", type=int, default=1, help="so many servers, one after the other, with --repeats cells each")
     parser.add_argument("--engines", default="Sluice,InnoDB", help=f"comma separated, of {', '.join(engines.NAMES)}")
     parser.add_argument("--scripts", default="", help=f"comma separated (all ten; --io-bound: five); also {FULL_SCAN}, {HOT_ROW}")
     parser.add_argument("--io-bound", action="store_true", help="tables of five times the pool; overrides rows and pool")
@@ -87,12 +90,12 @@ def threads_of(script, arguments):
     return [1] if script == FULL_SCAN else arguments.threads
 
 
-def measure(bench, arguments):
-    """All samples, and the seconds that loading took; says each on the way."""
+def measure(bench, arguments, start):
+    """All samples of a start, and the seconds that loading took; says each on the way."""
     samples, load_seconds = [], {}
     cells = sum(len(threads_of(script, arguments)) for script in arguments.scripts) * arguments.repeats * len(arguments.engines)
     with display.Progress(cells + len(arguments.engines), "sysbench") as progress:
-        for engine in arguments.engines:
+        for engine in arguments.engines[::1 if start % 2 == 0 else -1]:
             progress.working(f"loading {engine}")
             load_seconds[engine] = bench.prepare(engine)
             progress.done(f"{engine}: {arguments.rows} rows loaded in {load_seconds[engine]:.1f} s")
@@ -101,7 +104,8 @@ def measure(bench, arguments):
                 for repeat in range(arguments.repeats):
                     for engine in arguments.engines[::1 if repeat % 2 == 0 else -1]:
                         progress.working(f"{script}, {threads} threads, {engine}")
-                        samples.append(measure_cell(bench, arguments, script, engine, threads, warm=repeat == 0))
+                        cell = measure_cell(bench, arguments, script, engine, threads, warm=repeat == 0)
+                        samples.append(dataclasses.replace(cell, start=start))
                         progress.done(f"{script}, {threads} threads, {engine}: {samples[-1].per_second:.0f}/s, "
                                       f"{samples[-1].cpu_us:.0f} CPU µs, {samples[-1].memory_mb:.0f} MB")
     return samples, load_seconds
@@ -121,6 +125,14 @@ def median(samples, script, engine, threads, column):
                              if (sample.script, sample.engine, sample.threads) == (script, engine, threads))
 
 
+def ratio(samples, script, engines_compared, threads):
+    """Of the medians of one start; of several starts the geometric mean."""
+    of_start = {start: [sample for sample in samples if sample.start == start] for start in {sample.start for sample in samples}}
+    one, other = engines_compared
+    return statistics.geometric_mean(median(part, script, one, threads, "per_second") / median(part, script, other, threads, "per_second")
+                                     for part in of_start.values())
+
+
 def report(samples, arguments):
     """(columns, rows): throughput of each engine and its ratio to InnoDB's, then the costs of an operation, engine by engine."""
     first, *others = arguments.engines
@@ -134,7 +146,7 @@ def report(samples, arguments):
         for threads in threads_of(script, arguments):
             speeds = {engine: median(samples, script, engine, threads, "per_second") for engine in arguments.engines}
             row = [script, threads, *(f"{speed:.1f}" if speed < 100 else f"{speed:.0f}" for speed in speeds.values())]
-            row += [f"{speeds[first] / speeds[other]:.2f}" for other in compared]
+            row += [f"{ratio(samples, script, (first, other), threads):.2f}" for other in compared]
             row += [" / ".join(form.format(median(samples, script, engine, threads, column)) for engine in arguments.engines)
                     for _, column, form in costs]
             rows.append(row)
@@ -168,21 +180,24 @@ def main():
     arguments = arguments_of_command_line()
     if arguments.commit:
         return main_commit(arguments)
+    samples, path = [], arguments.json
     try:
-        server = start_server(arguments)
-        try:
-            samples, load_seconds = measure(Bench(server, arguments.rows, arguments.tables), arguments)
-            peak = memory_mb(server.pid(), "VmHWM")
-            path = save(arguments.json, samples, load_seconds, server, peak)
-        finally:
-            server.stop()
+        for start in range(arguments.starts):
+            server = start_server(arguments)
+            try:
+                of_start, load_seconds = measure(Bench(server, arguments.rows, arguments.tables), arguments, start)
+                samples += of_start
+                peak = memory_mb(server.pid(), "VmHWM")
+                path = save(path, samples, load_seconds, server, peak)
+            finally:
+                server.stop()
     except (ServerError, SqlError, CellError) as error:
         sys.exit(f"error: {error} (server's log: {arguments.folder}/log)")
     columns, rows = report(samples, arguments)
     display.say("")
     display.say(display.markdown(columns, rows))
     loads = ", ".join(f"{seconds:.1f} s ({engine})" for engine, seconds in load_seconds.items())
-    display.say(f"\n{arguments.rows} rows, pools of {arguments.pool}, {arguments.repeats} x {arguments.seconds} s, medians; costs are per "
+    display.say(f"\n{arguments.rows} rows, pools of {arguments.pool}, {arguments.starts} x {arguments.repeats} x {arguments.seconds} s, medians; costs are per "
                 f"operation.\nLoaded in {loads}. Server's memory at its peak: {peak:.0f} MB with {len(arguments.engines)} pool(s) of "
                 f"{arguments.pool}.\nSamples: {path}")
 
