@@ -78,7 +78,6 @@ int ha_sluice::check(THD *thd, HA_CHECK_OPT *options)
 {
   connect(false);
   Check check= {thd, table, this, 0};
-  m_plan= nullptr;
   const size_t words= no_words_in_map(&table->tmp_set);
   m_saved_set.assign(table->tmp_set.bitmap, table->tmp_set.bitmap + words);
   const slc_check how= {level_of(options->flags), &check, report_finding, entries_to_check, report_progress};

@@ -10,27 +10,25 @@
 
 namespace sluice {
 
+/* Of the size of two words at most, and of one at least: the first word and the last one, which may overlap. */
+template <typename Word> inline void copy_ends(unsigned char *to, const unsigned char *from, size_t size)
+{
+  Word head, tail;
+  memcpy(&head, from, sizeof head);
+  memcpy(&tail, from + size - sizeof tail, sizeof tail);
+  memcpy(to, &head, sizeof head);
+  memcpy(to + size - sizeof tail, &tail, sizeof tail);
+}
+
 /* memcpy of what is nearly always a few bytes, a key or a number: for those a call costs more than the copy. */
 inline void copy_few(unsigned char *to, const unsigned char *from, size_t size)
 {
   if (size > 16)
     memcpy(to, from, size);
-  else if (size >= 8)
-  {
-    uint64_t head, tail;
-    memcpy(&head, from, 8);
-    memcpy(&tail, from + size - 8, 8);
-    memcpy(to, &head, 8);
-    memcpy(to + size - 8, &tail, 8);
-  }
-  else if (size >= 4)
-  {
-    uint32_t head, tail;
-    memcpy(&head, from, 4);
-    memcpy(&tail, from + size - 4, 4);
-    memcpy(to, &head, 4);
-    memcpy(to + size - 4, &tail, 4);
-  }
+  else if (size >= sizeof(uint64_t))
+    copy_ends<uint64_t>(to, from, size);
+  else if (size >= sizeof(uint32_t))
+    copy_ends<uint32_t>(to, from, size);
   else
     for (; size; size--)
       *to++= *from++;

@@ -143,7 +143,7 @@ std::shared_ptr<const LockReport> report_for(THD *thd)
     return make_report(detail);
   }
   if (kept.query != thd->query_id)
-    kept= {thd->query_id};
+    kept= {thd->query_id, nullptr, 0};
   if (!kept.report)
     kept.report= make_report(detail);
   const std::shared_ptr<const LockReport> report= kept.report;

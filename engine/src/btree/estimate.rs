@@ -3,7 +3,7 @@ use super::descend::To;
 use super::node::Node;
 use super::{LeafRead, Seek, Tree, TreeStats};
 use crate::base::Result;
-use crate::pool::{PageRead, Pool};
+use crate::pool::Pool;
 
 /// One level of a path: the slot taken, of how many.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,9 +51,8 @@ impl Tree {
         if let Some(entries) = self.count_near(pool, lo, hi)? {
             return Ok(entries);
         }
-        let (from, leaf) = self.rungs(pool, lo.map_or(To::First, To::Key))?;
-        drop(leaf);
-        let (to, _) = self.rungs(pool, hi.map_or(To::Last, To::Key))?;
+        let from = self.rungs(pool, lo.map_or(To::First, To::Key))?;
+        let to = self.rungs(pool, hi.map_or(To::Last, To::Key))?;
         if from.len() != to.len() {
             // The root was split or pulled up in between: ask again, the tree is small.
             return self.count(pool, lo, hi);
@@ -87,8 +86,8 @@ impl Tree {
             page = child;
         }
     }
-    /// The path to a key: root first, the leaf's rung last (slot = entries before the key); and the S-latched leaf.
-    fn rungs<'p>(&self, pool: &'p Pool, to: To<'_>) -> Result<(Vec<Rung>, PageRead<'p>)> {
+    /// The path to a key: root first, the leaf's rung last (slot = entries before the key).
+    fn rungs(&self, pool: &Pool, to: To<'_>) -> Result<Vec<Rung>> {
         let mut rungs = Vec::with_capacity(4);
         let mut page = self.read(pool, self.root)?;
         self.check_arrival(Node::new(&page), self.root, None)?;
@@ -98,7 +97,7 @@ impl Tree {
             if node.level() == 0 {
                 let slot = self.search_leaf(node, page.id().no, to)?.0;
                 rungs.push(Rung { slot, len });
-                return Ok((rungs, page));
+                return Ok(rungs);
             }
             let slot = self.route(node, page.id().no, to)?;
             rungs.push(Rung { slot, len });

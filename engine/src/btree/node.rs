@@ -138,10 +138,8 @@ impl<'a> Node<'a> {
     /// Key and value in one go.
     #[inline]
     pub fn entry(&self, slot: usize) -> (&'a [u8], &'a [u8]) {
-        let at = self.entry_at(slot);
-        let key_end = at + ENTRY_HEADER + get_u16(self.0, at) as usize;
-        let value_end = key_end + get_u16(self.0, at + 2) as usize;
-        (&self.0[at + ENTRY_HEADER..key_end], &self.0[key_end..value_end])
+        let (bytes, key_len) = self.entry_bytes(slot);
+        bytes.split_at(key_len)
     }
     /// Key and value as they lie, one behind the other, and the length of the key.
     #[inline]

@@ -83,6 +83,7 @@ pub(super) struct Current {
 const BATCH_GROWTH: usize = 4;
 const BATCH_ENTRIES_BOUNDED: usize = 8;
 const BATCH_ENTRIES_MAX: usize = 256;
+/// Little enough that the batches of many connections stay in the processor's cache.
 const BATCH_BYTES_MAX: usize = 8 << 10;
 /// Entries looked at between two polls of `Waiter::killed`.
 pub(super) const KILL_POLL: u32 = 1000;
