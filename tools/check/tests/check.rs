@@ -404,7 +404,11 @@ fn copied(from: &Path, name: &str) -> Folder {
     let to = Folder::new(name);
     std::fs::create_dir_all(&to.0).expect("made");
     for entry in std::fs::read_dir(from).expect("list").flatten() {
-        std::fs::copy(entry.path(), to.0.join(entry.file_name())).expect("copied");
+        match std::fs::copy(entry.path(), to.0.join(entry.file_name())) {
+            // Of an engine that runs: a file may go or get another name behind the listing (spare segments of the log, temporary files).
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            result => drop(result.expect("copied")),
+        }
     }
     to
 }
@@ -585,9 +589,9 @@ fn a_control_file_that_is_older_than_the_log_is_named() {
     let entry = entry(&key);
     trx.insert(&table, &pk, &row(1), &[entry]).expect("insert");
     trx.commit().expect("commit");
-    db.engine().flush_log().expect("flush");
-    let copies = [0, 1].map(|slot| (slot, copied(&folder.0, &format!("older-{slot}"))));
+    db.engine().close(Close::LogOnly).expect("close");
     drop((table, db));
+    let copies = [0, 1].map(|slot| (slot, copied(&folder.0, &format!("older-{slot}"))));
     let mut refused = 0;
     for (slot, copy) in copies {
         flip(&copy.0, "redo_control", slot * 4096 + 700);
