@@ -40,21 +40,25 @@ fn reads(rig: &Rig, seek: Seek, tag: u16, rows: usize) {
     drop(cursor);
     commit(rig, trx);
 }
+/// The leaf of by_tag that a tag belongs to.
+fn leaf(rig: &Rig, tag: u16) -> PageId {
+    let tree = rig.table.layout().secondary[1].index.tree;
+    let place = tree.leaf_place(&rig.store().pool, &tag_key(tag)).expect("read");
+    place.expect("several leaves").0
+}
 fn read_ahead(rig: &Rig) {
     let (pool, file) = (&rig.store().pool, rig.table.layout().id);
-    let tree = rig.table.layout().secondary[1].index.tree;
-    let leaf = |tag| tree.leaf_place(pool, &tag_key(tag)).expect("read").expect("several").0;
     let before = pending(rig);
     let arrived = || rig.engine.counters().buffer_pool_read_ahead.get();
     for tag in [1000, 1150, 3999, 4200] {
         let (asked, first) = (Instant::now(), arrived());
         // Purge and merges, which go on meanwhile, may be there before; a page on its way is counted when it has arrived.
-        while arrived() == first || !pool.is_resident(leaf(tag)) {
+        while arrived() == first || !pool.is_resident(leaf(rig, tag)) {
             assert!(asked.elapsed() < Duration::from_secs(20), "nobody reads ahead");
             if arrived() == first {
                 pool.evict_clean();
             }
-            pool.prefetch(&[leaf(tag)]);
+            pool.prefetch(&[leaf(rig, tag)]);
             std::thread::yield_now();
         }
         pool.evict_clean();
@@ -121,10 +125,8 @@ fn mdev_34879_no_way_to_a_page_misses_what_is_pending() {
         insert_rows(&rig, &mut model, (4000..4300).map(|n| (n, long(n))));
         delete(&rig, &mut model, 1000..1300);
         let pool = &rig.store().pool;
-        let tree = rig.table.layout().secondary[1].index.tree;
         let evict = || {
-            let leaf = |tag| tree.leaf_place(pool, &tag_key(tag)).expect("read").expect("several").0;
-            let leaves = [1000, 1299, 4299].map(leaf);
+            let leaves = [1000, 1299, 4299].map(|tag| leaf(&rig, tag));
             let asked = Instant::now();
             // What was asked for may come at any moment still: a page on its way is not evicted, and one that waits comes behind this.
             loop {
