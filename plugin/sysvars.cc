@@ -195,7 +195,7 @@ MYSQL_SYSVAR_ULONGLONG(change_buffer_max_disk_size, settings.change_buffer_max_d
   "Bytes that buffered changes may take in all, on disk (Sluice_change_buffer_bytes_max), at least what change_buffer_max_size grants in memory "
   "and at most ten times that; as they come near it, writers merge some of them; 0: ten times", nullptr, update_change_buffer_max_disk_size, 0, 0, ULONGLONG_MAX, 0);
 MYSQL_SYSVAR_BOOL(change_buffer_drain, settings.change_buffer_drain, PLUGIN_VAR_RQCMDARG,
-  "SET GLOBAL ... = ON: everything that is buffered is merged in the background, at io_capacity_max; OFF stops that. It reads OFF all "
+  "SET GLOBAL ... = ON: everything that is buffered is merged in the background, at io_capacity_max; OFF stops that; as an option: once, at the start. It reads OFF all "
   "the while: Sluice_change_buffer_draining is 1 until the drain ends; how far it is say Sluice_change_buffer_entries, ..._drain_eta, the error log", nullptr, update_change_buffer_drain, false);
 MYSQL_SYSVAR_UINT(change_buffer_max_age, settings.change_buffer_max_age, PLUGIN_VAR_RQCMDARG,
   "Seconds after which buffered changes are merged though the server is busy; 0: only when it is idle, when they are many, or on demand",
@@ -302,6 +302,12 @@ void apply_settings()
   set_in_engine("change_buffer_max_age", settings.change_buffer_max_age);
   set_in_engine("change_buffer_test_mode", settings.change_buffer_test_mode);
   set_in_engine("redo_log", settings.redo_log);
+  if (settings.change_buffer_drain)
+  {
+    /* Of the options: once, and it reads OFF like any other. */
+    set_in_engine("change_buffer_drain", true);
+    settings.change_buffer_drain= false;
+  }
 }
 
 } // namespace sluice

@@ -140,6 +140,8 @@ pub struct ChangeBuffer {
     /// The user wants all of it merged: the number of his request; 0 = he does not, or it is done.
     draining: AtomicU64,
     drains: AtomicU64,
+    /// The last drain was told to stop.
+    drain_stopped: AtomicBool,
     /// Some index has, or had, something that cannot be merged.
     unmerged: AtomicBool,
     /// Age from which on entries are merged though the engine is busy, microseconds; 0 = none.
@@ -170,6 +172,7 @@ impl ChangeBuffer {
             test_mode: AtomicU8::new(test_mode),
             draining: AtomicU64::new(0),
             drains: AtomicU64::new(0),
+            drain_stopped: AtomicBool::new(false),
             unmerged: AtomicBool::new(false),
             age_max_us: AtomicU64::new(0),
             filters: Filters::new(pool_size),
@@ -252,7 +255,14 @@ impl ChangeBuffer {
         } else {
             0
         };
-        self.draining.store(request, Ordering::Relaxed);
+        let before = self.draining.swap(request, Ordering::Relaxed);
+        if on || before != 0 {
+            self.drain_stopped.store(!on, Ordering::Relaxed);
+        }
+    }
+    /// Did the last drain end because somebody said so?
+    pub fn was_drain_stopped(&self) -> bool {
+        self.drain_stopped.load(Ordering::Relaxed)
     }
     pub fn is_draining(&self) -> bool {
         self.drain_asked_for() != 0
@@ -358,8 +368,14 @@ mod tests {
         assert!(!buffer.is_draining());
         buffer.drained(0);
         buffer.set_draining(true);
+        assert!(!buffer.was_drain_stopped());
         buffer.set_draining(false);
-        assert!(!buffer.is_draining());
+        assert!(!buffer.is_draining() && buffer.was_drain_stopped());
+        buffer.set_draining(true);
+        buffer.drained(buffer.drain_asked_for());
+        // Nothing is stopped.
+        buffer.set_draining(false);
+        assert!(!buffer.was_drain_stopped());
     }
 
     #[test]

@@ -17,6 +17,8 @@ struct Drain {
     began_us: u64,
     noted_us: u64,
     merged: u64,
+    /// One before it was told to stop.
+    other_stopped: bool,
 }
 
 impl DrainNotes {
@@ -38,6 +40,7 @@ impl DrainNotes {
                     began_us: now_us,
                     noted_us: now_us,
                     merged: merged_before,
+                    other_stopped: store.change.was_drain_stopped(),
                 });
             }
             Some(drain) if draining && now_us >= drain.noted_us + NOTE_EVERY_US => {
@@ -60,7 +63,12 @@ impl DrainNotes {
                     ),
                     0 => {}
                     left => {
-                        let why = "it was stopped, new ones came, or they cannot be merged (CHECK TABLE tells)";
+                        let is_stopped = store.change.was_drain_stopped() && !drain.other_stopped;
+                        let why = match (is_stopped, store.change.has_unmerged()) {
+                            (true, _) => "it was stopped",
+                            (_, true) => "new ones came, or they cannot be merged (CHECK TABLE tells)",
+                            (_, false) => "new ones came",
+                        };
                         log(Level::Info, &format!("change buffer: draining ended, {done} entries merged in {seconds} s, {left} are left: {why}"));
                     }
                 }

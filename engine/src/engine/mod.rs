@@ -124,6 +124,13 @@ impl Engine {
         }
         settled?;
         self.store.pool.check_alive()?;
+        match (how, self.store.change.entries()) {
+            (Close::Slow, _) | (_, 0) => {}
+            (_, left) => self.note(
+                Level::Info,
+                &format!("change buffer: {left} entries stay for the next start, which merges them in its own time"),
+            ),
+        }
         // Without its log nothing but the pages can be durable.
         self.set_redo_log(true)?;
         let result = match how {
@@ -171,6 +178,11 @@ impl Engine {
                 }
                 Err(e) => return Err(e),
             }
+        }
+        if let Err(e) = self.store.trx_sys.save_heads() {
+            self.store.pool.check_alive()?;
+            let text = self.store.name_damage(e).to_string();
+            self.note(Level::Error, &format!("the next start will purge some transactions once more: {text}"));
         }
         // Also what an open view, or what is not durable yet, holds back.
         match self.store.trx_sys.history_length() {
@@ -256,6 +268,17 @@ impl Engine {
         }
     }
 
+    /// A bound of the change buffer was set, and more than that waits.
+    fn note_if_above_bound(&self) {
+        let (bytes, max) = (self.store.change.bytes(), self.store.change.bytes_max());
+        if bytes > max {
+            let text = format!(
+                "change buffer: {bytes} bytes are pending, the bound is {max} from now on: the background and writers merge until they fit"
+            );
+            self.note(Level::Warning, &text);
+        }
+    }
+
     /// Changes a setting at run time; names as the server's variables without prefix.
     pub fn set(&self, name: &str, value: u64) -> Result<()> {
         let narrow = |value: u64| value.min(u32::MAX as u64) as u32;
@@ -269,8 +292,14 @@ impl Engine {
             "sort_buffer_size" => self.store.sort_buffer_size.store(value, Ordering::Relaxed),
             "snapshot_isolation" => self.store.snapshot_isolation.store(value != 0, Ordering::Relaxed),
             "change_buffering" => self.store.change.set_buffering(Buffering::from_number(value)),
-            "change_buffer_max_size" => self.store.change.set_max_size(narrow(value), self.store.pool.size()),
-            "change_buffer_max_disk_size" => self.store.change.set_max_disk_size(value),
+            "change_buffer_max_size" => {
+                self.store.change.set_max_size(narrow(value), self.store.pool.size());
+                self.note_if_above_bound();
+            }
+            "change_buffer_max_disk_size" => {
+                self.store.change.set_max_disk_size(value);
+                self.note_if_above_bound();
+            }
             "change_buffer_test_mode" => self.store.change.set_test_mode(value.min(4) as u8),
             "change_buffer_drain" => self.store.change.set_draining(value != 0),
             "change_buffer_max_age" => self.store.change.set_age_max(value),

@@ -86,6 +86,10 @@ impl Store {
         c.change_buffer_uncounted.set(report.uncounted);
         c.change_buffer_age.set(report.age_s);
         c.change_buffer_draining.set(report.draining as u64);
+        if report.entries == 0 {
+            // As of the last round, there may have been some.
+            c.change_buffer_drain_eta.set(0);
+        }
     }
 
     /// Every index that can be buffered, by table.

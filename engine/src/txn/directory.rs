@@ -16,8 +16,8 @@
 //! 0 head   u32 page + u16 offset   where purge goes on (page 0: the stream does not exist)
 //! 6 skip   u32 page + u16 offset   records before this one were undone (page 0: none)
 //! ```
-//! The head is moved when purge leaves a page, not for each record: after a crash up to a page of records per stream is
-//! handed to purge once more. Latches: undo pages, directory page, system page, space pages.
+//! The head is moved when purge leaves a page and by a slow shutdown, not for each record: after a crash up to a page of records
+//! per stream is handed to purge once more. Latches: undo pages, directory page, system page, space pages.
 use super::stream::{encode_ptr, format_page, StreamTail};
 use super::undo::{DATA, POSITION_MAX};
 use crate::base::bytes::{get_u16, get_u32, get_u64};

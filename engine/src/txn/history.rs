@@ -230,6 +230,13 @@ impl History {
             limit: head.ends[old_enough - 1].at,
         })
     }
+    /// Where purge goes on in each stream that no job is out for, and what it skips first.
+    pub fn heads(&self) -> Vec<(u32, UndoPtr, UndoPtr)> {
+        let state = self.state.lock();
+        let numbered = (0..).zip(&state.heads);
+        let at_rest = numbered.filter_map(|(number, head)| Some((number, head.as_ref().filter(|head| !head.busy)?)));
+        at_rest.map(|(number, head)| (number, head.at, head.skip_until)).collect()
+    }
     /// There is work below `to`, and none below `from`.
     pub fn has_work_from(&self, from: u64, to: u64) -> bool {
         let state = self.state.lock();

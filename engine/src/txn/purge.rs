@@ -96,6 +96,20 @@ impl TrxSys {
         Ok(())
     }
 
+    /// All heads are made durable as they are, so that the next start hands nothing out again that was purged.
+    pub fn save_heads(&self) -> Result<()> {
+        let (number, position) = self.state.lock().position.clone();
+        for (stream, head, skip_until) in self.history.heads() {
+            self.pool.redo().reserve_to_go_on()?;
+            let mut mtr = self.pool.begin();
+            self.directory.latch_slot(&mut mtr, stream)?;
+            self.directory.set_slot(&mut mtr, stream, Slot { head, skip_until })?;
+            self.directory.save_position(&mut mtr, number, &position)?;
+            mtr.commit();
+        }
+        Ok(())
+    }
+
     /// The job was not done, or not wholly: it will be handed out again. What failed at something that cannot be read lets the other streams
     /// go before.
     pub fn purge_failed(&self, job: PurgeJob, error: &Error) {

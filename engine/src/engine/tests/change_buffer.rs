@@ -294,6 +294,31 @@ fn a_slow_close_leaves_nothing_pending() {
     rig.check_table();
 }
 
+/// Where purge had come to was once known for each page of undo only: the next start removed again, by buffered entries, what had
+/// been removed in the last one.
+#[test]
+fn what_a_slow_close_has_purged_is_purged_once() {
+    let disk = SimDisk::new(1);
+    let rig = Rig::create(disk.clone());
+    buffer(&rig, true);
+    for n in 0..3 {
+        let mut trx = rig.begin(ReadCommitted);
+        rig.insert(&mut trx, &[n], &row(n, 40)).expect("insert");
+        commit(&rig, trx);
+        let mut trx = rig.begin(ReadCommitted);
+        rig.delete(&mut trx, &[n], &row(n, 40)).expect("delete");
+        commit(&rig, trx);
+    }
+    rig.engine.close(Close::Slow).expect("closed");
+    assert_eq!(rig.store().trx_sys.history_length(), 0);
+    drop(rig);
+    let rig = Rig::reopen(disk).expect("opened");
+    assert_eq!(rig.store().trx_sys.history_length(), 0);
+    assert!(!rig.store().purge_step(100).expect("purged"));
+    assert_eq!(pending(&rig), 0);
+    rig.check_table();
+}
+
 /// A slow close once merged after the page cleaner had ended: when the log was full it waited for ever.
 #[test]
 fn a_slow_close_may_write_more_than_the_log_holds() {
