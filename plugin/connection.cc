@@ -187,8 +187,9 @@ void Connection::commit_ordered(bool all)
 {
   if (!is_real_end(all) || !m_started)
     return;
+  /* The server asks everybody who takes part. Who only reads has nothing on the coordinator's log: what it was shown, it has to wait for itself. */
+  m_ordered= slc_trx_has_writes(m_trx);
   slc_trx_commit_ordered(m_trx);
-  m_ordered= true;
 }
 
 /* A commit that went through commit_ordered() is on the coordinator's log: the binlog, or tc.log (xa.cc), decides after a crash,
