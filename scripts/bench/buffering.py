@@ -3,10 +3,12 @@
 
 One server, one table: before each cell sluice_change_buffering is set to none or to all, in turns. So both find the same pages, threads
 and files, and what is compared is two cells that ran right after each other: separate servers differ by more than what is looked for here.
-Prints the medians of the pairs' ratios and their quartiles. Exit code 1 if buffering costs more than --cost of the rate or of the
+Prints the medians of the pairs' ratios and their quartiles. A shared machine's speed changes by a third from one cell to the next, so after
+--pairs pairs a script goes on, up to --pairs-max, until the medians' 95 % intervals say which side of --cost they are on. Exit code 1 if buffering costs more than --cost of the rate or of the
 CPU time of a transaction, or if anything was buffered at all.
 """
 import argparse
+import math
 import pathlib
 import shutil
 import statistics
@@ -31,7 +33,8 @@ def arguments_of_command_line():
     parser.add_argument("--pool", default="512M")
     parser.add_argument("--threads", type=int, default=8)
     parser.add_argument("--seconds", type=int, default=2, help="of a cell")
-    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--pairs", type=int, default=20, help="of each script at least")
+    parser.add_argument("--pairs-max", type=int, default=100, help="... and at most")
     parser.add_argument("--scripts", default=",".join(SCRIPTS), help="comma separated")
     parser.add_argument("--durability", type=int, default=2, help="sluice_flush_log_at_trx_commit; 2: the disk hides no CPU")
     parser.add_argument("--cost", type=float, default=0.02, help="the greatest share that buffering may cost")
@@ -40,6 +43,7 @@ def arguments_of_command_line():
     arguments.scripts = arguments.scripts.split(",")
     if arguments.pairs < 1:
         parser.error("--pairs is at least 1")
+    arguments.pairs_max = max(arguments.pairs, arguments.pairs_max)
     return arguments
 
 
@@ -57,9 +61,9 @@ def measure(bench, arguments):
     """{script: [(sample with none, sample with all)]}; the first pair of a script warms it up and is not among them."""
     found = {script: [] for script in arguments.scripts}
     bench.prepare("Sluice")
-    with display.Progress(len(found) * (arguments.pairs + 1), "buffering") as progress:
+    with display.Progress(len(found) * (arguments.pairs_max + 1), "buffering") as progress:
         for script, pairs in found.items():
-            for number in range(arguments.pairs + 1):
+            for number in range(arguments.pairs_max + 1):
                 progress.working(f"{script}, pair {number}")
                 order = WORDS[::1 if number % 2 == 0 else -1]
                 samples = {word: cell(bench, arguments, script, word) for word in order}
@@ -67,30 +71,48 @@ def measure(bench, arguments):
                     pairs.append((samples["none"], samples["all"]))
                 progress.done(f"{script}: " + ", ".join(f"{word} {samples[word].per_second:.0f}/s, {samples[word].cpu_us:.1f} CPU µs"
                                                         for word in WORDS))
+                if number >= arguments.pairs and all(is_clear(values, bound) for values, bound in asked(pairs, arguments.cost)):
+                    break
     return found
 
 
-def of_pairs(pairs, column):
-    """(median, text with the quartiles) of "all" over "none"."""
-    ratios = [getattr(other, column) / getattr(none, column) for none, other in pairs]
-    middle = statistics.median(ratios)
-    if len(ratios) < 4:
-        return middle, f"{middle:.3f}"
-    lower, _, upper = statistics.quantiles(ratios, n=4, method="inclusive")
-    return middle, f"{middle:.3f} ({lower:.3f} to {upper:.3f})"
+def ratios(pairs, column):
+    """Of "all" to "none"."""
+    return [getattr(other, column) / getattr(none, column) for none, other in pairs]
+
+
+def asked(pairs, cost):
+    """[(ratios, the bound that their median is judged by)]"""
+    return [(ratios(pairs, "per_second"), 1 - cost), (ratios(pairs, "cpu_us"), 1 + cost)]
+
+
+def is_clear(values, bound):
+    """The median's 95 % interval, by order (whatever the distribution), has the bound outside."""
+    from_the_ends = math.floor(len(values) / 2 - 0.98 * math.sqrt(len(values)))
+    if from_the_ends < 1:
+        return False
+    values = sorted(values)
+    return not values[from_the_ends - 1] <= bound <= values[-from_the_ends]
+
+
+def with_quartiles(values):
+    text = f"{statistics.median(values):.3f}"
+    if len(values) < 4:
+        return text
+    lower, _, upper = statistics.quantiles(values, n=4, method="inclusive")
+    return f"{text} ({lower:.3f} to {upper:.3f})"
 
 
 def judge(found, entries, arguments):
     rows, held = [], entries == 0
     for script, pairs in found.items():
-        rate, rate_text = of_pairs(pairs, "per_second")
-        cpu, cpu_text = of_pairs(pairs, "cpu_us")
-        good = rate >= 1 - arguments.cost and cpu <= 1 + arguments.cost
+        (rates, rate_min), (costs, cost_max) = asked(pairs, arguments.cost)
+        good = statistics.median(rates) >= rate_min and statistics.median(costs) <= cost_max
         held = held and good
-        rows.append([script, rate_text, cpu_text, "held" if good else "NOT HELD"])
+        rows.append([script, len(pairs), with_quartiles(rates), with_quartiles(costs), "held" if good else "NOT HELD"])
     display.say("")
-    display.say(display.markdown(["script", "rate, all : none", "server CPU an operation, all : none", ""], rows))
-    display.say(f"\n{arguments.rows} rows, pool of {arguments.pool}, {arguments.threads} threads, {arguments.pairs} pairs of {arguments.seconds} s; "
+    display.say(display.markdown(["script", "pairs", "rate, all : none", "server CPU an operation, all : none", ""], rows))
+    display.say(f"\n{arguments.rows} rows, pool of {arguments.pool}, {arguments.threads} threads, pairs of {arguments.seconds} s; "
                 f"medians of the pairs' ratios (quartiles).\nEntries buffered: {entries}.")
     return held
 
