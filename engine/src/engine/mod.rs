@@ -182,7 +182,10 @@ impl Engine {
         if let Err(e) = self.store.trx_sys.save_heads() {
             self.store.pool.check_alive()?;
             let text = self.store.name_damage(e).to_string();
-            self.note(Level::Error, &format!("the next start will purge some transactions once more: {text}"));
+            self.note(
+                Level::Error,
+                &format!("the next start will purge some transactions once more: {text}"),
+            );
         }
         // Also what an open view, or what is not durable yet, holds back.
         match self.store.trx_sys.history_length() {

@@ -235,7 +235,9 @@ impl History {
         let state = self.state.lock();
         let numbered = (0..).zip(&state.heads);
         let at_rest = numbered.filter_map(|(number, head)| Some((number, head.as_ref().filter(|head| !head.busy)?)));
-        at_rest.map(|(number, head)| (number, head.at, head.skip_until)).collect()
+        at_rest
+            .map(|(number, head)| (number, head.at, head.skip_until))
+            .collect()
     }
     /// There is work below `to`, and none below `from`.
     pub fn has_work_from(&self, from: u64, to: u64) -> bool {
