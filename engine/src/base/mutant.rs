@@ -24,6 +24,10 @@ mutants! {
     DoublewriteSkipped,
     /// A page that the log had an image of needs no copy any more, however often it is changed after it was written.
     ImageTrustedForGood,
+    /// A page of which a part was moved is taken for one that the log can mend.
+    MoveForgotten,
+    /// Pages that the log can mend are written before their list.
+    ListForgotten,
     /// Pages are written before the log that made them (I1).
     PageBeforeLog,
     /// Pages are written, and the sync of their file is left out.

@@ -351,9 +351,17 @@ fn recover(
     let redo = Arc::new(redo);
     let pool = new_pool(disk.clone(), config, redo.clone(), counters.clone())?;
     let (mut files, stuck) = find_files(&pool, &facts, names)?;
-    let restored = pool.recover_doublewrite(&facts.void)?;
-    if restored > 0 {
-        let note = format!("{restored} torn pages were restored from the doublewrite file");
+    // Of a process that died alone, what it had written and not synced is read as if it were there for good.
+    for file in files.intersection(&facts.touched) {
+        pool.files().get(*file)?.file.sync()?;
+    }
+    let mut read_again = |each: &mut dyn FnMut(Lsn, &[u8]) -> Result<()>| {
+        scan(&*disk, checkpoint, &mut |_, end, group| each(end, group)).map(|_| ())
+    };
+    let (restored, mended) = pool.recover_doublewrite(&facts.void, &mut read_again)?;
+    if restored + mended > 0 {
+        let note =
+            format!("{restored} torn pages were restored from the doublewrite file, {mended} mended from the log");
         (config.log)(Level::Info, &note);
     }
     if let Some(number) = space::database_on_disk(&pool, SYSTEM_FILE)? {

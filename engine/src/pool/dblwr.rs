@@ -1,49 +1,77 @@
-//! The doublewrite file: every batch of pages is durable here before any of it is written in place, so that a page torn
-//! by a crash can be restored.
+//! The doublewrite file: what a batch of pages needs to be made whole again is durable here before any of it is written in place, in case that a
+//! crash tears one: a copy, or, if the log can mend the page (`mend`), a line in the list of the batch.
 //!
 //! ```text
 //! page 0         "SLUICEDW", u32 format, u32 page size, u32 slots, u32 pages per slot; rest zero
 //! page 1 ...     slot 0: up to PAGES_PER_SLOT sealed pages, each naming itself; then slot 1, ...
+//! behind them    a list of 4096 bytes for each slot:
+//!     0 checksum  u32  CRC-32C of what follows
+//!     4 count     u32
+//!     8 entries   28 bytes each: file u32, page u32, base LSN u64, LSN u64, checksum of the page u32
 //! ```
+//! Format 1 has no lists; a file of it is brought up when it is opened.
+//!
 //! A slot is used by one batch at a time, and again only when that batch is durable in place. Old copies stay behind in
 //! it, so restoring goes by LSN: a page that was torn in place was on its way there at the crash, hence it was dirty, hence
 //! its LSN is not below the checkpoint. A copy at or above the checkpoint LSN may be put in place of a broken page, even
 //! if it is not the newest: redo from the checkpoint brings it up. An older copy must not: what happened since is lost
 //! from the log, and a broken page is better than a page of the past. It still tells what must be in place by now (`written`).
+use super::mend::{Entry, ReadLog};
 use super::page::{check, page_id, page_lsn, PAGE_SIZE};
 use super::{Pool, Void};
-use crate::base::bytes::{get_u32, put_u32};
-use crate::base::{Counters, Error, Lsn, PageId, Result};
-use crate::io::{AlignedBuf, Caching, Disk, File, Mode};
+use crate::base::bytes::{get_u32, get_u64, put_u32, put_u64};
+use crate::base::{planted, Counters, Error, Lsn, Mutant, PageId, Result};
+use crate::io::{AlignedBuf, Caching, Disk, File, Mode, IO_ALIGN};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const NAME: &str = "doublewrite";
 const MAGIC: &[u8; 8] = b"SLUICEDW";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+const FORMAT_WITHOUT_LISTS: u32 = 1;
 pub(super) const SLOTS: usize = 3;
 pub(super) const PAGES_PER_SLOT: usize = 128;
 
+pub(super) const LISTS_AT: usize = (1 + SLOTS * PAGES_PER_SLOT) * PAGE_SIZE;
+const LIST: usize = IO_ALIGN;
+const LIST_HEADER: usize = 8;
+const ENTRY: usize = 28;
+const FILE_LEN: u64 = (LISTS_AT + SLOTS * LIST) as u64;
+const _: () = assert!(LIST_HEADER + PAGES_PER_SLOT * ENTRY <= LIST);
+
 pub(super) struct Doublewrite {
     file: Arc<dyn File>,
+    /// False: there was no room for them, so all pages are copied.
+    has_lists: bool,
+}
+
+/// What makes a page of a batch whole again, should its write be torn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Guard {
+    /// An image of it in the log.
+    Image,
+    /// Its copy here.
+    Copy,
+    /// The log, on top of what is in place: the version of this LSN.
+    Log { base: Lsn },
 }
 
 impl Doublewrite {
     /// Opens the file; makes it if there is none or an older making of it was cut short.
     pub fn open(disk: &dyn Disk) -> Result<Doublewrite> {
-        let len = ((1 + SLOTS * PAGES_PER_SLOT) * PAGE_SIZE) as u64;
         if disk.exists(NAME)? {
             let file = disk.open(NAME, Mode::Open, Caching::Direct)?;
-            if file.len()? >= len && check_header(&*file)? {
-                return Ok(Doublewrite { file });
+            if let Some(format) = format_of(&*file)? {
+                let has_lists = format == FORMAT || bring_up(&*file)?;
+                return Ok(Doublewrite { file, has_lists });
             }
             drop(file);
             disk.remove(NAME)?;
         }
         let file = disk.open(NAME, Mode::Create, Caching::Direct)?;
         let made = file
-            .set_len(len)
-            .and_then(|()| file.write_at(&header(), 0))
+            .set_len(FILE_LEN)
+            .and_then(|()| file.write_at(&header(FORMAT), 0))
             .and_then(|()| file.sync());
         if let Err(error) = made {
             drop(file);
@@ -51,31 +79,59 @@ impl Doublewrite {
             let _ = disk.remove(NAME);
             return Err(error);
         }
-        Ok(Doublewrite { file })
+        let has_lists = true;
+        Ok(Doublewrite { file, has_lists })
     }
-    /// Writes those of a batch's pages that are `exposed` to tearing, each to its place in the slot. Durable on return.
-    pub fn write(&self, slot: usize, pages: &[u8], exposed: &[bool], counters: &Counters) -> Result<()> {
-        assert!(slot < SLOTS && exposed.len() <= PAGES_PER_SLOT);
-        let base = (1 + slot * PAGES_PER_SLOT) * PAGE_SIZE;
-        let (mut at, mut written) = (0, 0);
-        for run in exposed.chunk_by(|a, b| a == b) {
+    /// Writes what the sealed `pages` of a batch need: copies, each to its place in the slot, and the list. Durable on return.
+    pub fn write(&self, slot: usize, pages: &[u8], guards: &[Guard], counters: &Counters) -> Result<()> {
+        assert!(slot < SLOTS && guards.len() <= PAGES_PER_SLOT);
+        let copies_at = (1 + slot * PAGES_PER_SLOT) * PAGE_SIZE;
+        let needs_copy = |guard: &Guard| match guard {
+            Guard::Image => false,
+            Guard::Copy => true,
+            Guard::Log { .. } => !self.has_lists,
+        };
+        let (mut at, mut copied) = (0, 0);
+        for run in guards.chunk_by(|a, b| needs_copy(a) == needs_copy(b)) {
             let bytes = at * PAGE_SIZE..(at + run.len()) * PAGE_SIZE;
             at += run.len();
-            if run[0] {
-                self.file.write_at(&pages[bytes.clone()], (base + bytes.start) as u64)?;
+            if needs_copy(&run[0]) {
+                self.file
+                    .write_at(&pages[bytes.clone()], (copies_at + bytes.start) as u64)?;
                 counters.data_writes.inc();
-                written += run.len();
+                copied += run.len();
             }
         }
-        if written == 0 {
+        let listed = guards.iter().zip(pages.chunks_exact(PAGE_SIZE));
+        let entries: Vec<Entry> = listed
+            .filter_map(|(guard, page)| match guard {
+                Guard::Log { base } if self.has_lists => Some(Entry::of(page, *base)),
+                _ => None,
+            })
+            .collect();
+        if !entries.is_empty() && !planted(Mutant::ListForgotten) {
+            self.file.write_at(&list(&entries), (LISTS_AT + slot * LIST) as u64)?;
+            counters.data_writes.inc();
+            counters.data_written.add(LIST as u64);
+        }
+        if copied == 0 && entries.is_empty() {
             return Ok(());
         }
         self.file.sync()?;
-        counters.data_written.add((written * PAGE_SIZE) as u64);
+        counters.data_written.add((copied * PAGE_SIZE) as u64);
         counters.data_fsyncs.inc();
         counters.dblwr_writes.inc();
-        counters.dblwr_pages_written.add(written as u64);
+        counters.dblwr_pages_written.add(copied as u64);
         Ok(())
+    }
+    /// The entries of all lists, but for a list that was not written whole, none of whose pages had been written yet.
+    fn entries(&self) -> Result<Vec<Entry>> {
+        if !self.has_lists {
+            return Ok(Vec::new());
+        }
+        let mut lists = AlignedBuf::new(SLOTS * LIST);
+        self.file.read_at(&mut lists, LISTS_AT as u64)?;
+        Ok(lists.chunks_exact(LIST).flat_map(entries_of).collect())
     }
     /// The newest whole copy of each page.
     fn copies(&self) -> Result<BTreeMap<PageId, (Lsn, AlignedBuf)>> {
@@ -99,45 +155,95 @@ impl Doublewrite {
     }
 }
 
-fn header() -> AlignedBuf {
+/// A file of format 1 gets its lists. False: the disk is full, and it stays as it is till the next opening.
+fn bring_up(file: &dyn File) -> Result<bool> {
+    match file.set_len(FILE_LEN) {
+        Err(Error::Full(_)) => return Ok(false),
+        done => done?,
+    }
+    // In this order: a file of format 2 that is too short would be made anew, and its copies lost.
+    file.sync()?;
+    file.write_at(&header(FORMAT), 0)?;
+    file.sync()?;
+    Ok(true)
+}
+
+fn list(entries: &[Entry]) -> AlignedBuf {
+    let mut b = AlignedBuf::new(LIST);
+    put_u32(&mut b, 4, entries.len() as u32);
+    for (entry, b) in entries.iter().zip(b[LIST_HEADER..].chunks_exact_mut(ENTRY)) {
+        put_u32(b, 0, entry.page.file);
+        put_u32(b, 4, entry.page.no);
+        put_u64(b, 8, entry.base);
+        put_u64(b, 16, entry.lsn);
+        put_u32(b, 24, entry.checksum);
+    }
+    let crc = crc32c::crc32c(&b[4..]);
+    put_u32(&mut b, 0, crc);
+    b
+}
+
+fn entries_of(b: &[u8]) -> Vec<Entry> {
+    let count = get_u32(b, 4) as usize;
+    if get_u32(b, 0) != crc32c::crc32c(&b[4..]) || count > PAGES_PER_SLOT {
+        return Vec::new();
+    }
+    let entries = b[LIST_HEADER..].chunks_exact(ENTRY).take(count);
+    entries
+        .map(|b| Entry {
+            page: PageId::new(get_u32(b, 0), get_u32(b, 4)),
+            base: get_u64(b, 8),
+            lsn: get_u64(b, 16),
+            checksum: get_u32(b, 24),
+        })
+        .collect()
+}
+
+fn header(format: u32) -> AlignedBuf {
     let mut b = AlignedBuf::new(PAGE_SIZE);
     b[..8].copy_from_slice(MAGIC);
-    put_u32(&mut b, 8, FORMAT);
+    put_u32(&mut b, 8, format);
     put_u32(&mut b, 12, PAGE_SIZE as u32);
     put_u32(&mut b, 16, SLOTS as u32);
     put_u32(&mut b, 20, PAGES_PER_SLOT as u32);
     b
 }
 
-/// False: not yet a doublewrite file (its making was cut short, so it never protected anything).
-fn check_header(file: &dyn File) -> Result<bool> {
+/// None: not yet a doublewrite file (its making was cut short, so it never protected anything).
+fn format_of(file: &dyn File) -> Result<Option<u32>> {
+    let len = file.len()?;
+    if len < LISTS_AT as u64 {
+        return Ok(None);
+    }
     let mut b = AlignedBuf::new(PAGE_SIZE);
     file.read_at(&mut b, 0)?;
     if &b[..8] != MAGIC {
-        return Ok(false);
+        return Ok(None);
     }
-    if b[..24] != header()[..24] {
+    let format = get_u32(&b, 8);
+    if !(FORMAT_WITHOUT_LISTS..=FORMAT).contains(&format) || b[..24] != header(format)[..24] {
         return Err(Error::Unsupported(format!(
-            "{}: format {} with pages of {} bytes; this build writes format {FORMAT} with pages of {PAGE_SIZE}",
+            "{}: format {format} with pages of {} bytes; this build reads formats {FORMAT_WITHOUT_LISTS} to {FORMAT} with pages of {PAGE_SIZE}",
             file.path(),
-            get_u32(&b, 8),
             get_u32(&b, 12),
         )));
     }
-    Ok(true)
+    Ok(Some(format).filter(|format| *format < FORMAT || len >= FILE_LEN))
 }
 
 impl Pool {
     /// Restores torn pages from the doublewrite file; before redo is applied and before anything is flushed. Data files are
-    /// open. A copy that is older than what the log says of its page (`void`) is none of the page any more. Returns the number restored.
-    pub fn recover_doublewrite(&self, void: &Void) -> Result<usize> {
+    /// open. A copy that is older than what the log says of its page (`void`) is none of the page any more. `read_log` reads the log from the
+    /// checkpoint on. Returns how many were restored from copies, and how many the log has mended.
+    pub fn recover_doublewrite(&self, void: &Void, read_log: &mut ReadLog<'_>) -> Result<(usize, usize)> {
         if !self.disk.exists(NAME)? {
-            return Ok(0);
+            return Ok((0, 0));
         }
         let checkpoint = self.redo.checkpoint_lsn();
         let mut restored = 0;
         let mut in_place = AlignedBuf::new(PAGE_SIZE);
-        for (id, (lsn, copy)) in Doublewrite::open(&*self.disk)?.copies()? {
+        let doublewrite = Doublewrite::open(&*self.disk)?;
+        for (id, (lsn, copy)) in doublewrite.copies()? {
             if !self.files.contains(id.file) {
                 continue;
             }
@@ -160,7 +266,13 @@ impl Pool {
                 restored += 1;
             }
         }
-        Ok(restored)
+        let mut entries = doublewrite.entries()?;
+        entries.retain(|entry| self.files.contains(entry.page.file));
+        let below = entries.iter().filter(|entry| entry.lsn <= checkpoint);
+        self.written.note(below.map(|entry| (entry.page, entry.lsn)));
+        // As with copies: of the time after a version below it the log does not know all, and redo would go wrong on it.
+        entries.retain(|entry| entry.lsn >= checkpoint && !void.holds(entry.page, entry.lsn));
+        Ok((restored, self.mend(entries, read_log)?))
     }
 }
 

@@ -176,6 +176,7 @@ impl Pool {
                 self.unpublish(page);
                 return Err(error);
             }
+            page.note_base();
         }
         Ok(Some(page))
     }
@@ -200,6 +201,7 @@ impl Pool {
         page.set_logged(file.logged);
         page.frame().imaged.store(false, Ordering::Relaxed);
         page.frame().past_on_disk.store(false, Ordering::Relaxed);
+        page.frame().base_lsn.store(0, Ordering::Relaxed);
         page.set_key(key);
         shard.insert(page.index());
         self.imprints.forget(key);

@@ -2,7 +2,7 @@
 //!
 //! A batch: candidates (cold ones first, then the oldest changes) sorted by place; each copied under a try-S latch into the
 //! batch's buffer and claimed (`in_flight`), sealed; redo made durable up to the newest LSN copied; the logged pages
-//! written to the batch's doublewrite slot and synced, but for those of which the log holds an image (see below); all written in place, neighbours in one write; the touched files
+//! written to the batch's doublewrite slot and synced, as far as the log cannot make them whole (see below); all written in place, neighbours in one write; the touched files
 //! synced; then the claims end. Changes go on meanwhile: they make the page dirty again with a new LSN.
 //!
 //! Several threads may flush at once (cleaner, threads in need of a frame), each with a slot of its own. Waits: for a
@@ -10,10 +10,11 @@
 //! that its latch could not be had twice in a row, and oldest of all, would hold the checkpoint back for ever. The cleaner,
 //! which holds nothing, waits for its latch *before* it takes a slot, and writes that page alone.
 //! A page of which an image was logged since it was last clean may be torn: while it is in flight no checkpoint passes the image
-//! (`dirty`), so a recovery finds it and does not read the page. So what a load appends is written once, not twice.
+//! (`dirty`), so a recovery finds it and does not read the page. So what a load appends is written once, not twice. So is a page whose changes
+//! since then were plain writes, which can be done again on top of whatever is in place: of these the slot has a list (`mend`).
 //! Any failed write or sync poisons the pool (I6) and leaves the flight in the dirty list: no checkpoint passes it.
 //! A file that cannot be opened (too many open files, rights) is no such failure: its pages stay dirty (`unopened`).
-use super::dblwr::{Doublewrite, PAGES_PER_SLOT, SLOTS};
+use super::dblwr::{Doublewrite, Guard, PAGES_PER_SLOT, SLOTS};
 use super::dirty::{Candidate, Flight};
 use super::frame::{key_id, PageRead};
 use super::page::{seal, PAGE_SIZE};
@@ -106,8 +107,8 @@ pub(super) struct Claimed {
     id: PageId,
     file: OpenFile,
     lsn: Lsn,
-    /// May be torn: the log holds an image of it, and no checkpoint passes that while the page is in flight.
-    imaged: bool,
+    /// What makes it whole again, should it be torn.
+    guard: Guard,
 }
 
 /// What a batch could get of its candidates.
@@ -385,10 +386,12 @@ impl Pool {
                 }
             }
         }
-        // Those that need no doublewrite together, as far as one can tell before they are latched. Asked once of each: the answers change
+        // Those that need no copy together, as far as one can tell before they are latched. Asked once of each: the answers change
         // meanwhile, and a sort whose keys do so panics.
         known.sort_by_cached_key(|(_, c, file)| {
-            (!file.logged, self.frames.header(c.frame).imaged.load(Ordering::Relaxed))
+            let frame = self.frames.header(c.frame);
+            let needs_copy = !frame.imaged.load(Ordering::Relaxed) && frame.base_lsn.load(Ordering::Relaxed) == 0;
+            (!file.logged, !needs_copy)
         });
         for (key, candidate, file) in known {
             let place = &mut buffer[taken.claimed.len() * PAGE_SIZE..][..PAGE_SIZE];
@@ -415,14 +418,22 @@ impl Pool {
         self.dirty.clear(frame);
         frame.past_on_disk.store(false, Ordering::Relaxed);
         debug_assert_eq!(file.logged, page.is_logged());
+        let lsn = page.version();
+        let imaged = frame
+            .imaged
+            .fetch_and(planted(Mutant::ImageTrustedForGood), Ordering::Relaxed);
+        let base = frame.base_lsn.swap(lsn, Ordering::Relaxed);
+        let guard = match (imaged, base) {
+            (true, _) => Guard::Image,
+            (false, 0) => Guard::Copy,
+            (false, base) => Guard::Log { base },
+        };
         Some(Claimed {
             frame: page.index(),
             id: key_id(key),
             file,
-            lsn: page.version(),
-            imaged: frame
-                .imaged
-                .fetch_and(planted(Mutant::ImageTrustedForGood), Ordering::Relaxed),
+            lsn,
+            guard,
         })
     }
     fn write_claimed(&self, slot: usize, buffer: &mut [u8], claimed: &[Claimed]) -> Result<()> {
@@ -444,8 +455,8 @@ impl Pool {
                 );
             }
             if let Some(doublewrite) = self.doublewrite().filter(|_| !planted(Mutant::DoublewriteSkipped)) {
-                let exposed: Vec<bool> = claimed[..logged].iter().map(|p| !p.imaged).collect();
-                doublewrite.write(slot, buffer, &exposed, &self.counters)?;
+                let guards: Vec<Guard> = claimed[..logged].iter().map(|p| p.guard).collect();
+                doublewrite.write(slot, buffer, &guards, &self.counters)?;
             }
         }
         let ops = in_place(claimed, buffer);

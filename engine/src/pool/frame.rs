@@ -9,6 +9,8 @@
 //! - `in_flight`: won by compare-and-swap under the S latch, cleared by the winner when the page is durable in place.
 //! - `imaged`: set by the X holder, cleared by the flusher that won `in_flight`, under the S latch.
 //! - `past_on_disk`: set by the X holder, cleared as `imaged` is.
+//! - `base_lsn`: set to 0 by the X holder, to the LSN read in by whoever reads, to that of the copy by the flusher that won `in_flight`, under
+//!   the S latch: by the time of the next claim the copy is durable in place.
 //! - `next`, and `pins` from 0 up: under the mutex of the page table shard of `key`.
 //!
 //! A *pin* keeps a frame from being given to another page while a thread waits for its latch: without it, a thread
@@ -53,6 +55,9 @@ pub(super) struct Frame {
     /// What the data file has for the page may be an earlier life of it that somebody will still ask for: it is written before a load gets
     /// its place (`direct.rs`).
     pub past_on_disk: AtomicBool,
+    /// LSN that the page has in its place, if all changes since were plain writes to the log: then the log can mend it
+    /// when it is torn, see `dblwr`. 0: they were not, or that is not known.
+    pub base_lsn: AtomicU64,
 }
 
 impl Frame {
@@ -68,6 +73,7 @@ impl Frame {
             logged: AtomicBool::new(true),
             imaged: AtomicBool::new(false),
             past_on_disk: AtomicBool::new(false),
+            base_lsn: AtomicU64::new(0),
         }
     }
     pub fn key(&self) -> u64 {
@@ -267,6 +273,10 @@ impl<'p> PageWrite<'p> {
         // SAFETY: the frame's page memory, mapped as long as `'p`; the X latch, held until drop, excludes every other
         // guard of this frame, and `&mut self` every other slice from this guard.
         unsafe { std::slice::from_raw_parts_mut(self.bytes, PAGE_SIZE) }
+    }
+    /// The page was read from its place just now.
+    pub fn note_base(&self) {
+        self.frame.base_lsn.store(page_lsn(self.bytes()), Ordering::Relaxed);
     }
     pub fn downgrade(self) -> PageRead<'p> {
         let this = std::mem::ManuallyDrop::new(self);

@@ -23,6 +23,7 @@ pub mod mtr;
 mod pace;
 pub mod page;
 mod prefetch;
+mod mend;
 mod recover;
 mod requests;
 mod table;

@@ -12,7 +12,7 @@
 use super::frame::PageWrite;
 use super::page::{init_page, set_page_lsn, PAGE_BODY, PAGE_SIZE};
 use super::{PageRead, PageType, Pool};
-use crate::base::{FileId, Lsn, PageId, Result};
+use crate::base::{planted, FileId, Lsn, Mutant, PageId, Result};
 use crate::redo::RecordSink;
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -179,6 +179,11 @@ impl<'p> Mtr<'p> {
                 records.move_within(id, dst, src, len);
             }
         });
+        if !planted(Mutant::MoveForgotten) {
+            let page = self.pages[page.0 as usize].page.as_ref();
+            let frame = page.expect("the page was not released").frame();
+            frame.base_lsn.store(0, Ordering::Relaxed);
+        }
     }
     /// Rewrites the page from byte 24 on (type, level, flags, body): `fill` gets the whole page; logged as an image (low part, hole
     /// of zeros, high part: `fill` returns the hole (start, end), which must be zero).

@@ -180,6 +180,7 @@ impl Pool {
             .and_then(|()| self.verify_read(page.bytes(), loading.id, &loading.file))
             .is_ok()
         {
+            page.note_base();
             self.counters.buffer_pool_read_ahead.inc();
             self.counters.data_reads.inc();
             self.counters.data_read.add(PAGE_SIZE as u64);

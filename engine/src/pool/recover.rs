@@ -206,6 +206,8 @@ impl Pool {
         let (Some(first), Some(last)) = (newer.first(), newer.last()) else {
             return Ok(());
         };
+        // The log says it in parts, and some of it was perhaps a move.
+        page.frame().base_lsn.store(0, Ordering::Relaxed);
         for edit in newer {
             decode(part.records(edit), |record| {
                 apply(&mut page, &record);

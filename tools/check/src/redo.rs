@@ -3,6 +3,7 @@
 use crate::bytes::{u32_at, u64_at, Reader};
 use crate::page::PAGE;
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 
 enum Edit {
     Write { offset: usize, data: Vec<u8> },
@@ -100,6 +101,21 @@ impl Redo {
     /// Pages that the log has changes for.
     pub fn pages(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.pages.keys().copied()
+    }
+
+    /// Does the writes of the groups that end behind `lsns.start`, up to `lsns.end`, once more, and sets the page's LSN. False: there are others than plain writes.
+    pub fn write_again(&self, file: u32, no: u32, lsns: Range<u64>, page: &mut [u8]) -> bool {
+        let groups = self.pages.get(&(file, no)).into_iter().flatten();
+        for (_, edits) in groups.filter(|(end, _)| lsns.start < *end && *end <= lsns.end) {
+            for edit in edits {
+                let Edit::Write { offset, data } = edit else {
+                    return false;
+                };
+                page[*offset..*offset + data.len()].copy_from_slice(data);
+            }
+        }
+        page[16..24].copy_from_slice(&lsns.end.to_le_bytes());
+        true
     }
 
     /// Brings a page up to the end of the log. `whole`: the page as read is a page at all. True: the log changed it.

@@ -1,6 +1,6 @@
 //! The engine's directory as it would be after recovery: data files, torn pages restored from the doublewrite file, the log's changes
 //! applied; all in memory, nothing is written.
-use crate::bytes::u32_at;
+use crate::bytes::{u32_at, u64_at};
 use crate::log::Log;
 use crate::page::{self, PAGE};
 use crate::redo::Redo;
@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 
 const SLOTS: usize = 3;
 const PAGES_PER_SLOT: usize = 128;
+const LISTS_AT: usize = (1 + SLOTS * PAGES_PER_SLOT) * PAGE;
+const LIST: usize = 4096;
+const ENTRY: usize = 28;
 const LOG_LACKS: &str =
     "the redo log is missing or incomplete: later changes are not in the files, and half of some may be";
 const LOG_OFF: &str = "the redo log was off when the engine stopped: these files may hold half of any change";
@@ -22,12 +25,21 @@ pub struct DataFile {
     pub len: u32,
 }
 
+/// A line of a doublewrite list: what a page was before a write, and what it was to be.
+struct Listed {
+    base: u64,
+    lsn: u64,
+    checksum: u32,
+}
+
 pub struct Store {
     pub dir: PathBuf,
     pub files: BTreeMap<u32, DataFile>,
     redo: Redo,
     /// Newest whole copies.
     copies: HashMap<(u32, u32), Vec<u8>>,
+    /// Newest versions that were written without a copy.
+    listed: HashMap<(u32, u32), Listed>,
     checkpoint: u64,
     /// Where the log ends; 0: there is none, or it was left aside.
     pub log_end: u64,
@@ -48,6 +60,7 @@ impl Store {
             files: BTreeMap::new(),
             redo: Redo::default(),
             copies: HashMap::new(),
+            listed: HashMap::new(),
             checkpoint: 0,
             log_end: 0,
             log_groups: 0,
@@ -136,21 +149,22 @@ impl Store {
                 .push("doublewrite: the file is missing; the next start makes one".into());
             return;
         };
-        let whole = bytes.len() >= (1 + SLOTS * PAGES_PER_SLOT) * PAGE && &bytes[..8] == b"SLUICEDW";
+        let whole = bytes.len() >= LISTS_AT && &bytes[..8] == b"SLUICEDW";
         let numbers = [8, 12, 16, 20].map(|at| u32_at(&bytes, at));
         if !whole {
             self.findings
                 .push("doublewrite: it is cut short or no doublewrite file".into());
             return;
         }
-        if numbers != [1, PAGE as u32, SLOTS as u32, PAGES_PER_SLOT as u32] {
+        let format = numbers[0];
+        if !(1..=2).contains(&format) || numbers[1..] != [PAGE as u32, SLOTS as u32, PAGES_PER_SLOT as u32] {
             self.findings.push(format!(
-                "doublewrite: format {}, pages of {} bytes: not those of this program",
-                numbers[0], numbers[1]
+                "doublewrite: format {format}, pages of {} bytes: not those of this program",
+                numbers[1]
             ));
             return;
         }
-        for copy in bytes.chunks_exact(PAGE).skip(1) {
+        for copy in bytes[..LISTS_AT].chunks_exact(PAGE).skip(1) {
             let id = (u32_at(copy, 4), u32_at(copy, 8));
             let newer = self
                 .copies
@@ -158,6 +172,23 @@ impl Store {
                 .is_none_or(|other| page::lsn(other) < page::lsn(copy));
             if newer && page::verify(copy, id.0, id.1).is_ok() {
                 self.copies.insert(id, copy.to_vec());
+            }
+        }
+        if format > 1 {
+            let lists = bytes[LISTS_AT..].chunks_exact(LIST).take(SLOTS);
+            lists.for_each(|list| self.read_list(list));
+        }
+    }
+    /// One that was not written whole says nothing: none of its pages had been written yet.
+    fn read_list(&mut self, list: &[u8]) {
+        if u32_at(list, 0) != crc32c::crc32c(&list[4..]) {
+            return;
+        }
+        for entry in list[8..].chunks_exact(ENTRY).take(u32_at(list, 4) as usize) {
+            let id = (u32_at(entry, 0), u32_at(entry, 4));
+            let (base, lsn, checksum) = (u64_at(entry, 8), u64_at(entry, 16), u32_at(entry, 24));
+            if self.listed.get(&id).is_none_or(|other| other.lsn < lsn) {
+                self.listed.insert(id, Listed { base, lsn, checksum });
             }
         }
     }
@@ -182,11 +213,14 @@ impl Store {
                 bytes.copy_from_slice(copy);
                 state = Ok(());
             } else if state.is_ok() && page::lsn(copy) <= self.checkpoint && page::lsn(&bytes) < page::lsn(copy) {
-                state = Err(format!(
-                    "it is of LSN {}, but LSN {} was written there: the disk lost a write",
-                    page::lsn(&bytes),
-                    page::lsn(copy)
-                ));
+                state = Err(lost_write(page::lsn(&bytes), page::lsn(copy)));
+            }
+        }
+        if let Some(listed) = self.listed.get(&(file, no)) {
+            if state.is_err() && listed.lsn >= self.checkpoint && self.mend((file, no), listed, &mut bytes) {
+                state = Ok(());
+            } else if state.is_ok() && listed.lsn <= self.checkpoint && page::lsn(&bytes) < listed.lsn {
+                state = Err(lost_write(page::lsn(&bytes), listed.lsn));
             }
         }
         let mut whole = state.is_ok();
@@ -204,6 +238,12 @@ impl Store {
         }
         page::identity(&bytes, file, no)?;
         Ok(bytes)
+    }
+    /// Makes the version that was to be written of what is in place, be each sector of that old or new. False: it cannot be proved.
+    fn mend(&self, (file, no): (u32, u32), listed: &Listed, bytes: &mut [u8]) -> bool {
+        self.redo.write_again(file, no, listed.base..listed.lsn, bytes)
+            && crc32c::crc32c(&bytes[4..]) == listed.checksum
+            && page::identity(bytes, file, no).is_ok()
     }
     /// Pages by the file's length, or more if the log knows of more.
     pub fn pages_of(&self, file: u32) -> u32 {
@@ -231,6 +271,10 @@ impl Store {
     pub fn name_of(&self, file: u32) -> String {
         format!("{file:08x}.slu")
     }
+}
+
+fn lost_write(found: u64, written: u64) -> String {
+    format!("it is of LSN {found}, but LSN {written} was written there: the disk lost a write")
 }
 
 fn is_blank(file: &File, len: u64) -> std::io::Result<bool> {

@@ -5,6 +5,7 @@ mod doublewrite;
 mod eviction;
 mod flights;
 mod gather;
+mod mend;
 mod mtr;
 mod panics;
 mod real;

@@ -104,7 +104,10 @@ impl Rig {
             }
         }
         let pool = Pool::new(pool_config(frames, 0), disk.clone(), files, Arc::new(redo), counters).unwrap();
-        pool.recover_doublewrite(&void).unwrap();
+        let mut read_log = |each: &mut dyn FnMut(Lsn, &[u8]) -> crate::base::Result<()>| {
+            groups.iter().try_for_each(|(_, end, group)| each(*end, group))
+        };
+        pool.recover_doublewrite(&void, &mut read_log).unwrap();
         // In rounds, as with a log that does not fit.
         let mut gathered = Gathered::new(GATHER_MAX);
         for (start, end, group) in &groups {

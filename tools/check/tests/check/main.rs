@@ -497,3 +497,45 @@ fn a_table_whose_file_is_also_a_dropped_tables_is_refused() {
     assert!(open(&folder.0, config()).is_err());
     assert!(folder.0.join("00000010.slu").exists());
 }
+
+/// Written once, without a copy, and torn: what a start mends from the log the checker takes for whole.
+#[test]
+fn a_torn_page_that_the_log_mends_is_sound() {
+    let name = "00000010.slu";
+    let keys = || (0..2000u32).map(|n| n.to_be_bytes());
+    let folder = Folder::new("mended");
+    let db = open(&folder.0, config()).expect("opens");
+    let table = make(&db, "./d/t", &[]);
+    let mut trx = db.begin();
+    keys().for_each(|pk| trx.insert(&table, &pk, &[0; 100], &[]).expect("insert"));
+    trx.commit().expect("commit");
+    let (value, old, torn) = (1..100u8)
+        .find_map(|value| {
+            db.engine().checkpoint().expect("checkpoint");
+            let old = std::fs::read(folder.0.join(name)).expect("read");
+            let store = db.engine().store();
+            let _hold = store.redo.hold_checkpoint();
+            let batches = store.counters.dblwr_writes.get();
+            let mut trx = db.begin();
+            keys().for_each(|pk| trx.update(&table, &pk, &[value; 100], &[]).expect("update"));
+            trx.commit().expect("commit");
+            store.pool.flush_all().expect("flush");
+            // All in one, and not some by the page cleaner before: it is the last batch that a crash may tear.
+            let torn = copied(&folder.0, "mended-torn");
+            (store.counters.dblwr_writes.get() == batches + 1).then_some((value, old, torn))
+        })
+        .expect("a batch of all");
+    let new = std::fs::read(torn.0.join(name)).expect("read");
+    let page = PAGE as usize;
+    let changed = old.chunks(page).zip(new.chunks(page)).filter(|(old, new)| old != new);
+    assert!(changed.count() > 10);
+    let sectors = old.chunks(512).zip(new.chunks(512)).enumerate();
+    let mixed = sectors.flat_map(|(n, (old, new))| if n % 3 == 1 { old } else { new });
+    std::fs::write(torn.0.join(name), mixed.copied().collect::<Vec<u8>>()).expect("written");
+    let (code, text) = check(&[], &torn.0);
+    assert_eq!(code, Some(0), "{text}");
+    let db = open(&torn.0, config()).expect("opens");
+    let table = db.table("./d/t").expect("table");
+    let mut trx = db.begin();
+    keys().for_each(|pk| assert_eq!(trx.get(&table, &pk).expect("get"), Some(vec![value; 100])));
+}

@@ -1,0 +1,220 @@
+//! A page written without a copy, torn in every way that leaves each sector old or new.
+use super::rig::{Rig, FILE};
+use crate::base::PageId;
+use crate::io::{Caching, Disk, Mode, SimDisk};
+use crate::pool::dblwr::LISTS_AT;
+use crate::pool::{PageType, PAGE_BODY, PAGE_SIZE};
+use std::sync::Arc;
+
+const P1: PageId = PageId::new(FILE, 1);
+const NAME: &str = "00000010.slu";
+const SECTOR: usize = 512;
+
+/// Page 1, whole in its place, with the checkpoint behind it.
+fn rig() -> Rig {
+    let rig = Rig::create(1, 32);
+    rig.add_file(FILE, 10, true);
+    let mut mtr = rig.pool.begin();
+    let page = mtr.create(P1, 0, PageType::System, 0).unwrap();
+    (PAGE_BODY..PAGE_SIZE)
+        .step_by(64)
+        .for_each(|at| mtr.edit(page, at, b"first"));
+    mtr.commit();
+    rig.pool.flush_all().unwrap();
+    rig.checkpoint();
+    rig
+}
+
+/// Writes that reach every sector, some bytes twice.
+fn write(rig: &Rig, round: u8) {
+    for shift in [0, 3] {
+        let mut mtr = rig.pool.begin();
+        let page = mtr.write(P1).unwrap();
+        for at in (PAGE_BODY..PAGE_SIZE - 16).step_by(200) {
+            mtr.edit(page, at + shift, &[round, shift as u8, round, round ^ at as u8]);
+        }
+        mtr.commit();
+    }
+}
+
+fn move_some(rig: &Rig) {
+    let mut mtr = rig.pool.begin();
+    let page = mtr.write(P1).unwrap();
+    mtr.move_within(page, 1000, 900, 300);
+    mtr.commit();
+}
+
+fn copies(rig: &Rig) -> u64 {
+    rig.pool.counters().dblwr_pages_written.get()
+}
+
+/// The page before and after a flush; and whether that made a copy.
+fn flush(rig: &Rig) -> (Vec<u8>, Vec<u8>, bool) {
+    let (old, before) = (rig.in_place(P1), copies(rig));
+    rig.pool.flush_all().unwrap();
+    (old, rig.in_place(P1), copies(rig) > before)
+}
+
+/// A disk on which the sectors of the page that are set in `arrived` are those of `new`, the others of `old`.
+fn torn(rig: &Rig, old: &[u8], new: &[u8], arrived: u64) -> Arc<SimDisk> {
+    let disk = rig.disk.crash(1);
+    let is_new = |sector: usize| arrived >> (sector % 64) & 1 == 1;
+    let pairs = old.chunks(SECTOR).zip(new.chunks(SECTOR)).enumerate();
+    let mixed: Vec<u8> = pairs
+        .flat_map(|(n, (old, new))| if is_new(n) { new } else { old })
+        .copied()
+        .collect();
+    let file = disk.open(NAME, Mode::Open, Caching::Buffered).unwrap();
+    file.write_at(&mixed, PAGE_SIZE as u64).unwrap();
+    file.sync().unwrap();
+    disk
+}
+
+fn recovered(disk: Arc<SimDisk>) -> Rig {
+    Rig::recover(disk, 32, &mut |_, _| {})
+}
+
+fn recovery_panics(disk: &Arc<SimDisk>) -> bool {
+    let disk = disk.clone();
+    std::thread::spawn(|| drop(recovered(disk))).join().is_err()
+}
+
+/// Tears: none of it, all but the header, the header alone, and mixtures.
+fn patterns() -> impl Iterator<Item = u64> {
+    let mixtures = (1..40u64).map(|n| n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    [0, !0, !1, 1].into_iter().chain(mixtures)
+}
+
+#[test]
+fn a_page_of_plain_writes_is_mended_whatever_of_it_arrived() {
+    let rig = rig();
+    write(&rig, 1);
+    let (old, new, copied) = flush(&rig);
+    assert!(!copied && old != new);
+    for arrived in patterns() {
+        let again = recovered(torn(&rig, &old, &new, arrived));
+        assert!(
+            again.pool.read(P1).unwrap()[PAGE_BODY..] == new[PAGE_BODY..],
+            "{arrived:x}"
+        );
+    }
+}
+
+/// The base is then what was written before, not what the checkpoint had.
+#[test]
+fn so_is_one_written_a_second_time_and_changed_behind_that() {
+    let rig = rig();
+    move_some(&rig);
+    assert!(flush(&rig).2, "a move needs a copy");
+    write(&rig, 2);
+    assert!(!flush(&rig).2);
+    write(&rig, 3);
+    let (old, new, copied) = flush(&rig);
+    assert!(!copied);
+    // Not in place yet, and a move besides: redo's.
+    write(&rig, 4);
+    move_some(&rig);
+    rig.pool
+        .redo()
+        .flush(rig.pool.redo().lsn(), crate::redo::FlushMode::Sync)
+        .unwrap();
+    let expected = rig.pool.read(P1).unwrap()[PAGE_BODY..].to_vec();
+    for arrived in patterns() {
+        let again = recovered(torn(&rig, &old, &new, arrived));
+        assert!(again.pool.read(P1).unwrap()[PAGE_BODY..] == expected[..], "{arrived:x}");
+    }
+}
+
+#[test]
+fn a_crash_while_it_is_mended_leaves_it_to_the_next_start() {
+    let rig = rig();
+    write(&rig, 1);
+    let (old, new, _) = flush(&rig);
+    let changes = {
+        let disk = torn(&rig, &old, &new, 0xaa);
+        let before = disk.changes();
+        recovered(disk.clone());
+        disk.changes() - before
+    };
+    assert!(changes > 2, "the page, its sync, and what any start does");
+    for n in 1..=changes {
+        let disk = torn(&rig, &old, &new, 0xaa);
+        disk.crash_at(disk.changes() + n);
+        let _ = recovery_panics(&disk);
+        let again = recovered(disk.crash(n));
+        assert!(
+            again.pool.read(P1).unwrap()[PAGE_BODY..] == new[PAGE_BODY..],
+            "at change {n}"
+        );
+    }
+}
+
+/// What the list says of a page may be long past: then it proves nothing, or the log does not know all that came later.
+#[test]
+fn an_entry_from_before_the_checkpoint_mends_nothing() {
+    let rig = rig();
+    write(&rig, 1);
+    assert!(!flush(&rig).2);
+    rig.pool.set_doublewrite(false).unwrap();
+    move_some(&rig);
+    write(&rig, 2);
+    let (old, new, _) = flush(&rig);
+    rig.checkpoint();
+    let again = recovered(torn(&rig, &old, &new, 0x5));
+    let error = again
+        .pool
+        .read(P1)
+        .err()
+        .expect("broken, rather than wrong")
+        .to_string();
+    assert!(error.contains("checksum"), "{error}");
+}
+
+#[test]
+fn a_sector_that_is_neither_old_nor_new_is_found() {
+    let rig = rig();
+    write(&rig, 1);
+    let (old, new, _) = flush(&rig);
+    let disk = torn(&rig, &old, &new, 0xff);
+    // A byte that no record names.
+    disk.flip(NAME, (PAGE_SIZE + PAGE_SIZE - 3) as u64, 0x10);
+    assert!(recovery_panics(&disk), "`redo_done` says that the page cannot be read");
+}
+
+/// A file without lists is brought up with its copies, whatever the moment of a crash; and on a full disk it stays as it is.
+#[test]
+fn a_file_of_the_older_format_keeps_its_copies() {
+    let rig = rig();
+    move_some(&rig);
+    let (old, new, copied) = flush(&rig);
+    assert!(copied);
+    let of_format_1 = || {
+        let disk = torn(&rig, &old, &new, 0x3);
+        let file = disk.open("doublewrite", Mode::Open, Caching::Buffered).unwrap();
+        file.set_len(LISTS_AT as u64).unwrap();
+        file.write_at(&1u32.to_le_bytes(), 8).unwrap();
+        file.sync().unwrap();
+        disk
+    };
+    let is_whole = |rig: &Rig| rig.pool.read(P1).unwrap()[PAGE_BODY..] == new[PAGE_BODY..];
+    for n in 1..12 {
+        let disk = of_format_1();
+        disk.crash_at(disk.changes() + n);
+        let _ = recovery_panics(&disk);
+        assert!(is_whole(&recovered(disk.crash(n))), "at change {n}");
+    }
+    let disk = of_format_1();
+    disk.set_space(Some(disk.used()));
+    let again = recovered(disk.clone());
+    assert!(is_whole(&again));
+    // Each page gets a copy then.
+    again.pool.flush_all().unwrap();
+    write(&again, 5);
+    assert!(flush(&again).2);
+    disk.set_space(None);
+    drop(again);
+    let again = recovered(disk);
+    again.pool.flush_all().unwrap();
+    write(&again, 6);
+    assert!(!flush(&again).2);
+}
