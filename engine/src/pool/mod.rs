@@ -6,8 +6,8 @@
 //! The pool calls nothing above it: a page read never merges or interprets what it read beyond the page header.
 //!
 //! Reading order: `page` (format), `frame` (memory and latch), `table` (page -> frame), `fetch` (hit and miss), `mtr`,
-//! `dirty` (what must be written, the checkpoint bound), `evict`, `imprint`, `flush`, `dblwr`, `written` (lost writes), `direct`, `cut`, `pace`,
-//! `prefetch`, `gather`, `recover`.
+//! `dirty` (what must be written, the checkpoint bound), `evict`, `imprint`, `flush`, `dblwr`, `mend` (torn pages), `written` (lost writes), `direct`, `cut`,
+//! `pace`, `prefetch`, `gather`, `recover`.
 mod cut;
 mod dblwr;
 pub mod direct;
