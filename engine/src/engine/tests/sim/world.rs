@@ -27,6 +27,8 @@ pub type Step = std::result::Result<(), String>;
 
 /// More than the losers of any schedule need, if nothing is in their way.
 const LOSER_STEPS: u32 = 1000;
+/// ... and of these so many on a full disk: one that waits there for a segment of the log sleeps for a second of real time.
+const LOSER_STEPS_WHEN_FULL: u32 = 20;
 
 pub struct World {
     pub setup: Setup,
@@ -384,10 +386,10 @@ impl World {
         let mut steps = 0;
         while (self.losers_left || !self.freed) && !self.over {
             steps += 1;
-            if steps == LOSER_STEPS && self.space_limited {
+            if steps == LOSER_STEPS_WHEN_FULL && self.space_limited {
                 self.apply(Op::Space { kib: 0 })?;
             }
-            if steps > 2 * LOSER_STEPS {
+            if steps > LOSER_STEPS_WHEN_FULL + LOSER_STEPS {
                 return Err("the rollback of the losers never ends".into());
             }
             self.apply(Op::Losers { records: 8 })?;
