@@ -3,8 +3,9 @@
 
 Random transactions of many connections; then the checker looks in what they saw for everything that their level forbids, prints how often
 each anomaly was found and the shortest example of each. `--level all` does one level after the other. Exit code 1 when an anomaly was
-found that its level forbids; 2 when a run could not be done, or ended before all kills were. InnoDB at repeatable-read is run with innodb_snapshot_isolation=ON,
-at loose-repeatable-read with OFF; Sluice likewise.
+found that its level forbids, or when CHECK TABLE or an index says in the end that a table is broken; 2 when a run could not be done, or
+ended before all kills were. InnoDB at repeatable-read is run with innodb_snapshot_isolation=ON, at loose-repeatable-read with OFF; Sluice
+likewise.
 """
 import argparse
 import pathlib

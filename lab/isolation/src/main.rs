@@ -1,5 +1,6 @@
 //! The isolation checker: random transactions over many connections to a server, then a search for everything that the isolation level
-//! forbids. Prints how often each anomaly was found and the shortest example of each; ends with 1 if one is forbidden.
+//! forbids. Prints how often each anomaly was found and the shortest example of each; ends with 1 if one is forbidden, or if the tables are
+//! broken in the end.
 //!
 //! The judging is `tools/judge`. The server may be killed and restarted while this runs (scripts/isolation.py does).
 mod workload;
@@ -57,8 +58,8 @@ fn memory_mib() -> u64 {
 fn main() {
     let plan = Plan::parse();
     let begun = Instant::now();
-    let history = match workload::run(&plan) {
-        Ok(history) => history,
+    let (history, broken) = match workload::run(&plan) {
+        Ok(outcome) => outcome,
         Err(error) => {
             eprintln!("error: {error}");
             std::process::exit(2);
@@ -88,6 +89,11 @@ fn main() {
     if !forbidden.is_empty() {
         let names: Vec<_> = forbidden.iter().map(|a| a.name()).collect();
         println!("\nforbidden and found: {}", names.join(", "));
+    }
+    for complaint in &broken {
+        println!("\nbroken in the end: {complaint}");
+    }
+    if !forbidden.is_empty() || !broken.is_empty() {
         std::process::exit(1);
     }
 }
