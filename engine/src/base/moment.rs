@@ -21,6 +21,10 @@ pub enum Moment {
     SteppedBack,
     /// A semi-consistent read has the newest committed version, and not read what is in overflow pages.
     CommittedVersionFound,
+    /// A transaction that ends has its end marker in the log, and views do not see it yet.
+    EndLogged,
+    /// Purge has learned what all views see, and not yet taken work.
+    HorizonLearned,
     /// A transaction that ends is seen by views, and active still.
     EndSeen,
     /// Whoever looks for the rivals of a unique value has collected entries, and not asked yet whether a maker is active. The index's leaf

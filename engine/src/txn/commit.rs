@@ -180,6 +180,7 @@ impl TrxSys {
         let number = *drawn.insert(self.state.lock().begin_end());
         let at = tail.append(&mut mtr, kind, trx.id(), trx.undo_top, number, position)?;
         trx.last_lsn = mtr.commit();
+        moment(Moment::EndLogged);
         self.pool.check_alive()?;
         Ok(End { at, number })
     }

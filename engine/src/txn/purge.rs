@@ -15,7 +15,7 @@ use super::history::{no_record_before_limit, History, Passed, Work};
 use super::undo::{Kind, Reader};
 use super::{PurgeJob, PurgeRecord, TrxSys, UndoRecord};
 use crate::base::ids::UNDO_FILE;
-use crate::base::{planted, Error, Mutant, PageId, PageNo, Result, UndoPtr};
+use crate::base::{moment, planted, Error, Moment, Mutant, PageId, PageNo, Result, UndoPtr};
 use crate::pool::{Pool, PAGE_SIZE};
 use crate::space;
 
@@ -43,6 +43,7 @@ impl TrxSys {
     /// Next piece of purge work, at most `records_max` records; None: nothing is old enough. Several threads may hold jobs.
     pub fn next_purge(&self, records_max: usize) -> Result<Option<PurgeJob>> {
         let (horizon, settled) = self.horizons();
+        moment(Moment::HorizonLearned);
         let settled = match self.history.has_work_from(settled, horizon) {
             false => settled,
             true => {
@@ -53,11 +54,13 @@ impl TrxSys {
         next_job(&self.pool, &self.history, horizon.min(settled), records_max)
     }
 
-    /// Commit numbers: all views see what is below the first; no crash takes back what is below the second (`settled.rs`).
+    /// Commit numbers: all views, also those made later, see what is below the first; no crash takes back what is below the second
+    /// (`settled.rs`).
     fn horizons(&self) -> (u64, u64) {
         let mut state = self.state.lock();
         let oldest = state.views.oldest().filter(|_| !planted(Mutant::PurgeIgnoresViews));
-        let horizon = oldest.map_or(state.next, |view| view.commit_no);
+        // Without a view it is what the next one would have: that one will not see who is committing just now.
+        let horizon = oldest.map_or_else(|| state.commit_no(), |view| view.commit_no);
         self.settle(&mut state);
         (horizon, state.settling.settled.commit_no)
     }

@@ -1,6 +1,6 @@
 //! Writers, readers and purge with real threads.
 use super::{Bed, Dice};
-use crate::base::{TrxId, UndoPtr};
+use crate::base::{moment, Moment, TrxId, UndoPtr};
 use crate::txn::*;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,4 +82,50 @@ fn views_and_purge_agree_under_threads() {
     }
     assert_eq!(bed.sys.history_length(), 0);
     bed.check_pages();
+}
+
+/// One that began to end before another and is seen after it; purge, which asks while no view is open and takes its work when it is too
+/// late: a view that was made in between does not see the first, and needs its records.
+#[test]
+fn a_view_made_while_purge_looks_for_work_keeps_who_is_committing() {
+    let bed = Arc::new(Bed::create(32));
+    let [mut first, mut second] = [bed.trx(), bed.trx()];
+    for trx in [&mut first, &mut second] {
+        bed.append(trx, &[1; 100]).unwrap();
+    }
+    let (learned, has_learned) = std::sync::mpsc::channel();
+    let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
+    let his = bed.clone();
+    let purge = move || {
+        moment::at(Moment::HorizonLearned, move || {
+            learned.send(()).expect("awaited");
+            may_go_on.recv().expect("sent");
+        });
+        his.sys.next_purge(20).unwrap()
+    };
+    let (send, received) = std::sync::mpsc::channel();
+    let his = bed.clone();
+    moment::at(Moment::EndLogged, move || {
+        his.sys.commit(&mut second);
+        let purge = std::thread::spawn(purge);
+        has_learned.recv().expect("it comes so far");
+        let mut reader = his.trx();
+        let view = his.sys.open_view(&mut reader);
+        send.send((purge, reader, view)).expect("received");
+    });
+    let id = first.id();
+    bed.sys.commit(&mut first);
+    go_on.send(()).expect("awaited");
+    let (purge, mut reader, view) = received.recv().expect("sent");
+    assert!(!view.sees(id));
+    let job = purge.join().expect("no panic");
+    let taken = job.iter().flat_map(|job| &job.records);
+    assert!(taken.into_iter().all(|r| view.sees(r.record.trx)));
+    job.into_iter().for_each(|job| bed.sys.purged(job).unwrap());
+    drop(view);
+    bed.sys.close_view(&mut reader);
+    while let Some(job) = bed.sys.next_purge(20).unwrap() {
+        bed.sys.purged(job).unwrap();
+    }
+    assert_eq!(bed.sys.history_length(), 0);
 }
