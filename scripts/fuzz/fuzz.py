@@ -3,7 +3,9 @@
 
 A run is a seed: it makes tables, sends statements, and every now and then compares all tables through each of their keys; now and
 then the server is restarted or killed in between. At the first difference the run's statements are reduced to the few that show
-it; they are printed and left in the folder, and --replay FILE runs them again. Exit code 1 then. See pair.py for what is compared.
+it; they are printed and left in --found, and --replay FILE runs them again. Exit code 1 then. What no replay shows hangs on time: on a
+clock, or on what purge and merges had done by then. It is a finding as well, and all its statements are kept. See pair.py for what is
+compared.
 
 Most runs have tables whose keys share columns (overlap.py), searched by all parts of each key (searches.py); the others have any
 tables (schema.py). A SELECT with a hint is also compared to the same one without keys, on Sluice alone: for that no InnoDB is needed.
@@ -17,6 +19,7 @@ import json
 import pathlib
 import random
 import shutil
+import signal
 import sys
 import time
 
@@ -33,6 +36,8 @@ OPTIONS = ("--innodb-buffer-pool-size=32M", "--sluice-buffer-pool-size=8M", "--m
            "--character-set-server=utf8mb4", "--loose-innodb-snapshot-isolation=ON")
 
 START_TRIES = 20
+# Of a difference that may hang on time.
+REPLAYS = 8
 
 
 class Run:
@@ -133,10 +138,18 @@ def replay(server, script):
 
 
 def report(server, run, seed, difference, folder, reduce_seconds):
-    display.say(f"seed {seed}: {difference}\n  after {len(run.script)} statements, the last: {run.script[-1][:2000]}")
-    script = reduced(run.script, lambda candidate: replay(server, candidate), reduce_seconds)
+    told = f"seed {seed}: {difference}\n  after {len(run.script)} statements, the last: {run.script[-1][:2000]}"
+    display.say(told)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"seed-{seed}.txt").write_text(told + "\n")
     path = folder / f"seed-{seed}.json"
-    path.write_text(json.dumps(script, indent=1, ensure_ascii=False))
+    keep = lambda script: path.write_text(json.dumps(script, indent=1, ensure_ascii=False))  # noqa: E731
+    keep(run.script)
+    if not any(replay(server, run.script) for _ in range(REPLAYS)):
+        display.say(f"--- none of {REPLAYS} replays shows it; all its statements: {path}")
+        return
+    script = reduced(run.script, lambda candidate: replay(server, candidate), reduce_seconds)
+    keep(script)
     display.say(f"--- {len(script)} statements show it (scripts/fuzz/fuzz.py --replay {path}):")
     for statement in script:
         display.say(statement[:3000] + ";")
@@ -153,6 +166,7 @@ def arguments_of_command_line():
     parser.add_argument("--reduce-seconds", type=float, default=60)
     parser.add_argument("--replay", type=pathlib.Path, help="run this script of statements")
     parser.add_argument("--folder", type=pathlib.Path, default=BUILD / "run/fuzz", help="where the server lives (made anew)")
+    parser.add_argument("--found", type=pathlib.Path, default=BUILD / "run/fuzz-found", help="where differences are left")
     parser.add_argument("--port", type=int)
     parser.add_argument("--option", action="append", default=[], metavar="--NAME=VALUE", help="a server option; repeatable")
     return parser.parse_args()
@@ -173,7 +187,7 @@ def fuzz(server, arguments):
                 found += 1
                 if not server.running():
                     display.say(f"the server is gone: {server.log}")
-                report(server, run, seed, difference, arguments.folder, arguments.reduce_seconds)
+                report(server, run, seed, difference, arguments.found, arguments.reduce_seconds)
                 if not arguments.keep_going:
                     break
                 outcome = "DIFFERENT"
@@ -188,6 +202,7 @@ def fuzz(server, arguments):
 
 def main():
     arguments = arguments_of_command_line()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     shutil.rmtree(arguments.folder, ignore_errors=True)
     server = Server(arguments.folder, arguments.port or free_port(), [*OPTIONS, *arguments.option])
     try:
@@ -198,9 +213,10 @@ def main():
             found = bool(difference)
         else:
             found = fuzz(server, arguments)
-        server.stop()
     except ServerError as error:
         sys.exit(f"error: {error}")
+    finally:
+        server.stop()
     sys.exit(1 if found else 0)
 
 

@@ -150,9 +150,15 @@ class Pair:
             return
         scanned = self.sides[1].run(JUDGED_HINT.sub(r" \1", statement))
         rows = scanned.rows if ordered else sorted_rows(scanned.rows or [])
-        if rows != found.rows and not scanned.error:
+        if rows != found.rows and not scanned.error and not self.skips_within_groups(statement):
             raise Difference(f"keys and scan: by keys {len(found.rows)} rows, by a scan {len(rows)}; "
                              f"only by keys {different(found.rows, rows)}; only by a scan {different(rows, found.rows)}")
+
+    def skips_within_groups(self, statement):
+        """The server's own, in any engine: with two ranges of the column that MAX() asks for (WHERE a = 1 AND b <> 2 GROUP BY a), a scan
+        that skips to each group's end ("Using index for group-by") may tell the group twice."""
+        plan = self.sides[1].run(f"EXPLAIN {statement}").rows or []
+        return any("index for group-by" in str(line[-1]) for line in plan)
 
     def load(self, statement):
         _, table, how, names = statement.split(" ", 3)
