@@ -156,13 +156,15 @@ class Statements(Searches):
         table = self.table()
         assignments = self.assignments(table)
         ignore = self.chance.choice(("", "", " IGNORE"))
-        return assignments and f"UPDATE{ignore} {table.name}{self.hint(table)} SET {assignments} WHERE {self.where(table)}{self.limited(table)}"
+        # Of partitioned tables the server's own, with any engine: behind a query that matched no partition, an UPDATE or a DELETE that follows
+        # its ORDER BY through an index finds nothing.
+        limit = "" if table.partitions else self.limited(table)
+        return assignments and f"UPDATE{ignore} {table.name}{self.hint(table)} SET {assignments} WHERE {self.where(table)}{limit}"
 
     def delete(self):
         table = self.table()
         where = f"WHERE {self.where(table)} AND {self.condition(table)}"
-        # Loose keys need hints, which only this form takes. Of partitioned tables the server's own: behind a query that matched no partition, a
-        # DELETE that follows its ORDER BY through an index finds nothing, with any engine; this form has no ORDER BY.
+        # Loose keys need hints, which only this form takes. And it has no ORDER BY: see `update`.
         if table.loose_keys() or table.partitions:
             return f"DELETE {table.name} FROM {table.name}{self.hint(table)} {where}"
         return f"DELETE FROM {table.name} {where}{self.limited(table)}"

@@ -287,7 +287,9 @@ impl LockSys {
     /// transaction may change any number of rows. Not if somebody waits in the queue; nor if the lock is older than the latest savepoint,
     /// since a rollback to there would leave the row with no lock at all; nor if the transaction is serializable: what it has read it
     /// knows to its end, whatever it takes back. (It has a lock for every row that it reads, too.)
-    pub fn leave_to_version(&self, trx: &Trx, index: IndexId, key: &[u8]) {
+    pub fn leave_to_version(&self, trx: &mut Trx, index: IndexId, key: &[u8]) {
+        // A change that had to wait has found the row once more.
+        trx.forget_found();
         if trx.isolation == Isolation::Serializable {
             return;
         }
@@ -370,10 +372,12 @@ impl LockSys {
     }
 
     fn wait_until_free(&self, trx: &mut Trx, index: IndexId, key: Option<&[u8]>) -> Result<()> {
-        let started = if self.ranges.any(index) { (self.clock)() } else { 0 };
+        // Of the first range that is met: it may come at any time, and the clock is not asked where there is none.
+        let mut started = None;
         while self.ranges.any(index) {
             let me = &trx.shared;
-            let waited = (self.clock)() - started;
+            let now = (self.clock)();
+            let waited = now - *started.get_or_insert(now);
             let timeout = (trx.lock_wait_timeout_ms as u64 * 1000).saturating_sub(waited);
             if timeout == 0 {
                 // Free: the caller looks again before it inserts.

@@ -357,6 +357,44 @@ fn a_change_trusts_the_lock_of_a_read_only_while_it_is_held() {
     }
 }
 
+/// A change that waited for another's has found the row anew, and left its lock to the version that it made: when that is undone, nothing
+/// is held.
+#[test]
+fn a_change_that_waited_trusts_no_lock_that_it_left_to_its_version() {
+    for (level, deletes) in [ReadCommitted, RepeatableRead].into_iter().flat_map(|l| [(l, false), (l, true)]) {
+        let rig = filled();
+        let mut first = rig.begin(ReadCommitted);
+        rig.update(&mut first, &[2], &row(2, 20), &row(3, 20)).expect("update");
+        let mut trx = std::thread::scope(|s| {
+            let rig = &rig;
+            let second = s.spawn(move || {
+                let mut trx = rig.begin(level);
+                let savepoint = rig.store().savepoint(&trx);
+                match deletes {
+                    false => rig.update(&mut trx, &[2], &row(3, 20), &row(4, 20)).expect("update"),
+                    true => rig.delete(&mut trx, &[2], &row(3, 20)).expect("delete"),
+                }
+                rig.store().rollback_to(&mut trx, savepoint).expect("rollback");
+                trx
+            });
+            while rig.engine.counters().row_lock_current_waits.get() == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            commit(rig, first);
+            second.join().expect("second")
+        });
+        let mut other = rig.begin(ReadCommitted);
+        assert!(rig.get(&mut other, &[2], X).expect("free").is_some());
+        trx.lock_wait_timeout_ms = 1;
+        let refused = Err(Error::LockWaitTimeout);
+        assert_eq!(rig.update(&mut trx, &[2], &row(3, 20), &row(5, 20)), refused, "{level:?}");
+        commit(&rig, other);
+        rig.update(&mut trx, &[2], &row(3, 20), &row(5, 20)).expect("update");
+        commit(&rig, trx);
+        rig.check_table();
+    }
+}
+
 /// An insert waits for whoever holds the same key, clustered or unique, and for what becomes of him.
 #[test]
 fn a_duplicate_waits_for_the_first_ones_end() {
