@@ -361,7 +361,10 @@ fn a_change_trusts_the_lock_of_a_read_only_while_it_is_held() {
 /// is held.
 #[test]
 fn a_change_that_waited_trusts_no_lock_that_it_left_to_its_version() {
-    for (level, deletes) in [ReadCommitted, RepeatableRead].into_iter().flat_map(|l| [(l, false), (l, true)]) {
+    for (level, deletes) in [ReadCommitted, RepeatableRead]
+        .into_iter()
+        .flat_map(|l| [(l, false), (l, true)])
+    {
         let rig = filled();
         let mut first = rig.begin(ReadCommitted);
         rig.update(&mut first, &[2], &row(2, 20), &row(3, 20)).expect("update");
@@ -387,7 +390,11 @@ fn a_change_that_waited_trusts_no_lock_that_it_left_to_its_version() {
         assert!(rig.get(&mut other, &[2], X).expect("free").is_some());
         trx.lock_wait_timeout_ms = 1;
         let refused = Err(Error::LockWaitTimeout);
-        assert_eq!(rig.update(&mut trx, &[2], &row(3, 20), &row(5, 20)), refused, "{level:?}");
+        assert_eq!(
+            rig.update(&mut trx, &[2], &row(3, 20), &row(5, 20)),
+            refused,
+            "{level:?}"
+        );
         commit(&rig, other);
         rig.update(&mut trx, &[2], &row(3, 20), &row(5, 20)).expect("update");
         commit(&rig, trx);
