@@ -18,6 +18,7 @@ mod crash;
 mod damage;
 mod ddl_crash;
 mod descriptors;
+mod given_back;
 mod half_undone;
 mod freed_chains;
 mod histories;
