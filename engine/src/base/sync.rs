@@ -1,5 +1,6 @@
 //! Locks with ranks. A thread takes them in rising rank only (checked in debug builds). Page latches have a
 //! protocol of their own (invariant I5, `pool`): they come before every rank here except those marked "over latches".
+use super::moment::before_lock;
 use parking_lot::{Mutex, MutexGuard};
 use std::ops::{Deref, DerefMut};
 
@@ -55,6 +56,12 @@ pub fn give_way() {
     std::thread::yield_now();
 }
 
+/// For tests: does nothing for so long.
+#[cfg(test)]
+pub fn rest_us(us: u64) {
+    std::thread::sleep(std::time::Duration::from_micros(us));
+}
+
 /// A mutex that knows its rank.
 pub struct RankedMutex<T> {
     #[cfg_attr(not(debug_assertions), allow(dead_code))]
@@ -89,6 +96,7 @@ impl<T> RankedMutex<T> {
             }
             h.push(self.rank);
         });
+        before_lock();
         RankedGuard {
             #[cfg(debug_assertions)]
             rank: self.rank,
@@ -108,6 +116,7 @@ impl<T> RankedMutex<T> {
             );
             h.push(self.rank);
         });
+        before_lock();
         RankedGuard {
             #[cfg(debug_assertions)]
             rank: self.rank,

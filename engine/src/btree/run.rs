@@ -6,7 +6,7 @@
 use super::edit::{self, MtrPage};
 use super::node::Node;
 use super::{descend::To, LeafWrite, Tree};
-use crate::base::{Error, PageId, PageNo, Result};
+use crate::base::{moment, Error, Moment, PageId, PageNo, Result};
 use crate::pool::{Mtr, Pool};
 
 impl Tree {
@@ -75,8 +75,14 @@ impl Tree {
         if !held && !mtr.pool().is_resident(id) {
             return Ok(None);
         }
-        let Some(page) = mtr.try_write(id)? else {
-            return Ok(None);
+        moment(Moment::LeafToBeTried);
+        let page = match mtr.try_write(id) {
+            Ok(Some(page)) => page,
+            Ok(None) => return Ok(None),
+            // It left the pool after our look, for a load that has got it, and on disk it is anything. If it is ours and broken, who comes
+            // by the root meets that.
+            Err(Error::Corrupt(_)) if !held => return Ok(None),
+            Err(error) => return Err(error),
         };
         let node = Node::new(mtr.bytes(page));
         if node.belongs_to(self.index) && node.level() == 0 && node.owns(key) {

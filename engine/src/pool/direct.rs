@@ -117,7 +117,7 @@ impl Pool {
             let Some(index) = shard.find() else { continue };
             let frame = self.frames.header(index);
             // In this order: see `Frame::needs_disk`.
-            if frame.oldest() != 0 && frame.past_on_disk.load(Ordering::Relaxed) {
+            if frame.oldest() != 0 && frame.past_on_disk.load(Ordering::Acquire) {
                 dirty.push(index);
             }
             moment(Moment::PastAsked);
@@ -157,10 +157,11 @@ impl Direct {
             set_page_lsn(page, lsn);
             seal(page);
         }
-        let ids = (first..).map(|no| (PageId::new(self.open.id, no), lsn));
-        self.pool.written.note(ids.take(pages.len() / PAGE_SIZE));
         let written = self.open.file.write_at(pages, first as u64 * PAGE_SIZE as u64);
         self.pool.synced(written)?;
+        // Not before: whoever reads a page of the time before by an old number would take it for a lost write.
+        let ids = (first..).map(|no| (PageId::new(self.open.id, no), lsn));
+        self.pool.written.note(ids.take(pages.len() / PAGE_SIZE));
         self.pool.counters.data_writes.inc();
         self.pool.counters.data_written.add(pages.len() as u64);
         self.pool

@@ -416,7 +416,8 @@ impl Pool {
         }
         place.copy_from_slice(page);
         self.dirty.clear(frame);
-        frame.past_on_disk.store(false, Ordering::Relaxed);
+        // Release: whoever finds it false finds `in_flight` true.
+        frame.past_on_disk.store(false, Ordering::Release);
         debug_assert_eq!(file.logged, page.is_logged());
         let lsn = page.version();
         let imaged = frame

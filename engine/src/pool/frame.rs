@@ -19,6 +19,7 @@
 use super::memory::Region;
 use super::page::{page_lsn, PAGE_SIZE};
 
+use crate::base::moment::before_lock;
 use crate::base::{Lsn, PageId, Result};
 use parking_lot::lock_api::{RawRwLock as _, RawRwLockDowngrade as _};
 use parking_lot::RawRwLock;
@@ -154,15 +155,18 @@ impl Frames {
     }
     #[inline]
     pub fn try_read(&self, index: u32) -> Option<PageRead<'_>> {
+        before_lock();
         let frame = self.header(index);
         frame.latch.try_lock_shared().then(|| PageRead::holding(self, index))
     }
     pub fn read(&self, index: u32) -> PageRead<'_> {
+        before_lock();
         self.header(index).latch.lock_shared();
         PageRead::holding(self, index)
     }
     #[inline]
     pub fn try_write(&self, index: u32) -> Option<PageWrite<'_>> {
+        before_lock();
         let frame = self.header(index);
         frame
             .latch
@@ -170,6 +174,7 @@ impl Frames {
             .then(|| PageWrite::holding(self, index))
     }
     pub fn write(&self, index: u32) -> PageWrite<'_> {
+        before_lock();
         self.header(index).latch.lock_exclusive();
         PageWrite::holding(self, index)
     }

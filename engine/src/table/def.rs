@@ -4,6 +4,7 @@
 //! A layout never changes; DDL publishes a new one behind it (`layouts.rs`). So a row operation reads the layout without a lock or a
 //! reference count.
 use super::layouts::Layouts;
+use super::rising::RisingLeaf;
 use super::stats::PageCounts;
 use crate::base::{FileId, IndexId, TrxId};
 use crate::btree::Tree;
@@ -131,10 +132,9 @@ pub struct Table {
     pub(crate) autoinc: AtomicU64,
     pub(crate) autoinc_saved: AtomicU64,
     pub(crate) next_row_id: AtomicU64,
-    /// The leaf at whose end the latest row was placed; 0: it went elsewhere. Rows whose keys rise come to the same one.
-    pub(super) rising_leaf: AtomicU32,
+    pub(super) rising_leaf: RisingLeaf,
     pub(super) page_counts: Mutex<PageCounts>,
-    /// Grows when a load past the pool begins, and before and after it links what it has made, or gives it back.
+    /// Grows when a load past the pool begins, before it gets its first page, and before and after it links what it has made, or gives it back.
     pub(super) loads: AtomicU64,
     /// On the layout's list of trees to be freed, but not to be freed: index builds going on, and trees that somebody frees just now.
     pub(super) building: Mutex<Vec<IndexId>>,
@@ -157,7 +157,7 @@ impl Table {
             autoinc: AtomicU64::new(0),
             autoinc_saved: AtomicU64::new(0),
             next_row_id: AtomicU64::new(0),
-            rising_leaf: AtomicU32::new(0),
+            rising_leaf: RisingLeaf::default(),
             page_counts: Mutex::default(),
             loads: AtomicU64::new(0),
             building: Mutex::default(),

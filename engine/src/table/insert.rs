@@ -161,17 +161,17 @@ impl Store {
     ) -> Result<Option<Obstacle>> {
         let NewRow { pk, entries, .. } = *new;
         let tree = &layout.clustered.tree;
-        let mut mtr = self.pool.begin();
-        let rising = table.rising_leaf.load(Ordering::Relaxed);
-        let at = tree.leaf_for_write(&mut mtr, pk, intent, (rising != 0).then_some(rising))?;
-        let leaf = if tree.is_at_end(&mtr, &at) {
-            mtr.id(at.page).no
-        } else {
-            0
+        let (mtr, at) = loop {
+            let rising = table.rising();
+            moment(Moment::RisingLeafKnown);
+            let mut mtr = self.pool.begin();
+            let at = tree.leaf_for_write(&mut mtr, pk, intent, rising.leaf())?;
+            if table.is_still_rising(rising) {
+                let ends = tree.is_at_end(&mtr, &at);
+                table.note_rising(rising, if ends { mtr.id(at.page).no } else { 0 });
+                break (mtr, at);
+            }
         };
-        if leaf != rising {
-            table.rising_leaf.store(leaf, Ordering::Relaxed);
-        }
         if at.found {
             let old = RowHeader::read(tree.value(&mtr, &at));
             if !old.marked() || self.made_by_other_active(trx, &old) {

@@ -45,6 +45,7 @@ mod unique;
 mod unmerged;
 pub mod update;
 mod rewound;
+mod rising;
 pub mod version;
 
 pub use at_random::Chance;

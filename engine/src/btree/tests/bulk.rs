@@ -1,10 +1,11 @@
 //! Loads past the pool and the log: what comes out is a sound tree; one that is cut short, by a full disk or a crash at any write, leaves
 //! the tree empty and gives every page back, also where the pages held another tree a moment before.
 use super::kit::*;
-use crate::base::{Error, Result};
+use crate::base::{moment, Error, Moment, PageId, Result};
 use crate::btree::bulk::BulkLoad;
 use crate::btree::extents::ExtentList;
-use crate::btree::{Tree, KEY_MAX};
+use crate::btree::{Intent, Tree, KEY_MAX};
+use crate::pool::direct::Direct;
 use crate::pool::tests::Rig;
 use crate::pool::Pool;
 use crate::redo::FlushMode;
@@ -233,4 +234,37 @@ fn a_crash_at_any_write_leaves_all_or_nothing() {
         n += 1;
     }
     assert!(whole >= 1 && none >= 10, "{whole} whole, {none} empty");
+}
+
+/// A leaf that somebody remembers goes, and its page is given to a load just when he comes to it: what is on disk is the load's affair.
+#[test]
+fn a_remembered_leaf_that_a_load_has_got_is_nobodys() {
+    let (rig, tree) = rig_with_tree(7, 1024);
+    let pool = rig.pool.clone();
+    let other = add_tree(&pool, 9);
+    let key = |n: u32| n.to_be_bytes();
+    for n in 0..9000 {
+        put(&pool, &tree, &key(n), &[7; 200]);
+    }
+    let remembered = tree.leaf_number(&pool, &key(6000)).unwrap();
+    for n in 0..9000 {
+        delete(&pool, &tree, &key(n), Intent::Leaf);
+    }
+    while tree.shrink(&pool, &[]).unwrap() {}
+    assert!(!space::is_used(&pool, PageId::new(FILE, remembered)).unwrap());
+    let list = list_of(&pool, &other);
+    let his = pool.clone();
+    moment::at(Moment::LeafToBeTried, move || {
+        let mut direct = Direct::begin(&his, FILE).unwrap();
+        loop {
+            let (first, lsn) = list.allocate(&his).unwrap();
+            direct.given(first, 64, lsn).unwrap();
+            if (first..first + 64).contains(&remembered) {
+                break;
+            }
+        }
+        direct.force().unwrap();
+    });
+    let mut mtr = pool.begin();
+    assert!(matches!(tree.try_leaf(&mut mtr, &key(6000), remembered), Ok(None)));
 }

@@ -59,7 +59,7 @@ fn rows_counted(rig: &Rig) -> u64 {
     rig.store().table_stats(&rig.table).expect("stats").rows
 }
 
-fn is_bare(rig: &Rig) -> bool {
+pub fn is_bare(rig: &Rig) -> bool {
     rig.store().is_bare(rig.table.layout()).expect("look")
 }
 

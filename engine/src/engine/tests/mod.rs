@@ -2,6 +2,7 @@
 //! changes, threads, crashes and DDL.
 mod abandoned;
 mod aside;
+mod bare;
 mod basics;
 mod bench;
 mod bench_unique;
@@ -37,6 +38,7 @@ mod put_back;
 mod redo_off;
 mod rewound;
 mod rig;
+mod rising;
 mod rollback_progress;
 mod sealed_damage;
 mod settled;

@@ -69,6 +69,7 @@ impl Told {
 /// nothing that an open view does not see.
 #[test]
 fn views_and_purge_agree_under_threads() {
+    let _rests = moment::Rests::begin();
     let (bed, told) = (&Bed::create(31), &Told::default());
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..3).map(|n| scope.spawn(move || told.write(bed, n))).collect();
