@@ -120,12 +120,16 @@ server: plugin
 server-stop:
 	@python3 scripts/server.py stop
 
+# Threads rest now and then before locks (engine/src/base/moment.rs): what others do in between is not left to chance. Tests with threads.
+rests = txn:: pool:: btree:: change:: redo:: index:: space:: $(addprefix engine::tests::,stress redo_off bulk isolation status change_buffer)
+
 # Every change of a secondary index is buffered, and merged at random moments: the same results.
 buffer_all = --sluice-change-buffer-test-mode=1
 
 test: plugin
 	cargo test --locked --workspace
 	SLUICE_TEST_BUFFER=1 cargo test --locked -p sluice --lib engine::
+	SLUICE_TEST_RESTS=1 cargo test --locked -p sluice --lib -- $(rests)
 	@$(MAKE) --no-print-directory sim
 	scripts/sqltest
 	scripts/sqltest --server-option=$(buffer_all)
