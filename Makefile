@@ -120,7 +120,7 @@ server: plugin
 server-stop:
 	@python3 scripts/server.py stop
 
-# Threads rest now and then before locks (engine/src/base/moment.rs): what others do in between is not left to chance. Tests with threads.
+# Threads rest now and then before locks (engine/src/base/rests.rs): what others do in between is not left to chance. Tests with threads.
 rests = txn:: pool:: btree:: change:: redo:: index:: space:: $(addprefix engine::tests::,stress redo_off bulk isolation status change_buffer)
 
 # Every change of a secondary index is buffered, and merged at random moments: the same results.

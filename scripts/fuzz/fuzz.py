@@ -143,7 +143,10 @@ def report(server, run, seed, difference, folder, reduce_seconds):
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"seed-{seed}.txt").write_text(told + "\n")
     path = folder / f"seed-{seed}.json"
-    keep = lambda script: path.write_text(json.dumps(script, indent=1, ensure_ascii=False))  # noqa: E731
+
+    def keep(script):
+        path.write_text(json.dumps(script, indent=1, ensure_ascii=False))
+
     keep(run.script)
     if not any(replay(server, run.script) for _ in range(REPLAYS)):
         display.say(f"--- none of {REPLAYS} replays shows it; all its statements: {path}")

@@ -5,6 +5,7 @@ pub mod error;
 pub mod ids;
 pub mod level;
 pub mod moment;
+pub mod rests;
 pub mod mutant;
 pub mod poison;
 pub mod sync;

@@ -1,6 +1,6 @@
 //! Locks with ranks. A thread takes them in rising rank only (checked in debug builds). Page latches have a
 //! protocol of their own (invariant I5, `pool`): they come before every rank here except those marked "over latches".
-use super::moment::before_lock;
+use super::rests::before_lock;
 use parking_lot::{Mutex, MutexGuard};
 use std::ops::{Deref, DerefMut};
 

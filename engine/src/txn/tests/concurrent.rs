@@ -1,6 +1,6 @@
 //! Writers, readers and purge with real threads.
 use super::{Bed, Dice};
-use crate::base::{moment, Moment, TrxId, UndoPtr};
+use crate::base::{moment, rests, Moment, TrxId, UndoPtr};
 use crate::txn::*;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,7 +69,7 @@ impl Told {
 /// nothing that an open view does not see.
 #[test]
 fn views_and_purge_agree_under_threads() {
-    let _rests = moment::Rests::begin();
+    let _rests = rests::Rests::begin();
     let (bed, told) = (&Bed::create(31), &Told::default());
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..3).map(|n| scope.spawn(move || told.write(bed, n))).collect();
