@@ -29,6 +29,8 @@ bool ha_sluice::may_fill_table() const
   if (m_load || m_ignores_duplicates || m_exclusive_on_duplicate || thd->lex->ignore || thd->lex->duplicates != DUP_ERROR ||
       thd->lex->has_returning())
     return false;
+  if (thd->in_sub_stmt)                 // the server undoes a function's statement that fails with the statement that called it, not by itself
+    return false;
   if (is_sequence() || table->part_info || table->triggers || table->s->long_unique_table || table->s->period.unique_keys)
     return false;
   return !is_open_twice(thd, table);

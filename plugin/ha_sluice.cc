@@ -376,6 +376,17 @@ static uint read_lock(THD *thd, enum thr_lock_type type)
   return SLC_LOCK_SHARED;
 }
 
+/* Whether the statement is a SELECT whose functions write to no table: all of it reads as a SELECT does. (It may lock its own rows FOR UPDATE.) */
+static bool is_select_throughout(THD *thd)
+{
+  if (thd_sql_command(thd) != SQLCOM_SELECT)
+    return false;
+  for (const TABLE_LIST *named= thd->lex->query_tables; named; named= named->next_global)
+    if (named->prelocking_placeholder && named->lock_type >= TL_FIRST_WRITE)
+      return false;
+  return true;
+}
+
 static uint read_policy(enum thr_lock_type type)
 {
   return type == TL_READ_SKIP_LOCKED || type == TL_WRITE_SKIP_LOCKED ? SLC_SKIP_LOCKED : SLC_WAIT;
@@ -463,6 +474,7 @@ THR_LOCK_DATA **ha_sluice::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_loc
   if (type == TL_IGNORE)
     return to;
   m_stored_lock= read_lock(thd, type);
+  m_select_throughout= m_stored_lock == SLC_LOCK_NONE && is_select_throughout(thd);
   m_policy= read_policy(type);
   return to;
 }
@@ -515,7 +527,9 @@ int ha_sluice::start_stmt(THD *thd, thr_lock_type type)
   else if (thd_sql_command(thd) == SQLCOM_SELECT && type == TL_READ &&
            m_connection->isolation() != SLC_ISO_SERIALIZABLE)
     m_lock= SLC_LOCK_NONE;
-  else if (is_plain && m_stored_lock == SLC_LOCK_NONE && m_connection->isolation() <= SLC_ISO_READ_COMMITTED)
+  else if (is_plain && m_stored_lock == SLC_LOCK_NONE &&
+           (m_connection->isolation() <= SLC_ISO_READ_COMMITTED ||
+            (m_select_throughout && m_connection->isolation() != SLC_ISO_SERIALIZABLE)))
     m_lock= SLC_LOCK_NONE;
   else if (is_plain && m_stored_lock == SLC_LOCK_NONE_OF_SOURCE && thd->locked_tables_mode == LTM_NONE && !thd->lex->requires_prelocking())
     m_lock= SLC_LOCK_NONE_OF_SOURCE;

@@ -251,6 +251,7 @@ private:
   /* Of the statement */
   uint m_lock= SLC_LOCK_NONE;
   uint m_stored_lock= SLC_LOCK_NONE;
+  bool m_select_throughout= false;
   uint m_policy= SLC_WAIT;
   Moved m_about_moved= MOVED_MISSED;
   bool m_keyread= false;

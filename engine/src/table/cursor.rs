@@ -269,11 +269,13 @@ impl Cursor {
 
     /// Positions and hands out the first entry. False: there is none.
     pub fn seek(&mut self, trx: &mut Trx, seek: Seek, key: &[u8]) -> Result<bool> {
-        let Some(scan) = &mut self.scan else {
+        if self.scan.is_none() {
             return Err(Error::Unsupported("a seek before the scan was begun".into()));
-        };
-        use Direction::{Backward, Forward};
+        }
+        self.renew_view(trx);
+        let scan = self.scan.as_mut().expect("begun");
         scan.restart(&self.lo, self.has_hi.then_some(&self.hi[..]));
+        use Direction::{Backward, Forward};
         self.last.clear();
         self.last.extend_from_slice(key);
         self.last_is_behind = false;

@@ -362,7 +362,7 @@ impl Cursor {
         }
         let done = self.show_committed_in_view(trx, layout, pk);
         if for_this {
-            self.store.trx_sys.close_view(trx);
+            self.store.trx_sys.close_own_view(trx);
         }
         done
     }

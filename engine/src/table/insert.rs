@@ -26,8 +26,8 @@ pub(super) enum Obstacle {
     Row,
     /// No room in the leaf.
     Room,
-    /// The version before, with this header, is this transaction's own: the raw parts are needed first.
-    OwnVersion(RowHeader),
+    /// The raw parts of entries are needed first; the version before, which is locked, has this header.
+    Raws(RowHeader),
     /// Somebody else's range lock.
     Range,
 }
@@ -139,7 +139,7 @@ impl Store {
                 None => break,
                 Some(Obstacle::Row) => self.meet_row(trx, layout, pk, mode)?,
                 Some(Obstacle::Room) => intent = Intent::Grow(pk.len() + s.value.len()),
-                Some(Obstacle::OwnVersion(own)) => raws = Some(self.raws_left(trx, layout, new, own)?),
+                Some(Obstacle::Raws(own)) => raws = Some(self.raws_left(trx, layout, new, own)?),
                 Some(Obstacle::Range) => self.trx_sys.locks().check_insert(trx, layout.clustered.id, pk)?,
             }
         }
@@ -179,7 +179,7 @@ impl Store {
             }
             self.check_conflict(trx, old.trx)?;
             if old.trx == trx.id() && raws.is_none() && !entries.is_empty() {
-                return Ok(Some(Obstacle::OwnVersion(old)));
+                return Ok(Some(Obstacle::Raws(old)));
             }
         }
         // Under the latch: a load locks all keys first and looks then whether the table is empty.

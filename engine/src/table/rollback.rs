@@ -119,6 +119,8 @@ impl Store {
     }
 
     fn undo_until(&self, trx: &mut Trx, savepoint: Savepoint) -> Result<()> {
+        // It may have been a row of these changes: then its table may be empty, and its leaf a failed load's.
+        trx.forget_found();
         self.rollback_goes_on(trx, savepoint);
         let undone = self.undo_all_until(trx, savepoint);
         self.rollback_ends(trx, undone.is_ok());

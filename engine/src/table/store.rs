@@ -215,7 +215,7 @@ impl Store {
 
     /// Nobody has seen anything by it.
     fn renew_fresh_view(&self, trx: &mut Trx) {
-        self.trx_sys.close_view(trx);
+        self.trx_sys.close_own_view(trx);
         self.trx_sys.open_fresh_view(trx);
     }
 

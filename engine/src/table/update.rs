@@ -138,20 +138,13 @@ impl Store {
         s: &mut Scratch,
     ) -> Result<()> {
         let mut intent = Intent::Leaf;
-        let keeps_key = changes.iter().any(|c| c.old_key == c.new_key);
-        let mut raws = if keeps_key {
-            Some(self.raws_before(trx, layout, pk.len(), changes, None)?)
-        } else {
-            None
-        };
+        let mut raws = None;
         loop {
             match self.try_replace_version(trx, table, layout, pk, changes, (intent, hold.leaf), raws.as_ref(), s)? {
                 None => return Ok(()),
                 Some(Obstacle::Row) => self.lock_again(trx, layout, pk, hold.granted)?,
                 Some(Obstacle::Room) => intent = Intent::Grow(pk.len() + s.value.len()),
-                Some(Obstacle::OwnVersion(own)) => {
-                    raws = Some(self.raws_before(trx, layout, pk.len(), changes, Some(own))?);
-                }
+                Some(Obstacle::Raws(old)) => raws = Some(self.raws_before(trx, layout, pk.len(), changes, old)?),
                 Some(Obstacle::Range) => unreachable!("no clustered key is inserted"),
             }
         }
@@ -180,8 +173,9 @@ impl Store {
             return Ok(Some(Obstacle::Row));
         }
         self.check_conflict(trx, old.trx)?;
-        if old.trx == trx.id() && raws.is_none() && !changes.is_empty() {
-            return Ok(Some(Obstacle::OwnVersion(old)));
+        let may_need_raws = old.trx == trx.id() || changes.iter().any(|c| c.old_key == c.new_key);
+        if raws.is_none() && !changes.is_empty() && may_need_raws {
+            return Ok(Some(Obstacle::Raws(old)));
         }
         if intent == Intent::Leaf && !tree.has_room(&mtr, &at, pk.len(), s.value.len()) {
             return Ok(Some(Obstacle::Room));
@@ -207,21 +201,18 @@ impl Store {
         Ok(None)
     }
 
-    /// Raw parts that a rollback will need: of a key that stays, and of a key that this transaction left earlier. `own`: the header of the
-    /// version before, if it is known to be this transaction's.
+    /// Raw parts that a rollback will need: of a key that stays, and of a key that this transaction left earlier. `old`: the header of the
+    /// version before. The row is locked, and that it is has been seen: what is read before that may be what another takes back.
     fn raws_before(
         &self,
         trx: &Trx,
         layout: &Layout,
         pk_len: usize,
         changes: &[EntryChange<'_>],
-        own: Option<RowHeader>,
+        old: RowHeader,
     ) -> Result<Raws> {
         let keys: Vec<EntryKey<'_>> = changes.iter().map(|c| (c.index, c.new_key)).collect();
-        let left = match own {
-            Some(own) => self.left_marked(trx, layout, pk_len, &keys, own)?,
-            None => vec![true; keys.len()],
-        };
+        let left = self.left_marked(trx, layout, pk_len, &keys, old)?;
         let before = |(c, left): (&EntryChange<'_>, bool)| match (c.old_key == c.new_key, left) {
             (true, _) => self.raw_of(layout, c.index, c.new_key, None),
             (false, true) => self.raw_of(layout, c.index, c.new_key, Some(trx.id())),

@@ -424,13 +424,26 @@ impl TrxSys {
 
     /// Closes the statement's, too.
     pub fn close_view(&self, trx: &mut Trx) {
+        self.note_shown(trx);
+        let views = [trx.view.take(), trx.statement_view.take()];
         let slots = [trx.view_slot.take(), trx.statement_view_slot.take()];
+        self.close_views(trx, views, slots);
+    }
+
+    /// Not the statement's: that goes on.
+    pub fn close_own_view(&self, trx: &mut Trx) {
+        self.note_shown(trx);
+        let (view, slot) = (trx.view.take(), trx.view_slot.take());
+        self.close_views(trx, [view, None], [slot, None]);
+    }
+
+    fn close_views(&self, trx: &mut Trx, views: [Option<Arc<ReadView>>; 2], slots: [Option<ViewSlot>; 2]) {
         if slots == [None, None] {
             return;
         }
-        trx.shared.snapshot_us.store(0, Ordering::Relaxed);
-        self.note_shown(trx);
-        let views = [trx.view.take(), trx.statement_view.take()];
+        if trx.statement_view.is_none() {
+            trx.shared.snapshot_us.store(0, Ordering::Relaxed);
+        }
         trx.spare_view = views.into_iter().flatten().next();
         let mut state = self.state.lock();
         let mut was_oldest = false;

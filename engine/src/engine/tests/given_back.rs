@@ -90,3 +90,34 @@ fn a_change_that_waited_trusts_no_lock_that_it_left_to_its_version() {
         rig.check_table();
     }
 }
+
+/// A change that had come to a row before its maker took it back remembered the entry's raw bytes of then, and its own rollback brought them.
+#[test]
+fn a_change_that_waited_restores_the_entry_of_the_version_that_it_found() {
+    let rig = filled();
+    let shaded = |shade| Row { shade, ..row(2, 20) };
+    let mut first = rig.begin(ReadCommitted);
+    rig.update(&mut first, &[2], &row(2, 20), &shaded(9)).expect("update");
+    std::thread::scope(|s| {
+        let rig = &rig;
+        let second = s.spawn(move || {
+            let mut trx = rig.begin(RepeatableRead);
+            rig.update(&mut trx, &[2], &row(2, 20), &shaded(5)).expect("update");
+            rollback(rig, trx);
+        });
+        while rig.engine.counters().row_lock_current_waits.get() == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        rollback(rig, first);
+        second.join().expect("second");
+    });
+    let mut look = rig.begin(RepeatableRead);
+    let found = rig.scan(&mut look, BY_GROUP, false, true, None).expect("scan");
+    let shades: Vec<_> = found.iter().filter(|f| f.covering).map(|f| f.row.clone()).collect();
+    assert!(
+        !shades.is_empty() && shades.iter().all(|shade| *shade == [row(2, 20).shade]),
+        "{shades:?}"
+    );
+    commit(&rig, look);
+    rig.check_table();
+}

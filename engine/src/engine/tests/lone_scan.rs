@@ -321,3 +321,55 @@ fn a_statement_view_makes_no_conflict() {
     commit(&rig, trx);
     assert_eq!(rig.store().trx_sys.oldest_view().1, 0);
 }
+
+/// A read in the middle of the statement needed a view for a moment, and took the statement's with it.
+#[test]
+fn a_statement_view_stays_when_another_is_closed() {
+    let rig = filled();
+    let mut trx = rig.begin(ReadCommitted);
+    let lock = LockChoice {
+        by_statement_view: true,
+        ..LockChoice::default()
+    };
+    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+    cursor.begin(&mut trx, 0, lock, false).expect("begin");
+    let mut other = rig.begin(ReadCommitted);
+    rig.update(&mut other, &[3], &row(3, 30), &row(9, 30)).expect("update");
+    commit(&rig, other);
+    let mut holder = rig.begin(ReadCommitted);
+    rig.update(&mut holder, &[1], &row(1, 10), &row(8, 10)).expect("update");
+    assert_eq!(semi_consistent(&rig, &mut trx), [(1, true), (2, false), (9, false)]);
+    commit(&rig, holder);
+    rig.purge_all();
+    assert_eq!(cursor.seek(&mut trx, Seek::First, &[]), Ok(true));
+    let mut groups = vec![found(&cursor).1];
+    while cursor.next(&mut trx).expect("next") {
+        groups.push(found(&cursor).1);
+    }
+    assert_eq!(groups, [1, 2, 3]);
+    drop(cursor);
+    commit(&rig, trx);
+    assert_eq!(rig.store().trx_sys.oldest_view().1, 0);
+}
+
+/// A scan that was begun before its transaction's first change, or before it ended.
+#[test]
+fn a_seek_reads_as_its_transaction_does_now() {
+    let rig = filled();
+    let mut trx = rig.begin(RepeatableRead);
+    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+    cursor.begin(&mut trx, 0, LockChoice::default(), false).expect("begin");
+    assert_eq!(cursor.seek(&mut trx, Seek::Ge, &[5]), Ok(false));
+    rig.insert(&mut trx, &[5], &row(5, 50)).expect("insert");
+    assert_eq!(cursor.seek(&mut trx, Seek::Ge, &[5]), Ok(true));
+    rig.engine.rollback(&mut trx).expect("rollback");
+    rig.engine.start(&mut trx, RepeatableRead, 1);
+    let mut other = rig.begin(ReadCommitted);
+    rig.update(&mut other, &[3], &row(3, 30), &row(9, 30)).expect("update");
+    commit(&rig, other);
+    rig.purge_all();
+    assert_eq!(cursor.seek(&mut trx, Seek::Ge, &[3]), Ok(true));
+    assert_eq!(found(&cursor), (3, 9));
+    drop(cursor);
+    commit(&rig, trx);
+}

@@ -4,13 +4,15 @@ use super::load::Rows;
 use super::rig::*;
 use crate::base::moment::at;
 use crate::base::{Error, Moment, PageId, PageNo};
+use crate::btree::Seek;
 use crate::engine::{Config, Engine};
 use crate::io::sim::SimDisk;
 use crate::pool::page::{page_index, page_level, page_type};
 use crate::pool::PageType;
 use crate::space;
-use crate::table::StoreConfig;
+use crate::table::{Cursor, LockChoice, StoreConfig};
 use crate::txn::Isolation::ReadCommitted;
+use crate::txn::LockMode;
 use std::sync::Arc;
 
 const ROWS: u32 = 4000;
@@ -28,8 +30,8 @@ fn row(tag: Option<u16>) -> Row {
     }
 }
 
-/// A table whose rows came one by one, in the order of their keys, and went again; and the leaf that they came to last.
-fn emptied() -> (Arc<Rig>, PageNo) {
+/// Every INSERT ... SELECT into the empty table is a load.
+fn empty() -> Rig {
     let config = Config {
         buffer_pool_size: 64 << 20,
         redo_log_capacity: 64 << 20,
@@ -39,7 +41,12 @@ fn emptied() -> (Arc<Rig>, PageNo) {
         },
         ..config()
     };
-    let rig = Rig::with(Engine::open(SimDisk::new(3), config).expect("engine"));
+    Rig::with(Engine::open(SimDisk::new(3), config).expect("engine"))
+}
+
+/// A table whose rows came one by one, in the order of their keys, and went again; and the leaf that they came to last.
+fn emptied() -> (Arc<Rig>, PageNo) {
+    let rig = empty();
     let mut trx = rig.begin(ReadCommitted);
     (0..ROWS).for_each(|n| rig.insert(&mut trx, &key(n), &row(None)).expect("insert"));
     commit(&rig, trx);
@@ -55,9 +62,9 @@ fn emptied() -> (Arc<Rig>, PageNo) {
     (Arc::new(rig), rising)
 }
 
-/// Two rows with one unique value, the first of them the `n`th: the load fails, and reads the leaf of one for its error.
-fn fail_at(rig: &Rig, n: u32) {
-    let mut rows: Rows = (0..9000).map(|n| (key(n), row(None))).collect();
+/// A load of keys from `from` on. Two rows with one unique value, the first of them the `n`th: it fails, and reads the leaf of one for its error.
+fn fail_at(rig: &Rig, from: u32, n: u32) {
+    let mut rows: Rows = (from..from + 9000).map(|n| (key(n), row(None))).collect();
     rows[n as usize].1.tag = Some(60_001);
     rows[n as usize + 1].1.tag = Some(60_001);
     let mut trx = rig.begin(ReadCommitted);
@@ -79,19 +86,24 @@ fn first_key(rig: &Rig, no: PageNo) -> Option<u32> {
     (!leaf.is_empty()).then(|| u32::from_be_bytes(leaf.key_at(0)[..4].try_into().expect("four bytes")))
 }
 
-/// Loads that fail until one of them has left a leaf in page `rising`; a key that belongs there.
-fn leave_leaf(rig: &Rig, rising: PageNo) -> Vec<u8> {
+/// Loads that fail until one of them has left a leaf in page `no`: where that one failed, and the leaf's first key.
+fn leave_leaf(rig: &Rig, no: PageNo) -> (u32, u32) {
     // A leaf holds eighteen rows, and the first load's first leaf is the second extent's second page.
-    let about = (rising - 65) * 18;
+    let about = (no - 65) * 18;
     for n in (about.saturating_sub(200)..about + 400).step_by(12) {
-        fail_at(rig, n);
-        if let Some(first) = first_key(rig, rising) {
-            let page = PageId::new(rig.table.layout().id, rising);
+        fail_at(rig, 0, n);
+        if let Some(first) = first_key(rig, no) {
+            let page = PageId::new(rig.table.layout().id, no);
             assert!(!space::is_used(&rig.store().pool, page).expect("read"));
-            return [key(first + 3), vec![1]].concat();
+            return (n, first);
         }
     }
-    panic!("no load comes to page {rising}");
+    panic!("no load comes to page {no}");
+}
+
+/// A key that belongs there, and that the load had not.
+fn between((_, first): (u32, u32)) -> Vec<u8> {
+    [key(first + 3), vec![1]].concat()
 }
 
 fn expect_row(rig: &Rig, pk: &[u8]) {
@@ -107,7 +119,7 @@ fn expect_row(rig: &Rig, pk: &[u8]) {
 #[test]
 fn a_row_goes_to_no_leaf_of_a_load_that_was_taken_back() {
     let (rig, rising) = emptied();
-    let pk = leave_leaf(&rig, rising);
+    let pk = between(leave_leaf(&rig, rising));
     let mut trx = rig.begin(ReadCommitted);
     rig.insert(&mut trx, &pk, &row(None)).expect("insert");
     commit(&rig, trx);
@@ -119,9 +131,55 @@ fn a_row_goes_to_no_leaf_of_a_load_that_was_taken_back() {
     let mut trx = rig.begin(ReadCommitted);
     let expected = pk.clone();
     at(Moment::RisingLeafKnown, move || {
-        assert_eq!(leave_leaf(&his, rising), expected)
+        assert_eq!(between(leave_leaf(&his, rising)), expected)
     });
     rig.insert(&mut trx, &pk, &row(None)).expect("insert");
     commit(&rig, trx);
     expect_row(&rig, &pk);
+}
+
+/// The leaf of a row that was locked, and undone with its transaction's savepoint; then the key belonged to a load that failed, and then to
+/// another's row.
+#[test]
+fn a_change_goes_to_no_leaf_of_a_load_that_was_taken_back() {
+    const FROM: u32 = 1_000_000;
+    let rig = empty();
+    let last = key(FROM + ROWS - 1);
+    let mut trx = rig.begin(ReadCommitted);
+    let savepoint = rig.store().savepoint(&trx);
+    (FROM..FROM + ROWS).for_each(|n| rig.insert(&mut trx, &key(n), &row(None)).expect("insert"));
+    assert!(rig
+        .get(&mut trx, &last, Some(LockMode::Exclusive))
+        .expect("read")
+        .is_some());
+    let tree = rig.table.layout().clustered.tree;
+    let leaf = tree.leaf_number(&rig.store().pool, &last).expect("read");
+    rig.store().rollback_to(&mut trx, savepoint).expect("rollback");
+    rig.store().drain_changes().expect("drain");
+    rig.purge_all();
+    assert!(is_bare(&rig));
+
+    let (n, first) = leave_leaf(&rig, leaf);
+    fail_at(&rig, FROM + ROWS - 1 - (first + 3), n);
+    let left = first_key(&rig, leaf).expect("the same load, of other keys");
+    assert_eq!(left + 3, FROM + ROWS - 1);
+    let mut other = rig.begin(ReadCommitted);
+    rig.insert(&mut other, &last, &row(None)).expect("insert");
+    commit(&rig, other);
+
+    let mut scan = Cursor::new(rig.store().clone(), rig.table.clone());
+    let lock = LockChoice {
+        mode: Some(LockMode::Exclusive),
+        ..Default::default()
+    };
+    scan.begin(&mut trx, 0, lock, false).expect("begin");
+    assert_eq!(scan.seek(&mut trx, Seek::Ge, &last), Ok(true));
+    let new = Row { group: 2, ..row(None) };
+    rig.update(&mut trx, &last, &row(None), &new).expect("update");
+    commit(&rig, trx);
+    let mut look = rig.begin(ReadCommitted);
+    let found = rig.get(&mut look, &last, None).expect("read").expect("a row");
+    assert_eq!(found.group, 2, "an update is lost");
+    commit(&rig, look);
+    rig.check_table();
 }

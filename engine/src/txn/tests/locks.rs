@@ -42,7 +42,8 @@ pub(super) fn waiting(trx: &Arc<TrxShared>) -> bool {
     trx.waiting_on.load(Ordering::Acquire) != 0
 }
 
-/// A wait by a thread of its own, which holds nothing any more when it ends. It has begun when this returns.
+/// A wait by a thread of its own, which holds nothing any more when it ends. It has begun when this returns; its search for deadlocks may be
+/// still to come, and make it the victim of a circle that is closed meanwhile.
 pub(super) fn begin_wait<T: Send + 'static>(
     locks: &Arc<LockSys>,
     mut trx: Trx,
@@ -236,6 +237,8 @@ fn deadlocks_of_two_and_more_cost_one_victim() {
 fn a_circle_that_two_search_for_costs_one_of_them() {
     let locks = lock_sys();
     let (mut a, mut b) = (trx(1), trx(2));
+    // Whoever of them searches first, a is the victim.
+    b.shared.undo_records.store(1000, Ordering::Relaxed);
     take(&locks, &mut a, b"a", X).unwrap();
     take(&locks, &mut b, b"b", X).unwrap();
     let second = b.shared.clone();
@@ -322,6 +325,8 @@ fn a_range_stops_the_inserts_of_others_until_its_owner_ends() {
 fn a_range_and_a_row_make_a_deadlock() {
     let locks = lock_sys();
     let (mut a, mut b) = (trx(1), trx(2));
+    // Whoever of them searches last, b is the victim.
+    a.shared.undo_records.store(1000, Ordering::Relaxed);
     locks.lock_range(&mut a, 1, b"", None);
     locks.lock_range(&mut b, 1, b"", None);
     let waits = begin_wait(&locks, a, |locks, trx| locks.check_insert(trx, 1, b"x"));

@@ -115,7 +115,8 @@ fn a_wait_that_is_to_look_again_can_still_be_decided() {
     assert_eq!(flag.load(Ordering::Acquire), WAIT_DEADLOCK);
 }
 
-/// A wait by a thread of its own, until it sleeps.
+/// A wait by a thread of its own, which is counted before it searches for deadlocks. Whoever of a circle searches last, the sleeper is not the
+/// victim: it has too much to lose.
 struct Sleeper {
     waiter: Arc<Listener>,
     shared: Arc<TrxShared>,
@@ -131,6 +132,7 @@ impl Sleeper {
         let mut trx = Trx::new(TrxShared::new(waiter.clone(), 10));
         trx.lock_wait_timeout_ms = 20_000;
         let shared = trx.shared.clone();
+        shared.undo_records.store(1000, Ordering::Relaxed);
         let thread = begin_wait(locks, trx, wait);
         Sleeper { waiter, shared, thread }
     }
@@ -183,6 +185,7 @@ fn a_circle_through_a_waiting_upgrade_is_found_at_once() {
         let locks = locks.clone();
         move || {
             let mut trx = trx(2);
+            trx.shared.undo_records.store(1000, Ordering::Relaxed);
             take(&locks, &mut trx, b"r", S).unwrap();
             may_raise.recv().unwrap();
             let outcome = take(&locks, &mut trx, b"r", X);
