@@ -38,13 +38,12 @@ pub struct ExtentList {
     pub owner: TrxId,
 }
 
-/// The pages in the extents listed on a page, if it is one of a transaction's load.
-pub fn listed_by_transaction(bytes: &[u8]) -> impl Iterator<Item = std::ops::Range<PageNo>> + '_ {
-    let owner = get_u64(bytes, AT_OWNER);
-    listed(bytes).filter(move |_| owner != 0)
+/// Of a page that lists extents of a load: the load's transaction, 0 for an index build.
+pub fn owner_of_list(bytes: &[u8]) -> Option<TrxId> {
+    (page_type(bytes) == PageType::Extents as u8).then(|| get_u64(bytes, AT_OWNER))
 }
-/// The same of any load.
-pub(super) fn listed(bytes: &[u8]) -> impl Iterator<Item = std::ops::Range<PageNo>> + '_ {
+/// The pages in the extents listed on a page, if it is such a page.
+pub fn listed(bytes: &[u8]) -> impl Iterator<Item = std::ops::Range<PageNo>> + '_ {
     let is_list = page_type(bytes) == PageType::Extents as u8;
     let count = if is_list { get_u32(bytes, AT_COUNT) as usize } else { 0 };
     (0..count.min(RANGES_MAX)).map(move |i| {

@@ -35,6 +35,7 @@ use crate::pool::{Mtr, PageHandle, PageRead, PageType, Pool, PAGE_SIZE};
 use crate::space;
 pub use node::{check_body, leaf_entries};
 use node::{write_node, NewNode, Node, NO_SLOT};
+pub use run::RememberedLeaf;
 
 /// Longest key.
 pub const KEY_MAX: usize = if PAGE_SIZE >= 16 * 1024 { 3500 } else { PAGE_SIZE / 8 };

@@ -9,10 +9,24 @@ use super::{descend::To, LeafWrite, Tree};
 use crate::base::{moment, Error, Moment, PageId, PageNo, Result};
 use crate::pool::{Mtr, Pool};
 
+/// A leaf of which no latch is kept.
+#[derive(Clone, Copy, Debug)]
+pub struct RememberedLeaf {
+    no: PageNo,
+    /// [`Pool::given_to_loads`] before it was found.
+    given: u64,
+}
+
 impl Tree {
     /// The leaf that owns `key` at this moment; no latch is left.
     pub fn leaf_number(&self, pool: &Pool, key: &[u8]) -> Result<PageNo> {
         Ok(self.descend(pool, To::Key(key), 0)?.id().no)
+    }
+    /// To come back to, by `try_leaf`.
+    pub fn remember_leaf(&self, pool: &Pool, key: &[u8]) -> Result<RememberedLeaf> {
+        let given = pool.given_to_loads();
+        let no = self.leaf_number(pool, key)?;
+        Ok(RememberedLeaf { no, given })
     }
     /// The leaf that owns `key`, and where it ends (None: it is the last), as its parent has it: the leaf is not read. None: the root is
     /// a leaf.
@@ -68,24 +82,18 @@ impl Tree {
         })?;
         Ok(asked.flatten())
     }
-    /// X-latches the leaf `no` if it (still) owns `key` and that needs no waiting. The Mtr may hold leaves of this tree to the left.
-    pub fn try_leaf(&self, mtr: &mut Mtr<'_>, key: &[u8], no: PageNo) -> Result<Option<LeafWrite>> {
-        let id = self.page_id(no);
+    /// X-latches the leaf if the pool has it, it (still) owns `key` and that needs no waiting. The Mtr may hold leaves of this tree to the left.
+    pub fn try_leaf(&self, mtr: &mut Mtr<'_>, key: &[u8], leaf: RememberedLeaf) -> Result<Option<LeafWrite>> {
+        let id = self.page_id(leaf.no);
         let held = mtr.find(id).is_some();
-        if !held && !mtr.pool().is_resident(id) {
-            return Ok(None);
-        }
         moment(Moment::LeafToBeTried);
-        let page = match mtr.try_write(id) {
-            Ok(Some(page)) => page,
-            Ok(None) => return Ok(None),
-            // It left the pool after our look, for a load that has got it, and on disk it is anything. If it is ours and broken, who comes
-            // by the root meets that.
-            Err(Error::Corrupt(_)) if !held => return Ok(None),
-            Err(error) => return Err(error),
+        let Some(page) = mtr.try_write_resident(id)? else {
+            return Ok(None);
         };
+        // Under the latch. A load may have got the page, and a reader of all pages brought back what it was before.
+        let is_known = held || mtr.pool().given_to_loads() == leaf.given;
         let node = Node::new(mtr.bytes(page));
-        if node.belongs_to(self.index) && node.level() == 0 && node.owns(key) {
+        if is_known && node.belongs_to(self.index) && node.level() == 0 && node.owns(key) {
             return Ok(Some(self.leaf_write(mtr, page, key)?));
         }
         if !held {

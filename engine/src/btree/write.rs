@@ -94,10 +94,10 @@ impl Tree {
     /// The remembered leaf, if it is still the one that owns `key`. Whatever the page has become meanwhile is told by its header and fences.
     fn try_hint(&self, mtr: &mut Mtr<'_>, key: &[u8], no: PageNo) -> Option<PageHandle> {
         let id = self.page_id(no);
-        if mtr.find(id).is_some() || !mtr.pool().is_resident(id) {
+        if mtr.find(id).is_some() {
             return None;
         }
-        let page = mtr.write(id).ok()?;
+        let page = mtr.write_resident(id).ok()??;
         let node = Node::new(mtr.bytes(page));
         if node.belongs_to(self.index) && node.level() == 0 && node.owns(key) {
             return Some(page);

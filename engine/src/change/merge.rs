@@ -14,8 +14,8 @@ use super::delta::{delta_end, delta_key, Delta, DeltaKey};
 use super::pending::Operations;
 use super::policy::entry_bytes;
 use super::{Index, Pending};
-use crate::base::{moment, planted, Moment, Mutant, PageNo, Result};
-use crate::btree::{Intent, LeafWrite, Placed, Tree};
+use crate::base::{moment, planted, Moment, Mutant, Result};
+use crate::btree::{Intent, LeafWrite, Placed, RememberedLeaf, Tree};
 use crate::pool::{Mtr, Pool};
 
 /// Entries that one Mtr takes, about.
@@ -279,16 +279,16 @@ impl<'a> Merge<'a> {
         let Some((first, later)) = partitions.split_first() else {
             return Ok(Reach::All);
         };
-        let mut remembered: Vec<(u16, DeltaKey, PageNo)> = Vec::with_capacity(later.len());
+        let mut remembered: Vec<(u16, DeltaKey, RememberedLeaf)> = Vec::with_capacity(later.len());
         for partition in later {
             let key = delta_key(*partition, lo);
-            let no = delta.leaf_number(self.pool, &key)?;
-            remembered.push((*partition, key, no));
+            let leaf = delta.remember_leaf(self.pool, &key)?;
+            remembered.push((*partition, key, leaf));
         }
         let leaf = delta.leaf_for_write(mtr, &delta_key(*first, lo), Intent::Leaf, None)?;
         let mut below = self.collect_partition(mtr, leaf, *first, hi)?;
-        for (partition, key, no) in remembered {
-            let Some(leaf) = delta.try_leaf(mtr, &key, no)? else {
+        for (partition, key, leaf) in remembered {
+            let Some(leaf) = delta.try_leaf(mtr, &key, leaf)? else {
                 return Ok(Reach::Older);
             };
             let hi = below.as_deref().or(hi);

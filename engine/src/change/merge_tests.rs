@@ -3,7 +3,7 @@ use super::super::kit::{found_again, new_index};
 use super::super::{drain, entry, get, submit, visit_prefix, Buffering, Index, Op};
 use super::*;
 use crate::base::moment::at;
-use crate::base::Moment;
+use crate::base::{Moment, PageNo};
 use crate::btree::tests::kit::{check, checkpoint};
 use crate::btree::ENTRY_OVERHEAD;
 use crate::pool::tests::Rig;

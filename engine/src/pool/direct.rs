@@ -18,7 +18,7 @@ use crate::io::files::OpenFile;
 use crate::redo::FlushMode;
 use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// Memory that [`Direct::write`] takes.
@@ -36,6 +36,7 @@ pub struct Direct {
 pub(super) struct Loads {
     files: Mutex<HashMap<FileId, i64>>,
     ended: Condvar,
+    given: AtomicU64,
 }
 const WALKED: i64 = -1;
 
@@ -83,6 +84,11 @@ impl Pool {
         }
         files.insert(file, WALKED);
         Some(LoadsOff { pool: self, file })
+    }
+    /// How often pages have been given to loads. It grows before the pool lets go of them: a page that was remembered at the same count, and is in
+    /// the pool, is what it was remembered for or what its header says. Else it may be an old state that a reader has brought back from disk.
+    pub fn given_to_loads(&self) -> u64 {
+        self.loads.given.load(Ordering::SeqCst)
     }
     /// May the pages be given to a load: does the disk show of none of them what somebody could take for its own? Waits for nothing: the
     /// caller holds the file's allocation latch, so that nobody frees one meanwhile.
@@ -141,6 +147,7 @@ impl Direct {
     pub fn given(&mut self, first: PageNo, count: u32, lsn: Lsn) -> Result<()> {
         self.pool.redo.flush(lsn, FlushMode::Sync)?;
         self.given.push((first, count));
+        self.pool.loads.given.fetch_add(1, Ordering::SeqCst);
         for no in first..first + count {
             self.pool.forget(PageId::new(self.open.id, no));
         }

@@ -141,6 +141,21 @@ impl Pool {
             }
         }
     }
+    /// None: the pool does not have the page, whatever is on disk. Waits for the latch.
+    pub(super) fn resident_write(&self, id: PageId) -> Result<Option<PageWrite<'_>>> {
+        self.check_alive()?;
+        self.requests.inc();
+        let key = id.as_u64();
+        Ok(self.try_write_hit(key).or_else(|| self.wait_resident_write(key)))
+    }
+    /// The same without waiting. None also if somebody has the latch just now (or may have).
+    pub(super) fn try_resident_write(&self, id: PageId) -> Result<Option<PageWrite<'_>>> {
+        self.check_alive()?;
+        self.requests.inc();
+        let key = id.as_u64();
+        let pin = self.table.lock(&self.frames, key).pin();
+        Ok(pin.and_then(|pin| self.frames.try_write(pin.index).filter(|page| page.key() == key)))
+    }
     /// None: somebody has the latch just now (or may have).
     pub(super) fn try_fetch_write(&self, id: PageId) -> Result<Option<PageWrite<'_>>> {
         self.check_alive()?;

@@ -80,6 +80,23 @@ impl<'p> Mtr<'p> {
         let page = self.pool.try_fetch_write(id)?;
         Ok(page.map(|page| self.hold(id, page, false)))
     }
+    /// X-latches a page that the pool has. What is on disk by that number may be of another time, which the pool does not tell where the
+    /// page is remembered and not come to from the tree.
+    pub fn write_resident(&mut self, id: PageId) -> Result<Option<PageHandle>> {
+        if let Some(held) = self.find(id) {
+            return Ok(Some(held));
+        }
+        let page = self.pool.resident_write(id)?;
+        Ok(page.map(|page| self.hold(id, page, false)))
+    }
+    /// The same if that needs no waiting.
+    pub fn try_write_resident(&mut self, id: PageId) -> Result<Option<PageHandle>> {
+        if let Some(held) = self.find(id) {
+            return Ok(Some(held));
+        }
+        let page = self.pool.try_resident_write(id)?;
+        Ok(page.map(|page| self.hold(id, page, false)))
+    }
     /// S-latched read of a page this Mtr does not hold, for the descent.
     pub fn read(&self, id: PageId) -> Result<PageRead<'p>> {
         debug_assert!(self.find(id).is_none(), "{id} is X-latched by this very Mtr");

@@ -183,7 +183,11 @@ impl Store {
             let Some(claim) = Claim::of(table, tree.index) else {
                 return Ok(());
             };
-            if !self.free_pages(table, tree)? {
+            // It may be a load's that came to nothing.
+            table.loads.fetch_add(1, Ordering::SeqCst);
+            let freed = self.free_pages(table, tree);
+            table.loads.fetch_add(1, Ordering::SeqCst);
+            if !freed? {
                 return Ok(());
             }
             claim
@@ -386,10 +390,12 @@ impl IndexBuild {
                 owner: 0,
             };
             store.redo.reserve_wait()?;
+            self.table.loads.fetch_add(1, Ordering::SeqCst);
             let mut mtr = store.pool.begin();
             ExtentList::over(&mut mtr, list)?;
             mtr.commit();
             store.fill_past_pool(tree, list, feed)?;
+            self.table.loads.fetch_add(1, Ordering::SeqCst);
         }
         self.finished = true;
         Ok(())

@@ -21,6 +21,7 @@ use crate::btree::check::Report;
 use crate::btree::{extents, overflow, Seek};
 use crate::change::{self, entry, DELTA_BIT};
 use crate::index::{ChainRef, RowHeader, ROW_HEADER, ROW_OVERFLOW};
+use crate::pool::page::page_index;
 use crate::space;
 use crate::txn::{Isolation, Trx};
 use std::collections::BTreeSet;
@@ -274,8 +275,7 @@ impl Check<'_> {
                 "page 0 counts {counted} pages in use, {marked} are marked so; ALTER TABLE ... FORCE copies the rows into a new file"
             ));
         }
-        // Of loads by transactions that have not ended.
-        let mut loading = BTreeSet::new();
+        let mut lists = Vec::new();
         for no in used
             .pages
             .into_iter()
@@ -292,7 +292,9 @@ impl Check<'_> {
                     continue;
                 }
             };
-            loading.extend(extents::listed_by_transaction(&page).flatten());
+            if extents::owner_of_list(&page).is_some() {
+                lists.push(id);
+            }
             // What happened meanwhile is no evidence.
             let of_index = space::tree_of(&page).filter(|_| page.version() <= began);
             let own = |index: u32| {
@@ -302,6 +304,16 @@ impl Check<'_> {
             drop(page);
             if stray && space::is_used(&pool, id)? {
                 found.push((no, None));
+            }
+        }
+        // Of loads that have not ended, by transactions and for indexes: they may have got more since. What they have not written is anything.
+        let mut loading = BTreeSet::new();
+        for list in lists {
+            let page = pool.read(list)?;
+            let (owner, index) = (extents::owner_of_list(&page), page_index(&page));
+            let is_built = || self.table.layout().freeing.iter().any(|(id, _)| *id == index);
+            if owner.is_some_and(|trx| trx != 0 || is_built()) {
+                loading.extend(extents::listed(&page).flatten());
             }
         }
         found.retain(|(no, _)| !loading.contains(no));

@@ -134,7 +134,8 @@ pub struct Table {
     pub(crate) next_row_id: AtomicU64,
     pub(super) rising_leaf: RisingLeaf,
     pub(super) page_counts: Mutex<PageCounts>,
-    /// Grows when a load past the pool begins, before it gets its first page, and before and after it links what it has made, or gives it back.
+    /// Grows when a load past the pool begins, for an index too, before it gets its first page, and before and after it links what it has made, or
+    /// gives it back.
     pub(super) loads: AtomicU64,
     /// On the layout's list of trees to be freed, but not to be freed: index builds going on, and trees that somebody frees just now.
     pub(super) building: Mutex<Vec<IndexId>>,

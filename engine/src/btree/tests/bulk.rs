@@ -236,35 +236,44 @@ fn a_crash_at_any_write_leaves_all_or_nothing() {
     assert!(whole >= 1 && none >= 10, "{whole} whole, {none} empty");
 }
 
-/// A leaf that somebody remembers goes, and its page is given to a load just when he comes to it: what is on disk is the load's affair.
+/// A leaf that somebody remembers goes, and its page is given to a load just when he comes to it: what is on disk is the load's affair. Also
+/// if that is the leaf as it was once, and if a reader of all pages has brought it back.
 #[test]
 fn a_remembered_leaf_that_a_load_has_got_is_nobodys() {
-    let (rig, tree) = rig_with_tree(7, 1024);
-    let pool = rig.pool.clone();
-    let other = add_tree(&pool, 9);
-    let key = |n: u32| n.to_be_bytes();
-    for n in 0..9000 {
-        put(&pool, &tree, &key(n), &[7; 200]);
-    }
-    let remembered = tree.leaf_number(&pool, &key(6000)).unwrap();
-    for n in 0..9000 {
-        delete(&pool, &tree, &key(n), Intent::Leaf);
-    }
-    while tree.shrink(&pool, &[]).unwrap() {}
-    assert!(!space::is_used(&pool, PageId::new(FILE, remembered)).unwrap());
-    let list = list_of(&pool, &other);
-    let his = pool.clone();
-    moment::at(Moment::LeafToBeTried, move || {
-        let mut direct = Direct::begin(&his, FILE).unwrap();
-        loop {
-            let (first, lsn) = list.allocate(&his).unwrap();
-            direct.given(first, 64, lsn).unwrap();
-            if (first..first + 64).contains(&remembered) {
-                break;
-            }
+    for (was_written, is_read) in [(false, false), (true, false), (true, true)] {
+        let (rig, tree) = rig_with_tree(7, 1024);
+        let pool = rig.pool.clone();
+        let other = add_tree(&pool, 9);
+        let key = |n: u32| n.to_be_bytes();
+        for n in 0..9000 {
+            put(&pool, &tree, &key(n), &[7; 200]);
         }
-        direct.force().unwrap();
-    });
-    let mut mtr = pool.begin();
-    assert!(matches!(tree.try_leaf(&mut mtr, &key(6000), remembered), Ok(None)));
+        let no = tree.leaf_number(&pool, &key(6000)).unwrap();
+        let remembered = tree.remember_leaf(&pool, &key(6000)).unwrap();
+        if was_written {
+            checkpoint(&pool);
+        }
+        for n in 0..9000 {
+            delete(&pool, &tree, &key(n), Intent::Leaf);
+        }
+        while tree.shrink(&pool, &[]).unwrap() {}
+        assert!(!space::is_used(&pool, PageId::new(FILE, no)).unwrap());
+        let list = list_of(&pool, &other);
+        let his = pool.clone();
+        moment::at(Moment::LeafToBeTried, move || {
+            let mut direct = Direct::begin(&his, FILE).unwrap();
+            loop {
+                let (first, lsn) = list.allocate(&his).unwrap();
+                direct.given(first, 64, lsn).unwrap();
+                if (first..first + 64).contains(&no) {
+                    break;
+                }
+            }
+            if is_read {
+                assert!(his.read(PageId::new(FILE, no)).is_ok());
+            }
+        });
+        let mut mtr = pool.begin();
+        assert!(matches!(tree.try_leaf(&mut mtr, &key(6000), remembered), Ok(None)));
+    }
 }

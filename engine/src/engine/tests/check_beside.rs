@@ -121,3 +121,16 @@ fn an_extended_check_names_each_entry_that_is_wrong() {
         assert_eq!(findings.len(), 1, "case {n}: {findings:?}");
     }
 }
+
+/// It read the pages that a build had been given and had not written yet: zeros, or what had been there before.
+#[test]
+fn a_check_finds_nothing_in_the_pages_of_an_index_build() {
+    let rig = super::rising::empty();
+    let mut trx = rig.begin(ReadCommitted);
+    (0..ROWS).for_each(|n| rig.insert(&mut trx, &pk(n), &row_of(n)).expect("insert"));
+    commit(&rig, trx);
+    let build = super::rising::failed_build(&rig, 3000);
+    rig.check_table();
+    build.abort().expect("abort");
+    rig.check_table();
+}

@@ -10,7 +10,7 @@ use crate::io::sim::SimDisk;
 use crate::pool::page::{page_index, page_level, page_type};
 use crate::pool::PageType;
 use crate::space;
-use crate::table::{Cursor, LockChoice, StoreConfig};
+use crate::table::{Cursor, IndexBuild, IndexSpec, LockChoice, StoreConfig};
 use crate::txn::Isolation::ReadCommitted;
 use crate::txn::LockMode;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ fn row(tag: Option<u16>) -> Row {
 }
 
 /// Every INSERT ... SELECT into the empty table is a load.
-fn empty() -> Rig {
+pub fn empty() -> Rig {
     let config = Config {
         buffer_pool_size: 64 << 20,
         redo_log_capacity: 64 << 20,
@@ -44,14 +44,18 @@ fn empty() -> Rig {
     Rig::with(Engine::open(SimDisk::new(3), config).expect("engine"))
 }
 
-/// A table whose rows came one by one, in the order of their keys, and went again; and the leaf that they came to last.
-fn emptied() -> (Arc<Rig>, PageNo) {
+/// A table whose rows came one by one, in the order of their keys, and went again; and the leaf that they came to last. It may be on
+/// disk as it was with them.
+fn emptied(written: bool) -> (Arc<Rig>, PageNo) {
     let rig = empty();
     let mut trx = rig.begin(ReadCommitted);
     (0..ROWS).for_each(|n| rig.insert(&mut trx, &key(n), &row(None)).expect("insert"));
     commit(&rig, trx);
     let tree = rig.table.layout().clustered.tree;
     let rising = tree.leaf_number(&rig.store().pool, &key(ROWS - 1)).expect("read");
+    if written {
+        rig.engine.checkpoint().expect("checkpoint");
+    }
     let mut trx = rig.begin(ReadCommitted);
     (0..ROWS).for_each(|n| rig.delete(&mut trx, &key(n), &row(None)).expect("delete"));
     commit(&rig, trx);
@@ -118,7 +122,7 @@ fn expect_row(rig: &Rig, pk: &[u8]) {
 
 #[test]
 fn a_row_goes_to_no_leaf_of_a_load_that_was_taken_back() {
-    let (rig, rising) = emptied();
+    let (rig, rising) = emptied(false);
     let pk = between(leave_leaf(&rig, rising));
     let mut trx = rig.begin(ReadCommitted);
     rig.insert(&mut trx, &pk, &row(None)).expect("insert");
@@ -126,7 +130,7 @@ fn a_row_goes_to_no_leaf_of_a_load_that_was_taken_back() {
     expect_row(&rig, &pk);
 
     // The same, with the loads between the look at what is remembered and the leaf's latch.
-    let (rig, rising) = emptied();
+    let (rig, rising) = emptied(false);
     let his = rig.clone();
     let mut trx = rig.begin(ReadCommitted);
     let expected = pk.clone();
@@ -182,4 +186,50 @@ fn a_change_goes_to_no_leaf_of_a_load_that_was_taken_back() {
     assert_eq!(found.group, 2, "an update is lost");
     commit(&rig, look);
     rig.check_table();
+}
+
+/// Entries of an index build past the pool, the last two of one value: what it was given before it failed is the build's until that is aborted.
+pub fn failed_build(rig: &Rig, entries: u32) -> IndexBuild {
+    let spec = IndexSpec {
+        name: "built".into(),
+        unique: true,
+    };
+    let mut build = rig.store().begin_build(&rig.table, &spec).expect("begin");
+    for n in 0..entries {
+        let value = [key(n.min(entries - 2)), vec![7; 780]].concat();
+        build
+            .add(&[&value[..], &key(n)].concat(), value.len(), true, &[])
+            .expect("add");
+    }
+    let mut trx = rig.begin(ReadCommitted);
+    let failed = build.finish(&trx);
+    assert!(matches!(failed, Err(Error::Duplicate { .. })), "{failed:?}");
+    rig.engine.commit(&mut trx, false).expect("commit");
+    build
+}
+
+/// The leaf's page was an index build's that failed, and who reads all pages brought back what the disk had of it.
+#[test]
+fn a_row_goes_to_no_page_of_an_index_build_that_failed() {
+    let (rig, rising) = emptied(true);
+    let page = PageId::new(rig.table.layout().id, rising);
+    let comes_back = (500..8000).step_by(300).any(|entries| {
+        let build = failed_build(&rig, entries);
+        let used = space::is_used(&rig.store().pool, page).expect("read");
+        let _ = rig.store().pool.read(page);
+        let is_leaf = used && first_key(&rig, rising).is_some();
+        build.abort().expect("abort");
+        is_leaf
+    });
+    assert!(comes_back, "no build comes to page {rising}");
+    let pk = key(ROWS);
+    let mut trx = rig.begin(ReadCommitted);
+    // The leaf may be nearly full.
+    let small = Row {
+        body: vec![7; 10],
+        ..row(None)
+    };
+    rig.insert(&mut trx, &pk, &small).expect("insert");
+    commit(&rig, trx);
+    expect_row(&rig, &pk);
 }
