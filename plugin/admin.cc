@@ -11,6 +11,7 @@
 #include "errors.h"
 #include "ha_sluice.h"
 #include "settings.h"
+#include "table_options.h"
 
 using namespace sluice;
 
@@ -126,6 +127,7 @@ int ha_sluice::rebuild_indexes(slc_trx *trx, slc_cursor *cursor, std::vector<slc
   change.add_count= static_cast<uint32_t>(builds.size());
   change.order= names.data();
   change.order_count= static_cast<uint32_t>(names.size());
+  change.change_buffering= change_buffering_of(table->s);
   change.schema= {reinterpret_cast<const uint8_t *>(schema.data()), schema.size()};
   if (const slc_err error= slc_alter_indexes(engine, &change, 1))
     return fail(error);

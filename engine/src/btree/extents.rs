@@ -251,15 +251,18 @@ impl ExtentList {
             }
             pages.push(mtr.write(self.id(next))?);
         }
-        for page in pages.into_iter().skip(keep_first as usize) {
-            let id = mtr.id(page);
-            space::free(mtr, &[id])?;
-            mark_free_named(mtr, page);
+        let freed = pages.split_off(keep_first as usize);
+        let freed_ids: Vec<PageId> = freed.iter().map(|page| mtr.id(*page)).collect();
+        let unused = || unused.iter().filter(|(_, used)| *used < EXTENT_PAGES);
+        // All that can fail, before any change.
+        space::prepare_free(mtr, &freed_ids)?;
+        for (first, used) in unused() {
+            space::check_used_in_extent(mtr, self.file, *first, *used)?;
         }
-        for (first, used) in unused {
-            if *used < EXTENT_PAGES {
-                space::free_in_extent(mtr, self.file, *first, *used)?;
-            }
+        space::free(mtr, &freed_ids)?;
+        freed.into_iter().for_each(|page| mark_free_named(mtr, page));
+        for (first, used) in unused() {
+            space::free_in_extent(mtr, self.file, *first, *used)?;
         }
         Ok(())
     }

@@ -135,6 +135,14 @@ fn refuse_log_of_another(log: u64, files: u64) -> Result<()> {
     ))
 }
 
+/// The same of the data files as they are on disk, if the page that tells is whole there.
+fn refuse_log_of_another_than(pool: &Pool, log: u64) -> Result<()> {
+    match space::database_on_disk(pool, SYSTEM_FILE)? {
+        Some(files) => refuse_log_of_another(log, files),
+        None => Ok(()),
+    }
+}
+
 struct Opened {
     pool: Arc<Pool>,
     redo: Arc<Redo>,
@@ -238,7 +246,10 @@ fn create(disk: Arc<dyn Disk>, config: &Config, counters: Arc<Counters>) -> Resu
     TrxSys::create(&pool)?;
     Catalog::create(&pool)?;
     pool.flush_all()?;
-    write_checkpoint(&pool, pool.checkpoint_lsn())?;
+    // In both places for it: one that cannot be read later leaves no checkpoint that says that this is not finished.
+    for _ in 0..2 {
+        write_checkpoint(&pool, pool.checkpoint_lsn())?;
+    }
     let (trx_sys, recovered) = TrxSys::open(pool.clone(), counters)?;
     let catalog = Catalog::open(&pool, change_buffer(config, &pool), config.table_text.clone())?;
     Ok(Opened {
@@ -350,7 +361,8 @@ fn recover(
     )?;
     let redo = Arc::new(redo);
     let pool = new_pool(disk.clone(), config, redo.clone(), counters.clone())?;
-    let (mut files, stuck) = find_files(&pool, &facts, names)?;
+    let (mut files, dropped) = find_files(&pool, &facts, names)?;
+    refuse_log_of_another_than(&pool, database)?;
     // Of a process that died alone, what it had written and not synced is read as if it were there for good.
     for file in files.intersection(&facts.touched) {
         pool.files().get(*file)?.file.sync()?;
@@ -364,9 +376,7 @@ fn recover(
             format!("{restored} torn pages were restored from the doublewrite file, {mended} mended from the log");
         (config.log)(Level::Info, &note);
     }
-    if let Some(number) = space::database_on_disk(&pool, SYSTEM_FILE)? {
-        refuse_log_of_another(database, number)?;
-    }
+    refuse_log_of_another_than(&pool, database)?;
     let mut unread = Unread::new();
     if facts.end > checkpoint {
         apply_log(&*disk, &pool, checkpoint, &facts, kept, &config.log)?;
@@ -382,6 +392,9 @@ fn recover(
     space::check_header(&pool, SYSTEM_FILE)?;
     pool.set_database(space::database_of(&pool, SYSTEM_FILE)?);
     refuse_log_of_another(database, pool.database())?;
+    // Not before: the numbers of two databases' files are the same.
+    let removed = dropped.into_iter().map(|file| (file, space::remove_file(&pool, file)));
+    let stuck: Stuck = removed.filter_map(|(file, done)| Some((file, done.err()?))).collect();
     space::check_header(&pool, UNDO_FILE)?;
     let (trx_sys, recovered) = TrxSys::open(pool.clone(), counters)?;
     let catalog = Catalog::open(&pool, change_buffer(config, &pool), config.table_text.clone())?;
@@ -404,8 +417,8 @@ fn recover(
     })
 }
 
-/// Registers the data files found. Those dropped in the log are finished off instead, as far as they can be removed.
-fn find_files(pool: &Pool, facts: &LogFacts, names: &[String]) -> Result<(BTreeSet<FileId>, Stuck)> {
+/// Registers the data files found. Not those that were dropped in the log: they come second.
+fn find_files(pool: &Pool, facts: &LogFacts, names: &[String]) -> Result<(BTreeSet<FileId>, Vec<FileId>)> {
     let found: BTreeSet<FileId> = names.iter().filter_map(|n| file_number(n)).collect();
     let needed = facts.touched.iter().chain(&[SYSTEM_FILE, UNDO_FILE]);
     for file in needed.filter(|f| !facts.void.dropped().contains(f)) {
@@ -416,16 +429,10 @@ fn find_files(pool: &Pool, facts: &LogFacts, names: &[String]) -> Result<(BTreeS
             )));
         }
     }
-    let (mut open, mut stuck) = (BTreeSet::new(), Stuck::new());
-    for file in found {
-        if facts.void.dropped().contains(&file) {
-            stuck.extend(space::remove_file(pool, file).err().map(|why| (file, why)));
-        } else {
-            space::add_file(pool, file);
-            open.insert(file);
-        }
-    }
-    Ok((open, stuck))
+    let (dropped, open): (Vec<FileId>, Vec<FileId>) =
+        (found.into_iter()).partition(|file| facts.void.dropped().contains(file));
+    open.iter().for_each(|file| space::add_file(pool, *file));
+    Ok((open.into_iter().collect(), dropped))
 }
 
 /// Pages of tables that could not be read when the log had changes for them, and why.

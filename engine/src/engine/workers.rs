@@ -131,12 +131,12 @@ impl Workers {
         self.background.stop.ask();
         self.background.join();
     }
+    /// Those that make room in the log last: the others may wait for some.
     pub fn stop(mut self) {
-        self.background.stop.ask();
+        self.stop_background();
         self.base.stop.ask();
         self.store.pool.wake_cleaner();
         self.store.redo.wake_ahead();
-        self.background.join();
         self.base.join();
     }
 }

@@ -31,11 +31,9 @@ pub fn create_file(pool: &Pool, file: FileId, temporary: bool) -> Result<()> {
         false => file_name(file),
     };
     let made = pool.files().create(&name)?;
+    pool.files().add(file, &name, !temporary);
     let sized = made.set_len(FIRST_PAGES as u64 * PAGE_SIZE as u64);
-    let result = sized.and_then(|()| made.sync()).and_then(|()| {
-        pool.files().add(file, &name, !temporary);
-        format_file(pool, file, &name, temporary)
-    });
+    let result = (sized.and_then(|()| made.sync())).and_then(|()| format_file(pool, file, &name, temporary));
     if result.is_err() {
         // The error in hand is the one to tell; a blank file is removed at the next open.
         let _ = remove_file(pool, file);

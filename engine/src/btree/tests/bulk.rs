@@ -3,7 +3,7 @@
 use super::kit::*;
 use crate::base::{moment, Error, Moment, PageId, Result};
 use crate::btree::bulk::BulkLoad;
-use crate::btree::extents::ExtentList;
+use crate::btree::extents::{self, ExtentList};
 use crate::btree::{Intent, Tree, KEY_MAX};
 use crate::pool::direct::Direct;
 use crate::pool::tests::Rig;
@@ -276,4 +276,28 @@ fn a_remembered_leaf_that_a_load_has_got_is_nobodys() {
         let mut mtr = pool.begin();
         assert!(matches!(tree.try_leaf(&mut mtr, &key(6000), remembered), Ok(None)));
     }
+}
+
+/// Half of the last step was done when it came to the extent, and that stopped the engine.
+#[test]
+fn a_load_that_meets_a_broken_map_at_its_end_fails_before_it_changes_anything() {
+    let (rig, tree) = rig_with_tree(7, 1024);
+    let pool = rig.pool.clone();
+    let list = list_of(&pool, &tree);
+    let mut load = BulkLoad::new(&pool, tree, list, 90).unwrap();
+    for n in 0..9000u32 {
+        load.push(&n.to_be_bytes(), &[7; 200]).unwrap();
+    }
+    let loaded = load.finish().unwrap();
+    let listed: Vec<_> = extents::listed(&pool.read(PageId::new(FILE, list.page)).unwrap()).collect();
+    for range in listed {
+        let mut mtr = pool.begin();
+        space::free(&mut mtr, &[PageId::new(FILE, range.end - 1)]).unwrap();
+        mtr.commit();
+    }
+    let lsn = pool.redo().lsn();
+    let mut mtr = pool.begin();
+    assert!(matches!(loaded.link(&mut mtr), Err(Error::Corrupt(_))));
+    drop(mtr);
+    assert_eq!((pool.check_alive(), pool.redo().lsn()), (Ok(()), lsn));
 }

@@ -140,6 +140,20 @@ fn a_temporary_tables_file_goes() {
     assert_eq!(disk.list().expect("list").len(), before - 1);
 }
 
+#[test]
+fn a_temporary_table_that_finds_no_room_leaves_no_file() {
+    let disk = SimDisk::new(1);
+    let engine = Engine::open_still(disk.clone(), config()).expect("opens");
+    let temporary = crate::table::TableSpec {
+        temporary: true,
+        ..spec()
+    };
+    let before = disk.list().expect("list");
+    disk.set_space(Some(0));
+    engine.store().create_table("brief", &temporary).expect_err("no room");
+    assert_eq!(disk.list().expect("list"), before);
+}
+
 /// Any call of CREATE, TRUNCATE and DROP fails, unlinking too; whatever checkpoint there may be after it, the next start finds out
 /// what is to go.
 #[test]
