@@ -236,10 +236,12 @@ const DecodePlan *ha_sluice::plan_of_whole_rows()
   return m_codec->plan(m_codec->stored());
 }
 
+/* A row that may be changed is needed whole: the new one is built from it. */
+const MY_BITMAP *ha_sluice::columns_read() const { return m_lock == SLC_LOCK_EXCLUSIVE ? m_codec->stored() : table->read_set; }
+
 const DecodePlan *ha_sluice::plan()
 {
-  /* A row that may be changed is needed whole: the new one is built from it. */
-  const MY_BITMAP *wanted= m_lock == SLC_LOCK_EXCLUSIVE ? m_codec->stored() : table->read_set;
+  const MY_BITMAP *wanted= columns_read();
   if (unlikely(!m_plan || m_plan->read_set.front() != wanted->bitmap[0] ||
                (m_plan->read_set.size() > 1 && memcmp(m_plan->read_set.data(), wanted->bitmap,
                                                       m_plan->read_set.size() * sizeof(my_bitmap_map)))))
@@ -267,7 +269,7 @@ void ha_sluice::keep_blobs()
   for (const Column &column : m_codec->blobs())
   {
     const slc_bytes value= column.value(m_record);
-    if (bitmap_is_set(table->read_set, column.field) && !column.is_null(m_record) && is_in_row(value))
+    if (bitmap_is_set(columns_read(), column.field) && !column.is_null(m_record) && is_in_row(value))
       size+= value.len;
   }
   if (!size)
@@ -277,7 +279,7 @@ void ha_sluice::keep_blobs()
   for (const Column &column : m_codec->blobs())
   {
     const slc_bytes value= column.value(m_record);
-    if (!bitmap_is_set(table->read_set, column.field) || column.is_null(m_record) || !is_in_row(value))
+    if (!bitmap_is_set(columns_read(), column.field) || column.is_null(m_record) || !is_in_row(value))
       continue;
     const uchar *kept= m_kept_blobs.data() + m_kept_blobs.length();
     m_kept_blobs.append(value);
@@ -294,7 +296,11 @@ int ha_sluice::rnd_init(bool scan)
   m_scan_set_up= m_bounds_are_of_lookup= false;
   m_place= AT_ENTRY;
   m_at_start= true;
-  return scan ? scan_set_up() : 0;
+  if (!scan)
+    return 0;
+  if (const int error= before_copy())
+    return error;
+  return scan_set_up();
 }
 
 int ha_sluice::rnd_end() { return index_end(); }

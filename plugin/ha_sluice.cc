@@ -22,6 +22,23 @@ ha_sluice::~ha_sluice()
   own_end();
 }
 
+/* Statements that make a copy of a table in which nobody else comes to its rows, and drop the old one, or lock it for those to come. */
+static bool keeps_others_out(const THD *thd)
+{
+  switch (thd_sql_command(thd))
+  {
+  case SQLCOM_ALTER_TABLE:
+  case SQLCOM_CREATE_INDEX:
+  case SQLCOM_DROP_INDEX:
+  case SQLCOM_OPTIMIZE:
+  case SQLCOM_REPAIR:
+  case SQLCOM_LOCK_TABLES:
+    return true;
+  default:
+    return false;
+  }
+}
+
 handler::Table_flags ha_sluice::table_flags() const
 {
   Table_flags flags= HA_REC_NOT_IN_SEQ | HA_NULL_IN_KEY | HA_CAN_INDEX_BLOBS | HA_CAN_VIRTUAL_COLUMNS |
@@ -30,11 +47,13 @@ handler::Table_flags ha_sluice::table_flags() const
                      HA_TABLE_SCAN_ON_INDEX | HA_CAN_ONLINE_BACKUPS | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE |
                      HA_CONCURRENT_OPTIMIZE | HA_CAN_TABLES_WITHOUT_ROLLBACK;
   /* Only SERIALIZABLE locks all ranges. Below it a statement may see another one's rows appear: it is not safe to replicate
-     as text, and the server's own unique checks (over hashes) must come after the write. */
+     as text, and the server's own unique checks (over hashes) come after the write. Not where what has been written would stay: ALTER IGNORE
+     goes on behind a duplicate, and of a function or a trigger no statement is rolled back by itself (there the check locks the gap). */
   const THD *thd= current_thd;
-  if (thd && thd_tx_isolation(thd) == ISO_SERIALIZABLE)
+  const bool serializable= thd && thd_tx_isolation(thd) == ISO_SERIALIZABLE;
+  if (serializable)
     flags|= HA_BINLOG_STMT_CAPABLE;
-  else
+  if (!thd || (!serializable && !keeps_others_out(thd) && !thd->lex->requires_prelocking()))
     flags|= HA_CHECK_UNIQUE_AFTER_WRITE;
   if (m_codec)
     flags|= ref_is_image() ? HA_DUPLICATE_POS : HA_SLOW_CMP_REF;
@@ -212,6 +231,7 @@ handler *ha_sluice::clone(const char *name, MEM_ROOT *mem_root)
     copy->m_stored_lock= m_lock;
     copy->m_policy= m_policy;
     copy->m_about_moved= m_about_moved;
+    copy->m_checks_unique_first= m_checks_unique_first;
   }
   return copy;
 }
@@ -449,7 +469,14 @@ ha_sluice::Moved ha_sluice::about_moved(THD *thd) const
   }
 }
 
-uint ha_sluice::lock_of_reads() const { return m_about_moved == MOVED_KEPT_OUT ? m_lock | SLC_LOCK_GAPS : m_lock; }
+uint ha_sluice::lock_of_reads() const
+{
+  const auto is_check= [&] {
+    const KEY *const key= active_index < table->s->keys ? &table->key_info[active_index] : nullptr;
+    return key && m_lock == SLC_LOCK_EXCLUSIVE && (key->algorithm == HA_KEY_ALG_LONG_HASH || key->without_overlaps);
+  };
+  return m_about_moved == MOVED_KEPT_OUT || (m_checks_unique_first && is_check()) ? m_lock | SLC_LOCK_GAPS : m_lock;
+}
 
 /* The key, in the index that is scanned, of a row that is not in the server's record and may never be. */
 slc_bytes ha_sluice::key_of_moved(void *ctx, slc_bytes clustered, slc_bytes row)
@@ -506,6 +533,7 @@ int ha_sluice::external_lock(THD *thd, int type)
       m_connection->in_long_transaction())
     m_lock= SLC_LOCK_SHARED;
   m_about_moved= about_moved(thd);
+  m_checks_unique_first= (table->s->long_unique_table || table->s->period.unique_keys) && thd->lex->requires_prelocking();
   if (type == F_RDLCK)
     tell_binlog_of_read(thd, table);
   return 0;
@@ -539,6 +567,18 @@ int ha_sluice::start_stmt(THD *thd, thr_lock_type type)
   if (!writes)
     tell_binlog_of_read(thd, table);
   return 0;
+}
+
+/* A copy of the table is about to be made, and the table dropped: what is not decided yet would be lost with it. The metadata lock keeps writers
+   out, but it is not held for a transaction that is prepared and has lost its connection. */
+int ha_sluice::before_copy()
+{
+  THD *const thd= ha_thd();
+  if (!keeps_others_out(thd) || table->s->tmp_table != NO_TMP_TABLE || is_sequence())
+    return 0;
+  if (settings.read_only)
+    return HA_ERR_TABLE_READONLY;
+  return wait_until_decided(thd, m_share->name(), false);
 }
 
 void ha_sluice::unlock_row()

@@ -162,6 +162,7 @@ private:
   void lift_lookup_bounds();
   bool is_exact_end(const key_range &end) const;
   slc_bytes range_end();
+  const MY_BITMAP *columns_read() const;
   const sluice::DecodePlan *plan();
   const sluice::DecodePlan *plan_of_whole_rows();
   bool wants_entry() { return m_keyread ? !m_keyread_needs_row : index_covers(); }
@@ -176,6 +177,7 @@ private:
   enum Moved { MOVED_MISSED, MOVED_FOLLOWED, MOVED_KEPT_OUT };
   Moved about_moved(THD *thd) const;
   uint lock_of_reads() const;
+  int before_copy();
   static slc_bytes key_of_moved(void *ctx, slc_bytes clustered, slc_bytes row);
   bool ref_is_image() const;
   void put_ref(uchar *to, slc_bytes clustered) const;
@@ -252,6 +254,7 @@ private:
   uint m_lock= SLC_LOCK_NONE;
   uint m_stored_lock= SLC_LOCK_NONE;
   bool m_select_throughout= false;
+  bool m_checks_unique_first= false;     // the server checks UNIQUE indexes of its own before it writes
   uint m_policy= SLC_WAIT;
   Moved m_about_moved= MOVED_MISSED;
   bool m_keyread= false;

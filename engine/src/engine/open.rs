@@ -393,8 +393,7 @@ fn recover(
     pool.set_database(space::database_of(&pool, SYSTEM_FILE)?);
     refuse_log_of_another(database, pool.database())?;
     // Not before: the numbers of two databases' files are the same.
-    let removed = dropped.into_iter().map(|file| (file, space::remove_file(&pool, file)));
-    let stuck: Stuck = removed.filter_map(|(file, done)| Some((file, done.err()?))).collect();
+    let stuck = remove_all(&pool, dropped);
     space::check_header(&pool, UNDO_FILE)?;
     let (trx_sys, recovered) = TrxSys::open(pool.clone(), counters)?;
     let catalog = Catalog::open(&pool, change_buffer(config, &pool), config.table_text.clone())?;
@@ -433,6 +432,12 @@ fn find_files(pool: &Pool, facts: &LogFacts, names: &[String]) -> Result<(BTreeS
         (found.into_iter()).partition(|file| facts.void.dropped().contains(file));
     open.iter().for_each(|file| space::add_file(pool, *file));
     Ok((open.into_iter().collect(), dropped))
+}
+
+/// Finishes off what was dropped, as far as it can be removed.
+fn remove_all(pool: &Pool, dropped: Vec<FileId>) -> Stuck {
+    let removed = dropped.into_iter().map(|file| (file, space::remove_file(pool, file)));
+    removed.filter_map(|(file, done)| Some((file, done.err()?))).collect()
 }
 
 /// Pages of tables that could not be read when the log had changes for them, and why.

@@ -21,6 +21,7 @@ mod ddl_crash;
 mod descriptors;
 mod given_back;
 mod half_undone;
+mod foreign;
 mod freed_chains;
 mod histories;
 mod innodb_bug_ways;
