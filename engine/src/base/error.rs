@@ -25,7 +25,8 @@ pub enum Error {
     Full(String),
     /// Broken media or a broken file. Whoever knows the catalog adds table and index by name, and the way out.
     Corrupt(Box<Damage>),
-    Io(String),
+    /// The disk or the system fails; that may pass. With a place: a page could not be read, and nothing was done.
+    Io(Box<Damage>),
     /// The process, or the system, has no descriptor left for a file that was to be opened: nothing was done, and it can be tried again.
     TooManyFiles(String),
     /// Invariant I6: after a failed write or sync, or a caught panic.
@@ -39,7 +40,7 @@ pub enum Error {
     TableChanged,
 }
 
-/// What is broken, and where, as far as the finder knows.
+/// What is broken, or fails, and where, as far as the finder knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Damage {
     /// 0: not known, or not of a data file.
@@ -70,6 +71,26 @@ impl Error {
             ..Damage::default()
         }))
     }
+    pub fn io(what: impl Into<String>) -> Error {
+        Error::Io(Box::new(Damage {
+            what: what.into(),
+            ..Damage::default()
+        }))
+    }
+    /// An I/O error of reading that page. Others pass unchanged.
+    pub fn reading(mut self, file: FileId, page: PageNo) -> Error {
+        if let Error::Io(damage) = &mut self {
+            (damage.file, damage.page) = (file, Some(page));
+        }
+        self
+    }
+    /// An I/O error that did not pass is told, and answered, as damage is.
+    pub fn lasting(self) -> Error {
+        match self {
+            Error::Io(damage) => Error::Corrupt(damage),
+            error => error,
+        }
+    }
     /// In a page of a data file.
     pub fn corrupt_page(file: FileId, page: PageNo, what: impl Into<String>) -> Error {
         Error::Corrupt(Box::new(Damage {
@@ -79,12 +100,15 @@ impl Error {
             what: what.into(),
         }))
     }
-    /// The damage was met on the way through that index.
+    /// The damage, or the page that could not be read, was met on the way through that index.
     pub fn in_index(mut self, file: FileId, index: IndexId) -> Error {
-        if let Error::Corrupt(damage) = &mut self {
-            if damage.index == 0 && (damage.file == 0 || damage.file == file) {
+        match &mut self {
+            Error::Corrupt(damage) if damage.index == 0 && (damage.file == 0 || damage.file == file) => {
                 (damage.file, damage.index) = (file, index);
             }
+            // Without a place it may be the write of another page, which was in the way.
+            Error::Io(damage) if damage.index == 0 && damage.file == file => damage.index = index,
+            _ => {}
         }
         self
     }
@@ -109,7 +133,8 @@ impl fmt::Display for Error {
             Error::Conflict => write!(f, "the row has changed since the snapshot was taken"),
             Error::Full(s) => write!(f, "full: {s}"),
             Error::Corrupt(damage) => write!(f, "corrupt: {}", damage.what),
-            Error::Io(s) | Error::TooManyFiles(s) => write!(f, "I/O error: {s}"),
+            Error::Io(damage) => write!(f, "I/O error: {}", damage.what),
+            Error::TooManyFiles(s) => write!(f, "I/O error: {s}"),
             Error::Poisoned(s) => write!(f, "the engine stopped writing: {s}; restart to recover"),
             Error::Unsupported(s) => write!(f, "not supported: {s}"),
             Error::Exists(s) => write!(f, "already exists: {s}"),

@@ -90,7 +90,7 @@ fn what_the_disk_failed_to_read_lasts_only_if_it_fails_again() {
     let (rig, index, _) = filled();
     let (pool, disk) = (&rig.pool, &rig.disk);
     let fail = || {
-        let why = crate::base::Error::Io("read".into());
+        let why = crate::base::Error::io("read");
         delta(&index).cannot_go_on(pool, why);
         let said = delta(&index).unmerged(disk.now_us()).pop();
         said.is_some_and(|all| all.is_lasting && all.bytes == delta(&index).bytes())
@@ -141,7 +141,7 @@ fn a_failed_read_does_not_count_as_what_is_broken() {
     };
     let (all, of_leaf) = (delta(&index).bytes(), waits(&index));
     assert!(of_leaf > 0 && of_leaf < all / 2, "{of_leaf} of {all}");
-    let why = crate::base::Error::Io("read".into());
+    let why = crate::base::Error::io("read");
     sweep_step(pool, &index, 1).unwrap();
     delta(&index).cannot_go_on(pool, why);
     assert_eq!(waits(&index), of_leaf);

@@ -28,14 +28,14 @@ pub(super) fn io_error(what: &str, path: &str, place: Option<(u64, usize)>, e: s
     };
     match e.raw_os_error() {
         Some(libc::ENOSPC | libc::EDQUOT) => Error::Full(text),
-        _ => Error::Io(text),
+        _ => Error::io(text),
     }
 }
 
 /// Never `Full`, which says that nothing has happened: a sync can be refused for want of room too, and then what it was to make durable
 /// may be lost.
 fn sync_error(what: &str, path: &str, e: std::io::Error) -> Error {
-    Error::Io(format!("cannot {what} {path}: {e}"))
+    Error::io(format!("cannot {what} {path}: {e}"))
 }
 
 pub struct RealDisk {
@@ -121,7 +121,7 @@ impl Disk for RealDisk {
             }
             let is_refused = matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
             match io_error("open", &path, None, e) {
-                Error::Io(text) if is_refused => Error::TooManyFiles(text),
+                Error::Io(damage) if is_refused => Error::TooManyFiles(damage.what),
                 error => error,
             }
         })?;

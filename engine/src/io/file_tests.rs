@@ -128,6 +128,8 @@ fn a_sync_refused_for_want_of_room_has_failed() {
     for no_room in [libc::ENOSPC, libc::EDQUOT] {
         let why = || std::io::Error::from_raw_os_error(no_room);
         assert!(matches!(io_error("write", "f", None, why()), Error::Full(_)));
-        assert!(matches!(sync_error("sync", "f", why()), Error::Io(text) if text.starts_with("cannot sync f: ")));
+        assert!(
+            matches!(sync_error("sync", "f", why()), Error::Io(damage) if damage.what.starts_with("cannot sync f: "))
+        );
     }
 }

@@ -98,7 +98,7 @@ impl Files {
                 file = self.disk.open(&name, Mode::Open, self.caching);
             }
             let file = file.map_err(|why| match why {
-                Error::TooManyFiles(why) => Error::Io(why),
+                Error::TooManyFiles(why) => Error::io(why),
                 why => why,
             })?;
             table.open.push_back(id);

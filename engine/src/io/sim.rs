@@ -22,6 +22,7 @@
 //! - S9 `refuse(Some(name))`: until it is taken back that file can neither be opened nor read. Who has it open can write and sync it.
 //!   `Some("")`: so it is with all files, and none can be made.
 //! - S10 `set_handles(n)`: while n files are open, opening one more is `Error::TooManyFiles`.
+//! - S11 `set_bad(Some((name, offset)))`: a sector that cannot be read, whatever is written to it.
 //!
 //! Direct files assert aligned buffers, offsets and lengths, as O_DIRECT would. Takes one leaf lock inside each call.
 use super::align::is_aligned;
@@ -65,6 +66,7 @@ struct State {
     change_faults: BTreeMap<u64, Fault>,
     read_faults: Vec<u64>,
     refused: Option<String>,
+    bad: Option<(String, u64)>,
     /// Every open file has a clone.
     open: Arc<()>,
     handles_max: Option<usize>,
@@ -107,6 +109,7 @@ impl SimDisk {
             change_faults: BTreeMap::new(),
             read_faults: Vec::new(),
             refused: None,
+            bad: None,
             open: Arc::default(),
             handles_max: None,
             damages: BTreeMap::new(),
@@ -175,6 +178,10 @@ impl SimDisk {
     pub fn refuse(&self, name: Option<&str>) {
         self.state().refused = name.map(String::from);
     }
+    /// S11.
+    pub fn set_bad(&self, place: Option<(&str, u64)>) {
+        self.state().bad = place.map(|(name, at)| (name.to_string(), at));
+    }
     /// S10. None: no bound.
     pub fn set_handles(&self, max: Option<usize>) {
         self.state().handles_max = max;
@@ -193,10 +200,11 @@ impl SimDisk {
         state.change_faults.clear();
         state.read_faults.clear();
         state.refused = None;
+        state.bad = None;
         state.handles_max = None;
         state.damages.clear();
     }
-    /// Faults that have struck, of S5, S6, S8 and S10.
+    /// Faults that have struck, of S5, S6 and S8 to S11.
     pub fn struck(&self) -> u64 {
         self.state().struck
     }
@@ -238,7 +246,7 @@ impl SimDisk {
 }
 
 fn io(what: &str, path: &str, why: &str) -> Error {
-    Error::Io(format!("cannot {what} {path}: {why} (simulated)"))
+    Error::io(format!("cannot {what} {path}: {why} (simulated)"))
 }
 
 impl State {
@@ -257,6 +265,12 @@ impl State {
             true => Err(io(what, path, "the machine has crashed")),
             false => Ok(()),
         }
+    }
+    fn is_bad(&mut self, name: &str, offset: u64, len: usize) -> bool {
+        let within = |at: u64| (offset..offset + len as u64).contains(&at);
+        let bad = self.bad.as_ref().is_some_and(|(file, at)| file == name && within(*at));
+        self.struck += bad as u64;
+        bad
     }
     fn refuses(&mut self, name: &str) -> bool {
         let refused = self.refused.as_deref().is_some_and(|one| one.is_empty() || one == name);
@@ -483,7 +497,7 @@ impl File for SimFile {
             state.struck += 1;
             return Err(io("read", &self.name, &format!("EIO at offset {offset}")));
         }
-        if state.refuses(&self.name) {
+        if state.refuses(&self.name) || state.is_bad(&self.name, offset, data.len()) {
             return Err(io("read", &self.name, &format!("EIO at offset {offset}")));
         }
         let live = &state.body(self.id).live;

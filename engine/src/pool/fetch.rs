@@ -173,7 +173,7 @@ impl Pool {
     /// Brings an absent page in; None if somebody else was faster.
     #[cold]
     fn load(&self, id: PageId, fill: Fill) -> Result<Option<PageWrite<'_>>> {
-        let file = self.files.get(id.file)?;
+        let file = self.files.get(id.file).map_err(|e| e.reading(id.file, id.no))?;
         let page = self.take_frame()?;
         let Some(mut page) = self.publish(page, id, &file) else {
             return Ok(None);
@@ -276,7 +276,7 @@ impl Pool {
     }
 }
 
-/// A file that ends before its page is a broken file; what else a read fails with is a failing disk.
+/// A file that ends before its page is a broken file; what else a read fails with is a failing disk, at that page.
 #[cold]
 fn cut_short(error: Error, id: PageId, file: &dyn File) -> Error {
     match file.len() {
@@ -288,7 +288,7 @@ fn cut_short(error: Error, id: PageId, file: &dyn File) -> Error {
             );
             Error::corrupt_page(id.file, id.no, what)
         }
-        _ => error,
+        _ => error.reading(id.file, id.no),
     }
 }
 

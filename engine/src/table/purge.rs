@@ -60,9 +60,9 @@ impl Store {
         match (table.and_then(|id| self.catalog.by_id(id)), e) {
             (Some(table), e @ Error::Corrupt(_)) => self.pass_over(&table, e),
             (Some(table), Error::Io(why)) if self.fails_for_long(&table, record.at) => {
-                let named = format!("table {}: {why}", self.catalog.shown(&table));
+                let named = format!("table {}: {}", self.catalog.shown(&table), why.what);
                 let way_out = "ALTER TABLE ... FORCE leaves out what stays there, once all can be read";
-                self.pass_over(&table, Error::Io(format!("{named}; {way_out}")));
+                self.pass_over(&table, Error::io(format!("{named}; {way_out}")));
             }
             (_, e) => return Err(e),
         }

@@ -310,7 +310,7 @@ fn a_crash_does_not_forget_what_could_not_be_removed() {
 fn stuck_if(is_stuck: bool, disk: &Arc<SimDisk>) -> Arc<Watched> {
     Watched::new(disk.clone(), move |call| match call {
         Call::ToRemove(name) if is_stuck && (name.ends_with(".slu") || name.starts_with("tmp_")) => {
-            Err(Error::Io(format!("cannot remove {name}: not permitted")))
+            Err(Error::io(format!("cannot remove {name}: not permitted")))
         }
         _ => Ok(()),
     })

@@ -158,7 +158,7 @@ fn no_checkpoint_passes_pages_that_are_set_aside() {
 #[test]
 fn two_files_that_cannot_be_opened_are_each_told_once() {
     let (rig, _) = unopened();
-    let why = |name: &str| Error::Io(format!("cannot open {name}"));
+    let why = |name: &str| Error::io(format!("cannot open {name}"));
     for _ in 0..10 {
         for name in ["a", "b"] {
             rig.pool.note_unopened(&[], &why(name)).unwrap();
