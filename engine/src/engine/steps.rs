@@ -66,6 +66,10 @@ pub(super) fn shrink_undo(store: &Store) -> Result<bool> {
 pub(super) struct LoserRollback {
     waiting: Vec<RecoveredTrx>,
     current: Option<Trx>,
+    /// They could not be taken up.
+    put_off: Vec<RecoveredTrx>,
+    /// People know of all that were put off.
+    told: bool,
 }
 
 impl LoserRollback {
@@ -73,15 +77,28 @@ impl LoserRollback {
         LoserRollback {
             waiting: losers,
             current: None,
+            put_off: Vec::new(),
+            told: false,
         }
     }
-    /// The transaction at hand cannot go on: it waits among those that a rollback left (`table/damage.rs`).
+    /// The transaction at hand cannot go on: it waits among those that a rollback left (`table/damage.rs`). Not even taken up, it is put off.
     pub fn set_current_aside(&mut self, store: &Store, why: &Error) {
-        match self.current.take() {
-            Some(mut trx) => store.set_trx_aside(&mut trx, why),
-            // Not even taken up: the next start tries it again.
-            None => drop(self.waiting.pop()),
+        if let Some(mut trx) = self.current.take() {
+            return store.set_trx_aside(&mut trx, why);
         }
+        let Some(loser) = self.waiting.pop() else { return };
+        if !self.told {
+            store.tell_rollback_waits(loser.id, why);
+        }
+        self.put_off.push(loser);
+    }
+    pub fn put_off(&self) -> usize {
+        self.put_off.len()
+    }
+    /// Those that were put off come again.
+    pub fn take_up_again(&mut self) {
+        self.told = true;
+        self.waiting.append(&mut self.put_off);
     }
     /// Undoes up to `records_max` records. True: there is more to do. `Error::Full`: nothing is lost, try again later.
     pub fn step(&mut self, store: &Store, records_max: usize) -> Result<bool> {
@@ -94,8 +111,12 @@ impl LoserRollback {
         }
         let trx = self.current.as_mut().ok_or(Error::NotFound)?;
         if store.rollback_step(trx, records_max)? {
+            let id = trx.id();
             store.trx_sys.end_rollback(trx)?;
             self.current = None;
+            if self.told {
+                store.tell_rollback_finished(id);
+            }
         }
         Ok(self.current.is_some() || !self.waiting.is_empty())
     }

@@ -292,7 +292,7 @@ fn merge_loop(store: &Store, stop: &Stop, log: &LogSink) -> Result<()> {
 fn roll_back(store: &Store, stop: &Stop, losers: Vec<RecoveredTrx>, log: &LogSink) -> Result<()> {
     if losers.is_empty() {
         store.pool.recovered(Void::default());
-        return retry_rollbacks(store, stop);
+        return retry_rollbacks(store, stop, LoserRollback::new(losers));
     }
     log(
         Level::Info,
@@ -306,7 +306,7 @@ fn roll_back(store: &Store, stop: &Stop, losers: Vec<RecoveredTrx>, log: &LogSin
             Ok(true) => {}
             Ok(false) => {
                 let seconds = (store.pool.disk().now_us() - began_us) / 1_000_000;
-                let waiting = match store.rollbacks_waiting() {
+                let waiting = match store.rollbacks_waiting() + rollback.put_off() {
                     0 => {
                         store.pool.recovered(Void::default());
                         String::new()
@@ -319,18 +319,26 @@ fn roll_back(store: &Store, stop: &Stop, losers: Vec<RecoveredTrx>, log: &LogSin
             }
             // The record is undone once there is room.
             Err(Error::Full(_)) => stop.sleep(SYNC_TICK_MS),
-            Err(e) if e.is_corrupt() => rollback.set_current_aside(store, &e),
+            Err(e) if store.can_wait(&e) => rollback.set_current_aside(store, &e),
             Err(e) => return Err(e),
         }
     }
-    retry_rollbacks(store, stop)
+    retry_rollbacks(store, stop, rollback)
 }
 
-/// Rollbacks that had to wait, for space or for a broken table to be dropped.
-fn retry_rollbacks(store: &Store, stop: &Stop) -> Result<()> {
+/// Rollbacks that had to wait: for space, for a disk that failed, or for a broken table to be dropped.
+fn retry_rollbacks(store: &Store, stop: &Stop, mut losers: LoserRollback) -> Result<()> {
     while !stop.is_asked() {
-        if !store.retry_rollback(ROLLBACK_RECORDS)? {
+        let of_losers = match losers.step(store, ROLLBACK_RECORDS) {
+            Err(e) if store.can_wait(&e) => {
+                losers.set_current_aside(store, &e);
+                true
+            }
+            more => more?,
+        };
+        if !of_losers && !store.retry_rollback(ROLLBACK_RECORDS)? {
             stop.sleep(SYNC_TICK_MS);
+            losers.take_up_again();
         }
     }
     Ok(())

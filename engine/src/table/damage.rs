@@ -3,10 +3,12 @@
 //! | who meets it | what happens |
 //! |---|---|
 //! | a statement | it fails; other tables serve on, and so does what it did not read |
-//! | a rollback, in a secondary index | the index is *set aside* until it is rebuilt: the catalog says so, nobody reads it or keeps it up |
+//! | a rollback, in a secondary index | the index is *set aside* until it is rebuilt: the catalog says so, nobody reads it or keeps it up. A page that fails to be read is waited for before |
 //! | a rollback, anywhere else | the transaction is *set aside*: it stays active, nobody sees its changes, and is rolled back once possible |
 //! | purge | passes over the record: an entry that nobody sees stays in the broken index. So it does for a page that fails to be read for long |
 //! | a merge of buffered changes | passes over the leaf: what is pending stays pending; too much of it: the index is set aside (`unmerged.rs`) |
+//!
+//! A page that fails to be read may be readable the next time: what waits for it is tried again each second, as for a table to be dropped.
 //!
 //! A transaction is set aside for want of space as well. Its statement ends, and so do the user's locks on its tables: who builds an index asks
 //! for it (`engine/undecided.rs`), for it would be built of rows that are taken back. Takes the DDL mutex; called with no latch held.
@@ -30,14 +32,20 @@ pub(super) struct Aside {
 }
 
 impl Store {
-    /// A `Corrupt` with the names that the catalog knows, and the way out. Others pass unchanged.
+    /// A `Corrupt`, or an `Io` of a page, with the names that the catalog knows, and the way out. Others pass unchanged.
     pub fn name_damage(&self, error: Error) -> Error {
-        let Error::Corrupt(damage) = error else { return error };
-        let text = self.describe(&damage);
-        Error::Corrupt(Box::new(Damage { what: text, ..*damage }))
+        let named = |damage: Box<Damage>, then| {
+            let what = self.describe(&damage, then);
+            Box::new(Damage { what, ..*damage })
+        };
+        match error {
+            Error::Corrupt(damage) => Error::Corrupt(named(damage, "; ")),
+            Error::Io(damage) => Error::Io(named(damage, "; if that lasts: ")),
+            error => error,
+        }
     }
 
-    fn describe(&self, damage: &Damage) -> String {
+    fn describe(&self, damage: &Damage, then: &str) -> String {
         let what = &damage.what;
         if damage.file != 0 && damage.file < FIRST_TABLE_FILE {
             let (whose, saved) = match damage.file {
@@ -47,7 +55,7 @@ impl Store {
                     ", or save the rows with mariadb-dump before the next start, which needs it",
                 ),
             };
-            return format!("{whose}: {what}; restore the engine's directory from a backup{saved}");
+            return format!("{whose}: {what}{then}restore the engine's directory from a backup{saved}");
         }
         let Some(table) = self.catalog.by_id(damage.file) else {
             return what.clone();
@@ -57,7 +65,7 @@ impl Store {
         let restore = "restore the table from a backup; sluice-check --dump saves the rows that can be read";
         match layout.secondary_by_id(damage.index & !DELTA_BIT) {
             Some(s) => format!(
-                "table {name}, {}index {}: {what}; REPAIR TABLE rebuilds the index",
+                "table {name}, {}index {}: {what}{then}REPAIR TABLE rebuilds the index",
                 if damage.index & DELTA_BIT != 0 {
                     "buffered changes of "
                 } else {
@@ -65,8 +73,10 @@ impl Store {
                 },
                 s.index.name
             ),
-            None if damage.index == layout.clustered.id => format!("table {name}, clustered index: {what}; {restore}"),
-            None => format!("table {name}: {what}; {copy}, else {restore}"),
+            None if damage.index == layout.clustered.id => {
+                format!("table {name}, clustered index: {what}{then}{restore}")
+            }
+            None => format!("table {name}: {what}{then}{copy}, else {restore}"),
         }
     }
 
@@ -85,19 +95,28 @@ impl Store {
         }
     }
 
-    /// The secondary index, not set aside yet, that the error is about.
-    pub(super) fn broken_secondary(&self, error: &Error) -> Option<(Arc<Table>, IndexId)> {
-        let Error::Corrupt(damage) = error else { return None };
+    /// The secondary index, not set aside yet, that keeps `record` from being undone: a page of it is broken, or could not be read for long.
+    pub(super) fn broken_secondary(&self, error: &Error, record: UndoPtr) -> Option<(Arc<Table>, IndexId)> {
+        let (Error::Corrupt(damage) | Error::Io(damage)) = error else {
+            return None;
+        };
         let table = self.catalog.by_id(damage.file)?;
         let found = table.layout().secondary_by_id(damage.index & !DELTA_BIT)?;
         let id = found.index.id;
-        (!found.aside).then_some((table, id))
+        if found.aside || !self.can_wait(error) {
+            return None;
+        }
+        let is_broken = error.is_corrupt() || {
+            let now_us = self.pool.disk().now_us();
+            self.rollback_tries.failed((damage.file, id), record, now_us)
+        };
+        is_broken.then_some((table, id))
     }
 
     /// From here on nobody reads the index, nobody keeps it up, and what is pending for it is nobody's debt. Durable on return: what is left
     /// out must never be missed by a reader.
     pub(super) fn set_index_aside(&self, table: &Arc<Table>, index: IndexId, why: &Error) -> Result<()> {
-        let named = self.name_damage(why.clone());
+        let named = self.name_damage(why.clone().lasting());
         {
             let _ddl = self.start_ddl()?;
             let mut new = table.layout().clone();
@@ -139,9 +158,10 @@ impl Store {
 
     // ---- transactions ----
 
-    /// Can a rollback that failed so be finished later? (Else the engine is poisoned.)
-    pub(super) fn can_wait(&self, error: &Error) -> bool {
-        matches!(error, Error::Corrupt(_) | Error::Full(_)) && self.pool.check_alive().is_ok()
+    /// Can a rollback that failed so be finished later? (Else the engine is poisoned.) `Io` is a read, a file that could not be opened or
+    /// made longer, as long as the engine lives: a failed write or sync ends it (I6), and so does an Mtr that is abandoned behind its first change.
+    pub fn can_wait(&self, error: &Error) -> bool {
+        matches!(error, Error::Corrupt(_) | Error::Full(_) | Error::Io(_)) && self.pool.check_alive().is_ok()
     }
 
     /// Keeps a transaction whose rollback cannot be finished now; `trx` is a fresh one afterwards.
@@ -149,12 +169,19 @@ impl Store {
         self.trx_sys.close_view(trx);
         let (waiter, connection) = (trx.shared.waiter.clone(), trx.shared.connection);
         let stuck = std::mem::replace(trx, self.trx_sys.new_trx(waiter, connection));
+        self.tell_rollback_waits(stuck.id(), why);
+        self.aside.lock().waiting.push_back(stuck);
+    }
+
+    pub fn tell_rollback_finished(&self, id: TrxId) {
+        (self.log)(Level::Info, &format!("the rollback of transaction {id} is finished"));
+    }
+
+    pub fn tell_rollback_waits(&self, id: TrxId, why: &Error) {
         self.tell(&format!(
-            "the rollback of transaction {} waits: {}; nobody sees its changes, and its rows stay locked",
-            stuck.id(),
+            "the rollback of transaction {id} waits: {}; nobody sees its changes, and its rows stay locked",
             self.name_damage(why.clone())
         ));
-        self.aside.lock().waiting.push_back(stuck);
     }
 
     /// One bounded piece (I7) of the rollbacks that wait. False: there is none, or the next one still cannot go on.
@@ -176,7 +203,7 @@ impl Store {
         match step {
             Ok(true) => {
                 drop(aside);
-                (self.log)(Level::Info, &format!("the rollback of transaction {id} is finished"));
+                self.tell_rollback_finished(id);
                 Ok(true)
             }
             Ok(false) => {

@@ -30,7 +30,7 @@ pub mod insert;
 mod layouts;
 mod load;
 pub mod purge;
-mod purge_tries;
+mod read_tries;
 pub mod rollback;
 mod rollback_progress;
 pub mod row_lock;

@@ -72,7 +72,7 @@ impl Store {
     /// A disk that fails for a moment is waited for, by a living engine.
     fn fails_for_long(&self, table: &Table, record: UndoPtr) -> bool {
         let now_us = self.pool.disk().now_us();
-        self.pool.check_alive().is_ok() && self.purge_tries.failed(table.layout().id, record, now_us)
+        self.pool.check_alive().is_ok() && self.purge_tries.failed((table.layout().id, 0), record, now_us)
     }
 
     fn purge_record(&self, maker: TrxId, purged: &PurgeRecord, put_back: &PutBack) -> Result<()> {

@@ -95,7 +95,6 @@ impl Store {
     pub fn let_rollback_wait(&self, trx: &mut Trx, why: &Error) {
         match self.can_wait(why) {
             true => self.set_trx_aside(trx, why),
-            // A page of its undo could not be read, that of its end say: nobody would ever end it.
             false => self.pool.poison(&format!("a rollback failed: {why}")),
         }
     }
@@ -152,7 +151,7 @@ impl Store {
             let Err(e) = self.try_undo_top_record(trx) else {
                 return Ok(());
             };
-            let Some((table, index)) = self.broken_secondary(&e) else {
+            let Some((table, index)) = self.broken_secondary(&e, trx.undo_top) else {
                 return Err(e);
             };
             self.set_index_aside(&table, index, &e)?;
@@ -212,23 +211,27 @@ impl Store {
             self.undo_touch(layout, record, &touch, undo.trx)?;
         }
         let lsn = match record.what {
+            // Counted once done: what fails is done again.
             What::Insert => {
+                let lsn = self.restore(layout, record, undo.trx, at, Restore::Remove)?;
                 table.rows.fetch_sub(1, Ordering::Relaxed);
-                self.restore(layout, record, undo.trx, at, Restore::Remove)?
+                lsn
             }
             What::Update { old, diff, .. } => {
-                if old.marked() {
-                    table.rows.fetch_sub(1, Ordering::Relaxed);
-                }
                 let mut stored = value.split_off(ROW_HEADER);
                 diff.apply(&mut stored)?;
                 old.write(&mut value);
                 value.extend_from_slice(&stored);
-                self.restore(layout, record, undo.trx, at, Restore::Value(&value))?
+                let lsn = self.restore(layout, record, undo.trx, at, Restore::Value(&value))?;
+                if old.marked() {
+                    table.rows.fetch_sub(1, Ordering::Relaxed);
+                }
+                lsn
             }
             What::Delete { old, .. } => {
+                let lsn = self.restore(layout, record, undo.trx, at, Restore::Header(old))?;
                 table.rows.fetch_add(1, Ordering::Relaxed);
-                self.restore(layout, record, undo.trx, at, Restore::Header(old))?
+                lsn
             }
             What::Chain { .. } | What::Load { .. } => unreachable!("about no row"),
         };

@@ -2,7 +2,7 @@
 use super::catalog::Catalog;
 use super::damage::Aside;
 use super::def::Layout;
-use super::purge_tries::PurgeTries;
+use super::read_tries::ReadTries;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Counters, Error, Level, Result, TrxId, UndoPtr};
 use crate::change::ChangeBuffer;
@@ -57,7 +57,8 @@ pub struct Store {
     pub verify: AtomicBool,
     pub(crate) unique_guards: Vec<RankedMutex<()>>,
     pub(super) aside: RankedMutex<Aside>,
-    pub(super) purge_tries: PurgeTries,
+    pub(super) purge_tries: ReadTries,
+    pub(super) rollback_tries: ReadTries,
     pub(super) log: Tell,
 }
 
@@ -134,7 +135,8 @@ impl Store {
                 .map(|_| RankedMutex::new(Rank::UniqueGuard, ()))
                 .collect(),
             aside: RankedMutex::new(Rank::Leaf, Aside::default()),
-            purge_tries: PurgeTries::default(),
+            purge_tries: ReadTries::default(),
+            rollback_tries: ReadTries::default(),
             log,
         }
     }

@@ -112,8 +112,8 @@ impl TrxSys {
         lsn
     }
 
-    /// After all undo records were applied: end marker "rolled back", inactive, locks released. On an error (the engine is
-    /// poisoned) the transaction stays active: its rows stay locked until the engine is opened again and rolls it back.
+    /// After all undo records were applied: end marker "rolled back", inactive, locks released. On an error
+    /// the transaction stays active, its rows locked: it is asked for again, or rolled back by the next start.
     pub fn end_rollback(&self, trx: &mut Trx) -> Result<()> {
         if trx.id() != 0 {
             self.pool.check_alive()?;

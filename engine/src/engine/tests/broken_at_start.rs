@@ -1,16 +1,18 @@
 //! Tables that cannot be used when the engine is opened, and come back: what they were owed is not forgotten.
 use super::rig::*;
-use crate::base::ids::FIRST_TABLE_FILE;
+use crate::base::ids::{FIRST_TABLE_FILE, UNDO_FILE};
 use crate::base::moment::at;
 use crate::base::{Moment, Result};
 use crate::engine::steps::LoserRollback;
-use crate::engine::{Close, Engine};
+use crate::engine::{Close, Config, Engine, LogSink};
 use crate::io::sim::Fault;
 use crate::io::{Caching, Disk, Mode, SimDisk};
 use crate::space::file_name;
 use crate::table::{IndexBuild, IndexSpec};
 use crate::txn::Isolation::ReadCommitted;
+use parking_lot::Mutex;
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 fn row(n: u32) -> Row {
     Row {
@@ -108,6 +110,84 @@ fn a_rollback_that_waits_for_a_missing_table_ends_when_it_is_dropped() {
     assert_eq!(roll_back(&engine), Ok(false), "it waits");
     engine.store().drop_table("t").expect("drop");
     assert_eq!(roll_back(&engine), Ok(true));
+}
+
+/// The table's file could not be read, and every start ended when its losers were to be undone.
+#[test]
+fn a_rollback_waits_for_a_table_that_cannot_be_read() {
+    for dropped in [false, true] {
+        let disk = SimDisk::new(3);
+        let (rig, trx) = changed(&disk);
+        rig.engine.checkpoint().expect("checkpoint");
+        std::mem::forget(trx);
+        let disk = disk.crash(1);
+        drop(rig);
+        let engine = Engine::open(disk.clone(), config()).expect("opens");
+        engine.store().pool.discard_file(FIRST_TABLE_FILE);
+        disk.refuse(Some(&file_name(FIRST_TABLE_FILE)));
+        engine.start_background();
+        let wait_until = |what: &str, done: &dyn Fn() -> bool| {
+            let until = Instant::now() + Duration::from_secs(60);
+            while !done() {
+                engine.store().pool.check_alive().expect("the engine goes on");
+                assert!(Instant::now() < until, "{what} does not come");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        };
+        wait_until("the wait", &|| engine.store().rollbacks_waiting() == 1);
+        // Tried again, and in vain.
+        let struck = disk.struck();
+        wait_until("another try", &|| {
+            disk.struck() >= struck + 4 && engine.store().rollbacks_waiting() == 1
+        });
+        match dropped {
+            true => engine.store().drop_table("t").expect("drop"),
+            false => disk.refuse(None),
+        }
+        wait_until("the end", &|| engine.store().rollbacks_set_aside().is_empty());
+        engine.close(Close::Fast).expect("close");
+        drop(engine);
+        disk.refuse(None);
+        if !dropped {
+            assert_rolled_back(&disk);
+        }
+    }
+}
+
+/// Not even taken up, a loser waited for the next start, and nobody was told.
+#[test]
+fn a_loser_that_cannot_be_taken_up_is_put_off() {
+    let disk = SimDisk::new(4);
+    let (rig, trx) = changed(&disk);
+    rig.engine.checkpoint().expect("checkpoint");
+    std::mem::forget(trx);
+    let disk = disk.crash(1);
+    drop(rig);
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let into = told.clone();
+    let log: LogSink = Arc::new(move |_, text: &str| into.lock().push(text.into()));
+    let engine = Engine::open_still(disk.clone(), Config { log, ..config() }).expect("opens");
+    engine.store().pool.discard_file(UNDO_FILE);
+    disk.refuse(Some(&file_name(UNDO_FILE)));
+    let mut losers = LoserRollback::new(std::mem::take(&mut *engine.losers.lock()));
+    for _ in 0..3 {
+        let failed = losers
+            .step(engine.store(), 64)
+            .expect_err("the page of the numbers cannot be read");
+        assert!(engine.store().can_wait(&failed), "{failed}");
+        losers.set_current_aside(engine.store(), &failed);
+        assert_eq!((losers.put_off(), engine.store().rollbacks_waiting()), (1, 0));
+        assert_eq!(losers.step(engine.store(), 64), Ok(false));
+        losers.take_up_again();
+    }
+    disk.refuse(None);
+    while losers.step(engine.store(), 64).expect("it can go on") {}
+    let told = told.lock().join("\n");
+    assert_eq!(told.matches("waits: ").count(), 1, "{told}");
+    assert_eq!(told.matches("is finished").count(), 1, "{told}");
+    engine.close(Close::Fast).expect("close");
+    drop(engine);
+    assert_rolled_back(&disk);
 }
 
 /// One failed read of a table's first page at a start called the table broken.

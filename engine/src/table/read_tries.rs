@@ -1,10 +1,11 @@
-//! How long purge waits for what the disk fails to read. Such a failure may pass (rights, too many open files, a cable), so the record is tried
-//! again. But the oldest stream always comes first, and one bad sector would hold up all purge: a record that fails so often, over such a
-//! time, is passed over as if the page were broken; and so are at once the others that fail in the same table, for as long as they come in a row.
+//! How long purge and rollback wait for what the disk fails to read. Such a failure may pass (rights, too many open files, a cable), so the record
+//! is tried again. But the oldest stream always comes first, and one bad sector would hold up all purge: a record that fails so often, over such
+//! a time, is passed over as if the page were broken; and so are at once the others that fail in the same table, for as long as they come in a
+//! row. A rollback sets the secondary index aside then.
 //!
-//! One leaf lock. Called by `purge.rs`.
+//! One leaf lock. Called by `purge.rs` and `damage.rs`.
 use crate::base::sync::{Rank, RankedMutex};
-use crate::base::{FileId, UndoPtr};
+use crate::base::{FileId, IndexId, UndoPtr};
 
 /// Tries of a record that fails for long, and the time that they take.
 const TRIES_LASTING: u32 = 3;
@@ -12,11 +13,14 @@ const LASTING_US: u64 = 10 * 1_000_000;
 /// Nothing failed anywhere so long: what comes next is waited for again.
 const FORGOTTEN_US: u64 = 6 * LASTING_US;
 /// Failures known at a time that may pass yet. Each stream of undo has one at most; those that last are known until they are forgotten, one
-/// of a table.
+/// of a place.
 const PASSING_MAX: usize = 1024;
 
+/// Where something cannot be read; index 0: anywhere in the table.
+type Place = (FileId, IndexId);
+
 struct Failure {
-    table: FileId,
+    place: Place,
     record: UndoPtr,
     since_us: u64,
     last_us: u64,
@@ -33,28 +37,28 @@ impl Failure {
     }
 }
 
-pub(super) struct PurgeTries(RankedMutex<Vec<Failure>>);
+pub(super) struct ReadTries(RankedMutex<Vec<Failure>>);
 
-impl Default for PurgeTries {
-    fn default() -> PurgeTries {
-        PurgeTries(RankedMutex::new(Rank::Leaf, Vec::new()))
+impl Default for ReadTries {
+    fn default() -> ReadTries {
+        ReadTries(RankedMutex::new(Rank::Leaf, Vec::new()))
     }
 }
 
-impl PurgeTries {
-    /// Something of `table` could not be read when that undo record was purged. True: it is not waited for any longer.
-    pub fn failed(&self, table: FileId, record: UndoPtr, now_us: u64) -> bool {
+impl ReadTries {
+    /// Something there could not be read when that undo record was purged or undone. True: it is not waited for any longer.
+    pub fn failed(&self, place: Place, record: UndoPtr, now_us: u64) -> bool {
         let mut known = self.0.lock();
         // Others that fail in between, each of which is waited for, are no reason to wait anew for what is known.
         let last_us = known.iter().map(|failure| failure.last_us).max().unwrap_or(0);
         if now_us.saturating_sub(last_us) >= FORGOTTEN_US {
             known.clear();
         }
-        let is_same = |failure: &Failure| failure.table == table && (failure.is_lasting() || failure.record == record);
+        let is_same = |failure: &Failure| failure.place == place && (failure.is_lasting() || failure.record == record);
         let at = known.iter().position(is_same).unwrap_or_else(|| {
             make_room(&mut known);
             known.push(Failure {
-                table,
+                place,
                 record,
                 since_us: now_us,
                 last_us: now_us,
@@ -65,8 +69,8 @@ impl PurgeTries {
         known[at].again(now_us);
         let is_lasting = known[at].is_lasting();
         if is_lasting {
-            // It speaks for the table's others.
-            known.retain(|failure| failure.table != table || failure.is_lasting());
+            // It speaks for the place's others.
+            known.retain(|failure| failure.place != place || failure.is_lasting());
         }
         is_lasting
     }
@@ -86,13 +90,13 @@ mod tests {
     /// From the 65th on each was pushed out before its turn came again, and purge waited anew for every one.
     #[test]
     fn many_tables_that_cannot_be_read_are_each_waited_for_once() {
-        let tries = PurgeTries::default();
+        let tries = ReadTries::default();
         let record = UndoPtr { page: 7, offset: 40 };
         let tables = 2000;
         let mut now_us = 0;
         let mut fails = |table, record| {
             now_us += 1_000;
-            tries.failed(table, record, now_us)
+            tries.failed((table, 0), record, now_us)
         };
         for first in (0..tables).step_by(500) {
             let mut rounds = 0;
