@@ -107,6 +107,20 @@ fn with_way_out(error: Error) -> Error {
                             as the catalog can be read";
             Error::Corrupt(damage)
         }
+        // The log is as it was. What could not be read is not left out: it may be a sound old version.
+        Error::Io(mut damage) if damage.file != 0 => {
+            let way = match damage.file < FIRST_TABLE_FILE {
+                true => "restore the engine's directory from a backup",
+                false => {
+                    "put a copy of the file in its place, made with ddrescue, or dd bs=4096 conv=noerror,sync: what could not be read is a broken \
+                     page then, which the start leaves out and names"
+                }
+            };
+            let no = damage.page.unwrap_or(0);
+            let kept = "nothing is lost as long as the redo log is kept: start again once it can be read";
+            damage.what += &format!(" (page {no}); {kept}; if that lasts: {way}");
+            Error::Io(damage)
+        }
         error => error,
     }
 }

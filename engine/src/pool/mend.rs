@@ -100,7 +100,7 @@ impl Pool {
             return Ok(None);
         }
         let mut bytes = AlignedBuf::new(PAGE_SIZE);
-        // Whoever needs a page that cannot be read is told why.
+        // Redo asks for a page that cannot be read, and ends there.
         let is_read = file.read_at(&mut bytes, offset).is_ok();
         Ok((is_read && check(&bytes, page).is_err()).then_some(bytes))
     }

@@ -13,7 +13,10 @@
 //! the load wrote. Of a page behind a cut there is nothing to read; what is said of it when the file has grown again begins with an image.
 //!
 //! A page that cannot be read is *unread* until an image makes what the log said about it so far irrelevant: it was torn in a write
-//! that needed no doublewrite for just that reason (`flush`). One that is left in the end is damage.
+//! that needed no doublewrite for just that reason (`flush`). One that is left in the end is damage: its checksum says so for ever.
+//!
+//! A page that the disk fails to read is none of these. What is there may be a sound old version: left out now, and read once the disk does
+//! again, it would be a lost write, and later parts of the log would be applied to it. So recovery ends there, with the log as it was.
 //!
 //! A page changed here is dirty from the start of the first group on that changed it here; the next redo LSN, used in normal work,
 //! would let a checkpoint pass changes that exist in memory only.
@@ -27,9 +30,13 @@ use crate::base::{planted, Error, FileId, Lsn, Mutant, PageId, PageNo, Result};
 use crate::redo::record::{decode, Record};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Pages that a thread reads at once.
 const READ_MAX: usize = 64;
+/// How often a page is asked for that the disk fails to read, and the time between.
+const TRIES_MAX: u32 = 3;
+const AGAIN_MS: u64 = 100;
 /// What of the log is in memory takes the place of so much of the pool, at most (1/n).
 const POOL_SHARE: usize = 3;
 
@@ -178,6 +185,16 @@ impl Pool {
         }
         Ok(())
     }
+    /// A failing disk is asked again.
+    fn fetch_to_redo(&self, id: PageId) -> Result<PageWrite<'_>> {
+        for _ in 1..TRIES_MAX {
+            match self.fetch_write(id) {
+                Err(Error::Io(_)) => std::thread::sleep(Duration::from_millis(AGAIN_MS)),
+                fetched => return fetched,
+            }
+        }
+        self.fetch_write(id)
+    }
     /// All that is due to one page.
     fn redo_page(&self, part: &Part, due: &[Edit]) -> Result<()> {
         let id = due[0].page;
@@ -189,7 +206,7 @@ impl Pool {
             if self.unread.lock().contains(&id) {
                 return Ok(());
             }
-            match self.fetch_write(id) {
+            match self.fetch_to_redo(id) {
                 Ok(page) => (page, true),
                 Err(Error::Corrupt(_)) => {
                     self.unread.lock().insert(id);

@@ -148,7 +148,9 @@ pub fn database_on_disk(pool: &Pool, file: FileId) -> Result<Option<u64>> {
     if opened.len()? < PAGE_SIZE as u64 {
         return Ok(None);
     }
-    opened.read_at(&mut header, HEADER_PAGE as u64 * PAGE_SIZE as u64)?;
+    opened
+        .read_at(&mut header, HEADER_PAGE as u64 * PAGE_SIZE as u64)
+        .map_err(|e| e.reading(file, HEADER_PAGE))?;
     let is_whole = check(&header, PageId::new(file, HEADER_PAGE)).is_ok();
     Ok(is_whole.then(|| get_u64(&header, DATABASE_OFFSET)))
 }

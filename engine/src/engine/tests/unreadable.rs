@@ -5,11 +5,12 @@ use super::rig::{config, pk, Rig};
 use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE, UNDO_FILE};
 use crate::base::{Error, FileId};
 use crate::engine::{Close, Engine};
-use crate::io::{Disk, SimDisk};
+use crate::io::{Caching, Disk, Mode, SimDisk};
 use crate::pool::PAGE_SIZE;
 use crate::space::file_name;
 use crate::txn::{Isolation::ReadCommitted, Trx};
 use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const SECOND_US: u64 = 1_000_000;
@@ -393,4 +394,94 @@ fn an_index_that_cannot_be_read_for_long_is_set_aside() {
         super::damage::rebuild_by_group(&rig);
         rig.check_table();
     }
+}
+
+/// Row 3 was changed, and its page not written; and where that is.
+fn changed() -> (Arc<SimDisk>, u32) {
+    let disk = filled();
+    let (rig, _) = reopen(&disk);
+    let mut trx = rig.begin(ReadCommitted);
+    rig.update(&mut trx, &pk(3), &row(3), &changed_row()).expect("update");
+    rig.engine.commit(&mut trx, true).expect("commit");
+    let leaf = rig.table.layout().clustered.tree.get(&rig.store().pool, &pk(3));
+    let no = leaf.expect("read").expect("there").page_no();
+    (disk.crash(1), no)
+}
+
+/// The log has changes of a page that cannot be read. Left out it would be a lost write as soon as it can: the start is refused by name, and
+/// loses nothing. A copy of the file without what cannot be read is a way out.
+#[test]
+fn a_start_that_cannot_read_a_page_keeps_the_log() {
+    for copied in [false, true] {
+        let (disk, no) = changed();
+        let name = file_name(FIRST_TABLE_FILE);
+        let at = no as u64 * PAGE_SIZE as u64 + 5000;
+        for _ in 0..2 {
+            disk.set_bad(Some((&name, at)));
+            let refused = Engine::open_still(disk.clone(), config()).err().expect("refused");
+            assert!(matches!(refused, Error::Io(_)), "{refused}");
+            let said = refused.to_string();
+            for word in [
+                &name,
+                &format!("(page {no})"),
+                "nothing is lost",
+                "if that lasts",
+                "ddrescue",
+            ] {
+                assert!(said.contains(word), "{word} is missing in: {said}");
+            }
+        }
+        disk.set_bad(None);
+        if !copied {
+            let (rig, _) = reopen(&disk);
+            assert_eq!(
+                rig.get(&mut rig.begin(ReadCommitted), &pk(3), None),
+                Ok(Some(changed_row()))
+            );
+            rig.check_table();
+            continue;
+        }
+        // As dd conv=noerror,sync makes it.
+        let file = disk.open(&name, Mode::Open, Caching::Buffered).expect("open");
+        file.write_at(&[0; 4096], at / 4096 * 4096).expect("write");
+        file.sync().expect("sync");
+        for start in 0..2 {
+            let (rig, told) = reopen(&disk);
+            let said = told.lock().join("\n");
+            let is_told = said.contains("recovery: table t") && said.contains(&format!("page {no}"));
+            assert!(is_told || start > 0, "{said}");
+            let mut trx = rig.begin(ReadCommitted);
+            assert!(rig.get(&mut trx, &pk(3), None).is_err_and(|e| e.is_corrupt()));
+            assert!(rig.get(&mut trx, &pk(ROWS - 1), None).is_ok());
+            drop(trx);
+            rig.engine.close(Close::Fast).expect("close");
+        }
+    }
+}
+fn changed_row() -> super::rig::Row {
+    super::rig::Row { shade: 9, ..row(3) }
+}
+
+/// A read that fails for a moment.
+#[test]
+fn a_start_asks_again_for_a_page() {
+    let (disk, no) = changed();
+    disk.set_bad(Some((
+        &file_name(FIRST_TABLE_FILE),
+        no as u64 * PAGE_SIZE as u64 + 5000,
+    )));
+    let (healed, struck) = (disk.clone(), disk.struck());
+    let healer = std::thread::spawn(move || {
+        let until = Instant::now() + Duration::from_secs(60);
+        while healed.struck() < struck + 2 && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        healed.set_bad(None);
+    });
+    let (rig, _) = reopen(&disk);
+    healer.join().expect("joined");
+    assert_eq!(
+        rig.get(&mut rig.begin(ReadCommitted), &pk(3), None),
+        Ok(Some(changed_row()))
+    );
 }
