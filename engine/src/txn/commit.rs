@@ -126,8 +126,8 @@ impl TrxSys {
         Ok(())
     }
 
-    /// Ends a transaction that has an id: see the head of this file. An error leaves a rollback active; a commit, too, if its page
-    /// cannot be read and it was not prepared (it has its stream then), else visible, with an LSN that no flush can reach.
+    /// Ends a transaction that has an id: see the head of this file. An error leaves a rollback active; a commit, too, if its page is
+    /// broken and it was not prepared (it has its stream then), else visible, with an LSN that no flush can reach.
     fn end(&self, trx: &mut Trx, kind: Kind) -> Result<()> {
         let id = trx.id();
         let mut tail = trx.stream.take().expect("a transaction with an id owns a stream");
@@ -137,8 +137,7 @@ impl TrxSys {
             false => Ok(None),
         };
         let prepared = trx.shared.prepared.load(Ordering::Relaxed);
-        let can_be_undone =
-            |e: &Error| !prepared && matches!(e, Error::Corrupt(_) | Error::Io(_)) && self.pool.check_alive().is_ok();
+        let can_be_undone = |e: &Error| !prepared && e.is_corrupt() && self.pool.check_alive().is_ok();
         if (written.as_ref()).is_err_and(|e| kind == Kind::RolledBack || can_be_undone(e)) {
             trx.stream = Some(tail);
             self.state.lock().end_committing(number);

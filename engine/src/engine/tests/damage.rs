@@ -465,25 +465,6 @@ fn a_commit_that_cannot_be_written_is_undone() {
     rig.engine.rollback(&mut trx).expect("rollback");
 }
 
-/// The disk failed to read that page for a moment.
-#[test]
-fn a_commit_whose_end_cannot_be_read_is_undone() {
-    let disk = filled();
-    let (rig, _) = reopen(&disk);
-    let mut trx = rig.begin(Isolation::ReadCommitted);
-    rig.delete(&mut trx, &pk(3), &row(3)).expect("delete");
-    rig.engine.checkpoint().expect("checkpoint");
-    rig.store().pool.discard_file(UNDO_FILE);
-    disk.fail_read(disk.reads() + 1);
-    let done = rig.engine.commit(&mut trx, true);
-    assert!(matches!(done, Err(Error::Io(_))), "{done:?}");
-    assert_eq!(rig.store().rollbacks_waiting(), 0, "the disk reads again");
-    let mut trx = rig.begin(Isolation::ReadCommitted);
-    assert_eq!(rig.get(&mut trx, &pk(3), Some(LockMode::Exclusive)), Ok(Some(row(3))));
-    rig.engine.rollback(&mut trx).expect("rollback");
-    rig.check_table();
-}
-
 /// Everything was undone by the statement that failed; then the page that is to take the end marker could not be read. The transaction was left as
 /// it was, by an engine that went on: its rows locked, and nobody to end it. Then it stopped the engine.
 #[test]
