@@ -32,6 +32,15 @@ fn locking(rig: &Rig, trx: &mut Trx, on_locked: OnLocked, gaps: bool) -> Cursor 
     cursor.begin(trx, BY_GROUP, lock, false).expect("begin");
     cursor
 }
+fn by_statement_view(rig: &Rig, trx: &mut Trx) -> Cursor {
+    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+    let lock = LockChoice {
+        by_statement_view: true,
+        ..LockChoice::default()
+    };
+    cursor.begin(trx, 0, lock, false).expect("begin");
+    cursor
+}
 fn found(cursor: &Cursor) -> (u8, u8) {
     let found = cursor.found().expect("handed out");
     (found.pk[0], Row::decode(found.row).group)
@@ -301,12 +310,7 @@ fn a_moved_row_that_is_locked_is_waited_for_or_skipped_or_refused() {
 fn a_statement_view_makes_no_conflict() {
     let rig = filled();
     let mut trx = rig.begin(RepeatableRead);
-    let lock = LockChoice {
-        by_statement_view: true,
-        ..LockChoice::default()
-    };
-    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
-    cursor.begin(&mut trx, 0, lock, false).expect("begin");
+    let mut cursor = by_statement_view(&rig, &mut trx);
     let mut other = rig.begin(ReadCommitted);
     rig.update(&mut other, &[3], &row(3, 30), &row(9, 30)).expect("update");
     commit(&rig, other);
@@ -327,12 +331,7 @@ fn a_statement_view_makes_no_conflict() {
 fn a_statement_view_stays_when_another_is_closed() {
     let rig = filled();
     let mut trx = rig.begin(ReadCommitted);
-    let lock = LockChoice {
-        by_statement_view: true,
-        ..LockChoice::default()
-    };
-    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
-    cursor.begin(&mut trx, 0, lock, false).expect("begin");
+    let mut cursor = by_statement_view(&rig, &mut trx);
     let mut other = rig.begin(ReadCommitted);
     rig.update(&mut other, &[3], &row(3, 30), &row(9, 30)).expect("update");
     commit(&rig, other);
