@@ -5,7 +5,7 @@
      -> seek (key image, bounds, slc_cursor_seek) -> deliver (condition, row) -> index_next_same ... -> index_end
    of an INSERT:  external_lock -> write_row (clustered key, row, entries) -> slc_row_insert
    of an UPDATE:  ... index_read_map -> update_row (old and new entries compared) -> slc_row_update or slc_row_move
-   Files: ha_sluice.cc (open, flags, locks), ha_read.cc, ha_write.cc, virtual_columns.cc, autoinc.cc, sequence.cc, load.cc, bulk.cc,
+   Files: ha_sluice.cc (open, flags), ha_lock.cc, ha_read.cc, ha_write.cc, virtual_columns.cc, autoinc.cc, sequence.cc, load.cc, bulk.cc,
    stats.cc, ddl.cc, inplace.cc, admin.cc.
    Called by: the server. */
 #ifndef SLUICE_HA_SLUICE_H
