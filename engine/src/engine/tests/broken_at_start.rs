@@ -65,6 +65,15 @@ fn changed(disk: &Arc<SimDisk>) -> (Rig, crate::txn::Trx) {
     (rig, trx)
 }
 
+/// The power fails, with the transaction open, and all that it did in the files.
+fn crash_behind_checkpoint(disk: &SimDisk, rig: Rig, trx: crate::txn::Trx) -> Arc<SimDisk> {
+    rig.engine.checkpoint().expect("checkpoint");
+    std::mem::forget(trx);
+    let after = disk.crash(1);
+    drop(rig);
+    after
+}
+
 /// A rollback passed over a table that was broken at the start, and ended. The table came back with rows that nobody had committed.
 #[test]
 fn a_rollback_waits_for_a_table_whose_file_was_missing() {
@@ -75,10 +84,7 @@ fn a_rollback_waits_for_a_table_whose_file_was_missing() {
         if prepared {
             rig.engine.prepare(&mut trx, &xid).expect("prepare");
         }
-        rig.engine.checkpoint().expect("checkpoint");
-        std::mem::forget(trx);
-        let disk = disk.crash(1);
-        drop(rig);
+        let disk = crash_behind_checkpoint(&disk, rig, trx);
         let name = file_name(FIRST_TABLE_FILE);
         let bytes = disk.bytes(&name).expect("there");
         disk.remove(&name).expect("removed");
@@ -101,10 +107,7 @@ fn a_rollback_waits_for_a_table_whose_file_was_missing() {
 fn a_rollback_that_waits_for_a_missing_table_ends_when_it_is_dropped() {
     let disk = SimDisk::new(2);
     let (rig, trx) = changed(&disk);
-    rig.engine.checkpoint().expect("checkpoint");
-    std::mem::forget(trx);
-    let disk = disk.crash(1);
-    drop(rig);
+    let disk = crash_behind_checkpoint(&disk, rig, trx);
     disk.remove(&file_name(FIRST_TABLE_FILE)).expect("removed");
     let engine = Engine::open_still(disk.clone(), config()).expect("opens");
     assert_eq!(roll_back(&engine), Ok(false), "it waits");
@@ -118,10 +121,7 @@ fn a_rollback_waits_for_a_table_that_cannot_be_read() {
     for dropped in [false, true] {
         let disk = SimDisk::new(3);
         let (rig, trx) = changed(&disk);
-        rig.engine.checkpoint().expect("checkpoint");
-        std::mem::forget(trx);
-        let disk = disk.crash(1);
-        drop(rig);
+        let disk = crash_behind_checkpoint(&disk, rig, trx);
         let engine = Engine::open(disk.clone(), config()).expect("opens");
         engine.store().pool.discard_file(FIRST_TABLE_FILE);
         disk.refuse(Some(&file_name(FIRST_TABLE_FILE)));
@@ -159,10 +159,7 @@ fn a_rollback_waits_for_a_table_that_cannot_be_read() {
 fn a_loser_that_cannot_be_taken_up_is_put_off() {
     let disk = SimDisk::new(4);
     let (rig, trx) = changed(&disk);
-    rig.engine.checkpoint().expect("checkpoint");
-    std::mem::forget(trx);
-    let disk = disk.crash(1);
-    drop(rig);
+    let disk = crash_behind_checkpoint(&disk, rig, trx);
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let into = told.clone();
     let log: LogSink = Arc::new(move |_, text: &str| into.lock().push(text.into()));
