@@ -151,8 +151,8 @@ MYSQL_SYSVAR_ENUM(flush_method, settings.flush_method, PLUGIN_VAR_RQCMDARG | PLU
 MYSQL_SYSVAR_UINT(io_capacity, settings.io_capacity, PLUGIN_VAR_RQCMDARG,
   "Pages a second that background work may read and write", nullptr, update_io_capacity, 1000, 10, IO_CAPACITY_LIMIT, 0);
 MYSQL_SYSVAR_UINT(io_capacity_max, settings.io_capacity_max, PLUGIN_VAR_RQCMDARG,
-  "Pages a second that background work may read and write when it falls behind", nullptr, update_io_capacity_max,
-  4000, 10, IO_CAPACITY_LIMIT, 0);
+  "Pages a second that background work may read and write when it falls behind; it goes beyond that where writers would have to wait: as the log, or "
+  "what may be buffered, is three quarters full", nullptr, update_io_capacity_max, 4000, 10, IO_CAPACITY_LIMIT, 0);
 MYSQL_SYSVAR_UINT(read_io_threads, settings.read_io_threads, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
   "Threads that serve asynchronous reads and writes", nullptr, nullptr, 4, 1, 64, 0);
 MYSQL_SYSVAR_UINT(purge_threads, settings.purge_threads, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,

@@ -16,7 +16,8 @@
 //!   its first sectors pending and fails. `Fault::Full`: nothing happens, `Error::Full`; a sync passes it on to the call after it.
 //!   `fail_read(n)`: that read fails, once.
 //! - S6 `set_space(bytes)`: growth over this sum of file lengths is `Error::Full`.
-//! - S7 All is decided by the seed and the order of calls. The clock moves only by `advance_us`. `trace` tells two runs apart.
+//! - S7 All is decided by the seed and the order of calls. The clock moves only by `advance_us`, and by what `set_read_us` says that a read takes. `trace`
+//!   tells two runs apart.
 //! - S8 `damage_write(n, Damage)`: write n is reported done, and is not: one bit of it is wrong; or it hit another place of the
 //!   same file too; or only that place; or none (the old bytes stay). Writes of data files only: elsewhere it does nothing.
 //! - S9 `refuse(Some(name))`: until it is taken back that file can neither be opened nor read. Who has it open can write and sync it.
@@ -76,6 +77,8 @@ struct State {
     trace: u64,
     space: Option<u64>,
     clock_us: u64,
+    /// That a read takes.
+    read_us: u64,
 }
 
 /// What becomes of a changing call.
@@ -117,6 +120,7 @@ impl SimDisk {
             trace: 0,
             space: None,
             clock_us: 1,
+            read_us: 0,
         };
         Arc::new(SimDisk {
             state: Arc::new(RankedMutex::new(Rank::Leaf, state)),
@@ -398,6 +402,7 @@ impl File for SimFile {
         let mut state = self.state.lock();
         state.check_alive("read", &self.name)?;
         state.reads += 1;
+        state.clock_us += state.read_us;
         let number = state.reads;
         if let Some(at) = state.read_faults.iter().position(|n| *n == number) {
             state.read_faults.remove(at);

@@ -79,6 +79,9 @@ impl SimDisk {
     pub fn advance_us(&self, us: u64) {
         self.state().clock_us += us;
     }
+    pub fn set_read_us(&self, us: u64) {
+        self.state().read_us = us;
+    }
     /// What reads see of a file; None if there is none.
     pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
         let state = self.state();

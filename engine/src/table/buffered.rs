@@ -3,9 +3,9 @@
 //! | when | leaves in a round |
 //! |---|---|
 //! | next to nothing has happened for a second | `io_capacity` a second, until nothing is left |
-//! | more than half of the bound is pending | as many as take what came since, times a gain: 0 at a half, 1 at three quarters; at most `io_capacity_max` a second |
+//! | more than half of the bound is pending | as many as take what came since, times a gain: 0 at a half, 1 at three quarters; at most `io_capacity_max` a second, and from three quarters on more and more of what is beyond that, all of it from 7/8 on, as far as the round has time |
 //! | more than the bound is pending, since it was made smaller | `io_capacity` a second at least; from 5/4 of it on `io_capacity_max` |
-//! | the user asked for a drain | `io_capacity_max` a second, until nothing is left |
+//! | the user asked for a drain | `io_capacity_max` a second, or what is due by the lines above, if that is more, until nothing is left |
 //! | something has been pending longer than `change_buffer_max_age` | `io_capacity` a second, in the indexes that it is in; while others are due, a quarter as many as those |
 //! | an index has used up the numbers of its partitions, and takes no more until it is empty | as if it were too old |
 //! | after the engine was opened | each index is looked into; what is pending is counted, index by index: `io_capacity_max` pages a second |
@@ -16,6 +16,9 @@
 //! A leaf costs a read and a write whatever it gets, so the index whose next leaf is expected to get most is swept first. But what is too
 //! old, and in a drain everything, is swept in equal shares: an index that is written hard would leave the others nothing for ever.
 //!
+//! `io_capacity_max` gives way before the writers do. From 7/8 of the bound on they merge leaves themselves (`change/help.rs`), which costs the disk
+//! as many reads and writes a row, and them their time: a worker that still stood at its limit then would spare them nothing.
+//!
 //! What waits, waits for company: a leaf visited later takes more entries. Where what comes in five minutes is less than what is pending,
 //! waiting makes the visits but half as many, while each read by the index looks for it and reads pages of delta trees beside: a load
 //! is over, and those who query it pay.
@@ -25,16 +28,14 @@
 //! left is left alone altogether. What is pending there stays pending, up to a bound (`unmerged.rs`). What users are told of all this is
 //! in `change_report.rs`.
 use super::def::{Layout, Table};
+use super::rates::{Recent, Speed, ROUNDS, SECOND_US};
 use super::store::Store;
 use crate::base::{Error, FileId, Result};
 use crate::change::{self, Delta, Swept};
 use crate::index::Index;
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Rounds a second.
-pub const ROUNDS: usize = 10;
-const SECOND_US: u64 = 1_000_000;
 /// The engine counts as idle when what it did in the last second was at most so much for each page of `io_capacity`, a row read being 1 ...
 const IDLE: u64 = 10;
 /// ... and a commit, a row inserted or purged so much. Merging then adds a tenth to what reads take, and ten times what writes do.
@@ -53,6 +54,8 @@ const LEAVES_LOOK: usize = 4;
 /// So many entries are worth it where waiting brings no more; leaves of that kind at a time.
 const DENSE: u64 = 16;
 const DENSE_LOOK: usize = 32;
+/// Leaves beyond io_capacity_max before the clock is looked at.
+const BEYOND_LOOK: usize = 16;
 /// It brings no more where it takes longer than these seconds until as much has come as is pending, by what came in the last one.
 const CALM_SECONDS: u64 = 300;
 /// So many times `io_capacity` is merged then: it does not last long, and who reads meanwhile pays for what is pending.
@@ -75,7 +78,7 @@ pub struct Rounds {
     /// Changes buffered until the last round, and how many come.
     buffered: u64,
     coming: Recent,
-    /// Entries that a leaf took lately.
+    /// Entries that a leaf took lately; 0 = nobody knows.
     entries_a_leaf: u64,
     /// Tables in a row in which nothing was left to merge.
     clean: usize,
@@ -93,41 +96,6 @@ impl Rounds {
     }
 }
 
-/// How much there was of something in the last rounds, which make up a second, or in the last one, if that took longer. (A mean that fades
-/// remembers a load for as long as it was heavy.)
-#[derive(Debug, Default)]
-struct Recent {
-    /// Microseconds until its beginning since that of the round before, and how much there was meanwhile.
-    rounds: VecDeque<(u64, u64)>,
-    us: u64,
-    at_us: Option<u64>,
-}
-
-impl Recent {
-    fn note(&mut self, now_us: u64, much: u64) {
-        // No round comes earlier (and the clock of a simulation may stand still).
-        let least = SECOND_US / ROUNDS as u64;
-        let since = self.at_us.replace(now_us).map_or(0, |at| now_us.saturating_sub(at));
-        self.rounds.push_back((since.max(least), much));
-        self.us += since.max(least);
-        while let Some(&(us, _)) = self.rounds.front() {
-            if self.us - us < SECOND_US {
-                break;
-            }
-            self.us -= us;
-            self.rounds.pop_front();
-        }
-    }
-    /// How much a second. As long as that is not known, it was much.
-    fn a_second(&self) -> u64 {
-        let all: u128 = self.rounds.iter().map(|(_, much)| *much as u128).sum();
-        match self.us < SECOND_US {
-            true => u64::MAX,
-            false => (all * SECOND_US as u128 / self.us as u128) as u64,
-        }
-    }
-}
-
 /// What one round may still do.
 struct Budget {
     /// Leaves of indexes that live in memory.
@@ -135,40 +103,6 @@ struct Budget {
     /// After the engine was opened: pages for the first look into delta trees, and delta leaves that are counted.
     loaded: usize,
     counted: usize,
-}
-
-/// Entries a second, of the last seconds.
-#[derive(Debug, Default)]
-struct Speed {
-    at_us: u64,
-    count: u64,
-    per_second: f64,
-}
-
-impl Speed {
-    /// `count`: of all until now.
-    fn look(&mut self, now_us: u64, count: u64) {
-        if self.at_us > 0 && now_us > self.at_us {
-            let seconds = (now_us - self.at_us) as f64 / 1e6;
-            let now = (count - self.count) as f64 / seconds;
-            let begins = self.per_second < 1.0;
-            let share = if begins { 1.0 } else { (seconds / 5.0).min(1.0) };
-            self.per_second += (now - self.per_second) * share;
-        }
-        (self.at_us, self.count) = (now_us, count);
-    }
-    /// What was merged until now tells nothing of what comes.
-    fn begin_anew(&mut self) {
-        self.per_second = 0.0;
-    }
-    /// Seconds for so many entries; 0 = next to nothing is being merged, and nothing expected to be.
-    fn seconds_for(&self, entries: u64, expected: u64) -> u64 {
-        match self.per_second < 1.0 {
-            true if expected == 0 => 0,
-            true => entries.div_ceil(expected),
-            false => (entries as f64 / self.per_second).ceil() as u64,
-        }
-    }
 }
 
 /// An index with something to merge.
@@ -180,23 +114,29 @@ struct Found {
     is_old: bool,
 }
 
+/// Leaves of a round, by what is pending (thousandths of the bound) and the entries that came since the last one: as many as take those, times a gain
+/// that is 0 at a half of the bound, and 1 at three quarters, where what is pending stays as it is. Up to there `most` at most; from there to 7/8,
+/// where the writers begin to merge themselves, evenly more of what is beyond it, unless it is not known what a leaf takes.
+fn pressed_leaves(fill: u64, came: u64, entries_a_leaf: u64, most: usize) -> usize {
+    let over = fill.saturating_sub(500).min(500);
+    let pressed = (came * over / 250 / entries_a_leaf.max(1)) as usize;
+    let held = pressed.min(most);
+    match entries_a_leaf {
+        0 => held,
+        _ => held + (pressed - held) * fill.saturating_sub(750).min(125) as usize / 125,
+    }
+}
+
 impl Store {
     /// One round. Number of leaves merged.
     pub fn merge_round(&self, rounds: &mut Rounds) -> Result<usize> {
         self.pool.check_alive()?;
-        let asked_for = self.change.drain_asked_for();
-        if asked_for != rounds.draining {
-            rounds.draining = asked_for;
-            rounds.clean = 0;
-            rounds.speed.begin_anew();
-            if rounds.was_draining() {
-                self.retry_all();
-            }
-        }
+        self.look_for_a_drain(rounds);
         let due = self.leaves_of_round(rounds);
         let (usual, most) = self.pool.io_capacity();
-        let (usual, most) = (usual as usize / ROUNDS, most as usize / ROUNDS);
-        let at_most = |leaves: usize| leaves.min(most.max(1));
+        let (usual, most) = (usual as usize / ROUNDS, (most as usize / ROUNDS).max(1));
+        let ends_us = self.pool.disk().now_us() + SECOND_US / ROUNDS as u64;
+        let at_most = |leaves: usize| leaves.min(most);
         let mut budget = Budget {
             memory_leaves: if self.change.is_forced() {
                 0
@@ -217,9 +157,9 @@ impl Store {
         };
         rounds.turn = rounds.turn.wrapping_add(1);
         let mut merged = match rounds.was_draining() {
-            true => self.sweep_evenly(&mut found, due, rounds.turn, |_| true)?,
+            true => self.sweep_evenly(&mut found, at_most(due), rounds.turn, |_| true)?,
             false => {
-                let old_leaves = if due == 0 { usual } else { due / 4 };
+                let old_leaves = if due == 0 { usual } else { at_most(due) / 4 };
                 self.sweep_evenly(&mut found, old_leaves.max(1), rounds.turn, |found| found.is_old)?
             }
         };
@@ -231,13 +171,19 @@ impl Store {
                 DENSE.. => (dense_until, DENSE_LOOK),
                 _ => (due, LEAVES_MAX),
             };
-            if merged >= until {
+            // Beyond io_capacity_max only as long as the round has time, and in small steps: what is too old, and who stops the worker, wait for its end.
+            let is_beyond = merged >= most;
+            if merged >= until || is_beyond && self.pool.disk().now_us() >= ends_us {
                 break;
             }
-            let most = at_a_time.min(until - merged);
-            let swept = self.sweep_one(&mut found[best], most)?;
+            let at_a_time = at_a_time.min(if is_beyond { BEYOND_LOOK } else { most - merged });
+            let leaves = at_a_time.min(until - merged);
+            let swept = self.sweep_one(&mut found[best], leaves)?;
             if let Some(now) = swept.entries.checked_div(swept.leaves) {
-                rounds.entries_a_leaf = (rounds.entries_a_leaf * 3 + now as u64) / 4;
+                rounds.entries_a_leaf = match rounds.entries_a_leaf {
+                    0 => now as u64,
+                    before => ((before * 3 + now as u64) / 4).max(1),
+                };
             }
             if swept.leaves == 0 || found[best].entries == 0 {
                 found.swap_remove(best);
@@ -251,6 +197,18 @@ impl Store {
         };
         self.tell_round(&mut rounds.speed, expected);
         Ok(merged + beside)
+    }
+    /// The user has asked for one, or another one, or for none any more.
+    fn look_for_a_drain(&self, rounds: &mut Rounds) {
+        let asked_for = self.change.drain_asked_for();
+        if asked_for != rounds.draining {
+            rounds.draining = asked_for;
+            rounds.clean = 0;
+            rounds.speed.begin_anew();
+            if rounds.was_draining() {
+                self.retry_all();
+            }
+        }
     }
     /// What failed a moment ago, and was to be left alone for a while, is tried again.
     fn retry_all(&self) {
@@ -408,22 +366,20 @@ impl Store {
         rounds.coming.note(now_us, came);
         let (usual, most) = self.pool.io_capacity();
         let most = (most as usize / ROUNDS).max(1);
+        let fill = self.change.fill();
+        let pressed = pressed_leaves(fill, came, rounds.entries_a_leaf, most);
         if self.change.is_draining() {
-            return most;
+            return pressed.max(most);
         }
         let is_idle = rounds.recent.a_second() <= usual as u64 * IDLE && !self.change.holds();
         let idle = if is_idle { usual as usize / ROUNDS } else { 0 };
-        // As much as came, times a gain: where that is 1, what is pending stays as it is.
-        let fill = self.change.fill();
-        let over = fill.saturating_sub(500).min(500);
-        let pressed = came * over / 250 / rounds.entries_a_leaf.max(1);
         // Who comes helps from the bound on; but nobody may come.
         let beyond = match fill {
             0..=1000 => 0,
             1001..=1250 => (usual as usize / ROUNDS).max(1),
             _ => most,
         };
-        idle.max((pressed as usize).min(most)).max(beyond)
+        idle.max(pressed).max(beyond)
     }
     /// It takes long until as much has come as is pending. Right after the start nobody knows.
     fn is_calm(&self, coming: &Recent) -> bool {
@@ -515,48 +471,23 @@ pub(super) fn buffered(layout: &Layout) -> impl Iterator<Item = (&Index, &Delta)
 
 #[cfg(test)]
 mod tests {
-    use super::Speed;
+    use super::pressed_leaves;
 
-    /// The mean began at nothing: a second into a drain of ten it told of a minute.
+    /// At 7/8 of the bound the worker stood at io_capacity_max, with time left, while the writers merged what was beyond it.
     #[test]
-    fn the_time_that_a_drain_takes_is_told_from_its_beginning() {
-        let mut speed = Speed::default();
-        let (mut now_us, mut merged) = (1_000_000, 0);
-        let mut rounds = |n: usize, entries: u64| {
-            for _ in 0..n {
-                now_us += 100_000;
-                merged += entries;
-                speed.look(now_us, merged);
-            }
-            speed.seconds_for(50_000, 0)
-        };
-        assert_eq!(rounds(10, 0), 0, "nothing is merged");
-        assert_eq!(rounds(1, 1000), 5);
-        assert_eq!(rounds(20, 1000), 5);
-        // Half as fast: in steps, over some seconds.
-        let soon = rounds(20, 500);
-        assert!((6..=8).contains(&soon), "{soon}");
-        assert!((9..=11).contains(&rounds(150, 500)));
-        assert_eq!(rounds(1000, 0), 0);
-    }
-
-    /// A trickle of merges before a drain made its time ten times what it was, and the mean took seconds to forget it.
-    #[test]
-    fn a_drain_is_not_told_at_the_speed_of_what_came_before_it() {
-        let mut speed = Speed::default();
-        let (mut now_us, mut merged) = (1_000_000, 0);
-        let mut rounds = |speed: &mut Speed, n: usize, entries: u64| {
-            for _ in 0..n {
-                now_us += 100_000;
-                merged += entries;
-                speed.look(now_us, merged);
-            }
-        };
-        rounds(&mut speed, 100, 10);
-        assert_eq!(speed.seconds_for(50_000, 0), 500);
-        speed.begin_anew();
-        assert_eq!(speed.seconds_for(50_000, 10_000), 5);
-        rounds(&mut speed, 1, 1000);
-        assert_eq!(speed.seconds_for(50_000, 10_000), 5);
+    fn io_capacity_max_gives_way_before_the_writers_have_to() {
+        let leaves = |fill| pressed_leaves(fill, 60_000, 60, 400);
+        // It holds as long as the writers are left out of it ...
+        assert_eq!([500, 550, 600, 750].map(leaves), [0, 200, 400, 400]);
+        // ... then less and less, without a step ...
+        let all: Vec<usize> = (500..=1100).map(leaves).collect();
+        assert!(all.windows(2).all(|w| w[0] <= w[1] && w[1] - w[0] <= 20), "{all:?}");
+        // ... and where they begin it does not. What comes is matched before.
+        assert_eq!([875, 1000, 5000].map(leaves), [1500, 2000, 2000]);
+        assert!(leaves(835) >= 1000);
+        // Where it is not in the way nothing changes.
+        assert_eq!(pressed_leaves(800, 60_000, 60, 5000), 1200);
+        // The first round knows of no leaf.
+        assert_eq!([7, 60_000].map(|came| pressed_leaves(1000, came, 0, 400)), [14, 400]);
     }
 }

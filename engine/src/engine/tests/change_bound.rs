@@ -1,5 +1,6 @@
-//! The bound of what is pending, when it is made smaller.
+//! The bound of what is pending: when it comes near, and when it is made smaller.
 use super::change_buffer::*;
+use super::merge_rounds::put;
 use super::rig::*;
 use crate::io::sim::SimDisk;
 use crate::table::Rounds;
@@ -66,4 +67,67 @@ fn what_may_wait_on_disk_can_be_said() {
     assert_eq!(change.bytes_max(), memory * 10);
     set("change_buffer_max_disk_size", 0);
     assert_eq!(change.bytes_max(), memory * 10);
+}
+
+/// The worker stood at io_capacity_max, with time left, and the writers merged what was beyond it.
+#[test]
+fn writers_are_left_alone_while_the_worker_has_time() {
+    let disk = SimDisk::new(1);
+    let rig = Rig::create(disk.clone());
+    let change = &rig.store().change;
+    rig.engine.set("change_buffering", 0).expect("set");
+    (0..6000).for_each(|n| put(&rig, n << 8));
+    buffer(&rig, true);
+    change.set_memory_max(128 << 10);
+    // Of a round: two leaves. Those of the base have room for some thirty entries; ten wait for each.
+    rig.engine.set("io_capacity", 20).expect("set");
+    rig.engine.set("io_capacity_max", 20).expect("set");
+    let mut state = Rounds::default();
+    let (mut fullest, mut merged) = (0, 0);
+    for round in 0..150 {
+        // Multiplied so, numbers are spread evenly over the groups.
+        (0..60).for_each(|n| put(&rig, (((round * 60 + n) * 3709 % 6000) << 8) + 1 + round / 100));
+        fullest = fullest.max(change.fill());
+        disk.advance_us(100_000);
+        rig.store().counters.rows_read.add(100_000);
+        let fill = change.fill();
+        let leaves = rig.store().merge_round(&mut state).expect("round");
+        assert!(leaves <= 3 || fill > 750, "{leaves} leaves at {fill} thousandths");
+        merged += leaves;
+    }
+    assert!(merged > 150 * 3, "{merged} leaves in 150 rounds");
+    assert!((800..875).contains(&fullest), "{fullest} thousandths");
+    assert_eq!(rig.engine.counters().change_buffer_throttled.get(), 0);
+}
+
+/// Beyond io_capacity_max the worker goes on for a round's time, not for as long as it takes: who wants it to stop would wait.
+#[test]
+fn beyond_its_limit_a_round_ends_with_its_time() {
+    let disk = SimDisk::new(1);
+    let rig = Rig::create(disk.clone());
+    let change = &rig.store().change;
+    rig.engine.set("change_buffering", 0).expect("set");
+    let groups = 30_000;
+    (0..groups).for_each(|n| put(&rig, n << 8));
+    buffer(&rig, true);
+    change.set_memory_max(320 << 10);
+    rig.engine.set("io_capacity", 20).expect("set");
+    rig.engine.set("io_capacity_max", 20).expect("set");
+    let mut state = Rounds::default();
+    let mut round = |numbers: std::ops::Range<u32>| {
+        numbers.for_each(|n| put(&rig, ((n * 3709 % groups) << 8) + 1));
+        disk.advance_us(100_000);
+        rig.store().counters.rows_read.add(100_000);
+        rig.store().merge_round(&mut state).expect("round")
+    };
+    // Until it is known what a leaf takes.
+    round(0..4_000);
+    round(4_000..4_100);
+    disk.set_read_us(1000);
+    let leaves = round(4_100..5_000);
+    // A read or two each, and some between two looks at the clock.
+    assert!((2..=116).contains(&leaves), "{leaves} leaves");
+    disk.set_read_us(0);
+    let leaves = round(5_000..5_500);
+    assert!(leaves > 100, "{leaves} leaves where no time goes by");
 }

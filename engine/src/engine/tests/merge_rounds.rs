@@ -7,7 +7,7 @@ use crate::table::{IndexSpec, Rounds, TableSpec};
 use crate::txn::Isolation::ReadCommitted;
 
 /// An entry of by_group that no row has.
-fn put(rig: &Rig, n: u32) {
+pub(super) fn put(rig: &Rig, n: u32) {
     put_into(rig, &rig.table.layout().secondary[0].index, n);
 }
 fn put_into(rig: &Rig, index: &Index, n: u32) {
