@@ -149,9 +149,10 @@ MYSQL_SYSVAR_ENUM(flush_method, settings.flush_method, PLUGIN_VAR_RQCMDARG | PLU
   "O_DIRECT: data files bypass the file system's cache; buffered: they use it", nullptr, nullptr,
   FLUSH_METHOD_DIRECT, &flush_method_typelib);
 MYSQL_SYSVAR_UINT(io_capacity, settings.io_capacity, PLUGIN_VAR_RQCMDARG,
-  "Pages a second that background work may read and write", nullptr, update_io_capacity, 1000, 10, IO_CAPACITY_LIMIT, 0);
+  "Pages a second that the page cleaner may write, and as many that merging of buffered changes may visit, a read and a write each", nullptr,
+  update_io_capacity, 1000, 10, IO_CAPACITY_LIMIT, 0);
 MYSQL_SYSVAR_UINT(io_capacity_max, settings.io_capacity_max, PLUGIN_VAR_RQCMDARG,
-  "Pages a second that background work may read and write when it falls behind; it goes beyond that where writers would have to wait: as the log, or "
+  "As io_capacity, when background work falls behind; it goes beyond that where writers would have to wait: as the log, or "
   "what may be buffered, is three quarters full", nullptr, update_io_capacity_max, 4000, 10, IO_CAPACITY_LIMIT, 0);
 MYSQL_SYSVAR_UINT(read_io_threads, settings.read_io_threads, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
   "Threads that serve asynchronous reads and writes", nullptr, nullptr, 4, 1, 64, 0);
@@ -195,8 +196,8 @@ MYSQL_SYSVAR_ULONGLONG(change_buffer_max_disk_size, settings.change_buffer_max_d
   "Bytes that buffered changes may take in all, on disk (Sluice_change_buffer_bytes_max), at least what change_buffer_max_size grants in memory "
   "and at most ten times that; as they come near it, writers merge some of them; 0: ten times", nullptr, update_change_buffer_max_disk_size, 0, 0, ULONGLONG_MAX, 0);
 MYSQL_SYSVAR_BOOL(change_buffer_drain, settings.change_buffer_drain, PLUGIN_VAR_RQCMDARG,
-  "SET GLOBAL ... = ON: everything that is buffered is merged in the background, at io_capacity_max; OFF stops that; as an option: once, at the start. It reads OFF all "
-  "the while: Sluice_change_buffer_draining is 1 until the drain ends; how far it is say Sluice_change_buffer_entries, ..._drain_eta, the error log", nullptr, update_change_buffer_drain, false);
+  "SET GLOBAL ... = ON: everything that is buffered is merged in the background, at io_capacity_max; OFF ends that, and the usual merging goes on; as an option: once, at the "
+  "start. It reads OFF all the while: Sluice_change_buffer_draining is 1 until the drain ends; how far it is say Sluice_change_buffer_entries, ..._drain_eta, the error log", nullptr, update_change_buffer_drain, false);
 MYSQL_SYSVAR_UINT(change_buffer_max_age, settings.change_buffer_max_age, PLUGIN_VAR_RQCMDARG,
   "Seconds after which buffered changes are merged though the server is busy; 0: only when it is idle, when they are many, or on demand",
   nullptr, update_change_buffer_max_age, 600, 0, 100000000, 0);

@@ -40,36 +40,47 @@ impl Recent {
     }
 }
 
-/// Entries a second, of the last seconds.
+/// So far back goes the time that a drain is expected to take: a pace that changed is forgotten as soon.
+const SPEED_US: u64 = 2 * SECOND_US;
+
+/// Entries a second: of the last two seconds, of the time since merging began, if that is less, or of the last round, if that took longer. (A
+/// mean that fades had half a minute to go behind a load of 100,000 a second, and told of seconds for what took minutes.)
 #[derive(Debug, Default)]
 pub(super) struct Speed {
-    at_us: u64,
-    count: u64,
-    per_second: f64,
+    /// When it was looked at, and how many there were until then.
+    looks: VecDeque<(u64, u64)>,
 }
 
 impl Speed {
     /// `count`: of all until now.
     pub(super) fn look(&mut self, now_us: u64, count: u64) {
-        if self.at_us > 0 && now_us > self.at_us {
-            let seconds = (now_us - self.at_us) as f64 / 1e6;
-            let now = (count - self.count) as f64 / seconds;
-            let begins = self.per_second < 1.0;
-            let share = if begins { 1.0 } else { (seconds / 5.0).min(1.0) };
-            self.per_second += (now - self.per_second) * share;
+        if self.per_second() == 0.0 {
+            self.begin_anew();
         }
-        (self.at_us, self.count) = (now_us, count);
+        self.looks.push_back((now_us, count));
+        while self.looks.len() > 2 && now_us.saturating_sub(self.looks[1].0) >= SPEED_US {
+            self.looks.pop_front();
+        }
     }
     /// What was merged until now tells nothing of what comes.
     pub(super) fn begin_anew(&mut self) {
-        self.per_second = 0.0;
+        self.looks.drain(..self.looks.len().saturating_sub(1));
+    }
+    fn per_second(&self) -> f64 {
+        match (self.looks.front(), self.looks.back()) {
+            (Some(first), Some(last)) if first.0 < last.0 => {
+                (last.1 - first.1) as f64 * SECOND_US as f64 / (last.0 - first.0) as f64
+            }
+            _ => 0.0,
+        }
     }
     /// Seconds for so many entries; 0 = next to nothing is being merged, and nothing expected to be.
     pub(super) fn seconds_for(&self, entries: u64, expected: u64) -> u64 {
-        match self.per_second < 1.0 {
+        let per_second = self.per_second();
+        match per_second < 1.0 {
             true if expected == 0 => 0,
             true => entries.div_ceil(expected),
-            false => (entries as f64 / self.per_second).ceil() as u64,
+            false => (entries as f64 / per_second).ceil() as u64,
         }
     }
 }
@@ -94,10 +105,10 @@ mod tests {
         assert_eq!(rounds(10, 0), 0, "nothing is merged");
         assert_eq!(rounds(1, 1000), 5);
         assert_eq!(rounds(20, 1000), 5);
-        // Half as fast: in steps, over some seconds.
-        let soon = rounds(20, 500);
-        assert!((6..=8).contains(&soon), "{soon}");
-        assert!((9..=11).contains(&rounds(150, 500)));
+        // Half as fast: known two seconds later.
+        assert_eq!([rounds(10, 500), rounds(10, 500), rounds(100, 500)], [7, 10, 10]);
+        // A hundredth.
+        assert_eq!(rounds(20, 5), 1000);
         assert_eq!(rounds(1000, 0), 0);
     }
 
