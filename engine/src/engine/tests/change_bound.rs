@@ -5,6 +5,7 @@ use super::rig::*;
 use crate::io::sim::SimDisk;
 use crate::table::Rounds;
 use crate::txn::Isolation::ReadCommitted;
+use std::sync::Arc;
 
 /// The bound was made smaller, or buffering switched off, and nobody comes who could help.
 #[test]
@@ -69,29 +70,38 @@ fn what_may_wait_on_disk_can_be_said() {
     assert_eq!(change.bytes_max(), memory * 10);
 }
 
+/// Groups that fill the base, newest partitions bounded to so many bytes, and two leaves of a round.
+fn held_back(groups: u32, memory: u64) -> (Arc<SimDisk>, Rig) {
+    let disk = SimDisk::new(1);
+    let rig = Rig::create(disk.clone());
+    buffer(&rig, false);
+    (0..groups).for_each(|n| put(&rig, n << 8));
+    buffer(&rig, true);
+    rig.store().change.set_memory_max(memory);
+    rig.engine.set("io_capacity", 20).expect("set");
+    rig.engine.set("io_capacity_max", 20).expect("set");
+    (disk, rig)
+}
+/// The worker's next round, of a busy engine.
+fn busy_round(disk: &SimDisk, rig: &Rig, rounds: &mut Rounds) -> usize {
+    disk.advance_us(100_000);
+    rig.store().counters.rows_read.add(100_000);
+    rig.store().merge_round(rounds).expect("round")
+}
+
 /// The worker stood at io_capacity_max, with time left, and the writers merged what was beyond it.
 #[test]
 fn writers_are_left_alone_while_the_worker_has_time() {
-    let disk = SimDisk::new(1);
-    let rig = Rig::create(disk.clone());
-    let change = &rig.store().change;
-    rig.engine.set("change_buffering", 0).expect("set");
-    (0..6000).for_each(|n| put(&rig, n << 8));
-    buffer(&rig, true);
-    change.set_memory_max(128 << 10);
-    // Of a round: two leaves. Those of the base have room for some thirty entries; ten wait for each.
-    rig.engine.set("io_capacity", 20).expect("set");
-    rig.engine.set("io_capacity_max", 20).expect("set");
+    // Leaves of the base have room for some thirty entries; ten wait for each.
+    let (disk, rig) = held_back(6000, 128 << 10);
     let mut state = Rounds::default();
     let (mut fullest, mut merged) = (0, 0);
     for round in 0..150 {
         // Multiplied so, numbers are spread evenly over the groups.
         (0..60).for_each(|n| put(&rig, (((round * 60 + n) * 3709 % 6000) << 8) + 1 + round / 100));
-        fullest = fullest.max(change.fill());
-        disk.advance_us(100_000);
-        rig.store().counters.rows_read.add(100_000);
-        let fill = change.fill();
-        let leaves = rig.store().merge_round(&mut state).expect("round");
+        let fill = rig.store().change.fill();
+        fullest = fullest.max(fill);
+        let leaves = busy_round(&disk, &rig, &mut state);
         assert!(leaves <= 3 || fill > 750, "{leaves} leaves at {fill} thousandths");
         merged += leaves;
     }
@@ -103,22 +113,12 @@ fn writers_are_left_alone_while_the_worker_has_time() {
 /// Beyond io_capacity_max the worker goes on for a round's time, not for as long as it takes: who wants it to stop would wait.
 #[test]
 fn beyond_its_limit_a_round_ends_with_its_time() {
-    let disk = SimDisk::new(1);
-    let rig = Rig::create(disk.clone());
-    let change = &rig.store().change;
-    rig.engine.set("change_buffering", 0).expect("set");
     let groups = 30_000;
-    (0..groups).for_each(|n| put(&rig, n << 8));
-    buffer(&rig, true);
-    change.set_memory_max(320 << 10);
-    rig.engine.set("io_capacity", 20).expect("set");
-    rig.engine.set("io_capacity_max", 20).expect("set");
+    let (disk, rig) = held_back(groups, 320 << 10);
     let mut state = Rounds::default();
     let mut round = |numbers: std::ops::Range<u32>| {
         numbers.for_each(|n| put(&rig, ((n * 3709 % groups) << 8) + 1));
-        disk.advance_us(100_000);
-        rig.store().counters.rows_read.add(100_000);
-        rig.store().merge_round(&mut state).expect("round")
+        busy_round(&disk, &rig, &mut state)
     };
     // Until it is known what a leaf takes.
     round(0..4_000);
