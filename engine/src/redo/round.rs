@@ -102,7 +102,8 @@ impl<'r> Round<'r> {
     }
     fn pass_on(&mut self) {
         self.leads = false;
-        self.redo.queue.pass_on();
+        let waiting = self.served.as_ref().map_or(0, Group::size);
+        self.redo.queue.pass_on(waiting + 1);
     }
 }
 
@@ -114,7 +115,7 @@ impl Drop for Round<'_> {
         self.syncing = None;
         match (self.leads, self.served.take()) {
             (true, served) => self.redo.queue.finish(served),
-            (false, served) => served.unwrap_or_default().wake(),
+            (false, served) => self.redo.queue.end_sync(served.unwrap_or_default()),
         }
     }
 }
