@@ -1,10 +1,11 @@
 //! Who waits for the log: one leader at a time, the others asleep in the *group* that its round, or the next one, serves.
 //!
 //! ```text
-//! elected    nobody leads: the caller does. Else the first of those who came too late for a round, when its leader gives the lead on.
+//! elected    nobody leads, and no round syncs or enough wait: the caller does. Else the first of those who came too late for a round, when
+//!            its leader gives the lead on.
 //! depart     the leader has taken the log buffer: all who wait by then are its group; who comes later forms the next one.
 //! pass_on    its bytes are written: the next leader writes while it syncs, at once if enough wait, or as soon as enough do.
-//! end_sync   its sync has returned: the group is woken, by one system call, then the next leader if there were not enough till now.
+//! end_sync   its sync has returned: the group is woken, by one system call, then the next leader if they were not enough till now.
 //! finish     the end of a round that only writes, fails, or finds nothing to do: its group is woken, then the next leader.
 //! ```
 //! One call, because a waker that wakes one thread after the other is put aside for them, on busy processors in every other
@@ -12,8 +13,9 @@
 //! comes back milliseconds later.
 //!
 //! Enough is as many as a round serves on average. A round costs the processors and the device the same for one or for ten, and who
-//! is left for the sync's end is in a larger group: 8 clients commit 4 to 6 % more than if one who waits were enough, 16 of them 5 %, and 50 as
-//! much (`docs/decisions/2026-11-22-group-commit.md`). Nobody waits for company longer than for the sync that is under way anyway.
+//! is left for the sync's end is in a larger group: 8 clients commit 2 to 6 % more than if one who waits were enough, 16 of them 5 %, and 50 as
+//! much (`docs/decisions/2026-11-22-group-commit.md`). Nobody waits for company longer than for the sync that is under way anyway, and one
+//! who wants the log buffer emptied is always enough.
 //!
 //! Who is in a round under way is woken by that round alone, also when the log is poisoned meanwhile.
 //!
@@ -27,7 +29,8 @@ use std::sync::Arc;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
-    /// The caller is the leader now, and must end with [`Queue::finish`], or with [`Queue::pass_on`] and [`Queue::end_sync`].
+    /// The caller is the leader now, and must end with [`Queue::finish`], or with [`Queue::pass_on`], [`Queue::end_sync`] and its
+    /// group's `wake`.
     Lead,
     /// A round has ended, or everything is over: look again.
     Look,
@@ -54,14 +57,17 @@ pub struct Group {
     size: u64,
     /// One of them wants a sync.
     sync: bool,
+    /// One of them is enough for a round.
+    urgent: bool,
 }
 
 impl Group {
     pub fn size(&self) -> u64 {
         self.size
     }
-    fn join(&mut self, mode: FlushMode) -> Bed {
+    fn join(&mut self, mode: FlushMode, urgent: bool) -> Bed {
         self.size += 1;
+        self.urgent |= urgent;
         self.sync |= mode == FlushMode::Sync;
         if self.size == 1 {
             let bed = BED.with(Bed::clone);
@@ -71,12 +77,24 @@ impl Group {
         }
         self.others.get_or_insert_default().clone()
     }
-    fn wake(self) {
+    pub fn wake(self) {
         if let Some(others) = &self.others {
             futex::set_and_wake(others, LOOK);
         }
         if let Some(first) = &self.first {
             futex::set_and_wake(first, LOOK);
+        }
+    }
+}
+
+/// Whoever has the lead now, and sleeps.
+#[must_use]
+pub struct NextLeader(Option<Bed>);
+
+impl NextLeader {
+    pub fn wake(self) {
+        if let Some(bed) = self.0 {
+            futex::set_and_wake(&bed, LEAD);
         }
     }
 }
@@ -114,20 +132,20 @@ impl Queue {
             waiters: RankedMutex::new(Rank::RedoFlush, Waiters::default()),
         }
     }
-    /// Returns at once with the lead if nobody has it, and no round syncs or enough wait; else sleeps. `done` is asked under the lock: whoever finished before
-    /// could not have seen this waiter.
-    pub fn wait_turn(&self, mode: FlushMode, done: impl Fn() -> bool) -> Turn {
+    /// Returns at once with the lead if nobody has it, and no round syncs or enough wait; else sleeps. `done` is asked under the lock:
+    /// whoever finished before could not have seen this waiter. `urgent`: he waits for no company.
+    pub fn wait_turn(&self, mode: FlushMode, urgent: bool, done: impl Fn() -> bool) -> Turn {
         let bed = {
             let mut waiters = self.waiters.lock();
             if done() {
                 return Turn::Look;
             }
-            let is_enough = waiters.syncing == 0 || waiters.is_enough(waiters.forming.size + 1);
+            let is_enough = urgent || waiters.syncing == 0 || waiters.is_enough(waiters.forming.size + 1);
             if !waiters.leading && is_enough {
                 waiters.leading = true;
                 return Turn::Lead;
             }
-            waiters.forming.join(mode)
+            waiters.forming.join(mode, urgent)
         };
         futex::wait_while(&bed, ASLEEP);
         match bed.load(Ordering::Relaxed) {
@@ -151,7 +169,7 @@ impl Queue {
             let mut waiters = self.waiters.lock();
             waiters.syncing += 1;
             waiters.note_served(threads);
-            match waiters.is_enough(waiters.forming.size) {
+            match waiters.forming.urgent || waiters.is_enough(waiters.forming.size) {
                 true => self.next(&mut waiters),
                 false => {
                     waiters.leading = false;
@@ -159,28 +177,19 @@ impl Queue {
                 }
             }
         };
-        if let Some(next) = next {
-            futex::set_and_wake(&next, LEAD);
-        }
+        NextLeader(next).wake();
     }
-    /// Ends a round that has given the lead on.
-    pub fn end_sync(&self, served: Group) {
-        let next = {
-            let mut waiters = self.waiters.lock();
-            waiters.syncing -= 1;
-            // Another round that syncs will look after them.
-            match waiters.leading || waiters.syncing > 0 {
-                true => None,
-                false => {
-                    waiters.leading = true;
-                    self.next(&mut waiters)
-                }
-            }
-        };
-        served.wake();
-        if let Some(next) = next {
-            futex::set_and_wake(&next, LEAD);
+    /// The sync of a round that has given the lead on has returned. Called before another round may sync, so that nobody is held back
+    /// for one that is over. What is returned is woken after the round's own group.
+    pub fn end_sync(&self) -> NextLeader {
+        let mut waiters = self.waiters.lock();
+        waiters.syncing -= 1;
+        // If another one syncs, it looks after them.
+        if waiters.leading || waiters.syncing > 0 {
+            return NextLeader(None);
         }
+        waiters.leading = true;
+        NextLeader(self.next(&mut waiters))
     }
     /// Ends a round that has the lead. One that never departed (there was nothing to do any more) ends for all.
     pub fn finish(&self, served: Option<Group>) {
@@ -190,9 +199,7 @@ impl Queue {
             (served, self.next(&mut waiters))
         };
         served.wake();
-        if let Some(next) = next {
-            futex::set_and_wake(&next, LEAD);
-        }
+        NextLeader(next).wake();
     }
     fn next(&self, waiters: &mut Waiters) -> Option<Bed> {
         debug_assert!(waiters.leading, "only a leader gives the lead on");
@@ -227,7 +234,7 @@ mod tests {
             let ticket = self.given.fetch_add(1, Ordering::SeqCst) + 1;
             let done = || self.served.load(Ordering::SeqCst) >= ticket;
             while !done() {
-                if queue.wait_turn(FlushMode::Sync, done) == Turn::Lead {
+                if queue.wait_turn(FlushMode::Sync, ticket % 7 == 0, done) == Turn::Lead {
                     let mut group = None;
                     if !idle() {
                         let taken = self.given.load(Ordering::SeqCst);
@@ -237,7 +244,9 @@ mod tests {
                             queue.pass_on(served.size() + 1);
                             std::thread::yield_now();
                             self.served.fetch_max(taken, Ordering::SeqCst);
-                            queue.end_sync(served);
+                            let next = queue.end_sync();
+                            served.wake();
+                            next.wake();
                             continue;
                         }
                         std::thread::yield_now();
@@ -288,38 +297,53 @@ mod tests {
     /// Rounds serve two on average: one who comes while one syncs sleeps, the second leads both.
     #[test]
     fn while_one_round_syncs_enough_make_the_next_one() {
-        let wait = |queue: &Queue| queue.wait_turn(FlushMode::Sync, || false);
-        let until = |queue: &Queue, size: u64| {
+        let (queue, led) = (Queue::new(), AtomicU64::new(0));
+        queue.waiters.lock().usual = 2 * ONE;
+        let wait = |urgent: bool| match queue.wait_turn(FlushMode::Sync, urgent, || false) {
+            Turn::Lead => led.fetch_add(1, Ordering::SeqCst),
+            Turn::Look => 0,
+        };
+        let until = |size: u64| {
             while queue.waiters.lock().forming.size != size {
                 std::thread::yield_now();
             }
         };
-        let queue = Queue::new();
-        queue.waiters.lock().usual = 2 * ONE;
+        // What each step came to: the leads given, and whether somebody has it. Looked at when nobody sleeps any more.
+        let mut seen = Vec::new();
+        let mut look = || seen.push((led.load(Ordering::SeqCst), queue.waiters.lock().leading));
         std::thread::scope(|s| {
-            assert_eq!(wait(&queue), Turn::Lead);
-            let early = s.spawn(|| wait(&queue));
-            until(&queue, 1);
+            wait(false);
+            s.spawn(|| wait(false));
+            until(1);
             queue.pass_on(2);
-            assert!(!early.is_finished(), "one is not enough");
-            assert_eq!(wait(&queue), Turn::Lead, "two are");
+            look(); // One is not enough.
+            wait(false);
+            look(); // Two are.
             let (group, _) = queue.depart(FlushMode::Sync);
-            assert_eq!(group.size(), 1);
-            // With a leader there, the end of the sync gives the lead to nobody.
-            queue.end_sync(Group::default());
-            let late = s.spawn(|| wait(&queue));
-            until(&queue, 1);
+            queue.end_sync().wake();
+            s.spawn(|| wait(false));
+            until(1);
             queue.pass_on(2);
-            assert!(!late.is_finished());
-            queue.end_sync(group);
-            assert_eq!(early.join().unwrap(), Turn::Look);
-            assert_eq!(
-                late.join().unwrap(),
-                Turn::Lead,
-                "nothing syncs any more: one is enough"
-            );
+            look(); // One again, while the second round syncs.
+            wait(true);
+            look(); // An urgent one is enough.
+            let (other, _) = queue.depart(FlushMode::Sync);
+            let late = s.spawn(|| wait(false));
+            until(1);
+            queue.end_sync().wake();
+            queue.pass_on(2);
+            look();
+            queue.end_sync().wake();
+            group.wake();
+            other.wake();
+            late.join().unwrap();
+            look(); // Nothing syncs any more.
             queue.finish(None);
         });
+        assert_eq!(
+            seen,
+            [(1, false), (2, true), (2, false), (3, true), (3, false), (4, true)]
+        );
     }
 
     #[test]
@@ -335,9 +359,9 @@ mod tests {
     #[test]
     fn a_leader_does_for_its_group_what_the_most_demanding_wants() {
         let queue = Queue::new();
-        assert_eq!(queue.wait_turn(FlushMode::Write, || false), Turn::Lead);
+        assert_eq!(queue.wait_turn(FlushMode::Write, true, || false), Turn::Lead);
         std::thread::scope(|s| {
-            let waiter = s.spawn(|| queue.wait_turn(FlushMode::Sync, || false));
+            let waiter = s.spawn(|| queue.wait_turn(FlushMode::Sync, false, || false));
             while queue.waiters.lock().forming.size == 0 {
                 std::thread::yield_now();
             }

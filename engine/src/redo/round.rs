@@ -112,10 +112,13 @@ impl Drop for Round<'_> {
         if std::thread::panicking() {
             self.redo.set_poison("the thread that wrote the redo log panicked");
         }
-        self.syncing = None;
-        match (self.leads, self.served.take()) {
-            (true, served) => self.redo.queue.finish(served),
-            (false, served) => self.redo.queue.end_sync(served.unwrap_or_default()),
+        if self.leads {
+            self.syncing = None;
+            return self.redo.queue.finish(self.served.take());
         }
+        let next = self.redo.queue.end_sync();
+        self.syncing = None;
+        self.served.take().unwrap_or_default().wake();
+        next.wake();
     }
 }

@@ -3,10 +3,10 @@
 //!
 //! ```text
 //! append    RedoAppend: length + bytes behind the active buffer; LSN = place in the stream. Nothing else.
-//! flush     nobody leads: become the leader. Somebody does: queue up and sleep (queue.rs).
+//! flush     nobody leads: become the leader, unless a round syncs and few wait. Else queue up and sleep (queue.rs).
 //! leader    RedoAppend: swap the active buffer for an empty one. Cut into blocks, checksum, write (stage.rs), with no lock that
-//!           an append wants. When the round before has been synced: give the lead to one who came too late, sync, wake exactly
-//!           those who are served (round.rs).
+//!           an append wants. When the round before has been synced: give the lead to one who came too late, if enough did, sync,
+//!           wake exactly those who are served (round.rs).
 //! ahead     what long transactions leave in the buffer is written by a thread of its own from `AHEAD_MAX` bytes on, so that
 //!           commits find little to write; when it falls behind, `reserve_wait` writes, and `append` only when all else fails.
 //! ```
@@ -281,7 +281,9 @@ impl Redo {
         let start = self.disk.now_us();
         loop {
             let done = || self.is_flushed(lsn, mode) || self.is_poisoned();
-            if self.queue.wait_turn(mode, done) == Turn::Lead {
+            // A buffer that fills is emptied while the round before syncs.
+            let urgent = mode == FlushMode::Write || self.backlog() >= self.ahead as u64;
+            if self.queue.wait_turn(mode, urgent, done) == Turn::Lead {
                 self.lead(mode);
             }
             if self.is_flushed(lsn, mode) {
