@@ -379,11 +379,12 @@ impl Pending {
         if !one {
             let bytes = &self.bytes;
             let key = |item: &Item| &bytes[item.at as usize..][..item.key_len as usize];
-            let order = |a: &Item, b: &Item| match planted(Mutant::PartitionsInWrongOrder) {
-                true => b.partition.cmp(&a.partition),
-                false => a.partition.cmp(&b.partition),
-            };
-            self.items.sort_unstable_by(|a, b| key(a).cmp(key(b)).then(order(a, b)));
+            // Partitions come oldest first, each in the order of its keys: a sort that leaves equal keys as they stand, and takes what is in
+            // order as it is, compares some three times a key where another one would ten times.
+            match planted(Mutant::PartitionsInWrongOrder) {
+                true => (self.items).sort_by(|a, b| key(a).cmp(key(b)).then(b.partition.cmp(&a.partition))),
+                false => self.items.sort_by(|a, b| key(a).cmp(key(b))),
+            }
         }
         self.groups.clear();
         for item in 0..self.items.len() {

@@ -45,8 +45,8 @@ impl Merge<'_> {
         self.pending.settle();
         let contents = siblings.contents(&mtr);
         let (mut kept, mut made) = (Vec::new(), Vec::new());
-        let shape = self.fold(&contents.entries().collect::<Vec<_>>(), &mut kept, &mut made);
         let base: Vec<_> = contents.entries().collect();
+        let shape = self.fold(&base, &mut kept, &mut made);
         let items: Vec<(&[u8], &[u8])> = shape
             .into_iter()
             .map(|item| match item {
@@ -114,7 +114,7 @@ impl Merge<'_> {
             if key == 0 && planted(Mutant::SpreadEntryLost) {
                 continue;
             }
-            let place = next + base[next..].partition_point(|entry| entry.0 < self.pending.key(key));
+            let place = place_of(base, next, self.pending.key(key));
             items.extend((next..place).map(Item::Base));
             next = place;
             let found = base.get(place).filter(|entry| entry.0 == self.pending.key(key));
@@ -138,6 +138,18 @@ impl Merge<'_> {
     }
 }
 
+/// The first entry from `next` on that is not below `key`. It is near, for much is pending: looked for in steps that double, it is found
+/// in a few neighbours, where halving all that is left would look at a dozen entries far apart.
+fn place_of(base: &[(&[u8], &[u8])], next: usize, key: &[u8]) -> usize {
+    let (mut from, mut step) = (next, 1);
+    while base.get(from + step - 1).is_some_and(|entry| entry.0 < key) {
+        from += step;
+        step *= 2;
+    }
+    let to = base.len().min(from + step - 1);
+    from + base[from..to].partition_point(|entry| entry.0 < key)
+}
+
 /// Where an entry of the new leaves comes from.
 #[derive(Clone, Copy)]
 enum Item {
@@ -148,4 +160,27 @@ enum Item {
         from: usize,
         to: usize,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::place_of;
+
+    #[test]
+    fn a_place_is_found_from_everywhere() {
+        let keys: Vec<[u8; 1]> = (0..40).map(|n| [2 * n + 1]).collect();
+        for len in 0..=keys.len() {
+            let base: Vec<(&[u8], &[u8])> = keys[..len].iter().map(|key| (&key[..], &[][..])).collect();
+            for key in 0..=81 {
+                let wanted = base.iter().filter(|entry| entry.0 < &[key][..]).count();
+                for next in 0..=wanted {
+                    assert_eq!(
+                        place_of(&base, next, &[key]),
+                        wanted,
+                        "{len} entries, {key}, from {next}"
+                    );
+                }
+            }
+        }
+    }
 }
