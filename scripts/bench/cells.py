@@ -21,6 +21,8 @@ CONSUMING = ("oltp_delete",)
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 # A deadlock or a lock wait timeout is an answer, not a failure of the benchmark.
 ERRORS_IGNORED = "1205,1213,1020"
+# What a server does in the background, it begins when it has been idle for a second.
+REST_SECONDS = 1.5
 
 
 class CellError(Exception):
@@ -109,12 +111,16 @@ class Bench:
         return len(durations), max(durations) * 1000
 
     def settle(self, seconds_max):
-        """Waits until the server does next to nothing, so that one engine's flushing is not charged to the other."""
+        """Waits until the server has done next to nothing for REST_SECONDS, so that one engine's flushing and merging is not charged
+        to the other."""
         deadline = time.monotonic() + seconds_max
+        rests_since = time.monotonic()
         while time.monotonic() < deadline:
             before = Usage.of(self.server.pid()).cpu_seconds
             time.sleep(0.25)
-            if Usage.of(self.server.pid()).cpu_seconds - before <= 0.01:
+            if Usage.of(self.server.pid()).cpu_seconds - before > 0.01:
+                rests_since = time.monotonic()
+            elif time.monotonic() - rests_since >= REST_SECONDS:
                 return
 
     def sysbench(self, script, engine, options, action):
