@@ -379,10 +379,16 @@ impl Pending {
         if !one {
             let bytes = &self.bytes;
             let key = |item: &Item| &bytes[item.at as usize..][..item.key_len as usize];
-            // Partitions come oldest first, each in the order of its keys: a sort that leaves equal keys as they stand, and takes what is in
-            // order as it is, compares some three times a key where another one would ten times.
+            debug_assert!(
+                self.items.is_sorted_by_key(|item| item.partition),
+                "oldest first, so pushed"
+            );
+            // Each partition is in the order of its keys: a sort that leaves equal keys as they stand, and takes what is in order as it is,
+            // compares some three times a key where another one would ten times.
             match planted(Mutant::PartitionsInWrongOrder) {
-                true => (self.items).sort_by(|a, b| key(a).cmp(key(b)).then(b.partition.cmp(&a.partition))),
+                true => self
+                    .items
+                    .sort_by(|a, b| key(a).cmp(key(b)).then(b.partition.cmp(&a.partition))),
                 false => self.items.sort_by(|a, b| key(a).cmp(key(b))),
             }
         }
