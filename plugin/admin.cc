@@ -167,8 +167,7 @@ int ha_sluice::repair(THD *thd, HA_CHECK_OPT *options)
 
 int ha_sluice::analyze(THD *, HA_CHECK_OPT *)
 {
-  slc_table_stats found{};
-  if (slc_table_get_stats(m_share->table(), &found) || !m_share->refresh_statistics(*m_codec, found.rows, true))
+  if (slc_statistics_compute(m_share->table(), true))
     return HA_ADMIN_FAILED;
   return info(HA_STATUS_CONST | HA_STATUS_VARIABLE) ? HA_ADMIN_FAILED : HA_ADMIN_OK;
 }

@@ -14,7 +14,7 @@
                 clustered key image of fixed offsets gives back are not stored again; VIRTUAL columns are not stored.
 
    All reading and writing of records is by offset from the record's start, so that any of the server's record
-   buffers will do. Called by: the handler files, ddl, inplace, stats. */
+   buffers will do. Called by: the handler files, ddl, inplace, statistics. */
 #ifndef SLUICE_CODEC_H
 #define SLUICE_CODEC_H
 #include "compat.h"

@@ -193,6 +193,7 @@ int ha_sluice::open(const char *name, int, uint)
   }
   cut_extended_keys(table);
   m_share->describe_keys(table->s, *m_codec);
+  m_share->describe_statistics(table->s, *m_codec);
   /* EXCHANGE PARTITION moves rows and indexes from one table to another, each with its own. */
   slc_table_use_change_buffering(m_share->table(), change_buffering_of(table->s));
   if (!m_cursor)

@@ -101,6 +101,7 @@ public:
 
   /* For the optimizer */
   int info(uint flags) override;
+  void fill_rec_per_key();
   ha_rows records_in_range(uint index, const key_range *low, const key_range *high, page_range *pages) override;
   ha_rows estimate_rows_upper_bound() override;
   SLUICE_COST_DECLARATIONS
@@ -279,6 +280,7 @@ private:
   bool m_engine_ends_range= false;      // no row that the scan delivers lies behind the end of the range
   bool m_at_start= false;               // of a table scan
   const sluice::DecodePlan *m_plan= nullptr;
+  uint64_t m_statistics_version= 0;     // of which rec_per_key was made
   slc_found m_found{};
   uchar *m_record= nullptr;             // where the last row was put
   slc_bytes m_row_bytes{};              // the engine's bytes that its BLOBs point into

@@ -356,6 +356,13 @@ struct st_mysql_storage_engine storage_engine= {MYSQL_HANDLERTON_INTERFACE_VERSI
 } // namespace
 } // namespace sluice
 
+#define INFORMATION_SCHEMA_TABLE(name, text, init)                                                                     \
+  {                                                                                                                    \
+    MYSQL_INFORMATION_SCHEMA_PLUGIN, &sluice::information_schema, SLUICE_ENGINE_NAME name, "Sluice contributors", text, \
+    PLUGIN_LICENSE_GPL, sluice::init, nullptr, 0x0001, nullptr, nullptr, "0.1",                                        \
+    MariaDB_PLUGIN_MATURITY_EXPERIMENTAL                                                                               \
+  }
+
 maria_declare_plugin(sluice)
 {
   MYSQL_STORAGE_ENGINE_PLUGIN,
@@ -372,64 +379,10 @@ maria_declare_plugin(sluice)
   "0.1",
   MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
 },
-{
-  MYSQL_INFORMATION_SCHEMA_PLUGIN,
-  &sluice::information_schema,
-  SLUICE_ENGINE_NAME "_CHANGE_BUFFER",
-  "Sluice contributors",
-  "Changes of secondary indexes that wait to be merged, index by index",
-  PLUGIN_LICENSE_GPL,
-  sluice::change_buffer_table_init,
-  nullptr,
-  0x0001,
-  nullptr,
-  nullptr,
-  "0.1",
-  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
-},
-{
-  MYSQL_INFORMATION_SCHEMA_PLUGIN,
-  &sluice::information_schema,
-  SLUICE_ENGINE_NAME "_TRX",
-  "Sluice contributors",
-  "Transactions, what they do and what they wait for",
-  PLUGIN_LICENSE_GPL,
-  sluice::trx_table_init,
-  nullptr,
-  0x0001,
-  nullptr,
-  nullptr,
-  "0.1",
-  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
-},
-{
-  MYSQL_INFORMATION_SCHEMA_PLUGIN,
-  &sluice::information_schema,
-  SLUICE_ENGINE_NAME "_LOCKS",
-  "Sluice contributors",
-  "Locks that are held or waited for",
-  PLUGIN_LICENSE_GPL,
-  sluice::locks_table_init,
-  nullptr,
-  0x0001,
-  nullptr,
-  nullptr,
-  "0.1",
-  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
-},
-{
-  MYSQL_INFORMATION_SCHEMA_PLUGIN,
-  &sluice::information_schema,
-  SLUICE_ENGINE_NAME "_LOCK_WAITS",
-  "Sluice contributors",
-  "Which lock is waited for, and which one is in its way",
-  PLUGIN_LICENSE_GPL,
-  sluice::lock_waits_table_init,
-  nullptr,
-  0x0001,
-  nullptr,
-  nullptr,
-  "0.1",
-  MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
-}
+INFORMATION_SCHEMA_TABLE("_CHANGE_BUFFER", "Changes of secondary indexes that wait to be merged, index by index", change_buffer_table_init),
+INFORMATION_SCHEMA_TABLE("_TRX", "Transactions, what they do and what they wait for", trx_table_init),
+INFORMATION_SCHEMA_TABLE("_LOCKS", "Locks that are held or waited for", locks_table_init),
+INFORMATION_SCHEMA_TABLE("_LOCK_WAITS", "Which lock is waited for, and which one is in its way", lock_waits_table_init),
+INFORMATION_SCHEMA_TABLE("_TABLE_STATS", "Statistics for the optimizer, table by table", table_stats_init),
+INFORMATION_SCHEMA_TABLE("_INDEX_STATS", "Statistics for the optimizer, prefix by prefix of each index", index_stats_init)
 maria_declare_plugin_end;

@@ -15,6 +15,8 @@ int change_buffer_table_init(void *schema);
 int trx_table_init(void *schema);
 int locks_table_init(void *schema);
 int lock_waits_table_init(void *schema);
+int table_stats_init(void *schema);
+int index_stats_init(void *schema);
 
 } // namespace sluice
 #endif

@@ -20,6 +20,8 @@ struct Settings
   unsigned int purge_threads;
   unsigned int open_files;
   unsigned int stats_sample_pages;
+  my_bool stats_persistent;
+  my_bool stats_auto_recalc;
   unsigned int fast_shutdown;
   unsigned long flush_log_at_trx_commit;
   unsigned long flush_method;

@@ -1,4 +1,4 @@
-/* Opening and closing the engine's table for all handlers of a table; the rest of Share is in autoinc.cc and stats.cc. */
+/* Opening and closing the engine's table for all handlers of a table; the rest of Share is in autoinc.cc and statistics.cc. */
 #include "share.h"
 #include "engine.h"
 #include "key_text.h"
@@ -8,14 +8,12 @@ namespace sluice {
 Share::Share(const char *name) : m_name(name)
 {
   mysql_mutex_init(0, &m_autoinc_mutex, MY_MUTEX_INIT_FAST);
-  mysql_mutex_init(0, &m_stats_mutex, MY_MUTEX_INIT_FAST);
 }
 
 Share::~Share()
 {
   KeyTexts::forget(this, m_name.c_str());
   close();
-  mysql_mutex_destroy(&m_stats_mutex);
   mysql_mutex_destroy(&m_autoinc_mutex);
 }
 

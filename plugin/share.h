@@ -1,8 +1,8 @@
-/* Share: what all handlers of one table have in common: the engine's table, statistics for the optimizer, and the
+/* Share: what all handlers of one table have in common: the engine's table, and the
    AUTO_INCREMENT counter's mutex and table-wide lock. The server keeps it in the TABLE_SHARE (or in the partition's
    place of it) and deletes it with that.
-   Latches: m_autoinc_mutex (held for a moment), m_stats_mutex.
-   Called by: the handler files, autoinc, stats. */
+   Latches: m_autoinc_mutex (held for a moment).
+   Called by: the handler files, autoinc, statistics. */
 #ifndef SLUICE_SHARE_H
 #define SLUICE_SHARE_H
 #include "compat.h"
@@ -44,11 +44,8 @@ public:
   }
   void autoinc_unlock(Connection *connection);
 
-  /* Rows per distinct value of the first 1..n parts of server index i, from samples; made when there is none or when
-     the table has changed much, or when `force`. Returns false if sampling failed. */
-  bool refresh_statistics(const Codec &codec, ulonglong rows, bool force);
-  /* 0 = unknown */
-  double rows_per_key(uint index, uint part);
+  /* Tells the engine what the keys are made of, and the table's options for statistics; once. */
+  void describe_statistics(const TABLE_SHARE *share, const Codec &codec);
 
 private:
   std::string m_name;
@@ -56,10 +53,7 @@ private:
   slc_table *m_table= nullptr;
   mysql_mutex_t m_autoinc_mutex;
   std::atomic<Connection *> m_autoinc_owner{nullptr};  // who has the engine's lock; changed by its holder
-  mysql_mutex_t m_stats_mutex;
-  std::vector<std::vector<double>> m_rows_per_key;
-  ulonglong m_rows_sampled= 0;
-  bool m_has_statistics= false;
+  std::atomic<bool> m_statistics_described{false};
 };
 
 } // namespace sluice

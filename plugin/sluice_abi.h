@@ -253,9 +253,50 @@ typedef struct {
   int64_t  create_time, update_time;  /* seconds since the epoch; 0 = unknown */
 } slc_table_stats;
 slc_err slc_table_get_stats(slc_table *, slc_table_stats *);
-/* hands up to `samples` keys of adjacent entries from random leaves to cb (ctx, key ptr, key len; a zero-length text
-   separates leaves): the plugin counts distinct prefixes per key part. index: 0 = clustered, i+1 = secondary i. */
-slc_err slc_index_sample(slc_table *, uint32_t index, uint32_t samples, slc_text_cb cb, void *ctx);
+/* What the keys of an index are made of: engine/src/index/key_shape.rs draws the images. */
+enum { SLC_LEVEL_PLAIN = 0, SLC_LEVEL_PADDED = 1, SLC_LEVEL_FILLED = 2 };
+enum { SLC_STRING_LEVELS_MAX = 6 };
+typedef struct {
+  uint8_t form;              /* SLC_LEVEL_* */
+  uint8_t unit;              /* bytes of a weight, 1 to 4 */
+  uint8_t space[4];          /* the weight of a space */
+} slc_string_level;
+typedef struct {
+  uint8_t nullable;
+  uint8_t inverted;          /* DESC */
+  uint8_t level_count;       /* of a string; 0: the part has a fixed length */
+  uint32_t fixed;            /* bytes, without the null byte */
+  slc_string_level levels[SLC_STRING_LEVELS_MAX];
+} slc_key_part;
+typedef struct {
+  uint32_t part_count;
+  const slc_key_part *parts; /* the index's own */
+} slc_key_shape;
+typedef struct {
+  uint32_t shape_count;      /* clustered first, then each secondary index by ordinal */
+  const slc_key_shape *shapes;
+  uint8_t persistent;        /* 0 = as the setting stats_persistent says, 1 = no, 2 = yes */
+  uint8_t auto_recalc;       /* in the same way */
+  uint32_t sample_pages;     /* 0 = as the setting says */
+} slc_statistics_options;
+void     slc_statistics_describe(slc_table *, const slc_statistics_options *);
+/* computes them if there are none or they are far off; always, if `anew` */
+slc_err  slc_statistics_compute(slc_table *, int anew);
+uint64_t slc_statistics_version(slc_table *);  /* grows with each new computation */
+/* Number of values of the first 1, 2, ... parts of the index (0 = clustered, i+1 = secondary i), its own and then those of the
+   clustered key, to at most `max` numbers; *rows = the table's rows at that time. Returns how many there are, 0 = unknown. */
+uint32_t slc_statistics_get(slc_table *, uint32_t index, uint64_t *rows, uint64_t *distinct, uint32_t max);
+typedef struct {
+  slc_bytes table, index;    /* index: empty in the row of the table, which comes before those of its indexes */
+  slc_bytes schema;          /* as in slc_table_def */
+  uint64_t rows, changes;    /* changes since the statistics were computed */
+  int64_t  computed, updated;/* seconds since the epoch; 0 = never */
+  uint64_t pages, leaf_pages, pages_read;  /* of the index; of the table: pages of the clustered index, of all others */
+  const uint64_t *distinct;  /* as in slc_statistics_get */
+  uint32_t distinct_count;
+} slc_statistics_row;
+typedef void (*slc_statistics_cb)(void *ctx, const slc_statistics_row *);
+slc_err  slc_statistics_list(slc_engine *, slc_statistics_cb cb, void *ctx);  /* of all tables that are not temporary */
 uint64_t slc_index_leaf_pages(slc_table *, uint32_t index);
 /* estimated entries with lo <= key <= hi (as byte prefixes: bounds are [lo, hi) with hi exclusive; empty ptr = open) */
 slc_err slc_records_in_range(slc_table *, uint32_t index, slc_bytes lo, slc_bytes hi_exclusive, uint64_t *out);

@@ -33,10 +33,11 @@
    Thai tone marks move behind their consonant before strings are compared, a space if need be: under tis620_thai_ci only the moved
    string is trimmed, and a CHAR is moved with its spaces. And its NO PAD sister compares only up to the first NUL, but not of a CHAR.
    Checked against the comparison functions of all 1243 collations of 10.11, that of rows for CHAR (strnncollsp_nchars).
-   Called by: codec (key images), stats (to find where a part ends), key_text. */
+   Called by: codec (key images), statistics (to describe where a part ends), key_text. */
 #ifndef SLUICE_STRING_IMAGE_H
 #define SLUICE_STRING_IMAGE_H
 #include "compat.h"
+#include "sluice_abi.h"
 
 namespace sluice {
 
@@ -60,6 +61,8 @@ public:
   size_t without_filling(const uchar *from, size_t bytes) const;
   /* End of the image that starts at `from`; every byte is XORed with `mask` first. NULL: it does not end before `end`. */
   const uchar *skip(const uchar *from, const uchar *end, uchar mask) const;
+  /* What `skip` goes by; returns the number of levels. */
+  uint levels(slc_string_level *to) const;
 
 private:
   static bool is_thai(const CHARSET_INFO *cs) { return !strcmp(cs->cs_name.str, "tis620") && !(cs->state & MY_CS_BINSORT); }

@@ -44,6 +44,9 @@ UPDATE_FUNCTION(verify, my_bool)
 UPDATE_FUNCTION(sort_buffer_size, ulonglong)
 UPDATE_FUNCTION(print_all_deadlocks, my_bool)
 UPDATE_FUNCTION(purge_lag_warning, ulonglong)
+UPDATE_FUNCTION(stats_sample_pages, uint)
+UPDATE_FUNCTION(stats_persistent, my_bool)
+UPDATE_FUNCTION(stats_auto_recalc, my_bool)
 UPDATE_FUNCTION(change_buffering, ulong)
 UPDATE_FUNCTION(change_buffer_max_size, uint)
 UPDATE_FUNCTION(change_buffer_max_disk_size, ulonglong)
@@ -163,7 +166,14 @@ MYSQL_SYSVAR_UINT(open_files, settings.open_files, PLUGIN_VAR_RQCMDARG | PLUGIN_
   "closed in turn", nullptr,
   nullptr, 2000, 10, 1000000, 0);
 MYSQL_SYSVAR_UINT(stats_sample_pages, settings.stats_sample_pages, PLUGIN_VAR_RQCMDARG,
-  "Leaf pages of each index that are looked at to estimate how many rows share a key", nullptr, nullptr, 20, 1, 100000, 0);
+  "Leaf pages of each index, and of each prefix of it, that are read to estimate how many different values it has. A table's "
+  "STATS_SAMPLE_PAGES overrides it", nullptr, update_stats_sample_pages, 20, 1, 100000, 0);
+MYSQL_SYSVAR_BOOL(stats_persistent, settings.stats_persistent, PLUGIN_VAR_OPCMDARG,
+  "Statistics for the optimizer are kept over a restart. A table's STATS_PERSISTENT overrides it", nullptr,
+  update_stats_persistent, true);
+MYSQL_SYSVAR_BOOL(stats_auto_recalc, settings.stats_auto_recalc, PLUGIN_VAR_OPCMDARG,
+  "Statistics for the optimizer are computed again in the background when a tenth of a table's rows has changed. A table's "
+  "STATS_AUTO_RECALC overrides it", nullptr, update_stats_auto_recalc, true);
 MYSQL_SYSVAR_UINT(fast_shutdown, settings.fast_shutdown, PLUGIN_VAR_OPCMDARG,
   "Shutdown: 0 purges and merges everything and flushes all pages, 1 flushes all pages, 2 flushes only the redo log",
   nullptr, nullptr, 1, 0, 2, 0);
@@ -225,6 +235,8 @@ struct st_mysql_sys_var *system_variables[]= {
   MYSQL_SYSVAR(purge_threads),
   MYSQL_SYSVAR(open_files),
   MYSQL_SYSVAR(stats_sample_pages),
+  MYSQL_SYSVAR(stats_persistent),
+  MYSQL_SYSVAR(stats_auto_recalc),
   MYSQL_SYSVAR(fast_shutdown),
   MYSQL_SYSVAR(autoinc_lock_mode),
   MYSQL_SYSVAR(doublewrite),
@@ -296,6 +308,9 @@ void fill_config(slc_config *config)
 void apply_settings()
 {
   set_in_engine("purge_lag_warning", settings.purge_lag_warning);
+  set_in_engine("stats_sample_pages", settings.stats_sample_pages);
+  set_in_engine("stats_persistent", settings.stats_persistent);
+  set_in_engine("stats_auto_recalc", settings.stats_auto_recalc);
   set_in_engine("print_all_deadlocks", settings.print_all_deadlocks);
   set_in_engine("change_buffering", settings.change_buffering);
   set_in_engine("change_buffer_max_size", settings.change_buffer_max_size);

@@ -149,6 +149,58 @@ pub struct slc_table_stats {
     pub update_time: i64,
 }
 
+pub const SLC_LEVEL_PADDED: u8 = 1;
+pub const SLC_LEVEL_FILLED: u8 = 2;
+pub const SLC_STRING_LEVELS_MAX: usize = 6;
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct slc_string_level {
+    pub form: u8,
+    pub unit: u8,
+    pub space: [u8; 4],
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct slc_key_part {
+    pub nullable: u8,
+    pub inverted: u8,
+    pub level_count: u8,
+    pub fixed: u32,
+    pub levels: [slc_string_level; SLC_STRING_LEVELS_MAX],
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct slc_key_shape {
+    pub part_count: u32,
+    pub parts: *const slc_key_part,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct slc_statistics_options {
+    pub shape_count: u32,
+    pub shapes: *const slc_key_shape,
+    pub persistent: u8,
+    pub auto_recalc: u8,
+    pub sample_pages: u32,
+}
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct slc_statistics_row {
+    pub table: slc_bytes,
+    pub index: slc_bytes,
+    pub schema: slc_bytes,
+    pub rows: u64,
+    pub changes: u64,
+    pub computed: i64,
+    pub updated: i64,
+    pub pages: u64,
+    pub leaf_pages: u64,
+    pub pages_read: u64,
+    pub distinct: *const u64,
+    pub distinct_count: u32,
+}
+pub type slc_statistics_cb = Option<unsafe extern "C" fn(ctx: *mut c_void, row: *const slc_statistics_row)>;
+
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct slc_entry {

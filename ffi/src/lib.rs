@@ -15,6 +15,7 @@ mod error;
 mod load;
 mod locks;
 mod row;
+mod statistics;
 mod stats;
 mod table;
 mod trx;

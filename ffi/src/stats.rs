@@ -29,27 +29,11 @@ pub unsafe extern "C" fn slc_table_get_stats(table: *mut slc_table, out: *mut sl
             file_bytes: s.file_bytes,
             clustered_leaf_pages: s.clustered_leaf_pages,
             create_time: s.create_time_s as i64,
-            update_time: 0, // Not kept: a shared word written by every row change.
+            update_time: s.update_time_s as i64,
         };
         // SAFETY: `out` is the caller's to write.
         unsafe { *out = stats };
         Ok(())
-    })
-}
-
-#[no_mangle]
-pub unsafe extern "C" fn slc_index_sample(
-    table: *mut slc_table,
-    index: u32,
-    samples: u32,
-    cb: slc_text_cb,
-    ctx: *mut c_void,
-) -> slc_err {
-    let table = unsafe { slc_table::of(table) };
-    enter(&table.engine, || {
-        let each = &mut |key: &[u8]| send(cb, ctx, key);
-        let store = table.engine.store();
-        store.sample_keys(&table.table, index, samples as usize, each)
     })
 }
 

@@ -56,6 +56,8 @@ mutants! {
     RollbackSkipsRecord,
     /// An index entry that is to be removed stays.
     SecondaryRemovalLost,
+    /// DROP TABLE leaves the table's statistics in the system file.
+    StatisticsSurviveDrop,
     /// Purge takes what an open view still needs.
     PurgeIgnoresViews,
     /// Unique values are not looked up.

@@ -18,6 +18,7 @@ mod edit;
 mod estimate;
 pub mod extents;
 mod free;
+pub mod leaf_map;
 mod node;
 pub mod overflow;
 mod run;

@@ -1,9 +1,8 @@
-//! What the optimizer and CHECK TABLE ask about a delta tree: how much is pending in a range, how large it is, some of its keys; and
-//! whether everything pending fits the entries it is for.
+//! What the optimizer and CHECK TABLE ask about a delta tree: how much is pending in a range, how large it is, where its
+//! partitions begin; and whether everything pending fits the entries it is for.
 use super::delta::{delta_end, delta_key, Delta};
 use super::pending::{entries_added, is_valid};
-use super::read::Visitor;
-use super::{Index, Merging, Pending};
+use super::{Index, Merging};
 use crate::base::{Error, PageNo, Result};
 use crate::btree::Seek;
 use crate::pool::Pool;
@@ -61,27 +60,13 @@ impl Delta {
         }
         entries * (self.bytes() / self.entries().max(1))
     }
-    /// Shows the new entries of a random leaf of the delta tree, in key order: (key, value).
-    pub fn sample_leaf(&self, pool: &Pool, each: Visitor<'_>) -> Result<()> {
-        let mut pending = Pending::default();
-        if let Some(leaf) = self.tree.random_leaf(pool)? {
-            for slot in 0..leaf.len() {
-                // One partition: keys of the next begin again from the first.
-                let (key, value) = leaf.entry_at(slot);
-                if key.get(..2) == leaf.key_at(0).get(..2) && is_valid(value) {
-                    pending.push(0, &key[2..], value);
-                }
-            }
-        }
-        pending.settle();
-        let mut value = Vec::new();
-        for i in 0..pending.len() {
-            // What needs an entry of the base is counted there.
-            if pending.evaluate(i, None, &mut value) == Ok(true) && !each(pending.key(i), &value)? {
-                break;
-            }
-        }
-        Ok(())
+    /// What precedes the keys of each partition in the delta tree, oldest first.
+    pub fn partition_prefixes(&self) -> Vec<[u8; 2]> {
+        self.partitions().into_iter().map(u16::to_be_bytes).collect()
+    }
+    /// Does this pending change (a value of the delta tree) give the index an entry that it lacks?
+    pub fn adds_an_entry(pending: &[u8]) -> bool {
+        is_valid(pending) && entries_added(pending) > 0
     }
 }
 

@@ -119,6 +119,10 @@ impl Engine {
             Close::Slow => self.settle(),
             _ => Ok(()),
         };
+        let settled = settled.and_then(|()| match how {
+            Close::LogOnly => Ok(()),
+            _ => self.store.save_all_statistics(),
+        });
         if let Some(workers) = workers {
             workers.stop();
         }
@@ -292,6 +296,11 @@ impl Engine {
             "redo_log_capacity" => return self.redo().set_capacity(value),
             "redo_log" => return self.set_redo_log(value != 0),
             "doublewrite" => return self.store.pool.set_doublewrite(value != 0),
+            "stats_sample_pages" => {
+                (self.store.statistics_settings.sample_pages).store(narrow(value), Ordering::Relaxed)
+            }
+            "stats_persistent" => (self.store.statistics_settings.persistent).store(value != 0, Ordering::Relaxed),
+            "stats_auto_recalc" => (self.store.statistics_settings.auto_recalc).store(value != 0, Ordering::Relaxed),
             "sort_buffer_size" => self.store.sort_buffer_size.store(value, Ordering::Relaxed),
             "snapshot_isolation" => self.store.snapshot_isolation.store(value != 0, Ordering::Relaxed),
             "change_buffering" => self.store.change.set_buffering(Buffering::from_number(value)),

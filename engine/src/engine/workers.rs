@@ -24,6 +24,7 @@ const CLEANER_TICK_MS: u64 = 100;
 const CHECKPOINT_TICK_MS: u64 = 200;
 const SYNC_TICK_MS: u64 = 1000;
 const PURGE_IDLE_MS: u64 = 100;
+const STATISTICS_TICK_MS: u64 = 1000;
 /// After a failure, so that what fails at once does not take a processor.
 const PURGE_AGAIN_MS: u64 = 10;
 /// In the test modes something is merged at random moments, at most so far from each other.
@@ -115,6 +116,7 @@ impl Workers {
             });
         }
         group.spawn(store, "sluice-undo", log, shrink_loop);
+        group.spawn(store, "sluice-stats", log, statistics_loop);
         let note = log.clone();
         group.spawn(store, "sluice-change", log, move |store, stop| {
             merge_loop(store, stop, &note)
@@ -257,6 +259,20 @@ fn shrink_loop(store: &Store, stop: &Stop) -> Result<()> {
             }
             Err(e) => return Err(e),
         }
+    }
+    Ok(())
+}
+
+/// Bad pages and a full disk are for statements to tell of: the worker comes back later.
+fn statistics_loop(store: &Store, stop: &Stop) -> Result<()> {
+    while !stop.is_asked() {
+        match store.statistics_step() {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(e) if can_go_on(store, &e) => {}
+            Err(e) => return Err(e),
+        }
+        stop.sleep(STATISTICS_TICK_MS);
     }
     Ok(())
 }

@@ -8,6 +8,7 @@
 //! 13 row     bytes; with bit 1: total length u64, first overflow page u32, transaction
 //!            that made the chain u48, then the row's prefix
 //! ```
+pub mod key_shape;
 pub mod scan;
 
 pub use crate::change::Index;

@@ -166,7 +166,7 @@ impl TableLoad {
             })?;
             if let Some(lsn) = placed {
                 trx.last_lsn = trx.last_lsn.max(lsn);
-                self.table.rows.fetch_add(1, Ordering::Relaxed);
+                self.table.statistics.counts.inserted(1);
                 return Ok(());
             }
             locks.check_insert(trx, index, pk)?;
@@ -177,7 +177,7 @@ impl TableLoad {
     fn link_rows(&self, trx: &mut Trx, layout: &Layout, rows: &Loaded) -> Result<()> {
         self.log_link(trx, layout)?;
         self.link(trx, layout.clustered.tree, rows)?;
-        self.table.rows.fetch_add(rows.entries as i64, Ordering::Relaxed);
+        self.table.statistics.counts.inserted(rows.entries);
         Ok(())
     }
 

@@ -93,7 +93,7 @@ impl Store {
         let tree = &layout.clustered.tree;
         let is_loaded = &mut |_: &[u8], value: &[u8]| Ok(is_loaded_by(&RowHeader::read(value), maker));
         let (removed, all) = tree.strip(&self.pool, &mut place.from, &mut left, is_loaded)?;
-        table.rows.fetch_sub(removed as i64, Ordering::Relaxed);
+        table.statistics.counts.deleted(removed as u64);
         Ok(all)
     }
 

@@ -5,6 +5,7 @@
 //! slot 0  root page of the catalog tree
 //! slot 1  next table (and file) number      never given twice (I10)
 //! slot 2  next index number
+//! slot 3  root page of the tree of statistics (`statistics/stored.rs`); 0 = none was ever stored
 //! ```
 //! DDL statements run one at a time under `ddl` (rank Catalog, taken over latches); a statement's change of the catalog is
 //! one Mtr. Inside one Mtr all descents are made under `Intent::Grow`: it X-latches from the root, so that pages this Mtr
@@ -21,14 +22,18 @@ use crate::pool::{Mtr, Pool};
 use crate::space;
 use parking_lot::RwLock;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 const ROOT_SLOT: usize = space::ROOTS_OFFSET;
 const NEXT_TABLE_SLOT: usize = space::ROOTS_OFFSET + 4;
 const NEXT_INDEX_SLOT: usize = space::ROOTS_OFFSET + 8;
+const STATISTICS_SLOT: usize = space::ROOTS_OFFSET + 12;
 
 /// Index number of the catalog tree itself; tables get later ones.
 pub const CATALOG_INDEX: IndexId = 1;
+/// Of the tree of statistics.
+pub const STATISTICS_INDEX: IndexId = 2;
 const FIRST_INDEX: IndexId = 16;
 
 /// Serialises DDL and holds the counters.
@@ -48,6 +53,8 @@ pub type TableText = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 pub struct Catalog {
     tree: Tree,
+    /// Root page; 0 = the tree is not made yet.
+    pub(super) statistics_root: AtomicU32,
     ddl: RankedMutex<Ddl>,
     maps: RwLock<Maps>,
     /// What the delta trees of all tables share.
@@ -70,10 +77,15 @@ impl Catalog {
 
     /// Reads the whole catalog; after redo.
     pub fn open(pool: &Pool, buffer: Arc<ChangeBuffer>, table_text: TableText) -> Result<Catalog> {
-        let (root, next_table, next_index) = {
+        let (root, next_table, next_index, statistics_root) = {
             let header = pool.read(PageId::new(SYSTEM_FILE, space::HEADER_PAGE))?;
             let slot = |at| get_u32(&header, at);
-            (slot(ROOT_SLOT), slot(NEXT_TABLE_SLOT), slot(NEXT_INDEX_SLOT))
+            (
+                slot(ROOT_SLOT),
+                slot(NEXT_TABLE_SLOT),
+                slot(NEXT_INDEX_SLOT),
+                slot(STATISTICS_SLOT),
+            )
         };
         if root == 0 {
             return Err(Error::corrupt("the system file holds no catalog"));
@@ -90,6 +102,7 @@ impl Catalog {
         }
         Ok(Catalog {
             tree,
+            statistics_root: AtomicU32::new(statistics_root),
             ddl: RankedMutex::new(Rank::Catalog, Ddl { next_table, next_index }),
             maps: RwLock::new(maps),
             buffer,
@@ -158,6 +171,15 @@ impl Catalog {
         space::ensure_free(&mut mtr, SYSTEM_FILE, pages)?;
         mtr.commit();
         Ok(())
+    }
+
+    /// The DDL mutex is held. If the Mtr fails after this, the engine is poisoned: it has changes.
+    pub(super) fn make_statistics_tree(&self, mtr: &mut Mtr<'_>) -> Result<Tree> {
+        let tree = Tree::create(mtr, SYSTEM_FILE, STATISTICS_INDEX)?;
+        let header = space::header(mtr, SYSTEM_FILE)?;
+        mtr.edit_u32(header, STATISTICS_SLOT, tree.root);
+        self.statistics_root.store(tree.root, Ordering::Release);
+        Ok(tree)
     }
 
     /// Writes or replaces a table's definition in `mtr`.

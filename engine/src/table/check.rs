@@ -371,7 +371,7 @@ impl Check<'_> {
     }
 
     fn compare(&mut self, trx: &mut Trx) -> Result<()> {
-        let rows_expected = self.table.rows.load(Ordering::Relaxed).max(0) as u64;
+        let rows_expected = self.table.statistics.counts.rows();
         let count = self.table.layout().secondary.len();
         let one_by_one = self.is_one_by_one();
         let mut expected = vec![Sum::default(); count];

@@ -7,6 +7,7 @@
 //! Latches: none is held between the Mtrs; the DDL mutex is held throughout.
 use super::catalog::Ddl;
 use super::def::{Layout, Secondary, Table, TableSpec};
+use super::statistics::Statistics;
 use super::store::Store;
 use crate::base::{moment, planted, Error, FileId, IndexId, Moment, Mutant, Result, TrxId};
 use crate::btree::Tree;
@@ -34,8 +35,8 @@ impl Store {
                 self.remove_unrecorded(layout.id, layout.temporary)?;
                 return Err(e);
             }
-            let table = Table::new(name, layout);
-            table.rows_known.store(true, Ordering::Relaxed);
+            let mut table = Table::new(name, layout);
+            table.statistics = Statistics::empty();
             table.next_row_id.store(1, Ordering::Relaxed);
             table.counters_loaded.store(true, Ordering::Relaxed);
             self.catalog.add(Arc::new(table));
@@ -50,6 +51,7 @@ impl Store {
         let _hold = self.redo.hold_checkpoint();
         let layout = table.layout();
         self.record(layout, &[], |mtr| {
+            self.remove_stored(mtr, layout.id)?;
             self.catalog.delete(mtr, name)?;
             if !planted(Mutant::DropNotLogged) {
                 space::log_drop(mtr, layout.id);
@@ -89,6 +91,7 @@ impl Store {
             let mut new = self.new_incarnation(&mut ddl, &spec, if old.temporary { 0 } else { created })?;
             new.created_s = old.created_s;
             let recorded = self.record(old, &[&new], |mtr| {
+                self.remove_stored(mtr, old.id)?;
                 self.catalog.put(mtr, name, &new)?;
                 space::log_drop(mtr, old.id);
                 Ok(())
@@ -101,8 +104,7 @@ impl Store {
             self.discard_pending(&old.secondary);
             table.publish(new);
             self.catalog.renumbered(&table, old.id, id);
-            table.rows.store(0, Ordering::Relaxed);
-            table.rows_known.store(true, Ordering::Relaxed);
+            table.statistics.truncated();
             table.autoinc.store(0, Ordering::Relaxed);
             table.autoinc_saved.store(0, Ordering::Relaxed);
             table.next_row_id.store(1, Ordering::Relaxed);

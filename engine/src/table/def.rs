@@ -5,14 +5,15 @@
 //! reference count.
 use super::layouts::Layouts;
 use super::rising::RisingLeaf;
-use super::stats::PageCounts;
+use super::statistics::estimates::PageCounts;
+use super::statistics::Statistics;
 use crate::base::{FileId, IndexId, TrxId};
 use crate::btree::Tree;
 use crate::change::Buffering;
 use crate::index::Index;
 use crate::txn::ReadView;
 use parking_lot::{Mutex, RwLock};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
 /// A secondary index to be created.
@@ -125,9 +126,8 @@ pub struct Table {
     /// Held while `counters_loaded` is being made true.
     pub(crate) loading: Mutex<()>,
     pub(crate) counters_loaded: AtomicBool,
-    /// Estimate; see `stats`.
-    pub(crate) rows: AtomicI64,
-    pub(crate) rows_known: AtomicBool,
+    /// Row counts, and what the optimizer is told.
+    pub statistics: Statistics,
     /// Next AUTO_INCREMENT value, and what the log has of it: [`Table::autoinc_is_saved`].
     pub(crate) autoinc: AtomicU64,
     pub(crate) autoinc_saved: AtomicU64,
@@ -153,8 +153,7 @@ impl Table {
             opened: AtomicU32::new(0),
             loading: Mutex::new(()),
             counters_loaded: AtomicBool::new(false),
-            rows: AtomicI64::new(0),
-            rows_known: AtomicBool::new(false),
+            statistics: Statistics::default(),
             autoinc: AtomicU64::new(0),
             autoinc_saved: AtomicU64::new(0),
             next_row_id: AtomicU64::new(0),

@@ -143,7 +143,7 @@ impl Store {
                 Some(Obstacle::Range) => self.trx_sys.locks().check_insert(trx, layout.clustered.id, pk)?,
             }
         }
-        table.rows.fetch_add(1, Ordering::Relaxed);
+        table.statistics.counts.inserted(1);
         Ok(())
     }
 

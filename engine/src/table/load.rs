@@ -325,7 +325,7 @@ impl TableLoad {
             self.table.publish(new);
             Ok(())
         })?;
-        self.table.rows.fetch_add(self.count as i64, Ordering::Relaxed);
+        self.table.statistics.counts.inserted(self.count);
         store.counters.rows_inserted.add(self.count);
         store.redo.flush(store.redo.lsn(), FlushMode::Sync)
     }

@@ -39,7 +39,7 @@ mod scratch;
 pub mod secondary;
 mod sort;
 mod sort_run;
-pub mod stats;
+pub mod statistics;
 pub mod store;
 pub mod undo_format;
 mod unique;
@@ -62,5 +62,7 @@ pub use def::{IndexSpec, Layout, Table, TableSpec};
 pub use load::TableLoad;
 pub use rates::ROUNDS;
 pub use row_lock::AUTOINC_LOCKS;
-pub use stats::TableStats;
+pub use statistics::{
+    IndexStatistics, StatisticsOptions, StatisticsRow, StatisticsSettings, TableStatistics, TableStats,
+};
 pub use store::{Entry, EntryChange, NewRow, Savepoint, Store, StoreConfig};

@@ -214,7 +214,7 @@ impl Store {
             // Counted once done: what fails is done again.
             What::Insert => {
                 let lsn = self.restore(layout, record, undo.trx, at, Restore::Remove)?;
-                table.rows.fetch_sub(1, Ordering::Relaxed);
+                table.statistics.counts.deleted(1);
                 lsn
             }
             What::Update { old, diff, .. } => {
@@ -224,13 +224,13 @@ impl Store {
                 value.extend_from_slice(&stored);
                 let lsn = self.restore(layout, record, undo.trx, at, Restore::Value(&value))?;
                 if old.marked() {
-                    table.rows.fetch_sub(1, Ordering::Relaxed);
+                    table.statistics.counts.deleted(1);
                 }
                 lsn
             }
             What::Delete { old, .. } => {
                 let lsn = self.restore(layout, record, undo.trx, at, Restore::Header(old))?;
-                table.rows.fetch_add(1, Ordering::Relaxed);
+                table.statistics.counts.inserted(1);
                 lsn
             }
             What::Chain { .. } | What::Load { .. } => unreachable!("about no row"),

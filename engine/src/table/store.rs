@@ -3,6 +3,7 @@ use super::catalog::Catalog;
 use super::damage::Aside;
 use super::def::Layout;
 use super::read_tries::ReadTries;
+use super::statistics::StatisticsSettings;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Counters, Error, Level, Result, TrxId, UndoPtr};
 use crate::change::ChangeBuffer;
@@ -54,6 +55,7 @@ pub struct Store {
     pub bulk_load_min: u64,
     pub undo_pages_kept: u32,
     pub snapshot_isolation: AtomicBool,
+    pub statistics_settings: StatisticsSettings,
     pub verify: AtomicBool,
     pub(crate) unique_guards: Vec<RankedMutex<()>>,
     pub(super) aside: RankedMutex<Aside>,
@@ -130,6 +132,7 @@ impl Store {
             bulk_load_min: config.bulk_load_min,
             undo_pages_kept: config.undo_pages_kept,
             snapshot_isolation: AtomicBool::new(config.snapshot_isolation),
+            statistics_settings: StatisticsSettings::default(),
             verify: AtomicBool::new(config.verify),
             unique_guards: (0..UNIQUE_GUARDS)
                 .map(|_| RankedMutex::new(Rank::UniqueGuard, ()))

@@ -40,6 +40,7 @@ impl Store {
         let locks = self.trx_sys.locks();
         locks.leave_to_version(trx, table.layout().clustered.id, pk);
         self.counters.rows_updated.inc();
+        table.statistics.counts.updated();
         Ok(())
     }
 
@@ -269,7 +270,7 @@ impl Store {
                 assert!(matches!(obstacle, Obstacle::Row), "a mark needs no room");
                 self.lock_again(trx, layout, pk, hold.granted)?;
             }
-            table.rows.fetch_sub(1, Ordering::Relaxed);
+            table.statistics.counts.deleted(1);
             for e in entries {
                 self.mark_entry(trx, layout, e.index, e.key)?;
             }

@@ -8,6 +8,9 @@ pub const SYSTEM_FILE: u32 = 1;
 pub const DELTA_BIT: u32 = 1 << 31;
 const ROOTS_AT: usize = 80;
 const CATALOG_INDEX: u32 = 1;
+/// Root of the tree of statistics, drawn in `engine/src/table/statistics/stored.rs`; 0 = there is none.
+const STATISTICS_AT: usize = ROOTS_AT + 12;
+const STATISTICS_INDEX: u32 = 2;
 
 pub struct Secondary {
     pub name: String,
@@ -63,6 +66,7 @@ pub fn read(store: &Store) -> Result<Catalog, String> {
         odd.into_iter()
             .map(|key| format!("the catalog holds a key that is no table's: {key}")),
     );
+    walk_statistics(store, u32_at(&header, STATISTICS_AT), &mut walked);
     let mut tables = Vec::new();
     for (name, bytes) in definitions {
         match decode(&name, &bytes) {
@@ -73,6 +77,25 @@ pub fn read(store: &Store) -> Result<Catalog, String> {
         }
     }
     Ok(Catalog { tables, walked })
+}
+
+/// The engine computes statistics anew where they cannot be read; the pages must be sound all the same.
+fn walk_statistics(store: &Store, root: u32, walked: &mut Walked) {
+    if root == 0 {
+        return;
+    }
+    let mut odd = 0;
+    let found = tree::walk(store, SYSTEM_FILE, STATISTICS_INDEX, root, &mut |key, value| {
+        // Table number, number of the piece.
+        odd += (key.len() != 5 || value.is_empty()) as u32;
+    });
+    walked.findings.extend(found.findings);
+    if odd > 0 {
+        walked
+            .findings
+            .push(format!("{odd} entries of the statistics are no table's"));
+    }
+    walked.pages.extend(found.pages);
 }
 
 fn decode(name: &str, bytes: &[u8]) -> Option<Table> {

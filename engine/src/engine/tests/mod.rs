@@ -44,6 +44,7 @@ mod rollback_progress;
 mod sealed_damage;
 mod settled;
 mod sim;
+mod statistics;
 mod status;
 mod stress;
 mod thinned;

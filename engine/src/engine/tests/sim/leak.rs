@@ -24,11 +24,25 @@ impl World {
         }
     }
 
+    /// Statistics are stored of tables that exist, and of no others.
+    fn statistics_agree(&self) -> Step {
+        let store = self.store();
+        match store.tables_with_stored_statistics() {
+            Ok(stored) => match stored.iter().find(|id| store.catalog.by_id(**id).is_none()) {
+                Some(id) => Err(format!("statistics are stored of table {id}, which does not exist")),
+                None => Ok(()),
+            },
+            // Damage is told where it is met.
+            Err(_) => Ok(()),
+        }
+    }
+
     /// After purge, with nobody under way.
     pub fn nothing_is_left(&mut self) -> Step {
         if self.over || !self.history.current().prepared.is_empty() {
             return Ok(());
         }
+        self.statistics_agree()?;
         if let Err(e) = self.store().drain_changes() {
             return self.judge("merging", &e);
         }

@@ -137,6 +137,10 @@ pub enum Op {
     },
     /// Looks at each index as the worker does: partitions that nobody has written since the last such look may be closed.
     CloseIdle,
+    /// ANALYZE TABLE: the table's statistics are computed and stored.
+    Analyze {
+        table: u64,
+    },
     /// As the page cleaner does, at its own pace.
     Clean,
     /// Writes this many pages; an odd number: then all clean ones leave the pool.

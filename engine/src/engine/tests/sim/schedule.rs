@@ -328,7 +328,11 @@ impl Author {
                 let records = 1 + self.n(20);
                 Op::Purge { records }
             }
-            25..=27 => Op::Shrink,
+            25..=26 => Op::Shrink,
+            27 => {
+                let table = self.n(4);
+                Op::Analyze { table }
+            }
             28..=31 => Op::Clean,
             32..=39 => {
                 let leaves = 1 + self.n(6);

@@ -410,6 +410,7 @@ const BUFFERED: &[Op] = &[
     Op::CloseIdle,
     Op::Rollback { trx: 0 },
     MERGE,
+    Op::Analyze { table: 0 },
     Op::DropIndex { table: 0, which: 0 },
     fill(40, 9, 60),
     COMMIT,

@@ -295,6 +295,7 @@ impl World {
             Op::Shrink => steps::shrink_undo(&store).map(|_| ()),
             Op::Clean => steps::clean(&store),
             Op::Merge { leaves, partition } => return self.merge_some(leaves as usize, partition),
+            Op::Analyze { table } => return self.analyze(table, &store),
             Op::CloseIdle => {
                 for table in store.catalog.tables() {
                     let deltas = table.layout().secondary.iter().filter_map(|s| s.index.delta.as_ref());
@@ -344,6 +345,20 @@ impl World {
             _ => unreachable!("{op:?} is performed elsewhere"),
         };
         self.judge_result(&format!("{op:?}"), done)
+    }
+
+    /// ANALYZE TABLE, unless there is no such table.
+    fn analyze(&mut self, table: u64, store: &Store) -> Step {
+        let Some(name) = self.table_name(table) else {
+            return Ok(());
+        };
+        let opened = store.open_table(&name);
+        let done = opened.and_then(|table| {
+            store.compute_statistics(&table)?;
+            store.close_table(&table);
+            Ok(())
+        });
+        self.judge_result("computing statistics", done)
     }
 
     fn merge_some(&mut self, leaves: usize, partition: bool) -> Step {

@@ -1,0 +1,272 @@
+//! Statistics for the optimizer: right within a factor of two whatever the values are like, kept over a restart, refreshed as
+//! the table changes. Before, the keys of one random leaf were counted: nearly every index had a cardinality of 1.
+use super::rig::{config, Rig};
+use crate::engine::{Close, Config, Engine};
+use crate::index::key_shape::{KeyShape, PartImage, PartShape};
+use crate::io::sim::SimDisk;
+use crate::table::*;
+use crate::txn::{Isolation, ThreadWaiter};
+use std::sync::Arc;
+
+const ROWS: u32 = 30_000;
+
+/// An index: how many bytes each part has (each may be NULL), and the values of row n.
+struct Kind {
+    name: &'static str,
+    parts: usize,
+    values: fn(u32) -> [Option<u32>; 2],
+    /// Different values of the first part, and of both.
+    distinct: [u64; 2],
+}
+
+/// A permutation of 0..ROWS: neighbours in the primary key are far apart.
+fn mixed(n: u32) -> u32 {
+    (n as u64 * 17_389 % ROWS as u64) as u32
+}
+
+const KINDS: [Kind; 7] = [
+    Kind {
+        name: "uniform",
+        parts: 1,
+        values: |n| [Some(n % 3000), None],
+        distinct: [3000, 0],
+    },
+    Kind {
+        name: "two_values",
+        parts: 1,
+        values: |n| [Some(n % 2), None],
+        distinct: [2, 0],
+    },
+    Kind {
+        name: "few",
+        parts: 1,
+        values: |n| [Some(mixed(n) % 25), None],
+        distinct: [25, 0],
+    },
+    Kind {
+        name: "mostly_null",
+        parts: 1,
+        values: |n| [(n % 10 == 0).then_some(n), None],
+        distinct: [ROWS as u64 / 10 + 1, 0],
+    },
+    Kind {
+        name: "skewed",
+        parts: 1,
+        // One value has all rows but 300.
+        values: |n| [Some(if n % 100 == 0 { 1_000_000 + n } else { 500 }), None],
+        distinct: [ROWS as u64 / 100 + 1, 0],
+    },
+    Kind {
+        name: "unique_values",
+        parts: 1,
+        values: |n| [Some(mixed(n)), None],
+        distinct: [ROWS as u64, 0],
+    },
+    Kind {
+        name: "pair",
+        parts: 2,
+        values: |n| [Some(n % 10), Some(n % 1000)],
+        distinct: [10, 1000],
+    },
+];
+
+fn key(kind: &Kind, n: u32) -> Vec<u8> {
+    let mut key = Vec::new();
+    for value in &(kind.values)(n)[..kind.parts] {
+        key.push(value.is_some() as u8);
+        key.extend(value.iter().flat_map(|value| value.to_be_bytes()));
+    }
+    key
+}
+
+fn options() -> StatisticsOptions {
+    let part = |nullable| PartShape {
+        nullable,
+        inverted: false,
+        image: PartImage::Fixed(4),
+    };
+    let shape = |parts: usize, nullable| KeyShape {
+        parts: vec![part(nullable); parts],
+    };
+    let secondary = KINDS.iter().map(|kind| shape(kind.parts, true));
+    StatisticsOptions {
+        shapes: std::iter::once(shape(1, false)).chain(secondary).collect(),
+        ..StatisticsOptions::default()
+    }
+}
+
+fn open(engine: &Arc<Engine>) -> Arc<Table> {
+    let table = engine.store().open_table("s").expect("open");
+    engine.store().describe_statistics(&table, &options());
+    table
+}
+
+fn insert(engine: &Arc<Engine>, table: &Table, rows: std::ops::Range<u32>) {
+    let mut trx = engine.new_trx(Arc::new(ThreadWaiter::new()), 0);
+    engine.start(&mut trx, Isolation::ReadCommitted, 1000);
+    for n in rows {
+        let pk = n.to_be_bytes();
+        let keys: Vec<Vec<u8>> = KINDS.iter().map(|kind| [&key(kind, n)[..], &pk].concat()).collect();
+        let entry = |(i, key): (usize, &Vec<u8>)| (i as u32, key.len() as u32 - 4);
+        let entries: Vec<Entry<'_>> = keys
+            .iter()
+            .enumerate()
+            .map(|of| Entry {
+                index: entry(of).0,
+                user_key_len: entry(of).1,
+                key: of.1,
+                ..Entry::default()
+            })
+            .collect();
+        let new = NewRow::new(&pk, b"a row", &entries);
+        engine.store().insert(&mut trx, table, &new, false).expect("insert");
+    }
+    engine.commit(&mut trx, false).expect("commit");
+}
+
+fn filled(engine: &Arc<Engine>) -> Arc<Table> {
+    let index = |kind: &Kind| IndexSpec {
+        name: kind.name.into(),
+        unique: false,
+    };
+    let spec = TableSpec {
+        pk_fixed_len: 4,
+        indexes: KINDS.iter().map(index).collect(),
+        ..TableSpec::default()
+    };
+    engine.store().create_table("s", &spec).expect("create");
+    let table = open(engine);
+    insert(engine, &table, 0..ROWS);
+    table
+}
+
+fn check(engine: &Arc<Engine>, table: &Table, when: &str) {
+    let found = engine.store().statistics(table).expect("read").expect("computed");
+    assert_eq!(found.rows, ROWS as u64, "{when}");
+    for (i, kind) in KINDS.iter().enumerate() {
+        let of = &found.indexes[i + 1];
+        for (part, truth) in kind.distinct[..kind.parts].iter().enumerate() {
+            let told = of.distinct[part];
+            let name = kind.name;
+            assert!(
+                told * 2 >= *truth && told <= truth * 2,
+                "{when}: {name}, {part}: {told}, true {truth}"
+            );
+        }
+        assert!(
+            of.distinct[kind.parts].abs_diff(ROWS as u64) < ROWS as u64 / 5,
+            "{when}: with the clustered key {of:?}"
+        );
+    }
+}
+
+#[test]
+fn numbers_of_values_are_right_within_a_factor_of_two() {
+    let engine = Rig::create(SimDisk::new(1)).engine;
+    let table = filled(&engine);
+    for seed in 0..10 {
+        engine.store().compute_statistics(&table).expect("computed");
+        check(&engine, &table, &format!("time {seed}"));
+    }
+}
+
+/// Most entries wait in the change buffer, in several partitions.
+#[test]
+fn pending_changes_count() {
+    let engine = Rig::create(SimDisk::new(1)).engine;
+    engine.set("change_buffer_test_mode", 3).expect("set");
+    let table = filled(&engine);
+    engine.store().compute_statistics(&table).expect("computed");
+    check(&engine, &table, "buffered");
+    let parts = |table: &Table| {
+        for secondary in &table.layout().secondary {
+            secondary.index.delta.as_ref().expect("buffered").begin_partition();
+        }
+    };
+    let more = KINDS.len();
+    parts(&table);
+    assert_eq!(table.layout().secondary.len(), more);
+    engine.store().compute_statistics(&table).expect("computed");
+    check(&engine, &table, "in a closed partition");
+}
+
+#[test]
+fn statistics_and_row_counts_are_kept_over_a_restart() {
+    for how in [Close::Fast, Close::LogOnly] {
+        let disk = SimDisk::new(1);
+        let engine = Engine::open(disk.clone(), config()).expect("fresh");
+        let table = filled(&engine);
+        engine.store().compute_statistics(&table).expect("computed");
+        let updated_s = engine.store().table_stats(&table).expect("stats").update_time_s;
+        assert!(updated_s > 0);
+        drop(table);
+        engine.close(how).expect("close");
+        drop(engine);
+        let engine = Engine::open(disk.clone(), config()).expect("again");
+        let table = open(&engine);
+        let stats = engine.store().table_stats(&table).expect("stats");
+        assert_eq!((stats.rows, stats.update_time_s), (ROWS as u64, updated_s));
+        check(&engine, &table, "after a restart");
+        assert_eq!(table.statistics.version(), 1, "nothing was computed again");
+    }
+}
+
+#[test]
+fn statistics_follow_the_table() {
+    let engine = Rig::create(SimDisk::new(1)).engine;
+    let store = engine.store();
+    let table = filled(&engine);
+    store.ensure_statistics(&table).expect("computed");
+    let version = table.statistics.version();
+    insert(&engine, &table, ROWS..ROWS + 100);
+    store.ensure_statistics(&table).expect("nothing to do");
+    assert_eq!(table.statistics.version(), version, "a few changes");
+    insert(&engine, &table, ROWS + 100..2 * ROWS + 100);
+    store.ensure_statistics(&table).expect("computed");
+    assert!(table.statistics.version() > version, "as many changes as rows");
+    store.truncate_table("s").expect("truncate");
+    assert!(store.statistics(&table).expect("read").is_none());
+    store.ensure_statistics(&table).expect("computed");
+    assert_eq!(store.statistics(&table).expect("read").expect("computed").rows, 0);
+    store.drop_table("s").expect("drop");
+    assert_eq!(store.tables_with_stored_statistics().expect("read"), Vec::<u32>::new());
+}
+
+/// STATS_PERSISTENT=0, STATS_AUTO_RECALC=0, STATS_SAMPLE_PAGES.
+#[test]
+fn a_tables_own_options_are_obeyed() {
+    let disk = SimDisk::new(1);
+    let engine = Engine::open(disk.clone(), Config { ..config() }).expect("fresh");
+    let table = filled(&engine);
+    let own = StatisticsOptions {
+        persistent: Some(false),
+        auto_recalc: Some(false),
+        sample_pages: 2,
+        ..options()
+    };
+    engine.store().describe_statistics(&table, &own);
+    engine.store().compute_statistics(&table).expect("computed");
+    let read = |table: &Table| {
+        let found = engine.store().statistics(table).expect("read").expect("computed");
+        found.indexes[1].pages_read
+    };
+    let few = read(&table);
+    engine.store().describe_statistics(&table, &options());
+    engine.store().describe_statistics(&table, &own);
+    let version = table.statistics.version();
+    insert(&engine, &table, ROWS..3 * ROWS);
+    engine.store().ensure_statistics(&table).expect("left alone");
+    while engine.store().statistics_step().expect("step") {}
+    assert_eq!(table.statistics.version(), version, "STATS_AUTO_RECALC=0");
+    assert_eq!(
+        engine.store().tables_with_stored_statistics().expect("read"),
+        Vec::<u32>::new()
+    );
+    let more = StatisticsOptions {
+        sample_pages: 100_000,
+        ..own
+    };
+    engine.store().describe_statistics(&table, &more);
+    engine.store().compute_statistics(&table).expect("computed");
+    assert!(read(&table) > few, "{} pages with all, {few} with two", read(&table));
+}
