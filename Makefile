@@ -4,6 +4,11 @@
 #   make              the plugin             make server       a MariaDB with Sluice on 127.0.0.1:$(PORT)
 #   make test         all tests              make server-stop  stops it
 #   make check        format, lints, layers  make test-11.8    the plugin and its tests with MariaDB 11.8 (needs root)
+#   make sqltest      the SQL tests alone; SQLTEST='NAME...' some of them
+#   make SERVER=/usr MARIADB_SOURCE=PATH   the plugin for a MariaDB 10.11 or 11.8 of your own: build/for-VERSION/ha_sluice.so
+#                     SERVER is the folder over its sbin/mariadbd. PATH is a folder or tarball with MariaDB's source of that version;
+#                     without it the source is downloaded where Debian's mirror has it. Once is enough: it is kept in build/.
+#   make SERVER=/usr sqltest   the SQL tests with that server and plugin
 #   make clean        removes what was compiled; distclean: the downloads too, and build/run, where the servers keep their data
 #   make help         prints this
 #   make mtr          MariaDB's suite storage_engine on Sluice, judged by InnoDB's output; MTR='--suite vcol,gcol' others,
@@ -40,14 +45,29 @@ PLUGIN_NAME ?= SLUICE
 # A static library of the engine that is ready made: Rust is then not needed here.
 ENGINE_LIB ?=
 
+# What the plugin is for: the server under this prefix, or the private one. The plugin fits one version to the last digit.
+SERVER ?=
+MARIADB_SOURCE ?=
+export SERVER MARIADB_SOURCE
+ifneq ($(SERVER),)
+# Where this is empty, scripts/fetch-server-source says why.
+out := build/for-$(or $(shell scripts/server-version '$(SERVER)' 2>/dev/null),unknown)
+installed := $(SERVER)
+ours_alone := $(filter-out plugin sqltest help tools clean distclean build/%,$(MAKECMDGOALS))
+$(if $(ours_alone),$(error make $(ours_alone) uses build/mariadb: leave SERVER out. With SERVER there are 'make' and 'make sqltest'))
+else
+out := build
+installed := build/mariadb/usr
+endif
+
 plugin_file := ha_$(shell echo $(PLUGIN_NAME) | tr A-Z a-z)
-plugin := build/$(plugin_file).so
-objects := $(patsubst plugin/%.cc,build/obj/$(plugin_file)/%.o,$(wildcard plugin/*.cc))
+plugin := $(out)/$(plugin_file).so
+objects := $(patsubst plugin/%.cc,$(out)/obj/$(plugin_file)/%.o,$(wildcard plugin/*.cc))
 engine := $(or $(ENGINE_LIB),target/release/libsluice_ffi.a)
 
 # Raise the number when the fetch script fetches more than before.
 mariadb := build/mariadb/.complete-2
-server_source := build/server-source/.complete-1
+server_source := $(out)/server-source/.complete-1
 
 .PHONY: plugin
 plugin: $(plugin)
@@ -64,8 +84,21 @@ tools:
 $(mariadb): | tools
 	@scripts/fetch-mariadb $(@F)
 
+ifeq ($(SERVER),)
 $(server_source): $(mariadb)
 	@scripts/fetch-server-source $(@F)
+else
+$(server_source): | tools
+	@scripts/fetch-server-source $(@F)
+endif
+
+# What was named on the command line is compared each time; the stamps stay as they are when nothing is new.
+ifneq ($(SERVER)$(MARIADB_SOURCE),)
+ifndef count_alone
+.PHONY: look
+$(mariadb) $(server_source): look
+endif
+endif
 
 # ---- the engine (Rust) -----------------------------------------------------------------------------------------------
 ifndef ENGINE_LIB
@@ -80,7 +113,7 @@ build/crates: Cargo.lock | tools
 $(engine): engine-build ;
 .PHONY: engine-build
 engine-build: build/crates
-	@cargo build --release --locked --quiet --target-dir target -p sluice-ffi
+	@cargo build --release --locked --target-dir target -p sluice-ffi
 endif
 
 # The checker of a dead server's files.
@@ -89,25 +122,37 @@ sluice-check: build/crates
 	@cargo build --release --locked --quiet --target-dir target -p sluice-check
 
 # ---- the shim (C++) --------------------------------------------------------------------------------------------------
-source := build/server-source
+source := $(out)/server-source
 # Generated headers first. The server's headers are system headers to the compiler: their warnings are not ours.
 CXXFLAGS ?= -O2 -g1
 shim_flags := -std=gnu++17 -fPIC -fno-gnu-unique -fno-semantic-interposition -fno-plt -Wall -Wextra -Wno-unused-parameter -MMD -MP \
   -DHAVE_CONFIG_H -DMYSQL_DYNAMIC_PLUGIN -DMYSQL_SERVER -DDBUG_OFF -DWITH_WSREP=1 -D_FILE_OFFSET_BITS=64 \
   -DSLUICE_PLUGIN_NAME=$(PLUGIN_NAME) \
-  $(addprefix -isystem ,build/server-include $(source)/include $(source)/include/providers $(source)/sql $(source)/wsrep-lib/include \
+  $(addprefix -isystem ,$(out)/server-include $(source)/include $(source)/include/providers $(source)/sql $(source)/wsrep-lib/include \
   $(source)/wsrep-lib/wsrep-API/v26 $(source)/libmariadb/include $(source))
 
-build/obj/$(plugin_file)/%.o: plugin/%.cc Makefile $(server_source)
+# "3 of 33": the second is how many a dry run of make would compile, asked at the first of them.
+ifdef count_alone
+count = : compiling
+else
+to_compile = $(eval to_compile := $(shell $(MAKE) --dry-run count_alone=1 SERVER='$(SERVER)' PLUGIN_NAME=$(PLUGIN_NAME) ENGINE_LIB=none \
+  $(objects) 2>/dev/null | grep -c '^: compiling'))$(to_compile)
+compiled :=
+count = $(eval compiled += x)echo "== compiling $< ($(words $(compiled)) of $(to_compile))" >&2
+endif
+
+$(out)/obj/$(plugin_file)/%.o: plugin/%.cc Makefile $(server_source)
 	@mkdir -p $(@D)
-	@echo "== compiling $<" >&2
+	@$(count)
 	@$(CXX) $(CXXFLAGS) $(shim_flags) -c -o $@ $<
+
+services = $(installed)/lib/*-linux-gnu/libmysqlservices.a $(installed)/lib*/libmysqlservices.a
 
 # The engine's symbols stay inside, so that two plugins of this kind can be loaded side by side; those of
 # libmysqlservices.a must be seen, because the server fills them in. Calls inside the plugin go straight, not by the table of what others may replace.
 $(plugin): $(objects) $(engine) $(server_source)
 	@echo "== linking $@" >&2
-	@$(CXX) -shared -o $@ $(objects) $(engine) build/mariadb/usr/lib/*-linux-gnu/libmysqlservices.a \
+	@$(CXX) -shared -o $@ $(objects) $(engine) $$(ls $(services) 2>/dev/null | head -1) \
 	  -Wl,--exclude-libs,libsluice_ffi.a -Wl,-Bsymbolic-functions -Wl,-z,now -lpthread -ldl -lm
 
 -include $(objects:.o=.d)
@@ -120,22 +165,17 @@ server: plugin
 server-stop:
 	@python3 scripts/server.py stop
 
-# Threads rest now and then before locks (engine/src/base/rests.rs): what others do in between is not left to chance. Tests with threads.
-rests = txn:: pool:: btree:: change:: redo:: index:: space:: $(addprefix engine::tests::,stress redo_off bulk isolation status change_buffer)
-
-# Every change of a secondary index is buffered, and merged at random moments: the same results.
-buffer_all = --sluice-change-buffer-test-mode=1
-
 test: plugin
-	cargo test --locked --workspace
-	SLUICE_TEST_BUFFER=1 cargo test --locked -p sluice --lib engine::
-	SLUICE_TEST_RESTS=1 cargo test --locked -p sluice --lib -- $(rests)
-	@$(MAKE) --no-print-directory sim
-	scripts/sqltest
-	scripts/sqltest --server-option=$(buffer_all)
-	scripts/labtest
+	@MAKE='$(MAKE)' scripts/test
 
-# The same plugin and tests with MariaDB 11.8, in a Debian 13 root under build/trixie; needs root.
+# The SQL tests alone, with the server that the plugin was built for.
+SQLTEST ?=
+.PHONY: sqltest
+sqltest: plugin
+	@scripts/sqltest $(if $(SERVER),--prefix '$(SERVER)' --plugin $(plugin) --folder $(out)/mtr/sqltest) $(SQLTEST)
+
+# The same plugin and tests with MariaDB 11.8, in a Debian 13 root under build/trixie; needs root. The engine comes from here;
+# a source that MARIADB_SOURCE names is seen there too.
 .PHONY: test-11.8
 test-11.8: $(engine)
 	scripts/trixie make plugin ENGINE_LIB=$(engine)
@@ -242,9 +282,9 @@ check: tools
 
 # ---- cleaning --------------------------------------------------------------------------------------------------------
 .PHONY: clean distclean
-# The servers' folders stay: make server's may hold somebody's data.
+# The servers' folders stay: make server's may hold somebody's data. So do MariaDB and its sources, which may not be had again.
 clean:
-	rm -rf build/obj build/*.so target
+	rm -rf build/obj build/*.so build/for-*/obj build/for-*/*.so target
 
 distclean: clean
 	rm -rf build

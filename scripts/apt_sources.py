@@ -3,6 +3,7 @@
 
 The main suite alone, because server packages and server source must be one version: the security suite can carry a newer
 server than the newest source that can be downloaded. DEBIAN_MIRROR=URL overrides what the system's apt has configured.
+Further suites that are named, and configured here, are printed for their sources alone: apt_sources.py bookworm bookworm-security
 Called by private-apt.sh.
 """
 import glob
@@ -71,16 +72,24 @@ def main_suite(sources, suite):
     return next(iter(sorted(fitting, key=lambda s: 0 if "debian-archive" in s.signed_by else 1 if not s.signed_by else 2)), None)
 
 
-def main(suite, etc="/etc/apt"):
-    mirror = os.environ.get("DEBIAN_MIRROR")
-    source = Source([mirror], [suite], ["main"]) if mirror else main_suite(system_sources(etc), suite)
-    if source is None:
-        sys.exit(f"no apt source for Debian's main suite '{suite}' is configured: set DEBIAN_MIRROR=URL to name one")
-    print("Types: deb deb-src", "URIs: " + " ".join(source.uris), f"Suites: {suite}", "Components: main", sep="\n")
+def stanza(types, source, suite):
+    print("Types: " + types, "URIs: " + " ".join(source.uris), f"Suites: {suite}", "Components: main", sep="\n")
     if source.signed_by:
         print("Signed-By: " + source.signed_by)
     if source.trusted:
         print("Trusted: yes")
+
+
+def main(suite, *further, etc="/etc/apt"):
+    mirror = os.environ.get("DEBIAN_MIRROR")
+    source = Source([mirror], [suite], ["main"]) if mirror else main_suite(system_sources(etc), suite)
+    if source is None:
+        sys.exit(f"no apt source for Debian's main suite '{suite}' is configured: set DEBIAN_MIRROR=URL to name one")
+    stanza("deb deb-src", source, suite)
+    for name in further if not mirror else ():
+        if more := main_suite(system_sources(etc), name):
+            print()
+            stanza("deb-src", more, name)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 
 APT=$BUILD/apt
 
-# apt_setup: writes the private configuration and fetches the package lists.
+# apt_setup [SUITE...]: writes the private configuration and fetches the package lists, and of further suites (CODENAME-security)
+# those of sources.
 apt_setup() {
   local codename architecture
   codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
@@ -15,7 +16,7 @@ apt_setup() {
   architecture=$(dpkg --print-architecture)
   mkdir -p "$APT"/{lists,cache,archives}/partial "$APT/source"
   : >"$APT/status"
-  python3 "$ROOT/scripts/apt_sources.py" "$codename" >"$APT/main.sources" || fail "$(python3 "$ROOT/scripts/apt_sources.py" "$codename" 2>&1)"
+  python3 "$ROOT/scripts/apt_sources.py" "$codename" "$@" >"$APT/main.sources" || fail "$(python3 "$ROOT/scripts/apt_sources.py" "$codename" 2>&1)"
   cat >"$APT/apt.conf" <<CONF
 Dir::Etc::sourcelist "$APT/main.sources";
 Dir::Etc::sourceparts "/dev/null";
@@ -42,10 +43,12 @@ Acquire::Languages "none";
 Acquire::Retries "3";
 CONF
   step "reading Debian's package lists"
-  quiet private_apt update || fail "apt cannot reach Debian's mirror ($(sed -n 's/^URIs: //p' "$APT/main.sources")): check the network or set DEBIAN_MIRROR=URL; log: $APT/log"
+  quiet private_apt update || fail "apt cannot reach Debian's mirror ($(sed -n 's/^URIs: //p' "$APT/main.sources" | paste -sd' ')): check the network or set DEBIAN_MIRROR=URL; log: $APT/log"
 }
 
 private_apt() { apt-get -q -c "$APT/apt.conf" -o APT::Update::Error-Mode=any "$@"; }
+
+private_cache() { apt-cache -q -c "$APT/apt.conf" "$@"; }
 
 # quiet COMMAND...: runs it with its output in build/apt/log.
 quiet() { "$@" >"$APT/log" 2>&1; }

@@ -59,6 +59,11 @@ def port_is_taken(port):
     return False
 
 
+def base_of(prefix):
+    """The folder over a MariaDB's bin, sbin and share: usr in a prefix of Debian's packages, or the prefix itself."""
+    return prefix / "usr" if (prefix / "usr/sbin/mariadbd").exists() else prefix
+
+
 class Server:
     def __init__(self, folder, port, options=(), plugins=("ha_sluice",), engine="Sluice", prefix=PREFIX):
         """`plugins` are loaded at start (more names of build/*.so or of the stock plugins); `engine` is the default one.
@@ -69,6 +74,7 @@ class Server:
         self.plugins = list(plugins)
         self.engine = engine
         self.prefix = pathlib.Path(prefix).resolve()
+        self.base = base_of(self.prefix)
         self.data = self.folder / "data"
         self.log = self.folder / "log"
         self.pid_file = self.folder / "pid"
@@ -90,7 +96,7 @@ class Server:
         shutil.rmtree(part, ignore_errors=True)
         self._make_folders()
         result = subprocess.run(
-            [self.prefix / "usr/bin/mariadb-install-db", "--no-defaults", f"--basedir={self.prefix}/usr", f"--datadir={part}",
+            [self.base / "bin/mariadb-install-db", "--no-defaults", f"--basedir={self.base}", f"--datadir={part}",
              f"--tmpdir={self.folder}/tmp", "--auth-root-authentication-method=normal", *self._user()],
             env=self._environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if result.returncode != 0:
@@ -102,7 +108,7 @@ class Server:
         """Starts the server and returns when it answers. Does nothing when it already runs."""
         if self.running():
             return
-        if not (self.prefix / "usr/sbin/mariadbd").exists():
+        if not (self.base / "sbin/mariadbd").exists():
             raise ServerError(f"there is no MariaDB in {self.prefix}: run make first")
         if port_is_taken(self.port):
             raise ServerError(f"port {self.port} is taken: stop what uses it or choose another (make server PORT=...)")
@@ -157,7 +163,7 @@ class Server:
 
     def client(self, *arguments):
         """The command line of a client connected as root, for subprocess or for a person."""
-        return [str(self.prefix / "usr/bin/mariadb"), "--no-defaults", f"--socket={self.socket}", "--user=root", *arguments]
+        return [str(self.base / "bin/mariadb"), "--no-defaults", f"--socket={self.socket}", "--user=root", *arguments]
 
     def sql(self, statements, database="", timeout=None):
         """Runs statements and returns the rows of all results: a list of lists of strings, NULL as 'NULL'."""
@@ -171,8 +177,8 @@ class Server:
 
     def command(self):
         return [
-            str(self.prefix / "usr/sbin/mariadbd"), "--no-defaults", *self._user(),
-            f"--basedir={self.prefix}/usr", f"--lc-messages-dir={self.share()}", f"--character-sets-dir={self.share()}/charsets",
+            str(self.base / "sbin/mariadbd"), "--no-defaults", *self._user(),
+            f"--basedir={self.base}", f"--lc-messages-dir={self.share()}", f"--character-sets-dir={self.share()}/charsets",
             f"--datadir={self.data}", f"--tmpdir={self.folder}/tmp", f"--socket={self.socket}",
             f"--port={self.port}", "--bind-address=127.0.0.1",
             f"--plugin-dir={self.folder}/plugin", "--plugin-maturity=experimental",
@@ -182,7 +188,7 @@ class Server:
 
     def share(self):
         """The server's messages, character sets and test suites: Debian renamed the folder with MariaDB 11."""
-        folders = [self.prefix / "usr/share" / name for name in ("mariadb", "mysql")]
+        folders = [self.base / "share" / name for name in ("mariadb", "mysql")]
         return next((folder for folder in folders if (folder / "charsets").is_dir()), folders[0])
 
     def _user(self):
@@ -190,7 +196,7 @@ class Server:
 
     def _environment(self):
         """State transfer and install scripts find their programs in the prefix first."""
-        return {**os.environ, "PATH": f"{self.prefix}/usr/bin:{self.prefix}/usr/sbin:{os.environ.get('PATH', '/usr/bin:/bin')}"}
+        return {**os.environ, "PATH": f"{self.base}/bin:{self.base}/sbin:{os.environ.get('PATH', '/usr/bin:/bin')}"}
 
     def _make_folders(self):
         """One folder with the stock plugins and ours, as links that are made anew: a plugin may have come or gone."""
@@ -198,7 +204,7 @@ class Server:
         plugin = self.folder / "plugin"
         shutil.rmtree(plugin, ignore_errors=True)
         plugin.mkdir()
-        for library in [*(self.prefix / "usr/lib/mysql/plugin").glob("*.so"), *BUILD.glob("ha_*.so")]:
+        for library in [*(self.base / "lib/mysql/plugin").glob("*.so"), *BUILD.glob("ha_*.so")]:
             link = plugin / library.name
             link.unlink(missing_ok=True)
             link.symlink_to(library)

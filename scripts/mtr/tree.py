@@ -20,6 +20,9 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+from server import base_of  # noqa: E402
+
 # "suite.test 'combination' w1 [ pass ]   12": mtr's line for a test that ended.
 RESULT_LINE = re.compile(r"^(?P<name>\S+)\s+(?:'[^']*'\s+)?(?:w\d+\s+)?\[ (?P<outcome>[^\]]+) \](?P<rest>.*)$")
 RULER = re.compile(r"^-{10,}$")
@@ -39,9 +42,9 @@ class Result:
 
 class Tree:
     def __init__(self, folder, prefix, plugins=()):
-        """`prefix` is a folder with usr/sbin/mariadbd ("/" for an installed MariaDB); `plugins` are files of ours."""
+        """`prefix` is a folder over sbin/mariadbd or usr/sbin/mariadbd ("/usr" for an installed MariaDB); `plugins` are files of ours."""
         self.folder = pathlib.Path(folder).resolve()
-        self.prefix = pathlib.Path(prefix).resolve()
+        self.base = base_of(pathlib.Path(prefix).resolve())
         self.plugins = [pathlib.Path(plugin).resolve() for plugin in plugins]
         self.installed_tests = self._installed_tests()
         # Debian 12 calls these mysql and mysql-test, Debian 13 mariadb and mariadb-test.
@@ -49,21 +52,21 @@ class Tree:
 
     def _installed_tests(self):
         for share in ("mysql/mysql-test", "mariadb/mariadb-test", "mariadb/mysql-test", "mysql/mariadb-test"):
-            folder = self.prefix / "usr/share" / share
+            folder = self.base / "share" / share
             if (folder / "suite").is_dir():
                 return folder
-        raise TreeError(f"there is no mysql-test folder with suites under {self.prefix}/usr/share: are mariadb-test and "
+        raise TreeError(f"there is no mysql-test folder with suites under {self.base}/share: are mariadb-test and "
                         "mariadb-test-data installed?")
 
     def make(self):
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         for name in ("bin", "sbin"):
-            (self.folder / name).symlink_to(self.prefix / "usr" / name)
+            (self.folder / name).symlink_to(self.base / name)
         plugin_folder = self.folder / "lib/mysql/plugin"
-        for source in ("usr/lib/mysql/plugin", "usr/lib/mariadb/plugin"):
-            if (self.prefix / source).is_dir():
-                link_entries(self.prefix / source, plugin_folder)
+        for source in ("lib/mysql/plugin", "lib/mariadb/plugin"):
+            if (self.base / source).is_dir():
+                link_entries(self.base / source, plugin_folder)
         for plugin in self.plugins:
             if not plugin.exists():
                 raise TreeError(f"there is no {plugin}: run make first")
@@ -123,7 +126,7 @@ class Tree:
     def _environment(self):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MTR_")}
         # gawk and patch of the prefix, where the system has none.
-        environment["PATH"] = f"{environment.get('PATH', '/usr/bin:/bin')}:{self.prefix}/usr/bin"
+        environment["PATH"] = f"{environment.get('PATH', '/usr/bin:/bin')}:{self.base}/bin"
         return environment
 
 
