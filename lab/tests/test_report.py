@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from canned import TEXT, cell, cells, run
-from lab import LabError, claim, diff, experiment, frame as frames, report, store
+from lab import LabError, chart, claim, diff, experiment, frame as frames, preflight, report, store
 
 
 def verdict(made, text=TEXT):
@@ -342,3 +342,11 @@ def test_a_step_that_is_too_short_for_a_claim_says_so(tmp_path):
     only = run(tmp_path / "only", [one for one in made if one["arm"] == "b"])
     only.manifest["text"] = stored.manifest["text"]
     assert f"Not told. b: {short}." in page_of(only)[1]
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in experiment.FOLDER.glob("*.toml")))
+def test_the_words_of_the_experiments_hold_no_name_of_a_metric(name):
+    found = experiment.load(name)
+    texts = [found.title, found.question, found.source, found.notes, found.prediction, *(one for claim in found.claims for one in (claim.text, claim.published, claim.original))]
+    names = {metric for metric in (*chart.UNITS, *preflight.METRICS) if "_" in metric}
+    assert not [word for text in texts for word in re.findall(r"[a-z]+(?:_[a-z]+)+", text) if word in names]

@@ -10,7 +10,7 @@ UNITS = {"rate": "operations/s", "rate_drained": "operations/s, drain included",
          "debt_peak_share": "most work put off, as a share of the engine's bound",
          "data_mb": "MB on disk", "drain_s": "seconds to drain", "p90_ms": "90th percentile, ms", "recovery_s": "seconds until the server answers again", "lost_rows": "acknowledged rows lost",
          "app_cpu_us_per_op": "application CPU µs per operation", "page_splits_per_op": "page splits per operation", "pool_misses_per_op": "pool misses per operation", "tables_mb": "MB of tables",
-         "drain_reads_per_op": "disk reads of the drain, per operation", "drain_read_kb_per_op": "KB read by the drain, per operation", "errors_per_op": "errors per operation",
+         "drain_reads_per_op": "disk reads of the drain, per operation", "drain_read_kb_per_op": "KB read by the drain, per operation", "server_cpu_us_per_query": "server CPU µs per query", "errors_per_op": "errors per operation",
          "cached_mb": "MB in the page cache", "server_cores": "cores used by the server", "redo_bytes_per_op": "bytes of redo per operation", "drain_write_kb_per_op": "KB written by the drain, per operation",
          "write_kb_drained_per_op": "KB written per operation, drain included", "drain_cpu_us_per_op": "CPU µs of the drain, per operation", "seconds": "seconds"}
 ENDINGS = {"_ms": "ms", "_us": "µs", "_kb": "KB", "_mb": "MB", "_s": "s", "_bytes": "bytes"}
