@@ -43,3 +43,9 @@ def test_the_settings_are_the_labs(engine):
     made = inserts.InsertBenchmark(engine, 1, "32M", 2).server("x", engine, "32M").options
     assert set(wanted) <= set(made) and f"--{'loose-' if engine == 'Sluice' else ''}{engine.lower()}-flush-log-at-trx-commit=1" in made
 
+
+
+def test_a_verdict_hangs_behind_its_name(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    lines = demo.wrapped("kill -9    ", "All 12 acknowledged transactions are there after a restart.").splitlines()
+    assert lines[0].startswith("kill -9    All 12") and lines[1].startswith(" " * 11 + "t") and max(map(len, lines)) <= 40

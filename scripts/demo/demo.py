@@ -15,6 +15,7 @@ import re
 import shutil
 import statistics
 import sys
+import textwrap
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -22,7 +23,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "bench"), str(HER
 import display  # noqa: E402
 import engines  # noqa: E402
 from cells import CONSUMING, SCRIPTS, Bench  # noqa: E402
-from insert_benchmark import COLUMNS, ROWS_PER_COMMIT, SAMPLE_SECONDS, InsertBenchmark  # noqa: E402
+from insert_benchmark import COLUMNS, LEGEND, ROWS_PER_COMMIT, SAMPLE_SECONDS, WARM_UP_SECONDS, InsertBenchmark  # noqa: E402
 from server import BUILD, Server, free_port, port_is_taken  # noqa: E402
 from trial import Trial  # noqa: E402
 
@@ -58,20 +59,20 @@ class Demo:
         return None
 
     def insert_benchmark(self):
-        display.say(f"1. Insert benchmark: one client inserts rows, {ROWS_PER_COMMIT} a commit, into a table with three secondary indexes whose values\n"
-                    "arrive in random order. Each engine runs alone, with the same memory, a sync at every commit, and no help from the\n"
-                    "system's page cache (O_DIRECT). MySQL 8.4 turned the change buffer off, MariaDB 11 removed it.")
+        display.say(f"\n1. Insert benchmark: one client inserts rows, {ROWS_PER_COMMIT} a commit, into a table\nwith three secondary indexes whose "
+                    "values come in random order. Each engine runs alone,\nwith the same memory, a sync at every commit, and without the "
+                    "system's page cache\n(O_DIRECT). MySQL 8.4 turned the change buffer off, MariaDB 11 removed it.")
         self.inserts.run()
         display.table(COLUMNS, [result.row() for result in self.inserts.results])
-        self.verdicts.append(("insert benchmark", self.inserts.verdict()))
-        display.say(f"=> {self.inserts.verdict()}")
+        display.say(LEGEND)
+        self.judge("insert benchmark", self.inserts.verdict())
 
     def start(self):
         shutil.rmtree(self.server.folder, ignore_errors=True)
         self.server.start()
         version = self.server.sql("SELECT VERSION()")[0][0]
-        display.say(f"\n2. sysbench: transactions a second on {self.arguments.rows:,} rows, which fit in memory, in one server (MariaDB {version}) with both\n"
-                    f"engines, {self.arguments.seconds} seconds each.")
+        display.say(f"\n2. sysbench: transactions a second on {self.arguments.rows:,} rows, which fit in memory,\n"
+                    f"in one server (MariaDB {version}) with both engines, {self.arguments.seconds} seconds each.")
 
     def sysbench(self):
         bench = Bench(self.server, self.arguments.rows)
@@ -82,14 +83,13 @@ class Demo:
             for script in SCRIPTS:
                 for threads in THREADS:
                     self.cell(bench, progress, script, threads)
-        display.table(["sysbench", f"{self.engine}, 1/s", f"{YARDSTICK}, 1/s", f"{self.engine} / {YARDSTICK}"], self.rows)
-        self.verdicts.append(("sysbench", sysbench_verdict(self.engine, self.ratios)))
-        display.say(f"=> {self.verdicts[-1][1]}")
+        display.table(["transactions a second", self.engine, YARDSTICK, "ratio"], self.rows)
+        self.judge("sysbench", sysbench_verdict(self.engine, self.ratios))
 
     def cell(self, bench, progress, script, threads):
         speeds = {}
         for engine in self.engines[::1 if threads == THREADS[0] else -1]:
-            progress.working(f"{script}, {threads} threads, {engine}")
+            progress.working(f"{script}, {threads} thread{'s' if threads > 1 else ''}, {engine}")
             if script in CONSUMING:
                 bench.prepare(engine)
             bench.settle(SETTLE_SECONDS_MAX)
@@ -101,31 +101,43 @@ class Demo:
         progress.done(f"{what}: {self.sentence(speeds, '/s', 0)}")
 
     def kill(self):
-        display.say(f"\n3. kill -9: {KILL_CLIENTS} clients write, the server is killed under them and started again, and every row is looked for.")
+        display.say(f"\n3. kill -9: {KILL_CLIENTS} clients write, the server is killed under them and started again,\nand every row is looked for.")
         trial = Trial(self.server, self.engine, clients=KILL_CLIENTS)
         trial.prepare()
         outcome = trial.round(self.arguments.seconds)
-        self.verdicts.append(("kill -9", f"all {outcome.acknowledged:,} acknowledged transactions are there after a restart of "
-                                         f"{outcome.recovery_seconds:.1f} s, and nothing else is."))
         in_doubt = outcome.in_doubt_there + outcome.in_doubt_gone
         display.say(f"The kill came before the answer to {in_doubt} COMMIT{'s' if in_doubt != 1 else ''}: of these transactions {outcome.in_doubt_there} "
                     f"came back whole and {outcome.in_doubt_gone} not at all.\n"
-                    f"All {outcome.rows:,} rows were compared with what the clients wrote, every index with its table; CHECK TABLE finds nothing.\n"
-                    f"=> kill -9: {self.verdicts[-1][1]}")
+                    f"All {outcome.rows:,} rows were compared with what the clients wrote, every index with its table;\nCHECK TABLE finds nothing.")
+        self.judge("kill -9", f"All {outcome.acknowledged:,} acknowledged transactions are there after a restart of {outcome.recovery_seconds:.1f} s, "
+                              "and nothing else is.")
+
+    def judge(self, what, sentence):
+        self.verdicts.append((what, sentence))
+        display.say(wrapped("=> ", sentence))
 
     def sentence(self, values, unit, digits):
         return ", ".join(f"{engine} {values[engine]:,.{digits}f}{unit}" for engine in self.engines)
+
+    def log(self, step):
+        return self.inserts.folder / "*/log" if step == "insert benchmark" else self.server.log
 
     def report(self, seconds):
         if self.verdicts:
             display.say(f"\n---- Summary, after {seconds:.0f} s " + "-" * 60)
             for what, sentence in self.verdicts:
-                display.say(f"{what:<18}{sentence}")
+                display.say(wrapped(f"{what:<18}", sentence))
             display.say("Short runs: on a machine that does something else meanwhile they can be far off. `make bench` measures sysbench;\n"
                         "`lab/lab run ibench-now --preset quick` measures the inserts, with the work that was put off charged.")
         if self.server.running():
             display.say(f"\nA server is running, its default engine is {self.engine}. Connect with:\n  {' '.join(self.server.client())}\n"
                         f"Stop it with:\n  scripts/server.py stop --folder {self.server.folder}")
+
+
+def wrapped(begin, text):
+    """A paragraph that hangs behind its beginning, as wide as the terminal, and in a log as wide as can be read."""
+    width = min(shutil.get_terminal_size((120, 24)).columns, 120)
+    return textwrap.fill(text, width, initial_indent=begin, subsequent_indent=" " * len(begin), break_long_words=False)
 
 
 def sysbench_verdict(engine, ratios):
@@ -144,7 +156,7 @@ def arguments_of_command_line():
     parser.add_argument("--port", type=int, default=23307, help="another one is taken when it is in use")
     parser.add_argument("--insert-rows", type=int, default=1500000, help="in the table of the insert benchmark when it begins")
     parser.add_argument("--insert-pool", default="32M", help="its buffer pool, in whole MiB")
-    parser.add_argument("--insert-seconds", type=int, default=12, help="of inserts with each engine, after 4 s in which the pool fills")
+    parser.add_argument("--insert-seconds", type=int, default=12, help="of inserts with each engine, after %d s in which the pool fills" % WARM_UP_SECONDS)
     parser.add_argument("--rows", type=int, default=100000, help="of the sysbench table")
     parser.add_argument("--seconds", type=int, default=2, help="of each sysbench run, and of the writing before the kill")
     arguments = parser.parse_args()
@@ -163,7 +175,7 @@ def main():
     failed = demo.run()
     demo.report(time.monotonic() - started)
     if failed:
-        sys.exit(f"\nFAILED in step '{failed[0]}': {failed[1]}\nserver's log: {demo.server.log}")
+        sys.exit(f"\nFAILED in step '{failed[0]}': {failed[1]}\nerror log of the server: {demo.log(failed[0])}")
 
 
 if __name__ == "__main__":

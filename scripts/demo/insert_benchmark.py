@@ -21,7 +21,7 @@ CLIENT = BUILD / "lab/target/release/lab-client"
 DATABASE, TABLE = "lab", "pi1"
 ROWS_PER_COMMIT = 50
 LOAD_POOL, REDO = "256M", "256M"
-WARM_UP_SECONDS, SAMPLE_SECONDS = 4, 2
+WARM_UP_SECONDS, SAMPLE_SECONDS = 6, 2
 PAGE_BYTES = 16384
 NAME_WIDTH = 25
 
@@ -65,7 +65,9 @@ class Result:
         return [self.name, f"{self.rows_per_second:,.0f}", f"{self.reads_per_row:.2f}", f"{self.cpu_us_per_row:.0f}", f"{self.waiting_mb:.1f}"]
 
 
-COLUMNS = ["insert benchmark", "rows/s", "disk reads per row", "server CPU µs per row", "in change buffer at the end, MB"]
+COLUMNS = ["insert benchmark", "rows/s", "reads/row", "CPU µs/row", "buffered MB"]
+LEGEND = """reads/row: pages of 16 KiB that the server read from the disk; CPU: the server's;
+buffered MB: changes of indexes that wait in the change buffer at the end."""
 WITHOUT, WITH = Turn("InnoDB, no change buffer", "InnoDB", ("--loose-innodb-change-buffering=none",)), \
     Turn("InnoDB, change buffer", "InnoDB", ("--innodb-change-buffering=all", "--innodb-change-buffer-max-size=25"))
 
@@ -103,7 +105,7 @@ class InsertBenchmark:
         server.start()
         try:
             server.sql(f"CREATE DATABASE {DATABASE}")
-            self.client(server, engine, "insert", "--schema", "now", "--setup", "--rows", "0").communicate()
+            self.finish(self.client(server, engine, "insert", "--schema", "now", "--setup", "--rows", "0"))
             server.sql(FILL.format(rows=self.rows), DATABASE)
             self.finish(self.client(server, engine, "index", "--schema", "now"))
             has_change_buffer = bool(server.sql("SHOW GLOBAL VARIABLES LIKE 'innodb_change_buffering'"))
@@ -114,7 +116,7 @@ class InsertBenchmark:
         if not self.times_pool:
             self.times_pool = size / 2**20 / int(self.pool.removesuffix("M"))
             self.live("")
-            display.say(f"The table has {self.rows:,} rows: with its indexes {size / 2**20:.0f} MB, {self.times_pool:.1f} times the buffer pool of {self.pool.removesuffix('M')} MB.\n"
+            display.say(f"The table has {self.rows:,} rows: with its indexes {size / 2**20:.0f} MB,\n{self.times_pool:.1f} times the buffer pool of {self.pool.removesuffix('M')} MB.\n"
                         f"Rows inserted a second, every {SAMPLE_SECONDS} seconds:")
         return has_change_buffer
 
@@ -127,7 +129,7 @@ class InsertBenchmark:
             self.measure(server, turn)
         finally:
             server.stop()
-            shutil.rmtree(server.folder)
+        shutil.rmtree(server.folder)  # after a failure it stays, with the server's log
 
     def measure(self, server, turn):
         samples = self.seconds // SAMPLE_SECONDS
