@@ -59,9 +59,10 @@ class Demo:
         return None
 
     def insert_benchmark(self):
-        display.say(f"\n1. Insert benchmark: one client inserts rows, {ROWS_PER_COMMIT} a commit, into a table\nwith three secondary indexes whose "
-                    "values come in random order. Each engine runs alone,\nwith the same memory, a sync at every commit, and without the "
-                    "system's page cache\n(O_DIRECT). MySQL 8.4 turned the change buffer off, MariaDB 11 removed it.")
+        display.say("\n" + wrapped("1. ", f"Insert benchmark: one client inserts rows, {ROWS_PER_COMMIT} a commit, into a table with three secondary "
+                                   "indexes whose values come in random order. Each engine runs alone, with the same memory, a sync at every "
+                                   "commit, and without the system's page cache (O_DIRECT). MySQL 8.4 turned the change buffer off, MariaDB 11 "
+                                   "removed it."))
         self.inserts.run()
         display.table(COLUMNS, [result.row() for result in self.inserts.results])
         display.say(LEGEND)
