@@ -14,7 +14,7 @@
 #   make mtr          MariaDB's suite storage_engine on Sluice, judged by InnoDB's output; MTR='--suite vcol,gcol' others,
 #                     make mtr-all every one that scripts/mtr/suites.py knows; with every change of a secondary index buffered:
 #                     MTR=--server-option=--sluice-change-buffer-test-mode=1
-#   make demo         Sluice next to InnoDB: sysbench, mariadb-slap, kill -9; leaves the server running
+#   make demo         Sluice next to InnoDB: inserts into tables larger than memory, sysbench, kill -9; leaves a server running
 #   make bench        sysbench side by side, measured (BENCH='--io-bound', see scripts/bench/sysbench.py --help)
 #   make dump         mariadb-dump of a Sluice database into InnoDB and back
 #   make fuzz         random statements on Sluice and on InnoDB, compared (MINUTES, SEED); then readers and writers at once
@@ -181,12 +181,22 @@ test-11.8: $(engine)
 	scripts/trixie make plugin ENGINE_LIB=$(engine)
 	scripts/trixie scripts/sqltest
 
+# The lab's load client, which the demo uses too; cargo knows whether it is out of date.
+.PHONY: lab-client
+lab-client: | tools
+	@mkdir -p build/lab
+	@command -v cargo >/dev/null || { echo "error: Rust is missing: the load client of the demo is compiled with cargo" >&2; exit 1; }
+	@[ -e build/lab/target/release/lab-client ] || echo "== compiling the load client" >&2
+	@cd lab && cargo build --release --locked --quiet --target-dir ../build/lab/target -p lab-client >../build/lab/client.log 2>&1 || { \
+	  echo "error: the load client does not compile ($$(grep -m 1 ^error ../build/lab/client.log)): check the network and make again;" \
+	    "log: build/lab/client.log" >&2; exit 1; }
+
 # ---- judging ---------------------------------------------------------------------------------------------------------
 ROUNDS ?= 20
 MINUTES ?= 60
 
 .PHONY: demo bench loads memory tables dump mtr mtr-all kill faults soak fuzz lab
-demo: plugin
+demo: plugin lab-client
 	@scripts/demo/demo.py
 
 bench: plugin

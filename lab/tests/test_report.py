@@ -1,11 +1,12 @@
 """Store, claims, diff and page, on a canned run."""
 import json
+import re
 
 import pytest
 from rich.console import Console
 
 from canned import TEXT, cell, cells, run
-from lab import LabError, claim, diff, experiment, frame as frames, report, store
+from lab import LabError, chart, claim, diff, experiment, frame as frames, preflight, report, store
 
 
 def verdict(made, text=TEXT):
@@ -73,18 +74,18 @@ def test_a_gain_that_grows_is_a_ratio_of_two_ratios(slow, repeats, told):
     claims = experiment.Resolved(experiment.parse(GROWTH, "canned"), "smoke").claims()
     found = claim.judge(claims[0], made)[0]
     assert len(claims) == 1 and (found.verdict, found.ratio.ratio) == (told, pytest.approx(slow / 2))
-    assert (found.arm, found.base) == ("b / a, read_iops 200", "b / a, read_iops 0") and found.arm_median / found.base_median == pytest.approx(slow / 2)
+    assert (found.arm, found.base) == ("b / a, read IOPS 200", "b / a, read IOPS 0") and found.arm_median / found.base_median == pytest.approx(slow / 2)
 
 
 def test_a_gain_needs_all_four_arms():
     made = [{**one, "params": {"read_iops": 200}} for one in cells()]
     found = claim.judge(experiment.parse(GROWTH, "canned").claims[0], made)[0]
-    assert (found.verdict, found.reason) == ("could not be shown", "this run has no arm 'b, read_iops 0'")
+    assert (found.verdict, found.reason) == ("could not be shown", "this run has no arm 'b, read IOPS 0'")
     made += [{**one, "params": {"read_iops": 0}} for one in cells()]
     for one in made:
         if one["arm"] == "a":
             one["samples"][0]["metrics"]["rate"] = 0.0
-    assert claim.judge(experiment.parse(GROWTH, "canned").claims[0], made)[0].reason == "there is no ratio: rate is 0 in a, read_iops 200"
+    assert claim.judge(experiment.parse(GROWTH, "canned").claims[0], made)[0].reason == "there is no ratio: operations/s is 0 in a, read IOPS 200"
 
 
 def test_a_cell_that_failed_a_gate_shows_nothing():
@@ -262,3 +263,90 @@ def test_many_arms_stand_below_each_other_and_a_replay_says_so(tmp_path):
     stored.manifest.update(replay_of="2026-01-01-000000", text=TEXT.replace('a = "InnoDB"', "\n".join(f'"arm {number}" = "InnoDB"' for number in range(1, 8))))
     assert report.section(stored)["tables"][0]["across"] is False
     assert "A replay of the run of 2026-01-01-000000" in report.write([stored], tmp_path).read_text()
+
+
+def page_of(stored):
+    """(the whole page, what a person reads of it without scripts, tables of settings and code)."""
+    page = report.write([stored], stored.folder).read_text()
+    return page, re.sub(r"<(script|style|svg|code|pre)\b.*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL)
+
+
+def test_the_page_begins_at_a_glance_with_verdict_and_ratio(tmp_path):
+    _, told = page_of(run(tmp_path, cells(2.0, repeats=8)))
+    glance = " ".join(told.split("Is b twice as fast as a?")[0].split())
+    assert "At a glance Canned ×2.01 as predicted b against a: operations/s in “run”. Claim: b is twice as fast. 1 claim: 1 as predicted." in glance
+    few = report.section(run(tmp_path / "few"))["glance"]
+    assert (few["figure"], few["words"]) == ("×2.02", "no verdict yet") and few["why"] == "inside the claimed range, by 3 repeats; a verdict needs 6"
+
+
+SECOND_CLAIM = """
+[[claims]]
+text = "b reads nothing"
+headline = true
+step = "run"
+metric = "reads_per_op"
+compare = ["b"]
+value = ["-", 1]
+"""
+
+
+def test_the_headline_is_the_claim_that_the_file_calls_so(tmp_path):
+    stored = run(tmp_path)
+    stored.manifest["text"] = TEXT + SECOND_CLAIM
+    glance = report.section(stored)["glance"]
+    assert (glance["claim"], glance["figure"], glance["text"]) == ("b reads nothing", "0", "b: disk reads per operation in “run”")
+    stored.manifest["text"] = TEXT.split("[[claims]]")[0]
+    assert report.section(stored)["glance"]["text"] == "b against a: operations/s in “run”"
+
+
+def test_charts_are_in_the_page_before_a_script_runs(tmp_path):
+    page, _ = page_of(run(tmp_path))
+    places = re.findall(r'data-spec="[^"]*">(.{5})', page)
+    assert len(places) >= 3 and set(places) == {"<svg "}
+    ids = re.findall(r'\bid="([^"]+)"', page.split('<script type="application/json"')[0])
+    assert len(ids) == len(set(ids)) and set(re.findall(r"url\(#([^)]+)\)", page.split("<script")[0])) <= set(ids)
+
+
+def test_no_name_of_a_metric_or_parameter_is_in_the_prose(tmp_path):
+    gates = [{"gate": "direct_io", "verdict": "ok", "reason": ""}, {"gate": "page_cache", "verdict": "warn", "reason": "the step cached 6 %"}]
+    made = [{**one, "params": {"read_iops": 200}} for one in cells(gates=gates)]
+    for one in made:
+        one["samples"][0]["metrics"].update(redo_kb_per_op=1.0, query_p99_ms=2.0, server_cpu_us_per_op=0.0, flushed_bytes=3.0, drain_reads_per_op=1.0)
+    stored = run(tmp_path, made)
+    stored.manifest["text"] = GROWTH.replace('metric = "rate"\ncompare', 'metric = "server_cpu_us_per_op"\ncompare').replace("read_iops = [0, 200]", "read_iops = [0, 200]\nbuffer_rows = 5").replace(
+        "SELECT 1", "SELECT {buffer_rows}").replace('metrics = ["rate"]', 'metrics = ["rate", "redo_kb_per_op", "query_p99_ms", "flushed_bytes"]')
+    _, told = page_of(stored)
+    assert not re.findall(r"[a-z]+_[a-z_]+", told), re.findall(r".{30}\b[a-z]+_[a-z_]+.{30}", told)
+    assert "redo, KB per operation" in told and "query p99, ms" in told and "buffer rows 5" in told
+
+
+def test_a_step_that_is_too_short_for_a_claim_says_so(tmp_path):
+    made = cells()
+    for one in made:
+        if one["arm"] == "a":
+            one["samples"][0]["metrics"].update(worst_second=0.5, stall_s=1.0)
+        else:
+            one["samples"][0].update(elapsed_s=2.2)
+            one["samples"][0]["meters"]["row"]["operations_by_second"] = [100, 100, 5]
+    text = TEXT.replace('metric = "rate"', 'metric = "worst_second"')
+    short = "too short: 2.2 s, and 3 whole seconds are needed"
+    assert verdict(made, text).reason == f"b: the step “run” was {short}"
+    stored = run(tmp_path, made)
+    stored.manifest["text"] = text.replace('metrics = ["rate"]', 'metrics = ["rate", "worst_second"]')
+    table = report.section(stored)["tables"][0]
+    assert {column["words"] for column in table["rows"][1]["columns"] if column and "words" in column} == {short}
+    page, told = page_of(stored)
+    assert f"b: the step “run” was {short}" in told and f"<small>{short}</small>" in page
+    for one in made:
+        one["samples"][0]["metrics"] = {"rate": 1.0}
+    only = run(tmp_path / "only", [one for one in made if one["arm"] == "b"])
+    only.manifest["text"] = stored.manifest["text"]
+    assert f"Not told. b: {short}." in page_of(only)[1]
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in experiment.FOLDER.glob("*.toml")))
+def test_the_words_of_the_experiments_hold_no_name_of_a_metric(name):
+    found = experiment.load(name)
+    texts = [found.title, found.question, found.source, found.notes, found.prediction, *(one for claim in found.claims for one in (claim.text, claim.published, claim.original))]
+    names = {metric for metric in (*chart.UNITS, *preflight.METRICS) if "_" in metric}
+    assert not [word for text in texts for word in re.findall(r"[a-z]+(?:_[a-z]+)+", text) if word in names]

@@ -84,7 +84,7 @@ def test_a_clients_cpu_is_its_own(tmp_path):
 
 def test_stalls_are_seconds_with_next_to_nothing():
     assert cell.stalls([3, 100, 100, 2, 0, 100, 100, 1]) == 2
-    assert cell.stalls([100, 0]) == 0
+    assert cell.stalls([3, 100, 100, 100, 1]) == 0 and cell.stalls([100, 0]) is None
 
 
 def test_the_worst_second_is_a_whole_one():

@@ -11,7 +11,7 @@ import statistics
 import time
 import traceback
 
-from . import BUILD, LabError, crash, engine as engines_, gate, probe, tools, workload
+from . import BUILD, LabError, crash, engine as engines_, frame as frames, gate, probe, tools, workload
 from .drain import drain
 from .experiment import fill, size_mb
 from .node import Node, server, server_variables
@@ -219,10 +219,10 @@ def metrics(facts, result, costs, drained, engine, counters, debt=()):
         "reads_per_op": costs.reads / operations, "read_kb_per_op": costs.read_bytes / 1024 / operations, "write_kb_per_op": costs.write_bytes / 1024 / operations,
         "server_cpu_us_per_op": costs.cpu_us / operations, "client_cpu_us_per_op": result["client_cpu_s"] * 1e6 / operations,
         **{f"{name}_ms": latency[name] / 1000 for name in ("p50", "p90", "p95", "p99", "max") if name in latency},
-        "stall_s": stalls(head["operations_by_second"]), "data_mb": facts["data_mb"], "tables_mb": facts["tables_mb"], "cached_mb": facts["cached_mb"], "errors_per_op": facts["errors"] / operations,
+        "data_mb": facts["data_mb"], "tables_mb": facts["tables_mb"], "cached_mb": facts["cached_mb"], "errors_per_op": facts["errors"] / operations,
         "server_cores": costs.cpu_us / 1e6 / elapsed,
     }
-    some = {"worst_second": worst_second(head["operations_by_second"]), "debt_peak_share": peak_share(debt)}
+    some = {"stall_s": stalls(head["operations_by_second"]), "worst_second": worst_second(head["operations_by_second"]), "debt_peak_share": peak_share(debt)}
     found.update({name: value for name, value in some.items() if value is not None})
     for name, variables in engine.counters.items():
         found[f"{name}_per_op"] = total(counters, variables) / operations
@@ -250,14 +250,14 @@ def total(counters, names):
 
 def whole_seconds(by_second):
     """The first and the last are partial; of fewer than three nothing can be said."""
-    return by_second[1:-1] if len(by_second) >= 5 else []
+    return by_second[1:-1] if len(by_second) >= frames.SECONDS_MIN else []
 
 
 def stalls(by_second):
-    """Whole seconds in which next to nothing ended."""
+    """Whole seconds in which next to nothing ended; None where there are too few seconds to tell."""
     whole = whole_seconds(by_second)
     floor = statistics.median(whole) / 10 if whole else 0
-    return sum(1 for count in whole if count < floor)
+    return sum(1 for count in whole if count < floor) if whole else None
 
 
 def worst_second(by_second):

@@ -10,14 +10,21 @@ UNITS = {"rate": "operations/s", "rate_drained": "operations/s, drain included",
          "debt_peak_share": "most work put off, as a share of the engine's bound",
          "data_mb": "MB on disk", "drain_s": "seconds to drain", "p90_ms": "90th percentile, ms", "recovery_s": "seconds until the server answers again", "lost_rows": "acknowledged rows lost",
          "app_cpu_us_per_op": "application CPU µs per operation", "page_splits_per_op": "page splits per operation", "pool_misses_per_op": "pool misses per operation", "tables_mb": "MB of tables",
-         "redo_bytes_per_op": "bytes of redo per operation", "drain_write_kb_per_op": "KB written by the drain, per operation",
+         "drain_reads_per_op": "disk reads of the drain, per operation", "drain_read_kb_per_op": "KB read by the drain, per operation", "server_cpu_us_per_query": "server CPU µs per query", "errors_per_op": "errors per operation",
+         "cached_mb": "MB in the page cache", "server_cores": "cores used by the server", "redo_bytes_per_op": "bytes of redo per operation", "drain_write_kb_per_op": "KB written by the drain, per operation",
          "write_kb_drained_per_op": "KB written per operation, drain included", "drain_cpu_us_per_op": "CPU µs of the drain, per operation", "seconds": "seconds"}
+ENDINGS = {"_ms": "ms", "_us": "µs", "_kb": "KB", "_mb": "MB", "_s": "s", "_bytes": "bytes"}
 # 12k and 3M, but 0.2 and not 200m.
 NUMBERS = altair.Axis(labelExpr="format(datum.value, abs(datum.value) < 1 ? '~g' : '~s')")
 
 
 def unit(metric):
-    return UNITS.get(metric, metric.replace("_", " "))
+    """A metric in words, with its unit; one that an engine's file or a load has named by itself is spelt out."""
+    if metric in UNITS:
+        return UNITS[metric]
+    name, per_operation = metric.removesuffix("_per_op"), metric.endswith("_per_op")
+    name, unit_of = next(((name.removesuffix(ending), words) for ending, words in ENDINGS.items() if name.endswith(ending)), (name, ""))
+    return name.replace("_", " ") + (f", {unit_of}" if unit_of else "") + (" per operation" if per_operation else "")
 
 
 def colour(names):

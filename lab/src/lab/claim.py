@@ -9,7 +9,7 @@
 import dataclasses
 from typing import List, Optional
 
-from . import frame as frames, stats
+from . import chart, frame as frames, stats
 
 
 @dataclasses.dataclass
@@ -63,7 +63,7 @@ def _judge_growth(claim, arm, base, cells, frame):
         values, bases = _of_both(claim, arm, base, at, cells, frame)
         gains.append({repeat: values[repeat] / bases[repeat] for repeat in values if bases.get(repeat)})
         if not gains[-1]:
-            raise Unshown(f"there is no ratio: {claim.metric} is 0 in {frames.label(base, at)}")
+            raise Unshown(f"there is no ratio: {chart.unit(claim.metric)} is 0 in {frames.label(base, at)}")
     return _judge_ratio(claim, *names, *gains)
 
 
@@ -75,7 +75,7 @@ def _of_both(claim, arm, base, at, cells, frame):
 def _judge_ratio(claim, arm, base, *values):
     ratio, medians = stats.paired_ratio(*values), [stats.centre(list(found.values())).median for found in values]
     if ratio is None:
-        return Verdict("could not be shown", f"there is no ratio: {claim.metric} is 0 in {base}", None, arm, base, *medians)
+        return Verdict("could not be shown", f"there is no ratio: {chart.unit(claim.metric)} is 0 in {base}", None, arm, base, *medians)
     return Verdict(*_place(claim.limits, ratio, ratio.ratio), ratio, arm, base, *medians)
 
 
@@ -135,6 +135,7 @@ def _values(cells, frame, arm, at, step, metric):
             if sample["step"] == step:
                 broken = next((verdict for verdict in sample["gates"] if verdict["verdict"] == "fail"), None)
                 if broken:
-                    raise Unshown(f"{arm}: the gate {broken['gate']} failed: {broken['reason']}")
-                raise Unshown(f"{arm}: the step has no {metric}")
+                    raise Unshown(f"{arm}: the gate {broken['gate'].replace('_', ' ')} failed: {broken['reason']}")
+                short = frames.too_short(sample, metric)
+                raise Unshown(f"{arm}: the step “{step}” was {short}" if short else f"{arm}: the step “{step}” does not tell: {chart.unit(metric)}")
     raise Unshown(f"{arm}: the step {step!r} did not run")

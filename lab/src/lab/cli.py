@@ -114,14 +114,14 @@ def newest():
 
 @app.command("look")
 def look_(report: str = typer.Argument(..., help="a report.html, a results folder or a part of its name")):
-    """Looks at a report on a phone and on paper, in headless Chromium; fails when something is wrong with it."""
+    """Looks at a report on a phone, on a desk and on paper, in headless Chromium; fails when something is wrong with it."""
     from . import look, store
     path = pathlib.Path(report)
     path = path if path.suffix == ".html" else store.find(report)[0].folder / "report.html"
     found = look.look(path)
     for line in found:
         console.print(f"[red]{line}", highlight=False)
-    console.print(f"{path.with_name('phone.png')} and {path.with_name('print.pdf')} show it", highlight=False, soft_wrap=True)
+    console.print(f"{path.with_name('phone.png')}, desktop.png and print.pdf beside it show all of it", highlight=False, soft_wrap=True)
     if found:
         raise typer.Exit(1)
 

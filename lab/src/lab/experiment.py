@@ -84,6 +84,7 @@ class Claim(Form):
     base_step: str = ""
     than_at: Dict[str, Value] = {}  # the ratio is that of the pair's ratio to its own at these sweep values
     also: List[Tuple[str, ...]] = []
+    headline: bool = False  # the one that stands for the experiment at the head of the report
 
     @pydantic.model_validator(mode="after")
     def one_statement(self):

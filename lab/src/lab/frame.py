@@ -11,11 +11,25 @@ LOWER_IS_BETTER = {
     "pool_misses_per_op", "redo_bytes_per_op", "seconds", "recovery_s", "lost_rows", "app_cpu_us_per_op",
 }
 TIME_GATES = {"quiet_cpu", "steady_disk"}
+# What needs whole seconds: the first and the last of a step are parts of one.
+BY_THE_SECOND, SECONDS_MIN = ("stall_s", "worst_second"), 5
 DEFAULT_METRICS = ["rate", "rate_drained", "reads_per_op", "write_kb_per_op", "server_cpu_us_per_op", "p99_ms"]
 
 
+def words(parameter):
+    """A parameter of an experiment file as prose has it."""
+    return parameter.replace("_iops", "_IOPS").replace("_", " ")
+
+
 def label(arm, params):
-    return ", ".join([arm, *(f"{key} {value}" for key, value in params.items())])
+    return ", ".join([arm, *(f"{words(key)} {value}" for key, value in params.items())])
+
+
+def too_short(sample, metric):
+    """Why a sample has none of these metrics, or '': they are told by whole seconds, of which there are too few."""
+    if metric not in BY_THE_SECOND or len(sample["meters"][sample["headline"]]["operations_by_second"]) >= SECONDS_MIN:
+        return ""
+    return f"too short: {sample['elapsed_s']:.1f} s, and {SECONDS_MIN - 2} whole seconds are needed"
 
 
 def failed(sample):

@@ -12,7 +12,7 @@ def charts(resolved, cells, steps, lines, arms):
     found = []
     glance = _glance(lines, arms, steps)
     if len({line["row"] for line in glance}) > 1:
-        found.append({"title": "At a glance", "text": "Each step's rate, against the first arm's in the same repeat.", "spec": chart.relative(glance, arms)})
+        found.append({"title": "Step by step", "text": "Each step's rate, against the first arm's in the same repeat.", "spec": chart.relative(glance, arms)})
     found += _gains(resolved, cells) + _effects(resolved, cells)
     shown = [step for step in steps if step.metrics] or steps[:4]
     for step in shown:
@@ -20,6 +20,7 @@ def charts(resolved, cells, steps, lines, arms):
         present = {line["metric"] for line in of_step}
         for metric in [name for name in step.metrics or frames.DEFAULT_METRICS if name in present and (step.drain or name != "rate_drained")]:
             found.append({"title": f"{step.name}: {chart.unit(metric)}", "text": _reading(metric), "spec": _one_metric(of_step, cells, step.name, metric, arms, resolved)})
+        found += [{"title": f"{step.name}: {chart.unit(metric)}", "text": told, "spec": None} for metric in step.metrics if metric not in present for told in _too_short(cells, step.name, metric)]
         series = _series(cells, step.name)
         if series:
             found.append({"title": f"{step.name}: second by second", "text": "Repeat 1. A line on the ground is a stall.", "spec": chart.seconds(series, arms, "operations")})
@@ -47,6 +48,13 @@ def _one_metric(lines, cells, step, metric, arms, resolved):
                "counts": frames.counts(sample, metric), "reason": "; ".join(found["reason"] for found in sample["gates"] if found["verdict"] == "fail")}
               for cell in cells for sample in cell.get("samples", []) if sample["step"] == step and metric in sample["metrics"]]
     return chart.bars(chosen, points, metric, arms)
+
+
+def _too_short(cells, step, metric):
+    """One sentence, or none: why this metric has no chart."""
+    found = {frames.label(cell["arm"], cell["params"]): why for cell in cells for sample in cell.get("samples", []) if sample["step"] == step
+             for why in [frames.too_short(sample, metric)] if why}
+    return ["Not told. " + "; ".join(f"{kind}: {why}" for kind, why in found.items()) + "."] if found else []
 
 
 def _glance(lines, arms, steps):

@@ -1,6 +1,6 @@
-"""Looks at a report as people will: on a phone, and on paper, in headless Chromium. What would annoy them is a finding: a
+"""Looks at a report as people will: on a phone, on a desk, and on paper, in headless Chromium. What would annoy them is a finding: a
 chart that was not drawn, a page wider than the screen or the paper, an error of a script, anything fetched from elsewhere.
-Leaves phone.png and print.pdf beside the page for the eye."""
+Leaves phone.png and desktop.png, which show the page from its top to its end, and print.pdf beside it for the eye."""
 import pathlib
 import subprocess
 import sys
@@ -9,6 +9,8 @@ from . import LAB, LabError, tools
 
 PHONE = {"width": 360, "height": 740}
 PAPER = {"width": 718, "height": 1047}  # A4 less 10 mm margins, in CSS pixels
+DESKTOP = {"width": 1280, "height": 900}
+PICTURE_PIXELS_MAX = 16_000  # Chromium draws no picture that is higher
 READY_MS = 120_000
 WIDER = """limit => [...document.body.querySelectorAll("*")].filter(one => !one.closest("svg, script, style, details:not([open])"))
   .filter(one => { const scroll = one.closest(".scroll"); return (!scroll || scroll === one || getComputedStyle(scroll).overflowX === "visible") && one.getBoundingClientRect().right > limit + 1; })
@@ -25,7 +27,7 @@ def look(page_path):
     with playwright() as driver:
         browser = driver.chromium.launch(executable_path=str(chromium), args=["--no-sandbox"], env=env)
         try:
-            return _phone(browser, page_path) + _print(browser, page_path)
+            return _screen(browser, page_path, "phone", PHONE) + _screen(browser, page_path, "desktop", DESKTOP) + _print(browser, page_path)
         finally:
             browser.close()
 
@@ -40,14 +42,25 @@ def _open(browser, path, size, told, media="screen"):
     return page
 
 
-def _phone(browser, path):
+def _screen(browser, path, name, size):
     told = []
-    page = _open(browser, path, PHONE, told)
-    told += [f"phone: not drawn: {one}" for one in page.evaluate(UNDRAWN)]
-    told += [f"phone: wider than the screen: {one}" for one in page.evaluate(WIDER, PHONE["width"])]
-    page.screenshot(path=str(path.with_name("phone.png")), full_page=False)
+    page = _open(browser, path, size, told)
+    told += [f"{name}: not drawn: {one}" for one in page.evaluate(UNDRAWN)]
+    told += [f"{name}: wider than the screen: {one}" for one in page.evaluate(WIDER, size["width"])]
+    _photograph(page, path.with_name(f"{name}.png"), size)
     page.close()
     return told
+
+
+def _photograph(page, path, size):
+    """The whole page; one that is longer than a picture can be, in pieces (phone.png, phone-2.png, ...)."""
+    height, scale = page.evaluate("() => document.documentElement.scrollHeight"), page.evaluate("() => devicePixelRatio")
+    piece = PICTURE_PIXELS_MAX // scale
+    for stale in path.parent.glob(f"{path.stem}-[0-9]*.png"):
+        stale.unlink()
+    for number, top in enumerate(range(0, height, int(piece)), 1):
+        file = path if number == 1 else path.with_name(f"{path.stem}-{number}.png")
+        page.screenshot(path=str(file), full_page=True, clip={"x": 0, "y": top, "width": size["width"], "height": min(piece, height - top)})
 
 
 def _print(browser, path):

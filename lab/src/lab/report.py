@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pathlib
 import re
+import zlib
 
 import jinja2
 import vl_convert
@@ -12,6 +13,9 @@ from . import chart, claim as claims, experiment as experiments, frame as frames
 from .experiment import Resolved, fill
 
 TEMPLATES = pathlib.Path(__file__).parent / "templates"
+NO_VERDICT = "no verdict yet"
+VEGA_LITE = "6.1"
+DRAWING_WIDTH = 430  # of the plot; axis and labels come to it
 ARMS_ACROSS_MAX = 6  # up to so many arms stand side by side, one line a metric; more would be wider than a screen
 TABLE_METRICS = ["rate", "rate_drained", "reads_per_op", "read_kb_per_op", "write_kb_per_op", "syncs_per_op", "server_cpu_us_per_op", "client_cpu_us_per_op",
                  "p50_ms", "p95_ms", "p99_ms", "max_ms", "stall_s", "worst_second", "debt_peak_share", "drain_s", "drain_write_kb_per_op", "write_kb_drained_per_op",
@@ -24,12 +28,22 @@ def write(runs, folder):
     (folder / "summary.json").write_text(json.dumps([{"experiment": part["name"], "preset": part["preset"], "claims": part["claims"], "census": part["census"], "lines": part["lines"]} for part in sections], indent=1, default=str))
     data = json.dumps([{"manifest": run.manifest, "cells": [slim(cell) for cell in run.cells]} for run in runs], default=str).replace("</", "<\\/")
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(figure=figure, json=lambda value: json.dumps(value, default=str).replace("</", "<\\/"))
-    page = environment.get_template("report.html.j2").render(sections=sections, data=data, bundle=vl_convert.javascript_bundle(vl_version="6.1"),
+    environment.filters.update(figure=figure, unit=chart.unit, json=lambda value: json.dumps(value, default=str).replace("</", "<\\/"))
+    page = environment.get_template("report.html.j2").render(sections=sections, data=data, bundle=vl_convert.javascript_bundle(vl_version=VEGA_LITE),
                                                              environment=runs[0].manifest["environment"], started=runs[0].manifest["started"])
     path = folder / "report.html"
     path.write_text(page)
     return path
+
+
+def drawing(spec):
+    """A chart as SVG: it is in the page before any script has run, and without one."""
+    if not spec:
+        return ""
+    svg = vl_convert.vegalite_to_svg({**spec, "width": DRAWING_WIDTH}, vl_version=VEGA_LITE)
+    # The page gives the width; ids would be those of every other chart, too.
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*" height="[^"]*"', r'\1 width="100%" style="height: auto"', svg, count=1)
+    return re.sub(r'(\bid="|url\(#|href="#)', rf'\g<1>d{zlib.crc32(svg.encode()):x}-', svg)
 
 
 def slim(cell):
@@ -46,13 +60,13 @@ def section(run):
     refused = {name for cell in cells for name in cell.get("missing", {})}
     steps = [step for step in resolved.steps if step.name in present | refused]
     lines = frames.summary(cells, [step.name for step in steps], lambda step: _metrics_of(table, step))
-    values = _all_values(resolved)
+    values, cards = _all_values(resolved), [_card(one, cells, table) for one in resolved.claims()]
     return {
         "name": manifest["experiment"], "title": experiment.title, "question": experiment.question, "source": experiment.source, "notes": experiment.notes,
         "prediction": experiment.prediction, "preset": manifest["preset"], "repeats": manifest["repeats"], "started": manifest["started"],
         "seconds": manifest.get("seconds"), "planned": len(manifest["plan"]), "ran": len(cells), "conditions": _conditions(resolved, cells), "replay_of": manifest.get("replay_of", ""),
         "arms": [{"name": arm, "line": fill(resolved.arms[arm], values, strict=False), "state": _arm_state(cells, arm)} for arm in arms],
-        "claims": [_card(one, cells, table) for one in resolved.claims()], "charts": gallery.charts(resolved, cells, steps, lines, arms),
+        "claims": cards, "glance": _glance(cards, resolved, lines, steps), "charts": [{**one, "drawing": drawing(one["spec"])} for one in gallery.charts(resolved, cells, steps, lines, arms)],
         "tables": [_table(step, lines, cells, resolved) for step in steps], "gates": _gates(cells), "differences": differences(cells), "lines": lines,
         "ibench": ibench.tables(cells, resolved, manifest["environment"]["cores"]) if ibench.is_one(resolved) else None, "census": census(cells, manifest),
         "busy": busy(cells), "probes": _probes(cells), "cgroups": all(cell.get("cgroup") == "yes" for cell in cells if "cgroup" in cell), "text": manifest["text"],
@@ -104,7 +118,25 @@ def _card(one, cells, table):
     low, high = one.limits
     wanted = f"at least {low:g}" if high == float("inf") else f"at most {high:g}" if low == 0 else f"{low:g} to {high:g}"
     return {"text": one.text, "published": one.published, "original": one.original, "step": one.step, "metric": chart.unit(one.metric), "wanted": wanted,
-            "at": ", ".join(f"{key} {value}" for key, value in one.at.items()), "verdicts": verdicts, "verdict": verdicts[0]["verdict"]}
+            "at": ", ".join(f"{frames.words(key)} {value}" for key, value in one.at.items()), "headline": one.headline, "verdicts": verdicts, "verdict": verdicts[0]["verdict"], "words": NO_VERDICT if verdicts[0]["verdict"] == "points only" else verdicts[0]["words"]}
+
+
+def _glance(cards, resolved, lines, steps):
+    """What stands for the experiment at the head of the page: the claim that its file calls the headline, else the first that
+    could be shown; without claims the last arm's rate in the first step that counts. {words, figure, text, verdict}."""
+    card = next((one for one in cards if one["headline"]), None) or next((one for one in cards if one["verdict"] != "could not be shown"), None) or next(iter(cards), None)
+    if card:
+        first = card["verdicts"][0]
+        number = f"×{first['ratio']['ratio']:.2f}" if first["ratio"] else figure(first["value"]["median"]) if first["value"] else ""
+        pair = first["arm"] + (f" against {first['base']}" if first["base"] else "")
+        why = first["reason"] if first["verdict"] in ("could not be shown", "points only", "not decided") else ""
+        return {"words": card["words"], "verdict": first["verdict"], "figure": number, "text": f"{pair}: {card['metric']} in “{card['step']}”", "claim": card["text"], "why": why}
+    for step in [step for step in steps if step.metrics] + steps:
+        ratios = [line for line in lines if (line["step"], line["metric"]) == (step.name, "rate") and line["ratio"]]
+        if ratios:
+            return {"words": "no claim", "verdict": "", "figure": f"×{ratios[-1]['ratio']['ratio']:.2f}", "claim": "", "why": "",
+                    "text": f"{ratios[-1]['kind']} against {ratios[-1]['base']}: {chart.unit('rate')} in “{step.name}”"}
+    return {"words": "nothing to compare", "verdict": "", "figure": "", "text": "no two arms have figures that count", "claim": "", "why": ""}
 
 
 def _words(verdict, published):
@@ -126,8 +158,8 @@ def _table(step, lines, cells, resolved):
         columns = []
         for metric in known:
             line = next((one for one in of_step if one["kind"] == kind and one["metric"] == metric), None)
-            columns.append(_column(line, metric))
-        rows.append({"kind": kind, "columns": columns, "why": "" if any(columns) else _why_empty(cells, kind, step.name)})
+            columns.append(_column(line, metric) or _short_column(cells, kind, step.name, metric))
+        rows.append({"kind": kind, "columns": columns, "why": "" if any(column and "median" in column for column in columns) else _why_empty(cells, kind, step.name)})
     return {"step": step.name, "metrics": [chart.unit(metric) for metric in known], "rows": rows, "command": _as_run(step, resolved),
             "note": _spoilt_times(cells, step.name), "across": len(rows) <= ARMS_ACROSS_MAX}
 
@@ -156,7 +188,7 @@ def _conditions(resolved, cells):
     """The preset's values, and what the servers had: one line."""
     derived = re.compile(r"(first|middle|last)_(\w+)")
     values = {key: value for key, value in _all_values(resolved).items() if not (derived.fullmatch(key) and derived.fullmatch(key).group(2) in _all_values(resolved))}
-    told = [f"{key} {value}" for key, value in values.items()]
+    told = [f"{frames.words(key)} {value}" for key, value in values.items()]
     for key in ("pool", "durability"):
         used = list(dict.fromkeys(str(cell[key]) for cell in cells if key in cell))
         told += [f"{key} {'/'.join(used)}"] if used and key not in values else []
@@ -184,6 +216,13 @@ def _against_first(kind, line):
     if line is None:
         return f"{kind} does not count"
     return f"{kind} {figure(line['median'])}" + (f" (×{line['ratio']['ratio']:.2f})" if line["ratio"] else "")
+
+
+def _short_column(cells, kind, step, metric):
+    """Words in the place of a figure that the step was too short for."""
+    told = [frames.too_short(sample, metric) for cell in cells if frames.label(cell["arm"], cell["params"]) == kind
+            for sample in cell.get("samples", []) if sample["step"] == step]
+    return {"words": told[0]} if any(told) else None
 
 
 def _column(line, metric):
