@@ -4,7 +4,7 @@
 Both engines have the same tables, rows and memory (see scripts/engines.py), by default enough for all data. Each query is run
 once on each engine, which compares the results and brings the pages into memory; then the engines take turns, in the opposite
 order at every repeat. A time is the median of the repeats, a ratio the median of the pairs' ratios (Sluice over InnoDB: below 1
-Sluice is faster). `plan`: same, extra (the same tables, accesses and keys, another Extra of EXPLAIN), or other.
+Sluice is faster); the ratio of CPU is that of the server's process, which neighbours on the machine change less. `plan`: same, extra (the same tables, accesses and keys, another Extra of EXPLAIN), or other.
 
     all            make tpch
     some           make tpch BENCH='--scale 0.1 --queries 2,11,21 --explain'
@@ -41,12 +41,19 @@ OURS, THEIRS = "Sluice", "InnoDB"
 ENGINES = (OURS, THEIRS)
 QUERY_RATIO_MAX, MEAN_RATIO_MAX = 1.1, 0.6
 SETTLE_SECONDS_MAX = 60
-COLUMNS = ["query", "Sluice ms", "InnoDB ms", "ratio", "of pairs", "plan", "results"]
+COLUMNS = ["query", "Sluice ms", "InnoDB ms", "ratio", "of pairs", "CPU", "plan", "results"]
 EQUAL, DIFFERENT, UNKNOWN = "equal", "DIFFERENT", "not compared"
 
 
 class TpchError(Exception):
     """The benchmark cannot go on; the text says why, in one line."""
+
+
+@dataclass
+class Answer:
+    ms: float
+    cpu_ms: float  # of the server's process
+    rows: tuple
 
 
 @dataclass
@@ -56,11 +63,17 @@ class Result:
     plan: str
     results: str
     times: dict = field(default_factory=lambda: {engine: [] for engine in ENGINES})
+    cpu: dict = field(default_factory=lambda: {engine: [] for engine in ENGINES})
     plan_texts: dict = field(default_factory=dict)
     late: list = field(default_factory=list)
 
-    def ratios(self):
-        return [ours / theirs for ours, theirs in zip(self.times[OURS], self.times[THEIRS])]
+    def ratios(self, of=None):
+        of = of or self.times
+        return [ours / theirs for ours, theirs in zip(of[OURS], of[THEIRS])]
+
+    def add(self, engine, answer):
+        self.times[engine].append(answer.ms)
+        self.cpu[engine].append(answer.cpu_ms)
 
     def ratio(self):
         """None when one of the engines was stopped."""
@@ -71,7 +84,8 @@ class Result:
         spread = f"{min(ratios):.2f} to {max(ratios):.2f}" if ratios else ""
         times = ["stopped" if engine in self.late else f"{statistics.median(self.times[engine]):.1f}" if self.times[engine] else "-"
                  for engine in ENGINES]
-        return [self.query, *times, f"{self.ratio():.2f}" if ratios else "-", spread, self.plan, self.results]
+        cpu = f"{statistics.median(self.ratios(self.cpu)):.2f}" if ratios else "-"
+        return [self.query, *times, f"{self.ratio():.2f}" if ratios else "-", spread, cpu, self.plan, self.results]
 
 
 def database(engine):
@@ -86,6 +100,7 @@ class Tpch:
 
     def connect(self):
         """A connection for each engine, so that neither meets what the other has set."""
+        self.cpu_clock = (~self.server.pid() << 3) | 2  # a process's CPU time, by its id (clock_gettime(3))
         for engine in ENGINES:
             connection = connect(self.server, database(engine), autocommit=True)
             self.connections[engine] = connection
@@ -128,15 +143,15 @@ class Tpch:
                     raise TpchError(f"{statement} on {engine}: {answer[-1][-1]}")
 
     def run(self, engine, query):
-        """(milliseconds, rows); None of a query that was stopped at the limit."""
-        started = time.monotonic()
+        """An Answer; None of a query that was stopped at the limit."""
+        cpu, started = time.clock_gettime(self.cpu_clock), time.monotonic()
         try:
             rows = self.ask(engine, query)
         except pymysql.err.Error as error:
             if error.args[0] == tpch_data.TIME_LIMIT_ERROR:
                 return None
             raise
-        return (time.monotonic() - started) * 1000, rows
+        return Answer((time.monotonic() - started) * 1000, (time.clock_gettime(self.cpu_clock) - cpu) * 1000, rows)
 
     def plan(self, engine, query):
         with self.connections[engine].cursor() as cursor:
@@ -157,15 +172,15 @@ class Tpch:
             if self.compared(pair) != EQUAL:
                 result.results = DIFFERENT
             for engine in ENGINES:
-                result.times[engine].append(pair[engine][0])
+                result.add(engine, pair[engine])
         for engine in ENGINES:  # all that there is of a query that one of them did not end
             if late and first[engine] is not None:
-                result.times[engine].append(first[engine][0])
+                result.add(engine, first[engine])
         return result
 
     @staticmethod
     def compared(answers):
-        ours, theirs = (tpch_data.comparable(answers[engine][1]) for engine in ENGINES)
+        ours, theirs = (tpch_data.comparable(answers[engine].rows) for engine in ENGINES)
         return EQUAL if ours == theirs else DIFFERENT
 
     def measure_all(self, title):
