@@ -16,6 +16,7 @@
 #                     MTR=--server-option=--sluice-change-buffer-test-mode=1
 #   make demo         Sluice next to InnoDB: inserts into tables larger than memory, sysbench, kill -9; leaves a server running
 #   make bench        sysbench side by side, measured (BENCH='--io-bound', see scripts/bench/sysbench.py --help)
+#   make tpch         TPC-H's 22 queries side by side: results, plans, times (BENCH='--queries 2,11 --explain', scripts/bench/tpch.py --help)
 #   make dump         mariadb-dump of a Sluice database into InnoDB and back
 #   make fuzz         random statements on Sluice and on InnoDB, compared (MINUTES, SEED); then readers and writers at once
 #   make lab          every experiment at its smallest size, one report (about 30 minutes); see lab/README.md
@@ -195,7 +196,7 @@ lab-client: | tools
 ROUNDS ?= 20
 MINUTES ?= 60
 
-.PHONY: demo bench loads memory tables dump mtr mtr-all kill faults soak fuzz lab
+.PHONY: demo bench loads memory tables tpch dump mtr mtr-all kill faults soak fuzz lab
 demo: plugin lab-client
 	@scripts/demo/demo.py
 
@@ -210,6 +211,9 @@ memory: plugin
 
 tables: plugin
 	@scripts/bench/tables.py $(BENCH)
+
+tpch: plugin
+	@scripts/bench/tpch.py $(BENCH)
 
 dump: plugin
 	@scripts/dump_roundtrip.py

@@ -189,9 +189,11 @@ def _step(record, cell, resolved, servers, engine, settings, step, folder, told)
         "extra": {key: result[key] for key in ("queries", "iteration_s", "statements_us", "app_cpu_s", "crash") if key in result},
     }
     record["samples"].append(sample)
-    check = resolved.experiment.check
+    check, answer = resolved.experiment.check, list(result.get("answer", ()))
     if check.same and (check.after or resolved.steps[-1].name) == step.name:
-        record["answer"] = [list(map(str, row)) for row in servers.ask(fill(check.same, cell.values), "lab")]
+        answer += [list(map(str, row)) for row in servers.ask(fill(check.same, cell.values), "lab")]
+    if answer:
+        record["answer"] = record.get("answer", []) + answer
 
 
 def make_facts(arm, result, costs, counters, files, drained, servers, engine, settings):

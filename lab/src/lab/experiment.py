@@ -20,7 +20,7 @@ else:
 FOLDER = LAB / "experiments"
 Value = Union[bool, int, float, str]
 Limits = Tuple[Union[float, Literal["-"]], Union[float, Literal["-"]]]
-WORKLOADS = ("sysbench", "client", "slap", "sql", "web")
+WORKLOADS = ("sysbench", "client", "slap", "sql", "web", "tpch")
 
 
 class Form(pydantic.BaseModel):
@@ -46,6 +46,7 @@ class Step(Form):
     slap: str = ""
     sql: List[str] = []
     web: str = ""
+    tpch: str = ""
     operations: Union[int, str] = 0
     drain: bool = False
     restart: bool = False

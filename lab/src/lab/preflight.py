@@ -5,6 +5,7 @@ import re
 
 from . import LabError, engine as engines_, experiment as experiments, factorial, gate, plan
 from .experiment import Resolved, fill
+from .workload import option, tpch, words
 
 PRESET_WORDS = ("repeats", "arms", "factors", "like")
 # What cell.metrics may find; a counter of an engine adds NAME_per_op, a second kind of request NAME_rate, NAME_p99_ms, NAME_max_ms.
@@ -90,7 +91,16 @@ def _cell(cell, resolved, engines):
         for text in filled["expect"]:
             if not gate.understood(text, _arms(experiment)):
                 raise LabError(f"{experiment.name}: step {step.name!r} expects {text!r}; what can be expected is 'data > 3 pool', 'data < 1 pool', 'misses' or 'misses in ARM'")
+        if filled["tpch"]:
+            _tpch(filled["tpch"], f"{experiment.name}: step {filled['name']!r}")
     fill(experiment.check.same, cell.values)
+
+
+def _tpch(line, where):
+    try:
+        tpch.parse(line)
+    except LabError as error:
+        raise LabError(f"{where}: {error}") from None
 
 
 def _claim(claim, where, steps, arms, metrics, swept):
@@ -118,9 +128,17 @@ def _swept(experiment):
     return list(dict.fromkeys(key for preset in experiment.presets for key in Resolved(experiment, preset).sweep))
 
 
-CELL_S, DRAIN_S, ROWS_PER_SECOND = 6, 4, 20_000
+CELL_S, DRAIN_S, ROWS_PER_SECOND, TPCH_ROWS = 6, 4, 20_000, 8_660_000
 SECONDS = re.compile(r"--(?:time|seconds)[= ](\d+)")
 ROWS = re.compile(r"--(?:table[-_]size|rows|items|(?:small|large)-rows)[= ](\d+)")
+
+
+def _tpch_s(line):
+    """A guess: rows of a load from its scale factor, and a tenth of a second a query where a hundredth of the data is there."""
+    if not line:
+        return 0.0
+    scale = float(option(words(line), "scale", 0.01))
+    return scale * TPCH_ROWS / ROWS_PER_SECOND if line.startswith("load") else 10 * scale * int(option(words(line), "runs", 1))
 
 
 def duration(resolved, cells):
@@ -131,6 +149,7 @@ def duration(resolved, cells):
         for step in resolved.steps:
             filled = type(step)(**fill(step.model_dump(), {**cell.values, "engine": cell.arm.engine}))
             line = " ".join([filled.sysbench, filled.client, filled.slap, filled.web])
+            seconds += _tpch_s(filled.tpch)
             timed, rows = SECONDS.search(line), sum(map(int, ROWS.findall(line)))
             seconds += float(timed.group(1)) if timed else float(filled.kill_after) or rows / ROWS_PER_SECOND
             seconds += DRAIN_S if filled.drain else 0
