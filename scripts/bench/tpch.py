@@ -210,6 +210,7 @@ def arguments_of_command_line():
                              f"above {MEAN_RATIO_MAX}")
     parser.add_argument("--option", action="append", default=[], metavar="--NAME=VALUE", help="a server option; repeatable")
     parser.add_argument("--keep", action="store_true", help="leave the server running")
+    parser.add_argument("--again", action="store_true", help="the server and the tables that --keep has left, with no load and no ANALYZE TABLE")
     parser.add_argument("--folder", type=pathlib.Path, default=BUILD / "run/tpch", help="where the server lives; made anew")
     parser.add_argument("--json", type=pathlib.Path, help="where the samples go (build/bench/tpch-TIME.json)")
     arguments = parser.parse_args()
@@ -227,7 +228,8 @@ def arguments_of_command_line():
 
 
 def start_server(arguments):
-    shutil.rmtree(arguments.folder, ignore_errors=True)
+    if not arguments.again:
+        shutil.rmtree(arguments.folder, ignore_errors=True)
     options = [option for engine in ENGINES for option in engines.options(engine, arguments.pool, arguments.redo)]
     server = Server(arguments.folder, free_port(), [*options, "--secure-file-priv=", *arguments.option], plugins=engines.plugins(ENGINES), engine=OURS)
     server.start()
@@ -236,15 +238,16 @@ def start_server(arguments):
 
 def measurements(server, arguments):
     """{title: results}, and the seconds that each engine's load took."""
-    tpch, settle = Tpch(server, arguments), Bench(server, 0).settle
-    folder = tpch_data.generate(arguments.scale)
-    load_seconds = {engine: tpch.load(engine, folder) for engine in ENGINES}
-    display.say("loaded: " + ", ".join(f"{engine} {seconds:.1f} s" for engine, seconds in load_seconds.items()))
+    tpch, settle, load_seconds = Tpch(server, arguments), Bench(server, 0).settle, {}
+    if not arguments.again:
+        folder = tpch_data.generate(arguments.scale)
+        load_seconds = {engine: tpch.load(engine, folder) for engine in ENGINES}
+        display.say("loaded: " + ", ".join(f"{engine} {seconds:.1f} s" for engine, seconds in load_seconds.items()))
     tpch.connect()
-    if arguments.analyze:
+    title = "as it was left" if arguments.again else "after ANALYZE TABLE" if arguments.analyze else "without ANALYZE TABLE"
+    if arguments.analyze and not arguments.again:
         tpch.analyze()
     settle(SETTLE_SECONDS_MAX)
-    title = "after ANALYZE TABLE" if arguments.analyze else "without ANALYZE TABLE"
     found = {title: tpch.measure_all(title)}
     if arguments.restart:
         tpch.disconnect()
