@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab import BUILD, ROOT, LabError, cell, experiment, plan, preflight, workload
+from lab import BUILD, ROOT, LabError, cell, experiment, gate, plan, preflight, workload
 from lab.workload import tpch
 
 _spec = importlib.util.spec_from_file_location("bench_tpch", ROOT / "scripts/bench/tpch.py")
@@ -50,10 +50,21 @@ def test_a_table_is_told(measured):
 
 def test_a_line_names_what_is_wrong_with_it():
     assert tpch.parse("load --scale 0.3 --analyze") == ("load", 0, "0.3") and tpch.parse("query 22 --scale=1") == ("query", 22, "1")
-    for line, told in (("query 23", "a number from 1 to 22, not '23'"), ("query", "not ''"), ("restore", "'load' or 'query NUMBER', not 'restore'"), ("load --scale x", "--scale=x is no scale factor"),
-                       ("load --scale 0", "--scale=0 is no scale factor")):
+    for line, told in (("query 23", "a number from 1 to 22, not '23'"), ("query", "not ''"), ("restore", "'load' or 'query NUMBER', not 'restore'"), ("load --scale x", "tpch: 'x' is no scale factor"),
+                       ("load --scale 0", "tpch: '0' is no scale factor")):
         with pytest.raises(LabError, match=told):
             tpch.parse(line)
+
+
+@pytest.mark.parametrize("scale", ["0.001", "0.005", "0.015", "-1", "nan", "inf"])
+def test_a_scale_with_a_supplier_twice_and_no_scale_are_refused(scale):
+    with pytest.raises(tpch.tpch_data.DataError):
+        tpch.tpch_data.check_scale(scale)
+
+
+@pytest.mark.parametrize("scale", ["0.01", "0.02", "0.03", "0.1", "0.3", "1", "10"])
+def test_usual_scales_are_taken(scale):
+    tpch.tpch_data.check_scale(scale)
 
 
 def test_a_mistake_is_found_before_the_first_cell():
@@ -164,7 +175,7 @@ def test_the_gate_fails_where_our_engine_alone_was_stopped():
 
 @has_server
 def test_an_arm_that_answers_otherwise_is_caught(tmp_path):
-    """A server that rounds divisions earlier gives other digits: the same rows are loaded, and same_data fails by the query."""
+    """A server that rounds divisions earlier gives other digits in query 1, which has an average, and the same in query 6, which has none."""
     text = """
 title = "Tampered"
 question = "Is it noticed?"
@@ -172,17 +183,21 @@ question = "Is it noticed?"
 [server]
 pool = "64M"
 [arms]
-honest = "InnoDB"
+honest = "Sluice"
 other = "InnoDB --div-precision-increment=0"
 [[steps]]
 name = "load"
 tpch = "load --scale 0.01"
 [[steps]]
-name = "query"
-tpch = "query 8 --scale 0.01"
+name = "query {query}"
+foreach = { query = [1, 6] }
+tpch = "query {query} --scale 0.01"
 """
     resolved = experiment.Resolved(experiment.parse(text, "tampered"), "smoke")
     records = [cell.run(one, resolved, tmp_path) for one in plan.cells(resolved)]
-    assert not [record for record in records if "failed" in record or "skipped" in record], records
+    assert [record.get("failed") or record.get("skipped") for record in records] == [None, None]
     one, other = (dict(record["answer"]) for record in records)
-    assert one["lineitem"] == other["lineitem"] == "60175" and one["query 8"] != other["query 8"]
+    same = {name for name in one if one[name] == other[name]}
+    assert same == {*tpch.tpch_data.TABLES, "query 6"} and one.keys() - same == other.keys() - same == {"query 1"}
+    verdicts = gate.same_data({number: ("all", repr(record["answer"])) for number, record in enumerate(records)})
+    assert {verdict["verdict"] for verdict in verdicts.values()} == {"fail"}

@@ -216,12 +216,9 @@ def arguments_of_command_line():
     arguments = parser.parse_args()
     try:
         arguments.queries = tpch_data.numbers(arguments.queries)
-        if not float(arguments.scale) > 0:
-            raise ValueError
+        tpch_data.check_scale(arguments.scale)
     except tpch_data.DataError as error:
         parser.error(str(error))
-    except ValueError:
-        parser.error(f"--scale: {arguments.scale!r} is no scale factor: a number above 0, such as 0.3")
     if arguments.repeats < 1:
         parser.error("--repeats: at least one pair is measured")
     return arguments

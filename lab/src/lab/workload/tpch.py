@@ -9,7 +9,6 @@ A query's rows, brought into an order of their own, are part of the cell's answe
 import contextlib
 import hashlib
 import importlib.util
-import re
 import time
 
 from .. import ROOT, LabError, tools
@@ -42,8 +41,10 @@ def parse(line):
     what, scale = arguments[0], option(arguments, "scale", "0.01")
     if what not in ("load", "query"):
         raise LabError(f"tpch needs 'load' or 'query NUMBER', not {what!r}")
-    if not re.fullmatch(r"\d+(\.\d+)?", scale) or not float(scale):
-        raise LabError(f"tpch --scale={scale} is no scale factor: a number above 0, such as 0.01")
+    try:
+        tpch_data.check_scale(scale)
+    except tpch_data.DataError as error:
+        raise LabError(f"tpch: {error}") from None
     if what == "load":
         return what, 0, scale
     given = arguments[1] if len(arguments) > 1 else ""
