@@ -1,5 +1,6 @@
-"""TPC-H: the lines of its steps, its queries and its plans; and all 22 queries on both engines, on a small data set, which must answer
-the same. Servers are started only where `make` has made MariaDB and the plugin."""
+"""TPC-H: the lines of its steps, its queries and its plans; and all 22 queries on both engines, at
+the smallest scale factor, which must answer the same. Servers are started only where `make` has
+made MariaDB and the plugin."""
 import decimal
 import importlib.util
 import json
@@ -156,6 +157,28 @@ def test_the_ratio_is_of_pairs():
     assert result(3).ratio() is None and result(3, theirs=[9], late=["Sluice"]).row()[1:4] == ["stopped", "9.0", "-"]
 
 
+class Stopped(bench.Tpch):
+    """Two engines of which one is stopped at its run number `at`."""
+
+    def __init__(self, at):
+        self.at, self.runs = at, 0
+        self.arguments = SimpleNamespace(scale="1", repeats=3)
+
+    def plan(self, engine, query):
+        return explained(bench.database(engine))
+
+    def run(self, engine, query):
+        self.runs += 1
+        return None if self.runs == self.at else bench.Answer(5.0, 4.0, ((1,),))
+
+
+def test_a_query_that_is_stopped_has_no_ratio():
+    whole, first, later = (Stopped(at).measure(6) for at in (0, 1, 4))
+    assert whole.ratio() == 1.0 and whole.late == [] and len(whole.ratios()) == 3
+    assert first.late == ["Sluice"] and first.row()[1:4] == ["stopped", "5.0", "-"] and first.results == "not compared"
+    assert later.late == ["InnoDB"] and later.row()[1:4] == ["5.0", "stopped", "-"]
+
+
 def test_results_that_differ_fail_with_and_without_the_gate():
     for gate in (False, True):
         assert judged(gate, result(4, [1.0], [2.0], "DIFFERENT")) == ["query 4, after ANALYZE TABLE: the engines' results differ"]
@@ -175,7 +198,8 @@ def test_the_gate_fails_where_our_engine_alone_was_stopped():
 
 @has_server
 def test_an_arm_that_answers_otherwise_is_caught(tmp_path):
-    """A server that rounds divisions earlier gives other digits in query 1, which has an average, and the same in query 6, which has none."""
+    """A server that rounds divisions earlier gives other digits in query 1, which has an average.
+    Query 6 has none, and the same digits."""
     text = """
 title = "Tampered"
 question = "Is it noticed?"

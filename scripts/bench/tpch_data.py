@@ -1,7 +1,8 @@
 """TPC-H's data, tables and queries: what scripts/bench/tpch.py and the lab have in common.
 
-The data come from tpchgen-cli (scripts/fetch-lab-tools tpch) and are kept in build/tpch, one folder a scale factor. Tables and
-queries are the files of scripts/bench/tpch_sql; the queries have the specification's validation parameters.
+The data come from tpchgen-cli (scripts/fetch-lab-tools tpch) and are kept in build/tpch, one folder
+a scale factor. Tables and queries are the files of scripts/bench/tpch_sql; the queries have the
+specification's validation parameters.
 """
 import decimal
 import fcntl
@@ -28,8 +29,8 @@ class DataError(Exception):
 def check_scale(scale):
     """Refuses what is no scale factor, and those of whose data a key would refuse a row.
 
-    Part P's suppliers are P + i * step modulo S of S suppliers, i from 0 to 3; `step` is S / 4 and, for each S parts before P, 1 more.
-    With few suppliers two of the four can be the same."""
+    Part P's suppliers are P + i * step modulo S of S suppliers, i from 0 to 3. `step` is S / 4, and
+    1 more for each S parts before P. With few suppliers two of the four can be the same."""
     try:
         suppliers = int(decimal.Decimal(scale) * SUPPLIERS)
     except (decimal.InvalidOperation, ValueError, OverflowError):
@@ -103,5 +104,5 @@ def numbers(text):
 
 
 def comparable(rows):
-    """Rows in an order of their own: most queries leave some of it open. Decimals keep their digits."""
+    """Rows in an order of their own: most queries leave some of it open. Decimals keep all digits."""
     return sorted(tuple(str(value) for value in row) for row in rows)

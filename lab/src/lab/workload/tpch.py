@@ -1,11 +1,12 @@
 """TPC-H: the same tables, rows and queries as `make tpch` (scripts/bench/tpch_data.py).
 
-    load --scale 0.01 [--analyze]             makes the data, creates the tables and fills them; an operation is a row
-    query 21 --scale 0.01 --runs 3            one of the 22 queries, so often; an operation is a query
-          [--seconds 60] [--warm]             a query is stopped after so many seconds, and counts as an error; --warm: once
-                                              more, before costs are counted
+    load --scale 0.01 [--analyze]    creates and fills the tables; an operation is a row
+    query 21 --scale 0.01 --runs 3   one of the 22 queries, so often; an operation is a query
+          [--seconds 60]             a query is stopped after so many, and counts as an error
+          [--warm]                   runs it once more, before costs are counted
 
-A query's rows, brought into an order of their own, are part of the cell's answer: arms that answer otherwise fail `same_data`."""
+A query's rows, brought into an order of their own, are part of the cell's answer: arms that answer
+otherwise fail `same_data`."""
 import contextlib
 import hashlib
 import importlib.util
