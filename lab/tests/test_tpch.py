@@ -1,5 +1,6 @@
-"""TPC-H: the lines of its steps, its queries and its plans; and all 22 queries on both engines, on a small data set, which must answer
-the same. Servers are started only where `make` has made MariaDB and the plugin."""
+"""TPC-H: the lines of its steps, its queries and its plans; and all 22 queries on both engines, at
+the smallest scale factor, which must answer the same. Servers are started only where `make` has
+made MariaDB and the plugin."""
 import decimal
 import importlib.util
 import json
@@ -9,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab import BUILD, ROOT, LabError, cell, experiment, plan, preflight, workload
+from lab import BUILD, ROOT, LabError, cell, experiment, gate, plan, preflight, workload
 from lab.workload import tpch
 
 _spec = importlib.util.spec_from_file_location("bench_tpch", ROOT / "scripts/bench/tpch.py")
@@ -50,10 +51,21 @@ def test_a_table_is_told(measured):
 
 def test_a_line_names_what_is_wrong_with_it():
     assert tpch.parse("load --scale 0.3 --analyze") == ("load", 0, "0.3") and tpch.parse("query 22 --scale=1") == ("query", 22, "1")
-    for line, told in (("query 23", "a number from 1 to 22, not '23'"), ("query", "not ''"), ("restore", "'load' or 'query NUMBER', not 'restore'"), ("load --scale x", "--scale=x is no scale factor"),
-                       ("load --scale 0", "--scale=0 is no scale factor")):
+    for line, told in (("query 23", "a number from 1 to 22, not '23'"), ("query", "not ''"), ("restore", "'load' or 'query NUMBER', not 'restore'"), ("load --scale x", "tpch: 'x' is no scale factor"),
+                       ("load --scale 0", "tpch: '0' is no scale factor")):
         with pytest.raises(LabError, match=told):
             tpch.parse(line)
+
+
+@pytest.mark.parametrize("scale", ["0.001", "0.005", "0.015", "-1", "nan", "inf"])
+def test_a_scale_with_a_supplier_twice_and_no_scale_are_refused(scale):
+    with pytest.raises(tpch.tpch_data.DataError):
+        tpch.tpch_data.check_scale(scale)
+
+
+@pytest.mark.parametrize("scale", ["0.01", "0.02", "0.03", "0.1", "0.3", "1", "10"])
+def test_usual_scales_are_taken(scale):
+    tpch.tpch_data.check_scale(scale)
 
 
 def test_a_mistake_is_found_before_the_first_cell():
@@ -145,6 +157,28 @@ def test_the_ratio_is_of_pairs():
     assert result(3).ratio() is None and result(3, theirs=[9], late=["Sluice"]).row()[1:4] == ["stopped", "9.0", "-"]
 
 
+class Stopped(bench.Tpch):
+    """Two engines of which one is stopped at its run number `at`."""
+
+    def __init__(self, at):
+        self.at, self.runs = at, 0
+        self.arguments = SimpleNamespace(scale="1", repeats=3)
+
+    def plan(self, engine, query):
+        return explained(bench.database(engine))
+
+    def run(self, engine, query):
+        self.runs += 1
+        return None if self.runs == self.at else bench.Answer(5.0, 4.0, ((1,),))
+
+
+def test_a_query_that_is_stopped_has_no_ratio():
+    whole, first, later = (Stopped(at).measure(6) for at in (0, 1, 4))
+    assert whole.ratio() == 1.0 and whole.late == [] and len(whole.ratios()) == 3
+    assert first.late == ["Sluice"] and first.row()[1:4] == ["stopped", "5.0", "-"] and first.results == "not compared"
+    assert later.late == ["InnoDB"] and later.row()[1:4] == ["5.0", "stopped", "-"]
+
+
 def test_results_that_differ_fail_with_and_without_the_gate():
     for gate in (False, True):
         assert judged(gate, result(4, [1.0], [2.0], "DIFFERENT")) == ["query 4, after ANALYZE TABLE: the engines' results differ"]
@@ -164,7 +198,8 @@ def test_the_gate_fails_where_our_engine_alone_was_stopped():
 
 @has_server
 def test_an_arm_that_answers_otherwise_is_caught(tmp_path):
-    """A server that rounds divisions earlier gives other digits: the same rows are loaded, and same_data fails by the query."""
+    """A server that rounds divisions earlier gives other digits in query 1, which has an average.
+    Query 6 has none, and the same digits."""
     text = """
 title = "Tampered"
 question = "Is it noticed?"
@@ -172,17 +207,21 @@ question = "Is it noticed?"
 [server]
 pool = "64M"
 [arms]
-honest = "InnoDB"
+honest = "Sluice"
 other = "InnoDB --div-precision-increment=0"
 [[steps]]
 name = "load"
 tpch = "load --scale 0.01"
 [[steps]]
-name = "query"
-tpch = "query 8 --scale 0.01"
+name = "query {query}"
+foreach = { query = [1, 6] }
+tpch = "query {query} --scale 0.01"
 """
     resolved = experiment.Resolved(experiment.parse(text, "tampered"), "smoke")
     records = [cell.run(one, resolved, tmp_path) for one in plan.cells(resolved)]
-    assert not [record for record in records if "failed" in record or "skipped" in record], records
+    assert [record.get("failed") or record.get("skipped") for record in records] == [None, None]
     one, other = (dict(record["answer"]) for record in records)
-    assert one["lineitem"] == other["lineitem"] == "60175" and one["query 8"] != other["query 8"]
+    same = {name for name in one if one[name] == other[name]}
+    assert same == {*tpch.tpch_data.TABLES, "query 6"} and one.keys() - same == other.keys() - same == {"query 1"}
+    verdicts = gate.same_data({number: ("all", repr(record["answer"])) for number, record in enumerate(records)})
+    assert {verdict["verdict"] for verdict in verdicts.values()} == {"fail"}

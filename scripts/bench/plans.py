@@ -1,7 +1,8 @@
-"""Plans of one query on two engines, compared by what EXPLAIN tells: the order of the tables, the access, the key.
+"""Plans of one query on two engines, compared by EXPLAIN: order of the tables, access, key.
 
-`rows` and `filtered` are estimates and are left out. What stands in `Extra` (a pushed condition, a join buffer, an index that
-is enough by itself) is told apart: the tables are then read in the same way, but not with the same work.
+`rows` and `filtered` are estimates and are left out. A difference in `Extra` (a pushed condition, a
+join buffer, an index that is enough by itself) is told apart: the tables are read in the same way,
+but not with the same work.
 """
 from dataclasses import dataclass
 
@@ -21,7 +22,7 @@ class Plan:
         return cls([dict(zip(columns, row)) for row in cursor.fetchall()])
 
     def access(self, database):
-        """What is compared. A column of a `ref` is told with its database, which is the engine's own."""
+        """What is compared. A column in `ref` has its database before it, one for each engine."""
         return [tuple(str(row[name]).replace(f"{database}.", "") for name in ACCESS) for row in self.rows]
 
     def extra(self):

@@ -1,18 +1,21 @@
 #!/usr/bin/env python3
-"""`make tpch`: TPC-H's 22 queries on Sluice and InnoDB in one server: the same results, their plans and times side by side.
+"""`make tpch`: TPC-H's 22 queries on Sluice and InnoDB in one server: results, plans, times.
 
-Both engines have the same tables, rows and memory (see scripts/engines.py), by default enough for all data. Each query is run
-once on each engine, which compares the results and brings the pages into memory; then the engines take turns, in the opposite
-order at every repeat. A time is the median of the repeats, a ratio the median of the pairs' ratios (Sluice over InnoDB: below 1
-Sluice is faster); the ratio of CPU is that of the server's process, which neighbours on the machine change less. `plan`: same, extra (the same tables, accesses and keys, another Extra of EXPLAIN), or other.
+Both engines have the same tables, rows and memory (see scripts/engines.py), by default enough for
+all data. Each query is run once on each engine: that compares the results and brings the pages
+into memory. Then the engines take turns, in the opposite order at every repeat. A time is the
+median of the repeats, a ratio the median of the pairs' ratios (Sluice over InnoDB: below 1 Sluice
+is faster). The ratio of CPU is that of the server's process, which neighbours on the machine change
+less. `plan` is same, extra (the same tables, accesses and keys, another Extra), or other.
 
     all            make tpch
     some           make tpch BENCH='--scale 0.1 --queries 2,11,21 --explain'
-    judged         make tpch BENCH=--gate   (exit code 1 when a query takes more than 1.1 times InnoDB's time, or all of them
-                   more than 0.6 times it, as a geometric mean)
+    judged         make tpch BENCH=--gate   (exit code 1 when a query takes more than 1.1 times
+                   InnoDB's time, or all of them more than 0.6 times it, as a geometric mean)
     no statistics  make tpch BENCH='--no-analyze --restart'
 
-The exit code is 1, too, when a result differs. Samples, plans and versions are saved as JSON in build/bench.
+A result that differs makes the exit code 1, too. Samples, plans and versions are saved as JSON in
+build/bench.
 """
 import argparse
 import contextlib
@@ -58,7 +61,8 @@ class Answer:
 
 @dataclass
 class Result:
-    """One query: `times` are milliseconds of each engine, by repeat; none of an engine that did not end within the limit."""
+    """One query. `times` and `cpu` are milliseconds of each engine, by repeat. `late` are the
+    engines that the time limit has stopped; the others then have one time and no pair."""
     query: int
     plan: str
     results: str
@@ -100,7 +104,7 @@ class Tpch:
 
     def connect(self):
         """A connection for each engine, so that neither meets what the other has set."""
-        self.cpu_clock = (~self.server.pid() << 3) | 2  # a process's CPU time, by its id (clock_gettime(3))
+        self.cpu_clock = (~self.server.pid() << 3) | 2  # of that process, see clock_gettime(3)
         for engine in ENGINES:
             connection = connect(self.server, database(engine), autocommit=True)
             self.connections[engine] = connection
@@ -119,7 +123,8 @@ class Tpch:
             return cursor.fetchall()
 
     def load(self, engine, folder):
-        """Seconds that LOAD DATA took. A warning is an error: a value that was cut off would be the same on both engines."""
+        """Seconds that LOAD DATA took. A warning ends the benchmark: both engines would get the
+        same value, cut off, and answer alike."""
         with connect(self.server, autocommit=True) as connection, connection.cursor() as cursor:
             cursor.execute(f"DROP DATABASE IF EXISTS {database(engine)}")
             cursor.execute(f"CREATE DATABASE {database(engine)}")
@@ -167,14 +172,17 @@ class Tpch:
         result.plan_texts = {engine: found[engine].text(database(engine)) for engine in ENGINES}
         for repeat in range(0 if late else self.arguments.repeats):
             pair = {engine: self.run(engine, query) for engine in ENGINES[::1 if repeat % 2 == 0 else -1]}
-            if any(one is None for one in pair.values()):
-                continue  # stopped this time: no pair
+            late = [engine for engine in ENGINES if pair[engine] is None]
+            if late:
+                result.late = late
+                break
             if self.compared(pair) != EQUAL:
                 result.results = DIFFERENT
             for engine in ENGINES:
                 result.add(engine, pair[engine])
-        for engine in ENGINES:  # all that there is of a query that one of them did not end
-            if late and first[engine] is not None:
+        for engine in ENGINES if late else ():
+            result.times[engine], result.cpu[engine] = [], []
+            if engine not in late and first[engine] is not None:
                 result.add(engine, first[engine])
         return result
 
@@ -216,12 +224,9 @@ def arguments_of_command_line():
     arguments = parser.parse_args()
     try:
         arguments.queries = tpch_data.numbers(arguments.queries)
-        if not float(arguments.scale) > 0:
-            raise ValueError
+        tpch_data.check_scale(arguments.scale)
     except tpch_data.DataError as error:
         parser.error(str(error))
-    except ValueError:
-        parser.error(f"--scale: {arguments.scale!r} is no scale factor: a number above 0, such as 0.3")
     if arguments.repeats < 1:
         parser.error("--repeats: at least one pair is measured")
     return arguments

@@ -1,7 +1,8 @@
 """TPC-H's data, tables and queries: what scripts/bench/tpch.py and the lab have in common.
 
-The data come from tpchgen-cli (scripts/fetch-lab-tools tpch) and are kept in build/tpch, one folder a scale factor. Tables and
-queries are the files of scripts/bench/tpch_sql; the queries have the specification's validation parameters.
+The data come from tpchgen-cli (scripts/fetch-lab-tools tpch) and are kept in build/tpch, one folder
+a scale factor. Tables and queries are the files of scripts/bench/tpch_sql; the queries have the
+specification's validation parameters.
 """
 import decimal
 import fcntl
@@ -15,6 +16,7 @@ DATA = ROOT / "build/tpch"
 TOOLS = ROOT / "build/lab-tools/tpch"
 TABLES = ("region", "nation", "supplier", "part", "partsupp", "customer", "orders", "lineitem")
 QUERIES = tuple(range(1, 23))
+SUPPLIERS, PARTS = 10000, 200000  # at scale factor 1
 # Query 11 asks for the parts that are worth this share of a nation's stock, over the scale factor.
 STOCK_SHARE = decimal.Decimal("0.0001")
 TIME_LIMIT_ERROR = 1969  # max_statement_time was exceeded
@@ -22,6 +24,22 @@ TIME_LIMIT_ERROR = 1969  # max_statement_time was exceeded
 
 class DataError(Exception):
     """The data cannot be had; the text says why, in one line."""
+
+
+def check_scale(scale):
+    """Refuses what is no scale factor, and those of whose data a key would refuse a row.
+
+    Part P's suppliers are P + i * step modulo S of S suppliers, i from 0 to 3. `step` is S / 4, and
+    1 more for each S parts before P. With few suppliers two of the four can be the same."""
+    try:
+        suppliers = int(decimal.Decimal(scale) * SUPPLIERS)
+    except (decimal.InvalidOperation, ValueError, OverflowError):
+        suppliers = 0
+    if suppliers < 1:
+        raise DataError(f"{scale!r} is no scale factor: a number above 0, such as 0.3")
+    steps = range(suppliers // 4, suppliers // 4 + PARTS // SUPPLIERS)
+    if any(place * step % suppliers == 0 for step in steps for place in (1, 2, 3)):
+        raise DataError(f"scale factor {scale} has so few suppliers that a part has one of them twice: take another, such as 0.01, 0.1 or 0.3")
 
 
 def generate(scale):
@@ -86,5 +104,5 @@ def numbers(text):
 
 
 def comparable(rows):
-    """Rows in an order of their own: most queries leave some of it open. Decimals keep their digits."""
+    """Rows in an order of their own: most queries leave some of it open. Decimals keep all digits."""
     return sorted(tuple(str(value) for value in row) for row in rows)

@@ -1,15 +1,15 @@
 """TPC-H: the same tables, rows and queries as `make tpch` (scripts/bench/tpch_data.py).
 
-    load --scale 0.01 [--analyze]             makes the data, creates the tables and fills them; an operation is a row
-    query 21 --scale 0.01 --runs 3            one of the 22 queries, so often; an operation is a query
-          [--seconds 60] [--warm]             a query is stopped after so many seconds, and counts as an error; --warm: once
-                                              more, before costs are counted
+    load --scale 0.01 [--analyze]    creates and fills the tables; an operation is a row
+    query 21 --scale 0.01 --runs 3   one of the 22 queries, so often; an operation is a query
+          [--seconds 60]             a query is stopped after so many, and counts as an error
+          [--warm]                   runs it once more, before costs are counted
 
-A query's rows, brought into an order of their own, are part of the cell's answer: arms that answer otherwise fail `same_data`."""
+A query's rows, brought into an order of their own, are part of the cell's answer: arms that answer
+otherwise fail `same_data`."""
 import contextlib
 import hashlib
 import importlib.util
-import re
 import time
 
 from .. import ROOT, LabError, tools
@@ -42,8 +42,10 @@ def parse(line):
     what, scale = arguments[0], option(arguments, "scale", "0.01")
     if what not in ("load", "query"):
         raise LabError(f"tpch needs 'load' or 'query NUMBER', not {what!r}")
-    if not re.fullmatch(r"\d+(\.\d+)?", scale) or not float(scale):
-        raise LabError(f"tpch --scale={scale} is no scale factor: a number above 0, such as 0.01")
+    try:
+        tpch_data.check_scale(scale)
+    except tpch_data.DataError as error:
+        raise LabError(f"tpch: {error}") from None
     if what == "load":
         return what, 0, scale
     given = arguments[1] if len(arguments) > 1 else ""
