@@ -17,7 +17,7 @@ unsafe fn entry<'a>(e: &slc_entry) -> Entry<'a> {
     Entry {
         index: e.index,
         user_key_len: e.user_key_len,
-        unique_check: e.unique_check != 0,
+        has_null: e.unique_check == 0,
         // SAFETY: the caller's promise.
         key: unsafe { e.key.get() },
         value: unsafe { e.value.get() },
@@ -30,7 +30,7 @@ unsafe fn change<'a>(c: &slc_entry_change) -> EntryChange<'a> {
     EntryChange {
         index: c.index,
         user_key_len: c.user_key_len,
-        unique_check: c.unique_check != 0,
+        has_null: c.unique_check == 0,
         // SAFETY: the caller's promise.
         old_key: unsafe { c.old_key.get() },
         new_key: unsafe { c.new_key.get() },

@@ -31,9 +31,17 @@ pub enum Error {
     TooManyFiles(String),
     /// Invariant I6: after a failed write or sync, or a caught panic.
     Poisoned(String),
+    /// The database was closed; others still hold it.
+    Closed,
+    /// Another process has the directory open.
+    InUse(String),
     Unsupported(String),
+    /// The caller gave what can never be right: a name, or an index entry that does not fit its table.
+    Invalid(String),
     Exists(String),
+    /// There is no such table or index, or it was dropped meanwhile.
     NoSuchTable(String),
+    /// A key, a row or a definition is longer than the engine takes.
     TooBig(String),
     ReadOnly(String),
     /// The snapshot is older than the table's definition.
@@ -136,6 +144,9 @@ impl fmt::Display for Error {
             Error::Io(damage) => write!(f, "I/O error: {}", damage.what),
             Error::TooManyFiles(s) => write!(f, "I/O error: {s}"),
             Error::Poisoned(s) => write!(f, "the engine stopped writing: {s}; restart to recover"),
+            Error::Closed => write!(f, "the database is closed; open it again"),
+            Error::InUse(s) => write!(f, "in use: {s}"),
+            Error::Invalid(s) => write!(f, "not valid: {s}"),
             Error::Unsupported(s) => write!(f, "not supported: {s}"),
             Error::Exists(s) => write!(f, "already exists: {s}"),
             Error::NoSuchTable(s) => write!(f, "no such table: {s}"),

@@ -54,6 +54,8 @@ mutants! {
     TornTailBelieved,
     /// A rollback leaves a transaction's first change as it is.
     RollbackSkipsRecord,
+    /// A rollback notes that a record is undone before it undoes it.
+    RollbackNotedAhead,
     /// An index entry that is to be removed stays.
     SecondaryRemovalLost,
     /// DROP TABLE leaves the table's statistics in the system file.

@@ -49,7 +49,8 @@ use crate::txn::{Isolation, ThreadWaiter, Trx};
 use std::path::Path;
 use std::sync::Arc;
 
-/// An open database directory. Clones are the same database.
+/// An open database directory. Clones are the same database: when one is closed all are. The directory stays locked until the last
+/// clone, and the last [`Transaction`], has gone.
 #[derive(Clone)]
 pub struct Database {
     engine: Arc<Engine>,
@@ -60,6 +61,7 @@ const LOCK_WAIT_TIMEOUT_MS: u32 = 50_000;
 
 impl Database {
     /// Opens the directory; makes it if it does not exist. Uncommitted changes of a crash are rolled back in the background.
+    /// [`Error::InUse`]: somebody has it open.
     pub fn open(dir: impl AsRef<Path>, config: Config) -> Result<Database> {
         Database::on(RealDisk::open(dir)?, config)
     }
@@ -72,16 +74,21 @@ impl Database {
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
+    /// Writes all pages. Of other clones and of open transactions every call fails from then on, with [`Error::Closed`]; what they have not
+    /// committed the next open rolls back.
     pub fn close(self) -> Result<()> {
         self.engine.close(Close::Fast)
     }
+    /// Durable on return. [`Error::Exists`], and [`Error::Invalid`] of an empty name.
     pub fn create_table(&self, name: &str, spec: &TableSpec) -> Result<()> {
         self.engine.store().create_table(name, spec)
     }
+    /// Durable on return. Whoever has the table open still gets [`Error::NoSuchTable`] from then on.
     pub fn drop_table(&self, name: &str) -> Result<()> {
         self.engine.store().drop_table(name)
     }
     pub fn table(&self, name: &str) -> Result<Arc<Table>> {
+        self.engine.check_alive()?;
         self.engine.store().open_table(name)
     }
     /// What the change buffer holds; index by index: [`Store::changes_by_index`].
@@ -90,6 +97,7 @@ impl Database {
     }
     /// Merges everything that is buffered now; returns when it is done.
     pub fn drain_change_buffer(&self) -> Result<()> {
+        self.engine.check_alive()?;
         self.engine.store().drain_changes()
     }
     /// A transaction under snapshot isolation.
@@ -123,41 +131,35 @@ impl Transaction {
     pub fn trx(&mut self) -> &mut Trx {
         &mut self.trx
     }
+    /// [`Error::Duplicate`]: the row is there, or in a unique index its value.
     pub fn insert(&mut self, table: &Table, pk: &[u8], row: &[u8], entries: &[Entry<'_>]) -> Result<()> {
-        self.engine
-            .store()
-            .insert(&mut self.trx, table, &NewRow::new(pk, row, entries), false)
+        self.on(table, |store, trx| {
+            store.insert(trx, table, &NewRow::new(pk, row, entries), false)
+        })
     }
     pub fn update(&mut self, table: &Table, pk: &[u8], row: &[u8], changes: &[EntryChange<'_>]) -> Result<()> {
-        self.engine
-            .store()
-            .update(&mut self.trx, table, pk, row, changes, false)
+        self.on(table, |store, trx| store.update(trx, table, pk, row, changes, false))
     }
     pub fn delete(&mut self, table: &Table, pk: &[u8], entries: &[Entry<'_>]) -> Result<()> {
-        self.engine.store().delete(&mut self.trx, table, pk, entries)
+        self.on(table, |store, trx| store.delete(trx, table, pk, entries))
     }
     /// The row of a clustered key, as this transaction's snapshot sees it.
     pub fn get(&mut self, table: &Arc<Table>, pk: &[u8]) -> Result<Option<Vec<u8>>> {
-        let mut cursor = Cursor::new(self.store().clone(), table.clone());
-        let found = cursor.get(&mut self.trx, pk, LockChoice::default())?;
-        Ok(if found {
-            cursor.found().map(|f| f.row.to_vec())
-        } else {
-            None
-        })
+        self.get_by(table, pk, LockChoice::default())
     }
     /// Same, newest version, locked exclusively until the end of the transaction.
     pub fn get_for_update(&mut self, table: &Arc<Table>, pk: &[u8]) -> Result<Option<Vec<u8>>> {
-        let mut cursor = Cursor::new(self.store().clone(), table.clone());
         let lock = LockChoice {
             mode: Some(crate::txn::LockMode::Exclusive),
             ..Default::default()
         };
-        let found = cursor.get(&mut self.trx, pk, lock)?;
-        Ok(if found {
-            cursor.found().map(|f| f.row.to_vec())
-        } else {
-            None
+        self.get_by(table, pk, lock)
+    }
+    fn get_by(&mut self, table: &Arc<Table>, pk: &[u8], lock: LockChoice) -> Result<Option<Vec<u8>>> {
+        self.on(table, |store, trx| {
+            let mut cursor = Cursor::new(store.clone(), table.clone());
+            let found = cursor.get(trx, pk, lock)?;
+            Ok(cursor.found().filter(|_| found).map(|f| f.row.to_vec()))
         })
     }
     /// Every row with lo <= key < hi in an index (0 = clustered, i + 1 = secondary i), in key order, until `each` says false.
@@ -169,18 +171,32 @@ impl Transaction {
         hi: Option<&[u8]>,
         mut each: impl FnMut(Found<'_>) -> bool,
     ) -> Result<()> {
-        let mut cursor = Cursor::new(self.store().clone(), table.clone());
-        cursor.begin(&mut self.trx, index, LockChoice::default(), false)?;
-        cursor.set_bounds(lo, hi);
-        let mut more = cursor.seek(&mut self.trx, Seek::Ge, lo)?;
-        while more {
-            let found = cursor.found().ok_or(Error::NotFound)?;
-            if !each(found) {
-                break;
+        self.on(table, |store, trx| {
+            let mut cursor = Cursor::new(store.clone(), table.clone());
+            cursor.begin(trx, index, LockChoice::default(), false)?;
+            cursor.set_bounds(lo, hi);
+            let mut more = cursor.seek(trx, Seek::Ge, lo)?;
+            while more {
+                let found = cursor.found().ok_or(Error::NotFound)?;
+                if !each(found) {
+                    break;
+                }
+                more = cursor.next(trx)?;
             }
-            more = cursor.next(&mut self.trx)?;
+            Ok(())
+        })
+    }
+    /// Something with a table, which somebody may drop before it, or meanwhile.
+    fn on<T>(&mut self, table: &Table, body: impl FnOnce(&Arc<Store>, &mut Trx) -> Result<T>) -> Result<T> {
+        let gone = || Error::NoSuchTable(format!("{}, which was dropped", table.name()));
+        self.engine.check_alive()?;
+        if table.is_dropped() {
+            return Err(gone());
         }
-        Ok(())
+        match body(self.engine.store(), &mut self.trx) {
+            Err(e) if e.is_corrupt() && table.is_dropped() => Err(gone()),
+            done => done,
+        }
     }
     pub fn savepoint(&self) -> Savepoint {
         self.store().savepoint(&self.trx)
@@ -190,6 +206,7 @@ impl Transaction {
     }
     /// Durable on return, unless the configuration says otherwise.
     pub fn commit(mut self) -> Result<()> {
+        self.engine.check_alive()?;
         self.open = false;
         self.engine.commit(&mut self.trx, true)
     }

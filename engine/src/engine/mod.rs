@@ -90,6 +90,10 @@ impl Engine {
     pub fn durable_lsn(&self) -> Lsn {
         self.redo().durable_lsn()
     }
+    /// It works: it was not closed, and nothing has stopped it (I6).
+    pub fn check_alive(&self) -> Result<()> {
+        self.store.pool.check_alive()
+    }
     /// A note for people.
     pub fn note(&self, level: Level, text: &str) {
         (self.log)(level, text);
@@ -110,7 +114,14 @@ impl Engine {
         }
     }
 
+    /// Whoever still holds the engine, or waits in it, gets [`Error::Closed`] from here on, or why the engine stopped before.
     pub fn close(&self, how: Close) -> Result<()> {
+        let closed = self.finish(how);
+        self.redo().poison_state().close();
+        closed
+    }
+
+    fn finish(&self, how: Close) -> Result<()> {
         let mut workers = self.workers.lock().take();
         if let Some(workers) = &mut workers {
             workers.stop_background();

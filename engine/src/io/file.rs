@@ -50,7 +50,7 @@ pub struct RealDisk {
 }
 
 impl RealDisk {
-    /// Opens the directory, making it if needed. `Error::Exists` if another engine has it open.
+    /// Opens the directory, making it if needed. `Error::InUse` if another process has it open.
     pub fn open(dir: impl AsRef<Path>) -> Result<Arc<RealDisk>> {
         let dir = dir.as_ref().to_path_buf();
         let name = dir.display().to_string();
@@ -99,7 +99,7 @@ fn lock_directory(dir: &Path, handle: &std::fs::File) -> Result<std::fs::File> {
         }
         let e = std::io::Error::last_os_error();
         if e.kind() == ErrorKind::WouldBlock {
-            return Err(Error::Exists(format!(
+            return Err(Error::InUse(format!(
                 "{shown} is locked: another server or program has this directory open; stop it first"
             )));
         }

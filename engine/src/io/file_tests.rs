@@ -22,7 +22,7 @@ impl Drop for TempDir {
 fn a_directory_is_opened_once() {
     let dir = TempDir::new("lock");
     let first = RealDisk::open(&dir.0).unwrap();
-    let is_refused = || matches!(RealDisk::open(&dir.0), Err(Error::Exists(text)) if text.contains("locked"));
+    let is_refused = || matches!(RealDisk::open(&dir.0), Err(Error::InUse(text)) if text.contains("locked"));
     assert!(is_refused());
     // It looked like one left behind; two engines then wrote the same files.
     std::fs::remove_file(dir.0.join(LOCK_FILE)).unwrap();

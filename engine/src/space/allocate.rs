@@ -15,6 +15,8 @@
 //! With the hint [`LOWEST`]: the lowest free page.
 //!
 //! Small files (two extents) skip the extents: any free page, lowest first.
+//!
+//! A disk without room for the usual growth gets a smaller one asked of it, down to what is needed.
 //! Errors come before changes: frames and bitmaps are got, and the file is longer, before the first byte is edited.
 use super::bitmap::{
     beyond, bit_in_extent, bitmap_of, bitmap_of_extent, byte_of, extent_of, first_free, is_bitmap, is_set, page_at,
@@ -81,7 +83,13 @@ pub fn allocate_extent(
     let mut found = search.find_extent(search.empty_hint, empty)?;
     if found.is_none() {
         // Two, in case the first one there is begins with a bitmap.
-        search.grow(2 * EXTENT_PAGES)?;
+        match search.grow(2 * EXTENT_PAGES) {
+            Err(Error::Full(_)) => {
+                let need = search.to_next_extent()?;
+                search.grow(need)?;
+            }
+            grown => grown?,
+        }
         found = search.find_extent(search.empty_hint, empty)?;
     }
     let extent = found.ok_or_else(|| search.counts_are_wrong())?;
@@ -353,16 +361,31 @@ impl<'m, 'p> Search<'m, 'p> {
         }
         Ok(None)
     }
+    /// Pages that the file lacks until it has one wholly free extent more: at its end.
+    fn to_next_extent(&mut self) -> Result<u32> {
+        let last = extent_of(self.pages - 1);
+        // Nobody uses what there is of the last one.
+        let cut_short = self.word(last)? == beyond(last, self.pages) && self.pages < page_at(last, EXTENT_PAGES);
+        let next = if cut_short { last } else { self.extents() };
+        let begins_with_bitmap = is_bitmap(page_at(next, 0)) as u32;
+        Ok(page_at(next + begins_with_bitmap, EXTENT_PAGES) - self.pages - begins_with_bitmap)
+    }
     /// Makes the file longer, with room for at least `need` more pages. Pages change in `take` only.
     fn grow(&mut self, need: u32) -> Result<()> {
-        let pages =
-            grown(self.pages, need).ok_or_else(|| Error::Full(format!("file {} has all its pages", self.file)))?;
+        let all_given = || Error::Full(format!("file {} has all its pages", self.file));
+        let mut pages = grown(self.pages, need).ok_or_else(all_given)?;
         // The new pages' bits are in the last bitmap, or in the one made here: both are latched now.
         let last = bitmap_of(self.pages - 1);
         self.mtr.write(PageId::new(self.file, last))?;
         let next = last + PAGES_PER_BITMAP;
         debug_assert!(pages <= next + PAGES_PER_BITMAP);
-        self.make_longer(pages)?;
+        let least = self.pages + need + (self.pages + need > next) as u32;
+        while let Err(error) = self.make_longer(pages) {
+            if !matches!(error, Error::Full(_)) || pages <= least {
+                return Err(error);
+            }
+            pages = least.max(self.pages + (pages - self.pages) / 2);
+        }
         if pages > next {
             self.mtr.reserve(PageId::new(self.file, next))?;
             self.new_bitmaps.push(next);

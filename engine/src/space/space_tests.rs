@@ -131,6 +131,82 @@ fn a_full_disk_changes_nothing() {
     rig.pool.check_alive().unwrap();
 }
 
+/// A disk with room for less than a file grows by at a time was a full one.
+#[test]
+fn what_is_left_of_a_disk_is_used_up() {
+    for (pages_before, left) in [(6, 1), (6, 3), (6, 7), (500, 1), (500, 17), (500, 60), (900, 90)] {
+        let rig = rig();
+        let mut model: BTreeSet<PageNo> = (0..pages_before).map(|_| take(&rig, 0)).collect();
+        let used = rig.disk.used();
+        let free = usage(&rig.pool, FILE).unwrap();
+        let free = free.pages - free.used;
+        rig.disk
+            .set_space(Some(used + left * PAGE_SIZE as u64 + PAGE_SIZE as u64 / 2));
+        for n in 0..free + left as u32 {
+            let mut mtr = rig.pool.begin();
+            let no = allocate(&mut mtr, FILE, 0).unwrap_or_else(|e| panic!("page {n} of {free} + {left}: {e}"));
+            mtr.create(PageId::new(FILE, no), 0, PageType::Tree, 0).unwrap();
+            mtr.commit();
+            assert!(model.insert(no));
+        }
+        let mut mtr = rig.pool.begin();
+        assert!(matches!(allocate(&mut mtr, FILE, 0), Err(Error::Full(_))));
+        assert!(!mtr.has_changes());
+        drop(mtr);
+        check(&rig, &model);
+        // The file goes on from any length.
+        rig.disk.set_space(None);
+        let more: Vec<PageNo> = (0..200).map(|_| take(&rig, 0)).collect();
+        model.extend(&more);
+        check(&rig, &model);
+    }
+}
+
+fn give_extent(rig: &Rig) -> Result<PageNo> {
+    let mut mtr = rig.pool.begin();
+    let given = allocate_extent(&mut mtr, FILE, &mut |_| true)?;
+    mtr.commit();
+    given.ok_or(Error::NotFound)
+}
+
+/// Whole extents too: where there is room for one, growth by two is not asked for.
+#[test]
+fn the_last_whole_extent_of_a_disk_is_given() {
+    let disk_has = |rig: &Rig, pages: u32| {
+        let file = usage(&rig.pool, FILE).unwrap().pages;
+        let others = rig.disk.used() - u64::from(file) * PAGE_SIZE as u64;
+        rig.disk.set_space(Some(others + u64::from(pages) * PAGE_SIZE as u64));
+    };
+    // 0: up to the second bitmap, with which the next extent begins.
+    for pages_before in [6, 30, 126, 0] {
+        let rig = rig();
+        let mut model: BTreeSet<PageNo> = (0..pages_before).map(|_| take(&rig, 0)).collect();
+        if pages_before == 0 {
+            disk_has(&rig, PAGES_PER_BITMAP + 1);
+            while let Ok(first) = give_extent(&rig) {
+                model.extend(first..first + EXTENT_PAGES);
+            }
+            assert_eq!(usage(&rig.pool, FILE).unwrap().pages, PAGES_PER_BITMAP + 1);
+        }
+        let before = usage(&rig.pool, FILE).unwrap().pages;
+        let mut needed = 0;
+        // The least room with which an extent is given.
+        let first = loop {
+            disk_has(&rig, before + needed);
+            match give_extent(&rig) {
+                Ok(first) => break first,
+                Err(Error::Full(_)) => needed += 1,
+                Err(e) => panic!("{e}"),
+            }
+            assert!(needed <= 2 * EXTENT_PAGES, "behind {before} pages");
+        };
+        assert!(needed > 0);
+        assert_eq!(first + EXTENT_PAGES, before + needed, "behind {before} pages");
+        model.extend(first..first + EXTENT_PAGES);
+        check(&rig, &model);
+    }
+}
+
 #[test]
 fn a_failed_create_leaves_nothing_behind() {
     for n in 1..10 {

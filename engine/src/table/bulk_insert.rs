@@ -7,7 +7,7 @@
 //! A held row that may have a key or a unique value of one before it ends the holding, too: so a statement of few rows fails with the
 //! row, and at the moment, that it always did. Of many rows the one that is refused may have come long before, and
 //! [`BulkInsert::refused`] says which.
-use super::def::Table;
+use super::def::{Layout, Table};
 use super::load::{over, TableLoad};
 use super::store::{Entry, NewRow, Store};
 use crate::base::bytes::{push_bytes, push_varint, take_bytes, take_varint};
@@ -49,9 +49,10 @@ struct Held {
 
 impl Held {
     /// False, and the row is not taken: one before it may have its key, or a unique value of it.
-    fn push(&mut self, pk: &[u8], row: &[u8], entries: &[Entry<'_>]) -> bool {
+    fn push(&mut self, layout: &Layout, pk: &[u8], row: &[u8], entries: &[Entry<'_>]) -> bool {
         let mut is_new = self.seen.insert(hash_of(0, pk));
-        for e in entries.iter().filter(|e| e.unique_check) {
+        let is_unique = |e: &&Entry<'_>| !e.has_null && layout.index(e.index + 1).is_some_and(|i| i.unique);
+        for e in entries.iter().filter(is_unique) {
             let value = e.key.get(..e.user_key_len as usize).unwrap_or(e.key);
             is_new &= self.seen.insert(hash_of(e.index + 1, value));
         }
@@ -67,7 +68,7 @@ impl Held {
         push_varint(to, entries.len() as u64);
         for e in entries {
             push_varint(to, e.index as u64);
-            push_varint(to, (e.user_key_len as u64) << 1 | e.unique_check as u64);
+            push_varint(to, (e.user_key_len as u64) << 1 | e.has_null as u64);
             push_bytes(to, e.key);
             push_bytes(to, e.value);
         }
@@ -96,11 +97,11 @@ fn take_row<'a>(b: &'a [u8], at: &mut usize, entries: &mut Vec<Entry<'a>>) -> Op
     entries.clear();
     for _ in 0..take_varint(b, at)? {
         let index = take_varint(b, at)? as u32;
-        let len_and_check = take_varint(b, at)?;
+        let len_and_null = take_varint(b, at)?;
         entries.push(Entry {
             index,
-            user_key_len: (len_and_check >> 1) as u32,
-            unique_check: len_and_check & 1 != 0,
+            user_key_len: (len_and_null >> 1) as u32,
+            has_null: len_and_null & 1 != 0,
             key: take_bytes(b, at)?,
             value: take_bytes(b, at)?,
         });
@@ -128,7 +129,7 @@ impl BulkInsert {
     /// As [`Store::insert`]; the error may be that of an earlier row.
     pub fn add(&mut self, trx: &mut Trx, pk: &[u8], row: &[u8], entries: &[Entry<'_>]) -> Result<()> {
         if let Stage::Held(held) = &mut self.stage {
-            let is_new = held.push(pk, row, entries);
+            let is_new = held.push(self.table.layout(), pk, row, entries);
             let many = held.bytes.len() as u64 >= self.store.bulk_load_min;
             match (is_new, many) {
                 (true, false) => return Ok(()),

@@ -61,8 +61,16 @@ pub fn pieces_max(layout: &Layout) -> Result<usize> {
 pub fn encode(name: &str, layout: &Layout) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let bytes = encode_definition(layout);
     let pieces = bytes.chunks(PIECE_MAX.min(ENTRY_MAX - name.len().min(NAME_MAX) - 2));
-    if name.is_empty() || name.len() > NAME_MAX || name.contains('\0') || pieces.len() > 255 {
-        return Err(Error::TooBig(format!("name or definition of table {name}")));
+    if name.is_empty() || name.contains('\0') {
+        let what = format!("table name {name:?}: a name has at least one byte, and no byte of it is zero");
+        return Err(Error::Invalid(what));
+    }
+    if name.len() > NAME_MAX {
+        let what = format!("a table name of {} bytes; the longest has {NAME_MAX}", name.len());
+        return Err(Error::TooBig(what));
+    }
+    if pieces.len() > 255 {
+        return Err(Error::TooBig(format!("definition of table {name}")));
     }
     Ok(pieces
         .enumerate()

@@ -20,6 +20,7 @@ use std::sync::OnceLock;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexSpec {
     pub name: String,
+    /// One row for each index key; but for entries that say [`has_null`](super::Entry::has_null).
     pub unique: bool,
 }
 

@@ -102,7 +102,7 @@ impl Store {
                 let entry = NewEntry {
                     index: e.index,
                     user_key_len: e.user_key_len as usize,
-                    unique_check: e.unique_check,
+                    unique_check: !e.has_null,
                     key: e.key,
                     raw: e.value,
                 };

@@ -107,7 +107,7 @@ impl TableLoad {
                 value,
                 e.key,
                 e.user_key_len as usize,
-                e.unique_check,
+                !e.has_null,
                 layout.pk_fixed_len,
                 e.value,
                 self.stamp,

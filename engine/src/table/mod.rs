@@ -33,7 +33,7 @@ pub mod purge;
 mod rates;
 mod read_tries;
 pub mod rollback;
-mod rollback_progress;
+pub(crate) mod rollback_progress;
 pub mod row_lock;
 mod scratch;
 pub mod secondary;

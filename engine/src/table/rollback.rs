@@ -1,6 +1,6 @@
 //! Rollback: to a savepoint, or whole. Each record is undone by itself: its secondary entries first, the clustered entry last.
 //! A clustered entry that does not point at the record says that the record has been undone before (or that its change
-//! never came): so undoing again after a crash does no harm.
+//! never came): so undoing again after a crash does no harm. Little is: see `rollback_progress.rs`.
 //!
 //! Who calls: the row operations (a failed statement), the user, and `step_rollback` for transactions found at open.
 use super::def::{Layout, Table};
@@ -108,7 +108,7 @@ impl Store {
                 break;
             }
             self.undo_top_record(trx)?;
-            self.tell_rollback_progress(trx);
+            self.rollback_progresses(trx)?;
         }
         let done = trx.undo_top.is_none();
         if done {
@@ -131,7 +131,8 @@ impl Store {
             if trx.undo_top.is_none() {
                 return Err(Error::NotFound);
             }
-            if let Err(e) = self.undo_top_record(trx) {
+            let undone = self.undo_top_record(trx);
+            if let Err(e) = undone.and_then(|()| self.rollback_progresses(trx)) {
                 // Half a statement may not be committed later (I6).
                 if self.can_wait(&e) {
                     trx.doom(&e);
@@ -140,7 +141,6 @@ impl Store {
                 }
                 return Err(e);
             }
-            self.tell_rollback_progress(trx);
         }
         Ok(())
     }
@@ -162,6 +162,12 @@ impl Store {
         self.redo.reserve_to_go_on()?;
         let at = trx.undo_top;
         let record = self.trx_sys.read_undo(at)?;
+        if planted(Mutant::RollbackNotedAhead) {
+            trx.undo_top = record.prev;
+            let noted = self.trx_sys.note_undone(trx);
+            trx.undo_top = at;
+            noted?;
+        }
         let skipped = planted(Mutant::RollbackSkipsRecord) && record.prev.is_none();
         if skipped || self.undo_record(trx, at, &record)? {
             self.trx_sys.undone(trx, at, &record);

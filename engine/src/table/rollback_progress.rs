@@ -1,15 +1,19 @@
-//! What people are told of a rollback that takes long: a line in the engine's log every half a minute, and one at its end. How far it is at any
-//! moment shows the transaction itself: its undo records count down.
+//! How far a rollback is. A crash: the undo stream gets a note every [`NOTE_EVERY`] records, from which the next start goes
+//! on. People: a line in the engine's log every half a minute, and one at the end; at any moment the transaction's undo
+//! records, which count down.
 //!
 //! Called by `rollback.rs` for each record, with no latch held; the clock is asked seldom.
 use super::store::Store;
-use crate::base::{Level, UndoPtr};
+use crate::base::{Level, Result, UndoPtr};
+use crate::pool::PAGE_SIZE;
 use crate::txn::{RollbackProgress, Trx};
 use std::sync::atomic::Ordering;
 
 const TELL_EVERY_US: u64 = 30 * 1_000_000;
 /// Steps between two looks at the clock.
 const STEPS_A_LOOK: u32 = 16;
+/// Steps between two notes in the undo stream: what a crash has undone again. Few where pages are tiny, for the simulation.
+pub const NOTE_EVERY: u32 = if PAGE_SIZE >= 16 * 1024 { 256 } else { 3 };
 
 impl Store {
     /// A rollback begins, or goes on after a pause: then it is told as one.
@@ -25,15 +29,32 @@ impl Store {
             began_us: now_us,
             told_us: now_us,
             steps: 0,
+            noted: UndoPtr::NONE,
         });
     }
 
-    pub(super) fn tell_rollback_progress(&self, trx: &mut Trx) {
+    /// A step is done.
+    pub(super) fn rollback_progresses(&self, trx: &mut Trx) -> Result<()> {
+        let top = trx.undo_top;
+        let Some(progress) = &mut trx.rollback else {
+            return Ok(());
+        };
+        progress.steps = progress.steps.wrapping_add(1);
+        // The end of it has a record of its own, or needs none.
+        let is_due = progress.steps % NOTE_EVERY == 0 && top != progress.to && top != progress.noted;
+        if is_due && !top.is_none() {
+            progress.noted = top;
+            self.trx_sys.note_undone(trx)?;
+        }
+        self.tell_rollback_progress(trx);
+        Ok(())
+    }
+
+    fn tell_rollback_progress(&self, trx: &mut Trx) {
         let left = trx.shared.undo_records.load(Ordering::Relaxed);
         let id = trx.id();
         let connection = trx.shared.connection();
         let Some(progress) = &mut trx.rollback else { return };
-        progress.steps += 1;
         if progress.steps % STEPS_A_LOOK != 0 {
             return;
         }

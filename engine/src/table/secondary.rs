@@ -26,6 +26,7 @@ pub(super) struct NewEntry<'a> {
     /// Secondary ordinal.
     pub index: u32,
     pub user_key_len: usize,
+    /// If the index is unique.
     pub unique_check: bool,
     pub key: &'a [u8],
     pub raw: &'a [u8],
@@ -37,7 +38,7 @@ impl Store {
         layout
             .secondary
             .get(ordinal as usize)
-            .ok_or_else(|| Error::Unsupported(format!("table {} has no secondary index {ordinal}", layout.id)))
+            .ok_or_else(|| Error::Invalid(format!("table {} has no secondary index {ordinal}", layout.id)))
     }
 
     /// Refuses keys that are too long or not index key + clustered key, before anything is changed.
@@ -47,7 +48,7 @@ impl Store {
             return Err(Error::TooBig(format!("key of {} bytes in an index", key.len())));
         }
         if !key.ends_with(pk) {
-            return Err(Error::Unsupported(
+            return Err(Error::Invalid(
                 "an index entry that does not end with its clustered key".into(),
             ));
         }

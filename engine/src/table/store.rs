@@ -77,8 +77,8 @@ pub struct Entry<'a> {
     pub index: u32,
     /// Length of the index key inside `key`.
     pub user_key_len: u32,
-    /// False: the index is not unique, or a part is NULL.
-    pub unique_check: bool,
+    /// A part of the index key is NULL: a unique index takes any number of such entries.
+    pub has_null: bool,
     /// Index key + clustered key.
     pub key: &'a [u8],
     /// Raw bytes of the columns that cannot be decoded from the key.
@@ -106,7 +106,8 @@ pub struct EntryChange<'a> {
     pub index: u32,
     /// Of `new_key`.
     pub user_key_len: u32,
-    pub unique_check: bool,
+    /// As in [`Entry`], of `new_key`.
+    pub has_null: bool,
     pub old_key: &'a [u8],
     pub new_key: &'a [u8],
     pub new_value: &'a [u8],

@@ -252,7 +252,7 @@ impl Store {
             index: c.index,
             user_key_len: c.user_key_len as usize,
             // The value is its own already where the key stays.
-            unique_check: c.unique_check && !same,
+            unique_check: !c.has_null && !same,
             key: c.new_key,
             raw: c.new_value,
         };

@@ -70,6 +70,29 @@ impl TrxSys {
         Ok(())
     }
 
+    /// Notes in the undo stream that what follows `trx.undo_top` is undone: a rollback that a crash cuts short goes on from
+    /// there. The rows' changes come before it in the log. Without room for the note there is none, and more is undone again.
+    pub fn note_undone(&self, trx: &mut Trx) -> Result<()> {
+        let (id, top) = (trx.id(), trx.undo_top);
+        let left = trx.shared.undo_records.load(Ordering::Relaxed).to_le_bytes();
+        let Some(tail) = trx.stream.as_mut().filter(|tail| tail.used) else {
+            return Ok(());
+        };
+        assert!(trx.phase == Phase::Working, "a rollback has begun");
+        let noted = (|| -> Result<Lsn> {
+            let added = tail.reserve(&self.pool, self.ceiling(), left.len())?;
+            self.stream_pages.add(added as u64);
+            let mut mtr = self.pool.begin();
+            tail.append(&mut mtr, Kind::Resumed, id, top, 0, &left)?;
+            Ok(mtr.commit())
+        })();
+        match noted {
+            Ok(lsn) => trx.last_lsn = trx.last_lsn.max(lsn),
+            Err(_) => self.pool.check_alive()?,
+        }
+        Ok(())
+    }
+
     /// Writes the end marker (in memory), gives the commit number, makes it visible. No I/O, cannot fail. Locks are still held.
     /// A doomed transaction is left as it is: `Engine::commit` rolls it back. So is one that becomes doomed here, because the page of its
     /// end marker was written, forgotten and is broken now; of a prepared one the others may have been told: the engine stops.

@@ -127,7 +127,11 @@ fn note(owner: &mut Owner, reader: &mut Reader<'_>, at: UndoPtr, header: &Header
         Kind::Resumed => {
             owner.undo_top = header.prev;
             owner.xid = None;
-            reader.skip_payload(header)
+            let left = reader.payload(header)?;
+            if left.len() >= 8 {
+                owner.records = get_u64(&left, 0);
+            }
+            Ok(())
         }
         Kind::RolledBack => reader.skip_payload(header),
     }

@@ -182,12 +182,19 @@ impl StreamTail {
     pub(super) fn note(&mut self, kind: Kind, prev: UndoPtr, at: UndoPtr) {
         self.used = true;
         if kind == Kind::RolledBack {
+            // All that was undone before is a part of it.
+            self.skips.clear();
             if !self.first.is_none() {
                 self.add_skip(UndoPtr::NONE, at);
             }
             return;
         }
         if prev != self.last && !self.last.is_none() {
+            // No record was added since the last skip: a rollback that goes on, and this one has that one in it.
+            let goes_on = |(key, skip): &(UndoPtr, Skip)| !skip.inclusive && *key == self.last;
+            if self.skips.last().is_some_and(goes_on) {
+                self.skips.pop();
+            }
             self.add_skip(prev, at);
             self.last = prev;
         }

@@ -191,6 +191,8 @@ pub(crate) struct RollbackProgress {
     /// When people were told of it last; at first, when it began.
     pub told_us: u64,
     pub steps: u32,
+    /// The undo stream says that what follows is undone.
+    pub noted: UndoPtr,
 }
 
 /// The owner's half: one thread at a time. Reused for one transaction after another. Whoever drops it has ended its

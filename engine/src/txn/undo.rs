@@ -9,22 +9,24 @@
 //! ```
 //! A stream is the concatenation of its pages' data: a record goes on where the page ends, in the next page. A record:
 //! ```text
-//! kind     u8      bits 0-2: 1 row, 2 prepared, 3 committed, 4 rolled back, 5 resumed (prepared no longer: it is being
-//!                  rolled back); 0 = the stream ends here
+//! kind     u8      bits 0-2: 1 row, 2 prepared, 3 committed, 4 rolled back, 5 being rolled back (prepared no longer, and
+//!                  what follows `prev` is undone); 0 = the stream ends here
 //!                  bits 3-4: form of prev: 0 none, 1 in the page where this record begins, 2 elsewhere
 //! trx      u48
 //! prev     -, u16 offset, or u32 page + u16 offset: newest record of this transaction that is not undone
 //! number   u48     committed and rolled back only: the commit number
 //! len      varint
-//! payload  row: the table layer's; prepared: format_id i64, gtrid_len u32, bqual_len u32, data; committed: position
+//! payload  row: the table layer's; prepared: format_id i64, gtrid_len u32, bqual_len u32, data; committed: position;
+//!          being rolled back: nothing, or u64 row records still to be undone
 //! ```
 //! An [`UndoPtr`] addresses a record's first byte. Where a stream ends needs no field of its own, and an append logs
 //! the record's bytes and nothing else: pages are zero when they join a stream, and 0 is no kind.
 //!
-//! Records are only ever added. Partial rollback writes nothing: the next record's `prev` (row, prepared or end marker)
-//! simply passes over what was undone. After a crash the loser's rollback starts at its newest record and follows
-//! `prev`; so what is undone twice at most are the records undone after the last append. The table layer makes that
-//! harmless: it undoes a row change only while the row's newest version is that of (transaction, record).
+//! Records are only ever added. The next record's `prev` passes over what a rollback has undone. A rollback of many
+//! records adds one of kind 5 now and then: its log lies behind the log of what it calls undone. After a crash the
+//! loser's rollback starts at the newest record and follows `prev`; so what is undone twice at most are the records
+//! undone after the last append. The table layer makes that harmless: it undoes a row change only while the row's newest
+//! version is that of (transaction, record).
 use crate::base::bytes::{get_u16, get_u32, get_u48, push_varint, put_u16, put_u32, put_u48};
 use crate::base::ids::UNDO_FILE;
 use crate::base::{Error, PageId, PageNo, Result, TrxId, UndoPtr};

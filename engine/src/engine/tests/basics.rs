@@ -4,7 +4,7 @@ use crate::engine::{Config, Database, Transaction};
 use crate::io::sim::SimDisk;
 use crate::table::{Entry, IndexSpec, Table, TableSpec};
 
-fn small() -> Config {
+pub fn small() -> Config {
     Config {
         buffer_pool_size: 4 << 20,
         redo_log_capacity: 8 << 20,
@@ -30,7 +30,7 @@ fn put(trx: &mut Transaction, table: &Table, pk: &str, value: &str) -> Result<()
     let entry = Entry {
         index: 0,
         user_key_len: value.len() as u32 + 1,
-        unique_check: false,
+        has_null: false,
         key: &key,
         value: b"",
     };

@@ -22,7 +22,7 @@ fn insert(rig: &Rig, trx: &mut Trx, n: u64) {
     let entry = Entry {
         index: 0,
         user_key_len: 8,
-        unique_check: true,
+        has_null: false,
         key: &key,
         value: &[],
     };

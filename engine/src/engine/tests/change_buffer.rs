@@ -372,7 +372,7 @@ fn a_check_of_what_is_pending_goes_step_by_step() {
         let entry = Entry {
             index: 0,
             user_key_len: 4,
-            unique_check: false,
+            has_null: false,
             key: &[pk, pk].concat(),
             value: &[7; 3000],
         };

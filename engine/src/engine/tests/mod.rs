@@ -1,6 +1,7 @@
 //! The engine as its users meet it. `rig` holds a table of made-up rows and its twin in memory; the others put both through random
 //! changes, threads, crashes and DDL.
 mod abandoned;
+mod api;
 mod aside;
 mod bare;
 mod basics;

@@ -76,14 +76,14 @@ pub fn with_entries<T>(pk: &[u8], row: &Row, body: impl FnOnce(&[Entry<'_>]) -> 
         Entry {
             index: 0,
             user_key_len: 2,
-            unique_check: false,
+            has_null: false,
             key: &group,
             value: &shade,
         },
         Entry {
             index: 1,
             user_key_len: 3,
-            unique_check: row.tag.is_some(),
+            has_null: row.tag.is_none(),
             key: &tag,
             value: &[],
         },
@@ -187,7 +187,7 @@ impl Rig {
             changes.push(EntryChange {
                 index: 0,
                 user_key_len: 2,
-                unique_check: false,
+                has_null: false,
                 old_key: &old_group,
                 new_key: &new_group,
                 new_value: &shade,
@@ -197,7 +197,7 @@ impl Rig {
             changes.push(EntryChange {
                 index: 1,
                 user_key_len: 3,
-                unique_check: new.tag.is_some(),
+                has_null: new.tag.is_none(),
                 old_key: &old_tag,
                 new_key: &new_tag,
                 new_value: &[],

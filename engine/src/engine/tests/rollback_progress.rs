@@ -4,9 +4,11 @@ use super::notes;
 use super::rig::*;
 use crate::engine::steps::LoserRollback;
 use crate::io::sim::SimDisk;
+use crate::table::rollback_progress::NOTE_EVERY;
 use crate::txn::Isolation::ReadCommitted;
 use crate::txn::Trx;
 use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
 const ROWS: u32 = 100;
 
@@ -76,4 +78,92 @@ fn a_loser_counts_down_and_is_told_of() {
     while losers.step(engine.store(), 16).expect("rollback") {}
     let end = format!("rolled back transaction {id}: 100 undo records in 60 s");
     assert_eq!((left(), texts()), (0, vec![first, end]));
+}
+
+fn lost(disk: Arc<SimDisk>, rows: u32) -> Arc<SimDisk> {
+    let rig = Rig::create(disk.clone());
+    let mut trx = rig.begin(ReadCommitted);
+    for from in (0..rows).step_by(ROWS as usize) {
+        insert(&rig, &mut trx, from);
+    }
+    rig.engine.flush_log().expect("durable");
+    std::mem::forget(trx);
+    disk.crash(1)
+}
+
+/// Each start began at the newest record again: where crashes come faster than a rollback ends, it never did.
+#[test]
+fn a_rollback_goes_on_where_a_crash_cut_it_short() {
+    const RECORDS: u64 = 3000;
+    const STEP: usize = 700;
+    let mut disk = lost(SimDisk::new(3), RECORDS as u32);
+    let mut found = RECORDS;
+    for life in 1.. {
+        let (engine, _) = notes::open(disk.clone());
+        let left = engine.store().trx_sys.rollback_records_left();
+        assert!(left <= found, "life {life}: {left} records, {found} were left");
+        found = left;
+        let mut losers = LoserRollback::new(std::mem::take(&mut *engine.losers.lock()));
+        let more = losers.step(engine.store(), STEP).expect("rollback");
+        let undone = engine.counters().rollback_records.get();
+        assert!(undone <= STEP as u64);
+        engine.flush_log().expect("durable");
+        std::mem::forget(losers);
+        drop(engine);
+        disk = disk.crash(life);
+        if !more {
+            break;
+        }
+        // All but what was undone behind the last note.
+        found = found - undone + u64::from(NOTE_EVERY);
+        assert!(life < 9, "{found} records left");
+    }
+    let rig = super::load::open(disk, 0);
+    assert!(rig.engine.losers.lock().is_empty(), "it has ended");
+    let mut trx = rig.begin(ReadCommitted);
+    rig.check_view(&mut trx, &Model::new(), "rolled back");
+    rig.engine.commit(&mut trx, true).expect("commit");
+    rig.check_table();
+    // Purge passes over the notes.
+    rig.purge_all();
+}
+
+/// What a rollback to a savepoint has noted holds for the transaction that goes on.
+#[test]
+fn a_note_of_a_rollback_to_a_savepoint_is_passed_over() {
+    for commits in [true, false] {
+        let disk = SimDisk::new(4);
+        let rig = Rig::create(disk.clone());
+        let mut trx = rig.begin(ReadCommitted);
+        insert(&rig, &mut trx, 0);
+        let savepoint = rig.store().savepoint(&trx);
+        for from in (1000..3000).step_by(ROWS as usize) {
+            insert(&rig, &mut trx, from);
+        }
+        rig.store().rollback_to(&mut trx, savepoint).expect("rollback");
+        insert(&rig, &mut trx, 5000);
+        let mut model = Model::new();
+        if commits {
+            let mut reader = rig.begin(crate::txn::Isolation::ReadUncommitted);
+            for n in (0..ROWS).chain(5000..5000 + ROWS) {
+                let row = rig.get(&mut reader, &pk(n), None).expect("get").expect("a row");
+                model.insert(pk(n), row);
+            }
+            rig.engine.commit(&mut reader, true).expect("commit");
+            rig.engine.commit(&mut trx, true).expect("commit");
+        } else {
+            rig.engine.flush_log().expect("durable");
+            std::mem::forget(trx);
+        }
+        let disk = disk.crash(1);
+        drop(rig);
+        let rig = super::load::open(disk, 0);
+        let mut losers = LoserRollback::new(std::mem::take(&mut *rig.engine.losers.lock()));
+        while losers.step(rig.store(), 100).expect("rollback") {}
+        rig.purge_all();
+        let mut trx = rig.begin(ReadCommitted);
+        rig.check_view(&mut trx, &model, "after the crash");
+        rig.engine.commit(&mut trx, true).expect("commit");
+        rig.check_table();
+    }
 }

@@ -117,7 +117,7 @@ fn money_is_neither_made_nor_lost() {
         (total, commits * 2, ACCOUNTS as usize)
     );
     rig.check_table();
-    rig.engine.close(Close::Slow).expect("close");
+    rig.engine.finish(Close::Slow).expect("close");
     let left = [0, BY_GROUP, BY_TAG].map(|i| rig.entries_in_tree(i));
     assert_eq!(left, [ACCOUNTS as u64; 3]);
 }
@@ -181,7 +181,7 @@ fn unique_values_stay_unique() {
         }
     }
     rig.check_table();
-    rig.engine.close(Close::Slow).expect("close");
+    rig.engine.finish(Close::Slow).expect("close");
     let left = [0, BY_GROUP, BY_TAG].map(|i| rig.entries_in_tree(i));
     assert_eq!(left, [rows.len() as u64; 3], "purge leaves one entry for each row");
 }

@@ -114,7 +114,7 @@ impl World {
         let entry = Entry {
             index: 0,
             user_key_len: 5,
-            unique_check: true,
+            has_null: false,
             key: &key,
             value: &RAW,
         };

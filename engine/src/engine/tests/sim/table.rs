@@ -92,7 +92,7 @@ impl OwnedEntry {
         Entry {
             index: self.ordinal,
             user_key_len: self.user_key_len as u32,
-            unique_check: self.checked,
+            has_null: !self.checked,
             key: &self.key,
             value: &self.raw,
         }
@@ -143,7 +143,7 @@ impl Handle<'_> {
             .map(|(b, a)| EntryChange {
                 index: a.ordinal,
                 user_key_len: a.user_key_len as u32,
-                unique_check: a.checked,
+                has_null: !a.checked,
                 old_key: &b.key,
                 new_key: &a.key,
                 new_value: &a.raw,
