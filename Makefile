@@ -123,7 +123,8 @@ server-stop:
 # Threads rest now and then before locks (engine/src/base/rests.rs): what others do in between is not left to chance. Tests with threads.
 rests = txn:: pool:: btree:: change:: redo:: index:: space:: $(addprefix engine::tests::,stress redo_off bulk isolation status change_buffer)
 
-# Every change of a secondary index is buffered, and merged at random moments: the same results.
+# Every change of a secondary index is buffered, and merged at random moments: the same results. So are those of the tests that
+# name no sluice_snapshot_isolation when it is ON.
 buffer_all = --sluice-change-buffer-test-mode=1
 
 test: plugin
@@ -132,7 +133,7 @@ test: plugin
 	SLUICE_TEST_RESTS=1 cargo test --locked -p sluice --lib -- $(rests)
 	@$(MAKE) --no-print-directory sim
 	scripts/sqltest
-	scripts/sqltest --server-option=$(buffer_all)
+	scripts/sqltest --server-option=$(buffer_all) --server-option=--sluice-snapshot-isolation=ON
 	scripts/labtest
 
 # The same plugin and tests with MariaDB 11.8, in a Debian 13 root under build/trixie; needs root.
