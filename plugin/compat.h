@@ -62,6 +62,13 @@
 #endif
 #define SLUICE_MRR_INFO_CONST_DECLARATION ha_rows multi_range_read_info_const(SLUICE_MRR_INFO_CONST_ARGUMENTS) override;
 
+/* Whether REPEATABLE READ is snapshot isolation unless a session says otherwise: as InnoDB of this server has it. */
+#if MYSQL_VERSION_ID < 110602
+#define SLUICE_SNAPSHOT_ISOLATION_DEFAULT false
+#else
+#define SLUICE_SNAPSHOT_ISOLATION_DEFAULT true
+#endif
+
 /* Exported by the server for engines, but declared in no header. */
 extern "C" int thd_rpl_deadlock_check(MYSQL_THD thd, MYSQL_THD other_thd);
 extern void ignore_db_dirs_append(const char *dirname);

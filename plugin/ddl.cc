@@ -7,7 +7,6 @@
 #include "ha_sluice.h"
 #include "settings.h"
 #include "table_options.h"
-#include "create_options.h"
 
 using namespace sluice;
 
@@ -140,29 +139,6 @@ static const char *unsupported_row_format(enum row_type type)
   }
 }
 
-static bool is_on(const engine_option_value *option)
-{
-  static const char *off[]= {"", "0", "no", "off", "default"};
-  for (const char *word : off)
-    if (option->value.length == strlen(word) && !strncasecmp(option->value.str, word, option->value.length))
-      return false;
-  return true;
-}
-
-/* Options of another engine that the server carries along in a comment when the engine changes. Most are harmless;
-   nobody wants to learn from a backup tape that these were. */
-static const char *lost_option(const engine_option_value *option)
-{
-  static const struct { const char *name, *text; } promises[]= {
-    {"encrypted", "ENCRYPTED"}, {"page_compressed", "PAGE_COMPRESSED"}};
-  for (; option; option= option->next)
-    for (const auto &promise : promises)
-      if (option->name.length == strlen(promise.name) &&
-          !strncasecmp(option->name.str, promise.name, option->name.length) && is_on(option))
-        return promise.text;
-  return nullptr;
-}
-
 /* With an ALTER that changes the engine come the options that the table had: they count as if asked for, because SHOW CREATE
    TABLE will show them, and a dump that Sluice refuses cannot be restored. */
 static const char *unsupported_option(const HA_CREATE_INFO *info)
@@ -180,14 +156,15 @@ static const char *unsupported_option(const HA_CREATE_INFO *info)
   if (info->used_fields & HA_CREATE_USED_INSERT_METHOD)
     return "INSERT_METHOD";
   /* TRANSACTIONAL=0 is taken: it asks for less than every table here has, and mysql.gtid_slave_pos comes with it. */
-  if (const char *option= lost_option(info->option_list))
-    return option;
   return unsupported_row_format(info->row_type);
 }
 
 static int check_definition(TABLE *form, HA_CREATE_INFO *info)
 {
   if (const char *option= unsupported_option(info))
+    return refuse(option);
+  /* Those of a partition are in the form. */
+  if (const char *option= unsupported_engine_option(form->s->option_struct))
     return refuse(option);
   if (info->alter_info)
   {

@@ -194,6 +194,7 @@ int ha_sluice::open(const char *name, int, uint)
   cut_extended_keys(table);
   m_share->describe_keys(table->s, *m_codec);
   m_share->describe_statistics(table->s, *m_codec);
+  quote_keywords(table->s);
   /* EXCHANGE PARTITION moves rows and indexes from one table to another, each with its own. */
   slc_table_use_change_buffering(m_share->table(), change_buffering_of(table->s));
   if (!m_cursor)
@@ -309,6 +310,8 @@ int ha_sluice::extra(enum ha_extra_function operation)
 
 bool ha_sluice::get_error_message(int error, String *text)
 {
+  if (error == HA_WRONG_CREATE_OPTION)
+    return true;                        // refuse() has said it all: no second message
   text->copy(error_text(error), static_cast<uint>(strlen(error_text(error))), system_charset_info);
   return false;
 }

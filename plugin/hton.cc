@@ -20,10 +20,6 @@ namespace sluice {
 slc_engine *engine= nullptr;
 handlerton *hton= nullptr;
 
-ha_create_table_option table_options[]= {
-  HA_TOPTION_ENUM("CHANGE_BUFFERING", change_buffering, "default,none,inserts,deletes,changes,purges,all", 0),
-  HA_TOPTION_END};
-
 namespace {
 
 /* ---- transactions ---- */

@@ -115,7 +115,8 @@ bool changes_unsupported_option(const Alter_inplace_info *info)
                             HA_CREATE_USED_CHARSET | HA_CREATE_USED_MIN_ROWS | HA_CREATE_USED_MAX_ROWS |
                             HA_CREATE_USED_AVG_ROW_LENGTH | HA_CREATE_USED_STATS_PERSISTENT |
                             HA_CREATE_USED_STATS_AUTO_RECALC | HA_CREATE_USED_STATS_SAMPLE_PAGES | HA_CREATE_USED_ENGINE;
-  return (info->handler_flags & ALTER_OPTIONS) && (info->create_info->used_fields & ~HARMLESS);
+  return ((info->handler_flags & ALTER_OPTIONS) && (info->create_info->used_fields & ~HARMLESS)) ||
+         unsupported_engine_option(info->create_info->option_struct);
 }
 
 /* What a key that stays is called afterwards: by its new name, or as the new definition writes the old one. */

@@ -131,7 +131,7 @@ MYSQL_THDVAR_UINT(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
 MYSQL_THDVAR_BOOL(snapshot_isolation, PLUGIN_VAR_OPCMDARG,
   "At REPEATABLE READ, locking or changing a row that was changed since the transaction's snapshot is a conflict (error 1020). OFF: "
   "the newest committed version is taken, as InnoDB does with innodb_snapshot_isolation=OFF. Holds from the next transaction on",
-  nullptr, nullptr, true);
+  nullptr, nullptr, SLUICE_SNAPSHOT_ISOLATION_DEFAULT);
 
 MYSQL_SYSVAR_STR(directory, settings.directory, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
   "Directory of the engine's files; a relative one is below the data directory", nullptr, nullptr, "./#sluice");

@@ -188,7 +188,8 @@ def main():
     parser.add_argument("--option", action="append", default=[], metavar="--NAME=VALUE")
     arguments = parser.parse_args()
     shutil.rmtree(arguments.folder, ignore_errors=True)
-    options = ["--sluice-buffer-pool-size=8M", "--character-set-server=utf8mb4", "--sluice-flush-log-at-trx-commit=0", *arguments.option]
+    options = ["--sluice-buffer-pool-size=8M", "--character-set-server=utf8mb4", "--sluice-flush-log-at-trx-commit=0",
+               "--sluice-snapshot-isolation=ON", *arguments.option]
     server = Server(arguments.folder, arguments.port or free_port(), options, engine=arguments.engine)
     try:
         server.start()

@@ -33,7 +33,8 @@ from server import BUILD, Server, ServerError, free_port  # noqa: E402
 from statements import Statements  # noqa: E402
 
 OPTIONS = ("--innodb-buffer-pool-size=32M", "--sluice-buffer-pool-size=8M", "--max-allowed-packet=64M", "--secure-file-priv=",
-           "--character-set-server=utf8mb4", "--loose-innodb-snapshot-isolation=ON")
+           "--character-set-server=utf8mb4", "--loose-innodb-snapshot-isolation=ON",
+           "--sluice-snapshot-isolation=ON")
 
 START_TRIES = 20
 # Of a difference that may hang on time.
