@@ -135,6 +135,7 @@ test: plugin
 	scripts/sqltest
 	scripts/sqltest --server-option=$(buffer_all) --server-option=--sluice-snapshot-isolation=ON
 	scripts/labtest
+	scripts/galera_refused
 
 # The same plugin and tests with MariaDB 11.8, in a Debian 13 root under build/trixie; needs root.
 .PHONY: test-11.8
