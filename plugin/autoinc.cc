@@ -3,10 +3,11 @@
    sluice_autoinc_lock_mode   0: every statement that takes a value keeps others out until it ends, so that its values are
    consecutive. 1: only statements that cannot say how many rows they will insert do (INSERT ... SELECT, LOAD DATA).
    2: none does. Otherwise a statement takes as many values as the server asks for, at once. As in InnoDB, values taken and not
-   used are lost, and an explicit value moves the counter behind itself.
+   used are lost, and an explicit value moves the counter behind itself when its row is written. With 0 a generated one does, too.
 
    The counter is moved before the row is written: the engine makes it durable with the next change of the table, and a
-   value that is in a row must never be given again after a crash. Called by: the server, ha_write.cc. */
+   value that is in a row must never be given again after a crash. If the row is refused, the counter goes back.
+   Called by: the server, ha_write.cc. */
 #include "ha_sluice.h"
 #include "engine.h"
 #include "errors.h"
@@ -52,7 +53,7 @@ bool ha_sluice::autoinc_takes_table_lock() const
   }
 }
 
-/* The least value of the series offset, offset + increment, ... that is at least `from`. */
+/* The least value of the series offset, offset + increment, ... that is at least `from`; the greatest number if there is none. */
 static ulonglong in_series(ulonglong from, ulonglong offset, ulonglong increment)
 {
   if (increment <= 1)
@@ -61,9 +62,8 @@ static ulonglong in_series(ulonglong from, ulonglong offset, ulonglong increment
     offset= 0;                          // as the server does: an offset above the increment is ignored
   if (from <= offset)
     return offset ? offset : increment;
-  const ulonglong steps= (from - offset + increment - 1) / increment;
-  const ulonglong value= offset + steps * increment;
-  return value < from ? ULONGLONG_MAX : value;
+  const ulonglong behind= (from - offset) % increment, further= behind ? increment - behind : 0;
+  return further > ULONGLONG_MAX - from ? ULONGLONG_MAX : from + further;
 }
 
 void ha_sluice::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
@@ -77,20 +77,20 @@ void ha_sluice::get_auto_increment(ulonglong offset, ulonglong increment, ulongl
     return;
   const ulonglong limit= table->next_number_field->get_max_int_value();
   mysql_mutex_lock(m_share->autoinc_mutex());
-  const ulonglong next= in_series(MY_MAX(m_share->autoinc_next(), 1ULL), offset, MY_MAX(increment, 1ULL));
-  if (wanted == 0)
-    wanted= 1;
+  const ulonglong step= MY_MAX(increment, 1ULL);
+  const ulonglong counter= MY_MAX(m_share->autoinc_next(), 1ULL), next= in_series(counter, offset, step);
+  /* The server computes the number behind the last one that it was given. Where that is too great to be one it asks again. */
+  const ulonglong taken= MY_MAX(MY_MIN(wanted, (ULONGLONG_MAX - next) / step), 1ULL);
   /* What the counter becomes: one behind the last value taken. Behind the column's range it stops, where the server
      will say that the column is exhausted. */
-  const ulonglong step= MY_MAX(increment, 1ULL);
   ulonglong behind= limit < ULONGLONG_MAX ? limit + 1 : limit;
-  if (next < limit && (limit - next) / step >= wanted)
-    behind= next + step * (wanted - 1) + 1;
+  if (next <= limit && next <= ULONGLONG_MAX - step)
+    behind= next + step * (MY_MIN(taken, (limit - next) / step + 1) - 1) + 1;
   if (settings.autoinc_lock_mode != AUTOINC_TRADITIONAL)
     m_share->autoinc_raise(behind);
   mysql_mutex_unlock(m_share->autoinc_mutex());
-  *first= next;
-  *reserved= settings.autoinc_lock_mode == AUTOINC_TRADITIONAL ? 1 : wanted;
+  *first= next < ULONGLONG_MAX ? next : counter;  // the server finds none in the series either, and says so
+  *reserved= settings.autoinc_lock_mode == AUTOINC_TRADITIONAL ? 1 : taken;
 }
 
 /* The number in the AUTO_INCREMENT column of a record; 0 if NULL or not above 0. */
@@ -106,16 +106,59 @@ ulonglong ha_sluice::autoinc_value(const uchar *record) const
 }
 
 /* A row with this number is about to be written. */
-void ha_sluice::autoinc_note(const uchar *record)
+ha_sluice::AutoincRaise ha_sluice::autoinc_note(const uchar *record)
+{
+  if (!table->found_next_number_field)
+    return {0, 0};
+  const ulonglong value= autoinc_value(record);
+  if (!value || value < m_share->autoinc_next())
+    return {0, 0};
+  if (value > table->found_next_number_field->get_max_int_value())
+    return {0, 0};
+  const ulonglong behind= value == ULONGLONG_MAX ? value : value + 1;
+  const ulonglong before= m_share->autoinc_raise(behind);
+  return before < behind ? AutoincRaise{behind, before} : AutoincRaise{0, 0};
+}
+
+/* Statements that go on behind a duplicate with the same number keep it, as InnoDB's do. */
+static bool keeps_number_of_duplicate(THD *thd)
+{
+  switch (thd_sql_command(thd))
+  {
+  case SQLCOM_LOAD:
+    return thd->lex->duplicates == DUP_REPLACE;
+  case SQLCOM_REPLACE:
+  case SQLCOM_REPLACE_SELECT:
+  case SQLCOM_INSERT_SELECT:
+    return true;
+  default:
+    return false;
+  }
+}
+
+/* What became of the row that autoinc_note() was told of. */
+void ha_sluice::autoinc_settle(const uchar *record, const AutoincRaise &raise, int error)
 {
   if (!table->found_next_number_field)
     return;
-  const ulonglong value= autoinc_value(record);
-  if (!value || value < m_share->autoinc_next())
+  if (!error)
+  {
+    /* Another may have raised the counter for the same number, lost against this row and taken the raise back. */
+    if (!raise.to)
+      autoinc_note(record);
     return;
-  if (value > table->found_next_number_field->get_max_int_value())
+  }
+  if (!raise.to)
     return;
-  m_share->autoinc_raise(value == ULONGLONG_MAX ? value : value + 1);
+  if (error == HA_ERR_FOUND_DUPP_KEY)
+  {
+    if (keeps_number_of_duplicate(m_connection->thd()))
+      return;
+    /* The number itself is in the table, where the counter did not expect it: giving it again would be refused for ever. */
+    if (m_connection->duplicate_key() == table->s->next_number_index)
+      return;
+  }
+  m_share->autoinc_take_back(raise.to, raise.before);
 }
 
 int ha_sluice::reset_auto_increment(ulonglong value)

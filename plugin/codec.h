@@ -94,11 +94,13 @@ struct KeyedColumn
 struct DecodePlan
 {
   struct Copy { uint32 from, to, length; };
+  struct NullBits { uint32 offset; uchar mask, bits; };
   std::vector<my_bitmap_map> read_set;
   std::vector<Copy> fixed;
   std::vector<uchar> sized_wanted;      // by ordinal; stops at the last wanted one
   std::vector<uchar> blob_wanted;
   std::vector<KeyedColumn> keyed;
+  std::vector<NullBits> unread_nulls;   // of generated columns that are not read, as the default record has them
 };
 
 /* The bytes of one index entry inside a Buffer that may still move. */

@@ -147,6 +147,14 @@ const DecodePlan *Codec::plan(const MY_BITMAP *read_set)
   for (const KeyedColumn &column : m_keyed)
     if (bitmap_is_set(read_set, column.part->column.field))
       plan->keyed.push_back(column);
+  for (Field **field= m_table->vfield; field && *field; field++)
+  {
+    const Column column= column_of(m_table, *field);
+    if (!column.null_bit || ((*field)->stored_in_db() && bitmap_is_set(read_set, column.field)))
+      continue;
+    const uchar byte= m_table->s->default_values[column.null_offset];
+    plan->unread_nulls.push_back({column.null_offset, column.null_bit, static_cast<uchar>(byte & column.null_bit)});
+  }
   m_plans.push_back(std::move(plan));
   return m_plans.back().get();
 }
@@ -204,6 +212,9 @@ bool Codec::get_row(const DecodePlan *plan, uchar *record, slc_bytes clustered, 
     }
     at= data + length;
   }
+  /* CHECKSUM TABLE takes all these bits in, whether it reads the column or not. They are as in InnoDB's records. */
+  for (const DecodePlan::NullBits &nulls : plan->unread_nulls)
+    record[nulls.offset]= static_cast<uchar>((record[nulls.offset] & ~nulls.mask) | nulls.bits);
   return true;
 }
 

@@ -15,6 +15,7 @@ enum
   SLUICE_ERR_IO= SLUICE_ERR_FIRST,
   SLUICE_ERR_POISONED,
   SLUICE_ERR_UNSUPPORTED,
+  SLUICE_ERR_TOLD,                      // the message has been sent
   SLUICE_ERR_BAD_ROW
 };
 

@@ -3,6 +3,7 @@
 #include "engine.h"
 #include "errors.h"
 #include "settings.h"
+#include <mysql/service_wsrep.h>
 
 using namespace sluice;
 
@@ -188,9 +189,25 @@ THR_LOCK_DATA **ha_sluice::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_loc
   return to;
 }
 
+/* A cluster would replicate nothing of what a statement of its own changes here, and its nodes would differ from then on. DDL goes to all nodes as
+   a statement (the thread is not `local` meanwhile), and what a node applies comes from one that had the row. */
+static int refuse_in_cluster(THD *thd, const TABLE *table)
+{
+  if (table->s->tmp_table != NO_TMP_TABLE || !WSREP(thd) || !wsrep_thd_is_local(thd))
+    return 0;
+  if (thd_sql_command(thd) == SQLCOM_SELECT && !thd->lex->requires_prelocking())
+    return 0;                           // SELECT ... FOR UPDATE
+  my_printf_error(ER_NOT_SUPPORTED_YET, SLUICE_ENGINE_NAME " does not support Galera yet: the other nodes would not get this change of table %s.%s. Use "
+                  "InnoDB for it, or SET SESSION wsrep_on=OFF to change it on this node alone", MYF(0), table->s->db.str, table->s->table_name.str);
+  return SLUICE_ERR_TOLD;
+}
+
 int ha_sluice::external_lock(THD *thd, int type)
 {
   m_scan_set_up= false;
+  if (type == F_WRLCK)
+    if (const int error= refuse_in_cluster(thd, table))
+      return error;
   if (is_sequence())
   {
     own_end();
@@ -229,6 +246,9 @@ int ha_sluice::start_stmt(THD *thd, thr_lock_type type)
   m_scan_set_up= false;
   m_policy= read_policy(type);
   const bool writes= type >= TL_FIRST_WRITE, is_plain= type == TL_READ || type == TL_READ_NO_INSERT;
+  if (writes)
+    if (const int error= refuse_in_cluster(thd, table))
+      return error;
   m_connection= Connection::of(thd);
   if (const int error= m_connection->use(writes))
     return error;

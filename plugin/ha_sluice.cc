@@ -310,8 +310,8 @@ int ha_sluice::extra(enum ha_extra_function operation)
 
 bool ha_sluice::get_error_message(int error, String *text)
 {
-  if (error == HA_WRONG_CREATE_OPTION)
-    return true;                        // refuse() has said it all: no second message
+  if (error == HA_WRONG_CREATE_OPTION || error == SLUICE_ERR_TOLD)
+    return true;                        // the message is there: no second one
   text->copy(error_text(error), static_cast<uint>(strlen(error_text(error))), system_charset_info);
   return false;
 }

@@ -201,7 +201,9 @@ private:
 
   /* ha_write.cc */
   int insert(const uchar *record);
+  int insert_numbered(const uchar *record);
   int update(const uchar *old_record, const uchar *new_record);
+  int update_numbered(const uchar *old_record, const uchar *new_record);
   int remove(const uchar *record);
   slc_bytes clustered_of(sluice::Buffer &to, const uchar *record) const;
   void put_entries(const uchar *record, slc_bytes clustered, std::vector<sluice::EntryImage> &images);
@@ -240,7 +242,12 @@ private:
   /* autoinc.cc */
   int set_auto_increment_at_least(ulonglong value);
   int greatest_auto_increment(ulonglong *greatest);
-  void autoinc_note(const uchar *record);
+  struct AutoincRaise
+  {
+    ulonglong to, before;               // 0, 0: the counter was not raised
+  };
+  AutoincRaise autoinc_note(const uchar *record);
+  void autoinc_settle(const uchar *record, const AutoincRaise &raise, int error);
   bool autoinc_takes_table_lock() const;
   ulonglong autoinc_value(const uchar *record) const;
 

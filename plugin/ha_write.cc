@@ -83,7 +83,15 @@ int ha_sluice::insert(const uchar *record)
   if (table->next_number_field && record == table->record[0])
     if (const int error= update_auto_increment())
       return m_autoinc_error ? m_autoinc_error : error;
-  autoinc_note(record);
+  const AutoincRaise raise= autoinc_note(record);
+  const int error= insert_numbered(record);
+  autoinc_settle(record, raise, error);
+  return error;
+}
+
+/* Its AUTO_INCREMENT number is in the record, and noted. */
+int ha_sluice::insert_numbered(const uchar *record)
+{
   slc_bytes clustered;
   if (m_codec->has_primary_key())
     clustered= clustered_of(m_new_clustered, record);
@@ -126,9 +134,17 @@ int ha_sluice::update(const uchar *old_record, const uchar *new_record)
   /* The server compares only if it has read all that it writes; and what it counts as changed must have changed. */
   if (m_codec->same_row(old_record, new_record))
     return HA_ERR_RECORD_IS_THE_SAME;
-  if (table->found_next_number_field && new_record == table->record[0] &&
-      bitmap_is_set(table->write_set, table->found_next_number_field->field_index))
-    autoinc_note(new_record);
+  if (!table->found_next_number_field || new_record != table->record[0] ||
+      !bitmap_is_set(table->write_set, table->found_next_number_field->field_index))
+    return update_numbered(old_record, new_record);
+  const AutoincRaise raise= autoinc_note(new_record);
+  const int error= update_numbered(old_record, new_record);
+  autoinc_settle(new_record, raise, error);
+  return error;
+}
+
+int ha_sluice::update_numbered(const uchar *old_record, const uchar *new_record)
+{
   const slc_bytes old_clustered= clustered_of(m_low, old_record);
   const slc_bytes new_clustered= clustered_of(m_new_clustered, new_record);
   complete_virtual_columns(old_record, false);

@@ -33,7 +33,8 @@ public:
 
   /* The counter: the next value to give. */
   ulonglong autoinc_next() const { return slc_table_autoinc(m_table); }
-  void autoinc_raise(ulonglong next) { slc_table_autoinc_raise(m_table, next); }
+  ulonglong autoinc_raise(ulonglong next) { return slc_table_autoinc_raise(m_table, next); }  // what it was
+  void autoinc_take_back(ulonglong raised, ulonglong before) { slc_table_autoinc_take_back(m_table, raised, before); }
   mysql_mutex_t *autoinc_mutex() { return &m_autoinc_mutex; }
   /* The lock that keeps other statements' values out until ours ends. HA_ERR_ code. */
   int autoinc_lock(Connection *connection);

@@ -238,7 +238,9 @@ const char *slc_table_index_name(slc_table *, uint32_t i);   /* i = secondary or
 uint64_t slc_table_next_row_id(slc_table *);      /* hidden primary key: next id, never given twice */
 uint64_t slc_table_autoinc(slc_table *);          /* persistent counter: next value to give (0 = never set) */
 /* raise the counter to at least `next`, in memory at once, on disk with the next row change of this table (or at once for reset) */
-void    slc_table_autoinc_raise(slc_table *, uint64_t next);
+uint64_t slc_table_autoinc_raise(slc_table *, uint64_t next); /* what it was */
+/* Of a raise whose row was refused: the counter is what it was before, unless somebody has raised it since. */
+void    slc_table_autoinc_take_back(slc_table *, uint64_t raised, uint64_t before);
 /* keeps other transactions that ask for it too from taking values, until it is given back (or the transaction ends); waits like a row lock */
 slc_err slc_table_autoinc_lock(slc_table *, slc_trx *);
 void    slc_table_autoinc_unlock(slc_table *, slc_trx *);

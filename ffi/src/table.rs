@@ -240,8 +240,13 @@ pub unsafe extern "C" fn slc_table_autoinc(table: *mut slc_table) -> u64 {
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn slc_table_autoinc_raise(table: *mut slc_table, next: u64) {
-    unsafe { slc_table::of(table) }.table.autoinc_raise(next);
+pub unsafe extern "C" fn slc_table_autoinc_raise(table: *mut slc_table, next: u64) -> u64 {
+    unsafe { slc_table::of(table) }.table.autoinc_raise(next)
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_autoinc_take_back(table: *mut slc_table, raised: u64, before: u64) {
+    unsafe { slc_table::of(table) }.table.autoinc_take_back(raised, before);
 }
 
 #[no_mangle]

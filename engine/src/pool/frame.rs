@@ -20,7 +20,7 @@ use super::memory::Region;
 use super::page::{page_lsn, PAGE_SIZE};
 
 use crate::base::rests::before_lock;
-use crate::base::{Lsn, PageId, Result};
+use crate::base::{Error, Lsn, PageId, Result};
 use parking_lot::lock_api::{RawRwLock as _, RawRwLockDowngrade as _};
 use parking_lot::RawRwLock;
 use std::marker::PhantomData;
@@ -119,11 +119,18 @@ pub(super) struct Frames {
 
 impl Frames {
     pub fn new(count: usize) -> Result<Frames> {
-        assert!(count > 0 && count < NO_FRAME as usize);
-        Ok(Frames {
-            headers: (0..count).map(|_| Frame::new()).collect(),
-            memory: Region::new(count * PAGE_SIZE)?,
-        })
+        assert!(count > 0);
+        if count >= NO_FRAME as usize {
+            return Err(Error::Full(format!(
+                "a buffer pool has at most {} bytes, not {}; lower sluice_buffer_pool_size",
+                (NO_FRAME as usize - 1) * PAGE_SIZE,
+                count * PAGE_SIZE
+            )));
+        }
+        // The pages first: memory that cannot be had is refused before the headers are written.
+        let memory = Region::new(count * PAGE_SIZE)?;
+        let headers = (0..count).map(|_| Frame::new()).collect();
+        Ok(Frames { headers, memory })
     }
     pub fn len(&self) -> usize {
         self.headers.len()

@@ -128,7 +128,9 @@ impl Store {
         self.with_mark(|created| {
             let mut layouts = Vec::with_capacity(changes.len());
             for change in changes {
-                layouts.push(change.applied(created)?);
+                let mut layout = change.applied(created)?;
+                layout.created_s = self.pool.disk().wall_s();
+                layouts.push(layout);
             }
             let Some(first) = layouts.first() else {
                 return Ok(());

@@ -70,12 +70,15 @@ impl Store {
         if self.catalog.get(to).is_some() {
             return Err(Error::Exists(format!("table {to}")));
         }
-        let layout = table.layout();
-        self.record(layout, &[layout], |mtr| {
-            self.catalog.put(mtr, to, layout)?;
+        let mut layout = table.layout().clone();
+        layout.created_s = self.pool.disk().wall_s();
+        self.record(&layout, &[&layout], |mtr| {
+            self.catalog.put(mtr, to, &layout)?;
             self.catalog.delete(mtr, from)
         })?;
         self.catalog.renamed(from, to);
+        let _gate = table.gate.write();
+        table.publish(layout);
         Ok(())
     }
 

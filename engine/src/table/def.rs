@@ -63,6 +63,7 @@ pub struct Layout {
     /// As in [`TableSpec`].
     pub change_buffering: Option<Buffering>,
     pub schema: Vec<u8>,
+    /// When the table was made, renamed or altered last: what the server shows as its time of creation.
     pub created_s: u64,
     /// As in [`Secondary::created`], for the table.
     pub created: TrxId,
@@ -219,8 +220,15 @@ impl Table {
     pub(super) fn autoinc_is_saved(&self, next: u64) {
         self.autoinc_saved.fetch_max(next, Ordering::Release);
     }
-    /// Raises the counter in memory; the next row change writes it to disk.
-    pub fn autoinc_raise(&self, next: u64) {
-        self.autoinc.fetch_max(next, Ordering::Relaxed);
+    /// Raises the counter in memory; the next row change writes it to disk. Returns what it was.
+    pub fn autoinc_raise(&self, next: u64) -> u64 {
+        self.autoinc.fetch_max(next, Ordering::Relaxed)
+    }
+    /// Takes a raise back whose row was refused, if nobody has raised the counter since. In memory: what the log has of it may be the
+    /// higher one, and the value is lost if the engine ends now.
+    pub fn autoinc_take_back(&self, raised: u64, before: u64) {
+        let _ = self
+            .autoinc
+            .compare_exchange(raised, before, Ordering::Relaxed, Ordering::Relaxed);
     }
 }

@@ -49,3 +49,18 @@ fn who_finds_the_counter_saved_finds_it_in_the_log() {
     rig.engine.commit(&mut trx, false).expect("commit");
     rig.check_table();
 }
+
+/// A refused row's value is given again, unless somebody has taken one behind it meanwhile.
+#[test]
+fn a_raise_is_taken_back_only_by_itself() {
+    let rig = Rig::create(SimDisk::new(1));
+    rig.table.autoinc_raise(5);
+    let before = rig.table.autoinc_raise(9);
+    assert_eq!(before, 5);
+    rig.table.autoinc_take_back(9, before);
+    assert_eq!(rig.table.autoinc(), 5);
+    let before = rig.table.autoinc_raise(9);
+    rig.table.autoinc_raise(12); // another's
+    rig.table.autoinc_take_back(9, before);
+    assert_eq!(rig.table.autoinc(), 12);
+}
