@@ -51,7 +51,7 @@ fn entry(key: &[u8]) -> Entry<'_> {
     Entry {
         index: 0,
         user_key_len: 4,
-        unique_check: false,
+        has_null: false,
         key,
         value: b"raw",
     }
