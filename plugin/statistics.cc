@@ -113,8 +113,8 @@ static uint engine_prefix(const KEY &key, uint part)
 }
 
 /* The server is told of fewer rows for each value than there are, so that it rather goes by an index: its costs take a row
-   found by an index for dearer than it is. InnoDB tells half of them. With the true numbers 7 of TPC-H's 22 queries have
-   another plan than InnoDB's, two of them slower by a quarter; from a divisor of 1.5 on all plans are InnoDB's
+   found by an index for dearer than it is. InnoDB tells half of them. With the true numbers 7 of TPC-H's 22 queries had another
+   plan than InnoDB's, and two of these took 1.2 and 1.3 times its time; with a divisor of 1.5 these 7 had InnoDB's plans
    (docs/decisions/2026-11-28-statistics.md). */
 static constexpr double INDEX_PREFERENCE= 1.5;
 
