@@ -55,4 +55,5 @@ mod unmerged;
 mod unnamed;
 mod unreadable;
 mod unwanted;
+mod wide;
 mod younger;
