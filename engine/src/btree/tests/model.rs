@@ -78,8 +78,13 @@ fn run_in((rig, tree): (Rig, Tree), seed: u64, shape: Shape, rounds: usize, step
     for round in 0..rounds {
         // Rounds that mostly grow, then rounds that mostly shrink.
         let deletes = [10, 30, 50, 85, 95][round % 5];
-        for _ in 0..steps {
+        for n in 0..steps {
             step(pool, &tree, &mut model, &mut dice, shape, deletes);
+            if tree.is_wide() && n % 50 == 0 {
+                // Nobody else makes room in the log.
+                pool.flush_all().unwrap();
+                pool.redo().write_checkpoint(pool.checkpoint_lsn(), &[]).unwrap();
+            }
         }
         let report = check(pool, &tree, true);
         assert_eq!(report.entries as usize, model.len());
@@ -87,6 +92,10 @@ fn run_in((rig, tree): (Rig, Tree), seed: u64, shape: Shape, rounds: usize, step
     }
     while let Some((key, _)) = model.pop_first() {
         assert!(delete(pool, &tree, &key, Intent::Leaf));
+        if tree.is_wide() && model.len() % 50 == 0 {
+            pool.flush_all().unwrap();
+            pool.redo().write_checkpoint(pool.checkpoint_lsn(), &[]).unwrap();
+        }
     }
     let report = check(pool, &tree, true);
     assert!(

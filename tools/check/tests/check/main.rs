@@ -191,10 +191,7 @@ fn wide_nodes_are_read_as_one() {
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("everything is sound"), "{text}");
     let (code, text) = check(&["--dump", "d.t"], &folder.0);
-    assert_eq!(
-        (code, text.lines().filter(|l| l.contains('\t')).count()),
-        (Some(0), 40)
-    );
+    assert_eq!((code, text.lines().filter(|l| l.contains('\t')).count()), (Some(0), 40));
 
     let db = open(&folder.0, config()).expect("opens");
     db.engine().close(Close::Slow).expect("close");
