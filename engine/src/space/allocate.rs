@@ -100,7 +100,7 @@ pub fn allocate_extent(
         // Two, in case the first one there is begins with a bitmap.
         match search.grow(2 * EXTENT_PAGES) {
             Err(Error::Full(_)) => {
-                let need = search.to_next_extent()?;
+                let need = search.pages_to_next_extent()?;
                 search.grow(need)?;
             }
             grown => grown?,
@@ -402,7 +402,7 @@ impl<'m, 'p> Search<'m, 'p> {
         Ok(None)
     }
     /// Pages that the file lacks until it has one wholly free extent more: at its end.
-    fn to_next_extent(&mut self) -> Result<u32> {
+    fn pages_to_next_extent(&mut self) -> Result<u32> {
         let last = extent_of(self.pages - 1);
         // Nobody uses what there is of the last one.
         let cut_short = self.word(last)? == beyond(last, self.pages) && self.pages < page_at(last, EXTENT_PAGES);

@@ -5,7 +5,7 @@
 //! Entries are stamped 0: views that are older than the index are refused (`Secondary::created`), all others see every entry.
 use super::ddl::number;
 use super::def::{IndexSpec, Layout, Secondary, Table};
-use super::secondary::check_key_len;
+use super::secondary::{check_key_len, NewEntry};
 use super::sort::Sorter;
 use super::store::Store;
 use crate::base::{moment, planted, Error, IndexId, Moment, Mutant, Result, TrxId};
@@ -294,21 +294,19 @@ pub(super) type Push<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
 pub(super) fn sort_entry(
     value: &mut Vec<u8>,
     index: &Index,
-    key: &[u8],
-    user_key_len: usize,
-    unique_check: bool,
+    new: &NewEntry<'_>,
     pk_fixed_len: usize,
-    raw: &[u8],
     stamp: TrxId,
 ) -> Result<u64> {
+    let (key, user_key_len) = (new.key, new.user_key_len);
     check_key_len(index, key, key.len().saturating_sub(user_key_len))?;
     if user_key_len > key.len() {
         let what = "an index key that is longer than the entry's key";
         return Err(Error::Invalid(what.into()));
     }
-    let raw = entry::fitting(index.tree.entry_max(), key.len(), raw);
+    let raw = entry::fitting(index.tree.entry_max(), key.len(), new.raw);
     entry::encode(value, stamp, key.len() - user_key_len, pk_fixed_len, raw);
-    Ok((user_key_len as u64) << 1 | unique_check as u64)
+    Ok((user_key_len as u64) << 1 | new.unique_check as u64)
 }
 
 /// `Interrupted` once the statement is killed.
@@ -375,16 +373,14 @@ impl IndexBuild {
     pub fn add(&mut self, key: &[u8], user_key_len: usize, unique_check: bool, raw: &[u8]) -> Result<()> {
         let sorter = self.sorter.as_mut().expect("not finished yet");
         let value = &mut self.value;
-        let note = sort_entry(
-            value,
-            &self.index,
-            key,
+        let new = NewEntry {
+            index: 0,
             user_key_len,
             unique_check,
-            self.pk_fixed_len,
+            key,
             raw,
-            0,
-        )?;
+        };
+        let note = sort_entry(value, &self.index, &new, self.pk_fixed_len, 0)?;
         sorter.push(key, &self.value, note)
     }
 

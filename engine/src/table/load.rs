@@ -10,7 +10,7 @@
 //! go with its file. No latch is held between calls.
 use super::build::{in_order, kill_poll, sort_entry, Push, FILL_PERCENT};
 use super::def::{Layout, Table};
-use super::secondary::check_key_len;
+use super::secondary::{check_key_len, NewEntry};
 use super::sort::Sorter;
 use super::store::{Entry, Store};
 use crate::base::{Error, Lsn, Result, TrxId, UndoPtr};
@@ -102,16 +102,15 @@ impl TableLoad {
         for e in entries {
             self.store.check_key(layout, e.index, e.key, pk)?;
             let value = &mut self.entry;
-            let note = sort_entry(
-                value,
-                &self.store.secondary(layout, e.index)?.index,
-                e.key,
-                e.user_key_len as usize,
-                !e.has_null,
-                layout.pk_fixed_len,
-                e.value,
-                self.stamp,
-            )?;
+            let new = NewEntry {
+                index: e.index,
+                user_key_len: e.user_key_len as usize,
+                unique_check: !e.has_null,
+                key: e.key,
+                raw: e.value,
+            };
+            let index = &self.store.secondary(layout, e.index)?.index;
+            let note = sort_entry(value, index, &new, layout.pk_fixed_len, self.stamp)?;
             self.entries[e.index as usize].push(e.key, value, note)?;
         }
         let mut value = std::mem::take(&mut self.value);

@@ -187,6 +187,7 @@ fn wide_nodes_are_read_as_one() {
     }
     trx.commit().expect("commit");
     db.engine().close(Close::LogOnly).expect("close");
+    drop((db, table));
     let (code, text) = check(&[], &folder.0);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("everything is sound"), "{text}");
