@@ -110,6 +110,17 @@ Codec::Codec(TABLE *table) : m_table(table), m_primary(table->s->primary_key)
 
 Codec::~Codec()= default;
 
+bool Codec::is_wide(uint index) const
+{
+  const uint32 clustered= has_primary_key() ? m_keys[m_primary].image_length_usual : HIDDEN_KEY_LENGTH;
+  return (index == m_primary ? 0 : m_keys[index].image_length_usual) + clustered > SLC_KEY_MAX;
+}
+
+uint32_t Codec::index_flags(uint index) const
+{
+  return (m_keys[index].unique ? SLC_INDEX_UNIQUE : 0) | (is_wide(index) ? SLC_INDEX_WIDE : 0);
+}
+
 void Codec::build_key(uint index)
 {
   const KEY &key= m_table->key_info[index];
@@ -141,6 +152,8 @@ void Codec::build_key(uint index)
       part.string.init(part.column.charset, part.column.kind == Kind::CHARS ? info.length / part.column.charset->mbmaxlen : 0);
       part.image_length_max= static_cast<uint32>(part.string.length_max(info.length));
     }
+    layout.image_length_usual+= part.nullable + (part.column.is_fixed() ? part.image_length_max
+                                                                        : static_cast<uint32>(part.string.length_usual(info.length)));
     part.image_length_max+= part.nullable;
     layout.fixed&= part.column.is_fixed() && !part.nullable;
     layout.image_length_max+= part.image_length_max;

@@ -80,6 +80,7 @@ struct KeyLayout
   bool unique= false;
   bool fixed= false;                    // no part is nullable or of varying length
   uint32 image_length_max= 0;
+  uint32 image_length_usual= 0;         // as StringImage::length_usual
   uint32 value_length_max= 0;
 };
 
@@ -122,6 +123,10 @@ public:
   uint clustered_key_length_fixed() const { return m_clustered_fixed; }
   uint clustered_key_length_max() const { return m_clustered_max; }
   const KeyLayout &key(uint index) const { return m_keys[index]; }
+  /* Keys of its entries may be too long for a node of one page (SLC_INDEX_WIDE). */
+  bool is_wide(uint index) const;
+  /* SLC_INDEX_* of a secondary index. */
+  uint32_t index_flags(uint index) const;
   /* The engine counts the clustered index as 0, then the secondary ones: as the server does, until the codec is told another order. */
   uint engine_index(uint index) const { return m_engine_indexes[index]; }
   uint server_index(uint engine_index) const { return m_server_indexes[engine_index]; }

@@ -75,12 +75,13 @@ Definition::Definition(TABLE *form, bool temporary) : schema(schema_of(form))
     def.flags|= SLC_TABLE_TEMPORARY;
   if (!codec->has_primary_key())
     def.flags|= SLC_TABLE_HIDDEN_PK;
+  else if (codec->is_wide(codec->primary()))
+    def.flags|= SLC_TABLE_WIDE_PK;
   def.pk_fixed_len= codec->clustered_key_length_fixed();
   for (uint i= 0; i < codec->secondary_count(); i++)
   {
     const uint index= codec->server_index(i + 1);
-    const uint32_t flags= codec->key(index).unique ? static_cast<uint32_t>(SLC_INDEX_UNIQUE) : 0;
-    indexes.push_back({form->key_info[index].name.str, flags});
+    indexes.push_back({form->key_info[index].name.str, codec->index_flags(index)});
   }
   def.index_count= static_cast<uint32_t>(indexes.size());
   def.indexes= indexes.data();

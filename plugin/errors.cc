@@ -69,6 +69,9 @@ int server_error(slc_err error, THD *thd, const char *object)
   if (error == SLC_POISONED && thd)
     /* Of a COMMIT that failed so only the next start can tell what became of it. */
     push_warning_printf(thd, Sql_condition::WARN_LEVEL_NOTE, ER_UNKNOWN_ERROR, SLUICE_ENGINE_NAME ": %s", last_text);
+  if (error == SLC_TOO_BIG && thd)
+    /* The server's text names neither the index nor the lengths. */
+    push_warning_printf(thd, Sql_condition::WARN_LEVEL_NOTE, ER_UNKNOWN_ERROR, SLUICE_ENGINE_NAME ": %s%s", whose(object).c_str(), last_text);
   if (found->damage)
   {
     sql_print_error(SLUICE_ENGINE_NAME ": %s%s", whose(object).c_str(), last_text);

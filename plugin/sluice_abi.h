@@ -202,12 +202,14 @@ void     slc_trx_cancel_wait(slc_trx *);          /* from any thread: KILL */
 void     slc_trx_set_position(slc_trx *, const uint8_t *pos, size_t len);
 
 /* ---- tables ---- */
-enum { SLC_INDEX_UNIQUE = 1 };
+/* WIDE: the keys of its entries, the clustered key behind them, may be longer than SLC_KEY_MAX. No change of it is buffered. */
+enum { SLC_INDEX_UNIQUE = 1, SLC_INDEX_WIDE = 2 };
+enum { SLC_KEY_MAX = 3500, SLC_WIDE_KEY_MAX = 14000 };
 typedef struct {
   const char *name;          /* index name */
-  uint32_t flags;            /* SLC_INDEX_UNIQUE */
+  uint32_t flags;            /* SLC_INDEX_* */
 } slc_index_def;
-enum { SLC_TABLE_TEMPORARY = 1, SLC_TABLE_HIDDEN_PK = 2 };
+enum { SLC_TABLE_TEMPORARY = 1, SLC_TABLE_HIDDEN_PK = 2, SLC_TABLE_WIDE_PK = 4 }; /* WIDE_PK: as SLC_INDEX_WIDE, of the clustered key */
 typedef struct {
   uint32_t flags;
   uint32_t pk_fixed_len;     /* > 0: every clustered key has this length (6 for hidden); 0 = varies */

@@ -207,6 +207,20 @@ size_t StringImage::length_max(size_t bytes) const
   return sum;
 }
 
+size_t StringImage::length_usual(size_t bytes) const
+{
+  if (m_binary)
+    return length_max(bytes);
+  size_t sum= 0;
+  for (uint i= 0; i < m_levels; i++)
+  {
+    const size_t unit= m_level[i].unit;
+    const size_t weights= unit == 1 ? bytes : bytes / m_cs->mbmaxlen * unit;
+    sum+= weights + weights / unit + unit + 8;
+  }
+  return std::min(sum, length_max(bytes));
+}
+
 size_t StringImage::weights(uchar *to, size_t to_size, const uchar *from, size_t bytes, uint flag) const
 {
   if (m_by_code)

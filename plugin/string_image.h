@@ -55,6 +55,8 @@ public:
   bool counts_spaces() const { return m_fill; }
   /* Bytes that encode() may write for a string of up to `bytes` bytes. */
   size_t length_max(size_t bytes) const;
+  /* The same as long as no character has more than one weight on a level. */
+  size_t length_usual(size_t bytes) const;
   uchar *encode(uchar *to, const uchar *from, size_t bytes) const;
   /* The same of a search key without the characters that LIKE fills it up with: its `without_filling()` first bytes, with no spaces added. */
   uchar *encode_bare(uchar *to, const uchar *from, size_t bytes) const { return encode_levels(to, from, bytes); }

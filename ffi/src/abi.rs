@@ -118,6 +118,10 @@ pub const SLC_NOWAIT: u32 = 1;
 pub const SLC_SKIP_LOCKED: u32 = 2;
 
 pub const SLC_INDEX_UNIQUE: u32 = 1;
+pub const SLC_INDEX_WIDE: u32 = 2;
+pub const SLC_KEY_MAX: usize = 3500;
+pub const SLC_WIDE_KEY_MAX: usize = 14_000;
+const _: () = assert!(SLC_KEY_MAX == sluice::btree::KEY_MAX && SLC_WIDE_KEY_MAX == sluice::btree::WIDE_KEY_MAX);
 #[repr(C)]
 pub struct slc_index_def {
     pub name: *const c_char,
@@ -126,6 +130,7 @@ pub struct slc_index_def {
 
 pub const SLC_TABLE_TEMPORARY: u32 = 1;
 pub const SLC_TABLE_HIDDEN_PK: u32 = 2;
+pub const SLC_TABLE_WIDE_PK: u32 = 4;
 #[repr(C)]
 pub struct slc_table_def {
     pub flags: u32,

@@ -42,6 +42,7 @@ unsafe fn spec(def: &slc_table_def) -> Result<TableSpec> {
     Ok(TableSpec {
         temporary: def.flags & SLC_TABLE_TEMPORARY != 0,
         hidden_pk: def.flags & SLC_TABLE_HIDDEN_PK != 0,
+        wide_pk: def.flags & SLC_TABLE_WIDE_PK != 0,
         pk_fixed_len: def.pk_fixed_len,
         indexes,
         // SAFETY: valid by contract.
@@ -62,6 +63,7 @@ pub unsafe fn index_spec(def: &slc_index_def) -> Result<IndexSpec> {
         // SAFETY: a NUL-terminated name by contract.
         name: unsafe { name(def.name)? }.to_string(),
         unique: def.flags & SLC_INDEX_UNIQUE != 0,
+        wide: def.flags & SLC_INDEX_WIDE != 0,
     })
 }
 

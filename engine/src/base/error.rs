@@ -36,7 +36,8 @@ pub enum Error {
     /// Another process has the directory open.
     InUse(String),
     Unsupported(String),
-    /// The caller gave what can never be right: a name, or an index entry that does not fit its table.
+    /// The caller gave what can never be right: a name, or an index entry that does not fit its
+    /// table.
     Invalid(String),
     Exists(String),
     /// There is no such table or index, or it was dropped meanwhile.

@@ -3,19 +3,20 @@
 //! Each full leaf is attached at the right end of the tree in a bounded Mtr of its own (I7), so the tree is valid all the
 //! time: a crash leaves a shorter tree, and `Tree::free_all` gives every page of it back. Leaves are asked for one behind the other.
 use super::edit::{self, MtrPage};
-use super::node::{item_size, write_node, NewNode, Node, CAPACITY, NO_SLOT};
+use super::node::{item_size, write_node, NewNode, Node, NODE_HEADER, NO_SLOT};
 use super::split::Item;
-use super::{begin, Tree, ENTRY_MAX, KEY_MAX};
+use super::{begin, Tree};
 use crate::base::bytes::common_prefix;
 use crate::base::Result;
-use crate::pool::{Mtr, PageHandle, Pool};
-use crate::space;
+use crate::pool::{joined_len, Mtr, PageHandle, Pool};
 
 /// Takes entries in strictly ascending key order.
 pub struct Builder<'p> {
     pool: &'p Pool,
     tree: Tree,
-    /// Bytes of [`CAPACITY`] to fill.
+    /// Of a node.
+    capacity: usize,
+    /// Bytes of that to fill.
     fill: usize,
     bytes: Vec<u8>,
     /// Ends of key and value of each entry in `bytes`.
@@ -30,8 +31,10 @@ pub struct Builder<'p> {
 impl<'p> Builder<'p> {
     /// `tree` is empty and nobody else writes to it. `fill_percent`: of each leaf, 50 to 100.
     pub fn new(pool: &'p Pool, tree: Tree, fill_percent: u32) -> Builder<'p> {
-        let fill = CAPACITY * fill_percent.clamp(50, 100) as usize / 100;
+        let capacity = joined_len(tree.node_pages() as usize - 1) - NODE_HEADER;
+        let fill = capacity * fill_percent.clamp(50, 100) as usize / 100;
         Builder {
+            capacity,
             pool,
             tree,
             fill,
@@ -44,7 +47,7 @@ impl<'p> Builder<'p> {
     }
     pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         assert!(
-            key.len() <= KEY_MAX && key.len() + value.len() <= ENTRY_MAX,
+            key.len() <= self.tree.key_max() && key.len() + value.len() <= self.tree.entry_max(),
             "the table layer keeps entries small enough"
         );
         assert!(
@@ -63,7 +66,7 @@ impl<'p> Builder<'p> {
     }
     /// With one more entry the leaf could not take any upper fence: the entry's own key is the longest it may get.
     fn overfull(&self, size: usize, fence: usize) -> bool {
-        self.lower.len() + self.size + size + fence > CAPACITY
+        self.lower.len() + self.size + size + fence > self.capacity
     }
     fn gather(&mut self, key: &[u8], value: &[u8]) {
         self.bytes.extend_from_slice(key);
@@ -97,7 +100,7 @@ impl<'p> Builder<'p> {
         let fence = loop {
             let shared = common_prefix(self.last_key(), &next);
             let fence = &next[..shared + 1];
-            if self.lower.len() + self.size + fence.len() <= CAPACITY {
+            if self.lower.len() + self.size + fence.len() <= self.capacity {
                 break fence.to_vec();
             }
             let (key, value) = *self.items().last().expect("one entry and two fences fit in a page");
@@ -158,7 +161,7 @@ impl Tree {
         let node = Node::new(mtr.bytes(parent));
         let slot = node.len();
         if node.has_room(lower.len(), 4) {
-            let no = space::allocate(mtr, self.file, near)?;
+            let no = self.allocate(mtr, near, 1)?[0];
             self.link_right(mtr, last, lower, no, &new)?;
             let mut parent = MtrPage { mtr, page: parent };
             edit::insert(&mut parent, slot, lower, &no.to_le_bytes());
@@ -178,18 +181,18 @@ impl Tree {
             },
         );
         let n = self.pages_needed(mtr, &splits);
-        let pages = space::allocate_many(mtr, self.file, near, n + 1)?;
+        let pages = self.allocate(mtr, near, n + 1)?;
         new.right = 0;
         self.link_right(mtr, last, lower, pages[0], &new)?;
         self.carry_out(mtr, &splits, above, &pages[1..], &pages[0].to_le_bytes())
     }
     /// X-latched last leaf, and its ancestors up to one with room for a separator.
     fn rightmost_path(&self, mtr: &mut Mtr<'_>, key: &[u8]) -> Result<(PageHandle, Vec<PageHandle>)> {
-        self.descend_path(mtr, key, |node, _| node.level() > 0 && node.has_room(KEY_MAX, 4))
+        self.descend_path(mtr, key, |node, _| node.level() > 0 && node.has_room(self.key_max(), 4))
     }
     /// The second leaf: the root's content moves down beside it.
     fn append_to_root(&self, mtr: &mut Mtr<'_>, root: PageHandle, new: &NewNode<'_>) -> Result<()> {
-        let pages = space::allocate_many(mtr, self.file, self.root, 2)?;
+        let pages = self.allocate(mtr, self.root, 2)?;
         let copy = mtr.bytes(root).to_vec();
         let node = Node::new(&copy);
         let items: Vec<_> = (0..node.len()).map(|slot| node.entry(slot)).collect();

@@ -126,6 +126,7 @@ impl Level {
 impl BulkLoad {
     /// `tree` is empty, and nobody else writes to it. `list` holds no extent yet. `fill_percent`: of each node, 50 to 100.
     pub fn new(pool: &Arc<Pool>, tree: Tree, list: ExtentList, fill_percent: u32) -> Result<BulkLoad> {
+        assert!(!tree.is_wide(), "wide trees are built through the pool");
         Ok(BulkLoad {
             pool: pool.clone(),
             tree,

@@ -142,7 +142,7 @@ impl<'a> Walk<'a> {
     }
     fn enter(&mut self, page: &PageRead<'_>) -> Visit {
         let no = page.id().no;
-        self.report.pages.insert(no);
+        self.report.pages.extend(self.tree.pages_of(no).map(|page| page.no));
         match self.versions.insert(no, page.version()) {
             None => Visit::First,
             Some(version) if version == page.version() => Visit::Again,
@@ -152,7 +152,7 @@ impl<'a> Walk<'a> {
     fn check_inner(&mut self, page: &PageRead<'_>) -> Result<()> {
         let (no, node) = (page.id().no, Node::new(page));
         match self.enter(page) {
-            Visit::First => self.report.inner_pages += 1,
+            Visit::First => self.report.inner_pages += u64::from(self.tree.node_pages()),
             // The walk goes on behind the upper fence of the last level-1 node, so it meets none of them again.
             Visit::Again if node.level() == 1 => self.finding(no, "reached twice"),
             Visit::Again => return Ok(()),
@@ -200,7 +200,7 @@ impl<'a> Walk<'a> {
         (self.step)()?;
         let (no, node) = (page.id().no, Node::new(page));
         match self.enter(page) {
-            Visit::First => self.report.leaf_pages += 1,
+            Visit::First => self.report.leaf_pages += u64::from(self.tree.node_pages()),
             Visit::Again => self.finding(no, "reached twice"),
             Visit::Moved => {}
         }
@@ -237,8 +237,10 @@ impl<'a> Walk<'a> {
         }
     }
     fn check_used(&mut self, no: PageNo) -> Result<()> {
-        if !space::is_used(self.pool, self.tree.page_id(no))? {
-            self.finding(no, "in the tree, but marked free");
+        for page in self.tree.pages_of(no) {
+            if !space::is_used(self.pool, page)? {
+                self.finding(page.no, "in the tree, but marked free");
+            }
         }
         Ok(())
     }

@@ -108,8 +108,12 @@ impl Tree {
     /// Re-latches a leaf remembered by (page, version): Some if it is resident and unchanged since. A page that was merged away is
     /// marked free, which changes its version.
     pub fn revisit<'p>(&self, pool: &'p Pool, page: PageNo, version: Lsn, slot: usize) -> Option<LeafRead<'p>> {
-        let page = pool.read_resident(self.page_id(page))?;
-        (page.version() == version).then_some(LeafRead { page, slot })
+        let mut page = pool.read_resident(self.page_id(page))?;
+        if page.version() != version {
+            return None;
+        }
+        self.join_read(pool, &mut page).ok()?;
+        Some(LeafRead { page, slot })
     }
     /// Asks the pool for up to `pages_max` leaves that follow (`backward`: precede) the one that owns `key` (None: the first or last
     /// leaf), as far as one parent knows them. Called with no latch held. Returns how many leaves that were.

@@ -6,7 +6,7 @@
 use super::node::*;
 use crate::base::bytes::{common_prefix, put_u16, put_u32};
 use crate::base::PageNo;
-use crate::pool::{Mtr, PageHandle, PAGE_SIZE};
+use crate::pool::{Mtr, PageHandle};
 
 /// A page that may be edited.
 pub trait PageEdit {
@@ -227,7 +227,7 @@ pub fn compact(p: &mut impl PageEdit) {
     let mut moves: Vec<(usize, usize, usize)> = Vec::new();
     let mut slots = p.bytes()[NODE_HEADER..NODE_HEADER + n * SLOT].to_vec();
     let mut fences = p.bytes()[AT_LOWER..AT_RIGHT].to_vec();
-    let mut heap = PAGE_SIZE;
+    let mut heap = p.bytes().len();
     for piece in &pieces {
         heap -= piece.len;
         match moves.last_mut() {

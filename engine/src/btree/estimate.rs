@@ -25,16 +25,16 @@ impl Tree {
         drop(root);
         stats.height = height;
         if height == 1 {
-            stats.leaf_pages = 1;
+            stats.leaf_pages = u64::from(self.node_pages());
             return Ok(stats);
         }
         for level in 1..height {
             let mut page = self.descend(pool, To::First, level as u8)?;
             loop {
                 let node = Node::new(&page);
-                stats.inner_pages += 1;
+                stats.inner_pages += u64::from(self.node_pages());
                 if level == 1 {
-                    stats.leaf_pages += node.len() as u64;
+                    stats.leaf_pages += node.len() as u64 * u64::from(self.node_pages());
                 }
                 let Some(right) = node.right() else { break };
                 page = self.read(pool, right)?;

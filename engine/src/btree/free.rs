@@ -5,7 +5,8 @@ use super::node::Node;
 use super::shrink::mark_free_named;
 use super::{begin, Tree};
 use crate::base::{PageId, PageNo, Result};
-use crate::pool::{Mtr, Pool};
+use crate::pool::page::{page_index, page_type};
+use crate::pool::{Mtr, PageType, Pool};
 use crate::space;
 use std::collections::BTreeMap;
 
@@ -96,7 +97,8 @@ impl Tree {
     }
     /// A page of the tree, or of the list of a build that came to no end.
     fn owns(&self, page: &[u8]) -> bool {
-        Node::new(page).belongs_to(self.index) || is_list_of(page, self.index)
+        let is_rest = page_type(page) == PageType::TreeRest as u8 && page_index(page) == self.index;
+        is_rest || Node::new(page).belongs_to(self.index) || is_list_of(page, self.index)
     }
     /// Of others' loads that came to no end, or have ended and are not linked yet.
     fn pages_of_loads(&self, pool: &Pool) -> Result<Loaded> {
@@ -134,7 +136,12 @@ impl Tree {
         if !space::is_used(pool, id)? || is_broken(pool, id)? {
             return Ok(Vec::new());
         }
-        let page = pool.read(id)?;
+        let mut page = pool.read(id)?;
+        match self.join_read(pool, &mut page) {
+            // What it says of its children cannot be read.
+            Err(e) if e.is_corrupt() => return Ok(Vec::new()),
+            joined => joined?,
+        }
         let node = Node::new(&page);
         if !node.belongs_to(self.index) || node.level() == 0 {
             return Ok(Vec::new());
@@ -153,7 +160,8 @@ impl Tree {
             if node.level() == 0 || n == 0 {
                 // An inner page without children, or a root that is a leaf.
                 let id = mtr.id(page);
-                space::free(mtr, &[id])?;
+                let pages: Vec<PageId> = self.pages_of(id.no).collect();
+                space::free(mtr, &pages)?;
                 mark_free_named(mtr, page);
                 if let Some(parent) = parent {
                     let mut parent = MtrPage { mtr, page: parent };
@@ -164,7 +172,7 @@ impl Tree {
             }
             if node.level() == 1 {
                 let keep = n.saturating_sub(BATCH);
-                let leaves: Vec<_> = (keep..n).map(|slot| self.page_id(node.child(slot))).collect();
+                let leaves: Vec<_> = (keep..n).flat_map(|slot| self.pages_of(node.child(slot))).collect();
                 space::free(mtr, &leaves)?;
                 edit::truncate(&mut MtrPage { mtr, page }, keep);
                 return Ok(false);

@@ -63,7 +63,7 @@ impl LeafMap {
         self.nodes as f64 / self.groups.len().max(1) as f64
     }
     /// Leaves in all; estimated unless every node was read.
-    pub fn leaf_pages(&self) -> u64 {
+    pub fn leaves(&self) -> u64 {
         let read: usize = self.groups.iter().map(LeafRanges::len).sum();
         (read as f64 * self.weight()).round() as u64
     }

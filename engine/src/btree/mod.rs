@@ -8,7 +8,7 @@
 //! cannot be touched. Latches are taken down and left to right (I5).
 //!
 //! Reading order: `node` (the format), `edit` (changes of one node), `descend`, `cursor` (reading), `write`, `run`, `split`, `spread`, `shrink`,
-//! `strip`, then `build`, `bulk` with `extents`, `estimate`, `check`, `overflow`.
+//! `strip`, `wide`, then `build`, `bulk` with `extents`, `estimate`, `check`, `overflow`.
 pub mod build;
 pub mod bulk;
 pub mod check;
@@ -26,19 +26,21 @@ mod shrink;
 mod split;
 mod spread;
 pub mod strip;
+mod wide;
 mod write;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
 use crate::base::{FileId, IndexId, Lsn, PageId, PageNo, Result};
-use crate::pool::{Mtr, PageHandle, PageRead, PageType, Pool, PAGE_SIZE};
+use crate::pool::{Mtr, PageHandle, PageRead, Pool, PAGE_SIZE};
 use crate::space;
 pub use node::{check_body, leaf_entries};
 use node::{write_node, NewNode, Node, NO_SLOT};
 pub use run::RememberedLeaf;
+pub use wide::{WIDE_BIT, WIDE_ENTRY_MAX, WIDE_KEY_MAX};
 
-/// Longest key.
+/// Longest key; of wide trees [`WIDE_KEY_MAX`].
 pub const KEY_MAX: usize = if PAGE_SIZE >= 16 * 1024 { 3500 } else { PAGE_SIZE / 8 };
 /// Longest key + value a leaf takes. Chosen so that one split always makes room: with the split nearest to the middle each half
 /// has at most (capacity + entry) / 2 bytes besides half an entry and a new fence, so entry + key must fit in half a
@@ -191,18 +193,23 @@ pub struct TreeStats {
 impl Tree {
     /// Allocates and formats an empty root leaf.
     pub fn create(mtr: &mut Mtr<'_>, file: FileId, index: IndexId) -> Result<Tree> {
-        let root = space::allocate(mtr, file, 0)?;
+        let tree = Tree { file, root: 0, index };
+        let root = tree.allocate(mtr, 0, 1)?[0];
         Tree::format(mtr, file, root, index)
     }
-    /// Several at once: all of them, or (`Error::Full`) nothing is changed.
+    /// Several at once: all of them, or (`Error::Full`) nothing is changed. A wide one comes alone.
     pub fn create_many(mtr: &mut Mtr<'_>, file: FileId, indexes: &[IndexId]) -> Result<Vec<Tree>> {
+        if let [index] = indexes {
+            return Ok(vec![Tree::create(mtr, file, *index)?]);
+        }
+        assert!(indexes.iter().all(|index| index & WIDE_BIT == 0));
         let roots = space::allocate_many(mtr, file, 0, indexes.len())?;
         let make = |(root, index): (&PageNo, &IndexId)| Tree::format(mtr, file, *root, *index);
         roots.iter().zip(indexes).map(make).collect()
     }
     fn format(mtr: &mut Mtr<'_>, file: FileId, root: PageNo, index: IndexId) -> Result<Tree> {
         let tree = Tree { file, root, index };
-        let page = mtr.create(tree.page_id(root), index, PageType::Tree, 0)?;
+        let page = tree.create_node(mtr, root, 0)?;
         let empty = NewNode {
             level: 0,
             lower: &[],
@@ -220,14 +227,24 @@ impl Tree {
     /// S-latches a page of the tree. A page that cannot be read says nothing of whose it is: the error names the index.
     #[inline]
     fn read<'p>(&self, pool: &'p Pool, no: PageNo) -> Result<PageRead<'p>> {
-        pool.read(self.page_id(no))
-            .map_err(|e| e.in_index(self.file, self.index))
+        let mut page = pool
+            .read(self.page_id(no))
+            .map_err(|e| e.in_index(self.file, self.index))?;
+        if self.is_wide() {
+            self.join_read(pool, &mut page)?;
+        }
+        Ok(page)
     }
     /// X-latches one.
     #[inline]
     fn latch(&self, mtr: &mut Mtr<'_>, no: PageNo) -> Result<PageHandle> {
-        mtr.write(self.page_id(no))
-            .map_err(|e| e.in_index(self.file, self.index))
+        let page = mtr
+            .write(self.page_id(no))
+            .map_err(|e| e.in_index(self.file, self.index))?;
+        if self.is_wide() {
+            self.join_write(mtr, page)?;
+        }
+        Ok(page)
     }
 }
 

@@ -1,6 +1,7 @@
 //! The tree node: its bytes, and everything that can be read from them. Pure; edits are in `edit.rs`.
 //!
-//! Leaves and inner nodes share one format. Called by every other file of `btree`; takes no latches: whoever holds a
+//! Leaves and inner nodes share one format. A node is a page, or four (`wide.rs`). Called by every
+//! other file of `btree`; takes no latches: whoever holds a
 //! `Node` holds the latch of its page.
 //!
 //! ```text
@@ -26,6 +27,7 @@
 //! lower fence of child i, and entry 0's key is left empty: it stands for the node's own lower fence.
 //! The heads settle nearly every step of a binary search inside the slot array, without a visit to the heap.
 //! The format's version is the file's (`space::FORMAT_VERSION`).
+use super::wide::WIDE_BIT;
 use crate::base::bytes::{common_prefix, get_u16, get_u32, put_u16, put_u32};
 use crate::base::{IndexId, PageNo};
 use crate::pool::page::{page_index, page_level, page_type};
@@ -53,12 +55,14 @@ pub const NO_SLOT: u16 = 0xFFFF;
 
 /// A node as read. Copy: it is a pointer to the page.
 #[derive(Clone, Copy)]
-pub struct Node<'a>(&'a [u8; PAGE_SIZE]);
+pub struct Node<'a>(&'a [u8]);
 
 impl<'a> Node<'a> {
     #[inline]
     pub fn new(page: &'a [u8]) -> Node<'a> {
-        Node(page.try_into().expect("a page has PAGE_SIZE bytes"))
+        // Once, and not for each field of the header.
+        assert!(page.len() >= PAGE_SIZE);
+        Node(page)
     }
     /// Is this a node of `index` at all? Asked of every page a descent arrives at.
     pub fn belongs_to(&self, index: IndexId) -> bool {
@@ -181,9 +185,13 @@ impl<'a> Node<'a> {
     pub fn free(&self) -> usize {
         self.contiguous() + self.garbage()
     }
-    /// Bytes in use of [`CAPACITY`].
+    /// Bytes for slots, entries and fences: [`CAPACITY`], but of a wide node.
+    pub fn capacity(&self) -> usize {
+        self.0.len() - NODE_HEADER
+    }
+    /// Bytes in use of its capacity.
     pub fn used(&self) -> usize {
-        CAPACITY - self.free()
+        self.capacity() - self.free()
     }
     /// Would an entry of these lengths fit, after a compaction if need be?
     pub fn has_room(&self, key_len: usize, value_len: usize) -> bool {
@@ -303,18 +311,18 @@ impl<'a> Node<'a> {
         Some((self.0.get(at + ENTRY_HEADER..key_end)?, self.0.get(key_end..value_end)?))
     }
     /// Whatever it holds, reading it and searching in it stay within the page. Nothing is followed before it is known to lead there.
-    fn check_bounds(&self) -> Result<(), String> {
+    pub fn check_bounds(&self) -> Result<(), String> {
         let n = self.len();
         let slots_end = NODE_HEADER + n * SLOT;
-        if self.heap() > PAGE_SIZE || slots_end > self.heap() {
+        if self.heap() > self.0.len() || slots_end > self.heap() {
             return Err(format!("{n} slots reach into the heap at {}", self.heap()));
         }
-        if self.garbage() > PAGE_SIZE - self.heap() {
+        if self.garbage() > self.0.len() - self.heap() {
             return Err(format!("{} dead bytes are more than the heap has", self.garbage()));
         }
         for slot in 0..n {
             let at = self.entry_at(slot);
-            if at + ENTRY_HEADER > PAGE_SIZE || at + self.entry_size(slot) > PAGE_SIZE {
+            if at + ENTRY_HEADER > self.0.len() || at + self.entry_size(slot) > self.0.len() {
                 return Err(format!("the entry of slot {slot} at {at} leaves the page"));
             }
             if self.level() > 0 && self.value_len(slot) != 4 {
@@ -322,7 +330,7 @@ impl<'a> Node<'a> {
             }
         }
         let fences = [AT_LOWER, AT_UPPER].map(|f| (get_u16(self.0, f) as usize, get_u16(self.0, f + 2)));
-        let leaves = |(at, len): &(usize, u16)| at + *len as usize > PAGE_SIZE;
+        let leaves = |(at, len): &(usize, u16)| at + *len as usize > self.0.len();
         if leaves(&fences[0]) || (fences[1].1 != NO_BOUND && leaves(&fences[1])) {
             return Err("a fence leaves the page".into());
         }
@@ -339,13 +347,13 @@ impl<'a> Node<'a> {
         pieces.sort_unstable_by_key(|p| p.at);
         let mut at = self.heap();
         for p in &pieces {
-            if p.at < at || p.at + p.len > PAGE_SIZE {
+            if p.at < at || p.at + p.len > self.0.len() {
                 return Err(format!("the heap piece at {} overlaps or leaves the page", p.at));
             }
             at = p.at + p.len;
         }
         let live: usize = pieces.iter().map(|p| p.len).sum();
-        if live + self.garbage() != PAGE_SIZE - self.heap() {
+        if live + self.garbage() != self.0.len() - self.heap() {
             return Err(format!("{live} live and {} dead bytes do not add up", self.garbage()));
         }
         self.validate_order()
@@ -379,7 +387,8 @@ impl<'a> Node<'a> {
 pub fn check_body(page: &[u8]) -> Result<(), String> {
     let node = Node::new(page);
     let is_filled = page_type(page) == PageType::Tree as u8 && node.heap() != 0;
-    match is_filled {
+    // Of a wide node this is a part, looked at when all are there.
+    match is_filled && page_index(page) & WIDE_BIT == 0 {
         true => node.check_bounds(),
         false => Ok(()),
     }
@@ -389,6 +398,7 @@ pub fn check_body(page: &[u8]) -> Result<(), String> {
 pub fn leaf_entries(page: &[u8], each: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> bool {
     let node = Node::new(page);
     page_type(page) == PageType::Tree as u8
+        && page_index(page) & WIDE_BIT == 0
         && node.level() == 0
         && (0..node.len()).all(|slot| node.entry_if_sound(slot).is_some_and(|(key, value)| each(key, value)))
 }
@@ -458,7 +468,7 @@ pub struct NewNode<'a> {
 pub fn write_node(page: &mut [u8], new: &NewNode<'_>) -> (usize, usize) {
     page[25] = new.level;
     page[PAGE_BODY..].fill(0);
-    let mut heap = PAGE_SIZE;
+    let mut heap = page.len();
     let mut place = |page: &mut [u8], bytes: &[u8]| {
         heap -= bytes.len();
         page[heap..heap + bytes.len()].copy_from_slice(bytes);

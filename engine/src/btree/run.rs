@@ -92,6 +92,7 @@ impl Tree {
         };
         // Under the latch. A load may have got the page, and a reader of all pages brought back what it was before.
         let is_known = held || mtr.pool().given_to_loads() == leaf.given;
+        self.join_write(mtr, page)?;
         let node = Node::new(mtr.bytes(page));
         if is_known && node.belongs_to(self.index) && node.level() == 0 && node.owns(key) {
             return Ok(Some(self.leaf_write(mtr, page, key)?));

@@ -4,16 +4,20 @@
 //! latched before the first page is freed: bitmap latches come after tree latches (I5). A left neighbour is only tried for, for it
 //! lies against the order. A merge is an economy, never a need: whatever stands in its way calls it off.
 use super::edit::{self, MtrPage};
-use super::node::{write_node, NewNode, Node, AT_TYPE, CAPACITY, NO_SLOT, SLOT};
-use super::{begin, Intent, Tree, ENTRY_MAX};
+use super::node::{write_node, NewNode, Node, AT_TYPE, NO_SLOT, SLOT};
+use super::{begin, Intent, Tree};
 use crate::base::{Error, PageId, Result};
 use crate::pool::{Mtr, PageHandle, PageType, Pool};
 use crate::space;
 
 /// Below this many bytes of entries a node looks for a neighbour to merge with.
-const SPARSE: usize = CAPACITY / 3;
+fn sparse(node: Node<'_>) -> usize {
+    node.capacity() / 3
+}
 /// Two nodes are merged when the result leaves room for growth.
-const MERGED_MAX: usize = CAPACITY / 4 * 3;
+fn merged_max(node: Node<'_>) -> usize {
+    node.capacity() / 4 * 3
+}
 
 /// How empty a node is, in steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,8 +31,8 @@ pub(super) enum Sparse {
 pub(super) fn sparseness(node: Node<'_>) -> Sparse {
     match live(node) {
         _ if node.is_empty() => Sparse::Empty,
-        bytes if bytes < SPARSE / 2 => Sparse::Sixth,
-        bytes if bytes < SPARSE => Sparse::Third,
+        bytes if bytes < sparse(node) / 2 => Sparse::Sixth,
+        bytes if bytes < sparse(node) => Sparse::Third,
         _ => Sparse::No,
     }
 }
@@ -39,13 +43,13 @@ fn live(node: Node<'_>) -> usize {
 }
 
 /// A removal below `child` of this node will not make it sparse: its ancestors need not be latched.
-pub(super) fn is_safe(node: Node<'_>, child: usize) -> bool {
+pub(super) fn is_safe(node: Node<'_>, child: usize, entry_max: usize) -> bool {
     if node.level() == 0 {
-        return live(node) >= SPARSE + ENTRY_MAX;
+        return live(node) >= sparse(node) + entry_max;
     }
     let entry = |slot: usize| if slot < node.len() { node.entry_size(slot) } else { 0 };
     let lost = entry(child).max(entry(child + 1)) + SLOT;
-    node.len() > 2 && live(node) >= SPARSE + lost
+    node.len() > 2 && live(node) >= sparse(node) + lost
 }
 
 /// One merge: `right` goes into `left`; the parent loses the entry in `slot`.
@@ -81,8 +85,11 @@ impl Tree {
             return Ok(false);
         };
         let collapse = mtr.id(top.parent).no == self.root && Node::new(mtr.bytes(top.parent)).len() == 2;
-        let mut gone: Vec<PageId> = merges.iter().map(|merge| mtr.id(merge.right)).collect();
-        gone.extend(collapse.then(|| mtr.id(top.left)));
+        let nodes = merges
+            .iter()
+            .map(|merge| merge.right)
+            .chain(collapse.then_some(top.left));
+        let gone: Vec<PageId> = nodes.flat_map(|node| self.pages_of(mtr.id(node).no)).collect();
         space::free(mtr, &gone)?;
         for merge in &merges {
             self.merge(mtr, merge);
@@ -100,7 +107,7 @@ impl Tree {
         let mut lost = (0, 0);
         for parent in path.iter().rev() {
             let node = Node::new(mtr.bytes(page));
-            let sparse = live(node) < SPARSE + lost.1 || (node.level() > 0 && node.len() - lost.0 < 2);
+            let sparse = live(node) < sparse(node) + lost.1 || (node.level() > 0 && node.len() - lost.0 < 2);
             if !sparse {
                 break;
             }
@@ -146,6 +153,7 @@ impl Tree {
         }
         if let Some(id) = left.filter(|id| mtr.find(*id).is_none()) {
             if let Some(left) = mtr.try_write(id).map_err(|e| e.in_index(self.file, self.index))? {
+                self.join_write(mtr, left)?;
                 if fit_together(mtr, left, page, lost) {
                     let right = page;
                     return Ok(Some(Merge {
@@ -221,5 +229,5 @@ fn fit_together(mtr: &Mtr<'_>, left: PageHandle, right: PageHandle, lost: (usize
     let bytes = live(left) + live(right) + separator + fences - lost.1;
     let least = if left.level() > 0 { 1 } else { 0 };
     let tiny = left.len().min(right.len()) - lost.0.min(left.len().min(right.len())) <= least;
-    bytes <= MERGED_MAX || (tiny && bytes <= CAPACITY)
+    bytes <= merged_max(left) || (tiny && bytes <= left.capacity())
 }

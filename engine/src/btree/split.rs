@@ -7,12 +7,11 @@
 //! Ascending and descending runs split at the run's end, so that the page left behind stays full; else the cut is
 //! near the middle by bytes, where the separator is shortest.
 use super::edit::{self, MtrPage, PageEdit};
-use super::node::{item_size, write_node, NewNode, Node, CAPACITY, NO_SLOT};
+use super::node::{item_size, write_node, NewNode, Node, NO_SLOT};
 use super::Tree;
 use crate::base::bytes::common_prefix;
 use crate::base::{PageNo, Result};
-use crate::pool::{Mtr, PageHandle, PageType};
-use crate::space;
+use crate::pool::{Mtr, PageHandle};
 
 /// A change that is to find its place: a new entry at `slot`, or (`replace`) a new value for the entry there.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +57,7 @@ pub(super) fn separator<'a>(items: &[(&'a [u8], &'a [u8])], cut: usize, level: u
 /// Where to cut, for a node that cannot hold `items`.
 struct Cutter<'a> {
     level: u8,
+    capacity: usize,
     lower: &'a [u8],
     upper: Option<&'a [u8]>,
     items: Items<'a>,
@@ -73,6 +73,7 @@ impl<'a> Cutter<'a> {
         }
         Cutter {
             level: node.level(),
+            capacity: node.capacity(),
             lower: node.lower_fence(),
             upper: node.upper_fence(),
             items,
@@ -90,7 +91,7 @@ impl<'a> Cutter<'a> {
     }
     fn fits(&self, cut: usize) -> bool {
         let (left, right) = self.halves(cut);
-        left.max(right) + separator(&self.items, cut, self.level).len() <= CAPACITY
+        left.max(right) + separator(&self.items, cut, self.level).len() <= self.capacity
     }
     /// The cut for an insert at `slot` when the insert before it went to `last`: at the end of a run, if it looks like one. What stands
     /// before or behind a run is cut off once; from then on the run has pages of its own, and fills them.
@@ -112,7 +113,7 @@ impl<'a> Cutter<'a> {
         (from..n).take(TRIES).find(|cut| self.fits(*cut))
     }
     fn choose_middle(&self) -> usize {
-        const SLACK: usize = CAPACITY / 16;
+        let slack = self.capacity / 16;
         let larger = |cut: usize| {
             let (left, right) = self.halves(cut);
             left.max(right)
@@ -123,7 +124,7 @@ impl<'a> Cutter<'a> {
             .map(larger)
             .min()
             .expect("a node that splits has two items");
-        cuts.filter(|cut| larger(*cut) <= best + SLACK && self.fits(*cut))
+        cuts.filter(|cut| larger(*cut) <= best + slack && self.fits(*cut))
             .min_by_key(|cut| (separator(&self.items, *cut, self.level).len(), larger(*cut)))
             .expect("ENTRY_MAX is chosen so that the cut nearest to the middle fits")
     }
@@ -140,7 +141,7 @@ impl Tree {
     ) -> Result<()> {
         let splits = self.plan_splits(mtr, page, path, item);
         let near = mtr.id(page).no;
-        let pages = space::allocate_many(mtr, self.file, near, self.pages_needed(mtr, &splits))?;
+        let pages = self.allocate(mtr, near, self.pages_needed(mtr, &splits))?;
         self.carry_out(mtr, &splits, path, &pages, item.value)
     }
     /// New pages for the splits: one each, and one more to push the root's content down.
@@ -308,7 +309,7 @@ impl Tree {
         mtr.rewrite(root, &mut |page| write_node(page, &new));
     }
     pub(super) fn write_new(&self, mtr: &mut Mtr<'_>, no: PageNo, new: &NewNode<'_>) -> Result<()> {
-        let page = mtr.create(self.page_id(no), self.index, PageType::Tree, new.level)?;
+        let page = self.create_node(mtr, no, new.level)?;
         mtr.rewrite(page, &mut |page| write_node(page, new));
         Ok(())
     }

@@ -83,6 +83,7 @@ impl Tree {
     }
     /// X-latches the node above the leaf that owns `key`.
     fn leaf_parent(&self, mtr: &mut Mtr<'_>, key: &[u8]) -> Result<Option<PageHandle>> {
+        assert!(!self.is_wide(), "nothing is pending for wide trees");
         let mut page = mtr.read(self.page_id(self.root))?;
         self.check_arrival(Node::new(&page), self.root, None)?;
         if Node::new(&page).level() < 2 {

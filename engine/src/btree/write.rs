@@ -8,7 +8,7 @@ use super::edit::{self, MtrPage};
 use super::node::{item_size, Node, OVERHEAD};
 use super::shrink::{sparseness, Sparse};
 use super::split::Item;
-use super::{Intent, LeafWrite, Placed, Tree, ENTRY_MAX, KEY_MAX};
+use super::{Intent, LeafWrite, Placed, Tree};
 use crate::base::{PageId, PageNo, Result};
 use crate::pool::{Mtr, PageHandle, PageRead};
 
@@ -59,10 +59,12 @@ impl Tree {
                 if node.level() == 0 {
                     OVERHEAD + bytes <= node.free()
                 } else {
-                    item_size(KEY_MAX, 4) <= node.free()
+                    item_size(self.key_max(), 4) <= node.free()
                 }
             })?,
-            Intent::Shrink => self.descend_path(mtr, key, super::shrink::is_safe)?,
+            Intent::Shrink => self.descend_path(mtr, key, |node, child| {
+                super::shrink::is_safe(node, child, self.entry_max())
+            })?,
         };
         let (slot, found) = self.search_leaf(Node::new(mtr.bytes(page)), mtr.id(page).no, To::Key(key))?;
         Ok(LeafWrite {
@@ -99,7 +101,9 @@ impl Tree {
         }
         let page = mtr.write_resident(id).ok()??;
         let node = Node::new(mtr.bytes(page));
-        if node.belongs_to(self.index) && node.level() == 0 && node.owns(key) {
+        let is_leaf = node.belongs_to(self.index) && node.level() == 0;
+        let whole = is_leaf && self.join_write(mtr, page).is_ok();
+        if whole && Node::new(mtr.bytes(page)).owns(key) {
             return Some(page);
         }
         mtr.release(page);
@@ -201,7 +205,7 @@ impl Tree {
     pub fn insert(&self, mtr: &mut Mtr<'_>, at: &LeafWrite, key: &[u8], value: &[u8]) -> Result<Placed> {
         assert!(!at.found, "insert goes where the key is not");
         assert!(
-            key.len() <= KEY_MAX && key.len() + value.len() <= ENTRY_MAX,
+            key.len() <= self.key_max() && key.len() + value.len() <= self.entry_max(),
             "the table layer keeps entries small enough"
         );
         let node = Node::new(mtr.bytes(at.page));
@@ -227,7 +231,7 @@ impl Tree {
         assert!(at.found, "there is an entry to change");
         let node = Node::new(mtr.bytes(at.page));
         assert!(
-            node.key(at.slot).len() + value.len() <= ENTRY_MAX,
+            node.key(at.slot).len() + value.len() <= self.entry_max(),
             "the table layer keeps entries small enough"
         );
         if edit::value_fits(node, at.slot, value.len()) {

@@ -4,7 +4,6 @@
 //! known by its size: columns are not read from it, but from the row.
 use crate::base::bytes::{get_u48, push_varint, put_u48, take_varint};
 use crate::base::TrxId;
-use crate::btree::ENTRY_MAX;
 
 pub const DELETE_MARK: u8 = 1;
 /// Beside the mark: the transaction that put it rolled back (no version of the row carries this key through it).
@@ -24,15 +23,16 @@ pub struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// False: the raw part may end before its end.
+    /// False: the raw part may end before its end. `entry_max`: of the index's tree.
     #[inline]
-    pub fn is_whole(&self, key_len: usize) -> bool {
-        HEAD_MAX + key_len + self.raw.len() < ENTRY_MAX
+    pub fn is_whole(&self, entry_max: usize, key_len: usize) -> bool {
+        HEAD_MAX + key_len + self.raw.len() < entry_max
     }
 }
 /// As much of the raw part as an entry with such a key has room for: what is stored of it.
-pub fn fitting(key_len: usize, raw: &[u8]) -> &[u8] {
-    &raw[..raw.len().min(ENTRY_MAX - HEAD_MAX - key_len)]
+/// `entry_max`: of the index's tree.
+pub fn fitting(entry_max: usize, key_len: usize, raw: &[u8]) -> &[u8] {
+    &raw[..raw.len().min(entry_max - HEAD_MAX - key_len)]
 }
 
 /// `pk_fixed_len` 0 = stored in the entry.

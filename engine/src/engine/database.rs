@@ -11,7 +11,7 @@
 //! # let dir = std::env::temp_dir().join(format!("sluice-example-{}", std::process::id()));
 //! # let _ = std::fs::remove_dir_all(&dir);
 //! let db = Database::open(&dir, Config::default())?;
-//! let by_town = IndexSpec { name: "by_town".into(), unique: false };
+//! let by_town = IndexSpec { name: "by_town".into(), unique: false, wide: false };
 //! db.create_table("people", &TableSpec { indexes: vec![by_town], ..Default::default() })?;
 //!
 //! let mut trx = db.begin();
@@ -49,8 +49,8 @@ use crate::txn::{Isolation, ThreadWaiter, Trx};
 use std::path::Path;
 use std::sync::Arc;
 
-/// An open database directory. Clones are the same database: when one is closed all are. The directory stays locked until the last
-/// clone, and the last [`Transaction`], has gone.
+/// An open database directory. Clones are the same database: when one is closed all are. The
+/// directory stays locked until the last clone, and the last [`Transaction`], has gone.
 #[derive(Clone)]
 pub struct Database {
     engine: Arc<Engine>,
@@ -74,8 +74,8 @@ impl Database {
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
-    /// Writes all pages. Of other clones and of open transactions every call fails from then on, with [`Error::Closed`]; what they have not
-    /// committed the next open rolls back.
+    /// Writes all pages. Of other clones and of open transactions every call fails from then on,
+    /// with [`Error::Closed`]; what they have not committed the next open rolls back.
     pub fn close(self) -> Result<()> {
         self.engine.close(Close::Fast)
     }
@@ -83,7 +83,8 @@ impl Database {
     pub fn create_table(&self, name: &str, spec: &TableSpec) -> Result<()> {
         self.engine.store().create_table(name, spec)
     }
-    /// Durable on return. Whoever has the table open still gets [`Error::NoSuchTable`] from then on.
+    /// Durable on return. Whoever has the table open still gets [`Error::NoSuchTable`] from then
+    /// on.
     pub fn drop_table(&self, name: &str) -> Result<()> {
         self.engine.store().drop_table(name)
     }

@@ -114,7 +114,8 @@ impl Engine {
         }
     }
 
-    /// Whoever still holds the engine, or waits in it, gets [`Error::Closed`] from here on, or why the engine stopped before.
+    /// Whoever still holds the engine, or waits in it, gets [`Error::Closed`] from here on, or why
+    /// the engine stopped before.
     pub fn close(&self, how: Close) -> Result<()> {
         let closed = self.finish(how);
         self.redo().poison_state().close();

@@ -192,6 +192,8 @@ pub struct PageRead<'p> {
     frame: &'p Frame,
     bytes: *const u8,
     index: u32,
+    /// See [`PageRead::join`].
+    joined: Option<Box<[u8]>>,
     _borrow: PhantomData<&'p [u8]>,
 }
 
@@ -202,8 +204,15 @@ impl<'p> PageRead<'p> {
             frame: frames.header(index),
             bytes: frames.memory(index),
             index,
+            joined: None,
             _borrow: PhantomData,
         }
+    }
+    /// From here on it reads as these bytes: the page's own, and behind them those of pages that
+    /// change only under this page's latch.
+    pub fn join(&mut self, bytes: Box<[u8]>) {
+        debug_assert_eq!(bytes[..PAGE_SIZE], self[..]);
+        self.joined = Some(bytes);
     }
     pub fn id(&self) -> PageId {
         key_id(self.frame.key.load(Ordering::Relaxed))
@@ -226,6 +235,9 @@ impl<'p> PageRead<'p> {
 impl std::ops::Deref for PageRead<'_> {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
+        if let Some(joined) = &self.joined {
+            return joined;
+        }
         // SAFETY: `bytes` is the frame's page memory, mapped as long as `'p`; we hold its S latch until drop, and bytes
         // are written only under the X latch (`PageWrite`), so they are frozen while this slice lives.
         unsafe { std::slice::from_raw_parts(self.bytes, PAGE_SIZE) }
@@ -298,6 +310,7 @@ impl<'p> PageWrite<'p> {
             frame: this.frame,
             bytes: this.bytes,
             index: this.index,
+            joined: None,
             _borrow: PhantomData,
         }
     }

@@ -8,8 +8,11 @@
 //! Pages of unlogged files make no records; instead of an LSN they get the next number of a counter that never repeats
 //! while the engine runs, so that [`PageRead::version`] works for them too. One Mtr may change both kinds of pages.
 //!
+//! Pages can be joined (`joined.rs`): then the first one's handle stands for all of them.
+//!
 //! A group's bytes are collected in a buffer that the thread keeps between mini-transactions: no allocation per Mtr.
 use super::frame::PageWrite;
+use super::joined::Joined;
 use super::page::{init_page, set_page_lsn, PAGE_BODY, PAGE_SIZE};
 use super::{PageRead, PageType, Pool};
 use crate::base::{planted, FileId, Lsn, Mutant, PageId, Result};
@@ -19,7 +22,7 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 /// First byte that edits may touch: checksum, identity and LSN are the pool's.
-const EDIT_START: usize = 24;
+pub(super) const EDIT_START: usize = 24;
 /// A record buffer that grew beyond this (bulk operations) is not kept by its thread.
 const BUFFER_KEPT_MAX: usize = 256 * 1024;
 
@@ -41,6 +44,8 @@ struct Held<'p> {
     imaged: bool,
     /// Brought in unread: its bytes mean nothing until `create`.
     blank: bool,
+    /// It is the first of several.
+    joined: Option<Box<Joined>>,
 }
 
 pub struct Mtr<'p> {
@@ -134,6 +139,7 @@ impl<'p> Mtr<'p> {
             changed: false,
             imaged: false,
             blank,
+            joined: None,
         });
         handle
     }
@@ -147,7 +153,52 @@ impl<'p> Mtr<'p> {
     #[inline]
     pub fn bytes(&self, page: PageHandle) -> &[u8] {
         let held = &self.pages[page.0 as usize];
-        held.page.as_ref().expect("the page was not released").bytes()
+        match &held.joined {
+            None => held.page.as_ref().expect("the page was not released").bytes(),
+            Some(joined) => joined.bytes(),
+        }
+    }
+    /// The page and the `rest` that follow it in the file read and change as one from here on: its
+    /// bytes, and behind them the others' bodies. They change only under the first one's latch, and
+    /// each change changes the first one too, so that its version tells.
+    pub fn join(&mut self, first: PageHandle, rest: u32) -> Result<()> {
+        if self.pages[first.0 as usize].joined.is_some() {
+            return Ok(());
+        }
+        let id = self.id(first);
+        let mut joined = Joined::begin(self.bytes(first));
+        for n in 1..=rest {
+            let rest = self.write(PageId::new(id.file, id.no + n));
+            let page = match rest {
+                Ok(page) => page,
+                // Nobody may hold those pages without the first.
+                Err(e) => {
+                    joined.rest().iter().for_each(|page| self.release(*page));
+                    return Err(e);
+                }
+            };
+            joined.push(page, self.bytes(page));
+        }
+        self.pages[first.0 as usize].joined = Some(Box::new(joined));
+        Ok(())
+    }
+    /// With the pages of `first` each by itself; then the first one is changed, if it was not.
+    fn apart(&mut self, first: PageHandle, change: impl FnOnce(&mut Self, &mut Joined)) {
+        let at = first.0 as usize;
+        let mut joined = self.pages[at].joined.take().expect("asked before");
+        change(self, &mut joined);
+        if !self.pages[at].changed {
+            let id = self.id(first);
+            self.change(first, |bytes, records, logged| {
+                if logged {
+                    records.write(id, EDIT_START, &bytes[EDIT_START..=EDIT_START]);
+                }
+            });
+        }
+        self.pages[at].joined = Some(joined);
+    }
+    fn is_joined(&self, page: PageHandle) -> bool {
+        self.pages[page.0 as usize].joined.is_some()
     }
     /// The one way to a page's bytes: marks it changed.
     #[inline]
@@ -165,6 +216,9 @@ impl<'p> Mtr<'p> {
         assert!(offset >= EDIT_START, "the page header's first bytes are the pool's");
         if self.bytes(page)[offset..offset + data.len()] == *data {
             return;
+        }
+        if self.is_joined(page) {
+            return self.apart(page, |mtr, joined| joined.edit(mtr, page, offset, data));
         }
         let id = self.id(page);
         self.change(page, |bytes, records, logged| {
@@ -189,6 +243,9 @@ impl<'p> Mtr<'p> {
         if len == 0 || dst == src {
             return;
         }
+        if self.is_joined(page) {
+            return self.apart(page, |mtr, joined| joined.move_within(mtr, page, dst, src, len));
+        }
         let id = self.id(page);
         self.change(page, |bytes, records, logged| {
             bytes.copy_within(src..src + len, dst);
@@ -205,6 +262,9 @@ impl<'p> Mtr<'p> {
     /// Rewrites the page from byte 24 on (type, level, flags, body): `fill` gets the whole page; logged as an image (low part, hole
     /// of zeros, high part: `fill` returns the hole (start, end), which must be zero).
     pub fn rewrite(&mut self, page: PageHandle, fill: &mut dyn FnMut(&mut [u8]) -> (usize, usize)) {
+        if self.is_joined(page) {
+            return self.apart(page, |mtr, joined| joined.rewrite(mtr, page, fill));
+        }
         let id = self.id(page);
         self.change(page, |bytes, records, logged| {
             let mut head = [0; EDIT_START];
@@ -229,6 +289,10 @@ impl<'p> Mtr<'p> {
     }
     /// Lets go of a page that this Mtr has not changed (crabbing).
     pub fn release(&mut self, page: PageHandle) {
+        let held = &mut self.pages[page.0 as usize];
+        if let Some(joined) = held.joined.take() {
+            joined.rest().iter().for_each(|page| self.release(*page));
+        }
         let held = &mut self.pages[page.0 as usize];
         assert!(!held.changed, "a changed page stays latched until its Mtr ends (I2)");
         if let Some(page) = held.page.take() {

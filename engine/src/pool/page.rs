@@ -36,6 +36,8 @@ pub enum PageType {
     System = 6,
     /// Extents of a load that is not finished (`btree/extents.rs`).
     Extents = 7,
+    /// The second to last pages of a wide tree node (`btree/wide.rs`).
+    TreeRest = 8,
 }
 
 impl PageType {
@@ -49,6 +51,7 @@ impl PageType {
             5 => PageType::Undo,
             6 => PageType::System,
             7 => PageType::Extents,
+            8 => PageType::TreeRest,
             _ => return None,
         })
     }

@@ -19,8 +19,8 @@
 //! A disk without room for the usual growth gets a smaller one asked of it, down to what is needed.
 //! Errors come before changes: frames and bitmaps are got, and the file is longer, before the first byte is edited.
 use super::bitmap::{
-    beyond, bit_in_extent, bitmap_of, bitmap_of_extent, byte_of, extent_of, first_free, is_bitmap, is_set, page_at,
-    word, EXTENTS_PER_BITMAP, EXTENT_PAGES, PAGES_PER_BITMAP,
+    beyond, bit_in_extent, bitmap_of, bitmap_of_extent, byte_of, extent_of, first_free, free_run, is_bitmap, is_set,
+    page_at, word, EXTENTS_PER_BITMAP, EXTENT_PAGES, PAGES_PER_BITMAP,
 };
 use super::file::format_bitmap;
 use super::{header, EMPTY_HINT_OFFSET, FREE_HINT_OFFSET, HEADER_PAGE, MIXED_OFFSET, PAGES_OFFSET, USED_OFFSET};
@@ -46,6 +46,21 @@ pub fn allocate(mtr: &mut Mtr<'_>, file: FileId, hint: PageNo) -> Result<PageNo>
 /// All or nothing: `n` pages.
 pub fn allocate_many(mtr: &mut Mtr<'_>, file: FileId, hint: PageNo, n: usize) -> Result<Vec<PageNo>> {
     Ok(pick_pages(mtr, file, hint, n)?.into_vec())
+}
+
+/// All or nothing: the first pages of `n` runs of `len` pages, one behind the other in one extent.
+pub fn allocate_runs(mtr: &mut Mtr<'_>, file: FileId, hint: PageNo, n: usize, len: u32) -> Result<Vec<PageNo>> {
+    let mut search = Search::begin(mtr, file)?;
+    let mut firsts = Vec::with_capacity(n);
+    let mut near = hint;
+    for left in (1..=n as u32).rev() {
+        let first = search.pick_run(near, len, left)?;
+        search.picked.extend(first..first + len);
+        firsts.push(first);
+        near = first + len - 1;
+    }
+    search.take()?;
+    Ok(firsts)
 }
 
 /// From here on the file has room for `n` more pages, on disk too: allocating them does not fail with `Error::Full`. Changes nothing on error.
@@ -316,6 +331,31 @@ impl<'m, 'p> Search<'m, 'p> {
         self.free_hint = extent;
         let bit = first_free(self.word(extent)?, 0).expect("it was just found");
         Ok(Some(page_at(extent, bit)))
+    }
+    /// The first page of `len` free ones in a row; `left` such runs, this one included, are going
+    /// to be asked for.
+    fn pick_run(&mut self, near: PageNo, len: u32, left: u32) -> Result<PageNo> {
+        if near != 0 && near < self.pages {
+            let extent = extent_of(near);
+            let word = self.word(extent)?;
+            let bit = free_run(word, bit_in_extent(near) + 1, len).or_else(|| free_run(word, 0, len));
+            if let Some(bit) = bit {
+                return Ok(page_at(extent, bit));
+            }
+        }
+        // Twice as much, in case what there is ends in the middle of one, and a bitmap comes behind
+        // it.
+        for need in [0, len * left, 2 * len * left] {
+            if need > 0 {
+                self.grow(need)?;
+            }
+            let found = self.find_extent(self.free_hint, |word| free_run(word, 0, len).is_some())?;
+            if let Some(extent) = found {
+                let bit = free_run(self.word(extent)?, 0, len).expect("it was just found");
+                return Ok(page_at(extent, bit));
+            }
+        }
+        Err(self.counts_are_wrong())
     }
     /// Extents of the file, the last one perhaps cut short.
     fn extents(&self) -> u32 {

@@ -67,6 +67,15 @@ pub fn first_free(word: u64, from: u32) -> Option<u32> {
     (free != 0).then(|| free.trailing_zeros())
 }
 
+/// Lowest bit at or above `from` at which `len` clear ones begin.
+pub fn free_run(word: u64, from: u32, len: u32) -> Option<u32> {
+    let mut starts = !word;
+    for n in 1..len {
+        starts &= !word >> n;
+    }
+    first_free(!starts, from)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -33,8 +33,8 @@ mod left_over;
 mod space_tests;
 
 pub use allocate::{
-    allocate, allocate_extent, allocate_many, check_used_in_extent, ensure_free, free, free_in_extent, prepare_free,
-    LOWEST,
+    allocate, allocate_extent, allocate_many, allocate_runs, check_used_in_extent, ensure_free, free, free_in_extent,
+    prepare_free, LOWEST,
 };
 pub use bitmap::{EXTENT_PAGES, PAGES_PER_BITMAP};
 pub use cut::{cut, cut_leftover};
@@ -129,7 +129,7 @@ pub fn used_pages(pool: &Pool, file: FileId) -> Result<UsedPages> {
 }
 /// The index that a page says it is a tree page of.
 pub fn tree_of(page: &[u8]) -> Option<IndexId> {
-    let is_tree = page_type(page) == PageType::Tree as u8;
+    let is_tree = [PageType::Tree as u8, PageType::TreeRest as u8].contains(&page_type(page));
     is_tree.then(|| page_index(page))
 }
 /// Is it a bitmap's place?

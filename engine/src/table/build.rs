@@ -3,14 +3,16 @@
 //! From its first page on, a build's tree stands in the catalog as one to be freed; publishing takes it off that list. So a build that
 //! a crash or an abort cuts short leaves nothing behind, and the pages of a dropped index are freed in the same way.
 //! Entries are stamped 0: views that are older than the index are refused (`Secondary::created`), all others see every entry.
+use super::ddl::number;
 use super::def::{IndexSpec, Layout, Secondary, Table};
+use super::secondary::{check_key_len, NewEntry};
 use super::sort::Sorter;
 use super::store::Store;
 use crate::base::{moment, planted, Error, IndexId, Moment, Mutant, Result, TrxId};
 use crate::btree::build::Builder;
 use crate::btree::bulk::BulkLoad;
 use crate::btree::extents::ExtentList;
-use crate::btree::{Tree, KEY_MAX};
+use crate::btree::Tree;
 use crate::change::{entry, Buffering, DELTA_BIT};
 use crate::index::Index;
 use crate::txn::Trx;
@@ -81,16 +83,19 @@ impl Store {
         let mut mtr = self.pool.begin();
         let (_, id) = self.catalog.take_numbers(&mut ddl, &mut mtr, 1)?;
         mtr.commit();
+        let id = number(id, spec.wide);
+        let ids = [id, id | DELTA_BIT];
         let mut made = None;
         let mut listed = layout.clone();
         self.record(layout, &[layout], |mtr| {
-            let trees = Tree::create_many(mtr, layout.id, &[id, id | DELTA_BIT])?;
+            // Nothing is buffered for a wide one.
+            let trees = Tree::create_many(mtr, layout.id, &ids[..2 - spec.wide as usize])?;
             listed.freeing.extend(trees.iter().map(|tree| (tree.index, tree.root)));
-            made = Some((trees[0], self.fresh_delta(trees[1])));
+            made = Some((trees[0], trees.get(1).map(|tree| self.fresh_delta(*tree))));
             self.catalog.put(mtr, &table.name(), &listed)
         })?;
         let (tree, delta) = match made {
-            Some((tree, delta)) => (tree, Some(delta)),
+            Some(made) => made,
             // A temporary table is in no catalog.
             None => {
                 let tree = self.new_index(layout.id, id, &spec.name, spec.unique, false)?.tree;
@@ -290,19 +295,20 @@ pub(super) type Push<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
 /// An index's entry for a [`Sorter`], made in `value`, and its note.
 pub(super) fn sort_entry(
     value: &mut Vec<u8>,
-    key: &[u8],
-    user_key_len: usize,
-    unique_check: bool,
+    index: &Index,
+    new: &NewEntry<'_>,
     pk_fixed_len: usize,
-    raw: &[u8],
     stamp: TrxId,
 ) -> Result<u64> {
-    if key.len() > KEY_MAX || user_key_len > key.len() {
-        return Err(Error::TooBig(format!("key of {} bytes in an index", key.len())));
+    let (key, user_key_len) = (new.key, new.user_key_len);
+    check_key_len(index, key, key.len().saturating_sub(user_key_len))?;
+    if user_key_len > key.len() {
+        let what = "an index key that is longer than the entry's key";
+        return Err(Error::Invalid(what.into()));
     }
-    let raw = entry::fitting(key.len(), raw);
+    let raw = entry::fitting(index.tree.entry_max(), key.len(), new.raw);
     entry::encode(value, stamp, key.len() - user_key_len, pk_fixed_len, raw);
-    Ok((user_key_len as u64) << 1 | unique_check as u64)
+    Ok((user_key_len as u64) << 1 | new.unique_check as u64)
 }
 
 /// `Interrupted` once the statement is killed.
@@ -369,7 +375,14 @@ impl IndexBuild {
     pub fn add(&mut self, key: &[u8], user_key_len: usize, unique_check: bool, raw: &[u8]) -> Result<()> {
         let sorter = self.sorter.as_mut().expect("not finished yet");
         let value = &mut self.value;
-        let note = sort_entry(value, key, user_key_len, unique_check, self.pk_fixed_len, raw, 0)?;
+        let new = NewEntry {
+            index: 0,
+            user_key_len,
+            unique_check,
+            key,
+            raw,
+        };
+        let note = sort_entry(value, &self.index, &new, self.pk_fixed_len, 0)?;
         sorter.push(key, &self.value, note)
     }
 
@@ -378,7 +391,7 @@ impl IndexBuild {
         let sorter = self.sorter.take().expect("finished once");
         let store = self.store.clone();
         let tree = self.index.tree;
-        let small = self.table.layout().temporary || sorter.total() < store.bulk_load_min;
+        let small = self.table.layout().temporary || tree.is_wide() || sorter.total() < store.bulk_load_min;
         let unique = self.index.unique;
         let feed = |push: Push<'_>| in_order(sorter, unique, trx, push);
         if small {

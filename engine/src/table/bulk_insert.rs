@@ -112,7 +112,7 @@ fn take_row<'a>(b: &'a [u8], at: &mut usize, entries: &mut Vec<Entry<'a>>) -> Op
 impl Store {
     /// None: the table is not empty, and rows are to be inserted one by one. The statement does not read the table while it fills it.
     pub fn begin_bulk_insert(self: &Arc<Store>, table: &Arc<Table>) -> Result<Option<BulkInsert>> {
-        if self.bulk_load_min == u64::MAX || !self.is_bare(table.layout())? {
+        if self.bulk_load_min == u64::MAX || table.layout().has_wide() || !self.is_bare(table.layout())? {
             return Ok(None);
         }
         Ok(Some(BulkInsert {

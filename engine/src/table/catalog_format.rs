@@ -3,7 +3,7 @@
 //! Key: table name, a zero byte, piece number (u8): a definition too long for one entry goes on in the next piece.
 //! The pieces joined:
 //! ```text
-//! version     u8      2 (1, without the delta roots, is read too)
+//! version     u8      2, or 3 if a tree of it is wide (1, without the delta roots, is read too)
 //! flags       u8      bit 0 = hidden clustered key; bits 1 to 3 = change buffering: 0 as the engine's setting says, else its number + 1
 //! id          varint  table and file number
 //! pk_fixed    varint  length of every clustered key; 0 = they vary
@@ -17,12 +17,14 @@
 use super::def::{Layout, Secondary};
 use crate::base::bytes::{push_bytes, push_varint, take_bytes, take_varint};
 use crate::base::{Error, Result};
-use crate::btree::{Tree, ENTRY_MAX, KEY_MAX};
+use crate::btree::{Tree, ENTRY_MAX, KEY_MAX, WIDE_BIT};
 use crate::change::{Buffering, ChangeBuffer, Delta, DELTA_BIT};
 use crate::index::Index;
 use std::sync::Arc;
 
 const VERSION: u8 = 2;
+/// Versions of Sluice that know no wide trees refuse it by name.
+const WITH_WIDE: u8 = 3;
 const WITHOUT_DELTAS: u8 = 1;
 const HIDDEN_PK: u8 = 1;
 const BUFFERING_SHIFT: u8 = 1;
@@ -80,8 +82,9 @@ pub fn encode(name: &str, layout: &Layout) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
 
 fn encode_definition(layout: &Layout) -> Vec<u8> {
     let buffering = layout.change_buffering.map_or(0, |b| b.number() as u8 + 1);
+    let has_wide = layout.has_wide() || layout.freeing.iter().any(|(index, _)| index & WIDE_BIT != 0);
     let mut out = vec![
-        VERSION,
+        if has_wide { WITH_WIDE } else { VERSION },
         (layout.hidden_pk as u8 * HIDDEN_PK) | (buffering << BUFFERING_SHIFT),
     ];
     let int = |out: &mut Vec<u8>, v: u64| push_varint(out, v);
@@ -110,7 +113,7 @@ fn encode_definition(layout: &Layout) -> Vec<u8> {
 /// `name`: for people.
 pub fn decode(name: &str, bytes: &[u8], buffer: &Arc<ChangeBuffer>) -> Result<Layout> {
     match bytes.first() {
-        Some(&VERSION | &WITHOUT_DELTAS) => {}
+        Some(&VERSION | &WITHOUT_DELTAS | &WITH_WIDE) => {}
         Some(v) => {
             return Err(Error::Unsupported(format!(
                 "table {name} was written by a later version of Sluice (definition format {v})"
@@ -196,6 +199,23 @@ mod tests {
 
     fn buffer() -> Arc<ChangeBuffer> {
         Arc::new(ChangeBuffer::new(Buffering::All, 25, 1 << 20, 0))
+    }
+    /// Versions that know no wide trees must not open such a table; those without one stay as they
+    /// were.
+    #[test]
+    fn a_wide_tree_is_a_version_of_its_own() {
+        let narrow = layout(10);
+        assert_eq!(encode_definition(&narrow)[0], VERSION);
+        let mut wide = layout(10);
+        wide.clustered.id |= WIDE_BIT;
+        wide.clustered.tree.index |= WIDE_BIT;
+        let bytes = encode_definition(&wide);
+        assert_eq!(bytes[0], WITH_WIDE);
+        let back = decode("t", &bytes, &buffer()).expect("decoded");
+        assert!(back.clustered.tree.is_wide() && back.has_wide());
+        let mut freeing = layout(10);
+        freeing.freeing.push((77 | WIDE_BIT, 9));
+        assert_eq!(encode_definition(&freeing)[0], WITH_WIDE);
     }
     fn layout(schema_len: usize) -> Layout {
         let index = |id, name: &str, unique| Index {

@@ -8,7 +8,7 @@ use super::store::Store;
 use super::undo_format;
 use crate::base::bytes::{get_u32, get_u64};
 use crate::base::{Error, Result};
-use crate::btree::{overflow, ENTRY_MAX};
+use crate::btree::overflow;
 use crate::index::{ChainRef, OVERFLOW_REF, ROW_HEADER, ROW_OVERFLOW};
 use crate::txn::Trx;
 
@@ -26,7 +26,7 @@ impl Store {
         row: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<()> {
-        self.value_of(pk, row, out, &mut |tail| {
+        self.value_of(layout, pk, row, out, &mut |tail| {
             let first = self.write_chain(trx, layout, tail)?;
             let owner = trx.id();
             Ok(ChainRef { first, owner })
@@ -35,7 +35,7 @@ impl Store {
     /// The same for a row of a new table that is loaded (`load`): nobody's undo names the chain, which goes with the table's file if the
     /// load fails. Owner 0: no other chain of the file ever has it.
     pub(super) fn make_loaded_value(&self, layout: &Layout, pk: &[u8], row: &[u8], out: &mut Vec<u8>) -> Result<()> {
-        self.value_of(pk, row, out, &mut |tail| {
+        self.value_of(layout, pk, row, out, &mut |tail| {
             self.redo.reserve_wait()?;
             let mut mtr = self.pool.begin();
             let first = overflow::create(&mut mtr, layout.id, layout.clustered.id, 0)?;
@@ -48,6 +48,7 @@ impl Store {
     /// `write_tail` makes the chain of a long row.
     fn value_of(
         &self,
+        layout: &Layout,
         pk: &[u8],
         row: &[u8],
         out: &mut Vec<u8>,
@@ -55,7 +56,8 @@ impl Store {
     ) -> Result<()> {
         out.clear();
         out.resize(ROW_HEADER, 0);
-        if pk.len() + ROW_HEADER + row.len() <= ENTRY_MAX {
+        let entry_max = layout.clustered.tree.entry_max();
+        if pk.len() + ROW_HEADER + row.len() <= entry_max {
             out.extend_from_slice(row);
             return Ok(());
         }
@@ -65,9 +67,9 @@ impl Store {
                 row.len()
             )));
         }
-        let room = ENTRY_MAX - pk.len() - ROW_HEADER - OVERFLOW_REF;
+        let room = entry_max - pk.len() - ROW_HEADER - OVERFLOW_REF;
         // Less than could stay: several such rows should fit a leaf.
-        let (prefix, tail) = row.split_at(room.min(ENTRY_MAX / 4));
+        let (prefix, tail) = row.split_at(room.min(entry_max / 4));
         let chain = write_tail(tail)?;
         out[0] = ROW_OVERFLOW;
         out.resize(ROW_HEADER + OVERFLOW_REF, 0);

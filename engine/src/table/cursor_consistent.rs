@@ -120,8 +120,11 @@ impl Cursor {
             let is_shown = header.flags & (ROW_MARKED | ROW_OVERFLOW) == 0 && view.sees(header.trx);
             is_shown.then_some((key.len(), ROW_HEADER))?
         } else {
-            let found = entry::decode(value, self.table().layout().pk_fixed_len)?;
-            let is_shown = self.covering && !found.marked && view.sees(found.stamp) && found.is_whole(key.len());
+            let layout = self.table().layout();
+            let found = entry::decode(value, layout.pk_fixed_len)?;
+            let entry_max = layout.index(self.index)?.tree.entry_max();
+            let is_shown =
+                self.covering && !found.marked && view.sees(found.stamp) && found.is_whole(entry_max, key.len());
             is_shown.then_some((found.pk_len, value.len() - found.raw.len()))?
         };
         self.polls += 1;
@@ -235,7 +238,7 @@ impl Cursor {
         let (key, value) = self.batch.entry(self.next - 1);
         let found = self.store.decode_entry(layout, value)?;
         let (pk_len, raw_at) = (found.pk_len, value.len() - found.raw.len());
-        let is_enough = self.covering && found.is_whole(key.len());
+        let is_enough = self.covering && found.is_whole(secondary.index.tree.entry_max(), key.len());
         let mark = Mark::of(&found);
         let user_len = key.len() - pk_len;
         if self.decides(mark) {

@@ -10,7 +10,7 @@ use super::def::{Layout, Secondary, Table, TableSpec};
 use super::statistics::Statistics;
 use super::store::Store;
 use crate::base::{moment, planted, Error, FileId, IndexId, Moment, Mutant, Result, TrxId};
-use crate::btree::Tree;
+use crate::btree::{Tree, WIDE_BIT};
 use crate::change::{Delta, DELTA_BIT};
 use crate::index::Index;
 use crate::pool::Mtr;
@@ -207,10 +207,16 @@ impl Store {
     }
 
     fn new_trees(&self, file: FileId, first: IndexId, spec: &TableSpec) -> Result<(Index, Vec<Secondary>)> {
-        let clustered = self.new_index(file, first, "PRIMARY", true, false)?;
+        let clustered = self.new_index(file, number(first, spec.wide_pk), "PRIMARY", true, false)?;
         let mut secondary = Vec::with_capacity(spec.indexes.len());
         for (i, s) in spec.indexes.iter().enumerate() {
-            let index = self.new_index(file, first + 1 + i as u32, &s.name, s.unique, !spec.temporary)?;
+            let index = self.new_index(
+                file,
+                number(first + 1 + i as u32, s.wide),
+                &s.name,
+                s.unique,
+                !spec.temporary,
+            )?;
             secondary.push(Secondary {
                 index,
                 aside: false,
@@ -220,7 +226,7 @@ impl Store {
         Ok((clustered, secondary))
     }
 
-    /// `buffered`: with a delta tree.
+    /// `buffered`: with a delta tree, if it is not wide.
     pub(super) fn new_index(
         &self,
         file: FileId,
@@ -231,6 +237,7 @@ impl Store {
     ) -> Result<Index> {
         let mut mtr = self.pool.begin();
         let ids = [id, id | DELTA_BIT];
+        let buffered = buffered && id & WIDE_BIT == 0;
         let trees = Tree::create_many(&mut mtr, file, &ids[..1 + buffered as usize])?;
         mtr.commit();
         Ok(Index {
@@ -273,16 +280,23 @@ impl Store {
     }
 }
 
+/// The number of an index, with what it says of its tree.
+pub(super) fn number(id: IndexId, wide: bool) -> IndexId {
+    id | if wide { WIDE_BIT } else { 0 }
+}
+
 /// What the table would be created from.
 fn spec_of(layout: &Layout) -> TableSpec {
     TableSpec {
         temporary: layout.temporary,
         hidden_pk: layout.hidden_pk,
+        wide_pk: layout.clustered.tree.is_wide(),
         pk_fixed_len: layout.pk_fixed_len as u32,
         indexes: (layout.secondary.iter())
             .map(|s| super::def::IndexSpec {
                 name: s.index.name.clone(),
                 unique: s.index.unique,
+                wide: s.index.tree.is_wide(),
             })
             .collect(),
         change_buffering: layout.change_buffering,

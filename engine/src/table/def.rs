@@ -22,6 +22,11 @@ pub struct IndexSpec {
     pub name: String,
     /// One row for each index key; but for entries that say [`has_null`](super::Entry::has_null).
     pub unique: bool,
+    /// Its entries' keys, the clustered key among them, may be up to
+    /// [`WIDE_KEY_MAX`](crate::btree::WIDE_KEY_MAX) bytes long, in place of
+    /// [`KEY_MAX`](crate::btree::KEY_MAX). Its nodes are four pages; and no change of it is
+    /// buffered.
+    pub wide: bool,
 }
 
 /// A table to be created.
@@ -31,6 +36,8 @@ pub struct TableSpec {
     pub temporary: bool,
     /// The clustered key is an id given by [`Table::next_row_id`].
     pub hidden_pk: bool,
+    /// Its clustered keys may be as long as those of a wide index.
+    pub wide_pk: bool,
     /// Every clustered key has this length; 0 = they vary.
     pub pk_fixed_len: u32,
     pub indexes: Vec<IndexSpec>,
@@ -72,6 +79,11 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// A tree of it is wide.
+    pub fn has_wide(&self) -> bool {
+        let is_wide = |index: &Index| index.tree.is_wide();
+        is_wide(&self.clustered) || self.secondary.iter().any(|s| is_wide(&s.index))
+    }
     /// The secondary index of that number, if it (still) exists.
     pub fn secondary_by_id(&self, id: IndexId) -> Option<&Secondary> {
         self.secondary.iter().find(|s| s.index.id == id)

@@ -5,12 +5,12 @@
 use super::def::{Layout, Table};
 use super::row_lock::Locked;
 use super::scratch::{self, Scratch};
-use super::secondary::{EntryKey, NewEntry};
+use super::secondary::{check_key_len, EntryKey, NewEntry};
 use super::store::{NewRow, Store};
 use super::undo_format::{self, Touch};
 use crate::base::bytes::get_u64;
 use crate::base::{moment, Error, Moment, Result};
-use crate::btree::{Intent, LeafWrite, Placed, KEY_MAX};
+use crate::btree::{Intent, LeafWrite, Placed};
 use crate::index::{RowHeader, ROW_HEADER};
 use crate::pool::Mtr;
 use crate::space;
@@ -88,9 +88,7 @@ impl Store {
         let layout = table.layout();
         let NewRow { pk, row, entries } = *new;
         let mode = duplicate_mode(x_on_duplicate);
-        if pk.len() > KEY_MAX {
-            return Err(Error::TooBig(format!("clustered key of {} bytes", pk.len())));
-        }
+        check_key_len(&layout.clustered, pk, 0)?;
         for e in entries {
             self.check_key(layout, e.index, e.key, pk)?;
         }

@@ -10,12 +10,13 @@
 //! go with its file. No latch is held between calls.
 use super::build::{in_order, kill_poll, sort_entry, Push, FILL_PERCENT};
 use super::def::{Layout, Table};
+use super::secondary::{check_key_len, NewEntry};
 use super::sort::Sorter;
 use super::store::{Entry, Store};
 use crate::base::{Error, Lsn, Result, TrxId, UndoPtr};
 use crate::btree::bulk::{BulkLoad, Loaded};
 use crate::btree::extents::ExtentList;
-use crate::btree::{Intent, Placed, Seek, Tree, KEY_MAX};
+use crate::btree::{Intent, Placed, Seek, Tree};
 use crate::index::{RowHeader, ROW_HEADER, ROW_OVERFLOW};
 use crate::redo::FlushMode;
 use crate::txn::Trx;
@@ -97,21 +98,19 @@ impl TableLoad {
     pub(super) fn add_by(&mut self, trx: Option<&mut Trx>, pk: &[u8], row: &[u8], entries: &[Entry<'_>]) -> Result<()> {
         let table = self.table.clone();
         let layout = table.layout();
-        if pk.len() > KEY_MAX {
-            return Err(Error::TooBig(format!("clustered key of {} bytes", pk.len())));
-        }
+        check_key_len(&layout.clustered, pk, 0)?;
         for e in entries {
             self.store.check_key(layout, e.index, e.key, pk)?;
             let value = &mut self.entry;
-            let note = sort_entry(
-                value,
-                e.key,
-                e.user_key_len as usize,
-                !e.has_null,
-                layout.pk_fixed_len,
-                e.value,
-                self.stamp,
-            )?;
+            let new = NewEntry {
+                index: e.index,
+                user_key_len: e.user_key_len as usize,
+                unique_check: !e.has_null,
+                key: e.key,
+                raw: e.value,
+            };
+            let index = &self.store.secondary(layout, e.index)?.index;
+            let note = sort_entry(value, index, &new, layout.pk_fixed_len, self.stamp)?;
             self.entries[e.index as usize].push(e.key, value, note)?;
         }
         let mut value = std::mem::take(&mut self.value);
@@ -147,7 +146,7 @@ impl TableLoad {
             (Rows::Gathered { mut sorter, in_order }, _) => {
                 let in_order = in_order && order == Greater;
                 sorter.push(pk, value, 0)?;
-                if in_order && sorter.total() >= self.store.bulk_load_min {
+                if in_order && sorter.total() >= self.store.bulk_load_min && !layout.clustered.tree.is_wide() {
                     let mut load = self.bulk_load(0, layout.clustered.tree)?;
                     // Not much, and few runs.
                     sorter.merge(&mut || Ok(()), &mut |key, value, _| load.push(key, value))?;
@@ -279,7 +278,7 @@ impl TableLoad {
         small: bool,
         feed: impl FnOnce(Push<'_>) -> Result<()>,
     ) -> Result<()> {
-        if small {
+        if small || tree.is_wide() {
             return self.store.fill_small(tree, feed);
         }
         let mut load = self.bulk_load(ordinal, tree)?;

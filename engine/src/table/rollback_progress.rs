@@ -1,6 +1,6 @@
-//! How far a rollback is. A crash: the undo stream gets a note every [`NOTE_EVERY`] records, from which the next start goes
-//! on. People: a line in the engine's log every half a minute, and one at the end; at any moment the transaction's undo
-//! records, which count down.
+//! How far a rollback is. A crash: the undo stream gets a note every [`NOTE_EVERY`] records, from
+//! which the next start goes on. People: a line in the engine's log every half a minute, and one at
+//! the end; at any moment the transaction's undo records, which count down.
 //!
 //! Called by `rollback.rs` for each record, with no latch held; the clock is asked seldom.
 use super::store::Store;
@@ -12,7 +12,8 @@ use std::sync::atomic::Ordering;
 const TELL_EVERY_US: u64 = 30 * 1_000_000;
 /// Steps between two looks at the clock.
 const STEPS_A_LOOK: u32 = 16;
-/// Steps between two notes in the undo stream: what a crash has undone again. Few where pages are tiny, for the simulation.
+/// Steps between two notes in the undo stream: what a crash has undone again. Few where pages are
+/// tiny, for the simulation.
 pub const NOTE_EVERY: u32 = if PAGE_SIZE >= 16 * 1024 { 256 } else { 3 };
 
 impl Store {

@@ -7,7 +7,6 @@ use super::def::{Layout, Secondary};
 use super::store::Store;
 use super::undo_format::{Record, What};
 use crate::base::{planted, Error, Mutant, Result, TrxId};
-use crate::btree::KEY_MAX;
 use crate::change::entry::{self, decode};
 use crate::change::{self, Op};
 use crate::index::{Index, RowHeader};
@@ -43,10 +42,8 @@ impl Store {
 
     /// Refuses keys that are too long or not index key + clustered key, before anything is changed.
     pub(super) fn check_key(&self, layout: &Layout, index: u32, key: &[u8], pk: &[u8]) -> Result<()> {
-        self.secondary(layout, index)?;
-        if key.len() > KEY_MAX {
-            return Err(Error::TooBig(format!("key of {} bytes in an index", key.len())));
-        }
+        let secondary = self.secondary(layout, index)?;
+        check_key_len(&secondary.index, key, pk.len())?;
         if !key.ends_with(pk) {
             return Err(Error::Invalid(
                 "an index entry that does not end with its clustered key".into(),
@@ -145,13 +142,30 @@ impl Store {
             Secondary { aside: true, .. } => return Ok(()),
             _ => {}
         }
-        let raw = entry::fitting(new.key.len(), new.raw);
+        let raw = entry::fitting(secondary.index.tree.entry_max(), new.key.len(), new.raw);
         entry::encode(value, trx.id(), pk_len, layout.pk_fixed_len, raw);
         if secondary.index.unique && new.unique_check && !planted(Mutant::UniqueCheckSkipped) {
             return self.put_unique(trx, layout, secondary, new, value, mode);
         }
         self.submit_counted(trx, &secondary.index, Op::Put { key: new.key, value })
     }
+}
+
+/// Refuses a key that is too long; `pk_len` bytes at its end are the clustered key (0: it is one
+/// itself).
+pub(super) fn check_key_len(index: &Index, key: &[u8], pk_len: usize) -> Result<()> {
+    let most = index.tree.key_max();
+    if key.len() <= most {
+        return Ok(());
+    }
+    let (name, len) = (&index.name, key.len());
+    let parts = match pk_len {
+        0 => String::new(),
+        _ => format!(" ({} of the index, {pk_len} of the clustered key)", len - pk_len),
+    };
+    Err(Error::TooBig(format!(
+        "index {name}: a key of {len} bytes{parts}; {most} is the most: shorten the value, or index fewer bytes of it"
+    )))
 }
 
 pub(super) fn count(trx: &Trx, buffered: bool) {

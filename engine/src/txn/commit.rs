@@ -70,8 +70,9 @@ impl TrxSys {
         Ok(())
     }
 
-    /// Notes in the undo stream that what follows `trx.undo_top` is undone: a rollback that a crash cuts short goes on from
-    /// there. The rows' changes come before it in the log. Without room for the note there is none, and more is undone again.
+    /// Notes in the undo stream that what follows `trx.undo_top` is undone: a rollback that a crash
+    /// cuts short goes on from there. The rows' changes come before it in the log. Without room for
+    /// the note there is none, and more is undone again.
     pub fn note_undone(&self, trx: &mut Trx) -> Result<()> {
         let (id, top) = (trx.id(), trx.undo_top);
         let left = trx.shared.undo_records.load(Ordering::Relaxed).to_le_bytes();

@@ -190,7 +190,8 @@ impl StreamTail {
             return;
         }
         if prev != self.last && !self.last.is_none() {
-            // No record was added since the last skip: a rollback that goes on, and this one has that one in it.
+            // No record was added since the last skip: a rollback that goes on, and this one has
+            // that one in it.
             let goes_on = |(key, skip): &(UndoPtr, Skip)| !skip.inclusive && *key == self.last;
             if self.skips.last().is_some_and(goes_on) {
                 self.skips.pop();

@@ -552,8 +552,8 @@ impl TrxSys {
         rolling_back.map(|trx| trx.undo_records.load(Ordering::Relaxed)).sum()
     }
 
-    /// Rollback went back to `to`: later records are undone and will be skipped, also after a crash (once the next record,
-    /// note ([`TrxSys::note_undone`]) or end marker is written).
+    /// Rollback went back to `to`: later records are undone and will be skipped, also after a crash
+    /// (once the next record, note ([`TrxSys::note_undone`]) or end marker is written).
     pub fn rolled_back_to(&self, trx: &mut Trx, to: UndoPtr) {
         trx.undo_top = to;
     }

@@ -22,11 +22,12 @@
 //! An [`UndoPtr`] addresses a record's first byte. Where a stream ends needs no field of its own, and an append logs
 //! the record's bytes and nothing else: pages are zero when they join a stream, and 0 is no kind.
 //!
-//! Records are only ever added. The next record's `prev` passes over what a rollback has undone. A rollback of many
-//! records adds one of kind 5 now and then: its log lies behind the log of what it calls undone. After a crash the
-//! loser's rollback starts at the newest record and follows `prev`; so what is undone twice at most are the records
-//! undone after the last append. The table layer makes that harmless: it undoes a row change only while the row's newest
-//! version is that of (transaction, record).
+//! Records are only ever added. The next record's `prev` passes over what a rollback has undone. A
+//! rollback of many records adds one of kind 5 now and then: its log lies behind the log of what it
+//! calls undone. After a crash the loser's rollback starts at the newest record and follows `prev`;
+//! so what is undone twice at most are the records undone after the last append. The table layer
+//! makes that harmless: it undoes a row change only while the row's newest version is that of
+//! (transaction, record).
 use crate::base::bytes::{get_u16, get_u32, get_u48, push_varint, put_u16, put_u32, put_u48};
 use crate::base::ids::UNDO_FILE;
 use crate::base::{Error, PageId, PageNo, Result, TrxId, UndoPtr};

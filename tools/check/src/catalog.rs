@@ -100,7 +100,7 @@ fn walk_statistics(store: &Store, root: u32, walked: &mut Walked) {
 
 fn decode(name: &str, bytes: &[u8]) -> Option<Table> {
     let mut b = Reader::new(bytes);
-    let version = b.u8().filter(|version| (1..=2).contains(version))?;
+    let version = b.u8().filter(|version| (1..=3).contains(version))?;
     let flags = b.u8()?;
     let file = b.u32()?;
     let key_len = b.varint()? as usize;

@@ -6,7 +6,7 @@ use crate::page;
 use crate::space;
 use crate::store::Store;
 use crate::table::committed_row;
-use crate::tree::Node;
+use crate::tree::{self, Node};
 use std::io::{self, Write};
 
 pub struct Dumped {
@@ -45,6 +45,13 @@ pub fn dump(store: &Store, table: &Table, undone: &[u64], out: &mut dyn Write) -
         if page::kind(&page) != page::TREE || page::level(&page) != 0 || page::index(&page) != table.index {
             continue;
         }
+        let page = match tree::join(store, table.file, no, page) {
+            Ok(page) => page,
+            Err(what) => {
+                dumped.findings.push(format!("page {no}: {what}"));
+                continue;
+            }
+        };
         let node = match Node::new(&page) {
             Ok(node) => node,
             Err(what) => {

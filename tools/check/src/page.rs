@@ -11,6 +11,7 @@ pub const OVERFLOW: u8 = 4;
 pub const UNDO: u8 = 5;
 pub const SYSTEM: u8 = 6;
 pub const EXTENTS: u8 = 7;
+pub const TREE_REST: u8 = 8;
 
 pub fn kind(page: &[u8]) -> u8 {
     page[24]
@@ -46,7 +47,7 @@ pub fn identity(page: &[u8], file: u32, no: u32) -> Result<(), String> {
             u32_at(page, 4)
         ));
     }
-    if kind(page) > EXTENTS {
+    if kind(page) > TREE_REST {
         return Err(format!("its type {} is unknown", kind(page)));
     }
     Ok(())

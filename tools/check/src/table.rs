@@ -292,6 +292,10 @@ fn listed(store: &Store, file: u32, first: u32) -> BTreeSet<u32> {
     pages
 }
 
+fn is_tree(page: &[u8]) -> bool {
+    matches!(page::kind(page), page::TREE | page::TREE_REST)
+}
+
 /// Pages in use are somebody's, and pages that are somebody's are in use.
 fn check_space(store: &Store, table: &Table, space: &Space, known: &BTreeSet<u32>, report: &mut Report) {
     let name = store.name_of(table.file);
@@ -307,10 +311,8 @@ fn check_space(store: &Store, table: &Table, space: &Space, known: &BTreeSet<u32
         match store.read(table.file, *no) {
             // Of older versions of rows, until purge comes to them.
             Ok(page) if page::kind(&page) == page::OVERFLOW => report.old_chains += 1,
-            Ok(page)
-                if page::kind(&page) == page::TREE
-                    && table.freeing.iter().any(|(index, _)| *index == page::index(&page)) => {}
-            Ok(page) if page::kind(&page) == page::TREE => strays.entry(page::index(&page)).or_default().push(*no),
+            Ok(page) if is_tree(&page) && table.freeing.iter().any(|(index, _)| *index == page::index(&page)) => {}
+            Ok(page) if is_tree(&page) => strays.entry(page::index(&page)).or_default().push(*no),
             Ok(_) => report
                 .findings
                 .push(format!("{name} page {no}: marked as in use, but nobody's")),

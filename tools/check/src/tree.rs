@@ -1,7 +1,9 @@
 //! One B+tree, from its root down: the node format is drawn in `engine/src/btree/node.rs`. Checks each node by itself, the range that its
-//! parent routes to it, and the links along each level; gives every entry of the leaves in order.
+//! parent routes to it, and the links along each level; gives every entry of the leaves in order. A
+//! node of a wide tree (`engine/src/btree/wide.rs`) is four pages that follow each other: the
+//! first, and behind it the bodies of the others.
 use crate::bytes::{u16_at, u32_at};
-use crate::page::{self, BODY, PAGE};
+use crate::page::{self, BODY};
 use crate::store::Store;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +24,7 @@ impl<'a> Node<'a> {
     pub fn new(page: &'a [u8]) -> Result<Node<'a>, String> {
         let slots = u16_at(page, BODY) as usize;
         let heap = u16_at(page, BODY + 2) as usize;
-        if heap > PAGE || SLOTS_AT + slots * SLOT > heap {
+        if heap > page.len() || SLOTS_AT + slots * SLOT > heap {
             return Err(format!("its {slots} slots reach into its heap at {heap}"));
         }
         let piece = |at: usize, len: usize| {
@@ -81,10 +83,10 @@ impl<'a> Node<'a> {
             (end, live) = (at + len, live + len);
         }
         let dead = u16_at(self.page, BODY + 6) as usize;
-        if live + dead != PAGE - heap {
+        if live + dead != self.page.len() - heap {
             return Err(format!(
                 "{live} live and {dead} dead bytes do not make up its heap of {}",
-                PAGE - heap
+                self.page.len() - heap
             ));
         }
         Ok(())
@@ -116,6 +118,29 @@ impl<'a> Node<'a> {
         }
         Ok(())
     }
+}
+
+/// Set in the number of an index whose nodes are of several pages.
+const WIDE_BIT: u32 = 1 << 30;
+const WIDE_PAGES: u32 = 4;
+
+/// The pages of the node that begins in page `no`.
+pub fn pages_of(index: u32, no: u32) -> std::ops::Range<u32> {
+    no..no.saturating_add(if index & WIDE_BIT == 0 { 1 } else { WIDE_PAGES })
+}
+
+/// The whole node of which `page` is the first page.
+pub fn join(store: &Store, file: u32, no: u32, page: Vec<u8>) -> Result<Vec<u8>, String> {
+    let mut bytes = page;
+    let index = page::index(&bytes);
+    for no in pages_of(index, no).skip(1) {
+        let rest = store.read(file, no).map_err(|what| format!("its page {no}: {what}"))?;
+        if page::kind(&rest) != page::TREE_REST || page::index(&rest) != index {
+            return Err(format!("page {no} is not the rest of it"));
+        }
+        bytes.extend_from_slice(&rest[BODY..]);
+    }
+    Ok(bytes)
 }
 
 /// What a walk found.
@@ -162,8 +187,10 @@ impl Walk<'_> {
         self.found.findings.push(format!("{name} page {no}: {what}"));
     }
     fn visit(&mut self, no: u32, level: Option<u8>, lower: &[u8], upper: Option<&[u8]>) {
-        if !self.found.pages.insert(no) {
-            return self.finding(no, "it is in the tree twice");
+        for part in pages_of(self.index, no) {
+            if !self.found.pages.insert(part) {
+                return self.finding(part, "it is in the tree twice");
+            }
         }
         let page = match self.store.read(self.file, no) {
             Ok(page) => page,
@@ -182,6 +209,10 @@ impl Walk<'_> {
                 "its parent (or the catalog) points to it, but it is no page of this index and level",
             );
         }
+        let page = match join(self.store, self.file, no, page) {
+            Ok(page) => page,
+            Err(what) => return self.finding(no, &what),
+        };
         let node = match Node::new(&page) {
             Ok(node) => node,
             Err(what) => return self.finding(no, &what),

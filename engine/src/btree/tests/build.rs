@@ -2,7 +2,8 @@
 use super::kit::*;
 use crate::btree::build::Builder;
 use crate::btree::node::CAPACITY;
-use crate::btree::{Seek, Tree, ENTRY_MAX, KEY_MAX};
+use crate::btree::{Seek, Tree};
+use crate::pool::tests::Rig;
 use crate::pool::Pool;
 use crate::space;
 
@@ -60,21 +61,26 @@ fn fill_is_kept_and_leaves_lie_in_order() {
 
 #[test]
 fn long_keys_and_values() {
+    build_long(rig_with_tree(3, 2048));
+    build_long(rig_with_wide_tree(3, 4096));
+}
+
+fn build_long((rig, tree): (Rig, Tree)) {
+    let (key_max, entry_max) = (tree.key_max(), tree.entry_max());
     let mut entries = Vec::new();
     let mut dice = Dice(3);
     for i in 0..600u64 {
-        let mut key = vec![b'k'; 8 + dice.below(KEY_MAX - 8)];
+        let mut key = vec![b'k'; 8 + dice.below(key_max - 8)];
         if i % 3 == 0 {
-            key.resize(KEY_MAX, b'k');
+            key.resize(key_max, b'k');
         }
         key.splice(0..0, []);
         let from = key.len() - 8;
         key[from..].copy_from_slice(&i.to_be_bytes());
-        let value = vec![1; dice.below(ENTRY_MAX - key.len() + 1)];
+        let value = vec![1; dice.below(entry_max - key.len() + 1)];
         entries.push((key, value));
     }
     entries.sort();
-    let (rig, tree) = rig_with_tree(3, 2048);
     build(&rig.pool, tree, 100, &entries);
     assert_eq!(check(&rig.pool, &tree, true).entries, 600);
     for (key, _) in &entries {

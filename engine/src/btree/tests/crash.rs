@@ -3,7 +3,7 @@
 use super::kit::*;
 use crate::base::{Lsn, Result};
 use crate::btree::build::Builder;
-use crate::btree::{Intent, Tree, ENTRY_MAX, KEY_MAX};
+use crate::btree::{Intent, Tree, ENTRY_MAX};
 use crate::io::SimDisk;
 use crate::pool::tests::Rig;
 use crate::pool::Pool;
@@ -21,12 +21,14 @@ type History = Vec<(Lsn, Vec<u8>, Option<Vec<u8>>)>;
 const UNKNOWN: Lsn = Lsn::MAX;
 
 const FRAMES: usize = 48;
+/// A wide node takes four.
+const WIDE_FRAMES: usize = 160;
 
 fn change(pool: &Pool, tree: &Tree, dice: &mut Dice, deletes: usize, history: &mut History) -> Result<()> {
     let n = dice.below(600);
     let mut key = (n as u32).to_be_bytes().to_vec();
-    key.resize(4 + [0, 30, KEY_MAX / 4][n % 3], b'.');
-    let value = (dice.below(100) >= deletes).then(|| vec![dice.below(256) as u8; dice.below(ENTRY_MAX / 3)]);
+    key.resize(4 + [0, 30, tree.key_max() / 4][n % 3], b'.');
+    let value = (dice.below(100) >= deletes).then(|| vec![dice.below(256) as u8; dice.below(tree.entry_max() / 3)]);
     history.push((UNKNOWN, key.clone(), value.clone()));
     let lsn = match value {
         Some(value) => try_put(pool, tree, &key, &value)?.1,
@@ -61,12 +63,14 @@ fn work(rig: &Rig, tree: &Tree, seed: u64, history: &mut History, durable: &mut 
 fn recover(disk: Arc<SimDisk>) -> (Rig, Lsn) {
     // Everything below the checkpoint is in place, and not seen again.
     let mut end = Redo::read_checkpoint(&*disk).unwrap().0;
-    let rig = Rig::recover(disk, FRAMES, &mut |lsn, _| end = end.max(lsn));
+    let rig = Rig::recover(disk, WIDE_FRAMES, &mut |lsn, _| end = end.max(lsn));
     (rig, end)
 }
 
 fn started(seed: u64) -> (Rig, Tree) {
-    let (rig, tree) = rig_with_tree(seed, FRAMES);
+    begun(rig_with_tree(seed, FRAMES))
+}
+fn begun((rig, tree): (Rig, Tree)) -> (Rig, Tree) {
     let lsn = rig.pool.redo().lsn();
     rig.pool.redo().flush(lsn, FlushMode::Sync).unwrap();
     (rig, tree)
@@ -84,8 +88,11 @@ fn replay(history: &History, counts: impl Fn(Lsn) -> bool) -> Model {
     model
 }
 
-fn crash_in_changes(seed: u64, at: Option<u64>) -> u64 {
-    let (rig, tree) = started(seed);
+fn crash_in_changes(seed: u64, wide: bool, at: Option<u64>) -> u64 {
+    let (rig, tree) = match wide {
+        false => started(seed),
+        true => begun(rig_with_wide_tree(seed, WIDE_FRAMES)),
+    };
     let before = rig.disk.changes();
     if let Some(at) = at {
         rig.disk.crash_at(before + at);
@@ -129,12 +136,12 @@ fn crash_in_changes(seed: u64, at: Option<u64>) -> u64 {
 
 #[test]
 fn changes_survive_a_crash_anywhere() {
-    for seed in 0..3 {
-        let total = crash_in_changes(seed, None);
+    for (seed, wide) in [(0, false), (1, false), (2, false), (3, true), (4, true)] {
+        let total = crash_in_changes(seed, wide, None);
         assert!(total > 50, "{total} disk changes");
         let mut dice = Dice(seed);
         for _ in 0..20 {
-            crash_in_changes(seed, Some(1 + dice.below(total as usize) as u64));
+            crash_in_changes(seed, wide, Some(1 + dice.below(total as usize) as u64));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What the tests of trees share: make a tree, change it as the layers above do, and look at it whole.
 use crate::base::{FileId, Lsn, Result};
 use crate::btree::check::Report;
-use crate::btree::{begin, Intent, Placed, Tree};
+use crate::btree::{begin, Intent, Placed, Tree, WIDE_BIT};
 use crate::change::Index;
 pub(crate) use crate::io::sim::Dice;
 use crate::io::{Disk, SimDisk};
@@ -37,6 +37,12 @@ pub(crate) fn index_of(tree: &Tree) -> Index {
 pub(crate) fn rig_with_tree(seed: u64, frames: usize) -> (Rig, Tree) {
     let rig = Rig::create(seed, frames);
     let tree = new_tree(&rig.pool);
+    (rig, tree)
+}
+pub(crate) fn rig_with_wide_tree(seed: u64, frames: usize) -> (Rig, Tree) {
+    let rig = Rig::create(seed, frames);
+    space::create_file(&rig.pool, FILE, false).unwrap();
+    let tree = add_tree(&rig.pool, INDEX | WIDE_BIT);
     (rig, tree)
 }
 /// Inserts or overwrites. True: it was new.

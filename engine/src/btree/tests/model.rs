@@ -1,6 +1,7 @@
 //! A tree is a sorted map: random changes and reads, beside a BTreeMap, the whole tree checked in between.
 use super::kit::*;
-use crate::btree::{Intent, Seek, Tree, ENTRY_MAX, KEY_MAX};
+use crate::btree::{Intent, Seek, Tree, ENTRY_MAX};
+use crate::pool::tests::Rig;
 use crate::pool::Pool;
 use std::collections::BTreeMap;
 
@@ -15,12 +16,14 @@ enum Shape {
     Letters,
     /// Keys up to the longest that share nearly all their bytes: long fences, deep trees.
     LongKeys,
+    /// Long keys in groups.
+    LongGroups,
     /// Values up to the largest, changing their length.
     LongValues,
 }
 
 impl Shape {
-    fn key(self, dice: &mut Dice) -> Vec<u8> {
+    fn key(self, dice: &mut Dice, tree: &Tree) -> Vec<u8> {
         match self {
             Shape::Numbers => (dice.below(5000) as u64).to_be_bytes().to_vec(),
             Shape::LongValues => (dice.below(300) as u32).to_be_bytes().to_vec(),
@@ -29,38 +32,59 @@ impl Shape {
                 (0..n).map(|_| b"\0ab\xff"[dice.below(4)]).collect()
             }
             Shape::LongKeys => {
-                let spread = if dice.below(3) == 0 { KEY_MAX - 9 } else { 9 };
-                let mut key = vec![b'k'; KEY_MAX - dice.below(spread)];
+                let spread = if dice.below(3) == 0 { tree.key_max() - 9 } else { 9 };
+                let mut key = vec![b'k'; tree.key_max() - dice.below(spread)];
                 let from = key.len() - 8;
                 key[from..].copy_from_slice(&(dice.below(2000) as u64).to_be_bytes());
                 key
             }
+            Shape::LongGroups => {
+                // A group's keys differ only behind a long beginning, and groups at their first
+                // bytes: fences that are long, and unlike each other.
+                let (group, n) = (dice.below(12) as u8, dice.below(60) as u64);
+                let mut key = vec![b'a' + group; tree.key_max() - dice.below(40)];
+                let from = key.len() - 8;
+                key[from..].copy_from_slice(&n.to_be_bytes());
+                key
+            }
         }
     }
-    fn value(self, dice: &mut Dice, key: &[u8]) -> Vec<u8> {
-        let room = ENTRY_MAX - key.len();
+    fn value(self, dice: &mut Dice, tree: &Tree, key: &[u8]) -> Vec<u8> {
+        let room = tree.entry_max() - key.len();
         let often = dice.below(4);
         let n = match self {
             Shape::Numbers => 20 + dice.below(30),
             Shape::Letters => dice.below(300),
-            Shape::LongKeys if often > 0 => dice.below(room.min(50) + 1),
+            Shape::LongKeys | Shape::LongGroups if often > 0 => dice.below(room.min(50) + 1),
             Shape::LongValues if often > 1 => dice.below(400),
-            Shape::LongKeys | Shape::LongValues => dice.below(room + 1),
+            Shape::LongKeys | Shape::LongGroups | Shape::LongValues => dice.below(room + 1),
         };
         vec![dice.below(256) as u8; n]
     }
 }
 
 fn run(seed: u64, shape: Shape, rounds: usize, steps: usize) {
-    let (rig, tree) = rig_with_tree(seed, 256);
+    run_in(rig_with_tree(seed, 256), seed, shape, rounds, steps);
+}
+
+fn run_wide(seed: u64, shape: Shape, rounds: usize, steps: usize) {
+    run_in(rig_with_wide_tree(seed, 512), seed, shape, rounds, steps);
+}
+
+fn run_in((rig, tree): (Rig, Tree), seed: u64, shape: Shape, rounds: usize, steps: usize) {
     let pool = &*rig.pool;
     let mut dice = Dice(seed);
     let mut model = Model::new();
     for round in 0..rounds {
         // Rounds that mostly grow, then rounds that mostly shrink.
         let deletes = [10, 30, 50, 85, 95][round % 5];
-        for _ in 0..steps {
+        for n in 0..steps {
             step(pool, &tree, &mut model, &mut dice, shape, deletes);
+            if tree.is_wide() && n % 50 == 0 {
+                // Nobody else makes room in the log.
+                pool.flush_all().unwrap();
+                pool.redo().write_checkpoint(pool.checkpoint_lsn(), &[]).unwrap();
+            }
         }
         let report = check(pool, &tree, true);
         assert_eq!(report.entries as usize, model.len());
@@ -68,10 +92,14 @@ fn run(seed: u64, shape: Shape, rounds: usize, steps: usize) {
     }
     while let Some((key, _)) = model.pop_first() {
         assert!(delete(pool, &tree, &key, Intent::Leaf));
+        if tree.is_wide() && model.len() % 50 == 0 {
+            pool.flush_all().unwrap();
+            pool.redo().write_checkpoint(pool.checkpoint_lsn(), &[]).unwrap();
+        }
     }
     let report = check(pool, &tree, true);
     assert!(
-        report.entries == 0 && report.pages.len() < 8,
+        report.entries == 0 && report.pages.len() < 8 * tree.node_pages() as usize,
         "{} pages of nothing",
         report.pages.len()
     );
@@ -81,9 +109,9 @@ fn run(seed: u64, shape: Shape, rounds: usize, steps: usize) {
 }
 
 fn step(pool: &Pool, tree: &Tree, model: &mut Model, dice: &mut Dice, shape: Shape, deletes: usize) {
-    let key = match model.range(shape.key(dice)..).next() {
+    let key = match model.range(shape.key(dice, tree)..).next() {
         Some((key, _)) if dice.below(3) == 0 => key.clone(),
-        _ => shape.key(dice),
+        _ => shape.key(dice, tree),
     };
     if dice.below(100) < deletes {
         let intent = if dice.below(2) == 0 {
@@ -93,10 +121,10 @@ fn step(pool: &Pool, tree: &Tree, model: &mut Model, dice: &mut Dice, shape: Sha
         };
         assert_eq!(delete(pool, tree, &key, intent), model.remove(&key).is_some());
     } else {
-        let value = shape.value(dice, &key);
+        let value = shape.value(dice, tree, &key);
         assert_eq!(put(pool, tree, &key, &value), model.insert(key, value).is_none());
     }
-    probe(pool, tree, model, &shape.key(dice));
+    probe(pool, tree, model, &shape.key(dice, tree));
 }
 
 /// Every way to find an entry, for one key.
@@ -156,6 +184,22 @@ fn long_keys() {
     for seed in 20..26 {
         run(seed, Shape::LongKeys, 10, 150);
     }
+}
+#[test]
+fn long_keys_in_groups() {
+    for seed in 40..43 {
+        run(seed, Shape::LongGroups, 10, 150);
+    }
+}
+#[test]
+fn wide_trees_are_maps_too() {
+    for seed in 50..52 {
+        run_wide(seed, Shape::LongKeys, 10, 150);
+        run_wide(seed, Shape::LongGroups, 10, 150);
+    }
+    run_wide(60, Shape::Letters, 5, 600);
+    run_wide(61, Shape::Numbers, 5, 1500);
+    run_wide(62, Shape::LongValues, 5, 300);
 }
 #[test]
 fn long_values() {

@@ -8,7 +8,11 @@ use crate::table::{Entry, EntryChange, IndexSpec, Table, TableSpec};
 fn spec(unique: bool) -> TableSpec {
     let name = "by_town".into();
     TableSpec {
-        indexes: vec![IndexSpec { name, unique }],
+        indexes: vec![IndexSpec {
+            name,
+            unique,
+            wide: false,
+        }],
         ..Default::default()
     }
 }
@@ -30,7 +34,8 @@ fn put(trx: &mut Transaction, table: &Table, pk: &str, town: &str) -> Result<()>
     trx.insert(table, pk.as_bytes(), town.as_bytes(), &[entry(&key, pk)])
 }
 
-/// Workers were gone, and calls went on saying Ok, until the log was full: then they waited for ever.
+/// Workers were gone, and calls went on saying Ok, until the log was full: then they waited for
+/// ever.
 #[test]
 fn a_closed_database_refuses_every_call() {
     let db = Database::on(SimDisk::new(1), small()).expect("open");

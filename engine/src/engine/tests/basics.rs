@@ -20,6 +20,7 @@ fn spec() -> TableSpec {
         indexes: vec![IndexSpec {
             name: "by_value".into(),
             unique: false,
+            wide: false,
         }],
         ..Default::default()
     }

@@ -88,6 +88,7 @@ fn measure(name: &str, pool: u64, rows: u64) {
         indexes: vec![IndexSpec {
             name: "by_value".into(),
             unique: true,
+            wide: false,
         }],
         ..TableSpec::default()
     };

@@ -243,6 +243,7 @@ pub fn rebuild_by_group(rig: &Rig, table: &Arc<Table>, model: &Model) {
     let spec = IndexSpec {
         name: "by_group".into(),
         unique: false,
+        wide: false,
     };
     let mut build = rig.store().begin_build(table, &spec).expect("begun");
     for (pk, row) in model {
@@ -361,6 +362,7 @@ fn a_check_of_what_is_pending_goes_step_by_step() {
         indexes: vec![IndexSpec {
             name: "wide".into(),
             unique: false,
+            wide: false,
         }],
         ..TableSpec::default()
     };

@@ -433,6 +433,7 @@ fn every_index_of_a_table_has_its_turn() {
             .map(|n| IndexSpec {
                 name: format!("i{n}"),
                 unique: false,
+                wide: false,
             })
             .collect(),
         ..TableSpec::default()
@@ -467,6 +468,7 @@ fn an_index_that_is_written_hard_leaves_the_others_their_turn() {
     let named = |name: &str| IndexSpec {
         name: name.into(),
         unique: false,
+        wide: false,
     };
     let two = TableSpec {
         indexes: vec![named("hard"), named("little")],

@@ -125,6 +125,7 @@ fn built(engine: &Arc<Engine>, table: &Arc<Table>, keys: &[Vec<u8>]) -> Result<I
         &IndexSpec {
             name: "i".into(),
             unique: true,
+            wide: false,
         },
     )?;
     for pk in keys.iter().rev() {
@@ -199,6 +200,7 @@ fn indexes_change_their_names_at_once() {
     let index = |name: &str| IndexSpec {
         name: name.into(),
         unique: false,
+        wide: false,
     };
     let spec = TableSpec {
         indexes: vec![index("a"), index("b"), index("c")],

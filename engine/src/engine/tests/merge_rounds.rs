@@ -138,6 +138,7 @@ fn turns_come_to_all(tables: usize, indexes: usize) {
     let index = |n| IndexSpec {
         name: format!("i{n}"),
         unique: false,
+        wide: false,
     };
     let spec = TableSpec {
         indexes: (0..indexes).map(index).collect(),

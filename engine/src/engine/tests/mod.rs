@@ -56,4 +56,5 @@ mod unmerged;
 mod unnamed;
 mod unreadable;
 mod unwanted;
+mod wide;
 mod younger;

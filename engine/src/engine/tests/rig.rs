@@ -123,6 +123,7 @@ pub fn spec() -> TableSpec {
     let index = |name: &str, unique| IndexSpec {
         name: name.into(),
         unique,
+        wide: false,
     };
     TableSpec {
         indexes: vec![index("by_group", false), index("by_tag", true)],

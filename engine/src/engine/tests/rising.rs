@@ -193,6 +193,7 @@ pub fn failed_build(rig: &Rig, entries: u32) -> IndexBuild {
     let spec = IndexSpec {
         name: "built".into(),
         unique: true,
+        wide: false,
     };
     let mut build = rig.store().begin_build(&rig.table, &spec).expect("begin");
     for n in 0..entries {

@@ -91,7 +91,8 @@ fn lost(disk: Arc<SimDisk>, rows: u32) -> Arc<SimDisk> {
     disk.crash(1)
 }
 
-/// Each start began at the newest record again: where crashes come faster than a rollback ends, it never did.
+/// Each start began at the newest record again: where crashes come faster than a rollback ends, it
+/// never did.
 #[test]
 fn a_rollback_goes_on_where_a_crash_cut_it_short() {
     const RECORDS: u64 = 3000;

@@ -126,6 +126,7 @@ fn insert(engine: &Arc<Engine>, table: &Table, rows: std::ops::Range<u32>) {
 
 fn filled(engine: &Arc<Engine>) -> Arc<Table> {
     let index = |kind: &Kind| IndexSpec {
+        wide: false,
         name: kind.name.into(),
         unique: false,
     };

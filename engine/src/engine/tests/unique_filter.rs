@@ -50,6 +50,7 @@ impl World {
             indexes: vec![IndexSpec {
                 name: "by_value".into(),
                 unique: true,
+                wide: false,
             }],
             ..TableSpec::default()
         };
@@ -315,6 +316,7 @@ fn pages_given_to_another_index_lack_nothing_of_it() {
         let spec = IndexSpec {
             name: "again".into(),
             unique: true,
+            wide: false,
         };
         let mut build = store.begin_build(table, &spec).expect("begun");
         for n in 0..ROWS {
@@ -373,6 +375,7 @@ fn replace_index(world: &World) {
     let spec = IndexSpec {
         name: "by_value".into(),
         unique: true,
+        wide: false,
     };
     let mut build = store.begin_build(&world.table, &spec).expect("begun");
     let trx = world.begin();

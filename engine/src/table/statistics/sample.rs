@@ -107,7 +107,7 @@ fn sample_run(pool: &Pool, run: &Run<'_>, shape: &KeyShape, pages: usize, begun:
     let end = end_of(&run.prefix);
     let dice = pool.disk().random();
     let map = run.tree.leaf_map(pool, &run.prefix, end.as_deref(), NODES_MAX, dice)?;
-    let parts = shape.len();
+    let (parts, node_pages) = (shape.len(), u64::from(run.tree.node_pages()));
     let mut strata = strata_of(&map, run, shape);
     let mut counter = Counter::new(shape, run);
     let mut chosen: Vec<(Choice, usize)> = Vec::new();
@@ -122,7 +122,7 @@ fn sample_run(pool: &Pool, run: &Run<'_>, shape: &KeyShape, pages: usize, begun:
     for some in chosen.chunks(AHEAD) {
         let ids: Vec<PageId> = some
             .iter()
-            .map(|((group, i), _)| PageId::new(run.tree.file, map.groups[*group].page(*i)))
+            .flat_map(|((group, i), _)| run.tree.pages_of(map.groups[*group].page(*i)))
             .collect();
         pool.prefetch(&ids);
         for ((group, i), s) in some {
@@ -131,13 +131,13 @@ fn sample_run(pool: &Pool, run: &Run<'_>, shape: &KeyShape, pages: usize, begun:
     }
     let mut sample = Sample {
         distinct: vec![0.0; parts],
-        leaf_pages: map.leaf_pages(),
+        leaf_pages: map.leaves() * node_pages,
         ..Sample::default()
     };
     for stratum in strata.iter().filter(|stratum| stratum.read > 0) {
         let each_stands_for = map.weight() * stratum.leaves.len() as f64 / stratum.read as f64;
         sample.entries += stratum.entries as f64 * each_stands_for;
-        sample.leaf_pages_read += stratum.read;
+        sample.leaf_pages_read += stratum.read * node_pages;
         for (distinct, boundaries) in sample.distinct.iter_mut().zip(&stratum.boundaries) {
             *distinct += *boundaries as f64 * each_stands_for;
         }

@@ -57,6 +57,10 @@ impl Schedule {
             random,
         };
         let mut kinds = author.random.below(8);
+        // Its nodes take four times the pages.
+        if setup.is_large() && author.random.chance(25) {
+            kinds |= 8;
+        }
         if author.evictions > 0 {
             // One is unique.
             kinds |= 2;

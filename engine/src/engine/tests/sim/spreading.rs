@@ -1,6 +1,7 @@
 //! Workloads in which the change buffer spreads full leaves over their neighbours (`change/spread.rs`), which it does only where eight of them are a
 //! small part of the pool and of the log. The pages that come of it are written without a copy in the doublewrite file: what a crash
-//! tears is made anew from the image in the log.
+//! tears is made anew from the image in the log. And one of wide nodes, which take four times the
+//! pages.
 use super::op::Op;
 #[cfg(feature = "tiny-pages")]
 use super::run::run_watched;
@@ -10,7 +11,37 @@ use super::workloads::*;
 #[cfg(feature = "tiny-pages")]
 use crate::change::SPREAD;
 
-pub const LARGE: &[Workload] = &[("leaves spread over their neighbours", SPREADING)];
+pub const LARGE: &[Workload] = &[
+    ("leaves spread over their neighbours", SPREADING),
+    ("wide nodes", WIDE_NODES),
+];
+
+const KIND_HUGE: u64 = 8;
+/// Splits and merges of nodes of four pages, their build, and what a rollback and purge do to them.
+const WIDE_NODES: &[Op] = &[
+    Op::Create { kinds: KIND_HUGE | 1 },
+    fill(0, 30, 300),
+    FLUSH,
+    COMMIT,
+    update(0, 3, 77),
+    clear(5, 10),
+    Op::Rollback { trx: 0 },
+    FLUSH,
+    Op::Checkpoint,
+    clear(0, 20),
+    COMMIT,
+    PURGE,
+    FLUSH,
+    Op::DropIndex { table: 0, which: 1 },
+    Op::AddIndex { table: 0, kind: 3 },
+    fill(40, 12, 250),
+    FLUSH,
+    COMMIT,
+    EVICT,
+    update(0, 41, 5),
+    COMMIT,
+    FLUSH,
+];
 
 /// Those in which the test mode has changes buffered, with a large pool, and a log to match.
 pub fn large(setups: Vec<Setup>) -> Vec<Setup> {

@@ -2,7 +2,7 @@
 use super::statement::KEY_LEN;
 use super::twin::{Kind, Twin};
 use crate::base::Result;
-use crate::btree::Seek;
+use crate::btree::{Seek, KEY_MAX, WIDE_KEY_MAX};
 use crate::engine::tests::rig::Row;
 use crate::engine::Engine;
 use crate::table::{BulkInsert, Cursor, Entry, EntryChange, IndexSpec, LockChoice, NewRow, Table, TableSpec};
@@ -15,6 +15,7 @@ impl Kind {
             Kind::Group => "group",
             Kind::Tag => "tag",
             Kind::Wide => "wide",
+            Kind::Huge => "huge",
         }
     }
     pub fn of_name(name: &str) -> Option<Kind> {
@@ -24,6 +25,7 @@ impl Kind {
         IndexSpec {
             name: self.name().into(),
             unique: self == Kind::Tag,
+            wide: self == Kind::Huge,
         }
     }
     /// Index key, clustered key not included.
@@ -38,6 +40,15 @@ impl Kind {
                 key.push(0);
                 key
             }
+            (Kind::Huge, _) => {
+                // Longer than a page's node takes, and alike for long: so the separators are long,
+                // too.
+                let more = WIDE_KEY_MAX - KEY_MAX - KEY_LEN - 8;
+                let byte = row.body.first().map_or(1, |b| b % 4 + 1);
+                let mut key = vec![byte; KEY_MAX + row.body.len() * 37 % more];
+                key.push(0);
+                key
+            }
         }
     }
     pub fn is_checked(self, row: &Row) -> bool {
@@ -49,6 +60,7 @@ impl Kind {
             // So that the index has several leaves, which come and go.
             Kind::Tag => vec![b't'; 400 + row.body.len() % 300],
             Kind::Wide => vec![],
+            Kind::Huge => vec![b'h'; row.body.len() % 50],
         }
     }
 }
@@ -59,6 +71,7 @@ pub fn spec(kinds: &[Kind]) -> TableSpec {
     TableSpec {
         pk_fixed_len: if varying { 0 } else { KEY_LEN as u32 },
         indexes: kinds.iter().map(|k| k.spec()).collect(),
+        wide_pk: kinds.contains(&Kind::Huge),
         ..TableSpec::default()
     }
 }

@@ -17,9 +17,11 @@ pub enum Kind {
     Tag,
     /// Long keys: few entries to a leaf.
     Wide,
+    /// Keys for which nodes of one page are too small.
+    Huge,
 }
 
-pub const KINDS: [Kind; 3] = [Kind::Group, Kind::Tag, Kind::Wide];
+pub const KINDS: [Kind; 4] = [Kind::Group, Kind::Tag, Kind::Wide, Kind::Huge];
 
 pub type Rows = BTreeMap<Vec<u8>, Row>;
 /// Table, clustered key, new row (None: deleted).

@@ -7,7 +7,7 @@ use std::time::Duration;
 pub fn open(dir: &Path, config: Config) -> Result<Database> {
     for _ in 0..1000 {
         match Database::open(dir, config.clone()) {
-            Err(Error::Exists(_)) => std::thread::sleep(Duration::from_millis(10)),
+            Err(Error::InUse(_)) => std::thread::sleep(Duration::from_millis(10)),
             opened => return opened,
         }
     }
