@@ -30,6 +30,7 @@
 #   make faults       broken pages, missing files, failing syncs, a full disk: a table of what came of each
 #   make sluice-check the checker for the files of a stopped server, target/release/sluice-check
 #   make memory       memory beyond the pool, stage by stage;  make tables: thousands of tables, next to InnoDB
+#   make record       measures all of docs/benchmarks again, stores the results, writes the pages (BENCH='tpch memory', BENCH=--list)
 #   make loads        filling tables and building indexes, next to InnoDB (scripts/bench/loads.py --help)
 #   make sim          the engine on a simulated disk: a crash at every I/O, thousands of seeded schedules; a part of make test
 #   make soak SCHEDULES=100000   so many new schedules instead; make mutants: planted bugs, and who catches them
@@ -215,6 +216,13 @@ tables: plugin
 tpch: plugin
 	@scripts/bench/tpch.py $(BENCH)
 
+.PHONY: record bench-pages
+record: plugin
+	@scripts/bench/record.py $(BENCH)
+
+bench-pages:
+	@scripts/bench/pages.py
+
 dump: plugin
 	@scripts/dump_roundtrip.py
 
@@ -288,6 +296,7 @@ fuzz: plugin
 
 .PHONY: check
 check: tools
+	scripts/bench/pages.py --check
 	cargo fmt --all --check
 	cargo fmt --all --check --manifest-path lab/Cargo.toml
 	cargo clippy --locked --workspace --all-targets -- -D warnings

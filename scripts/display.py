@@ -3,6 +3,8 @@
 On a terminal rich draws both; elsewhere (a log, a pipe) progress is one plain line per finished step and a table is Markdown,
 so that it can be pasted into a document. Used by every program in scripts/ that runs longer than a moment.
 """
+import json
+import os
 import pathlib
 import sys
 import time
@@ -69,9 +71,26 @@ class Progress:
             say(f"[{self.title} {self.count}{of_total}, {time.monotonic() - self.started:.0f} s] {text}")
 
 
+# A file that takes every table and conclusion of the program as a line of JSON: scripts/bench/record.py asks for it.
+RECORD = os.environ.get("SLUICE_BENCH_RECORD")
+
+
+def record(entry):
+    if RECORD:
+        with open(RECORD, "a", encoding="utf-8") as out:
+            out.write(json.dumps(entry) + "\n")
+
+
+def conclude(text):
+    """Says what a measurement found, in a sentence that is recorded with its tables."""
+    say(text)
+    record({"text": " ".join(text.split())})
+
+
 def table(columns, rows, title=""):
     """Prints a table; the first column is text, the others are numbers and aligned right."""
     rows = [[str(cell) for cell in row] for row in rows]
+    record({"title": title, "columns": list(columns), "rows": rows})
     if on_terminal():
         drawing = rich.table.Table(title=title or None, title_justify="left", box=rich.box.SIMPLE_HEAD)
         for index, column in enumerate(columns):
@@ -83,6 +102,12 @@ def table(columns, rows, title=""):
         if title:
             say(f"\n{title}\n")
         say(markdown(columns, rows))
+
+
+def plain_table(columns, rows):
+    """Prints a table as Markdown, also on a terminal: for tables wider than that."""
+    record({"title": "", "columns": list(columns), "rows": [[str(cell) for cell in row] for row in rows]})
+    say(markdown(columns, rows))
 
 
 def markdown(columns, rows):

@@ -115,8 +115,8 @@ def judge(found, entries, arguments):
         held = held and good
         rows.append([script, len(pairs), with_quartiles(rates), with_quartiles(costs), "held" if good else "NOT HELD"])
     display.say("")
-    display.say(display.markdown(["script", "pairs", "rate, all : none", "server CPU an operation, all : none", ""], rows))
-    display.say(f"\n{arguments.rows} rows, pool of {arguments.pool}, {arguments.threads} threads, pairs of {arguments.seconds} s; "
+    display.plain_table(["script", "pairs", "rate, all : none", "server CPU an operation, all : none", ""], rows)
+    display.conclude(f"\n{arguments.rows} rows, pool of {arguments.pool}, {arguments.threads} threads, pairs of {arguments.seconds} s; "
                 f"medians of the pairs' ratios (quartiles).\nEntries buffered: {entries}.")
     return held
 

@@ -44,7 +44,7 @@ def run(arguments):
         lines += {"throughput": throughput, "stalls": stalls, "recovery": recovery}[part](arguments)
     rows = [[line.what, line.wanted, line.found, "held" if line.held else "NOT HELD"] for line in lines]
     display.say("")
-    display.say(display.markdown(["line", "wanted", "found", ""], rows))
+    display.plain_table(["line", "wanted", "found", ""], rows)
     return all(line.held for line in lines)
 
 
@@ -127,7 +127,7 @@ def show_costs(cells, costs):
         rate = statistics.median(cells[script, clients, engine])
         rows.append([script, clients, "Sluice, flush 2" if engine == "written" else engine, f"{rate:.0f}", f"{cpu_us:.1f}", syncs])
     display.say("")
-    display.say(display.markdown(["script", "clients", "engine", "commits/s", "server CPU µs a commit", "log syncs a commit"], rows))
+    display.plain_table(["script", "clients", "engine", "commits/s", "server CPU µs a commit", "log syncs a commit"], rows)
 
 
 def throughput_lines(cells):

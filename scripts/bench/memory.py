@@ -184,7 +184,7 @@ def main():
     except (ServerError, SqlError, CellError, connection.pymysql.err.Error) as error:
         sys.exit(f"error: {error} (server's log: {arguments.folder}/log)")
     display.table(["stage", "seconds", "MiB over the baseline", "at the peak", "beyond the pool"], rows)
-    display.say(f"\n{arguments.engine}, {arguments.rows} rows, pool {pool} MiB; the server alone has {baseline:.0f} MiB. Greatest overhead: {greatest:.0f} MiB.")
+    display.conclude(f"\n{arguments.engine}, {arguments.rows} rows, pool {pool} MiB; the server alone has {baseline:.0f} MiB. Greatest overhead: {greatest:.0f} MiB.")
     if locked_bytes is not None:
         display.say(f"A row that is locked and not changed takes {locked_bytes:.0f} bytes until the transaction ends.")
     if arguments.bound is not None and greatest > arguments.bound:

@@ -195,11 +195,12 @@ def main():
         sys.exit(f"error: {error} (server's log: {arguments.folder}/log)")
     columns, rows = report(samples, arguments)
     display.say("")
-    display.say(display.markdown(columns, rows))
+    display.plain_table(columns, rows)
     loads = ", ".join(f"{seconds:.1f} s ({engine})" for engine, seconds in load_seconds.items())
-    display.say(f"\n{arguments.rows} rows, pools of {arguments.pool}, {arguments.starts} x {arguments.repeats} x {arguments.seconds} s, medians; costs are per "
+    display.conclude(f"\n{arguments.rows} rows, pools of {arguments.pool}, {arguments.starts} x {arguments.repeats} x {arguments.seconds} s, medians; costs are per "
                 f"operation.\nLoaded in {loads}. Server's memory at its peak: {peak:.0f} MB with {len(arguments.engines)} pool(s) of "
-                f"{arguments.pool}.\nSamples: {path}")
+                f"{arguments.pool}.")
+    display.say(f"Samples: {path}")
 
 
 if __name__ == "__main__":

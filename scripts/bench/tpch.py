@@ -273,7 +273,7 @@ def mean_ratio(results):
 def report(title, results, arguments):
     display.table(COLUMNS, [result.row() for result in results], f"TPC-H, scale factor {arguments.scale}, {title}")
     mean = mean_ratio(results)
-    display.say(f"\ngeometric mean of the ratios: {f'{mean:.3f}' if mean is not None else 'none'}; "
+    display.conclude(f"\ngeometric mean of the ratios: {f'{mean:.3f}' if mean is not None else 'none'}; "
                 f"plans: {', '.join(f'{sum(result.plan == kind for result in results)} {kind}' for kind in (plans.SAME, plans.EXTRA, plans.OTHER))}")
     if arguments.explain:
         for result in results:
