@@ -35,8 +35,8 @@ const HOMES: &[(&str, &[&str], &str)] = &[
         &[
             "base/sync.rs",
             "engine/workers.rs",
-            "pool/prefetch.rs",
-            "pool/recover.rs",
+            "pool/read/prefetch.rs",
+            "pool/recovery/apply.rs",
             "redo/ahead.rs",
             "redo/round.rs",
             "io/",
@@ -59,9 +59,8 @@ const HOMES: &[(&str, &[&str], &str)] = &[
 
 /// Files that may hold `unsafe`, each with its safety argument beside it.
 const UNSAFE_HOMES: &[&str] = &[
-    "pool/frame.rs",
-    "pool/latch.rs",
-    "pool/memory.rs",
+    "pool/frames/frame.rs",
+    "pool/frames/memory.rs",
     "io/file.rs",
     "io/align.rs",
     "io/batch.rs",

@@ -5,7 +5,7 @@ use super::kit::{found_again, new_index};
 use super::{drain, get, merge_at_random, submit, sweep_step, visit_prefix, Index, Op};
 use crate::base::bytes::{get_u48, put_u48};
 use crate::btree::tests::kit::checkpoint;
-use crate::pool::tests::Rig;
+use crate::pool::testing::PoolFixture;
 use crate::pool::Pool;
 use crate::redo::FlushMode;
 use std::collections::BTreeMap;
@@ -118,7 +118,7 @@ fn compare(pool: &Pool, index: &Index, models: &[Model]) {
 fn at_the_bound_nothing_is_lost_doubled_or_overtaken() {
     for seed in 0..4 {
         let frames = [96, 200][seed as usize / 2];
-        let rig = Rig::create(100 + seed as u64, frames);
+        let rig = PoolFixture::create(100 + seed as u64, frames);
         let (pool, index) = (&*rig.pool, &new_index(&rig.pool, 1));
         let delta = index.delta.as_deref().unwrap();
         delta.buffer().set_max_size(0, pool.size());
@@ -147,7 +147,7 @@ fn at_the_bound_nothing_is_lost_doubled_or_overtaken() {
             continue;
         }
         pool.redo().flush(pool.redo().lsn(), FlushMode::Sync).unwrap();
-        let again = Rig::recover(rig.disk.crash(seed as u64), frames, &mut |_, _| ());
+        let again = PoolFixture::recover(rig.disk.crash(seed as u64), frames, &mut |_, _| ());
         let found = found_again(&again.pool, index, 1);
         compare(&again.pool, &found, &models);
         drain(&again.pool, &found).unwrap();

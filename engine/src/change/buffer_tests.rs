@@ -7,7 +7,7 @@ use crate::base::{Lsn, Result};
 use crate::btree::tests::kit::{checkpoint, Dice, FILE};
 use crate::btree::{Seek, ENTRY_MAX, KEY_MAX};
 use crate::io::SimDisk;
-use crate::pool::tests::Rig;
+use crate::pool::testing::PoolFixture;
 use crate::pool::Pool;
 use crate::redo::{FlushMode, Redo};
 use crate::space;
@@ -140,7 +140,7 @@ fn maintain(pool: &Pool, index: &Index, dice: &mut Dice) -> Result<()> {
 fn base_and_pending_are_as_the_model() {
     for seed in 0..6 {
         let mode = 1 + (seed % 2) as u8;
-        let rig = Rig::create(seed, 256);
+        let rig = PoolFixture::create(seed, 256);
         let pool = &*rig.pool;
         let mut index = new_index(pool, mode);
         let mut dice = Dice(seed);
@@ -186,7 +186,7 @@ fn base_and_pending_are_as_the_model() {
 /// A Mark of an entry that is missing is told to whoever reads it, stays pending, and stands in nobody's way.
 #[test]
 fn a_mark_of_a_missing_entry_is_told_and_kept() {
-    let rig = Rig::create(3, 128);
+    let rig = PoolFixture::create(3, 128);
     let pool = &*rig.pool;
     let index = new_index(pool, 1);
     let (bad, good) = (key_of(7), key_of(8));
@@ -212,7 +212,7 @@ fn a_mark_of_a_missing_entry_is_told_and_kept() {
 /// A later Put of the key heals it, in the place of the Mark: as many entries as the last pass had left, and sweeps left them alone.
 #[test]
 fn what_was_stuck_and_is_healed_is_worth_a_sweep() {
-    let rig = Rig::create(3, 128);
+    let rig = PoolFixture::create(3, 128);
     let pool = &*rig.pool;
     let index = new_index(pool, 1);
     let delta = index.delta.as_ref().unwrap();
@@ -234,7 +234,7 @@ fn what_was_stuck_and_is_healed_is_worth_a_sweep() {
 /// In a full leaf, with more pending than one leaf holds: it splits as often as it must.
 #[test]
 fn merging_into_a_full_leaf_splits_it() {
-    let rig = Rig::create(4, 512);
+    let rig = PoolFixture::create(4, 512);
     let pool = &*rig.pool;
     let index = new_index(pool, 1);
     let delta = index.delta.as_ref().unwrap();
@@ -271,7 +271,7 @@ struct Lived {
     durable: Lsn,
 }
 
-fn live(rig: &Rig, index: &Index, seed: u64, lived: &mut Lived) -> Result<()> {
+fn live(rig: &PoolFixture, index: &Index, seed: u64, lived: &mut Lived) -> Result<()> {
     let pool = &*rig.pool;
     let mut dice = Dice(seed);
     let mut model = Model::new();
@@ -303,7 +303,7 @@ fn live(rig: &Rig, index: &Index, seed: u64, lived: &mut Lived) -> Result<()> {
 }
 
 fn crash_once(seed: u64, at: Option<u64>) -> u64 {
-    let rig = Rig::create(seed, 64);
+    let rig = PoolFixture::create(seed, 64);
     let index = new_index(&rig.pool, 1);
     let lsn = rig.pool.redo().lsn();
     rig.pool.redo().flush(lsn, FlushMode::Sync).unwrap();
@@ -321,7 +321,7 @@ fn crash_once(seed: u64, at: Option<u64>) -> u64 {
     let disk: Arc<SimDisk> = rig.disk.crash(seed ^ 0xC0FFEE);
     drop(rig);
     let mut end = Redo::read_checkpoint(&*disk).unwrap().0;
-    let rig = Rig::recover(disk, 64, &mut |lsn, _| end = end.max(lsn));
+    let rig = PoolFixture::recover(disk, 64, &mut |lsn, _| end = end.max(lsn));
     let pool = &*rig.pool;
     let index = found_again(pool, &index, 1);
     let found = read_all(pool, &index).unwrap();
@@ -361,7 +361,7 @@ fn a_crash_anywhere_leaves_each_entry_in_one_place() {
 #[test]
 fn writers_and_mergers_at_once() {
     const WRITERS: usize = 3;
-    let rig = Rig::create(5, 512);
+    let rig = PoolFixture::create(5, 512);
     let pool = &*rig.pool;
     let index = &new_index(pool, 2);
     let done = &std::sync::atomic::AtomicUsize::new(0);

@@ -4,7 +4,7 @@ use super::super::policy::DISK_TIMES;
 use super::super::{drain, merge_leaf, submit, Index};
 use super::*;
 use crate::base::moment::at;
-use crate::pool::tests::Rig;
+use crate::pool::testing::PoolFixture;
 use crate::pool::PAGE_SIZE;
 
 fn put(pool: &Pool, index: &Index, key: &[u8]) {
@@ -18,7 +18,7 @@ fn put(pool: &Pool, index: &Index, key: &[u8]) {
 #[test]
 fn behind_a_restart_at_the_last_number_entries_are_counted_once() {
     for last in [u16::MAX - 2, u16::MAX - 1, u16::MAX] {
-        let rig = Rig::create(1, 128);
+        let rig = PoolFixture::create(1, 128);
         let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
         index.delta.as_ref().unwrap().set_range(last, last);
         put(pool, &index, b"old");
@@ -41,7 +41,7 @@ fn behind_a_restart_at_the_last_number_entries_are_counted_once() {
 /// An index that was never once empty had no number left for another partition: the newest was not closed any more, and grew out of memory.
 #[test]
 fn an_index_whose_numbers_are_used_up_takes_no_more_until_it_is_empty() {
-    let rig = Rig::create(2, 128);
+    let rig = PoolFixture::create(2, 128);
     let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
     let delta = index.delta.as_ref().unwrap();
     delta.set_range(u16::MAX - 1, u16::MAX - 1);
@@ -68,7 +68,7 @@ fn an_index_whose_numbers_are_used_up_takes_no_more_until_it_is_empty() {
 /// what came meanwhile.
 #[test]
 fn a_filter_that_grows_beside_a_merge_knows_all_that_is_pending() {
-    let rig = Rig::create(3, 512);
+    let rig = PoolFixture::create(3, 512);
     let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
     let delta = index.delta.clone().unwrap();
     (0..20).for_each(|n| put(pool, &index, format!("a{n}").as_bytes()));
@@ -89,7 +89,7 @@ fn a_filter_that_grows_beside_a_merge_knows_all_that_is_pending() {
 /// Who asks holds no lock: while filters come, grow and go, what he knows to be pending is never said not to be.
 #[test]
 fn what_is_pending_is_never_denied_while_others_append_and_merge() {
-    let rig = Rig::create(4, 512);
+    let rig = PoolFixture::create(4, 512);
     let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
     let delta = index.delta.as_ref().unwrap();
     std::thread::scope(|scope| {
@@ -123,7 +123,7 @@ fn what_is_pending_is_never_denied_while_others_append_and_merge() {
 /// Of two first appends at once neither found itself the only one: the index had no age, and was never too old.
 #[test]
 fn of_two_first_appends_at_once_one_takes_the_age() {
-    let rig = Rig::create(5, 128);
+    let rig = PoolFixture::create(5, 128);
     let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
     let delta = index.delta.as_ref().unwrap();
     rig.disk.advance_us(1_000_000);
@@ -139,7 +139,7 @@ fn of_two_first_appends_at_once_one_takes_the_age() {
 /// been switched off, and the index was never empty while it was written.
 #[test]
 fn what_only_the_filter_takes_for_pending_goes_to_its_leaf_where_buffering_is_off() {
-    let rig = Rig::create(6, 128);
+    let rig = PoolFixture::create(6, 128);
     let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
     let delta = index.delta.as_ref().unwrap();
     let names: Vec<_> = (0..20).map(|n| format!("{n}")).collect();
@@ -185,7 +185,7 @@ fn what_only_the_filter_takes_for_pending_goes_to_its_leaf_where_buffering_is_of
 /// The estimate of what a restart found goes as it is counted, and with the index.
 #[test]
 fn what_is_not_counted_is_estimated_and_forgotten_with_the_index() {
-    let rig = Rig::create(7, 512);
+    let rig = PoolFixture::create(7, 512);
     let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
     (0..5000).for_each(|n| put(pool, &index, format!("{n:05}").as_bytes()));
     let bytes = index.delta.as_ref().unwrap().bytes();
@@ -211,7 +211,7 @@ fn what_is_not_counted_is_estimated_and_forgotten_with_the_index() {
 /// With a filter that says "perhaps" of every key each change was appended unasked: that the index had come to live in memory was never noticed.
 #[test]
 fn what_is_appended_anyhow_tells_where_the_index_lives() {
-    let rig = Rig::create(8, 128);
+    let rig = PoolFixture::create(8, 128);
     let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
     let delta = index.delta.as_ref().unwrap();
     let names: Vec<_> = (0..40).map(|n| format!("{n}")).collect();
@@ -236,7 +236,7 @@ fn what_is_appended_anyhow_tells_where_the_index_lives() {
 /// and its filter of values did not grow meanwhile.
 #[test]
 fn behind_a_restart_with_all_partitions_the_newest_is_counted_as_that() {
-    let rig = Rig::create(9, 512);
+    let rig = PoolFixture::create(9, 512);
     let (pool, index) = (&*rig.pool, new_unique_index(&rig.pool, 1, 4));
     let last = PARTITIONS_MAX as u16 - 1;
     let delta = index.delta.as_ref().unwrap();
@@ -264,7 +264,7 @@ fn behind_a_restart_with_all_partitions_the_newest_is_counted_as_that() {
 /// number left, and the newest one was not closed any more.
 #[test]
 fn of_several_who_find_a_partition_full_one_begins_the_next() {
-    let rig = Rig::create(10, 512);
+    let rig = PoolFixture::create(10, 512);
     let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
     let delta = index.delta.clone().unwrap();
     let other = delta.clone();
@@ -279,7 +279,7 @@ fn of_several_who_find_a_partition_full_one_begins_the_next() {
 }
 
 /// `number` indexes that share the memory for newest partitions. What is told about them needs no pages.
-fn sharing(rig: &Rig, number: usize) -> (Arc<ChangeBuffer>, Vec<Delta>) {
+fn sharing(rig: &PoolFixture, number: usize) -> (Arc<ChangeBuffer>, Vec<Delta>) {
     let index = new_index(&rig.pool, 1);
     let first = index.delta.as_ref().unwrap();
     let all = (0..number).map(|_| Delta::fresh(first.tree, first.buffer()));
@@ -290,7 +290,7 @@ fn sharing(rig: &Rig, number: usize) -> (Arc<ChangeBuffer>, Vec<Delta>) {
 #[test]
 fn the_newest_partitions_of_many_indexes_keep_to_their_memory() {
     for number in [1, 3, 40, 300] {
-        let (buffer, all) = sharing(&Rig::create(11, 512), number);
+        let (buffer, all) = sharing(&PoolFixture::create(11, 512), number);
         let (most, mut largest) = (buffer.memory_max(), 0);
         let step = most / (20 * number as u64);
         // As much as may be pending in all.
@@ -309,7 +309,7 @@ fn the_newest_partitions_of_many_indexes_keep_to_their_memory() {
 /// The newest partitions of indexes that nobody writes any more filled the memory, and of the one that was written each small piece was closed.
 #[test]
 fn what_is_not_written_any_more_does_not_close_the_partitions_of_others() {
-    let (buffer, all) = sharing(&Rig::create(12, 512), 20);
+    let (buffer, all) = sharing(&PoolFixture::create(12, 512), 20);
     let most = buffer.memory_max() as i64;
     for delta in &all[1..] {
         delta.grow(most / 18, true);
@@ -342,7 +342,7 @@ fn what_is_not_written_any_more_does_not_close_the_partitions_of_others() {
 fn an_index_that_is_written_in_bursts_keeps_its_numbers() {
     // What others have and do not write: next to nothing, or nearly as much as idle ones may have.
     for part in [i64::MAX, 450] {
-        let (buffer, all) = sharing(&Rig::create(14, 512), 202);
+        let (buffer, all) = sharing(&PoolFixture::create(14, 512), 202);
         let most = buffer.memory_max() as i64;
         let (hot, bursts, others) = (&all[0], &all[1], &all[2..]);
         others.iter().for_each(|delta| delta.grow((most / part).max(1), true));
@@ -363,7 +363,7 @@ fn an_index_that_is_written_in_bursts_keeps_its_numbers() {
 /// Keys and values were counted, and the pages of small ones took two and a half times as much of the pool as they may.
 #[test]
 fn bytes_are_those_of_pages_about() {
-    let rig = Rig::create(13, 4096);
+    let rig = PoolFixture::create(13, 4096);
     let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
     let delta = index.delta.as_ref().unwrap();
     for len in [8, 24, 120] {

@@ -6,7 +6,7 @@ use super::*;
 use crate::base::moment::at;
 use crate::base::Moment;
 use crate::btree::tests::kit::{checkpoint, FILE};
-use crate::pool::tests::Rig;
+use crate::pool::testing::PoolFixture;
 use crate::pool::PAGE_SIZE;
 use crate::space::file_name;
 use std::sync::atomic::AtomicBool;
@@ -32,7 +32,7 @@ fn put(pool: &Pool, index: &Index, key: &[u8], len: usize) {
     submit(pool, index, Op::Put { key, value: &value }).unwrap();
 }
 /// An index of many leaves, with a bound that is soon reached.
-fn large(rig: &Rig) -> Index {
+fn large(rig: &PoolFixture) -> Index {
     let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
     let buffer = index.delta.as_ref().unwrap().buffer();
     buffer.set_buffering(Buffering::None);
@@ -63,7 +63,7 @@ fn fill(pool: &Pool, index: &Index, stretches: u32, len: usize) -> u32 {
 /// All went to the leaf that the sweep stood at: one merged it, and the others waited for it, found nothing left and had appended an entry each.
 #[test]
 fn appenders_that_help_at_once_merge_a_leaf_each() {
-    let rig = Rig::create(1, 1024);
+    let rig = PoolFixture::create(1, 1024);
     let (pool, index) = (&*rig.pool, large(&rig));
     let delta = index.delta.as_deref().unwrap();
     let each = fill(pool, &index, 100, 300);
@@ -100,7 +100,7 @@ fn appenders_that_help_at_once_merge_a_leaf_each() {
 /// Each leaf got less than there were appenders: what was pending grew without an end. A sweep does as the worker does.
 #[test]
 fn however_many_append_the_bound_holds() {
-    let rig = Rig::create(2, 1024);
+    let rig = PoolFixture::create(2, 1024);
     let (pool, index) = (&*rig.pool, large(&rig));
     let (delta, done) = (index.delta.as_deref().unwrap(), AtomicBool::new(false));
     let each = fill(pool, &index, 1000, LONG);
@@ -140,7 +140,7 @@ fn however_many_append_the_bound_holds() {
 /// The cursor stood at what a broken leaf of the delta tree holds, and whoever helped came back with its error and nothing done: for ever.
 #[test]
 fn a_delta_leaf_that_cannot_be_read_keeps_no_helper_from_the_others() {
-    let rig = Rig::create(3, 1024);
+    let rig = PoolFixture::create(3, 1024);
     let (pool, index) = (&*rig.pool, large(&rig));
     let delta = index.delta.as_deref().unwrap();
     let each = fill(pool, &index, 100, LONG);

@@ -6,7 +6,7 @@ use crate::base::moment::at;
 use crate::base::{Moment, PageNo};
 use crate::btree::tests::kit::{check, checkpoint};
 use crate::btree::ENTRY_OVERHEAD;
-use crate::pool::tests::Rig;
+use crate::pool::testing::PoolFixture;
 use crate::pool::Presence;
 use std::sync::mpsc::channel;
 
@@ -30,13 +30,13 @@ fn free_at(pool: &Pool, index: &Index, key: &[u8]) -> usize {
 /// They were read one after the other with their parent latched alone, which kept everybody from all that is below it.
 #[test]
 fn the_leaves_of_a_stretch_are_in_the_pool_before_it_is_latched() {
-    let rig = Rig::create(8, 256);
+    let rig = PoolFixture::create(8, 256);
     let index = new_index(&rig.pool, 0);
     index.delta.as_ref().unwrap().buffer().set_buffering(Buffering::None);
     let key = |n: u32| (n << 8).to_be_bytes();
     (0..2000).for_each(|n| put(&rig.pool, &index, &key(n), &value_of(100)));
     checkpoint(&rig.pool);
-    let rig = Rig::recover(rig.disk.crash(1), 256, &mut |_, _| ());
+    let rig = PoolFixture::recover(rig.disk.crash(1), 256, &mut |_, _| ());
     let (pool, index) = (&*rig.pool, found_again(&rig.pool, &index, 1));
     (0..2000).for_each(|n| put(pool, &index, &key(n), &value_of(100)));
     let delta = index.delta.as_ref().unwrap();
@@ -64,7 +64,7 @@ fn the_leaves_of_a_stretch_are_in_the_pool_before_it_is_latched() {
 /// the key, and purge had made room for the shorter one: the parent was let go, and its absence took the engine down.
 #[test]
 fn a_key_that_needs_more_room_than_was_asked_for_asks_again() {
-    let rig = Rig::create(5, 256);
+    let rig = PoolFixture::create(5, 256);
     let (pool, index) = (&*rig.pool, new_index(&rig.pool, 0));
     let delta = index.delta.as_ref().unwrap();
     delta.buffer().set_buffering(Buffering::None);
@@ -106,7 +106,7 @@ fn a_key_that_needs_more_room_than_was_asked_for_asks_again() {
 /// partition 1 holds something; before he looks into it, two changes of one key come. Numbers began at 0 again: he met the younger change
 /// in partition 1, and knew nothing of the older one. `body`: what he does.
 fn while_the_index_is_emptied(younger: Op<'static>, body: impl FnOnce(&Pool, &Index)) {
-    let rig = Rig::create(6, 256);
+    let rig = PoolFixture::create(6, 256);
     let index = new_index(&rig.pool, 1);
     index.delta.as_ref().unwrap().begin_partition();
     put(&rig.pool, &index, b"before", &value_of(1));
@@ -160,7 +160,7 @@ fn a_reader_overtaken_by_the_emptying_of_the_index_meets_no_younger_entry_withou
 /// does not fit the delta tree then went to the leaf directly, under an older mark: the row was missing by that index.
 #[test]
 fn what_cannot_be_buffered_is_not_overtaken_by_what_is_pending_for_its_key() {
-    let rig = Rig::create(7, 256);
+    let rig = PoolFixture::create(7, 256);
     let (pool, index) = (&*rig.pool, new_index(&rig.pool, 0));
     let delta = index.delta.as_ref().unwrap();
     delta.buffer().set_buffering(Buffering::None);

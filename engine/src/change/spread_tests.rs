@@ -8,7 +8,7 @@ use crate::base::{Moment, PageId};
 use crate::btree::tests::kit::{check, FILE};
 use crate::btree::Seek;
 use crate::io::SimDisk;
-use crate::pool::tests::Rig;
+use crate::pool::testing::PoolFixture;
 use crate::pool::{page, Pool, PAGE_SIZE};
 use crate::redo::FlushMode;
 use crate::space::file_name;
@@ -87,7 +87,7 @@ fn bring_each_a_little(pool: &Pool, index: &Index, model: &mut BTreeMap<Vec<u8>,
 
 #[test]
 fn full_leaves_stay_full_when_each_gets_a_little() {
-    let rig = Rig::create(3, 600);
+    let rig = PoolFixture::create(3, 600);
     let (pool, index) = (&*rig.pool, new_index(&rig.pool, 0));
     let mut model = BTreeMap::new();
     let before = full(pool, &index, &mut model, KEYS);
@@ -103,7 +103,7 @@ fn full_leaves_stay_full_when_each_gets_a_little() {
 /// stuck than there was, sweeps left alone what came later.
 #[test]
 fn what_is_stuck_in_a_stretch_that_is_met_again_is_counted_once() {
-    let rig = Rig::create(3, 600);
+    let rig = PoolFixture::create(3, 600);
     let (pool, index) = (&*rig.pool, new_index(&rig.pool, 0));
     let delta = index.delta.as_ref().unwrap();
     let mut model = BTreeMap::new();
@@ -169,7 +169,7 @@ fn torn_pages_of_a_stretch_come_back_from_the_log() {
     let mut died = true;
     while died {
         after += 1;
-        let rig = Rig::create(after, 600);
+        let rig = PoolFixture::create(after, 600);
         let (pool, index) = (&*rig.pool, new_index(&rig.pool, 0));
         let mut model = BTreeMap::new();
         full(pool, &index, &mut model, KEYS / 2);
@@ -192,7 +192,7 @@ fn torn_pages_of_a_stretch_come_back_from_the_log() {
         let disk = rig.disk.crash(after);
         drop(rig);
         torn += torn_without_copy(&disk);
-        let rig = Rig::recover(disk, 600, &mut |_, _| {});
+        let rig = PoolFixture::recover(disk, 600, &mut |_, _| {});
         let index = found_again(&rig.pool, &index, 1);
         assert_same(&rig.pool, &index, &model, "recovered");
         drain(&rig.pool, &index).unwrap();

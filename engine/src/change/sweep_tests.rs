@@ -4,7 +4,7 @@ use super::{drain, submit, sweep_step, Buffering, Delta, Index, Op};
 use crate::btree::tests::kit::{check, checkpoint, FILE};
 use crate::io::{Disk, SimDisk};
 use crate::pool::page::{page_index, page_level};
-use crate::pool::tests::Rig;
+use crate::pool::testing::PoolFixture;
 use crate::pool::{Pool, PAGE_SIZE};
 use crate::space::file_name;
 
@@ -45,14 +45,14 @@ fn flip(disk: &SimDisk, page: u32) {
     disk.flip(&file_name(FILE), page as u64 * PAGE_SIZE as u64 + 500, 4);
 }
 /// An index with entries, of which nothing is in memory, and an inner page of it. `pending`: something is, for each leaf.
-fn filled() -> (Rig, Index, u32) {
-    let rig = Rig::create(3, FRAMES);
+fn filled() -> (PoolFixture, Index, u32) {
+    let rig = PoolFixture::create(3, FRAMES);
     let index = new_index(&rig.pool, 0);
     delta(&index).buffer().set_buffering(Buffering::None);
     (0..KEYS).for_each(|n| put(&rig.pool, &index, n, 1));
     assert!(check(&rig.pool, &index.tree, false).height > 2);
     checkpoint(&rig.pool);
-    let rig = Rig::recover(rig.disk.crash(1), FRAMES, &mut |_, _| ());
+    let rig = PoolFixture::recover(rig.disk.crash(1), FRAMES, &mut |_, _| ());
     let index = found_again(&rig.pool, &index, 1);
     let page = an_inner_page(&rig.disk, &index);
     (0..KEYS).step_by(10).for_each(|n| put(&rig.pool, &index, n, 2));

@@ -3,7 +3,7 @@
 use super::kit::new_unique_index;
 use super::*;
 use crate::btree::tests::kit::Dice;
-use crate::pool::tests::Rig;
+use crate::pool::testing::PoolFixture;
 use crate::pool::{Pool, Presence};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -59,7 +59,7 @@ fn flood(pool: &Pool, index: &Index) {
 }
 
 struct Steps {
-    rig: Rig,
+    rig: PoolFixture,
     index: Index,
     pk_len: usize,
     /// Value -> clustered key of its entry.
@@ -68,7 +68,7 @@ struct Steps {
 
 impl Steps {
     fn new(seed: u64, mode: u8, pk_len: usize) -> Steps {
-        let rig = Rig::create(seed, FRAMES);
+        let rig = PoolFixture::create(seed, FRAMES);
         let index = new_unique_index(&rig.pool, mode, pk_len);
         index.delta.as_ref().unwrap().was_found(Presence::Absent, 100);
         Steps {

@@ -8,39 +8,33 @@
 //! Reading order: `page` (format), `frame` (memory and latch), `table` (page -> frame), `fetch` (hit and miss), `mtr`,
 //! `dirty` (what must be written, the checkpoint bound), `evict`, `imprint`, `flush`, `dblwr`, `mend` (torn pages), `written` (lost writes), `direct`, `cut`,
 //! `pace`, `prefetch`, `gather`, `recover`.
-mod cut;
-mod dblwr;
 pub mod direct;
-mod dirty;
-mod evict;
-mod fetch;
-pub mod flush;
-pub mod frame;
-mod gather;
-mod imprint;
+mod frames;
 mod joined;
-mod memory;
 pub mod mtr;
-mod pace;
-pub mod page;
-mod prefetch;
-mod mend;
-mod recover;
-mod requests;
-mod table;
-mod unopened;
-mod written;
 #[cfg(test)]
-pub(crate) mod tests;
+mod mtr_tests;
+pub mod page;
+mod read;
+mod recovery;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+mod write;
 
-pub use fetch::Presence;
-pub use frame::PageRead;
-pub use gather::{split, Gathered, Piece};
-pub use imprint::Imprinter;
+pub use frames::absence_filter::Imprinter;
+pub use frames::frame::PageRead;
 pub use joined::joined_len;
 pub use mtr::{Mtr, PageHandle};
 pub use page::{PageType, PAGE_BODY, PAGE_SIZE};
-pub use recover::Void;
+pub use read::fetch::Presence;
+pub use recovery::apply::Void;
+pub use recovery::gather::{split, Gathered, Piece};
+
+use frames::{absence_filter, clock, dirty_list, frame, page_table};
+use read::{prefetch, requests};
+use write::{flush, pace, written};
 
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{planted, Counters, FileId, Lsn, Mutant, PageId, Poison, Result};
@@ -79,10 +73,10 @@ pub struct Pool {
     redo: Arc<Redo>,
     counters: Arc<Counters>,
     frames: frame::Frames,
-    table: table::PageTable,
-    clock: evict::Clock,
-    imprints: imprint::Imprints,
-    dirty: dirty::DirtyList,
+    table: page_table::PageTable,
+    clock: clock::Clock,
+    imprints: absence_filter::Imprints,
+    dirty: dirty_list::DirtyList,
     flusher: flush::Flusher,
     written: written::Written,
     pace: pace::Pace,
@@ -117,10 +111,10 @@ impl Pool {
             files,
             redo,
             counters,
-            table: table::PageTable::new(count),
-            clock: evict::Clock::new(&frames),
-            imprints: imprint::Imprints::new(count),
-            dirty: dirty::DirtyList::new(),
+            table: page_table::PageTable::new(count),
+            clock: clock::Clock::new(&frames),
+            imprints: absence_filter::Imprints::new(count),
+            dirty: dirty_list::DirtyList::new(),
             flusher: flush::Flusher::new(count),
             written: written::Written::new(count),
             pace: pace::Pace::new(config.io_capacity, config.io_capacity_max),

@@ -11,11 +11,11 @@
 //! Pages can be joined (`joined.rs`): then the first one's handle stands for all of them.
 //!
 //! A group's bytes are collected in a buffer that the thread keeps between mini-transactions: no allocation per Mtr.
-use super::frame::PageWrite;
 use super::joined::Joined;
 use super::page::{init_page, set_page_lsn, PAGE_BODY, PAGE_SIZE};
 use super::{PageRead, PageType, Pool};
 use crate::base::{planted, FileId, Lsn, Mutant, PageId, Result};
+use crate::pool::frames::frame::PageWrite;
 use crate::redo::RecordSink;
 use smallvec::SmallVec;
 use std::cell::Cell;

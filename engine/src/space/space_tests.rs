@@ -3,7 +3,7 @@ use super::*;
 use crate::base::{Error, PageId};
 use crate::io::sim::Fault;
 use crate::io::{Caching, Disk, Mode};
-use crate::pool::tests::Rig;
+use crate::pool::testing::PoolFixture;
 use crate::pool::{PageType, PAGE_SIZE};
 use crate::redo::FlushMode;
 use proptest::prelude::*;
@@ -11,13 +11,13 @@ use std::collections::BTreeSet;
 
 const FILE: FileId = 20;
 
-fn rig() -> Rig {
-    let rig = Rig::create(3, 64);
+fn rig() -> PoolFixture {
+    let rig = PoolFixture::create(3, 64);
     create_file(&rig.pool, FILE, false).unwrap();
     rig
 }
 
-fn take(rig: &Rig, hint: PageNo) -> PageNo {
+fn take(rig: &PoolFixture, hint: PageNo) -> PageNo {
     let mut mtr = rig.pool.begin();
     let no = allocate(&mut mtr, FILE, hint).unwrap();
     mtr.create(PageId::new(FILE, no), 0, PageType::Tree, 0).unwrap();
@@ -25,14 +25,14 @@ fn take(rig: &Rig, hint: PageNo) -> PageNo {
     no
 }
 
-fn give(rig: &Rig, no: PageNo) {
+fn give(rig: &PoolFixture, no: PageNo) {
     let mut mtr = rig.pool.begin();
     free(&mut mtr, &[PageId::new(FILE, no)]).unwrap();
     mtr.commit();
 }
 
 /// Counts, bits and file length agree with the model.
-fn check(rig: &Rig, model: &BTreeSet<PageNo>) {
+fn check(rig: &PoolFixture, model: &BTreeSet<PageNo>) {
     let usage = usage(&rig.pool, FILE).unwrap();
     let own = |no: PageNo| no == 0 || bitmap::is_bitmap(no);
     let own_count = (0..usage.pages).filter(|no| own(*no)).count();
@@ -162,7 +162,7 @@ fn what_is_left_of_a_disk_is_used_up() {
     }
 }
 
-fn give_extent(rig: &Rig) -> Result<PageNo> {
+fn give_extent(rig: &PoolFixture) -> Result<PageNo> {
     let mut mtr = rig.pool.begin();
     let given = allocate_extent(&mut mtr, FILE, &mut |_| true)?;
     mtr.commit();
@@ -172,7 +172,7 @@ fn give_extent(rig: &Rig) -> Result<PageNo> {
 /// Whole extents too: where there is room for one, growth by two is not asked for.
 #[test]
 fn the_last_whole_extent_of_a_disk_is_given() {
-    let disk_has = |rig: &Rig, pages: u32| {
+    let disk_has = |rig: &PoolFixture, pages: u32| {
         let file = usage(&rig.pool, FILE).unwrap().pages;
         let others = rig.disk.used() - u64::from(file) * PAGE_SIZE as u64;
         rig.disk.set_space(Some(others + u64::from(pages) * PAGE_SIZE as u64));
@@ -210,7 +210,7 @@ fn the_last_whole_extent_of_a_disk_is_given() {
 #[test]
 fn a_failed_create_leaves_nothing_behind() {
     for n in 1..10 {
-        let rig = Rig::create(n, 64);
+        let rig = PoolFixture::create(n, 64);
         let before = rig.disk.list().unwrap();
         rig.disk.fail_change(rig.disk.changes() + n, Fault::Full);
         let created = create_file(&rig.pool, FILE, false);
@@ -336,7 +336,7 @@ proptest! {
         pool.redo().flush(pool.redo().lsn(), FlushMode::Sync).unwrap();
         let disk = rig.disk.crash(steps.len() as u64);
         drop(rig);
-        let rig = Rig::recover(disk, 64, &mut |_, _| {});
+        let rig = PoolFixture::recover(disk, 64, &mut |_, _| {});
         check_header(&rig.pool, FILE).unwrap();
         check(&rig, &model);
     }
@@ -346,7 +346,7 @@ proptest! {
 #[cfg(feature = "tiny-pages")]
 #[test]
 fn a_second_bitmap_is_made_and_used() {
-    let rig = Rig::create(3, 256);
+    let rig = PoolFixture::create(3, 256);
     create_file(&rig.pool, FILE, false).unwrap();
     let mut model = BTreeSet::new();
     let mut last = 0;
@@ -370,5 +370,5 @@ fn a_second_bitmap_is_made_and_used() {
     rig.pool.redo().flush(rig.pool.redo().lsn(), FlushMode::Sync).unwrap();
     let disk = rig.disk.crash(1);
     drop(rig);
-    check(&Rig::recover(disk, 256, &mut |_, _| {}), &model);
+    check(&PoolFixture::recover(disk, 256, &mut |_, _| {}), &model);
 }

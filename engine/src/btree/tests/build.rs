@@ -3,7 +3,7 @@ use super::kit::*;
 use crate::btree::build::Builder;
 use crate::btree::node::CAPACITY;
 use crate::btree::{Seek, Tree};
-use crate::pool::tests::Rig;
+use crate::pool::testing::PoolFixture;
 use crate::pool::Pool;
 use crate::space;
 
@@ -65,7 +65,7 @@ fn long_keys_and_values() {
     build_long(rig_with_wide_tree(3, 4096));
 }
 
-fn build_long((rig, tree): (Rig, Tree)) {
+fn build_long((rig, tree): (PoolFixture, Tree)) {
     let (key_max, entry_max) = (tree.key_max(), tree.entry_max());
     let mut entries = Vec::new();
     let mut dice = Dice(3);

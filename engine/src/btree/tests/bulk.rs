@@ -6,7 +6,7 @@ use crate::btree::bulk::BulkLoad;
 use crate::btree::extents::{self, ExtentList};
 use crate::btree::{Intent, Tree, KEY_MAX};
 use crate::pool::direct::Direct;
-use crate::pool::tests::Rig;
+use crate::pool::testing::PoolFixture;
 use crate::pool::Pool;
 use crate::redo::FlushMode;
 use crate::space;
@@ -168,7 +168,7 @@ fn a_full_disk_ends_the_load_and_gives_everything_back() {
 /// wrote them over the load's pages, before it came to the record that gave the pages away.
 #[test]
 fn the_former_life_does_not_come_back_through_a_small_pool() {
-    let rig = Rig::create(1, 200);
+    let rig = PoolFixture::create(1, 200);
     let tree = new_tree(&rig.pool);
     checkpoint(&rig.pool);
     let other = add_tree(&rig.pool, 6);
@@ -181,7 +181,7 @@ fn the_former_life_does_not_come_back_through_a_small_pool() {
     load(&rig.pool, tree, list, &new).unwrap();
     let after = rig.disk.crash(1);
     drop(rig);
-    let rig = Rig::recover(after, 24, &mut |_, _| ());
+    let rig = PoolFixture::recover(after, 24, &mut |_, _| ());
     assert!(content(&rig.pool, &tree) == new);
 }
 
@@ -192,7 +192,7 @@ fn a_crash_at_any_write_leaves_all_or_nothing() {
     let new = entries(4000, 0, 700);
     let (mut n, mut whole, mut none) = (1, 0, 0);
     loop {
-        let rig = Rig::create(n, 96);
+        let rig = PoolFixture::create(n, 96);
         let tree = new_tree(&rig.pool);
         let other = add_tree(&rig.pool, 6);
         for (key, value) in &old {
@@ -212,7 +212,7 @@ fn a_crash_at_any_write_leaves_all_or_nothing() {
         let crashed = rig.disk.is_dead();
         let after = rig.disk.crash(n * 13);
         drop(rig);
-        let rig = Rig::recover(after, 96, &mut |_, _| ());
+        let rig = PoolFixture::recover(after, 96, &mut |_, _| ());
         list.free_all(&rig.pool).unwrap();
         let found = content(&rig.pool, &tree);
         assert!(found.is_empty() || found == new, "crash {n}: {} entries", found.len());
@@ -225,7 +225,7 @@ fn a_crash_at_any_write_leaves_all_or_nothing() {
             let list = list_of(&rig.pool, &tree);
             load(&rig.pool, tree, list, &new).unwrap();
             checkpoint(&rig.pool);
-            let rig = Rig::recover(rig.disk.crash(n), 96, &mut |_, _| ());
+            let rig = PoolFixture::recover(rig.disk.crash(n), 96, &mut |_, _| ());
             assert!(content(&rig.pool, &tree) == new);
         }
         if !crashed {

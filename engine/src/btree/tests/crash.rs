@@ -5,7 +5,7 @@ use crate::base::{Lsn, Result};
 use crate::btree::build::Builder;
 use crate::btree::{Intent, Tree, ENTRY_MAX};
 use crate::io::SimDisk;
-use crate::pool::tests::Rig;
+use crate::pool::testing::PoolFixture;
 use crate::pool::Pool;
 use crate::redo::{FlushMode, Redo};
 use crate::space;
@@ -39,7 +39,7 @@ fn change(pool: &Pool, tree: &Tree, dice: &mut Dice, deletes: usize, history: &m
 }
 
 /// Random changes, flushes and checkpoints until all is done or the disk dies.
-fn work(rig: &Rig, tree: &Tree, seed: u64, history: &mut History, durable: &mut Lsn) -> Result<()> {
+fn work(rig: &PoolFixture, tree: &Tree, seed: u64, history: &mut History, durable: &mut Lsn) -> Result<()> {
     let pool = &*rig.pool;
     let mut dice = Dice(seed);
     for step in 0..1500 {
@@ -60,17 +60,17 @@ fn work(rig: &Rig, tree: &Tree, seed: u64, history: &mut History, durable: &mut 
     Ok(())
 }
 
-fn recover(disk: Arc<SimDisk>) -> (Rig, Lsn) {
+fn recover(disk: Arc<SimDisk>) -> (PoolFixture, Lsn) {
     // Everything below the checkpoint is in place, and not seen again.
     let mut end = Redo::read_checkpoint(&*disk).unwrap().0;
-    let rig = Rig::recover(disk, WIDE_FRAMES, &mut |lsn, _| end = end.max(lsn));
+    let rig = PoolFixture::recover(disk, WIDE_FRAMES, &mut |lsn, _| end = end.max(lsn));
     (rig, end)
 }
 
-fn started(seed: u64) -> (Rig, Tree) {
+fn started(seed: u64) -> (PoolFixture, Tree) {
     begun(rig_with_tree(seed, FRAMES))
 }
-fn begun((rig, tree): (Rig, Tree)) -> (Rig, Tree) {
+fn begun((rig, tree): (PoolFixture, Tree)) -> (PoolFixture, Tree) {
     let lsn = rig.pool.redo().lsn();
     rig.pool.redo().flush(lsn, FlushMode::Sync).unwrap();
     (rig, tree)
@@ -148,7 +148,7 @@ fn changes_survive_a_crash_anywhere() {
 
 #[test]
 fn a_build_cut_short_by_a_crash_can_be_freed() {
-    let build = |rig: &Rig, tree: Tree| -> Result<()> {
+    let build = |rig: &PoolFixture, tree: Tree| -> Result<()> {
         let mut builder = Builder::new(&rig.pool, tree, 95);
         for n in 0..4000u64 {
             builder.push(&n.to_be_bytes(), &[n as u8; ENTRY_MAX / 8])?;

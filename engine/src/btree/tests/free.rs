@@ -6,7 +6,7 @@ use crate::btree::node::Node;
 use crate::btree::{Intent, Tree};
 use crate::io::{Caching, Disk, Mode};
 use crate::pool::direct::Direct;
-use crate::pool::tests::Rig;
+use crate::pool::testing::PoolFixture;
 use crate::pool::{Pool, PAGE_SIZE};
 use crate::space::{self, file_name, EXTENT_PAGES};
 
@@ -42,7 +42,7 @@ fn a_broken_page_is_freed_with_the_tree_whose_parent_knows_it() {
         file.write_at(&[7; 512], broken as u64 * PAGE_SIZE as u64 + 4096)
             .unwrap();
         file.sync().unwrap();
-        let rig = Rig::recover(disk, 4096, &mut |_, _| ());
+        let rig = PoolFixture::recover(disk, 4096, &mut |_, _| ());
         if level == 1 {
             assert!(tree.free_all(&rig.pool).unwrap_err().is_corrupt());
         }
@@ -70,7 +70,7 @@ fn pages_of_a_load_are_not_those_of_the_tree_that_had_them_before() {
     let disk = rig.disk.crash(1);
     drop(rig);
     disk.flip(&file_name(FILE), broken as u64 * PAGE_SIZE as u64 + 4096, 4);
-    let rig = Rig::recover(disk, 4096, &mut |_, _| ());
+    let rig = PoolFixture::recover(disk, 4096, &mut |_, _| ());
     assert!(tree.free_all(&rig.pool).unwrap_err().is_corrupt());
     let is_free = |no: &u32| !space::is_used(&rig.pool, PageId::new(FILE, *no)).unwrap();
     assert!(
@@ -117,7 +117,7 @@ fn freeing_scattered_pages_can_be_done_again_wherever_it_was_cut_short() {
         let disk = rig.disk.crash(1);
         drop(rig);
         disk.flip(&file_name(FILE), broken as u64 * PAGE_SIZE as u64 + 4096, 4);
-        let rig = Rig::recover(disk, 64, &mut |_, _| ());
+        let rig = PoolFixture::recover(disk, 64, &mut |_, _| ());
         rig.disk.fail_read(rig.disk.reads() + n);
         loop {
             match tree.free_all(&rig.pool) {
@@ -163,7 +163,7 @@ fn a_root_that_is_a_loads_now_is_not_freed_with_the_tree_that_is_gone() {
     checkpoint(&rig.pool);
     let disk = rig.disk.crash(1);
     disk.flip(&file_name(FILE), tree.root as u64 * PAGE_SIZE as u64 + 4096, 4);
-    let rig = Rig::recover(disk, 512, &mut |_, _| ());
+    let rig = PoolFixture::recover(disk, 512, &mut |_, _| ());
     assert!(tree.free_all(&rig.pool).unwrap_err().is_corrupt());
     assert!(tree.free_scattered(&rig.pool).unwrap().is_some());
     assert!(space::is_used(&rig.pool, PageId::new(FILE, tree.root)).unwrap());
@@ -191,7 +191,7 @@ fn a_merge_with_a_neighbour_that_cannot_be_read_is_called_off() {
         if flips {
             disk.flip(&file_name(FILE), second as u64 * PAGE_SIZE as u64 + 4096, 4);
         }
-        let rig = Rig::recover(disk, 512, &mut |_, _| ());
+        let rig = PoolFixture::recover(disk, 512, &mut |_, _| ());
         assert_eq!(tree.leaf_number(&rig.pool, &key(0)), Ok(first), "it is in the pool now");
         for n in 0..count {
             if !flips {

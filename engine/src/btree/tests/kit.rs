@@ -5,7 +5,7 @@ use crate::btree::{begin, Intent, Placed, Tree, WIDE_BIT};
 use crate::change::Index;
 pub(crate) use crate::io::sim::Dice;
 use crate::io::{Disk, SimDisk};
-use crate::pool::tests::Rig;
+use crate::pool::testing::PoolFixture;
 use crate::pool::Pool;
 use crate::space;
 
@@ -34,13 +34,13 @@ pub(crate) fn index_of(tree: &Tree) -> Index {
         delta: None,
     }
 }
-pub(crate) fn rig_with_tree(seed: u64, frames: usize) -> (Rig, Tree) {
-    let rig = Rig::create(seed, frames);
+pub(crate) fn rig_with_tree(seed: u64, frames: usize) -> (PoolFixture, Tree) {
+    let rig = PoolFixture::create(seed, frames);
     let tree = new_tree(&rig.pool);
     (rig, tree)
 }
-pub(crate) fn rig_with_wide_tree(seed: u64, frames: usize) -> (Rig, Tree) {
-    let rig = Rig::create(seed, frames);
+pub(crate) fn rig_with_wide_tree(seed: u64, frames: usize) -> (PoolFixture, Tree) {
+    let rig = PoolFixture::create(seed, frames);
     space::create_file(&rig.pool, FILE, false).unwrap();
     let tree = add_tree(&rig.pool, INDEX | WIDE_BIT);
     (rig, tree)

@@ -1,7 +1,7 @@
 //! A tree is a sorted map: random changes and reads, beside a BTreeMap, the whole tree checked in between.
 use super::kit::*;
 use crate::btree::{Intent, Seek, Tree, ENTRY_MAX};
-use crate::pool::tests::Rig;
+use crate::pool::testing::PoolFixture;
 use crate::pool::Pool;
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ fn run_wide(seed: u64, shape: Shape, rounds: usize, steps: usize) {
     run_in(rig_with_wide_tree(seed, 512), seed, shape, rounds, steps);
 }
 
-fn run_in((rig, tree): (Rig, Tree), seed: u64, shape: Shape, rounds: usize, steps: usize) {
+fn run_in((rig, tree): (PoolFixture, Tree), seed: u64, shape: Shape, rounds: usize, steps: usize) {
     let pool = &*rig.pool;
     let mut dice = Dice(seed);
     let mut model = Model::new();

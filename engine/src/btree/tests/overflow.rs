@@ -1,12 +1,12 @@
 //! Overflow chains: what goes in comes out, and freeing may be repeated at any time.
 use super::kit::*;
 use crate::btree::{begin, overflow};
-use crate::pool::tests::Rig;
+use crate::pool::testing::PoolFixture;
 use crate::pool::Pool;
 use crate::space;
 
-fn rig() -> Rig {
-    let rig = Rig::create(1, 128);
+fn rig() -> PoolFixture {
+    let rig = PoolFixture::create(1, 128);
     space::create_file(&rig.pool, FILE, false).unwrap();
     rig
 }

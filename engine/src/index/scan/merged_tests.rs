@@ -5,7 +5,7 @@ use crate::btree::tests::kit::Dice;
 use crate::btree::Tree;
 use crate::change::kit::new_index;
 use crate::change::{self, entry, Delta, Index, Op, SETTLE_EVERY};
-use crate::pool::tests::Rig;
+use crate::pool::testing::PoolFixture;
 use crate::pool::Pool;
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -24,7 +24,7 @@ fn value(stamp: u64, len: usize) -> Vec<u8> {
     value
 }
 struct Run {
-    rig: Rig,
+    rig: PoolFixture,
     index: Index,
     model: Model,
     dice: Dice,
@@ -32,7 +32,7 @@ struct Run {
 
 impl Run {
     fn new(seed: u64) -> Run {
-        let rig = Rig::create(seed, 512);
+        let rig = PoolFixture::create(seed, 512);
         let index = new_index(&rig.pool, 0);
         let (model, dice) = (Model::new(), Dice(seed));
         Run {

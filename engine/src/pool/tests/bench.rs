@@ -1,6 +1,6 @@
 //! What a hit and a mini-transaction cost in CPU time. `cargo test --release -p sluice pool::tests::bench -- --ignored --nocapture`
-use super::rig::{Rig, FILE};
 use crate::base::PageId;
+use crate::pool::testing::fixture::{PoolFixture, FILE};
 use crate::pool::PageType;
 
 /// CPU time of this thread: other work on the machine does not count.
@@ -19,7 +19,7 @@ fn ns(what: &str, rounds: u64, mut run: impl FnMut(u64)) {
 #[ignore = "a measurement"]
 fn cost_of_hits_and_mini_transactions() {
     let pages = 20_000u64;
-    let rig = Rig::create(1, pages as usize + 1000);
+    let rig = PoolFixture::create(1, pages as usize + 1000);
     rig.add_file(FILE, pages as u32, true);
     let id = |i: u64| PageId::new(FILE, (i.wrapping_mul(0x9e3779b97f4a7c15) >> 20) as u32 % pages as u32);
     for no in 0..pages as u32 {

@@ -1,10 +1,10 @@
 //! Crash at any write: random mini-transactions, flushes and checkpoints on the simulated disk, cut off at a random change.
 //! After recovery every page is what the surviving log says, every group flushed as durable has survived, and the
 //! recovered pool can crash and recover again.
-use super::rig::{Rig, FILE};
 use crate::base::{Lsn, PageId, Result};
 use crate::io::SimDisk;
 use crate::pool::page::init_page;
+use crate::pool::testing::fixture::{PoolFixture, FILE};
 use crate::pool::{PageType, PAGE_SIZE};
 use crate::redo::FlushMode;
 use proptest::prelude::*;
@@ -37,7 +37,7 @@ fn step() -> impl Strategy<Value = Step> {
 type Model = BTreeMap<Lsn, BTreeMap<u32, Vec<u8>>>;
 
 struct Run {
-    rig: Rig,
+    rig: PoolFixture,
     pages: BTreeMap<u32, Vec<u8>>,
     model: Model,
     durable: Lsn,
@@ -119,7 +119,7 @@ impl Run {
     }
     /// After a crash: which of the states in the model is it?
     fn recover(disk: Arc<SimDisk>, model: &Model, durable: Lsn) -> Run {
-        let rig = Rig::recover(disk, FRAMES, &mut |_, _| {});
+        let rig = PoolFixture::recover(disk, FRAMES, &mut |_, _| {});
         let end = rig.recovered;
         assert!(
             end >= durable,
@@ -148,7 +148,7 @@ impl Run {
 }
 
 fn crash_and_recover(seed: u64, steps: &[Step], crashes: &[u16]) {
-    let rig = Rig::create(seed, FRAMES);
+    let rig = PoolFixture::create(seed, FRAMES);
     rig.add_file(FILE, PAGES / 2, true);
     let mut run = Run {
         rig,

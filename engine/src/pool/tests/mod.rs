@@ -1,15 +1,6 @@
-//! Tests of the pool: `rig` makes and recovers pools; the others say what they check.
+//! Tests of the pool as a whole.
 mod bench;
 mod crash;
-mod doublewrite;
-mod eviction;
-mod flights;
-mod gather;
-mod mend;
-mod mtr;
 mod panics;
-mod real;
-mod rig;
+mod real_disk;
 mod stress;
-
-pub(crate) use rig::Rig;

@@ -1,9 +1,9 @@
 //! A panic in the middle of a batch: what it leaves is not taken for pages, and nobody waits for it.
-use super::rig::{Rig, FILE};
 use crate::base::{Error, PageId};
 use crate::io::watched::{Call, Watched};
 use crate::io::SimDisk;
 use crate::pool::page::page_id;
+use crate::pool::testing::fixture::{PoolFixture, FILE};
 use crate::pool::PageType;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ fn id(no: u32) -> PageId {
     PageId::new(FILE, no)
 }
 
-fn change(rig: &Rig, no: u32) {
+fn change(rig: &PoolFixture, no: u32) {
     let mut mtr = rig.pool.begin();
     let page = mtr.create(id(no), 0, PageType::System, 0).unwrap();
     mtr.edit_u32(page, 64, no);
@@ -21,14 +21,14 @@ fn change(rig: &Rig, no: u32) {
 }
 
 /// Sixteen frames, forty pages in place, the last of them in the pool. Once that is true the next batch panics.
-fn filled(read_io_threads: u32) -> (Rig, Arc<AtomicBool>) {
+fn filled(read_io_threads: u32) -> (PoolFixture, Arc<AtomicBool>) {
     let (disk, armed) = (SimDisk::new(5), Arc::new(AtomicBool::new(false)));
     let strikes = armed.clone();
     let panicking = Watched::new(disk.clone(), move |call| match call {
         Call::Batch if strikes.swap(false, Ordering::Relaxed) => panic!("as a test wants it"),
         _ => Ok(()),
     });
-    let rig = Rig::create_over(disk, panicking, 16, read_io_threads);
+    let rig = PoolFixture::create_over(disk, panicking, 16, read_io_threads);
     rig.add_file(FILE, 40, true);
     (0..40).for_each(|no| change(&rig, no));
     rig.pool.flush_all().unwrap();

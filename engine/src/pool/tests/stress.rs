@@ -1,8 +1,8 @@
 //! Real threads on a tiny pool: counters in pages lose no increment, and no checkpoint bound passes a change that is
 //! not in place.
-use super::rig::{Rig, FILE};
 use crate::base::bytes::get_u64;
 use crate::base::{Lsn, PageId};
+use crate::pool::testing::fixture::{PoolFixture, FILE};
 use crate::pool::{PageType, Pool};
 use crate::redo::FlushMode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -49,7 +49,7 @@ fn increment(pool: &Pool, rng: &mut Rng, history: &History) -> Lsn {
 }
 
 /// Every change below the bound is in the data file.
-fn check_bound(rig: &Rig, history: &History) {
+fn check_bound(rig: &PoolFixture, history: &History) {
     let bound = rig.pool.checkpoint_lsn();
     let on_disk = rig.disk.bytes("00000010.slu").unwrap();
     for (no, changes) in history.iter().enumerate() {
@@ -68,8 +68,8 @@ fn check_bound(rig: &Rig, history: &History) {
     }
 }
 
-fn start(frames: usize) -> Rig {
-    let rig = Rig::create(11, frames);
+fn start(frames: usize) -> PoolFixture {
+    let rig = PoolFixture::create(11, frames);
     rig.add_file(FILE, PAGES, true);
     for no in 0..PAGES {
         let mut mtr = rig.pool.begin();
@@ -172,7 +172,7 @@ fn a_crash_under_load_loses_nothing_durable() {
         let durable = durable.load(Ordering::SeqCst);
         let disk = rig.disk.crash(round);
         drop(rig);
-        let rig = Rig::recover(disk, 48, &mut |_, _| {});
+        let rig = PoolFixture::recover(disk, 48, &mut |_, _| {});
         let end = rig.recovered;
         assert!(end >= durable);
         for no in 0..PAGES {

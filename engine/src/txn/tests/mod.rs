@@ -15,7 +15,7 @@ use crate::base::ids::UNDO_FILE;
 use crate::base::{Counters, Error, UndoPtr};
 pub(super) use crate::io::sim::Dice;
 use crate::io::SimDisk;
-use crate::pool::tests::Rig;
+use crate::pool::testing::PoolFixture;
 use crate::redo::FlushMode;
 use crate::space;
 use std::sync::Arc;
@@ -23,20 +23,20 @@ use std::sync::Arc;
 const FRAMES: usize = 256;
 
 pub(super) struct Bed {
-    pub(super) rig: Rig,
+    pub(super) rig: PoolFixture,
     pub(super) sys: Arc<TrxSys>,
     pub(super) recovered: Vec<RecoveredTrx>,
 }
 
 impl Bed {
     pub(super) fn create(seed: u64) -> Bed {
-        let rig = Rig::create(seed, FRAMES);
+        let rig = PoolFixture::create(seed, FRAMES);
         TrxSys::create(&rig.pool).unwrap();
         let bed = Bed::open(rig);
         bed.flush();
         bed
     }
-    pub(super) fn open(rig: Rig) -> Bed {
+    pub(super) fn open(rig: PoolFixture) -> Bed {
         let (sys, recovered) = TrxSys::open(rig.pool.clone(), Arc::new(Counters::default())).unwrap();
         Bed { rig, sys, recovered }
     }
@@ -45,7 +45,7 @@ impl Bed {
         Bed::after(self.rig.disk.crash(seed))
     }
     pub(super) fn after(disk: Arc<SimDisk>) -> Bed {
-        Bed::open(Rig::recover(disk, FRAMES, &mut |_, _| ()))
+        Bed::open(PoolFixture::recover(disk, FRAMES, &mut |_, _| ()))
     }
     pub(super) fn trx(&self) -> Trx {
         let mut trx = self.sys.new_trx(Arc::new(ThreadWaiter::new()), 1);

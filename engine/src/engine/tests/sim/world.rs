@@ -49,7 +49,7 @@ pub struct World {
     space_limited: bool,
     /// The disk may have lied (rule S8).
     pub lied: bool,
-    /// A write may have been lost: this run must notice, the next one need not (`pool/written.rs`).
+    /// A write may have been lost: this run must notice, the next one need not (`pool/write/written.rs`).
     lost: bool,
     /// The damage was noticed: nothing more can be asked.
     pub over: bool,

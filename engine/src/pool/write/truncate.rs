@@ -1,7 +1,7 @@
 //! The pool's part in cutting off the end of a file (`space/cut.rs`): log first, then no copy of a cut page in memory or on its way to
 //! disk, then the file. In any other order a crash, or a page written late, would bring back what was cut.
-use super::{Pool, PAGE_SIZE};
 use crate::base::{planted, FileId, Lsn, Mutant, PageId, PageNo, Result};
+use crate::pool::{Pool, PAGE_SIZE};
 use crate::redo::FlushMode;
 
 impl Pool {

@@ -4,13 +4,13 @@
 //! its way in is published with its X latch held, so who wants it meanwhile just waits for the latch. Latches of one
 //! batch are held together, in no order: harmless, because a worker waits for nothing but I/O while it holds them.
 //! Workers hold the pool weakly between batches: the last owner's drop ends them, `shutdown` does so at once.
-use super::frame::PageWrite;
-use super::page::PAGE_SIZE;
-use super::Pool;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Error, FileId, PageId, Result};
 use crate::io::files::OpenFile;
 use crate::io::ReadOp;
+use crate::pool::frames::frame::PageWrite;
+use crate::pool::page::PAGE_SIZE;
+use crate::pool::Pool;
 use parking_lot::Condvar;
 use std::collections::VecDeque;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -27,7 +27,7 @@ struct Wanted {
     stop: bool,
 }
 
-pub(super) struct Prefetch {
+pub(in crate::pool) struct Prefetch {
     wanted: RankedMutex<Wanted>,
     wake: Condvar,
     workers: RankedMutex<Vec<JoinHandle<()>>>,
@@ -91,7 +91,7 @@ impl Drop for Loading<'_> {
 }
 
 impl Pool {
-    pub(super) fn start_workers(self: &Arc<Pool>) -> Result<()> {
+    pub(in crate::pool) fn start_workers(self: &Arc<Pool>) -> Result<()> {
         for number in 0..self.config.read_io_threads {
             let queue = Arc::clone(&self.prefetch);
             let pool = Arc::downgrade(self);
@@ -138,7 +138,7 @@ impl Pool {
         }
     }
     /// Brings in what is absent, as far as clean frames are at hand.
-    pub(super) fn read_ahead(&self, mut ids: Vec<PageId>) {
+    pub(in crate::pool) fn read_ahead(&self, mut ids: Vec<PageId>) {
         ids.sort_unstable();
         ids.dedup();
         let mut loading: Vec<Loading<'_>> = Vec::with_capacity(ids.len());

@@ -15,7 +15,7 @@ thread_local! {
 struct Stripe(AtomicU64);
 
 #[derive(Default)]
-pub(super) struct Requests([Stripe; STRIPES]);
+pub(in crate::pool) struct Requests([Stripe; STRIPES]);
 
 impl Requests {
     #[inline]

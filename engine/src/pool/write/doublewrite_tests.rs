@@ -1,8 +1,8 @@
 //! A page torn in place is restored from its doublewrite copy, and a page is never replaced by an old self.
-use super::rig::{Rig, FILE};
 use crate::base::PageId;
 use crate::io::sim::Damage;
 use crate::io::{Disk, SimDisk};
+use crate::pool::testing::fixture::{PoolFixture, FILE};
 use crate::pool::{PageType, PAGE_SIZE};
 use crate::redo::FlushMode;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 const P1: PageId = PageId::new(FILE, 1);
 const NAME: &str = "00000010.slu";
 
-fn set(rig: &Rig, value: u64) -> u64 {
+fn set(rig: &PoolFixture, value: u64) -> u64 {
     let mut mtr = rig.pool.begin();
     let a = match rig.pool.is_resident(P1) {
         true => mtr.write(P1).unwrap(),
@@ -20,12 +20,12 @@ fn set(rig: &Rig, value: u64) -> u64 {
     mtr.commit()
 }
 
-fn restored(disk: &Arc<SimDisk>) -> Rig {
-    Rig::recover(disk.clone(), 32, &mut |_, _| {})
+fn restored(disk: &Arc<SimDisk>) -> PoolFixture {
+    PoolFixture::recover(disk.clone(), 32, &mut |_, _| {})
 }
 
-fn torn_rig() -> Rig {
-    let rig = Rig::create(1, 32);
+fn torn_rig() -> PoolFixture {
+    let rig = PoolFixture::create(1, 32);
     rig.add_file(FILE, 10, true);
     set(&rig, 1);
     rig.pool.flush_all().unwrap();

@@ -16,12 +16,12 @@
 //! its LSN is not below the checkpoint. A copy at or above the checkpoint LSN may be put in place of a broken page, even
 //! if it is not the newest: redo from the checkpoint brings it up. An older copy must not: what happened since is lost
 //! from the log, and a broken page is better than a page of the past. It still tells what must be in place by now (`written`).
-use super::mend::{Entry, ReadLog};
-use super::page::{check, page_id, page_lsn, PAGE_SIZE};
-use super::{Pool, Void};
 use crate::base::bytes::{get_u32, get_u64, put_u32, put_u64};
 use crate::base::{planted, Counters, Error, Lsn, Mutant, PageId, Result};
 use crate::io::{AlignedBuf, Caching, Disk, File, Mode, IO_ALIGN};
+use crate::pool::page::{check, page_id, page_lsn, PAGE_SIZE};
+use crate::pool::recovery::torn::{Entry, ReadLog};
+use crate::pool::{Pool, Void};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -29,17 +29,17 @@ const NAME: &str = "doublewrite";
 const MAGIC: &[u8; 8] = b"SLUICEDW";
 const FORMAT: u32 = 2;
 const FORMAT_WITHOUT_LISTS: u32 = 1;
-pub(super) const SLOTS: usize = 3;
-pub(super) const PAGES_PER_SLOT: usize = 128;
+pub(in crate::pool) const SLOTS: usize = 3;
+pub(in crate::pool) const PAGES_PER_SLOT: usize = 128;
 
-pub(super) const LISTS_AT: usize = (1 + SLOTS * PAGES_PER_SLOT) * PAGE_SIZE;
+pub(in crate::pool) const LISTS_AT: usize = (1 + SLOTS * PAGES_PER_SLOT) * PAGE_SIZE;
 const LIST: usize = IO_ALIGN;
 const LIST_HEADER: usize = 8;
 const ENTRY: usize = 28;
 const FILE_LEN: u64 = (LISTS_AT + SLOTS * LIST) as u64;
 const _: () = assert!(LIST_HEADER + PAGES_PER_SLOT * ENTRY <= LIST);
 
-pub(super) struct Doublewrite {
+pub(in crate::pool) struct Doublewrite {
     file: Arc<dyn File>,
     /// False: there was no room for them, so all pages are copied.
     has_lists: bool,
@@ -47,7 +47,7 @@ pub(super) struct Doublewrite {
 
 /// What makes a page of a batch whole again, should its write be torn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Guard {
+pub(in crate::pool) enum Guard {
     /// An image of it in the log.
     Image,
     /// Its copy here.
@@ -277,7 +277,7 @@ impl Pool {
 }
 
 /// A file may be shorter than its redo says: its growth was not durable yet at the crash.
-pub(super) fn grow_to_hold(file: &dyn File, id: PageId) -> Result<()> {
+pub(in crate::pool) fn grow_to_hold(file: &dyn File, id: PageId) -> Result<()> {
     let need = (id.no as u64 + 1) * PAGE_SIZE as u64;
     if file.len()? < need {
         file.set_len(need)?;

@@ -20,13 +20,13 @@
 //!
 //! A page changed here is dirty from the start of the first group on that changed it here; the next redo LSN, used in normal work,
 //! would let a checkpoint pass changes that exist in memory only.
-use super::dblwr::grow_to_hold;
-use super::frame::PageWrite;
-use super::gather::{Edit, Gathered, Part};
-use super::page::{page_id, page_lsn, set_page_lsn, PAGE_SIZE};
-use super::Pool;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{planted, Error, FileId, Lsn, Mutant, PageId, PageNo, Result};
+use crate::pool::frames::frame::PageWrite;
+use crate::pool::page::{page_id, page_lsn, set_page_lsn, PAGE_SIZE};
+use crate::pool::recovery::gather::{Edit, Gathered, Part};
+use crate::pool::write::doublewrite::grow_to_hold;
+use crate::pool::Pool;
 use crate::redo::record::{decode, Record};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -74,7 +74,7 @@ impl Void {
         let (first, (count, lsn)) = self.given.range(..=id).next_back()?;
         (first.file == id.file && id.no - first.no < *count).then_some(*lsn)
     }
-    pub(super) fn holds(&self, id: PageId, end: Lsn) -> bool {
+    pub(in crate::pool) fn holds(&self, id: PageId, end: Lsn) -> bool {
         let is_given = || self.given(id).is_some_and(|lsn| end < lsn);
         let is_cut = |(first, lsn): &(PageNo, Lsn)| *first <= id.no && end < *lsn;
         let cuts = || self.cuts.get(&id.file).is_some_and(|cuts| cuts.iter().any(is_cut));

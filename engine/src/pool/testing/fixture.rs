@@ -5,7 +5,7 @@ use crate::pool::{split, Gathered, Piece, Pool, PoolConfig, Void, PAGE_SIZE};
 use crate::redo::{reader, FlushMode, Redo, RedoConfig};
 use std::sync::Arc;
 
-pub(crate) struct Rig {
+pub(crate) struct PoolFixture {
     pub disk: Arc<SimDisk>,
     pub pool: Arc<Pool>,
     /// End of the last group that recovery found (0 in a fresh rig).
@@ -42,7 +42,7 @@ const GATHER_MAX: usize = 16 * 1024;
 /// A data file for tests of this layer: raw pages, no allocation.
 pub(crate) const FILE: FileId = 16;
 
-impl Rig {
+impl PoolFixture {
     pub fn add_file(&self, id: FileId, pages: u32, logged: bool) {
         let name = format!("{id:08x}.slu");
         let file = self.disk.open(&name, Mode::Create, Caching::Direct).unwrap();
@@ -60,27 +60,27 @@ impl Rig {
         let bytes = self.disk.bytes(&format!("{:08x}.slu", page.file)).unwrap();
         bytes[page.no as usize * PAGE_SIZE..][..PAGE_SIZE].to_vec()
     }
-    pub fn create(seed: u64, frames: usize) -> Rig {
-        Rig::create_with(seed, frames, 0)
+    pub fn create(seed: u64, frames: usize) -> PoolFixture {
+        PoolFixture::create_with(seed, frames, 0)
     }
-    pub fn create_with(seed: u64, frames: usize, read_io_threads: u32) -> Rig {
+    pub fn create_with(seed: u64, frames: usize, read_io_threads: u32) -> PoolFixture {
         let disk = SimDisk::new(seed);
-        Rig::create_over(disk.clone(), disk, frames, read_io_threads)
+        PoolFixture::create_over(disk.clone(), disk, frames, read_io_threads)
     }
     /// Batches of pages go to `batches`, all else to the disk.
-    pub fn create_over(disk: Arc<SimDisk>, batches: Arc<dyn Disk>, frames: usize, read_io_threads: u32) -> Rig {
+    pub fn create_over(disk: Arc<SimDisk>, batches: Arc<dyn Disk>, frames: usize, read_io_threads: u32) -> PoolFixture {
         let counters = Arc::new(Counters::default());
         let redo = Redo::create(disk.clone(), redo_config(), counters.clone()).unwrap();
         let config = pool_config(frames, read_io_threads);
         let pool = Pool::new(config, batches, files_of(&disk), Arc::new(redo), counters).unwrap();
-        Rig {
+        PoolFixture {
             disk,
             pool,
             recovered: 0,
         }
     }
     /// What a start after a crash does below the catalog: redo of every data file found. `each` sees every group.
-    pub fn recover(disk: Arc<SimDisk>, frames: usize, each: &mut dyn FnMut(Lsn, &[u8])) -> Rig {
+    pub fn recover(disk: Arc<SimDisk>, frames: usize, each: &mut dyn FnMut(Lsn, &[u8])) -> PoolFixture {
         let counters = Arc::new(Counters::default());
         let (checkpoint, _) = Redo::read_checkpoint(&*disk).unwrap();
         let mut groups: Vec<(Lsn, Lsn, Vec<u8>)> = Vec::new();
@@ -126,6 +126,6 @@ impl Rig {
         pool.redo_apply(gathered, &void, &mut |_| ()).unwrap();
         pool.redo_done(&mut |_, e| Err(e)).unwrap();
         let recovered = end.lsn;
-        Rig { disk, pool, recovered }
+        PoolFixture { disk, pool, recovered }
     }
 }

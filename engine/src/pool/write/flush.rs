@@ -14,16 +14,16 @@
 //! since then were plain writes, which can be done again on top of whatever is in place: of these the slot has a list (`mend`).
 //! Any failed write or sync poisons the pool (I6) and leaves the flight in the dirty list: no checkpoint passes it.
 //! A file that cannot be opened (too many open files, rights) is no such failure: its pages stay dirty (`unopened`).
-use super::dblwr::{Doublewrite, Guard, PAGES_PER_SLOT, SLOTS};
-use super::dirty::{Candidate, Flight};
-use super::frame::{key_id, PageRead};
-use super::page::{seal, PAGE_SIZE};
-use super::unopened::{Aside, UnopenedNews};
-use super::Pool;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{planted, Error, FileId, Lsn, Mutant, PageId, Result};
 use crate::io::files::OpenFile;
 use crate::io::{AlignedBuf, WriteOp};
+use crate::pool::frames::dirty_list::{Candidate, Flight};
+use crate::pool::frames::frame::{key_id, PageRead};
+use crate::pool::page::{seal, PAGE_SIZE};
+use crate::pool::write::doublewrite::{Doublewrite, Guard, PAGES_PER_SLOT, SLOTS};
+use crate::pool::write::unopened::{Aside, UnopenedNews};
+use crate::pool::Pool;
 use crate::redo::FlushMode;
 use parking_lot::Condvar;
 use std::collections::BTreeSet;
@@ -37,7 +37,7 @@ struct Slot {
     buffer: Option<AlignedBuf>,
 }
 
-pub(super) struct Flusher {
+pub(in crate::pool) struct Flusher {
     slots: RankedMutex<Vec<Slot>>,
     slot_freed: Condvar,
     doublewrite: RankedMutex<Option<Arc<Doublewrite>>>,
@@ -102,7 +102,7 @@ impl Drop for SlotInUse<'_> {
 }
 
 /// A page copied into the batch's buffer.
-pub(super) struct Claimed {
+pub(in crate::pool) struct Claimed {
     frame: u32,
     id: PageId,
     file: OpenFile,
@@ -113,7 +113,7 @@ pub(super) struct Claimed {
 
 /// What a batch could get of its candidates.
 #[derive(Default)]
-pub(super) struct Taken {
+pub(in crate::pool) struct Taken {
     pub claimed: Vec<Claimed>,
     /// Latched, in flight elsewhere, or clean by now.
     pub skipped: Vec<Candidate>,
@@ -241,16 +241,16 @@ impl Pool {
         Ok(())
     }
     fn is_logged(&self, index: u32) -> bool {
-        self.frames.header(index).oldest() != super::frame::UNLOGGED
+        self.frames.header(index).oldest() != crate::pool::frames::frame::UNLOGGED
     }
     /// Writes those of `frames` that are dirty and not latched exclusively.
-    pub(super) fn write_cold(&self, frames: &[u32]) -> Result<usize> {
+    pub(in crate::pool) fn write_cold(&self, frames: &[u32]) -> Result<usize> {
         Ok(self
             .write_batch(frames, 0, Lsn::MAX, false, &mut Aside::new(self))?
             .pages)
     }
     /// Same; an error when one of their files cannot be opened.
-    pub(super) fn write_wanted(&self, frames: &[u32]) -> Result<usize> {
+    pub(in crate::pool) fn write_wanted(&self, frames: &[u32]) -> Result<usize> {
         let mut aside = Aside::new(self);
         let written = self.write_batch(frames, 0, Lsn::MAX, false, &mut aside)?;
         aside.why.take().map_or(Ok(written.pages), Err)
@@ -314,8 +314,8 @@ impl Pool {
             self.fly(slot, buffer, claimed.as_slice(), flight)
         })
     }
-    /// See [`super::dirty::DirtyList::begin_flight`].
-    pub(super) fn begin_flight(
+    /// See [`crate::pool::frames::dirty_list::DirtyList::begin_flight`].
+    pub(in crate::pool) fn begin_flight(
         &self,
         cold: &[u32],
         pages_max: usize,
@@ -361,7 +361,7 @@ impl Pool {
         Ok(claimed.len())
     }
     /// Copies the candidates that can be had into the buffer, in the order of their places, logged files first.
-    pub(super) fn claim(&self, candidates: Vec<Candidate>, buffer: &mut [u8], aside: &Aside<'_>) -> Taken {
+    pub(in crate::pool) fn claim(&self, candidates: Vec<Candidate>, buffer: &mut [u8], aside: &Aside<'_>) -> Taken {
         let mut sorted: Vec<(u64, Candidate)> = candidates
             .into_iter()
             .map(|c| (self.frames.header(c.frame).key(), c))
@@ -499,7 +499,7 @@ impl Pool {
         }
     }
     /// I6: the first failed write or sync is the last.
-    pub(super) fn synced<T>(&self, result: Result<T>) -> Result<T> {
+    pub(in crate::pool) fn synced<T>(&self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result {
             self.poison(&format!("writing pages failed: {error}"));
         }

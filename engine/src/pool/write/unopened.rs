@@ -7,20 +7,20 @@
 //! A call that writes the oldest changes tries to open such a file once, and sets its pages aside as it comes to them ([`Aside`]): then
 //! younger pages of other files are written. When the call ends they are back in the list.
 //! Called by flush; the news is fetched by the page cleaner's step.
-use super::dirty::{Candidate, Flight};
-use super::frame::UNLOGGED;
-use super::Pool;
 use crate::base::{Error, FileId, Result, Told};
+use crate::pool::frames::dirty_list::{Candidate, Flight};
+use crate::pool::frames::frame::UNLOGGED;
+use crate::pool::Pool;
 
 #[derive(Default)]
-pub(super) struct UnopenedNews {
+pub(in crate::pool) struct UnopenedNews {
     /// Batches meet the same again and again.
     told: Told,
     news: Vec<String>,
 }
 
 /// What one call met of files that cannot be opened.
-pub(super) struct Aside<'p> {
+pub(in crate::pool) struct Aside<'p> {
     pool: &'p Pool,
     files: Vec<FileId>,
     /// Not in the dirty list, in the order in which they came from there.
@@ -82,7 +82,7 @@ impl Drop for Aside<'_> {
 
 impl Pool {
     /// These pages stay dirty, because of `why`. `Err(Poisoned)` if the log cannot hold what comes after them any more.
-    pub(super) fn note_unopened(&self, unopened: &[Candidate], why: &Error) -> Result<()> {
+    pub(in crate::pool) fn note_unopened(&self, unopened: &[Candidate], why: &Error) -> Result<()> {
         let now_us = self.disk.now_us();
         let text = format!("{why}; its changes stay in memory and in the redo log until it can be opened");
         let mut unopened_news = self.flusher.unopened_news.lock();

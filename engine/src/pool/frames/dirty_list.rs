@@ -18,15 +18,15 @@
 //! the flight began. What is marked after that has an LSN of at least `redo.lsn()` at that time, so no bound is higher.
 //!
 //! Lock: `Rank::DirtyList`; inside it only atomics are read and `redo.lsn()` is called.
-use super::frame::{Frame, Frames, UNLOGGED};
 use crate::base::sync::{Rank, RankedGuard, RankedMutex};
 use crate::base::Lsn;
+use crate::pool::frames::frame::{Frame, Frames, UNLOGGED};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A frame that a flusher may write.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Candidate {
+pub(in crate::pool) struct Candidate {
     pub frame: u32,
     /// Its entry's LSN if it was popped from the list; None: it was met by the clock and its entry is still listed.
     pub popped: Option<Lsn>,
@@ -34,7 +34,7 @@ pub(super) struct Candidate {
 
 /// A batch between the claim of its pages and their durability.
 #[derive(Debug)]
-pub(super) struct Flight {
+pub(in crate::pool) struct Flight {
     number: u64,
 }
 
@@ -49,7 +49,7 @@ struct Inner {
     next_flight: u64,
 }
 
-pub(super) struct DirtyList {
+pub(in crate::pool) struct DirtyList {
     inner: RankedMutex<Inner>,
     /// Dirty frames, those in flight not counted.
     count: AtomicUsize,
@@ -226,7 +226,7 @@ impl Inner {
     }
 }
 
-pub(super) struct Marker<'l> {
+pub(in crate::pool) struct Marker<'l> {
     inner: RankedGuard<'l, Inner>,
     count: &'l AtomicUsize,
 }

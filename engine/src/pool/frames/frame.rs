@@ -16,8 +16,8 @@
 //! A *pin* keeps a frame from being given to another page while a thread waits for its latch: without it, a thread
 //! could find itself waiting for a page it never asked for, against the latch order. A latch that is got at once needs no
 //! pin, and holding a latch is a pin: eviction takes the X latch first.
-use super::memory::Region;
-use super::page::{page_lsn, PAGE_SIZE};
+use crate::pool::frames::memory::Region;
+use crate::pool::page::{page_lsn, PAGE_SIZE};
 
 use crate::base::rests::before_lock;
 use crate::base::{Error, Lsn, PageId, Result};
@@ -27,19 +27,19 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
 
 /// `Frame::key` of a frame without a page that is not on the free list either (the clock hand picks it up).
-pub(super) const KEY_NONE: u64 = u64::MAX;
+pub(in crate::pool) const KEY_NONE: u64 = u64::MAX;
 /// `Frame::key` of a frame on the free list.
-pub(super) const KEY_FREE: u64 = u64::MAX - 1;
+pub(in crate::pool) const KEY_FREE: u64 = u64::MAX - 1;
 /// End of a chain in the page table.
-pub(super) const NO_FRAME: u32 = u32::MAX;
+pub(in crate::pool) const NO_FRAME: u32 = u32::MAX;
 /// `Frame::oldest_lsn` of a dirty page of an unlogged file: dirty, but in nobody's way at a checkpoint.
-pub(super) const UNLOGGED: Lsn = u64::MAX;
+pub(in crate::pool) const UNLOGGED: Lsn = u64::MAX;
 /// Laps of the clock hand that a page in steady use survives.
 const REFS_MAX: u8 = 3;
 const PREFETCH_LINES: usize = 8;
 
 #[repr(align(64))]
-pub(super) struct Frame {
+pub(in crate::pool) struct Frame {
     latch: RawRwLock,
     key: AtomicU64,
     /// Lower bound of the first change that is not in the data file yet; 0 = clean. See [`UNLOGGED`].
@@ -112,7 +112,7 @@ impl Frame {
     }
 }
 
-pub(super) struct Frames {
+pub(in crate::pool) struct Frames {
     headers: Box<[Frame]>,
     memory: Region,
 }
@@ -221,13 +221,13 @@ impl<'p> PageRead<'p> {
     pub fn version(&self) -> Lsn {
         page_lsn(self)
     }
-    pub(super) fn index(&self) -> u32 {
+    pub(in crate::pool) fn index(&self) -> u32 {
         self.index
     }
-    pub(super) fn frame(&self) -> &'p Frame {
+    pub(in crate::pool) fn frame(&self) -> &'p Frame {
         self.frame
     }
-    pub(super) fn is_logged(&self) -> bool {
+    pub(in crate::pool) fn is_logged(&self) -> bool {
         self.frame.logged.load(Ordering::Relaxed)
     }
 }
@@ -252,7 +252,7 @@ impl Drop for PageRead<'_> {
 }
 
 /// An X-latched frame. What leaves the pool is an Mtr's (I2); inside, loading and eviction hold it too.
-pub(super) struct PageWrite<'p> {
+pub(in crate::pool) struct PageWrite<'p> {
     frame: &'p Frame,
     bytes: *mut u8,
     index: u32,
@@ -324,6 +324,6 @@ impl Drop for PageWrite<'_> {
     }
 }
 
-pub(super) fn key_id(key: u64) -> PageId {
+pub(in crate::pool) fn key_id(key: u64) -> PageId {
     PageId::new((key >> 32) as u32, key as u32)
 }

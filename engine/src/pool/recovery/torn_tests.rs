@@ -1,8 +1,8 @@
 //! A page written without a copy, torn in every way that leaves each sector old or new.
-use super::rig::{Rig, FILE};
 use crate::base::PageId;
 use crate::io::{Caching, Disk, Mode, SimDisk};
-use crate::pool::dblwr::LISTS_AT;
+use crate::pool::testing::fixture::{PoolFixture, FILE};
+use crate::pool::write::doublewrite::LISTS_AT;
 use crate::pool::{PageType, PAGE_BODY, PAGE_SIZE};
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ const NAME: &str = "00000010.slu";
 const SECTOR: usize = 512;
 
 /// Page 1, whole in its place, with the checkpoint behind it.
-fn rig() -> Rig {
-    let rig = Rig::create(1, 32);
+fn rig() -> PoolFixture {
+    let rig = PoolFixture::create(1, 32);
     rig.add_file(FILE, 10, true);
     let mut mtr = rig.pool.begin();
     let page = mtr.create(P1, 0, PageType::System, 0).unwrap();
@@ -26,7 +26,7 @@ fn rig() -> Rig {
 }
 
 /// Writes that reach every sector, some bytes twice.
-fn write(rig: &Rig, round: u8) {
+fn write(rig: &PoolFixture, round: u8) {
     for shift in [0, 3] {
         let mut mtr = rig.pool.begin();
         let page = mtr.write(P1).unwrap();
@@ -37,26 +37,26 @@ fn write(rig: &Rig, round: u8) {
     }
 }
 
-fn move_some(rig: &Rig) {
+fn move_some(rig: &PoolFixture) {
     let mut mtr = rig.pool.begin();
     let page = mtr.write(P1).unwrap();
     mtr.move_within(page, 1000, 900, 300);
     mtr.commit();
 }
 
-fn copies(rig: &Rig) -> u64 {
+fn copies(rig: &PoolFixture) -> u64 {
     rig.pool.counters().dblwr_pages_written.get()
 }
 
 /// The page before and after a flush; and whether that made a copy.
-fn flush(rig: &Rig) -> (Vec<u8>, Vec<u8>, bool) {
+fn flush(rig: &PoolFixture) -> (Vec<u8>, Vec<u8>, bool) {
     let (old, before) = (rig.in_place(P1), copies(rig));
     rig.pool.flush_all().unwrap();
     (old, rig.in_place(P1), copies(rig) > before)
 }
 
 /// A disk on which the sectors of the page that are set in `arrived` are those of `new`, the others of `old`.
-fn torn(rig: &Rig, old: &[u8], new: &[u8], arrived: u64) -> Arc<SimDisk> {
+fn torn(rig: &PoolFixture, old: &[u8], new: &[u8], arrived: u64) -> Arc<SimDisk> {
     let disk = rig.disk.crash(1);
     let is_new = |sector: usize| arrived >> (sector % 64) & 1 == 1;
     let pairs = old.chunks(SECTOR).zip(new.chunks(SECTOR)).enumerate();
@@ -70,8 +70,8 @@ fn torn(rig: &Rig, old: &[u8], new: &[u8], arrived: u64) -> Arc<SimDisk> {
     disk
 }
 
-fn recovered(disk: Arc<SimDisk>) -> Rig {
-    Rig::recover(disk, 32, &mut |_, _| {})
+fn recovered(disk: Arc<SimDisk>) -> PoolFixture {
+    PoolFixture::recover(disk, 32, &mut |_, _| {})
 }
 
 fn recovery_panics(disk: &Arc<SimDisk>) -> bool {
@@ -196,7 +196,7 @@ fn a_file_of_the_older_format_keeps_its_copies() {
         file.sync().unwrap();
         disk
     };
-    let is_whole = |rig: &Rig| rig.pool.read(P1).unwrap()[PAGE_BODY..] == new[PAGE_BODY..];
+    let is_whole = |rig: &PoolFixture| rig.pool.read(P1).unwrap()[PAGE_BODY..] == new[PAGE_BODY..];
     for n in 1..12 {
         let disk = of_format_1();
         disk.crash_at(disk.changes() + n);

@@ -1,7 +1,7 @@
 //! Batches on their way to disk: what they hold back, and what holds them up.
-use super::rig::{Rig, FILE};
 use crate::base::{Error, Lsn, PageId};
-use crate::pool::unopened::Aside;
+use crate::pool::testing::fixture::{PoolFixture, FILE};
+use crate::pool::write::unopened::Aside;
 use crate::pool::{PageType, PAGE_SIZE};
 use crate::redo::FlushMode;
 
@@ -9,15 +9,15 @@ const LOGGED: PageId = PageId::new(FILE, 1);
 const UNLOGGED: PageId = PageId::new(FILE + 1, 1);
 
 /// One logged file, one that is not.
-fn rig() -> Rig {
-    let rig = Rig::create(7, 16);
+fn rig() -> PoolFixture {
+    let rig = PoolFixture::create(7, 16);
     rig.add_file(LOGGED.file, 4, true);
     rig.add_file(UNLOGGED.file, 4, false);
     rig
 }
 
 /// The page is changed. Where it is in the pool.
-fn change(rig: &Rig, id: PageId, byte: u8) -> u32 {
+fn change(rig: &PoolFixture, id: PageId, byte: u8) -> u32 {
     let mut mtr = rig.pool.begin();
     let page = mtr.create(id, 0, PageType::System, 0).unwrap();
     mtr.edit(page, 64, &[byte]);
@@ -57,7 +57,7 @@ fn no_checkpoint_passes_a_page_that_took_an_unlogged_ones_frame() {
 const OTHER: PageId = PageId::new(FILE + 2, 1);
 
 /// Both logged files have a change, LOGGED's the older one. Its file, which is not open, is refused. The change's LSN.
-fn unopened() -> (Rig, Lsn) {
+fn unopened() -> (PoolFixture, Lsn) {
     let rig = rig();
     rig.add_file(OTHER.file, 4, true);
     let lsn = rig.pool.redo().lsn();
@@ -90,8 +90,8 @@ fn a_file_that_cannot_be_opened_waits_for_its_time() {
 }
 
 /// More pages of such a file than one batch takes, older than those of two others. LSN of the oldest.
-fn many_unopened() -> (Rig, Lsn) {
-    let rig = Rig::create(7, 16);
+fn many_unopened() -> (PoolFixture, Lsn) {
+    let rig = PoolFixture::create(7, 16);
     rig.add_file(LOGGED.file, 8, true);
     rig.add_file(UNLOGGED.file, 8, false);
     rig.add_file(OTHER.file, 8, true);
@@ -194,7 +194,7 @@ fn a_log_that_is_full_waits_no_longer_for_a_file() {
 /// A batch keeps the files open that it writes to. Those behind them could not be opened, and a shutdown gave up.
 #[test]
 fn all_is_written_with_few_descriptors() {
-    let rig = Rig::create(7, 64);
+    let rig = PoolFixture::create(7, 64);
     for n in 0..8 {
         rig.add_file(FILE + n, 4, true);
     }

@@ -5,18 +5,19 @@
 //! the write (`dblwr`), proves the result; without the proof the page stays broken. Why the log has all these changes: `docs/decisions/2026-11-26-pages-written-once.md`.
 //!
 //! Before redo, so that redo finds whole pages; a crash meanwhile leaves the same kind of mixture. Takes no locks. Called by `dblwr`.
-use super::gather::{split, Piece};
-use super::page::{check, page_lsn, seal, set_page_lsn, PAGE_SIZE};
-use super::{page::page_id, Pool};
 use crate::base::bytes::get_u32;
 use crate::base::{Lsn, PageId, Result};
 use crate::io::AlignedBuf;
+use crate::pool::page::page_id;
+use crate::pool::page::{check, page_lsn, seal, set_page_lsn, PAGE_SIZE};
+use crate::pool::recovery::gather::{split, Piece};
+use crate::pool::Pool;
 use crate::redo::record::{decode, Record};
 use std::collections::BTreeMap;
 
 /// Of a page that is about to be written without a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Entry {
+pub(in crate::pool) struct Entry {
     pub page: PageId,
     /// Of the version in place.
     pub base: Lsn,
@@ -49,7 +50,7 @@ struct Torn {
 
 impl Pool {
     /// Mends those of the pages that do not check, as far as that can be proved. Returns how many.
-    pub(super) fn mend(&self, entries: Vec<Entry>, read_log: &mut ReadLog<'_>) -> Result<usize> {
+    pub(in crate::pool) fn mend(&self, entries: Vec<Entry>, read_log: &mut ReadLog<'_>) -> Result<usize> {
         let mut newest: BTreeMap<PageId, Entry> = BTreeMap::new();
         for entry in entries {
             let known = newest.entry(entry.page).or_insert(entry);

@@ -6,9 +6,9 @@
 //!
 //! Memory: about what the log takes, and 24 bytes for each piece of a group that is about one page. `is_full` says when that has
 //! reached the bound that the caller set; no group is left out for it. Takes no locks. Called by the engine's recovery.
-use super::page::{PAGE_BODY, PAGE_SIZE};
 use crate::base::bytes::{get_u32, push_bytes, take_bytes};
 use crate::base::{Error, Lsn, PageId, Result};
+use crate::pool::page::{PAGE_BODY, PAGE_SIZE};
 use crate::redo::record::{begins_with_image, decode_at, Record};
 
 /// So many parts: each thread gets its share however unevenly the pages were changed.
@@ -20,7 +20,7 @@ const PART_BYTES_MAX: usize = 1 << 31;
 
 /// What one group says about one page.
 #[derive(Clone, Copy)]
-pub(super) struct Edit {
+pub(in crate::pool) struct Edit {
     pub page: PageId,
     /// Where the group ends.
     pub end: Lsn,
@@ -38,7 +38,7 @@ impl Edit {
 
 /// The edits of some pages.
 #[derive(Default)]
-pub(super) struct Part {
+pub(in crate::pool) struct Part {
     pub edits: Vec<Edit>,
     /// Each edit's records, encoded, with their length before them.
     bytes: Vec<u8>,
@@ -64,9 +64,9 @@ impl Part {
 }
 
 pub struct Gathered {
-    pub(super) parts: Vec<Part>,
+    pub(in crate::pool) parts: Vec<Part>,
     /// Pages that have an image, and where the image's group ends.
-    pub(super) images: Vec<(PageId, Lsn)>,
+    pub(in crate::pool) images: Vec<(PageId, Lsn)>,
     bytes_max: usize,
     bytes: usize,
     full: bool,

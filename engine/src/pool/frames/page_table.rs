@@ -4,15 +4,15 @@
 //! Whoever acts on it latches the frame and looks at the frame's key; a miss is asked again under the shard's mutex,
 //! where the answer is exact. Insert and remove run under that mutex, by the X-latch holder of the frame.
 //! Lock: `Rank::PageTable`, one of many, held for a few instructions.
-use super::frame::{Frame, Frames, NO_FRAME};
 use crate::base::sync::{Rank, RankedGuard, RankedMutex};
+use crate::pool::frames::frame::{Frame, Frames, NO_FRAME};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const SHARDS: usize = 256;
 /// A lock-free walk longer than this has strayed, or the bucket is unlucky: ask under the mutex.
 const WALK_MAX: usize = 16;
 
-pub(super) struct PageTable {
+pub(in crate::pool) struct PageTable {
     heads: Box<[AtomicU32]>,
     shift: u32,
     shards: Box<[RankedMutex<()>]>,
@@ -61,7 +61,7 @@ impl PageTable {
     }
 }
 
-pub(super) struct Shard<'t> {
+pub(in crate::pool) struct Shard<'t> {
     _guard: RankedGuard<'t, ()>,
     head: &'t AtomicU32,
     frames: &'t Frames,
@@ -110,7 +110,7 @@ impl<'t> Shard<'t> {
     }
 }
 
-pub(super) struct Pin<'t> {
+pub(in crate::pool) struct Pin<'t> {
     frame: &'t Frame,
     pub index: u32,
 }

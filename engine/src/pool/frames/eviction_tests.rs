@@ -1,6 +1,6 @@
 //! Pages come and go: more pages than frames, all frames in use, read-ahead, files thrown away.
-use super::rig::{Rig, FILE};
 use crate::base::{Error, PageId};
+use crate::pool::testing::fixture::{PoolFixture, FILE};
 use crate::pool::PageType;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
@@ -9,8 +9,8 @@ fn id(no: u32) -> PageId {
     PageId::new(FILE, no)
 }
 
-fn filled(frames: usize, pages: u32, read_io_threads: u32) -> Rig {
-    let rig = Rig::create_with(5, frames, read_io_threads);
+fn filled(frames: usize, pages: u32, read_io_threads: u32) -> PoolFixture {
+    let rig = PoolFixture::create_with(5, frames, read_io_threads);
     rig.add_file(FILE, pages, true);
     for no in 0..pages {
         let mut mtr = rig.pool.begin();
@@ -158,8 +158,8 @@ impl crate::pool::Imprinter for Numbers {
     }
 }
 
-fn with_imprints(frames: usize, pages: u32) -> Rig {
-    let rig = Rig::create_with(5, frames, 0);
+fn with_imprints(frames: usize, pages: u32) -> PoolFixture {
+    let rig = PoolFixture::create_with(5, frames, 0);
     rig.pool.set_imprinter(std::sync::Arc::new(Numbers));
     rig.add_file(FILE, pages, true);
     for no in 0..pages {
@@ -167,14 +167,14 @@ fn with_imprints(frames: usize, pages: u32) -> Rig {
     }
     rig
 }
-fn write(rig: &Rig, no: u32, number: u32) {
+fn write(rig: &PoolFixture, no: u32, number: u32) {
     let mut mtr = rig.pool.begin();
     let a = mtr.create(id(no), 0, PageType::System, 0).unwrap();
     mtr.edit_u32(a, 64, number);
     mtr.commit();
 }
 /// A page that is out and whose imprint is there.
-fn told_about(rig: &Rig, pages: u32) -> u32 {
+fn told_about(rig: &PoolFixture, pages: u32) -> u32 {
     let told = |no: &u32| (1 << 20..(1 << 20) + 10).any(|hash| rig.pool.lacks(id(*no), hash));
     (0..pages).find(told).expect("an imprint")
 }

@@ -4,7 +4,7 @@
 use crate::base::{Error, Result};
 use std::ptr::NonNull;
 
-pub(super) struct Region {
+pub(in crate::pool) struct Region {
     base: NonNull<u8>,
     len: usize,
 }

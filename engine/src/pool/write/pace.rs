@@ -6,8 +6,8 @@
 //! of the ring under a steady load and nothing comes in bursts. The dirty share adds to it; all of it is
 //! bounded by `io_capacity_max`, except when writers wait for room in the ring. An idle engine writes at `io_capacity`.
 //! The free list is filled beside that, whenever it is short.
-use super::Pool;
 use crate::base::sync::{Rank, RankedMutex};
+use crate::pool::Pool;
 use parking_lot::Condvar;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -18,7 +18,7 @@ const ROUNDS: usize = 10;
 const ROUND_US: u64 = 1_000_000 / ROUNDS as u64;
 const DIRTY_SHARE_MAX: f64 = 0.75;
 
-pub(super) struct Pace {
+pub(in crate::pool) struct Pace {
     io_capacity: AtomicU32,
     io_capacity_max: AtomicU32,
     /// When the last round began, and the redo LSN then.
@@ -92,7 +92,7 @@ impl Pool {
     pub fn is_short(&self) -> bool {
         self.clock.deficit() > 0
     }
-    pub(super) fn dirty_share(&self) -> f64 {
+    pub(in crate::pool) fn dirty_share(&self) -> f64 {
         self.dirty.count() as f64 / self.frames.len() as f64
     }
     /// Pages a second in the background: usually, and when pressed.

@@ -7,12 +7,12 @@
 //! Miss: take a frame (X-latched, empty), publish it under the page's number, read, verify, and hand it on. Others who want
 //! the page meanwhile wait for the X latch. When the read fails the page is unpublished; those who waited look again,
 //! find nothing and meet the same error themselves.
-use super::frame::{PageRead, PageWrite, KEY_NONE};
-use super::page::{self, PAGE_SIZE};
-use super::{CheckBody, Pool};
 use crate::base::{Error, Lsn, PageId, Result};
 use crate::io::files::OpenFile;
 use crate::io::File;
+use crate::pool::frames::frame::{PageRead, PageWrite, KEY_NONE};
+use crate::pool::page::{self, PAGE_SIZE};
+use crate::pool::{CheckBody, Pool};
 use std::sync::atomic::Ordering;
 
 /// How a miss fills the frame.
@@ -98,11 +98,11 @@ impl Pool {
         }
     }
     /// X-latched page, for an Mtr.
-    pub(super) fn fetch_write(&self, id: PageId) -> Result<PageWrite<'_>> {
+    pub(in crate::pool) fn fetch_write(&self, id: PageId) -> Result<PageWrite<'_>> {
         Ok(self.fetch_exclusive(id, Fill::Read)?.0)
     }
     /// X-latched page whose content is going to be overwritten: not read from disk. True if it was resident.
-    pub(super) fn fetch_new(&self, id: PageId) -> Result<(PageWrite<'_>, bool)> {
+    pub(in crate::pool) fn fetch_new(&self, id: PageId) -> Result<(PageWrite<'_>, bool)> {
         self.fetch_exclusive(id, Fill::Nothing)
     }
     fn fetch_exclusive(&self, id: PageId, fill: Fill) -> Result<(PageWrite<'_>, bool)> {
@@ -142,14 +142,14 @@ impl Pool {
         }
     }
     /// None: the pool does not have the page, whatever is on disk. Waits for the latch.
-    pub(super) fn resident_write(&self, id: PageId) -> Result<Option<PageWrite<'_>>> {
+    pub(in crate::pool) fn resident_write(&self, id: PageId) -> Result<Option<PageWrite<'_>>> {
         self.check_alive()?;
         self.requests.inc();
         let key = id.as_u64();
         Ok(self.try_write_hit(key).or_else(|| self.wait_resident_write(key)))
     }
     /// The same without waiting. None also if somebody has the latch just now (or may have).
-    pub(super) fn try_resident_write(&self, id: PageId) -> Result<Option<PageWrite<'_>>> {
+    pub(in crate::pool) fn try_resident_write(&self, id: PageId) -> Result<Option<PageWrite<'_>>> {
         self.check_alive()?;
         self.requests.inc();
         let key = id.as_u64();
@@ -157,7 +157,7 @@ impl Pool {
         Ok(pin.and_then(|pin| self.frames.try_write(pin.index).filter(|page| page.key() == key)))
     }
     /// None: somebody has the latch just now (or may have).
-    pub(super) fn try_fetch_write(&self, id: PageId) -> Result<Option<PageWrite<'_>>> {
+    pub(in crate::pool) fn try_fetch_write(&self, id: PageId) -> Result<Option<PageWrite<'_>>> {
         self.check_alive()?;
         self.requests.inc();
         let key = id.as_u64();
@@ -196,7 +196,7 @@ impl Pool {
         Ok(Some(page))
     }
     /// Is this the page, sealed, in its newest version? A file that is not logged has no LSNs to tell by.
-    pub(super) fn verify_read(&self, bytes: &[u8], id: PageId, file: &OpenFile) -> Result<()> {
+    pub(in crate::pool) fn verify_read(&self, bytes: &[u8], id: PageId, file: &OpenFile) -> Result<()> {
         verify(bytes, id, &*file.file, self.config.check_body)?;
         match file.logged {
             true => self.written.check(bytes, id, &*file.file),
@@ -204,7 +204,12 @@ impl Pool {
         }
     }
     /// Enters an empty X-latched frame into the page table. None (and the frame is given back): the page is there already.
-    pub(super) fn publish<'p>(&'p self, page: PageWrite<'p>, id: PageId, file: &OpenFile) -> Option<PageWrite<'p>> {
+    pub(in crate::pool) fn publish<'p>(
+        &'p self,
+        page: PageWrite<'p>,
+        id: PageId,
+        file: &OpenFile,
+    ) -> Option<PageWrite<'p>> {
         let key = id.as_u64();
         debug_assert_eq!(page.key(), KEY_NONE);
         let shard = self.table.lock(&self.frames, key);
@@ -223,7 +228,7 @@ impl Pool {
         Some(page)
     }
     /// Forgets a page that could not be read.
-    pub(super) fn unpublish(&self, page: PageWrite<'_>) {
+    pub(in crate::pool) fn unpublish(&self, page: PageWrite<'_>) {
         self.unlink(&page);
         self.give_back(page);
     }
@@ -234,7 +239,7 @@ impl Pool {
     }
     /// Forgets a page that somebody is going to write, or has written, past the pool, changes and all; on return no copy of it is
     /// on its way to disk. Nobody else has a use for the page. The caller holds no latch.
-    pub(super) fn forget(&self, id: PageId) {
+    pub(in crate::pool) fn forget(&self, id: PageId) {
         let key = id.as_u64();
         let shard = self.table.lock(&self.frames, key);
         self.imprints.forget(key);
@@ -253,13 +258,13 @@ impl Pool {
         self.discard(page);
     }
     /// Forgets the X-latched page, changes and all.
-    pub(super) fn discard(&self, page: PageWrite<'_>) {
+    pub(in crate::pool) fn discard(&self, page: PageWrite<'_>) {
         self.dirty.clear(page.frame());
         self.unlink(&page);
         self.give_back(page);
     }
     /// The frames enter the dirty list with `lsn()`, read under its lock, as the lower bound of their change.
-    pub(super) fn mark_dirty<'a, 'p: 'a>(
+    pub(in crate::pool) fn mark_dirty<'a, 'p: 'a>(
         &self,
         pages: impl Iterator<Item = &'a PageWrite<'p>>,
         lsn: impl FnOnce() -> Lsn,
@@ -267,11 +272,15 @@ impl Pool {
         let mut list = self.dirty.lock();
         let lsn = lsn();
         for page in pages {
-            let bound = if page.is_logged() { lsn } else { super::frame::UNLOGGED };
+            let bound = if page.is_logged() {
+                lsn
+            } else {
+                crate::pool::frames::frame::UNLOGGED
+            };
             list.mark(&self.frames, page.index(), bound);
         }
     }
-    pub(super) fn next_unlogged_version(&self) -> Lsn {
+    pub(in crate::pool) fn next_unlogged_version(&self) -> Lsn {
         self.unlogged_version.fetch_add(1, Ordering::Relaxed) + 1
     }
 }

@@ -4,16 +4,16 @@
 //! A fixed number of entries for each frame, each page with one place: an entry gives way to another page's, and what is
 //! forgotten is not checked. So a run meets most lost writes of its own; of those of the run before it knows the pages
 //! whose copies are still in the doublewrite file. Takes one leaf lock. Called by `flush` (notes), `fetch` and `prefetch` (ask).
-use super::page::page_lsn;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Error, Lsn, PageId, Result};
 use crate::io::File;
+use crate::pool::page::page_lsn;
 
 /// Entries for each frame of the pool: 64 bytes beside a page of 16 KiB. The simulation's disk lies, and its tiny pages come and go: there
 /// next to nothing is forgotten, so that it can ask that every lost write be met.
 const ENTRIES_PER_FRAME: usize = if cfg!(feature = "tiny-pages") { 256 } else { 4 };
 
-pub(super) struct Written {
+pub(in crate::pool) struct Written {
     /// (page, LSN of its last write); LSN 0 = none.
     entries: RankedMutex<Vec<(u64, Lsn)>>,
 }

@@ -10,11 +10,11 @@
 //! Bounded: two imprints for each frame, each a 64th of a page. They live in sets by hash of the page's number; in a full set the oldest gives
 //! way. Their memory is taken when a set gets its first. Locks: one of rank `Leaf`.
 //! Called by `evict` (made), `fetch` (dropped) and, through [`Pool::lacks`], by `change`.
-use super::page::PAGE_SIZE;
-use super::Pool;
 use crate::base::bytes::mixed;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{planted, FileId, Mutant, PageId};
+use crate::pool::page::PAGE_SIZE;
+use crate::pool::Pool;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -35,7 +35,7 @@ pub trait Imprinter: Send + Sync {
     fn imprint(&self, page: &[u8], add: &mut dyn FnMut(u32)) -> bool;
 }
 
-pub(super) struct Imprint([u64; WORDS]);
+pub(in crate::pool) struct Imprint([u64; WORDS]);
 
 impl Imprint {
     fn add(&mut self, hash: u32) {
@@ -61,7 +61,7 @@ impl Set {
     }
 }
 
-pub(super) struct Imprints {
+pub(in crate::pool) struct Imprints {
     imprinter: OnceLock<Arc<dyn Imprinter>>,
     sets: Box<[RankedMutex<Set>]>,
     /// Imprints there are.

@@ -8,10 +8,10 @@
 //! Latches: only try-latches on victims. A thread that needs a frame may hold page latches of its own (the parent during a
 //! descent): it waits for no latch here, flushers take only try-latches, so nobody waits for it in a circle. When all
 //! frames are latched by others for too long the answer is `Error::Full`, not a hang.
-use super::frame::{Frames, PageWrite, KEY_FREE, KEY_NONE};
-use super::Pool;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Error, Result};
+use crate::pool::frames::frame::{Frames, PageWrite, KEY_FREE, KEY_NONE};
+use crate::pool::Pool;
 use parking_lot::Condvar;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -24,7 +24,7 @@ const WAIT_MS: u64 = 2;
 /// Waits in which nothing happened before a thread gives up: 10 s.
 const WAITS_MAX: usize = if cfg!(test) { 200 } else { 5000 };
 
-pub(super) struct Clock {
+pub(in crate::pool) struct Clock {
     hand: AtomicUsize,
     free: RankedMutex<Vec<u32>>,
     free_count: AtomicUsize,
@@ -83,7 +83,7 @@ impl Clock {
 
 impl Pool {
     /// An empty frame, X-latched, its key `KEY_NONE`.
-    pub(super) fn take_frame(&self) -> Result<PageWrite<'_>> {
+    pub(in crate::pool) fn take_frame(&self) -> Result<PageWrite<'_>> {
         if let Some(frame) = self.pop_free() {
             return Ok(frame);
         }
@@ -95,7 +95,7 @@ impl Pool {
         }
     }
     /// An empty frame if one is to be had without writing or waiting.
-    pub(super) fn take_clean_frame(&self) -> Option<PageWrite<'_>> {
+    pub(in crate::pool) fn take_clean_frame(&self) -> Option<PageWrite<'_>> {
         self.pop_free()
             .or_else(|| self.sweep(256.min(self.lap()), &mut Vec::new()))
     }
@@ -103,7 +103,7 @@ impl Pool {
     fn lap(&self) -> usize {
         5 * self.frames.len()
     }
-    pub(super) fn pop_free(&self) -> Option<PageWrite<'_>> {
+    pub(in crate::pool) fn pop_free(&self) -> Option<PageWrite<'_>> {
         let (index, left) = self.clock.pop()?;
         if left == self.clock.free_target / 2 {
             self.wake_cleaner();
@@ -192,7 +192,7 @@ impl Pool {
     }
     /// An empty X-latched frame goes to the free list; if somebody still waits for it or writes from it, the hand will find
     /// it later.
-    pub(super) fn give_back(&self, frame: PageWrite<'_>) {
+    pub(in crate::pool) fn give_back(&self, frame: PageWrite<'_>) {
         debug_assert_eq!(frame.key(), KEY_NONE);
         if frame.frame().pins.load(Ordering::Acquire) == 0 && !frame.frame().needs_disk() {
             let index = frame.index();
@@ -204,7 +204,7 @@ impl Pool {
         }
     }
     /// The cleaner's part: fills the free list from clean pages, and names cold dirty ones in the way, at most `cold_max`.
-    pub(super) fn refill_free(&self, cold_max: usize) -> Vec<u32> {
+    pub(in crate::pool) fn refill_free(&self, cold_max: usize) -> Vec<u32> {
         let mut cold = Vec::new();
         let mut steps_left = self.lap().min(16 * self.clock.free_target + 1024);
         while self.clock.deficit() > 0 && steps_left > 0 && cold.len() < cold_max {
@@ -248,7 +248,7 @@ impl Pool {
         }
     }
     /// Evicts those of `frames` that can be, while the free list is short.
-    pub(super) fn free_cold(&self, frames: &[u32]) {
+    pub(in crate::pool) fn free_cold(&self, frames: &[u32]) {
         for index in frames {
             if self.clock.deficit() == 0 {
                 break;

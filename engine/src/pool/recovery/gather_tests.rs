@@ -1,7 +1,7 @@
 //! What recovery makes of the log: groups in pieces, pages that are not read, and a dirty list in the order of the log.
-use super::rig::{Rig, FILE};
 use crate::base::{PageId, Result};
 use crate::io::Disk;
+use crate::pool::testing::fixture::{PoolFixture, FILE};
 use crate::pool::{split, Gathered, PageType, Piece, Void, PAGE_SIZE};
 use crate::redo::record::Record;
 use crate::redo::{FlushMode, RecordSink};
@@ -80,7 +80,7 @@ fn what_may_be_kept_is_bounded_by_groups() {
 }
 
 /// A group that changes `page`, and one that writes an image of it if asked.
-fn change(rig: &Rig, page: PageId, image: bool, what: &[u8]) {
+fn change(rig: &PoolFixture, page: PageId, image: bool, what: &[u8]) {
     let mut mtr = rig.pool.begin();
     let handle = match image {
         true => mtr.create(page, 9, PageType::Tree, 0).unwrap(),
@@ -93,7 +93,7 @@ fn change(rig: &Rig, page: PageId, image: bool, what: &[u8]) {
 /// The newest image counts, in whichever group it is: what is before it may be in place, torn, or nowhere.
 #[test]
 fn a_page_with_an_image_behind_the_checkpoint_is_not_read() {
-    let rig = Rig::create(7, 32);
+    let rig = PoolFixture::create(7, 32);
     rig.add_file(FILE, 100, true);
     for page in [P1, P2] {
         change(&rig, page, true, b"old");
@@ -115,7 +115,7 @@ fn a_page_with_an_image_behind_the_checkpoint_is_not_read() {
     );
     let torn = vec![7; PAGE_SIZE / 2];
     file.unwrap().write_at(&torn, PAGE_SIZE as u64).unwrap();
-    let rig = Rig::recover(disk, 32, &mut |_, _| ());
+    let rig = PoolFixture::recover(disk, 32, &mut |_, _| ());
     assert_eq!(&rig.pool.read(P1).unwrap()[100..105], b"newer");
     assert_eq!(&rig.pool.read(P2).unwrap()[100..106], b"edited");
     let read = rig.pool.counters().buffer_pool_read_ahead.get() + rig.pool.counters().buffer_pool_reads.get();
@@ -125,7 +125,7 @@ fn a_page_with_an_image_behind_the_checkpoint_is_not_read() {
 /// Pages are recovered in the order of their numbers; a checkpoint can still move page by page as they are written.
 #[test]
 fn recovered_pages_are_written_in_the_order_of_the_log() {
-    let rig = Rig::create(7, 64);
+    let rig = PoolFixture::create(7, 64);
     rig.add_file(FILE, 100, true);
     for no in (0..20).rev() {
         change(&rig, PageId::new(FILE, no), true, b"x");
@@ -133,7 +133,7 @@ fn recovered_pages_are_written_in_the_order_of_the_log() {
     rig.pool.redo().flush(rig.pool.redo().lsn(), FlushMode::Sync).unwrap();
     let disk = rig.disk.crash(3);
     drop(rig);
-    let rig = Rig::recover(disk, 64, &mut |_, _| ());
+    let rig = PoolFixture::recover(disk, 64, &mut |_, _| ());
     let mut bounds = vec![rig.pool.checkpoint_lsn()];
     while rig.pool.flush_step(1).unwrap() > 0 {
         bounds.push(rig.pool.checkpoint_lsn());
@@ -145,7 +145,7 @@ fn recovered_pages_are_written_in_the_order_of_the_log() {
 /// What a later part of the log makes void is void in the round that has only the earlier one.
 #[test]
 fn a_void_edit_is_no_reason_to_read_or_to_grow() {
-    let rig = Rig::create(7, 32);
+    let rig = PoolFixture::create(7, 32);
     rig.add_file(FILE, 100, true);
     let mut void = crate::pool::Void::default();
     void.learn(&Record::FileDrop { file: 99 }, 50);

@@ -1,25 +1,25 @@
 //! What a mini-transaction promises: edits are seen, logged, recovered; nothing half done survives.
-use super::rig::{Rig, FILE};
 use crate::base::{Error, PageId};
 use crate::io::sim::Fault;
 use crate::pool::page::{page_index, page_level, page_lsn, page_type};
+use crate::pool::testing::fixture::{PoolFixture, FILE};
 use crate::pool::{PageType, PAGE_BODY, PAGE_SIZE};
 use crate::redo::FlushMode;
 
 const P1: PageId = PageId::new(FILE, 1);
 const P2: PageId = PageId::new(FILE, 2);
 
-fn rig() -> Rig {
-    let rig = Rig::create(7, 32);
+fn rig() -> PoolFixture {
+    let rig = PoolFixture::create(7, 32);
     rig.add_file(FILE, 100, true);
     rig
 }
 
-fn crash(rig: Rig, lsn: u64) -> Rig {
+fn crash(rig: PoolFixture, lsn: u64) -> PoolFixture {
     rig.pool.redo().flush(lsn, FlushMode::Sync).unwrap();
     let disk = rig.disk.crash(3);
     drop(rig);
-    Rig::recover(disk, 32, &mut |_, _| {})
+    PoolFixture::recover(disk, 32, &mut |_, _| {})
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn edits_are_seen_at_once_and_survive_a_crash() {
     assert_eq!(&mtr.bytes(a)[100..107], b"hehello");
     let end = mtr.commit();
     assert!(end > 0);
-    let check = |rig: &Rig| {
+    let check = |rig: &PoolFixture| {
         let page = rig.pool.read(P1).unwrap();
         assert_eq!(
             (page_index(&page), page_type(&page), page_level(&page)),
