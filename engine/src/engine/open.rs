@@ -31,7 +31,7 @@ use crate::redo::reader::scan;
 use crate::redo::record::Record;
 use crate::redo::{Redo, RedoConfig};
 use crate::space;
-use crate::table::catalog::Catalog;
+use crate::table::Catalog;
 use crate::table::Store;
 use crate::txn::{RecoveredTrx, TrxSys};
 use parking_lot::Mutex;

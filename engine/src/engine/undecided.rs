@@ -10,7 +10,7 @@
 //! be what it waits for.
 use super::Engine;
 use crate::base::{Error, FileId, Result, TrxId, UndoPtr};
-use crate::table::undo_format::Record;
+use crate::table::undo::record::Record;
 use crate::txn::{RecoveredTrx, Trx};
 use parking_lot::Mutex;
 

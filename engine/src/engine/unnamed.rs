@@ -17,7 +17,7 @@ use crate::base::{Error, FileId, Result};
 use crate::pool::Pool;
 use crate::redo::FlushMode;
 use crate::space;
-use crate::table::catalog::Catalog;
+use crate::table::Catalog;
 use std::collections::BTreeSet;
 
 /// Files that could not be removed, and why.

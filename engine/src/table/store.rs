@@ -1,15 +1,15 @@
 //! [`Store`]: what every operation of the table layer needs, and the words its callers use.
-use super::catalog::Catalog;
-use super::damage::Aside;
-use super::def::Layout;
-use super::read_tries::ReadTries;
-use super::statistics::StatisticsSettings;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Counters, Error, Level, Result, TrxId, UndoPtr};
 use crate::change::ChangeBuffer;
 use crate::index::RowHeader;
 use crate::pool::Pool;
 use crate::redo::Redo;
+use crate::table::catalog::dictionary::Catalog;
+use crate::table::catalog::table::Layout;
+use crate::table::health::damage::Aside;
+use crate::table::statistics::StatisticsSettings;
+use crate::table::undo::read_retries::ReadTries;
 use crate::txn::{Isolation, Trx, TrxSys};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::Arc;
@@ -58,10 +58,10 @@ pub struct Store {
     pub statistics_settings: StatisticsSettings,
     pub verify: AtomicBool,
     pub(crate) unique_guards: Vec<RankedMutex<()>>,
-    pub(super) aside: RankedMutex<Aside>,
-    pub(super) purge_tries: ReadTries,
-    pub(super) rollback_tries: ReadTries,
-    pub(super) log: Tell,
+    pub(in crate::table) aside: RankedMutex<Aside>,
+    pub(in crate::table) purge_tries: ReadTries,
+    pub(in crate::table) rollback_tries: ReadTries,
+    pub(in crate::table) log: Tell,
 }
 
 /// Takes a line for people.
@@ -149,7 +149,7 @@ impl Store {
     pub(crate) fn tell(&self, text: &str) {
         (self.log)(Level::Error, text);
     }
-    pub(super) fn tell_warning(&self, text: &str) {
+    pub(in crate::table) fn tell_warning(&self, text: &str) {
         (self.log)(Level::Warning, text);
     }
 
@@ -181,7 +181,7 @@ impl Store {
 
     /// For locking reads, and inserts that change the row they meet: `check_conflict` goes by the rows' makers, which a table or an index that
     /// is younger than the snapshot does not tell. So it is refused, as to a consistent read (index: 0 = clustered, i + 1 = secondary i).
-    pub(super) fn check_not_younger(&self, trx: &mut Trx, layout: &Layout, index: u32) -> Result<()> {
+    pub(in crate::table) fn check_not_younger(&self, trx: &mut Trx, layout: &Layout, index: u32) -> Result<()> {
         let Some(view) = &trx.view else { return Ok(()) };
         if trx.isolation < Isolation::RepeatableRead || layout.is_seen_by(view, index) {
             return Ok(());
@@ -199,7 +199,7 @@ impl Store {
     /// What a locking read found stays as it was, for it is locked; what it did not find may appear, for below SERIALIZABLE nothing
     /// locks the gaps. So the snapshot is taken before such a read looks: what appears later is a conflict to the next locking read,
     /// and unseen by a consistent one.
-    pub(super) fn guard_by_snapshot(&self, trx: &mut Trx) {
+    pub(in crate::table) fn guard_by_snapshot(&self, trx: &mut Trx) {
         let wanted = trx.snapshot_by_locking && trx.isolation == Isolation::RepeatableRead && trx.view.is_none();
         if wanted && trx.snapshot_isolation {
             self.trx_sys.open_fresh_view(trx);
@@ -208,7 +208,7 @@ impl Store {
 
     /// What a locking read should do that ended so: true = once more, with a new snapshot. The one it took itself is older than
     /// the row that it waited for, and nobody has seen anything by it: a conflict would send the user back to where he is.
-    pub(super) fn conflicts_with_fresh_snapshot<T>(&self, trx: &mut Trx, result: &Result<T>) -> bool {
+    pub(in crate::table) fn conflicts_with_fresh_snapshot<T>(&self, trx: &mut Trx, result: &Result<T>) -> bool {
         if result.is_ok() {
             trx.view_is_fresh = false;
         }

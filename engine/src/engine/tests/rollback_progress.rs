@@ -4,7 +4,7 @@ use super::notes;
 use super::rig::*;
 use crate::engine::steps::LoserRollback;
 use crate::io::sim::SimDisk;
-use crate::table::rollback_progress::NOTE_EVERY;
+use crate::table::undo::progress::NOTE_EVERY;
 use crate::txn::Isolation::ReadCommitted;
 use crate::txn::Trx;
 use std::sync::atomic::Ordering;

@@ -3,13 +3,13 @@
 //! The row count lives in memory (`counts`): stored or sampled at the first question after the engine was opened, then kept
 //! by the row operations and by rollback. Page counts need a walk over a tree's inner levels: the answer is kept until the
 //! file has grown or shrunk by a tenth.
-use super::super::def::{Layout, Table};
-use super::super::store::Store;
 use crate::base::{Error, Result};
 use crate::change;
 use crate::index::Index;
 use crate::pool::PAGE_SIZE;
 use crate::space;
+use crate::table::catalog::table::{Layout, Table};
+use crate::table::store::Store;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableStats {

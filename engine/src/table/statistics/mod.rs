@@ -13,12 +13,12 @@ mod report;
 mod sample;
 mod stored;
 
-use super::def::{Layout, Table};
-use super::store::Store;
 use crate::base::{Error, IndexId, Result};
 use crate::change::{in_use, Delta};
 use crate::index::key_shape::KeyShape;
 use crate::index::RowHeader;
+use crate::table::catalog::table::{Layout, Table};
+use crate::table::store::Store;
 pub use estimates::TableStats;
 use parking_lot::{Mutex, RwLock};
 pub use report::StatisticsRow;
@@ -137,7 +137,7 @@ impl Statistics {
         statistics
     }
     /// The table was emptied: nothing that was computed holds.
-    pub(super) fn truncated(&self) {
+    pub(in crate::table) fn truncated(&self) {
         self.counts.truncated();
         self.publish(None);
         let mut marks = self.marks.lock();

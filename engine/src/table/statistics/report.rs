@@ -1,6 +1,6 @@
 //! All statistics as rows, for INFORMATION_SCHEMA.
-use super::super::store::Store;
 use crate::base::Result;
+use crate::table::store::Store;
 
 /// A table, or one of its indexes.
 #[derive(Clone, Debug, Default)]

@@ -12,9 +12,6 @@
 //! ```
 //! A record that cannot be decoded is as good as none: the statistics are computed anew. Writers hold the DDL mutex; DROP and
 //! TRUNCATE remove the record in the Mtr that changes the catalog.
-use super::super::catalog::STATISTICS_INDEX;
-use super::super::def::Table;
-use super::super::store::Store;
 use super::{IndexStatistics, TableStatistics};
 use crate::base::bytes::{push_varint, take_varint};
 use crate::base::ids::SYSTEM_FILE;
@@ -22,6 +19,9 @@ use crate::base::{planted, Error, FileId, Mutant, Result};
 use crate::btree::{Intent, Placed, Seek, Tree, ENTRY_MAX};
 use crate::pool::Mtr;
 use crate::space;
+use crate::table::catalog::dictionary::STATISTICS_INDEX;
+use crate::table::catalog::table::Table;
+use crate::table::store::Store;
 use std::sync::atomic::Ordering;
 
 const VERSION: u8 = 1;
@@ -251,7 +251,7 @@ impl Store {
     }
 
     /// Removes what is stored of a table that is dropped or emptied, before the catalog is changed in the same Mtr.
-    pub(in super::super) fn remove_stored(&self, mtr: &mut Mtr<'_>, table: FileId) -> Result<()> {
+    pub(in crate::table) fn remove_stored(&self, mtr: &mut Mtr<'_>, table: FileId) -> Result<()> {
         let Some(tree) = self
             .statistics_tree()
             .filter(|_| !planted(Mutant::StatisticsSurviveDrop))

@@ -1,0 +1,246 @@
+//! Loads of an empty table that others know: what `load.rs` does for a new one, and what is different.
+//!
+//! Rows and entries are stamped with the transaction's id, and have no undo pointer: views that do not see it see nothing before them, and
+//! each row is locked by its maker as any other. From the look that finds the table empty until everything is linked no other transaction
+//! inserts: all keys of the clustered index are range-locked, and inserts ask under the latch of their leaf. The look: nothing stands in
+//! any tree of the table, nor waits in its change buffer; so no version, and no entry of an older time. (An empty clustered tree alone
+//! says nothing of entries: purge comes to the streams of transactions in any order, so what is left of a row that is gone may still be
+//! pending.)
+//!
+//! Two undo records (`bulk_undo.rs`) answer for it. LOAD BEGUN names the lists of extents, before there are any; LOAD LINKED says that
+//! rows may be in the trees, before the first tree is linked. Between the two come those of long rows. Nothing is linked before all
+//! trees are forced, and unique indexes are known to have nothing twice; but rows that came out of order after many in order are placed
+//! in the linked clustered tree, each as an insert of its own: ranges that others have locked since the link are waited for.
+//!
+//! Latches: none between calls; a root (X) while it is linked, a leaf (X) while a late row is placed. Called by `bulk_insert.rs`.
+use crate::base::{moment, Error, IndexId, Moment, Result, TrxId};
+use crate::btree::bulk::Loaded;
+use crate::btree::extents::ExtentList;
+use crate::btree::Tree;
+use crate::table::bulk::index_build::kill_poll;
+use crate::table::bulk::sort::Sorter;
+use crate::table::bulk::table_load::TableLoad;
+use crate::table::catalog::table::{Layout, Table};
+use crate::table::store::Store;
+use crate::table::undo::record;
+use crate::txn::Trx;
+use std::sync::atomic::{fence, Ordering};
+use std::sync::Arc;
+
+impl Store {
+    /// True: the table is empty, and nobody else inserts into it before [`Store::let_others_insert`] or the transaction's end.
+    pub(in crate::table) fn take_empty_table(&self, trx: &mut Trx, table: &Table) -> Result<bool> {
+        let layout = table.layout();
+        if !self.is_bare(layout)? {
+            return Ok(false);
+        }
+        self.begin_change(trx)?;
+        let locks = self.trx_sys.locks();
+        if !locks.lock_whole(trx, layout.clustered.id) {
+            return Ok(false);
+        }
+        // As in `Store::ranges_still_free`: whoever inserts under a leaf's latch was here before us, and is seen, or meets the lock.
+        fence(Ordering::SeqCst);
+        let free = all_indexes(layout).all(|index| locks.whole_is_free(trx, index));
+        let taken = match free {
+            true => self.is_bare(layout),
+            false => Ok(false),
+        };
+        if taken != Ok(true) {
+            locks.unlock_whole(trx, layout.clustered.id);
+        }
+        taken
+    }
+    pub(in crate::table) fn let_others_insert(&self, trx: &mut Trx, table: &Table) {
+        self.trx_sys.locks().unlock_whole(trx, table.layout().clustered.id);
+    }
+
+    /// Nothing stands in any of its trees.
+    pub(crate) fn is_bare(&self, layout: &Layout) -> Result<bool> {
+        if layout.temporary || !layout.clustered.tree.is_bare(&self.pool)? {
+            return Ok(false);
+        }
+        for s in &layout.secondary {
+            if s.aside {
+                return Ok(false);
+            }
+            // First what is pending, then the tree: what is merged in between is met there.
+            if let Some(delta) = &s.index.delta {
+                delta.load(&self.pool)?;
+                if !delta.is_empty() {
+                    return Ok(false);
+                }
+            }
+            moment(Moment::NothingPending);
+            if !s.index.tree.is_bare(&self.pool)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// After `take_empty_table`.
+    pub(in crate::table) fn begin_load_by(self: &Arc<Store>, trx: &mut Trx, table: &Arc<Table>) -> Result<TableLoad> {
+        let layout = table.layout();
+        let indexes: Vec<IndexId> = all_indexes(layout).collect();
+        let mut undo = Vec::new();
+        let anywhere = indexes.iter().map(|index| (*index, u32::MAX));
+        record::load(&mut undo, layout.id, false, anywhere);
+        self.trx_sys.allow_loads()?;
+        self.redo.reserve_wait()?;
+        // As for a long row's chain: the Mtr below latches the table's space pages first.
+        self.trx_sys.reserve_undo(trx, undo.len())?;
+        let mut mtr = self.pool.begin();
+        let lists = ExtentList::create_many(&mut mtr, layout.id, &indexes, trx.id())?;
+        record::load(&mut undo, layout.id, false, named(&lists));
+        let logged = self.trx_sys.append_undo(trx, &mut mtr, &undo);
+        if logged.is_err() {
+            ExtentList::take_back(&mut mtr, &lists)?;
+        }
+        let lsn = mtr.commit();
+        logged?;
+        trx.last_lsn = trx.last_lsn.max(lsn);
+        trx.loads.push((trx.undo_top, 0));
+        table.loads.fetch_add(1, Ordering::SeqCst);
+        Ok(self.new_load(table, trx.id(), lists))
+    }
+}
+
+fn all_indexes(layout: &Layout) -> impl Iterator<Item = IndexId> + '_ {
+    std::iter::once(layout.clustered.id).chain(layout.secondary.iter().map(|s| s.index.id))
+}
+
+fn named(lists: &[ExtentList]) -> impl ExactSizeIterator<Item = (IndexId, u32)> + '_ {
+    lists.iter().map(|list| (list.index, list.page))
+}
+
+impl TableLoad {
+    /// Builds all trees, and links them. On `Duplicate` nothing is linked, but if rows came late. After an error what is left is the
+    /// statement's rollback.
+    pub(in crate::table) fn finish_by(&mut self, trx: &mut Trx) -> Result<()> {
+        let table = self.table.clone();
+        let layout = table.layout();
+        let mut rows = Some(self.build_rows(layout, trx)?);
+        if let Some(late) = self.late.take() {
+            self.link_rows(trx, layout, &rows.take().expect("just built"))?;
+            moment(Moment::LateToBePlaced);
+            self.place_late(trx, layout, late)?;
+        }
+        let mut indexes = Vec::with_capacity(layout.secondary.len());
+        for (i, sorter) in std::mem::take(&mut self.entries).into_iter().enumerate() {
+            let built = self.build_entries(i, layout, trx, sorter);
+            indexes.push(built.or_else(|e| self.name_duplicate(layout, rows.as_ref(), i, e))?);
+        }
+        if let Some(rows) = rows {
+            self.link_rows(trx, layout, &rows)?;
+        }
+        for (secondary, built) in layout.secondary.iter().zip(&indexes) {
+            self.link(trx, secondary.index.tree, built)?;
+        }
+        table.loads.fetch_add(1, Ordering::SeqCst);
+        self.store.counters.rows_inserted.add(self.count);
+        Ok(())
+    }
+
+    fn place_late(&mut self, trx: &mut Trx, layout: &Layout, late: Sorter) -> Result<()> {
+        let mut doubled = Vec::new();
+        let done = late.merge(&mut kill_poll(trx), &mut |pk, value, _| {
+            let placed = self.place_late_row(trx, layout, pk, value);
+            placed.inspect_err(|_| doubled.extend_from_slice(value))
+        });
+        if matches!(done, Err(Error::Duplicate { .. })) {
+            self.keep_duplicate(layout, &doubled)?;
+        }
+        done
+    }
+
+    /// Readers know the tree already: as for `link`, with the leaf's latch and the row's key.
+    fn place_late_row(&self, trx: &mut Trx, layout: &Layout, pk: &[u8], value: &[u8]) -> Result<()> {
+        let index = layout.clustered.id;
+        let locks = self.store.trx_sys.locks();
+        loop {
+            let placed = self.place_if(&layout.clustered.tree, pk, value, &mut || {
+                // As in `Store::ranges_still_free`, with the latch for the change.
+                fence(Ordering::SeqCst);
+                locks.insert_is_free(trx, index, pk)
+            })?;
+            if let Some(lsn) = placed {
+                trx.last_lsn = trx.last_lsn.max(lsn);
+                self.table.statistics.counts.inserted(1);
+                return Ok(());
+            }
+            locks.check_insert(trx, index, pk)?;
+        }
+    }
+
+    /// The clustered tree, the first one. A rollback counts down what it takes out of it, so it is counted here and not at the end.
+    fn link_rows(&self, trx: &mut Trx, layout: &Layout, rows: &Loaded) -> Result<()> {
+        self.log_link(trx, layout)?;
+        self.link(trx, layout.clustered.tree, rows)?;
+        self.table.statistics.counts.inserted(rows.entries);
+        Ok(())
+    }
+
+    /// LOAD LINKED, and the AUTO_INCREMENT counter: no value of a row may be given again.
+    fn log_link(&self, trx: &mut Trx, layout: &Layout) -> Result<()> {
+        let store = &self.store;
+        self.table.loads.fetch_add(1, Ordering::SeqCst);
+        let mut undo = Vec::new();
+        record::load(&mut undo, layout.id, true, named(&self.lists));
+        store.redo.reserve_wait()?;
+        let mut mtr = store.pool.begin();
+        store.trx_sys.append_undo(trx, &mut mtr, &undo)?;
+        let lsn = mtr.commit();
+        trx.last_lsn = trx.last_lsn.max(lsn);
+        let mut mtr = store.pool.begin();
+        let saved = store.save_autoinc(&self.table, layout, &mut mtr);
+        mtr.commit();
+        self.table.autoinc_is_saved(saved?);
+        Ok(())
+    }
+
+    /// A SERIALIZABLE reader locks his range first and reads then; we ask under the root's latch: one of the two meets the other.
+    fn link(&self, trx: &mut Trx, tree: Tree, built: &Loaded) -> Result<()> {
+        let store = &self.store;
+        let locks = store.trx_sys.locks();
+        loop {
+            locks.wait_for_whole(trx, tree.index)?;
+            store.redo.reserve_wait()?;
+            let mut mtr = store.pool.begin();
+            let mut free = false;
+            let linked = built.link_if(&mut mtr, &mut || {
+                free = locks.whole_is_free(trx, tree.index);
+                free
+            })?;
+            let lsn = mtr.commit();
+            if linked {
+                trx.last_lsn = trx.last_lsn.max(lsn);
+                return Ok(());
+            }
+            assert!(!free, "nobody else inserts while all keys are locked");
+        }
+    }
+
+    /// The error of a unique index that has a value twice: names the index, and keeps the row. `rows`: if they are not linked yet.
+    fn name_duplicate(&mut self, layout: &Layout, rows: Option<&Loaded>, i: usize, e: Error) -> Result<Loaded> {
+        let Error::Duplicate { pk, .. } = e else {
+            return Err(e);
+        };
+        let pool = self.store.pool.clone();
+        let value = match rows {
+            Some(rows) => rows.find(&pool, &pk)?,
+            None => layout.clustered.tree.get(&pool, &pk)?.map(|leaf| leaf.value().to_vec()),
+        };
+        let Some(value) = value else {
+            return Err(Error::corrupt("an entry being loaded has no row"));
+        };
+        self.keep_duplicate(layout, &value)?;
+        let index = i as u32 + 1;
+        Err(Error::Duplicate { index, pk })
+    }
+}
+
+/// Whether a row is one that a load of this transaction made, and that nobody has changed since, or that is as it was again.
+pub(in crate::table) fn is_loaded_by(header: &crate::index::RowHeader, trx: TrxId) -> bool {
+    header.trx == trx && header.undo.is_none()
+}

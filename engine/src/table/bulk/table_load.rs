@@ -1,0 +1,402 @@
+//! Load of an empty table: rows without locks, undo and redo. Either nobody else knows the table yet (ALTER by copy, CREATE ...
+//! SELECT), which is what the rest of this text is about; or others do, and what is different then is in `bulk_link.rs`.
+//!
+//! Rows that come in the order of their keys go straight into a bulk load of the clustered tree; others are sorted first. Each
+//! secondary index is sorted and loaded at the end. A row out of order after many in order (the source's tail changed while it was read in
+//! key order, say) is placed on its own. Rows are stamped 0, as index builds stamp their entries: views that are older than the load's
+//! end are refused ([`Layout::created`]), all others see every row.
+//!
+//! All or nothing is the caller's: whoever fails drops the table. A crash leaves it empty, or some of its trees loaded, and pages that
+//! go with its file. No latch is held between calls.
+use crate::base::{Error, Lsn, Result, TrxId, UndoPtr};
+use crate::btree::bulk::{BulkLoad, Loaded};
+use crate::btree::extents::ExtentList;
+use crate::btree::{Intent, Placed, Seek, Tree};
+use crate::index::{RowHeader, ROW_HEADER, ROW_OVERFLOW};
+use crate::redo::FlushMode;
+use crate::table::bulk::index_build::{in_order, kill_poll, sort_entry, Push, FILL_PERCENT};
+use crate::table::bulk::sort::Sorter;
+use crate::table::catalog::table::{Layout, Table};
+use crate::table::dml::secondary::{check_key_len, NewEntry};
+use crate::table::store::{Entry, Store};
+use crate::txn::Trx;
+use std::cmp::Ordering::{Equal, Greater};
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+/// What becomes of the rows.
+pub(in crate::table) enum Rows {
+    /// All so far. `in_order`: they came so.
+    Gathered { sorter: Sorter, in_order: bool },
+    /// They come in order, and go to their pages.
+    Loading(Box<BulkLoad>),
+    /// What came in order is loaded; one did not.
+    Loaded,
+}
+
+pub struct TableLoad {
+    pub(in crate::table) store: Arc<Store>,
+    pub(in crate::table) table: Arc<Table>,
+    /// None: an error ended it.
+    pub(in crate::table) rows: Option<Rows>,
+    pub(in crate::table) entries: Vec<Sorter>,
+    /// The transaction that rows and entries are stamped with; 0: nobody else knows the table.
+    pub(in crate::table) stamp: TrxId,
+    /// With a stamp: of each tree, clustered first. Else of every bulk load begun.
+    pub(in crate::table) lists: Vec<ExtentList>,
+    /// With a stamp: rows out of order, after many in order.
+    pub(in crate::table) late: Option<Sorter>,
+    /// Of the last row.
+    key: Vec<u8>,
+    value: Vec<u8>,
+    entry: Vec<u8>,
+    pub(in crate::table) count: u64,
+    /// The row (as stored) that a `Duplicate` of [`TableLoad::finish`] names.
+    duplicate: Vec<u8>,
+}
+
+impl Store {
+    /// None: the table is not one to be loaded (temporary, or it has rows). The caller has it to himself until it ends, drops it if that
+    /// fails, and lets nobody see it before.
+    pub fn begin_load(self: &Arc<Store>, table: &Arc<Table>) -> Result<Option<TableLoad>> {
+        let layout = table.layout();
+        if layout.temporary || layout.clustered.tree.seek(&self.pool, Seek::First, &[])?.is_some() {
+            return Ok(None);
+        }
+        Ok(Some(self.new_load(table, 0, Vec::new())))
+    }
+    pub(in crate::table) fn new_load(
+        self: &Arc<Store>,
+        table: &Arc<Table>,
+        stamp: TrxId,
+        lists: Vec<ExtentList>,
+    ) -> TableLoad {
+        let layout = table.layout();
+        let budget = self.sort_buffer_size.load(Ordering::Relaxed) / (1 + layout.secondary.len() as u64);
+        let sorter = || Sorter::new(self.pool.disk().clone(), budget);
+        TableLoad {
+            store: self.clone(),
+            table: table.clone(),
+            rows: Some(Rows::Gathered {
+                sorter: sorter(),
+                in_order: true,
+            }),
+            entries: layout.secondary.iter().map(|_| sorter()).collect(),
+            stamp,
+            lists,
+            late: None,
+            key: Vec::new(),
+            value: Vec::new(),
+            entry: Vec::new(),
+            count: 0,
+            duplicate: Vec::new(),
+        }
+    }
+}
+
+impl TableLoad {
+    /// `Duplicate` of the clustered key here or at the end, of a unique index at the end. After an error nothing but an end is left.
+    pub fn add(&mut self, pk: &[u8], row: &[u8], entries: &[Entry<'_>]) -> Result<()> {
+        self.add_by(None, pk, row, entries)
+    }
+    /// `trx`: whose stamp the row gets.
+    pub(in crate::table) fn add_by(
+        &mut self,
+        trx: Option<&mut Trx>,
+        pk: &[u8],
+        row: &[u8],
+        entries: &[Entry<'_>],
+    ) -> Result<()> {
+        let table = self.table.clone();
+        let layout = table.layout();
+        check_key_len(&layout.clustered, pk, 0)?;
+        for e in entries {
+            self.store.check_key(layout, e.index, e.key, pk)?;
+            let value = &mut self.entry;
+            let new = NewEntry {
+                index: e.index,
+                user_key_len: e.user_key_len as usize,
+                unique_check: !e.has_null,
+                key: e.key,
+                raw: e.value,
+            };
+            let index = &self.store.secondary(layout, e.index)?.index;
+            let note = sort_entry(value, index, &new, layout.pk_fixed_len, self.stamp)?;
+            self.entries[e.index as usize].push(e.key, value, note)?;
+        }
+        let mut value = std::mem::take(&mut self.value);
+        match trx {
+            Some(trx) => {
+                self.store.make_value(trx, layout, pk, row, &mut value)?;
+                // What a rollback would cost, as far as the choice of a deadlock's victim goes.
+                trx.count_loaded_row();
+            }
+            None => self.store.make_loaded_value(layout, pk, row, &mut value)?,
+        }
+        let header = RowHeader {
+            flags: value[0],
+            trx: self.stamp,
+            undo: UndoPtr::NONE,
+        };
+        header.write(&mut value[..ROW_HEADER]);
+        // Taken: an error in between leaves None.
+        let rows = self.rows.take().ok_or_else(over)?;
+        self.rows = Some(self.add_row(layout, rows, pk, &value)?);
+        self.value = value;
+        self.count += 1;
+        Ok(())
+    }
+
+    fn add_row(&mut self, layout: &Layout, rows: Rows, pk: &[u8], value: &[u8]) -> Result<Rows> {
+        let order = match self.count {
+            0 => Greater,
+            _ => pk.cmp(&self.key),
+        };
+        let next = match (rows, order) {
+            (Rows::Gathered { in_order: true, .. } | Rows::Loading(_), Equal) => return Err(duplicate(pk)),
+            (Rows::Gathered { mut sorter, in_order }, _) => {
+                let in_order = in_order && order == Greater;
+                sorter.push(pk, value, 0)?;
+                if in_order && sorter.total() >= self.store.bulk_load_min && !layout.clustered.tree.is_wide() {
+                    let mut load = self.bulk_load(0, layout.clustered.tree)?;
+                    // Not much, and few runs.
+                    sorter.merge(&mut || Ok(()), &mut |key, value, _| load.push(key, value))?;
+                    Rows::Loading(Box::new(load))
+                } else {
+                    Rows::Gathered { sorter, in_order }
+                }
+            }
+            (Rows::Loading(mut load), Greater) => {
+                load.push(pk, value)?;
+                Rows::Loading(load)
+            }
+            (Rows::Loading(load), _) if self.stamp != 0 => {
+                // Linked as a whole, once no unique index has anything twice.
+                self.late_rows().push(pk, value, 0)?;
+                return Ok(Rows::Loading(load));
+            }
+            (Rows::Loading(load), _) => {
+                self.store.link_load(*load)?;
+                self.place(&layout.clustered.tree, pk, value)?;
+                Rows::Loaded
+            }
+            (Rows::Loaded, _) => {
+                self.place(&layout.clustered.tree, pk, value)?;
+                Rows::Loaded
+            }
+        };
+        self.key.clear();
+        self.key.extend_from_slice(pk);
+        Ok(next)
+    }
+
+    fn late_rows(&mut self) -> &mut Sorter {
+        let store = &self.store;
+        let budget = store.sort_buffer_size.load(Ordering::Relaxed) / self.lists.len() as u64;
+        self.late
+            .get_or_insert_with(|| Sorter::new(store.pool.disk().clone(), budget))
+    }
+
+    /// `ordinal`: of the tree, clustered first.
+    fn bulk_load(&mut self, ordinal: usize, tree: Tree) -> Result<BulkLoad> {
+        let store = &self.store;
+        if self.stamp != 0 {
+            return BulkLoad::new(&store.pool, tree, self.lists[ordinal], FILL_PERCENT);
+        }
+        store.redo.reserve_wait()?;
+        let mut mtr = store.pool.begin();
+        let list = ExtentList::create(&mut mtr, tree.file, tree.index, 0)?;
+        mtr.commit();
+        self.lists.push(list);
+        BulkLoad::new(&store.pool, tree, list, FILL_PERCENT)
+    }
+
+    /// Puts one row into a tree that nobody else knows.
+    fn place(&self, tree: &Tree, pk: &[u8], value: &[u8]) -> Result<()> {
+        let placed = self.place_if(tree, pk, value, &mut || true)?;
+        assert!(placed.is_some(), "nobody forbids it");
+        Ok(())
+    }
+    /// The same if `allowed`, asked once the leaf is latched. None, and nothing changed: it is not. Else the LSN behind the change.
+    pub(in crate::table) fn place_if(
+        &self,
+        tree: &Tree,
+        pk: &[u8],
+        value: &[u8],
+        allowed: &mut dyn FnMut() -> bool,
+    ) -> Result<Option<Lsn>> {
+        let mut intent = Intent::Leaf;
+        loop {
+            self.store.redo.reserve_wait()?;
+            let mut mtr = self.store.pool.begin();
+            let at = tree.leaf_for_write(&mut mtr, pk, intent, None)?;
+            if at.found {
+                return Err(duplicate(pk));
+            }
+            if !allowed() {
+                return Ok(None);
+            }
+            if tree.insert(&mut mtr, &at, pk, value)? == Placed::Done {
+                return Ok(Some(mtr.commit()));
+            }
+            intent = Intent::Grow(pk.len() + value.len());
+        }
+    }
+
+    /// Loads what was gathered. Everything is durable on return, and the table is one like any other.
+    pub fn finish(&mut self, trx: &Trx) -> Result<()> {
+        let table = self.table.clone();
+        let layout = table.layout();
+        let store = self.store.clone();
+        match self.rows.take().ok_or_else(over)? {
+            Rows::Gathered { sorter, .. } => self.finish_rows(layout, sorter, trx)?,
+            Rows::Loading(load) => store.link_load(*load)?,
+            Rows::Loaded => {}
+        }
+        let sorters = std::mem::take(&mut self.entries);
+        for (i, (secondary, sorter)) in layout.secondary.iter().zip(sorters).enumerate() {
+            let index = &secondary.index;
+            let small = sorter.total() < store.bulk_load_min;
+            let done = self.fill(i + 1, index.tree, small, |push| {
+                in_order(sorter, index.unique, trx, push)
+            });
+            if let Err(Error::Duplicate { pk, .. }) = done {
+                self.read_duplicate(layout, &pk)?;
+                let index = i as u32 + 1;
+                return Err(Error::Duplicate { index, pk });
+            }
+            done?;
+        }
+        self.publish(layout)
+    }
+
+    fn finish_rows(&mut self, layout: &Layout, sorter: Sorter, trx: &Trx) -> Result<()> {
+        let small = sorter.total() < self.store.bulk_load_min;
+        let mut doubled = Vec::new();
+        let done = self.fill(0, layout.clustered.tree, small, |push| {
+            rows_in_order(sorter, trx, &mut doubled, push)
+        });
+        if !doubled.is_empty() {
+            self.keep_duplicate(layout, &doubled)?;
+        }
+        done
+    }
+
+    fn fill(
+        &mut self,
+        ordinal: usize,
+        tree: Tree,
+        small: bool,
+        feed: impl FnOnce(Push<'_>) -> Result<()>,
+    ) -> Result<()> {
+        if small || tree.is_wide() {
+            return self.store.fill_small(tree, feed);
+        }
+        let mut load = self.bulk_load(ordinal, tree)?;
+        feed(&mut |key, value| load.push(key, value))?;
+        self.store.link_load(load)
+    }
+
+    /// Past the pool and the log, and not linked yet.
+    pub(in crate::table) fn build_rows(&mut self, layout: &Layout, trx: &Trx) -> Result<Loaded> {
+        let sorter = match self.rows.take().ok_or_else(over)? {
+            Rows::Gathered { sorter, .. } => sorter,
+            Rows::Loading(load) => return load.finish(),
+            Rows::Loaded => unreachable!("rows of a table that others know are linked at the end"),
+        };
+        let mut load = self.bulk_load(0, layout.clustered.tree)?;
+        let mut doubled = Vec::new();
+        let done = rows_in_order(sorter, trx, &mut doubled, &mut |key, value| load.push(key, value));
+        if !doubled.is_empty() {
+            self.keep_duplicate(layout, &doubled)?;
+        }
+        done?;
+        load.finish()
+    }
+    /// The same for a secondary index. `Duplicate`: of index 0, as [`in_order`] says it.
+    pub(in crate::table) fn build_entries(
+        &mut self,
+        i: usize,
+        layout: &Layout,
+        trx: &Trx,
+        sorter: Sorter,
+    ) -> Result<Loaded> {
+        let index = &layout.secondary[i].index;
+        let mut load = self.bulk_load(i + 1, index.tree)?;
+        in_order(sorter, index.unique, trx, &mut |key, value| load.push(key, value))?;
+        load.finish()
+    }
+
+    /// Views older than this moment are refused from now on; all others see every row.
+    fn publish(&mut self, layout: &Layout) -> Result<()> {
+        let store = &self.store;
+        let _ddl = store.start_ddl()?;
+        let mut mtr = store.pool.begin();
+        let saved = store.save_autoinc(&self.table, layout, &mut mtr);
+        mtr.commit();
+        self.table.autoinc_is_saved(saved?);
+        store.with_mark(|created| {
+            let mut new = layout.clone();
+            new.created = created;
+            self.table.publish(new);
+            Ok(())
+        })?;
+        self.table.statistics.counts.inserted(self.count);
+        store.counters.rows_inserted.add(self.count);
+        store.redo.flush(store.redo.lsn(), FlushMode::Sync)
+    }
+
+    fn read_duplicate(&mut self, layout: &Layout, pk: &[u8]) -> Result<()> {
+        let store = self.store.clone();
+        let value = match layout.clustered.tree.get(&store.pool, pk)? {
+            Some(leaf) => leaf.value().to_vec(),
+            None => return Err(Error::corrupt("an entry being loaded has no row")),
+        };
+        self.keep_duplicate(layout, &value)
+    }
+    pub(in crate::table) fn keep_duplicate(&mut self, layout: &Layout, value: &[u8]) -> Result<()> {
+        if value[0] & ROW_OVERFLOW != 0 {
+            return self
+                .store
+                .read_long_row(layout, &value[ROW_HEADER..], &mut self.duplicate);
+        }
+        self.duplicate = value[ROW_HEADER..].to_vec();
+        Ok(())
+    }
+    /// The row that a `Duplicate` of `finish` is about.
+    pub fn duplicate_row(&self) -> &[u8] {
+        &self.duplicate
+    }
+
+    /// Gives up: frees the pages. The table is to be dropped.
+    pub fn abort(mut self) -> Result<()> {
+        self.rows = None;
+        self.lists.iter().try_for_each(|list| list.free_all(&self.store.pool))
+    }
+}
+
+/// Rows by their keys, each once. `doubled`: the value of the one that is there twice.
+fn rows_in_order(sorter: Sorter, trx: &Trx, doubled: &mut Vec<u8>, push: Push<'_>) -> Result<()> {
+    let mut last: Option<Vec<u8>> = None;
+    sorter.merge(&mut kill_poll(trx), &mut |key, value, _| {
+        if last.as_deref() == Some(key) {
+            doubled.extend_from_slice(value);
+            return Err(duplicate(key));
+        }
+        let last = last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(key);
+        push(key, value)
+    })
+}
+
+fn duplicate(pk: &[u8]) -> Error {
+    Error::Duplicate {
+        index: 0,
+        pk: pk.to_vec(),
+    }
+}
+
+pub(in crate::table) fn over() -> Error {
+    Error::Unsupported("a load that an error has ended".into())
+}

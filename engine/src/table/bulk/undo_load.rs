@@ -1,0 +1,137 @@
+//! Taking back a load of a table that others know (`bulk_link.rs`): what its two undo records say.
+//!
+//! LOAD BEGUN gives the extents back that were not linked. LOAD LINKED takes rows and entries out of the trees again, leaf by leaf: those
+//! with the transaction's stamp, for others may have inserted theirs among them since. All later changes of the transaction have been
+//! undone before, so what it loaded is as it was loaded; of others' rows nothing bears its stamp but dead entries, which old views may need
+//! and which purge takes. Entries go first and rows last, as in every rollback.
+//!
+//! Both may be done again after a crash: a list that is no longer there is recognised (I10), and what is out of a tree is not in it.
+//! Bounded steps (I7): a step goes over some leaves; where the next one begins is kept in the transaction, and lost in a crash. Nobody
+//! locks the table for a transaction found at open, or set aside: between two steps it may be dropped, and its indexes dropped or reordered. So
+//! the place names its record, and indexes by their numbers (I10), not by ordinals. One begun twice does no harm; one passed over would.
+use crate::base::{planted, Mutant, PageId, Result, TrxId, UndoPtr};
+use crate::btree::extents::ExtentList;
+use crate::btree::overflow;
+use crate::change::{self, Op};
+use crate::index::RowHeader;
+use crate::table::bulk::link::is_loaded_by;
+use crate::table::catalog::table::{Layout, Secondary, Table};
+use crate::table::store::Store;
+use crate::table::undo::record::Record;
+use crate::txn::{HalfUndone, Trx};
+use std::sync::atomic::Ordering;
+
+/// Leaves of one step.
+const LEAVES_MAX: usize = 64;
+
+impl Store {
+    /// LOAD BEGUN.
+    pub(in crate::table) fn undo_load_begun(
+        &self,
+        table: &Table,
+        layout: &Layout,
+        record: &Record<'_>,
+        maker: TrxId,
+    ) -> Result<()> {
+        table.loads.fetch_add(1, Ordering::SeqCst);
+        for (index, page) in record.loaded_trees() {
+            let list = ExtentList {
+                file: layout.id,
+                page,
+                index,
+                owner: maker,
+            };
+            match list.free_all(&self.pool) {
+                Err(e) if e.is_corrupt() && overflow::is_past(&self.pool, PageId::new(layout.id, page))? => {}
+                // The transaction must end.
+                Err(e) if e.is_corrupt() => self.tell(&format!(
+                    "table {}: pages given to a load that was taken back are not freed; {}",
+                    self.catalog.shown(table),
+                    self.name_damage(e)
+                )),
+                done => done?,
+            }
+        }
+        table.loads.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// One step of LOAD LINKED, the record at `at`. True: all is out.
+    pub(in crate::table) fn undo_load_linked(
+        &self,
+        trx: &mut Trx,
+        at: UndoPtr,
+        table: &Table,
+        layout: &Layout,
+        maker: TrxId,
+    ) -> Result<bool> {
+        if planted(Mutant::LoadSurvivesRollback) {
+            return Ok(true);
+        }
+        let kept = trx.half_undone.take().filter(|place| place.record == at);
+        let mut place = kept.unwrap_or_else(|| HalfUndone::of(at));
+        let all = self.strip_some(&mut place, table, layout, maker)?;
+        trx.half_undone = (!all).then_some(place);
+        Ok(all)
+    }
+
+    /// Goes on at `place`, over a step's leaves. True: every index is done, the clustered one last.
+    fn strip_some(&self, place: &mut HalfUndone, table: &Table, layout: &Layout, maker: TrxId) -> Result<bool> {
+        let mut left = LEAVES_MAX;
+        for secondary in layout.secondary.iter().filter(|s| !s.aside) {
+            let index = secondary.index.id;
+            if place.done.contains(&index) {
+                continue;
+            }
+            place.go_to(index);
+            if !self.strip_index(secondary, layout, maker, &mut place.from, &mut left)? {
+                return Ok(false);
+            }
+            place.done.push(index);
+        }
+        place.go_to(layout.clustered.id);
+        let tree = &layout.clustered.tree;
+        let is_loaded = &mut |_: &[u8], value: &[u8]| Ok(is_loaded_by(&RowHeader::read(value), maker));
+        let (removed, all) = tree.strip(&self.pool, &mut place.from, &mut left, is_loaded)?;
+        table.statistics.counts.deleted(removed as u64);
+        Ok(all)
+    }
+
+    /// An entry with something pending is taken out as any other (I3), all others from their leaves. True: this index is done.
+    fn strip_index(
+        &self,
+        secondary: &Secondary,
+        layout: &Layout,
+        maker: TrxId,
+        from: &mut Vec<u8>,
+        left: &mut usize,
+    ) -> Result<bool> {
+        let delta = secondary.index.delta.as_deref();
+        if let Some(delta) = delta {
+            delta.load(&self.pool)?;
+        }
+        let mut pending: Vec<Vec<u8>> = Vec::new();
+        let is_loaded = &mut |key: &[u8], value: &[u8]| {
+            let entry = self.decode_entry(layout, value)?;
+            if entry.stamp != maker {
+                return Ok(false);
+            }
+            // What is pending may have marked it, or have taken its mark back.
+            let waits = delta.is_some_and(|delta| delta.maybe_pending(key));
+            if waits {
+                pending.push(key.to_vec());
+            }
+            Ok(!waits && !entry.marked)
+        };
+        let (_, done) = secondary.index.tree.strip(&self.pool, from, left, is_loaded)?;
+        for key in pending {
+            let op = Op::Remove {
+                key: &key,
+                if_stamp: maker,
+                marked: false,
+            };
+            change::submit(&self.pool, &secondary.index, op)?;
+        }
+        Ok(done)
+    }
+}

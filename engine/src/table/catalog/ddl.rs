@@ -1,0 +1,305 @@
+//! CREATE, DROP, RENAME, TRUNCATE of tables. Each is atomic and durable on return.
+//!
+//! The one Mtr that changes the catalog decides: before it is durable, a crash leaves a file that nobody names, and the
+//! engine's open removes it; after it, the statement has happened. Files are therefore made before that Mtr and removed
+//! behind it (with FILE_DROP logged in the same Mtr, so that recovery does not look for the file's pages). From the first to
+//! the last of this the checkpoint is held back, and nobody is waited for: a table's gate is closed before.
+//! Latches: none is held between the Mtrs; the DDL mutex is held throughout.
+use crate::base::{moment, planted, Error, FileId, IndexId, Moment, Mutant, Result, TrxId};
+use crate::btree::{Tree, WIDE_BIT};
+use crate::change::{Delta, DELTA_BIT};
+use crate::index::Index;
+use crate::pool::Mtr;
+use crate::redo::FlushMode;
+use crate::space;
+use crate::table::catalog::dictionary::Ddl;
+use crate::table::catalog::table::{Layout, Secondary, Table, TableSpec};
+use crate::table::statistics::Statistics;
+use crate::table::store::Store;
+use crate::txn::{Isolation, ThreadWaiter, Trx};
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+impl Store {
+    pub fn create_table(&self, name: &str, spec: &TableSpec) -> Result<()> {
+        let mut ddl = self.start_ddl()?;
+        if self.catalog.get(name).is_some() {
+            return Err(Error::Exists(format!("table {name}")));
+        }
+        self.with_mark(|created| {
+            let _hold = self.redo.hold_checkpoint();
+            let layout = self.new_incarnation(&mut ddl, spec, if spec.temporary { 0 } else { created })?;
+            moment(Moment::FileMade);
+            let recorded = self.record(&layout, &[&layout], |mtr| self.catalog.put(mtr, name, &layout));
+            if let Err(e) = recorded {
+                self.remove_unrecorded(layout.id, layout.temporary)?;
+                return Err(e);
+            }
+            let mut table = Table::new(name, layout);
+            table.statistics = Statistics::empty();
+            table.next_row_id.store(1, Ordering::Relaxed);
+            table.counters_loaded.store(true, Ordering::Relaxed);
+            self.catalog.add(Arc::new(table));
+            Ok(())
+        })
+    }
+
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        let _ddl = self.start_ddl()?;
+        let table = self.table_named(name)?;
+        let _gate = table.gate.write();
+        let _hold = self.redo.hold_checkpoint();
+        let layout = table.layout();
+        self.record(layout, &[], |mtr| {
+            self.remove_stored(mtr, layout.id)?;
+            self.catalog.delete(mtr, name)?;
+            if !planted(Mutant::DropNotLogged) {
+                space::log_drop(mtr, layout.id);
+            }
+            Ok(())
+        })?;
+        table.set_dropped();
+        self.catalog.forget(name);
+        self.discard_pending(&layout.secondary);
+        space::remove_dropped(&self.pool, layout.id, &|text| self.tell_warning(text))
+    }
+
+    pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
+        let _ddl = self.start_ddl()?;
+        let table = self.table_named(from)?;
+        if self.catalog.get(to).is_some() {
+            return Err(Error::Exists(format!("table {to}")));
+        }
+        let mut layout = table.layout().clone();
+        layout.created_s = self.pool.disk().wall_s();
+        self.record(&layout, &[&layout], |mtr| {
+            self.catalog.put(mtr, to, &layout)?;
+            self.catalog.delete(mtr, from)
+        })?;
+        self.catalog.renamed(from, to);
+        let _gate = table.gate.write();
+        table.publish(layout);
+        Ok(())
+    }
+
+    /// A new, empty incarnation in a new file. The caller has the table to himself.
+    pub fn truncate_table(&self, name: &str) -> Result<()> {
+        let mut ddl = self.start_ddl()?;
+        let table = self.table_named(name)?;
+        let old = table.layout();
+        let spec = spec_of(old);
+        self.with_mark(|created| {
+            let _gate = table.gate.write();
+            let _hold = self.redo.hold_checkpoint();
+            let mut new = self.new_incarnation(&mut ddl, &spec, if old.temporary { 0 } else { created })?;
+            new.created_s = old.created_s;
+            let recorded = self.record(old, &[&new], |mtr| {
+                self.remove_stored(mtr, old.id)?;
+                self.catalog.put(mtr, name, &new)?;
+                space::log_drop(mtr, old.id);
+                Ok(())
+            });
+            if let Err(e) = recorded {
+                self.remove_unrecorded(new.id, new.temporary)?;
+                return Err(e);
+            }
+            let id = new.id;
+            self.discard_pending(&old.secondary);
+            table.publish(new);
+            self.catalog.renumbered(&table, old.id, id);
+            table.statistics.truncated();
+            table.autoinc.store(0, Ordering::Relaxed);
+            table.autoinc_saved.store(0, Ordering::Relaxed);
+            table.next_row_id.store(1, Ordering::Relaxed);
+            space::remove_dropped(&self.pool, old.id, &|text| self.tell_warning(text))
+        })
+    }
+
+    pub fn set_table_schema(&self, name: &str, schema: &[u8]) -> Result<()> {
+        let _ddl = self.start_ddl()?;
+        let table = self.table_named(name)?;
+        let mut layout = table.layout().clone();
+        layout.schema = schema.to_vec();
+        self.record(&layout, &[&layout], |mtr| self.catalog.put(mtr, name, &layout))?;
+        table.publish(layout);
+        Ok(())
+    }
+
+    pub fn table_named(&self, name: &str) -> Result<Arc<Table>> {
+        self.catalog
+            .get(name)
+            .ok_or_else(|| Error::NoSuchTable(name.to_string()))
+    }
+
+    pub(in crate::table) fn start_ddl(&self) -> Result<crate::base::sync::RankedGuard<'_, Ddl>> {
+        self.pool.check_alive()?;
+        let ddl = self.catalog.begin_ddl();
+        self.redo.reserve_wait()?;
+        Ok(ddl)
+    }
+
+    /// Runs a DDL statement that old views must not look behind: under a transaction number that a view sees only if it was
+    /// opened after the statement.
+    pub(in crate::table) fn with_mark<T>(&self, body: impl FnOnce(TrxId) -> Result<T>) -> Result<T> {
+        let mut trx: Trx = self.trx_sys.new_trx(Arc::new(ThreadWaiter::new()), 0);
+        self.trx_sys.start(&mut trx, Isolation::ReadCommitted, 0);
+        let id = self.trx_sys.ensure_id(&mut trx)?;
+        let result = body(id);
+        self.trx_sys.commit(&mut trx);
+        result
+    }
+
+    /// The deciding Mtr: `change` edits the catalog; durable on return. A temporary table is in no catalog. `grown`: the definitions that may
+    /// take more room than before; what takes none (DROP) is possible on a full disk.
+    pub(in crate::table) fn record(
+        &self,
+        layout: &Layout,
+        grown: &[&Layout],
+        change: impl FnOnce(&mut Mtr<'_>) -> Result<()>,
+    ) -> Result<()> {
+        if layout.temporary {
+            return Ok(());
+        }
+        self.catalog.make_room(&self.pool, grown)?;
+        let mut mtr = self.pool.begin();
+        if let Err(e) = change(&mut mtr) {
+            if mtr.has_changes() {
+                // Half a definition must not become part of the catalog.
+                self.pool.poison(&format!("the catalog could not be changed: {e}"));
+            }
+            return Err(e);
+        }
+        let lsn = mtr.commit();
+        self.redo.flush(lsn, FlushMode::Sync)
+    }
+
+    /// File, trees and numbers of a new, empty table. On error nothing is left but used-up numbers.
+    fn new_incarnation(&self, ddl: &mut Ddl, spec: &TableSpec, created: TrxId) -> Result<Layout> {
+        let mut mtr = self.pool.begin();
+        let (id, index) = self
+            .catalog
+            .take_numbers(ddl, &mut mtr, spec.indexes.len() as u32 + 1)?;
+        mtr.commit();
+        space::create_file(&self.pool, id, spec.temporary)?;
+        let made = self.new_trees(id, index, spec);
+        let (clustered, secondary) = match made {
+            Ok(trees) => trees,
+            Err(e) => {
+                self.remove_unrecorded(id, spec.temporary)?;
+                return Err(e);
+            }
+        };
+        let layout = Layout {
+            id,
+            temporary: spec.temporary,
+            hidden_pk: spec.hidden_pk,
+            pk_fixed_len: spec.pk_fixed_len as usize,
+            clustered,
+            secondary,
+            change_buffering: spec.change_buffering,
+            schema: spec.schema.clone(),
+            created_s: self.pool.disk().wall_s(),
+            created,
+            freeing: Vec::new(),
+        };
+        layout.tell_deltas();
+        Ok(layout)
+    }
+
+    fn new_trees(&self, file: FileId, first: IndexId, spec: &TableSpec) -> Result<(Index, Vec<Secondary>)> {
+        let clustered = self.new_index(file, number(first, spec.wide_pk), "PRIMARY", true, false)?;
+        let mut secondary = Vec::with_capacity(spec.indexes.len());
+        for (i, s) in spec.indexes.iter().enumerate() {
+            let index = self.new_index(
+                file,
+                number(first + 1 + i as u32, s.wide),
+                &s.name,
+                s.unique,
+                !spec.temporary,
+            )?;
+            secondary.push(Secondary {
+                index,
+                aside: false,
+                created: 0,
+            });
+        }
+        Ok((clustered, secondary))
+    }
+
+    /// `buffered`: with a delta tree, if it is not wide.
+    pub(in crate::table) fn new_index(
+        &self,
+        file: FileId,
+        id: IndexId,
+        name: &str,
+        unique: bool,
+        buffered: bool,
+    ) -> Result<Index> {
+        let mut mtr = self.pool.begin();
+        let ids = [id, id | DELTA_BIT];
+        let buffered = buffered && id & WIDE_BIT == 0;
+        let trees = Tree::create_many(&mut mtr, file, &ids[..1 + buffered as usize])?;
+        mtr.commit();
+        Ok(Index {
+            id,
+            name: name.to_string(),
+            tree: trees[0],
+            unique,
+            delta: trees.get(1).map(|tree| self.fresh_delta(*tree)),
+            abandoned: Arc::default(),
+        })
+    }
+
+    pub(in crate::table) fn fresh_delta(&self, tree: Tree) -> Arc<Delta> {
+        Arc::new(Delta::fresh(tree, &self.change))
+    }
+    /// What is pending for indexes that are no more, and their memory.
+    pub(in crate::table) fn discard_pending<'a>(&self, secondary: impl IntoIterator<Item = &'a Secondary>) {
+        for delta in secondary.into_iter().filter_map(|s| s.index.delta.as_ref()) {
+            self.discard_delta(delta);
+            delta.give_back_memory();
+        }
+    }
+    /// What is pending in the tree is nobody's debt any more.
+    pub(in crate::table) fn discard_delta(&self, delta: &Delta) {
+        let entries = delta.discard();
+        self.counters.change_buffer_discarded.add(entries);
+        self.counters.change_buffer_reads_avoided.add(entries);
+    }
+
+    /// Removes a file that no catalog entry names.
+    fn remove_unrecorded(&self, id: FileId, temporary: bool) -> Result<()> {
+        self.pool.check_alive()?;
+        if !temporary {
+            let mut mtr = self.pool.begin();
+            space::log_drop(&mut mtr, id);
+            let lsn = mtr.commit();
+            self.redo.flush(lsn, FlushMode::Sync)?;
+        }
+        space::remove_dropped(&self.pool, id, &|text| self.tell_warning(text))
+    }
+}
+
+/// The number of an index, with what it says of its tree.
+pub(in crate::table) fn number(id: IndexId, wide: bool) -> IndexId {
+    id | if wide { WIDE_BIT } else { 0 }
+}
+
+/// What the table would be created from.
+fn spec_of(layout: &Layout) -> TableSpec {
+    TableSpec {
+        temporary: layout.temporary,
+        hidden_pk: layout.hidden_pk,
+        wide_pk: layout.clustered.tree.is_wide(),
+        pk_fixed_len: layout.pk_fixed_len as u32,
+        indexes: (layout.secondary.iter())
+            .map(|s| crate::table::catalog::table::IndexSpec {
+                name: s.index.name.clone(),
+                unique: s.index.unique,
+                wide: s.index.tree.is_wide(),
+            })
+            .collect(),
+        change_buffering: layout.change_buffering,
+        schema: layout.schema.clone(),
+    }
+}

@@ -1,0 +1,285 @@
+//! The catalog: which tables exist. On disk a B+tree in the system file (`catalog_format`), in memory all of it.
+//!
+//! The system file's header page holds, as owner's fields (`space::ROOTS_OFFSET`):
+//! ```text
+//! slot 0  root page of the catalog tree
+//! slot 1  next table (and file) number      never given twice (I10)
+//! slot 2  next index number
+//! slot 3  root page of the tree of statistics (`statistics/stored.rs`); 0 = none was ever stored
+//! ```
+//! DDL statements run one at a time under `ddl` (rank Catalog, taken over latches); a statement's change of the catalog is
+//! one Mtr. Inside one Mtr all descents are made under `Intent::Grow`: it X-latches from the root, so that pages this Mtr
+//! already holds are met as its own. Called by `ddl` and by the engine's open.
+use crate::base::bytes::get_u32;
+use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE};
+use crate::base::sync::{Rank, RankedGuard, RankedMutex};
+use crate::base::{Error, FileId, IndexId, PageId, Result};
+use crate::btree::{Intent, Placed, Seek, Tree};
+use crate::change::ChangeBuffer;
+use crate::pool::{Mtr, Pool};
+use crate::space;
+use crate::table::catalog::format::{decode, encode, pieces_max, split_key};
+use crate::table::catalog::table::{Layout, Table};
+use parking_lot::RwLock;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+
+const ROOT_SLOT: usize = space::ROOTS_OFFSET;
+const NEXT_TABLE_SLOT: usize = space::ROOTS_OFFSET + 4;
+const NEXT_INDEX_SLOT: usize = space::ROOTS_OFFSET + 8;
+const STATISTICS_SLOT: usize = space::ROOTS_OFFSET + 12;
+
+/// Index number of the catalog tree itself; tables get later ones.
+pub const CATALOG_INDEX: IndexId = 1;
+/// Of the tree of statistics.
+pub const STATISTICS_INDEX: IndexId = 2;
+const FIRST_INDEX: IndexId = 16;
+
+/// Serialises DDL and holds the counters.
+pub struct Ddl {
+    next_table: FileId,
+    next_index: IndexId,
+}
+
+#[derive(Default)]
+struct Maps {
+    by_name: BTreeMap<String, Arc<Table>>,
+    by_id: HashMap<FileId, Arc<Table>>,
+}
+
+/// A table's name as people write it. Called from any thread, without latches.
+pub type TableText = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
+pub struct Catalog {
+    tree: Tree,
+    /// Root page; 0 = the tree is not made yet.
+    pub(in crate::table) statistics_root: AtomicU32,
+    ddl: RankedMutex<Ddl>,
+    maps: RwLock<Maps>,
+    /// What the delta trees of all tables share.
+    pub(in crate::table) buffer: Arc<ChangeBuffer>,
+    table_text: TableText,
+}
+
+impl Catalog {
+    /// Formats the catalog of a fresh engine; the system file exists.
+    pub fn create(pool: &Pool) -> Result<()> {
+        let mut mtr = pool.begin();
+        let tree = Tree::create(&mut mtr, SYSTEM_FILE, CATALOG_INDEX)?;
+        let header = space::header(&mut mtr, SYSTEM_FILE)?;
+        mtr.edit_u32(header, ROOT_SLOT, tree.root);
+        mtr.edit_u32(header, NEXT_TABLE_SLOT, FIRST_TABLE_FILE);
+        mtr.edit_u32(header, NEXT_INDEX_SLOT, FIRST_INDEX);
+        mtr.commit();
+        Ok(())
+    }
+
+    /// Reads the whole catalog; after redo.
+    pub fn open(pool: &Pool, buffer: Arc<ChangeBuffer>, table_text: TableText) -> Result<Catalog> {
+        let (root, next_table, next_index, statistics_root) = {
+            let header = pool.read(PageId::new(SYSTEM_FILE, space::HEADER_PAGE))?;
+            let slot = |at| get_u32(&header, at);
+            (
+                slot(ROOT_SLOT),
+                slot(NEXT_TABLE_SLOT),
+                slot(NEXT_INDEX_SLOT),
+                slot(STATISTICS_SLOT),
+            )
+        };
+        if root == 0 {
+            return Err(Error::corrupt("the system file holds no catalog"));
+        }
+        let tree = Tree {
+            file: SYSTEM_FILE,
+            root,
+            index: CATALOG_INDEX,
+        };
+        let mut maps = Maps::default();
+        for (name, bytes) in read_all(&tree, pool)? {
+            let layout = decode(&table_text(&name), &bytes, &buffer)?;
+            maps.add(Arc::new(Table::new(&name, layout)));
+        }
+        Ok(Catalog {
+            tree,
+            statistics_root: AtomicU32::new(statistics_root),
+            ddl: RankedMutex::new(Rank::Catalog, Ddl { next_table, next_index }),
+            maps: RwLock::new(maps),
+            buffer,
+            table_text,
+        })
+    }
+
+    /// The table's name, for people.
+    pub fn shown(&self, table: &Table) -> String {
+        (self.table_text)(&table.name())
+    }
+    pub fn get(&self, name: &str) -> Option<Arc<Table>> {
+        self.maps.read().by_name.get(name).cloned()
+    }
+    /// The table whose present incarnation has that number.
+    pub fn by_id(&self, id: FileId) -> Option<Arc<Table>> {
+        self.maps.read().by_id.get(&id).cloned()
+    }
+    pub fn names(&self) -> Vec<String> {
+        self.maps.read().by_name.keys().cloned().collect()
+    }
+    pub fn tables(&self) -> Vec<Arc<Table>> {
+        self.maps.read().by_name.values().cloned().collect()
+    }
+
+    /// One DDL statement at a time. Held across I/O.
+    pub(crate) fn begin_ddl(&self) -> RankedGuard<'_, Ddl> {
+        self.ddl.lock()
+    }
+
+    /// New numbers, written in `mtr`: a table and `indexes` consecutive index numbers.
+    pub(in crate::table) fn take_numbers(
+        &self,
+        ddl: &mut Ddl,
+        mtr: &mut Mtr<'_>,
+        indexes: u32,
+    ) -> Result<(FileId, IndexId)> {
+        let header = space::header(mtr, SYSTEM_FILE)?;
+        let given = (ddl.next_table, ddl.next_index);
+        ddl.next_table += 1;
+        ddl.next_index += indexes;
+        mtr.edit_u32(header, NEXT_TABLE_SLOT, ddl.next_table);
+        mtr.edit_u32(header, NEXT_INDEX_SLOT, ddl.next_index);
+        Ok(given)
+    }
+
+    /// A file of that number was found that no table has: its number was given, though the crash took the record of that. It is
+    /// never given again (I10): the log will say that this file was dropped.
+    pub fn pass_number(&self, mtr: &mut Mtr<'_>, file: FileId) -> Result<()> {
+        let mut ddl = self.ddl.lock();
+        if ddl.next_table <= file {
+            let header = space::header(mtr, SYSTEM_FILE)?;
+            ddl.next_table = file + 1;
+            mtr.edit_u32(header, NEXT_TABLE_SLOT, ddl.next_table);
+        }
+        Ok(())
+    }
+
+    /// Room for these definitions in the system file, got in an Mtr of its own, so that the change of the catalog does not end half way
+    /// on a full disk. Nobody else takes pages of that file: the DDL mutex is held. On error nothing has changed.
+    pub(in crate::table) fn make_room(&self, pool: &Pool, layouts: &[&Layout]) -> Result<()> {
+        if layouts.is_empty() {
+            return Ok(());
+        }
+        // Each piece may split its leaf, and that its parent; the list of unfinished trees may need a piece more; the root may grow.
+        let mut pages = 8;
+        for layout in layouts {
+            pages += 3 * (pieces_max(layout)? as u32 + 1);
+        }
+        let mut mtr = pool.begin();
+        space::ensure_free(&mut mtr, SYSTEM_FILE, pages)?;
+        mtr.commit();
+        Ok(())
+    }
+
+    /// The DDL mutex is held. If the Mtr fails after this, the engine is poisoned: it has changes.
+    pub(in crate::table) fn make_statistics_tree(&self, mtr: &mut Mtr<'_>) -> Result<Tree> {
+        let tree = Tree::create(mtr, SYSTEM_FILE, STATISTICS_INDEX)?;
+        let header = space::header(mtr, SYSTEM_FILE)?;
+        mtr.edit_u32(header, STATISTICS_SLOT, tree.root);
+        self.statistics_root.store(tree.root, Ordering::Release);
+        Ok(tree)
+    }
+
+    /// Writes or replaces a table's definition in `mtr`.
+    pub(in crate::table) fn put(&self, mtr: &mut Mtr<'_>, name: &str, layout: &Layout) -> Result<()> {
+        let pieces = encode(name, layout)?;
+        for (key, value) in &pieces {
+            let at = self
+                .tree
+                .leaf_for_write(mtr, key, Intent::Grow(key.len() + value.len()), None)?;
+            let placed = if at.found {
+                self.tree.set_value(mtr, &at, value)?
+            } else {
+                self.tree.insert(mtr, &at, key, value)?
+            };
+            assert_eq!(placed, Placed::Done, "Grow makes room");
+        }
+        self.remove_from(mtr, name, pieces.len())
+    }
+
+    /// Removes a table's definition in `mtr`.
+    pub(in crate::table) fn delete(&self, mtr: &mut Mtr<'_>, name: &str) -> Result<()> {
+        self.remove_from(mtr, name, 0)
+    }
+
+    fn remove_from(&self, mtr: &mut Mtr<'_>, name: &str, first_piece: usize) -> Result<()> {
+        for piece in first_piece..=255 {
+            let key = crate::table::catalog::format::key(name, piece as u8);
+            let at = self.tree.leaf_for_write(mtr, &key, Intent::Grow(0), None)?;
+            if !at.found {
+                return Ok(());
+            }
+            self.tree.remove(mtr, &at)?;
+        }
+        Ok(())
+    }
+
+    pub(in crate::table) fn add(&self, table: Arc<Table>) {
+        self.maps.write().add(table);
+    }
+    pub(in crate::table) fn forget(&self, name: &str) {
+        let mut maps = self.maps.write();
+        if let Some(table) = maps.by_name.remove(name) {
+            maps.by_id.remove(&table.layout().id);
+        }
+    }
+    /// Layouts that the table had before, if nobody has the table now.
+    pub(in crate::table) fn take_old_layouts(&self, name: &str) -> Vec<Layout> {
+        let mut maps = self.maps.write();
+        let Some(mut table) = maps.by_name.remove(name) else {
+            return Vec::new();
+        };
+        maps.by_id.remove(&table.layout().id);
+        let old = Arc::get_mut(&mut table).map(Table::take_old_layouts);
+        maps.add(table);
+        old.unwrap_or_default()
+    }
+    pub(in crate::table) fn renamed(&self, from: &str, to: &str) {
+        let mut maps = self.maps.write();
+        if let Some(table) = maps.by_name.remove(from) {
+            table.set_name(to);
+            maps.by_name.insert(to.to_string(), table);
+        }
+    }
+    /// TRUNCATE: the table is found under its new number only; undo of the old one is about nothing.
+    pub(in crate::table) fn renumbered(&self, table: &Arc<Table>, from: FileId, to: FileId) {
+        let mut maps = self.maps.write();
+        maps.by_id.remove(&from);
+        maps.by_id.insert(to, table.clone());
+    }
+}
+
+impl Maps {
+    fn add(&mut self, table: Arc<Table>) {
+        self.by_id.insert(table.layout().id, table.clone());
+        let old = self.by_name.insert(table.name(), table);
+        assert!(old.is_none(), "a table name is taken once");
+    }
+}
+
+/// Names and joined definitions.
+fn read_all(tree: &Tree, pool: &Pool) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut out: Vec<(String, Vec<u8>)> = Vec::new();
+    let mut leaf = tree.seek(pool, Seek::First, &[])?;
+    while let Some(at) = leaf {
+        for slot in 0..at.len() {
+            let bad = || Error::corrupt("the catalog holds a key that is no table name");
+            let (name, piece) = split_key(at.key_at(slot)).ok_or_else(bad)?;
+            if piece == 0 {
+                out.push((name.to_string(), at.value_at(slot).to_vec()));
+            } else {
+                let last = out.last_mut().filter(|(n, _)| n == name).ok_or_else(bad)?;
+                last.1.extend_from_slice(at.value_at(slot));
+            }
+        }
+        leaf = tree.next_leaf(pool, at)?;
+    }
+    Ok(out)
+}

@@ -1,0 +1,299 @@
+//! How a table stands in the catalog tree.
+//!
+//! Key: table name, a zero byte, piece number (u8): a definition too long for one entry goes on in the next piece.
+//! The pieces joined:
+//! ```text
+//! version     u8      2, or 3 if a tree of it is wide (1, without the delta roots, is read too)
+//! flags       u8      bit 0 = hidden clustered key; bits 1 to 3 = change buffering: 0 as the engine's setting says, else its number + 1
+//! id          varint  table and file number
+//! pk_fixed    varint  length of every clustered key; 0 = they vary
+//! created     varint  seconds since the epoch
+//! clustered   index varint, root page varint
+//! schema      bytes
+//! secondary   count varint, then each: index varint, root varint, delta root varint (0 = none), flags u8 (1 = unique, 2 = set aside), name bytes
+//! freeing     count varint, then each: index varint, root varint   trees of dropped indexes whose pages are still being freed
+//! ```
+//! bytes = varint length + data. Transaction numbers are not kept: after a restart every view is younger than every table.
+use crate::base::bytes::{push_bytes, push_varint, take_bytes, take_varint};
+use crate::base::{Error, Result};
+use crate::btree::{Tree, ENTRY_MAX, KEY_MAX, WIDE_BIT};
+use crate::change::{Buffering, ChangeBuffer, Delta, DELTA_BIT};
+use crate::index::Index;
+use crate::table::catalog::table::{Layout, Secondary};
+use std::sync::Arc;
+
+const VERSION: u8 = 2;
+/// Versions of Sluice that know no wide trees refuse it by name.
+const WITH_WIDE: u8 = 3;
+const WITHOUT_DELTAS: u8 = 1;
+const HIDDEN_PK: u8 = 1;
+const BUFFERING_SHIFT: u8 = 1;
+const BUFFERING_BITS: u8 = 7;
+const UNIQUE: u8 = 1;
+const ASIDE: u8 = 2;
+
+/// Longest table name in bytes.
+pub const NAME_MAX: usize = KEY_MAX - 2;
+const PIECE_MAX: usize = ENTRY_MAX / 2;
+
+pub fn key(name: &str, piece: u8) -> Vec<u8> {
+    let mut key = name.as_bytes().to_vec();
+    key.extend_from_slice(&[0, piece]);
+    key
+}
+
+/// The name and piece number in a key.
+pub fn split_key(key: &[u8]) -> Option<(&str, u8)> {
+    let (name, tail) = key.split_at_checked(key.len().checked_sub(2)?)?;
+    Some((std::str::from_utf8(name).ok()?, tail[1]))
+}
+
+/// Pieces that the definition may take, whatever the table's name.
+pub fn pieces_max(layout: &Layout) -> Result<usize> {
+    let pieces = encode_definition(layout)
+        .len()
+        .div_ceil(PIECE_MAX.min(ENTRY_MAX - NAME_MAX - 2));
+    if pieces > 255 {
+        return Err(Error::TooBig("definition of a table".into()));
+    }
+    Ok(pieces)
+}
+
+/// (key, value) of each piece.
+pub fn encode(name: &str, layout: &Layout) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let bytes = encode_definition(layout);
+    let pieces = bytes.chunks(PIECE_MAX.min(ENTRY_MAX - name.len().min(NAME_MAX) - 2));
+    if name.is_empty() || name.contains('\0') {
+        let what = format!("table name {name:?}: a name has at least one byte, and no byte of it is zero");
+        return Err(Error::Invalid(what));
+    }
+    if name.len() > NAME_MAX {
+        let what = format!("a table name of {} bytes; the longest has {NAME_MAX}", name.len());
+        return Err(Error::TooBig(what));
+    }
+    if pieces.len() > 255 {
+        return Err(Error::TooBig(format!("definition of table {name}")));
+    }
+    Ok(pieces
+        .enumerate()
+        .map(|(i, p)| (key(name, i as u8), p.to_vec()))
+        .collect())
+}
+
+fn encode_definition(layout: &Layout) -> Vec<u8> {
+    let buffering = layout.change_buffering.map_or(0, |b| b.number() as u8 + 1);
+    let has_wide = layout.has_wide() || layout.freeing.iter().any(|(index, _)| index & WIDE_BIT != 0);
+    let mut out = vec![
+        if has_wide { WITH_WIDE } else { VERSION },
+        (layout.hidden_pk as u8 * HIDDEN_PK) | (buffering << BUFFERING_SHIFT),
+    ];
+    let int = |out: &mut Vec<u8>, v: u64| push_varint(out, v);
+    int(&mut out, layout.id as u64);
+    int(&mut out, layout.pk_fixed_len as u64);
+    int(&mut out, layout.created_s);
+    int(&mut out, layout.clustered.id as u64);
+    int(&mut out, layout.clustered.tree.root as u64);
+    push_bytes(&mut out, &layout.schema);
+    push_varint(&mut out, layout.secondary.len() as u64);
+    for Secondary { index, aside, .. } in &layout.secondary {
+        push_varint(&mut out, index.id as u64);
+        push_varint(&mut out, index.tree.root as u64);
+        push_varint(&mut out, index.delta.as_ref().map_or(0, |d| d.tree.root as u64));
+        out.push(if index.unique { UNIQUE } else { 0 } | if *aside { ASIDE } else { 0 });
+        push_bytes(&mut out, index.name.as_bytes());
+    }
+    push_varint(&mut out, layout.freeing.len() as u64);
+    for (index, root) in &layout.freeing {
+        push_varint(&mut out, *index as u64);
+        push_varint(&mut out, *root as u64);
+    }
+    out
+}
+
+/// `name`: for people.
+pub fn decode(name: &str, bytes: &[u8], buffer: &Arc<ChangeBuffer>) -> Result<Layout> {
+    match bytes.first() {
+        Some(&VERSION | &WITHOUT_DELTAS | &WITH_WIDE) => {}
+        Some(v) => {
+            return Err(Error::Unsupported(format!(
+                "table {name} was written by a later version of Sluice (definition format {v})"
+            )))
+        }
+        None => return Err(Error::corrupt(format!("table {name} has an empty definition"))),
+    }
+    decode_definition(bytes, buffer)
+        .ok_or_else(|| Error::corrupt(format!("the definition of table {name} cannot be decoded")))
+}
+
+fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
+    let flags = *b.get(1)?;
+    let mut at = 2;
+    let int = |at: &mut usize| take_varint(b, at).and_then(|v| u32::try_from(v).ok());
+    let id = int(&mut at)?;
+    let pk_fixed_len = int(&mut at)? as usize;
+    let created_s = take_varint(b, &mut at)?;
+    let index = |at: &mut usize, name: &str| {
+        let index = int(at)?;
+        let root = int(at)?;
+        Some(Index {
+            id: index,
+            name: name.to_string(),
+            tree: Tree { file: id, root, index },
+            unique: true,
+            delta: None,
+            abandoned: Arc::default(),
+        })
+    };
+    let clustered = index(&mut at, "PRIMARY")?;
+    let schema = take_bytes(b, &mut at)?.to_vec();
+    let count = int(&mut at)?;
+    let mut secondary = Vec::new();
+    for _ in 0..count {
+        let mut index = index(&mut at, "")?;
+        let root = if b[0] == WITHOUT_DELTAS { 0 } else { int(&mut at)? };
+        if root != 0 {
+            let tree = Tree {
+                file: id,
+                root,
+                index: index.id | DELTA_BIT,
+            };
+            index.delta = Some(Arc::new(Delta::found(tree, buffer)));
+        }
+        let flags = *b.get(at)?;
+        index.unique = flags & UNIQUE != 0;
+        let aside = flags & ASIDE != 0;
+        at += 1;
+        index.name = String::from_utf8(take_bytes(b, &mut at)?.to_vec()).ok()?;
+        secondary.push(Secondary {
+            index,
+            aside,
+            created: 0,
+        });
+    }
+    let count = int(&mut at)?;
+    let mut freeing = Vec::new();
+    for _ in 0..count {
+        freeing.push((int(&mut at)?, int(&mut at)?));
+    }
+    let buffering = (flags >> BUFFERING_SHIFT) & BUFFERING_BITS;
+    let layout = Layout {
+        id,
+        temporary: false,
+        hidden_pk: flags & HIDDEN_PK != 0,
+        pk_fixed_len,
+        clustered,
+        secondary,
+        change_buffering: buffering.checked_sub(1).map(|n| Buffering::from_number(n as u64)),
+        schema,
+        created_s,
+        created: 0,
+        freeing,
+    };
+    layout.tell_deltas();
+    Some(layout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buffer() -> Arc<ChangeBuffer> {
+        Arc::new(ChangeBuffer::new(Buffering::All, 25, 1 << 20, 0))
+    }
+    /// Versions that know no wide trees must not open such a table; those without one stay as they
+    /// were.
+    #[test]
+    fn a_wide_tree_is_a_version_of_its_own() {
+        let narrow = layout(10);
+        assert_eq!(encode_definition(&narrow)[0], VERSION);
+        let mut wide = layout(10);
+        wide.clustered.id |= WIDE_BIT;
+        wide.clustered.tree.index |= WIDE_BIT;
+        let bytes = encode_definition(&wide);
+        assert_eq!(bytes[0], WITH_WIDE);
+        let back = decode("t", &bytes, &buffer()).expect("decoded");
+        assert!(back.clustered.tree.is_wide() && back.has_wide());
+        let mut freeing = layout(10);
+        freeing.freeing.push((77 | WIDE_BIT, 9));
+        assert_eq!(encode_definition(&freeing)[0], WITH_WIDE);
+    }
+    fn layout(schema_len: usize) -> Layout {
+        let index = |id, name: &str, unique| Index {
+            id,
+            name: name.into(),
+            tree: Tree {
+                file: 16,
+                root: id + 100,
+                index: id,
+            },
+            unique,
+            delta: None,
+            abandoned: Arc::default(),
+        };
+        let mut secondary = index(4, "by_name", true);
+        let tree = Tree {
+            file: 16,
+            root: 5,
+            index: 4 | DELTA_BIT,
+        };
+        secondary.delta = Some(Arc::new(Delta::found(tree, &buffer())));
+        Layout {
+            id: 16,
+            temporary: false,
+            hidden_pk: true,
+            pk_fixed_len: 6,
+            clustered: index(3, "PRIMARY", true),
+            secondary: vec![Secondary {
+                index: secondary,
+                aside: true,
+                created: 0,
+            }],
+            change_buffering: [None, Some(Buffering::None), Some(Buffering::All)][schema_len % 3],
+            schema: vec![7; schema_len],
+            created_s: 1_700_000_000,
+            created: 0,
+            freeing: vec![(9, 77)],
+        }
+    }
+
+    #[test]
+    fn definitions_of_any_length_read_back() {
+        for schema_len in [0, 1, 5000, 40_000] {
+            let was = layout(schema_len);
+            let pieces = encode("./db/t", &was).expect("fits");
+            let mut joined = Vec::new();
+            for (i, (key, value)) in pieces.iter().enumerate() {
+                assert_eq!(split_key(key), Some(("./db/t", i as u8)));
+                assert!(key.len() + value.len() <= ENTRY_MAX);
+                joined.extend_from_slice(value);
+            }
+            let now = decode("./db/t", &joined, &buffer()).expect("whole definition");
+            assert_eq!(format!("{now:?}"), format!("{was:?}"));
+            let delta = now.secondary[0].index.delta.as_ref().expect("has one");
+            assert_eq!(delta.buffering(), was.change_buffering);
+            for cut in 0..joined.len().min(60) {
+                assert!(decode("./db/t", &joined[..cut], &buffer()).is_err());
+            }
+        }
+    }
+
+    /// A definition as the first version of the format had it: its indexes are not buffered, and the next change writes it anew.
+    #[test]
+    fn a_definition_without_deltas_still_opens() {
+        let mut was = layout(3);
+        was.secondary[0].index.delta = None;
+        let mut old = encode_definition(&was);
+        let at = old.windows(2).position(|w| w == [104, 0]).expect("root and delta root");
+        old.remove(at + 1);
+        old[0] = WITHOUT_DELTAS;
+        let now = decode("./db/t", &old, &buffer()).expect("an old definition");
+        assert_eq!(format!("{now:?}"), format!("{was:?}"));
+    }
+
+    #[test]
+    fn names_that_cannot_be_keys_are_refused() {
+        assert!(encode("", &layout(0)).is_err());
+        assert!(encode("a\0b", &layout(0)).is_err());
+        assert!(encode(&"x".repeat(NAME_MAX + 1), &layout(0)).is_err());
+    }
+}

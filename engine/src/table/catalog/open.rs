@@ -1,0 +1,99 @@
+//! Opening and closing tables: what must be known before the first row operation is read here, once.
+use crate::base::bytes::get_u64;
+use crate::base::{Error, PageId, Result};
+use crate::btree::Seek;
+use crate::redo::FlushMode;
+use crate::space;
+use crate::table::catalog::table::{Layout, Table};
+use crate::table::store::Store;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+/// Hidden clustered keys are this long, big-endian.
+pub const ROW_ID_LEN: usize = 6;
+
+impl Store {
+    /// The table as all its users share it. Give it back with [`Store::close_table`].
+    pub fn open_table(&self, name: &str) -> Result<Arc<Table>> {
+        let mut table = self.table_named(name)?;
+        if table.has_old_layouts() {
+            drop(table);
+            drop(self.catalog.take_old_layouts(name));
+            table = self.table_named(name)?;
+        }
+        self.check_whole(&table)?;
+        self.load_counters(&table)?;
+        table.opened.fetch_add(1, Ordering::Relaxed);
+        Ok(table)
+    }
+    pub fn close_table(&self, table: &Table) {
+        table.opened.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// AUTO_INCREMENT, hidden row ids and the row count of a table that was not used since the engine was opened.
+    fn load_counters(&self, table: &Table) -> Result<()> {
+        let _once = table.loading.lock();
+        if table.counters_loaded.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let layout = table.layout();
+        let autoinc = match self.read_header(layout) {
+            // The rows can be read, and copied into a new file. Whoever needs the page is told.
+            Err(e) if e.is_lost_header() => {
+                self.tell(&self.name_damage(e).to_string());
+                0
+            }
+            Err(e @ Error::Unsupported(_)) => {
+                self.tell(&format!("table {} cannot be used: {e}", self.catalog.shown(table)));
+                return Err(e);
+            }
+            autoinc => autoinc?,
+        };
+        table.autoinc_saved.store(autoinc, Ordering::Relaxed);
+        table.autoinc.fetch_max(autoinc, Ordering::Relaxed);
+        if layout.hidden_pk {
+            table
+                .next_row_id
+                .store(self.last_row_id(layout)? + 1, Ordering::Relaxed);
+        }
+        table.counters_loaded.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Checks the file; its AUTO_INCREMENT value.
+    fn read_header(&self, layout: &Layout) -> Result<u64> {
+        if !layout.temporary {
+            space::check_header(&self.pool, layout.id)?;
+        }
+        let header = self.pool.read(PageId::new(layout.id, space::HEADER_PAGE))?;
+        Ok(get_u64(&header, space::AUTOINC_OFFSET))
+    }
+
+    fn last_row_id(&self, layout: &Layout) -> Result<u64> {
+        let Some(leaf) = layout.clustered.tree.seek(&self.pool, Seek::Last, &[])? else {
+            return Ok(0);
+        };
+        let key = leaf.key();
+        if key.len() != ROW_ID_LEN {
+            return Err(Error::corrupt(format!(
+                "table {}: a hidden key of {} bytes",
+                layout.id,
+                key.len()
+            )));
+        }
+        Ok(key.iter().fold(0, |id, byte| id << 8 | *byte as u64))
+    }
+
+    /// Sets the AUTO_INCREMENT counter, up or down; durable on return.
+    pub fn reset_autoinc(&self, table: &Table, next: u64) -> Result<()> {
+        self.pool.check_alive()?;
+        self.redo.reserve_wait()?;
+        let mut mtr = self.pool.begin();
+        let header = space::header(&mut mtr, table.layout().id)?;
+        mtr.edit_u64(header, space::AUTOINC_OFFSET, next);
+        table.autoinc.store(next, Ordering::Relaxed);
+        table.autoinc_saved.store(next, Ordering::Relaxed);
+        let lsn = mtr.commit();
+        self.redo.flush(lsn, FlushMode::Sync)
+    }
+}

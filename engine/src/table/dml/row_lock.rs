@@ -1,0 +1,130 @@
+//! Locking one row: by (clustered index, clustered key). A row made by an active transaction is locked by it without an
+//! entry in the lock table: whoever meets it writes that entry on the maker's behalf and queues behind it.
+//!
+//! No latch is held on entry; none is held while waiting (I5).
+use crate::base::{Error, IndexId, Result};
+use crate::index::RowHeader;
+use crate::table::catalog::table::{Layout, Table};
+use crate::table::store::Store;
+use crate::txn::{Granted, LockMode, LockPolicy, MadeExplicit, Trx};
+
+/// What was there once the lock was had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::table) enum Locked {
+    /// The row is there and locked.
+    Row(RowHeader, Granted),
+    /// No such entry, or (with its header) one that is delete-marked for good. No lock is kept.
+    Gone(Option<RowHeader>),
+}
+
+/// Index number in the names of AUTO_INCREMENT locks. No index has it: the numbers count up from 1.
+pub const AUTOINC_LOCKS: IndexId = IndexId::MAX;
+
+impl Store {
+    /// The lock that keeps others from taking AUTO_INCREMENT values until a statement ends. It is one of the row locks, by a name
+    /// that no row has: so who waits for it takes part in the search for deadlocks.
+    pub fn lock_autoinc(&self, trx: &mut Trx, table: &Table) -> Result<()> {
+        let name = table.layout().id.to_be_bytes();
+        let locks = self.trx_sys.locks();
+        locks.lock(trx, AUTOINC_LOCKS, &name, LockMode::Exclusive, LockPolicy::Wait)?;
+        Ok(())
+    }
+    pub fn unlock_autoinc(&self, trx: &mut Trx, table: &Table) {
+        let name = table.layout().id.to_be_bytes();
+        self.trx_sys.locks().unlock(trx, AUTOINC_LOCKS, &name);
+    }
+
+    /// Locks the row of `pk` and looks at its newest version, whose value `see` may copy out of the leaf.
+    pub(in crate::table) fn lock_row(
+        &self,
+        trx: &mut Trx,
+        layout: &Layout,
+        pk: &[u8],
+        mode: LockMode,
+        policy: LockPolicy,
+        see: &mut dyn FnMut(&[u8]),
+    ) -> Result<Locked> {
+        let index = &layout.clustered;
+        loop {
+            let granted = self.lock_name_of(trx, layout, pk, mode, policy)?;
+            let seen = index.tree.get(&self.pool, pk)?;
+            let Some(leaf) = seen else {
+                self.unlock_if_new(trx, layout, pk, granted);
+                return Ok(Locked::Gone(None));
+            };
+            let header = RowHeader::read(leaf.value());
+            if self.made_by_other_active(trx, &header) {
+                // It was made between our lock and our look, or is locked by nothing but its maker's id: what we hold is void.
+                let made = self.make_explicit(layout, pk, &header);
+                drop(leaf);
+                self.trx_sys.locks().unlock(trx, index.id, pk);
+                if let Some(made) = made {
+                    self.trx_sys.locks().search_after_explicit(made);
+                }
+                continue;
+            }
+            self.trx_sys.note_newest(trx, header.trx);
+            if !header.marked() {
+                see(leaf.value());
+            }
+            let leaf_no = leaf.page_no();
+            drop(leaf);
+            if header.marked() {
+                self.unlock_if_new(trx, layout, pk, granted);
+                return Ok(Locked::Gone(Some(header)));
+            }
+            if mode == LockMode::Exclusive {
+                trx.note_found(index.id, pk, leaf_no);
+            }
+            return Ok(Locked::Row(header, granted));
+        }
+    }
+
+    /// Locks the name of a row. Whoever has just come to that name, and not looked at the row yet, is in nobody's way who has changed it.
+    pub(in crate::table) fn lock_name_of(
+        &self,
+        trx: &mut Trx,
+        layout: &Layout,
+        pk: &[u8],
+        mode: LockMode,
+        policy: LockPolicy,
+    ) -> Result<Granted> {
+        let (index, locks) = (&layout.clustered, self.trx_sys.locks());
+        let done = locks.lock(trx, index.id, pk, mode, policy);
+        let refused_at_once = match &done {
+            Err(Error::Locked) => true,
+            Err(Error::LockWaitTimeout) => trx.lock_wait_timeout_ms == 0,
+            _ => false,
+        };
+        if trx.id() == 0 || !refused_at_once {
+            return done;
+        }
+        let Some(leaf) = index.tree.get(&self.pool, pk)? else {
+            return done;
+        };
+        let header = RowHeader::read(leaf.value());
+        if header.trx != trx.id() {
+            return done;
+        }
+        let made = self.make_explicit(layout, pk, &header);
+        drop(leaf);
+        if let Some(made) = made {
+            locks.search_after_explicit(made);
+        }
+        locks.lock(trx, index.id, pk, mode, policy)
+    }
+
+    /// Makes the implicit lock of the row's maker explicit, so that one can wait for it; under the leaf's latch, so that the maker cannot
+    /// have rolled the row back. Some: `search_after_explicit` is due.
+    fn make_explicit(&self, layout: &Layout, pk: &[u8], header: &RowHeader) -> Option<MadeExplicit> {
+        let owner = self.trx_sys.active(header.trx)?;
+        let locks = self.trx_sys.locks();
+        locks.make_explicit(&owner, header.trx, layout.clustered.id, pk)
+    }
+
+    pub(in crate::table) fn unlock_if_new(&self, trx: &mut Trx, layout: &Layout, pk: &[u8], granted: Granted) {
+        if granted == Granted::New {
+            self.trx_sys.locks().unlock(trx, layout.clustered.id, pk);
+        }
+    }
+}

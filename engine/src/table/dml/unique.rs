@@ -1,0 +1,232 @@
+//! The check of a unique index, and the put behind it: one step under a guard mutex (by hash of index and value), which is never held while
+//! a row lock is waited for.
+//!
+//! An entry with the value is in the way if it is unmarked, or if who marked it is active and may bring it back. Which of the two it will be tells
+//! its row, once it is locked. What was learnt holds as long as the lock is held: so all of them are held until the put. None is waited for while others
+//! are: they are given back first, and what they told is forgotten.
+use crate::base::{moment, Error, Moment, Result, TrxId};
+use crate::change::{self, Op};
+use crate::index::{Index, RowHeader};
+use crate::table::catalog::table::{Layout, Secondary};
+use crate::table::dml::row_lock::Locked;
+use crate::table::dml::secondary::{count, NewEntry};
+use crate::table::store::Store;
+use crate::txn::{Granted, LockMode, LockPolicy, Trx};
+use std::sync::atomic::Ordering;
+
+/// An entry of another row with the same unique value.
+struct Rival {
+    pk: Vec<u8>,
+    stamp: TrxId,
+    marked: bool,
+    own: bool,
+}
+
+/// An entry as it was met: its clustered key and stamp.
+type Met = (Vec<u8>, TrxId);
+
+/// What the rivals' rows have told so far.
+#[derive(Default)]
+struct Learnt {
+    /// Rows that are locked.
+    locked: Vec<(Vec<u8>, Granted)>,
+    /// Marked entries of rows that are locked and whose newest version is another's than the mark: its maker has taken back what he did
+    /// there, and cannot do it again.
+    harmless: Vec<Met>,
+    /// Entries whose rows were gone. No lock keeps them so: to be asked again under the guard, without which nobody puts the value.
+    gone: Vec<Met>,
+}
+
+impl Learnt {
+    fn has_locked(&self, pk: &[u8]) -> bool {
+        self.locked.iter().any(|(p, _)| p == pk)
+    }
+}
+
+fn has(met: &[Met], pk: &[u8], stamp: TrxId) -> bool {
+    met.iter().any(|(p, s)| p == pk && *s == stamp)
+}
+
+impl Store {
+    pub(in crate::table) fn put_unique(
+        &self,
+        trx: &mut Trx,
+        layout: &Layout,
+        secondary: &Secondary,
+        new: &NewEntry<'_>,
+        value: &[u8],
+        mode: LockMode,
+    ) -> Result<()> {
+        let user_key = &new.key[..new.user_key_len];
+        let guard = &self.unique_guards[guard_of(secondary.index.id, user_key, self.unique_guards.len())];
+        let mut learnt = Learnt::default();
+        let mut first = true;
+        let done = loop {
+            let rival = {
+                let _guard = guard.lock();
+                if std::mem::take(&mut first) && self.put_unseen(trx, layout, &secondary.index, new, value)? {
+                    return Ok(());
+                }
+                self.put_if_free(trx, layout, secondary, new, value, &learnt)
+            };
+            let rival = match rival {
+                Ok(Some(rival)) => rival,
+                done => break done.map(|_| ()),
+            };
+            if !rival.marked && (rival.own || learnt.has_locked(&rival.pk)) {
+                // Its lock is kept: who tries again finds it as it was told.
+                learnt.locked.retain(|(pk, _)| *pk != rival.pk);
+                let index = new.index + 1;
+                break Err(Error::Duplicate { index, pk: rival.pk });
+            }
+            if let Err(e) = self.learn(trx, layout, rival, mode, &mut learnt) {
+                break Err(e);
+            }
+        };
+        self.forget(trx, layout, &mut learnt);
+        done
+    }
+
+    /// Puts the entry, or says who is in its way. The caller holds the value's guard.
+    fn put_if_free(
+        &self,
+        trx: &Trx,
+        layout: &Layout,
+        secondary: &Secondary,
+        new: &NewEntry<'_>,
+        value: &[u8],
+        learnt: &Learnt,
+    ) -> Result<Option<Rival>> {
+        let rival = self.find_rival(trx, layout, secondary, new, learnt)?;
+        // Asked last: a rollback that skips what is set aside has left marks there.
+        self.check_not_aside(&secondary.index)?;
+        if rival.is_none() {
+            let put = Op::Put { key: new.key, value };
+            count(trx, change::submit_checked(&self.pool, &secondary.index, put)?);
+        }
+        Ok(rival)
+    }
+
+    fn learn(&self, trx: &mut Trx, layout: &Layout, rival: Rival, mode: LockMode, learnt: &mut Learnt) -> Result<()> {
+        let policy = match learnt.locked.is_empty() {
+            true => LockPolicy::Wait,
+            false => LockPolicy::NoWait,
+        };
+        let locked = match self.lock_row(trx, layout, &rival.pk, mode, policy, &mut |_| ()) {
+            Err(Error::Locked) => {
+                self.forget(trx, layout, learnt);
+                self.lock_row(trx, layout, &rival.pk, mode, LockPolicy::Wait, &mut |_| ())?
+            }
+            locked => locked?,
+        };
+        let Rival { pk, stamp, marked, .. } = rival;
+        match locked {
+            Locked::Row(header, granted) => {
+                if marked && header.trx != stamp {
+                    learnt.harmless.push((pk.clone(), stamp));
+                }
+                learnt.locked.push((pk, granted));
+            }
+            Locked::Gone(_) => learnt.gone.push((pk, stamp)),
+        }
+        moment(Moment::RivalLocked);
+        Ok(())
+    }
+
+    fn forget(&self, trx: &mut Trx, layout: &Layout, learnt: &mut Learnt) {
+        for (pk, granted) in learnt.locked.drain(..) {
+            self.unlock_if_new(trx, layout, &pk, granted);
+        }
+        *learnt = Learnt::default();
+    }
+
+    /// True: the index was known to lack the value, and the entry is put without a look at its leaf. The caller holds the value's guard.
+    fn put_unseen(&self, trx: &Trx, layout: &Layout, index: &Index, new: &NewEntry<'_>, value: &[u8]) -> Result<bool> {
+        if !change::lacks_value(&self.pool, index, new.key, new.user_key_len)? {
+            return Ok(false);
+        }
+        // Of half the keys only: a look brings the leaf in, and what is put after that is not unseen any more.
+        if self.verify.load(Ordering::Relaxed) && crc32c::crc32c(new.key) & 1 == 0 {
+            let user_key = &new.key[..new.user_key_len];
+            change::visit_prefix(&self.pool, index, user_key, &mut |key, value| {
+                let its_value_len = key.len() - self.decode_entry(layout, value)?.pk_len;
+                assert_ne!(
+                    its_value_len,
+                    user_key.len(),
+                    "U1: a value that is there was said to be lacking"
+                );
+                Ok(true)
+            })?;
+        }
+        let put = change::put_unseen(&self.pool, index, new.key, value)?;
+        count(trx, put);
+        Ok(put)
+    }
+
+    /// The first entry with the same unique value that is, or may become, in the way: unmarked, or stamped by another active
+    /// transaction (whose end may bring it back).
+    fn find_rival(
+        &self,
+        trx: &Trx,
+        layout: &Layout,
+        secondary: &Secondary,
+        new: &NewEntry<'_>,
+        learnt: &Learnt,
+    ) -> Result<Option<Rival>> {
+        let user_key = &new.key[..new.user_key_len];
+        let mut ended: Vec<TrxId> = Vec::new();
+        let mut still_gone: Vec<Met> = Vec::new();
+        loop {
+            let oldest_active = self.trx_sys.oldest_active();
+            let (mut rival, mut doubtful) = (None, Vec::new());
+            change::visit_value(&self.pool, &secondary.index, user_key, &mut |key, value| {
+                let found = self.decode_entry(layout, value)?;
+                if key == new.key || key.len() != user_key.len() + found.pk_len {
+                    return Ok(true);
+                }
+                moment(Moment::RivalMet);
+                let own = found.stamp == trx.id();
+                let may_come_back = !own && self.trx_sys.is_active(found.stamp);
+                if found.marked && !may_come_back {
+                    // It ended by now; but what is pending was collected before, and a rollback in between took the mark back.
+                    if !own && found.stamp >= oldest_active && !ended.contains(&found.stamp) {
+                        doubtful.push(found.stamp);
+                    }
+                    return Ok(true);
+                }
+                let pk = &key[user_key.len()..];
+                let harmless = found.marked && has(&learnt.harmless, pk, found.stamp);
+                if harmless || has(&still_gone, pk, found.stamp) {
+                    return Ok(true);
+                }
+                rival = Some(Rival {
+                    pk: pk.to_vec(),
+                    stamp: found.stamp,
+                    marked: found.marked,
+                    own,
+                });
+                Ok(false)
+            })?;
+            match rival {
+                Some(Rival { pk, stamp, .. }) if has(&learnt.gone, &pk, stamp) && self.is_gone(trx, layout, &pk)? => {
+                    still_gone.push((pk, stamp));
+                }
+                None if !doubtful.is_empty() => ended.append(&mut doubtful),
+                rival => return Ok(rival),
+            }
+        }
+    }
+
+    /// There is no such row, or its deletion is nobody's who could take it back.
+    fn is_gone(&self, trx: &Trx, layout: &Layout, pk: &[u8]) -> Result<bool> {
+        let leaf = layout.clustered.tree.get(&self.pool, pk)?;
+        Ok(leaf.is_none_or(|leaf| {
+            let header = RowHeader::read(leaf.value());
+            header.marked() && !self.made_by_other_active(trx, &header)
+        }))
+    }
+}
+
+fn guard_of(index: u32, user_key: &[u8], guards: usize) -> usize {
+    crc32c::crc32c_append(index, user_key) as usize % guards
+}

@@ -1,0 +1,134 @@
+//! Rates of the change worker: what the last second brought, and how fast a merge goes.
+use std::collections::VecDeque;
+
+/// Rounds a second.
+pub const ROUNDS: usize = 10;
+pub(in crate::table) const SECOND_US: u64 = 1_000_000;
+
+/// How much there was of something in the last rounds, which make up a second, or in the last one, if that took longer. (A mean that fades
+/// remembers a load for as long as it was heavy.)
+#[derive(Debug, Default)]
+pub(in crate::table) struct Recent {
+    /// Microseconds until its beginning since that of the round before, and how much there was meanwhile.
+    rounds: VecDeque<(u64, u64)>,
+    us: u64,
+    at_us: Option<u64>,
+}
+
+impl Recent {
+    pub(in crate::table) fn note(&mut self, now_us: u64, much: u64) {
+        // No round comes earlier (and the clock of a simulation may stand still).
+        let least = SECOND_US / ROUNDS as u64;
+        let since = self.at_us.replace(now_us).map_or(0, |at| now_us.saturating_sub(at));
+        self.rounds.push_back((since.max(least), much));
+        self.us += since.max(least);
+        while let Some(&(us, _)) = self.rounds.front() {
+            if self.us - us < SECOND_US {
+                break;
+            }
+            self.us -= us;
+            self.rounds.pop_front();
+        }
+    }
+    /// How much a second. As long as that is not known, it was much.
+    pub(in crate::table) fn a_second(&self) -> u64 {
+        let all: u128 = self.rounds.iter().map(|(_, much)| *much as u128).sum();
+        match self.us < SECOND_US {
+            true => u64::MAX,
+            false => (all * SECOND_US as u128 / self.us as u128) as u64,
+        }
+    }
+}
+
+/// So far back goes the time that a drain is expected to take: a pace that changed is forgotten as soon.
+const SPEED_US: u64 = 2 * SECOND_US;
+
+/// Entries a second: of the last two seconds, of the time since merging began, if that is less, or of the last round, if that took longer. (A
+/// mean that fades had half a minute to go behind a load of 100,000 a second, and told of seconds for what took minutes.)
+#[derive(Debug, Default)]
+pub(in crate::table) struct Speed {
+    /// When it was looked at, and how many there were until then.
+    looks: VecDeque<(u64, u64)>,
+}
+
+impl Speed {
+    /// `count`: of all until now.
+    pub(in crate::table) fn look(&mut self, now_us: u64, count: u64) {
+        if self.per_second() == 0.0 {
+            self.begin_anew();
+        }
+        self.looks.push_back((now_us, count));
+        while self.looks.len() > 2 && now_us.saturating_sub(self.looks[1].0) >= SPEED_US {
+            self.looks.pop_front();
+        }
+    }
+    /// What was merged until now tells nothing of what comes.
+    pub(in crate::table) fn begin_anew(&mut self) {
+        self.looks.drain(..self.looks.len().saturating_sub(1));
+    }
+    fn per_second(&self) -> f64 {
+        match (self.looks.front(), self.looks.back()) {
+            (Some(first), Some(last)) if first.0 < last.0 => {
+                (last.1 - first.1) as f64 * SECOND_US as f64 / (last.0 - first.0) as f64
+            }
+            _ => 0.0,
+        }
+    }
+    /// Seconds for so many entries; 0 = next to nothing is being merged, and nothing expected to be.
+    pub(in crate::table) fn seconds_for(&self, entries: u64, expected: u64) -> u64 {
+        let per_second = self.per_second();
+        match per_second < 1.0 {
+            true if expected == 0 => 0,
+            true => entries.div_ceil(expected),
+            false => (entries as f64 / per_second).ceil() as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Speed;
+
+    /// The mean began at nothing: a second into a drain of ten it told of a minute.
+    #[test]
+    fn the_time_that_a_drain_takes_is_told_from_its_beginning() {
+        let mut speed = Speed::default();
+        let (mut now_us, mut merged) = (1_000_000, 0);
+        let mut rounds = |n: usize, entries: u64| {
+            for _ in 0..n {
+                now_us += 100_000;
+                merged += entries;
+                speed.look(now_us, merged);
+            }
+            speed.seconds_for(50_000, 0)
+        };
+        assert_eq!(rounds(10, 0), 0, "nothing is merged");
+        assert_eq!(rounds(1, 1000), 5);
+        assert_eq!(rounds(20, 1000), 5);
+        // Half as fast: known two seconds later.
+        assert_eq!([rounds(10, 500), rounds(10, 500), rounds(100, 500)], [7, 10, 10]);
+        // A hundredth.
+        assert_eq!(rounds(20, 5), 1000);
+        assert_eq!(rounds(1000, 0), 0);
+    }
+
+    /// A trickle of merges before a drain made its time ten times what it was, and the mean took seconds to forget it.
+    #[test]
+    fn a_drain_is_not_told_at_the_speed_of_what_came_before_it() {
+        let mut speed = Speed::default();
+        let (mut now_us, mut merged) = (1_000_000, 0);
+        let mut rounds = |speed: &mut Speed, n: usize, entries: u64| {
+            for _ in 0..n {
+                now_us += 100_000;
+                merged += entries;
+                speed.look(now_us, merged);
+            }
+        };
+        rounds(&mut speed, 100, 10);
+        assert_eq!(speed.seconds_for(50_000, 0), 500);
+        speed.begin_anew();
+        assert_eq!(speed.seconds_for(50_000, 10_000), 5);
+        rounds(&mut speed, 1, 1000);
+        assert_eq!(speed.seconds_for(50_000, 10_000), 5);
+    }
+}

@@ -1,0 +1,127 @@
+//! Older versions of a row: the clustered entry and what undo records say about the time before.
+//!
+//! The rows were copied out of their leaf before; no latch is held while undo is read. A record that is needed cannot be purged:
+//! the view that needs it holds purge back (I9).
+use crate::base::{moment, Error, FileId, IndexId, Moment, Result};
+use crate::index::{RowHeader, ROW_HEADER, ROW_OVERFLOW};
+use crate::table::catalog::table::Layout;
+use crate::table::store::Store;
+use crate::table::undo::record::{Record, What};
+
+/// One version of a row; older ones are built in place.
+pub(in crate::table) struct Version<'a> {
+    pub table: FileId,
+    pub pk: &'a [u8],
+    pub header: RowHeader,
+    /// The stored bytes behind the header.
+    pub stored: &'a mut Vec<u8>,
+}
+
+/// Follows the key that the versions of a row have in one secondary index, without computing keys: going back past an undo
+/// record that lists the index, the key becomes its old key.
+pub(in crate::table) struct KeyWatch {
+    index: IndexId,
+    /// None: no record so far listed the index; the key is that of the newest version.
+    pub key: Option<KeyThen>,
+    /// Versions gone back.
+    pub steps: u32,
+}
+
+#[derive(PartialEq, Eq, Debug)]
+pub(in crate::table) enum KeyThen {
+    /// Index key without the clustered key.
+    Is(Vec<u8>),
+    /// The version has no entry in the index (delete-marked).
+    None,
+}
+
+impl KeyWatch {
+    pub fn new(index: IndexId) -> KeyWatch {
+        KeyWatch {
+            index,
+            key: None,
+            steps: 0,
+        }
+    }
+    fn pass(&mut self, record: &Record<'_>) {
+        self.steps += 1;
+        if let Some(touch) = record.touch(self.index) {
+            self.key = Some(match touch.old {
+                Some(key) => KeyThen::Is(key.to_vec()),
+                None => KeyThen::None,
+            });
+        }
+    }
+}
+
+impl Store {
+    /// Goes back to the newest version that is `enough`. False: none is. The result may be delete-marked.
+    pub(in crate::table) fn rewind(
+        &self,
+        enough: &dyn Fn(&RowHeader) -> bool,
+        version: &mut Version<'_>,
+        mut watch: Option<&mut KeyWatch>,
+    ) -> Result<bool> {
+        while !enough(&version.header) {
+            if !self.step_back(version, watch.as_deref_mut())? {
+                return Ok(false);
+            }
+            moment(Moment::SteppedBack);
+        }
+        Ok(true)
+    }
+
+    /// The version before. False: there is none.
+    fn step_back(&self, version: &mut Version<'_>, watch: Option<&mut KeyWatch>) -> Result<bool> {
+        let at = version.header.undo;
+        if at.is_none() {
+            return Ok(false);
+        }
+        self.counters.versions_built.inc();
+        let undo = self.trx_sys.read_undo(at)?;
+        let record = Record::decode(&undo.payload)?;
+        if undo.trx != version.header.trx || record.table != version.table || record.pk != version.pk {
+            return Err(Error::corrupt(format!(
+                "undo record {at:?} is not about the row of table {} that points at it",
+                version.table
+            )));
+        }
+        if let Some(watch) = watch {
+            watch.pass(&record);
+        }
+        match record.what {
+            What::Insert => return Ok(false),
+            What::Update { old, diff, .. } => {
+                diff.apply(version.stored)?;
+                version.header = old;
+            }
+            What::Delete { old, .. } => version.header = old,
+            What::Chain { .. } | What::Load { .. } => {
+                return Err(Error::corrupt("a row points at an undo record that is about no row"));
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Store {
+    /// Fetches a long row into `whole`. False: it is not long, `stored` is all of it.
+    pub(in crate::table) fn fetch_whole(
+        &self,
+        layout: &Layout,
+        header: &RowHeader,
+        stored: &[u8],
+        whole: &mut Vec<u8>,
+    ) -> Result<bool> {
+        if header.flags & ROW_OVERFLOW == 0 {
+            return Ok(false);
+        }
+        self.read_long_row(layout, stored, whole)?;
+        Ok(true)
+    }
+}
+
+/// Splits a clustered entry's value.
+pub(in crate::table) fn split(value: &[u8]) -> (RowHeader, &[u8]) {
+    (RowHeader::read(value), &value[ROW_HEADER..])
+}

@@ -1,0 +1,104 @@
+//! How far a rollback is. A crash: the undo stream gets a note every [`NOTE_EVERY`] records, from
+//! which the next start goes on. People: a line in the engine's log every half a minute, and one at
+//! the end; at any moment the transaction's undo records, which count down.
+//!
+//! Called by `rollback.rs` for each record, with no latch held; the clock is asked seldom.
+use crate::base::{Level, Result, UndoPtr};
+use crate::pool::PAGE_SIZE;
+use crate::table::store::Store;
+use crate::txn::{RollbackProgress, Trx};
+use std::sync::atomic::Ordering;
+
+const TELL_EVERY_US: u64 = 30 * 1_000_000;
+/// Steps between two looks at the clock.
+const STEPS_A_LOOK: u32 = 16;
+/// Steps between two notes in the undo stream: what a crash has undone again. Few where pages are
+/// tiny, for the simulation.
+pub const NOTE_EVERY: u32 = if PAGE_SIZE >= 16 * 1024 { 256 } else { 3 };
+
+impl Store {
+    /// A rollback begins, or goes on after a pause: then it is told as one.
+    pub(in crate::table) fn rollback_goes_on(&self, trx: &mut Trx, to: UndoPtr) {
+        trx.shared.rolling_back.store(true, Ordering::Relaxed);
+        if trx.rollback.as_ref().is_some_and(|progress| progress.to == to) {
+            return;
+        }
+        let now_us = self.pool.disk().now_us();
+        trx.rollback = Some(RollbackProgress {
+            to,
+            records_at_first: trx.shared.undo_records.load(Ordering::Relaxed),
+            began_us: now_us,
+            told_us: now_us,
+            steps: 0,
+            noted: UndoPtr::NONE,
+        });
+    }
+
+    /// A step is done.
+    pub(in crate::table) fn rollback_progresses(&self, trx: &mut Trx) -> Result<()> {
+        let top = trx.undo_top;
+        let Some(progress) = &mut trx.rollback else {
+            return Ok(());
+        };
+        progress.steps = progress.steps.wrapping_add(1);
+        // The end of it has a record of its own, or needs none.
+        let is_due = progress.steps % NOTE_EVERY == 0 && top != progress.to && top != progress.noted;
+        if is_due && !top.is_none() {
+            progress.noted = top;
+            self.trx_sys.note_undone(trx)?;
+        }
+        self.tell_rollback_progress(trx);
+        Ok(())
+    }
+
+    fn tell_rollback_progress(&self, trx: &mut Trx) {
+        let left = trx.shared.undo_records.load(Ordering::Relaxed);
+        let id = trx.id();
+        let connection = trx.shared.connection();
+        let Some(progress) = &mut trx.rollback else { return };
+        if progress.steps % STEPS_A_LOOK != 0 {
+            return;
+        }
+        let now_us = self.pool.disk().now_us();
+        if now_us < progress.told_us + TELL_EVERY_US {
+            return;
+        }
+        progress.told_us = now_us;
+        let all = progress.records_at_first;
+        let undone = all.saturating_sub(left);
+        let done = match progress.to.is_none() {
+            true => format!(
+                "{undone} of {all} undo records undone ({} %)",
+                undone * 100 / all.max(1)
+            ),
+            false => format!("back to a savepoint, {undone} undo records undone; {left} are left in the transaction"),
+        };
+        let seconds = (now_us - progress.began_us) / 1_000_000;
+        let who = of_connection(connection);
+        (self.log)(
+            Level::Info,
+            &format!("rolling back transaction {id}{who}: {done} in {seconds} s"),
+        );
+    }
+
+    /// It has come to its end, or fails.
+    pub(in crate::table) fn rollback_ends(&self, trx: &mut Trx, done: bool) {
+        let Some(progress) = trx.rollback.take() else { return };
+        if !done || progress.told_us == progress.began_us {
+            return;
+        }
+        let seconds = (self.pool.disk().now_us() - progress.began_us) / 1_000_000;
+        let (id, who) = (trx.id(), of_connection(trx.shared.connection()));
+        let left = trx.shared.undo_records.load(Ordering::Relaxed);
+        let undone = progress.records_at_first.saturating_sub(left);
+        let text = format!("rolled back transaction {id}{who}: {undone} undo records in {seconds} s");
+        (self.log)(Level::Info, &text);
+    }
+}
+
+fn of_connection(connection: u64) -> String {
+    match connection {
+        0 => String::new(),
+        n => format!(" of connection {n}"),
+    }
+}

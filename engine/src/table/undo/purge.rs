@@ -1,0 +1,170 @@
+//! Purge: takes away what only old views needed. It walks the undo records of ended transactions that every view sees; no lookup
+//! tells it what to do but the record itself.
+//!
+//! Rules (`docs/decisions/2026-11-21-secondary-entry-stamps.md`): an entry marked by the record's transaction is removed; a clustered entry
+//! that the record delete-marked is removed if nothing has changed it since; the overflow pages of the version before are freed.
+//! A row that was put back behind its deletion, in the same job, is not looked at: its leaf may have been evicted since.
+//! Every action is idempotent: after a crash a job is done again.
+//!
+//! Who calls: the purge workers, by bounded steps (I7), and slow shutdown.
+use crate::base::{Error, Result, TrxId, UndoPtr};
+use crate::btree::{overflow, Intent};
+use crate::change::Op;
+use crate::index::{ChainRef, RowHeader};
+use crate::table::catalog::table::{Layout, Table};
+use crate::table::scan::version::split;
+use crate::table::store::Store;
+use crate::table::undo::record::{Record, What};
+use crate::table::undo::rollback::points_at;
+use crate::txn::PurgeRecord;
+use std::collections::HashSet;
+
+/// Delete marks, by their maker and his record, on which another version was put for good.
+type PutBack = HashSet<(TrxId, UndoPtr)>;
+
+/// Those that the records tell of. What was undone put nothing back.
+fn put_back(records: &[PurgeRecord]) -> PutBack {
+    let marks = records.iter().filter(|purged| !purged.undone).filter_map(|purged| {
+        match Record::decode(&purged.record.payload).ok()?.what {
+            What::Update { old, .. } if old.marked() => Some((old.trx, old.undo)),
+            _ => None,
+        }
+    });
+    marks.collect()
+}
+
+impl Store {
+    /// One job of at most `records_max` records. False: nothing is old enough.
+    pub fn purge_step(&self, records_max: usize) -> Result<bool> {
+        self.pool.check_alive()?;
+        let Some(job) = self.trx_sys.next_purge(records_max)? else {
+            return Ok(false);
+        };
+        let put_back = put_back(&job.records);
+        for record in &job.records {
+            let done = self.purge_record(record.record.trx, record, &put_back);
+            let passed_over = done.or_else(|e| self.pass_over_if_broken(record, e));
+            if let Err(e) = passed_over {
+                self.trx_sys.purge_failed(job, &e);
+                return Err(e);
+            }
+            self.counters.purged_records.inc();
+        }
+        self.trx_sys.purged(job)?;
+        Ok(true)
+    }
+
+    /// What only old views needed stays where it cannot be taken away: nobody sees it.
+    fn pass_over_if_broken(&self, record: &PurgeRecord, e: Error) -> Result<()> {
+        let table = Record::decode(&record.record.payload).ok().map(|r| r.table);
+        match (table.and_then(|id| self.catalog.by_id(id)), e) {
+            (Some(table), e @ Error::Corrupt(_)) => self.pass_over(&table, e),
+            (Some(table), Error::Io(why)) if self.fails_for_long(&table, record.at) => {
+                let named = format!("table {}: {}", self.catalog.shown(&table), why.what);
+                let way_out = "ALTER TABLE ... FORCE leaves out what stays there, once all can be read";
+                self.pass_over(&table, Error::io(format!("{named}; {way_out}")));
+            }
+            (_, e) => return Err(e),
+        }
+        Ok(())
+    }
+
+    /// A disk that fails for a moment is waited for, by a living engine.
+    fn fails_for_long(&self, table: &Table, record: UndoPtr) -> bool {
+        let now_us = self.pool.disk().now_us();
+        self.pool.check_alive().is_ok() && self.purge_tries.failed((table.layout().id, 0), record, now_us)
+    }
+
+    fn purge_record(&self, maker: TrxId, purged: &PurgeRecord, put_back: &PutBack) -> Result<()> {
+        self.redo.reserve_to_go_on()?;
+        let record = Record::decode(&purged.record.payload)?;
+        let is_insert = matches!(record.what, What::Insert | What::Chain { .. } | What::Load { .. });
+        if is_insert {
+            return Ok(()); // A rollback has removed what it put; a commit leaves nothing old behind.
+        }
+        let Some(table) = self.catalog.by_id(record.table) else {
+            return Ok(());
+        };
+        let _gate = table.gate.read();
+        let layout = table.layout();
+        if table.is_dropped() || layout.id != record.table {
+            return Ok(());
+        }
+        self.check_whole(&table)?;
+        self.purge_touches(layout, &record, maker, purged.undone)?;
+        match record.what {
+            // Undone: the version before was restored, its chain is in use.
+            What::Update { old, chain, .. } if purged.undone && old.marked() => {
+                self.remove_left_mark(layout, record.pk, &old, chain)?
+            }
+            What::Update { chain: Some(chain), .. } if !purged.undone => self.free_chain(layout, chain)?,
+            What::Delete { chain: None, .. } if put_back.contains(&(maker, purged.at)) => {}
+            What::Delete { chain, .. } if !purged.undone => {
+                let wanted = |value: &[u8]| points_at(value, maker, purged.at);
+                self.remove_marked(layout, record.pk, chain, &wanted)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Entries marked by the record's transaction. New keys only where it was rolled back: they may have been left dead.
+    fn purge_touches(&self, layout: &Layout, record: &Record<'_>, maker: TrxId, undone: bool) -> Result<()> {
+        let mut key = Vec::new();
+        for touch in record.touches() {
+            let new = if undone { touch.new } else { None };
+            for user_key in [touch.old, new].into_iter().flatten() {
+                key.clear();
+                key.extend_from_slice(user_key);
+                key.extend_from_slice(record.pk);
+                let op = Op::Remove {
+                    key: &key,
+                    if_stamp: maker,
+                    marked: true,
+                };
+                self.submit_if_there(layout, touch.index, op)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A rollback restored the delete-marked version `old`, whose chain is `chain`, and whose own purge may have passed by then. Its maker ended
+    /// before the one that was rolled back could change the row, so every view that is past that one's end sees the deletion.
+    fn remove_left_mark(&self, layout: &Layout, pk: &[u8], old: &RowHeader, chain: Option<ChainRef>) -> Result<()> {
+        let wanted = |value: &[u8]| split(value).0 == *old;
+        self.remove_marked(layout, pk, chain, &wanted)
+    }
+
+    /// Removes the entry if `wanted`, and then its chain, which the record calls `chain`. A crash or a failing read in between: the job is
+    /// done again. Then there may be another row of that key: that the chain is nobody's any more is told by its first page.
+    fn remove_marked(
+        &self,
+        layout: &Layout,
+        pk: &[u8],
+        mut chain: Option<ChainRef>,
+        wanted: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<()> {
+        let tree = &layout.clustered.tree;
+        let mut mtr = self.pool.begin();
+        let at = tree.leaf_for_write(&mut mtr, pk, Intent::Leaf, None)?;
+        let mut too_empty = false;
+        if at.found && wanted(tree.value(&mtr, &at)) {
+            chain = ChainRef::of(tree.value(&mtr, &at));
+            if let Some(chain) = chain {
+                overflow::give_up(&mut mtr, layout.id, chain.first, chain.owner)?;
+            }
+            too_empty = tree.remove(&mut mtr, &at)?;
+            mtr.commit();
+        } else {
+            drop(mtr);
+        }
+        if let Some(chain) = chain {
+            overflow::free_given_up(&self.pool, layout.id, chain.first, chain.owner)?;
+        }
+        if too_empty {
+            // What stands in its way is told: purge passes over it.
+            tree.shrink(&self.pool, pk)?;
+        }
+        Ok(())
+    }
+}

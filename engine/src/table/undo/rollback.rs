@@ -1,0 +1,363 @@
+//! Rollback: to a savepoint, or whole. Each record is undone by itself: its secondary entries first, the clustered entry last.
+//! A clustered entry that does not point at the record says that the record has been undone before (or that its change
+//! never came): so undoing again after a crash does no harm. Little is: see `rollback_progress.rs`.
+//!
+//! Who calls: the row operations (a failed statement), the user, and `step_rollback` for transactions found at open.
+use crate::base::bytes::behind_prefix;
+use crate::base::{planted, Error, IndexId, Mutant, Result, TrxId, UndoPtr};
+use crate::btree::{Intent, LeafWrite, Placed};
+use crate::change::{entry, Op};
+use crate::index::{ChainRef, RowHeader, ROW_HEADER};
+use crate::pool::Mtr;
+use crate::table::catalog::table::{Layout, Table};
+use crate::table::scan::version::split;
+use crate::table::store::{Savepoint, Store};
+use crate::table::undo::record::{Record, Touch, What};
+use crate::txn::{Isolation, Trx, UndoRecord};
+use std::sync::atomic::Ordering;
+
+/// What undoing a record leaves of the clustered entry.
+enum Restore<'a> {
+    Remove,
+    Value(&'a [u8]),
+    Header(RowHeader),
+}
+
+impl Store {
+    /// Undoes everything behind `savepoint`; the transaction goes on.
+    pub fn rollback_to(&self, trx: &mut Trx, savepoint: Savepoint) -> Result<()> {
+        if trx.isolation == Isolation::Serializable {
+            self.lock_keys_made(trx, savepoint);
+        }
+        self.take_back(trx, savepoint)
+    }
+
+    /// The same of a change that is to be tried again: nobody has heard what it found.
+    pub(in crate::table) fn take_back(&self, trx: &mut Trx, savepoint: Savepoint) -> Result<()> {
+        if trx.undo_top == savepoint {
+            return Ok(());
+        }
+        self.counters.partial_rollbacks.inc();
+        let undone = self.undo_until(trx, savepoint);
+        trx.shared.rolling_back.store(false, Ordering::Relaxed);
+        undone
+    }
+
+    /// Locks what was free before the changes behind `savepoint` were made: clustered keys and the values of unique indexes. Before they are
+    /// undone, so that an insert of such a key meets the row or the range. An undo record that cannot be read is the rollback's affair.
+    fn lock_keys_made(&self, trx: &mut Trx, savepoint: Savepoint) {
+        let mut at = trx.undo_top;
+        while at != savepoint && !at.is_none() {
+            let Ok(undo) = self.trx_sys.read_undo(at) else { return };
+            let Ok(record) = Record::decode(&undo.payload) else {
+                return;
+            };
+            if let Some(table) = self.catalog.by_id(record.table) {
+                self.lock_keys_of(trx, table.layout(), &record);
+            }
+            at = undo.prev;
+        }
+    }
+
+    fn lock_keys_of(&self, trx: &mut Trx, layout: &Layout, record: &Record<'_>) {
+        let locks = self.trx_sys.locks();
+        let row_is_new = match record.what {
+            What::Insert => true,
+            What::Update { old, .. } => old.marked(),
+            What::Load { linked: true, .. } => {
+                // The table was empty: nothing was there at all.
+                return locks.lock_range(trx, layout.clustered.id, &[], None);
+            }
+            What::Delete { .. } | What::Chain { .. } | What::Load { .. } => return,
+        };
+        if row_is_new {
+            let just_above = [record.pk, &[0]].concat();
+            locks.lock_range(trx, layout.clustered.id, record.pk, Some(&just_above));
+        }
+        for touch in record.touches() {
+            let unique = layout.secondary_by_id(touch.index).is_some_and(|s| s.index.unique);
+            if let (true, Some(value)) = (unique && touch.new != touch.old, touch.new) {
+                locks.lock_range(trx, touch.index, value, behind_prefix(value).as_deref());
+            }
+        }
+    }
+
+    /// Undoes everything and ends the transaction. What cannot be undone now waits, and is told by an error; `trx` is a fresh one then. A prepared
+    /// one whose rollback cannot begin is left as it is: still prepared, it may be asked again, or made to wait ([`Store::let_rollback_wait`]).
+    pub fn rollback(&self, trx: &mut Trx) -> Result<()> {
+        self.trx_sys.resume(trx)?;
+        let undone = self.undo_until(trx, UndoPtr::NONE);
+        let ended = undone.and_then(|()| self.trx_sys.end_rollback(trx));
+        ended.inspect_err(|e| self.let_rollback_wait(trx, e))
+    }
+
+    /// Of a rollback that failed: it goes on later, without `trx`, which is a fresh one on return.
+    pub fn let_rollback_wait(&self, trx: &mut Trx, why: &Error) {
+        match self.can_wait(why) {
+            true => self.set_trx_aside(trx, why),
+            false => self.pool.poison(&format!("a rollback failed: {why}")),
+        }
+    }
+
+    /// One bounded piece (I7) of a rollback: at most `records_max` records. True: nothing is left to undo.
+    pub fn rollback_step(&self, trx: &mut Trx, records_max: usize) -> Result<bool> {
+        self.trx_sys.resume(trx)?;
+        self.rollback_goes_on(trx, UndoPtr::NONE);
+        for _ in 0..records_max {
+            if trx.undo_top.is_none() {
+                break;
+            }
+            self.undo_top_record(trx)?;
+            self.rollback_progresses(trx)?;
+        }
+        let done = trx.undo_top.is_none();
+        if done {
+            self.rollback_ends(trx, true);
+        }
+        Ok(done)
+    }
+
+    fn undo_until(&self, trx: &mut Trx, savepoint: Savepoint) -> Result<()> {
+        // It may have been a row of these changes: then its table may be empty, and its leaf a failed load's.
+        trx.forget_found();
+        self.rollback_goes_on(trx, savepoint);
+        let undone = self.undo_all_until(trx, savepoint);
+        self.rollback_ends(trx, undone.is_ok());
+        undone
+    }
+
+    fn undo_all_until(&self, trx: &mut Trx, savepoint: Savepoint) -> Result<()> {
+        while trx.undo_top != savepoint {
+            if trx.undo_top.is_none() {
+                return Err(Error::NotFound);
+            }
+            let undone = self.undo_top_record(trx);
+            if let Err(e) = undone.and_then(|()| self.rollback_progresses(trx)) {
+                // Half a statement may not be committed later (I6).
+                if self.can_wait(&e) {
+                    trx.doom(&e);
+                } else {
+                    self.pool.poison(&format!("a rollback failed: {e}"));
+                }
+                return Err(e);
+            }
+        }
+        Ok(())
+    }
+
+    /// A secondary index that keeps the record from being undone is set aside, and left out.
+    fn undo_top_record(&self, trx: &mut Trx) -> Result<()> {
+        loop {
+            let Err(e) = self.try_undo_top_record(trx) else {
+                return Ok(());
+            };
+            let Some((table, index)) = self.broken_secondary(&e, trx.undo_top) else {
+                return Err(e);
+            };
+            self.set_index_aside(&table, index, &e)?;
+        }
+    }
+
+    fn try_undo_top_record(&self, trx: &mut Trx) -> Result<()> {
+        self.redo.reserve_to_go_on()?;
+        let at = trx.undo_top;
+        let record = self.trx_sys.read_undo(at)?;
+        if planted(Mutant::RollbackNotedAhead) {
+            trx.undo_top = record.prev;
+            let noted = self.trx_sys.note_undone(trx);
+            trx.undo_top = at;
+            noted?;
+        }
+        let skipped = planted(Mutant::RollbackSkipsRecord) && record.prev.is_none();
+        if skipped || self.undo_record(trx, at, &record)? {
+            self.trx_sys.undone(trx, at, &record);
+        }
+        Ok(())
+    }
+
+    /// False: it was a step, and there is more to undo of the record.
+    fn undo_record(&self, trx: &mut Trx, at: UndoPtr, undo: &UndoRecord) -> Result<bool> {
+        let record = Record::decode(&undo.payload)?;
+        let Some(table) = self.catalog.by_id(record.table) else {
+            return Ok(true); // The table was dropped.
+        };
+        let _gate = table.gate.read();
+        let layout = table.layout();
+        if table.is_dropped() || layout.id != record.table {
+            return Ok(true);
+        }
+        self.check_whole(&table)?;
+        match record.what {
+            What::Chain { first } => {
+                let owner = undo.trx;
+                self.free_chain(layout, ChainRef { first, owner })?;
+            }
+            What::Load { linked: false, .. } => self.undo_load_begun(&table, layout, &record, undo.trx)?,
+            What::Load { linked: true, .. } => return self.undo_load_linked(trx, at, &table, layout, undo.trx),
+            _ => self.undo_row(trx, at, undo, &record, &table, layout)?,
+        }
+        Ok(true)
+    }
+
+    fn undo_row(
+        &self,
+        trx: &mut Trx,
+        at: UndoPtr,
+        undo: &UndoRecord,
+        record: &Record<'_>,
+        table: &Table,
+        layout: &Layout,
+    ) -> Result<()> {
+        let tree = &layout.clustered.tree;
+        let mut value = match tree.get(&self.pool, record.pk)? {
+            Some(leaf) if points_at(leaf.value(), undo.trx, at) => leaf.value().to_vec(),
+            _ => return Ok(()),
+        };
+        for touch in record.touches() {
+            self.undo_touch(layout, record, &touch, undo.trx)?;
+        }
+        let lsn = match record.what {
+            // Counted once done: what fails is done again.
+            What::Insert => {
+                let lsn = self.restore(layout, record, undo.trx, at, Restore::Remove)?;
+                table.statistics.counts.deleted(1);
+                lsn
+            }
+            What::Update { old, diff, .. } => {
+                let mut stored = value.split_off(ROW_HEADER);
+                diff.apply(&mut stored)?;
+                old.write(&mut value);
+                value.extend_from_slice(&stored);
+                let lsn = self.restore(layout, record, undo.trx, at, Restore::Value(&value))?;
+                if old.marked() {
+                    table.statistics.counts.deleted(1);
+                }
+                lsn
+            }
+            What::Delete { old, .. } => {
+                let lsn = self.restore(layout, record, undo.trx, at, Restore::Header(old))?;
+                table.statistics.counts.inserted(1);
+                lsn
+            }
+            What::Chain { .. } | What::Load { .. } => unreachable!("about no row"),
+        };
+        trx.last_lsn = trx.last_lsn.max(lsn);
+        Ok(())
+    }
+
+    fn undo_touch(&self, layout: &Layout, record: &Record<'_>, touch: &Touch<'_>, maker: TrxId) -> Result<()> {
+        let whole = |user_key: &[u8]| [user_key, record.pk].concat();
+        let old = match record.what {
+            What::Insert => None,
+            What::Update { old, .. } | What::Delete { old, .. } => Some(old),
+            What::Chain { .. } | What::Load { .. } => return Ok(()),
+        };
+        let mut value = Vec::new();
+        if let Some(new) = touch.new {
+            let key = &whole(new)[..];
+            let Some(old) = old else {
+                let op = Op::Remove {
+                    key,
+                    if_stamp: maker,
+                    marked: false,
+                };
+                return self.submit_if_there(layout, touch.index, op);
+            };
+            let stays = touch.old == touch.new;
+            if let Some(raw) = touch.raw {
+                let stamp = match stays {
+                    true => self.stamp_of_version(old, maker, touch.index, new)?,
+                    false => maker,
+                };
+                entry::encode(&mut value, stamp, record.pk.len(), layout.pk_fixed_len, raw);
+                self.submit_if_there(layout, touch.index, Op::Put { key, value: &value })?;
+            }
+            if stays {
+                return Ok(());
+            }
+            let op = Op::Kill { key, if_stamp: maker };
+            self.submit_if_there(layout, touch.index, op)?;
+        }
+        if let (Some(user_key), Some(old)) = (touch.old, old) {
+            let op = Op::Unmark {
+                key: &whole(user_key),
+                if_stamp: maker,
+                stamp: self.stamp_of_version(old, maker, touch.index, user_key)?,
+                value: None,
+            };
+            self.submit_if_there(layout, touch.index, op)?;
+        }
+        Ok(())
+    }
+
+    /// The stamp for the entry that stands for `version` of a row, under `user_key`: not older than who put it, and `maker` only if it put
+    /// it. A version of `maker` may have left the entry as another transaction had made it; and what bears `maker`'s stamp goes with its
+    /// load ([`Store::undo_load_linked`]). Each of its records is passed at most once for each that touches the index.
+    fn stamp_of_version(&self, mut version: RowHeader, maker: TrxId, index: IndexId, user_key: &[u8]) -> Result<TrxId> {
+        while version.trx == maker && !version.undo.is_none() && !planted(Mutant::StampOfVersionBefore) {
+            let undo = self.trx_sys.read_undo(version.undo)?;
+            let record = Record::decode(&undo.payload)?;
+            let put = |touch: Touch<'_>| touch.index == index && touch.new == Some(user_key);
+            version = match record.what {
+                What::Update { old, .. } | What::Delete { old, .. } if !record.touches().any(put) => old,
+                _ => return Ok(maker),
+            };
+        }
+        Ok(version.trx)
+    }
+
+    /// Puts the clustered entry back, if it still points at the record.
+    fn restore(
+        &self,
+        layout: &Layout,
+        record: &Record<'_>,
+        maker: TrxId,
+        undo: UndoPtr,
+        what: Restore<'_>,
+    ) -> Result<u64> {
+        let tree = &layout.clustered.tree;
+        let mut intent = Intent::Leaf;
+        loop {
+            let mut mtr = self.pool.begin();
+            let at = tree.leaf_for_write(&mut mtr, record.pk, intent, None)?;
+            if !at.found || !points_at(tree.value(&mtr, &at), maker, undo) {
+                return Ok(0);
+            }
+            match what {
+                Restore::Remove => return self.remove_entry(layout, mtr, &at, record.pk),
+                Restore::Header(old) => {
+                    let mut header = [0; ROW_HEADER];
+                    old.write(&mut header);
+                    tree.patch_value(&mut mtr, &at, 0, &header);
+                    return Ok(mtr.commit());
+                }
+                Restore::Value(value) => {
+                    if intent == Intent::Leaf && !tree.has_room(&mtr, &at, record.pk.len(), value.len()) {
+                        intent = Intent::Grow(record.pk.len() + value.len());
+                        continue;
+                    }
+                    let placed = tree.set_value(&mut mtr, &at, value)?;
+                    assert_eq!(placed, Placed::Done, "room was checked under this latch");
+                    return Ok(mtr.commit());
+                }
+            }
+        }
+    }
+
+    /// Removes a clustered entry and ends the Mtr; merges the leaf if it became too empty, and can be merged.
+    fn remove_entry(&self, layout: &Layout, mut mtr: Mtr<'_>, at: &LeafWrite, pk: &[u8]) -> Result<u64> {
+        let tree = &layout.clustered.tree;
+        let too_empty = tree.remove(&mut mtr, at)?;
+        let lsn = mtr.commit();
+        if too_empty {
+            tree.try_shrink(&self.pool, pk)?;
+        }
+        Ok(lsn)
+    }
+}
+
+/// The entry's newest version is the one that `undo` tells about.
+pub(in crate::table) fn points_at(value: &[u8], maker: TrxId, undo: UndoPtr) -> bool {
+    let (header, _) = split(value);
+    header.trx == maker && header.undo == undo
+}
