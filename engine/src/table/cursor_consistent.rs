@@ -8,8 +8,9 @@ use super::def::{Layout, Secondary};
 use super::rewound::Answer;
 use super::version::{KeyThen, KeyWatch, Version};
 use crate::base::{moment, Error, Lsn, Moment, PageNo, Result, TrxId};
-use crate::change::{self, entry};
+use crate::change;
 use crate::index::scan::Direction;
+use crate::index::secondary;
 use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED, ROW_OVERFLOW};
 use crate::txn::{Isolation, ReadView, Trx};
 use std::cell::Cell;
@@ -27,7 +28,7 @@ struct Mark {
 }
 
 impl Mark {
-    fn of(e: &entry::Entry<'_>) -> Mark {
+    fn of(e: &secondary::Entry<'_>) -> Mark {
         Mark {
             marked: e.marked,
             dead: e.dead,
@@ -121,7 +122,7 @@ impl Cursor {
             is_shown.then_some((key.len(), ROW_HEADER))?
         } else {
             let layout = self.table().layout();
-            let found = entry::decode(value, layout.pk_fixed_len)?;
+            let found = secondary::decode(value, layout.pk_fixed_len)?;
             let entry_max = layout.index(self.index)?.tree.entry_max();
             let is_shown =
                 self.covering && !found.marked && view.sees(found.stamp) && found.is_whole(entry_max, key.len());

@@ -7,8 +7,8 @@ use super::def::{Layout, Secondary};
 use super::store::Store;
 use super::undo_format::{Record, What};
 use crate::base::{planted, Error, Mutant, Result, TrxId};
-use crate::change::entry::{self, decode};
 use crate::change::{self, Op};
+use crate::index::secondary::{self, decode};
 use crate::index::{Index, RowHeader};
 use crate::txn::{LockMode, Trx};
 use std::sync::atomic::Ordering;
@@ -105,7 +105,7 @@ impl Store {
         Ok(wanted.then(|| found.raw.to_vec()))
     }
 
-    pub(super) fn decode_entry<'a>(&self, layout: &Layout, value: &'a [u8]) -> Result<entry::Entry<'a>> {
+    pub(super) fn decode_entry<'a>(&self, layout: &Layout, value: &'a [u8]) -> Result<secondary::Entry<'a>> {
         decode(value, layout.pk_fixed_len)
             .ok_or_else(|| Error::corrupt(format!("an index entry of table {} cannot be decoded", layout.id)))
     }
@@ -142,8 +142,8 @@ impl Store {
             Secondary { aside: true, .. } => return Ok(()),
             _ => {}
         }
-        let raw = entry::fitting(secondary.index.tree.entry_max(), new.key.len(), new.raw);
-        entry::encode(value, trx.id(), pk_len, layout.pk_fixed_len, raw);
+        let raw = secondary::fitting(secondary.index.tree.entry_max(), new.key.len(), new.raw);
+        secondary::encode(value, trx.id(), pk_len, layout.pk_fixed_len, raw);
         if secondary.index.unique && new.unique_check && !planted(Mutant::UniqueCheckSkipped) {
             return self.put_unique(trx, layout, secondary, new, value, mode);
         }
