@@ -6,14 +6,14 @@
 //! Applying is one Mtr, optimistic first, with splits only when the leaf has no room. Between the look at the filter, or the tree, and the change
 //! of the leaf nothing that matters can become pending for the key: whoever changes it holds its row's lock, and the one visitor
 //! without it, purge, has only `Remove`, which commutes with all others.
-use super::entry::{DEAD, DELETE_MARK, STAMP_OFFSET};
 use super::help::help;
 use super::merge::{merge_key, merge_leaf_whole};
-use super::{Delta, Index, Op, DELTA_BIT};
+use super::{Delta, IndexTrees, Op, DELTA_BIT};
 use crate::base::bytes::{get_u48, put_u48};
 use crate::base::sync::give_way;
 use crate::base::{planted, Error, Mutant, Result, TrxId};
 use crate::btree::{Intent, LeafWrite, Placed, Tree};
+use crate::entry::secondary::{DEAD, DELETE_MARK, STAMP_OFFSET};
 use crate::pool::{Mtr, Pool, Presence};
 
 /// Flags and stamp: the part that all operations but `Put` change.
@@ -22,19 +22,19 @@ const HEAD: usize = STAMP_OFFSET + 6;
 const SETTLE_TRIES: usize = 16;
 
 /// Applies or buffers the change; true: it waits in the buffer. Called with no latch held.
-pub fn submit(pool: &Pool, index: &Index, op: Op<'_>) -> Result<bool> {
+pub fn submit(pool: &Pool, index: &IndexTrees, op: Op<'_>) -> Result<bool> {
     submit_noting(pool, index, op, true)
 }
 /// As `submit`; the caller has just looked at the leaf: where `lacks_value` was asked before, that the leaf is in the pool says nothing about
 /// where the index lives.
-pub fn submit_checked(pool: &Pool, index: &Index, op: Op<'_>) -> Result<bool> {
+pub fn submit_checked(pool: &Pool, index: &IndexTrees, op: Op<'_>) -> Result<bool> {
     let told = index
         .delta
         .as_ref()
         .is_some_and(|delta| delta.values.pk_len().is_some());
     submit_noting(pool, index, op, !told)
 }
-fn submit_noting(pool: &Pool, index: &Index, op: Op<'_>, noting: bool) -> Result<bool> {
+fn submit_noting(pool: &Pool, index: &IndexTrees, op: Op<'_>, noting: bool) -> Result<bool> {
     let Some(delta) = index.delta.as_deref() else {
         return apply_directly(pool, &index.tree, op);
     };
@@ -107,7 +107,7 @@ fn apply_if_near(pool: &Pool, tree: &Tree, asking: Asking<'_>, op: Op<'_>) -> Re
     Ok(true)
 }
 
-pub(super) fn buffer(pool: &Pool, index: &Index, delta: &Delta, op: Op<'_>) -> Result<bool> {
+pub(super) fn buffer(pool: &Pool, index: &IndexTrees, delta: &Delta, op: Op<'_>) -> Result<bool> {
     let mut tries = 0;
     while tries < SETTLE_TRIES {
         let appended = match delta.fits(&op) {
@@ -142,7 +142,7 @@ pub(super) fn buffer(pool: &Pool, index: &Index, delta: &Delta, op: Op<'_>) -> R
 /// The delta tree would have to grow for the change, and the disk is full. Its leaf may take it all the same: what takes back or away needs no
 /// room there, and must not fail for want of what it would give back.
 #[cold]
-fn apply_for_want_of_room(pool: &Pool, index: &Index, delta: &Delta, op: Op<'_>, full: Error) -> Result<bool> {
+fn apply_for_want_of_room(pool: &Pool, index: &IndexTrees, delta: &Delta, op: Op<'_>, full: Error) -> Result<bool> {
     delta.know(pool)?;
     for _ in 0..SETTLE_TRIES {
         if !delta.is_pending(pool, &index.tree, op.key())? {

@@ -1,7 +1,7 @@
 //! For tests: a merge that no policy asks for. In the test modes that buffer everything it comes at random moments, so that what else is going on
 //! meets every mixture of pending and merged. Called by the table layer, with no latch held.
 use super::merge::merge_at;
-use super::Index;
+use super::IndexTrees;
 use crate::base::Result;
 use crate::pool::Pool;
 
@@ -10,7 +10,7 @@ const LEAVES_MAX: u64 = 8;
 
 /// Merges some leaves from a random one on, as a sweep does or as a reader; now and then a partition is begun before. `dice` decides. Number of
 /// entries.
-pub fn merge_at_random(pool: &Pool, index: &Index, dice: u64) -> Result<usize> {
+pub fn merge_at_random(pool: &Pool, index: &IndexTrees, dice: u64) -> Result<usize> {
     let delta = index.delta.as_deref();
     let Some(delta) = delta.filter(|delta| !delta.is_empty() && delta.is_known()) else {
         return Ok(0);

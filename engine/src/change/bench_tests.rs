@@ -1,6 +1,6 @@
 //! What an append and a merge cost, in memory. Smoke size by default; for figures:
 //! `cargo test --release -p sluice change::bench_tests -- --ignored --nocapture`
-use super::{drain, submit, Buffering, ChangeBuffer, Delta, Index, Op, DELTA_BIT};
+use super::{drain, submit, Buffering, ChangeBuffer, Delta, IndexTrees, Op, DELTA_BIT};
 use crate::btree::build::Builder;
 use crate::btree::tests::kit::{checkpoint, rig_with_tree, Dice, FILE};
 use crate::btree::Tree;
@@ -20,7 +20,7 @@ fn key(n: u64) -> [u8; 17] {
 }
 fn value() -> Vec<u8> {
     let mut value = Vec::new();
-    super::entry::encode(&mut value, 77, 8, 8, &[]);
+    crate::entry::secondary::encode(&mut value, 77, 8, 8, &[]);
     value
 }
 fn settle(pool: &Pool) {
@@ -29,7 +29,7 @@ fn settle(pool: &Pool) {
     checkpoint(pool);
 }
 /// Appends `n` puts of new keys; CPU time each.
-fn put_all(pool: &Pool, index: &Index, from: u64, n: u64, what: &str) {
+fn put_all(pool: &Pool, index: &IndexTrees, from: u64, n: u64, what: &str) {
     let value = value();
     let log = pool.counters().redo_log_bytes.get();
     let mut spent = 0;
@@ -70,14 +70,7 @@ fn run(rows: u64, appends: u64, frames: usize) {
     let delta = Tree::create(&mut mtr, FILE, tree.index | DELTA_BIT).unwrap();
     mtr.commit();
     let buffer = Arc::new(ChangeBuffer::new(Buffering::All, 50, pool.size(), 1));
-    let with = |delta: Option<Arc<Delta>>| Index {
-        id: tree.index,
-        name: "i".into(),
-        tree,
-        unique: false,
-        abandoned: Default::default(),
-        delta,
-    };
+    let with = |delta: Option<Arc<Delta>>| IndexTrees { tree, delta };
     let index = with(Some(Arc::new(Delta::fresh(delta, &buffer))));
     let leaves = tree.stats(pool).unwrap().leaf_pages;
     let mut at = rows;

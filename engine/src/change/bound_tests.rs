@@ -1,10 +1,10 @@
 //! Several threads at the bound, each with keys of its own and a model of them, while others sweep, close and begin partitions. Then everything is
 //! read again: after a drain, or after a crash.
-use super::entry::{encode, DELETE_MARK};
 use super::kit::{found_again, new_index};
-use super::{drain, get, merge_at_random, submit, sweep_step, visit_prefix, Index, Op};
+use super::{drain, get, merge_at_random, submit, sweep_step, visit_prefix, IndexTrees, Op};
 use crate::base::bytes::{get_u48, put_u48};
 use crate::btree::tests::kit::checkpoint;
+use crate::entry::secondary::{encode, DELETE_MARK};
 use crate::pool::testing::PoolFixture;
 use crate::pool::Pool;
 use crate::redo::FlushMode;
@@ -34,7 +34,7 @@ fn set_head(value: &mut [u8], flags: u8, stamp: u64) {
 }
 
 /// One change of a key, and of its model.
-fn change(pool: &Pool, index: &Index, model: &mut Model, k: u32, stamp: u64, dice: u32) {
+fn change(pool: &Pool, index: &IndexTrees, model: &mut Model, k: u32, stamp: u64, dice: u32) {
     let key = &k.to_be_bytes();
     let old = model.get(&k).map(|v| (v[0] & DELETE_MARK != 0, get_u48(v, 1)));
     let submit = |op| {
@@ -65,7 +65,7 @@ fn change(pool: &Pool, index: &Index, model: &mut Model, k: u32, stamp: u64, dic
         }
     }
 }
-fn change_many(pool: &Pool, index: &Index, seed: u32, thread: u32) -> Model {
+fn change_many(pool: &Pool, index: &IndexTrees, seed: u32, thread: u32) -> Model {
     let (mut model, mut out) = (Model::new(), Vec::new());
     for n in 0..CHANGES {
         let dice = [dice(&[seed, n, thread]), dice(&[thread, seed, n])];
@@ -83,7 +83,7 @@ fn change_many(pool: &Pool, index: &Index, seed: u32, thread: u32) -> Model {
     model
 }
 /// What the worker does, and whoever makes room in the log.
-fn others(pool: &Pool, index: &Index, done: &AtomicBool) {
+fn others(pool: &Pool, index: &IndexTrees, done: &AtomicBool) {
     let delta = index.delta.as_deref().unwrap();
     for n in 0.. {
         if done.load(Ordering::Relaxed) {
@@ -101,7 +101,7 @@ fn others(pool: &Pool, index: &Index, done: &AtomicBool) {
         sleep(Duration::from_micros(300));
     }
 }
-fn compare(pool: &Pool, index: &Index, models: &[Model]) {
+fn compare(pool: &Pool, index: &IndexTrees, models: &[Model]) {
     let mut seen = 0;
     visit_prefix(pool, index, &[], &mut |key, value| {
         let k = u32::from_be_bytes(key.try_into().unwrap());

@@ -2,7 +2,7 @@
 //! partitions, restarts; and crashes at any disk access, after which each entry is found in exactly one place.
 use super::kit::{found_again, new_index};
 use super::pending::{self, Pending};
-use super::{drain, merge_leaf, submit, sweep_step, Index, Op};
+use super::{drain, merge_leaf, submit, sweep_step, IndexTrees, Op};
 use crate::base::{Lsn, Result};
 use crate::btree::tests::kit::{checkpoint, Dice, FILE};
 use crate::btree::{Seek, ENTRY_MAX, KEY_MAX};
@@ -26,7 +26,7 @@ fn key_of(n: usize) -> Vec<u8> {
 fn value_of(dice: &mut Dice, stamp: u64) -> Vec<u8> {
     let mut value = Vec::new();
     let raw = vec![dice.below(256) as u8; [4, 20, 100, ENTRY_MAX / 6][dice.below(4)]];
-    super::entry::encode(&mut value, stamp, 4, 4, &raw);
+    crate::entry::secondary::encode(&mut value, stamp, 4, 4, &raw);
     value
 }
 
@@ -34,7 +34,7 @@ fn value_of(dice: &mut Dice, stamp: u64) -> Vec<u8> {
 fn with_change<T>(dice: &mut Dice, model: &Model, body: impl FnOnce(&Op<'_>) -> T) -> T {
     let key = key_of(dice.below(KEYS));
     let there = model.get(&key);
-    let stamp = there.map_or(1, |v| super::entry::decode(v, 4).unwrap().stamp);
+    let stamp = there.map_or(1, |v| crate::entry::secondary::decode(v, 4).unwrap().stamp);
     let if_stamp = if dice.below(4) > 0 { stamp } else { stamp + 1 };
     let new = 1 + dice.below(1000) as u64;
     let value = value_of(dice, new);
@@ -69,7 +69,7 @@ fn follow(model: &mut Model, op: &Op<'_>) {
 }
 
 /// What a reader sees: leaf by leaf, base and pending.
-fn read_all(pool: &Pool, index: &Index) -> Result<Model> {
+fn read_all(pool: &Pool, index: &IndexTrees) -> Result<Model> {
     let delta = index.delta.as_ref().unwrap();
     let mut all = Model::new();
     let (mut pending, mut out) = (Pending::default(), Vec::new());
@@ -104,7 +104,7 @@ fn read_all(pool: &Pool, index: &Index) -> Result<Model> {
     }
 }
 /// Both trees are sound and have all pages of the file between them.
-fn check(pool: &Pool, index: &Index) {
+fn check(pool: &Pool, index: &IndexTrees) {
     let delta = index.delta.as_ref().unwrap();
     let mut used = 2;
     let mut pending_entries = 0;
@@ -123,7 +123,7 @@ fn check(pool: &Pool, index: &Index) {
     }
     assert_eq!(space::usage(pool, FILE).unwrap().used as usize, used);
 }
-fn maintain(pool: &Pool, index: &Index, dice: &mut Dice) -> Result<()> {
+fn maintain(pool: &Pool, index: &IndexTrees, dice: &mut Dice) -> Result<()> {
     match dice.below(60) {
         0..=5 => drop(merge_leaf(pool, index, &key_of(dice.below(KEYS)))?),
         6 => index.delta.as_ref().unwrap().begin_partition(),
@@ -271,7 +271,7 @@ struct Lived {
     durable: Lsn,
 }
 
-fn live(rig: &PoolFixture, index: &Index, seed: u64, lived: &mut Lived) -> Result<()> {
+fn live(rig: &PoolFixture, index: &IndexTrees, seed: u64, lived: &mut Lived) -> Result<()> {
     let pool = &*rig.pool;
     let mut dice = Dice(seed);
     let mut model = Model::new();

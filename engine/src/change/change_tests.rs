@@ -1,22 +1,18 @@
 //! The five operations, as a table: what each makes of an absent, a live, a marked and a dead entry, and that doing it twice
 //! is doing it once.
-use super::entry::{decode, encode};
-use super::{submit, Index, Op};
+use super::{submit, IndexTrees, Op};
 use crate::base::Error;
 use crate::btree::tests::kit::{check, rig_with_tree, Dice};
 use crate::btree::Tree;
+use crate::entry::secondary::{decode, encode};
 use crate::pool::Pool;
 
 const OLD: u64 = 3;
 const NEW: u64 = 0xABCD_EF01_2345;
 
-fn index_of(tree: &Tree) -> Index {
-    Index {
-        id: tree.index,
-        name: "i".into(),
+fn index_of(tree: &Tree) -> IndexTrees {
+    IndexTrees {
         tree: *tree,
-        unique: false,
-        abandoned: Default::default(),
         delta: None,
     }
 }

@@ -2,7 +2,7 @@
 //! partitions begin; and whether everything pending fits the entries it is for.
 use super::delta::{delta_end, delta_key, Delta};
 use super::pending::{entries_added, is_valid};
-use super::{Index, Merging};
+use super::{IndexTrees, Merging};
 use crate::base::{Error, PageNo, Result};
 use crate::btree::Seek;
 use crate::pool::Pool;
@@ -75,7 +75,12 @@ pub type Step<'a> = &'a mut dyn FnMut() -> Result<()>;
 
 /// Every change that is pending finds the entry that it is for, and the filter knows of it. Findings go to `report`. The delta tree's pages.
 /// While something is pending, every leaf of the index is read.
-pub fn check(pool: &Pool, index: &Index, step: Step<'_>, report: &mut dyn FnMut(&str)) -> Result<BTreeSet<PageNo>> {
+pub fn check(
+    pool: &Pool,
+    index: &IndexTrees,
+    step: Step<'_>,
+    report: &mut dyn FnMut(&str),
+) -> Result<BTreeSet<PageNo>> {
     let Some(delta) = &index.delta else {
         return Ok(BTreeSet::new());
     };
@@ -96,7 +101,13 @@ pub fn check(pool: &Pool, index: &Index, step: Step<'_>, report: &mut dyn FnMut(
         Err(e) => Err(e),
     }
 }
-fn check_each(pool: &Pool, index: &Index, delta: &Delta, step: Step<'_>, report: &mut dyn FnMut(&str)) -> Result<()> {
+fn check_each(
+    pool: &Pool,
+    index: &IndexTrees,
+    delta: &Delta,
+    step: Step<'_>,
+    report: &mut dyn FnMut(&str),
+) -> Result<()> {
     let mut merging = Merging::default();
     let mut leaf = Some(index.tree.leaf_owning(pool, &[])?);
     while let Some(at) = leaf {

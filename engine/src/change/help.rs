@@ -12,7 +12,7 @@
 use super::delta::Delta;
 use super::merge::merge_helping;
 use super::sweep::is_of_one_leaf;
-use super::Index;
+use super::IndexTrees;
 use crate::base::{Error, Result};
 use crate::btree::Tree;
 use crate::pool::Pool;
@@ -39,7 +39,7 @@ pub(super) struct Help {
 }
 
 /// Behind an append for `key`: near the bound an appender merges a leaf once in so many times.
-pub(super) fn help(pool: &Pool, index: &Index, delta: &Delta, key: &[u8]) -> Result<()> {
+pub(super) fn help(pool: &Pool, index: &IndexTrees, delta: &Delta, key: &[u8]) -> Result<()> {
     let every = delta.buffer().help_every();
     if every == 0 || delta.help.appends.fetch_add(1, Ordering::Relaxed) % every != 0 {
         return Ok(());
@@ -62,7 +62,7 @@ pub(super) fn help(pool: &Pool, index: &Index, delta: &Delta, key: &[u8]) -> Res
 }
 
 /// H1. Number of leaves that entries were merged into.
-fn merge_a_leaf(pool: &Pool, index: &Index, delta: &Delta, appended: &[u8]) -> Result<usize> {
+fn merge_a_leaf(pool: &Pool, index: &IndexTrees, delta: &Delta, appended: &[u8]) -> Result<usize> {
     if !delta.count_step(pool, COUNTED)? {
         return Ok(0);
     }

@@ -17,7 +17,7 @@ const LONG: usize = 800;
 
 fn value(len: usize) -> Vec<u8> {
     let mut value = Vec::new();
-    super::super::entry::encode(&mut value, 1, 4, 4, &vec![7; len]);
+    crate::entry::secondary::encode(&mut value, 1, 4, 4, &vec![7; len]);
     value
 }
 /// Of a key in each of so many stretches of the index, the `n`th.
@@ -27,12 +27,12 @@ fn key(stretch: u32, of: u32, n: u32) -> [u8; 5] {
     key[..4].copy_from_slice(&base.to_be_bytes());
     key
 }
-fn put(pool: &Pool, index: &Index, key: &[u8], len: usize) {
+fn put(pool: &Pool, index: &IndexTrees, key: &[u8], len: usize) {
     let value = value(len);
     submit(pool, index, Op::Put { key, value: &value }).unwrap();
 }
 /// An index of many leaves, with a bound that is soon reached.
-fn large(rig: &PoolFixture) -> Index {
+fn large(rig: &PoolFixture) -> IndexTrees {
     let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
     let buffer = index.delta.as_ref().unwrap().buffer();
     buffer.set_buffering(Buffering::None);
@@ -42,7 +42,7 @@ fn large(rig: &PoolFixture) -> Index {
     index
 }
 /// As if much had come before the bound was made smaller: nobody helps meanwhile. Some for each stretch; so many at most.
-fn fill(pool: &Pool, index: &Index, stretches: u32, len: usize) -> u32 {
+fn fill(pool: &Pool, index: &IndexTrees, stretches: u32, len: usize) -> u32 {
     let delta = index.delta.as_deref().unwrap();
     for each in 0.. {
         for stretch in 0..stretches {

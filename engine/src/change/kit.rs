@@ -1,5 +1,5 @@
 //! What the tests of indexes with a change buffer share: make one, and find it again as a restart does.
-use super::{Buffering, ChangeBuffer, Delta, Index, DELTA_BIT};
+use super::{Buffering, ChangeBuffer, Delta, IndexTrees, DELTA_BIT};
 use crate::btree::tests::kit::FILE;
 use crate::btree::Tree;
 use crate::pool::Pool;
@@ -12,18 +12,14 @@ pub(crate) const INDEX: u32 = 20;
 fn buffer_of(pool: &Pool, mode: u8) -> Arc<ChangeBuffer> {
     Arc::new(ChangeBuffer::new(Buffering::All, 25, pool.size(), mode))
 }
-fn index_with(tree: Tree, delta: Delta) -> Index {
-    Index {
-        id: INDEX,
-        name: "i".into(),
+fn index_with(tree: Tree, delta: Delta) -> IndexTrees {
+    IndexTrees {
         tree,
-        unique: false,
         delta: Some(Arc::new(delta)),
-        abandoned: Arc::default(),
     }
 }
 /// An index in a new file.
-pub(crate) fn new_index(pool: &Pool, mode: u8) -> Index {
+pub(crate) fn new_index(pool: &Pool, mode: u8) -> IndexTrees {
     space::create_file(pool, FILE, false).expect("there is room for a file");
     let mut mtr = pool.begin();
     let trees = Tree::create_many(&mut mtr, FILE, &[INDEX, INDEX | DELTA_BIT]).expect("there is room for two roots");
@@ -31,16 +27,15 @@ pub(crate) fn new_index(pool: &Pool, mode: u8) -> Index {
     index_with(trees[0], Delta::fresh(trees[1], &buffer_of(pool, mode)))
 }
 /// A unique one; `pk_len`: as in [`Delta::set_unique`]. The pool makes imprints for it.
-pub(crate) fn new_unique_index(pool: &Pool, mode: u8, pk_len: usize) -> Index {
-    let mut index = new_index(pool, mode);
-    index.unique = true;
+pub(crate) fn new_unique_index(pool: &Pool, mode: u8, pk_len: usize) -> IndexTrees {
+    let index = new_index(pool, mode);
     let delta = index.delta.as_ref().expect("it was made with one");
     delta.set_unique(pk_len);
     pool.set_imprinter(delta.buffer().imprinter());
     index
 }
 /// The index as a restart finds it: nothing in memory is left.
-pub(crate) fn found_again(pool: &Pool, old: &Index, mode: u8) -> Index {
+pub(crate) fn found_again(pool: &Pool, old: &IndexTrees, mode: u8) -> IndexTrees {
     let delta = old.delta.as_ref().expect("it was made by new_index");
     index_with(old.tree, Delta::found(delta.tree, &buffer_of(pool, mode)))
 }

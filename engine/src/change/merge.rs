@@ -13,7 +13,7 @@
 use super::delta::{delta_end, delta_key, Delta, DeltaKey};
 use super::pending::Operations;
 use super::policy::entry_bytes;
-use super::{Index, Pending};
+use super::{IndexTrees, Pending};
 use crate::base::{moment, planted, Moment, Mutant, Result};
 use crate::btree::{Intent, LeafWrite, Placed, RememberedLeaf, Tree};
 use crate::pool::{Mtr, Pool};
@@ -27,7 +27,7 @@ const FRUITLESS_MAX: usize = 64;
 
 /// Applies everything pending for the leaf that owns `key`. Called with no latch held. Number of entries merged; 0 while the delta tree
 /// is not counted yet.
-pub fn merge_leaf(pool: &Pool, index: &Index, key: &[u8]) -> Result<usize> {
+pub fn merge_leaf(pool: &Pool, index: &IndexTrees, key: &[u8]) -> Result<usize> {
     match &index.delta {
         Some(delta) if !delta.is_empty() && delta.is_known() => {
             let merged = merge_at(pool, &index.tree, delta, key, false)?.entries;
@@ -39,7 +39,7 @@ pub fn merge_leaf(pool: &Pool, index: &Index, key: &[u8]) -> Result<usize> {
 }
 
 /// As `merge_leaf`, of a delta tree that is counted; false: others had a part of it latched, and that is left.
-pub(super) fn merge_leaf_whole(pool: &Pool, index: &Index, key: &[u8]) -> Result<bool> {
+pub(super) fn merge_leaf_whole(pool: &Pool, index: &IndexTrees, key: &[u8]) -> Result<bool> {
     let Some(delta) = index.delta.as_deref().filter(|delta| !delta.is_empty()) else {
         return Ok(true);
     };

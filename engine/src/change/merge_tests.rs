@@ -1,11 +1,12 @@
 //! What others do to a leaf, and to what is pending for it, between two mini-transactions of one merge.
 use super::super::kit::{found_again, new_index};
-use super::super::{drain, entry, get, submit, visit_prefix, Buffering, Index, Op};
+use super::super::{drain, get, submit, visit_prefix, Buffering, IndexTrees, Op};
 use super::*;
 use crate::base::moment::at;
 use crate::base::{Moment, PageNo};
 use crate::btree::tests::kit::{check, checkpoint};
 use crate::btree::ENTRY_OVERHEAD;
+use crate::entry::secondary;
 use crate::pool::testing::PoolFixture;
 use crate::pool::Presence;
 use std::sync::mpsc::channel;
@@ -15,13 +16,13 @@ fn value_of(len: usize) -> Vec<u8> {
 }
 fn stamped(stamp: u64, len: usize) -> Vec<u8> {
     let mut value = Vec::new();
-    entry::encode(&mut value, stamp, 4, 4, &vec![7; len]);
+    secondary::encode(&mut value, stamp, 4, 4, &vec![7; len]);
     value
 }
-fn put(pool: &Pool, index: &Index, key: &[u8], value: &[u8]) {
+fn put(pool: &Pool, index: &IndexTrees, key: &[u8], value: &[u8]) {
     submit(pool, index, Op::Put { key, value }).unwrap();
 }
-fn free_at(pool: &Pool, index: &Index, key: &[u8]) -> usize {
+fn free_at(pool: &Pool, index: &IndexTrees, key: &[u8]) -> usize {
     let mut mtr = pool.begin();
     let leaf = index.tree.leaf_for_write(&mut mtr, key, Intent::Leaf, None).unwrap();
     index.tree.leaf_free(&mtr, &leaf)
@@ -105,7 +106,7 @@ fn a_key_that_needs_more_room_than_was_asked_for_asks_again() {
 /// A merge counts down behind its mini-transaction, and empties the index so. Somebody else has latched the leaf meanwhile and learned that
 /// partition 1 holds something; before he looks into it, two changes of one key come. Numbers began at 0 again: he met the younger change
 /// in partition 1, and knew nothing of the older one. `body`: what he does.
-fn while_the_index_is_emptied(younger: Op<'static>, body: impl FnOnce(&Pool, &Index)) {
+fn while_the_index_is_emptied(younger: Op<'static>, body: impl FnOnce(&Pool, &IndexTrees)) {
     let rig = PoolFixture::create(6, 256);
     let index = new_index(&rig.pool, 1);
     index.delta.as_ref().unwrap().begin_partition();
@@ -138,7 +139,7 @@ fn while_the_index_is_emptied(younger: Op<'static>, body: impl FnOnce(&Pool, &In
     drain(&rig.pool, &index).unwrap();
     let mut found = Vec::new();
     assert!(get(&rig.pool, &index, b"key", &mut found).unwrap());
-    let found = entry::decode(&found, 4).unwrap();
+    let found = secondary::decode(&found, 4).unwrap();
     assert_eq!(found.stamp, 2, "the younger change stands");
 }
 #[test]

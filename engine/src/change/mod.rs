@@ -6,20 +6,11 @@
 //! Reading order: `apply` (the way in), `pending` (what is pending for a key, and its format), `delta` (the tree and what memory knows about
 //! it), `closing`, `count`, `filter`, `values`, `memory`, `policy`, `sums`, `read`, `unique`, `merge`, `spread`, `sweep`, `progress`, `help`,
 //! `at_random`. Called by `index::scan` and the table layer, with no latch held.
-//!
-//! Entry of a secondary index: key = index key + clustered key; value (drawn in `entry.rs`):
-//! ```text
-//! 0 flags    u8    bit 0 = delete-marked, bit 1 = dead (with bit 0: its put was rolled back)
-//! 1 stamp    u48   transaction that inserted or delete-marked it last
-//! 7 pk_len   varint, only if the table's clustered keys vary in length
-//!   raw      bytes of columns that cannot be decoded from the key, as many as there is room for (`entry::fitting`)
-//! ```
 mod apply;
 mod at_random;
 mod closing;
 mod count;
 mod delta;
-pub mod entry;
 mod estimate;
 mod filter;
 mod help;
@@ -32,6 +23,7 @@ mod read;
 mod spread;
 mod sums;
 mod sweep;
+mod trees;
 mod unique;
 mod values;
 
@@ -68,35 +60,10 @@ pub use read::{get, in_use, visit_prefix, visit_value, Merging, Run};
 #[cfg(test)]
 pub(crate) use spread::SPREAD;
 pub use sweep::{drain, drain_telling, sweep_step, Swept};
+pub use trees::IndexTrees;
 pub use unique::{lacks_value, put_unseen};
 
-use crate::base::{IndexId, TrxId};
-use crate::btree::Tree;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
-
-/// An index of a table.
-#[derive(Clone, Debug)]
-pub struct Index {
-    pub id: IndexId,
-    pub name: String,
-    pub tree: Tree,
-    pub unique: bool,
-    /// None: never buffered (clustered indexes, temporary tables, indexes of an older definition format).
-    pub delta: Option<Arc<Delta>>,
-    /// Nobody keeps it up any more. Shared by its copies: statements go on with the layout that they began with.
-    pub abandoned: Arc<AtomicBool>,
-}
-
-impl Index {
-    /// From here on it may lack what it should have. Before that becomes true.
-    pub fn abandon(&self) {
-        self.abandoned.store(true, Ordering::Release);
-    }
-    pub fn is_abandoned(&self) -> bool {
-        self.abandoned.load(Ordering::Acquire)
-    }
-}
+use crate::base::TrxId;
 
 /// One blind change of a secondary index. All are idempotent.
 #[derive(Clone, Copy, Debug)]

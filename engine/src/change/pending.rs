@@ -4,7 +4,7 @@
 //! Value of a delta entry (its key: partition u16 big-endian, then the entry's key):
 //! ```text
 //! 0 kind  u8   0 = the entry is absent
-//!              1 = the entry's state is known: its whole value follows (format in `entry.rs`)
+//!              1 = the entry's state is known: its whole value follows (format in `entry/secondary.rs`)
 //!              2 = the state is not known: operations follow, oldest first, at most OPS_MAX
 //!   op    u8   1 Mark      stamp u48
 //!              2 Kill      if_stamp u48
@@ -15,11 +15,11 @@
 //! ```
 //! A Put makes the state known, so it never stands in a list. The rule that the tests prove: folding operations and
 //! evaluating the result on any base gives what applying them one by one gives.
-use super::entry::{DEAD, DELETE_MARK, STAMP_OFFSET};
 use super::Op;
 use crate::base::bytes::{get_u48, push_bytes, put_u48, take_bytes};
 use crate::base::{planted, Error, Mutant, Result, TrxId};
 use crate::btree::ENTRY_OVERHEAD;
+use crate::entry::secondary::{DEAD, DELETE_MARK, STAMP_OFFSET};
 
 const ABSENT: u8 = 0;
 const PRESENT: u8 = 1;

@@ -5,7 +5,7 @@
 //! appended meanwhile may or may not be met; it is the change of a transaction that nobody here waits for.
 //!
 //! Latches: base leaf, then (inside `Delta::pending_in`) delta leaves. With nothing pending in the index each function here costs one load.
-use super::{Delta, Index, Pending};
+use super::{Delta, IndexTrees, Pending};
 use crate::base::bytes::behind_prefix;
 use crate::base::Result;
 use crate::btree::{LeafRead, Seek};
@@ -172,12 +172,12 @@ fn take(range: &mut Range<usize>, backward: bool) -> Option<usize> {
 
 /// The delta, if there may be something in it.
 #[inline]
-pub fn in_use(index: &Index) -> Option<&Delta> {
+pub fn in_use(index: &IndexTrees) -> Option<&Delta> {
     index.delta.as_deref().filter(|delta| !delta.is_empty())
 }
 
 /// Copies the value of the entry `key` into `value`. False: there is none.
-pub fn get(pool: &Pool, index: &Index, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+pub fn get(pool: &Pool, index: &IndexTrees, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
     let leaf = index.tree.leaf_owning(pool, key)?;
     // Asked under the latch: from here on no merge takes anything out.
     if let Some(delta) = in_use(index).filter(|delta| delta.maybe_pending(key)) {
@@ -200,7 +200,7 @@ fn copy(from: &[u8], to: &mut Vec<u8>) -> bool {
 pub type Visitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<bool>;
 
 /// Shows every entry whose key begins with `prefix`, in order, until `each` says false; called under latches.
-pub fn visit_prefix(pool: &Pool, index: &Index, prefix: &[u8], each: Visitor<'_>) -> Result<()> {
+pub fn visit_prefix(pool: &Pool, index: &IndexTrees, prefix: &[u8], each: Visitor<'_>) -> Result<()> {
     if let Some(delta) = in_use(index) {
         return visit_merged(pool, index, delta, prefix, Merging::default(), each);
     }
@@ -218,7 +218,7 @@ pub fn visit_prefix(pool: &Pool, index: &Index, prefix: &[u8], each: Visitor<'_>
 }
 /// Shows every entry of a unique value, as `visit_prefix`, and perhaps some of values that begin with it, as they are or as they were. Partitions
 /// that have nothing for the value are not read.
-pub fn visit_value(pool: &Pool, index: &Index, value: &[u8], each: Visitor<'_>) -> Result<()> {
+pub fn visit_value(pool: &Pool, index: &IndexTrees, value: &[u8], each: Visitor<'_>) -> Result<()> {
     let Some(delta) = in_use(index) else {
         return visit_prefix(pool, index, value, each);
     };
@@ -230,7 +230,7 @@ pub fn visit_value(pool: &Pool, index: &Index, value: &[u8], each: Visitor<'_>) 
 }
 fn visit_merged(
     pool: &Pool,
-    index: &Index,
+    index: &IndexTrees,
     delta: &Delta,
     prefix: &[u8],
     mut merging: Merging,

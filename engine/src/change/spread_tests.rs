@@ -2,7 +2,7 @@
 use super::kit::{found_again, new_index};
 use super::merge::merge_at;
 use super::spread::SPREAD;
-use super::{drain, submit, visit_prefix, Buffering, Index, Op};
+use super::{drain, submit, visit_prefix, Buffering, IndexTrees, Op};
 use crate::base::moment::at;
 use crate::base::{Moment, PageId};
 use crate::btree::tests::kit::{check, FILE};
@@ -19,10 +19,10 @@ const KEYS: u32 = if cfg!(feature = "tiny-pages") { 4_000 } else { 16_000 };
 
 fn value(stamp: u64, n: u32) -> Vec<u8> {
     let mut value = Vec::new();
-    super::entry::encode(&mut value, stamp, 4, 4, &n.to_le_bytes());
+    crate::entry::secondary::encode(&mut value, stamp, 4, 4, &n.to_le_bytes());
     value
 }
-fn put(pool: &Pool, index: &Index, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, n: u32, stamp: u64) {
+fn put(pool: &Pool, index: &IndexTrees, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, n: u32, stamp: u64) {
     let (key, value) = (n.to_be_bytes(), value(stamp, n));
     let op = Op::Put {
         key: &key,
@@ -31,7 +31,7 @@ fn put(pool: &Pool, index: &Index, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, n: u3
     submit(pool, index, op).unwrap();
     model.insert(key.to_vec(), value);
 }
-fn assert_same(pool: &Pool, index: &Index, model: &BTreeMap<Vec<u8>, Vec<u8>>, what: &str) {
+fn assert_same(pool: &Pool, index: &IndexTrees, model: &BTreeMap<Vec<u8>, Vec<u8>>, what: &str) {
     let mut expected = model.iter();
     let each = &mut |key: &[u8], value: &[u8]| {
         let next = expected.next().expect("an entry too many");
@@ -43,7 +43,7 @@ fn assert_same(pool: &Pool, index: &Index, model: &BTreeMap<Vec<u8>, Vec<u8>>, w
 }
 
 /// Full leaves for `keys` keys; how many.
-fn full(pool: &Pool, index: &Index, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, keys: u32) -> u64 {
+fn full(pool: &Pool, index: &IndexTrees, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, keys: u32) -> u64 {
     let buffer = index.delta.as_ref().unwrap().buffer();
     buffer.set_buffering(Buffering::None);
     (0..keys).for_each(|n| put(pool, index, model, 10 * n, 1));
@@ -52,7 +52,7 @@ fn full(pool: &Pool, index: &Index, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, keys
     leaves
 }
 /// Something is pending for each leaf of the index that `full` made, in several partitions.
-fn bring_each_a_little(pool: &Pool, index: &Index, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, keys: u32) {
+fn bring_each_a_little(pool: &Pool, index: &IndexTrees, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, keys: u32) {
     let delta = index.delta.as_ref().unwrap();
     delta.buffer().set_buffering(Buffering::All);
     delta.buffer().set_test_mode(1);

@@ -8,7 +8,7 @@
 use super::delta::Delta;
 use super::merge::merge_at;
 use super::progress::Pass;
-use super::Index;
+use super::IndexTrees;
 use crate::base::{Error, Result};
 use crate::pool::Pool;
 
@@ -29,7 +29,7 @@ pub struct Swept {
 }
 
 /// Merges up to `leaves_max` leaves, from where the last step of this index ended. After the engine was opened it counts first.
-pub fn sweep_step(pool: &Pool, index: &Index, leaves_max: usize) -> Result<Swept> {
+pub fn sweep_step(pool: &Pool, index: &IndexTrees, leaves_max: usize) -> Result<Swept> {
     let mut swept = Swept::default();
     let Some(delta) = &index.delta else {
         swept.end = true;
@@ -66,7 +66,7 @@ pub fn sweep_step(pool: &Pool, index: &Index, leaves_max: usize) -> Result<Swept
 /// the leaf it is about.
 fn merge_next(
     pool: &Pool,
-    index: &Index,
+    index: &IndexTrees,
     delta: &Delta,
     pass: &mut Pass,
     swept: &mut Swept,
@@ -102,7 +102,7 @@ pub(super) fn is_of_one_leaf(e: &Error) -> bool {
 
 /// The leaf that the pass stands at cannot be merged, or nothing below an inner page that cannot be read. Where that ends; None: it is the
 /// index's last.
-fn pass_over(pool: &Pool, index: &Index, delta: &Delta, pass: &mut Pass, why: Error) -> Result<Option<Vec<u8>>> {
+fn pass_over(pool: &Pool, index: &IndexTrees, delta: &Delta, pass: &mut Pass, why: Error) -> Result<Option<Vec<u8>>> {
     let end = index.tree.end_of_unreadable(pool, &pass.from)?;
     match why {
         Error::Full(_) => pass.leaf_full(),
@@ -125,7 +125,7 @@ struct Ahead {
 
 impl Ahead {
     /// The sweep is at `key`, behind so many leaves.
-    fn ask(&mut self, pool: &Pool, index: &Index, delta: &Delta, key: &[u8], swept: usize) -> Result<()> {
+    fn ask(&mut self, pool: &Pool, index: &IndexTrees, delta: &Delta, key: &[u8], swept: usize) -> Result<()> {
         if self.asked >= swept + AHEAD - ASK_MIN {
             return Ok(());
         }
@@ -155,11 +155,11 @@ impl Ahead {
 }
 
 /// Merges everything that can be merged. Number of entries.
-pub fn drain(pool: &Pool, index: &Index) -> Result<usize> {
+pub fn drain(pool: &Pool, index: &IndexTrees) -> Result<usize> {
     drain_telling(pool, index, &mut || ())
 }
 /// As `drain`, with `each` called now and then.
-pub fn drain_telling(pool: &Pool, index: &Index, each: &mut dyn FnMut()) -> Result<usize> {
+pub fn drain_telling(pool: &Pool, index: &IndexTrees, each: &mut dyn FnMut()) -> Result<usize> {
     let Some(delta) = &index.delta else { return Ok(0) };
     delta.know(pool)?;
     delta.restart_pass();

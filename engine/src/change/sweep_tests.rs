@@ -1,6 +1,6 @@
 //! Sweeps and pages that cannot be read. (Of whole tables: `engine/tests/unmerged.rs`.)
 use super::kit::{found_again, new_index};
-use super::{drain, submit, sweep_step, Buffering, Delta, Index, Op};
+use super::{drain, submit, sweep_step, Buffering, Delta, IndexTrees, Op};
 use crate::btree::tests::kit::{check, checkpoint, FILE};
 use crate::io::{Disk, SimDisk};
 use crate::pool::page::{page_index, page_level};
@@ -20,23 +20,23 @@ fn key(n: u32) -> Vec<u8> {
     key.extend((n % 64).to_be_bytes());
     key
 }
-fn put(pool: &Pool, index: &Index, n: u32, stamp: u64) {
+fn put(pool: &Pool, index: &IndexTrees, n: u32, stamp: u64) {
     let mut value = Vec::new();
-    super::entry::encode(&mut value, stamp, 4, 4, &n.to_le_bytes());
+    crate::entry::secondary::encode(&mut value, stamp, 4, 4, &n.to_le_bytes());
     let op = Op::Put {
         key: &key(n),
         value: &value,
     };
     submit(pool, index, op).unwrap();
 }
-fn delta(index: &Index) -> &Delta {
+fn delta(index: &IndexTrees) -> &Delta {
     index.delta.as_deref().expect("it has one")
 }
 /// Of an inner page below the root, in the middle: its number.
-fn an_inner_page(disk: &SimDisk, index: &Index) -> u32 {
+fn an_inner_page(disk: &SimDisk, index: &IndexTrees) -> u32 {
     let bytes = disk.bytes(&file_name(FILE)).expect("the file is there");
     let pages = || bytes.chunks_exact(PAGE_SIZE).enumerate();
-    let is_inner = |page: &[u8]| page_index(page) == index.id && page_level(page) == 1;
+    let is_inner = |page: &[u8]| page_index(page) == index.tree.index && page_level(page) == 1;
     let inner: Vec<_> = pages().filter(|(_, page)| is_inner(page)).collect();
     assert!(inner.len() > 3, "{} inner pages", inner.len());
     inner[inner.len() / 2].0 as u32
@@ -45,7 +45,7 @@ fn flip(disk: &SimDisk, page: u32) {
     disk.flip(&file_name(FILE), page as u64 * PAGE_SIZE as u64 + 500, 4);
 }
 /// An index with entries, of which nothing is in memory, and an inner page of it. `pending`: something is, for each leaf.
-fn filled() -> (PoolFixture, Index, u32) {
+fn filled() -> (PoolFixture, IndexTrees, u32) {
     let rig = PoolFixture::create(3, FRAMES);
     let index = new_index(&rig.pool, 0);
     delta(&index).buffer().set_buffering(Buffering::None);
@@ -58,7 +58,7 @@ fn filled() -> (PoolFixture, Index, u32) {
     (0..KEYS).step_by(10).for_each(|n| put(&rig.pool, &index, n, 2));
     (rig, index, page)
 }
-fn a_pass(pool: &Pool, index: &Index) {
+fn a_pass(pool: &Pool, index: &IndexTrees) {
     while !sweep_step(pool, index, 8).expect("it goes on").end {}
 }
 
@@ -135,7 +135,7 @@ fn a_failed_read_does_not_count_as_what_is_broken() {
     (4..12).for_each(|n| rig.disk.fail_read(rig.disk.reads() + n));
     a_pass(pool, &index);
     let now = rig.disk.now_us();
-    let waits = |index: &Index| -> u64 {
+    let waits = |index: &IndexTrees| -> u64 {
         let lasting = delta(index).unmerged(now).into_iter().filter(|one| one.is_lasting);
         lasting.map(|one| one.bytes).sum()
     };

@@ -14,7 +14,7 @@
 //! Latches: those of a descent to the parent; locks: `indexes`, of no rank, under which nothing is taken. Called by `table::dml::secondary`.
 use super::delta::Delta;
 use super::values::hash_of;
-use super::{Index, Op, DELTA_BIT};
+use super::{IndexTrees, Op, DELTA_BIT};
 use crate::base::bytes::behind_prefix;
 use crate::base::{planted, FileId, IndexId, Mutant, Result};
 use crate::btree::leaf_entries;
@@ -34,8 +34,8 @@ pub(super) struct Uniques {
 }
 
 impl Uniques {
-    fn add(&self, index: &Index, pk_len: usize) {
-        self.indexes.write().insert((index.tree.file, index.id), pk_len);
+    fn add(&self, index: &IndexTrees, pk_len: usize) {
+        self.indexes.write().insert((index.tree.file, index.tree.index), pk_len);
     }
     /// The index that this delta tree belonged to is no more.
     pub fn remove(&self, delta: &Delta) {
@@ -59,7 +59,7 @@ impl Imprinter for Uniques {
 
 /// True: no entry of the unique index has the first `value_len` bytes of `key` for its value, and none will get it while the caller holds the
 /// mutex of this value: `put_unseen` may follow. False: look for it. Called with no latch held.
-pub fn lacks_value(pool: &Pool, index: &Index, key: &[u8], value_len: usize) -> Result<bool> {
+pub fn lacks_value(pool: &Pool, index: &IndexTrees, key: &[u8], value_len: usize) -> Result<bool> {
     let Some(delta) = index.delta.as_deref() else {
         return Ok(false);
     };
@@ -92,7 +92,7 @@ pub fn lacks_value(pool: &Pool, index: &Index, key: &[u8], value_len: usize) -> 
 }
 
 /// Puts an entry of a value that `lacks_value` told about. False: it does not fit the delta tree; nothing was done.
-pub fn put_unseen(pool: &Pool, index: &Index, key: &[u8], value: &[u8]) -> Result<bool> {
+pub fn put_unseen(pool: &Pool, index: &IndexTrees, key: &[u8], value: &[u8]) -> Result<bool> {
     let op = Op::Put { key, value };
     match index.delta.as_deref() {
         Some(delta) if delta.fits(&op) => {

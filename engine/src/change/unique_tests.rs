@@ -3,6 +3,7 @@
 use super::kit::new_unique_index;
 use super::*;
 use crate::btree::tests::kit::Dice;
+use crate::entry::secondary;
 use crate::pool::testing::PoolFixture;
 use crate::pool::{Pool, Presence};
 use std::collections::BTreeMap;
@@ -24,16 +25,16 @@ fn key_of(n: u32, pk: u32) -> Vec<u8> {
 }
 fn entry_of(stamp: u64, pk_fixed_len: usize) -> Vec<u8> {
     let mut entry = Vec::new();
-    entry::encode(&mut entry, stamp, 4, pk_fixed_len, &[7; crate::pool::PAGE_SIZE / 40]);
+    secondary::encode(&mut entry, stamp, 4, pk_fixed_len, &[7; crate::pool::PAGE_SIZE / 40]);
     entry
 }
 /// Clustered keys of the entries that have the value.
-fn found(pool: &Pool, index: &Index, n: u32) -> Vec<u32> {
+fn found(pool: &Pool, index: &IndexTrees, n: u32) -> Vec<u32> {
     let value = value_of(n);
     let mut pks = Vec::new();
     visit_value(pool, index, &value, &mut |key, entry| {
         let pk_len = index.delta.as_ref().unwrap().values.pk_len().unwrap_or(0);
-        if key.len() == value.len() + entry::decode(entry, pk_len).unwrap().pk_len {
+        if key.len() == value.len() + secondary::decode(entry, pk_len).unwrap().pk_len {
             pks.push(u32::from_be_bytes(key[value.len()..].try_into().unwrap()));
         }
         Ok(true)
@@ -41,17 +42,17 @@ fn found(pool: &Pool, index: &Index, n: u32) -> Vec<u32> {
     .unwrap();
     pks
 }
-fn lacks(pool: &Pool, index: &Index, n: u32, pk: u32) -> bool {
+fn lacks(pool: &Pool, index: &IndexTrees, n: u32, pk: u32) -> bool {
     lacks_value(pool, index, &key_of(n, pk), value_of(n).len()).unwrap()
 }
-fn put_seen(pool: &Pool, index: &Index, key: &[u8], value: &[u8]) {
+fn put_seen(pool: &Pool, index: &IndexTrees, key: &[u8], value: &[u8]) {
     submit_checked(pool, index, Op::Put { key, value }).unwrap();
 }
 fn spared(pool: &Pool) -> u64 {
     pool.counters().change_buffer_unique_checks_spared.get()
 }
 /// Every page leaves the pool, as far as it can.
-fn flood(pool: &Pool, index: &Index) {
+fn flood(pool: &Pool, index: &IndexTrees) {
     pool.flush_all().unwrap();
     for n in 0..VALUES {
         found(pool, index, n);
@@ -60,7 +61,7 @@ fn flood(pool: &Pool, index: &Index) {
 
 struct Steps {
     rig: PoolFixture,
-    index: Index,
+    index: IndexTrees,
     pk_len: usize,
     /// Value -> clustered key of its entry.
     model: BTreeMap<u32, u32>,

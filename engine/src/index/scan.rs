@@ -15,7 +15,8 @@ mod tests;
 use crate::base::{Lsn, PageNo, Result};
 use crate::btree::cursor::READ_AHEAD_MAX;
 use crate::btree::{LeafRead, Seek, Tree};
-use crate::change::{in_use, Index};
+use crate::change::in_use;
+use crate::index::Index;
 use crate::pool::Pool;
 use merged::{set_bound, Merge};
 

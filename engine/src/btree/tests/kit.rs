@@ -2,7 +2,7 @@
 use crate::base::{FileId, Lsn, Result};
 use crate::btree::check::Report;
 use crate::btree::{begin, Intent, Placed, Tree, WIDE_BIT};
-use crate::change::Index;
+use crate::index::Index;
 pub(crate) use crate::io::sim::Dice;
 use crate::io::{Disk, SimDisk};
 use crate::pool::testing::PoolFixture;
@@ -25,14 +25,7 @@ pub(crate) fn add_tree(pool: &Pool, index: u32) -> Tree {
 }
 /// The tree as an index without a change buffer.
 pub(crate) fn index_of(tree: &Tree) -> Index {
-    Index {
-        id: tree.index,
-        name: "i".into(),
-        tree: *tree,
-        unique: false,
-        abandoned: Default::default(),
-        delta: None,
-    }
+    Index::new("i", false, *tree, None)
 }
 pub(crate) fn rig_with_tree(seed: u64, frames: usize) -> (PoolFixture, Tree) {
     let rig = PoolFixture::create(seed, frames);

@@ -6,6 +6,7 @@ use crate::base::IndexId;
 use crate::btree::Seek;
 use crate::change::{self, Buffering, Op};
 use crate::engine::{Close, Config, Engine};
+use crate::index::Index;
 use crate::io::sim::SimDisk;
 use crate::io::Disk;
 use crate::pool::{Presence, PAGE_SIZE};
@@ -42,10 +43,10 @@ fn rounds(rig: &Rig, n: usize) -> usize {
         .sum()
 }
 /// An entry that no row has.
-fn put(rig: &Rig, index: &change::Index, n: u32) {
+fn put(rig: &Rig, index: &Index, n: u32) {
     let key = n.to_be_bytes();
     let mut value = Vec::new();
-    change::entry::encode(&mut value, 1, 4, 0, &[]);
+    crate::index::secondary::encode(&mut value, 1, 4, 0, &[]);
     let op = Op::Put {
         key: &key,
         value: &value,
@@ -491,7 +492,7 @@ fn an_index_that_is_written_hard_leaves_the_others_their_turn() {
     (0..5).for_each(|n| put(&rig, little, n));
     round();
     round();
-    let merged = |index: &change::Index| index.delta.as_ref().expect("delta").merged();
+    let merged = |index: &Index| index.delta.as_ref().expect("delta").merged();
     assert_eq!(merged(little), 5);
     assert!(merged(hard) > 0);
 }

@@ -1,7 +1,8 @@
 //! CHECK TABLE beside writers, and what it says of an index that is not its rows'.
 use super::isolation::*;
 use super::rig::*;
-use crate::change::{self, entry, Op};
+use crate::change::{self, Op};
+use crate::index::secondary;
 use crate::io::sim::SimDisk;
 use crate::table::{CheckLevel, Checker, EntrySink};
 use crate::txn::Isolation::ReadCommitted;
@@ -87,7 +88,7 @@ fn an_extended_check_keeps_purge_for_a_second_at_a_time() {
 fn an_extended_check_names_each_entry_that_is_wrong() {
     let put = |rig: &Rig, key: &[u8], raw: &[u8]| {
         let mut value = Vec::new();
-        entry::encode(&mut value, 1, key.len() - 2, 0, raw);
+        secondary::encode(&mut value, 1, key.len() - 2, 0, raw);
         let op = Op::Put { key, value: &value };
         change::submit(&rig.store().pool, &rig.table.layout().secondary[0].index, op).expect("put");
     };

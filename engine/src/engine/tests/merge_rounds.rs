@@ -1,7 +1,8 @@
 //! The rounds of the change worker: how much they come to.
 use super::change_buffer::*;
 use super::rig::*;
-use crate::change::{self, Buffering, Index, Op};
+use crate::change::{self, Buffering, Op};
+use crate::index::Index;
 use crate::io::sim::SimDisk;
 use crate::table::{IndexSpec, Rounds, TableSpec};
 use crate::txn::Isolation::ReadCommitted;
@@ -12,7 +13,7 @@ pub(super) fn put(rig: &Rig, n: u32) {
 }
 fn put_into(rig: &Rig, index: &Index, n: u32) {
     let mut value = Vec::new();
-    change::entry::encode(&mut value, 1, 4, 0, &[7; 400]);
+    crate::index::secondary::encode(&mut value, 1, 4, 0, &[7; 400]);
     let key = &n.to_be_bytes();
     let op = Op::Put { key, value: &value };
     change::submit(&rig.store().pool, index, op).expect("put");

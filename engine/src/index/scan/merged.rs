@@ -9,7 +9,8 @@
 use super::{in_use, At, Backward, Batch, Direction, Forward, Limit, Place, Scan, NO_SLOT};
 use crate::base::Result;
 use crate::btree::LeafRead;
-use crate::change::{Index, Merging, Run};
+use crate::change::{Merging, Run};
+use crate::index::Index;
 use crate::pool::Pool;
 
 /// From so many pending entries in a leaf on, its reader merges it.

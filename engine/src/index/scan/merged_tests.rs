@@ -4,7 +4,9 @@ use super::{Backward, Batch, Direction, Forward, Limit, Scan};
 use crate::btree::tests::kit::Dice;
 use crate::btree::Tree;
 use crate::change::kit::new_index;
-use crate::change::{self, entry, Delta, Index, Op, SETTLE_EVERY};
+use crate::change::{self, Delta, Op, SETTLE_EVERY};
+use crate::index::secondary;
+use crate::index::Index;
 use crate::pool::testing::PoolFixture;
 use crate::pool::Pool;
 use std::collections::BTreeMap;
@@ -20,7 +22,7 @@ fn key(n: usize) -> Vec<u8> {
 }
 fn value(stamp: u64, len: usize) -> Vec<u8> {
     let mut value = Vec::new();
-    entry::encode(&mut value, stamp, 1, 1, &vec![b'v'; len]);
+    secondary::encode(&mut value, stamp, 1, 1, &vec![b'v'; len]);
     value
 }
 struct Run {
@@ -33,7 +35,8 @@ struct Run {
 impl Run {
     fn new(seed: u64) -> Run {
         let rig = PoolFixture::create(seed, 512);
-        let index = new_index(&rig.pool, 0);
+        let trees = new_index(&rig.pool, 0);
+        let index = Index::new("i", false, trees.tree, trees.delta);
         let (model, dice) = (Model::new(), Dice(seed));
         Run {
             rig,
@@ -58,7 +61,7 @@ impl Run {
         let old = self.model.get(&key).cloned();
         let op = match (&old, kind) {
             (Some(old), 0) => {
-                let old = entry::decode(old, 1).unwrap();
+                let old = secondary::decode(old, 1).unwrap();
                 self.model.remove(&key);
                 Op::Remove {
                     key: &key,
@@ -68,7 +71,7 @@ impl Run {
             }
             (Some(old), 1) => {
                 let mut marked = value(stamp, 0);
-                marked[0] = entry::DELETE_MARK;
+                marked[0] = secondary::DELETE_MARK;
                 marked.extend_from_slice(&old[marked.len()..]);
                 self.model.insert(key.clone(), marked);
                 Op::Mark { key: &key, stamp }
@@ -339,7 +342,7 @@ fn read_stable(pool: &Pool, index: &Index, way: Direction, stable: usize, entrie
         for i in 0..batch.len() {
             let n: usize = std::str::from_utf8(&batch.key(i)[1..6]).unwrap().parse().unwrap();
             if n % 2 == 0 {
-                let found = entry::decode(batch.value(i), 1).unwrap();
+                let found = secondary::decode(batch.value(i), 1).unwrap();
                 assert!(!found.marked && found.raw.len() == n % 50);
                 seen.push(batch.key(i).to_vec());
             }

@@ -8,7 +8,8 @@ use crate::btree::build::Builder;
 use crate::btree::bulk::BulkLoad;
 use crate::btree::extents::ExtentList;
 use crate::btree::Tree;
-use crate::change::{entry, Buffering, DELTA_BIT};
+use crate::change::{Buffering, DELTA_BIT};
+use crate::index::secondary;
 use crate::index::Index;
 use crate::table::bulk::sort::Sorter;
 use crate::table::catalog::ddl::number;
@@ -109,14 +110,7 @@ impl Store {
         Ok(IndexBuild {
             store: self.clone(),
             table: table.clone(),
-            index: Index {
-                id,
-                name: spec.name.clone(),
-                tree,
-                unique: spec.unique,
-                delta,
-                abandoned: Arc::default(),
-            },
+            index: Index::new(&spec.name, spec.unique, tree, delta),
             sorter: Some(Sorter::new(
                 self.pool.disk().clone(),
                 self.sort_buffer_size.load(Ordering::Relaxed),
@@ -249,7 +243,7 @@ impl IndexChange<'_> {
         for name in &self.drop {
             let index = new.secondary.remove(place_of(&new, name)?).index;
             new.freeing.push((index.id, index.tree.root));
-            let delta = index.delta.filter(|_| !planted(Mutant::BufferSurvivesDropIndex));
+            let delta = index.trees.delta.filter(|_| !planted(Mutant::BufferSurvivesDropIndex));
             new.freeing.extend(delta.map(|d| (d.tree.index, d.tree.root)));
         }
         let mut renamed = Vec::with_capacity(self.rename.len());
@@ -306,8 +300,8 @@ pub(in crate::table) fn sort_entry(
         let what = "an index key that is longer than the entry's key";
         return Err(Error::Invalid(what.into()));
     }
-    let raw = entry::fitting(index.tree.entry_max(), key.len(), new.raw);
-    entry::encode(value, stamp, key.len() - user_key_len, pk_fixed_len, raw);
+    let raw = secondary::fitting(index.tree.entry_max(), key.len(), new.raw);
+    secondary::encode(value, stamp, key.len() - user_key_len, pk_fixed_len, raw);
     Ok((user_key_len as u64) << 1 | new.unique_check as u64)
 }
 

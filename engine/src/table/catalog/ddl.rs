@@ -240,14 +240,8 @@ impl Store {
         let buffered = buffered && id & WIDE_BIT == 0;
         let trees = Tree::create_many(&mut mtr, file, &ids[..1 + buffered as usize])?;
         mtr.commit();
-        Ok(Index {
-            id,
-            name: name.to_string(),
-            tree: trees[0],
-            unique,
-            delta: trees.get(1).map(|tree| self.fresh_delta(*tree)),
-            abandoned: Arc::default(),
-        })
+        let delta = trees.get(1).map(|tree| self.fresh_delta(*tree));
+        Ok(Index::new(name, unique, trees[0], delta))
     }
 
     pub(in crate::table) fn fresh_delta(&self, tree: Tree) -> Arc<Delta> {

@@ -135,14 +135,7 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
     let index = |at: &mut usize, name: &str| {
         let index = int(at)?;
         let root = int(at)?;
-        Some(Index {
-            id: index,
-            name: name.to_string(),
-            tree: Tree { file: id, root, index },
-            unique: true,
-            delta: None,
-            abandoned: Arc::default(),
-        })
+        Some(Index::new(name, true, Tree { file: id, root, index }, None))
     };
     let clustered = index(&mut at, "PRIMARY")?;
     let schema = take_bytes(b, &mut at)?.to_vec();
@@ -157,7 +150,7 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
                 root,
                 index: index.id | DELTA_BIT,
             };
-            index.delta = Some(Arc::new(Delta::found(tree, buffer)));
+            index.trees.delta = Some(Arc::new(Delta::found(tree, buffer)));
         }
         let flags = *b.get(at)?;
         index.unique = flags & UNIQUE != 0;
@@ -208,7 +201,7 @@ mod tests {
         assert_eq!(encode_definition(&narrow)[0], VERSION);
         let mut wide = layout(10);
         wide.clustered.id |= WIDE_BIT;
-        wide.clustered.tree.index |= WIDE_BIT;
+        wide.clustered.trees.tree.index |= WIDE_BIT;
         let bytes = encode_definition(&wide);
         assert_eq!(bytes[0], WITH_WIDE);
         let back = decode("t", &bytes, &buffer()).expect("decoded");
@@ -218,17 +211,13 @@ mod tests {
         assert_eq!(encode_definition(&freeing)[0], WITH_WIDE);
     }
     fn layout(schema_len: usize) -> Layout {
-        let index = |id, name: &str, unique| Index {
-            id,
-            name: name.into(),
-            tree: Tree {
+        let index = |id, name: &str, unique| {
+            let tree = Tree {
                 file: 16,
                 root: id + 100,
                 index: id,
-            },
-            unique,
-            delta: None,
-            abandoned: Arc::default(),
+            };
+            Index::new(name, unique, tree, None)
         };
         let mut secondary = index(4, "by_name", true);
         let tree = Tree {
@@ -236,7 +225,7 @@ mod tests {
             root: 5,
             index: 4 | DELTA_BIT,
         };
-        secondary.delta = Some(Arc::new(Delta::found(tree, &buffer())));
+        secondary.trees.delta = Some(Arc::new(Delta::found(tree, &buffer())));
         Layout {
             id: 16,
             temporary: false,
@@ -281,7 +270,7 @@ mod tests {
     #[test]
     fn a_definition_without_deltas_still_opens() {
         let mut was = layout(3);
-        was.secondary[0].index.delta = None;
+        was.secondary[0].index.trees.delta = None;
         let mut old = encode_definition(&was);
         let at = old.windows(2).position(|w| w == [104, 0]).expect("root and delta root");
         old.remove(at + 1);

@@ -69,14 +69,7 @@ mod tests {
             root: 2,
             index: 7,
         };
-        let clustered = Index {
-            tree,
-            id: 7,
-            name: "PRIMARY".into(),
-            unique: true,
-            delta: None,
-            abandoned: Default::default(),
-        };
+        let clustered = Index::new("PRIMARY", true, tree, None);
         Layout {
             id,
             temporary: false,

@@ -5,8 +5,8 @@
 use crate::table::catalog::table::{Layout, Secondary};
 
 use crate::base::{planted, Error, Mutant, Result, TrxId};
-use crate::change::entry::{self, decode};
 use crate::change::{self, Op};
+use crate::index::secondary::{self, decode};
 use crate::index::{Index, RowHeader};
 use crate::table::store::Store;
 use crate::table::undo::record::{Record, What};
@@ -105,7 +105,7 @@ impl Store {
         Ok(wanted.then(|| found.raw.to_vec()))
     }
 
-    pub(in crate::table) fn decode_entry<'a>(&self, layout: &Layout, value: &'a [u8]) -> Result<entry::Entry<'a>> {
+    pub(in crate::table) fn decode_entry<'a>(&self, layout: &Layout, value: &'a [u8]) -> Result<secondary::Entry<'a>> {
         decode(value, layout.pk_fixed_len)
             .ok_or_else(|| Error::corrupt(format!("an index entry of table {} cannot be decoded", layout.id)))
     }
@@ -142,8 +142,8 @@ impl Store {
             Secondary { aside: true, .. } => return Ok(()),
             _ => {}
         }
-        let raw = entry::fitting(secondary.index.tree.entry_max(), new.key.len(), new.raw);
-        entry::encode(value, trx.id(), pk_len, layout.pk_fixed_len, raw);
+        let raw = secondary::fitting(secondary.index.tree.entry_max(), new.key.len(), new.raw);
+        secondary::encode(value, trx.id(), pk_len, layout.pk_fixed_len, raw);
         if secondary.index.unique && new.unique_check && !planted(Mutant::UniqueCheckSkipped) {
             return self.put_unique(trx, layout, secondary, new, value, mode);
         }

@@ -16,7 +16,8 @@
 use crate::base::{Error, Result};
 use crate::btree::check::Report;
 use crate::btree::{extents, overflow, Seek};
-use crate::change::{self, entry, DELTA_BIT};
+use crate::change::{self, DELTA_BIT};
+use crate::index::secondary;
 use crate::index::{ChainRef, RowHeader, ROW_HEADER, ROW_OVERFLOW};
 use crate::pool::page::page_index;
 use crate::space;
@@ -550,7 +551,7 @@ fn check_row(layout: &Layout, key: &[u8], value: &[u8]) -> Option<String> {
 }
 
 fn check_entry(layout: &Layout, key: &[u8], value: &[u8]) -> Option<String> {
-    match entry::decode(value, layout.pk_fixed_len) {
+    match secondary::decode(value, layout.pk_fixed_len) {
         Some(e) if e.pk_len <= key.len() => None,
         _ => Some("an entry that cannot be decoded".into()),
     }

@@ -4,8 +4,9 @@
 //! rule 2 of `docs/decisions/2026-11-21-secondary-entry-stamps.md`; a row is handed out for the one entry whose key its visible version has,
 //! so never twice in a scan.
 use crate::base::{moment, Error, Lsn, Moment, PageNo, Result, TrxId};
-use crate::change::{self, entry};
+use crate::change;
 use crate::index::scan::Direction;
+use crate::index::secondary;
 use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED, ROW_OVERFLOW};
 use crate::table::catalog::table::{Layout, Secondary};
 use crate::table::scan::cursor::{Current, Cursor, Found, LockChoice, RowAt, KILL_POLL};
@@ -27,7 +28,7 @@ struct Mark {
 }
 
 impl Mark {
-    fn of(e: &entry::Entry<'_>) -> Mark {
+    fn of(e: &secondary::Entry<'_>) -> Mark {
         Mark {
             marked: e.marked,
             dead: e.dead,
@@ -121,7 +122,7 @@ impl Cursor {
             is_shown.then_some((key.len(), ROW_HEADER))?
         } else {
             let layout = self.table().layout();
-            let found = entry::decode(value, layout.pk_fixed_len)?;
+            let found = secondary::decode(value, layout.pk_fixed_len)?;
             let entry_max = layout.index(self.index)?.tree.entry_max();
             let is_shown =
                 self.covering && !found.marked && view.sees(found.stamp) && found.is_whole(entry_max, key.len());

@@ -6,7 +6,8 @@
 use crate::base::bytes::behind_prefix;
 use crate::base::{planted, Error, IndexId, Mutant, Result, TrxId, UndoPtr};
 use crate::btree::{Intent, LeafWrite, Placed};
-use crate::change::{entry, Op};
+use crate::change::Op;
+use crate::index::secondary;
 use crate::index::{ChainRef, RowHeader, ROW_HEADER};
 use crate::pool::Mtr;
 use crate::table::catalog::table::{Layout, Table};
@@ -269,7 +270,7 @@ impl Store {
                     true => self.stamp_of_version(old, maker, touch.index, new)?,
                     false => maker,
                 };
-                entry::encode(&mut value, stamp, record.pk.len(), layout.pk_fixed_len, raw);
+                secondary::encode(&mut value, stamp, record.pk.len(), layout.pk_fixed_len, raw);
                 self.submit_if_there(layout, touch.index, Op::Put { key, value: &value })?;
             }
             if stays {

@@ -1,7 +1,18 @@
 //! The value of a secondary index entry: flags, stamp, clustered key length, raw bytes.
 //!
-//! A leaf has no room for an entry whose key image and raw bytes are both long. Its raw part ends where the room ends, and so the entry is
-//! known by its size: columns are not read from it, but from the row.
+//! ```text
+//! 0 flags    u8    bit 0 = delete-marked, bit 1 = dead (with bit 0: its put was rolled back)
+//! 1 stamp    u48   transaction that inserted or delete-marked it last
+//! 7 pk_len   varint, only if the table's clustered keys vary in length
+//!   raw      bytes of columns that cannot be decoded from the key, as many as there is room for
+//!            (`fitting`)
+//! ```
+//! The entry's key is the index key and, after it, the clustered key. A leaf has no room for an entry
+//! whose key image and raw bytes are both long. Such an entry stores the part of its raw bytes that
+//! fits. Its size shows that ([`Entry::is_whole`]): columns are then read from the row.
+//!
+//! Pure: no latches. Called by: `change` for flags and stamp, and the row functions of `table`,
+//! through `index`.
 use crate::base::bytes::{get_u48, push_varint, put_u48, take_varint};
 use crate::base::TrxId;
 
