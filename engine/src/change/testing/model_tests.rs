@@ -1,11 +1,11 @@
 //! The change buffer against a map in memory: random changes, everything or half of it buffered, merges at random moments, new
 //! partitions, restarts; and crashes at any disk access, after which each entry is found in exactly one place.
-use super::kit::{found_again, new_index};
-use super::pending::{self, Pending};
-use super::{drain, merge_leaf, submit, sweep_step, Index, Op};
 use crate::base::{Lsn, Result};
 use crate::btree::tests::kit::{checkpoint, Dice, FILE};
 use crate::btree::{Seek, ENTRY_MAX, KEY_MAX};
+use crate::change::delta::op_list::{self, Pending};
+use crate::change::testing::fixture::{found_again, new_index};
+use crate::change::{drain, merge_leaf, submit, sweep_step, Index, Op};
 use crate::io::SimDisk;
 use crate::pool::tests::Rig;
 use crate::pool::Pool;
@@ -26,7 +26,7 @@ fn key_of(n: usize) -> Vec<u8> {
 fn value_of(dice: &mut Dice, stamp: u64) -> Vec<u8> {
     let mut value = Vec::new();
     let raw = vec![dice.below(256) as u8; [4, 20, 100, ENTRY_MAX / 6][dice.below(4)]];
-    super::entry::encode(&mut value, stamp, 4, 4, &raw);
+    crate::change::entry::encode(&mut value, stamp, 4, 4, &raw);
     value
 }
 
@@ -34,7 +34,7 @@ fn value_of(dice: &mut Dice, stamp: u64) -> Vec<u8> {
 fn with_change<T>(dice: &mut Dice, model: &Model, body: impl FnOnce(&Op<'_>) -> T) -> T {
     let key = key_of(dice.below(KEYS));
     let there = model.get(&key);
-    let stamp = there.map_or(1, |v| super::entry::decode(v, 4).unwrap().stamp);
+    let stamp = there.map_or(1, |v| crate::change::entry::decode(v, 4).unwrap().stamp);
     let if_stamp = if dice.below(4) > 0 { stamp } else { stamp + 1 };
     let new = 1 + dice.below(1000) as u64;
     let value = value_of(dice, new);
@@ -60,7 +60,7 @@ fn follow(model: &mut Model, op: &Op<'_>) {
     let mut value = model.get(op.key()).cloned();
     let mut present = value.is_some();
     let mut bytes = value.take().unwrap_or_default();
-    pending::apply(op, &mut present, &mut bytes).expect("marks meet an entry");
+    op_list::apply(op, &mut present, &mut bytes).expect("marks meet an entry");
     if present {
         model.insert(op.key().to_vec(), bytes);
     } else {
@@ -109,7 +109,7 @@ fn check(pool: &Pool, index: &Index) {
     let mut used = 2;
     let mut pending_entries = 0;
     for (tree, is_delta) in [(&index.tree, false), (&delta.tree, true)] {
-        let each = &mut |_: &[u8], v: &[u8]| (is_delta && !pending::is_valid(v)).then(|| "bad".to_string());
+        let each = &mut |_: &[u8], v: &[u8]| (is_delta && !op_list::is_valid(v)).then(|| "bad".to_string());
         let report = tree.verify(pool, each).unwrap();
         assert!(report.findings.is_empty(), "{:#?}", report.findings);
         used += report.pages.len();

@@ -1,7 +1,7 @@
 //! Sweeps and pages that cannot be read. (Of whole tables: `engine/tests/unmerged.rs`.)
-use super::kit::{found_again, new_index};
-use super::{drain, submit, sweep_step, Buffering, Delta, Index, Op};
 use crate::btree::tests::kit::{check, checkpoint, FILE};
+use crate::change::testing::fixture::{found_again, new_index};
+use crate::change::{drain, submit, sweep_step, Buffering, Delta, Index, Op};
 use crate::io::{Disk, SimDisk};
 use crate::pool::page::{page_index, page_level};
 use crate::pool::tests::Rig;
@@ -22,7 +22,7 @@ fn key(n: u32) -> Vec<u8> {
 }
 fn put(pool: &Pool, index: &Index, n: u32, stamp: u64) {
     let mut value = Vec::new();
-    super::entry::encode(&mut value, stamp, 4, 4, &n.to_le_bytes());
+    crate::change::entry::encode(&mut value, stamp, 4, 4, &n.to_le_bytes());
     let op = Op::Put {
         key: &key(n),
         value: &value,

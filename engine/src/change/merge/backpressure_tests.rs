@@ -1,11 +1,11 @@
 //! Appenders at the bound, several at once.
-use super::super::delta::delta_key;
-use super::super::kit::new_index;
-use super::super::{submit, sweep_step, Buffering, Op};
 use super::*;
 use crate::base::moment::at;
 use crate::base::Moment;
 use crate::btree::tests::kit::{checkpoint, FILE};
+use crate::change::delta::tree::delta_key;
+use crate::change::testing::fixture::new_index;
+use crate::change::{submit, sweep_step, Buffering, Op};
 use crate::pool::tests::Rig;
 use crate::pool::PAGE_SIZE;
 use crate::space::file_name;
@@ -17,7 +17,7 @@ const LONG: usize = 800;
 
 fn value(len: usize) -> Vec<u8> {
     let mut value = Vec::new();
-    super::super::entry::encode(&mut value, 1, 4, 4, &vec![7; len]);
+    crate::change::entry::encode(&mut value, 1, 4, 4, &vec![7; len]);
     value
 }
 /// Of a key in each of so many stretches of the index, the `n`th.

@@ -1,10 +1,10 @@
 //! The five operations, as a table: what each makes of an absent, a live, a marked and a dead entry, and that doing it twice
 //! is doing it once.
-use super::entry::{decode, encode};
-use super::{submit, Index, Op};
 use crate::base::Error;
 use crate::btree::tests::kit::{check, rig_with_tree, Dice};
 use crate::btree::Tree;
+use crate::change::entry::{decode, encode};
+use crate::change::{submit, Index, Op};
 use crate::pool::Pool;
 
 const OLD: u64 = 3;

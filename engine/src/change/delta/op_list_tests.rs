@@ -1,8 +1,8 @@
 //! The algebra, whole: every sequence of up to four operations, split at every place into two partitions, on every state that a base
 //! entry can be in, gives what the operations give one by one.
-use super::super::entry::encode;
-use super::super::Op;
 use super::{apply, fold, is_valid, start, Folded, Pending, OPS_MAX};
+use crate::change::entry::encode;
+use crate::change::Op;
 
 const KEY: &[u8] = b"key";
 const A: u64 = 3;

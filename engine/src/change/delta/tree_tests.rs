@@ -1,15 +1,15 @@
 //! A delta tree whose partition numbers have come to their end; its filters as it fills and empties.
-use super::super::kit::{found_again, new_index, new_unique_index};
-use super::super::policy::DISK_TIMES;
-use super::super::{drain, merge_leaf, submit, Index};
 use super::*;
 use crate::base::moment::at;
+use crate::change::policy::change_buffer::DISK_TIMES;
+use crate::change::testing::fixture::{found_again, new_index, new_unique_index};
+use crate::change::{drain, merge_leaf, submit, Index};
 use crate::pool::tests::Rig;
 use crate::pool::PAGE_SIZE;
 
 fn put(pool: &Pool, index: &Index, key: &[u8]) {
     let mut value = Vec::new();
-    super::super::entry::encode(&mut value, 1, 4, 4, b"raw");
+    crate::change::entry::encode(&mut value, 1, 4, 4, b"raw");
     submit(pool, index, Op::Put { key, value: &value }).unwrap();
 }
 
