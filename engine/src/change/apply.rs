@@ -6,13 +6,13 @@
 //! Applying is one Mtr, optimistic first, with splits only when the leaf has no room. Between the look at the filter, or the tree, and the change
 //! of the leaf nothing that matters can become pending for the key: whoever changes it holds its row's lock, and the one visitor
 //! without it, purge, has only `Remove`, which commutes with all others.
-use super::help::help;
-use super::merge::{merge_key, merge_leaf_whole};
-use super::{Delta, IndexTrees, Op, DELTA_BIT};
 use crate::base::bytes::{get_u48, put_u48};
 use crate::base::sync::give_way;
 use crate::base::{planted, Error, Mutant, Result, TrxId};
 use crate::btree::{Intent, LeafWrite, Placed, Tree};
+use crate::change::merge::backpressure::help;
+use crate::change::merge::leaf::{merge_key, merge_leaf_whole};
+use crate::change::{Delta, IndexTrees, Op, DELTA_BIT};
 use crate::entry::secondary::{DEAD, DELETE_MARK, STAMP_OFFSET};
 use crate::pool::{Mtr, Pool, Presence};
 
@@ -107,7 +107,7 @@ fn apply_if_near(pool: &Pool, tree: &Tree, asking: Asking<'_>, op: Op<'_>) -> Re
     Ok(true)
 }
 
-pub(super) fn buffer(pool: &Pool, index: &IndexTrees, delta: &Delta, op: Op<'_>) -> Result<bool> {
+pub(in crate::change) fn buffer(pool: &Pool, index: &IndexTrees, delta: &Delta, op: Op<'_>) -> Result<bool> {
     let mut tries = 0;
     while tries < SETTLE_TRIES {
         let appended = match delta.fits(&op) {
@@ -156,7 +156,7 @@ fn apply_for_want_of_room(pool: &Pool, index: &IndexTrees, delta: &Delta, op: Op
 }
 
 impl Op<'_> {
-    pub(super) fn key(&self) -> &[u8] {
+    pub(in crate::change) fn key(&self) -> &[u8] {
         match self {
             Op::Put { key, .. }
             | Op::Mark { key, .. }
@@ -166,7 +166,7 @@ impl Op<'_> {
         }
     }
     /// Bytes that may have to be placed.
-    pub(super) fn size(&self) -> usize {
+    pub(in crate::change) fn size(&self) -> usize {
         match self {
             Op::Put { key, value } => key.len() + value.len(),
             Op::Unmark {
@@ -270,7 +270,7 @@ fn unmark(tree: &Tree, mtr: &mut Mtr<'_>, at: &LeafWrite, stamp: TrxId, value: O
     tree.set_value(mtr, at, &restored)
 }
 #[cold]
-pub(super) fn missing(tree: &Tree, key: &[u8]) -> Error {
+pub(in crate::change) fn missing(tree: &Tree, key: &[u8]) -> Error {
     Error::corrupt(format!(
         "index {} in file {}: an entry that its row needs is missing (key of {} bytes)",
         tree.index & !DELTA_BIT,
@@ -279,3 +279,7 @@ pub(super) fn missing(tree: &Tree, key: &[u8]) -> Error {
     ))
     .in_index(tree.file, tree.index)
 }
+
+#[cfg(test)]
+#[path = "apply_tests.rs"]
+mod tests;

@@ -1,10 +1,10 @@
 //! What the optimizer and CHECK TABLE ask about a delta tree: how much is pending in a range, how large it is, where its
 //! partitions begin; and whether everything pending fits the entries it is for.
-use super::delta::{delta_end, delta_key, Delta};
-use super::pending::{entries_added, is_valid};
-use super::{IndexTrees, Merging};
 use crate::base::{Error, PageNo, Result};
 use crate::btree::Seek;
+use crate::change::delta::op_list::{entries_added, is_valid};
+use crate::change::delta::tree::{delta_end, delta_key, Delta};
+use crate::change::{IndexTrees, Merging};
 use crate::pool::Pool;
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ impl Delta {
         Ok(added)
     }
     /// Bytes pending for the keys in [lo, hi), about; all there are if that cannot be told.
-    pub(super) fn estimate_bytes(&self, pool: &Pool, lo: &[u8], hi: Option<&[u8]>) -> u64 {
+    pub(in crate::change) fn estimate_bytes(&self, pool: &Pool, lo: &[u8], hi: Option<&[u8]>) -> u64 {
         let mut entries = 0;
         for partition in self.partitions() {
             let (lo, end) = (delta_key(partition, lo), delta_end(partition, hi));

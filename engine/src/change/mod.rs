@@ -7,59 +7,34 @@
 //! it), `closing`, `count`, `filter`, `values`, `memory`, `policy`, `sums`, `read`, `unique`, `merge`, `spread`, `sweep`, `progress`, `help`,
 //! `at_random`. Called by `index::scan` and the table layer, with no latch held.
 mod apply;
-mod at_random;
-mod closing;
-mod count;
 mod delta;
 mod estimate;
 mod filter;
-mod help;
-mod memory;
 mod merge;
-mod pending;
 mod policy;
-mod progress;
 mod read;
-mod spread;
-mod sums;
-mod sweep;
+pub(crate) mod testing;
 mod trees;
 mod unique;
-mod values;
-
-#[cfg(test)]
-mod bench_tests;
-#[cfg(test)]
-mod bound_tests;
-#[cfg(test)]
-mod buffer_tests;
-#[cfg(test)]
-mod change_tests;
-#[cfg(test)]
-pub(crate) mod kit;
-#[cfg(test)]
-mod spread_tests;
-#[cfg(test)]
-mod sweep_tests;
-#[cfg(test)]
-mod unique_tests;
 
 pub use apply::{submit, submit_checked};
-pub use at_random::merge_at_random;
+pub use delta::op_list::Pending;
 #[cfg(test)]
-pub(crate) use closing::CLOSED;
-pub use delta::{Delta, DELTA_BIT, SETTLE_EVERY};
+pub(crate) use delta::partition::CLOSED;
+pub use delta::progress::Unmerged;
+pub use delta::tree::{Delta, DELTA_BIT, SETTLE_EVERY};
 pub use estimate::check;
 #[cfg(test)]
-pub(crate) use help::HELPED;
-pub use merge::merge_leaf;
-pub use pending::Pending;
-pub use policy::{Buffering, ChangeBuffer};
-pub use progress::Unmerged;
+pub(crate) use merge::backpressure::HELPED;
+pub use merge::leaf::merge_leaf;
+#[cfg(test)]
+pub(crate) use merge::multi_leaf::SPREAD;
+pub use merge::sweep::{drain, drain_telling, sweep_step, Swept};
+pub use policy::change_buffer::{Buffering, ChangeBuffer};
 pub use read::{get, in_use, visit_prefix, visit_value, Merging, Run};
 #[cfg(test)]
-pub(crate) use spread::SPREAD;
-pub use sweep::{drain, drain_telling, sweep_step, Swept};
+pub(crate) use testing::fixture as kit;
+pub use testing::random_merge::merge_at_random;
 pub use trees::IndexTrees;
 pub use unique::{lacks_value, put_unseen};
 

@@ -5,10 +5,10 @@
 //! appended meanwhile may or may not be met; it is the change of a transaction that nobody here waits for.
 //!
 //! Latches: base leaf, then (inside `Delta::pending_in`) delta leaves. With nothing pending in the index each function here costs one load.
-use super::{Delta, IndexTrees, Pending};
 use crate::base::bytes::behind_prefix;
 use crate::base::Result;
 use crate::btree::{LeafRead, Seek};
+use crate::change::{Delta, IndexTrees, Pending};
 use crate::pool::Pool;
 use std::ops::Range;
 

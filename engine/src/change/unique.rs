@@ -11,13 +11,13 @@
 //! What is pending is known by value (`values.rs`) where all clustered keys of the table have one length, and so a key tells where its value
 //! ends. Where they vary every value is looked for.
 //!
-//! Latches: those of a descent to the parent; locks: `indexes`, of no rank, under which nothing is taken. Called by `table::dml::secondary`.
-use super::delta::Delta;
-use super::values::hash_of;
-use super::{IndexTrees, Op, DELTA_BIT};
+//! Latches: those of a descent to the parent; locks: `indexes`, of no rank, under which nothing is taken. Called by `table::secondary`.
 use crate::base::bytes::behind_prefix;
 use crate::base::{planted, FileId, IndexId, Mutant, Result};
 use crate::btree::leaf_entries;
+use crate::change::delta::tree::Delta;
+use crate::change::filter::bloom::hash_of;
+use crate::change::{IndexTrees, Op, DELTA_BIT};
 use crate::pool::page::{page_id, page_index};
 use crate::pool::{Imprinter, Pool, Presence};
 use parking_lot::RwLock;
@@ -29,7 +29,7 @@ const ASK_IN_MEMORY_EVERY: u32 = 64;
 
 /// The unique indexes of which imprints are wanted, with the lengths of their clustered keys: those that new values come to.
 #[derive(Default)]
-pub(super) struct Uniques {
+pub(in crate::change) struct Uniques {
     indexes: RwLock<HashMap<(FileId, IndexId), usize>>,
 }
 
@@ -96,7 +96,7 @@ pub fn put_unseen(pool: &Pool, index: &IndexTrees, key: &[u8], value: &[u8]) -> 
     let op = Op::Put { key, value };
     match index.delta.as_deref() {
         Some(delta) if delta.fits(&op) => {
-            super::apply::buffer(pool, index, delta, op)?;
+            crate::change::apply::buffer(pool, index, delta, op)?;
             pool.counters().change_buffer_unique_checks_spared.inc();
             Ok(true)
         }
@@ -126,3 +126,7 @@ impl Delta {
         !self.is_known() || self.values.may_have(value, &self.partitions())
     }
 }
+
+#[cfg(test)]
+#[path = "unique_tests.rs"]
+mod tests;

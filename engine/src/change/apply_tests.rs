@@ -1,9 +1,9 @@
 //! The five operations, as a table: what each makes of an absent, a live, a marked and a dead entry, and that doing it twice
 //! is doing it once.
-use super::{submit, IndexTrees, Op};
 use crate::base::Error;
 use crate::btree::tests::kit::{check, rig_with_tree, Dice};
 use crate::btree::Tree;
+use crate::change::{submit, IndexTrees, Op};
 use crate::entry::secondary::{decode, encode};
 use crate::pool::Pool;
 

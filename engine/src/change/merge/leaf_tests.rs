@@ -1,11 +1,11 @@
 //! What others do to a leaf, and to what is pending for it, between two mini-transactions of one merge.
-use super::super::kit::{found_again, new_index};
-use super::super::{drain, get, submit, visit_prefix, Buffering, IndexTrees, Op};
 use super::*;
 use crate::base::moment::at;
 use crate::base::{Moment, PageNo};
 use crate::btree::tests::kit::{check, checkpoint};
 use crate::btree::ENTRY_OVERHEAD;
+use crate::change::testing::fixture::{found_again, new_index};
+use crate::change::{drain, get, submit, visit_prefix, Buffering, IndexTrees, Op};
 use crate::entry::secondary;
 use crate::pool::testing::PoolFixture;
 use crate::pool::Presence;

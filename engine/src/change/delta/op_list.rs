@@ -15,10 +15,10 @@
 //! ```
 //! A Put makes the state known, so it never stands in a list. The rule that the tests prove: folding operations and
 //! evaluating the result on any base gives what applying them one by one gives.
-use super::Op;
 use crate::base::bytes::{get_u48, push_bytes, put_u48, take_bytes};
 use crate::base::{planted, Error, Mutant, Result, TrxId};
 use crate::btree::ENTRY_OVERHEAD;
+use crate::change::Op;
 use crate::entry::secondary::{DEAD, DELETE_MARK, STAMP_OFFSET};
 
 const ABSENT: u8 = 0;
@@ -334,7 +334,7 @@ impl Pending {
         self.items.len()
     }
     /// Bytes that the known states among them may need in a leaf, at most.
-    pub(super) fn put_bytes(&self) -> usize {
+    pub(in crate::change) fn put_bytes(&self) -> usize {
         let put = |item: &usize| self.item_value(*item).first() == Some(&PRESENT);
         let bytes = |item: usize| self.items[item].key_len as usize + self.items[item].value_len as usize;
         (0..self.items.len())
@@ -354,7 +354,7 @@ impl Pending {
         &self.bytes[item.at as usize + item.key_len as usize..][..item.value_len as usize]
     }
     /// Items of key `i`, oldest partition first: (partition, value).
-    pub(super) fn items_of(&self, i: usize) -> impl Iterator<Item = (u16, &[u8])> + '_ {
+    pub(in crate::change) fn items_of(&self, i: usize) -> impl Iterator<Item = (u16, &[u8])> + '_ {
         self.group(i)
             .map(|item| (self.items[item].partition, self.item_value(item)))
     }
@@ -363,7 +363,7 @@ impl Pending {
         self.groups[i] as usize..end
     }
     /// Partitions come in rising order; within one, keys do.
-    pub(super) fn push(&mut self, partition: u16, key: &[u8], value: &[u8]) {
+    pub(in crate::change) fn push(&mut self, partition: u16, key: &[u8], value: &[u8]) {
         self.items.push(Item {
             at: self.bytes.len() as u32,
             key_len: key.len() as u16,
@@ -374,7 +374,7 @@ impl Pending {
         self.bytes.extend_from_slice(value);
     }
     /// All is collected: what belongs to one key comes together.
-    pub(super) fn settle(&mut self) {
+    pub(in crate::change) fn settle(&mut self) {
         let one = self.items.first().map(|i| i.partition) == self.items.last().map(|i| i.partition);
         if !one {
             let bytes = &self.bytes;
@@ -427,5 +427,5 @@ impl Pending {
 }
 
 #[cfg(test)]
-#[path = "pending_tests.rs"]
+#[path = "op_list_tests.rs"]
 mod tests;

@@ -5,11 +5,11 @@
 //!
 //! Who drives them: the change worker (when idle, pressed, or something is old), a slow close. Appenders near the bound merge by
 //! themselves (`help.rs`).
-use super::delta::Delta;
-use super::merge::merge_at;
-use super::progress::Pass;
-use super::IndexTrees;
 use crate::base::{Error, Result};
+use crate::change::delta::progress::Pass;
+use crate::change::delta::tree::Delta;
+use crate::change::merge::leaf::merge_at;
+use crate::change::IndexTrees;
 use crate::pool::Pool;
 
 /// Leaves asked for ahead, some at a time: while those are merged, the next are on their way.
@@ -96,7 +96,7 @@ fn merge_next(
 }
 
 /// Can the next leaves be merged all the same?
-pub(super) fn is_of_one_leaf(e: &Error) -> bool {
+pub(in crate::change) fn is_of_one_leaf(e: &Error) -> bool {
     matches!(e, Error::Corrupt(_) | Error::Io(_) | Error::Full(_))
 }
 

@@ -1,7 +1,7 @@
 //! The algebra, whole: every sequence of up to four operations, split at every place into two partitions, on every state that a base
 //! entry can be in, gives what the operations give one by one.
-use super::super::Op;
 use super::{apply, fold, is_valid, start, Folded, Pending, OPS_MAX};
+use crate::change::Op;
 use crate::entry::secondary::encode;
 
 const KEY: &[u8] = b"key";

@@ -9,12 +9,12 @@
 //! helper's leaf may be under way for long. A leaf that cannot be merged is left to the pass, too.
 //!
 //! Locks: the cursor's mutex, held for moments, no latch taken under it. Called by `apply`, behind an append, with no latch held.
-use super::delta::Delta;
-use super::merge::merge_helping;
-use super::sweep::is_of_one_leaf;
-use super::IndexTrees;
 use crate::base::{Error, Result};
 use crate::btree::Tree;
+use crate::change::delta::tree::Delta;
+use crate::change::merge::leaf::merge_helping;
+use crate::change::merge::sweep::is_of_one_leaf;
+use crate::change::IndexTrees;
 use crate::pool::Pool;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +31,7 @@ thread_local! {
 }
 
 #[derive(Default)]
-pub(super) struct Help {
+pub(in crate::change) struct Help {
     /// Appends of those of which some help.
     appends: AtomicU64,
     /// The next helper's leaf is the first from here on for which something is pending.
@@ -39,7 +39,7 @@ pub(super) struct Help {
 }
 
 /// Behind an append for `key`: near the bound an appender merges a leaf once in so many times.
-pub(super) fn help(pool: &Pool, index: &IndexTrees, delta: &Delta, key: &[u8]) -> Result<()> {
+pub(in crate::change) fn help(pool: &Pool, index: &IndexTrees, delta: &Delta, key: &[u8]) -> Result<()> {
     let every = delta.buffer().help_every();
     if every == 0 || delta.help.appends.fetch_add(1, Ordering::Relaxed) % every != 0 {
         return Ok(());
@@ -120,5 +120,5 @@ impl Delta {
 }
 
 #[cfg(test)]
-#[path = "help_tests.rs"]
+#[path = "backpressure_tests.rs"]
 mod tests;

@@ -11,17 +11,17 @@
 //!
 //! After the engine was opened the tree's content is not known: the first use begins a new partition, and `count_step` (`count.rs`) walks
 //! the older ones, in which nothing changes meanwhile, for merges wait so long. Until then nothing is known to be absent.
-use super::closing::Idleness;
-use super::count::Count;
-use super::filter::Filter;
-use super::help::Help;
-use super::pending::{self, Folded, Pending};
-use super::policy::{entry_bytes, Buffering, ChangeBuffer, Word, ASK_EVERY};
-use super::progress::Progress;
-use super::values::Values;
-use super::Op;
 use crate::base::{moment, Error, IndexId, Moment, Result};
 use crate::btree::{Intent, Placed, Seek, Tree, ENTRY_MAX, KEY_MAX};
+use crate::change::delta::count::Count;
+use crate::change::delta::op_list::{self, Folded, Pending};
+use crate::change::delta::partition::Idleness;
+use crate::change::delta::progress::Progress;
+use crate::change::filter::bloom::Values;
+use crate::change::filter::counting::Filter;
+use crate::change::merge::backpressure::Help;
+use crate::change::policy::change_buffer::{entry_bytes, Buffering, ChangeBuffer, Word, ASK_EVERY};
+use crate::change::Op;
 use crate::pool::{Pool, Presence};
 use parking_lot::{Mutex, RwLock};
 use smallvec::SmallVec;
@@ -32,11 +32,11 @@ use std::sync::Arc;
 pub const DELTA_BIT: IndexId = 1 << 31;
 
 /// Set in `entries` while the older partitions are not counted.
-pub(super) const UNKNOWN: u64 = 1 << 63;
+pub(in crate::change) const UNKNOWN: u64 = 1 << 63;
 /// Partitions that may be there at a time; while the engine runs no more than half of them are begun.
-pub(super) const PARTITIONS_MAX: u32 = 64;
+pub(in crate::change) const PARTITIONS_MAX: u32 = 64;
 /// Bytes of a partition number, before a key.
-pub(super) const PARTITION_NUMBER: usize = 2;
+pub(in crate::change) const PARTITION_NUMBER: usize = 2;
 /// When the tree is empty and its numbers have come so far, they begin at 0: nobody looks for a partition that he learned of so many ago.
 const AGAIN_FROM: u16 = 1 << 14;
 /// Bytes of an operation in a list, beyond its value.
@@ -56,22 +56,22 @@ pub const SETTLE_EVERY: u32 = 16;
 const YIELD_ONE: u64 = 1 << 32;
 
 /// Key of the delta tree.
-pub(super) type DeltaKey = SmallVec<[u8; 96]>;
+pub(in crate::change) type DeltaKey = SmallVec<[u8; 96]>;
 
-pub(super) fn delta_key(partition: u16, key: &[u8]) -> DeltaKey {
+pub(in crate::change) fn delta_key(partition: u16, key: &[u8]) -> DeltaKey {
     let mut out = DeltaKey::new();
     out.extend_from_slice(&partition.to_be_bytes());
     out.extend_from_slice(key);
     out
 }
 /// The end of a partition's part of the range that ends at `hi`. None: no bound, the last partition.
-pub(super) fn delta_end(partition: u16, hi: Option<&[u8]>) -> Option<DeltaKey> {
+pub(in crate::change) fn delta_end(partition: u16, hi: Option<&[u8]>) -> Option<DeltaKey> {
     match hi {
         Some(hi) => Some(delta_key(partition, hi)),
         None => partition.checked_add(1).map(|next| delta_key(next, &[])),
     }
 }
-pub(super) fn partition_of(key: &[u8]) -> Result<u16> {
+pub(in crate::change) fn partition_of(key: &[u8]) -> Result<u16> {
     match key.first_chunk::<2>() {
         Some(bytes) => Ok(u16::from_be_bytes(*bytes)),
         None => Err(Error::corrupt("a delta tree holds a key without a partition number")),
@@ -80,35 +80,35 @@ pub(super) fn partition_of(key: &[u8]) -> Result<u16> {
 
 pub struct Delta {
     pub tree: Tree,
-    pub(super) buffer: Arc<ChangeBuffer>,
+    pub(in crate::change) buffer: Arc<ChangeBuffer>,
     /// Entries pending, counted up before they are written; with [`UNKNOWN`].
-    pub(super) entries: AtomicU64,
-    pub(super) bytes: AtomicU64,
-    pub(super) newest_bytes: AtomicU64,
-    pub(super) idleness: Idleness,
+    pub(in crate::change) entries: AtomicU64,
+    pub(in crate::change) bytes: AtomicU64,
+    pub(in crate::change) newest_bytes: AtomicU64,
+    pub(in crate::change) idleness: Idleness,
     /// Bytes that are there and not counted yet, about (`count.rs`).
-    pub(super) uncounted: AtomicU64,
+    pub(in crate::change) uncounted: AtomicU64,
     /// Oldest (high half) and newest partition.
     range: AtomicU32,
     /// Entries of the partitions, by number modulo their most.
     in_partition: [AtomicU64; PARTITIONS_MAX as usize],
-    pub(super) filter: Filter,
-    pub(super) values: Values,
-    pub(super) gate: RwLock<()>,
-    pub(super) loaded: AtomicBool,
-    pub(super) count: Mutex<Count>,
+    pub(in crate::change) filter: Filter,
+    pub(in crate::change) values: Values,
+    pub(in crate::change) gate: RwLock<()>,
+    pub(in crate::change) loaded: AtomicBool,
+    pub(in crate::change) count: Mutex<Count>,
     /// Moving share of target leaves that were resident, of `ALL`.
     residency: AtomicU32,
     asked: AtomicU32,
-    pub(super) help: Help,
+    pub(in crate::change) help: Help,
     dense_reads: AtomicU32,
     /// What sweeps found lately: which part of the entries then pending one leaf's merge took out, in units of 1/[`YIELD_ONE`]. 0 = none yet.
     yielded: AtomicU64,
-    pub(super) progress: Progress,
+    pub(in crate::change) progress: Progress,
     /// What the table says about buffering.
     word: Word,
     /// See `sums.rs`.
-    pub(super) discarded: AtomicBool,
+    pub(in crate::change) discarded: AtomicBool,
 }
 
 impl std::fmt::Debug for Delta {
@@ -170,7 +170,7 @@ impl Delta {
     }
     /// May a change of this kind be buffered?
     #[inline]
-    pub(super) fn takes(&self, op: &Op<'_>) -> bool {
+    pub(in crate::change) fn takes(&self, op: &Op<'_>) -> bool {
         self.word.takes(op, &self.buffer)
     }
 
@@ -199,12 +199,12 @@ impl Delta {
         (self.bytes.load(Ordering::Relaxed) as i64).max(0) as u64 // as `ChangeBuffer::bytes`
     }
     /// Oldest and newest.
-    pub(super) fn range(&self) -> (u16, u16) {
+    pub(in crate::change) fn range(&self) -> (u16, u16) {
         let both = self.range.load(Ordering::Acquire);
         ((both >> 16) as u16, both as u16)
     }
     /// Partitions that may hold something, oldest first.
-    pub(super) fn partitions(&self) -> SmallVec<[u16; 8]> {
+    pub(in crate::change) fn partitions(&self) -> SmallVec<[u16; 8]> {
         let (oldest, newest) = self.range();
         let known = self.is_known();
         let found = (oldest..=newest)
@@ -224,7 +224,7 @@ impl Delta {
         self.pending_of(pool, lo, hi, None, out)
     }
     /// As `pending_in`; with `value`, what is pending for other unique values may be left out.
-    pub(super) fn pending_of(
+    pub(in crate::change) fn pending_of(
         &self,
         pool: &Pool,
         lo: &[u8],
@@ -257,21 +257,21 @@ impl Delta {
         Ok(())
     }
     /// Is anything pending for this key? Called with no latch held.
-    pub(super) fn is_pending(&self, pool: &Pool, base: &Tree, key: &[u8]) -> Result<bool> {
+    pub(in crate::change) fn is_pending(&self, pool: &Pool, base: &Tree, key: &[u8]) -> Result<bool> {
         let _leaf = base.leaf_owning(pool, key)?;
         let mut found = Pending::default();
         self.pending_in(pool, key, Some(&[key, &[0]].concat()), &mut found)?;
         Ok(!found.is_empty())
     }
     /// As `is_pending`; the base leaf, which may have to be read, is not looked at where something is.
-    pub(super) fn is_pending_indeed(&self, pool: &Pool, base: &Tree, key: &[u8]) -> Result<bool> {
+    pub(in crate::change) fn is_pending_indeed(&self, pool: &Pool, base: &Tree, key: &[u8]) -> Result<bool> {
         // Without the latch a merge may hide something (which is in the leaf then), but not make something up.
         let mut found = Pending::default();
         self.pending_in(pool, key, Some(&[key, &[0]].concat()), &mut found)?;
         Ok(!found.is_empty() || self.is_pending(pool, base, key)?)
     }
     /// The first key >= `from` for which something is pending.
-    pub(super) fn next_key(&self, pool: &Pool, from: &[u8]) -> Result<Option<Vec<u8>>> {
+    pub(in crate::change) fn next_key(&self, pool: &Pool, from: &[u8]) -> Result<Option<Vec<u8>>> {
         self.load(pool)?;
         let mut first: Option<Vec<u8>> = None;
         for partition in self.partitions() {
@@ -289,11 +289,11 @@ impl Delta {
     // ---- appending ----
 
     /// Can an entry of this kind be in the delta tree at all?
-    pub(super) fn fits(&self, op: &Op<'_>) -> bool {
+    pub(in crate::change) fn fits(&self, op: &Op<'_>) -> bool {
         2 + op.key().len() <= KEY_MAX && 2 + op.key().len() + op.size() + OP_MAX <= ENTRY_MAX
     }
     /// Makes `op` pending, behind everything that is pending for its key. False: the key's list is full; nothing was done.
-    pub(super) fn append(&self, pool: &Pool, op: &Op<'_>) -> Result<bool> {
+    pub(in crate::change) fn append(&self, pool: &Pool, op: &Op<'_>) -> Result<bool> {
         self.load(pool)?;
         pool.redo().reserve_to_go_on()?;
         let wrote = {
@@ -332,16 +332,16 @@ impl Delta {
             let (placed, wrote) = if at.found {
                 let old = self.tree.value(&mtr, &at);
                 let before = entry_bytes(op.key().len() + old.len());
-                match pending::fold(old, op, &mut value) {
+                match op_list::fold(old, op, &mut value) {
                     Some(Folded::Done) if key.len() + value.len() <= ENTRY_MAX => {}
                     Some(Folded::Done | Folded::Full) => return Ok(Wrote::Nothing),
-                    Some(Folded::Missing) => return Err(super::apply::missing(&self.tree, op.key())),
+                    Some(Folded::Missing) => return Err(crate::change::apply::missing(&self.tree, op.key())),
                     None => return Err(Error::corrupt("a buffered change cannot be decoded; check the table")),
                 }
                 let grown = entry_bytes(op.key().len() + value.len()) as i64 - before as i64;
                 (self.tree.set_value(&mut mtr, &at, &value)?, Wrote::Folded(grown))
             } else {
-                pending::start(op, &mut value);
+                op_list::start(op, &mut value);
                 let bytes = entry_bytes(op.key().len() + value.len());
                 (self.tree.insert(&mut mtr, &at, &key, &value)?, Wrote::New(bytes))
             };
@@ -353,7 +353,7 @@ impl Delta {
         }
     }
     /// What has become too small for what is pending is made larger. No latch is held, and not the gate.
-    pub(super) fn grow_filters(&self) {
+    pub(in crate::change) fn grow_filters(&self) {
         self.values.grow(&self.buffer);
         let larger = match self.is_known() {
             true => self.filter.larger(self.entries(), &self.buffer.filters),
@@ -364,7 +364,7 @@ impl Delta {
             self.filter.grow(larger, &self.buffer.filters);
         }
     }
-    pub(super) fn count_up(&self, pool: &Pool, key: &[u8], partition: u16) {
+    pub(in crate::change) fn count_up(&self, pool: &Pool, key: &[u8], partition: u16) {
         self.filter.up(key, &self.buffer.filters);
         self.values.add(key, partition, &self.buffer);
         self.in_partition[slot(partition)].fetch_add(1, Ordering::SeqCst);
@@ -386,17 +386,17 @@ impl Delta {
         self.entries.fetch_sub(1, Ordering::SeqCst);
     }
     /// A merge has taken an entry out, and its mini-transaction has ended.
-    pub(super) fn taken(&self, key: &[u8], partition: u16, bytes: usize) {
+    pub(in crate::change) fn taken(&self, key: &[u8], partition: u16, bytes: usize) {
         self.grow(-(bytes as i64), partition == self.range().1);
         self.count_down(key, partition);
     }
-    pub(super) fn set_range(&self, oldest: u16, newest: u16) {
+    pub(in crate::change) fn set_range(&self, oldest: u16, newest: u16) {
         self.range
             .store((oldest as u32) << 16 | newest as u32, Ordering::Release);
         self.word.refuse(newest == u16::MAX);
     }
     /// After a merge: forgets partitions that are empty, and (nothing is pending) that the filter lost count. No latch is held.
-    pub(super) fn tidy(&self) {
+    pub(in crate::change) fn tidy(&self) {
         let (oldest, newest) = self.range();
         let emptied = oldest < newest && self.in_partition[slot(oldest)].load(Ordering::SeqCst) == 0;
         if !self.is_known() || !(emptied || self.is_empty()) {
@@ -433,15 +433,15 @@ impl Delta {
         }
     }
     /// It lives on disk, and it is not the turn of the one change in many whose leaf is asked for.
-    pub(super) fn need_not_ask(&self) -> bool {
+    pub(in crate::change) fn need_not_ask(&self) -> bool {
         self.residency.load(Ordering::Relaxed) < ON_DISK && !self.turn_to_ask()
     }
     /// It is the turn of the one change in many whose leaf is asked for.
-    pub(super) fn turn_to_ask(&self) -> bool {
+    pub(in crate::change) fn turn_to_ask(&self) -> bool {
         self.asked.fetch_add(1, Ordering::Relaxed) % ASK_EVERY == 0
     }
     /// A sweep took `entries` of `pending` out for so many leaves.
-    pub(super) fn note_yield(&self, entries: usize, leaves: usize, pending: u64) {
+    pub(in crate::change) fn note_yield(&self, entries: usize, leaves: usize, pending: u64) {
         if leaves > 0 && pending > 0 {
             let now = entries as u64 * YIELD_ONE / (leaves as u64 * pending);
             let old = self.yielded.load(Ordering::Relaxed);
@@ -464,7 +464,7 @@ impl Delta {
         self.dense_reads.fetch_add(1, Ordering::Relaxed) % SETTLE_EVERY == SETTLE_EVERY - 1
     }
     /// A change's target leaf was found so.
-    pub(super) fn note(&self, leaf: Presence) {
+    pub(in crate::change) fn note(&self, leaf: Presence) {
         let old = self.residency.load(Ordering::Relaxed);
         let new = old - old / 32 + if leaf == Presence::Absent { 0 } else { 32 };
         let new = new.min(ALL);
@@ -473,7 +473,7 @@ impl Delta {
         }
     }
     /// Does a change whose target leaf is so go there at once?
-    pub(super) fn goes_direct(&self, leaf: Presence) -> bool {
+    pub(in crate::change) fn goes_direct(&self, leaf: Presence) -> bool {
         match leaf {
             Presence::Absent => false,
             Presence::Clean => self.lives_in_memory(),
@@ -496,5 +496,5 @@ enum Wrote {
 }
 
 #[cfg(test)]
-#[path = "delta_tests.rs"]
+#[path = "tree_tests.rs"]
 mod tests;

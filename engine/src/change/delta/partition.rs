@@ -10,9 +10,9 @@
 //! bursts it is written.
 //!
 //! Locks: the gate, alone by whoever closes, shared by whoever counts what is idle; no latch is held.
-use super::delta::{Delta, PARTITIONS_MAX};
-use super::policy::ChangeBuffer;
 use crate::base::{moment, planted, Moment, Mutant};
+use crate::change::delta::tree::{Delta, PARTITIONS_MAX};
+use crate::change::policy::change_buffer::ChangeBuffer;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Parts (1/n) of the memory: what idle partitions have when a go begins, and when it ends; together at most, those too small to be closed.
@@ -27,7 +27,7 @@ thread_local! {
 
 /// Of one tree.
 #[derive(Default)]
-pub(super) struct Idleness {
+pub(in crate::change) struct Idleness {
     /// Bytes of the newest partition at the last look.
     seen: AtomicU64,
     /// What it has in the sum of all.
@@ -36,7 +36,7 @@ pub(super) struct Idleness {
 
 /// Of all trees.
 #[derive(Default)]
-pub(super) struct Idle {
+pub(in crate::change) struct Idle {
     /// Bytes of newest partitions that nobody appends to.
     bytes: AtomicU64,
     /// A go is under way.
@@ -74,7 +74,7 @@ impl Delta {
         let enough = most / (2 * self.buffer.newest_count());
         self.buffer.newest_sum() >= most && self.newest_bytes.load(Ordering::Relaxed) as i64 >= enough
     }
-    pub(super) fn begin_partition_if_due(&self) {
+    pub(in crate::change) fn begin_partition_if_due(&self) {
         if self.is_newest_full() && may_begin(self.range()) {
             moment(Moment::PartitionDue);
             let _closed = self.gate.write();
@@ -117,7 +117,7 @@ impl Delta {
         }
     }
     /// So many bytes are idle here. So many are in all.
-    pub(super) fn count_idle(&self, bytes: u64) -> u64 {
+    pub(in crate::change) fn count_idle(&self, bytes: u64) -> u64 {
         let mine = if self.sums().is_some() { bytes } else { 0 };
         let before = self.idleness.idle.swap(mine, Ordering::Relaxed);
         self.buffer.idle.count(before, mine)
@@ -131,7 +131,7 @@ impl Delta {
         }
     }
     /// As `begin_next`.
-    pub(super) fn close_newest(&self) {
+    pub(in crate::change) fn close_newest(&self) {
         let bytes = self.newest_bytes.load(Ordering::Relaxed) as i64;
         self.grow_newest(-bytes);
         self.idleness.seen.store(0, Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! For tests: a merge that no policy asks for. In the test modes that buffer everything it comes at random moments, so that what else is going on
 //! meets every mixture of pending and merged. Called by the table layer, with no latch held.
-use super::merge::merge_at;
-use super::IndexTrees;
 use crate::base::Result;
+use crate::change::merge::leaf::merge_at;
+use crate::change::IndexTrees;
 use crate::pool::Pool;
 
 /// Leaves in a row, at most.

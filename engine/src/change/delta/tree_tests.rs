@@ -1,9 +1,9 @@
 //! A delta tree whose partition numbers have come to their end; its filters as it fills and empties.
-use super::super::kit::{found_again, new_index, new_unique_index};
-use super::super::policy::DISK_TIMES;
-use super::super::{drain, merge_leaf, submit, IndexTrees};
 use super::*;
 use crate::base::moment::at;
+use crate::change::policy::change_buffer::DISK_TIMES;
+use crate::change::testing::fixture::{found_again, new_index, new_unique_index};
+use crate::change::{drain, merge_leaf, submit, IndexTrees};
 use crate::pool::testing::PoolFixture;
 use crate::pool::PAGE_SIZE;
 

@@ -9,9 +9,9 @@
 //!
 //! Memory is bounded for all indexes together. A partition that got no filter has everything, perhaps; one that got no larger one goes on with
 //! what it has. Lock: `partitions`, of no rank, under which nothing is taken, no filter made. Called by `delta` and `unique`.
-use super::memory::{Memory, Share};
-use super::policy::ChangeBuffer;
 use crate::base::bytes::hash_wide;
+use crate::change::filter::memory::{Memory, Share};
+use crate::change::policy::change_buffer::ChangeBuffer;
 use parking_lot::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -98,7 +98,7 @@ struct Partition {
 
 /// What a delta tree knows about the unique values of its index.
 #[derive(Default)]
-pub(super) struct Values {
+pub(in crate::change) struct Values {
     /// Length of the clustered keys, 0 = it varies. Unset: the index is not unique.
     pk_len: OnceLock<usize>,
     partitions: RwLock<Vec<Partition>>,
@@ -205,7 +205,7 @@ fn places(hash: u64, bits: u64) -> impl Iterator<Item = u64> {
     })
 }
 /// For imprints, which are of one page each.
-pub(super) fn hash_of(value: &[u8]) -> u32 {
+pub(in crate::change) fn hash_of(value: &[u8]) -> u32 {
     crc32c::crc32c(value)
 }
 

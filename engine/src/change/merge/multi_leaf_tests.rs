@@ -1,12 +1,12 @@
 //! Full leaves with something pending for each of them are spread over their neighbours, not split one by one.
-use super::kit::{found_again, new_index};
-use super::merge::merge_at;
-use super::spread::SPREAD;
-use super::{drain, submit, visit_prefix, Buffering, IndexTrees, Op};
 use crate::base::moment::at;
 use crate::base::{Moment, PageId};
 use crate::btree::tests::kit::{check, FILE};
 use crate::btree::Seek;
+use crate::change::merge::leaf::merge_at;
+use crate::change::merge::multi_leaf::SPREAD;
+use crate::change::testing::fixture::{found_again, new_index};
+use crate::change::{drain, submit, visit_prefix, Buffering, IndexTrees, Op};
 use crate::io::SimDisk;
 use crate::pool::testing::PoolFixture;
 use crate::pool::{page, Pool, PAGE_SIZE};
@@ -65,7 +65,7 @@ fn bring_each_a_little(pool: &Pool, index: &IndexTrees, model: &mut BTreeMap<Vec
                 let key = (10 * n).to_be_bytes();
                 submit(pool, index, Op::Mark { key: &key, stamp: 4 }).unwrap();
                 let marked = model.get_mut(&key[..]).unwrap();
-                super::pending::apply(&Op::Mark { key: &key, stamp: 4 }, &mut true, marked).unwrap();
+                crate::change::delta::op_list::apply(&Op::Mark { key: &key, stamp: 4 }, &mut true, marked).unwrap();
                 if n % 20 == 11 {
                     let (if_stamp, marked) = (4, true);
                     let remove = Op::Remove {
@@ -119,7 +119,7 @@ fn what_is_stuck_in_a_stretch_that_is_met_again_is_counted_once() {
         .for_each(|n| put(pool, &index, &mut model, 10 * n + 5, 2));
     delta.begin_partition();
     put(pool, &index, &mut model, 17, 3);
-    let newest = super::delta::delta_key(1, &[]);
+    let newest = crate::change::delta::tree::delta_key(1, &[]);
     let (held, is_held) = channel();
     let (merged, is_merged) = channel();
     let (released, is_released) = channel();

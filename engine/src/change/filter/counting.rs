@@ -16,7 +16,7 @@
 //! **F4** It is cleared when nothing is counted (`entries` is 0): no append is writing, and no merge has anything to count down.
 //! **F5** Who asks holds no lock. If what he has found is replaced before he has read it, it stays as it was then, and lives as long as he reads:
 //! he gets the answer of the moment at which it was replaced, which is one of a moment within his question.
-use super::memory::{Memory, Share};
+use crate::change::filter::memory::{Memory, Share};
 use arc_swap::ArcSwapOption;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ const ASK_AGAIN: u64 = 8;
 const NEVER: u64 = u64::MAX;
 
 /// What the filters of all indexes share.
-pub(super) struct Filters {
+pub(in crate::change) struct Filters {
     /// Slots of the largest; a power of two.
     slots_max: usize,
     memory: Arc<Memory>,
@@ -165,7 +165,7 @@ impl Slots {
 }
 
 /// See `grow`.
-pub(super) struct Larger(Slots);
+pub(in crate::change) struct Larger(Slots);
 
 pub struct Filter {
     /// None: nothing is counted.
@@ -185,14 +185,14 @@ impl Default for Filter {
 
 impl Filter {
     /// So many entries are going to be counted, and none is yet. Otherwise it begins with the first, and small.
-    pub(super) fn begin(&self, entries: u64, filters: &Filters) {
+    pub(in crate::change) fn begin(&self, entries: u64, filters: &Filters) {
         let first = Arc::new(filters.make_first(entries));
         let grow_from = first.grow_from(filters);
         if self.slots.compare_and_swap(&None::<Arc<Slots>>, Some(first)).is_none() {
             self.grow_from.store(grow_from, Ordering::Relaxed);
         }
     }
-    pub(super) fn up(&self, key: &[u8], filters: &Filters) {
+    pub(in crate::change) fn up(&self, key: &[u8], filters: &Filters) {
         if let Some(slots) = &*self.slots.load() {
             return slots.up(key);
         }
@@ -213,7 +213,7 @@ impl Filter {
     }
     /// So many entries are counted: a larger filter, if this one is too small, it is worth it, there is memory, and nobody else is about it. It is
     /// to be given to `grow`. Nothing need be held.
-    pub(super) fn larger(&self, entries: u64, filters: &Filters) -> Option<Larger> {
+    pub(in crate::change) fn larger(&self, entries: u64, filters: &Filters) -> Option<Larger> {
         let due = self.grow_from.load(Ordering::Relaxed);
         if entries < due {
             return None;
@@ -232,7 +232,7 @@ impl Filter {
         filters.take_larger(entries, present).map(Larger)
     }
     /// The caller keeps everybody from counting (F2), and everything is counted.
-    pub(super) fn grow(&self, larger: Larger, filters: &Filters) {
+    pub(in crate::change) fn grow(&self, larger: Larger, filters: &Filters) {
         let Larger(larger) = larger;
         let old = self.slots.load_full();
         // It may have been cleared meanwhile, or somebody was faster.
@@ -250,5 +250,5 @@ impl Filter {
 }
 
 #[cfg(test)]
-#[path = "filter_tests.rs"]
+#[path = "counting_tests.rs"]
 mod tests;

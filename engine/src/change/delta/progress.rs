@@ -5,8 +5,8 @@
 //! fits no entry: a corrupt index) is *stuck*: it is no reason for another pass, or a drain would never end. What waits for a page that
 //! cannot be read is *unmerged*: a pass goes on behind it, and the table layer sees to it that it does not become too much.
 //! Locks: the pass's mutex and that of the reason, held for moments, no latch taken under them.
-use super::Delta;
 use crate::base::Error;
+use crate::change::Delta;
 use crate::pool::Pool;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,7 +18,7 @@ const TRIES_LASTING: u32 = 3;
 const LASTING_US: u64 = 2 * RETRY_US;
 
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(in crate::change) struct Progress {
     /// Not after the oldest of what is pending came, microseconds of the clock `Disk::now_us`; 0 = nothing ever was.
     since_us: AtomicU64,
     /// Entries that the last pass had to leave, while nothing has been merged since.
@@ -82,7 +82,7 @@ pub struct Unmerged {
 
 /// A pass, as far as it has come.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pass {
+pub(in crate::change) struct Pass {
     number: u64,
     /// Where it goes on; empty = it has not begun.
     pub from: Vec<u8>,
@@ -124,11 +124,11 @@ impl Pass {
 }
 
 impl Delta {
-    pub(super) fn first_pending(&self, pool: &Pool) {
+    pub(in crate::change) fn first_pending(&self, pool: &Pool) {
         self.progress.since_us.store(pool.disk().now_us(), Ordering::Relaxed);
     }
     /// Where the present pass stands; it begins now if it has not yet.
-    pub(super) fn pass(&self, pool: &Pool) -> Pass {
+    pub(in crate::change) fn pass(&self, pool: &Pool) -> Pass {
         let mut pass = self.progress.pass.lock();
         if pass.from.is_empty() {
             pass.began_us = pool.disk().now_us();
@@ -139,7 +139,7 @@ impl Delta {
         pass.clone()
     }
     /// The pass has come so far; `from` is empty if that was its end. Somebody else may have ended it meanwhile.
-    pub(super) fn keep_pass(&self, mut pass: Pass) {
+    pub(in crate::change) fn keep_pass(&self, mut pass: Pass) {
         let mut kept = self.progress.pass.lock();
         let mut unmerged = self.progress.unmerged.lock();
         unmerged.halted = None;
@@ -167,7 +167,7 @@ impl Delta {
         *kept = pass;
     }
     /// The next step begins at the index's first key.
-    pub(super) fn restart_pass(&self) {
+    pub(in crate::change) fn restart_pass(&self) {
         let mut pass = self.progress.pass.lock();
         let number = pass.number + 1;
         *pass = Pass {
@@ -176,18 +176,18 @@ impl Delta {
         };
         self.progress.retry_us.store(0, Ordering::Relaxed);
     }
-    pub(super) fn merged_some(&self, entries: u64) {
+    pub(in crate::change) fn merged_some(&self, entries: u64) {
         self.progress.merged.fetch_add(entries, Ordering::Relaxed);
         if entries > 0 && self.progress.stuck.load(Ordering::Relaxed) > 0 {
             self.progress.stuck.store(0, Ordering::Relaxed);
         }
     }
     /// A merge leaves something stuck. Called while it has the delta leaf latched: who puts it right comes later.
-    pub(super) fn left_stuck(&self) {
+    pub(in crate::change) fn left_stuck(&self) {
         self.progress.left_stuck.store(true, Ordering::Relaxed);
     }
     /// A Put stands in the place of what was pending for its key. If that was stuck it is not any more, and no pass is to say so.
-    pub(super) fn put_in_place(&self) {
+    pub(in crate::change) fn put_in_place(&self) {
         let progress = &self.progress;
         if progress.left_stuck.load(Ordering::Relaxed) {
             progress.left_stuck.store(false, Ordering::Relaxed);
@@ -207,7 +207,7 @@ impl Delta {
         self.progress.retry_us.store(0, Ordering::Relaxed);
     }
     /// A leaf, or more, could not be merged for this reason.
-    pub(super) fn note_unmerged(&self, pool: &Pool, why: Error) {
+    pub(in crate::change) fn note_unmerged(&self, pool: &Pool, why: Error) {
         self.buffer().note_unmerged();
         let Failures { broken, failed, .. } = &mut *self.progress.unmerged.lock();
         note(if why.is_corrupt() { broken } else { failed }, pool, why);

@@ -1,21 +1,21 @@
 //! What an engine's delta trees hold together (`policy::ChangeBuffer`), and the part that one tree has in it until it is discarded.
 //!
 //! Locks: a tree is discarded with its count mutex and its gate held; whoever changes its figures holds one of them.
-use super::delta::{Delta, UNKNOWN};
-use super::policy::ChangeBuffer;
+use crate::change::delta::tree::{Delta, UNKNOWN};
+use crate::change::policy::change_buffer::ChangeBuffer;
 use parking_lot::RwLockReadGuard;
 use std::sync::atomic::Ordering;
 
 impl Delta {
     /// The sums of which this tree is a part; None: not any more.
-    pub(super) fn sums(&self) -> Option<&ChangeBuffer> {
+    pub(in crate::change) fn sums(&self) -> Option<&ChangeBuffer> {
         (!self.discarded.load(Ordering::Relaxed)).then_some(&*self.buffer)
     }
     /// While this is held nobody begins a partition or discards the tree. Not to be asked for with a latch held.
-    pub(super) fn open(&self) -> RwLockReadGuard<'_, ()> {
+    pub(in crate::change) fn open(&self) -> RwLockReadGuard<'_, ()> {
         self.gate.read()
     }
-    pub(super) fn grow(&self, bytes: i64, newest: bool) {
+    pub(in crate::change) fn grow(&self, bytes: i64, newest: bool) {
         // Two's complement: adding a negative number takes away.
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         if newest {
@@ -25,14 +25,14 @@ impl Delta {
             sums.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         }
     }
-    pub(super) fn grow_newest(&self, bytes: i64) {
+    pub(in crate::change) fn grow_newest(&self, bytes: i64) {
         let before = self.newest_bytes.fetch_add(bytes as u64, Ordering::Relaxed) as i64;
         let Some(sums) = self.sums() else { return };
         sums.newest_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         sums.count_newest(before, before + bytes);
     }
     /// So many bytes are there, about, that are not counted yet. The count mutex is held; so in `expect_less`.
-    pub(super) fn expect_uncounted(&self, bytes: u64) {
+    pub(in crate::change) fn expect_uncounted(&self, bytes: u64) {
         self.expect_less(u64::MAX);
         if let Some(sums) = self.sums() {
             self.uncounted.store(bytes, Ordering::Relaxed);
@@ -40,7 +40,7 @@ impl Delta {
         }
     }
     /// So many of them are counted, or all (`u64::MAX`).
-    pub(super) fn expect_less(&self, bytes: u64) {
+    pub(in crate::change) fn expect_less(&self, bytes: u64) {
         let before = self.uncounted.load(Ordering::Relaxed);
         let less = bytes.min(before);
         if less > 0 {

@@ -10,13 +10,13 @@
 //!
 //! An index that lives on disk is asked about its leaf only once in [`ASK_EVERY`] times: an append needs no descent of the base tree.
 //! Bytes are those that entries take in the pages of the delta tree ([`entry_bytes`]).
-use super::closing::Idle;
-use super::delta::PARTITION_NUMBER;
-use super::filter::Filters;
-use super::memory::Memory;
-use super::unique::Uniques;
-use super::Op;
 use crate::btree::ENTRY_OVERHEAD;
+use crate::change::delta::partition::Idle;
+use crate::change::delta::tree::PARTITION_NUMBER;
+use crate::change::filter::counting::Filters;
+use crate::change::filter::memory::Memory;
+use crate::change::unique::Uniques;
+use crate::change::Op;
 use crate::pool::Imprinter;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub const DISK_TIMES: u64 = 10;
 
 /// Bytes that an entry with a key and a value of so many takes, about. Leaves that are filled in random order are full to ln 2 (Yao, "On random
 /// 2-3 trees", 1978), and so many stay while sweeps take out ranges.
-pub(super) fn entry_bytes(key_and_value: usize) -> usize {
+pub(in crate::change) fn entry_bytes(key_and_value: usize) -> usize {
     (PARTITION_NUMBER + key_and_value + ENTRY_OVERHEAD) * 10 / 7
 }
 
@@ -94,7 +94,7 @@ const REFUSES: u8 = 1 << 7;
 
 /// What a table says about its own indexes, before what holds for all tables. One byte: 0 = nothing, else the number + 1; with [`REFUSES`].
 #[derive(Debug, Default)]
-pub(super) struct Word(AtomicU8);
+pub(in crate::change) struct Word(AtomicU8);
 
 impl Word {
     pub fn set(&self, buffering: Option<Buffering>) {
@@ -147,19 +147,19 @@ pub struct ChangeBuffer {
     /// Age from which on entries are merged though the engine is busy, microseconds; 0 = none.
     age_max_us: AtomicU64,
     /// The indexes' filters of keys have their memory from here.
-    pub(super) filters: Filters,
+    pub(in crate::change) filters: Filters,
     /// Bytes pending in all, and in newest partitions.
-    pub(super) bytes: AtomicU64,
-    pub(super) newest_bytes: AtomicU64,
-    pub(super) idle: Idle,
+    pub(in crate::change) bytes: AtomicU64,
+    pub(in crate::change) newest_bytes: AtomicU64,
+    pub(in crate::change) idle: Idle,
     /// Indexes whose newest partition holds something.
     newest_count: AtomicU64,
     /// Bytes pending that are not counted yet after a restart, about.
-    pub(super) uncounted: AtomicU64,
+    pub(in crate::change) uncounted: AtomicU64,
     /// Entries pending, as far as they are counted.
-    pub(super) entries: AtomicU64,
-    pub(super) uniques: Arc<Uniques>,
-    pub(super) values_memory: Arc<Memory>,
+    pub(in crate::change) entries: AtomicU64,
+    pub(in crate::change) uniques: Arc<Uniques>,
+    pub(in crate::change) values_memory: Arc<Memory>,
 }
 
 impl ChangeBuffer {
@@ -225,12 +225,12 @@ impl ChangeBuffer {
         self.test_mode.store(mode, Ordering::Relaxed);
     }
     #[inline]
-    pub(super) fn takes(&self, op: &Op<'_>) -> bool {
+    pub(in crate::change) fn takes(&self, op: &Op<'_>) -> bool {
         self.bits.load(Ordering::Relaxed) & kind(op) != 0
     }
     /// Tests: buffer this one whatever its leaf says.
     #[inline]
-    pub(super) fn forced(&self, key: &[u8]) -> bool {
+    pub(in crate::change) fn forced(&self, key: &[u8]) -> bool {
         match self.test_mode.load(Ordering::Relaxed) {
             0 => false,
             1 | HOLD | STEADY => true,
@@ -278,7 +278,7 @@ impl ChangeBuffer {
             .draining
             .compare_exchange(request, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
-    pub(super) fn note_unmerged(&self) {
+    pub(in crate::change) fn note_unmerged(&self) {
         self.unmerged.store(true, Ordering::Relaxed);
     }
     /// Is it of any use to look for what cannot be merged?
@@ -299,15 +299,15 @@ impl ChangeBuffer {
         self.memory_max.load(Ordering::Relaxed)
     }
     /// Bytes of all newest partitions; see `bytes`.
-    pub(super) fn newest_sum(&self) -> i64 {
+    pub(in crate::change) fn newest_sum(&self) -> i64 {
         self.newest_bytes.load(Ordering::Relaxed) as i64
     }
     /// Indexes whose newest partition holds something; at least 1.
-    pub(super) fn newest_count(&self) -> i64 {
+    pub(in crate::change) fn newest_count(&self) -> i64 {
         (self.newest_count.load(Ordering::Relaxed) as i64).max(1)
     }
     /// One of them had so many bytes, and has so many now.
-    pub(super) fn count_newest(&self, before: i64, now: i64) {
+    pub(in crate::change) fn count_newest(&self, before: i64, now: i64) {
         if (before > 0) != (now > 0) {
             let one = if now > 0 { 1 } else { -1i64 };
             self.newest_count.fetch_add(one as u64, Ordering::Relaxed);
@@ -334,7 +334,7 @@ impl ChangeBuffer {
         all.saturating_mul(1000) / self.bytes_max()
     }
     /// An appender merges a leaf once in so many appends; 0 = need not. Rises smoothly from 7/8 of the bound to every time at the bound.
-    pub(super) fn help_every(&self) -> u64 {
+    pub(in crate::change) fn help_every(&self) -> u64 {
         match self.fill() {
             0..=874 => 0,
             fill @ 875..=999 => (1000 - fill) * (1000 - fill) / 32 + 1,

@@ -1,11 +1,11 @@
 //! The change buffer against a map in memory: random changes, everything or half of it buffered, merges at random moments, new
 //! partitions, restarts; and crashes at any disk access, after which each entry is found in exactly one place.
-use super::kit::{found_again, new_index};
-use super::pending::{self, Pending};
-use super::{drain, merge_leaf, submit, sweep_step, IndexTrees, Op};
 use crate::base::{Lsn, Result};
 use crate::btree::tests::kit::{checkpoint, Dice, FILE};
 use crate::btree::{Seek, ENTRY_MAX, KEY_MAX};
+use crate::change::delta::op_list::{self, Pending};
+use crate::change::testing::fixture::{found_again, new_index};
+use crate::change::{drain, merge_leaf, submit, sweep_step, IndexTrees, Op};
 use crate::io::SimDisk;
 use crate::pool::testing::PoolFixture;
 use crate::pool::Pool;
@@ -60,7 +60,7 @@ fn follow(model: &mut Model, op: &Op<'_>) {
     let mut value = model.get(op.key()).cloned();
     let mut present = value.is_some();
     let mut bytes = value.take().unwrap_or_default();
-    pending::apply(op, &mut present, &mut bytes).expect("marks meet an entry");
+    op_list::apply(op, &mut present, &mut bytes).expect("marks meet an entry");
     if present {
         model.insert(op.key().to_vec(), bytes);
     } else {
@@ -109,7 +109,7 @@ fn check(pool: &Pool, index: &IndexTrees) {
     let mut used = 2;
     let mut pending_entries = 0;
     for (tree, is_delta) in [(&index.tree, false), (&delta.tree, true)] {
-        let each = &mut |_: &[u8], v: &[u8]| (is_delta && !pending::is_valid(v)).then(|| "bad".to_string());
+        let each = &mut |_: &[u8], v: &[u8]| (is_delta && !op_list::is_valid(v)).then(|| "bad".to_string());
         let report = tree.verify(pool, each).unwrap();
         assert!(report.findings.is_empty(), "{:#?}", report.findings);
         used += report.pages.len();

@@ -1,7 +1,7 @@
 //! What the tests of indexes with a change buffer share: make one, and find it again as a restart does.
-use super::{Buffering, ChangeBuffer, Delta, IndexTrees, DELTA_BIT};
 use crate::btree::tests::kit::FILE;
 use crate::btree::Tree;
+use crate::change::{Buffering, ChangeBuffer, Delta, IndexTrees, DELTA_BIT};
 use crate::pool::Pool;
 use crate::space;
 use std::sync::Arc;

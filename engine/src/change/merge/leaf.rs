@@ -10,12 +10,12 @@
 //!
 //! Called by readers that met a dense leaf, by appends whose list is full, by appenders near the bound, by sweeps; with no
 //! latch held.
-use super::delta::{delta_end, delta_key, Delta, DeltaKey};
-use super::pending::Operations;
-use super::policy::entry_bytes;
-use super::{IndexTrees, Pending};
 use crate::base::{moment, planted, Moment, Mutant, Result};
 use crate::btree::{Intent, LeafWrite, Placed, RememberedLeaf, Tree};
+use crate::change::delta::op_list::Operations;
+use crate::change::delta::tree::{delta_end, delta_key, Delta, DeltaKey};
+use crate::change::policy::change_buffer::entry_bytes;
+use crate::change::{IndexTrees, Pending};
 use crate::pool::{Mtr, Pool};
 
 /// Entries that one Mtr takes, about.
@@ -39,7 +39,7 @@ pub fn merge_leaf(pool: &Pool, index: &IndexTrees, key: &[u8]) -> Result<usize> 
 }
 
 /// As `merge_leaf`, of a delta tree that is counted; false: others had a part of it latched, and that is left.
-pub(super) fn merge_leaf_whole(pool: &Pool, index: &IndexTrees, key: &[u8]) -> Result<bool> {
+pub(in crate::change) fn merge_leaf_whole(pool: &Pool, index: &IndexTrees, key: &[u8]) -> Result<bool> {
     let Some(delta) = index.delta.as_deref().filter(|delta| !delta.is_empty()) else {
         return Ok(true);
     };
@@ -48,7 +48,7 @@ pub(super) fn merge_leaf_whole(pool: &Pool, index: &IndexTrees, key: &[u8]) -> R
     Ok(merged.whole)
 }
 
-pub(super) struct Merged {
+pub(in crate::change) struct Merged {
     pub entries: usize,
     pub leaves: usize,
     /// Where the leaf ended; None = it was the last.
@@ -67,17 +67,23 @@ impl Merged {
 }
 
 /// `sweeping`: the neighbours to the right are next.
-pub(super) fn merge_at(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8], sweeping: bool) -> Result<Merged> {
+pub(in crate::change) fn merge_at(
+    pool: &Pool,
+    tree: &Tree,
+    delta: &Delta,
+    key: &[u8],
+    sweeping: bool,
+) -> Result<Merged> {
     merge_by(Merge::new(pool, tree, delta, sweeping), key)
 }
 /// As `merge_at`, by an appender near the bound.
-pub(super) fn merge_helping(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8]) -> Result<Merged> {
+pub(in crate::change) fn merge_helping(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8]) -> Result<Merged> {
     let mut merge = Merge::new(pool, tree, delta, false);
     merge.loses_all = planted(Mutant::HelpedEntriesLost);
     merge_by(merge, key)
 }
 /// As `merge_at`, of one key alone, which others of its leaf may need room for. False: nothing was merged.
-pub(super) fn merge_key(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8]) -> Result<bool> {
+pub(in crate::change) fn merge_key(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8]) -> Result<bool> {
     let mut merge = Merge::new(pool, tree, delta, false);
     let ended = merge.run(key, Next::Key);
     merge.tell();
@@ -100,7 +106,7 @@ fn merge_by(mut merge: Merge<'_>, key: &[u8]) -> Result<Merged> {
 
 /// What the next Mtr is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Next {
+pub(in crate::change) enum Next {
     /// The whole leaf that owns the key.
     Leaf,
     /// It and its neighbours.
@@ -117,7 +123,7 @@ pub(super) enum Next {
 }
 
 /// Neighbouring entries of a delta leaf.
-pub(super) struct Run {
+pub(in crate::change) struct Run {
     leaf: LeafWrite,
     partition: u16,
     from: usize,
@@ -125,7 +131,7 @@ pub(super) struct Run {
 }
 
 /// What a collecting came to.
-pub(super) enum Reach {
+pub(in crate::change) enum Reach {
     All,
     /// Only keys below this one.
     Below(Vec<u8>),
@@ -133,7 +139,7 @@ pub(super) enum Reach {
     Older,
 }
 
-pub(super) struct Merge<'a> {
+pub(in crate::change) struct Merge<'a> {
     pub pool: &'a Pool,
     pub tree: &'a Tree,
     pub delta: &'a Delta,
@@ -271,7 +277,7 @@ impl<'a> Merge<'a> {
     }
 
     /// X-latches the delta leaves that hold the range, partition by partition, and copies what is pending.
-    pub(super) fn collect(&mut self, mtr: &mut Mtr<'_>, lo: &[u8], hi: Option<&[u8]>) -> Result<Reach> {
+    pub(in crate::change) fn collect(&mut self, mtr: &mut Mtr<'_>, lo: &[u8], hi: Option<&[u8]>) -> Result<Reach> {
         self.pending.clear();
         self.runs.clear();
         let delta = &self.delta.tree;
@@ -418,7 +424,7 @@ impl<'a> Merge<'a> {
         })
     }
     /// Takes the first `done` keys out of the delta leaves, but those kept. Keys of leaves that are empty now.
-    pub(super) fn take_out(&self, mtr: &mut Mtr<'_>, done: usize, kept: &[usize]) -> Vec<Vec<u8>> {
+    pub(in crate::change) fn take_out(&self, mtr: &mut Mtr<'_>, done: usize, kept: &[usize]) -> Vec<Vec<u8>> {
         let tree = &self.delta.tree;
         let mut empty = Vec::new();
         if !kept.is_empty() {
@@ -451,7 +457,7 @@ impl<'a> Merge<'a> {
         }
         empty
     }
-    pub(super) fn account(&mut self, done: usize, kept: &[usize]) {
+    pub(in crate::change) fn account(&mut self, done: usize, kept: &[usize]) {
         let counters = self.pool.counters();
         let before = self.entries;
         let mut operations = Operations::default();
@@ -497,5 +503,5 @@ fn successor(key: &[u8]) -> Vec<u8> {
 }
 
 #[cfg(test)]
-#[path = "merge_tests.rs"]
+#[path = "leaf_tests.rs"]
 mod tests;

@@ -4,10 +4,10 @@
 //! So long an estimate, from a few leaves, stands for them in the bound.
 //!
 //! Locks: the count mutex, which may be taken under base latches; under it only delta pages are read.
-use super::delta::{partition_of, Delta, PARTITIONS_MAX, PARTITION_NUMBER, UNKNOWN};
-use super::policy::entry_bytes;
 use crate::base::{Error, Result};
 use crate::btree::{LeafRead, Seek};
+use crate::change::delta::tree::{partition_of, Delta, PARTITIONS_MAX, PARTITION_NUMBER, UNKNOWN};
+use crate::change::policy::change_buffer::entry_bytes;
 use crate::pool::Pool;
 use std::sync::atomic::Ordering;
 
@@ -19,7 +19,7 @@ const SAMPLE: u64 = 8;
 
 /// How far the older partitions are counted.
 #[derive(Debug, Default)]
-pub(super) struct Count {
+pub(in crate::change) struct Count {
     /// Last key counted.
     at: Vec<u8>,
     /// The first partition that need not be counted; None: all of them have to be.
@@ -87,7 +87,7 @@ impl Delta {
         Ok(self.is_known())
     }
     /// Counts everything. Before a merge that cannot wait.
-    pub(super) fn know(&self, pool: &Pool) -> Result<()> {
+    pub(in crate::change) fn know(&self, pool: &Pool) -> Result<()> {
         while !self.count_step(pool, usize::MAX)? {}
         Ok(())
     }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 const FOR_FIRST: u64 = 4;
 
 /// Bytes taken, and their bound.
-pub(super) struct Memory {
+pub(in crate::change) struct Memory {
     taken: AtomicU64,
     max: u64,
 }
 
 /// So many bytes of it are somebody's, until this is dropped.
-pub(super) struct Share {
+pub(in crate::change) struct Share {
     bytes: u64,
     of: Arc<Memory>,
 }

@@ -1,11 +1,11 @@
 //! Appenders at the bound, several at once.
-use super::super::delta::delta_key;
-use super::super::kit::new_index;
-use super::super::{submit, sweep_step, Buffering, Op};
 use super::*;
 use crate::base::moment::at;
 use crate::base::Moment;
 use crate::btree::tests::kit::{checkpoint, FILE};
+use crate::change::delta::tree::delta_key;
+use crate::change::testing::fixture::new_index;
+use crate::change::{submit, sweep_step, Buffering, Op};
 use crate::pool::testing::PoolFixture;
 use crate::pool::PAGE_SIZE;
 use crate::space::file_name;

@@ -3,8 +3,8 @@
 //! A leaf that a bulk build filled has no room for what is pending for it, and neither have its neighbours. Merged one by one each would be
 //! split; together they need one page in eight more. An image of each page goes to the log, which is as many bytes as its doublewrite
 //! would be; in return it needs none (`pool::flush`). Latches as in `merge.rs`, with a parent and several leaves in the place of one.
-use super::merge::{Merge, Next, Reach};
 use crate::base::{moment, planted, Moment, Mutant, Result};
+use crate::change::merge::leaf::{Merge, Next, Reach};
 use crate::pool::{Presence, PAGE_SIZE};
 
 /// Leaves of one stretch, at most.
@@ -24,7 +24,7 @@ thread_local! {
 
 impl Merge<'_> {
     /// One Mtr: as `step`, for the leaf that owns `at` and its right neighbours.
-    pub(super) fn spread(&mut self, at: &mut Vec<u8>) -> Result<Next> {
+    pub(in crate::change) fn spread(&mut self, at: &mut Vec<u8>) -> Result<Next> {
         let bytes = (self.pool.redo().capacity() / LOG_SHARE).min(self.pool.size() / POOL_SHARE);
         let stretch = self.stretch(at, STRETCH_MAX.min(bytes as usize / PAGE_SIZE))?;
         if stretch < 2 {
@@ -88,7 +88,7 @@ impl Merge<'_> {
     }
     /// How many leaves in a row, from the one that owns `at` on, have something pending. A neighbour without is not worth its write. They are
     /// brought into the pool, as what is pending for them was to be found: not while their parent is latched, which is in everybody's way.
-    pub(super) fn stretch(&self, at: &[u8], leaves_max: usize) -> Result<usize> {
+    pub(in crate::change) fn stretch(&self, at: &[u8], leaves_max: usize) -> Result<usize> {
         let place = |key: &[u8]| self.tree.leaf_place(self.pool, key);
         let mut leaves = 1;
         let mut end = place(at)?.and_then(|(_, end)| end);

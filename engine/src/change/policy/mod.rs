@@ -1,0 +1,2 @@
+//! When a change is buffered, and how much is.
+pub mod change_buffer;

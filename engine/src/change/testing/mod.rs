@@ -1,0 +1,10 @@
+//! What tests of indexes with a change buffer share.
+#[cfg(test)]
+mod bench_tests;
+#[cfg(test)]
+mod bound_tests;
+#[cfg(test)]
+pub(crate) mod fixture;
+#[cfg(test)]
+mod model_tests;
+pub mod random_merge;
