@@ -58,12 +58,12 @@ pub unsafe extern "C" fn slc_trx_new(
 
 /// Of a connection that leaves it.
 fn roll_back_left(engine: &Engine, trx: &mut Trx) {
-    if !trx.started {
+    if !trx.is_started() {
         return;
     }
     // A rollback that waits leaves a fresh transaction.
     if let Err(e) = engine.rollback(trx) {
-        if trx.started {
+        if trx.is_started() {
             engine.poison(&format!("a rollback failed: {e}"));
         }
     }
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn slc_trx_name(trx: *mut slc_trx, xid: *const slc_xid) {
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_trx_is_started(trx: *const slc_trx) -> i32 {
-    unsafe { (*trx).trx.started as i32 }
+    unsafe { (*trx).trx.is_started() as i32 }
 }
 
 #[no_mangle]
@@ -144,7 +144,7 @@ pub unsafe extern "C" fn slc_trx_id(trx: *const slc_trx) -> u64 {
 pub unsafe extern "C" fn slc_trx_open_snapshot(trx: *mut slc_trx) -> slc_err {
     let (engine, trx) = unsafe { slc_trx::of(trx) };
     enter(engine, || {
-        engine.store().trx_sys.open_view(trx);
+        engine.store().trx_sys.visibility.open_view(trx);
         Ok(())
     })
 }
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn slc_trx_open_snapshot(trx: *mut slc_trx) -> slc_err {
 #[no_mangle]
 pub unsafe extern "C" fn slc_trx_close_snapshot(trx: *mut slc_trx) {
     let (engine, trx) = unsafe { slc_trx::of(trx) };
-    enter_value(engine, (), || engine.store().trx_sys.close_view(trx));
+    enter_value(engine, (), || engine.store().trx_sys.visibility.close_view(trx));
 }
 
 /// An undo pointer as one number: page in the upper 32 bits, offset below.
@@ -163,7 +163,7 @@ fn savepoint_number(at: UndoPtr) -> u64 {
 #[no_mangle]
 pub unsafe extern "C" fn slc_trx_savepoint(trx: *mut slc_trx) -> u64 {
     let (engine, trx) = unsafe { slc_trx::of(trx) };
-    enter_value(engine, savepoint_number(trx.undo_top), || {
+    enter_value(engine, savepoint_number(trx.undo_top()), || {
         savepoint_number(engine.store().savepoint(trx))
     })
 }
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn slc_trx_prepare(trx: *mut slc_trx, xid: *const slc_xid,
         engine.prepare(trx, &xid)?;
         if !trx.is_prepared() {
             // It has written nothing, and nobody will read in it any more.
-            engine.store().trx_sys.close_view(trx);
+            engine.store().trx_sys.visibility.close_view(trx);
             return Ok(());
         }
         handle.prepared = Some(xid.clone());
@@ -258,5 +258,5 @@ pub unsafe extern "C" fn slc_trx_cancel_wait(trx: *mut slc_trx) {
 pub unsafe extern "C" fn slc_trx_set_position(trx: *mut slc_trx, position: *const u8, len: usize) {
     let (_, trx) = unsafe { slc_trx::of(trx) };
     // SAFETY: the caller gives `len` bytes.
-    trx.position = unsafe { std::slice::from_raw_parts(position, len) }.to_vec();
+    trx.set_position(unsafe { std::slice::from_raw_parts(position, len) }.to_vec());
 }

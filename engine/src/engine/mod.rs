@@ -175,7 +175,7 @@ impl Engine {
     /// is let alone: each fails once.
     fn purge_all(&self) -> Result<()> {
         let mut told = Told::default();
-        self.store.trx_sys.begin_last_purge();
+        self.store.trx_sys.undo.begin_last_purge();
         loop {
             match self.store.purge_step(PURGE_RECORDS) {
                 Ok(true) => {}
@@ -204,7 +204,7 @@ impl Engine {
             );
         }
         // Also what an open view, or what is not durable yet, holds back.
-        match self.store.trx_sys.history_length() {
+        match self.store.trx_sys.undo.history_length() {
             0 => {}
             left => self.note(
                 Level::Warning,
@@ -231,7 +231,7 @@ impl Engine {
         self.store.trx_sys.new_trx(waiter, connection)
     }
     pub fn start(&self, trx: &mut Trx, isolation: Isolation, lock_wait_timeout_ms: u32) {
-        if !trx.started {
+        if !trx.is_started() {
             trx.snapshot_isolation = self.store.snapshot_isolation.load(Ordering::Relaxed);
         }
         self.store.trx_sys.start(trx, isolation, lock_wait_timeout_ms);
@@ -266,7 +266,7 @@ impl Engine {
     }
     fn set_commit_flush(&self, flush: CommitFlush) {
         self.commit_flush.store(flush.number(), Ordering::Relaxed);
-        self.store.trx_sys.set_commit_safety(match flush {
+        self.store.trx_sys.visibility.set_commit_safety(match flush {
             CommitFlush::Lazy => None,
             CommitFlush::Write => Some(FlushMode::Write),
             CommitFlush::Sync => Some(FlushMode::Sync),

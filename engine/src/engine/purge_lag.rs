@@ -17,7 +17,7 @@ pub(super) struct PurgeLag {
 impl PurgeLag {
     pub fn look(&mut self, store: &Store, log: &LogSink) {
         let limit = store.trx_sys.purge_lag_warning.load(Ordering::Relaxed);
-        let length = store.trx_sys.history_length();
+        let length = store.trx_sys.undo.history_length();
         let now_us = store.pool.disk().now_us();
         if limit == 0 || length < limit {
             // Half way back: who swings about the limit is not told so each time.
@@ -34,8 +34,8 @@ impl PurgeLag {
             return;
         }
         (self.warned_us, self.latest_us) = (Some(now_us), Some(now_us));
-        let undo_mib = store.trx_sys.undo_bytes() >> 20;
-        let why = match store.trx_sys.oldest_view().0 {
+        let undo_mib = store.trx_sys.undo.bytes() >> 20;
+        let why = match store.trx_sys.visibility.oldest_view().0 {
             Some(view) => format!(
                 "the oldest snapshot is {} s old and held by connection {}",
                 now_us.saturating_sub(view.opened_us) / 1_000_000,

@@ -87,10 +87,12 @@ impl Engine {
         self.store.redo.publish_gauges();
         let counters = self.counters();
         self.store.publish_change_gauges();
-        counters.history_list_length.set(self.store.trx_sys.history_length());
-        self.store.trx_sys.publish_undo_gauges();
+        counters
+            .history_list_length
+            .set(self.store.trx_sys.undo.history_length());
+        self.store.trx_sys.undo.publish_gauges();
         (counters.rollback_records_left).set(self.store.trx_sys.rollback_records_left());
-        let (oldest, snapshots) = self.store.trx_sys.oldest_view();
+        let (oldest, snapshots) = self.store.trx_sys.visibility.oldest_view();
         let now_us = self.store.pool.disk().now_us();
         counters.snapshots.set(snapshots as u64);
         let age = oldest.map_or(0, |view| now_us.saturating_sub(view.opened_us) / 1_000_000);

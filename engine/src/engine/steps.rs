@@ -54,7 +54,7 @@ pub(super) fn sync_log(store: &Store) -> Result<()> {
 
 /// Cuts off a piece of the undo file's free end, if there is too much of it. True: there may be more.
 pub(super) fn shrink_undo(store: &Store) -> Result<bool> {
-    match store.trx_sys.shrink_undo(store.undo_pages_kept) {
+    match store.trx_sys.truncate_undo(store.undo_pages_kept) {
         // A stream has no page to move to; the file will be looked at again.
         Err(Error::Full(_)) => Ok(false),
         done => done,

@@ -34,11 +34,11 @@ impl Engine {
     /// The transaction was prepared and may outlive its connection. Before the connection can go. It reads nothing any more: its view, which
     /// would hold purge back until the decision, is closed.
     pub fn may_outlive_connection(&self, trx: &mut Trx) {
-        self.store().trx_sys.close_view(trx);
+        self.store().trx_sys.visibility.close_view(trx);
         let mut prepared = self.undecided.prepared.lock();
         prepared.retain(|(id, _)| self.store().trx_sys.is_active(*id));
         if trx.id() != 0 {
-            prepared.push((trx.id(), trx.undo_top));
+            prepared.push((trx.id(), trx.undo_top()));
         }
     }
 
@@ -84,7 +84,8 @@ impl Engine {
         let mut at = top;
         while !at.is_none() {
             let step = trx_sys
-                .read_undo(at)
+                .undo
+                .read(at)
                 .and_then(|undo| Ok((Record::decode(&undo.payload)?.table, undo.prev)));
             match step {
                 Ok((changed, _)) if changed == table => return Ok(true),

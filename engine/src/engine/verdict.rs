@@ -14,7 +14,7 @@ impl Engine {
     /// Keeps a prepared transaction until [`Engine::decide`] or [`Engine::take_prepared`]; not its view, which would hold purge back. Its
     /// connection may be there still: [`TrxShared::detach`](crate::txn::TrxShared::detach) says when it is not.
     pub fn park(&self, xid: Xid, mut trx: Trx) {
-        self.store.trx_sys.close_view(&mut trx);
+        self.store.trx_sys.visibility.close_view(&mut trx);
         trx.name(&xid);
         self.parked.lock().push((xid, trx));
     }

@@ -203,7 +203,7 @@ fn sync_loop(store: &Store, stop: &Stop, log: &LogSink) -> Result<()> {
     let mut lag = PurgeLag::default();
     while !stop.is_asked() {
         store.redo.wait_for_backlog(SYNC_TICK_MS);
-        store.trx_sys.tick();
+        store.trx_sys.visibility.tick();
         lag.look(store, log);
         steps::sync_log(store)?;
     }

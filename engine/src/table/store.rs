@@ -156,7 +156,7 @@ impl Store {
     /// A mark to roll back to.
     pub fn savepoint(&self, trx: &Trx) -> Savepoint {
         self.trx_sys.locks().savepoint(trx);
-        trx.undo_top
+        trx.undo_top()
     }
 
     /// What every change does first, with no latch held: room in the log, an id and an undo stream.
@@ -173,7 +173,7 @@ impl Store {
         if trx.isolation < Isolation::RepeatableRead || maker == trx.id() {
             return Ok(());
         }
-        match &trx.view {
+        match trx.view() {
             Some(view) if !view.sees(maker) && trx.snapshot_isolation => Err(Error::Conflict),
             _ => Ok(()),
         }
@@ -182,14 +182,14 @@ impl Store {
     /// For locking reads, and inserts that change the row they meet: `check_conflict` goes by the rows' makers, which a table or an index that
     /// is younger than the snapshot does not tell. So it is refused, as to a consistent read (index: 0 = clustered, i + 1 = secondary i).
     pub(in crate::table) fn check_not_younger(&self, trx: &mut Trx, layout: &Layout, index: u32) -> Result<()> {
-        let Some(view) = &trx.view else { return Ok(()) };
+        let Some(view) = trx.view() else { return Ok(()) };
         if trx.isolation < Isolation::RepeatableRead || layout.is_seen_by(view, index) {
             return Ok(());
         }
         if !trx.snapshot_isolation {
             return Ok(());
         }
-        if !trx.view_is_fresh {
+        if !trx.view_is_fresh() {
             return Err(Error::TableChanged);
         }
         self.renew_fresh_view(trx);
@@ -200,9 +200,9 @@ impl Store {
     /// locks the gaps. So the snapshot is taken before such a read looks: what appears later is a conflict to the next locking read,
     /// and unseen by a consistent one.
     pub(in crate::table) fn guard_by_snapshot(&self, trx: &mut Trx) {
-        let wanted = trx.snapshot_by_locking && trx.isolation == Isolation::RepeatableRead && trx.view.is_none();
+        let wanted = trx.snapshot_by_locking && trx.isolation == Isolation::RepeatableRead && trx.view().is_none();
         if wanted && trx.snapshot_isolation {
-            self.trx_sys.open_fresh_view(trx);
+            self.trx_sys.visibility.open_fresh_view(trx);
         }
     }
 
@@ -210,9 +210,9 @@ impl Store {
     /// the row that it waited for, and nobody has seen anything by it: a conflict would send the user back to where he is.
     pub(in crate::table) fn conflicts_with_fresh_snapshot<T>(&self, trx: &mut Trx, result: &Result<T>) -> bool {
         if result.is_ok() {
-            trx.view_is_fresh = false;
+            trx.keep_view();
         }
-        if !trx.view_is_fresh || !matches!(result, Err(Error::Conflict)) {
+        if !trx.view_is_fresh() || !matches!(result, Err(Error::Conflict)) {
             return false;
         }
         self.renew_fresh_view(trx);
@@ -221,8 +221,8 @@ impl Store {
 
     /// Nobody has seen anything by it.
     fn renew_fresh_view(&self, trx: &mut Trx) {
-        self.trx_sys.close_own_view(trx);
-        self.trx_sys.open_fresh_view(trx);
+        self.trx_sys.visibility.close_own_view(trx);
+        self.trx_sys.visibility.open_fresh_view(trx);
     }
 
     /// Made by another transaction that has not ended.

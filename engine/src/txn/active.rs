@@ -1,9 +1,9 @@
-//! The active writers by id: asked for rows, often, and mostly about transactions long gone.
+//! The active writers by id. Row reads ask often, and mostly about transactions that ended long ago.
 //!
 //! Three steps, cheapest first: below the oldest active id (one atomic load): no. An array of counters by id modulo
-//! (one more load) that is zero: no. Else the shard's map, under its short mutex. `sys.rs` adds an id before any row can
-//! carry it, and removes it after the end marker is in the log.
-use super::TrxShared;
+//! (one more load) that is zero: no. Else the shard's map, under its short mutex.
+//! An id is added before any row can carry it, and removed after the end marker is in the log.
+use super::shared::TrxShared;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::TrxId;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -15,7 +15,7 @@ const COUNTS: usize = 1024;
 type Shard = Vec<(TrxId, Arc<TrxShared>)>;
 
 pub(super) struct ActiveSet {
-    /// Nobody below is active. Only grows. Moved by `sys.rs`, under its mutex.
+    /// No transaction with a lower id is active. Only grows. Moved under the mutex of `visibility.rs`.
     pub low: AtomicU64,
     counts: Box<[AtomicU32]>,
     shards: Box<[RankedMutex<Shard>]>,

@@ -1,12 +1,13 @@
 //! Opening: walks every undo stream from its head to its end (redo has been applied) and rebuilds what lives in memory.
 //! The last transaction of a stream without an end marker was active at the crash: prepared if it wrote a prepared
 //! record (it waits for its verdict) and no rollback of it had begun, else a loser (to be rolled back). Single-threaded; called by `TrxSys::open`.
-use super::directory::Slot;
-use super::history::{End, History, Skips, StreamHead};
-use super::stream::StreamTail;
-use super::undo::{corrupt, Header, Kind, Reader};
-use super::Xid;
-use crate::base::bytes::{get_u32, get_u64};
+use super::undo::directory::Slot;
+use super::undo::format::{corrupt, decode_xid, Header, Kind, Reader};
+use super::undo::history::{End, Skips, StreamHead};
+use super::undo::stream::StreamTail;
+use super::undo::streams::UndoStreams;
+use super::xid::Xid;
+use crate::base::bytes::get_u64;
 use crate::base::{Result, TrxId, UndoPtr};
 use crate::pool::Pool;
 use std::collections::VecDeque;
@@ -25,16 +26,15 @@ pub(super) struct Unfinished {
 pub(super) struct Found {
     pub unfinished: Vec<Unfinished>,
     pub numbers_seen: u64,
-    pub pages: u64,
     /// Newest replication position: (commit number, position).
     pub position: Option<(u64, Vec<u8>)>,
 }
 
-pub(super) fn walk_all(pool: &Pool, slots: Vec<Option<Slot>>, history: &History) -> Result<Found> {
+pub(super) fn walk_all(streams: &UndoStreams) -> Result<Found> {
     let mut found = Found::default();
-    for (number, slot) in slots.iter().enumerate() {
+    for (number, slot) in streams.slots()?.iter().enumerate() {
         if let Some(slot) = slot {
-            walk(pool, number as u32, *slot, history, &mut found)?;
+            walk(streams, number as u32, *slot, &mut found)?;
         }
     }
     Ok(found)
@@ -49,7 +49,8 @@ struct Owner {
     records: u64,
 }
 
-fn walk(pool: &Pool, number: u32, slot: Slot, history: &History, found: &mut Found) -> Result<()> {
+fn walk(streams: &UndoStreams, number: u32, slot: Slot, found: &mut Found) -> Result<()> {
+    let pool = streams.pool();
     let mut reader = Reader::open(pool, slot.head)?;
     if reader.stream() != number {
         return Err(corrupt(slot.head, "belongs to another stream than the directory says"));
@@ -77,9 +78,9 @@ fn walk(pool: &Pool, number: u32, slot: Slot, history: &History, found: &mut Fou
     }
     let end = reader.position();
     (tail.page, tail.at) = (end.page, end.offset as usize);
-    found.pages += reader.left.len() as u64 + 1;
+    let used = reader.left.len() + 1;
     tail.ahead = pages_ahead(pool, end, reader)?;
-    found.pages += tail.ahead.len() as u64;
+    let pages = (used + tail.ahead.len()) as u64;
     let head = StreamHead {
         at: slot.head,
         skip_until: slot.skip_until,
@@ -88,10 +89,10 @@ fn walk(pool: &Pool, number: u32, slot: Slot, history: &History, found: &mut Fou
         busy: false,
     };
     if owner.id == 0 {
-        history.restore(number, head, Some(tail));
+        streams.restore(number, head, Some(tail), pages);
         return Ok(());
     }
-    history.restore(number, head, None);
+    streams.restore(number, head, None, pages);
     found.unfinished.push(Unfinished {
         id: owner.id,
         xid: owner.xid,
@@ -150,25 +151,4 @@ fn pages_ahead(pool: &Pool, end: UndoPtr, reader: Reader<'_>) -> Result<VecDeque
         next = Reader::open(pool, UndoPtr { page: next, ..end })?.next_page();
     }
     Ok(ahead)
-}
-
-pub(super) fn encode_xid(xid: &Xid) -> Vec<u8> {
-    let mut out = Vec::with_capacity(16 + xid.data.len());
-    out.extend_from_slice(&xid.format_id.to_le_bytes());
-    out.extend_from_slice(&xid.gtrid_len.to_le_bytes());
-    out.extend_from_slice(&xid.bqual_len.to_le_bytes());
-    out.extend_from_slice(&xid.data);
-    out
-}
-
-fn decode_xid(b: &[u8]) -> Option<Xid> {
-    if b.len() < 16 {
-        return None;
-    }
-    Some(Xid {
-        format_id: get_u64(b, 0) as i64,
-        gtrid_len: get_u32(b, 8),
-        bqual_len: get_u32(b, 12),
-        data: b[16..].to_vec(),
-    })
 }

@@ -141,7 +141,10 @@ fn a_prepared_one_whose_rollback_cannot_begin_waits_and_its_connection_goes_on()
     let mut trx = change_both(&rig);
     let xid = xid(&[7]);
     rig.engine.prepare(&mut trx, &xid).expect("prepare");
-    let broken = (file_name(UNDO_FILE), trx.undo_top.page as u64 * PAGE_SIZE as u64 + 5000);
+    let broken = (
+        file_name(UNDO_FILE),
+        trx.undo_top().page as u64 * PAGE_SIZE as u64 + 5000,
+    );
     flip_at(&rig, &disk, &broken, UNDO_FILE);
     assert!(rig.engine.rollback(&mut trx).is_err_and(|e| e.is_corrupt()));
     assert_eq!(rig.store().rollbacks_waiting(), 1);
@@ -172,7 +175,10 @@ fn a_waiting_rollback_whose_undo_is_broken_may_have_changed_any_table() {
     let (rig, _) = reopen(&disk);
     rig.store().create_table("v", &spec()).expect("create");
     let mut trx = change_both(&rig);
-    let broken = (file_name(UNDO_FILE), trx.undo_top.page as u64 * PAGE_SIZE as u64 + 5000);
+    let broken = (
+        file_name(UNDO_FILE),
+        trx.undo_top().page as u64 * PAGE_SIZE as u64 + 5000,
+    );
     flip_at(&rig, &disk, &broken, UNDO_FILE);
     assert!(rig.engine.rollback(&mut trx).is_err_and(|e| e.is_corrupt()));
     assert_eq!(waits(&rig), [true; 3]);

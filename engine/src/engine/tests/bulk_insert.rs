@@ -81,7 +81,7 @@ fn what_was_inserted_is_there_whatever_the_order() {
             let model: Model = rows.iter().cloned().collect();
             let what = format!("{n} rows, {order}, minimum {bulk_load_min}");
             let mut old = rig.begin(RepeatableRead);
-            rig.store().trx_sys.open_view(&mut old);
+            rig.store().trx_sys.visibility.open_view(&mut old);
             let mut trx = rig.begin(RepeatableRead);
             fill(&rig, &mut trx, &rows).expect(&what);
             rig.check_view(&mut trx, &model, &what);

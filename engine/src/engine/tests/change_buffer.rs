@@ -307,10 +307,10 @@ fn what_a_slow_close_has_purged_is_purged_once() {
         commit(&rig, trx);
     }
     rig.engine.close(Close::Slow).expect("closed");
-    assert_eq!(rig.store().trx_sys.history_length(), 0);
+    assert_eq!(rig.store().trx_sys.undo.history_length(), 0);
     drop(rig);
     let rig = Rig::reopen(disk).expect("opened");
-    assert_eq!(rig.store().trx_sys.history_length(), 0);
+    assert_eq!(rig.store().trx_sys.undo.history_length(), 0);
     assert!(!rig.store().purge_step(100).expect("purged"));
     assert_eq!(pending(&rig), 0);
     rig.check_table();

@@ -51,7 +51,7 @@ impl Checker for Busy<'_> {
         commit(self.rig, trx);
         self.moved += 1;
         self.rig.purge_all();
-        self.history_max = self.history_max.max(self.rig.store().trx_sys.history_length());
+        self.history_max = self.history_max.max(self.rig.store().trx_sys.undo.history_length());
     }
 }
 

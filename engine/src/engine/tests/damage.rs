@@ -348,7 +348,7 @@ fn purge_passes_over_what_is_broken() {
         };
         let (rig, told) = reopen(&disk);
         while rig.store().purge_step(100).expect("it goes on") {}
-        assert_eq!(rig.store().trx_sys.history_length(), 0);
+        assert_eq!(rig.store().trx_sys.undo.history_length(), 0);
         let told = told.lock().join("\n");
         assert!(told.contains("purge passes over") && told.contains("table t"), "{told}");
         others_serve_on(&rig, 2);
@@ -447,7 +447,7 @@ fn a_commit_that_cannot_be_written_is_undone() {
     let (rig, _) = reopen(&disk);
     let mut trx = rig.begin(Isolation::ReadCommitted);
     rig.delete(&mut trx, &pk(3), &row(3)).expect("delete");
-    let at = trx.undo_top.page as u64 * PAGE_SIZE as u64 + 5000;
+    let at = trx.undo_top().page as u64 * PAGE_SIZE as u64 + 5000;
     rig.engine.checkpoint().expect("checkpoint");
     disk.flip(&file_name(UNDO_FILE), at, 1);
     rig.store().pool.discard_file(UNDO_FILE);

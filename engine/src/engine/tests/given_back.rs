@@ -22,7 +22,7 @@ fn a_change_trusts_the_lock_of_a_read_only_while_it_is_held() {
             rig.engine.start(trx, ReadCommitted, 1);
         }),
         ("the change that the lock was left to is undone", |rig, trx, _| {
-            let savepoint = trx.undo_top;
+            let savepoint = trx.undo_top();
             rig.update(trx, &[2], &row(2, 20), &row(4, 20)).expect("update");
             rig.store().rollback_to(trx, savepoint).expect("rollback");
         }),

@@ -58,7 +58,7 @@ fn a_snapshot_does_not_move_and_read_committed_does() {
     change(&rig, 2, &row(2, 20), &row(9, 20));
     assert_eq!(groups(&rig, &mut old, BY_GROUP, None), Ok(vec![1, 2, 3]));
     assert_eq!(groups(&rig, &mut old, 0, None), Ok(vec![1, 2, 3]));
-    rig.store().trx_sys.close_view(&mut young);
+    rig.store().trx_sys.visibility.close_view(&mut young);
     assert_eq!(groups(&rig, &mut young, BY_GROUP, None), Ok(vec![1, 3, 9]));
     commit(&rig, old);
     commit(&rig, young);
@@ -358,7 +358,7 @@ fn a_duplicate_waits_for_the_first_ones_end() {
 fn a_snapshot_does_not_look_behind_ddl() {
     let rig = filled();
     let mut old = rig.begin(RepeatableRead);
-    rig.store().trx_sys.open_view(&mut old);
+    rig.store().trx_sys.visibility.open_view(&mut old);
     rig.store().truncate_table("t").expect("truncate");
     assert_eq!(groups(&rig, &mut old, 0, None), Err(Error::TableChanged));
     commit(&rig, old);

@@ -171,7 +171,7 @@ fn a_load_outlives_what_its_pages_held_before() {
 fn views_are_older_or_see_every_row() {
     let rig = open(SimDisk::new(3), 0);
     let mut old = rig.begin(Isolation::RepeatableRead);
-    rig.store().trx_sys.open_view(&mut old);
+    rig.store().trx_sys.visibility.open_view(&mut old);
     let rows = orders(2000).swap_remove(2).1;
     load_all(&rig, &rows).expect("load");
     let seen = rig.scan(&mut old, 0, false, false, None);

@@ -320,10 +320,10 @@ fn a_statement_view_makes_no_conflict() {
         .expect("no conflict");
     assert_eq!(cursor.seek(&mut trx, Seek::First, &[]), Ok(true));
     assert_eq!(rest(&mut cursor, &mut trx), Ok(vec![2, 3]));
-    assert_eq!(rig.store().trx_sys.oldest_view().1, 1);
+    assert_eq!(rig.store().trx_sys.visibility.oldest_view().1, 1);
     drop(cursor);
     commit(&rig, trx);
-    assert_eq!(rig.store().trx_sys.oldest_view().1, 0);
+    assert_eq!(rig.store().trx_sys.visibility.oldest_view().1, 0);
 }
 
 /// A read in the middle of the statement needed a view for a moment, and took the statement's with it.
@@ -348,7 +348,7 @@ fn a_statement_view_stays_when_another_is_closed() {
     assert_eq!(groups, [1, 2, 3]);
     drop(cursor);
     commit(&rig, trx);
-    assert_eq!(rig.store().trx_sys.oldest_view().1, 0);
+    assert_eq!(rig.store().trx_sys.visibility.oldest_view().1, 0);
 }
 
 /// A scan that was begun before its transaction's first change, or before it ended.

@@ -120,7 +120,7 @@ fn a_read_beside_changes_of_the_leaf_ends() {
         let waiter = Arc::new(ThreadWaiter::new());
         let mut trx = rig.engine.new_trx(waiter.clone(), 0);
         rig.engine.start(&mut trx, RepeatableRead, 1000);
-        rig.store().trx_sys.open_view(&mut trx);
+        rig.store().trx_sys.visibility.open_view(&mut trx);
         let mut other = rig.begin(ReadCommitted);
         rig.update(&mut other, &[2], &row(2, 20), &row(9, 20)).expect("update");
         rollback(&rig, other);

@@ -148,7 +148,7 @@ impl Run {
             self.close_reader();
         }
         let mut trx = self.rig.begin(Isolation::RepeatableRead);
-        self.rig.store().trx_sys.open_view(&mut trx);
+        self.rig.store().trx_sys.visibility.open_view(&mut trx);
         self.readers.push((trx, self.committed.clone()));
     }
 
@@ -163,7 +163,7 @@ impl Run {
     fn look(&mut self) {
         if let Some(trx) = &mut self.writer {
             // READ COMMITTED: a view of its own for each look.
-            self.rig.store().trx_sys.close_view(trx);
+            self.rig.store().trx_sys.visibility.close_view(trx);
             self.rig.check_view(trx, &self.pending, "the writer");
         }
         for (trx, model) in &mut self.readers {

@@ -10,7 +10,7 @@ fn prepared(rig: &Rig) -> Trx {
     assert_eq!(rig.get(&mut trx, &[1], None), Ok(Some(row(1, 10))));
     rig.update(&mut trx, &[1], &row(1, 10), &row(5, 10)).expect("update");
     assert!(
-        rig.store().trx_sys.oldest_view().0.is_some(),
+        rig.store().trx_sys.visibility.oldest_view().0.is_some(),
         "it reads from a snapshot"
     );
     rig.engine.prepare(&mut trx, &xid(&[7])).expect("prepare");
@@ -20,7 +20,7 @@ fn prepared(rig: &Rig) -> Trx {
 /// Others change row 2 many times: purge gets rid of all old versions. Then the prepared one can still be decided.
 fn holds_nothing_back(rig: &Rig, leave: impl FnOnce(Trx)) {
     rig.purge_all();
-    assert_eq!(rig.store().trx_sys.history_length(), 0);
+    assert_eq!(rig.store().trx_sys.undo.history_length(), 0);
     leave(prepared(rig));
     let mut now = row(2, 20);
     for n in 0..100u8 {
@@ -31,8 +31,8 @@ fn holds_nothing_back(rig: &Rig, leave: impl FnOnce(Trx)) {
         now = new;
     }
     rig.purge_all();
-    assert!(rig.store().trx_sys.oldest_view().0.is_none(), "nobody reads");
-    assert_eq!(rig.store().trx_sys.history_length(), 0);
+    assert!(rig.store().trx_sys.visibility.oldest_view().0.is_none(), "nobody reads");
+    assert_eq!(rig.store().trx_sys.undo.history_length(), 0);
 }
 
 fn is_decided(rig: &Rig) {

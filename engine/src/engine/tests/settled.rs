@@ -78,7 +78,7 @@ const LOOKS: [(&str, Isolation, Look); 8] = [
     }),
     ("a snapshot that was closed since", ReadCommitted, |rig, trx| {
         assert_eq!(rig.get(trx, &[1], None), Ok(Some(row(9))));
-        rig.store().trx_sys.close_view(trx);
+        rig.store().trx_sys.visibility.close_view(trx);
         assert_eq!(rig.get(trx, &[3], None), Ok(Some(row(3))));
     }),
     ("the deleted row, locking", ReadCommitted, |rig, trx| {

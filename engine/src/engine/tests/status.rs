@@ -157,7 +157,7 @@ fn whoever_holds_something_has_a_line() {
     assert_eq!(rig.get(&mut locker, &[7], Some(LockMode::Shared)), Ok(None));
     assert_eq!(rig.get(&mut locker, &[9], Some(LockMode::Shared)), Ok(None));
     let mut reader = connection(&rig, 12);
-    rig.store().trx_sys.open_view(&mut reader);
+    rig.store().trx_sys.visibility.open_view(&mut reader);
     let idle = rig.engine.new_trx(Arc::new(ThreadWaiter::default()), 13);
     let text = rig.engine.status_text();
     let of_locker = line(&text, "---TRANSACTION without a number yet, connection 11, ");

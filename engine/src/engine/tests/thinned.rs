@@ -23,7 +23,7 @@ fn write(rig: &Rig, n: u32) {
 
 fn reader(rig: &Rig) -> Trx {
     let mut trx = rig.begin(RepeatableRead);
-    rig.store().trx_sys.open_view(&mut trx);
+    rig.store().trx_sys.visibility.open_view(&mut trx);
     trx
 }
 
@@ -45,9 +45,9 @@ fn an_older_reader_leaves_a_younger_one_over_a_long_history() {
     rig.purge_all();
     let seen = rig.get(&mut younger, &pk(1), None).expect("get").expect("it is there");
     assert!(seen == row(1), "the younger reader's row");
-    assert_eq!(rig.store().trx_sys.history_length(), 4199);
+    assert_eq!(rig.store().trx_sys.undo.history_length(), 4199);
     rig.engine.commit(&mut younger, false).expect("commit");
     rig.purge_all();
-    assert_eq!(rig.store().trx_sys.history_length(), 0);
+    assert_eq!(rig.store().trx_sys.undo.history_length(), 0);
     rig.check_table();
 }

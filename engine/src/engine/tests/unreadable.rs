@@ -59,7 +59,7 @@ fn purge_passes_over_what_cannot_be_read_for_long() {
     );
     disk.refuse(None);
     rig.purge_all();
-    assert_eq!((passed_over(), rig.store().trx_sys.history_length()), (100, 0));
+    assert_eq!((passed_over(), rig.store().trx_sys.undo.history_length()), (100, 0));
     rig.engine.close(Close::Slow).expect("close");
 }
 
@@ -98,7 +98,7 @@ fn the_purge_thread_outlives_a_file_that_cannot_be_read() {
         std::thread::sleep(Duration::from_millis(10));
     }
     disk.refuse(None);
-    while rig.store().trx_sys.history_length() > 0 {
+    while rig.store().trx_sys.undo.history_length() > 0 {
         assert!(Instant::now() < until, "purge does not go on");
         disk.advance_us(SECOND_US);
         std::thread::sleep(Duration::from_millis(10));
@@ -135,7 +135,7 @@ fn a_slow_close_purges_what_can_be_read_and_says_how_much_stays() {
     rig.store().pool.discard_file(FIRST_TABLE_FILE);
     disk.refuse(Some(&file_name(FIRST_TABLE_FILE)));
     rig.engine.close(Close::Slow).expect("close");
-    assert_eq!(rig.store().trx_sys.history_length(), 1);
+    assert_eq!(rig.store().trx_sys.undo.history_length(), 1);
     let said = told.lock().join("\n");
     assert_eq!(said.matches("purge: ").count(), 1, "{said}");
     assert!(said.contains("purge ends early: 1 transactions stay"), "{said}");
@@ -143,7 +143,7 @@ fn a_slow_close_purges_what_can_be_read_and_says_how_much_stays() {
     drop((rig, other));
     let (rig, told) = reopen(&disk);
     rig.engine.close(Close::Slow).expect("close");
-    assert_eq!(rig.store().trx_sys.history_length(), 0);
+    assert_eq!(rig.store().trx_sys.undo.history_length(), 0);
     assert!(!told.lock().join("\n").contains("purge"), "{:?}", told.lock());
 }
 
@@ -160,7 +160,7 @@ fn a_slow_close_tries_undo_that_could_not_be_read_once_more() {
     disk.refuse(None);
     assert_eq!(rig.store().purge_step(50), Ok(false), "it rests");
     rig.engine.close(Close::Slow).expect("close");
-    assert_eq!(rig.store().trx_sys.history_length(), 0);
+    assert_eq!(rig.store().trx_sys.undo.history_length(), 0);
     assert!(!told.lock().join("\n").contains("purge"), "{:?}", told.lock());
 }
 

@@ -49,7 +49,7 @@ fn upsert(rig: &Rig, trx: &mut Trx) -> Result<()> {
 
 fn with_snapshot(rig: &Rig, isolation: Isolation) -> Trx {
     let mut trx = rig.begin(isolation);
-    rig.store().trx_sys.open_view(&mut trx);
+    rig.store().trx_sys.visibility.open_view(&mut trx);
     trx
 }
 

@@ -86,7 +86,7 @@ impl Store {
         let mut undo = Vec::new();
         let anywhere = indexes.iter().map(|index| (*index, u32::MAX));
         record::load(&mut undo, layout.id, false, anywhere);
-        self.trx_sys.allow_loads()?;
+        self.trx_sys.undo.allow_loads()?;
         self.redo.reserve_wait()?;
         // As for a long row's chain: the Mtr below latches the table's space pages first.
         self.trx_sys.reserve_undo(trx, undo.len())?;
@@ -99,8 +99,8 @@ impl Store {
         }
         let lsn = mtr.commit();
         logged?;
-        trx.last_lsn = trx.last_lsn.max(lsn);
-        trx.loads.push((trx.undo_top, 0));
+        trx.note_lsn(lsn);
+        trx.note_load();
         table.loads.fetch_add(1, Ordering::SeqCst);
         Ok(self.new_load(table, trx.id(), lists))
     }
@@ -165,7 +165,7 @@ impl TableLoad {
                 locks.insert_is_free(trx, index, pk)
             })?;
             if let Some(lsn) = placed {
-                trx.last_lsn = trx.last_lsn.max(lsn);
+                trx.note_lsn(lsn);
                 self.table.statistics.counts.inserted(1);
                 return Ok(());
             }
@@ -191,7 +191,7 @@ impl TableLoad {
         let mut mtr = store.pool.begin();
         store.trx_sys.append_undo(trx, &mut mtr, &undo)?;
         let lsn = mtr.commit();
-        trx.last_lsn = trx.last_lsn.max(lsn);
+        trx.note_lsn(lsn);
         let mut mtr = store.pool.begin();
         let saved = store.save_autoinc(&self.table, layout, &mut mtr);
         mtr.commit();
@@ -214,7 +214,7 @@ impl TableLoad {
             })?;
             let lsn = mtr.commit();
             if linked {
-                trx.last_lsn = trx.last_lsn.max(lsn);
+                trx.note_lsn(lsn);
                 return Ok(());
             }
             assert!(!free, "nobody else inserts while all keys are locked");

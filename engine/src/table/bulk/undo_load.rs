@@ -68,10 +68,10 @@ impl Store {
         if planted(Mutant::LoadSurvivesRollback) {
             return Ok(true);
         }
-        let kept = trx.half_undone.take().filter(|place| place.record == at);
+        let kept = trx.take_half_undone().filter(|place| place.record == at);
         let mut place = kept.unwrap_or_else(|| HalfUndone::of(at));
         let all = self.strip_some(&mut place, table, layout, maker)?;
-        trx.half_undone = (!all).then_some(place);
+        trx.set_half_undone((!all).then_some(place));
         Ok(all)
     }
 

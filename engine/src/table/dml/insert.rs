@@ -57,7 +57,7 @@ impl Store {
     ) -> Result<()> {
         loop {
             self.begin_change(trx)?;
-            let savepoint = trx.undo_top;
+            let savepoint = trx.undo_top();
             let result = steps(trx);
             if result == Ok(true) {
                 return Ok(());
@@ -245,7 +245,7 @@ impl Store {
         // With `placed` an error, the undo record is about a version that never was: the rollback sees that the row
         // does not point at it.
         let saved = placed.and_then(|_| self.save_autoinc(table, layout, &mut mtr));
-        trx.last_lsn = trx.last_lsn.max(mtr.commit());
+        trx.note_lsn(mtr.commit());
         table.autoinc_is_saved(saved?);
         Ok(())
     }

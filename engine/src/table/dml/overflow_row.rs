@@ -98,9 +98,9 @@ impl Store {
         }
         let lsn = mtr.commit();
         logged?;
-        trx.last_lsn = trx.last_lsn.max(lsn);
+        trx.note_lsn(lsn);
         let lsn = overflow::fill(&self.pool, layout.id, first, tail)?;
-        trx.last_lsn = trx.last_lsn.max(lsn);
+        trx.note_lsn(lsn);
         Ok(first)
     }
 

@@ -63,7 +63,7 @@ impl Store {
                 }
                 continue;
             }
-            self.trx_sys.note_newest(trx, header.trx);
+            self.trx_sys.visibility.note_newest(trx, header.trx);
             if !header.marked() {
                 see(leaf.value());
             }

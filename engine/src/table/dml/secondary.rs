@@ -68,7 +68,7 @@ impl Store {
             if version.trx != trx.id() || version.undo.is_none() {
                 return Ok(left);
             }
-            let undo = self.trx_sys.read_undo(version.undo)?;
+            let undo = self.trx_sys.undo.read(version.undo)?;
             let record = Record::decode(&undo.payload)?;
             for touch in record.touches().filter(|touch| touch.old.is_some()) {
                 for ((ordinal, key), left) in keys.iter().zip(&mut left) {

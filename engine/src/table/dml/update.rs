@@ -317,7 +317,7 @@ impl Store {
         }
         .write(&mut header);
         tree.patch_value(&mut mtr, &at, 0, &header);
-        trx.last_lsn = trx.last_lsn.max(mtr.commit());
+        trx.note_lsn(mtr.commit());
         Ok(None)
     }
 

@@ -356,7 +356,7 @@ impl Check<'_> {
     fn begin_view(&mut self, trx: &mut Trx) {
         self.view_us = self.store.pool.disk().now_us();
         self.store.trx_sys.start(trx, Isolation::RepeatableRead, 0);
-        self.store.trx_sys.open_view(trx);
+        self.store.trx_sys.visibility.open_view(trx);
     }
     /// A row or an entry is compared by itself; sums are of one view.
     fn is_one_by_one(&self) -> bool {

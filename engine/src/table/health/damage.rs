@@ -166,7 +166,7 @@ impl Store {
 
     /// Keeps a transaction whose rollback cannot be finished now; `trx` is a fresh one afterwards.
     pub fn set_trx_aside(&self, trx: &mut Trx, why: &Error) {
-        self.trx_sys.close_view(trx);
+        self.trx_sys.visibility.close_view(trx);
         let (waiter, connection) = (trx.shared.waiter.clone(), trx.shared.connection);
         let stuck = std::mem::replace(trx, self.trx_sys.new_trx(waiter, connection));
         self.tell_rollback_waits(stuck.id(), why);
@@ -227,7 +227,7 @@ impl Store {
             return None; // Another thread is at it.
         }
         let trx = aside.waiting.pop_front()?;
-        aside.tried = Some((trx.id(), trx.undo_top));
+        aside.tried = Some((trx.id(), trx.undo_top()));
         Some(trx)
     }
 
@@ -238,7 +238,7 @@ impl Store {
     /// They, and the one that is being tried again; with the newest record each that may not be undone yet.
     pub(crate) fn rollbacks_set_aside(&self) -> Vec<(TrxId, UndoPtr)> {
         let aside = self.aside.lock();
-        let waiting = aside.waiting.iter().map(|trx| (trx.id(), trx.undo_top));
+        let waiting = aside.waiting.iter().map(|trx| (trx.id(), trx.undo_top()));
         waiting.chain(aside.tried).collect()
     }
 }

@@ -84,8 +84,8 @@ impl Cursor {
 
     fn is_open(&self, trx: &Trx, view: &Arc<ReadView>) -> bool {
         let open = match self.lock.by_statement_view {
-            true => &trx.statement_view,
-            false => &trx.view,
+            true => trx.statement_view(),
+            false => trx.view(),
         };
         open.as_ref().is_some_and(|open| Arc::ptr_eq(open, view))
     }
@@ -107,7 +107,7 @@ impl Cursor {
     /// the batch and is itself what the view sees. None: nothing was done. Nearly every step of a long scan ends here, so it copies nothing.
     #[inline]
     pub fn take_at_hand(&mut self, trx: &Trx, direction: Direction) -> Option<Found<'_>> {
-        let goes_on = self.next < self.batch.len() && direction == self.direction && self.batch_undo == trx.undo_top;
+        let goes_on = self.next < self.batch.len() && direction == self.direction && self.batch_undo == trx.undo_top();
         if !goes_on || self.lock.mode.is_some() || self.polls + 1 >= KILL_POLL {
             return None;
         }

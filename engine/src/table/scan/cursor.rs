@@ -225,7 +225,7 @@ impl Cursor {
     ) -> Result<()> {
         self.view = None;
         let locking = lock.mode.is_some();
-        if locking || trx.view_is_fresh {
+        if locking || trx.view_is_fresh() {
             self.store.check_not_younger(trx, layout, index)?;
         }
         if locking || trx.isolation == Isolation::ReadUncommitted {
@@ -241,8 +241,8 @@ impl Cursor {
 
     pub(in crate::table) fn open_view(&self, trx: &mut Trx, lock: LockChoice) -> Arc<ReadView> {
         match lock.by_statement_view {
-            true => self.store.trx_sys.open_statement_view(trx),
-            false => self.store.trx_sys.open_view(trx),
+            true => self.store.trx_sys.visibility.open_statement_view(trx),
+            false => self.store.trx_sys.visibility.open_view(trx),
         }
     }
 
@@ -326,7 +326,7 @@ impl Cursor {
             return Err(Error::Unsupported("a move before the scan was begun".into()));
         }
         self.renew_view(trx);
-        if direction != self.direction || (self.next < self.batch.len() && self.batch_undo != trx.undo_top) {
+        if direction != self.direction || (self.next < self.batch.len() && self.batch_undo != trx.undo_top()) {
             self.direction = direction;
             self.drop_batch();
         }
@@ -387,7 +387,7 @@ impl Cursor {
                 bytes: BATCH_BYTES_MAX,
             };
             self.next = 0;
-            self.batch_undo = trx.undo_top;
+            self.batch_undo = trx.undo_top();
             let filled = scan.fill(&self.store.pool, &mut self.batch, self.direction, limit)?;
             self.store.check_not_aside(scan.index())?;
             if let Some(key) = scan.take_dense() {
@@ -516,7 +516,7 @@ impl Cursor {
     /// A row that is there is locked and needs no snapshot; that none is there holds by the snapshot.
     fn get_locked(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<bool> {
         loop {
-            let guarded = trx.view.is_some();
+            let guarded = trx.view().is_some();
             let result = self.lock_by_key(trx, layout, pk);
             if self.store.conflicts_with_fresh_snapshot(trx, &result) {
                 continue;
@@ -525,7 +525,7 @@ impl Cursor {
                 return result;
             }
             self.store.guard_by_snapshot(trx);
-            if trx.view.is_none() {
+            if trx.view().is_none() {
                 return result;
             }
         }

@@ -25,7 +25,7 @@ pub(in crate::table) enum Outcome {
 impl Cursor {
     pub(in crate::table) fn next_locked(&mut self, trx: &mut Trx, layout: &Layout) -> Result<bool> {
         self.store.guard_by_snapshot(trx);
-        if !trx.view_is_fresh {
+        if !trx.view_is_fresh() {
             return self.lock_next(trx, layout);
         }
         let (from, was_positioned) = (self.last.clone(), self.positioned);
@@ -164,7 +164,7 @@ impl Cursor {
         moment(Moment::EntryCopied);
         let settled = !self.store.made_by_other_active(trx, &header);
         if settled {
-            self.store.trx_sys.note_newest(trx, header.trx);
+            self.store.trx_sys.visibility.note_newest(trx, header.trx);
         }
         if settled && header.marked() {
             if !self.row_is_still(layout, pk, &header)? {
@@ -226,7 +226,7 @@ impl Cursor {
         if !self.mark_is_still(layout, key, stamp)? {
             return self.lock_secondary_row(trx, layout, key, pk);
         }
-        self.store.trx_sys.note_newest(trx, stamp);
+        self.store.trx_sys.visibility.note_newest(trx, stamp);
         self.check_moved(trx, layout, pk, stamp)?;
         self.lock_if_moved(trx, layout, key, pk, stamp)
     }
@@ -361,13 +361,13 @@ impl Cursor {
             return self.show_version(trx, layout, pk, !newest.marked());
         }
         // What is read on the way to an older version, or behind a long one, purge may take: but for a view.
-        let for_this = trx.view.is_none();
+        let for_this = trx.view().is_none();
         if for_this {
-            self.store.trx_sys.open_view(trx);
+            self.store.trx_sys.visibility.open_view(trx);
         }
         let done = self.show_committed_in_view(trx, layout, pk);
         if for_this {
-            self.store.trx_sys.close_own_view(trx);
+            self.store.trx_sys.visibility.close_own_view(trx);
         }
         done
     }
@@ -389,7 +389,10 @@ impl Cursor {
         self.show_version(trx, layout, pk, shown)
     }
     fn show_version(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8], is_there: bool) -> Result<Outcome> {
-        self.store.trx_sys.note_newest(trx, RowHeader::read(&self.version).trx);
+        self.store
+            .trx_sys
+            .visibility
+            .note_newest(trx, RowHeader::read(&self.version).trx);
         if !is_there {
             return Ok(Outcome::Skipped);
         }
@@ -401,7 +404,7 @@ impl Cursor {
     fn rewind_to_committed(&mut self, trx: &Trx, layout: &Layout, pk: &[u8]) -> Result<bool> {
         let store = self.store.clone();
         // Who is about to end is active still, and seen by views already: those do not keep his records from purge.
-        let seen = |id| trx.view.as_ref().is_some_and(|view| view.sees(id));
+        let seen = |id| trx.view().is_some_and(|view| view.sees(id));
         // Who was active when his newest version was looked at has committed none of the older ones, though he may have ended since.
         let undecided = Cell::new(None);
         let settled = |header: &RowHeader| {
@@ -452,7 +455,7 @@ impl Cursor {
     }
 
     fn view_sees_row(&mut self, trx: &Trx, layout: &Layout, pk: &[u8]) -> Result<bool> {
-        let Some(view) = trx.view.clone() else {
+        let Some(view) = trx.view().cloned() else {
             return Ok(false);
         };
         if !self.copy_newest(layout, pk)? {

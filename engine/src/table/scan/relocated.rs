@@ -67,7 +67,7 @@ impl Passes {
 impl Cursor {
     /// Behind `begin`, of a secondary index and a locking scan: rows that move while it is under way are not missed.
     pub fn follow_moved(&mut self, trx: &mut Trx, key_of: KeyOf) {
-        self.store.trx_sys.open_statement_view(trx);
+        self.store.trx_sys.visibility.open_statement_view(trx);
         self.following = Some(Box::new(Following {
             key_of,
             start: Vec::new(),
@@ -150,7 +150,7 @@ impl Cursor {
         pk: &[u8],
         stamp: TrxId,
     ) -> Result<Outcome> {
-        let is_young = |trx: &Trx| trx.statement_view.as_ref().is_some_and(|view| !view.sees(stamp));
+        let is_young = |trx: &Trx| trx.statement_view().is_some_and(|view| !view.sees(stamp));
         if self.following.is_none() || !is_young(trx) {
             return Ok(Outcome::Skipped);
         }
@@ -224,7 +224,7 @@ impl Cursor {
             }
             let header = RowHeader::read(&self.version);
             // Who is about to end is active still, and seen by views already: those do not keep his records from purge.
-            let seen = trx.statement_view.as_ref().is_some_and(|view| view.sees(header.trx));
+            let seen = trx.statement_view().is_some_and(|view| view.sees(header.trx));
             let undecided = !seen && self.store.made_by_other_active(trx, &header);
             // What is in overflow pages may be gone, but for a lock.
             let is_long = header.flags & ROW_OVERFLOW != 0;

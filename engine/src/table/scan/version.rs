@@ -78,7 +78,7 @@ impl Store {
             return Ok(false);
         }
         self.counters.versions_built.inc();
-        let undo = self.trx_sys.read_undo(at)?;
+        let undo = self.trx_sys.undo.read(at)?;
         let record = Record::decode(&undo.payload)?;
         if undo.trx != version.header.trx || record.table != version.table || record.pk != version.pk {
             return Err(Error::corrupt(format!(

@@ -20,15 +20,15 @@ impl Store {
     /// A rollback begins, or goes on after a pause: then it is told as one.
     pub(in crate::table) fn rollback_goes_on(&self, trx: &mut Trx, to: UndoPtr) {
         trx.shared.rolling_back.store(true, Ordering::Relaxed);
-        if trx.rollback.as_ref().is_some_and(|progress| progress.to == to) {
+        if trx.rollback().is_some_and(|progress| progress.to == to) {
             return;
         }
         let now_us = self.pool.disk().now_us();
-        trx.rollback = Some(RollbackProgress {
+        trx.set_rollback(RollbackProgress {
             to,
             records_at_first: trx.shared.undo_records.load(Ordering::Relaxed),
             began_us: now_us,
-            told_us: now_us,
+            logged_us: now_us,
             steps: 0,
             noted: UndoPtr::NONE,
         });
@@ -36,8 +36,8 @@ impl Store {
 
     /// A step is done.
     pub(in crate::table) fn rollback_progresses(&self, trx: &mut Trx) -> Result<()> {
-        let top = trx.undo_top;
-        let Some(progress) = &mut trx.rollback else {
+        let top = trx.undo_top();
+        let Some(progress) = trx.rollback() else {
             return Ok(());
         };
         progress.steps = progress.steps.wrapping_add(1);
@@ -55,15 +55,15 @@ impl Store {
         let left = trx.shared.undo_records.load(Ordering::Relaxed);
         let id = trx.id();
         let connection = trx.shared.connection();
-        let Some(progress) = &mut trx.rollback else { return };
+        let Some(progress) = trx.rollback() else { return };
         if progress.steps % STEPS_A_LOOK != 0 {
             return;
         }
         let now_us = self.pool.disk().now_us();
-        if now_us < progress.told_us + TELL_EVERY_US {
+        if now_us < progress.logged_us + TELL_EVERY_US {
             return;
         }
-        progress.told_us = now_us;
+        progress.logged_us = now_us;
         let all = progress.records_at_first;
         let undone = all.saturating_sub(left);
         let done = match progress.to.is_none() {
@@ -83,8 +83,8 @@ impl Store {
 
     /// It has come to its end, or fails.
     pub(in crate::table) fn rollback_ends(&self, trx: &mut Trx, done: bool) {
-        let Some(progress) = trx.rollback.take() else { return };
-        if !done || progress.told_us == progress.began_us {
+        let Some(progress) = trx.take_rollback() else { return };
+        if !done || progress.logged_us == progress.began_us {
             return;
         }
         let seconds = (self.pool.disk().now_us() - progress.began_us) / 1_000_000;

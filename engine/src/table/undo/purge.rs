@@ -45,7 +45,7 @@ impl Store {
             let done = self.purge_record(record.record.trx, record, &put_back);
             let passed_over = done.or_else(|e| self.pass_over_if_broken(record, e));
             if let Err(e) = passed_over {
-                self.trx_sys.purge_failed(job, &e);
+                self.trx_sys.undo.purge_failed(job, &e);
                 return Err(e);
             }
             self.counters.purged_records.inc();

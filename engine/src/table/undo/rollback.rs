@@ -35,7 +35,7 @@ impl Store {
 
     /// The same of a change that is to be tried again: nobody has heard what it found.
     pub(in crate::table) fn take_back(&self, trx: &mut Trx, savepoint: Savepoint) -> Result<()> {
-        if trx.undo_top == savepoint {
+        if trx.undo_top() == savepoint {
             return Ok(());
         }
         self.counters.partial_rollbacks.inc();
@@ -47,9 +47,9 @@ impl Store {
     /// Locks what was free before the changes behind `savepoint` were made: clustered keys and the values of unique indexes. Before they are
     /// undone, so that an insert of such a key meets the row or the range. An undo record that cannot be read is the rollback's affair.
     fn lock_keys_made(&self, trx: &mut Trx, savepoint: Savepoint) {
-        let mut at = trx.undo_top;
+        let mut at = trx.undo_top();
         while at != savepoint && !at.is_none() {
-            let Ok(undo) = self.trx_sys.read_undo(at) else { return };
+            let Ok(undo) = self.trx_sys.undo.read(at) else { return };
             let Ok(record) = Record::decode(&undo.payload) else {
                 return;
             };
@@ -105,13 +105,13 @@ impl Store {
         self.trx_sys.resume(trx)?;
         self.rollback_goes_on(trx, UndoPtr::NONE);
         for _ in 0..records_max {
-            if trx.undo_top.is_none() {
+            if trx.undo_top().is_none() {
                 break;
             }
             self.undo_top_record(trx)?;
             self.rollback_progresses(trx)?;
         }
-        let done = trx.undo_top.is_none();
+        let done = trx.undo_top().is_none();
         if done {
             self.rollback_ends(trx, true);
         }
@@ -128,8 +128,8 @@ impl Store {
     }
 
     fn undo_all_until(&self, trx: &mut Trx, savepoint: Savepoint) -> Result<()> {
-        while trx.undo_top != savepoint {
-            if trx.undo_top.is_none() {
+        while trx.undo_top() != savepoint {
+            if trx.undo_top().is_none() {
                 return Err(Error::NotFound);
             }
             let undone = self.undo_top_record(trx);
@@ -152,7 +152,7 @@ impl Store {
             let Err(e) = self.try_undo_top_record(trx) else {
                 return Ok(());
             };
-            let Some((table, index)) = self.broken_secondary(&e, trx.undo_top) else {
+            let Some((table, index)) = self.broken_secondary(&e, trx.undo_top()) else {
                 return Err(e);
             };
             self.set_index_aside(&table, index, &e)?;
@@ -161,12 +161,12 @@ impl Store {
 
     fn try_undo_top_record(&self, trx: &mut Trx) -> Result<()> {
         self.redo.reserve_to_go_on()?;
-        let at = trx.undo_top;
-        let record = self.trx_sys.read_undo(at)?;
+        let at = trx.undo_top();
+        let record = self.trx_sys.undo.read(at)?;
         if planted(Mutant::RollbackNotedAhead) {
-            trx.undo_top = record.prev;
+            self.trx_sys.rolled_back_to(trx, record.prev);
             let noted = self.trx_sys.note_undone(trx);
-            trx.undo_top = at;
+            self.trx_sys.rolled_back_to(trx, at);
             noted?;
         }
         let skipped = planted(Mutant::RollbackSkipsRecord) && record.prev.is_none();
@@ -242,7 +242,7 @@ impl Store {
             }
             What::Chain { .. } | What::Load { .. } => unreachable!("about no row"),
         };
-        trx.last_lsn = trx.last_lsn.max(lsn);
+        trx.note_lsn(lsn);
         Ok(())
     }
 
@@ -296,7 +296,7 @@ impl Store {
     /// load ([`Store::undo_load_linked`]). Each of its records is passed at most once for each that touches the index.
     fn stamp_of_version(&self, mut version: RowHeader, maker: TrxId, index: IndexId, user_key: &[u8]) -> Result<TrxId> {
         while version.trx == maker && !version.undo.is_none() && !planted(Mutant::StampOfVersionBefore) {
-            let undo = self.trx_sys.read_undo(version.undo)?;
+            let undo = self.trx_sys.undo.read(version.undo)?;
             let record = Record::decode(&undo.payload)?;
             let put = |touch: Touch<'_>| touch.index == index && touch.new == Some(user_key);
             version = match record.what {

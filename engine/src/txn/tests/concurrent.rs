@@ -40,16 +40,16 @@ impl Told {
         let mut reader = bed.trx();
         while !self.stop.load(Ordering::Relaxed) {
             let before = self.committed.lock().unwrap().clone();
-            let view = bed.sys.open_view(&mut reader);
+            let view = bed.sys.visibility.open_view(&mut reader);
             self.views.lock().unwrap().insert(number, view.clone());
             assert!(before.iter().all(|id| view.sees(*id)));
-            let below = bed.sys.all_see_below();
+            let below = bed.sys.visibility.all_see_below();
             assert!(below <= view.low);
             std::thread::sleep(std::time::Duration::from_micros(200));
             assert!(view.active.iter().all(|id| !view.sees(*id)));
             self.views.lock().unwrap().remove(&number);
             drop(view);
-            bed.sys.close_view(&mut reader);
+            bed.sys.visibility.close_view(&mut reader);
         }
     }
     fn purge(&self, bed: &Bed) {
@@ -81,7 +81,7 @@ fn views_and_purge_agree_under_threads() {
     while let Some(job) = bed.sys.next_purge(1000).unwrap() {
         bed.sys.purged(job).unwrap();
     }
-    assert_eq!(bed.sys.history_length(), 0);
+    assert_eq!(bed.sys.undo.history_length(), 0);
     bed.check_pages();
 }
 
@@ -111,7 +111,7 @@ fn a_view_made_while_purge_looks_for_work_keeps_who_is_committing() {
         let purge = std::thread::spawn(purge);
         has_learned.recv().expect("it comes so far");
         let mut reader = his.trx();
-        let view = his.sys.open_view(&mut reader);
+        let view = his.sys.visibility.open_view(&mut reader);
         send.send((purge, reader, view)).expect("received");
     });
     let id = first.id();
@@ -124,9 +124,9 @@ fn a_view_made_while_purge_looks_for_work_keeps_who_is_committing() {
     assert!(taken.into_iter().all(|r| view.sees(r.record.trx)));
     job.into_iter().for_each(|job| bed.sys.purged(job).unwrap());
     drop(view);
-    bed.sys.close_view(&mut reader);
+    bed.sys.visibility.close_view(&mut reader);
     while let Some(job) = bed.sys.next_purge(20).unwrap() {
         bed.sys.purged(job).unwrap();
     }
-    assert_eq!(bed.sys.history_length(), 0);
+    assert_eq!(bed.sys.undo.history_length(), 0);
 }

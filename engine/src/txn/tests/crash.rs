@@ -66,9 +66,9 @@ fn after_a_crash_at_any_write_the_confirmed_commits_are_there() {
         for loser in &bed.recovered {
             assert!(!confirmed.contains(&loser.id), "crash {n}: a confirmed commit is lost");
             let mut trx = bed.sys.adopt(loser).unwrap();
-            let mut at = trx.undo_top;
+            let mut at = trx.undo_top();
             while !at.is_none() {
-                let record = bed.sys.read_undo(at).unwrap();
+                let record = bed.sys.undo.read(at).unwrap();
                 assert_eq!(record.trx, loser.id);
                 at = record.prev;
             }

@@ -91,7 +91,7 @@ impl Model {
     fn view(&mut self) {
         if self.readers.len() < 3 && self.dice.below(2) == 0 {
             let mut reader = self.bed().trx();
-            self.bed().sys.open_view(&mut reader);
+            self.bed().sys.visibility.open_view(&mut reader);
             self.readers.push((reader, self.ends));
         } else if !self.readers.is_empty() {
             let i = self.dice.below(self.readers.len() as u64) as usize;
@@ -114,7 +114,7 @@ impl Model {
             assert_eq!((bytes, undone), (&record.record.payload, &record.undone));
         }
         if self.dice.below(8) == 0 {
-            sys.purge_failed(job, &Error::Full(String::new()));
+            sys.undo.purge_failed(job, &Error::Full(String::new()));
             return true;
         }
         for record in &job.records {
@@ -129,11 +129,11 @@ impl Model {
         for (id, model) in &self.trxs {
             let gone = |at: UndoPtr| self.purged.contains(&(*id, at)) || self.perhaps_again.contains(&(*id, at));
             for (at, bytes, _) in model.records.iter().filter(|r| !gone(r.0)) {
-                let record = bed.sys.read_undo(*at).unwrap();
+                let record = bed.sys.undo.read(*at).unwrap();
                 assert_eq!((record.trx, &record.payload), (*id, bytes));
             }
             for (reader, ends) in &self.readers {
-                let sees = reader.view.as_ref().unwrap().sees(*id);
+                let sees = reader.view().unwrap().sees(*id);
                 assert_eq!(sees, model.ended.is_some_and(|ended| ended <= *ends), "trx {id}");
             }
             assert_eq!(bed.sys.is_active(*id), model.ended.is_none());
@@ -160,8 +160,8 @@ impl Model {
         for loser in recovered {
             let bed = self.bed();
             let mut trx = bed.sys.adopt(&loser).unwrap();
-            let chain: Vec<UndoPtr> = std::iter::successors(Some(trx.undo_top), |at| {
-                Some(bed.sys.read_undo(*at).unwrap().prev).filter(|prev| !prev.is_none())
+            let chain: Vec<UndoPtr> = std::iter::successors(Some(trx.undo_top()), |at| {
+                Some(bed.sys.undo.read(*at).unwrap().prev).filter(|prev| !prev.is_none())
             })
             .collect();
             // From the newest record on; what was undone after the last append is undone again.
@@ -215,12 +215,12 @@ fn run_model(seed: u64, steps: usize, restarts: bool) {
         model.view();
     }
     while model.purge(64) {}
-    assert_eq!(model.bed().sys.history_length(), 0);
+    assert_eq!(model.bed().sys.undo.history_length(), 0);
     let written: usize = model.trxs.values().map(|t| t.records.len()).sum();
     let handed_out = model.purged.union(&model.perhaps_again).count();
     assert_eq!(handed_out, written, "each record is handed out");
     model.check();
-    let pages = model.bed().sys.stream_pages.get();
+    let pages = model.bed().sys.undo.stream_pages.get();
     assert!(pages <= 60, "{pages} pages are left to 6 streams");
 }
 

@@ -316,7 +316,7 @@ impl World {
         trx.snapshot_by_locking = true;
         let with_snapshot = self.isolation() == Isolation::RepeatableRead && self.below(8) == 0;
         if with_snapshot {
-            rig.store().trx_sys.open_view(&mut trx);
+            rig.store().trx_sys.visibility.open_view(&mut trx);
         }
         *session = Session {
             trx: Some(trx),
@@ -356,7 +356,7 @@ impl World {
         }
         let trx = session.trx.as_mut().expect("begun");
         if session.scan.is_none() && self.isolation() <= Isolation::ReadCommitted {
-            rig.store().trx_sys.close_view(trx);
+            rig.store().trx_sys.visibility.close_view(trx);
         }
         let before = rig.store().savepoint(trx);
         let known = session.ops.len();

@@ -351,7 +351,7 @@ impl World {
         let store = self.store();
         if open.snapshot.is_none() {
             // READ COMMITTED: a view of its own for each look.
-            store.trx_sys.close_view(&mut open.trx);
+            store.trx_sys.visibility.close_view(&mut open.trx);
         }
         let index = (way % (current.kinds.len() as u64 + 1)) as u32;
         let (backward, covering) = (way & 16 != 0, way & 32 != 0 && index > 0);
@@ -362,7 +362,7 @@ impl World {
             Ok((row, compared))
         });
         if open.snapshot.is_none() {
-            store.trx_sys.close_view(&mut open.trx);
+            store.trx_sys.visibility.close_view(&mut open.trx);
         }
         match read {
             Err(e) => {

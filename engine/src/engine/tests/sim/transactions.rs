@@ -32,7 +32,7 @@ impl World {
         // Nobody else runs, so waiting for a lock is over at once.
         self.engine().start(&mut trx, isolation, 0);
         if snapshot {
-            self.store().trx_sys.open_view(&mut trx);
+            self.store().trx_sys.visibility.open_view(&mut trx);
         }
         self.trxs[slot as usize] = Some(Open {
             trx,

@@ -18,8 +18,8 @@
 //! ```
 //! The head is moved when purge leaves a page and by a slow shutdown, not for each record: after a crash up to a page of records
 //! per stream is handed to purge once more. Latches: undo pages, directory page, system page, space pages.
+use super::format::{DATA, POSITION_MAX};
 use super::stream::{encode_ptr, format_page, StreamTail};
-use super::undo::{DATA, POSITION_MAX};
 use crate::base::bytes::{get_u16, get_u32, get_u64};
 use crate::base::ids::UNDO_FILE;
 use crate::base::sync::{Rank, RankedMutex};
@@ -45,14 +45,17 @@ const SLOTS_PER_PAGE: usize = (PAGE_SIZE - PAGE_BODY) / SLOT;
 /// Ids and commit numbers are reserved in steps of this.
 const NUMBERS_STEP: u64 = 65_536;
 
+/// A replication position, and the number of the commit that carried it (0 = none).
+pub(in crate::txn) type Position = (u64, Vec<u8>);
+
 /// What a stream's slot says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Slot {
+pub(in crate::txn) struct Slot {
     pub head: UndoPtr,
     pub skip_until: UndoPtr,
 }
 
-pub(super) struct Directory {
+pub(in crate::txn) struct Directory {
     system: PageNo,
     pages: RankedMutex<Vec<PageNo>>,
     /// The format says so.
@@ -60,14 +63,13 @@ pub(super) struct Directory {
 }
 
 /// What the system page says.
-pub(super) struct SystemPage {
+pub(in crate::txn) struct SystemPage {
     pub number_bound: u64,
-    pub position_no: u64,
-    pub position: Vec<u8>,
+    pub position: Position,
 }
 
 /// Creates the undo file and formats the system page.
-pub(super) fn create(pool: &Pool) -> Result<()> {
+pub(in crate::txn) fn create(pool: &Pool) -> Result<()> {
     space::create_file(pool, UNDO_FILE, false)?;
     let mut mtr = pool.begin();
     let no = space::allocate(&mut mtr, UNDO_FILE, 0)?;
@@ -109,8 +111,10 @@ impl Directory {
         };
         let system_page = SystemPage {
             number_bound: get_u64(&page, BOUND_AT),
-            position_no: get_u64(&page, POSITION_NO_AT),
-            position: page[POSITION_AT..POSITION_AT + position_len].to_vec(),
+            position: (
+                get_u64(&page, POSITION_NO_AT),
+                page[POSITION_AT..POSITION_AT + position_len].to_vec(),
+            ),
         };
         Ok((directory, system_page))
     }
@@ -151,10 +155,10 @@ impl Directory {
     }
 
     /// Notes the position of a commit if it is newer than the one stored.
-    pub fn save_position(&self, mtr: &mut Mtr<'_>, number: u64, position: &[u8]) -> Result<()> {
+    pub fn save_position(&self, mtr: &mut Mtr<'_>, (number, position): &Position) -> Result<()> {
         let page = mtr.write(self.system_id())?;
-        if get_u64(mtr.bytes(page), POSITION_NO_AT) < number {
-            mtr.edit_u64(page, POSITION_NO_AT, number);
+        if get_u64(mtr.bytes(page), POSITION_NO_AT) < *number {
+            mtr.edit_u64(page, POSITION_NO_AT, *number);
             mtr.edit_u16(page, POSITION_LEN_AT, position.len() as u16);
             mtr.edit(page, POSITION_AT, position);
         }
@@ -188,7 +192,7 @@ impl Directory {
 
     /// Gives an empty stream a low page in place of those it has, of which nobody needs anything but `position`: the newest commit's.
     /// Errors come before any change.
-    pub fn move_stream(&self, pool: &Pool, tail: &StreamTail, position: (u64, Vec<u8>)) -> Result<StreamTail> {
+    pub fn move_stream(&self, pool: &Pool, tail: &StreamTail, position: Position) -> Result<StreamTail> {
         pool.redo().reserve_wait()?;
         let left = tail.pages();
         let mut mtr = pool.begin();
@@ -203,7 +207,7 @@ impl Directory {
         };
         let skip_until = UndoPtr::NONE;
         self.set_slot(&mut mtr, tail.number, Slot { head, skip_until })?;
-        self.save_position(&mut mtr, position.0, &position.1)?;
+        self.save_position(&mut mtr, &position)?;
         mtr.commit();
         Ok(StreamTail::at(tail.number, head, VecDeque::new()))
     }

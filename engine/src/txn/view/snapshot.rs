@@ -1,6 +1,6 @@
-//! The visibility rule, alone and pure. Views are made in `sys.rs`, counted in `views.rs`.
-use super::settled::Unsettled;
+//! The visibility rule, alone and pure. `visibility.rs` makes views, `registry.rs` lists them.
 use crate::base::TrxId;
+use crate::txn::durable_reads::NotDurable;
 
 /// What a consistent read may see: everything committed when it was made, and its own changes.
 #[derive(Clone, Debug, Default)]
@@ -15,8 +15,8 @@ pub struct ReadView {
     pub active: Vec<TrxId>,
     /// Commit number at creation: transactions with a commit number below it are visible.
     pub commit_no: u64,
-    /// Some: not everything that it sees is safe from a crash, and somebody has to know if that is shown.
-    pub(super) unsettled: Option<Unsettled>,
+    /// Some: not everything that the view sees is durable, and the view notes what it shows of that.
+    pub(in crate::txn) not_durable: Option<NotDurable>,
 }
 
 impl ReadView {
@@ -26,8 +26,8 @@ impl ReadView {
             return true;
         }
         let sees = trx < self.low || (trx < self.high && self.active.binary_search(&trx).is_err());
-        if let Some(unsettled) = self.unsettled.as_ref().filter(|_| sees) {
-            unsettled.note(trx);
+        if let Some(not_durable) = self.not_durable.as_ref().filter(|_| sees) {
+            not_durable.note(trx);
         }
         sees
     }

@@ -1,9 +1,9 @@
 //! Undo streams, views and positions, case by case; and what a small transaction costs.
-use super::{payload, Bed, Dice};
 use crate::base::ids::UNDO_FILE;
 use crate::base::{Error, UndoPtr};
 use crate::redo::FlushMode;
 use crate::space;
+use crate::txn::tests::{payload, Bed, Dice};
 use crate::txn::*;
 use std::collections::HashSet;
 
@@ -16,9 +16,9 @@ fn records_come_back_whatever_their_size() {
     for n in 0..400 {
         let max = if n % 10 == 0 { 60_000 } else { 200 };
         let bytes = payload(&mut dice, max);
-        let prev = trx.undo_top;
+        let prev = trx.undo_top();
         let at = bed.append(&mut trx, &bytes).unwrap();
-        assert_eq!(trx.undo_top, at);
+        assert_eq!(trx.undo_top(), at);
         let record = UndoRecord {
             trx: trx.id(),
             prev,
@@ -27,9 +27,9 @@ fn records_come_back_whatever_their_size() {
         written.push((at, record));
     }
     for (at, record) in &written {
-        assert_eq!(bed.sys.read_undo(*at).unwrap(), *record);
+        assert_eq!(bed.sys.undo.read(*at).unwrap(), *record);
     }
-    assert!(bed.sys.read_undo(UndoPtr { page: 0, offset: 99 }).is_err());
+    assert!(bed.sys.undo.read(UndoPtr { page: 0, offset: 99 }).is_err());
     bed.sys.commit(&mut trx);
     bed.check_pages();
 }
@@ -46,7 +46,7 @@ fn several_records_in_one_mini_transaction() {
         .collect();
     mtr.commit();
     for (n, at) in at.iter().enumerate() {
-        assert_eq!(bed.sys.read_undo(*at).unwrap().payload, [n as u8; 1200]);
+        assert_eq!(bed.sys.undo.read(*at).unwrap().payload, [n as u8; 1200]);
     }
     bed.sys.end_rollback(&mut trx).unwrap();
 }
@@ -62,7 +62,7 @@ fn small_transactions_share_pages() {
         assert!(bed.sys.commit(&mut trx) > 0);
     }
     assert_eq!(pages.len(), 1);
-    assert_eq!(bed.sys.history_length(), 100);
+    assert_eq!(bed.sys.undo.history_length(), 100);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_chain_passes_over_what_was_undone() {
     bed.append(&mut trx, b"c").unwrap();
     bed.sys.rolled_back_to(&mut trx, a);
     let d = bed.append(&mut trx, b"d").unwrap();
-    assert_eq!(bed.sys.read_undo(d).unwrap().prev, a);
+    assert_eq!(bed.sys.undo.read(d).unwrap().prev, a);
     bed.flush();
     let id = trx.id();
     let bed = bed.crash(1);
@@ -96,7 +96,7 @@ fn a_chain_passes_over_what_was_undone() {
     assert_eq!(bed.recovered[0], loser);
     assert!(bed.sys.is_active(id));
     let mut trx = bed.sys.adopt(&loser).unwrap();
-    assert_eq!(trx.undo_top, d);
+    assert_eq!(trx.undo_top(), d);
     bed.sys.rolled_back_to(&mut trx, UndoPtr::NONE);
     bed.sys.end_rollback(&mut trx).unwrap();
     assert!(!bed.sys.is_active(id));
@@ -136,12 +136,12 @@ fn a_prepared_transaction_survives_until_decided() {
     );
     let mut trx = bed.sys.adopt(&prepared).unwrap();
     assert!(trx.is_prepared());
-    assert_eq!(trx.undo_top, top);
+    assert_eq!(trx.undo_top(), top);
     let mut reader = bed.trx();
-    assert!(!bed.sys.open_view(&mut reader).sees(id));
+    assert!(!bed.sys.visibility.open_view(&mut reader).sees(id));
     bed.sys.commit(&mut trx);
-    bed.sys.close_view(&mut reader);
-    assert!(bed.sys.open_view(&mut reader).sees(id));
+    bed.sys.visibility.close_view(&mut reader);
+    assert!(bed.sys.visibility.open_view(&mut reader).sees(id));
     bed.flush();
     let bed = bed.crash(4);
     assert_eq!(bed.recovered, []);
@@ -156,27 +156,27 @@ fn views_see_commits_in_their_order() {
     let (mut a, mut b, mut reader) = (bed.trx(), bed.trx(), bed.trx());
     let (ida, idb) = (bed.sys.ensure_id(&mut a).unwrap(), bed.sys.ensure_id(&mut b).unwrap());
     bed.append(&mut a, b"a").unwrap();
-    assert_eq!(bed.sys.all_see_below(), ida);
-    let view = bed.sys.open_view(&mut reader);
+    assert_eq!(bed.sys.visibility.all_see_below(), ida);
+    let view = bed.sys.visibility.open_view(&mut reader);
     bed.sys.commit(&mut a);
     assert!(!bed.sys.is_active(ida) && bed.sys.is_active(idb));
     assert!(!view.sees(ida) && !view.sees(idb) && !view.sees(idb + 1));
     assert!(bed.sys.next_purge(1).unwrap().is_none(), "the view holds it back");
-    assert_eq!(bed.sys.all_see_below(), ida);
-    assert_eq!(bed.sys.oldest_view().1, 1);
+    assert_eq!(bed.sys.visibility.all_see_below(), ida);
+    assert_eq!(bed.sys.visibility.oldest_view().1, 1);
     // Its own id is given after the view was made.
     let own = bed.sys.ensure_id(&mut reader).unwrap();
-    assert!(bed.sys.open_view(&mut reader).sees(own));
+    assert!(bed.sys.visibility.open_view(&mut reader).sees(own));
     bed.sys.commit(&mut reader);
-    assert_eq!(bed.sys.all_see_below(), idb);
+    assert_eq!(bed.sys.visibility.all_see_below(), idb);
     let job = bed.sys.next_purge(1).unwrap().unwrap();
     assert_eq!(job.records.len(), 1);
-    bed.sys.purge_failed(job, &Error::Full(String::new()));
+    bed.sys.undo.purge_failed(job, &Error::Full(String::new()));
     let job = bed.sys.next_purge(1).unwrap().unwrap();
     assert_eq!(job.records.len(), 1);
     bed.sys.purged(job).unwrap();
     bed.sys.end_rollback(&mut b).unwrap();
-    assert!(bed.sys.all_see_below() > own);
+    assert!(bed.sys.visibility.all_see_below() > own);
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn positions_outlive_purge_and_crash() {
         for n in 0..200u8 {
             let mut trx = bed.trx();
             bed.append(&mut trx, &[n; 300]).unwrap();
-            trx.position = vec![round, n];
+            trx.set_position(vec![round, n]);
             bed.sys.commit(&mut trx);
             if n > 150 {
                 while let Some(job) = bed.sys.next_purge(50).unwrap() {
@@ -241,7 +241,7 @@ fn a_full_disk_fails_the_statement_and_not_the_commit() {
     assert!(n < 1000);
     assert!(matches!(bed.append(&mut a, &[1; 20_001]), Err(Error::Full(_))));
     assert!(matches!(bed.append(&mut a, &[1; 20_000]), Err(Error::Full(_))));
-    a.position = vec![7; POSITION_MAX];
+    a.set_position(vec![7; POSITION_MAX]);
     assert!(bed.sys.commit(&mut a) > 0);
     bed.sys.end_rollback(&mut b).unwrap();
     bed.rig.pool.check_alive().unwrap();
@@ -264,7 +264,7 @@ fn a_commit_on_a_poisoned_engine_is_seen_but_never_confirmed() {
         bed.sys.is_active(idb),
         "its rows stay locked until recovery undoes them"
     );
-    let view = bed.sys.open_view(&mut reader);
+    let view = bed.sys.visibility.open_view(&mut reader);
     assert!(view.sees(ida) && !view.sees(idb));
     assert!(matches!(bed.sys.ensure_id(&mut reader), Err(Error::Poisoned(_))));
 }
@@ -294,7 +294,7 @@ fn bench_small_transactions() {
     let start = std::time::Instant::now();
     for _ in 0..n {
         bed.sys.start(&mut trx, Isolation::RepeatableRead, 1000);
-        bed.sys.open_view(&mut trx);
+        bed.sys.visibility.open_view(&mut trx);
         bed.sys.commit(&mut trx);
     }
     println!("read-only with a view: {} ns", start.elapsed().as_nanos() as u64 / n);
@@ -311,7 +311,7 @@ fn an_end_that_cannot_be_written_uses_up_no_number() {
     let place = at.page as u64 * crate::pool::PAGE_SIZE as u64 + 5000;
     bed.rig.disk.flip(&space::file_name(UNDO_FILE), place, 1);
     bed.rig.pool.discard_file(UNDO_FILE);
-    let next = || bed.sys.state.lock().next;
+    let next = || bed.sys.visibility.next_number();
     let before = next();
     for _ in 0..10 {
         assert!(bed.sys.end_rollback(&mut trx).is_err_and(|e| e.is_corrupt()));
@@ -319,7 +319,7 @@ fn an_end_that_cannot_be_written_uses_up_no_number() {
     assert_eq!(next(), before);
     // Nor does it keep the horizon of later views down.
     let mut reader = bed.trx();
-    assert_eq!(bed.sys.open_view(&mut reader).commit_no, before);
+    assert_eq!(bed.sys.visibility.open_view(&mut reader).commit_no, before);
     bed.sys.commit(&mut reader);
     bed.rig.disk.flip(&space::file_name(UNDO_FILE), place, 1);
     bed.sys.end_rollback(&mut trx).unwrap();
@@ -344,7 +344,7 @@ fn a_prepared_transaction_has_room_to_be_rolled_back() {
         bed.rig.disk.set_space(Some(bed.rig.disk.used()));
         while bed.append(&mut filler, &[2; 4001]).is_ok() {}
         // The last page of its stream: nothing more can be had.
-        let left = |trx: &Trx| crate::pool::PAGE_SIZE - trx.stream.as_ref().unwrap().at;
+        let left = |trx: &Trx| crate::pool::PAGE_SIZE - trx.active.as_ref().unwrap().stream.as_ref().unwrap().at;
         while left(&trx) > 700 {
             bed.append(&mut trx, &[3; 101]).unwrap();
         }

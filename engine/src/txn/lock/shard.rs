@@ -1,16 +1,20 @@
-//! One shard of the lock table: (index, key) -> queue of requests. Memory and queue rules only; waiting, deadlocks and
-//! the transactions' own lists are `lock.rs`'s. Called under the shard's mutex.
+//! One shard of the lock table: (index, key) -> queue of requests. Memory and queue rules only;
+//! `sys.rs` waits and keeps the transactions' own lists. Called under the shard's mutex.
 //!
-//! Entries live in a slab with their own hash chains, so that a transaction remembers a lock by its place (release
-//! hashes nothing) and a lock on a quiet row allocates nothing. In each queue the granted requests stand first, then
-//! the waiting ones in their order; a transaction has at most one granted request in a queue, and at most one waiting.
+//! Entries live in a slab with their own hash chains. So a transaction remembers a lock by its place
+//! (release hashes nothing), and a lock on a quiet row allocates nothing. In each queue the granted
+//! requests stand first, then the waiting ones in their order. A transaction has at most one granted
+//! request in a queue, and at most one waiting.
 //!
-//! A request waits if it conflicts with another's granted request, or (so that nobody starves) with a waiting one
-//! before it. The holder of a shared lock who wants the exclusive one waits for the other holders only, ahead of the
-//! queue: behind it, it would wait for those whom its own shared lock blocks.
-use super::{LockMode, TrxShared};
+//! A request waits if it conflicts with another's granted request. It also waits if it conflicts with
+//! a waiting request before it, so that none starves. The holder of a shared lock that wants the
+//! exclusive one waits for the other holders only, ahead of the queue. At the end of the queue it
+//! would wait for those that its own shared lock blocks.
+use super::held::LockMode;
+use super::wait_flag::WakeList;
 use crate::base::bytes::get_u64;
 use crate::base::IndexId;
+use crate::txn::shared::TrxShared;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -56,9 +60,6 @@ pub(super) enum Admitted {
     /// Nothing was queued: the caller decides whether to wait.
     MustWait,
 }
-
-/// Transactions to be woken once the mutex is let go.
-pub(super) type WakeList = SmallVec<[Arc<TrxShared>; 4]>;
 
 pub(super) fn conflict(a: LockMode, b: LockMode) -> bool {
     a == LockMode::Exclusive || b == LockMode::Exclusive
@@ -338,7 +339,7 @@ pub(super) fn hash_name(index: IndexId, key: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::txn::wait::ThreadWaiter;
+    use crate::txn::ThreadWaiter;
     use std::collections::HashSet;
 
     fn trx(connection: u64) -> Arc<TrxShared> {

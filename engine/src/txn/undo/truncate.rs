@@ -1,9 +1,10 @@
-//! The undo file gives its room back: `docs/decisions/2026-11-21-undo-shrinks.md`. A part of [`TrxSys`].
+//! The undo file gives its room back: `docs/decisions/2026-11-21-undo-shrinks.md`.
 //!
-//! [`TrxSys::shrink_undo`] is called about once a second, by one thread at a time: it notes how much undo is in use, moves idle streams
-//! down and cuts off the file's free end, in bounded steps (I7). Everybody else only asks for the *ceiling*, one atomic: streams that
-//! need a page do not take one from there on.
-use super::TrxSys;
+//! [`UndoStreams::truncate`] is called about once a second, by one thread at a time. It notes how much
+//! undo is in use, moves idle streams down and cuts off the file's free end, in bounded steps (I7). All
+//! other callers only ask for the *ceiling*, one atomic: streams that need a page take none from there on.
+use super::directory::Position;
+use super::streams::UndoStreams;
 use crate::base::ids::UNDO_FILE;
 use crate::base::{PageNo, Result};
 use crate::pool::PAGE_SIZE;
@@ -17,42 +18,39 @@ const STEP_PAGES: u32 = 4096;
 /// Streams moved in one step.
 const STEP_STREAMS: usize = 64;
 
-pub(super) struct Shrink {
+pub(super) struct Truncation {
     /// Pages in use, of late.
     peak: AtomicU32,
     /// The first page that is to become free.
     ceiling: AtomicU32,
 }
 
-impl Default for Shrink {
-    fn default() -> Shrink {
-        Shrink {
+impl Default for Truncation {
+    fn default() -> Truncation {
+        Truncation {
             peak: AtomicU32::new(0),
             ceiling: AtomicU32::new(PageNo::MAX),
         }
     }
 }
 
-impl TrxSys {
-    pub(super) fn ceiling(&self) -> PageNo {
-        self.shrink.ceiling()
-    }
-
-    /// One step; never makes the file smaller than `kept` pages. True: something was cut, and there may be more to cut now.
-    pub fn shrink_undo(&self, kept: u32) -> Result<bool> {
+impl UndoStreams {
+    /// One step; never makes the file smaller than `kept` pages. `position`: the newest replication
+    /// position, which may be lost with a page. True: something was cut, and there may be more to cut now.
+    pub(in crate::txn) fn truncate(&self, kept: u32, position: &dyn Fn() -> Position) -> Result<bool> {
         let usage = space::usage(&self.pool, UNDO_FILE)?;
-        let Some(kept) = self.shrink.kept(kept, usage) else {
+        let Some(kept) = self.truncation.kept(kept, usage) else {
             return Ok(false);
         };
-        self.move_streams(kept)?;
+        self.move_streams(kept, position)?;
         let cut = space::cut(&self.pool, UNDO_FILE, kept, STEP_PAGES)?;
         self.counters.undo_pages_cut.add(cut as u64);
         Ok(cut > 0)
     }
 
-    /// For people: what the undo file has and what of it is in use, its own pages included, read under one latch. If it cannot be read, the
-    /// numbers stay.
-    pub fn publish_undo_gauges(&self) {
+    /// For reports: the pages of the undo file, and those in use, its own pages included, read under
+    /// one latch. If the file cannot be read, the numbers stay.
+    pub fn publish_gauges(&self) {
         if let Ok(usage) = space::usage(&self.pool, UNDO_FILE) {
             self.counters.undo_file_pages.set(usage.pages as u64);
             self.counters.undo_pages.set(usage.used as u64);
@@ -60,14 +58,13 @@ impl TrxSys {
         }
     }
 
-    /// Streams that nobody uses leave the pages behind the ceiling.
-    fn move_streams(&self, ceiling: PageNo) -> Result<()> {
+    /// Streams that no transaction uses leave the pages from the ceiling on.
+    fn move_streams(&self, ceiling: PageNo, position: &dyn Fn() -> Position) -> Result<()> {
         for _ in 0..STEP_STREAMS {
             let Some(tail) = self.history.take_idle(ceiling) else {
                 break;
             };
-            let position = self.state.lock().position.clone();
-            match self.directory.move_stream(&self.pool, &tail, position) {
+            match self.directory.move_stream(&self.pool, &tail, position()) {
                 Ok(moved) => {
                     self.stream_pages.sub(tail.ahead.len() as u64);
                     self.history.give_moved(Box::new(moved));
@@ -82,8 +79,8 @@ impl TrxSys {
     }
 }
 
-impl Shrink {
-    fn ceiling(&self) -> PageNo {
+impl Truncation {
+    pub(super) fn ceiling(&self) -> PageNo {
         self.ceiling.load(Ordering::Relaxed)
     }
     /// Pages to keep of a file that is too long; sets the ceiling there. None: it is not.
@@ -107,27 +104,27 @@ impl Shrink {
 
 #[cfg(test)]
 mod tests {
-    use super::{space::Usage, PageNo, Shrink};
+    use super::{space::Usage, PageNo, Truncation};
     use crate::space::EXTENT_PAGES;
 
     /// It ended with its first step: after a long transaction the file stayed at anything up to twice what is kept.
     #[test]
     fn a_cut_goes_on_while_the_peak_fades() {
-        let shrink = Shrink::default();
+        let truncation = Truncation::default();
         let (least, mut pages) = (1000, 18_000);
         // Purge empties it faster than the peak fades.
         for used in [17_600, 12_000, 6_000, 900, 12, 12].into_iter().chain([12; 20]) {
-            if let Some(kept) = shrink.kept(least, Usage { pages, used }) {
+            if let Some(kept) = truncation.kept(least, Usage { pages, used }) {
                 assert!(kept >= least && kept >= used, "{kept} pages for {used}");
                 pages = pages.min(kept.next_multiple_of(EXTENT_PAGES));
             }
         }
         assert!(pages <= least + EXTENT_PAGES, "{pages} pages are left");
-        assert_eq!(shrink.ceiling(), PageNo::MAX);
+        assert_eq!(truncation.ceiling(), PageNo::MAX);
         // What swings within a factor of three cuts nothing.
         let pages = 3000;
         for used in [2000, 700, 2000, 700].repeat(8) {
-            assert_eq!(shrink.kept(least, Usage { pages, used }), None);
+            assert_eq!(truncation.kept(least, Usage { pages, used }), None);
         }
     }
 }

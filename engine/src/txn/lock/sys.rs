@@ -13,128 +13,34 @@
 //! Locks: shard mutexes ([`Rank::LockShard`], one at a time), under them a transaction's lock list ([`Rank::Leaf`]);
 //! the deadlock search holds [`Rank::DeadlockSearch`] over shards. Nobody sleeps or calls a [`Waiter`](super::Waiter)
 //! with one of them held (I5).
-use super::lock_table::{hash_name, Admitted, Entry, Shard, WakeList};
-use super::range::RangeLocks;
-use super::report::DeadlockInfo;
-use super::sleep::{ask_to_look, begin_wait, end_wait, mark_granted, wake_all, SleepEnd, HOLDERS_NOTED_MAX};
-use super::{Isolation, Trx, TrxShared};
-use crate::base::sync::{Rank, RankedGuard, RankedMutex};
+use super::deadlock::{Clock, DeadlockListener};
+use super::held::{Granted, LockMode, LockPolicy, LockRef, WaitPlace};
+use super::shard::{hash_name, Admitted, Entry, Shard};
+use super::sleep::{cancel_wait, LockWaits, SleepEnd, HOLDERS_NOTED_MAX};
+use super::table::{LockTable, SHARDS};
+use super::wait_flag::{ask_to_look, begin_wait, end_wait, mark_granted, wake_all, WakeList};
+use crate::base::sync::RankedGuard;
 use crate::base::{Counters, Error, IndexId, Result, TrxId};
-use std::collections::VecDeque;
-use std::sync::atomic::Ordering::{Acquire, Relaxed};
-use std::sync::{Arc, OnceLock};
+use crate::txn::info::DeadlockInfo;
+use crate::txn::isolation::Isolation;
+use crate::txn::shared::TrxShared;
+use crate::txn::trx::Trx;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum LockMode {
-    Shared,
-    Exclusive,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LockPolicy {
-    Wait,
-    /// `Error::Locked` instead of waiting (NOWAIT and SKIP LOCKED alike; the caller tells them apart).
-    NoWait,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Granted {
-    /// This call took it: `unlock` may give it back.
-    New,
-    /// The transaction had it (or a stronger one) before.
-    Held,
-    /// It had a weaker one.
-    Raised,
-}
-
-pub(super) const SHARDS: usize = 64;
 /// Newest locks among which `leave_to_version` looks for its own.
 const LATEST_LOOKED_AT: usize = 8;
 
-/// Place of a lock in the table: shard and slot. Packed with a tag bit into `TrxShared::waiting_on` (0 = not waiting).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct LockRef {
-    pub(super) shard: u32,
-    pub(super) slot: u32,
-}
-
-/// Where a transaction waits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum WaitPlace {
-    Row(LockRef),
-    /// An insert into a range of this index.
-    Range(IndexId),
-}
-
-const ROW_TAG: u64 = 1 << 63;
-const RANGE_TAG: u64 = 1 << 62;
-
-impl WaitPlace {
-    pub fn pack(self) -> u64 {
-        match self {
-            WaitPlace::Row(at) => ROW_TAG | (at.shard as u64) << 32 | at.slot as u64,
-            WaitPlace::Range(index) => RANGE_TAG | index as u64,
-        }
-    }
-    pub fn of(trx: &TrxShared) -> Option<WaitPlace> {
-        let packed = trx.waiting_on.load(Acquire);
-        if packed & ROW_TAG != 0 {
-            let shard = (packed >> 32) as u32 & !((ROW_TAG | RANGE_TAG) >> 32) as u32;
-            let slot = packed as u32;
-            Some(WaitPlace::Row(LockRef { shard, slot }))
-        } else if packed & RANGE_TAG != 0 {
-            Some(WaitPlace::Range(packed as u32))
-        } else {
-            None
-        }
-    }
-}
-
-/// What a transaction must give back at its end.
-#[derive(Default)]
-pub(crate) struct LockList {
-    pub(super) rows: Vec<LockRef>,
-    /// Those from here on were taken behind the latest savepoint; perhaps not all of them.
-    savepoint: usize,
-    /// Indexes in which it holds ranges.
-    pub(super) ranges: Vec<IndexId>,
-    /// Implicit locks of this transaction id may still be made explicit (0 = none: it ended or has not written).
-    pub(super) implicit_of: TrxId,
-}
-
-impl LockList {
-    pub(super) fn is_empty(&self) -> bool {
-        self.rows.is_empty() && self.ranges.is_empty()
-    }
-}
-
-/// Hears of deadlocks.
-pub type DeadlockListener = Box<dyn Fn(&DeadlockInfo) + Send + Sync>;
-
-/// Monotonic microseconds, from the engine's `Disk`.
-pub(super) type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
-
 pub struct LockSys {
-    pub(super) shards: Box<[RankedMutex<Shard>]>,
-    pub(super) ranges: RangeLocks,
-    /// One deadlock search at a time; its content are the accounts of the latest deadlocks, newest first.
-    pub(super) search: RankedMutex<VecDeque<DeadlockInfo>>,
-    /// Hears of each deadlock, without locks.
-    pub(super) listener: OnceLock<DeadlockListener>,
-    pub(super) counters: Arc<Counters>,
-    pub(super) clock: Clock,
+    pub(in crate::txn) table: LockTable,
+    pub(super) waits: LockWaits,
 }
 
 impl LockSys {
-    pub(super) fn new(counters: Arc<Counters>, clock: Clock) -> LockSys {
-        let shards = (0..SHARDS).map(|_| RankedMutex::new(Rank::LockShard, Shard::default()));
+    pub(in crate::txn) fn new(counters: Arc<Counters>, clock: Clock) -> LockSys {
         LockSys {
-            shards: shards.collect(),
-            ranges: RangeLocks::default(),
-            search: RankedMutex::new(Rank::DeadlockSearch, VecDeque::new()),
-            listener: OnceLock::new(),
-            counters,
-            clock,
+            table: LockTable::new(),
+            waits: LockWaits::new(counters, clock),
         }
     }
 
@@ -149,7 +55,7 @@ impl LockSys {
     ) -> Result<Granted> {
         let hash = hash_name(index, key);
         let shard_no = hash as usize % SHARDS;
-        let mut shard = self.shards[shard_no].lock();
+        let mut shard = self.table.shards[shard_no].lock();
         let at = LockRef {
             shard: shard_no as u32,
             slot: shard.find_or_add(hash, index, key),
@@ -168,15 +74,9 @@ impl LockSys {
                 Ok(Granted::New)
             }
             Admitted::MustWait if policy == LockPolicy::NoWait => Err(Error::Locked),
-            Admitted::MustWait if trx.lock_wait_timeout_ms == 0 => Err(self.time_is_up()),
+            Admitted::MustWait if trx.lock_wait_timeout_ms == 0 => Err(self.waits.time_is_up()),
             Admitted::MustWait => self.wait_for_row(trx, shard, at, mode),
         }
-    }
-
-    /// For who must wait, and may not: he is in no queue, stops nobody, and no search for deadlocks looks at him.
-    fn time_is_up(&self) -> Error {
-        self.counters.lock_wait_timeouts.inc();
-        Error::LockWaitTimeout
     }
 
     fn wait_for_row(
@@ -200,11 +100,13 @@ impl LockSys {
         drop(shard);
         ask_to_look(&stopped);
         drop(stopped);
-        let end = self.sleep(me, &holders, trx.lock_wait_timeout_ms as u64 * 1000);
+        let end = self
+            .waits
+            .sleep(&self.table, me, &holders, trx.lock_wait_timeout_ms as u64 * 1000);
         drop(holders);
 
         let mut wake = WakeList::new();
-        let mut shard = self.shards[at.shard as usize].lock();
+        let mut shard = self.table.shards[at.shard as usize].lock();
         let entry = shard.entry(at.slot);
         let refused = entry.remove_waiting(me);
         if refused {
@@ -234,7 +136,7 @@ impl LockSys {
     /// True if nobody else holds a conflicting lock and no conflicting waiter is queued; takes nothing. May be called under page latches.
     pub fn is_free(&self, trx: &Trx, index: IndexId, key: &[u8], mode: LockMode) -> bool {
         let hash = hash_name(index, key);
-        let mut shard = self.shards[hash as usize % SHARDS].lock();
+        let mut shard = self.table.shards[hash as usize % SHARDS].lock();
         match shard.find(hash, index, key) {
             Some(slot) => shard.entry(slot).would_admit(&trx.shared, mode),
             None => true,
@@ -256,7 +158,7 @@ impl LockSys {
         trx.forget_found();
         let hash = hash_name(index, key);
         let shard_no = hash as usize % SHARDS;
-        let mut shard = self.shards[shard_no].lock();
+        let mut shard = self.table.shards[shard_no].lock();
         let Some(slot) = shard.find(hash, index, key) else {
             return;
         };
@@ -295,7 +197,7 @@ impl LockSys {
         }
         let hash = hash_name(index, key);
         let shard_no = hash as usize % SHARDS;
-        let mut shard = self.shards[shard_no].lock();
+        let mut shard = self.table.shards[shard_no].lock();
         let Some(slot) = shard.find(hash, index, key) else {
             return;
         };
@@ -322,7 +224,7 @@ impl LockSys {
     }
 
     /// From now on implicit locks of `id` may be made explicit. Called when the transaction gets its id.
-    pub(super) fn accept_implicit(&self, trx: &TrxShared, id: TrxId) {
+    pub(in crate::txn) fn accept_implicit(&self, trx: &TrxShared, id: TrxId) {
         trx.locks.lock().implicit_of = id;
     }
 
@@ -335,13 +237,13 @@ impl LockSys {
             (std::mem::take(&mut list.rows), std::mem::take(&mut list.ranges))
         };
         for at in rows.drain(..) {
-            let mut shard = self.shards[at.shard as usize].lock();
+            let mut shard = self.table.shards[at.shard as usize].lock();
             let wake = give_back(&mut shard, at, trx);
             drop(shard);
             wake_all(wake);
         }
         for index in ranges {
-            wake_all(self.ranges.release(trx, index));
+            wake_all(self.table.ranges.release(trx, index));
         }
         trx.lock_count.store(0, Relaxed);
         if rows.capacity() <= 1024 {
@@ -353,7 +255,7 @@ impl LockSys {
     /// Range locks (`Trx::locks_gaps`): [lo, hi), hi None = to the end. Conflicts only with inserts of others into it.
     /// Taken before the leaf is read, so that an insert either is seen there or sees the range. Called with no latch held, as `lock_whole` is.
     pub fn lock_range(&self, trx: &mut Trx, index: IndexId, lo: &[u8], hi: Option<&[u8]>) {
-        let (first, stopped) = self.ranges.add(&trx.shared, index, lo, hi);
+        let (first, stopped) = self.table.ranges.add(&trx.shared, index, lo, hi);
         if first {
             trx.shared.locks.lock().ranges.push(index);
         }
@@ -363,7 +265,7 @@ impl LockSys {
     /// True if the key lies in nobody else's range. Waits for nothing: to be asked under the leaf's X latch, just before
     /// the insert; if false, let go of the latch, `check_insert`, and come back.
     pub fn insert_is_free(&self, trx: &Trx, index: IndexId, key: &[u8]) -> bool {
-        self.ranges.is_free(&trx.shared, index, Some(key))
+        self.table.ranges.is_free(&trx.shared, index, Some(key))
     }
 
     /// An insert's check against other transactions' ranges: waits until free. O(1) when the index has no ranges.
@@ -374,24 +276,25 @@ impl LockSys {
     fn wait_until_free(&self, trx: &mut Trx, index: IndexId, key: Option<&[u8]>) -> Result<()> {
         // Of the first range that is met: it may come at any time, and the clock is not asked where there is none.
         let mut started = None;
-        while self.ranges.any(index) {
+        while self.table.ranges.any(index) {
             let me = &trx.shared;
-            let now = (self.clock)();
+            let now = self.waits.now_us();
             let waited = now - *started.get_or_insert(now);
             let timeout = (trx.lock_wait_timeout_ms as u64 * 1000).saturating_sub(waited);
             if timeout == 0 {
                 // Free: the caller looks again before it inserts.
-                let free = self.ranges.is_free(me, index, key);
-                return if free { Ok(()) } else { Err(self.time_is_up()) };
+                let free = self.table.ranges.is_free(me, index, key);
+                return if free { Ok(()) } else { Err(self.waits.time_is_up()) };
             }
             let Some(owners) = self
+                .table
                 .ranges
                 .enqueue(me, index, key, || begin_wait(me, WaitPlace::Range(index)))
             else {
                 break;
             };
-            let end = self.sleep(me, &owners, timeout);
-            let decided = self.ranges.leave(me, index);
+            let end = self.waits.sleep(&self.table, me, &owners, timeout);
+            let decided = self.table.ranges.leave(me, index);
             end_wait(me);
             if decided && end != SleepEnd::Granted {
                 return Err(end.error());
@@ -408,7 +311,7 @@ impl LockSys {
         if trx.shared.locks.lock().ranges.contains(&index) {
             return false;
         }
-        let (_, stopped) = self.ranges.add(&trx.shared, index, &[], None);
+        let (_, stopped) = self.table.ranges.add(&trx.shared, index, &[], None);
         trx.shared.locks.lock().ranges.push(index);
         ask_to_look(&stopped);
         true
@@ -421,34 +324,34 @@ impl LockSys {
         };
         list.ranges.swap_remove(at);
         drop(list);
-        wake_all(self.ranges.release(&trx.shared, index));
+        wake_all(self.table.ranges.release(&trx.shared, index));
     }
     /// True if nobody else has a range in the index. As `insert_is_free`: to be asked under the latch of the page to be changed.
     pub fn whole_is_free(&self, trx: &Trx, index: IndexId) -> bool {
-        self.ranges.is_free(&trx.shared, index, None)
+        self.table.ranges.is_free(&trx.shared, index, None)
     }
     pub fn wait_for_whole(&self, trx: &mut Trx, index: IndexId) -> Result<()> {
         self.wait_until_free(trx, index, None)
     }
 
+    /// Ends the wait of `trx` from another thread (KILL). A grant that came first stays.
+    pub fn cancel_wait(&self, trx: &Arc<TrxShared>) {
+        cancel_wait(trx);
+    }
+
     /// Row locks held and waited for, in the whole engine.
     pub fn names_in_use(&self) -> usize {
-        self.shards.iter().map(|s| s.lock().len()).sum()
+        self.table.names_in_use()
     }
 
-    /// For SHOW ENGINE STATUS.
+    /// For SHOW ENGINE STATUS; newest first.
     pub fn latest_deadlocks(&self) -> Vec<DeadlockInfo> {
-        self.search.lock().iter().cloned().collect()
+        self.waits.deadlocks.latest()
     }
-    /// To be called once. The listener is called without latches and locks, by the thread that found the deadlock.
+    /// To be called once. The listener is called without latches and locks, by the thread that found
+    /// the deadlock.
     pub fn on_deadlock(&self, listener: DeadlockListener) {
-        let first = self.listener.set(listener).is_ok();
-        assert!(first, "one listens to deadlocks");
-    }
-
-    /// The queue of a row wait, under its mutex.
-    pub(super) fn with_shard<R>(&self, at: LockRef, look: impl FnOnce(&mut Shard, u32) -> R) -> R {
-        look(&mut self.shards[at.shard as usize].lock(), at.slot)
+        self.waits.deadlocks.listen(listener);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Row locks with real threads: conflicts, order, timeouts, deadlocks, ranges.
-use super::Dice;
 use crate::base::{Counters, Error};
+use crate::io::sim::Dice;
 use crate::txn::{Granted, LockMode, LockPolicy, LockSys, ThreadWaiter, Trx, TrxShared};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{mpsc, Arc};
@@ -50,13 +50,13 @@ pub(super) fn begin_wait<T: Send + 'static>(
     wait: impl FnOnce(&LockSys, &mut Trx) -> T + Send + 'static,
 ) -> thread::JoinHandle<T> {
     let (shared, l) = (trx.shared.clone(), locks.clone());
-    let before = locks.counters.row_lock_current_waits.get();
+    let before = locks.waits.counters.row_lock_current_waits.get();
     let waits = thread::spawn(move || {
         let outcome = wait(&l, &mut trx);
         l.release_all(&trx.shared);
         outcome
     });
-    until(|| waiting(&shared) && locks.counters.row_lock_current_waits.get() == before + 1);
+    until(|| waiting(&shared) && locks.waits.counters.row_lock_current_waits.get() == before + 1);
     waits
 }
 
@@ -103,8 +103,8 @@ fn waiters_come_in_the_order_of_their_requests() {
     threads.into_iter().for_each(|t| t.join().unwrap());
     assert_eq!(order.try_iter().collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
     assert_eq!(locks.names_in_use(), 0);
-    assert_eq!(locks.counters.row_lock_waits.get(), 6);
-    assert_eq!(locks.counters.row_lock_current_waits.get(), 0);
+    assert_eq!(locks.waits.counters.row_lock_waits.get(), 6);
+    assert_eq!(locks.waits.counters.row_lock_current_waits.get(), 0);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_wait_times_out_and_lets_those_behind_it_go_on() {
     assert_eq!(try_take(&locks, &mut reader, b"k", S), Err(Error::Locked));
     assert_eq!(take(&locks, &mut reader, b"k", S), Ok(Granted::New));
     assert_eq!(waits.join().unwrap(), Err(Error::LockWaitTimeout));
-    assert_eq!(locks.counters.lock_wait_timeouts.get(), 1);
+    assert_eq!(locks.waits.counters.lock_wait_timeouts.get(), 1);
 }
 
 /// It was queued for an instant, and the search for a deadlock that its timeout was about to end took a victim.
@@ -138,7 +138,7 @@ fn who_may_not_wait_is_in_no_queue_and_in_no_deadlock() {
     assert_eq!(take(&locks, &mut b, b"c", X), Ok(Granted::New));
     locks.release_all(&b.shared);
     assert_eq!(waits.join().unwrap(), Ok(Granted::New));
-    let counters = &locks.counters;
+    let counters = &locks.waits.counters;
     let told = [
         &counters.deadlocks,
         &counters.row_lock_waits,
@@ -173,7 +173,7 @@ fn a_wait_can_be_cancelled() {
     take(&locks, &mut holder, b"k", X).unwrap();
     let shared = victim.shared.clone();
     let waits = begin_wait(&locks, victim, |locks, trx| take(locks, trx, b"k", X));
-    let wait = locks.wait_of(&shared).unwrap();
+    let wait = locks.table.info(&shared, 0).wait.unwrap();
     assert_eq!(wait.key, b"k");
     let blockers: Vec<_> = wait.blockers.iter().map(|b| (b.id, b.connection)).collect();
     assert_eq!(blockers, [(0, 1)]);
@@ -204,7 +204,7 @@ fn circle(n: usize) -> Arc<LockSys> {
     let deadlocks = outcomes.iter().filter(|o| **o == Err(Error::Deadlock)).count();
     assert_eq!(deadlocks, 1, "{outcomes:?}");
     assert!(outcomes.iter().all(|o| o.is_ok() || *o == Err(Error::Deadlock)));
-    assert_eq!(locks.counters.deadlocks.get(), 1);
+    assert_eq!(locks.waits.counters.deadlocks.get(), 1);
     assert_eq!(locks.names_in_use(), 0);
     locks
 }
@@ -248,11 +248,12 @@ fn a_circle_that_two_search_for_costs_one_of_them() {
     // By the thread of the first, between its search and its leaving the queue.
     locks.on_deadlock(Box::new(move |_| {
         if heard.fetch_add(1, Ordering::SeqCst) == 0 {
-            weak.upgrade().unwrap().find_deadlock(&second);
+            let locks = weak.upgrade().unwrap();
+            locks.waits.find_deadlock(&locks.table, &second);
         }
     }));
     assert_eq!(take(&locks, &mut a, b"b", X), Err(Error::Deadlock));
-    assert_eq!(locks.counters.deadlocks.get(), 1);
+    assert_eq!(locks.waits.counters.deadlocks.get(), 1);
     locks.release_all(&a.shared);
     assert_eq!(waits.join().unwrap(), Ok(Granted::New));
     assert_eq!(locks.names_in_use(), 0);
@@ -318,7 +319,7 @@ fn a_range_stops_the_inserts_of_others_until_its_owner_ends() {
     let waits = begin_wait(&locks, writer, |locks, trx| locks.check_insert(trx, 1, b"d"));
     locks.release_all(&scanner.shared);
     assert_eq!(waits.join().unwrap(), Ok(()));
-    assert!(!locks.ranges.any(1));
+    assert!(!locks.table.ranges.any(1));
 }
 
 #[test]
@@ -395,7 +396,7 @@ fn exclusion_holds_under_stress() {
     });
     assert_eq!(locks.names_in_use(), 0);
     assert_eq!(
-        locks.counters.lock_wait_timeouts.get(),
+        locks.waits.counters.lock_wait_timeouts.get(),
         0,
         "a missed deadlock ends in a timeout"
     );
@@ -420,10 +421,10 @@ fn many_waiters_on_one_row_all_get_their_turn() {
             })
         })
         .collect();
-    until(|| locks.counters.row_lock_current_waits.get() == 200);
+    until(|| locks.waits.counters.row_lock_current_waits.get() == 200);
     locks.release_all(&holder.shared);
     threads.into_iter().for_each(|t| t.join().unwrap());
-    assert_eq!(locks.counters.deadlocks.get(), 0);
+    assert_eq!(locks.waits.counters.deadlocks.get(), 0);
     assert_eq!(locks.names_in_use(), 0);
 }
 

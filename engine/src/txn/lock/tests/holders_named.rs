@@ -2,7 +2,8 @@
 //! And so does the search for deadlocks.
 use super::locks::{begin_wait, lock_sys, take, trx, try_take, until, waiting};
 use crate::base::Error;
-use crate::txn::sleep::{decide, HOLDERS_NOTED_MAX, WAIT_CANCELLED, WAIT_DEADLOCK, WAIT_LOOK};
+use crate::txn::lock::sleep::HOLDERS_NOTED_MAX;
+use crate::txn::lock::wait_flag::{decide, WAIT_CANCELLED, WAIT_DEADLOCK, WAIT_LOOK};
 use crate::txn::{Granted, LockMode, LockSys, ThreadWaiter, Trx, TrxShared, WaitOutcome, Waiter};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -93,7 +94,7 @@ fn who_waits_already_hears_of_a_lock_made_explicit() {
     row.locks.release_all(&row.owner.shared);
     assert_eq!(row.sleeper.join().unwrap(), Ok(Granted::New));
     assert_eq!(row.locks.names_in_use(), 0);
-    assert_eq!(row.locks.counters.row_lock_waits.get(), 1, "it is one wait");
+    assert_eq!(row.locks.waits.counters.row_lock_waits.get(), 1, "it is one wait");
 }
 
 #[test]
@@ -200,7 +201,7 @@ fn a_circle_through_a_waiting_upgrade_is_found_at_once() {
         take(locks, trx, b"r", S).map(drop)
     });
     raise.send(()).unwrap();
-    until(|| locks.counters.row_lock_current_waits.get() == 3);
+    until(|| locks.waits.counters.row_lock_current_waits.get() == 3);
     cancel(&locks, writer);
     assert_eq!(take(&locks, &mut third, b"k", X), Err(Error::Deadlock));
     locks.release_all(&third.shared);
@@ -243,7 +244,7 @@ fn a_waiting_reader_hears_of_a_holder_that_upgrades() {
         if another_holder {
             thread::scope(|scope| {
                 let upgrade = scope.spawn(|| upgrade(&mut holder));
-                until(|| locks.counters.row_lock_current_waits.get() == 3);
+                until(|| locks.waits.counters.row_lock_current_waits.get() == 3);
                 until(|| reader.heard_of(&shared));
                 locks.release_all(&other.shared);
                 upgrade.join().unwrap();

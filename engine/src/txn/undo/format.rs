@@ -28,17 +28,18 @@
 //! so what is undone twice at most are the records undone after the last append. The table layer
 //! makes that harmless: it undoes a row change only while the row's newest version is that of
 //! (transaction, record).
-use crate::base::bytes::{get_u16, get_u32, get_u48, push_varint, put_u16, put_u32, put_u48};
+use crate::base::bytes::{get_u16, get_u32, get_u48, get_u64, push_varint, put_u16, put_u32, put_u48};
 use crate::base::ids::UNDO_FILE;
 use crate::base::{Error, PageId, PageNo, Result, TrxId, UndoPtr};
 use crate::pool::page::page_type;
 use crate::pool::{PageRead, PageType, Pool, PAGE_BODY, PAGE_SIZE};
+use crate::txn::xid::Xid;
 
-pub(super) const NEXT: usize = PAGE_BODY;
-pub(super) const STREAM: usize = PAGE_BODY + 4;
-pub(super) const DATA: usize = PAGE_BODY + 8;
+pub(in crate::txn) const NEXT: usize = PAGE_BODY;
+pub(in crate::txn) const STREAM: usize = PAGE_BODY + 4;
+pub(in crate::txn) const DATA: usize = PAGE_BODY + 8;
 /// Stream bytes in a page.
-pub(super) const PAYLOAD: usize = PAGE_SIZE - DATA;
+pub(in crate::txn) const PAYLOAD: usize = PAGE_SIZE - DATA;
 
 const KIND_MASK: u8 = 7;
 const PREV_NEAR: u8 = 1 << 3;
@@ -47,12 +48,12 @@ const PREV_FAR: u8 = 2 << 3;
 /// Longest replication position.
 pub const POSITION_MAX: usize = 160;
 /// Longest record header.
-pub(super) const HEADER_MAX: usize = 1 + 6 + 6 + 6 + 5;
+pub(in crate::txn) const HEADER_MAX: usize = 1 + 6 + 6 + 6 + 5;
 /// A stream always has room for this much more, so that ending a transaction cannot fail.
-pub(super) const END_MAX: usize = HEADER_MAX + POSITION_MAX;
+pub(in crate::txn) const END_MAX: usize = HEADER_MAX + POSITION_MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(in crate::txn) enum Kind {
     Row = 1,
     Prepared = 2,
     Committed = 3,
@@ -78,7 +79,7 @@ impl Kind {
 
 /// A record without its payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Header {
+pub(in crate::txn) struct Header {
     pub kind: Kind,
     pub trx: TrxId,
     pub prev: UndoPtr,
@@ -88,7 +89,7 @@ pub(super) struct Header {
 }
 
 /// Encodes a record that will begin in `page`.
-pub(super) fn encode(
+pub(in crate::txn) fn encode(
     out: &mut Vec<u8>,
     page: PageNo,
     kind: Kind,
@@ -124,15 +125,38 @@ pub(super) fn encode(
     out.extend_from_slice(payload);
 }
 
-pub(super) fn corrupt(at: UndoPtr, what: &str) -> Error {
+pub(in crate::txn) fn corrupt(at: UndoPtr, what: &str) -> Error {
     Error::corrupt(format!(
         "undo record at file {UNDO_FILE} page {} offset {} {what}; restore the engine's directory from a backup",
         at.page, at.offset
     ))
 }
 
+/// Payload of a prepared record.
+pub(in crate::txn) fn encode_xid(xid: &Xid) -> Vec<u8> {
+    let mut out = Vec::with_capacity(16 + xid.data.len());
+    out.extend_from_slice(&xid.format_id.to_le_bytes());
+    out.extend_from_slice(&xid.gtrid_len.to_le_bytes());
+    out.extend_from_slice(&xid.bqual_len.to_le_bytes());
+    out.extend_from_slice(&xid.data);
+    out
+}
+
+/// None: not such a payload.
+pub(in crate::txn) fn decode_xid(b: &[u8]) -> Option<Xid> {
+    if b.len() < 16 {
+        return None;
+    }
+    Some(Xid {
+        format_id: get_u64(b, 0) as i64,
+        gtrid_len: get_u32(b, 8),
+        bqual_len: get_u32(b, 12),
+        data: b[16..].to_vec(),
+    })
+}
+
 /// Reads a stream's bytes in order, one S-latched page at a time (I5: none is held while the next is fetched).
-pub(super) struct Reader<'p> {
+pub(in crate::txn) struct Reader<'p> {
     pool: &'p Pool,
     page: Option<PageRead<'p>>,
     no: PageNo,

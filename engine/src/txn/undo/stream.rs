@@ -5,7 +5,7 @@
 //! so that an end marker never allocates. `reserve` and `make_room` provide it; `append` only uses it.
 //! Latches: X on undo pages in the order of the chain, then (to make room) the undo file's space pages. A record that is
 //! appended under tree latches therefore keeps the order tree, undo, space.
-use super::undo::{self, Kind, DATA, END_MAX, HEADER_MAX, NEXT, PAYLOAD, STREAM};
+use super::format::{self, Kind, DATA, END_MAX, HEADER_MAX, NEXT, PAYLOAD, STREAM};
 use crate::base::bytes::{put_u16, put_u32};
 use crate::base::ids::UNDO_FILE;
 use crate::base::{Error, PageId, PageNo, Result, TrxId, UndoPtr};
@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 /// Records that were undone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Skip {
+pub(in crate::txn) struct Skip {
     /// The record itself is undone as well, not only those after it.
     pub inclusive: bool,
     /// The next record that was not.
@@ -24,26 +24,26 @@ pub(super) struct Skip {
 }
 
 pub(crate) struct StreamTail {
-    pub(super) number: u32,
+    pub(in crate::txn) number: u32,
     /// Page and offset of the next byte; the offset may be the page size.
-    pub(super) page: PageNo,
-    pub(super) at: usize,
+    pub(in crate::txn) page: PageNo,
+    pub(in crate::txn) at: usize,
     /// Linked pages behind `page`, still empty.
-    pub(super) ahead: VecDeque<PageNo>,
+    pub(in crate::txn) ahead: VecDeque<PageNo>,
     /// First and newest row record of the owner; NONE: it has none.
-    pub(super) first: UndoPtr,
-    pub(super) last: UndoPtr,
+    pub(in crate::txn) first: UndoPtr,
+    pub(in crate::txn) last: UndoPtr,
     /// The owner has written something here, so it needs an end marker.
-    pub(super) used: bool,
+    pub(in crate::txn) used: bool,
     /// What the owner undid and then passed over, keyed by the record before.
-    pub(super) skips: Vec<(UndoPtr, Skip)>,
+    pub(in crate::txn) skips: Vec<(UndoPtr, Skip)>,
     /// One of its pages cannot be read: nobody gets it again before the next start.
-    pub(super) broken: bool,
+    pub(in crate::txn) broken: bool,
     scratch: Vec<u8>,
 }
 
 impl StreamTail {
-    pub(super) fn at(number: u32, at: UndoPtr, ahead: VecDeque<PageNo>) -> StreamTail {
+    pub(in crate::txn) fn at(number: u32, at: UndoPtr, ahead: VecDeque<PageNo>) -> StreamTail {
         StreamTail {
             number,
             page: at.page,
@@ -62,7 +62,7 @@ impl StreamTail {
     }
     /// Room for a record with `payload` bytes and, behind it, an end marker, in an Mtr of its own. `Error::Full` changes
     /// nothing. Returns the number of pages added. `ceiling`: see `make_room`.
-    pub(super) fn reserve(&mut self, pool: &Pool, ceiling: PageNo, payload: usize) -> Result<usize> {
+    pub(in crate::txn) fn reserve(&mut self, pool: &Pool, ceiling: PageNo, payload: usize) -> Result<usize> {
         if self.has_room(payload) {
             return Ok(0);
         }
@@ -77,7 +77,7 @@ impl StreamTail {
     }
     /// The same in the caller's Mtr. Errors come before any change; an append of that payload then cannot fail. From `ceiling` on the
     /// file is to become free (`shrink.rs`): a stream up there goes on below.
-    pub(super) fn make_room(&mut self, mtr: &mut Mtr<'_>, ceiling: PageNo, payload: usize) -> Result<usize> {
+    pub(in crate::txn) fn make_room(&mut self, mtr: &mut Mtr<'_>, ceiling: PageNo, payload: usize) -> Result<usize> {
         if self.has_room(payload) {
             return Ok(0);
         }
@@ -104,16 +104,16 @@ impl StreamTail {
         page
     }
     /// All its pages.
-    pub(super) fn pages(&self) -> Vec<PageId> {
+    pub(in crate::txn) fn pages(&self) -> Vec<PageId> {
         let pages = std::iter::once(&self.page).chain(&self.ahead);
         pages.map(|no| PageId::new(UNDO_FILE, *no)).collect()
     }
     /// Room for the end marker alone: what every owner starts with.
-    pub(super) fn has_room_to_end(&self) -> bool {
+    pub(in crate::txn) fn has_room_to_end(&self) -> bool {
         self.room() >= END_MAX
     }
     /// Latches what an end marker may be written to: appending it in the same Mtr cannot fail then.
-    pub(super) fn latch_for_end(&mut self, mtr: &mut Mtr<'_>) -> Result<()> {
+    pub(in crate::txn) fn latch_for_end(&mut self, mtr: &mut Mtr<'_>) -> Result<()> {
         self.latch(mtr, self.page)?;
         if let (true, Some(next)) = (PAGE_SIZE - self.at < END_MAX, self.ahead.front().copied()) {
             self.latch(mtr, next)?;
@@ -121,7 +121,7 @@ impl StreamTail {
         Ok(())
     }
     /// Appends a record in `mtr`. Errors come before any change.
-    pub(super) fn append(
+    pub(in crate::txn) fn append(
         &mut self,
         mtr: &mut Mtr<'_>,
         kind: Kind,
@@ -141,7 +141,7 @@ impl StreamTail {
             page,
             offset: at as u16,
         };
-        undo::encode(&mut self.scratch, page, kind, trx, prev, number, payload);
+        format::encode(&mut self.scratch, page, kind, trx, prev, number, payload);
         let spare = if kind.is_end() { 0 } else { END_MAX };
         assert!(
             self.room() >= self.scratch.len() + spare,
@@ -179,7 +179,7 @@ impl StreamTail {
         Ok(start)
     }
     /// Keeps first, last and skips for a record now in the stream. Recovery calls it for each record it walks over.
-    pub(super) fn note(&mut self, kind: Kind, prev: UndoPtr, at: UndoPtr) {
+    pub(in crate::txn) fn note(&mut self, kind: Kind, prev: UndoPtr, at: UndoPtr) {
         self.used = true;
         if kind == Kind::RolledBack {
             // All that was undone before is a part of it.
@@ -212,7 +212,7 @@ impl StreamTail {
         self.skips.push((key, Skip { inclusive, until }));
     }
     /// The owner has ended: ready for the next one. Hands over what was undone.
-    pub(super) fn end_owner(&mut self) -> Vec<(UndoPtr, Skip)> {
+    pub(in crate::txn) fn end_owner(&mut self) -> Vec<(UndoPtr, Skip)> {
         self.first = UndoPtr::NONE;
         self.last = UndoPtr::NONE;
         self.used = false;
@@ -221,20 +221,20 @@ impl StreamTail {
 }
 
 /// A fresh undo page of a stream, empty and last.
-pub(super) fn format_page(mtr: &mut Mtr<'_>, no: PageNo, stream: u32) -> Result<PageHandle> {
+pub(in crate::txn) fn format_page(mtr: &mut Mtr<'_>, no: PageNo, stream: u32) -> Result<PageHandle> {
     let page = mtr.create(PageId::new(UNDO_FILE, no), 0, PageType::Undo, 0)?;
     mtr.edit_u32(page, STREAM, stream);
     Ok(page)
 }
 
 /// Bytes of an address in the stream directory.
-pub(super) fn encode_ptr(at: UndoPtr) -> [u8; 6] {
+pub(in crate::txn) fn encode_ptr(at: UndoPtr) -> [u8; 6] {
     let mut out = [0u8; 6];
     put_u32(&mut out, 0, at.page);
     put_u16(&mut out, 4, at.offset);
     out
 }
 
-pub(super) fn too_many() -> Error {
+pub(in crate::txn) fn too_many() -> Error {
     Error::Full("too many transactions write at the same time: all undo streams are in use".into())
 }

@@ -5,11 +5,10 @@
 //! An owner's ranges of one index are kept disjoint (overlapping and touching ones are joined), so that the question
 //! "is this key in one?" is a descent per owner. An index without ranges costs an insert one atomic load.
 //! Locks: one mutex per group of indexes, [`Rank::LockShard`], never together with a row lock shard's. Called by `lock.rs`.
-use super::lock_table::WakeList;
-use super::sleep::mark_granted;
-use super::TrxShared;
+use super::wait_flag::{mark_granted, WakeList};
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::IndexId;
+use crate::txn::shared::TrxShared;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;

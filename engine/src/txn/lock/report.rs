@@ -8,12 +8,13 @@
 //!
 //! A row that a transaction has changed is locked by that alone, without an entry here, until somebody else asks for it.
 //! Called by the server for people, with no latch held.
-use super::lock::{LockSys, WaitPlace};
-use super::lock_table::{conflict, hash_name, Entry, Request};
+use super::held::{LockMode, WaitPlace};
 use super::range::{HeldRange, RangeLocks};
-use super::report::TrxInfo;
-use super::{LockMode, TrxShared};
+use super::shard::{conflict, hash_name, Entry, Request};
+use super::table::LockTable;
 use crate::base::IndexId;
+use crate::txn::info::TrxInfo;
+use crate::txn::shared::TrxShared;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -114,8 +115,8 @@ struct Builder {
     ranges: HashMap<(usize, IndexId, Vec<u8>), usize>,
 }
 
-impl LockSys {
-    pub(super) fn report(&self, everyone: Vec<Arc<TrxShared>>, now_us: u64, detail: LockDetail) -> LockReport {
+impl LockTable {
+    pub(in crate::txn) fn report(&self, everyone: Vec<Arc<TrxShared>>, now_us: u64, detail: LockDetail) -> LockReport {
         let moment = self.look_at_waits(everyone, now_us);
         let mut builder = Builder::default();
         for (trx, info) in moment.transactions {
@@ -141,7 +142,7 @@ impl LockSys {
         let rows: Vec<_> = self.shards.iter().map(|shard| shard.lock_next()).collect();
         let ranges: Vec<_> = self.ranges.shards.iter().map(|shard| shard.lock_next()).collect();
         for trx in everyone {
-            match WaitPlace::of(&trx) {
+            match trx.wait_place() {
                 Some(WaitPlace::Row(at)) => {
                     let entry = rows[at.shard as usize].get(at.slot);
                     if let Some(entry) = entry.filter(|entry| entry.waiting_request(&trx).is_some()) {

@@ -15,7 +15,7 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Streams at most: transactions that write at the same time.
-pub(super) const STREAMS_MAX: u32 = 4096;
+pub(in crate::txn) const STREAMS_MAX: u32 = 4096;
 /// Jobs done before streams that failed come again, while there are others.
 const JOBS_IN_BETWEEN: u32 = 64;
 /// Ends kept for one stream before the older half is thinned.
@@ -23,16 +23,16 @@ const ENDS_MAX: usize = 4096;
 
 /// A transaction's end marker in its stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct End {
+pub(in crate::txn) struct End {
     pub at: UndoPtr,
     pub number: u64,
 }
 
 /// Undone records, by the record before them (see `stream::Skip`).
-pub(super) type Skips = HashMap<UndoPtr, Skip>;
+pub(in crate::txn) type Skips = HashMap<UndoPtr, Skip>;
 
 /// The reading end of a stream.
-pub(super) struct StreamHead {
+pub(in crate::txn) struct StreamHead {
     /// Purge goes on here.
     pub at: UndoPtr,
     pub skip_until: UndoPtr,
@@ -61,7 +61,7 @@ struct State {
 }
 
 /// What a purge job starts from.
-pub(super) struct Work {
+pub(in crate::txn) struct Work {
     pub stream: u32,
     pub at: UndoPtr,
     pub skip_until: UndoPtr,
@@ -72,7 +72,7 @@ pub(super) struct Work {
 
 /// What a job left behind itself.
 #[derive(Default)]
-pub(super) struct Passed {
+pub(in crate::txn) struct Passed {
     /// End markers, in order.
     pub ends: Vec<UndoPtr>,
     /// Keys of skips.
@@ -80,13 +80,13 @@ pub(super) struct Passed {
 }
 
 /// Answer to the wish for a stream.
-pub(super) enum Taken {
+pub(in crate::txn) enum Taken {
     Free(Box<StreamTail>),
     /// None is free: one is to be made under this number.
     Make(u32),
 }
 
-pub(super) struct History {
+pub(in crate::txn) struct History {
     state: RankedMutex<State>,
     /// Ended transactions not yet purged.
     length: AtomicU64,
@@ -338,7 +338,7 @@ fn thin(ends: &mut VecDeque<End>) {
     ends.push_front(first);
 }
 
-pub(super) fn no_record_before_limit(stream: u32) -> Error {
+pub(in crate::txn) fn no_record_before_limit(stream: u32) -> Error {
     Error::corrupt(format!(
         "undo stream {stream} ends before its last known transaction; restore the engine's directory from a backup"
     ))

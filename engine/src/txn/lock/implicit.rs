@@ -4,11 +4,13 @@
 //! The entry goes before those who wait in the queue already. From now on they wait for the owner too, and none of them has looked: their
 //! waiters have not been asked about it (a replica would stand still, whose owner waits in the server for one of them to commit), and the search
 //! for deadlocks has not come by. Both is made up for once the latch is gone.
-use super::lock::{LockRef, LockSys, WaitPlace, SHARDS};
-use super::lock_table::{hash_name, WakeList};
-use super::sleep::ask_to_look;
-use super::TrxShared;
+use super::held::LockRef;
+use super::shard::hash_name;
+use super::sys::LockSys;
+use super::table::SHARDS;
+use super::wait_flag::{ask_to_look, WakeList};
 use crate::base::{IndexId, TrxId};
+use crate::txn::shared::TrxShared;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
@@ -31,7 +33,7 @@ impl LockSys {
     ) -> Option<MadeExplicit> {
         let hash = hash_name(index, key);
         let shard_no = hash as usize % SHARDS;
-        let mut shard = self.shards[shard_no].lock();
+        let mut shard = self.table.shards[shard_no].lock();
         let slot = shard.find_or_add(hash, index, key);
         let at = LockRef {
             shard: shard_no as u32,
@@ -64,8 +66,8 @@ impl LockSys {
     /// no latch held: it wakes them, or a victim.
     pub fn search_after_explicit(&self, made: MadeExplicit) {
         ask_to_look(&made.waiting);
-        if WaitPlace::of(&made.owner).is_some() {
-            self.find_deadlock(&made.owner);
+        if made.owner.wait_place().is_some() {
+            self.waits.find_deadlock(&self.table, &made.owner);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The undo file becomes shorter: idle streams move, busy ones go on below, and nobody loses a record. (A crash at every I/O of it: the
 //! simulation's workload "undo is cut off".)
-use super::{Bed, Dice};
 use crate::base::ids::UNDO_FILE;
 use crate::pool::PAGE_SIZE;
 use crate::space;
+use crate::txn::tests::{Bed, Dice};
 use crate::txn::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -26,7 +26,7 @@ fn purge_all(bed: &Bed) {
 /// As often as the engine would in half a minute.
 fn shrink(bed: &Bed) {
     for _ in 0..30 {
-        while bed.sys.shrink_undo(KEPT).unwrap() {}
+        while bed.sys.truncate_undo(KEPT).unwrap() {}
     }
 }
 
@@ -34,7 +34,7 @@ fn shrink(bed: &Bed) {
 fn grown(seed: u64) -> Bed {
     let bed = Bed::create(seed);
     let mut reader = bed.trx();
-    bed.sys.open_view(&mut reader);
+    bed.sys.visibility.open_view(&mut reader);
     let mut dice = Dice(seed);
     for _ in 0..200 {
         let mut open: Vec<Trx> = (0..6).map(|_| bed.trx()).collect();
@@ -42,7 +42,7 @@ fn grown(seed: u64) -> Bed {
             bed.append(trx, &vec![7; 1 + dice.below(6000) as usize]).unwrap();
         }
         for mut trx in open {
-            trx.position = vec![3; 20];
+            trx.set_position(vec![3; 20]);
             bed.sys.commit(&mut trx);
         }
     }
@@ -78,7 +78,7 @@ fn what_purge_has_freed_is_cut_off_and_the_streams_live_on() {
     bed.flush();
     let bed = bed.crash(5);
     for (at, payload) in written {
-        assert_eq!(bed.sys.read_undo(at).unwrap().payload, payload);
+        assert_eq!(bed.sys.undo.read(at).unwrap().payload, payload);
     }
     assert_eq!(bed.sys.position(), vec![3; 20]);
     bed.check_pages();
@@ -91,7 +91,7 @@ fn an_open_transaction_keeps_its_pages_and_lets_go_of_them_at_its_end() {
     let at = bed.append(&mut trx, b"up there").unwrap();
     purge_all(&bed);
     shrink(&bed);
-    assert_eq!(bed.sys.read_undo(at).unwrap().payload, b"up there");
+    assert_eq!(bed.sys.undo.read(at).unwrap().payload, b"up there");
     assert!(pages(&bed) > at.page);
     // What it writes from now on is below.
     let mut last = at;
@@ -149,7 +149,7 @@ fn cuts_and_writers_under_threads() {
                             written.push((bed.append(&mut trx, &payload).unwrap(), payload));
                         }
                         for (at, payload) in written {
-                            assert!(bed.sys.read_undo(at).unwrap().payload == payload);
+                            assert!(bed.sys.undo.read(at).unwrap().payload == payload);
                         }
                         bed.sys.commit(&mut trx);
                         purge_all(bed);
@@ -160,7 +160,7 @@ fn cuts_and_writers_under_threads() {
         let (bed, stop, cut) = (&bed, &stop, &cut);
         scope.spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                bed.sys.shrink_undo(8).unwrap();
+                bed.sys.truncate_undo(8).unwrap();
                 cut.store(bed.sys.counters.undo_pages_cut.get(), Ordering::Relaxed);
                 bed.rig.pool.flush_step(20).unwrap();
                 // Or the writers wait for ever for room in the log.

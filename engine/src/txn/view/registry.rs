@@ -1,16 +1,17 @@
-//! The open read views, oldest first: what bounds purge, and who holds it back.
+//! The open read views, oldest first: they bound purge, and name the connection that holds it back.
 //!
-//! Views are opened in the order of their `low` and `commit_no` (both only grow), so a list in the order of opening
-//! has the oldest at its head. A doubly linked list in a slab: open and close are a few stores, whatever the number.
-//! Lives inside the transaction system's mutex (`sys.rs`); takes no lock of its own.
-use super::ReadView;
+//! Views are opened in the order of their `low` and `commit_no`, which only grow. So a list in the
+//! order of opening has the oldest at its head. The list is doubly linked and lies in a slab: open
+//! and close are a few stores, whatever the number of views.
+//! Plain data under the mutex of [`Visibility`](crate::txn::visibility::Visibility).
+use super::snapshot::ReadView;
 use crate::base::TrxId;
 
 const NIL: u32 = u32::MAX;
 
 /// Names an open view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ViewSlot(u32);
+pub(in crate::txn) struct ViewSlot(u32);
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
@@ -28,11 +29,11 @@ pub struct OldestView {
     pub low: TrxId,
     pub commit_no: u64,
     pub connection: u64,
-    /// Clock of its making, to the second.
+    /// Clock of the view's making, to the second.
     pub opened_us: u64,
 }
 
-pub struct ViewRegistry {
+pub(in crate::txn) struct ViewRegistry {
     nodes: Vec<Node>,
     free: Vec<u32>,
     head: u32,

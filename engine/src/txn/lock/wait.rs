@@ -87,9 +87,9 @@ impl Waiter for ThreadWaiter {
 }
 
 /// Waiter of a transaction without a connection: a recovered one, which only ends and so never waits.
-pub(super) struct Nobody;
+pub(in crate::txn) struct NoConnection;
 
-impl Waiter for Nobody {
+impl Waiter for NoConnection {
     fn wait(&self, _flag: &AtomicU32, _timeout_us: u64) -> WaitOutcome {
         WaitOutcome::Killed
     }

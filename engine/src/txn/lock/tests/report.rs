@@ -1,5 +1,5 @@
 //! What INFORMATION_SCHEMA shows of the lock table: whole, each lock once, waits that fit the locks, whatever goes on meanwhile.
-use super::Bed;
+use crate::txn::tests::Bed;
 use crate::txn::{Isolation, LockDetail, LockKind, LockMode, LockPolicy, ThreadWaiter, Trx};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
