@@ -3,6 +3,7 @@
 #
 #   make              the plugin             make server       a MariaDB with Sluice on 127.0.0.1:$(PORT)
 #   make test         all tests              make server-stop  stops it
+#   make settings     writes the server's variables and the manual's table of them from the engine's table
 #   make check        format, lints, layers  make test-11.8    the plugin and its tests with MariaDB 11.8 (needs root)
 #   make sqltest      the SQL tests alone; SQLTEST='NAME...' some of them
 #   make SERVER=/usr MARIADB_SOURCE=PATH   the plugin for a MariaDB 10.11 or 11.8 of your own: build/for-VERSION/ha_sluice.so
@@ -293,6 +294,10 @@ mutants: tools
 fuzz: plugin
 	@scripts/fuzz/fuzz.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 	@scripts/fuzz/crowd.py
+
+.PHONY: settings
+settings: tools
+	SLUICE_WRITE_SETTINGS=1 cargo test --locked --quiet -p sluice-ffi --test settings
 
 .PHONY: check
 check: tools

@@ -56,21 +56,14 @@ slc_bytes slc_duplicate_pk(void);                /* of this thread: clustered ke
 
 /* ---- engine ---- */
 typedef struct {
+  const char *name;                  /* as slc_engine_set() takes it */
+  uint64_t value;
+} slc_setting;
+typedef struct {
   const char *dir;                   /* e.g. "./#sluice"; created when absent */
-  uint64_t buffer_pool_size;         /* bytes */
-  uint64_t redo_log_capacity;        /* bytes */
-  uint64_t redo_log_buffer_size;     /* bytes */
-  uint32_t flush_log_at_trx_commit;  /* 0, 1, 2 */
-  uint32_t io_capacity;              /* pages a second in background */
-  uint32_t io_capacity_max;
-  uint32_t read_io_threads;
-  uint32_t purge_threads;
-  uint32_t open_files;               /* data files kept open */
-  uint8_t  doublewrite;              /* 0/1 */
-  uint8_t  direct_io;                /* 0/1 */
+  const slc_setting *settings;       /* those that are not named have their defaults; the last one of a name counts */
+  uint32_t setting_count;
   uint8_t  read_only;                /* 0/1 */
-  uint8_t  verify;                   /* 0/1: costly internal checks */
-  uint64_t sort_buffer_size;         /* bytes for one index build before it spills */
   slc_text_cb log;                   /* engine's notes for the error log (may be called from any thread); first char 'I','W','E' = level */
   void *log_ctx;
   /* writes a key as people write it (index: 0 = clustered, i + 1 = secondary i), returns the bytes written; 0: unknown. May be NULL.
@@ -88,8 +81,8 @@ void    slc_engine_count_conflict(slc_engine *); /* SLC_CONFLICT was told to a u
 slc_err slc_engine_checkpoint(slc_engine *);        /* flush all dirty pages, move the checkpoint */
 uint64_t slc_engine_lsn(slc_engine *);
 uint64_t slc_engine_durable_lsn(slc_engine *);
-/* dynamic settings; names as in system variables without prefix ("io_capacity", "flush_log_at_trx_commit",
-   "redo_log_capacity", "buffer_pool_dump"...). SLC_UNSUPPORTED for an unknown name. */
+/* Changes a setting while the engine runs. Names are those of the system variables without prefix, e.g. "io_capacity"; the table of them is
+   engine/src/engine/config.rs. SLC_UNSUPPORTED for an unknown name, or a setting that is read only at the start. */
 slc_err slc_engine_set(slc_engine *, const char *name, uint64_t value);
 /* status counters: fixed count and order for the life of the process; usable before open (engine NULL -> values 0) */
 uint32_t slc_counter_count(void);

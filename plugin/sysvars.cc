@@ -1,10 +1,12 @@
-/* The system variables. Sizes are bytes unless the help text says otherwise. Those that the engine can change while it
-   runs go through slc_engine_set() under their own name. */
+/* The system variables. Their names, ranges, defaults and help texts are in settings_table.inc, which comes from the engine's table of
+   settings (engine/src/engine/config.rs). Variables that the engine can change while it runs go through slc_engine_set() under their
+   own name. */
 #include "engine.h"
 #include "settings.h"
 #include <algorithm>
 #include <cctype>
 #include <string>
+#include <vector>
 
 namespace sluice {
 
@@ -32,33 +34,30 @@ void set_in_engine(const char *name, ulonglong value)
   my_printf_error(ER_UNKNOWN_ERROR, "%s: %s", MYF(ME_WARNING), full_name(name).c_str(), text);
 }
 
-#define UPDATE_FUNCTION(NAME, TYPE)                                                                                    \
+/* Update functions of the variables that the engine takes as they are. */
+#define UPDATE_AT_START(NAME, TYPE)
+#define UPDATE_AT_USE(NAME, TYPE)
+#define UPDATE_BY_OWN_CODE(NAME, TYPE)
+#define UPDATE_THROUGH_ENGINE(NAME, TYPE)                                                                              \
   void update_##NAME(THD *, st_mysql_sys_var *, void *to, const void *from)                                            \
   {                                                                                                                    \
     *static_cast<TYPE *>(to)= *static_cast<const TYPE *>(from);                                                        \
     set_in_engine(#NAME, settings.NAME);                                                                               \
   }
-UPDATE_FUNCTION(redo_log_capacity, ulonglong)
-UPDATE_FUNCTION(flush_log_at_trx_commit, ulong)
-UPDATE_FUNCTION(verify, my_bool)
-UPDATE_FUNCTION(sort_buffer_size, ulonglong)
-UPDATE_FUNCTION(print_all_deadlocks, my_bool)
-UPDATE_FUNCTION(purge_lag_warning, ulonglong)
-UPDATE_FUNCTION(stats_sample_pages, uint)
-UPDATE_FUNCTION(stats_persistent, my_bool)
-UPDATE_FUNCTION(stats_auto_recalc, my_bool)
-UPDATE_FUNCTION(change_buffering, ulong)
-UPDATE_FUNCTION(change_buffer_max_size, uint)
-UPDATE_FUNCTION(change_buffer_max_disk_size, ulonglong)
-UPDATE_FUNCTION(change_buffer_max_age, uint)
-UPDATE_FUNCTION(change_buffer_test_mode, uint)
+#define SLUICE_LONG(NAME, OWNER, CHANGE, ARGUMENT, DEFAULT, MIN, MAX, BLOCK, HELP) UPDATE_##CHANGE(NAME, ulonglong)
+#define SLUICE_INT(NAME, OWNER, CHANGE, ARGUMENT, DEFAULT, MIN, MAX, HELP) UPDATE_##CHANGE(NAME, uint)
+#define SLUICE_FLAG(NAME, OWNER, CHANGE, ARGUMENT, DEFAULT, HELP) UPDATE_##CHANGE(NAME, my_bool)
+#define SLUICE_CHOICE(NAME, OWNER, CHANGE, ARGUMENT, DEFAULT, HELP, ...) UPDATE_##CHANGE(NAME, ulong)
+#define SLUICE_TEXT(NAME, OWNER, CHANGE, ARGUMENT, DEFAULT, HELP)
+#include "settings_table.inc"
+
+/* Update functions of the others: those that do more. */
 
 /* io_capacity is never above io_capacity_max: the one that was not set follows. */
-constexpr uint IO_CAPACITY_LIMIT= 10000000;
-
 uint max_that_fits(uint io_capacity)
 {
-  return MY_MIN(2 * io_capacity, IO_CAPACITY_LIMIT);
+  constexpr uint LIMIT= 10000000;
+  return MY_MIN(2 * io_capacity, LIMIT);
 }
 
 void warn_of_change(const char *name, uint value)
@@ -118,142 +117,47 @@ void update_redo_log(THD *, st_mysql_sys_var *, void *to, const void *from)
     *static_cast<my_bool *>(to)= wanted;
 }
 
-const char *flush_commit_names[]= {"0", "1", "2", nullptr};
-TYPELIB flush_commit_typelib= {3, "", flush_commit_names, nullptr};
-const char *change_buffering_names[]= {"none", "inserts", "deletes", "changes", "purges", "all", nullptr};
-TYPELIB change_buffering_typelib= {6, "", change_buffering_names, nullptr};
-const char *flush_method_names[]= {"O_DIRECT", "buffered", nullptr};
-TYPELIB flush_method_typelib= {2, "", flush_method_names, nullptr};
-
-MYSQL_THDVAR_UINT(lock_wait_timeout, PLUGIN_VAR_RQCMDARG,
-  "Seconds a statement waits for a row lock before it gives up with error 1205 (0 = does not wait)",
-  nullptr, nullptr, 50, 0, 100000000, 0);
-MYSQL_THDVAR_BOOL(snapshot_isolation, PLUGIN_VAR_OPCMDARG,
-  "At REPEATABLE READ, locking or changing a row that was changed since the transaction's snapshot is a conflict (error 1020). OFF: "
-  "the newest committed version is taken, as InnoDB does with innodb_snapshot_isolation=OFF. Holds from the next transaction on",
-  nullptr, nullptr, SLUICE_SNAPSHOT_ISOLATION_DEFAULT);
-
-MYSQL_SYSVAR_STR(directory, settings.directory, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-  "Directory of the engine's files; a relative one is below the data directory", nullptr, nullptr, "./#sluice");
-MYSQL_SYSVAR_ULONGLONG(buffer_pool_size, settings.buffer_pool_size, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-  "Memory for cached pages, in bytes", nullptr, nullptr, 128ULL << 20, 2ULL << 20, 1ULL << 46, 1 << 20);
-MYSQL_SYSVAR_ULONGLONG(redo_log_capacity, settings.redo_log_capacity, PLUGIN_VAR_RQCMDARG,
-  "Room on disk for redo that has not been checkpointed, in bytes", nullptr, update_redo_log_capacity,
-  96ULL << 20, 4ULL << 20, 1ULL << 42, 1 << 20);
-MYSQL_SYSVAR_ULONGLONG(redo_log_buffer_size, settings.redo_log_buffer_size, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-  "Memory for redo that has not been written yet, in bytes", nullptr, nullptr, 16ULL << 20, 1ULL << 20, 1ULL << 32, 1 << 12);
-MYSQL_SYSVAR_ULONGLONG(sort_buffer_size, settings.sort_buffer_size, PLUGIN_VAR_RQCMDARG,
-  "Memory for sorting the entries of one index that is being built, in bytes; more is spilled to files",
-  nullptr, update_sort_buffer_size, 16ULL << 20, 64ULL << 10, 1ULL << 32, 1 << 12);
-MYSQL_SYSVAR_ENUM(flush_log_at_trx_commit, settings.flush_log_at_trx_commit, PLUGIN_VAR_OPCMDARG,
-  "1: a commit is durable when it returns; 2: written at commit, synced every second; 0: written and synced every second",
-  nullptr, update_flush_log_at_trx_commit, 1, &flush_commit_typelib);
-MYSQL_SYSVAR_ENUM(flush_method, settings.flush_method, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-  "O_DIRECT: data files bypass the file system's cache; buffered: they use it", nullptr, nullptr,
-  FLUSH_METHOD_DIRECT, &flush_method_typelib);
-MYSQL_SYSVAR_UINT(io_capacity, settings.io_capacity, PLUGIN_VAR_RQCMDARG,
-  "Pages a second that the page cleaner may write, and as many that merging of buffered changes may visit, a read and a write each", nullptr,
-  update_io_capacity, 1000, 10, IO_CAPACITY_LIMIT, 0);
-MYSQL_SYSVAR_UINT(io_capacity_max, settings.io_capacity_max, PLUGIN_VAR_RQCMDARG,
-  "As io_capacity, when background work falls behind; it goes beyond that where writers would have to wait: as the log, or "
-  "what may be buffered, is three quarters full", nullptr, update_io_capacity_max, 4000, 10, IO_CAPACITY_LIMIT, 0);
-MYSQL_SYSVAR_UINT(read_io_threads, settings.read_io_threads, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-  "Threads that serve asynchronous reads and writes", nullptr, nullptr, 4, 1, 64, 0);
-MYSQL_SYSVAR_UINT(purge_threads, settings.purge_threads, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-  "Threads that remove row versions nobody can see any more", nullptr, nullptr, 1, 1, 32, 0);
-MYSQL_SYSVAR_UINT(open_files, settings.open_files, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-  "Data files that are kept open, at most half of open_files_limit; more tables than that can be in use, their files are opened and "
-  "closed in turn", nullptr,
-  nullptr, 2000, 10, 1000000, 0);
-MYSQL_SYSVAR_UINT(stats_sample_pages, settings.stats_sample_pages, PLUGIN_VAR_RQCMDARG,
-  "Leaf pages of each index, and of each prefix of it, that are read to estimate how many different values it has. A table's "
-  "STATS_SAMPLE_PAGES overrides it", nullptr, update_stats_sample_pages, 20, 1, 100000, 0);
-MYSQL_SYSVAR_BOOL(stats_persistent, settings.stats_persistent, PLUGIN_VAR_OPCMDARG,
-  "Statistics for the optimizer are kept over a restart. A table's STATS_PERSISTENT overrides it", nullptr,
-  update_stats_persistent, true);
-MYSQL_SYSVAR_BOOL(stats_auto_recalc, settings.stats_auto_recalc, PLUGIN_VAR_OPCMDARG,
-  "Statistics for the optimizer are computed again in the background when a tenth of a table's rows has changed. A table's "
-  "STATS_AUTO_RECALC overrides it", nullptr, update_stats_auto_recalc, true);
-MYSQL_SYSVAR_UINT(fast_shutdown, settings.fast_shutdown, PLUGIN_VAR_OPCMDARG,
-  "Shutdown: 0 purges and merges everything and flushes all pages, 1 flushes all pages, 2 flushes only the redo log",
-  nullptr, nullptr, 1, 0, 2, 0);
-MYSQL_SYSVAR_ENUM(autoinc_lock_mode, settings.autoinc_lock_mode, PLUGIN_VAR_RQCMDARG | PLUGIN_VAR_READONLY,
-  "AUTO_INCREMENT: 0 every INSERT keeps others out until its statement ends; 1 only inserts of unknown length do; "
-  "2 none does, values of concurrent statements interleave", nullptr, nullptr, 1, &flush_commit_typelib);
-MYSQL_SYSVAR_BOOL(doublewrite, settings.doublewrite, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
-  "Write pages twice, so that a page torn by a power failure can be restored", nullptr, nullptr, true);
-MYSQL_SYSVAR_BOOL(read_only, settings.read_only, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
-  "Statements that change tables of the engine are refused, and redo_log=OFF. The engine itself recovers, merges and writes "
-  "checkpoints as ever: its files change", nullptr, nullptr, false);
-MYSQL_SYSVAR_BOOL(verify, settings.verify, PLUGIN_VAR_OPCMDARG,
-  "Costly checks of the engine's own structures while it runs; for tests", nullptr, update_verify, false);
-MYSQL_SYSVAR_BOOL(rollback_on_timeout, settings.rollback_on_timeout, PLUGIN_VAR_OPCMDARG | PLUGIN_VAR_READONLY,
-  "A lock wait timeout rolls the transaction back, not only the statement", nullptr, nullptr, false);
-MYSQL_SYSVAR_ULONGLONG(purge_lag_warning, settings.purge_lag_warning, PLUGIN_VAR_RQCMDARG,
-  "Ended transactions whose old row versions are not purged yet (Sluice_history_list_length), from which on the error log warns, once in ten "
-  "minutes, and names the connection that holds purge back; 0: never", nullptr, update_purge_lag_warning, 1000000, 0, ULONGLONG_MAX, 0);
-MYSQL_SYSVAR_BOOL(print_all_deadlocks, settings.print_all_deadlocks, PLUGIN_VAR_OPCMDARG,
-  "Write every deadlock to the error log: statements, locks, who was rolled back. The latest are in SHOW ENGINE SLUICE STATUS anyway",
-  nullptr, update_print_all_deadlocks, false);
-MYSQL_SYSVAR_ENUM(change_buffering, settings.change_buffering, PLUGIN_VAR_RQCMDARG,
-  "Changes of secondary indexes that are buffered when their page is not in memory: none, inserts, deletes (delete marks), "
-  "changes (both), purges (delete marks and removals), all. A table's own CHANGE_BUFFERING goes before", nullptr, update_change_buffering, CHANGE_BUFFERING_DEFAULT,
-  &change_buffering_typelib);
-MYSQL_SYSVAR_UINT(change_buffer_max_size, settings.change_buffer_max_size, PLUGIN_VAR_RQCMDARG,
-  "Share of the buffer pool, in percent, that newly buffered changes may take; for those on disk see change_buffer_max_disk_size", nullptr,
-  update_change_buffer_max_size, 25, 0, 50, 0);
-MYSQL_SYSVAR_ULONGLONG(change_buffer_max_disk_size, settings.change_buffer_max_disk_size, PLUGIN_VAR_RQCMDARG,
-  "Bytes that buffered changes may take in all, on disk (Sluice_change_buffer_bytes_max), at least what change_buffer_max_size grants in memory "
-  "and at most ten times that; as they come near it, writers merge some of them; 0: ten times", nullptr, update_change_buffer_max_disk_size, 0, 0, ULONGLONG_MAX, 0);
-MYSQL_SYSVAR_BOOL(change_buffer_drain, settings.change_buffer_drain, PLUGIN_VAR_RQCMDARG,
-  "SET GLOBAL ... = ON: everything that is buffered is merged in the background, at io_capacity_max; OFF ends that, and the usual merging goes on; as an option: once, at the "
-  "start. It reads OFF all the while: Sluice_change_buffer_draining is 1 until the drain ends; how far it is say Sluice_change_buffer_entries, ..._drain_eta, the error log", nullptr, update_change_buffer_drain, false);
-MYSQL_SYSVAR_UINT(change_buffer_max_age, settings.change_buffer_max_age, PLUGIN_VAR_RQCMDARG,
-  "Seconds after which buffered changes are merged though the server is busy; 0: only when it is idle, when they are many, or on demand",
-  nullptr, update_change_buffer_max_age, 600, 0, 100000000, 0);
-MYSQL_SYSVAR_UINT(change_buffer_test_mode, settings.change_buffer_test_mode, PLUGIN_VAR_RQCMDARG,
-  "For tests: 1 buffers every change that may be buffered, 2 every other key's, and merges come at random moments, too; 3 is as 1, and nothing "
-  "is merged but on demand; 4 is as 1, and merges come for the usual reasons only", nullptr, update_change_buffer_test_mode, 0, 0, 4, 0);
-MYSQL_SYSVAR_BOOL(redo_log, settings.redo_log, PLUGIN_VAR_OPCMDARG,
-  "OFF: changes are not logged, for a load that can be begun again: a crash then costs ALL tables of the engine, and the next start "
-  "refuses its files. ON: returns when everything is durable. A shutdown turns it on. Sluice_redo_log_enabled tells",
-  nullptr, update_redo_log, true);
+/* The variables. */
+#define FLAGS_AT_START PLUGIN_VAR_READONLY
+#define FLAGS_AT_USE 0
+#define FLAGS_BY_OWN_CODE 0
+#define FLAGS_THROUGH_ENGINE 0
+#define FUNCTION_AT_START(NAME) nullptr
+#define FUNCTION_AT_USE(NAME) nullptr
+#define FUNCTION_BY_OWN_CODE(NAME) update_##NAME
+#define FUNCTION_THROUGH_ENGINE(NAME) update_##NAME
+#define SLUICE_LONG(NAME, OWNER, CHANGE, ARGUMENT, DEFAULT, MIN, MAX, BLOCK, HELP)                                     \
+  MYSQL_SYSVAR_ULONGLONG(NAME, settings.NAME, ARGUMENT | FLAGS_##CHANGE, HELP, nullptr, FUNCTION_##CHANGE(NAME),       \
+                         DEFAULT, MIN, MAX, BLOCK);
+#define SLUICE_INT(NAME, OWNER, CHANGE, ARGUMENT, DEFAULT, MIN, MAX, HELP)                                             \
+  MYSQL_SYSVAR_UINT(NAME, settings.NAME, ARGUMENT | FLAGS_##CHANGE, HELP, nullptr, FUNCTION_##CHANGE(NAME), DEFAULT,   \
+                    MIN, MAX, 0);
+#define SLUICE_FLAG(NAME, OWNER, CHANGE, ARGUMENT, DEFAULT, HELP)                                                      \
+  MYSQL_SYSVAR_BOOL(NAME, settings.NAME, ARGUMENT | FLAGS_##CHANGE, HELP, nullptr, FUNCTION_##CHANGE(NAME), DEFAULT);
+#define SLUICE_CHOICE(NAME, OWNER, CHANGE, ARGUMENT, DEFAULT, HELP, ...)                                               \
+  const char *NAME##_words[]= {__VA_ARGS__, nullptr};                                                                  \
+  TYPELIB NAME##_typelib= {array_elements(NAME##_words) - 1, "", NAME##_words, nullptr};                               \
+  MYSQL_SYSVAR_ENUM(NAME, settings.NAME, ARGUMENT | FLAGS_##CHANGE, HELP, nullptr, FUNCTION_##CHANGE(NAME), DEFAULT,   \
+                    &NAME##_typelib);
+#define SLUICE_TEXT(NAME, OWNER, CHANGE, ARGUMENT, DEFAULT, HELP)                                                      \
+  MYSQL_SYSVAR_STR(NAME, settings.NAME, ARGUMENT | FLAGS_##CHANGE, HELP, nullptr, FUNCTION_##CHANGE(NAME), DEFAULT);
+#define SLUICE_SESSION_INT(NAME, ARGUMENT, DEFAULT, MIN, MAX, HELP)                                                    \
+  MYSQL_THDVAR_UINT(NAME, ARGUMENT, HELP, nullptr, nullptr, DEFAULT, MIN, MAX, 0);
+#define SLUICE_SESSION_FLAG(NAME, ARGUMENT, DEFAULT, HELP)                                                             \
+  MYSQL_THDVAR_BOOL(NAME, ARGUMENT, HELP, nullptr, nullptr, DEFAULT);
+#include "settings_table.inc"
 
 } // namespace
 
 struct st_mysql_sys_var *system_variables[]= {
-  MYSQL_SYSVAR(directory),
-  MYSQL_SYSVAR(buffer_pool_size),
-  MYSQL_SYSVAR(redo_log_capacity),
-  MYSQL_SYSVAR(redo_log_buffer_size),
-  MYSQL_SYSVAR(sort_buffer_size),
-  MYSQL_SYSVAR(flush_log_at_trx_commit),
-  MYSQL_SYSVAR(flush_method),
-  MYSQL_SYSVAR(io_capacity),
-  MYSQL_SYSVAR(io_capacity_max),
-  MYSQL_SYSVAR(read_io_threads),
-  MYSQL_SYSVAR(purge_threads),
-  MYSQL_SYSVAR(open_files),
-  MYSQL_SYSVAR(stats_sample_pages),
-  MYSQL_SYSVAR(stats_persistent),
-  MYSQL_SYSVAR(stats_auto_recalc),
-  MYSQL_SYSVAR(fast_shutdown),
-  MYSQL_SYSVAR(autoinc_lock_mode),
-  MYSQL_SYSVAR(doublewrite),
-  MYSQL_SYSVAR(read_only),
-  MYSQL_SYSVAR(verify),
-  MYSQL_SYSVAR(rollback_on_timeout),
-  MYSQL_SYSVAR(snapshot_isolation),
-  MYSQL_SYSVAR(purge_lag_warning),
-  MYSQL_SYSVAR(print_all_deadlocks),
-  MYSQL_SYSVAR(change_buffering),
-  MYSQL_SYSVAR(change_buffer_max_size),
-  MYSQL_SYSVAR(change_buffer_max_disk_size),
-  MYSQL_SYSVAR(change_buffer_drain),
-  MYSQL_SYSVAR(change_buffer_max_age),
-  MYSQL_SYSVAR(change_buffer_test_mode),
-  MYSQL_SYSVAR(redo_log),
-  MYSQL_SYSVAR(lock_wait_timeout),
+#define SLUICE_LONG(NAME, ...) MYSQL_SYSVAR(NAME),
+#define SLUICE_INT(NAME, ...) MYSQL_SYSVAR(NAME),
+#define SLUICE_FLAG(NAME, ...) MYSQL_SYSVAR(NAME),
+#define SLUICE_CHOICE(NAME, ...) MYSQL_SYSVAR(NAME),
+#define SLUICE_TEXT(NAME, ...) MYSQL_SYSVAR(NAME),
+#define SLUICE_SESSION_INT(NAME, ...) MYSQL_SYSVAR(NAME),
+#define SLUICE_SESSION_FLAG(NAME, ...) MYSQL_SYSVAR(NAME),
+#include "settings_table.inc"
   nullptr
 };
 
@@ -288,39 +192,30 @@ void fill_config(slc_config *config)
                       settings.io_capacity_max, settings.io_capacity, full_name("io_capacity").c_str());
   }
   config->dir= settings.directory;
-  config->buffer_pool_size= settings.buffer_pool_size;
-  config->redo_log_capacity= settings.redo_log_capacity;
-  config->redo_log_buffer_size= settings.redo_log_buffer_size;
-  config->flush_log_at_trx_commit= static_cast<uint32_t>(settings.flush_log_at_trx_commit);
-  config->io_capacity= settings.io_capacity;
-  config->io_capacity_max= settings.io_capacity_max;
-  config->read_io_threads= settings.read_io_threads;
-  config->purge_threads= settings.purge_threads;
-  /* The other half of the descriptors is for the server. */
-  config->open_files= MY_MIN(settings.open_files, static_cast<uint>(open_files_limit / 2));
-  config->doublewrite= settings.doublewrite;
-  config->direct_io= settings.flush_method == FLUSH_METHOD_DIRECT;
   config->read_only= settings.read_only;
-  config->verify= settings.verify;
-  config->sort_buffer_size= settings.sort_buffer_size;
+#define GIVEN_ENGINE(NAME) {#NAME, static_cast<uint64_t>(settings.NAME)},
+#define GIVEN_ACTION(NAME)
+#define GIVEN_SERVER(NAME)
+#define SLUICE_LONG(NAME, OWNER, ...) GIVEN_##OWNER(NAME)
+#define SLUICE_INT(NAME, OWNER, ...) GIVEN_##OWNER(NAME)
+#define SLUICE_FLAG(NAME, OWNER, ...) GIVEN_##OWNER(NAME)
+#define SLUICE_CHOICE(NAME, OWNER, ...) GIVEN_##OWNER(NAME)
+  static std::vector<slc_setting> given;
+  given= {
+#include "settings_table.inc"
+    /* The other half of the descriptors is for the server. */
+    {"open_files", MY_MIN(settings.open_files, static_cast<uint>(open_files_limit / 2))},
+  };
+  config->settings= given.data();
+  config->setting_count= static_cast<uint32_t>(given.size());
 }
 
 void apply_settings()
 {
-  set_in_engine("purge_lag_warning", settings.purge_lag_warning);
-  set_in_engine("stats_sample_pages", settings.stats_sample_pages);
-  set_in_engine("stats_persistent", settings.stats_persistent);
-  set_in_engine("stats_auto_recalc", settings.stats_auto_recalc);
-  set_in_engine("print_all_deadlocks", settings.print_all_deadlocks);
-  set_in_engine("change_buffering", settings.change_buffering);
-  set_in_engine("change_buffer_max_size", settings.change_buffer_max_size);
-  set_in_engine("change_buffer_max_disk_size", settings.change_buffer_max_disk_size);
-  set_in_engine("change_buffer_max_age", settings.change_buffer_max_age);
-  set_in_engine("change_buffer_test_mode", settings.change_buffer_test_mode);
   set_in_engine("redo_log", settings.redo_log);
   if (settings.change_buffer_drain)
   {
-    /* Of the options: once, and it reads OFF like any other. */
+    /* The option starts one drain. The variable reads OFF, as after SET GLOBAL. */
     set_in_engine("change_buffer_drain", true);
     settings.change_buffer_drain= false;
   }

@@ -62,22 +62,17 @@ pub type slc_key_text_cb =
 pub type slc_table_text_cb = Option<unsafe extern "C" fn(table: slc_bytes, to: *mut c_char, size: usize) -> usize>;
 
 #[repr(C)]
+pub struct slc_setting {
+    pub name: *const c_char,
+    pub value: u64,
+}
+
+#[repr(C)]
 pub struct slc_config {
     pub dir: *const c_char,
-    pub buffer_pool_size: u64,
-    pub redo_log_capacity: u64,
-    pub redo_log_buffer_size: u64,
-    pub flush_log_at_trx_commit: u32,
-    pub io_capacity: u32,
-    pub io_capacity_max: u32,
-    pub read_io_threads: u32,
-    pub purge_threads: u32,
-    pub open_files: u32,
-    pub doublewrite: u8,
-    pub direct_io: u8,
+    pub settings: *const slc_setting,
+    pub setting_count: u32,
     pub read_only: u8,
-    pub verify: u8,
-    pub sort_buffer_size: u64,
     pub log: slc_text_cb,
     pub log_ctx: *mut c_void,
     pub key_text: slc_key_text_cb,

@@ -2,9 +2,9 @@
 use super::abi::*;
 use super::error::{code, code_of, guard};
 use sluice::base::{Counters, Error, Result};
-use sluice::engine::{Close, CommitFlush, Config, Engine, KeyText, Level};
+use sluice::engine::{Close, Config, Engine, KeyText, Level};
 use sluice::io::file::RealDisk;
-use sluice::table::{StoreConfig, TableText};
+use sluice::table::TableText;
 use sluice::txn::Xid;
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::sync::{Arc, OnceLock};
@@ -56,6 +56,16 @@ pub unsafe fn name<'a>(text: *const c_char) -> Result<&'a str> {
     let text = unsafe { CStr::from_ptr(text) };
     text.to_str()
         .map_err(|_| Error::Unsupported("a name that is not UTF-8".into()))
+}
+
+/// # Safety
+/// `from` is null and `count` 0, or it points to `count` values that live and stay unchanged for `'a`.
+pub unsafe fn array<'a, T>(from: *const T, count: u32) -> &'a [T] {
+    match count {
+        0 => &[],
+        // SAFETY: the caller's promise.
+        _ => unsafe { std::slice::from_raw_parts(from, count as usize) },
+    }
 }
 
 /// The shim's log callback with its context; the shim promises that it may be called from any thread.
@@ -116,32 +126,17 @@ unsafe fn config(c: &slc_config) -> Result<Config> {
         }
         None => defaults.log.clone(),
     };
-    Ok(Config {
-        buffer_pool_size: c.buffer_pool_size,
-        redo_log_capacity: c.redo_log_capacity,
-        redo_log_buffer_size: c.redo_log_buffer_size as usize,
-        commit_flush: CommitFlush::from_number(c.flush_log_at_trx_commit as u64),
-        io_capacity: c.io_capacity,
-        io_capacity_max: c.io_capacity_max,
-        read_io_threads: c.read_io_threads,
-        purge_threads: c.purge_threads,
-        open_files: c.open_files,
-        doublewrite: c.doublewrite != 0,
-        direct_io: c.direct_io != 0,
-        change_buffering: defaults.change_buffering,
-        change_buffer_max_size_percent: defaults.change_buffer_max_size_percent,
-        change_buffer_max_disk_size: defaults.change_buffer_max_disk_size,
-        change_buffer_max_age_s: defaults.change_buffer_max_age_s,
-        change_buffer_test_mode: defaults.change_buffer_test_mode,
-        store: StoreConfig {
-            sort_buffer_size: c.sort_buffer_size,
-            verify: c.verify != 0,
-            ..defaults.store
-        },
+    let mut config = Config {
         log,
         key_text: c.key_text.map_or(defaults.key_text, key_text),
         table_text: c.table_text.map_or(defaults.table_text, table_text),
-    })
+        ..Config::default()
+    };
+    // SAFETY: the contract of `slc_engine_open`: an array of `setting_count`, of NUL-terminated names.
+    for setting in unsafe { array(c.settings, c.setting_count) } {
+        config.set(unsafe { name(setting.name)? }, setting.value)?;
+    }
+    Ok(config)
 }
 
 #[no_mangle]

@@ -1,5 +1,13 @@
-//! What an engine is opened with, and where its notes go.
+//! The table of all settings, and [`Config`], which comes from it.
+//!
+//! A new setting is a row here and, if it changes while the engine runs, a method in `run_time_settings.rs`. `make settings`
+//! then writes the server's variables and the manual's table. A default, a range and a help text are in no other place.
+//!
+//! Called by: `open.rs`, `run_time_settings.rs`, users of the crate, `ffi`.
+use super::setting::{choice, flag, int, long, settings, text, FromNumber};
+pub use super::setting::{Argument, Change, CommitFlush, FlushMethod, Owner, Setting, Values};
 pub use crate::base::Level;
+use crate::base::{Error, Result};
 use crate::change::Buffering;
 use crate::table::{StoreConfig, TableText};
 use std::sync::Arc;
@@ -7,95 +15,305 @@ use std::sync::Arc;
 /// Takes the engine's notes for people (recovery progress, poison). Called from any thread, without latches.
 pub type LogSink = Arc<dyn Fn(Level, &str) + Send + Sync>;
 
-/// A key as people write it: table, index (0 = clustered, i + 1 = secondary i), key. None: in digits. Called from any thread, without latches.
+/// A key as people write it: table, index (0 = clustered, i + 1 = secondary i), key. None: in hexadecimal digits.
+/// Called from any thread, without latches.
 pub type KeyText = Arc<dyn Fn(&str, u32, &[u8]) -> Option<String> + Send + Sync>;
 
-/// When a commit returns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CommitFlush {
-    /// Log written and synced once a second.
-    Lazy,
-    /// Durable.
-    Sync,
-    /// Written to the operating system; synced once a second.
-    Write,
-}
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const TIB: u64 = 1 << 40;
+/// Pages a second.
+const IO_CAPACITY_LIMIT: u32 = 10_000_000;
+const SECONDS_MAX: u32 = 100_000_000;
+const NUMBERS: &[&str] = &["0", "1", "2"];
 
-impl CommitFlush {
-    /// The numbers of `flush_log_at_trx_commit`.
-    pub fn from_number(n: u64) -> CommitFlush {
-        match n {
-            0 => CommitFlush::Lazy,
-            2 => CommitFlush::Write,
-            _ => CommitFlush::Sync,
-        }
-    }
-    pub fn number(self) -> u64 {
-        match self {
-            CommitFlush::Lazy => 0,
-            CommitFlush::Sync => 1,
-            CommitFlush::Write => 2,
-        }
-    }
-}
-
-#[derive(Clone)]
-pub struct Config {
-    /// Bytes.
-    pub buffer_pool_size: u64,
-    /// Bytes.
-    pub redo_log_capacity: u64,
-    /// Bytes.
-    pub redo_log_buffer_size: usize,
-    pub commit_flush: CommitFlush,
-    /// Pages a second in the background: usually, and when pressed.
-    pub io_capacity: u32,
-    pub io_capacity_max: u32,
-    pub read_io_threads: u32,
-    pub purge_threads: u32,
-    pub doublewrite: bool,
-    pub direct_io: bool,
-    /// Data files that are kept open.
-    pub open_files: u32,
-    /// Which changes of secondary indexes are buffered.
-    pub change_buffering: Buffering,
-    /// Share of the pool that newly buffered changes may have.
-    pub change_buffer_max_size_percent: u32,
-    /// Bytes that buffered changes may take in all, on disk; from once to ten times that share; 0 = ten times.
-    pub change_buffer_max_disk_size: u64,
-    /// Seconds after which buffered changes are merged though the engine is busy; 0 = only when it is idle, or when they are many.
-    pub change_buffer_max_age_s: u32,
-    /// Tests: 1 = buffer whatever may be buffered, 2 = the half of it, 3 = as 1 and merge only when asked to.
-    pub change_buffer_test_mode: u8,
-    pub store: StoreConfig,
-    pub log: LogSink,
-    pub key_text: KeyText,
-    pub table_text: TableText,
+/// The default of a setting as a number.
+fn default_number(name: &str) -> u64 {
+    let row = SETTINGS.iter().find(|setting| setting.name == name);
+    row.map_or(0, Setting::default_number)
 }
 
 impl Default for Config {
+    /// The defaults of the server's variables, with one exception: builds with debug assertions verify.
     fn default() -> Self {
         Config {
-            buffer_pool_size: 128 << 20,
-            redo_log_capacity: 96 << 20,
-            redo_log_buffer_size: 16 << 20,
-            commit_flush: CommitFlush::Sync,
-            io_capacity: 200,
-            io_capacity_max: 2000,
-            read_io_threads: 4,
-            purge_threads: 1,
-            doublewrite: true,
-            direct_io: true,
-            open_files: 2000,
-            change_buffering: Buffering::All,
-            change_buffer_max_size_percent: 25,
-            change_buffer_max_disk_size: 0,
-            change_buffer_max_age_s: 600,
-            change_buffer_test_mode: 0,
-            store: StoreConfig::default(),
-            log: Arc::new(|_, _| ()),
-            key_text: Arc::new(|_, _, _| None),
-            table_text: Arc::new(|name| name.to_string()),
+            verify: cfg!(debug_assertions),
+            ..Config::of_table()
         }
+    }
+}
+
+settings! {
+    at_open {
+        buffer_pool_size: u64, "Memory for cached pages, in bytes" {
+            values: long(128 * MIB, 2 * MIB, 64 * TIB, MIB),
+            unit: "bytes"
+        }
+        redo_log_buffer_size: usize, "Memory for redo that has not been written yet, in bytes" {
+            values: long(16 * MIB, MIB, 4 * GIB, 4 * KIB),
+            unit: "bytes",
+            manual: "memory for redo that has not been written yet. InnoDB: `innodb_log_buffer_size`"
+        }
+        flush_method: FlushMethod, "O_DIRECT: data files bypass the file system's cache; buffered: they use it" {
+            values: choice(0, &["O_DIRECT", "buffered"]),
+            manual: "O_DIRECT: data files bypass the file system's cache; buffered: they use it; no others"
+        }
+        read_io_threads: u32, "Threads that serve asynchronous reads and writes" {
+            values: int(4, 1, 64),
+            unit: "threads",
+            manual: "for asynchronous reads and writes"
+        }
+        purge_threads: u32, "Threads that remove row versions that no transaction can see any more" {
+            values: int(1, 1, 32),
+            unit: "threads",
+            manual: "remove row versions that no transaction can see any more. InnoDB: 4"
+        }
+        open_files: u32, "Data files that are kept open, at most half of open_files_limit. More tables than that can be in use: \
+                          their files are opened and closed in turn" {
+            values: int(2000, 10, 1_000_000),
+            unit: "files",
+            manual: "data files open at a time, at most half of `open_files_limit`. More tables than that can be used. \
+                     InnoDB: `table_open_cache`"
+        }
+    }
+    run_time {
+        redo_log_capacity: u64, "Room on disk for redo that has not been checkpointed, in bytes" {
+            values: long(96 * MIB, 4 * MIB, 4 * TIB, MIB),
+            unit: "bytes",
+            change: Change::ThroughEngine,
+            manual: "room for redo that has not been checkpointed. InnoDB: `innodb_log_file_size`. A change limits the log at once; \
+                     the error log says when the files have followed"
+        }
+        flush_log_at_trx_commit: CommitFlush, "1: a commit is durable when it returns; 2: written at commit, synced every second; \
+                                               0: written and synced every second" {
+            values: choice(1, NUMBERS),
+            change: Change::ThroughEngine,
+            argument: Argument::Optional
+        }
+        doublewrite: bool, "Write pages twice, so that a page torn by a power failure can be restored" {
+            values: flag(true),
+            argument: Argument::Optional,
+            manual: "see below"
+        }
+        io_capacity: u32, "Pages a second that the page cleaner may write, and as many that merging of buffered changes may visit, \
+                           a read and a write each" {
+            values: int(1000, 10, IO_CAPACITY_LIMIT),
+            unit: "pages/s",
+            change: Change::ByOwnCode,
+            manual: "see below. InnoDB: 200"
+        }
+        io_capacity_max: u32, "As io_capacity, when background work falls behind. Background work exceeds it where writers would \
+                               otherwise have to wait: as the log, or what may be buffered, is three quarters full" {
+            values: int(4000, 10, IO_CAPACITY_LIMIT),
+            unit: "pages/s",
+            change: Change::ByOwnCode,
+            manual: "see below. InnoDB: twice `innodb_io_capacity`, at least 2000"
+        }
+        sort_buffer_size: u64, "Memory for sorting the entries of one index that is being built, in bytes; more is spilled to files" {
+            values: long(16 * MIB, 64 * KIB, 4 * GIB, 4 * KIB),
+            unit: "bytes",
+            change: Change::ThroughEngine,
+            manual: "for each index of ADD INDEX and REPAIR. One for rows and indexes together where a table is filled (ALTER by \
+                     copy, LOAD DATA). InnoDB: 1M"
+        }
+        stats_sample_pages: u32, "Leaf pages of each index, and of each prefix of it, that are read to estimate how many different \
+                                  values it has. A table's STATS_SAMPLE_PAGES overrides it" {
+            values: int(20, 1, 100_000),
+            unit: "leaf pages",
+            change: Change::ThroughEngine,
+            manual: "read of each index, and of each prefix of it, to estimate the number of its values. A small index is read \
+                     whole. A table's STATS_SAMPLE_PAGES overrides it"
+        }
+        stats_persistent: bool, "Statistics for the optimizer are kept over a restart. A table's STATS_PERSISTENT overrides it" {
+            values: flag(true),
+            change: Change::ThroughEngine,
+            argument: Argument::Optional,
+            manual: "statistics survive a restart. A table's STATS_PERSISTENT overrides it"
+        }
+        stats_auto_recalc: bool, "Statistics for the optimizer are computed again in the background when a tenth of a table's rows \
+                                  has changed. A table's STATS_AUTO_RECALC overrides it" {
+            values: flag(true),
+            change: Change::ThroughEngine,
+            argument: Argument::Optional,
+            manual: "statistics are computed again in the background when a tenth of a table's rows has changed, at most every \
+                     10 s. STATS_AUTO_RECALC overrides it"
+        }
+        snapshot_isolation: bool, "At REPEATABLE READ, locking or changing a row that was changed since the transaction's snapshot is \
+                                   a conflict (error 1020). OFF: the newest committed version is taken, as InnoDB does with \
+                                   innodb_snapshot_isolation=OFF. Holds from the next transaction on" {
+            values: flag(true),
+            owner: Owner::Session,
+            change: Change::AtUse,
+            argument: Argument::Optional,
+            default_in_server: "SLUICE_SNAPSHOT_ISOLATION_DEFAULT",
+            manual: "default as `innodb_snapshot_isolation`: OFF before MariaDB 11.6.2, ON from there. See \
+                     [locks and isolation](locks-and-isolation.md)"
+        }
+        verify: bool, "Costly checks of the engine's own structures while it runs; for tests" {
+            values: flag(false),
+            change: Change::ThroughEngine,
+            argument: Argument::Optional,
+            manual: "for tests: costly checks of the engine's own structures"
+        }
+        purge_lag_warning: u64, "Ended transactions whose old row versions are not purged yet (Sluice_history_list_length), from which \
+                                 on the error log warns, once in ten minutes, and names the connection that holds purge back; 0: never" {
+            values: long(1_000_000, 0, u64::MAX, 0),
+            unit: "transactions",
+            change: Change::ThroughEngine,
+            manual: "not purged yet, from which on the error log warns; 0: never"
+        }
+        print_all_deadlocks: bool, "Write every deadlock to the error log: statements, locks, which transaction was rolled back. The \
+                                    latest are in SHOW ENGINE SLUICE STATUS in any case" {
+            values: flag(false),
+            change: Change::ThroughEngine,
+            argument: Argument::Optional
+        }
+        change_buffering: Buffering, "Changes of secondary indexes that are buffered when their page is not in memory: none, inserts, \
+                                      deletes (delete marks), changes (both), purges (delete marks and removals), all. The table \
+                                      option CHANGE_BUFFERING overrides it" {
+            values: choice(5, &["none", "inserts", "deletes", "changes", "purges", "all"]),
+            change: Change::ThroughEngine,
+            manual: "see [the change buffer](change-buffer.md)"
+        }
+        change_buffer_max_size: u32, "Share of the buffer pool, in percent, that newly buffered changes may take; for changes on disk \
+                                      see change_buffer_max_disk_size" {
+            values: int(25, 0, 50),
+            unit: "percent",
+            change: Change::ThroughEngine,
+            manual: "of the pool, for new changes: see [the change buffer](change-buffer.md#how-much)"
+        }
+        change_buffer_max_disk_size: u64, "Bytes that buffered changes may take in all, on disk (Sluice_change_buffer_bytes_max), at \
+                                           least what change_buffer_max_size grants in memory and at most ten times that; as they \
+                                           come near it, writers merge some of them; 0: ten times" {
+            values: long(0, 0, u64::MAX, 0),
+            unit: "bytes",
+            change: Change::ThroughEngine,
+            manual: "of all buffered changes; 0: as much as there may be. See [the change buffer](change-buffer.md#how-much)"
+        }
+        change_buffer_max_age: u32, "Seconds after which buffered changes are merged although the server is busy; 0: only when it is \
+                                     idle, when they are many, or on demand" {
+            values: int(600, 0, SECONDS_MAX),
+            unit: "seconds",
+            change: Change::ThroughEngine
+        }
+        change_buffer_test_mode: u8, "For tests: 1 buffers every change that may be buffered, 2 every other key's, and merges come at \
+                                      random moments, too; 3 is as 1, and nothing is merged but on demand; 4 is as 1, and merges \
+                                      come for the usual reasons only" {
+            values: int(0, 0, 4),
+            change: Change::ThroughEngine,
+            manual: "for tests: costly"
+        }
+    }
+    actions {
+        change_buffer_drain: bool, "SET GLOBAL ... = ON: everything that is buffered is merged in the background, at io_capacity_max; \
+                                    OFF ends that, and the usual merging goes on; as an option: once, at the start. The variable \
+                                    always reads OFF: Sluice_change_buffer_draining is 1 until the drain ends. Its progress: \
+                                    Sluice_change_buffer_entries, Sluice_change_buffer_drain_eta, the error log" {
+            values: flag(false),
+            change: Change::ByOwnCode,
+            manual: "ON: everything that is buffered is merged. See [the change buffer](change-buffer.md)"
+        }
+        redo_log: bool, "OFF: changes are not logged, for a load that can be started again: a crash then costs ALL tables of the \
+                         engine, and the next start refuses its files. ON: returns when everything is durable. A shutdown turns it \
+                         on. Sluice_redo_log_enabled shows the state" {
+            values: flag(true),
+            change: Change::ByOwnCode,
+            argument: Argument::Optional,
+            manual: "OFF: see [loads](loads-and-redo-off.md#the-redo-log-switched-off)"
+        }
+    }
+    server {
+        directory, "Directory of the engine's files; a relative one is below the data directory" {
+            owner: Owner::Server,
+            values: text("./#sluice"),
+            manual: "where the files are; a relative one is below the data directory"
+        }
+        read_only, "Statements that change tables of the engine are refused, and redo_log=OFF. The engine itself recovers, merges and \
+                    writes checkpoints as ever: its files change" {
+            owner: Owner::Server,
+            values: flag(false),
+            argument: Argument::Optional,
+            manual: "ON: statements that change Sluice's tables are refused (1036, CREATE 1005), also of temporary tables, and so is \
+                     redo_log=OFF. The engine still recovers and writes its files"
+        }
+        fast_shutdown, "Shutdown: 0 purges and merges everything and flushes all pages, 1 flushes all pages, 2 flushes only the redo log" {
+            owner: Owner::Server,
+            values: int(1, 0, 2),
+            change: Change::AtUse,
+            argument: Argument::Optional,
+            manual: "0 purges and merges everything and writes all pages, 1 writes all pages, 2 only the redo log; there is no 3. \
+                     1 and 2 log how many changes stay for the next start"
+        }
+        autoinc_lock_mode, "AUTO_INCREMENT: 0 every INSERT keeps others out until its statement ends; 1 only inserts of unknown \
+                            length do; 2 none does, values of concurrent statements interleave" {
+            owner: Owner::Server,
+            values: choice(1, NUMBERS)
+        }
+        rollback_on_timeout, "A lock wait timeout rolls the transaction back, not only the statement" {
+            owner: Owner::Server,
+            values: flag(false),
+            argument: Argument::Optional
+        }
+        lock_wait_timeout, "Seconds a statement waits for a row lock before it gives up with error 1205 (0 = does not wait)" {
+            owner: Owner::Session,
+            values: int(50, 0, SECONDS_MAX),
+            unit: "seconds",
+            change: Change::AtUse
+        }
+    }
+    besides {
+        /// What only the tests of the table layer change.
+        store: StoreConfig = StoreConfig::default();
+        log: LogSink = Arc::new(|_, _| ());
+        key_text: KeyText = Arc::new(|_, _, _| None);
+        table_text: TableText = Arc::new(|name| name.to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_defaults_are_in_their_ranges() {
+        for (i, setting) in SETTINGS.iter().enumerate() {
+            assert!(
+                SETTINGS[..i].iter().all(|other| other.name != setting.name),
+                "{}",
+                setting.name
+            );
+            let is_in_range = match setting.values {
+                Values::Long {
+                    default,
+                    min,
+                    max,
+                    block,
+                } => {
+                    (min..=max).contains(&default) && (block == 0 || [default, min, max].iter().all(|n| n % block == 0))
+                }
+                Values::Int { default, min, max } => (min..=max).contains(&default),
+                Values::Choice { default, words } => (default as usize) < words.len(),
+                Values::Flag { .. } | Values::Text { .. } => true,
+            };
+            assert!(is_in_range, "{}: {:?}", setting.name, setting.values);
+        }
+    }
+
+    #[test]
+    fn every_setting_of_the_engine_is_a_field_and_no_other_is() {
+        let mut config = Config::default();
+        for setting in SETTINGS {
+            let is_field = setting.owner == Owner::Engine || setting.name == "snapshot_isolation";
+            let set = config.set(setting.name, setting.default_number());
+            assert_eq!(set.is_ok(), is_field, "{}", setting.name);
+        }
+        assert_eq!((config.io_capacity, config.io_capacity_max), (1000, 4000));
+        assert_eq!(config.flush_method, FlushMethod::Direct);
+        assert_eq!(config.change_buffering, Buffering::All);
+        config.set("flush_method", 1).expect("a field");
+        assert!(!config.flush_method.is_direct());
+        config.set("change_buffer_max_age", u64::MAX).expect("a field");
+        assert_eq!(config.change_buffer_max_age, u32::MAX, "no wrap");
     }
 }

@@ -72,15 +72,15 @@ impl Engine {
         let undecided = Undecided::found_at_open(tops.collect(), &losers);
         let teller = Teller {
             store: Arc::downgrade(&store),
-            key_text: config.key_text,
+            key_text: config.key_text.clone(),
             told: deadlocks::Told::default(),
         };
         let print_all_deadlocks = Arc::new(AtomicBool::new(false));
         deadlocks::tell_all(teller.clone(), print_all_deadlocks.clone(), config.log.clone());
         let engine = Arc::new(Engine {
             store,
-            log: config.log,
-            commit_flush: AtomicU64::new(config.commit_flush.number()),
+            log: config.log.clone(),
+            commit_flush: AtomicU64::default(),
             workers: Mutex::new(None),
             purge_threads: config.purge_threads,
             losers: Mutex::new(losers),
@@ -94,7 +94,7 @@ impl Engine {
             print_all_deadlocks,
             day_at_zero_us,
         });
-        engine.set_commit_flush(config.commit_flush);
+        engine.apply_at_open(&config)?;
         Ok(engine)
     }
 }
@@ -217,7 +217,7 @@ fn redo_config(config: &Config) -> RedoConfig {
     RedoConfig {
         capacity: config.redo_log_capacity,
         buffer_size: config.redo_log_buffer_size,
-        direct_io: config.direct_io,
+        direct_io: config.flush_method.is_direct(),
     }
 }
 
@@ -230,7 +230,7 @@ fn new_pool(disk: Arc<dyn Disk>, config: &Config, redo: Arc<Redo>, counters: Arc
         read_io_threads: config.read_io_threads,
         check_body: btree::check_body,
     };
-    let caching = if config.direct_io {
+    let caching = if config.flush_method.is_direct() {
         Caching::Direct
     } else {
         Caching::Buffered
@@ -242,11 +242,11 @@ fn new_pool(disk: Arc<dyn Disk>, config: &Config, redo: Arc<Redo>, counters: Arc
 }
 
 fn change_buffer(config: &Config, pool: &Pool) -> Arc<ChangeBuffer> {
-    let percent = config.change_buffer_max_size_percent;
+    let percent = config.change_buffer_max_size;
     let mode = config.change_buffer_test_mode;
     let buffer = ChangeBuffer::new(config.change_buffering, percent, pool.size(), mode);
     buffer.set_max_disk_size(config.change_buffer_max_disk_size);
-    buffer.set_age_max(config.change_buffer_max_age_s as u64);
+    buffer.set_age_max(config.change_buffer_max_age as u64);
     pool.set_imprinter(buffer.imprinter());
     Arc::new(buffer)
 }

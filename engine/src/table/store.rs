@@ -19,26 +19,17 @@ const UNIQUE_GUARDS: usize = 64;
 
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
-    /// Bytes an index build sorts in memory before it spills to a file.
-    pub sort_buffer_size: u64,
     /// A tree of at least so many bytes is loaded past the pool and the log; a smaller one page by page.
     pub bulk_load_min: u64,
     /// The undo file is not made smaller than so many pages.
     pub undo_pages_kept: u32,
-    /// REPEATABLE READ refuses to lock or change rows that changed since the snapshot.
-    pub snapshot_isolation: bool,
-    /// Costly internal checks.
-    pub verify: bool,
 }
 
 impl Default for StoreConfig {
     fn default() -> Self {
         StoreConfig {
-            sort_buffer_size: 16 << 20,
             bulk_load_min: 2 << 20,
             undo_pages_kept: 1024,
-            snapshot_isolation: true,
-            verify: cfg!(debug_assertions),
         }
     }
 }
@@ -51,11 +42,15 @@ pub struct Store {
     /// Settings and sums of the change buffer.
     pub change: Arc<ChangeBuffer>,
     pub catalog: Catalog,
+    /// Setting: bytes that an index build sorts in memory before it spills to a file. The engine sets it, and the
+    /// settings below, when it opens.
     pub sort_buffer_size: AtomicU64,
     pub bulk_load_min: u64,
     pub undo_pages_kept: u32,
+    /// Setting: REPEATABLE READ refuses to lock or change rows that changed since the snapshot.
     pub snapshot_isolation: AtomicBool,
     pub statistics_settings: StatisticsSettings,
+    /// Setting: costly internal checks.
     pub verify: AtomicBool,
     pub(crate) unique_guards: Vec<RankedMutex<()>>,
     pub(in crate::table) aside: RankedMutex<Aside>,
@@ -129,12 +124,12 @@ impl Store {
             trx_sys,
             change: catalog.buffer.clone(),
             catalog,
-            sort_buffer_size: AtomicU64::new(config.sort_buffer_size),
+            sort_buffer_size: AtomicU64::default(),
             bulk_load_min: config.bulk_load_min,
             undo_pages_kept: config.undo_pages_kept,
-            snapshot_isolation: AtomicBool::new(config.snapshot_isolation),
+            snapshot_isolation: AtomicBool::default(),
             statistics_settings: StatisticsSettings::default(),
-            verify: AtomicBool::new(config.verify),
+            verify: AtomicBool::default(),
             unique_guards: (0..UNIQUE_GUARDS)
                 .map(|_| RankedMutex::new(Rank::UniqueGuard, ()))
                 .collect(),

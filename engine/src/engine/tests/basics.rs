@@ -10,7 +10,9 @@ pub fn small() -> Config {
         redo_log_capacity: 8 << 20,
         redo_log_buffer_size: 1 << 20,
         read_io_threads: 0,
-        direct_io: false,
+        io_capacity: 200,
+        io_capacity_max: 2000,
+        flush_method: crate::engine::FlushMethod::Buffered,
         ..Config::default()
     }
 }

@@ -81,7 +81,7 @@ fn measure(name: &str, pool: u64, rows: u64) {
         redo_log_capacity: 64 << 20,
         ..config()
     };
-    config.store.verify = false;
+    config.verify = false;
     let engine = Engine::open(RealDisk::open(&dir).expect("directory"), config).expect("engine");
     let spec = TableSpec {
         pk_fixed_len: 8,

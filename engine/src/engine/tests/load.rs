@@ -16,10 +16,10 @@ fn config_with(bulk_load_min: u64) -> Config {
     Config {
         store: StoreConfig {
             bulk_load_min,
-            // Several runs, and rows that go to pages before the last one has come.
-            sort_buffer_size: 64 << 10,
             ..StoreConfig::default()
         },
+        // Several runs, and rows that go to pages before the last one has come.
+        sort_buffer_size: 64 << 10,
         ..config()
     }
 }

@@ -63,6 +63,7 @@ impl TableStatistics {
 }
 
 /// Settings of all tables.
+#[derive(Default)]
 pub struct StatisticsSettings {
     /// Leaves that are read of each stratum of an index (`sample.rs`).
     pub sample_pages: AtomicU32,
@@ -70,16 +71,6 @@ pub struct StatisticsSettings {
     pub persistent: AtomicBool,
     /// The background computes statistics again when a tenth of the rows has changed.
     pub auto_recalc: AtomicBool,
-}
-
-impl Default for StatisticsSettings {
-    fn default() -> Self {
-        StatisticsSettings {
-            sample_pages: AtomicU32::new(20),
-            persistent: AtomicBool::new(true),
-            auto_recalc: AtomicBool::new(true),
-        }
-    }
 }
 
 /// What the user says of a table when it is opened.

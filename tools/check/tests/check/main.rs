@@ -34,6 +34,8 @@ fn config() -> Config {
         buffer_pool_size: 4 << 20,
         redo_log_capacity: 16 << 20,
         redo_log_buffer_size: 1 << 20,
+        io_capacity: 200,
+        io_capacity_max: 2000,
         // Everything is buffered, and waits.
         change_buffer_test_mode: 3,
         ..Config::default()

@@ -89,7 +89,9 @@ impl Setup {
             read_io_threads: 0,
             open_files: 3,
             doublewrite: self.doublewrite,
-            direct_io: self.direct_io,
+            io_capacity: 200,
+            io_capacity_max: 2000,
+            flush_method: crate::engine::FlushMethod::direct_if(self.direct_io),
             change_buffering: if self.buffer == 0 {
                 Buffering::None
             } else {
