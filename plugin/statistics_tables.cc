@@ -11,9 +11,12 @@ namespace sluice {
 
 namespace {
 
+/* table#P#partition.subpartition */
+constexpr uint TABLE_NAME_CHARS= 3 * NAME_CHAR_LEN + 4;
+
 ST_FIELD_INFO table_columns[]= {
   Show::Column("DATABASE_NAME", Show::Varchar(NAME_CHAR_LEN), NOT_NULL),
-  Show::Column("TABLE_NAME", Show::Varchar(3 * NAME_CHAR_LEN), NOT_NULL),
+  Show::Column("TABLE_NAME", Show::Varchar(TABLE_NAME_CHARS), NOT_NULL),
   Show::Column("LAST_UPDATE", Show::Datetime(0), NULLABLE),
   Show::Column("N_ROWS", Show::ULonglong(), NOT_NULL),
   Show::Column("CLUSTERED_INDEX_SIZE", Show::ULonglong(), NOT_NULL),
@@ -23,7 +26,7 @@ ST_FIELD_INFO table_columns[]= {
 
 ST_FIELD_INFO index_columns[]= {
   Show::Column("DATABASE_NAME", Show::Varchar(NAME_CHAR_LEN), NOT_NULL),
-  Show::Column("TABLE_NAME", Show::Varchar(3 * NAME_CHAR_LEN), NOT_NULL),
+  Show::Column("TABLE_NAME", Show::Varchar(TABLE_NAME_CHARS), NOT_NULL),
   Show::Column("INDEX_NAME", Show::Varchar(NAME_CHAR_LEN), NOT_NULL),
   Show::Column("LAST_UPDATE", Show::Datetime(0), NULLABLE),
   Show::Column("STAT_NAME", Show::Varchar(NAME_CHAR_LEN), NOT_NULL),
