@@ -20,10 +20,11 @@ use super::policy::{entry_bytes, Buffering, ChangeBuffer, Word, ASK_EVERY};
 use super::progress::Progress;
 use super::values::Values;
 use super::Op;
+use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{moment, Error, IndexId, Moment, Result};
 use crate::btree::{Intent, Placed, Seek, Tree, ENTRY_MAX, KEY_MAX};
 use crate::pool::{Pool, Presence};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -96,7 +97,7 @@ pub struct Delta {
     pub(super) values: Values,
     pub(super) gate: RwLock<()>,
     pub(super) loaded: AtomicBool,
-    pub(super) count: Mutex<Count>,
+    pub(super) count: RankedMutex<Count>,
     /// Moving share of target leaves that were resident, of `ALL`.
     residency: AtomicU32,
     asked: AtomicU32,
@@ -143,7 +144,7 @@ impl Delta {
             values: Values::default(),
             gate: RwLock::new(()),
             loaded: AtomicBool::new(false),
-            count: Mutex::default(),
+            count: RankedMutex::new(Rank::DeltaCount, Count::default()),
             residency: AtomicU32::new(UNTOLD),
             asked: AtomicU32::new(0),
             help: Help::default(),

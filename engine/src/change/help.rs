@@ -13,10 +13,10 @@ use super::delta::Delta;
 use super::merge::merge_helping;
 use super::sweep::is_of_one_leaf;
 use super::Index;
+use crate::base::sync::RankedMutex;
 use crate::base::{Error, Result};
 use crate::btree::Tree;
 use crate::pool::Pool;
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Leaves that a helper takes, one after the other, until one has something.
@@ -35,7 +35,7 @@ pub(super) struct Help {
     /// Appends of those of which some help.
     appends: AtomicU64,
     /// The next helper's leaf is the first from here on for which something is pending.
-    from: Mutex<Vec<u8>>,
+    from: RankedMutex<Vec<u8>>,
 }
 
 /// Behind an append for `key`: near the bound an appender merges a leaf once in so many times.
