@@ -1,17 +1,33 @@
 //! Locks with ranks. A thread takes them in rising rank only (checked in debug builds). Page latches have a
 //! protocol of their own (invariant I5, `pool`): they come before every rank here except those marked "over latches".
 use super::rests::before_lock;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 /// Order in which locks may be taken while another is held: upwards only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Rank {
+    /// The engine's threads, while they are started or stopped. Over latches.
+    EngineWorkers = 2,
+    /// One switch of the redo log, off or on, at a time. Over latches.
+    RedoSwitch = 4,
+    /// One refresh of the gauges at a time. Over latches.
+    Gauges = 6,
+    /// One computation of a table's statistics at a time. Over latches.
+    StatisticsCompute = 8,
     /// DDL and the in-memory catalog. Over latches.
     Catalog = 10,
+    /// The first load of a table's AUTO_INCREMENT value and row count. Over latches.
+    TableCounters = 14,
+    /// Page counts of a table's indexes, for the optimizer. Over latches.
+    PageCounts = 16,
     /// Serialises the check-then-insert of one unique key value. Over latches.
     UniqueGuard = 20,
+    /// Prepared transactions whose outcome another connection may decide. Over latches.
+    InDoubt = 30,
     /// Search of the wait-for graph: looks into row lock shards, one after another.
     DeadlockSearch = 36,
     /// Row lock shards.
@@ -20,6 +36,8 @@ pub enum Rank {
     TrxSys = 50,
     /// Set of free undo streams.
     UndoStreams = 54,
+    /// How far the entries of one delta tree are counted; its pages are read under this lock.
+    DeltaCount = 56,
     /// The length of one data file, while its end is cut off.
     FileLength = 60,
     /// Buffer pool page table shard.
@@ -42,6 +60,10 @@ pub enum Rank {
     RedoFlush = 84,
     /// Open files.
     Files = 90,
+    /// The pass of the merge sweeps through one index.
+    MergePass = 94,
+    /// Why changes of one index cannot be merged.
+    MergeFailures = 96,
     /// Leaf: may be taken under anything, nothing is taken under it.
     Leaf = 100,
 }
@@ -125,6 +147,54 @@ impl<T> RankedMutex<T> {
     }
     pub fn get_mut(&mut self) -> &mut T {
         self.inner.get_mut()
+    }
+}
+
+/// A mutex of rank [`Rank::Leaf`].
+impl<T: Default> Default for RankedMutex<T> {
+    fn default() -> RankedMutex<T> {
+        RankedMutex::new(Rank::Leaf, T::default())
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for RankedMutex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+/// A condition variable for the guards of [`RankedMutex`].
+///
+/// A wait lets go of the mutex, but the thread's held rank stays noted: the thread takes no other
+/// lock while it sleeps, and holds the mutex again when it wakes.
+#[derive(Default)]
+pub struct RankedCondvar(Condvar);
+
+impl RankedCondvar {
+    pub const fn new() -> RankedCondvar {
+        RankedCondvar(Condvar::new())
+    }
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+    }
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+    pub fn wait<T>(&self, guard: &mut RankedGuard<'_, T>) {
+        self.0.wait(&mut guard.inner);
+    }
+    /// False: the time is up.
+    pub fn wait_for<T>(&self, guard: &mut RankedGuard<'_, T>, timeout: Duration) -> bool {
+        !self.0.wait_for(&mut guard.inner, timeout).timed_out()
+    }
+    /// Waits until `condition` is false. False: the time is up.
+    pub fn wait_while_for<T>(
+        &self,
+        guard: &mut RankedGuard<'_, T>,
+        condition: impl FnMut(&mut T) -> bool,
+        timeout: Duration,
+    ) -> bool {
+        !self.0.wait_while_for(&mut guard.inner, condition, timeout).timed_out()
     }
 }
 

@@ -1,9 +1,9 @@
 //! Deadlocks told to people: in SHOW ENGINE STATUS, and if asked for in the log, each when it is found.
 use super::config::{KeyText, Level, LogSink};
+use crate::base::sync::RankedMutex;
 use crate::base::{IndexId, TrxId};
 use crate::table::Store;
 use crate::txn::{BlockerInfo, DeadlockInfo, DeadlockParty, HeldInfo, LockMode, TrxInfo, WaitInfo, DEADLOCKS_KEPT_MAX};
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ pub(super) struct Teller {
 
 /// The accounts of the latest deadlocks, in the words of when they were found: what they name may be gone, or be called otherwise, since.
 /// A mutex held for moments, no latch taken under it.
-pub(super) type Told = Arc<Mutex<VecDeque<(DeadlockInfo, String)>>>;
+pub(super) type Told = Arc<RankedMutex<VecDeque<(DeadlockInfo, String)>>>;
 
 /// Every deadlock is put into words when it is found, and goes to the log as long as `wanted` is set. Called once, at open.
 pub(super) fn tell_all(teller: Teller, wanted: Arc<AtomicBool>, log: LogSink) {

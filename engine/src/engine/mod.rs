@@ -26,13 +26,13 @@ pub use config::{CommitFlush, Config, FlushMethod, KeyText, Level, LogSink};
 pub use database::{Database, Transaction};
 pub use locks::{LockedIndex, NamedLocks};
 
+use crate::base::sync::RankedMutex;
 use crate::base::{planted, Counters, Error, Lsn, Mutant, Result, Told};
 use crate::redo::{FlushMode, Redo};
 use crate::table::Store;
 use crate::txn::{Isolation, RecoveredTrx, Trx, Waiter, Xid};
 use deadlocks::Teller;
 use drain::DrainNotes;
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use workers::Workers;
@@ -42,20 +42,20 @@ pub struct Engine {
     log: LogSink,
     /// Number of the setting `flush_log_at_trx_commit`.
     commit_flush: AtomicU64,
-    workers: Mutex<Option<Workers>>,
+    workers: RankedMutex<Option<Workers>>,
     purge_threads: u32,
     /// Losers found at open, until the background rolls them back.
-    losers: Mutex<Vec<RecoveredTrx>>,
+    losers: RankedMutex<Vec<RecoveredTrx>>,
     /// Prepared transactions found at open and not decided yet.
-    prepared: Mutex<Vec<RecoveredTrx>>,
+    prepared: RankedMutex<Vec<RecoveredTrx>>,
     /// Held while the log is turned off or on.
-    switching: Mutex<()>,
+    switching: RankedMutex<()>,
     /// Held while gauges are brought up to date and read. Taken with no latch held.
-    publishing: Mutex<()>,
+    publishing: RankedMutex<()>,
     /// Prepared transactions that may outlive their connections.
-    parked: Mutex<Vec<(Xid, Trx)>>,
+    parked: RankedMutex<Vec<(Xid, Trx)>>,
     /// Those of which a verdict was begun and could not be made durable: the engine has stopped, and the next start finds them prepared or ended.
-    cut_short: Mutex<Vec<Xid>>,
+    cut_short: RankedMutex<Vec<Xid>>,
     undecided: undecided::Undecided,
     teller: Teller,
     /// Every deadlock goes to the log.

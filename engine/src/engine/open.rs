@@ -21,6 +21,7 @@ use super::unnamed::{self, Stuck};
 use super::workers::Workers;
 use super::Engine;
 use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE, UNDO_FILE};
+use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Counters, Error, FileId, Lsn, PageId, Result};
 use crate::btree;
 use crate::change::ChangeBuffer;
@@ -34,7 +35,6 @@ use crate::space;
 use crate::table::Catalog;
 use crate::table::Store;
 use crate::txn::{RecoveredTrx, TrxSys};
-use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::Arc;
@@ -81,14 +81,14 @@ impl Engine {
             store,
             log: config.log.clone(),
             commit_flush: AtomicU64::default(),
-            workers: Mutex::new(None),
+            workers: RankedMutex::new(Rank::EngineWorkers, None),
             purge_threads: config.purge_threads,
-            losers: Mutex::new(losers),
-            prepared: Mutex::new(prepared),
-            switching: Mutex::default(),
-            publishing: Mutex::default(),
-            parked: Mutex::default(),
-            cut_short: Mutex::default(),
+            losers: RankedMutex::new(Rank::Leaf, losers),
+            prepared: RankedMutex::new(Rank::InDoubt, prepared),
+            switching: RankedMutex::new(Rank::RedoSwitch, ()),
+            publishing: RankedMutex::new(Rank::Gauges, ()),
+            parked: RankedMutex::new(Rank::InDoubt, Vec::new()),
+            cut_short: RankedMutex::default(),
             undecided,
             teller,
             print_all_deadlocks,

@@ -9,22 +9,21 @@
 //! days: its undo records tell its tables, and only these get no index. They may be dropped and replaced: it will not commit, and that may
 //! be what it waits for.
 use super::Engine;
+use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Error, FileId, Result, TrxId, UndoPtr};
 use crate::table::undo::record::Record;
 use crate::txn::{RecoveredTrx, Trx};
-use parking_lot::Mutex;
 
-#[derive(Default)]
 pub(super) struct Undecided {
     /// With the newest undo record each; those that have ended since are dropped at the next look.
-    prepared: Mutex<Vec<(TrxId, UndoPtr)>>,
+    prepared: RankedMutex<Vec<(TrxId, UndoPtr)>>,
     losers: Vec<TrxId>,
 }
 
 impl Undecided {
     pub fn found_at_open(prepared: Vec<(TrxId, UndoPtr)>, losers: &[RecoveredTrx]) -> Undecided {
         Undecided {
-            prepared: Mutex::new(prepared),
+            prepared: RankedMutex::new(Rank::InDoubt, prepared),
             losers: losers.iter().map(|loser| loser.id).collect(),
         }
     }

@@ -9,11 +9,11 @@ use super::drain::DrainNotes;
 use super::purge_lag::PurgeLag;
 use super::steps::{self, Checkpointer, LoserRollback};
 use super::PURGE_RECORDS;
+use crate::base::sync::{RankedCondvar, RankedMutex};
 use crate::base::{Error, Result, Told};
 use crate::pool::Void;
 use crate::table::{Chance, Rounds, Store, ROUNDS};
 use crate::txn::RecoveredTrx;
-use parking_lot::{Condvar, Mutex};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -36,8 +36,8 @@ const ROLLBACK_RECORDS: usize = 64;
 #[derive(Default)]
 struct Stop {
     asked: AtomicBool,
-    mutex: Mutex<()>,
-    changed: Condvar,
+    mutex: RankedMutex<()>,
+    changed: RankedCondvar,
 }
 
 impl Stop {
@@ -108,7 +108,7 @@ impl Workers {
     ) {
         debug_assert!(Arc::ptr_eq(store, &self.store));
         let group = &mut self.background;
-        let told = Arc::<Mutex<Told>>::default();
+        let told = Arc::<RankedMutex<Told>>::default();
         for _ in 0..purge_threads.max(1) {
             let told = told.clone();
             group.spawn(store, "sluice-purge", log, move |store, stop| {
@@ -211,7 +211,7 @@ fn sync_loop(store: &Store, stop: &Stop, log: &LogSink) -> Result<()> {
 }
 
 /// `told`: by all purge threads, who meet the same.
-fn purge_loop(store: &Store, stop: &Stop, told: &Mutex<Told>) -> Result<()> {
+fn purge_loop(store: &Store, stop: &Stop, told: &RankedMutex<Told>) -> Result<()> {
     while !stop.is_asked() {
         match store.purge_step(PURGE_RECORDS) {
             Ok(true) => {}

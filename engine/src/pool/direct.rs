@@ -13,10 +13,10 @@
 //! No doublewrite: until they are linked nobody reads them, and after that they are whole. Called by `btree::bulk`; holds no latch.
 use super::page::{seal, set_page_lsn, PAGE_SIZE};
 use super::Pool;
+use crate::base::sync::{RankedCondvar, RankedMutex};
 use crate::base::{moment, planted, FileId, Lsn, Moment, Mutant, PageId, PageNo, Result};
 use crate::io::files::OpenFile;
 use crate::redo::FlushMode;
-use parking_lot::{Condvar, Mutex};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -34,8 +34,8 @@ pub struct Direct {
 /// Loads going on in each file; [`WALKED`]: there is none, and none may begin.
 #[derive(Default)]
 pub(super) struct Loads {
-    files: Mutex<HashMap<FileId, i64>>,
-    ended: Condvar,
+    files: RankedMutex<HashMap<FileId, i64>>,
+    ended: RankedCondvar,
     given: AtomicU64,
 }
 const WALKED: i64 = -1;

@@ -5,10 +5,10 @@
 //! fits no entry: a corrupt index) is *stuck*: it is no reason for another pass, or a drain would never end. What waits for a page that
 //! cannot be read is *unmerged*: a pass goes on behind it, and the table layer sees to it that it does not become too much.
 //! Locks: the pass's mutex and that of the reason, held for moments, no latch taken under them.
+use crate::base::sync::{Rank, RankedMutex};
 use crate::base::Error;
 use crate::change::Delta;
 use crate::pool::Pool;
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// After an error (a page that cannot be read, no room) an index is left alone so long.
@@ -17,7 +17,7 @@ const RETRY_US: u64 = 10 * 1_000_000;
 const TRIES_LASTING: u32 = 3;
 const LASTING_US: u64 = 2 * RETRY_US;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in crate::change) struct Progress {
     /// Not after the oldest of what is pending came, microseconds of the clock `Disk::now_us`; 0 = nothing ever was.
     since_us: AtomicU64,
@@ -29,10 +29,25 @@ pub(in crate::change) struct Progress {
     retry_us: AtomicU64,
     /// Entries merged since the engine was opened.
     merged: AtomicU64,
-    pass: Mutex<Pass>,
-    unmerged: Mutex<Failures>,
+    pass: RankedMutex<Pass>,
+    unmerged: RankedMutex<Failures>,
     /// People know that something cannot be merged.
     told: AtomicBool,
+}
+
+impl Default for Progress {
+    fn default() -> Progress {
+        Progress {
+            since_us: AtomicU64::new(0),
+            stuck: AtomicU64::new(0),
+            left_stuck: AtomicBool::new(false),
+            retry_us: AtomicU64::new(0),
+            merged: AtomicU64::new(0),
+            pass: RankedMutex::new(Rank::MergePass, Pass::default()),
+            unmerged: RankedMutex::new(Rank::MergeFailures, Failures::default()),
+            told: AtomicBool::new(false),
+        }
+    }
 }
 
 /// Why something is unmerged, other than for want of space.

@@ -11,6 +11,7 @@
 //!
 //! After the engine was opened the tree's content is not known: the first use begins a new partition, and `count_step` (`count.rs`) walks
 //! the older ones, in which nothing changes meanwhile, for merges wait so long. Until then nothing is known to be absent.
+use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{moment, Error, IndexId, Moment, Result};
 use crate::btree::{Intent, Placed, Seek, Tree, ENTRY_MAX, KEY_MAX};
 use crate::change::delta::count::Count;
@@ -23,7 +24,7 @@ use crate::change::merge::backpressure::Help;
 use crate::change::policy::change_buffer::{entry_bytes, Buffering, ChangeBuffer, Word, ASK_EVERY};
 use crate::change::Op;
 use crate::pool::{Pool, Presence};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -96,7 +97,7 @@ pub struct Delta {
     pub(in crate::change) values: Values,
     pub(in crate::change) gate: RwLock<()>,
     pub(in crate::change) loaded: AtomicBool,
-    pub(in crate::change) count: Mutex<Count>,
+    pub(in crate::change) count: RankedMutex<Count>,
     /// Moving share of target leaves that were resident, of `ALL`.
     residency: AtomicU32,
     asked: AtomicU32,
@@ -143,7 +144,7 @@ impl Delta {
             values: Values::default(),
             gate: RwLock::new(()),
             loaded: AtomicBool::new(false),
-            count: Mutex::default(),
+            count: RankedMutex::new(Rank::DeltaCount, Count::default()),
             residency: AtomicU32::new(UNTOLD),
             asked: AtomicU32::new(0),
             help: Help::default(),

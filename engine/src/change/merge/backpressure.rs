@@ -9,6 +9,7 @@
 //! helper's leaf may be under way for long. A leaf that cannot be merged is left to the pass, too.
 //!
 //! Locks: the cursor's mutex, held for moments, no latch taken under it. Called by `apply`, behind an append, with no latch held.
+use crate::base::sync::RankedMutex;
 use crate::base::{Error, Result};
 use crate::btree::Tree;
 use crate::change::delta::tree::Delta;
@@ -16,7 +17,6 @@ use crate::change::merge::leaf::merge_helping;
 use crate::change::merge::sweep::is_of_one_leaf;
 use crate::change::IndexTrees;
 use crate::pool::Pool;
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Leaves that a helper takes, one after the other, until one has something.
@@ -35,7 +35,7 @@ pub(in crate::change) struct Help {
     /// Appends of those of which some help.
     appends: AtomicU64,
     /// The next helper's leaf is the first from here on for which something is pending.
-    from: Mutex<Vec<u8>>,
+    from: RankedMutex<Vec<u8>>,
 }
 
 /// Behind an append for `key`: near the bound an appender merges a leaf once in so many times.

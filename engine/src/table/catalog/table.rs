@@ -3,6 +3,7 @@
 //!
 //! A layout never changes; DDL publishes a new one behind it (`layouts.rs`). So a row operation reads the layout without a lock or a
 //! reference count.
+use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{FileId, IndexId, TrxId};
 use crate::btree::Tree;
 use crate::change::Buffering;
@@ -12,7 +13,7 @@ use crate::table::dml::append_hint::RisingLeaf;
 use crate::table::statistics::estimates::PageCounts;
 use crate::table::statistics::Statistics;
 use crate::txn::ReadView;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
@@ -125,7 +126,7 @@ impl Layout {
 
 /// A table as all its users share it.
 pub struct Table {
-    name: Mutex<String>,
+    name: RankedMutex<String>,
     layouts: Layouts,
     /// Background work (purge, rollback of recovered transactions, sampling) holds it shared while it touches pages; whoever
     /// removes the file holds it exclusively. Users are kept out by their own means (the server's metadata locks).
@@ -138,7 +139,7 @@ pub struct Table {
     /// Handles given out by `Store::open_table` and not closed.
     pub(crate) opened: AtomicU32,
     /// Held while `counters_loaded` is being made true.
-    pub(crate) loading: Mutex<()>,
+    pub(crate) loading: RankedMutex<()>,
     pub(crate) counters_loaded: AtomicBool,
     /// Row counts, and what the optimizer is told.
     pub statistics: Statistics,
@@ -147,34 +148,34 @@ pub struct Table {
     pub(crate) autoinc_saved: AtomicU64,
     pub(crate) next_row_id: AtomicU64,
     pub(in crate::table) rising_leaf: RisingLeaf,
-    pub(in crate::table) page_counts: Mutex<PageCounts>,
+    pub(in crate::table) page_counts: RankedMutex<PageCounts>,
     /// Grows when a load past the pool begins, for an index too, before it gets its first page, and before and after it links what it has made, or
     /// gives it back.
     pub(in crate::table) loads: AtomicU64,
     /// On the layout's list of trees to be freed, but not to be freed: index builds going on, and trees that somebody frees just now.
-    pub(in crate::table) building: Mutex<Vec<IndexId>>,
+    pub(in crate::table) building: RankedMutex<Vec<IndexId>>,
 }
 
 impl Table {
     pub fn new(name: &str, layout: Layout) -> Table {
         Table {
-            name: Mutex::new(name.to_string()),
+            name: RankedMutex::new(Rank::Leaf, name.to_string()),
             layouts: Layouts::new(layout),
             gate: RwLock::new(()),
             dropped: AtomicBool::new(false),
             broken: OnceLock::new(),
             told: AtomicBool::new(false),
             opened: AtomicU32::new(0),
-            loading: Mutex::new(()),
+            loading: RankedMutex::new(Rank::TableCounters, ()),
             counters_loaded: AtomicBool::new(false),
             statistics: Statistics::default(),
             autoinc: AtomicU64::new(0),
             autoinc_saved: AtomicU64::new(0),
             next_row_id: AtomicU64::new(0),
             rising_leaf: RisingLeaf::default(),
-            page_counts: Mutex::default(),
+            page_counts: RankedMutex::new(Rank::PageCounts, PageCounts::default()),
             loads: AtomicU64::new(0),
-            building: Mutex::default(),
+            building: RankedMutex::default(),
         }
     }
     pub fn layout(&self) -> &Layout {

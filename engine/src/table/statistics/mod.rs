@@ -13,6 +13,7 @@ mod report;
 mod sample;
 mod stored;
 
+use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Error, IndexId, Result};
 use crate::change::{in_use, Delta};
 use crate::index::key_shape::KeyShape;
@@ -20,7 +21,7 @@ use crate::index::RowHeader;
 use crate::table::catalog::table::{Layout, Table};
 use crate::table::store::Store;
 pub use estimates::TableStats;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 pub use report::StatisticsRow;
 use sample::{runs_of, sample, Run};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
@@ -86,7 +87,6 @@ pub struct StatisticsOptions {
 }
 
 /// The statistics part of a [`Table`].
-#[derive(Default)]
 pub struct Statistics {
     pub counts: counts::RowCounts,
     shapes: RwLock<Vec<(IndexId, Arc<KeyShape>)>>,
@@ -98,8 +98,24 @@ pub struct Statistics {
     /// Grows whenever `current` is replaced.
     version: AtomicU64,
     /// Held by whoever computes.
-    computing: Mutex<()>,
-    marks: Mutex<Marks>,
+    computing: RankedMutex<()>,
+    marks: RankedMutex<Marks>,
+}
+
+impl Default for Statistics {
+    fn default() -> Statistics {
+        Statistics {
+            counts: counts::RowCounts::default(),
+            shapes: RwLock::default(),
+            persistent: AtomicU8::new(0),
+            auto_recalc: AtomicU8::new(0),
+            sample_pages: AtomicU32::new(0),
+            current: RwLock::default(),
+            version: AtomicU64::new(0),
+            computing: RankedMutex::new(Rank::StatisticsCompute, ()),
+            marks: RankedMutex::default(),
+        }
+    }
 }
 
 /// How far the table had changed at some moments.
@@ -251,8 +267,9 @@ impl Store {
             ordinal += 1;
         }
         {
+            let now_us = self.pool.disk().now_us();
             let mut marks = state.marks.lock();
-            (marks.computed_at, marks.computed_us, marks.loaded) = (changes, self.pool.disk().now_us(), true);
+            (marks.computed_at, marks.computed_us, marks.loaded) = (changes, now_us, true);
         }
         state.publish(Some(new));
         self.save_statistics(table)

@@ -1,6 +1,6 @@
 //! Waiting for a row lock is the caller's business: the server waits on its own condition variables (so that KILL,
 //! timeouts and replication wake it), an embedded user on ours ([`ThreadWaiter`]).
-use parking_lot::{Condvar, Mutex};
+use crate::base::sync::{RankedCondvar, RankedMutex};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -36,8 +36,8 @@ pub trait Waiter: Send + Sync {
 /// The waiter of an embedded user: a condition variable, and a kill switch for whoever holds a clone of the `Arc`.
 #[derive(Default)]
 pub struct ThreadWaiter {
-    mutex: Mutex<()>,
-    wakeup: Condvar,
+    mutex: RankedMutex<()>,
+    wakeup: RankedCondvar,
     killed: AtomicBool,
 }
 
