@@ -303,11 +303,11 @@ impl Engine {
         let narrow = |value: u64| value.min(u32::MAX as u64) as u32;
         match name {
             "flush_log_at_trx_commit" => self.set_commit_flush(CommitFlush::from_number(value.min(2))),
-            "io_capacity" => self.store.pool.set_io_capacity(narrow(value)),
-            "io_capacity_max" => self.store.pool.set_io_capacity_max(narrow(value)),
+            "io_capacity" => self.store.pool.flusher().set_io_capacity(narrow(value)),
+            "io_capacity_max" => self.store.pool.flusher().set_io_capacity_max(narrow(value)),
             "redo_log_capacity" => return self.redo().set_capacity(value),
             "redo_log" => return self.set_redo_log(value != 0),
-            "doublewrite" => return self.store.pool.set_doublewrite(value != 0),
+            "doublewrite" => return self.store.pool.flusher().set_doublewrite(value != 0),
             "stats_sample_pages" => {
                 (self.store.statistics_settings.sample_pages).store(narrow(value), Ordering::Relaxed)
             }
