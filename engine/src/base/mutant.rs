@@ -65,7 +65,7 @@ mutants! {
     /// Unique values are not looked up.
     UniqueCheckSkipped,
     /// What a page did not hold when it left the pool is believed after it came back.
-    ImprintKept,
+    AbsenceFilterKept,
     /// Unique values are not looked for among what is pending when the leaf is known to lack them.
     PendingValueOverlooked,
     /// The rollback of a prepared transaction begins, and the log does not say so.

@@ -133,7 +133,7 @@ impl ExtentList {
                 return Ok(given);
             }
             if let Some(first) = unwritten {
-                pool.write_freed(self.id(first), EXTENT_PAGES)?;
+                pool.flusher().write_freed(self.id(first), EXTENT_PAGES)?;
             }
         }
     }
@@ -143,7 +143,7 @@ impl ExtentList {
         let page = mtr.write(self.id(self.page))?;
         assert!(self.is_on(mtr.bytes(page)), "a load's list is the load's until it ends");
         let may_take = &mut |first| {
-            let may_take = pool.is_past_written(self.id(first), EXTENT_PAGES);
+            let may_take = pool.flusher().is_past_written(self.id(first), EXTENT_PAGES);
             *unwritten = (!may_take).then_some(first);
             may_take
         };

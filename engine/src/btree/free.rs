@@ -48,7 +48,7 @@ impl Tree {
     /// and that nobody knows. None: not now, a load, or another such walk, is going on in the file.
     pub fn free_scattered(&self, pool: &Pool) -> Result<Option<usize>> {
         // A page of a load that is not written yet says what it was before: one of this tree that was freed since, perhaps.
-        let Some(_loads_off) = pool.keep_loads_off(self.file) else {
+        let Some(_loads_off) = pool.loads().keep_off(self.file) else {
             return Ok(None);
         };
         let loaded = self.pages_of_loads(pool)?;

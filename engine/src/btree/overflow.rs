@@ -139,7 +139,7 @@ fn free_if(pool: &Pool, first: PageId, wanted: &dyn Fn(&[u8]) -> bool) -> Result
 /// Of a page that does not check: is that no damage, because whatever stood there is over? It was freed, or a load has got it, whose write a crash cut
 /// short. Who comes again for it after the crash, and at later starts, has nothing left to do.
 pub fn is_past(pool: &Pool, page: PageId) -> Result<bool> {
-    Ok(pool.was_given(page) || !space::is_used(pool, page)?)
+    Ok(pool.recovery().was_given(page) || !space::is_used(pool, page)?)
 }
 /// The pages of a chain that a row named a moment ago, for CHECK TABLE. None of them if it is being given up meanwhile.
 pub fn pages_of(pool: &Pool, file: FileId, first: PageNo, owner: TrxId) -> Result<Vec<PageNo>> {

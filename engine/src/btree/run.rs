@@ -13,7 +13,7 @@ use crate::pool::{Mtr, Pool};
 #[derive(Clone, Copy, Debug)]
 pub struct RememberedLeaf {
     no: PageNo,
-    /// [`Pool::given_to_loads`] before it was found.
+    /// `Loads::given_count` before it was found.
     given: u64,
 }
 
@@ -24,7 +24,7 @@ impl Tree {
     }
     /// To come back to, by `try_leaf`.
     pub fn remember_leaf(&self, pool: &Pool, key: &[u8]) -> Result<RememberedLeaf> {
-        let given = pool.given_to_loads();
+        let given = pool.loads().given_count();
         let no = self.leaf_number(pool, key)?;
         Ok(RememberedLeaf { no, given })
     }
@@ -91,7 +91,7 @@ impl Tree {
             return Ok(None);
         };
         // Under the latch. A load may have got the page, and a reader of all pages brought back what it was before.
-        let is_known = held || mtr.pool().given_to_loads() == leaf.given;
+        let is_known = held || mtr.pool().loads().given_count() == leaf.given;
         self.join_write(mtr, page)?;
         let node = Node::new(mtr.bytes(page));
         if is_known && node.belongs_to(self.index) && node.level() == 0 && node.owns(key) {

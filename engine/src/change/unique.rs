@@ -19,7 +19,7 @@ use crate::change::delta::tree::Delta;
 use crate::change::filter::bloom::hash_of;
 use crate::change::{IndexTrees, Op, DELTA_BIT};
 use crate::pool::page::{page_id, page_index};
-use crate::pool::{Imprinter, Pool, Presence};
+use crate::pool::{PageHasher, Pool, Presence};
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -44,8 +44,8 @@ impl Uniques {
     }
 }
 
-impl Imprinter for Uniques {
-    fn imprint(&self, page: &[u8], add: &mut dyn FnMut(u32)) -> bool {
+impl PageHasher for Uniques {
+    fn hash_page(&self, page: &[u8], add: &mut dyn FnMut(u32)) -> bool {
         let id = (page_id(page).file, page_index(page));
         let Some(pk_len) = self.indexes.read().get(&id).copied() else {
             return false;
@@ -82,7 +82,7 @@ pub fn lacks_value(pool: &Pool, index: &IndexTrees, key: &[u8], value_len: usize
         delta.note(presence);
         (
             presence,
-            presence == Presence::Absent && pool.lacks(leaf, hash_of(value)),
+            presence == Presence::Absent && pool.absence_filters().lacks(leaf, hash_of(value)),
         )
     })?;
     if let Some((Presence::Absent, false)) = asked {

@@ -186,7 +186,7 @@ fn of_two_threads_with_one_value_one_finds_the_others() {
                 scope.spawn(move || {
                     while !done.load(Ordering::Relaxed) {
                         sweep_step(pool, index, 2).unwrap();
-                        pool.flush_step(0).unwrap();
+                        pool.flusher().step(0).unwrap();
                     }
                 }),
                 scope.spawn(move || {

@@ -247,7 +247,7 @@ fn change_buffer(config: &Config, pool: &Pool) -> Arc<ChangeBuffer> {
     let buffer = ChangeBuffer::new(config.change_buffering, percent, pool.size(), mode);
     buffer.set_max_disk_size(config.change_buffer_max_disk_size);
     buffer.set_age_max(config.change_buffer_max_age as u64);
-    pool.set_imprinter(buffer.imprinter());
+    pool.absence_filters().set_hasher(buffer.page_hasher());
     Arc::new(buffer)
 }
 
@@ -293,7 +293,7 @@ fn read_log(disk: &dyn Disk, from: Lsn, config: &Config) -> Result<(LogFacts, Ga
         start_us: disk.now_us(),
         ..LogFacts::default()
     };
-    let mut kept = Gathered::new(Pool::gather_max(config.buffer_pool_size));
+    let mut kept = Gathered::new(Gathered::bytes_max_for(config.buffer_pool_size));
     let mut notes = Notes::begin(disk, from);
     // Of the files that were met last: the set itself is too slow to be asked for every piece.
     let mut met: [FileId; 64] = [0; 64];
@@ -384,7 +384,7 @@ fn recover(
     let mut read_again = |each: &mut dyn FnMut(Lsn, &[u8]) -> Result<()>| {
         scan(&*disk, checkpoint, &mut |_, end, group| each(end, group)).map(|_| ())
     };
-    let (restored, mended) = pool.recover_doublewrite(&facts.void, &mut read_again)?;
+    let (restored, mended) = pool.recovery().restore_torn(&facts.void, &mut read_again)?;
     if restored + mended > 0 {
         let note =
             format!("{restored} torn pages were restored from the doublewrite file, {mended} mended from the log");
@@ -394,7 +394,7 @@ fn recover(
     let mut unread = Unread::new();
     if facts.end > checkpoint {
         apply_log(&*disk, &pool, checkpoint, &facts, kept, &config.log)?;
-        pool.redo_done(&mut |page, why| {
+        pool.recovery().finish(&mut |page, why| {
             if page.file < FIRST_TABLE_FILE {
                 return Err(why);
             }
@@ -415,7 +415,7 @@ fn recover(
     unnamed::settle(&pool, &catalog, &files, &facts, &config.log)?;
     settle_files(&pool, &catalog, &files, &facts, &config.log)?;
     tell_unread(&catalog, &unread, &config.log);
-    pool.recovered(facts.void);
+    pool.recovery().keep_void(facts.void);
     // Last: what was to be learnt from the log has been, and files that no table has are settled.
     if redo.needs_checkpoint() {
         pool.flush_all()?;
@@ -480,7 +480,7 @@ fn apply_log(disk: &dyn Disk, pool: &Pool, from: Lsn, facts: &LogFacts, kept: Ga
     // Within a round by bytes, which are not quite LSNs.
     let mut apply = |round: Gathered, from: Lsn| {
         let to = round.end();
-        pool.redo_apply(round, &facts.void, &mut |bytes| {
+        pool.recovery().apply(round, &facts.void, &mut |bytes| {
             notes.reached((from + bytes as u64).min(to), |megabytes, seconds| {
                 let text = format!("recovery: {megabytes} of {} MiB applied, {seconds} s", total >> 20);
                 log(Level::Info, &text);
@@ -491,7 +491,7 @@ fn apply_log(disk: &dyn Disk, pool: &Pool, from: Lsn, facts: &LogFacts, kept: Ga
     if is_all {
         return Ok(());
     }
-    let round_max = Pool::gather_max(pool.size());
+    let round_max = Gathered::bytes_max_for(pool.size());
     let mut round = Gathered::new(round_max);
     scan(disk, behind, &mut |start, end, group| {
         split(end, group, &mut |piece| match piece {

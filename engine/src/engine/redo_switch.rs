@@ -28,9 +28,9 @@ impl Engine {
         let _ddl = self.store.catalog.begin_ddl();
         let pool = &self.store.pool;
         // A file that cannot be opened is met before anything has begun.
-        pool.open_changed_files()?;
+        pool.flusher().open_changed_files()?;
         let first = redo.begin_on()?;
-        if let Err(e) = pool.flush_all().and_then(|()| pool.sync_files()) {
+        if let Err(e) = pool.flush_all().and_then(|()| pool.flusher().sync_files()) {
             if pool.check_alive().is_ok() {
                 redo.stay_off();
             }

@@ -56,14 +56,14 @@ impl Apply for Engine {
         Ok(())
     }
     fn doublewrite(&self, to: bool) -> Result<()> {
-        self.store.pool.set_doublewrite(to)
+        self.store.pool.flusher().set_doublewrite(to)
     }
     fn io_capacity(&self, to: u32) -> Result<()> {
-        self.store.pool.set_io_capacity(to);
+        self.store.pool.flusher().set_io_capacity(to);
         Ok(())
     }
     fn io_capacity_max(&self, to: u32) -> Result<()> {
-        self.store.pool.set_io_capacity_max(to);
+        self.store.pool.flusher().set_io_capacity_max(to);
         Ok(())
     }
     fn sort_buffer_size(&self, to: u64) -> Result<()> {

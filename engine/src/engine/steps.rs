@@ -13,11 +13,16 @@ const CHECKPOINT_LOOKS_MAX: u32 = 25;
 
 /// Fills the free list, and writes as many dirty pages as the pace asks for just now.
 pub(super) fn clean(store: &Store) -> Result<()> {
-    let target = store.pool.flush_target();
-    if target > 0 || store.pool.is_short() {
-        store.pool.flush_step(target)?;
+    let target = store.pool.flusher().target();
+    if target > 0 || store.pool.flusher().is_short() {
+        store.pool.flusher().step(target)?;
     }
-    store.pool.take_unopened_news().iter().for_each(|text| store.tell(text));
+    store
+        .pool
+        .flusher()
+        .take_unopened_news()
+        .iter()
+        .for_each(|text| store.tell(text));
     Ok(())
 }
 
@@ -37,7 +42,7 @@ impl Checkpointer {
             write_checkpoint(&store.pool, lsn)?;
             self.looks = 0;
         } else if store.redo.wanted() {
-            store.pool.wake_cleaner();
+            store.pool.flusher().wake_cleaner();
         }
         store.redo.settle()
     }

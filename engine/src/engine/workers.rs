@@ -137,7 +137,7 @@ impl Workers {
     pub fn stop(mut self) {
         self.stop_background();
         self.base.stop.ask();
-        self.store.pool.wake_cleaner();
+        self.store.pool.flusher().wake_cleaner();
         self.store.redo.wake_ahead();
         self.base.join();
     }
@@ -177,7 +177,7 @@ impl Group {
 
 fn clean_loop(store: &Store, stop: &Stop) -> Result<()> {
     while !stop.is_asked() {
-        store.pool.wait_for_work(CLEANER_TICK_MS);
+        store.pool.flusher().wait_for_work(CLEANER_TICK_MS);
         steps::clean(store)?;
     }
     Ok(())
@@ -307,7 +307,7 @@ fn merge_loop(store: &Store, stop: &Stop, log: &LogSink) -> Result<()> {
 
 fn roll_back(store: &Store, stop: &Stop, losers: Vec<RecoveredTrx>, log: &LogSink) -> Result<()> {
     if losers.is_empty() {
-        store.pool.recovered(Void::default());
+        store.pool.recovery().keep_void(Void::default());
         return retry_rollbacks(store, stop, LoserRollback::new(losers));
     }
     log(
@@ -324,7 +324,7 @@ fn roll_back(store: &Store, stop: &Stop, losers: Vec<RecoveredTrx>, log: &LogSin
                 let seconds = (store.pool.disk().now_us() - began_us) / 1_000_000;
                 let waiting = match store.rollbacks_waiting() + rollback.put_off() {
                     0 => {
-                        store.pool.recovered(Void::default());
+                        store.pool.recovery().keep_void(Void::default());
                         String::new()
                     }
                     n => format!("; {n} wait for what is in their way"),

@@ -1,28 +1,36 @@
 //! The mini-transaction: X-latched pages, their edits, and one redo group (I2).
 //!
-//! Edits go to the frame at once and to the redo buffer beside it. `commit` appends the group, stamps every changed page
-//! with the group's end LSN, marks it dirty (its oldest change bounded from below by the redo LSN read *before* the
-//! append), and lets go of the latches. An Mtr dropped without a change just lets go. One that changed a page must be
-//! committed: dropping it poisons the pool.
+//! Edits go to the frame at once, and to the redo buffer of the Mtr. `commit` does in this order:
+//! 1. It marks every clean page that was changed as dirty. The page's oldest change is bounded from
+//!    below by the redo LSN read *before* the append.
+//! 2. It appends the group.
+//! 3. It stamps every changed page with the group's end LSN.
+//! 4. It lets go of the latches.
 //!
-//! Pages of unlogged files make no records; instead of an LSN they get the next number of a counter that never repeats
-//! while the engine runs, so that [`PageRead::version`] works for them too. One Mtr may change both kinds of pages.
+//! An Mtr dropped without a change just lets go. One that changed a page must be committed: dropping it
+//! poisons the pool (I6).
 //!
-//! Pages can be joined (`joined.rs`): then the first one's handle stands for all of them.
+//! Pages of unlogged files make no records. Instead of an LSN they get the next number of a counter that
+//! never repeats while the engine runs, so that [`PageRead::version`] works for them, too. One Mtr may
+//! change both kinds of pages.
 //!
-//! A group's bytes are collected in a buffer that the thread keeps between mini-transactions: no allocation per Mtr.
-use super::joined::Joined;
-use super::page::{init_page, set_page_lsn, PAGE_BODY, PAGE_SIZE};
-use super::{PageRead, PageType, Pool};
+//! Pages can be joined (`joined`): then the first page's handle stands for all of them.
+//!
+//! A group's bytes are collected in a buffer that the thread keeps between mini-transactions: no
+//! allocation per Mtr.
+//!
+//! Latches: X latches, in the order of the caller's requests (I5). Called by: every layer above.
+use super::buffer_pool::Pool;
+use super::frames::frame::{PageRead, PageWrite};
+use super::joined::JoinedBytes;
+use super::page::{init_page, page_lsn, set_page_lsn, PageType, EDIT_START, PAGE_BODY, PAGE_SIZE};
 use crate::base::{planted, FileId, Lsn, Mutant, PageId, Result};
-use crate::pool::frames::frame::PageWrite;
 use crate::redo::RecordSink;
 use smallvec::SmallVec;
 use std::cell::Cell;
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
-/// First byte that edits may touch: checksum, identity and LSN are the pool's.
-pub(super) const EDIT_START: usize = 24;
 /// A record buffer that grew beyond this (bulk operations) is not kept by its thread.
 const BUFFER_KEPT_MAX: usize = 256 * 1024;
 
@@ -42,22 +50,43 @@ struct Held<'p> {
     changed: bool,
     /// An image of it was logged.
     imaged: bool,
-    /// Brought in unread: its bytes mean nothing until `create`.
+    /// Brought in unread: its bytes have no meaning until `create`.
     blank: bool,
-    /// It is the first of several.
+    /// It is the first of several that read and change as one.
     joined: Option<Box<Joined>>,
 }
 
+/// Several pages that are one to the user of the Mtr.
+struct Joined {
+    bytes: JoinedBytes,
+    /// The pages after the first.
+    rest: Vec<PageHandle>,
+}
+
+impl Joined {
+    /// 0 is the first page.
+    fn page(&self, first: PageHandle, number: usize) -> PageHandle {
+        number.checked_sub(1).map_or(first, |n| self.rest[n])
+    }
+}
+
+/// See the module's head.
 pub struct Mtr<'p> {
     pool: &'p Pool,
     pages: SmallVec<[Held<'p>; 6]>,
     records: RecordSink,
-    /// A page was changed, or a file operation logged: dropping it now is a bug or a failure half way.
+    /// A page was changed, or a file operation logged: a drop now is a bug or a failure half way.
     changed: bool,
 }
 
+impl Pool {
+    pub fn begin(&self) -> Mtr<'_> {
+        Mtr::new(self)
+    }
+}
+
 impl<'p> Mtr<'p> {
-    pub(super) fn new(pool: &'p Pool) -> Mtr<'p> {
+    fn new(pool: &'p Pool) -> Mtr<'p> {
         Mtr {
             pool,
             pages: SmallVec::new(),
@@ -73,50 +102,52 @@ impl<'p> Mtr<'p> {
         if let Some(held) = self.find(id) {
             return Ok(held);
         }
-        let page = self.pool.fetch_write(id)?;
+        let page = self.pool.reader().fetch_write(id)?;
         Ok(self.hold(id, page, false))
     }
-    /// X-latches only if that needs no waiting for a latch (I/O is still done): for moves against the latch order. May
-    /// say None without need.
+    /// X-latches a page only if that needs no waiting for a latch; I/O is still done. For moves against
+    /// the latch order. None: another thread has the latch, or may have it.
     pub fn try_write(&mut self, id: PageId) -> Result<Option<PageHandle>> {
         if let Some(held) = self.find(id) {
             return Ok(Some(held));
         }
-        let page = self.pool.try_fetch_write(id)?;
+        let page = self.pool.reader().try_fetch_write(id)?;
         Ok(page.map(|page| self.hold(id, page, false)))
     }
-    /// X-latches a page that the pool has. What is on disk by that number may be of another time, which the pool does not tell where the
-    /// page is remembered and not come to from the tree.
+    /// X-latches a page if the pool has it. For a page number that the caller remembers and did not
+    /// reach through the tree: what is on disk under it may be of another time.
     pub fn write_resident(&mut self, id: PageId) -> Result<Option<PageHandle>> {
         if let Some(held) = self.find(id) {
             return Ok(Some(held));
         }
-        let page = self.pool.resident_write(id)?;
+        let page = self.pool.reader().resident_write(id)?;
         Ok(page.map(|page| self.hold(id, page, false)))
     }
-    /// The same if that needs no waiting.
+    /// The same, only if that needs no waiting.
     pub fn try_write_resident(&mut self, id: PageId) -> Result<Option<PageHandle>> {
         if let Some(held) = self.find(id) {
             return Ok(Some(held));
         }
-        let page = self.pool.try_resident_write(id)?;
+        let page = self.pool.reader().try_resident_write(id)?;
         Ok(page.map(|page| self.hold(id, page, false)))
     }
-    /// S-latched read of a page this Mtr does not hold, for the descent.
+    /// The S-latched page, which this Mtr does not hold. For the descent.
     pub fn read(&self, id: PageId) -> Result<PageRead<'p>> {
         debug_assert!(self.find(id).is_none(), "{id} is X-latched by this very Mtr");
         self.pool.read(id)
     }
-    /// X-latches a page that is going to be created, without reading it: after this, `create` of it cannot fail. Changes
-    /// nothing yet; [`Mtr::bytes`] of it mean nothing. A page not created after all is forgotten at the Mtr's end.
+    /// X-latches a page that is going to be created, without reading it: after this, `create` of it
+    /// cannot fail. Changes nothing yet; [`Mtr::bytes`] of the page have no meaning. A page that is not
+    /// created after all is forgotten at the Mtr's end.
     pub fn reserve(&mut self, id: PageId) -> Result<PageHandle> {
         if let Some(held) = self.find(id) {
             return Ok(held);
         }
-        let (page, resident) = self.pool.fetch_new(id)?;
+        let (page, resident) = self.pool.reader().fetch_new(id)?;
         Ok(self.hold(id, page, !resident))
     }
-    /// A fresh page: no read from disk, whatever was there is forgotten; header as given, body zero. Logged as an image.
+    /// Makes a fresh page, header as given, body zero. Its former content is not read and is forgotten.
+    /// Logged as an image.
     pub fn create(&mut self, id: PageId, index: u32, kind: PageType, level: u8) -> Result<PageHandle> {
         let handle = self.reserve(id)?;
         self.pages[handle.0 as usize].blank = false;
@@ -143,6 +174,7 @@ impl<'p> Mtr<'p> {
         });
         handle
     }
+    /// The handle of a page that this Mtr holds.
     pub fn find(&self, id: PageId) -> Option<PageHandle> {
         let at = self.pages.iter().position(|h| h.id == id && h.page.is_some())?;
         Some(PageHandle(at as u32))
@@ -155,34 +187,38 @@ impl<'p> Mtr<'p> {
         let held = &self.pages[page.0 as usize];
         match &held.joined {
             None => held.page.as_ref().expect("the page was not released").bytes(),
-            Some(joined) => joined.bytes(),
+            Some(joined) => joined.bytes.bytes(),
         }
     }
-    /// The page and the `rest` that follow it in the file read and change as one from here on: its
-    /// bytes, and behind them the others' bodies. They change only under the first one's latch, and
-    /// each change changes the first one too, so that its version tells.
+    /// The page and the `rest` pages that follow it in the file read and change as one from now on: the
+    /// first page's bytes, then the bodies of the others. They change only under the first page's latch.
+    /// Each change changes the first page, too, so that its version changes.
     pub fn join(&mut self, first: PageHandle, rest: u32) -> Result<()> {
         if self.pages[first.0 as usize].joined.is_some() {
             return Ok(());
         }
         let id = self.id(first);
-        let mut joined = Joined::begin(self.bytes(first));
+        let mut joined = Joined {
+            bytes: JoinedBytes::begin(self.bytes(first)),
+            rest: Vec::new(),
+        };
         for n in 1..=rest {
-            let rest = self.write(PageId::new(id.file, id.no + n));
-            let page = match rest {
+            let page = match self.write(PageId::new(id.file, id.no + n)) {
                 Ok(page) => page,
-                // Nobody may hold those pages without the first.
+                // No Mtr holds those pages without the first.
                 Err(e) => {
-                    joined.rest().iter().for_each(|page| self.release(*page));
+                    joined.rest.iter().for_each(|page| self.release(*page));
                     return Err(e);
                 }
             };
-            joined.push(page, self.bytes(page));
+            joined.bytes.push(self.bytes(page));
+            joined.rest.push(page);
         }
         self.pages[first.0 as usize].joined = Some(Box::new(joined));
         Ok(())
     }
-    /// With the pages of `first` each by itself; then the first one is changed, if it was not.
+    /// Runs `change` with the joined pages of `first` each by itself. Then changes the first page, if
+    /// `change` did not.
     fn apart(&mut self, first: PageHandle, change: impl FnOnce(&mut Self, &mut Joined)) {
         let at = first.0 as usize;
         let mut joined = self.pages[at].joined.take().expect("asked before");
@@ -197,6 +233,41 @@ impl<'p> Mtr<'p> {
         }
         self.pages[at].joined = Some(joined);
     }
+    /// Edits the pages in which these joined bytes lie.
+    fn write_through(&mut self, first: PageHandle, joined: &Joined, range: Range<usize>) {
+        for span in joined.bytes.spans(range) {
+            let page = joined.page(first, span.page);
+            self.edit(page, span.offset, &joined.bytes.bytes()[span.range]);
+        }
+    }
+    fn edit_joined(&mut self, first: PageHandle, offset: usize, data: &[u8]) {
+        self.apart(first, |mtr, joined| {
+            let range = joined.bytes.edit(offset, data);
+            mtr.write_through(first, joined, range);
+        });
+    }
+    fn move_within_joined(&mut self, first: PageHandle, dst: usize, src: usize, len: usize) {
+        self.apart(first, |mtr, joined| {
+            let range = joined.bytes.move_within(dst, src, len);
+            match dst.max(src) + len <= PAGE_SIZE {
+                true => mtr.move_within(first, dst, src, len),
+                false => mtr.write_through(first, joined, range),
+            }
+        });
+    }
+    fn rewrite_joined(&mut self, first: PageHandle, fill: &mut dyn FnMut(&mut [u8]) -> (usize, usize)) {
+        self.apart(first, |mtr, joined| {
+            let hole = joined.bytes.rewrite(fill);
+            for span in joined.bytes.spans(joined.bytes.editable()) {
+                let data = &joined.bytes.bytes()[span.range.clone()];
+                let page = joined.page(first, span.page);
+                mtr.rewrite(page, &mut |bytes| {
+                    bytes[span.offset..span.offset + data.len()].copy_from_slice(data);
+                    span.hole(hole)
+                });
+            }
+        });
+    }
     fn is_joined(&self, page: PageHandle) -> bool {
         self.pages[page.0 as usize].joined.is_some()
     }
@@ -210,7 +281,7 @@ impl<'p> Mtr<'p> {
         self.changed = true;
         edit(bytes, &mut self.records, held.logged);
     }
-    /// Logged edits. Writing what is there already is no change.
+    /// Overwrites bytes, logged. Writing what is there already is no change.
     #[inline]
     pub fn edit(&mut self, page: PageHandle, offset: usize, data: &[u8]) {
         assert!(offset >= EDIT_START, "the page header's first bytes are the pool's");
@@ -218,7 +289,7 @@ impl<'p> Mtr<'p> {
             return;
         }
         if self.is_joined(page) {
-            return self.apart(page, |mtr, joined| joined.edit(mtr, page, offset, data));
+            return self.edit_joined(page, offset, data);
         }
         let id = self.id(page);
         self.change(page, |bytes, records, logged| {
@@ -237,14 +308,14 @@ impl<'p> Mtr<'p> {
     pub fn edit_u64(&mut self, page: PageHandle, offset: usize, v: u64) {
         self.edit(page, offset, &v.to_le_bytes());
     }
-    /// memmove inside the page.
+    /// memmove inside the page, logged.
     pub fn move_within(&mut self, page: PageHandle, dst: usize, src: usize, len: usize) {
         assert!(dst >= EDIT_START && src >= EDIT_START);
         if len == 0 || dst == src {
             return;
         }
         if self.is_joined(page) {
-            return self.apart(page, |mtr, joined| joined.move_within(mtr, page, dst, src, len));
+            return self.move_within_joined(page, dst, src, len);
         }
         let id = self.id(page);
         self.change(page, |bytes, records, logged| {
@@ -259,11 +330,11 @@ impl<'p> Mtr<'p> {
             frame.base_lsn.store(0, Ordering::Relaxed);
         }
     }
-    /// Rewrites the page from byte 24 on (type, level, flags, body): `fill` gets the whole page; logged as an image (low part, hole
-    /// of zeros, high part: `fill` returns the hole (start, end), which must be zero).
+    /// Rewrites the page from byte 24 on (type, level, flags, body). `fill` gets the whole page and
+    /// returns the hole (start, end), which must be zero. Logged as an image: low part, hole, high part.
     pub fn rewrite(&mut self, page: PageHandle, fill: &mut dyn FnMut(&mut [u8]) -> (usize, usize)) {
         if self.is_joined(page) {
-            return self.apart(page, |mtr, joined| joined.rewrite(mtr, page, fill));
+            return self.rewrite_joined(page, fill);
         }
         let id = self.id(page);
         self.change(page, |bytes, records, logged| {
@@ -278,8 +349,8 @@ impl<'p> Mtr<'p> {
         });
         self.pages[page.0 as usize].imaged = true;
     }
-    /// The page, changed by this Mtr, is free from here on; but somebody who is cut short may ask for it once more by its number, and must
-    /// not find on disk what it was.
+    /// The page, changed by this Mtr, is free from now on. But a task that a crash interrupts may ask for
+    /// it once more by its number, and must not find its former content on disk.
     pub fn ends_named(&mut self, page: PageHandle) {
         let held = &self.pages[page.0 as usize];
         debug_assert!(held.changed);
@@ -291,13 +362,13 @@ impl<'p> Mtr<'p> {
     pub fn release(&mut self, page: PageHandle) {
         let held = &mut self.pages[page.0 as usize];
         if let Some(joined) = held.joined.take() {
-            joined.rest().iter().for_each(|page| self.release(*page));
+            joined.rest.iter().for_each(|page| self.release(*page));
         }
         let held = &mut self.pages[page.0 as usize];
         assert!(!held.changed, "a changed page stays latched until its Mtr ends (I2)");
         if let Some(page) = held.page.take() {
             if held.blank {
-                self.pool.unpublish(page);
+                self.pool.store().unpublish(page);
             }
         }
     }
@@ -311,13 +382,15 @@ impl<'p> Mtr<'p> {
         self.changed = true;
         self.records.file_new(file, name);
     }
-    /// The pages are given to somebody who writes them past the pool (`direct`): what the log says about them so far is void.
+    /// The pages are given to a load, which writes them past the pool (`direct`): what the log says about
+    /// them so far is void.
     pub fn log_given(&mut self, first: PageId, count: u32) {
         self.changed = true;
         self.records.given(first, count);
     }
-    /// The file ends before this page from here on: what the log says about what is behind so far is void.
-    pub fn log_cut(&mut self, first: PageId) {
+    /// The file ends before this page from now on: what the log says so far about this page and those
+    /// after it is void.
+    pub fn log_truncate(&mut self, first: PageId) {
         self.changed = true;
         self.records.cut(first);
     }
@@ -325,12 +398,12 @@ impl<'p> Mtr<'p> {
         self.changed = true;
         self.records.file_drop(file);
     }
-    /// A record for upper layers, e.g. tests.
+    /// A record for upper layers.
     pub fn log_note(&mut self, kind: u64, payload: &[u8]) {
         self.changed = true;
         self.records.note(kind, payload);
     }
-    /// Ends it; returns the group's end LSN (0 if nothing was logged).
+    /// Ends the Mtr. Returns the group's end LSN, 0 if nothing was logged.
     pub fn commit(mut self) -> Lsn {
         let mut end = 0;
         if self.changed {
@@ -343,19 +416,21 @@ impl<'p> Mtr<'p> {
         }
         end
     }
-    /// Clean pages that were changed enter the dirty list; before the append (see `dirty`).
+    /// Clean pages that were changed enter the dirty list, before the append (see `dirty_list`).
     fn mark_dirty(&mut self) {
         let fresh = |held: &Held<'p>| held.changed && held.page.as_ref().is_some_and(|p| p.frame().oldest() == 0);
-        // A page that is dirty now stays so: only a flusher could clean it, and it would need its S latch.
+        // A page that is dirty now stays so: only a flusher could clean it, under an S latch.
         if self.pages.iter().any(fresh) {
             let pool = self.pool;
             let pages = self.pages.iter().filter(|h| fresh(h)).filter_map(|h| h.page.as_ref());
-            pool.mark_dirty(pages, || pool.redo().lsn());
+            pool.store().mark_dirty(pages, || pool.redo().lsn());
         }
     }
+    /// Gives every changed page its new version.
     fn stamp(&mut self, end: Lsn) {
         for held in self.pages.iter_mut().filter(|h| h.changed) {
             let page = held.page.as_mut().expect("a changed page is not released");
+            debug_assert!(!held.logged || end >= page_lsn(page.bytes()), "LSNs of a page ascend");
             let version = if held.logged {
                 end
             } else {
@@ -378,12 +453,12 @@ impl Drop for Mtr<'_> {
         }
         for held in self.pages.iter_mut().filter(|h| h.blank) {
             if let Some(page) = held.page.take() {
-                self.pool.unpublish(page);
+                self.pool.store().unpublish(page);
             }
         }
         let buffer = std::mem::take(&mut self.records).into_buffer();
         if buffer.capacity() <= BUFFER_KEPT_MAX {
-            // The thread may be ending and its buffer gone: then this one goes too.
+            // The thread may be ending and its buffer gone: then this buffer goes, too.
             let _ = BUFFER.try_with(|kept| kept.set(buffer));
         }
     }

@@ -1,18 +1,22 @@
-//! The page: 16 KiB, the unit of everything below the tree.
+//! The format of a page: 16 KiB, the unit of everything below the tree.
 //!
 //! ```text
-//!  0 checksum   u32  CRC-32C of bytes 4..PAGE_SIZE; set when the page is written, checked when it is read
+//!  0 checksum   u32  CRC-32C of bytes 4..PAGE_SIZE; set when the page is written, checked when it
+//!                    is read
 //!  4 file       u32  self-identification
 //!  8 page       u32
 //! 12 index      u32  index id of a tree page, else 0
-//! 16 lsn        u64  end LSN of the last group that changed the page (unlogged files: counts changes)
+//! 16 lsn        u64  end LSN of the last group that changed the page (unlogged files: counts
+//!                    changes)
 //! 24 type       u8   PageType
 //! 25 level      u8   0 = leaf (tree pages)
 //! 26 flags      u16  free for the owner of the type
 //! 28 reserved   u32  0
 //! 32 body            the owner's
 //! ```
-//! An all-zero page is a page never written: reading one is an error unless recovery is about to overwrite it.
+//! An all-zero page was never written: reading one is an error unless recovery overwrites it.
+//!
+//! Takes no latch. Called by: the whole pool, and the layers above that read a page's header.
 use crate::base::bytes::{get_u32, get_u64, put_u32, put_u64};
 use crate::base::{Lsn, PageId};
 
@@ -23,6 +27,9 @@ pub const PAGE_SIZE: usize = 16 * 1024;
 pub const PAGE_SIZE: usize = 4096;
 /// Where the owner's part begins.
 pub const PAGE_BODY: usize = 32;
+/// First byte that edits may touch: checksum, identity and LSN are the pool's.
+pub(in crate::pool) const EDIT_START: usize = 24;
+const _: () = assert!(EDIT_START < PAGE_BODY && PAGE_BODY < PAGE_SIZE);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -75,7 +82,7 @@ pub fn set_page_lsn(b: &mut [u8], lsn: Lsn) {
 pub fn page_id(b: &[u8]) -> PageId {
     PageId::new(get_u32(b, 4), get_u32(b, 8))
 }
-/// A fresh page's header; the body is zero.
+/// Makes `b` a fresh page: header as given, body zero.
 pub fn init_page(b: &mut [u8], id: PageId, index: u32, kind: PageType, level: u8) {
     b.fill(0);
     put_u32(b, 4, id.file);
@@ -84,11 +91,12 @@ pub fn init_page(b: &mut [u8], id: PageId, index: u32, kind: PageType, level: u8
     b[24] = kind as u8;
     b[25] = level;
 }
+/// Sets the checksum. Every byte of the page has its final value before.
 pub fn seal(b: &mut [u8]) {
     let crc = crc32c::crc32c(&b[4..]);
     put_u32(b, 0, crc);
 }
-/// Err(reason) if the page is not the sealed page `id`.
+/// `Err(reason)` if `b` is not the sealed page `id`.
 pub fn check(b: &[u8], id: PageId) -> Result<(), String> {
     if b.iter().all(|x| *x == 0) {
         return Err("the page was never written (all zeros)".into());

@@ -33,9 +33,9 @@ pub fn cut(pool: &Pool, file: FileId, keep: u32, most: u32) -> Result<u32> {
     if get_u32(mtr.bytes(head), MIXED_OFFSET) >= extent_of(end) {
         mtr.edit_u32(head, MIXED_OFFSET, 0);
     }
-    mtr.log_cut(PageId::new(file, end));
+    mtr.log_truncate(PageId::new(file, end));
     let lsn = mtr.commit();
-    pool.cut_file(file, end, pages, lsn)?;
+    pool.flusher().truncate_file(file, end, pages, lsn)?;
     drop(held);
     Ok(pages - end)
 }

@@ -357,7 +357,7 @@ fn a_second_bitmap_is_made_and_used() {
             last = no;
         }
         mtr.commit();
-        rig.pool.flush_step(10).unwrap();
+        rig.pool.flusher().step(10).unwrap();
     }
     assert!(!model.contains(&(PAGES_PER_BITMAP + 1)));
     assert!(last > PAGES_PER_BITMAP + 1);

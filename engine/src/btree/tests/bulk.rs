@@ -203,7 +203,7 @@ fn a_crash_at_any_write_leaves_all_or_nothing() {
         for (key, _) in old.iter().step_by(3) {
             put(&rig.pool, &other, key, b"shorter");
         }
-        rig.pool.flush_step(20).unwrap();
+        rig.pool.flusher().step(20).unwrap();
         other.free_all(&rig.pool).unwrap();
         let list = list_of(&rig.pool, &tree);
         let base = rig.disk.changes();

@@ -51,7 +51,7 @@ fn work(rig: &PoolFixture, tree: &Tree, seed: u64, history: &mut History, durabl
                 *durable = lsn;
             }
             4 => {
-                pool.flush_step(8)?;
+                pool.flusher().step(8)?;
             }
             5 => pool.redo().write_checkpoint(pool.checkpoint_lsn(), &[])?,
             _ => {}

@@ -137,7 +137,7 @@ fn writers_scanners_and_readers() {
         s.spawn(move || read(pool, tree, stop));
         s.spawn(move || {
             while !stop.load(SeqCst) {
-                pool.flush_step(32).unwrap();
+                pool.flusher().step(32).unwrap();
                 pool.redo().write_checkpoint(pool.checkpoint_lsn(), &[]).unwrap();
                 // Findings beside writers would be false alarms.
                 let report = tree.verify(pool, &mut |_, _| None).unwrap();

@@ -105,7 +105,7 @@ pub(in crate::change) struct Values {
     /// Some filter has become too small.
     grows: AtomicBool,
     pub asked: AtomicU32,
-    /// The imprinter knows the index.
+    /// The page_hasher knows the index.
     pub known: AtomicBool,
 }
 

@@ -17,7 +17,7 @@ use crate::change::filter::counting::Filters;
 use crate::change::filter::memory::Memory;
 use crate::change::unique::Uniques;
 use crate::change::Op;
-use crate::pool::Imprinter;
+use crate::pool::PageHasher;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
 
@@ -188,8 +188,8 @@ impl ChangeBuffer {
         buffer.set_max_size(max_size_percent, pool_size);
         buffer
     }
-    /// What the pool is to take down of unique leaves as they leave: for [`crate::pool::Pool::set_imprinter`].
-    pub fn imprinter(&self) -> Arc<dyn Imprinter> {
+    /// What the pool is to take down of unique leaves as they leave: for `pool::AbsenceFilters::set_hasher`.
+    pub fn page_hasher(&self) -> Arc<dyn PageHasher> {
         self.uniques.clone()
     }
     pub fn set_buffering(&self, buffering: Buffering) {

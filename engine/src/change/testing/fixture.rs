@@ -31,7 +31,7 @@ pub(crate) fn new_unique_index(pool: &Pool, mode: u8, pk_len: usize) -> IndexTre
     let index = new_index(pool, mode);
     let delta = index.delta.as_ref().expect("it was made with one");
     delta.set_unique(pk_len);
-    pool.set_imprinter(delta.buffer().imprinter());
+    pool.absence_filters().set_hasher(delta.buffer().page_hasher());
     index
 }
 /// The index as a restart finds it: nothing in memory is left.

@@ -129,7 +129,7 @@ fn maintain(pool: &Pool, index: &IndexTrees, dice: &mut Dice) -> Result<()> {
         6 => index.delta.as_ref().unwrap().begin_partition(),
         7 | 8 => drop(sweep_step(pool, index, 1 + dice.below(4))?),
         9 => {
-            pool.flush_step(8)?;
+            pool.flusher().step(8)?;
         }
         _ => {}
     }

@@ -167,9 +167,12 @@ fn a_page_on_its_way_is_not_taken_for_written() {
     let (rig, _, chains) = freed(&SimDisk::new(1));
     let (pool, file) = (rig.store().pool.clone(), rig.table.layout().id);
     let head = crate::base::PageId::new(file, chains[3].first);
-    assert!(!pool.is_past_written(head, 1), "the disk does not know that it is free");
+    assert!(
+        !pool.flusher().is_past_written(head, 1),
+        "the disk does not know that it is free"
+    );
     let other = pool.clone();
     at(Moment::PastAsked, move || other.flush_all().expect("flush"));
-    assert!(!pool.is_past_written(head, 1), "it was asked for before");
-    assert!(pool.is_past_written(head, 1));
+    assert!(!pool.flusher().is_past_written(head, 1), "it was asked for before");
+    assert!(pool.flusher().is_past_written(head, 1));
 }

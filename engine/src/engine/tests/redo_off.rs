@@ -71,7 +71,7 @@ fn live(rig: &Rig) -> (Step, u32) {
             return (Step::TurnedOff, rows);
         }
         rows += 20;
-        let _ = rig.store().pool.flush_step(4);
+        let _ = rig.store().pool.flusher().step(4);
     }
     if rig.engine.set_redo_log(true).is_err() {
         return (Step::ChangedUnlogged, rows);

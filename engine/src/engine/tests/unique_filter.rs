@@ -281,7 +281,7 @@ fn what_is_known_of_leaves_ends_with_the_engine() {
         drop(engine);
         let engine = Engine::open(disk.clone(), small()).expect("open");
         let world = World::with(disk, engine, false);
-        assert_eq!(world.engine.store().pool.imprints(), 0);
+        assert_eq!(world.engine.store().pool.absence_filters().count(), 0);
         let mut trx = world.begin();
         world.is_row(world.insert(&mut trx, 3 * ROWS, value), row);
         for n in 0..100 {
@@ -307,7 +307,7 @@ fn pages_given_to_another_index_lack_nothing_of_it() {
         };
         let mut world = World::filled_with(false, config);
         let store = world.engine.store().clone();
-        assert!(store.pool.imprints() > 50);
+        assert!(store.pool.absence_filters().count() > 50);
         let table = &world.table.clone();
         let mut drop = change_of(table);
         drop.drop = vec!["by_value"];

@@ -1,26 +1,37 @@
-//! The dirty list: which frames have changes that their data file lacks, oldest change first; and the checkpoint bound.
+//! The dirty list: which frames have changes that their data file lacks, oldest change first; and
+//! the checkpoint bound.
 //!
-//! A frame enters when it turns from clean to dirty, with the redo LSN of that moment, read *inside* the list's mutex and
-//! *before* the change's redo group is appended. So the list is sorted as it grows, costs nothing for pages that are
-//! dirty already, and each frame's LSN bounds its first unwritten change from below.
+//! A frame enters when it turns from clean to dirty, with the redo LSN of that time. The LSN is read
+//! *inside* the list's mutex and *before* the change's redo group is appended. So the list is sorted
+//! as it grows and costs nothing for pages that are dirty already. Each frame's LSN bounds its first
+//! unwritten change from below.
 //!
-//! Entries are not removed when a page is written, only recognised as stale later: an entry (lsn, frame) is valid while
-//! `frame.oldest_lsn == lsn`. A batch on its way to disk is a *flight* with a bound of its own.
+//! Writing a page does not remove its entry; the entry is recognised as stale later: an entry (lsn,
+//! frame) is valid while `frame.oldest_lsn == lsn`. A batch on its way to disk is a *flight* with a
+//! bound of its own.
 //!
-//! Why [`DirtyList::bound`] is safe. Let a group start at LSN s < bound, and let P be a page it changed. All its marks came
-//! before its append, and `redo.lsn()` is read inside the mutex, so every mark of a group appended by then has been made:
-//! (a) P's frame is on the list with an LSN <= s, then bound <= s, contradiction; or (b) P's entry is stale or was popped:
-//! then a flusher claimed the page in a flight whose bound, registered under this mutex before the claim, is <= P's
-//! LSN <= s while it lasts, contradiction; so the flight has ended, and (c) the change is durable in place. A page that a
-//! flusher popped but did not claim comes back to the list before its flight ends, or ([`DirtyList::hold`]) before another flight ends
-//! that begins before that, with a bound <= the page's LSN.
-//! A flight's bound holds for whatever is claimed in it: a frame may have got another page, a logged one for one that is not, since
-//! the flight began. What is marked after that has an LSN of at least `redo.lsn()` at that time, so no bound is higher.
+//! Why [`DirtyList::bound`] is safe. Let a group start at LSN s < bound, and let P be a page that it
+//! changed. The group's marks came before its append, and `redo.lsn()` is read inside the mutex. So
+//! every mark of a group appended by then has been made, and one of three cases holds:
+//! (a) P's frame is on the list with an LSN <= s. Then bound <= s: a contradiction.
+//! (b) P's entry is stale or was popped. Then a flusher claimed the page in a flight, whose bound was
+//!     registered under this mutex before the claim and is <= P's LSN <= s. While the flight lasts,
+//!     bound <= s: a contradiction.
+//! (c) So the flight has ended, and the change is durable in place.
+//!
+//! A page that a flusher popped but did not claim comes back to the list before its flight ends. Or
+//! another flight ([`DirtyList::hold`]) takes it over before that, with a bound <= the page's LSN, and
+//! the page comes back before the other flight ends.
+//!
+//! A flight's bound holds for every page claimed in it, though a frame may have got another page since
+//! the flight began: a logged page instead of an unlogged one. A mark made since then has an LSN of at
+//! least `redo.lsn()` at that time, so no bound is higher.
 //!
 //! Lock: `Rank::DirtyList`; inside it only atomics are read and `redo.lsn()` is called.
+//! Called by: `store` (marks), `batch` (flights), `flush` (the bound), recovery.
+use super::frame::{Frame, Frames, UNLOGGED};
 use crate::base::sync::{Rank, RankedGuard, RankedMutex};
 use crate::base::Lsn;
-use crate::pool::frames::frame::{Frame, Frames, UNLOGGED};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -28,7 +39,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Clone, Copy, Debug)]
 pub(in crate::pool) struct Candidate {
     pub frame: u32,
-    /// Its entry's LSN if it was popped from the list; None: it was met by the clock and its entry is still listed.
+    /// Its entry's LSN if it was popped from the list. None: the clock hand met it, and its entry is
+    /// still listed.
     pub popped: Option<Lsn>,
 }
 
@@ -42,8 +54,8 @@ pub(in crate::pool) struct Flight {
 struct Inner {
     logged: VecDeque<(Lsn, u32)>,
     unlogged: VecDeque<u32>,
-    /// What recovery made dirty: in the order of pages, until `sort_recovered`. Only cold pages are written meanwhile, and no
-    /// checkpoint is.
+    /// What recovery made dirty, in the order of pages, until `sort_recovered`. Only cold pages are
+    /// written meanwhile, and no checkpoint.
     recovered: Vec<(Lsn, u32)>,
     flights: Vec<(u64, Lsn)>,
     next_flight: u64,
@@ -72,7 +84,8 @@ impl DirtyList {
             count: &self.count,
         }
     }
-    /// Recovery: the X-latched, clean frame becomes dirty with a change at or behind `lsn`. Callers come in any order.
+    /// Recovery: the X-latched, clean frame becomes dirty with a change at or after `lsn`. Callers
+    /// come in any order.
     pub fn mark_recovered(&self, frame: &Frame, index: u32, lsn: Lsn) {
         assert!(lsn != 0, "LSN 0 means clean");
         let mut inner = self.inner.lock();
@@ -88,13 +101,14 @@ impl DirtyList {
         inner.logged.extend(recovered);
         inner.logged.make_contiguous().sort_unstable();
     }
-    /// The frame became clean: its copy is on the way to disk, or its page is thrown away. Caller: see `Frame::oldest_lsn`.
+    /// The frame becomes clean: its copy is on the way to disk, or its page is thrown away. The head
+    /// of `frame` says which thread may do that.
     pub fn clear(&self, frame: &Frame) {
         if frame.oldest_lsn.swap(0, Ordering::Release) != 0 {
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
     }
-    /// No change below the result is missing in place. `redo_lsn` gives the next LSN.
+    /// Every change below the result is durable in place. `redo_lsn` gives the next LSN.
     pub fn bound(&self, frames: &Frames, redo_lsn: impl FnOnce() -> Lsn) -> Lsn {
         let mut inner = self.inner.lock();
         assert!(
@@ -112,8 +126,9 @@ impl DirtyList {
     pub fn older_than(&self, lsn: Lsn) -> usize {
         self.inner.lock().logged.partition_point(|(l, _)| *l < lsn)
     }
-    /// Begins a flight for `cold` (listed elsewhere) and up to `pages_max` of the oldest entries older than `below`. With
-    /// `unlogged`, unlogged pages fill up the rest. `redo_lsn` gives the next LSN.
+    /// Begins a flight for `cold`, whose entries stay listed, and up to `pages_max` of the oldest
+    /// entries older than `below`. With `unlogged`, unlogged pages fill up the rest. `redo_lsn` gives
+    /// the next LSN.
     pub fn begin_flight(
         &self,
         frames: &Frames,
@@ -159,8 +174,8 @@ impl DirtyList {
         }
         (inner.begin(bound), candidates)
     }
-    /// A flight for candidates that were popped and will not be claimed: until they are put back no checkpoint passes them. Begun before
-    /// the flight ends that they were popped in.
+    /// A flight for candidates that were popped and will not be claimed: no checkpoint passes them
+    /// until they are put back. It begins before the flight ends in which they were popped.
     pub fn hold(&self, candidates: &[Candidate]) -> Flight {
         let oldest = candidates.iter().filter_map(|c| c.popped).min();
         // (UNLOGGED bounds nothing.)
@@ -176,9 +191,11 @@ impl DirtyList {
             }
         }
     }
-    /// Every page claimed in the flight is durable in place. (After a failed write it never ends: I6.)
+    /// Every page claimed in the flight is durable in place. After a failed write the flight never
+    /// ends (I6).
     pub fn end_flight(&self, flight: Flight) {
         let mut inner = self.inner.lock();
+        debug_assert!(inner.flights.iter().any(|(number, _)| *number == flight.number));
         inner.flights.retain(|(number, _)| *number != flight.number);
     }
 }
@@ -226,13 +243,15 @@ impl Inner {
     }
 }
 
+/// The list, locked for entering frames.
 pub(in crate::pool) struct Marker<'l> {
     inner: RankedGuard<'l, Inner>,
     count: &'l AtomicUsize,
 }
 
 impl Marker<'_> {
-    /// The X-latched, clean frame becomes dirty with a change at or behind `lsn`, which was read under this lock.
+    /// The X-latched, clean frame becomes dirty with a change at or after `lsn`, which was read under
+    /// this lock.
     pub fn mark(&mut self, frames: &Frames, index: u32, lsn: Lsn) {
         assert!(lsn != 0, "LSN 0 means clean");
         self.inner.compact(frames);

@@ -1,38 +1,45 @@
-//! Frames: memory, latch and state of one resident page each. The `unsafe` of page access lives here.
+//! Frames: memory, latch and state of one resident page each. The `unsafe` of page access is here.
 //!
-//! A frame's header fits one cache line, so that a hit touches: its table bucket, this line, and the page.
+//! A frame's header fits one cache line. So a hit touches its page table bucket, this line and the
+//! page.
 //!
-//! Who may change what:
-//! - page bytes, `key`, `logged`: the holder of the X latch ([`PageWrite`]). So an S latch ([`PageRead`]) freezes them.
-//! - `oldest_lsn`: 0 -> n by the X holder under the dirty list's mutex; n -> 0 by the flusher that won `in_flight`, under
-//!   the S latch, or by the X holder who throws the page away.
-//! - `in_flight`: won by compare-and-swap under the S latch, cleared by the winner when the page is durable in place.
-//! - `imaged`: set by the X holder, cleared by the flusher that won `in_flight`, under the S latch.
+//! Which thread may change what:
+//! - page bytes, `key`, `logged`: the holder of the X latch ([`PageWrite`]). So an S latch
+//!   ([`PageRead`]) freezes them.
+//! - `oldest_lsn`: 0 -> n by the X holder under the dirty list's mutex. n -> 0 by the flusher that
+//!   won `in_flight`, under the S latch, or by the X holder that throws the page away.
+//! - `in_flight`: won by compare-and-swap under the S latch. The winner clears it when the page is
+//!   durable in place.
+//! - `imaged`: set by the X holder. The flusher that won `in_flight` clears it under the S latch.
 //! - `past_on_disk`: set by the X holder, cleared as `imaged` is.
-//! - `base_lsn`: set to 0 by the X holder, to the LSN read in by whoever reads, to that of the copy by the flusher that won `in_flight`, under
-//!   the S latch: by the time of the next claim the copy is durable in place.
+//! - `base_lsn`: set to 0 by the X holder, and to the LSN read in by the thread that reads the page.
+//!   The flusher that won `in_flight` sets it to the LSN of its copy, under the S latch: that copy
+//!   is durable in place before the next claim.
 //! - `next`, and `pins` from 0 up: under the mutex of the page table shard of `key`.
 //!
-//! A *pin* keeps a frame from being given to another page while a thread waits for its latch: without it, a thread
-//! could find itself waiting for a page it never asked for, against the latch order. A latch that is got at once needs no
-//! pin, and holding a latch is a pin: eviction takes the X latch first.
-use crate::pool::frames::memory::Region;
-use crate::pool::page::{page_lsn, PAGE_SIZE};
-
+//! A *pin* keeps a frame from being given to another page while a thread waits for its latch.
+//! Without pins a thread could wait for a page that it never asked for, against the latch order. A
+//! latch that is taken at once needs no pin. Holding a latch is a pin, too: eviction takes the X
+//! latch first.
+//!
+//! Called by: the pool only. The layers above get a [`PageRead`], or an `Mtr` around [`PageWrite`].
 use crate::base::rests::before_lock;
 use crate::base::{Error, Lsn, PageId, Result};
+use crate::pool::frames::geometry::PoolGeometry;
+use crate::pool::frames::memory::Region;
+use crate::pool::page::{page_lsn, PAGE_SIZE};
 use parking_lot::lock_api::{RawRwLock as _, RawRwLockDowngrade as _};
 use parking_lot::RawRwLock;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
 
-/// `Frame::key` of a frame without a page that is not on the free list either (the clock hand picks it up).
+/// `Frame::key` of a frame without a page that is not on the free list. The clock hand finds it.
 pub(in crate::pool) const KEY_NONE: u64 = u64::MAX;
 /// `Frame::key` of a frame on the free list.
 pub(in crate::pool) const KEY_FREE: u64 = u64::MAX - 1;
 /// End of a chain in the page table.
 pub(in crate::pool) const NO_FRAME: u32 = u32::MAX;
-/// `Frame::oldest_lsn` of a dirty page of an unlogged file: dirty, but in nobody's way at a checkpoint.
+/// `Frame::oldest_lsn` of a dirty page of an unlogged file: it holds no checkpoint back.
 pub(in crate::pool) const UNLOGGED: Lsn = u64::MAX;
 /// Laps of the clock hand that a page in steady use survives.
 const REFS_MAX: u8 = 3;
@@ -42,22 +49,24 @@ const PREFETCH_LINES: usize = 8;
 pub(in crate::pool) struct Frame {
     latch: RawRwLock,
     key: AtomicU64,
-    /// Lower bound of the first change that is not in the data file yet; 0 = clean. See [`UNLOGGED`].
+    /// Lower bound of the first change that the data file lacks; 0 = clean. See [`UNLOGGED`].
     pub oldest_lsn: AtomicU64,
     /// Next frame of the same page table bucket.
     pub next: AtomicU32,
     pub pins: AtomicU32,
     refs: AtomicU8,
-    /// A copy of the page is on its way to disk: neither evict it nor write it a second time at once.
+    /// A copy of the page is on its way to disk: do not evict the page, and do not write a second
+    /// copy meanwhile.
     pub in_flight: AtomicBool,
     logged: AtomicBool,
-    /// The log holds a whole image of the page since it was last clean: recovery will not read it, so it may be torn.
+    /// The log holds a whole image of the page since it was last clean. Recovery will not read the
+    /// page, so its write may be torn.
     pub imaged: AtomicBool,
-    /// What the data file has for the page may be an earlier life of it that somebody will still ask for: it is written before a load gets
-    /// its place (`direct.rs`).
+    /// The data file may have an earlier life of the page, and a reader may still ask for that life.
+    /// So the page is written before a load gets its place (`direct`).
     pub past_on_disk: AtomicBool,
-    /// LSN that the page has in its place, if all changes since were plain writes to the log: then the log can mend it
-    /// when it is torn, see `dblwr`. 0: they were not, or that is not known.
+    /// LSN of the version in place, if all changes since were plain writes: then the log can mend a
+    /// torn write (`doublewrite`). 0: they were not, or that is not known.
     pub base_lsn: AtomicU64,
 }
 
@@ -80,11 +89,11 @@ impl Frame {
     pub fn key(&self) -> u64 {
         self.key.load(Ordering::Acquire)
     }
-    /// Acquire: a zero seen here comes with the claim that made it (`in_flight`).
+    /// Acquire: a thread that sees zero here also sees the claim that made it (`in_flight`).
     pub fn oldest(&self) -> Lsn {
         self.oldest_lsn.load(Ordering::Acquire)
     }
-    /// Is there anything that the data file does not have, or may not have yet?
+    /// Does the data file lack some change of the page, or may it lack one?
     pub fn needs_disk(&self) -> bool {
         // In this order: a flusher raises `in_flight` before it clears `oldest_lsn`.
         self.oldest() != 0 || self.in_flight.load(Ordering::Acquire)
@@ -102,7 +111,7 @@ impl Frame {
     pub fn refs(&self) -> u8 {
         self.refs.load(Ordering::Relaxed)
     }
-    /// The clock hand passes: true if the page has used up its laps.
+    /// The clock hand passes. True: the page has used up its laps.
     pub fn age(&self) -> bool {
         let refs = self.refs.load(Ordering::Relaxed);
         if refs > 0 {
@@ -115,10 +124,13 @@ impl Frame {
 pub(in crate::pool) struct Frames {
     headers: Box<[Frame]>,
     memory: Region,
+    geometry: PoolGeometry,
 }
 
 impl Frames {
-    pub fn new(count: usize) -> Result<Frames> {
+    /// `Error::Full` if the system does not give that much memory.
+    pub fn new(geometry: PoolGeometry) -> Result<Frames> {
+        let count = geometry.frames();
         assert!(count > 0);
         if count >= NO_FRAME as usize {
             return Err(Error::Full(format!(
@@ -127,10 +139,18 @@ impl Frames {
                 count * PAGE_SIZE
             )));
         }
-        // The pages first: memory that cannot be had is refused before the headers are written.
+        // The pages first: a lack of memory shows before the headers are written.
         let memory = Region::new(count * PAGE_SIZE)?;
         let headers = (0..count).map(|_| Frame::new()).collect();
-        Ok(Frames { headers, memory })
+        let geometry = geometry.with_huge_pages(memory.has_huge_pages());
+        Ok(Frames {
+            headers,
+            memory,
+            geometry,
+        })
+    }
+    pub fn geometry(&self) -> PoolGeometry {
+        self.geometry
     }
     pub fn len(&self) -> usize {
         self.headers.len()
@@ -138,20 +158,22 @@ impl Frames {
     pub fn header(&self, index: u32) -> &Frame {
         &self.headers[index as usize]
     }
-    /// The page memory of one frame. Dereferencing it takes the frame's latch; only the guards below do.
+    /// The page memory of one frame. Only the guards below dereference it: they hold the latch.
     fn memory(&self, index: u32) -> *mut u8 {
         assert!((index as usize) < self.headers.len());
         // SAFETY: the region holds `len()` pages, and `index` is one of them.
         unsafe { self.memory.base().as_ptr().add(index as usize * PAGE_SIZE) }
     }
-    /// Asks the processor for the lines of a frame's page in which a search begins, while its header is still on the way.
+    /// Asks the processor for the lines of a frame's page in which a search begins. The frame's
+    /// header is still on its way then.
     #[inline]
     pub fn prefetch(&self, index: u32) {
         #[cfg(target_arch = "x86_64")]
         if (index as usize) < self.headers.len() {
             let page = self.memory(index);
             for line in 0..PREFETCH_LINES {
-                // SAFETY: a prefetch reads nothing that a program could see, whoever writes the page meanwhile.
+                // SAFETY: the lines lie in the page. A prefetch reads nothing that a program could
+                // see, so a thread that writes the page meanwhile does no harm.
                 unsafe {
                     std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(page.add(line * 64).cast())
                 };
@@ -187,7 +209,7 @@ impl Frames {
     }
 }
 
-/// A pinned, S-latched page. Dropping it lets go of both.
+/// An S-latched page. Dropping it gives the latch back.
 pub struct PageRead<'p> {
     frame: &'p Frame,
     bytes: *const u8,
@@ -208,8 +230,8 @@ impl<'p> PageRead<'p> {
             _borrow: PhantomData,
         }
     }
-    /// From here on it reads as these bytes: the page's own, and behind them those of pages that
-    /// change only under this page's latch.
+    /// From now on the page reads as these bytes: its own, then those of pages that change only
+    /// under this page's latch.
     pub fn join(&mut self, bytes: Box<[u8]>) {
         debug_assert_eq!(bytes[..PAGE_SIZE], self[..]);
         self.joined = Some(bytes);
@@ -217,7 +239,8 @@ impl<'p> PageRead<'p> {
     pub fn id(&self) -> PageId {
         key_id(self.frame.key.load(Ordering::Relaxed))
     }
-    /// Changes with every change of the page: a cursor that finds the same version finds the same slots.
+    /// Changes with every change of the page: a cursor that finds the same version finds the same
+    /// slots.
     pub fn version(&self) -> Lsn {
         page_lsn(self)
     }
@@ -238,20 +261,22 @@ impl std::ops::Deref for PageRead<'_> {
         if let Some(joined) = &self.joined {
             return joined;
         }
-        // SAFETY: `bytes` is the frame's page memory, mapped as long as `'p`; we hold its S latch until drop, and bytes
-        // are written only under the X latch (`PageWrite`), so they are frozen while this slice lives.
+        // SAFETY: `bytes` is the frame's page memory, mapped as long as `'p`. This guard holds the S
+        // latch until drop, and bytes are written only under the X latch (`PageWrite`). So they are
+        // frozen while this slice lives.
         unsafe { std::slice::from_raw_parts(self.bytes, PAGE_SIZE) }
     }
 }
 
 impl Drop for PageRead<'_> {
     fn drop(&mut self) {
-        // SAFETY: made only with the S latch held (`holding`), and it is given back here only.
+        // SAFETY: made only with the S latch held (`holding`), which is given back here only.
         unsafe { self.frame.latch.unlock_shared() }
     }
 }
 
-/// An X-latched frame. What leaves the pool is an Mtr's (I2); inside, loading and eviction hold it too.
+/// An X-latched frame. Outside of the pool only an Mtr has one (I2); inside, loading and eviction
+/// hold it, too.
 pub(in crate::pool) struct PageWrite<'p> {
     frame: &'p Frame,
     bytes: *mut u8,
@@ -289,22 +314,22 @@ impl<'p> PageWrite<'p> {
     }
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: as in `bytes_mut`; a shared borrow of the guard allows reading only.
+        // SAFETY: as in `bytes_mut`. A shared borrow of the guard allows reading only.
         unsafe { std::slice::from_raw_parts(self.bytes, PAGE_SIZE) }
     }
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the frame's page memory, mapped as long as `'p`; the X latch, held until drop, excludes every other
-        // guard of this frame, and `&mut self` every other slice from this guard.
+        // SAFETY: the frame's page memory, mapped as long as `'p`. The X latch, held until drop,
+        // excludes every other guard of this frame, and `&mut self` every other slice of this guard.
         unsafe { std::slice::from_raw_parts_mut(self.bytes, PAGE_SIZE) }
     }
-    /// The page was read from its place just now.
+    /// The page was just read from its place.
     pub fn note_base(&self) {
         self.frame.base_lsn.store(page_lsn(self.bytes()), Ordering::Relaxed);
     }
     pub fn downgrade(self) -> PageRead<'p> {
         let this = std::mem::ManuallyDrop::new(self);
-        // SAFETY: we hold the X latch, and `ManuallyDrop` keeps it from being given back a second time.
+        // SAFETY: this guard holds the X latch, and `ManuallyDrop` keeps it from a second release.
         unsafe { this.frame.latch.downgrade() };
         PageRead {
             frame: this.frame,
@@ -318,8 +343,8 @@ impl<'p> PageWrite<'p> {
 
 impl Drop for PageWrite<'_> {
     fn drop(&mut self) {
-        // SAFETY: made only with the X latch held (`holding`), and it is given back here or in `downgrade`, which does
-        // not drop.
+        // SAFETY: made only with the X latch held (`holding`), which is given back here or in
+        // `downgrade`, which does not drop.
         unsafe { self.frame.latch.unlock_exclusive() }
     }
 }

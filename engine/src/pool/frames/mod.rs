@@ -1,9 +1,20 @@
-//! Frames.
+//! Frames: the pages in memory, where they are found and how they leave. Knows no file and no log.
+//!
+//! Top to bottom: `evict` and `store` (frames with their tables), then `page_table`, `clock`,
+//! `dirty_list`, `absence_filter` and `cleaner_signal` side by side, `frame` (one page's memory and
+//! latch), `memory`, `geometry` (the sizes of all of them).
+//! Called by: the rooms `write`, `read` and `recovery`, and the pool itself.
 pub(in crate::pool) mod absence_filter;
-pub(in crate::pool) mod clock;
+mod cleaner_signal;
+mod clock;
 pub(in crate::pool) mod dirty_list;
+mod evict;
 pub(in crate::pool) mod frame;
-pub(in crate::pool) mod memory;
-pub(in crate::pool) mod page_table;
+pub(in crate::pool) mod geometry;
+mod memory;
+mod page_table;
+pub(in crate::pool) mod store;
+#[cfg(test)]
+mod absence_filter_tests;
 #[cfg(test)]
 mod eviction_tests;

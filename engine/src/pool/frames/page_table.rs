@@ -1,15 +1,19 @@
 //! The page table: page -> frame. Buckets of frames chained through their headers.
 //!
-//! Looking up takes no lock: a walk may stray when a frame changes its page under it, so its answer is only a guess.
-//! Whoever acts on it latches the frame and looks at the frame's key; a miss is asked again under the shard's mutex,
-//! where the answer is exact. Insert and remove run under that mutex, by the X-latch holder of the frame.
-//! Lock: `Rank::PageTable`, one of many, held for a few instructions.
+//! A lookup takes no lock. The walk may stray when a frame changes its page meanwhile, so the answer
+//! is only a guess: the caller latches the frame and checks the frame's key. A miss is asked again
+//! under the shard's mutex, where the answer is exact. Insert and remove run under that mutex, by
+//! the X-latch holder of the frame.
+//!
+//! Lock: `Rank::PageTable`, one of many, held for a few instructions. Called by: `store`, `evict`.
 use crate::base::sync::{Rank, RankedGuard, RankedMutex};
 use crate::pool::frames::frame::{Frame, Frames, NO_FRAME};
+use crate::pool::frames::geometry::PoolGeometry;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const SHARDS: usize = 256;
-/// A lock-free walk longer than this has strayed, or the bucket is unlucky: ask under the mutex.
+/// A lock-free walk longer than this has strayed, or the bucket is unusually full. The exact answer
+/// comes from under the mutex.
 const WALK_MAX: usize = 16;
 
 pub(in crate::pool) struct PageTable {
@@ -19,20 +23,20 @@ pub(in crate::pool) struct PageTable {
 }
 
 impl PageTable {
-    pub fn new(frames: usize) -> PageTable {
+    pub fn new(geometry: &PoolGeometry) -> PageTable {
         // At most one page per bucket on average.
-        let buckets = frames.next_power_of_two().max(SHARDS);
+        let buckets = geometry.frames().next_power_of_two().max(SHARDS);
         PageTable {
             heads: (0..buckets).map(|_| AtomicU32::new(NO_FRAME)).collect(),
             shift: 64 - buckets.trailing_zeros(),
             shards: (0..SHARDS).map(|_| RankedMutex::new(Rank::PageTable, ())).collect(),
         }
     }
-    /// Multiplying by 2^64 / golden ratio spreads neighbouring page numbers, the usual pattern, evenly.
+    /// Multiplying by 2^64 / golden ratio spreads neighbouring page numbers evenly.
     fn bucket(&self, key: u64) -> usize {
         (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
     }
-    /// A guess, without a lock.
+    /// The frame that seems to hold the page: a guess, without a lock.
     #[inline]
     pub fn guess(&self, frames: &Frames, key: u64) -> Option<u32> {
         let mut at = self.heads[self.bucket(key)].load(Ordering::Acquire);
@@ -80,21 +84,21 @@ impl<'t> Shard<'t> {
         }
         None
     }
-    /// Finds the page and keeps its frame from changing hands until the pin is dropped.
+    /// Finds the page, and keeps its frame from another page until the pin is dropped.
     pub fn pin(&self) -> Option<Pin<'t>> {
         let index = self.find()?;
         let frame = self.frames.header(index);
         frame.pins.fetch_add(1, Ordering::Relaxed);
         Some(Pin { frame, index })
     }
-    /// The frame's key is already `key`; its X latch is held.
+    /// Adds the frame, whose key is already `key` and whose X latch the caller holds.
     pub fn insert(&self, index: u32) {
         let frame = self.frames.header(index);
         debug_assert!(frame.key() == self.key && self.find().is_none());
         frame.next.store(self.head.load(Ordering::Relaxed), Ordering::Release);
         self.head.store(index, Ordering::Release);
     }
-    /// The frame is in the chain; its X latch is held.
+    /// Takes the frame out of the chain. The caller holds its X latch.
     pub fn remove(&self, index: u32) {
         let next = self.frames.header(index).next.load(Ordering::Relaxed);
         let mut link = self.head;
@@ -110,6 +114,7 @@ impl<'t> Shard<'t> {
     }
 }
 
+/// Keeps a frame with its page; see `frame`.
 pub(in crate::pool) struct Pin<'t> {
     frame: &'t Frame,
     pub index: u32,

@@ -1,20 +1,23 @@
-//! Read-ahead: a bounded queue of wanted pages and a few named threads that bring them in, in batches.
+//! Read-ahead: a bounded queue of wanted pages, and a few named threads that bring them in, in batches.
 //!
-//! A request is a hint: it is dropped when the queue is full, the page is resident, or no clean frame is at hand. A page on
-//! its way in is published with its X latch held, so who wants it meanwhile just waits for the latch. Latches of one
-//! batch are held together, in no order: harmless, because a worker waits for nothing but I/O while it holds them.
-//! Workers hold the pool weakly between batches: the last owner's drop ends them, `shutdown` does so at once.
+//! A request is a hint. It is dropped when the queue is full, the page is resident, or no clean frame
+//! is there. A page on its way in is published with its X latch held, so a thread that wants it
+//! meanwhile just waits for the latch. Latches of one batch are held together, in no order. That is
+//! harmless: a worker waits for nothing but I/O while it holds them.
+//!
+//! Locks: two of rank `Leaf`. Called by: the pool, which starts the threads and stops them; recovery,
+//! which reads its batches itself.
+use super::fetch::Reader;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Error, FileId, PageId, Result};
 use crate::io::files::OpenFile;
 use crate::io::ReadOp;
 use crate::pool::frames::frame::PageWrite;
+use crate::pool::frames::store::FrameStore;
 use crate::pool::page::PAGE_SIZE;
-use crate::pool::Pool;
 use parking_lot::Condvar;
 use std::collections::VecDeque;
-use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 /// Requests kept; newer ones are dropped.
@@ -27,21 +30,40 @@ struct Wanted {
     stop: bool,
 }
 
-pub(in crate::pool) struct Prefetch {
+/// The wanted pages, and the threads that bring them in.
+pub(in crate::pool) struct PrefetchQueue {
     wanted: RankedMutex<Wanted>,
     wake: Condvar,
     workers: RankedMutex<Vec<JoinHandle<()>>>,
 }
 
-impl Prefetch {
-    pub fn new() -> Prefetch {
-        Prefetch {
+impl PrefetchQueue {
+    pub fn new() -> PrefetchQueue {
+        PrefetchQueue {
             wanted: RankedMutex::new(Rank::Leaf, Wanted::default()),
             wake: Condvar::new(),
             workers: RankedMutex::new(Rank::Leaf, Vec::new()),
         }
     }
-    /// Blocks; None: stop.
+    /// Starts `threads` workers. Each calls `bring_in` with a batch of wanted pages, until that returns
+    /// false or [`PrefetchQueue::stop`] is called. `Error::Full` if a thread cannot be started.
+    pub fn start<F>(self: &Arc<Self>, threads: u32, bring_in: F) -> Result<()>
+    where
+        F: Fn(Vec<PageId>) -> bool + Clone + Send + 'static,
+    {
+        for number in 0..threads {
+            let queue = Arc::clone(self);
+            let bring_in = bring_in.clone();
+            let work = move || while queue.next_batch().is_some_and(&bring_in) {};
+            let thread = thread::Builder::new()
+                .name(format!("sluice-read-{number}"))
+                .spawn(work)
+                .map_err(|e| Error::Full(format!("cannot start a read-ahead thread: {e}")))?;
+            self.workers.lock().push(thread);
+        }
+        Ok(())
+    }
+    /// Waits for requests. None: stop.
     fn next_batch(&self) -> Option<Vec<PageId>> {
         let mut wanted = self.wanted.lock();
         while wanted.pages.is_empty() && !wanted.stop {
@@ -53,78 +75,27 @@ impl Prefetch {
         let n = wanted.pages.len().min(BATCH_MAX);
         Some(wanted.pages.drain(..n).collect())
     }
+    /// Ends the workers, and waits until they have ended.
     pub fn stop(&self) {
         self.wanted.lock().stop = true;
         self.wake.notify_all();
-    }
-    pub fn forget_file(&self, file: FileId) {
-        self.wanted.lock().pages.retain(|id| id.file != file);
-    }
-}
-
-/// Body of one worker thread.
-fn work(queue: Arc<Prefetch>, pool: Weak<Pool>) {
-    while let Some(batch) = queue.next_batch() {
-        let Some(pool) = pool.upgrade() else { return };
-        if catch_unwind(AssertUnwindSafe(|| pool.read_ahead(batch))).is_err() {
-            pool.poison("reading ahead: a bug was caught");
-            return;
-        }
-    }
-}
-
-/// A page on its way in. If it does not arrive, verified, it leaves the page table again, whatever happens: its frame holds the bytes of another.
-struct Loading<'p> {
-    pool: &'p Pool,
-    id: PageId,
-    file: OpenFile,
-    /// None: it has arrived.
-    page: Option<PageWrite<'p>>,
-}
-
-impl Drop for Loading<'_> {
-    fn drop(&mut self) {
-        if let Some(page) = self.page.take() {
-            self.pool.unpublish(page);
-        }
-    }
-}
-
-impl Pool {
-    pub(in crate::pool) fn start_workers(self: &Arc<Pool>) -> Result<()> {
-        for number in 0..self.config.read_io_threads {
-            let queue = Arc::clone(&self.prefetch);
-            let pool = Arc::downgrade(self);
-            let thread = thread::Builder::new()
-                .name(format!("sluice-read-{number}"))
-                .spawn(move || work(queue, pool))
-                .map_err(|e| Error::Full(format!("cannot start a read-ahead thread: {e}")))?;
-            self.prefetch.workers.lock().push(thread);
-        }
-        Ok(())
-    }
-    /// Stops prefetch threads.
-    pub fn shutdown(&self) {
-        self.prefetch.stop();
-        let workers = std::mem::take(&mut *self.prefetch.workers.lock());
+        let workers = std::mem::take(&mut *self.workers.lock());
         for worker in workers {
-            // A worker that held the last reference runs this itself.
+            // A worker that held the last reference to the pool runs this itself.
             if worker.thread().id() != thread::current().id() {
                 // A panic in it has poisoned the pool already.
                 let _ = worker.join();
             }
         }
     }
-    /// Asks background readers to bring pages in; returns at once, may do nothing.
-    pub fn prefetch(&self, ids: &[PageId]) {
-        if self.config.read_io_threads == 0 || self.is_poisoned() {
-            return;
-        }
-        let absent = ids
-            .iter()
-            .filter(|id| self.table.guess(&self.frames, id.as_u64()).is_none());
+    pub fn forget_file(&self, file: FileId) {
+        self.wanted.lock().pages.retain(|id| id.file != file);
+    }
+    /// Requests those of `ids` that seem to be absent. Returns at once, and may do nothing.
+    pub fn request(&self, ids: &[PageId], store: &FrameStore) {
+        let absent = (ids.iter()).filter(|id| store.table.guess(&store.frames, id.as_u64()).is_none());
         let mut added = false;
-        let mut wanted = self.prefetch.wanted.lock();
+        let mut wanted = self.wanted.lock();
         for id in absent {
             if wanted.pages.len() >= QUEUE_MAX {
                 break;
@@ -134,24 +105,46 @@ impl Pool {
         }
         drop(wanted);
         if added {
-            self.prefetch.wake.notify_one();
+            self.wake.notify_one();
         }
     }
-    /// Brings in what is absent, as far as clean frames are at hand.
-    pub(in crate::pool) fn read_ahead(&self, mut ids: Vec<PageId>) {
+}
+
+/// A page on its way in. If it does not arrive, verified, it leaves the page table again, even after a
+/// panic: its frame holds the bytes of another page.
+struct Loading<'p> {
+    store: &'p FrameStore,
+    id: PageId,
+    file: OpenFile,
+    /// None: it has arrived.
+    page: Option<PageWrite<'p>>,
+}
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        if let Some(page) = self.page.take() {
+            self.store.unpublish(page);
+        }
+    }
+}
+
+impl Reader {
+    /// Brings in those of `ids` that are absent, as far as clean frames are there.
+    pub fn read_ahead(&self, mut ids: Vec<PageId>) {
         ids.sort_unstable();
         ids.dedup();
+        let store = self.store();
         let mut loading: Vec<Loading<'_>> = Vec::with_capacity(ids.len());
         for id in ids {
-            if self.is_resident(id) {
+            if store.is_resident(id) {
                 continue;
             }
-            let Ok(file) = self.files.get(id.file) else { continue };
-            let Some(frame) = self.take_clean_frame() else { break };
-            if let Some(page) = self.publish(frame, id, &file) {
+            let Ok(file) = self.files().get(id.file) else { continue };
+            let Some(frame) = store.take_clean_frame() else { break };
+            if let Some(page) = store.publish(frame, id, file.logged) {
                 page.frame().set_refs(0);
                 loading.push(Loading {
-                    pool: self,
+                    store,
                     id,
                     file,
                     page: Some(page),
@@ -168,12 +161,12 @@ impl Pool {
                 })
             })
             .collect();
-        let results = self.disk.read_many(&mut ops);
+        let results = self.disk().read_many(&mut ops);
         for (page, result) in loading.into_iter().zip(results) {
             self.end_read_ahead(page, result);
         }
     }
-    /// A failure is told to whoever really needs the page, when it reads it.
+    /// A failure is no error here: the thread that needs the page meets it when it reads the page.
     fn end_read_ahead(&self, mut loading: Loading<'_>, result: Result<()>) {
         let Some(page) = &loading.page else { return };
         if result
@@ -181,9 +174,8 @@ impl Pool {
             .is_ok()
         {
             page.note_base();
-            self.counters.buffer_pool_read_ahead.inc();
-            self.counters.data_reads.inc();
-            self.counters.data_read.add(PAGE_SIZE as u64);
+            self.counters().buffer_pool_read_ahead.inc();
+            self.note_data_read();
             drop(loading.page.take());
         }
     }

@@ -1,22 +1,27 @@
-//! What recovery has read of the log and not applied yet: the edits of each page, in log order, in parts by page number.
+//! What recovery has read of the log and not applied yet: the edits of each page, in log order, in parts
+//! by page number.
 //!
-//! A group is taken in whole and checked here, so that applying it cannot fail half way. Neighbouring pages share a part, so that
-//! a part is a bounded number of disk neighbourhoods; parts have no page in common, so that each can be sorted and applied by
-//! itself, in any order, by any thread (`recover`).
+//! A group is taken in whole and checked here, so that applying it cannot fail half way. Neighbouring
+//! pages share a part, so that a part is a bounded number of disk neighbourhoods. Parts have no page in
+//! common, so each can be sorted and applied by itself, in any order, by any thread (`apply`).
 //!
-//! Memory: about what the log takes, and 24 bytes for each piece of a group that is about one page. `is_full` says when that has
-//! reached the bound that the caller set; no group is left out for it. Takes no locks. Called by the engine's recovery.
+//! Memory: about what the log takes, and 24 bytes for each piece of a group that is about one page.
+//! `is_full` says when that has reached the bound that the caller set; no group is left out for it.
+//!
+//! Takes no locks. Called by: the engine's start, `torn`.
 use crate::base::bytes::{get_u32, push_bytes, take_bytes};
 use crate::base::{Error, Lsn, PageId, Result};
 use crate::pool::page::{PAGE_BODY, PAGE_SIZE};
 use crate::redo::record::{begins_with_image, decode_at, Record};
 
-/// So many parts: each thread gets its share however unevenly the pages were changed.
+/// Parts enough for each thread to get its share, however unevenly the pages were changed.
 const PARTS: usize = 64;
 /// 2 to this power neighbouring pages are in one part.
 const NEIGHBOURS_LOG2: u32 = 6;
 /// Places in a part's bytes are u32.
 const PART_BYTES_MAX: usize = 1 << 31;
+/// The gathered log takes the memory of so much of the pool, at most (1/n).
+pub(super) const POOL_SHARE: usize = 3;
 
 /// What one group says about one page.
 #[derive(Clone, Copy)]
@@ -24,9 +29,9 @@ pub(in crate::pool) struct Edit {
     pub page: PageId,
     /// Where the group ends.
     pub end: Lsn,
-    /// And how long before that it begins.
+    /// Bytes of the log from the group's start to its end.
     span: u32,
-    /// Of its records, in the part's bytes.
+    /// Place of its records in the part's bytes.
     at: u32,
 }
 
@@ -49,15 +54,15 @@ impl Part {
         let mut at = edit.at as usize;
         take_bytes(&self.bytes, &mut at).expect("written by `push`")
     }
-    /// Does it begin with an image, so that what the page held before is of no interest?
+    /// Does it begin with an image, so that the former content of the page does not matter?
     pub fn is_image(&self, edit: &Edit) -> bool {
         begins_with_image(self.records(edit))
     }
-    /// Page by page, in log order each.
+    /// Sorts by page; the edits of a page stay in log order.
     pub fn sort(&mut self) {
         self.edits.sort_by_key(|edit| edit.page);
     }
-    /// Bytes of the log that it stands for, about.
+    /// Bytes of the log that the part stands for, about.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -80,6 +85,11 @@ pub enum Piece<'g> {
 }
 
 impl Gathered {
+    /// How much of the log recovery may have in memory, for a pool of `pool_bytes`. That memory is
+    /// taken from the frames.
+    pub fn bytes_max_for(pool_bytes: u64) -> usize {
+        (pool_bytes as usize / POOL_SHARE).max(PAGE_SIZE)
+    }
     /// Nothing yet. Full at about `bytes_max`.
     pub fn new(bytes_max: usize) -> Gathered {
         Gathered {
@@ -97,11 +107,12 @@ impl Gathered {
     pub fn bytes(&self) -> usize {
         self.bytes
     }
-    /// End of the last group that is in it; 0: it never had one.
+    /// End of the last group that was gathered; 0: there was none.
     pub fn end(&self) -> Lsn {
         self.end
     }
-    /// What the group from `start` to `end` says about one page. Groups come in log order, their pieces in theirs.
+    /// Adds what the group from `start` to `end` says about one page. Groups come in log order, and so
+    /// do the pieces of a group.
     pub fn push(&mut self, page: PageId, (start, end): (Lsn, Lsn), records: &[u8]) -> Result<()> {
         assert!(self.end <= end && start < end, "redo groups are gathered in log order");
         let number = (page.no >> NEIGHBOURS_LOG2).wrapping_add(page.file) as usize % PARTS;
@@ -123,19 +134,20 @@ impl Gathered {
     }
 }
 
-/// Takes the group that ends at `end` to pieces. Of what it says about a page before an image, nothing is left.
+/// Takes the group that ends at `end` to pieces. What it says about a page before an image of the page is
+/// left out.
 pub fn split<'g>(end: Lsn, group: &'g [u8], each: &mut dyn FnMut(Piece<'g>) -> Result<()>) -> Result<()> {
-    // The page, and where what is said about it begins.
+    // The page, and where its records begin.
     let mut about: Option<(PageId, usize)> = None;
     let page_piece =
         |about: Option<(PageId, usize)>, to: usize, each: &mut dyn FnMut(Piece<'g>) -> Result<()>| match about {
             Some((page, from)) if from < to => each(Piece::Page(page, &group[from..to])),
             _ => Ok(()),
         };
-    decode_at(group, |at, behind, record| match record {
+    decode_at(group, |at, after, record| match record {
         Record::Page(id) => {
             page_piece(about, at, each)?;
-            about = Some((id, behind));
+            about = Some((id, after));
             Ok(())
         }
         Record::Write { .. } | Record::Move { .. } | Record::Image { .. } => {
@@ -151,7 +163,7 @@ pub fn split<'g>(end: Lsn, group: &'g [u8], each: &mut dyn FnMut(Piece<'g>) -> R
         | Record::Cut { .. }
         | Record::Note { .. } => {
             page_piece(about, at, each)?;
-            about = about.map(|(id, _)| (id, behind));
+            about = about.map(|(id, _)| (id, after));
             each(Piece::Other(record))
         }
     })?;
@@ -162,7 +174,7 @@ fn damaged(end: Lsn, why: &str) -> Error {
     Error::corrupt(format!("redo group that ends at {end}: {why}"))
 }
 
-/// All lengths and places fit a page, so that applying cannot fail half way.
+/// Do all lengths and places fit a page? Then applying cannot fail half way. The error says why not.
 fn check_record(record: &Record, id: PageId) -> std::result::Result<(), &'static str> {
     let fits = |at: usize, len: usize| at.checked_add(len).is_some_and(|end| end <= PAGE_SIZE);
     let ok = match record {

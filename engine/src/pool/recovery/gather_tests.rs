@@ -1,15 +1,15 @@
 //! What recovery makes of the log: groups in pieces, pages that are not read, and a dirty list in the order of the log.
 use crate::base::{PageId, Result};
 use crate::io::Disk;
-use crate::pool::testing::fixture::{PoolFixture, FILE};
+use crate::pool::testing::{PoolFixture, FILE};
 use crate::pool::{split, Gathered, PageType, Piece, Void, PAGE_SIZE};
 use crate::redo::record::Record;
-use crate::redo::{FlushMode, RecordSink};
+use crate::redo::RecordSink;
 
 const P1: PageId = PageId::new(FILE, 1);
 const P2: PageId = PageId::new(FILE, 2);
 
-/// Pages with the number of their records' bytes, and None for what is about no page.
+/// Pages with the number of their records' bytes, and None for a record about no page.
 fn pieces(group: &[u8]) -> Result<Vec<Option<(PageId, usize)>>> {
     let mut found = Vec::new();
     split(9, group, &mut |piece| {
@@ -56,9 +56,9 @@ fn a_group_that_does_not_fit_its_pages_is_refused() {
     beyond.write(P1, PAGE_SIZE - 2, b"abc");
     let mut moved = RecordSink::default();
     moved.move_within(P1, 40, PAGE_SIZE - 2, 3);
-    let mut nobody = RecordSink::default();
-    nobody.image(P1, &vec![0; PAGE_SIZE], 32, PAGE_SIZE);
-    for (group, why) in [(beyond, "beyond"), (moved, "beyond"), (nobody, "another page")] {
+    let mut unnamed = RecordSink::default();
+    unnamed.image(P1, &vec![0; PAGE_SIZE], 32, PAGE_SIZE);
+    for (group, why) in [(beyond, "beyond"), (moved, "beyond"), (unnamed, "another page")] {
         let refused = pieces(group.as_bytes()).unwrap_err().to_string();
         assert!(refused.contains(why), "{refused}");
     }
@@ -80,8 +80,8 @@ fn what_may_be_kept_is_bounded_by_groups() {
 }
 
 /// A group that changes `page`, and one that writes an image of it if asked.
-fn change(rig: &PoolFixture, page: PageId, image: bool, what: &[u8]) {
-    let mut mtr = rig.pool.begin();
+fn change(fixture: &PoolFixture, page: PageId, image: bool, what: &[u8]) {
+    let mut mtr = fixture.pool.begin();
     let handle = match image {
         true => mtr.create(page, 9, PageType::Tree, 0).unwrap(),
         false => mtr.write(page).unwrap(),
@@ -90,24 +90,25 @@ fn change(rig: &PoolFixture, page: PageId, image: bool, what: &[u8]) {
     mtr.commit();
 }
 
-/// The newest image counts, in whichever group it is: what is before it may be in place, torn, or nowhere.
+/// The newest image counts, in whichever group it is: what came before it may be in place, torn, or
+/// missing.
 #[test]
-fn a_page_with_an_image_behind_the_checkpoint_is_not_read() {
-    let rig = PoolFixture::create(7, 32);
-    rig.add_file(FILE, 100, true);
+fn a_page_with_an_image_after_the_checkpoint_is_not_read() {
+    let fixture = PoolFixture::create(7, 32);
+    fixture.add_file(FILE, 100, true);
     for page in [P1, P2] {
-        change(&rig, page, true, b"old");
+        change(&fixture, page, true, b"old");
     }
-    rig.pool.flush_all().unwrap();
-    rig.checkpoint();
+    fixture.pool.flush_all().unwrap();
+    fixture.checkpoint();
     for page in [P1, P2] {
-        change(&rig, page, false, b"edited");
+        change(&fixture, page, false, b"edited");
     }
-    change(&rig, P1, true, b"new");
-    change(&rig, P1, false, b"newer");
-    rig.pool.redo().flush(rig.pool.redo().lsn(), FlushMode::Sync).unwrap();
-    let disk = rig.disk.crash(3);
-    drop(rig);
+    change(&fixture, P1, true, b"new");
+    change(&fixture, P1, false, b"newer");
+    fixture.sync_log();
+    let disk = fixture.disk.crash(3);
+    drop(fixture);
     let file = disk.open(
         &format!("{FILE:08x}.slu"),
         crate::io::Mode::Open,
@@ -115,38 +116,39 @@ fn a_page_with_an_image_behind_the_checkpoint_is_not_read() {
     );
     let torn = vec![7; PAGE_SIZE / 2];
     file.unwrap().write_at(&torn, PAGE_SIZE as u64).unwrap();
-    let rig = PoolFixture::recover(disk, 32, &mut |_, _| ());
-    assert_eq!(&rig.pool.read(P1).unwrap()[100..105], b"newer");
-    assert_eq!(&rig.pool.read(P2).unwrap()[100..106], b"edited");
-    let read = rig.pool.counters().buffer_pool_read_ahead.get() + rig.pool.counters().buffer_pool_reads.get();
+    let fixture = PoolFixture::recover(disk, 32, &mut |_, _| ());
+    assert_eq!(&fixture.pool.read(P1).unwrap()[100..105], b"newer");
+    assert_eq!(&fixture.pool.read(P2).unwrap()[100..106], b"edited");
+    let read = fixture.pool.counters().buffer_pool_read_ahead.get() + fixture.pool.counters().buffer_pool_reads.get();
     assert_eq!(read, 1, "only the page without an image");
 }
 
-/// Pages are recovered in the order of their numbers; a checkpoint can still move page by page as they are written.
+/// Pages are recovered in the order of their numbers. A checkpoint can still move page by page as they
+/// are written.
 #[test]
 fn recovered_pages_are_written_in_the_order_of_the_log() {
-    let rig = PoolFixture::create(7, 64);
-    rig.add_file(FILE, 100, true);
+    let fixture = PoolFixture::create(7, 64);
+    fixture.add_file(FILE, 100, true);
     for no in (0..20).rev() {
-        change(&rig, PageId::new(FILE, no), true, b"x");
+        change(&fixture, PageId::new(FILE, no), true, b"x");
     }
-    rig.pool.redo().flush(rig.pool.redo().lsn(), FlushMode::Sync).unwrap();
-    let disk = rig.disk.crash(3);
-    drop(rig);
-    let rig = PoolFixture::recover(disk, 64, &mut |_, _| ());
-    let mut bounds = vec![rig.pool.checkpoint_lsn()];
-    while rig.pool.flush_step(1).unwrap() > 0 {
-        bounds.push(rig.pool.checkpoint_lsn());
+    fixture.sync_log();
+    let disk = fixture.disk.crash(3);
+    drop(fixture);
+    let fixture = PoolFixture::recover(disk, 64, &mut |_, _| ());
+    let mut bounds = vec![fixture.pool.checkpoint_lsn()];
+    while fixture.pool.flusher().step(1).unwrap() > 0 {
+        bounds.push(fixture.pool.checkpoint_lsn());
     }
     assert_eq!(bounds.len(), 21);
     assert!(bounds.windows(2).all(|two| two[0] < two[1]), "{bounds:?}");
 }
 
-/// What a later part of the log makes void is void in the round that has only the earlier one.
+/// What a later part of the log makes void is void, too, in the round that has only the earlier part.
 #[test]
 fn a_void_edit_is_no_reason_to_read_or_to_grow() {
-    let rig = PoolFixture::create(7, 32);
-    rig.add_file(FILE, 100, true);
+    let fixture = PoolFixture::create(7, 32);
+    fixture.add_file(FILE, 100, true);
     let mut void = crate::pool::Void::default();
     void.learn(&Record::FileDrop { file: 99 }, 50);
     let mut kept = Gathered::new(1000);
@@ -154,16 +156,16 @@ fn a_void_edit_is_no_reason_to_read_or_to_grow() {
     let mut image = RecordSink::default();
     image.image(PageId::new(99, 6), &vec![0; PAGE_SIZE], 32, PAGE_SIZE);
     kept.push(PageId::new(99, 6), (20, 30), &image.as_bytes()[3..]).unwrap();
-    // Nobody knows file 99.
-    rig.pool.redo_apply(kept, &void, &mut |_| ()).unwrap();
+    // No file has the number 99.
+    fixture.pool.recovery().apply(kept, &void, &mut |_| ()).unwrap();
 }
 
-/// A file that is cut off, grows and is cut off again: what is said of a page between two cuts is void only if the second one took
-/// the page too.
+/// A file is truncated, grows and is truncated again. What the log says of a page between the two is void
+/// only if the second truncation took the page, too.
 #[test]
-fn each_cut_makes_void_what_was_said_before_it_of_the_pages_behind_it() {
+fn each_truncation_makes_void_what_the_log_said_before_it_of_the_pages_after_it() {
     let mut void = Void::default();
-    let mut cut = |first, end| {
+    let mut truncate = |first, end| {
         void.learn(
             &Record::Cut {
                 first: PageId::new(FILE, first),
@@ -178,10 +180,10 @@ fn each_cut_makes_void_what_was_said_before_it_of_the_pages_behind_it() {
                 .count()
         })
     };
-    assert_eq!(cut(20, 100), [0, 99, 99]);
-    assert_eq!(cut(30, 200), [0, 99, 199]);
-    assert_eq!(cut(10, 300), [299, 299, 299]);
-    assert_eq!(cut(21, 400), [299, 299, 399]);
-    assert_eq!(cut(21, 500), [299, 299, 499]);
+    assert_eq!(truncate(20, 100), [0, 99, 99]);
+    assert_eq!(truncate(30, 200), [0, 99, 199]);
+    assert_eq!(truncate(10, 300), [299, 299, 299]);
+    assert_eq!(truncate(21, 400), [299, 299, 399]);
+    assert_eq!(truncate(21, 500), [299, 299, 499]);
     assert!(!void.holds(PageId::new(FILE + 1, 30), 1), "another file's");
 }

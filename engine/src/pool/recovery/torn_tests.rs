@@ -1,7 +1,7 @@
 //! A page written without a copy, torn in every way that leaves each sector old or new.
 use crate::base::PageId;
 use crate::io::{Caching, Disk, Mode, SimDisk};
-use crate::pool::testing::fixture::{PoolFixture, FILE};
+use crate::pool::testing::{PoolFixture, FILE};
 use crate::pool::write::doublewrite::LISTS_AT;
 use crate::pool::{PageType, PAGE_BODY, PAGE_SIZE};
 use std::sync::Arc;
@@ -10,25 +10,25 @@ const P1: PageId = PageId::new(FILE, 1);
 const NAME: &str = "00000010.slu";
 const SECTOR: usize = 512;
 
-/// Page 1, whole in its place, with the checkpoint behind it.
-fn rig() -> PoolFixture {
-    let rig = PoolFixture::create(1, 32);
-    rig.add_file(FILE, 10, true);
-    let mut mtr = rig.pool.begin();
+/// Page 1, whole in its place, and a checkpoint after that.
+fn fixture() -> PoolFixture {
+    let fixture = PoolFixture::create(1, 32);
+    fixture.add_file(FILE, 10, true);
+    let mut mtr = fixture.pool.begin();
     let page = mtr.create(P1, 0, PageType::System, 0).unwrap();
     (PAGE_BODY..PAGE_SIZE)
         .step_by(64)
         .for_each(|at| mtr.edit(page, at, b"first"));
     mtr.commit();
-    rig.pool.flush_all().unwrap();
-    rig.checkpoint();
-    rig
+    fixture.pool.flush_all().unwrap();
+    fixture.checkpoint();
+    fixture
 }
 
 /// Writes that reach every sector, some bytes twice.
-fn write(rig: &PoolFixture, round: u8) {
+fn write(fixture: &PoolFixture, round: u8) {
     for shift in [0, 3] {
-        let mut mtr = rig.pool.begin();
+        let mut mtr = fixture.pool.begin();
         let page = mtr.write(P1).unwrap();
         for at in (PAGE_BODY..PAGE_SIZE - 16).step_by(200) {
             mtr.edit(page, at + shift, &[round, shift as u8, round, round ^ at as u8]);
@@ -37,27 +37,28 @@ fn write(rig: &PoolFixture, round: u8) {
     }
 }
 
-fn move_some(rig: &PoolFixture) {
-    let mut mtr = rig.pool.begin();
+fn move_some(fixture: &PoolFixture) {
+    let mut mtr = fixture.pool.begin();
     let page = mtr.write(P1).unwrap();
     mtr.move_within(page, 1000, 900, 300);
     mtr.commit();
 }
 
-fn copies(rig: &PoolFixture) -> u64 {
-    rig.pool.counters().dblwr_pages_written.get()
+fn copies(fixture: &PoolFixture) -> u64 {
+    fixture.pool.counters().dblwr_pages_written.get()
 }
 
 /// The page before and after a flush; and whether that made a copy.
-fn flush(rig: &PoolFixture) -> (Vec<u8>, Vec<u8>, bool) {
-    let (old, before) = (rig.in_place(P1), copies(rig));
-    rig.pool.flush_all().unwrap();
-    (old, rig.in_place(P1), copies(rig) > before)
+fn flush(fixture: &PoolFixture) -> (Vec<u8>, Vec<u8>, bool) {
+    let (old, before) = (fixture.in_place(P1), copies(fixture));
+    fixture.pool.flush_all().unwrap();
+    (old, fixture.in_place(P1), copies(fixture) > before)
 }
 
-/// A disk on which the sectors of the page that are set in `arrived` are those of `new`, the others of `old`.
-fn torn(rig: &PoolFixture, old: &[u8], new: &[u8], arrived: u64) -> Arc<SimDisk> {
-    let disk = rig.disk.crash(1);
+/// A disk on which the sectors of the page that are set in `arrived` are those of `new`, the others
+/// those of `old`.
+fn torn(fixture: &PoolFixture, old: &[u8], new: &[u8], arrived: u64) -> Arc<SimDisk> {
+    let disk = fixture.disk.crash(1);
     let is_new = |sector: usize| arrived >> (sector % 64) & 1 == 1;
     let pairs = old.chunks(SECTOR).zip(new.chunks(SECTOR)).enumerate();
     let mixed: Vec<u8> = pairs
@@ -87,12 +88,12 @@ fn patterns() -> impl Iterator<Item = u64> {
 
 #[test]
 fn a_page_of_plain_writes_is_mended_whatever_of_it_arrived() {
-    let rig = rig();
-    write(&rig, 1);
-    let (old, new, copied) = flush(&rig);
+    let fixture = fixture();
+    write(&fixture, 1);
+    let (old, new, copied) = flush(&fixture);
     assert!(!copied && old != new);
     for arrived in patterns() {
-        let again = recovered(torn(&rig, &old, &new, arrived));
+        let again = recovered(torn(&fixture, &old, &new, arrived));
         assert!(
             again.pool.read(P1).unwrap()[PAGE_BODY..] == new[PAGE_BODY..],
             "{arrived:x}"
@@ -102,43 +103,40 @@ fn a_page_of_plain_writes_is_mended_whatever_of_it_arrived() {
 
 /// The base is then what was written before, not what the checkpoint had.
 #[test]
-fn so_is_one_written_a_second_time_and_changed_behind_that() {
-    let rig = rig();
-    move_some(&rig);
-    assert!(flush(&rig).2, "a move needs a copy");
-    write(&rig, 2);
-    assert!(!flush(&rig).2);
-    write(&rig, 3);
-    let (old, new, copied) = flush(&rig);
+fn so_is_a_page_written_a_second_time_and_changed_after_that() {
+    let fixture = fixture();
+    move_some(&fixture);
+    assert!(flush(&fixture).2, "a move needs a copy");
+    write(&fixture, 2);
+    assert!(!flush(&fixture).2);
+    write(&fixture, 3);
+    let (old, new, copied) = flush(&fixture);
     assert!(!copied);
     // Not in place yet, and a move besides: redo's.
-    write(&rig, 4);
-    move_some(&rig);
-    rig.pool
-        .redo()
-        .flush(rig.pool.redo().lsn(), crate::redo::FlushMode::Sync)
-        .unwrap();
-    let expected = rig.pool.read(P1).unwrap()[PAGE_BODY..].to_vec();
+    write(&fixture, 4);
+    move_some(&fixture);
+    fixture.sync_log();
+    let expected = fixture.pool.read(P1).unwrap()[PAGE_BODY..].to_vec();
     for arrived in patterns() {
-        let again = recovered(torn(&rig, &old, &new, arrived));
+        let again = recovered(torn(&fixture, &old, &new, arrived));
         assert!(again.pool.read(P1).unwrap()[PAGE_BODY..] == expected[..], "{arrived:x}");
     }
 }
 
 #[test]
 fn a_crash_while_it_is_mended_leaves_it_to_the_next_start() {
-    let rig = rig();
-    write(&rig, 1);
-    let (old, new, _) = flush(&rig);
+    let fixture = fixture();
+    write(&fixture, 1);
+    let (old, new, _) = flush(&fixture);
     let changes = {
-        let disk = torn(&rig, &old, &new, 0xaa);
+        let disk = torn(&fixture, &old, &new, 0xaa);
         let before = disk.changes();
         recovered(disk.clone());
         disk.changes() - before
     };
     assert!(changes > 2, "the page, its sync, and what any start does");
     for n in 1..=changes {
-        let disk = torn(&rig, &old, &new, 0xaa);
+        let disk = torn(&fixture, &old, &new, 0xaa);
         disk.crash_at(disk.changes() + n);
         let _ = recovery_panics(&disk);
         let again = recovered(disk.crash(n));
@@ -149,18 +147,19 @@ fn a_crash_while_it_is_mended_leaves_it_to_the_next_start() {
     }
 }
 
-/// What the list says of a page may be long past: then it proves nothing, or the log does not know all that came later.
+/// What the list says of a page may be of the past. Then it proves nothing, or the log does not have all
+/// that came later.
 #[test]
 fn an_entry_from_before_the_checkpoint_mends_nothing() {
-    let rig = rig();
-    write(&rig, 1);
-    assert!(!flush(&rig).2);
-    rig.pool.set_doublewrite(false).unwrap();
-    move_some(&rig);
-    write(&rig, 2);
-    let (old, new, _) = flush(&rig);
-    rig.checkpoint();
-    let again = recovered(torn(&rig, &old, &new, 0x5));
+    let fixture = fixture();
+    write(&fixture, 1);
+    assert!(!flush(&fixture).2);
+    fixture.pool.flusher().set_doublewrite(false).unwrap();
+    move_some(&fixture);
+    write(&fixture, 2);
+    let (old, new, _) = flush(&fixture);
+    fixture.checkpoint();
+    let again = recovered(torn(&fixture, &old, &new, 0x5));
     let error = again
         .pool
         .read(P1)
@@ -172,31 +171,32 @@ fn an_entry_from_before_the_checkpoint_mends_nothing() {
 
 #[test]
 fn a_sector_that_is_neither_old_nor_new_is_found() {
-    let rig = rig();
-    write(&rig, 1);
-    let (old, new, _) = flush(&rig);
-    let disk = torn(&rig, &old, &new, 0xff);
+    let fixture = fixture();
+    write(&fixture, 1);
+    let (old, new, _) = flush(&fixture);
+    let disk = torn(&fixture, &old, &new, 0xff);
     // A byte that no record names.
     disk.flip(NAME, (PAGE_SIZE + PAGE_SIZE - 3) as u64, 0x10);
-    assert!(recovery_panics(&disk), "`redo_done` says that the page cannot be read");
+    assert!(recovery_panics(&disk), "`finish` says that the page cannot be read");
 }
 
-/// A file without lists is brought up with its copies, whatever the moment of a crash; and on a full disk it stays as it is.
+/// A file without lists is brought up with its copies, at whichever change a crash comes. On a full disk
+/// it stays as it is.
 #[test]
 fn a_file_of_the_older_format_keeps_its_copies() {
-    let rig = rig();
-    move_some(&rig);
-    let (old, new, copied) = flush(&rig);
+    let fixture = fixture();
+    move_some(&fixture);
+    let (old, new, copied) = flush(&fixture);
     assert!(copied);
     let of_format_1 = || {
-        let disk = torn(&rig, &old, &new, 0x3);
+        let disk = torn(&fixture, &old, &new, 0x3);
         let file = disk.open("doublewrite", Mode::Open, Caching::Buffered).unwrap();
         file.set_len(LISTS_AT as u64).unwrap();
         file.write_at(&1u32.to_le_bytes(), 8).unwrap();
         file.sync().unwrap();
         disk
     };
-    let is_whole = |rig: &PoolFixture| rig.pool.read(P1).unwrap()[PAGE_BODY..] == new[PAGE_BODY..];
+    let is_whole = |fixture: &PoolFixture| fixture.pool.read(P1).unwrap()[PAGE_BODY..] == new[PAGE_BODY..];
     for n in 1..12 {
         let disk = of_format_1();
         disk.crash_at(disk.changes() + n);

@@ -1,4 +1,6 @@
 //! What the tests of the pool and of the layers above share.
-pub(crate) mod fixture;
+//!
+//! Called by: tests only.
+mod fixture;
 
-pub(crate) use fixture::PoolFixture;
+pub(crate) use fixture::{PoolFixture, FILE};

@@ -1,10 +1,12 @@
-//! Crash at any write: random mini-transactions, flushes and checkpoints on the simulated disk, cut off at a random change.
-//! After recovery every page is what the surviving log says, every group flushed as durable has survived, and the
-//! recovered pool can crash and recover again.
+//! Crash at any write: random mini-transactions, flushes and checkpoints on the simulated disk, up to a
+//! random change.
+//!
+//! After recovery every page is what the surviving log says, and every group flushed as durable has
+//! survived. The recovered pool can crash and recover again.
 use crate::base::{Lsn, PageId, Result};
 use crate::io::SimDisk;
 use crate::pool::page::init_page;
-use crate::pool::testing::fixture::{PoolFixture, FILE};
+use crate::pool::testing::{PoolFixture, FILE};
 use crate::pool::{PageType, PAGE_SIZE};
 use crate::redo::FlushMode;
 use proptest::prelude::*;
@@ -37,7 +39,7 @@ fn step() -> impl Strategy<Value = Step> {
 type Model = BTreeMap<Lsn, BTreeMap<u32, Vec<u8>>>;
 
 struct Run {
-    rig: PoolFixture,
+    fixture: PoolFixture,
     pages: BTreeMap<u32, Vec<u8>>,
     model: Model,
     durable: Lsn,
@@ -45,7 +47,7 @@ struct Run {
 
 impl Run {
     fn apply(&mut self, step: &Step) -> Result<()> {
-        let pool = self.rig.pool.clone();
+        let pool = self.fixture.pool.clone();
         match step {
             Step::Mtr(edits) => self.mtr(edits)?,
             Step::Sync => {
@@ -54,7 +56,7 @@ impl Run {
                 self.durable = lsn;
             }
             Step::Flush(n) => {
-                pool.flush_step(*n as usize)?;
+                pool.flusher().step(*n as usize)?;
             }
             Step::Checkpoint => {
                 let lsn = pool.checkpoint_lsn();
@@ -66,7 +68,7 @@ impl Run {
     }
     fn mtr(&mut self, edits: &[(u32, u8, u16, u8)]) -> Result<()> {
         let mut pages = self.pages.clone();
-        let mut mtr = self.rig.pool.begin();
+        let mut mtr = self.fixture.pool.begin();
         // All frames first: an error must find nothing changed.
         for (no, what, ..) in edits {
             let id = PageId::new(FILE, *no);
@@ -119,8 +121,8 @@ impl Run {
     }
     /// After a crash: which of the states in the model is it?
     fn recover(disk: Arc<SimDisk>, model: &Model, durable: Lsn) -> Run {
-        let rig = PoolFixture::recover(disk, FRAMES, &mut |_, _| {});
-        let end = rig.recovered;
+        let fixture = PoolFixture::recover(disk, FRAMES, &mut |_, _| {});
+        let end = fixture.recovered;
         assert!(
             end >= durable,
             "the log was durable up to {durable} and now ends at {end}"
@@ -131,7 +133,7 @@ impl Run {
             .map(|(_, p)| p.clone())
             .unwrap_or_default();
         for (no, expected) in &pages {
-            let page = rig.pool.read(PageId::new(FILE, *no)).unwrap();
+            let page = fixture.pool.read(PageId::new(FILE, *no)).unwrap();
             assert!(
                 page[24..] == expected[24..],
                 "page {no} differs after recovery to {end}"
@@ -139,7 +141,7 @@ impl Run {
         }
         let model = model.range(..=end).map(|(k, v)| (*k, v.clone())).collect();
         Run {
-            rig,
+            fixture,
             pages,
             model,
             durable,
@@ -148,25 +150,27 @@ impl Run {
 }
 
 fn crash_and_recover(seed: u64, steps: &[Step], crashes: &[u16]) {
-    let rig = PoolFixture::create(seed, FRAMES);
-    rig.add_file(FILE, PAGES / 2, true);
+    let fixture = PoolFixture::create(seed, FRAMES);
+    fixture.add_file(FILE, PAGES / 2, true);
     let mut run = Run {
-        rig,
+        fixture,
         pages: BTreeMap::new(),
         model: Model::new(),
         durable: 0,
     };
     let mut steps = steps.iter();
     for (n, crash) in crashes.iter().enumerate() {
-        run.rig.disk.crash_at(run.rig.disk.changes() + 1 + *crash as u64);
+        run.fixture
+            .disk
+            .crash_at(run.fixture.disk.changes() + 1 + *crash as u64);
         for step in steps.by_ref() {
-            if run.apply(step).is_err() || run.rig.disk.is_dead() {
+            if run.apply(step).is_err() || run.fixture.disk.is_dead() {
                 break;
             }
         }
-        let disk = run.rig.disk.crash(seed + n as u64);
+        let disk = run.fixture.disk.crash(seed + n as u64);
         let (model, durable) = (run.model, run.durable);
-        drop(run.rig);
+        drop(run.fixture);
         run = Run::recover(disk, &model, durable);
     }
 }

@@ -71,7 +71,7 @@ fn pages_come_back_from_a_real_disk() {
                     }
                 });
             }
-            s.spawn(move || (0..20).all(|_| pool.flush_step(64).is_ok()));
+            s.spawn(move || (0..20).all(|_| pool.flusher().step(64).is_ok()));
         });
         pool.flush_all().unwrap();
         pool.discard_file(FILE);

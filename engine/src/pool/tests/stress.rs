@@ -1,8 +1,8 @@
-//! Real threads on a tiny pool: counters in pages lose no increment, and no checkpoint bound passes a change that is
-//! not in place.
+//! Real threads on a tiny pool: counters in pages lose no increment, and no checkpoint bound passes a
+//! change that is not in place.
 use crate::base::bytes::get_u64;
 use crate::base::{Lsn, PageId};
-use crate::pool::testing::fixture::{PoolFixture, FILE};
+use crate::pool::testing::{PoolFixture, FILE};
 use crate::pool::{PageType, Pool};
 use crate::redo::FlushMode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -49,9 +49,9 @@ fn increment(pool: &Pool, rng: &mut Rng, history: &History) -> Lsn {
 }
 
 /// Every change below the bound is in the data file.
-fn check_bound(rig: &PoolFixture, history: &History) {
-    let bound = rig.pool.checkpoint_lsn();
-    let on_disk = rig.disk.bytes("00000010.slu").unwrap();
+fn check_bound(fixture: &PoolFixture, history: &History) {
+    let bound = fixture.pool.checkpoint_lsn();
+    let on_disk = fixture.disk.bytes("00000010.slu").unwrap();
     for (no, changes) in history.iter().enumerate() {
         let changes = changes.lock().unwrap();
         let needed = changes
@@ -69,23 +69,23 @@ fn check_bound(rig: &PoolFixture, history: &History) {
 }
 
 fn start(frames: usize) -> PoolFixture {
-    let rig = PoolFixture::create(11, frames);
-    rig.add_file(FILE, PAGES, true);
+    let fixture = PoolFixture::create(11, frames);
+    fixture.add_file(FILE, PAGES, true);
     for no in 0..PAGES {
-        let mut mtr = rig.pool.begin();
+        let mut mtr = fixture.pool.begin();
         mtr.create(id(no), 0, PageType::System, 0).unwrap();
         mtr.commit();
     }
-    rig.pool.flush_all().unwrap();
-    rig
+    fixture.pool.flush_all().unwrap();
+    fixture
 }
 
 #[test]
 fn no_increment_is_lost_and_no_bound_lies() {
-    let rig = start(32);
+    let fixture = start(32);
     let history: History = (0..PAGES).map(|_| Mutex::new(Vec::new())).collect();
     let stop = AtomicBool::new(false);
-    let pool = &rig.pool;
+    let pool = &fixture.pool;
     std::thread::scope(|s| {
         let writers: Vec<_> = (0..4)
             .map(|n| {
@@ -111,13 +111,13 @@ fn no_increment_is_lost_and_no_bound_lies() {
         }
         s.spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                pool.flush_step(8).unwrap();
-                pool.wait_for_work(1);
+                pool.flusher().step(8).unwrap();
+                pool.flusher().wait_for_work(1);
             }
         });
         let checks = s.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                check_bound(&rig, &history);
+                check_bound(&fixture, &history);
                 std::thread::sleep(std::time::Duration::from_millis(5));
             }
         });
@@ -130,20 +130,21 @@ fn no_increment_is_lost_and_no_bound_lies() {
     let reported: u64 = history.iter().map(|h| h.lock().unwrap().len() as u64).sum();
     assert_eq!(total, reported);
     pool.flush_all().unwrap();
-    check_bound(&rig, &history);
+    check_bound(&fixture, &history);
     assert_eq!(pool.checkpoint_lsn(), pool.redo().lsn());
     pool.check_alive().unwrap();
 }
 
-/// The same with checkpoints, cut off by a crash: what was durable in the log is there after recovery, to the last one.
+/// The same with checkpoints and a crash: what was durable in the log is there after recovery, to the
+/// last increment.
 #[test]
 fn a_crash_under_load_loses_nothing_durable() {
     for round in 0..6 {
-        let rig = start(48);
+        let fixture = start(48);
         let history: History = (0..PAGES).map(|_| Mutex::new(Vec::new())).collect();
         let durable = AtomicU64::new(0);
         let stop = AtomicBool::new(false);
-        let pool = &rig.pool;
+        let pool = &fixture.pool;
         std::thread::scope(|s| {
             let writers: Vec<_> = (0..3)
                 .map(|n| {
@@ -162,21 +163,21 @@ fn a_crash_under_load_loses_nothing_durable() {
                 .collect();
             s.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
-                    rig.pool.flush_step(16).unwrap();
-                    rig.checkpoint();
+                    fixture.pool.flusher().step(16).unwrap();
+                    fixture.checkpoint();
                 }
             });
             writers.into_iter().for_each(|w| w.join().unwrap());
             stop.store(true, Ordering::Relaxed);
         });
         let durable = durable.load(Ordering::SeqCst);
-        let disk = rig.disk.crash(round);
-        drop(rig);
-        let rig = PoolFixture::recover(disk, 48, &mut |_, _| {});
-        let end = rig.recovered;
+        let disk = fixture.disk.crash(round);
+        drop(fixture);
+        let fixture = PoolFixture::recover(disk, 48, &mut |_, _| {});
+        let end = fixture.recovered;
         assert!(end >= durable);
         for no in 0..PAGES {
-            let found = get_u64(&rig.pool.read(id(no)).unwrap(), AT);
+            let found = get_u64(&fixture.pool.read(id(no)).unwrap(), AT);
             let changes = history[no as usize].lock().unwrap();
             let expected = changes
                 .iter()
@@ -192,8 +193,8 @@ fn a_crash_under_load_loses_nothing_durable() {
 /// A page that is never without a writer does not hold the checkpoint back.
 #[test]
 fn a_busy_page_is_flushed_all_the_same() {
-    let rig = start(32);
-    let pool = &rig.pool;
+    let fixture = start(32);
+    let pool = &fixture.pool;
     let stop = AtomicBool::new(false);
     std::thread::scope(|s| {
         for n in 0..3u64 {
@@ -215,7 +216,7 @@ fn a_busy_page_is_flushed_all_the_same() {
             std::thread::sleep(std::time::Duration::from_millis(2));
             let lsn = pool.redo().lsn();
             for _ in 0..3 {
-                pool.flush_step(64).unwrap();
+                pool.flusher().step(64).unwrap();
             }
             pool.checkpoint_lsn() >= lsn
         };

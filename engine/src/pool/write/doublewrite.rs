@@ -1,31 +1,36 @@
-//! The doublewrite file: what a batch of pages needs to be made whole again is durable here before any of it is written in place, in case that a
-//! crash tears one: a copy, or, if the log can mend the page (`mend`), a line in the list of the batch.
+//! The doublewrite file: what makes the pages of a batch whole again if a crash tears their writes.
+//!
+//! It is durable here before any page of the batch is written in place: a copy of the page, or a line
+//! in the list of the batch if the log can mend the page (`recovery::torn`).
 //!
 //! ```text
 //! page 0         "SLUICEDW", u32 format, u32 page size, u32 slots, u32 pages per slot; rest zero
 //! page 1 ...     slot 0: up to PAGES_PER_SLOT sealed pages, each naming itself; then slot 1, ...
-//! behind them    a list of 4096 bytes for each slot:
+//! after them     a list of 4096 bytes for each slot:
 //!     0 checksum  u32  CRC-32C of what follows
 //!     4 count     u32
 //!     8 entries   28 bytes each: file u32, page u32, base LSN u64, LSN u64, checksum of the page u32
 //! ```
 //! Format 1 has no lists; a file of it is brought up when it is opened.
 //!
-//! A slot is used by one batch at a time, and again only when that batch is durable in place. Old copies stay behind in
-//! it, so restoring goes by LSN: a page that was torn in place was on its way there at the crash, hence it was dirty, hence
-//! its LSN is not below the checkpoint. A copy at or above the checkpoint LSN may be put in place of a broken page, even
-//! if it is not the newest: redo from the checkpoint brings it up. An older copy must not: what happened since is lost
-//! from the log, and a broken page is better than a page of the past. It still tells what must be in place by now (`written`).
+//! One batch at a time uses a slot, and the next one only when that batch is durable in place. Old
+//! copies stay in the slot, so restoring goes by LSN. A page that was torn in place was on its way
+//! there at the crash. Hence it was dirty, and its LSN is not below the checkpoint.
+//!
+//! A copy at or above the checkpoint LSN may replace a broken page, even if it is not the newest: redo
+//! from the checkpoint brings it up. An older copy must not: the log has lost what happened since, and
+//! a broken page is better than a page of the past. An older copy still shows which version must be in
+//! place by now (`written`).
+//!
+//! Takes no lock. Called by: `batch` (writes), `recovery::torn` (reads).
 use crate::base::bytes::{get_u32, get_u64, put_u32, put_u64};
 use crate::base::{planted, Counters, Error, Lsn, Mutant, PageId, Result};
 use crate::io::{AlignedBuf, Caching, Disk, File, Mode, IO_ALIGN};
 use crate::pool::page::{check, page_id, page_lsn, PAGE_SIZE};
-use crate::pool::recovery::torn::{Entry, ReadLog};
-use crate::pool::{Pool, Void};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const NAME: &str = "doublewrite";
+pub(in crate::pool) const NAME: &str = "doublewrite";
 const MAGIC: &[u8; 8] = b"SLUICEDW";
 const FORMAT: u32 = 2;
 const FORMAT_WITHOUT_LISTS: u32 = 1;
@@ -41,23 +46,47 @@ const _: () = assert!(LIST_HEADER + PAGES_PER_SLOT * ENTRY <= LIST);
 
 pub(in crate::pool) struct Doublewrite {
     file: Arc<dyn File>,
-    /// False: there was no room for them, so all pages are copied.
+    /// False: there was no room for lists, so all pages are copied.
     has_lists: bool,
 }
 
 /// What makes a page of a batch whole again, should its write be torn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::pool) enum Guard {
-    /// An image of it in the log.
+pub(in crate::pool) enum RepairSource {
+    /// An image of the page in the log.
     Image,
-    /// Its copy here.
+    /// The page's copy in the doublewrite file.
     Copy,
-    /// The log, on top of what is in place: the version of this LSN.
+    /// The log, on top of what is in place. `base`: the LSN of the version in place.
     Log { base: Lsn },
 }
 
+/// A page that is about to be written without a copy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::pool) struct ListEntry {
+    pub page: PageId,
+    /// Of the version in place.
+    pub base: Lsn,
+    /// Of the version to be written.
+    pub lsn: Lsn,
+    /// Of the version to be written.
+    pub checksum: u32,
+}
+
+impl ListEntry {
+    /// `bytes`: the sealed page. `base`: the LSN of the version in place.
+    pub fn of(bytes: &[u8], base: Lsn) -> ListEntry {
+        ListEntry {
+            page: page_id(bytes),
+            base,
+            lsn: page_lsn(bytes),
+            checksum: get_u32(bytes, 0),
+        }
+    }
+}
+
 impl Doublewrite {
-    /// Opens the file; makes it if there is none or an older making of it was cut short.
+    /// Opens the file. Makes it if there is none, or if a crash interrupted the making of it.
     pub fn open(disk: &dyn Disk) -> Result<Doublewrite> {
         if disk.exists(NAME)? {
             let file = disk.open(NAME, Mode::Open, Caching::Direct)?;
@@ -75,24 +104,25 @@ impl Doublewrite {
             .and_then(|()| file.sync());
         if let Err(error) = made {
             drop(file);
-            // The first error is the one to tell.
+            // The first error is the one to report.
             let _ = disk.remove(NAME);
             return Err(error);
         }
         let has_lists = true;
         Ok(Doublewrite { file, has_lists })
     }
-    /// Writes what the sealed `pages` of a batch need: copies, each to its place in the slot, and the list. Durable on return.
-    pub fn write(&self, slot: usize, pages: &[u8], guards: &[Guard], counters: &Counters) -> Result<()> {
-        assert!(slot < SLOTS && guards.len() <= PAGES_PER_SLOT);
+    /// Writes what the sealed `pages` of a batch need: copies, each to its place in the slot, and the
+    /// list. Durable on return.
+    pub fn write(&self, slot: usize, pages: &[u8], sources: &[RepairSource], counters: &Counters) -> Result<()> {
+        assert!(slot < SLOTS && sources.len() <= PAGES_PER_SLOT);
         let copies_at = (1 + slot * PAGES_PER_SLOT) * PAGE_SIZE;
-        let needs_copy = |guard: &Guard| match guard {
-            Guard::Image => false,
-            Guard::Copy => true,
-            Guard::Log { .. } => !self.has_lists,
+        let needs_copy = |source: &RepairSource| match source {
+            RepairSource::Image => false,
+            RepairSource::Copy => true,
+            RepairSource::Log { .. } => !self.has_lists,
         };
         let (mut at, mut copied) = (0, 0);
-        for run in guards.chunk_by(|a, b| needs_copy(a) == needs_copy(b)) {
+        for run in sources.chunk_by(|a, b| needs_copy(a) == needs_copy(b)) {
             let bytes = at * PAGE_SIZE..(at + run.len()) * PAGE_SIZE;
             at += run.len();
             if needs_copy(&run[0]) {
@@ -102,10 +132,10 @@ impl Doublewrite {
                 copied += run.len();
             }
         }
-        let listed = guards.iter().zip(pages.chunks_exact(PAGE_SIZE));
-        let entries: Vec<Entry> = listed
-            .filter_map(|(guard, page)| match guard {
-                Guard::Log { base } if self.has_lists => Some(Entry::of(page, *base)),
+        let listed = sources.iter().zip(pages.chunks_exact(PAGE_SIZE));
+        let entries: Vec<ListEntry> = listed
+            .filter_map(|(source, page)| match source {
+                RepairSource::Log { base } if self.has_lists => Some(ListEntry::of(page, *base)),
                 _ => None,
             })
             .collect();
@@ -124,8 +154,9 @@ impl Doublewrite {
         counters.dblwr_pages_written.add(copied as u64);
         Ok(())
     }
-    /// The entries of all lists, but for a list that was not written whole, none of whose pages had been written yet.
-    fn entries(&self) -> Result<Vec<Entry>> {
+    /// The entries of all lists. Of a list that was not written whole there is none: no page of it was
+    /// written.
+    pub fn entries(&self) -> Result<Vec<ListEntry>> {
         if !self.has_lists {
             return Ok(Vec::new());
         }
@@ -134,7 +165,7 @@ impl Doublewrite {
         Ok(lists.chunks_exact(LIST).flat_map(entries_of).collect())
     }
     /// The newest whole copy of each page.
-    fn copies(&self) -> Result<BTreeMap<PageId, (Lsn, AlignedBuf)>> {
+    pub fn copies(&self) -> Result<BTreeMap<PageId, (Lsn, AlignedBuf)>> {
         let mut found: BTreeMap<PageId, (Lsn, AlignedBuf)> = BTreeMap::new();
         let mut slot = AlignedBuf::new(PAGES_PER_SLOT * PAGE_SIZE);
         for number in 0..SLOTS {
@@ -155,20 +186,21 @@ impl Doublewrite {
     }
 }
 
-/// A file of format 1 gets its lists. False: the disk is full, and it stays as it is till the next opening.
+/// Gives a file of format 1 its lists. False: the disk is full, and the file stays as it is till the
+/// next opening.
 fn bring_up(file: &dyn File) -> Result<bool> {
     match file.set_len(FILE_LEN) {
         Err(Error::Full(_)) => return Ok(false),
         done => done?,
     }
-    // In this order: a file of format 2 that is too short would be made anew, and its copies lost.
+    // In this order: a file of format 2 that is too short is made anew, and loses its copies.
     file.sync()?;
     file.write_at(&header(FORMAT), 0)?;
     file.sync()?;
     Ok(true)
 }
 
-fn list(entries: &[Entry]) -> AlignedBuf {
+fn list(entries: &[ListEntry]) -> AlignedBuf {
     let mut b = AlignedBuf::new(LIST);
     put_u32(&mut b, 4, entries.len() as u32);
     for (entry, b) in entries.iter().zip(b[LIST_HEADER..].chunks_exact_mut(ENTRY)) {
@@ -183,14 +215,14 @@ fn list(entries: &[Entry]) -> AlignedBuf {
     b
 }
 
-fn entries_of(b: &[u8]) -> Vec<Entry> {
+fn entries_of(b: &[u8]) -> Vec<ListEntry> {
     let count = get_u32(b, 4) as usize;
     if get_u32(b, 0) != crc32c::crc32c(&b[4..]) || count > PAGES_PER_SLOT {
         return Vec::new();
     }
     let entries = b[LIST_HEADER..].chunks_exact(ENTRY).take(count);
     entries
-        .map(|b| Entry {
+        .map(|b| ListEntry {
             page: PageId::new(get_u32(b, 0), get_u32(b, 4)),
             base: get_u64(b, 8),
             lsn: get_u64(b, 16),
@@ -209,7 +241,7 @@ fn header(format: u32) -> AlignedBuf {
     b
 }
 
-/// None: not yet a doublewrite file (its making was cut short, so it never protected anything).
+/// None: a crash interrupted the making of the file, so it never protected a page.
 fn format_of(file: &dyn File) -> Result<Option<u32>> {
     let len = file.len()?;
     if len < LISTS_AT as u64 {
@@ -229,58 +261,4 @@ fn format_of(file: &dyn File) -> Result<Option<u32>> {
         )));
     }
     Ok(Some(format).filter(|format| *format < FORMAT || len >= FILE_LEN))
-}
-
-impl Pool {
-    /// Restores torn pages from the doublewrite file; before redo is applied and before anything is flushed. Data files are
-    /// open. A copy that is older than what the log says of its page (`void`) is none of the page any more. `read_log` reads the log from the
-    /// checkpoint on. Returns how many were restored from copies, and how many the log has mended.
-    pub fn recover_doublewrite(&self, void: &Void, read_log: &mut ReadLog<'_>) -> Result<(usize, usize)> {
-        if !self.disk.exists(NAME)? {
-            return Ok((0, 0));
-        }
-        let checkpoint = self.redo.checkpoint_lsn();
-        let mut restored = 0;
-        let mut in_place = AlignedBuf::new(PAGE_SIZE);
-        let doublewrite = Doublewrite::open(&*self.disk)?;
-        for (id, (lsn, copy)) in doublewrite.copies()? {
-            if !self.files.contains(id.file) {
-                continue;
-            }
-            if lsn <= checkpoint {
-                // It was durable in place before the checkpoint passed it: an older page there is a lost write.
-                self.written.note(std::iter::once((id, lsn)));
-            }
-            if lsn < checkpoint || void.holds(id, lsn) {
-                continue;
-            }
-            let file = self.files.get(id.file)?.file;
-            let offset = id.no as u64 * PAGE_SIZE as u64;
-            let whole = offset + PAGE_SIZE as u64 <= file.len()?
-                && file.read_at(&mut in_place, offset).is_ok()
-                && check(&in_place, id).is_ok();
-            if !whole {
-                grow_to_hold(&*file, id)?;
-                file.write_at(&copy, offset)?;
-                file.sync()?;
-                restored += 1;
-            }
-        }
-        let mut entries = doublewrite.entries()?;
-        entries.retain(|entry| self.files.contains(entry.page.file));
-        let below = entries.iter().filter(|entry| entry.lsn <= checkpoint);
-        self.written.note(below.map(|entry| (entry.page, entry.lsn)));
-        // As with copies: of the time after a version below it the log does not know all, and redo would go wrong on it.
-        entries.retain(|entry| entry.lsn >= checkpoint && !void.holds(entry.page, entry.lsn));
-        Ok((restored, self.mend(entries, read_log)?))
-    }
-}
-
-/// A file may be shorter than its redo says: its growth was not durable yet at the crash.
-pub(in crate::pool) fn grow_to_hold(file: &dyn File, id: PageId) -> Result<()> {
-    let need = (id.no as u64 + 1) * PAGE_SIZE as u64;
-    if file.len()? < need {
-        file.set_len(need)?;
-    }
-    Ok(())
 }

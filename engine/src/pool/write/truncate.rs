@@ -1,24 +1,34 @@
-//! The pool's part in cutting off the end of a file (`space/cut.rs`): log first, then no copy of a cut page in memory or on its way to
-//! disk, then the file. In any other order a crash, or a page written late, would bring back what was cut.
+//! The pool's part in cutting off the end of a file (`space`).
+//!
+//! Log first, then no copy of a removed page in memory or on its way to disk, then the file. In any
+//! other order a crash, or a page written late, would bring back what was removed.
+//!
+//! Latches: those of the removed pages, one at a time. Called by: `space`.
+use super::flush::Flusher;
 use crate::base::{planted, FileId, Lsn, Mutant, PageId, PageNo, Result};
-use crate::pool::{Pool, PAGE_SIZE};
+use crate::pool::page::PAGE_SIZE;
 use crate::redo::FlushMode;
 
-impl Pool {
-    /// The group that says so ends at `lsn`. Nobody has a use for the pages from `first` to `end`; the caller holds no latch, and keeps
-    /// everybody from making the file longer. A failure ends the engine's work (I6).
-    pub fn cut_file(&self, file: FileId, first: PageNo, end: PageNo, lsn: Lsn) -> Result<()> {
+impl Flusher {
+    /// Makes the file end before page `first`. `end`: where it ended so far. `lsn`: the end of the
+    /// group that logs the new end.
+    ///
+    /// No thread uses the pages any more. The caller holds no latch, and keeps other threads from
+    /// making the file longer. A failure ends the engine's work (I6).
+    pub fn truncate_file(&self, file: FileId, first: PageNo, end: PageNo, lsn: Lsn) -> Result<()> {
+        debug_assert!(first <= end);
+        let writer = self.writer();
         if !planted(Mutant::CutNotDurable) {
-            self.redo.flush(lsn, FlushMode::Sync)?;
+            writer.redo.flush(lsn, FlushMode::Sync)?;
         }
         if !planted(Mutant::CutLeavesPages) {
             for no in first..end {
-                self.forget(PageId::new(file, no));
+                writer.store.forget(PageId::new(file, no));
             }
         }
-        self.check_alive()?;
-        let open = self.files.get(file)?.file;
-        let cut = open.set_len(first as u64 * PAGE_SIZE as u64);
-        self.synced(cut.and_then(|()| open.sync()))
+        writer.check_alive()?;
+        let open = writer.files.get(file)?.file;
+        let truncated = open.set_len(first as u64 * PAGE_SIZE as u64);
+        writer.poison_if_failed(truncated.and_then(|()| open.sync()))
     }
 }

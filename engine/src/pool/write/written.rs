@@ -1,27 +1,34 @@
-//! What was written last of many pages: a disk that loses a write, or sends it to another page, leaves an old page behind
-//! that passes every check of its own. Read back, its LSN gives it away.
+//! Detection of lost writes: which version of a page was written last.
 //!
-//! A fixed number of entries for each frame, each page with one place: an entry gives way to another page's, and what is
-//! forgotten is not checked. So a run meets most lost writes of its own; of those of the run before it knows the pages
-//! whose copies are still in the doublewrite file. Takes one leaf lock. Called by `flush` (notes), `fetch` and `prefetch` (ask).
+//! A disk that loses a write, or sends it to another page, leaves an old page that passes every check
+//! of its own. Its LSN is older than the one recorded here, and so the read refuses it.
+//!
+//! A fixed number of entries for each frame, each page with one place. An entry gives way to another
+//! page's, and a page without an entry is not checked. So a run detects most lost writes of its own.
+//! Of the run before it knows the pages whose copies are still in the doublewrite file.
+//!
+//! Lock: one of rank `Leaf`. Called by: `batch`, `direct` and recovery (note), `fetch` and `prefetch`
+//! (check).
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Error, Lsn, PageId, Result};
 use crate::io::File;
+use crate::pool::frames::geometry::PoolGeometry;
 use crate::pool::page::page_lsn;
 
-/// Entries for each frame of the pool: 64 bytes beside a page of 16 KiB. The simulation's disk lies, and its tiny pages come and go: there
-/// next to nothing is forgotten, so that it can ask that every lost write be met.
+/// Entries for each frame of the pool: 64 bytes for a page of 16 KiB. The simulation's disk loses
+/// writes, and its tiny pages come and go. There nearly every page keeps its entry, so that the
+/// simulation can ask that every lost write be detected.
 const ENTRIES_PER_FRAME: usize = if cfg!(feature = "tiny-pages") { 256 } else { 4 };
 
-pub(in crate::pool) struct Written {
+pub(in crate::pool) struct WrittenVersions {
     /// (page, LSN of its last write); LSN 0 = none.
     entries: RankedMutex<Vec<(u64, Lsn)>>,
 }
 
-impl Written {
-    pub fn new(frames: usize) -> Written {
-        let count = (frames * ENTRIES_PER_FRAME).next_power_of_two();
-        Written {
+impl WrittenVersions {
+    pub fn new(geometry: &PoolGeometry) -> WrittenVersions {
+        let count = (geometry.frames() * ENTRIES_PER_FRAME).next_power_of_two();
+        WrittenVersions {
             entries: RankedMutex::new(Rank::Leaf, vec![(0, 0); count]),
         }
     }
@@ -37,7 +44,7 @@ impl Written {
             }
         }
     }
-    /// Refuses a page that is older than what was written.
+    /// Refuses a page that is older than its last write. `file` gives the name in the error.
     pub fn check(&self, bytes: &[u8], id: PageId, file: &dyn File) -> Result<()> {
         let key = id.as_u64();
         let entries = self.entries.lock();

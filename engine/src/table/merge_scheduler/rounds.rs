@@ -133,7 +133,7 @@ impl Store {
         self.pool.check_alive()?;
         self.look_for_a_drain(rounds);
         let due = self.leaves_of_round(rounds);
-        let (usual, most) = self.pool.io_capacity();
+        let (usual, most) = self.pool.flusher().io_capacity();
         let (usual, most) = (usual as usize / ROUNDS, (most as usize / ROUNDS).max(1));
         let ends_us = self.pool.disk().now_us() + SECOND_US / ROUNDS as u64;
         let at_most = |leaves: usize| leaves.min(most);
@@ -364,7 +364,7 @@ impl Store {
         let came = buffered - rounds.buffered;
         rounds.buffered = buffered;
         rounds.coming.note(now_us, came);
-        let (usual, most) = self.pool.io_capacity();
+        let (usual, most) = self.pool.flusher().io_capacity();
         let most = (most as usize / ROUNDS).max(1);
         let fill = self.change.fill();
         let pressed = pressed_leaves(fill, came, rounds.entries_a_leaf, most);

@@ -31,7 +31,7 @@ fn workload(
         bed.rig.pool.redo().flush(lsn, FlushMode::Sync)?;
         confirmed.insert(id);
         if step % 7 == 0 {
-            bed.rig.pool.flush_step(20)?;
+            bed.rig.pool.flusher().step(20)?;
         }
         if step % 5 == 0 {
             while let Some(job) = bed.sys.next_purge(10)? {

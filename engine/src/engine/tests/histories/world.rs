@@ -396,7 +396,7 @@ impl World {
             4..=6 => rig.merge_some(&mut self.random.borrow_mut()).expect("merge"),
             _ => {
                 let pages = 1 + self.below(20) as usize;
-                store.pool.flush_step(pages).expect("flush");
+                store.pool.flusher().step(pages).expect("flush");
             }
         }
     }

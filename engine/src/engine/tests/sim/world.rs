@@ -304,7 +304,7 @@ impl World {
                 Ok(())
             }
             Op::Flush { pages } => {
-                let flushed = store.pool.flush_step(pages as usize);
+                let flushed = store.pool.flusher().step(pages as usize);
                 if pages % 2 == 1 {
                     store.pool.evict_clean();
                 }

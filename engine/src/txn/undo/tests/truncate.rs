@@ -162,7 +162,7 @@ fn cuts_and_writers_under_threads() {
             while !stop.load(Ordering::Relaxed) {
                 bed.sys.truncate_undo(8).unwrap();
                 cut.store(bed.sys.counters.undo_pages_cut.get(), Ordering::Relaxed);
-                bed.rig.pool.flush_step(20).unwrap();
+                bed.rig.pool.flusher().step(20).unwrap();
                 // Or the writers wait for ever for room in the log.
                 bed.rig.checkpoint();
             }

@@ -1,0 +1,161 @@
+//! Finding a frame for a page: the free list, then the clock hand.
+//!
+//! A page enters with a reference count of 0, which gives it one lap of the hand. Each further use
+//! adds one, up to 3; each pass of the hand takes one away. The hand evicts clean, unlatched,
+//! unpinned pages at 0. So pages read once, or touched twice by a scan, go before pages in steady
+//! use. Dirty pages at 0 are *cold*: the cleaner writes them, or a thread that found nothing clean.
+//! The cleaner keeps a few frames free, so that a miss seldom has to look for one.
+//!
+//! Latches: only try-latches on victims. A thread that needs a frame may hold page latches of its
+//! own (the parent during a descent), so it waits for no latch here. Locks: the page table's shard
+//! and the free list. Called by: `take_frame`, `prefetch`, `flush`, `store`.
+use super::frame::{PageWrite, KEY_FREE, KEY_NONE};
+use super::store::FrameStore;
+use std::sync::atomic::Ordering;
+
+/// Cold dirty pages that a thread in need of a frame collects, at most.
+const COLD_MAX: usize = 32;
+
+impl FrameStore {
+    /// An empty frame if one is there without writing or waiting.
+    pub fn take_clean_frame(&self) -> Option<PageWrite<'_>> {
+        self.pop_free()
+            .or_else(|| self.sweep(256.min(self.lap()), &mut Vec::new()))
+    }
+    /// Steps after which the hand has met every evictable page at 0.
+    pub fn lap(&self) -> usize {
+        5 * self.frames.len()
+    }
+    /// A frame of the free list, X-latched, its key `KEY_NONE`.
+    pub fn pop_free(&self) -> Option<PageWrite<'_>> {
+        let (index, left) = self.clock.pop()?;
+        if left == self.clock.free_target / 2 {
+            self.cleaner.wake();
+        }
+        // Only a reader with an outdated guess can hold this latch, and not for long.
+        let frame = self.frames.write(index);
+        assert_eq!(frame.key(), KEY_FREE, "the free list holds free frames");
+        frame.set_key(KEY_NONE);
+        Some(frame)
+    }
+    /// Moves the hand until it evicts a page, at most `steps_max` steps. Collects cold dirty pages on
+    /// its way, and stops early once it has enough of them.
+    pub fn sweep(&self, steps_max: usize, cold: &mut Vec<u32>) -> Option<PageWrite<'_>> {
+        for _ in 0..steps_max {
+            let index = (self.clock.advance() % self.frames.len()) as u32;
+            let frame = self.frames.header(index);
+            if frame.key() == KEY_FREE || !frame.age() {
+                continue;
+            }
+            if frame.oldest() != 0 {
+                cold.push(index);
+                if cold.len() >= COLD_MAX {
+                    return None;
+                }
+            } else if let Some(frame) = self.try_evict(index) {
+                return Some(frame);
+            }
+        }
+        None
+    }
+    /// Empties the frame if no thread uses it and the data file has all of its page.
+    pub fn try_evict(&self, index: u32) -> Option<PageWrite<'_>> {
+        if self.frames.header(index).needs_disk() {
+            return None;
+        }
+        let page = self.frames.try_write(index)?;
+        // Again, now that the latch freezes it.
+        if page.frame().needs_disk() || page.key() == KEY_FREE {
+            return None;
+        }
+        if page.key() == KEY_NONE {
+            // Its page was thrown away while some thread waited for it.
+            return (page.frame().pins.load(Ordering::Acquire) == 0).then_some(page);
+        }
+        let filter = self.absence_filters.make(page.bytes());
+        let shard = self.table.lock(&self.frames, page.key());
+        if page.frame().pins.load(Ordering::Acquire) != 0 {
+            return None;
+        }
+        shard.remove(index);
+        if let Some(filter) = filter {
+            self.absence_filters.keep(page.key(), filter);
+        }
+        page.set_key(KEY_NONE);
+        drop(shard);
+        self.counters.buffer_pool_pages_evicted.inc();
+        Some(page)
+    }
+    /// An empty X-latched frame goes to the free list. If a thread still waits for it or writes from
+    /// it, the hand will find it later.
+    pub fn give_back(&self, frame: PageWrite<'_>) {
+        debug_assert_eq!(frame.key(), KEY_NONE);
+        if frame.frame().pins.load(Ordering::Acquire) == 0 && !frame.frame().needs_disk() {
+            let index = frame.index();
+            frame.set_key(KEY_FREE);
+            frame.frame().set_refs(0);
+            drop(frame);
+            self.clock.push(index);
+            self.clock.notify();
+        }
+    }
+    /// The cleaner's part: fills the free list from clean pages. Returns the cold dirty pages that the
+    /// hand met, at most `cold_max`.
+    pub fn refill_free(&self, cold_max: usize) -> Vec<u32> {
+        let mut cold = Vec::new();
+        let mut steps_left = self.lap().min(16 * self.clock.free_target + 1024);
+        while self.clock.deficit() > 0 && steps_left > 0 && cold.len() < cold_max {
+            let mut met = Vec::new();
+            let steps = steps_left.min(64);
+            steps_left -= steps;
+            if let Some(frame) = self.sweep(steps, &mut met) {
+                self.give_back(frame);
+            }
+            cold.append(&mut met);
+        }
+        if !cold.is_empty() {
+            self.look_ahead(&mut cold, cold_max);
+        }
+        cold.sort_unstable();
+        cold.dedup();
+        cold.truncate(cold_max);
+        cold
+    }
+    /// Adds cold dirty pages that the hand will meet next. With them a batch is worth its syncs, and
+    /// the hand will find them clean.
+    fn look_ahead(&self, cold: &mut Vec<u32>, cold_max: usize) {
+        let hand = self.clock.hand();
+        for step in 0..self.frames.len() / 4 {
+            if cold.len() >= cold_max {
+                break;
+            }
+            let index = ((hand + step) % self.frames.len()) as u32;
+            let frame = self.frames.header(index);
+            if frame.refs() == 0 && frame.oldest() != 0 {
+                cold.push(index);
+            }
+        }
+    }
+    /// Evicts those of `frames` that can be, while the free list is short.
+    pub fn free_cold(&self, frames: &[u32]) {
+        for index in frames {
+            if self.clock.deficit() == 0 {
+                break;
+            }
+            if self.frames.header(*index).refs() == 0 {
+                if let Some(frame) = self.try_evict(*index) {
+                    self.give_back(frame);
+                }
+            }
+        }
+    }
+    /// Tests: evicts every clean page that no thread uses.
+    #[cfg(test)]
+    pub fn evict_clean(&self) {
+        for index in 0..self.frames.len() as u32 {
+            if let Some(frame) = self.try_evict(index) {
+                self.give_back(frame);
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The pages in memory: frames with the page table, the clock, the dirty list and the absence
+//! filters, which change together.
+//!
+//! Hit: a lock-free guess in the page table, a try-latch, a check of the frame's key under the latch.
+//! Only when one of the three fails does a caller ask the table exactly, pin the frame, and wait for
+//! its latch. That wait does no harm to the latch order (see `frame` on pins).
+//!
+//! Latches: page latches, as the names of the methods say. Locks: the page table's, the dirty list's.
+//! Called by: every part of the pool above. Knows no file and no log.
+use super::absence_filter::AbsenceFilters;
+use super::cleaner_signal::CleanerSignal;
+use super::clock::Clock;
+use super::dirty_list::DirtyList;
+use super::frame::{key_id, Frames, PageRead, PageWrite, KEY_NONE, UNLOGGED};
+use super::geometry::PoolGeometry;
+use super::page_table::PageTable;
+use crate::base::{Counters, FileId, Lsn, PageId, Poison, Result};
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+/// Where a page is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Presence {
+    /// Not in the pool: a change would read it.
+    Absent,
+    /// As on disk: a change would have it written.
+    Clean,
+    /// It will be written anyway.
+    Dirty,
+}
+
+pub(in crate::pool) struct FrameStore {
+    pub frames: Frames,
+    pub table: PageTable,
+    pub clock: Clock,
+    pub dirty: DirtyList,
+    pub absence_filters: AbsenceFilters,
+    pub cleaner: CleanerSignal,
+    pub(super) counters: Arc<Counters>,
+    /// The redo log's: a log that cannot be written ends the pool's work, too (I6).
+    pub poison: Arc<Poison>,
+}
+
+impl FrameStore {
+    /// `Error::Full` if there is not that much memory.
+    pub fn new(geometry: PoolGeometry, counters: Arc<Counters>, poison: Arc<Poison>) -> Result<FrameStore> {
+        let frames = Frames::new(geometry)?;
+        Ok(FrameStore {
+            table: PageTable::new(&geometry),
+            clock: Clock::new(&frames),
+            dirty: DirtyList::new(),
+            absence_filters: AbsenceFilters::new(&geometry),
+            cleaner: CleanerSignal::new(),
+            counters,
+            poison,
+            frames,
+        })
+    }
+    pub fn is_resident(&self, id: PageId) -> bool {
+        let key = id.as_u64();
+        self.table.guess(&self.frames, key).is_some() || self.table.lock(&self.frames, key).find().is_some()
+    }
+    /// What a change of the page would cost now. A guess, without a lock.
+    pub fn presence(&self, id: PageId) -> Presence {
+        match self.table.guess(&self.frames, id.as_u64()) {
+            None => Presence::Absent,
+            Some(frame) if self.frames.header(frame).oldest() == 0 => Presence::Clean,
+            Some(_) => Presence::Dirty,
+        }
+    }
+    /// The S-latched page, if it is found without waiting.
+    #[inline]
+    pub fn try_read_hit(&self, key: u64) -> Option<PageRead<'_>> {
+        let index = self.table.guess(&self.frames, key)?;
+        let page = self.frames.try_read(index)?;
+        if page.frame().key() != key {
+            return None;
+        }
+        page.frame().touch();
+        Some(page)
+    }
+    /// The S-latched page, if it is resident. Waits for the latch.
+    pub fn wait_resident(&self, key: u64) -> Option<PageRead<'_>> {
+        loop {
+            let pin = self.table.lock(&self.frames, key).pin()?;
+            let page = self.frames.read(pin.index);
+            // No other page takes a pinned frame, but a failed read or a dropped file may have
+            // emptied it.
+            if page.frame().key() == key {
+                page.frame().touch();
+                return Some(page);
+            }
+        }
+    }
+    /// The X-latched page, if it is found without waiting.
+    #[inline]
+    pub fn try_write_hit(&self, key: u64) -> Option<PageWrite<'_>> {
+        let index = self.table.guess(&self.frames, key)?;
+        let page = self.frames.try_write(index)?;
+        if page.key() != key {
+            return None;
+        }
+        page.frame().touch();
+        Some(page)
+    }
+    /// The X-latched page, if it is resident. Waits for the latch.
+    pub fn wait_resident_write(&self, key: u64) -> Option<PageWrite<'_>> {
+        loop {
+            let pin = self.table.lock(&self.frames, key).pin()?;
+            let page = self.frames.write(pin.index);
+            if page.key() == key {
+                page.frame().touch();
+                return Some(page);
+            }
+        }
+    }
+    /// Enters an empty X-latched frame into the page table. None: the page is there already, and the
+    /// frame is free again. `logged`: does the page's file make redo records?
+    pub fn publish<'p>(&'p self, page: PageWrite<'p>, id: PageId, logged: bool) -> Option<PageWrite<'p>> {
+        let key = id.as_u64();
+        debug_assert_eq!(page.key(), KEY_NONE);
+        debug_assert!(!page.frame().needs_disk(), "an empty frame has nothing to write");
+        let shard = self.table.lock(&self.frames, key);
+        if shard.find().is_some() {
+            drop(shard);
+            self.give_back(page);
+            return None;
+        }
+        page.set_logged(logged);
+        page.frame().imaged.store(false, Ordering::Relaxed);
+        page.frame().past_on_disk.store(false, Ordering::Relaxed);
+        page.frame().base_lsn.store(0, Ordering::Relaxed);
+        page.set_key(key);
+        shard.insert(page.index());
+        self.absence_filters.forget(key);
+        Some(page)
+    }
+    /// Forgets a page that could not be read.
+    pub fn unpublish(&self, page: PageWrite<'_>) {
+        self.unlink(&page);
+        self.give_back(page);
+    }
+    /// Takes an X-latched, clean frame out of the page table.
+    fn unlink(&self, page: &PageWrite<'_>) {
+        self.table.lock(&self.frames, page.key()).remove(page.index());
+        page.set_key(KEY_NONE);
+    }
+    /// Forgets a page, changes and all, that is written past the pool now or was so before. On return
+    /// no copy of it is on its way to disk. No other thread uses the page. The caller holds no latch.
+    pub fn forget(&self, id: PageId) {
+        let key = id.as_u64();
+        let shard = self.table.lock(&self.frames, key);
+        self.absence_filters.forget(key);
+        let pin = shard.pin();
+        drop(shard);
+        let Some(pin) = pin else { return };
+        let page = self.frames.write(pin.index);
+        if page.key() != key {
+            return;
+        }
+        while page.frame().in_flight.load(Ordering::Acquire) && !self.poison.is_set() {
+            // Its flusher waits for no latch.
+            self.clock.wait();
+        }
+        drop(pin);
+        self.discard(page);
+    }
+    /// Forgets the X-latched page, changes and all.
+    fn discard(&self, page: PageWrite<'_>) {
+        self.dirty.clear(page.frame());
+        self.unlink(&page);
+        self.give_back(page);
+    }
+    /// Forgets all pages of a file without writing them. No thread but a reader ahead pins or latches
+    /// one, and no thread asks for one any more.
+    pub fn discard_file(&self, file: FileId) {
+        for index in 0..self.frames.len() as u32 {
+            if key_id(self.frames.header(index).key()).file != file {
+                continue;
+            }
+            // The frame may hold another page by now. The caller holds no latch, so waiting for that
+            // page's latch is harmless.
+            let page = self.frames.write(index);
+            if key_id(page.key()).file == file {
+                self.discard(page);
+            }
+        }
+        self.absence_filters.forget_file(file);
+    }
+    /// The frames enter the dirty list with `lsn()`, read under its lock, as the lower bound of their
+    /// change.
+    pub fn mark_dirty<'a, 'p: 'a>(&self, pages: impl Iterator<Item = &'a PageWrite<'p>>, lsn: impl FnOnce() -> Lsn) {
+        let mut list = self.dirty.lock();
+        let lsn = lsn();
+        for page in pages {
+            let bound = if page.is_logged() { lsn } else { UNLOGGED };
+            list.mark(&self.frames, page.index(), bound);
+        }
+    }
+    /// Dirty frames as a share of all.
+    pub fn dirty_share(&self) -> f64 {
+        self.dirty.count() as f64 / self.frames.len() as f64
+    }
+}
