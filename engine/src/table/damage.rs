@@ -11,7 +11,7 @@
 //! A page that fails to be read may be readable the next time: what waits for it is tried again each second, as for a table to be dropped.
 //!
 //! A transaction is set aside for want of space as well. Its statement ends, and so do the user's locks on its tables: who builds an index asks
-//! for it (`engine/undecided.rs`), for it would be built of rows that are taken back. Takes the DDL mutex; called with no latch held.
+//! for it (`engine/in_doubt.rs`), for it would be built of rows that are taken back. Takes the DDL mutex; called with no latch held.
 use super::def::Table;
 use super::store::Store;
 use crate::base::ids::{FIRST_TABLE_FILE, UNDO_FILE};
