@@ -44,7 +44,7 @@ const HOMES: &[(&str, &[&str], &str)] = &[
         ],
         "a step() driven by engine/workers.rs",
     ),
-    ("Instant::now", &["io/", "txn/wait.rs"], "Disk::now_us"),
+    ("Instant::now", &["io/", "txn/lock/wait.rs"], "Disk::now_us"),
     ("SystemTime", &["io/"], "Disk::wall_s"),
     ("println!", &[], "the log callback or a counter"),
     ("eprintln!", &["io/"], "the log callback or a counter"),

@@ -296,7 +296,7 @@ impl slc_xid {
 #[no_mangle]
 pub unsafe extern "C" fn slc_recovered_prepared(engine: *mut slc_engine, out: *mut slc_xid, max: u32) -> u32 {
     let engine = unsafe { slc_engine::of(engine) };
-    let found = enter_value(engine, Vec::new(), || engine.recovered_prepared());
+    let found = enter_value(engine, Vec::new(), || engine.in_doubt.prepared());
     let n = found.len().min(max as usize);
     for (i, xid) in found[..n].iter().enumerate() {
         // SAFETY: the caller has room for `max`.

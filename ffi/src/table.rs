@@ -118,7 +118,7 @@ pub unsafe extern "C" fn slc_table_check_decided(
     let engine = unsafe { slc_engine::of(engine) };
     enter(engine, || {
         // SAFETY: a NUL-terminated name, and a place for a number.
-        let Some(undecided) = engine.undecided_about(unsafe { name(table)? }, losers != 0)? else {
+        let Some(undecided) = engine.in_doubt.about(unsafe { name(table)? }, losers != 0)? else {
             return Ok(());
         };
         unsafe { *by = undecided };

@@ -84,7 +84,7 @@ pub unsafe extern "C" fn slc_trx_free(trx: *mut slc_trx) {
     enter_value(&engine, (), || match (prepared, parked) {
         (Some(xid), None) => {
             trx.shared.detach();
-            engine.park(xid, trx);
+            engine.in_doubt.keep(xid, trx);
         }
         (_, parked) => {
             parked.inspect(|parked| parked.detach());
@@ -194,11 +194,11 @@ pub unsafe extern "C" fn slc_trx_prepare(trx: *mut slc_trx, xid: *const slc_xid,
         if may_outlive == 0 {
             return Ok(());
         }
-        engine.may_outlive_connection(trx);
+        engine.in_doubt.may_outlive_connection(trx);
         let fresh = engine.new_trx(handle.waiter.clone(), handle.connection);
         *handle.shared.lock() = fresh.shared.clone();
         handle.parked = Some(trx.shared.clone());
-        engine.park(xid, std::mem::replace(trx, fresh));
+        engine.in_doubt.keep(xid, std::mem::replace(trx, fresh));
         Ok(())
     })
 }
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn slc_trx_commit_ordered(trx: *mut slc_trx) {
     let handle = unsafe { &mut *trx };
     let (engine, trx, is_parked) = (&handle.engine, &mut handle.trx, handle.parked.is_some());
     enter_value(engine, (), || match &handle.prepared {
-        Some(xid) if is_parked => engine.commit_parked_ordered(xid),
+        Some(xid) if is_parked => engine.in_doubt.commit_ordered(xid),
         _ => engine.store().trx_sys.commit_ordered(trx),
     });
 }
@@ -229,7 +229,7 @@ unsafe fn end(trx: *mut slc_trx, body: impl FnOnce(&Engine, &mut Trx) -> Result<
     let (engine, trx, prepared) = (&handle.engine, &mut handle.trx, handle.prepared.take());
     let is_parked = handle.parked.take().is_some();
     enter(engine, || match prepared {
-        Some(xid) if is_parked => body(engine, &mut engine.take_prepared(&xid)?),
+        Some(xid) if is_parked => body(engine, &mut engine.in_doubt.take(&xid)?),
         _ => body(engine, trx),
     })
 }

@@ -37,7 +37,8 @@
 //! # Ok(())
 //! # }
 //! ```
-use super::{Close, Config, Engine};
+use super::config::Config;
+use super::instance::{Close, Engine};
 use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::io::file::RealDisk;

@@ -1,22 +1,37 @@
-//! The engine as one object: opened on a disk, closed, and in between the transactions and tables of its users.
+//! The engine as one object: opened on a disk, closed, and in between the transactions and tables of
+//! its users.
 //!
-//! `open` = create or recover (`open.rs`), then the page cleaner and the checkpointer run; `start_background` lets purge and the
-//! rollback of losers run too (a server first finishes its own DDL recovery). Embedded users start at [`Database`].
+//! `Engine::open` creates or recovers (`start/`). Then the page cleaner and the checkpointer run.
+//! `start_background` lets purge and the rollback of losers run too: a server first finishes its own
+//! DDL recovery.
+//!
+//! Four doors lead into the engine:
+//!
+//! | door | for | used by |
+//! |---|---|---|
+//! | [`Database`], [`Transaction`] | embedded users: they start here | programs that link the crate |
+//! | [`Engine`] | open, close, settings, begin, prepare, commit, rollback, reports | `ffi`; [`Database`] |
+//! | [`Store`](crate::table::Store), by [`Engine::store`] | one row: insert, update, delete; savepoints; DDL | `ffi`; [`Transaction`] |
+//! | [`Cursor`](crate::table::Cursor) | reads: one row, scans, locking reads | `ffi`; [`Transaction`] |
+//!
+//! A connection keeps one [`Trx`](crate::txn::Trx), and passes it to the last three.
+//!
+//! Order, top to bottom: `database`, `start/`, `transactions`, `runtime_settings`, `report/`,
+//! `instance` (the type [`Engine`]), `workers`, `steps`, `in_doubt`, `redo_switch`, `drain`,
+//! `purge_lag`, `config`.
 pub mod config;
 pub mod database;
-mod deadlocks;
 mod drain;
-mod locks;
-pub mod open;
-pub mod status;
+pub mod in_doubt;
+mod instance;
 mod purge_lag;
 mod redo_switch;
-mod run_time_settings;
+pub mod report;
+mod runtime_settings;
 mod setting;
+mod start;
 mod steps;
-mod undecided;
-mod verdict;
-mod unnamed;
+mod transactions;
 mod workers;
 
 #[cfg(test)]
@@ -24,276 +39,6 @@ mod tests;
 
 pub use config::{CommitFlush, Config, FlushMethod, KeyText, Level, LogSink};
 pub use database::{Database, Transaction};
-pub use locks::{LockedIndex, NamedLocks};
-
-use crate::base::sync::RankedMutex;
-use crate::base::{planted, Counters, Error, Lsn, Mutant, Result, Told};
-use crate::redo::{FlushMode, Redo};
-use crate::table::Store;
-use crate::txn::{Isolation, RecoveredTrx, Trx, Waiter, Xid};
-use deadlocks::Teller;
-use drain::DrainNotes;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
-use workers::Workers;
-
-pub struct Engine {
-    store: Arc<Store>,
-    log: LogSink,
-    /// Number of the setting `flush_log_at_trx_commit`.
-    commit_flush: AtomicU64,
-    workers: RankedMutex<Option<Workers>>,
-    purge_threads: u32,
-    /// Losers found at open, until the background rolls them back.
-    losers: RankedMutex<Vec<RecoveredTrx>>,
-    /// Prepared transactions found at open and not decided yet.
-    prepared: RankedMutex<Vec<RecoveredTrx>>,
-    /// Held while the log is turned off or on.
-    switching: RankedMutex<()>,
-    /// Held while gauges are brought up to date and read. Taken with no latch held.
-    publishing: RankedMutex<()>,
-    /// Prepared transactions that may outlive their connections.
-    parked: RankedMutex<Vec<(Xid, Trx)>>,
-    /// Those of which a verdict was begun and could not be made durable: the engine has stopped, and the next start finds them prepared or ended.
-    cut_short: RankedMutex<Vec<Xid>>,
-    undecided: undecided::Undecided,
-    teller: Teller,
-    /// Every deadlock goes to the log.
-    print_all_deadlocks: Arc<AtomicBool>,
-    /// What the time of day was (microseconds) when the disk's clock began, so that a moment is told the same whenever one asks.
-    day_at_zero_us: u64,
-}
-
-/// How much a close does first.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Close {
-    /// Purge everything, merge every buffered change, write all pages: the next start has nothing to do.
-    Slow,
-    /// Write all pages.
-    Fast,
-    /// Only the log is made durable: as after a crash.
-    LogOnly,
-}
-
-impl Engine {
-    pub fn store(&self) -> &Arc<Store> {
-        &self.store
-    }
-    pub fn counters(&self) -> &Arc<Counters> {
-        &self.store.counters
-    }
-    fn redo(&self) -> &Arc<Redo> {
-        &self.store.redo
-    }
-    pub fn lsn(&self) -> Lsn {
-        self.redo().lsn()
-    }
-    pub fn durable_lsn(&self) -> Lsn {
-        self.redo().durable_lsn()
-    }
-    /// It works: it was not closed, and nothing has stopped it (I6).
-    pub fn check_alive(&self) -> Result<()> {
-        self.store.pool.check_alive()
-    }
-    /// A note for people.
-    pub fn note(&self, level: Level, text: &str) {
-        (self.log)(level, text);
-    }
-    /// I6: stops all writing. Called at the ABI border too, when a panic was caught.
-    pub fn poison(&self, why: &str) {
-        self.store.pool.poison(why);
-        if self.redo().poison_state().is_news() {
-            (self.log)(Level::Error, &stopped(why));
-        }
-    }
-
-    /// Purge, rollback of losers, and the freeing of dropped indexes.
-    pub fn start_background(&self) {
-        let losers = std::mem::take(&mut *self.losers.lock());
-        if let Some(workers) = &mut *self.workers.lock() {
-            workers.start_background(&self.store, &self.log, losers, self.purge_threads);
-        }
-    }
-
-    /// Whoever still holds the engine, or waits in it, gets [`Error::Closed`] from here on, or why
-    /// the engine stopped before.
-    pub fn close(&self, how: Close) -> Result<()> {
-        let closed = self.finish(how);
-        self.redo().poison_state().close();
-        closed
-    }
-
-    fn finish(&self, how: Close) -> Result<()> {
-        let mut workers = self.workers.lock().take();
-        if let Some(workers) = &mut workers {
-            workers.stop_background();
-        }
-        let settled = match how {
-            Close::Slow => self.settle(),
-            _ => Ok(()),
-        };
-        let settled = settled.and_then(|()| match how {
-            Close::LogOnly => Ok(()),
-            _ => self.store.save_all_statistics(),
-        });
-        if let Some(workers) = workers {
-            workers.stop();
-        }
-        settled?;
-        self.store.pool.check_alive()?;
-        match (how, self.store.change.entries()) {
-            (Close::Slow, _) | (_, 0) => {}
-            (_, left) => self.note(
-                Level::Info,
-                &format!("change buffer: {left} entries stay for the next start, which merges them in its own time"),
-            ),
-        }
-        // Without its log nothing but the pages can be durable.
-        self.set_redo_log(true)?;
-        let result = match how {
-            Close::LogOnly => self.flush_log(),
-            _ => self.checkpoint(),
-        };
-        self.store.pool.shutdown();
-        result
-    }
-
-    /// Leaves nothing deferred: no old versions, no buffered changes.
-    fn settle(&self) -> Result<()> {
-        self.store.pool.check_alive()?;
-        self.purge_all()?;
-        let mut notes = DrainNotes::default();
-        notes.look(&self.store, &self.log, false);
-        notes.look(&self.store, &self.log, true);
-        let drained = self
-            .store
-            .drain_changes_telling(&mut || notes.look(&self.store, &self.log, true));
-        notes.look(&self.store, &self.log, false);
-        drained
-    }
-
-    /// As far as that is possible: neither a page that cannot be read nor a full disk keeps the rest from being written. A stream that fails
-    /// is let alone: each fails once.
-    fn purge_all(&self) -> Result<()> {
-        let mut told = Told::default();
-        self.store.trx_sys.undo.begin_last_purge();
-        loop {
-            match self.store.purge_step(PURGE_RECORDS) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(e @ (Error::Corrupt(_) | Error::Full(_) | Error::Io(_)))
-                    if self.store.pool.check_alive().is_ok() =>
-                {
-                    let is_full = matches!(e, Error::Full(_));
-                    let text = format!("purge: {}", self.store.name_damage(e));
-                    if told.is_news(&text, self.store.pool.disk().now_us()) {
-                        self.note(Level::Error, &text);
-                    }
-                    if is_full {
-                        break;
-                    }
-                }
-                Err(e) => return Err(e),
-            }
-        }
-        if let Err(e) = self.store.trx_sys.save_heads() {
-            self.store.pool.check_alive()?;
-            let text = self.store.name_damage(e).to_string();
-            self.note(
-                Level::Error,
-                &format!("the next start will purge some transactions once more: {text}"),
-            );
-        }
-        // Also what an open view, or what is not durable yet, holds back.
-        match self.store.trx_sys.undo.history_length() {
-            0 => {}
-            left => self.note(
-                Level::Warning,
-                &format!("purge ends early: {left} transactions stay for the next start"),
-            ),
-        }
-        Ok(())
-    }
-
-    pub fn flush_log(&self) -> Result<()> {
-        self.redo().flush(self.redo().lsn(), FlushMode::Sync)
-    }
-
-    /// Writes all dirty pages and moves the checkpoint.
-    pub fn checkpoint(&self) -> Result<()> {
-        self.flush_log()?;
-        self.store.pool.flush_all()?;
-        open::write_checkpoint(&self.store.pool, self.store.pool.checkpoint_lsn())
-    }
-
-    // ---- transactions ----
-
-    pub fn new_trx(&self, waiter: Arc<dyn Waiter>, connection: u64) -> Trx {
-        self.store.trx_sys.new_trx(waiter, connection)
-    }
-    pub fn start(&self, trx: &mut Trx, isolation: Isolation, lock_wait_timeout_ms: u32) {
-        if !trx.is_started() {
-            trx.snapshot_isolation = self.store.snapshot_isolation.load(Ordering::Relaxed);
-        }
-        self.store.trx_sys.start(trx, isolation, lock_wait_timeout_ms);
-    }
-    pub fn commit(&self, trx: &mut Trx, durable: bool) -> Result<()> {
-        let lsn = self.store.trx_sys.commit(trx);
-        if let Err(why) = trx.check_not_doomed() {
-            // A statement of it could be undone only in part, or its end cannot be written.
-            self.rollback(trx)?;
-            return Err(why);
-        }
-        if durable {
-            self.flush_to(lsn)
-        } else {
-            Ok(())
-        }
-    }
-    pub fn prepare(&self, trx: &mut Trx, xid: &Xid) -> Result<()> {
-        let lsn = self.store.trx_sys.prepare(trx, xid)?;
-        self.flush_to(lsn)
-    }
-    fn flush_to(&self, lsn: Lsn) -> Result<()> {
-        if lsn == 0 {
-            return Ok(());
-        }
-        match CommitFlush::from_number(self.commit_flush.load(Ordering::Relaxed)) {
-            CommitFlush::Lazy => self.store.pool.check_alive(),
-            CommitFlush::Write => self.redo().flush(lsn, FlushMode::Write),
-            CommitFlush::Sync if planted(Mutant::CommitBeforeDurable) => self.redo().flush(lsn, FlushMode::Write),
-            CommitFlush::Sync => self.redo().flush(lsn, FlushMode::Sync),
-        }
-    }
-    /// For a connection, which goes on whatever comes out: what cannot be rolled back now waits, and `trx` is a fresh one.
-    pub fn rollback(&self, trx: &mut Trx) -> Result<()> {
-        let was_prepared = trx.is_prepared() && !planted(Mutant::PreparedRollbackNotDurable);
-        self.store.rollback(trx).inspect_err(|e| {
-            if trx.is_prepared() {
-                self.store.let_rollback_wait(trx, e);
-            }
-        })?;
-        // A crash must not bring back, locks and all, what its coordinator was told to be gone: nobody would decide it again.
-        match was_prepared {
-            true => self.flush_to(self.lsn()),
-            false => Ok(()),
-        }
-    }
-}
-
-/// For the error log: why the engine stopped, what that means, and the way out.
-fn stopped(why: &str) -> String {
-    format!("{why}; every statement of the engine fails from now on, reads too: restart the server, which recovers")
-}
-
-/// Undo records of one purge step.
-const PURGE_RECORDS: usize = 256;
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        if let Some(workers) = self.workers.lock().take() {
-            workers.stop();
-            self.store.pool.shutdown();
-        }
-    }
-}
+pub use in_doubt::InDoubt;
+pub use instance::{Close, Engine};
+pub use report::locks::{LockedIndex, NamedLocks};

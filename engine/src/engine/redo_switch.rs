@@ -1,24 +1,41 @@
-//! The log off and on again, as the user's switch (`sluice_redo_log`); how is in `redo/switch.rs`.
+//! The log off and on again, as the user's switch (`sluice_redo_log`). `redo/switch.rs` says how.
 //!
-//! While it is off the engine runs as ever, only that nothing survives a crash: the next open refuses the files, by name, and
-//! says what to do. A shutdown turns it on first, so an engine that was closed is as good as any, and always opens with its log on.
-use super::open::file_number;
-use super::{Engine, Level};
-use crate::base::{Error, Result};
-use crate::io::{Caching, Disk, Mode};
+//! While the log is off the engine runs as ever, only that nothing survives a crash. The next open
+//! refuses the files, by name, and says what to do. A shutdown turns the log on first. So an engine
+//! that was closed is as good as any, and always opens with its log on.
+//! Locks: a mutex of its own, held during a switch; then the DDL mutex. Called with no latch held.
+use super::config::{Level, LogSink};
+use crate::base::sync::{Rank, RankedMutex};
+use crate::base::Result;
+use crate::table::Store;
+use std::sync::Arc;
 
-impl Engine {
+pub(super) struct RedoSwitch {
+    store: Arc<Store>,
+    log: LogSink,
+    /// Held while the log is turned off or on.
+    switching: RankedMutex<()>,
+}
+
+impl RedoSwitch {
+    pub fn new(store: &Arc<Store>, log: &LogSink) -> RedoSwitch {
+        RedoSwitch {
+            store: store.clone(),
+            log: log.clone(),
+            switching: RankedMutex::new(Rank::RedoSwitch, ()),
+        }
+    }
     /// Off: durably marked before the first change that is not logged. On: every page is durable when this returns. On an error the
     /// log is as it was before (and the engine poisoned, if it was a disk's).
-    pub fn set_redo_log(&self, on: bool) -> Result<()> {
+    pub fn set(&self, on: bool) -> Result<()> {
         let _turn = self.switching.lock();
-        let redo = self.redo();
+        let redo = &self.store.redo;
         if redo.is_on() == on {
             return Ok(());
         }
         if !on {
             redo.turn_off()?;
-            self.note(
+            (self.log)(
                 Level::Warning,
                 "the redo log is off: a crash from now on costs all tables of this engine, until it is turned on again",
             );
@@ -38,32 +55,7 @@ impl Engine {
         }
         assert!(pool.checkpoint_lsn() >= first, "no change that was not logged is left");
         redo.end_on(first)?;
-        self.note(Level::Info, "the redo log is on: everything is durable");
+        (self.log)(Level::Info, "the redo log is on: everything is durable");
         Ok(())
     }
-    pub fn redo_log_is_on(&self) -> bool {
-        self.redo().is_on()
-    }
-}
-
-/// Why a directory whose log was off cannot be opened.
-pub(super) fn refusal(disk: &dyn Disk, names: &[String]) -> Result<Error> {
-    let mut files: Vec<&str> = names.iter().map(String::as_str).collect();
-    files.retain(|name| file_number(name).is_some());
-    files.sort_unstable();
-    let path = disk
-        .open("redo_control", Mode::Open, Caching::Buffered)?
-        .path()
-        .to_string();
-    let shown = match files[..] {
-        [] => "none".to_string(),
-        [only] => only.to_string(),
-        [first, .., last] => format!("{first} to {last}"),
-    };
-    Ok(Error::corrupt(format!(
-        "the redo log was off when the engine stopped without a shutdown: the {} data files ({shown}) beside {path} may hold \
-         half of any change and are refused. Restore the directory from a backup. Or begin anew: move it away, start, DROP the tables (the server still has their definitions), \
-         create and load them again",
-        files.len()
-    )))
 }

@@ -1,11 +1,13 @@
 //! The engine's background work as bounded steps (I7): what the threads of `workers.rs` repeat, and what the simulation calls
 //! where its schedule says so. A step holds no latch and no lock when it returns; ending between two steps loses nothing.
-use super::open::write_checkpoint;
+use super::start::checkpoint::write_checkpoint;
 use crate::base::{Error, Result};
 use crate::redo::FlushMode;
 use crate::table::Store;
 use crate::txn::{RecoveredTrx, Trx};
 
+/// Undo records of one purge step.
+pub(super) const PURGE_RECORDS: usize = 256;
 /// A checkpoint that gains less than this share of the log's capacity (1/n) waits for its turn.
 const CHECKPOINT_SHARE: u64 = 32;
 /// Looks after which a checkpoint is written whatever it gains.
@@ -58,7 +60,7 @@ pub(super) fn sync_log(store: &Store) -> Result<()> {
 }
 
 /// Cuts off a piece of the undo file's free end, if there is too much of it. True: there may be more.
-pub(super) fn shrink_undo(store: &Store) -> Result<bool> {
+pub(super) fn truncate_undo(store: &Store) -> Result<bool> {
     match store.trx_sys.truncate_undo(store.undo_pages_kept) {
         // A stream has no page to move to; the file will be looked at again.
         Err(Error::Full(_)) => Ok(false),
@@ -74,7 +76,7 @@ pub(super) struct LoserRollback {
     /// They could not be taken up.
     put_off: Vec<RecoveredTrx>,
     /// People know of all that were put off.
-    told: bool,
+    reported: bool,
 }
 
 impl LoserRollback {
@@ -83,16 +85,16 @@ impl LoserRollback {
             waiting: losers,
             current: None,
             put_off: Vec::new(),
-            told: false,
+            reported: false,
         }
     }
     /// The transaction at hand cannot go on: it waits among those that a rollback left (`table/damage.rs`). Not even taken up, it is put off.
-    pub fn set_current_aside(&mut self, store: &Store, why: &Error) {
+    pub fn put_off_current(&mut self, store: &Store, why: &Error) {
         if let Some(mut trx) = self.current.take() {
             return store.set_trx_aside(&mut trx, why);
         }
         let Some(loser) = self.waiting.pop() else { return };
-        if !self.told {
+        if !self.reported {
             store.tell_rollback_waits(loser.id, why);
         }
         self.put_off.push(loser);
@@ -102,7 +104,7 @@ impl LoserRollback {
     }
     /// Those that were put off come again.
     pub fn take_up_again(&mut self) {
-        self.told = true;
+        self.reported = true;
         self.waiting.append(&mut self.put_off);
     }
     /// Undoes up to `records_max` records. True: there is more to do. `Error::Full`: nothing is lost, try again later.
@@ -119,7 +121,7 @@ impl LoserRollback {
             let id = trx.id();
             store.trx_sys.end_rollback(trx)?;
             self.current = None;
-            if self.told {
+            if self.reported {
                 store.tell_rollback_finished(id);
             }
         }

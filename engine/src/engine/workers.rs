@@ -7,8 +7,7 @@
 use super::config::{Level, LogSink};
 use super::drain::DrainNotes;
 use super::purge_lag::PurgeLag;
-use super::steps::{self, Checkpointer, LoserRollback};
-use super::PURGE_RECORDS;
+use super::steps::{self, Checkpointer, LoserRollback, PURGE_RECORDS};
 use crate::base::sync::{RankedCondvar, RankedMutex};
 use crate::base::{Error, Result, Told};
 use crate::pool::Void;
@@ -115,7 +114,7 @@ impl Workers {
                 purge_loop(store, stop, &told)
             });
         }
-        group.spawn(store, "sluice-undo", log, shrink_loop);
+        group.spawn(store, "sluice-undo", log, truncate_loop);
         group.spawn(store, "sluice-stats", log, statistics_loop);
         let note = log.clone();
         group.spawn(store, "sluice-change", log, move |store, stop| {
@@ -165,7 +164,7 @@ impl Group {
             store.pool.poison(&why);
             // Whoever poisoned it may have had nobody to tell; of all workers that end now, one tells.
             if store.redo.poison_state().is_news() {
-                log(Level::Error, &super::stopped(&why));
+                log(Level::Error, &stopped(&why));
             }
         };
         match std::thread::Builder::new().name(name.to_string()).spawn(run) {
@@ -173,6 +172,11 @@ impl Group {
             Err(e) => shared.pool.poison(&format!("thread {name} cannot be started: {e}")),
         }
     }
+}
+
+/// For the error log: why the engine stopped, what that means, and the way out.
+pub(super) fn stopped(why: &str) -> String {
+    format!("{why}; every statement of the engine fails from now on, reads too: restart the server, which recovers")
 }
 
 fn clean_loop(store: &Store, stop: &Stop) -> Result<()> {
@@ -240,10 +244,10 @@ fn can_go_on(store: &Store, e: &Error) -> bool {
     matches!(e, Error::Corrupt(_) | Error::Io(_)) && store.pool.check_alive().is_ok()
 }
 
-fn shrink_loop(store: &Store, stop: &Stop) -> Result<()> {
+fn truncate_loop(store: &Store, stop: &Stop) -> Result<()> {
     let mut told = false;
     while !stop.is_asked() {
-        match steps::shrink_undo(store) {
+        match steps::truncate_undo(store) {
             Ok(true) => {}
             Ok(false) => stop.sleep(SYNC_TICK_MS),
             // A broken page of the undo file: it is not made shorter.
@@ -335,7 +339,7 @@ fn roll_back(store: &Store, stop: &Stop, losers: Vec<RecoveredTrx>, log: &LogSin
             }
             // The record is undone once there is room.
             Err(Error::Full(_)) => stop.sleep(SYNC_TICK_MS),
-            Err(e) if store.can_wait(&e) => rollback.set_current_aside(store, &e),
+            Err(e) if store.can_wait(&e) => rollback.put_off_current(store, &e),
             Err(e) => return Err(e),
         }
     }
@@ -347,7 +351,7 @@ fn retry_rollbacks(store: &Store, stop: &Stop, mut losers: LoserRollback) -> Res
     while !stop.is_asked() {
         let of_losers = match losers.step(store, ROLLBACK_RECORDS) {
             Err(e) if store.can_wait(&e) => {
-                losers.set_current_aside(store, &e);
+                losers.put_off_current(store, &e);
                 true
             }
             more => more?,

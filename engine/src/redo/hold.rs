@@ -1,7 +1,7 @@
 //! Holding the checkpoint back, so that a record stays in the log until what it tells of is done outside the log.
 //!
 //! A statement that makes or removes a data file holds the checkpoint from before its first record to behind its last change of the
-//! directory. So recovery finds the record that explains any file such a statement left (`engine/unnamed.rs`).
+//! directory. So recovery finds the record that explains any file such a statement left (`engine/start/orphan_files.rs`).
 //! Whoever holds it waits for no room in the log, or nobody would ever make some. One at a time: DDL statements take turns.
 use super::Redo;
 use std::sync::atomic::Ordering;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! off   the mark in the control file is durable; then groups only move the LSN on, and are forgotten. Flushes return at once, no
-//!       checkpoint is written. A crash now leaves files that recovery refuses (see engine/open.rs).
+//!       checkpoint is written. A crash now leaves files that recovery refuses (see engine/start/open.rs).
 //! on    1. begin_on: the ring jumps ahead; from the LSN returned on groups are logged again. The mark still stands.
 //!       2. the caller writes every page changed before that LSN, and syncs all files.
 //!       3. end_on: one write of the control file takes the mark away and sets the checkpoint to that LSN.

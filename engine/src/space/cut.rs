@@ -3,7 +3,7 @@
 //! Latches: the file's page 0, X, while the new end is found and logged; its bitmaps one after the other, from the last. Under them the
 //! file's length lock ([`crate::base::sync::Rank::FileLength`]), which is held on until the file is shorter: whoever makes the file
 //! longer takes it too, with his latches held, so what follows here waits for no latch but those of free pages.
-//! Called by `txn/shrink.rs` for the undo file; nothing here is about undo.
+//! Called by `txn/undo/truncate.rs` for the undo file; nothing here is about undo.
 use super::bitmap::{bitmap_of, extent_of, is_bitmap, word, EXTENT_PAGES, FIRST_BITMAP, PAGES_PER_BITMAP};
 use super::{header, HEADER_PAGE, MIXED_OFFSET, PAGES_OFFSET, USED_OFFSET};
 use crate::base::bytes::get_u32;

@@ -3,7 +3,7 @@
 //! Creating: the file is durable with its name before the first log record speaks of it; a crash in between leaves a
 //! blank file, which the engine removes at open. Dropping: FILE_DROP is durable before the file goes; a crash in between leaves
 //! a file that recovery removes. So redo may meet a missing file only if it was dropped later in the log. The callers hold the
-//! checkpoint back meanwhile, so that both records are in the log as long as they may be needed (`engine/unnamed.rs`).
+//! checkpoint back meanwhile, so that both records are in the log as long as they may be needed (`engine/start/orphan_files.rs`).
 //! What cannot be unlinked is remembered (`left_over`).
 //! The file of a temporary table has a name that says so; the engine removes it at open without asking further.
 //! Callers: the table layer's DDL, and `engine` at open.

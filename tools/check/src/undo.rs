@@ -1,4 +1,4 @@
-//! The undo file: streams of records, walked from where purge stands to their ends. Drawn in `engine/src/txn/undo.rs` and
+//! The undo file: streams of records, walked from where purge stands to their ends. Drawn in `engine/src/txn/undo/format.rs` and
 //! `directory.rs`. Tells which transactions have not ended, and reads a row's older versions (`engine/src/table/undo_format.rs`).
 use crate::bytes::{u16_at, u32_at, u64_at, Reader};
 use crate::page::{self, BODY, PAGE};

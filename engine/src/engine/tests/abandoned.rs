@@ -26,7 +26,7 @@ fn before_the_rollback(which: usize) -> (Arc<Rig>, LoserRollback) {
     damage(&disk, FIRST_TABLE_FILE, leaf_of(index), flip);
     forget_copies(&disk);
     let (rig, _) = reopen(&disk);
-    let losers = std::mem::take(&mut *rig.engine.losers.lock());
+    let losers = rig.engine.in_doubt.take_losers();
     (Arc::new(rig), LoserRollback::new(losers))
 }
 /// Or the broken page would be restored.

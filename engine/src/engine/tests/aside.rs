@@ -103,10 +103,10 @@ fn a_loser_set_aside_holds_back_its_own_tables() {
     disk.flip(&broken.0, broken.1, 1);
     let (rig, _) = reopen(&disk);
     assert_eq!(waits(&rig), [true; 3], "nobody knows yet");
-    let found = std::mem::take(&mut *rig.engine.losers.lock());
+    let found = rig.engine.in_doubt.take_losers();
     let mut losers = LoserRollback::new(found);
     let stopped = losers.step(rig.store(), 64).expect_err("t is broken");
-    losers.set_current_aside(rig.store(), &stopped);
+    losers.put_off_current(rig.store(), &stopped);
     assert_eq!(waits(&rig), [true, true, false]);
     assert_eq!(may_not_go(&rig), [false; 3]);
     rig.store().close_table(&rig.table);
@@ -124,7 +124,7 @@ fn a_prepared_one_set_aside_is_decided() {
     let mut trx = change_both(&rig);
     let xid = xid(&[7]);
     rig.engine.prepare(&mut trx, &xid).expect("prepare");
-    rig.engine.may_outlive_connection(&mut trx);
+    rig.engine.in_doubt.may_outlive_connection(&mut trx);
     assert_eq!(may_not_go(&rig), [true, true, false]);
     let broken = leaf_at(&rig, &rig.table, false, &pk(KEY));
     flip_at(&rig, &disk, &broken, FIRST_TABLE_FILE);
@@ -155,13 +155,13 @@ fn a_prepared_one_whose_rollback_cannot_begin_waits_and_its_connection_goes_on()
     assert_eq!(rig.store().retry_rollback(64), Ok(false), "not yet");
     rig.engine.checkpoint().expect("checkpoint");
     disk.flip(&broken.0, broken.1, 1);
-    assert_eq!(rig.engine.recovered_prepared(), []);
+    assert_eq!(rig.engine.in_doubt.prepared(), []);
     while rig.store().retry_rollback(64).expect("it can go on") {}
     assert_eq!(rig.store().rollbacks_waiting(), 0);
     rig.check_table();
     rig.engine.flush_log().expect("flush");
     let (rig, _) = reopen(&disk.crash(1));
-    assert_eq!(rig.engine.recovered_prepared(), []);
+    assert_eq!(rig.engine.in_doubt.prepared(), []);
     let mut trx = rig.begin(Isolation::ReadCommitted);
     let found = rig.get(&mut trx, &pk(KEY), None).expect("get");
     assert!(found == Some(row(KEY)), "the row is back");
@@ -199,7 +199,7 @@ fn a_rollback_that_is_tried_again_still_holds_back_its_tables() {
         let engine = asked.get().and_then(Weak::upgrade);
         if let (Level::Error, Some(engine), true) = (level, engine, text.contains("by_group")) {
             into.lock()
-                .push(engine.undecided_about("u", true).expect("an answer").is_some());
+                .push(engine.in_doubt.about("u", true).expect("an answer").is_some());
         }
     });
     let config = Config {

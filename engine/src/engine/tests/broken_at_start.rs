@@ -30,12 +30,12 @@ fn put_back(disk: &SimDisk, name: &str, bytes: &[u8]) {
 }
 /// Rolls back what a crash cut short, as far as that goes; is it all?
 fn roll_back(engine: &Engine) -> Result<bool> {
-    let mut losers = LoserRollback::new(std::mem::take(&mut *engine.losers.lock()));
+    let mut losers = LoserRollback::new(engine.in_doubt.take_losers());
     loop {
         match losers.step(engine.store(), 64) {
             Ok(true) => {}
             Ok(false) => break,
-            Err(e) if e.is_corrupt() => losers.set_current_aside(engine.store(), &e),
+            Err(e) if e.is_corrupt() => losers.put_off_current(engine.store(), &e),
             Err(e) => return Err(e),
         }
     }
@@ -166,13 +166,13 @@ fn a_loser_that_cannot_be_taken_up_is_put_off() {
     let engine = Engine::open_still(disk.clone(), Config { log, ..config() }).expect("opens");
     engine.store().pool.discard_file(UNDO_FILE);
     disk.refuse(Some(&file_name(UNDO_FILE)));
-    let mut losers = LoserRollback::new(std::mem::take(&mut *engine.losers.lock()));
+    let mut losers = LoserRollback::new(engine.in_doubt.take_losers());
     for _ in 0..3 {
         let failed = losers
             .step(engine.store(), 64)
             .expect_err("the page of the numbers cannot be read");
         assert!(engine.store().can_wait(&failed), "{failed}");
-        losers.set_current_aside(engine.store(), &failed);
+        losers.put_off_current(engine.store(), &failed);
         assert_eq!((losers.put_off(), engine.store().rollbacks_waiting()), (1, 0));
         assert_eq!(losers.step(engine.store(), 64), Ok(false));
         losers.take_up_again();

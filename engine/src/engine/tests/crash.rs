@@ -241,7 +241,7 @@ fn starts_that_crash_before_a_checkpoint_may_be_many() {
         disk = disk.crash(n as u64);
     }
     let rig = Rig::reopen(disk).expect("open");
-    assert_eq!(rig.engine.recovered_prepared(), std::slice::from_ref(&xid));
+    assert_eq!(rig.engine.in_doubt.prepared(), std::slice::from_ref(&xid));
     rig.engine.decide(&xid, false).expect("rollback");
     rig.engine.start_background();
     wait_for_rollback(&rig.engine);

@@ -160,7 +160,7 @@ fn a_secondary_index_that_a_rollback_cannot_reach_is_set_aside_and_rebuilt() {
     let disk = disk.crash(1);
     let page = damage(&disk, FIRST_TABLE_FILE, leaf_of(by_group), flip);
     let (rig, told) = reopen(&disk);
-    let losers = std::mem::take(&mut *rig.engine.losers.lock());
+    let losers = rig.engine.in_doubt.take_losers();
     let mut losers = crate::engine::steps::LoserRollback::new(losers);
     while losers.step(rig.store(), 64).expect("the index is left out") {}
     let told = told.lock().join("\n");
@@ -241,7 +241,7 @@ fn a_broken_clustered_page_makes_the_rollback_wait_and_nothing_else() {
     let disk = disk.crash(1);
     let page = damage(&disk, FIRST_TABLE_FILE, leaf_of(clustered), |page| page.fill(0));
     let (rig, told) = reopen(&disk);
-    let found = std::mem::take(&mut *rig.engine.losers.lock());
+    let found = rig.engine.in_doubt.take_losers();
     let mut losers = crate::engine::steps::LoserRollback::new(found);
     let stopped = loop {
         match losers.step(rig.store(), 64) {
@@ -249,7 +249,7 @@ fn a_broken_clustered_page_makes_the_rollback_wait_and_nothing_else() {
             Err(e) => break e,
         }
     };
-    losers.set_current_aside(rig.store(), &stopped);
+    losers.put_off_current(rig.store(), &stopped);
     assert_eq!(rig.store().rollbacks_waiting(), 1);
     let named = text(rig.store().name_damage(stopped));
     for word in [

@@ -44,7 +44,7 @@ fn half_way(with_u: bool) -> (Rig, LoserRollback) {
     let after = disk.crash(1);
     drop(rig);
     let rig = open(after, 0);
-    let losers = std::mem::take(&mut *rig.engine.losers.lock());
+    let losers = rig.engine.in_doubt.take_losers();
     let mut losers = LoserRollback::new(losers);
     assert_eq!(losers.step(rig.store(), 1), Ok(true));
     (rig, losers)

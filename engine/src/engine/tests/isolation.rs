@@ -411,7 +411,7 @@ fn prepared_transactions_and_counters_survive_a_restart() {
         rig.insert(&mut trx, &[n], &row(n, n as u16)).expect("insert");
         rig.engine.prepare(&mut trx, &xid(n)).expect("prepare");
         assert_eq!(rig.is_undecided(&rig.table.name(), false), Ok(n > 1));
-        rig.engine.may_outlive_connection(&mut trx);
+        rig.engine.in_doubt.may_outlive_connection(&mut trx);
         assert_eq!(rig.is_undecided(&rig.table.name(), false), Ok(true));
         prepared.push(trx);
     }
@@ -421,7 +421,7 @@ fn prepared_transactions_and_counters_survive_a_restart() {
     let rig = Rig::reopen(after).expect("recovery");
     rig.engine.start_background();
     assert_eq!(rig.table.autoinc(), 41);
-    assert_eq!(rig.engine.recovered_prepared().len(), 2);
+    assert_eq!(rig.engine.in_doubt.prepared().len(), 2);
     let mut reader = rig.begin(RepeatableRead);
     assert_eq!(groups(&rig, &mut reader, 0, None), Ok(vec![]));
     commit(&rig, reader);

@@ -45,7 +45,7 @@ fn is_decided(rig: &Rig) {
 #[test]
 fn one_whose_connection_has_gone() {
     let rig = filled();
-    holds_nothing_back(&rig, |trx| rig.engine.park(xid(&[7]), trx));
+    holds_nothing_back(&rig, |trx| rig.engine.in_doubt.keep(xid(&[7]), trx));
     rig.engine.decide(&xid(&[7]), true).expect("commit");
     is_decided(&rig);
 }
@@ -55,7 +55,7 @@ fn one_whose_connection_waits_for_the_decision() {
     let rig = filled();
     let mut kept = None;
     holds_nothing_back(&rig, |mut trx| {
-        rig.engine.may_outlive_connection(&mut trx);
+        rig.engine.in_doubt.may_outlive_connection(&mut trx);
         kept = Some(trx);
     });
     commit(&rig, kept.expect("it is prepared"));

@@ -170,7 +170,7 @@ impl Rig {
         trx
     }
     pub fn is_undecided(&self, table: &str, losers: bool) -> Result<bool> {
-        Ok(self.engine.undecided_about(table, losers)?.is_some())
+        Ok(self.engine.in_doubt.about(table, losers)?.is_some())
     }
     pub fn insert(&self, trx: &mut Trx, pk: &[u8], row: &Row) -> Result<()> {
         with_entries(pk, row, |entries| {

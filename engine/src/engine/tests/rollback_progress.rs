@@ -60,7 +60,7 @@ fn a_loser_counts_down_and_is_told_of() {
     let (engine, told) = notes::open(disk.clone());
     let left = || engine.store().trx_sys.rollback_records_left();
     assert_eq!(left(), u64::from(ROWS), "nobody has begun it");
-    let mut losers = LoserRollback::new(std::mem::take(&mut *engine.losers.lock()));
+    let mut losers = LoserRollback::new(engine.in_doubt.take_losers());
     let texts = || -> Vec<String> {
         let told = told.lock();
         let texts = told.iter().map(|(_, text)| text.clone());
@@ -104,7 +104,7 @@ fn a_rollback_goes_on_where_a_crash_cut_it_short() {
         let left = engine.store().trx_sys.rollback_records_left();
         assert!(left <= found, "life {life}: {left} records, {found} were left");
         found = left;
-        let mut losers = LoserRollback::new(std::mem::take(&mut *engine.losers.lock()));
+        let mut losers = LoserRollback::new(engine.in_doubt.take_losers());
         let more = losers.step(engine.store(), STEP).expect("rollback");
         let undone = engine.counters().rollback_records.get();
         assert!(undone <= STEP as u64);
@@ -120,7 +120,7 @@ fn a_rollback_goes_on_where_a_crash_cut_it_short() {
         assert!(life < 9, "{found} records left");
     }
     let rig = super::load::open(disk, 0);
-    assert!(rig.engine.losers.lock().is_empty(), "it has ended");
+    assert!(rig.engine.in_doubt.take_losers().is_empty(), "it has ended");
     let mut trx = rig.begin(ReadCommitted);
     rig.check_view(&mut trx, &Model::new(), "rolled back");
     rig.engine.commit(&mut trx, true).expect("commit");
@@ -159,7 +159,7 @@ fn a_note_of_a_rollback_to_a_savepoint_is_passed_over() {
         let disk = disk.crash(1);
         drop(rig);
         let rig = super::load::open(disk, 0);
-        let mut losers = LoserRollback::new(std::mem::take(&mut *rig.engine.losers.lock()));
+        let mut losers = LoserRollback::new(rig.engine.in_doubt.take_losers());
         while losers.step(rig.store(), 100).expect("rollback") {}
         rig.purge_all();
         let mut trx = rig.begin(ReadCommitted);

@@ -101,7 +101,7 @@ fn a_prepared_transaction_is_told_apart() {
     let xid = xid(b"x");
     rig.engine.prepare(&mut trx, &xid).expect("prepare");
     let shared = trx.shared.clone();
-    rig.engine.park(xid.clone(), trx);
+    rig.engine.in_doubt.keep(xid.clone(), trx);
     let told = |rig: &Rig| line(&rig.engine.status_text(), "---TRANSACTION").to_string();
     let text = told(&rig);
     assert!(

@@ -78,7 +78,7 @@ impl Bed {
     fn cut(&self) {
         while self.rig.store().purge_step(1000).expect("purge") {}
         for _ in 0..30 {
-            while steps::shrink_undo(self.rig.store()).expect("shrink") {}
+            while steps::truncate_undo(self.rig.store()).expect("shrink") {}
         }
     }
     fn pages(&self) -> u32 {
@@ -105,7 +105,7 @@ impl Bed {
         let mut trx = bed.rig.begin(Isolation::RepeatableRead);
         bed.rig.check_view(&mut trx, &bed.rows, "after the crash");
         bed.rig.engine.commit(&mut trx, false).expect("commit");
-        let mut losers = LoserRollback::new(std::mem::take(&mut *bed.rig.engine.losers.lock()));
+        let mut losers = LoserRollback::new(bed.rig.engine.in_doubt.take_losers());
         while losers.step(bed.rig.store(), 1000).expect("rollback") {}
         bed.rig.check_table();
         bed

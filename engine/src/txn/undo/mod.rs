@@ -6,7 +6,8 @@
 //! consumes each stream from its head. Records are never overwritten before purge (I9).
 //!
 //! Order, top to bottom: `purge`, `truncate`, `streams` (the door), `history` (streams in memory),
-//! `directory` (what survives outside the streams), `stream` (the writing end), `format`.
+//! `directory` (what survives outside the streams), `ceiling` (the file's length), `stream` (the writing end), `format`.
+mod ceiling;
 pub(super) mod directory;
 pub mod format;
 pub(super) mod history;

@@ -4,11 +4,12 @@
 //! takes records out, `truncate.rs` makes the file shorter: parts of the same type. Knows nothing of
 //! transactions beyond their ids. Latches: undo pages, then the undo file's space pages.
 //! Called by: `sys.rs`, `commit.rs`, `recover.rs`.
+use super::ceiling::Ceiling;
 use super::directory::{self, Directory, Slot, SystemPage};
 use super::format::{corrupt, Kind, Reader};
 use super::history::{End, History, StreamHead, Taken};
 use super::stream::StreamTail;
-use super::truncate::Truncation;
+
 use crate::base::counters::Counter;
 use crate::base::ids::UNDO_FILE;
 use crate::base::{Counters, Result, TrxId, UndoPtr};
@@ -30,7 +31,7 @@ pub struct UndoStreams {
     pub(super) counters: Arc<Counters>,
     pub(super) directory: Directory,
     pub(super) history: History,
-    pub(super) truncation: Truncation,
+    pub(super) ceiling: Ceiling,
     /// Pages that the undo streams own.
     pub(in crate::txn) stream_pages: Counter,
 }
@@ -50,7 +51,7 @@ impl UndoStreams {
             counters,
             directory,
             history: History::new(),
-            truncation: Truncation::default(),
+            ceiling: Ceiling::default(),
             stream_pages: Counter::default(),
         };
         Ok((streams, system_page))
@@ -108,13 +109,13 @@ impl UndoStreams {
     }
     /// Room for a record of `bytes` and an end marker, in an Mtr of its own. With no latch held.
     pub(in crate::txn) fn reserve(&self, tail: &mut StreamTail, bytes: usize) -> Result<()> {
-        let added = tail.reserve(&self.pool, self.truncation.ceiling(), bytes)?;
+        let added = tail.reserve(&self.pool, self.ceiling.get(), bytes)?;
         self.stream_pages.add(added as u64);
         Ok(())
     }
     /// The same in the caller's Mtr. Errors come before any change.
     pub(in crate::txn) fn make_room(&self, mtr: &mut Mtr<'_>, tail: &mut StreamTail, bytes: usize) -> Result<()> {
-        let added = tail.make_room(mtr, self.truncation.ceiling(), bytes)?;
+        let added = tail.make_room(mtr, self.ceiling.get(), bytes)?;
         if added > 0 {
             self.stream_pages.add(added as u64);
         }

@@ -9,37 +9,18 @@ use crate::base::ids::UNDO_FILE;
 use crate::base::{PageNo, Result};
 use crate::pool::PAGE_SIZE;
 use crate::space;
-use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The file is cut when it has so many times what is kept, then down to that, and an extent more at most.
-const EXCESS: u32 = 2;
 /// Pages cut off in one step: who needs a page meanwhile waits for it.
 const STEP_PAGES: u32 = 4096;
 /// Streams moved in one step.
 const STEP_STREAMS: usize = 64;
-
-pub(super) struct Truncation {
-    /// Pages in use, of late.
-    peak: AtomicU32,
-    /// The first page that is to become free.
-    ceiling: AtomicU32,
-}
-
-impl Default for Truncation {
-    fn default() -> Truncation {
-        Truncation {
-            peak: AtomicU32::new(0),
-            ceiling: AtomicU32::new(PageNo::MAX),
-        }
-    }
-}
 
 impl UndoStreams {
     /// One step; never makes the file smaller than `kept` pages. `position`: the newest replication
     /// position, which may be lost with a page. True: something was cut, and there may be more to cut now.
     pub(in crate::txn) fn truncate(&self, kept: u32, position: &dyn Fn() -> Position) -> Result<bool> {
         let usage = space::usage(&self.pool, UNDO_FILE)?;
-        let Some(kept) = self.truncation.kept(kept, usage) else {
+        let Some(kept) = self.ceiling.kept(kept, usage) else {
             return Ok(false);
         };
         self.move_streams(kept, position)?;
@@ -76,55 +57,5 @@ impl UndoStreams {
             }
         }
         Ok(())
-    }
-}
-
-impl Truncation {
-    pub(super) fn ceiling(&self) -> PageNo {
-        self.ceiling.load(Ordering::Relaxed)
-    }
-    /// Pages to keep of a file that is too long; sets the ceiling there. None: it is not.
-    fn kept(&self, least: u32, usage: space::Usage) -> Option<u32> {
-        let before = self.peak.load(Ordering::Relaxed);
-        let peak = usage.used.max(before - before.div_ceil(4));
-        self.peak.store(peak, Ordering::Relaxed);
-        let kept = least.max(peak.saturating_add(peak / 2));
-        // A cut goes on while the peak fades: its first step keeps what was in use a moment ago.
-        let is_under_way = self.ceiling() != PageNo::MAX;
-        let most = match is_under_way {
-            true => kept.saturating_add(space::EXTENT_PAGES),
-            false => kept.saturating_mul(EXCESS),
-        };
-        let too_long = usage.pages > most;
-        let ceiling = if too_long { kept } else { PageNo::MAX };
-        self.ceiling.store(ceiling, Ordering::Relaxed);
-        too_long.then_some(kept)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{space::Usage, PageNo, Truncation};
-    use crate::space::EXTENT_PAGES;
-
-    /// It ended with its first step: after a long transaction the file stayed at anything up to twice what is kept.
-    #[test]
-    fn a_cut_goes_on_while_the_peak_fades() {
-        let truncation = Truncation::default();
-        let (least, mut pages) = (1000, 18_000);
-        // Purge empties it faster than the peak fades.
-        for used in [17_600, 12_000, 6_000, 900, 12, 12].into_iter().chain([12; 20]) {
-            if let Some(kept) = truncation.kept(least, Usage { pages, used }) {
-                assert!(kept >= least && kept >= used, "{kept} pages for {used}");
-                pages = pages.min(kept.next_multiple_of(EXTENT_PAGES));
-            }
-        }
-        assert!(pages <= least + EXTENT_PAGES, "{pages} pages are left");
-        assert_eq!(truncation.ceiling(), PageNo::MAX);
-        // What swings within a factor of three cuts nothing.
-        let pages = 3000;
-        for used in [2000, 700, 2000, 700].repeat(8) {
-            assert_eq!(truncation.kept(least, Usage { pages, used }), None);
-        }
     }
 }

@@ -417,7 +417,7 @@ impl World {
         let disk = self.disk.borrow().crash(self.below(1 << 30));
         let engine = Engine::open_still(disk.clone(), config()).expect("recovery");
         *self.disk.borrow_mut() = disk;
-        let mut losers = crate::engine::steps::LoserRollback::new(std::mem::take(&mut *engine.losers.lock()));
+        let mut losers = crate::engine::steps::LoserRollback::new(engine.in_doubt.take_losers());
         while losers.step(engine.store(), 10).expect("rollback") {}
         let table = engine.store().open_table("t").expect("open");
         *self.rig.borrow_mut() = Rc::new(Rig { engine, table });

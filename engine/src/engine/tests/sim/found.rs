@@ -47,8 +47,8 @@ fn a_prepared_transaction_is_whole_or_not_prepared() {
     let disk = disk.crash(1);
     drop(rig);
     let engine = Engine::open_still(disk, config()).expect("open");
-    assert!(engine.recovered_prepared().is_empty());
-    let mut losers = LoserRollback::new(std::mem::take(&mut *engine.losers.lock()));
+    assert!(engine.in_doubt.prepared().is_empty());
+    let mut losers = LoserRollback::new(engine.in_doubt.take_losers());
     while losers.step(engine.store(), 1).expect("rollback") {}
     let table = engine.store().open_table("t").expect("table");
     let rig = Rig { engine, table };

@@ -39,7 +39,7 @@ impl World {
             };
             state.tables.insert(name, twin);
         }
-        for xid in self.engine().recovered_prepared() {
+        for xid in self.engine().in_doubt.prepared() {
             state.prepared.insert(super::xid_number(&xid), RowChanges::new());
         }
         Ok(state)

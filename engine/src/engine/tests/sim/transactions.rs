@@ -104,7 +104,7 @@ impl World {
             Err(_) => self.history.doubt(change),
         }
         if done.is_ok() {
-            engine.park(xid, open.trx);
+            engine.in_doubt.keep(xid, open.trx);
             if flush == 1 {
                 self.history.all_durable();
             }
@@ -138,7 +138,7 @@ impl World {
     /// The connection that prepared it decides; or any, as if it had.
     fn decide_by_own_connection(&mut self, number: u32, commit: bool) -> Step {
         let engine = self.engine().clone();
-        let mut trx = match engine.take_prepared(&super::xid(number)) {
+        let mut trx = match engine.in_doubt.take(&super::xid(number)) {
             Ok(trx) => trx,
             Err(e) => return self.judge("decide", &e),
         };

@@ -125,7 +125,7 @@ impl World {
             }
         };
         self.setup.set_memory(&engine);
-        self.losers = LoserRollback::new(std::mem::take(&mut *engine.losers.lock()));
+        self.losers = LoserRollback::new(engine.in_doubt.take_losers());
         (self.losers_left, self.freed) = (true, false);
         self.engine = Some(engine);
         let found = match self.read_state() {
@@ -163,7 +163,7 @@ impl World {
                 self.disk.crash_at(1 + self.random.below(70));
                 if let Ok(engine) = Engine::open_still(self.disk.clone(), self.setup.config()) {
                     self.setup.set_memory(&engine);
-                    let mut losers = LoserRollback::new(std::mem::take(&mut *engine.losers.lock()));
+                    let mut losers = LoserRollback::new(engine.in_doubt.take_losers());
                     // What ends it is the crash, or that everything is done.
                     while losers.step(engine.store(), 2) == Ok(true) {}
                 }
@@ -292,7 +292,7 @@ impl World {
         let changes = self.disk.changes();
         let done = match op {
             Op::Purge { records } => store.purge_step(records as usize).map(|_| ()),
-            Op::Shrink => steps::shrink_undo(&store).map(|_| ()),
+            Op::Shrink => steps::truncate_undo(&store).map(|_| ()),
             Op::Clean => steps::clean(&store),
             Op::Merge { leaves, partition } => return self.merge_some(leaves as usize, partition),
             Op::Analyze { table } => return self.analyze(table, &store),

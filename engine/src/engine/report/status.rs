@@ -1,8 +1,8 @@
 //! The text of SHOW ENGINE STATUS.
 use super::deadlocks::about;
-use super::Engine;
 use crate::base::counters::Counter;
 use crate::base::Counters;
+use crate::engine::instance::Engine;
 use crate::io::file::local_time;
 use std::fmt::Write;
 
@@ -251,7 +251,7 @@ impl Engine {
             });
             let _ = writeln!(out, "---TRANSACTION{}{snapshot}", about(&trx));
             if let Some(wait) = &trx.wait {
-                let _ = writeln!(out, "   waits for {}", self.teller.waited_for(wait));
+                let _ = writeln!(out, "   waits for {}", self.deadlocks.waited_for(wait));
             }
         }
         let now_us = self.store.pool.disk().now_us();
@@ -267,7 +267,7 @@ impl Engine {
             let age_s = now_us.saturating_sub(deadlock.at_us) / 1_000_000;
             let at = local_time((self.day_at_zero_us + deadlock.at_us) / 1_000_000);
             let _ = writeln!(out, "{at}, {age_s} s ago");
-            out.push_str(&self.teller.latest_account(deadlock));
+            out.push_str(&self.deadlocks.latest_account(deadlock));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Locks by name: what the numbers in a [`LockReport`] stand for. Called for INFORMATION_SCHEMA and SHOW ENGINE STATUS.
-use super::Engine;
 use crate::base::{FileId, IndexId};
+use crate::engine::instance::Engine;
 use crate::table::AUTOINC_LOCKS;
 use crate::txn::{LockDetail, LockInfo, LockReport};
 use std::collections::{HashMap, HashSet};

@@ -4,13 +4,20 @@
 //!
 //! Called by: `open.rs`, the server's SET GLOBAL (`ffi`), users of the crate.
 use super::config::{Apply, CommitFlush, Config};
-use super::Engine;
+use super::instance::Engine;
 use crate::base::{Level, Result};
 use crate::change::Buffering;
 use crate::redo::FlushMode;
 use std::sync::atomic::Ordering;
 
 impl Engine {
+    /// See [`RedoSwitch::set`](super::redo_switch::RedoSwitch::set).
+    pub fn set_redo_log(&self, on: bool) -> Result<()> {
+        self.redo_switch.set(on)
+    }
+    pub fn redo_log_is_on(&self) -> bool {
+        self.redo().is_on()
+    }
     /// Changes a setting while the engine runs; `name` is the server's variable without its prefix.
     /// Error: `Unsupported` if the setting is unknown or is read only at the start.
     pub fn set(&self, name: &str, value: u64) -> Result<()> {
@@ -18,7 +25,7 @@ impl Engine {
     }
 
     /// The settings that the parts of the engine are not made with. Called once, before the engine is used.
-    pub(super) fn apply_at_open(&self, config: &Config) -> Result<()> {
+    pub(in crate::engine) fn apply_at_open(&self, config: &Config) -> Result<()> {
         self.flush_log_at_trx_commit(config.flush_log_at_trx_commit)?;
         self.sort_buffer_size(config.sort_buffer_size)?;
         self.stats_sample_pages(config.stats_sample_pages)?;

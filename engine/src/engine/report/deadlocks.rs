@@ -1,7 +1,7 @@
 //! Deadlocks told to people: in SHOW ENGINE STATUS, and if asked for in the log, each when it is found.
-use super::config::{KeyText, Level, LogSink};
 use crate::base::sync::RankedMutex;
 use crate::base::{IndexId, TrxId};
+use crate::engine::config::{KeyText, Level, LogSink};
 use crate::table::Store;
 use crate::txn::{BlockerInfo, DeadlockInfo, DeadlockParty, HeldInfo, LockMode, TrxInfo, WaitInfo, DEADLOCKS_KEPT_MAX};
 use std::collections::VecDeque;
@@ -9,38 +9,48 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Puts names to what reports hold.
+/// Puts names to what reports hold. Clones share their content.
 #[derive(Clone)]
-pub(super) struct Teller {
-    pub store: Weak<Store>,
-    pub key_text: KeyText,
-    pub told: Told,
+pub(in crate::engine) struct DeadlockTexts {
+    store: Weak<Store>,
+    key_text: KeyText,
+    accounts: Accounts,
 }
 
-/// The accounts of the latest deadlocks, in the words of when they were found: what they name may be gone, or be called otherwise, since.
-/// A mutex held for moments, no latch taken under it.
-pub(super) type Told = Arc<RankedMutex<VecDeque<(DeadlockInfo, String)>>>;
+/// The accounts of the latest deadlocks, in the names of when they were found: an index may be
+/// dropped, or renamed, since. A mutex held for moments, no latch taken under it.
+type Accounts = Arc<RankedMutex<VecDeque<(DeadlockInfo, String)>>>;
 
-/// Every deadlock is put into words when it is found, and goes to the log as long as `wanted` is set. Called once, at open.
-pub(super) fn tell_all(teller: Teller, wanted: Arc<AtomicBool>, log: LogSink) {
-    let Some(store) = teller.store.upgrade() else { return };
-    store.trx_sys.locks().on_deadlock(Box::new(move |deadlock| {
-        let account = teller.account(deadlock);
-        if wanted.load(Ordering::Relaxed) {
-            log(Level::Info, &format!("deadlock found:\n{}", account.trim_end()));
+impl DeadlockTexts {
+    pub fn new(store: &Arc<Store>, key_text: KeyText) -> DeadlockTexts {
+        DeadlockTexts {
+            store: Arc::downgrade(store),
+            key_text,
+            accounts: Accounts::default(),
         }
-        let mut told = teller.told.lock();
-        told.truncate(DEADLOCKS_KEPT_MAX - 1);
-        told.push_front((deadlock.clone(), account));
-    }));
-}
+    }
 
-impl Teller {
+    /// Every deadlock is put into words when it is found, and goes to the log as long as `wanted` is
+    /// set. Called once, at open.
+    pub fn listen(&self, store: &Store, wanted: Arc<AtomicBool>, log: LogSink) {
+        let texts = self.clone();
+        store.trx_sys.locks().on_deadlock(Box::new(move |deadlock| {
+            let account = texts.account(deadlock);
+            if wanted.load(Ordering::Relaxed) {
+                log(Level::Info, &format!("deadlock found:\n{}", account.trim_end()));
+            }
+            let mut accounts = texts.accounts.lock();
+            accounts.truncate(DEADLOCKS_KEPT_MAX - 1);
+            accounts.push_front((deadlock.clone(), account));
+        }));
+    }
+
     /// As it was told when the deadlock was found; of one found this moment, as it would be told.
     pub fn latest_account(&self, deadlock: &DeadlockInfo) -> String {
-        let told = self.told.lock();
-        let found = told.iter().find(|(of, _)| of == deadlock).map(|(_, told)| told.clone());
-        drop(told);
+        let accounts = self.accounts.lock();
+        let found = accounts.iter().find(|(of, _)| of == deadlock);
+        let found = found.map(|(_, account)| account.clone());
+        drop(accounts);
         found.unwrap_or_else(|| self.account(deadlock))
     }
 

@@ -10,10 +10,10 @@
 //! DDL holds the checkpoint back while it is between log and directory (`redo/hold.rs`), so whatever the engine itself left has its
 //! proof; the files of temporary tables have names of their own. Any other file refuses the start, before one is removed: its table
 //! stands in a newer catalog, or in another one, and this engine must neither take its rows away nor run on and part from them.
-use super::config::{Level, LogSink};
-use super::open::LogFacts;
+use super::read_log::LogFacts;
 use crate::base::ids::{SYSTEM_FILE, UNDO_FILE};
 use crate::base::{Error, FileId, Result};
+use crate::engine::config::{Level, LogSink};
 use crate::pool::Pool;
 use crate::redo::FlushMode;
 use crate::space;
@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 pub(super) type Stuck = Vec<(FileId, Error)>;
 
 /// Removes those of `files` that the catalog does not name. `Error::Corrupt`: one of them may hold rows.
-pub(super) fn settle(
+pub(super) fn remove_orphans(
     pool: &Pool,
     catalog: &Catalog,
     files: &BTreeSet<FileId>,
@@ -65,7 +65,7 @@ pub(super) fn settle(
 
 /// Files of dropped tables that could not be unlinked: `stuck`, which the log says were dropped, and whose removal failed just now, are
 /// named in the system file; those that it names from before are tried again, and are not among `files` any more.
-pub(super) fn settle_left_over(
+pub(super) fn retry_removals(
     pool: &Pool,
     catalog: &Catalog,
     files: &mut BTreeSet<FileId>,

@@ -1,0 +1,200 @@
+//! Transactions that have written and that no connection attends to.
+//!
+//! - *In doubt* in the narrow sense: prepared ones, whose decision may come after their connection
+//!   has gone, or after a restart. Found at open, or prepared by a connection that may go away. The
+//!   server offers them to every connection before it says that the first one goes, or without
+//!   saying so.
+//! - Prepared ones whose decision was begun and could not be made durable. The engine has stopped;
+//!   the next start finds them prepared or ended.
+//! - Losers found at open, until the background has rolled them back; and transactions whose
+//!   rollback waits (`table/damage.rs`).
+//!
+//! Users keep a definition from changing under a transaction by locks of their own (the server's
+//! metadata locks). These go away with the statement or the connection. So DDL asks here first
+//! ([`InDoubt::about`]). An index built from rows of a transaction in doubt would keep them after its
+//! rollback; a table that is replaced by a copy would lose them at its commit.
+//!
+//! What a loser has left to undo is not known while the background is at it: then no index is built.
+//! A transaction whose rollback waits may wait for days. Its undo records name its tables, and only
+//! these get no index. They may be dropped and replaced: the transaction will not commit, and it may
+//! be waiting for just that.
+//!
+//! One mutex around all lists, taken with no latch held; an end marker may be written under it.
+//! Called by: `transactions.rs`, `ffi`.
+use crate::base::sync::{Rank, RankedMutex};
+use crate::base::{Error, FileId, Result, TrxId, UndoPtr};
+use crate::table::undo::record::Record;
+use crate::table::Store;
+use crate::txn::{RecoveredTrx, Trx, Xid};
+use std::sync::Arc;
+
+#[derive(Default)]
+struct Lists {
+    /// Prepared, found at open and not decided yet.
+    found: Vec<RecoveredTrx>,
+    /// Prepared by connections that may go away before the decision.
+    kept: Vec<(Xid, Trx)>,
+    /// Prepared; the decision was begun and could not be made durable.
+    cut_short: Vec<Xid>,
+    /// Ids of prepared transactions that have written, with the newest undo record each. Those that
+    /// have ended since are dropped at the next look.
+    writers: Vec<(TrxId, UndoPtr)>,
+    /// Losers found at open, until the background takes them.
+    losers: Vec<RecoveredTrx>,
+}
+
+pub struct InDoubt {
+    store: Arc<Store>,
+    lists: RankedMutex<Lists>,
+    /// Every loser found at open.
+    losers: Vec<TrxId>,
+}
+
+impl InDoubt {
+    pub(super) fn found_at_open(store: &Arc<Store>, recovered: Vec<RecoveredTrx>) -> InDoubt {
+        let (found, losers): (Vec<RecoveredTrx>, Vec<RecoveredTrx>) =
+            recovered.into_iter().partition(|r| r.xid.is_some());
+        let writers = found.iter().map(|r| (r.id, store.trx_sys.undo_top_found(r)));
+        InDoubt {
+            store: store.clone(),
+            losers: losers.iter().map(|loser| loser.id).collect(),
+            lists: RankedMutex::new(
+                Rank::InDoubt,
+                Lists {
+                    writers: writers.collect(),
+                    found,
+                    losers,
+                    ..Lists::default()
+                },
+            ),
+        }
+    }
+
+    /// The losers found at open: the caller rolls them back.
+    pub(super) fn take_losers(&self) -> Vec<RecoveredTrx> {
+        std::mem::take(&mut self.lists.lock().losers)
+    }
+
+    // ---- prepared ----
+
+    /// Names of the prepared transactions that were found at open, or left by their connections, and
+    /// are not decided yet.
+    pub fn prepared(&self) -> Vec<Xid> {
+        let lists = self.lists.lock();
+        let found = lists.found.iter().filter_map(|r| r.xid.clone());
+        found.chain(lists.kept.iter().map(|(xid, _)| xid.clone())).collect()
+    }
+
+    /// The transaction was prepared and may outlive its connection. Called before the connection can
+    /// go. The transaction reads nothing any more: its view, which would hold purge back until the
+    /// decision, is closed.
+    pub fn may_outlive_connection(&self, trx: &mut Trx) {
+        self.store.trx_sys.visibility.close_view(trx);
+        let mut lists = self.lists.lock();
+        lists.writers.retain(|(id, _)| self.store.trx_sys.is_active(*id));
+        if trx.id() != 0 {
+            lists.writers.push((trx.id(), trx.undo_top()));
+        }
+    }
+
+    /// Keeps a prepared transaction until `Engine::decide` or [`InDoubt::take`]; not its view, which
+    /// would hold purge back. Its connection may be there still:
+    /// [`TrxShared::detach`](crate::txn::TrxShared::detach) says when it is not.
+    pub fn keep(&self, xid: Xid, mut trx: Trx) {
+        debug_assert!(trx.is_prepared(), "only a prepared transaction can be in doubt");
+        self.store.trx_sys.visibility.close_view(&mut trx);
+        trx.name(&xid);
+        self.lists.lock().kept.push((xid, trx));
+    }
+
+    /// The commit is in the log, in the order that the caller keeps; [`InDoubt::take`] and a commit end
+    /// the transaction.
+    pub fn commit_ordered(&self, xid: &Xid) {
+        let mut lists = self.lists.lock();
+        if let Some((_, trx)) = lists.kept.iter_mut().find(|(x, _)| x == xid) {
+            self.store.trx_sys.commit_ordered(trx);
+        }
+    }
+
+    /// Gives a prepared transaction to the caller, which ends it. `NotFound` if unknown.
+    pub fn take(&self, xid: &Xid) -> Result<Trx> {
+        let found = {
+            let mut lists = self.lists.lock();
+            if let Some(at) = lists.kept.iter().position(|(x, _)| x == xid) {
+                return Ok(lists.kept.swap_remove(at).1);
+            }
+            if lists.cut_short.contains(xid) {
+                self.store.pool.check_alive()?;
+            }
+            let at = lists.found.iter().position(|r| r.xid.as_ref() == Some(xid));
+            lists.found.swap_remove(at.ok_or(Error::NotFound)?)
+        };
+        let adopted = self.store.trx_sys.adopt(&found);
+        adopted.inspect_err(|_| self.lists.lock().found.push(found))
+    }
+
+    /// A decision was begun, and the engine stopped before it was durable.
+    pub(super) fn note_cut_short(&self, xid: &Xid) {
+        self.lists.lock().cut_short.push(xid.clone());
+    }
+
+    // ---- for DDL ----
+
+    /// A prepared transaction that has changed the table's rows. With `losers`, also one that may have
+    /// changed them and is being rolled back, or whose rollback waits. A table that does not exist has
+    /// no rows.
+    pub fn about(&self, table: &str, losers: bool) -> Result<Option<TrxId>> {
+        let trx_sys = &self.store.trx_sys;
+        // First: a transaction whose rollback begins to wait after this look counts as what it was.
+        let waiting = self.store.rollbacks_set_aside();
+        let is_unknown = |id: TrxId| trx_sys.is_active(id) && waiting.iter().all(|(known, _)| *known != id);
+        if let Some(loser) = self.losers.iter().find(|id| losers && is_unknown(**id)) {
+            return Ok(Some(*loser));
+        }
+        let id = match self.store.table_named(table) {
+            Ok(table) if table.layout().temporary => return Ok(None),
+            Ok(table) => table.layout().id,
+            Err(Error::NoSuchTable(_)) => return Ok(None),
+            Err(e) => return Err(e),
+        };
+        let writers = {
+            let mut lists = self.lists.lock();
+            lists.writers.retain(|(id, _)| trx_sys.is_active(*id));
+            lists.writers.clone()
+        };
+        for (trx, top) in writers {
+            if is_unknown(trx) && self.has_changed(trx, top, id)? {
+                return Ok(Some(trx));
+            }
+        }
+        for (trx, top) in waiting.iter().filter(|_| losers) {
+            match self.has_changed(*trx, *top, id) {
+                Ok(false) => {}
+                // The record that cannot be read may be the transaction's own undo.
+                Err(e) if !e.is_corrupt() => return Err(e),
+                Ok(true) | Err(_) => return Ok(Some(*trx)),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Walks the undo records of a transaction. If the transaction ends meanwhile, the records may be
+    /// purged: then the answer is no.
+    fn has_changed(&self, trx: TrxId, top: UndoPtr, table: FileId) -> Result<bool> {
+        let trx_sys = &self.store.trx_sys;
+        let mut at = top;
+        while !at.is_none() {
+            let step = trx_sys
+                .undo
+                .read(at)
+                .and_then(|undo| Ok((Record::decode(&undo.payload)?.table, undo.prev)));
+            match step {
+                Ok((changed, _)) if changed == table => return Ok(true),
+                Ok((_, prev)) => at = prev,
+                Err(_) if !trx_sys.is_active(trx) => return Ok(false),
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(false)
+    }
+}

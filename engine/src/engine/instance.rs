@@ -1,0 +1,210 @@
+//! The engine as one object: what it holds, how it is closed, and what happens in between by request.
+//!
+//! `start/open.rs` makes it. Locks: one mutex around the threads; one around gauges while they are
+//! read. Called by: `ffi`, [`Database`](super::Database), tests.
+use super::config::{Level, LogSink};
+use super::drain::DrainNotes;
+use super::in_doubt::InDoubt;
+use super::redo_switch::RedoSwitch;
+use super::report::deadlocks::DeadlockTexts;
+use super::start::checkpoint::write_checkpoint;
+use super::steps::PURGE_RECORDS;
+use super::workers::{stopped, Workers};
+use crate::base::sync::RankedMutex;
+use crate::base::{Counters, Error, Lsn, Result, Told};
+use crate::redo::{FlushMode, Redo};
+use crate::table::Store;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::Arc;
+
+pub struct Engine {
+    pub(super) store: Arc<Store>,
+    pub(super) log: LogSink,
+    /// Number of the setting `flush_log_at_trx_commit`.
+    pub(super) commit_flush: AtomicU64,
+    pub(super) workers: RankedMutex<Option<Workers>>,
+    pub(super) purge_threads: u32,
+    pub(super) redo_switch: RedoSwitch,
+    /// Held while gauges are brought up to date and read. Taken with no latch held.
+    pub(super) publishing: RankedMutex<()>,
+    /// Transactions that no connection attends to.
+    pub in_doubt: InDoubt,
+    pub(super) deadlocks: DeadlockTexts,
+    /// Every deadlock goes to the log.
+    pub(super) print_all_deadlocks: Arc<AtomicBool>,
+    /// Time of day (microseconds) when the disk's clock began, so that a moment is shown the same
+    /// whenever a user asks.
+    pub(super) day_at_zero_us: u64,
+}
+
+/// How much a close does first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Close {
+    /// Purge everything, merge every buffered change, write all pages: the next start has nothing to do.
+    Slow,
+    /// Write all pages.
+    Fast,
+    /// Only the log is made durable: as after a crash.
+    LogOnly,
+}
+
+impl Engine {
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.store.counters
+    }
+    pub(super) fn redo(&self) -> &Arc<Redo> {
+        &self.store.redo
+    }
+    pub fn lsn(&self) -> Lsn {
+        self.redo().lsn()
+    }
+    pub fn durable_lsn(&self) -> Lsn {
+        self.redo().durable_lsn()
+    }
+    /// It works: it was not closed, and nothing has stopped it (I6).
+    pub fn check_alive(&self) -> Result<()> {
+        self.store.pool.check_alive()
+    }
+    /// A note for people.
+    pub fn note(&self, level: Level, text: &str) {
+        (self.log)(level, text);
+    }
+    /// I6: stops all writing. Called at the ABI border too, when a panic was caught.
+    pub fn poison(&self, why: &str) {
+        self.store.pool.poison(why);
+        if self.redo().poison_state().is_news() {
+            (self.log)(Level::Error, &stopped(why));
+        }
+    }
+
+    /// Purge, rollback of losers, and the freeing of dropped indexes.
+    pub fn start_background(&self) {
+        let losers = self.in_doubt.take_losers();
+        if let Some(workers) = &mut *self.workers.lock() {
+            workers.start_background(&self.store, &self.log, losers, self.purge_threads);
+        }
+    }
+
+    /// Whoever still holds the engine, or waits in it, gets [`Error::Closed`] from here on, or why
+    /// the engine stopped before.
+    pub fn close(&self, how: Close) -> Result<()> {
+        let closed = self.finish(how);
+        self.redo().poison_state().close();
+        closed
+    }
+
+    pub(super) fn finish(&self, how: Close) -> Result<()> {
+        let mut workers = self.workers.lock().take();
+        if let Some(workers) = &mut workers {
+            workers.stop_background();
+        }
+        let settled = match how {
+            Close::Slow => self.settle(),
+            _ => Ok(()),
+        };
+        let settled = settled.and_then(|()| match how {
+            Close::LogOnly => Ok(()),
+            _ => self.store.save_all_statistics(),
+        });
+        if let Some(workers) = workers {
+            workers.stop();
+        }
+        settled?;
+        self.store.pool.check_alive()?;
+        match (how, self.store.change.entries()) {
+            (Close::Slow, _) | (_, 0) => {}
+            (_, left) => self.note(
+                Level::Info,
+                &format!("change buffer: {left} entries stay for the next start, which merges them in its own time"),
+            ),
+        }
+        // Without its log nothing but the pages can be durable.
+        self.redo_switch.set(true)?;
+        let result = match how {
+            Close::LogOnly => self.flush_log(),
+            _ => self.checkpoint(),
+        };
+        self.store.pool.shutdown();
+        result
+    }
+
+    /// Leaves nothing deferred: no old versions, no buffered changes.
+    fn settle(&self) -> Result<()> {
+        self.store.pool.check_alive()?;
+        self.purge_all()?;
+        let mut notes = DrainNotes::default();
+        notes.look(&self.store, &self.log, false);
+        notes.look(&self.store, &self.log, true);
+        let drained = self
+            .store
+            .drain_changes_telling(&mut || notes.look(&self.store, &self.log, true));
+        notes.look(&self.store, &self.log, false);
+        drained
+    }
+
+    /// As far as that is possible: neither a page that cannot be read nor a full disk keeps the rest from being written. A stream that fails
+    /// is let alone: each fails once.
+    fn purge_all(&self) -> Result<()> {
+        let mut told = Told::default();
+        self.store.trx_sys.undo.begin_last_purge();
+        loop {
+            match self.store.purge_step(PURGE_RECORDS) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(e @ (Error::Corrupt(_) | Error::Full(_) | Error::Io(_)))
+                    if self.store.pool.check_alive().is_ok() =>
+                {
+                    let is_full = matches!(e, Error::Full(_));
+                    let text = format!("purge: {}", self.store.name_damage(e));
+                    if told.is_news(&text, self.store.pool.disk().now_us()) {
+                        self.note(Level::Error, &text);
+                    }
+                    if is_full {
+                        break;
+                    }
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        if let Err(e) = self.store.trx_sys.save_heads() {
+            self.store.pool.check_alive()?;
+            let text = self.store.name_damage(e).to_string();
+            self.note(
+                Level::Error,
+                &format!("the next start will purge some transactions once more: {text}"),
+            );
+        }
+        // Also what an open view, or what is not durable yet, holds back.
+        match self.store.trx_sys.undo.history_length() {
+            0 => {}
+            left => self.note(
+                Level::Warning,
+                &format!("purge ends early: {left} transactions stay for the next start"),
+            ),
+        }
+        Ok(())
+    }
+
+    pub fn flush_log(&self) -> Result<()> {
+        self.redo().flush(self.redo().lsn(), FlushMode::Sync)
+    }
+
+    /// Writes all dirty pages and moves the checkpoint.
+    pub fn checkpoint(&self) -> Result<()> {
+        self.flush_log()?;
+        self.store.pool.flush_all()?;
+        write_checkpoint(&self.store.pool, self.store.pool.checkpoint_lsn())
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if let Some(workers) = self.workers.lock().take() {
+            workers.stop();
+            self.store.pool.shutdown();
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Opening: a fresh directory is created, any other recovered.
+//!
+//! Order, top to bottom: `open` (the door), `recover`, `orphan_files`, `read_log`, `parts`,
+//! `directory`, `checkpoint`.
+pub(super) mod checkpoint;
+mod directory;
+mod open;
+mod orphan_files;
+mod parts;
+mod read_log;
+mod recover;

@@ -1,0 +1,88 @@
+//! Transactions through the engine: begin, prepare, commit, roll back, decide.
+//!
+//! Adds to `txn` what a commit needs from the log ([`CommitFlush`]), and to `table` what a rollback
+//! leaves to be done later. No latch is held. Called by: `ffi`, [`Database`](super::Database), tests.
+use super::config::CommitFlush;
+use super::instance::Engine;
+use crate::base::{planted, Lsn, Mutant, Result};
+use crate::redo::FlushMode;
+use crate::txn::{Isolation, Trx, Waiter, Xid};
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+impl Engine {
+    pub fn new_trx(&self, waiter: Arc<dyn Waiter>, connection: u64) -> Trx {
+        self.store.trx_sys.new_trx(waiter, connection)
+    }
+    pub fn start(&self, trx: &mut Trx, isolation: Isolation, lock_wait_timeout_ms: u32) {
+        if !trx.is_started() {
+            trx.snapshot_isolation = self.store.snapshot_isolation.load(Ordering::Relaxed);
+        }
+        self.store.trx_sys.start(trx, isolation, lock_wait_timeout_ms);
+    }
+    pub fn commit(&self, trx: &mut Trx, durable: bool) -> Result<()> {
+        let lsn = self.store.trx_sys.commit(trx);
+        if let Err(why) = trx.check_not_doomed() {
+            // A statement of it could be undone only in part, or its end cannot be written.
+            self.rollback(trx)?;
+            return Err(why);
+        }
+        if durable {
+            self.flush_to(lsn)
+        } else {
+            Ok(())
+        }
+    }
+    pub fn prepare(&self, trx: &mut Trx, xid: &Xid) -> Result<()> {
+        let lsn = self.store.trx_sys.prepare(trx, xid)?;
+        self.flush_to(lsn)
+    }
+    fn flush_to(&self, lsn: Lsn) -> Result<()> {
+        if lsn == 0 {
+            return Ok(());
+        }
+        match CommitFlush::from_number(self.commit_flush.load(Ordering::Relaxed)) {
+            CommitFlush::Lazy => self.store.pool.check_alive(),
+            CommitFlush::Write => self.redo().flush(lsn, FlushMode::Write),
+            CommitFlush::Sync if planted(Mutant::CommitBeforeDurable) => self.redo().flush(lsn, FlushMode::Write),
+            CommitFlush::Sync => self.redo().flush(lsn, FlushMode::Sync),
+        }
+    }
+    /// For a connection, which goes on whatever comes out: what cannot be rolled back now waits, and `trx` is a fresh one.
+    pub fn rollback(&self, trx: &mut Trx) -> Result<()> {
+        let was_prepared = trx.is_prepared() && !planted(Mutant::PreparedRollbackNotDurable);
+        self.store.rollback(trx).inspect_err(|e| {
+            if trx.is_prepared() {
+                self.store.let_rollback_wait(trx, e);
+            }
+        })?;
+        // A crash must not bring back, locks and all, what its coordinator was told to be gone: nobody would decide it again.
+        match was_prepared {
+            true => self.flush_to(self.lsn()),
+            false => Ok(()),
+        }
+    }
+
+    /// Commits or rolls back a prepared transaction in doubt. `NotFound` if unknown.
+    pub fn decide(&self, xid: &Xid, commit: bool) -> Result<()> {
+        let mut trx = self.in_doubt.take(xid)?;
+        let ended = match commit {
+            true => self.commit(&mut trx, true),
+            false => self.roll_back_in_doubt(xid, trx),
+        };
+        if ended.is_err() && self.store.pool.check_alive().is_err() {
+            self.in_doubt.note_cut_short(xid);
+        }
+        ended
+    }
+    fn roll_back_in_doubt(&self, xid: &Xid, mut trx: Trx) -> Result<()> {
+        if let Err(e) = self.store.rollback(&mut trx) {
+            if trx.is_prepared() {
+                // The rollback has not begun (the disk is full): the decision can be given again.
+                self.in_doubt.keep(xid.clone(), trx);
+            }
+            return Err(e);
+        }
+        self.flush_log()
+    }
+}
