@@ -1,5 +1,10 @@
-//! The C types of `plugin/sluice_abi.h`, field for field. No logic. `tests/drift.rs` compares the function names of the
-//! header with those defined here.
+//! The C types of `plugin/sluice_abi.h`, field for field. No logic.
+//!
+//! `tests/drift.rs` compares both: fields and parameters by type and order, constants by value.
+//!
+//! # Safety
+//! The contract of `lib.rs`. The function pointers here are the plugin's callbacks, with the
+//! header's signatures.
 #![allow(non_camel_case_types)]
 use std::ffi::{c_char, c_int, c_void};
 
@@ -43,7 +48,7 @@ impl slc_bytes {
         }
     }
     /// # Safety
-    /// `ptr` is null or points to `len` bytes that live and stay unchanged for `'a`.
+    /// `ptr` is null, or it points to `len` bytes that live and stay unchanged for `'a`.
     pub unsafe fn get<'a>(self) -> &'a [u8] {
         if self.ptr.is_null() || self.len == 0 {
             &[]
