@@ -154,6 +154,8 @@ pub struct slc_table_stats {
     pub update_time: i64,
 }
 
+pub const SLC_CHECK_QUICK: u32 = 0;
+pub const SLC_CHECK_MEDIUM: u32 = 1;
 pub const SLC_LEVEL_PADDED: u8 = 1;
 pub const SLC_LEVEL_FILLED: u8 = 2;
 pub const SLC_STRING_LEVELS_MAX: usize = 6;
@@ -292,6 +294,12 @@ pub struct slc_lock_wait {
     pub requested_lock: slc_bytes,
     pub blocking_lock: slc_bytes,
 }
+
+pub const SLC_SEEK_FIRST: u32 = 0;
+pub const SLC_SEEK_LAST: u32 = 1;
+pub const SLC_SEEK_GE: u32 = 2;
+pub const SLC_SEEK_GT: u32 = 3;
+pub const SLC_SEEK_LE: u32 = 4;
 
 pub const SLC_ENTRY_COVERING: u32 = 1;
 #[repr(C)]

@@ -218,11 +218,11 @@ pub unsafe extern "C" fn slc_cursor_seek(
     out: *mut slc_found,
 ) -> slc_err {
     let seek = match seek {
-        0 => Seek::First,
-        1 => Seek::Last,
-        2 => Seek::Ge,
-        3 => Seek::Gt,
-        4 => Seek::Le,
+        SLC_SEEK_FIRST => Seek::First,
+        SLC_SEEK_LAST => Seek::Last,
+        SLC_SEEK_GE => Seek::Ge,
+        SLC_SEEK_GT => Seek::Gt,
+        SLC_SEEK_LE => Seek::Le,
         _ => Seek::Lt,
     };
     unsafe { step(cursor, out, |c, trx| c.seek(trx, seek, key.get())) }

@@ -149,8 +149,8 @@ pub unsafe extern "C" fn slc_table_check(trx: *mut slc_trx, table: *mut slc_tabl
     let (engine, trx) = unsafe { slc_trx::of(trx) };
     let how = unsafe { &*how };
     let level = match how.level {
-        0 => CheckLevel::Quick,
-        1 => CheckLevel::Medium,
+        SLC_CHECK_QUICK => CheckLevel::Quick,
+        SLC_CHECK_MEDIUM => CheckLevel::Medium,
         _ => CheckLevel::Extended,
     };
     enter(engine, || {
