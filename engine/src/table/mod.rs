@@ -8,6 +8,7 @@
 //! `store`, `def`, then the trip of a change: `insert`, `update`, `secondary`, `unique`, `row_lock`, `undo_format`; of a read:
 //! `cursor`, `version`; what happens later: `rollback`, `purge`; and what is built as a whole: `build`, `load`, `bulk_insert`.
 mod at_random;
+mod autoinc;
 mod buffered;
 mod build;
 mod bulk_insert;
@@ -50,6 +51,7 @@ mod rising;
 pub mod version;
 
 pub use at_random::Chance;
+pub use autoinc::{AutoincSeries, AutoincValues};
 pub use buffered::Rounds;
 pub use build::{IndexBuild, IndexChange};
 pub use bulk_insert::BulkInsert;
