@@ -53,19 +53,6 @@ bool ha_sluice::autoinc_takes_table_lock() const
   }
 }
 
-/* The least value of the series offset, offset + increment, ... that is at least `from`; the greatest number if there is none. */
-static ulonglong in_series(ulonglong from, ulonglong offset, ulonglong increment)
-{
-  if (increment <= 1)
-    return from;
-  if (offset > increment)
-    offset= 0;                          // as the server does: an offset above the increment is ignored
-  if (from <= offset)
-    return offset ? offset : increment;
-  const ulonglong behind= (from - offset) % increment, further= behind ? increment - behind : 0;
-  return further > ULONGLONG_MAX - from ? ULONGLONG_MAX : from + further;
-}
-
 void ha_sluice::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
                                    ulonglong *reserved)
 {
@@ -75,22 +62,12 @@ void ha_sluice::get_auto_increment(ulonglong offset, ulonglong increment, ulongl
   m_autoinc_error= autoinc_takes_table_lock() ? m_share->autoinc_lock(m_connection) : 0;
   if (m_autoinc_error)
     return;
-  const ulonglong limit= table->next_number_field->get_max_int_value();
-  mysql_mutex_lock(m_share->autoinc_mutex());
-  const ulonglong step= MY_MAX(increment, 1ULL);
-  const ulonglong counter= MY_MAX(m_share->autoinc_next(), 1ULL), next= in_series(counter, offset, step);
-  /* The server computes the number behind the last one that it was given. Where that is too great to be one it asks again. */
-  const ulonglong taken= MY_MAX(MY_MIN(wanted, (ULONGLONG_MAX - next) / step), 1ULL);
-  /* What the counter becomes: one behind the last value taken. Behind the column's range it stops, where the server
-     will say that the column is exhausted. */
-  ulonglong behind= limit < ULONGLONG_MAX ? limit + 1 : limit;
-  if (next <= limit && next <= ULONGLONG_MAX - step)
-    behind= next + step * (MY_MIN(taken, (limit - next) / step + 1) - 1) + 1;
-  if (settings.autoinc_lock_mode != AUTOINC_TRADITIONAL)
-    m_share->autoinc_raise(behind);
-  mysql_mutex_unlock(m_share->autoinc_mutex());
-  *first= next < ULONGLONG_MAX ? next : counter;  // the server finds none in the series either, and says so
-  *reserved= settings.autoinc_lock_mode == AUTOINC_TRADITIONAL ? 1 : taken;
+  const slc_autoinc_series series= {offset, increment, table->next_number_field->get_max_int_value()};
+  /* TRADITIONAL: the counter moves with the row, in autoinc_note(). */
+  const int take= settings.autoinc_lock_mode != AUTOINC_TRADITIONAL;
+  uint64_t value;
+  *reserved= slc_table_autoinc_reserve(m_share->table(), &series, wanted, take, &value);
+  *first= value;
 }
 
 /* The number in the AUTO_INCREMENT column of a record; 0 if NULL or not above 0. */

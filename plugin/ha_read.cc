@@ -1,8 +1,8 @@
 /* Reading: scans of the table and of indexes, lookups, row references, and the server's multi-range read over them.
 
-   A search key becomes the image of its parts; rows that match it are those whose key begins with that image, that is,
-   the keys in [image, successor of the image). So every mode of the server is a seek to one of these two, and an end
-   of a range is a bound that the engine checks before it locks or hands out an entry. */
+   A search key becomes the image of its parts; rows that match it are those whose key begins with that image. So every
+   mode of the server is a seek to the place before these keys or after them. An end of a range is a bound, which the
+   engine checks before it locks or hands out an entry. */
 #include "ha_sluice.h"
 #include "engine.h"
 #include "errors.h"
@@ -12,19 +12,7 @@ using namespace sluice;
 
 static const slc_bytes NOTHING= {nullptr, 0};
 
-/* The least byte string above all that begin with `from`; empty if there is none. */
-static slc_bytes successor(Buffer &to, slc_bytes from)
-{
-  to.clear();
-  to.append(from);
-  size_t length= to.length();
-  while (length && to.data()[length - 1] == 0xFF)
-    length--;
-  if (!length)
-    return NOTHING;
-  to.data()[length - 1]++;
-  return {to.data(), length};
-}
+static const slc_bound OPEN= {NOTHING, 0};
 
 /* ---- the scan as the engine sees it ---- */
 
@@ -74,19 +62,19 @@ int ha_sluice::scan_set_up()
   return 0;
 }
 
-void ha_sluice::set_bounds(slc_bytes low, slc_bytes high)
+void ha_sluice::set_bounds(slc_bytes low, slc_bound high)
 {
-  if (!m_has_bounds && !low.len && !high.len)
+  if (!m_has_bounds && !low.len && !high.key.len)
     return;
   slc_cursor_bounds(m_cursor, low, high);
-  m_has_bounds= low.len || high.len;
+  m_has_bounds= low.len || high.key.len;
 }
 
 /* After an exact lookup the server may go on to entries beyond it (HANDLER does). */
 void ha_sluice::lift_lookup_bounds()
 {
   if (m_bounds_are_of_lookup)
-    set_bounds(NOTHING, NOTHING);
+    set_bounds(NOTHING, OPEN);
   m_bounds_are_of_lookup= false;
 }
 
@@ -94,25 +82,6 @@ int ha_sluice::seek(uchar *record, uint mode, slc_bytes key, Direction direction
 {
   m_place= AT_ENTRY;
   return deliver(record, slc_cursor_seek(m_cursor, mode, key, &m_found), direction);
-}
-
-/* From the first entry above all that begin with the key. */
-int ha_sluice::seek_after(uchar *record, slc_bytes key)
-{
-  Buffer above;
-  const slc_bytes from= successor(above, key);
-  if (from.len)
-    return seek(record, SLC_SEEK_GE, from, FORWARD);
-  m_place= AT_END;
-  return HA_ERR_END_OF_FILE;
-}
-
-/* Backward, from the last entry that begins with the key or is below. */
-int ha_sluice::seek_before(uchar *record, slc_bytes key)
-{
-  Buffer above;
-  const slc_bytes from= successor(above, key);
-  return from.len ? seek(record, SLC_SEEK_LT, from, BACKWARD) : seek(record, SLC_SEEK_LAST, NOTHING, BACKWARD);
 }
 
 int ha_sluice::step(uchar *record, Direction direction)
@@ -144,7 +113,7 @@ int ha_sluice::step_from_place(uchar *record, Direction direction)
   case BEFORE_KEY:
     return forward ? seek(record, SLC_SEEK_GE, key, FORWARD) : seek(record, SLC_SEEK_LT, key, BACKWARD);
   case AFTER_KEY:
-    return forward ? seek_after(record, key) : seek_before(record, key);
+    return forward ? seek(record, SLC_SEEK_AFTER_PREFIX, key, FORWARD) : seek(record, SLC_SEEK_PREFIX_OR_BEFORE, key, BACKWARD);
   default:
     return seek(record, forward ? SLC_SEEK_FIRST : SLC_SEEK_LAST, NOTHING, direction);
   }
@@ -395,7 +364,7 @@ int ha_sluice::index_read_map(uchar *record, const uchar *key, key_part_map part
     return error;
   m_bounds_are_of_lookup= mode == HA_READ_KEY_EXACT || mode == HA_READ_PREFIX || mode == HA_READ_PREFIX_LAST;
   if (m_bounds_are_of_lookup)
-    set_bounds(image, successor(m_high, image));
+    set_bounds(image, {image, 1});
   else
     set_bounds(NOTHING, range_end());
   int error;
@@ -407,7 +376,7 @@ int ha_sluice::index_read_map(uchar *record, const uchar *key, key_part_map part
     error= seek(record, SLC_SEEK_GE, image, FORWARD);
     break;
   case HA_READ_AFTER_KEY:
-    error= seek_after(record, image);
+    error= seek(record, SLC_SEEK_AFTER_PREFIX, image, FORWARD);
     break;
   case HA_READ_BEFORE_KEY:
     error= seek(record, SLC_SEEK_LT, image, BACKWARD);
@@ -415,7 +384,7 @@ int ha_sluice::index_read_map(uchar *record, const uchar *key, key_part_map part
   case HA_READ_KEY_OR_PREV:
   case HA_READ_PREFIX_LAST:
   case HA_READ_PREFIX_LAST_OR_PREV:
-    error= seek_before(record, image);
+    error= seek(record, SLC_SEEK_PREFIX_OR_BEFORE, image, BACKWARD);
     break;
   default:
     return HA_ERR_WRONG_COMMAND;
@@ -483,7 +452,7 @@ int ha_sluice::index_last(uchar *record)
   if (const int error= scan_set_up())
     return error;
   m_bounds_are_of_lookup= false;
-  set_bounds(NOTHING, NOTHING);
+  set_bounds(NOTHING, OPEN);
   return seek(record, SLC_SEEK_LAST, NOTHING, BACKWARD);
 }
 
@@ -517,20 +486,16 @@ bool ha_sluice::is_exact_end(const key_range &end) const
   return !(end.keypart_map >> parts.size());
 }
 
-/* Where the range being opened ends (exclusive); empty if it is open. In m_high. */
-slc_bytes ha_sluice::range_end()
+/* Where the range being opened ends; OPEN if it has no end. The key is in m_high. */
+slc_bound ha_sluice::range_end()
 {
   if (!m_range_end)
-    return NOTHING;
+    return OPEN;
   m_engine_ends_range= is_exact_end(*m_range_end);
-  Buffer image;
-  m_codec->put_search_key(image, active_index, m_range_end->key,
-                          calculate_key_len(table, active_index, m_range_end->key, m_range_end->keypart_map));
-  if (m_range_end->flag == HA_READ_AFTER_KEY)
-    return successor(m_high, image.bytes());
   m_high.clear();
-  m_high.append(image.bytes());
-  return m_high.bytes();
+  m_codec->put_search_key(m_high, active_index, m_range_end->key,
+                          calculate_key_len(table, active_index, m_range_end->key, m_range_end->keypart_map));
+  return {m_high.bytes(), m_range_end->flag == HA_READ_AFTER_KEY};
 }
 
 Item *ha_sluice::idx_cond_push(uint index, Item *condition)

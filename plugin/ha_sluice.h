@@ -145,8 +145,6 @@ private:
   /* ha_read.cc */
   int scan_set_up();
   int seek(uchar *record, uint mode, slc_bytes key, Direction direction);
-  int seek_after(uchar *record, slc_bytes key);
-  int seek_before(uchar *record, slc_bytes key);
   int deliver(uchar *record, slc_err error, Direction direction);
   check_result_t check_conditions();
   int check_entry(uchar *record);
@@ -159,10 +157,10 @@ private:
   int step(uchar *record, Direction direction);
   int step_from_place(uchar *record, Direction direction);
   bool rereads_locked(uchar *record, int *result);
-  void set_bounds(slc_bytes low, slc_bytes high);
+  void set_bounds(slc_bytes low, slc_bound high);
   void lift_lookup_bounds();
   bool is_exact_end(const key_range &end) const;
-  slc_bytes range_end();
+  slc_bound range_end();
   const MY_BITMAP *columns_read() const;
   const sluice::DecodePlan *plan();
   const sluice::DecodePlan *plan_of_whole_rows();

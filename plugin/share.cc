@@ -5,16 +5,12 @@
 
 namespace sluice {
 
-Share::Share(const char *name) : m_name(name)
-{
-  mysql_mutex_init(0, &m_autoinc_mutex, MY_MUTEX_INIT_FAST);
-}
+Share::Share(const char *name) : m_name(name) {}
 
 Share::~Share()
 {
   KeyTexts::forget(this, m_name.c_str());
   close();
-  mysql_mutex_destroy(&m_autoinc_mutex);
 }
 
 void Share::describe_keys(const TABLE_SHARE *share, const Codec &codec)

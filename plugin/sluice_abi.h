@@ -232,9 +232,14 @@ uint32_t slc_table_index_count(slc_table *);
 const char *slc_table_index_name(slc_table *, uint32_t i);   /* i = secondary ordinal, 0-based */
 uint64_t slc_table_next_row_id(slc_table *);      /* hidden primary key: next id, never given twice */
 uint64_t slc_table_autoinc(slc_table *);          /* persistent counter: next value to give (0 = never set) */
+/* The values that a session's inserts may have: offset, offset + increment, ... up to limit, which is the column's greatest. */
+typedef struct { uint64_t offset, increment, limit; } slc_autoinc_series;
+/* Takes up to `wanted` values of the series, at least 1: the first one goes to `first`, the result is their number. The counter moves beyond
+   them. `first` is above the limit if the column is exhausted. take = 0: the counter stays, and the result is 1. */
+uint64_t slc_table_autoinc_reserve(slc_table *, const slc_autoinc_series *, uint64_t wanted, int take, uint64_t *first);
 /* raise the counter to at least `next`, in memory at once, on disk with the next row change of this table (or at once for reset) */
 uint64_t slc_table_autoinc_raise(slc_table *, uint64_t next); /* what it was */
-/* Of a raise whose row was refused: the counter is what it was before, unless somebody has raised it since. */
+/* Takes back a raise whose row was refused: the counter is what it was before, unless it has been raised since. */
 void    slc_table_autoinc_take_back(slc_table *, uint64_t raised, uint64_t before);
 /* keeps other transactions that ask for it too from taking values, until it is given back (or the transaction ends); waits like a row lock */
 slc_err slc_table_autoinc_lock(slc_table *, slc_trx *);
@@ -295,8 +300,10 @@ typedef struct {
 typedef void (*slc_statistics_cb)(void *ctx, const slc_statistics_row *);
 slc_err  slc_statistics_list(slc_engine *, slc_statistics_cb cb, void *ctx);  /* of all tables that are not temporary */
 uint64_t slc_index_leaf_pages(slc_table *, uint32_t index);
-/* estimated entries with lo <= key <= hi (as byte prefixes: bounds are [lo, hi) with hi exclusive; empty ptr = open) */
-slc_err slc_records_in_range(slc_table *, uint32_t index, slc_bytes lo, slc_bytes hi_exclusive, uint64_t *out);
+/* A place between keys: before all that begin with `key`, or after them. An empty key: no bound. */
+typedef struct { slc_bytes key; uint8_t after; } slc_bound;
+/* estimated entries between two places */
+slc_err slc_records_in_range(slc_table *, uint32_t index, slc_bound lo, slc_bound hi, uint64_t *out);
 /* CHECK TABLE. Quick: every page of the trees (order, fences, links, checksums, page marks). Medium: overflow pages, free space, and
    by sums that each secondary index holds the entries of the rows and no others. Extended: every entry is looked up, so that
    those that are wrong are named. */
@@ -381,7 +388,12 @@ int     slc_bulk_refused(const slc_bulk *, slc_bytes *pk, slc_bytes *row);
 void    slc_bulk_end(slc_bulk *, slc_trx *);          /* NULL is fine */
 
 /* ---- reads ---- */
-enum { SLC_SEEK_FIRST = 0, SLC_SEEK_LAST = 1, SLC_SEEK_GE = 2, SLC_SEEK_GT = 3, SLC_SEEK_LE = 4, SLC_SEEK_LT = 5 };
+/* AFTER_PREFIX: forward from the first key after all that begin with the given one. PREFIX_OR_BEFORE: backward from the last key that begins
+   with the given one or is below. */
+enum {
+  SLC_SEEK_FIRST = 0, SLC_SEEK_LAST = 1, SLC_SEEK_GE = 2, SLC_SEEK_GT = 3, SLC_SEEK_LE = 4, SLC_SEEK_LT = 5, SLC_SEEK_AFTER_PREFIX = 6,
+  SLC_SEEK_PREFIX_OR_BEFORE = 7
+};
 enum { SLC_ENTRY_COVERING = 1 };  /* `row` is a secondary entry's value; else `row` is the clustered row */
 typedef struct {
   uint32_t flags;
@@ -401,9 +413,9 @@ typedef slc_bytes (*slc_key_of)(void *ctx, slc_bytes clustered, slc_bytes row);
 void     slc_cursor_follow_moved(slc_cursor *, slc_key_of, void *ctx);
 /* the scan goes on, where it is, in another statement (HANDLER), perhaps of another transaction */
 slc_err slc_cursor_go_on(slc_cursor *, slc_trx *, uint32_t lock, uint32_t policy);
-/* optional bound, checked before an entry is handed out or locked: forward scans stop at key >= hi, backward ones at key < lo. Empty ptr = none. */
-slc_err slc_cursor_bounds(slc_cursor *, slc_bytes lo, slc_bytes hi_exclusive);
-/* position and hand out the first entry; SLC_SEEK_LE/LT/LAST run backward, the others forward. For LE, pass the exclusive successor with LT if `key` is a prefix. */
+/* optional bounds, checked before an entry is handed out or locked: forward scans stop at the place hi, backward ones at a key < lo. Empty = none. */
+slc_err slc_cursor_bounds(slc_cursor *, slc_bytes lo, slc_bound hi);
+/* position and hand out the first entry; SLC_SEEK_LE/LT/LAST/PREFIX_OR_BEFORE run backward, the others forward */
 slc_err slc_cursor_seek(slc_cursor *, uint32_t seek, slc_bytes key, slc_found *out);
 slc_err slc_cursor_next(slc_cursor *, slc_found *out);   /* next in key order, whatever direction the scan had so far */
 slc_err slc_cursor_prev(slc_cursor *, slc_found *out);

@@ -195,22 +195,14 @@ int ha_sluice::info(uint flags)
 
 ha_rows ha_sluice::estimate_rows_upper_bound() { return stats.records * 2 + EXTRA_RECORDS; }
 
-/* The image where a bound of the server's range lies: above (`after`) or below the keys that begin with it. */
-static slc_bytes range_bound(const Codec &codec, const TABLE *table, uint index, const key_range *range, bool after,
-                             Buffer &to)
+/* Where a bound of the server's range lies; its key is in `to`. */
+static slc_bound range_bound(const Codec &codec, const TABLE *table, uint index, const key_range *range, Buffer &to)
 {
   if (!range)
-    return {nullptr, 0};
+    return {{nullptr, 0}, 0};
   codec.put_search_key(to, index, range->key,
                        calculate_key_len(const_cast<TABLE *>(table), index, range->key, range->keypart_map));
-  if (!after)
-    return to.bytes();
-  size_t length= to.length();
-  while (length && to.data()[length - 1] == 0xFF)
-    length--;
-  if (length)
-    to.data()[length - 1]++;
-  return {to.data(), length};
+  return {to.bytes(), range->flag == HA_READ_AFTER_KEY};
 }
 
 ha_rows ha_sluice::records_in_range(uint index, const key_range *low, const key_range *high, page_range *)
@@ -221,8 +213,8 @@ ha_rows ha_sluice::records_in_range(uint index, const key_range *low, const key_
   if (whole)
     return 1;
   Buffer low_image, high_image;
-  const slc_bytes from= range_bound(*m_codec, table, index, low, low && low->flag == HA_READ_AFTER_KEY, low_image);
-  const slc_bytes to= range_bound(*m_codec, table, index, high, high && high->flag == HA_READ_AFTER_KEY, high_image);
+  const slc_bound from= range_bound(*m_codec, table, index, low, low_image);
+  const slc_bound to= range_bound(*m_codec, table, index, high, high_image);
   uint64_t rows= 0;
   if (slc_records_in_range(m_share->table(), m_codec->engine_index(index), from, to, &rows))
     return HA_POS_ERROR;

@@ -59,6 +59,21 @@ impl slc_bytes {
     }
 }
 
+/// A place between keys.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct slc_bound {
+    pub key: slc_bytes,
+    pub after: u8,
+}
+
+#[repr(C)]
+pub struct slc_autoinc_series {
+    pub offset: u64,
+    pub increment: u64,
+    pub limit: u64,
+}
+
 pub type slc_text_cb = Option<unsafe extern "C" fn(ctx: *mut c_void, text: *const c_char, len: usize)>;
 
 pub type slc_key_text_cb =
@@ -300,6 +315,8 @@ pub const SLC_SEEK_LAST: u32 = 1;
 pub const SLC_SEEK_GE: u32 = 2;
 pub const SLC_SEEK_GT: u32 = 3;
 pub const SLC_SEEK_LE: u32 = 4;
+pub const SLC_SEEK_LT: u32 = 5;
+pub const SLC_SEEK_AFTER_PREFIX: u32 = 6;
 
 pub const SLC_ENTRY_COVERING: u32 = 1;
 #[repr(C)]

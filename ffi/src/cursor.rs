@@ -13,12 +13,14 @@ use super::engine::{enter_code, enter_value};
 use super::error::code;
 use super::table::slc_table;
 use super::trx::slc_trx;
+use sluice::base::bytes::behind_prefix;
 use sluice::base::{Error, Result};
 use sluice::btree::Seek;
 use sluice::engine::Engine;
 use sluice::index::scan::Direction;
 use sluice::table::{Cursor, Found, KeyOf, LockChoice, OnLocked};
 use sluice::txn::{LockMode, Trx};
+use std::borrow::Cow;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -201,13 +203,31 @@ pub unsafe extern "C" fn slc_cursor_go_on(
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn slc_cursor_bounds(cursor: *mut slc_cursor, lo: slc_bytes, hi_exclusive: slc_bytes) -> slc_err {
+pub unsafe extern "C" fn slc_cursor_bounds(cursor: *mut slc_cursor, lo: slc_bytes, hi: slc_bound) -> slc_err {
     let handle = unsafe { &mut *cursor };
     enter_code(&handle.engine, || {
-        let hi = (!hi_exclusive.ptr.is_null()).then(|| unsafe { hi_exclusive.get() });
-        handle.cursor.set_bounds(unsafe { lo.get() }, hi);
+        let (lo, key) = unsafe { (lo.get(), hi.key.get()) };
+        match hi.after {
+            0 => handle.cursor.set_bounds(lo, (!key.is_empty()).then_some(key)),
+            _ => handle.cursor.set_bounds_to_prefix(lo, key),
+        }
         SLC_OK
     })
+}
+
+/// Where a seek goes, and its key. None: there is no such place, and the scan is at its end.
+fn target(seek: u32, key: &[u8]) -> Option<(Seek, Cow<'_, [u8]>)> {
+    let by = |seek| Some((seek, Cow::Borrowed(key)));
+    match seek {
+        SLC_SEEK_FIRST => by(Seek::First),
+        SLC_SEEK_LAST => by(Seek::Last),
+        SLC_SEEK_GE => by(Seek::Ge),
+        SLC_SEEK_GT => by(Seek::Gt),
+        SLC_SEEK_LE => by(Seek::Le),
+        SLC_SEEK_LT => by(Seek::Lt),
+        SLC_SEEK_AFTER_PREFIX => behind_prefix(key).map(|end| (Seek::Ge, end.into())),
+        _ => Some(behind_prefix(key).map_or((Seek::Last, [][..].into()), |end| (Seek::Lt, end.into()))),
+    }
 }
 
 #[no_mangle]
@@ -217,15 +237,12 @@ pub unsafe extern "C" fn slc_cursor_seek(
     key: slc_bytes,
     out: *mut slc_found,
 ) -> slc_err {
-    let seek = match seek {
-        SLC_SEEK_FIRST => Seek::First,
-        SLC_SEEK_LAST => Seek::Last,
-        SLC_SEEK_GE => Seek::Ge,
-        SLC_SEEK_GT => Seek::Gt,
-        SLC_SEEK_LE => Seek::Le,
-        _ => Seek::Lt,
+    let target = target(seek, unsafe { key.get() });
+    let go_to = |cursor: &mut Cursor, trx: &mut Trx| match target {
+        Some((seek, key)) => cursor.seek(trx, seek, &key),
+        None => Ok(false),
     };
-    unsafe { step(cursor, out, |c, trx| c.seek(trx, seek, key.get())) }
+    unsafe { step(cursor, out, go_to) }
 }
 
 #[no_mangle]

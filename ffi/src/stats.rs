@@ -8,8 +8,10 @@ use super::abi::*;
 use super::engine::{enter, enter_value, slc_engine};
 use super::table::slc_table;
 use super::trx::slc_trx;
+use sluice::base::bytes::behind_prefix;
 use sluice::base::Error;
 use sluice::table::{CheckLevel, Checker, EntrySink};
+use std::borrow::Cow;
 use std::ffi::c_void;
 
 /// Calls `cb` with the bytes, which it may use until it returns.
@@ -48,20 +50,32 @@ pub unsafe extern "C" fn slc_index_leaf_pages(table: *mut slc_table, index: u32)
     })
 }
 
+/// The least key that is not before the place; None: no bound.
+///
+/// # Safety
+/// The key's bytes live and stay unchanged for `'a`.
+unsafe fn key_at<'a>(bound: slc_bound) -> Option<Cow<'a, [u8]>> {
+    // SAFETY: the caller's promise.
+    let key = unsafe { bound.key.get() };
+    match bound.after {
+        0 => (!key.is_empty()).then_some(key.into()),
+        _ => behind_prefix(key).map(Cow::from),
+    }
+}
+
 #[no_mangle]
 pub unsafe extern "C" fn slc_records_in_range(
     table: *mut slc_table,
     index: u32,
-    lo: slc_bytes,
-    hi_exclusive: slc_bytes,
+    lo: slc_bound,
+    hi: slc_bound,
     out: *mut u64,
 ) -> slc_err {
     let table = unsafe { slc_table::of(table) };
     enter(&table.engine, || {
-        let (lo, hi) = unsafe { (lo.get(), hi_exclusive.get()) };
-        let bound = |b: &'static [u8]| (!b.is_empty()).then_some(b);
+        let (lo, hi) = unsafe { (key_at(lo), key_at(hi)) };
         let store = table.engine.store();
-        let estimate = store.records_in_range(&table.table, index, bound(lo), bound(hi))?;
+        let estimate = store.records_in_range(&table.table, index, lo.as_deref(), hi.as_deref())?;
         unsafe { *out = estimate };
         Ok(())
     })

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use sluice::base::{Error, Result};
 use sluice::change::Buffering;
 use sluice::engine::Engine;
-use sluice::table::{IndexSpec, Table, TableSpec};
+use sluice::table::{AutoincSeries, IndexSpec, Table, TableSpec};
 use std::ffi::{c_char, c_void, CString};
 use std::sync::Arc;
 
@@ -237,6 +237,28 @@ pub unsafe extern "C" fn slc_table_next_row_id(table: *mut slc_table) -> u64 {
 #[no_mangle]
 pub unsafe extern "C" fn slc_table_autoinc(table: *mut slc_table) -> u64 {
     unsafe { slc_table::of(table) }.table.autoinc()
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_autoinc_reserve(
+    table: *mut slc_table,
+    series: *const slc_autoinc_series,
+    wanted: u64,
+    take: i32,
+    first: *mut u64,
+) -> u64 {
+    let (handle, series) = unsafe { (slc_table::of(table), &*series) };
+    let series = AutoincSeries {
+        offset: series.offset,
+        increment: series.increment,
+        limit: series.limit,
+    };
+    let values = match take {
+        0 => handle.table.autoinc_next(&series),
+        _ => handle.table.autoinc_reserve(&series, wanted),
+    };
+    unsafe { *first = values.first };
+    values.count
 }
 
 #[no_mangle]

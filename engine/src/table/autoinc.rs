@@ -84,8 +84,8 @@ impl Table {
         }
     }
     /// The value that the next row would get; the counter stays.
-    pub fn autoinc_first(&self, series: &AutoincSeries) -> u64 {
-        series.values(self.autoinc(), 1).0.first
+    pub fn autoinc_next(&self, series: &AutoincSeries) -> AutoincValues {
+        series.values(self.autoinc(), 1).0
     }
 }
 
