@@ -1,10 +1,8 @@
 /* CHECK, REPAIR, ANALYZE, OPTIMIZE TABLE.
 
-   CHECK: the engine walks its pages; what the rows' entries must be only the codec can tell, so the engine hands each row here and
-   compares what comes back with what its indexes hold. Progress goes to SHOW PROCESSLIST, KILL ends it.
-   REPAIR: builds the secondary indexes anew from the rows and swaps them for the old ones in one change of the catalog: the
-   cheapest way out when a page of one cannot be read. What it cannot do so (virtual columns, EXTENDED, nothing to build) the
-   server does by copying the table.
+   CHECK: the engine walks its pages. Only the codec can
+   compute a row's index entries: the engine hands each row here, and compares the result with its indexes. Progress goes to SHOW PROCESSLIST, KILL ends it.
+   REPAIR: builds the secondary indexes anew from the rows, and swaps them for the old ones in one change of the catalog. That is the cheapest way out when a page of an index cannot be read. In other cases (virtual columns, EXTENDED, nothing to build) the server copies the table.
    Called by: the server. */
 #include "engine.h"
 #include "ddl.h"

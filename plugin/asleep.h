@@ -9,7 +9,7 @@ namespace sluice {
 class Asleep
 {
 public:
-  /* Without a THD, or where it does not sleep after all, nobody is told. */
+  /* Without a THD, or where the thread does not sleep after all, the server is not notified. */
   Asleep(THD *thd, _thd_wait_type_e why, bool sleeps= true) : m_thd(sleeps ? thd : nullptr)
   {
     if (m_thd)

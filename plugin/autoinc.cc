@@ -1,12 +1,8 @@
-/* AUTO_INCREMENT. The counter is the engine's (it survives a restart); here is who may take from it when.
+/* AUTO_INCREMENT. The counter is the engine's, and survives a restart. Here is which statement may take values from it, and when.
 
-   sluice_autoinc_lock_mode   0: every statement that takes a value keeps others out until it ends, so that its values are
-   consecutive. 1: only statements that cannot say how many rows they will insert do (INSERT ... SELECT, LOAD DATA).
-   2: none does. Otherwise a statement takes as many values as the server asks for, at once. As in InnoDB, values taken and not
-   used are lost, and an explicit value moves the counter behind itself when its row is written. With 0 a generated one does, too.
+   sluice_autoinc_lock_mode   0: every statement that takes a value keeps others out until it ends, so that its values are consecutive. 1: only statements of unknown length do (INSERT ... SELECT, LOAD DATA). 2: none does. Otherwise a statement takes as many values as the server asks for, at once. As in InnoDB, values taken and not used are lost. An explicit value moves the counter beyond itself when its row is written. With 0 a generated value does, too.
 
-   The counter is moved before the row is written: the engine makes it durable with the next change of the table, and a
-   value that is in a row must never be given again after a crash. If the row is refused, the counter goes back.
+   The counter moves before the row is written. The engine makes it durable with the next change of the table, so a value that is in a row is never given again after a crash. If the row is refused, the counter goes back.
    Called by: the server, ha_write.cc. */
 #include "ha_sluice.h"
 #include "engine.h"
@@ -92,12 +88,12 @@ ha_sluice::AutoincRaise ha_sluice::autoinc_note(const uchar *record)
     return {0, 0};
   if (value > table->found_next_number_field->get_max_int_value())
     return {0, 0};
-  const ulonglong behind= value == ULONGLONG_MAX ? value : value + 1;
-  const ulonglong before= m_share->autoinc_raise(behind);
-  return before < behind ? AutoincRaise{behind, before} : AutoincRaise{0, 0};
+  const ulonglong next= value == ULONGLONG_MAX ? value : value + 1;
+  const ulonglong before= m_share->autoinc_raise(next);
+  return before < next ? AutoincRaise{next, before} : AutoincRaise{0, 0};
 }
 
-/* Statements that go on behind a duplicate with the same number keep it, as InnoDB's do. */
+/* Statements that continue after a duplicate, with the same number, keep the number, as InnoDB's do. */
 static bool keeps_number_of_duplicate(THD *thd)
 {
   switch (thd_sql_command(thd))
@@ -113,14 +109,14 @@ static bool keeps_number_of_duplicate(THD *thd)
   }
 }
 
-/* What became of the row that autoinc_note() was told of. */
+/* The row of autoinc_note() was written, or refused with `error`. */
 void ha_sluice::autoinc_settle(const uchar *record, const AutoincRaise &raise, int error)
 {
   if (!table->found_next_number_field)
     return;
   if (!error)
   {
-    /* Another may have raised the counter for the same number, lost against this row and taken the raise back. */
+    /* Another statement may have raised the counter for the same number, been refused because of this row, and taken the raise back. */
     if (!raise.to)
       autoinc_note(record);
     return;
@@ -131,7 +127,7 @@ void ha_sluice::autoinc_settle(const uchar *record, const AutoincRaise &raise, i
   {
     if (keeps_number_of_duplicate(m_connection->thd()))
       return;
-    /* The number itself is in the table, where the counter did not expect it: giving it again would be refused for ever. */
+    /* The number itself is in the table, beyond the counter: a row with it would be refused each time. */
     if (m_connection->duplicate_key() == table->s->next_number_index)
       return;
   }

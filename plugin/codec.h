@@ -1,5 +1,4 @@
-/* Codec: between the server's records and the engine's bytes. One per open handler, built at open from its TABLE (and told the order of the
-   engine's indexes), not changed afterwards (only decode plans are added to a cache). The three formats:
+/* Codec: between the server's records and the engine's bytes. One per open handler, built at open from its TABLE and the order of the engine's indexes. It is not changed afterwards, except that decode plans are added to a cache. The three formats:
 
    Key image    for each part: if the column may be NULL one byte (00 = NULL and nothing follows, 01 = a value), then
                 the value: integers big-endian with the sign bit flipped, temporal and decimal bytes as the server
@@ -127,7 +126,7 @@ public:
   bool is_wide(uint index) const;
   /* SLC_INDEX_* of a secondary index. */
   uint32_t index_flags(uint index) const;
-  /* The engine counts the clustered index as 0, then the secondary ones: as the server does, until the codec is told another order. */
+  /* The engine counts the clustered index as 0, then the secondary ones: as the server does, until the codec gets another order. */
   uint engine_index(uint index) const { return m_engine_indexes[index]; }
   uint server_index(uint engine_index) const { return m_server_indexes[engine_index]; }
   uint secondary_count() const { return static_cast<uint>(m_keys.size()) - has_primary_key(); }

@@ -207,7 +207,7 @@ bool Codec::put_key(Buffer &to, uint index, const uchar *record) const
   return has_null;
 }
 
-/* The tuple may go on behind the index's own parts with those of the primary key that the index does not have (ha_sluice::open says which). */
+/* After the index's own parts the tuple may have those of the primary key that the index lacks (ha_sluice::open says which). */
 void Codec::put_search_key(Buffer &to, uint index, const uchar *tuple, uint tuple_length) const
 {
   const uchar *end= tuple + tuple_length;
@@ -232,7 +232,7 @@ void Codec::put_search_key(Buffer &to, uint index, const uchar *tuple, uint tupl
       i++;
     const uchar *from= i < own.size() ? starts[i] : tuple;
     if (i < own.size() && own[i].length != part.length)
-      return;                           // one of both has only the column's beginning: nothing behind it can narrow the search
+      return;                           // one of both has only a prefix of the column: no later part can narrow the search
     to.end_at(put_part_tuple(to.reserve(part.image_length_max), part, from));
     if (i == own.size())
       tuple+= part.store_length;

@@ -39,7 +39,7 @@ inline void put_sized(const Column &column, uchar *record, const uchar *from, si
     column.charset->fill(reinterpret_cast<char *>(to) + length, column.length - length, ' ');
 }
 
-/* The value behind a NULL, as Field::reset() leaves it: the server compares it when it looks whether a row has changed. */
+/* The value of a NULL, as Field::reset() leaves it: the server compares it when it checks whether a row has changed. */
 inline void put_nothing(const Column &column, uchar *record)
 {
   if (column.is_fixed())

@@ -1,8 +1,6 @@
 /* The server's headers, and the only place that asks which server version they are.
 
-   Every other file of plugin/ includes this one first. Where a later MariaDB changed a signature that the shim
-   overrides or calls, the difference is a macro or a small inline function here, so that no other file has a
-   conditional on MYSQL_VERSION_ID. Written and tested against 10.11; the 11.x branches hold what is known of them.
+   Every other file of plugin/ includes this one first. Where a later MariaDB changed a signature that the plugin overrides or calls, the difference is a macro or a small inline function here. No other file has a conditional on MYSQL_VERSION_ID. Written and tested against 10.11; the 11.x branches hold what is known of them.
    Used by: every file of plugin/. */
 #ifndef SLUICE_COMPAT_H
 #define SLUICE_COMPAT_H
@@ -75,7 +73,7 @@ extern void ignore_db_dirs_append(const char *dirname);
 
 namespace sluice {
 
-/* What extra() is told around the filling of a new table. 11.8.6 has the older names; both leave out ALTER IGNORE. */
+/* Arguments of extra() around the filling of a new table. 11.8.6 has the older names; both leave out ALTER IGNORE. */
 #if MYSQL_VERSION_ID < 110000
 enum { EXTRA_BEGIN_COPY= HA_EXTRA_BEGIN_COPY, EXTRA_END_COPY= HA_EXTRA_END_COPY, EXTRA_ABORT_COPY= HA_EXTRA_ABORT_COPY };
 #else

@@ -84,13 +84,13 @@ bool Connection::is_undecided() const
 
 int Connection::use(bool writes)
 {
-  /* The server refuses statements behind XA PREPARE, but not before it has locked the tables of their functions (SELECT f()). */
+  /* The server refuses statements after XA PREPARE, but not before it has locked the tables of their functions (SELECT f()). */
   if (unlikely(is_undecided()))
   {
     m_thd->transaction->xid_state.er_xaer_rmfail();
     return HA_ERR_UNSUPPORTED;
   }
-  /* Else it has let go of the transaction: when a client resets its connection (COM_RESET_CONNECTION, COM_CHANGE_USER) engines are not told. */
+  /* Else the server has let go of the transaction: it does not call engines when a client resets its connection (COM_RESET_CONNECTION, COM_CHANGE_USER). */
   if (unlikely(m_outlives))
   {
     slc_trx_leave(m_trx);
@@ -172,9 +172,7 @@ int Connection::prepare(bool all)
   return error;
 }
 
-/* Of all engines that can be asked after a crash. XA COMMIT ... ONE PHASE prepares under the user's name, by which the recovery would leave it to the
-   user, though the binlog has it as committed, by the server's name. Where others take part they take the user's, and one verdict must end all
-   halves. */
+/* Of all engines that can be asked after a crash. XA COMMIT ... ONE PHASE prepares under the user's name. Recovery would leave the transaction to the user, although the binlog has it as committed, by the server's name. Where other engines take part, they have the user's name, and one decision must end all parts. */
 bool Connection::is_alone() const
 {
   for (Ha_trx_info *part= m_thd->transaction->all.ha_list; part; part= part->next())
@@ -187,7 +185,7 @@ void Connection::commit_ordered(bool all)
 {
   if (!is_real_end(all) || !m_started)
     return;
-  /* The server asks everybody who takes part. Who only reads has nothing on the coordinator's log: what it was shown, it has to wait for itself. */
+  /* The server asks every engine that takes part. A reader has nothing in the coordinator's log: it must itself wait until the commits that it was shown are durable. */
   m_ordered= slc_trx_has_writes(m_trx);
   slc_trx_commit_ordered(m_trx);
 }

@@ -21,7 +21,7 @@ static std::string definition_line(const LEX_CUSTRING &definition)
   return line + "\n";
 }
 
-/* How the note goes on behind the definition. */
+/* The part of the note after the definition. */
 static std::string versions_text(const TABLE *form)
 {
   bool counts_spaces= false;
@@ -224,8 +224,7 @@ std::vector<std::string> sluice::tables_with_prefix(const std::string &prefix)
   return search.found;
 }
 
-/* When the server finishes, after a crash, an ALTER TABLE that copied a partitioned table, it asks the engine of the partitions to
-   rename the whole table, and forgets the .par file. It may ask again after another crash: what is renamed is not met again. */
+/* After a crash the server finishes an ALTER TABLE that copied a partitioned table. It asks the engine of the partitions to rename the whole table, and forgets the .par file. It may ask again after another crash; partitions that are renamed are then not found again. */
 static slc_err rename_all_parts(const char *from, const char *to)
 {
   const std::string prefix= std::string(from) + "#P#";

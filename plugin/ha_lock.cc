@@ -119,9 +119,7 @@ static bool is_target(THD *thd, const TABLE *table)
   }
 }
 
-/* Below SERIALIZABLE nobody locks the ranges that he reads: repeated on a replica, a statement may read other rows, and what it writes, be it into
-   another engine's table, is then another thing. Of tables that are only read the server asks no flag, so it is told here that the statement is
-   unsafe: under MIXED it is logged as rows, under STATEMENT with a warning. Before it decides how the statement is logged. */
+/* Below SERIALIZABLE a statement does not lock the ranges that it reads. Repeated on a replica it may read other rows, and write others, also into another engine's table. The server asks no flag of tables that are only read, so the statement is marked unsafe here, before the server decides how to log it. Under MIXED it is then logged as rows, under STATEMENT with a warning. */
 static void tell_binlog_of_read(THD *thd, const TABLE *table)
 {
   const bool may_write= thd_sql_command(thd) != SQLCOM_SELECT || thd->lex->requires_prelocking();
@@ -131,8 +129,7 @@ static void tell_binlog_of_read(THD *thd, const TABLE *table)
   thd->lex->set_stmt_unsafe(LEX::BINLOG_STMT_UNSAFE_LIMIT);
 }
 
-/* What a locking scan outside of a transaction does about rows that move behind it. Those that UPDATE and DELETE change are followed, and nobody
-   has to wait; but they may come out of the index's order, by which a statement may group, and in a join they would belong to another lookup. */
+/* What a locking scan outside of a transaction does about rows that move to keys that it has passed. UPDATE and DELETE follow the rows that they change, and no statement has to wait. But such rows may come out of the index's order, by which a statement may group; and in a join they would belong to another lookup. */
 ha_sluice::Moved ha_sluice::about_moved(THD *thd) const
 {
   if (m_lock == SLC_LOCK_NONE || m_lock == SLC_LOCK_NONE_OF_SOURCE || m_policy == SLC_SKIP_LOCKED || !is_lone_statement(thd))
@@ -189,8 +186,7 @@ THR_LOCK_DATA **ha_sluice::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_loc
   return to;
 }
 
-/* A cluster would replicate nothing of what a statement of its own changes here, and its nodes would differ from then on. DDL goes to all nodes as
-   a statement (the thread is not `local` meanwhile), and what a node applies comes from one that had the row. */
+/* A cluster would replicate nothing of what its own statements change here, and its nodes would differ from then on. DDL goes to all nodes as a statement (the thread is not `local` meanwhile). Changes that a node applies come from a node that had the row. */
 static int refuse_in_cluster(THD *thd, const TABLE *table)
 {
   if (table->s->tmp_table != NO_TMP_TABLE || !WSREP(thd) || !wsrep_thd_is_local(thd))
@@ -238,9 +234,7 @@ int ha_sluice::external_lock(THD *thd, int type)
   return 0;
 }
 
-/* A statement under LOCK TABLES or inside a stored routine: the table was locked for all of them, by the strongest of their types. Called also,
-   right behind external_lock(), for the own tables of a statement with triggers or functions (they read by no snapshot of the statement's, for its
-   routines do not), and of CREATE OR REPLACE TABLE. */
+/* A statement under LOCK TABLES or inside a stored routine: the table was locked for all of them, by the strongest of their types. Called also, right after external_lock(), for the tables of CREATE OR REPLACE TABLE, and for the own tables of a statement with triggers or functions. The latter read by no snapshot of the statement's, since its routines do not. */
 int ha_sluice::start_stmt(THD *thd, thr_lock_type type)
 {
   m_scan_set_up= false;

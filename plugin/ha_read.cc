@@ -303,8 +303,7 @@ int ha_sluice::point_read(uchar *record)
   return error ? fail(error) : read_row(record, m_clustered.bytes(), row.row);
 }
 
-/* True: the last row was shown as committed although somebody holds it, and the server wants it: so now it waits for it, and
-   reads it again, with that result. False: go on to the next one (as well if the row is gone by now). */
+/* True: the last row was shown in its committed version although another transaction has locked it, and the server wants the row. So the row is locked, with a wait, and read again; *result is the result. False: the scan continues with the next row, also if the row is gone by now. */
 bool ha_sluice::rereads_locked(uchar *record, int *result)
 {
   if (likely(m_semi != SEMI_DID))
@@ -456,7 +455,7 @@ int ha_sluice::index_last(uchar *record)
   return seek(record, SLC_SEEK_LAST, NOTHING, BACKWARD);
 }
 
-/* The server's own loop, but the engine knows where the range ends: it neither reads nor locks what lies behind. */
+/* The server's own loop, but the engine knows where the range ends: it neither reads nor locks entries after that. */
 int ha_sluice::read_range_first(const key_range *start, const key_range *end, bool equal, bool sorted)
 {
   m_range_end= end;
@@ -514,9 +513,7 @@ bool ha_sluice::rowid_filter_push(Rowid_filter *filter)
 
 /* ---- multi-range read ---- */
 
-/* The buffer of a partition is not its own: when the last index that the server weighed asked for none, all partitions get the same
-   one, and each fills it with references to its rows before any reads them; and it may be one of an earlier statement. Only its size
-   is taken, up to what the user allows. */
+/* The buffer of a partition is not its own. When the last index that the server weighed asked for none, all partitions get the same buffer. Each partition fills it with references to its rows before any of them reads them. It may also be a buffer of an earlier statement. So only its size is taken, up to what the user allows. */
 int ha_sluice::multi_range_read_init(RANGE_SEQ_IF *seq, void *init, uint ranges, uint mode, HANDLER_BUFFER *buffer)
 {
   const bool is_own= !table->part_info || mode & (HA_MRR_USE_DEFAULT_IMPL | HA_MRR_SORTED);

@@ -22,7 +22,7 @@ ha_sluice::~ha_sluice()
   own_end();
 }
 
-/* Statements that make a copy of a table in which nobody else comes to its rows, and drop the old one, or lock it for those to come. */
+/* Statements that copy a table while no other statement reaches its rows, and then drop the old table, or lock it for statements to come. */
 static bool keeps_others_out(const THD *thd)
 {
   switch (thd_sql_command(thd))
@@ -47,8 +47,7 @@ handler::Table_flags ha_sluice::table_flags() const
                      HA_TABLE_SCAN_ON_INDEX | HA_CAN_ONLINE_BACKUPS | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE |
                      HA_CONCURRENT_OPTIMIZE | HA_CAN_TABLES_WITHOUT_ROLLBACK;
   /* Only SERIALIZABLE locks all ranges. Below it a statement may see another one's rows appear: it is not safe to replicate
-     as text, and the server's own unique checks (over hashes) come after the write. Not where what has been written would stay: ALTER IGNORE
-     goes on behind a duplicate, and of a function or a trigger no statement is rolled back by itself (there the check locks the gap). */
+     as text, and the server's own unique checks (over hashes) come after the write. Not where written rows would stay: ALTER IGNORE continues after a duplicate, and a single statement of a function or a trigger is not rolled back (there the check locks the gap). */
   const THD *thd= current_thd;
   const bool serializable= thd && thd_tx_isolation(thd) == ISO_SERIALIZABLE;
   if (serializable)
@@ -114,8 +113,7 @@ static bool find_indexes(Codec &codec, const TABLE *table, slc_table *engine_tab
   return true;
 }
 
-/* A table that cannot be opened the server calls corrupt when it is asked to check or repair it, unless the error is one of a few: this one
-   (its number is not shown) stands for a file that may be whole, and for an engine that has stopped. */
+/* The server calls a table corrupt if it cannot open it for CHECK or REPAIR, unless the error is one of a few. This one, whose number is not shown, stands for a file that may be whole, and for an engine that has stopped. */
 static void tell_who_asks(THD *thd, const char *why)
 {
   switch (thd_sql_command(thd))
@@ -132,7 +130,7 @@ static void tell_who_asks(THD *thd, const char *why)
 }
 
 /*
-  The server goes on behind a secondary key's own parts with those of the primary key that it lacks, and takes both together for unique. Here it
+  The server extends a secondary key by the parts of the primary key that it lacks, and takes both together for unique. Here it
   does so only where they hold every column of the primary key, each one whole. It leaves out parts itself, but
   - with PRIMARY KEY (a, c(3), id), KEY (c, a) it goes on with id: equal strings need not have equal beginnings, and by those the entries lie;
   - with PRIMARY KEY (a, c(3)), KEY (c) it takes (c, a) for unique, where two strings may be equal and their beginnings not;

@@ -124,8 +124,7 @@ public:
 
 private:
   enum Direction { FORWARD, BACKWARD };
-  /* Where index_next() and index_prev() go on from: the cursor's entry; the row of a point read, for which the cursor was not moved;
-     between entries, before or after those that begin with the key in m_search; or an end of the index. */
+  /* Where index_next() and index_prev() continue: AT_ENTRY, the cursor's entry. AT_KEY, the row of a point read, for which the cursor was not moved. BEFORE_KEY and AFTER_KEY, the places before and after the entries that begin with the key in m_search. AT_START and AT_END, the ends of the index. */
   enum Place { AT_ENTRY, AT_KEY, BEFORE_KEY, AFTER_KEY, AT_START, AT_END };
   enum Semi { SEMI_OFF, SEMI_TRY, SEMI_DID };
 
@@ -172,7 +171,7 @@ private:
   {
     return pushed_rowid_filter && rowid_filter_is_active && m_codec->key(active_index).has_position;
   }
-  /* Rows that move behind a scan; KEPT_OUT: it locks the gaps behind it. */
+  /* Rows that move to keys that a scan has passed: MISSED, FOLLOWED, or KEPT_OUT, since the scan locks the gaps that it has passed. */
   enum Moved { MOVED_MISSED, MOVED_FOLLOWED, MOVED_KEPT_OUT };
   Moved about_moved(THD *thd) const;
   uint lock_of_reads() const;
@@ -282,7 +281,7 @@ private:
   bool m_bounds_are_of_lookup= false;   // set by an exact lookup: index_next() goes beyond them
   Place m_place= AT_ENTRY;
   const key_range *m_range_end= nullptr; // while read_range_first() seeks
-  bool m_engine_ends_range= false;      // no row that the scan delivers lies behind the end of the range
+  bool m_engine_ends_range= false;      // no row that the scan delivers lies after the end of the range
   bool m_at_start= false;               // of a table scan
   const sluice::DecodePlan *m_plan= nullptr;
   uint64_t m_statistics_version= 0;     // of which rec_per_key was made

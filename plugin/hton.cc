@@ -99,9 +99,7 @@ bool file_exists(const std::string &path) { return access(path.c_str(), F_OK) ==
 /* From init() on, until the server says that it has finished or undone the statements that a crash cut short. */
 bool in_ddl_recovery= true;
 
-/* After a crash in the CREATE of a partitioned table the server asks the partitions' engine to drop the whole table, and then
-   removes the .frm, but not the list of partitions (.par). It asks the same when the partitioned table is the new one, which
-   has to stay; so one waits to see whether the .frm goes. */
+/* After a crash in the CREATE of a partitioned table the server asks the partitions' engine to drop the whole table. Then it removes the .frm, but not the list of partitions (.par). It asks the same when the partitioned table is the new one, which must stay. So the list is kept until it is known whether the .frm goes. */
 std::vector<std::string> tables_asked_for;
 
 slc_err drop_all_parts(const std::string &path)
@@ -144,8 +142,7 @@ void drop_forgotten_lists(const std::string &folder)
   my_dirend(files);
 }
 
-/* The server has dropped the tables that it knows; `path` is the folder, with a '/' behind. What the engine has besides has no
-   .frm (somebody removed it), and its name would stay taken for ever. */
+/* The server has dropped the tables that it knows; `path` is the folder and ends with a '/'. Other tables of the engine have no .frm, which was removed by hand, and their names would stay taken for ever. */
 void drop_tables_below(const char *path)
 {
   for (const std::string &name : tables_with_prefix(path))

@@ -1,6 +1,4 @@
-/* KeyTexts: the engine's keys as people write them, for the tables of INFORMATION_SCHEMA. What the columns of a table's keys are is
-   noted when the table is first opened, and forgotten with its Share; a key of a table that nobody has opened since the
-   server's start, or that does not have the form of the table's keys, is shown in hexadecimal digits.
+/* KeyTexts: the engine's keys as people write them, for the tables of INFORMATION_SCHEMA. The columns of a table's keys are noted when the table is first opened, and forgotten with its Share. Before the first open since the server's start a key is shown in hexadecimal digits. So is a key that does not have the form of the table's keys.
 
    Of a string the key holds what its collation compares, not the characters. Where each printable ASCII character has
    bytes of its own there, they are turned back (into one of the characters that compare equal: lower case, no accents).

@@ -1,7 +1,4 @@
-/* Loads of new tables: between extra(HA_EXTRA_BEGIN_COPY) and HA_EXTRA_END_COPY (ALTER TABLE by copy, CREATE TABLE ... SELECT)
-   the server fills a table that nobody else can see, and drops it if it fails. Its rows go to the engine's load instead of being
-   inserted. A value that a UNIQUE index has twice may then be found at the end only; extra() returns it, and the server reports it as
-   it would report one of write_row(). */
+/* Loads of new tables. Between extra(HA_EXTRA_BEGIN_COPY) and HA_EXTRA_END_COPY (ALTER TABLE by copy, CREATE TABLE ... SELECT) the server fills a table that no other connection can see, and drops it if that fails. Its rows go to the engine's load instead of being inserted. A duplicate in a UNIQUE index may then be found only at the end. extra() returns the error, and the server reports it as one of write_row(). */
 #include "ha_sluice.h"
 #include "engine.h"
 #include "errors.h"

@@ -27,7 +27,7 @@ public:
   /* Gives the engine's table back and takes it anew: around a truncation. */
   void close();
 
-  /* Notes what its keys are made of, for people who look at locks; once. */
+  /* Notes what its keys are made of, for reports of locks; once. */
   void describe_keys(const TABLE_SHARE *share, const Codec &codec);
 
   /* The counter: the next value to give. */
@@ -50,7 +50,7 @@ private:
   std::string m_name;
   std::atomic<bool> m_keys_described{false};
   slc_table *m_table= nullptr;
-  std::atomic<Connection *> m_autoinc_owner{nullptr};  // who has the engine's lock; changed by its holder
+  std::atomic<Connection *> m_autoinc_owner{nullptr};  // the holder of the engine's lock; only it changes this
   std::atomic<bool> m_statistics_described{false};
 };
 

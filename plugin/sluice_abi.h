@@ -77,7 +77,7 @@ slc_err slc_engine_open(const slc_config *config, slc_engine **out);  /* runs re
 void    slc_engine_start_background(slc_engine *);  /* purge, rollback of losers, page cleaner full speed: after DDL recovery */
 void    slc_engine_close(slc_engine *, uint32_t fast); /* fast: 0 = purge all + flush all, 1 = flush all, 2 = flush redo only */
 slc_err slc_engine_flush_log(slc_engine *);
-void    slc_engine_count_conflict(slc_engine *); /* SLC_CONFLICT was told to a user */
+void    slc_engine_count_conflict(slc_engine *); /* SLC_CONFLICT was reported to a user */
 slc_err slc_engine_checkpoint(slc_engine *);        /* flush all dirty pages, move the checkpoint */
 uint64_t slc_engine_lsn(slc_engine *);
 uint64_t slc_engine_durable_lsn(slc_engine *);
@@ -109,7 +109,7 @@ typedef struct {
   uint64_t connection;       /* 0 = it has none (any more) */
   int64_t  age_us, waiting_us, snapshot_age_us;
   uint64_t undo_records, undo_bytes, buffered_changes, row_locks, range_locks, tables_locked;
-  uint64_t weight;           /* decides who is the victim of a deadlock */
+  uint64_t weight;           /* decides which transaction is the victim of a deadlock */
   slc_bytes requested_lock;  /* empty = it waits for none */
   slc_bytes xid;             /* as people write it; empty = it is not XA */
   uint8_t  isolation, has_id, prepared, rolling_back;
@@ -131,7 +131,7 @@ typedef struct {
   void (*lock)(void *ctx, const slc_lock_info *);
   void (*wait)(void *ctx, const slc_lock_wait *);
 } slc_lock_sink;
-/* what is said of locks that nobody waits for: nothing, in how many tables a transaction has any, every one */
+/* what is reported of locks that no transaction waits for: nothing, in how many tables a transaction has any, every one */
 enum { SLC_LOCKS_WAITED_FOR, SLC_LOCKS_COUNTED, SLC_LOCKS_ALL };
 /* transactions first, then locks, then waits */
 slc_err slc_lock_report(slc_engine *, uint32_t detail, const slc_lock_sink *);
@@ -148,8 +148,8 @@ typedef struct {
   void *ctx;                                             /* the connection (THD) */
   /* block until `*flag` != 0, the timeout, or a kill. Called without any engine latch or mutex held. */
   int  (*wait)(void *ctx, volatile uint32_t *flag, uint64_t timeout_us);
-  /* wake whoever sits in wait() of this ctx; may be called from any thread, while ctx is alive; flag is set before. slc_trx_free() waits for
-     such calls, and for about_to_wait() of others with this ctx, so they must not wait for a connection to end */
+  /* wake the thread that is in wait() of this ctx; may be called from any thread, while ctx is alive; flag is set before. slc_trx_free() waits
+     for such calls, and for about_to_wait() of others with this ctx, so they must not wait for a connection to end */
   void (*wake)(void *ctx);
   int  (*killed)(void *ctx);                             /* polled in long scans: nonzero = stop */
   /* before a wait: `ctx` is about to wait for `holder_ctx` (replication, Galera). may be NULL. Return nonzero: do not wait, give SLC_DEADLOCK */
@@ -169,11 +169,11 @@ slc_trx *slc_trx_new(slc_engine *, const slc_waiter *, uint64_t connection_id);
 void     slc_trx_free(slc_trx *);                 /* rolls back if active */
 /* begin: idempotent while active. lock_wait_timeout_ms as of now. */
 void     slc_trx_start(slc_trx *, uint32_t isolation, uint32_t lock_wait_timeout_ms);
-/* behind it: whether what was changed since a snapshot may be locked or changed (at SLC_ISO_REPEATABLE_READ) */
+/* after slc_trx_start(): whether what was changed since a snapshot may be locked or changed (at SLC_ISO_REPEATABLE_READ) */
 void     slc_trx_snapshot_isolation(slc_trx *, int on);
 /* at REPEATABLE READ a locking read that may find nothing takes the snapshot, too (off in a new transaction object, stays) */
 void     slc_trx_snapshot_by_locking(slc_trx *, int on);
-/* behind it, XA: what the user calls the transaction, for reports */
+/* after slc_trx_start(), XA: what the user calls the transaction, for reports */
 void     slc_trx_name(slc_trx *, const slc_xid *);
 int      slc_trx_is_started(const slc_trx *);
 int      slc_trx_has_writes(const slc_trx *);
@@ -195,7 +195,7 @@ void     slc_trx_cancel_wait(slc_trx *);          /* from any thread: KILL */
 void     slc_trx_set_position(slc_trx *, const uint8_t *pos, size_t len);
 
 /* ---- tables ---- */
-/* WIDE: the keys of its entries, the clustered key behind them, may be longer than SLC_KEY_MAX. No change of it is buffered. */
+/* WIDE: the keys of its entries, with the clustered key at their end, may be longer than SLC_KEY_MAX. No change of it is buffered. */
 enum { SLC_INDEX_UNIQUE = 1, SLC_INDEX_WIDE = 2 };
 enum { SLC_KEY_MAX = 3500, SLC_WIDE_KEY_MAX = 14000 };
 typedef struct {
@@ -333,7 +333,7 @@ typedef struct {
   slc_table *table;
   const char *const *drop;   /* names of indexes */
   uint32_t drop_count;
-  const char *const *rename; /* pairs: old name, new name; behind the drops, before the adds, all at once */
+  const char *const *rename; /* pairs: old name, new name; after the drops, before the adds, all at once */
   uint32_t rename_count;     /* of pairs */
   slc_build *const *add;     /* finished builds; given up by the caller if the change succeeds */
   uint32_t add_count;
@@ -369,7 +369,7 @@ slc_err slc_row_move(slc_trx *, slc_table *, slc_bytes old_pk, const slc_entry *
                      const slc_entry *new_entries, uint32_t entry_count, int x_on_duplicate);
 slc_err slc_row_delete(slc_trx *, slc_table *, slc_bytes pk, const slc_entry *entries, uint32_t entry_count);
 
-/* ---- load of a new table that nobody else sees yet: no undo, no redo. Who fails must drop the table. ---- */
+/* ---- load of a new table that no other connection sees yet: no undo, no redo. A caller whose load fails must drop the table. ---- */
 slc_err slc_load_begin(slc_table *, slc_load **out);  /* *out NULL: not a table to be loaded (it has rows, or is temporary) */
 slc_err slc_load_add(slc_load *, slc_bytes pk, slc_bytes row, const slc_entry *entries, uint32_t entry_count);
 /* durable on return; SLC_DUPLICATE may come here only (slc_duplicate_index, slc_duplicate_pk, and the row) */
@@ -407,7 +407,7 @@ void slc_cursor_free(slc_cursor *);
    entry that the snapshot may see is handed out as it is, without the clustered row. Consistent reads (SLC_LOCK_NONE) use trx's snapshot
    (READ UNCOMMITTED: newest version; SLC_LOCK_NONE_OF_SOURCE: the statement's own). Locks are taken on rows (clustered key), in key order, as they are handed out. */
 slc_err slc_cursor_begin(slc_cursor *, slc_trx *, uint32_t index, uint32_t lock, uint32_t policy, int covering);
-/* behind begin, of a locking scan of a secondary index outside of a transaction: a row that moves behind the scan while it is under way is handed
+/* after begin, of a locking scan of a secondary index outside of a transaction: a row that moves to a key that the scan has passed is handed
    out by its old entry. key_of: the key that a row has in that index, without the clustered key; valid until the next call; null ptr: unknown */
 typedef slc_bytes (*slc_key_of)(void *ctx, slc_bytes clustered, slc_bytes row);
 void     slc_cursor_follow_moved(slc_cursor *, slc_key_of, void *ctx);

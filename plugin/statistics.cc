@@ -1,7 +1,6 @@
 /* What the optimizer asks: how many rows and bytes, how many rows share a key, how many lie in a range, what it costs.
 
-   The engine estimates how many values the first k parts of a key have, keeps that over a restart, and computes it anew as
-   tables change (engine/src/table/statistics). Here the server's rec_per_key is made of it.
+   The engine estimates how many values the first k parts of a key have (engine/src/table/statistics). It keeps the estimate over a restart, and computes it anew as tables change. The server's rec_per_key is made of it here.
    Called by: the server. */
 #include "ha_sluice.h"
 #include "engine.h"
@@ -66,9 +65,7 @@ void Share::describe_statistics(const TABLE_SHARE *share, const Codec &codec)
 
 /* ---- how many rows share a key ---- */
 
-/* Of a partitioned table each partition has statistics of its own; the server takes those of the largest one for all. So a
-   value's rows in all partitions are told: as many as partitions have it. Values lie in one partition each if the prefix holds
-   every column that the table is partitioned by; else a value's rows are taken to be spread at random. */
+/* Each partition of a partitioned table has statistics of its own; the server takes those of the largest one for all. So the rows that a value has in all partitions are given to it. If the prefix holds every column that the table is partitioned by, each value lies in one partition. Else a value's rows are taken to be distributed at random. */
 static double values_of_all_partitions(double rows, double distinct, double partitions)
 {
   double low= distinct, high= distinct * partitions;
@@ -99,8 +96,7 @@ static double rows_per_value(const TABLE *table, const KEY &key, uint part, doub
   return rows / distinct;
 }
 
-/* Which number of the engine's belongs to the server's key part: behind an index's own parts the server puts the columns of
-   the primary key that the index lacks, the engine all of them. */
+/* Which number of the engine's belongs to the server's key part. After an index's own parts the server has the columns of the primary key that the index lacks, the engine all of them. */
 static uint engine_prefix(const KEY &key, uint part)
 {
   if (part < key.user_defined_key_parts)
@@ -112,9 +108,7 @@ static uint engine_prefix(const KEY &key, uint part)
   return UINT_MAX;
 }
 
-/* The server is told of fewer rows for each value than there are, so that it rather goes by an index: its costs take a row
-   found by an index for dearer than it is. InnoDB tells half of them. With the true numbers 7 of TPC-H's 22 queries had another
-   plan than InnoDB's, and two of these took 1.2 and 1.3 times its time; with a divisor of 1.5 these 7 had InnoDB's plans
+/* The server gets fewer rows for each value than there are, so that it prefers an index: its cost of a row found by an index is too high. InnoDB gives half of the rows. With the true numbers 7 of TPC-H's 22 queries had another plan than InnoDB's, and two of these took 1.2 and 1.3 times its time. With a divisor of 1.5 these 7 had InnoDB's plans
    (docs/decisions/2026-11-28-statistics.md). */
 static constexpr double INDEX_PREFERENCE= 1.5;
 

@@ -1,5 +1,5 @@
 /* INFORMATION_SCHEMA.SLUICE_TABLE_STATS and SLUICE_INDEX_STATS: the statistics that the optimizer is given, with the columns of
-   mysql.innodb_table_stats and innodb_index_stats. Declared in hton.cc. Shown to who has the privilege PROCESS.
+   mysql.innodb_table_stats and innodb_index_stats. Declared in hton.cc. Shown to users with the privilege PROCESS.
    Called by: the server. */
 #include "engine.h"
 #include "information_schema.h"

@@ -30,8 +30,7 @@
    Collations whose weight strings carry several passes in one (the Czech ones) take the second form over the trimmed string. Their
    passes have marks even where there is nothing to compare: what weighs as the empty string does (latin2_czech_cs: a TAB) has its image.
 
-   Thai tone marks move behind their consonant before strings are compared, a space if need be: under tis620_thai_ci only the moved
-   string is trimmed, and a CHAR is moved with its spaces. And its NO PAD sister compares only up to the first NUL, but not of a CHAR.
+   Thai tone marks move after their consonant, which may be a space, before strings are compared. Under tis620_thai_ci only the moved string is trimmed, and a CHAR is moved with its spaces. The NO PAD sister compares only up to the first NUL, but not of a CHAR.
    Checked against the comparison functions of all 1243 collations of 10.11, that of rows for CHAR (strnncollsp_nchars).
    Called by: codec (key images), statistics (to describe where a part ends), key_text. */
 #ifndef SLUICE_STRING_IMAGE_H
