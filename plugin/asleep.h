@@ -1,5 +1,6 @@
-/* Tells the server's thread pool (thread_handling=pool-of-threads) that this thread sleeps, so that another one runs meanwhile. Without it the
-   pool notices only after thread_pool_stall_limit. With a thread for each connection it costs a look at a pointer. */
+/* Tells the server's thread pool (thread_handling=pool-of-threads) that this thread sleeps, so that
+   another one runs meanwhile. Without it the pool notices only after thread_pool_stall_limit. With
+   a thread for each connection it costs a look at a pointer. */
 #ifndef SLUICE_ASLEEP_H
 #define SLUICE_ASLEEP_H
 #include "compat.h"

@@ -1,8 +1,15 @@
-/* AUTO_INCREMENT. The counter is the engine's, and survives a restart. Here is which statement may take values from it, and when.
+/* AUTO_INCREMENT. The counter is the engine's, and survives a restart. Here is which statement may
+   take values from it, and when.
 
-   sluice_autoinc_lock_mode   0: every statement that takes a value keeps others out until it ends, so that its values are consecutive. 1: only statements of unknown length do (INSERT ... SELECT, LOAD DATA). 2: none does. Otherwise a statement takes as many values as the server asks for, at once. As in InnoDB, values taken and not used are lost. An explicit value moves the counter beyond itself when its row is written. With 0 a generated value does, too.
+   sluice_autoinc_lock_mode   0: every statement that takes a value keeps others out until it ends,
+   so that its values are consecutive. 1: only statements of unknown length do (INSERT ... SELECT,
+   LOAD DATA). 2: none does. Otherwise a statement takes as many values as the server asks for, at
+   once. As in InnoDB, values taken and not used are lost. An explicit value moves the counter
+   beyond itself when its row is written. With 0 a generated value does, too.
 
-   The counter moves before the row is written. The engine makes it durable with the next change of the table, so a value that is in a row is never given again after a crash. If the row is refused, the counter goes back.
+   The counter moves before the row is written. The engine makes it durable with the next change of
+   the table, so a value that is in a row is never given again after a crash. If the row is refused,
+   the counter goes back.
    Called by: the server, ha_write.cc. */
 #include "ha_sluice.h"
 #include "engine.h"
@@ -93,7 +100,8 @@ ha_sluice::AutoincRaise ha_sluice::autoinc_note(const uchar *record)
   return before < next ? AutoincRaise{next, before} : AutoincRaise{0, 0};
 }
 
-/* Statements that continue after a duplicate, with the same number, keep the number, as InnoDB's do. */
+/* Statements that continue after a duplicate, with the same number, keep the number, as InnoDB's
+   do. */
 static bool keeps_number_of_duplicate(THD *thd)
 {
   switch (thd_sql_command(thd))
@@ -116,7 +124,8 @@ void ha_sluice::autoinc_settle(const uchar *record, const AutoincRaise &raise, i
     return;
   if (!error)
   {
-    /* Another statement may have raised the counter for the same number, been refused because of this row, and taken the raise back. */
+    /* Another statement may have raised the counter for the same number, been refused because of
+       this row, and taken the raise back. */
     if (!raise.to)
       autoinc_note(record);
     return;
@@ -127,7 +136,8 @@ void ha_sluice::autoinc_settle(const uchar *record, const AutoincRaise &raise, i
   {
     if (keeps_number_of_duplicate(m_connection->thd()))
       return;
-    /* The number itself is in the table, beyond the counter: a row with it would be refused each time. */
+    /* The number itself is in the table, beyond the counter: a row with it would be refused each
+       time. */
     if (m_connection->duplicate_key() == table->s->next_number_index)
       return;
   }
@@ -140,7 +150,8 @@ int ha_sluice::reset_auto_increment(ulonglong value)
   return error ? fail(error) : 0;
 }
 
-/* The greatest number in the table; 0 if there is none above 0. The column is the first of its key: the engine has no other kind. */
+/* The greatest number in the table; 0 if there is none above 0. The column is the first of its key:
+   the engine has no other kind. */
 int ha_sluice::greatest_auto_increment(ulonglong *greatest)
 {
   *greatest= 0;
@@ -156,7 +167,8 @@ int ha_sluice::greatest_auto_increment(ulonglong *greatest)
   return error == HA_ERR_END_OF_FILE || error == HA_ERR_KEY_NOT_FOUND ? 0 : error;
 }
 
-/* ALTER TABLE ... AUTO_INCREMENT=n: the counter goes to n, but never to or below a number that is in the table. */
+/* ALTER TABLE ... AUTO_INCREMENT=n: the counter goes to n, but never to or below a number that is
+   in the table. */
 int ha_sluice::set_auto_increment_at_least(ulonglong value)
 {
   ulonglong greatest= 0;

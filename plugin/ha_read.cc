@@ -1,8 +1,9 @@
-/* Reading: scans of the table and of indexes, lookups, row references, and the server's multi-range read over them.
+/* Reading: scans of the table and of indexes, lookups, row references, and the server's multi-range
+   read over them.
 
-   A search key becomes the image of its parts; rows that match it are those whose key begins with that image. So every
-   mode of the server is a seek to the place before these keys or after them. An end of a range is a bound, which the
-   engine checks before it locks or hands out an entry. */
+   A search key becomes the image of its parts; rows that match it are those whose key begins with
+   that image. So every mode of the server is a seek to the place before these keys or after them.
+   An end of a range is a bound, which the engine checks before it locks or hands out an entry. */
 #include "ha_sluice.h"
 #include "engine.h"
 #include "errors.h"
@@ -16,8 +17,8 @@ static const slc_bound OPEN= {NOTHING, 0};
 
 /* ---- the scan as the engine sees it ---- */
 
-/* An index-only read may ask for a column of which the entry has only a prefix: a merge of partitions compares whole columns, and the
-   position of a row is made from the primary key's. */
+/* An index-only read may ask for a column of which the entry has only a prefix: a merge of
+   partitions compares whole columns, and the position of a row is made from the primary key's. */
 bool ha_sluice::entry_lacks_column() const
 {
   for (const uint16 field : m_codec->key(active_index).cut)
@@ -26,8 +27,9 @@ bool ha_sluice::entry_lacks_column() const
   return false;
 }
 
-/* The server does not always ask for entries only when they have all that it reads: a plan made for one execution of a prepared statement
-   may lose that on the next. Judged once per read_set. A row that may be changed is needed whole. */
+/* The server does not always ask for entries only when they have all that it reads: a plan made for
+   one execution of a prepared statement may lose that on the next. Judged once per read_set. A row
+   that may be changed is needed whole. */
 bool ha_sluice::index_covers()
 {
   if (m_lock == SLC_LOCK_EXCLUSIVE || table->vfield)
@@ -96,7 +98,8 @@ int ha_sluice::step(uchar *record, Direction direction)
                  direction);
 }
 
-/* The scan is not at an entry: HANDLER goes on after a lookup that found nothing, and turns round at an end. */
+/* The scan is not at an entry: HANDLER goes on after a lookup that found nothing, and turns round
+   at an end. */
 int ha_sluice::step_from_place(uchar *record, Direction direction)
 {
   const bool forward= direction == FORWARD;
@@ -119,7 +122,8 @@ int ha_sluice::step_from_place(uchar *record, Direction direction)
   }
 }
 
-/* From an entry found to a row in the record, past those that a pushed condition, a filter or a lock rules out. */
+/* From an entry found to a row in the record, past those that a pushed condition, a filter or a
+   lock rules out. */
 int ha_sluice::deliver(uchar *record, slc_err error, Direction direction)
 {
   for (;; error= direction == FORWARD ? slc_cursor_next(m_cursor, &m_found) : slc_cursor_prev(m_cursor, &m_found))
@@ -150,8 +154,8 @@ int ha_sluice::deliver(uchar *record, slc_err error, Direction direction)
   }
 }
 
-/* The engine keeps to the range, so the server's functions are not to: they would compare columns of which the entry has only a part
-   with the range's end. */
+/* The engine keeps to the range, so the server's functions are not to: they would compare columns
+   of which the entry has only a part with the range's end. */
 check_result_t ha_sluice::check_conditions()
 {
   key_range *const end= end_range;
@@ -163,7 +167,8 @@ check_result_t ha_sluice::check_conditions()
   return result;
 }
 
-/* The entry at hand against the pushed condition and filter; then its row, unless the entry is all that is wanted. */
+/* The entry at hand against the pushed condition and filter; then its row, unless the entry is all
+   that is wanted. */
 int ha_sluice::check_entry(uchar *record)
 {
   const bool is_entry= m_found.flags & SLC_ENTRY_COVERING;
@@ -198,7 +203,8 @@ int ha_sluice::check_entry(uchar *record)
   return read_error;
 }
 
-/* Plans are kept by the codec, which now and then throws them all away to make a new one: the one at hand is then found again. */
+/* Plans are kept by the codec, which now and then throws them all away to make a new one: the one
+   at hand is then found again. */
 const DecodePlan *ha_sluice::plan_of_whole_rows()
 {
   m_plan= nullptr;
@@ -227,7 +233,8 @@ int ha_sluice::read_row(uchar *record, slc_bytes clustered, slc_bytes row)
   return 0;
 }
 
-/* The engine's bytes go away with the scan, but the server may use its last row for the rest of the statement. */
+/* The engine's bytes go away with the scan, but the server may use its last row for the rest of the
+   statement. */
 void ha_sluice::keep_blobs()
 {
   if (!m_row_bytes.len || !m_codec->has_blobs() || !m_record)
@@ -303,7 +310,9 @@ int ha_sluice::point_read(uchar *record)
   return error ? fail(error) : read_row(record, m_clustered.bytes(), row.row);
 }
 
-/* True: the last row was shown in its committed version although another transaction has locked it, and the server wants the row. So the row is locked, with a wait, and read again; *result is the result. False: the scan continues with the next row, also if the row is gone by now. */
+/* True: the last row was shown in its committed version although another transaction has locked it,
+   and the server wants the row. So the row is locked, with a wait, and read again; *result is the
+   result. False: the scan continues with the next row, also if the row is gone by now. */
 bool ha_sluice::rereads_locked(uchar *record, int *result)
 {
   if (likely(m_semi != SEMI_DID))
@@ -338,7 +347,8 @@ int ha_sluice::index_end()
   return error;
 }
 
-/* A whole primary key names one row. Where ranges are locked, the scan must see that there is none. */
+/* A whole primary key names one row. Where ranges are locked, the scan must see that there is
+   none. */
 bool ha_sluice::wants_point_read(uint index, key_part_map parts) const
 {
   return index == m_codec->primary() && (m_lock == SLC_LOCK_NONE || m_connection->isolation() != SLC_ISO_SERIALIZABLE) &&
@@ -455,7 +465,8 @@ int ha_sluice::index_last(uchar *record)
   return seek(record, SLC_SEEK_LAST, NOTHING, BACKWARD);
 }
 
-/* The server's own loop, but the engine knows where the range ends: it neither reads nor locks entries after that. */
+/* The server's own loop, but the engine knows where the range ends: it neither reads nor locks
+   entries after that. */
 int ha_sluice::read_range_first(const key_range *start, const key_range *end, bool equal, bool sorted)
 {
   m_range_end= end;
@@ -471,7 +482,8 @@ int ha_sluice::read_range_next()
   return m_engine_ends_range && !eq_range ? ha_index_next(table->record[0]) : handler::read_range_next();
 }
 
-/* Whether the image of a range's end says all that the server's own comparison would: so it is with integers of the index itself. */
+/* Whether the image of a range's end says all that the server's own comparison would: so it is with
+   integers of the index itself. */
 bool ha_sluice::is_exact_end(const key_range &end) const
 {
   const std::vector<KeyPart> &parts= m_codec->key(active_index).parts;
@@ -513,14 +525,18 @@ bool ha_sluice::rowid_filter_push(Rowid_filter *filter)
 
 /* ---- multi-range read ---- */
 
-/* The buffer of a partition is not its own. When the last index that the server weighed asked for none, all partitions get the same buffer. Each partition fills it with references to its rows before any of them reads them. It may also be a buffer of an earlier statement. So only its size is taken, up to what the user allows. */
+/* The buffer of a partition is not its own. When the last index that the server weighed asked for
+   none, all partitions get the same buffer. Each partition fills it with references to its rows
+   before any of them reads them. It may also be a buffer of an earlier statement. So only its size
+   is taken, up to what the user allows. */
 int ha_sluice::multi_range_read_init(RANGE_SEQ_IF *seq, void *init, uint ranges, uint mode, HANDLER_BUFFER *buffer)
 {
   const bool is_own= !table->part_info || mode & (HA_MRR_USE_DEFAULT_IMPL | HA_MRR_SORTED);
   const int error= guarded(
       [&]
       {
-        /* From range to range nothing can be followed: a row may go from one that is to come to one that is over. */
+        /* From range to range nothing can be followed: a row may go from one that is to come to one
+           that is over. */
         if (ranges > 1 && m_about_moved == MOVED_FOLLOWED)
         {
           m_about_moved= MOVED_KEPT_OUT;
@@ -537,7 +553,8 @@ int ha_sluice::multi_range_read_init(RANGE_SEQ_IF *seq, void *init, uint ranges,
   return error;
 }
 
-/* The server asks partitions for rows without a beginning when a join by keys in batches has no key for any of them. */
+/* The server asks partitions for rows without a beginning when a join by keys in batches has no key
+   for any of them. */
 int ha_sluice::multi_range_read_next(range_id_t *range)
 {
   return likely(m_ranges_begun) ? m_ds_mrr.dsmrr_next(range) : HA_ERR_END_OF_FILE;

@@ -40,7 +40,8 @@ public:
     m_end= encoded(image, "");
     for (char c : std::string("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"))
       learn(image, "", std::string(1, c), "");
-    /* Spaces are counted, up to the next character; those at the end are not there, or not shown. */
+    /* Spaces are counted, up to the next character; those at the end are not there, or not
+       shown. */
     for (const char *spaces : {" ", "  ", "   ", "    "})
       learn(image, "a", spaces, "a");
     for (size_t count= 1; of_column.counts_spaces() && count <= CHAR_LENGTH_MAX; count++)
@@ -187,7 +188,8 @@ struct Columns
   std::vector<std::string> values;
   const uchar *rest;                    // after them
   bool is_whole= false;                 // all of the index, and of the primary key after them
-  const PartText *last= nullptr;        // the part of the last value, and where that begins; none of a hidden key
+  /* The part of the last value, and where that begins; none of a hidden key. */
+  const PartText *last= nullptr;
   const uchar *last_from= nullptr;
 };
 
@@ -249,13 +251,15 @@ slc_bytes bytes_of(const std::string &text) { return {reinterpret_cast<const uin
 
 /* ---- ranges ----
 
-   The engine has a range as bytes from and to. A bound of the statement has become one of these, which its form shows:
+   The engine has a range as bytes from and to. A bound of the statement has become one of these,
+   which its form shows:
 
      a prefix              the least key above all below it: one column or more, whole
      a prefix, counted up  the least key above all that begin with the prefix: its last byte that is not FF is one more, and ends it
      a key, and 00         the least above that key
 
-   Of a type of fixed length the second may be a value itself, the next one. Which of the two is shown changes nothing: no key lies between. */
+   Of a type of fixed length the second may be a value itself, the next one. Which of the two is
+   shown changes nothing: no key lies between. */
 
 struct Bound
 {
@@ -283,7 +287,8 @@ bool is_in_calendar(const std::string &shown)
          minute < 60 && second < 60;
 }
 
-/* Whether the fraction of a second has so many decimals. A bound that is counted up may have a whole second, or end after the decimals. */
+/* Whether the fraction of a second has so many decimals. A bound that is counted up may have a
+   whole second, or end after the decimals. */
 bool has_its_decimals(const PartText &known, std::vector<uchar> value)
 {
   return with_value(known, value, [](Field *field)
@@ -335,7 +340,8 @@ Bound bound_of(Indexes &indexes, uint index, slc_bytes key)
     return {point_text(columns), false};
   Columns before_zero;
   if (!is_prefix && !end[-1] && divide(before_zero, indexes, index, {key.ptr, key.len - 1}) && before_zero.rest == end - 1)
-    return {point_text(before_zero), before_zero.is_whole};   // of a prefix: no key begins so and ends there
+    /* Of a prefix: no key begins so and ends there. */
+    return {point_text(before_zero), before_zero.is_whole};
   std::string below(reinterpret_cast<const char *>(key.ptr), key.len);
   if (count_back(counted, indexes, index, below))
     return {point_text(counted), true};

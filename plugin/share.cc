@@ -1,4 +1,5 @@
-/* Opening and closing the engine's table for all handlers of a table; the rest of Share is in autoinc.cc and statistics.cc. */
+/* Opening and closing the engine's table for all handlers of a table; the rest of Share is in
+   autoinc.cc and statistics.cc. */
 #include "share.h"
 #include "engine.h"
 #include "key_text.h"
@@ -21,8 +22,9 @@ void Share::describe_keys(const TABLE_SHARE *share, const Codec &codec)
 
 slc_err Share::open() { return m_table ? SLC_OK : slc_table_open(engine, m_name.c_str(), &m_table); }
 
-/* A statement may outlive a table that it has filled: CREATE TABLE ... SELECT that fails, a stored function that drops its temporary
-   table. It is one of this thread: others have the table no longer. */
+/* A statement may outlive a table that it has filled: CREATE TABLE ... SELECT that fails, a stored
+   function that drops its temporary table. It is one of this thread: others have the table no
+   longer. */
 void Share::close()
 {
   if (Connection *owner= m_autoinc_owner)

@@ -1,5 +1,6 @@
-/* Share: what all handlers of one table have in common: the engine's table, and the owner of the AUTO_INCREMENT counter's
-   table-wide lock. The server keeps it in the TABLE_SHARE (or in the partition's place of it) and deletes it with that.
+/* Share: what all handlers of one table have in common: the engine's table, and the owner of the
+   AUTO_INCREMENT counter's table-wide lock. The server keeps it in the TABLE_SHARE (or in the
+   partition's place of it) and deletes it with that.
    Latches: none.
    Called by: the handler files, autoinc, statistics. */
 #ifndef SLUICE_SHARE_H
@@ -32,7 +33,8 @@ public:
 
   /* The counter: the next value to give. */
   ulonglong autoinc_next() const { return slc_table_autoinc(m_table); }
-  ulonglong autoinc_raise(ulonglong next) { return slc_table_autoinc_raise(m_table, next); }  // what it was
+  /* What it was. */
+  ulonglong autoinc_raise(ulonglong next) { return slc_table_autoinc_raise(m_table, next); }
   void autoinc_take_back(ulonglong raised, ulonglong before) { slc_table_autoinc_take_back(m_table, raised, before); }
   /* The lock that keeps other statements' values out until ours ends. HA_ERR_ code. */
   int autoinc_lock(Connection *connection);
@@ -50,7 +52,8 @@ private:
   std::string m_name;
   std::atomic<bool> m_keys_described{false};
   slc_table *m_table= nullptr;
-  std::atomic<Connection *> m_autoinc_owner{nullptr};  // the holder of the engine's lock; only it changes this
+  /* The holder of the engine's lock; only it changes this. */
+  std::atomic<Connection *> m_autoinc_owner{nullptr};
   std::atomic<bool> m_statistics_described{false};
 };
 

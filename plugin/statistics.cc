@@ -1,6 +1,9 @@
-/* What the optimizer asks: how many rows and bytes, how many rows share a key, how many lie in a range, what it costs.
+/* What the optimizer asks: how many rows and bytes, how many rows share a key, how many lie in a
+   range, what it costs.
 
-   The engine estimates how many values the first k parts of a key have (engine/src/table/statistics). It keeps the estimate over a restart, and computes it anew as tables change. The server's rec_per_key is made of it here.
+   The engine estimates how many values the first k parts of a key have
+   (engine/src/table/statistics). It keeps the estimate over a restart, and computes it anew as
+   tables change. The server's rec_per_key is made of it here.
    Called by: the server. */
 #include "ha_sluice.h"
 #include "engine.h"
@@ -65,7 +68,10 @@ void Share::describe_statistics(const TABLE_SHARE *share, const Codec &codec)
 
 /* ---- how many rows share a key ---- */
 
-/* Each partition of a partitioned table has statistics of its own; the server takes those of the largest one for all. So the rows that a value has in all partitions are given to it. If the prefix holds every column that the table is partitioned by, each value lies in one partition. Else a value's rows are taken to be distributed at random. */
+/* Each partition of a partitioned table has statistics of its own; the server takes those of the
+   largest one for all. So the rows that a value has in all partitions are given to it. If the
+   prefix holds every column that the table is partitioned by, each value lies in one partition.
+   Else a value's rows are taken to be distributed at random. */
 static double values_of_all_partitions(double rows, double distinct, double partitions)
 {
   double low= distinct, high= distinct * partitions;
@@ -96,7 +102,8 @@ static double rows_per_value(const TABLE *table, const KEY &key, uint part, doub
   return rows / distinct;
 }
 
-/* Which number of the engine's belongs to the server's key part. After an index's own parts the server has the columns of the primary key that the index lacks, the engine all of them. */
+/* Which number of the engine's belongs to the server's key part. After an index's own parts the
+   server has the columns of the primary key that the index lacks, the engine all of them. */
 static uint engine_prefix(const KEY &key, uint part)
 {
   if (part < key.user_defined_key_parts)
@@ -108,7 +115,10 @@ static uint engine_prefix(const KEY &key, uint part)
   return UINT_MAX;
 }
 
-/* The server gets fewer rows for each value than there are, so that it prefers an index: its cost of a row found by an index is too high. InnoDB gives half of the rows. With the true numbers 7 of TPC-H's 22 queries had another plan than InnoDB's, and two of these took 1.2 and 1.3 times its time. With a divisor of 1.5 these 7 had InnoDB's plans
+/* The server gets fewer rows for each value than there are, so that it prefers an index: its cost
+   of a row found by an index is too high. InnoDB gives half of the rows. With the true numbers 7 of
+   TPC-H's 22 queries had another plan than InnoDB's, and two of these took 1.2 and 1.3 times its
+   time. With a divisor of 1.5 these 7 had InnoDB's plans
    (docs/decisions/2026-11-28-statistics.md). */
 static constexpr double INDEX_PREFERENCE= 1.5;
 
@@ -134,7 +144,8 @@ void ha_sluice::fill_rec_per_key()
   }
 }
 
-/* Statements that look for rows wait for statistics that are far off; those that add rows leave that to the background. */
+/* Statements that look for rows wait for statistics that are far off; those that add rows leave
+   that to the background. */
 static bool reads(THD *thd)
 {
   switch (thd_sql_command(thd))
@@ -221,7 +232,8 @@ double ha_sluice::scan_time()
   return static_cast<double>(MY_MAX(stats.data_file_length / stats.block_size, 1));
 }
 
-/* Rows by the clustered key are next to each other: a share of a scan, and a descent for each range. */
+/* Rows by the clustered key are next to each other: a share of a scan, and a descent for each
+   range. */
 double ha_sluice::read_time(uint index, uint ranges, ha_rows rows)
 {
   if (index != table->s->primary_key)

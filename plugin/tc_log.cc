@@ -1,8 +1,18 @@
 /* What the server's tc.log decided.
 
-   Without a binlog, the server writes into tc.log the numbers of transactions over several engines that are to be committed, and its engines need not sync their commits. At the next start (10.11.18 and 11.8.6: xarecover_handlerton() in handler.cc) it reads the numbers. But it rolls back everything that is prepared, these transactions too: a COMMIT that was answered is lost, or one engine's part of it. So they are committed here, in every engine that is there, before the server recovers. A server that does it right finds nothing left to do.
+   Without a binlog, the server writes into tc.log the numbers of transactions over several engines
+   that are to be committed, and its engines need not sync their commits. At the next start
+   (10.11.18 and 11.8.6: xarecover_handlerton() in handler.cc) it reads the numbers. But it rolls
+   back everything that is prepared, these transactions too: a COMMIT that was answered is lost, or
+   one engine's part of it. So they are committed here, in every engine that is there, before the
+   server recovers. A server that does it right finds nothing left to do.
 
-   Then the server empties the file (11.8.6 also if an engine is missing). So when Sluice cannot be opened, the decisions are kept for it in a file next to tc.log. Nothing is prepared in Sluice until it has been opened again. But the server's numbers begin anew at each start. So the first such start writes that file, even if it is empty, and later ones leave it. When a decision cannot be carried out otherwise, by another engine or by Sluice when it is open, the server does not start: then tc.log stays as it is. */
+   Then the server empties the file (11.8.6 also if an engine is missing). So when Sluice cannot be
+   opened, the decisions are kept for it in a file next to tc.log. Nothing is prepared in Sluice
+   until it has been opened again. But the server's numbers begin anew at each start. So the first
+   such start writes that file, even if it is empty, and later ones leave it. When a decision cannot
+   be carried out otherwise, by another engine or by Sluice when it is open, the server does not
+   start: then tc.log stays as it is. */
 #include "tc_log.h"
 #include "engine.h"
 #include "xa.h"
@@ -22,7 +32,8 @@ using Numbers= std::set<my_xid>;
 constexpr unsigned char TC_LOG_MAGIC[]= {254, 0x23, 0x05, 0x74};
 constexpr size_t TC_LOG_HEADER= sizeof TC_LOG_MAGIC + 1;
 
-/* The numbers stand back to back at the end of the first page, whose head they do not reach, and in all the others. */
+/* The numbers stand back to back at the end of the first page, whose head they do not reach, and in
+   all the others. */
 Numbers decided_by_tc_log(const char *path)
 {
   std::ifstream file(path, std::ios::binary);
@@ -45,7 +56,8 @@ Numbers decided_by_tc_log(const char *path)
 
 constexpr const char *KEPT_HEADER= "Sluice: transactions that tc.log had as committed, version 1";
 
-/* What is to be done cannot be done. A server that runs already (INSTALL SONAME) goes on: what it found prepared waits for its next start. */
+/* What is to be done cannot be done. A server that runs already (INSTALL SONAME) goes on: what it
+   found prepared waits for its next start. */
 void give_up(const char *why, const char *path)
 {
   if (tc_log)
@@ -94,7 +106,8 @@ struct Decision
   bool failed;
 };
 
-/* RocksDB has an answer of its own for what it does not know, above 0; the numbers of XA are below. */
+/* RocksDB has an answer of its own for what it does not know, above 0; the numbers of XA are
+   below. */
 my_bool commit_in_engine(THD *, plugin_ref plugin, void *decision)
 {
   handlerton *other= plugin_hton(plugin);
@@ -111,7 +124,8 @@ my_bool commit_in_engine(THD *, plugin_ref plugin, void *decision)
   return false;
 }
 
-/* A name has the server's id in it, which may have been changed since: so it is that of what is prepared in Sluice, if anything is. */
+/* A name has the server's id in it, which may have been changed since: so it is that of what is
+   prepared in Sluice, if anything is. */
 bool commit_in_other_engines(const Numbers &numbers, std::vector<XID> &prepared_here, uint *count)
 {
   bool done= true;
@@ -154,7 +168,8 @@ void keep_what_tc_log_decided()
   char path[FN_REFLEN];
   fn_format(path, opt_tc_log_file ? opt_tc_log_file : "tc.log", mysql_data_home, "", MY_UNPACK_FILENAME);
   const std::string kept_path= std::string(path) + ".sluice";
-  /* A server that runs already (INSTALL SONAME) has its tc.log in use. With a binlog, or when a user decides, the contents are old. */
+  /* A server that runs already (INSTALL SONAME) has its tc.log in use. With a binlog, or when a
+     user decides, the contents are old. */
   const bool is_asked= !tc_log && !opt_bin_log && !tc_heuristic_recover && opt_tc_log_file;
   const Numbers decided= is_asked ? decided_by_tc_log(path) : Numbers();
   const bool is_kept= !my_access(kept_path.c_str(), F_OK);

@@ -1,7 +1,8 @@
 //! AUTO_INCREMENT: the values that a statement takes from a table's counter.
 //!
-//! The counter is the next value to give (0: never set). Its values are durable with the next row change of the table
-//! (`insert.rs`); [`Table`](super::Table) has the counter itself. No latches: the counter is one atomic number.
+//! The counter is the next value to give (0: never set). Its values are durable with the next row
+//! change of the table (`insert.rs`); [`Table`](super::Table) has the counter itself. No latches:
+//! the counter is one atomic number.
 //!
 //! Called by: `ffi` (`slc_table_autoinc_reserve`).
 use super::def::Table;
@@ -46,13 +47,15 @@ impl AutoincSeries {
         from.checked_add(missing).unwrap_or(u64::MAX)
     }
 
-    /// Up to `wanted` values from `counter` on, and what the counter becomes: one more than the last value taken. Beyond the limit
-    /// the counter stops, where the server finds that the column is exhausted.
+    /// Up to `wanted` values from `counter` on, and what the counter becomes: one more than the
+    /// last value taken. Beyond the limit the counter stops, where the server finds that the column
+    /// is exhausted.
     fn values(&self, counter: u64, wanted: u64) -> (AutoincValues, u64) {
         let (step, limit) = (self.step(), self.limit);
         let counter = counter.max(1);
         let next = self.at_least(counter);
-        // The server computes the number after the last value. Where no u64 has it, the server asks again.
+        // The server computes the number after the last value. Where no u64 has it, the server asks
+        // again.
         let count = wanted.min((u64::MAX - next) / step).max(1);
         let after = if next <= limit && next <= u64::MAX - step {
             next + step * (count.min((limit - next) / step + 1) - 1) + 1

@@ -1,4 +1,7 @@
 //! The Rust side: `repr(C)` structs, constants and `extern "C"` functions of a source file.
+//!
+//! # Safety
+//! No code here is unsafe; the word is in the text that is read.
 use super::tokens::{split, value, Tokens};
 use super::Abi;
 

@@ -1,8 +1,12 @@
-//! The header (`plugin/sluice_abi.h`) and the library have the same ABI: functions by the types of their parameters and
-//! results, structs by the names, types and order of their fields, constants by value.
+//! The header (`plugin/sluice_abi.h`) and the library have the same ABI. Functions are compared by
+//! the types of their parameters and results, structs by the names, types and order of their
+//! fields, constants by value.
 //!
-//! `header.rs` and `library.rs` read one side each. Both write types in Rust's notation, without names of parameters and with
-//! the names of function types and of `slc_err` resolved.
+//! `header.rs` and `library.rs` read one side each. Both write types in Rust's notation, without
+//! names of parameters and with the names of function types and of `slc_err` resolved.
+//!
+//! # Safety
+//! No code here is unsafe; the word is in texts that the tests read.
 mod header;
 mod library;
 mod tokens;
@@ -119,7 +123,8 @@ fn differences_are_seen() {
     library::read(
         "pub type slc_err = i32;\npub const SLC_B: u32 = 3; pub const SLC_SIZE: usize = 4;
          pub type slc_cb = Option<unsafe extern \"C\" fn(ctx: *mut c_void, text: *const c_char, len: usize) -> slc_err>;
-         /// Text.\n#[repr(C)]\n#[derive(Clone, Copy)]\npub struct slc_s { pub x: *mut slc_x, a: u64, pub b: u64,
+         /// Text.\n#[repr(C)]\n#[derive(Clone, Copy)]\npub struct slc_s { pub x: *mut slc_x, a:
+         /// u64, pub b: u64,
            pub names: *const *const c_char, pub d: [u8; SLC_SIZE], pub cb: slc_cb,
            pub f: Option<unsafe extern \"C\" fn(*mut u32) -> c_int>, }
          #[no_mangle]\npub unsafe extern \"C\" fn slc_f(x: *mut slc_x, how: *const slc_s, n: i32,) -> slc_err {}
