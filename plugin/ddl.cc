@@ -103,7 +103,7 @@ int sluice::wait_until_decided(THD *thd, const char *name, bool builds)
     if (thd_kill_level(thd) != THD_IS_NOT_KILLED || my_interval_timer() >= until)
       break;
     if (!waits)
-      thd_proc_info(thd, "Waiting for an undecided transaction");
+      thd_proc_info(thd, "Waiting for a transaction in doubt");
     waits= true;
     const Asleep asleep(thd, THD_WAIT_META_DATA_LOCK);
     my_sleep(POLL_US);
