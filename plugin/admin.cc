@@ -1,10 +1,10 @@
 /* CHECK, REPAIR, ANALYZE, OPTIMIZE TABLE.
 
-   CHECK: the engine walks its pages; what the rows' entries must be only the codec can tell, so the engine hands each row here and
-   compares what comes back with what its indexes hold. Progress goes to SHOW PROCESSLIST, KILL ends it.
-   REPAIR: builds the secondary indexes anew from the rows and swaps them for the old ones in one change of the catalog: the
-   cheapest way out when a page of one cannot be read. What it cannot do so (virtual columns, EXTENDED, nothing to build) the
-   server does by copying the table.
+   CHECK: the engine walks its pages. Only the codec can compute a row's index entries: the engine
+   hands each row here, and compares the result with its indexes. Progress goes to SHOW PROCESSLIST,
+   KILL ends it. REPAIR: builds the secondary indexes anew from the rows, and swaps them for the old
+   ones in one change of the catalog. That is the cheapest way out when a page of an index cannot be
+   read. In other cases (virtual columns, EXTENDED, nothing to build) the server copies the table.
    Called by: the server. */
 #include "engine.h"
 #include "ddl.h"
@@ -55,7 +55,8 @@ uint32_t level_of(uint flags)
 
 } // namespace
 
-/* The virtual columns are computed as for an index-only read (virtual_columns.cc): tmp_set may be somebody else's. */
+/* The virtual columns are computed as for an index-only read (virtual_columns.cc): tmp_set may be
+   somebody else's. */
 void ha_sluice::entries_to_check(void *ctx, slc_bytes clustered, slc_bytes row, slc_check_sink *to)
 {
   ha_sluice *self= static_cast<Check *>(ctx)->handler;
@@ -99,7 +100,8 @@ int ha_sluice::check(THD *thd, HA_CHECK_OPT *options)
 int ha_sluice::rebuild_indexes(slc_trx *trx, slc_cursor *cursor, std::vector<slc_build *> &builds)
 {
   std::vector<uint> indexes;
-  std::vector<const char *> names, old_names;   // they may differ in upper and lower case: see IndexChange in inplace.cc
+  /* They may differ in upper and lower case: see IndexChange in inplace.cc. */
+  std::vector<const char *> names, old_names;
   for (uint i= 0; i < m_codec->secondary_count(); i++)
   {
     const uint index= m_codec->server_index(i + 1);
@@ -139,7 +141,8 @@ int ha_sluice::rebuild_indexes(slc_trx *trx, slc_cursor *cursor, std::vector<slc
 int ha_sluice::repair(THD *thd, HA_CHECK_OPT *options)
 {
   if (is_sequence())
-    return HA_ADMIN_NOT_IMPLEMENTED;    // one row, no index; and the server cannot copy a sequence for a REPAIR
+    /* One row, no index; and the server cannot copy a sequence for a REPAIR. */
+    return HA_ADMIN_NOT_IMPLEMENTED;
   if (!m_codec->secondary_count() || (options->flags & T_EXTEND) || !m_codec->indexed_virtual_columns().empty())
     return HA_ADMIN_TRY_ALTER;
   int error= wait_until_decided(thd, m_share->name(), true);

@@ -1,12 +1,15 @@
-/* AUTO_INCREMENT. The counter is the engine's (it survives a restart); here is who may take from it when.
+/* AUTO_INCREMENT. The counter is the engine's, and survives a restart. Here is which statement may
+   take values from it, and when.
 
-   sluice_autoinc_lock_mode   0: every statement that takes a value keeps others out until it ends, so that its values are
-   consecutive. 1: only statements that cannot say how many rows they will insert do (INSERT ... SELECT, LOAD DATA).
-   2: none does. Otherwise a statement takes as many values as the server asks for, at once. As in InnoDB, values taken and not
-   used are lost, and an explicit value moves the counter behind itself when its row is written. With 0 a generated one does, too.
+   sluice_autoinc_lock_mode   0: every statement that takes a value keeps others out until it ends,
+   so that its values are consecutive. 1: only statements of unknown length do (INSERT ... SELECT,
+   LOAD DATA). 2: none does. Otherwise a statement takes as many values as the server asks for, at
+   once. As in InnoDB, values taken and not used are lost. An explicit value moves the counter
+   beyond itself when its row is written. With 0 a generated value does, too.
 
-   The counter is moved before the row is written: the engine makes it durable with the next change of the table, and a
-   value that is in a row must never be given again after a crash. If the row is refused, the counter goes back.
+   The counter moves before the row is written. The engine makes it durable with the next change of
+   the table, so a value that is in a row is never given again after a crash. If the row is refused,
+   the counter goes back.
    Called by: the server, ha_write.cc. */
 #include "ha_sluice.h"
 #include "engine.h"
@@ -53,19 +56,6 @@ bool ha_sluice::autoinc_takes_table_lock() const
   }
 }
 
-/* The least value of the series offset, offset + increment, ... that is at least `from`; the greatest number if there is none. */
-static ulonglong in_series(ulonglong from, ulonglong offset, ulonglong increment)
-{
-  if (increment <= 1)
-    return from;
-  if (offset > increment)
-    offset= 0;                          // as the server does: an offset above the increment is ignored
-  if (from <= offset)
-    return offset ? offset : increment;
-  const ulonglong behind= (from - offset) % increment, further= behind ? increment - behind : 0;
-  return further > ULONGLONG_MAX - from ? ULONGLONG_MAX : from + further;
-}
-
 void ha_sluice::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
                                    ulonglong *reserved)
 {
@@ -75,22 +65,12 @@ void ha_sluice::get_auto_increment(ulonglong offset, ulonglong increment, ulongl
   m_autoinc_error= autoinc_takes_table_lock() ? m_share->autoinc_lock(m_connection) : 0;
   if (m_autoinc_error)
     return;
-  const ulonglong limit= table->next_number_field->get_max_int_value();
-  mysql_mutex_lock(m_share->autoinc_mutex());
-  const ulonglong step= MY_MAX(increment, 1ULL);
-  const ulonglong counter= MY_MAX(m_share->autoinc_next(), 1ULL), next= in_series(counter, offset, step);
-  /* The server computes the number behind the last one that it was given. Where that is too great to be one it asks again. */
-  const ulonglong taken= MY_MAX(MY_MIN(wanted, (ULONGLONG_MAX - next) / step), 1ULL);
-  /* What the counter becomes: one behind the last value taken. Behind the column's range it stops, where the server
-     will say that the column is exhausted. */
-  ulonglong behind= limit < ULONGLONG_MAX ? limit + 1 : limit;
-  if (next <= limit && next <= ULONGLONG_MAX - step)
-    behind= next + step * (MY_MIN(taken, (limit - next) / step + 1) - 1) + 1;
-  if (settings.autoinc_lock_mode != AUTOINC_TRADITIONAL)
-    m_share->autoinc_raise(behind);
-  mysql_mutex_unlock(m_share->autoinc_mutex());
-  *first= next < ULONGLONG_MAX ? next : counter;  // the server finds none in the series either, and says so
-  *reserved= settings.autoinc_lock_mode == AUTOINC_TRADITIONAL ? 1 : taken;
+  const slc_autoinc_series series= {offset, increment, table->next_number_field->get_max_int_value()};
+  /* TRADITIONAL: the counter moves with the row, in autoinc_note(). */
+  const int take= settings.autoinc_lock_mode != AUTOINC_TRADITIONAL;
+  uint64_t value;
+  *reserved= slc_table_autoinc_reserve(m_share->table(), &series, wanted, take, &value);
+  *first= value;
 }
 
 /* The number in the AUTO_INCREMENT column of a record; 0 if NULL or not above 0. */
@@ -115,12 +95,13 @@ ha_sluice::AutoincRaise ha_sluice::autoinc_note(const uchar *record)
     return {0, 0};
   if (value > table->found_next_number_field->get_max_int_value())
     return {0, 0};
-  const ulonglong behind= value == ULONGLONG_MAX ? value : value + 1;
-  const ulonglong before= m_share->autoinc_raise(behind);
-  return before < behind ? AutoincRaise{behind, before} : AutoincRaise{0, 0};
+  const ulonglong next= value == ULONGLONG_MAX ? value : value + 1;
+  const ulonglong before= m_share->autoinc_raise(next);
+  return before < next ? AutoincRaise{next, before} : AutoincRaise{0, 0};
 }
 
-/* Statements that go on behind a duplicate with the same number keep it, as InnoDB's do. */
+/* Statements that continue after a duplicate, with the same number, keep the number, as InnoDB's
+   do. */
 static bool keeps_number_of_duplicate(THD *thd)
 {
   switch (thd_sql_command(thd))
@@ -136,14 +117,15 @@ static bool keeps_number_of_duplicate(THD *thd)
   }
 }
 
-/* What became of the row that autoinc_note() was told of. */
+/* The row of autoinc_note() was written, or refused with `error`. */
 void ha_sluice::autoinc_settle(const uchar *record, const AutoincRaise &raise, int error)
 {
   if (!table->found_next_number_field)
     return;
   if (!error)
   {
-    /* Another may have raised the counter for the same number, lost against this row and taken the raise back. */
+    /* Another statement may have raised the counter for the same number, been refused because of
+       this row, and taken the raise back. */
     if (!raise.to)
       autoinc_note(record);
     return;
@@ -154,7 +136,8 @@ void ha_sluice::autoinc_settle(const uchar *record, const AutoincRaise &raise, i
   {
     if (keeps_number_of_duplicate(m_connection->thd()))
       return;
-    /* The number itself is in the table, where the counter did not expect it: giving it again would be refused for ever. */
+    /* The number itself is in the table, beyond the counter: a row with it would be refused each
+       time. */
     if (m_connection->duplicate_key() == table->s->next_number_index)
       return;
   }
@@ -167,7 +150,8 @@ int ha_sluice::reset_auto_increment(ulonglong value)
   return error ? fail(error) : 0;
 }
 
-/* The greatest number in the table; 0 if there is none above 0. The column is the first of its key: the engine has no other kind. */
+/* The greatest number in the table; 0 if there is none above 0. The column is the first of its key:
+   the engine has no other kind. */
 int ha_sluice::greatest_auto_increment(ulonglong *greatest)
 {
   *greatest= 0;
@@ -183,7 +167,8 @@ int ha_sluice::greatest_auto_increment(ulonglong *greatest)
   return error == HA_ERR_END_OF_FILE || error == HA_ERR_KEY_NOT_FOUND ? 0 : error;
 }
 
-/* ALTER TABLE ... AUTO_INCREMENT=n: the counter goes to n, but never to or below a number that is in the table. */
+/* ALTER TABLE ... AUTO_INCREMENT=n: the counter goes to n, but never to or below a number that is
+   in the table. */
 int ha_sluice::set_auto_increment_at_least(ulonglong value)
 {
   ulonglong greatest= 0;

@@ -1,5 +1,6 @@
-/* Buffer: bytes that grow, without the cost of filling what is about to be written. Kept by a handler from row to
-   row, so that a row costs no allocation. Called by: codec and the handler files. */
+/* Buffer: bytes that grow, without the cost of filling what is about to be written. Kept by a
+   handler from row to row, so that a row costs no allocation. Called by: codec and the handler
+   files. */
 #ifndef SLUICE_BUFFER_H
 #define SLUICE_BUFFER_H
 #include "sluice_abi.h"
@@ -10,7 +11,8 @@
 
 namespace sluice {
 
-/* Of the size of two words at most, and of one at least: the first word and the last one, which may overlap. */
+/* Of the size of two words at most, and of one at least: the first word and the last one, which may
+   overlap. */
 template <typename Word> inline void copy_ends(unsigned char *to, const unsigned char *from, size_t size)
 {
   Word head, tail;
@@ -20,7 +22,8 @@ template <typename Word> inline void copy_ends(unsigned char *to, const unsigned
   memcpy(to + size - sizeof tail, &tail, sizeof tail);
 }
 
-/* memcpy of what is nearly always a few bytes, a key or a number: for those a call costs more than the copy. */
+/* memcpy of what is nearly always a few bytes, a key or a number: for those a call costs more than
+   the copy. */
 inline void copy_few(unsigned char *to, const unsigned char *from, size_t size)
 {
   if (size > 16)
@@ -49,7 +52,8 @@ public:
   slc_bytes bytes() const { return {m_data, m_length}; }
   slc_bytes bytes(size_t offset, size_t length) const { return {m_data + offset, length}; }
 
-  /* Room for `size` bytes more; returns where they begin. Earlier pointers into the buffer are void. */
+  /* Room for `size` bytes more; returns where they begin. Earlier pointers into the buffer are
+     void. */
   unsigned char *reserve(size_t size)
   {
     if (m_length + size > m_size)

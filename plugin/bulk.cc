@@ -1,10 +1,10 @@
-/* INSERT ... SELECT and LOAD DATA into an empty table. Between start_bulk_insert() and end_bulk_insert() the rows go to the engine's bulk
-   insert, which holds the first of them, and writes its pages once, past undo and log, when they are many. So a row may be refused late:
-   by a later write_row(), or by end_bulk_insert(), whose error the server reports as it would report one of write_row(). The refused
-   row is put where the server looks for it.
-
-   Other statements keep to single rows: those that go on behind a duplicate, and those that read the table while they fill it. Nor are
-   partitions filled so: each of hundreds would hold rows of its own. */
+/* INSERT ... SELECT and LOAD DATA into an empty table. Between start_bulk_insert() and
+   end_bulk_insert() the rows go to the engine's bulk insert. It holds the first rows; if many come,
+   it writes their pages once, past undo and log. So a row may be refused late: by a later
+   write_row(), or by end_bulk_insert(). The server reports both errors in the same way, and finds
+   the refused row where it looks for it. Other statements insert row by row: those that continue
+   after a duplicate, and those that read the table while they fill it. So do partitions: each of
+   hundreds would hold rows of its own. */
 #include "ha_sluice.h"
 #include "engine.h"
 #include "errors.h"
@@ -29,7 +29,9 @@ bool ha_sluice::may_fill_table() const
   if (m_load || m_ignores_duplicates || m_exclusive_on_duplicate || thd->lex->ignore || thd->lex->duplicates != DUP_ERROR ||
       thd->lex->has_returning())
     return false;
-  if (thd->in_sub_stmt)                 // the server undoes a function's statement that fails with the statement that called it, not by itself
+  /* The server undoes a function's statement that fails with the statement that called it, not by
+     itself. */
+  if (thd->in_sub_stmt)
     return false;
   if (is_sequence() || table->part_info || table->triggers || table->s->long_unique_table || table->s->period.unique_keys)
     return false;

@@ -1,5 +1,6 @@
-/* INFORMATION_SCHEMA.SLUICE_CHANGE_BUFFER: what is buffered, index by index. A plugin of its own in this library, as the server wants
-   it; declared in hton.cc beside the engine. Shown to who has the privilege PROCESS. Called by: the server. */
+/* INFORMATION_SCHEMA.SLUICE_CHANGE_BUFFER: what is buffered, index by index. A plugin of its own in
+   this library, as the server wants it; declared in hton.cc, next to the engine. Shown to users
+   with the privilege PROCESS. Called by: the server. */
 #include "engine.h"
 #include "information_schema.h"
 #include "table_path.h"

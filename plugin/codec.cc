@@ -1,5 +1,5 @@
-/* Building a Codec from a TABLE: which kind each column is, the layout of every key, of index values and of the row.
-   Formats: codec.h. */
+/* Building a Codec from a TABLE: which kind each column is, the layout of every key, of index
+   values and of the row. Formats: codec.h. */
 #include "codec.h"
 #include <algorithm>
 
@@ -160,7 +160,8 @@ void Codec::build_key(uint index)
   }
 }
 
-/* The columns of the index, and of the primary key, that have to be kept raw in the entry's value. */
+/* The columns of the index, and of the primary key, that have to be kept raw in the entry's
+   value. */
 void Codec::build_raw(uint index)
 {
   if (index == m_primary)
@@ -252,8 +253,9 @@ void Codec::set_order(const std::vector<uint> &indexes)
     m_engine_indexes[m_server_indexes[i]]= i;
 }
 
-/* When a DELETE ends a version of a system-versioned row, the server computes generated columns over the period anew, the hash
-   of a UNIQUE ... USING HASH among them, and does not say that it writes them. Nor does a row event of virtual columns. */
+/* When a DELETE ends a version of a system-versioned row, the server computes generated columns
+   over the period anew, such as the hash of a UNIQUE ... USING HASH. Its write_set does not name
+   them. Nor does the write_set of a row event name virtual columns. */
 bool Codec::touches(uint index, const MY_BITMAP *write_set) const
 {
   const bool versioned= m_table->versioned();

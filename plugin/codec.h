@@ -1,20 +1,24 @@
-/* Codec: between the server's records and the engine's bytes. One per open handler, built at open from its TABLE (and told the order of the
-   engine's indexes), not changed afterwards (only decode plans are added to a cache). The three formats:
+/* Codec: between the server's records and the engine's bytes. One per open handler, built at open
+   from its TABLE and the order of the engine's indexes. It is not changed afterwards, except that
+   decode plans are added to a cache. The three formats:
 
-   Key image    for each part: if the column may be NULL one byte (00 = NULL and nothing follows, 01 = a value), then
-                the value: integers big-endian with the sign bit flipped, temporal and decimal bytes as the server
-                stores them (they sort), strings as string_image.h draws them. All bytes of a DESC part are inverted.
-                No image is a prefix of another one. The clustered key is the image of the primary key, or, in a
-                table without one, 6 bytes big-endian of the row's hidden number.
-   Index entry  key = image of the index's parts + clustered key; value = raw bytes of those columns of the index and
-                of the primary key that their image cannot give back (strings under a collation, floats), each only if
-                not NULL: fixed ones as in the record, CHAR and VARCHAR as length (u8, or u16 if longer than 255) + bytes.
-   Row          u16 format version | the record's null bytes | fixed columns | CHAR without pad, VARCHAR, rarely set wide
-                columns: length + bytes (nothing when NULL) | BLOBs: length as in the record + bytes. Columns that a
-                clustered key image of fixed offsets gives back are not stored again; VIRTUAL columns are not stored.
+   Key image    for each part: if the column may be NULL one byte (00 = NULL and nothing follows, 01
+                = a value), then the value: integers big-endian with the sign bit flipped, temporal
+                and decimal bytes as the server stores them (they sort), strings as string_image.h
+                draws them. All bytes of a DESC part are inverted. No image is a prefix of another
+                one. The clustered key is the image of the primary key, or, in a table without one,
+                6 bytes big-endian of the row's hidden number.
+   Index entry  key = image of the index's parts + clustered key; value = raw bytes of those columns
+                of the index and of the primary key that their image cannot give back (strings under
+                a collation, floats), each only if not NULL: fixed ones as in the record, CHAR and
+                VARCHAR as length (u8, or u16 if longer than 255) + bytes.
+   Row          u16 format version | the record's null bytes | fixed columns | CHAR without pad,
+                VARCHAR, rarely set wide columns: length + bytes (nothing when NULL) | BLOBs: length
+                as in the record + bytes. Columns that a clustered key image of fixed offsets gives
+                back are not stored again; VIRTUAL columns are not stored.
 
-   All reading and writing of records is by offset from the record's start, so that any of the server's record
-   buffers will do. Called by: the handler files, ddl, inplace, statistics. */
+   All reading and writing of records is by offset from the record's start, so that any of the
+   server's record buffers will do. Called by: the handler files, ddl, inplace, statistics. */
 #ifndef SLUICE_CODEC_H
 #define SLUICE_CODEC_H
 #include "compat.h"
@@ -31,10 +35,13 @@ constexpr uint HIDDEN_KEY_LENGTH= 6;
 
 enum class Kind : uchar
 {
-  UNSIGNED,                             // little-endian in the record, any of 1..8 bytes; also dates, ENUM, SET, YEAR
+  /* Little-endian in the record, any of 1..8 bytes; also dates, ENUM, SET, YEAR. */
+  UNSIGNED,
   SIGNED,
-  BYTES,                                // sorts as it is: decimals, temporal types, BINARY, BIT, INET6, UUID
-  SORTED,                               // Field::sort_string knows; not decodable: floats, old temporal types
+  /* Sorts as it is: decimals, temporal types, BINARY, BIT, INET6, UUID. */
+  BYTES,
+  /* Field::sort_string knows; not decodable: floats, old temporal types. */
+  SORTED,
   CHARS,                                // CHAR
   VARCHARS,                             // VARCHAR
   BLOBS                                 // TEXT, BLOB, GEOMETRY: always a prefix
@@ -66,7 +73,8 @@ struct KeyPart
   bool decodable;
   uint32 length;                        // as KEY_PART_INFO::length
   uint32 store_length;                  // in the server's key tuple
-  uint32 prefix_chars;                  // > 0: only so many characters (bytes, if binary) are part of the key
+  /* > 0: only so many characters (bytes, if binary) are part of the key. */
+  uint32 prefix_chars;
   uint32 image_length_max;
   StringImage string;
 };
@@ -75,7 +83,8 @@ struct KeyLayout
 {
   std::vector<KeyPart> parts;
   std::vector<Column> raw;              // columns kept in the value, in order
-  std::vector<uint16> cut;              // columns of the index and of the primary key of which an entry has only a prefix
+  /* Columns of the index and of the primary key of which an entry has only a prefix. */
+  std::vector<uint16> cut;
   bool has_position= true;              // the primary key's columns are all whole
   bool unique= false;
   bool fixed= false;                    // no part is nullable or of varying length
@@ -101,7 +110,8 @@ struct DecodePlan
   std::vector<uchar> sized_wanted;      // by ordinal; stops at the last wanted one
   std::vector<uchar> blob_wanted;
   std::vector<KeyedColumn> keyed;
-  std::vector<NullBits> unread_nulls;   // of generated columns that are not read, as the default record has them
+  /* Of generated columns that are not read, as the default record has them. */
+  std::vector<NullBits> unread_nulls;
 };
 
 /* The bytes of one index entry inside a Buffer that may still move. */
@@ -127,7 +137,8 @@ public:
   bool is_wide(uint index) const;
   /* SLC_INDEX_* of a secondary index. */
   uint32_t index_flags(uint index) const;
-  /* The engine counts the clustered index as 0, then the secondary ones: as the server does, until the codec is told another order. */
+  /* The engine counts the clustered index as 0, then the secondary ones: as the server does, until
+     the codec gets another order. */
   uint engine_index(uint index) const { return m_engine_indexes[index]; }
   uint server_index(uint engine_index) const { return m_server_indexes[engine_index]; }
   uint secondary_count() const { return static_cast<uint>(m_keys.size()) - has_primary_key(); }

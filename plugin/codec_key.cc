@@ -1,4 +1,5 @@
-/* Key images and index entries: from records and from the server's key tuples, and back. Formats: codec.h. */
+/* Key images and index entries: from records and from the server's key tuples, and back. Formats:
+   codec.h. */
 #include "codec.h"
 
 namespace sluice {
@@ -164,7 +165,8 @@ uchar *Codec::put_part(uchar *to, const KeyPart &part, const uchar *record) cons
   return to;
 }
 
-/* The same from a key tuple: null byte (1 = NULL), then fixed bytes, or a length of two bytes and data. */
+/* The same from a key tuple: null byte (1 = NULL), then fixed bytes, or a length of two bytes and
+   data. */
 uchar *Codec::put_part_tuple(uchar *to, const KeyPart &part, const uchar *tuple) const
 {
   uchar *begin= to;
@@ -207,7 +209,8 @@ bool Codec::put_key(Buffer &to, uint index, const uchar *record) const
   return has_null;
 }
 
-/* The tuple may go on behind the index's own parts with those of the primary key that the index does not have (ha_sluice::open says which). */
+/* After the index's own parts the tuple may have those of the primary key that the index lacks
+   (ha_sluice::open says which). */
 void Codec::put_search_key(Buffer &to, uint index, const uchar *tuple, uint tuple_length) const
 {
   const uchar *end= tuple + tuple_length;
@@ -232,7 +235,8 @@ void Codec::put_search_key(Buffer &to, uint index, const uchar *tuple, uint tupl
       i++;
     const uchar *from= i < own.size() ? starts[i] : tuple;
     if (i < own.size() && own[i].length != part.length)
-      return;                           // one of both has only the column's beginning: nothing behind it can narrow the search
+      /* One of both has only a prefix of the column: no later part can narrow the search. */
+      return;
     to.end_at(put_part_tuple(to.reserve(part.image_length_max), part, from));
     if (i == own.size())
       tuple+= part.store_length;

@@ -1,7 +1,8 @@
 /* Rows: encoding a record, and decoding the columns that a read_set asks for. Format: codec.h.
 
-   A plan is made once per read_set and kept: fixed columns become a few memcpy, the sized ones a walk that stops at the
-   last wanted one. Every length that comes from a row is checked against the row's end. */
+   A plan is made once per read_set and kept: fixed columns become a few memcpy, the sized ones a
+   walk that stops at the last wanted one. Every length that comes from a row is checked against the
+   row's end. */
 #include "codec.h"
 
 namespace sluice {
@@ -39,7 +40,8 @@ inline void put_sized(const Column &column, uchar *record, const uchar *from, si
     column.charset->fill(reinterpret_cast<char *>(to) + length, column.length - length, ' ');
 }
 
-/* The value behind a NULL, as Field::reset() leaves it: the server compares it when it looks whether a row has changed. */
+/* The value of a NULL, as Field::reset() leaves it: the server compares it when it checks whether a
+   row has changed. */
 inline void put_nothing(const Column &column, uchar *record)
 {
   if (column.is_fixed())
@@ -212,7 +214,8 @@ bool Codec::get_row(const DecodePlan *plan, uchar *record, slc_bytes clustered, 
     }
     at= data + length;
   }
-  /* CHECKSUM TABLE takes all these bits in, whether it reads the column or not. They are as in InnoDB's records. */
+  /* CHECKSUM TABLE takes all these bits in, whether it reads the column or not. They are as in
+     InnoDB's records. */
   for (const DecodePlan::NullBits &nulls : plan->unread_nulls)
     record[nulls.offset]= static_cast<uchar>((record[nulls.offset] & ~nulls.mask) | nulls.bits);
   return true;

@@ -1,8 +1,9 @@
 /* The server's headers, and the only place that asks which server version they are.
 
-   Every other file of plugin/ includes this one first. Where a later MariaDB changed a signature that the shim
-   overrides or calls, the difference is a macro or a small inline function here, so that no other file has a
-   conditional on MYSQL_VERSION_ID. Written and tested against 10.11; the 11.x branches hold what is known of them.
+   Every other file of plugin/ includes this one first. Where a later MariaDB changed a signature
+   that the plugin overrides or calls, the difference is a macro or a small inline function here. No
+   other file has a conditional on MYSQL_VERSION_ID. Written and tested against 10.11; the 11.x
+   branches hold what is known of them.
    Used by: every file of plugin/. */
 #ifndef SLUICE_COMPAT_H
 #define SLUICE_COMPAT_H
@@ -27,7 +28,8 @@
 #include <mysql/psi/mysql_thread.h>
 #include <mysqld_error.h>
 
-/* The name of the storage engine, of its plugin and of its variables' prefix; a build may choose another. */
+/* The name of the storage engine, of its plugin and of its variables' prefix; a build may choose
+   another. */
 #ifndef SLUICE_PLUGIN_NAME
 #define SLUICE_PLUGIN_NAME SLUICE
 #endif
@@ -35,7 +37,8 @@
 #define SLUICE_STRING(x) SLUICE_STRING_(x)
 #define SLUICE_ENGINE_NAME SLUICE_STRING(SLUICE_PLUGIN_NAME)
 
-/* Transaction callbacks of the handlerton take the handlerton itself up to 11.7; later they do not. */
+/* Transaction callbacks of the handlerton take the handlerton itself up to 11.7; later they do
+   not. */
 #if MYSQL_VERSION_ID < 110800
 #define SLUICE_HTON_ARG handlerton *,
 #define SLUICE_COMMIT_BY_XID(hton, xid) (hton)->commit_by_xid(hton, xid)
@@ -62,7 +65,8 @@
 #endif
 #define SLUICE_MRR_INFO_CONST_DECLARATION ha_rows multi_range_read_info_const(SLUICE_MRR_INFO_CONST_ARGUMENTS) override;
 
-/* Whether REPEATABLE READ is snapshot isolation unless a session says otherwise: as InnoDB of this server has it. */
+/* Whether REPEATABLE READ is snapshot isolation unless a session says otherwise: as InnoDB of this
+   server has it. */
 #if MYSQL_VERSION_ID < 110602
 #define SLUICE_SNAPSHOT_ISOLATION_DEFAULT false
 #else
@@ -75,7 +79,8 @@ extern void ignore_db_dirs_append(const char *dirname);
 
 namespace sluice {
 
-/* What extra() is told around the filling of a new table. 11.8.6 has the older names; both leave out ALTER IGNORE. */
+/* Arguments of extra() around the filling of a new table. 11.8.6 has the older names; both leave
+   out ALTER IGNORE. */
 #if MYSQL_VERSION_ID < 110000
 enum { EXTRA_BEGIN_COPY= HA_EXTRA_BEGIN_COPY, EXTRA_END_COPY= HA_EXTRA_END_COPY, EXTRA_ABORT_COPY= HA_EXTRA_ABORT_COPY };
 #else

@@ -39,15 +39,17 @@ Connection::~Connection()
   mysql_mutex_destroy(&m_mutex);
 }
 
-/* The isolation level is read when a transaction begins; at the levels up to READ COMMITTED it may change between. */
+/* The isolation level is read when a transaction begins; at the levels up to READ COMMITTED it may
+   change between. */
 void Connection::start()
 {
   if (!m_started)
   {
     /* READ UNCOMMITTED is served as READ COMMITTED. */
     m_isolation= std::max<uint>(thd_tx_isolation(m_thd), SLC_ISO_READ_COMMITTED);
-    /* A statement alone has locked what it found, and there is no other that could find more. A replica repeats what was
-       decided elsewhere, in an order that is decided, too: it must not be refused. */
+    /* A statement alone has locked what it found, and there is no other that could find more. A
+       replica repeats what was decided elsewhere, in an order that is decided, too: it must not be
+       refused. */
     slc_trx_snapshot_by_locking(m_trx, in_long_transaction() && !m_thd->slave_thread);
   }
   const uint32 timeout_ms= lock_wait_timeout_ms(m_thd);
@@ -84,13 +86,15 @@ bool Connection::is_undecided() const
 
 int Connection::use(bool writes)
 {
-  /* The server refuses statements behind XA PREPARE, but not before it has locked the tables of their functions (SELECT f()). */
+  /* The server refuses statements after XA PREPARE, but not before it has locked the tables of
+     their functions (SELECT f()). */
   if (unlikely(is_undecided()))
   {
     m_thd->transaction->xid_state.er_xaer_rmfail();
     return HA_ERR_UNSUPPORTED;
   }
-  /* Else it has let go of the transaction: when a client resets its connection (COM_RESET_CONNECTION, COM_CHANGE_USER) engines are not told. */
+  /* Else the server has let go of the transaction: it does not call engines when a client resets
+     its connection (COM_RESET_CONNECTION, COM_CHANGE_USER). */
   if (unlikely(m_outlives))
   {
     slc_trx_leave(m_trx);
@@ -150,7 +154,8 @@ void Connection::end_transaction()
   m_outlives= false;
 }
 
-/* Whether the log must have what this transaction wrote before its commit, or its preparation, returns. */
+/* Whether the log must have what this transaction wrote before its commit, or its preparation,
+   returns. */
 bool Connection::waits_for_log() const { return settings.flush_log_at_trx_commit != 0 && slc_trx_has_writes(m_trx); }
 
 int Connection::prepare(bool all)
@@ -172,9 +177,10 @@ int Connection::prepare(bool all)
   return error;
 }
 
-/* Of all engines that can be asked after a crash. XA COMMIT ... ONE PHASE prepares under the user's name, by which the recovery would leave it to the
-   user, though the binlog has it as committed, by the server's name. Where others take part they take the user's, and one verdict must end all
-   halves. */
+/* Of all engines that can be asked after a crash. XA COMMIT ... ONE PHASE prepares under the user's
+   name. Recovery would leave the transaction to the user, although the binlog has it as committed,
+   by the server's name. Where other engines take part, they have the user's name, and one decision
+   must end all parts. */
 bool Connection::is_alone() const
 {
   for (Ha_trx_info *part= m_thd->transaction->all.ha_list; part; part= part->next())
@@ -187,13 +193,14 @@ void Connection::commit_ordered(bool all)
 {
   if (!is_real_end(all) || !m_started)
     return;
-  /* The server asks everybody who takes part. Who only reads has nothing on the coordinator's log: what it was shown, it has to wait for itself. */
+  /* The server asks every engine that takes part. A reader has nothing in the coordinator's log: it
+     must itself wait until the commits that it was shown are durable. */
   m_ordered= slc_trx_has_writes(m_trx);
   slc_trx_commit_ordered(m_trx);
 }
 
-/* A commit that went through commit_ordered() is on the coordinator's log: the binlog, or tc.log (xa.cc), decides after a crash,
-   so its redo need not be synced here. */
+/* A commit that went through commit_ordered() is on the coordinator's log: the binlog, or tc.log
+   (xa.cc), decides after a crash, so its redo need not be synced here. */
 int Connection::commit(bool all)
 {
   if (!is_real_end(all))

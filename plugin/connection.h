@@ -1,12 +1,13 @@
-/* Connection: what Sluice keeps for one THD: its transaction object in the engine, and where it stands in the server's
-   protocol of statements and transactions.
+/* Connection: what Sluice keeps for one THD: its transaction object in the engine, and where it
+   stands in the server's protocol of statements and transactions.
 
-   A statement begins with the first external_lock()/start_stmt()/read of a table: use() starts the transaction if none
-   is active, registers it with the server (for the statement always, for the transaction if there is one beyond it)
-   and, before the first change, takes the mark to which a failed statement rolls back. It ends in commit(all = false),
-   rollback(all = false), or with the last table unlocked. Everything is called by the connection's own thread, except
-   commit_ordered() (group commit's leader), cancel_wait() and wake(). Latches: m_mutex, which only a waiter and those who
-   wake it take, for a moment.
+   A statement begins with the first external_lock()/start_stmt()/read of a table. use() then starts
+   the transaction if none is active, and registers it with the server: always for the statement,
+   and for the transaction if it is longer than the statement. Before the first change use() takes
+   the mark to which a failed statement rolls back. A statement ends in commit(all = false),
+   rollback(all = false), or with the last table unlocked. Everything is called by the connection's
+   own thread, except commit_ordered() (group commit's leader), cancel_wait() and wake(). Latches:
+   m_mutex, which only a waiter and the threads that wake it take, for a moment.
    Called by: hton (transaction callbacks), the handler files. */
 #ifndef SLUICE_CONNECTION_H
 #define SLUICE_CONNECTION_H
@@ -36,7 +37,7 @@ public:
   /* Whether the transaction goes on after the present statement. */
   bool in_long_transaction() const { return thd_test_options(m_thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN) != 0; }
 
-  int use(bool writes); // an error of the handler, told already
+  int use(bool writes); // an error of the handler, reported already
   void table_locked() { m_locked_tables++; }
   void table_unlocked();
   /* From any thread that keeps this one from ending. */
@@ -58,16 +59,18 @@ public:
   static int about_to_wait(void *ctx, void *holder);
   static size_t statement(void *ctx, char *to, size_t size);
 
-  /* The server's number of the key that was last found twice. Not the handler's: that of a partitioned table asks the partition
-     which a row comes from, not the one that refused it. */
+  /* The server's number of the key that was last found twice. Not the handler's: that of a
+     partitioned table asks the partition which a row comes from, not the one that refused it. */
   uint duplicate_key() const { return m_duplicate_key; }
   void set_duplicate_key(uint index) { m_duplicate_key= index; }
 
-  /* Table-wide AUTO_INCREMENT locks held until the statement ends, or the table is closed for good; autoinc.cc */
+  /* Table-wide AUTO_INCREMENT locks held until the statement ends, or the table is closed for good;
+     autoinc.cc */
   std::vector<Share *> &autoinc_locks() { return m_autoinc_locks; }
   void give_back_autoinc_lock(Share *share);
 
-  /* What one statement sees of all transactions and locks, kept until all of its tables that show it have it; lock_tables.cc */
+  /* What one statement sees of all transactions and locks, kept until all of its tables that show
+     it have it; lock_tables.cc */
   struct StatementReport
   {
     query_id_t query= 0;
@@ -87,8 +90,9 @@ private:
   bool waits_for_log() const;
   bool is_alone() const;
   bool is_undecided() const;
-  /* A statement that began alone ends its transaction, even if it has turned autocommit off meanwhile. So does one of the server's own, which
-     goes on in a connection's transaction with the options that say so taken away (where a replica stands). */
+  /* A statement that began as a transaction of its own ends it, even if it has turned autocommit
+     off meanwhile. So does a statement of the server's own (a replica's position): it runs in a
+     connection's transaction, with the options of a transaction taken away. */
   bool is_real_end(bool all) const { return all || !m_is_long || !in_long_transaction(); }
 
   THD *m_thd;

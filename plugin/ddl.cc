@@ -1,5 +1,6 @@
 /* CREATE, RENAME, DROP, TRUNCATE. Each step is one call to the engine, which makes it atomic and
-   durable. What a definition asks for and Sluice does not have is refused by name, never dropped silently. */
+   durable. What a definition asks for and Sluice does not have is refused by name, never dropped
+   silently. */
 #include "ddl.h"
 #include "asleep.h"
 #include "engine.h"
@@ -21,7 +22,7 @@ static std::string definition_line(const LEX_CUSTRING &definition)
   return line + "\n";
 }
 
-/* How the note goes on behind the definition. */
+/* The part of the note after the definition. */
 static std::string versions_text(const TABLE *form)
 {
   bool counts_spaces= false;
@@ -102,7 +103,7 @@ int sluice::wait_until_decided(THD *thd, const char *name, bool builds)
     if (thd_kill_level(thd) != THD_IS_NOT_KILLED || my_interval_timer() >= until)
       break;
     if (!waits)
-      thd_proc_info(thd, "Waiting for an undecided transaction");
+      thd_proc_info(thd, "Waiting for a transaction in doubt");
     waits= true;
     const Asleep asleep(thd, THD_WAIT_META_DATA_LOCK);
     my_sleep(POLL_US);
@@ -140,8 +141,9 @@ static const char *unsupported_row_format(enum row_type type)
   }
 }
 
-/* With an ALTER that changes the engine come the options that the table had: they count as if asked for, because SHOW CREATE
-   TABLE will show them, and a dump that Sluice refuses cannot be restored. */
+/* With an ALTER that changes the engine come the options that the table had: they count as if asked
+   for, because SHOW CREATE TABLE will show them, and a dump that Sluice refuses cannot be
+   restored. */
 static const char *unsupported_option(const HA_CREATE_INFO *info)
 {
   if (info->data_file_name)
@@ -156,7 +158,8 @@ static const char *unsupported_option(const HA_CREATE_INFO *info)
     return "UNION";
   if (info->used_fields & HA_CREATE_USED_INSERT_METHOD)
     return "INSERT_METHOD";
-  /* TRANSACTIONAL=0 is taken: it asks for less than every table here has, and mysql.gtid_slave_pos comes with it. */
+  /* TRANSACTIONAL=0 is taken: it asks for less than every table here has, and mysql.gtid_slave_pos
+     comes with it. */
   return unsupported_row_format(info->row_type);
 }
 
@@ -191,7 +194,8 @@ int ha_sluice::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
 {
   if (const int error= check_definition(form, info))
     return error;
-  /* Not form->s->tmp_table: while a table is created its TABLE_SHARE always calls itself temporary. */
+  /* Not form->s->tmp_table: while a table is created its TABLE_SHARE always calls itself
+     temporary. */
   const Definition definition(form, info->tmp_table());
   slc_err error= slc_table_create(engine, name, &definition.def);
   if (error == SLC_OK && info->auto_increment_value > 1)
@@ -224,8 +228,9 @@ std::vector<std::string> sluice::tables_with_prefix(const std::string &prefix)
   return search.found;
 }
 
-/* When the server finishes, after a crash, an ALTER TABLE that copied a partitioned table, it asks the engine of the partitions to
-   rename the whole table, and forgets the .par file. It may ask again after another crash: what is renamed is not met again. */
+/* After a crash the server finishes an ALTER TABLE that copied a partitioned table. It asks the
+   engine of the partitions to rename the whole table, and forgets the .par file. It may ask again
+   after another crash; partitions that are renamed are then not found again. */
 static slc_err rename_all_parts(const char *from, const char *to)
 {
   const std::string prefix= std::string(from) + "#P#";

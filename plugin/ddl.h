@@ -1,4 +1,5 @@
-/* Definitions of tables, from the server's to the engine's. Called by: ha_sluice (create), inplace. */
+/* Definitions of tables, from the server's to the engine's. Called by: ha_sluice (create),
+   inplace. */
 #ifndef SLUICE_DDL_H
 #define SLUICE_DDL_H
 #include "compat.h"
@@ -17,19 +18,22 @@ struct Definition
   std::string schema;
 };
 
-/* The plugin's note that the engine keeps with a table: the row format's version; for each key the collations of its
-   parts, so that a later server can tell whether the images in the table are still those it would make; and the server's
-   number of the definition (a UUID; each CREATE and ALTER makes a new one). Text: "sluice 1", "definition HEX", "row N",
-   "spaces 1" if a key has a CHAR whose image counts its spaces, then a line for each key: "key NAME COLUMN:COLLATION_ID[:desc] ...". */
+/* The plugin's note that the engine keeps with a table. It has the row format's version, and the
+   server's number of the definition (a UUID; each CREATE and ALTER makes a new one). For each key
+   it has the collations of its parts: a later server compares whether it would make the same
+   images. Text: "sluice 1", "definition HEX", "row N", "spaces 1" if a key has a CHAR whose image
+   counts its spaces, then a line for each key: "key NAME COLUMN:COLLATION_ID[:desc] ...". */
 std::string schema_of(const TABLE *form);
-/* Whether the images in the table are those that this version makes: a version before this one counted no spaces of a CHAR. */
+/* Whether the images in the table are those that this version makes: a version before this one
+   counted no spaces of a CHAR. */
 bool schema_has_images_of(slc_bytes schema, const TABLE *form);
 /* Was the note made from the definition of this number? */
 bool schema_is_of(slc_bytes schema, const LEX_CUSTRING &definition);
 
-/* Waits, as for a lock, until no undecided transaction has changes in the table: metadata locks go away with a connection or a
-   restart, XA transactions do not. HA_ERR_ code. `builds`: the rows will be read for an index; so nor may anything be left to roll
-   back: that goes on after a restart, and after a ROLLBACK that met a broken page. */
+/* Waits, as for a lock, until no transaction in doubt has changes in the table. Metadata locks end
+   with a connection or a restart, XA transactions do not. HA_ERR_ code. `builds`: the rows will be
+   read for an index, so no rollback may be left either; rollbacks continue after a restart, and
+   after a ROLLBACK that met a broken page. */
 int wait_until_decided(THD *thd, const char *name, bool builds);
 
 /* Names of all tables of the engine that begin so. */

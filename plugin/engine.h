@@ -1,4 +1,5 @@
-/* The one engine of this process and its handlerton; both are set between plugin start and stop (hton.cc).
+/* The one engine of this process and its handlerton; both are set between plugin start and stop
+   (hton.cc).
    Used by: every file that calls the engine. */
 #ifndef SLUICE_ENGINE_H
 #define SLUICE_ENGINE_H

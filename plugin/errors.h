@@ -1,5 +1,6 @@
-/* From the engine's errors to the server's. The engine says what happened; here it becomes the HA_ERR_ code by which the
-   server chooses its message, and the transaction is marked where the server must roll back more than the statement.
+/* From the engine's errors to the server's. An engine's error becomes the HA_ERR_ code by which the
+   server chooses its message. The transaction is marked where the server must roll back more than
+   the statement.
    Called by: every file that calls the engine. */
 #ifndef SLUICE_ERRORS_H
 #define SLUICE_ERRORS_H
@@ -19,9 +20,10 @@ enum
   SLUICE_ERR_BAD_ROW
 };
 
-/* The HA_ERR_ code of an engine error. Reports damage to the error log, naming `object`; thd may be NULL. */
+/* The HA_ERR_ code of an engine error. Reports damage to the error log, naming `object`; thd may be
+   NULL. */
 int server_error(slc_err error, THD *thd, const char *object);
-/* The text behind one of our own codes, as of the last server_error() of this thread. */
+/* The text of one of our own codes, from the last server_error() of this thread. */
 const char *error_text(int error);
 /* An entry or a row whose bytes are not of the table's form. */
 int bad_row(const char *object);

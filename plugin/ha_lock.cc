@@ -1,4 +1,5 @@
-/* The locks of a statement: which ones its reads of a table take, what they do about rows that move, and what is given back. */
+/* The locks of a statement: which ones its reads of a table take, what they do about rows that
+   move, and what is given back. */
 #include "ha_sluice.h"
 #include "engine.h"
 #include "errors.h"
@@ -7,14 +8,16 @@
 
 using namespace sluice;
 
-/* A statement of its own transaction. A replica repeats what was decided elsewhere: there it reads and locks as in any other. */
+/* A statement of its own transaction. A replica repeats what was decided elsewhere: there it reads
+   and locks as in any other. */
 static bool is_lone_statement(THD *thd)
 {
   return !thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN) && thd_tx_isolation(thd) == ISO_REPEATABLE_READ &&
          snapshot_isolation(thd) && !thd->slave_thread;
 }
 
-/* Whether the statement changes no row that is there, nor adds one to a table that others may use: it decides nothing that others might wait for. */
+/* Whether the statement changes no row that is there, nor adds one to a table that others may use:
+   it decides nothing that others might wait for. */
 static bool only_reads(THD *thd)
 {
   switch (thd_sql_command(thd))
@@ -29,8 +32,9 @@ static bool only_reads(THD *thd)
   }
 }
 
-/* What a statement other than SELECT reads of a table that it does not write: up to READ COMMITTED some read it as of the statement's snapshot;
-   at REPEATABLE READ, outside of a transaction, those that change nothing. */
+/* What a statement other than SELECT reads of a table that it does not write: up to READ COMMITTED
+   some read it as of the statement's snapshot; at REPEATABLE READ, outside of a transaction, those
+   that change nothing. */
 static uint source_lock(THD *thd)
 {
   switch (thd_sql_command(thd))
@@ -49,7 +53,8 @@ static uint source_lock(THD *thd)
   return is_lone_statement(thd) && only_reads(thd) ? SLC_LOCK_NONE_OF_SOURCE : SLC_LOCK_SHARED;
 }
 
-/* Which lock a statement's reads of this table take when it does not write to it (then external_lock() says exclusive). */
+/* Which lock a statement's reads of this table take when it does not write to it (then
+   external_lock() says exclusive). */
 static uint read_lock(THD *thd, enum thr_lock_type type)
 {
   const int command= thd_sql_command(thd);
@@ -79,7 +84,8 @@ static uint read_lock(THD *thd, enum thr_lock_type type)
   return SLC_LOCK_SHARED;
 }
 
-/* Whether the statement is a SELECT whose functions write to no table: all of it reads as a SELECT does. (It may lock its own rows FOR UPDATE.) */
+/* Whether the statement is a SELECT whose functions write to no table: all of it reads as a SELECT
+   does. (It may lock its own rows FOR UPDATE.) */
 static bool is_select_throughout(THD *thd)
 {
   if (thd_sql_command(thd) != SQLCOM_SELECT)
@@ -114,14 +120,17 @@ static bool is_target(THD *thd, const TABLE *table)
   case SQLCOM_REPLACE_SELECT:
   case SQLCOM_LOAD:
     return named->top_table() == thd->lex->query_tables;
-  default:                              // what else asks FOR UPDATE (SET, DO, CALL, IF, CREATE TABLE ... SELECT) writes none of its tables
+  /* What else asks FOR UPDATE (SET, DO, CALL, IF, CREATE TABLE ... SELECT) writes none of its
+     tables. */
+  default:
     return false;
   }
 }
 
-/* Below SERIALIZABLE nobody locks the ranges that he reads: repeated on a replica, a statement may read other rows, and what it writes, be it into
-   another engine's table, is then another thing. Of tables that are only read the server asks no flag, so it is told here that the statement is
-   unsafe: under MIXED it is logged as rows, under STATEMENT with a warning. Before it decides how the statement is logged. */
+/* Below SERIALIZABLE a statement does not lock the ranges that it reads. Repeated on a replica it
+   may read other rows, and write others, also into another engine's table. The server asks no flag
+   of tables that are only read, so the statement is marked unsafe here, before the server decides
+   how to log it. Under MIXED it is then logged as rows, under STATEMENT with a warning. */
 static void tell_binlog_of_read(THD *thd, const TABLE *table)
 {
   const bool may_write= thd_sql_command(thd) != SQLCOM_SELECT || thd->lex->requires_prelocking();
@@ -131,8 +140,10 @@ static void tell_binlog_of_read(THD *thd, const TABLE *table)
   thd->lex->set_stmt_unsafe(LEX::BINLOG_STMT_UNSAFE_LIMIT);
 }
 
-/* What a locking scan outside of a transaction does about rows that move behind it. Those that UPDATE and DELETE change are followed, and nobody
-   has to wait; but they may come out of the index's order, by which a statement may group, and in a join they would belong to another lookup. */
+/* What a locking scan outside of a transaction does about rows that move to keys that it has
+   passed. UPDATE and DELETE follow the rows that they change, and no statement has to wait. But
+   such rows may come out of the index's order, by which a statement may group; and in a join they
+   would belong to another lookup. */
 ha_sluice::Moved ha_sluice::about_moved(THD *thd) const
 {
   if (m_lock == SLC_LOCK_NONE || m_lock == SLC_LOCK_NONE_OF_SOURCE || m_policy == SLC_SKIP_LOCKED || !is_lone_statement(thd))
@@ -147,7 +158,8 @@ ha_sluice::Moved ha_sluice::about_moved(THD *thd) const
   case SQLCOM_DELETE:
   case SQLCOM_DELETE_MULTI:
     return thd->lex->query_tables->next_global ? MOVED_KEPT_OUT : MOVED_FOLLOWED;
-  default:                              // it looks for the row that is there twice, which it has locked
+  /* It looks for the row that is there twice, which it has locked. */
+  default:
     return MOVED_MISSED;
   }
 }
@@ -161,7 +173,8 @@ uint ha_sluice::lock_of_reads() const
   return m_about_moved == MOVED_KEPT_OUT || (m_checks_unique_first && is_check()) ? m_lock | SLC_LOCK_GAPS : m_lock;
 }
 
-/* The key, in the index that is scanned, of a row that is not in the server's record and may never be. */
+/* The key, in the index that is scanned, of a row that is not in the server's record and may never
+   be. */
 slc_bytes ha_sluice::key_of_moved(void *ctx, slc_bytes clustered, slc_bytes row)
 {
   ha_sluice *const self= static_cast<ha_sluice *>(ctx);
@@ -189,8 +202,9 @@ THR_LOCK_DATA **ha_sluice::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_loc
   return to;
 }
 
-/* A cluster would replicate nothing of what a statement of its own changes here, and its nodes would differ from then on. DDL goes to all nodes as
-   a statement (the thread is not `local` meanwhile), and what a node applies comes from one that had the row. */
+/* A cluster would replicate nothing of what its own statements change here, and its nodes would
+   differ from then on. DDL goes to all nodes as a statement (the thread is not `local` meanwhile).
+   Changes that a node applies come from a node that had the row. */
 static int refuse_in_cluster(THD *thd, const TABLE *table)
 {
   if (table->s->tmp_table != NO_TMP_TABLE || !WSREP(thd) || !wsrep_thd_is_local(thd))
@@ -238,9 +252,10 @@ int ha_sluice::external_lock(THD *thd, int type)
   return 0;
 }
 
-/* A statement under LOCK TABLES or inside a stored routine: the table was locked for all of them, by the strongest of their types. Called also,
-   right behind external_lock(), for the own tables of a statement with triggers or functions (they read by no snapshot of the statement's, for its
-   routines do not), and of CREATE OR REPLACE TABLE. */
+/* A statement under LOCK TABLES or inside a stored routine: the table was locked for all of them,
+   by the strongest of their types. Called also, right after external_lock(), for the tables of
+   CREATE OR REPLACE TABLE, and for the own tables of a statement with triggers or functions. The
+   latter read by no snapshot of the statement's, since its routines do not. */
 int ha_sluice::start_stmt(THD *thd, thr_lock_type type)
 {
   m_scan_set_up= false;

@@ -1,8 +1,9 @@
-/* Reading: scans of the table and of indexes, lookups, row references, and the server's multi-range read over them.
+/* Reading: scans of the table and of indexes, lookups, row references, and the server's multi-range
+   read over them.
 
-   A search key becomes the image of its parts; rows that match it are those whose key begins with that image, that is,
-   the keys in [image, successor of the image). So every mode of the server is a seek to one of these two, and an end
-   of a range is a bound that the engine checks before it locks or hands out an entry. */
+   A search key becomes the image of its parts; rows that match it are those whose key begins with
+   that image. So every mode of the server is a seek to the place before these keys or after them.
+   An end of a range is a bound, which the engine checks before it locks or hands out an entry. */
 #include "ha_sluice.h"
 #include "engine.h"
 #include "errors.h"
@@ -12,24 +13,12 @@ using namespace sluice;
 
 static const slc_bytes NOTHING= {nullptr, 0};
 
-/* The least byte string above all that begin with `from`; empty if there is none. */
-static slc_bytes successor(Buffer &to, slc_bytes from)
-{
-  to.clear();
-  to.append(from);
-  size_t length= to.length();
-  while (length && to.data()[length - 1] == 0xFF)
-    length--;
-  if (!length)
-    return NOTHING;
-  to.data()[length - 1]++;
-  return {to.data(), length};
-}
+static const slc_bound OPEN= {NOTHING, 0};
 
 /* ---- the scan as the engine sees it ---- */
 
-/* An index-only read may ask for a column of which the entry has only a prefix: a merge of partitions compares whole columns, and the
-   position of a row is made from the primary key's. */
+/* An index-only read may ask for a column of which the entry has only a prefix: a merge of
+   partitions compares whole columns, and the position of a row is made from the primary key's. */
 bool ha_sluice::entry_lacks_column() const
 {
   for (const uint16 field : m_codec->key(active_index).cut)
@@ -38,8 +27,9 @@ bool ha_sluice::entry_lacks_column() const
   return false;
 }
 
-/* The server does not always ask for entries only when they have all that it reads: a plan made for one execution of a prepared statement
-   may lose that on the next. Judged once per read_set. A row that may be changed is needed whole. */
+/* The server does not always ask for entries only when they have all that it reads: a plan made for
+   one execution of a prepared statement may lose that on the next. Judged once per read_set. A row
+   that may be changed is needed whole. */
 bool ha_sluice::index_covers()
 {
   if (m_lock == SLC_LOCK_EXCLUSIVE || table->vfield)
@@ -74,19 +64,19 @@ int ha_sluice::scan_set_up()
   return 0;
 }
 
-void ha_sluice::set_bounds(slc_bytes low, slc_bytes high)
+void ha_sluice::set_bounds(slc_bytes low, slc_bound high)
 {
-  if (!m_has_bounds && !low.len && !high.len)
+  if (!m_has_bounds && !low.len && !high.key.len)
     return;
   slc_cursor_bounds(m_cursor, low, high);
-  m_has_bounds= low.len || high.len;
+  m_has_bounds= low.len || high.key.len;
 }
 
 /* After an exact lookup the server may go on to entries beyond it (HANDLER does). */
 void ha_sluice::lift_lookup_bounds()
 {
   if (m_bounds_are_of_lookup)
-    set_bounds(NOTHING, NOTHING);
+    set_bounds(NOTHING, OPEN);
   m_bounds_are_of_lookup= false;
 }
 
@@ -94,25 +84,6 @@ int ha_sluice::seek(uchar *record, uint mode, slc_bytes key, Direction direction
 {
   m_place= AT_ENTRY;
   return deliver(record, slc_cursor_seek(m_cursor, mode, key, &m_found), direction);
-}
-
-/* From the first entry above all that begin with the key. */
-int ha_sluice::seek_after(uchar *record, slc_bytes key)
-{
-  Buffer above;
-  const slc_bytes from= successor(above, key);
-  if (from.len)
-    return seek(record, SLC_SEEK_GE, from, FORWARD);
-  m_place= AT_END;
-  return HA_ERR_END_OF_FILE;
-}
-
-/* Backward, from the last entry that begins with the key or is below. */
-int ha_sluice::seek_before(uchar *record, slc_bytes key)
-{
-  Buffer above;
-  const slc_bytes from= successor(above, key);
-  return from.len ? seek(record, SLC_SEEK_LT, from, BACKWARD) : seek(record, SLC_SEEK_LAST, NOTHING, BACKWARD);
 }
 
 int ha_sluice::step(uchar *record, Direction direction)
@@ -127,7 +98,8 @@ int ha_sluice::step(uchar *record, Direction direction)
                  direction);
 }
 
-/* The scan is not at an entry: HANDLER goes on after a lookup that found nothing, and turns round at an end. */
+/* The scan is not at an entry: HANDLER goes on after a lookup that found nothing, and turns round
+   at an end. */
 int ha_sluice::step_from_place(uchar *record, Direction direction)
 {
   const bool forward= direction == FORWARD;
@@ -144,13 +116,14 @@ int ha_sluice::step_from_place(uchar *record, Direction direction)
   case BEFORE_KEY:
     return forward ? seek(record, SLC_SEEK_GE, key, FORWARD) : seek(record, SLC_SEEK_LT, key, BACKWARD);
   case AFTER_KEY:
-    return forward ? seek_after(record, key) : seek_before(record, key);
+    return forward ? seek(record, SLC_SEEK_AFTER_PREFIX, key, FORWARD) : seek(record, SLC_SEEK_PREFIX_OR_BEFORE, key, BACKWARD);
   default:
     return seek(record, forward ? SLC_SEEK_FIRST : SLC_SEEK_LAST, NOTHING, direction);
   }
 }
 
-/* From an entry found to a row in the record, past those that a pushed condition, a filter or a lock rules out. */
+/* From an entry found to a row in the record, past those that a pushed condition, a filter or a
+   lock rules out. */
 int ha_sluice::deliver(uchar *record, slc_err error, Direction direction)
 {
   for (;; error= direction == FORWARD ? slc_cursor_next(m_cursor, &m_found) : slc_cursor_prev(m_cursor, &m_found))
@@ -181,8 +154,8 @@ int ha_sluice::deliver(uchar *record, slc_err error, Direction direction)
   }
 }
 
-/* The engine keeps to the range, so the server's functions are not to: they would compare columns of which the entry has only a part
-   with the range's end. */
+/* The engine keeps to the range, so the server's functions are not to: they would compare columns
+   of which the entry has only a part with the range's end. */
 check_result_t ha_sluice::check_conditions()
 {
   key_range *const end= end_range;
@@ -194,7 +167,8 @@ check_result_t ha_sluice::check_conditions()
   return result;
 }
 
-/* The entry at hand against the pushed condition and filter; then its row, unless the entry is all that is wanted. */
+/* The entry at hand against the pushed condition and filter; then its row, unless the entry is all
+   that is wanted. */
 int ha_sluice::check_entry(uchar *record)
 {
   const bool is_entry= m_found.flags & SLC_ENTRY_COVERING;
@@ -229,7 +203,8 @@ int ha_sluice::check_entry(uchar *record)
   return read_error;
 }
 
-/* Plans are kept by the codec, which now and then throws them all away to make a new one: the one at hand is then found again. */
+/* Plans are kept by the codec, which now and then throws them all away to make a new one: the one
+   at hand is then found again. */
 const DecodePlan *ha_sluice::plan_of_whole_rows()
 {
   m_plan= nullptr;
@@ -258,7 +233,8 @@ int ha_sluice::read_row(uchar *record, slc_bytes clustered, slc_bytes row)
   return 0;
 }
 
-/* The engine's bytes go away with the scan, but the server may use its last row for the rest of the statement. */
+/* The engine's bytes go away with the scan, but the server may use its last row for the rest of the
+   statement. */
 void ha_sluice::keep_blobs()
 {
   if (!m_row_bytes.len || !m_codec->has_blobs() || !m_record)
@@ -334,8 +310,9 @@ int ha_sluice::point_read(uchar *record)
   return error ? fail(error) : read_row(record, m_clustered.bytes(), row.row);
 }
 
-/* True: the last row was shown as committed although somebody holds it, and the server wants it: so now it waits for it, and
-   reads it again, with that result. False: go on to the next one (as well if the row is gone by now). */
+/* True: the last row was shown in its committed version although another transaction has locked it,
+   and the server wants the row. So the row is locked, with a wait, and read again; *result is the
+   result. False: the scan continues with the next row, also if the row is gone by now. */
 bool ha_sluice::rereads_locked(uchar *record, int *result)
 {
   if (likely(m_semi != SEMI_DID))
@@ -370,7 +347,8 @@ int ha_sluice::index_end()
   return error;
 }
 
-/* A whole primary key names one row. Where ranges are locked, the scan must see that there is none. */
+/* A whole primary key names one row. Where ranges are locked, the scan must see that there is
+   none. */
 bool ha_sluice::wants_point_read(uint index, key_part_map parts) const
 {
   return index == m_codec->primary() && (m_lock == SLC_LOCK_NONE || m_connection->isolation() != SLC_ISO_SERIALIZABLE) &&
@@ -395,7 +373,7 @@ int ha_sluice::index_read_map(uchar *record, const uchar *key, key_part_map part
     return error;
   m_bounds_are_of_lookup= mode == HA_READ_KEY_EXACT || mode == HA_READ_PREFIX || mode == HA_READ_PREFIX_LAST;
   if (m_bounds_are_of_lookup)
-    set_bounds(image, successor(m_high, image));
+    set_bounds(image, {image, 1});
   else
     set_bounds(NOTHING, range_end());
   int error;
@@ -407,7 +385,7 @@ int ha_sluice::index_read_map(uchar *record, const uchar *key, key_part_map part
     error= seek(record, SLC_SEEK_GE, image, FORWARD);
     break;
   case HA_READ_AFTER_KEY:
-    error= seek_after(record, image);
+    error= seek(record, SLC_SEEK_AFTER_PREFIX, image, FORWARD);
     break;
   case HA_READ_BEFORE_KEY:
     error= seek(record, SLC_SEEK_LT, image, BACKWARD);
@@ -415,7 +393,7 @@ int ha_sluice::index_read_map(uchar *record, const uchar *key, key_part_map part
   case HA_READ_KEY_OR_PREV:
   case HA_READ_PREFIX_LAST:
   case HA_READ_PREFIX_LAST_OR_PREV:
-    error= seek_before(record, image);
+    error= seek(record, SLC_SEEK_PREFIX_OR_BEFORE, image, BACKWARD);
     break;
   default:
     return HA_ERR_WRONG_COMMAND;
@@ -483,11 +461,12 @@ int ha_sluice::index_last(uchar *record)
   if (const int error= scan_set_up())
     return error;
   m_bounds_are_of_lookup= false;
-  set_bounds(NOTHING, NOTHING);
+  set_bounds(NOTHING, OPEN);
   return seek(record, SLC_SEEK_LAST, NOTHING, BACKWARD);
 }
 
-/* The server's own loop, but the engine knows where the range ends: it neither reads nor locks what lies behind. */
+/* The server's own loop, but the engine knows where the range ends: it neither reads nor locks
+   entries after that. */
 int ha_sluice::read_range_first(const key_range *start, const key_range *end, bool equal, bool sorted)
 {
   m_range_end= end;
@@ -503,7 +482,8 @@ int ha_sluice::read_range_next()
   return m_engine_ends_range && !eq_range ? ha_index_next(table->record[0]) : handler::read_range_next();
 }
 
-/* Whether the image of a range's end says all that the server's own comparison would: so it is with integers of the index itself. */
+/* Whether the image of a range's end says all that the server's own comparison would: so it is with
+   integers of the index itself. */
 bool ha_sluice::is_exact_end(const key_range &end) const
 {
   const std::vector<KeyPart> &parts= m_codec->key(active_index).parts;
@@ -517,20 +497,16 @@ bool ha_sluice::is_exact_end(const key_range &end) const
   return !(end.keypart_map >> parts.size());
 }
 
-/* Where the range being opened ends (exclusive); empty if it is open. In m_high. */
-slc_bytes ha_sluice::range_end()
+/* Where the range being opened ends; OPEN if it has no end. The key is in m_high. */
+slc_bound ha_sluice::range_end()
 {
   if (!m_range_end)
-    return NOTHING;
+    return OPEN;
   m_engine_ends_range= is_exact_end(*m_range_end);
-  Buffer image;
-  m_codec->put_search_key(image, active_index, m_range_end->key,
-                          calculate_key_len(table, active_index, m_range_end->key, m_range_end->keypart_map));
-  if (m_range_end->flag == HA_READ_AFTER_KEY)
-    return successor(m_high, image.bytes());
   m_high.clear();
-  m_high.append(image.bytes());
-  return m_high.bytes();
+  m_codec->put_search_key(m_high, active_index, m_range_end->key,
+                          calculate_key_len(table, active_index, m_range_end->key, m_range_end->keypart_map));
+  return {m_high.bytes(), m_range_end->flag == HA_READ_AFTER_KEY};
 }
 
 Item *ha_sluice::idx_cond_push(uint index, Item *condition)
@@ -549,8 +525,9 @@ bool ha_sluice::rowid_filter_push(Rowid_filter *filter)
 
 /* ---- multi-range read ---- */
 
-/* The buffer of a partition is not its own: when the last index that the server weighed asked for none, all partitions get the same
-   one, and each fills it with references to its rows before any reads them; and it may be one of an earlier statement. Only its size
+/* The buffer of a partition is not its own. When the last index that the server weighed asked for
+   none, all partitions get the same buffer. Each partition fills it with references to its rows
+   before any of them reads them. It may also be a buffer of an earlier statement. So only its size
    is taken, up to what the user allows. */
 int ha_sluice::multi_range_read_init(RANGE_SEQ_IF *seq, void *init, uint ranges, uint mode, HANDLER_BUFFER *buffer)
 {
@@ -558,7 +535,8 @@ int ha_sluice::multi_range_read_init(RANGE_SEQ_IF *seq, void *init, uint ranges,
   const int error= guarded(
       [&]
       {
-        /* From range to range nothing can be followed: a row may go from one that is to come to one that is over. */
+        /* From range to range nothing can be followed: a row may go from one that is to come to one
+           that is over. */
         if (ranges > 1 && m_about_moved == MOVED_FOLLOWED)
         {
           m_about_moved= MOVED_KEPT_OUT;
@@ -575,7 +553,8 @@ int ha_sluice::multi_range_read_init(RANGE_SEQ_IF *seq, void *init, uint ranges,
   return error;
 }
 
-/* The server asks partitions for rows without a beginning when a join by keys in batches has no key for any of them. */
+/* The server asks partitions for rows without a beginning when a join by keys in batches has no key
+   for any of them. */
 int ha_sluice::multi_range_read_next(range_id_t *range)
 {
   return likely(m_ranges_begun) ? m_ds_mrr.dsmrr_next(range) : HA_ERR_END_OF_FILE;

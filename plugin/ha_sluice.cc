@@ -10,7 +10,8 @@
 
 using namespace sluice;
 
-/* Row references are key images up to this size; longer ones (string keys) are in the server's key format, which is shorter. */
+/* Row references are key images up to this size; longer ones (string keys) are in the server's key
+   format, which is shorter. */
 static constexpr uint REF_IMAGE_BYTES_MAX= 64;
 
 ha_sluice::ha_sluice(handlerton *hton_arg, TABLE_SHARE *table_share_arg) : handler(hton_arg, table_share_arg) {}
@@ -22,7 +23,8 @@ ha_sluice::~ha_sluice()
   own_end();
 }
 
-/* Statements that make a copy of a table in which nobody else comes to its rows, and drop the old one, or lock it for those to come. */
+/* Statements that copy a table while no other statement reaches its rows, and then drop the old
+   table, or lock it for statements to come. */
 static bool keeps_others_out(const THD *thd)
 {
   switch (thd_sql_command(thd))
@@ -46,9 +48,11 @@ handler::Table_flags ha_sluice::table_flags() const
                      HA_PRIMARY_KEY_IN_READ_INDEX | HA_BINLOG_ROW_CAPABLE | HA_CAN_GEOMETRY | HA_PARTIAL_COLUMN_READ |
                      HA_TABLE_SCAN_ON_INDEX | HA_CAN_ONLINE_BACKUPS | HA_CAN_SKIP_LOCKED | HA_ONLINE_ANALYZE |
                      HA_CONCURRENT_OPTIMIZE | HA_CAN_TABLES_WITHOUT_ROLLBACK;
-  /* Only SERIALIZABLE locks all ranges. Below it a statement may see another one's rows appear: it is not safe to replicate
-     as text, and the server's own unique checks (over hashes) come after the write. Not where what has been written would stay: ALTER IGNORE
-     goes on behind a duplicate, and of a function or a trigger no statement is rolled back by itself (there the check locks the gap). */
+  /* Only SERIALIZABLE locks all ranges. Below it a statement may see another one's rows appear: it
+     is not safe to replicate as text, and the server's own unique checks (over hashes) come after
+     the write. Not where written rows would stay: ALTER IGNORE continues after a duplicate, and a
+     single statement of a function or a trigger is not rolled back (there the check locks the
+     gap). */
   const THD *thd= current_thd;
   const bool serializable= thd && thd_tx_isolation(thd) == ISO_SERIALIZABLE;
   if (serializable)
@@ -91,8 +95,9 @@ Share *ha_sluice::get_share(const char *name)
   return share;
 }
 
-/* Entries are addressed by an index's ordinal. EXCHANGE PARTITION changes what a table's indexes are, for the engine, but not the .frm file, and
-   looks at names, not at the order. False: they are not the same indexes. */
+/* Entries are addressed by an index's ordinal. EXCHANGE PARTITION changes what a table's indexes
+   are, for the engine, but not the .frm file, and looks at names, not at the order. False: they are
+   not the same indexes. */
 static bool find_indexes(Codec &codec, const TABLE *table, slc_table *engine_table)
 {
   std::vector<uint> order;
@@ -114,8 +119,9 @@ static bool find_indexes(Codec &codec, const TABLE *table, slc_table *engine_tab
   return true;
 }
 
-/* A table that cannot be opened the server calls corrupt when it is asked to check or repair it, unless the error is one of a few: this one
-   (its number is not shown) stands for a file that may be whole, and for an engine that has stopped. */
+/* The server calls a table corrupt if it cannot open it for CHECK or REPAIR, unless the error is
+   one of a few. This one, whose number is not shown, stands for a file that may be whole, and for
+   an engine that has stopped. */
 static void tell_who_asks(THD *thd, const char *why)
 {
   switch (thd_sql_command(thd))
@@ -131,13 +137,16 @@ static void tell_who_asks(THD *thd, const char *why)
   }
 }
 
-/*
-  The server goes on behind a secondary key's own parts with those of the primary key that it lacks, and takes both together for unique. Here it
-  does so only where they hold every column of the primary key, each one whole. It leaves out parts itself, but
-  - with PRIMARY KEY (a, c(3), id), KEY (c, a) it goes on with id: equal strings need not have equal beginnings, and by those the entries lie;
-  - with PRIMARY KEY (a, c(3)), KEY (c) it takes (c, a) for unique, where two strings may be equal and their beginnings not;
-  - where some parts are left it groups by an index although a condition is on a part that is not.
-*/
+
+/* The server extends a secondary key by the parts of the primary key that it lacks, and takes both
+   together for unique. Here it does so only where they hold every column of the primary key, each
+   one whole. It leaves out parts itself, but
+   - with PRIMARY KEY (a, c(3), id), KEY (c, a) it goes on with id: equal strings need not have
+     equal beginnings, and by those the entries lie;
+   - with PRIMARY KEY (a, c(3)), KEY (c) it takes (c, a) for unique, where two strings may be equal
+     and their beginnings not;
+   - where some parts are left it groups by an index although a condition is on a part that is
+     not. */
 static void cut_extended_keys(TABLE *table)
 {
   if (table->s->primary_key >= MAX_KEY)
@@ -205,7 +214,8 @@ int ha_sluice::open(const char *name, int, uint)
     ref_length= m_codec->clustered_key_length_max() + 1;
   else
     ref_length= table->key_info[m_codec->primary()].key_length;
-  /* A table scan walks the clustered index: an UPDATE of its key must collect the rows first, or it would meet them again. */
+  /* A table scan walks the clustered index: an UPDATE of its key must collect the rows first, or it
+     would meet them again. */
   key_used_on_scan= table->s->primary_key;
   stats.block_size= 16384;
   return info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
@@ -328,8 +338,9 @@ Connection *ha_sluice::connect(bool writes)
   return m_connection;
 }
 
-/* A copy of the table is about to be made, and the table dropped: what is not decided yet would be lost with it. The metadata lock keeps writers
-   out, but it is not held for a transaction that is prepared and has lost its connection. */
+/* A copy of the table is about to be made, and the table dropped: what is not decided yet would be
+   lost with it. The metadata lock keeps writers out, but it is not held for a transaction that is
+   prepared and has lost its connection. */
 int ha_sluice::before_copy()
 {
   THD *const thd= ha_thd();
@@ -362,7 +373,8 @@ void ha_sluice::position(const uchar *record)
   put_ref(ref, m_low.bytes());
 }
 
-/* An image of varying length is padded with zeros and ends with its length, so that references still compare as bytes. */
+/* An image of varying length is padded with zeros and ends with its length, so that references
+   still compare as bytes. */
 void ha_sluice::put_ref(uchar *to, slc_bytes clustered) const
 {
   memcpy(to, clustered.ptr, clustered.len);

@@ -1,12 +1,15 @@
-/* ha_sluice: one open table of one statement, as the server drives it. The methods are short: bytes are made by Codec,
-   transactions are kept by Connection, what handlers of a table share is in Share, and the engine does the work.
+/* ha_sluice: one open table of one statement, as the server drives it. The methods are short: bytes
+   are made by Codec, transactions are kept by Connection, what handlers of a table share is in
+   Share, and the engine does the work.
 
-   The trip of a SELECT by key:  store_lock -> external_lock (Connection::use) -> index_init -> index_read_map
+   The trip of a SELECT by key:  store_lock -> external_lock (Connection::use) -> index_init ->
+   index_read_map
      -> seek (key image, bounds, slc_cursor_seek) -> deliver (condition, row) -> index_next_same ... -> index_end
-   of an INSERT:  external_lock -> write_row (clustered key, row, entries) -> slc_row_insert
-   of an UPDATE:  ... index_read_map -> update_row (old and new entries compared) -> slc_row_update or slc_row_move
-   Files: ha_sluice.cc (open, flags), ha_lock.cc, ha_read.cc, ha_write.cc, virtual_columns.cc, autoinc.cc, sequence.cc, load.cc, bulk.cc,
-   stats.cc, ddl.cc, inplace.cc, admin.cc.
+   of an INSERT:  external_lock -> write_row (clustered key, row, entries) -> slc_row_insert of an
+   UPDATE:  ... index_read_map -> update_row (old and new entries compared) -> slc_row_update or
+   slc_row_move Files: ha_sluice.cc (open, flags), ha_lock.cc, ha_read.cc, ha_write.cc,
+   virtual_columns.cc, autoinc.cc, sequence.cc, load.cc, bulk.cc, stats.cc, ddl.cc, inplace.cc,
+   admin.cc.
    Called by: the server. */
 #ifndef SLUICE_HA_SLUICE_H
 #define SLUICE_HA_SLUICE_H
@@ -36,7 +39,8 @@ public:
   my_bool register_query_cache_table(THD *, const char *, uint, qc_engine_callback *callback, ulonglong *) override
   {
     *callback= nullptr;
-    return FALSE;                       // never: a cached result could be older than the transaction may see
+    /* Never: a cached result could be older than the transaction may see. */
+    return FALSE;
   }
 
   /* Life */
@@ -124,8 +128,10 @@ public:
 
 private:
   enum Direction { FORWARD, BACKWARD };
-  /* Where index_next() and index_prev() go on from: the cursor's entry; the row of a point read, for which the cursor was not moved;
-     between entries, before or after those that begin with the key in m_search; or an end of the index. */
+  /* Where index_next() and index_prev() continue: AT_ENTRY, the cursor's entry. AT_KEY, the row of
+     a point read, for which the cursor was not moved. BEFORE_KEY and AFTER_KEY, the places before
+     and after the entries that begin with the key in m_search. AT_START and AT_END, the ends of the
+     index. */
   enum Place { AT_ENTRY, AT_KEY, BEFORE_KEY, AFTER_KEY, AT_START, AT_END };
   enum Semi { SEMI_OFF, SEMI_TRY, SEMI_DID };
 
@@ -145,8 +151,6 @@ private:
   /* ha_read.cc */
   int scan_set_up();
   int seek(uchar *record, uint mode, slc_bytes key, Direction direction);
-  int seek_after(uchar *record, slc_bytes key);
-  int seek_before(uchar *record, slc_bytes key);
   int deliver(uchar *record, slc_err error, Direction direction);
   check_result_t check_conditions();
   int check_entry(uchar *record);
@@ -159,22 +163,24 @@ private:
   int step(uchar *record, Direction direction);
   int step_from_place(uchar *record, Direction direction);
   bool rereads_locked(uchar *record, int *result);
-  void set_bounds(slc_bytes low, slc_bytes high);
+  void set_bounds(slc_bytes low, slc_bound high);
   void lift_lookup_bounds();
   bool is_exact_end(const key_range &end) const;
-  slc_bytes range_end();
+  slc_bound range_end();
   const MY_BITMAP *columns_read() const;
   const sluice::DecodePlan *plan();
   const sluice::DecodePlan *plan_of_whole_rows();
   bool wants_entry() { return m_keyread ? !m_keyread_needs_row : index_covers(); }
   bool reads_entries() { return wants_entry() || pushed_idx_cond_here() || filter_here(); }
   bool pushed_idx_cond_here() const { return pushed_idx_cond && pushed_idx_cond_keyno == active_index; }
-  /* A filter looks at the row's position, which the entry must be able to give; without it only more rows are read. */
+  /* A filter looks at the row's position, which the entry must be able to give; without it only
+     more rows are read. */
   bool filter_here() const
   {
     return pushed_rowid_filter && rowid_filter_is_active && m_codec->key(active_index).has_position;
   }
-  /* Rows that move behind a scan; KEPT_OUT: it locks the gaps behind it. */
+  /* Rows that move to keys that a scan has passed: MISSED, FOLLOWED, or KEPT_OUT, since the scan
+     locks the gaps that it has passed. */
   enum Moved { MOVED_MISSED, MOVED_FOLLOWED, MOVED_KEPT_OUT };
   Moved about_moved(THD *thd) const;
   uint lock_of_reads() const;
@@ -186,7 +192,8 @@ private:
   /* Of a pushed condition or filter: this entry is not wanted. */
   static constexpr int NO_MATCH= -1;
 
-  /* The server is built without exceptions: memory that a long row does not get must fail the statement, not end the server. */
+  /* The server is built without exceptions: memory that a long row does not get must fail the
+     statement, not end the server. */
   template <typename Body> static int guarded(const Body &body)
   {
     try
@@ -215,7 +222,8 @@ private:
   template <typename Wanted> void compute_virtual_columns(uchar *record, const Wanted &wanted);
   bool wants_virtual_columns(const uchar *record) const;
   void add_virtual_columns(uchar *record, slc_bytes clustered, slc_bytes row);
-  /* Those of indexes that the server has not computed, of a record with all other columns: of a row to be written (is_new), or that was read. */
+  /* Those of indexes that the server has not computed, of a record with all other columns: of a row
+     to be written (is_new), or that was read. */
   void complete_virtual_columns(const uchar *record, bool is_new);
 
   /* load.cc */
@@ -262,7 +270,8 @@ private:
   uint m_lock= SLC_LOCK_NONE;
   uint m_stored_lock= SLC_LOCK_NONE;
   bool m_select_throughout= false;
-  bool m_checks_unique_first= false;     // the server checks UNIQUE indexes of its own before it writes
+  /* The server checks UNIQUE indexes of its own before it writes. */
+  bool m_checks_unique_first= false;
   uint m_policy= SLC_WAIT;
   Moved m_about_moved= MOVED_MISSED;
   bool m_keyread= false;
@@ -284,7 +293,8 @@ private:
   bool m_bounds_are_of_lookup= false;   // set by an exact lookup: index_next() goes beyond them
   Place m_place= AT_ENTRY;
   const key_range *m_range_end= nullptr; // while read_range_first() seeks
-  bool m_engine_ends_range= false;      // no row that the scan delivers lies behind the end of the range
+  /* No row that the scan delivers lies after the end of the range. */
+  bool m_engine_ends_range= false;
   bool m_at_start= false;               // of a table scan
   const sluice::DecodePlan *m_plan= nullptr;
   uint64_t m_statistics_version= 0;     // of which rec_per_key was made

@@ -1,5 +1,6 @@
-/* Changing rows. The engine gets bytes for everything that changes: the row, and for each index concerned the old and
-   the new entry. It does all of it or nothing, and says which index has the key already.
+/* Changing rows. The engine gets bytes for everything that changes: the row, and for each index
+   concerned the old and the new entry. It does all of it or nothing, and says which index has the
+   key already.
 
    In the engine's numbering 0 is the clustered index and i+1 the i-th secondary one. */
 #include "ha_sluice.h"
@@ -131,7 +132,8 @@ int ha_sluice::insert_numbered(const uchar *record)
 int ha_sluice::update(const uchar *old_record, const uchar *new_record)
 {
   connect(true);
-  /* The server compares only if it has read all that it writes; and what it counts as changed must have changed. */
+  /* The server compares only if it has read all that it writes; and what it counts as changed must
+     have changed. */
   if (m_codec->same_row(old_record, new_record))
     return HA_ERR_RECORD_IS_THE_SAME;
   if (!table->found_next_number_field || new_record != table->record[0] ||

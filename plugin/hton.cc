@@ -1,5 +1,5 @@
-/* The storage engine as the server knows it: starting and stopping, the callbacks of transactions (each hands over to the
-   Connection), and the plugin's declaration. Called by: the server. */
+/* The storage engine as the server knows it: starting and stopping, the callbacks of transactions
+   (each hands over to the Connection), and the plugin's declaration. Called by: the server. */
 #include "asleep.h"
 #include "connection.h"
 #include "ddl.h"
@@ -64,7 +64,8 @@ int savepoint_rollback(SLUICE_HTON_ARG THD *thd, void *savepoint)
 
 int savepoint_release(SLUICE_HTON_ARG THD *, void *) { return 0; }
 
-/* Row and range locks survive a rollback to a savepoint, and they rely on the table's metadata lock. */
+/* Row and range locks survive a rollback to a savepoint, and they rely on the table's metadata
+   lock. */
 bool savepoint_rollback_can_release_mdl(SLUICE_HTON_ARG THD *thd)
 {
   Connection *connection= Connection::existing(thd);
@@ -96,12 +97,14 @@ handler *create_handler(handlerton *hton_arg, TABLE_SHARE *share, MEM_ROOT *mem_
 
 bool file_exists(const std::string &path) { return access(path.c_str(), F_OK) == 0; }
 
-/* From init() on, until the server says that it has finished or undone the statements that a crash cut short. */
+/* From init() on, until the server says that it has finished or undone the statements that a crash
+   cut short. */
 bool in_ddl_recovery= true;
 
-/* After a crash in the CREATE of a partitioned table the server asks the partitions' engine to drop the whole table, and then
-   removes the .frm, but not the list of partitions (.par). It asks the same when the partitioned table is the new one, which
-   has to stay; so one waits to see whether the .frm goes. */
+/* After a crash in the CREATE of a partitioned table the server asks the partitions' engine to drop
+   the whole table. Then it removes the .frm, but not the list of partitions (.par). It asks the
+   same when the partitioned table is the new one, which must stay. So the list is kept until it is
+   known whether the .frm goes. */
 std::vector<std::string> tables_asked_for;
 
 slc_err drop_all_parts(const std::string &path)
@@ -127,7 +130,8 @@ int drop_table(handlerton *, const char *path)
   return error == SLC_NO_TABLE ? ENOENT : server_error(error, current_thd, path);
 }
 
-/* Lists of partitions (.par) that the server forgets when it dies in an ALTER TABLE: the folder could not be removed. */
+/* Lists of partitions (.par) that the server forgets when it dies in an ALTER TABLE: the folder
+   could not be removed. */
 void drop_forgotten_lists(const std::string &folder)
 {
   MY_DIR *files= my_dir(folder.c_str(), MYF(0));
@@ -144,8 +148,9 @@ void drop_forgotten_lists(const std::string &folder)
   my_dirend(files);
 }
 
-/* The server has dropped the tables that it knows; `path` is the folder, with a '/' behind. What the engine has besides has no
-   .frm (somebody removed it), and its name would stay taken for ever. */
+/* The server has dropped the tables that it knows; `path` is the folder and ends with a '/'. Other
+   tables of the engine have no .frm, which was removed by hand, and their names would stay taken
+   for ever. */
 void drop_tables_below(const char *path)
 {
   for (const std::string &name : tables_with_prefix(path))
@@ -167,8 +172,8 @@ void commit_checkpoint_request(void *cookie)
     commit_checkpoint_notify_ha(cookie);
 }
 
-/* After a crash: has the in-place ALTER TABLE that makes this definition come to its end in the engine? 0: yes. The server's
-   other number is none for a partitioned table. */
+/* After a crash: has the in-place ALTER TABLE that makes this definition come to its end in the
+   engine? 0: yes. The server's other number is none for a partitioned table. */
 int check_version(handlerton *, const char *path, const LEX_CUSTRING *definition, ulonglong)
 {
   std::string name= path;
@@ -187,10 +192,11 @@ int check_version(handlerton *, const char *path, const LEX_CUSTRING *definition
   return altered ? 0 : 1;
 }
 
-/* A DROP of a partitioned table takes the list of the partitions (.par) first and the .frm last. After a crash in between the
-   server cannot find the partitions any more; it removes the .frm, and their names would stay taken. So partitions that have
-   a .frm and no list are noted at start, and dropped if the server has removed the .frm. (Not if there was none before:
-   then somebody lost it, and may bring it back.) */
+/* A DROP of a partitioned table takes the list of the partitions (.par) first and the .frm last.
+   After a crash in between the server cannot find the partitions any more; it removes the .frm, and
+   their names would stay taken. So partitions that have a .frm and no list are noted at start, and
+   dropped if the server has removed the .frm. (Not if there was none before: then somebody lost it,
+   and may bring it back.) */
 std::vector<std::string> partitions_without_list;
 
 std::string path_of_table(const std::string &name) { return name.substr(0, name.find("#P#", name.rfind('/'))); }
@@ -262,8 +268,9 @@ void hide_directory()
   ignore_db_dirs_append(base ? base + 1 : settings.directory);
 }
 
-/* Clients are gone, and the binary log is about to be closed in order: the next start would not look into it, and leave what an engine that has
-   stopped could not commit prepared for ever. So the server ends as in a crash, which InnoDB does at once when its log fails. */
+/* Clients are gone, and the binary log is about to be closed in order: the next start would not
+   look into it, and leave what an engine that has stopped could not commit prepared for ever. So
+   the server ends as in a crash, which InnoDB does at once when its log fails. */
 void pre_shutdown()
 {
   /* A flush that fails stops the engine, too: the second one tells. */

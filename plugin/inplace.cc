@@ -1,20 +1,25 @@
 /* ALTER TABLE without copying the table.
 
-   Instant: what only the .frm says (defaults, comments, names of columns, AUTO_INCREMENT, check constraints that go or are not to be
-   checked), CHANGE_BUFFERING,
-   and dropping, renaming and reordering indexes. Without copying, but with writers kept out: adding secondary indexes. The rest is
-   left to the server, which copies.
+   Instant: dropping, renaming and reordering indexes, CHANGE_BUFFERING, and what only the .frm has
+   (defaults, comments, names of columns, AUTO_INCREMENT, check constraints that go or are not to be
+   checked). Without copying, but with writers kept out: adding secondary indexes. In other cases
+   the server copies.
 
-   An index is added in three steps of the server's: prepare (builds begin), the main phase (the clustered index is read,
-   every row's entries go to the builds, which sort and load them), commit (one change of the engine's catalog, for all
-   partitions, publishes the new indexes, drops and renames the old ones). Until then nobody sees anything, and rollback
-   only throws the builds away.
-   Writers are kept out by the metadata lock, and it is granted only when all transactions that wrote have ended, have lost their
-   connections or could not be rolled back; for the latter two wait_until_decided() waits. So the newest version of every row is a
-   committed one.
+   An index is added in three steps of the server's.
+   - Prepare: the builds begin.
+   - The main phase: the clustered index is read, and every row's entries go to the builds, which
+     sort and load them.
+   - Commit: one change of the engine's catalog, for all partitions, publishes the new indexes,
+     drops and renames the old ones. Until then no statement sees a change, and rollback only throws
+     the builds away.
 
-   After a crash between the engine's commit and the change of the .frm the server asks check_version() (hton.cc) which
-   of the two definitions holds; the server's own number of the definition in the schema note (ddl.h) tells.
+   Writers are kept out by the metadata lock. It is granted only when all transactions that wrote
+   have ended, have lost their connections or could not be rolled back. For the latter two
+   wait_until_decided() waits. So the newest version of every row is a committed one.
+
+   After a crash between the engine's commit and the change of the .frm the server asks
+   check_version() (hton.cc) which of the two definitions holds. The answer is in the schema note
+   (ddl.h): the server's own number of the definition.
    Called by: the server. */
 #include "ddl.h"
 #include "engine.h"
@@ -90,7 +95,8 @@ bool adds_virtual_column(const TABLE *altered, const Alter_inplace_info *info)
   return false;
 }
 
-/* The server checks rows against constraints that are new to them while it copies, and at no other time. */
+/* The server checks rows against constraints that are new to them while it copies, and at no other
+   time. */
 bool adds_check(THD *thd, const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
 {
   if (thd_test_options(thd, OPTION_NO_CHECK_CONSTRAINT_CHECKS))
@@ -119,7 +125,8 @@ bool changes_unsupported_option(const Alter_inplace_info *info)
          unsupported_engine_option(info->create_info->option_struct);
 }
 
-/* What a key that stays is called afterwards: by its new name, or as the new definition writes the old one. */
+/* What a key that stays is called afterwards: by its new name, or as the new definition writes the
+   old one. */
 const char *new_name_of(const KEY *key, const TABLE *altered, const Alter_inplace_info *info)
 {
   for (const auto &pair : info->rename_keys)
@@ -131,9 +138,10 @@ const char *new_name_of(const KEY *key, const TABLE *altered, const Alter_inplac
   return key->name.str;                 // nothing the server asks for: the engine refuses it
 }
 
-/* slc_index_change with the memory that it points into. The engine compares names byte for byte, and after an EXCHANGE PARTITION it may
-   have an index under another name than the server's key has, in upper and lower case. So indexes are named as the engine has them, and
-   those that stay are given the names of the new definition. */
+/* slc_index_change with the memory that it points into. The engine compares names byte for byte.
+   After an EXCHANGE PARTITION its name of an index may differ from the server's key in upper and
+   lower case. So indexes are named as the engine has them, and those that stay get the names of the
+   new definition. */
 struct IndexChange
 {
   IndexChange(InplaceContext *context, slc_table *table, const TABLE *altered, const Alter_inplace_info *info)
@@ -189,8 +197,8 @@ enum_alter_inplace_result ha_sluice::check_if_supported_inplace_alter(TABLE *alt
   return adds_virtual_column(altered, info) ? HA_ALTER_INPLACE_NOT_SUPPORTED : HA_ALTER_INPLACE_NOCOPY_LOCK;
 }
 
-/* Of two tables with the same keys, which the server has in different order, another UNIQUE key may serve as the primary one: then rows
-   are kept by another key. */
+/* Of two tables with the same keys, which the server has in different order, another UNIQUE key may
+   serve as the primary one: then rows are kept by another key. */
 static bool same_primary_key(THD *thd, const TABLE *table)
 {
   const TABLE_LIST *first= thd->lex->query_tables;
@@ -207,8 +215,9 @@ static bool same_primary_key(THD *thd, const TABLE *table)
   return false;
 }
 
-/* Would rows of this table be right under that definition? EXCHANGE PARTITION and CONVERT TABLE ask it of the table that is not
-   partitioned, with the options of the other, which comes first in the statement. */
+/* Whether rows of this table would be right under that definition. EXCHANGE PARTITION and CONVERT
+   TABLE ask this of the table that is not partitioned, with the options of the partitioned one,
+   which comes first in the statement. */
 bool ha_sluice::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes)
 {
   const bool other_rows= table_changes != IS_EQUAL_YES ||
@@ -243,7 +252,8 @@ bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *
   return false;
 }
 
-/* Every row's entries to the builds. `trx` reads the newest versions, which are committed ones (see above). */
+/* Every row's entries to the builds. `trx` reads the newest versions, which are committed ones (see
+   above). */
 int ha_sluice::feed_builds(slc_trx *trx, slc_cursor *cursor, const Codec &codec, const std::vector<uint> &indexes,
                            const std::vector<slc_build *> &builds)
 {
@@ -307,7 +317,8 @@ bool ha_sluice::inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
   return error != 0;
 }
 
-/* The server commits the first partition and leaves it to the engine to take all with it: then no crash can come between. */
+/* The server commits the first partition and leaves it to the engine to take all with it: then no
+   crash can come between. */
 bool ha_sluice::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit)
 {
   InplaceContext *context= static_cast<InplaceContext *>(info->handler_ctx);

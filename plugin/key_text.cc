@@ -40,7 +40,8 @@ public:
     m_end= encoded(image, "");
     for (char c : std::string("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"))
       learn(image, "", std::string(1, c), "");
-    /* Spaces are counted, up to the next character; those at the end are not there, or not shown. */
+    /* Spaces are counted, up to the next character; those at the end are not there, or not
+       shown. */
     for (const char *spaces : {" ", "  ", "   ", "    "})
       learn(image, "a", spaces, "a");
     for (size_t count= 1; of_column.counts_spaces() && count <= CHAR_LENGTH_MAX; count++)
@@ -73,16 +74,16 @@ private:
     result.resize(image.encode(to, reinterpret_cast<const uchar *>(text.data()), text.size()) - to);
     return result;
   }
-  void learn(const StringImage &image, const std::string &before, const std::string &text, const std::string &behind)
+  void learn(const StringImage &image, const std::string &before, const std::string &text, const std::string &after)
   {
-    learn(image, before, text, behind, text);
+    learn(image, before, text, after, text);
   }
-  void learn(const StringImage &image, const std::string &before, const std::string &text, const std::string &behind,
+  void learn(const StringImage &image, const std::string &before, const std::string &text, const std::string &after,
              const std::string &shown)
   {
-    const std::string all= encoded(image, before + text + behind);
+    const std::string all= encoded(image, before + text + after);
     const size_t head= encoded(image, before).size() - m_end.size();
-    const size_t tail= encoded(image, behind).size();
+    const size_t tail= encoded(image, after).size();
     if (all.size() <= head + tail)
       return;
     const std::string own= all.substr(head, all.size() - head - tail);
@@ -185,9 +186,10 @@ std::string part_text(PartText &known, const uchar *from, const uchar *next)
 struct Columns
 {
   std::vector<std::string> values;
-  const uchar *rest;                    // behind them
-  bool is_whole= false;                 // all of the index, and of the primary key behind them
-  const PartText *last= nullptr;        // the part of the last value, and where that begins; none of a hidden key
+  const uchar *rest;                    // after them
+  bool is_whole= false;                 // all of the index, and of the primary key after them
+  /* The part of the last value, and where that begins; none of a hidden key. */
+  const PartText *last= nullptr;
   const uchar *last_from= nullptr;
 };
 
@@ -249,18 +251,20 @@ slc_bytes bytes_of(const std::string &text) { return {reinterpret_cast<const uin
 
 /* ---- ranges ----
 
-   The engine has a range as bytes from and to. What the statement said has become one of these, and is told by its form:
+   The engine has a range as bytes from and to. A bound of the statement has become one of these,
+   which its form shows:
 
      a prefix              the least key above all below it: one column or more, whole
      a prefix, counted up  the least key above all that begin with the prefix: its last byte that is not FF is one more, and ends it
      a key, and 00         the least above that key
 
-   Of a type of fixed length the second may be a value itself, the next one. Which of the two is shown changes nothing: no key lies between. */
+   Of a type of fixed length the second may be a value itself, the next one. Which of the two is
+   shown changes nothing: no key lies between. */
 
 struct Bound
 {
   std::string text;
-  bool is_behind;                       // behind all keys that begin so, not before them
+  bool is_after;                       // after all keys that begin so, not before them
 };
 
 /* Columns of a key in parentheses, as SQL has rows. A `*` stands for those that are left out. */
@@ -283,7 +287,8 @@ bool is_in_calendar(const std::string &shown)
          minute < 60 && second < 60;
 }
 
-/* Whether the fraction of a second is one of so many decimals: what is counted up may be a whole one, or end behind them. */
+/* Whether the fraction of a second has so many decimals. A bound that is counted up may have a
+   whole second, or end after the decimals. */
 bool has_its_decimals(const PartText &known, std::vector<uchar> value)
 {
   return with_value(known, value, [](Field *field)
@@ -335,7 +340,8 @@ Bound bound_of(Indexes &indexes, uint index, slc_bytes key)
     return {point_text(columns), false};
   Columns before_zero;
   if (!is_prefix && !end[-1] && divide(before_zero, indexes, index, {key.ptr, key.len - 1}) && before_zero.rest == end - 1)
-    return {point_text(before_zero), before_zero.is_whole};   // of a prefix: no key begins so and ends there
+    /* Of a prefix: no key begins so and ends there. */
+    return {point_text(before_zero), before_zero.is_whole};
   std::string below(reinterpret_cast<const char *>(key.ptr), key.len);
   if (count_back(counted, indexes, index, below))
     return {point_text(counted), true};
@@ -411,7 +417,7 @@ std::string KeyTexts::range_text(const std::string &table_name, uint index, slc_
     return "[" + point_text(one) + ", " + point_text(one) + "]";
   const Bound first= from.len ? bound(from) : Bound{"-infimum", true};
   const Bound last= to.len ? bound(to) : Bound{"+supremum", false};
-  return (first.is_behind ? "(" : "[") + first.text + ", " + last.text + (last.is_behind ? "]" : ")");
+  return (first.is_after ? "(" : "[") + first.text + ", " + last.text + (last.is_after ? "]" : ")");
 }
 
 size_t KeyTexts::text_for_engine(slc_bytes table_name, uint32_t index, slc_bytes key, char *to, size_t size)

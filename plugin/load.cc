@@ -1,15 +1,17 @@
-/* Loads of new tables: between extra(HA_EXTRA_BEGIN_COPY) and HA_EXTRA_END_COPY (ALTER TABLE by copy, CREATE TABLE ... SELECT)
-   the server fills a table that nobody else can see, and drops it if it fails. Its rows go to the engine's load instead of being
-   inserted. A value that a UNIQUE index has twice may then be found at the end only; extra() returns it, and the server reports it as
-   it would report one of write_row(). */
+/* Loads of new tables. Between extra(HA_EXTRA_BEGIN_COPY) and HA_EXTRA_END_COPY (ALTER TABLE by
+   copy, CREATE TABLE ... SELECT) the server fills a table that no other connection can see, and
+   drops it if that fails. Its rows go to the engine's load instead of being inserted. A duplicate
+   in a UNIQUE index may then be found only at the end. extra() returns the error, and the server
+   reports it as one of write_row(). */
 #include "ha_sluice.h"
 #include "engine.h"
 #include "errors.h"
 
 using namespace sluice;
 
-/* Not for tables whose rows the server reads while it writes (to find overlaps, or values of long UNIQUE columns), and not for
-   partitions: when those are reorganised, the server does not look at what HA_EXTRA_END_COPY returns. */
+/* Not for tables whose rows the server reads while it writes (to find overlaps, or values of long
+   UNIQUE columns), and not for partitions: when those are reorganised, the server does not look at
+   what HA_EXTRA_END_COPY returns. */
 void ha_sluice::begin_load()
 {
   if (is_sequence() || table->part_info || table->s->long_unique_table || table->s->period.unique_keys)
@@ -32,8 +34,9 @@ int ha_sluice::finish_load()
   });
 }
 
-/* The source has been read to its end. What others changed in it meanwhile MariaDB 11 does to the copy now, which is younger than the snapshot
-   that the source was read by: that one has done its work. */
+/* The source has been read to its end. What others changed in it meanwhile MariaDB 11 does to the
+   copy now, which is younger than the snapshot that the source was read by: that one has done its
+   work. */
 int ha_sluice::end_copy()
 {
   if (!m_load)

@@ -1,10 +1,12 @@
-/* INFORMATION_SCHEMA.SLUICE_TRX, SLUICE_LOCKS, SLUICE_LOCK_WAITS, with the columns of InnoDB's tables of that kind as far as they mean
-   something here. Shown to who has the privilege PROCESS.
+/* INFORMATION_SCHEMA.SLUICE_TRX, SLUICE_LOCKS, SLUICE_LOCK_WAITS, with the columns of InnoDB's
+   tables of that kind as far as they mean something here. Shown to users with the privilege
+   PROCESS.
 
-   A statement that reads more than one of them sees one report in all of them, so that joins fit. Transactions and waits are
-   those of one moment; what that costs is told in engine/src/txn/lock_report.rs. Statements and what else only the server knows are
-   taken from its connections afterwards, each under its own mutex, which is only tried: a connection that just ends or begins a
-   statement shows none. Called by: the server. */
+   A statement that reads more than one of them sees one report in all of them, so that joins fit.
+   Transactions and waits are those of one moment; engine/src/txn/lock_report.rs says what that
+   costs. What only the server knows, such as statements, is taken from its connections afterwards.
+   Each connection's mutex is only tried: a connection that just ends or begins a statement shows
+   none. Called by: the server. */
 #include "connection.h"
 #include "engine.h"
 #include "information_schema.h"
@@ -147,8 +149,8 @@ std::shared_ptr<const LockReport> report_for(THD *thd)
   if (!kept.report)
     kept.report= make_report(detail);
   const std::shared_ptr<const LockReport> report= kept.report;
-  /* The last of them has it: a report can be large. (A table that is read once more, by a subquery that depends on its row, keeps the
-     next one.) */
+  /* The last of them has it: a report can be large. (A table that is read once more, by a subquery
+     that depends on its row, keeps the next one.) */
   if (++kept.served == readers)
     kept.report.reset();
   return report;
@@ -237,7 +239,8 @@ void store_trx(THD *thd, Field **fields, const LockReport &report, const TrxRow 
   store(fields[STATE], state_of(info));
   store_time(thd, fields[STARTED], report.at, info.age_us);
   store_or_null(fields[REQUESTED_LOCK], row.requested_lock);
-  /* Who has just queued has not noted when, and who was just woken has noted it still. */
+  /* A transaction that has just queued has not noted when, and one that was just woken still has
+     its note. */
   store_time(thd, fields[WAIT_STARTED], report.at, row.requested_lock.empty() ? -1 : MY_MAX(info.waiting_us, 0));
   store(fields[WEIGHT], info.weight);
   store(fields[CONNECTION], info.connection);

@@ -1,16 +1,19 @@
-/* An entry of the server's error log is at most 1,023 bytes: sql_print_information() and its sisters put it together in a buffer of 1,024
-   (sql/log.cc) and cut what does not fit without a word. What the engine has to say may be longer, mostly the account of a deadlock with its
-   statements. It comes in several entries then, each with a heading:
+/* An entry of the server's error log is at most 1,023 bytes. sql_print_information() and its
+   sisters put it together in a buffer of 1,024 (sql/log.cc), and cut what does not fit without a
+   note. A note of the engine may be longer, mostly the account of a deadlock with its statements.
+   It then comes in several entries, each with a heading:
 
      SLUICE: deadlock found (1/2):
      ...
      SLUICE: deadlock found, continued (2/2):
      ...
 
-   The title is the note's first line if that ends with a colon. An entry ends before a line that is not indented, if that leaves it half full;
-   else where a line does, if it can, and never within a character.
-   Entries of two notes do not mix; those of others in the server may come between, hence the headings.
-   Latches: one mutex of its own, over the server's for the log. Called by: the engine, from any thread. */
+   The title is the note's first line if that ends with a colon. An entry ends before a line that is
+   not indented, if that leaves it half full. Else it ends at the end of a line, if it can, and
+   never within a character. Entries of two notes do not mix. Entries of other parts of the server
+   may come between, hence the headings.
+   Latches: one mutex of its own, over the server's for the log. Called by: the engine, from any
+   thread. */
 #include "log_note.h"
 #include "compat.h"
 #include "engine.h"
@@ -25,7 +28,7 @@ namespace {
 
 constexpr size_t ENTRY_BYTES_MAX= 1023;
 constexpr size_t TITLE_BYTES_MAX= 100;
-/* Behind the title of each entry. */
+/* After the title of each entry. */
 constexpr size_t HEADING_BYTES_MAX= sizeof(", continued (100/100):\n");
 
 void log_entry(char level, const std::string &text)

@@ -1,15 +1,17 @@
-/* Sequences. The server keeps each as a table of one row, hands out values from memory, and writes the row when it reserves the
-   next ones, inside whatever statement asked for a value. What was handed out must never be handed out again: not after the
-   statement or its transaction is rolled back, not after a crash, and not to another connection, which must not wait for
-   this one's transaction either.
+/* Sequences. The server keeps each as a table of one row, and hands out values from memory. It
+   writes the row when it reserves the next values, inside the statement that asked for one. A value
+   must never be handed out twice: not after the statement or its transaction is rolled back, not
+   after a crash, and not to another connection. Nor must another connection wait for this one's
+   transaction.
 
-   So a handler of such a table uses no transaction of its connection, and the server's transactions know nothing of it: each
-   change is a transaction of its own (m_own_trx), committed and (as sluice_flush_log_at_trx_commit says) durable before the value is
-   handed out. A read sees what was committed last, at every isolation level. The server keeps changes of one sequence apart, so that
-   such a transaction finds its row free, and a KILL has no wait of it to end.
+   So a handler of such a table uses no transaction of its connection. Each change is a transaction
+   of its own (m_own_trx), which the server does not know. It is committed, and durable as
+   sluice_flush_log_at_trx_commit says, before the value is handed out. A read sees what was
+   committed last, at every isolation level. The server serialises changes of one sequence, so such
+   a transaction finds its row free, and a KILL has no wait of it to end.
 
-   The server does not pass reset() and start_stmt() on: an own transaction ends with the change, with the scan, or when the table is
-   unlocked. Called by: the handler's other files. */
+   The server does not pass reset() and start_stmt() on: an own transaction ends with the change,
+   with the scan, or when the table is unlocked. Called by: the handler's other files. */
 #include "ha_sluice.h"
 #include "engine.h"
 #include "settings.h"

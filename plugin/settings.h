@@ -1,4 +1,5 @@
-/* The values of the system variables sluice_*, and what start-up makes of them. Defined in sysvars.cc.
+/* The values of the system variables sluice_*, and what start-up makes of them. Defined in
+   sysvars.cc.
    Read by: errors, connection, the handler files, hton. */
 #ifndef SLUICE_SETTINGS_H
 #define SLUICE_SETTINGS_H
@@ -22,8 +23,9 @@ extern Settings settings;
 extern struct st_mysql_sys_var *system_variables[];
 extern struct st_mysql_show_var status_variables[];
 
-/* How long a statement of this connection waits for a row lock. SELECT ... NOWAIT and WAIT n set the server's lock_wait_timeout (and InnoDB's,
-   by name), each for its statement alone: then that is it. Else the smaller one of sluice_lock_wait_timeout and the server's. */
+/* How long a statement of this connection waits for a row lock. SELECT ... NOWAIT and WAIT n set
+   the server's lock_wait_timeout (and InnoDB's, by name), each for its statement alone: then that
+   is it. Else the smaller one of sluice_lock_wait_timeout and the server's. */
 uint32 lock_wait_timeout_ms(THD *thd);
 /* Of the session; a transaction keeps what held at its beginning. */
 bool snapshot_isolation(THD *thd);

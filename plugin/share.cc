@@ -1,20 +1,17 @@
-/* Opening and closing the engine's table for all handlers of a table; the rest of Share is in autoinc.cc and statistics.cc. */
+/* Opening and closing the engine's table for all handlers of a table; the rest of Share is in
+   autoinc.cc and statistics.cc. */
 #include "share.h"
 #include "engine.h"
 #include "key_text.h"
 
 namespace sluice {
 
-Share::Share(const char *name) : m_name(name)
-{
-  mysql_mutex_init(0, &m_autoinc_mutex, MY_MUTEX_INIT_FAST);
-}
+Share::Share(const char *name) : m_name(name) {}
 
 Share::~Share()
 {
   KeyTexts::forget(this, m_name.c_str());
   close();
-  mysql_mutex_destroy(&m_autoinc_mutex);
 }
 
 void Share::describe_keys(const TABLE_SHARE *share, const Codec &codec)
@@ -25,8 +22,9 @@ void Share::describe_keys(const TABLE_SHARE *share, const Codec &codec)
 
 slc_err Share::open() { return m_table ? SLC_OK : slc_table_open(engine, m_name.c_str(), &m_table); }
 
-/* A statement may outlive a table that it has filled: CREATE TABLE ... SELECT that fails, a stored function that drops its temporary
-   table. It is one of this thread: others have the table no longer. */
+/* A statement may outlive a table that it has filled: CREATE TABLE ... SELECT that fails, a stored
+   function that drops its temporary table. It is one of this thread: others have the table no
+   longer. */
 void Share::close()
 {
   if (Connection *owner= m_autoinc_owner)

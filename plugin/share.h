@@ -1,7 +1,7 @@
-/* Share: what all handlers of one table have in common: the engine's table, and the
-   AUTO_INCREMENT counter's mutex and table-wide lock. The server keeps it in the TABLE_SHARE (or in the partition's
-   place of it) and deletes it with that.
-   Latches: m_autoinc_mutex (held for a moment).
+/* Share: what all handlers of one table have in common: the engine's table, and the owner of the
+   AUTO_INCREMENT counter's table-wide lock. The server keeps it in the TABLE_SHARE (or in the
+   partition's place of it) and deletes it with that.
+   Latches: none.
    Called by: the handler files, autoinc, statistics. */
 #ifndef SLUICE_SHARE_H
 #define SLUICE_SHARE_H
@@ -28,14 +28,14 @@ public:
   /* Gives the engine's table back and takes it anew: around a truncation. */
   void close();
 
-  /* Notes what its keys are made of, for people who look at locks; once. */
+  /* Notes what its keys are made of, for reports of locks; once. */
   void describe_keys(const TABLE_SHARE *share, const Codec &codec);
 
   /* The counter: the next value to give. */
   ulonglong autoinc_next() const { return slc_table_autoinc(m_table); }
-  ulonglong autoinc_raise(ulonglong next) { return slc_table_autoinc_raise(m_table, next); }  // what it was
+  /* What it was. */
+  ulonglong autoinc_raise(ulonglong next) { return slc_table_autoinc_raise(m_table, next); }
   void autoinc_take_back(ulonglong raised, ulonglong before) { slc_table_autoinc_take_back(m_table, raised, before); }
-  mysql_mutex_t *autoinc_mutex() { return &m_autoinc_mutex; }
   /* The lock that keeps other statements' values out until ours ends. HA_ERR_ code. */
   int autoinc_lock(Connection *connection);
   bool autoinc_is_locked_by_other(const Connection *connection) const
@@ -52,8 +52,8 @@ private:
   std::string m_name;
   std::atomic<bool> m_keys_described{false};
   slc_table *m_table= nullptr;
-  mysql_mutex_t m_autoinc_mutex;
-  std::atomic<Connection *> m_autoinc_owner{nullptr};  // who has the engine's lock; changed by its holder
+  /* The holder of the engine's lock; only it changes this. */
+  std::atomic<Connection *> m_autoinc_owner{nullptr};
   std::atomic<bool> m_statistics_described{false};
 };
 

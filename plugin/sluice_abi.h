@@ -1,10 +1,11 @@
 /* The C ABI between the MariaDB shim (plugin/) and the engine (ffi/).
 
-   Words here are the engine's: keys and rows are byte strings, made by the codec in plugin/; nothing below this
-   line knows a collation or a column. Every function may be called from any thread; an object (transaction,
-   cursor, build) is used by one thread at a time unless said otherwise. Every function that can fail returns a
-   `slc_err`; the text of the last error of this thread is had from slc_error_text(). A panic inside the engine is
-   caught at this border: it poisons the engine (SLC_POISONED from then on), never the server.
+   Words here are the engine's: keys and rows are byte strings, made by the codec in plugin/;
+   nothing below this line knows a collation or a column. Every function may be called from any
+   thread; an object (transaction, cursor, build) is used by one thread at a time unless said
+   otherwise. Every function that can fail returns a `slc_err`; the text of the last error of this
+   thread is had from slc_error_text(). A panic inside the engine is caught at this border: it
+   poisons the engine (SLC_POISONED from then on), never the server.
 
    Pointers handed out by the engine (rows, keys) stay valid until the next call on the same object.
    Keys compare as bytes (invariant I8). Lengths are bytes. */
@@ -35,7 +36,8 @@ enum {
   SLC_NO_TABLE = 14,      /* table or index does not exist */
   SLC_TOO_BIG = 15,       /* key or row longer than the engine takes */
   SLC_READ_ONLY = 16,
-  SLC_TABLE_CHANGED = 17, /* snapshot older than the table's definition (HA_ERR_TABLE_DEF_CHANGED) */
+  /* snapshot older than the table's definition (HA_ERR_TABLE_DEF_CHANGED) */
+  SLC_TABLE_CHANGED = 17,
   SLC_LOCKED = 18         /* NOWAIT / SKIP LOCKED asked for, and the row is locked */
 };
 
@@ -50,9 +52,13 @@ typedef struct { const uint8_t *ptr; size_t len; } slc_bytes;
 typedef void (*slc_text_cb)(void *ctx, const char *text, size_t len);
 
 /* ---- errors ---- */
-size_t slc_error_text(char *buf, size_t size);   /* of this thread; NUL-terminated; returns length */
-uint32_t slc_duplicate_index(void);              /* of this thread: ordinal of the violated index (0 = clustered, else as in slc_table_def.indexes + 1) */
-slc_bytes slc_duplicate_pk(void);                /* of this thread: clustered key of the row that is in the way */
+/* of this thread; NUL-terminated; returns length */
+size_t slc_error_text(char *buf, size_t size);
+/* of this thread: ordinal of the violated index (0 = clustered, else as in slc_table_def.indexes +
+   1) */
+uint32_t slc_duplicate_index(void);
+/* of this thread: clustered key of the row that is in the way */
+slc_bytes slc_duplicate_pk(void);
 
 /* ---- engine ---- */
 typedef struct {
@@ -61,36 +67,49 @@ typedef struct {
 } slc_setting;
 typedef struct {
   const char *dir;                   /* e.g. "./#sluice"; created when absent */
-  const slc_setting *settings;       /* those that are not named have their defaults; the last one of a name counts */
+  /* those that are not named have their defaults; the last one of a name counts */
+  const slc_setting *settings;
   uint32_t setting_count;
   uint8_t  read_only;                /* 0/1 */
-  slc_text_cb log;                   /* engine's notes for the error log (may be called from any thread); first char 'I','W','E' = level */
+  /* engine's notes for the error log (may be called from any thread); first char 'I','W','E' =
+     level */
+  slc_text_cb log;
   void *log_ctx;
-  /* writes a key as people write it (index: 0 = clustered, i + 1 = secondary i), returns the bytes written; 0: unknown. May be NULL.
-     Called from any thread, without latches */
+  /* writes a key as people write it (index: 0 = clustered, i + 1 = secondary i), returns the bytes
+     written; 0: unknown. May be NULL. Called from any thread, without latches */
   size_t (*key_text)(slc_bytes table, uint32_t index, slc_bytes key, char *to, size_t size);
-  /* writes a table's name as people write it, returns the bytes written. May be NULL. Called as key_text is */
+  /* writes a table's name as people write it, returns the bytes written. May be NULL. Called as
+     key_text is */
   size_t (*table_text)(slc_bytes table, char *to, size_t size);
 } slc_config;
 
-slc_err slc_engine_open(const slc_config *config, slc_engine **out);  /* runs redo recovery; prepared transactions survive */
-void    slc_engine_start_background(slc_engine *);  /* purge, rollback of losers, page cleaner full speed: after DDL recovery */
-void    slc_engine_close(slc_engine *, uint32_t fast); /* fast: 0 = purge all + flush all, 1 = flush all, 2 = flush redo only */
+/* runs redo recovery; prepared transactions survive */
+slc_err slc_engine_open(const slc_config *config, slc_engine **out);
+/* purge, rollback of losers, page cleaner full speed: after DDL recovery */
+void    slc_engine_start_background(slc_engine *);
+/* fast: 0 = purge all + flush all, 1 = flush all, 2 = flush redo only */
+void    slc_engine_close(slc_engine *, uint32_t fast);
 slc_err slc_engine_flush_log(slc_engine *);
-void    slc_engine_count_conflict(slc_engine *); /* SLC_CONFLICT was told to a user */
+void    slc_engine_count_conflict(slc_engine *); /* SLC_CONFLICT was reported to a user */
 slc_err slc_engine_checkpoint(slc_engine *);        /* flush all dirty pages, move the checkpoint */
 uint64_t slc_engine_lsn(slc_engine *);
 uint64_t slc_engine_durable_lsn(slc_engine *);
-/* Changes a setting while the engine runs. Names are those of the system variables without prefix, e.g. "io_capacity"; the table of them is
-   engine/src/engine/config.rs. SLC_UNSUPPORTED for an unknown name, or a setting that is read only at the start. */
+/* Changes a setting while the engine runs. Names are those of the system variables without prefix,
+   e.g. "io_capacity"; the table of them is engine/src/engine/config.rs. SLC_UNSUPPORTED for an
+   unknown name, or a setting that is read only at the start. */
 slc_err slc_engine_set(slc_engine *, const char *name, uint64_t value);
-/* status counters: fixed count and order for the life of the process; usable before open (engine NULL -> values 0) */
+/* status counters: fixed count and order for the life of the process; usable before open (engine
+   NULL -> values 0) */
 uint32_t slc_counter_count(void);
-const char *slc_counter_name(uint32_t i);           /* e.g. "buffer_pool_reads": shown as Sluice_buffer_pool_reads */
-void slc_counter_values(slc_engine *, uint64_t *out);  /* all of one moment, as far as they belong together; room for slc_counter_count() */
-void slc_engine_status_text(slc_engine *, slc_text_cb cb, void *ctx); /* body of SHOW ENGINE SLUICE STATUS */
+/* e.g. "buffer_pool_reads": shown as Sluice_buffer_pool_reads */
+const char *slc_counter_name(uint32_t i);
+/* all of one moment, as far as they belong together; room for slc_counter_count() */
+void slc_counter_values(slc_engine *, uint64_t *out);
+/* body of SHOW ENGINE SLUICE STATUS */
+void slc_engine_status_text(slc_engine *, slc_text_cb cb, void *ctx);
 
-typedef struct {             /* what is buffered for one index; the texts live through the callback */
+/* what is buffered for one index; the texts live through the callback */
+typedef struct {
   slc_bytes table, index;
   slc_bytes buffering;       /* the setting in effect: "none", "inserts", ... */
   uint8_t  own;              /* 1 = it is the table's own */
@@ -103,13 +122,14 @@ typedef void (*slc_index_changes_cb)(void *ctx, const slc_index_changes *);
 /* every index that can be buffered, by table */
 slc_err slc_change_buffer_list(slc_engine *, slc_index_changes_cb cb, void *ctx);
 
-/* Transactions, locks and waits as people see them. The texts live through the callback; times are microseconds, -1 = unknown or none. */
+/* Transactions, locks and waits as people see them. The texts live through the callback; times are
+   microseconds, -1 = unknown or none. */
 typedef struct {
   uint64_t number;           /* its id; 2^48 + connection as long as it has none */
   uint64_t connection;       /* 0 = it has none (any more) */
   int64_t  age_us, waiting_us, snapshot_age_us;
   uint64_t undo_records, undo_bytes, buffered_changes, row_locks, range_locks, tables_locked;
-  uint64_t weight;           /* decides who is the victim of a deadlock */
+  uint64_t weight;           /* decides which transaction is the victim of a deadlock */
   slc_bytes requested_lock;  /* empty = it waits for none */
   slc_bytes xid;             /* as people write it; empty = it is not XA */
   uint8_t  isolation, has_id, prepared, rolling_back;
@@ -120,7 +140,9 @@ typedef struct {
   uint64_t trx;              /* as slc_trx_info.number */
   slc_bytes table, index;    /* empty = dropped since */
   uint32_t index_number;     /* 0 = clustered, i + 1 = secondary i */
-  uint32_t kind;             /* a row; a range, from key to key_to (empty = to the end); an insert that waits for ranges; AUTO_INCREMENT */
+  /* a row; a range, from key to key_to (empty = to the end); an insert that waits for ranges;
+     AUTO_INCREMENT */
+  uint32_t kind;
   slc_bytes key, key_to;
   uint8_t  exclusive, granted;
 } slc_lock_info;
@@ -131,14 +153,16 @@ typedef struct {
   void (*lock)(void *ctx, const slc_lock_info *);
   void (*wait)(void *ctx, const slc_lock_wait *);
 } slc_lock_sink;
-/* what is said of locks that nobody waits for: nothing, in how many tables a transaction has any, every one */
+/* what is reported of locks that no transaction waits for: nothing, in how many tables a
+   transaction has any, every one */
 enum { SLC_LOCKS_WAITED_FOR, SLC_LOCKS_COUNTED, SLC_LOCKS_ALL };
 /* transactions first, then locks, then waits */
 slc_err slc_lock_report(slc_engine *, uint32_t detail, const slc_lock_sink *);
 
 /* XA recovery: prepared transactions found at open */
 typedef struct { int64_t format_id; uint32_t gtrid_len, bqual_len; uint8_t data[128]; } slc_xid;
-uint32_t slc_recovered_prepared(slc_engine *, slc_xid *out, uint32_t max); /* not yet decided ones */
+/* not yet decided ones */
+uint32_t slc_recovered_prepared(slc_engine *, slc_xid *out, uint32_t max);
 slc_err slc_commit_by_xid(slc_engine *, const slc_xid *);   /* SLC_NOT_FOUND if unknown */
 slc_err slc_rollback_by_xid(slc_engine *, const slc_xid *);
 
@@ -146,20 +170,26 @@ slc_err slc_rollback_by_xid(slc_engine *, const slc_xid *);
 enum { SLC_WAIT_WOKEN = 0, SLC_WAIT_TIMEOUT = 1, SLC_WAIT_KILLED = 2 };
 typedef struct {
   void *ctx;                                             /* the connection (THD) */
-  /* block until `*flag` != 0, the timeout, or a kill. Called without any engine latch or mutex held. */
+  /* block until `*flag` != 0, the timeout, or a kill. Called without any engine latch or mutex
+     held. */
   int  (*wait)(void *ctx, volatile uint32_t *flag, uint64_t timeout_us);
-  /* wake whoever sits in wait() of this ctx; may be called from any thread, while ctx is alive; flag is set before. slc_trx_free() waits for
-     such calls, and for about_to_wait() of others with this ctx, so they must not wait for a connection to end */
+  /* wake the thread that is in wait() of this ctx; may be called from any thread, while ctx is
+     alive; flag is set before. slc_trx_free() waits for such calls, and for about_to_wait() of
+     others with this ctx, so they must not wait for a connection to end */
   void (*wake)(void *ctx);
   int  (*killed)(void *ctx);                             /* polled in long scans: nonzero = stop */
-  /* before a wait: `ctx` is about to wait for `holder_ctx` (replication, Galera). may be NULL. Return nonzero: do not wait, give SLC_DEADLOCK */
+  /* before a wait: `ctx` is about to wait for `holder_ctx` (replication, Galera). may be NULL.
+     Return nonzero: do not wait, give SLC_DEADLOCK */
   int  (*about_to_wait)(void *ctx, void *holder_ctx);
-  /* writes the statement that the connection runs, returns the bytes written. Called by its own thread. may be NULL */
+  /* writes the statement that the connection runs, returns the bytes written. Called by its own
+     thread. may be NULL */
   size_t (*statement)(void *ctx, char *to, size_t size);
 } slc_waiter;
-/* READ UNCOMMITTED is for upkeep (CHECK TABLE, index builds), which reads the newest version of every row; users are served READ COMMITTED. */
+/* READ UNCOMMITTED is for upkeep (CHECK TABLE, index builds), which reads the newest version of
+   every row; users are served READ COMMITTED. */
 enum { SLC_ISO_READ_UNCOMMITTED = 0, SLC_ISO_READ_COMMITTED = 1, SLC_ISO_REPEATABLE_READ = 2, SLC_ISO_SERIALIZABLE = 3 };
-/* NONE_OF_SOURCE: none, and read by a snapshot of the statement's own, which makes no conflicts: it may lock and change rows that changed since */
+/* NONE_OF_SOURCE: none, and read by a snapshot of the statement's own, which makes no conflicts: it
+   may lock and change rows that changed since */
 enum { SLC_LOCK_NONE = 0, SLC_LOCK_SHARED = 1, SLC_LOCK_EXCLUSIVE = 2, SLC_LOCK_NONE_OF_SOURCE = 3 };
 /* with SHARED or EXCLUSIVE: the gaps between the rows, too, whatever the level */
 enum { SLC_LOCK_GAPS = 4 };
@@ -169,77 +199,109 @@ slc_trx *slc_trx_new(slc_engine *, const slc_waiter *, uint64_t connection_id);
 void     slc_trx_free(slc_trx *);                 /* rolls back if active */
 /* begin: idempotent while active. lock_wait_timeout_ms as of now. */
 void     slc_trx_start(slc_trx *, uint32_t isolation, uint32_t lock_wait_timeout_ms);
-/* behind it: whether what was changed since a snapshot may be locked or changed (at SLC_ISO_REPEATABLE_READ) */
+/* after slc_trx_start(): whether what was changed since a snapshot may be locked or changed (at
+   SLC_ISO_REPEATABLE_READ) */
 void     slc_trx_snapshot_isolation(slc_trx *, int on);
-/* at REPEATABLE READ a locking read that may find nothing takes the snapshot, too (off in a new transaction object, stays) */
+/* at REPEATABLE READ a locking read that may find nothing takes the snapshot, too (off in a new
+   transaction object, stays) */
 void     slc_trx_snapshot_by_locking(slc_trx *, int on);
-/* behind it, XA: what the user calls the transaction, for reports */
+/* after slc_trx_start(), XA: what the user calls the transaction, for reports */
 void     slc_trx_name(slc_trx *, const slc_xid *);
 int      slc_trx_is_started(const slc_trx *);
 int      slc_trx_has_writes(const slc_trx *);
-int      slc_trx_has_locks(const slc_trx *);      /* of rows or ranges; rows that it has changed count */
+/* of rows or ranges; rows that it has changed count */
+int      slc_trx_has_locks(const slc_trx *);
 uint64_t slc_trx_id(const slc_trx *);             /* 0 = none assigned (read only so far) */
-slc_err  slc_trx_open_snapshot(slc_trx *);        /* START TRANSACTION WITH CONSISTENT SNAPSHOT; else made lazily by the first consistent read */
+/* START TRANSACTION WITH CONSISTENT SNAPSHOT; else made lazily by the first consistent read */
+slc_err  slc_trx_open_snapshot(slc_trx *);
 void     slc_trx_close_snapshot(slc_trx *);       /* end of a statement at <= READ COMMITTED */
 uint64_t slc_trx_savepoint(slc_trx *);            /* a mark; also taken at each statement's start */
 slc_err  slc_trx_rollback_to(slc_trx *, uint64_t savepoint);
-/* durable unless flush mode says otherwise. may_outlive: the connection may go before the decision. */
+/* durable unless flush mode says otherwise. may_outlive: the connection may go before the
+   decision. */
 slc_err  slc_trx_prepare(slc_trx *, const slc_xid *, int may_outlive);
-/* The server has let go of a transaction so prepared (XA PREPARE) without ending it: what comes next is another one. */
+/* The server has let go of a transaction so prepared (XA PREPARE) without ending it: what comes
+   next is another one. */
 void     slc_trx_leave(slc_trx *);
-void     slc_trx_commit_ordered(slc_trx *);       /* makes it visible and gives the commit number; no I/O, cannot fail */
-slc_err  slc_trx_commit(slc_trx *, int durable);  /* commit_ordered if not done; then waits for the redo flush (per flush mode) if durable */
+/* makes it visible and gives the commit number; no I/O, cannot fail */
+void     slc_trx_commit_ordered(slc_trx *);
+/* commit_ordered if not done; then waits for the redo flush (per flush mode) if durable */
+slc_err  slc_trx_commit(slc_trx *, int durable);
 slc_err  slc_trx_rollback(slc_trx *);
 void     slc_trx_cancel_wait(slc_trx *);          /* from any thread: KILL */
 /* persist a wsrep/binlog position with the next commit of this transaction (opaque <= 140 bytes) */
 void     slc_trx_set_position(slc_trx *, const uint8_t *pos, size_t len);
 
 /* ---- tables ---- */
-/* WIDE: the keys of its entries, the clustered key behind them, may be longer than SLC_KEY_MAX. No change of it is buffered. */
+/* WIDE: the keys of its entries, with the clustered key at their end, may be longer than
+   SLC_KEY_MAX. No change of it is buffered. */
 enum { SLC_INDEX_UNIQUE = 1, SLC_INDEX_WIDE = 2 };
 enum { SLC_KEY_MAX = 3500, SLC_WIDE_KEY_MAX = 14000 };
 typedef struct {
   const char *name;          /* index name */
   uint32_t flags;            /* SLC_INDEX_* */
 } slc_index_def;
-enum { SLC_TABLE_TEMPORARY = 1, SLC_TABLE_HIDDEN_PK = 2, SLC_TABLE_WIDE_PK = 4 }; /* WIDE_PK: as SLC_INDEX_WIDE, of the clustered key */
+/* WIDE_PK: as SLC_INDEX_WIDE, of the clustered key */
+enum { SLC_TABLE_TEMPORARY = 1, SLC_TABLE_HIDDEN_PK = 2, SLC_TABLE_WIDE_PK = 4 };
 typedef struct {
   uint32_t flags;
-  uint32_t pk_fixed_len;     /* > 0: every clustered key has this length (6 for hidden); 0 = varies */
+  /* > 0: every clustered key has this length (6 for hidden); 0 = varies */
+  uint32_t pk_fixed_len;
   uint32_t index_count;      /* secondary indexes */
   const slc_index_def *indexes;
-  uint32_t change_buffering; /* of its indexes: 0 = as the setting change_buffering says, else the number of its value + 1 */
-  slc_bytes schema;          /* opaque to the engine: plugin's own notes (format version, collation ids, ...), given back at open */
+  /* of its indexes: 0 = as the setting change_buffering says, else the number of its value + 1 */
+  uint32_t change_buffering;
+  /* opaque to the engine: plugin's own notes (format version, collation ids, ...), given back at
+     open */
+  slc_bytes schema;
 } slc_table_def;
 
-/* Names are the server's normalised path, e.g. "./db/table" or "./db/t#P#p0". Each call is atomic, durable on return, idempotent. */
+/* Names are the server's normalised path, e.g. "./db/table" or "./db/t#P#p0". Each call is atomic,
+   durable on return, idempotent. */
 slc_err slc_table_create(slc_engine *, const char *name, const slc_table_def *);  /* SLC_EXISTS */
 slc_err slc_table_drop(slc_engine *, const char *name);                           /* SLC_NO_TABLE */
 slc_err slc_table_rename(slc_engine *, const char *from, const char *to);
-slc_err slc_table_truncate(slc_engine *, const char *name);    /* new, empty incarnation; needs exclusive use */
-/* SLC_LOCKED: a prepared transaction, which may have no connection any more, has changed rows of the table: its definition must not
-   change. losers: also while transactions found at open are being rolled back, or the rollback of one that has changed the table waits
-   (an index build would read their rows). by: one of them. */
+/* new, empty incarnation; needs exclusive use */
+slc_err slc_table_truncate(slc_engine *, const char *name);
+/* SLC_LOCKED: a prepared transaction, which may have no connection any more, has changed rows of
+   the table: its definition must not change. losers: also while transactions found at open are
+   being rolled back, or the rollback of one that has changed the table waits (an index build would
+   read their rows). by: one of them. */
 slc_err slc_table_check_decided(slc_engine *, const char *name, int losers, uint64_t *by);
 int     slc_table_exists(slc_engine *, const char *name);
 void    slc_table_list(slc_engine *, slc_text_cb cb, void *ctx); /* one call per table name */
-slc_err slc_table_open(slc_engine *, const char *name, slc_table **out);  /* shared by all handlers of the name; counted */
+/* shared by all handlers of the name; counted */
+slc_err slc_table_open(slc_engine *, const char *name, slc_table **out);
 void    slc_table_close(slc_table *);
 slc_bytes slc_table_schema(slc_table *);          /* valid while open */
 slc_err slc_table_set_schema(slc_engine *, const char *name, slc_bytes schema);
-void    slc_table_use_change_buffering(slc_table *, uint32_t change_buffering); /* as in slc_table_def; until the next restart */
+/* as in slc_table_def; until the next restart */
+void    slc_table_use_change_buffering(slc_table *, uint32_t change_buffering);
 uint32_t slc_table_index_count(slc_table *);
 const char *slc_table_index_name(slc_table *, uint32_t i);   /* i = secondary ordinal, 0-based */
-uint64_t slc_table_next_row_id(slc_table *);      /* hidden primary key: next id, never given twice */
-uint64_t slc_table_autoinc(slc_table *);          /* persistent counter: next value to give (0 = never set) */
-/* raise the counter to at least `next`, in memory at once, on disk with the next row change of this table (or at once for reset) */
+/* hidden primary key: next id, never given twice */
+uint64_t slc_table_next_row_id(slc_table *);
+/* persistent counter: next value to give (0 = never set) */
+uint64_t slc_table_autoinc(slc_table *);
+/* The values that a session's inserts may have: offset, offset + increment, ... up to limit, which
+   is the column's greatest. */
+typedef struct { uint64_t offset, increment, limit; } slc_autoinc_series;
+/* Takes up to `wanted` values of the series, at least 1: the first one goes to `first`, the result
+   is their number. The counter moves beyond them. `first` is above the limit if the column is
+   exhausted. take = 0: the counter stays, and the result is 1. */
+uint64_t slc_table_autoinc_reserve(slc_table *, const slc_autoinc_series *, uint64_t wanted, int take, uint64_t *first);
+/* raise the counter to at least `next`, in memory at once, on disk with the next row change of this
+   table (or at once for reset) */
 uint64_t slc_table_autoinc_raise(slc_table *, uint64_t next); /* what it was */
-/* Of a raise whose row was refused: the counter is what it was before, unless somebody has raised it since. */
+/* Takes back a raise whose row was refused: the counter is what it was before, unless it has been
+   raised since. */
 void    slc_table_autoinc_take_back(slc_table *, uint64_t raised, uint64_t before);
-/* keeps other transactions that ask for it too from taking values, until it is given back (or the transaction ends); waits like a row lock */
+/* keeps other transactions that ask for it too from taking values, until it is given back (or the
+   transaction ends); waits like a row lock */
 slc_err slc_table_autoinc_lock(slc_table *, slc_trx *);
 void    slc_table_autoinc_unlock(slc_table *, slc_trx *);
-slc_err slc_table_autoinc_reset(slc_table *, uint64_t next); /* ALTER TABLE ... AUTO_INCREMENT=n; durable */
+/* ALTER TABLE ... AUTO_INCREMENT=n; durable */
+slc_err slc_table_autoinc_reset(slc_table *, uint64_t next);
 typedef struct {
   uint64_t rows;             /* estimate */
   uint64_t data_bytes;       /* clustered index + overflow pages */
@@ -280,26 +342,33 @@ void     slc_statistics_describe(slc_table *, const slc_statistics_options *);
 /* computes them if there are none or they are far off; always, if `anew` */
 slc_err  slc_statistics_compute(slc_table *, int anew);
 uint64_t slc_statistics_version(slc_table *);  /* grows with each new computation */
-/* Number of values of the first 1, 2, ... parts of the index (0 = clustered, i+1 = secondary i), its own and then those of the
-   clustered key, to at most `max` numbers; *rows = the table's rows at that time. Returns how many there are, 0 = unknown. */
+/* Number of values of the first 1, 2, ... parts of the index (0 = clustered, i+1 = secondary i),
+   its own and then those of the clustered key, to at most `max` numbers; *rows = the table's rows
+   at that time. Returns how many there are, 0 = unknown. */
 uint32_t slc_statistics_get(slc_table *, uint32_t index, uint64_t *rows, uint64_t *distinct, uint32_t max);
 typedef struct {
-  slc_bytes table, index;    /* index: empty in the row of the table, which comes before those of its indexes */
+  /* index: empty in the row of the table, which comes before those of its indexes */
+  slc_bytes table, index;
   slc_bytes schema;          /* as in slc_table_def */
   uint64_t rows, changes;    /* changes since the statistics were computed */
   int64_t  computed, updated;/* seconds since the epoch; 0 = never */
-  uint64_t pages, leaf_pages, pages_read;  /* of the index; of the table: pages of the clustered index, of all others */
+  /* of the index; of the table: pages of the clustered index, of all others */
+  uint64_t pages, leaf_pages, pages_read;
   const uint64_t *distinct;  /* as in slc_statistics_get */
   uint32_t distinct_count;
 } slc_statistics_row;
 typedef void (*slc_statistics_cb)(void *ctx, const slc_statistics_row *);
-slc_err  slc_statistics_list(slc_engine *, slc_statistics_cb cb, void *ctx);  /* of all tables that are not temporary */
+/* of all tables that are not temporary */
+slc_err  slc_statistics_list(slc_engine *, slc_statistics_cb cb, void *ctx);
 uint64_t slc_index_leaf_pages(slc_table *, uint32_t index);
-/* estimated entries with lo <= key <= hi (as byte prefixes: bounds are [lo, hi) with hi exclusive; empty ptr = open) */
-slc_err slc_records_in_range(slc_table *, uint32_t index, slc_bytes lo, slc_bytes hi_exclusive, uint64_t *out);
-/* CHECK TABLE. Quick: every page of the trees (order, fences, links, checksums, page marks). Medium: overflow pages, free space, and
-   by sums that each secondary index holds the entries of the rows and no others. Extended: every entry is looked up, so that
-   those that are wrong are named. */
+/* A place between keys: before all that begin with `key`, or after them. An empty key: no bound. */
+typedef struct { slc_bytes key; uint8_t after; } slc_bound;
+/* estimated entries between two places */
+slc_err slc_records_in_range(slc_table *, uint32_t index, slc_bound lo, slc_bound hi, uint64_t *out);
+/* CHECK TABLE. Quick: every page of the trees (order, fences, links, checksums, page marks).
+   Medium: overflow pages, free space, and by sums that each secondary index holds the entries of
+   the rows and no others. Extended: every entry is looked up, so that those that are wrong are
+   named. */
 enum { SLC_CHECK_QUICK = 0, SLC_CHECK_MEDIUM = 1, SLC_CHECK_EXTENDED = 2 };
 typedef struct slc_check_sink slc_check_sink;
 typedef struct {
@@ -311,22 +380,28 @@ typedef struct {
   /* stage and stages count from 1; done of total are pages or rows */
   void (*progress)(void *ctx, uint32_t stage, uint32_t stages, uint64_t done, uint64_t total);
 } slc_check;
-/* findings as lines; SLC_CORRUPT if any. The transaction's waiter says when to stop (SLC_INTERRUPTED); its view is not used. */
+/* findings as lines; SLC_CORRUPT if any. The transaction's waiter says when to stop
+   (SLC_INTERRUPTED); its view is not used. */
 slc_err slc_table_check(slc_trx *, slc_table *, const slc_check *);
 /* index: ordinal as in slc_table_def.indexes; key = index key + clustered key */
 void slc_check_entry(slc_check_sink *, uint32_t index, slc_bytes key, slc_bytes value);
 
-/* index DDL. The builder sorts (spilling to files), then loads the index bottom up; invisible until publish. */
+/* index DDL. The builder sorts (spilling to files), then loads the index bottom up; invisible until
+   publish. */
 slc_err slc_index_build_begin(slc_engine *, slc_table *, const slc_index_def *, slc_build **out);
-/* SLC_OK; key = index key + clustered key; user_key_len = length of the index key alone; unique_check = 0 when a part is NULL */
+/* SLC_OK; key = index key + clustered key; user_key_len = length of the index key alone;
+   unique_check = 0 when a part is NULL */
 slc_err slc_index_build_add(slc_build *, slc_bytes key, uint32_t user_key_len, int unique_check, slc_bytes value);
-slc_err slc_index_build_finish(slc_build *, slc_trx *); /* sorts and loads; SLC_DUPLICATE for a unique index (slc_duplicate_pk names one row) */
-void    slc_index_build_abort(slc_build *);             /* frees pages; also after a failed finish */
+/* sorts and loads; SLC_DUPLICATE for a unique index (slc_duplicate_pk names one row) */
+slc_err slc_index_build_finish(slc_build *, slc_trx *);
+/* frees pages; also after a failed finish */
+void    slc_index_build_abort(slc_build *);
 typedef struct {
   slc_table *table;
   const char *const *drop;   /* names of indexes */
   uint32_t drop_count;
-  const char *const *rename; /* pairs: old name, new name; behind the drops, before the adds, all at once */
+  /* pairs: old name, new name; after the drops, before the adds, all at once */
+  const char *const *rename;
   uint32_t rename_count;     /* of pairs */
   slc_build *const *add;     /* finished builds; given up by the caller if the change succeeds */
   uint32_t add_count;
@@ -341,20 +416,25 @@ slc_err slc_alter_indexes(slc_engine *, const slc_index_change *changes, uint32_
 /* ---- rows ---- */
 typedef struct {
   uint32_t index;            /* secondary ordinal, 0-based */
-  uint32_t user_key_len;     /* insert/update: length of the index key inside `key` (without the clustered key) */
+  /* insert/update: length of the index key inside `key` (without the clustered key) */
+  uint32_t user_key_len;
   uint8_t  unique_check;     /* 0: not unique or a part is NULL */
   slc_bytes key;             /* index key + clustered key */
-  slc_bytes value;           /* raw bytes of the columns that cannot be decoded from the key; may be empty */
+  /* raw bytes of the columns that cannot be decoded from the key; may be empty */
+  slc_bytes value;
 } slc_entry;
-typedef struct {             /* one secondary index of an update; old and new may be equal in key and differ in value */
+/* one secondary index of an update; old and new may be equal in key and differ in value */
+typedef struct {
   uint32_t index;
   uint32_t user_key_len;     /* of new_key */
   uint8_t  unique_check;
   slc_bytes old_key, new_key, new_value;
 } slc_entry_change;
-/* How the row in the way is locked on SLC_DUPLICATE. REPLACE: exclusively, and it will be changed; a table younger than the snapshot is refused. */
+/* How the row in the way is locked on SLC_DUPLICATE. REPLACE: exclusively, and it will be changed;
+   a table younger than the snapshot is refused. */
 enum { SLC_ON_DUPLICATE_SHARED= 0, SLC_ON_DUPLICATE_EXCLUSIVE= 1, SLC_ON_DUPLICATE_REPLACE= 2 };
-/* All or nothing: a failed call leaves the table as it was. On SLC_DUPLICATE the row in the way is locked (update, move: exclusively if x_on_duplicate). */
+/* All or nothing: a failed call leaves the table as it was. On SLC_DUPLICATE the row in the way is
+   locked (update, move: exclusively if x_on_duplicate). */
 slc_err slc_row_insert(slc_trx *, slc_table *, slc_bytes pk, slc_bytes row, const slc_entry *entries, uint32_t entry_count, int on_duplicate);
 slc_err slc_row_update(slc_trx *, slc_table *, slc_bytes pk, slc_bytes new_row, const slc_entry_change *changes, uint32_t change_count, int x_on_duplicate);
 /* the clustered key changes: old row deleted, new one inserted, all entries move */
@@ -362,16 +442,21 @@ slc_err slc_row_move(slc_trx *, slc_table *, slc_bytes old_pk, const slc_entry *
                      const slc_entry *new_entries, uint32_t entry_count, int x_on_duplicate);
 slc_err slc_row_delete(slc_trx *, slc_table *, slc_bytes pk, const slc_entry *entries, uint32_t entry_count);
 
-/* ---- load of a new table that nobody else sees yet: no undo, no redo. Who fails must drop the table. ---- */
-slc_err slc_load_begin(slc_table *, slc_load **out);  /* *out NULL: not a table to be loaded (it has rows, or is temporary) */
+/* ---- load of a new table that no other connection sees yet: no undo, no redo. A caller whose load
+   fails must drop the table. ---- */
+/* *out NULL: not a table to be loaded (it has rows, or is temporary) */
+slc_err slc_load_begin(slc_table *, slc_load **out);
 slc_err slc_load_add(slc_load *, slc_bytes pk, slc_bytes row, const slc_entry *entries, uint32_t entry_count);
-/* durable on return; SLC_DUPLICATE may come here only (slc_duplicate_index, slc_duplicate_pk, and the row) */
+/* durable on return; SLC_DUPLICATE may come here only (slc_duplicate_index, slc_duplicate_pk, and
+   the row) */
 slc_err slc_load_finish(slc_load *, slc_trx *);
 slc_bytes slc_load_duplicate_row(const slc_load *);   /* valid until the load ends */
-void    slc_load_end(slc_load *);                     /* NULL is fine; frees the pages of a load that was not finished */
+/* NULL is fine; frees the pages of a load that was not finished */
+void    slc_load_end(slc_load *);
 
-/* ---- a statement that fills an empty table that others may know; it does not read the table. Many rows go past undo and redo. After
-   an error nothing but the end is left; what fails is undone by the statement's rollback, which comes after the end. ---- */
+/* ---- a statement that fills an empty table that others may know; it does not read the table. Many
+   rows go past undo and redo. After an error nothing but the end is left; what fails is undone by
+   the statement's rollback, which comes after the end. ---- */
 slc_err slc_bulk_begin(slc_table *, slc_bulk **out);  /* *out NULL: the table is not empty */
 /* as slc_row_insert; may hold the row back, and return the error of an earlier one */
 slc_err slc_bulk_add(slc_bulk *, slc_trx *, slc_bytes pk, slc_bytes row, const slc_entry *entries, uint32_t entry_count);
@@ -381,43 +466,61 @@ int     slc_bulk_refused(const slc_bulk *, slc_bytes *pk, slc_bytes *row);
 void    slc_bulk_end(slc_bulk *, slc_trx *);          /* NULL is fine */
 
 /* ---- reads ---- */
-enum { SLC_SEEK_FIRST = 0, SLC_SEEK_LAST = 1, SLC_SEEK_GE = 2, SLC_SEEK_GT = 3, SLC_SEEK_LE = 4, SLC_SEEK_LT = 5 };
-enum { SLC_ENTRY_COVERING = 1 };  /* `row` is a secondary entry's value; else `row` is the clustered row */
+/* AFTER_PREFIX: forward from the first key after all that begin with the given one.
+   PREFIX_OR_BEFORE: backward from the last key that begins with the given one or is below. */
+enum {
+  SLC_SEEK_FIRST = 0, SLC_SEEK_LAST = 1, SLC_SEEK_GE = 2, SLC_SEEK_GT = 3, SLC_SEEK_LE = 4, SLC_SEEK_LT = 5, SLC_SEEK_AFTER_PREFIX = 6,
+  SLC_SEEK_PREFIX_OR_BEFORE = 7
+};
+/* `row` is a secondary entry's value; else `row` is the clustered row */
+enum { SLC_ENTRY_COVERING = 1 };
 typedef struct {
   uint32_t flags;
-  slc_bytes key;             /* clustered cursor: the clustered key. Secondary cursor: index key + clustered key */
+  /* clustered cursor: the clustered key. Secondary cursor: index key + clustered key */
+  slc_bytes key;
   slc_bytes pk;              /* clustered key */
-  slc_bytes row;             /* clustered row, or (SLC_ENTRY_COVERING) the value stored in the secondary entry */
+  /* clustered row, or (SLC_ENTRY_COVERING) the value stored in the secondary entry */
+  slc_bytes row;
 } slc_found;
-slc_cursor *slc_cursor_new(slc_table *);          /* one per handler; reusable for any index of the table */
+/* one per handler; reusable for any index of the table */
+slc_cursor *slc_cursor_new(slc_table *);
 void slc_cursor_free(slc_cursor *);
-/* start a scan set-up on index (0 = clustered, i+1 = secondary i). lock: SLC_LOCK_*, policy: SLC_WAIT...; covering: a secondary
-   entry that the snapshot may see is handed out as it is, without the clustered row. Consistent reads (SLC_LOCK_NONE) use trx's snapshot
-   (READ UNCOMMITTED: newest version; SLC_LOCK_NONE_OF_SOURCE: the statement's own). Locks are taken on rows (clustered key), in key order, as they are handed out. */
+/* start a scan set-up on index (0 = clustered, i+1 = secondary i). lock: SLC_LOCK_*, policy:
+   SLC_WAIT...; covering: a secondary entry that the snapshot may see is handed out as it is,
+   without the clustered row. Consistent reads (SLC_LOCK_NONE) use trx's snapshot (READ UNCOMMITTED:
+   newest version; SLC_LOCK_NONE_OF_SOURCE: the statement's own). Locks are taken on rows (clustered
+   key), in key order, as they are handed out. */
 slc_err slc_cursor_begin(slc_cursor *, slc_trx *, uint32_t index, uint32_t lock, uint32_t policy, int covering);
-/* behind begin, of a locking scan of a secondary index outside of a transaction: a row that moves behind the scan while it is under way is handed
-   out by its old entry. key_of: the key that a row has in that index, without the clustered key; valid until the next call; null ptr: unknown */
+/* after begin, of a locking scan of a secondary index outside of a transaction: a row that moves to
+   a key that the scan has passed is handed out by its old entry. key_of: the key that a row has in
+   that index, without the clustered key; valid until the next call; null ptr: unknown */
 typedef slc_bytes (*slc_key_of)(void *ctx, slc_bytes clustered, slc_bytes row);
 void     slc_cursor_follow_moved(slc_cursor *, slc_key_of, void *ctx);
 /* the scan goes on, where it is, in another statement (HANDLER), perhaps of another transaction */
 slc_err slc_cursor_go_on(slc_cursor *, slc_trx *, uint32_t lock, uint32_t policy);
-/* optional bound, checked before an entry is handed out or locked: forward scans stop at key >= hi, backward ones at key < lo. Empty ptr = none. */
-slc_err slc_cursor_bounds(slc_cursor *, slc_bytes lo, slc_bytes hi_exclusive);
-/* position and hand out the first entry; SLC_SEEK_LE/LT/LAST run backward, the others forward. For LE, pass the exclusive successor with LT if `key` is a prefix. */
+/* optional bounds, checked before an entry is handed out or locked: forward scans stop at the place
+   hi, backward ones at a key < lo. Empty = none. */
+slc_err slc_cursor_bounds(slc_cursor *, slc_bytes lo, slc_bound hi);
+/* position and hand out the first entry; SLC_SEEK_LE/LT/LAST/PREFIX_OR_BEFORE run backward, the
+   others forward */
 slc_err slc_cursor_seek(slc_cursor *, uint32_t seek, slc_bytes key, slc_found *out);
-slc_err slc_cursor_next(slc_cursor *, slc_found *out);   /* next in key order, whatever direction the scan had so far */
+/* next in key order, whatever direction the scan had so far */
+slc_err slc_cursor_next(slc_cursor *, slc_found *out);
 slc_err slc_cursor_prev(slc_cursor *, slc_found *out);
 /* hint: about this many entries will be wanted (read-ahead, batch size); 0 = unknown */
 void    slc_cursor_expect(slc_cursor *, uint64_t rows);
-/* the clustered row of a key, by lock mode as in begin; used for rnd_pos, covering -> full row, unique PK lookups. SLC_NOT_FOUND. */
+/* the clustered row of a key, by lock mode as in begin; used for rnd_pos, covering -> full row,
+   unique PK lookups. SLC_NOT_FOUND. */
 slc_err slc_row_get(slc_cursor *, slc_trx *, slc_bytes pk, uint32_t lock, uint32_t policy, slc_found *out);
-/* last row handed out with a lock, by a scan or by slc_row_get, does not match the WHERE: release its lock if that took it (<= READ COMMITTED).
-   With the transaction that it was read in. */
+/* last row handed out with a lock, by a scan or by slc_row_get, does not match the WHERE: release
+   its lock if that took it (<= READ COMMITTED). With the transaction that it was read in. */
 void    slc_cursor_unlock_row(slc_cursor *, slc_trx *);
-/* last committed version without locking (semi-consistent read): set before begin; entries that are locked by others come with their committed version; *was = 1 if the last one did */
+/* last committed version without locking (semi-consistent read): set before begin; entries that are
+   locked by others come with their committed version; *was = 1 if the last one did */
 void    slc_cursor_semi_consistent(slc_cursor *, int on);
 int     slc_cursor_was_semi_consistent(slc_cursor *);
-void    slc_cursor_reset(slc_cursor *);            /* end of scan: frees buffers, forgets position and transaction; steps need a new begin */
+/* end of scan: frees buffers, forgets position and transaction; steps need a new begin */
+void    slc_cursor_reset(slc_cursor *);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,9 @@
-/* What the optimizer asks: how many rows and bytes, how many rows share a key, how many lie in a range, what it costs.
+/* What the optimizer asks: how many rows and bytes, how many rows share a key, how many lie in a
+   range, what it costs.
 
-   The engine estimates how many values the first k parts of a key have, keeps that over a restart, and computes it anew as
-   tables change (engine/src/table/statistics). Here the server's rec_per_key is made of it.
+   The engine estimates how many values the first k parts of a key have
+   (engine/src/table/statistics). It keeps the estimate over a restart, and computes it anew as
+   tables change. The server's rec_per_key is made of it here.
    Called by: the server. */
 #include "ha_sluice.h"
 #include "engine.h"
@@ -66,9 +68,10 @@ void Share::describe_statistics(const TABLE_SHARE *share, const Codec &codec)
 
 /* ---- how many rows share a key ---- */
 
-/* Of a partitioned table each partition has statistics of its own; the server takes those of the largest one for all. So a
-   value's rows in all partitions are told: as many as partitions have it. Values lie in one partition each if the prefix holds
-   every column that the table is partitioned by; else a value's rows are taken to be spread at random. */
+/* Each partition of a partitioned table has statistics of its own; the server takes those of the
+   largest one for all. So the rows that a value has in all partitions are given to it. If the
+   prefix holds every column that the table is partitioned by, each value lies in one partition.
+   Else a value's rows are taken to be distributed at random. */
 static double values_of_all_partitions(double rows, double distinct, double partitions)
 {
   double low= distinct, high= distinct * partitions;
@@ -99,8 +102,8 @@ static double rows_per_value(const TABLE *table, const KEY &key, uint part, doub
   return rows / distinct;
 }
 
-/* Which number of the engine's belongs to the server's key part: behind an index's own parts the server puts the columns of
-   the primary key that the index lacks, the engine all of them. */
+/* Which number of the engine's belongs to the server's key part. After an index's own parts the
+   server has the columns of the primary key that the index lacks, the engine all of them. */
 static uint engine_prefix(const KEY &key, uint part)
 {
   if (part < key.user_defined_key_parts)
@@ -112,9 +115,10 @@ static uint engine_prefix(const KEY &key, uint part)
   return UINT_MAX;
 }
 
-/* The server is told of fewer rows for each value than there are, so that it rather goes by an index: its costs take a row
-   found by an index for dearer than it is. InnoDB tells half of them. With the true numbers 7 of TPC-H's 22 queries had another
-   plan than InnoDB's, and two of these took 1.2 and 1.3 times its time; with a divisor of 1.5 these 7 had InnoDB's plans
+/* The server gets fewer rows for each value than there are, so that it prefers an index: its cost
+   of a row found by an index is too high. InnoDB gives half of the rows. With the true numbers 7 of
+   TPC-H's 22 queries had another plan than InnoDB's, and two of these took 1.2 and 1.3 times its
+   time. With a divisor of 1.5 these 7 had InnoDB's plans
    (docs/decisions/2026-11-28-statistics.md). */
 static constexpr double INDEX_PREFERENCE= 1.5;
 
@@ -140,7 +144,8 @@ void ha_sluice::fill_rec_per_key()
   }
 }
 
-/* Statements that look for rows wait for statistics that are far off; those that add rows leave that to the background. */
+/* Statements that look for rows wait for statistics that are far off; those that add rows leave
+   that to the background. */
 static bool reads(THD *thd)
 {
   switch (thd_sql_command(thd))
@@ -195,22 +200,14 @@ int ha_sluice::info(uint flags)
 
 ha_rows ha_sluice::estimate_rows_upper_bound() { return stats.records * 2 + EXTRA_RECORDS; }
 
-/* The image where a bound of the server's range lies: above (`after`) or below the keys that begin with it. */
-static slc_bytes range_bound(const Codec &codec, const TABLE *table, uint index, const key_range *range, bool after,
-                             Buffer &to)
+/* Where a bound of the server's range lies; its key is in `to`. */
+static slc_bound range_bound(const Codec &codec, const TABLE *table, uint index, const key_range *range, Buffer &to)
 {
   if (!range)
-    return {nullptr, 0};
+    return {{nullptr, 0}, 0};
   codec.put_search_key(to, index, range->key,
                        calculate_key_len(const_cast<TABLE *>(table), index, range->key, range->keypart_map));
-  if (!after)
-    return to.bytes();
-  size_t length= to.length();
-  while (length && to.data()[length - 1] == 0xFF)
-    length--;
-  if (length)
-    to.data()[length - 1]++;
-  return {to.data(), length};
+  return {to.bytes(), range->flag == HA_READ_AFTER_KEY};
 }
 
 ha_rows ha_sluice::records_in_range(uint index, const key_range *low, const key_range *high, page_range *)
@@ -221,8 +218,8 @@ ha_rows ha_sluice::records_in_range(uint index, const key_range *low, const key_
   if (whole)
     return 1;
   Buffer low_image, high_image;
-  const slc_bytes from= range_bound(*m_codec, table, index, low, low && low->flag == HA_READ_AFTER_KEY, low_image);
-  const slc_bytes to= range_bound(*m_codec, table, index, high, high && high->flag == HA_READ_AFTER_KEY, high_image);
+  const slc_bound from= range_bound(*m_codec, table, index, low, low_image);
+  const slc_bound to= range_bound(*m_codec, table, index, high, high_image);
   uint64_t rows= 0;
   if (slc_records_in_range(m_share->table(), m_codec->engine_index(index), from, to, &rows))
     return HA_POS_ERROR;
@@ -235,7 +232,8 @@ double ha_sluice::scan_time()
   return static_cast<double>(MY_MAX(stats.data_file_length / stats.block_size, 1));
 }
 
-/* Rows by the clustered key are next to each other: a share of a scan, and a descent for each range. */
+/* Rows by the clustered key are next to each other: a share of a scan, and a descent for each
+   range. */
 double ha_sluice::read_time(uint index, uint ranges, ha_rows rows)
 {
   if (index != table->s->primary_key)

@@ -1,5 +1,6 @@
-/* INFORMATION_SCHEMA.SLUICE_TABLE_STATS and SLUICE_INDEX_STATS: the statistics that the optimizer is given, with the columns of
-   mysql.innodb_table_stats and innodb_index_stats. Declared in hton.cc. Shown to who has the privilege PROCESS.
+/* INFORMATION_SCHEMA.SLUICE_TABLE_STATS and SLUICE_INDEX_STATS: the statistics that the optimizer
+   is given, with the columns of mysql.innodb_table_stats and innodb_index_stats. Declared in
+   hton.cc. Shown to users with the privilege PROCESS.
    Called by: the server. */
 #include "engine.h"
 #include "information_schema.h"
@@ -80,7 +81,8 @@ void add_table(void *ctx, const slc_statistics_row *row)
   fill->failed= schema_table_store_record(fill->thd, fill->table);
 }
 
-/* The columns of a key, as the note in the engine's catalog has them (schema_of in ddl.cc): "key NAME column:collation ...". */
+/* The columns of a key, as the note in the engine's catalog has them (schema_of in ddl.cc): "key
+   NAME column:collation ...". */
 std::vector<std::string> columns_of_key(const std::string &schema, const std::string &index)
 {
   std::vector<std::string> columns;

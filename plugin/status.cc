@@ -1,5 +1,5 @@
-/* Sluice_* status variables: whatever counters the engine has, under their own names. The list is made anew each time
-   SHOW STATUS asks, from the engine's fixed list. */
+/* Sluice_* status variables: whatever counters the engine has, under their own names. The list is
+   made anew each time SHOW STATUS asks, from the engine's fixed list. */
 #include "engine.h"
 #include "settings.h"
 

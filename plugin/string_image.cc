@@ -26,7 +26,8 @@ uchar *put_count(uchar *to, size_t count, uchar mask)
   return to;
 }
 
-/* The length of a run of spaces, behind its first one; what follows the run sorts below a space, or above. */
+/* The length of a run of spaces, without its first one; the unit after the run sorts below a space,
+   or above. */
 inline uchar *put_run(uchar *to, size_t spaces, bool below)
 {
   *to++= below ? RUN_BELOW : RUN_ABOVE;
@@ -124,7 +125,8 @@ uchar *encode_level(uchar *to, const uchar *from, const uchar *end, uint unit, S
   }
 }
 
-/* What the comparison functions of big5 look at: a byte's place in the order, a character's code, and broken bytes behind all. */
+/* What the comparison functions of big5 look at: a byte's place in the order, a character's code,
+   and broken bytes after all. */
 size_t code_weights(CHARSET_INFO *cs, uchar *to, const uchar *from, const uchar *end)
 {
   const uchar *begin= to;
@@ -240,8 +242,9 @@ uchar *StringImage::encode(uchar *to, const uchar *from, size_t bytes) const
   return unlikely(m_fill) ? encode_with_spaces(to, from, bytes) : encode_levels(to, from, bytes);
 }
 
-/* Where LIKE 'prefix%' begins the server fills the key up, byte by byte, with the character that sorts first, so there are more of them than
-   the column has characters (of UCS2 and UTF32 as many). A value may end in characters without weight there, and so come before them: the
+/* The lower bound of LIKE 'prefix%': the server fills the key up, byte by byte, with the character
+   that sorts first. So it has more characters than the column (with UCS2 and UTF32 as many). A
+   value may end in characters without weight there, and so come before that key. Therefore the
    range begins with the prefix alone. Returns its length; `bytes` if this is no such key. */
 size_t StringImage::without_filling(const uchar *from, size_t bytes) const
 {
@@ -256,7 +259,8 @@ size_t StringImage::without_filling(const uchar *from, size_t bytes) const
   return bytes;
 }
 
-/* A trimmed value, with the spaces that it has in its column. Broken characters must not make it longer than the column. */
+/* A trimmed value, with the spaces that it has in its column. Broken characters must not make it
+   longer than the column. */
 uchar *StringImage::encode_with_spaces(uchar *to, const uchar *from, size_t bytes) const
 {
   uchar on_stack[CHAR_BYTES_MAX];
@@ -285,14 +289,15 @@ uchar *StringImage::encode_levels(uchar *to, const uchar *from, size_t bytes) co
   {
     const Level &level= m_level[i];
     size_t length= bytes ? this->weights(weights, size, from, bytes, level.flag) : 0;
-    while (length % level.unit)         // cannot be: weights are whole units; keep the image whole if it is
+    /* Cannot be: weights are whole units; keep the image whole if it is. */
+    while (length % level.unit)
       length--;
     to= encode_level(to, weights, weights + length, level.unit, level.form, level.space);
   }
   return to;
 }
 
-/* Behind the mark of a run: its length. NULL: it does not end before `end`. */
+/* The bytes after the mark of a run: its length. NULL: it does not end before `end`. */
 static const uchar *skip_count(const uchar *from, const uchar *end, uchar mask)
 {
   if (from == end)

@@ -1,6 +1,6 @@
-/* The system variables. Their names, ranges, defaults and help texts are in settings_table.inc, which comes from the engine's table of
-   settings (engine/src/engine/config.rs). Variables that the engine can change while it runs go through slc_engine_set() under their
-   own name. */
+/* The system variables. Their names, ranges, defaults and help texts are in settings_table.inc,
+   which comes from the engine's table of settings (engine/src/engine/config.rs). Variables that the
+   engine can change while it runs go through slc_engine_set() under their own name. */
 #include "engine.h"
 #include "settings.h"
 #include <algorithm>
@@ -95,8 +95,9 @@ void update_change_buffer_drain(THD *, st_mysql_sys_var *, void *, const void *f
   set_in_engine("change_buffer_drain", *static_cast<const my_bool *>(from));
 }
 
-/* Turning the log on writes all pages: others read and set variables meanwhile. Unlike the other settings this one fails
-   with an error, and then keeps its value. Who turns it off is warned: he seldom reads the error log, which says it, too. */
+/* Turning the log on writes all pages; other connections read and set variables meanwhile. Unlike
+   the other settings this one fails with an error, and then keeps its value. Turning it off gives a
+   warning to the client, which seldom sees the same text in the error log. */
 void update_redo_log(THD *, st_mysql_sys_var *, void *to, const void *from)
 {
   const my_bool wanted= *static_cast<const my_bool *>(from);

@@ -1,4 +1,5 @@
-/* The list of the options, which of their values are refused, and how SHOW CREATE TABLE shows them. */
+/* The list of the options, which of their values are refused, and how SHOW CREATE TABLE shows
+   them. */
 #include "table_options.h"
 #include "create_options.h"
 
@@ -26,8 +27,9 @@ bool needs_quotes(const LEX_CSTRING &value)
 
 } // namespace
 
-/* A table of InnoDB that an ALTER changes into one of this engine brings its options along, and they count: nobody wants to learn
-   from a stolen disk that one was of no effect. A key's number, or a level, alone asks for what does not exist, too. */
+/* An ALTER that changes a table of InnoDB into one of this engine brings its options along, and
+   they count: a stolen disk must not show that an option had no effect. A key's number alone, or a
+   level, also asks for what does not exist. */
 const char *unsupported_engine_option(const ha_table_option_struct *options)
 {
   if (!options)

@@ -1,5 +1,6 @@
-/* The engine's name of a table ("./schema/table", "./schema/table#P#partition", "./schema/table#P#partition#SP#subpartition"), taken
-   apart into the names that people know. Used by: the tables of INFORMATION_SCHEMA, and messages. */
+/* The engine's name of a table ("./schema/table", "./schema/table#P#partition",
+   "./schema/table#P#partition#SP#subpartition"), taken apart into the names that people know. Used
+   by: the tables of INFORMATION_SCHEMA, and messages. */
 #ifndef SLUICE_TABLE_PATH_H
 #define SLUICE_TABLE_PATH_H
 #include "compat.h"
@@ -9,7 +10,8 @@ namespace sluice {
 
 struct TablePath
 {
-  std::string schema, table, partition; // partition: empty if there is none; "p.s" of a subpartition
+  /* Partition: empty if there is none; "p.s" of a subpartition. */
+  std::string schema, table, partition;
 
   explicit TablePath(const std::string &path)
   {
@@ -45,7 +47,8 @@ private:
   }
 };
 
-/* For messages. What is no path below the data directory (a temporary table's name, a word in parentheses) as it is. */
+/* For messages. What is no path below the data directory (a temporary table's name, a word in
+   parentheses) as it is. */
 inline std::string shown_table(const std::string &path)
 {
   return path.compare(0, 2, "./") ? path : TablePath(path).quoted();

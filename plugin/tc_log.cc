@@ -1,14 +1,18 @@
 /* What the server's tc.log decided.
 
-   Without a binlog, the server writes the numbers of transactions over several engines that are to be committed into tc.log, and its engines
-   need not sync their commits. At the next start (10.11.18 and 11.8.6: xarecover_handlerton() in handler.cc) it reads the numbers, and rolls
-   back everything that is prepared, these transactions too: a COMMIT that was answered is lost, or one engine's half of it. So they are
-   committed here, in every engine that is there, before the server recovers. Where the server knows better, nothing is left for it to do.
+   Without a binlog, the server writes into tc.log the numbers of transactions over several engines
+   that are to be committed, and its engines need not sync their commits. At the next start
+   (10.11.18 and 11.8.6: xarecover_handlerton() in handler.cc) it reads the numbers. But it rolls
+   back everything that is prepared, these transactions too: a COMMIT that was answered is lost, or
+   one engine's part of it. So they are committed here, in every engine that is there, before the
+   server recovers. A server that does it right finds nothing left to do.
 
-   Then the server empties the file (11.8.6 also if an engine is missing). So when Sluice cannot be opened, what is decided is kept for it in a file
-   beside tc.log. Nothing is prepared in Sluice until it has been opened again; but the server's numbers begin anew at each start, so the first such
-   start says what is in that file, be it nothing, and later ones leave it. And when a decision cannot be carried out otherwise, by another engine or
-   by Sluice when it is open, the server does not start: then tc.log stays as it is. */
+   Then the server empties the file (11.8.6 also if an engine is missing). So when Sluice cannot be
+   opened, the decisions are kept for it in a file next to tc.log. Nothing is prepared in Sluice
+   until it has been opened again. But the server's numbers begin anew at each start. So the first
+   such start writes that file, even if it is empty, and later ones leave it. When a decision cannot
+   be carried out otherwise, by another engine or by Sluice when it is open, the server does not
+   start: then tc.log stays as it is. */
 #include "tc_log.h"
 #include "engine.h"
 #include "xa.h"
@@ -28,7 +32,8 @@ using Numbers= std::set<my_xid>;
 constexpr unsigned char TC_LOG_MAGIC[]= {254, 0x23, 0x05, 0x74};
 constexpr size_t TC_LOG_HEADER= sizeof TC_LOG_MAGIC + 1;
 
-/* The numbers stand back to back at the end of the first page, whose head they do not reach, and in all the others. */
+/* The numbers stand back to back at the end of the first page, whose head they do not reach, and in
+   all the others. */
 Numbers decided_by_tc_log(const char *path)
 {
   std::ifstream file(path, std::ios::binary);
@@ -51,7 +56,8 @@ Numbers decided_by_tc_log(const char *path)
 
 constexpr const char *KEPT_HEADER= "Sluice: transactions that tc.log had as committed, version 1";
 
-/* What is to be done cannot be done. A server that runs already (INSTALL SONAME) goes on: what it found prepared waits for its next start. */
+/* What is to be done cannot be done. A server that runs already (INSTALL SONAME) goes on: what it
+   found prepared waits for its next start. */
 void give_up(const char *why, const char *path)
 {
   if (tc_log)
@@ -93,18 +99,19 @@ bool keep(const std::string &path, const Numbers &numbers)
 
 /* ---- carrying out ---- */
 
-struct Verdict
+struct Decision
 {
   XID xid;
   bool found;
   bool failed;
 };
 
-/* RocksDB has an answer of its own for what it does not know, above 0; the numbers of XA are below. */
-my_bool commit_in_engine(THD *, plugin_ref plugin, void *verdict)
+/* RocksDB has an answer of its own for what it does not know, above 0; the numbers of XA are
+   below. */
+my_bool commit_in_engine(THD *, plugin_ref plugin, void *decision)
 {
   handlerton *other= plugin_hton(plugin);
-  Verdict *of= static_cast<Verdict *>(verdict);
+  Decision *of= static_cast<Decision *>(decision);
   if (other == hton || !other->recover || !other->commit_by_xid)
     return false;
   const int result= SLUICE_COMMIT_BY_XID(other, &of->xid);
@@ -117,20 +124,21 @@ my_bool commit_in_engine(THD *, plugin_ref plugin, void *verdict)
   return false;
 }
 
-/* A name has the server's id in it, which may have been changed since: so it is that of what is prepared in Sluice, if anything is. */
+/* A name has the server's id in it, which may have been changed since: so it is that of what is
+   prepared in Sluice, if anything is. */
 bool commit_in_other_engines(const Numbers &numbers, std::vector<XID> &prepared_here, uint *count)
 {
   bool done= true;
   for (const my_xid number : numbers)
   {
-    Verdict verdict{XID(), false, false};
-    verdict.xid.set(number);
+    Decision decision{XID(), false, false};
+    decision.xid.set(number);
     for (XID &name : prepared_here)
       if (name.get_my_xid() == number)
-        verdict.xid= name;
-    plugin_foreach(nullptr, commit_in_engine, MYSQL_STORAGE_ENGINE_PLUGIN, &verdict);
-    *count+= verdict.found;
-    done&= !verdict.failed;
+        decision.xid= name;
+    plugin_foreach(nullptr, commit_in_engine, MYSQL_STORAGE_ENGINE_PLUGIN, &decision);
+    *count+= decision.found;
+    done&= !decision.failed;
   }
   return done;
 }
@@ -160,7 +168,8 @@ void keep_what_tc_log_decided()
   char path[FN_REFLEN];
   fn_format(path, opt_tc_log_file ? opt_tc_log_file : "tc.log", mysql_data_home, "", MY_UNPACK_FILENAME);
   const std::string kept_path= std::string(path) + ".sluice";
-  /* A server that runs already (INSTALL SONAME) has its tc.log in use; with a binlog, or when a user decides, what stands there is of old. */
+  /* A server that runs already (INSTALL SONAME) has its tc.log in use. With a binlog, or when a
+     user decides, the contents are old. */
   const bool is_asked= !tc_log && !opt_bin_log && !tc_heuristic_recover && opt_tc_log_file;
   const Numbers decided= is_asked ? decided_by_tc_log(path) : Numbers();
   const bool is_kept= !my_access(kept_path.c_str(), F_OK);

@@ -1,10 +1,14 @@
-/* Virtual columns in indexes. Their values are nowhere but there: the server computes them when it has read a row or is about to write one, and
-   here are the cases in which it does not, and an index needs them:
-   - an index-only read, and a record of the server's own (an ordered scan of partitions compares the keys of such records);
-   - a row event. It is applied as it came, and brings no value for a column that the primary does not have, or need not log
+/* Virtual columns in indexes. Their values are stored nowhere else. The server computes them when
+   it has read a row or is about to write one. Here are the cases in which it does not, and an index
+   needs them:
+   - an index-only read, and a record of the server's own (an ordered scan of partitions compares
+     the keys of such records);
+   - a row event. It is applied as it came, and brings no value for a column that the primary does
+     not have, or need not log
      (binlog_row_image=MINIMAL); one that it brings may be computed otherwise there. A row that it changes was read, and read_set says what
      the server then computed;
-   - a BLOB of a system-versioned row that changes: the server computes it twice, and the second time its bytes take the place of the old
+   - a BLOB of a system-versioned row that changes: the server computes it twice, and the second
+     time its bytes take the place of the old
      row's, which are then those of the new one.
    Called by: ha_read.cc, ha_write.cc, admin.cc. */
 #include "ha_sluice.h"

@@ -1,6 +1,7 @@
-/* How a connection sleeps while it waits for a row lock: on a condition of its own, announced to the server through
-   thd_enter_cond(), so that KILL, max_statement_time and a Galera abort wake it. The engine calls wait() with no latch
-   held (I5). wake() may come before wait(): then *flag is set already.
+/* How a connection sleeps while it waits for a row lock: on a condition of its own, announced to
+   the server through thd_enter_cond(), so that KILL, max_statement_time and a Galera abort wake it.
+   The engine calls wait() with no latch held (I5). wake() may come before wait(): then *flag is set
+   already.
    Called by: the engine, through slc_waiter (connection.cc). */
 #include "asleep.h"
 #include "connection.h"
@@ -61,7 +62,8 @@ size_t Connection::statement(void *ctx, char *to, size_t size)
                           &errors);
 }
 
-/* Parallel replication: a later transaction must not make an earlier one wait; the server kills it if it would. */
+/* Parallel replication: a later transaction must not make an earlier one wait; the server kills it
+   if it would. */
 int Connection::about_to_wait(void *ctx, void *holder)
 {
   if (holder)

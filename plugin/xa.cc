@@ -42,8 +42,8 @@ int recover(SLUICE_HTON_ARG XID *list, uint length)
   return static_cast<int>(found.size());
 }
 
-/* The server asks every engine and looks at no answer: only an error that is raised keeps it from forgetting the XID, and from answering
-   that all is well. */
+/* The server asks every engine and looks at no answer: only an error that is raised keeps it from
+   forgetting the XID, and from answering that all is well. */
 int xa_result(slc_err error)
 {
   if (!error)

@@ -1,5 +1,10 @@
-//! The C types of `plugin/sluice_abi.h`, field for field. No logic. `tests/drift.rs` compares the function names of the
-//! header with those defined here.
+//! The C types of `plugin/sluice_abi.h`, field for field. No logic.
+//!
+//! `tests/drift.rs` compares both: fields and parameters by type and order, constants by value.
+//!
+//! # Safety
+//! The contract of `lib.rs`. The function pointers here are the plugin's callbacks, with the
+//! header's signatures.
 #![allow(non_camel_case_types)]
 use std::ffi::{c_char, c_int, c_void};
 
@@ -43,7 +48,7 @@ impl slc_bytes {
         }
     }
     /// # Safety
-    /// `ptr` is null or points to `len` bytes that live and stay unchanged for `'a`.
+    /// `ptr` is null, or it points to `len` bytes that live and stay unchanged for `'a`.
     pub unsafe fn get<'a>(self) -> &'a [u8] {
         if self.ptr.is_null() || self.len == 0 {
             &[]
@@ -52,6 +57,21 @@ impl slc_bytes {
             unsafe { std::slice::from_raw_parts(self.ptr, self.len) }
         }
     }
+}
+
+/// A place between keys.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct slc_bound {
+    pub key: slc_bytes,
+    pub after: u8,
+}
+
+#[repr(C)]
+pub struct slc_autoinc_series {
+    pub offset: u64,
+    pub increment: u64,
+    pub limit: u64,
 }
 
 pub type slc_text_cb = Option<unsafe extern "C" fn(ctx: *mut c_void, text: *const c_char, len: usize)>;
@@ -149,6 +169,8 @@ pub struct slc_table_stats {
     pub update_time: i64,
 }
 
+pub const SLC_CHECK_QUICK: u32 = 0;
+pub const SLC_CHECK_MEDIUM: u32 = 1;
 pub const SLC_LEVEL_PADDED: u8 = 1;
 pub const SLC_LEVEL_FILLED: u8 = 2;
 pub const SLC_STRING_LEVELS_MAX: usize = 6;
@@ -287,6 +309,14 @@ pub struct slc_lock_wait {
     pub requested_lock: slc_bytes,
     pub blocking_lock: slc_bytes,
 }
+
+pub const SLC_SEEK_FIRST: u32 = 0;
+pub const SLC_SEEK_LAST: u32 = 1;
+pub const SLC_SEEK_GE: u32 = 2;
+pub const SLC_SEEK_GT: u32 = 3;
+pub const SLC_SEEK_LE: u32 = 4;
+pub const SLC_SEEK_LT: u32 = 5;
+pub const SLC_SEEK_AFTER_PREFIX: u32 = 6;
 
 pub const SLC_ENTRY_COVERING: u32 = 1;
 #[repr(C)]

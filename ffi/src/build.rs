@@ -1,6 +1,11 @@
 //! Index builds and the changes of a table's indexes.
+//!
+//! # Safety
+//! The contract of `lib.rs`. A build handle is a `Box`: `slc_index_build_begin` gives it to the
+//! caller. `slc_index_build_abort` takes it back, and so does a `slc_alter_indexes` that succeeds,
+//! for each build in `add`. No build is named twice in one call. One thread at a time uses a build.
 use super::abi::*;
-use super::engine::{check_writable, enter, name, slc_engine};
+use super::engine::{array, check_writable, enter, name, slc_engine};
 use super::table::{index_spec, own_buffering, slc_table};
 use super::trx::slc_trx;
 use sluice::base::Result;
@@ -38,11 +43,9 @@ pub unsafe extern "C" fn slc_index_build_begin(
     def: *const slc_index_def,
     out: *mut *mut slc_build,
 ) -> slc_err {
-    // SAFETY: live by contract, here and below.
     let (engine, table) = unsafe { (slc_engine::of(engine), slc_table::of(table)) };
     enter(engine, || {
         check_writable(table.read_only)?;
-        // SAFETY: a whole definition; `out` is the caller's to write.
         let spec = unsafe { index_spec(&*def)? };
         let build = engine.store().begin_build(&table.table, &spec)?;
         let engine = engine.clone();
@@ -61,7 +64,6 @@ pub unsafe extern "C" fn slc_index_build_add(
 ) -> slc_err {
     let slc_build { engine, build } = unsafe { &mut *build };
     enter(engine, || {
-        // SAFETY: the bytes live through the call.
         let (key, value) = unsafe { (key.get(), value.get()) };
         build.add(key, user_key_len as usize, unique_check != 0, value)
     })
@@ -81,7 +83,7 @@ pub unsafe extern "C" fn slc_index_build_abort(build: *mut slc_build) {
     }
     // SAFETY: the caller gives the pointer up.
     let slc_build { engine, build } = *unsafe { Box::from_raw(build) };
-    // An error leaves the pages on the list of those to be freed: the next open does it.
+    // After an error the pages stay on the list of pages to free: the next open frees them.
     enter(&engine, || build.abort());
 }
 
@@ -89,22 +91,23 @@ pub unsafe extern "C" fn slc_index_build_abort(build: *mut slc_build) {
 /// `from` points to `n` NUL-terminated names.
 unsafe fn names<'a>(from: *const *const c_char, n: u32) -> Result<Vec<&'a str>> {
     // SAFETY: the caller's promise.
-    (0..n as usize).map(|i| unsafe { name(*from.add(i)) }).collect()
+    unsafe { array(from, n).iter().map(|text| name(*text)).collect() }
 }
 
 /// # Safety
-/// `change` is a whole one: arrays as long as they say, of live builds and names, all through `'a`.
+/// Arrays of `change` are as long as their counts say. The builds and names in them live through
+/// `'a`.
 unsafe fn index_change<'a>(change: &'a slc_index_change) -> Result<IndexChange<'a>> {
     // SAFETY: the caller's promise, here and below.
     let table = unsafe { slc_table::of(change.table) };
     check_writable(table.read_only)?;
     let rename = unsafe { names(change.rename, 2 * change.rename_count)? };
-    let add = (0..change.add_count as usize).map(|i| unsafe { &(**change.add.add(i)).build });
+    let add = unsafe { array(change.add, change.add_count) }.iter();
     Ok(IndexChange {
         table: &table.table,
         drop: unsafe { names(change.drop, change.drop_count)? },
         rename: rename.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect(),
-        add: add.collect(),
+        add: add.map(|build| unsafe { &(**build).build }).collect(),
         order: unsafe { names(change.order, change.order_count)? },
         change_buffering: own_buffering(change.change_buffering),
         schema: unsafe { change.schema.get() },
@@ -117,20 +120,14 @@ pub unsafe extern "C" fn slc_alter_indexes(
     changes: *const slc_index_change,
     count: u32,
 ) -> slc_err {
-    // SAFETY: live by contract; an array of `count` whole changes.
-    let (engine, changes) = unsafe {
-        (
-            slc_engine::of(engine),
-            std::slice::from_raw_parts(changes, count as usize),
-        )
-    };
+    let (engine, changes) = unsafe { (slc_engine::of(engine), array(changes, count)) };
     enter(engine, || {
         let each = changes.iter().map(|change| unsafe { index_change(change) });
         engine.store().alter_indexes(&each.collect::<Result<Vec<_>>>()?)?;
         for change in changes {
-            for i in 0..change.add_count as usize {
-                // SAFETY: published, and thereby given up by the caller.
-                std::mem::drop(unsafe { Box::from_raw(*change.add.add(i)) });
+            for build in unsafe { array(change.add, change.add_count) } {
+                // SAFETY: the build is published, so the caller has given it up.
+                std::mem::drop(unsafe { Box::from_raw(*build) });
             }
         }
         Ok(())

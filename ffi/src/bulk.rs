@@ -1,4 +1,9 @@
 //! Statements that fill an empty table (INSERT ... SELECT, LOAD DATA).
+//!
+//! # Safety
+//! The contract of `lib.rs`. A bulk handle is a `Box` from `slc_bulk_begin`, which `slc_bulk_end`
+//! takes back. Each call with it has the transaction of the statement. What `slc_bulk_refused`
+//! points to lives until that end.
 use super::abi::*;
 use super::engine::{check_writable, enter, enter_value};
 use super::row::with_entries;
@@ -11,13 +16,11 @@ pub struct slc_bulk(BulkInsert);
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_bulk_begin(table: *mut slc_table, out: *mut *mut slc_bulk) -> slc_err {
-    // SAFETY: live by contract, here and below.
     let table = unsafe { slc_table::of(table) };
     enter(&table.engine, || {
         check_writable(table.read_only)?;
         let begun = table.engine.store().begin_bulk_insert(&table.table)?;
         let bulk = begun.map_or(std::ptr::null_mut(), |bulk| Box::into_raw(Box::new(slc_bulk(bulk))));
-        // SAFETY: `out` is the caller's to write.
         unsafe { *out = bulk };
         Ok(())
     })
@@ -33,7 +36,6 @@ pub unsafe extern "C" fn slc_bulk_add(
     entry_count: u32,
 ) -> slc_err {
     let (slc_bulk(bulk), (engine, trx)) = unsafe { (&mut *bulk, slc_trx::of(trx)) };
-    // SAFETY: the bytes live through the call.
     enter(engine, || unsafe {
         with_entries(entries, entry_count, |list| bulk.add(trx, pk.get(), row.get(), list))
     })
@@ -45,12 +47,11 @@ pub unsafe extern "C" fn slc_bulk_finish(bulk: *mut slc_bulk, trx: *mut slc_trx)
     enter(engine, || bulk.finish(trx))
 }
 
-/// Valid until the end of the bulk insert. False: the row refused is the one given last.
+/// The result is valid until `slc_bulk_end`. 0: the refused row is the one given last.
 #[no_mangle]
 pub unsafe extern "C" fn slc_bulk_refused(bulk: *const slc_bulk, pk: *mut slc_bytes, row: *mut slc_bytes) -> i32 {
     let slc_bulk(bulk) = unsafe { &*bulk };
     let Some((key, bytes)) = bulk.refused() else { return 0 };
-    // SAFETY: both are the caller's to write.
     unsafe { (*pk, *row) = (slc_bytes::of(key), slc_bytes::of(bytes)) };
     1
 }

@@ -1,15 +1,26 @@
-//! Cursors: scans and point reads. What is handed out points into the cursor's buffers until its next call.
+//! Cursors: scans and point reads. An entry that is handed out points into the cursor's buffers
+//! until the cursor's next call.
+//!
+//! # Safety
+//! The contract of `lib.rs`. A cursor handle is a `Box` from `slc_cursor_new`, which
+//! `slc_cursor_free` takes back; one thread at a time uses it. `slc_cursor_begin` and
+//! `slc_cursor_go_on` keep the transaction's handle for the steps of the scan. The caller calls
+//! `slc_cursor_reset` before it frees that transaction. The function and the context of
+//! `slc_cursor_follow_moved` live until the scan's next `begin` or `reset`, and only the cursor's
+//! thread calls the function.
 use super::abi::*;
 use super::engine::{enter_code, enter_value};
 use super::error::code;
 use super::table::slc_table;
 use super::trx::slc_trx;
+use sluice::base::bytes::behind_prefix;
 use sluice::base::{Error, Result};
 use sluice::btree::Seek;
 use sluice::engine::Engine;
 use sluice::index::scan::Direction;
 use sluice::table::{Cursor, Found, KeyOf, LockChoice, OnLocked};
 use sluice::txn::{LockMode, Trx};
+use std::borrow::Cow;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -17,15 +28,15 @@ use std::sync::Arc;
 pub struct slc_cursor {
     engine: Arc<Engine>,
     cursor: Cursor,
-    /// Of the scan in progress; null when there is none. The cursor serves one connection after the other: this lasts no longer than
-    /// until `slc_cursor_reset`, which comes before the transaction is freed.
+    /// The transaction of the scan in progress; null when there is none. A cursor serves one
+    /// connection after the other, so `slc_cursor_reset` forgets the transaction.
     trx: *mut slc_trx,
 }
 
 impl slc_cursor {
-    /// The cursor and the transaction of its scan in progress. Error: the code for that there is no such scan.
+    /// The cursor, and the transaction of its scan in progress. Error: the code of `Unsupported`,
+    /// if there is no scan.
     unsafe fn of_scan<'a>(cursor: *mut slc_cursor) -> std::result::Result<(&'a mut slc_cursor, &'a mut Trx), slc_err> {
-        // SAFETY: live by contract; the transaction was given to `slc_cursor_begin`, and there was no reset since.
         let handle = unsafe { &mut *cursor };
         if handle.trx.is_null() {
             return Err(code(&Error::Unsupported("a step of a scan that was not begun".into())));
@@ -54,14 +65,13 @@ fn lock_choice(lock: u32, policy: u32) -> LockChoice {
     }
 }
 
-/// The outcome of a step: the found entry goes to `out`, nothing found gives `none`.
+/// The result of a step: an entry is written to `out`; `none` is the code if there is none.
 unsafe fn hand_out(cursor: &Cursor, step: Result<bool>, none: slc_err, out: *mut slc_found) -> slc_err {
     match step {
         Err(e) => code(&cursor.name_damage(e)),
         Ok(false) => none,
         Ok(true) => {
             let Some(found) = cursor.found() else { return none };
-            // SAFETY: `out` is the caller's to write.
             unsafe { *out = abi_of(&found) };
             SLC_OK
         }
@@ -93,7 +103,7 @@ unsafe fn step(
     })
 }
 
-/// A move of the scan in progress; most find their entry at hand.
+/// A step to the next entry in `direction`. Most steps find it in the batch that was read before.
 unsafe fn go(cursor: *mut slc_cursor, out: *mut slc_found, direction: Direction) -> slc_err {
     let (handle, trx) = match unsafe { slc_cursor::of_scan(cursor) } {
         Ok(both) => both,
@@ -101,7 +111,6 @@ unsafe fn go(cursor: *mut slc_cursor, out: *mut slc_found, direction: Direction)
     };
     enter_code(&handle.engine, || {
         if let Some(found) = handle.cursor.take_at_hand(trx, direction) {
-            // SAFETY: `out` is the caller's to write.
             unsafe { *out = abi_of(&found) };
             return SLC_OK;
         }
@@ -115,7 +124,6 @@ unsafe fn go(cursor: *mut slc_cursor, out: *mut slc_found, direction: Direction)
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_cursor_new(table: *mut slc_table) -> *mut slc_cursor {
-    // SAFETY: live by contract, here and below.
     let table = unsafe { slc_table::of(table) };
     let engine = &table.engine;
     enter_value(engine, std::ptr::null_mut(), || {
@@ -154,14 +162,13 @@ pub unsafe extern "C" fn slc_cursor_begin(
     })
 }
 
-/// The caller's function for the keys of rows, and what it is called with.
+/// The caller's function that computes the key of a row, and its context.
 struct KeyFunction(slc_key_of, *mut c_void);
-// SAFETY: it is called by the thread that moves the cursor.
+// SAFETY: only the thread that moves the cursor calls it.
 unsafe impl Send for KeyFunction {}
 
 impl KeyFunction {
     fn key_of(&self, pk: &[u8], row: &[u8], to: &mut Vec<u8>) -> Result<()> {
-        // SAFETY: the bytes are valid until the function's next call.
         let key = unsafe { (self.0)(self.1, slc_bytes::of(pk), slc_bytes::of(row)) };
         if key.ptr.is_null() {
             return Err(Error::corrupt("a row's key in an index cannot be computed"));
@@ -196,13 +203,31 @@ pub unsafe extern "C" fn slc_cursor_go_on(
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn slc_cursor_bounds(cursor: *mut slc_cursor, lo: slc_bytes, hi_exclusive: slc_bytes) -> slc_err {
+pub unsafe extern "C" fn slc_cursor_bounds(cursor: *mut slc_cursor, lo: slc_bytes, hi: slc_bound) -> slc_err {
     let handle = unsafe { &mut *cursor };
     enter_code(&handle.engine, || {
-        let hi = (!hi_exclusive.ptr.is_null()).then(|| unsafe { hi_exclusive.get() });
-        handle.cursor.set_bounds(unsafe { lo.get() }, hi);
+        let (lo, key) = unsafe { (lo.get(), hi.key.get()) };
+        match hi.after {
+            0 => handle.cursor.set_bounds(lo, (!key.is_empty()).then_some(key)),
+            _ => handle.cursor.set_bounds_to_prefix(lo, key),
+        }
         SLC_OK
     })
+}
+
+/// Where a seek goes, and its key. None: there is no such place, and the scan is at its end.
+fn target(seek: u32, key: &[u8]) -> Option<(Seek, Cow<'_, [u8]>)> {
+    let by = |seek| Some((seek, Cow::Borrowed(key)));
+    match seek {
+        SLC_SEEK_FIRST => by(Seek::First),
+        SLC_SEEK_LAST => by(Seek::Last),
+        SLC_SEEK_GE => by(Seek::Ge),
+        SLC_SEEK_GT => by(Seek::Gt),
+        SLC_SEEK_LE => by(Seek::Le),
+        SLC_SEEK_LT => by(Seek::Lt),
+        SLC_SEEK_AFTER_PREFIX => behind_prefix(key).map(|end| (Seek::Ge, end.into())),
+        _ => Some(behind_prefix(key).map_or((Seek::Last, [][..].into()), |end| (Seek::Lt, end.into()))),
+    }
 }
 
 #[no_mangle]
@@ -212,15 +237,12 @@ pub unsafe extern "C" fn slc_cursor_seek(
     key: slc_bytes,
     out: *mut slc_found,
 ) -> slc_err {
-    let seek = match seek {
-        0 => Seek::First,
-        1 => Seek::Last,
-        2 => Seek::Ge,
-        3 => Seek::Gt,
-        4 => Seek::Le,
-        _ => Seek::Lt,
+    let target = target(seek, unsafe { key.get() });
+    let go_to = |cursor: &mut Cursor, trx: &mut Trx| match target {
+        Some((seek, key)) => cursor.seek(trx, seek, &key),
+        None => Ok(false),
     };
-    unsafe { step(cursor, out, |c, trx| c.seek(trx, seek, key.get())) }
+    unsafe { step(cursor, out, go_to) }
 }
 
 #[no_mangle]

@@ -1,4 +1,10 @@
 //! The engine handle: open, close, settings, counters, status text, XA recovery.
+//!
+//! # Safety
+//! The contract of `lib.rs`. An engine handle is a `Box` from `slc_engine_open`, which
+//! `slc_engine_close` takes back after every other handle has ended. Any number of threads may use
+//! it at once. The callbacks of `slc_config` may be called from any thread until that close;
+//! `key_text` and `table_text` write at most `size` bytes and return how many.
 use super::abi::*;
 use super::error::{code, code_of, guard};
 use sluice::base::{Counters, Error, Result};
@@ -38,7 +44,8 @@ impl slc_engine {
     }
 }
 
-/// Runs `body` with panics turned into a poisoned engine and `SLC_POISONED`.
+/// Runs `body`. A panic poisons the engine and becomes `SLC_POISONED`; damage is named by table and
+/// index.
 pub fn enter(engine: &Arc<Engine>, body: impl FnOnce() -> Result<()>) -> slc_err {
     enter_code(engine, || code_of(body().map_err(|e| engine.store().name_damage(e))))
 }
@@ -59,7 +66,8 @@ pub unsafe fn name<'a>(text: *const c_char) -> Result<&'a str> {
 }
 
 /// # Safety
-/// `from` is null and `count` 0, or it points to `count` values that live and stay unchanged for `'a`.
+/// `from` is null and `count` 0, or it points to `count` values that live and stay unchanged for
+/// `'a`.
 pub unsafe fn array<'a, T>(from: *const T, count: u32) -> &'a [T] {
     match count {
         0 => &[],
@@ -68,9 +76,9 @@ pub unsafe fn array<'a, T>(from: *const T, count: u32) -> &'a [T] {
     }
 }
 
-/// The shim's log callback with its context; the shim promises that it may be called from any thread.
+/// The plugin's log callback with its context.
 struct LogTarget(unsafe extern "C" fn(*mut c_void, *const c_char, usize), *mut c_void);
-// SAFETY: `slc_config.log` "may be called from any thread".
+// SAFETY: `slc_config.log` may be called from any thread.
 unsafe impl Send for LogTarget {}
 // SAFETY: as above.
 unsafe impl Sync for LogTarget {}
@@ -83,19 +91,17 @@ impl LogTarget {
             Level::Error => 'E',
         };
         let line = format!("{letter}{text}");
-        // SAFETY: the callback takes a pointer and a length.
         unsafe { self.0(self.1, line.as_ptr().cast(), line.len()) }
     }
 }
 
-/// Longer keys are shown in digits.
+/// A key whose text is longer is shown in hexadecimal digits.
 const KEY_TEXT_BYTES_MAX: usize = 4096;
 
 fn key_text(cb: unsafe extern "C" fn(slc_bytes, u32, slc_bytes, *mut c_char, usize) -> usize) -> KeyText {
     Arc::new(move |table: &str, index, key: &[u8]| {
         let mut text = vec![0u8; KEY_TEXT_BYTES_MAX];
         let (table, key) = (slc_bytes::of(table.as_bytes()), slc_bytes::of(key));
-        // SAFETY: the bytes live through the call, which writes at most `size` bytes.
         let written = unsafe { cb(table, index, key, text.as_mut_ptr().cast(), text.len()) };
         text.truncate(written);
         (written > 0).then(|| String::from_utf8_lossy(&text).into_owned())
@@ -108,7 +114,6 @@ const TABLE_TEXT_BYTES_MAX: usize = 2048;
 fn table_text(cb: unsafe extern "C" fn(slc_bytes, *mut c_char, usize) -> usize) -> TableText {
     Arc::new(move |table: &str| {
         let mut text = vec![0u8; TABLE_TEXT_BYTES_MAX];
-        // SAFETY: the bytes live through the call, which writes at most `size` bytes.
         let written = unsafe { cb(slc_bytes::of(table.as_bytes()), text.as_mut_ptr().cast(), text.len()) };
         text.truncate(written);
         String::from_utf8_lossy(&text).into_owned()
@@ -116,7 +121,8 @@ fn table_text(cb: unsafe extern "C" fn(slc_bytes, *mut c_char, usize) -> usize) 
 }
 
 /// # Safety
-/// `c` is as `slc_engine_open` wants it.
+/// `c` keeps the contract of `slc_engine_open`: names are NUL-terminated, arrays as long as their
+/// counts.
 unsafe fn config(c: &slc_config) -> Result<Config> {
     let defaults = Config::default();
     let log = match c.log {
@@ -132,7 +138,6 @@ unsafe fn config(c: &slc_config) -> Result<Config> {
         table_text: c.table_text.map_or(defaults.table_text, table_text),
         ..Config::default()
     };
-    // SAFETY: the contract of `slc_engine_open`: an array of `setting_count`, of NUL-terminated names.
     for setting in unsafe { array(c.settings, c.setting_count) } {
         config.set(unsafe { name(setting.name)? }, setting.value)?;
     }
@@ -141,10 +146,8 @@ unsafe fn config(c: &slc_config) -> Result<Config> {
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_engine_open(config_in: *const slc_config, out: *mut *mut slc_engine) -> slc_err {
-    // SAFETY: the caller gives a valid config.
     let read_only = unsafe { (*config_in).read_only != 0 };
     let open = || -> Result<Arc<Engine>> {
-        // SAFETY: the caller gives a valid config.
         let (config, dir) = unsafe { (config(&*config_in)?, name((*config_in).dir)?) };
         Engine::open(RealDisk::open(dir)?, config)
     };
@@ -153,7 +156,6 @@ pub unsafe extern "C" fn slc_engine_open(config_in: *const slc_config, out: *mut
         SLC_POISONED,
         || match open() {
             Ok(engine) => {
-                // SAFETY: `out` is the caller's to write.
                 unsafe { *out = Box::into_raw(Box::new(slc_engine { engine, read_only })) };
                 SLC_OK
             }
@@ -164,12 +166,11 @@ pub unsafe extern "C" fn slc_engine_open(config_in: *const slc_config, out: *mut
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_engine_start_background(engine: *mut slc_engine) {
-    // SAFETY: live by contract, here and below.
     let engine = unsafe { slc_engine::of(engine) };
     enter_value(engine, (), || engine.start_background());
 }
 
-/// The handle is gone afterwards, whatever the outcome; it is in the log.
+/// The handle is gone afterwards, even after an error, which goes to the log.
 #[no_mangle]
 pub unsafe extern "C" fn slc_engine_close(engine: *mut slc_engine, fast: u32) {
     // SAFETY: the caller gives the pointer up.
@@ -221,12 +222,11 @@ pub unsafe extern "C" fn slc_engine_durable_lsn(engine: *mut slc_engine) -> u64 
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_engine_set(engine: *mut slc_engine, setting: *const c_char, value: u64) -> slc_err {
-    // SAFETY: an open engine.
     let read_only = unsafe { slc_engine::is_read_only(engine) };
     let engine = unsafe { slc_engine::of(engine) };
     enter(engine, || {
         let setting = unsafe { name(setting)? };
-        // With the log off, a crash costs what nobody was to change.
+        // With the log off, a crash costs tables that read_only protects.
         check_writable(read_only && setting == "redo_log" && value == 0)?;
         engine.set(setting, value)
     })
@@ -251,7 +251,6 @@ pub extern "C" fn slc_counter_name(i: u32) -> *const c_char {
 /// Writes `slc_counter_count()` values.
 #[no_mangle]
 pub unsafe extern "C" fn slc_counter_values(engine: *mut slc_engine, out: *mut u64) {
-    // SAFETY: the caller has room for them all.
     let out = unsafe { std::slice::from_raw_parts_mut(out, Counters::NAMES.len()) };
     out.fill(0);
     if engine.is_null() {
@@ -266,7 +265,6 @@ pub unsafe extern "C" fn slc_engine_status_text(engine: *mut slc_engine, cb: slc
     let engine = unsafe { slc_engine::of(engine) };
     let text = enter_value(engine, String::new(), || engine.status_text());
     if let Some(cb) = cb {
-        // SAFETY: the callback takes a pointer and a length.
         unsafe { cb(ctx, text.as_ptr().cast(), text.len()) };
     }
 }
@@ -299,7 +297,6 @@ pub unsafe extern "C" fn slc_recovered_prepared(engine: *mut slc_engine, out: *m
     let found = enter_value(engine, Vec::new(), || engine.in_doubt.prepared());
     let n = found.len().min(max as usize);
     for (i, xid) in found[..n].iter().enumerate() {
-        // SAFETY: the caller has room for `max`.
         unsafe { out.add(i).write(slc_xid::of(xid)) };
     }
     n as u32

@@ -1,4 +1,8 @@
-//! The last error of each thread, and the border that no panic crosses.
+//! The last error of each thread, and the guard that no panic passes.
+//!
+//! # Safety
+//! The contract of `lib.rs`. `slc_error_text` gets a null pointer, or `size` writable bytes. What
+//! `slc_duplicate_pk` points to lives until the thread's next error.
 use super::abi::*;
 use sluice::base::{Error, Result};
 use std::cell::RefCell;
@@ -57,7 +61,8 @@ pub fn code_of<T>(result: Result<T>) -> slc_err {
     }
 }
 
-/// Runs `body`; a panic in it ends here: `on_panic` (which poisons the engine) is told, and `fallback` returned.
+/// Runs `body`. A panic in it ends here: `on_panic`, which poisons the engine, gets its text, and
+/// `fallback` is returned.
 pub fn guard<T>(on_panic: impl FnOnce(&str), fallback: T, body: impl FnOnce() -> T) -> T {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(v) => v,
@@ -86,7 +91,6 @@ pub unsafe extern "C" fn slc_error_text(buf: *mut c_char, size: usize) -> usize 
             return last.text.len();
         }
         let n = last.text.len().min(size - 1);
-        // SAFETY: the caller gives `size` writable bytes at `buf`.
         unsafe {
             std::ptr::copy_nonoverlapping(last.text.as_ptr(), buf.cast(), n);
             *buf.add(n) = 0;

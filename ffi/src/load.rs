@@ -1,4 +1,8 @@
 //! Loads of new tables.
+//!
+//! # Safety
+//! The contract of `lib.rs`. A load handle is a `Box` from `slc_load_begin`, which `slc_load_end`
+//! takes back. What `slc_load_duplicate_row` points to lives until that end.
 use super::abi::*;
 use super::engine::{check_writable, enter};
 use super::row::with_entries;
@@ -17,7 +21,6 @@ pub struct slc_load {
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_load_begin(table: *mut slc_table, out: *mut *mut slc_load) -> slc_err {
-    // SAFETY: live by contract, here and below.
     let table = unsafe { slc_table::of(table) };
     enter(&table.engine, || {
         check_writable(table.read_only)?;
@@ -28,7 +31,6 @@ pub unsafe extern "C" fn slc_load_begin(table: *mut slc_table, out: *mut *mut sl
             load,
             finished: false,
         });
-        // SAFETY: `out` is the caller's to write.
         unsafe { *out = load.map_or(std::ptr::null_mut(), |load| Box::into_raw(Box::new(load))) };
         Ok(())
     })
@@ -43,7 +45,6 @@ pub unsafe extern "C" fn slc_load_add(
     entry_count: u32,
 ) -> slc_err {
     let slc_load { engine, load, .. } = unsafe { &mut *load };
-    // SAFETY: the bytes live through the call.
     enter(engine, || unsafe {
         with_entries(entries, entry_count, |list| load.add(pk.get(), row.get(), list))
     })
@@ -74,7 +75,7 @@ pub unsafe extern "C" fn slc_load_end(load: *mut slc_load) {
     // SAFETY: the caller gives the pointer up.
     let slc_load { engine, load, finished } = *unsafe { Box::from_raw(load) };
     if !finished {
-        // An error leaves pages that go with the table's file.
+        // After an error the pages stay allocated until the table's file is dropped.
         enter(&engine, || load.abort());
     }
 }

@@ -1,4 +1,8 @@
 //! The lock report for INFORMATION_SCHEMA, row by row through callbacks.
+//!
+//! # Safety
+//! The contract of `lib.rs`. A row, and the texts in it, live through the call of the callback that
+//! gets it.
 use super::abi::*;
 use super::engine::{enter, slc_engine};
 use sluice::engine::NamedLocks;
@@ -61,7 +65,6 @@ fn send_lock(locks: &NamedLocks, at: usize, each: &mut dyn FnMut(&slc_lock_info)
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_lock_report(engine: *mut slc_engine, detail: u32, sink: *const slc_lock_sink) -> slc_err {
-    // SAFETY: live by contract, both.
     let (engine, sink) = unsafe { (slc_engine::of(engine), &*sink) };
     enter(engine, || {
         let locks = engine.named_locks(match detail {
@@ -75,13 +78,11 @@ pub unsafe extern "C" fn slc_lock_report(engine: *mut slc_engine, detail: u32, s
             let requested = report.requested[at].map_or(String::new(), |lock| report.lock_id(lock));
             let xid = trx.xid.as_ref().map_or(String::new(), |xid| xid.to_string());
             if let Some(cb) = sink.trx {
-                // SAFETY: the callback takes a row that lives through the call; the others too.
                 unsafe { cb(sink.ctx, &transaction(trx, &xid, &requested, tables[at])) }
             }
         }
         if let Some(cb) = sink.lock {
             for at in 0..report.locks.len() {
-                // SAFETY: as above.
                 send_lock(&locks, at, &mut |row| unsafe { cb(sink.ctx, row) });
             }
         }
@@ -95,7 +96,6 @@ pub unsafe extern "C" fn slc_lock_report(engine: *mut slc_engine, detail: u32, s
                 blocking_lock: text(&blocking),
             };
             if let Some(cb) = sink.wait {
-                // SAFETY: as above.
                 unsafe { cb(sink.ctx, &row) }
             }
         }

@@ -1,6 +1,11 @@
-//! Row changes. Entries become slices in a list on the stack: no allocation per call unless a table has very many indexes.
+//! Row changes. Entries become slices in a list on the stack: no allocation per call unless a table
+//! has more indexes than fit there.
+//!
+//! # Safety
+//! The contract of `lib.rs`. Keys, rows, entries and their bytes live through the call that they
+//! are given to; the lists made of them do not outlive it.
 use super::abi::*;
-use super::engine::{check_writable, enter};
+use super::engine::{array, check_writable, enter};
 use super::table::slc_table;
 use super::trx::slc_trx;
 use sluice::base::Result;
@@ -8,7 +13,7 @@ use sluice::engine::Engine;
 use sluice::table::{Entry, EntryChange, NewRow, Table};
 use sluice::txn::Trx;
 
-/// Secondary indexes of most tables; more go to the heap.
+/// Entries in the list on the stack; a longer list is allocated.
 const INLINE: usize = 16;
 
 /// # Safety
@@ -51,30 +56,19 @@ fn with_list<T: Copy, U: Copy + Default, R>(from: &[T], to: impl Fn(&T) -> U, bo
     }
 }
 
-/// # Safety
-/// `list` has `count` members, or `count` is 0.
-unsafe fn slice<'a, T>(list: *const T, count: u32) -> &'a [T] {
-    if count == 0 {
-        &[]
-    } else {
-        // SAFETY: the caller's promise.
-        unsafe { std::slice::from_raw_parts(list, count as usize) }
-    }
-}
-
 /// Calls `body` with the entries.
 ///
 /// # Safety
 /// `entries` has `count` members, whose bytes live through the call.
 pub unsafe fn with_entries<R>(entries: *const slc_entry, count: u32, body: impl FnOnce(&[Entry<'_>]) -> R) -> R {
     // SAFETY: the caller's promise.
-    unsafe { with_list(slice(entries, count), |e| entry(e), body) }
+    unsafe { with_list(array(entries, count), |e| entry(e), body) }
 }
 
-/// Common frame of the four changes.
+/// What the four changes have in common.
 ///
 /// # Safety
-/// Live pointers by contract.
+/// `trx` and `table` are live handles.
 unsafe fn write(
     trx: *mut slc_trx,
     table: *mut slc_table,
@@ -98,7 +92,6 @@ pub unsafe extern "C" fn slc_row_insert(
     entry_count: u32,
     on_duplicate: i32,
 ) -> slc_err {
-    // SAFETY: pointers and bytes are valid by contract, here and below.
     unsafe {
         write(trx, table, |engine, trx, table| {
             with_entries(entries, entry_count, |entries| {
@@ -125,7 +118,7 @@ pub unsafe extern "C" fn slc_row_update(
     unsafe {
         write(trx, table, |engine, trx, table| {
             with_list(
-                slice(changes, change_count),
+                array(changes, change_count),
                 |c| change(c),
                 |list| {
                     engine
@@ -152,11 +145,11 @@ pub unsafe extern "C" fn slc_row_move(
     unsafe {
         write(trx, table, |engine, trx, table| {
             with_list(
-                slice(old_entries, entry_count),
+                array(old_entries, entry_count),
                 |e| entry(e),
                 |old| {
                     with_list(
-                        slice(new_entries, entry_count),
+                        array(new_entries, entry_count),
                         |e| entry(e),
                         |entries| {
                             let (store, new) = (engine.store(), NewRow::new(new_pk.get(), new_row.get(), entries));

@@ -1,22 +1,14 @@
-//! Statistics for the optimizer: what the keys are made of, computing, and what came of it.
+//! Statistics for the optimizer: the shapes of the keys, computing, and the result.
+//!
+//! # Safety
+//! The contract of `lib.rs`. Shapes and their parts are copied during the call. The row that a
+//! callback gets lives through the callback's call.
 use super::abi::*;
-use super::engine::{enter, enter_value, slc_engine};
+use super::engine::{array, enter, enter_value, slc_engine};
 use super::table::slc_table;
 use sluice::index::key_shape::{KeyShape, LevelForm, PartImage, PartShape, StringLevel};
 use sluice::table::{StatisticsOptions, StatisticsRow};
 use std::ffi::c_void;
-
-/// A slice that C gives as pointer and length.
-///
-/// # Safety
-/// `first` points to `len` values that live as long as the result is used, or `len` is 0.
-unsafe fn slice<'a, T>(first: *const T, len: u32) -> &'a [T] {
-    match len {
-        0 => &[],
-        // SAFETY: the caller's promise.
-        _ => unsafe { std::slice::from_raw_parts(first, len as usize) },
-    }
-}
 
 fn level(of: &slc_string_level) -> StringLevel {
     StringLevel {
@@ -48,14 +40,13 @@ fn choice(number: u8) -> Option<bool> {
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_statistics_describe(table: *mut slc_table, options: *const slc_statistics_options) {
-    // SAFETY: both are live by contract, and so is what the options point to.
     let (table, options) = unsafe { (slc_table::of(table), &*options) };
-    let shapes = unsafe { slice(options.shapes, options.shape_count) };
+    let shapes = unsafe { array(options.shapes, options.shape_count) };
     let options = StatisticsOptions {
         shapes: shapes
             .iter()
             .map(|shape| KeyShape {
-                parts: unsafe { slice(shape.parts, shape.part_count) }
+                parts: unsafe { array(shape.parts, shape.part_count) }
                     .iter()
                     .map(part)
                     .collect(),
@@ -72,7 +63,6 @@ pub unsafe extern "C" fn slc_statistics_describe(table: *mut slc_table, options:
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_statistics_compute(table: *mut slc_table, anew: i32) -> slc_err {
-    // SAFETY: live by contract.
     let table = unsafe { slc_table::of(table) };
     enter(&table.engine, || match anew {
         0 => table.engine.store().ensure_statistics(&table.table),
@@ -82,7 +72,6 @@ pub unsafe extern "C" fn slc_statistics_compute(table: *mut slc_table, anew: i32
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_statistics_version(table: *mut slc_table) -> u64 {
-    // SAFETY: live by contract.
     unsafe { slc_table::of(table) }.table.statistics.version()
 }
 
@@ -94,10 +83,9 @@ pub unsafe extern "C" fn slc_statistics_get(
     distinct: *mut u64,
     max: u32,
 ) -> u32 {
-    // SAFETY: live by contract.
     let table = unsafe { slc_table::of(table) };
     enter_value(&table.engine, 0, || {
-        // A page that cannot be read is for a statement to tell of.
+        // An unreadable page is reported by the statement that needs it.
         let Ok(Some(found)) = table.engine.store().statistics(&table.table) else {
             return 0;
         };
@@ -106,7 +94,6 @@ pub unsafe extern "C" fn slc_statistics_get(
             return 0;
         };
         let count = of.distinct.len().min(max as usize);
-        // SAFETY: `rows` is the caller's to write, and `distinct` has room for `max` numbers.
         unsafe {
             *rows = found.rows;
             std::ptr::copy_nonoverlapping(of.distinct.as_ptr(), distinct, count);
@@ -138,12 +125,10 @@ pub unsafe extern "C" fn slc_statistics_list(
     cb: slc_statistics_cb,
     ctx: *mut c_void,
 ) -> slc_err {
-    // SAFETY: live by contract.
     let engine = unsafe { slc_engine::of(engine) };
     enter(engine, || {
         engine.store().statistics_rows(&mut |of| {
             if let Some(cb) = cb {
-                // SAFETY: the callback takes a row that lives through the call.
                 unsafe { cb(ctx, &row(of)) }
             }
         })

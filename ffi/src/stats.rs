@@ -1,23 +1,28 @@
-//! What the optimizer and CHECK TABLE ask of a table.
+//! Sizes and estimates of a table, CHECK TABLE, and the list of buffered changes.
+//!
+//! # Safety
+//! The contract of `lib.rs`. Rows, lines and bytes that a callback gets live through the callback's
+//! call. A `slc_check_sink` lives through the call of `entries` that got it, and only that call
+//! uses it.
 use super::abi::*;
 use super::engine::{enter, enter_value, slc_engine};
 use super::table::slc_table;
 use super::trx::slc_trx;
+use sluice::base::bytes::behind_prefix;
 use sluice::base::Error;
 use sluice::table::{CheckLevel, Checker, EntrySink};
+use std::borrow::Cow;
 use std::ffi::c_void;
 
-/// Hands bytes to a callback; for the length of one call of this library.
+/// Calls `cb` with the bytes, which it may use until it returns.
 fn send(cb: slc_text_cb, ctx: *mut c_void, bytes: &[u8]) {
     if let Some(cb) = cb {
-        // SAFETY: the callback takes a pointer and a length.
         unsafe { cb(ctx, bytes.as_ptr().cast(), bytes.len()) }
     }
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_table_get_stats(table: *mut slc_table, out: *mut slc_table_stats) -> slc_err {
-    // SAFETY: live by contract, here and below.
     let table = unsafe { slc_table::of(table) };
     enter(&table.engine, || {
         let s = table.engine.store().table_stats(&table.table)?;
@@ -31,7 +36,6 @@ pub unsafe extern "C" fn slc_table_get_stats(table: *mut slc_table, out: *mut sl
             create_time: s.create_time_s as i64,
             update_time: s.update_time_s as i64,
         };
-        // SAFETY: `out` is the caller's to write.
         unsafe { *out = stats };
         Ok(())
     })
@@ -41,26 +45,37 @@ pub unsafe extern "C" fn slc_table_get_stats(table: *mut slc_table, out: *mut sl
 pub unsafe extern "C" fn slc_index_leaf_pages(table: *mut slc_table, index: u32) -> u64 {
     let table = unsafe { slc_table::of(table) };
     enter_value(&table.engine, 0, || {
-        // An estimate for the optimizer: a broken tree shows elsewhere.
+        // This is an estimate for the optimizer; reads report a broken tree.
         table.engine.store().leaf_pages(&table.table, index).unwrap_or(0)
     })
+}
+
+/// The least key that is not before the place; None: no bound.
+///
+/// # Safety
+/// The key's bytes live and stay unchanged for `'a`.
+unsafe fn key_at<'a>(bound: slc_bound) -> Option<Cow<'a, [u8]>> {
+    // SAFETY: the caller's promise.
+    let key = unsafe { bound.key.get() };
+    match bound.after {
+        0 => (!key.is_empty()).then_some(key.into()),
+        _ => behind_prefix(key).map(Cow::from),
+    }
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_records_in_range(
     table: *mut slc_table,
     index: u32,
-    lo: slc_bytes,
-    hi_exclusive: slc_bytes,
+    lo: slc_bound,
+    hi: slc_bound,
     out: *mut u64,
 ) -> slc_err {
     let table = unsafe { slc_table::of(table) };
     enter(&table.engine, || {
-        // SAFETY: the bounds live through the call, `out` is the caller's to write.
-        let (lo, hi) = unsafe { (lo.get(), hi_exclusive.get()) };
-        let bound = |b: &'static [u8]| (!b.is_empty()).then_some(b);
+        let (lo, hi) = unsafe { (key_at(lo), key_at(hi)) };
         let store = table.engine.store();
-        let estimate = store.records_in_range(&table.table, index, bound(lo), bound(hi))?;
+        let estimate = store.records_in_range(&table.table, index, lo.as_deref(), hi.as_deref())?;
         unsafe { *out = estimate };
         Ok(())
     })
@@ -74,10 +89,7 @@ pub unsafe extern "C" fn slc_change_buffer_list(
 ) -> slc_err {
     let engine = unsafe { slc_engine::of(engine) };
     enter(engine, || {
-        let bytes = |text: &str| slc_bytes {
-            ptr: text.as_ptr(),
-            len: text.len(),
-        };
+        let bytes = |text: &str| slc_bytes::of(text.as_bytes());
         engine.store().changes_by_index(&mut |changes| {
             let row = slc_index_changes {
                 table: bytes(&changes.table),
@@ -93,7 +105,6 @@ pub unsafe extern "C" fn slc_change_buffer_list(
                 merged: changes.merged,
             };
             if let Some(cb) = cb {
-                // SAFETY: the callback takes a row that lives through the call.
                 unsafe { cb(ctx, &row) }
             }
         })
@@ -125,7 +136,6 @@ impl Checker for Callbacks<'_> {
     fn entries(&mut self, pk: &[u8], row: &[u8], each: EntrySink<'_>) {
         let Some(entries) = self.0.entries else { return };
         let mut sink = slc_check_sink(each);
-        // SAFETY: the bytes and the sink live through the call, which is all that the header promises.
         unsafe {
             entries(
                 self.0.ctx,
@@ -137,7 +147,6 @@ impl Checker for Callbacks<'_> {
     }
     fn progress(&mut self, stage: u32, stages: u32, done: u64, total: u64) {
         if let Some(progress) = self.0.progress {
-            // SAFETY: plain numbers.
             unsafe { progress(self.0.ctx, stage, stages, done, total) }
         }
     }
@@ -145,7 +154,6 @@ impl Checker for Callbacks<'_> {
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_check_entry(sink: *mut slc_check_sink<'_>, index: u32, key: slc_bytes, value: slc_bytes) {
-    // SAFETY: live, and used by nobody else, during the call of `entries` that handed it out; so are the bytes.
     unsafe { ((*sink).0)(index, key.get(), value.get()) }
 }
 
@@ -153,11 +161,10 @@ pub unsafe extern "C" fn slc_check_entry(sink: *mut slc_check_sink<'_>, index: u
 pub unsafe extern "C" fn slc_table_check(trx: *mut slc_trx, table: *mut slc_table, how: *const slc_check) -> slc_err {
     let table = unsafe { slc_table::of(table) };
     let (engine, trx) = unsafe { slc_trx::of(trx) };
-    // SAFETY: the caller gives a whole one.
     let how = unsafe { &*how };
     let level = match how.level {
-        0 => CheckLevel::Quick,
-        1 => CheckLevel::Medium,
+        SLC_CHECK_QUICK => CheckLevel::Quick,
+        SLC_CHECK_MEDIUM => CheckLevel::Medium,
         _ => CheckLevel::Extended,
     };
     enter(engine, || {

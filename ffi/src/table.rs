@@ -1,13 +1,18 @@
 //! Tables: DDL, handles, AUTO_INCREMENT.
+//!
+//! # Safety
+//! The contract of `lib.rs`. A table handle is a `Box` from `slc_table_open`, which
+//! `slc_table_close` takes back. Any number of threads may use it at once: the functions here only
+//! take `&` of it. Schemas and index names that it gives out are kept in it until that close.
 use super::abi::*;
-use super::engine::{check_writable, enter, enter_code, enter_value, name, slc_engine};
+use super::engine::{array, check_writable, enter, enter_code, enter_value, name, slc_engine};
 use super::error::code;
 use super::trx::slc_trx;
 use parking_lot::Mutex;
 use sluice::base::{Error, Result};
 use sluice::change::Buffering;
 use sluice::engine::Engine;
-use sluice::table::{IndexSpec, Table, TableSpec};
+use sluice::table::{AutoincSeries, IndexSpec, Table, TableSpec};
 use std::ffi::{c_char, c_void, CString};
 use std::sync::Arc;
 
@@ -18,7 +23,7 @@ pub struct slc_table {
     pub read_only: bool,
     /// Index names handed out as C strings; kept until close.
     names: Mutex<Vec<CString>>,
-    /// The schema as handed out last.
+    /// Schemas handed out; kept until close.
     schema: Mutex<Vec<Vec<u8>>>,
 }
 
@@ -32,20 +37,17 @@ impl slc_table {
 }
 
 /// # Safety
-/// `def` and what it points to are valid.
+/// `def` has `index_count` indexes with NUL-terminated names, and a valid schema.
 unsafe fn spec(def: &slc_table_def) -> Result<TableSpec> {
-    let mut indexes = Vec::with_capacity(def.index_count as usize);
-    for i in 0..def.index_count as usize {
-        // SAFETY: `indexes` has `index_count` members.
-        indexes.push(unsafe { index_spec(&*def.indexes.add(i))? });
-    }
+    let indexes = unsafe { array(def.indexes, def.index_count) }.iter();
+    // SAFETY: the names are NUL-terminated.
+    let indexes = indexes.map(|index| unsafe { index_spec(index) });
     Ok(TableSpec {
         temporary: def.flags & SLC_TABLE_TEMPORARY != 0,
         hidden_pk: def.flags & SLC_TABLE_HIDDEN_PK != 0,
         wide_pk: def.flags & SLC_TABLE_WIDE_PK != 0,
         pk_fixed_len: def.pk_fixed_len,
-        indexes,
-        // SAFETY: valid by contract.
+        indexes: indexes.collect::<Result<_>>()?,
         schema: unsafe { def.schema.get() }.to_vec(),
         change_buffering: own_buffering(def.change_buffering),
     })
@@ -57,10 +59,9 @@ pub fn own_buffering(word: u32) -> Option<Buffering> {
 }
 
 /// # Safety
-/// `def` is valid.
+/// The name of `def` is NUL-terminated.
 pub unsafe fn index_spec(def: &slc_index_def) -> Result<IndexSpec> {
     Ok(IndexSpec {
-        // SAFETY: a NUL-terminated name by contract.
         name: unsafe { name(def.name)? }.to_string(),
         unique: def.flags & SLC_INDEX_UNIQUE != 0,
         wide: def.flags & SLC_INDEX_WIDE != 0,
@@ -70,7 +71,7 @@ pub unsafe fn index_spec(def: &slc_index_def) -> Result<IndexSpec> {
 /// A change of the catalog: refused on a read-only engine.
 ///
 /// # Safety
-/// `engine` is live.
+/// `engine` is a live handle.
 unsafe fn change(engine: *mut slc_engine, body: impl FnOnce(&Engine) -> Result<()>) -> slc_err {
     // SAFETY: the caller's promise.
     let (engine, read_only) = unsafe { (slc_engine::of(engine), slc_engine::is_read_only(engine)) };
@@ -117,7 +118,6 @@ pub unsafe extern "C" fn slc_table_check_decided(
 ) -> slc_err {
     let engine = unsafe { slc_engine::of(engine) };
     enter(engine, || {
-        // SAFETY: a NUL-terminated name, and a place for a number.
         let Some(undecided) = engine.in_doubt.about(unsafe { name(table)? }, losers != 0)? else {
             return Ok(());
         };
@@ -141,7 +141,6 @@ pub unsafe extern "C" fn slc_table_list(engine: *mut slc_engine, cb: slc_text_cb
     let names = enter_value(engine, Vec::new(), || engine.store().catalog.names());
     if let Some(cb) = cb {
         for name in names {
-            // SAFETY: the callback takes a pointer and a length.
             unsafe { cb(ctx, name.as_ptr().cast(), name.len()) };
         }
     }
@@ -165,7 +164,6 @@ pub unsafe extern "C" fn slc_table_open(
                     names: Mutex::default(),
                     schema: Mutex::default(),
                 };
-                // SAFETY: `out` is the caller's to write.
                 unsafe { *out = Box::into_raw(Box::new(handle)) };
                 SLC_OK
             }
@@ -242,6 +240,28 @@ pub unsafe extern "C" fn slc_table_autoinc(table: *mut slc_table) -> u64 {
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn slc_table_autoinc_reserve(
+    table: *mut slc_table,
+    series: *const slc_autoinc_series,
+    wanted: u64,
+    take: i32,
+    first: *mut u64,
+) -> u64 {
+    let (handle, series) = unsafe { (slc_table::of(table), &*series) };
+    let series = AutoincSeries {
+        offset: series.offset,
+        increment: series.increment,
+        limit: series.limit,
+    };
+    let values = match take {
+        0 => handle.table.autoinc_next(&series),
+        _ => handle.table.autoinc_reserve(&series, wanted),
+    };
+    unsafe { *first = values.first };
+    values.count
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn slc_table_autoinc_raise(table: *mut slc_table, next: u64) -> u64 {
     unsafe { slc_table::of(table) }.table.autoinc_raise(next)
 }
@@ -272,10 +292,10 @@ pub unsafe extern "C" fn slc_table_autoinc_reset(table: *mut slc_table, next: u6
     })
 }
 
-/// Until the next restart: what a table says is also in the catalog, and the two differ only after an EXCHANGE PARTITION.
+/// Holds until the next restart. The catalog has the table's own option, too; the two differ only
+/// after an EXCHANGE PARTITION.
 #[no_mangle]
 pub unsafe extern "C" fn slc_table_use_change_buffering(table: *mut slc_table, word: u32) {
-    // SAFETY: live by contract.
     let table = unsafe { slc_table::of(table) };
     for secondary in &table.table.layout().secondary {
         if let Some(delta) = &secondary.index.delta {

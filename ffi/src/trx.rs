@@ -1,4 +1,10 @@
 //! Transactions of connections.
+//!
+//! # Safety
+//! The contract of `lib.rs`. A transaction handle is a `Box` from `slc_trx_new`, which
+//! `slc_trx_free` takes back. Its connection's thread alone makes a `&mut` of the handle or of its
+//! fields. `slc_trx_cancel_wait` may come from any thread at the same time: it refers to the fields
+//! `engine` and `shared` alone, which the owner's calls never replace.
 use super::abi::*;
 use super::engine::{enter, enter_value, slc_engine};
 use super::waiter::CallbackWaiter;
@@ -12,11 +18,12 @@ use std::sync::Arc;
 pub struct slc_trx {
     pub engine: Arc<Engine>,
     pub trx: Trx,
-    /// Set between prepare and commit or rollback.
+    /// Its XID between prepare and commit or rollback.
     prepared: Option<Xid>,
-    /// It may outlive the connection: so it is the engine's until this connection, or another one, ends it; `trx` is a fresh one.
-    parked: Option<Arc<TrxShared>>,
-    /// Of `trx`, for other threads.
+    /// The prepared transaction, if it may outlive the connection. The engine owns it until this
+    /// connection, or another one, ends it, and `trx` is a fresh one.
+    in_doubt: Option<Arc<TrxShared>>,
+    /// The part of `trx` that other threads use.
     shared: Mutex<Arc<TrxShared>>,
     waiter: Arc<CallbackWaiter>,
     connection: u64,
@@ -40,7 +47,6 @@ pub unsafe extern "C" fn slc_trx_new(
 ) -> *mut slc_trx {
     let engine = unsafe { slc_engine::of(engine) };
     enter_value(engine, std::ptr::null_mut(), || {
-        // SAFETY: the caller gives a valid waiter; it is copied.
         let calls = unsafe { *waiter };
         let waiter = Arc::new(CallbackWaiter::new(calls));
         let trx = engine.new_trx(waiter.clone(), connection);
@@ -49,19 +55,19 @@ pub unsafe extern "C" fn slc_trx_new(
             shared: Mutex::new(trx.shared.clone()),
             trx,
             prepared: None,
-            parked: None,
+            in_doubt: None,
             waiter,
             connection,
         }))
     })
 }
 
-/// Of a connection that leaves it.
+/// Ends a transaction that its connection leaves.
 fn roll_back_left(engine: &Engine, trx: &mut Trx) {
     if !trx.is_started() {
         return;
     }
-    // A rollback that waits leaves a fresh transaction.
+    // A rollback that must wait leaves a fresh transaction in `trx`.
     if let Err(e) = engine.rollback(trx) {
         if trx.is_started() {
             engine.poison(&format!("a rollback failed: {e}"));
@@ -77,17 +83,17 @@ pub unsafe extern "C" fn slc_trx_free(trx: *mut slc_trx) {
         engine,
         mut trx,
         prepared,
-        parked,
+        in_doubt,
         waiter,
         ..
     } = handle;
-    enter_value(&engine, (), || match (prepared, parked) {
+    enter_value(&engine, (), || match (prepared, in_doubt) {
         (Some(xid), None) => {
             trx.shared.detach();
             engine.in_doubt.keep(xid, trx);
         }
-        (_, parked) => {
-            parked.inspect(|parked| parked.detach());
+        (_, in_doubt) => {
+            in_doubt.inspect(|prepared| prepared.detach());
             roll_back_left(&engine, &mut trx);
         }
     });
@@ -112,11 +118,10 @@ pub unsafe extern "C" fn slc_trx_snapshot_isolation(trx: *mut slc_trx, on: i32) 
     unsafe { &mut (*trx).trx }.snapshot_isolation = on != 0;
 }
 
-/// What its user calls it (XA).
+/// The XID that its user gave it, for reports.
 #[no_mangle]
 pub unsafe extern "C" fn slc_trx_name(trx: *mut slc_trx, xid: *const slc_xid) {
     let (engine, trx) = unsafe { slc_trx::of(trx) };
-    // SAFETY: the caller gives a valid name.
     enter_value(engine, (), || trx.name(&unsafe { &*xid }.to_xid()));
 }
 
@@ -180,13 +185,12 @@ pub unsafe extern "C" fn slc_trx_rollback_to(trx: *mut slc_trx, savepoint: u64) 
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_trx_prepare(trx: *mut slc_trx, xid: *const slc_xid, may_outlive: i32) -> slc_err {
-    // SAFETY: the caller's promise; only `shared` is touched by others.
     let handle = unsafe { &mut *trx };
     let (engine, trx, xid) = (handle.engine.clone(), &mut handle.trx, unsafe { &*xid }.to_xid());
     enter(&engine, || {
         engine.prepare(trx, &xid)?;
         if !trx.is_prepared() {
-            // It has written nothing, and nobody will read in it any more.
+            // It has written nothing, and it will not read any more.
             engine.store().trx_sys.visibility.close_view(trx);
             return Ok(());
         }
@@ -197,18 +201,18 @@ pub unsafe extern "C" fn slc_trx_prepare(trx: *mut slc_trx, xid: *const slc_xid,
         engine.in_doubt.may_outlive_connection(trx);
         let fresh = engine.new_trx(handle.waiter.clone(), handle.connection);
         *handle.shared.lock() = fresh.shared.clone();
-        handle.parked = Some(trx.shared.clone());
+        handle.in_doubt = Some(trx.shared.clone());
         engine.in_doubt.keep(xid, std::mem::replace(trx, fresh));
         Ok(())
     })
 }
 
-/// The server has let go of the connection's prepared transaction, and told nobody.
+/// The server has let go of the connection's prepared transaction without ending it.
 #[no_mangle]
 pub unsafe extern "C" fn slc_trx_leave(trx: *mut slc_trx) {
     let handle = unsafe { &mut *trx };
     handle.prepared = None;
-    handle.parked.take().inspect(|parked| parked.detach());
+    handle.in_doubt.take().inspect(|prepared| prepared.detach());
     let (engine, trx) = (&handle.engine, &mut handle.trx);
     enter_value(engine, (), || roll_back_left(engine, trx));
 }
@@ -216,20 +220,20 @@ pub unsafe extern "C" fn slc_trx_leave(trx: *mut slc_trx) {
 #[no_mangle]
 pub unsafe extern "C" fn slc_trx_commit_ordered(trx: *mut slc_trx) {
     let handle = unsafe { &mut *trx };
-    let (engine, trx, is_parked) = (&handle.engine, &mut handle.trx, handle.parked.is_some());
+    let (engine, trx, is_in_doubt) = (&handle.engine, &mut handle.trx, handle.in_doubt.is_some());
     enter_value(engine, (), || match &handle.prepared {
-        Some(xid) if is_parked => engine.in_doubt.commit_ordered(xid),
+        Some(xid) if is_in_doubt => engine.in_doubt.commit_ordered(xid),
         _ => engine.store().trx_sys.commit_ordered(trx),
     });
 }
 
-/// Ends a transaction; afterwards it is no longer prepared, whatever came out.
+/// Ends a transaction. Afterwards the handle has no prepared one, even after an error.
 unsafe fn end(trx: *mut slc_trx, body: impl FnOnce(&Engine, &mut Trx) -> Result<()>) -> slc_err {
     let handle = unsafe { &mut *trx };
     let (engine, trx, prepared) = (&handle.engine, &mut handle.trx, handle.prepared.take());
-    let is_parked = handle.parked.take().is_some();
+    let is_in_doubt = handle.in_doubt.take().is_some();
     enter(engine, || match prepared {
-        Some(xid) if is_parked => body(engine, &mut engine.in_doubt.take(&xid)?),
+        Some(xid) if is_in_doubt => body(engine, &mut engine.in_doubt.take(&xid)?),
         _ => body(engine, trx),
     })
 }
@@ -246,7 +250,7 @@ pub unsafe extern "C" fn slc_trx_rollback(trx: *mut slc_trx) -> slc_err {
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_trx_cancel_wait(trx: *mut slc_trx) {
-    // Another thread may be using the owner's half: only the shared half is touched.
+    // The owner may be inside a call, so nothing but these two fields is touched.
     let (engine, shared) = unsafe { (&(*trx).engine, &(*trx).shared) };
     enter_value(engine, (), || {
         let shared = shared.lock().clone();
@@ -257,6 +261,5 @@ pub unsafe extern "C" fn slc_trx_cancel_wait(trx: *mut slc_trx) {
 #[no_mangle]
 pub unsafe extern "C" fn slc_trx_set_position(trx: *mut slc_trx, position: *const u8, len: usize) {
     let (_, trx) = unsafe { slc_trx::of(trx) };
-    // SAFETY: the caller gives `len` bytes.
     trx.set_position(unsafe { std::slice::from_raw_parts(position, len) }.to_vec());
 }

@@ -1,26 +1,37 @@
-//! A connection's way to wait, by the shim's functions.
+//! How a connection waits: [`Waiter`] by the functions of the plugin.
 //!
-//! They take the connection as a plain pointer, and who wakes it, or is about to wait for it, is another connection's thread: nothing but
-//! `used_by_others` keeps it from going meanwhile. A recursive read, for a call about a connection may end in another one about it
-//! (a replica's worker is killed because of its wait), and must not queue behind the connection that waits to go. Whoever goes holds no
-//! mutex that these functions take, and they never wait for a connection to go. Only waits pay for the lock.
+//! The functions take the connection as a plain pointer. The thread of another connection wakes it,
+//! or is about to wait for it, and must find it alive. `used_by_others` keeps the connection from
+//! being freed during such a call.
+//!
+//! - The lock is taken by recursive reads, since a call about a connection may end in another call
+//!   about the same one. Example: a replica's worker is killed because of its wait. The inner call
+//!   must not queue after the connection that waits to leave.
+//! - A connection that leaves holds no mutex that these functions take, and the functions never
+//!   wait for a connection to leave. So there is no deadlock.
+//! - A connection's own thread takes no lock: it neither waits nor scans while it ends itself.
+//!
+//! # Safety
+//! The contract of `lib.rs`. `ctx` is a connection of the plugin, alive until
+//! [`CallbackWaiter::leave`] has returned. Until then any thread may call `wake`, and
+//! `about_to_wait` with it as second argument. The other functions are called by the connection's
+//! own thread. A context read under `used_by_others` stays alive until the lock is released.
 use super::abi::*;
 use parking_lot::RwLock;
 use sluice::txn::{WaitOutcome, Waiter};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// Of a statement that waits, for the account of a deadlock.
+/// Bytes of a waiting statement that the account of a deadlock shows.
 const STATEMENT_BYTES_MAX: usize = 1024;
 
-/// The shim's waiter. Its functions may be called from any thread while the connection lives; a prepared transaction
-/// may outlive it.
+/// The plugin's waiter. A prepared transaction may keep it longer than its connection lives.
 pub struct CallbackWaiter {
     calls: slc_waiter,
-    /// The connection; null once it is gone.
+    /// The connection; null once it has left.
     ctx: AtomicPtr<c_void>,
-    /// Shared: another thread has a call with the connection under way. Exclusive: the connection goes. Its own thread needs none of
-    /// this: it does not wait, or scan, while it ends itself.
+    /// Held shared while another thread calls a function with the connection, exclusively while the
+    /// connection leaves.
     used_by_others: RwLock<()>,
 }
 // SAFETY: the header's contract of `slc_waiter`.
@@ -36,7 +47,7 @@ impl CallbackWaiter {
             used_by_others: RwLock::new(()),
         }
     }
-    /// The connection goes: on return nobody uses it, and nobody will.
+    /// The connection leaves: after this returns no thread uses it any more.
     pub fn leave(&self) {
         let _alone = self.used_by_others.write();
         self.ctx.store(std::ptr::null_mut(), Ordering::Release);
@@ -52,7 +63,6 @@ impl Waiter for CallbackWaiter {
         let (Some(wait), Some(ctx)) = (self.calls.wait, self.ctx()) else {
             return WaitOutcome::Killed;
         };
-        // SAFETY: the flag outlives the call; the callback only reads it.
         match unsafe { wait(ctx, flag.as_ptr(), timeout_us) } {
             SLC_WAIT_WOKEN => WaitOutcome::Woken,
             SLC_WAIT_TIMEOUT => WaitOutcome::Timeout,
@@ -60,16 +70,14 @@ impl Waiter for CallbackWaiter {
         }
     }
     fn wake(&self) {
-        // It may have left `wait` by itself, and be about to go.
+        // The connection may have left `wait` by itself, and be about to leave.
         let _stays = self.used_by_others.read_recursive();
         if let (Some(wake), Some(ctx)) = (self.calls.wake, self.ctx()) {
-            // SAFETY: the connection lives, and stays until the lock is released.
             unsafe { wake(ctx) }
         }
     }
     fn killed(&self) -> bool {
         match (self.calls.killed, self.ctx()) {
-            // SAFETY: called on behalf of the connection.
             (Some(killed), Some(ctx)) => unsafe { killed(ctx) != 0 },
             _ => false,
         }
@@ -81,7 +89,6 @@ impl Waiter for CallbackWaiter {
         let mut goes_on = true;
         holder.with_context(&mut |holder| {
             if holder != 0 {
-                // SAFETY: the holder's context is a connection of the same shim, and stays until this returns.
                 goes_on = unsafe { about(ctx, holder as *mut c_void) == 0 };
             }
         });
@@ -93,7 +100,6 @@ impl Waiter for CallbackWaiter {
             return;
         };
         let mut text = vec![0u8; STATEMENT_BYTES_MAX];
-        // SAFETY: the callback writes at most `size` bytes.
         let written = unsafe { statement(ctx, text.as_mut_ptr().cast(), text.len()) };
         to.push_str(&String::from_utf8_lossy(&text[..written.min(text.len())]));
     }
@@ -114,7 +120,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    /// A connection of the shim.
+    /// A connection of the plugin.
     #[derive(Default)]
     struct Connection {
         entered: AtomicBool,
@@ -123,7 +129,7 @@ mod tests {
     }
 
     impl Connection {
-        /// Another thread's call takes its time; was the connection freed under it?
+        /// A slow call of another thread: records whether the connection was freed during it.
         fn used(&self) {
             self.entered.store(true, Ordering::Release);
             std::thread::sleep(Duration::from_millis(100));
@@ -153,7 +159,7 @@ mod tests {
         }))
     }
 
-    /// The holder of a lock commits and disconnects while `call` is under way in a thread that has just been told of it.
+    /// The holder of a lock commits and disconnects while another thread runs `call` about it.
     fn goes_under(call: impl FnOnce(&CallbackWaiter) + Send) {
         let holder = Connection::default();
         let waiter = waiter(&holder);
@@ -166,8 +172,8 @@ mod tests {
             waiter.leave();
             holder.gone.store(true, Ordering::Release);
         });
-        assert!(!holder.gone_in_call.load(Ordering::Acquire), "freed while it was used");
-        // Who comes later meets nobody.
+        assert!(!holder.gone_in_call.load(Ordering::Acquire), "freed during a call");
+        // A later call does not reach the connection.
         holder.entered.store(false, Ordering::Release);
         waiter.wake();
         assert!(!holder.entered.load(Ordering::Acquire));

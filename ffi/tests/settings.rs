@@ -1,5 +1,5 @@
-//! The table of settings (`engine/src/engine/config.rs`), the server's variables (`plugin/settings_table.inc`) and the
-//! table in `docs/guide/settings.md` agree.
+//! The table of settings (`engine/src/engine/config.rs`), the server's variables
+//! (`plugin/settings_table.inc`) and the table in `docs/guide/settings.md` agree.
 //!
 //! With SLUICE_WRITE_SETTINGS set (`make settings`) the tests write both files instead.
 use sluice::engine::config::{Argument, Change, Owner, Setting, Values, SETTINGS};

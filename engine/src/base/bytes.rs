@@ -100,10 +100,17 @@ pub fn hash_wide(bytes: &[u8]) -> u64 {
 
 /// The first key behind all that start with `prefix`; None: there is none.
 pub fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
-    let mut key = prefix[..=last].to_vec();
-    key[last] += 1;
-    Some(key)
+    let mut key = prefix.to_vec();
+    raise_to_prefix_end(&mut key).then_some(key)
+}
+/// Makes `key` the first key after all keys that start with it. False: there is none, and `key` is empty.
+pub fn raise_to_prefix_end(key: &mut Vec<u8>) -> bool {
+    let kept = key.iter().rposition(|byte| *byte != 0xff).map_or(0, |last| last + 1);
+    key.truncate(kept);
+    if let Some(last) = key.last_mut() {
+        *last += 1;
+    }
+    kept > 0
 }
 
 #[cfg(test)]

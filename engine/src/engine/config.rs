@@ -1,7 +1,8 @@
 //! The table of all settings, and [`Config`], which comes from it.
 //!
-//! A new setting is a row here and, if it changes while the engine runs, a method in `run_time_settings.rs`. `make settings`
-//! then writes the server's variables and the manual's table. A default, a range and a help text are in no other place.
+//! A new setting is a row here and, if it changes while the engine runs, a method in
+//! `run_time_settings.rs`. `make settings` then writes the server's variables and the manual's
+//! table. A default, a range and a help text are in no other place.
 //!
 //! Called by: `open.rs`, `run_time_settings.rs`, users of the crate, `ffi`.
 use super::setting::{choice, flag, int, long, settings, text, FromNumber};
@@ -12,11 +13,12 @@ use crate::change::Buffering;
 use crate::table::{StoreConfig, TableText};
 use std::sync::Arc;
 
-/// Takes the engine's notes for people (recovery progress, poison). Called from any thread, without latches.
+/// Takes the engine's notes for people (recovery progress, poison). Called from any thread, without
+/// latches.
 pub type LogSink = Arc<dyn Fn(Level, &str) + Send + Sync>;
 
-/// A key as people write it: table, index (0 = clustered, i + 1 = secondary i), key. None: in hexadecimal digits.
-/// Called from any thread, without latches.
+/// A key as people write it: table, index (0 = clustered, i + 1 = secondary i), key. None: in
+/// hexadecimal digits. Called from any thread, without latches.
 pub type KeyText = Arc<dyn Fn(&str, u32, &[u8]) -> Option<String> + Send + Sync>;
 
 const KIB: u64 = 1 << 10;
@@ -35,7 +37,8 @@ fn default_number(name: &str) -> u64 {
 }
 
 impl Default for Config {
-    /// The defaults of the server's variables, with one exception: builds with debug assertions verify.
+    /// The defaults of the server's variables, with one exception: builds with debug assertions
+    /// verify.
     fn default() -> Self {
         Config {
             verify: cfg!(debug_assertions),

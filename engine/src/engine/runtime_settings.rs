@@ -1,6 +1,7 @@
 //! Settings that change while the engine runs: what each of them does.
 //!
-//! [`Apply`] comes from the table of settings (`config.rs`), so that a setting without its line here does not compile.
+//! [`Apply`] comes from the table of settings (`config.rs`), so that a setting without its line
+//! here does not compile.
 //!
 //! Called by: `open.rs`, the server's SET GLOBAL (`ffi`), users of the crate.
 use super::config::{Apply, CommitFlush, Config};
@@ -24,7 +25,8 @@ impl Engine {
         self.apply(name, value)
     }
 
-    /// The settings that the parts of the engine are not made with. Called once, before the engine is used.
+    /// The settings that the parts of the engine are not made with. Called once, before the engine
+    /// is used.
     pub(in crate::engine) fn apply_at_open(&self, config: &Config) -> Result<()> {
         self.flush_log_at_trx_commit(config.flush_log_at_trx_commit)?;
         self.sort_buffer_size(config.sort_buffer_size)?;

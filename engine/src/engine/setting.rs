@@ -1,10 +1,13 @@
 //! What one setting is, and the macro that turns the table of all settings into code.
 //!
 //! The table is in `config.rs`. [`settings!`] makes of it:
-//! - `SETTINGS`: every row, for the files that are generated: `plugin/settings_table.inc` (the server's variables) and the
-//!   table in `docs/guide/settings.md`. `ffi/tests/settings.rs` compares both with the table, and writes them.
-//! - `Config`: what an engine is opened with. A row's name is the field, its help text the field's documentation.
-//! - `Apply`: a method for each setting that changes while the engine runs. `run_time_settings.rs` implements it.
+//! - `SETTINGS`: every row, for the files that are generated: `plugin/settings_table.inc` (the
+//!   server's variables) and the table in `docs/guide/settings.md`. `ffi/tests/settings.rs`
+//!   compares both with the table, and writes them.
+//! - `Config`: what an engine is opened with. A row's name is the field, its help text the field's
+//!   documentation.
+//! - `Apply`: a method for each setting that changes while the engine runs. `run_time_settings.rs`
+//!   implements it.
 //!
 //! Called by: `config.rs`, `run_time_settings.rs`, `ffi`.
 use crate::change::Buffering;
@@ -22,14 +25,15 @@ pub struct Setting {
     pub owner: Owner,
     pub change: Change,
     pub argument: Argument,
-    /// A macro of the plugin: the default where it depends on the server's version. Empty: the default of `values`.
+    /// A macro of the plugin: the default where it depends on the server's version. Empty: the
+    /// default of `values`.
     pub default_in_server: &'static str,
     /// The manual's text, in Markdown; empty: the help text.
     pub manual: &'static str,
 }
 
-/// The values that a setting can have. The server keeps its variables in these ranges. [`Config`](super::Config) takes
-/// others too: tests use smaller pools and logs.
+/// The values that a setting can have. The server keeps its variables in these ranges.
+/// [`Config`](super::Config) takes others too: tests use smaller pools and logs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Values {
     /// A multiple of `block`, if that is not 0.
@@ -62,7 +66,8 @@ pub enum Values {
 pub enum Owner {
     /// The engine: a field of [`Config`](super::Config).
     Engine,
-    /// The engine, but no field of `Config`: setting it starts something. The server sets it once after the open.
+    /// The engine, but no field of `Config`: setting it starts something. The server sets it once
+    /// after the open.
     Action,
     /// The plugin: the engine does not know it.
     Server,
@@ -82,7 +87,8 @@ pub enum Change {
     AtUse,
 }
 
-/// Whether the server's option needs a value: `--sluice-verify` alone is allowed, `--sluice-io-capacity` alone is not.
+/// Whether the server's option needs a value: `--sluice-verify` alone is allowed,
+/// `--sluice-io-capacity` alone is not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Argument {
     Required,
@@ -133,8 +139,8 @@ pub(super) const fn text(default: &'static str) -> Values {
     Values::Text { default }
 }
 
-/// A field of `Config`: made from the number that the C ABI and `Engine::set` carry. A number beyond the type's largest
-/// becomes the largest.
+/// A field of `Config`: made from the number that the C ABI and `Engine::set` carry. A number
+/// beyond the type's largest becomes the largest.
 pub(super) trait FromNumber {
     fn from_number(n: u64) -> Self;
 }
@@ -263,7 +269,8 @@ macro_rules! settings {
             $(Setting { name: stringify!($server), help: $server_help, $($server_row)*, ..Setting::BLANK },)*
         ];
 
-        /// What an engine is opened with: a field for each setting of the engine, and the caller's functions.
+        /// What an engine is opened with: a field for each setting of the engine, and the caller's
+        /// functions.
         #[derive(Clone)]
         pub struct Config {
             $(#[doc = $open_help] pub $open: $open_type,)*
@@ -280,7 +287,8 @@ macro_rules! settings {
                     $($besides: $besides_default,)*
                 }
             }
-            /// Sets a field by the name of its setting. Error: `Unsupported`, if no field has that name.
+            /// Sets a field by the name of its setting. Error: `Unsupported`, if no field has that
+            /// name.
             pub fn set(&mut self, name: &str, value: u64) -> Result<()> {
                 match name {
                     $(stringify!($open) => self.$open = FromNumber::from_number(value),)*
@@ -291,11 +299,13 @@ macro_rules! settings {
             }
         }
 
-        /// What each setting does that changes while the engine runs. Values beyond a setting's range are the caller's to refuse.
+        /// What each setting does that changes while the engine runs. Values beyond a setting's
+        /// range are the caller's to refuse.
         pub(super) trait Apply {
             $(#[doc = $run_help] fn $run(&self, to: $run_type) -> Result<()>;)*
             $(#[doc = $action_help] fn $action(&self, to: $action_type) -> Result<()>;)*
-            /// By name. Error: `Unsupported`, if the setting is unknown or cannot be changed while the engine runs.
+            /// By name. Error: `Unsupported`, if the setting is unknown or cannot be changed while
+            /// the engine runs.
             fn apply(&self, name: &str, value: u64) -> Result<()> {
                 match name {
                     $(stringify!($run) => self.$run(FromNumber::from_number(value)),)*

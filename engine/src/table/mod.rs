@@ -22,6 +22,7 @@ pub use bulk::insert_select::BulkInsert;
 pub use bulk::table_load::TableLoad;
 pub use catalog::dictionary::{Catalog, TableText};
 pub use catalog::table::{IndexSpec, Layout, Table, TableSpec};
+pub use dml::autoinc::{AutoincSeries, AutoincValues};
 pub use dml::row_lock::AUTOINC_LOCKS;
 pub use health::check::{CheckLevel, Checker, EntrySink};
 pub use merge_scheduler::at_random::Chance;

@@ -1,5 +1,6 @@
 //! Changes of rows: insert, update, delete, their secondary entries, row locks and unique checks.
 pub(crate) mod append_hint;
+pub(crate) mod autoinc;
 pub(crate) mod insert;
 pub(crate) mod overflow_row;
 pub(crate) mod row_lock;

@@ -5,6 +5,7 @@
 //! scan, moving, and handing out.
 //!
 //! What is handed out lies in the cursor's buffers and is valid until its next call.
+use crate::base::bytes::raise_to_prefix_end;
 use crate::base::{Error, Result, UndoPtr};
 use crate::btree::Seek;
 use crate::index::scan::{Batch, Direction, Limit, Scan};
@@ -248,13 +249,24 @@ impl Cursor {
 
     /// Forward scans end at a key >= `hi`, backward ones at a key < `lo`. Before an entry is locked or handed out.
     pub fn set_bounds(&mut self, lo: &[u8], hi: Option<&[u8]>) {
-        self.lo.clear();
-        self.lo.extend_from_slice(lo);
         self.hi.clear();
         self.hi.extend_from_slice(hi.unwrap_or_default());
         self.has_hi = hi.is_some();
+        self.restart_from(lo);
+    }
+    /// As [`Cursor::set_bounds`]; the upper bound is the end of the keys that start with `prefix`.
+    pub fn set_bounds_to_prefix(&mut self, lo: &[u8], prefix: &[u8]) {
+        self.hi.clear();
+        self.hi.extend_from_slice(prefix);
+        self.has_hi = raise_to_prefix_end(&mut self.hi);
+        self.restart_from(lo);
+    }
+    /// A lower bound comes, and the upper one has been set.
+    fn restart_from(&mut self, lo: &[u8]) {
+        self.lo.clear();
+        self.lo.extend_from_slice(lo);
         if let Some(scan) = &mut self.scan {
-            scan.restart(lo, hi);
+            scan.restart(lo, self.has_hi.then_some(&self.hi[..]));
             self.drop_batch();
         }
     }

@@ -10,7 +10,7 @@
 //! itself; of the values found in it, those count that no earlier run has, which some searches tell.
 //!
 //! Delete-marked entries are not counted. NULL counts as one value. Latches: one leaf at a time, shared.
-use crate::base::bytes::common_prefix;
+use crate::base::bytes::{behind_prefix, common_prefix};
 use crate::base::{PageId, Result};
 use crate::btree::leaf_map::{LeafMap, LeafRanges};
 use crate::btree::{LeafRead, Seek, Tree};
@@ -104,7 +104,7 @@ pub fn runs_of<'a>(delta: &'a Delta, counts: Counts<'a>) -> Vec<Run<'a>> {
 }
 
 fn sample_run(pool: &Pool, run: &Run<'_>, shape: &KeyShape, pages: usize, begun: &mut Begun) -> Result<Sample> {
-    let end = end_of(&run.prefix);
+    let end = behind_prefix(&run.prefix);
     let dice = pool.disk().random();
     let map = run.tree.leaf_map(pool, &run.prefix, end.as_deref(), NODES_MAX, dice)?;
     let (parts, node_pages) = (shape.len(), u64::from(run.tree.node_pages()));
@@ -146,14 +146,6 @@ fn sample_run(pool: &Pool, run: &Run<'_>, shape: &KeyShape, pages: usize, begun:
         sample.distinct.iter_mut().for_each(|distinct| *distinct += 1.0);
     }
     Ok(sample)
-}
-
-/// The first key behind those that begin with `prefix`; None: there is none.
-fn end_of(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|byte| *byte != 0xFF)?;
-    let mut end = prefix[..=last].to_vec();
-    end[last] += 1;
-    Some(end)
 }
 
 /// Leaves by the first prefix in which their bounds differ.
