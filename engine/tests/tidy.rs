@@ -33,12 +33,13 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     (
         "std::thread::",
         &[
+            "base/schedule_jitter.rs",
             "base/sync.rs",
             "engine/workers.rs",
             "pool/prefetch.rs",
             "pool/recover.rs",
-            "redo/ahead.rs",
-            "redo/round.rs",
+            "redo/read_ahead.rs",
+            "redo/group_commit.rs",
             "io/",
         ],
         "a step() driven by engine/workers.rs",
@@ -62,9 +63,10 @@ const UNSAFE_HOMES: &[&str] = &[
     "pool/frame.rs",
     "pool/latch.rs",
     "pool/memory.rs",
-    "io/file.rs",
+    "io/real/disk.rs",
+    "io/real/file.rs",
     "io/align.rs",
-    "io/batch.rs",
+    "io/real/batch.rs",
     "io/futex.rs",
 ];
 

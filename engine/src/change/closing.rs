@@ -12,7 +12,7 @@
 //! Locks: the gate, alone by whoever closes, shared by whoever counts what is idle; no latch is held.
 use super::delta::{Delta, PARTITIONS_MAX};
 use super::policy::ChangeBuffer;
-use crate::base::{moment, planted, Moment, Mutant};
+use crate::base::{planted, sync_point, Mutant, SyncPoint};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Parts (1/n) of the memory: what idle partitions have when a go begins, and when it ends; together at most, those too small to be closed.
@@ -76,7 +76,7 @@ impl Delta {
     }
     pub(super) fn begin_partition_if_due(&self) {
         if self.is_newest_full() && may_begin(self.range()) {
-            moment(Moment::PartitionDue);
+            sync_point(SyncPoint::PartitionDue);
             let _closed = self.gate.write();
             // Of several who found it full at once the first has closed it, and the next one is nearly empty.
             if self.is_newest_full() {

@@ -21,7 +21,7 @@ use super::progress::Progress;
 use super::values::Values;
 use super::Op;
 use crate::base::sync::{Rank, RankedMutex};
-use crate::base::{moment, Error, IndexId, Moment, Result};
+use crate::base::{sync_point, Error, IndexId, Result, SyncPoint};
 use crate::btree::{Intent, Placed, Seek, Tree, ENTRY_MAX, KEY_MAX};
 use crate::pool::{Pool, Presence};
 use parking_lot::RwLock;
@@ -211,7 +211,7 @@ impl Delta {
         let found = (oldest..=newest)
             .filter(|p| !known || self.in_partition[slot(*p)].load(Ordering::SeqCst) > 0)
             .collect();
-        moment(Moment::PartitionsLearned);
+        sync_point(SyncPoint::PartitionsLearned);
         found
     }
     /// Partitions that may hold something.

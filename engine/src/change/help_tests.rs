@@ -3,8 +3,8 @@ use super::super::delta::delta_key;
 use super::super::kit::new_index;
 use super::super::{submit, sweep_step, Buffering, Op};
 use super::*;
-use crate::base::moment::at;
-use crate::base::Moment;
+use crate::base::sync_point::at;
+use crate::base::SyncPoint;
 use crate::btree::tests::kit::{checkpoint, FILE};
 use crate::pool::tests::Rig;
 use crate::pool::PAGE_SIZE;
@@ -115,7 +115,7 @@ fn however_many_append_the_bound_holds() {
                     for n in 0..300 {
                         let dice = crc32c::crc32c(&(n * THREADS + thread).to_be_bytes());
                         // As long as a page takes to be read.
-                        at(Moment::MergedToBeCounted, a_while);
+                        at(SyncPoint::MergedToBeCounted, a_while);
                         put(pool, index, &key(dice % 1000, 1000, each + dice / 1000 % 60), LONG);
                         let bytes = delta.bytes();
                         assert!(bytes <= most + room, "{bytes} of {most}, append {n} of thread {thread}");

@@ -14,7 +14,7 @@ use super::delta::{delta_end, delta_key, Delta, DeltaKey};
 use super::pending::Operations;
 use super::policy::entry_bytes;
 use super::{Index, Pending};
-use crate::base::{moment, planted, Moment, Mutant, Result};
+use crate::base::{planted, sync_point, Mutant, Result, SyncPoint};
 use crate::btree::{Intent, LeafWrite, Placed, RememberedLeaf, Tree};
 use crate::pool::{Mtr, Pool};
 
@@ -73,7 +73,7 @@ pub(super) fn merge_at(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8], swee
 /// As `merge_at`, by an appender near the bound.
 pub(super) fn merge_helping(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8]) -> Result<Merged> {
     let mut merge = Merge::new(pool, tree, delta, false);
-    merge.loses_all = planted(Mutant::HelpedEntriesLost);
+    merge.loses_all = planted(Mutant::BackpressureEntriesLost);
     merge_by(merge, key)
 }
 /// As `merge_at`, of one key alone, which others of its leaf may need room for. False: nothing was merged.
@@ -377,7 +377,7 @@ impl<'a> Merge<'a> {
         let done = stopped.unwrap_or(self.pending.len());
         let empty = self.take_out(&mut mtr, done, &kept);
         mtr.commit();
-        moment(Moment::MergedToBeCounted);
+        sync_point(SyncPoint::MergedToBeCounted);
         self.account(done, &kept);
         if let Some(i) = sparse {
             self.tree.try_shrink(self.pool, self.pending.key(i))?;

@@ -6,7 +6,7 @@
 //!
 //! Latches: base leaf, then (inside `Delta::pending_in`) delta leaves. With nothing pending in the index each function here costs one load.
 use super::{Delta, Index, Pending};
-use crate::base::bytes::behind_prefix;
+use crate::base::bytes::prefix_successor;
 use crate::base::Result;
 use crate::btree::{LeafRead, Seek};
 use crate::pool::Pool;
@@ -236,7 +236,7 @@ fn visit_merged(
     mut merging: Merging,
     each: Visitor<'_>,
 ) -> Result<()> {
-    let end = behind_prefix(prefix);
+    let end = prefix_successor(prefix);
     let mut leaf = index.tree.leaf_owning(pool, prefix)?;
     loop {
         merging.start(pool, delta, &leaf, prefix, end.as_deref())?;

@@ -3,8 +3,8 @@ use super::kit::{found_again, new_index};
 use super::merge::merge_at;
 use super::spread::SPREAD;
 use super::{drain, submit, visit_prefix, Buffering, Index, Op};
-use crate::base::moment::at;
-use crate::base::{Moment, PageId};
+use crate::base::sync_point::at;
+use crate::base::{PageId, SyncPoint};
 use crate::btree::tests::kit::{check, FILE};
 use crate::btree::Seek;
 use crate::io::SimDisk;
@@ -133,7 +133,7 @@ fn what_is_stuck_in_a_stretch_that_is_met_again_is_counted_once() {
             released.send(()).unwrap();
         });
         is_held.recv().unwrap();
-        at(Moment::MergedToBeCounted, move || {
+        at(SyncPoint::MergedToBeCounted, move || {
             merged.send(()).unwrap();
             is_released.recv().unwrap();
         });

@@ -15,7 +15,7 @@
 use super::delta::Delta;
 use super::values::hash_of;
 use super::{Index, Op, DELTA_BIT};
-use crate::base::bytes::behind_prefix;
+use crate::base::bytes::prefix_successor;
 use crate::base::{planted, FileId, IndexId, Mutant, Result};
 use crate::btree::leaf_entries;
 use crate::pool::page::{page_id, page_index};
@@ -73,7 +73,7 @@ pub fn lacks_value(pool: &Pool, index: &Index, key: &[u8], value_len: usize) -> 
         delta.buffer().uniques.add(index, pk_len);
     }
     let value = &key[..value_len];
-    let end = behind_prefix(value);
+    let end = prefix_successor(value);
     if delta.may_have_value(value) {
         return Ok(false);
     }

@@ -40,8 +40,8 @@
 use super::{Close, Config, Engine};
 use crate::base::{Error, Result};
 use crate::btree::Seek;
-use crate::io::file::RealDisk;
 use crate::io::Disk;
+use crate::io::RealDisk;
 use crate::table::{
     ChangeReport, Cursor, Entry, EntryChange, Found, LockChoice, NewRow, Savepoint, Store, Table, TableSpec,
 };

@@ -25,7 +25,7 @@ pub use database::{Database, Transaction};
 pub use locks::{LockedIndex, NamedLocks};
 
 use crate::base::sync::RankedMutex;
-use crate::base::{planted, Counters, Error, Lsn, Mutant, Result, Told};
+use crate::base::{planted, Counters, Error, LogDedup, Lsn, Mutant, Result};
 use crate::change::Buffering;
 use crate::redo::{FlushMode, Redo};
 use crate::table::Store;
@@ -174,7 +174,7 @@ impl Engine {
     /// As far as that is possible: neither a page that cannot be read nor a full disk keeps the rest from being written. A stream that fails
     /// is let alone: each fails once.
     fn purge_all(&self) -> Result<()> {
-        let mut told = Told::default();
+        let mut told = LogDedup::default();
         self.store.trx_sys.begin_last_purge();
         loop {
             match self.store.purge_step(PURGE_RECORDS) {

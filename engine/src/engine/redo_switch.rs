@@ -1,4 +1,4 @@
-//! The log off and on again, as the user's switch (`sluice_redo_log`); how is in `redo/switch.rs`.
+//! The log off and on again, as the user's switch (`sluice_redo_log`); how is in `redo/on_off.rs`.
 //!
 //! While it is off the engine runs as ever, only that nothing survives a crash: the next open refuses the files, by name, and
 //! says what to do. A shutdown turns it on first, so an engine that was closed is as good as any, and always opens with its log on.

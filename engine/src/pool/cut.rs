@@ -1,4 +1,4 @@
-//! The pool's part in cutting off the end of a file (`space/cut.rs`): log first, then no copy of a cut page in memory or on its way to
+//! The pool's part in cutting off the end of a file (`space/truncate.rs`): log first, then no copy of a cut page in memory or on its way to
 //! disk, then the file. In any other order a crash, or a page written late, would bring back what was cut.
 use super::{Pool, PAGE_SIZE};
 use crate::base::{planted, FileId, Lsn, Mutant, PageId, PageNo, Result};
@@ -8,10 +8,10 @@ impl Pool {
     /// The group that says so ends at `lsn`. Nobody has a use for the pages from `first` to `end`; the caller holds no latch, and keeps
     /// everybody from making the file longer. A failure ends the engine's work (I6).
     pub fn cut_file(&self, file: FileId, first: PageNo, end: PageNo, lsn: Lsn) -> Result<()> {
-        if !planted(Mutant::CutNotDurable) {
+        if !planted(Mutant::TruncateNotDurable) {
             self.redo.flush(lsn, FlushMode::Sync)?;
         }
-        if !planted(Mutant::CutLeavesPages) {
+        if !planted(Mutant::TruncateLeavesPages) {
             for no in first..end {
                 self.forget(PageId::new(file, no));
             }

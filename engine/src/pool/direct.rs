@@ -14,7 +14,7 @@
 use super::page::{seal, set_page_lsn, PAGE_SIZE};
 use super::Pool;
 use crate::base::sync::{RankedCondvar, RankedMutex};
-use crate::base::{moment, planted, FileId, Lsn, Moment, Mutant, PageId, PageNo, Result};
+use crate::base::{planted, sync_point, FileId, Lsn, Mutant, PageId, PageNo, Result, SyncPoint};
 use crate::io::files::OpenFile;
 use crate::redo::FlushMode;
 use std::collections::HashMap;
@@ -126,7 +126,7 @@ impl Pool {
             if frame.oldest() != 0 && frame.past_on_disk.load(Ordering::Acquire) {
                 dirty.push(index);
             }
-            moment(Moment::PastAsked);
+            sync_point(SyncPoint::PastAsked);
             in_flight |= frame.in_flight.load(Ordering::Acquire);
         }
         (dirty, in_flight)

@@ -19,7 +19,7 @@
 use super::memory::Region;
 use super::page::{page_lsn, PAGE_SIZE};
 
-use crate::base::rests::before_lock;
+use crate::base::schedule_jitter::before_lock;
 use crate::base::{Error, Lsn, PageId, Result};
 use parking_lot::lock_api::{RawRwLock as _, RawRwLockDowngrade as _};
 use parking_lot::RawRwLock;

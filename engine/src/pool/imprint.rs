@@ -109,7 +109,7 @@ impl Imprints {
     }
     /// The page comes, or is going to be another. The caller holds its shard: so an imprint kept before is counted here.
     pub fn forget(&self, page: u64) {
-        if self.count.load(Ordering::Relaxed) == 0 || planted(Mutant::ImprintKept) {
+        if self.count.load(Ordering::Relaxed) == 0 || planted(Mutant::AbsenceFilterKept) {
             return;
         }
         self.forget_if(self.set(page), |p| p == page);

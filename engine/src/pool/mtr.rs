@@ -319,7 +319,7 @@ impl<'p> Mtr<'p> {
     /// The file ends before this page from here on: what the log says about what is behind so far is void.
     pub fn log_cut(&mut self, first: PageId) {
         self.changed = true;
-        self.records.cut(first);
+        self.records.truncate(first);
     }
     pub fn log_file_drop(&mut self, file: FileId) {
         self.changed = true;

@@ -58,7 +58,7 @@ impl Void {
             Record::FileDrop { file } => drop(self.dropped.insert(*file)),
             // Whole extents, so one that is given again replaces itself.
             Record::Given { first, count } => drop(self.given.insert(*first, (*count, end))),
-            Record::Cut { first } => {
+            Record::Truncate { first } => {
                 let cuts = self.cuts.entry(first.file).or_default();
                 cuts.retain(|(no, _)| *no < first.no);
                 cuts.push((first.no, end));
@@ -80,7 +80,7 @@ impl Void {
         let cuts = || self.cuts.get(&id.file).is_some_and(|cuts| cuts.iter().any(is_cut));
         self.dropped.contains(&id.file)
             || (!planted(Mutant::GivenForgotten) && is_given())
-            || (!planted(Mutant::CutForgotten) && cuts())
+            || (!planted(Mutant::TruncateForgotten) && cuts())
     }
 }
 

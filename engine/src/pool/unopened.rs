@@ -10,12 +10,12 @@
 use super::dirty::{Candidate, Flight};
 use super::frame::UNLOGGED;
 use super::Pool;
-use crate::base::{Error, FileId, Result, Told};
+use crate::base::{Error, FileId, LogDedup, Result};
 
 #[derive(Default)]
 pub(super) struct UnopenedNews {
     /// Batches meet the same again and again.
-    told: Told,
+    told: LogDedup,
     news: Vec<String>,
 }
 

@@ -8,7 +8,7 @@ use super::def::{IndexSpec, Layout, Secondary, Table};
 use super::secondary::{check_key_len, NewEntry};
 use super::sort::Sorter;
 use super::store::Store;
-use crate::base::{moment, planted, Error, IndexId, Moment, Mutant, Result, TrxId};
+use crate::base::{planted, sync_point, Error, IndexId, Mutant, Result, SyncPoint, TrxId};
 use crate::btree::build::Builder;
 use crate::btree::bulk::BulkLoad;
 use crate::btree::extents::ExtentList;
@@ -170,7 +170,7 @@ impl Store {
     fn free_what_can_be(&self, table: &Table) {
         let layout = table.layout();
         for (index, root) in &layout.freeing {
-            moment(Moment::TreeToBeFreed);
+            sync_point(SyncPoint::TreeToBeFreed);
             let Err(e) = self.free_tree(table, &layout.tree(*root, *index)) else {
                 continue;
             };

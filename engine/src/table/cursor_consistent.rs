@@ -7,7 +7,7 @@ use super::cursor::{Current, Cursor, Found, LockChoice, RowAt, KILL_POLL};
 use super::def::{Layout, Secondary};
 use super::rewound::Answer;
 use super::version::{KeyThen, KeyWatch, Version};
-use crate::base::{moment, Error, Lsn, Moment, PageNo, Result, TrxId};
+use crate::base::{sync_point, Error, Lsn, PageNo, Result, SyncPoint, TrxId};
 use crate::change::{self, entry};
 use crate::index::scan::Direction;
 use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED, ROW_OVERFLOW};
@@ -344,7 +344,7 @@ impl Cursor {
 
     /// What the entry says while the row's leaf is as it was when it was copied.
     fn look_at_entry(&mut self, entry: &EntryRead<'_>, from: (PageNo, Lsn)) -> Result<Looked> {
-        moment(Moment::RowOfEntryCopied);
+        sync_point(SyncPoint::RowOfEntryCopied);
         let (layout, index) = (entry.layout, &entry.secondary.index);
         if !change::get(&self.store.pool, index, entry.key, &mut self.entry)? {
             return Ok(Looked::Gone);

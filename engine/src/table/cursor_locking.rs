@@ -8,7 +8,7 @@ use super::def::Layout;
 use super::rewound::Answer;
 use super::row_lock::Locked;
 use super::version::{split, KeyWatch};
-use crate::base::{moment, Error, Moment, Result, TrxId};
+use crate::base::{sync_point, Error, Result, SyncPoint, TrxId};
 use crate::change;
 use crate::index::scan::Direction;
 use crate::index::{RowHeader, ROW_OVERFLOW};
@@ -161,7 +161,7 @@ impl Cursor {
     }
 
     fn lock_clustered_row(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8], header: RowHeader) -> Result<Outcome> {
-        moment(Moment::EntryCopied);
+        sync_point(SyncPoint::EntryCopied);
         let settled = !self.store.made_by_other_active(trx, &header);
         if settled {
             self.store.trx_sys.note_newest(trx, header.trx);
@@ -209,7 +209,7 @@ impl Cursor {
         let value = self.batch.value(self.next - 1);
         let entry = self.store.decode_entry(layout, value)?;
         let (pk_len, marked, stamp) = (entry.pk_len, entry.marked, entry.stamp);
-        moment(Moment::EntryCopied);
+        sync_point(SyncPoint::EntryCopied);
         let settled = stamp == trx.id() || !self.store.trx_sys.is_active(stamp);
         let key = std::mem::take(&mut self.last);
         let pk = &key[key.len() - pk_len..];
@@ -371,7 +371,7 @@ impl Cursor {
             if !self.copy_newest(layout, pk)? {
                 return Ok(Outcome::Skipped);
             }
-            moment(Moment::VersionCopied);
+            sync_point(SyncPoint::VersionCopied);
             let newest = RowHeader::read(&self.version);
             let shown = self.rewind_to_committed(trx, layout, pk)?;
             // Its maker may have ended since it was copied, and by a rollback: then it is not there any more.
@@ -380,7 +380,7 @@ impl Cursor {
                 break shown;
             }
         };
-        moment(Moment::CommittedVersionFound);
+        sync_point(SyncPoint::CommittedVersionFound);
         self.show_version(trx, layout, pk, shown)
     }
     fn show_version(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8], is_there: bool) -> Result<Outcome> {

@@ -14,7 +14,7 @@ use super::cursor_locking::Outcome;
 use super::def::Layout;
 use super::row_lock::Locked;
 use super::version::split;
-use crate::base::{moment, Error, Moment, Result, TrxId};
+use crate::base::{sync_point, Error, Result, SyncPoint, TrxId};
 use crate::index::scan::Direction;
 use crate::index::{RowHeader, ROW_OVERFLOW};
 use crate::txn::{Granted, Trx};
@@ -158,7 +158,7 @@ impl Cursor {
         if !self.may_have_been_passed(trx, layout, key, pk)? {
             return Ok(Outcome::Skipped);
         }
-        moment(Moment::MovedRowFound);
+        sync_point(SyncPoint::MovedRowFound);
         match self.lock_newest(trx, layout, pk)? {
             None => self.row_is_locked(trx, layout, pk),
             Some(Locked::Gone(header)) => {

@@ -7,7 +7,7 @@ use super::def::{Layout, Table};
 use super::store::{Savepoint, Store};
 use super::undo_format::{Record, Touch, What};
 use super::version::split;
-use crate::base::bytes::behind_prefix;
+use crate::base::bytes::prefix_successor;
 use crate::base::{planted, Error, IndexId, Mutant, Result, TrxId, UndoPtr};
 use crate::btree::{Intent, LeafWrite, Placed};
 use crate::change::{entry, Op};
@@ -77,7 +77,7 @@ impl Store {
         for touch in record.touches() {
             let unique = layout.secondary_by_id(touch.index).is_some_and(|s| s.index.unique);
             if let (true, Some(value)) = (unique && touch.new != touch.old, touch.new) {
-                locks.lock_range(trx, touch.index, value, behind_prefix(value).as_deref());
+                locks.lock_range(trx, touch.index, value, prefix_successor(value).as_deref());
             }
         }
     }

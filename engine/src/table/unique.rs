@@ -8,7 +8,7 @@ use super::def::{Layout, Secondary};
 use super::row_lock::Locked;
 use super::secondary::{count, NewEntry};
 use super::store::Store;
-use crate::base::{moment, Error, Moment, Result, TrxId};
+use crate::base::{sync_point, Error, Result, SyncPoint, TrxId};
 use crate::change::{self, Op};
 use crate::index::{Index, RowHeader};
 use crate::txn::{Granted, LockMode, LockPolicy, Trx};
@@ -129,7 +129,7 @@ impl Store {
             }
             Locked::Gone(_) => learnt.gone.push((pk, stamp)),
         }
-        moment(Moment::RivalLocked);
+        sync_point(SyncPoint::RivalLocked);
         Ok(())
     }
 
@@ -184,7 +184,7 @@ impl Store {
                 if key == new.key || key.len() != user_key.len() + found.pk_len {
                     return Ok(true);
                 }
-                moment(Moment::RivalMet);
+                sync_point(SyncPoint::RivalMet);
                 let own = found.stamp == trx.id();
                 let may_come_back = !own && self.trx_sys.is_active(found.stamp);
                 if found.marked && !may_come_back {

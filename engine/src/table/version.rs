@@ -5,7 +5,7 @@
 use super::def::Layout;
 use super::store::Store;
 use super::undo_format::{Record, What};
-use crate::base::{moment, Error, FileId, IndexId, Moment, Result};
+use crate::base::{sync_point, Error, FileId, IndexId, Result, SyncPoint};
 use crate::index::{RowHeader, ROW_HEADER, ROW_OVERFLOW};
 
 /// One version of a row; older ones are built in place.
@@ -66,7 +66,7 @@ impl Store {
             if !self.step_back(version, watch.as_deref_mut())? {
                 return Ok(false);
             }
-            moment(Moment::SteppedBack);
+            sync_point(SyncPoint::SteppedBack);
         }
         Ok(true)
     }

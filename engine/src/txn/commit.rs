@@ -20,7 +20,7 @@ use super::stream::StreamTail;
 use super::trx::Phase;
 use super::undo::{Kind, HEADER_MAX, POSITION_MAX};
 use super::{Trx, TrxSys, Xid};
-use crate::base::{moment, planted, Error, Lsn, Moment, Mutant, Result, UndoPtr};
+use crate::base::{planted, sync_point, Error, Lsn, Mutant, Result, SyncPoint, UndoPtr};
 use std::sync::atomic::Ordering;
 
 impl TrxSys {
@@ -180,7 +180,7 @@ impl TrxSys {
                 state.position = (number, trx.position.clone());
             }
         }
-        moment(Moment::EndSeen);
+        sync_point(SyncPoint::EndSeen);
         self.active.remove(id);
         self.counters.active_transactions.sub(1);
         match &written {
@@ -204,7 +204,7 @@ impl TrxSys {
         let number = *drawn.insert(self.state.lock().begin_end());
         let at = tail.append(&mut mtr, kind, trx.id(), trx.undo_top, number, position)?;
         trx.last_lsn = mtr.commit();
-        moment(Moment::EndLogged);
+        sync_point(SyncPoint::EndLogged);
         self.pool.check_alive()?;
         Ok(End { at, number })
     }

@@ -15,7 +15,7 @@ use super::history::{no_record_before_limit, History, Passed, Work};
 use super::undo::{Kind, Reader};
 use super::{PurgeJob, PurgeRecord, TrxSys, UndoRecord};
 use crate::base::ids::UNDO_FILE;
-use crate::base::{moment, planted, Error, Moment, Mutant, PageId, PageNo, Result, UndoPtr};
+use crate::base::{planted, sync_point, Error, Mutant, PageId, PageNo, Result, SyncPoint, UndoPtr};
 use crate::pool::{Pool, PAGE_SIZE};
 use crate::space;
 
@@ -43,7 +43,7 @@ impl TrxSys {
     /// Next piece of purge work, at most `records_max` records; None: nothing is old enough. Several threads may hold jobs.
     pub fn next_purge(&self, records_max: usize) -> Result<Option<PurgeJob>> {
         let (horizon, settled) = self.horizons();
-        moment(Moment::HorizonLearned);
+        sync_point(SyncPoint::HorizonLearned);
         let settled = match self.history.has_work_from(settled, horizon) {
             false => settled,
             true => {

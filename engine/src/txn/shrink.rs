@@ -45,7 +45,7 @@ impl TrxSys {
             return Ok(false);
         };
         self.move_streams(kept)?;
-        let cut = space::cut(&self.pool, UNDO_FILE, kept, STEP_PAGES)?;
+        let cut = space::truncate_free_end(&self.pool, UNDO_FILE, kept, STEP_PAGES)?;
         self.counters.undo_pages_cut.add(cut as u64);
         Ok(cut > 0)
     }

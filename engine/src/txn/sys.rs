@@ -116,7 +116,7 @@ impl TrxSys {
     /// Reads the undo streams (after redo; the undo file is open): ids continue above all seen; losers and prepared ones
     /// are active again, with their implicit locks.
     pub fn open(pool: Arc<Pool>, counters: Arc<Counters>) -> Result<(Arc<TrxSys>, Vec<RecoveredTrx>)> {
-        space::cut_leftover(&pool, UNDO_FILE)?;
+        space::truncate_excess(&pool, UNDO_FILE)?;
         let (directory, system_page) = Directory::open(&pool)?;
         let history = History::new();
         let found = recover::walk_all(&pool, directory.slots(&pool)?, &history)?;

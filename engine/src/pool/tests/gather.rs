@@ -165,7 +165,7 @@ fn each_cut_makes_void_what_was_said_before_it_of_the_pages_behind_it() {
     let mut void = Void::default();
     let mut cut = |first, end| {
         void.learn(
-            &Record::Cut {
+            &Record::Truncate {
                 first: PageId::new(FILE, first),
             },
             end,
