@@ -34,12 +34,13 @@ const HOMES: &[(&str, &[&str], &str)] = &[
     (
         "std::thread::",
         &[
+            "base/schedule_jitter.rs",
             "base/sync.rs",
             "engine/workers.rs",
             "pool/read/prefetch.rs",
             "pool/recovery/apply.rs",
-            "redo/ahead.rs",
-            "redo/round.rs",
+            "redo/read_ahead.rs",
+            "redo/group_commit.rs",
             "io/",
         ],
         "a step() driven by engine/workers.rs",
@@ -62,9 +63,10 @@ const HOMES: &[(&str, &[&str], &str)] = &[
 const UNSAFE_HOMES: &[&str] = &[
     "pool/frames/frame.rs",
     "pool/frames/memory.rs",
-    "io/file.rs",
+    "io/real/disk.rs",
+    "io/real/file.rs",
     "io/align.rs",
-    "io/batch.rs",
+    "io/real/batch.rs",
     "io/futex.rs",
 ];
 

@@ -13,7 +13,7 @@ use super::engine::{enter_code, enter_value};
 use super::error::code;
 use super::table::slc_table;
 use super::trx::slc_trx;
-use sluice::base::bytes::behind_prefix;
+use sluice::base::bytes::prefix_successor;
 use sluice::base::{Error, Result};
 use sluice::btree::Seek;
 use sluice::engine::Engine;
@@ -225,8 +225,8 @@ fn target(seek: u32, key: &[u8]) -> Option<(Seek, Cow<'_, [u8]>)> {
         SLC_SEEK_GT => by(Seek::Gt),
         SLC_SEEK_LE => by(Seek::Le),
         SLC_SEEK_LT => by(Seek::Lt),
-        SLC_SEEK_AFTER_PREFIX => behind_prefix(key).map(|end| (Seek::Ge, end.into())),
-        _ => Some(behind_prefix(key).map_or((Seek::Last, [][..].into()), |end| (Seek::Lt, end.into()))),
+        SLC_SEEK_AFTER_PREFIX => prefix_successor(key).map(|end| (Seek::Ge, end.into())),
+        _ => Some(prefix_successor(key).map_or((Seek::Last, [][..].into()), |end| (Seek::Lt, end.into()))),
     }
 }
 

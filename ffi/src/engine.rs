@@ -9,7 +9,7 @@ use super::abi::*;
 use super::error::{code, code_of, guard};
 use sluice::base::{Counters, Error, Result};
 use sluice::engine::{Close, Config, Engine, KeyText, Level};
-use sluice::io::file::RealDisk;
+use sluice::io::RealDisk;
 use sluice::table::TableText;
 use sluice::txn::Xid;
 use std::ffi::{c_char, c_void, CStr, CString};

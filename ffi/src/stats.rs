@@ -8,7 +8,7 @@ use super::abi::*;
 use super::engine::{enter, enter_value, slc_engine};
 use super::table::slc_table;
 use super::trx::slc_trx;
-use sluice::base::bytes::behind_prefix;
+use sluice::base::bytes::prefix_successor;
 use sluice::base::Error;
 use sluice::table::{CheckLevel, Checker, EntrySink};
 use std::borrow::Cow;
@@ -59,7 +59,7 @@ unsafe fn key_at<'a>(bound: slc_bound) -> Option<Cow<'a, [u8]>> {
     let key = unsafe { bound.key.get() };
     match bound.after {
         0 => (!key.is_empty()).then_some(key.into()),
-        _ => behind_prefix(key).map(Cow::from),
+        _ => prefix_successor(key).map(Cow::from),
     }
 }
 

@@ -1,4 +1,6 @@
-//! Fixed-width integers and varints in byte slices. On-disk integers are little-endian.
+//! The byte codec: fixed-width integers, varints and byte strings in slices, and hashes of keys.
+//!
+//! Integers are little-endian on disk. Called by: every module that owns a format.
 
 pub fn get_u16(b: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([b[at], b[at + 1]])
@@ -27,7 +29,7 @@ pub fn put_u64(b: &mut [u8], at: usize, v: u64) {
     b[at..at + 8].copy_from_slice(&v.to_le_bytes());
 }
 
-/// LEB128.
+/// Appends `v` as LEB128: seven bits a byte, low bits first.
 pub fn push_varint(out: &mut Vec<u8>, mut v: u64) {
     while v >= 0x80 {
         out.push(v as u8 | 0x80);
@@ -35,7 +37,8 @@ pub fn push_varint(out: &mut Vec<u8>, mut v: u64) {
     }
     out.push(v as u8);
 }
-/// Reads a varint at `*at` and moves `*at` behind it. None when the bytes end early or the number is over 64 bits.
+/// Reads a varint at `*at` and moves `*at` past it. None when the bytes end early or the number has
+/// more than 64 bits.
 #[inline]
 pub fn take_varint(b: &[u8], at: &mut usize) -> Option<u64> {
     let first = *b.get(*at)?;
@@ -61,11 +64,12 @@ fn take_long_varint(b: &[u8], at: &mut usize) -> Option<u64> {
         }
     }
 }
-/// A length-prefixed byte string.
+/// Appends a byte string, with its length before it as a varint.
 pub fn push_bytes(out: &mut Vec<u8>, b: &[u8]) {
     push_varint(out, b.len() as u64);
     out.extend_from_slice(b);
 }
+/// Reads what [`push_bytes`] wrote, and moves `*at` past it. None when the bytes end early.
 #[inline]
 pub fn take_bytes<'a>(b: &'a [u8], at: &mut usize) -> Option<&'a [u8]> {
     let n = take_varint(b, at)? as usize;
@@ -78,7 +82,8 @@ pub fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(x, y)| x == y).count()
 }
 
-/// A hash whose bits each depend on all of the 32 (the finalizer of MurmurHash3, Appleby 2011): for several places from one checksum.
+/// A hash whose bits each depend on all 32 bits of the input: several table positions from one
+/// checksum. The finalizer of MurmurHash3 (Appleby 2011).
 pub fn mixed(hash: u32) -> u64 {
     mixed_wide(hash as u64 + 1)
 }
@@ -87,7 +92,7 @@ fn mixed_wide(mut h: u64) -> u64 {
     h = (h ^ (h >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     h ^ (h >> 33)
 }
-/// A hash for memory only, where the 32 bits of a checksum are too few.
+/// A hash for tables in memory, where the 32 bits of a checksum are too few. Never stored on disk.
 pub fn hash_wide(bytes: &[u8]) -> u64 {
     let mut hash = bytes.len() as u64;
     for part in bytes.chunks(8) {
@@ -98,12 +103,13 @@ pub fn hash_wide(bytes: &[u8]) -> u64 {
     hash
 }
 
-/// The first key behind all that start with `prefix`; None: there is none.
-pub fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+/// The smallest key that is larger than every key starting with `prefix`. None: there is none.
+pub fn prefix_successor(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut key = prefix.to_vec();
     raise_to_prefix_end(&mut key).then_some(key)
 }
-/// Makes `key` the first key after all keys that start with it. False: there is none, and `key` is empty.
+/// Makes `key` the smallest key that is larger than every key starting with it. False: there is
+/// none, and `key` is empty.
 pub fn raise_to_prefix_end(key: &mut Vec<u8>) -> bool {
     let kept = key.iter().rposition(|byte| *byte != 0xff).map_or(0, |last| last + 1);
     key.truncate(kept);
@@ -115,13 +121,13 @@ pub fn raise_to_prefix_end(key: &mut Vec<u8>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::behind_prefix;
+    use super::prefix_successor;
 
     #[test]
-    fn behind_a_prefix_comes_what_does_not_start_with_it() {
-        assert_eq!(behind_prefix(b"ab").as_deref(), Some(&b"ac"[..]));
-        assert_eq!(behind_prefix(&[1, 0xff, 0xff]), Some(vec![2]));
-        assert_eq!(behind_prefix(&[0xff, 0xff]), None);
-        assert_eq!(behind_prefix(&[]), None);
+    fn the_successor_of_a_prefix_is_past_all_its_keys() {
+        assert_eq!(prefix_successor(b"ab").as_deref(), Some(&b"ac"[..]));
+        assert_eq!(prefix_successor(&[1, 0xff, 0xff]), Some(vec![2]));
+        assert_eq!(prefix_successor(&[0xff, 0xff]), None);
+        assert_eq!(prefix_successor(&[]), None);
     }
 }

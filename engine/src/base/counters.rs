@@ -1,4 +1,8 @@
-//! Status counters. One list, in one place: each is shown as `Sluice_<name>` in the server.
+//! Status counters: one list, in one place. The server shows each as `Sluice_<name>`.
+//!
+//! Each counter has a cache line of its own, so threads that count different things do not slow
+//! each other down. Called by: every layer.
+use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
@@ -17,8 +21,9 @@ macro_rules! counters {
     };
 }
 
+/// A total, or a gauge that is set.
 #[derive(Default)]
-pub struct Counter(AtomicU64);
+pub struct Counter(CachePadded<AtomicU64>);
 
 impl Counter {
     pub fn add(&self, n: u64) {
@@ -33,6 +38,7 @@ impl Counter {
     pub fn set(&self, n: u64) {
         self.0.store(n, Ordering::Relaxed);
     }
+    /// Sets the counter to `n` if `n` is larger.
     pub fn raise(&self, n: u64) {
         self.0.fetch_max(n, Ordering::Relaxed);
     }
@@ -60,7 +66,7 @@ counters! {
     buffer_pool_pages_free,
     /// Gauge: dirty frames.
     buffer_pool_pages_dirty,
-    /// Gauge: pages not in the pool of which it is known what they do not hold.
+    /// Gauge: absence filters of pages that are not in the pool.
     buffer_pool_imprints,
     /// Bytes read from data files.
     data_read,
@@ -86,9 +92,9 @@ counters! {
     redo_log_written,
     /// Syncs of the redo log.
     redo_log_fsyncs,
-    /// Microseconds in writes of the redo log by those who lead.
+    /// Microseconds in writes of the redo log by leaders of rounds.
     redo_log_write_time_us,
-    /// Microseconds in syncs of the redo log by those who lead.
+    /// Microseconds in syncs of the redo log by leaders of rounds.
     redo_log_sync_time_us,
     /// Most threads that one sync served.
     redo_log_group_size_max,
@@ -116,7 +122,8 @@ counters! {
     redo_log_used_permille,
     /// Gauge: bytes of the redo log's files.
     redo_log_disk_bytes,
-    /// Gauge: milliseconds that recovery would take now, by the age of the log and by how fast the last recovery was.
+    /// Gauge: milliseconds that recovery would take now, by the age of the log and the speed of the
+    /// last recovery.
     redo_log_recovery_estimate_ms,
     /// Checkpoints.
     checkpoints,
@@ -154,7 +161,7 @@ counters! {
     deadlocks,
     /// Lock wait timeouts, also of those that may not wait at all.
     lock_wait_timeouts,
-    /// Conflicts with a snapshot that users were told of.
+    /// Conflicts with a snapshot that were reported to users.
     snapshot_conflicts,
     /// Rows read.
     rows_read,
@@ -214,16 +221,17 @@ counters! {
     change_buffer_merged_delete_marks,
     /// Operations in the entries merged: removals.
     change_buffer_merged_deletes,
-    /// Changes that needed no look at their leaf: it was merged once for several, or another change of the same entry was still
-    /// pending, or the index went first.
+    /// Changes that needed no read of their leaf: one merge served several changes, or another
+    /// change of the same entry was still pending, or the index was dropped first.
     change_buffer_reads_avoided,
-    /// Unique values put without a look at their leaf, which was not in the pool: it was known to lack them.
+    /// Unique values put without a read of their leaf: an absence filter showed that the leaf,
+    /// which was not in the pool, lacks them.
     change_buffer_unique_checks_spared,
     /// Unique values whose leaf was not in the pool and had to be read.
     change_buffer_unique_checks_read,
-    /// Leaves that statements merged themselves, because the bound was near.
+    /// Leaves that statements merged themselves, under back-pressure.
     change_buffer_throttled,
-    /// Microseconds that this took them.
+    /// Microseconds that statements spent in these merges.
     change_buffer_throttled_us,
     /// Gauge: buffered entries, as far as they are counted.
     change_buffer_entries,

@@ -1,55 +1,80 @@
-//! Errors, by what the caller must do. Bugs are asserts, not errors.
+//! The error type: its variants say what the caller must do. Bugs are asserts, not errors.
+//!
+//! Called by: every layer.
 use super::ids::{FileId, IndexId, PageNo};
 use std::fmt;
 
 pub type Result<T> = std::result::Result<T, Error>;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An error, by what the caller must do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Unique violation. `index`: 0 = clustered, i + 1 = secondary i; `pk`: clustered key of the row in the way.
-    Duplicate {
-        index: u32,
-        pk: Vec<u8>,
-    },
+    /// Unique violation. `index`: 0 = clustered, i + 1 = secondary i; `pk`: clustered key of the
+    /// row that has the value.
+    #[error("duplicate key in index {index}")]
+    Duplicate { index: u32, pk: Vec<u8> },
+    #[error("not found")]
     NotFound,
+    #[error("lock wait timeout exceeded")]
     LockWaitTimeout,
     /// The whole transaction must be rolled back by the caller.
+    #[error("deadlock found; the transaction must be rolled back")]
     Deadlock,
     /// The connection was killed or timed out while it waited or scanned.
+    #[error("interrupted")]
     Interrupted,
-    /// Row is locked, and the caller asked not to wait.
+    /// The row is locked, and the caller asked not to wait.
+    #[error("the row is locked")]
     Locked,
     /// Snapshot isolation: the row changed since the snapshot.
+    #[error("the row has changed since the snapshot was taken")]
     Conflict,
     /// Disk full, file full, no undo slot: the statement fails, the engine lives.
+    #[error("full: {0}")]
     Full(String),
-    /// Broken media or a broken file. Whoever knows the catalog adds table and index by name, and the way out.
+    /// Broken media or a broken file. A layer that knows the catalog adds the names of table and
+    /// index, and the way out.
+    #[error("corrupt: {0}")]
     Corrupt(Box<Damage>),
-    /// The disk or the system fails; that may pass. With a place: a page could not be read, and nothing was done.
+    /// The disk or the operating system fails; the failure may pass. With a place: a page could
+    /// not be read, and nothing was done.
+    #[error("I/O error: {0}")]
     Io(Box<Damage>),
-    /// The process, or the system, has no descriptor left for a file that was to be opened: nothing was done, and it can be tried again.
+    /// The process, or the system, has no descriptor left for a file. Nothing was done, and the
+    /// call can be retried.
+    #[error("I/O error: {0}")]
     TooManyFiles(String),
     /// Invariant I6: after a failed write or sync, or a caught panic.
+    #[error("the engine stopped writing: {0}; restart to recover")]
     Poisoned(String),
-    /// The database was closed; others still hold it.
+    /// The database was closed; other threads still hold it.
+    #[error("the database is closed; open it again")]
     Closed,
     /// Another process has the directory open.
+    #[error("in use: {0}")]
     InUse(String),
+    #[error("not supported: {0}")]
     Unsupported(String),
     /// The caller gave what can never be right: a name, or an index entry that does not fit its
     /// table.
+    #[error("not valid: {0}")]
     Invalid(String),
+    #[error("already exists: {0}")]
     Exists(String),
     /// There is no such table or index, or it was dropped meanwhile.
+    #[error("no such table: {0}")]
     NoSuchTable(String),
     /// A key, a row or a definition is longer than the engine takes.
+    #[error("too big: {0}")]
     TooBig(String),
+    #[error("read only: {0}")]
     ReadOnly(String),
     /// The snapshot is older than the table's definition.
+    #[error("the table definition has changed since the snapshot")]
     TableChanged,
 }
 
-/// What is broken, or fails, and where, as far as the finder knows.
+/// What is broken or fails, and where, as far as the finder knows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Damage {
     /// 0: not known, or not of a data file.
@@ -86,21 +111,21 @@ impl Error {
             ..Damage::default()
         }))
     }
-    /// An I/O error of reading that page. Others pass unchanged.
+    /// Adds the page whose read failed to an I/O error. Other errors pass unchanged.
     pub fn reading(mut self, file: FileId, page: PageNo) -> Error {
         if let Error::Io(damage) = &mut self {
             (damage.file, damage.page) = (file, Some(page));
         }
         self
     }
-    /// An I/O error that did not pass is told, and answered, as damage is.
+    /// Turns an I/O error that did not pass into damage: both are reported and answered alike.
     pub fn lasting(self) -> Error {
         match self {
             Error::Io(damage) => Error::Corrupt(damage),
             error => error,
         }
     }
-    /// In a page of a data file.
+    /// Damage in a page of a data file.
     pub fn corrupt_page(file: FileId, page: PageNo, what: impl Into<String>) -> Error {
         Error::Corrupt(Box::new(Damage {
             file,
@@ -109,13 +134,13 @@ impl Error {
             what: what.into(),
         }))
     }
-    /// The damage, or the page that could not be read, was met on the way through that index.
+    /// Adds the index through which the damage, or the unreadable page, was reached.
     pub fn in_index(mut self, file: FileId, index: IndexId) -> Error {
         match &mut self {
             Error::Corrupt(damage) if damage.index == 0 && (damage.file == 0 || damage.file == file) => {
                 (damage.file, damage.index) = (file, index);
             }
-            // Without a place it may be the write of another page, which was in the way.
+            // An I/O error without a place may be the write of another page, made to free a frame.
             Error::Io(damage) if damage.index == 0 && damage.file == file => damage.index = index,
             _ => {}
         }
@@ -129,33 +154,3 @@ impl Error {
         matches!(self, Error::Corrupt(_))
     }
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Duplicate { index, .. } => write!(f, "duplicate key in index {index}"),
-            Error::NotFound => write!(f, "not found"),
-            Error::LockWaitTimeout => write!(f, "lock wait timeout exceeded"),
-            Error::Deadlock => write!(f, "deadlock found; the transaction must be rolled back"),
-            Error::Interrupted => write!(f, "interrupted"),
-            Error::Locked => write!(f, "the row is locked"),
-            Error::Conflict => write!(f, "the row has changed since the snapshot was taken"),
-            Error::Full(s) => write!(f, "full: {s}"),
-            Error::Corrupt(damage) => write!(f, "corrupt: {}", damage.what),
-            Error::Io(damage) => write!(f, "I/O error: {}", damage.what),
-            Error::TooManyFiles(s) => write!(f, "I/O error: {s}"),
-            Error::Poisoned(s) => write!(f, "the engine stopped writing: {s}; restart to recover"),
-            Error::Closed => write!(f, "the database is closed; open it again"),
-            Error::InUse(s) => write!(f, "in use: {s}"),
-            Error::Invalid(s) => write!(f, "not valid: {s}"),
-            Error::Unsupported(s) => write!(f, "not supported: {s}"),
-            Error::Exists(s) => write!(f, "already exists: {s}"),
-            Error::NoSuchTable(s) => write!(f, "no such table: {s}"),
-            Error::TooBig(s) => write!(f, "too big: {s}"),
-            Error::ReadOnly(s) => write!(f, "read only: {s}"),
-            Error::TableChanged => write!(f, "the table definition has changed since the snapshot"),
-        }
-    }
-}
-
-impl std::error::Error for Error {}

@@ -1,4 +1,7 @@
-//! Names of things. All are plain integers on disk, little-endian unless a format says otherwise.
+//! Ids: numbers of pages, files, indexes and transactions, and addresses made of them.
+//!
+//! All are plain integers on disk, little-endian unless a format says otherwise. Called by: every
+//! layer.
 
 /// Log sequence number: byte offset in the endless redo stream, block headers included. 0 = none.
 pub type Lsn = u64;
@@ -41,7 +44,8 @@ impl std::fmt::Display for PageId {
     }
 }
 
-/// Address of an undo record: page in [`UNDO_FILE`] and byte offset in it. Zero = none (a fresh insert has no older version).
+/// Address of an undo record: page in [`UNDO_FILE`] and byte offset in it. Zero = none: a fresh
+/// insert has no older version.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct UndoPtr {
     pub page: PageNo,

@@ -1,4 +1,4 @@
-//! How much a note for people matters: the engine's log sorts by it.
+//! Severity of a line in the error log. Called by: every layer that logs.
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {

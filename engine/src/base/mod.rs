@@ -1,23 +1,27 @@
-//! What every layer shares: ids, errors, byte codec, counters, ranked locks. Uses nothing but std.
+//! What every layer shares: ids, errors, the byte codec, counters, ranked locks, hooks for tests.
+//!
+//! Order of the files, top to bottom (a file uses only files below it): `sync`, `sync_point`,
+//! `schedule_jitter`, `counters`, `poison`, `error`, then `log_dedup`, `mutant`, `bytes`, `ids` and
+//! `level`, which use nothing. Called by: every other module.
 pub mod bytes;
 pub mod counters;
 pub mod error;
 pub mod ids;
 pub mod level;
-pub mod moment;
-pub mod rests;
+pub mod log_dedup;
 pub mod mutant;
 pub mod poison;
+pub mod schedule_jitter;
 pub mod sync;
-pub mod told;
+pub mod sync_point;
 
 pub use counters::Counters;
 pub use error::{Damage, Error, Result};
 pub use ids::{FileId, IndexId, Lsn, PageId, PageNo, TrxId, UndoPtr};
 pub use level::Level;
-#[cfg(test)]
-pub use moment::at_each;
-pub use moment::{moment, Moment};
+pub use log_dedup::LogDedup;
 pub use mutant::{planted, Mutant};
 pub use poison::Poison;
-pub use told::Told;
+#[cfg(test)]
+pub use sync_point::at_each;
+pub use sync_point::{sync_point, SyncPoint};

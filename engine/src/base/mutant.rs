@@ -1,7 +1,9 @@
-//! Planted bugs, to see that the tests would find them. Only with the feature `mutants`, which nothing shipped has: without it
-//! [`planted`] is `false` for the compiler, and costs nothing.
+//! Mutants: planted bugs, which show that the tests find such bugs.
 //!
-//! One mutant at a time, named by SLUICE_MUTANT. `make mutants` runs the simulation against each and prints who caught it.
+//! They exist only with the feature `mutants`, which no release has. Without the feature
+//! [`planted`] is a constant `false`. One mutant is active at a time, named by SLUICE_MUTANT.
+//! `make mutants` runs the simulation against each and prints the test that catches it. Called by:
+//! the steps that the mutants break.
 
 macro_rules! mutants {
     ($($(#[doc = $doc:literal])* $name:ident),* $(,)?) => {
@@ -16,17 +18,19 @@ macro_rules! mutants {
 mutants! {
     /// The log is written, and its sync is left out.
     LogSyncSkipped,
-    /// The sync of one round of group commit failed, and the next one, which has written meanwhile, syncs and goes on.
+    /// The sync of one round of group commit fails, and the next round, which has written
+    /// meanwhile, syncs and goes on.
     FailedSyncForgotten,
     /// A commit is acknowledged when its log is written, not durable.
     CommitBeforeDurable,
     /// Pages go to their places without a copy in the doublewrite file.
     DoublewriteSkipped,
-    /// A page that the log had an image of needs no copy any more, however often it is changed after it was written.
+    /// A page of which the log has an image is never copied again, although the page changes
+    /// after it was written.
     ImageTrustedForGood,
-    /// A page of which a part was moved is taken for one that the log can mend.
+    /// A page of which a part was moved counts as a page that the log can repair.
     MoveForgotten,
-    /// Pages that the log can mend are written before their list.
+    /// Pages that the log can repair are written before their list.
     ListForgotten,
     /// Pages are written before the log that made them (I1).
     PageBeforeLog,
@@ -38,15 +42,15 @@ mutants! {
     RedoAppliedTwice,
     /// Recovery brings back what pages held before they were given to a load.
     GivenForgotten,
-    /// Recovery brings back what was cut off with the end of a file.
-    CutForgotten,
-    /// A file is made shorter before the log that says so is durable.
-    CutNotDurable,
-    /// A file is made shorter, and the pool keeps its pages behind the end.
-    CutLeavesPages,
+    /// Recovery brings back what was truncated with the end of a file.
+    TruncateForgotten,
+    /// A file is truncated before the log record of that is durable.
+    TruncateNotDurable,
+    /// A file is truncated, and the pool keeps pages past the new end.
+    TruncateLeavesPages,
     /// A load is linked before its pages are durable.
     LoadNotForced,
-    /// The log is turned off, and no mark says so.
+    /// The log is turned off without its durable mark.
     LogOffUnmarked,
     /// Turning the log on leaves the data files unsynced.
     LogOnUnsynced,
@@ -64,9 +68,10 @@ mutants! {
     PurgeIgnoresViews,
     /// Unique values are not looked up.
     UniqueCheckSkipped,
-    /// What a page did not hold when it left the pool is believed after it came back.
+    /// The absence filter of a page is still used after the page came back to the pool.
     AbsenceFilterKept,
-    /// Unique values are not looked for among what is pending when the leaf is known to lack them.
+    /// Unique values are not looked up among pending changes when a filter says that the leaf
+    /// lacks them.
     PendingValueOverlooked,
     /// The rollback of a prepared transaction begins, and the log does not say so.
     PreparedRollbackNotLogged,
@@ -76,15 +81,17 @@ mutants! {
     BufferedEntryLost,
     /// A merge leaves what it has applied in the change buffer.
     BufferedEntryMergedTwice,
-    /// Leaves are spread over their neighbours without the first entry that is taken out for them.
-    SpreadEntryLost,
-    /// What leaves were spread with is left in the change buffer.
-    SpreadEntryMergedTwice,
-    /// An appender near the bound takes a leaf's entries out of the change buffer, and applies none of them.
-    HelpedEntriesLost,
-    /// When the newest partition is full, the oldest is forgotten with what is in it.
+    /// Leaves are redistributed over their neighbours without the first entry that is taken out
+    /// for them.
+    RedistributedEntryLost,
+    /// Entries that were merged by a redistribution stay in the change buffer.
+    RedistributedEntryMergedTwice,
+    /// A merge under back-pressure takes a leaf's entries out of the change buffer, and applies
+    /// none of them.
+    BackpressureEntriesLost,
+    /// When the newest partition is full, the oldest one is forgotten with what is in it.
     OldestPartitionForgotten,
-    /// A partition that is closed because nobody writes to it is forgotten with what is in it.
+    /// A partition that is closed because no thread writes to it is forgotten with what is in it.
     IdlePartitionForgotten,
     /// A change goes to its leaf though an older one is pending.
     BufferedEntryOvertaken,
@@ -96,7 +103,8 @@ mutants! {
     DropNotLogged,
     /// The rollback of a load leaves its rows.
     LoadSurvivesRollback,
-    /// A rollback gives entries the stamp of the row's version before, though that left them as they were.
+    /// A rollback gives entries the stamp of the row's version before, although that version left
+    /// the entries unchanged.
     StampOfVersionBefore,
 }
 

@@ -1,13 +1,18 @@
-//! The end of an engine's writing (I6), one for all its layers: whoever meets a failed write, a failed sync or a broken
-//! invariant sets it, and everybody refuses work from then on. Lock-free: the hit path of the buffer pool asks it.
+//! The poison state of an engine (I6), one for all its layers.
+//!
+//! A layer that meets a failed write, a failed sync or a broken invariant sets the state. Every
+//! layer refuses work from then on. Lock-free: the hit path of the buffer pool checks the state.
+//! Called by: `redo`, `pool`, `engine`.
 use super::{Error, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 
+/// Why the engine has stopped, if it has.
 #[derive(Default)]
 pub struct Poison {
     why: OnceLock<Why>,
-    told: AtomicBool,
+    /// The failure was logged.
+    reported: AtomicBool,
 }
 
 enum Why {
@@ -20,7 +25,7 @@ impl Poison {
     pub fn set(&self, why: &str) {
         let _ = self.why.set(Why::Failed(why.to_string()));
     }
-    /// The engine was closed: whoever still holds it is refused, and nobody need be told.
+    /// The engine was closed: later calls get [`Error::Closed`], and nothing is logged.
     pub fn close(&self) {
         let _ = self.why.set(Why::Closed);
     }
@@ -28,13 +33,14 @@ impl Poison {
     pub fn is_set(&self) -> bool {
         self.why.get().is_some()
     }
-    /// None: it has not failed.
+    /// Why the engine failed. None: it runs, or was closed.
     pub fn why(&self) -> Option<&str> {
         match self.why.get()? {
             Why::Failed(why) => Some(why),
             Why::Closed => None,
         }
     }
+    /// `Error::Poisoned` after a failure, `Error::Closed` after a close.
     #[inline]
     pub fn check(&self) -> Result<()> {
         match self.why.get() {
@@ -43,8 +49,8 @@ impl Poison {
             Some(Why::Closed) => Err(Error::Closed),
         }
     }
-    /// True once: people are told once.
+    /// True once after a failure: the caller that gets true logs it.
     pub fn is_news(&self) -> bool {
-        self.why().is_some() && !self.told.swap(true, Ordering::Relaxed)
+        self.why().is_some() && !self.reported.swap(true, Ordering::Relaxed)
     }
 }

@@ -1,12 +1,15 @@
-//! Locks with ranks. A thread takes them in rising rank only (checked in debug builds). Page latches have a
-//! protocol of their own (invariant I5, `pool`): they come before every rank here except those marked "over latches".
-use super::rests::before_lock;
+//! Mutexes with ranks: a thread takes them in ascending order of [`Rank`] only.
+//!
+//! Debug builds check the order at each lock. Page latches have a protocol of their own (invariant
+//! I5, `pool`): they come before every rank here, except the ranks marked "over latches", which are
+//! taken only while no latch is held. Called by: every layer.
+use super::schedule_jitter::before_lock;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-/// Order in which locks may be taken while another is held: upwards only.
+/// Order in which locks may be taken while another one is held: to a larger number only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Rank {
@@ -38,7 +41,7 @@ pub enum Rank {
     UndoStreams = 54,
     /// How far the entries of one delta tree are counted; its pages are read under this lock.
     DeltaCount = 56,
-    /// The length of one data file, while its end is cut off.
+    /// The length of one data file, while the file is truncated or extended.
     FileLength = 60,
     /// Buffer pool page table shard.
     PageTable = 70,
@@ -48,15 +51,15 @@ pub enum Rank {
     DirtyList = 76,
     /// Redo control file: one checkpoint at a time.
     RedoControl = 77,
-    /// The one thread that writes the redo log.
+    /// The round of group commit that writes the redo log.
     RedoWrite = 78,
-    /// The one thread that syncs the redo log.
+    /// The round of group commit that syncs the redo log.
     RedoSync = 79,
     /// The set of redo segments.
     RedoRing = 80,
     /// Redo log append.
     RedoAppend = 81,
-    /// Who waits for the redo log.
+    /// The queue of threads that wait for the redo log.
     RedoFlush = 84,
     /// Open files.
     Files = 90,
@@ -73,18 +76,12 @@ thread_local! {
     static HELD: std::cell::RefCell<Vec<Rank>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
-/// Lets others have the processor: for whoever could not have a latch that it must not wait for.
+/// Gives up the processor, after a try to take a latch that the thread must not wait for.
 pub fn give_way() {
     std::thread::yield_now();
 }
 
-/// For tests: does nothing for so long.
-#[cfg(test)]
-pub fn rest_us(us: u64) {
-    std::thread::sleep(std::time::Duration::from_micros(us));
-}
-
-/// A mutex that knows its rank.
+/// A mutex with a rank.
 pub struct RankedMutex<T> {
     #[cfg_attr(not(debug_assertions), allow(dead_code))]
     rank: Rank,
@@ -125,8 +122,8 @@ impl<T> RankedMutex<T> {
             inner: self.inner.lock(),
         }
     }
-    /// As `lock`, but another of the same rank may be held: for who takes a whole family in its order. (Everybody else holds
-    /// one of them at a time.)
+    /// As `lock`, but a mutex of the same rank may be held. For a thread that takes a whole family
+    /// of mutexes in a fixed order; every other thread holds one of the family at a time.
     pub fn lock_next(&self) -> RankedGuard<'_, T> {
         #[cfg(debug_assertions)]
         HELD.with(|h| {

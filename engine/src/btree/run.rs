@@ -6,7 +6,7 @@
 use super::edit::{self, MtrPage};
 use super::node::Node;
 use super::{descend::To, LeafWrite, Tree};
-use crate::base::{moment, Error, Moment, PageId, PageNo, Result};
+use crate::base::{sync_point, Error, PageId, PageNo, Result, SyncPoint};
 use crate::pool::{Mtr, Pool};
 
 /// A leaf of which no latch is kept.
@@ -86,7 +86,7 @@ impl Tree {
     pub fn try_leaf(&self, mtr: &mut Mtr<'_>, key: &[u8], leaf: RememberedLeaf) -> Result<Option<LeafWrite>> {
         let id = self.page_id(leaf.no);
         let held = mtr.find(id).is_some();
-        moment(Moment::LeafToBeTried);
+        sync_point(SyncPoint::LeafToBeTried);
         let Some(page) = mtr.try_write_resident(id)? else {
             return Ok(None);
         };

@@ -5,7 +5,7 @@
 //! appended meanwhile may or may not be met; it is the change of a transaction that nobody here waits for.
 //!
 //! Latches: base leaf, then (inside `Delta::pending_in`) delta leaves. With nothing pending in the index each function here costs one load.
-use crate::base::bytes::behind_prefix;
+use crate::base::bytes::prefix_successor;
 use crate::base::Result;
 use crate::btree::{LeafRead, Seek};
 use crate::change::{Delta, IndexTrees, Pending};
@@ -236,7 +236,7 @@ fn visit_merged(
     mut merging: Merging,
     each: Visitor<'_>,
 ) -> Result<()> {
-    let end = behind_prefix(prefix);
+    let end = prefix_successor(prefix);
     let mut leaf = index.tree.leaf_owning(pool, prefix)?;
     loop {
         merging.start(pool, delta, &leaf, prefix, end.as_deref())?;

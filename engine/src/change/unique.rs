@@ -12,7 +12,7 @@
 //! ends. Where they vary every value is looked for.
 //!
 //! Latches: those of a descent to the parent; locks: `indexes`, of no rank, under which nothing is taken. Called by `table::secondary`.
-use crate::base::bytes::behind_prefix;
+use crate::base::bytes::prefix_successor;
 use crate::base::{planted, FileId, IndexId, Mutant, Result};
 use crate::btree::leaf_entries;
 use crate::change::delta::tree::Delta;
@@ -73,7 +73,7 @@ pub fn lacks_value(pool: &Pool, index: &IndexTrees, key: &[u8], value_len: usize
         delta.buffer().uniques.add(index, pk_len);
     }
     let value = &key[..value_len];
-    let end = behind_prefix(value);
+    let end = prefix_successor(value);
     if delta.may_have_value(value) {
         return Ok(false);
     }

@@ -41,8 +41,8 @@ use super::config::Config;
 use super::instance::{Close, Engine};
 use crate::base::{Error, Result};
 use crate::btree::Seek;
-use crate::io::file::RealDisk;
 use crate::io::Disk;
+use crate::io::RealDisk;
 use crate::table::{
     ChangeReport, Cursor, Entry, EntryChange, Found, LockChoice, NewRow, Savepoint, Store, Table, TableSpec,
 };

@@ -11,7 +11,7 @@ use super::start::checkpoint::write_checkpoint;
 use super::steps::PURGE_RECORDS;
 use super::workers::{stopped, Workers};
 use crate::base::sync::RankedMutex;
-use crate::base::{Counters, Error, Lsn, Result, Told};
+use crate::base::{Counters, Error, LogDedup, Lsn, Result};
 use crate::redo::{FlushMode, Redo};
 use crate::table::Store;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -148,7 +148,7 @@ impl Engine {
     /// As far as that is possible: neither a page that cannot be read nor a full disk keeps the rest from being written. A stream that fails
     /// is let alone: each fails once.
     fn purge_all(&self) -> Result<()> {
-        let mut told = Told::default();
+        let mut told = LogDedup::default();
         self.store.trx_sys.undo.begin_last_purge();
         loop {
             match self.store.purge_step(PURGE_RECORDS) {

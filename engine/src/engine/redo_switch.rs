@@ -1,4 +1,4 @@
-//! The log off and on again, as the user's switch (`sluice_redo_log`). `redo/switch.rs` says how.
+//! The log off and on again, as the user's switch (`sluice_redo_log`). `redo/on_off.rs` says how.
 //!
 //! While the log is off the engine runs as ever, only that nothing survives a crash. The next open
 //! refuses the files, by name, and says what to do. A shutdown turns the log on first. So an engine

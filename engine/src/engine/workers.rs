@@ -9,7 +9,7 @@ use super::drain::DrainNotes;
 use super::purge_lag::PurgeLag;
 use super::steps::{self, Checkpointer, LoserRollback, PURGE_RECORDS};
 use crate::base::sync::{RankedCondvar, RankedMutex};
-use crate::base::{Error, Result, Told};
+use crate::base::{Error, LogDedup, Result};
 use crate::pool::Void;
 use crate::table::{Chance, Rounds, Store, ROUNDS};
 use crate::txn::RecoveredTrx;
@@ -107,7 +107,7 @@ impl Workers {
     ) {
         debug_assert!(Arc::ptr_eq(store, &self.store));
         let group = &mut self.background;
-        let told = Arc::<RankedMutex<Told>>::default();
+        let told = Arc::<RankedMutex<LogDedup>>::default();
         for _ in 0..purge_threads.max(1) {
             let told = told.clone();
             group.spawn(store, "sluice-purge", log, move |store, stop| {
@@ -215,7 +215,7 @@ fn sync_loop(store: &Store, stop: &Stop, log: &LogSink) -> Result<()> {
 }
 
 /// `told`: by all purge threads, who meet the same.
-fn purge_loop(store: &Store, stop: &Stop, told: &RankedMutex<Told>) -> Result<()> {
+fn purge_loop(store: &Store, stop: &Stop, told: &RankedMutex<LogDedup>) -> Result<()> {
     while !stop.is_asked() {
         match store.purge_step(PURGE_RECORDS) {
             Ok(true) => {}

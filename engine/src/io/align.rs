@@ -1,12 +1,14 @@
-//! [`AlignedBuf`]: zeroed memory aligned for direct I/O. Pages, batches and redo writes live in such buffers.
+//! [`AlignedBuf`]: zeroed memory that is aligned for direct I/O.
 //!
-//! One of the few files with `unsafe`; each block carries its argument.
-use super::IO_ALIGN;
+//! Pages, batches and redo writes live in such buffers. One of the few files with `unsafe`. Called
+//! by: `redo`, `pool`, `space`, and the other files here.
+use super::disk::IO_ALIGN;
 use std::alloc::{alloc_zeroed, dealloc, handle_alloc_error, Layout};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// A byte buffer whose address is a multiple of [`IO_ALIGN`]. Large ones are not touched until they are used.
+/// A byte buffer whose address is a multiple of [`IO_ALIGN`]. The memory of a large buffer is not
+/// touched until it is used.
 pub struct AlignedBuf {
     bytes: NonNull<u8>,
     len: usize,
@@ -18,7 +20,7 @@ unsafe impl Send for AlignedBuf {}
 unsafe impl Sync for AlignedBuf {}
 
 impl AlignedBuf {
-    /// All zero.
+    /// `len` zero bytes.
     pub fn new(len: usize) -> AlignedBuf {
         if len == 0 {
             return AlignedBuf {
@@ -67,11 +69,12 @@ impl DerefMut for AlignedBuf {
     }
 }
 
-/// True if direct I/O can take this piece as it is.
+/// True if direct I/O can take `data` at `offset` without a copy.
 pub fn is_aligned(data: &[u8], offset: u64) -> bool {
     (data.as_ptr() as usize) % IO_ALIGN == 0 && is_aligned_range(data.len(), offset)
 }
 
+/// True if direct I/O can take `len` bytes at `offset`, from an aligned buffer.
 pub fn is_aligned_range(len: usize, offset: u64) -> bool {
     len % IO_ALIGN == 0 && offset % IO_ALIGN as u64 == 0
 }

@@ -1,16 +1,17 @@
-//! The data files, by number. The pool reads and writes pages through this table; `space` fills it.
+//! The table of data files, by number: opens a file at its first use, and closes files over a bound.
 //!
-//! A file is opened when it is first needed. When more are open than `open_max`, one that was not needed for long is closed again
-//! (second chance); whoever holds an [`OpenFile`] keeps it open, so a batch that writes and then syncs does both through the same
-//! descriptor, and the bound may be passed by as many files as are in use at once.
-//! Locks: one mutex (rank Files), held while a file is opened: that needs no disk access but its directory entry and inode.
-use super::{Caching, Disk, File, Mode};
+//! When more than `open_max` files are open, one that was not used for long is closed (second
+//! chance). An [`OpenFile`] keeps its file open, so a batch that writes and then syncs uses one
+//! descriptor for both. The bound is exceeded by the files that are in use at once. Locks:
+//! `Rank::Files`, held while a file is opened; that reads only the directory entry and the inode.
+//! Called by: `pool`, which reads and writes pages through this table, and `space`, which fills it.
+use super::disk::{Caching, Disk, File, Mode};
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Error, FileId, Result};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// What the pool must know of a file besides its bytes.
+/// A file in use: it stays open as long as this value lives.
 #[derive(Clone)]
 pub struct OpenFile {
     pub id: FileId,
@@ -24,19 +25,20 @@ struct Known {
     logged: bool,
     /// None: not open.
     file: Option<Arc<dyn File>>,
-    /// Needed since the last look.
+    /// Used since the last look of [`Table::make_room`].
     used: bool,
-    /// Held by who makes it longer or shorter.
+    /// Held by a thread that extends or truncates the file.
     length: Arc<RankedMutex<()>>,
 }
 
 #[derive(Default)]
 struct Table {
     known: HashMap<FileId, Known>,
-    /// Files that are open, and perhaps some that are gone; the next to be looked at first.
+    /// Files that are open, and perhaps some that were removed; the next candidate first.
     open: VecDeque<FileId>,
 }
 
+/// See the head of this file.
 pub struct Files {
     disk: Arc<dyn Disk>,
     caching: Caching,
@@ -57,7 +59,7 @@ impl Files {
     pub fn create(&self, name: &str) -> Result<Arc<dyn File>> {
         self.disk.open(name, Mode::Create, self.caching)
     }
-    /// The file of that name exists.
+    /// Registers a file that exists under that name.
     pub fn add(&self, id: FileId, name: &str, logged: bool) {
         let known = Known {
             name: name.to_string(),
@@ -69,18 +71,18 @@ impl Files {
         let old = self.table.lock().known.insert(id, known);
         assert!(old.is_none(), "a file number is used once");
     }
-    /// Its name; None: it was not known.
+    /// Returns the file's name. None: the file was not registered.
     pub fn remove(&self, id: FileId) -> Option<String> {
         self.table.lock().known.remove(&id).map(|known| known.name)
     }
-    /// As `get`; None: nobody knows the file (it is being dropped).
+    /// As `get`. None: the file is not registered, because it is being dropped.
     pub fn find(&self, id: FileId) -> Result<Option<OpenFile>> {
         match self.get(id) {
             Err(_) if !self.contains(id) => Ok(None),
             found => found.map(Some),
         }
     }
-    /// Opens it if it is not open. `Error::Io` whatever it cannot be opened for.
+    /// The file, opened if need be. `Error::Io` for every reason of a failed open.
     pub fn get(&self, id: FileId) -> Result<OpenFile> {
         let mut table = self.table.lock();
         if !table.known.contains_key(&id) {
@@ -93,7 +95,7 @@ impl Files {
             let name = table.known[&id].name.clone();
             let mut file = self.disk.open(&name, Mode::Open, self.caching);
             if file.is_err() {
-                // The process may be out of descriptors: with fewer files open it is not.
+                // The process may have run out of descriptors: fewer open files make some free.
                 table.close_half();
                 file = self.disk.open(&name, Mode::Open, self.caching);
             }
@@ -112,18 +114,19 @@ impl Files {
             logged: known.logged,
         })
     }
-    /// Whoever changes the file's length holds this; nobody else needs it. None: nobody knows the file.
+    /// The lock to hold while the file's length is changed. None: the file is not registered.
     pub fn length_lock(&self, id: FileId) -> Option<Arc<RankedMutex<()>>> {
         self.table.lock().known.get(&id).map(|known| known.length.clone())
     }
     pub fn contains(&self, id: FileId) -> bool {
         self.table.lock().known.contains_key(&id)
     }
-    /// Closes about half of the open files, as far as nobody uses them: for who needs a descriptor for another file.
+    /// Closes about half of the open files, as far as they are not in use. Makes descriptors free
+    /// for other files.
     pub fn close_half(&self) {
         self.table.lock().close_half();
     }
-    /// How many are open now.
+    /// Number of files that are open now.
     pub fn open_count(&self) -> usize {
         let table = self.table.lock();
         table.known.values().filter(|known| known.file.is_some()).count()

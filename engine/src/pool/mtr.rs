@@ -392,7 +392,7 @@ impl<'p> Mtr<'p> {
     /// after it is void.
     pub fn log_truncate(&mut self, first: PageId) {
         self.changed = true;
-        self.records.cut(first);
+        self.records.truncate(first);
     }
     pub fn log_file_drop(&mut self, file: FileId) {
         self.changed = true;

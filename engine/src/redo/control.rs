@@ -20,7 +20,7 @@
 //! Each opening of the log begins an *epoch* at the next whole block behind what recovery found (`previous_end`); blocks
 //! of one epoch never validate in another. Epochs wholly below the checkpoint are forgotten.
 //! Takes no locks. Called by writer (under its control lock) and reader.
-use super::block::{BLOCK_HEADER, FIRST_LSN};
+use super::block_format::{BLOCK_HEADER, FIRST_LSN};
 use crate::base::bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::base::{Error, Lsn, Result};
 use crate::io::{AlignedBuf, Caching, Disk, File, Mode};

@@ -1,38 +1,50 @@
-//! The redo log: append a group, flush for whoever waits, read back. Knows pages only as (id, bytes).
+//! The redo log: append a group, flush it for all waiting threads, read it back.
 //!
-//! One endless stream of 512-byte blocks in a ring of preallocated segment files; LSN = byte offset in the stream,
-//! block headers included. A *group* is one mini-transaction: its records become valid together (I2).
-//! Formats are drawn in `block.rs` (blocks), `ring.rs` (segment files), `control.rs` (checkpoints) and `record.rs` (records).
+//! One endless stream of 512-byte blocks in a ring of preallocated segment files. LSN = byte offset
+//! in the stream, block headers included. A *group* is one mini-transaction: its records become
+//! valid together (I2). The log knows pages only as (id, bytes). Formats are drawn in
+//! `block_format.rs` (blocks), `segment_ring.rs` (segment files), `control.rs` (checkpoints) and
+//! `record.rs` (records). The files below stand in their order, top to bottom: a file uses only files
+//! below it.
 
-/// What a group says: records.
-pub mod record;
-/// Append and flush: the log as the other layers see it.
-pub mod writer;
 /// Turning the log off and on again.
-mod switch;
-/// Holding the checkpoint back.
-mod hold;
-/// Who waits for a flush.
-mod queue;
-/// What the one who leads does for them.
-mod round;
+mod on_off;
+/// Checkpoints, the length of the ring, and holding a checkpoint back.
+mod checkpoint;
+/// Room in the ring, reserved before a change.
+mod reserve;
+/// A round of group commit: what the leader does.
+mod group_commit;
+/// Append, flush and open: the log as the other layers see it.
+pub mod log;
+/// Threads that wait for room in the ring.
+mod room_waiters;
+/// Whether the log is on.
+mod log_state;
+/// Threads that wait for a flush.
+mod flush_queue;
+/// Reads the log back in a thread of its own.
+pub mod read_ahead;
+/// Reads the log back.
+pub mod reader;
 /// Cuts the stream into blocks and writes them.
-mod stage;
+mod block_writer;
 /// The segment files.
-mod ring;
+mod segment_ring;
 /// The control file: checkpoint and epochs.
 mod control;
 /// Blocks, and LSN arithmetic.
-mod block;
-/// Reads the log back.
-pub mod reader;
-/// The same, with a thread of its own.
-pub mod ahead;
+mod block_format;
+/// How far a flush goes.
+mod flush_mode;
+/// What a group says: records.
+pub mod record;
 
-pub use block::FIRST_LSN;
-pub use hold::CheckpointHold;
+pub use block_format::FIRST_LSN;
+pub use checkpoint::CheckpointHold;
+pub use flush_mode::FlushMode;
+pub use log::{Redo, RedoConfig};
 pub use record::{Record, RecordSink};
-pub use writer::{FlushMode, Redo, RedoConfig};
 
 #[cfg(test)]
 mod tests;

@@ -7,10 +7,10 @@
 //! nothing proves what a device has lost that it had confirmed.) Memory: one chunk and one group. Reads with
 //! direct I/O, so that it sees the device and not what a failed sync left in the operating system's cache.
 //! Takes no locks. Called by the engine's recovery, before the log is opened for writing.
-use super::block::{self, BlockInfo, Position, BLOCK, BLOCK_DATA, BLOCK_HEADER};
+use super::block_format::{self as block, BlockInfo, Position, BLOCK, BLOCK_DATA, BLOCK_HEADER};
+use super::block_writer::LOOK_AHEAD;
 use super::control::{Control, Epoch, CONTROL_FILE};
-use super::ring::{self, segment_name};
-use super::stage::LOOK_AHEAD;
+use super::segment_ring::{self as ring, segment_name};
 use crate::base::bytes::take_varint;
 use crate::base::{Error, Lsn, Result};
 use crate::io::{AlignedBuf, Caching, Disk, File, IO_ALIGN};

@@ -1,24 +1,30 @@
-//! Redo records: what one mini-transaction did, as byte edits of pages and file operations.
+//! Redo records: the changes of one mini-transaction, as byte edits of pages and file operations.
 //!
-//! Page records are semantic-free: recovery needs no tree code. Encoded back to back inside a group:
+//! Page records carry no meaning of the page: recovery needs no tree code. They are encoded back to
+//! back inside a group:
 //! ```text
 //! PAGE      0x01 file:varint page:varint            the records below are about this page
 //! WRITE     0x02 offset:varint bytes                bytes = varint length + data
 //! MOVE      0x03 dst:varint src:varint len:varint   memmove inside the page
-//! IMAGE     0x04 low:bytes high:bytes               whole page from byte 0: low bytes, zeros between, high bytes at the end;
-//!                                                   the page need not be read (or be valid) before
+//! IMAGE     0x04 low:bytes high:bytes               whole page from byte 0: low bytes, zeros, high
+//!                                                   bytes at the end; the page need not be read
+//!                                                   (or be valid) before
 //! FILE_NEW  0x10 file:varint name:bytes             data file was created (already durable)
 //! FILE_DROP 0x11 file:varint                        data file is being removed
-//! GIVEN     0x12 file:varint first:varint count:varint   what the log says about these pages before this is void: they are
-//!                                                   written past the log from here on (pool/direct.rs)
-//! CUT       0x13 file:varint first:varint           what the log says before this about the file's pages from `first` on is void: the
-//!                                                   file ends there (space/cut.rs)
+//! GIVEN     0x12 file:varint first:varint count:varint   earlier records about these pages are void:
+//!                                                   they are written past the log from here on
+//!                                                   (pool/direct.rs)
+//! CUT       0x13 file:varint first:varint           earlier records about the file's pages from
+//!                                                   `first` on are void: the file ends there
+//!                                                   (space/truncate.rs)
 //! NOTE      0x20 kind:varint payload:bytes          for upper layers, e.g. tests
 //! ```
-//! Bytes 0..4 (checksum) and 16..24 (page LSN) of a page are never part of a record: the pool sets them.
+//! Bytes 0..4 (checksum) and 16..24 (page LSN) of a page are never part of a record: the pool sets
+//! them. Called by: `pool` (mini-transactions, recovery, repair of torn pages), `engine` at open.
 use crate::base::bytes::{push_bytes, push_varint, take_bytes, take_varint};
 use crate::base::{Error, FileId, PageId, Result};
 
+/// A decoded record.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Record<'a> {
     Page(PageId),
@@ -28,7 +34,7 @@ pub enum Record<'a> {
     FileNew { file: FileId, name: &'a [u8] },
     FileDrop { file: FileId },
     Given { first: PageId, count: u32 },
-    Cut { first: PageId },
+    Truncate { first: PageId },
     Note { kind: u64, payload: &'a [u8] },
 }
 
@@ -74,7 +80,7 @@ impl RecordSink {
         push_varint(&mut self.bytes, src as u64);
         push_varint(&mut self.bytes, len as u64);
     }
-    /// `page_bytes` is the whole page; the longest-looking middle run of zeros between the used ends is left out.
+    /// `page_bytes`: the whole page. The zeros from `low_end` to `high_start` are left out.
     pub fn image(&mut self, page: PageId, page_bytes: &[u8], low_end: usize, high_start: usize) {
         debug_assert!(page_bytes[low_end..high_start].iter().all(|b| *b == 0));
         self.about(page);
@@ -97,7 +103,7 @@ impl RecordSink {
         push_varint(&mut self.bytes, first.no as u64);
         push_varint(&mut self.bytes, count as u64);
     }
-    pub fn cut(&mut self, first: PageId) {
+    pub fn truncate(&mut self, first: PageId) {
         self.bytes.push(0x13);
         push_varint(&mut self.bytes, first.file as u64);
         push_varint(&mut self.bytes, first.no as u64);
@@ -114,7 +120,7 @@ pub fn decode<'a>(group: &'a [u8], mut each: impl FnMut(Record<'a>) -> Result<()
     decode_at(group, |_, _, record| each(record))
 }
 
-/// As `decode`; each record comes with the places where it begins and ends.
+/// As `decode`. `each` also gets the offsets at which the record begins and ends.
 pub fn decode_at<'a>(group: &'a [u8], mut each: impl FnMut(usize, usize, Record<'a>) -> Result<()>) -> Result<()> {
     let mut at = 0;
     while at < group.len() {
@@ -126,7 +132,7 @@ pub fn decode_at<'a>(group: &'a [u8], mut each: impl FnMut(usize, usize, Record<
     Ok(())
 }
 
-/// Do these encoded records begin with an IMAGE?
+/// The encoded records begin with an IMAGE.
 pub fn begins_with_image(records: &[u8]) -> bool {
     records.first() == Some(&0x04)
 }
@@ -169,7 +175,7 @@ fn decode_one<'a>(b: &'a [u8], at: &mut usize) -> Option<Record<'a>> {
         }
         0x13 => {
             let file = u32::try_from(int(at)?).ok()?;
-            Record::Cut {
+            Record::Truncate {
                 first: PageId::new(file, u32::try_from(int(at)?).ok()?),
             }
         }

@@ -1,4 +1,6 @@
-//! The bitmap pages: arithmetic of pages, extents and bits. Pure functions over page bytes.
+//! The bitmap pages: arithmetic of pages, extents and bits.
+//!
+//! Pure functions over page bytes. Called by: the other files here.
 //!
 //! ```text
 //! bitmap page (type Bitmap), body:
@@ -6,8 +8,8 @@
 //! 36 reserved   28 bytes, 0
 //! 64 bits       1 per page, from itself on; 1 = in use; little-endian 64-bit words, one per extent
 //! ```
-//! Bitmaps stand at page 1 and every [`PAGES_PER_BITMAP`]-th page behind it, so extent e is pages 1 + 64 e .. 64 + 64 e, and a
-//! word never spans two bitmaps. Page 0 is in no bitmap.
+//! Bitmaps stand at page 1 and every [`PAGES_PER_BITMAP`]-th page after it, so extent e is the pages
+//! 1 + 64 e to 64 + 64 e, and a word never spans two bitmaps. Page 0 is in no bitmap.
 use crate::base::bytes::get_u64;
 use crate::base::PageNo;
 use crate::pool::PAGE_SIZE;
@@ -35,6 +37,7 @@ pub fn bitmap_of_extent(extent: u32) -> PageNo {
 pub fn bitmap_of(page: PageNo) -> PageNo {
     bitmap_of_extent(extent_of(page))
 }
+/// The page is the place of a bitmap.
 pub fn is_bitmap(page: PageNo) -> bool {
     page > 0 && bitmap_of(page) == page
 }
@@ -43,6 +46,7 @@ pub fn byte_of(page: PageNo) -> (usize, u8) {
     let bit = ((page - 1) % PAGES_PER_BITMAP) as usize;
     (BITS_OFFSET + bit / 8, 1 << (bit % 8))
 }
+/// The page is in use.
 pub fn is_set(bitmap: &[u8], page: PageNo) -> bool {
     let (at, mask) = byte_of(page);
     bitmap[at] & mask != 0
@@ -51,7 +55,8 @@ pub fn is_set(bitmap: &[u8], page: PageNo) -> bool {
 pub fn word(bitmap: &[u8], extent: u32) -> u64 {
     get_u64(bitmap, BITS_OFFSET + (extent % EXTENTS_PER_BITMAP) as usize * 8)
 }
-/// The bits of the extent's pages at or behind `pages`: not there yet, as good as used.
+/// The bits of the extent's pages from page `pages` on: the file has no such pages yet, so they count
+/// as used.
 pub fn beyond(extent: u32, pages: u32) -> u64 {
     match pages.saturating_sub(page_at(extent, 0)) {
         n if n >= EXTENT_PAGES => 0,
@@ -67,7 +72,7 @@ pub fn first_free(word: u64, from: u32) -> Option<u32> {
     (free != 0).then(|| free.trailing_zeros())
 }
 
-/// Lowest bit at or above `from` at which `len` clear ones begin.
+/// Lowest bit at or above `from` at which `len` clear bits begin.
 pub fn free_run(word: u64, from: u32, len: u32) -> Option<u32> {
     let mut starts = !word;
     for n in 1..len {

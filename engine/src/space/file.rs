@@ -1,29 +1,33 @@
 //! Data files as files: create, open, check, remove.
 //!
-//! Creating: the file is durable with its name before the first log record speaks of it; a crash in between leaves a
-//! blank file, which the engine removes at open. Dropping: FILE_DROP is durable before the file goes; a crash in between leaves
-//! a file that recovery removes. So redo may meet a missing file only if it was dropped later in the log. The callers hold the
-//! checkpoint back meanwhile, so that both records are in the log as long as they may be needed (`engine/start/orphan_files.rs`).
-//! What cannot be unlinked is remembered (`left_over`).
-//! The file of a temporary table has a name that says so; the engine removes it at open without asking further.
-//! Callers: the table layer's DDL, and `engine` at open.
-use super::bitmap::{bitmap_of, byte_of, BITS_OFFSET, FIRST_BITMAP, FIRST_OFFSET};
-use super::{
+//! Creating: the file is durable with its name before the first log record names it. A crash in
+//! between leaves a blank file, which the engine removes at open. Dropping: FILE_DROP is durable
+//! before the file is unlinked. A crash in between leaves a file that recovery removes. So redo meets
+//! a missing file only if the file was dropped later in the log. The callers hold the checkpoint back
+//! meanwhile, so that both records stay in the log as long as they may be needed
+//! (`engine/unnamed.rs`). A file that cannot be unlinked is listed (`orphans`). The name of a
+//! temporary table's file marks it as temporary; the engine removes such files at open. Called by:
+//! the table layer's DDL, and `engine` at open.
+use super::bitmap::FIRST_BITMAP;
+use super::bitmap_page::format_bitmap;
+use super::header::{
     file_name, DATABASE_OFFSET, FILE_OFFSET, FLAGS_OFFSET, FLAG_TEMPORARY, FORMAT_OFFSET, FORMAT_VERSION, HEADER_PAGE,
     MAGIC, MAGIC_OFFSET, PAGES_OFFSET, PAGE_SIZE_OFFSET, USED_OFFSET,
 };
+use super::orphans::note_orphan;
 use crate::base::bytes::{get_u32, get_u64};
 use crate::base::{Error, FileId, PageId, Result};
 use crate::io::{Caching, Mode};
 use crate::pool::{Mtr, PageType, Pool, PAGE_SIZE};
 
-/// Small tables stay small: header, bitmap and six pages.
+/// Pages of a new file: header, bitmap and six more. Small tables stay small.
 const FIRST_PAGES: u32 = 8;
-/// Of the names of files that are worth nothing after a restart.
+/// Prefix of the names of files that are removed at a restart.
 pub const TEMPORARY_PREFIX: &str = "tmp_";
 
-/// Creates the file (durable with its name on return), formats header and first bitmap in an Mtr of its own (logged with
-/// FILE_NEW first, unless temporary), and registers it in the pool's file table. On error nothing is left behind.
+/// Creates the file, durable with its name on return, and registers it in the pool's file table.
+/// Formats header and first bitmap in an Mtr of its own, which begins with FILE_NEW unless the file
+/// is temporary. On error nothing remains.
 pub fn create_file(pool: &Pool, file: FileId, temporary: bool) -> Result<()> {
     pool.check_alive()?;
     let name = match temporary {
@@ -35,7 +39,7 @@ pub fn create_file(pool: &Pool, file: FileId, temporary: bool) -> Result<()> {
     let sized = made.set_len(FIRST_PAGES as u64 * PAGE_SIZE as u64);
     let result = (sized.and_then(|()| made.sync())).and_then(|()| format_file(pool, file, &name, temporary));
     if result.is_err() {
-        // The error in hand is the one to tell; a blank file is removed at the next open.
+        // The first error is returned; a blank file that remains is removed at the next open.
         let _ = remove_file(pool, file);
     }
     result
@@ -43,7 +47,7 @@ pub fn create_file(pool: &Pool, file: FileId, temporary: bool) -> Result<()> {
 
 fn format_file(pool: &Pool, file: FileId, name: &str, temporary: bool) -> Result<()> {
     let mut mtr = pool.begin();
-    // Both frames before any change: an error must leave nothing half done.
+    // Both frames are reserved before any change: an error must leave nothing half done.
     let header = PageId::new(file, HEADER_PAGE);
     let bitmap = PageId::new(file, FIRST_BITMAP);
     mtr.reserve(header)?;
@@ -65,30 +69,20 @@ fn format_file(pool: &Pool, file: FileId, name: &str, temporary: bool) -> Result
     Ok(())
 }
 
-/// A fresh bitmap page, in use itself. Fails before it changes anything.
-pub(super) fn format_bitmap(mtr: &mut Mtr<'_>, bitmap: PageId) -> Result<()> {
-    debug_assert_eq!(bitmap_of(bitmap.no), bitmap.no);
-    let page = mtr.create(bitmap, 0, PageType::Bitmap, 0)?;
-    mtr.edit_u32(page, FIRST_OFFSET, bitmap.no);
-    let (at, mask) = byte_of(bitmap.no);
-    debug_assert_eq!((at, mask), (BITS_OFFSET, 1));
-    mtr.edit(page, at, &[mask]);
-    Ok(())
-}
-
-/// Registers an existing file. Nothing is read of it: its header may still have to be redone. Call `check_header` before the file
-/// is used.
+/// Registers an existing file. Reads nothing of it: redo may still have to restore its header. Call
+/// `check_header` before the file is used.
 pub fn add_file(pool: &Pool, file: FileId) {
     pool.files().add(file, &file_name(file), true);
 }
 
-/// As [`verify_header`] and [`restore_length`].
+/// [`verify_header`], then [`restore_length`].
 pub fn check_header(pool: &Pool, file: FileId) -> Result<()> {
     verify_header(pool, file)?;
     restore_length(pool, file)
 }
 
-/// Is it a data file of this format, page size, number and database, not newer than the log?
+/// Checks that the file is a data file of this format, page size, number and database, and not newer
+/// than the log.
 pub fn verify_header(pool: &Pool, file: FileId) -> Result<()> {
     let opened = pool.files().get(file)?.file;
     let page = pool.read(PageId::new(file, HEADER_PAGE))?;
@@ -145,49 +139,51 @@ pub fn log_drop(mtr: &mut Mtr<'_>, file: FileId) {
     mtr.log_file_drop(file);
 }
 
-/// Forgets the file's pages, unregisters it, unlinks it. Idempotent. On error all but the last is done.
+/// Drops the file's pages from the pool, unregisters the file, unlinks it. Idempotent. On error
+/// everything but the unlink is done.
 pub fn remove_file(pool: &Pool, file: FileId) -> Result<()> {
     unlink(pool, file).1
 }
 
-/// As `remove_file`, of a file whose FILE_DROP is durable and still in the log: one that cannot be unlinked stops nothing, it is named in the
-/// system file (`left_over`), and `warn` is told. An error: not even that was possible, and the engine's work ends (I6).
+/// As `remove_file`, for a file whose FILE_DROP is durable and still in the log. A file that cannot be
+/// unlinked is no error: it becomes an orphan, and `warn` gets a line for the log. An error: the
+/// orphan could not be noted either, and the engine is poisoned (I6).
 pub fn remove_dropped(pool: &Pool, file: FileId, warn: &dyn Fn(&str)) -> Result<()> {
     let (name, removed) = unlink(pool, file);
     let Err(why) = removed else {
         return Ok(());
     };
-    // The name of a temporary table's file says enough.
+    // The name of a temporary table's file says enough: the next start removes it.
     if !name.starts_with(TEMPORARY_PREFIX) {
-        super::note_left_over(pool, file).inspect_err(|e| {
+        note_orphan(pool, file).inspect_err(|e| {
             pool.poison(&format!(
                 "a data file could not be removed: {why}; nor could that be noted: {e}"
             ));
         })?;
     }
-    warn(&tell_left_over(&name, &why));
+    warn(&orphan_message(&name, &why));
     Ok(())
 }
 
-/// A line for people.
-pub fn tell_left_over(name: &str, why: &Error) -> String {
+/// The line for the log about a file that could not be unlinked.
+pub fn orphan_message(name: &str, why: &Error) -> String {
     format!(
         "file {name} of a table that is gone could not be removed: {why}; nothing needs it, each start tries again, and it may be removed by hand"
     )
 }
 
-/// The file's name, and whether it is gone.
+/// Returns the file's name, and the result of the unlink.
 fn unlink(pool: &Pool, file: FileId) -> (String, Result<()>) {
-    // Unregistered first: no flush and no read-ahead of it begins after this.
+    // The file is unregistered first: no flush and no read-ahead of it begins after this.
     let name = pool.files().remove(file).unwrap_or_else(|| file_name(file));
     pool.discard_file(file);
     let removed = pool.disk().remove(&name);
     (name, removed)
 }
 
-/// Nothing was ever written to it; it may have been made longer.
+/// The file holds only zero bytes: nothing was written to it, though it may have been extended.
 pub fn is_blank(pool: &Pool, file: FileId) -> Result<bool> {
-    // A crash may leave any length: not one that direct I/O could read.
+    // A crash may leave any length, also one that direct I/O cannot read.
     let open = (pool.disk()).open(&file_name(file), Mode::Open, Caching::Buffered)?;
     let len = open.len()?;
     let mut bytes = vec![0; 64 << 10];

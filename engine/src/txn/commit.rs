@@ -22,7 +22,7 @@ use super::undo::history::End;
 use super::undo::stream::StreamTail;
 use super::visibility::VisibleEnd;
 use super::xid::Xid;
-use crate::base::{moment, planted, Error, Lsn, Moment, Mutant, Result};
+use crate::base::{planted, sync_point, Error, Lsn, Mutant, Result, SyncPoint};
 use std::sync::atomic::Ordering;
 
 impl TrxSys {
@@ -188,7 +188,7 @@ impl TrxSys {
             commit_lsn: (commits && !prepared).then_some(active.last_lsn),
             position: if commits { &active.position } else { &[] },
         });
-        moment(Moment::EndSeen);
+        sync_point(SyncPoint::EndSeen);
         self.visibility.hide(id);
         self.counters.active_transactions.sub(1);
         match &written {
@@ -212,7 +212,7 @@ impl TrxSys {
         debug_assert!(number > id, "one counter gives ids and commit numbers");
         let at = tail.append(&mut mtr, kind, id, active.undo_top, number, position)?;
         active.last_lsn = mtr.commit();
-        moment(Moment::EndLogged);
+        sync_point(SyncPoint::EndLogged);
         self.pool.check_alive()?;
         Ok(End { at, number })
     }

@@ -4,14 +4,14 @@
 //! file adds what only [`TrxSys`] knows: the horizon of views and durable ends. No latch is held.
 use super::sys::TrxSys;
 use super::undo::purge::PurgeJob;
-use crate::base::{moment, Moment, Result};
+use crate::base::{sync_point, Result, SyncPoint};
 
 impl TrxSys {
     /// Next piece of purge work, at most `records_max` records; None: nothing is old enough. Several
     /// threads may hold jobs.
     pub fn next_purge(&self, records_max: usize) -> Result<Option<PurgeJob>> {
         let (horizon, durable) = self.visibility.horizons();
-        moment(Moment::HorizonLearned);
+        sync_point(SyncPoint::HorizonLearned);
         let durable = match self.undo.has_work_from(durable, horizon) {
             false => durable,
             true => {

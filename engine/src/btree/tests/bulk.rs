@@ -1,7 +1,7 @@
 //! Loads past the pool and the log: what comes out is a sound tree; one that is cut short, by a full disk or a crash at any write, leaves
 //! the tree empty and gives every page back, also where the pages held another tree a moment before.
 use super::kit::*;
-use crate::base::{moment, Error, Moment, PageId, Result};
+use crate::base::{sync_point, Error, PageId, Result, SyncPoint};
 use crate::btree::bulk::BulkLoad;
 use crate::btree::extents::{self, ExtentList};
 use crate::btree::{Intent, Tree, KEY_MAX};
@@ -260,7 +260,7 @@ fn a_remembered_leaf_that_a_load_has_got_is_nobodys() {
         assert!(!space::is_used(&pool, PageId::new(FILE, no)).unwrap());
         let list = list_of(&pool, &other);
         let his = pool.clone();
-        moment::at(Moment::LeafToBeTried, move || {
+        sync_point::at(SyncPoint::LeafToBeTried, move || {
             let mut direct = Direct::begin(&his, FILE).unwrap();
             loop {
                 let (first, lsn) = list.allocate(&his).unwrap();

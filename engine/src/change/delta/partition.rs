@@ -10,7 +10,7 @@
 //! bursts it is written.
 //!
 //! Locks: the gate, alone by whoever closes, shared by whoever counts what is idle; no latch is held.
-use crate::base::{moment, planted, Moment, Mutant};
+use crate::base::{planted, sync_point, Mutant, SyncPoint};
 use crate::change::delta::tree::{Delta, PARTITIONS_MAX};
 use crate::change::policy::change_buffer::ChangeBuffer;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -76,7 +76,7 @@ impl Delta {
     }
     pub(in crate::change) fn begin_partition_if_due(&self) {
         if self.is_newest_full() && may_begin(self.range()) {
-            moment(Moment::PartitionDue);
+            sync_point(SyncPoint::PartitionDue);
             let _closed = self.gate.write();
             // Of several who found it full at once the first has closed it, and the next one is nearly empty.
             if self.is_newest_full() {

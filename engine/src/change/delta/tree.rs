@@ -12,7 +12,7 @@
 //! After the engine was opened the tree's content is not known: the first use begins a new partition, and `count_step` (`count.rs`) walks
 //! the older ones, in which nothing changes meanwhile, for merges wait so long. Until then nothing is known to be absent.
 use crate::base::sync::{Rank, RankedMutex};
-use crate::base::{moment, Error, IndexId, Moment, Result};
+use crate::base::{sync_point, Error, IndexId, Result, SyncPoint};
 use crate::btree::{Intent, Placed, Seek, Tree, ENTRY_MAX, KEY_MAX};
 use crate::change::delta::count::Count;
 use crate::change::delta::op_list::{self, Folded, Pending};
@@ -211,7 +211,7 @@ impl Delta {
         let found = (oldest..=newest)
             .filter(|p| !known || self.in_partition[slot(*p)].load(Ordering::SeqCst) > 0)
             .collect();
-        moment(Moment::PartitionsLearned);
+        sync_point(SyncPoint::PartitionsLearned);
         found
     }
     /// Partitions that may hold something.

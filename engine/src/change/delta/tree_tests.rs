@@ -1,6 +1,6 @@
 //! A delta tree whose partition numbers have come to their end; its filters as it fills and empties.
 use super::*;
-use crate::base::moment::at;
+use crate::base::sync_point::at;
 use crate::change::policy::change_buffer::DISK_TIMES;
 use crate::change::testing::fixture::{found_again, new_index, new_unique_index};
 use crate::change::{drain, merge_leaf, submit, IndexTrees};
@@ -73,7 +73,7 @@ fn a_filter_that_grows_beside_a_merge_knows_all_that_is_pending() {
     let delta = index.delta.clone().unwrap();
     (0..20).for_each(|n| put(pool, &index, format!("a{n}").as_bytes()));
     let (other_pool, other) = (rig.pool.clone(), index.clone());
-    at(Moment::MergedToBeCounted, move || {
+    at(SyncPoint::MergedToBeCounted, move || {
         (0..3000).for_each(|n| put(&other_pool, &other, format!("b{n}").as_bytes()));
     });
     let before = delta.buffer().filter_memory().1;
@@ -268,7 +268,7 @@ fn of_several_who_find_a_partition_full_one_begins_the_next() {
     let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
     let delta = index.delta.clone().unwrap();
     let other = delta.clone();
-    at(Moment::PartitionDue, move || other.begin_partition());
+    at(SyncPoint::PartitionDue, move || other.begin_partition());
     let mut n = 0u32;
     while delta.range().1 == 0 {
         put(pool, &index, &n.to_be_bytes());

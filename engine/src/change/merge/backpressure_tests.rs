@@ -1,7 +1,7 @@
 //! Appenders at the bound, several at once.
 use super::*;
-use crate::base::moment::at;
-use crate::base::Moment;
+use crate::base::sync_point::at;
+use crate::base::SyncPoint;
 use crate::btree::tests::kit::{checkpoint, FILE};
 use crate::change::delta::tree::delta_key;
 use crate::change::testing::fixture::new_index;
@@ -115,7 +115,7 @@ fn however_many_append_the_bound_holds() {
                     for n in 0..300 {
                         let dice = crc32c::crc32c(&(n * THREADS + thread).to_be_bytes());
                         // As long as a page takes to be read.
-                        at(Moment::MergedToBeCounted, a_while);
+                        at(SyncPoint::MergedToBeCounted, a_while);
                         put(pool, index, &key(dice % 1000, 1000, each + dice / 1000 % 60), LONG);
                         let bytes = delta.bytes();
                         assert!(bytes <= most + room, "{bytes} of {most}, append {n} of thread {thread}");

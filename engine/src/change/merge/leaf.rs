@@ -10,7 +10,7 @@
 //!
 //! Called by readers that met a dense leaf, by appends whose list is full, by appenders near the bound, by sweeps; with no
 //! latch held.
-use crate::base::{moment, planted, Moment, Mutant, Result};
+use crate::base::{planted, sync_point, Mutant, Result, SyncPoint};
 use crate::btree::{Intent, LeafWrite, Placed, RememberedLeaf, Tree};
 use crate::change::delta::op_list::Operations;
 use crate::change::delta::tree::{delta_end, delta_key, Delta, DeltaKey};
@@ -79,7 +79,7 @@ pub(in crate::change) fn merge_at(
 /// As `merge_at`, by an appender near the bound.
 pub(in crate::change) fn merge_helping(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8]) -> Result<Merged> {
     let mut merge = Merge::new(pool, tree, delta, false);
-    merge.loses_all = planted(Mutant::HelpedEntriesLost);
+    merge.loses_all = planted(Mutant::BackpressureEntriesLost);
     merge_by(merge, key)
 }
 /// As `merge_at`, of one key alone, which others of its leaf may need room for. False: nothing was merged.
@@ -383,7 +383,7 @@ impl<'a> Merge<'a> {
         let done = stopped.unwrap_or(self.pending.len());
         let empty = self.take_out(&mut mtr, done, &kept);
         mtr.commit();
-        moment(Moment::MergedToBeCounted);
+        sync_point(SyncPoint::MergedToBeCounted);
         self.account(done, &kept);
         if let Some(i) = sparse {
             self.tree.try_shrink(self.pool, self.pending.key(i))?;

@@ -1,7 +1,7 @@
 //! What others do to a leaf, and to what is pending for it, between two mini-transactions of one merge.
 use super::*;
-use crate::base::moment::at;
-use crate::base::{Moment, PageNo};
+use crate::base::sync_point::at;
+use crate::base::{PageNo, SyncPoint};
 use crate::btree::tests::kit::{check, checkpoint};
 use crate::btree::ENTRY_OVERHEAD;
 use crate::change::testing::fixture::{found_again, new_index};
@@ -117,7 +117,7 @@ fn while_the_index_is_emptied(younger: Op<'static>, body: impl FnOnce(&Pool, &In
     std::thread::scope(|scope| {
         let (pool, other) = (rig.pool.clone(), index.clone());
         scope.spawn(move || {
-            at(Moment::MergedToBeCounted, move || {
+            at(SyncPoint::MergedToBeCounted, move || {
                 merged.send(()).unwrap();
                 counting.recv().unwrap();
             });
@@ -126,7 +126,7 @@ fn while_the_index_is_emptied(younger: Op<'static>, body: impl FnOnce(&Pool, &In
         });
         is_merged.recv().unwrap();
         let (pool, other) = (rig.pool.clone(), index.clone());
-        at(Moment::PartitionsLearned, move || {
+        at(SyncPoint::PartitionsLearned, move || {
             may_count.send(()).unwrap();
             is_counted.recv().unwrap();
             assert!(other.delta.as_ref().unwrap().is_empty());
@@ -202,7 +202,7 @@ fn what_cannot_be_buffered_is_not_overtaken_by_what_is_pending_for_its_key() {
             drop(leaf);
         });
         is_held.recv().unwrap();
-        at(Moment::MergedToBeCounted, move || give_back.send(()).unwrap());
+        at(SyncPoint::MergedToBeCounted, move || give_back.send(()).unwrap());
         submit(pool, &index, op).unwrap();
     });
     drain(pool, &index).unwrap();

@@ -3,7 +3,7 @@
 //! A leaf that a bulk build filled has no room for what is pending for it, and neither have its neighbours. Merged one by one each would be
 //! split; together they need one page in eight more. An image of each page goes to the log, which is as many bytes as its doublewrite
 //! would be; in return it needs none (`pool::flush`). Latches as in `merge.rs`, with a parent and several leaves in the place of one.
-use crate::base::{moment, planted, Moment, Mutant, Result};
+use crate::base::{planted, sync_point, Mutant, Result, SyncPoint};
 use crate::change::merge::leaf::{Merge, Next, Reach};
 use crate::pool::{Presence, PAGE_SIZE};
 
@@ -58,14 +58,14 @@ impl Merge<'_> {
             return Ok(Next::Alone);
         }
         let stuck = self.stuck;
-        let empty = match planted(Mutant::SpreadEntryMergedTwice) {
+        let empty = match planted(Mutant::RedistributedEntryMergedTwice) {
             true => Vec::new(),
             false => self.take_out(&mut mtr, self.pending.len(), &kept),
         };
         mtr.commit();
         #[cfg(test)]
         SPREAD.with(|spread| spread.set((spread.get().0 + 1, spread.get().1 + siblings.len() as u64)));
-        moment(Moment::MergedToBeCounted);
+        sync_point(SyncPoint::MergedToBeCounted);
         self.account(self.pending.len(), &kept);
         for key in empty {
             self.delta.tree.try_shrink(self.pool, &key)?;
@@ -111,7 +111,7 @@ impl Merge<'_> {
         let mut items = Vec::with_capacity(base.len() + self.pending.len());
         let mut next = 0;
         for key in 0..self.pending.len() {
-            if key == 0 && planted(Mutant::SpreadEntryLost) {
+            if key == 0 && planted(Mutant::RedistributedEntryLost) {
                 continue;
             }
             let place = place_of(base, next, self.pending.key(key));

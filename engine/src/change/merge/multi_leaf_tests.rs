@@ -1,6 +1,6 @@
 //! Full leaves with something pending for each of them are spread over their neighbours, not split one by one.
-use crate::base::moment::at;
-use crate::base::{Moment, PageId};
+use crate::base::sync_point::at;
+use crate::base::{PageId, SyncPoint};
 use crate::btree::tests::kit::{check, FILE};
 use crate::btree::Seek;
 use crate::change::merge::leaf::merge_at;
@@ -133,7 +133,7 @@ fn what_is_stuck_in_a_stretch_that_is_met_again_is_counted_once() {
             released.send(()).unwrap();
         });
         is_held.recv().unwrap();
-        at(Moment::MergedToBeCounted, move || {
+        at(SyncPoint::MergedToBeCounted, move || {
             merged.send(()).unwrap();
             is_released.recv().unwrap();
         });

@@ -3,7 +3,7 @@ use super::deadlocks::about;
 use crate::base::counters::Counter;
 use crate::base::Counters;
 use crate::engine::instance::Engine;
-use crate::io::file::local_time;
+use crate::io::local_time;
 use std::fmt::Write;
 
 /// Sections, and the counters shown in each.

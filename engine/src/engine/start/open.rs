@@ -7,7 +7,7 @@
 //! | a log | recovery: doublewrite, redo, undo streams, catalog |
 //! | data files, but no log | refused: someone took the log away |
 //! | a log of another database | refused, before anything of it is applied |
-//! | a log that was off | refused by name: the data files may hold half of any change (`redo/switch.rs`) |
+//! | a log that was off | refused by name: the data files may hold half of any change (`redo/on_off.rs`) |
 //! | redo for a data file that is missing and not dropped later | refused by name |
 //! | a data file that the catalog does not name | removed if DDL was cut short or it was a temporary table, else refused (`unnamed`) |
 //!
@@ -131,7 +131,7 @@ fn create_or_recover(disk: Arc<dyn Disk>, config: &Config, counters: Arc<Counter
     };
     for name in names.iter().filter(|n| n.starts_with(space::TEMPORARY_PREFIX)) {
         if let Err(why) = disk.remove(name) {
-            (config.log)(Level::Warning, &space::tell_left_over(name, &why));
+            (config.log)(Level::Warning, &space::orphan_message(name, &why));
         }
     }
     recover(disk, config, counters, (checkpoint, database), &names)

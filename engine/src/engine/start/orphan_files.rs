@@ -3,11 +3,11 @@
 //! | proof | what happened |
 //! |---|---|
 //! | the log says that it was dropped | DROP, TRUNCATE or a CREATE that failed; removed by `open` before the catalog is read |
-//! | the system file names it (`space/left_over.rs`) | the same, and it could not be removed then; tried again |
+//! | the system file names it (`space/orphans.rs`) | the same, and it could not be removed then; tried again |
 //! | the log says that it was made | CREATE or TRUNCATE was cut short before the catalog named the new file: nobody ever wrote a row |
 //! | nothing but zeros | the same, before the log knew of the file (I1: no page before its redo) |
 //!
-//! DDL holds the checkpoint back while it is between log and directory (`redo/hold.rs`), so whatever the engine itself left has its
+//! DDL holds the checkpoint back while it is between log and directory (`redo/checkpoint.rs`), so whatever the engine itself left has its
 //! proof; the files of temporary tables have names of their own. Any other file refuses the start, before one is removed: its table
 //! stands in a newer catalog, or in another one, and this engine must neither take its rows away nor run on and part from them.
 use super::read_log::LogFacts;
@@ -73,9 +73,9 @@ pub(super) fn retry_removals(
     log: &LogSink,
 ) -> Result<()> {
     for (file, _) in &stuck {
-        space::note_left_over(pool, *file)?;
+        space::note_orphan(pool, *file)?;
     }
-    for file in space::left_over(pool)? {
+    for file in space::orphans(pool)? {
         if stuck.iter().any(|(known, _)| *known == file) {
             continue;
         }
@@ -87,12 +87,12 @@ pub(super) fn retry_removals(
         }
         files.remove(&file);
         match space::remove_file(pool, file) {
-            Ok(()) => space::forget_left_over(pool, file)?,
+            Ok(()) => space::forget_orphan(pool, file)?,
             Err(why) => stuck.push((file, why)),
         }
     }
     for (file, why) in &stuck {
-        log(Level::Warning, &space::tell_left_over(&space::file_name(*file), why));
+        log(Level::Warning, &space::orphan_message(&space::file_name(*file), why));
     }
     Ok(())
 }

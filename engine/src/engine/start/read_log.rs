@@ -7,7 +7,7 @@ use crate::base::{FileId, Lsn, Result};
 use crate::engine::config::{Config, Level, LogSink};
 use crate::io::Disk;
 use crate::pool::{split, Gathered, Piece, Pool, Void};
-use crate::redo::ahead::scan_ahead;
+use crate::redo::read_ahead::scan_ahead;
 use crate::redo::reader::scan;
 use crate::redo::record::Record;
 use std::collections::BTreeSet;

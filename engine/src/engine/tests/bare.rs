@@ -3,8 +3,8 @@
 use super::bulk_insert::commit;
 use super::load::open;
 use super::rig::*;
-use crate::base::moment::at;
-use crate::base::Moment;
+use crate::base::sync_point::at;
+use crate::base::SyncPoint;
 use crate::change;
 use crate::io::sim::SimDisk;
 use crate::txn::Isolation::ReadCommitted;
@@ -65,9 +65,9 @@ fn an_entry_that_is_merged_meanwhile_is_met() {
         leave_entry(&rig);
         let his = rig.clone();
         if merged_before {
-            at(Moment::NothingPending, || ());
+            at(SyncPoint::NothingPending, || ());
         }
-        at(Moment::NothingPending, move || merge_all(&his, 0));
+        at(SyncPoint::NothingPending, move || merge_all(&his, 0));
         assert!(!rig.store().is_bare(rig.table.layout()).expect("look"));
         merge_all(&rig, 0);
         assert!(!rig.store().is_bare(rig.table.layout()).expect("look"));
@@ -81,11 +81,11 @@ fn a_load_meets_what_was_left_pending_between_its_looks() {
     let mut trx = rig.begin(ReadCommitted);
     let begun = rig.store().begin_bulk_insert(&rig.table).expect("look");
     let mut bulk = begun.expect("an empty table");
-    at(Moment::NothingPending, || ());
+    at(SyncPoint::NothingPending, || ());
     let his = rig.clone();
-    at(Moment::NothingPending, move || leave_entry(&his));
+    at(SyncPoint::NothingPending, move || leave_entry(&his));
     let his = rig.clone();
-    at(Moment::NothingPending, move || merge_all(&his, 0));
+    at(SyncPoint::NothingPending, move || merge_all(&his, 0));
     for n in 0..5u8 {
         let (pk, row) = ([n + 10], row(n, 100 + n as u16));
         with_entries(&pk, &row, |entries| bulk.add(&mut trx, &pk, &row.encode(), entries)).expect("add");

@@ -1,7 +1,7 @@
 //! What a row operation costs, without the server: `cargo test --release --lib bench -- --ignored --nocapture`.
 use super::rig::*;
 use crate::engine::Engine;
-use crate::io::file::RealDisk;
+use crate::io::RealDisk;
 use crate::table::{Cursor, EntryChange, LockChoice, NewRow, TableSpec};
 use crate::txn::{Isolation, LockMode};
 use std::time::Instant;

@@ -2,7 +2,7 @@
 use super::rig::{config, Rig};
 use crate::base::Counters;
 use crate::engine::{Close, Config, Engine};
-use crate::io::file::RealDisk;
+use crate::io::RealDisk;
 use crate::table::{Entry, IndexSpec, NewRow, TableSpec};
 use crate::txn::{Isolation, Trx};
 use std::sync::atomic::Ordering;

@@ -1,8 +1,8 @@
 //! Tables that cannot be used when the engine is opened, and come back: what they were owed is not forgotten.
 use super::rig::*;
 use crate::base::ids::{FIRST_TABLE_FILE, UNDO_FILE};
-use crate::base::moment::at;
-use crate::base::{Moment, Result};
+use crate::base::sync_point::at;
+use crate::base::{Result, SyncPoint};
 use crate::engine::steps::LoserRollback;
 use crate::engine::{Close, Config, Engine, LogSink};
 use crate::io::sim::Fault;
@@ -238,7 +238,7 @@ fn a_disk_that_fails_at_a_start_makes_no_unfinished_table_somebody_elses() {
         let rig = Rig::create(disk.clone());
         let crashed: Arc<OnceLock<Arc<SimDisk>>> = Arc::default();
         let (engine, into) = (rig.engine.clone(), crashed.clone());
-        at(Moment::FileMade, move || {
+        at(SyncPoint::FileMade, move || {
             engine.flush_log().expect("flush");
             assert!(into.set(disk.crash(seed)).is_ok(), "once");
         });
@@ -335,7 +335,7 @@ fn an_index_that_comes_while_a_start_frees_others_stays() {
         table: rig.table.clone(),
     };
     let before = rig.table.layout().secondary[0].index.id;
-    at(Moment::TreeToBeFreed, move || {
+    at(SyncPoint::TreeToBeFreed, move || {
         let mut change = super::ddl_crash::change_of(&other.table);
         (change.drop, change.add) = (vec!["by_group"], vec![&build]);
         change.order = vec!["by_group", "by_tag"];

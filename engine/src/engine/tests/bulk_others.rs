@@ -3,8 +3,8 @@
 use super::bulk_insert::{commit, fill, shuffled};
 use super::load::{open, row, Rows};
 use super::rig::*;
-use crate::base::moment::at;
-use crate::base::{Error, Moment};
+use crate::base::sync_point::at;
+use crate::base::{Error, SyncPoint};
 use crate::btree::Seek;
 use crate::io::sim::SimDisk;
 use crate::table::{Cursor, LockChoice};
@@ -178,7 +178,7 @@ fn a_late_row_that_may_not_come_up_fails_the_statement() {
     trx.lock_wait_timeout_ms = 1;
     let reader = Rc::new(RefCell::new(None));
     let (his, kept) = (rig.clone(), reader.clone());
-    at(Moment::LateToBePlaced, move || {
+    at(SyncPoint::LateToBePlaced, move || {
         let mut trx = his.begin(Serializable);
         assert_eq!(rows_around_5(&his, &mut trx), 0);
         kept.replace(Some(trx));
@@ -216,7 +216,7 @@ fn a_late_row_waits_for_who_has_read_where_it_belongs() {
         commit(&his, trx);
         (first, second)
     });
-    at(Moment::LateToBePlaced, move || {
+    at(SyncPoint::LateToBePlaced, move || {
         start.send(()).expect("he is there");
         told.recv().expect("he has read");
     });
@@ -245,7 +245,7 @@ fn a_late_row_is_not_placed_behind_a_reader_s_back() {
         found.map(|rows| rows.len())
     });
     let his = rig.clone();
-    at(Moment::LateToBePlaced, move || {
+    at(SyncPoint::LateToBePlaced, move || {
         start.send(()).expect("he is there");
         while !someone_waits(&his) {
             std::thread::sleep(Duration::from_millis(1));

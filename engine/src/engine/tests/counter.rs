@@ -1,7 +1,7 @@
 //! The AUTO_INCREMENT counter and a crash: no value of a row that is there is given again.
 use super::rig::*;
-use crate::base::moment::at;
-use crate::base::Moment;
+use crate::base::sync_point::at;
+use crate::base::SyncPoint;
 use crate::io::sim::SimDisk;
 use crate::txn::Isolation::ReadCommitted;
 use std::sync::mpsc::{channel, RecvTimeoutError};
@@ -33,7 +33,7 @@ fn who_finds_the_counter_saved_finds_it_in_the_log() {
     rig.table.autoinc_raise(1025); // the other's
     let (other, (done, is_done)) = (rig.clone(), channel());
     let (told, thread) = channel();
-    at(Moment::CounterWritten, move || {
+    at(SyncPoint::CounterWritten, move || {
         let writing = std::thread::spawn(move || {
             other.insert(&mut others, &[1], &row(1)).expect("another leaf");
             other.engine.commit(&mut others, true).expect("commit");

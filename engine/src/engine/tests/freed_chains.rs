@@ -5,8 +5,8 @@
 //! durable, came to the old version again and freed the chain once more: a false report of damage at best.
 use super::change_buffer::rebuild_by_group;
 use super::rig::*;
-use crate::base::moment::at;
-use crate::base::Moment;
+use crate::base::sync_point::at;
+use crate::base::SyncPoint;
 use crate::btree::overflow;
 use crate::engine::{Close, Config, Engine};
 use crate::index::ChainRef;
@@ -172,7 +172,7 @@ fn a_page_on_its_way_is_not_taken_for_written() {
         "the disk does not know that it is free"
     );
     let other = pool.clone();
-    at(Moment::PastAsked, move || other.flush_all().expect("flush"));
+    at(SyncPoint::PastAsked, move || other.flush_all().expect("flush"));
     assert!(!pool.flusher().is_past_written(head, 1), "it was asked for before");
     assert!(pool.flusher().is_past_written(head, 1));
 }

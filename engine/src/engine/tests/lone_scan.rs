@@ -1,8 +1,8 @@
 //! The locking scan of a statement outside of a transaction, and rows that move while it is under way: `table/cursor_moved.rs`.
 use super::isolation::*;
 use super::rig::*;
-use crate::base::moment::{at, moment};
-use crate::base::{Error, Moment, Result};
+use crate::base::sync_point::{at, sync_point};
+use crate::base::{Error, Result, SyncPoint};
 use crate::btree::Seek;
 use crate::table::{Cursor, LockChoice, OnLocked};
 use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
@@ -137,7 +137,7 @@ impl World {
     /// Now, and perhaps within the scan's next step.
     fn stir_within(world: &Arc<Mutex<World>>) {
         World::stir(world);
-        for when in [Moment::EntryCopied, Moment::MovedRowFound] {
+        for when in [SyncPoint::EntryCopied, SyncPoint::MovedRowFound] {
             let then = world.clone();
             if then.lock().expect("whole").below(2) == 0 {
                 at(when, move || World::stir(&then));
@@ -233,8 +233,8 @@ fn scanned(seed: u64, gaps: bool) -> (Vec<(u8, u8)>, usize) {
     commit(&rig, trx);
     // What was not come to is not for the next one.
     for _ in 0..ROWS {
-        moment(Moment::EntryCopied);
-        moment(Moment::MovedRowFound);
+        sync_point(SyncPoint::EntryCopied);
+        sync_point(SyncPoint::MovedRowFound);
     }
     World::end_all(&world);
     rig.check_table();

@@ -1,10 +1,10 @@
-//! What others do between two steps of a read, at a [`Moment`]: in a run of threads that is met once in hours. And what a serializable
+//! What others do between two steps of a read, at a [`SyncPoint`]: in a run of threads that is met once in hours. And what a serializable
 //! read keeps them from doing at the end of its range.
 use super::isolation::*;
 use super::load;
 use super::rig::*;
-use crate::base::moment::at;
-use crate::base::{Error, Moment};
+use crate::base::sync_point::at;
+use crate::base::{Error, SyncPoint};
 use crate::btree::Seek;
 use crate::io::sim::SimDisk;
 use crate::table::{Cursor, LockChoice};
@@ -27,9 +27,9 @@ fn a_mark_that_is_taken_back_meanwhile_hides_no_row() {
             rig.buffer_by(buffering);
             let mut other = rig.begin(ReadCommitted);
             rig.delete(&mut other, &[2], &row(2, 20)).expect("delete");
-            at(Moment::EntryCopied, || ());
+            at(SyncPoint::EntryCopied, || ());
             let his = rig.clone();
-            at(Moment::EntryCopied, move || rollback(&his, other));
+            at(SyncPoint::EntryCopied, move || rollback(&his, other));
             let mut trx = rig.begin(level);
             trx.lock_wait_timeout_ms = 10_000;
             assert_eq!(
@@ -80,7 +80,7 @@ fn what_is_undone_and_done_again_meanwhile_shows_each_row_once() {
             let now = seen.len() == if deletes { 1 } else { 3 };
             if let Some(mut other) = again.take_if(|_| now) {
                 let his = rig.clone();
-                at(Moment::RowOfEntryCopied, move || {
+                at(SyncPoint::RowOfEntryCopied, move || {
                     change(&his, &mut other);
                     commit(&his, other);
                 });
@@ -96,7 +96,7 @@ fn what_is_undone_and_done_again_meanwhile_shows_each_row_once() {
 
 /// Changes row 3 between the two looks of a read at an entry and its row, so many times; at last kills the reader, if he is given.
 fn touch_leaf(rig: Arc<Rig>, tag: u16, times: u32, reader: Option<Arc<ThreadWaiter>>) {
-    at(Moment::RowOfEntryCopied, move || {
+    at(SyncPoint::RowOfEntryCopied, move || {
         let mut other = rig.begin(ReadCommitted);
         rig.update(&mut other, &[3], &row(3, tag), &row(3, tag + 1))
             .expect("update");
@@ -144,7 +144,7 @@ fn a_version_that_is_taken_back_meanwhile_is_not_shown() {
     let mut holder = rig.begin(ReadCommitted);
     rig.update(&mut holder, &[2], &row(2, 20), &row(9, 20)).expect("update");
     let his = rig.clone();
-    at(Moment::VersionCopied, move || rollback(&his, holder));
+    at(SyncPoint::VersionCopied, move || rollback(&his, holder));
     let mut other = rig.begin(ReadCommitted);
     let seen = semi_consistent(&rig, &mut other).into_iter().map(|(group, _)| group);
     assert!(seen.eq([1, 2, 3]));
@@ -165,7 +165,7 @@ fn a_version_between_two_of_one_transaction_is_not_shown() {
             rig.update(&mut holder, &[2], &row(9, 20), &row(2, 20)).expect("update");
         }
         let his = rig.clone();
-        at(Moment::SteppedBack, move || commit(&his, holder));
+        at(SyncPoint::SteppedBack, move || commit(&his, holder));
         let mut other = rig.begin(ReadCommitted);
         let seen = semi_consistent(&rig, &mut other).into_iter().map(|(group, _)| group);
         assert!(seen.eq([1, 2, 3]));
@@ -181,7 +181,7 @@ fn a_unique_value_that_comes_back_meanwhile_is_in_the_way() {
     let mut other = rig.begin(ReadCommitted);
     rig.update(&mut other, &[2], &row(2, 20), &row(2, 25)).expect("update");
     let his = rig.clone();
-    at(Moment::RivalMet, move || {
+    at(SyncPoint::RivalMet, move || {
         // The leaf is latched here: what is pending needs it not.
         std::thread::spawn(move || rollback(&his, other))
             .join()
@@ -242,7 +242,7 @@ fn a_row_that_was_gone_is_asked_again() {
     rig.insert(&mut other, &[0], &row(0, 50)).expect("insert");
     let (send, receive) = std::sync::mpsc::channel();
     let his = rig.clone();
-    at(Moment::RivalMet, move || {
+    at(SyncPoint::RivalMet, move || {
         let undo = move || {
             his.store().rollback_to(&mut other, savepoint).expect("rollback");
             other
@@ -252,7 +252,7 @@ fn a_row_that_was_gone_is_asked_again() {
             .expect("received");
     });
     let his = rig.clone();
-    at(Moment::RivalLocked, move || {
+    at(SyncPoint::RivalLocked, move || {
         let mut other = receive.recv().expect("sent");
         his.insert(&mut other, &[0], &row(0, 50)).expect("insert again");
         let ends = his.clone();
@@ -320,7 +320,7 @@ fn what_a_semi_consistent_read_has_found_stays_until_it_is_read() {
     let rig = Arc::new(filled());
     let holder = shortened(&rig);
     let his = rig.clone();
-    at(Moment::CommittedVersionFound, move || {
+    at(SyncPoint::CommittedVersionFound, move || {
         commit(&his, holder);
         reuse_pages(&his);
     });
@@ -340,14 +340,14 @@ fn a_version_whose_maker_is_about_to_end_is_the_newest() {
     let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
     let his = rig.clone();
     let read = move || {
-        at(Moment::CommittedVersionFound, move || {
+        at(SyncPoint::CommittedVersionFound, move || {
             found.send(()).expect("awaited");
             may_go_on.recv().expect("sent");
         });
         row_2(&his)
     };
     let (send, reader) = std::sync::mpsc::channel();
-    at(Moment::EndSeen, move || {
+    at(SyncPoint::EndSeen, move || {
         send.send(std::thread::spawn(read)).expect("received");
         is_found.recv().expect("it comes so far");
     });

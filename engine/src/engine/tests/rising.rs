@@ -2,8 +2,8 @@
 use super::bulk_insert::{commit, fill, is_bare};
 use super::load::Rows;
 use super::rig::*;
-use crate::base::moment::at;
-use crate::base::{Error, Moment, PageId, PageNo};
+use crate::base::sync_point::at;
+use crate::base::{Error, PageId, PageNo, SyncPoint};
 use crate::btree::Seek;
 use crate::engine::{Config, Engine};
 use crate::io::sim::SimDisk;
@@ -134,7 +134,7 @@ fn a_row_goes_to_no_leaf_of_a_load_that_was_taken_back() {
     let his = rig.clone();
     let mut trx = rig.begin(ReadCommitted);
     let expected = pk.clone();
-    at(Moment::RisingLeafKnown, move || {
+    at(SyncPoint::AppendHintRead, move || {
         assert_eq!(between(leave_leaf(&his, rising)), expected)
     });
     rig.insert(&mut trx, &pk, &row(None)).expect("insert");

@@ -4,8 +4,8 @@ use super::rig::{config, pk, spec, Rig};
 use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE, UNDO_FILE};
 use crate::base::{Error, FileId};
 use crate::engine::{Close, Engine};
+use crate::io::sim::hooked::{Call, HookedDisk};
 use crate::io::sim::Fault;
-use crate::io::watched::{Call, Watched};
 use crate::io::{Caching, Disk, Mode, SimDisk};
 use crate::pool::PAGE_SIZE;
 use crate::space::file_name;
@@ -198,7 +198,7 @@ fn a_checkpoint_within_a_statement_does_not_forget_its_files() {
         // Just before a data file is removed, or just after one was made.
         let meanwhile: Meanwhile = Arc::default();
         let due = meanwhile.clone();
-        let watched = Watched::new(disk.clone(), move |call| {
+        let watched = HookedDisk::new(disk.clone(), move |call| {
             if let Call::Made(name) | Call::ToRemove(name) = call {
                 let act = name.ends_with(".slu").then(|| due.lock().take()).flatten();
                 if let Some(act) = act {
@@ -269,7 +269,7 @@ fn a_file_that_cannot_be_removed_stops_nothing() {
         let disk = disk.crash(seed);
         let engine = Engine::open_still(disk.clone(), config()).expect("opens");
         files_agree(&engine, &disk, seed);
-        assert_eq!(crate::space::left_over(&engine.store().pool).expect("read"), []);
+        assert_eq!(crate::space::orphans(&engine.store().pool).expect("read"), []);
         end(engine, false);
         // One of that number that comes back now is nobody's, and nothing says why: it stays.
         put(&disk, &old, &[7; PAGE_SIZE]);
@@ -307,8 +307,8 @@ fn a_crash_does_not_forget_what_could_not_be_removed() {
 }
 
 /// Data files cannot be removed if `is_stuck`.
-fn stuck_if(is_stuck: bool, disk: &Arc<SimDisk>) -> Arc<Watched> {
-    Watched::new(disk.clone(), move |call| match call {
+fn stuck_if(is_stuck: bool, disk: &Arc<SimDisk>) -> Arc<HookedDisk> {
+    HookedDisk::new(disk.clone(), move |call| match call {
         Call::ToRemove(name) if is_stuck && (name.ends_with(".slu") || name.starts_with("tmp_")) => {
             Err(Error::io(format!("cannot remove {name}: not permitted")))
         }

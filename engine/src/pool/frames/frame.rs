@@ -23,7 +23,7 @@
 //! latch first.
 //!
 //! Called by: the pool only. The layers above get a [`PageRead`], or an `Mtr` around [`PageWrite`].
-use crate::base::rests::before_lock;
+use crate::base::schedule_jitter::before_lock;
 use crate::base::{Error, Lsn, PageId, Result};
 use crate::pool::frames::geometry::PoolGeometry;
 use crate::pool::frames::memory::Region;

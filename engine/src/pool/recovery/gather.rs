@@ -160,7 +160,7 @@ pub fn split<'g>(end: Lsn, group: &'g [u8], each: &mut dyn FnMut(Piece<'g>) -> R
         Record::FileNew { .. }
         | Record::FileDrop { .. }
         | Record::Given { .. }
-        | Record::Cut { .. }
+        | Record::Truncate { .. }
         | Record::Note { .. } => {
             page_piece(about, at, each)?;
             about = about.map(|(id, _)| (id, after));

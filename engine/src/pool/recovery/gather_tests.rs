@@ -167,7 +167,7 @@ fn each_truncation_makes_void_what_the_log_said_before_it_of_the_pages_after_it(
     let mut void = Void::default();
     let mut truncate = |first, end| {
         void.learn(
-            &Record::Cut {
+            &Record::Truncate {
                 first: PageId::new(FILE, first),
             },
             end,

@@ -26,7 +26,7 @@ impl Void {
             Record::FileDrop { file } => drop(self.dropped.insert(*file)),
             // Whole extents, so an extent that is given again replaces itself.
             Record::Given { first, count } => drop(self.given.insert(*first, (*count, end))),
-            Record::Cut { first } => {
+            Record::Truncate { first } => {
                 let truncations = self.truncations.entry(first.file).or_default();
                 debug_assert!(truncations.last().is_none_or(|(_, lsn)| *lsn <= end));
                 truncations.retain(|(no, _)| *no < first.no);
@@ -50,6 +50,6 @@ impl Void {
         let is_cut = || (self.truncations.get(&id.file)).is_some_and(|all| all.iter().any(cuts));
         self.dropped.contains(&id.file)
             || (!planted(Mutant::GivenForgotten) && is_given())
-            || (!planted(Mutant::CutForgotten) && is_cut())
+            || (!planted(Mutant::TruncateForgotten) && is_cut())
     }
 }

@@ -1,6 +1,6 @@
 //! A panic in the middle of a batch: what it leaves is not taken for pages, and no thread waits for it.
 use crate::base::{Error, PageId};
-use crate::io::watched::{Call, Watched};
+use crate::io::sim::hooked::{Call, HookedDisk};
 use crate::io::SimDisk;
 use crate::pool::page::page_id;
 use crate::pool::testing::{PoolFixture, FILE};
@@ -25,7 +25,7 @@ fn change(fixture: &PoolFixture, no: u32) {
 fn filled(read_io_threads: u32) -> (PoolFixture, Arc<AtomicBool>) {
     let (disk, armed) = (SimDisk::new(5), Arc::new(AtomicBool::new(false)));
     let strikes = armed.clone();
-    let panicking = Watched::new(disk.clone(), move |call| match call {
+    let panicking = HookedDisk::new(disk.clone(), move |call| match call {
         Call::Batch if strikes.swap(false, Ordering::Relaxed) => panic!("as a test wants it"),
         _ => Ok(()),
     });

@@ -11,7 +11,7 @@
 use super::batch::{BatchWriter, Oldest};
 use super::pace::Pace;
 use super::unopened::Quarantined;
-use crate::base::{moment, planted, FileId, Lsn, Moment, Mutant, PageId, Result};
+use crate::base::{planted, sync_point, FileId, Lsn, Mutant, PageId, Result, SyncPoint};
 use crate::pool::frames::frame::{key_id, UNLOGGED};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -233,7 +233,7 @@ impl Flusher {
             if frame.oldest() != 0 && frame.past_on_disk.load(Ordering::Acquire) {
                 dirty.push(index);
             }
-            moment(Moment::PastAsked);
+            sync_point(SyncPoint::PastAsked);
             in_flight |= frame.in_flight.load(Ordering::Acquire);
         }
         (dirty, in_flight)

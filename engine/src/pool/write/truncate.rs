@@ -18,10 +18,10 @@ impl Flusher {
     pub fn truncate_file(&self, file: FileId, first: PageNo, end: PageNo, lsn: Lsn) -> Result<()> {
         debug_assert!(first <= end);
         let writer = self.writer();
-        if !planted(Mutant::CutNotDurable) {
+        if !planted(Mutant::TruncateNotDurable) {
             writer.redo.flush(lsn, FlushMode::Sync)?;
         }
-        if !planted(Mutant::CutLeavesPages) {
+        if !planted(Mutant::TruncateLeavesPages) {
             for no in first..end {
                 writer.store.forget(PageId::new(file, no));
             }

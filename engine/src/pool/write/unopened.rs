@@ -12,7 +12,7 @@
 //! quarantined pages are back in the list.
 //!
 //! Lock: the dirty list's. Called by: `flush` and `batch`. The page cleaner's step fetches the news.
-use crate::base::{Error, FileId, Told};
+use crate::base::{Error, FileId, LogDedup};
 use crate::pool::frames::dirty_list::{Candidate, Flight};
 use crate::pool::frames::store::FrameStore;
 
@@ -20,7 +20,7 @@ use crate::pool::frames::store::FrameStore;
 #[derive(Default)]
 pub(in crate::pool) struct UnopenedNews {
     /// Batches meet the same files again and again.
-    told: Told,
+    told: LogDedup,
     news: Vec<String>,
 }
 

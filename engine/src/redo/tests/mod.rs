@@ -1,16 +1,19 @@
 //! The log as a whole: what was flushed is read back, whatever happened in between.
+mod append_flush;
+mod checkpoint;
 mod crash;
 mod damage;
 mod descriptors;
-mod flow;
-mod overlap;
+mod group_commit;
+mod on_off;
+mod segments;
 
-use super::block::{self, BLOCK};
+use super::block_format::{self as block, BLOCK};
 use super::control::CONTROL_FILE;
 use super::reader::{scan, ScanEnd};
-use super::ring::{file_offset, list_segments, segment_name, segment_size_for, SEGMENT_HEADER};
+use super::segment_ring::{file_offset, list_segments, segment_name, segment_size_for, SEGMENT_HEADER};
 use super::*;
-use crate::base::{Counters, Error, Lsn, Moment, Result};
+use crate::base::{Counters, Error, Lsn, Result, SyncPoint};
 use crate::io::sim::Fault;
 use crate::io::{Disk, RealDisk, SimDisk};
 use proptest::prelude::*;

@@ -3,7 +3,7 @@
 //! From its first page on, a build's tree stands in the catalog as one to be freed; publishing takes it off that list. So a build that
 //! a crash or an abort cuts short leaves nothing behind, and the pages of a dropped index are freed in the same way.
 //! Entries are stamped 0: views that are older than the index are refused (`Secondary::created`), all others see every entry.
-use crate::base::{moment, planted, Error, IndexId, Moment, Mutant, Result, TrxId};
+use crate::base::{planted, sync_point, Error, IndexId, Mutant, Result, SyncPoint, TrxId};
 use crate::btree::build::Builder;
 use crate::btree::bulk::BulkLoad;
 use crate::btree::extents::ExtentList;
@@ -164,7 +164,7 @@ impl Store {
     fn free_what_can_be(&self, table: &Table) {
         let layout = table.layout();
         for (index, root) in &layout.freeing {
-            moment(Moment::TreeToBeFreed);
+            sync_point(SyncPoint::TreeToBeFreed);
             let Err(e) = self.free_tree(table, &layout.tree(*root, *index)) else {
                 continue;
             };

@@ -13,7 +13,7 @@
 //! in the linked clustered tree, each as an insert of its own: ranges that others have locked since the link are waited for.
 //!
 //! Latches: none between calls; a root (X) while it is linked, a leaf (X) while a late row is placed. Called by `bulk_insert.rs`.
-use crate::base::{moment, Error, IndexId, Moment, Result, TrxId};
+use crate::base::{sync_point, Error, IndexId, Result, SyncPoint, TrxId};
 use crate::btree::bulk::Loaded;
 use crate::btree::extents::ExtentList;
 use crate::btree::Tree;
@@ -71,7 +71,7 @@ impl Store {
                     return Ok(false);
                 }
             }
-            moment(Moment::NothingPending);
+            sync_point(SyncPoint::NothingPending);
             if !s.index.tree.is_bare(&self.pool)? {
                 return Ok(false);
             }
@@ -123,7 +123,7 @@ impl TableLoad {
         let mut rows = Some(self.build_rows(layout, trx)?);
         if let Some(late) = self.late.take() {
             self.link_rows(trx, layout, &rows.take().expect("just built"))?;
-            moment(Moment::LateToBePlaced);
+            sync_point(SyncPoint::LateToBePlaced);
             self.place_late(trx, layout, late)?;
         }
         let mut indexes = Vec::with_capacity(layout.secondary.len());

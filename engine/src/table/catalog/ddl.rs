@@ -5,7 +5,7 @@
 //! behind it (with FILE_DROP logged in the same Mtr, so that recovery does not look for the file's pages). From the first to
 //! the last of this the checkpoint is held back, and nobody is waited for: a table's gate is closed before.
 //! Latches: none is held between the Mtrs; the DDL mutex is held throughout.
-use crate::base::{moment, planted, Error, FileId, IndexId, Moment, Mutant, Result, TrxId};
+use crate::base::{planted, sync_point, Error, FileId, IndexId, Mutant, Result, SyncPoint, TrxId};
 use crate::btree::{Tree, WIDE_BIT};
 use crate::change::{Delta, DELTA_BIT};
 use crate::index::Index;
@@ -29,7 +29,7 @@ impl Store {
         self.with_mark(|created| {
             let _hold = self.redo.hold_checkpoint();
             let layout = self.new_incarnation(&mut ddl, spec, if spec.temporary { 0 } else { created })?;
-            moment(Moment::FileMade);
+            sync_point(SyncPoint::FileMade);
             let recorded = self.record(&layout, &[&layout], |mtr| self.catalog.put(mtr, name, &layout));
             if let Err(e) = recorded {
                 self.remove_unrecorded(layout.id, layout.temporary)?;

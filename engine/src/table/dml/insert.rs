@@ -3,7 +3,7 @@
 //!
 //! Latches: the clustered leaf (X), then the undo page, then the file's header page; row locks are waited for before.
 use crate::base::bytes::get_u64;
-use crate::base::{moment, Error, Moment, Result};
+use crate::base::{sync_point, Error, Result, SyncPoint};
 use crate::btree::{Intent, LeafWrite, Placed};
 use crate::index::{RowHeader, ROW_HEADER};
 use crate::pool::Mtr;
@@ -165,7 +165,7 @@ impl Store {
         let tree = &layout.clustered.tree;
         let (mtr, at) = loop {
             let rising = table.rising();
-            moment(Moment::RisingLeafKnown);
+            sync_point(SyncPoint::AppendHintRead);
             let mut mtr = self.pool.begin();
             let at = tree.leaf_for_write(&mut mtr, pk, intent, rising.leaf())?;
             if table.is_still_rising(rising) {
@@ -263,7 +263,7 @@ impl Store {
         let next = table.autoinc.load(Ordering::Relaxed);
         if next > saved {
             mtr.edit_u64(header, space::AUTOINC_OFFSET, next);
-            moment(Moment::CounterWritten);
+            sync_point(SyncPoint::CounterWritten);
         }
         Ok(next.max(saved))
     }

@@ -4,7 +4,7 @@
 //! An entry with the value is in the way if it is unmarked, or if who marked it is active and may bring it back. Which of the two it will be tells
 //! its row, once it is locked. What was learnt holds as long as the lock is held: so all of them are held until the put. None is waited for while others
 //! are: they are given back first, and what they told is forgotten.
-use crate::base::{moment, Error, Moment, Result, TrxId};
+use crate::base::{sync_point, Error, Result, SyncPoint, TrxId};
 use crate::change::{self, Op};
 use crate::index::{Index, RowHeader};
 use crate::table::catalog::table::{Layout, Secondary};
@@ -129,7 +129,7 @@ impl Store {
             }
             Locked::Gone(_) => learnt.gone.push((pk, stamp)),
         }
-        moment(Moment::RivalLocked);
+        sync_point(SyncPoint::RivalLocked);
         Ok(())
     }
 
@@ -184,7 +184,7 @@ impl Store {
                 if key == new.key || key.len() != user_key.len() + found.pk_len {
                     return Ok(true);
                 }
-                moment(Moment::RivalMet);
+                sync_point(SyncPoint::RivalMet);
                 let own = found.stamp == trx.id();
                 let may_come_back = !own && self.trx_sys.is_active(found.stamp);
                 if found.marked && !may_come_back {

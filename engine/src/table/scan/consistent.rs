@@ -3,7 +3,7 @@
 //! Clustered index: the entry's maker decides, else undo. Secondary index: the entry's stamp decides, else the row's versions, by
 //! rule 2 of `docs/decisions/2026-11-21-secondary-entry-stamps.md`; a row is handed out for the one entry whose key its visible version has,
 //! so never twice in a scan.
-use crate::base::{moment, Error, Lsn, Moment, PageNo, Result, TrxId};
+use crate::base::{sync_point, Error, Lsn, PageNo, Result, SyncPoint, TrxId};
 use crate::change;
 use crate::index::scan::Direction;
 use crate::index::secondary;
@@ -345,7 +345,7 @@ impl Cursor {
 
     /// What the entry says while the row's leaf is as it was when it was copied.
     fn look_at_entry(&mut self, entry: &EntryRead<'_>, from: (PageNo, Lsn)) -> Result<Looked> {
-        moment(Moment::RowOfEntryCopied);
+        sync_point(SyncPoint::RowOfEntryCopied);
         let (layout, index) = (entry.layout, &entry.secondary.index);
         if !change::get(&self.store.pool, index, entry.key, &mut self.entry)? {
             return Ok(Looked::Gone);

@@ -3,7 +3,7 @@
 //! The lock is on the row (clustered index, clustered key), whatever index is scanned. An entry is looked at, the row locked,
 //! the entry looked at again: a page that has not changed since makes that a comparison of two LSNs. Who locks gaps also locks the
 //! key ranges passed over, before it trusts that nothing is in them.
-use crate::base::{moment, Error, Moment, Result, TrxId};
+use crate::base::{sync_point, Error, Result, SyncPoint, TrxId};
 use crate::change;
 use crate::index::scan::Direction;
 use crate::index::{RowHeader, ROW_OVERFLOW};
@@ -161,7 +161,7 @@ impl Cursor {
     }
 
     fn lock_clustered_row(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8], header: RowHeader) -> Result<Outcome> {
-        moment(Moment::EntryCopied);
+        sync_point(SyncPoint::EntryCopied);
         let settled = !self.store.made_by_other_active(trx, &header);
         if settled {
             self.store.trx_sys.visibility.note_newest(trx, header.trx);
@@ -209,7 +209,7 @@ impl Cursor {
         let value = self.batch.value(self.next - 1);
         let entry = self.store.decode_entry(layout, value)?;
         let (pk_len, marked, stamp) = (entry.pk_len, entry.marked, entry.stamp);
-        moment(Moment::EntryCopied);
+        sync_point(SyncPoint::EntryCopied);
         let settled = stamp == trx.id() || !self.store.trx_sys.is_active(stamp);
         let key = std::mem::take(&mut self.last);
         let pk = &key[key.len() - pk_len..];
@@ -376,7 +376,7 @@ impl Cursor {
             if !self.copy_newest(layout, pk)? {
                 return Ok(Outcome::Skipped);
             }
-            moment(Moment::VersionCopied);
+            sync_point(SyncPoint::VersionCopied);
             let newest = RowHeader::read(&self.version);
             let shown = self.rewind_to_committed(trx, layout, pk)?;
             // Its maker may have ended since it was copied, and by a rollback: then it is not there any more.
@@ -385,7 +385,7 @@ impl Cursor {
                 break shown;
             }
         };
-        moment(Moment::CommittedVersionFound);
+        sync_point(SyncPoint::CommittedVersionFound);
         self.show_version(trx, layout, pk, shown)
     }
     fn show_version(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8], is_there: bool) -> Result<Outcome> {

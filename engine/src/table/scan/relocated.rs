@@ -9,7 +9,7 @@
 //! has locked so, or more strongly, may be missed: a table joined with itself.) If its key lies ahead, the scan is going to meet it there, or the mark that it leaves; elsewhere, it has left the range.
 //!
 //! Only the plugin can compute keys: it gives the scan a function that does.
-use crate::base::{moment, Error, Moment, Result, TrxId};
+use crate::base::{sync_point, Error, Result, SyncPoint, TrxId};
 use crate::index::scan::Direction;
 use crate::index::{RowHeader, ROW_OVERFLOW};
 use crate::table::catalog::table::Layout;
@@ -158,7 +158,7 @@ impl Cursor {
         if !self.may_have_been_passed(trx, layout, key, pk)? {
             return Ok(Outcome::Skipped);
         }
-        moment(Moment::MovedRowFound);
+        sync_point(SyncPoint::MovedRowFound);
         match self.lock_newest(trx, layout, pk)? {
             None => self.row_is_locked(trx, layout, pk),
             Some(Locked::Gone(header)) => {

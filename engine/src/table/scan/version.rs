@@ -2,7 +2,7 @@
 //!
 //! The rows were copied out of their leaf before; no latch is held while undo is read. A record that is needed cannot be purged:
 //! the view that needs it holds purge back (I9).
-use crate::base::{moment, Error, FileId, IndexId, Moment, Result};
+use crate::base::{sync_point, Error, FileId, IndexId, Result, SyncPoint};
 use crate::index::{RowHeader, ROW_HEADER, ROW_OVERFLOW};
 use crate::table::catalog::table::Layout;
 use crate::table::store::Store;
@@ -66,7 +66,7 @@ impl Store {
             if !self.step_back(version, watch.as_deref_mut())? {
                 return Ok(false);
             }
-            moment(Moment::SteppedBack);
+            sync_point(SyncPoint::SteppedBack);
         }
         Ok(true)
     }

@@ -10,7 +10,7 @@
 //! itself; of the values found in it, those count that no earlier run has, which some searches tell.
 //!
 //! Delete-marked entries are not counted. NULL counts as one value. Latches: one leaf at a time, shared.
-use crate::base::bytes::{behind_prefix, common_prefix};
+use crate::base::bytes::{common_prefix, prefix_successor};
 use crate::base::{PageId, Result};
 use crate::btree::leaf_map::{LeafMap, LeafRanges};
 use crate::btree::{LeafRead, Seek, Tree};
@@ -104,7 +104,7 @@ pub fn runs_of<'a>(delta: &'a Delta, counts: Counts<'a>) -> Vec<Run<'a>> {
 }
 
 fn sample_run(pool: &Pool, run: &Run<'_>, shape: &KeyShape, pages: usize, begun: &mut Begun) -> Result<Sample> {
-    let end = behind_prefix(&run.prefix);
+    let end = prefix_successor(&run.prefix);
     let dice = pool.disk().random();
     let map = run.tree.leaf_map(pool, &run.prefix, end.as_deref(), NODES_MAX, dice)?;
     let (parts, node_pages) = (shape.len(), u64::from(run.tree.node_pages()));

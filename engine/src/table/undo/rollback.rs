@@ -3,7 +3,7 @@
 //! never came): so undoing again after a crash does no harm. Little is: see `rollback_progress.rs`.
 //!
 //! Who calls: the row operations (a failed statement), the user, and `step_rollback` for transactions found at open.
-use crate::base::bytes::behind_prefix;
+use crate::base::bytes::prefix_successor;
 use crate::base::{planted, Error, IndexId, Mutant, Result, TrxId, UndoPtr};
 use crate::btree::{Intent, LeafWrite, Placed};
 use crate::change::Op;
@@ -78,7 +78,7 @@ impl Store {
         for touch in record.touches() {
             let unique = layout.secondary_by_id(touch.index).is_some_and(|s| s.index.unique);
             if let (true, Some(value)) = (unique && touch.new != touch.old, touch.new) {
-                locks.lock_range(trx, touch.index, value, behind_prefix(value).as_deref());
+                locks.lock_range(trx, touch.index, value, prefix_successor(value).as_deref());
             }
         }
     }

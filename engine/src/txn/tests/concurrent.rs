@@ -1,6 +1,6 @@
 //! Writers, readers and purge with real threads.
 use super::{Bed, Dice};
-use crate::base::{moment, rests, Moment, TrxId, UndoPtr};
+use crate::base::{schedule_jitter, sync_point, SyncPoint, TrxId, UndoPtr};
 use crate::txn::*;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,7 +69,7 @@ impl Told {
 /// nothing that an open view does not see.
 #[test]
 fn views_and_purge_agree_under_threads() {
-    let _rests = rests::Rests::begin();
+    let _rests = schedule_jitter::ScheduleJitter::begin();
     let (bed, told) = (&Bed::create(31), &Told::default());
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..3).map(|n| scope.spawn(move || told.write(bed, n))).collect();
@@ -98,7 +98,7 @@ fn a_view_made_while_purge_looks_for_work_keeps_who_is_committing() {
     let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
     let his = bed.clone();
     let purge = move || {
-        moment::at(Moment::HorizonLearned, move || {
+        sync_point::at(SyncPoint::HorizonLearned, move || {
             learned.send(()).expect("awaited");
             may_go_on.recv().expect("sent");
         });
@@ -106,7 +106,7 @@ fn a_view_made_while_purge_looks_for_work_keeps_who_is_committing() {
     };
     let (send, received) = std::sync::mpsc::channel();
     let his = bed.clone();
-    moment::at(Moment::EndLogged, move || {
+    sync_point::at(SyncPoint::EndLogged, move || {
         his.sys.commit(&mut second);
         let purge = std::thread::spawn(purge);
         has_learned.recv().expect("it comes so far");

@@ -44,7 +44,7 @@ impl UndoStreams {
 
     /// After redo; the undo file is open. `recover.rs` walks the streams then.
     pub(in crate::txn) fn open(pool: Arc<Pool>, counters: Arc<Counters>) -> Result<(UndoStreams, SystemPage)> {
-        space::cut_leftover(&pool, UNDO_FILE)?;
+        space::truncate_excess(&pool, UNDO_FILE)?;
         let (directory, system_page) = Directory::open(&pool)?;
         let streams = UndoStreams {
             pool,

@@ -24,7 +24,7 @@ impl UndoStreams {
             return Ok(false);
         };
         self.move_streams(kept, position)?;
-        let cut = space::cut(&self.pool, UNDO_FILE, kept, STEP_PAGES)?;
+        let cut = space::truncate_free_end(&self.pool, UNDO_FILE, kept, STEP_PAGES)?;
         self.counters.undo_pages_cut.add(cut as u64);
         Ok(cut > 0)
     }

@@ -1,6 +1,6 @@
 //! Histories of interleaved transactions, judged by `tools/judge` as those of a server are (`make isolation`). One thread: a seed draws the
 //! sessions, their statements, and whose turn it is, also in the middle of a scan, and at the moments in the middle of a statement where it holds no
-//! latch (`Moment`); so a seed gives the same history again.
+//! latch (`SyncPoint`); so a seed gives the same history again.
 //! Purge, merges of buffered changes and writing of pages come between the turns, and a crash now and then.
 //!
 //! A statement that would wait for a lock fails and is tried again at a later turn; after a few of those the transaction gives up, which

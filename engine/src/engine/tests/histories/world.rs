@@ -1,7 +1,7 @@
 //! The sessions of a history and whose turn it is; what runs beside them. The rows: lists and registers in the rig's table, a row's value
 //! written last as its tag, and its group among those of its slot changing with every write; so its entries move in both indexes.
 use super::super::rig::*;
-use crate::base::{Error, Moment};
+use crate::base::{Error, SyncPoint};
 use crate::engine::Engine;
 use crate::io::sim::SimDisk;
 use crate::table::{Cursor, LockChoice, Savepoint};
@@ -282,15 +282,15 @@ impl World {
         self.sessions.borrow_mut()[n] = Some(session);
     }
     /// In the middle of a statement, where it holds no latch: now and then others have turns.
-    pub(super) fn meanwhile(&self, now: Moment) {
+    pub(super) fn meanwhile(&self, now: SyncPoint) {
         let is_free = matches!(
             now,
-            Moment::EntryCopied
-                | Moment::VersionCopied
-                | Moment::SteppedBack
-                | Moment::CommittedVersionFound
-                | Moment::RowOfEntryCopied
-                | Moment::EndSeen
+            SyncPoint::EntryCopied
+                | SyncPoint::VersionCopied
+                | SyncPoint::SteppedBack
+                | SyncPoint::CommittedVersionFound
+                | SyncPoint::RowOfEntryCopied
+                | SyncPoint::EndSeen
         );
         if !is_free || self.depth.get() == DEPTH_MAX || !self.chance(MEANWHILE_PERCENT) {
             return;

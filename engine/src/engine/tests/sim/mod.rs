@@ -1,4 +1,4 @@
-//! The whole engine in simulation: one thread, a simulated disk (`io/sim.rs` states its rules), every run made from a seed.
+//! The whole engine in simulation: one thread, a simulated disk (`io/sim/mod.rs` states its rules), every run made from a seed.
 //!
 //! Two kinds of tests:
 //! - `workloads`: a small piece of work each, repeated with a crash at *every* change of the disk. **To add one, add a line to

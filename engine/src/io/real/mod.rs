@@ -1,0 +1,12 @@
+//! The real disk: a directory, its files, and batches of I/O on them.
+//!
+//! Order of the files, top to bottom: `disk`, then `file` and `batch`, then `error`.
+mod batch;
+mod disk;
+mod error;
+mod file;
+
+#[cfg(test)]
+mod tests;
+
+pub use disk::{local_time, RealDisk};

@@ -1,0 +1,32 @@
+//! [`LogState`]: whether the log is on, off, or being turned on.
+//!
+//! Changed under `RedoAppend`, by `on_off.rs`; read without a lock. Called by: `log.rs`, `on_off.rs`.
+use std::sync::atomic::{AtomicU8, Ordering};
+
+const ON: u8 = 0;
+const OFF: u8 = 1;
+/// Groups are logged again, but older changes are not all durable yet.
+const TURNING_ON: u8 = 2;
+
+#[derive(Default)]
+pub(super) struct LogState(AtomicU8);
+
+impl LogState {
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.0.load(Ordering::Acquire) == ON
+    }
+    #[inline]
+    pub fn is_off(&self) -> bool {
+        self.0.load(Ordering::Acquire) == OFF
+    }
+    pub fn set_on(&self) {
+        self.0.store(ON, Ordering::Release);
+    }
+    pub fn set_off(&self) {
+        self.0.store(OFF, Ordering::Release);
+    }
+    pub fn set_turning_on(&self) {
+        self.0.store(TURNING_ON, Ordering::Release);
+    }
+}
