@@ -66,13 +66,13 @@ void ha_sluice::entries_to_check(void *ctx, slc_bytes clustered, slc_bytes row, 
     return;                             // then it has none, and the comparison says so
   for (const uint16 number : self->m_codec->indexed_virtual_columns())
     table->update_virtual_field(table->field[number], true);
-  self->m_entries.clear();
-  self->put_entries(record, clustered, self->m_images);
-  for (uint i= 0; i < self->m_images.size(); i++)
+  self->m_write.entries.clear();
+  self->put_entries(record, clustered, self->m_write.images);
+  for (uint i= 0; i < self->m_write.images.size(); i++)
   {
-    const EntryImage &image= self->m_images[i];
-    slc_check_entry(to, i, self->m_entries.bytes(image.key, image.key_length),
-                    self->m_entries.bytes(image.value, image.value_length));
+    const EntryImage &image= self->m_write.images[i];
+    slc_check_entry(to, i, self->m_write.entries.bytes(image.key, image.key_length),
+                    self->m_write.entries.bytes(image.value, image.value_length));
   }
 }
 

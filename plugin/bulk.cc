@@ -74,9 +74,9 @@ int ha_sluice::duplicate_in_bulk(slc_err error)
   slc_bytes clustered, row;
   if (error == SLC_DUPLICATE && slc_bulk_refused(m_bulk, &clustered, &row))
   {
-    m_row.clear();
-    m_row.append(row);
-    m_codec->get_row(plan_of_whole_rows(), table->record[0], clustered, m_row.bytes());
+    m_write.row.clear();
+    m_write.row.append(row);
+    m_codec->get_row(plan_of_whole_rows(), table->record[0], clustered, m_write.row.bytes());
     if (table->vfield)
       for (Field **field= table->vfield; *field; field++)
         if (!(*field)->stored_in_db())

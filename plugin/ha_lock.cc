@@ -218,7 +218,7 @@ static int refuse_in_cluster(THD *thd, const TABLE *table)
 
 int ha_sluice::external_lock(THD *thd, int type)
 {
-  m_scan_set_up= false;
+  m_scan.is_set_up= false;
   if (type == F_WRLCK)
     if (const int error= refuse_in_cluster(thd, table))
       return error;
@@ -258,7 +258,7 @@ int ha_sluice::external_lock(THD *thd, int type)
    latter read by no snapshot of the statement's, since its routines do not. */
 int ha_sluice::start_stmt(THD *thd, thr_lock_type type)
 {
-  m_scan_set_up= false;
+  m_scan.is_set_up= false;
   m_policy= read_policy(type);
   const bool writes= type >= TL_FIRST_WRITE, is_plain= type == TL_READ || type == TL_READ_NO_INSERT;
   if (writes)
@@ -299,5 +299,5 @@ bool ha_sluice::was_semi_consistent_read() { return m_semi == SEMI_DID; }
 void ha_sluice::try_semi_consistent_read(bool on)
 {
   m_semi= on && m_connection && m_connection->isolation() <= SLC_ISO_READ_COMMITTED ? SEMI_TRY : SEMI_OFF;
-  m_scan_set_up= false;
+  m_scan.is_set_up= false;
 }

@@ -34,67 +34,57 @@ bool ha_sluice::index_covers()
 {
   if (m_lock == SLC_LOCK_EXCLUSIVE || table->vfield)
     return false;
-  const MY_BITMAP *wanted= table->read_set;
-  const size_t words= no_words_in_map(wanted);
-  if (likely(m_covers_index == active_index && m_covers_set.size() == words &&
-             !memcmp(m_covers_set.data(), wanted->bitmap, words * sizeof(my_bitmap_map))))
-    return m_covers;
-  m_covers_index= active_index;
-  m_covers_set.assign(wanted->bitmap, wanted->bitmap + words);
-  m_covers= true;
-  for (uint field= bitmap_get_first_set(wanted); m_covers && field != MY_BIT_NONE; field= bitmap_get_next_set(wanted, field))
-    m_covers= table->field[field]->part_of_key.is_set(active_index);
-  return m_covers;
+  return m_covered.in_index(table, active_index);
 }
 
 int ha_sluice::scan_set_up()
 {
-  m_keyread_needs_row= m_keyread && m_engine_index && entry_lacks_column();
-  const bool covering= m_engine_index && reads_entries();
-  if (likely(m_scan_set_up && covering == m_scan_covering))
+  m_scan.keyread_needs_row= m_keyread && m_scan.engine_index && entry_lacks_column();
+  const bool covering= m_scan.engine_index && reads_entries();
+  if (likely(m_scan.is_set_up && covering == m_scan.is_covering))
     return 0;
-  slc_cursor_semi_consistent(m_cursor, m_semi != SEMI_OFF && !m_engine_index);
-  if (const slc_err error= slc_cursor_begin(m_cursor, trx(), m_engine_index, lock_of_reads(), m_policy, covering))
+  slc_cursor_semi_consistent(m_cursor, m_semi != SEMI_OFF && !m_scan.engine_index);
+  if (const slc_err error= slc_cursor_begin(m_cursor, trx(), m_scan.engine_index, lock_of_reads(), m_policy, covering))
     return fail(error);
-  if (m_about_moved == MOVED_FOLLOWED && m_engine_index)
+  if (m_about_moved == MOVED_FOLLOWED && m_scan.engine_index)
     slc_cursor_follow_moved(m_cursor, key_of_moved, this);
-  m_scan_set_up= true;
-  m_scan_covering= covering;
-  m_has_bounds= false;
+  m_scan.is_set_up= true;
+  m_scan.is_covering= covering;
+  m_scan.has_bounds= false;
   return 0;
 }
 
 void ha_sluice::set_bounds(slc_bytes low, slc_bound high)
 {
-  if (!m_has_bounds && !low.len && !high.key.len)
+  if (!m_scan.has_bounds && !low.len && !high.key.len)
     return;
   slc_cursor_bounds(m_cursor, low, high);
-  m_has_bounds= low.len || high.key.len;
+  m_scan.has_bounds= low.len || high.key.len;
 }
 
 /* After an exact lookup the server may go on to entries beyond it (HANDLER does). */
 void ha_sluice::lift_lookup_bounds()
 {
-  if (m_bounds_are_of_lookup)
+  if (m_scan.bounds_are_of_lookup)
     set_bounds(NOTHING, OPEN);
-  m_bounds_are_of_lookup= false;
+  m_scan.bounds_are_of_lookup= false;
 }
 
 int ha_sluice::seek(uchar *record, uint mode, slc_bytes key, Direction direction)
 {
-  m_place= AT_ENTRY;
-  return deliver(record, slc_cursor_seek(m_cursor, mode, key, &m_found), direction);
+  m_scan.place= ScanState::AT_ENTRY;
+  return deliver(record, slc_cursor_seek(m_cursor, mode, key, &m_scan.found), direction);
 }
 
 int ha_sluice::step(uchar *record, Direction direction)
 {
-  if (unlikely(!m_scan_set_up))         // another statement began it (HANDLER)
+  if (unlikely(!m_scan.is_set_up))         // another statement began it (HANDLER)
   {
     if (const slc_err error= slc_cursor_go_on(m_cursor, trx(), lock_of_reads(), m_policy))
       return fail(error);
-    m_scan_set_up= true;
+    m_scan.is_set_up= true;
   }
-  return deliver(record, direction == FORWARD ? slc_cursor_next(m_cursor, &m_found) : slc_cursor_prev(m_cursor, &m_found),
+  return deliver(record, direction == FORWARD ? slc_cursor_next(m_cursor, &m_scan.found) : slc_cursor_prev(m_cursor, &m_scan.found),
                  direction);
 }
 
@@ -103,19 +93,19 @@ int ha_sluice::step(uchar *record, Direction direction)
 int ha_sluice::step_from_place(uchar *record, Direction direction)
 {
   const bool forward= direction == FORWARD;
-  if (m_place == (forward ? AT_END : AT_START))
+  if (m_scan.place == (forward ? ScanState::AT_END : ScanState::AT_START))
     return HA_ERR_END_OF_FILE;
   if (const int error= scan_set_up())
     return error;
   lift_lookup_bounds();
-  const slc_bytes key= m_search.bytes();
-  switch (m_place)
+  const slc_bytes key= m_scan.key.bytes();
+  switch (m_scan.place)
   {
-  case AT_KEY:
+  case ScanState::AT_KEY:
     return forward ? seek(record, SLC_SEEK_GT, key, FORWARD) : seek(record, SLC_SEEK_LT, key, BACKWARD);
-  case BEFORE_KEY:
+  case ScanState::BEFORE_KEY:
     return forward ? seek(record, SLC_SEEK_GE, key, FORWARD) : seek(record, SLC_SEEK_LT, key, BACKWARD);
-  case AFTER_KEY:
+  case ScanState::AFTER_KEY:
     return forward ? seek(record, SLC_SEEK_AFTER_PREFIX, key, FORWARD) : seek(record, SLC_SEEK_PREFIX_OR_BEFORE, key, BACKWARD);
   default:
     return seek(record, forward ? SLC_SEEK_FIRST : SLC_SEEK_LAST, NOTHING, direction);
@@ -126,25 +116,25 @@ int ha_sluice::step_from_place(uchar *record, Direction direction)
    lock rules out. */
 int ha_sluice::deliver(uchar *record, slc_err error, Direction direction)
 {
-  for (;; error= direction == FORWARD ? slc_cursor_next(m_cursor, &m_found) : slc_cursor_prev(m_cursor, &m_found))
+  for (;; error= direction == FORWARD ? slc_cursor_next(m_cursor, &m_scan.found) : slc_cursor_prev(m_cursor, &m_scan.found))
   {
     if (unlikely(error != SLC_OK))
     {
       if (error == SLC_LOCKED && m_policy == SLC_SKIP_LOCKED)
         continue;
       if (error == SLC_END)
-        m_place= direction == FORWARD ? AT_END : AT_START;
+        m_scan.place= direction == FORWARD ? ScanState::AT_END : ScanState::AT_START;
       return fail(error);
     }
     m_clustered.clear();
-    m_clustered.append(m_found.pk);
+    m_clustered.append(m_scan.found.pk);
     if (m_semi == SEMI_TRY && slc_cursor_was_semi_consistent(m_cursor))
       m_semi= SEMI_DID;
-    if (!m_scan_covering)
+    if (!m_scan.is_covering)
     {
-      const int error= read_row(record, m_found.pk, m_found.row);
+      const int error= read_row(record, m_scan.found.pk, m_scan.found.row);
       if (!error && wants_virtual_columns(record))
-        add_virtual_columns(record, m_found.pk, m_found.row);
+        add_virtual_columns(record, m_scan.found.pk, m_scan.found.row);
       return error;
     }
     const int result= check_entry(record);
@@ -171,16 +161,16 @@ check_result_t ha_sluice::check_conditions()
    that is wanted. */
 int ha_sluice::check_entry(uchar *record)
 {
-  const bool is_entry= m_found.flags & SLC_ENTRY_COVERING;
+  const bool is_entry= m_scan.found.flags & SLC_ENTRY_COVERING;
   if (is_entry)
   {
-    if (!m_codec->get_entry(active_index, record, m_found.key, m_found.pk, m_found.row))
+    if (!m_codec->get_entry(active_index, record, m_scan.found.key, m_scan.found.pk, m_scan.found.row))
       return bad_row(name());
   }
-  else if (const int error= read_row(record, m_found.pk, m_found.row))
+  else if (const int error= read_row(record, m_scan.found.pk, m_scan.found.row))
     return error;
   else
-    add_virtual_columns(record, m_found.pk, m_found.row);
+    add_virtual_columns(record, m_scan.found.pk, m_scan.found.row);
   switch (check_conditions())
   {
   case CHECK_POS: break;
@@ -228,8 +218,8 @@ int ha_sluice::read_row(uchar *record, slc_bytes clustered, slc_bytes row)
 {
   if (unlikely(!m_codec->get_row(plan(), record, clustered, row)))
     return bad_row(name());
-  m_record= record;
-  m_row_bytes= row;
+  m_scan.record= record;
+  m_scan.row_bytes= row;
   return 0;
 }
 
@@ -237,15 +227,15 @@ int ha_sluice::read_row(uchar *record, slc_bytes clustered, slc_bytes row)
    statement. */
 void ha_sluice::keep_blobs()
 {
-  if (!m_row_bytes.len || !m_codec->has_blobs() || !m_record)
+  if (!m_scan.row_bytes.len || !m_codec->has_blobs() || !m_scan.record)
     return;
   auto is_in_row= [&](const slc_bytes &value)
-  { return value.len && value.ptr >= m_row_bytes.ptr && value.ptr < m_row_bytes.ptr + m_row_bytes.len; };
+  { return value.len && value.ptr >= m_scan.row_bytes.ptr && value.ptr < m_scan.row_bytes.ptr + m_scan.row_bytes.len; };
   size_t size= 0;
   for (const Column &column : m_codec->blobs())
   {
-    const slc_bytes value= column.value(m_record);
-    if (bitmap_is_set(columns_read(), column.field) && !column.is_null(m_record) && is_in_row(value))
+    const slc_bytes value= column.value(m_scan.record);
+    if (bitmap_is_set(columns_read(), column.field) && !column.is_null(m_scan.record) && is_in_row(value))
       size+= value.len;
   }
   if (!size)
@@ -254,12 +244,12 @@ void ha_sluice::keep_blobs()
   m_kept_blobs.reserve(size);
   for (const Column &column : m_codec->blobs())
   {
-    const slc_bytes value= column.value(m_record);
-    if (!bitmap_is_set(columns_read(), column.field) || column.is_null(m_record) || !is_in_row(value))
+    const slc_bytes value= column.value(m_scan.record);
+    if (!bitmap_is_set(columns_read(), column.field) || column.is_null(m_scan.record) || !is_in_row(value))
       continue;
     const uchar *kept= m_kept_blobs.data() + m_kept_blobs.length();
     m_kept_blobs.append(value);
-    memcpy(m_record + column.offset + column.length_bytes, &kept, sizeof kept);
+    memcpy(m_scan.record + column.offset + column.length_bytes, &kept, sizeof kept);
   }
 }
 
@@ -268,10 +258,7 @@ void ha_sluice::keep_blobs()
 int ha_sluice::rnd_init(bool scan)
 {
   connect(false);
-  m_engine_index= 0;
-  m_scan_set_up= m_bounds_are_of_lookup= false;
-  m_place= AT_ENTRY;
-  m_at_start= true;
+  m_scan.begin(0, true);
   if (!scan)
     return 0;
   if (const int error= before_copy())
@@ -283,9 +270,9 @@ int ha_sluice::rnd_end() { return index_end(); }
 
 int ha_sluice::rnd_next(uchar *record)
 {
-  if (m_at_start)
+  if (m_scan.at_start)
   {
-    m_at_start= false;
+    m_scan.at_start= false;
     if (const int error= scan_set_up())
       return error;
     return seek(record, SLC_SEEK_FIRST, NOTHING, FORWARD);
@@ -328,19 +315,17 @@ int ha_sluice::index_init(uint index, bool)
 {
   connect(false);
   active_index= index;
-  m_engine_index= m_codec->engine_index(index);
-  m_scan_set_up= m_bounds_are_of_lookup= m_at_start= false;
-  m_place= AT_ENTRY;
+  m_scan.begin(m_codec->engine_index(index), false);
   return 0;
 }
 
 int ha_sluice::index_end()
 {
   const int error= guarded([&] { keep_blobs(); return 0; });
-  m_scan_set_up= false;
+  m_scan.is_set_up= false;
   if (m_cursor)
     slc_cursor_reset(m_cursor);
-  m_row_bytes= NOTHING;
+  m_scan.row_bytes= NOTHING;
   m_ds_mrr.dsmrr_close();
   m_ranges_begun= false;
   own_end();
@@ -359,20 +344,20 @@ int ha_sluice::index_read_map(uchar *record, const uchar *key, key_part_map part
 {
   if (!key)
     return index_first(record);
-  m_search.clear();
-  m_codec->put_search_key(m_search, active_index, key, calculate_key_len(table, active_index, key, parts));
-  const slc_bytes image= m_search.bytes();
+  m_scan.key.clear();
+  m_codec->put_search_key(m_scan.key, active_index, key, calculate_key_len(table, active_index, key, parts));
+  const slc_bytes image= m_scan.key.bytes();
   if (mode == HA_READ_KEY_EXACT && wants_point_read(active_index, parts))
   {
     m_clustered.clear();
     m_clustered.append(image);
-    m_place= AT_KEY;
+    m_scan.place= ScanState::AT_KEY;
     return point_read(record);
   }
   if (const int error= scan_set_up())
     return error;
-  m_bounds_are_of_lookup= mode == HA_READ_KEY_EXACT || mode == HA_READ_PREFIX || mode == HA_READ_PREFIX_LAST;
-  if (m_bounds_are_of_lookup)
+  m_scan.bounds_are_of_lookup= mode == HA_READ_KEY_EXACT || mode == HA_READ_PREFIX || mode == HA_READ_PREFIX_LAST;
+  if (m_scan.bounds_are_of_lookup)
     set_bounds(image, {image, 1});
   else
     set_bounds(NOTHING, range_end());
@@ -400,8 +385,8 @@ int ha_sluice::index_read_map(uchar *record, const uchar *key, key_part_map part
   }
   if (error != HA_ERR_END_OF_FILE)
     return error;
-  if (m_bounds_are_of_lookup)
-    m_place= BEFORE_KEY;                // it came to the end of the bounds
+  if (m_scan.bounds_are_of_lookup)
+    m_scan.place= ScanState::BEFORE_KEY;                // it came to the end of the bounds
   return HA_ERR_KEY_NOT_FOUND;
 }
 
@@ -415,7 +400,7 @@ int ha_sluice::index_next(uchar *record)
   int result;
   if (rereads_locked(record, &result))
     return result;
-  if (unlikely(m_place != AT_ENTRY))
+  if (unlikely(m_scan.place != ScanState::AT_ENTRY))
     return step_from_place(record, FORWARD);
   lift_lookup_bounds();
   return step(record, FORWARD);
@@ -426,7 +411,7 @@ int ha_sluice::index_prev(uchar *record)
   int result;
   if (rereads_locked(record, &result))
     return result;
-  if (unlikely(m_place != AT_ENTRY))
+  if (unlikely(m_scan.place != ScanState::AT_ENTRY))
     return step_from_place(record, BACKWARD);
   lift_lookup_bounds();
   return step(record, BACKWARD);
@@ -434,16 +419,16 @@ int ha_sluice::index_prev(uchar *record)
 
 int ha_sluice::index_next_same(uchar *record, const uchar *key, uint key_length)
 {
-  if (m_place != AT_ENTRY)
+  if (m_scan.place != ScanState::AT_ENTRY)
     return HA_ERR_END_OF_FILE;
-  if (!m_bounds_are_of_lookup)
+  if (!m_scan.bounds_are_of_lookup)
     return handler::index_next_same(record, key, key_length);
   int result;
   if (rereads_locked(record, &result))
     return result;
   const int error= step(record, FORWARD);
-  if (error == HA_ERR_END_OF_FILE && m_place == AT_END)
-    m_place= AFTER_KEY;                 // of the bounds
+  if (error == HA_ERR_END_OF_FILE && m_scan.place == ScanState::AT_END)
+    m_scan.place= ScanState::AFTER_KEY;                 // of the bounds
   return error;
 }
 
@@ -451,7 +436,7 @@ int ha_sluice::index_first(uchar *record)
 {
   if (const int error= scan_set_up())
     return error;
-  m_bounds_are_of_lookup= false;
+  m_scan.bounds_are_of_lookup= false;
   set_bounds(NOTHING, range_end());
   return seek(record, SLC_SEEK_FIRST, NOTHING, FORWARD);
 }
@@ -460,7 +445,7 @@ int ha_sluice::index_last(uchar *record)
 {
   if (const int error= scan_set_up())
     return error;
-  m_bounds_are_of_lookup= false;
+  m_scan.bounds_are_of_lookup= false;
   set_bounds(NOTHING, OPEN);
   return seek(record, SLC_SEEK_LAST, NOTHING, BACKWARD);
 }
@@ -469,17 +454,17 @@ int ha_sluice::index_last(uchar *record)
    entries after that. */
 int ha_sluice::read_range_first(const key_range *start, const key_range *end, bool equal, bool sorted)
 {
-  m_range_end= end;
-  m_engine_ends_range= false;
+  m_scan.range_end= end;
+  m_scan.engine_ends_range= false;
   const int error= handler::read_range_first(start, end, equal, sorted);
-  m_range_end= nullptr;
+  m_scan.range_end= nullptr;
   return error;
 }
 
 /* The server would compare each row with the range's end once more. */
 int ha_sluice::read_range_next()
 {
-  return m_engine_ends_range && !eq_range ? ha_index_next(table->record[0]) : handler::read_range_next();
+  return m_scan.engine_ends_range && !eq_range ? ha_index_next(table->record[0]) : handler::read_range_next();
 }
 
 /* Whether the image of a range's end says all that the server's own comparison would: so it is with
@@ -497,16 +482,16 @@ bool ha_sluice::is_exact_end(const key_range &end) const
   return !(end.keypart_map >> parts.size());
 }
 
-/* Where the range being opened ends; OPEN if it has no end. The key is in m_high. */
+/* Where the range being opened ends; OPEN if it has no end. The key is in m_scan.high. */
 slc_bound ha_sluice::range_end()
 {
-  if (!m_range_end)
+  if (!m_scan.range_end)
     return OPEN;
-  m_engine_ends_range= is_exact_end(*m_range_end);
-  m_high.clear();
-  m_codec->put_search_key(m_high, active_index, m_range_end->key,
-                          calculate_key_len(table, active_index, m_range_end->key, m_range_end->keypart_map));
-  return {m_high.bytes(), m_range_end->flag == HA_READ_AFTER_KEY};
+  m_scan.engine_ends_range= is_exact_end(*m_scan.range_end);
+  m_scan.high.clear();
+  m_codec->put_search_key(m_scan.high, active_index, m_scan.range_end->key,
+                          calculate_key_len(table, active_index, m_scan.range_end->key, m_scan.range_end->keypart_map));
+  return {m_scan.high.bytes(), m_scan.range_end->flag == HA_READ_AFTER_KEY};
 }
 
 Item *ha_sluice::idx_cond_push(uint index, Item *condition)
@@ -540,7 +525,7 @@ int ha_sluice::multi_range_read_init(RANGE_SEQ_IF *seq, void *init, uint ranges,
         if (ranges > 1 && m_about_moved == MOVED_FOLLOWED)
         {
           m_about_moved= MOVED_KEPT_OUT;
-          m_scan_set_up= false;
+          m_scan.is_set_up= false;
         }
         if (likely(is_own))
           return m_ds_mrr.dsmrr_init(this, seq, init, ranges, mode, buffer);

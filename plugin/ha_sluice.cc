@@ -251,7 +251,7 @@ handler *ha_sluice::clone(const char *name, MEM_ROOT *mem_root)
 void ha_sluice::change_table_ptr(TABLE *table_arg, TABLE_SHARE *share_arg)
 {
   handler::change_table_ptr(table_arg, share_arg);
-  m_covers_index= MAX_KEY;
+  m_covered.forget();
   if (m_codec)
     m_codec->set_table(table_arg);
 }
@@ -266,16 +266,15 @@ int ha_sluice::reset()
   m_ignores_duplicates= false;
   m_bulk_begins= false;
   m_semi= SEMI_OFF;
-  m_scan_set_up= false;
+  m_scan.is_set_up= false;
   m_ds_mrr.dsmrr_close();
   m_ranges_begun= false;
   m_range_buffer.release_if_larger(0);
-  if (m_cursor && m_row_bytes.len)
+  if (m_cursor && m_scan.row_bytes.len)
     slc_cursor_reset(m_cursor);
-  m_row_bytes= {nullptr, 0};
+  m_scan.row_bytes= {nullptr, 0};
   m_kept_blobs.release_if_larger(KEPT_BYTES);
-  m_row.release_if_larger(KEPT_BYTES);
-  m_entries.release_if_larger(KEPT_BYTES);
+  m_write.release_if_larger(KEPT_BYTES);
   return 0;
 }
 

@@ -17,6 +17,7 @@
 #include "buffer.h"
 #include "codec.h"
 #include "connection.h"
+#include "scan_state.h"
 #include "share.h"
 #include <memory>
 
@@ -128,11 +129,6 @@ public:
 
 private:
   enum Direction { FORWARD, BACKWARD };
-  /* Where index_next() and index_prev() continue: AT_ENTRY, the cursor's entry. AT_KEY, the row of
-     a point read, for which the cursor was not moved. BEFORE_KEY and AFTER_KEY, the places before
-     and after the entries that begin with the key in m_search. AT_START and AT_END, the ends of the
-     index. */
-  enum Place { AT_ENTRY, AT_KEY, BEFORE_KEY, AFTER_KEY, AT_START, AT_END };
   enum Semi { SEMI_OFF, SEMI_TRY, SEMI_DID };
 
   sluice::Share *get_share(const char *name);
@@ -170,7 +166,7 @@ private:
   const MY_BITMAP *columns_read() const;
   const sluice::DecodePlan *plan();
   const sluice::DecodePlan *plan_of_whole_rows();
-  bool wants_entry() { return m_keyread ? !m_keyread_needs_row : index_covers(); }
+  bool wants_entry() { return m_keyread ? !m_scan.keyread_needs_row : index_covers(); }
   bool reads_entries() { return wants_entry() || pushed_idx_cond_here() || filter_here(); }
   bool pushed_idx_cond_here() const { return pushed_idx_cond && pushed_idx_cond_keyno == active_index; }
   /* A filter looks at the row's position, which the entry must be able to give; without it only
@@ -281,34 +277,17 @@ private:
   slc_bulk *m_bulk= nullptr;             // while an empty table is being filled
   Semi m_semi= SEMI_OFF;
 
-  /* Of the scan */
-  uint m_engine_index= 0;
-  bool m_scan_set_up= false;
-  bool m_scan_covering= false;
-  bool m_keyread_needs_row= false;      // the server wants entries only, and more than they have
-  bool m_covers= false;                 // m_covers_index covers the columns of m_covers_set
-  uint m_covers_index= MAX_KEY;
-  std::vector<my_bitmap_map> m_covers_set;
-  bool m_has_bounds= false;
-  bool m_bounds_are_of_lookup= false;   // set by an exact lookup: index_next() goes beyond them
-  Place m_place= AT_ENTRY;
-  const key_range *m_range_end= nullptr; // while read_range_first() seeks
-  /* No row that the scan delivers lies after the end of the range. */
-  bool m_engine_ends_range= false;
-  bool m_at_start= false;               // of a table scan
+  sluice::ScanState m_scan;
+  sluice::CoveredColumns m_covered;
+  sluice::RowImages m_write;
   const sluice::DecodePlan *m_plan= nullptr;
   uint64_t m_statistics_version= 0;     // of which rec_per_key was made
-  slc_found m_found{};
-  uchar *m_record= nullptr;             // where the last row was put
-  slc_bytes m_row_bytes{};              // the engine's bytes that its BLOBs point into
   DsMrr_impl m_ds_mrr;
   bool m_ranges_begun= false;            // in m_ds_mrr
   sluice::Buffer m_range_buffer;         // of m_ds_mrr, in a partition
 
   sluice::Buffer m_moved_record, m_moved_key;
-  sluice::Buffer m_search, m_low, m_high, m_clustered, m_kept_blobs;
-  sluice::Buffer m_row, m_entries, m_new_clustered;
-  std::vector<sluice::EntryImage> m_images, m_old_images;
+  sluice::Buffer m_low, m_high, m_clustered, m_kept_blobs;
   std::vector<my_bitmap_map> m_saved_set;
   int m_autoinc_error= 0;                // why get_auto_increment() gave no value
 };

@@ -41,12 +41,12 @@ slc_bytes ha_sluice::clustered_of(Buffer &to, const uchar *record) const
   return to.bytes();
 }
 
-/* All secondary entries of a record, appended to m_entries; their places to `images`. */
+/* All secondary entries of a record, appended to m_write.entries; their places to `images`. */
 void ha_sluice::put_entries(const uchar *record, slc_bytes clustered, std::vector<EntryImage> &images)
 {
   images.clear();
   for (uint i= 0; i < m_codec->secondary_count(); i++)
-    images.push_back(m_codec->put_entry(m_entries, m_codec->server_index(i + 1), record, clustered));
+    images.push_back(m_codec->put_entry(m_write.entries, m_codec->server_index(i + 1), record, clustered));
 }
 
 /* Which key is in the way, for the message and for REPLACE and ON DUPLICATE KEY UPDATE. */
@@ -95,33 +95,33 @@ int ha_sluice::insert_numbered(const uchar *record)
 {
   slc_bytes clustered;
   if (m_codec->has_primary_key())
-    clustered= clustered_of(m_new_clustered, record);
+    clustered= clustered_of(m_write.new_clustered, record);
   else
   {
     const ulonglong id= slc_table_next_row_id(m_share->table());
-    m_new_clustered.clear();
-    uchar *at= m_new_clustered.reserve(HIDDEN_KEY_LENGTH);
+    m_write.new_clustered.clear();
+    uchar *at= m_write.new_clustered.reserve(HIDDEN_KEY_LENGTH);
     mi_int6store(at, id);
-    m_new_clustered.end_at(at + HIDDEN_KEY_LENGTH);
-    clustered= m_new_clustered.bytes();
+    m_write.new_clustered.end_at(at + HIDDEN_KEY_LENGTH);
+    clustered= m_write.new_clustered.bytes();
   }
   complete_virtual_columns(record, true);
-  m_row.clear();
-  m_codec->put_row(m_row, record);
-  m_entries.clear();
-  put_entries(record, clustered, m_images);
+  m_write.row.clear();
+  m_codec->put_row(m_write.row, record);
+  m_write.entries.clear();
+  put_entries(record, clustered, m_write.images);
   slc_entry entries[ENTRIES_ON_STACK];
-  for (uint i= 0; i < m_images.size(); i++)
-    entries[i]= entry_of(m_entries, m_images[i], i);
-  const uint32_t count= static_cast<uint32_t>(m_images.size());
+  for (uint i= 0; i < m_write.images.size(); i++)
+    entries[i]= entry_of(m_write.entries, m_write.images[i], i);
+  const uint32_t count= static_cast<uint32_t>(m_write.images.size());
   /* A row of the past that the server writes takes no other's place, whatever the statement is. */
   const bool is_past= table->versioned() && !table->vers_end_field()->is_max();
   const int on_duplicate= !m_exclusive_on_duplicate ? SLC_ON_DUPLICATE_SHARED : is_past ? SLC_ON_DUPLICATE_EXCLUSIVE : SLC_ON_DUPLICATE_REPLACE;
   if (m_bulk_begins)
     begin_bulk();
-  const slc_err error= m_load   ? slc_load_add(m_load, clustered, m_row.bytes(), entries, count)
-                       : m_bulk ? slc_bulk_add(m_bulk, trx(), clustered, m_row.bytes(), entries, count)
-                                : slc_row_insert(trx(), m_share->table(), clustered, m_row.bytes(), entries, count, on_duplicate);
+  const slc_err error= m_load   ? slc_load_add(m_load, clustered, m_write.row.bytes(), entries, count)
+                       : m_bulk ? slc_bulk_add(m_bulk, trx(), clustered, m_write.row.bytes(), entries, count)
+                                : slc_row_insert(trx(), m_share->table(), clustered, m_write.row.bytes(), entries, count, on_duplicate);
   if (error)
     return m_bulk ? duplicate_in_bulk(error) : duplicate(error);
   m_clustered.clear();
@@ -148,12 +148,12 @@ int ha_sluice::update(const uchar *old_record, const uchar *new_record)
 int ha_sluice::update_numbered(const uchar *old_record, const uchar *new_record)
 {
   const slc_bytes old_clustered= clustered_of(m_low, old_record);
-  const slc_bytes new_clustered= clustered_of(m_new_clustered, new_record);
+  const slc_bytes new_clustered= clustered_of(m_write.new_clustered, new_record);
   complete_virtual_columns(old_record, false);
   complete_virtual_columns(new_record, true);
-  m_row.clear();
-  m_codec->put_row(m_row, new_record);
-  m_entries.clear();
+  m_write.row.clear();
+  m_codec->put_row(m_write.row, new_record);
+  m_write.entries.clear();
   return same_bytes(old_clustered, new_clustered)
            ? update_in_place(old_record, new_record, old_clustered)
            : update_moving(old_record, new_record, old_clustered, new_clustered);
@@ -161,55 +161,55 @@ int ha_sluice::update_numbered(const uchar *old_record, const uchar *new_record)
 
 int ha_sluice::update_in_place(const uchar *old_record, const uchar *new_record, slc_bytes clustered)
 {
-  m_images.clear();
-  m_old_images.clear();
+  m_write.images.clear();
+  m_write.old_images.clear();
   uint ordinals[ENTRIES_ON_STACK];
   for (uint i= 0; i < m_codec->secondary_count(); i++)
   {
     const uint index= m_codec->server_index(i + 1);
     if (!m_codec->touches(index, table->write_set))
       continue;
-    const EntryImage old_image= m_codec->put_entry(m_entries, index, old_record, clustered);
-    const EntryImage new_image= m_codec->put_entry(m_entries, index, new_record, clustered);
-    if (same_bytes(m_entries.bytes(old_image.key, old_image.key_length),
-                   m_entries.bytes(new_image.key, new_image.key_length)) &&
-        same_bytes(m_entries.bytes(old_image.value, old_image.value_length),
-                   m_entries.bytes(new_image.value, new_image.value_length)))
+    const EntryImage old_image= m_codec->put_entry(m_write.entries, index, old_record, clustered);
+    const EntryImage new_image= m_codec->put_entry(m_write.entries, index, new_record, clustered);
+    if (same_bytes(m_write.entries.bytes(old_image.key, old_image.key_length),
+                   m_write.entries.bytes(new_image.key, new_image.key_length)) &&
+        same_bytes(m_write.entries.bytes(old_image.value, old_image.value_length),
+                   m_write.entries.bytes(new_image.value, new_image.value_length)))
       continue;
-    ordinals[m_images.size()]= i;
-    m_images.push_back(new_image);
-    m_old_images.push_back(old_image);
+    ordinals[m_write.images.size()]= i;
+    m_write.images.push_back(new_image);
+    m_write.old_images.push_back(old_image);
   }
   slc_entry_change changes[ENTRIES_ON_STACK];
-  for (uint i= 0; i < m_images.size(); i++)
+  for (uint i= 0; i < m_write.images.size(); i++)
   {
-    const EntryImage &image= m_images[i];
+    const EntryImage &image= m_write.images[i];
     slc_entry_change &change= changes[i];
     change.index= ordinals[i];
     change.user_key_len= image.user_key_length;
     change.unique_check= image.unique_check;
-    change.old_key= m_entries.bytes(m_old_images[i].key, m_old_images[i].key_length);
-    change.new_key= m_entries.bytes(image.key, image.key_length);
-    change.new_value= m_entries.bytes(image.value, image.value_length);
+    change.old_key= m_write.entries.bytes(m_write.old_images[i].key, m_write.old_images[i].key_length);
+    change.new_key= m_write.entries.bytes(image.key, image.key_length);
+    change.new_value= m_write.entries.bytes(image.value, image.value_length);
   }
-  const slc_err error= slc_row_update(trx(), m_share->table(), clustered, m_row.bytes(), changes,
-                                      static_cast<uint32_t>(m_images.size()), m_exclusive_on_duplicate);
+  const slc_err error= slc_row_update(trx(), m_share->table(), clustered, m_write.row.bytes(), changes,
+                                      static_cast<uint32_t>(m_write.images.size()), m_exclusive_on_duplicate);
   return error ? duplicate(error) : 0;
 }
 
 int ha_sluice::update_moving(const uchar *old_record, const uchar *new_record, slc_bytes old_clustered,
                              slc_bytes new_clustered)
 {
-  put_entries(old_record, old_clustered, m_old_images);
-  put_entries(new_record, new_clustered, m_images);
+  put_entries(old_record, old_clustered, m_write.old_images);
+  put_entries(new_record, new_clustered, m_write.images);
   slc_entry old_entries[ENTRIES_ON_STACK], new_entries[ENTRIES_ON_STACK];
-  for (uint i= 0; i < m_images.size(); i++)
+  for (uint i= 0; i < m_write.images.size(); i++)
   {
-    old_entries[i]= entry_of(m_entries, m_old_images[i], i);
-    new_entries[i]= entry_of(m_entries, m_images[i], i);
+    old_entries[i]= entry_of(m_write.entries, m_write.old_images[i], i);
+    new_entries[i]= entry_of(m_write.entries, m_write.images[i], i);
   }
   const slc_err error= slc_row_move(trx(), m_share->table(), old_clustered, old_entries, new_clustered,
-                                    m_row.bytes(), new_entries, static_cast<uint32_t>(m_images.size()),
+                                    m_write.row.bytes(), new_entries, static_cast<uint32_t>(m_write.images.size()),
                                     m_exclusive_on_duplicate);
   return error ? duplicate(error) : 0;
 }
@@ -217,14 +217,14 @@ int ha_sluice::update_moving(const uchar *old_record, const uchar *new_record, s
 int ha_sluice::remove(const uchar *record)
 {
   connect(true);
-  const slc_bytes clustered= clustered_of(m_new_clustered, record);
+  const slc_bytes clustered= clustered_of(m_write.new_clustered, record);
   complete_virtual_columns(record, false);
-  m_entries.clear();
-  put_entries(record, clustered, m_images);
+  m_write.entries.clear();
+  put_entries(record, clustered, m_write.images);
   slc_entry entries[ENTRIES_ON_STACK];
-  for (uint i= 0; i < m_images.size(); i++)
-    entries[i]= entry_of(m_entries, m_images[i], i);
+  for (uint i= 0; i < m_write.images.size(); i++)
+    entries[i]= entry_of(m_write.entries, m_write.images[i], i);
   const slc_err error= slc_row_delete(trx(), m_share->table(), clustered, entries,
-                                      static_cast<uint32_t>(m_images.size()));
+                                      static_cast<uint32_t>(m_write.images.size()));
   return error ? fail(error) : 0;
 }

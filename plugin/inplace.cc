@@ -271,10 +271,10 @@ int ha_sluice::feed_builds(slc_trx *trx, slc_cursor *cursor, const Codec &codec,
       return bad_row(name());
     for (uint i= 0; i < builds.size() && !error; i++)
     {
-      m_entries.clear();
-      const EntryImage image= codec.put_entry(m_entries, indexes[i], record, found.pk);
-      error= slc_index_build_add(builds[i], m_entries.bytes(image.key, image.key_length), image.user_key_length,
-                                 image.unique_check, m_entries.bytes(image.value, image.value_length));
+      m_write.entries.clear();
+      const EntryImage image= codec.put_entry(m_write.entries, indexes[i], record, found.pk);
+      error= slc_index_build_add(builds[i], m_write.entries.bytes(image.key, image.key_length), image.user_key_length,
+                                 image.unique_check, m_write.entries.bytes(image.value, image.value_length));
     }
     if (error)
       return fail(error);

@@ -55,9 +55,9 @@ int ha_sluice::duplicate_in_load(slc_err error)
   const slc_bytes row= slc_load_duplicate_row(m_load);
   if (row.len)
   {
-    m_row.clear();
-    m_row.append(row);
-    m_codec->get_row(plan_of_whole_rows(), table->record[0], slc_duplicate_pk(), m_row.bytes());
+    m_write.row.clear();
+    m_write.row.append(row);
+    m_codec->get_row(plan_of_whole_rows(), table->record[0], slc_duplicate_pk(), m_write.row.bytes());
   }
   return duplicate(error);
 }

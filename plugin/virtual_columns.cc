@@ -35,7 +35,7 @@ template <typename Wanted> void ha_sluice::compute_virtual_columns(uchar *record
 /* Of a row that was read. */
 bool ha_sluice::wants_virtual_columns(const uchar *record) const
 {
-  return m_engine_index && (m_keyread || record != table->record[0]);
+  return m_scan.engine_index && (m_keyread || record != table->record[0]);
 }
 
 /* The index's virtual columns, from the row that the engine handed out. */
