@@ -4,6 +4,7 @@
    consecutive. 1: only statements that cannot say how many rows they will insert do (INSERT ... SELECT, LOAD DATA).
    2: none does. Otherwise a statement takes as many values as the server asks for, at once. As in InnoDB, values taken and not
    used are lost, and an explicit value moves the counter behind itself when its row is written. With 0 a generated one does, too.
+   The counter is the next value of the series that auto_increment_increment and auto_increment_offset make.
 
    The counter is moved before the row is written: the engine makes it durable with the next change of the table, and a
    value that is in a row must never be given again after a crash. If the row is refused, the counter goes back.
@@ -53,17 +54,22 @@ bool ha_sluice::autoinc_takes_table_lock() const
   }
 }
 
-/* The least value of the series offset, offset + increment, ... that is at least `from`; the greatest number if there is none. */
+/* The least value of the series offset, offset + increment, ... that is at least `from` (above 0), by the server's formula; the
+   greatest number if there is none. */
 static ulonglong in_series(ulonglong from, ulonglong offset, ulonglong increment)
 {
   if (increment <= 1)
     return from;
-  if (offset > increment)
-    offset= 0;                          // as the server does: an offset above the increment is ignored
-  if (from <= offset)
-    return offset ? offset : increment;
-  const ulonglong behind= (from - offset) % increment, further= behind ? increment - behind : 0;
-  return further > ULONGLONG_MAX - from ? ULONGLONG_MAX : from + further;
+  const ulonglong value= (from - 1 + increment - offset) / increment * increment + offset;
+  return value < from ? ULONGLONG_MAX : value;
+}
+
+/* The value behind this one in the series that this handler gave values of last, as InnoDB's counter goes on: an offset above the
+   increment does not count. */
+ulonglong ha_sluice::autoinc_behind(ulonglong value) const
+{
+  const ulonglong from= value == ULONGLONG_MAX ? value : value + 1;
+  return in_series(from, m_autoinc_offset > m_autoinc_step ? 0 : m_autoinc_offset, m_autoinc_step);
 }
 
 void ha_sluice::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
@@ -75,21 +81,20 @@ void ha_sluice::get_auto_increment(ulonglong offset, ulonglong increment, ulongl
   m_autoinc_error= autoinc_takes_table_lock() ? m_share->autoinc_lock(m_connection) : 0;
   if (m_autoinc_error)
     return;
-  const ulonglong limit= table->next_number_field->get_max_int_value();
+  m_autoinc_step= MY_MAX(increment, 1ULL);
+  m_autoinc_offset= offset;
   mysql_mutex_lock(m_share->autoinc_mutex());
-  const ulonglong step= MY_MAX(increment, 1ULL);
-  const ulonglong counter= MY_MAX(m_share->autoinc_next(), 1ULL), next= in_series(counter, offset, step);
+  const ulonglong counter= MY_MAX(m_share->autoinc_next(), 1ULL), found= in_series(counter, offset, increment);
+  /* As the server does with the answer: where the offset is above the increment the formula may miss the series at first. */
+  const ulonglong next= in_series(found, offset, increment);
   /* The server computes the number behind the last one that it was given. Where that is too great to be one it asks again. */
-  const ulonglong taken= MY_MAX(MY_MIN(wanted, (ULONGLONG_MAX - next) / step), 1ULL);
-  /* What the counter becomes: one behind the last value taken. Behind the column's range it stops, where the server
-     will say that the column is exhausted. */
-  ulonglong behind= limit < ULONGLONG_MAX ? limit + 1 : limit;
-  if (next <= limit && next <= ULONGLONG_MAX - step)
-    behind= next + step * (MY_MIN(taken, (limit - next) / step + 1) - 1) + 1;
-  if (settings.autoinc_lock_mode != AUTOINC_TRADITIONAL)
-    m_share->autoinc_raise(behind);
+  const ulonglong taken= MY_MAX(MY_MIN(wanted, (ULONGLONG_MAX - next) / m_autoinc_step), 1ULL);
+  /* What the counter becomes: the series' value behind the last one taken, which sessions of other increments get too. It may
+     lie behind the column's range. There it stays, and the server says that the column is exhausted. */
+  if (settings.autoinc_lock_mode != AUTOINC_TRADITIONAL && next <= table->next_number_field->get_max_int_value())
+    m_share->autoinc_raise(autoinc_behind(next + m_autoinc_step * (taken - 1)));
   mysql_mutex_unlock(m_share->autoinc_mutex());
-  *first= next < ULONGLONG_MAX ? next : counter;  // the server finds none in the series either, and says so
+  *first= found < ULONGLONG_MAX ? found : counter;  // the server finds none in the series either, and says so
   *reserved= settings.autoinc_lock_mode == AUTOINC_TRADITIONAL ? 1 : taken;
 }
 
@@ -115,7 +120,7 @@ ha_sluice::AutoincRaise ha_sluice::autoinc_note(const uchar *record)
     return {0, 0};
   if (value > table->found_next_number_field->get_max_int_value())
     return {0, 0};
-  const ulonglong behind= value == ULONGLONG_MAX ? value : value + 1;
+  const ulonglong behind= autoinc_behind(value);
   const ulonglong before= m_share->autoinc_raise(behind);
   return before < behind ? AutoincRaise{behind, before} : AutoincRaise{0, 0};
 }
@@ -190,7 +195,7 @@ int ha_sluice::set_auto_increment_at_least(ulonglong value)
   if (table->found_next_number_field)
     if (const int error= greatest_auto_increment(&greatest))
       return error;
-  return reset_auto_increment(MY_MAX(value, greatest == ULONGLONG_MAX ? greatest : greatest + 1));
+  return reset_auto_increment(value > greatest ? value : autoinc_behind(greatest));
 }
 
 void ha_sluice::update_create_info(HA_CREATE_INFO *info)

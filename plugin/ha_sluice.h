@@ -250,6 +250,7 @@ private:
   void autoinc_settle(const uchar *record, const AutoincRaise &raise, int error);
   bool autoinc_takes_table_lock() const;
   ulonglong autoinc_value(const uchar *record) const;
+  ulonglong autoinc_behind(ulonglong value) const;
 
   sluice::Share *m_share= nullptr;
   std::unique_ptr<sluice::Codec> m_codec;
@@ -301,6 +302,7 @@ private:
   std::vector<sluice::EntryImage> m_images, m_old_images;
   std::vector<my_bitmap_map> m_saved_set;
   int m_autoinc_error= 0;                // why get_auto_increment() gave no value
+  ulonglong m_autoinc_step= 1, m_autoinc_offset= 0;  // of the values that it gave last
 };
 
 #endif
