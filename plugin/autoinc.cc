@@ -6,6 +6,8 @@
    LOAD DATA). 2: none does. Otherwise a statement takes as many values as the server asks for, at
    once. As in InnoDB, values taken and not used are lost. An explicit value moves the counter
    beyond itself when its row is written. With 0 a generated value does, too.
+   The counter is the next value of the series that auto_increment_increment and
+   auto_increment_offset make.
 
    The counter moves before the row is written. The engine makes it durable with the next change of
    the table, so a value that is in a row is never given again after a crash. If the row is refused,
@@ -56,6 +58,12 @@ bool ha_sluice::autoinc_takes_table_lock() const
   }
 }
 
+/* The value after this one in the series that this handler gave values of last. */
+ulonglong ha_sluice::autoinc_after(ulonglong value) const
+{
+  return slc_autoinc_after(&m_autoinc_series, value);
+}
+
 void ha_sluice::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
                                    ulonglong *reserved)
 {
@@ -65,11 +73,11 @@ void ha_sluice::get_auto_increment(ulonglong offset, ulonglong increment, ulongl
   m_autoinc_error= autoinc_takes_table_lock() ? m_share->autoinc_lock(m_connection) : 0;
   if (m_autoinc_error)
     return;
-  const slc_autoinc_series series= {offset, increment, table->next_number_field->get_max_int_value()};
+  m_autoinc_series= {offset, increment, table->next_number_field->get_max_int_value()};
   /* TRADITIONAL: the counter moves with the row, in autoinc_note(). */
   const int take= settings.autoinc_lock_mode != AUTOINC_TRADITIONAL;
   uint64_t value;
-  *reserved= slc_table_autoinc_reserve(m_share->table(), &series, wanted, take, &value);
+  *reserved= slc_table_autoinc_reserve(m_share->table(), &m_autoinc_series, wanted, take, &value);
   *first= value;
 }
 
@@ -95,7 +103,7 @@ ha_sluice::AutoincRaise ha_sluice::autoinc_note(const uchar *record)
     return {0, 0};
   if (value > table->found_next_number_field->get_max_int_value())
     return {0, 0};
-  const ulonglong next= value == ULONGLONG_MAX ? value : value + 1;
+  const ulonglong next= autoinc_after(value);
   const ulonglong before= m_share->autoinc_raise(next);
   return before < next ? AutoincRaise{next, before} : AutoincRaise{0, 0};
 }
@@ -175,7 +183,7 @@ int ha_sluice::set_auto_increment_at_least(ulonglong value)
   if (table->found_next_number_field)
     if (const int error= greatest_auto_increment(&greatest))
       return error;
-  return reset_auto_increment(MY_MAX(value, greatest == ULONGLONG_MAX ? greatest : greatest + 1));
+  return reset_auto_increment(value > greatest ? value : autoinc_after(greatest));
 }
 
 void ha_sluice::update_create_info(HA_CREATE_INFO *info)

@@ -254,6 +254,7 @@ private:
   void autoinc_settle(const uchar *record, const AutoincRaise &raise, int error);
   bool autoinc_takes_table_lock() const;
   ulonglong autoinc_value(const uchar *record) const;
+  ulonglong autoinc_after(ulonglong value) const;
 
   sluice::Share *m_share= nullptr;
   std::unique_ptr<sluice::Codec> m_codec;
@@ -290,6 +291,7 @@ private:
   sluice::Buffer m_low, m_high, m_clustered, m_kept_blobs;
   std::vector<my_bitmap_map> m_saved_set;
   int m_autoinc_error= 0;                // why get_auto_increment() gave no value
+  slc_autoinc_series m_autoinc_series= {0, 1, 0};  // of the values that it gave last
 };
 
 #endif

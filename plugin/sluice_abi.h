@@ -290,6 +290,9 @@ typedef struct { uint64_t offset, increment, limit; } slc_autoinc_series;
    is their number. The counter moves beyond them. `first` is above the limit if the column is
    exhausted. take = 0: the counter stays, and the result is 1. */
 uint64_t slc_table_autoinc_reserve(slc_table *, const slc_autoinc_series *, uint64_t wanted, int take, uint64_t *first);
+/* The value after `value` in the series, which the counter becomes; the greatest number if there is
+   none. */
+uint64_t slc_autoinc_after(const slc_autoinc_series *, uint64_t value);
 /* raise the counter to at least `next`, in memory at once, on disk with the next row change of this
    table (or at once for reset) */
 uint64_t slc_table_autoinc_raise(slc_table *, uint64_t next); /* what it was */

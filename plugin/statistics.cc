@@ -179,7 +179,6 @@ int ha_sluice::info(uint flags)
     stats.update_time= static_cast<time_t>(found.update_time);
     if (flags & HA_STATUS_CONST)
     {
-      stats.max_data_file_length= 1ULL << 46;
       stats.block_size= 16384;
       m_statistics_version= 0;          // the server may have put numbers of its own there
     }

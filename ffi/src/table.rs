@@ -239,6 +239,19 @@ pub unsafe extern "C" fn slc_table_autoinc(table: *mut slc_table) -> u64 {
     unsafe { slc_table::of(table) }.table.autoinc()
 }
 
+fn series_of(series: &slc_autoinc_series) -> AutoincSeries {
+    AutoincSeries {
+        offset: series.offset,
+        increment: series.increment,
+        limit: series.limit,
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_autoinc_after(series: *const slc_autoinc_series, value: u64) -> u64 {
+    series_of(unsafe { &*series }).after(value)
+}
+
 #[no_mangle]
 pub unsafe extern "C" fn slc_table_autoinc_reserve(
     table: *mut slc_table,
@@ -247,12 +260,7 @@ pub unsafe extern "C" fn slc_table_autoinc_reserve(
     take: i32,
     first: *mut u64,
 ) -> u64 {
-    let (handle, series) = unsafe { (slc_table::of(table), &*series) };
-    let series = AutoincSeries {
-        offset: series.offset,
-        increment: series.increment,
-        limit: series.limit,
-    };
+    let (handle, series) = unsafe { (slc_table::of(table), series_of(&*series)) };
     let values = match take {
         0 => handle.table.autoinc_next(&series),
         _ => handle.table.autoinc_reserve(&series, wanted),

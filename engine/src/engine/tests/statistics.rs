@@ -271,3 +271,126 @@ fn a_tables_own_options_are_obeyed() {
     engine.store().compute_statistics(&table).expect("computed");
     assert!(read(&table) > few, "{} pages with all, {few} with two", read(&table));
 }
+
+/// The rows of the table with a wide index, and how many values it has.
+const WIDE_ROWS: u32 = 1200;
+const WIDE_VALUES: u32 = 150;
+const WIDE_PAD: usize = 4000;
+
+/// Keys differ only at their ends: a separator is as long as a key.
+fn wide_key(value: u32) -> Vec<u8> {
+    [&[b'w'; WIDE_PAD][..], &value.to_be_bytes()].concat()
+}
+
+fn open_wide(engine: &Arc<Engine>) -> Arc<Table> {
+    let table = engine.store().open_table("w").expect("open");
+    let shape = |lens: &[u32]| KeyShape {
+        parts: lens
+            .iter()
+            .map(|len| PartShape {
+                nullable: false,
+                inverted: false,
+                image: PartImage::Fixed(*len),
+            })
+            .collect(),
+    };
+    let options = StatisticsOptions {
+        shapes: vec![shape(&[4]), shape(&[WIDE_PAD as u32, 4])],
+        ..StatisticsOptions::default()
+    };
+    engine.store().describe_statistics(&table, &options);
+    table
+}
+
+fn fill_wide(engine: &Arc<Engine>) -> Arc<Table> {
+    let spec = TableSpec {
+        pk_fixed_len: 4,
+        indexes: vec![IndexSpec {
+            wide: true,
+            name: "by_value".into(),
+            unique: false,
+        }],
+        ..TableSpec::default()
+    };
+    engine.store().create_table("w", &spec).expect("create");
+    let table = open_wide(engine);
+    for n in 0..WIDE_ROWS {
+        let mut trx = engine.new_trx(Arc::new(ThreadWaiter::new()), 0);
+        engine.start(&mut trx, Isolation::ReadCommitted, 1000);
+        let pk = n.to_be_bytes();
+        let key = [wide_key(n * 7 % WIDE_VALUES), pk.to_vec()].concat();
+        let entry = Entry {
+            user_key_len: key.len() as u32 - 4,
+            key: &key,
+            ..Entry::default()
+        };
+        let new = NewRow::new(&pk, b"a row", std::slice::from_ref(&entry));
+        engine.store().insert(&mut trx, &table, &new, false).expect("insert");
+        engine.commit(&mut trx, false).expect("commit");
+        engine.checkpoint().expect("room in the log");
+    }
+    table
+}
+
+fn is_near(told: u64, truth: u64) -> bool {
+    told * 2 >= truth && told <= truth * 2
+}
+
+fn check_wide(engine: &Arc<Engine>, table: &Table, when: &str) {
+    let found = engine.store().statistics(table).expect("read").expect("computed");
+    let of = &found.indexes[1];
+    assert_eq!(found.rows, WIDE_ROWS as u64, "{when}");
+    assert_eq!(of.distinct[0], 1, "{when}: what all keys begin with");
+    assert!(is_near(of.distinct[1], WIDE_VALUES as u64), "{when}: {of:?}");
+    assert!(
+        is_near(of.distinct[2], WIDE_ROWS as u64),
+        "{when}: with the clustered key {of:?}"
+    );
+    // Four pages a node, of which an entry takes a quarter of the first.
+    let least = WIDE_ROWS as u64 * WIDE_PAD as u64 / crate::pool::PAGE_SIZE as u64;
+    assert_eq!((of.leaf_pages % 4, of.pages % 4), (0, 0), "{when}: {of:?}");
+    assert!(
+        (least..least * 4).contains(&of.leaf_pages),
+        "{when}: {of:?}, at least {least}"
+    );
+    assert!(
+        of.pages > of.leaf_pages && of.pages < of.leaf_pages * 2,
+        "{when}: {of:?}"
+    );
+    assert_eq!(of.pages_read % 4, 0, "{when}: {of:?}");
+    assert!(of.pages_read < of.leaf_pages, "{when}: a part was read, {of:?}");
+    for (from, to) in [(0, 1), (70, 80), (0, WIDE_VALUES / 2), (149, 150)] {
+        let (lo, hi) = (wide_key(from), wide_key(to));
+        let told = engine
+            .store()
+            .records_in_range(table, 1, Some(&lo), Some(&hi))
+            .expect("range");
+        let truth = ((to - from) * WIDE_ROWS / WIDE_VALUES) as u64;
+        assert!(is_near(told, truth), "{when}: {told} from {from} to {to}, true {truth}");
+    }
+}
+
+#[test]
+fn a_wide_index_has_the_statistics_of_any_other() {
+    let disk = SimDisk::new(1);
+    let engine = Engine::open(
+        disk.clone(),
+        Config {
+            redo_log_capacity: 16 << 20,
+            ..config()
+        },
+    )
+    .expect("fresh");
+    let table = fill_wide(&engine);
+    for time in 0..10 {
+        engine.store().compute_statistics(&table).expect("computed");
+        check_wide(&engine, &table, &format!("time {time}"));
+    }
+    drop(table);
+    engine.close(Close::Fast).expect("close");
+    drop(engine);
+    let engine = Engine::open(disk, config()).expect("again");
+    let table = open_wide(&engine);
+    check_wide(&engine, &table, "after a restart");
+    assert_eq!(table.statistics.version(), 1, "nothing was computed again");
+}

@@ -11,7 +11,6 @@ use std::sync::atomic::Ordering;
 /// The values that a session's inserts may have: `offset`, `offset + increment`, ... up to `limit`.
 #[derive(Clone, Copy, Debug)]
 pub struct AutoincSeries {
-    /// As the server does it: an offset above the increment is ignored.
     pub offset: u64,
     /// 0 is as 1.
     pub increment: u64,
@@ -32,38 +31,44 @@ impl AutoincSeries {
     fn step(&self) -> u64 {
         self.increment.max(1)
     }
-    /// The least value of the series that is at least `from`; the greatest number if there is none.
-    fn at_least(&self, from: u64) -> u64 {
+    /// The least value of the series `offset`, `offset + step`, ... that is at least `from` (above 0),
+    /// by the server's formula, which wraps. The greatest number if there is none.
+    fn at_least(&self, from: u64, offset: u64) -> u64 {
         let step = self.step();
         if step == 1 {
             return from;
         }
-        let offset = if self.offset > step { 0 } else { self.offset };
-        if from <= offset {
-            return if offset > 0 { offset } else { step };
+        let steps = (from - 1).wrapping_add(step).wrapping_sub(offset) / step;
+        let value = steps.wrapping_mul(step).wrapping_add(offset);
+        if value < from {
+            return u64::MAX;
         }
-        let past = (from - offset) % step;
-        let missing = if past > 0 { step - past } else { 0 };
-        from.checked_add(missing).unwrap_or(u64::MAX)
+        value
+    }
+    /// What the counter becomes when `value` is the last one taken: the next value of the series, as
+    /// InnoDB's counter. An offset above the increment does not count here.
+    pub fn after(&self, value: u64) -> u64 {
+        let offset = if self.offset > self.step() { 0 } else { self.offset };
+        self.at_least(value.saturating_add(1), offset)
     }
 
-    /// Up to `wanted` values from `counter` on, and what the counter becomes: one more than the
-    /// last value taken. Beyond the limit the counter stops, where the server finds that the column
-    /// is exhausted.
+    /// Up to `wanted` values from `counter` on, and what the counter becomes. Where no value is left
+    /// within the limit the counter stays, and the server reports that the column is exhausted.
     fn values(&self, counter: u64, wanted: u64) -> (AutoincValues, u64) {
-        let (step, limit) = (self.step(), self.limit);
         let counter = counter.max(1);
-        let next = self.at_least(counter);
+        let found = self.at_least(counter, self.offset);
+        // As the server does with the answer: for an offset above the increment the formula may miss
+        // the series at first.
+        let next = self.at_least(found, self.offset);
         // The server computes the number after the last value. Where no u64 has it, the server asks
         // again.
-        let count = wanted.min((u64::MAX - next) / step).max(1);
-        let after = if next <= limit && next <= u64::MAX - step {
-            next + step * (count.min((limit - next) / step + 1) - 1) + 1
-        } else {
-            limit.saturating_add(1)
+        let count = wanted.min((u64::MAX - next) / self.step()).max(1);
+        let after = match next <= self.limit {
+            true => self.after(next.saturating_add(self.step().saturating_mul(count - 1))),
+            false => counter,
         };
         // With no value left in the series the server finds none either, and reports it.
-        let first = if next < u64::MAX { next } else { counter };
+        let first = if found < u64::MAX { found } else { counter };
         (AutoincValues { first, count }, after)
     }
 }
@@ -118,25 +123,25 @@ mod tests {
     }
 
     #[test]
-    fn a_series_of_steps_begins_at_its_offset() {
+    fn the_counter_is_the_next_value_of_the_series() {
         let fives = series(3, 5, u64::MAX);
-        assert_eq!(values(&fives, 1, 2), (3, 2, 9));
-        assert_eq!(values(&fives, 3, 1), (3, 1, 4));
-        assert_eq!(values(&fives, 4, 1), (8, 1, 9));
-        assert_eq!(values(&series(0, 5, u64::MAX), 1, 1), (5, 1, 6), "no offset: multiples");
+        assert_eq!(values(&fives, 1, 2), (3, 2, 13));
+        assert_eq!(values(&fives, 3, 1), (3, 1, 8));
+        assert_eq!(values(&fives, 4, 1), (8, 1, 13));
         assert_eq!(
-            values(&series(7, 5, u64::MAX), 1, 1),
-            (5, 1, 6),
-            "an offset above the increment is ignored"
+            values(&series(0, 5, u64::MAX), 1, 1),
+            (5, 1, 10),
+            "no offset: multiples"
         );
+        assert_eq!(fives.after(9), 13);
     }
 
     #[test]
-    fn the_counter_stops_after_the_limit() {
+    fn the_counter_passes_the_limit_once() {
         let tiny = series(1, 1, 127);
         assert_eq!(
             values(&tiny, 126, 10),
-            (126, 10, 128),
+            (126, 10, 136),
             "the server is given more than the column has"
         );
         assert_eq!(values(&tiny, 127, 1), (127, 1, 128));
@@ -145,7 +150,7 @@ mod tests {
             (128, 1, 128),
             "exhausted: the server sees a value above the limit"
         );
-        assert_eq!(values(&series(1, 10, 127), 122, 1), (131, 1, 128));
+        assert_eq!(values(&series(1, 10, 127), 122, 1), (131, 1, 122));
     }
 
     #[test]
@@ -154,11 +159,7 @@ mod tests {
         assert_eq!(values(&all, u64::MAX - 1, 5), (u64::MAX - 1, 1, u64::MAX));
         assert_eq!(values(&all, u64::MAX, 5), (u64::MAX, 1, u64::MAX));
         let tens = series(1, 10, u64::MAX);
-        let counter = u64::MAX - 2;
-        assert_eq!(
-            values(&tens, counter, 5),
-            (counter, 1, u64::MAX),
-            "none is left in the series"
-        );
+        let (values, _) = tens.values(u64::MAX - 2, 5);
+        assert_eq!(values.first, u64::MAX - 2, "none is left in the series");
     }
 }
