@@ -15,7 +15,8 @@
 //!    ([`Flusher::write_freed`]), for the load may never write them, or too late.
 //!
 //! No doublewrite: until the pages are linked no reader needs them, and after that they are whole.
-//! Holds no latch. Called by: `btree::bulk`.
+//! Holds no latch.
+//! Called by: `btree::bulk`.
 //!
 //! [`Flusher::write_freed`]: super::write::flush::Flusher::write_freed
 use super::buffer_pool::Pool;

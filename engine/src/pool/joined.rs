@@ -4,7 +4,8 @@
 //! An edit goes to the bytes kept here. The Mtr then writes the [`Span`]s that it meets through to
 //! the pages. Each page keeps its header, and is logged, written and recovered by itself.
 //!
-//! Takes no latch: the Mtr holds those of all the pages. Called by: `mtr`, and `btree` for lengths.
+//! Takes no latch: the Mtr holds those of all the pages.
+//! Called by: `mtr`, and `btree` for lengths.
 use super::page::{EDIT_START, PAGE_BODY, PAGE_SIZE};
 use std::ops::Range;
 

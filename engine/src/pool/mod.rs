@@ -40,7 +40,7 @@ mod tests;
 
 pub use buffer_pool::Pool;
 pub use config::{CheckBody, PoolConfig};
-pub use frames::absence_filter::PageHasher;
+pub use frames::absence_filter::{AbsenceFilters, PageHasher};
 pub use frames::frame::PageRead;
 pub use frames::geometry::{GeometryObserver, PoolGeometry};
 pub use frames::store::Presence;
@@ -48,4 +48,7 @@ pub use joined::joined_len;
 pub use mtr::{Mtr, PageHandle};
 pub use page::{PageType, PAGE_BODY, PAGE_SIZE};
 pub use recovery::gather::{split, Gathered, Piece};
+pub use recovery::state::Recovery;
 pub use recovery::void::Void;
+pub use write::flush::Flusher;
+pub use write::loads::{Loads, LoadsOff};

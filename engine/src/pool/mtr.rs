@@ -19,7 +19,8 @@
 //! A group's bytes are collected in a buffer that the thread keeps between mini-transactions: no
 //! allocation per Mtr.
 //!
-//! Latches: X latches, in the order of the caller's requests (I5). Called by: every layer above.
+//! Latches: X latches, in the order of the caller's requests (I5).
+//! Called by: every layer above.
 use super::buffer_pool::Pool;
 use super::frames::frame::{PageRead, PageWrite};
 use super::joined::JoinedBytes;

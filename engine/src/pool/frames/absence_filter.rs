@@ -14,8 +14,8 @@
 //! page's number; in a full set the oldest gives way. A set takes its memory when it gets its first
 //! filter.
 //!
-//! Lock: one of rank `Leaf`. Called by: `evict` (makes), `store` (drops), and `change`, which asks
-//! [`AbsenceFilters::lacks`].
+//! Lock: one of rank `Leaf`.
+//! Called by: `evict` (makes), `store` (drops), and `change`, which asks [`AbsenceFilters::lacks`].
 use super::geometry::PoolGeometry;
 use crate::base::bytes::mixed;
 use crate::base::sync::{Rank, RankedMutex};

@@ -8,7 +8,8 @@
 //!
 //! Latches: only try-latches on victims. A thread that needs a frame may hold page latches of its
 //! own (the parent during a descent), so it waits for no latch here. Locks: the page table's shard
-//! and the free list. Called by: `take_frame`, `prefetch`, `flush`, `store`.
+//! and the free list.
+//! Called by: `take_frame`, `prefetch`, `flush`, `store`.
 use super::frame::{PageWrite, KEY_FREE, KEY_NONE};
 use super::store::FrameStore;
 use std::sync::atomic::Ordering;

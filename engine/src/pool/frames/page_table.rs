@@ -5,7 +5,8 @@
 //! again under the shard's mutex, where the answer is exact. Insert and remove run under that
 //! mutex, by the X-latch holder of the frame.
 //!
-//! Lock: `Rank::PageTable`, one of many, held for a few instructions. Called by: `store`, `evict`.
+//! Lock: `Rank::PageTable`, one of many, held for a few instructions.
+//! Called by: `store`, `evict`.
 use crate::base::sync::{Rank, RankedGuard, RankedMutex};
 use crate::pool::frames::frame::{Frame, Frames, NO_FRAME};
 use crate::pool::frames::geometry::PoolGeometry;

@@ -6,7 +6,8 @@
 //! wait for its latch. That wait does no harm to the latch order (see `frame` on pins).
 //!
 //! Latches: page latches, as the names of the methods say. Locks: the page table's, the dirty
-//! list's. Called by: every part of the pool above. Knows no file and no log.
+//! list's.
+//! Called by: every part of the pool above. Knows no file and no log.
 use super::absence_filter::AbsenceFilters;
 use super::cleaner_signal::CleanerSignal;
 use super::clock::Clock;

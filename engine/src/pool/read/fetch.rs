@@ -6,7 +6,8 @@
 //! nothing, and meet the same error themselves.
 //!
 //! Latches: the page asked for. A thread that waits for it may hold page latches of its own, in the
-//! latch order (I5). Called by: the pool, `mtr`, `prefetch`, recovery.
+//! latch order (I5).
+//! Called by: the pool, `mtr`, `prefetch`, recovery.
 use super::requests::Requests;
 use crate::base::{Counters, Error, PageId, Result};
 use crate::io::files::OpenFile;

@@ -6,8 +6,9 @@
 //! it meanwhile just waits for the latch. Latches of one batch are held together, in no order. That
 //! is harmless: a worker waits for nothing but I/O while it holds them.
 //!
-//! Locks: two of rank `Leaf`. Called by: the pool, which starts the threads and stops them;
-//! recovery, which reads its batches itself.
+//! Locks: two of rank `Leaf`.
+//! Called by: the pool, which starts the threads and stops them; recovery, which reads its batches
+//! itself.
 use super::fetch::Reader;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Error, FileId, PageId, Result};

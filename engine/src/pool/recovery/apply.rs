@@ -27,7 +27,8 @@
 //! A page changed here is dirty from the start of the first group on that changed it here. The next
 //! redo LSN, used in normal work, would let a checkpoint pass changes that exist in memory only.
 //!
-//! Latches: one page at a time in each thread. Called by: the engine's start.
+//! Latches: one page at a time in each thread.
+//! Called by: the engine's start.
 use super::gather::{Edit, Gathered, Part, POOL_SHARE};
 use super::state::Recovery;
 use super::torn::grow_to_hold;

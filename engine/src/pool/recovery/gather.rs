@@ -9,7 +9,8 @@
 //! Memory: about what the log takes, and 24 bytes for each piece of a group that is about one page.
 //! `is_full` says when that has reached the bound that the caller set; no group is left out for it.
 //!
-//! Takes no locks. Called by: the engine's start, `torn`.
+//! Takes no locks.
+//! Called by: the engine's start, `torn`.
 use crate::base::bytes::{get_u32, push_bytes, take_bytes};
 use crate::base::{Error, Lsn, PageId, Result};
 use crate::pool::page::{PAGE_BODY, PAGE_SIZE};

@@ -9,8 +9,8 @@
 //! Why the log has all these changes: `docs/decisions/2026-11-26-pages-written-once.md`.
 //!
 //! It happens before redo, so that redo finds whole pages. A crash meanwhile leaves the same kind
-//! of mixture. Takes no latch, and one lock of rank `Leaf` (`written`). Called by: the engine's
-//! start.
+//! of mixture. Takes no latch, and one lock of rank `Leaf` (`written`).
+//! Called by: the engine's start.
 use super::gather::{split, Piece};
 use super::state::Recovery;
 use super::void::Void;

@@ -2,7 +2,8 @@
 //!
 //! Files dropped later are void. So is what pages held before they were given to a load (GIVEN) or
 //! cut off with the end of their file (CUT). The first pass over the log finds all of it, before
-//! anything is applied. Takes no lock. Called by: the engine's recovery, `apply`, `torn`.
+//! anything is applied. Takes no lock.
+//! Called by: the engine's recovery, `apply`, `torn`.
 use crate::base::{planted, FileId, Lsn, Mutant, PageId, PageNo};
 use crate::redo::record::Record;
 use std::collections::{BTreeMap, BTreeSet};

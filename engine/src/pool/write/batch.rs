@@ -21,8 +21,8 @@
 //! (`unopened`).
 //!
 //! Several threads may write batches at once, each with a slot of its own. Waits: for a slot and
-//! for I/O; never for a page latch. So a thread that holds page latches may write a batch. Called
-//! by: `flush`, `read::take_frame`.
+//! for I/O; never for a page latch. So a thread that holds page latches may write a batch.
+//! Called by: `flush`, `read::take_frame`.
 use super::doublewrite::{Doublewrite, RepairSource, PAGES_PER_SLOT};
 use super::slots::Slots;
 use super::unopened::{Quarantined, UnopenedNews};

@@ -22,7 +22,8 @@
 //! since, and a broken page is better than a page of the past. An older copy still shows which
 //! version must be in place by now (`written`).
 //!
-//! Takes no lock. Called by: `batch` (writes), `recovery::torn` (reads).
+//! Takes no lock.
+//! Called by: `batch` (writes), `recovery::torn` (reads).
 use crate::base::bytes::{get_u32, get_u64, put_u32, put_u64};
 use crate::base::{planted, Counters, Error, Lsn, Mutant, PageId, Result};
 use crate::io::{AlignedBuf, Caching, Disk, File, Mode, IO_ALIGN};

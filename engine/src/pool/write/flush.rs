@@ -6,8 +6,9 @@
 //! checkpoint back for ever. The cleaner, which holds nothing, waits for its latch *before* it
 //! takes a slot, and writes that page alone.
 //!
-//! Every write goes through `batch`, which keeps I1 and I6. Called by: the engine's page cleaner
-//! (I7: each step is bounded), checkpoints, switches of the redo log, loads.
+//! Every write goes through `batch`, which keeps I1 and I6.
+//! Called by: the engine's page cleaner (I7: each step is bounded), checkpoints, switches of the
+//! redo log, loads.
 use super::batch::{BatchWriter, Oldest};
 use super::pace::Pace;
 use super::unopened::Quarantined;

@@ -3,8 +3,9 @@
 //! A file is either loaded, by any number of loads, or *walked*: read page by page, whatever the
 //! pages are. A walk would take the pages of a load for what they were before.
 //!
-//! Lock: one of rank `Leaf`. Called by: `direct` (begins and ends loads), `btree::free` (walks),
-//! `btree::run` (compares the number of gifts).
+//! Lock: one of rank `Leaf`.
+//! Called by: `direct` (begins and ends loads), `btree::free` (walks), `btree::run` (compares the
+//! number of gifts).
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::FileId;
 use parking_lot::Condvar;

@@ -10,7 +10,8 @@
 //! wait for room in the ring. An idle engine writes at `io_capacity`. The free list is filled apart
 //! from that, whenever it is short.
 //!
-//! Lock: the dirty list's. Called by: `flush`.
+//! Lock: the dirty list's.
+//! Called by: `flush`.
 use super::batch::BatchWriter;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

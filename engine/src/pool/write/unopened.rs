@@ -11,8 +11,8 @@
 //! the file are [`Quarantined`]: younger pages of other files are written. When the call ends, the
 //! quarantined pages are back in the list.
 //!
-//! Lock: the dirty list's. Called by: `flush` and `batch`. The page cleaner's step fetches the
-//! news.
+//! Lock: the dirty list's.
+//! Called by: `flush` and `batch`. The page cleaner's step fetches the news.
 use crate::base::{Error, FileId, Told};
 use crate::pool::frames::dirty_list::{Candidate, Flight};
 use crate::pool::frames::store::FrameStore;

@@ -7,8 +7,8 @@
 //! another page's, and a page without an entry is not checked. So a run detects most lost writes of
 //! its own. Of the run before it knows the pages whose copies are still in the doublewrite file.
 //!
-//! Lock: one of rank `Leaf`. Called by: `batch`, `direct` and recovery (note), `fetch` and
-//! `prefetch` (check).
+//! Lock: one of rank `Leaf`.
+//! Called by: `batch`, `direct` and recovery (note), `fetch` and `prefetch` (check).
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Error, Lsn, PageId, Result};
 use crate::io::File;
