@@ -1,11 +1,12 @@
 //! The buffer pool: its parts, put together, and what most callers ask of it.
 //!
 //! Each part owns the part below it: the reader owns the flusher, which owns the batch writer, which
-//! owns the frames. So all of them lie in one struct, and a hit follows no more pointers than with one
-//! type. What fewer callers need is asked of the parts: [`Pool::flusher`], [`Pool::recovery`],
-//! [`Pool::loads`], [`Pool::absence_filters`].
+//! owns the frames. So all of them lie in one struct, and a hit follows no more pointers than with
+//! one type. What few callers need is asked of the parts: `flusher`, `recovery`, `loads`,
+//! `absence_filters`.
 //!
-//! Takes no latch of its own. Called by: every layer above.
+//! Takes no latch of its own.
+//! Called by: every layer above.
 use super::config::PoolConfig;
 use super::frames::absence_filter::AbsenceFilters;
 use super::frames::frame::PageRead;
@@ -35,13 +36,14 @@ pub struct Pool {
     observers: GeometryObservers,
     /// The last version given to a changed page of an unlogged file.
     unlogged_version: AtomicU64,
-    /// The number of the database, which every data file has in its header. 0: the database was made
-    /// before there were such numbers.
+    /// The number of the database, which every data file has in its header. 0: the database was
+    /// made before there were such numbers.
     database: AtomicU64,
 }
 
 impl Pool {
-    /// `Error::Full` if there is no memory of that size, no room for the doublewrite file, or no thread.
+    /// `Error::Full` if there is no memory of that size, no room for the doublewrite file, or no
+    /// thread.
     pub fn new(
         config: PoolConfig,
         disk: Arc<dyn Disk>,
@@ -125,14 +127,15 @@ impl Pool {
             self.prefetch.request(ids, self.store());
         }
     }
-    /// Forgets all pages of a file without writing them (drop, truncate). No thread but a reader ahead
-    /// pins or latches one. The file is not in the file table any more, or no caller asks for its pages.
+    /// Forgets all pages of a file without writing them (drop, truncate). No thread but a reader
+    /// ahead pins or latches one. The file is not in the file table any more, or no caller asks for
+    /// its pages.
     pub fn discard_file(&self, file: FileId) {
         self.prefetch.forget_file(file);
         self.store().discard_file(file);
     }
-    /// Writes everything dirty at the time of the call. When a file cannot be opened: everything else
-    /// that is not latched right then, and that error.
+    /// Writes everything dirty at the time of the call. When a file cannot be opened: everything
+    /// else that is not latched right then, and that error.
     pub fn flush_all(&self) -> Result<()> {
         self.flusher().flush_all()
     }
@@ -148,8 +151,8 @@ impl Pool {
     pub fn size(&self) -> u64 {
         self.geometry().bytes()
     }
-    /// Notifies the observer of the geometry now, and whenever it changes. The pool does not keep the
-    /// observer alive.
+    /// Notifies the observer of the geometry now, and whenever it changes. The pool does not keep
+    /// the observer alive.
     pub fn observe_geometry<O: GeometryObserver + 'static>(&self, observer: &Arc<O>) {
         let observer: Weak<dyn GeometryObserver> = Arc::<O>::downgrade(observer);
         self.observers.register(observer, &self.geometry());
@@ -170,8 +173,8 @@ impl Pool {
     pub fn counters(&self) -> &Arc<Counters> {
         &self.writer().counters
     }
-    /// I6: refuses all further work. Every layer that meets a failed write or a broken invariant calls
-    /// this. The first reason is kept.
+    /// I6: refuses all further work. Every layer that meets a failed write or a broken invariant
+    /// calls this. The first reason is kept.
     pub fn poison(&self, why: &str) {
         self.writer().poison(why);
     }
@@ -209,8 +212,8 @@ impl Drop for Pool {
     }
 }
 
-/// One batch of a read-ahead thread, which holds the pool weakly between batches: the last owner's drop
-/// ends it. False: the thread ends.
+/// One batch of a read-ahead thread, which holds the pool weakly between batches: the last owner's
+/// drop ends it. False: the thread ends.
 fn read_ahead(pool: &Weak<Pool>, batch: Vec<PageId>) -> bool {
     let Some(pool) = pool.upgrade() else { return false };
     let done = catch_unwind(AssertUnwindSafe(|| pool.reader.read_ahead(batch)));

@@ -1,21 +1,22 @@
-//! Pages written past the pool and past the log: what a load builds, in pieces as large as an extent,
-//! once.
+//! Pages written past the pool and past the log: what a load builds, in pieces as large as an
+//! extent, once.
 //!
 //! The rules of unlogged pages (`docs/decisions/2026-11-21-unlogged-loads.md`):
-//! 1. A logged Mtr gives the pages to the load with a GIVEN record, which is durable before the first of
-//!    them is written. Their LSN is that group's end: so I1 holds for them as for all pages, and recovery
-//!    applies nothing older to them.
-//! 2. Nothing refers to the pages until they are *forced*: written and synced. Only then may an Mtr link
-//!    them ([`Direct::force`] is the only way to a [`Forced`]). A crash before that leaves pages to which
-//!    nothing refers; the list of the load's extents gives them back.
+//! 1. A logged Mtr gives the pages to the load with a GIVEN record, which is durable before the
+//!    first of them is written. Their LSN is that group's end: so I1 holds for them as for all
+//!    pages, and recovery applies nothing older to them.
+//! 2. Nothing refers to the pages until they are *forced*: written and synced. Only then may an Mtr
+//!    link them ([`Direct::force`] is the only way to a [`Forced`]). A crash before that leaves
+//!    pages to which nothing refers; the list of the load's extents gives them back.
 //! 3. The pool holds none of the pages while they are written, nor an older copy afterwards.
-//! 4. What is thrown away for that is known to be free, but the disk may not have it as free yet. Some
-//!    pages may be asked for by number again after a crash: the head of a chain, a root, a list of
-//!    extents. The disk must have these as free before they are given ([`Flusher::write_freed`]), for
-//!    the load may never write them, or too late.
+//! 4. What is thrown away for that is known to be free, but the disk may not have it as free yet.
+//!    Some pages may be asked for by number again after a crash: the head of a chain, a root, a
+//!    list of extents. The disk must have these as free before they are given
+//!    ([`Flusher::write_freed`]), for the load may never write them, or too late.
 //!
 //! No doublewrite: until the pages are linked no reader needs them, and after that they are whole.
-//! Holds no latch. Called by: `btree::bulk`.
+//! Holds no latch.
+//! Called by: `btree::bulk`.
 //!
 //! [`Flusher::write_freed`]: super::write::flush::Flusher::write_freed
 use super::buffer_pool::Pool;
@@ -72,8 +73,8 @@ impl Direct {
             self.pool.store().forget(PageId::new(self.open.id, no));
         }
     }
-    /// Seals and writes pages that were given before, from `first` on. `lsn`: the end of the group that
-    /// gave them.
+    /// Seals and writes pages that were given before, from `first` on. `lsn`: the end of the group
+    /// that gave them.
     pub fn write(&self, first: PageNo, pages: &mut [u8], lsn: Lsn) -> Result<()> {
         self.pool.check_alive()?;
         assert!(
@@ -92,8 +93,8 @@ impl Direct {
         let writer = self.pool.writer();
         let written = self.open.file.write_at(pages, first as u64 * PAGE_SIZE as u64);
         writer.poison_if_failed(written)?;
-        // Not before the write: a reader with an old page number may read the page's past, and would
-        // take it for a lost write.
+        // Not before the write: a reader with an old page number may read the page's past, and
+        // would take it for a lost write.
         let ids = (first..).map(|no| (PageId::new(self.open.id, no), lsn));
         writer.written.note(ids.take(count));
         writer.counters.data_writes.inc();
@@ -101,8 +102,8 @@ impl Direct {
         writer.counters.bulk_pages_written.add(count as u64);
         Ok(())
     }
-    /// Makes all that was written durable. The pool forgets what readers with an old page number may have
-    /// brought in meanwhile.
+    /// Makes all that was written durable. The pool forgets what readers with an old page number
+    /// may have brought in meanwhile.
     pub fn force(self) -> Result<Forced> {
         let writer = self.pool.writer();
         if !planted(Mutant::LoadNotForced) {

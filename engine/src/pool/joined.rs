@@ -1,10 +1,11 @@
-//! The bytes of several pages that are one to the user of an Mtr: the first page whole, then the bodies
-//! of the others.
+//! The bytes of several pages that are one to the user of an Mtr: the first page whole, then the
+//! bodies of the others.
 //!
-//! An edit goes to the bytes kept here. The Mtr then writes the [`Span`]s that it meets through to the
-//! pages. Each page keeps its header, and is logged, written and recovered by itself.
+//! An edit goes to the bytes kept here. The Mtr then writes the [`Span`]s that it meets through to
+//! the pages. Each page keeps its header, and is logged, written and recovered by itself.
 //!
-//! Takes no latch: the Mtr holds those of all the pages. Called by: `mtr`, and `btree` for lengths.
+//! Takes no latch: the Mtr holds those of all the pages.
+//! Called by: `mtr`, and `btree` for lengths.
 use super::page::{EDIT_START, PAGE_BODY, PAGE_SIZE};
 use std::ops::Range;
 
@@ -28,8 +29,8 @@ pub(in crate::pool) struct Span {
 }
 
 impl Span {
-    /// The part of the hole (start, end) in the joined bytes that lies in this page: start and end in
-    /// the page.
+    /// The part of the hole (start, end) in the joined bytes that lies in this page: start and end
+    /// in the page.
     pub fn hole(&self, (start, end): (usize, usize)) -> (usize, usize) {
         let Range { start: low, end: high } = self.range;
         let place = |at: usize| (at.clamp(low, high) - low + self.offset).max(PAGE_BODY);

@@ -1,13 +1,14 @@
-//! The buffer pool: pages in memory. Pin, latch, evict, flush; and [`Mtr`], the only source of a writable
-//! page (I2).
+//! The buffer pool: pages in memory. Pin, latch, evict, flush; and [`Mtr`], the only source of a
+//! writable page (I2).
 //!
-//! Latch protocol (I5). Page latches are taken in this order: tree pages from the root down and, on one
-//! level, left to right; then undo pages; then a file's space pages (page 0, then its bitmaps). A thread
-//! that holds a page latch waits for no row lock and calls no server function. It takes only the
+//! Latch protocol (I5). Page latches are taken in an order. First come tree pages, from the root
+//! down and, on one level, left to right. Then come undo pages. Then come a file's space pages:
+//! page 0, then its bitmaps. A thread that holds a page latch waits for no row lock and calls no
+//! server function. It takes only the
 //! [`crate::base::sync::Rank`]s from `LockShard` up.
 //!
-//! The pool calls nothing above it: a page read never merges or interprets what it read beyond the page
-//! header.
+//! The pool calls nothing above it: a page read never merges or interprets what it read beyond the
+//! page header.
 //!
 //! Top to bottom, each using only what lies below:
 //! - `mtr` (with `joined`) and `direct`: how the layers above change pages;
@@ -39,7 +40,7 @@ mod tests;
 
 pub use buffer_pool::Pool;
 pub use config::{CheckBody, PoolConfig};
-pub use frames::absence_filter::PageHasher;
+pub use frames::absence_filter::{AbsenceFilters, PageHasher};
 pub use frames::frame::PageRead;
 pub use frames::geometry::{GeometryObserver, PoolGeometry};
 pub use frames::store::Presence;
@@ -47,4 +48,7 @@ pub use joined::joined_len;
 pub use mtr::{Mtr, PageHandle};
 pub use page::{PageType, PAGE_BODY, PAGE_SIZE};
 pub use recovery::gather::{split, Gathered, Piece};
+pub use recovery::state::Recovery;
 pub use recovery::void::Void;
+pub use write::flush::Flusher;
+pub use write::loads::{Loads, LoadsOff};

@@ -7,19 +7,20 @@
 //! 3. It stamps every changed page with the group's end LSN.
 //! 4. It lets go of the latches.
 //!
-//! An Mtr dropped without a change just lets go. One that changed a page must be committed: dropping it
-//! poisons the pool (I6).
+//! An Mtr dropped without a change just lets go. One that changed a page must be committed:
+//! dropping it poisons the pool (I6).
 //!
-//! Pages of unlogged files make no records. Instead of an LSN they get the next number of a counter that
-//! never repeats while the engine runs, so that [`PageRead::version`] works for them, too. One Mtr may
-//! change both kinds of pages.
+//! Pages of unlogged files make no records. Instead of an LSN they get the next number of a counter
+//! that never repeats while the engine runs. So [`PageRead::version`] works for them, too. One Mtr
+//! may change both kinds of pages.
 //!
 //! Pages can be joined (`joined`): then the first page's handle stands for all of them.
 //!
 //! A group's bytes are collected in a buffer that the thread keeps between mini-transactions: no
 //! allocation per Mtr.
 //!
-//! Latches: X latches, in the order of the caller's requests (I5). Called by: every layer above.
+//! Latches: X latches, in the order of the caller's requests (I5).
+//! Called by: every layer above.
 use super::buffer_pool::Pool;
 use super::frames::frame::{PageRead, PageWrite};
 use super::joined::JoinedBytes;
@@ -105,8 +106,8 @@ impl<'p> Mtr<'p> {
         let page = self.pool.reader().fetch_write(id)?;
         Ok(self.hold(id, page, false))
     }
-    /// X-latches a page only if that needs no waiting for a latch; I/O is still done. For moves against
-    /// the latch order. None: another thread has the latch, or may have it.
+    /// X-latches a page only if that needs no waiting for a latch; I/O is still done. For moves
+    /// against the latch order. None: another thread has the latch, or may have it.
     pub fn try_write(&mut self, id: PageId) -> Result<Option<PageHandle>> {
         if let Some(held) = self.find(id) {
             return Ok(Some(held));
@@ -115,7 +116,7 @@ impl<'p> Mtr<'p> {
         Ok(page.map(|page| self.hold(id, page, false)))
     }
     /// X-latches a page if the pool has it. For a page number that the caller remembers and did not
-    /// reach through the tree: what is on disk under it may be of another time.
+    /// reach through the tree. What is on disk under that number may be of another time.
     pub fn write_resident(&mut self, id: PageId) -> Result<Option<PageHandle>> {
         if let Some(held) = self.find(id) {
             return Ok(Some(held));
@@ -137,8 +138,8 @@ impl<'p> Mtr<'p> {
         self.pool.read(id)
     }
     /// X-latches a page that is going to be created, without reading it: after this, `create` of it
-    /// cannot fail. Changes nothing yet; [`Mtr::bytes`] of the page have no meaning. A page that is not
-    /// created after all is forgotten at the Mtr's end.
+    /// cannot fail. Changes nothing yet; [`Mtr::bytes`] of the page have no meaning. A page that is
+    /// not created after all is forgotten at the Mtr's end.
     pub fn reserve(&mut self, id: PageId) -> Result<PageHandle> {
         if let Some(held) = self.find(id) {
             return Ok(held);
@@ -146,8 +147,8 @@ impl<'p> Mtr<'p> {
         let (page, resident) = self.pool.reader().fetch_new(id)?;
         Ok(self.hold(id, page, !resident))
     }
-    /// Makes a fresh page, header as given, body zero. Its former content is not read and is forgotten.
-    /// Logged as an image.
+    /// Makes a fresh page, header as given, body zero. Its former content is not read and is
+    /// forgotten. Logged as an image.
     pub fn create(&mut self, id: PageId, index: u32, kind: PageType, level: u8) -> Result<PageHandle> {
         let handle = self.reserve(id)?;
         self.pages[handle.0 as usize].blank = false;
@@ -190,9 +191,9 @@ impl<'p> Mtr<'p> {
             Some(joined) => joined.bytes.bytes(),
         }
     }
-    /// The page and the `rest` pages that follow it in the file read and change as one from now on: the
-    /// first page's bytes, then the bodies of the others. They change only under the first page's latch.
-    /// Each change changes the first page, too, so that its version changes.
+    /// The page and the `rest` pages that follow it in the file read and change as one from now on.
+    /// Their bytes are the first page's, then the bodies of the others. They change only under the
+    /// first page's latch. Each change changes the first page, too, so that its version changes.
     pub fn join(&mut self, first: PageHandle, rest: u32) -> Result<()> {
         if self.pages[first.0 as usize].joined.is_some() {
             return Ok(());
@@ -217,8 +218,8 @@ impl<'p> Mtr<'p> {
         self.pages[first.0 as usize].joined = Some(Box::new(joined));
         Ok(())
     }
-    /// Runs `change` with the joined pages of `first` each by itself. Then changes the first page, if
-    /// `change` did not.
+    /// Runs `change` with the joined pages of `first` each by itself. Then changes the first page,
+    /// if `change` did not.
     fn apart(&mut self, first: PageHandle, change: impl FnOnce(&mut Self, &mut Joined)) {
         let at = first.0 as usize;
         let mut joined = self.pages[at].joined.take().expect("asked before");
@@ -331,7 +332,8 @@ impl<'p> Mtr<'p> {
         }
     }
     /// Rewrites the page from byte 24 on (type, level, flags, body). `fill` gets the whole page and
-    /// returns the hole (start, end), which must be zero. Logged as an image: low part, hole, high part.
+    /// returns the hole (start, end), which must be zero. Logged as an image: low part, hole, high
+    /// part.
     pub fn rewrite(&mut self, page: PageHandle, fill: &mut dyn FnMut(&mut [u8]) -> (usize, usize)) {
         if self.is_joined(page) {
             return self.rewrite_joined(page, fill);
@@ -349,8 +351,8 @@ impl<'p> Mtr<'p> {
         });
         self.pages[page.0 as usize].imaged = true;
     }
-    /// The page, changed by this Mtr, is free from now on. But a task that a crash interrupts may ask for
-    /// it once more by its number, and must not find its former content on disk.
+    /// The page, changed by this Mtr, is free from now on. But a task that a crash interrupts may
+    /// ask for it once more by its number, and must not find its former content on disk.
     pub fn ends_named(&mut self, page: PageHandle) {
         let held = &self.pages[page.0 as usize];
         debug_assert!(held.changed);
@@ -382,14 +384,14 @@ impl<'p> Mtr<'p> {
         self.changed = true;
         self.records.file_new(file, name);
     }
-    /// The pages are given to a load, which writes them past the pool (`direct`): what the log says about
-    /// them so far is void.
+    /// The pages are given to a load, which writes them past the pool (`direct`): what the log says
+    /// about them so far is void.
     pub fn log_given(&mut self, first: PageId, count: u32) {
         self.changed = true;
         self.records.given(first, count);
     }
-    /// The file ends before this page from now on: what the log says so far about this page and those
-    /// after it is void.
+    /// The file ends before this page from now on: what the log says so far about this page and
+    /// those after it is void.
     pub fn log_truncate(&mut self, first: PageId) {
         self.changed = true;
         self.records.truncate(first);
@@ -447,7 +449,8 @@ impl<'p> Mtr<'p> {
 impl Drop for Mtr<'_> {
     fn drop(&mut self) {
         if self.changed {
-            // A panic, or an error after the first change: memory is ahead of the log, and half of something.
+            // A panic, or an error after the first change: memory is ahead of the log, and half of
+            // something.
             self.pool
                 .poison("a mini-transaction was abandoned after its first change");
         }

@@ -208,7 +208,8 @@ fn a_failed_write_poisons() {
     let end = mtr.commit();
     let bound = fixture.pool.checkpoint_lsn();
     fixture.pool.redo().flush(end, FlushMode::Sync).unwrap();
-    // An image of the page is in the log, so it has no doublewrite copy: its own write, and then its sync, may fail.
+    // An image of the page is in the log, so it has no doublewrite copy: its own write, and then
+    // its sync, may fail.
     fixture.disk.fail_change(fixture.disk.changes() + 2, Fault::Eio);
     assert!(fixture.pool.flush_all().is_err());
     assert!(matches!(fixture.pool.check_alive(), Err(Error::Poisoned(_))));
@@ -222,8 +223,8 @@ fn a_failed_write_poisons() {
     );
 }
 
-/// A page made since it was last clean is written once: an image of it is in the log, so it may be torn. So is one that was only written to
-/// since; not one of which a part was moved.
+/// A page made since it was last clean is written once: an image of it is in the log, so it may be
+/// torn. So is one that was only written to since; not one of which a part was moved.
 #[test]
 fn the_first_flush_of_a_new_page_needs_no_doublewrite() {
     let fixture = fixture();

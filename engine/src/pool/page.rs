@@ -16,7 +16,8 @@
 //! ```
 //! An all-zero page was never written: reading one is an error unless recovery overwrites it.
 //!
-//! Takes no latch. Called by: the whole pool, and the layers above that read a page's header.
+//! Takes no latch.
+//! Called by: the whole pool, and the layers above that read a page's header.
 use crate::base::bytes::{get_u32, get_u64, put_u32, put_u64};
 use crate::base::{Lsn, PageId};
 

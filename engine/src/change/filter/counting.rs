@@ -18,7 +18,7 @@
 //! he gets the answer of the moment at which it was replaced, which is one of a moment within his question.
 use crate::change::filter::memory::{Memory, Share};
 use arc_swap::ArcSwapOption;
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 
 const STUCK: u16 = u16::MAX;
@@ -41,7 +41,7 @@ const NEVER: u64 = u64::MAX;
 /// What the filters of all indexes share.
 pub(in crate::change) struct Filters {
     /// Slots of the largest; a power of two.
-    slots_max: usize,
+    slots_max: AtomicUsize,
     memory: Arc<Memory>,
 }
 
@@ -49,21 +49,29 @@ impl Filters {
     /// `pool_size` in bytes. They take a 16th of it together, as the filters of values do.
     pub fn new(pool_size: u64) -> Filters {
         Filters {
-            slots_max: (pool_size as usize / 256).clamp(1 << 16, 1 << 26).next_power_of_two(),
-            memory: Memory::new((pool_size / 16).max(1 << 20)),
+            slots_max: AtomicUsize::new(slots_max(pool_size)),
+            memory: Memory::new(memory_max(pool_size)),
         }
+    }
+    /// The pool has another size. Filters that are larger than the new bound stay as they are.
+    pub fn set_pool_size(&self, pool_size: u64) {
+        self.slots_max.store(slots_max(pool_size), Ordering::Relaxed);
+        self.memory.set_max(memory_max(pool_size));
+    }
+    fn slots_max(&self) -> usize {
+        self.slots_max.load(Ordering::Relaxed)
     }
     /// Slots that suit so many entries.
     fn slots_for(&self, entries: u64) -> usize {
         let mut slots = FIRST;
-        while slots < self.slots_max && entries >= self.full_from(slots) {
-            slots = (slots * STEP).min(self.slots_max);
+        while slots < self.slots_max() && entries >= self.full_from(slots) {
+            slots = (slots * STEP).min(self.slots_max());
         }
         slots
     }
     /// With so many entries a filter of so many slots is too small, and not the largest.
     fn full_from(&self, slots: usize) -> u64 {
-        match slots * STEP < self.slots_max {
+        match slots * STEP < self.slots_max() {
             true => slots as u64 / ROOM,
             false => slots as u64 / ROOM_BEFORE_LAST,
         }
@@ -101,6 +109,16 @@ impl Filters {
     pub fn taken(&self) -> u64 {
         self.memory.taken()
     }
+}
+
+/// Slots of the largest filter, for a pool of this size: a power of two.
+fn slots_max(pool_size: u64) -> usize {
+    (pool_size as usize / 256).clamp(1 << 16, 1 << 26).next_power_of_two()
+}
+
+/// Bytes of all filters, for a pool of this size.
+fn memory_max(pool_size: u64) -> u64 {
+    (pool_size / 16).max(1 << 20)
 }
 
 fn bytes_of(slots: usize) -> u64 {
@@ -158,7 +176,7 @@ impl Slots {
     fn grow_from(&self, filters: &Filters) -> u64 {
         match self.counts.len() {
             0 => NEVER,
-            slots if slots >= filters.slots_max => NEVER,
+            slots if slots >= filters.slots_max() => NEVER,
             slots => filters.full_from(slots),
         }
     }

@@ -50,7 +50,7 @@ fn memory_goes_with_the_last_entry_and_is_small_while_little_is_pending() {
     for n in 1..100_000 {
         put(&indexes[0], n, &filters);
     }
-    assert_eq!(len(&indexes[0]), filters.slots_max);
+    assert_eq!(len(&indexes[0]), filters.slots_max());
     for filter in &indexes {
         filter.down(&key(0));
         filter.clear();
@@ -68,7 +68,7 @@ fn what_is_counted_down_after_a_growth_leaves_the_others_counted() {
         put(&filter, n, &filters);
         assert!((0..=n).step_by(97).all(|n| filter.may_have(&key(n))));
     }
-    assert_eq!(len(&filter), filters.slots_max);
+    assert_eq!(len(&filter), filters.slots_max());
     let wrong = (entries..2 * entries).filter(|n| filter.may_have(&key(*n))).count();
     // 10,000 of 256 Ki slots, and what growing three times left too high.
     assert!(wrong < entries as usize / 7, "{wrong}");
@@ -89,7 +89,7 @@ fn all_together_have_a_bound_and_who_gets_nothing_has_everything_perhaps() {
         (0..10_000).for_each(|n| put(filter, n, &filters));
     }
     assert!(filters.taken() <= max - max / 4 + 20 * bytes_of(FIRST));
-    assert!(large.iter().any(|filter| len(filter) == filters.slots_max));
+    assert!(large.iter().any(|filter| len(filter) == filters.slots_max()));
     assert!((0..10_000).all(|n| large.iter().all(|filter| filter.may_have(&key(n)))));
     let small: Vec<Filter> = (0..2000).map(|_| Filter::default()).collect();
     small.iter().for_each(|filter| put(filter, 0, &filters));
@@ -163,7 +163,7 @@ fn a_larger_filter_that_comes_too_late_is_dropped() {
     assert!(filter.larger(u64::MAX - 1, &filters).is_none(), "nothing is counted");
 
     filter.begin(1 << 20, &filters);
-    assert_eq!(len(&filter), filters.slots_max, "so much was found");
+    assert_eq!(len(&filter), filters.slots_max(), "so much was found");
     filter.begin(0, &filters);
-    assert_eq!(len(&filter), filters.slots_max);
+    assert_eq!(len(&filter), filters.slots_max());
 }

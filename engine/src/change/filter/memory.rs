@@ -8,7 +8,8 @@ const FOR_FIRST: u64 = 4;
 /// Bytes taken, and their bound.
 pub(in crate::change) struct Memory {
     taken: AtomicU64,
-    max: u64,
+    /// Follows the size of the pool.
+    max: AtomicU64,
 }
 
 /// So many bytes of it are somebody's, until this is dropped.
@@ -20,15 +21,24 @@ pub(in crate::change) struct Share {
 impl Memory {
     pub fn new(max: u64) -> Arc<Memory> {
         let taken = AtomicU64::new(0);
+        let max = AtomicU64::new(max);
         Arc::new(Memory { taken, max })
+    }
+    /// A lower bound holds for what is taken from now on.
+    pub fn set_max(&self, max: u64) {
+        self.max.store(max, Ordering::Relaxed);
+    }
+    fn bound(&self) -> u64 {
+        self.max.load(Ordering::Relaxed)
     }
     /// For the first filter that somebody has; None: nothing is left.
     pub fn take_first(self: &Arc<Self>, bytes: u64) -> Option<Share> {
-        self.take(bytes, self.max)
+        self.take(bytes, self.bound())
     }
     /// For a larger one.
     pub fn take_more(self: &Arc<Self>, bytes: u64) -> Option<Share> {
-        self.take(bytes, self.max - self.max / FOR_FIRST)
+        let max = self.bound();
+        self.take(bytes, max - max / FOR_FIRST)
     }
     fn take(self: &Arc<Self>, bytes: u64, max: u64) -> Option<Share> {
         let raise = |taken: u64| taken.checked_add(bytes).filter(|taken| *taken <= max);
@@ -44,7 +54,7 @@ impl Memory {
     }
     #[cfg(test)]
     pub fn max(&self) -> u64 {
-        self.max
+        self.bound()
     }
 }
 

@@ -17,8 +17,8 @@ use crate::change::filter::counting::Filters;
 use crate::change::filter::memory::Memory;
 use crate::change::unique::Uniques;
 use crate::change::Op;
-use crate::pool::PageHasher;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
+use crate::pool::{GeometryObserver, PageHasher, PoolGeometry};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
 
 /// An index that lives on disk is asked about its target leaf once in so many changes.
@@ -132,6 +132,8 @@ pub struct ChangeBuffer {
     bits: AtomicU8,
     /// Bytes that the newest partitions may have together.
     memory_max: AtomicU64,
+    /// The same as the user sets it: percent of the pool.
+    max_size_percent: AtomicU32,
     /// Bytes that may wait in all; 0 = [`DISK_TIMES`] those.
     disk_max: AtomicU64,
     /// Tests: each change that may be buffered is (1), or every other one, by its key (2), and the worker merges at random moments, too; 3 = as 1,
@@ -168,6 +170,7 @@ impl ChangeBuffer {
         let buffer = ChangeBuffer {
             bits: AtomicU8::new(buffering.bits()),
             memory_max: AtomicU64::new(0),
+            max_size_percent: AtomicU32::new(max_size_percent),
             disk_max: AtomicU64::new(0),
             test_mode: AtomicU8::new(test_mode),
             draining: AtomicU64::new(0),
@@ -209,6 +212,7 @@ impl ChangeBuffer {
         (self.values_memory.taken(), self.filters.taken())
     }
     pub fn set_max_size(&self, percent: u32, pool_size: u64) {
+        self.max_size_percent.store(percent, Ordering::Relaxed);
         let bytes = pool_size / 100 * percent.min(50) as u64;
         self.memory_max.store(bytes.max(64 << 10), Ordering::Relaxed);
     }
@@ -340,6 +344,15 @@ impl ChangeBuffer {
             fill @ 875..=999 => (1000 - fill) * (1000 - fill) / 32 + 1,
             _ => 1,
         }
+    }
+}
+
+impl GeometryObserver for ChangeBuffer {
+    fn geometry_changed(&self, geometry: &PoolGeometry) {
+        let bytes = geometry.bytes();
+        self.set_max_size(self.max_size_percent.load(Ordering::Relaxed), bytes);
+        self.filters.set_pool_size(bytes);
+        self.values_memory.set_max(bytes / 16);
     }
 }
 

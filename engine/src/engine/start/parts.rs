@@ -58,5 +58,7 @@ pub(super) fn change_buffer(config: &Config, pool: &Pool) -> Arc<ChangeBuffer> {
     buffer.set_max_disk_size(config.change_buffer_max_disk_size);
     buffer.set_age_max(config.change_buffer_max_age as u64);
     pool.absence_filters().set_hasher(buffer.page_hasher());
-    Arc::new(buffer)
+    let buffer = Arc::new(buffer);
+    pool.observe_geometry(&buffer);
+    buffer
 }

@@ -1,19 +1,21 @@
 //! Absence filters: what a page that has left the pool does *not* hold
 //! (`docs/decisions/2026-11-21-unique-filter.md`).
 //!
-//! A page changes in the pool only. So a filter made at its eviction describes what is on disk until
-//! the page comes back: it is read, made anew, or written past the pool. A filter is a Bloom filter
-//! of hashes. The [`PageHasher`] says which ones, for the pool does not know what its pages hold.
+//! A page changes in the pool only. So a filter made at its eviction describes what is on disk
+//! until the page comes back. The page comes back when it is read, made anew, or written past the
+//! pool. A filter is a Bloom filter of hashes. The [`PageHasher`] says which ones, for the pool
+//! does not know what its pages hold.
 //!
-//! **P1** While there is a filter of a page, the page is not in the pool or is just being read, and
-//! the filter holds every hash of the page. A filter is made when the frame leaves the page table and
+//! **P1** While there is a filter of a page, the page is not in the pool or is just being read. The
+//! filter holds every hash of the page. A filter is made when the frame leaves the page table and
 //! dropped when a frame enters it, both under the shard's mutex.
 //!
-//! Bounded: two filters for each frame, each a 64th of a page. They live in sets by hash of the page's
-//! number; in a full set the oldest gives way. A set takes its memory when it gets its first filter.
+//! Bounded: two filters for each frame, each a 64th of a page. They live in sets by hash of the
+//! page's number; in a full set the oldest gives way. A set takes its memory when it gets its first
+//! filter.
 //!
-//! Lock: one of rank `Leaf`. Called by: `evict` (makes), `store` (drops), and `change`, which asks
-//! [`AbsenceFilters::lacks`].
+//! Lock: one of rank `Leaf`.
+//! Called by: `evict` (makes), `store` (drops), and `change`, which asks [`AbsenceFilters::lacks`].
 use super::geometry::PoolGeometry;
 use crate::base::bytes::mixed;
 use crate::base::sync::{Rank, RankedMutex};
@@ -24,8 +26,8 @@ use std::sync::{Arc, OnceLock};
 
 const WORDS: usize = PAGE_SIZE / 64 / 8;
 const BITS: usize = WORDS * 64;
-/// Bits set for a hash. Pages differ in the number of their entries; four is right for 5 to 8 bits an
-/// entry.
+/// Bits set for a hash. Pages differ in the number of their entries; four is right for 5 to 8 bits
+/// an entry.
 const PROBES: u32 = 4;
 /// Filters in a set.
 const WAYS: usize = 8;
@@ -33,8 +35,9 @@ const FILTERS_PER_FRAME: usize = 2;
 /// No page.
 const NONE: u64 = u64::MAX;
 
-/// Says what a page holds. Called with the page latched and about to be evicted. It takes no lock but
-/// one of rank `Leaf`. It trusts nothing in the page, which perhaps no other code has checked yet.
+/// Says what a page holds. Called with the page latched and about to be evicted. It takes no lock
+/// but one of rank `Leaf`. It trusts nothing in the page, which perhaps no other code has checked
+/// yet.
 pub trait PageHasher: Send + Sync {
     /// Calls `add` with the hash of everything that a caller may ask for. False: this page gets no
     /// filter.
@@ -125,8 +128,8 @@ impl AbsenceFilters {
         set.pages[at] = page;
         set.bits.get_or_insert_with(|| Box::new([[0; WORDS]; WAYS]))[at] = filter.0;
     }
-    /// The page comes, or becomes another. The caller holds its shard of the page table: so a filter
-    /// kept before is counted here.
+    /// The page comes, or becomes another. The caller holds its shard of the page table: so a
+    /// filter kept before is counted here.
     pub(super) fn forget(&self, page: u64) {
         if self.count.load(Ordering::Relaxed) == 0 || planted(Mutant::AbsenceFilterKept) {
             return;
@@ -189,7 +192,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
-        /// Against a map of what each page outside of the pool holds: no filter says that a page
+        /// Against a map of what each page outside of the pool holds. No filter says that a page
         /// lacks what it holds, a page in the pool has no filter, and the bound on filters holds.
         #[test]
         fn a_filter_never_denies_what_its_page_holds(steps in prop::collection::vec(step(), 1..200)) {

@@ -82,8 +82,8 @@ fn a_page_made_anew_or_forgotten_has_no_filter_of_its_former_life() {
     assert_eq!(fixture.pool.absence_filters().count(), 0);
 }
 
-/// All threads read pages in, change, write and evict them at once; no filter denies what its page holds.
-/// The thread that asks holds the page's mutex, as does every thread that changes the page.
+/// All threads read pages in, change, write and evict them at once; no filter denies what its page
+/// holds. The thread that asks holds the page's mutex, as does every thread that changes the page.
 #[test]
 fn no_filter_denies_what_its_page_holds_under_load() {
     const PAGES: u32 = 60;

@@ -1,6 +1,7 @@
 //! The signal that wakes the page cleaner before its next round.
 //!
-//! Lock: one of rank `Leaf`. Called by: `evict` (wakes), `flush` (waits and wakes).
+//! Lock: one of rank `Leaf`.
+//! Called by: `evict` (wakes), `flush` (waits and wakes).
 use crate::base::sync::{Rank, RankedMutex};
 use parking_lot::Condvar;
 use std::time::Duration;

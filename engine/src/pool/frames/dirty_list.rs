@@ -1,31 +1,31 @@
 //! The dirty list: which frames have changes that their data file lacks, oldest change first; and
 //! the checkpoint bound.
 //!
-//! A frame enters when it turns from clean to dirty, with the redo LSN of that time. The LSN is read
-//! *inside* the list's mutex and *before* the change's redo group is appended. So the list is sorted
-//! as it grows and costs nothing for pages that are dirty already. Each frame's LSN bounds its first
-//! unwritten change from below.
+//! A frame enters when it turns from clean to dirty, with the redo LSN of that time. The LSN is
+//! read *inside* the list's mutex and *before* the change's redo group is appended. So the list is
+//! sorted as it grows and costs nothing for pages that are dirty already. Each frame's LSN bounds
+//! its first unwritten change from below.
 //!
 //! Writing a page does not remove its entry; the entry is recognised as stale later: an entry (lsn,
 //! frame) is valid while `frame.oldest_lsn == lsn`. A batch on its way to disk is a *flight* with a
 //! bound of its own.
 //!
-//! Why [`DirtyList::bound`] is safe. Let a group start at LSN s < bound, and let P be a page that it
-//! changed. The group's marks came before its append, and `redo.lsn()` is read inside the mutex. So
-//! every mark of a group appended by then has been made, and one of three cases holds:
+//! Why [`DirtyList::bound`] is safe. Let a group start at LSN s < bound, and let P be a page that
+//! it changed. The group's marks came before its append, and `redo.lsn()` is read inside the mutex.
+//! So every mark of a group appended by then has been made. One of three cases holds.
 //! (a) P's frame is on the list with an LSN <= s. Then bound <= s: a contradiction.
-//! (b) P's entry is stale or was popped. Then a flusher claimed the page in a flight, whose bound was
-//!     registered under this mutex before the claim and is <= P's LSN <= s. While the flight lasts,
-//!     bound <= s: a contradiction.
+//! (b) P's entry is stale or was popped. Then a flusher claimed the page in a flight, whose bound
+//!     was registered under this mutex before the claim and is <= P's LSN <= s. While the flight
+//!     lasts, bound <= s: a contradiction.
 //! (c) So the flight has ended, and the change is durable in place.
 //!
 //! A page that a flusher popped but did not claim comes back to the list before its flight ends. Or
-//! another flight ([`DirtyList::hold`]) takes it over before that, with a bound <= the page's LSN, and
-//! the page comes back before the other flight ends.
+//! another flight ([`DirtyList::hold`]) takes it over before that, with a bound <= the page's LSN,
+//! and the page comes back before the other flight ends.
 //!
-//! A flight's bound holds for every page claimed in it, though a frame may have got another page since
-//! the flight began: a logged page instead of an unlogged one. A mark made since then has an LSN of at
-//! least `redo.lsn()` at that time, so no bound is higher.
+//! A flight's bound holds for every page claimed in it. Since the flight began, a frame may have
+//! got another page: a logged page instead of an unlogged one. A mark made since then has an LSN of
+//! at least `redo.lsn()` at that time, so no bound is higher.
 //!
 //! Lock: `Rank::DirtyList`; inside it only atomics are read and `redo.lsn()` is called.
 //! Called by: `store` (marks), `batch` (flights), `flush` (the bound), recovery.
@@ -39,8 +39,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Clone, Copy, Debug)]
 pub(in crate::pool) struct Candidate {
     pub frame: u32,
-    /// Its entry's LSN if it was popped from the list. None: the clock hand met it, and its entry is
-    /// still listed.
+    /// Its entry's LSN if it was popped from the list. None: the clock hand met it, and its entry
+    /// is still listed.
     pub popped: Option<Lsn>,
 }
 
@@ -101,8 +101,8 @@ impl DirtyList {
         inner.logged.extend(recovered);
         inner.logged.make_contiguous().sort_unstable();
     }
-    /// The frame becomes clean: its copy is on the way to disk, or its page is thrown away. The head
-    /// of `frame` says which thread may do that.
+    /// The frame becomes clean: its copy is on the way to disk, or its page is thrown away. The
+    /// head of `frame` says which thread may do that.
     pub fn clear(&self, frame: &Frame) {
         if frame.oldest_lsn.swap(0, Ordering::Release) != 0 {
             self.count.fetch_sub(1, Ordering::Relaxed);
@@ -127,8 +127,8 @@ impl DirtyList {
         self.inner.lock().logged.partition_point(|(l, _)| *l < lsn)
     }
     /// Begins a flight for `cold`, whose entries stay listed, and up to `pages_max` of the oldest
-    /// entries older than `below`. With `unlogged`, unlogged pages fill up the rest. `redo_lsn` gives
-    /// the next LSN.
+    /// entries older than `below`. With `unlogged`, unlogged pages fill up the rest. `redo_lsn`
+    /// gives the next LSN.
     pub fn begin_flight(
         &self,
         frames: &Frames,
@@ -250,8 +250,8 @@ pub(in crate::pool) struct Marker<'l> {
 }
 
 impl Marker<'_> {
-    /// The X-latched, clean frame becomes dirty with a change at or after `lsn`, which was read under
-    /// this lock.
+    /// The X-latched, clean frame becomes dirty with a change at or after `lsn`, which was read
+    /// under this lock.
     pub fn mark(&mut self, frames: &Frames, index: u32, lsn: Lsn) {
         assert!(lsn != 0, "LSN 0 means clean");
         self.inner.compact(frames);

@@ -8,7 +8,8 @@
 //!
 //! Latches: only try-latches on victims. A thread that needs a frame may hold page latches of its
 //! own (the parent during a descent), so it waits for no latch here. Locks: the page table's shard
-//! and the free list. Called by: `take_frame`, `prefetch`, `flush`, `store`.
+//! and the free list.
+//! Called by: `take_frame`, `prefetch`, `flush`, `store`.
 use super::frame::{PageWrite, KEY_FREE, KEY_NONE};
 use super::store::FrameStore;
 use std::sync::atomic::Ordering;
@@ -38,8 +39,8 @@ impl FrameStore {
         frame.set_key(KEY_NONE);
         Some(frame)
     }
-    /// Moves the hand until it evicts a page, at most `steps_max` steps. Collects cold dirty pages on
-    /// its way, and stops early once it has enough of them.
+    /// Moves the hand until it evicts a page, at most `steps_max` steps. Collects cold dirty pages
+    /// on its way, and stops early once it has enough of them.
     pub fn sweep(&self, steps_max: usize, cold: &mut Vec<u32>) -> Option<PageWrite<'_>> {
         for _ in 0..steps_max {
             let index = (self.clock.advance() % self.frames.len()) as u32;
@@ -86,8 +87,8 @@ impl FrameStore {
         self.counters.buffer_pool_pages_evicted.inc();
         Some(page)
     }
-    /// An empty X-latched frame goes to the free list. If a thread still waits for it or writes from
-    /// it, the hand will find it later.
+    /// An empty X-latched frame goes to the free list. If a thread still waits for it or writes
+    /// from it, the hand will find it later.
     pub fn give_back(&self, frame: PageWrite<'_>) {
         debug_assert_eq!(frame.key(), KEY_NONE);
         if frame.frame().pins.load(Ordering::Acquire) == 0 && !frame.frame().needs_disk() {
@@ -99,8 +100,8 @@ impl FrameStore {
             self.clock.notify();
         }
     }
-    /// The cleaner's part: fills the free list from clean pages. Returns the cold dirty pages that the
-    /// hand met, at most `cold_max`.
+    /// The cleaner's part: fills the free list from clean pages. Returns the cold dirty pages that
+    /// the hand met, at most `cold_max`.
     pub fn refill_free(&self, cold_max: usize) -> Vec<u32> {
         let mut cold = Vec::new();
         let mut steps_left = self.lap().min(16 * self.clock.free_target + 1024);
@@ -121,8 +122,8 @@ impl FrameStore {
         cold.truncate(cold_max);
         cold
     }
-    /// Adds cold dirty pages that the hand will meet next. With them a batch is worth its syncs, and
-    /// the hand will find them clean.
+    /// Adds cold dirty pages that the hand will meet next. With them a batch is worth its syncs,
+    /// and the hand will find them clean.
     fn look_ahead(&self, cold: &mut Vec<u32>, cold_max: usize) {
         let hand = self.clock.hand();
         for step in 0..self.frames.len() / 4 {

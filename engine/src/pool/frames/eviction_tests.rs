@@ -38,9 +38,9 @@ fn a_hot_page_survives_a_scan() {
     assert!(hot_reads < 20, "the page in use was missing {hot_reads} times");
 }
 
-/// Half of the reads are of pages that would fit, the others of twenty times as many. Pages read once
-/// must not take the place of pages read again. When pages came in with a reference count of 1, they
-/// kept their frames for two laps of the hand: 7,417 misses.
+/// Half of the reads are of pages that would fit, the others of twenty times as many. Pages read
+/// once must not take the place of pages read again. When pages came in with a reference count of
+/// 1, they kept their frames for two laps of the hand: 7,417 misses.
 #[test]
 fn pages_read_once_leave_room_for_those_read_again() {
     let fixture = filled(256, 4000);

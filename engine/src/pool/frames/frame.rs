@@ -12,9 +12,9 @@
 //!   durable in place.
 //! - `imaged`: set by the X holder. The flusher that won `in_flight` clears it under the S latch.
 //! - `past_on_disk`: set by the X holder, cleared as `imaged` is.
-//! - `base_lsn`: set to 0 by the X holder, and to the LSN read in by the thread that reads the page.
-//!   The flusher that won `in_flight` sets it to the LSN of its copy, under the S latch: that copy
-//!   is durable in place before the next claim.
+//! - `base_lsn`: set to 0 by the X holder, and to the LSN read in by the thread that reads the
+//!   page. The flusher that won `in_flight` sets it to the LSN of its copy, under the S latch. That
+//!   copy is durable in place before the next claim.
 //! - `next`, and `pins` from 0 up: under the mutex of the page table shard of `key`.
 //!
 //! A *pin* keeps a frame from being given to another page while a thread waits for its latch.
@@ -62,8 +62,8 @@ pub(in crate::pool) struct Frame {
     /// The log holds a whole image of the page since it was last clean. Recovery will not read the
     /// page, so its write may be torn.
     pub imaged: AtomicBool,
-    /// The data file may have an earlier life of the page, and a reader may still ask for that life.
-    /// So the page is written before a load gets its place (`direct`).
+    /// The data file may have an earlier life of the page, and a reader may still ask for that
+    /// life. So the page is written before a load gets its place (`direct`).
     pub past_on_disk: AtomicBool,
     /// LSN of the version in place, if all changes since were plain writes: then the log can mend a
     /// torn write (`doublewrite`). 0: they were not, or that is not known.
@@ -261,9 +261,9 @@ impl std::ops::Deref for PageRead<'_> {
         if let Some(joined) = &self.joined {
             return joined;
         }
-        // SAFETY: `bytes` is the frame's page memory, mapped as long as `'p`. This guard holds the S
-        // latch until drop, and bytes are written only under the X latch (`PageWrite`). So they are
-        // frozen while this slice lives.
+        // SAFETY: `bytes` is the frame's page memory, mapped as long as `'p`. This guard holds the
+        // S latch until drop, and bytes are written only under the X latch (`PageWrite`). So they
+        // are frozen while this slice lives.
         unsafe { std::slice::from_raw_parts(self.bytes, PAGE_SIZE) }
     }
 }
@@ -320,7 +320,8 @@ impl<'p> PageWrite<'p> {
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the frame's page memory, mapped as long as `'p`. The X latch, held until drop,
-        // excludes every other guard of this frame, and `&mut self` every other slice of this guard.
+        // excludes every other guard of this frame, and `&mut self` every other slice of this
+        // guard.
         unsafe { std::slice::from_raw_parts_mut(self.bytes, PAGE_SIZE) }
     }
     /// The page was just read from its place.

@@ -1,8 +1,9 @@
 //! The memory of all frames: one anonymous mapping.
 //!
-//! It is aligned for direct I/O and not touched before it is used. Huge pages are asked for: a point
-//! read touches a handful of pages all over it, and TLB misses would cost more than the search.
-//! Takes no latch. Called by: `frame`, which hands out parts of it under the page latches.
+//! It is aligned for direct I/O and not touched before it is used. Huge pages are asked for: a
+//! point read touches a handful of pages all over it, and TLB misses would cost more than the
+//! search. Takes no latch.
+//! Called by: `frame`, which hands out parts of it under the page latches.
 use crate::base::{Error, Result};
 use std::ptr::NonNull;
 

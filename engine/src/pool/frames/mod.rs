@@ -1,8 +1,12 @@
 //! Frames: the pages in memory, where they are found and how they leave. Knows no file and no log.
 //!
-//! Top to bottom: `evict` and `store` (frames with their tables), then `page_table`, `clock`,
-//! `dirty_list`, `absence_filter` and `cleaner_signal` side by side, `frame` (one page's memory and
-//! latch), `memory`, `geometry` (the sizes of all of them).
+//! Top to bottom:
+//! - `evict`, `store`: the frames with their tables;
+//! - `page_table`, `clock`, `dirty_list`, `absence_filter`, `cleaner_signal`, side by side;
+//! - `frame`: one page's memory and latch;
+//! - `memory`: that of all frames;
+//! - `geometry`: the sizes of all of them.
+//!
 //! Called by: the rooms `write`, `read` and `recovery`, and the pool itself.
 pub(in crate::pool) mod absence_filter;
 mod cleaner_signal;

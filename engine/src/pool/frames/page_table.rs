@@ -1,11 +1,12 @@
 //! The page table: page -> frame. Buckets of frames chained through their headers.
 //!
-//! A lookup takes no lock. The walk may stray when a frame changes its page meanwhile, so the answer
-//! is only a guess: the caller latches the frame and checks the frame's key. A miss is asked again
-//! under the shard's mutex, where the answer is exact. Insert and remove run under that mutex, by
-//! the X-latch holder of the frame.
+//! A lookup takes no lock. The walk may stray when a frame changes its page meanwhile, so the
+//! answer is only a guess. The caller latches the frame and checks the frame's key. A miss is asked
+//! again under the shard's mutex, where the answer is exact. Insert and remove run under that
+//! mutex, by the X-latch holder of the frame.
 //!
-//! Lock: `Rank::PageTable`, one of many, held for a few instructions. Called by: `store`, `evict`.
+//! Lock: `Rank::PageTable`, one of many, held for a few instructions.
+//! Called by: `store`, `evict`.
 use crate::base::sync::{Rank, RankedGuard, RankedMutex};
 use crate::pool::frames::frame::{Frame, Frames, NO_FRAME};
 use crate::pool::frames::geometry::PoolGeometry;

@@ -1,11 +1,12 @@
 //! The pages in memory: frames with the page table, the clock, the dirty list and the absence
 //! filters, which change together.
 //!
-//! Hit: a lock-free guess in the page table, a try-latch, a check of the frame's key under the latch.
-//! Only when one of the three fails does a caller ask the table exactly, pin the frame, and wait for
-//! its latch. That wait does no harm to the latch order (see `frame` on pins).
+//! Hit: a lock-free guess in the page table, a try-latch, a check of the frame's key under the
+//! latch. Only when one of the three fails does a caller ask the table exactly, pin the frame, and
+//! wait for its latch. That wait does no harm to the latch order (see `frame` on pins).
 //!
-//! Latches: page latches, as the names of the methods say. Locks: the page table's, the dirty list's.
+//! Latches: page latches, as the names of the methods say. Locks: the page table's, the dirty
+//! list's.
 //! Called by: every part of the pool above. Knows no file and no log.
 use super::absence_filter::AbsenceFilters;
 use super::cleaner_signal::CleanerSignal;
@@ -114,8 +115,8 @@ impl FrameStore {
             }
         }
     }
-    /// Enters an empty X-latched frame into the page table. None: the page is there already, and the
-    /// frame is free again. `logged`: does the page's file make redo records?
+    /// Enters an empty X-latched frame into the page table. None: the page is there already, and
+    /// the frame is free again. `logged`: does the page's file make redo records?
     pub fn publish<'p>(&'p self, page: PageWrite<'p>, id: PageId, logged: bool) -> Option<PageWrite<'p>> {
         let key = id.as_u64();
         debug_assert_eq!(page.key(), KEY_NONE);
@@ -145,8 +146,9 @@ impl FrameStore {
         self.table.lock(&self.frames, page.key()).remove(page.index());
         page.set_key(KEY_NONE);
     }
-    /// Forgets a page, changes and all, that is written past the pool now or was so before. On return
-    /// no copy of it is on its way to disk. No other thread uses the page. The caller holds no latch.
+    /// Forgets a page, changes and all, that is written past the pool now or was so before. On
+    /// return no copy of it is on its way to disk. No other thread uses the page. The caller holds
+    /// no latch.
     pub fn forget(&self, id: PageId) {
         let key = id.as_u64();
         let shard = self.table.lock(&self.frames, key);
@@ -171,15 +173,15 @@ impl FrameStore {
         self.unlink(&page);
         self.give_back(page);
     }
-    /// Forgets all pages of a file without writing them. No thread but a reader ahead pins or latches
-    /// one, and no thread asks for one any more.
+    /// Forgets all pages of a file without writing them. No thread but a reader ahead pins or
+    /// latches one, and no thread asks for one any more.
     pub fn discard_file(&self, file: FileId) {
         for index in 0..self.frames.len() as u32 {
             if key_id(self.frames.header(index).key()).file != file {
                 continue;
             }
-            // The frame may hold another page by now. The caller holds no latch, so waiting for that
-            // page's latch is harmless.
+            // The frame may hold another page by now. The caller holds no latch, so waiting for
+            // that page's latch is harmless.
             let page = self.frames.write(index);
             if key_id(page.key()).file == file {
                 self.discard(page);
@@ -187,8 +189,8 @@ impl FrameStore {
         }
         self.absence_filters.forget_file(file);
     }
-    /// The frames enter the dirty list with `lsn()`, read under its lock, as the lower bound of their
-    /// change.
+    /// The frames enter the dirty list with `lsn()`, read under its lock, as the lower bound of
+    /// their change.
     pub fn mark_dirty<'a, 'p: 'a>(&self, pages: impl Iterator<Item = &'a PageWrite<'p>>, lsn: impl FnOnce() -> Lsn) {
         let mut list = self.dirty.lock();
         let lsn = lsn();

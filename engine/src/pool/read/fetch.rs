@@ -1,12 +1,13 @@
 //! Getting a page: the hit, waiting for a latch, loading from disk.
 //!
-//! Hit: see `frames::store`. Miss: take a frame (X-latched, empty), publish it under the page's number,
-//! read, verify, and hand the page on. Threads that want the page meanwhile wait for the X latch. When
-//! the read fails the page is unpublished. The threads that waited look again, find nothing, and meet
-//! the same error themselves.
+//! Hit: see `frames::store`. Miss: take a frame (X-latched, empty), publish it under the page's
+//! number, read, verify, and hand the page on. Threads that want the page meanwhile wait for the X
+//! latch. When the read fails the page is unpublished. The threads that waited look again, find
+//! nothing, and meet the same error themselves.
 //!
 //! Latches: the page asked for. A thread that waits for it may hold page latches of its own, in the
-//! latch order (I5). Called by: the pool, `mtr`, `prefetch`, recovery.
+//! latch order (I5).
+//! Called by: the pool, `mtr`, `prefetch`, recovery.
 use super::requests::Requests;
 use crate::base::{Counters, Error, PageId, Result};
 use crate::io::files::OpenFile;
@@ -101,8 +102,8 @@ impl Reader {
     pub fn fetch_write(&self, id: PageId) -> Result<PageWrite<'_>> {
         Ok(self.fetch_exclusive(id, Fill::Read)?.0)
     }
-    /// The X-latched page whose content is going to be overwritten: not read from disk. True if it was
-    /// resident.
+    /// The X-latched page whose content is going to be overwritten: not read from disk. True if it
+    /// was resident.
     pub fn fetch_new(&self, id: PageId) -> Result<(PageWrite<'_>, bool)> {
         self.fetch_exclusive(id, Fill::Nothing)
     }
@@ -182,8 +183,8 @@ impl Reader {
         self.counters().data_reads.inc();
         self.counters().data_read.add(PAGE_SIZE as u64);
     }
-    /// Is this the page, sealed, in its newest version? The pages of an unlogged file have no LSNs, so
-    /// their version is not checked.
+    /// Is this the page, sealed, in its newest version? The pages of an unlogged file have no LSNs,
+    /// so their version is not checked.
     pub(super) fn verify_read(&self, bytes: &[u8], id: PageId, file: &OpenFile) -> Result<()> {
         verify(bytes, id, &*file.file, self.check_body)?;
         match file.logged {
@@ -193,8 +194,8 @@ impl Reader {
     }
 }
 
-/// Names the page in the error of a read. A file that ends before the page is corrupt; any other error
-/// is a failing disk.
+/// Names the page in the error of a read. A file that ends before the page is corrupt; any other
+/// error is a failing disk.
 #[cold]
 fn read_error(error: Error, id: PageId, file: &dyn File) -> Error {
     match file.len() {

@@ -2,7 +2,8 @@
 //!
 //! Top to bottom: `prefetch` (read-ahead), `take_frame` (a frame for a miss), `fetch` (one page),
 //! `requests` (their count). Uses the rooms `write` (a miss may have to write pages first) and
-//! `frames`. Called by: the room `recovery`, and the pool itself.
+//! `frames`.
+//! Called by: the room `recovery`, and the pool itself.
 pub(in crate::pool) mod fetch;
 pub(in crate::pool) mod prefetch;
 mod requests;

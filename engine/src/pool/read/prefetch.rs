@@ -1,12 +1,14 @@
-//! Read-ahead: a bounded queue of wanted pages, and a few named threads that bring them in, in batches.
+//! Read-ahead: a bounded queue of wanted pages, and a few named threads that bring them in, in
+//! batches.
 //!
-//! A request is a hint. It is dropped when the queue is full, the page is resident, or no clean frame
-//! is there. A page on its way in is published with its X latch held, so a thread that wants it
-//! meanwhile just waits for the latch. Latches of one batch are held together, in no order. That is
-//! harmless: a worker waits for nothing but I/O while it holds them.
+//! A request is a hint. It is dropped when the queue is full, the page is resident, or no clean
+//! frame is there. A page on its way in is published with its X latch held, so a thread that wants
+//! it meanwhile just waits for the latch. Latches of one batch are held together, in no order. That
+//! is harmless: a worker waits for nothing but I/O while it holds them.
 //!
-//! Locks: two of rank `Leaf`. Called by: the pool, which starts the threads and stops them; recovery,
-//! which reads its batches itself.
+//! Locks: two of rank `Leaf`.
+//! Called by: the pool, which starts the threads and stops them; recovery, which reads its batches
+//! itself.
 use super::fetch::Reader;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Error, FileId, PageId, Result};
@@ -45,8 +47,9 @@ impl PrefetchQueue {
             workers: RankedMutex::new(Rank::Leaf, Vec::new()),
         }
     }
-    /// Starts `threads` workers. Each calls `bring_in` with a batch of wanted pages, until that returns
-    /// false or [`PrefetchQueue::stop`] is called. `Error::Full` if a thread cannot be started.
+    /// Starts `threads` workers. Each calls `bring_in` with a batch of wanted pages, until that
+    /// returns false or [`PrefetchQueue::stop`] is called. `Error::Full` if a thread cannot be
+    /// started.
     pub fn start<F>(self: &Arc<Self>, threads: u32, bring_in: F) -> Result<()>
     where
         F: Fn(Vec<PageId>) -> bool + Clone + Send + 'static,
@@ -110,8 +113,8 @@ impl PrefetchQueue {
     }
 }
 
-/// A page on its way in. If it does not arrive, verified, it leaves the page table again, even after a
-/// panic: its frame holds the bytes of another page.
+/// A page on its way in. If it does not arrive, verified, it leaves the page table again, even
+/// after a panic: its frame holds the bytes of another page.
 struct Loading<'p> {
     store: &'p FrameStore,
     id: PageId,

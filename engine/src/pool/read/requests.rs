@@ -1,7 +1,8 @@
 //! The count of page requests, exact.
 //!
 //! Every hit adds to it, so one shared counter would be the busiest cache line of the engine. It is
-//! striped over threads, and summed when its value is asked for. Takes no lock. Called by: `fetch`.
+//! striped over threads, and summed when its value is asked for. Takes no lock.
+//! Called by: `fetch`.
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 

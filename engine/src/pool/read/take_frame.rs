@@ -1,8 +1,10 @@
-//! A frame for a page that is read: from `evict`, or by writing cold pages when no clean one is left.
+//! A frame for a page that is read: from `evict`, or by writing cold pages when no clean one is
+//! left.
 //!
-//! A thread that needs a frame may hold page latches of its own (the parent during a descent). It waits
-//! for no latch here, and flushers take only try-latches, so no circle of waits can close. When all
-//! frames are latched by other threads for too long the answer is `Error::Full`, not a hang.
+//! A thread that needs a frame may hold page latches of its own (the parent during a descent). It
+//! waits for no latch here, and flushers take only try-latches, so no circle of waits can close.
+//! When all frames are latched by other threads for too long the answer is `Error::Full`, not a
+//! hang.
 //!
 //! Called by: `fetch`.
 use super::fetch::Reader;

@@ -1,33 +1,34 @@
 //! Recovery: applies what was gathered of the log (`gather`) to pages.
 //!
-//! Page by page, in page order. A page is latched once, gets all its edits that are newer than itself,
-//! is stamped with the last edit's LSN and let go. Parts of the log, which have no page in common, are
-//! applied by as many threads as read ahead in normal work; each reads the pages of its next few edits
-//! in one batch.
+//! Page by page, in page order. A page is latched once, gets all its edits that are newer than
+//! itself, is stamped with the last edit's LSN and let go. Parts of the log, which have no page in
+//! common, are applied by as many threads as read ahead in normal work. Each thread reads the pages
+//! of its next few edits in one batch.
 //!
 //! A page whose edits have an image among them is not read: it may be torn, unwritten, or past the
 //! file's end. Edits before its newest image are passed over.
 //!
-//! A log that takes more memory than it may is gathered and applied in several rounds. A page may come
-//! in each round.
+//! A log that takes more memory than it may is gathered and applied in several rounds. A page may
+//! come in each round.
 //!
 //! What is [`Void`] is passed over. A load wrote past the log, so nothing older may reach the disk
-//! again, not even for a short time: a pool that is smaller than the log's pages would write it over
-//! what the load wrote. Of a page past a truncation there is nothing to read. What the log says of it
-//! when the file has grown again begins with an image.
+//! again, not even for a short time. A pool that is smaller than the log's pages would write it
+//! over what the load wrote. Of a page past a truncation there is nothing to read. What the log
+//! says of it when the file has grown again begins with an image.
 //!
 //! A page that cannot be read is *unread* until an image makes what the log said about it so far
-//! irrelevant. It was torn in a write that needed no doublewrite for just that reason (`batch`). A page
-//! that is unread at the end is damage: its checksum says so for ever.
+//! irrelevant. It was torn in a write that needed no doublewrite for just that reason (`batch`). A
+//! page that is unread at the end is damage: its checksum says so for ever.
 //!
 //! A page that the disk fails to read is no such page. The disk may hold a sound old version. If
-//! recovery left it out and the disk read it later, it would be a lost write, and later parts of the log
-//! would be applied to it. So recovery ends there, with the log as it was.
+//! recovery left it out and the disk read it later, the page would be a lost write. Later parts of
+//! the log would be applied to it. So recovery ends there, with the log as it was.
 //!
 //! A page changed here is dirty from the start of the first group on that changed it here. The next
 //! redo LSN, used in normal work, would let a checkpoint pass changes that exist in memory only.
 //!
-//! Latches: one page at a time in each thread. Called by: the engine's start.
+//! Latches: one page at a time in each thread.
+//! Called by: the engine's start.
 use super::gather::{Edit, Gathered, Part, POOL_SHARE};
 use super::state::Recovery;
 use super::torn::grow_to_hold;
@@ -48,8 +49,9 @@ const TRIES_MAX: u32 = 3;
 const AGAIN_MS: u64 = 100;
 
 impl Recovery<'_> {
-    /// Applies what was gathered, except for what is void, to pages that are older. What is gathered
-    /// next comes after it in the log. Calls `progress` with the number of bytes that are done.
+    /// Applies what was gathered, except for what is void, to pages that are older. What is
+    /// gathered next comes after it in the log. Calls `progress` with the number of bytes that are
+    /// done.
     pub fn apply(&self, gathered: Gathered, void: &Void, progress: &mut dyn FnMut(usize)) -> Result<()> {
         let mut gathered = gathered;
         let store = self.reader.store();
@@ -94,8 +96,8 @@ impl Recovery<'_> {
         })
     }
     /// After the last group: calls `unread` for each page that is needed and cannot be read, which
-    /// decides whether recovery goes on. The page stays as it is, unreadable, so that no reader takes
-    /// it for whole.
+    /// decides whether recovery goes on. The page stays as it is, unreadable, so that no reader
+    /// takes it for whole.
     pub fn finish(&self, unread: &mut dyn FnMut(PageId, Error) -> Result<()>) -> Result<()> {
         let mut pages: Vec<PageId> = self.state.unread.lock().iter().copied().collect();
         pages.sort_unstable();
@@ -174,7 +176,8 @@ impl Recovery<'_> {
         let (Some(first), Some(last)) = (newer.first(), newer.last()) else {
             return Ok(());
         };
-        // Earlier rounds may have applied a move, so the log cannot mend the page any more.
+        // Some of its changes, in this round or an earlier one, may be moves: the log cannot mend
+        // it.
         page.frame().base_lsn.store(0, Ordering::Relaxed);
         for edit in newer {
             decode(part.records(edit), |record| {

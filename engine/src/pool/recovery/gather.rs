@@ -1,14 +1,16 @@
-//! What recovery has read of the log and not applied yet: the edits of each page, in log order, in parts
-//! by page number.
+//! What recovery has read of the log and not applied yet: the edits of each page, in log order, in
+//! parts by page number.
 //!
-//! A group is taken in whole and checked here, so that applying it cannot fail half way. Neighbouring
-//! pages share a part, so that a part is a bounded number of disk neighbourhoods. Parts have no page in
-//! common, so each can be sorted and applied by itself, in any order, by any thread (`apply`).
+//! A group is taken in whole and checked here, so that applying it cannot fail half way.
+//! Neighbouring pages share a part, so that a part is a bounded number of disk neighbourhoods.
+//! Parts have no page in common, so each can be sorted and applied by itself, in any order, by any
+//! thread (`apply`).
 //!
 //! Memory: about what the log takes, and 24 bytes for each piece of a group that is about one page.
 //! `is_full` says when that has reached the bound that the caller set; no group is left out for it.
 //!
-//! Takes no locks. Called by: the engine's start, `torn`.
+//! Takes no locks.
+//! Called by: the engine's start, `torn`.
 use crate::base::bytes::{get_u32, push_bytes, take_bytes};
 use crate::base::{Error, Lsn, PageId, Result};
 use crate::pool::page::{PAGE_BODY, PAGE_SIZE};
@@ -111,8 +113,8 @@ impl Gathered {
     pub fn end(&self) -> Lsn {
         self.end
     }
-    /// Adds what the group from `start` to `end` says about one page. Groups come in log order, and so
-    /// do the pieces of a group.
+    /// Adds what the group from `start` to `end` says about one page. Groups come in log order, and
+    /// so do the pieces of a group.
     pub fn push(&mut self, page: PageId, (start, end): (Lsn, Lsn), records: &[u8]) -> Result<()> {
         assert!(self.end <= end && start < end, "redo groups are gathered in log order");
         let number = (page.no >> NEIGHBOURS_LOG2).wrapping_add(page.file) as usize % PARTS;
@@ -134,8 +136,8 @@ impl Gathered {
     }
 }
 
-/// Takes the group that ends at `end` to pieces. What it says about a page before an image of the page is
-/// left out.
+/// Takes the group that ends at `end` to pieces. What it says about a page before an image of the
+/// page is left out.
 pub fn split<'g>(end: Lsn, group: &'g [u8], each: &mut dyn FnMut(Piece<'g>) -> Result<()>) -> Result<()> {
     // The page, and where its records begin.
     let mut about: Option<(PageId, usize)> = None;
@@ -174,7 +176,8 @@ fn damaged(end: Lsn, why: &str) -> Error {
     Error::corrupt(format!("redo group that ends at {end}: {why}"))
 }
 
-/// Do all lengths and places fit a page? Then applying cannot fail half way. The error says why not.
+/// Do all lengths and places fit a page? Then applying cannot fail half way. The error says why
+/// not.
 fn check_record(record: &Record, id: PageId) -> std::result::Result<(), &'static str> {
     let fits = |at: usize, len: usize| at.checked_add(len).is_some_and(|end| end <= PAGE_SIZE);
     let ok = match record {

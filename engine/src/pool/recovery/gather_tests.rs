@@ -1,4 +1,5 @@
-//! What recovery makes of the log: groups in pieces, pages that are not read, and a dirty list in the order of the log.
+//! What recovery makes of the log: groups in pieces, pages that are not read, and a dirty list in
+//! the order of the log.
 use crate::base::{PageId, Result};
 use crate::io::Disk;
 use crate::pool::testing::{PoolFixture, FILE};
@@ -123,8 +124,8 @@ fn a_page_with_an_image_after_the_checkpoint_is_not_read() {
     assert_eq!(read, 1, "only the page without an image");
 }
 
-/// Pages are recovered in the order of their numbers. A checkpoint can still move page by page as they
-/// are written.
+/// Pages are recovered in the order of their numbers. A checkpoint can still move page by page as
+/// they are written.
 #[test]
 fn recovered_pages_are_written_in_the_order_of_the_log() {
     let fixture = PoolFixture::create(7, 64);
@@ -144,7 +145,8 @@ fn recovered_pages_are_written_in_the_order_of_the_log() {
     assert!(bounds.windows(2).all(|two| two[0] < two[1]), "{bounds:?}");
 }
 
-/// What a later part of the log makes void is void, too, in the round that has only the earlier part.
+/// What a later part of the log makes void is void, too, in the round that has only the earlier
+/// part.
 #[test]
 fn a_void_edit_is_no_reason_to_read_or_to_grow() {
     let fixture = PoolFixture::create(7, 32);
@@ -160,8 +162,8 @@ fn a_void_edit_is_no_reason_to_read_or_to_grow() {
     fixture.pool.recovery().apply(kept, &void, &mut |_| ()).unwrap();
 }
 
-/// A file is truncated, grows and is truncated again. What the log says of a page between the two is void
-/// only if the second truncation took the page, too.
+/// A file is truncated, grows and is truncated again. What the log says of a page between the two
+/// is void only if the second truncation took the page, too.
 #[test]
 fn each_truncation_makes_void_what_the_log_said_before_it_of_the_pages_after_it() {
     let mut void = Void::default();

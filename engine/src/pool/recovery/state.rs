@@ -45,8 +45,8 @@ impl<'p> Recovery<'p> {
             threads_max,
         }
     }
-    /// Recovery is done. What it knew of the log is kept for [`Recovery::was_given`], until the loads
-    /// that the crash interrupted are taken back (`Void::default()`).
+    /// Recovery is done. What it knew of the log is kept for [`Recovery::was_given`], until the
+    /// loads that the crash interrupted are taken back (`Void::default()`).
     pub fn keep_void(&self, void: Void) {
         *self.state.void.lock() = void;
     }

@@ -1,14 +1,16 @@
 //! Restoring torn pages, before redo: from their copies in the doublewrite file, or from the log.
 //!
-//! A torn write leaves each sector of a page as it was, at the *base* LSN, or as it was to be. If all
-//! changes between the two were plain writes, applying them again in their order makes the new version
-//! of either: bytes that no change names are the same in both. The page's checksum, recorded before the
-//! write (`doublewrite`), proves the result. Without the proof the page stays broken.
+//! A torn write leaves each sector of a page as it was, at the *base* LSN, or as it was to be. If
+//! all changes between the two were plain writes, applying them again in their order makes the new
+//! version of either. Bytes that no change names are the same in both. The page's checksum,
+//! recorded before the write (`doublewrite`), proves the result. Without the proof the page stays
+//! broken.
 //!
 //! Why the log has all these changes: `docs/decisions/2026-11-26-pages-written-once.md`.
 //!
-//! It happens before redo, so that redo finds whole pages. A crash meanwhile leaves the same kind of
-//! mixture. Takes no latch, and one lock of rank `Leaf` (`written`). Called by: the engine's start.
+//! It happens before redo, so that redo finds whole pages. A crash meanwhile leaves the same kind
+//! of mixture. Takes no latch, and one lock of rank `Leaf` (`written`).
+//! Called by: the engine's start.
 use super::gather::{split, Piece};
 use super::state::Recovery;
 use super::void::Void;
@@ -20,7 +22,8 @@ use crate::pool::write::doublewrite::{Doublewrite, ListEntry, NAME};
 use crate::redo::record::{decode, Record};
 use std::collections::BTreeMap;
 
-/// Calls its argument with each group from the checkpoint on: where the group ends, and its records.
+/// Calls its argument with each group from the checkpoint on: where the group ends, and its
+/// records.
 pub type ReadLog<'a> = dyn FnMut(&mut dyn FnMut(Lsn, &[u8]) -> Result<()>) -> Result<()> + 'a;
 
 /// A page that was torn, and is being made whole.
@@ -32,9 +35,9 @@ struct TornPage {
 }
 
 impl Recovery<'_> {
-    /// Restores torn pages; before redo is applied and before anything is flushed. Data files are open.
-    /// A copy that is older than what the log says of its page (`void`) belongs to the page no more.
-    /// `read_log` reads the log from the checkpoint on.
+    /// Restores torn pages; before redo is applied and before anything is flushed. Data files are
+    /// open. A copy that is older than what the log says of its page (`void`) belongs to the page
+    /// no more. `read_log` reads the log from the checkpoint on.
     ///
     /// Returns how many pages were restored from copies, and how many the log has mended.
     pub fn restore_torn(&self, void: &Void, read_log: &mut ReadLog<'_>) -> Result<(usize, usize)> {
@@ -50,8 +53,8 @@ impl Recovery<'_> {
                 continue;
             }
             if lsn <= checkpoint {
-                // It was durable in place before the checkpoint passed it: an older page there is a lost
-                // write.
+                // It was durable in place before the checkpoint passed it: an older page there is a
+                // lost write.
                 writer.written.note(std::iter::once((id, lsn)));
             }
             if lsn >= checkpoint && !void.holds(id, lsn) {
@@ -62,8 +65,8 @@ impl Recovery<'_> {
         entries.retain(|entry| writer.files.contains(entry.page.file));
         let below = entries.iter().filter(|entry| entry.lsn <= checkpoint);
         writer.written.note(below.map(|entry| (entry.page, entry.lsn)));
-        // As with copies: of what came after a version below the checkpoint the log does not know all,
-        // so redo would go wrong on that version.
+        // As with copies: the log does not have all that came after a version below the checkpoint.
+        // So redo would go wrong on that version.
         entries.retain(|entry| entry.lsn >= checkpoint && !void.holds(entry.page, entry.lsn));
         Ok((restored, self.mend(entries, read_log)?))
     }
@@ -83,7 +86,8 @@ impl Recovery<'_> {
         file.sync()?;
         Ok(true)
     }
-    /// Mends those pages of the list that are broken, as far as that can be proved. Returns how many.
+    /// Mends those pages of the list that are broken, as far as that can be proved. Returns how
+    /// many.
     fn mend(&self, entries: Vec<ListEntry>, read_log: &mut ReadLog<'_>) -> Result<usize> {
         let mut newest: BTreeMap<PageId, ListEntry> = BTreeMap::new();
         for entry in entries {

@@ -147,8 +147,8 @@ fn a_crash_while_it_is_mended_leaves_it_to_the_next_start() {
     }
 }
 
-/// What the list says of a page may be of the past. Then it proves nothing, or the log does not have all
-/// that came later.
+/// What the list says of a page may be of the past. Then it proves nothing, or the log does not
+/// have all that came later.
 #[test]
 fn an_entry_from_before_the_checkpoint_mends_nothing() {
     let fixture = fixture();
@@ -180,8 +180,8 @@ fn a_sector_that_is_neither_old_nor_new_is_found() {
     assert!(recovery_panics(&disk), "`finish` says that the page cannot be read");
 }
 
-/// A file without lists is brought up with its copies, at whichever change a crash comes. On a full disk
-/// it stays as it is.
+/// A file without lists is brought up with its copies, at whichever change a crash comes. On a full
+/// disk it stays as it is.
 #[test]
 fn a_file_of_the_older_format_keeps_its_copies() {
     let fixture = fixture();

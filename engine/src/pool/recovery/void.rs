@@ -1,8 +1,9 @@
 //! What a later part of the log makes void: changes that recovery passes over.
 //!
-//! Files dropped later are void, and so is what pages held before they were given to a load (GIVEN) or
+//! Files dropped later are void. So is what pages held before they were given to a load (GIVEN) or
 //! cut off with the end of their file (CUT). The first pass over the log finds all of it, before
-//! anything is applied. Takes no lock. Called by: the engine's recovery, `apply`, `torn`.
+//! anything is applied. Takes no lock.
+//! Called by: the engine's recovery, `apply`, `torn`.
 use crate::base::{planted, FileId, Lsn, Mutant, PageId, PageNo};
 use crate::redo::record::Record;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,8 +15,9 @@ pub struct Void {
     /// By first page, what was given to loads: the number of pages, and the end of the newest group
     /// that gave them.
     given: BTreeMap<PageId, (u32, Lsn)>,
-    /// Truncations of each file, in log order: the first page cut off, and the end of the group that
-    /// says so. The first pages ascend: a later truncation at a lower page replaces those before it.
+    /// Truncations of each file, in log order: the first page cut off, and the end of the group
+    /// that says so. The first pages ascend: a later truncation at a lower page replaces those
+    /// before it.
     truncations: BTreeMap<FileId, Vec<(PageNo, Lsn)>>,
 }
 

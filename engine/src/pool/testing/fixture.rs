@@ -103,8 +103,8 @@ impl PoolFixture {
             recovered: 0,
         }
     }
-    /// What a start after a crash does below the catalog: redo of every data file found. `each` sees
-    /// every group.
+    /// What a start after a crash does below the catalog: redo of every data file found. `each`
+    /// sees every group.
     pub fn recover(disk: Arc<SimDisk>, frames: usize, each: &mut dyn FnMut(Lsn, &[u8])) -> PoolFixture {
         let counters = Arc::new(Counters::default());
         let (checkpoint, _) = Redo::read_checkpoint(&*disk).expect("there is a checkpoint");

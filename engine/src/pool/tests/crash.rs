@@ -1,5 +1,5 @@
-//! Crash at any write: random mini-transactions, flushes and checkpoints on the simulated disk, up to a
-//! random change.
+//! Crash at any write: random mini-transactions, flushes and checkpoints on the simulated disk, up
+//! to a random change.
 //!
 //! After recovery every page is what the surviving log says, and every group flushed as durable has
 //! survived. The recovered pool can crash and recover again.

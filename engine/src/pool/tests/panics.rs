@@ -1,4 +1,5 @@
-//! A panic in the middle of a batch: what it leaves is not taken for pages, and no thread waits for it.
+//! A panic in the middle of a batch: what it leaves is not taken for pages, and no thread waits for
+//! it.
 use crate::base::{Error, PageId};
 use crate::io::sim::hooked::{Call, HookedDisk};
 use crate::io::SimDisk;
@@ -20,8 +21,8 @@ fn change(fixture: &PoolFixture, no: u32) {
     mtr.commit();
 }
 
-/// Sixteen frames, forty pages in place, the last of them in the pool. Once the flag is true the next
-/// batch panics.
+/// Sixteen frames, forty pages in place, the last of them in the pool. Once the flag is true the
+/// next batch panics.
 fn filled(read_io_threads: u32) -> (PoolFixture, Arc<AtomicBool>) {
     let (disk, armed) = (SimDisk::new(5), Arc::new(AtomicBool::new(false)));
     let strikes = armed.clone();

@@ -1,4 +1,5 @@
-//! The pool over a real disk: direct I/O, io_uring batches, read-ahead threads, more pages than frames.
+//! The pool over a real disk: direct I/O, io_uring batches, read-ahead threads, more pages than
+//! frames.
 use crate::base::bytes::get_u64;
 use crate::base::{Counters, PageId};
 use crate::io::{Caching, Files, RealDisk};

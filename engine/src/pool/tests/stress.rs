@@ -1,5 +1,5 @@
-//! Real threads on a tiny pool: counters in pages lose no increment, and no checkpoint bound passes a
-//! change that is not in place.
+//! Real threads on a tiny pool: counters in pages lose no increment, and no checkpoint bound passes
+//! a change that is not in place.
 use crate::base::bytes::get_u64;
 use crate::base::{Lsn, PageId};
 use crate::pool::testing::{PoolFixture, FILE};
@@ -135,8 +135,8 @@ fn no_increment_is_lost_and_no_bound_lies() {
     pool.check_alive().unwrap();
 }
 
-/// The same with checkpoints and a crash: what was durable in the log is there after recovery, to the
-/// last increment.
+/// The same with checkpoints and a crash: what was durable in the log is there after recovery, to
+/// the last increment.
 #[test]
 fn a_crash_under_load_loses_nothing_durable() {
     for round in 0..6 {

@@ -1,27 +1,27 @@
 //! One batch of dirty pages on its way to disk: log before page (I1), checked here.
 //!
-//! 1. Candidates (cold ones, and the oldest changes) are sorted by place. Each is copied under a try-S
-//!    latch into the batch's buffer, and claimed (`in_flight`).
+//! 1. Candidates (cold ones, and the oldest changes) are sorted by place. Each is copied under a
+//!    try-S latch into the batch's buffer, and claimed (`in_flight`).
 //! 2. The copies are sealed, and redo is made durable up to the newest LSN copied.
-//! 3. Logged pages that the log cannot make whole are copied to the batch's doublewrite slot, and the
-//!    slot is synced.
+//! 3. Logged pages that the log cannot make whole are copied to the batch's doublewrite slot, and
+//!    the slot is synced.
 //! 4. All pages are written in place, neighbours in one write, and the touched files are synced.
 //! 5. The claims end.
 //!
 //! Changes go on meanwhile: they make the page dirty again with a new LSN.
 //!
 //! Two kinds of pages are written once, not twice. A page of which an image was logged since it was
-//! last clean may be torn: while it is in flight no checkpoint passes the image (`dirty_list`), so a
-//! recovery finds the image and does not read the page. Most pages that a load appends are such. A page
-//! whose changes since it was last clean were plain writes is mended from the log on top of whatever is
-//! in place (`recovery::torn`). Of these the slot has a list.
+//! last clean may be torn. While it is in flight no checkpoint passes the image (`dirty_list`), so
+//! a recovery finds the image and does not read the page. Most pages that a load appends are such.
+//! A page whose changes since it was last clean were plain writes is mended from the log on top of
+//! whatever is in place (`recovery::torn`). Of these the slot has a list.
 //!
 //! Any failed write or sync poisons the pool (I6) and leaves the flight in the dirty list: no
 //! checkpoint passes it. A file that cannot be opened is no such failure: its pages stay dirty
 //! (`unopened`).
 //!
-//! Several threads may write batches at once, each with a slot of its own. Waits: for a slot and for
-//! I/O; never for a page latch. So a thread that holds page latches may write a batch.
+//! Several threads may write batches at once, each with a slot of its own. Waits: for a slot and
+//! for I/O; never for a page latch. So a thread that holds page latches may write a batch.
 //! Called by: `flush`, `read::take_frame`.
 use super::doublewrite::{Doublewrite, RepairSource, PAGES_PER_SLOT};
 use super::slots::Slots;
@@ -146,8 +146,8 @@ impl BatchWriter {
     pub fn check_alive(&self) -> Result<()> {
         self.store.poison.check()
     }
-    /// A bound: every change below it is durable in place. It is the least of the oldest change of a
-    /// dirty or in-flight page and the redo LSN at the call's start; `dirty_list` has the proof.
+    /// A bound: every change below it is durable in place. It is the lesser of the oldest change of
+    /// a dirty or in-flight page and the redo LSN at the call's start. `dirty_list` has the proof.
     pub fn checkpoint_lsn(&self) -> Lsn {
         if planted(Mutant::CheckpointAheadOfDirtyPages) {
             return self.redo.lsn();
@@ -191,8 +191,8 @@ impl BatchWriter {
             })
         })
     }
-    /// Writes one page, whose S latch the caller passes, as a batch of its own. Returns the number of
-    /// pages written: 0 if another thread has written it.
+    /// Writes one page, whose S latch the caller passes, as a batch of its own. Returns the number
+    /// of pages written: 0 if another thread has written it.
     pub(super) fn write_latched(&self, page: PageRead<'_>, key: u64, file: OpenFile) -> Result<usize> {
         // Slots are given back by threads that wait for no latch, so waiting for one with the latch
         // held ends.
@@ -266,8 +266,9 @@ impl BatchWriter {
                 }
             }
         }
-        // Pages that need no copy together, as far as that shows before they are latched. The key is
-        // computed once for each: the answers change meanwhile, and a sort whose keys change panics.
+        // Pages that need no copy together, as far as that shows before they are latched. The key
+        // is computed once for each: the answers change meanwhile, and a sort whose keys change
+        // panics.
         known.sort_by_cached_key(|(_, c, file)| {
             let frame = frames.header(c.frame);
             let needs_copy = !frame.imaged.load(Ordering::Relaxed) && frame.base_lsn.load(Ordering::Relaxed) == 0;
@@ -325,7 +326,8 @@ impl BatchWriter {
         for page in buffer.chunks_exact_mut(PAGE_SIZE).take(claimed.len()) {
             seal(page);
         }
-        // Asked after the copies were made: pages copied since the log is on again get all that is due.
+        // Asked after the copies were made: pages copied since the log is on again get all that is
+        // due.
         let log_off = self.redo.is_off();
         if let Some(lsn) = claimed[..logged].iter().map(|p| p.lsn).max().filter(|_| !log_off) {
             if !planted(Mutant::PageBeforeLog) {
@@ -361,8 +363,8 @@ impl BatchWriter {
         }
         Ok(())
     }
-    /// These pages stay dirty, because of `why`. `Err(Poisoned)` if the log has no room left for what
-    /// comes after them.
+    /// These pages stay dirty, because of `why`. `Err(Poisoned)` if the log has no room left for
+    /// what comes after them.
     pub fn note_unopened(&self, unopened: &[Candidate], why: &Error) -> Result<()> {
         let text = format!("{why}; its changes stay in memory and in the redo log until it can be opened");
         let now_us = self.disk.now_us();
@@ -385,7 +387,8 @@ impl BatchWriter {
     pub(super) fn note_synced(&self, file: FileId) {
         self.unsynced.lock().remove(&file);
     }
-    /// Holds from the next batch on. Turning it on makes the file if there is none yet (`Error::Full`).
+    /// Holds from the next batch on. Turning it on makes the file if there is none yet
+    /// (`Error::Full`).
     pub(super) fn set_doublewrite(&self, on: bool) -> Result<()> {
         let mut open = self.doublewrite.lock();
         if on && open.is_none() {

@@ -1,7 +1,7 @@
 //! The doublewrite file: what makes the pages of a batch whole again if a crash tears their writes.
 //!
-//! It is durable here before any page of the batch is written in place: a copy of the page, or a line
-//! in the list of the batch if the log can mend the page (`recovery::torn`).
+//! It is durable here before any page of the batch is written in place. It is a copy of the page,
+//! or a line in the list of the batch if the log can mend the page (`recovery::torn`).
 //!
 //! ```text
 //! page 0         "SLUICEDW", u32 format, u32 page size, u32 slots, u32 pages per slot; rest zero
@@ -9,7 +9,7 @@
 //! after them     a list of 4096 bytes for each slot:
 //!     0 checksum  u32  CRC-32C of what follows
 //!     4 count     u32
-//!     8 entries   28 bytes each: file u32, page u32, base LSN u64, LSN u64, checksum of the page u32
+//!     8 entries   28 bytes each: file u32, page u32, base LSN u64, LSN u64, the page's checksum u32
 //! ```
 //! Format 1 has no lists; a file of it is brought up when it is opened.
 //!
@@ -17,12 +17,13 @@
 //! copies stay in the slot, so restoring goes by LSN. A page that was torn in place was on its way
 //! there at the crash. Hence it was dirty, and its LSN is not below the checkpoint.
 //!
-//! A copy at or above the checkpoint LSN may replace a broken page, even if it is not the newest: redo
-//! from the checkpoint brings it up. An older copy must not: the log has lost what happened since, and
-//! a broken page is better than a page of the past. An older copy still shows which version must be in
-//! place by now (`written`).
+//! A copy at or above the checkpoint LSN may replace a broken page, even if it is not the newest.
+//! Redo from the checkpoint brings it up. An older copy must not: the log has lost what happened
+//! since, and a broken page is better than a page of the past. An older copy still shows which
+//! version must be in place by now (`written`).
 //!
-//! Takes no lock. Called by: `batch` (writes), `recovery::torn` (reads).
+//! Takes no lock.
+//! Called by: `batch` (writes), `recovery::torn` (reads).
 use crate::base::bytes::{get_u32, get_u64, put_u32, put_u64};
 use crate::base::{planted, Counters, Error, Lsn, Mutant, PageId, Result};
 use crate::io::{AlignedBuf, Caching, Disk, File, Mode, IO_ALIGN};
@@ -111,8 +112,8 @@ impl Doublewrite {
         let has_lists = true;
         Ok(Doublewrite { file, has_lists })
     }
-    /// Writes what the sealed `pages` of a batch need: copies, each to its place in the slot, and the
-    /// list. Durable on return.
+    /// Writes what the sealed `pages` of a batch need: copies, each to its place in the slot, and
+    /// the list. Durable on return.
     pub fn write(&self, slot: usize, pages: &[u8], sources: &[RepairSource], counters: &Counters) -> Result<()> {
         assert!(slot < SLOTS && sources.len() <= PAGES_PER_SLOT);
         let copies_at = (1 + slot * PAGES_PER_SLOT) * PAGE_SIZE;
@@ -154,8 +155,8 @@ impl Doublewrite {
         counters.dblwr_pages_written.add(copied as u64);
         Ok(())
     }
-    /// The entries of all lists. Of a list that was not written whole there is none: no page of it was
-    /// written.
+    /// The entries of all lists. Of a list that was not written whole there is none: no page of it
+    /// was written.
     pub fn entries(&self) -> Result<Vec<ListEntry>> {
         if !self.has_lists {
             return Ok(Vec::new());
@@ -186,8 +187,8 @@ impl Doublewrite {
     }
 }
 
-/// Gives a file of format 1 its lists. False: the disk is full, and the file stays as it is till the
-/// next opening.
+/// Gives a file of format 1 its lists. False: the disk is full, and the file stays as it is till
+/// the next opening.
 fn bring_up(file: &dyn File) -> Result<bool> {
     match file.set_len(FILE_LEN) {
         Err(Error::Full(_)) => return Ok(false),

@@ -1,4 +1,5 @@
-//! A page torn in place is restored from its doublewrite copy, and a page is never replaced by an old self.
+//! A page torn in place is restored from its doublewrite copy, and a page is never replaced by an
+//! old self.
 use crate::base::PageId;
 use crate::io::sim::Damage;
 use crate::io::{Disk, SimDisk};
@@ -40,7 +41,8 @@ fn a_torn_page_comes_back() {
     fixture.pool.flush_all().unwrap();
     let disk = fixture.disk.crash(1);
     drop(fixture);
-    // As if half of the last write had not arrived. Redo alone has only an edit for it, and no image.
+    // As if half of the last write had not arrived. Redo alone has only an edit for it, and no
+    // image.
     disk.flip(NAME, PAGE_SIZE as u64 + 9000 % PAGE_SIZE as u64, 0xff);
     let fixture = restored(&disk);
     assert_eq!(fixture.pool.read(P1).unwrap()[9000 % PAGE_SIZE], 2);
@@ -68,8 +70,8 @@ fn a_copy_from_before_the_checkpoint_is_not_put_back() {
     assert!(error.contains("checksum"), "{error}");
 }
 
-/// A copy from before the page was given to a load came back over a torn page of the load: an old self,
-/// of which the log has nothing any more.
+/// A copy from before the page was given to a load came back over a torn page of the load. The log
+/// has nothing of that old version any more.
 #[test]
 fn a_copy_from_before_a_load_is_not_put_back() {
     let fixture = torn_fixture();
@@ -88,8 +90,8 @@ fn a_copy_from_before_a_load_is_not_put_back() {
     assert!(fixture.pool.read(P1).is_err());
 }
 
-/// The log has an image of the page, so its flush needs no doublewrite. Recovery met an edit before the
-/// image in the same group, could not read the torn page, and passed over the image, too.
+/// The log has an image of the page, so its flush needs no doublewrite. Recovery met an edit before
+/// the image in the same group, could not read the torn page, and passed over the image, too.
 #[test]
 fn a_page_edited_and_rewritten_in_one_group_may_be_torn() {
     let fixture = torn_fixture();
@@ -130,8 +132,8 @@ fn a_half_made_doublewrite_file_is_made_again() {
     fixture.pool.flush_all().unwrap();
 }
 
-/// Seeds 919 and 931 of the simulation: a write of a catalog page was reported done, and lost. The old
-/// page passed every check, the next start found no tables in it, and removed their files.
+/// Seeds 919 and 931 of the simulation: a write of a catalog page was reported done, and lost. The
+/// old page passed every check, the next start found no tables in it, and removed their files.
 #[test]
 fn a_page_of_the_past_is_refused() {
     for before_restart in [true, false] {

@@ -1,13 +1,14 @@
 //! Write-back: which dirty pages are written, and when.
 //!
-//! Several threads may flush at once: the cleaner, threads that need a frame, and whole-pool flushes.
-//! Waits: for I/O and for a slot; never for a page latch, with one exception. A page so busy that its
-//! latch could not be taken twice in a row, and the oldest of all, would hold the checkpoint back for
-//! ever. The cleaner, which holds nothing, waits for its latch *before* it takes a slot, and writes
-//! that page alone.
+//! Several threads may flush at once: the cleaner, threads that need a frame, and whole-pool
+//! flushes. Waits: for I/O and for a slot; never for a page latch, with one exception. The oldest
+//! page of all may be so busy that its latch cannot be taken twice in a row. It would hold the
+//! checkpoint back for ever. The cleaner, which holds nothing, waits for its latch *before* it
+//! takes a slot, and writes that page alone.
 //!
-//! Every write goes through `batch`, which keeps I1 and I6. Called by: the engine's page cleaner (I7:
-//! each step is bounded), checkpoints, switches of the redo log, loads.
+//! Every write goes through `batch`, which keeps I1 and I6.
+//! Called by: the engine's page cleaner (I7: each step is bounded), checkpoints, switches of the
+//! redo log, loads.
 use super::batch::{BatchWriter, Oldest};
 use super::pace::Pace;
 use super::unopened::Quarantined;
@@ -38,8 +39,8 @@ impl Flusher {
     pub(in crate::pool) fn writer(&self) -> &BatchWriter {
         &self.writer
     }
-    /// One bounded piece of the page cleaner's work (I7): fills the free list, for which it may have
-    /// to write a batch of cold pages. Then it writes the oldest changes, until it has written
+    /// One bounded piece of the page cleaner's work (I7): fills the free list, for which it may
+    /// have to write a batch of cold pages. Then it writes the oldest changes, until it has written
     /// `pages_max`. Returns how many it wrote.
     pub fn step(&self, pages_max: usize) -> Result<usize> {
         self.writer.check_alive()?;
@@ -67,8 +68,8 @@ impl Flusher {
         }
         Ok(written)
     }
-    /// Writes everything dirty at the time of the call. When a file cannot be opened: everything else
-    /// that is not latched right then, and that error.
+    /// Writes everything dirty at the time of the call. When a file cannot be opened: everything
+    /// else that is not latched right then, and that error.
     pub fn flush_all(&self) -> Result<()> {
         let store = &self.writer.store;
         let target = self.writer.redo.lsn();
@@ -200,9 +201,9 @@ impl Flusher {
         }
         Ok(())
     }
-    /// May the pages be given to a load: does the disk show of none of them what a reader could take
-    /// for its own? Waits for nothing. The caller holds the file's allocation latch, so that no thread
-    /// frees one of them meanwhile.
+    /// May the pages be given to a load: does the disk show of none of them what a reader could
+    /// take for its own? Waits for nothing. The caller holds the file's allocation latch, so that
+    /// no thread frees one of them meanwhile.
     pub fn is_past_written(&self, first: PageId, count: u32) -> bool {
         let (dirty, in_flight) = self.with_past(first, count);
         dirty.is_empty() && !in_flight
@@ -218,8 +219,8 @@ impl Flusher {
             self.write_or_wait(&dirty)?;
         }
     }
-    /// Frames of the pages whose past a reader may still ask for on disk; and is a copy of one of the
-    /// pages on its way?
+    /// Frames of the pages whose past a reader may still ask for on disk. Also: is a copy of one of
+    /// the pages on its way?
     fn with_past(&self, first: PageId, count: u32) -> (Vec<u32>, bool) {
         let store = &self.writer.store;
         let mut dirty = Vec::new();
@@ -238,8 +239,8 @@ impl Flusher {
         }
         (dirty, in_flight)
     }
-    /// How many of the oldest pages the cleaner should write in this round. 0 within a round, unless
-    /// writers wait.
+    /// How many of the oldest pages the cleaner should write in this round. 0 within a round,
+    /// unless writers wait.
     pub fn target(&self) -> usize {
         self.pace.target(&self.writer)
     }
@@ -259,7 +260,8 @@ impl Flusher {
     pub fn set_io_capacity_max(&self, pages_per_second: u32) {
         self.pace.set_io_capacity_max(pages_per_second);
     }
-    /// Holds from the next batch on. Turning it on makes the file if there is none yet (`Error::Full`).
+    /// Holds from the next batch on. Turning it on makes the file if there is none yet
+    /// (`Error::Full`).
     pub fn set_doublewrite(&self, on: bool) -> Result<()> {
         self.writer.set_doublewrite(on)
     }

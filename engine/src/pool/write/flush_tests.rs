@@ -26,8 +26,8 @@ fn change(fixture: &PoolFixture, id: PageId, byte: u8) -> u32 {
     fixture.pool.read(id).unwrap().index()
 }
 
-/// The flight began with an unlogged page, and bounded nothing. By the time of the claim the frame held
-/// another page.
+/// The flight began with an unlogged page, and bounded nothing. By the time of the claim the frame
+/// held another page.
 #[test]
 fn no_checkpoint_passes_a_page_that_took_an_unlogged_ones_frame() {
     let fixture = fixture();
@@ -88,8 +88,8 @@ fn a_file_that_cannot_be_opened_waits_for_its_time() {
     assert_eq!(fixture.pool.checkpoint_lsn(), fixture.pool.redo().lsn());
 }
 
-/// More pages of such a file than one batch takes, older than those of two others. Also returns the LSN
-/// of the oldest.
+/// More pages of such a file than one batch takes, older than those of two others. Also returns the
+/// LSN of the oldest.
 fn many_unopened() -> (PoolFixture, Lsn) {
     let fixture = PoolFixture::create(7, 16);
     fixture.add_file(LOGGED.file, 8, true);
@@ -107,8 +107,8 @@ fn many_unopened() -> (PoolFixture, Lsn) {
     (fixture, lsn)
 }
 
-/// Every batch took the same pages from the front of the list, so nothing else was written until the log
-/// was full.
+/// Every batch took the same pages from the front of the list, so nothing else was written until
+/// the log was full.
 #[test]
 fn younger_pages_of_other_files_are_written() {
     for whole in [false, true] {

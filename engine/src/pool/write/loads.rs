@@ -1,10 +1,11 @@
 //! Which files have loads: jobs that write pages past the pool (`direct`).
 //!
-//! A file is either loaded, by any number of loads, or *walked*: read page by page, whatever the pages
-//! are. A walk would take the pages of a load for what they were before.
+//! A file is either loaded, by any number of loads, or *walked*: read page by page, whatever the
+//! pages are. A walk would take the pages of a load for what they were before.
 //!
-//! Lock: one of rank `Leaf`. Called by: `direct` (begins and ends loads), `btree::free` (walks),
-//! `btree::run` (compares the number of gifts).
+//! Lock: one of rank `Leaf`.
+//! Called by: `direct` (begins and ends loads), `btree::free` (walks), `btree::run` (compares the
+//! number of gifts).
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::FileId;
 use parking_lot::Condvar;
@@ -58,8 +59,8 @@ impl Loads {
     pub fn given_count(&self) -> u64 {
         self.given.load(Ordering::SeqCst)
     }
-    /// For a reader of all pages of a file, whatever the pages are. None: a load, or another walk, is
-    /// going on.
+    /// For a reader of all pages of a file, whatever the pages are. None: a load, or another walk,
+    /// is going on.
     pub fn keep_off(&self, file: FileId) -> Option<LoadsOff<'_>> {
         let mut files = self.files.lock();
         if files.contains_key(&file) {

@@ -1,9 +1,18 @@
 //! Writing pages back to disk.
 //!
-//! Top to bottom: `truncate`, `flush` (which pages, and when), `pace` (how many), `batch` (one batch on
-//! its way to disk), then `unopened` (files that cannot be opened), `slots`, `doublewrite` (what makes
-//! torn pages whole), `written` (detects lost writes) and `loads` side by side.
-//! Uses the room `frames`. Called by: the rooms `read` and `recovery`, and the pool itself.
+//! Top to bottom:
+//! - `truncate`: cuts off the end of a file;
+//! - `flush`: which pages are written, and when;
+//! - `pace`: how many;
+//! - `batch`: one batch on its way to disk;
+//! - `unopened`: files that cannot be opened;
+//! - `slots`: the batches in progress, and their buffers;
+//! - `doublewrite`: what makes torn pages whole;
+//! - `written`: detects lost writes;
+//! - `loads`: which files have loads. It uses none of the others.
+//!
+//! Uses the room `frames`.
+//! Called by: the rooms `read` and `recovery`, and the pool itself.
 pub(in crate::pool) mod batch;
 pub(in crate::pool) mod doublewrite;
 pub(in crate::pool) mod flush;

@@ -2,20 +2,21 @@
 //!
 //! Redo sets the pace. While its age (LSN minus checkpoint) is under 3/8 of the ring, hot pages are
 //! left to gather changes. Above that, the cleaner writes the pages that hold back as many bytes of
-//! redo as were produced in the last round, times a gain. The gain increases evenly from 0 at 3/8 to
-//! 2 at 3/4; where it passes 1, age stands still. So under a steady load the age stays at little more
-//! than half of the ring, and nothing comes in bursts.
+//! redo as were produced in the last round, times a gain. The gain increases evenly from 0 at 3/8
+//! to 2 at 3/4; where it passes 1, age stands still. So under a steady load the age stays at little
+//! more than half of the ring, and nothing comes in bursts.
 //!
-//! The dirty share adds to that. All of it is bounded by `io_capacity_max`, except when writers wait
-//! for room in the ring. An idle engine writes at `io_capacity`. The free list is filled apart from
-//! that, whenever it is short.
+//! The dirty share adds to that. All of it is bounded by `io_capacity_max`, except when writers
+//! wait for room in the ring. An idle engine writes at `io_capacity`. The free list is filled apart
+//! from that, whenever it is short.
 //!
-//! Lock: the dirty list's. Called by: `flush`.
+//! Lock: the dirty list's.
+//! Called by: `flush`.
 use super::batch::BatchWriter;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Rounds per second. A cleaner that is woken between rounds only fills the free list: a target for so
-/// short a time would be a batch of few pages, with the syncs of a large one.
+/// Rounds per second. A cleaner that is woken between rounds only fills the free list. A target for
+/// so short a time would be a batch of few pages, with the syncs of a large one.
 const ROUNDS: usize = 10;
 const ROUND_US: u64 = 1_000_000 / ROUNDS as u64;
 const DIRTY_SHARE_MAX: f64 = 0.75;

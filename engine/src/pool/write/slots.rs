@@ -39,8 +39,8 @@ impl Slots {
     }
     /// Runs a batch with a slot's number and buffer, which has room for `PAGES_PER_SLOT` pages.
     ///
-    /// If the batch panics, `poison` runs before another batch gets the slot: the copies in it may be
-    /// the only whole ones.
+    /// If the batch panics, `poison` runs before another batch gets the slot: the copies in it may
+    /// be the only whole ones.
     pub fn with<R>(&self, poison: &dyn Fn(), batch: impl FnOnce(usize, &mut [u8]) -> R) -> R {
         let mut slot = self.take();
         let number = slot.number;

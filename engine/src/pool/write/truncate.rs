@@ -3,7 +3,8 @@
 //! Log first, then no copy of a removed page in memory or on its way to disk, then the file. In any
 //! other order a crash, or a page written late, would bring back what was removed.
 //!
-//! Latches: those of the removed pages, one at a time. Called by: `space`.
+//! Latches: those of the removed pages, one at a time.
+//! Called by: `space`.
 use super::flush::Flusher;
 use crate::base::{planted, FileId, Lsn, Mutant, PageId, PageNo, Result};
 use crate::pool::page::PAGE_SIZE;

@@ -1,17 +1,18 @@
-//! Data files that cannot be opened when their pages are to be written: too many open files, missing
-//! rights, a file moved away.
+//! Data files that cannot be opened when their pages are to be written: too many open files,
+//! missing rights, a file moved away.
 //!
-//! Nothing was written, so nothing is lost (I6 is about writes that failed). The pages stay dirty, no
-//! checkpoint passes them, every call tries again, and the error log gets the reason. That lasts as
-//! long as the log has room for what comes after the oldest of these changes. Then writers would wait
-//! without end, so the pool is poisoned: the next start recovers from the log, or names the file that
-//! it needs.
+//! Nothing was written, so nothing is lost (I6 is about writes that failed). The pages stay dirty,
+//! no checkpoint passes them, every call tries again, and the error log gets the reason. That lasts
+//! as long as the log has room for what comes after the oldest of these changes. Then writers would
+//! wait without end, so the pool is poisoned: the next start recovers from the log, or names the
+//! file that it needs.
 //!
-//! A call that writes the oldest changes tries to open such a file once. From then on the pages of the
-//! file are [`Quarantined`]: younger pages of other files are written. When the call ends, the
+//! A call that writes the oldest changes tries to open such a file once. From then on the pages of
+//! the file are [`Quarantined`]: younger pages of other files are written. When the call ends, the
 //! quarantined pages are back in the list.
 //!
-//! Lock: the dirty list's. Called by: `flush` and `batch`. The page cleaner's step fetches the news.
+//! Lock: the dirty list's.
+//! Called by: `flush` and `batch`. The page cleaner's step fetches the news.
 use crate::base::{Error, FileId, LogDedup};
 use crate::pool::frames::dirty_list::{Candidate, Flight};
 use crate::pool::frames::store::FrameStore;

@@ -1,14 +1,14 @@
 //! Detection of lost writes: which version of a page was written last.
 //!
-//! A disk that loses a write, or sends it to another page, leaves an old page that passes every check
-//! of its own. Its LSN is older than the one recorded here, and so the read refuses it.
+//! A disk that loses a write, or sends it to another page, leaves an old page that passes every
+//! check of its own. Its LSN is older than the one recorded here, and so the read refuses it.
 //!
-//! A fixed number of entries for each frame, each page with one place. An entry gives way to another
-//! page's, and a page without an entry is not checked. So a run detects most lost writes of its own.
-//! Of the run before it knows the pages whose copies are still in the doublewrite file.
+//! A fixed number of entries for each frame, each page with one place. An entry gives way to
+//! another page's, and a page without an entry is not checked. So a run detects most lost writes of
+//! its own. Of the run before it knows the pages whose copies are still in the doublewrite file.
 //!
-//! Lock: one of rank `Leaf`. Called by: `batch`, `direct` and recovery (note), `fetch` and `prefetch`
-//! (check).
+//! Lock: one of rank `Leaf`.
+//! Called by: `batch`, `direct` and recovery (note), `fetch` and `prefetch` (check).
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Error, Lsn, PageId, Result};
 use crate::io::File;
