@@ -1,7 +1,9 @@
 //! The engine embedded: a database directory, tables of byte strings, transactions.
 //!
-//! Keys compare as bytes. A table has a clustered key per row, a row, and secondary indexes whose keys the caller makes; an index
-//! entry's key is its index key followed by the clustered key.
+//! Keys compare as bytes (I8). A table has rows, each with a clustered key, and secondary indexes
+//! whose keys the caller makes. An index entry's key is its index key followed by the clustered
+//! key. This file is a door of its own over [`Engine`], [`Store`] and [`Cursor`]; it takes no
+//! latch.
 //!
 //! ```
 //! use sluice::engine::{Config, Database};
@@ -18,7 +20,8 @@
 //! let people = db.table("people")?;
 //! for (name, town) in [("ann", "oslo"), ("bob", "rome"), ("eve", "oslo")] {
 //!     let key = [town.as_bytes(), b"\0", name.as_bytes()].concat();
-//!     let entry = Entry { index: 0, user_key_len: town.len() as u32 + 1, key: &key, ..Default::default() };
+//!     let user_key_len = town.len() as u32 + 1;
+//!     let entry = Entry { index: 0, user_key_len, key: &key, ..Default::default() };
 //!     trx.insert(&people, name.as_bytes(), town.as_bytes(), &[entry])?;
 //! }
 //! trx.commit()?;
@@ -61,8 +64,8 @@ pub struct Database {
 const LOCK_WAIT_TIMEOUT_MS: u32 = 50_000;
 
 impl Database {
-    /// Opens the directory; makes it if it does not exist. Uncommitted changes of a crash are rolled back in the background.
-    /// [`Error::InUse`]: somebody has it open.
+    /// Opens the directory; makes it if it does not exist. Uncommitted changes of a crash are
+    /// rolled back in the background. [`Error::InUse`]: another process, or this one, has it open.
     pub fn open(dir: impl AsRef<Path>, config: Config) -> Result<Database> {
         Database::on(RealDisk::open(dir)?, config)
     }
@@ -75,8 +78,8 @@ impl Database {
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
-    /// Writes all pages. Of other clones and of open transactions every call fails from then on,
-    /// with [`Error::Closed`]; what they have not committed the next open rolls back.
+    /// Writes all pages. Every call of other clones and of open transactions fails from then on,
+    /// with [`Error::Closed`]. The next open rolls back what they have not committed.
     pub fn close(self) -> Result<()> {
         self.engine.close(Close::Fast)
     }
@@ -84,8 +87,7 @@ impl Database {
     pub fn create_table(&self, name: &str, spec: &TableSpec) -> Result<()> {
         self.engine.store().create_table(name, spec)
     }
-    /// Durable on return. Whoever has the table open still gets [`Error::NoSuchTable`] from then
-    /// on.
+    /// Durable on return. Callers that have the table open get [`Error::NoSuchTable`] from then on.
     pub fn drop_table(&self, name: &str) -> Result<()> {
         self.engine.store().drop_table(name)
     }
@@ -97,7 +99,7 @@ impl Database {
     pub fn change_buffer(&self) -> ChangeReport {
         self.engine.store().change_report()
     }
-    /// Merges everything that is buffered now; returns when it is done.
+    /// Merges everything that is buffered now; returns when that is done.
     pub fn drain_change_buffer(&self) -> Result<()> {
         self.engine.check_alive()?;
         self.engine.store().drain_changes()
@@ -118,7 +120,7 @@ impl Database {
     }
 }
 
-/// One transaction, used by one thread at a time. Dropped without `commit` it is rolled back.
+/// One transaction, used by one thread at a time. A drop without `commit` rolls it back.
 pub struct Transaction {
     engine: Arc<Engine>,
     trx: Trx,
@@ -164,7 +166,8 @@ impl Transaction {
             Ok(cursor.found().filter(|_| found).map(|f| f.row.to_vec()))
         })
     }
-    /// Every row with lo <= key < hi in an index (0 = clustered, i + 1 = secondary i), in key order, until `each` says false.
+    /// Every row with `lo <= key < hi` in an index (0 = clustered, i + 1 = secondary i), in key
+    /// order, until `each` returns false.
     pub fn scan(
         &mut self,
         table: &Arc<Table>,
@@ -188,7 +191,7 @@ impl Transaction {
             Ok(())
         })
     }
-    /// Something with a table, which somebody may drop before it, or meanwhile.
+    /// Works with a table that another thread may drop before, or meanwhile.
     fn on<T>(&mut self, table: &Table, body: impl FnOnce(&Arc<Store>, &mut Trx) -> Result<T>) -> Result<T> {
         let gone = || Error::NoSuchTable(format!("{}, which was dropped", table.name()));
         self.engine.check_alive()?;

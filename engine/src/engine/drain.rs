@@ -1,15 +1,17 @@
-//! What is said about a long drain of the change buffer: when it begins, every ten seconds how far it is, and how it ended.
-//! Said by the change worker, of a drain that was asked for, and by a slow close.
+//! Log lines about a long drain of the change buffer: at its begin, every ten seconds, and at its
+//! end.
+//!
+//! Called by the change worker, during a drain that was asked for, and by a slow close.
 use super::config::{Level, LogSink};
 use crate::table::Store;
 
 const NOTE_EVERY_US: u64 = 10 * 1_000_000;
 
-/// The notes of one drain after another.
+/// Writes the notes of one drain after another.
 #[derive(Default)]
 pub(super) struct DrainNotes {
     drain: Option<Drain>,
-    /// As of the last look.
+    /// Entries merged as of the last look.
     merged: u64,
 }
 
@@ -17,7 +19,7 @@ struct Drain {
     began_us: u64,
     noted_us: u64,
     merged: u64,
-    /// One before it was told to stop.
+    /// An earlier drain had been asked to stop.
     other_stopped: bool,
 }
 

@@ -1,23 +1,23 @@
 //! Transactions that have written and that no connection attends to.
 //!
 //! - *In doubt* in the narrow sense: prepared ones, whose decision may come after their connection
-//!   has gone, or after a restart. Found at open, or prepared by a connection that may go away. The
-//!   server offers them to every connection before it says that the first one goes, or without
-//!   saying so.
+//!   has gone, or after a restart. They were found at open, or prepared by a connection that may go
+//!   away. The server offers them to every connection, before it says that the first one goes, or
+//!   without saying so.
 //! - Prepared ones whose decision was begun and could not be made durable. The engine has stopped;
 //!   the next start finds them prepared or ended.
 //! - Losers found at open, until the background has rolled them back; and transactions whose
 //!   rollback waits (`table/damage.rs`).
 //!
 //! Users keep a definition from changing under a transaction by locks of their own (the server's
-//! metadata locks). These go away with the statement or the connection. So DDL asks here first
-//! ([`InDoubt::about`]). An index built from rows of a transaction in doubt would keep them after its
-//! rollback; a table that is replaced by a copy would lose them at its commit.
+//! metadata locks). These locks go away with the statement or the connection, so DDL asks here
+//! first ([`InDoubt::about`]). An index built from rows of a transaction in doubt would keep the
+//! rows after its rollback. A table that is replaced by a copy would lose the rows at its commit.
 //!
-//! What a loser has left to undo is not known while the background is at it: then no index is built.
-//! A transaction whose rollback waits may wait for days. Its undo records name its tables, and only
-//! these get no index. They may be dropped and replaced: the transaction will not commit, and it may
-//! be waiting for just that.
+//! What a loser has left to undo is not known while the background is at it: then no index is
+//! built. A transaction whose rollback waits may wait for days. Its undo records name its tables,
+//! and only these get no index. They may be dropped and replaced: the transaction will not commit,
+//! and it may be waiting for just that.
 //!
 //! One mutex around all lists, taken with no latch held; an end marker may be written under it.
 //! Called by: `transactions.rs`, `ffi`.
@@ -77,17 +77,17 @@ impl InDoubt {
 
     // ---- prepared ----
 
-    /// Names of the prepared transactions that were found at open, or left by their connections, and
-    /// are not decided yet.
+    /// Names of the prepared transactions that were found at open, or left by their connections,
+    /// and are not decided yet.
     pub fn prepared(&self) -> Vec<Xid> {
         let lists = self.lists.lock();
         let found = lists.found.iter().filter_map(|r| r.xid.clone());
         found.chain(lists.kept.iter().map(|(xid, _)| xid.clone())).collect()
     }
 
-    /// The transaction was prepared and may outlive its connection. Called before the connection can
-    /// go. The transaction reads nothing any more: its view, which would hold purge back until the
-    /// decision, is closed.
+    /// The transaction was prepared and may outlive its connection. Called before the connection
+    /// can go. The transaction reads nothing any more: its view, which would hold purge back until
+    /// the decision, is closed.
     pub fn may_outlive_connection(&self, trx: &mut Trx) {
         self.store.trx_sys.visibility.close_view(trx);
         let mut lists = self.lists.lock();
@@ -97,18 +97,17 @@ impl InDoubt {
         }
     }
 
-    /// Keeps a prepared transaction until `Engine::decide` or [`InDoubt::take`]; not its view, which
-    /// would hold purge back. Its connection may be there still:
+    /// Keeps a prepared transaction until `Engine::decide` or [`InDoubt::take`]; not its view,
+    /// which would hold purge back. Its connection may be there still:
     /// [`TrxShared::detach`](crate::txn::TrxShared::detach) says when it is not.
     pub fn keep(&self, xid: Xid, mut trx: Trx) {
-        debug_assert!(trx.is_prepared(), "only a prepared transaction can be in doubt");
         self.store.trx_sys.visibility.close_view(&mut trx);
         trx.name(&xid);
         self.lists.lock().kept.push((xid, trx));
     }
 
-    /// The commit is in the log, in the order that the caller keeps; [`InDoubt::take`] and a commit end
-    /// the transaction.
+    /// The commit is in the log, in the order that the caller keeps; [`InDoubt::take`] and a commit
+    /// end the transaction.
     pub fn commit_ordered(&self, xid: &Xid) {
         let mut lists = self.lists.lock();
         if let Some((_, trx)) = lists.kept.iter_mut().find(|(x, _)| x == xid) {
@@ -140,9 +139,9 @@ impl InDoubt {
 
     // ---- for DDL ----
 
-    /// A prepared transaction that has changed the table's rows. With `losers`, also one that may have
-    /// changed them and is being rolled back, or whose rollback waits. A table that does not exist has
-    /// no rows.
+    /// A prepared transaction that has changed the table's rows. With `losers`, also one that may
+    /// have changed them and is being rolled back, or whose rollback waits. A table that does not
+    /// exist has no rows.
     pub fn about(&self, table: &str, losers: bool) -> Result<Option<TrxId>> {
         let trx_sys = &self.store.trx_sys;
         // First: a transaction whose rollback begins to wait after this look counts as what it was.
@@ -178,8 +177,8 @@ impl InDoubt {
         Ok(None)
     }
 
-    /// Walks the undo records of a transaction. If the transaction ends meanwhile, the records may be
-    /// purged: then the answer is no.
+    /// Walks the undo records of a transaction. If the transaction ends meanwhile, the records may
+    /// be purged: then the answer is no.
     fn has_changed(&self, trx: TrxId, top: UndoPtr, table: FileId) -> Result<bool> {
         let trx_sys = &self.store.trx_sys;
         let mut at = top;

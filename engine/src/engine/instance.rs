@@ -1,4 +1,4 @@
-//! The engine as one object: what it holds, how it is closed, and what happens in between by request.
+//! The engine as one object: what it holds, how it closes, and what it does by request in between.
 //!
 //! `start/open.rs` makes it. Locks: one mutex around the threads; one around gauges while they are
 //! read. Called by: `ffi`, [`Database`](super::Database), tests.
@@ -40,7 +40,8 @@ pub struct Engine {
 /// How much a close does first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Close {
-    /// Purge everything, merge every buffered change, write all pages: the next start has nothing to do.
+    /// Purge everything, merge every buffered change, write all pages: the next start has nothing
+    /// to do.
     Slow,
     /// Write all pages.
     Fast,
@@ -64,11 +65,11 @@ impl Engine {
     pub fn durable_lsn(&self) -> Lsn {
         self.redo().durable_lsn()
     }
-    /// It works: it was not closed, and nothing has stopped it (I6).
+    /// The engine works: it was not closed, and nothing has stopped it (I6).
     pub fn check_alive(&self) -> Result<()> {
         self.store.pool.check_alive()
     }
-    /// A note for people.
+    /// A note for the error log.
     pub fn note(&self, level: Level, text: &str) {
         (self.log)(level, text);
     }
@@ -88,8 +89,8 @@ impl Engine {
         }
     }
 
-    /// Whoever still holds the engine, or waits in it, gets [`Error::Closed`] from here on, or why
-    /// the engine stopped before.
+    /// Callers that still hold the engine, or wait in it, get [`Error::Closed`] from here on, or
+    /// the reason why the engine stopped before.
     pub fn close(&self, how: Close) -> Result<()> {
         let closed = self.finish(how);
         self.redo().poison_state().close();
@@ -101,18 +102,18 @@ impl Engine {
         if let Some(workers) = &mut workers {
             workers.stop_background();
         }
-        let settled = match how {
-            Close::Slow => self.settle(),
+        let done = match how {
+            Close::Slow => self.finish_deferred_work(),
             _ => Ok(()),
         };
-        let settled = settled.and_then(|()| match how {
+        let done = done.and_then(|()| match how {
             Close::LogOnly => Ok(()),
             _ => self.store.save_all_statistics(),
         });
         if let Some(workers) = workers {
             workers.stop();
         }
-        settled?;
+        done?;
         self.store.pool.check_alive()?;
         match (how, self.store.change.entries()) {
             (Close::Slow, _) | (_, 0) => {}
@@ -121,7 +122,7 @@ impl Engine {
                 &format!("change buffer: {left} entries stay for the next start, which merges them in its own time"),
             ),
         }
-        // Without its log nothing but the pages can be durable.
+        // Without the log nothing but the pages can be durable.
         self.redo_switch.set(true)?;
         let result = match how {
             Close::LogOnly => self.flush_log(),
@@ -132,7 +133,7 @@ impl Engine {
     }
 
     /// Leaves nothing deferred: no old versions, no buffered changes.
-    fn settle(&self) -> Result<()> {
+    fn finish_deferred_work(&self) -> Result<()> {
         self.store.pool.check_alive()?;
         self.purge_all()?;
         let mut notes = DrainNotes::default();
@@ -145,10 +146,10 @@ impl Engine {
         drained
     }
 
-    /// As far as that is possible: neither a page that cannot be read nor a full disk keeps the rest from being written. A stream that fails
-    /// is let alone: each fails once.
+    /// Purges as far as that is possible: neither a page that cannot be read nor a full disk keeps
+    /// the rest from being written. A stream that fails is left out: each fails once.
     fn purge_all(&self) -> Result<()> {
-        let mut told = LogDedup::default();
+        let mut logged = LogDedup::default();
         self.store.trx_sys.undo.begin_last_purge();
         loop {
             match self.store.purge_step(PURGE_RECORDS) {
@@ -159,7 +160,7 @@ impl Engine {
                 {
                     let is_full = matches!(e, Error::Full(_));
                     let text = format!("purge: {}", self.store.name_damage(e));
-                    if told.is_news(&text, self.store.pool.disk().now_us()) {
+                    if logged.is_news(&text, self.store.pool.disk().now_us()) {
                         self.note(Level::Error, &text);
                     }
                     if is_full {
@@ -177,7 +178,7 @@ impl Engine {
                 &format!("the next start will purge some transactions once more: {text}"),
             );
         }
-        // Also what an open view, or what is not durable yet, holds back.
+        // Open views, and ends that are not durable yet, may hold some back.
         match self.store.trx_sys.undo.history_length() {
             0 => {}
             left => self.note(

@@ -1,20 +1,21 @@
-//! The engine as one object: opened on a disk, closed, and in between the transactions and tables of
-//! its users.
+//! The engine as one object: opened on a disk, closed, and in between the transactions and tables
+//! of its users.
 //!
 //! `Engine::open` creates or recovers (`start/`). Then the page cleaner and the checkpointer run.
-//! `start_background` lets purge and the rollback of losers run too: a server first finishes its own
-//! DDL recovery.
+//! `start_background` lets purge and the rollback of losers run too: a server first finishes its
+//! own DDL recovery.
 //!
 //! Four doors lead into the engine:
 //!
 //! | door | for | used by |
 //! |---|---|---|
-//! | [`Database`], [`Transaction`] | embedded users: they start here | programs that link the crate |
-//! | [`Engine`] | open, close, settings, begin, prepare, commit, rollback, reports | `ffi`; [`Database`] |
-//! | [`Store`](crate::table::Store), by [`Engine::store`] | one row: insert, update, delete; savepoints; DDL | `ffi`; [`Transaction`] |
-//! | [`Cursor`](crate::table::Cursor) | reads: one row, scans, locking reads | `ffi`; [`Transaction`] |
+//! | [`Database`], [`Transaction`] | embedded users | programs |
+//! | [`Engine`] | open, close, settings, begin, commit, reports | `ffi`, [`Database`] |
+//! | [`Store`](crate::table::Store) | changes of rows; savepoints; DDL | `ffi`, [`Transaction`] |
+//! | [`Cursor`](crate::table::Cursor) | reads: one row, scans, locks | `ffi`, [`Transaction`] |
 //!
-//! A connection keeps one [`Trx`](crate::txn::Trx), and passes it to the last three.
+//! [`Engine::store`] leads to the third, and with it to the fourth. A connection keeps one
+//! [`Trx`](crate::txn::Trx), and passes it to the last three.
 //!
 //! Order, top to bottom: `database`, `start/`, `transactions`, `runtime_settings`, `report/`,
 //! `instance` (the type [`Engine`]), `workers`, `steps`, `in_doubt`, `redo_switch`, `drain`,

@@ -1,5 +1,9 @@
-//! What is said when purge falls behind: old row versions then fill the undo file, and every reader walks past them. A warning that names
-//! who holds purge back, again after ten minutes if it goes on, and a note when it has caught up. Looked at once a second, and sooner while much is written.
+//! A warning when the purge lag is long: old row versions then fill the undo file, and every reader
+//! walks past them.
+//!
+//! The warning names the connection that holds purge back. It comes again after ten minutes if the
+//! lag goes on; a note says when purge has caught up. Called by the log syncer: once a second, and
+//! sooner while much is written.
 use super::config::{Level, LogSink};
 use crate::table::Store;
 use std::sync::atomic::Ordering;
@@ -8,7 +12,7 @@ const WARN_EVERY_US: u64 = 600 * 1_000_000;
 
 #[derive(Default)]
 pub(super) struct PurgeLag {
-    /// Clock of the latest warning; None: purge has caught up since, or never fell behind.
+    /// Clock of the latest warning; None: purge has caught up since, or never lagged.
     warned_us: Option<u64>,
     /// Clock of the latest warning of all.
     latest_us: Option<u64>,
@@ -20,7 +24,7 @@ impl PurgeLag {
         let length = store.trx_sys.undo.history_length();
         let now_us = store.pool.disk().now_us();
         if limit == 0 || length < limit {
-            // Half way back: who swings about the limit is not told so each time.
+            // Half way back: a lag that swings about the limit is not logged each time.
             if self.warned_us.is_some() && length <= limit / 2 {
                 self.warned_us = None;
                 log(

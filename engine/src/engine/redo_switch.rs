@@ -25,8 +25,9 @@ impl RedoSwitch {
             switching: RankedMutex::new(Rank::RedoSwitch, ()),
         }
     }
-    /// Off: durably marked before the first change that is not logged. On: every page is durable when this returns. On an error the
-    /// log is as it was before (and the engine poisoned, if it was a disk's).
+    /// Off: durably marked before the first change that is not logged. On: every page is durable
+    /// when this returns. On an error the log is as it was before. An error of the disk poisons the
+    /// engine.
     pub fn set(&self, on: bool) -> Result<()> {
         let _turn = self.switching.lock();
         let redo = &self.store.redo;
@@ -41,7 +42,8 @@ impl RedoSwitch {
             );
             return Ok(());
         }
-        // A file made or removed while the log is off is in no log: no such statement is half done when it is on.
+        // A file made or removed while the log is off is in no log: no such statement is half done
+        // when the log is on.
         let _ddl = self.store.catalog.begin_ddl();
         let pool = &self.store.pool;
         // A file that cannot be opened is met before anything has begun.

@@ -1,5 +1,7 @@
-//! The engine's background work as bounded steps (I7): what the threads of `workers.rs` repeat, and what the simulation calls
-//! where its schedule says so. A step holds no latch and no lock when it returns; ending between two steps loses nothing.
+//! The engine's background work as bounded steps (I7).
+//!
+//! The threads of `workers.rs` repeat them; the simulation calls them where its schedule says so. A
+//! step holds no latch and no lock when it returns; ending between two steps loses nothing.
 use super::start::checkpoint::write_checkpoint;
 use crate::base::{Error, Result};
 use crate::redo::FlushMode;
@@ -10,7 +12,7 @@ use crate::txn::{RecoveredTrx, Trx};
 pub(super) const PURGE_RECORDS: usize = 256;
 /// A checkpoint that gains less than this share of the log's capacity (1/n) waits for its turn.
 const CHECKPOINT_SHARE: u64 = 32;
-/// Looks after which a checkpoint is written whatever it gains.
+/// Steps after which a checkpoint is written whatever it gains.
 const CHECKPOINT_LOOKS_MAX: u32 = 25;
 
 /// Fills the free list, and writes as many dirty pages as the pace asks for just now.
@@ -28,7 +30,8 @@ pub(super) fn clean(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Moves the checkpoint when that is worth a write, and brings the log's files to the size that was asked for.
+/// Moves the checkpoint when that is worth a write, and brings the log's files to the size that is
+/// set.
 #[derive(Default)]
 pub(super) struct Checkpointer {
     looks: u32,
@@ -50,7 +53,7 @@ impl Checkpointer {
     }
 }
 
-/// Makes durable what commits left written or buffered.
+/// Makes durable the log that commits left written or buffered.
 pub(super) fn sync_log(store: &Store) -> Result<()> {
     let lsn = store.redo.lsn();
     if store.redo.durable_lsn() < lsn {
@@ -59,7 +62,8 @@ pub(super) fn sync_log(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Cuts off a piece of the undo file's free end, if there is too much of it. True: there may be more.
+/// Cuts off a piece of the undo file's free end, if there is too much of it. True: there may be
+/// more.
 pub(super) fn truncate_undo(store: &Store) -> Result<bool> {
     match store.trx_sys.truncate_undo(store.undo_pages_kept) {
         // A stream has no page to move to; the file will be looked at again.
@@ -68,14 +72,14 @@ pub(super) fn truncate_undo(store: &Store) -> Result<bool> {
     }
 }
 
-/// The rollback of the transactions that a crash cut short, one after the other. What is not done when this goes away, the
-/// next open finds again.
+/// The rollback of the transactions that a crash cut short, one after the other. The next open
+/// finds again those that are not done when this is dropped.
 pub(super) struct LoserRollback {
     waiting: Vec<RecoveredTrx>,
     current: Option<Trx>,
-    /// They could not be taken up.
+    /// Losers that could not be taken up.
     put_off: Vec<RecoveredTrx>,
-    /// People know of all that were put off.
+    /// The error log has named all that were put off.
     reported: bool,
 }
 
@@ -88,7 +92,8 @@ impl LoserRollback {
             reported: false,
         }
     }
-    /// The transaction at hand cannot go on: it waits among those that a rollback left (`table/damage.rs`). Not even taken up, it is put off.
+    /// The transaction at hand cannot go on: it waits among those that a rollback left
+    /// (`table/damage.rs`). One that was not even taken up is put off.
     pub fn put_off_current(&mut self, store: &Store, why: &Error) {
         if let Some(mut trx) = self.current.take() {
             return store.set_trx_aside(&mut trx, why);
@@ -102,12 +107,13 @@ impl LoserRollback {
     pub fn put_off(&self) -> usize {
         self.put_off.len()
     }
-    /// Those that were put off come again.
+    /// The losers that were put off come again.
     pub fn take_up_again(&mut self) {
         self.reported = true;
         self.waiting.append(&mut self.put_off);
     }
-    /// Undoes up to `records_max` records. True: there is more to do. `Error::Full`: nothing is lost, try again later.
+    /// Undoes up to `records_max` records. True: there is more to do. `Error::Full`: nothing is
+    /// lost, try again later.
     pub fn step(&mut self, store: &Store, records_max: usize) -> Result<bool> {
         if self.current.is_none() {
             let Some(next) = self.waiting.last() else {

@@ -1,7 +1,8 @@
 //! Transactions through the engine: begin, prepare, commit, roll back, decide.
 //!
 //! Adds to `txn` what a commit needs from the log ([`CommitFlush`]), and to `table` what a rollback
-//! leaves to be done later. No latch is held. Called by: `ffi`, [`Database`](super::Database), tests.
+//! leaves to be done later. No latch is held. Called by: `ffi`, [`Database`](super::Database),
+//! tests.
 use super::config::CommitFlush;
 use super::instance::Engine;
 use crate::base::{planted, Lsn, Mutant, Result};
@@ -23,7 +24,8 @@ impl Engine {
     pub fn commit(&self, trx: &mut Trx, durable: bool) -> Result<()> {
         let lsn = self.store.trx_sys.commit(trx);
         if let Err(why) = trx.check_not_doomed() {
-            // A statement of it could be undone only in part, or its end cannot be written.
+            // A statement of the transaction could be undone only in part, or its end cannot be
+            // written.
             self.rollback(trx)?;
             return Err(why);
         }
@@ -48,7 +50,8 @@ impl Engine {
             CommitFlush::Sync => self.redo().flush(lsn, FlushMode::Sync),
         }
     }
-    /// For a connection, which goes on whatever comes out: what cannot be rolled back now waits, and `trx` is a fresh one.
+    /// For a connection, which goes on whatever comes out. A rollback that cannot be done now
+    /// waits, and `trx` is a fresh transaction.
     pub fn rollback(&self, trx: &mut Trx) -> Result<()> {
         let was_prepared = trx.is_prepared() && !planted(Mutant::PreparedRollbackNotDurable);
         self.store.rollback(trx).inspect_err(|e| {
@@ -56,7 +59,8 @@ impl Engine {
                 self.store.let_rollback_wait(trx, e);
             }
         })?;
-        // A crash must not bring back, locks and all, what its coordinator was told to be gone: nobody would decide it again.
+        // A crash must not bring the transaction back, locks and all: its coordinator takes it for
+        // gone, and would not decide it again.
         match was_prepared {
             true => self.flush_to(self.lsn()),
             false => Ok(()),

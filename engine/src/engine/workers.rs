@@ -1,9 +1,20 @@
-//! The engine's threads. Each runs a loop around a bounded step (`steps.rs`, I7): stopping one between two steps loses nothing.
+//! The engine's threads. Each runs a loop around a bounded step (`steps.rs`, I7): stopping a thread
+//! between two steps loses nothing.
 //!
-//! From open on: the page cleaner, the checkpointer (recovery may fill the log), the log syncer, which writes ahead of the commits
-//! too. From `start_background` on: purge, the cutting of free undo, the merging of buffered changes, and the rollback of losers, which
-//! ends when they are all undone. These stop first: a slow close still purges and merges, and what it writes needs the others, who make
-//! room in the log.
+//! From open on:
+//! - the page cleaner;
+//! - the checkpointer, since recovery may fill the log;
+//! - the log syncer, which writes ahead of the commits too.
+//!
+//! From `start_background` on:
+//! - purge;
+//! - the truncation of free undo;
+//! - statistics;
+//! - the merging of buffered changes;
+//! - the rollback of losers, which ends when they are all undone.
+//!
+//! The second group stops first. A slow close still purges and merges, and needs the first group
+//! for that: it makes room in the log.
 use super::config::{Level, LogSink};
 use super::drain::DrainNotes;
 use super::purge_lag::PurgeLag;
@@ -24,14 +35,14 @@ const CHECKPOINT_TICK_MS: u64 = 200;
 const SYNC_TICK_MS: u64 = 1000;
 const PURGE_IDLE_MS: u64 = 100;
 const STATISTICS_TICK_MS: u64 = 1000;
-/// After a failure, so that what fails at once does not take a processor.
+/// Pause after a failure, so that work which fails at once does not take a processor.
 const PURGE_AGAIN_MS: u64 = 10;
-/// In the test modes something is merged at random moments, at most so far from each other.
+/// In the test modes something is merged at random moments, at most this far from each other.
 const RANDOM_MERGE_MS: u64 = 40;
 /// Undo records of one rollback step.
 const ROLLBACK_RECORDS: usize = 64;
 
-/// Told by `stop`, waited for by idle workers.
+/// Asks threads to end; idle ones wait on it.
 #[derive(Default)]
 struct Stop {
     asked: AtomicBool,
@@ -66,7 +77,7 @@ struct Group {
 impl Group {
     fn join(&mut self) {
         for thread in self.threads.drain(..) {
-            // A panic in it has poisoned the engine already.
+            // A panic in the thread has poisoned the engine already.
             let _ = thread.join();
         }
     }
@@ -74,7 +85,7 @@ impl Group {
 
 pub(super) struct Workers {
     store: Arc<Store>,
-    /// Those that keep pages and log going.
+    /// The threads that keep pages and log going.
     base: Group,
     background: Group,
 }
@@ -107,11 +118,11 @@ impl Workers {
     ) {
         debug_assert!(Arc::ptr_eq(store, &self.store));
         let group = &mut self.background;
-        let told = Arc::<RankedMutex<LogDedup>>::default();
+        let logged = Arc::<RankedMutex<LogDedup>>::default();
         for _ in 0..purge_threads.max(1) {
-            let told = told.clone();
+            let logged = logged.clone();
             group.spawn(store, "sluice-purge", log, move |store, stop| {
-                purge_loop(store, stop, &told)
+                purge_loop(store, stop, &logged)
             });
         }
         group.spawn(store, "sluice-undo", log, truncate_loop);
@@ -132,7 +143,7 @@ impl Workers {
         self.background.stop.ask();
         self.background.join();
     }
-    /// Those that make room in the log last: the others may wait for some.
+    /// The threads that make room in the log end last: the others may wait for some.
     pub fn stop(mut self) {
         self.stop_background();
         self.base.stop.ask();
@@ -143,7 +154,8 @@ impl Workers {
 }
 
 impl Group {
-    /// A worker that fails, or panics, poisons the engine (I6): a page cleaner that is silently gone would stop everybody.
+    /// A worker that fails, or panics, poisons the engine (I6): a page cleaner that is silently
+    /// gone would stop all other threads.
     fn spawn(
         &mut self,
         store: &Arc<Store>,
@@ -162,7 +174,8 @@ impl Group {
                 Err(_) => format!("{label}: a bug was caught"),
             };
             store.pool.poison(&why);
-            // Whoever poisoned it may have had nobody to tell; of all workers that end now, one tells.
+            // The thread that poisoned the engine may have had no log to write to. Of all workers
+            // that end now, one writes why.
             if store.redo.poison_state().is_news() {
                 log(Level::Error, &stopped(&why));
             }
@@ -187,17 +200,17 @@ fn clean_loop(store: &Store, stop: &Stop) -> Result<()> {
     Ok(())
 }
 
-/// `told`: the log's capacity that people know of.
-fn checkpoint_loop(store: &Store, stop: &Stop, mut told: u64, log: &LogSink) -> Result<()> {
+/// `logged`: the log's capacity that the error log has named.
+fn checkpoint_loop(store: &Store, stop: &Stop, mut logged: u64, log: &LogSink) -> Result<()> {
     let mut checkpointer = Checkpointer::default();
     while !stop.is_asked() {
         stop.sleep(if store.redo.wanted() { 5 } else { CHECKPOINT_TICK_MS });
         checkpointer.step(store)?;
         let capacity = store.redo.capacity();
-        if capacity != told && store.redo.is_settled() {
-            let text = format!("redo log: resized from {} to {} MiB", told >> 20, capacity >> 20);
+        if capacity != logged && store.redo.is_settled() {
+            let text = format!("redo log: resized from {} to {} MiB", logged >> 20, capacity >> 20);
             log(Level::Info, &text);
-            told = capacity;
+            logged = capacity;
         }
     }
     Ok(())
@@ -214,8 +227,8 @@ fn sync_loop(store: &Store, stop: &Stop, log: &LogSink) -> Result<()> {
     Ok(())
 }
 
-/// `told`: by all purge threads, who meet the same.
-fn purge_loop(store: &Store, stop: &Stop, told: &RankedMutex<LogDedup>) -> Result<()> {
+/// `logged`: of all purge threads, which meet the same damage.
+fn purge_loop(store: &Store, stop: &Stop, logged: &RankedMutex<LogDedup>) -> Result<()> {
     while !stop.is_asked() {
         match store.purge_step(PURGE_RECORDS) {
             Ok(true) => {}
@@ -226,11 +239,11 @@ fn purge_loop(store: &Store, stop: &Stop, told: &RankedMutex<LogDedup>) -> Resul
             Err(e) if can_go_on(store, &e) => {
                 let text = format!("purge: {}", store.name_damage(e));
                 let now_us = store.pool.disk().now_us();
-                let is_news = told.lock().is_news(&text, now_us);
+                let is_news = logged.lock().is_news(&text, now_us);
                 if is_news {
                     store.tell(&text);
                 }
-                // What failed is let alone for a while; the next may be purged.
+                // The stream that failed is left out for a while; the next may be purged.
                 stop.sleep(PURGE_AGAIN_MS);
             }
             Err(e) => return Err(e),
@@ -239,24 +252,25 @@ fn purge_loop(store: &Store, stop: &Stop, told: &RankedMutex<LogDedup>) -> Resul
     Ok(())
 }
 
-/// Something cannot be read, for good or for a while: work that is done again later need not end for that.
+/// Something cannot be read, for good or for a while. Work that is done again later need not end
+/// for that.
 fn can_go_on(store: &Store, e: &Error) -> bool {
     matches!(e, Error::Corrupt(_) | Error::Io(_)) && store.pool.check_alive().is_ok()
 }
 
 fn truncate_loop(store: &Store, stop: &Stop) -> Result<()> {
-    let mut told = false;
+    let mut logged = false;
     while !stop.is_asked() {
         match steps::truncate_undo(store) {
             Ok(true) => {}
             Ok(false) => stop.sleep(SYNC_TICK_MS),
-            // A broken page of the undo file: it is not made shorter.
+            // A page of the undo file is broken: the file is not made shorter.
             Err(e) if e.is_corrupt() => {
                 store.tell(&format!("undo file: {}", store.name_damage(e)));
                 return Ok(());
             }
             Err(e) if can_go_on(store, &e) => {
-                if !std::mem::replace(&mut told, true) {
+                if !std::mem::replace(&mut logged, true) {
                     store.tell(&format!("undo file: {e}; it is not made shorter until it can be read"));
                 }
                 stop.sleep(SYNC_TICK_MS);
@@ -267,7 +281,7 @@ fn truncate_loop(store: &Store, stop: &Stop) -> Result<()> {
     Ok(())
 }
 
-/// Bad pages and a full disk are for statements to tell of: the worker comes back later.
+/// Statements report bad pages and a full disk: the worker comes back later.
 fn statistics_loop(store: &Store, stop: &Stop) -> Result<()> {
     while !stop.is_asked() {
         match store.statistics_step() {
@@ -290,10 +304,10 @@ fn merge_loop(store: &Store, stop: &Stop, log: &LogSink) -> Result<()> {
         notes.look(store, log, store.change.is_draining());
         match store.merge_round(&mut rounds) {
             Err(e) if !e.is_corrupt() => return Err(e),
-            // Whoever needs the index is told.
+            // Statements that need the index report it.
             _ => {}
         }
-        // It may have begun and ended in this one round.
+        // A drain may have begun and ended in this one round.
         notes.look(store, log, rounds.was_draining());
         notes.look(store, log, store.change.is_draining());
         let took = store.pool.disk().now_us().saturating_sub(start) / 1000;
@@ -346,7 +360,8 @@ fn roll_back(store: &Store, stop: &Stop, losers: Vec<RecoveredTrx>, log: &LogSin
     retry_rollbacks(store, stop, rollback)
 }
 
-/// Rollbacks that had to wait: for space, for a disk that failed, or for a broken table to be dropped.
+/// Rollbacks that had to wait: for space, for a disk that failed, or for a broken table to be
+/// dropped.
 fn retry_rollbacks(store: &Store, stop: &Stop, mut losers: LoserRollback) -> Result<()> {
     while !stop.is_asked() {
         let of_losers = match losers.step(store, ROLLBACK_RECORDS) {

@@ -1,8 +1,10 @@
-//! The active writers by id. Row reads ask often, and mostly about transactions that ended long ago.
+//! The active writers by id. Row reads ask often, and mostly about transactions that ended long
+//! ago.
 //!
-//! Three steps, cheapest first: below the oldest active id (one atomic load): no. An array of counters by id modulo
-//! (one more load) that is zero: no. Else the shard's map, under its short mutex.
-//! An id is added before any row can carry it, and removed after the end marker is in the log.
+//! Three steps, cheapest first: below the oldest active id (one atomic load): no. An array of
+//! counters by id modulo (one more load) that is zero: no. Else the shard's map, under its short
+//! mutex. An id is added before any row can carry it, and removed after the end marker is in the
+//! log. Shard mutexes are leaves. Called by `visibility.rs`.
 use super::shared::TrxShared;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::TrxId;
@@ -15,7 +17,8 @@ const COUNTS: usize = 1024;
 type Shard = Vec<(TrxId, Arc<TrxShared>)>;
 
 pub(super) struct ActiveSet {
-    /// No transaction with a lower id is active. Only grows. Moved under the mutex of `visibility.rs`.
+    /// No transaction with a lower id is active. Only grows. Moved under the mutex of
+    /// `visibility.rs`.
     pub low: AtomicU64,
     counts: Box<[AtomicU32]>,
     shards: Box<[RankedMutex<Shard>]>,

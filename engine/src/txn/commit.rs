@@ -3,15 +3,16 @@
 //! The steps of an end ([`TrxSys::end`]):
 //! 1. Latch the page where the end marker goes, so that a page that cannot be read is met before a
 //!    number is drawn. (Each active transaction has one number reserved. A rollback that waits for
-//!    the page tries this again and again.) Then draw the commit number, and note it as *committing*.
+//!    the page tries this again and again.) Then draw the commit number, and note it as
+//!    *committing*.
 //! 2. Append the end marker to the transaction's stream, in one redo group. From here on the log
 //!    decides.
 //! 3. Leave the active ids, so that new views see the end, and the committing numbers.
 //!
-//! Step 3 before step 2 would let a second transaction build on the first, and become durable alone.
-//! A view made between 1 and 3 does not see the transaction. It takes its `commit_no` from the oldest
-//! committing number, not from the counter. So "number below the view's" always implies "seen by the
-//! view", which purge depends on (`undo/purge.rs`).
+//! With step 3 before step 2 a second transaction could build on the first, and become durable
+//! alone. A view made between 1 and 3 does not see the transaction. It takes its `commit_no` from
+//! the oldest committing number, not from the counter. So "number below the view's" always implies
+//! "seen by the view", which purge depends on (`undo/purge.rs`).
 //!
 //! A transaction that wrote no undo has no marker and needs no number. Called by the engine with no
 //! latch held; the only page touched is the tail of the transaction's own stream.
@@ -53,9 +54,10 @@ impl TrxSys {
         Ok(lsn)
     }
 
-    /// A prepared transaction is going to be rolled back: from here on a crash leaves a loser. A crash
-    /// must not leave a prepared transaction of which half is undone, since that half could be
-    /// committed. Does nothing to a transaction that is not prepared; an error leaves it prepared.
+    /// A prepared transaction is going to be rolled back: from here on a crash leaves a loser. A
+    /// crash must not leave a prepared transaction of which half is undone, since that half could
+    /// be committed. Does nothing to a transaction that is not prepared; an error leaves it
+    /// prepared.
     pub fn resume(&self, trx: &mut Trx) -> Result<()> {
         if trx.phase() != Phase::Prepared {
             return Ok(());
@@ -76,9 +78,9 @@ impl TrxSys {
         Ok(())
     }
 
-    /// Notes in the undo stream that what follows the transaction's `undo_top` is undone: a rollback
-    /// that a crash cuts short goes on from there. The rows' changes come before it in the log.
-    /// Without room for the note there is none, and more is undone again.
+    /// Notes in the undo stream that what follows the transaction's `undo_top` is undone: a
+    /// rollback that a crash cuts short goes on from there. The rows' changes come before it in the
+    /// log. Without room for the note there is none, and more is undone again.
     pub fn note_undone(&self, trx: &mut Trx) -> Result<()> {
         let (id, left) = (trx.id(), trx.shared.undo_records.load(Ordering::Relaxed));
         let active = trx.active_mut();
@@ -99,13 +101,13 @@ impl TrxSys {
         Ok(())
     }
 
-    /// Writes the end marker (in memory), gives the commit number, makes the commit visible. No I/O,
-    /// cannot fail. Locks are still held.
+    /// Writes the end marker (in memory), gives the commit number, makes the commit visible. No
+    /// I/O, cannot fail. Locks are still held.
     ///
     /// A doomed transaction is left as it is: `Engine::commit` rolls it back. A transaction becomes
-    /// doomed here if the page of its end marker was written, forgotten and is broken now. If it was
-    /// prepared, the other participants may know of the commit: the engine stops. On a poisoned engine
-    /// the commit is visible in memory only, and flushing the LSN reports the poison.
+    /// doomed here if the page of its end marker was written, forgotten and is broken now. If it
+    /// was prepared, the other participants may know of the commit: the engine stops. On a poisoned
+    /// engine the commit is visible in memory only, and flushing the LSN reports the poison.
     pub fn commit_ordered(&self, trx: &mut Trx) {
         if trx.phase() == Phase::Committed || trx.is_doomed() || !trx.is_started() {
             return;
@@ -128,8 +130,8 @@ impl TrxSys {
     /// `commit_ordered` if not done; releases locks; the Trx is ready for the next transaction.
     ///
     /// Returns the LSN to be made durable: the transaction's own, or that of what it was shown. The
-    /// caller flushes per its mode. 0: none. `Lsn::MAX`: the commit could not be logged, and flushing
-    /// reports why. A doomed transaction is as it was: the caller rolls it back.
+    /// caller flushes per its mode. 0: none. `Lsn::MAX`: the commit could not be logged, and
+    /// flushing reports why. A doomed transaction is as it was: the caller rolls it back.
     pub fn commit(&self, trx: &mut Trx) -> Lsn {
         self.commit_ordered(trx);
         if trx.is_doomed() {
@@ -146,9 +148,9 @@ impl TrxSys {
         lsn
     }
 
-    /// After all undo records were applied: end marker "rolled back", inactive, locks released. On an
-    /// error the transaction stays active, its rows locked. The caller asks again, or the next start
-    /// rolls the transaction back.
+    /// After all undo records were applied: end marker "rolled back", inactive, locks released. On
+    /// an error the transaction stays active, its rows locked. The caller asks again, or the next
+    /// start rolls the transaction back.
     pub fn end_rollback(&self, trx: &mut Trx) -> Result<()> {
         if trx.id() != 0 {
             self.pool.check_alive()?;
@@ -161,9 +163,9 @@ impl TrxSys {
         Ok(())
     }
 
-    /// Ends a transaction that has an id: see the head of this file. An error leaves a rollback active.
-    /// A commit stays active too if its page is broken and it was not prepared (it has its stream then).
-    /// Else the commit is visible, with an LSN that no flush can reach.
+    /// Ends a transaction that has an id: see the head of this file. An error leaves a rollback
+    /// active. A commit stays active too if its page is broken and it was not prepared (it has its
+    /// stream then). Else the commit is visible, with an LSN that no flush can reach.
     fn end(&self, trx: &mut Trx, kind: Kind) -> Result<()> {
         let id = trx.id();
         let tail = trx.active_mut().stream.take();

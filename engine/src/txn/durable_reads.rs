@@ -1,6 +1,7 @@
-//! Commits that are visible, and that a crash may still take back: from the append of the end
-//! marker until the log is as safe as `flush_log_at_trx_commit` asks of a commit. What is past that
-//! point is called *durable* here.
+//! Commits that are visible, and that a crash may still take back.
+//!
+//! A commit is such from the append of its end marker until the log is as safe as
+//! `flush_log_at_trx_commit` asks. From then on it is called *durable* here.
 //!
 //! A transaction that writes may build on such commits: its own end marker comes later in the log.
 //! A transaction that only reads may not end on them. Its client would learn of a commit that the
@@ -16,8 +17,9 @@
 //! A view cannot note that a row is *missing*. So purge takes no records of a deletion that is not
 //! durable (`undo/purge.rs`).
 //!
-//! A prepared transaction's commit counts as durable: the coordinator's log decides it, be it the
-//! binary log. Plain data under the mutex of [`Visibility`](super::visibility::Visibility).
+//! A prepared transaction's commit counts as durable: the log of the coordinator (the binary log,
+//! or another one) decides it. Plain data under the mutex of
+//! [`Visibility`](super::visibility::Visibility).
 use super::numbers::Numbers;
 use crate::base::{Lsn, TrxId};
 use crate::redo::FlushMode;
@@ -45,7 +47,8 @@ impl Ended {
             lsn,
         }
     }
-    /// No transaction has begun or ended since: each begin draws a number, each end leaves the active list.
+    /// No transaction has begun or ended since: each begin draws a number, each end leaves the
+    /// active list.
     fn is_now(&self, numbers: &Numbers) -> bool {
         self.high == numbers.next() && self.active.len() == numbers.active().len()
     }
@@ -97,7 +100,8 @@ impl DurableEnds {
         }
         debug_assert!(self.durable.lsn <= self.newest);
     }
-    /// For a view made now, after [`DurableEnds::advance`]. None: all that the view sees is durable.
+    /// For a view made now, after [`DurableEnds::advance`]. None: all that the view sees is
+    /// durable.
     pub fn missing(&self, numbers: &Numbers) -> Option<NotDurable> {
         (!self.durable.is_now(numbers)).then(|| NotDurable {
             durable: self.durable.clone(),
@@ -113,7 +117,8 @@ pub(super) struct NotDurable {
     durable: Arc<Ended>,
     /// The log must be safe up to here for all that the view sees to be durable.
     lsn: Lsn,
-    /// The view has shown a version, or the end of one, that was not durable. Shared by the copies of a view.
+    /// The view has shown a version, or the end of one, that was not durable. Shared by the copies
+    /// of a view.
     shown: Arc<AtomicBool>,
 }
 

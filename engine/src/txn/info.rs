@@ -17,70 +17,70 @@ pub struct WaitInfo {
     pub key: Vec<u8>,
     /// None: an insert into a locked range.
     pub mode: Option<LockMode>,
-    /// Those who are in the way.
+    /// The transactions in the way.
     pub blockers: Vec<BlockerInfo>,
 }
 
-/// Who is in the way.
+/// A transaction in the way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockerInfo {
     /// 0: it has written nothing yet.
     pub id: TrxId,
-    /// 0: it has none (any more).
+    /// 0: the transaction has none (any more).
     pub connection: u64,
-    /// XA: what its user calls it.
+    /// XA: the user's name of the transaction.
     pub xid: Option<Xid>,
 }
 
-/// One transaction that goes on.
+/// One transaction at work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrxInfo {
     /// 0: it has written nothing yet.
     pub id: TrxId,
-    /// 0: it has none (any more): it is prepared, and anybody may decide it.
+    /// 0: the transaction has none (any more). It is prepared, and any connection may decide it.
     pub connection: u64,
-    /// XA: what its user calls it.
+    /// XA: the user's name of the transaction.
     pub xid: Option<Xid>,
-    /// Since its start; unknown of one that was found when the engine was opened.
+    /// Since its start; unknown of a transaction that was found when the engine was opened.
     pub age_us: Option<u64>,
-    /// XA: it waits for its coordinator's decision.
+    /// XA: the transaction waits for its coordinator's decision.
     pub prepared: bool,
     pub rolling_back: bool,
     pub isolation: Isolation,
-    /// Of the snapshot that it holds, to the second.
+    /// Of the snapshot that the transaction holds, to the second.
     pub snapshot_age_us: Option<u64>,
     pub waiting_us: Option<u64>,
     pub undo_records: u64,
     pub undo_bytes: u64,
     pub buffered_changes: u64,
     pub row_locks: u64,
-    /// Of keys, against inserts.
+    /// Key ranges locked against inserts.
     pub range_locks: u64,
     pub wait: Option<WaitInfo>,
 }
 
-/// Numbers of transactions that have no id yet begin here, behind all ids: an id has six bytes.
+/// Numbers of transactions that have no id yet begin here, above all ids: an id has six bytes.
 const WITHOUT_ID: u64 = 1 << 48;
 
-/// What keeps another one waiting.
+/// A lock that keeps another transaction waiting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldInfo {
     pub index: IndexId,
-    /// Of a range: a key in it, which the other wants to insert.
+    /// Of a range: a key in it, which the other transaction wants to insert.
     pub key: Vec<u8>,
     /// None: a range.
     pub mode: Option<LockMode>,
-    /// False: it only stands before the other in the queue.
+    /// False: the request only stands before the other one in the queue.
     pub granted: bool,
 }
 
-/// One of those in a deadlock.
+/// One transaction of a deadlock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadlockParty {
     pub trx: TrxInfo,
-    /// What it was doing when it began to wait; empty if it had nobody to tell.
+    /// The statement at work when the wait began; empty if the waiter gives none.
     pub statement: String,
-    /// What the one before it in the circle waits for.
+    /// The lock that the transaction before it in the circle waits for.
     pub holds: Option<HeldInfo>,
 }
 
@@ -89,7 +89,7 @@ pub struct DeadlockParty {
 pub struct DeadlockInfo {
     pub at_us: u64,
     pub circle: Vec<DeadlockParty>,
-    /// Which of them was rolled back.
+    /// Place in the circle of the one that was rolled back.
     pub victim: usize,
 }
 
@@ -118,14 +118,14 @@ impl TrxInfo {
             wait: None,
         }
     }
-    /// Tells it from every other one of the same time, also before it has an id.
+    /// A number that no other transaction has at the same time, also before it has an id.
     pub fn number(&self) -> u64 {
         match self.id {
             0 => WITHOUT_ID + self.connection,
             id => id,
         }
     }
-    /// What a rollback would cost: decides who is the victim of a deadlock.
+    /// The cost of a rollback: decides which transaction is the victim of a deadlock.
     pub fn weight(&self) -> u64 {
         self.undo_records + self.row_locks
     }

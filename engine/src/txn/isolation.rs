@@ -3,7 +3,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Isolation {
     /// Reads the newest version of every row, committed or not. For upkeep: CHECK TABLE, index
-    /// builds. Users of the server who ask for READ UNCOMMITTED get [`Isolation::ReadCommitted`]
+    /// builds. READ UNCOMMITTED in the server gives [`Isolation::ReadCommitted`]
     /// (`Connection::start` in the plugin).
     ReadUncommitted,
     ReadCommitted,

@@ -1,10 +1,16 @@
-//! Transactions: what is active, what each one sees, row locks, undo streams, commit. Knows nothing of
-//! rows or trees: undo payloads are bytes, lock names are (index, key) bytes.
+//! Transactions: what is active, what each one sees, row locks, undo streams, commit. Knows nothing
+//! of rows or trees: undo payloads are bytes, lock names are (index, key) bytes.
 //!
-//! Order, top to bottom: `commit`, `purge`, `report` (parts of the door), `sys` (the door), `recover`,
-//! `visibility` (ids, active transactions, views), `lock/`, `trx` (the owner's half of a transaction),
-//! `undo/`, `active`, `info`, `view/`, `durable_reads`, `numbers`, `shared` (the half that other threads
-//! touch), and at the bottom `xid`, `isolation`, `lock/held`, `lock/wait`.
+//! Order, top to bottom:
+//! - `commit`, `purge`, `report`, `sys`: the door ([`TrxSys`]);
+//! - `recover`;
+//! - `visibility`: ids, active transactions, views;
+//! - `lock/`;
+//! - `trx`: the owner's half of a transaction;
+//! - `undo/`;
+//! - `active`, `info`, `view/`, `durable_reads`, `numbers`;
+//! - `shared`: the half of a transaction that other threads touch;
+//! - `xid`, `isolation`, `lock/held`, `lock/wait`.
 mod active;
 mod commit;
 mod durable_reads;

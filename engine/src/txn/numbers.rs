@@ -17,7 +17,8 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// `bound`: the reserved bound, from which ids go on after a start. `active`: in ascending order.
+    /// `bound`: the reserved bound, from which ids go on after a start. `active`: in ascending
+    /// order.
     pub fn new(bound: u64, active: Vec<TrxId>) -> Numbers {
         debug_assert!(active.windows(2).all(|pair| pair[0] < pair[1]));
         Numbers {

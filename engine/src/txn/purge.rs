@@ -1,4 +1,5 @@
-//! Purge, as the table layer calls it: which undo is old enough, and the newest position to be saved.
+//! Purge, as the table layer calls it: which undo is old enough, and the newest position to be
+//! saved.
 //!
 //! `undo/purge.rs` reads and frees the streams, and says why no reader needs what purge takes. This
 //! file adds what only [`TrxSys`] knows: the horizon of views and durable ends. No latch is held.
@@ -7,8 +8,8 @@ use super::undo::purge::PurgeJob;
 use crate::base::{sync_point, Result, SyncPoint};
 
 impl TrxSys {
-    /// Next piece of purge work, at most `records_max` records; None: nothing is old enough. Several
-    /// threads may hold jobs.
+    /// Next piece of purge work, at most `records_max` records; None: nothing is old enough.
+    /// Several threads may hold jobs.
     pub fn next_purge(&self, records_max: usize) -> Result<Option<PurgeJob>> {
         let (horizon, durable) = self.visibility.horizons();
         sync_point(SyncPoint::HorizonLearned);

@@ -1,6 +1,9 @@
-//! Opening: walks every undo stream from its head to its end (redo has been applied) and rebuilds what lives in memory.
-//! The last transaction of a stream without an end marker was active at the crash: prepared if it wrote a prepared
-//! record (it waits for its verdict) and no rollback of it had begun, else a loser (to be rolled back). Single-threaded; called by `TrxSys::open`.
+//! Opening: walks every undo stream from its head to its end, and rebuilds the state in memory.
+//!
+//! Redo has been applied. The last transaction of a stream was active at the crash if it has no end
+//! marker. It is prepared if it wrote a prepared record and no rollback of it had begun: then it is
+//! in doubt until its decision. Else it is a loser, to be rolled back. Single-threaded; called by
+//! `TrxSys::open`.
 use super::undo::directory::Slot;
 use super::undo::format::{corrupt, decode_xid, Header, Kind, Reader};
 use super::undo::history::{End, Skips, StreamHead};
@@ -103,7 +106,7 @@ fn walk(streams: &UndoStreams, number: u32, slot: Slot, found: &mut Found) -> Re
     Ok(())
 }
 
-/// What one record says of its transaction. Leaves the reader behind the record.
+/// Notes what one record says of its transaction. Leaves the reader at the end of the record.
 fn note(owner: &mut Owner, reader: &mut Reader<'_>, at: UndoPtr, header: &Header, found: &mut Found) -> Result<()> {
     match header.kind {
         Kind::Row => {
@@ -138,7 +141,7 @@ fn note(owner: &mut Owner, reader: &mut Reader<'_>, at: UndoPtr, header: &Header
     }
 }
 
-/// Pages linked behind the last one in use: reserved, still empty.
+/// Pages linked after the last one in use: reserved, still empty.
 fn pages_ahead(pool: &Pool, end: UndoPtr, reader: Reader<'_>) -> Result<VecDeque<u32>> {
     let mut ahead = VecDeque::new();
     let mut next = reader.next_page();

@@ -13,9 +13,9 @@ impl TrxSys {
         self.locks.table.report(self.everyone(), now_us, detail)
     }
 
-    /// The transactions that go on, those of [`TrxSys::lock_report`]. Those that have written come in
-    /// the order of their ids. Before them come the others, which may hold locks or a snapshot. Takes
-    /// each shard's mutex for a moment.
+    /// The transactions that go on, those of [`TrxSys::lock_report`]. Those that have written come
+    /// in the order of their ids. Before them come the others, which may hold locks or a snapshot.
+    /// Takes each shard's mutex for a moment.
     pub fn transactions(&self) -> Vec<TrxInfo> {
         let now_us = self.pool.disk().now_us();
         let everyone = self.everyone();

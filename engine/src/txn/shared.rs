@@ -22,7 +22,8 @@ pub struct TrxShared {
     pub(crate) connection: u64,
     /// The connection has gone, or does something else: any connection may decide the transaction.
     pub(crate) detached: AtomicBool,
-    /// XA: the user's name of the transaction. Set and taken away by the owner ([`super::Trx::name`]).
+    /// XA: the user's name of the transaction. Set and taken away by the owner
+    /// ([`super::Trx::name`]).
     pub(crate) xid: RankedMutex<Option<Xid>>,
     /// Clock of the start, microseconds; 0 = not started.
     pub started_us: AtomicU64,
@@ -48,7 +49,8 @@ pub struct TrxShared {
     pub lock_count: AtomicU64,
     /// Key ranges held, joined as they are. Written by the owner's thread.
     pub range_count: AtomicU64,
-    /// The queue in which this transaction waits ([`WaitPlace`]), 0 = none. Written by the owner's thread.
+    /// The queue in which this transaction waits ([`WaitPlace`]), 0 = none. Written by the owner's
+    /// thread.
     pub(crate) waiting_on: AtomicU64,
     /// Grows with each wait, so that the deadlock search can tell two waits apart.
     pub(crate) wait_no: AtomicU64,
@@ -95,20 +97,24 @@ impl TrxShared {
             0
         }
     }
-    /// The connection leaves the transaction in doubt: it is prepared, and any connection may decide it.
+    /// The connection leaves the transaction in doubt: it is prepared, and any connection may
+    /// decide it.
     pub fn detach(&self) {
         self.detached.store(true, Ordering::Relaxed);
     }
-    /// The transaction has begun and not ended: reports show it. One found at open has no clock, but an id.
+    /// The transaction has begun and not ended: reports show it. One found at open has no clock,
+    /// but an id.
     pub(crate) fn is_active(&self) -> bool {
         self.started_us.load(Ordering::Relaxed) != 0 || self.id() != 0
     }
-    /// Other transactions may wait for what this one holds, or has changed: its own wait can be part of a circle.
+    /// Other transactions may wait for what this one holds, or has changed: its own wait can be
+    /// part of a circle.
     pub fn may_be_waited_for(&self) -> bool {
         self.id() != 0 || self.holds_locks()
     }
     /// No transaction can be waiting for one that holds no lock: such a wait closes no circle. (A
-    /// transaction that meets an implicit lock makes it explicit before it waits, and searches itself.)
+    /// transaction that meets an implicit lock makes it explicit before it waits, and searches
+    /// itself.)
     pub(crate) fn holds_locks(&self) -> bool {
         !self.locks.lock().is_empty()
     }
@@ -116,8 +122,8 @@ impl TrxShared {
     pub(in crate::txn) fn wait_place(&self) -> Option<WaitPlace> {
         WaitPlace::unpack(self.waiting_on.load(Ordering::Acquire))
     }
-    /// The transaction has ended and has no locks: nothing of it is left. Every field is named here,
-    /// so that a new one cannot be forgotten.
+    /// The transaction has ended and has no locks: nothing of it is left. Every field is named
+    /// here, so that a new one cannot be forgotten.
     pub(in crate::txn) fn clear(&self) {
         let TrxShared {
             id,

@@ -56,8 +56,8 @@ impl TrxSys {
         UndoStreams::create(pool)
     }
 
-    /// Reads the undo streams (after redo; the undo file is open). Ids continue above all seen; losers
-    /// and prepared transactions are active again, with their implicit locks.
+    /// Reads the undo streams (after redo; the undo file is open). Ids continue above all seen;
+    /// losers and prepared transactions are active again, with their implicit locks.
     pub fn open(pool: Arc<Pool>, counters: Arc<Counters>) -> Result<(Arc<TrxSys>, Vec<RecoveredTrx>)> {
         let (undo, system_page) = UndoStreams::open(pool.clone(), counters.clone())?;
         let found = recover::walk_all(&undo)?;
@@ -120,11 +120,11 @@ impl TrxSys {
             .map_or(UndoPtr::NONE, |(_, unfinished)| unfinished.undo_top)
     }
 
-    /// A Trx for a recovered transaction, so that it can be rolled back or committed by the ordinary
-    /// path. Once for each transaction.
+    /// A Trx for a recovered transaction, so that it can be rolled back or committed by the
+    /// ordinary path. Once for each transaction.
     pub fn adopt(&self, recovered: &RecoveredTrx) -> Result<Trx> {
-        // The end needs a number, and room in the stream: both are taken before the transaction leaves
-        // the list.
+        // The end needs a number, and room in the stream: both are taken before the transaction
+        // leaves the list.
         self.refill_numbers()?;
         let Some((shared, mut unfinished)) = self.recovered.lock().remove(&recovered.id) else {
             return Err(Error::NotFound);
@@ -186,7 +186,8 @@ impl TrxSys {
             .store(self.pool.disk().now_us(), Ordering::Relaxed);
     }
 
-    /// Gives the transaction its id and an undo stream, at its first write. Called with no latch held.
+    /// Gives the transaction its id and an undo stream, at its first write. Called with no latch
+    /// held.
     pub fn ensure_id(&self, trx: &mut Trx) -> Result<TrxId> {
         let id = trx.id();
         if id != 0 {
@@ -246,10 +247,10 @@ impl TrxSys {
         self.visibility.get(id)
     }
 
-    /// Appends an undo record in `mtr` (undo page latches come after tree latches) and moves
-    /// `undo_top` to it. Errors (Full) come before any change. Without enough reserved, the stream
-    /// gets its next page in `mtr` too, under latches of the undo file's space pages. So an Mtr that
-    /// already holds space pages of another file reserves before it begins.
+    /// Appends an undo record in `mtr` and moves `undo_top` to it. Undo page latches come after
+    /// tree latches. Errors (`Full`) come before any change. Without enough reserved, the stream
+    /// gets its next page in `mtr` too, under latches of the undo file's space pages. So an Mtr
+    /// that already holds space pages of another file needs room reserved before it begins.
     pub fn append_undo(&self, trx: &mut Trx, mtr: &mut Mtr<'_>, payload: &[u8]) -> Result<UndoPtr> {
         let id = trx.id();
         let active = trx.active_mut();
@@ -273,8 +274,8 @@ impl TrxSys {
     /// The transaction's newest record, `at`, has been undone.
     pub fn undone(&self, trx: &mut Trx, at: UndoPtr, record: &UndoRecord) {
         let loaded = trx.take_load(at);
-        // Written by the transaction's own thread alone. Of a transaction found at open neither number
-        // need be exact: they may be too small, or too large.
+        // Written by the transaction's own thread alone. Of a transaction found at open neither
+        // number need be exact: they may be too small, or too large.
         let less = |number: &AtomicU64, n: u64| {
             let left = number.load(Ordering::Relaxed).saturating_sub(n);
             number.store(left, Ordering::Relaxed);
@@ -285,8 +286,8 @@ impl TrxSys {
         self.rolled_back_to(trx, record.prev);
     }
 
-    /// Rollback went back to `to`: later records are undone and will be skipped, also after a crash
-    /// (once the next record, note ([`TrxSys::note_undone`]) or end marker is written).
+    /// Rollback went back to `to`: later records are undone and will be skipped. After a crash,
+    /// too, once the next record, note ([`TrxSys::note_undone`]) or end marker is written.
     pub fn rolled_back_to(&self, trx: &mut Trx, to: UndoPtr) {
         trx.active_mut().undo_top = to;
     }

@@ -100,7 +100,8 @@ pub(super) struct ActiveTrx {
     loads: Vec<(UndoPtr, u64)>,
     /// End LSN of this transaction's last group: commit makes it durable.
     pub last_lsn: Lsn,
-    /// The transaction has shown what is durable only when the log is, up to here (`durable_reads.rs`).
+    /// The transaction has shown what is durable only when the log is, up to here
+    /// (`durable_reads.rs`).
     pub shown_lsn: Lsn,
     /// The transaction has read the newest version of a row under a lock, and that version may not
     /// be durable yet.
@@ -220,8 +221,8 @@ impl Trx {
     pub fn is_prepared(&self) -> bool {
         self.phase() == Phase::Prepared
     }
-    /// Locking reads lock the gaps between the rows, too: at SERIALIZABLE, and where REPEATABLE READ
-    /// is to be InnoDB's.
+    /// Locking reads lock the gaps between the rows, too: at SERIALIZABLE, and where REPEATABLE
+    /// READ is to be InnoDB's.
     pub(crate) fn locks_gaps(&self) -> bool {
         match self.isolation {
             Isolation::Serializable => true,
@@ -301,7 +302,8 @@ impl Trx {
     pub(crate) fn set_half_undone(&mut self, place: Option<HalfUndone>) {
         self.active_mut().half_undone = place;
     }
-    /// The rollback under way. None, too, if the transaction has not started: there is nothing to undo.
+    /// The rollback under way. None, too, if the transaction has not started: there is nothing to
+    /// undo.
     pub(crate) fn rollback(&mut self) -> Option<&mut RollbackProgress> {
         self.active.as_mut()?.rollback.as_mut()
     }

@@ -1,12 +1,12 @@
 //! Which transactions are active, and what each reader may see of them.
 //!
 //! [`Visibility`] gives ids and commit numbers, keeps the active set, makes and closes read views,
-//! and knows which ends are durable. Invariant: an end whose number is below a view's `commit_no` is
-//! seen by that view. Purge depends on it (`undo/purge.rs`), `commit.rs` says how it holds.
+//! and knows which ends are durable. Invariant: an end whose number is below a view's `commit_no`
+//! is seen by that view. Purge depends on it (`undo/purge.rs`), `commit.rs` says how it holds.
 //!
-//! Locks: one mutex ([`Rank::TrxSys`]), held for a few stores (a view copies the active ids); never
-//! while a page is fetched or the log is written.
-//! Called by: `sys.rs`, `commit.rs`, `purge.rs`; the table layer opens and closes views here.
+//! Locks: one mutex ([`Rank::TrxSys`]), held for a few stores (a view copies the active ids). It is
+//! never held while a page is fetched or the log is written. Called by: `sys.rs`, `commit.rs`,
+//! `purge.rs`; the table layer opens and closes views here.
 use super::active::ActiveSet;
 use super::durable_reads::{DurableEnds, Safety};
 use super::numbers::Numbers;
@@ -55,8 +55,8 @@ pub(super) struct VisibleEnd<'a> {
 }
 
 impl Visibility {
-    /// `active`: ids of the transactions that recovery found, in ascending order; `bound`: numbers go
-    /// on from there.
+    /// `active`: ids of the transactions that recovery found, in ascending order; `bound`: numbers
+    /// go on from there.
     pub(super) fn new(pool: Arc<Pool>, bound: u64, active: Vec<TrxId>, position: Position) -> Visibility {
         Visibility {
             pool,
@@ -79,8 +79,8 @@ impl Visibility {
 
     // ---- begin and end ----
 
-    /// Draws the next id, active at once, so that no view falls between the two. None: numbers must be
-    /// reserved first ([`Visibility::next_unreserved`]). `show` must follow.
+    /// Draws the next id, active at once, so that no view falls between the two. None: numbers must
+    /// be reserved first ([`Visibility::next_unreserved`]). `show` must follow.
     pub(super) fn begin(&self) -> Option<TrxId> {
         let mut state = self.state.lock();
         if !state.numbers.can_draw() {
@@ -89,6 +89,7 @@ impl Visibility {
         let is_only_one = state.numbers.active().is_empty();
         let id = state.numbers.begin();
         if is_only_one {
+            debug_assert!(id >= self.oldest_active(), "the oldest active id only grows");
             self.active.low.store(id, Ordering::Release);
         }
         Some(id)
@@ -113,11 +114,13 @@ impl Visibility {
     pub(super) fn take_end_back(&self, number: Option<u64>) {
         self.state.lock().numbers.end_committing(number);
     }
-    /// The end becomes visible: to new views at once, to other threads that meet the id with `hide`.
+    /// The end becomes visible: to new views at once, to other threads that meet the id with
+    /// `hide`.
     pub(super) fn end(&self, end: VisibleEnd<'_>) {
         let mut state = self.state.lock();
         state.numbers.end_committing(end.number);
         let low = state.numbers.leave(end.id);
+        debug_assert!(low >= self.oldest_active(), "the oldest active id only grows");
         self.active.low.store(low, Ordering::Release);
         if let Some(lsn) = end.commit_lsn {
             state.ends.note_commit(lsn);
@@ -151,8 +154,8 @@ impl Visibility {
     }
     /// Every transaction below this id is committed and visible to every present and future view.
     pub fn all_see_below(&self) -> TrxId {
-        // In this order: a view that is older than `low` as read here had stored its own before `low`
-        // moved on.
+        // In this order: a view that is older than `low` as read here had stored its own before
+        // `low` moved on.
         let low = self.active.low.load(Ordering::Acquire);
         low.min(self.oldest_view_low.load(Ordering::Acquire))
     }
@@ -171,7 +174,8 @@ impl Visibility {
         view
     }
 
-    /// As `open_view`, for a locking read that can do with a newer view as long as it has seen nothing.
+    /// As `open_view`, for a locking read that can do with a newer view as long as it has seen
+    /// nothing.
     pub fn open_fresh_view(&self, trx: &mut Trx) {
         self.open_view(trx);
         trx.active_mut().view_is_fresh = true;

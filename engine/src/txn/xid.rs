@@ -1,4 +1,5 @@
-//! Names of XA transactions, and how people write them: as XA COMMIT takes them, and XA RECOVER FORMAT='SQL' shows them.
+//! Names of XA transactions, and their text: as XA COMMIT takes it, and XA RECOVER FORMAT='SQL'
+//! shows it.
 use std::fmt::{Display, Formatter, Result};
 
 /// XA transaction name.
@@ -7,16 +8,16 @@ pub struct Xid {
     pub format_id: i64,
     pub gtrid_len: u32,
     pub bqual_len: u32,
-    /// Both parts, one behind the other.
+    /// Both parts, one after the other.
     pub data: Vec<u8>,
 }
 
-/// What stands if it is not written.
+/// The format that the text leaves out.
 const USUAL_FORMAT: i64 = 1;
 
 impl Display for Xid {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        // The server's choice, so that one can look for what it shows.
+        // The server's choice, so that users can search for what it shows.
         let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b" -_".contains(byte);
         let as_text = self.data.iter().all(is_plain);
         let part = |f: &mut Formatter<'_>, bytes: &[u8]| match as_text {

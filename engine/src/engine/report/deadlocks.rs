@@ -1,4 +1,7 @@
-//! Deadlocks told to people: in SHOW ENGINE STATUS, and if asked for in the log, each when it is found.
+//! Deadlocks in words: in SHOW ENGINE STATUS, and in the error log if that is asked for.
+//!
+//! Each deadlock is put into words when it is found. Called by the thread that found it, without
+//! latches and locks, and by `status.rs`.
 use crate::base::sync::RankedMutex;
 use crate::base::{IndexId, TrxId};
 use crate::engine::config::{KeyText, Level, LogSink};
@@ -30,8 +33,8 @@ impl DeadlockTexts {
         }
     }
 
-    /// Every deadlock is put into words when it is found, and goes to the log as long as `wanted` is
-    /// set. Called once, at open.
+    /// Every deadlock is put into words when it is found, and goes to the log as long as `wanted`
+    /// is set. Called once, at open.
     pub fn listen(&self, store: &Store, wanted: Arc<AtomicBool>, log: LogSink) {
         let texts = self.clone();
         store.trx_sys.locks().on_deadlock(Box::new(move |deadlock| {
@@ -45,7 +48,8 @@ impl DeadlockTexts {
         }));
     }
 
-    /// As it was told when the deadlock was found; of one found this moment, as it would be told.
+    /// The account made when the deadlock was found; of a deadlock found this moment, a new
+    /// account.
     pub fn latest_account(&self, deadlock: &DeadlockInfo) -> String {
         let accounts = self.accounts.lock();
         let found = accounts.iter().find(|(of, _)| of == deadlock);
@@ -54,7 +58,8 @@ impl DeadlockTexts {
         found.unwrap_or_else(|| self.account(deadlock))
     }
 
-    /// Who was in it, what each did, held and waited for, and who was rolled back.
+    /// The transactions of the deadlock: what each did, held and waited for, and which was rolled
+    /// back.
     pub fn account(&self, deadlock: &DeadlockInfo) -> String {
         let mut out = String::new();
         for (i, party) in deadlock.circle.iter().enumerate() {
@@ -79,7 +84,7 @@ impl DeadlockTexts {
             (None, _) => "holds a range with",
             (Some(LockMode::Exclusive), true) => "holds the exclusive lock of",
             (Some(LockMode::Shared), true) => "holds the shared lock of",
-            // It stands before the other in the queue.
+            // The request stands before the other one in the queue.
             (Some(_), false) => "waits before the other for",
         };
         format!("{what} {}", self.key(held.index, &held.key))
@@ -132,7 +137,7 @@ impl DeadlockTexts {
     }
 }
 
-/// Behind the word "transaction": one that has written nothing has no number.
+/// After the word "transaction": one that has written nothing has no number.
 fn number(id: TrxId) -> String {
     match id {
         0 => " without a number yet".into(),
@@ -140,7 +145,7 @@ fn number(id: TrxId) -> String {
     }
 }
 
-/// A connection, or what else one can ask for.
+/// The connection, or what else a user can search for.
 fn whose(blocker: &BlockerInfo) -> String {
     match (blocker.connection, &blocker.xid) {
         (0, None) => "without a connection".into(),
@@ -149,7 +154,7 @@ fn whose(blocker: &BlockerInfo) -> String {
     }
 }
 
-/// Behind the word "transaction".
+/// After the word "transaction".
 pub(super) fn about(trx: &TrxInfo) -> String {
     let mut text = number(trx.id);
     match (trx.age_us, trx.connection) {

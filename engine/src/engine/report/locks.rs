@@ -1,11 +1,13 @@
-//! Locks by name: what the numbers in a [`LockReport`] stand for. Called for INFORMATION_SCHEMA and SHOW ENGINE STATUS.
+//! Locks by name: the tables and indexes that the numbers in a [`LockReport`] stand for.
+//!
+//! Called by `ffi` for INFORMATION_SCHEMA and SHOW ENGINE STATUS.
 use crate::base::{FileId, IndexId};
 use crate::engine::instance::Engine;
 use crate::table::AUTOINC_LOCKS;
 use crate::txn::{LockDetail, LockInfo, LockReport};
 use std::collections::{HashMap, HashSet};
 
-/// What a lock is on. Nothing of it is known of an index that is dropped.
+/// The table and index of a lock. All fields are empty for an index that is dropped.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub struct LockedIndex {
     pub table: String,
@@ -66,7 +68,8 @@ impl NamedLocks {
         };
         found.cloned().unwrap_or_default()
     }
-    /// Tables in which each transaction has locks that are shown.
+    /// Number of tables in which each transaction has locks, by place of the transaction in the
+    /// report.
     pub fn tables_locked(&self) -> Vec<u64> {
         let mut tables: Vec<HashSet<&str>> = vec![HashSet::new(); self.report.transactions.len()];
         let granted = self.report.locks.iter().filter(|lock| lock.granted);

@@ -65,11 +65,12 @@ const SECTIONS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Broken indexes that are named.
+/// Broken indexes that are named in the text.
 const NAMED_MAX: usize = 20;
 
 impl Engine {
-    /// All counters, in the order of [`Counters::NAMES`]: gauges that are read together fit together, whoever else asks meanwhile.
+    /// All counters, in the order of [`Counters::NAMES`]. Gauges that are read together fit
+    /// together, whatever other callers ask meanwhile.
     pub fn counter_values(&self) -> Vec<u64> {
         let _alone = self.publishing.lock();
         self.refresh_gauges();

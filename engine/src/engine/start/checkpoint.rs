@@ -6,15 +6,16 @@ use crate::base::{Error, Lsn, Result};
 use crate::pool::Pool;
 use crate::space;
 
-/// Payload of every checkpoint of an engine whose creation is finished: this, then the database's number (u64; absent in logs older
-/// than these numbers).
+/// Payload of every checkpoint of an engine whose creation is finished: this text, then the
+/// database's number (u64). Logs older than these numbers have none.
 const READY: &[u8] = b"SLUICE-READY-1";
 pub(in crate::engine) fn write_checkpoint(pool: &Pool, lsn: Lsn) -> Result<()> {
     let payload = [READY, &pool.database().to_le_bytes()].concat();
     pool.redo().write_checkpoint(lsn, &payload)
 }
 
-/// The database that the log is of, by its newest checkpoint; 0: older than these numbers. None: of a kind not known here.
+/// The number of the log's database, by the payload of its newest checkpoint; 0: the log is older
+/// than these numbers. None: the payload is of an unknown kind.
 pub(super) fn database_of_log(payload: &[u8]) -> Option<u64> {
     let number = payload.strip_prefix(READY)?;
     if number.is_empty() {
@@ -23,7 +24,8 @@ pub(super) fn database_of_log(payload: &[u8]) -> Option<u64> {
     Some(u64::from_le_bytes(number.try_into().ok()?))
 }
 
-/// LSNs alone do not tell two databases apart. `files`: the number that the data files have.
+/// Refuses the log of another database: LSNs alone do not tell two databases apart. `log`, `files`:
+/// the numbers that the log and the data files have.
 pub(super) fn refuse_log_of_another(log: u64, files: u64) -> Result<()> {
     if log == 0 || files == 0 || log == files {
         return Ok(());
@@ -33,7 +35,8 @@ pub(super) fn refuse_log_of_another(log: u64, files: u64) -> Result<()> {
     ))
 }
 
-/// The same of the data files as they are on disk, if the page that tells is whole there.
+/// The same with the number of the data files as they are on disk, if the page that holds it is
+/// whole there.
 pub(super) fn refuse_log_of_another_than(pool: &Pool, log: u64) -> Result<()> {
     match space::database_on_disk(pool, SYSTEM_FILE)? {
         Some(files) => refuse_log_of_another(log, files),

@@ -1,4 +1,5 @@
 //! Names of the engine's files, and the refusal of a directory whose log was off.
+//! Called by `open.rs` and `recover.rs`.
 use crate::base::{Error, FileId, Result};
 use crate::io::{Caching, Disk, Mode};
 use crate::space;

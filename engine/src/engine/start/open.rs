@@ -2,18 +2,17 @@
 //!
 //! | found | what happens |
 //! |---|---|
-//! | nothing | log, system file, undo file and catalog are made; a checkpoint with [`READY`] says that this is finished |
-//! | a log that never had a checkpoint | creation was cut short: everything is removed and made anew |
+//! | nothing | a new database: log, system file, undo file, catalog, checkpoint |
+//! | a log that never had a checkpoint | creation was cut short: all is removed and made anew |
 //! | a log | recovery: doublewrite, redo, undo streams, catalog |
-//! | data files, but no log | refused: someone took the log away |
+//! | data files, but no log | refused: the log was taken away |
 //! | a log of another database | refused, before anything of it is applied |
-//! | a log that was off | refused by name: the data files may hold half of any change (`redo/on_off.rs`) |
+//! | a log that was off | refused by name: the data files may hold half of any change |
 //! | redo for a data file that is missing and not dropped later | refused by name |
-//! | a data file that the catalog does not name | removed if DDL was cut short or it was a temporary table, else refused (`unnamed`) |
+//! | a data file that the catalog does not name | removed or refused (`orphan_files.rs`) |
 //!
-//! The log is read to its end before anything of it is applied: a later part of it may make an earlier one void. What is read is kept
-//! as far as memory allows, and the rest read a second time. Pages are never written behind the log (I1), so nothing that was read
-//! can change in between.
+//! Single-threaded but for the reads of recovery. Called by `ffi` and
+//! [`Database`](crate::engine::Database).
 use super::checkpoint::{database_of_log, write_checkpoint};
 use super::directory::{file_number, is_ours, refusal_of_log_off};
 use super::parts::{change_buffer, new_pool, redo_config, Opened};
@@ -41,7 +40,8 @@ impl Engine {
         *engine.workers.lock() = Some(Workers::start(&engine.store, &engine.log));
         Ok(engine)
     }
-    /// Without threads: nothing happens but what the caller does, background steps included. For the simulation.
+    /// Opens without threads: the caller does everything, background steps included. For the
+    /// simulation.
     pub(in crate::engine) fn open_still(disk: Arc<dyn Disk>, config: Config) -> Result<Arc<Engine>> {
         let counters = Arc::new(Counters::default());
         let day_at_zero_us = (disk.wall_s() * 1_000_000).saturating_sub(disk.now_us());
@@ -77,7 +77,7 @@ impl Engine {
     }
 }
 
-/// What keeps the engine from opening is not repaired here.
+/// Damage that keeps the engine from opening is not repaired here: the error says the way out.
 fn with_way_out(error: Error) -> Error {
     match error {
         Error::Corrupt(mut damage) if !damage.what.to_lowercase().contains("restore ") => {
@@ -85,7 +85,8 @@ fn with_way_out(error: Error) -> Error {
                             as the catalog can be read";
             Error::Corrupt(damage)
         }
-        // The log is as it was. What could not be read is not left out: it may be a sound old version.
+        // The log is as it was. A page that could not be read is not left out: it may be a sound
+        // old version.
         Error::Io(mut damage) if damage.file != 0 => {
             let way = match damage.file < FIRST_TABLE_FILE {
                 true => "restore the engine's directory from a backup",
@@ -146,7 +147,8 @@ fn create(disk: Arc<dyn Disk>, config: &Config, counters: Arc<Counters>) -> Resu
     TrxSys::create(&pool)?;
     Catalog::create(&pool)?;
     pool.flush_all()?;
-    // In both places for it: one that cannot be read later leaves no checkpoint that says that this is not finished.
+    // Into both places of a checkpoint. If one cannot be read later, the other still says that
+    // creation is finished.
     for _ in 0..2 {
         write_checkpoint(&pool, pool.checkpoint_lsn())?;
     }

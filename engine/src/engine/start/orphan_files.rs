@@ -1,15 +1,18 @@
-//! Data files that the catalog does not name, at open: only what provably holds no table's rows is removed.
+//! Data files that the catalog does not name, at open: only a file that provably holds no table's
+//! rows is removed.
 //!
 //! | proof | what happened |
 //! |---|---|
-//! | the log says that it was dropped | DROP, TRUNCATE or a CREATE that failed; removed by `open` before the catalog is read |
-//! | the system file names it (`space/orphans.rs`) | the same, and it could not be removed then; tried again |
-//! | the log says that it was made | CREATE or TRUNCATE was cut short before the catalog named the new file: nobody ever wrote a row |
-//! | nothing but zeros | the same, before the log knew of the file (I1: no page before its redo) |
+//! | the log drops it | DROP, TRUNCATE or a CREATE that failed; removed before the catalog opens |
+//! | `space/orphans.rs` names it | the same, and it could not be removed then; tried again |
+//! | the log makes it | CREATE or TRUNCATE was cut short before the catalog named it: no rows |
+//! | nothing but zeros | the same, before the log had it (I1: no page before its redo) |
 //!
-//! DDL holds the checkpoint back while it is between log and directory (`redo/checkpoint.rs`), so whatever the engine itself left has its
-//! proof; the files of temporary tables have names of their own. Any other file refuses the start, before one is removed: its table
-//! stands in a newer catalog, or in another one, and this engine must neither take its rows away nor run on and part from them.
+//! DDL holds the checkpoint back while it is between log and directory (`redo/checkpoint.rs`). So every
+//! file that the engine itself left has its proof. The files of temporary tables have names of
+//! their own. Any other file stops the start, before one is removed. Its table stands in a newer
+//! catalog, or in another one. This engine must neither remove such rows, nor go on with a catalog
+//! that does not fit them. Called by `recover.rs`.
 use super::read_log::LogFacts;
 use crate::base::ids::{SYSTEM_FILE, UNDO_FILE};
 use crate::base::{Error, FileId, Result};
@@ -23,7 +26,7 @@ use std::collections::BTreeSet;
 /// Files that could not be removed, and why.
 pub(super) type Stuck = Vec<(FileId, Error)>;
 
-/// Removes those of `files` that the catalog does not name. `Error::Corrupt`: one of them may hold rows.
+/// Removes the files that the catalog does not name. `Error::Corrupt`: one of them may hold rows.
 pub(super) fn remove_orphans(
     pool: &Pool,
     catalog: &Catalog,
@@ -63,8 +66,9 @@ pub(super) fn remove_orphans(
     Ok(())
 }
 
-/// Files of dropped tables that could not be unlinked: `stuck`, which the log says were dropped, and whose removal failed just now, are
-/// named in the system file; those that it names from before are tried again, and are not among `files` any more.
+/// Removes files of dropped tables that could not be unlinked before. `stuck`: files that the log
+/// says were dropped, and whose removal failed just now. The system file names these from now on.
+/// The files that it named before are tried again, and taken out of `files`.
 pub(super) fn retry_removals(
     pool: &Pool,
     catalog: &Catalog,
@@ -97,7 +101,8 @@ pub(super) fn retry_removals(
     Ok(())
 }
 
-/// Made by a statement that did not come to its end. A header that does not check is of another database, or of a later time than the log.
+/// A statement that did not come to its end made the file. A header that does not check is of
+/// another database, or of a later time than the log.
 fn is_unfinished(pool: &Pool, file: FileId, facts: &LogFacts) -> Result<bool> {
     if facts.made.contains(&file) {
         return match space::verify_header(pool, file) {

@@ -1,4 +1,4 @@
-//! The parts of an engine, made as its configuration says.
+//! The parts of an engine, made as its configuration says. Called by `open.rs` and `recover.rs`.
 use crate::base::{Counters, Result};
 use crate::btree;
 use crate::change::ChangeBuffer;

@@ -14,22 +14,23 @@ use std::collections::BTreeSet;
 
 /// Bytes of redo between two notes of progress.
 const NOTE_EVERY: u64 = 64 << 20;
-/// From less than this much redo nobody can tell how fast recovery is.
+/// With less redo than this the rate of recovery cannot be measured.
 const RATE_BYTES_MIN: u64 = 4 << 20;
 
-/// What reading the log finds.
+/// What the log says, read from its checkpoint to its end.
 #[derive(Default)]
 pub(super) struct LogFacts {
     pub void: Void,
     pub touched: BTreeSet<FileId>,
-    /// Files that it says were made.
+    /// Files that were made, by the log.
     pub made: BTreeSet<FileId>,
     pub end: Lsn,
     /// When reading began.
     start_us: u64,
 }
 
-/// And the log from its checkpoint on, as far as it may be kept.
+/// Reads the log from its checkpoint on; returns what it says, and its groups as far as they may be
+/// kept.
 pub(super) fn read_log(disk: &dyn Disk, from: Lsn, config: &Config) -> Result<(LogFacts, Gathered)> {
     let mut facts = LogFacts {
         start_us: disk.now_us(),
@@ -37,7 +38,7 @@ pub(super) fn read_log(disk: &dyn Disk, from: Lsn, config: &Config) -> Result<(L
     };
     let mut kept = Gathered::new(Gathered::bytes_max_for(config.buffer_pool_size));
     let mut notes = Notes::begin(disk, from);
-    // Of the files that were met last: the set itself is too slow to be asked for every piece.
+    // The files met last: the set itself is too slow to be asked for every piece.
     let mut met: [FileId; 64] = [0; 64];
     let read = if config.read_io_threads > 0 { scan_ahead } else { scan };
     let end = read(disk, from, &mut |start, end, group| {
@@ -73,7 +74,7 @@ pub(super) fn read_log(disk: &dyn Disk, from: Lsn, config: &Config) -> Result<(L
     Ok((facts, kept))
 }
 
-/// When to tell how far recovery is.
+/// When to log how far recovery is.
 struct Notes<'d> {
     disk: &'d dyn Disk,
     start_us: u64,

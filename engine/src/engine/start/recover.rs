@@ -1,7 +1,8 @@
 //! Recovery: from a directory with a log to an engine's parts.
 //!
 //! Order: the log is read; torn pages are mended; redo is applied; undo streams and catalog are
-//! opened; files and catalog are made to agree. Single-threaded but for its reads. Called by `open.rs`.
+//! opened; files and catalog are made to agree. Single-threaded but for its reads. Called by
+//! `open.rs`.
 use super::checkpoint::{refuse_log_of_another, refuse_log_of_another_than, write_checkpoint};
 use super::directory::file_number;
 use super::orphan_files::{self, Stuck};
@@ -39,7 +40,8 @@ pub(super) fn recover(
     let pool = new_pool(disk.clone(), config, redo.clone(), counters.clone())?;
     let (mut files, dropped) = find_files(&pool, &facts, names)?;
     refuse_log_of_another_than(&pool, database)?;
-    // Of a process that died alone, what it had written and not synced is read as if it were there for good.
+    // If only the process died, its writes that were not synced are read as if they were there for
+    // good.
     for file in files.intersection(&facts.touched) {
         pool.files().get(*file)?.file.sync()?;
     }
@@ -56,13 +58,7 @@ pub(super) fn recover(
     let mut unread = Unread::new();
     if facts.end > checkpoint {
         apply_log(&*disk, &pool, checkpoint, &facts, kept, &config.log)?;
-        pool.recovery().finish(&mut |page, why| {
-            if page.file < FIRST_TABLE_FILE {
-                return Err(why);
-            }
-            unread.insert(page, why);
-            Ok(())
-        })?;
+        unread = finish_redo(&pool)?;
         log_rate(&pool, facts.end - checkpoint, &facts, &config.log);
     }
     space::check_header(&pool, SYSTEM_FILE)?;
@@ -78,7 +74,7 @@ pub(super) fn recover(
     check_table_files(&pool, &catalog, &files, &facts, &config.log)?;
     log_unread(&catalog, &unread, &config.log);
     pool.recovery().keep_void(facts.void);
-    // Last: what was to be learnt from the log has been, and files that no table has are settled.
+    // Last: nothing more is to be learnt from the log, and no file is left that no table has.
     if redo.needs_checkpoint() {
         pool.flush_all()?;
         write_checkpoint(&pool, pool.checkpoint_lsn())?;
@@ -90,6 +86,20 @@ pub(super) fn recover(
         catalog,
         recovered,
     })
+}
+
+/// Redo has been applied. A table's page that could not be read is left out; any other page ends
+/// recovery.
+fn finish_redo(pool: &Pool) -> Result<Unread> {
+    let mut unread = Unread::new();
+    pool.recovery().finish(&mut |page, why| {
+        if page.file < FIRST_TABLE_FILE {
+            return Err(why);
+        }
+        unread.insert(page, why);
+        Ok(())
+    })?;
+    Ok(unread)
 }
 
 /// Registers the data files found. Not those that were dropped in the log: they come second.
@@ -110,7 +120,7 @@ fn find_files(pool: &Pool, facts: &LogFacts, names: &[String]) -> Result<(BTreeS
     Ok((open.into_iter().collect(), dropped))
 }
 
-/// Finishes off what was dropped, as far as it can be removed.
+/// Removes the files of what was dropped, as far as that is possible; returns the others.
 fn remove_all(pool: &Pool, dropped: Vec<FileId>) -> Stuck {
     let removed = dropped.into_iter().map(|file| (file, space::remove_file(pool, file)));
     removed.filter_map(|(file, done)| Some((file, done.err()?))).collect()
@@ -131,9 +141,10 @@ fn log_unread(catalog: &Catalog, unread: &Unread, log: &LogSink) {
     }
 }
 
-/// Files and catalog must agree: a table whose file is missing or broken is refused when it is opened.
-/// Only the files that the log has changed are looked into (their growth may have to be done again), so that opening takes no longer
-/// the more tables there are; the others' headers are checked when their tables are opened.
+/// Files and catalog must agree: a table whose file is missing or broken is refused when it is
+/// opened. Only the files that the log has changed are looked into: their growth may have to be
+/// done again. So the time of opening does not depend on the number of tables. Other files' headers
+/// are checked when their tables are opened.
 fn check_table_files(
     pool: &Pool,
     catalog: &Catalog,
@@ -144,7 +155,8 @@ fn check_table_files(
     for file in files.intersection(&facts.touched) {
         if let Some(table) = catalog.by_id(*file) {
             match space::verify_header(pool, *file) {
-                // Nothing is wrong with the table: a disk that is full, or fails for a moment, is no reason to call it broken.
+                // Nothing is wrong with the table: a disk that is full, or fails for a moment, does
+                // not make it broken.
                 Ok(()) => space::restore_length(pool, *file)?,
                 Err(e) if e.is_lost_header() => {}
                 Err(e) if !matches!(e, Error::Corrupt(_) | Error::Unsupported(_)) => return Err(e),

@@ -1,22 +1,23 @@
-//! Deadlocks: found at the wait, by a search of the wait-for graph from the transaction about to sleep.
+//! Deadlocks: found at the wait, by a search of the wait-for graph from the transaction about to
+//! sleep.
 //!
 //! The graph is not kept. Its edges are read from the queues, one shard at a time, under
-//! [`Rank::DeadlockSearch`]: one search at a time. That finds every deadlock. Each participant queues
-//! its request first and searches then, so the last one to search sees the others' requests queued.
-//! A request may come before a sleeper's later, by an upgrade or a range. It does so by its owner's
-//! thread, which searches when it waits, then or later. Where another thread does it, that thread
-//! searches (`implicit.rs`).
+//! [`Rank::DeadlockSearch`], so that one search runs at a time. That finds every deadlock. Each
+//! participant queues its request first and searches then, so the last one to search sees the
+//! others' requests queued. A request may come before a sleeper's later, by an upgrade or a range.
+//! It does so by its owner's thread, which searches when it waits, then or later. Where another
+//! thread does it, that thread searches (`implicit.rs`).
 //!
-//! A search may, rarely, see a circle of edges that never existed all at one time. So before a victim
-//! is chosen, every wait of the circle is looked at again. A wait that is decided is part of no
-//! circle. The victim's wait is decided before the next search begins, so a circle costs one victim,
-//! however many transactions search for it.
+//! A search may, rarely, see a circle of edges that never existed all at one time. So before a
+//! victim is chosen, every wait of the circle is looked at again. A wait that is decided is part of
+//! no circle. The victim's wait is decided before the next search begins, so a circle costs one
+//! victim, however many transactions search for it.
 //!
-//! A hot row with n waiters is expanded once, not n times: the requests before a waiter stand before
-//! all later waiters too.
+//! A hot row with n waiters is expanded once, not n times: the requests before a waiter stand
+//! before all later waiters too.
 //!
-//! Victim: the transaction whose wait closed the circle, unless another has less than half as much to
-//! lose (undo records and locks). The victim's own thread leaves the queue and rolls back.
+//! Victim: the transaction whose wait closed the circle, unless another has less than half as much
+//! to lose (undo records and locks). The victim's own thread leaves the queue and rolls back.
 //! Called by `sleep.rs` and `implicit.rs` with no latch and no mutex held.
 use super::held::WaitPlace;
 use super::table::LockTable;
@@ -74,7 +75,8 @@ impl DeadlockSearch {
         self.latest.lock().iter().cloned().collect()
     }
 
-    /// Searches from `start`, which waits. The victims, of which it may be one, are marked and woken.
+    /// Searches from `start`, which waits. The victims, of which it may be one, are marked and
+    /// woken.
     pub fn find(&self, table: &LockTable, start: &Arc<TrxShared>, clock: &Clock) {
         let found = self.search_from(table, start, clock);
         for (victim, _) in &found {
@@ -113,9 +115,9 @@ impl DeadlockSearch {
     }
 }
 
-/// Each node still waits for the next, in the wait that it was in when it was found: a transaction
-/// that waits gives nothing back meanwhile. (An edge may be out of date. Its holder can have given the
-/// lock back and gone into another wait by the time the search finds the holder.)
+/// Each node still waits for the next, in the same wait as when the search found it. A transaction
+/// that waits gives nothing back meanwhile. (An edge may be out of date: its holder can have given
+/// the lock back, and gone into another wait before the search finds it.)
 fn is_there(table: &LockTable, circle: &[Node]) -> bool {
     let waits_for = |node: &Node, next: &Node| {
         let place = node.trx.wait_place();

@@ -11,7 +11,8 @@ pub enum LockMode {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LockPolicy {
     Wait,
-    /// `Error::Locked` instead of waiting. NOWAIT and SKIP LOCKED alike: the caller distinguishes them.
+    /// `Error::Locked` instead of waiting. NOWAIT and SKIP LOCKED alike: the caller distinguishes
+    /// them.
     NoWait,
 }
 

@@ -1,9 +1,14 @@
-//! Implicit locks made explicit. A row whose newest version an active transaction has made is locked by it without an entry in the lock table;
-//! whoever meets it writes that entry in the owner's name, under the latch of the leaf that says so, and then waits for it (`lock.rs`).
+//! Implicit locks made explicit.
 //!
-//! The entry goes before those who wait in the queue already. From now on they wait for the owner too, and none of them has looked: their
-//! waiters have not been asked about it (a replica would stand still, whose owner waits in the server for one of them to commit), and the search
-//! for deadlocks has not come by. Both is made up for once the latch is gone.
+//! A row whose newest version an active transaction has made is locked by it without an entry in
+//! the lock table. A transaction that meets the row writes that entry in the owner's name, under
+//! the latch of the leaf that shows the version. Then it waits for the entry (`sys.rs`).
+//!
+//! The entry goes before the requests that wait in the queue already. From now on these wait for
+//! the owner too, but do not know it. Their waiters have not been asked: a replica would stand
+//! still if the owner waits in the server for one of them to commit. And the search for deadlocks
+//! has not seen the new edges. [`LockSys::search_after_explicit`] makes up for both once the latch
+//! is gone.
 use super::held::LockRef;
 use super::shard::hash_name;
 use super::sys::LockSys;
@@ -14,7 +19,7 @@ use crate::txn::shared::TrxShared;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
-/// Others waited in the queue of the lock that was made explicit.
+/// Other transactions waited in the queue of the lock that was made explicit.
 #[must_use]
 pub struct MadeExplicit {
     owner: Arc<TrxShared>,
@@ -22,8 +27,9 @@ pub struct MadeExplicit {
 }
 
 impl LockSys {
-    /// Makes the implicit lock of `owner` explicit (X), if it is still active. Called under the latch of the leaf whose row says so.
-    /// Some: `search_after_explicit` must follow, once the latch is gone.
+    /// Makes the implicit lock of `owner` explicit (X), if the owner is still active. Called under
+    /// the latch of the leaf with the owner's version. Some: `search_after_explicit` must follow,
+    /// once the latch is gone.
     pub fn make_explicit(
         &self,
         owner: &Arc<TrxShared>,
@@ -61,9 +67,10 @@ impl LockSys {
         })
     }
 
-    /// Those who wait in the queue of a lock made explicit tell their waiters that they wait for its owner too, each by its own thread, since
-    /// only that knows that the wait goes on. If the owner waits itself, that may close a circle which no later wait would look for. Called with
-    /// no latch held: it wakes them, or a victim.
+    /// The transactions in the queue of a lock made explicit tell their waiters that they wait for
+    /// its owner too. Each does so by its own thread, since only that thread knows that the wait
+    /// goes on. If the owner waits itself, that may close a circle which no later wait would search
+    /// for. Called with no latch held: wakes the sleepers, or a victim.
     pub fn search_after_explicit(&self, made: MadeExplicit) {
         ask_to_look(&made.waiting);
         if made.owner.wait_place().is_some() {

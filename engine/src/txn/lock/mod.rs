@@ -1,8 +1,11 @@
 //! Row locks and key ranges: taken, waited for, given back; deadlocks; reports.
 //!
-//! Order, top to bottom: `implicit` and `sys` (the door), `report`, `sleep`, `deadlock`, `table` (all
-//! queues), `range` and `shard` (one queue), `wait_flag` (the decision of a wait); at the bottom the
-//! plain data of `held` and the trait of `wait`, which `TrxShared` carries.
+//! Order, top to bottom:
+//! - `implicit` and `sys`: the door;
+//! - `report`, `sleep`, `deadlock`;
+//! - `table`: all queues; `range` and `shard`: one queue;
+//! - `wait_flag`: the decision of a wait;
+//! - `held` and `wait`: plain data and the trait of waiters, which `TrxShared` carries.
 pub(super) mod deadlock;
 pub(super) mod held;
 pub(super) mod implicit;

@@ -1,10 +1,15 @@
-//! Key ranges locked against inserts (`Cursor::locks_gaps`, and a load into an empty table), per index and owner. Ranges never conflict
-//! with each other, only with another transaction's insert into one; so nothing hangs on successor records, and nothing is inherited.
-//! A load is an insert of any key.
+//! Key ranges locked against inserts, per index and owner.
 //!
-//! An owner's ranges of one index are kept disjoint (overlapping and touching ones are joined), so that the question
-//! "is this key in one?" is a descent per owner. An index without ranges costs an insert one atomic load.
-//! Locks: one mutex per group of indexes, [`Rank::LockShard`], never together with a row lock shard's. Called by `lock.rs`.
+//! Locking reads lock gaps; a load into an empty table locks whole indexes.
+//!
+//! Ranges never conflict with each other, only with another transaction's insert into one. So
+//! nothing hangs on successor records, and nothing is inherited. A load counts as an insert of any
+//! key.
+//!
+//! An owner's ranges of one index are kept disjoint: overlapping and touching ones are joined. So
+//! the check of a key is one descent per owner. An index without ranges costs an insert one atomic
+//! load. Locks: one mutex per group of indexes, [`Rank::LockShard`], never together with a row lock
+//! shard's but in reports. Called by `sys.rs`.
 use super::wait_flag::{mark_granted, WakeList};
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::IndexId;
@@ -37,14 +42,15 @@ impl RangeSet {
         let ranges = self.0.iter();
         ranges.map(|(lo, hi)| held(owner, index, lo, hi.as_deref())).collect()
     }
-    /// Joined with what it touches.
+    /// Adds a range, joined with those that it touches.
     fn add(&mut self, lo: &[u8], hi: Option<&[u8]>) {
         if hi.is_some_and(|hi| hi <= lo) {
             return;
         }
         let mut lo = lo.to_vec();
         let mut hi = hi.map(<[u8]>::to_vec);
-        // From the right: each range that starts at or before our end and ends at or after our start becomes part of it.
+        // From the right. A range becomes part of the new one if it starts at or before the new
+        // end, and ends at or after the new start.
         loop {
             let touching = match &hi {
                 Some(hi) => self.0.range(..=hi.clone()).next_back(),
@@ -69,12 +75,13 @@ impl RangeSet {
 #[derive(Default)]
 pub(super) struct IndexRanges {
     owners: Vec<(Arc<TrxShared>, RangeSet)>,
-    /// Inserts that wait, in no order: a range's end lets all go that it alone held. None: a load.
+    /// Inserts that wait, in no order: giving a range back wakes all inserts that it alone stopped.
+    /// None: a load.
     waiting: Vec<(Arc<TrxShared>, Option<Vec<u8>>)>,
 }
 
 impl IndexRanges {
-    /// Whom an insert of `key` (None: of any key) by `but` has to wait for.
+    /// The owners that an insert of `key` (None: of any key) by `but` has to wait for.
     fn owners_of<'a>(
         &'a self,
         key: Option<&'a [u8]>,
@@ -84,7 +91,8 @@ impl IndexRanges {
         let in_way = move |set: &RangeSet| key.is_none_or(|key| set.contains(key));
         others.filter(move |(_, set)| in_way(set)).map(|(trx, _)| trx)
     }
-    /// The inserts of others that wait, and that a new range of `trx` is in the way of, but none that it has (`of_trx`: place of its owner).
+    /// The waiting inserts of other transactions that a new range of `trx` stops, and that no range
+    /// of `trx` stopped before. `of_trx`: place of `trx` among the owners.
     fn stopped_by(&self, trx: &Arc<TrxShared>, of_trx: Option<usize>, lo: &[u8], hi: Option<&[u8]>) -> WakeList {
         let has = of_trx.map(|at| &self.owners[at].1);
         let is_new =
@@ -165,11 +173,12 @@ impl RangeLocks {
     fn count(&self, index: IndexId) -> &AtomicU32 {
         &self.counts[index as usize % COUNTS]
     }
-    /// False: nobody has a range in this index.
+    /// False: no transaction has a range in this index.
     pub fn any(&self, index: IndexId) -> bool {
         self.count(index).load(Ordering::Acquire) != 0
     }
-    /// True if it is the owner's first in this index. The inserts that wait for others, and for this owner from now on too, are to look again.
+    /// True if the range is the owner's first in this index. The inserts in the list wait for
+    /// others, and from now on for this owner too: they are to look again.
     pub fn add(&self, trx: &Arc<TrxShared>, index: IndexId, lo: &[u8], hi: Option<&[u8]>) -> (bool, WakeList) {
         let mut shard = self.shard(index).lock();
         let ranges = shard.entry(index).or_default();
@@ -194,7 +203,8 @@ impl RangeLocks {
         let free = shard.get(&index).is_none_or(|r| r.owners_of(key, trx).next().is_none());
         free
     }
-    /// None: the key is free. Else the insert is queued, `begin` called under the mutex, and the owners are returned.
+    /// None: the key is free. Else the insert is queued, `begin` called under the mutex, and the
+    /// owners are returned.
     pub fn enqueue(
         &self,
         trx: &Arc<TrxShared>,
@@ -225,13 +235,13 @@ impl RangeLocks {
         drop_if_unused(&mut shard, index);
         true
     }
-    /// Does `what` under the mutex if an insert of `trx` is queued, and tells what came of it.
+    /// Does `what` under the mutex if an insert of `trx` is queued, and returns its result.
     pub fn while_queued(&self, trx: &Arc<TrxShared>, index: IndexId, what: impl FnOnce() -> bool) -> bool {
         let shard = self.shard(index).lock();
         let is_queued = |ranges: &IndexRanges| ranges.waiting.iter().any(|(t, _)| Arc::ptr_eq(t, trx));
         shard.get(&index).is_some_and(is_queued) && what()
     }
-    /// Whom a queued insert waits for, and its key (empty: any).
+    /// The owners that a queued insert waits for, and its key (empty: any).
     pub fn blockers(&self, trx: &Arc<TrxShared>, index: IndexId) -> Option<(Vec<u8>, Vec<Arc<TrxShared>>)> {
         let shard = self.shard(index).lock();
         let ranges = shard.get(&index)?;
@@ -239,7 +249,8 @@ impl RangeLocks {
         let owners = ranges.owners_of(key.as_deref(), trx).cloned().collect();
         Some((key.clone().unwrap_or_default(), owners))
     }
-    /// Gives back all ranges of `trx` in the index; the inserts that nothing holds any more are to be woken.
+    /// Gives back all ranges of `trx` in the index. The inserts that nothing stops any more are to
+    /// be woken.
     pub fn release(&self, trx: &Arc<TrxShared>, index: IndexId) -> WakeList {
         let mut wake = WakeList::new();
         let mut shard = self.shard(index).lock();
@@ -266,11 +277,11 @@ impl RangeLocks {
     }
 }
 
-/// The owner's count follows: a range may be joined with others, and leave fewer.
+/// Adds a range, and keeps the owner's count: a range may be joined with others, and leave fewer.
 fn add_counted(owner: &TrxShared, set: &mut RangeSet, lo: &[u8], hi: Option<&[u8]>) {
     let before = set.0.len() as u64;
     set.add(lo, hi);
-    // Of all its indexes: it never falls below what this one has.
+    // The count is of all indexes: it never falls below this one's.
     let now = owner.range_count.load(Ordering::Relaxed) - before + set.0.len() as u64;
     owner.range_count.store(now, Ordering::Relaxed);
 }

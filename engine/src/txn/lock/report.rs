@@ -1,13 +1,17 @@
-//! The lock table as people see it (INFORMATION_SCHEMA): transactions, locks, and who waits for whom.
+//! The lock table as INFORMATION_SCHEMA shows it: transactions, locks, and which lock waits for
+//! which.
 //!
-//! Two looks. The first holds the mutexes of all shards at once and copies the queues in which somebody waits: the transactions and
-//! waits of a report are those of one moment. What that costs hangs on the number of waiters, not of locks. The second, for who
-//! wants the other locks too ([`LockDetail`]), goes through one shard after the other, so that nobody is kept waiting for a copy of
-//! the whole table; it leaves out what the first look has shown, and the locks of transactions that have begun since. So no lock is shown twice, and
-//! every lock belongs to a transaction of the report.
+//! A report takes two looks:
+//! - The first holds the mutexes of all shards at once, and copies the queues with waiting
+//!   requests. So the transactions and waits of a report are those of one moment. The cost depends
+//!   on the number of waiters, not of locks.
+//! - The second, for reports of the other locks too ([`LockDetail`]), goes through one shard after
+//!   the other. So no transaction waits for a copy of the whole table. It leaves out the locks that
+//!   the first look has shown, and those of transactions that have begun since. So no lock is shown
+//!   twice, and every lock belongs to a transaction of the report.
 //!
-//! A row that a transaction has changed is locked by that alone, without an entry here, until somebody else asks for it.
-//! Called by the server for people, with no latch held.
+//! A row that a transaction has changed is locked by the change alone, without an entry here, until
+//! another transaction asks for it. Called by `txn/report.rs`, with no latch held.
 use super::held::{LockMode, WaitPlace};
 use super::range::{HeldRange, RangeLocks};
 use super::shard::{conflict, hash_name, Entry, Request};
@@ -19,11 +23,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
 
-/// What a report says of the locks for which nobody waits.
+/// What a report says of the locks that no transaction waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LockDetail {
     Nothing,
-    /// Who has any in which index: no lock is copied.
+    /// Which transaction has any lock in which index: no lock is copied.
     Indexes,
     Locks,
 }
@@ -31,7 +35,7 @@ pub enum LockDetail {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LockKind {
     Row,
-    /// From the key on, up to `to` (None: to the end). Keeps others from inserting.
+    /// From the key on, up to `to` (None: to the end). Keeps other transactions from inserting.
     Range {
         to: Option<Vec<u8>>,
     },
@@ -54,7 +58,8 @@ pub struct LockInfo {
 pub struct LockReport {
     pub transactions: Vec<TrxInfo>,
     pub locks: Vec<LockInfo>,
-    /// Of [`LockDetail::Indexes`]: transactions by place, and indexes in which they have locks that are not among `locks`.
+    /// Of [`LockDetail::Indexes`]: transactions by place, and indexes in which they have locks that
+    /// are not among `locks`.
     pub indexes: HashSet<(usize, IndexId)>,
     /// Places of locks: one that is waited for, and one that is in its way.
     pub waits: Vec<(usize, usize)>,
@@ -63,7 +68,7 @@ pub struct LockReport {
 }
 
 impl LockReport {
-    /// The same for the same lock of the same transaction, in every report.
+    /// A name of the lock: the same for the same lock of the same transaction, in every report.
     pub fn lock_id(&self, at: usize) -> String {
         let lock = &self.locks[at];
         let kind = match (&lock.kind, lock.mode) {
@@ -98,7 +103,7 @@ struct InsertWait {
 
 /// What the first look copies.
 #[derive(Default)]
-struct Moment {
+struct FirstLook {
     transactions: Vec<(Arc<TrxShared>, TrxInfo)>,
     queues: Vec<Queue>,
     inserts: Vec<InsertWait>,
@@ -117,28 +122,28 @@ struct Builder {
 
 impl LockTable {
     pub(in crate::txn) fn report(&self, everyone: Vec<Arc<TrxShared>>, now_us: u64, detail: LockDetail) -> LockReport {
-        let moment = self.look_at_waits(everyone, now_us);
+        let look = self.look_at_waits(everyone, now_us);
         let mut builder = Builder::default();
-        for (trx, info) in moment.transactions {
+        for (trx, info) in look.transactions {
             builder.add_transaction(&trx, info);
         }
-        for queue in &moment.queues {
+        for queue in &look.queues {
             builder.add_queue(queue, now_us);
         }
-        for insert in moment.inserts {
+        for insert in look.inserts {
             builder.add_insert(insert, now_us);
         }
         match detail {
             LockDetail::Nothing => {}
             LockDetail::Indexes => self.look_for_indexes(&mut builder),
-            LockDetail::Locks => self.look_at_the_rest(&mut builder, &moment.seen),
+            LockDetail::Locks => self.look_at_the_rest(&mut builder, &look.seen),
         }
         builder.report
     }
 
     /// The first look.
-    fn look_at_waits(&self, everyone: Vec<Arc<TrxShared>>, now_us: u64) -> Moment {
-        let mut moment = Moment::default();
+    fn look_at_waits(&self, everyone: Vec<Arc<TrxShared>>, now_us: u64) -> FirstLook {
+        let mut look = FirstLook::default();
         let rows: Vec<_> = self.shards.iter().map(|shard| shard.lock_next()).collect();
         let ranges: Vec<_> = self.ranges.shards.iter().map(|shard| shard.lock_next()).collect();
         for trx in everyone {
@@ -146,8 +151,8 @@ impl LockTable {
                 Some(WaitPlace::Row(at)) => {
                     let entry = rows[at.shard as usize].get(at.slot);
                     if let Some(entry) = entry.filter(|entry| entry.waiting_request(&trx).is_some()) {
-                        if moment.seen.insert((entry.hash, entry.index)) {
-                            moment.queues.push(Queue::of(entry));
+                        if look.seen.insert((entry.hash, entry.index)) {
+                            look.queues.push(Queue::of(entry));
                         }
                     }
                 }
@@ -155,7 +160,7 @@ impl LockTable {
                     let found = ranges[RangeLocks::shard_of(index)].get(&index);
                     if let Some((key, in_the_way)) = found.and_then(|found| found.wait_of(&trx, index)) {
                         let trx = trx.clone();
-                        moment.inserts.push(InsertWait {
+                        look.inserts.push(InsertWait {
                             trx,
                             index,
                             key,
@@ -167,9 +172,9 @@ impl LockTable {
                 None => {}
             }
             let info = TrxInfo::without_wait(&trx, now_us);
-            moment.transactions.push((trx, info));
+            look.transactions.push((trx, info));
         }
-        moment
+        look
     }
 
     /// The second look, at indexes only.

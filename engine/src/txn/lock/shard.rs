@@ -1,15 +1,15 @@
 //! One shard of the lock table: (index, key) -> queue of requests. Memory and queue rules only;
 //! `sys.rs` waits and keeps the transactions' own lists. Called under the shard's mutex.
 //!
-//! Entries live in a slab with their own hash chains. So a transaction remembers a lock by its place
-//! (release hashes nothing), and a lock on a quiet row allocates nothing. In each queue the granted
-//! requests stand first, then the waiting ones in their order. A transaction has at most one granted
-//! request in a queue, and at most one waiting.
+//! Entries live in a slab with their own hash chains. So a transaction remembers a lock by its
+//! place (release hashes nothing), and a lock on a quiet row allocates nothing. In each queue the
+//! granted requests stand first, then the waiting ones in their order. A transaction has at most
+//! one granted request in a queue, and at most one waiting.
 //!
-//! A request waits if it conflicts with another's granted request. It also waits if it conflicts with
-//! a waiting request before it, so that none starves. The holder of a shared lock that wants the
-//! exclusive one waits for the other holders only, ahead of the queue. At the end of the queue it
-//! would wait for those that its own shared lock blocks.
+//! A request waits if it conflicts with another's granted request. It also waits if it conflicts
+//! with a waiting request before it, so that none starves. The holder of a shared lock that wants
+//! the exclusive one waits for the other holders only, ahead of the queue. At the end of the queue
+//! it would wait for those that its own shared lock blocks.
 use super::held::LockMode;
 use super::wait_flag::WakeList;
 use crate::base::bytes::get_u64;
@@ -25,7 +25,8 @@ const ENTRIES_KEPT_MAX: usize = 1024;
 pub(super) struct Request {
     pub trx: Arc<TrxShared>,
     pub mode: LockMode,
-    /// Its transaction has asked for it again since, and relies on it: several cursors of a statement may stand on the row.
+    /// The transaction has asked for the lock again since, and relies on it: several cursors of a
+    /// statement may stand on the row.
     again: bool,
 }
 
@@ -55,7 +56,7 @@ pub(super) struct Entry {
 pub(super) enum Admitted {
     New,
     Held,
-    /// Its shared lock has become the exclusive one: `readers_waiting` wait for it too now.
+    /// The shared lock has become the exclusive one: `readers_waiting` wait for it too now.
     Raised,
     /// Nothing was queued: the caller decides whether to wait.
     MustWait,
@@ -135,14 +136,15 @@ impl Entry {
             self.requests.push(request);
         }
     }
-    /// Records that `trx` holds the row exclusively by having changed it: a fact, whatever else the queue holds.
-    /// True if it had no lock here.
+    /// Records that `trx` holds the row exclusively by having changed it: a fact, whatever else the
+    /// queue holds. True if `trx` had no lock here.
     pub fn add_implicit(&mut self, trx: &Arc<TrxShared>) -> bool {
         if let Some(at) = self.holder(trx) {
             self.requests[at].mode = LockMode::Exclusive;
             return false;
         }
-        // A request of its own waits for the other holders only from now on, as an upgrade: it would wait for those whom it stops.
+        // A waiting request of `trx` itself waits only for the other holders from now on, as an
+        // upgrade. In its old place it would wait for requests that wait for it.
         let own = self.waiting().iter().position(|r| same(&r.trx, trx));
         let own = own.map(|at| self.requests.remove(self.granted as usize + at));
         self.add_granted(trx, LockMode::Exclusive);
@@ -171,13 +173,15 @@ impl Entry {
     pub fn waiting_request(&self, trx: &Arc<TrxShared>) -> Option<&Request> {
         self.waiting_at(trx).map(|at| &self.requests[at])
     }
-    /// Those who wait for the shared lock: whom the holder of another did not stop, until it has or wants the exclusive one. (Who waits
-    /// for the exclusive lock has waited for that holder from the beginning.)
+    /// The transactions that wait for the shared lock. The holder of a shared lock did not stop
+    /// them, until it has or wants the exclusive one. (A transaction that waits for the exclusive
+    /// lock has waited for that holder from the beginning.)
     pub fn readers_waiting(&self) -> WakeList {
         let readers = self.waiting().iter().filter(|r| r.mode == LockMode::Shared);
         readers.map(|r| r.trx.clone()).collect()
     }
-    /// Whom the waiting request of `trx` waits for: everyone before it with whom it conflicts.
+    /// The transactions that the waiting request of `trx` waits for: all before it with which it
+    /// conflicts.
     pub fn blockers<'a>(&'a self, trx: &'a Arc<TrxShared>) -> impl Iterator<Item = &'a Arc<TrxShared>> + 'a {
         let at = self.waiting_at(trx).unwrap_or(0);
         let mode = self.requests.get(at).map_or(LockMode::Shared, |r| r.mode);
@@ -186,8 +190,8 @@ impl Entry {
             .filter(move |r| conflict(r.mode, mode) && !same(&r.trx, trx))
             .map(|r| &r.trx)
     }
-    /// Grants the waiting requests that now can be, in order, up to the first that cannot: with two modes whatever
-    /// stands behind a blocked request is blocked as well.
+    /// Grants the waiting requests that now can be granted, in order, up to the first that cannot.
+    /// With two modes every request after a blocked one is blocked as well.
     pub fn grant(&mut self, wake: &mut WakeList) {
         while let Some(first) = self.waiting().first() {
             let (trx, mode) = (first.trx.clone(), first.mode);
@@ -292,7 +296,7 @@ impl Shard {
             self.buckets[bucket] = at as u32;
         }
     }
-    /// Gives the slot back if nobody holds or waits.
+    /// Gives the slot back if no request is left.
     pub fn free_if_unused(&mut self, slot: u32) {
         if !self.entries[slot as usize].is_unused() {
             return;
@@ -348,7 +352,7 @@ mod tests {
     const S: LockMode = LockMode::Shared;
     const X: LockMode = LockMode::Exclusive;
 
-    /// Who gets the lock when that holder gives it up, by connection.
+    /// The connections that get the lock when that holder gives it up.
     fn given_up(entry: &mut Entry, holder: &Arc<TrxShared>) -> Vec<u64> {
         let mut wake = WakeList::new();
         assert!(entry.remove_granted(holder));
@@ -385,7 +389,7 @@ mod tests {
         assert_eq!(shard.len(), 0);
     }
 
-    /// It waited behind others, who waited for it; and its lock was made a shared one.
+    /// The request waited after others that waited for it; and the lock was made a shared one.
     #[test]
     fn who_holds_a_row_by_having_changed_it_waits_as_an_upgrade() {
         let mut shard = Shard::default();

@@ -1,16 +1,18 @@
 //! How a transaction sleeps while its request is queued, and how that ends.
 //!
-//! A wait: under the shard's mutex the request is queued and `wait_flag` zeroed. The thread that ends
-//! the wait puts its decision into the flag, and then wakes the sleeper:
-//! - [`WAIT_GRANTED`](super::wait_flag::WAIT_GRANTED), under the same mutex, by the thread that made room;
-//! - [`WAIT_DEADLOCK`](super::wait_flag::WAIT_DEADLOCK), by a deadlock search that chose this victim;
+//! Under the shard's mutex the request is queued and `wait_flag` zeroed. The thread that ends the
+//! wait puts its decision into the flag, and then wakes the sleeper:
+//! - [`WAIT_GRANTED`](super::wait_flag::WAIT_GRANTED), under the same mutex, by the thread that
+//!   made room;
+//! - [`WAIT_DEADLOCK`](super::wait_flag::WAIT_DEADLOCK), by a deadlock search that chose this
+//!   victim;
 //! - [`WAIT_CANCELLED`], by KILL; and by the sleeper itself, as its waiter says.
 //!
-//! The first decision stays, but for a grant, which replaces any other. A decided wait is part of no
-//! deadlock, though its request is still queued. [`WAIT_LOOK`] decides nothing: the sleeper looks for
-//! the transactions that it waits for now, tells its waiter, and sleeps on. Only the sleeper takes its
-//! request off the queue, under the mutex. What it finds there decides: a lock that was granted
-//! meanwhile is taken, whatever the flag says.
+//! The first decision stays, but for a grant, which replaces any other. A decided wait is part of
+//! no deadlock, though its request is still queued. [`WAIT_LOOK`] decides nothing: the sleeper
+//! looks for the transactions that it waits for now, tells its waiter, and sleeps on. Only the
+//! sleeper takes its request off the queue, under the mutex. What it finds there decides: a lock
+//! that was granted meanwhile is taken, whatever the flag says.
 //!
 //! Called by `sys.rs` with no latch and no mutex held.
 use super::deadlock::{Clock, DeadlockSearch};
@@ -23,8 +25,9 @@ use crate::txn::shared::TrxShared;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::Arc;
 
-/// At most so many holders are noted while a request is being queued, since hundreds of transactions
-/// may want the mutex of a hot row. The rest is looked up once the mutex is free again.
+/// At most so many holders are noted while a request is being queued, since hundreds of
+/// transactions may want the mutex of a hot row. The rest is looked up once the mutex is free
+/// again.
 pub(super) const HOLDERS_NOTED_MAX: usize = 64;
 
 /// How a sleep ended.
@@ -76,7 +79,8 @@ impl LockWaits {
     }
 
     /// Sleeps until the queued request is decided. The caller has called `begin_wait`, and holds no
-    /// mutex. `holders`: the transactions that it waits for, the first [`HOLDERS_NOTED_MAX`] at least.
+    /// mutex. `holders`: the transactions that it waits for, the first [`HOLDERS_NOTED_MAX`] at
+    /// least.
     pub fn sleep(
         &self,
         table: &LockTable,
@@ -101,7 +105,8 @@ impl LockWaits {
         }
         let end = self.sleep_until(table, me, started, timeout_us);
         if may_be_in_circle {
-            // A search that finds the next circle before the next statement is noted shows none, not this one.
+            // A search that finds the next circle before the next statement is noted shows none,
+            // not this one.
             me.statement.lock().clear();
         }
         let waited = self.now_us() - started;
@@ -157,7 +162,8 @@ fn look_again(table: &LockTable, me: &Arc<TrxShared>) -> bool {
 }
 
 /// Names the holders after the ones noted; false: the sleeper must give up. (Holders after the last
-/// one noted have not been named. If that one is gone, or stands there twice, some are named twice.)
+/// one noted have not been named. If that one is gone, or stands there twice, some are named
+/// twice.)
 fn name_the_rest(table: &LockTable, me: &Arc<TrxShared>, noted: &[Arc<TrxShared>]) -> bool {
     let last = noted.last().filter(|_| noted.len() >= HOLDERS_NOTED_MAX);
     let (Some(last), Some(place)) = (last, me.wait_place()) else {

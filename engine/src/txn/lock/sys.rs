@@ -1,18 +1,23 @@
-//! Row locks: named by (index, key), hashed in shards; FIFO queues; deadlocks found at the wait. A row whose newest
-//! version was made by an active transaction is locked by it implicitly: whoever meets it makes that lock explicit first.
+//! Row locks and key ranges: taken, queued up for, given back.
 //!
-//! Who does what: `lock_table.rs` keeps the queues, `deadlock.rs` searches the wait-for graph, `range.rs` keeps the
-//! key ranges, `explicit.rs` makes locks explicit, `sleep.rs` sleeps; this file takes, queues up for and gives back. The table layer calls it,
-//! mostly without latches.
+//! A row lock is named by (index, key), and hashed into a shard with FIFO queues. Deadlocks are
+//! found at the wait. A row whose newest version an active transaction made is locked by it
+//! implicitly. Another transaction that meets the row makes that lock explicit first.
 //!
-//! How a row is locked (the table layer): `lock`, then latch the leaf and look at the row. If an active transaction
-//! other than the caller made its newest version, `make_explicit` for that owner *under the latch* (without it the owner may
-//! have rolled the row back, and would be given a lock beside its next holder), let go of the latch, give the own lock back,
-//! `search_after_explicit`, and `lock` again, which waits.
+//! The other files: `shard.rs` and `range.rs` keep the queues, `table.rs` holds them all,
+//! `sleep.rs` sleeps, `deadlock.rs` searches the wait-for graph, `implicit.rs` makes locks
+//! explicit. Called by the table layer, mostly without latches.
 //!
-//! Locks: shard mutexes ([`Rank::LockShard`], one at a time), under them a transaction's lock list ([`Rank::Leaf`]);
-//! the deadlock search holds [`Rank::DeadlockSearch`] over shards. Nobody sleeps or calls a [`Waiter`](super::Waiter)
-//! with one of them held (I5).
+//! How the table layer locks a row: `lock`, then latch the leaf and look at the row. If another
+//! active transaction made its newest version:
+//! - `make_explicit` for that owner *under the latch*. Without the latch the owner may have rolled
+//!   the row back, and would get a lock beside its next holder.
+//! - Let go of the latch, and give the own lock back.
+//! - `search_after_explicit`, and `lock` again, which waits.
+//!
+//! Locks: shard mutexes (`Rank::LockShard`, one at a time), under them a transaction's lock list
+//! (`Rank::Leaf`). The deadlock search holds `Rank::DeadlockSearch` over shards. No thread sleeps,
+//! or calls a [`Waiter`](super::wait::Waiter), with one of them held (I5).
 use super::deadlock::{Clock, DeadlockListener};
 use super::held::{Granted, LockMode, LockPolicy, LockRef, WaitPlace};
 use super::shard::{hash_name, Admitted, Entry, Shard};
@@ -44,7 +49,8 @@ impl LockSys {
         }
     }
 
-    /// Takes or waits for the lock. Called with no latch held. Errors: LockWaitTimeout (at once if the timeout is 0), Deadlock, Interrupted, Locked.
+    /// Takes the lock, or waits for it. Called with no latch held. Errors: `LockWaitTimeout` (at
+    /// once if the timeout is 0), `Deadlock`, `Interrupted`, `Locked`.
     pub fn lock(
         &self,
         trx: &mut Trx,
@@ -110,7 +116,7 @@ impl LockSys {
         let entry = shard.entry(at.slot);
         let refused = entry.remove_waiting(me);
         if refused {
-            // Whoever stood behind may go on.
+            // The requests after it may be granted now.
             entry.grant(&mut wake);
             mark_granted(&wake);
             shard.free_if_unused(at.slot);
@@ -126,14 +132,15 @@ impl LockSys {
             return Ok(Granted::Raised);
         }
         if is_remembered(me, at) {
-            // Somebody made an implicit lock of ours explicit while we slept.
+            // Another thread made an implicit lock of this transaction explicit during the sleep.
             return Ok(Granted::Held);
         }
         remember(me, at);
         Ok(Granted::New)
     }
 
-    /// True if nobody else holds a conflicting lock and no conflicting waiter is queued; takes nothing. May be called under page latches.
+    /// True if no other transaction holds a conflicting lock and no conflicting request is queued.
+    /// Takes nothing. May be called under page latches.
     pub fn is_free(&self, trx: &Trx, index: IndexId, key: &[u8], mode: LockMode) -> bool {
         let hash = hash_name(index, key);
         let mut shard = self.table.shards[hash as usize % SHARDS].lock();
@@ -147,9 +154,11 @@ impl LockSys {
     pub fn unlock(&self, trx: &mut Trx, index: IndexId, key: &[u8]) {
         self.unlock_if(trx, index, key, |_| true);
     }
-    /// The same for a row that a cursor does not want, unless another one has asked for it since: the server may say so late, when that one
-    /// stands on the row. It then stays locked to the end, also if neither wants it: two cursors of an index merge, or of a join of the table
-    /// with itself. That is rarer than a count of cursors for each lock would pay for.
+    /// The same for a row that a cursor does not want, unless another cursor has asked for the lock
+    /// since. The server may say so late, when the other cursor stands on the row. The row then
+    /// stays locked to the end, also if neither cursor wants it. That happens to two cursors of an
+    /// index merge, or of a join of the table with itself. It is too rare to pay for a count of
+    /// cursors for each lock.
     pub fn unlock_unwanted(&self, trx: &mut Trx, index: IndexId, key: &[u8]) {
         let own = trx.shared.clone();
         self.unlock_if(trx, index, key, |entry| !entry.was_asked_again(&own));
@@ -185,12 +194,16 @@ impl LockSys {
         list.savepoint = list.rows.len();
     }
 
-    /// The row's newest version is the transaction's own now, and that locks the row (implicitly): the entry is given back, so that a
-    /// transaction may change any number of rows. Not if somebody waits in the queue; nor if the lock is older than the latest savepoint,
-    /// since a rollback to there would leave the row with no lock at all; nor if the transaction is serializable: what it has read it
-    /// knows to its end, whatever it takes back. (It has a lock for every row that it reads, too.)
+    /// The row's newest version is the transaction's own now, and that locks the row implicitly.
+    /// The entry is given back, so that a transaction may change any number of rows. The entry
+    /// stays
+    /// - if a request waits in the queue;
+    /// - if the lock is older than the latest savepoint: a rollback to there would leave the row
+    ///   with no lock at all;
+    /// - if the transaction is serializable. Such a transaction must keep what it has read locked
+    ///   to its end, whatever it takes back. (It has a lock for every row that it reads, too.)
     pub fn leave_to_version(&self, trx: &mut Trx, index: IndexId, key: &[u8]) {
-        // A change that had to wait has found the row once more.
+        // A change that had to wait has noted the row once more.
         trx.forget_found();
         if trx.isolation == Isolation::Serializable {
             return;
@@ -223,12 +236,13 @@ impl LockSys {
         shard.free_if_unused(slot);
     }
 
-    /// From now on implicit locks of `id` may be made explicit. Called when the transaction gets its id.
+    /// From now on implicit locks of `id` may be made explicit. Called when the transaction gets
+    /// its id.
     pub(in crate::txn) fn accept_implicit(&self, trx: &TrxShared, id: TrxId) {
         trx.locks.lock().implicit_of = id;
     }
 
-    /// Gives all back; wakes who can go on.
+    /// Gives all locks back; wakes the transactions that can go on.
     pub fn release_all(&self, trx: &Arc<TrxShared>) {
         let (mut rows, ranges) = {
             let mut list = trx.locks.lock();
@@ -247,13 +261,15 @@ impl LockSys {
         }
         trx.lock_count.store(0, Relaxed);
         if rows.capacity() <= 1024 {
-            // Nobody has added to the list meanwhile: `implicit_of` is 0 and this is the owner's thread.
+            // No thread has added to the list meanwhile: `implicit_of` is 0, and this is the
+            // owner's thread.
             trx.locks.lock().rows = rows;
         }
     }
 
-    /// Range locks (`Trx::locks_gaps`): [lo, hi), hi None = to the end. Conflicts only with inserts of others into it.
-    /// Taken before the leaf is read, so that an insert either is seen there or sees the range. Called with no latch held, as `lock_whole` is.
+    /// Locks the keys [lo, hi) against inserts (`Trx::locks_gaps`); `hi` None = to the end.
+    /// Conflicts only with inserts of other transactions. Taken before the leaf is read: an insert
+    /// either is seen there or sees the range. Called with no latch held, as `lock_whole` is.
     pub fn lock_range(&self, trx: &mut Trx, index: IndexId, lo: &[u8], hi: Option<&[u8]>) {
         let (first, stopped) = self.table.ranges.add(&trx.shared, index, lo, hi);
         if first {
@@ -262,19 +278,22 @@ impl LockSys {
         ask_to_look(&stopped);
     }
 
-    /// True if the key lies in nobody else's range. Waits for nothing: to be asked under the leaf's X latch, just before
-    /// the insert; if false, let go of the latch, `check_insert`, and come back.
+    /// True if the key lies in no range of another transaction. Waits for nothing. To be asked
+    /// under the leaf's X latch, just before the insert. If false: let go of the latch,
+    /// `check_insert`, and come back.
     pub fn insert_is_free(&self, trx: &Trx, index: IndexId, key: &[u8]) -> bool {
         self.table.ranges.is_free(&trx.shared, index, Some(key))
     }
 
-    /// An insert's check against other transactions' ranges: waits until free. O(1) when the index has no ranges.
+    /// An insert's check against other transactions' ranges: waits until free. O(1) when the index
+    /// has no ranges.
     pub fn check_insert(&self, trx: &mut Trx, index: IndexId, key: &[u8]) -> Result<()> {
         self.wait_until_free(trx, index, Some(key))
     }
 
     fn wait_until_free(&self, trx: &mut Trx, index: IndexId, key: Option<&[u8]>) -> Result<()> {
-        // Of the first range that is met: it may come at any time, and the clock is not asked where there is none.
+        // Clock of the first range met. A range may come at any time, and without one the clock is
+        // not asked.
         let mut started = None;
         while self.table.ranges.any(index) {
             let me = &trx.shared;
@@ -305,8 +324,8 @@ impl LockSys {
 
     // ---- loads: a range that is the whole index, and an insert of any key ----
 
-    /// Keeps others from inserting into the index. False, and nothing is taken: the caller has ranges in it already, which
-    /// `unlock_whole` would give back.
+    /// Keeps other transactions from inserting into the index. False, and nothing is taken: the
+    /// caller has ranges in the index already, which `unlock_whole` would give back.
     pub fn lock_whole(&self, trx: &mut Trx, index: IndexId) -> bool {
         if trx.shared.locks.lock().ranges.contains(&index) {
             return false;
@@ -326,7 +345,8 @@ impl LockSys {
         drop(list);
         wake_all(self.table.ranges.release(&trx.shared, index));
     }
-    /// True if nobody else has a range in the index. As `insert_is_free`: to be asked under the latch of the page to be changed.
+    /// True if no other transaction has a range in the index. As `insert_is_free`: to be asked
+    /// under the latch of the page to be changed.
     pub fn whole_is_free(&self, trx: &Trx, index: IndexId) -> bool {
         self.table.ranges.is_free(&trx.shared, index, None)
     }
@@ -348,8 +368,8 @@ impl LockSys {
     pub fn latest_deadlocks(&self) -> Vec<DeadlockInfo> {
         self.waits.deadlocks.latest()
     }
-    /// To be called once. The listener is called without latches and locks, by the thread that found
-    /// the deadlock.
+    /// To be called once. The listener is called without latches and locks, by the thread that
+    /// found the deadlock.
     pub fn on_deadlock(&self, listener: DeadlockListener) {
         self.waits.deadlocks.listen(listener);
     }

@@ -45,7 +45,8 @@ impl LockTable {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 
-    /// The transactions that `trx` waits for, in the order of the queue; none if its wait has been decided.
+    /// The transactions that `trx` waits for, in the order of the queue; none if its wait has been
+    /// decided.
     pub(super) fn blockers(&self, trx: &Arc<TrxShared>, place: WaitPlace) -> Vec<Arc<TrxShared>> {
         self.edges(trx, place).blockers
     }

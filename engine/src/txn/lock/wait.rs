@@ -1,5 +1,8 @@
-//! Waiting for a row lock is the caller's business: the server waits on its own condition variables (so that KILL,
-//! timeouts and replication wake it), an embedded user on ours ([`ThreadWaiter`]).
+//! How a connection waits for a row lock: the trait [`Waiter`].
+//!
+//! The server waits on its own condition variables, so that KILL, timeouts and replication wake it.
+//! An embedded user waits on the engine's ([`ThreadWaiter`]). Called by `sleep.rs` and
+//! `wait_flag.rs`, with no latch and no engine mutex held.
 use crate::base::sync::{RankedCondvar, RankedMutex};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
@@ -25,15 +28,18 @@ pub trait Waiter: Send + Sync {
     fn statement(&self, to: &mut String) {
         to.clear();
     }
-    /// Opaque name of the connection. 0 = nobody (a recovered transaction, or a connection that has ended).
+    /// Opaque name of the connection. 0 = none: a recovered transaction, or a connection that has
+    /// ended.
     fn context(&self) -> usize;
-    /// Calls `call` with that name, for `about_to_wait` of others: what it names does not go away meanwhile.
+    /// Calls `call` with that name, for `about_to_wait` of other waiters: the connection does not
+    /// go away meanwhile.
     fn with_context(&self, call: &mut dyn FnMut(usize)) {
         call(self.context());
     }
 }
 
-/// The waiter of an embedded user: a condition variable, and a kill switch for whoever holds a clone of the `Arc`.
+/// The waiter of an embedded user: a condition variable, and a kill switch for every holder of a
+/// clone of the `Arc`.
 #[derive(Default)]
 pub struct ThreadWaiter {
     mutex: RankedMutex<()>,
@@ -45,7 +51,7 @@ impl ThreadWaiter {
     pub fn new() -> ThreadWaiter {
         ThreadWaiter::default()
     }
-    /// Ends the wait that goes on, and every later one, until [`ThreadWaiter::clear_kill`].
+    /// Ends the wait under way, and every later one, until [`ThreadWaiter::clear_kill`].
     pub fn kill(&self) {
         self.killed.store(true, Ordering::Release);
         self.wake();
@@ -70,8 +76,8 @@ impl Waiter for ThreadWaiter {
         }
     }
     fn wake(&self) {
-        // The mutex orders this after the sleeper's look at the flag: without it the wake-up could fall between
-        // that look and the sleep.
+        // The mutex orders the wake-up after the sleeper's look at the flag. Without the mutex the
+        // wake-up could fall between that look and the sleep.
         let _guard = self.mutex.lock();
         self.wakeup.notify_all();
     }
@@ -86,7 +92,8 @@ impl Waiter for ThreadWaiter {
     }
 }
 
-/// Waiter of a transaction without a connection: a recovered one, which only ends and so never waits.
+/// Waiter of a transaction without a connection: a recovered one, which only ends and so never
+/// waits.
 pub(in crate::txn) struct NoConnection;
 
 impl Waiter for NoConnection {

@@ -1,4 +1,5 @@
-//! The decision of one lock wait: `TrxShared::wait_flag`, and the marks of a wait's beginning and end.
+//! The decision of one lock wait: `TrxShared::wait_flag`, and the marks of a wait's beginning and
+//! end.
 //!
 //! `sleep.rs` gives the protocol. The first decision stays, but for a grant, which replaces any
 //! other. Called by the queues' owners: `sys.rs` and `range.rs` under a queue's mutex, `sleep.rs`
@@ -19,9 +20,10 @@ pub(super) const WAIT_LOOK: u32 = 5;
 /// Transactions to be woken once the mutex is let go.
 pub(super) type WakeList = SmallVec<[Arc<TrxShared>; 4]>;
 
-/// A request has come before those of the sleepers. They wait for its transaction too now, and their
-/// waiters do not know. Each sleeper tells its waiter by its own thread, the only one that knows
-/// whether the wait goes on. Called with no latch and no mutex held, once the request is in place.
+/// A request has come before those of the sleepers. They wait for its transaction too now, and
+/// their waiters do not know. Each sleeper tells its waiter by its own thread, the only one that
+/// knows whether the wait goes on. Called with no latch and no mutex held, once the request is in
+/// place.
 pub(super) fn ask_to_look(sleepers: &WakeList) {
     for trx in sleepers {
         // If that wait has ended, the next one's beginning removes the mark, or the next wait looks

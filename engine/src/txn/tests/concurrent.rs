@@ -6,9 +6,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What the threads tell each other.
+/// What the threads share.
 #[derive(Default)]
-struct Told {
+struct Shared {
     /// Ended, one way or the other.
     committed: Mutex<BTreeSet<TrxId>>,
     /// Open just now, by reader.
@@ -16,7 +16,7 @@ struct Told {
     stop: AtomicBool,
 }
 
-impl Told {
+impl Shared {
     fn write(&self, bed: &Bed, seed: u64) {
         let mut dice = Dice(seed);
         let mut trx = bed.trx();
@@ -65,18 +65,18 @@ impl Told {
     }
 }
 
-/// Writers, readers and purge at once: no view misses what was committed before it, or sees what was not; purge takes
-/// nothing that an open view does not see.
+/// Writers, readers and purge at once. No view misses what was committed before it, or sees what
+/// was not. Purge takes nothing that an open view does not see.
 #[test]
 fn views_and_purge_agree_under_threads() {
     let _rests = schedule_jitter::ScheduleJitter::begin();
-    let (bed, told) = (&Bed::create(31), &Told::default());
+    let (bed, shared) = (&Bed::create(31), &Shared::default());
     std::thread::scope(|scope| {
-        let writers: Vec<_> = (0..3).map(|n| scope.spawn(move || told.write(bed, n))).collect();
-        (0..2).for_each(|n| drop(scope.spawn(move || told.read(bed, n))));
-        (0..2).for_each(|_| drop(scope.spawn(|| told.purge(bed))));
+        let writers: Vec<_> = (0..3).map(|n| scope.spawn(move || shared.write(bed, n))).collect();
+        (0..2).for_each(|n| drop(scope.spawn(move || shared.read(bed, n))));
+        (0..2).for_each(|_| drop(scope.spawn(|| shared.purge(bed))));
         writers.into_iter().for_each(|w| w.join().unwrap());
-        told.stop.store(true, Ordering::Relaxed);
+        shared.stop.store(true, Ordering::Relaxed);
     });
     while let Some(job) = bed.sys.next_purge(1000).unwrap() {
         bed.sys.purged(job).unwrap();
@@ -85,8 +85,9 @@ fn views_and_purge_agree_under_threads() {
     bed.check_pages();
 }
 
-/// One that began to end before another and is seen after it; purge, which asks while no view is open and takes its work when it is too
-/// late: a view that was made in between does not see the first, and needs its records.
+/// The first transaction begins to end before the second, and is seen after it. Purge learns the
+/// horizon while no view is open, and takes its work later. A view made in between does not see the
+/// first transaction, and needs its records.
 #[test]
 fn a_view_made_while_purge_looks_for_work_keeps_who_is_committing() {
     let bed = Arc::new(Bed::create(32));

@@ -1,11 +1,13 @@
-//! A crash at every write of a workload: what was confirmed is there, what was not is whole or gone, no page is lost.
+//! A crash at every write of a workload. Confirmed transactions are there, others are whole or
+//! gone, and no page is lost.
 use super::{payload, Bed, Dice};
 use crate::base::{Error, TrxId, UndoPtr};
 use crate::redo::FlushMode;
 use crate::txn::*;
 use std::collections::BTreeSet;
 
-/// A few clients in turn; every commit is flushed before it counts. Returns (id -> commit confirmed), (id -> commit begun).
+/// A few clients in turn; every commit is flushed before it counts. Returns (id -> commit
+/// confirmed), (id -> commit begun).
 fn workload(
     bed: &Bed,
     dice: &mut Dice,

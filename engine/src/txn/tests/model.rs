@@ -1,5 +1,5 @@
-//! Random transactions, savepoints, views, purge and restarts against a model: what purge hands out, and when; what
-//! stays readable; who is active after a restart.
+//! Random transactions, savepoints, views, purge and restarts against a model. It checks what purge
+//! hands out, and when; what stays readable; which transactions are active after a restart.
 use super::{payload, Bed, Dice};
 use crate::base::{Error, TrxId, UndoPtr};
 use crate::txn::*;
@@ -123,7 +123,8 @@ impl Model {
         sys.purged(job).unwrap();
         true
     }
-    /// Whatever is not purged can be read, and the views know who has ended.
+    /// Every record that is not purged can be read, and the views know which transactions have
+    /// ended.
     fn check(&self) {
         let bed = self.bed();
         for (id, model) in &self.trxs {

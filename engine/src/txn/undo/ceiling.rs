@@ -6,7 +6,8 @@ use crate::base::PageNo;
 use crate::space;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The file is cut when it has so many times what is kept, then down to that, and an extent more at most.
+/// The file is cut when it has this many times the pages to keep; then down to these, and an extent
+/// more at most.
 const EXCESS: u32 = 2;
 
 pub(super) struct Ceiling {
@@ -53,12 +54,13 @@ mod tests {
     use super::{space::Usage, Ceiling, PageNo};
     use crate::space::EXTENT_PAGES;
 
-    /// It ended with its first step: after a long transaction the file stayed at anything up to twice what is kept.
+    /// A cut ended with its first step: after a long transaction the file stayed at up to twice
+    /// what is kept.
     #[test]
     fn a_cut_goes_on_while_the_peak_fades() {
         let ceiling = Ceiling::default();
         let (least, mut pages) = (1000, 18_000);
-        // Purge empties it faster than the peak fades.
+        // Purge empties the file faster than the peak fades.
         for used in [17_600, 12_000, 6_000, 900, 12, 12].into_iter().chain([12; 20]) {
             if let Some(kept) = ceiling.kept(least, Usage { pages, used }) {
                 assert!(kept >= least && kept >= used, "{kept} pages for {used}");
@@ -67,7 +69,7 @@ mod tests {
         }
         assert!(pages <= least + EXTENT_PAGES, "{pages} pages are left");
         assert_eq!(ceiling.get(), PageNo::MAX);
-        // What swings within a factor of three cuts nothing.
+        // Use that swings within a factor of three cuts nothing.
         let pages = 3000;
         for used in [2000, 700, 2000, 700].repeat(8) {
             assert_eq!(ceiling.kept(least, Usage { pages, used }), None);

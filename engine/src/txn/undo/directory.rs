@@ -1,9 +1,11 @@
-//! The transaction system page and the stream directory: what must survive outside the streams. Owner of both formats.
+//! The transaction system page and the stream directory: what must survive outside the streams.
+//! This file owns both formats.
 //!
 //! The system page (type System, file [`UNDO_FILE`], its number in the file header's first root):
 //! ```text
 //! 32  magic          8 bytes "SLUICETX"
-//! 40  format         u32   1, or 2 from the first undo record of a load on: older versions, which know none, refuse by name
+//! 40  format         u32   1, or 2 from the first undo record of a load on: versions that do not
+//!                          know such records refuse by name
 //! 44  pages          u32   directory pages in use
 //! 48  number_bound   u64   no transaction id or commit number at or above was ever given
 //! 56  position_no    u64   commit number of the position below (0 = none)
@@ -16,8 +18,11 @@
 //! 0 head   u32 page + u16 offset   where purge goes on (page 0: the stream does not exist)
 //! 6 skip   u32 page + u16 offset   records before this one were undone (page 0: none)
 //! ```
-//! The head is moved when purge leaves a page and by a slow shutdown, not for each record: after a crash up to a page of records
-//! per stream is handed to purge once more. Latches: undo pages, directory page, system page, space pages.
+//! The head is moved when purge leaves a page, and by a slow shutdown, not for each record. After a
+//! crash up to a page of records per stream is handed to purge once more.
+//!
+//! Latches: undo pages, directory page, system page, space pages. Called by `streams.rs`,
+//! `purge.rs`, `truncate.rs`.
 use super::format::{DATA, POSITION_MAX};
 use super::stream::{encode_ptr, format_page, StreamTail};
 use crate::base::bytes::{get_u16, get_u32, get_u64};
@@ -58,7 +63,7 @@ pub(in crate::txn) struct Slot {
 pub(in crate::txn) struct Directory {
     system: PageNo,
     pages: RankedMutex<Vec<PageNo>>,
-    /// The format says so.
+    /// The format in the system page is [`FORMAT_WITH_LOADS`].
     has_loads: AtomicBool,
 }
 
@@ -123,8 +128,8 @@ impl Directory {
         PageId::new(UNDO_FILE, self.system)
     }
 
-    /// Reserves numbers above `next` and returns the new bound: durable before anything that carries one of them, by the
-    /// order of the log.
+    /// Reserves numbers above `next` and returns the new bound: durable before anything that
+    /// carries one of them, by the order of the log.
     pub fn reserve_numbers(&self, pool: &Pool, next: u64) -> Result<u64> {
         pool.redo().reserve_wait()?;
         let mut mtr = pool.begin();
@@ -135,12 +140,13 @@ impl Directory {
             return Ok(bound);
         }
         let bound = bound.max(next) + NUMBERS_STEP;
+        debug_assert!(bound > next, "I10: a number is given once, and only below the bound");
         mtr.edit_u64(page, BOUND_AT, bound);
         mtr.commit();
         Ok(bound)
     }
 
-    /// Undo records of a load may follow: durable before them, by the order of the log.
+    /// Undo records of a load may follow: the mark is durable before them, by the order of the log.
     pub fn note_loads(&self, pool: &Pool) -> Result<()> {
         if self.has_loads.load(Ordering::Acquire) {
             return Ok(());
@@ -190,8 +196,8 @@ impl Directory {
         Ok(StreamTail::at(number, head, VecDeque::new()))
     }
 
-    /// Gives an empty stream a low page in place of those it has, of which nobody needs anything but `position`: the newest commit's.
-    /// Errors come before any change.
+    /// Gives an empty stream a low page in place of those it has. Of these only `position` may
+    /// still be needed: the newest commit's. Errors come before any change.
     pub fn move_stream(&self, pool: &Pool, tail: &StreamTail, position: Position) -> Result<StreamTail> {
         pool.redo().reserve_wait()?;
         let left = tail.pages();

@@ -1,33 +1,37 @@
-//! The undo format: pages of a stream, and the records in them. Owner of both formats; used by `stream.rs` (writes),
-//! `sys.rs` and `purge.rs` (read), `recover.rs` (walks).
+//! The undo format: pages of a stream, and the records in them. This file owns both formats.
+//!
+//! Used by `stream.rs` (writes), `streams.rs` and `purge.rs` (read), `recover.rs` (walks).
 //!
 //! An undo page (type Undo, file [`UNDO_FILE`]):
 //! ```text
 //! 32 next     u32   the stream's next page (0 = last)
 //! 36 stream   u32   number of the stream
-//! 40 data           the stream's bytes, to the end of the page; zeros behind the last record
+//! 40 data           the stream's bytes, to the end of the page; zeros after the last record
 //! ```
-//! A stream is the concatenation of its pages' data: a record goes on where the page ends, in the next page. A record:
+//! A stream is the concatenation of its pages' data: a record goes on where the page ends, in the
+//! next page. A record:
 //! ```text
-//! kind     u8      bits 0-2: 1 row, 2 prepared, 3 committed, 4 rolled back, 5 being rolled back (prepared no longer, and
-//!                  what follows `prev` is undone); 0 = the stream ends here
-//!                  bits 3-4: form of prev: 0 none, 1 in the page where this record begins, 2 elsewhere
+//! kind     u8      bits 0-2: 1 row, 2 prepared, 3 committed, 4 rolled back, 5 being rolled back
+//!                  (prepared no longer, and what follows `prev` is undone); 0 = end of the stream
+//!                  bits 3-4: form of prev: 0 none, 1 in the page of this record, 2 elsewhere
 //! trx      u48
-//! prev     -, u16 offset, or u32 page + u16 offset: newest record of this transaction that is not undone
+//! prev     -, u16 offset, or u32 page + u16 offset: newest record of this transaction that is
+//!          not undone
 //! number   u48     committed and rolled back only: the commit number
 //! len      varint
-//! payload  row: the table layer's; prepared: format_id i64, gtrid_len u32, bqual_len u32, data; committed: position;
-//!          being rolled back: nothing, or u64 row records still to be undone
+//! payload  row: the table layer's; prepared: format_id i64, gtrid_len u32, bqual_len u32, data;
+//!          committed: position; being rolled back: nothing, or u64 row records still to be undone
 //! ```
-//! An [`UndoPtr`] addresses a record's first byte. Where a stream ends needs no field of its own, and an append logs
-//! the record's bytes and nothing else: pages are zero when they join a stream, and 0 is no kind.
+//! An [`UndoPtr`] addresses a record's first byte. The end of a stream needs no field of its own:
+//! pages are zero when they join a stream, and 0 is no kind. So an append logs the record's bytes
+//! and nothing else.
 //!
 //! Records are only ever added. The next record's `prev` passes over what a rollback has undone. A
-//! rollback of many records adds one of kind 5 now and then: its log lies behind the log of what it
-//! calls undone. After a crash the loser's rollback starts at the newest record and follows `prev`;
-//! so what is undone twice at most are the records undone after the last append. The table layer
-//! makes that harmless: it undoes a row change only while the row's newest version is that of
-//! (transaction, record).
+//! rollback of many records adds one of kind 5 now and then. Its log comes after the log of the
+//! changes that it calls undone. After a crash the loser's rollback starts at the newest record and
+//! follows `prev`. So at most the records undone after the last append are undone twice. The table
+//! layer makes that harmless: it undoes a row change only while (transaction, record) made the
+//! row's newest version.
 use crate::base::bytes::{get_u16, get_u32, get_u48, get_u64, push_varint, put_u16, put_u32, put_u48};
 use crate::base::ids::UNDO_FILE;
 use crate::base::{Error, PageId, PageNo, Result, TrxId, UndoPtr};
@@ -155,7 +159,8 @@ pub(in crate::txn) fn decode_xid(b: &[u8]) -> Option<Xid> {
     })
 }
 
-/// Reads a stream's bytes in order, one S-latched page at a time (I5: none is held while the next is fetched).
+/// Reads a stream's bytes in order, one S-latched page at a time (I5: none is held while the next
+/// is fetched).
 pub(in crate::txn) struct Reader<'p> {
     pool: &'p Pool,
     page: Option<PageRead<'p>>,
@@ -184,7 +189,8 @@ impl<'p> Reader<'p> {
     pub fn stream(&self) -> u32 {
         self.stream
     }
-    /// Where the next byte is, or would be: at the end of the last page the offset is the page size.
+    /// Where the next byte is, or would be: at the end of the last page the offset is the page
+    /// size.
     pub fn position(&self) -> UndoPtr {
         UndoPtr {
             page: self.no,
@@ -194,7 +200,7 @@ impl<'p> Reader<'p> {
     fn bytes(&self) -> &[u8] {
         &self.page.as_ref().expect("a reader has a page")[self.at..]
     }
-    /// The number of the page behind this one, 0 = none.
+    /// The number of the page after this one, 0 = none.
     pub fn next_page(&self) -> PageNo {
         get_u32(self.page.as_ref().expect("a reader has a page"), NEXT)
     }
@@ -244,7 +250,8 @@ impl<'p> Reader<'p> {
         })?;
         Ok(out)
     }
-    /// The record that begins here: (its address, its header); the reader then stands at its payload. None: the stream ends.
+    /// The record that begins here: (its address, its header); the reader then stands at its
+    /// payload. None: the stream ends.
     pub fn header(&mut self) -> Result<Option<(UndoPtr, Header)>> {
         if !self.settle()? || self.bytes()[0] == 0 {
             return Ok(None);

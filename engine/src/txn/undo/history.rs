@@ -1,12 +1,16 @@
-//! The streams in memory: the pile of free ones, and for each the history that purge has yet to eat.
+//! The streams in memory: the list of free ones, and for each stream the history that purge has yet
+//! to consume.
 //!
-//! Free streams are reused last in, first out, so that few pages are hot. For each stream the ends of its past
-//! transactions are kept in order (their commit numbers rise along the stream); a heap over the streams by the number at
-//! their head gives purge its next stream without a scan. Long histories are thinned: of old neighbours only the later
-//! end is kept, which covers the earlier, so memory stays bounded at the price of purging those a little later. The first
-//! end stays: the heap knows the stream by it, and a horizon may lie just behind it.
+//! Free streams are reused last in, first out, so that few pages are hot. For each stream the ends
+//! of its past transactions are kept in order: their commit numbers ascend along the stream. A heap
+//! over the streams, by the number of their first end, gives purge its next stream without a scan.
+//!
+//! Long histories are thinned. Of two old neighbours only the later end is kept, which covers the
+//! earlier. So memory stays bounded, at the price of purging those a little later. The first end
+//! stays: the heap knows the stream by it, and a horizon may lie just after it.
 //!
 //! One mutex, [`Rank::UndoStreams`], held for a few pushes and pops; never while a page is fetched.
+//! Called by `streams.rs`, `purge.rs`, `truncate.rs`.
 use super::stream::{too_many, Skip, StreamTail};
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Error, PageNo, Result, UndoPtr};
@@ -50,13 +54,15 @@ struct State {
     heads: Vec<Option<StreamHead>>,
     /// Numbers without a stream.
     vacant: Vec<u32>,
-    /// (commit number of the first end, stream) of every stream that has ends, is not busy and does not stand in `later`.
+    /// (commit number of the first end, stream) of every stream that has ends, is not busy and does
+    /// not stand in `later`.
     queue: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Streams that the disk failed to read, which are not in the queue until then: (microseconds, stream).
+    /// Streams that the disk failed to read: (microseconds, stream). They are not in the queue
+    /// until then.
     later: Vec<(u64, u32)>,
-    /// Jobs done since some of these came back.
+    /// Jobs done since some of the streams in `later` came back.
     jobs: u32,
-    /// They come back no more.
+    /// The streams in `later` come back no more.
     is_last_round: bool,
 }
 
@@ -70,7 +76,7 @@ pub(in crate::txn) struct Work {
     pub limit: UndoPtr,
 }
 
-/// What a job left behind itself.
+/// What a job has passed.
 #[derive(Default)]
 pub(in crate::txn) struct Passed {
     /// End markers, in order.
@@ -79,7 +85,7 @@ pub(in crate::txn) struct Passed {
     pub skips: Vec<UndoPtr>,
 }
 
-/// Answer to the wish for a stream.
+/// Answer to the request for a stream.
 pub(in crate::txn) enum Taken {
     Free(Box<StreamTail>),
     /// None is free: one is to be made under this number.
@@ -136,7 +142,8 @@ impl History {
             busy: false,
         });
     }
-    /// The owner ended; `end`: it has written, and this is its end marker. The stream is free for the next one.
+    /// The owner ended; `end`: its end marker, if it has written. The stream is free for the next
+    /// one.
     pub fn end(&self, mut tail: Box<StreamTail>, end: Option<End>) {
         let undone = tail.end_owner();
         let mut state = self.state.lock();
@@ -156,8 +163,8 @@ impl History {
             state.free.push(tail);
         }
     }
-    /// A stream that nobody uses, that purge has emptied, and that has a page at or behind `from`: nobody else gets it until
-    /// `give_moved`.
+    /// A stream that no transaction uses, that purge has emptied, and that has a page at or after
+    /// `from`. No other caller gets it until `give_moved`.
     pub fn take_idle(&self, from: PageNo) -> Option<Box<StreamTail>> {
         let mut state = self.state.lock();
         let State { free, heads, .. } = &mut *state;
@@ -173,7 +180,8 @@ impl History {
         head.busy = true;
         Some(tail)
     }
-    /// It has moved, or stayed where it was; `tail` is empty and stands where purge goes on.
+    /// The stream has moved, or stayed where it was. `tail` is empty and stands where purge goes
+    /// on.
     pub fn give_moved(&self, tail: Box<StreamTail>) {
         let mut state = self.state.lock();
         let head = state.heads[tail.number as usize].as_mut().expect("a stream has a head");
@@ -182,10 +190,11 @@ impl History {
             offset: tail.at as u16,
         };
         (head.busy, head.skip_until) = (false, UndoPtr::NONE);
-        // The ones in use often are at the other end of the pile.
+        // The streams in frequent use are at the other end of the list.
         state.free.insert(0, tail);
     }
-    /// Recovery: a stream as it was found. `tail` None: it belongs to a recovered transaction.
+    /// Recovery: a stream as it was found. `tail` None: the stream belongs to a recovered
+    /// transaction.
     pub fn restore(&self, number: u32, head: StreamHead, tail: Option<Box<StreamTail>>) {
         let mut state = self.state.lock();
         while state.heads.len() <= number as usize {
@@ -203,7 +212,8 @@ impl History {
         state.free.extend(tail);
     }
 
-    /// The stream with the oldest end, if that is below `horizon`; it is busy until `done` or `give_back`.
+    /// The stream with the oldest end, if that is below `horizon`; it is busy until `done` or
+    /// `give_back`.
     pub fn take_work(&self, horizon: u64) -> Option<Work> {
         let mut state = self.state.lock();
         let Reverse((number, stream)) = *state.queue.peek()?;
@@ -245,8 +255,9 @@ impl History {
         let first = state.queue.peek().map(|Reverse((number, _))| *number);
         first.is_some_and(|number| (from..to).contains(&number))
     }
-    /// Streams that were to come again by now do: when nothing else is below `horizon`, or after so many jobs. The oldest ones come first, so
-    /// if they came whenever they may, some that fail would let no other be purged.
+    /// Brings the streams of `later` back that are due: when nothing else is below `horizon`, or
+    /// after [`JOBS_IN_BETWEEN`] jobs. The oldest streams come first. So if they came back whenever
+    /// they are due, some that fail would keep all others from being purged.
     pub fn wake_in_turn(&self, horizon: u64, now_us: u64) {
         let mut state = self.state.lock();
         let is_idle = state.queue.peek().is_none_or(|Reverse((number, _))| *number >= horizon);
@@ -254,7 +265,7 @@ impl History {
             wake(&mut state, now_us);
         }
     }
-    /// All streams come once more; those that fail then never do.
+    /// All streams come back once more; those that fail then never do.
     pub fn begin_last_round(&self) {
         let mut state = self.state.lock();
         wake(&mut state, u64::MAX);
@@ -267,7 +278,7 @@ impl History {
         state.jobs = state.jobs.saturating_add(1);
         put_back(&mut state, work, passed);
     }
-    /// The stream could not be read. It comes again at `due_us`; meanwhile the others are purged.
+    /// The stream could not be read. It comes back at `due_us`; meanwhile the others are purged.
     pub fn give_back_later(&self, work: Work, due_us: u64) {
         let stream = work.stream;
         let mut state = self.state.lock();
@@ -323,7 +334,7 @@ fn put_back(state: &mut State, mut work: Work, passed: &Passed) {
     }
 }
 
-/// Keeps the first, and the later of each pair in the older half behind it.
+/// Keeps the first end, and the later of each pair in the older half after it.
 fn thin(ends: &mut VecDeque<End>) {
     if ends.len() <= ENDS_MAX {
         return;
@@ -421,7 +432,8 @@ mod tests {
         history
     }
 
-    /// The first end had been thinned away, and the heap still had its number: below the horizon there was none.
+    /// The first end had been thinned away, and the heap still had its number: below the horizon
+    /// there was none.
     #[test]
     fn a_horizon_just_above_the_first_end_of_a_long_history_finds_it() {
         for ends in [1, ENDS_MAX as u64, ENDS_MAX as u64 + 1, 20_000] {
@@ -515,7 +527,8 @@ mod tests {
         assert!(history.take_work(1000).is_none());
     }
 
-    /// While a job is out: what it was told to go to may be thinned away, but what it leaves first is in the heap.
+    /// While a job is out, its limit may be thinned away; but the end that it leaves first is in
+    /// the heap.
     #[test]
     fn a_history_thinned_under_a_job_goes_on_behind_it() {
         let history = with_ends(2, 1);

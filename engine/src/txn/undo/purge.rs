@@ -1,15 +1,25 @@
-//! Purge's view of the undo streams: jobs of records that nobody can need any more, and the freeing of their pages.
+//! Purge's view of the undo streams: jobs of records that no reader can need any more, and the
+//! freeing of their pages.
 //!
-//! Why the records of a purged transaction are never needed by a reader: a reader follows a row's [`UndoPtr`] only past
-//! versions its view does not see, so every record it reads was written by a transaction that had not ended when its
-//! view was made; such a transaction's commit number is not below the view's (`sys.rs` keeps that true while a commit
-//! is half done). Purge takes only transactions whose number is below that of every open view, and views made later see
-//! those ended ones. Rolled back transactions get a number too: a reader may hold a pointer it copied before the rollback.
-//! Hence the rule for callers: who follows an undo pointer holds an open view, or is the record's own transaction.
+//! Why no reader needs the records of a purged transaction:
+//! - A reader follows a row's [`UndoPtr`] only past versions that its view does not see. So every
+//!   record it reads was written by a transaction that had not ended when the view was made.
+//! - The commit number of such a transaction is not below the view's (`commit.rs` keeps that true
+//!   while a commit is half done).
+//! - Purge takes only transactions whose number is below that of every open view. Views made later
+//!   see their ends.
+//! - Rolled back transactions get a number too: a reader may hold a pointer that it copied before
+//!   the rollback.
 //!
-//! A job is bounded by records, bytes and pages, and may span several small transactions of one stream. Records that
-//! were undone (with their whole transaction, or to a savepoint) are handed out too, marked so. A stream is worked on by
-//! one job at a time, so several purge threads never meet in one.
+//! Hence the rule for callers (I9): a thread that follows an undo pointer holds an open view, or
+//! works for the record's own transaction.
+//!
+//! A job is bounded by records, bytes and pages (I7), and may span several small transactions of
+//! one stream. Records that were undone are handed out too, marked so. One job at a time works on a
+//! stream, so several purge threads never meet in one.
+//!
+//! Latches: undo pages one at a time; to free pages a directory page, the system page, space pages.
+//! Called by `txn/purge.rs` and the table layer's purge.
 use super::directory::{Position, Slot};
 use super::format::{Kind, Reader};
 use super::history::{no_record_before_limit, Passed, Work};
@@ -28,10 +38,11 @@ pub struct PurgeRecord {
     pub undone: bool,
 }
 
-/// Work for purge: records of ended transactions (committed or rolled back), old enough for all views,
-/// in the order in which they were written. Small transactions come several in a job, large ones in
-/// several jobs (I7). A job may hold no record at all: then there were only end markers. Ends in
-/// `TrxSys::purged` or [`UndoStreams::purge_failed`]. After a crash some records come again.
+/// Work for purge: records of ended transactions (committed or rolled back), old enough for all
+/// views, in the order in which they were written. Small transactions come several in a job, large
+/// ones in several jobs (I7). A job may hold no record at all: then there were only end markers.
+/// Ends in `TrxSys::purged` or [`UndoStreams::purge_failed`]. After a crash some records come
+/// again.
 pub struct PurgeJob {
     pub records: Vec<PurgeRecord>,
     end: JobEnd,
@@ -73,8 +84,8 @@ impl UndoStreams {
         Ok(())
     }
 
-    /// Purge leaves pages: the head moves in the directory, and they are free. A position whose commit
-    /// marker may have been in one of them is saved first.
+    /// Purge leaves pages: the head moves in the directory, and they are free. A position whose
+    /// commit marker may have been in one of them is saved first.
     fn move_head(&self, end: &JobEnd, position: &dyn Fn() -> Position) -> Result<()> {
         self.pool.redo().reserve_to_go_on()?;
         let position = position();
@@ -93,7 +104,8 @@ impl UndoStreams {
         Ok(())
     }
 
-    /// All heads are made durable as they are, so that the next start hands no purged record out again.
+    /// All heads are made durable as they are, so that the next start hands no purged record out
+    /// again.
     pub(in crate::txn) fn save_heads(&self, position: &Position) -> Result<()> {
         for (stream, head, skip_until) in self.history.heads() {
             self.pool.redo().reserve_to_go_on()?;
@@ -106,8 +118,8 @@ impl UndoStreams {
         Ok(())
     }
 
-    /// The job was not done, or not wholly: it will be handed out again. A job that failed at something
-    /// that cannot be read lets the other streams go before.
+    /// The job was not done, or not wholly: it will be handed out again. A job that failed at
+    /// something that cannot be read lets the other streams go before.
     pub fn purge_failed(&self, job: PurgeJob, error: &Error) {
         let work = job.end.back_at_start();
         match error {
@@ -118,8 +130,8 @@ impl UndoStreams {
         }
     }
 
-    /// Before a close: streams that failed are tried once more. A stream that fails from now on is not
-    /// handed out again.
+    /// Before a close: streams that failed are tried once more. A stream that fails from now on is
+    /// not handed out again.
     pub fn begin_last_purge(&self) {
         self.history.begin_last_round();
     }
@@ -148,7 +160,8 @@ impl UndoStreams {
         };
         match fill(pool, &mut job, records_max) {
             Ok(()) => Ok(Some(job)),
-            // The stream cannot be read on. It is left out until the next start, and the others are purged.
+            // The stream cannot be read on. It is left out until the next start, and the others are
+            // purged.
             Err(error) if error.is_corrupt() => Err(error),
             // The disk's failure may pass.
             Err(error @ Error::Io(_)) => {
@@ -164,7 +177,7 @@ impl UndoStreams {
     }
 }
 
-/// A stream that the disk failed to read is left alone so long, and one whose records failed elsewhere.
+/// Pause of a stream that the disk failed to read, and of one whose records failed elsewhere.
 const UNREAD_US: u64 = 10 * 1_000_000;
 const UNDONE_US: u64 = 1_000_000;
 

@@ -1,10 +1,15 @@
-//! The writing end of an undo stream. One transaction at a time owns it (`Trx::stream`), so it needs no lock; between
-//! transactions it lies in the pile of free streams (`purge.rs`). The reading end, eaten by purge, is kept there too.
+//! The writing end of an undo stream.
 //!
-//! Invariant: behind every record there is room for [`END_MAX`] more bytes in this page and the pages linked ahead,
-//! so that an end marker never allocates. `reserve` and `make_room` provide it; `append` only uses it.
-//! Latches: X on undo pages in the order of the chain, then (to make room) the undo file's space pages. A record that is
-//! appended under tree latches therefore keeps the order tree, undo, space.
+//! One transaction at a time owns it (`ActiveTrx::stream`), so it needs no lock. Between
+//! transactions it is in the list of free streams (`history.rs`), which keeps the reading end,
+//! consumed by purge, too.
+//!
+//! Invariant: after every record there is room for [`END_MAX`] more bytes, in this page and the
+//! pages linked ahead. So an end marker never allocates. `reserve` and `make_room` provide the
+//! room; `append` only uses it.
+//!
+//! Latches: X on undo pages in the order of the chain, then (to make room) the undo file's space
+//! pages. So a record that is appended under tree latches keeps the order tree, undo, space.
 use super::format::{self, Kind, DATA, END_MAX, HEADER_MAX, NEXT, PAYLOAD, STREAM};
 use crate::base::bytes::{put_u16, put_u32};
 use crate::base::ids::UNDO_FILE;
@@ -28,16 +33,16 @@ pub(crate) struct StreamTail {
     /// Page and offset of the next byte; the offset may be the page size.
     pub(in crate::txn) page: PageNo,
     pub(in crate::txn) at: usize,
-    /// Linked pages behind `page`, still empty.
+    /// Linked pages after `page`, still empty.
     pub(in crate::txn) ahead: VecDeque<PageNo>,
     /// First and newest row record of the owner; NONE: it has none.
     pub(in crate::txn) first: UndoPtr,
     pub(in crate::txn) last: UndoPtr,
-    /// The owner has written something here, so it needs an end marker.
+    /// The owner has written a record, so it needs an end marker.
     pub(in crate::txn) used: bool,
-    /// What the owner undid and then passed over, keyed by the record before.
+    /// Records that the owner undid and then passed over, keyed by the record before.
     pub(in crate::txn) skips: Vec<(UndoPtr, Skip)>,
-    /// One of its pages cannot be read: nobody gets it again before the next start.
+    /// A page of the stream cannot be read: no transaction gets it before the next start.
     pub(in crate::txn) broken: bool,
     scratch: Vec<u8>,
 }
@@ -60,8 +65,9 @@ impl StreamTail {
     fn room(&self) -> usize {
         PAGE_SIZE - self.at + self.ahead.len() * PAYLOAD
     }
-    /// Room for a record with `payload` bytes and, behind it, an end marker, in an Mtr of its own. `Error::Full` changes
-    /// nothing. Returns the number of pages added. `ceiling`: see `make_room`.
+    /// Makes room for a record with `payload` bytes and an end marker after it, in an Mtr of its
+    /// own. `Error::Full` changes nothing. Returns the number of pages added. `ceiling`: see
+    /// `make_room`.
     pub(in crate::txn) fn reserve(&mut self, pool: &Pool, ceiling: PageNo, payload: usize) -> Result<usize> {
         if self.has_room(payload) {
             return Ok(0);
@@ -75,8 +81,9 @@ impl StreamTail {
     fn has_room(&self, payload: usize) -> bool {
         self.room() >= payload + HEADER_MAX + END_MAX
     }
-    /// The same in the caller's Mtr. Errors come before any change; an append of that payload then cannot fail. From `ceiling` on the
-    /// file is to become free (`shrink.rs`): a stream up there goes on below.
+    /// The same in the caller's Mtr. Errors come before any change; an append of that payload then
+    /// cannot fail. From `ceiling` on the file is to become free (`truncate.rs`): a stream up there
+    /// goes on below.
     pub(in crate::txn) fn make_room(&mut self, mtr: &mut Mtr<'_>, ceiling: PageNo, payload: usize) -> Result<usize> {
         if self.has_room(payload) {
             return Ok(0);
@@ -96,6 +103,7 @@ impl StreamTail {
             last = page;
             self.ahead.push_back(no);
         }
+        debug_assert!(self.has_room(payload));
         Ok(n)
     }
     fn latch(&mut self, mtr: &mut Mtr<'_>, no: PageNo) -> Result<PageHandle> {
@@ -103,16 +111,17 @@ impl StreamTail {
         self.broken |= page.as_ref().is_err_and(Error::is_corrupt);
         page
     }
-    /// All its pages.
+    /// All pages of the writing end.
     pub(in crate::txn) fn pages(&self) -> Vec<PageId> {
         let pages = std::iter::once(&self.page).chain(&self.ahead);
         pages.map(|no| PageId::new(UNDO_FILE, *no)).collect()
     }
-    /// Room for the end marker alone: what every owner starts with.
+    /// Room for the end marker alone: every owner starts with it.
     pub(in crate::txn) fn has_room_to_end(&self) -> bool {
         self.room() >= END_MAX
     }
-    /// Latches what an end marker may be written to: appending it in the same Mtr cannot fail then.
+    /// Latches the pages that an end marker may be written to: appending it in the same Mtr cannot
+    /// fail then.
     pub(in crate::txn) fn latch_for_end(&mut self, mtr: &mut Mtr<'_>) -> Result<()> {
         self.latch(mtr, self.page)?;
         if let (true, Some(next)) = (PAGE_SIZE - self.at < END_MAX, self.ahead.front().copied()) {
@@ -178,11 +187,12 @@ impl StreamTail {
         }
         Ok(start)
     }
-    /// Keeps first, last and skips for a record now in the stream. Recovery calls it for each record it walks over.
+    /// Keeps first, last and skips for a record now in the stream. Recovery calls it for each
+    /// record it walks over.
     pub(in crate::txn) fn note(&mut self, kind: Kind, prev: UndoPtr, at: UndoPtr) {
         self.used = true;
         if kind == Kind::RolledBack {
-            // All that was undone before is a part of it.
+            // All that was undone before is a part of this rollback.
             self.skips.clear();
             if !self.first.is_none() {
                 self.add_skip(UndoPtr::NONE, at);
@@ -190,8 +200,8 @@ impl StreamTail {
             return;
         }
         if prev != self.last && !self.last.is_none() {
-            // No record was added since the last skip: a rollback that goes on, and this one has
-            // that one in it.
+            // No record was added since the last skip: that rollback goes on, and the new skip
+            // covers the last one.
             let goes_on = |(key, skip): &(UndoPtr, Skip)| !skip.inclusive && *key == self.last;
             if self.skips.last().is_some_and(goes_on) {
                 self.skips.pop();
@@ -211,7 +221,7 @@ impl StreamTail {
         let key = if inclusive { self.first } else { prev };
         self.skips.push((key, Skip { inclusive, until }));
     }
-    /// The owner has ended: ready for the next one. Hands over what was undone.
+    /// The owner has ended: the stream is ready for the next one. Hands over what was undone.
     pub(in crate::txn) fn end_owner(&mut self) -> Vec<(UndoPtr, Skip)> {
         self.first = UndoPtr::NONE;
         self.last = UndoPtr::NONE;

@@ -1,9 +1,9 @@
 //! The undo streams: the door to everything in this room.
 //!
-//! [`UndoStreams`] gives transactions their streams, room in them, and reads records back. `purge.rs`
-//! takes records out, `truncate.rs` makes the file shorter: parts of the same type. Knows nothing of
-//! transactions beyond their ids. Latches: undo pages, then the undo file's space pages.
-//! Called by: `sys.rs`, `commit.rs`, `recover.rs`.
+//! [`UndoStreams`] gives transactions their streams, room in them, and reads records back.
+//! `purge.rs` takes records out, `truncate.rs` makes the file shorter: parts of the same type.
+//! Knows nothing of transactions beyond their ids. Latches: undo pages, then the undo file's space
+//! pages. Called by: `sys.rs`, `commit.rs`, `recover.rs`.
 use super::ceiling::Ceiling;
 use super::directory::{self, Directory, Slot, SystemPage};
 use super::format::{corrupt, Kind, Reader};
@@ -63,7 +63,8 @@ impl UndoStreams {
     pub(in crate::txn) fn slots(&self) -> Result<Vec<Option<Slot>>> {
         self.directory.slots(&self.pool)
     }
-    /// Recovery: a stream as it was found. `tail` None: the stream belongs to a recovered transaction.
+    /// Recovery: a stream as it was found. `tail` None: the stream belongs to a recovered
+    /// transaction.
     pub(in crate::txn) fn restore(&self, number: u32, head: StreamHead, tail: Option<Box<StreamTail>>, pages: u64) {
         self.stream_pages.add(pages);
         self.history.restore(number, head, tail);
@@ -102,7 +103,8 @@ impl UndoStreams {
     pub(in crate::txn) fn give_back(&self, tail: Box<StreamTail>) {
         self.history.end(tail, None);
     }
-    /// The owner has ended; `end`: its end marker, if it has written. The stream is free for the next owner.
+    /// The owner has ended; `end`: its end marker, if it has written. The stream is free for the
+    /// next owner.
     pub(in crate::txn) fn end_owner(&self, tail: Box<StreamTail>, end: Option<End>) {
         self.history.end(tail, end);
         self.counters.history_list_length.set(self.history.len());
@@ -124,8 +126,8 @@ impl UndoStreams {
 
     // ---- for everyone ----
 
-    /// Reserves numbers above `next` and returns the new bound: durable before anything that carries
-    /// one of them, by the order of the log.
+    /// Reserves numbers above `next` and returns the new bound: durable before anything that
+    /// carries one of them, by the order of the log.
     pub(in crate::txn) fn reserve_numbers(&self, next: u64) -> Result<u64> {
         self.directory.reserve_numbers(&self.pool, next)
     }
@@ -134,8 +136,8 @@ impl UndoStreams {
     pub fn allow_loads(&self) -> Result<()> {
         self.directory.note_loads(&self.pool)
     }
-    /// Takes S latches on undo pages, one at a time. The caller holds an open view that does not see
-    /// the record's transaction, or is that transaction (`purge.rs` says why that suffices).
+    /// Takes S latches on undo pages, one at a time. The caller holds an open view that does not
+    /// see the record's transaction, or is that transaction (`purge.rs` says why that suffices).
     pub fn read(&self, at: UndoPtr) -> Result<UndoRecord> {
         let mut reader = Reader::open(&self.pool, at)?;
         match reader.header()? {

@@ -1,8 +1,9 @@
 //! The undo file gives its room back: `docs/decisions/2026-11-21-undo-shrinks.md`.
 //!
-//! [`UndoStreams::truncate`] is called about once a second, by one thread at a time. It notes how much
-//! undo is in use, moves idle streams down and cuts off the file's free end, in bounded steps (I7). All
-//! other callers only ask for the *ceiling*, one atomic: streams that need a page take none from there on.
+//! [`UndoStreams::truncate`] is called about once a second, by one thread at a time. It notes how
+//! much undo is in use, moves idle streams down and cuts off the file's free end, in bounded steps
+//! (I7). All other callers only ask for the *ceiling*, one atomic: streams that need a page take
+//! none from there on.
 use super::directory::Position;
 use super::streams::UndoStreams;
 use crate::base::ids::UNDO_FILE;
@@ -10,14 +11,15 @@ use crate::base::{PageNo, Result};
 use crate::pool::PAGE_SIZE;
 use crate::space;
 
-/// Pages cut off in one step: who needs a page meanwhile waits for it.
+/// Pages cut off in one step: a transaction that needs a page meanwhile waits for the step.
 const STEP_PAGES: u32 = 4096;
 /// Streams moved in one step.
 const STEP_STREAMS: usize = 64;
 
 impl UndoStreams {
     /// One step; never makes the file smaller than `kept` pages. `position`: the newest replication
-    /// position, which may be lost with a page. True: something was cut, and there may be more to cut now.
+    /// position, which may be lost with a page. True: something was cut, and there may be more to
+    /// cut now.
     pub(in crate::txn) fn truncate(&self, kept: u32, position: &dyn Fn() -> Position) -> Result<bool> {
         let usage = space::usage(&self.pool, UNDO_FILE)?;
         let Some(kept) = self.ceiling.kept(kept, usage) else {
@@ -29,8 +31,8 @@ impl UndoStreams {
         Ok(cut > 0)
     }
 
-    /// For reports: the pages of the undo file, and those in use, its own pages included, read under
-    /// one latch. If the file cannot be read, the numbers stay.
+    /// For reports: the pages of the undo file, and those in use, its own pages included, read
+    /// under one latch. If the file cannot be read, the numbers stay.
     pub fn publish_gauges(&self) {
         if let Ok(usage) = space::usage(&self.pool, UNDO_FILE) {
             self.counters.undo_file_pages.set(usage.pages as u64);

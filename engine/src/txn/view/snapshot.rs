@@ -1,8 +1,10 @@
 //! The visibility rule, alone and pure. `visibility.rs` makes views, `registry.rs` lists them.
+//! Called by the table layer for each row version.
 use crate::base::TrxId;
 use crate::txn::durable_reads::NotDurable;
 
-/// What a consistent read may see: everything committed when it was made, and its own changes.
+/// What a consistent read may see: everything committed when the view was made, and its own
+/// changes.
 #[derive(Clone, Debug, Default)]
 pub struct ReadView {
     /// Own transaction id (0 = none yet; set when one is assigned).
@@ -15,7 +17,8 @@ pub struct ReadView {
     pub active: Vec<TrxId>,
     /// Commit number at creation: transactions with a commit number below it are visible.
     pub commit_no: u64,
-    /// Some: not everything that the view sees is durable, and the view notes what it shows of that.
+    /// Some: not everything that the view sees is durable, and the view notes what it shows of
+    /// that.
     pub(in crate::txn) not_durable: Option<NotDurable>,
 }
 

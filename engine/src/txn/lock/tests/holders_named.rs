@@ -1,5 +1,6 @@
-//! A waiter hears of everyone it waits for, whether they were there when the wait began or came before it later: a replica's server acts on it.
-//! And so does the search for deadlocks.
+//! A waiter hears of every holder that it waits for: of those at the wait's beginning, and of those
+//! that came before it later. A replica's server acts on that, and so does the search for
+//! deadlocks.
 use super::locks::{begin_wait, lock_sys, take, trx, try_take, until, waiting};
 use crate::base::Error;
 use crate::txn::lock::sleep::HOLDERS_NOTED_MAX;
@@ -13,7 +14,7 @@ use std::thread;
 const S: LockMode = LockMode::Shared;
 const X: LockMode = LockMode::Exclusive;
 
-/// Notes whom it is about to wait for, and will not wait for one of them.
+/// Notes the holders that it is about to wait for, and refuses to wait for one of them.
 #[derive(Default)]
 struct Listener {
     thread: ThreadWaiter,
@@ -40,8 +41,9 @@ impl Waiter for Listener {
     }
 }
 
-/// The row was changed by `owner`, whose lock is implicit. Somebody has just locked it and not looked at it yet, and a third waits behind him;
-/// then he looks, and queues up again.
+/// The row was changed by `owner`, whose lock is implicit. A second transaction has just locked the
+/// row and not looked at it yet, and a third waits for the second. Then the second looks, and
+/// queues up again.
 struct Row {
     locks: Arc<LockSys>,
     owner: Trx,
@@ -83,7 +85,8 @@ fn made_explicit(refuses_owner: bool) -> Row {
     }
 }
 
-/// Nobody but the server knew that the owner waited for the sleeper's commit, and it was not told: both slept until the timeout.
+/// Only the server knew that the owner waited for the sleeper's commit. The server did not hear of
+/// the sleeper's wait, and both slept until the timeout.
 #[test]
 fn who_waits_already_hears_of_a_lock_made_explicit() {
     let mut row = made_explicit(false);
@@ -105,7 +108,7 @@ fn who_must_not_wait_for_that_owner_gives_up() {
     assert_eq!(row.locks.names_in_use(), 0);
 }
 
-/// The mark is no verdict: none is lost because of it, and the first one stays.
+/// The mark is no decision: no decision is lost because of it, and the first one stays.
 #[test]
 fn a_wait_that_is_to_look_again_can_still_be_decided() {
     let trx = trx(1);
@@ -116,8 +119,8 @@ fn a_wait_that_is_to_look_again_can_still_be_decided() {
     assert_eq!(flag.load(Ordering::Acquire), WAIT_DEADLOCK);
 }
 
-/// A wait by a thread of its own, which is counted before it searches for deadlocks. Whoever of a circle searches last, the sleeper is not the
-/// victim: it has too much to lose.
+/// A wait by a thread of its own, which is counted before it searches for deadlocks. Whichever
+/// transaction of a circle searches last, the sleeper is not the victim: it has too much to lose.
 struct Sleeper {
     waiter: Arc<Listener>,
     shared: Arc<TrxShared>,
@@ -151,13 +154,13 @@ impl Sleeper {
     }
 }
 
-/// Ends a wait, and so makes the way free to whoever has come before those behind it.
+/// Ends a wait, and so lets the transaction go on that has come before those after it.
 fn cancel(locks: &LockSys, sleeper: Sleeper) {
     locks.cancel_wait(&sleeper.shared);
     assert_eq!(sleeper.thread.join().unwrap(), Err(Error::Interrupted));
 }
 
-/// The holder has not waited when he came before the reader: he finds the circle when he does.
+/// The holder did not wait when it came before the reader: it finds the circle when it waits.
 #[test]
 fn a_circle_through_a_lock_that_was_raised_is_found_at_once() {
     let locks = lock_sys();
@@ -175,7 +178,7 @@ fn a_circle_through_a_lock_that_was_raised_is_found_at_once() {
     assert_eq!(reader.thread.join().unwrap(), Ok(()));
 }
 
-/// The third waits for the reader last; between them stands who waits to upgrade.
+/// The third waits for the reader last; between them stands a transaction that waits to upgrade.
 #[test]
 fn a_circle_through_a_waiting_upgrade_is_found_at_once() {
     let locks = lock_sys();
@@ -225,7 +228,8 @@ fn a_circle_through_a_range_over_a_waiting_insert_is_found_at_once() {
     assert_eq!(insert.thread.join().unwrap(), Ok(()));
 }
 
-/// The reader waits for the writer only, until the holder whose shared lock is in that one's way wants to write himself.
+/// The reader waits for the writer only, until the holder of the shared lock in the writer's way
+/// wants to write, too.
 #[test]
 fn a_waiting_reader_hears_of_a_holder_that_upgrades() {
     for another_holder in [false, true] {

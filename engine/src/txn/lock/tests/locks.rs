@@ -42,8 +42,9 @@ pub(super) fn waiting(trx: &Arc<TrxShared>) -> bool {
     trx.waiting_on.load(Ordering::Acquire) != 0
 }
 
-/// A wait by a thread of its own, which holds nothing any more when it ends. It has begun when this returns; its search for deadlocks may be
-/// still to come, and make it the victim of a circle that is closed meanwhile.
+/// A wait by a thread of its own, which holds nothing any more when it ends. The wait has begun
+/// when this returns. Its search for deadlocks may be still to come, and make it the victim of a
+/// circle that is closed meanwhile.
 pub(super) fn begin_wait<T: Send + 'static>(
     locks: &Arc<LockSys>,
     mut trx: Trx,
@@ -114,14 +115,15 @@ fn a_wait_times_out_and_lets_those_behind_it_go_on() {
     take(&locks, &mut holder, b"k", S).unwrap();
     impatient.lock_wait_timeout_ms = 60;
     let waits = begin_wait(&locks, impatient, |locks, trx| take(locks, trx, b"k", X));
-    // Behind the exclusive request, until that gives up.
+    // After the exclusive request, until that gives up.
     assert_eq!(try_take(&locks, &mut reader, b"k", S), Err(Error::Locked));
     assert_eq!(take(&locks, &mut reader, b"k", S), Ok(Granted::New));
     assert_eq!(waits.join().unwrap(), Err(Error::LockWaitTimeout));
     assert_eq!(locks.waits.counters.lock_wait_timeouts.get(), 1);
 }
 
-/// It was queued for an instant, and the search for a deadlock that its timeout was about to end took a victim.
+/// The request was queued for an instant. The search found a deadlock that the timeout was about to
+/// end, and took a victim.
 #[test]
 fn who_may_not_wait_is_in_no_queue_and_in_no_deadlock() {
     let locks = lock_sys();
@@ -139,17 +141,17 @@ fn who_may_not_wait_is_in_no_queue_and_in_no_deadlock() {
     locks.release_all(&b.shared);
     assert_eq!(waits.join().unwrap(), Ok(Granted::New));
     let counters = &locks.waits.counters;
-    let told = [
+    let counted = [
         &counters.deadlocks,
         &counters.row_lock_waits,
         &counters.lock_wait_timeouts,
     ];
-    assert_eq!(told.map(|counter| counter.get()), [0, 1, 3]);
+    assert_eq!(counted.map(|counter| counter.get()), [0, 1, 3]);
     assert_eq!(locks.names_in_use(), 0);
 }
 
-/// The lock of a waiter was made explicit while it waited for that very row, and stood twice on its list: giving it back twice
-/// broke the shard's chains.
+/// The lock of a waiter was made explicit while it waited for that very row. The lock stood twice
+/// on its list, and giving it back twice broke the shard's chains.
 #[test]
 fn a_waiters_implicit_lock_is_made_explicit_meanwhile() {
     let locks = lock_sys();
@@ -183,7 +185,8 @@ fn a_wait_can_be_cancelled() {
     assert_eq!(locks.names_in_use(), 0);
 }
 
-/// `n` transactions each hold one key and want the next one's: exactly one must give up, and all end.
+/// `n` transactions each hold one key and want the next one's: exactly one must give up, and all
+/// end.
 fn circle(n: usize) -> Arc<LockSys> {
     let locks = lock_sys();
     let barrier = Arc::new(std::sync::Barrier::new(n));
@@ -231,13 +234,13 @@ fn deadlocks_of_two_and_more_cost_one_victim() {
     }
 }
 
-/// Both of a circle queue up before either searches. The second to search came by while the first, that was to give up, still stood in its
-/// queue: it found the same circle, and gave up too.
+/// Both transactions of a circle queue up before either searches. The first to search was to give
+/// up, and still stood in its queue. The second to search found the same circle, and gave up too.
 #[test]
 fn a_circle_that_two_search_for_costs_one_of_them() {
     let locks = lock_sys();
     let (mut a, mut b) = (trx(1), trx(2));
-    // Whoever of them searches first, a is the victim.
+    // Whichever of them searches first, `a` is the victim.
     b.shared.undo_records.store(1000, Ordering::Relaxed);
     take(&locks, &mut a, b"a", X).unwrap();
     take(&locks, &mut b, b"b", X).unwrap();
@@ -263,7 +266,7 @@ fn a_circle_that_two_search_for_costs_one_of_them() {
 fn two_upgrades_of_one_row_are_a_deadlock() {
     let locks = lock_sys();
     let (mut a, mut b) = (trx(1), trx(2));
-    // Whoever of them looks for the deadlock last, b is the victim.
+    // Whichever of them searches last, `b` is the victim.
     a.shared.undo_records.store(1000, Ordering::Relaxed);
     take(&locks, &mut a, b"k", S).unwrap();
     take(&locks, &mut b, b"k", S).unwrap();
@@ -326,7 +329,7 @@ fn a_range_stops_the_inserts_of_others_until_its_owner_ends() {
 fn a_range_and_a_row_make_a_deadlock() {
     let locks = lock_sys();
     let (mut a, mut b) = (trx(1), trx(2));
-    // Whoever of them searches last, b is the victim.
+    // Whichever of them searches last, `b` is the victim.
     a.shared.undo_records.store(1000, Ordering::Relaxed);
     locks.lock_range(&mut a, 1, b"", None);
     locks.lock_range(&mut b, 1, b"", None);
@@ -339,7 +342,8 @@ fn a_range_and_a_row_make_a_deadlock() {
 /// -1: a writer, n: readers.
 type Users = AtomicI32;
 
-/// Random locks on rows, each counted in and out of its row's users. Returns how many deadlocks there were.
+/// Random locks on rows, each counted in and out of its row's users. Returns how many deadlocks
+/// there were.
 fn lock_at_random(locks: &LockSys, rows: &[Users], number: u64) -> u64 {
     let (mut dice, mut trx, mut deadlocks) = (Dice(number), trx(number), 0);
     for _ in 0..800 {
@@ -383,8 +387,8 @@ fn lock_at_random(locks: &LockSys, rows: &[Users], number: u64) -> u64 {
     deadlocks
 }
 
-/// Eight threads take random locks on 16 rows. Each row counts its readers and writers: nobody is ever there beside a
-/// writer. All threads come to an end, and nothing is left in the table.
+/// Eight threads take random locks on 16 rows. Each row counts its readers and writers: no thread
+/// is ever there beside a writer. All threads come to an end, and nothing is left in the table.
 #[test]
 fn exclusion_holds_under_stress() {
     let (locks, rows) = (&lock_sys(), &[const { Users::new(0) }; 16]);

@@ -1,4 +1,4 @@
-//! Tests of locks: `locks` (with threads), `holders_named` (the holders that waiters are told of),
+//! Tests of locks: `locks` (with threads), `holders_named` (the holders that waiters hear of),
 //! `report` (locks and waits as INFORMATION_SCHEMA shows them).
 mod holders_named;
 mod locks;

@@ -1,4 +1,5 @@
-//! What INFORMATION_SCHEMA shows of the lock table: whole, each lock once, waits that fit the locks, whatever goes on meanwhile.
+//! INFORMATION_SCHEMA shows the whole lock table: each lock once, and waits that fit the locks,
+//! whatever goes on meanwhile.
 use crate::txn::tests::Bed;
 use crate::txn::{Isolation, LockDetail, LockKind, LockMode, LockPolicy, ThreadWaiter, Trx};
 use std::collections::HashSet;
@@ -73,7 +74,7 @@ fn queues_ranges_and_who_is_in_whose_way() {
         assert_eq!(report.locks.len(), 6);
         let ids: HashSet<String> = (0..6).map(|at| report.lock_id(at)).collect();
         assert_eq!(ids.len(), 6);
-        // Only what somebody waits for.
+        // Only locks that a transaction waits for.
         assert_eq!(bed.sys.lock_report(LockDetail::Nothing).locks.len(), 4);
         let counted = bed.sys.lock_report(LockDetail::Indexes);
         assert_eq!(counted.locks.len(), 4);
@@ -98,7 +99,7 @@ fn reports_fit_together_under_load() {
                 let mut n = connection_no;
                 while !stop.load(Ordering::Relaxed) {
                     bed.sys.start(&mut trx, Isolation::ReadCommitted, 20_000);
-                    // In rising order: no deadlocks.
+                    // In ascending order: no deadlocks.
                     for key in 0..8u8 {
                         n = n.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                         if n >> 62 != 0 {
@@ -114,7 +115,7 @@ fn reports_fit_together_under_load() {
             });
         }
         let (mut waits, mut reports) = (0, 0);
-        // On a busy machine the others may come late.
+        // On a busy machine the other threads may come late.
         while reports < 2_000 || (waits == 0 && reports < 1_000_000) {
             reports += 1;
             let report = bed.sys.lock_report(LockDetail::Locks);

@@ -206,8 +206,8 @@ fn numbers_never_repeat() {
     let mut bed = Bed::create(9);
     let mut last = 0;
     for round in 0..4 {
-        // The log is flushed in some rounds only: ids that were given and lost must not come again once they were seen
-        // in anything durable; the bound's own group is flushed with the first of them.
+        // The log is flushed in some rounds only. Ids that were given and lost must not come again
+        // once anything durable has them. The bound's own group is flushed with the first of them.
         for n in 0..40_000u64 {
             let mut trx = bed.trx();
             let id = bed.sys.ensure_id(&mut trx).unwrap();
@@ -300,7 +300,8 @@ fn bench_small_transactions() {
     println!("read-only with a view: {} ns", start.elapsed().as_nanos() as u64 / n);
 }
 
-/// Each try drew a number that nobody had reserved; a rollback that waited for its page for a day met an assertion.
+/// Each try drew a number that was not reserved. A rollback that waited for its page for a day met
+/// an assertion.
 #[test]
 fn an_end_that_cannot_be_written_uses_up_no_number() {
     let bed = Bed::create(8);

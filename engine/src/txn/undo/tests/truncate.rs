@@ -1,5 +1,5 @@
-//! The undo file becomes shorter: idle streams move, busy ones go on below, and nobody loses a record. (A crash at every I/O of it: the
-//! simulation's workload "undo is cut off".)
+//! The undo file becomes shorter: idle streams move, busy ones go on below, and no record is lost.
+//! (The simulation's workload "undo is cut off" crashes at every I/O of it.)
 use crate::base::ids::UNDO_FILE;
 use crate::pool::PAGE_SIZE;
 use crate::space;
@@ -47,7 +47,7 @@ fn grown(seed: u64) -> Bed {
         }
     }
     assert!(pages(&bed) > 200, "{} pages", pages(&bed));
-    // Cut nothing that somebody needs.
+    // Nothing that a transaction needs may be cut.
     shrink(&bed);
     bed.check_pages();
     assert!(pages(&bed) > 200);
