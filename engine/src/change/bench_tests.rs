@@ -2,7 +2,7 @@
 //! `cargo test --release -p sluice change::bench_tests -- --ignored --nocapture`
 use super::{drain, submit, Buffering, ChangeBuffer, Delta, IndexTrees, Op, DELTA_BIT};
 use crate::btree::build::Builder;
-use crate::btree::tests::kit::{checkpoint, rig_with_tree, Dice, FILE};
+use crate::btree::tests::fixture::{checkpoint, rig_with_tree, Dice, FILE};
 use crate::btree::Tree;
 use crate::pool::Pool;
 use std::sync::Arc;

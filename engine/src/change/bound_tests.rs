@@ -3,7 +3,7 @@
 use super::kit::{found_again, new_index};
 use super::{drain, get, merge_at_random, submit, sweep_step, visit_prefix, IndexTrees, Op};
 use crate::base::bytes::{get_u48, put_u48};
-use crate::btree::tests::kit::checkpoint;
+use crate::btree::tests::fixture::checkpoint;
 use crate::entry::secondary::{encode, DELETE_MARK};
 use crate::pool::tests::Rig;
 use crate::pool::Pool;

@@ -4,7 +4,7 @@ use super::kit::{found_again, new_index};
 use super::pending::{self, Pending};
 use super::{drain, merge_leaf, submit, sweep_step, IndexTrees, Op};
 use crate::base::{Lsn, Result};
-use crate::btree::tests::kit::{checkpoint, Dice, FILE};
+use crate::btree::tests::fixture::{checkpoint, Dice, FILE};
 use crate::btree::{Seek, ENTRY_MAX, KEY_MAX};
 use crate::io::SimDisk;
 use crate::pool::tests::Rig;

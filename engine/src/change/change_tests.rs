@@ -2,7 +2,7 @@
 //! is doing it once.
 use super::{submit, IndexTrees, Op};
 use crate::base::Error;
-use crate::btree::tests::kit::{check, rig_with_tree, Dice};
+use crate::btree::tests::fixture::{check, rig_with_tree, Dice};
 use crate::btree::Tree;
 use crate::entry::secondary::{decode, encode};
 use crate::pool::Pool;

@@ -5,7 +5,7 @@ use super::super::{submit, sweep_step, Buffering, Op};
 use super::*;
 use crate::base::moment::at;
 use crate::base::Moment;
-use crate::btree::tests::kit::{checkpoint, FILE};
+use crate::btree::tests::fixture::{checkpoint, FILE};
 use crate::pool::tests::Rig;
 use crate::pool::PAGE_SIZE;
 use crate::space::file_name;

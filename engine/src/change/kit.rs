@@ -1,6 +1,6 @@
 //! What the tests of indexes with a change buffer share: make one, and find it again as a restart does.
 use super::{Buffering, ChangeBuffer, Delta, IndexTrees, DELTA_BIT};
-use crate::btree::tests::kit::FILE;
+use crate::btree::tests::fixture::FILE;
 use crate::btree::Tree;
 use crate::pool::Pool;
 use crate::space;

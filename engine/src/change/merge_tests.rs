@@ -4,7 +4,7 @@ use super::super::{drain, get, submit, visit_prefix, Buffering, IndexTrees, Op};
 use super::*;
 use crate::base::moment::at;
 use crate::base::{Moment, PageNo};
-use crate::btree::tests::kit::{check, checkpoint};
+use crate::btree::tests::fixture::{check, checkpoint};
 use crate::btree::ENTRY_OVERHEAD;
 use crate::entry::secondary;
 use crate::pool::tests::Rig;
@@ -25,7 +25,7 @@ fn put(pool: &Pool, index: &IndexTrees, key: &[u8], value: &[u8]) {
 fn free_at(pool: &Pool, index: &IndexTrees, key: &[u8]) -> usize {
     let mut mtr = pool.begin();
     let leaf = index.tree.leaf_for_write(&mut mtr, key, Intent::Leaf, None).unwrap();
-    index.tree.leaf_free(&mtr, &leaf)
+    leaf.free(&mtr)
 }
 
 /// They were read one after the other with their parent latched alone, which kept everybody from all that is below it.

@@ -32,7 +32,7 @@ impl Merge<'_> {
         }
         self.pool.redo().reserve_to_go_on()?;
         let mut mtr = self.pool.begin();
-        let Some(siblings) = self.tree.siblings_for_write(&mut mtr, at, stretch)? else {
+        let Some(siblings) = crate::btree::Siblings::latch(&self.tree, &mut mtr, at, stretch)? else {
             return Ok(Next::Alone);
         };
         let lo = siblings.lower(&mtr).to_vec();
@@ -54,7 +54,7 @@ impl Merge<'_> {
                 Item::Pending { key, from, to } => (self.pending.key(key), &made[from..to]),
             })
             .collect();
-        if self.pending.is_empty() || !self.tree.spread(&mut mtr, &siblings, &items)? {
+        if self.pending.is_empty() || !siblings.redistribute(&mut mtr, &items)? {
             return Ok(Next::Alone);
         }
         let stuck = self.stuck;
@@ -68,7 +68,7 @@ impl Merge<'_> {
         moment(Moment::MergedToBeCounted);
         self.account(self.pending.len(), &kept);
         for key in empty {
-            self.delta.tree.try_shrink(self.pool, &key)?;
+            self.delta.tree.try_merge_nodes(self.pool, &key)?;
         }
         self.leaves += siblings.len() - 1;
         self.end = Some(hi);

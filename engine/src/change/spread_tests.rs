@@ -5,7 +5,7 @@ use super::spread::SPREAD;
 use super::{drain, submit, visit_prefix, Buffering, IndexTrees, Op};
 use crate::base::moment::at;
 use crate::base::{Moment, PageId};
-use crate::btree::tests::kit::{check, FILE};
+use crate::btree::tests::fixture::{check, FILE};
 use crate::btree::Seek;
 use crate::io::SimDisk;
 use crate::pool::tests::Rig;

@@ -1,7 +1,7 @@
 //! Sweeps and pages that cannot be read. (Of whole tables: `engine/tests/unmerged.rs`.)
 use super::kit::{found_again, new_index};
 use super::{drain, submit, sweep_step, Buffering, Delta, IndexTrees, Op};
-use crate::btree::tests::kit::{check, checkpoint, FILE};
+use crate::btree::tests::fixture::{check, checkpoint, FILE};
 use crate::io::{Disk, SimDisk};
 use crate::pool::page::{page_index, page_level};
 use crate::pool::tests::Rig;

@@ -2,7 +2,7 @@
 //! come and go, are split, merged into, and emptied.
 use super::kit::new_unique_index;
 use super::*;
-use crate::btree::tests::kit::Dice;
+use crate::btree::tests::fixture::Dice;
 use crate::entry::secondary;
 use crate::pool::tests::Rig;
 use crate::pool::{Pool, Presence};

@@ -13,7 +13,7 @@ mod merged_tests;
 mod tests;
 
 use crate::base::{Lsn, PageNo, Result};
-use crate::btree::cursor::READ_AHEAD_MAX;
+use crate::btree::READ_AHEAD_MAX;
 use crate::btree::{LeafRead, Seek, Tree};
 use crate::change::in_use;
 use crate::index::Index;

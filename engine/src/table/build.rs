@@ -10,8 +10,8 @@ use super::sort::Sorter;
 use super::store::Store;
 use crate::base::{moment, planted, Error, IndexId, Moment, Mutant, Result, TrxId};
 use crate::btree::build::Builder;
-use crate::btree::bulk::BulkLoad;
 use crate::btree::extents::ExtentList;
+use crate::btree::load::Loader;
 use crate::btree::Tree;
 use crate::change::{Buffering, DELTA_BIT};
 use crate::index::secondary;
@@ -207,11 +207,11 @@ impl Store {
     /// A tree with a broken page is not walked: its pages are found by what they say of themselves, and the broken ones are lost. False: not
     /// now, the next start tries again.
     fn free_pages(&self, table: &Table, tree: &Tree) -> Result<bool> {
-        let why = match tree.free_all(&self.pool) {
+        let why = match crate::btree::TreeRemover::new(&self.pool, &tree).remove() {
             Err(e) if e.is_corrupt() => self.name_damage(e),
             done => return done.map(|()| true),
         };
-        let lost = tree.free_scattered(&self.pool)?;
+        let lost = crate::btree::TreeRemover::new(&self.pool, &tree).remove_scattered()?;
         let left = match lost {
             Some(0) => "is freed wholly, though a page of it cannot be read".into(),
             Some(lost) => format!("leaves {lost} pages that cannot be read behind"),
@@ -349,11 +349,11 @@ impl Store {
         list: ExtentList,
         feed: impl FnOnce(Push<'_>) -> Result<()>,
     ) -> Result<()> {
-        let mut load = BulkLoad::new(&self.pool, tree, list, FILL_PERCENT)?;
+        let mut load = Loader::new(&self.pool, tree, list, FILL_PERCENT)?;
         feed(&mut |key, value| load.push(key, value))?;
         self.link_load(load)
     }
-    pub(super) fn link_load(&self, load: BulkLoad) -> Result<()> {
+    pub(super) fn link_load(&self, load: Loader) -> Result<()> {
         let loaded = load.finish()?;
         self.redo.reserve_to_go_on()?;
         let mut mtr = self.pool.begin();

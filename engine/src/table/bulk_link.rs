@@ -20,8 +20,8 @@ use super::sort::Sorter;
 use super::store::Store;
 use super::undo_format;
 use crate::base::{moment, Error, IndexId, Moment, Result, TrxId};
-use crate::btree::bulk::Loaded;
 use crate::btree::extents::ExtentList;
+use crate::btree::load::Loaded;
 use crate::btree::Tree;
 use crate::txn::Trx;
 use std::sync::atomic::{fence, Ordering};
@@ -57,7 +57,7 @@ impl Store {
 
     /// Nothing stands in any of its trees.
     pub(crate) fn is_bare(&self, layout: &Layout) -> Result<bool> {
-        if layout.temporary || !layout.clustered.tree.is_bare(&self.pool)? {
+        if layout.temporary || !layout.clustered.tree.is_empty(&self.pool)? {
             return Ok(false);
         }
         for s in &layout.secondary {
@@ -72,7 +72,7 @@ impl Store {
                 }
             }
             moment(Moment::NothingPending);
-            if !s.index.tree.is_bare(&self.pool)? {
+            if !s.index.tree.is_empty(&self.pool)? {
                 return Ok(false);
             }
         }
