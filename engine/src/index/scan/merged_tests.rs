@@ -1,8 +1,8 @@
 //! A merged scan against a sorted map: entries in the base or pending at random, both directions,
 //! turns, batch sizes; changes, appends, new partitions and merges between fills. Point and prefix
 //! reads say the same. Then all of it at once, in threads.
-
-use super::{Backward, Batch, Direction, Forward, Limit, Scan};
+use super::Direction::{Backward, Forward};
+use super::{Batch, Direction, Limit, Scan};
 use crate::btree::tests::fixture::Dice;
 use crate::btree::Tree;
 use crate::change::kit::new_index;
