@@ -1,20 +1,22 @@
-//! Overflow chains: bytes too long for a leaf, in a list of pages of the same file. The table layer keeps the first page's number
-//! in the row.
+//! Overflow chains: values too long for a leaf, in a list of pages of the same file.
 //!
-//! A chain is written front to back and given up from its second page on, one page in one Mtr (I7): at any moment it is whole and
-//! can be freed. The first page names its *owner* (the transaction that made the chain, I10): freeing is asked for again after
-//! a crash, and must not touch a page that has been given to somebody else since.
+//! The table layer keeps the first page's number in the row. A chain is written front to back, and
+//! freed from its second page on, one page in one Mtr (I7). So at any moment the chain is whole and
+//! can be freed. The first page names its *owner*, the transaction that made the chain (I10): after
+//! a crash the chain is freed again, and must not touch a page that was given away since.
+//!
+//! Latches: the chain's pages, first page first, then space pages (I5). Called by: `table`.
 //!
 //! ```text
 //!  0 page header (pool/page.rs): type Overflow, index id
 //! 32 next      u32  page number, 0 = last
 //! 36 len       u16  bytes of data in this page
-//! 38 first     u16  1 = a chain begins here; 2 = and nobody names it any more: it is being freed
+//! 38 first     u16  1 = a chain begins here; 2 = the chain is condemned: no row names it any more,
+//!                   and it is being freed
 //! 40 owner     u64
 //! 48 data
 //! ```
-use super::begin;
-use super::shrink::{mark_free, mark_free_named};
+use super::pages::{begin, mark_free, mark_free_named};
 use crate::base::bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::base::{Error, FileId, IndexId, Lsn, PageId, PageNo, Result, TrxId};
 use crate::pool::page::{page_index, page_type};
@@ -27,11 +29,11 @@ const AT_FIRST: usize = PAGE_BODY + 6;
 const AT_OWNER: usize = PAGE_BODY + 8;
 const AT_DATA: usize = PAGE_BODY + 16;
 const FIRST: u16 = 1;
-const GIVEN_UP: u16 = 2;
+const CONDEMNED: u16 = 2;
 /// Bytes of data in one page.
 pub const CHUNK: usize = PAGE_SIZE - AT_DATA;
 
-/// Allocates the first page, empty, in `mtr`: the caller logs the undo record that names it in the same Mtr.
+/// Allocates the first page, empty. The caller logs the undo record that names it in the same Mtr.
 pub fn create(mtr: &mut Mtr<'_>, file: FileId, index: IndexId, owner: TrxId) -> Result<PageNo> {
     let no = space::allocate(mtr, file, 0)?;
     let page = mtr.create(PageId::new(file, no), index, PageType::Overflow, 0)?;
@@ -41,15 +43,16 @@ pub fn create(mtr: &mut Mtr<'_>, file: FileId, index: IndexId, owner: TrxId) -> 
     mtr.edit(page, AT_FIRST, &header);
     Ok(no)
 }
-/// Takes back a chain created in this very `mtr`, whose undo record could not be written. Its pages are latched already, so
-/// nothing can fail half way.
+/// Frees a chain that this same `mtr` created and whose undo record could not be written. Its pages
+/// are latched already: nothing can fail half way.
 pub fn take_back(mtr: &mut Mtr<'_>, file: FileId, first: PageNo) -> Result<()> {
     let page = mtr.write(PageId::new(file, first))?;
     space::free(mtr, &[PageId::new(file, first)])?;
     mark_free_named(mtr, page);
     Ok(())
 }
-/// Fills a chain just created, in bounded Mtrs of its own. Returns the LSN of the last. On error the chain is shorter, but whole.
+/// Fills a chain just created, in bounded Mtrs of its own (I7). Returns the LSN of the last one. On
+/// error the chain is shorter, but whole.
 pub fn fill(pool: &Pool, file: FileId, first: PageNo, data: &[u8]) -> Result<Lsn> {
     let mut no = first;
     let mut rest = data;
@@ -89,21 +92,23 @@ pub fn read(pool: &Pool, file: FileId, first: PageNo, out: &mut Vec<u8>) -> Resu
     }
     Ok(())
 }
-/// Says in `mtr`, which removes the last mention of the chain, that it is to be freed. Errors come before any change.
-pub fn give_up(mtr: &mut Mtr<'_>, file: FileId, first: PageNo, owner: TrxId) -> Result<()> {
+/// Condemns the chain, in the Mtr that removes the last reference to it. Errors come before any
+/// change.
+pub fn condemn(mtr: &mut Mtr<'_>, file: FileId, first: PageNo, owner: TrxId) -> Result<()> {
     let head = mtr.write(PageId::new(file, first))?;
     if begins(mtr.bytes(head), owner) {
-        mtr.edit(head, AT_FIRST, &GIVEN_UP.to_le_bytes());
+        mtr.edit(head, AT_FIRST, &CONDEMNED.to_le_bytes());
     }
     Ok(())
 }
-/// Frees the chain, in bounded Mtrs, its first page last. Does nothing when `first` is not (any more) the first page of a chain of `owner`.
+/// Frees the chain, in bounded Mtrs (I7), its first page last. Does nothing when `first` is no
+/// longer the first page of a chain of `owner`.
 pub fn free(pool: &Pool, file: FileId, first: PageNo, owner: TrxId) -> Result<()> {
     free_if(pool, PageId::new(file, first), &|head| begins(head, owner))
 }
-/// As [`free`], but only what was [given up](give_up): somebody may need the chain still.
-pub fn free_given_up(pool: &Pool, file: FileId, first: PageNo, owner: TrxId) -> Result<()> {
-    let wanted = |head: &[u8]| begins(head, owner) && get_u16(head, AT_FIRST) == GIVEN_UP;
+/// As [`free`], if the chain was [condemned](condemn). Otherwise a row may still need it.
+pub fn free_condemned(pool: &Pool, file: FileId, first: PageNo, owner: TrxId) -> Result<()> {
+    let wanted = |head: &[u8]| begins(head, owner) && get_u16(head, AT_FIRST) == CONDEMNED;
     free_if(pool, PageId::new(file, first), &wanted)
 }
 fn free_if(pool: &Pool, first: PageId, wanted: &dyn Fn(&[u8]) -> bool) -> Result<()> {
@@ -136,12 +141,14 @@ fn free_if(pool: &Pool, first: PageId, wanted: &dyn Fn(&[u8]) -> bool) -> Result
         mtr.commit();
     }
 }
-/// Of a page that does not check: is that no damage, because whatever stood there is over? It was freed, or a load has got it, whose write a crash cut
-/// short. Who comes again for it after the crash, and at later starts, has nothing left to do.
+/// For a page whose checksum is wrong. True: that is no damage, because the page's old content is
+/// out of use. The page was freed, or a crash cut short the write of a load that got it. A free
+/// that is repeated after the crash, or at a later start, has nothing left to do.
 pub fn is_past(pool: &Pool, page: PageId) -> Result<bool> {
     Ok(pool.recovery().was_given(page) || !space::is_used(pool, page)?)
 }
-/// The pages of a chain that a row named a moment ago, for CHECK TABLE. None of them if it is being given up meanwhile.
+/// The pages of a chain that a row named a moment ago, for CHECK TABLE. Empty if the chain was
+/// condemned meanwhile.
 pub fn pages_of(pool: &Pool, file: FileId, first: PageNo, owner: TrxId) -> Result<Vec<PageNo>> {
     let head = || -> Result<Option<Lsn>> {
         let page = pool.read(PageId::new(file, first))?;
@@ -152,13 +159,13 @@ pub fn pages_of(pool: &Pool, file: FileId, first: PageNo, owner: TrxId) -> Resul
         return Ok(Vec::new());
     };
     let found = pages(pool, file, first);
-    // Giving it up begins with a change of its first page.
+    // A chain is condemned by a change of its first page.
     match found {
         Err(_) if head()? != Some(before) => Ok(Vec::new()),
         found => found,
     }
 }
-/// The pages of a chain: each is marked used.
+/// The pages of a chain, first page first. Err: a page is broken, or the chain is a circle.
 pub fn pages(pool: &Pool, file: FileId, first: PageNo) -> Result<Vec<PageNo>> {
     let mut out = Vec::new();
     let mut no = first;
@@ -173,14 +180,14 @@ pub fn pages(pool: &Pool, file: FileId, first: PageNo) -> Result<Vec<PageNo>> {
     Ok(out)
 }
 
-/// A chain of `owner` begins here, given up or not.
+/// A chain of `owner` begins here, condemned or not.
 fn begins(page: &[u8], owner: TrxId) -> bool {
     is_overflow(page) && get_u16(page, AT_FIRST) != 0 && get_u64(page, AT_OWNER) == owner
 }
 fn is_overflow(page: &[u8]) -> bool {
     page_type(page) == PageType::Overflow as u8
 }
-/// Next, length and data; first and owner stay.
+/// Writes next, length and data; first and owner stay.
 fn write_page(mtr: &mut Mtr<'_>, page: PageHandle, next: PageNo, data: &[u8]) {
     mtr.rewrite(page, &mut |bytes| {
         put_u32(bytes, AT_NEXT, next);

@@ -209,65 +209,65 @@ fn apply(pool: &Pool, tree: &Tree, op: Op<'_>, intent: Intent, asking: Option<As
     };
     let mut sparse = false;
     let placed = match op {
-        Op::Put { key, value } if !at.found => tree.insert(&mut mtr, &at, key, value)?,
-        Op::Put { value, .. } => tree.set_value(&mut mtr, &at, value)?,
+        Op::Put { key, value } if !at.found => at.insert(&mut mtr, key, value)?,
+        Op::Put { value, .. } => at.set_value(&mut mtr, value)?,
         Op::Mark { key, stamp } => {
             if !at.found {
                 return Err(missing(tree, key));
             }
-            set_head(tree, &mut mtr, &at, DELETE_MARK, stamp);
+            set_head(&mut mtr, &at, DELETE_MARK, stamp);
             Placed::Done
         }
         Op::Kill { if_stamp, .. } => {
-            if at.found && head(tree, &mtr, &at).1 == if_stamp {
-                set_head(tree, &mut mtr, &at, DELETE_MARK | DEAD, if_stamp);
+            if at.found && head(&mtr, &at).1 == if_stamp {
+                set_head(&mut mtr, &at, DELETE_MARK | DEAD, if_stamp);
             }
             Placed::Done
         }
         Op::Unmark {
             if_stamp, stamp, value, ..
         } => {
-            if at.found && head(tree, &mtr, &at) == (true, if_stamp) {
-                unmark(tree, &mut mtr, &at, stamp, value)?
+            if at.found && head(&mtr, &at) == (true, if_stamp) {
+                unmark(&mut mtr, &at, stamp, value)?
             } else {
                 Placed::Done
             }
         }
         Op::Remove { if_stamp, marked, .. } => {
             let lost = planted(Mutant::SecondaryRemovalLost);
-            if at.found && head(tree, &mtr, &at) == (marked, if_stamp) && !lost {
-                sparse = tree.remove(&mut mtr, &at)?;
+            if at.found && head(&mtr, &at) == (marked, if_stamp) && !lost {
+                sparse = at.remove(&mut mtr)?;
             }
             Placed::Done
         }
     };
     mtr.commit();
     if sparse {
-        tree.try_shrink(pool, op.key())?;
+        tree.try_merge_nodes(pool, op.key())?;
     }
     Ok(Some(placed))
 }
 
 /// (marked, stamp)
-fn head(tree: &Tree, mtr: &Mtr<'_>, at: &LeafWrite) -> (bool, TrxId) {
-    let value = tree.value(mtr, at);
+fn head(mtr: &Mtr<'_>, at: &LeafWrite) -> (bool, TrxId) {
+    let value = at.value(mtr);
     (value[0] & DELETE_MARK != 0, get_u48(value, STAMP_OFFSET))
 }
-fn set_head(tree: &Tree, mtr: &mut Mtr<'_>, at: &LeafWrite, flags: u8, stamp: TrxId) {
+fn set_head(mtr: &mut Mtr<'_>, at: &LeafWrite, flags: u8, stamp: TrxId) {
     let mut head = [0u8; HEAD];
     head[0] = flags;
     put_u48(&mut head, STAMP_OFFSET, stamp);
-    tree.patch_value(mtr, at, 0, &head);
+    at.patch_value(mtr, 0, &head);
 }
-fn unmark(tree: &Tree, mtr: &mut Mtr<'_>, at: &LeafWrite, stamp: TrxId, value: Option<&[u8]>) -> Result<Placed> {
+fn unmark(mtr: &mut Mtr<'_>, at: &LeafWrite, stamp: TrxId, value: Option<&[u8]>) -> Result<Placed> {
     let Some(value) = value else {
-        set_head(tree, mtr, at, 0, stamp);
+        set_head(mtr, at, 0, stamp);
         return Ok(Placed::Done);
     };
     let mut restored = value.to_vec();
     restored[0] = 0;
     put_u48(&mut restored, STAMP_OFFSET, stamp);
-    tree.set_value(mtr, at, &restored)
+    at.set_value(mtr, &restored)
 }
 #[cold]
 pub(in crate::change) fn missing(tree: &Tree, key: &[u8]) -> Error {

@@ -1,7 +1,7 @@
 //! The five operations, as a table: what each makes of an absent, a live, a marked and a dead entry, and that doing it twice
 //! is doing it once.
 use crate::base::Error;
-use crate::btree::tests::kit::{check, rig_with_tree, Dice};
+use crate::btree::tests::fixture::{check, rig_with_tree, Dice};
 use crate::btree::Tree;
 use crate::change::{submit, IndexTrees, Op};
 use crate::entry::secondary::{decode, encode};

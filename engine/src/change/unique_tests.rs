@@ -1,7 +1,7 @@
 //! Nobody is told wrongly that a unique value is not there: against a map, one step at a time, and with threads against each other, while leaves
 //! come and go, are split, merged into, and emptied.
 use super::*;
-use crate::btree::tests::kit::Dice;
+use crate::btree::tests::fixture::Dice;
 use crate::change::testing::fixture::new_unique_index;
 use crate::change::{drain, merge_leaf, submit, submit_checked, sweep_step, visit_value, Buffering};
 use crate::entry::secondary;

@@ -53,7 +53,8 @@ pub const OVERFLOW_REF: usize = 18;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChainRef {
     pub first: PageNo,
-    /// The transaction that made it; an update or a mark of the row by another does not change that.
+    /// The transaction that made it; an update or a mark of the row by another does not change
+    /// that.
     pub owner: TrxId,
 }
 

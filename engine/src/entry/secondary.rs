@@ -7,9 +7,9 @@
 //!   raw      bytes of columns that cannot be decoded from the key, as many as there is room for
 //!            (`fitting`)
 //! ```
-//! The entry's key is the index key and, after it, the clustered key. A leaf has no room for an entry
-//! whose key image and raw bytes are both long. Such an entry stores the part of its raw bytes that
-//! fits. Its size shows that ([`Entry::is_whole`]): columns are then read from the row.
+//! The entry's key is the index key and, after it, the clustered key. A leaf has no room for an
+//! entry whose key image and raw bytes are both long. Such an entry stores the part of its raw
+//! bytes that fits. Its size shows that ([`Entry::is_whole`]): columns are then read from the row.
 //!
 //! Pure: no latches. Called by: `change` for flags and stamp, and the row functions of `table`,
 //! through `index`.
@@ -17,7 +17,8 @@ use crate::base::bytes::{get_u48, push_varint, put_u48, take_varint};
 use crate::base::TrxId;
 
 pub const DELETE_MARK: u8 = 1;
-/// Beside the mark: the transaction that put it rolled back (no version of the row carries this key through it).
+/// Beside the mark: the transaction that put it rolled back (no version of the row carries this key
+/// through it).
 pub const DEAD: u8 = 2;
 pub const STAMP_OFFSET: usize = 1;
 /// Bytes in front of the raw part, at most.

@@ -1,10 +1,12 @@
 //! The shape of an index's keys: where the image of each key part ends.
 //!
-//! Keys compare as bytes (I8), and nothing here decodes a value. Statistics need to know which bytes of a key are its first k
-//! parts. The user describes the parts when a table is opened; an index that nobody described has one part, its whole key.
+//! Keys compare as bytes (I8), and nothing here decodes a value. Statistics need to know which
+//! bytes of a key are its first k parts. The user describes the parts when a table is opened; an
+//! index that nobody described has one part, its whole key.
 //!
-//! The image of a part: if the column may be NULL one byte (00 = NULL, nothing follows; 01 = a value). Then the value: a
-//! fixed number of bytes, or a string, level by level. A string level is a sequence of weights of `unit` bytes:
+//! The image of a part: if the column may be NULL one byte (00 = NULL, nothing follows; 01 = a
+//! value). Then the value: a fixed number of bytes, or a string, level by level. A string level is
+//! a sequence of weights of `unit` bytes:
 //! ```text
 //! Plain     a weight of zeros is followed by FF; the level ends with a weight of zeros and 00
 //! Padded    a weight of a space is followed by 01 count, 03 ~count (a run of spaces), or 02 (the level ends)
@@ -68,8 +70,8 @@ impl KeyShape {
     pub fn is_empty(&self) -> bool {
         false
     }
-    /// The ends of all parts that are complete in `key`, which may be cut short. A shape without parts has one, which
-    /// ends where the key ends.
+    /// The ends of all parts that are complete in `key`, which may be cut short. A shape without
+    /// parts has one, which ends where the key ends.
     pub fn part_ends(&self, key: &[u8], ends: &mut PartEnds) {
         ends.clear();
         if self.parts.is_empty() {

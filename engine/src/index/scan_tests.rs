@@ -1,6 +1,7 @@
-//! A scan against a sorted map: any range, direction and batch size, turns, changes between batches.
+//! A scan against a sorted map: any range, direction and batch size, turns, changes between
+//! batches.
 use super::{Batch, Direction, Limit, Scan};
-use crate::btree::tests::kit::{delete, index_of, put, rig_with_tree, Dice};
+use crate::btree::tests::fixture::{delete, index_of, put, rig_with_tree, Dice};
 use crate::btree::Intent;
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Included, Unbounded};

@@ -1,7 +1,8 @@
-//! What the basic operations cost, in memory. Smoke size by default, so that it never rots; for figures:
-//! `cargo test --release -p sluice btree::tests::bench -- --ignored --nocapture`
-use super::kit::*;
-use crate::btree::{begin, Intent, Tree};
+//! What the basic operations cost, in memory. Smoke size by default, so that it never rots; for
+//! figures: `cargo test --release -p sluice btree::tests::bench -- --ignored --nocapture`
+use super::fixture::*;
+use crate::btree::pages::begin;
+use crate::btree::{Intent, Tree};
 use crate::index::scan::{Batch, Direction, Limit, Scan};
 use crate::pool::Pool;
 use std::hint::black_box;
@@ -32,7 +33,7 @@ fn insert(pool: &Pool, tree: &Tree, key: &[u8], value: &[u8]) {
     for intent in [Intent::Leaf, Intent::Grow(key.len() + value.len())] {
         let mut mtr = begin(pool).unwrap();
         let at = tree.leaf_for_write(&mut mtr, key, intent, None).unwrap();
-        if !at.found && tree.insert(&mut mtr, &at, key, value).unwrap() == crate::btree::Placed::NoRoom {
+        if !at.found && at.insert(&mut mtr, key, value).unwrap() == crate::btree::Placed::NoRoom {
             continue;
         }
         mtr.commit();
@@ -98,7 +99,7 @@ fn changes(pool: &Pool, tree: &Tree, n: u64) {
         let at = tree.leaf_for_write(&mut mtr, &key, Intent::Leaf, None).unwrap();
         let mut changed = [7; 100];
         changed[50] = i as u8;
-        tree.set_value(&mut mtr, &at, &changed).unwrap();
+        at.set_value(&mut mtr, &changed).unwrap();
         mtr.commit();
     });
     per_op(pool, "remove", n, |i| {

@@ -1,9 +1,10 @@
-//! Crashes at any disk access, in the middle of splits, merges, builds and frees: after recovery the tree is sound and holds
-//! exactly the changes up to a point in the log, no earlier than what was durable.
-use super::kit::*;
+//! Crashes at any disk access, in the middle of splits, merges, builds and frees: after recovery
+//! the tree is sound and holds exactly the changes up to a point in the log, no earlier than what
+//! was durable.
+use super::fixture::*;
 use crate::base::{Lsn, Result};
 use crate::btree::build::Builder;
-use crate::btree::{Intent, Tree, ENTRY_MAX};
+use crate::btree::{Intent, Tree, TreeRemover, ENTRY_MAX};
 use crate::io::SimDisk;
 use crate::pool::testing::PoolFixture;
 use crate::pool::Pool;
@@ -76,7 +77,8 @@ fn begun((rig, tree): (PoolFixture, Tree)) -> (PoolFixture, Tree) {
     (rig, tree)
 }
 
-/// A change that changed nothing has no place in the log, its LSN is 0: it is passed over, for what it found done may be lost.
+/// A change that changed nothing has no place in the log, its LSN is 0: it is passed over, for what
+/// it found done may be lost.
 fn replay(history: &History, counts: impl Fn(Lsn) -> bool) -> Model {
     let mut model = Model::new();
     for (_, key, value) in history.iter().filter(|change| change.0 != 0 && counts(change.0)) {
@@ -154,7 +156,7 @@ fn a_build_cut_short_by_a_crash_can_be_freed() {
             builder.push(&n.to_be_bytes(), &[n as u8; ENTRY_MAX / 8])?;
         }
         builder.finish()?;
-        tree.free_all(&rig.pool)
+        TreeRemover::new(&rig.pool, &tree).remove()
     };
     let (rig, tree) = started(1);
     let before = rig.disk.changes();
@@ -167,7 +169,7 @@ fn a_build_cut_short_by_a_crash_can_be_freed() {
         let disk = rig.disk.crash(at);
         drop(rig);
         let (rig, _) = recover(disk);
-        tree.free_all(&rig.pool).unwrap();
+        TreeRemover::new(&rig.pool, &tree).remove().unwrap();
         assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, 2, "crash at {at}");
     }
 }

@@ -1,12 +1,8 @@
-//! Tests of the trees, each file one question: `node` (one page), `model` (a tree is a sorted map), `build`, `overflow`, `stress`
-//! (threads), `crash` (recovery), `free` (trees that cannot be walked), `bench` (cost of the basic operations; ignored unless asked for).
+//! Tests of whole trees: `model` (a tree is a sorted map), `stress` (threads), `crash` (recovery),
+//! `bench` (the cost of the basic operations; smoke size unless asked for). The tests of one file
+//! stand beside it.
 mod bench;
-mod build;
-mod bulk;
 mod crash;
-mod free;
-pub(crate) mod kit;
+pub(crate) mod fixture;
 mod model;
-mod node;
-mod overflow;
 mod stress;

@@ -1,6 +1,7 @@
-//! A tree is a sorted map: random changes and reads, beside a BTreeMap, the whole tree checked in between.
-use super::kit::*;
-use crate::btree::{Intent, Seek, Tree, ENTRY_MAX};
+//! A tree is a sorted map: random changes and reads, beside a BTreeMap, the whole tree checked in
+//! between.
+use super::fixture::*;
+use crate::btree::{Intent, Seek, Tree, TreeRemover, ENTRY_MAX};
 use crate::pool::testing::PoolFixture;
 use crate::pool::Pool;
 use std::collections::BTreeMap;
@@ -103,8 +104,8 @@ fn run_in((rig, tree): (PoolFixture, Tree), seed: u64, shape: Shape, rounds: usi
         "{} pages of nothing",
         report.pages.len()
     );
-    tree.free_all(pool).unwrap();
-    tree.free_all(pool).unwrap();
+    TreeRemover::new(pool, &tree).remove().unwrap();
+    TreeRemover::new(pool, &tree).remove().unwrap();
     assert_eq!(crate::space::usage(pool, FILE).unwrap().used, 2);
 }
 
@@ -117,7 +118,7 @@ fn step(pool: &Pool, tree: &Tree, model: &mut Model, dice: &mut Dice, shape: Sha
         let intent = if dice.below(2) == 0 {
             Intent::Leaf
         } else {
-            Intent::Shrink
+            Intent::Merge
         };
         assert_eq!(delete(pool, tree, &key, intent), model.remove(&key).is_some());
     } else {
@@ -348,7 +349,7 @@ fn a_hint_finds_the_leaf_or_is_ignored() {
             .leaf_for_write(&mut mtr, &key.to_be_bytes(), Intent::Leaf, Some(hint))
             .unwrap();
         assert!(at.found);
-        assert_eq!(tree.key(&mtr, &at), key.to_be_bytes());
+        assert_eq!(at.key(&mtr), key.to_be_bytes());
         mtr.commit();
     }
 }
@@ -394,7 +395,7 @@ fn a_full_file_fails_before_anything_changes() {
         let at = tree
             .leaf_for_write(&mut mtr, &key, Intent::Grow(8 + BIG), None)
             .unwrap();
-        match tree.insert(&mut mtr, &at, &key, &[3; BIG]) {
+        match at.insert(&mut mtr, &key, &[3; BIG]) {
             Ok(_) => mtr.commit(),
             Err(e) => {
                 assert!(!mtr.has_changes());

@@ -1,6 +1,7 @@
-//! Threads on one tree in a pool much smaller than it: writers with keys of their own and with shared ones, scanners both
-//! ways, readers. Stable keys must be seen by everyone at any time; at the end the tree is sound and holds what its writers think.
-use super::kit::*;
+//! Threads on one tree in a pool much smaller than it: writers with keys of their own and with
+//! shared ones, scanners both ways, readers. Stable keys must be seen by everyone at any time; at
+//! the end the tree is sound and holds what its writers think.
+use super::fixture::*;
 use crate::btree::{Intent, Seek, Tree, ENTRY_MAX, KEY_MAX};
 use crate::index::scan::{Batch, Direction, Limit, Scan};
 use crate::pool::Pool;
@@ -48,7 +49,7 @@ fn write(pool: &Pool, tree: &Tree, writer: usize) -> BTreeMap<Vec<u8>, Vec<u8>> 
                 key.clone_from(near);
             }
             let intent = if dice.below(8) == 0 {
-                Intent::Shrink
+                Intent::Merge
             } else {
                 Intent::Leaf
             };

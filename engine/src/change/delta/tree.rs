@@ -331,7 +331,7 @@ impl Delta {
             let mut mtr = pool.begin();
             let at = self.tree.leaf_for_write(&mut mtr, &key, intent, None)?;
             let (placed, wrote) = if at.found {
-                let old = self.tree.value(&mtr, &at);
+                let old = at.value(&mtr);
                 let before = entry_bytes(op.key().len() + old.len());
                 match op_list::fold(old, op, &mut value) {
                     Some(Folded::Done) if key.len() + value.len() <= ENTRY_MAX => {}
@@ -340,11 +340,11 @@ impl Delta {
                     None => return Err(Error::corrupt("a buffered change cannot be decoded; check the table")),
                 }
                 let grown = entry_bytes(op.key().len() + value.len()) as i64 - before as i64;
-                (self.tree.set_value(&mut mtr, &at, &value)?, Wrote::Folded(grown))
+                (at.set_value(&mut mtr, &value)?, Wrote::Folded(grown))
             } else {
                 op_list::start(op, &mut value);
                 let bytes = entry_bytes(op.key().len() + value.len());
-                (self.tree.insert(&mut mtr, &at, &key, &value)?, Wrote::New(bytes))
+                (at.insert(&mut mtr, &key, &value)?, Wrote::New(bytes))
             };
             mtr.commit();
             match placed {

@@ -2,7 +2,7 @@
 use super::*;
 use crate::base::sync_point::at;
 use crate::base::SyncPoint;
-use crate::btree::tests::kit::{checkpoint, FILE};
+use crate::btree::tests::fixture::{checkpoint, FILE};
 use crate::change::delta::tree::delta_key;
 use crate::change::testing::fixture::new_index;
 use crate::change::{submit, sweep_step, Buffering, Op};

@@ -221,7 +221,7 @@ impl<'a> Merge<'a> {
             _ => Intent::Leaf,
         };
         let leaf = self.tree.leaf_for_write(&mut mtr, at, intent, None)?;
-        let (lower, upper) = self.tree.fences(&mtr, &leaf);
+        let (lower, upper) = leaf.fences(&mtr);
         let mut lo = at.clone();
         let mut hi = upper.map(<[u8]>::to_vec);
         match what {
@@ -239,7 +239,7 @@ impl<'a> Merge<'a> {
         }
         let reach = self.collect(&mut mtr, &lo, hi.as_deref())?;
         self.pending.settle();
-        if what == Next::Leaf && self.sweeping && self.pending.put_bytes() > self.tree.leaf_free(&mtr, &leaf) {
+        if what == Next::Leaf && self.sweeping && self.pending.put_bytes() > leaf.free(&mtr) {
             return Ok(Next::Spread);
         }
         if let Next::Grow(bytes) = what {
@@ -312,18 +312,17 @@ impl<'a> Merge<'a> {
         partition: u16,
         hi: Option<&[u8]>,
     ) -> Result<Option<Vec<u8>>> {
-        let tree = &self.delta.tree;
         let end = delta_end(partition, hi);
         let mut leaf = leaf;
         loop {
-            let len = tree.leaf_len(mtr, &leaf);
+            let len = leaf.entries(mtr);
             let from = leaf.slot;
-            let to = end.as_ref().map_or(len, |end| tree.search_in(mtr, &leaf, end).0);
+            let to = end.as_ref().map_or(len, |end| leaf.search(mtr, end).0);
             for slot in from..to {
-                let (key, value) = tree.entry_in(mtr, &leaf, slot);
+                let (key, value) = leaf.entry(mtr, slot);
                 self.pending.push(partition, &key[2..], value);
             }
-            let upper = tree.fences(mtr, &leaf).1;
+            let upper = leaf.fences(mtr).1;
             let over = to < len || upper.is_none_or(|upper| end.as_ref().is_some_and(|end| upper >= &end[..]));
             if from < to {
                 let leaf = leaf.clone();
@@ -338,9 +337,9 @@ impl<'a> Merge<'a> {
                 return Ok(None);
             }
             if from < to && (self.pending.entries() >= self.entries_max || self.runs.len() >= self.leaves_max) {
-                return Ok(Some(successor(&tree.entry_in(mtr, &leaf, to - 1).0[2..])));
+                return Ok(Some(successor(&leaf.entry(mtr, to - 1).0[2..])));
             }
-            match tree.next_leaf_for_write(mtr, &leaf)? {
+            match leaf.next_leaf(mtr)? {
                 Some(next) => leaf = next,
                 None => return Ok(None),
             }
@@ -353,8 +352,8 @@ impl<'a> Merge<'a> {
             return 0;
         }
         let key = self.pending.key(0);
-        let (slot, found) = self.tree.search_in(mtr, leaf, key);
-        let base = found.then(|| self.tree.entry_in(mtr, leaf, slot).1);
+        let (slot, found) = leaf.search(mtr, key);
+        let base = found.then(|| leaf.entry(mtr, slot).1);
         match self.pending.evaluate(0, base, &mut self.value) {
             Ok(true) => key.len() + self.value.len(),
             _ => 0,
@@ -386,10 +385,10 @@ impl<'a> Merge<'a> {
         sync_point(SyncPoint::MergedToBeCounted);
         self.account(done, &kept);
         if let Some(i) = sparse {
-            self.tree.try_shrink(self.pool, self.pending.key(i))?;
+            self.tree.try_merge_nodes(self.pool, self.pending.key(i))?;
         }
         for key in empty {
-            self.delta.tree.try_shrink(self.pool, &key)?;
+            self.delta.tree.try_merge_nodes(self.pool, &key)?;
         }
         Ok(stopped.map(|i| {
             let key = self.pending.key(i).to_vec();
@@ -400,8 +399,8 @@ impl<'a> Merge<'a> {
     /// Evaluates key `i` on the base leaf. An error comes before any change.
     fn apply(&mut self, mtr: &mut Mtr<'_>, leaf: &LeafWrite, i: usize) -> Result<Applied> {
         let key = self.pending.key(i);
-        let (slot, found) = self.tree.search_in(mtr, leaf, key);
-        let base = found.then(|| self.tree.entry_in(mtr, leaf, slot).1);
+        let (slot, found) = leaf.search(mtr, key);
+        let base = found.then(|| leaf.entry(mtr, slot).1);
         let Ok(present) = self.pending.evaluate(i, base, &mut self.value) else {
             return Ok(Applied::Kept);
         };
@@ -413,9 +412,9 @@ impl<'a> Merge<'a> {
         };
         let placed = match (found, present) {
             _ if same => Placed::Done,
-            (true, true) => self.tree.set_value(mtr, &at, &self.value)?,
-            (false, true) => self.tree.insert(mtr, &at, key, &self.value)?,
-            (true, false) if self.tree.remove(mtr, &at)? => return Ok(Applied::Sparse),
+            (true, true) => at.set_value(mtr, &self.value)?,
+            (false, true) => at.insert(mtr, key, &self.value)?,
+            (true, false) if at.remove(mtr)? => return Ok(Applied::Sparse),
             _ => Placed::Done,
         };
         Ok(match placed {
@@ -425,7 +424,6 @@ impl<'a> Merge<'a> {
     }
     /// Takes the first `done` keys out of the delta leaves, but those kept. Keys of leaves that are empty now.
     pub(in crate::change) fn take_out(&self, mtr: &mut Mtr<'_>, done: usize, kept: &[usize]) -> Vec<Vec<u8>> {
-        let tree = &self.delta.tree;
         let mut empty = Vec::new();
         if !kept.is_empty() {
             self.delta.left_stuck();
@@ -438,21 +436,21 @@ impl<'a> Merge<'a> {
             let mut to = run.to;
             if done < self.pending.len() {
                 let stop = delta_key(run.partition, self.pending.key(done));
-                to = to.min(tree.search_in(mtr, &run.leaf, &stop).0);
+                to = to.min(run.leaf.search(mtr, &stop).0);
             }
             let stays: Vec<usize> = (kept.iter())
-                .map(|i| tree.search_in(mtr, &run.leaf, &delta_key(run.partition, self.pending.key(*i))))
+                .map(|i| run.leaf.search(mtr, &delta_key(run.partition, self.pending.key(*i))))
                 .filter(|(slot, found)| *found && (run.from..to).contains(slot))
                 .map(|(slot, _)| slot)
                 .collect();
             for slot in stays.into_iter().rev() {
                 if slot + 1 < to {
-                    tree.remove_run(mtr, &run.leaf, slot + 1, to);
+                    run.leaf.remove_run(mtr, slot + 1, to);
                 }
                 to = slot;
             }
-            if run.from < to && tree.remove_run(mtr, &run.leaf, run.from, to) {
-                empty.push(tree.fences(mtr, &run.leaf).0.to_vec());
+            if run.from < to && run.leaf.remove_run(mtr, run.from, to) {
+                empty.push(run.leaf.fences(mtr).0.to_vec());
             }
         }
         empty

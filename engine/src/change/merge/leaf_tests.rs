@@ -2,7 +2,7 @@
 use super::*;
 use crate::base::sync_point::at;
 use crate::base::{PageNo, SyncPoint};
-use crate::btree::tests::kit::{check, checkpoint};
+use crate::btree::tests::fixture::{check, checkpoint};
 use crate::btree::ENTRY_OVERHEAD;
 use crate::change::testing::fixture::{found_again, new_index};
 use crate::change::{drain, get, submit, visit_prefix, Buffering, IndexTrees, Op};
@@ -25,7 +25,7 @@ fn put(pool: &Pool, index: &IndexTrees, key: &[u8], value: &[u8]) {
 fn free_at(pool: &Pool, index: &IndexTrees, key: &[u8]) -> usize {
     let mut mtr = pool.begin();
     let leaf = index.tree.leaf_for_write(&mut mtr, key, Intent::Leaf, None).unwrap();
-    index.tree.leaf_free(&mtr, &leaf)
+    leaf.free(&mtr)
 }
 
 /// They were read one after the other with their parent latched alone, which kept everybody from all that is below it.

@@ -1,4 +1,4 @@
-//! A stretch of base leaves merged by one Mtr, and written anew with what was pending for them (`btree::spread`).
+//! A stretch of base leaves merged by one Mtr, and written anew with what was pending for them (`btree::Siblings`).
 //!
 //! A leaf that a bulk build filled has no room for what is pending for it, and neither have its neighbours. Merged one by one each would be
 //! split; together they need one page in eight more. An image of each page goes to the log, which is as many bytes as its doublewrite
@@ -32,7 +32,7 @@ impl Merge<'_> {
         }
         self.pool.redo().reserve_to_go_on()?;
         let mut mtr = self.pool.begin();
-        let Some(siblings) = self.tree.siblings_for_write(&mut mtr, at, stretch)? else {
+        let Some(siblings) = crate::btree::Siblings::latch(&self.tree, &mut mtr, at, stretch)? else {
             return Ok(Next::Alone);
         };
         let lo = siblings.lower(&mtr).to_vec();
@@ -54,7 +54,7 @@ impl Merge<'_> {
                 Item::Pending { key, from, to } => (self.pending.key(key), &made[from..to]),
             })
             .collect();
-        if self.pending.is_empty() || !self.tree.spread(&mut mtr, &siblings, &items)? {
+        if self.pending.is_empty() || !siblings.redistribute(&mut mtr, &items)? {
             return Ok(Next::Alone);
         }
         let stuck = self.stuck;
@@ -68,7 +68,7 @@ impl Merge<'_> {
         sync_point(SyncPoint::MergedToBeCounted);
         self.account(self.pending.len(), &kept);
         for key in empty {
-            self.delta.tree.try_shrink(self.pool, &key)?;
+            self.delta.tree.try_merge_nodes(self.pool, &key)?;
         }
         self.leaves += siblings.len() - 1;
         self.end = Some(hi);

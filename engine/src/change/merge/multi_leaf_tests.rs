@@ -1,7 +1,7 @@
 //! Full leaves with something pending for each of them are spread over their neighbours, not split one by one.
 use crate::base::sync_point::at;
 use crate::base::{PageId, SyncPoint};
-use crate::btree::tests::kit::{check, FILE};
+use crate::btree::tests::fixture::{check, FILE};
 use crate::btree::Seek;
 use crate::change::merge::leaf::merge_at;
 use crate::change::merge::multi_leaf::SPREAD;

@@ -1,5 +1,5 @@
 //! Sweeps and pages that cannot be read. (Of whole tables: `engine/tests/unmerged.rs`.)
-use crate::btree::tests::kit::{check, checkpoint, FILE};
+use crate::btree::tests::fixture::{check, checkpoint, FILE};
 use crate::change::testing::fixture::{found_again, new_index};
 use crate::change::{drain, submit, sweep_step, Buffering, Delta, IndexTrees, Op};
 use crate::io::{Disk, SimDisk};

@@ -1,7 +1,7 @@
 //! What an append and a merge cost, in memory. Smoke size by default; for figures:
 //! `cargo test --release -p sluice change::bench_tests -- --ignored --nocapture`
 use crate::btree::build::Builder;
-use crate::btree::tests::kit::{checkpoint, rig_with_tree, Dice, FILE};
+use crate::btree::tests::fixture::{checkpoint, rig_with_tree, Dice, FILE};
 use crate::btree::Tree;
 use crate::change::{drain, submit, Buffering, ChangeBuffer, Delta, IndexTrees, Op, DELTA_BIT};
 use crate::pool::Pool;

@@ -1,7 +1,7 @@
 //! Several threads at the bound, each with keys of its own and a model of them, while others sweep, close and begin partitions. Then everything is
 //! read again: after a drain, or after a crash.
 use crate::base::bytes::{get_u48, put_u48};
-use crate::btree::tests::kit::checkpoint;
+use crate::btree::tests::fixture::checkpoint;
 use crate::change::testing::fixture::{found_again, new_index};
 use crate::change::{drain, get, merge_at_random, submit, sweep_step, visit_prefix, IndexTrees, Op};
 use crate::entry::secondary::{encode, DELETE_MARK};

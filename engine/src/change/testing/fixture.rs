@@ -1,5 +1,5 @@
 //! What the tests of indexes with a change buffer share: make one, and find it again as a restart does.
-use crate::btree::tests::kit::FILE;
+use crate::btree::tests::fixture::FILE;
 use crate::btree::Tree;
 use crate::change::{Buffering, ChangeBuffer, Delta, IndexTrees, DELTA_BIT};
 use crate::pool::Pool;

@@ -1,7 +1,7 @@
 //! The change buffer against a map in memory: random changes, everything or half of it buffered, merges at random moments, new
 //! partitions, restarts; and crashes at any disk access, after which each entry is found in exactly one place.
 use crate::base::{Lsn, Result};
-use crate::btree::tests::kit::{checkpoint, Dice, FILE};
+use crate::btree::tests::fixture::{checkpoint, Dice, FILE};
 use crate::btree::{Seek, ENTRY_MAX, KEY_MAX};
 use crate::change::delta::op_list::{self, Pending};
 use crate::change::testing::fixture::{found_again, new_index};

@@ -55,7 +55,7 @@ fn leave_entry(rig: &Rig) {
     assert!(rig.store().purge_step(1000).expect("purge"));
     merge_all(rig, 1);
     let tree = rig.table.layout().clustered.tree;
-    assert!(tree.is_bare(&rig.store().pool).expect("read"));
+    assert!(tree.is_empty(&rig.store().pool).expect("read"));
 }
 
 #[test]

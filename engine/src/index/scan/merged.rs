@@ -1,44 +1,46 @@
-//! The merged way of a scan, while something is pending in its index.
+//! The merged way of a scan, while changes are pending in its index (I3).
 //!
-//! It goes leaf by leaf through what is left of the range, [from, to): takes the base leaf that *owns* the position (an entry may be
-//! pending where the base has none, so no leaf is skipped for being empty), collects what is pending for the leaf's part, and copies
-//! both as one run; of a leaf no more than the batch may take, for what is pending is looked for in every partition. Only the near end of [from, to) moves. A scan may change its way between any two fills: what one remembers
-//! (`At`, `last`) serves the other.
+//! It goes leaf by leaf through the rest of the range, [from, to). It takes the base leaf that
+//! *owns* the near end: an entry may be pending where the base has none, so no empty leaf is
+//! skipped. It collects the pending changes for the leaf's part of the range, and copies both as
+//! one run. It collects no more than the batch may take: pending changes are looked up in every
+//! partition. Only the near end of [from, to) moves.
 //!
-//! A leaf with many pending entries is merged after everything was let go: the next reader finds it plain.
-use super::{in_use, At, Backward, Batch, Direction, Forward, Limit, Place, Scan, NO_SLOT};
+//! A leaf with many pending entries is merged after all latches are released: the next reader finds
+//! nothing pending in it. Called by: `scan`.
+use super::batch::{Direction, Fill, Place};
+use super::position::{set, set_bound, At, Position};
 use crate::base::Result;
 use crate::btree::LeafRead;
-use crate::change::{Merging, Run};
-use crate::index::Index;
+use crate::change::{IndexTrees, Merging, Run};
 use crate::pool::Pool;
+use Direction::{Backward, Forward};
 
-/// From so many pending entries in a leaf on, its reader merges it.
+/// A leaf with this many pending entries is merged by its reader.
 const DENSE: usize = 16;
-const LEAST_BATCH: usize = 16;
 
-/// Kept from fill to fill: buffers, and what is left of the range.
+/// Kept from fill to fill: buffers, and the rest of the range.
 #[derive(Default)]
 pub(super) struct Merge {
     merging: Merging,
     from: Vec<u8>,
     to: Option<Vec<u8>>,
     /// A key of a leaf that is to be merged.
-    dense: Option<Vec<u8>>,
+    pub dense: Option<Vec<u8>>,
 }
 
 impl Merge {
     fn is_over(&self) -> bool {
         self.to.as_ref().is_some_and(|to| *to <= self.from)
     }
-    /// What is left once the part of a leaf that ends at `key` is done.
+    /// The part of a leaf that ends at `key` is done.
     fn cut_at(&mut self, key: &[u8], direction: Direction) {
         match direction {
             Forward => set(&mut self.from, key),
             Backward => set(self.to.get_or_insert_with(Vec::new), key),
         }
     }
-    /// What is left once `leaf` is done. False: nothing.
+    /// `leaf` is done. False: nothing of the range is left.
     fn pass(&mut self, leaf: &LeafRead<'_>, direction: Direction) -> bool {
         let fence = match direction {
             Forward => leaf.upper_fence(),
@@ -48,193 +50,147 @@ impl Merge {
         self.cut_at(fence, direction);
         !self.is_over()
     }
-}
-
-pub(super) fn set_bound(to: &mut Option<Vec<u8>>, from: Option<&[u8]>) {
-    match (from, &mut *to) {
-        (Some(from), Some(to)) => set(to, from),
-        (from, _) => *to = from.map(<[u8]>::to_vec),
-    }
-}
-fn set(to: &mut Vec<u8>, from: &[u8]) {
-    to.clear();
-    to.extend_from_slice(from);
-}
-
-impl Scan {
-    pub(super) fn fill_merged(
-        &mut self,
-        pool: &Pool,
-        batch: &mut Batch,
-        direction: Direction,
-        limit: Limit,
-    ) -> Result<()> {
-        let mut merge = self.merge.take().unwrap_or_default();
-        merge.dense = None;
-        let filled = match self.leave(&mut merge, direction) {
-            true => self.fill_rest(pool, &mut merge, batch, direction, limit),
-            false => Ok(()),
-        };
-        self.merge = Some(merge);
-        filled
-    }
-    /// How many entries a batch should take at least, if it may: on the merged way a batch costs a look into every partition, whatever
-    /// it takes.
-    #[inline]
-    pub fn least_batch(&self) -> usize {
-        match in_use(&self.index) {
-            Some(_) => LEAST_BATCH,
-            None => 1,
+    /// The leaf owns the near end of the rest of the range.
+    fn is_owned_by(&self, leaf: &LeafRead<'_>, direction: Direction) -> bool {
+        let (lower, upper) = (leaf.lower_fence(), leaf.upper_fence());
+        match (direction, &self.to) {
+            (Forward, _) => *lower <= self.from[..] && upper.is_none_or(|upper| self.from[..] < *upper),
+            (Backward, Some(to)) => *lower < to[..] && upper.is_none_or(|upper| to[..] <= *upper),
+            (Backward, None) => upper.is_none(),
         }
     }
-    pub fn index(&self) -> &Index {
-        &self.index
+}
+
+pub(super) struct MergedWay<'s> {
+    pub trees: &'s IndexTrees,
+    pub position: &'s mut Position,
+    pub merge: &'s mut Merge,
+}
+
+impl MergedWay<'_> {
+    pub fn fill(&mut self, pool: &Pool, fill: &mut Fill<'_>) -> Result<()> {
+        self.merge.dense = None;
+        match self.find_rest(fill.direction) {
+            true => self.fill_rest(pool, fill),
+            false => Ok(()),
+        }
     }
-    /// A key of a leaf that the last `fill` met with much pending: whoever reads may have it merged, with no latch held.
-    pub fn take_dense(&mut self) -> Option<Vec<u8>> {
-        self.merge.as_mut()?.dense.take()
-    }
-    /// Works out what is left of the range. False: nothing.
-    fn leave(&mut self, merge: &mut Merge, direction: Direction) -> bool {
-        let near = match self.at {
+    /// Works out the rest of the range. False: nothing.
+    fn find_rest(&mut self, direction: Direction) -> bool {
+        let near = match self.position.at {
             At::End { direction: before, .. } if before == direction => return false,
-            At::Start | At::End { told: true, .. } => None,
+            At::Start | At::End { reported: true, .. } => None,
             At::Key { inclusive } => Some(inclusive),
             At::Leaf { .. } | At::End { .. } => Some(false),
         };
-        let Merge { from, to, .. } = merge;
-        set(from, &self.lo);
-        set_bound(to, self.hi.as_deref());
+        let Merge { from, to, .. } = &mut *self.merge;
+        set(from, &self.position.lo);
+        set_bound(to, self.position.hi.as_deref());
         if let Some(inclusive) = near {
             let near = match direction {
                 Forward => from,
                 Backward => to.get_or_insert_with(Vec::new),
             };
-            set(near, &self.last);
+            set(near, &self.position.last);
             if inclusive != (direction == Forward) {
                 // The first key that is greater.
                 near.push(0);
             }
         }
-        self.note_turn(direction);
-        !merge.is_over()
+        self.position.note_turn(direction);
+        !self.merge.is_over()
     }
-    fn fill_rest(
-        &mut self,
-        pool: &Pool,
-        merge: &mut Merge,
-        batch: &mut Batch,
-        direction: Direction,
-        limit: Limit,
-    ) -> Result<()> {
-        let delta = self.index.delta.clone().expect("something is pending in it");
-        let mut leaf = self.first_leaf(pool, merge, direction)?;
+    fn fill_rest(&mut self, pool: &Pool, fill: &mut Fill<'_>) -> Result<()> {
+        let direction = fill.direction;
+        let delta = self.trees.delta.as_deref().expect("changes are pending in it");
+        let mut leaf = self.first_leaf(pool, direction)?;
         loop {
+            let merge = &mut *self.merge;
             let run = Run {
                 lo: &merge.from,
                 hi: merge.to.as_deref(),
-                backward: direction == Backward,
+                backward: fill.is_backward(),
             };
-            let most = limit.entries - batch.len();
-            let pending = merge.merging.start_some(pool, &delta, &leaf, run, most)?;
+            let most = fill.limit.entries - fill.batch.len();
+            let pending = merge.merging.start_some(pool, delta, &leaf, run, most)?;
             if pending >= DENSE && merge.dense.is_none() && delta.turn_to_settle() {
                 merge.dense = merge.merging.first_pending_key().map(<[u8]>::to_vec);
             }
-            if !self.copy_merged(&leaf, &mut merge.merging, batch, direction, limit)? {
+            if !self.copy(&leaf, fill)? {
                 return Ok(());
             }
-            if let Some(cut) = merge.merging.cut() {
-                merge.cut_at(leaf.key_at(cut), direction);
+            if let Some(cut) = self.merge.merging.cut() {
+                self.merge.cut_at(leaf.key_at(cut), direction);
                 continue;
             }
-            if !merge.pass(&leaf, direction) {
-                self.end(direction);
+            if !self.merge.pass(&leaf, direction) {
+                self.position.end(direction);
                 return Ok(());
             }
-            self.crossed += 1;
-            leaf = self.step(pool, merge, leaf, direction)?;
+            self.position.cross_border();
+            leaf = self.step(pool, leaf, direction)?;
         }
     }
-    /// The leaf that owns the near end of what is left: the remembered one, if it is unchanged.
-    fn first_leaf<'p>(&self, pool: &'p Pool, merge: &Merge, direction: Direction) -> Result<LeafRead<'p>> {
+    /// The leaf that owns the near end of the rest: the remembered one, if it is unchanged.
+    fn first_leaf<'p>(&self, pool: &'p Pool, direction: Direction) -> Result<LeafRead<'p>> {
         if let At::Leaf {
             place: Place { page, version, slot },
             direction: before,
-        } = self.at
+        } = self.position.at
         {
-            let leaf = self.index.tree.revisit(pool, page, version, slot);
-            if let Some(leaf) = leaf.filter(|leaf| before == direction && owns(leaf, merge, direction)) {
+            let leaf = self.trees.tree.revisit(pool, page, version, slot);
+            if let Some(leaf) = leaf.filter(|leaf| before == direction && self.merge.is_owned_by(leaf, direction)) {
                 return Ok(leaf);
             }
         }
-        self.owner(pool, merge, direction)
+        self.owner(pool, direction)
     }
-    fn owner<'p>(&self, pool: &'p Pool, merge: &Merge, direction: Direction) -> Result<LeafRead<'p>> {
+    fn owner<'p>(&self, pool: &'p Pool, direction: Direction) -> Result<LeafRead<'p>> {
         match direction {
-            Forward => self.index.tree.leaf_owning(pool, &merge.from),
-            Backward => self.index.tree.leaf_before(pool, merge.to.as_deref()),
+            Forward => self.trees.tree.leaf_owning(pool, &self.merge.from),
+            Backward => self.trees.tree.leaf_before(pool, self.merge.to.as_deref()),
         }
     }
-    /// The next leaf. Going left, or asking for leaves to come, takes a descent with nothing held: by what is left of the range, so it does
-    /// not matter what has become of the leaf meanwhile.
-    fn step<'p>(
-        &mut self,
-        pool: &'p Pool,
-        merge: &Merge,
-        leaf: LeafRead<'p>,
-        direction: Direction,
-    ) -> Result<LeafRead<'p>> {
-        if self.crossed >= self.ahead_at {
+    /// The next leaf. A step to the left and a read-ahead take a descent with no latch held. The
+    /// descent goes by the rest of the range: changes of the leaf in between do not matter.
+    fn step<'p>(&mut self, pool: &'p Pool, leaf: LeafRead<'p>, direction: Direction) -> Result<LeafRead<'p>> {
+        let tree = &self.trees.tree;
+        if let Some(leaves) = self.position.leaves_ahead() {
             drop(leaf);
             let near = if direction == Forward {
-                Some(&merge.from)
+                Some(&self.merge.from)
             } else {
-                merge.to.as_ref()
+                self.merge.to.as_ref()
             };
-            let asked =
-                (self.index.tree).read_ahead(pool, near.map(Vec::as_slice), direction == Backward, self.ahead)?;
-            self.asked_ahead(asked);
+            let asked = tree.read_ahead(pool, near.map(Vec::as_slice), direction == Backward, leaves)?;
+            self.position.asked_ahead(asked);
         } else if direction == Forward {
-            if let Some(right) = self.index.tree.step_right(pool, leaf)? {
+            if let Some(right) = tree.step_right(pool, leaf)? {
                 return Ok(right);
             }
         } else {
             drop(leaf);
         }
-        self.owner(pool, merge, direction)
+        self.owner(pool, direction)
     }
-    /// Copies what fits. False: the batch is full, and the place is remembered.
-    fn copy_merged(
-        &mut self,
-        leaf: &LeafRead<'_>,
-        merging: &mut Merging,
-        batch: &mut Batch,
-        direction: Direction,
-        limit: Limit,
-    ) -> Result<bool> {
+    /// Copies the entries that fit. False: the batch is full, and the place is remembered.
+    fn copy(&mut self, leaf: &LeafRead<'_>, fill: &mut Fill<'_>) -> Result<bool> {
         let (page, version) = (leaf.page_no(), leaf.version());
-        let before = batch.len();
-        while batch.has_room(limit) {
-            let Some(entry) = merging.next(leaf, direction == Backward)? else {
+        let merging = &mut self.merge.merging;
+        let before = fill.batch.len();
+        while fill.has_room() {
+            let Some(entry) = merging.next(leaf, fill.is_backward())? else {
                 return Ok(true);
             };
-            if batch.len() == before {
-                batch.leaves.push((page, version));
+            if fill.batch.len() == before {
+                fill.batch.begin_leaf(page, version);
             }
-            batch.push(entry.key, entry.value, entry.slot.map_or(NO_SLOT, |slot| slot as u16));
+            fill.batch.push(entry.key, entry.value, entry.slot);
         }
-        let slot = merging.border(direction == Backward);
+        let slot = merging.border(fill.is_backward());
         let place = Place { page, version, slot };
-        self.at = At::Leaf { place, direction };
+        let direction = fill.direction;
+        self.position.at = At::Leaf { place, direction };
         Ok(false)
-    }
-}
-
-fn owns(leaf: &LeafRead<'_>, merge: &Merge, direction: Direction) -> bool {
-    let (lower, upper) = (leaf.lower_fence(), leaf.upper_fence());
-    match (direction, &merge.to) {
-        (Forward, _) => *lower <= merge.from[..] && upper.is_none_or(|upper| merge.from[..] < *upper),
-        (Backward, Some(to)) => *lower < to[..] && upper.is_none_or(|upper| to[..] <= *upper),
-        (Backward, None) => upper.is_none(),
     }
 }

@@ -1,7 +1,9 @@
-//! A merged scan against a sorted map: entries in the base or pending at random, both directions, turns, batch sizes; changes,
-//! appends, new partitions and merges between fills. Point and prefix reads say the same. Then all of it at once, in threads.
-use super::{Backward, Batch, Direction, Forward, Limit, Scan};
-use crate::btree::tests::kit::Dice;
+//! A merged scan against a sorted map: entries in the base or pending at random, both directions,
+//! turns, batch sizes; changes, appends, new partitions and merges between fills. Point and prefix
+//! reads say the same. Then all of it at once, in threads.
+use super::Direction::{Backward, Forward};
+use super::{Batch, Direction, Limit, Scan};
+use crate::btree::tests::fixture::Dice;
 use crate::btree::Tree;
 use crate::change::kit::new_index;
 use crate::change::{self, Delta, Op, SETTLE_EVERY};
@@ -264,7 +266,8 @@ fn a_dense_leaf_is_told_by_its_readers() {
     assert_eq!(batch.key(0), key(5));
 }
 
-/// Writers, mergers and readers at once: what is never removed is met once by every scan, in order, with a value that it had.
+/// Writers, mergers and readers at once: what is never removed is met once by every scan, in order,
+/// with a value that it had.
 #[test]
 fn readers_meet_every_entry_once_while_all_else_moves() {
     const STABLE: usize = 600;
@@ -354,8 +357,8 @@ fn read_stable(pool: &Pool, index: &Index, way: Direction, stable: usize, entrie
     assert!(seen == expected, "{way:?}: {} of {stable}", seen.len());
 }
 
-/// A scan of ten entries took 1, then 4, then 16, and each time it went down the delta tree once for each partition, and collected what was
-/// pending in the rest of the leaf.
+/// A scan of ten entries took 1, then 4, then 16, and each time it went down the delta tree once
+/// for each partition, and collected what was pending in the rest of the leaf.
 #[test]
 fn a_short_range_looks_once_into_each_partition() {
     let run = Run::new(1);

@@ -5,8 +5,8 @@
 //! Entries are stamped 0: views that are older than the index are refused (`Secondary::created`), all others see every entry.
 use crate::base::{planted, sync_point, Error, IndexId, Mutant, Result, SyncPoint, TrxId};
 use crate::btree::build::Builder;
-use crate::btree::bulk::BulkLoad;
 use crate::btree::extents::ExtentList;
+use crate::btree::load::Loader;
 use crate::btree::Tree;
 use crate::change::{Buffering, DELTA_BIT};
 use crate::index::secondary;
@@ -207,11 +207,11 @@ impl Store {
     /// A tree with a broken page is not walked: its pages are found by what they say of themselves, and the broken ones are lost. False: not
     /// now, the next start tries again.
     fn free_pages(&self, table: &Table, tree: &Tree) -> Result<bool> {
-        let why = match tree.free_all(&self.pool) {
+        let why = match crate::btree::TreeRemover::new(&self.pool, &tree).remove() {
             Err(e) if e.is_corrupt() => self.name_damage(e),
             done => return done.map(|()| true),
         };
-        let lost = tree.free_scattered(&self.pool)?;
+        let lost = crate::btree::TreeRemover::new(&self.pool, &tree).remove_scattered()?;
         let left = match lost {
             Some(0) => "is freed wholly, though a page of it cannot be read".into(),
             Some(lost) => format!("leaves {lost} pages that cannot be read behind"),
@@ -349,11 +349,11 @@ impl Store {
         list: ExtentList,
         feed: impl FnOnce(Push<'_>) -> Result<()>,
     ) -> Result<()> {
-        let mut load = BulkLoad::new(&self.pool, tree, list, FILL_PERCENT)?;
+        let mut load = Loader::new(&self.pool, tree, list, FILL_PERCENT)?;
         feed(&mut |key, value| load.push(key, value))?;
         self.link_load(load)
     }
-    pub(in crate::table) fn link_load(&self, load: BulkLoad) -> Result<()> {
+    pub(in crate::table) fn link_load(&self, load: Loader) -> Result<()> {
         let loaded = load.finish()?;
         self.redo.reserve_to_go_on()?;
         let mut mtr = self.pool.begin();
@@ -391,7 +391,7 @@ impl IndexBuild {
         if small {
             store.fill_small(tree, feed)?;
         } else {
-            // From here on the root lists what the load uses: see `Tree::free_all`.
+            // From here on the root lists what the load uses: see `TreeRemover::remove`.
             let list = ExtentList {
                 file: tree.file,
                 page: tree.root,

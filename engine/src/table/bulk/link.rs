@@ -14,8 +14,8 @@
 //!
 //! Latches: none between calls; a root (X) while it is linked, a leaf (X) while a late row is placed. Called by `bulk_insert.rs`.
 use crate::base::{sync_point, Error, IndexId, Result, SyncPoint, TrxId};
-use crate::btree::bulk::Loaded;
 use crate::btree::extents::ExtentList;
+use crate::btree::load::Loaded;
 use crate::btree::Tree;
 use crate::table::bulk::index_build::kill_poll;
 use crate::table::bulk::sort::Sorter;
@@ -57,7 +57,7 @@ impl Store {
 
     /// Nothing stands in any of its trees.
     pub(crate) fn is_bare(&self, layout: &Layout) -> Result<bool> {
-        if layout.temporary || !layout.clustered.tree.is_bare(&self.pool)? {
+        if layout.temporary || !layout.clustered.tree.is_empty(&self.pool)? {
             return Ok(false);
         }
         for s in &layout.secondary {
@@ -72,7 +72,7 @@ impl Store {
                 }
             }
             sync_point(SyncPoint::NothingPending);
-            if !s.index.tree.is_bare(&self.pool)? {
+            if !s.index.tree.is_empty(&self.pool)? {
                 return Ok(false);
             }
         }

@@ -9,8 +9,8 @@
 //! All or nothing is the caller's: whoever fails drops the table. A crash leaves it empty, or some of its trees loaded, and pages that
 //! go with its file. No latch is held between calls.
 use crate::base::{Error, Lsn, Result, TrxId, UndoPtr};
-use crate::btree::bulk::{BulkLoad, Loaded};
 use crate::btree::extents::ExtentList;
+use crate::btree::load::{Loaded, Loader};
 use crate::btree::{Intent, Placed, Seek, Tree};
 use crate::index::{RowHeader, ROW_HEADER, ROW_OVERFLOW};
 use crate::redo::FlushMode;
@@ -29,7 +29,7 @@ pub(in crate::table) enum Rows {
     /// All so far. `in_order`: they came so.
     Gathered { sorter: Sorter, in_order: bool },
     /// They come in order, and go to their pages.
-    Loading(Box<BulkLoad>),
+    Loading(Box<Loader>),
     /// What came in order is loaded; one did not.
     Loaded,
 }
@@ -198,17 +198,17 @@ impl TableLoad {
     }
 
     /// `ordinal`: of the tree, clustered first.
-    fn bulk_load(&mut self, ordinal: usize, tree: Tree) -> Result<BulkLoad> {
+    fn bulk_load(&mut self, ordinal: usize, tree: Tree) -> Result<Loader> {
         let store = &self.store;
         if self.stamp != 0 {
-            return BulkLoad::new(&store.pool, tree, self.lists[ordinal], FILL_PERCENT);
+            return Loader::new(&store.pool, tree, self.lists[ordinal], FILL_PERCENT);
         }
         store.redo.reserve_wait()?;
         let mut mtr = store.pool.begin();
         let list = ExtentList::create(&mut mtr, tree.file, tree.index, 0)?;
         mtr.commit();
         self.lists.push(list);
-        BulkLoad::new(&store.pool, tree, list, FILL_PERCENT)
+        Loader::new(&store.pool, tree, list, FILL_PERCENT)
     }
 
     /// Puts one row into a tree that nobody else knows.
@@ -236,7 +236,7 @@ impl TableLoad {
             if !allowed() {
                 return Ok(None);
             }
-            if tree.insert(&mut mtr, &at, pk, value)? == Placed::Done {
+            if at.insert(&mut mtr, pk, value)? == Placed::Done {
                 return Ok(Some(mtr.commit()));
             }
             intent = Intent::Grow(pk.len() + value.len());

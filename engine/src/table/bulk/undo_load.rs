@@ -92,7 +92,7 @@ impl Store {
         place.go_to(layout.clustered.id);
         let tree = &layout.clustered.tree;
         let is_loaded = &mut |_: &[u8], value: &[u8]| Ok(is_loaded_by(&RowHeader::read(value), maker));
-        let (removed, all) = tree.strip(&self.pool, &mut place.from, &mut left, is_loaded)?;
+        let (removed, all) = crate::btree::remove_loaded(&self.pool, &tree, &mut place.from, &mut left, is_loaded)?;
         table.statistics.counts.deleted(removed as u64);
         Ok(all)
     }
@@ -123,7 +123,7 @@ impl Store {
             }
             Ok(!waits && !entry.marked)
         };
-        let (_, done) = secondary.index.tree.strip(&self.pool, from, left, is_loaded)?;
+        let (_, done) = crate::btree::remove_loaded(&self.pool, &secondary.index.tree, from, left, is_loaded)?;
         for key in pending {
             let op = Op::Remove {
                 key: &key,

@@ -195,9 +195,9 @@ impl Catalog {
                 .tree
                 .leaf_for_write(mtr, key, Intent::Grow(key.len() + value.len()), None)?;
             let placed = if at.found {
-                self.tree.set_value(mtr, &at, value)?
+                at.set_value(mtr, value)?
             } else {
-                self.tree.insert(mtr, &at, key, value)?
+                at.insert(mtr, key, value)?
             };
             assert_eq!(placed, Placed::Done, "Grow makes room");
         }
@@ -216,7 +216,7 @@ impl Catalog {
             if !at.found {
                 return Ok(());
             }
-            self.tree.remove(mtr, &at)?;
+            at.remove(mtr)?;
         }
         Ok(())
     }

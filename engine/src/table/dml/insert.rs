@@ -169,13 +169,13 @@ impl Store {
             let mut mtr = self.pool.begin();
             let at = tree.leaf_for_write(&mut mtr, pk, intent, rising.leaf())?;
             if table.is_still_rising(rising) {
-                let ends = tree.is_at_end(&mtr, &at);
+                let ends = at.is_at_end(&mtr);
                 table.note_rising(rising, if ends { mtr.id(at.page).no } else { 0 });
                 break (mtr, at);
             }
         };
         if at.found {
-            let old = RowHeader::read(tree.value(&mtr, &at));
+            let old = RowHeader::read(at.value(&mtr));
             if !old.marked() || self.made_by_other_active(trx, &old) {
                 return Ok(Some(Obstacle::Row));
             }
@@ -188,18 +188,11 @@ impl Store {
         if !self.trx_sys.locks().insert_is_free(trx, layout.clustered.id, pk) {
             return Ok(Some(Obstacle::Range));
         }
-        if intent == Intent::Leaf && !tree.has_room(&mtr, &at, pk.len(), s.value.len()) {
+        if intent == Intent::Leaf && !at.has_room(&mtr, pk.len(), s.value.len()) {
             return Ok(Some(Obstacle::Room));
         }
         if at.found {
-            record::begin_update(
-                &mut s.undo,
-                layout.id,
-                pk,
-                tree.value(&mtr, &at),
-                &s.value,
-                entries.len(),
-            );
+            record::begin_update(&mut s.undo, layout.id, pk, at.value(&mtr), &s.value, entries.len());
         } else {
             record::begin_insert(&mut s.undo, layout.id, pk, entries.len());
         }
@@ -235,11 +228,10 @@ impl Store {
             undo,
         };
         header.write(&mut s.value[..ROW_HEADER]);
-        let tree = &layout.clustered.tree;
         let placed = if at.found {
-            tree.set_value(&mut mtr, at, &s.value)
+            at.set_value(&mut mtr, &s.value)
         } else {
-            tree.insert(&mut mtr, at, pk, &s.value)
+            at.insert(&mut mtr, pk, &s.value)
         };
         assert_ne!(placed, Ok(Placed::NoRoom), "room was checked under this latch");
         // With `placed` an error, the undo record is about a version that never was: the rollback sees that the row

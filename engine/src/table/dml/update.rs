@@ -169,7 +169,7 @@ impl Store {
         if !at.found {
             return Ok(Some(Obstacle::Row));
         }
-        let old = RowHeader::read(tree.value(&mtr, &at));
+        let old = RowHeader::read(at.value(&mtr));
         if old.marked() || self.made_by_other_active(trx, &old) {
             return Ok(Some(Obstacle::Row));
         }
@@ -178,17 +178,10 @@ impl Store {
         if raws.is_none() && !changes.is_empty() && may_need_raws {
             return Ok(Some(Obstacle::Raws(old)));
         }
-        if intent == Intent::Leaf && !tree.has_room(&mtr, &at, pk.len(), s.value.len()) {
+        if intent == Intent::Leaf && !at.has_room(&mtr, pk.len(), s.value.len()) {
             return Ok(Some(Obstacle::Room));
         }
-        record::begin_update(
-            &mut s.undo,
-            layout.id,
-            pk,
-            tree.value(&mtr, &at),
-            &s.value,
-            changes.len(),
-        );
+        record::begin_update(&mut s.undo, layout.id, pk, at.value(&mtr), &s.value, changes.len());
         for (i, c) in changes.iter().enumerate() {
             let touch = Touch {
                 index: layout.secondary[c.index as usize].index.id,
@@ -293,12 +286,12 @@ impl Store {
         if !at.found {
             return Ok(Some(Obstacle::Row));
         }
-        let old = RowHeader::read(tree.value(&mtr, &at));
+        let old = RowHeader::read(at.value(&mtr));
         if old.marked() || self.made_by_other_active(trx, &old) {
             return Ok(Some(Obstacle::Row));
         }
         self.check_conflict(trx, old.trx)?;
-        record::begin_delete(&mut s.undo, layout.id, pk, tree.value(&mtr, &at), entries.len());
+        record::begin_delete(&mut s.undo, layout.id, pk, at.value(&mtr), entries.len());
         for e in entries {
             let touch = Touch {
                 index: layout.secondary[e.index as usize].index.id,
@@ -316,7 +309,7 @@ impl Store {
             undo,
         }
         .write(&mut header);
-        tree.patch_value(&mut mtr, &at, 0, &header);
+        at.patch_value(&mut mtr, 0, &header);
         trx.note_lsn(mtr.commit());
         Ok(None)
     }

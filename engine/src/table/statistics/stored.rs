@@ -231,8 +231,8 @@ impl Store {
             let key = key(table, piece as u8);
             let at = tree.leaf_for_write(mtr, &key, Intent::Grow(key.len() + value.len()), None)?;
             let placed = match at.found {
-                true => tree.set_value(mtr, &at, value)?,
-                false => tree.insert(mtr, &at, &key, value)?,
+                true => at.set_value(mtr, value)?,
+                false => at.insert(mtr, &key, value)?,
             };
             assert_eq!(placed, Placed::Done, "Grow makes room");
         }
@@ -245,7 +245,7 @@ impl Store {
             if !at.found {
                 return Ok(());
             }
-            tree.remove(mtr, &at)?;
+            at.remove(mtr)?;
         }
         Ok(())
     }

@@ -148,22 +148,22 @@ impl Store {
         let mut mtr = self.pool.begin();
         let at = tree.leaf_for_write(&mut mtr, pk, Intent::Leaf, None)?;
         let mut too_empty = false;
-        if at.found && wanted(tree.value(&mtr, &at)) {
-            chain = ChainRef::of(tree.value(&mtr, &at));
+        if at.found && wanted(at.value(&mtr)) {
+            chain = ChainRef::of(at.value(&mtr));
             if let Some(chain) = chain {
-                overflow::give_up(&mut mtr, layout.id, chain.first, chain.owner)?;
+                overflow::condemn(&mut mtr, layout.id, chain.first, chain.owner)?;
             }
-            too_empty = tree.remove(&mut mtr, &at)?;
+            too_empty = at.remove(&mut mtr)?;
             mtr.commit();
         } else {
             drop(mtr);
         }
         if let Some(chain) = chain {
-            overflow::free_given_up(&self.pool, layout.id, chain.first, chain.owner)?;
+            overflow::free_condemned(&self.pool, layout.id, chain.first, chain.owner)?;
         }
         if too_empty {
             // What stands in its way is told: purge passes over it.
-            tree.shrink(&self.pool, pk)?;
+            tree.merge_nodes(&self.pool, pk)?;
         }
         Ok(())
     }

@@ -321,7 +321,7 @@ impl Store {
         loop {
             let mut mtr = self.pool.begin();
             let at = tree.leaf_for_write(&mut mtr, record.pk, intent, None)?;
-            if !at.found || !points_at(tree.value(&mtr, &at), maker, undo) {
+            if !at.found || !points_at(at.value(&mtr), maker, undo) {
                 return Ok(0);
             }
             match what {
@@ -329,15 +329,15 @@ impl Store {
                 Restore::Header(old) => {
                     let mut header = [0; ROW_HEADER];
                     old.write(&mut header);
-                    tree.patch_value(&mut mtr, &at, 0, &header);
+                    at.patch_value(&mut mtr, 0, &header);
                     return Ok(mtr.commit());
                 }
                 Restore::Value(value) => {
-                    if intent == Intent::Leaf && !tree.has_room(&mtr, &at, record.pk.len(), value.len()) {
+                    if intent == Intent::Leaf && !at.has_room(&mtr, record.pk.len(), value.len()) {
                         intent = Intent::Grow(record.pk.len() + value.len());
                         continue;
                     }
-                    let placed = tree.set_value(&mut mtr, &at, value)?;
+                    let placed = at.set_value(&mut mtr, value)?;
                     assert_eq!(placed, Placed::Done, "room was checked under this latch");
                     return Ok(mtr.commit());
                 }
@@ -348,10 +348,10 @@ impl Store {
     /// Removes a clustered entry and ends the Mtr; merges the leaf if it became too empty, and can be merged.
     fn remove_entry(&self, layout: &Layout, mut mtr: Mtr<'_>, at: &LeafWrite, pk: &[u8]) -> Result<u64> {
         let tree = &layout.clustered.tree;
-        let too_empty = tree.remove(&mut mtr, at)?;
+        let too_empty = at.remove(&mut mtr)?;
         let lsn = mtr.commit();
         if too_empty {
-            tree.try_shrink(&self.pool, pk)?;
+            tree.try_merge_nodes(&self.pool, pk)?;
         }
         Ok(lsn)
     }

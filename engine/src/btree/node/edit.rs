@@ -1,10 +1,14 @@
-//! Edits of one node, as few and small byte edits as they can be: an insert is the entry, one slot move, one slot and
-//! six header bytes. Redo sees bytes only, so what an edit logs is what recovery costs.
+//! Edits of one node, in few and small byte edits: an insert logs the entry, one move of slots, one
+//! slot and six header bytes. Redo sees bytes only: recovery costs what an edit logs.
 //!
-//! Generic over [`PageEdit`]: an X-latched page of an Mtr ([`MtrPage`]), or plain memory in tests. Called by `write.rs`,
-//! `split.rs`, `shrink.rs`; takes no latches.
-use super::node::*;
-use crate::base::bytes::{common_prefix, put_u16, put_u32};
+//! Generic over [`PageEdit`]: an X-latched page of an Mtr ([`MtrPage`]), or plain memory in tests.
+//! Takes no latches. Called by: `write`, `sorted::build` and `free_tree`.
+use super::format::{
+    head_of, write_node, NewNode, AT_GARBAGE, AT_HEAP, AT_LOWER, AT_PREFIX, AT_RIGHT, AT_SLOTS, AT_UPPER, ENTRY_HEADER,
+    NODE_HEADER, SLOT,
+};
+use super::view::{Node, Owner};
+use crate::base::bytes::{common_prefix, get_u16, put_u16, put_u32};
 use crate::base::PageNo;
 use crate::pool::{Mtr, PageHandle};
 
@@ -40,9 +44,10 @@ impl PageEdit for MtrPage<'_, '_> {
     }
 }
 
-/// Entries up to this size are put together on the stack.
+/// Entries up to this many bytes are assembled on the stack.
 const STACK_ENTRY: usize = 512;
-/// A compaction logs moves while they are cheaper than an image; about the bytes of one move record.
+/// A compaction logs moves while they are cheaper than an image; about the bytes of one move
+/// record.
 const MOVE_COST: usize = 9;
 
 /// Inserts at `slot`; there is room (`Node::has_room`).
@@ -76,7 +81,7 @@ pub fn insert(p: &mut impl PageEdit, slot: usize, key: &[u8], value: &[u8]) {
     p.edit(AT_SLOTS, &header);
 }
 
-/// Makes the node's prefix one that `key` shares too.
+/// Shortens the node's prefix to one that `key` shares too.
 fn fit_prefix(p: &mut impl PageEdit, key: &[u8]) {
     let node = p.node();
     let (n, first, prefix) = (node.len(), node.first(), node.prefix_len());
@@ -161,7 +166,7 @@ pub fn remove_run(p: &mut impl PageEdit, from: usize, to: usize) {
     edit_counts(p, n - (to - from), heap, garbage);
 }
 
-/// Would a new value of this length fit?
+/// A new value of this length fits.
 pub fn value_fits(node: Node<'_>, slot: usize, len: usize) -> bool {
     let old = node.value_len(slot);
     len <= old || node.free() + node.entry_size(slot) >= node.entry_size(slot) - old + len
@@ -220,10 +225,11 @@ pub fn compact(p: &mut impl PageEdit) {
         return;
     }
     let n = node.len();
-    let mut pieces = pieces(node);
+    let mut pieces = node.pieces();
     pieces.sort_unstable_by_key(|piece| std::cmp::Reverse(piece.at));
     let used: usize = pieces.iter().map(|piece| piece.len).sum();
-    // Neighbours that move by the same distance move in one go. From the top down: no move overwrites what is still to be moved.
+    // Neighbours that move by the same distance move together. The moves go from the top down: none
+    // overwrites a piece that is still to be moved.
     let mut moves: Vec<(usize, usize, usize)> = Vec::new();
     let mut slots = p.bytes()[NODE_HEADER..NODE_HEADER + n * SLOT].to_vec();
     let mut fences = p.bytes()[AT_LOWER..AT_RIGHT].to_vec();
@@ -283,11 +289,11 @@ pub fn set_upper(p: &mut impl PageEdit, upper: &[u8]) {
     let old_len = p.node().upper_fence().map_or(0, <[u8]>::len);
     let mut fence = [0u8; 4];
     if upper.len() <= old_len {
-        let at = crate::base::bytes::get_u16(p.bytes(), AT_UPPER);
+        let at = get_u16(p.bytes(), AT_UPPER);
         edit_difference(p, at as usize, upper);
         put_u16(&mut fence, 0, at);
     } else {
-        // The old one is given up first, so that a compaction takes its bytes too.
+        // The old fence is dropped first, so that a compaction takes its bytes too.
         p.edit(AT_UPPER, &[0, 0, 0, 0]);
         let garbage = p.node().garbage() + old_len;
         p.edit(AT_GARBAGE, &(garbage as u16).to_le_bytes());

@@ -1,6 +1,7 @@
 //! Overflow chains: what goes in comes out, and freeing may be repeated at any time.
-use super::kit::*;
-use crate::btree::{begin, overflow};
+use crate::btree::overflow;
+use crate::btree::pages::begin;
+use crate::btree::tests::fixture::*;
 use crate::pool::testing::PoolFixture;
 use crate::pool::Pool;
 use crate::space;
@@ -50,7 +51,8 @@ fn freeing_again_touches_nobody_else() {
     overflow::free(pool, FILE, first, 77).unwrap();
     overflow::free(pool, FILE, first, 77).unwrap();
     assert_eq!(used(pool), 2);
-    // The same page, in another life: an inner page of a chain of the same owner, then a tree's root.
+    // The same page, in another life: an inner page of a chain of the same owner, then a tree's
+    // root.
     let other = write(pool, 77, &vec![2; 4 * overflow::CHUNK]);
     for no in overflow::pages(pool, FILE, other).unwrap() {
         if no != other {
@@ -63,24 +65,25 @@ fn freeing_again_touches_nobody_else() {
     assert_eq!(used(pool), 7);
 }
 
-/// Purge removes a row and then its chain. Seed 1795305833000926: a read failed in between, the key was used again, and purge, when it
-/// came again, took the chain for that of the new row, which is not to be freed.
+/// Purge removes a row and then its chain. Seed 1795305833000926: a read failed in between, the key
+/// was used again, and purge, when it came again, took the chain for that of the new row, which is
+/// not to be freed.
 #[test]
 fn who_comes_again_frees_only_what_was_given_up() {
     let rig = rig();
     let pool = &*rig.pool;
     let first = write(pool, 77, &vec![1; 3 * overflow::CHUNK]);
-    overflow::free_given_up(pool, FILE, first, 77).unwrap();
+    overflow::free_condemned(pool, FILE, first, 77).unwrap();
     assert_eq!(used(pool), 5, "somebody may need it");
     for owner in [76, 77] {
         let mut mtr = begin(pool).unwrap();
-        overflow::give_up(&mut mtr, FILE, first, owner).unwrap();
+        overflow::condemn(&mut mtr, FILE, first, owner).unwrap();
         mtr.commit();
-        overflow::free_given_up(pool, FILE, first, 76).unwrap();
+        overflow::free_condemned(pool, FILE, first, 76).unwrap();
         assert_eq!(used(pool), 5, "another owner's");
     }
-    overflow::free_given_up(pool, FILE, first, 77).unwrap();
-    overflow::free_given_up(pool, FILE, first, 77).unwrap();
+    overflow::free_condemned(pool, FILE, first, 77).unwrap();
+    overflow::free_condemned(pool, FILE, first, 77).unwrap();
     assert_eq!(used(pool), 2);
 }
 

@@ -1,10 +1,11 @@
-//! Loads past the pool and the log: what comes out is a sound tree; one that is cut short, by a full disk or a crash at any write, leaves
-//! the tree empty and gives every page back, also where the pages held another tree a moment before.
-use super::kit::*;
+//! Loads past the pool and the log: what comes out is a sound tree; one that is cut short, by a
+//! full disk or a crash at any write, leaves the tree empty and gives every page back, also where
+//! the pages held another tree a moment before.
 use crate::base::{sync_point, Error, PageId, Result, SyncPoint};
-use crate::btree::bulk::BulkLoad;
 use crate::btree::extents::{self, ExtentList};
-use crate::btree::{Intent, Tree, KEY_MAX};
+use crate::btree::load::Loader;
+use crate::btree::tests::fixture::*;
+use crate::btree::{remove_loaded, Intent, Tree, TreeRemover, KEY_MAX};
 use crate::pool::direct::Direct;
 use crate::pool::testing::PoolFixture;
 use crate::pool::Pool;
@@ -22,7 +23,7 @@ fn list_of(pool: &Pool, tree: &Tree) -> ExtentList {
     list
 }
 fn load(pool: &Arc<Pool>, tree: Tree, list: ExtentList, entries: &Entries) -> Result<u64> {
-    let mut load = BulkLoad::new(pool, tree, list, 94)?;
+    let mut load = Loader::new(pool, tree, list, 94)?;
     for (key, value) in entries {
         load.push(key, value)?;
     }
@@ -76,13 +77,13 @@ fn loads_of_every_size_are_sound() {
         );
         put(&rig.pool, &tree, b"\xff", b"behind all");
         check(&rig.pool, &tree, true);
-        tree.free_all(&rig.pool).unwrap();
+        TreeRemover::new(&rig.pool, &tree).remove().unwrap();
         assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, 2);
     }
 }
 
-/// What a load made is taken out again, in steps; not a page is left, and the log gets little of it. With entries of others among them these
-/// stay, and nothing else.
+/// What a load made is taken out again, in steps; not a page is left, and the log gets little of
+/// it. With entries of others among them these stay, and nothing else.
 #[test]
 fn a_tree_is_stripped_of_what_was_loaded() {
     for (n, key_len, value_len) in [
@@ -109,7 +110,7 @@ fn a_tree_is_stripped_of_what_was_loaded() {
             let logged = rig.pool.counters().redo_log_bytes.get();
             loop {
                 let doomed = &mut |_: &[u8], value: &[u8]| Ok(value != b"other");
-                let (some, done) = tree.strip(&rig.pool, &mut from, &mut 7, doomed).unwrap();
+                let (some, done) = remove_loaded(&rig.pool, &tree, &mut from, &mut 7, doomed).unwrap();
                 removed += some;
                 check(&rig.pool, &tree, false);
                 if done {
@@ -121,7 +122,7 @@ fn a_tree_is_stripped_of_what_was_loaded() {
             assert!(content(&rig.pool, &tree) == kept, "{n} entries, {others} others");
             let leaves = n * (value_len + key_len / 2 + 20) as u64 / (crate::pool::PAGE_SIZE as u64 / 2);
             if others == 0 {
-                assert!(tree.is_bare(&rig.pool).unwrap(), "{n} entries of {key_len}");
+                assert!(tree.is_empty(&rig.pool).unwrap(), "{n} entries of {key_len}");
                 assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, before);
                 assert!(
                     logged < leaves * 1500 + 40_000,
@@ -164,8 +165,9 @@ fn a_full_disk_ends_the_load_and_gives_everything_back() {
     check(&rig.pool, &tree, true);
 }
 
-/// The log has images of the pages' former life, and recovery a pool so small that it must evict what it brings back to life: it
-/// wrote them over the load's pages, before it came to the record that gave the pages away.
+/// The log has images of the pages' former life, and recovery a pool so small that it must evict
+/// what it brings back to life: it wrote them over the load's pages, before it came to the record
+/// that gave the pages away.
 #[test]
 fn the_former_life_does_not_come_back_through_a_small_pool() {
     let rig = PoolFixture::create(1, 200);
@@ -175,7 +177,7 @@ fn the_former_life_does_not_come_back_through_a_small_pool() {
     for (key, value) in entries(4500, 0, 500) {
         put(&rig.pool, &other, &key, &value);
     }
-    other.free_all(&rig.pool).unwrap();
+    TreeRemover::new(&rig.pool, &other).remove().unwrap();
     let list = list_of(&rig.pool, &tree);
     let new = entries(4000, 0, 500);
     load(&rig.pool, tree, list, &new).unwrap();
@@ -185,7 +187,8 @@ fn the_former_life_does_not_come_back_through_a_small_pool() {
     assert!(content(&rig.pool, &tree) == new);
 }
 
-/// The pages that the load gets held another tree, whose changes are in the log and in dirty frames: none of that may come back.
+/// The pages that the load gets held another tree, whose changes are in the log and in dirty
+/// frames: none of that may come back.
 #[test]
 fn a_crash_at_any_write_leaves_all_or_nothing() {
     let old = entries(2500, 0, 500);
@@ -204,7 +207,7 @@ fn a_crash_at_any_write_leaves_all_or_nothing() {
             put(&rig.pool, &other, key, b"shorter");
         }
         rig.pool.flusher().step(20).unwrap();
-        other.free_all(&rig.pool).unwrap();
+        TreeRemover::new(&rig.pool, &other).remove().unwrap();
         let list = list_of(&rig.pool, &tree);
         let base = rig.disk.changes();
         rig.disk.crash_at(base + n);
@@ -236,8 +239,9 @@ fn a_crash_at_any_write_leaves_all_or_nothing() {
     assert!(whole >= 1 && none >= 10, "{whole} whole, {none} empty");
 }
 
-/// A leaf that somebody remembers goes, and its page is given to a load just when he comes to it: what is on disk is the load's affair. Also
-/// if that is the leaf as it was once, and if a reader of all pages has brought it back.
+/// A leaf that somebody remembers goes, and its page is given to a load just when he comes to it:
+/// what is on disk is the load's affair. Also if that is the leaf as it was once, and if a reader
+/// of all pages has brought it back.
 #[test]
 fn a_remembered_leaf_that_a_load_has_got_is_nobodys() {
     for (was_written, is_read) in [(false, false), (true, false), (true, true)] {
@@ -256,7 +260,7 @@ fn a_remembered_leaf_that_a_load_has_got_is_nobodys() {
         for n in 0..9000 {
             delete(&pool, &tree, &key(n), Intent::Leaf);
         }
-        while tree.shrink(&pool, &[]).unwrap() {}
+        while tree.merge_nodes(&pool, &[]).unwrap() {}
         assert!(!space::is_used(&pool, PageId::new(FILE, no)).unwrap());
         let list = list_of(&pool, &other);
         let his = pool.clone();
@@ -284,7 +288,7 @@ fn a_load_that_meets_a_broken_map_at_its_end_fails_before_it_changes_anything() 
     let (rig, tree) = rig_with_tree(7, 1024);
     let pool = rig.pool.clone();
     let list = list_of(&pool, &tree);
-    let mut load = BulkLoad::new(&pool, tree, list, 90).unwrap();
+    let mut load = Loader::new(&pool, tree, list, 90).unwrap();
     for n in 0..9000u32 {
         load.push(&n.to_be_bytes(), &[7; 200]).unwrap();
     }

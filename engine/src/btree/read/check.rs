@@ -1,16 +1,19 @@
-//! CHECK TABLE for one tree: every node, every border between nodes, every page's mark in the bitmap.
+//! CHECK TABLE for one tree: every node, every border between nodes, every page's mark in the
+//! bitmap.
 //!
-//! Walks one level-1 node after the other, S-latched while its leaves are read one by one; upper levels are checked on each way
-//! down. So it runs beside writers, and what a page that changed meanwhile seems to say counts for nothing.
-use super::descend::To;
-use super::node::Node;
-use super::Tree;
+//! The walk goes from one level-1 node to the next. A level-1 node stays S-latched while its leaves
+//! are read one by one. Upper levels are checked on each way down. So the check runs beside
+//! writers: a page that changed between two looks at it is no finding. Called by: `table`'s check,
+//! the change buffer for its delta trees, and tests.
+use super::descent::To;
 use crate::base::{Damage, Error, Lsn, PageNo, Result};
+use crate::btree::node::Node;
+use crate::btree::tree::Tree;
 use crate::pool::{PageRead, Pool};
 use crate::space;
 use std::collections::{BTreeSet, HashMap};
 
-/// What a check found. No findings: the tree is sound.
+/// The result of a check. No findings: the tree is sound.
 #[derive(Debug, Default)]
 pub struct Report {
     pub findings: Vec<String>,
@@ -22,14 +25,15 @@ pub struct Report {
     pub height: u32,
 }
 
-/// Looks at an entry; Some: what is wrong with it.
+/// Looks at an entry (key, value). Some: what is wrong with it.
 pub type EntryCheck<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Option<String>;
 
-/// Findings are enough to say that a tree is broken long before this many.
+/// The walk ends after this many findings: the tree is broken.
 const FINDINGS_MAX: usize = 100;
 
 impl Tree {
-    /// `each` sees every entry in order: the layers above check what keys and values mean to them, and report by the returned text.
+    /// `each` sees every entry in order. The layers above check there what keys and values mean to
+    /// them, and report a finding by the returned text.
     pub fn verify(&self, pool: &Pool, each: EntryCheck<'_>) -> Result<Report> {
         self.verify_with(pool, each, &mut || Ok(()))
     }
@@ -50,7 +54,7 @@ impl Tree {
             from: Vec::new(),
         };
         match walk.run() {
-            // The way down is broken: nothing behind it can be reached.
+            // The way down is broken: the walk cannot reach what lies after it.
             Err(Error::Corrupt(damage)) => walk.broken(*damage),
             other => other?,
         }
@@ -64,9 +68,10 @@ struct Walk<'a> {
     each: EntryCheck<'a>,
     step: &'a mut dyn FnMut() -> Result<()>,
     report: Report,
-    /// Each page's version when it was read: met again in the same one, it is in the tree twice; in another, it moved.
+    /// Each page's version when it was read. A page met again with the same version is in the tree
+    /// twice; with another version, it moved.
     versions: HashMap<PageNo, Lsn>,
-    /// Everything below is checked.
+    /// Every key below this one is checked.
     from: Vec<u8>,
 }
 
@@ -96,7 +101,8 @@ impl<'a> Walk<'a> {
             let upper = node.upper_fence().map(<[u8]>::to_vec);
             let first = node.child(node.child_slot(&self.from));
             let last = self.check_leaves(node)?;
-            // Latches go left to right: the left leaf is looked at again only when the right ones are let go.
+            // Latches go left to right: the left leaf is read again after the right ones are
+            // released.
             drop(page);
             if let Some(border) = border.take().filter(|b| b.right != Some(first)) {
                 self.check_border(&border, first)?;
@@ -112,9 +118,9 @@ impl<'a> Walk<'a> {
     fn descend(&mut self) -> Result<PageRead<'a>> {
         let (tree, pool, from) = (self.tree, self.pool, self.from.clone());
         let to = To::Key(&from);
-        let mut page = tree.read(pool, tree.root)?;
+        let mut page = tree.nodes().read(pool, tree.root)?;
         let node = Node::new(&page);
-        tree.check_arrival(node, tree.root, None)?;
+        tree.nodes().check_arrival(node, tree.root, None)?;
         self.report.height = self.report.height.max(node.level() as u32 + 1);
         if !node.lower_fence().is_empty() || node.upper_fence().is_some() || node.right().is_some() {
             self.finding(tree.root, "the root has bounds or a neighbour");
@@ -127,15 +133,16 @@ impl<'a> Walk<'a> {
             }
             let slot = to.child_slot(node);
             let no = node.child(slot);
-            let child = tree.read(pool, no)?;
-            tree.check_arrival(Node::new(&child), no, Some(node.level() - 1))?;
-            tree.check_fences(Node::new(&child), no, to)?;
+            let child = tree.nodes().read(pool, no)?;
+            tree.nodes()
+                .check_arrival(Node::new(&child), no, Some(node.level() - 1))?;
+            tree.nodes().check_fences(Node::new(&child), no, to)?;
             self.check_fences(node, slot, Node::new(&child));
             page = child;
         }
         Ok(page)
     }
-    /// A page that cannot be read is the tree's all the same.
+    /// An unreadable page still belongs to the tree.
     fn broken(&mut self, damage: Damage) {
         self.report.pages.extend(damage.page);
         self.report.findings.push(damage.what);
@@ -153,7 +160,8 @@ impl<'a> Walk<'a> {
         let (no, node) = (page.id().no, Node::new(page));
         match self.enter(page) {
             Visit::First => self.report.inner_pages += u64::from(self.tree.node_pages()),
-            // The walk goes on behind the upper fence of the last level-1 node, so it meets none of them again.
+            // The walk continues after the upper fence of the last level-1 node: it meets none of
+            // them again.
             Visit::Again if node.level() == 1 => self.finding(no, "reached twice"),
             Visit::Again => return Ok(()),
             Visit::Moved => {}
@@ -163,14 +171,15 @@ impl<'a> Walk<'a> {
         }
         self.check_used(no)
     }
-    /// The leaves of a level-1 node from `from` on (before it, if two nodes were merged, all is checked already). Returns the last.
+    /// Checks the leaves of a level-1 node from `from` on. Leaves before it are checked already,
+    /// also if two nodes were merged. Returns the last leaf.
     fn check_leaves(&mut self, node: Node<'_>) -> Result<Option<Border>> {
         let (tree, pool) = (self.tree, self.pool);
         let mut last: Option<Border> = None;
         for slot in node.child_slot(&self.from)..node.len() {
             let no = node.child(slot);
             let before = last.take();
-            let leaf = match tree.read(pool, no) {
+            let leaf = match tree.nodes().read(pool, no) {
                 Ok(leaf) => leaf,
                 Err(Error::Corrupt(damage)) => {
                     self.broken(*damage);
@@ -244,9 +253,9 @@ impl<'a> Walk<'a> {
         }
         Ok(())
     }
-    /// No latch is held: the left page may have been split since; then it proves nothing.
+    /// No latch is held. A left page with another version may have been split since: no finding.
     fn check_border(&mut self, left: &Border, right: PageNo) -> Result<()> {
-        let page = self.tree.read(self.pool, left.no)?;
+        let page = self.tree.nodes().read(self.pool, left.no)?;
         if page.version() == left.version {
             self.finding(left.no, &format!("its right link is not its neighbour, page {right}"));
         }

@@ -1,29 +1,33 @@
-//! Splits: one change that has no room in its leaf, and the separators that follow it up the tree.
+//! [`SplitPlan`]: one change that has no room in its node, and the separators that follow it up the
+//! tree.
 //!
-//! Everything is planned first (pure, nothing changed), then all pages are allocated at once (`Error::Full` leaves nothing
-//! behind), then the plan is carried out. Called by `write.rs` and `build.rs` with the leaf and its unsafe ancestors
-//! X-latched; new pages are latched to the right of what they come from.
+//! The plan is made first and changes nothing. Then all pages are allocated at once: `Error::Full`
+//! comes before any change. Then the plan is carried out. The node and its unsafe ancestors are
+//! X-latched; new pages are latched to the right of the pages that they come from (I5).
 //!
-//! Ascending and descending runs split at the run's end, so that the page left behind stays full; else the cut is
-//! near the middle by bytes, where the separator is shortest.
-use super::edit::{self, MtrPage, PageEdit};
-use super::node::{item_size, write_node, NewNode, Node, NO_SLOT};
-use super::Tree;
+//! Ascending and descending runs are cut at the run's end, so that the page on the other side stays
+//! full. Else the cut is near the middle by bytes, where the separator is shortest. Called by:
+//! `leaf` and `sorted::build`.
 use crate::base::bytes::common_prefix;
 use crate::base::{PageNo, Result};
+use crate::btree::node::edit::{self, MtrPage, PageEdit};
+use crate::btree::node::{item_size, write_node, NewNode, Node, NO_SLOT};
+use crate::btree::tree::Tree;
 use crate::pool::{Mtr, PageHandle};
 
-/// A change that is to find its place: a new entry at `slot`, or (`replace`) a new value for the entry there.
+/// The change that needs room: a new entry at `slot`, or (`replace`) a new value for the entry
+/// there.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Item<'a> {
+pub struct Item<'a> {
     pub slot: usize,
     pub key: &'a [u8],
     pub value: &'a [u8],
     pub replace: bool,
 }
 
-/// One node's split: entries before `cut` (counted with the change done) stay, the others go to a new right neighbour.
-pub(super) struct Split {
+/// One node's split. The entries before `cut` (counted with the change done) stay, the others go to
+/// a new right neighbour.
+struct Split {
     page: PageHandle,
     slot: usize,
     key: Vec<u8>,
@@ -34,7 +38,7 @@ pub(super) struct Split {
 
 type Items<'a> = Vec<(&'a [u8], &'a [u8])>;
 
-/// The node's entries as they will be.
+/// The node's entries with the change done.
 fn items_with<'a>(node: Node<'a>, item: &Item<'a>) -> Items<'a> {
     let mut items: Items<'a> = (0..node.len()).map(|slot| node.entry(slot)).collect();
     if item.replace {
@@ -45,8 +49,9 @@ fn items_with<'a>(node: Node<'a>, item: &Item<'a>) -> Items<'a> {
     items
 }
 
-/// Key between the entries left and right of a cut: of leaves as short as it can be, of inner nodes the right one's key, which moves up.
-pub(super) fn separator<'a>(items: &[(&'a [u8], &'a [u8])], cut: usize, level: u8) -> &'a [u8] {
+/// Key between the entries left and right of a cut. In a leaf it is as short as possible. In an
+/// inner node it is the right entry's key, which moves up.
+pub fn separator<'a>(items: &[(&'a [u8], &'a [u8])], cut: usize, level: u8) -> &'a [u8] {
     let right = items[cut].0;
     if level > 0 {
         return right;
@@ -93,8 +98,9 @@ impl<'a> Cutter<'a> {
         let (left, right) = self.halves(cut);
         left.max(right) + separator(&self.items, cut, self.level).len() <= self.capacity
     }
-    /// The cut for an insert at `slot` when the insert before it went to `last`: at the end of a run, if it looks like one. What stands
-    /// before or behind a run is cut off once; from then on the run has pages of its own, and fills them.
+    /// The cut for an insert at `slot` when the insert before it went to `last`: at the end of a
+    /// run, if the two look like a run. Entries before or after a run are cut off once. From then
+    /// on the run has pages of its own, and fills them.
     fn choose_at_run(&self, slot: usize, last: usize) -> Option<usize> {
         const TRIES: usize = 4;
         let n = self.items.len();
@@ -130,58 +136,18 @@ impl<'a> Cutter<'a> {
     }
 }
 
-impl Tree {
-    /// Places `item`, which has no room in `page`, splitting it and whatever of `path` (root first) cannot take a separator.
-    pub(super) fn split_and_place(
-        &self,
-        mtr: &mut Mtr<'_>,
-        page: PageHandle,
-        path: &[PageHandle],
-        item: Item<'_>,
-    ) -> Result<()> {
-        let splits = self.plan_splits(mtr, page, path, item);
-        let near = mtr.id(page).no;
-        let pages = self.allocate(mtr, near, self.pages_needed(mtr, &splits))?;
-        self.carry_out(mtr, &splits, path, &pages, item.value)
-    }
-    /// New pages for the splits: one each, and one more to push the root's content down.
-    pub(super) fn pages_needed(&self, mtr: &Mtr<'_>, splits: &[Split]) -> usize {
-        let top = splits.last().expect("there is something to split").page;
-        splits.len() + (mtr.id(top).no == self.root) as usize
-    }
-    /// `value`: of the first item (a bulk build learns it only with the allocation).
-    pub(super) fn carry_out(
-        &self,
-        mtr: &mut Mtr<'_>,
-        splits: &[Split],
-        path: &[PageHandle],
-        pages: &[PageNo],
-        value: &[u8],
-    ) -> Result<()> {
-        mtr.pool().counters().page_splits.add(splits.len() as u64);
-        let mut value = value.to_vec();
-        for (i, split) in splits.iter().enumerate() {
-            if mtr.id(split.page).no == self.root {
-                return self.split_root(mtr, split, &value, pages[i], pages[i + 1]);
-            }
-            self.split_node(mtr, split, &value, pages[i])?;
-            // A separator's value is the page made one level below.
-            value = pages[i].to_le_bytes().to_vec();
-        }
-        let parent = path[path.len() - splits.len()];
-        let key = &splits[splits.len() - 1].separator;
-        let slot = Node::new(mtr.bytes(parent)).search(key).0;
-        edit::insert(&mut MtrPage { mtr, page: parent }, slot, key, &value);
-        Ok(())
-    }
-    /// From `page` (without room) up; stops below the first ancestor with room, or at the root.
-    pub(super) fn plan_splits(
-        &self,
-        mtr: &Mtr<'_>,
-        page: PageHandle,
-        path: &[PageHandle],
-        item: Item<'_>,
-    ) -> Vec<Split> {
+/// The splits for one change, leaf first. Made without a change; then carried out.
+pub struct SplitPlan<'m> {
+    tree: Tree,
+    /// X-latched ancestors of the first node, root first.
+    path: &'m [PageHandle],
+    splits: Vec<Split>,
+}
+
+impl<'m> SplitPlan<'m> {
+    /// Plans the splits from `page`, which has no room for `item`, up to the first ancestor with
+    /// room or to the root. `path`: the X-latched ancestors, root first.
+    pub fn new(tree: Tree, mtr: &Mtr<'_>, page: PageHandle, path: &'m [PageHandle], item: Item<'_>) -> SplitPlan<'m> {
         let mut splits: Vec<Split> = Vec::new();
         let mut ancestors = path.iter().rev();
         let mut page = page;
@@ -189,7 +155,7 @@ impl Tree {
         loop {
             let node = Node::new(mtr.bytes(page));
             if !splits.is_empty() && node.has_room(key.len(), value.len()) {
-                return splits;
+                return SplitPlan { tree, path, splits };
             }
             let replace = item.replace && splits.is_empty();
             let item = Item {
@@ -213,15 +179,41 @@ impl Tree {
                 cut,
                 separator: up,
             });
-            if mtr.id(page).no == self.root {
-                return splits;
+            if mtr.id(page).no == tree.root {
+                return SplitPlan { tree, path, splits };
             }
             value = vec![0; 4];
             page = *ancestors.next().expect("a node without room has its parent latched");
             slot = Node::new(mtr.bytes(page)).search(&key).0;
         }
     }
-    /// Moves the right part to the new page `right`, and makes the change on its side.
+    /// New pages that the plan takes: one for each split, and one more to push the root's content
+    /// down.
+    pub fn pages_needed(&self, mtr: &Mtr<'_>) -> usize {
+        let top = self.splits.last().expect("there is something to split").page;
+        self.splits.len() + (mtr.id(top).no == self.tree.root) as usize
+    }
+    /// Makes the changes. `pages`: as many as `pages_needed`. `value`: the first item's value (a
+    /// sorted build knows it only after the allocation).
+    pub fn carry_out(&self, mtr: &mut Mtr<'_>, pages: &[PageNo], value: &[u8]) -> Result<()> {
+        mtr.pool().counters().page_splits.add(self.splits.len() as u64);
+        let mut value = value.to_vec();
+        for (i, split) in self.splits.iter().enumerate() {
+            if mtr.id(split.page).no == self.tree.root {
+                return self.split_root(mtr, split, &value, pages[i], pages[i + 1]);
+            }
+            self.split_node(mtr, split, &value, pages[i])?;
+            // A separator's value is the page made one level below.
+            value = pages[i].to_le_bytes().to_vec();
+        }
+        let parent = self.path[self.path.len() - self.splits.len()];
+        let key = &self.splits[self.splits.len() - 1].separator;
+        let slot = Node::new(mtr.bytes(parent)).search(key).0;
+        edit::insert(&mut MtrPage { mtr, page: parent }, slot, key, &value);
+        Ok(())
+    }
+    /// Moves the right part to the new page `right`, and makes the change on the side that it is
+    /// for.
     fn split_node(&self, mtr: &mut Mtr<'_>, split: &Split, value: &[u8], right: PageNo) -> Result<()> {
         let copy = mtr.bytes(split.page).to_vec();
         let node = Node::new(&copy);
@@ -240,7 +232,7 @@ impl Tree {
             },
             items: headless(node.level(), &mut items),
         };
-        self.write_new(mtr, right, &new)?;
+        self.tree.nodes().create_with(mtr, right, &new)?;
         let mut left = MtrPage { mtr, page: split.page };
         edit::truncate(&mut left, split.cut - (on_left && !split.replace) as usize);
         edit::set_upper(&mut left, &split.separator);
@@ -282,37 +274,25 @@ impl Tree {
             },
             items: headless(level, &mut right_items),
         };
-        self.write_new(mtr, left, &left_node)?;
-        self.write_new(mtr, right, &right_node)?;
-        self.write_root_over(mtr, split.page, level + 1, left, &split.separator, right);
+        self.tree.nodes().create_with(mtr, left, &left_node)?;
+        self.tree.nodes().create_with(mtr, right, &right_node)?;
+        write_root_over(mtr, split.page, level + 1, left, &split.separator, right);
         Ok(())
     }
-    /// Makes the root a node with two children.
-    pub(super) fn write_root_over(
-        &self,
-        mtr: &mut Mtr<'_>,
-        root: PageHandle,
-        level: u8,
-        left: PageNo,
-        separator: &[u8],
-        right: PageNo,
-    ) {
-        let (left, right) = (left.to_le_bytes(), right.to_le_bytes());
-        let new = NewNode {
-            level,
-            lower: &[],
-            upper: None,
-            right: 0,
-            items: &[(&[], &left), (separator, &right)],
-            last: 1,
-        };
-        mtr.rewrite(root, &mut |page| write_node(page, &new));
-    }
-    pub(super) fn write_new(&self, mtr: &mut Mtr<'_>, no: PageNo, new: &NewNode<'_>) -> Result<()> {
-        let page = self.create_node(mtr, no, new.level)?;
-        mtr.rewrite(page, &mut |page| write_node(page, new));
-        Ok(())
-    }
+}
+
+/// Makes the root a node with two children.
+pub fn write_root_over(mtr: &mut Mtr<'_>, root: PageHandle, level: u8, left: PageNo, separator: &[u8], right: PageNo) {
+    let (left, right) = (left.to_le_bytes(), right.to_le_bytes());
+    let new = NewNode {
+        level,
+        lower: &[],
+        upper: None,
+        right: 0,
+        items: &[(&[], &left), (separator, &right)],
+        last: 1,
+    };
+    mtr.rewrite(root, &mut |page| write_node(page, &new));
 }
 
 impl Split {

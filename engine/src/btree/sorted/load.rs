@@ -1,22 +1,30 @@
-//! Bulk load of an empty tree from ascending entries, past the pool and the log: each page is written once, in large pieces, and nothing
-//! refers to any of them until the root is rewritten in one last Mtr (`pool/direct.rs` has the rules, `extents.rs` gives the pages
-//! back when it does not come to that). For CREATE INDEX and for loads into empty tables; small ones use `build.rs`.
+//! [`Loader`]: loads an empty tree from ascending entries, past the pool and the log.
 //!
-//! Nodes of every level are gathered and written as they become full. A node's number is settled when its left neighbour is
-//! written, which links to it. Leaves fill extents, written whole; inner nodes, one in hundreds, are written one by one into extents of their
-//! own. The topmost node has no page: it becomes the root's content. Memory: two extents, and one node a level.
+//! Each page is written once, in large pieces. Nothing refers to the pages until one last Mtr
+//! rewrites the root. `pool/direct.rs` has the rules. If that Mtr never comes, `extents` gives the
+//! pages back.
+//!
+//! Nodes of every level are gathered, and written when they are full. A node gets its page number
+//! when its left neighbour is written, because that one links to it. Leaves fill extents, which are
+//! written whole. Inner nodes, one in hundreds, are written one by one into extents of their own.
+//! The topmost node has no page: it becomes the root's content. Memory: two extents, and one node
+//! for each level.
+//!
+//! Called by: `table`, for CREATE INDEX and for inserts into empty tables. Holds no latch between
+//! calls.
 use super::extents::ExtentList;
-use super::node::{item_size, write_node, NewNode, Node, CAPACITY, NO_SLOT};
-use super::{Tree, ENTRY_MAX, KEY_MAX};
 use crate::base::bytes::{common_prefix, get_u32};
 use crate::base::{Lsn, PageNo, Result};
+use crate::btree::limits::{ENTRY_MAX, KEY_MAX};
+use crate::btree::node::{item_size, write_node, NewNode, Node, CAPACITY, NO_SLOT};
+use crate::btree::tree::Tree;
 use crate::pool::direct::{Direct, Forced, PageBuffer};
 use crate::pool::page::init_page;
 use crate::pool::{Mtr, PageType, Pool, PAGE_SIZE};
 use crate::space::EXTENT_PAGES;
 use std::sync::Arc;
 
-/// A page number, and the LSN of the group that gave it.
+/// A page number, and the LSN of the redo group that gave the page to the load.
 type Place = (PageNo, Lsn);
 
 /// A node being gathered.
@@ -27,9 +35,9 @@ struct Level {
     bytes: Vec<u8>,
     /// Ends of key and value of each item in `bytes`.
     ends: Vec<(usize, usize)>,
-    /// Bytes that the items take in a node.
+    /// Bytes of a node that the items take.
     size: usize,
-    /// Settled with the left neighbour.
+    /// Known once the left neighbour is written.
     place: Option<Place>,
 }
 
@@ -41,7 +49,7 @@ struct Filling {
     lsn: Lsn,
 }
 
-pub struct BulkLoad {
+pub struct Loader {
     pool: Arc<Pool>,
     tree: Tree,
     list: ExtentList,
@@ -59,11 +67,11 @@ pub struct BulkLoad {
     entries: u64,
 }
 
-/// A load whose pages are all durable; to be linked by [`Loaded::link`].
+/// A load whose pages are all durable. [`Loaded::link`] makes them the tree's.
 pub struct Loaded {
     tree: Tree,
     list: ExtentList,
-    /// Level and content of the root; none: nothing was loaded.
+    /// Level and content of the root; None: there was no entry.
     root: Option<(u8, Level)>,
     unused: Vec<(PageNo, u32)>,
     pub entries: u64,
@@ -114,7 +122,7 @@ impl Level {
         };
         write_node(page, &new)
     }
-    /// Empties it for its right neighbour.
+    /// Empties the level for the right neighbour.
     fn restart(&mut self, lower: Vec<u8>) {
         self.lower = lower;
         self.bytes.clear();
@@ -123,11 +131,12 @@ impl Level {
     }
 }
 
-impl BulkLoad {
-    /// `tree` is empty, and nobody else writes to it. `list` holds no extent yet. `fill_percent`: of each node, 50 to 100.
-    pub fn new(pool: &Arc<Pool>, tree: Tree, list: ExtentList, fill_percent: u32) -> Result<BulkLoad> {
+impl Loader {
+    /// `tree` is empty, and no other thread writes to it. `list` holds no extent yet.
+    /// `fill_percent`: of each node, 50 to 100.
+    pub fn new(pool: &Arc<Pool>, tree: Tree, list: ExtentList, fill_percent: u32) -> Result<Loader> {
         assert!(!tree.is_wide(), "wide trees are built through the pool");
-        Ok(BulkLoad {
+        Ok(Loader {
             pool: pool.clone(),
             tree,
             list,
@@ -167,7 +176,8 @@ impl BulkLoad {
         self.entries += 1;
         Ok(())
     }
-    /// `next`: the first key behind the leaf. Entries that leave no room for the fence go to the next leaf.
+    /// `next`: the first key after the leaf. Entries that leave no room for the fence go to the
+    /// next leaf.
     fn end_leaf(&mut self, next: &[u8]) -> Result<()> {
         let leaf = &mut self.levels[0];
         let mut moved = Vec::new();
@@ -187,7 +197,8 @@ impl BulkLoad {
         }
         Ok(())
     }
-    /// Writes the node gathered at `level`, and tells the level above. `upper` None: the last one of its level.
+    /// Writes the node gathered at `level`, and adds it to the level above. `upper` None: the node
+    /// is the last one of its level.
     fn end_node(&mut self, level: usize, upper: Option<Vec<u8>>) -> Result<()> {
         let place = match self.levels[level].place.take() {
             Some(place) => place,
@@ -219,7 +230,8 @@ impl BulkLoad {
         node.push(key, &child);
         Ok(())
     }
-    /// `next`: lower fence of the first child behind the node. Children that leave no room for it as a fence go to the next node.
+    /// `next`: lower fence of the first child after the node. Children that leave no room for
+    /// `next` as a fence go to the next node.
     fn end_inner(&mut self, level: usize, next: &[u8]) -> Result<()> {
         let node = &mut self.levels[level];
         let mut moved: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
@@ -238,7 +250,7 @@ impl BulkLoad {
         Ok(())
     }
 
-    /// A page for a node of that level.
+    /// The next page for a node of `level`.
     fn next_place(&mut self, level: usize) -> Result<Place> {
         let filling = if level == 0 { self.leaves } else { self.inner };
         let mut filling = match filling {
@@ -294,7 +306,7 @@ impl BulkLoad {
         }
     }
 
-    /// Writes what is left and forces all of it. Nothing refers to it yet.
+    /// Writes the remaining nodes and forces all pages. Nothing refers to them yet.
     pub fn finish(mut self) -> Result<Loaded> {
         let mut level = 0;
         while level + 1 < self.levels.len() {
@@ -316,7 +328,7 @@ impl BulkLoad {
 }
 
 impl Loaded {
-    /// The value of an entry that was loaded. Nothing needs to be linked: what is forced can be read.
+    /// The value of a loaded entry, also before the load is linked: forced pages can be read.
     pub fn find(&self, pool: &Pool, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let Some((level, top)) = &self.root else {
             return Ok(None);
@@ -336,11 +348,12 @@ impl Loaded {
         Ok(below.get(pool, key)?.map(|leaf| leaf.value().to_vec()))
     }
 
-    /// Makes what was loaded the tree's content. False, and nothing changed: the tree is not empty (any more).
+    /// Makes the loaded entries the tree's content. False: the tree is not empty any more, and
+    /// nothing was changed.
     pub fn link(&self, mtr: &mut Mtr<'_>) -> Result<bool> {
         self.link_if(mtr, &mut || true)
     }
-    /// The same if `allowed`, asked once the root is latched.
+    /// The same if `allowed` returns true once the root is latched.
     pub fn link_if(&self, mtr: &mut Mtr<'_>, allowed: &mut dyn FnMut() -> bool) -> Result<bool> {
         let root = mtr.write(self.tree.page_id(self.tree.root))?;
         if !allowed() {

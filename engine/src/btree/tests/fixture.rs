@@ -1,7 +1,9 @@
-//! What the tests of trees share: make a tree, change it as the layers above do, and look at it whole.
+//! What the tests of trees share: make a tree, change it as the layers above do, and look at it
+//! whole.
 use crate::base::{FileId, Lsn, Result};
 use crate::btree::check::Report;
-use crate::btree::{begin, Intent, Placed, Tree, WIDE_BIT};
+use crate::btree::pages::begin;
+use crate::btree::{Intent, Placed, Tree, WIDE_BIT};
 use crate::index::Index;
 pub(crate) use crate::io::sim::Dice;
 use crate::io::{Disk, SimDisk};
@@ -47,11 +49,11 @@ pub(crate) fn try_put(pool: &Pool, tree: &Tree, key: &[u8], value: &[u8]) -> Res
     for intent in [Intent::Leaf, Intent::Grow(key.len() + value.len())] {
         let mut mtr = begin(pool)?;
         let at = tree.leaf_for_write(&mut mtr, key, intent, None)?;
-        let room = tree.has_room(&mtr, &at, key.len(), value.len());
+        let room = at.has_room(&mtr, key.len(), value.len());
         let placed = if at.found {
-            tree.set_value(&mut mtr, &at, value)?
+            at.set_value(&mut mtr, value)?
         } else {
-            tree.insert(&mut mtr, &at, key, value)?
+            at.insert(&mut mtr, key, value)?
         };
         assert_eq!(room, placed == Placed::Done);
         let lsn = mtr.commit();
@@ -68,10 +70,10 @@ pub(crate) fn delete(pool: &Pool, tree: &Tree, key: &[u8], intent: Intent) -> bo
 pub(crate) fn try_delete(pool: &Pool, tree: &Tree, key: &[u8], intent: Intent) -> Result<(bool, Lsn)> {
     let mut mtr = begin(pool)?;
     let at = tree.leaf_for_write(&mut mtr, key, intent, None)?;
-    let sparse = at.found && tree.remove(&mut mtr, &at)?;
+    let sparse = at.found && at.remove(&mut mtr)?;
     let lsn = mtr.commit();
     if sparse {
-        tree.try_shrink(pool, key)?;
+        tree.try_merge_nodes(pool, key)?;
     }
     Ok((at.found, lsn))
 }

@@ -1,8 +1,9 @@
-//! Bulk builds: what comes out is the tree that inserts would make, only fuller; and a build that stops half way loses nothing.
-use super::kit::*;
+//! Bulk builds: what comes out is the tree that inserts would make, only fuller; and a build that
+//! stops half way loses nothing.
 use crate::btree::build::Builder;
 use crate::btree::node::CAPACITY;
-use crate::btree::{Seek, Tree};
+use crate::btree::tests::fixture::*;
+use crate::btree::{Seek, Tree, TreeRemover};
 use crate::pool::testing::PoolFixture;
 use crate::pool::Pool;
 use crate::space;
@@ -98,6 +99,6 @@ fn a_build_given_up_leaves_a_tree_that_can_be_freed() {
     }
     drop(builder);
     assert!(check(&rig.pool, &tree, true).entries > 29_000);
-    tree.free_all(&rig.pool).unwrap();
+    TreeRemover::new(&rig.pool, &tree).remove().unwrap();
     assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, 2);
 }

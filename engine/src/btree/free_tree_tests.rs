@@ -1,9 +1,9 @@
 //! Giving back trees that cannot be walked.
-use super::kit::*;
 use crate::base::PageId;
 use crate::btree::extents::ExtentList;
 use crate::btree::node::Node;
-use crate::btree::{Intent, Tree};
+use crate::btree::tests::fixture::*;
+use crate::btree::{Intent, Tree, TreeRemover};
 use crate::io::{Caching, Disk, Mode};
 use crate::pool::direct::Direct;
 use crate::pool::testing::PoolFixture;
@@ -23,13 +23,15 @@ fn pages_at(pool: &Pool, tree: &Tree, level: u8) -> Vec<u32> {
     (1..space::usage(pool, FILE).unwrap().pages).filter(is_one).collect()
 }
 
-/// A page in the middle was known by its parent only, which was not asked: it stayed in use for ever, and CHECK TABLE never passed again.
+/// A page in the middle was known by its parent only, which was not asked: it stayed in use for
+/// ever, and CHECK TABLE never passed again.
 #[test]
 fn a_broken_page_is_freed_with_the_tree_whose_parent_knows_it() {
     for level in [0, 1] {
         let (rig, tree) = rig_with_tree(3, 4096);
         for n in 0u64..9000 {
-            // What parts two neighbours stands at their ends, so that inner pages have long keys and there are many of them.
+            // What parts two neighbours stands at their ends, so that inner pages have long keys
+            // and there are many of them.
             let key = [&(n / 20).to_be_bytes()[..], &[b'k'; 1000], &(n % 20).to_be_bytes()].concat();
             put(&rig.pool, &tree, &key, b"v");
         }
@@ -44,14 +46,15 @@ fn a_broken_page_is_freed_with_the_tree_whose_parent_knows_it() {
         file.sync().unwrap();
         let rig = PoolFixture::recover(disk, 4096, &mut |_, _| ());
         if level == 1 {
-            assert!(tree.free_all(&rig.pool).unwrap_err().is_corrupt());
+            assert!(TreeRemover::new(&rig.pool, &tree).remove().unwrap_err().is_corrupt());
         }
-        assert_eq!(tree.free_scattered(&rig.pool), Ok(Some(0)));
+        assert_eq!(TreeRemover::new(&rig.pool, &tree).remove_scattered(), Ok(Some(0)));
         assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, 2);
     }
 }
 
-/// Leaves that were freed still say on disk whose they were, and the load that got them has not written them yet: they were freed once more, under it.
+/// Leaves that were freed still say on disk whose they were, and the load that got them has not
+/// written them yet: they were freed once more, under it.
 #[test]
 fn pages_of_a_load_are_not_those_of_the_tree_that_had_them_before() {
     let (rig, tree) = rig_with_tree(4, 4096);
@@ -71,7 +74,7 @@ fn pages_of_a_load_are_not_those_of_the_tree_that_had_them_before() {
     drop(rig);
     disk.flip(&file_name(FILE), broken as u64 * PAGE_SIZE as u64 + 4096, 4);
     let rig = PoolFixture::recover(disk, 4096, &mut |_, _| ());
-    assert!(tree.free_all(&rig.pool).unwrap_err().is_corrupt());
+    assert!(TreeRemover::new(&rig.pool, &tree).remove().unwrap_err().is_corrupt());
     let is_free = |no: &u32| !space::is_used(&rig.pool, PageId::new(FILE, *no)).unwrap();
     assert!(
         leaves.iter().filter(|no| is_free(no)).count() > 100,
@@ -92,17 +95,22 @@ fn pages_of_a_load_are_not_those_of_the_tree_that_had_them_before() {
         given.iter().any(|no| leaves.contains(no)),
         "the load has got some of them"
     );
-    assert_eq!(tree.free_scattered(&rig.pool), Ok(None), "while it goes on");
+    assert_eq!(
+        TreeRemover::new(&rig.pool, &tree).remove_scattered(),
+        Ok(None),
+        "while it goes on"
+    );
     // It ends without an end.
     drop(load);
-    assert!(tree.free_scattered(&rig.pool).unwrap().is_some());
+    assert!(TreeRemover::new(&rig.pool, &tree).remove_scattered().unwrap().is_some());
     assert!(!given.iter().any(is_free), "they are the load's");
     assert!(leaves.iter().all(|no| is_free(no) || given.contains(no)));
     list.free_all(&rig.pool).unwrap();
     assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, 2);
 }
 
-/// The root went first: whoever came again after an error, or a crash, took the tree for freed, and what was left of it was in use for ever.
+/// The root went first: whoever came again after an error, or a crash, took the tree for freed, and
+/// what was left of it was in use for ever.
 #[test]
 fn freeing_scattered_pages_can_be_done_again_wherever_it_was_cut_short() {
     let mut failed = 0;
@@ -120,8 +128,8 @@ fn freeing_scattered_pages_can_be_done_again_wherever_it_was_cut_short() {
         let rig = PoolFixture::recover(disk, 64, &mut |_, _| ());
         rig.disk.fail_read(rig.disk.reads() + n);
         loop {
-            match tree.free_all(&rig.pool) {
-                Err(e) if e.is_corrupt() && tree.free_scattered(&rig.pool).is_ok() => break,
+            match TreeRemover::new(&rig.pool, &tree).remove() {
+                Err(e) if e.is_corrupt() && TreeRemover::new(&rig.pool, &tree).remove_scattered().is_ok() => break,
                 Err(_) => {}
                 Ok(()) => break,
             }
@@ -135,8 +143,8 @@ fn freeing_scattered_pages_can_be_done_again_wherever_it_was_cut_short() {
     assert!(failed > 3, "{failed}");
 }
 
-/// A tree was freed, and a crash kept that from being noted; a load got the root's page, and a second crash cut its write short. The root was
-/// freed once more, under the load.
+/// A tree was freed, and a crash kept that from being noted; a load got the root's page, and a
+/// second crash cut its write short. The root was freed once more, under the load.
 #[test]
 fn a_root_that_is_a_loads_now_is_not_freed_with_the_tree_that_is_gone() {
     let (rig, before) = rig_with_tree(4, 512);
@@ -146,8 +154,8 @@ fn a_root_that_is_a_loads_now_is_not_freed_with_the_tree_that_is_gone() {
     }
     let tree = add_tree(&rig.pool, before.index + 2);
     assert!(tree.root > EXTENT_PAGES, "not in the first extent");
-    before.free_all(&rig.pool).unwrap();
-    tree.free_all(&rig.pool).unwrap();
+    TreeRemover::new(&rig.pool, &before).remove().unwrap();
+    TreeRemover::new(&rig.pool, &tree).remove().unwrap();
     checkpoint(&rig.pool);
     let mut mtr = rig.pool.begin();
     let list = ExtentList::create(&mut mtr, FILE, tree.index + 1, 77).unwrap();
@@ -164,15 +172,15 @@ fn a_root_that_is_a_loads_now_is_not_freed_with_the_tree_that_is_gone() {
     let disk = rig.disk.crash(1);
     disk.flip(&file_name(FILE), tree.root as u64 * PAGE_SIZE as u64 + 4096, 4);
     let rig = PoolFixture::recover(disk, 512, &mut |_, _| ());
-    assert!(tree.free_all(&rig.pool).unwrap_err().is_corrupt());
-    assert!(tree.free_scattered(&rig.pool).unwrap().is_some());
+    assert!(TreeRemover::new(&rig.pool, &tree).remove().unwrap_err().is_corrupt());
+    assert!(TreeRemover::new(&rig.pool, &tree).remove_scattered().unwrap().is_some());
     assert!(space::is_used(&rig.pool, PageId::new(FILE, tree.root)).unwrap());
     list.free_all(&rig.pool).unwrap();
     assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, 2);
 }
 
-/// A leaf that had become sparse had a neighbour that could not be read: whoever had made it sparse, and committed that, was told of the neighbour.
-/// A rollback stopped the engine for it.
+/// A leaf that had become sparse had a neighbour that could not be read: whoever had made it
+/// sparse, and committed that, was told of the neighbour. A rollback stopped the engine for it.
 #[test]
 fn a_merge_with_a_neighbour_that_cannot_be_read_is_called_off() {
     for flips in [false, true] {

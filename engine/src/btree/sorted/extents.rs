@@ -1,20 +1,24 @@
-//! The extents of a bulk load that is not finished: on pages of their own, so that they are given back whatever cuts the load short.
+//! [`ExtentList`]: the extents of an unfinished load, listed on pages of their own. Whatever ends
+//! the load early, the list gives the extents back.
 //!
-//! The first page is known to whoever answers for the load: an index build's root, or a page that an undo record names. The load's
-//! last step makes these pages something else in the Mtr that links what was built; from then on the tree says what is in use.
+//! The first page is an index build's root, or an undo record names it. The load's last step turns
+//! the list pages into something else in the Mtr that links the loaded nodes. From then on the tree
+//! says which pages are in use.
 //!
 //! ```text
 //!  0 page header (pool/page.rs): type Extents, index id
 //! 32 next      u32  page number of the next list page, 0 = last
 //! 36 ranges    u32  how many
-//! 40 owner     u64  the load's transaction (I10: a page given to somebody else since is recognised); 0 = an index build
+//! 40 owner     u64  the load's transaction (I10: shows whether the page was given away since);
+//!                   0 = an index build
 //! 48 ranges         8 bytes each: first page u32, extents u32
 //! ```
-//! The first page is filled last: a full one is copied to a new page behind it. Latches: list pages, then space pages.
-use super::begin;
-use super::shrink::mark_free_named;
+//! The first page is filled last: a full one is copied to a new page, which follows it in the list.
+//! Latches: list pages, then space pages (I5). Called by: `load`, `free_tree`, and `table`, which
+//! creates a load's list and frees it on rollback.
 use crate::base::bytes::{get_u32, get_u64, put_u32, put_u64};
 use crate::base::{FileId, IndexId, PageId, PageNo, Result, TrxId};
+use crate::btree::pages::{begin, mark_free_named};
 use crate::pool::page::{page_index, page_type};
 use crate::pool::{Mtr, PageHandle, PageType, Pool, PAGE_BODY, PAGE_SIZE};
 use crate::space::{self, EXTENT_PAGES};
@@ -26,7 +30,7 @@ const AT_OWNER: usize = PAGE_BODY + 8;
 const AT_RANGES: usize = PAGE_BODY + 16;
 const RANGE: usize = 8;
 const RANGES_MAX: usize = (PAGE_SIZE - AT_RANGES) / RANGE;
-/// Extents given back in one Mtr.
+/// Extents freed in one Mtr.
 const BATCH: u32 = 16;
 
 /// Plain data: copies are the same list.
@@ -38,11 +42,12 @@ pub struct ExtentList {
     pub owner: TrxId,
 }
 
-/// Of a page that lists extents of a load: the load's transaction, 0 for an index build.
+/// The owner that a list page names: the load's transaction, 0 for an index build. None: the page
+/// is no list page.
 pub fn owner_of_list(bytes: &[u8]) -> Option<TrxId> {
     (page_type(bytes) == PageType::Extents as u8).then(|| get_u64(bytes, AT_OWNER))
 }
-/// The pages in the extents listed on a page, if it is such a page.
+/// The pages in the extents that a list page names; empty for any other page.
 pub fn listed(bytes: &[u8]) -> impl Iterator<Item = std::ops::Range<PageNo>> + '_ {
     let is_list = page_type(bytes) == PageType::Extents as u8;
     let count = if is_list { get_u32(bytes, AT_COUNT) as usize } else { 0 };
@@ -54,13 +59,13 @@ pub fn listed(bytes: &[u8]) -> impl Iterator<Item = std::ops::Range<PageNo>> + '
 }
 
 /// A page of the list of an index build.
-pub(super) fn is_list_of(bytes: &[u8], index: IndexId) -> bool {
+pub fn is_list_of(bytes: &[u8], index: IndexId) -> bool {
     let is_list = page_type(bytes) == PageType::Extents as u8;
     is_list && page_index(bytes) == index && get_u64(bytes, AT_OWNER) == 0
 }
 
 impl ExtentList {
-    /// On a page of its own.
+    /// Creates a list on a new page.
     pub fn create(mtr: &mut Mtr<'_>, file: FileId, index: IndexId, owner: TrxId) -> Result<ExtentList> {
         let page = space::allocate(mtr, file, 0)?;
         let list = ExtentList {
@@ -73,7 +78,7 @@ impl ExtentList {
         list.format(mtr, handle);
         Ok(list)
     }
-    /// Several at once, one for each index: all of them, or (`Error::Full`) nothing is changed.
+    /// Creates one list for each index: all of them, or (`Error::Full`) nothing is changed.
     pub fn create_many(mtr: &mut Mtr<'_>, file: FileId, indexes: &[IndexId], owner: TrxId) -> Result<Vec<ExtentList>> {
         let pages = space::allocate_many(mtr, file, 0, indexes.len())?;
         let make = |(page, index): (&PageNo, &IndexId)| {
@@ -90,7 +95,7 @@ impl ExtentList {
         };
         pages.iter().zip(indexes).map(make).collect()
     }
-    /// Takes back lists created in this very `mtr`: as `overflow::take_back`.
+    /// Frees lists that this same `mtr` created, as `overflow::take_back` does.
     pub fn take_back(mtr: &mut Mtr<'_>, lists: &[ExtentList]) -> Result<()> {
         for list in lists {
             let page = mtr.write(list.id(list.page))?;
@@ -99,7 +104,7 @@ impl ExtentList {
         }
         Ok(())
     }
-    /// On a page that is something else so far: an index build's root.
+    /// Creates a list on a page that is in use: the root of an index build.
     pub fn over(mtr: &mut Mtr<'_>, list: ExtentList) -> Result<()> {
         let handle = mtr.write(list.id(list.page))?;
         list.format(mtr, handle);
@@ -117,14 +122,14 @@ impl ExtentList {
             (AT_RANGES, PAGE_SIZE)
         });
     }
-    /// The page is (still) the first of this list.
+    /// The page is still the first page of this list.
     fn is_on(&self, bytes: &[u8]) -> bool {
         page_type(bytes) == PageType::Extents as u8
             && page_index(bytes) == self.index
             && get_u64(bytes, AT_OWNER) == self.owner
     }
 
-    /// Gives the load another extent: its first page, and the LSN of the group that did it.
+    /// Gives the load another extent. Returns its first page, and the LSN of the redo group.
     pub fn allocate(&self, pool: &Pool) -> Result<(PageNo, u64)> {
         self.make_room(pool)?;
         loop {
@@ -137,11 +142,14 @@ impl ExtentList {
             }
         }
     }
-    /// None: on disk, pages of the extent that is `unwritten` may still look like somebody's.
+    /// None: on disk, pages of the extent `unwritten` may still look like pages of another tree.
     fn try_allocate(&self, pool: &Pool, unwritten: &mut Option<PageNo>) -> Result<Option<(PageNo, u64)>> {
         let mut mtr = begin(pool)?;
         let page = mtr.write(self.id(self.page))?;
-        assert!(self.is_on(mtr.bytes(page)), "a load's list is the load's until it ends");
+        assert!(
+            self.is_on(mtr.bytes(page)),
+            "the list belongs to the load until the load ends"
+        );
         let may_take = &mut |first| {
             let may_take = pool.flusher().is_past_written(self.id(first), EXTENT_PAGES);
             *unwritten = (!may_take).then_some(first);
@@ -165,6 +173,7 @@ impl ExtentList {
         mtr.log_given(self.id(first), EXTENT_PAGES);
         Ok(Some((first, mtr.commit())))
     }
+    /// Makes room for another range on the first page.
     fn make_room(&self, pool: &Pool) -> Result<()> {
         let full = get_u32(&pool.read(self.id(self.page))?, AT_COUNT) as usize >= RANGES_MAX;
         if !full {
@@ -174,8 +183,8 @@ impl ExtentList {
         let page = mtr.write(self.id(self.page))?;
         let no = space::allocate(&mut mtr, self.file, 0)?;
         let copy = mtr.bytes(page).to_vec();
-        let behind = mtr.create(self.id(no), self.index, PageType::Extents, 0)?;
-        mtr.rewrite(behind, &mut |bytes| {
+        let next_page = mtr.create(self.id(no), self.index, PageType::Extents, 0)?;
+        mtr.rewrite(next_page, &mut |bytes| {
             bytes[AT_TYPE..].copy_from_slice(&copy[AT_TYPE..]);
             (PAGE_SIZE, PAGE_SIZE)
         });
@@ -185,7 +194,8 @@ impl ExtentList {
         Ok(())
     }
 
-    /// Gives back every extent and the list itself, in bounded Mtrs (I7). Does nothing when the list is not there (any more).
+    /// Frees every extent and the list itself, in bounded Mtrs (I7). Does nothing when the list is
+    /// not there any more.
     pub fn free_all(&self, pool: &Pool) -> Result<()> {
         loop {
             let mut mtr = begin(pool)?;
@@ -200,6 +210,7 @@ impl ExtentList {
             }
         }
     }
+    /// Frees some extents or one list page. True: the list is gone.
     fn free_some(&self, mtr: &mut Mtr<'_>, page: PageHandle) -> Result<bool> {
         let count = get_u32(mtr.bytes(page), AT_COUNT) as usize;
         let next = get_u32(mtr.bytes(page), AT_NEXT);
@@ -209,10 +220,10 @@ impl ExtentList {
             return Ok(true);
         }
         if count == 0 {
-            let behind = mtr.write(self.id(next))?;
-            let copy = mtr.bytes(behind).to_vec();
+            let next_page = mtr.write(self.id(next))?;
+            let copy = mtr.bytes(next_page).to_vec();
             space::free(mtr, &[self.id(next)])?;
-            mark_free_named(mtr, behind);
+            mark_free_named(mtr, next_page);
             mtr.rewrite(page, &mut |bytes| {
                 bytes[AT_TYPE..].copy_from_slice(&copy[AT_TYPE..]);
                 (PAGE_SIZE, PAGE_SIZE)
@@ -236,13 +247,13 @@ impl ExtentList {
         Ok(false)
     }
 
-    /// The load's last Mtr: gives back the list's pages, all but the first if `keep_first`, and the unused ends of extents:
-    /// (first page, pages used).
+    /// Part of the load's last Mtr: frees the list's pages (if `keep_first`, all but the first),
+    /// and the unused ends of extents. `unused`: (first page of the extent, pages used).
     pub(super) fn dissolve(&self, mtr: &mut Mtr<'_>, unused: &[(PageNo, u32)], keep_first: bool) -> Result<()> {
         let mut pages = vec![mtr.write(self.id(self.page))?];
         assert!(
             self.is_on(mtr.bytes(pages[0])),
-            "a load's list is the load's until it ends"
+            "the list belongs to the load until the load ends"
         );
         loop {
             let next = get_u32(mtr.bytes(pages[pages.len() - 1]), AT_NEXT);
@@ -254,7 +265,7 @@ impl ExtentList {
         let freed = pages.split_off(keep_first as usize);
         let freed_ids: Vec<PageId> = freed.iter().map(|page| mtr.id(*page)).collect();
         let unused = || unused.iter().filter(|(_, used)| *used < EXTENT_PAGES);
-        // All that can fail, before any change.
+        // Everything that can fail comes before any change.
         space::prepare_free(mtr, &freed_ids)?;
         for (first, used) in unused() {
             space::check_used_in_extent(mtr, self.file, *first, *used)?;

@@ -1,7 +1,10 @@
-//! One node against a sorted list: every edit, on plain memory, with the bytes checked after each step; and what an edit logs.
+//! One node against a sorted list: every edit, on plain memory, with the bytes checked after each
+//! step; and what an edit logs.
+use super::check::check_body;
+use super::edit::{self, PageEdit};
+use super::format::*;
+use super::view::Node;
 use crate::base::bytes::put_u32;
-use crate::btree::edit::{self, PageEdit};
-use crate::btree::node::*;
 use crate::pool::{PageType, PAGE_BODY, PAGE_SIZE};
 use proptest::prelude::*;
 
