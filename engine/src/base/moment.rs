@@ -36,6 +36,8 @@ pub enum Moment {
     PartitionDue,
     /// A merge has ended its mini-transaction, and not counted down yet what it took out of the delta tree.
     MergedToBeCounted,
+    /// An appender near the bound has taken the leaf that it is to merge, and not latched it.
+    LeafTaken,
     /// A merge or a reader, with the base leaf latched, has learned which partitions of a delta tree hold something, and not looked into them.
     PartitionsLearned,
     /// Whoever frees dropped indexes has read the table's list of them, and comes to the next.

@@ -215,7 +215,7 @@ impl Store {
         for table in self.catalog.tables() {
             let _gate = table.gate.read();
             if !table.is_gone() {
-                buffered(table.layout()).for_each(|(_, delta)| delta.retry_now());
+                buffered(table.layout()).for_each(|(_, delta)| delta.progress.retry_now());
             }
         }
     }
@@ -453,7 +453,7 @@ impl Store {
                 continue;
             }
             for (index, delta) in buffered(table.layout()).filter(|(_, delta)| !delta.is_empty()) {
-                match change::drain_telling(&self.pool, index, each) {
+                match change::drain_with_progress(&self.pool, index, each) {
                     Err(e @ Error::Poisoned(_)) => return Err(e),
                     Err(e) => delta.cannot_go_on(&self.pool, e),
                     Ok(_) => {}

@@ -136,7 +136,7 @@ impl Scan {
             };
             let most = limit.entries - batch.len();
             let pending = merge.merging.start_some(pool, &delta, &leaf, run, most)?;
-            if pending >= DENSE && merge.dense.is_none() && delta.turn_to_settle() {
+            if pending >= DENSE && merge.dense.is_none() && delta.merge_yield.is_turn_to_merge() {
                 merge.dense = merge.merging.first_pending_key().map(<[u8]>::to_vec);
             }
             if !self.copy_merged(&leaf, &mut merge.merging, batch, direction, limit)? {

@@ -3,8 +3,8 @@
 use super::{Backward, Batch, Direction, Forward, Limit, Scan};
 use crate::btree::tests::kit::Dice;
 use crate::btree::Tree;
-use crate::change::kit::new_index;
-use crate::change::{self, entry, Delta, Index, Op, SETTLE_EVERY};
+use crate::change::fixture::new_index;
+use crate::change::{self, entry, Delta, Index, Op, DENSE_READS_PER_MERGE};
 use crate::pool::tests::Rig;
 use crate::pool::Pool;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-const SPREAD: usize = 3000;
+const REDISTRIBUTED: usize = 3000;
 
 fn key(n: usize) -> Vec<u8> {
     format!("k{n:05}{}", "x".repeat(n % 7)).into_bytes()
@@ -46,7 +46,7 @@ impl Run {
         self.index.delta.as_ref().unwrap()
     }
     fn key(&mut self) -> Vec<u8> {
-        key(self.dice.below(SPREAD))
+        key(self.dice.below(REDISTRIBUTED))
     }
     /// Puts, marks or removes the entry of a random key; buffered or not.
     fn change(&mut self) -> Vec<u8> {
@@ -247,7 +247,7 @@ fn a_dense_leaf_is_told_by_its_readers() {
         entries: 5,
         bytes: 1000,
     };
-    for reads in 1..SETTLE_EVERY {
+    for reads in 1..DENSE_READS_PER_MERGE {
         let mut scan = Scan::new(&run.index, &[], None);
         assert_eq!(scan.fill(pool, &mut Batch::new(), Forward, limit).unwrap(), 5);
         assert!(!run.delta().is_empty(), "{reads} reads merge nothing");
@@ -359,7 +359,7 @@ fn a_short_range_looks_once_into_each_partition() {
     let pool = run.rig.pool.clone();
     run.delta().buffer().set_test_mode(1);
     let put_all = |part: usize| {
-        for n in (0..SPREAD).filter(|n| n % 3 == part) {
+        for n in (0..REDISTRIBUTED).filter(|n| n % 3 == part) {
             let (key, value) = (key(n), value(3, 20));
             let op = Op::Put {
                 key: &key,

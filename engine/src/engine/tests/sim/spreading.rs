@@ -9,7 +9,7 @@ use super::setup::{Setup, LARGE_FRAMES, LARGE_REDO_CAPACITY};
 use super::statement::APART;
 use super::workloads::*;
 #[cfg(feature = "tiny-pages")]
-use crate::change::SPREAD;
+use crate::change::REDISTRIBUTED;
 
 pub const LARGE: &[Workload] = &[
     ("leaves spread over their neighbours", SPREADING),
@@ -101,14 +101,14 @@ const SPREADING: &[Op] = &[
 #[cfg(feature = "tiny-pages")]
 fn leaves_are_spread_in_their_workload() {
     for setup in large(setups(7)) {
-        let before = SPREAD.get();
+        let before = REDISTRIBUTED.get();
         let (mut written, mut copied) = (0, 0);
         let done = run_watched(setup, SPREADING, |engine| {
             let c = engine.counters();
             (written, copied) = (c.buffer_pool_pages_flushed.get(), c.dblwr_pages_written.get());
         });
         assert_eq!(done, None);
-        let (stretches, leaves) = (SPREAD.get().0 - before.0, SPREAD.get().1 - before.1);
+        let (stretches, leaves) = (REDISTRIBUTED.get().0 - before.0, REDISTRIBUTED.get().1 - before.1);
         println!("{stretches} stretches of {leaves} leaves; {written} pages written, and copies of {copied}");
         assert!(
             stretches > 2 && leaves > 3 * stretches,
