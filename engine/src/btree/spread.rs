@@ -3,7 +3,7 @@
 //! halves, one page in eight is added, and the leaves stay full.
 //!
 //! Latches: the parent (X, under its parent's S), then the leaves (X) from left to right; pages are allocated when all is planned. A
-//! parent without room for the separators is a case for the ordinary split: nothing is changed then. Called by `change::spread`.
+//! parent without room for the separators is a case for the ordinary split: nothing is changed then. Called by `change::merge`.
 use super::descend::To;
 use super::edit::{self, MtrPage};
 use super::node::{item_size, write_node, NewNode, Node, CAPACITY, NO_SLOT};

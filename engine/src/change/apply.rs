@@ -3,8 +3,8 @@
 //!
 //! **I3** A key for which something is pending is changed through the delta tree only.
 //!
-//! "Pending" is what the filter answers. Where appending is not wanted any more the delta tree itself
-//! is asked.
+//! "Pending" is what the filter answers. Where appending is not wanted any more the delta tree
+//! itself is asked.
 //!
 //! Applying is one mini-transaction, optimistic first, with splits only when the leaf has no room.
 //! Between the look at the filter, or the tree, and the change of the leaf nothing that matters can
@@ -28,8 +28,8 @@ use crate::pool::{Mtr, Pool, Presence};
 
 /// Flags and stamp: the part that all operations except `Put` change.
 const HEAD: usize = STAMP_OFFSET + 6;
-/// A full list is merged and the append tried again, at most this often. More tries are needed only if
-/// the pending changes of its key fit no entry.
+/// A full list is merged and the append tried again, at most this often. More tries are needed only
+/// if the pending changes of its key fit no entry.
 const APPEND_TRIES: usize = 16;
 
 /// Applies or buffers the change. True: it is buffered. Called with no latch held.
@@ -38,8 +38,8 @@ const APPEND_TRIES: usize = 16;
 pub fn submit(pool: &Pool, index: &Index, op: Op<'_>) -> Result<bool> {
     submit_noting(pool, index, op, true)
 }
-/// As `submit`, after a look at the leaf. Where `lacks_value` was asked before, the leaf's presence in
-/// the pool says nothing about where the index lives.
+/// As `submit`, after a look at the leaf. Where `lacks_value` was asked before, the leaf's presence
+/// in the pool says nothing about where the index lives.
 pub fn submit_checked(pool: &Pool, index: &Index, op: Op<'_>) -> Result<bool> {
     let is_known = |delta: &Delta| delta.summary.values.pk_len().is_some();
     let noted = index.delta.as_deref().is_some_and(is_known);
@@ -77,18 +77,18 @@ fn submit_noting(pool: &Pool, index: &Index, op: Op<'_>, noting: bool) -> Result
     append(pool, index, delta, op)
 }
 
-/// Is it worth a look into the delta tree whether something is pending for the key, although the filter
-/// answers "perhaps"? The cases are that buffering is off, or that the user waits for a drain. There
-/// such changes would be appended for ever: a key whose slot is stuck, or too high after a growth,
-/// is "perhaps" until the index is empty, and each append keeps the index from that.
+/// The filter answers "perhaps" for the key. Must the delta tree itself be asked? Yes if buffering
+/// is off, or if the user waits for a drain. Otherwise such changes would be appended for ever. A
+/// key whose slot is stuck, or too high after a growth, is "perhaps" until the index is empty. Each
+/// append of such a key would keep the index from becoming empty.
 fn wants_direct(delta: &Delta, op: &Op<'_>) -> bool {
     !delta.takes(op) || (delta.buffer().is_draining() && delta.lives_in_memory())
 }
 
 /// A change that is appended whatever its leaf says shows where the index lives, too. With a filter
-/// that answers "perhaps" for everything there are no other changes. Without this note an index that
-/// has come to live in memory would not be noticed, its entries not merged, and its filter never
-/// cleared.
+/// that answers "perhaps" for everything there are no other changes. Without this note an index
+/// that has come to live in memory would not be noticed, its entries not merged, and its filter
+/// never cleared.
 fn note_leaf(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8]) {
     // A page on the way that cannot be read is not needed.
     if let Ok(leaf) = tree.ask_leaf(pool, key, Some(&[key, &[0]].concat()), |id| pool.presence(id)) {
@@ -155,9 +155,9 @@ pub(in crate::change) fn append(pool: &Pool, index: &Index, delta: &Delta, op: O
     }
     Err(missing_entry(&index.tree, op.key()))
 }
-/// The delta tree would have to grow for the change, and the disk is full. The change's leaf may have
-/// room all the same. Removals and rollbacks need no room there, and must not fail for want of the room
-/// that they would return.
+/// The delta tree would have to grow for the change, and the disk is full. The change's leaf may
+/// have room all the same. Removals and rollbacks need no room there, and must not fail for want of
+/// the room that they would return.
 #[cold]
 fn apply_on_full_disk(pool: &Pool, index: &Index, delta: &Delta, op: Op<'_>, full: Error) -> Result<bool> {
     delta.count_all(pool)?;
@@ -189,8 +189,8 @@ impl Asking<'_> {
     }
 }
 
-/// Applies the change to its leaf in one mini-transaction. None: `asking` does not want the leaf, and
-/// nothing was done. `NoRoom`: nothing was done.
+/// Applies the change to its leaf in one mini-transaction. None: `asking` does not want the leaf,
+/// and nothing was done. `NoRoom`: nothing was done.
 fn apply(pool: &Pool, tree: &Tree, op: Op<'_>, intent: Intent, asking: Option<Asking<'_>>) -> Result<Option<Placed>> {
     pool.redo().reserve_to_go_on()?;
     let mut mtr = pool.begin();

@@ -1,8 +1,8 @@
-//! CHECK TABLE of a delta tree: every pending change fits the entry that it is for, and the filter knows
-//! its key.
+//! CHECK TABLE of a delta tree: every pending change fits the entry that it is for, and the filter
+//! knows its key.
 //!
-//! Latches: one base leaf (S), then leaves of the delta tree. Called by: `table::check`, with no latch
-//! held.
+//! Latches: one base leaf (S), then leaves of the delta tree. Called by: `table::check`, with no
+//! latch held.
 use crate::base::{Error, PageNo, Result};
 use crate::change::delta::key::{entry_key, PARTITION_NUMBER};
 use crate::change::delta::op_list::is_valid;
@@ -15,8 +15,8 @@ use std::collections::BTreeSet;
 /// Called for each leaf that is read; its error ends the check.
 pub type Step<'a> = &'a mut dyn FnMut() -> Result<()>;
 
-/// Checks the delta tree of an index. Findings go to `report`. Returns the delta tree's pages. While
-/// something is pending, every leaf of the index is read.
+/// Checks the delta tree of an index. Findings go to `report`. Returns the delta tree's pages.
+/// While something is pending, every leaf of the index is read.
 pub fn check(pool: &Pool, index: &Index, step: Step<'_>, report: &mut dyn FnMut(&str)) -> Result<BTreeSet<PageNo>> {
     let Some(delta) = &index.delta else {
         return Ok(BTreeSet::new());

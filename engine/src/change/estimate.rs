@@ -9,9 +9,9 @@ use crate::change::delta::op_list::{entries_added, is_valid};
 use crate::change::delta::Delta;
 use crate::pool::Pool;
 
-/// From this number of entries in the base tree on, and no fewer than are pending for the whole index, an
-/// estimate of a range does without the delta tree. It is too small by a half at most, and usually by
-/// the share that is pending.
+/// A range is large if it has this many entries in the base tree, and no fewer than are pending for
+/// the whole index. Its estimate does without the delta tree. So the estimate is too small by a
+/// half at most, and usually by the share that is pending.
 const LARGE_RANGE: u64 = 1000;
 /// Pending changes from which the others of a range are estimated.
 const SAMPLE: usize = 128;
@@ -21,9 +21,9 @@ impl Delta {
     pub fn matters_beside(&self, entries_in_base: u64) -> bool {
         entries_in_base < LARGE_RANGE || self.entries() > entries_in_base || !self.is_known()
     }
-    /// Estimated number of entries that the changes pending in [lo, hi) will add to the index (negative:
-    /// take away). Exact for a range that ends in its first leaf. In a larger range the first changes
-    /// stand for all.
+    /// Estimated number of entries that the changes pending in [lo, hi) will add to the index
+    /// (negative: take away). Exact for a range that ends in its first leaf. In a larger range the
+    /// first changes stand for all.
     pub fn estimate_range(&self, pool: &Pool, lo: Option<&[u8]>, hi: Option<&[u8]>) -> Result<i64> {
         self.load(pool)?;
         let mut added = 0;

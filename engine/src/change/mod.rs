@@ -1,11 +1,13 @@
-//! The change buffer (`docs/decisions/2026-11-21-change-buffer.md`). Changes of a secondary index are
-//! *submitted* here as blind operations. Each is applied to its leaf at once, or appended to the
-//! index's *delta tree* and merged later. Which of the two is a matter of cost, with one rule: a key for
-//! which something is pending is changed through the delta tree only (I3). Entries are read from here
-//! or from `index::scan`, with everything pending applied.
+//! The change buffer (`docs/decisions/2026-11-21-change-buffer.md`).
 //!
-//! Called by `index::scan` and the table layer, with no latch held. Order of the files and rooms, top to
-//! bottom:
+//! Changes of a secondary index are *submitted* here as blind operations. Each is applied to its
+//! leaf at once, or appended to the index's *delta tree* and merged later. Which of the two is a
+//! matter of cost, with one rule (I3). A key for which something is pending is changed through the
+//! delta tree only. Entries are read from here or from `index::scan`, with everything pending
+//! applied.
+//!
+//! Called by `index::scan` and the table layer, with no latch held. Order of the files and rooms,
+//! top to bottom:
 //!
 //! | | |
 //! |---|---|
@@ -75,14 +77,16 @@ pub struct Index {
     pub name: String,
     pub tree: Tree,
     pub unique: bool,
-    /// None: never buffered (clustered indexes, temporary tables, indexes of an older definition format).
+    /// None: never buffered (clustered indexes, temporary tables, indexes of an older definition
+    /// format).
     pub delta: Option<Arc<Delta>>,
-    /// Nobody keeps it up any more. Shared by its copies: statements go on with the layout that they began with.
+    /// Changes are not written to the index any more. Shared by its copies: a statement goes on
+    /// with the layout that it began with.
     pub abandoned: Arc<AtomicBool>,
 }
 
 impl Index {
-    /// From here on it may lack what it should have. Before that becomes true.
+    /// From here on the index may lack entries. Called before the first entry is left out.
     pub fn abandon(&self) {
         self.abandoned.store(true, Ordering::Release);
     }

@@ -1,14 +1,15 @@
-//! A base leaf and what is pending for it, read as one run of entries; and the point and prefix reads
-//! built on it (I3).
+//! A base leaf and what is pending for it, read as one run of entries (I3). Point and prefix reads
+//! are built on such runs.
 //!
-//! A reader of a secondary index latches the base leaf (S) and collects what is pending for its part of
-//! the range while it holds the latch. A merge needs the X latch of the same leaf. So a reader meets an
-//! entry in the base tree or in the delta tree, never in both or in neither. An entry that is appended
-//! meanwhile may be met or not: it is the change of a transaction that the reader does not wait for.
+//! A reader of a secondary index latches the base leaf (S). While it holds the latch it collects
+//! what is pending for its part of the range. A merge needs the X latch of the same leaf. So a
+//! reader meets an entry in the base tree or in the delta tree, never in both or in neither. An
+//! entry that is appended meanwhile may be met or not. It is the change of a transaction that the
+//! reader does not wait for.
 //!
 //! Latches: the base leaf, then (inside `Delta::pending_in`) leaves of the delta tree. With nothing
-//! pending in the index each function here costs one load. Called by: `index::scan`, the table layer,
-//! `check`.
+//! pending in the index each function here costs one load. Called by: `index::scan`, the table
+//! layer, `check`.
 use crate::base::bytes::behind_prefix;
 use crate::base::Result;
 use crate::btree::{LeafRead, Seek};
@@ -24,8 +25,8 @@ pub struct Merging {
     /// Base slots and pending keys still to come.
     slots: Range<usize>,
     keys: Range<usize>,
-    /// Where `start_some` stopped short of the range's end: the first base slot that was left (backward:
-    /// the last taken).
+    /// Where `start_some` stopped short of the range's end: the first base slot that was left
+    /// (backward: the last taken).
     cut: Option<usize>,
     /// A unique value: entries of other values need not be right.
     only: Option<Vec<u8>>,
@@ -71,9 +72,9 @@ impl Merging {
         };
         self.start_some(pool, delta, leaf, run, usize::MAX).map(|_| ())
     }
-    /// As `start`, of the part's first `most` base entries and what is pending among them. If that is not
-    /// all, `cut` tells where it ends. Returns the expected number of keys with something pending in the
-    /// whole part.
+    /// As `start`, of the part's first `most` base entries and what is pending among them. If that
+    /// is not all, `cut` tells where it ends. Returns the expected number of keys with something
+    /// pending in the whole part.
     pub fn start_some(
         &mut self,
         pool: &Pool,
@@ -118,8 +119,8 @@ impl Merging {
     pub fn cut(&self) -> Option<usize> {
         self.cut
     }
-    /// The next entry from the front of what is still to come (`backward`: from its end). `leaf` is the
-    /// one given to `start`, latched since.
+    /// The next entry from the front of what is still to come (`backward`: from its end). `leaf` is
+    /// the one given to `start`, latched since.
     pub fn next<'a>(&'a mut self, leaf: &'a LeafRead<'_>, backward: bool) -> Result<Option<Merged<'a>>> {
         Ok(match self.step(leaf, backward)? {
             None => None,
@@ -157,8 +158,8 @@ impl Merging {
         }
         Ok(take(&mut self.slots, backward).map(From::Base))
     }
-    /// The border between base entries that were met and those that were not: the first slot to come;
-    /// `backward`: one above it.
+    /// The border between base entries that were met and those that were not: the first slot to
+    /// come; `backward`: one above it.
     pub fn border(&self, backward: bool) -> usize {
         if backward {
             self.slots.end
@@ -185,8 +186,8 @@ pub fn in_use(index: &Index) -> Option<&Delta> {
     index.delta.as_deref().filter(|delta| !delta.is_empty())
 }
 
-/// Copies the value of the entry `key` into `value`. False: there is no such entry. Called with no latch
-/// held.
+/// Copies the value of the entry `key` into `value`. False: there is no such entry. Called with no
+/// latch held.
 pub fn get(pool: &Pool, index: &Index, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
     let leaf = index.tree.leaf_owning(pool, key)?;
     // The filter is asked under the latch: from here on no merge of this leaf takes anything out.
@@ -209,8 +210,8 @@ fn copy(from: &[u8], to: &mut Vec<u8>) -> bool {
 /// Takes (key, value); false ends the visit.
 pub type Visitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<bool>;
 
-/// Calls `each` with every entry whose key begins with `prefix`, in order, until it returns false. `each`
-/// runs under latches.
+/// Calls `each` with every entry whose key begins with `prefix`, in order, until it returns false.
+/// `each` runs under latches.
 pub fn visit_prefix(pool: &Pool, index: &Index, prefix: &[u8], each: Visitor<'_>) -> Result<()> {
     if let Some(delta) = in_use(index) {
         return visit_merged(pool, index, delta, prefix, Merging::default(), each);
@@ -227,9 +228,9 @@ pub fn visit_prefix(pool: &Pool, index: &Index, prefix: &[u8], each: Visitor<'_>
     }
     Ok(())
 }
-/// Calls `each` with every entry of a unique value, as `visit_prefix`. Entries of values that begin with
-/// it may come too, as they are or as they were. Partitions that have nothing for the value are not
-/// read.
+/// Calls `each` with every entry of a unique value, as `visit_prefix`. Entries of values that begin
+/// with it may come too, as they are or as they were. Partitions that have nothing for the value
+/// are not read.
 pub fn visit_value(pool: &Pool, index: &Index, value: &[u8], each: Visitor<'_>) -> Result<()> {
     let Some(delta) = in_use(index) else {
         return visit_prefix(pool, index, value, each);

@@ -1,22 +1,22 @@
 //! Unique values that need no look at their leaf (`docs/decisions/2026-11-21-unique-filter.md`).
 //!
-//! The case: the leaf of a new value is not in the pool; the pool has its absence filter, made as the
-//! leaf left, and the filter lacks the value; nothing is pending for the value. Then no entry of the
-//! index has the value, and the new entry is appended without a read of the leaf ("unseen").
+//! The leaf of the new value is not in the pool. The pool has its absence filter, made as the leaf
+//! left, and the filter lacks the value. Nothing is pending for the value. Then no entry of the
+//! index has the value. The new entry is appended without a read of the leaf ("unseen").
 //!
 //! The caller holds the mutex that every inserter of this value holds from the check to the put. So
 //! from the first question on an entry of the value may move or go, but none can come.
 //!
-//! **U1** The question about pending entries comes first, the question about the leaf second. A merge
-//! brings the leaf into the pool, which ends its absence filter, before it takes an entry out of the
-//! delta tree. So an entry that is pending no more is found by the second question, or that question
-//! has no answer.
+//! **U1** The question about pending entries comes first, the question about the leaf second. A
+//! merge brings the leaf into the pool, which ends its absence filter, before it takes an entry out
+//! of the delta tree. So the second question finds an entry that is pending no more, or it has no
+//! answer.
 //!
-//! **U2** The leaf is asked about under its parent's S latch: it is the one that owns the value, and all
-//! keys that begin with it.
+//! **U2** The leaf is asked about under its parent's S latch. It owns the value, and all keys that
+//! begin with it.
 //!
-//! Pending entries are known by value (`filter::bloom`) where all clustered keys of the table have one
-//! length, so that a key tells where its value ends. Where the lengths vary every value is looked up.
+//! Pending entries are known by value (`filter::bloom`) if all clustered keys of the table have one
+//! length. Then a key tells where its value ends. If the lengths vary every value is looked up.
 //!
 //! Latches: those of a descent to the parent. Called by: `table::secondary`.
 use crate::base::bytes::behind_prefix;
@@ -29,9 +29,9 @@ use crate::change::Index;
 use crate::pool::{Pool, Presence};
 use std::sync::atomic::Ordering;
 
-/// True: no entry of the unique index has the first `value_len` bytes of `key` for its value, and none
-/// comes while the caller holds the mutex of this value: `put_unseen` may follow. False: the value must
-/// be looked up. Called with no latch held.
+/// The value is the first `value_len` bytes of `key`. True: no entry of the unique index has it,
+/// and none comes while the caller holds the mutex of this value. `put_unseen` may follow. False:
+/// the value must be looked up. Called with no latch held.
 pub fn lacks_value(pool: &Pool, index: &Index, key: &[u8], value_len: usize) -> Result<bool> {
     let Some(delta) = index.delta.as_deref() else {
         return Ok(false);
@@ -71,8 +71,8 @@ fn asks(delta: &Delta, key: &[u8]) -> bool {
     !delta.lives_in_memory() || delta.buffer().forces(key) || delta.residency.is_turn_to_ask_unique()
 }
 
-/// Puts an entry whose value the index lacks by the answer of `lacks_value`. False: the entry does not
-/// fit the delta tree, and nothing was done.
+/// Puts an entry whose value the index lacks by the answer of `lacks_value`. False: the entry does
+/// not fit the delta tree, and nothing was done.
 pub fn put_unseen(pool: &Pool, index: &Index, key: &[u8], value: &[u8]) -> Result<bool> {
     let op = Op::Put { key, value };
     match index.delta.as_deref() {

@@ -1,5 +1,6 @@
-//! A unique value that is there is never reported as lacking: against a map, one step at a time, and with
-//! threads against each other, while leaves come and go, are split, merged into, and emptied.
+//! A unique value that is there is never reported as lacking, while leaves come and go, are split,
+//! merged into, and emptied. Against a map, one step at a time; and with threads against each
+//! other.
 use super::*;
 use crate::btree::tests::kit::Dice;
 use crate::change::fixture::new_unique_index;

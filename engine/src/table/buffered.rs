@@ -16,7 +16,7 @@
 //! A leaf costs a read and a write whatever it gets, so the index whose next leaf is expected to get most is swept first. But what is too
 //! old, and in a drain everything, is swept in equal shares: an index that is written hard would leave the others nothing for ever.
 //!
-//! `io_capacity_max` gives way before the writers do. From 7/8 of the bound on they merge leaves themselves (`change/help.rs`), which costs the disk
+//! `io_capacity_max` gives way before the writers do. From 7/8 of the bound on they merge leaves themselves (`change/merge/backpressure.rs`), which costs the disk
 //! as many reads and writes a row, and them their time: a worker that still stood at its limit then would spare them nothing.
 //!
 //! What waits, waits for company: a leaf visited later takes more entries. Where what comes in five minutes is less than what is pending,

@@ -1,11 +1,12 @@
 //! The count of a delta tree's content after the engine was opened.
 //!
-//! The first use finds which partitions there are, and begins a new one. Then every entry of the older
-//! partitions is counted, in steps. Nothing changes in them meanwhile: merges wait for the end of the
-//! count. Until an entry is counted, an estimate from a few leaves stands for it in the bound.
+//! The first use finds which partitions there are, and begins a new one. Then every entry of the
+//! older partitions is counted, in steps. Nothing changes in them meanwhile: merges wait for the
+//! end of the count. Until an entry is counted, an estimate from a few leaves stands for it in the
+//! bound.
 //!
-//! Locks: the count mutex, which may be taken under latches of the base tree. Under it only delta pages
-//! are read. Called by: `delta::tree`.
+//! Locks: the count mutex, which may be taken under latches of the base tree. Under it only delta
+//! pages are read. Called by: `delta::tree`.
 use super::key::{entry_bytes, entry_key, partition_of, PARTITION_NUMBER};
 use super::partition::PARTITIONS_MAX;
 use super::summary::Summary;
@@ -15,8 +16,8 @@ use crate::pool::Pool;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Leaves counted at a time. After each time the Bloom filters may grow, which begin with two thousand
-/// values.
+/// Leaves counted at a time. After each time the Bloom filters may grow, which begin with two
+/// thousand values.
 const AT_ONCE: usize = 4;
 /// Leaves in the sample from which the bytes to be counted are estimated: right to a tenth or so.
 const SAMPLE: u64 = 8;
@@ -118,8 +119,8 @@ impl Counted<'_> {
             position.until = Some(last + 1);
             partitions.set_range(first, last + 1);
         } else {
-            // The engine was opened this often without a merge in between. Appends would change the last
-            // partition, so everything is counted first.
+            // The engine was opened this often without a merge in between. Appends would change the
+            // last partition, so everything is counted first.
             partitions.set_range(first, last);
             while !self.count_some(position, AT_ONCE)? {
                 self.summary.values.grow(sums.buffer().bloom_limits());
@@ -145,8 +146,8 @@ impl Counted<'_> {
                 }
                 self.summary.count_up(self.pool, entry_key(key), partition);
                 let bytes = entry_bytes(key.len() - PARTITION_NUMBER + value.len());
-                // As `count_merged` takes them away: the newest partition may be among those counted
-                // (`load_range`).
+                // As `count_merged` takes them away: the newest partition may be among those
+                // counted (`load_range`).
                 sums.grow(bytes as i64, partition == partitions.newest());
                 sums.reduce_uncounted(bytes as u64);
             }

@@ -11,8 +11,8 @@ fn put(pool: &Pool, index: &Index, key: &[u8]) {
     submit(pool, index, Op::Put { key, value: &value }).unwrap();
 }
 
-/// The last number but one stood for "all partitions must be counted". So entries that came after the
-/// restart were counted twice, and the index was never empty again.
+/// The last number but one stood for "all partitions must be counted". So entries that came after
+/// the restart were counted twice, and the index was never empty again.
 #[test]
 fn after_a_restart_at_the_last_number_entries_are_counted_once() {
     for last in [u16::MAX - 2, u16::MAX - 1, u16::MAX] {
@@ -62,9 +62,9 @@ fn what_is_not_counted_is_estimated_and_forgotten_with_the_index() {
     }
 }
 
-/// With all partition numbers in use a restart begins none, and counts the newest with the others. Its
-/// bytes were not counted as those of the newest, but taken away as such. Its Bloom filter did not grow
-/// meanwhile.
+/// With all partition numbers in use a restart begins none, and counts the newest with the others.
+/// Its bytes were not counted as those of the newest, but taken away as such. Its Bloom filter did
+/// not grow meanwhile.
 #[test]
 fn after_a_restart_with_all_partitions_the_newest_is_counted_as_newest() {
     let rig = Rig::create(9, 512);

@@ -1,7 +1,7 @@
 //! The position from which appenders near the bound take the leaves that they merge (H1 in
 //! `merge::backpressure`).
 //!
-//! The position goes round the index. It is not the pass of the sweeps (`delta::progress`): a pass
+//! The position goes round the index. It is not the pass of the sweeps (`delta::progress`). A pass
 //! knows the outcome of each leaf, and an appender may take long over its leaf.
 //!
 //! Locks: the position's mutex, held for moments; no latch is taken under it. Called by:

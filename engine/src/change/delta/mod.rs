@@ -11,8 +11,8 @@
 //! - `pending`, `op_list`: what is pending for a range, and for a key
 //! - `key`: keys of the tree
 //!
-//! Order of locks: count mutex, gate, latches of the base tree, latches of the delta tree. The count
-//! mutex may be taken under latches of the base tree, too.
+//! Order of locks: count mutex, gate, latches of the base tree, latches of the delta tree. The
+//! count mutex may be taken under latches of the base tree, too.
 pub mod count;
 pub mod key;
 pub mod leaf_cursor;

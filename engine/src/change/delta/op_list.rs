@@ -1,5 +1,7 @@
-//! What is pending for a key in one partition: the format of a delta entry's value, how a new
-//! operation is folded into it, and what it makes of the entry's value in the base tree.
+//! What is pending for a key in one partition: the format of a delta entry's value.
+//!
+//! A new operation is folded into the value. Evaluating the value gives what the pending operations
+//! make of the entry in the base tree.
 //!
 //! Pure: takes no latches, reads no pages. Called by: `delta::tree`, `delta::pending`, `estimate`,
 //! `check`.
@@ -51,8 +53,8 @@ pub enum Folded {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Missing;
 
-/// What `op` makes of an entry, as `submit` would on the base tree. `value` is the entry's value while
-/// it is present.
+/// What `op` makes of an entry, as `submit` would on the base tree. `value` is the entry's value
+/// while it is present.
 pub fn apply(op: &Op<'_>, present: &mut bool, value: &mut Vec<u8>) -> std::result::Result<(), Missing> {
     let stamp_of = |value: &[u8]| get_u48(value, STAMP_OFFSET);
     let marked = *present && value[0] & DELETE_MARK != 0;
@@ -247,8 +249,8 @@ pub(super) fn evaluate(
     Some(Ok(()))
 }
 
-/// Entries that this pending value adds to the base tree, estimated without it: a Put counts as a new
-/// entry.
+/// Entries that this pending value adds to the base tree, estimated without it: a Put counts as a
+/// new entry.
 pub fn entries_added(pending: &[u8]) -> i64 {
     let mut operations = OpCounts::default();
     operations.count(pending);

@@ -1,6 +1,6 @@
-//! The algebra of operation lists, exhaustively: every sequence of up to four operations, split at
-//! every place into two partitions, on every state of a base entry, gives what the operations give one
-//! by one.
+//! The algebra of operation lists, exhaustively. Every sequence of up to four operations is split
+//! at every place into two partitions, and applied to every state of a base entry. The outcome is
+//! that of the operations one by one.
 use super::{apply, fold, is_valid, start, Folded, OPS_MAX};
 use crate::change::delta::pending::Pending;
 use crate::change::entry::encode;
@@ -54,8 +54,8 @@ fn ops(values: &[Vec<u8>; 2]) -> Vec<Op<'_>> {
     all
 }
 
-/// Err: the operation of that number is a Mark that met an absent entry. `blind`: a blind Mark cannot
-/// find that out, and a later Put makes the state known again.
+/// Err: the operation of that number is a Mark that met an absent entry. `blind`: a blind Mark
+/// cannot find that out, and a later Put makes the state known again.
 fn one_by_one(base: &State, sequence: &[Op<'_>], blind: bool) -> Result<State, usize> {
     let mut present = base.is_some();
     let mut value = base.clone().unwrap_or_default();
@@ -68,7 +68,8 @@ fn one_by_one(base: &State, sequence: &[Op<'_>], blind: bool) -> Result<State, u
     Ok(present.then_some(value))
 }
 
-/// The delta entry of a sequence. Err: the operation of that number is a Mark of an entry known to be absent.
+/// The delta entry of a sequence. Err: the operation of that number is a Mark of an entry known to
+/// be absent.
 fn folded(sequence: &[Op<'_>]) -> Result<Vec<u8>, usize> {
     let (mut now, mut next) = (Vec::new(), Vec::new());
     for (i, op) in sequence.iter().enumerate() {

@@ -1,26 +1,29 @@
 //! The partitions of a delta tree: which numbers are in use, and when the newest is closed and the
 //! next begun.
 //!
-//! New entries go to the newest partition. The older ones are closed: merges take entries out of them,
-//! and nothing else changes in them.
+//! New entries go to the newest partition. The older ones are closed: merges take entries out of
+//! them, and nothing else changes in them.
 //!
-//! Two things must last: the memory of all newest partitions, and the partition numbers of each tree.
-//! Only [`PARTITIONS_MAX`] may be in use at a time, and every partition is one more place to look into.
+//! Two things must last: the memory of all newest partitions, and the partition numbers of each
+//! tree. Only [`PARTITIONS_MAX`] may be in use at a time, and every partition is one more place to
+//! look into.
 //!
-//! An appender closes the newest partition of its tree when the memory is used up and this partition
-//! has half of an even share or more. The worker closes the newest partitions of indexes that are not
-//! written any more. Otherwise these would leave too little memory for the written ones, whose
-//! partitions would be closed while they are small.
+//! When the memory is used up an appender closes the newest partition of its tree. The partition
+//! must have half of an even share or more. The worker closes the newest partitions of indexes
+//! that are not written any more. Otherwise these would leave too little memory for the written
+//! ones, whose partitions would be closed while they are small.
 //!
-//! **C1** The worker closes idle partitions in rounds. A round begins when idle partitions have a half
-//! of the memory, and ends when they have an eighth. The partitions too small to be closed have an
-//! eighth at most, so a round ends once every idle partition was looked at. Before the next round 3/8
-//! of the memory must become idle. So the numbers of an index last for what may be pending on disk (31
-//! times 3/8 are more than ten), however small the bursts are in which the index is written.
+//! **C1** The worker closes idle partitions in rounds. A round begins when idle partitions have a
+//! half of the memory, and ends when they have an eighth. The partitions too small to be closed
+//! have an eighth at most, so a round ends once every idle partition was looked at. Before the next
+//! round 3/8 of the memory must become idle. So the numbers of an index last for what may be
+//! pending on disk: 31 times 3/8 are more than ten. It does not matter in how small bursts the
+//! index is written.
 //!
-//! Locks: the gate. An append holds it shared, and so does a merge while it counts what it took out. A
-//! closing, a new filter, and the discard of the tree hold it exclusively. No latch is held when the
-//! gate is requested, so readers do not take it at all. Called by: `delta::summary`, `delta::tree`.
+//! Locks: the gate. An append holds it shared, and so does a merge while it counts what it took
+//! out. A closing, a new filter, and the discard of the tree hold it exclusively. No latch is held
+//! when the gate is requested, so readers do not take it at all. Called by: `delta::summary`,
+//! `delta::tree`.
 use super::sums::Sums;
 use crate::base::{moment, planted, Moment, Mutant};
 use crate::change::policy::ROUND_ENDS;
@@ -28,10 +31,11 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Partitions that may be in use at a time. While the engine runs no more than half of them are begun.
+/// Partitions that may be in use at a time. While the engine runs no more than half of them are
+/// begun.
 pub const PARTITIONS_MAX: u32 = 64;
-/// When the tree is empty and its numbers have come so far, they begin at 0. A reader or a merge that
-/// learned of a partition looks into it long before sixteen thousand more are begun.
+/// When the tree is empty and its numbers have come so far, they begin at 0. A reader or a merge
+/// that learned of a partition looks into it long before sixteen thousand more are begun.
 const AGAIN_FROM: u16 = 1 << 14;
 
 #[cfg(test)]
@@ -65,8 +69,8 @@ impl Default for Partitions {
 }
 
 impl Partitions {
-    /// Holds the gate shared: no partition begins, no filter is replaced, the tree is not discarded.
-    /// Must not be called with a latch held.
+    /// Holds the gate shared: no partition begins, no filter is replaced, the tree is not
+    /// discarded. Must not be called with a latch held.
     pub fn hold_open(&self) -> RwLockReadGuard<'_, ()> {
         self.gate.read()
     }
@@ -90,8 +94,8 @@ impl Partitions {
         self.range
             .store((oldest as u32) << 16 | newest as u32, Ordering::Release);
     }
-    /// There is no number for another partition. Until the tree is empty, when numbers begin at 0, only
-    /// keys with something pending are appended.
+    /// There is no number for another partition. Until the tree is empty, when numbers begin at 0,
+    /// only keys with something pending are appended.
     #[inline]
     pub fn are_used_up(&self) -> bool {
         self.newest() == u16::MAX
@@ -120,8 +124,8 @@ impl Partitions {
         let (oldest, newest) = self.range();
         oldest < newest && self.entries_of(oldest).load(Ordering::SeqCst) == 0
     }
-    /// Gives the numbers of empty old partitions up. The gate is held exclusively. Returns the number of
-    /// the oldest partition left.
+    /// Gives the numbers of empty old partitions up. The gate is held exclusively. Returns the
+    /// number of the oldest partition left.
     pub fn drop_empty(&self) -> u16 {
         let (mut oldest, newest) = self.range();
         while oldest < newest && self.entries_of(oldest).load(Ordering::SeqCst) == 0 {
@@ -134,17 +138,18 @@ impl Partitions {
     pub fn restart(&self, sums: &Sums) {
         self.close_newest(sums);
         let newest = self.newest();
-        // Not 0 again: a reader or a merge may have learned which partitions there are, and look into
-        // them only now. It must find nothing in partition 1, rather than the younger of the entries that
-        // were appended since.
+        // Not 0 again: a reader or a merge may have learned which partitions there are, and look
+        // into them only now. It must find nothing in partition 1, rather than the younger of the
+        // entries that were appended since.
         let next = if newest < AGAIN_FROM { newest + 1 } else { 0 };
         self.set_range(next, next);
     }
 
     // ---- closing ----
 
-    /// The memory of all newest partitions is used up, and this one has half of an even share at least.
-    /// So when as much is pending as may be, an index has half of [`PARTITIONS_MAX`] or fewer.
+    /// The memory of all newest partitions is used up, and this one has half of an even share at
+    /// least. So when as much is pending as may be, an index has half of [`PARTITIONS_MAX`] or
+    /// fewer.
     fn is_newest_full(&self, sums: &Sums) -> bool {
         let most = sums.buffer().memory_max() as i64;
         let totals = &sums.buffer().totals;
@@ -174,8 +179,8 @@ impl Partitions {
         let _closed = self.hold_closed();
         self.begin_next(sums);
     }
-    /// C1. Called from time to time, by one thread: the newest partition is idle if it has not changed
-    /// since the last call.
+    /// C1. Called from time to time, by one thread: the newest partition is idle if it has not
+    /// changed since the last call.
     pub fn close_if_idle(&self, sums: &Sums) {
         let mine = sums.newest_bytes();
         let idle = self.seen_bytes.swap(mine, Ordering::Relaxed) == mine;
@@ -213,8 +218,8 @@ impl Partitions {
     }
 }
 
-/// May the running engine begin another partition? With those that a restart adds there are never more
-/// than [`PARTITIONS_MAX`].
+/// May the running engine begin another partition? With those that a restart adds there are never
+/// more than [`PARTITIONS_MAX`].
 fn may_begin((oldest, newest): (u16, u16)) -> bool {
     newest < u16::MAX && ((newest - oldest) as u32) < PARTITIONS_MAX / 2 - 1
 }

@@ -15,8 +15,8 @@ fn put(pool: &Pool, index: &Index, key: &[u8]) {
     submit(pool, index, Op::Put { key, value: &value }).unwrap();
 }
 
-/// An index that was never empty had no number left for another partition. The newest partition was not
-/// closed any more, and grew out of memory.
+/// An index that was never empty had no number left for another partition. The newest partition was
+/// not closed any more, and grew out of memory.
 #[test]
 fn an_index_whose_numbers_are_used_up_takes_no_more_until_it_is_empty() {
     let rig = Rig::create(2, 128);
@@ -42,8 +42,8 @@ fn an_index_whose_numbers_are_used_up_takes_no_more_until_it_is_empty() {
     assert_eq!(delta.entries(), 1);
 }
 
-/// Several appenders found the newest partition full, and each began one more, although the first had
-/// made room. Soon there was no number left, and the newest partition was not closed any more.
+/// Several appenders found the newest partition full, and each began one more, although the first
+/// had made room. Soon there was no number left, and the newest partition was not closed any more.
 #[test]
 fn of_several_appenders_at_a_full_partition_one_begins_the_next() {
     let rig = Rig::create(10, 512);
@@ -68,8 +68,8 @@ fn sharing(rig: &Rig, number: usize) -> (Arc<ChangeBuffer>, Vec<Delta>) {
     (first.buffer().clone(), all.collect())
 }
 
-/// From the seventeenth written index on only the bound on disk held the newest partitions: five times
-/// what they may have.
+/// From the seventeenth written index on only the bound on disk held the newest partitions: five
+/// times what they may have.
 #[test]
 fn the_newest_partitions_of_many_indexes_keep_to_their_memory() {
     for number in [1, 3, 40, 300] {
@@ -138,8 +138,8 @@ fn what_is_not_written_any_more_does_not_close_the_partitions_of_others() {
     );
 }
 
-/// After each burst the partition was closed, although that made hardly any room. Soon there was no number
-/// left, and every read of a leaf looked into thirty partitions.
+/// After each burst the partition was closed, although that made hardly any room. Soon there was no
+/// number left, and every read of a leaf looked into thirty partitions.
 #[test]
 fn an_index_that_is_written_in_bursts_keeps_its_numbers() {
     // The part of the memory that each idle index has: next to nothing, or nearly as much as idle

@@ -14,12 +14,13 @@ struct Item {
     partition: u16,
 }
 
-/// The keys of a range with what is pending for each, in key order. One flat buffer, kept from range to
-/// range.
+/// The keys of a range with what is pending for each, in key order. One flat buffer, kept from
+/// range to range.
 #[derive(Default)]
 pub struct Pending {
     bytes: Vec<u8>,
-    /// While entries are pushed: by partition. After `group`: by key, and for each key by partition.
+    /// While entries are pushed: by partition. After `group`: by key, and for each key by
+    /// partition.
     items: Vec<Item>,
     /// First item of each key.
     groups: Vec<u32>,
@@ -92,8 +93,8 @@ impl Pending {
                 self.items.is_sorted_by_key(|item| item.partition),
                 "partitions are pushed oldest first"
             );
-            // Each partition is sorted by key already. A stable sort that keeps runs compares some three
-            // times a key; another sort would compare ten times.
+            // Each partition is sorted by key already. A stable sort that keeps runs compares some
+            // three times a key; another sort would compare ten times.
             match planted(Mutant::PartitionsInWrongOrder) {
                 true => self
                     .items
@@ -108,9 +109,9 @@ impl Pending {
             }
         }
     }
-    /// Puts into `out` the value of key `i` with everything pending applied. `base`: its value in the base
-    /// tree. False: the entry is absent. Error (`Corrupt`): a Mark met no entry, or a value cannot be
-    /// decoded.
+    /// Puts into `out` the value of key `i` with everything pending applied. `base`: its value in
+    /// the base tree. False: the entry is absent. Error (`Corrupt`): a Mark met no entry, or a
+    /// value cannot be decoded.
     pub fn evaluate(&self, i: usize, base: Option<&[u8]>, out: &mut Vec<u8>) -> Result<bool> {
         out.clear();
         out.extend_from_slice(base.unwrap_or(&[]));

@@ -1,5 +1,5 @@
-//! How far the merging of an index's pending changes is: where the sweeps stand, and what they could not
-//! merge.
+//! How far the merging of an index's pending changes is: where the sweeps stand, and what they
+//! could not merge.
 //!
 //! A sweep goes through the index from its first key to its last (a *pass*), in steps of several
 //! callers. When a pass has ended, everything that was pending at its beginning is merged, so the
@@ -10,8 +10,8 @@
 //! Entries whose pages cannot be read are *unmergeable*. The pass goes on after them, and the table
 //! layer sees to it that they do not become too many.
 //!
-//! Locks: the pass's mutex, then that of the failures; held for moments, no latch is taken under them.
-//! Called by: `merge`, the worker and the reports in the table layer.
+//! Locks: the pass's mutex, then that of the failures; held for moments, no latch is taken under
+//! them. Called by: `merge`, the worker and the reports in the table layer.
 use super::sums::Sums;
 use crate::base::Error;
 use parking_lot::Mutex;
@@ -113,8 +113,8 @@ impl Pass {
         self.left += 1;
         self.whole = false;
     }
-    /// One leaf cannot be read, and `bytes` bytes wait for it. The pass still counts as whole: another
-    /// pass would not merge them either.
+    /// One leaf cannot be read, and `bytes` bytes wait for it. The pass still counts as whole:
+    /// another pass would not merge them either.
     pub fn leaf_unread(&mut self, why: &Error, bytes: u64) {
         self.left += 1;
         let sum = if why.is_corrupt() {
@@ -143,8 +143,8 @@ impl Progress {
         }
         pass.clone()
     }
-    /// Keeps how far the pass has come; `from` is empty at its end. Another caller may have ended the pass
-    /// meanwhile.
+    /// Keeps how far the pass has come; `from` is empty at its end. Another caller may have ended
+    /// the pass meanwhile.
     pub fn keep_pass(&self, mut pass: Pass, sums: &Sums) {
         let mut kept = self.pass.lock();
         let mut failures = self.failures.lock();
@@ -201,13 +201,13 @@ impl Progress {
     pub fn merged(&self) -> u64 {
         self.merged.load(Ordering::Relaxed)
     }
-    /// A merge leaves an entry stuck. Called with the delta leaf latched, so a Put that replaces the
-    /// entry comes later.
+    /// A merge leaves an entry stuck. Called with the delta leaf latched, so a Put that replaces
+    /// the entry comes later.
     pub fn note_stuck(&self) {
         self.left_stuck.store(true, Ordering::Relaxed);
     }
-    /// A Put has replaced what was pending for its key. If that was stuck, it is not stuck any more, and
-    /// no pass may say so.
+    /// A Put has replaced what was pending for its key. If that was stuck, it is not stuck any
+    /// more, and no pass may say so.
     pub fn note_replaced(&self) {
         if self.left_stuck.load(Ordering::Relaxed) {
             self.left_stuck.store(false, Ordering::Relaxed);

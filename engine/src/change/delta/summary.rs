@@ -1,5 +1,5 @@
-//! What memory knows about the content of one delta tree: how much is pending, in which partitions, and
-//! perhaps for which keys and unique values. No pages.
+//! What memory knows about the content of one delta tree: how much is pending, in which partitions,
+//! and perhaps for which keys and unique values. No pages.
 //!
 //! After the engine was opened the content is not known: until it is counted (`delta::count`) the
 //! answer for every key is "perhaps".
@@ -55,8 +55,8 @@ impl Summary {
 
     // ---- counts ----
 
-    /// Counts an entry up, before it is written: a reader that sees the entry finds it counted (F1). The
-    /// gate is held shared, or the entry is counted after a restart (F2).
+    /// Counts an entry up, before it is written: a reader that sees the entry finds it counted
+    /// (F1). The gate is held shared, or the entry is counted after a restart (F2).
     pub fn count_up(&self, pool: &Pool, key: &[u8], partition: u16) {
         self.keys.up(key, &self.sums.buffer().slots);
         self.values.add(key, partition, self.sums.buffer().bloom_limits());
@@ -78,8 +78,8 @@ impl Summary {
 
     // ---- memory ----
 
-    /// Makes filters larger that have become too small for what is pending. Neither a latch nor the gate
-    /// is held.
+    /// Makes filters larger that have become too small for what is pending. Neither a latch nor the
+    /// gate is held.
     pub fn grow_filters(&self) {
         let buffer = self.sums.buffer();
         self.values.grow(buffer.bloom_limits());
@@ -92,8 +92,8 @@ impl Summary {
             self.keys.grow(larger, &buffer.slots);
         }
     }
-    /// After a merge: gives up the numbers of empty partitions and, if nothing is pending, the memory of
-    /// the filters (F4). No latch is held.
+    /// After a merge: gives up the numbers of empty partitions and, if nothing is pending, the
+    /// memory of the filters (F4). No latch is held.
     pub fn reclaim(&self) {
         if !self.sums.is_known() || !(self.partitions.is_oldest_empty() || self.sums.is_empty()) {
             return;
@@ -107,8 +107,8 @@ impl Summary {
             self.partitions.restart(&self.sums);
         }
     }
-    /// Of a tree that was discarded: returns the memory of the filters now. From then on the answer for
-    /// every key is "perhaps".
+    /// Of a tree that was discarded: returns the memory of the filters now. From then on the answer
+    /// for every key is "perhaps".
     pub fn give_back_memory(&self) {
         let _closed = self.partitions.hold_closed();
         self.sums.forget();

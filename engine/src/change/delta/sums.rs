@@ -131,8 +131,8 @@ impl Sums {
             totals.change_newest(before, before + bytes);
         }
     }
-    /// The newest partition is closed: its bytes are not in the newest one any more, nor idle. The gate
-    /// is held exclusively.
+    /// The newest partition is closed: its bytes are not in the newest one any more, nor idle. The
+    /// gate is held exclusively.
     pub fn close_newest(&self) {
         let bytes = self.newest_bytes() as i64;
         self.grow_newest(-bytes);
@@ -179,8 +179,8 @@ impl Sums {
     pub fn raise_age(&self, now_us: u64) {
         self.since_us.fetch_max(now_us, Ordering::Relaxed);
     }
-    /// Age of the oldest entry, microseconds, at most; after a restart at least since then. 0: nothing
-    /// is pending.
+    /// Age of the oldest entry, microseconds, at most; after a restart at least since then. 0:
+    /// nothing is pending.
     pub fn age_us(&self, now_us: u64) -> u64 {
         let since = self.since_us.load(Ordering::Relaxed);
         match since == 0 || self.is_empty() {
@@ -189,8 +189,8 @@ impl Sums {
         }
     }
 
-    /// Takes this tree out of the totals. The count mutex is held, and the gate exclusively. Returns the
-    /// number of entries; 0 if the tree was discarded before.
+    /// Takes this tree out of the totals. The count mutex is held, and the gate exclusively.
+    /// Returns the number of entries; 0 if the tree was discarded before.
     pub fn discard(&self) -> u64 {
         if self.discarded.swap(true, Ordering::Relaxed) {
             return 0;

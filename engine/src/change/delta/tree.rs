@@ -1,11 +1,12 @@
 //! The delta tree of one secondary index: what is pending for it. Reads and appends.
 //!
-//! Keys are drawn in `delta::key`, values in `delta::op_list`. New entries go to the newest partition;
-//! the older ones are closed: merges take entries out of them, and nothing else changes in them.
+//! Keys are drawn in `delta::key`, values in `delta::op_list`. New entries go to the newest
+//! partition. The older ones are closed: merges take entries out of them, and nothing else changes
+//! in them.
 //!
-//! After the engine was opened the tree's content is not known. The first use begins a new partition,
-//! and `count_step` counts the older ones, in which nothing changes meanwhile because merges wait for
-//! the end of the count. Until then no key is known to have nothing pending.
+//! After the engine was opened the tree's content is not known. The first use begins a new
+//! partition. Then `count_step` counts the older ones. Nothing changes in them meanwhile, because
+//! merges wait for the end of the count. Until then no key is known to have nothing pending.
 //!
 //! Latches: those of the delta tree's pages, which come after latches of the base tree. Locks: the
 //! count mutex and the gate (order in `delta`). Called by: `apply`, `read`, `merge`, `unique`,
@@ -100,13 +101,13 @@ impl Delta {
         };
         !self.takes_no_more() && allows()
     }
-    /// The partition numbers are used up. Until the tree is empty, only keys with something pending are
-    /// appended.
+    /// The partition numbers are used up. Until the tree is empty, only keys with something pending
+    /// are appended.
     pub fn takes_no_more(&self) -> bool {
         self.summary.partitions.are_used_up()
     }
-    /// The index is unique. `pk_fixed_len`: bytes of a clustered key, 0 = the length varies. Called before
-    /// the first use.
+    /// The index is unique. `pk_fixed_len`: bytes of a clustered key, 0 = the length varies. Called
+    /// before the first use.
     pub fn set_unique(&self, pk_fixed_len: usize) {
         let values = &self.summary.values;
         assert!(
@@ -150,8 +151,8 @@ impl Delta {
     pub fn bytes(&self) -> u64 {
         self.summary.sums.bytes()
     }
-    /// Age of the oldest entry, microseconds, at most; after a restart at least since then. 0: nothing
-    /// is pending.
+    /// Age of the oldest entry, microseconds, at most; after a restart at least since then. 0:
+    /// nothing is pending.
     pub fn age_us(&self, now_us: u64) -> u64 {
         self.summary.sums.age_us(now_us)
     }
@@ -218,14 +219,14 @@ impl Delta {
     pub fn begin_partition(&self) {
         self.summary.partitions.begin(&self.summary.sums);
     }
-    /// Closes the newest partition if it is idle and the memory is needed (C1). Called from time to time,
-    /// by one thread.
+    /// Closes the newest partition if it is idle and the memory is needed (C1). Called from time to
+    /// time, by one thread.
     pub fn close_if_idle(&self) {
         self.summary.partitions.close_if_idle(&self.summary.sums);
     }
     /// The index is dropped or quarantined, and its pending entries with it: they leave the totals.
-    /// Returns the number of entries. A statement that began before the quarantine may still append and
-    /// merge here, so the tree's own figures stay right.
+    /// Returns the number of entries. A statement that began before the quarantine may still append
+    /// and merge here, so the tree's own figures stay right.
     pub fn discard(&self) -> u64 {
         let _count = self.count.hold();
         let _closed = self.summary.partitions.hold_closed();
@@ -234,21 +235,22 @@ impl Delta {
         self.buffer().unique_leaves.remove(self.tree.file, id);
         entries
     }
-    /// Of a tree that was discarded: returns the memory of its filters now, for the table keeps its old
-    /// layouts.
+    /// Of a tree that was discarded: returns the memory of its filters now, for the table keeps its
+    /// old layouts.
     ///
-    /// No thread changes or reads the index any more, now or later. The caller holds the table's gate
-    /// exclusively; after it, purge, rollbacks, sweeps and merges for readers look for the index in the
-    /// new layout. Statements are kept out by the table's users. Next the index's pages are given away. A
-    /// question that comes all the same is answered "perhaps".
+    /// No thread changes or reads the index any more, now or later. The caller holds the table's
+    /// gate exclusively; after it, purge, rollbacks, sweeps and merges for readers look for the
+    /// index in the new layout. Statements are kept out by the table's users. Next the index's
+    /// pages are given away. A question that comes all the same is answered "perhaps".
     pub fn give_back_memory(&self) {
         self.summary.give_back_memory();
     }
 
     // ---- reading ----
 
-    /// Replaces `out` by what is pending for the keys in [lo, hi). The caller holds the S latch of the
-    /// base leaf that owns the range (so no merge of it is under way), and no latch of the delta tree.
+    /// Replaces `out` by what is pending for the keys in [lo, hi). The caller holds the S latch of
+    /// the base leaf that owns the range, so no merge of it is under way. The caller holds no latch
+    /// of the delta tree.
     pub fn pending_in(&self, pool: &Pool, lo: &[u8], hi: Option<&[u8]>, out: &mut Pending) -> Result<()> {
         self.pending_of(pool, lo, hi, None, out)
     }
@@ -290,10 +292,11 @@ impl Delta {
         let _leaf = base.leaf_owning(pool, key)?;
         self.finds_pending(pool, key)
     }
-    /// As `is_pending`. The base leaf, which may have to be read, is latched only where nothing is found.
+    /// As `is_pending`. The base leaf, which may have to be read, is latched only where nothing is
+    /// found.
     pub(in crate::change) fn is_surely_pending(&self, pool: &Pool, base: &Tree, key: &[u8]) -> Result<bool> {
-        // Without the latch a merge may hide an entry (which is in the leaf then), but what is found is
-        // there.
+        // Without the latch a merge may hide an entry (which is in the leaf then), but what is
+        // found is there.
         Ok(self.finds_pending(pool, key)? || self.is_pending(pool, base, key)?)
     }
     fn finds_pending(&self, pool: &Pool, key: &[u8]) -> Result<bool> {
@@ -325,8 +328,8 @@ impl Delta {
         let key_len = PARTITION_NUMBER + op.key().len();
         key_len <= KEY_MAX && key_len + op.size() + OP_MAX <= ENTRY_MAX
     }
-    /// Makes `op` pending, after everything that is pending for its key. False: the key's list is full;
-    /// nothing was done. Called with no latch held.
+    /// Makes `op` pending, after everything that is pending for its key. False: the key's list is
+    /// full; nothing was done. Called with no latch held.
     pub(in crate::change) fn append(&self, pool: &Pool, op: &Op<'_>) -> Result<bool> {
         self.load(pool)?;
         pool.redo().reserve_to_go_on()?;

@@ -14,8 +14,8 @@ fn put(pool: &Pool, index: &Index, key: &[u8]) {
     submit(pool, index, Op::Put { key, value: &value }).unwrap();
 }
 
-/// A merge has taken entries out of the tree and not counted them down when the filter grows. The late
-/// count down must not hide entries that came meanwhile.
+/// A merge has taken entries out of the tree and not counted them down when the filter grows. The
+/// late count down must not hide entries that came meanwhile.
 #[test]
 fn a_filter_that_grows_beside_a_merge_knows_all_that_is_pending() {
     let rig = Rig::create(3, 512);
@@ -86,8 +86,8 @@ fn of_two_first_appends_at_once_one_takes_the_age() {
     assert_eq!(delta.age_us(pool.disk().now_us()) / 1_000_000, 7);
 }
 
-/// A stuck slot answered "perhaps" for its keys until the index was empty. So each change of them was
-/// appended although buffering was off, and the index was never empty while it was written.
+/// A stuck slot answered "perhaps" for its keys until the index was empty. So each change of them
+/// was appended although buffering was off, and the index was never empty while it was written.
 #[test]
 fn a_wrong_perhaps_is_checked_where_buffering_is_off() {
     let rig = Rig::create(6, 128);
@@ -133,8 +133,8 @@ fn a_wrong_perhaps_is_checked_where_buffering_is_off() {
     assert_eq!(delta.entries(), 2, "it went to its leaf");
 }
 
-/// With a filter that answers "perhaps" for every key each change was appended without a look at its
-/// leaf. That the index had come to live in memory was never noticed.
+/// With a filter that answers "perhaps" for every key each change was appended without a look at
+/// its leaf. That the index had come to live in memory was never noticed.
 #[test]
 fn appends_without_a_choice_show_where_the_index_lives() {
     let rig = Rig::create(8, 128);
@@ -158,8 +158,8 @@ fn appends_without_a_choice_show_where_the_index_lives() {
     }
 }
 
-/// Keys and values were counted. The pages of small entries took two and a half times as much of the pool
-/// as they may.
+/// Keys and values were counted. The pages of small entries took two and a half times as much of
+/// the pool as they may.
 #[test]
 fn bytes_are_nearly_those_of_pages() {
     let rig = Rig::create(13, 4096);

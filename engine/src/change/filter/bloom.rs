@@ -2,19 +2,20 @@
 //! tree.
 //!
 //! A filter never answers "nothing" wrongly: an append adds its value before it writes. Values are
-//! never removed. A filter goes with its partition, when that is empty, or with the index. A counting
-//! filter, as for keys, would take twenty times the memory to answer "nothing" as often: each of its
-//! slots may stand for six entries. For a key "perhaps" costs an append; for a value it costs a read.
+//! never removed. A filter goes with its partition, when that is empty, or with the index. A
+//! counting filter, as for keys, would take twenty times the memory to answer "nothing" as often.
+//! Each of its slots may stand for six entries. For a key "perhaps" costs an append; for a value it
+//! costs a read.
 //!
-//! A partition begins with a small filter. When that is half full a larger filter is added beside it,
-//! and further values go to the larger one. A lookup asks all filters of a partition, so nothing has
-//! to be added again.
+//! A partition begins with a small filter. When that is half full a larger filter is added beside
+//! it, and further values go to the larger one. A lookup asks all filters of a partition, so
+//! nothing has to be added again.
 //!
 //! Memory is bounded for all indexes together. A partition without a filter answers "perhaps" for
 //! every value. A partition that gets no larger filter goes on with the filters it has.
 //!
-//! Locks: `partitions`, of no rank. Under it no other lock is taken and no filter is made. Called by:
-//! `delta::summary`, `delta::tree`.
+//! Locks: `partitions`, of no rank. Under it no other lock is taken and no filter is made. Called
+//! by: `delta::summary`, `delta::tree`.
 use super::memory::{MemoryBudget, Reservation};
 use crate::base::bytes::hash_wide;
 use parking_lot::RwLock;
@@ -100,8 +101,8 @@ impl Bloom {
         self.places(hash)
             .all(|(word, bit)| self.words[word].load(Ordering::Relaxed) & bit != 0)
     }
-    /// True for one caller: the filter is too small, and that caller asks for a larger one. True again
-    /// when the number of values has doubled.
+    /// True for one caller: the filter is too small, and that caller asks for a larger one. True
+    /// again when the number of values has doubled.
     fn claims_growth(&self) -> bool {
         let full_from = self.full_from.load(Ordering::Relaxed);
         let next = full_from.saturating_mul(2);
@@ -116,7 +117,8 @@ impl Bloom {
 /// The filters of a partition that has values.
 struct PartitionBlooms {
     partition: u16,
-    /// From the smallest to the largest; values are added to the largest. Empty: no memory was left.
+    /// From the smallest to the largest; values are added to the largest. Empty: no memory was
+    /// left.
     blooms: Vec<Bloom>,
 }
 
@@ -139,8 +141,8 @@ impl BloomFilters {
     pub fn is_set(&self) -> bool {
         self.pk_len.get().is_some()
     }
-    /// Bytes of every clustered key, so a key tells where its value ends. None: the index is not unique,
-    /// or the length varies.
+    /// Bytes of every clustered key, so a key tells where its value ends. None: the index is not
+    /// unique, or the length varies.
     pub fn pk_len(&self) -> Option<usize> {
         self.pk_len.get().copied().filter(|len| *len > 0)
     }
@@ -175,8 +177,8 @@ impl BloomFilters {
         }
         true
     }
-    /// Partitions whose filters have become too small get larger ones, if there is memory. Called with
-    /// no lock held: zeroing the memory takes a while.
+    /// Partitions whose filters have become too small get larger ones, if there is memory. Called
+    /// with no lock held: zeroing the memory takes a while.
     pub fn grow(&self, limits: BloomLimits<'_>) {
         if !self.wants_growth.load(Ordering::Relaxed) || !self.wants_growth.swap(false, Ordering::Relaxed) {
             return;
@@ -210,8 +212,8 @@ impl BloomFilters {
         let mut of_live = partitions.iter().filter(|its| live.contains(&its.partition));
         of_live.any(|its| its.blooms.is_empty() || its.blooms.iter().any(|bloom| bloom.may_have(hash)))
     }
-    /// Drops the filters of the partitions before `oldest`: they are empty and closed. The caller holds
-    /// the gate exclusively, so no append is under way.
+    /// Drops the filters of the partitions before `oldest`: they are empty and closed. The caller
+    /// holds the gate exclusively, so no append is under way.
     pub fn forget_before(&self, oldest: u16) {
         self.partitions.write().retain(|its| its.partition >= oldest);
     }
@@ -221,8 +223,8 @@ impl BloomFilters {
     }
 }
 
-/// The bits that stand for a value. `bits`: of the filter; a pool of some hundred GiB has filters of
-/// more than 2^32.
+/// The bits that stand for a value. `bits`: of the filter; a pool of some hundred GiB has filters
+/// of more than 2^32.
 fn places(hash: u64, bits: u64) -> impl Iterator<Item = u64> {
     // Double hashing: the two halves of the hash make any number of places.
     let step = hash.rotate_left(32) | 1;
@@ -236,8 +238,8 @@ fn places(hash: u64, bits: u64) -> impl Iterator<Item = u64> {
 mod tests {
     use super::*;
 
-    /// 32 bits of hash times more than 2^32 bits overflowed: of a filter of 1 GiB all values used the
-    /// same half.
+    /// 32 bits of hash times more than 2^32 bits overflowed: of a filter of 1 GiB all values used
+    /// the same half.
     #[test]
     fn a_filter_of_any_size_is_used_from_end_to_end() {
         for bits in [64, 1 << 20, 1 << 31, 1 << 32, 1 << 33, 3 << 33, 1 << 40] {

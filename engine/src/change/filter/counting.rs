@@ -15,16 +15,16 @@
 //! merge between its mini-transaction and its count holds no gate. It counts down later, in the
 //! filter that is there then.
 //!
-//! **F3** A larger filter is not counted anew from the tree: the tree lacks the entries of a merge
+//! **F3** A larger filter is not counted anew from the tree. The tree lacks the entries of a merge
 //! that has not counted down yet. Each slot of the larger filter begins with the count of the slot
 //! that all its keys come from. So no slot is below its true count. The excess stays until the
-//! filter is cleared, and few slots have any: a filter grows while it has [`SLOTS_PER_ENTRY`] slots
-//! for each entry. A filter that found no memory may grow later, until it has become too full
-//! ([`TOO_LATE`]). From then on most slots of the larger filter would be too high for good, while
-//! those of the small one come down as entries are merged.
+//! filter is cleared. Few slots have any, because a filter grows while it has [`SLOTS_PER_ENTRY`]
+//! slots for each entry. A filter that found no memory may grow later, until it has become too full
+//! ([`TOO_LATE`]). From then on most slots of the larger filter would be too high for good. The
+//! slots of the small one come down as entries are merged.
 //!
-//! **F4** A filter is cleared when nothing is counted (the tree's number of entries is 0): no append
-//! is writing, and no merge has anything left to count down.
+//! **F4** A filter is cleared when nothing is counted: the tree's number of entries is 0. Then no
+//! append is writing, and no merge has anything left to count down.
 //!
 //! **F5** A lookup takes no lock. If the filter is replaced during the lookup, the lookup goes on
 //! with the old slots, which live as long as it reads. Its answer is then the one of the moment of
@@ -45,10 +45,10 @@ const FIRST: usize = 256;
 const STEP: usize = 16;
 /// Slots for each entry, until the filter has its largest size.
 const SLOTS_PER_ENTRY: u64 = 64;
-/// The same for the filter before the largest. The largest takes a 128th of the pool or more, unless
-/// the pool is large, and the memory holds six of them. So an index must have thousands of entries
-/// first. The growth leaves 1/16 of the slots too high, which the largest filter soon reaches
-/// anyway.
+/// The same for the filter before the largest. The largest takes a 128th of the pool or more,
+/// unless the pool is large, and the memory holds six of them. So an index must have thousands of
+/// entries first. The growth leaves 1/16 of the slots too high, which the largest filter soon
+/// reaches anyway.
 const SLOTS_PER_ENTRY_BEFORE_LAST: u64 = 16;
 /// A filter with fewer slots than this for each entry does not grow any more. At that point 2/5 of
 /// the slots are in use.
@@ -81,7 +81,8 @@ impl SlotBudget {
         }
         slots
     }
-    /// The number of entries from which on a filter of `slots` slots, not the largest, is too small.
+    /// The number of entries from which on a filter of `slots` slots, not the largest, is too
+    /// small.
     fn full_from(&self, slots: usize) -> u64 {
         match slots * STEP < self.slots_max {
             true => slots as u64 / SLOTS_PER_ENTRY,
@@ -235,9 +236,9 @@ impl CountingFilter {
     pub fn may_have(&self, key: &[u8]) -> bool {
         self.slots.load().as_ref().is_some_and(|slots| slots.may_have(key))
     }
-    /// Slots for [`CountingFilter::grow`], `entries` being the number counted. None: the filter is
-    /// large enough, or too full for a growth to pay (F3), or there is no memory, or another caller
-    /// has this growth. No lock need be held.
+    /// Slots for [`CountingFilter::grow`], `entries` being the number counted. None: no
+    /// growth is due, or another caller has it, or it would not pay any more (F3), or there is no
+    /// memory. No lock need be held.
     pub fn larger(&self, entries: u64, budget: &SlotBudget) -> Option<Larger> {
         let due = self.grow_from.load(Ordering::Relaxed);
         if entries < due {
@@ -248,16 +249,17 @@ impl CountingFilter {
         if entries > last {
             return None;
         }
-        // The caller that changes `grow_from` has this growth. If there is no memory the next caller
-        // asks when more is pending, and once more at the last number for which a growth pays.
+        // The caller that changes `grow_from` has this growth. If there is no memory the next
+        // caller asks when more is pending, and once more at the last number for which a growth
+        // pays.
         let next = (entries + (entries / ASK_AGAIN).max(1)).min(last);
         self.grow_from
             .compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed)
             .ok()?;
         budget.take_larger(entries, present).map(Larger)
     }
-    /// Puts larger slots in place. The caller holds the gate exclusively, and every entry is counted
-    /// (F2).
+    /// Puts larger slots in place. The caller holds the gate exclusively, and every entry is
+    /// counted (F2).
     pub fn grow(&self, larger: Larger, budget: &SlotBudget) {
         let Larger(larger) = larger;
         let old = self.slots.load_full();

@@ -106,8 +106,8 @@ fn the_sum_is_bounded_and_a_filter_without_memory_answers_perhaps() {
     assert!(!last.may_have(&key(0)));
 }
 
-/// Six indexes of a thousand entries took all memory for larger filters. The others had the smallest
-/// filter, and asked again only when twice as much was pending.
+/// Six indexes of a thousand entries took all memory for larger filters. The others had the
+/// smallest filter, and asked again only when twice as much was pending.
 #[test]
 fn memory_suffices_for_many_and_a_refused_filter_asks_again_in_time() {
     let budget = SlotBudget::new(128 << 20);
@@ -134,8 +134,8 @@ fn memory_suffices_for_many_and_a_refused_filter_asks_again_in_time() {
     assert_eq!(len(&late), FIRST * STEP * STEP);
     let wrong = (5000..15_000).filter(|n| late.may_have(&key(*n))).count();
     assert!(wrong < 5000, "{wrong}");
-    // With eight entries a slot a filter answers "perhaps" for every key. After a growth it would do
-    // so for good.
+    // With eight entries a slot a filter answers "perhaps" for every key. After a growth it would
+    // do so for good.
     (2000..2500).for_each(|n| put(&too_late, n, &budget));
     assert_eq!(len(&too_late), FIRST);
     (0..2490).for_each(|n| too_late.down(&key(n)));

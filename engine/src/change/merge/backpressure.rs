@@ -1,15 +1,15 @@
 //! Backpressure: near the bound of what may be pending, appenders merge leaves themselves, more and
 //! more often (`ChangeBuffer::appends_per_merge`).
 //!
-//! **H1** An appender that merges takes entries out. Appenders take their leaves from a cursor of the
-//! index, each before it merges its own. So however many merge at once, no two wait for the same leaf,
-//! of which the second would find nothing left. A leaf that was emptied all the same (by a sweep or a
-//! reader) is followed by the next one, a few times, and at last by the leaf of the change that was
-//! just appended. So from the bound on, where every appender merges, what is pending does not grow with
-//! the number of appenders.
+//! **H1** An appender that merges takes entries out. Appenders take their leaves from a cursor of
+//! the index, each before it merges its own. So of any number at once no two wait for the same
+//! leaf, of which the second would find nothing left. A leaf may have been emptied all the same, by
+//! a sweep or a reader. Then the appender takes the next one, a few times. At last it takes the
+//! leaf of the change that was just appended. So from the bound on, where every appender merges,
+//! what is pending does not grow with the number of appenders.
 //!
-//! The cursor goes round the index (`delta::leaf_cursor`). A leaf that cannot be merged is left to the
-//! pass of the sweeps.
+//! The cursor goes round the index (`delta::leaf_cursor`). A leaf that cannot be merged is left to
+//! the pass of the sweeps.
 //!
 //! Latches: those of `merge::leaf`. Called by: `apply`, after an append, with no latch held.
 use super::leaf::{concerns_one_leaf, merge_as_appender};
@@ -81,8 +81,8 @@ fn merge_a_leaf(pool: &Pool, index: &Index, delta: &Delta, appended: &[u8]) -> R
     Ok(leaves)
 }
 
-/// A key of the next leaf for which something is pending, or perhaps is. The cursor moves to the leaf
-/// after it. None: nothing is pending.
+/// A key of the next leaf for which something is pending, or perhaps is. The cursor moves to the
+/// leaf after it. None: nothing is pending.
 fn take_leaf(pool: &Pool, delta: &Delta, base: &Tree) -> Result<Option<Vec<u8>>> {
     loop {
         let from = delta.leaf_cursor.position();
@@ -100,8 +100,8 @@ fn take_leaf(pool: &Pool, delta: &Delta, base: &Tree) -> Result<Option<Vec<u8>>>
         }
     }
 }
-/// As `next_key`; `from` itself where the delta tree cannot be read. The leaf that owns `from` cannot be
-/// merged then, and the leaves after it can.
+/// As `next_key`; `from` itself where the delta tree cannot be read. The leaf that owns `from`
+/// cannot be merged then, and the leaves after it can.
 fn key_or_unreadable(pool: &Pool, delta: &Delta, from: &[u8]) -> Result<Option<Vec<u8>>> {
     match delta.next_key(pool, from) {
         Err(e) if concerns_one_leaf(&e) => Ok(Some(from.to_vec())),

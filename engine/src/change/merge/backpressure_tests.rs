@@ -45,8 +45,8 @@ fn large(rig: &Rig) -> Index {
     buffer.set_max_size(0, pool.size());
     index
 }
-/// Fills the buffer up to the bound, without backpressure, with some changes for each stretch. Returns the
-/// largest number of changes in a stretch.
+/// Fills the buffer up to the bound, without backpressure, with some changes for each stretch.
+/// Returns the largest number of changes in a stretch.
 fn fill(pool: &Pool, index: &Index, stretches: u32, len: usize) -> u32 {
     let delta = index.delta.as_deref().unwrap();
     for each in 0.. {
@@ -65,8 +65,9 @@ fn fill(pool: &Pool, index: &Index, stretches: u32, len: usize) -> u32 {
     0
 }
 
-/// All appenders went to the leaf of the sweep. One merged it; the others waited, found nothing left, and
-/// had appended an entry each. Here the first leaf is latched until every appender has taken its leaf.
+/// All appenders went to the leaf of the sweep. One merged it; the others waited, found nothing
+/// left, and had appended an entry each. Here the first leaf is latched until every appender has
+/// taken its leaf.
 #[test]
 fn appenders_at_once_merge_a_leaf_each() {
     let rig = Rig::create(1, 1024);
@@ -133,8 +134,9 @@ impl Appends {
     }
 }
 
-/// Each leaf got fewer entries than there were appenders, and what was pending grew without end. Here each
-/// merge waits for an append of another thread before it counts. A sweep runs as the worker's do.
+/// Each leaf got fewer entries than there were appenders, and what was pending grew without end.
+/// Here each merge waits for an append of another thread before it counts. A sweep runs as the
+/// worker's do.
 #[test]
 fn however_many_append_the_bound_holds() {
     let rig = Rig::create(2, 1024);
@@ -184,8 +186,8 @@ fn however_many_append_the_bound_holds() {
     assert!(before >= most / 100 * 99 && pool.counters().change_buffer_throttled.get() > 0);
 }
 
-/// The cursor stood at entries in a broken leaf of the delta tree. Every appender that merged returned with
-/// that error, and nothing was merged any more.
+/// The cursor stood at entries in a broken leaf of the delta tree. Every appender that merged
+/// returned with that error, and nothing was merged any more.
 #[test]
 fn a_broken_delta_leaf_keeps_no_appender_from_the_other_leaves() {
     let rig = Rig::create(3, 1024);

@@ -1,12 +1,12 @@
 //! What one mini-transaction of a merge takes from the delta tree: the collected entries, and their
 //! removal (I4).
 //!
-//! Latches: the caller holds the base leaf or leaves (X). Here the delta leaves follow (X), from left to
-//! right, which is from the oldest partition to the newest. The first partition's leaf is reached by a
-//! descent. A second descent under a delta latch would violate the latch order (I5). So the leaves of
-//! later partitions are remembered by number before any delta latch is held, and latched without
-//! waiting. A latch that cannot be had ends the collecting. The partitions before it are older, and
-//! merging only the older part is always right.
+//! Latches: the caller holds the base leaf or leaves (X). Here the delta leaves follow (X), from
+//! left to right, which is from the oldest partition to the newest. The first partition's leaf is
+//! reached by a descent. A second descent under a delta latch would violate the latch order (I5).
+//! So the leaves of later partitions are remembered by number before any delta latch is held, and
+//! latched without waiting. A latch that cannot be had ends the collecting. The partitions before
+//! it are older, and merging only the older part is always right.
 //!
 //! Called by: `merge::leaf`, `merge::multi_leaf`.
 use crate::base::{planted, Mutant, Result};

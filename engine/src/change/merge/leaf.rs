@@ -1,11 +1,12 @@
 //! The merge of one leaf: pending changes go to their leaf.
 //!
-//! **I4** One mini-transaction edits the leaf and takes the entries out of the delta tree. So a crash
-//! finds each entry in exactly one place.
+//! **I4** One mini-transaction edits the leaf and takes the entries out of the delta tree. So a
+//! crash finds each entry in exactly one place.
 //!
-//! A merge is a chain of mini-transactions. Each takes as many entries as its limits allow. If the leaf
-//! has no room for a key, the next one splits the leaf. A sweep, which brings something to all leaves
-//! of a stretch, redistributes such a leaf over its neighbours instead (`merge::multi_leaf`).
+//! A merge is a chain of mini-transactions. Each takes as many entries as its limits allow. If the
+//! leaf has no room for a key, the next one splits the leaf. A sweep, which brings something to all
+//! leaves of a stretch, redistributes such a leaf over its neighbours instead
+//! (`merge::multi_leaf`).
 //!
 //! Latches: the base leaf (X; with its ancestors if it must be split), then delta leaves as
 //! `merge::batch` says. Called with no latch held, by: readers that met a dense leaf, appends whose
@@ -26,8 +27,8 @@ const LIMITS: Limits = Limits {
 /// Mini-transactions in a row that may merge nothing because a latch could not be had.
 const FRUITLESS_MAX: usize = 64;
 
-/// Applies everything pending for the leaf that owns `key`. Called with no latch held. Returns the number
-/// of entries merged; 0 while the delta tree is not counted yet.
+/// Applies everything pending for the leaf that owns `key`. Called with no latch held. Returns the
+/// number of entries merged; 0 while the delta tree is not counted yet.
 pub fn merge_leaf(pool: &Pool, index: &Index, key: &[u8]) -> Result<usize> {
     match &index.delta {
         Some(delta) if !delta.is_empty() && delta.is_known() => {
@@ -39,8 +40,8 @@ pub fn merge_leaf(pool: &Pool, index: &Index, key: &[u8]) -> Result<usize> {
     }
 }
 
-/// As `merge_leaf`, of a delta tree that is counted. False: other threads had a part of it latched, and
-/// that part is left.
+/// As `merge_leaf`, of a delta tree that is counted. False: other threads had a part of it latched,
+/// and that part is left.
 pub fn merge_leaf_whole(pool: &Pool, index: &Index, key: &[u8]) -> Result<bool> {
     let Some(delta) = index.delta.as_deref().filter(|delta| !delta.is_empty()) else {
         return Ok(true);
@@ -79,7 +80,8 @@ pub fn merge_as_appender(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8]) ->
     merge.loses_all = planted(Mutant::HelpedEntriesLost);
     merge_by(merge, key)
 }
-/// As `merge_at`, of one key alone: the other keys of its leaf may need room. False: nothing was merged.
+/// As `merge_at`, of one key alone: the other keys of its leaf may need room. False: nothing was
+/// merged.
 pub fn merge_key(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8]) -> Result<bool> {
     let mut merge = LeafMerge::new(pool, tree, delta, false);
     let ended = merge.run(key, Next::Key);
@@ -119,7 +121,8 @@ enum Next {
     From,
     /// The key alone.
     Key,
-    /// The key alone, too: its leaf is split to make room for this many bytes, if that is still enough.
+    /// The key alone, too: its leaf is split to make room for this many bytes, if that is still
+    /// enough.
     Grow(usize),
     Done,
 }
@@ -149,8 +152,8 @@ impl<'a> LeafMerge<'a> {
             loses_all: false,
         }
     }
-    /// One mini-transaction after the other. Returns `Done`, or what was to be next when latches could
-    /// not be had for too long, or when the one key is done.
+    /// One mini-transaction after the other. Returns `Done`, or what was to be next when latches
+    /// could not be had for too long, or when the one key is done.
     fn run(&mut self, key: &[u8], first: Next) -> Result<Next> {
         let mut next = first;
         let mut at = key.to_vec();
@@ -180,8 +183,8 @@ impl<'a> LeafMerge<'a> {
             .add(entries.saturating_sub(self.leaves as u64));
         self.batch.delta.progress.note_merged(entries);
     }
-    /// One mini-transaction for the leaf that owns `at` and its right neighbours. `at` becomes the key to
-    /// go on with.
+    /// One mini-transaction for the leaf that owns `at` and its right neighbours. `at` becomes the
+    /// key to go on with.
     fn merge_stretch(&mut self, at: &mut Vec<u8>) -> Result<Next> {
         let Some(merged) = multi_leaf::merge_stretch(&mut self.batch, at)? else {
             return Ok(Next::Alone);
@@ -213,8 +216,8 @@ impl<'a> LeafMerge<'a> {
             return Ok(Next::Stretch);
         }
         if let Next::Grow(bytes) = what {
-            // The path to the leaf is latched for that many bytes only. Since they were counted more may
-            // have become pending for the key.
+            // The path to the leaf is latched for that many bytes only. Since they were counted
+            // more may have become pending for the key.
             let needed = self.needed(&mtr, &leaf);
             if needed > bytes {
                 return Ok(Next::Grow(needed));
@@ -245,8 +248,8 @@ impl<'a> LeafMerge<'a> {
         };
         Ok(Next::From)
     }
-    /// The range of keys, [lo, hi), that a step merges in the latched leaf. Notes where the whole leaf
-    /// ends.
+    /// The range of keys, [lo, hi), that a step merges in the latched leaf. Notes where the whole
+    /// leaf ends.
     fn range_of(&mut self, mtr: &Mtr<'_>, leaf: &LeafWrite, at: &[u8], what: Next) -> (Vec<u8>, Option<Vec<u8>>) {
         let (lower, upper) = self.batch.tree.fences(mtr, leaf);
         let hi = upper.map(<[u8]>::to_vec);
@@ -278,8 +281,8 @@ impl<'a> LeafMerge<'a> {
             _ => 0,
         }
     }
-    /// Applies the collected entries and ends the mini-transaction (I4). Some: the merge stopped at that
-    /// key, which needs this many bytes; the keys before it are merged.
+    /// Applies the collected entries and ends the mini-transaction (I4). Some: the merge stopped at
+    /// that key, which needs this many bytes; the keys before it are merged.
     fn apply_and_take(&mut self, mut mtr: Mtr<'_>, leaf: &LeafWrite) -> Result<Option<(Vec<u8>, usize)>> {
         let mut kept = Vec::new();
         let mut sparse = None;
@@ -322,8 +325,8 @@ enum Applied {
     /// Done, and the leaf has become sparse.
     Sparse,
     NoRoom,
-    /// The pending change fits no entry: the index is corrupt. The change stays, so that CHECK TABLE
-    /// reports it.
+    /// The pending change fits no entry: the index is corrupt. The change stays, so that CHECK
+    /// TABLE reports it.
     Kept,
 }
 

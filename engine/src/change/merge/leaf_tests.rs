@@ -1,5 +1,5 @@
-//! What other threads do to a leaf, and to what is pending for it, between two mini-transactions of one
-//! merge.
+//! What other threads do to a leaf, and to what is pending for it, between two mini-transactions of
+//! one merge.
 use super::*;
 use crate::base::moment::at;
 use crate::base::PageNo;
@@ -28,9 +28,9 @@ fn free_at(pool: &Pool, index: &Index, key: &[u8]) -> usize {
     index.tree.leaf_free(&mtr, &leaf)
 }
 
-/// A merge found no room for a key, and came back to split the leaf for as many bytes as it had seen.
-/// Meanwhile a longer value had been put for the key, and purge had made room for the shorter one. So the
-/// parent was unlatched, and the split without it panicked.
+/// A merge found no room for a key, and came back to split the leaf for as many bytes as it had
+/// seen. Meanwhile a longer value had been put for the key, and purge had made room for the shorter
+/// one. So the parent was unlatched, and the split without it panicked.
 #[test]
 fn a_key_that_needs_more_room_than_was_asked_for_asks_again() {
     let rig = Rig::create(5, 256);
@@ -71,10 +71,10 @@ fn a_key_that_needs_more_room_than_was_asked_for_asks_again() {
     check(pool, &index.tree, false);
 }
 
-/// A merge counts down after its mini-transaction, which empties the index. Meanwhile another thread has
-/// latched the leaf and learned that partition 1 holds something. Before it looks there, two changes of one
-/// key come. Numbers began at 0 again, so it met the younger change in partition 1, and knew nothing of the
-/// older one. `body`: what that thread does.
+/// A merge counts down after its mini-transaction, which empties the index. Meanwhile another
+/// thread has latched the leaf and learned that partition 1 holds something. Before it looks there,
+/// two changes of one key come. Numbers began at 0 again, so it met the younger change in partition
+/// 1, and knew nothing of the older one. `body`: what that thread does.
 fn while_the_index_is_emptied(younger: Op<'static>, body: impl FnOnce(&Pool, &Index)) {
     let rig = Rig::create(6, 256);
     let index = new_index(&rig.pool, 1);
@@ -126,9 +126,9 @@ fn a_reader_while_the_index_is_emptied_meets_no_younger_entry_without_the_older(
     });
 }
 
-/// A merge could not latch the younger partition, and found no room for a key. It went on after that key
-/// and reported that nothing was left. A change too long for the delta tree then went to the leaf directly,
-/// before an older mark. The row was missing by that index.
+/// A merge could not latch the younger partition, and found no room for a key. It went on after
+/// that key and reported that nothing was left. A change too long for the delta tree then went to
+/// the leaf directly, before an older mark. The row was missing by that index.
 #[test]
 fn what_cannot_be_buffered_is_not_overtaken_by_what_is_pending_for_its_key() {
     let rig = Rig::create(7, 256);

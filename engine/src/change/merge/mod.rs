@@ -1,8 +1,10 @@
 //! Merging: pending changes go to their leaves.
 //!
-//! Order of the files, top to bottom: `backpressure` (appenders near the bound) and `sweep` (the worker
-//! and drains), `leaf` (one leaf), `multi_leaf` (a stretch of full leaves), `batch` (what one
-//! mini-transaction takes from the delta tree).
+//! Order of the files, top to bottom:
+//! - `backpressure`: appenders near the bound; `sweep`: the worker and drains
+//! - `leaf`: one leaf
+//! - `multi_leaf`: a stretch of full leaves
+//! - `batch`: what one mini-transaction takes from the delta tree
 pub mod backpressure;
 mod batch;
 pub mod leaf;

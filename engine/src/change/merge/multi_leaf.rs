@@ -1,13 +1,13 @@
-//! A stretch of base leaves merged in one mini-transaction (I4): the leaves are written anew, together
-//! with what was pending for them.
+//! A stretch of base leaves merged in one mini-transaction (I4): the leaves are written anew,
+//! together with what was pending for them.
 //!
 //! A leaf that a bulk build filled has no room for what is pending for it, and neither have its
 //! neighbours. Merged one by one each would be split; together they need one page in eight more. An
-//! image of each page goes to the log. That is as many bytes as its doublewrite would be, and so the
-//! page needs no doublewrite (`pool::flush`).
+//! image of each page goes to the log. That is as many bytes as its doublewrite would be, and so
+//! the page needs no doublewrite (`pool::flush`).
 //!
-//! Latches: a parent and several base leaves (X), then delta leaves as `merge::batch` says. Called by:
-//! `merge::leaf`, with no latch held.
+//! Latches: a parent and several base leaves (X), then delta leaves as `merge::batch` says. Called
+//! by: `merge::leaf`, with no latch held.
 use super::batch::{Batch, Limits, Reach};
 use crate::base::{moment, planted, Moment, Mutant, Result};
 use crate::btree::Tree;
@@ -16,10 +16,12 @@ use crate::pool::{Pool, Presence, PAGE_SIZE};
 
 /// Leaves of one stretch, at most.
 const STRETCH_MAX: usize = 8;
-/// A stretch's images take at most this part (1/n) of the log, and its leaves this part of the pool.
+/// A stretch's images take at most this part (1/n) of the log, and its leaves this part of the
+/// pool.
 const LOG_SHARE: u64 = 32;
 const POOL_SHARE: u64 = 64;
-/// Entries that one mini-transaction takes, and delta leaves that it latches for each base leaf, about.
+/// Entries that one mini-transaction takes, and delta leaves that it latches for each base leaf,
+/// about.
 const ENTRIES_MAX: usize = 4096;
 const DELTA_LEAVES: usize = 4;
 
@@ -39,8 +41,8 @@ pub struct MergedStretch {
     pub rest: Option<Vec<u8>>,
 }
 
-/// Merges the leaf that owns `at` and its right neighbours. None: nothing was changed, and the leaf must be
-/// merged by itself.
+/// Merges the leaf that owns `at` and its right neighbours. None: nothing was changed, and the leaf
+/// must be merged by itself.
 pub fn merge_stretch(batch: &mut Batch<'_>, at: &[u8]) -> Result<Option<MergedStretch>> {
     let (pool, tree) = (batch.pool, batch.tree);
     let bytes = (pool.redo().capacity() / LOG_SHARE).min(pool.size() / POOL_SHARE);
@@ -103,9 +105,8 @@ pub fn merge_stretch(batch: &mut Batch<'_>, at: &[u8]) -> Result<Option<MergedSt
 }
 
 /// The number of leaves in a row, from the one that owns `at` on, for which something is pending. A
-/// neighbour without pending entries is not worth its write. The leaves are read into the pool here,
-/// and the pages of their pending entries looked up: while the parent is latched, reads would hold up
-/// every other thread.
+/// neighbour without pending entries is not worth its write. The leaves, and the pages of their
+/// pending entries, are read here. With the parent latched, reads would hold up every other thread.
 pub(super) fn read_stretch(pool: &Pool, tree: &Tree, delta: &Delta, at: &[u8], leaves_max: usize) -> Result<usize> {
     let place = |key: &[u8]| tree.leaf_place(pool, key);
     let mut leaves = 1;
@@ -124,8 +125,8 @@ pub(super) fn read_stretch(pool: &Pool, tree: &Tree, delta: &Delta, at: &[u8], l
     Ok(leaves)
 }
 
-/// The new content of the stretch: base entries and pending keys in key order, each evaluated. Values go
-/// to `made`; keys that fit no entry of the base go to `kept`.
+/// The new content of the stretch: base entries and pending keys in key order, each evaluated.
+/// Values go to `made`; keys that fit no entry of the base go to `kept`.
 fn fold(batch: &mut Batch<'_>, base: &[(&[u8], &[u8])], kept: &mut Vec<usize>, made: &mut Vec<u8>) -> Vec<Item> {
     let (pending, value) = (&batch.pending, &mut batch.value);
     let mut items = Vec::with_capacity(base.len() + pending.len());
@@ -157,9 +158,9 @@ fn fold(batch: &mut Batch<'_>, base: &[(&[u8], &[u8])], kept: &mut Vec<usize>, m
     items
 }
 
-/// The first entry from `next` on that is not below `key`. It is near, because much is pending. A search
-/// in steps that double finds it among a few neighbours. A binary search of the rest would look at a
-/// dozen entries far apart.
+/// The first entry from `next` on that is not below `key`. It is near, because much is pending. A
+/// search in steps that double finds it among a few neighbours. A binary search of the rest would
+/// look at a dozen entries far apart.
 fn place_of(base: &[(&[u8], &[u8])], next: usize, key: &[u8]) -> usize {
     let (mut from, mut step) = (next, 1);
     while base.get(from + step - 1).is_some_and(|entry| entry.0 < key) {

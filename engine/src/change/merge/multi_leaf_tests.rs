@@ -1,5 +1,5 @@
-//! Full leaves with something pending for each of them are redistributed over their neighbours, not split
-//! one by one.
+//! Full leaves with something pending for each of them are redistributed over their neighbours, not
+//! split one by one.
 use super::leaf::merge_at;
 use super::multi_leaf::{read_stretch, REDISTRIBUTED};
 use crate::base::moment::at;
@@ -102,9 +102,9 @@ fn full_leaves_stay_full_when_each_gets_a_little() {
     assert!(after <= before + before / 4, "{before} leaves became {after}");
 }
 
-/// A stretch whose merge had not latched the newer partition's leaf was merged again, and its Marks of
-/// missing entries were counted again. With more entries stuck than there were, sweeps did not merge what
-/// came later.
+/// A stretch whose merge had not latched the newer partition's leaf was merged again, and its Marks
+/// of missing entries were counted again. With more entries stuck than there were, sweeps did not
+/// merge what came later.
 #[test]
 fn stuck_entries_of_a_stretch_that_is_met_again_are_counted_once() {
     let rig = Rig::create(3, 600);
@@ -117,7 +117,8 @@ fn stuck_entries_of_a_stretch_that_is_met_again_are_counted_once() {
     delta.buffer().set_test_mode(1);
     let key = &3u32.to_be_bytes();
     submit(pool, &index, Op::Mark { key, stamp: 4 }).unwrap();
-    // Many more entries than a stretch takes: the merge does not come to the newest partition's leaf.
+    // Many more entries than a stretch takes: the merge does not come to the newest partition's
+    // leaf.
     (0..KEYS)
         .step_by(4)
         .for_each(|n| put(pool, &index, &mut model, 10 * n + 5, 2));
@@ -150,8 +151,8 @@ fn stuck_entries_of_a_stretch_that_is_met_again_are_counted_once() {
     assert_eq!(rig.pool.counters().change_buffer_missing.get(), 2, "it was met twice");
 }
 
-/// The leaves were read one after the other under their parent's X latch, which held up every thread that
-/// needed a page below it.
+/// The leaves were read one after the other under their parent's X latch, which held up every
+/// thread that needed a page below it.
 #[test]
 fn the_leaves_of_a_stretch_are_read_before_it_is_latched() {
     let rig = Rig::create(8, 256);
@@ -203,8 +204,9 @@ fn torn_without_copy(disk: &SimDisk) -> usize {
     file.chunks_exact(PAGE_SIZE).enumerate().filter(is_torn).count()
 }
 
-/// The pages of a stretch are written without a copy in the doublewrite file: the log of each torn page
-/// begins with its image. Here the crash comes at each access of the disk while they are written.
+/// The pages of a stretch are written without a copy in the doublewrite file: the log of each torn
+/// page begins with its image. Here the crash comes at each access of the disk while they are
+/// written.
 #[test]
 fn torn_pages_of_a_stretch_come_back_from_the_log() {
     let (mut torn, mut after) = (0, 0);

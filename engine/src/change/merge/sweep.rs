@@ -1,12 +1,12 @@
 //! Sweeps: an index's pending changes are merged leaf by leaf in key order, in bounded steps (I7).
 //!
-//! A leaf that cannot be read is passed over, and so is everything below an inner page that cannot be
-//! read. A leaf without room on a full disk is passed over, too. The leaves after it are merged all the
-//! same.
+//! A leaf that cannot be read is passed over, and so is everything below an inner page that cannot
+//! be read. A leaf without room on a full disk is passed over, too. The leaves after it are merged
+//! all the same.
 //!
-//! Latches: those of `merge::leaf`. Called by: the worker in the table layer (when the engine is idle,
-//! the buffer fills, or something is old), a slow close, drains; with no latch held. Appenders near the
-//! bound merge by themselves (`merge::backpressure`).
+//! Latches: those of `merge::leaf`. Called by: the worker in the table layer, a slow close, drains;
+//! with no latch held. The worker comes when the engine is idle, the buffer fills, or something is
+//! old. Appenders near the bound merge by themselves (`merge::backpressure`).
 use super::leaf::{concerns_one_leaf, merge_at};
 use crate::base::{Error, Result};
 use crate::change::delta::progress::Pass;
@@ -14,8 +14,8 @@ use crate::change::delta::Delta;
 use crate::change::Index;
 use crate::pool::Pool;
 
-/// Leaves of the read-ahead, and the least number requested at a time: while some leaves are merged,
-/// the next are on their way.
+/// Leaves of the read-ahead, and the least number requested at a time: while some leaves are
+/// merged, the next are on their way.
 const AHEAD: usize = 32;
 const REQUEST_MIN: usize = 8;
 
@@ -31,8 +31,8 @@ pub struct Swept {
     pub end: bool,
 }
 
-/// Merges up to `leaves_max` leaves, from where the last step of this index ended. After the engine was
-/// opened the first steps count instead. Called with no latch held.
+/// Merges up to `leaves_max` leaves, from where the last step of this index ended. After the engine
+/// was opened the first steps count instead. Called with no latch held.
 pub fn sweep_step(pool: &Pool, index: &Index, leaves_max: usize) -> Result<Swept> {
     let mut swept = Swept::default();
     let Some(delta) = &index.delta else {
@@ -67,8 +67,8 @@ pub fn sweep_step(pool: &Pool, index: &Index, leaves_max: usize) -> Result<Swept
     Ok(swept)
 }
 
-/// Merges the next leaf for which something is pending. Returns where it ends; None: nothing is left
-/// after it. After an error the pass stands at the leaf of the error.
+/// Merges the next leaf for which something is pending. Returns where it ends; None: nothing is
+/// left after it. After an error the pass stands at the leaf of the error.
 fn merge_next(
     pool: &Pool,
     index: &Index,
@@ -100,8 +100,8 @@ fn merge_next(
     Ok(merged.end)
 }
 
-/// Passes over the leaf that the pass stands at, or all leaves below an inner page that cannot be read.
-/// Returns where they end; None: they are the index's last.
+/// Passes over the leaf that the pass stands at, or all leaves below an inner page that cannot be
+/// read. Returns where they end; None: they are the index's last.
 fn pass_over(pool: &Pool, index: &Index, delta: &Delta, pass: &mut Pass, why: Error) -> Result<Option<Vec<u8>>> {
     let end = index.tree.end_of_unreadable(pool, &pass.from)?;
     match why {

@@ -17,8 +17,8 @@ const RETRY_US: u64 = 11_000_000;
 /// Long keys, so that the tree gets inner pages below its root.
 fn key(n: u32) -> Vec<u8> {
     let mut key = vec![b'k'; PAGE_SIZE / 40];
-    // Neighbours differ at the end, so no separator is short. Others differ at the front, so no page has a
-    // long common prefix.
+    // Neighbours differ at the end, so no separator is short. Others differ at the front, so no
+    // page has a long common prefix.
     key[..4].copy_from_slice(&(n / 64).to_be_bytes());
     key.extend((n % 64).to_be_bytes());
     key
@@ -47,8 +47,8 @@ fn an_inner_page(disk: &SimDisk, index: &Index) -> u32 {
 fn flip(disk: &SimDisk, page: u32) {
     disk.flip(&file_name(FILE), page as u64 * PAGE_SIZE as u64 + 500, 4);
 }
-/// An index with entries, without a page in memory and with something pending for each leaf; and an inner
-/// page of it.
+/// An index with entries, without a page in memory and with something pending for each leaf; and an
+/// inner page of it.
 fn filled() -> (Rig, Index, u32) {
     let rig = Rig::create(3, FRAMES);
     let index = new_index(&rig.pool, 0);
@@ -88,8 +88,8 @@ fn a_broken_inner_page_keeps_nothing_outside_it_from_being_merged() {
     assert!(delta(&index).unmergeable(0).is_empty());
 }
 
-/// One failed read of the root counted everything pending as lost to a broken page. So the index was
-/// quarantined.
+/// One failed read of the root counted everything pending as lost to a broken page. So the index
+/// was quarantined.
 #[test]
 fn what_the_disk_failed_to_read_lasts_only_if_it_fails_again() {
     let (rig, index, _) = filled();
@@ -129,8 +129,8 @@ fn one_failed_read_anywhere_is_over_with_the_next_pass() {
     }
 }
 
-/// Entries that wait for a broken leaf and entries that one failed read kept from being merged were one sum,
-/// and all counted as broken.
+/// Entries that wait for a broken leaf and entries that one failed read kept from being merged were
+/// one sum, and all counted as broken.
 #[test]
 fn a_failed_read_does_not_count_as_what_is_broken() {
     let (rig, index, _) = filled();

@@ -25,7 +25,8 @@ pub enum Buffering {
 }
 
 impl Buffering {
-    /// The value of the system variable with this number, in the order above; a larger number is `All`.
+    /// The value of the system variable with this number, in the order above; a larger number is
+    /// `All`.
     pub fn from_number(n: u64) -> Buffering {
         use Buffering::*;
         [None, Inserts, Deletes, Changes, Purges, All][n.min(5) as usize]
@@ -63,8 +64,8 @@ pub(super) fn kind(op: &Op<'_>) -> u8 {
     }
 }
 
-/// The table option `CHANGE_BUFFERING`, which overrides the setting for all tables. One byte: 0 = not
-/// given, else the option's number + 1.
+/// The table option `CHANGE_BUFFERING`, which overrides the setting for all tables. One byte: 0 =
+/// not given, else the option's number + 1.
 #[derive(Debug, Default)]
 pub struct TableBuffering(AtomicU8);
 

@@ -6,10 +6,11 @@
 //! | buffering is off for this kind of operation | applied directly |
 //! | the leaf is not in the pool | appended: this spares the read |
 //! | the leaf is in the pool and dirty | applied directly: its write is due anyway |
-//! | the leaf is in the pool and clean | applied directly if the index lives in memory, else appended |
+//! | the leaf is in the pool and clean, the index lives in memory | applied directly |
+//! | the leaf is in the pool and clean, the index lives on disk | appended |
 //!
-//! Called by: every file of `change` above `policy`; the engine and the table layer set it and report
-//! its figures.
+//! Called by: every file of `change` above `policy`; the engine and the table layer set it and
+//! report its figures.
 use super::buffering::{kind, Buffering};
 use super::totals::Totals;
 use crate::change::filter::{BloomLimits, MemoryBudget, SlotBudget, UniqueLeaves};
@@ -35,8 +36,8 @@ pub struct ChangeBuffer {
     /// Bytes that may be pending in all; 0 = [`DISK_TIMES`] times `memory_max`.
     disk_max: AtomicU64,
     /// For tests. 0: off. 1: every change that may be buffered is, and the worker merges at random
-    /// moments, too. 2: as 1, for every other key. 3: as 1, but neither chance nor idleness is a reason
-    /// to merge. 4: as 1, without merges at random moments.
+    /// moments, too. 2: as 1, for every other key. 3: as 1, but neither chance nor idleness is a
+    /// reason to merge. 4: as 1, without merges at random moments.
     test_mode: AtomicU8,
     /// The number of the drain request that is under way; 0 = none.
     draining: AtomicU64,
@@ -113,8 +114,8 @@ impl ChangeBuffer {
     pub fn memory_max(&self) -> u64 {
         self.memory_max.load(Ordering::Relaxed)
     }
-    /// The bound of `bytes`: at least what the newest partitions may have, and at most [`DISK_TIMES`]
-    /// times that.
+    /// The bound of `bytes`: at least what the newest partitions may have, and at most
+    /// [`DISK_TIMES`] times that.
     pub fn bytes_max(&self) -> u64 {
         let (least, most) = (self.memory_max(), self.memory_max() * DISK_TIMES);
         match self.disk_max.load(Ordering::Relaxed) {
@@ -210,8 +211,8 @@ impl ChangeBuffer {
     pub fn entries(&self) -> u64 {
         self.totals.entries()
     }
-    /// Bytes pending, in thousandths of the bound. After a restart an estimate stands for the bytes that
-    /// are not counted yet.
+    /// Bytes pending, in thousandths of the bound. After a restart an estimate stands for the bytes
+    /// that are not counted yet.
     pub fn fill(&self) -> u64 {
         let all = self.bytes().saturating_add(self.totals.uncounted());
         all.saturating_mul(1000) / self.bytes_max()
@@ -243,7 +244,8 @@ mod tests {
     use super::*;
     use crate::change::policy::TableBuffering;
 
-    /// A reader took a sum below zero for 16 EiB: the bound was passed, and the thousandths overflowed.
+    /// A reader took a sum below zero for 16 EiB: the bound was passed, and the thousandths
+    /// overflowed.
     #[test]
     fn a_sum_below_zero_is_zero() {
         let buffer = ChangeBuffer::new(Buffering::default(), 25, 1 << 20, 0);
@@ -251,7 +253,8 @@ mod tests {
         assert_eq!((buffer.bytes(), buffer.appends_per_merge()), (0, 0));
     }
 
-    /// A drain was requested while a round, which had found nothing left, was about to report the end.
+    /// A drain was requested while a round, which had found nothing left, was about to report the
+    /// end.
     #[test]
     fn a_second_drain_request_outlives_the_end_of_the_first() {
         let buffer = ChangeBuffer::new(Buffering::default(), 25, 1 << 20, 0);

@@ -1,7 +1,11 @@
-//! When a change is buffered, and how much may be: settings, totals and measured behaviour. No pages.
+//! When a change is buffered, and how much may be: settings, totals and measured behaviour. No
+//! pages.
 //!
-//! Order of the files, top to bottom: `change_buffer` (what an engine's delta trees share), `totals`,
-//! `buffering` (kinds of operations), `residency` and `merge_yield` (what is known of one index).
+//! Order of the files, top to bottom:
+//! - `change_buffer`: what an engine's delta trees share
+//! - `totals`: entries and bytes
+//! - `buffering`: kinds of operations
+//! - `residency`, `merge_yield`: what is known of one index
 mod buffering;
 mod change_buffer;
 mod merge_yield;

@@ -1,7 +1,7 @@
 //! Where an index lives, in memory or on disk: the share of its target leaves that were resident.
 //!
-//! An index that lives on disk is asked about its leaf only once in [`ASK_EVERY`] changes: such an
-//! append needs no descent of the base tree.
+//! An index that lives on disk is asked about its leaf only once in [`ASK_EVERY`] changes. The
+//! other changes need no descent of the base tree.
 //!
 //! Locks: none. Called by: `apply`, `unique`.
 use crate::pool::Presence;
@@ -9,14 +9,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// An index that lives on disk is asked about its target leaf once in this many changes.
 const ASK_EVERY: u32 = 16;
-/// A unique index that lives in memory is asked about its leaf once in this many new values: whether
-/// it still lives there.
+/// A unique index that lives in memory is asked about its leaf once in this many new values. It may
+/// not live there any more.
 const ASK_UNIQUE_EVERY: u32 = 64;
 
-/// Shares of resident target leaves: all of them; the share from which on an index counts as living
-/// in memory; and the share below which it counts as living on disk.
+/// The share of resident target leaves if all are.
 const ALL: u32 = 1024;
+/// From this share on an index counts as living in memory.
 const IN_MEMORY: u32 = 983;
+/// Below this share an index counts as living on disk.
 const ON_DISK: u32 = 900;
 /// The first share of an index that was just opened: between the two.
 const UNKNOWN: u32 = (IN_MEMORY + ON_DISK) / 2;

@@ -6,9 +6,10 @@
 //! Locks: none. Called by: `delta::sums` changes them; `policy::change_buffer` reads them.
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Parts (1/n) of the memory of the newest partitions (C1 in `delta::partition`): the idle bytes at
-/// which a round of closing idle partitions begins, and those at which it ends.
+/// C1 in `delta::partition`: the part (1/n) of the memory of the newest partitions that is idle
+/// when a round of closings begins.
 const ROUND_BEGINS: u64 = 2;
+/// The same, when the round ends.
 pub const ROUND_ENDS: u64 = 8;
 
 #[derive(Default)]
@@ -30,8 +31,8 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// An append counts after its mini-transaction, so a merge may count the same entry down first: for
-    /// a moment the sum can be below zero.
+    /// An append counts after its mini-transaction, so a merge may count the same entry down first:
+    /// for a moment the sum can be below zero.
     pub fn bytes(&self) -> u64 {
         (self.bytes.load(Ordering::Relaxed) as i64).max(0) as u64
     }
@@ -66,15 +67,16 @@ impl Totals {
             self.newest_count.fetch_add(one as u64, Ordering::Relaxed);
         }
     }
-    /// The idle bytes of one newest partition change from `before` to `now`. Returns the sum of all.
+    /// The idle bytes of one newest partition change from `before` to `now`. Returns the sum of
+    /// all.
     pub fn change_idle(&self, before: u64, now: u64) -> u64 {
         let change = now.wrapping_sub(before);
         self.idle_bytes
             .fetch_add(change, Ordering::Relaxed)
             .wrapping_add(change)
     }
-    /// C1: is a round of closing idle partitions under way, now that `idle` bytes of `memory_max` are
-    /// idle?
+    /// C1: is a round of closing idle partitions under way, now that `idle` bytes of `memory_max`
+    /// are idle?
     pub fn closes_idle(&self, idle: u64, memory_max: u64) -> bool {
         if idle >= memory_max / ROUND_BEGINS || idle <= memory_max / ROUND_ENDS {
             self.closes_idle

@@ -98,7 +98,8 @@ fn run(rows: u64, appends: u64, frames: usize) {
             log / entries,
         );
     }
-    // The same changes to the leaves themselves: without a delta tree, and with one that lets them pass.
+    // The same changes to the leaves themselves: without a delta tree, and with one that lets them
+    // pass.
     put_all(pool, &with(None), at, appends, "direct, without a delta tree");
     let near = Arc::new(ChangeBuffer::new(Buffering::All, 50, pool.size(), 0));
     let passing = with(Some(Arc::new(Delta::fresh(delta, &near))));

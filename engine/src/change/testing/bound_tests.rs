@@ -1,5 +1,6 @@
-//! Several threads at the bound, each with keys of its own and a model of them, while other threads sweep,
-//! close and begin partitions. Then everything is read again: after a drain, or after a crash.
+//! Several threads at the bound, each with keys of its own and a model of them, while other threads
+//! sweep, close and begin partitions. Then everything is read again: after a drain, or after a
+//! crash.
 use super::fixture::{found_again, new_index};
 use crate::base::bytes::{get_u48, put_u48};
 use crate::btree::tests::kit::checkpoint;

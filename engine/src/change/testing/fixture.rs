@@ -1,5 +1,5 @@
-//! Fixtures for tests of indexes with a change buffer: make an index, and open it again as a restart
-//! does.
+//! Fixtures for tests of indexes with a change buffer: make an index, and open it again as a
+//! restart does.
 use crate::btree::tests::kit::FILE;
 use crate::btree::Tree;
 use crate::change::{Buffering, ChangeBuffer, Delta, Index, DELTA_BIT};

@@ -1,6 +1,6 @@
-//! The change buffer against a map in memory. Random changes, all or half of them buffered, with merges at
-//! random moments, new partitions and restarts; and crashes at any disk access, after which each entry is
-//! found in exactly one place.
+//! The change buffer against a map in memory: random changes, all or half of them buffered, with
+//! merges, new partitions and restarts at random moments. After a crash at any disk access each
+//! entry is found in exactly one place.
 use super::fixture::{found_again, new_index};
 use crate::base::{Lsn, Result};
 use crate::btree::tests::kit::{checkpoint, Dice, FILE};
@@ -78,8 +78,8 @@ fn read_all(pool: &Pool, index: &Index) -> Result<Model> {
     let mut lo: Vec<u8> = Vec::new();
     loop {
         let mut here = Model::new();
-        // `seek` skips leaves without an entry. Their range is read with the neighbour's, under its latch. No
-        // merge runs here.
+        // `seek` skips leaves without an entry. Their range is read with the neighbour's, under its
+        // latch. No merge runs here.
         let leaf = index.tree.seek(pool, Seek::Ge, &lo)?;
         let hi = leaf.as_ref().and_then(|l| l.upper_fence().map(<[u8]>::to_vec));
         if let Some(leaf) = &leaf {
@@ -189,8 +189,8 @@ fn base_and_pending_are_as_the_model() {
     }
 }
 
-/// A Mark of a missing entry is an error for its readers, stays pending, and does not keep other entries
-/// from being merged.
+/// A Mark of a missing entry is an error for its readers, stays pending, and does not keep other
+/// entries from being merged.
 #[test]
 fn a_mark_of_a_missing_entry_is_an_error_and_kept() {
     let rig = Rig::create(3, 128);
@@ -216,8 +216,8 @@ fn a_mark_of_a_missing_entry_is_an_error_and_kept() {
     check(pool, &index);
 }
 
-/// A later Put of the key replaces a stuck Mark. The number of entries stayed that of the last pass, and
-/// sweeps did not merge the Put.
+/// A later Put of the key replaces a stuck Mark. The number of entries stayed that of the last
+/// pass, and sweeps did not merge the Put.
 #[test]
 fn a_put_in_the_place_of_a_stuck_mark_is_worth_a_sweep() {
     let rig = Rig::create(3, 128);
@@ -289,8 +289,8 @@ fn live(rig: &Rig, index: &Index, seed: u64, lived: &mut Lived) -> Result<()> {
             follow(&mut next, op);
             (submit(pool, index, *op), next)
         });
-        // The change's Mtr comes after everything before it; a merge after it does not matter. A failed change
-        // may be in the log or not.
+        // The change's Mtr comes after everything before it; a merge after it does not matter. A
+        // failed change may be in the log or not.
         lived
             .history
             .push((if result.is_ok() { pool.redo().lsn() } else { Lsn::MAX }, next.clone()));
@@ -339,8 +339,8 @@ fn crash_once(seed: u64, at: Option<u64>) -> u64 {
         .iter()
         .rposition(|(lsn, _)| *lsn <= lived.durable)
         .unwrap();
-    // A change's own Mtr may end before the LSN noted for it, because a merge came with it. So the next model
-    // is a candidate, too.
+    // A change's own Mtr may end before the LSN noted for it, because a merge came with it. So the
+    // next model is a candidate, too.
     let last = lived.history.iter().rposition(|(lsn, _)| *lsn <= end).unwrap() + 1;
     let candidates = &lived.history[first..lived.history.len().min(last.max(first) + 1)];
     assert!(

@@ -1,5 +1,5 @@
-//! For the test modes: a merge that no policy asks for. It comes at random moments, so that other work
-//! meets every mixture of pending and merged entries.
+//! For the test modes: a merge that no policy asks for. It comes at random moments, so that other
+//! work meets every mixture of pending and merged entries.
 //!
 //! Latches: those of `merge::leaf`. Called by: the table layer, with no latch held.
 use crate::base::Result;
@@ -11,8 +11,8 @@ use crate::pool::Pool;
 /// Leaves in a row, at most.
 const LEAVES_MAX: u64 = 8;
 
-/// Merges some leaves from a random one on, as a sweep does or as a reader. Sometimes a partition is
-/// begun first. `dice` decides. Returns the number of entries.
+/// Merges some leaves from a random one on, as a sweep does or as a reader. Sometimes a partition
+/// is begun first. `dice` decides. Returns the number of entries.
 pub fn merge_at_random(pool: &Pool, index: &Index, dice: u64) -> Result<usize> {
     let delta = index.delta.as_deref();
     let Some(delta) = delta.filter(|delta| !delta.is_empty() && delta.is_known()) else {

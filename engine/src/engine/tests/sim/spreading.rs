@@ -1,4 +1,4 @@
-//! Workloads in which the change buffer spreads full leaves over their neighbours (`change/spread.rs`), which it does only where eight of them are a
+//! Workloads in which the change buffer spreads full leaves over their neighbours (`change/merge/multi_leaf.rs`), which it does only where eight of them are a
 //! small part of the pool and of the log. The pages that come of it are written without a copy in the doublewrite file: what a crash
 //! tears is made anew from the image in the log. And one of wide nodes, which take four times the
 //! pages.
