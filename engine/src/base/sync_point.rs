@@ -50,6 +50,8 @@ pub enum SyncPoint {
     /// A merge has ended its mini-transaction, and subtracts next what it took out of the delta
     /// tree.
     MergedToBeCounted,
+    /// An appender near the bound has taken the leaf that it is to merge, and not latched it.
+    LeafTaken,
     /// A merge or a reader, with the base leaf latched, has learned which partitions of a delta
     /// tree hold something, and reads them next.
     PartitionsLearned,

@@ -1,38 +1,49 @@
-//! A change's way in: to its leaf at once, or into the delta tree. Which of the two is a matter of cost (`policy.rs`), but for one
-//! rule (I3): a key for which something is pending is changed through the delta tree only.
+//! A change's way in: directly to its leaf, or into the delta tree. Which of the two is a matter of
+//! cost (`policy::change_buffer`), with one rule.
 //!
-//! "Pending" is what the filter says, or, where appending is not wanted any more, the delta tree itself.
+//! **I3** A key for which something is pending is changed through the delta tree only.
 //!
-//! Applying is one Mtr, optimistic first, with splits only when the leaf has no room. Between the look at the filter, or the tree, and the change
-//! of the leaf nothing that matters can become pending for the key: whoever changes it holds its row's lock, and the one visitor
-//! without it, purge, has only `Remove`, which commutes with all others.
+//! "Pending" is what the filter answers. Where appending is not wanted any more the delta tree
+//! itself is asked.
+//!
+//! Applying is one mini-transaction, optimistic first, with splits only when the leaf has no room.
+//! Between the look at the filter, or the tree, and the change of the leaf nothing that matters can
+//! become pending for the key. Every change of the key holds its row's lock. The one exception is
+//! purge, whose only operation is `Remove`, and `Remove` commutes with all others.
+//!
+//! Latches: those of one descent at a time. Called by: the table layer and `unique`, with no latch
+//! held.
 use crate::base::bytes::{get_u48, put_u48};
 use crate::base::sync::give_way;
 use crate::base::{planted, Error, Mutant, Result, TrxId};
 use crate::btree::{Intent, LeafWrite, Placed, Tree};
-use crate::change::merge::backpressure::help;
+use crate::change::delta::tree::missing_entry;
+use crate::change::delta::Delta;
+use crate::change::merge::backpressure;
 use crate::change::merge::leaf::{merge_key, merge_leaf_whole};
-use crate::change::{Delta, IndexTrees, Op, DELTA_BIT};
+use crate::change::op::Op;
+use crate::change::IndexTrees;
 use crate::entry::secondary::{DEAD, DELETE_MARK, STAMP_OFFSET};
 use crate::pool::{Mtr, Pool, Presence};
 
-/// Flags and stamp: the part that all operations but `Put` change.
+/// Flags and stamp: the part that all operations except `Put` change.
 const HEAD: usize = STAMP_OFFSET + 6;
-/// A list that is full is merged and tried again; more often than this only if what is pending for its key fits nothing.
-const SETTLE_TRIES: usize = 16;
+/// A full list is merged and the append tried again, at most this often. More tries are needed only
+/// if the pending changes of its key fit no entry.
+const APPEND_TRIES: usize = 16;
 
-/// Applies or buffers the change; true: it waits in the buffer. Called with no latch held.
+/// Applies or buffers the change. True: it is buffered. Called with no latch held.
+///
+/// Error (`Corrupt`): a `Mark` met no entry. Error (`Full`): the disk is full.
 pub fn submit(pool: &Pool, index: &IndexTrees, op: Op<'_>) -> Result<bool> {
     submit_noting(pool, index, op, true)
 }
-/// As `submit`; the caller has just looked at the leaf: where `lacks_value` was asked before, that the leaf is in the pool says nothing about
-/// where the index lives.
+/// As `submit`, after a look at the leaf. Where `lacks_value` was asked before, the leaf's presence
+/// in the pool says nothing about where the index lives.
 pub fn submit_checked(pool: &Pool, index: &IndexTrees, op: Op<'_>) -> Result<bool> {
-    let told = index
-        .delta
-        .as_ref()
-        .is_some_and(|delta| delta.values.pk_len().is_some());
-    submit_noting(pool, index, op, !told)
+    let is_known = |delta: &Delta| delta.summary.values.pk_len().is_some();
+    let noted = index.delta.as_deref().is_some_and(is_known);
+    submit_noting(pool, index, op, !noted)
 }
 fn submit_noting(pool: &Pool, index: &IndexTrees, op: Op<'_>, noting: bool) -> Result<bool> {
     let Some(delta) = index.delta.as_deref() else {
@@ -40,12 +51,12 @@ fn submit_noting(pool: &Pool, index: &IndexTrees, op: Op<'_>, noting: bool) -> R
     };
     let mut pending = delta.maybe_pending(op.key());
     if pending && !delta.is_known() {
-        // After the engine was opened: an empty tree is known by its first page.
+        // After the engine was opened: the first page tells whether the tree is empty.
         delta.load(pool)?;
         pending = delta.maybe_pending(op.key());
     }
     if pending && wants_direct(delta, &op) {
-        pending = delta.is_pending_indeed(pool, &index.tree, op.key())?;
+        pending = delta.is_surely_pending(pool, &index.tree, op.key())?;
     }
     if pending && planted(Mutant::BufferedEntryOvertaken) {
         return apply_directly(pool, &index.tree, op);
@@ -54,68 +65,73 @@ fn submit_noting(pool: &Pool, index: &IndexTrees, op: Op<'_>, noting: bool) -> R
         if !delta.takes(&op) || !delta.fits(&op) {
             return apply_directly(pool, &index.tree, op);
         }
-        if !delta.buffer().forced(op.key()) && !delta.need_not_ask() {
+        if !delta.buffer().forces(op.key()) && !delta.residency.need_not_ask() {
             let asking = Asking { delta, noting };
             if apply_if_near(pool, &index.tree, asking, op)? {
                 return Ok(false);
             }
         }
-    } else if noting && !delta.buffer().forced(op.key()) && delta.turn_to_ask() {
+    } else if noting && !delta.buffer().forces(op.key()) && delta.residency.is_turn_to_ask() {
         note_leaf(pool, &index.tree, delta, op.key());
     }
-    buffer(pool, index, delta, op)
+    append(pool, index, delta, op)
 }
 
-/// Is it worth a look into the delta tree whether something is pending for the key, of which the filter says "perhaps"? Such changes would be
-/// appended for ever, where buffering is off or the user waits for a drain: a key of a slot that is stuck, or has too much from a growth, is
-/// "perhaps" until the index is empty, and by being appended keeps it from that.
+/// The filter answers "perhaps" for the key. Must the delta tree itself be asked? Yes if buffering
+/// is off, or if the user waits for a drain. Otherwise such changes would be appended for ever. A
+/// key whose slot is stuck, or too high after a growth, is "perhaps" until the index is empty. Each
+/// append of such a key would keep the index from becoming empty.
 fn wants_direct(delta: &Delta, op: &Op<'_>) -> bool {
     !delta.takes(op) || (delta.buffer().is_draining() && delta.lives_in_memory())
 }
 
-/// A change that is appended whatever its leaf is tells where the index lives, too. With a filter that says "perhaps" of everything there would be
-/// no others: an index that has come to live in memory would not be found out, what is pending not be merged, and the filter never be cleared.
+/// A change that is appended whatever its leaf says shows where the index lives, too. With a filter
+/// that answers "perhaps" for everything there are no other changes. Without this note an index
+/// that has come to live in memory would not be noticed, its entries not merged, and its filter
+/// never cleared.
 fn note_leaf(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8]) {
-    // What cannot be read on the way is not needed.
+    // A page on the way that cannot be read is not needed.
     if let Ok(leaf) = tree.ask_leaf(pool, key, Some(&[key, &[0]].concat()), |id| pool.presence(id)) {
         // None: the leaf is the root, which is in the pool now.
-        delta.note(leaf.unwrap_or(Presence::Clean));
+        delta.residency.note(leaf.unwrap_or(Presence::Clean));
     }
 }
 
-/// Never buffers: false, as `submit` tells it.
+/// Always false, the answer of `submit`: the change is not buffered.
 fn apply_directly(pool: &Pool, tree: &Tree, op: Op<'_>) -> Result<bool> {
     pool.counters().change_buffer_applied_directly.inc();
     if apply(pool, tree, op, Intent::Leaf, None)? == Some(Placed::NoRoom) {
-        let placed = apply(pool, tree, op, Intent::Grow(op.size()), None)?;
-        assert_eq!(placed, Some(Placed::Done), "Grow makes room");
+        apply_with_split(pool, tree, op)?;
     }
     Ok(false)
 }
+fn apply_with_split(pool: &Pool, tree: &Tree, op: Op<'_>) -> Result<()> {
+    let placed = apply(pool, tree, op, Intent::Grow(op.size()), None)?;
+    assert_eq!(placed, Some(Placed::Done), "Grow makes room");
+    Ok(())
+}
 
-/// False: the target leaf is not where a direct change would be cheap.
+/// False: a direct change of the target leaf would not be cheap, and nothing was done.
 fn apply_if_near(pool: &Pool, tree: &Tree, asking: Asking<'_>, op: Op<'_>) -> Result<bool> {
     match apply(pool, tree, op, Intent::Leaf, Some(asking))? {
         None => return Ok(false),
         Some(Placed::Done) => {}
-        Some(Placed::NoRoom) => {
-            let placed = apply(pool, tree, op, Intent::Grow(op.size()), None)?;
-            assert_eq!(placed, Some(Placed::Done), "Grow makes room");
-        }
+        Some(Placed::NoRoom) => apply_with_split(pool, tree, op)?,
     }
     pool.counters().change_buffer_applied_directly.inc();
     Ok(true)
 }
 
-pub(in crate::change) fn buffer(pool: &Pool, index: &IndexTrees, delta: &Delta, op: Op<'_>) -> Result<bool> {
+/// Appends the change. If its key's list is full the leaf is merged first. True: it is buffered.
+pub(in crate::change) fn append(pool: &Pool, index: &IndexTrees, delta: &Delta, op: Op<'_>) -> Result<bool> {
     let mut tries = 0;
-    while tries < SETTLE_TRIES {
+    while tries < APPEND_TRIES {
         let appended = match delta.fits(&op) {
             true => delta.append(pool, &op),
             false => Ok(false),
         };
         if let Err(full @ Error::Full(_)) = appended {
-            return apply_for_want_of_room(pool, index, delta, op, full);
+            return apply_on_full_disk(pool, index, delta, op, full);
         }
         if appended? {
             let counters = pool.counters();
@@ -124,10 +140,10 @@ pub(in crate::change) fn buffer(pool: &Pool, index: &IndexTrees, delta: &Delta, 
                 Op::Remove { .. } => counters.change_buffer_buffered_deletes.inc(),
                 _ => counters.change_buffer_buffered_delete_marks.inc(),
             }
-            help(pool, index, delta, op.key())?;
+            backpressure::after_append(pool, index, delta, op.key())?;
             return Ok(true);
         }
-        delta.know(pool)?;
+        delta.count_all(pool)?;
         let whole = merge_leaf_whole(pool, index, op.key())?;
         if !delta.fits(&op) && !delta.is_pending(pool, &index.tree, op.key())? {
             return apply_directly(pool, &index.tree, op);
@@ -137,14 +153,15 @@ pub(in crate::change) fn buffer(pool: &Pool, index: &IndexTrees, delta: &Delta, 
             false => give_way(),
         }
     }
-    Err(missing(&index.tree, op.key()))
+    Err(missing_entry(&index.tree, op.key()))
 }
-/// The delta tree would have to grow for the change, and the disk is full. Its leaf may take it all the same: what takes back or away needs no
-/// room there, and must not fail for want of what it would give back.
+/// The delta tree would have to grow for the change, and the disk is full. The change's leaf may
+/// have room all the same. Removals and rollbacks need no room there, and must not fail for want of
+/// the room that they would return.
 #[cold]
-fn apply_for_want_of_room(pool: &Pool, index: &IndexTrees, delta: &Delta, op: Op<'_>, full: Error) -> Result<bool> {
-    delta.know(pool)?;
-    for _ in 0..SETTLE_TRIES {
+fn apply_on_full_disk(pool: &Pool, index: &IndexTrees, delta: &Delta, op: Op<'_>, full: Error) -> Result<bool> {
+    delta.count_all(pool)?;
+    for _ in 0..APPEND_TRIES {
         if !delta.is_pending(pool, &index.tree, op.key())? {
             return apply_directly(pool, &index.tree, op);
         }
@@ -155,48 +172,25 @@ fn apply_for_want_of_room(pool: &Pool, index: &IndexTrees, delta: &Delta, op: Op
     Err(full)
 }
 
-impl Op<'_> {
-    pub(in crate::change) fn key(&self) -> &[u8] {
-        match self {
-            Op::Put { key, .. }
-            | Op::Mark { key, .. }
-            | Op::Kill { key, .. }
-            | Op::Unmark { key, .. }
-            | Op::Remove { key, .. } => key,
-        }
-    }
-    /// Bytes that may have to be placed.
-    pub(in crate::change) fn size(&self) -> usize {
-        match self {
-            Op::Put { key, value } => key.len() + value.len(),
-            Op::Unmark {
-                key,
-                value: Some(value),
-                ..
-            } => key.len() + value.len(),
-            _ => 0,
-        }
-    }
-}
-
-/// A change that goes to its leaf only if that is cheap.
+/// A change that is applied directly only if that is cheap.
 #[derive(Clone, Copy)]
 struct Asking<'a> {
     delta: &'a Delta,
-    /// What is found tells where the index lives.
+    /// The leaf's presence shows where the index lives.
     noting: bool,
 }
 
 impl Asking<'_> {
     fn wants(&self, leaf: Presence) -> bool {
         if self.noting {
-            self.delta.note(leaf);
+            self.delta.residency.note(leaf);
         }
-        self.delta.goes_direct(leaf)
+        self.delta.residency.goes_direct(leaf)
     }
 }
 
-/// None: with `asking`, the leaf is one to append for.
+/// Applies the change to its leaf in one mini-transaction. None: `asking` does not want the leaf,
+/// and nothing was done. `NoRoom`: nothing was done.
 fn apply(pool: &Pool, tree: &Tree, op: Op<'_>, intent: Intent, asking: Option<Asking<'_>>) -> Result<Option<Placed>> {
     pool.redo().reserve_to_go_on()?;
     let mut mtr = pool.begin();
@@ -213,7 +207,7 @@ fn apply(pool: &Pool, tree: &Tree, op: Op<'_>, intent: Intent, asking: Option<As
         Op::Put { value, .. } => at.set_value(&mut mtr, value)?,
         Op::Mark { key, stamp } => {
             if !at.found {
-                return Err(missing(tree, key));
+                return Err(missing_entry(tree, key));
             }
             set_head(&mut mtr, &at, DELETE_MARK, stamp);
             Placed::Done
@@ -268,16 +262,6 @@ fn unmark(mtr: &mut Mtr<'_>, at: &LeafWrite, stamp: TrxId, value: Option<&[u8]>)
     restored[0] = 0;
     put_u48(&mut restored, STAMP_OFFSET, stamp);
     at.set_value(mtr, &restored)
-}
-#[cold]
-pub(in crate::change) fn missing(tree: &Tree, key: &[u8]) -> Error {
-    Error::corrupt(format!(
-        "index {} in file {}: an entry that its row needs is missing (key of {} bytes)",
-        tree.index & !DELTA_BIT,
-        tree.file,
-        key.len()
-    ))
-    .in_index(tree.file, tree.index)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The five operations, as a table: what each makes of an absent, a live, a marked and a dead entry, and that doing it twice
-//! is doing it once.
+//! The five operations as a table: what each makes of an absent, a live, a marked and a dead entry;
+//! and that each is idempotent.
 use crate::base::Error;
 use crate::btree::tests::fixture::{check, rig_with_tree, Dice};
 use crate::btree::Tree;
@@ -54,7 +54,8 @@ fn what_each_operation_makes_of_each_state() {
     let restored = Some((false, false, 2, raw()));
     let restored_raw = Some((false, false, 2, b"was".to_vec()));
     let was = value(9, b"was");
-    // Operation; what becomes of absent, live, marked, dead (the last three with stamp OLD).
+    // Operation; outcome for an absent, live, marked and dead entry (the last three with stamp
+    // OLD).
     let table = [
         (put, [&fresh, &fresh, &fresh, &fresh]),
         (kill(OLD), [&absent, &dead, &dead, &dead]),

@@ -1,32 +1,39 @@
-//! A base leaf and what is pending for it, read as one run of entries; and the point and prefix reads built on it (I3).
+//! A base leaf and what is pending for it, read as one run of entries (I3). Point and prefix reads
+//! are built on such runs.
 //!
-//! Whoever reads a secondary index latches the base leaf (S) and collects what is pending for its part of the range while it holds it:
-//! a merge needs the X latch of the same leaf, so an entry is met in the base or in the delta, never in both or in none. What is
-//! appended meanwhile may or may not be met; it is the change of a transaction that nobody here waits for.
+//! A reader of a secondary index latches the base leaf (S). While it holds the latch it collects
+//! what is pending for its part of the range. A merge needs the X latch of the same leaf. So a
+//! reader meets an entry in the base tree or in the delta tree, never in both or in neither. An
+//! entry that is appended meanwhile may be met or not. It is the change of a transaction that the
+//! reader does not wait for.
 //!
-//! Latches: base leaf, then (inside `Delta::pending_in`) delta leaves. With nothing pending in the index each function here costs one load.
+//! Latches: the base leaf, then (inside `Delta::pending_in`) leaves of the delta tree. With nothing
+//! pending in the index each function here costs one load. Called by: `index::scan`, the table
+//! layer, `check`.
 use crate::base::bytes::prefix_successor;
 use crate::base::Result;
 use crate::btree::{LeafRead, Seek};
-use crate::change::{Delta, IndexTrees, Pending};
+use crate::change::delta::{Delta, Pending};
+use crate::change::IndexTrees;
 use crate::pool::Pool;
 use std::ops::Range;
 
-/// Walks a part of one leaf, either way. Buffers are kept from leaf to leaf.
+/// Walks a part of one leaf, in either direction. Buffers are kept from leaf to leaf.
 #[derive(Default)]
 pub struct Merging {
     pending: Pending,
     /// Base slots and pending keys still to come.
     slots: Range<usize>,
     keys: Range<usize>,
-    /// Where `start_some` stopped short of the range's end: the first base slot that was left (backward: the last taken).
+    /// Where `start_some` stopped short of the range's end: the first base slot that was left
+    /// (backward: the last taken).
     cut: Option<usize>,
-    /// A unique value: other values need not be right.
+    /// A unique value: entries of other values need not be right.
     only: Option<Vec<u8>>,
     value: Vec<u8>,
 }
 
-/// A range of keys, [lo, hi), and the direction that it is gone through in.
+/// A range of keys, [lo, hi), and the direction of the scan.
 #[derive(Clone, Copy)]
 pub struct Run<'a> {
     pub lo: &'a [u8],
@@ -38,7 +45,7 @@ pub struct Run<'a> {
 pub struct Merged<'a> {
     pub key: &'a [u8],
     pub value: &'a [u8],
-    /// Slot in the base leaf, if nothing is pending for it.
+    /// Slot in the base leaf; None: something is pending for the key.
     pub slot: Option<usize>,
 }
 
@@ -65,8 +72,9 @@ impl Merging {
         };
         self.start_some(pool, delta, leaf, run, usize::MAX).map(|_| ())
     }
-    /// As `start`, of the part's first `most` base entries and what is pending among them: `cut` tells where that ends, if it is not all.
-    /// Returns the number of keys with something pending that the whole part can be expected to have.
+    /// As `start`, of the part's first `most` base entries and what is pending among them. If that
+    /// is not all, `cut` tells where it ends. Returns the expected number of keys with something
+    /// pending in the whole part.
     pub fn start_some(
         &mut self,
         pool: &Pool,
@@ -111,7 +119,8 @@ impl Merging {
     pub fn cut(&self) -> Option<usize> {
         self.cut
     }
-    /// The next entry from the front of what is still to come (`backward`: from its end). `leaf` is the one given to `start`, latched since.
+    /// The next entry from the front of what is still to come (`backward`: from its end). `leaf` is
+    /// the one given to `start`, latched since.
     pub fn next<'a>(&'a mut self, leaf: &'a LeafRead<'_>, backward: bool) -> Result<Option<Merged<'a>>> {
         Ok(match self.step(leaf, backward)? {
             None => None,
@@ -149,7 +158,8 @@ impl Merging {
         }
         Ok(take(&mut self.slots, backward).map(From::Base))
     }
-    /// The border between base entries that were met and those that were not: the first slot to come; `backward`: one above it.
+    /// The border between base entries that were met and those that were not: the first slot to
+    /// come; `backward`: one above it.
     pub fn border(&self, backward: bool) -> usize {
         if backward {
             self.slots.end
@@ -170,16 +180,17 @@ fn take(range: &mut Range<usize>, backward: bool) -> Option<usize> {
     }
 }
 
-/// The delta, if there may be something in it.
+/// The delta tree, if there may be something in it.
 #[inline]
 pub fn in_use(index: &IndexTrees) -> Option<&Delta> {
     index.delta.as_deref().filter(|delta| !delta.is_empty())
 }
 
-/// Copies the value of the entry `key` into `value`. False: there is none.
+/// Copies the value of the entry `key` into `value`. False: there is no such entry. Called with no
+/// latch held.
 pub fn get(pool: &Pool, index: &IndexTrees, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
     let leaf = index.tree.leaf_owning(pool, key)?;
-    // Asked under the latch: from here on no merge takes anything out.
+    // The filter is asked under the latch: from here on no merge of this leaf takes anything out.
     if let Some(delta) = in_use(index).filter(|delta| delta.maybe_pending(key)) {
         let behind = [key, &[0]].concat();
         let mut merging = Merging::default();
@@ -199,7 +210,8 @@ fn copy(from: &[u8], to: &mut Vec<u8>) -> bool {
 /// Takes (key, value); false ends the visit.
 pub type Visitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<bool>;
 
-/// Shows every entry whose key begins with `prefix`, in order, until `each` says false; called under latches.
+/// Calls `each` with every entry whose key begins with `prefix`, in order, until it returns false.
+/// `each` runs under latches.
 pub fn visit_prefix(pool: &Pool, index: &IndexTrees, prefix: &[u8], each: Visitor<'_>) -> Result<()> {
     if let Some(delta) = in_use(index) {
         return visit_merged(pool, index, delta, prefix, Merging::default(), each);
@@ -216,8 +228,9 @@ pub fn visit_prefix(pool: &Pool, index: &IndexTrees, prefix: &[u8], each: Visito
     }
     Ok(())
 }
-/// Shows every entry of a unique value, as `visit_prefix`, and perhaps some of values that begin with it, as they are or as they were. Partitions
-/// that have nothing for the value are not read.
+/// Calls `each` with every entry of a unique value, as `visit_prefix`. Entries of values that begin
+/// with it may come too, as they are or as they were. Partitions that have nothing for the value
+/// are not read.
 pub fn visit_value(pool: &Pool, index: &IndexTrees, value: &[u8], each: Visitor<'_>) -> Result<()> {
     let Some(delta) = in_use(index) else {
         return visit_prefix(pool, index, value, each);

@@ -1,22 +1,22 @@
-//! Nobody is told wrongly that a unique value is not there: against a map, one step at a time, and with threads against each other, while leaves
-//! come and go, are split, merged into, and emptied.
+//! A unique value that is there is never reported as lacking, while leaves come and go, are split,
+//! merged into, and emptied. Against a map, one step at a time; and with threads against each
+//! other.
 use super::*;
 use crate::btree::tests::fixture::Dice;
-use crate::change::testing::fixture::new_unique_index;
+use crate::change::fixture::new_unique_index;
 use crate::change::{drain, merge_leaf, submit, submit_checked, sweep_step, visit_value, Buffering};
-use crate::entry::secondary;
+use crate::index::secondary;
 use crate::pool::testing::PoolFixture;
-use crate::pool::{Pool, Presence};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::Mutex;
 
-/// Fewer than the leaves of the values below.
+/// Fewer frames than leaves for the values below.
 const FRAMES: usize = 40;
 const VALUES: u32 = 3000;
 
 fn value_of(n: u32) -> Vec<u8> {
-    // One is the beginning of another, and some end with the highest byte.
+    // Some values are the beginning of another, and some end with the highest byte.
     let mut value = (n / 3).wrapping_mul(0x9e37_79b1).to_be_bytes().to_vec();
     value.resize(4 + (n % 3) as usize, 0xff);
     value
@@ -34,7 +34,7 @@ fn found(pool: &Pool, index: &IndexTrees, n: u32) -> Vec<u32> {
     let value = value_of(n);
     let mut pks = Vec::new();
     visit_value(pool, index, &value, &mut |key, entry| {
-        let pk_len = index.delta.as_ref().unwrap().values.pk_len().unwrap_or(0);
+        let pk_len = index.delta.as_ref().unwrap().summary.values.pk_len().unwrap_or(0);
         if key.len() == value.len() + secondary::decode(entry, pk_len).unwrap().pk_len {
             pks.push(u32::from_be_bytes(key[value.len()..].try_into().unwrap()));
         }
@@ -52,7 +52,7 @@ fn put_seen(pool: &Pool, index: &IndexTrees, key: &[u8], value: &[u8]) {
 fn spared(pool: &Pool) -> u64 {
     pool.counters().change_buffer_unique_checks_spared.get()
 }
-/// Every page leaves the pool, as far as it can.
+/// Evicts every page that can be evicted.
 fn flood(pool: &Pool, index: &IndexTrees) {
     pool.flush_all().unwrap();
     for n in 0..VALUES {
@@ -128,7 +128,7 @@ impl Steps {
 }
 
 #[test]
-fn a_value_that_is_there_is_never_said_to_be_lacking() {
+fn a_value_that_is_there_is_never_reported_as_lacking() {
     let mut unseen = 0;
     for (seed, mode, pk_len) in [(1, 0, 4), (2, 1, 4), (3, 2, 4), (4, 0, 4), (5, 2, 0)] {
         let mut dice = Dice(seed);
@@ -150,7 +150,7 @@ fn a_value_that_is_there_is_never_said_to_be_lacking() {
     assert!(unseen > 1000, "{unseen}");
 }
 
-/// Each thread takes a value's mutex, looks, and puts: in the end no value is there twice.
+/// Each thread takes a value's mutex, looks, and puts. In the end no value is there twice.
 #[test]
 fn of_two_threads_with_one_value_one_finds_the_others() {
     const THREADS: u32 = 4;
@@ -209,7 +209,7 @@ fn of_two_threads_with_one_value_one_finds_the_others() {
     }
 }
 
-/// A merge between the two questions: the entry is in the leaf then, and the leaf in the pool.
+/// U1: after a merge between the two questions the entry is in the leaf, and the leaf in the pool.
 #[test]
 fn an_entry_that_a_merge_brings_to_its_leaf_is_found() {
     let mut steps = Steps::new(3, 1, 4);
@@ -220,21 +220,21 @@ fn an_entry_that_a_merge_brings_to_its_leaf_is_found() {
     let n = (1..VALUES)
         .step_by(2)
         .find(|n| lacks(pool, index, *n, 1))
-        .expect("one is told about");
+        .expect("the index lacks one of them");
     put_unseen(pool, index, &key_of(n, 1), &entry_of(1, 4)).unwrap();
     assert!(!lacks(pool, index, n, 2), "it is pending");
     merge_leaf(pool, index, &key_of(n, 1)).unwrap();
     assert!(!lacks(pool, index, n, 2), "its leaf is in the pool");
     drain(pool, index).unwrap();
     assert!(index.delta.as_ref().unwrap().is_empty());
-    // Its leaf leaves again, with it.
+    // The leaf is evicted again, with the entry.
     flood(pool, index);
     assert!(!lacks(pool, index, n, 2), "the leaf holds it");
     assert_eq!(found(pool, index, n), [1]);
 }
 
 #[test]
-fn an_index_that_is_empty_or_one_leaf_is_not_told_about() {
+fn of_an_empty_index_or_a_single_leaf_every_value_is_looked_up() {
     let mut steps = Steps::new(4, 1, 4);
     assert!(!lacks(&steps.rig.pool, &steps.index, 1, 1));
     steps.insert(1, 1);

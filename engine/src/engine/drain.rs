@@ -66,7 +66,7 @@ impl DrainNotes {
                     0 => {}
                     left => {
                         let is_stopped = store.change.was_drain_stopped() && !drain.other_stopped;
-                        let why = match (is_stopped, store.change.has_unmerged()) {
+                        let why = match (is_stopped, store.change.has_unmergeable()) {
                             (true, _) => "it was stopped",
                             (_, true) => "new ones came, or they cannot be merged (CHECK TABLE tells)",
                             (_, false) => "new ones came",

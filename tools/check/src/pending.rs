@@ -1,5 +1,5 @@
 //! A secondary index as readers see it: the entries of its tree with what is pending in its delta tree. Entry values are drawn in
-//! `engine/src/entry/secondary.rs`, pending ones in `engine/src/change/pending.rs`.
+//! `engine/src/entry/secondary.rs`, pending ones in `engine/src/change/delta/op_list.rs`.
 use crate::bytes::{u48_at, Reader};
 use std::collections::BTreeMap;
 

@@ -6,7 +6,7 @@
 //!
 //! Latches: the parent (X, under its parent's S), then the leaves (X) from left to right (I5).
 //! Pages are allocated when all is planned. A parent without room for the separators is left to the
-//! ordinary split: nothing is changed then. Called by: `change::spread`.
+//! ordinary split: nothing is changed then. Called by: `change::merge`.
 use super::split::separator;
 use crate::base::{PageNo, Result};
 use crate::btree::node::edit::{self, MtrPage};

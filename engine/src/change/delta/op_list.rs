@@ -1,10 +1,15 @@
-//! What is pending for a key: its format in the delta tree, how a new operation is folded into it, and what it makes of the
-//! entry's value in the base tree. Pure: takes no latches, reads no pages.
+//! What is pending for a key in one partition: the format of a delta entry's value.
 //!
-//! Value of a delta entry (its key: partition u16 big-endian, then the entry's key):
+//! A new operation is folded into the value. Evaluating the value gives what the pending operations
+//! make of the entry in the base tree.
+//!
+//! Pure: takes no latches, reads no pages. Called by: `delta::tree`, `delta::pending`, `estimate`,
+//! `check`.
+//!
+//! The key of a delta entry is drawn in `delta::key`. Its value:
 //! ```text
 //! 0 kind  u8   0 = the entry is absent
-//!              1 = the entry's state is known: its whole value follows (format in `entry/secondary.rs`)
+//!              1 = the entry's state is known: its whole value follows (format in `entry.rs`)
 //!              2 = the state is not known: operations follow, oldest first, at most OPS_MAX
 //!   op    u8   1 Mark      stamp u48
 //!              2 Kill      if_stamp u48
@@ -13,12 +18,11 @@
 //!              5 Remove    if_stamp u48, of a marked entry
 //!              6 Remove    if_stamp u48, of an unmarked entry
 //! ```
-//! A Put makes the state known, so it never stands in a list. The rule that the tests prove: folding operations and
-//! evaluating the result on any base gives what applying them one by one gives.
+//! A Put makes the state known, so it never stands in a list. The tests prove this rule: folding
+//! operations and evaluating the result on any base gives what applying them one by one gives.
 use crate::base::bytes::{get_u48, push_bytes, put_u48, take_bytes};
-use crate::base::{planted, Error, Mutant, Result, TrxId};
-use crate::btree::ENTRY_OVERHEAD;
-use crate::change::Op;
+use crate::base::TrxId;
+use crate::change::op::Op;
 use crate::entry::secondary::{DEAD, DELETE_MARK, STAMP_OFFSET};
 
 const ABSENT: u8 = 0;
@@ -32,7 +36,7 @@ const UNMARK_TO: u8 = 4;
 const REMOVE_MARKED: u8 = 5;
 const REMOVE_LIVE: u8 = 6;
 
-/// A longer list is settled by merging its leaf.
+/// Operations of a list. For one more the key's leaf is merged first.
 pub const OPS_MAX: usize = 8;
 
 /// What came of folding.
@@ -41,7 +45,7 @@ pub enum Folded {
     Done,
     /// The list is full: nothing was folded.
     Full,
-    /// A Mark of an entry that is known to be absent.
+    /// A Mark of an entry that is known to be absent: nothing was folded.
     Missing,
 }
 
@@ -49,7 +53,8 @@ pub enum Folded {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Missing;
 
-/// What `op` makes of an entry, as `submit` would on the base tree. `value` is the entry's value while it is present.
+/// What `op` makes of an entry, as `submit` would on the base tree. `value` is the entry's value
+/// while it is present.
 pub fn apply(op: &Op<'_>, present: &mut bool, value: &mut Vec<u8>) -> std::result::Result<(), Missing> {
     let stamp_of = |value: &[u8]| get_u48(value, STAMP_OFFSET);
     let marked = *present && value[0] & DELETE_MARK != 0;
@@ -100,7 +105,7 @@ fn set_head(value: &mut [u8], flags: u8, stamp: TrxId) {
     put_u48(value, STAMP_OFFSET, stamp);
 }
 
-/// The first operation that is pending for its key in a partition.
+/// The value of a delta entry with one operation, the first of its key in the partition.
 pub fn start(op: &Op<'_>, out: &mut Vec<u8>) {
     out.clear();
     match op {
@@ -115,7 +120,7 @@ pub fn start(op: &Op<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// `old` with one more operation behind it. None: `old` cannot be decoded.
+/// `old` with one more operation after it. None: `old` cannot be decoded.
 pub fn fold(old: &[u8], op: &Op<'_>, out: &mut Vec<u8>) -> Option<Folded> {
     out.clear();
     if let Op::Put { .. } = op {
@@ -183,7 +188,7 @@ fn push_op(op: &Op<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// The operation at `at`, which moves behind it; its key is left empty.
+/// The operation at `at`, which moves past it; its key is left empty. None: it cannot be decoded.
 fn take_op<'a>(list: &'a [u8], at: &mut usize) -> Option<Op<'a>> {
     let kind = *list.get(*at)?;
     *at += 1;
@@ -215,8 +220,12 @@ fn take_op<'a>(list: &'a [u8], at: &mut usize) -> Option<Op<'a>> {
     })
 }
 
-/// Applies a pending value. None: it cannot be decoded.
-fn evaluate(pending: &[u8], present: &mut bool, value: &mut Vec<u8>) -> Option<std::result::Result<(), Missing>> {
+/// Applies a pending value to an entry. None: the value cannot be decoded.
+pub(super) fn evaluate(
+    pending: &[u8],
+    present: &mut bool,
+    value: &mut Vec<u8>,
+) -> Option<std::result::Result<(), Missing>> {
     match *pending.first()? {
         ABSENT => {
             *present = false;
@@ -240,9 +249,10 @@ fn evaluate(pending: &[u8], present: &mut bool, value: &mut Vec<u8>) -> Option<s
     Some(Ok(()))
 }
 
-/// Entries that this pending value adds to the base tree, as far as can be told without it: a put is taken for one of a new entry.
+/// Entries that this pending value adds to the base tree, estimated without it: a Put counts as a
+/// new entry.
 pub fn entries_added(pending: &[u8]) -> i64 {
-    let mut operations = Operations::default();
+    let mut operations = OpCounts::default();
     operations.count(pending);
     match pending.first() {
         Some(&PRESENT) => 1,
@@ -270,25 +280,25 @@ pub fn is_valid(pending: &[u8]) -> bool {
     }
 }
 
-/// One delta entry in the buffer.
-#[derive(Clone, Copy)]
-struct Item {
-    at: u32,
-    key_len: u16,
-    value_len: u16,
-    partition: u16,
+/// Is the value a whole state, so that everything older for its key does not matter?
+pub(super) fn is_known_state(pending: &[u8]) -> bool {
+    pending.first() != Some(&LIST)
+}
+/// Is the value a present entry's whole state?
+pub(super) fn is_present(pending: &[u8]) -> bool {
+    pending.first() == Some(&PRESENT)
 }
 
-/// Operations, by what they are in effect.
+/// Numbers of operations, by their effects.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct Operations {
+pub struct OpCounts {
     pub inserts: u64,
     pub delete_marks: u64,
     pub deletes: u64,
 }
 
-impl Operations {
-    /// Those in a pending value; a known state is the one that made it so.
+impl OpCounts {
+    /// Adds the operations of a pending value. A known state counts as the operation that made it.
     pub fn count(&mut self, pending: &[u8]) {
         match pending.first() {
             Some(&PRESENT) => self.inserts += 1,
@@ -303,126 +313,6 @@ impl Operations {
                 }
             }
         }
-    }
-}
-
-/// Keys of one range with what is pending for each, in key order; a flat buffer that is used again and again.
-#[derive(Default)]
-pub struct Pending {
-    bytes: Vec<u8>,
-    /// By partition while they are collected; after `group` by key, and for each key by partition.
-    items: Vec<Item>,
-    /// First item of each key.
-    groups: Vec<u32>,
-}
-
-impl Pending {
-    pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.items.clear();
-        self.groups.clear();
-    }
-    /// Keys.
-    pub fn len(&self) -> usize {
-        self.groups.len()
-    }
-    pub fn is_empty(&self) -> bool {
-        self.groups.is_empty()
-    }
-    /// Delta entries: a key has one in each of several partitions, perhaps.
-    pub fn entries(&self) -> usize {
-        self.items.len()
-    }
-    /// Bytes that the known states among them may need in a leaf, at most.
-    pub(in crate::change) fn put_bytes(&self) -> usize {
-        let put = |item: &usize| self.item_value(*item).first() == Some(&PRESENT);
-        let bytes = |item: usize| self.items[item].key_len as usize + self.items[item].value_len as usize;
-        (0..self.items.len())
-            .filter(put)
-            .map(|item| bytes(item) + ENTRY_OVERHEAD)
-            .sum()
-    }
-    pub fn key(&self, i: usize) -> &[u8] {
-        self.item_key(self.groups[i] as usize)
-    }
-    fn item_key(&self, item: usize) -> &[u8] {
-        let item = self.items[item];
-        &self.bytes[item.at as usize..][..item.key_len as usize]
-    }
-    fn item_value(&self, item: usize) -> &[u8] {
-        let item = self.items[item];
-        &self.bytes[item.at as usize + item.key_len as usize..][..item.value_len as usize]
-    }
-    /// Items of key `i`, oldest partition first: (partition, value).
-    pub(in crate::change) fn items_of(&self, i: usize) -> impl Iterator<Item = (u16, &[u8])> + '_ {
-        self.group(i)
-            .map(|item| (self.items[item].partition, self.item_value(item)))
-    }
-    fn group(&self, i: usize) -> std::ops::Range<usize> {
-        let end = self.groups.get(i + 1).map_or(self.items.len(), |g| *g as usize);
-        self.groups[i] as usize..end
-    }
-    /// Partitions come in rising order; within one, keys do.
-    pub(in crate::change) fn push(&mut self, partition: u16, key: &[u8], value: &[u8]) {
-        self.items.push(Item {
-            at: self.bytes.len() as u32,
-            key_len: key.len() as u16,
-            value_len: value.len() as u16,
-            partition,
-        });
-        self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(value);
-    }
-    /// All is collected: what belongs to one key comes together.
-    pub(in crate::change) fn settle(&mut self) {
-        let one = self.items.first().map(|i| i.partition) == self.items.last().map(|i| i.partition);
-        if !one {
-            let bytes = &self.bytes;
-            let key = |item: &Item| &bytes[item.at as usize..][..item.key_len as usize];
-            debug_assert!(
-                self.items.is_sorted_by_key(|item| item.partition),
-                "oldest first, so pushed"
-            );
-            // Each partition is in the order of its keys: a sort that leaves equal keys as they stand, and takes what is in order as it is,
-            // compares some three times a key where another one would ten times.
-            match planted(Mutant::PartitionsInWrongOrder) {
-                true => self
-                    .items
-                    .sort_by(|a, b| key(a).cmp(key(b)).then(b.partition.cmp(&a.partition))),
-                false => self.items.sort_by(|a, b| key(a).cmp(key(b))),
-            }
-        }
-        self.groups.clear();
-        for item in 0..self.items.len() {
-            if item == 0 || self.item_key(item) != self.item_key(item - 1) {
-                self.groups.push(item as u32);
-            }
-        }
-    }
-    /// Puts into `out` the value of key `i` after everything pending, `base` being its value in the base tree. False: the entry is absent.
-    pub fn evaluate(&self, i: usize, base: Option<&[u8]>, out: &mut Vec<u8>) -> Result<bool> {
-        out.clear();
-        out.extend_from_slice(base.unwrap_or(&[]));
-        let mut present = base.is_some();
-        let items = self.group(i);
-        // What is older than a known state does not matter any more.
-        let known = items
-            .clone()
-            .rev()
-            .find(|item| self.item_value(*item).first() != Some(&LIST));
-        for item in known.unwrap_or(items.start)..items.end {
-            match evaluate(self.item_value(item), &mut present, out) {
-                Some(Ok(())) => {}
-                Some(Err(Missing)) => {
-                    return Err(Error::corrupt(format!(
-                        "a buffered change (key of {} bytes) needs an index entry that is missing; check the table, then rebuild the index",
-                        self.key(i).len()
-                    )))
-                }
-                None => return Err(Error::corrupt("a buffered change cannot be decoded; check the table")),
-            }
-        }
-        Ok(present)
     }
 }
 

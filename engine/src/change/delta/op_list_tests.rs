@@ -1,6 +1,8 @@
-//! The algebra, whole: every sequence of up to four operations, split at every place into two partitions, on every state that a base
-//! entry can be in, gives what the operations give one by one.
-use super::{apply, fold, is_valid, start, Folded, Pending, OPS_MAX};
+//! The algebra of operation lists, exhaustively. Every sequence of up to four operations is split
+//! at every place into two partitions, and applied to every state of a base entry. The outcome is
+//! that of the operations one by one.
+use super::{apply, fold, is_valid, start, Folded, OPS_MAX};
+use crate::change::delta::pending::Pending;
 use crate::change::Op;
 use crate::entry::secondary::encode;
 
@@ -52,8 +54,8 @@ fn ops(values: &[Vec<u8>; 2]) -> Vec<Op<'_>> {
     all
 }
 
-/// Err: the operation of that number is a Mark that met an absent entry. `blind`: nobody could tell it then, and a Put behind it makes
-/// the state known again.
+/// Err: the operation of that number is a Mark that met an absent entry. `blind`: a blind Mark
+/// cannot find that out, and a later Put makes the state known again.
 fn one_by_one(base: &State, sequence: &[Op<'_>], blind: bool) -> Result<State, usize> {
     let mut present = base.is_some();
     let mut value = base.clone().unwrap_or_default();
@@ -66,7 +68,8 @@ fn one_by_one(base: &State, sequence: &[Op<'_>], blind: bool) -> Result<State, u
     Ok(present.then_some(value))
 }
 
-/// The delta entry of a sequence. Err: the operation of that number is a Mark of an entry known to be absent.
+/// The delta entry of a sequence. Err: the operation of that number is a Mark of an entry known to
+/// be absent.
 fn folded(sequence: &[Op<'_>]) -> Result<Vec<u8>, usize> {
     let (mut now, mut next) = (Vec::new(), Vec::new());
     for (i, op) in sequence.iter().enumerate() {
@@ -88,20 +91,20 @@ fn folded(sequence: &[Op<'_>]) -> Result<Vec<u8>, usize> {
 fn check(sequence: &[Op<'_>], bases: &[State], pending: &mut Pending, out: &mut Vec<u8>) {
     for cut in 0..sequence.len() {
         pending.clear();
-        let mut told = None;
+        let mut missing = None;
         for (partition, from, to) in [(0u16, 0, cut), (1, cut, sequence.len())] {
-            if from < to && told.is_none() {
+            if from < to && missing.is_none() {
                 match folded(&sequence[from..to]) {
                     Ok(v) => pending.push(partition, KEY, &v),
-                    Err(i) => told = Some(from + i),
+                    Err(i) => missing = Some(from + i),
                 }
             }
         }
-        pending.settle();
+        pending.group();
         for base in bases {
             let what = || format!("{sequence:?} on {base:?}, cut at {cut}");
-            if let Some(i) = told {
-                // Whoever makes a change is told that its entry is missing: then it is, whatever the base.
+            if let Some(i) = missing {
+                // Folding refuses the Mark. Then its entry is missing on every base.
                 assert!(one_by_one(base, &sequence[..=i], false).is_err(), "{}", what());
                 continue;
             }
@@ -175,7 +178,7 @@ fn keys_come_in_order_and_partitions_in_the_order_of_time() {
             );
         }
     }
-    pending.settle();
+    pending.group();
     let keys: Vec<&[u8]> = (0..pending.len()).map(|i| pending.key(i)).collect();
     assert_eq!(keys, [b"a", b"b", b"c", b"d"]);
     assert_eq!(pending.items_of(1).map(|i| i.0).collect::<Vec<_>>(), [3, 4, 900]);
@@ -185,12 +188,12 @@ fn keys_come_in_order_and_partitions_in_the_order_of_time() {
 }
 
 #[test]
-fn damaged_values_are_told() {
+fn damaged_values_are_found() {
     for bad in [&[][..], &[7], &[2], &[2, 9], &[2, 1, 0, 0], &[0, 1], &[1, 0]] {
         assert!(!is_valid(bad));
     }
     let mut pending = Pending::default();
     pending.push(0, KEY, &[2, 1, 0]);
-    pending.settle();
+    pending.group();
     assert!(pending.evaluate(0, None, &mut Vec::new()).is_err());
 }

@@ -1,115 +1,48 @@
-//! The delta tree of one secondary index: what is pending for it, and what memory knows about that.
+//! The delta tree of one secondary index: what is pending for it. Reads and appends.
 //!
-//! The tree lies in the index's file, under an index number of its own: the index's with [`DELTA_BIT`] set. So every page still says
-//! whose it is, and a descent that strays from one of the two trees into the other is told at once.
-//! Its keys are partition number (u16, big-endian) + entry key, its values are drawn in `pending.rs`. New entries go to the newest
-//! partition; the older ones are closed: nothing changes in them but merges that take entries out.
+//! Keys are drawn in `delta::key`, values in `delta::op_list`. New entries go to the newest
+//! partition. The older ones are closed: merges take entries out of them, and nothing else changes
+//! in them.
 //!
-//! Order of locks: gate, then (base latches, then) delta latches. The gate is held shared by an append, and by a merge that counts what it
-//! has taken out, and exclusively by whoever begins a partition or puts another filter in its place; nobody asks for it with a latch
-//! held, so readers do not take it at all.
+//! After the engine was opened the tree's content is not known. The first use begins a new
+//! partition. Then `count_step` counts the older ones. Nothing changes in them meanwhile, because
+//! merges wait for the end of the count. Until then no key is known to have nothing pending.
 //!
-//! After the engine was opened the tree's content is not known: the first use begins a new partition, and `count_step` (`count.rs`) walks
-//! the older ones, in which nothing changes meanwhile, for merges wait so long. Until then nothing is known to be absent.
-use crate::base::sync::{Rank, RankedMutex};
-use crate::base::{sync_point, Error, IndexId, Result, SyncPoint};
+//! Latches: those of the delta tree's pages, which come after latches of the base tree. Locks: the
+//! count mutex and the gate (order in `delta`). Called by: `apply`, `read`, `merge`, `unique`,
+//! `estimate`; the table layer asks for figures.
+use super::count::{Count, Counted};
+use super::key::{delta_end, delta_key, entry_bytes, entry_key, partition_of, DELTA_BIT, PARTITION_NUMBER};
+use super::leaf_cursor::LeafCursor;
+use super::op_list::{self, Folded};
+use super::partition::Numbers;
+use super::pending::Pending;
+use super::progress::{Progress, Unmergeable};
+use super::summary::Summary;
+use super::sums::Sums;
+use crate::base::{Error, Result};
 use crate::btree::{Intent, Placed, Seek, Tree, ENTRY_MAX, KEY_MAX};
-use crate::change::delta::count::Count;
-use crate::change::delta::op_list::{self, Folded, Pending};
-use crate::change::delta::partition::Idleness;
-use crate::change::delta::progress::Progress;
-use crate::change::filter::bloom::Values;
-use crate::change::filter::counting::Filter;
-use crate::change::merge::backpressure::Help;
-use crate::change::policy::change_buffer::{entry_bytes, Buffering, ChangeBuffer, Word, ASK_EVERY};
-use crate::change::Op;
-use crate::pool::{Pool, Presence};
-use parking_lot::RwLock;
-use smallvec::SmallVec;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::change::op::Op;
+use crate::change::policy::{Buffering, ChangeBuffer, MergeYield, Residency, TableBuffering};
+use crate::pool::Pool;
+use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
-/// Tells a delta tree's pages from those of its index. Index numbers are given one by one from 16 on; none gets here.
-pub const DELTA_BIT: IndexId = 1 << 31;
-
-/// Set in `entries` while the older partitions are not counted.
-pub(in crate::change) const UNKNOWN: u64 = 1 << 63;
-/// Partitions that may be there at a time; while the engine runs no more than half of them are begun.
-pub(in crate::change) const PARTITIONS_MAX: u32 = 64;
-/// Bytes of a partition number, before a key.
-pub(in crate::change) const PARTITION_NUMBER: usize = 2;
-/// When the tree is empty and its numbers have come so far, they begin at 0: nobody looks for a partition that he learned of so many ago.
-const AGAIN_FROM: u16 = 1 << 14;
 /// Bytes of an operation in a list, beyond its value.
 const OP_MAX: usize = 24;
-/// Shares of resident target leaves: all of them; from which on an index counts as living in memory, and below which on disk.
-const ALL: u32 = 1024;
-const IN_MEMORY: u32 = 983;
-const ON_DISK: u32 = 900;
-/// Nothing is known yet: neither.
-const UNTOLD: u32 = (IN_MEMORY + ON_DISK) / 2;
-
-/// With fewer entries an index's yield need not be learned.
-const LEARN_MIN: u64 = 4096;
-/// Of so many reads of leaves with much pending one merges its leaf.
-pub const SETTLE_EVERY: u32 = 16;
-/// See `yielded`.
-const YIELD_ONE: u64 = 1 << 32;
-
-/// Key of the delta tree.
-pub(in crate::change) type DeltaKey = SmallVec<[u8; 96]>;
-
-pub(in crate::change) fn delta_key(partition: u16, key: &[u8]) -> DeltaKey {
-    let mut out = DeltaKey::new();
-    out.extend_from_slice(&partition.to_be_bytes());
-    out.extend_from_slice(key);
-    out
-}
-/// The end of a partition's part of the range that ends at `hi`. None: no bound, the last partition.
-pub(in crate::change) fn delta_end(partition: u16, hi: Option<&[u8]>) -> Option<DeltaKey> {
-    match hi {
-        Some(hi) => Some(delta_key(partition, hi)),
-        None => partition.checked_add(1).map(|next| delta_key(next, &[])),
-    }
-}
-pub(in crate::change) fn partition_of(key: &[u8]) -> Result<u16> {
-    match key.first_chunk::<2>() {
-        Some(bytes) => Ok(u16::from_be_bytes(*bytes)),
-        None => Err(Error::corrupt("a delta tree holds a key without a partition number")),
-    }
-}
 
 pub struct Delta {
     pub tree: Tree,
-    pub(in crate::change) buffer: Arc<ChangeBuffer>,
-    /// Entries pending, counted up before they are written; with [`UNKNOWN`].
-    pub(in crate::change) entries: AtomicU64,
-    pub(in crate::change) bytes: AtomicU64,
-    pub(in crate::change) newest_bytes: AtomicU64,
-    pub(in crate::change) idleness: Idleness,
-    /// Bytes that are there and not counted yet, about (`count.rs`).
-    pub(in crate::change) uncounted: AtomicU64,
-    /// Oldest (high half) and newest partition.
-    range: AtomicU32,
-    /// Entries of the partitions, by number modulo their most.
-    in_partition: [AtomicU64; PARTITIONS_MAX as usize],
-    pub(in crate::change) filter: Filter,
-    pub(in crate::change) values: Values,
-    pub(in crate::change) gate: RwLock<()>,
-    pub(in crate::change) loaded: AtomicBool,
-    pub(in crate::change) count: RankedMutex<Count>,
-    /// Moving share of target leaves that were resident, of `ALL`.
-    residency: AtomicU32,
-    asked: AtomicU32,
-    pub(in crate::change) help: Help,
-    dense_reads: AtomicU32,
-    /// What sweeps found lately: which part of the entries then pending one leaf's merge took out, in units of 1/[`YIELD_ONE`]. 0 = none yet.
-    yielded: AtomicU64,
-    pub(in crate::change) progress: Progress,
-    /// What the table says about buffering.
-    word: Word,
-    /// See `sums.rs`.
-    pub(in crate::change) discarded: AtomicBool,
+    pub(in crate::change) summary: Summary,
+    count: Count,
+    table_buffering: TableBuffering,
+    pub(in crate::change) residency: Residency,
+    pub merge_yield: MergeYield,
+    pub progress: Progress,
+    /// The leaves that appenders near the bound merge.
+    pub(in crate::change) leaf_cursor: LeafCursor,
+    /// The pool makes absence filters of the index's leaves.
+    pub(in crate::change) has_absence_filters: AtomicBool,
 }
 
 impl std::fmt::Debug for Delta {
@@ -121,106 +54,203 @@ impl std::fmt::Debug for Delta {
 impl Delta {
     /// Of an index that was just made: nothing is pending.
     pub fn fresh(tree: Tree, buffer: &Arc<ChangeBuffer>) -> Delta {
-        let delta = Delta::found(tree, buffer);
-        delta.entries.store(0, Ordering::Relaxed);
-        delta.residency.store(ALL, Ordering::Relaxed);
-        delta.loaded.store(true, Ordering::Release);
+        let delta = Delta {
+            count: Count::of_new_index(),
+            residency: Residency::of_new_index(),
+            ..Delta::found(tree, buffer)
+        };
+        delta.summary.sums.end_count();
         delta
     }
-    /// Of an index that stands in the catalog; its pages are looked at when it is first used.
+    /// Of an index in the catalog. The tree's pages are read at its first use.
     pub fn found(tree: Tree, buffer: &Arc<ChangeBuffer>) -> Delta {
         debug_assert!(tree.index & DELTA_BIT != 0);
         Delta {
             tree,
-            buffer: buffer.clone(),
-            entries: AtomicU64::new(UNKNOWN),
-            bytes: AtomicU64::new(0),
-            newest_bytes: AtomicU64::new(0),
-            idleness: Idleness::default(),
-            uncounted: AtomicU64::new(0),
-            range: AtomicU32::new(0),
-            in_partition: [const { AtomicU64::new(0) }; PARTITIONS_MAX as usize],
-            filter: Filter::default(),
-            values: Values::default(),
-            gate: RwLock::new(()),
-            loaded: AtomicBool::new(false),
-            count: RankedMutex::new(Rank::DeltaCount, Count::default()),
-            residency: AtomicU32::new(UNTOLD),
-            asked: AtomicU32::new(0),
-            help: Help::default(),
-            dense_reads: AtomicU32::new(0),
-            yielded: AtomicU64::new(0),
+            summary: Summary::new(Sums::unknown(buffer.clone())),
+            count: Count::default(),
+            table_buffering: TableBuffering::default(),
+            residency: Residency::default(),
+            merge_yield: MergeYield::default(),
             progress: Progress::default(),
-            word: Word::default(),
-            discarded: AtomicBool::new(false),
+            leaf_cursor: LeafCursor::default(),
+            has_absence_filters: AtomicBool::new(false),
         }
     }
     pub fn buffer(&self) -> &Arc<ChangeBuffer> {
-        &self.buffer
-    }
-    /// The table's own word; None: that of all tables holds.
-    pub fn set_buffering(&self, buffering: Option<Buffering>) {
-        self.word.set(buffering);
-    }
-    pub fn buffering(&self) -> Option<Buffering> {
-        self.word.get()
-    }
-    /// There is no number for another partition: until it is empty, and numbers begin at 0, only keys go on for which something is pending.
-    pub fn takes_no_more(&self) -> bool {
-        self.word.refuses()
-    }
-    /// May a change of this kind be buffered?
-    #[inline]
-    pub(in crate::change) fn takes(&self, op: &Op<'_>) -> bool {
-        self.word.takes(op, &self.buffer)
+        self.summary.sums.buffer()
     }
 
-    // ---- what is pending ----
+    // ---- settings of the index ----
+
+    /// Sets the table option; None: the setting for all tables holds.
+    pub fn set_buffering(&self, buffering: Option<Buffering>) {
+        self.table_buffering.set(buffering);
+    }
+    /// The table option.
+    pub fn buffering(&self) -> Option<Buffering> {
+        self.table_buffering.get()
+    }
+    /// May an operation of this kind be buffered?
+    #[inline]
+    pub(in crate::change) fn takes(&self, op: &Op<'_>) -> bool {
+        let allows = || {
+            self.table_buffering
+                .allows(op)
+                .unwrap_or_else(|| self.buffer().allows(op))
+        };
+        !self.takes_no_more() && allows()
+    }
+    /// The partition numbers are used up. Until the tree is empty, only keys with something pending
+    /// are appended.
+    pub fn takes_no_more(&self) -> bool {
+        self.summary.partitions.are_used_up()
+    }
+    /// The index is unique. `pk_fixed_len`: bytes of a clustered key, 0 = the length varies. Called
+    /// before the first use.
+    pub fn set_unique(&self, pk_fixed_len: usize) {
+        let values = &self.summary.values;
+        assert!(
+            values.is_set() || self.is_empty() || !self.is_known(),
+            "what is pending was not added to the Bloom filters"
+        );
+        values.set(pk_fixed_len);
+    }
+    /// Were nearly all recent target leaves of the index resident?
+    pub fn lives_in_memory(&self) -> bool {
+        self.residency.lives_in_memory()
+    }
+    #[cfg(test)]
+    pub fn was_found(&self, leaf: crate::pool::Presence, times: usize) {
+        for _ in 0..times {
+            self.residency.note(leaf);
+        }
+    }
+
+    // ---- figures ----
 
     /// Nothing is pending in the whole index. One atomic load; false while that is not known.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.entries.load(Ordering::SeqCst) == 0
+        self.summary.sums.is_empty()
     }
     /// False: nothing is pending for `key`. True: perhaps.
     #[inline]
     pub fn maybe_pending(&self, key: &[u8]) -> bool {
-        let entries = self.entries.load(Ordering::SeqCst);
-        entries != 0 && (entries & UNKNOWN != 0 || self.filter.may_have(key))
+        self.summary.may_have(key)
     }
-    /// Every entry is counted.
+    /// Is every entry counted?
     pub fn is_known(&self) -> bool {
-        self.entries.load(Ordering::Acquire) & UNKNOWN == 0
+        self.summary.sums.is_known()
     }
     /// Entries pending, as far as they are counted.
     pub fn entries(&self) -> u64 {
-        self.entries.load(Ordering::Relaxed) & !UNKNOWN
+        self.summary.sums.entries()
     }
+    /// Bytes of pages that the pending entries take, about, as far as they are counted.
     pub fn bytes(&self) -> u64 {
-        (self.bytes.load(Ordering::Relaxed) as i64).max(0) as u64 // as `ChangeBuffer::bytes`
+        self.summary.sums.bytes()
     }
-    /// Oldest and newest.
-    pub(in crate::change) fn range(&self) -> (u16, u16) {
-        let both = self.range.load(Ordering::Acquire);
-        ((both >> 16) as u16, both as u16)
+    /// Age of the oldest entry, microseconds, at most; after a restart at least since then. 0:
+    /// nothing is pending.
+    pub fn age_us(&self, now_us: u64) -> u64 {
+        self.summary.sums.age_us(now_us)
     }
     /// Partitions that may hold something, oldest first.
-    pub(in crate::change) fn partitions(&self) -> SmallVec<[u16; 8]> {
-        let (oldest, newest) = self.range();
-        let known = self.is_known();
-        let found = (oldest..=newest)
-            .filter(|p| !known || self.in_partition[slot(*p)].load(Ordering::SeqCst) > 0)
-            .collect();
-        sync_point(SyncPoint::PartitionsLearned);
-        found
+    pub(in crate::change) fn partitions(&self) -> Numbers {
+        self.summary.live()
     }
-    /// Partitions that may hold something.
+    /// Number of partitions that may hold something.
     pub fn partition_count(&self) -> u64 {
         self.partitions().len() as u64
     }
+    /// Entries that the merge of one more leaf can be expected to take out. A leaf costs the same
+    /// whatever it gets, so the index with the largest yield is swept first.
+    pub fn expected_yield(&self) -> u64 {
+        self.merge_yield.expected(self.entries())
+    }
+    /// Is a sweep of any use just now?
+    pub fn is_worth_a_sweep(&self, now_us: u64) -> bool {
+        self.progress.is_worth_a_sweep(now_us, &self.summary.sums)
+    }
+    /// The entries that cannot be merged, because pages cannot be read.
+    pub fn unmergeable(&self, now_us: u64) -> Vec<Unmergeable> {
+        self.progress.unmergeable(now_us, &self.summary.sums)
+    }
+    /// No entry can be merged, or not even counted, for this reason. No sweep comes for a while.
+    pub fn cannot_go_on(&self, pool: &Pool, why: Error) {
+        let now_us = pool.disk().now_us();
+        self.progress.retry_later(now_us);
+        if !matches!(why, Error::Full(_)) {
+            self.buffer().note_unmergeable();
+            self.progress.halt(now_us, why);
+        }
+    }
 
-    /// Replaces `out` by what is pending for the keys in [lo, hi). The caller holds the S latch of the base leaf that owns the
-    /// range (so no merge of it is under way), and no latch of the delta tree.
+    // ---- the count after a restart ----
+
+    fn counted<'a>(&'a self, pool: &'a Pool) -> Counted<'a> {
+        Counted {
+            pool,
+            tree: &self.tree,
+            summary: &self.summary,
+        }
+    }
+    /// First use: finds which partitions there are.
+    pub fn load(&self, pool: &Pool) -> Result<()> {
+        self.count.load(self.counted(pool))
+    }
+    pub fn is_loaded(&self) -> bool {
+        self.count.is_loaded()
+    }
+    /// Counts the entries of about `leaves_max` leaves. True: all are counted. No latch is held.
+    pub fn count_step(&self, pool: &Pool, leaves_max: usize) -> Result<bool> {
+        self.count.step(self.counted(pool), leaves_max)
+    }
+    /// Counts everything, for a merge that cannot wait.
+    pub(in crate::change) fn count_all(&self, pool: &Pool) -> Result<()> {
+        while !self.count_step(pool, usize::MAX)? {}
+        Ok(())
+    }
+
+    // ---- partitions, and the end of the index ----
+
+    /// Closes the newest partition and begins the next, if there may be one more.
+    pub fn begin_partition(&self) {
+        self.summary.partitions.begin(&self.summary.sums);
+    }
+    /// Closes the newest partition if it is idle and the memory is needed (C1). Called from time to
+    /// time, by one thread.
+    pub fn close_if_idle(&self) {
+        self.summary.partitions.close_if_idle(&self.summary.sums);
+    }
+    /// The index is dropped or quarantined, and its pending entries with it: they leave the totals.
+    /// Returns the number of entries. A statement that began before the quarantine may still append
+    /// and merge here, so the tree's own figures stay right.
+    pub fn discard(&self) -> u64 {
+        let _count = self.count.hold();
+        let _closed = self.summary.partitions.hold_closed();
+        let entries = self.summary.sums.discard();
+        let id = self.tree.index & !DELTA_BIT;
+        self.buffer().unique_leaves.remove(self.tree.file, id);
+        entries
+    }
+    /// Of a tree that was discarded: returns the memory of its filters now, for the table keeps its
+    /// old layouts.
+    ///
+    /// No thread changes or reads the index any more, now or later. The caller holds the table's
+    /// gate exclusively; after it, purge, rollbacks, sweeps and merges for readers look for the
+    /// index in the new layout. Statements are kept out by the table's users. Next the index's
+    /// pages are given away. A question that comes all the same is answered "perhaps".
+    pub fn give_back_memory(&self) {
+        self.summary.give_back_memory();
+    }
+
+    // ---- reading ----
+
+    /// Replaces `out` by what is pending for the keys in [lo, hi). The caller holds the S latch of
+    /// the base leaf that owns the range, so no merge of it is under way. The caller holds no latch
+    /// of the delta tree.
     pub fn pending_in(&self, pool: &Pool, lo: &[u8], hi: Option<&[u8]>, out: &mut Pending) -> Result<()> {
         self.pending_of(pool, lo, hi, None, out)
     }
@@ -237,7 +267,7 @@ impl Delta {
         self.load(pool)?;
         let value = value.filter(|_| self.is_known());
         for partition in self.partitions() {
-            if value.is_some_and(|value| !self.values.may_have(value, &[partition])) {
+            if value.is_some_and(|value| !self.summary.values.may_have(value, &[partition])) {
                 continue;
             }
             let end = delta_end(partition, hi);
@@ -246,7 +276,7 @@ impl Delta {
                 let to = end.as_ref().map_or(at.len(), |end| at.search(end).0);
                 for slot in at.slot()..to {
                     let (key, value) = at.entry_at(slot);
-                    out.push(partition, &key[2..], value);
+                    out.push(partition, entry_key(key), value);
                 }
                 if to < at.len() {
                     break;
@@ -254,22 +284,25 @@ impl Delta {
                 leaf = self.tree.next_leaf(pool, at)?;
             }
         }
-        out.settle();
+        out.group();
         Ok(())
     }
     /// Is anything pending for this key? Called with no latch held.
     pub(in crate::change) fn is_pending(&self, pool: &Pool, base: &Tree, key: &[u8]) -> Result<bool> {
         let _leaf = base.leaf_owning(pool, key)?;
+        self.finds_pending(pool, key)
+    }
+    /// As `is_pending`. The base leaf, which may have to be read, is latched only where nothing is
+    /// found.
+    pub(in crate::change) fn is_surely_pending(&self, pool: &Pool, base: &Tree, key: &[u8]) -> Result<bool> {
+        // Without the latch a merge may hide an entry (which is in the leaf then), but what is
+        // found is there.
+        Ok(self.finds_pending(pool, key)? || self.is_pending(pool, base, key)?)
+    }
+    fn finds_pending(&self, pool: &Pool, key: &[u8]) -> Result<bool> {
         let mut found = Pending::default();
         self.pending_in(pool, key, Some(&[key, &[0]].concat()), &mut found)?;
         Ok(!found.is_empty())
-    }
-    /// As `is_pending`; the base leaf, which may have to be read, is not looked at where something is.
-    pub(in crate::change) fn is_pending_indeed(&self, pool: &Pool, base: &Tree, key: &[u8]) -> Result<bool> {
-        // Without the latch a merge may hide something (which is in the leaf then), but not make something up.
-        let mut found = Pending::default();
-        self.pending_in(pool, key, Some(&[key, &[0]].concat()), &mut found)?;
-        Ok(!found.is_empty() || self.is_pending(pool, base, key)?)
     }
     /// The first key >= `from` for which something is pending.
     pub(in crate::change) fn next_key(&self, pool: &Pool, from: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -278,8 +311,9 @@ impl Delta {
         for partition in self.partitions() {
             if let Some(leaf) = self.tree.seek(pool, Seek::Ge, &delta_key(partition, from))? {
                 let found = leaf.key();
-                let key = &found[2..];
-                if partition_of(found)? == partition && first.as_ref().is_none_or(|f| key < &f[..]) {
+                let in_partition = partition_of(found)? == partition;
+                let key = entry_key(found);
+                if in_partition && first.as_ref().is_none_or(|f| key < &f[..]) {
                     first = Some(key.to_vec());
                 }
             }
@@ -289,37 +323,39 @@ impl Delta {
 
     // ---- appending ----
 
-    /// Can an entry of this kind be in the delta tree at all?
+    /// Can an entry for `op` be in the delta tree at all?
     pub(in crate::change) fn fits(&self, op: &Op<'_>) -> bool {
-        2 + op.key().len() <= KEY_MAX && 2 + op.key().len() + op.size() + OP_MAX <= ENTRY_MAX
+        let key_len = PARTITION_NUMBER + op.key().len();
+        key_len <= KEY_MAX && key_len + op.size() + OP_MAX <= ENTRY_MAX
     }
-    /// Makes `op` pending, behind everything that is pending for its key. False: the key's list is full; nothing was done.
+    /// Makes `op` pending, after everything that is pending for its key. False: the key's list is
+    /// full; nothing was done. Called with no latch held.
     pub(in crate::change) fn append(&self, pool: &Pool, op: &Op<'_>) -> Result<bool> {
         self.load(pool)?;
         pool.redo().reserve_to_go_on()?;
+        let (summary, key) = (&self.summary, op.key());
         let wrote = {
-            let _open = self.gate.read();
-            let newest = self.range().1;
-            // Before it is written: whoever can see it finds it counted.
-            self.count_up(pool, op.key(), newest);
+            let _open = summary.partitions.hold_open();
+            let newest = summary.partitions.newest();
+            summary.count_up(pool, key, newest);
             let wrote = self.write(pool, newest, op);
             match &wrote {
-                Ok(Wrote::New(bytes)) => self.grow(*bytes as i64, true),
+                Ok(Wrote::New(bytes)) => summary.sums.grow(*bytes as i64, true),
                 Ok(Wrote::Folded(grown)) => {
-                    self.grow(*grown, true);
+                    summary.sums.grow(*grown, true);
                     pool.counters().change_buffer_reads_avoided.inc();
-                    self.count_down(op.key(), newest);
+                    summary.count_down(key, newest);
                     if let Op::Put { .. } = op {
-                        self.put_in_place();
+                        self.progress.note_replaced();
                     }
                 }
-                Ok(Wrote::Nothing) | Err(_) => self.count_down(op.key(), newest),
+                Ok(Wrote::Nothing) | Err(_) => summary.count_down(key, newest),
             }
             wrote?
         };
         if let Wrote::New(_) = wrote {
-            self.begin_partition_if_due();
-            self.grow_filters();
+            summary.partitions.begin_if_due(&summary.sums);
+            summary.grow_filters();
         }
         Ok(!matches!(wrote, Wrote::Nothing))
     }
@@ -336,7 +372,7 @@ impl Delta {
                 match op_list::fold(old, op, &mut value) {
                     Some(Folded::Done) if key.len() + value.len() <= ENTRY_MAX => {}
                     Some(Folded::Done | Folded::Full) => return Ok(Wrote::Nothing),
-                    Some(Folded::Missing) => return Err(crate::change::apply::missing(&self.tree, op.key())),
+                    Some(Folded::Missing) => return Err(missing_entry(&self.tree, op.key())),
                     None => return Err(Error::corrupt("a buffered change cannot be decoded; check the table")),
                 }
                 let grown = entry_bytes(op.key().len() + value.len()) as i64 - before as i64;
@@ -353,147 +389,27 @@ impl Delta {
             }
         }
     }
-    /// What has become too small for what is pending is made larger. No latch is held, and not the gate.
-    pub(in crate::change) fn grow_filters(&self) {
-        self.values.grow(&self.buffer);
-        let larger = match self.is_known() {
-            true => self.filter.larger(self.entries(), &self.buffer.filters),
-            false => None,
-        };
-        if let Some(larger) = larger {
-            let _closed = self.gate.write();
-            self.filter.grow(larger, &self.buffer.filters);
-        }
-    }
-    pub(in crate::change) fn count_up(&self, pool: &Pool, key: &[u8], partition: u16) {
-        self.filter.up(key, &self.buffer.filters);
-        self.values.add(key, partition, &self.buffer);
-        self.in_partition[slot(partition)].fetch_add(1, Ordering::SeqCst);
-        if self.entries.fetch_add(1, Ordering::SeqCst) == 0 {
-            // Whatever comes of the append: of several at once this is the one that says since when something is pending.
-            self.first_pending(pool);
-        }
-        if let Some(sums) = self.sums() {
-            sums.entries.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-    fn count_down(&self, key: &[u8], partition: u16) {
-        // `entries` last: who finds it 0 with the gate closed may empty the filter.
-        self.filter.down(key);
-        self.in_partition[slot(partition)].fetch_sub(1, Ordering::SeqCst);
-        if let Some(sums) = self.sums() {
-            sums.entries.fetch_sub(1, Ordering::Relaxed);
-        }
-        self.entries.fetch_sub(1, Ordering::SeqCst);
-    }
-    /// A merge has taken an entry out, and its mini-transaction has ended.
-    pub(in crate::change) fn taken(&self, key: &[u8], partition: u16, bytes: usize) {
-        self.grow(-(bytes as i64), partition == self.range().1);
-        self.count_down(key, partition);
-    }
-    pub(in crate::change) fn set_range(&self, oldest: u16, newest: u16) {
-        self.range
-            .store((oldest as u32) << 16 | newest as u32, Ordering::Release);
-        self.word.refuse(newest == u16::MAX);
-    }
-    /// After a merge: forgets partitions that are empty, and (nothing is pending) that the filter lost count. No latch is held.
-    pub(in crate::change) fn tidy(&self) {
-        let (oldest, newest) = self.range();
-        let emptied = oldest < newest && self.in_partition[slot(oldest)].load(Ordering::SeqCst) == 0;
-        if !self.is_known() || !(emptied || self.is_empty()) {
-            return;
-        }
-        let _closed = self.gate.write();
-        let (mut oldest, newest) = self.range();
-        while oldest < newest && self.in_partition[slot(oldest)].load(Ordering::SeqCst) == 0 {
-            oldest += 1;
-        }
-        self.set_range(oldest, newest);
-        self.values.forget_before(oldest);
-        if self.is_empty() {
-            self.filter.clear();
-            self.values.clear();
-            self.close_newest();
-            // Not 0 again: whoever has learned which partitions there are, and looks into them only now, is to find nothing there, and
-            // not the younger of what was appended since.
-            let next = if newest < AGAIN_FROM { newest + 1 } else { 0 };
-            self.set_range(next, next);
-        }
-    }
-
-    // ---- where the index lives ----
-
-    /// Nearly all leaves that were lately asked for were resident.
-    pub fn lives_in_memory(&self) -> bool {
-        self.residency.load(Ordering::Relaxed) >= IN_MEMORY
-    }
-    #[cfg(test)]
-    pub fn was_found(&self, leaf: Presence, times: usize) {
-        for _ in 0..times {
-            self.note(leaf);
-        }
-    }
-    /// It lives on disk, and it is not the turn of the one change in many whose leaf is asked for.
-    pub(in crate::change) fn need_not_ask(&self) -> bool {
-        self.residency.load(Ordering::Relaxed) < ON_DISK && !self.turn_to_ask()
-    }
-    /// It is the turn of the one change in many whose leaf is asked for.
-    pub(in crate::change) fn turn_to_ask(&self) -> bool {
-        self.asked.fetch_add(1, Ordering::Relaxed) % ASK_EVERY == 0
-    }
-    /// A sweep took `entries` of `pending` out for so many leaves.
-    pub(in crate::change) fn note_yield(&self, entries: usize, leaves: usize, pending: u64) {
-        if leaves > 0 && pending > 0 {
-            let now = entries as u64 * YIELD_ONE / (leaves as u64 * pending);
-            let old = self.yielded.load(Ordering::Relaxed);
-            let new = if old == 0 { now } else { old - old / 4 + now / 4 };
-            self.yielded.store(new.max(1), Ordering::Relaxed);
-        }
-    }
-    /// Entries that the merge of one more leaf can be expected to take out. A leaf costs the same whatever it gets, so the index with most
-    /// is swept first. Unknown: all of them, if there are many: the first sweep will tell.
-    pub fn expected_yield(&self) -> u64 {
-        match self.yielded.load(Ordering::Relaxed) {
-            0 if self.entries() < LEARN_MIN => 1,
-            0 => self.entries(),
-            share => ((self.entries() as u128 * share as u128) / YIELD_ONE as u128) as u64,
-        }
-    }
-    /// A reader met a dense leaf: is it the one in many that merges it? A leaf that is read seldom is not worth its write; one that is read
-    /// over and over is soon merged.
-    pub fn turn_to_settle(&self) -> bool {
-        self.dense_reads.fetch_add(1, Ordering::Relaxed) % SETTLE_EVERY == SETTLE_EVERY - 1
-    }
-    /// A change's target leaf was found so.
-    pub(in crate::change) fn note(&self, leaf: Presence) {
-        let old = self.residency.load(Ordering::Relaxed);
-        let new = old - old / 32 + if leaf == Presence::Absent { 0 } else { 32 };
-        let new = new.min(ALL);
-        if new != old {
-            self.residency.store(new, Ordering::Relaxed);
-        }
-    }
-    /// Does a change whose target leaf is so go there at once?
-    pub(in crate::change) fn goes_direct(&self, leaf: Presence) -> bool {
-        match leaf {
-            Presence::Absent => false,
-            Presence::Clean => self.lives_in_memory(),
-            Presence::Dirty => true,
-        }
-    }
 }
 
-fn slot(partition: u16) -> usize {
-    (partition as u32 % PARTITIONS_MAX) as usize
-}
-
-/// What an append came to.
+/// The outcome of an append.
 enum Wrote {
-    /// A new entry, of so many bytes.
+    /// A new entry, of this many bytes.
     New(usize),
-    /// An entry that was there, which grew by so many bytes.
+    /// An existing entry, which grew by this many bytes.
     Folded(i64),
     Nothing,
+}
+
+/// The error of a Mark that met no entry. `tree`: of the index, or its delta tree.
+#[cold]
+pub fn missing_entry(tree: &Tree, key: &[u8]) -> Error {
+    Error::corrupt(format!(
+        "index {} in file {}: an entry that its row needs is missing (key of {} bytes)",
+        tree.index & !DELTA_BIT,
+        tree.file,
+        key.len()
+    ))
+    .in_index(tree.file, tree.index)
 }
 
 #[cfg(test)]

@@ -1,52 +1,56 @@
-//! The memory that filters of one kind take, for all indexes together, and its bound.
+//! The memory budget that the filters of one kind share, over all indexes.
+//!
+//! Locks: none. Called by: `filter::counting`, `filter::bloom`.
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-/// The part of the bound that only first filters may take: 1/4. Of a few large ones the small ones of thousands of indexes are not to find nothing left.
-const FOR_FIRST: u64 = 4;
+/// The part (1/n) of the budget that only first filters may take. A few large filters must leave
+/// room for the small first filters of thousands of indexes.
+const RESERVED_FOR_FIRST: u64 = 4;
 
 /// Bytes taken, and their bound.
-pub(in crate::change) struct Memory {
+pub struct MemoryBudget {
     taken: AtomicU64,
-    /// Follows the size of the pool.
     max: AtomicU64,
 }
 
-/// So many bytes of it are somebody's, until this is dropped.
-pub(in crate::change) struct Share {
+/// Bytes taken from a budget. Dropping the reservation returns them.
+pub struct Reservation {
     bytes: u64,
-    of: Arc<Memory>,
+    budget: Arc<MemoryBudget>,
 }
 
-impl Memory {
-    pub fn new(max: u64) -> Arc<Memory> {
-        let taken = AtomicU64::new(0);
-        let max = AtomicU64::new(max);
-        Arc::new(Memory { taken, max })
+impl MemoryBudget {
+    /// A budget of `max` bytes.
+    pub fn new(max: u64) -> Arc<MemoryBudget> {
+        Arc::new(MemoryBudget {
+            taken: AtomicU64::new(0),
+            max: AtomicU64::new(max),
+        })
     }
-    /// A lower bound holds for what is taken from now on.
+    /// What is taken beyond a smaller budget stays taken until its owner returns it.
     pub fn set_max(&self, max: u64) {
         self.max.store(max, Ordering::Relaxed);
     }
-    fn bound(&self) -> u64 {
+    fn bytes_max(&self) -> u64 {
         self.max.load(Ordering::Relaxed)
     }
-    /// For the first filter that somebody has; None: nothing is left.
-    pub fn take_first(self: &Arc<Self>, bytes: u64) -> Option<Share> {
-        self.take(bytes, self.bound())
+    /// Bytes for the first filter of an index or a partition. None: the budget is used up.
+    pub fn reserve_first(self: &Arc<Self>, bytes: u64) -> Option<Reservation> {
+        self.reserve(bytes, self.bytes_max())
     }
-    /// For a larger one.
-    pub fn take_more(self: &Arc<Self>, bytes: u64) -> Option<Share> {
-        let max = self.bound();
-        self.take(bytes, max - max / FOR_FIRST)
+    /// Bytes for a filter that follows a smaller one. None: that part of the budget is used up.
+    pub fn reserve_larger(self: &Arc<Self>, bytes: u64) -> Option<Reservation> {
+        let max = self.bytes_max();
+        self.reserve(bytes, max - max / RESERVED_FOR_FIRST)
     }
-    fn take(self: &Arc<Self>, bytes: u64, max: u64) -> Option<Share> {
+    fn reserve(self: &Arc<Self>, bytes: u64, max: u64) -> Option<Reservation> {
         let raise = |taken: u64| taken.checked_add(bytes).filter(|taken| *taken <= max);
         self.taken
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, raise)
             .ok()?;
-        let of = self.clone();
-        Some(Share { bytes, of })
+        let budget = self.clone();
+        Some(Reservation { bytes, budget })
     }
     #[cfg(test)]
     pub fn taken(&self) -> u64 {
@@ -54,12 +58,13 @@ impl Memory {
     }
     #[cfg(test)]
     pub fn max(&self) -> u64 {
-        self.bound()
+        self.bytes_max()
     }
 }
 
-impl Drop for Share {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        self.of.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+        let before = self.budget.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+        debug_assert!(before >= self.bytes, "a reservation returns only what it took");
     }
 }

@@ -1,47 +1,39 @@
-//! Back-pressure: near the bound of what may be pending, appenders merge leaves themselves, more and more often (`ChangeBuffer::help_every`).
+//! Backpressure: near the bound of what may be pending, appenders merge leaves themselves, more and
+//! more often (`ChangeBuffer::appends_per_merge`).
 //!
-//! **H1** Whoever helps takes entries out. Helpers take their leaves from a cursor of the index, each before it merges its own: of any number at
-//! once no two wait for one leaf, of which the second would find nothing left. A leaf that others have emptied all the same (a sweep, a reader)
-//! is followed by the next, a few times, and at last by the leaf of the change that was just appended. So from the bound on, where every
-//! appender helps, what is pending does not grow however many they are.
+//! **H1** An appender that merges takes entries out. Appenders take their leaves from a cursor of
+//! the index, each before it merges its own. So of any number at once no two wait for the same
+//! leaf, of which the second would find nothing left. A leaf may have been emptied all the same, by
+//! a sweep or a reader. Then the appender takes the next one, a few times. At last it takes the
+//! leaf of the change that was just appended. So from the bound on, where every appender merges,
+//! what is pending does not grow with the number of appenders.
 //!
-//! The cursor goes round the index, beside the pass of the sweeps, of which it is no part: a pass knows of each leaf what became of it, and a
-//! helper's leaf may be under way for long. A leaf that cannot be merged is left to the pass, too.
+//! The cursor goes round the index (`delta::leaf_cursor`). A leaf that cannot be merged is left to
+//! the pass of the sweeps.
 //!
-//! Locks: the cursor's mutex, held for moments, no latch taken under it. Called by `apply`, behind an append, with no latch held.
-use crate::base::sync::RankedMutex;
-use crate::base::{Error, Result};
+//! Latches: those of `merge::leaf`. Called by: `apply`, after an append, with no latch held.
+use super::leaf::{concerns_one_leaf, merge_as_appender};
+use crate::base::{sync_point, Error, Result, SyncPoint};
 use crate::btree::Tree;
-use crate::change::delta::tree::Delta;
-use crate::change::merge::leaf::merge_helping;
-use crate::change::merge::sweep::is_of_one_leaf;
+use crate::change::delta::Delta;
 use crate::change::IndexTrees;
 use crate::pool::Pool;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Leaves that a helper takes, one after the other, until one has something.
+/// Leaves that an appender takes, one after the other, until one has something.
 const TRIES: usize = 3;
-/// Delta leaves that it counts instead, after a restart.
+/// Delta leaves that an appender counts instead, after a restart.
 const COUNTED: usize = 4;
 
 #[cfg(test)]
 thread_local! {
-    /// Leaves that this thread has merged as a helper.
+    /// Leaves that this thread has merged as an appender.
     pub(crate) static HELPED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-#[derive(Default)]
-pub(in crate::change) struct Help {
-    /// Appends of those of which some help.
-    appends: AtomicU64,
-    /// The next helper's leaf is the first from here on for which something is pending.
-    from: RankedMutex<Vec<u8>>,
-}
-
-/// Behind an append for `key`: near the bound an appender merges a leaf once in so many times.
-pub(in crate::change) fn help(pool: &Pool, index: &IndexTrees, delta: &Delta, key: &[u8]) -> Result<()> {
-    let every = delta.buffer().help_every();
-    if every == 0 || delta.help.appends.fetch_add(1, Ordering::Relaxed) % every != 0 {
+/// Merges a leaf once in so many appends, near the bound. `key` was just appended.
+pub fn after_append(pool: &Pool, index: &IndexTrees, delta: &Delta, key: &[u8]) -> Result<()> {
+    let every = delta.buffer().appends_per_merge();
+    if every == 0 || !delta.leaf_cursor.is_turn(every) {
         return Ok(());
     }
     let since = pool.disk().now_us();
@@ -50,7 +42,7 @@ pub(in crate::change) fn help(pool: &Pool, index: &IndexTrees, delta: &Delta, ke
     counters.change_buffer_throttled_us.add(pool.disk().now_us() - since);
     match merged {
         Err(e @ Error::Poisoned(_)) => Err(e),
-        // The change itself is safe; whoever needs the leaf meets the error himself.
+        // The change itself is safe. A thread that needs the leaf meets the error itself.
         Err(_) => Ok(()),
         Ok(leaves) => {
             counters.change_buffer_throttled.add(leaves as u64);
@@ -61,7 +53,7 @@ pub(in crate::change) fn help(pool: &Pool, index: &IndexTrees, delta: &Delta, ke
     }
 }
 
-/// H1. Number of leaves that entries were merged into.
+/// H1. Returns the number of leaves that got entries.
 fn merge_a_leaf(pool: &Pool, index: &IndexTrees, delta: &Delta, appended: &[u8]) -> Result<usize> {
     if !delta.count_step(pool, COUNTED)? {
         return Ok(0);
@@ -70,52 +62,50 @@ fn merge_a_leaf(pool: &Pool, index: &IndexTrees, delta: &Delta, appended: &[u8])
     for left in (0..=TRIES).rev() {
         let key = match left {
             0 => Some(appended.to_vec()),
-            _ => delta.take_leaf(pool, &index.tree)?,
+            _ => take_leaf(pool, delta, &index.tree)?,
         };
         let Some(key) = key else { break };
+        sync_point(SyncPoint::LeafTaken);
         let pending = delta.entries();
-        match merge_helping(pool, &index.tree, delta, &key) {
+        match merge_as_appender(pool, &index.tree, delta, &key) {
             Ok(merged) if merged.entries > 0 => {
-                delta.note_yield(merged.entries, merged.leaves, pending);
+                delta.merge_yield.note(merged.entries, merged.leaves, pending);
                 leaves = merged.leaves;
                 break;
             }
-            Err(e) if !is_of_one_leaf(&e) => return Err(e),
+            Err(e) if !concerns_one_leaf(&e) => return Err(e),
             _ => {}
         }
     }
-    delta.tidy();
+    delta.summary.reclaim();
     Ok(leaves)
 }
 
-impl Delta {
-    /// A key of the next leaf for which something is pending, or perhaps is; the one behind it is the next helper's. None: nothing is pending.
-    fn take_leaf(&self, pool: &Pool, tree: &Tree) -> Result<Option<Vec<u8>>> {
-        loop {
-            let from = self.help.from.lock().clone();
-            let mut key = self.key_or_unreadable(pool, &from)?;
-            if key.is_none() && !from.is_empty() {
-                key = self.key_or_unreadable(pool, &[])?;
-            }
-            let Some(key) = key else { return Ok(None) };
-            let end = match tree.leaf_place(pool, &key) {
-                Err(e) if is_of_one_leaf(&e) => tree.end_of_unreadable(pool, &key)?,
-                place => place?.and_then(|(_, end)| end),
-            };
-            let mut now = self.help.from.lock();
-            // Otherwise another has taken it meanwhile.
-            if *now == from {
-                *now = end.unwrap_or_default();
-                return Ok(Some(key));
-            }
+/// A key of the next leaf for which something is pending, or perhaps is. The cursor moves to the
+/// leaf after it. None: nothing is pending.
+fn take_leaf(pool: &Pool, delta: &Delta, base: &Tree) -> Result<Option<Vec<u8>>> {
+    loop {
+        let from = delta.leaf_cursor.position();
+        let mut key = key_or_unreadable(pool, delta, &from)?;
+        if key.is_none() && !from.is_empty() {
+            key = key_or_unreadable(pool, delta, &[])?;
+        }
+        let Some(key) = key else { return Ok(None) };
+        let end = match base.leaf_place(pool, &key) {
+            Err(e) if concerns_one_leaf(&e) => base.end_of_unreadable(pool, &key)?,
+            place => place?.and_then(|(_, end)| end),
+        };
+        if delta.leaf_cursor.advance(&from, end.unwrap_or_default()) {
+            return Ok(Some(key));
         }
     }
-    /// As `next_key`; `from` itself where the delta tree cannot be read: the leaf that owns it cannot be merged, and those behind it can.
-    fn key_or_unreadable(&self, pool: &Pool, from: &[u8]) -> Result<Option<Vec<u8>>> {
-        match self.next_key(pool, from) {
-            Err(e) if is_of_one_leaf(&e) => Ok(Some(from.to_vec())),
-            key => key,
-        }
+}
+/// As `next_key`; `from` itself where the delta tree cannot be read. The leaf that owns `from`
+/// cannot be merged then, and the leaves after it can.
+fn key_or_unreadable(pool: &Pool, delta: &Delta, from: &[u8]) -> Result<Option<Vec<u8>>> {
+    match delta.next_key(pool, from) {
+        Err(e) if concerns_one_leaf(&e) => Ok(Some(from.to_vec())),
+        key => key,
     }
 }
 

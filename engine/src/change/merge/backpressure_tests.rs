@@ -1,26 +1,30 @@
-//! Appenders at the bound, several at once.
+//! H1: appenders at the bound, several at once.
 use super::*;
 use crate::base::sync_point::at;
-use crate::base::SyncPoint;
 use crate::btree::tests::fixture::{checkpoint, FILE};
-use crate::change::delta::tree::delta_key;
-use crate::change::testing::fixture::new_index;
+use crate::change::delta::key::delta_key;
+use crate::change::fixture::new_index;
 use crate::change::{submit, sweep_step, Buffering, Op};
+use crate::entry::secondary::encode;
 use crate::pool::testing::PoolFixture;
 use crate::pool::PAGE_SIZE;
 use crate::space::file_name;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::thread::yield_now;
 
 const KEYS: u32 = 100_000;
 const THREADS: u32 = 8;
 const LONG: usize = 800;
+/// Appends between two steps of a sweep.
+const SWEEP_EVERY: u64 = 300;
 
 fn value(len: usize) -> Vec<u8> {
     let mut value = Vec::new();
-    crate::entry::secondary::encode(&mut value, 1, 4, 4, &vec![7; len]);
+    encode(&mut value, 1, 4, 4, &vec![7; len]);
     value
 }
-/// Of a key in each of so many stretches of the index, the `n`th.
+/// The `n`th key of a stretch, of `of` stretches of the index.
 fn key(stretch: u32, of: u32, n: u32) -> [u8; 5] {
     let base = KEYS / of * stretch + n;
     let mut key = [1; 5];
@@ -41,7 +45,8 @@ fn large(rig: &PoolFixture) -> IndexTrees {
     buffer.set_max_size(0, pool.size());
     index
 }
-/// As if much had come before the bound was made smaller: nobody helps meanwhile. Some for each stretch; so many at most.
+/// Fills the buffer up to the bound, without backpressure, with some changes for each stretch.
+/// Returns the largest number of changes in a stretch.
 fn fill(pool: &Pool, index: &IndexTrees, stretches: u32, len: usize) -> u32 {
     let delta = index.delta.as_deref().unwrap();
     for each in 0.. {
@@ -52,7 +57,7 @@ fn fill(pool: &Pool, index: &IndexTrees, stretches: u32, len: usize) -> u32 {
                 value: &value,
             };
             assert!(delta.append(pool, &op).unwrap());
-            if delta.buffer().help_every() == 1 {
+            if delta.buffer().appends_per_merge() == 1 {
                 return each + 1;
             }
         }
@@ -60,9 +65,11 @@ fn fill(pool: &Pool, index: &IndexTrees, stretches: u32, len: usize) -> u32 {
     0
 }
 
-/// All went to the leaf that the sweep stood at: one merged it, and the others waited for it, found nothing left and had appended an entry each.
+/// All appenders went to the leaf of the sweep. One merged it; the others waited, found nothing
+/// left, and had appended an entry each. Here the first leaf is latched until every appender has
+/// taken its leaf.
 #[test]
-fn appenders_that_help_at_once_merge_a_leaf_each() {
+fn appenders_at_once_merge_a_leaf_each() {
     let rig = PoolFixture::create(1, 1024);
     let (pool, index) = (&*rig.pool, large(&rig));
     let delta = index.delta.as_deref().unwrap();
@@ -71,18 +78,26 @@ fn appenders_that_help_at_once_merge_a_leaf_each() {
     let counters = pool.counters();
     let (entries, buffered) = (delta.entries(), counters.change_buffer_buffered_inserts.get());
     let first = delta.next_key(pool, &[]).unwrap().expect("something is pending");
+    let taken = Arc::new(AtomicU64::new(0));
     std::thread::scope(|scope| {
         let latched = index.tree.leaf_owning(pool, &first).unwrap();
         for thread in 0..THREADS {
             let index = &index;
-            scope.spawn(move || put(pool, index, &key(50 + thread, 100, each), 300));
+            let taken = taken.clone();
+            scope.spawn(move || {
+                at(SyncPoint::LeafTaken, move || {
+                    taken.fetch_add(1, Ordering::SeqCst);
+                });
+                put(pool, index, &key(50 + thread, 100, each), 300);
+            });
         }
-        while counters.change_buffer_buffered_inserts.get() < buffered + THREADS as u64 {
-            std::thread::yield_now();
+        while taken.load(Ordering::SeqCst) < THREADS as u64 {
+            yield_now();
         }
-        std::thread::sleep(std::time::Duration::from_millis(50));
         drop(latched);
     });
+    let appended = counters.change_buffer_buffered_inserts.get() - buffered;
+    assert_eq!(appended, THREADS as u64);
     let helped = counters.change_buffer_throttled.get();
     assert_eq!(
         (helped, counters.change_buffer_merged_leaves.get()),
@@ -97,7 +112,31 @@ fn appenders_that_help_at_once_merge_a_leaf_each() {
     );
 }
 
-/// Each leaf got less than there were appenders: what was pending grew without an end. A sweep does as the worker does.
+/// The appends of several threads, one of which may wait for the others.
+struct Appends {
+    done: AtomicU64,
+    /// Threads that append, and those of them that wait in `wait`.
+    running: AtomicU64,
+    waiting: AtomicU64,
+}
+
+impl Appends {
+    /// Waits for an append of another thread, unless all wait.
+    fn wait(&self) {
+        let done = self.done.load(Ordering::SeqCst);
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        while self.done.load(Ordering::SeqCst) == done
+            && self.waiting.load(Ordering::SeqCst) < self.running.load(Ordering::SeqCst)
+        {
+            yield_now();
+        }
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Each leaf got fewer entries than there were appenders, and what was pending grew without end.
+/// Here each merge waits for an append of another thread before it counts. A sweep runs as the
+/// worker's do.
 #[test]
 fn however_many_append_the_bound_holds() {
     let rig = PoolFixture::create(2, 1024);
@@ -106,27 +145,37 @@ fn however_many_append_the_bound_holds() {
     let each = fill(pool, &index, 1000, LONG);
     let (most, before) = (delta.buffer().bytes_max(), delta.bytes());
     let room = before / delta.entries() * 2 * THREADS as u64;
-    let a_while = || std::thread::sleep(std::time::Duration::from_millis(1));
+    let appends = Arc::new(Appends {
+        done: AtomicU64::new(0),
+        running: AtomicU64::new(THREADS as u64),
+        waiting: AtomicU64::new(0),
+    });
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
             .map(|thread| {
-                let index = &index;
+                let (index, appends) = (&index, appends.clone());
                 scope.spawn(move || {
                     for n in 0..300 {
                         let dice = crc32c::crc32c(&(n * THREADS + thread).to_be_bytes());
-                        // As long as a page takes to be read.
-                        at(SyncPoint::MergedToBeCounted, a_while);
+                        let others = appends.clone();
+                        at(SyncPoint::MergedToBeCounted, move || others.wait());
                         put(pool, index, &key(dice % 1000, 1000, each + dice / 1000 % 60), LONG);
                         let bytes = delta.bytes();
+                        appends.done.fetch_add(1, Ordering::SeqCst);
                         assert!(bytes <= most + room, "{bytes} of {most}, append {n} of thread {thread}");
                     }
+                    appends.running.fetch_sub(1, Ordering::SeqCst);
                 })
             })
             .collect();
         let sweeper = scope.spawn(|| {
+            let mut due = 0;
             while !done.load(Ordering::Relaxed) {
-                sweep_step(pool, &index, 64).unwrap();
-                std::thread::sleep(std::time::Duration::from_millis(100));
+                if appends.done.load(Ordering::SeqCst) >= due {
+                    sweep_step(pool, &index, 64).unwrap();
+                    due = appends.done.load(Ordering::SeqCst) + SWEEP_EVERY;
+                }
+                yield_now();
             }
         });
         let ends: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
@@ -137,15 +186,16 @@ fn however_many_append_the_bound_holds() {
     assert!(before >= most / 100 * 99 && pool.counters().change_buffer_throttled.get() > 0);
 }
 
-/// The cursor stood at what a broken leaf of the delta tree holds, and whoever helped came back with its error and nothing done: for ever.
+/// The cursor stood at entries in a broken leaf of the delta tree. Every appender that merged
+/// returned with that error, and nothing was merged any more.
 #[test]
-fn a_delta_leaf_that_cannot_be_read_keeps_no_helper_from_the_others() {
+fn a_broken_delta_leaf_keeps_no_appender_from_the_other_leaves() {
     let rig = PoolFixture::create(3, 1024);
     let (pool, index) = (&*rig.pool, large(&rig));
     let delta = index.delta.as_deref().unwrap();
     let each = fill(pool, &index, 100, LONG);
     checkpoint(pool);
-    let (oldest, newest) = delta.range();
+    let (oldest, newest) = delta.summary.partitions.range();
     assert!(newest > oldest + 2, "{oldest} {newest}");
     let broken = delta_key(oldest, &key(20, 100, 0));
     let broken = delta.tree.leaf_number(pool, &broken).unwrap();

@@ -1,257 +1,230 @@
-//! Merging: pending changes go to their leaf. One Mtr edits the leaf and takes the entries out of the delta tree (I4), so that a crash finds
-//! each entry in exactly one place.
+//! The merge of one leaf: pending changes go to their leaf.
 //!
-//! Latches: the base leaf (X, with its ancestors if it has to be split), then delta leaves (X) from left to right, which is from the
-//! oldest partition to the newest. The first is reached by a descent. Those of later partitions are remembered by number before
-//! any delta latch is held, for a second descent would go against the order, and latched without waiting; one that cannot be had
-//! ends the collecting: the partitions before it are older, and merging only the older part is always right.
+//! **I4** One mini-transaction edits the leaf and takes the entries out of the delta tree. So a
+//! crash finds each entry in exactly one place.
 //!
-//! A sweep, which brings all leaves of a stretch something, lets a leaf that has no room for it be spread over its neighbours (`spread.rs`).
+//! A merge is a chain of mini-transactions. Each takes as many entries as its limits allow. If the
+//! leaf has no room for a key, the next one splits the leaf. A sweep, which brings something to all
+//! leaves of a stretch, redistributes such a leaf over its neighbours instead
+//! (`merge::multi_leaf`).
 //!
-//! Called by readers that met a dense leaf, by appends whose list is full, by appenders near the bound, by sweeps; with no
-//! latch held.
-use crate::base::{planted, sync_point, Mutant, Result, SyncPoint};
-use crate::btree::{Intent, LeafWrite, Placed, RememberedLeaf, Tree};
-use crate::change::delta::op_list::Operations;
-use crate::change::delta::tree::{delta_end, delta_key, Delta, DeltaKey};
-use crate::change::policy::change_buffer::entry_bytes;
-use crate::change::{IndexTrees, Pending};
+//! Latches: the base leaf (X; with its ancestors if it must be split), then delta leaves as
+//! `merge::batch` says. Called with no latch held, by: readers that met a dense leaf, appends whose
+//! list is full, appenders near the bound (`merge::backpressure`), sweeps (`merge::sweep`).
+use super::batch::{successor, Batch, Limits, Reach};
+use super::multi_leaf;
+use crate::base::{planted, sync_point, Error, Mutant, Result, SyncPoint};
+use crate::btree::{Intent, LeafWrite, Placed, Tree};
+use crate::change::delta::Delta;
+use crate::change::IndexTrees;
 use crate::pool::{Mtr, Pool};
 
-/// Entries that one Mtr takes, about.
-const ENTRIES_MAX: usize = 512;
-/// Delta leaves that it latches, about.
-const LEAVES_MAX: usize = 8;
-/// Mtrs for one leaf in a row that merged nothing, because a latch could not be had.
+/// What one mini-transaction takes, about.
+const LIMITS: Limits = Limits {
+    entries: 512,
+    leaves: 8,
+};
+/// Mini-transactions in a row that may merge nothing because a latch could not be had.
 const FRUITLESS_MAX: usize = 64;
 
-/// Applies everything pending for the leaf that owns `key`. Called with no latch held. Number of entries merged; 0 while the delta tree
-/// is not counted yet.
+/// Applies everything pending for the leaf that owns `key`. Called with no latch held. Returns the
+/// number of entries merged; 0 while the delta tree is not counted yet.
 pub fn merge_leaf(pool: &Pool, index: &IndexTrees, key: &[u8]) -> Result<usize> {
     match &index.delta {
         Some(delta) if !delta.is_empty() && delta.is_known() => {
             let merged = merge_at(pool, &index.tree, delta, key, false)?.entries;
-            delta.tidy();
+            delta.summary.reclaim();
             Ok(merged)
         }
         _ => Ok(0),
     }
 }
 
-/// As `merge_leaf`, of a delta tree that is counted; false: others had a part of it latched, and that is left.
-pub(in crate::change) fn merge_leaf_whole(pool: &Pool, index: &IndexTrees, key: &[u8]) -> Result<bool> {
+/// As `merge_leaf`, of a delta tree that is counted. False: other threads had a part of it latched,
+/// and that part is left.
+pub fn merge_leaf_whole(pool: &Pool, index: &IndexTrees, key: &[u8]) -> Result<bool> {
     let Some(delta) = index.delta.as_deref().filter(|delta| !delta.is_empty()) else {
         return Ok(true);
     };
     let merged = merge_at(pool, &index.tree, delta, key, false)?;
-    delta.tidy();
+    delta.summary.reclaim();
     Ok(merged.whole)
 }
 
-pub(in crate::change) struct Merged {
+/// The outcome of a merge.
+pub struct Merged {
     pub entries: usize,
     pub leaves: usize,
     /// Where the leaf ended; None = it was the last.
     pub end: Option<Vec<u8>>,
-    /// Entries that fit nothing and stay.
+    /// Entries that fit no entry of the leaf and stay.
     pub stuck: usize,
-    /// False: a latch could not be had; more than those is left.
+    /// False: a latch could not be had, and more than the stuck entries is left.
     pub whole: bool,
 }
 
 impl Merged {
-    /// Nothing was pending for the leaf: others had merged it.
+    /// Nothing was pending for the leaf: another thread had merged it.
     pub fn found_nothing(&self) -> bool {
         self.entries == 0 && self.stuck == 0 && self.whole
     }
 }
 
-/// `sweeping`: the neighbours to the right are next.
-pub(in crate::change) fn merge_at(
-    pool: &Pool,
-    tree: &Tree,
-    delta: &Delta,
-    key: &[u8],
-    sweeping: bool,
-) -> Result<Merged> {
-    merge_by(Merge::new(pool, tree, delta, sweeping), key)
+/// Merges the leaf that owns `key`. `sweeping`: the neighbours to the right are next.
+pub fn merge_at(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8], sweeping: bool) -> Result<Merged> {
+    merge_by(LeafMerge::new(pool, tree, delta, sweeping), key)
 }
 /// As `merge_at`, by an appender near the bound.
-pub(in crate::change) fn merge_helping(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8]) -> Result<Merged> {
-    let mut merge = Merge::new(pool, tree, delta, false);
+pub fn merge_as_appender(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8]) -> Result<Merged> {
+    let mut merge = LeafMerge::new(pool, tree, delta, false);
     merge.loses_all = planted(Mutant::BackpressureEntriesLost);
     merge_by(merge, key)
 }
-/// As `merge_at`, of one key alone, which others of its leaf may need room for. False: nothing was merged.
-pub(in crate::change) fn merge_key(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8]) -> Result<bool> {
-    let mut merge = Merge::new(pool, tree, delta, false);
+/// As `merge_at`, of one key alone: the other keys of its leaf may need room. False: nothing was
+/// merged.
+pub fn merge_key(pool: &Pool, tree: &Tree, delta: &Delta, key: &[u8]) -> Result<bool> {
+    let mut merge = LeafMerge::new(pool, tree, delta, false);
     let ended = merge.run(key, Next::Key);
-    merge.tell();
-    delta.tidy();
-    ended.map(|_| merge.entries > 0)
+    merge.report();
+    delta.summary.reclaim();
+    ended.map(|_| merge.batch.entries > 0)
 }
-fn merge_by(mut merge: Merge<'_>, key: &[u8]) -> Result<Merged> {
+fn merge_by(mut merge: LeafMerge<'_>, key: &[u8]) -> Result<Merged> {
     let ended = merge.run(key, Next::Leaf);
-    // With an error, too: the Mtrs before have merged something.
-    merge.tell();
+    // After an error, too: the mini-transactions before it have merged something.
+    merge.report();
     let next = ended?;
     Ok(Merged {
-        entries: merge.entries,
+        entries: merge.batch.entries,
         leaves: merge.leaves,
         end: merge.end.flatten(),
-        stuck: merge.stuck,
+        stuck: merge.batch.stuck,
         whole: next == Next::Done && !merge.left_younger,
     })
 }
 
-/// What the next Mtr is about.
+/// Can the next leaves be merged after this error of one leaf's merge?
+pub fn concerns_one_leaf(e: &Error) -> bool {
+    matches!(e, Error::Corrupt(_) | Error::Io(_) | Error::Full(_))
+}
+
+/// The subject of the next mini-transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::change) enum Next {
+enum Next {
     /// The whole leaf that owns the key.
     Leaf,
-    /// It and its neighbours.
-    Spread,
+    /// That leaf and its neighbours.
+    Stretch,
     /// The whole leaf after all, by itself.
     Alone,
-    /// What is left of that leaf, from the key on.
+    /// The rest of that leaf, from the key on.
     From,
     /// The key alone.
     Key,
-    /// It too: its leaf is split to make room for so many bytes, if that is enough still.
+    /// The key alone, too: its leaf is split to make room for this many bytes, if that is still
+    /// enough.
     Grow(usize),
     Done,
 }
 
-/// Neighbouring entries of a delta leaf.
-pub(in crate::change) struct Run {
-    leaf: LeafWrite,
-    partition: u16,
-    from: usize,
-    to: usize,
-}
-
-/// What a collecting came to.
-pub(in crate::change) enum Reach {
-    All,
-    /// Only keys below this one.
-    Below(Vec<u8>),
-    /// Not every partition.
-    Older,
-}
-
-pub(in crate::change) struct Merge<'a> {
-    pub pool: &'a Pool,
-    pub tree: &'a Tree,
-    pub delta: &'a Delta,
+/// The merge of one leaf, or of a stretch that begins with it.
+struct LeafMerge<'a> {
+    batch: Batch<'a>,
     sweeping: bool,
-    /// Upper fence of the leaf as it was first met, or of the last of those it was spread over.
-    pub end: Option<Option<Vec<u8>>>,
-    entries: usize,
+    /// Upper fence of the leaf as it was first met, or of the last leaf of the stretch.
+    end: Option<Option<Vec<u8>>>,
     /// Base leaves.
-    pub leaves: usize,
-    /// What one Mtr takes, about: entries, and leaves of the delta tree.
-    pub entries_max: usize,
-    pub leaves_max: usize,
-    pub stuck: usize,
-    /// It went on behind keys of which only the older partitions could be had.
+    leaves: usize,
+    /// The merge went on past keys of which only the older partitions could be had.
     left_younger: bool,
     /// A planted bug: what is taken out is not applied.
     loses_all: bool,
-    pub pending: Pending,
-    runs: Vec<Run>,
-    pub value: Vec<u8>,
 }
 
-impl<'a> Merge<'a> {
-    fn new(pool: &'a Pool, tree: &'a Tree, delta: &'a Delta, sweeping: bool) -> Merge<'a> {
-        Merge {
-            pool,
-            tree,
-            delta,
+impl<'a> LeafMerge<'a> {
+    fn new(pool: &'a Pool, tree: &'a Tree, delta: &'a Delta, sweeping: bool) -> LeafMerge<'a> {
+        LeafMerge {
+            batch: Batch::new(pool, tree, delta),
             sweeping,
             end: None,
-            entries: 0,
             leaves: 1,
-            entries_max: ENTRIES_MAX,
-            leaves_max: LEAVES_MAX,
-            stuck: 0,
             left_younger: false,
             loses_all: false,
-            pending: Pending::default(),
-            runs: Vec::new(),
-            value: Vec::new(),
         }
     }
-    /// Mtr after Mtr; `Done`, or what was to be next when latches could not be had for too long, or when the one key is done.
+    /// One mini-transaction after the other. Returns `Done`, or what was to be next when latches
+    /// could not be had for too long, or when the one key is done.
     fn run(&mut self, key: &[u8], first: Next) -> Result<Next> {
         let mut next = first;
         let mut at = key.to_vec();
         let mut fruitless = 0;
         loop {
-            let before = self.entries;
+            let before = self.batch.entries;
             next = match next {
-                Next::Spread => self.spread(&mut at)?,
+                Next::Stretch => self.merge_stretch(&mut at)?,
                 _ => self.step(&mut at, next)?,
             };
-            fruitless = if self.entries == before { fruitless + 1 } else { 0 };
+            fruitless = if self.batch.entries == before { fruitless + 1 } else { 0 };
             let key_done = first == Next::Key && !matches!(next, Next::Grow(_));
             if next == Next::Done || key_done || fruitless > FRUITLESS_MAX {
                 return Ok(next);
             }
         }
     }
-    /// Into the counters.
-    fn tell(&self) {
-        let counters = self.pool.counters();
-        if self.entries > 0 {
+    /// Adds the merge to the counters.
+    fn report(&self) {
+        let (counters, entries) = (self.batch.pool.counters(), self.batch.entries as u64);
+        if entries > 0 {
             counters.change_buffer_merged_leaves.add(self.leaves as u64);
         }
-        // Each leaf was brought in once, for all of its own.
+        // Each leaf was read once, for all its entries.
         counters
             .change_buffer_reads_avoided
-            .add((self.entries as u64).saturating_sub(self.leaves as u64));
-        self.delta.merged_some(self.entries as u64);
+            .add(entries.saturating_sub(self.leaves as u64));
+        self.batch.delta.progress.note_merged(entries);
     }
-    /// One Mtr. `at`: the key it is about, then the one to go on with.
+    /// One mini-transaction for the leaf that owns `at` and its right neighbours. `at` becomes the
+    /// key to go on with.
+    fn merge_stretch(&mut self, at: &mut Vec<u8>) -> Result<Next> {
+        let Some(merged) = multi_leaf::merge_stretch(&mut self.batch, at)? else {
+            return Ok(Next::Alone);
+        };
+        self.leaves += merged.leaves - 1;
+        self.end = Some(merged.end);
+        Ok(match merged.rest {
+            None => Next::Done,
+            Some(key) => {
+                *at = key;
+                Next::From
+            }
+        })
+    }
+    /// One mini-transaction. `at`: the key it is about, then the key to go on with.
     fn step(&mut self, at: &mut Vec<u8>, what: Next) -> Result<Next> {
-        self.pool.redo().reserve_to_go_on()?;
-        let mut mtr = self.pool.begin();
+        let (pool, tree) = (self.batch.pool, self.batch.tree);
+        pool.redo().reserve_to_go_on()?;
+        let mut mtr = pool.begin();
         let intent = match what {
             Next::Grow(bytes) => Intent::Grow(bytes),
             _ => Intent::Leaf,
         };
-        let leaf = self.tree.leaf_for_write(&mut mtr, at, intent, None)?;
-        let (lower, upper) = leaf.fences(&mtr);
-        let mut lo = at.clone();
-        let mut hi = upper.map(<[u8]>::to_vec);
-        match what {
-            Next::Leaf | Next::Alone => {
-                lo = lower.to_vec();
-                self.end = Some(hi.clone());
-            }
-            Next::Key | Next::Grow(_) => hi = Some(successor(at)),
-            _ => {
-                let end = self.end.clone().flatten();
-                if hi.is_none() || end.as_ref().is_some_and(|end| Some(end) < hi.as_ref()) {
-                    hi = end;
-                }
-            }
-        }
-        let reach = self.collect(&mut mtr, &lo, hi.as_deref())?;
-        self.pending.settle();
-        if what == Next::Leaf && self.sweeping && self.pending.put_bytes() > leaf.free(&mtr) {
-            return Ok(Next::Spread);
+        let leaf = tree.leaf_for_write(&mut mtr, at, intent, None)?;
+        let (lo, hi) = self.range_of(&mtr, &leaf, at, what);
+        let reach = self.batch.collect(&mut mtr, &lo, hi.as_deref(), LIMITS)?;
+        let has_room = || self.batch.pending.put_bytes() <= leaf.free(&mtr);
+        if what == Next::Leaf && self.sweeping && !has_room() {
+            return Ok(Next::Stretch);
         }
         if let Next::Grow(bytes) = what {
-            // The path to the leaf is latched for so many only, and since they were counted more may have become pending for the key.
+            // The path to the leaf is latched for that many bytes only. Since they were counted
+            // more may have become pending for the key.
             let needed = self.needed(&mtr, &leaf);
             if needed > bytes {
                 return Ok(Next::Grow(needed));
             }
         }
-        let stuck = self.stuck;
-        let stopped = self.apply_and_take(mtr, &leaf)?;
-        if let Some((key, bytes)) = stopped {
+        let stuck = self.batch.stuck;
+        if let Some((key, bytes)) = self.apply_and_take(mtr, &leaf)? {
             self.left_younger |= match &reach {
                 Reach::All => false,
                 Reach::Below(below) => key > *below,
@@ -263,8 +236,8 @@ impl<'a> Merge<'a> {
         let ends_here = Some(&hi) == self.end.as_ref();
         *at = match reach {
             Reach::Older => {
-                // They are met again.
-                self.stuck = stuck;
+                // The stuck entries are met again.
+                self.batch.stuck = stuck;
                 lo
             }
             Reach::Below(key) => key,
@@ -275,101 +248,50 @@ impl<'a> Merge<'a> {
         };
         Ok(Next::From)
     }
-
-    /// X-latches the delta leaves that hold the range, partition by partition, and copies what is pending.
-    pub(in crate::change) fn collect(&mut self, mtr: &mut Mtr<'_>, lo: &[u8], hi: Option<&[u8]>) -> Result<Reach> {
-        self.pending.clear();
-        self.runs.clear();
-        let delta = &self.delta.tree;
-        let partitions = self.delta.partitions();
-        let Some((first, later)) = partitions.split_first() else {
-            return Ok(Reach::All);
-        };
-        let mut remembered: Vec<(u16, DeltaKey, RememberedLeaf)> = Vec::with_capacity(later.len());
-        for partition in later {
-            let key = delta_key(*partition, lo);
-            let leaf = delta.remember_leaf(self.pool, &key)?;
-            remembered.push((*partition, key, leaf));
-        }
-        let leaf = delta.leaf_for_write(mtr, &delta_key(*first, lo), Intent::Leaf, None)?;
-        let mut below = self.collect_partition(mtr, leaf, *first, hi)?;
-        for (partition, key, leaf) in remembered {
-            let Some(leaf) = delta.try_leaf(mtr, &key, leaf)? else {
-                return Ok(Reach::Older);
-            };
-            let hi = below.as_deref().or(hi);
-            if let Some(nearer) = self.collect_partition(mtr, leaf, partition, hi)? {
-                below = Some(nearer);
+    /// The range of keys, [lo, hi), that a step merges in the latched leaf. Notes where the whole
+    /// leaf ends.
+    fn range_of(&mut self, mtr: &Mtr<'_>, leaf: &LeafWrite, at: &[u8], what: Next) -> (Vec<u8>, Option<Vec<u8>>) {
+        let (lower, upper) = leaf.fences(mtr);
+        let hi = upper.map(<[u8]>::to_vec);
+        match what {
+            Next::Leaf | Next::Alone => {
+                self.end = Some(hi.clone());
+                (lower.to_vec(), hi)
             }
-        }
-        Ok(below.map_or(Reach::All, Reach::Below))
-    }
-    /// Some(key): it was too much, and stopped before that key.
-    fn collect_partition(
-        &mut self,
-        mtr: &mut Mtr<'_>,
-        leaf: LeafWrite,
-        partition: u16,
-        hi: Option<&[u8]>,
-    ) -> Result<Option<Vec<u8>>> {
-        let end = delta_end(partition, hi);
-        let mut leaf = leaf;
-        loop {
-            let len = leaf.entries(mtr);
-            let from = leaf.slot;
-            let to = end.as_ref().map_or(len, |end| leaf.search(mtr, end).0);
-            for slot in from..to {
-                let (key, value) = leaf.entry(mtr, slot);
-                self.pending.push(partition, &key[2..], value);
-            }
-            let upper = leaf.fences(mtr).1;
-            let over = to < len || upper.is_none_or(|upper| end.as_ref().is_some_and(|end| upper >= &end[..]));
-            if from < to {
-                let leaf = leaf.clone();
-                self.runs.push(Run {
-                    leaf,
-                    partition,
-                    from,
-                    to,
-                });
-            }
-            if over {
-                return Ok(None);
-            }
-            if from < to && (self.pending.entries() >= self.entries_max || self.runs.len() >= self.leaves_max) {
-                return Ok(Some(successor(&leaf.entry(mtr, to - 1).0[2..])));
-            }
-            match leaf.next_leaf(mtr)? {
-                Some(next) => leaf = next,
-                None => return Ok(None),
+            Next::Key | Next::Grow(_) => (at.to_vec(), Some(successor(at))),
+            _ => {
+                let end = self.end.clone().flatten();
+                let ends_before = end.as_ref().is_some_and(|end| Some(end) < hi.as_ref());
+                let hi = if hi.is_none() || ends_before { end } else { hi };
+                (at.to_vec(), hi)
             }
         }
     }
-
     /// Bytes that the first key takes in the leaf with everything applied.
     fn needed(&mut self, mtr: &Mtr<'_>, leaf: &LeafWrite) -> usize {
-        if self.pending.is_empty() {
+        let batch = &mut self.batch;
+        if batch.pending.is_empty() {
             return 0;
         }
-        let key = self.pending.key(0);
+        let key = batch.pending.key(0);
         let (slot, found) = leaf.search(mtr, key);
         let base = found.then(|| leaf.entry(mtr, slot).1);
-        match self.pending.evaluate(0, base, &mut self.value) {
-            Ok(true) => key.len() + self.value.len(),
+        match batch.pending.evaluate(0, base, &mut batch.value) {
+            Ok(true) => key.len() + batch.value.len(),
             _ => 0,
         }
     }
-
-    /// Ends the Mtr. Some: stopped at that key, which needs so many bytes; those before it are merged.
+    /// Applies the collected entries and ends the mini-transaction (I4). Some: the merge stopped at
+    /// that key, which needs this many bytes; the keys before it are merged.
     fn apply_and_take(&mut self, mut mtr: Mtr<'_>, leaf: &LeafWrite) -> Result<Option<(Vec<u8>, usize)>> {
         let mut kept = Vec::new();
         let mut sparse = None;
         let mut stopped = None;
-        for i in 0..self.pending.len() {
+        for i in 0..self.batch.pending.len() {
             if self.loses_all || i == 0 && planted(Mutant::BufferedEntryLost) {
                 continue;
             }
-            match self.apply(&mut mtr, leaf, i)? {
+            match apply(&mut self.batch, &mut mtr, leaf, i)? {
                 Applied::Done => {}
                 Applied::Sparse => sparse = Some(i),
                 Applied::Kept => kept.push(i),
@@ -379,125 +301,60 @@ impl<'a> Merge<'a> {
                 }
             }
         }
-        let done = stopped.unwrap_or(self.pending.len());
-        let empty = self.take_out(&mut mtr, done, &kept);
+        let batch = &mut self.batch;
+        let done = stopped.unwrap_or(batch.pending.len());
+        let empty = batch.take_out(&mut mtr, done, &kept);
         mtr.commit();
         sync_point(SyncPoint::MergedToBeCounted);
-        self.account(done, &kept);
+        batch.count_merged(done, &kept);
         if let Some(i) = sparse {
-            self.tree.try_merge_nodes(self.pool, self.pending.key(i))?;
+            batch.tree.try_merge_nodes(batch.pool, batch.pending.key(i))?;
         }
-        for key in empty {
-            self.delta.tree.try_merge_nodes(self.pool, &key)?;
-        }
+        batch.free_empty(empty)?;
         Ok(stopped.map(|i| {
-            let key = self.pending.key(i).to_vec();
-            let bytes = key.len() + self.value.len();
+            let key = batch.pending.key(i).to_vec();
+            let bytes = key.len() + batch.value.len();
             (key, bytes)
         }))
     }
-    /// Evaluates key `i` on the base leaf. An error comes before any change.
-    fn apply(&mut self, mtr: &mut Mtr<'_>, leaf: &LeafWrite, i: usize) -> Result<Applied> {
-        let key = self.pending.key(i);
-        let (slot, found) = leaf.search(mtr, key);
-        let base = found.then(|| leaf.entry(mtr, slot).1);
-        let Ok(present) = self.pending.evaluate(i, base, &mut self.value) else {
-            return Ok(Applied::Kept);
-        };
-        let same = found && present && base == Some(&self.value[..]);
-        let at = LeafWrite {
-            slot,
-            found,
-            ..leaf.clone()
-        };
-        let placed = match (found, present) {
-            _ if same => Placed::Done,
-            (true, true) => at.set_value(mtr, &self.value)?,
-            (false, true) => at.insert(mtr, key, &self.value)?,
-            (true, false) if at.remove(mtr)? => return Ok(Applied::Sparse),
-            _ => Placed::Done,
-        };
-        Ok(match placed {
-            Placed::Done => Applied::Done,
-            Placed::NoRoom => Applied::NoRoom,
-        })
-    }
-    /// Takes the first `done` keys out of the delta leaves, but those kept. Keys of leaves that are empty now.
-    pub(in crate::change) fn take_out(&self, mtr: &mut Mtr<'_>, done: usize, kept: &[usize]) -> Vec<Vec<u8>> {
-        let mut empty = Vec::new();
-        if !kept.is_empty() {
-            self.delta.left_stuck();
-        }
-        if planted(Mutant::BufferedEntryMergedTwice) {
-            return empty;
-        }
-        // From the right: a run before another in one leaf keeps its slots.
-        for run in self.runs.iter().rev() {
-            let mut to = run.to;
-            if done < self.pending.len() {
-                let stop = delta_key(run.partition, self.pending.key(done));
-                to = to.min(run.leaf.search(mtr, &stop).0);
-            }
-            let stays: Vec<usize> = (kept.iter())
-                .map(|i| run.leaf.search(mtr, &delta_key(run.partition, self.pending.key(*i))))
-                .filter(|(slot, found)| *found && (run.from..to).contains(slot))
-                .map(|(slot, _)| slot)
-                .collect();
-            for slot in stays.into_iter().rev() {
-                if slot + 1 < to {
-                    run.leaf.remove_run(mtr, slot + 1, to);
-                }
-                to = slot;
-            }
-            if run.from < to && run.leaf.remove_run(mtr, run.from, to) {
-                empty.push(run.leaf.fences(mtr).0.to_vec());
-            }
-        }
-        empty
-    }
-    pub(in crate::change) fn account(&mut self, done: usize, kept: &[usize]) {
-        let counters = self.pool.counters();
-        let before = self.entries;
-        let mut operations = Operations::default();
-        let _open = self.delta.open();
-        for i in 0..done {
-            for (partition, value) in self.pending.items_of(i) {
-                if kept.contains(&i) {
-                    self.stuck += 1;
-                    continue;
-                }
-                let key = self.pending.key(i);
-                operations.count(value);
-                self.delta.taken(key, partition, entry_bytes(key.len() + value.len()));
-                self.entries += 1;
-            }
-        }
-        counters.change_buffer_merged_inserts.add(operations.inserts);
-        counters.change_buffer_merged_delete_marks.add(operations.delete_marks);
-        counters.change_buffer_merged_deletes.add(operations.deletes);
-        counters
-            .change_buffer_merged_entries
-            .add((self.entries - before) as u64);
-        counters.change_buffer_merges.inc();
-        counters.change_buffer_missing.add(kept.len() as u64);
-    }
 }
 
-/// What became of a key.
+/// The outcome for one key.
 enum Applied {
     Done,
     /// Done, and the leaf has become sparse.
     Sparse,
     NoRoom,
-    /// It does not fit the entry it meets: the index is corrupt. It stays, so that CHECK TABLE tells it.
+    /// The pending change fits no entry: the index is corrupt. The change stays, so that CHECK
+    /// TABLE reports it.
     Kept,
 }
 
-/// The first key behind `key`.
-fn successor(key: &[u8]) -> Vec<u8> {
-    let mut out = key.to_vec();
-    out.push(0);
-    out
+/// Applies what is pending for key `i` to the base leaf. An error comes before any change.
+fn apply(batch: &mut Batch<'_>, mtr: &mut Mtr<'_>, leaf: &LeafWrite, i: usize) -> Result<Applied> {
+    let key = batch.pending.key(i);
+    let (slot, found) = leaf.search(mtr, key);
+    let base = found.then(|| leaf.entry(mtr, slot).1);
+    let Ok(present) = batch.pending.evaluate(i, base, &mut batch.value) else {
+        return Ok(Applied::Kept);
+    };
+    let same = found && present && base == Some(&batch.value[..]);
+    let at = LeafWrite {
+        slot,
+        found,
+        ..leaf.clone()
+    };
+    let placed = match (found, present) {
+        _ if same => Placed::Done,
+        (true, true) => at.set_value(mtr, &batch.value)?,
+        (false, true) => at.insert(mtr, key, &batch.value)?,
+        (true, false) if at.remove(mtr)? => return Ok(Applied::Sparse),
+        _ => Placed::Done,
+    };
+    Ok(match placed {
+        Placed::Done => Applied::Done,
+        Placed::NoRoom => Applied::NoRoom,
+    })
 }
 
 #[cfg(test)]

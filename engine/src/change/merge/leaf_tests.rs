@@ -1,14 +1,15 @@
-//! What others do to a leaf, and to what is pending for it, between two mini-transactions of one merge.
+//! What other threads do to a leaf, and to what is pending for it, between two mini-transactions of
+//! one merge.
 use super::*;
 use crate::base::sync_point::at;
-use crate::base::{PageNo, SyncPoint};
-use crate::btree::tests::fixture::{check, checkpoint};
+use crate::base::PageNo;
+use crate::btree::tests::fixture::check;
 use crate::btree::ENTRY_OVERHEAD;
-use crate::change::testing::fixture::{found_again, new_index};
-use crate::change::{drain, get, submit, visit_prefix, Buffering, IndexTrees, Op};
-use crate::entry::secondary;
+use crate::change::delta::key::delta_key;
+use crate::change::fixture::new_index;
+use crate::change::{drain, get, submit, visit_prefix, Buffering, Op};
+use crate::index::secondary;
 use crate::pool::testing::PoolFixture;
-use crate::pool::Presence;
 use std::sync::mpsc::channel;
 
 fn value_of(len: usize) -> Vec<u8> {
@@ -28,41 +29,9 @@ fn free_at(pool: &Pool, index: &IndexTrees, key: &[u8]) -> usize {
     leaf.free(&mtr)
 }
 
-/// They were read one after the other with their parent latched alone, which kept everybody from all that is below it.
-#[test]
-fn the_leaves_of_a_stretch_are_in_the_pool_before_it_is_latched() {
-    let rig = PoolFixture::create(8, 256);
-    let index = new_index(&rig.pool, 0);
-    index.delta.as_ref().unwrap().buffer().set_buffering(Buffering::None);
-    let key = |n: u32| (n << 8).to_be_bytes();
-    (0..2000).for_each(|n| put(&rig.pool, &index, &key(n), &value_of(100)));
-    checkpoint(&rig.pool);
-    let rig = PoolFixture::recover(rig.disk.crash(1), 256, &mut |_, _| ());
-    let (pool, index) = (&*rig.pool, found_again(&rig.pool, &index, 1));
-    (0..2000).for_each(|n| put(pool, &index, &key(n), &value_of(100)));
-    let delta = index.delta.as_ref().unwrap();
-    delta.know(pool).unwrap();
-    let mut ids = Vec::new();
-    let mut from = Vec::new();
-    while ids.len() < 5 {
-        let (id, end) = index.tree.leaf_place(pool, &from).unwrap().unwrap();
-        ids.push(id);
-        from = end.unwrap();
-    }
-    let absent = || {
-        ids[1..]
-            .iter()
-            .filter(|id| pool.presence(**id) == Presence::Absent)
-            .count()
-    };
-    assert_eq!(absent(), 4);
-    let merge = Merge::new(pool, &index.tree, delta, true);
-    assert_eq!(merge.stretch(&[], 5).unwrap(), 5);
-    assert_eq!(absent(), 0);
-}
-
-/// A merge found no room for a key, and came back to split the leaf for as many bytes as it had seen. Meanwhile a longer value had been put for
-/// the key, and purge had made room for the shorter one: the parent was let go, and its absence took the engine down.
+/// A merge found no room for a key, and came back to split the leaf for as many bytes as it had
+/// seen. Meanwhile a longer value had been put for the key, and purge had made room for the shorter
+/// one. So the parent was unlatched, and the split without it panicked.
 #[test]
 fn a_key_that_needs_more_room_than_was_asked_for_asks_again() {
     let rig = PoolFixture::create(5, 256);
@@ -73,7 +42,7 @@ fn a_key_that_needs_more_room_than_was_asked_for_asks_again() {
         put(pool, &index, &(n << 8).to_be_bytes(), &value_of(100));
     }
     assert!(check(pool, &index.tree, false).leaf_pages > 2);
-    // Some room is left in the leaf: for the value that was there first, and not for the one that is pending now.
+    // The leaf has room for the first value, but not for the one that is pending now.
     let key = (200u32 << 8 | 255).to_be_bytes();
     let (first, now) = (20, value_of(200));
     let mut n = 200 << 8;
@@ -90,22 +59,23 @@ fn a_key_that_needs_more_room_than_was_asked_for_asks_again() {
     delta.buffer().set_test_mode(1);
     put(pool, &index, &key, &now);
 
-    let mut merge = Merge::new(pool, &index.tree, delta, false);
+    let mut merge = LeafMerge::new(pool, &index.tree, delta, false);
     let mut at = key.to_vec();
     let next = merge.step(&mut at, Next::Grow(first)).unwrap();
-    assert_eq!((next, merge.entries), (Next::Grow(key.len() + now.len()), 0));
+    assert_eq!((next, merge.batch.entries), (Next::Grow(key.len() + now.len()), 0));
     assert_eq!(at, key);
     merge.step(&mut at, next).unwrap();
-    assert_eq!(merge.entries, 1);
+    assert_eq!(merge.batch.entries, 1);
     drain(pool, &index).unwrap();
     let mut found = Vec::new();
     assert!(get(pool, &index, &key, &mut found).unwrap() && found == now);
     check(pool, &index.tree, false);
 }
 
-/// A merge counts down behind its mini-transaction, and empties the index so. Somebody else has latched the leaf meanwhile and learned that
-/// partition 1 holds something; before he looks into it, two changes of one key come. Numbers began at 0 again: he met the younger change
-/// in partition 1, and knew nothing of the older one. `body`: what he does.
+/// A merge counts down after its mini-transaction, which empties the index. Meanwhile another
+/// thread has latched the leaf and learned that partition 1 holds something. Before it looks there,
+/// two changes of one key come. Numbers began at 0 again, so it met the younger change in partition
+/// 1, and knew nothing of the older one. `body`: what that thread does.
 fn while_the_index_is_emptied(younger: Op<'static>, body: impl FnOnce(&Pool, &IndexTrees)) {
     let rig = PoolFixture::create(6, 256);
     let index = new_index(&rig.pool, 1);
@@ -140,32 +110,33 @@ fn while_the_index_is_emptied(younger: Op<'static>, body: impl FnOnce(&Pool, &In
     let mut found = Vec::new();
     assert!(get(&rig.pool, &index, b"key", &mut found).unwrap());
     let found = secondary::decode(&found, 4).unwrap();
-    assert_eq!(found.stamp, 2, "the younger change stands");
+    assert_eq!(found.stamp, 2, "the younger change is there");
 }
 #[test]
-fn a_merge_overtaken_by_the_emptying_of_the_index_takes_no_younger_entry_before_an_older() {
+fn a_merge_while_the_index_is_emptied_takes_no_younger_entry_before_an_older() {
     let value = stamped(2, 1).leak();
     while_the_index_is_emptied(Op::Put { key: b"key", value }, |pool, index| {
         merge_leaf(pool, index, b"").unwrap();
     });
 }
 #[test]
-fn a_reader_overtaken_by_the_emptying_of_the_index_meets_no_younger_entry_without_the_older() {
+fn a_reader_while_the_index_is_emptied_meets_no_younger_entry_without_the_older() {
     let (key, stamp) = (b"key", 2);
     while_the_index_is_emptied(Op::Mark { key, stamp }, |pool, index| {
         visit_prefix(pool, index, b"", &mut |_, _| Ok(true)).unwrap();
     });
 }
 
-/// A merge that could not have the younger partition, and met no room, went on behind the key that needed it and said that nothing was left. What
-/// does not fit the delta tree then went to the leaf directly, under an older mark: the row was missing by that index.
+/// A merge could not latch the younger partition, and found no room for a key. It went on after
+/// that key and reported that nothing was left. A change too long for the delta tree then went to
+/// the leaf directly, before an older mark. The row was missing by that index.
 #[test]
 fn what_cannot_be_buffered_is_not_overtaken_by_what_is_pending_for_its_key() {
     let rig = PoolFixture::create(7, 256);
     let (pool, index) = (&*rig.pool, new_index(&rig.pool, 0));
     let delta = index.delta.as_ref().unwrap();
     delta.buffer().set_buffering(Buffering::None);
-    // A leaf without room, and others behind it.
+    // A leaf without room, and leaves after it.
     let long = vec![b'b'; 2400];
     let key = &long[..];
     put(pool, &index, key, &stamped(1, 8));
@@ -208,7 +179,7 @@ fn what_cannot_be_buffered_is_not_overtaken_by_what_is_pending_for_its_key() {
     drain(pool, &index).unwrap();
     let mut found = Vec::new();
     assert!(get(pool, &index, key, &mut found).unwrap());
-    assert!(found == value, "the younger change stands");
+    assert!(found == value, "the younger change is there");
     check(pool, &index.tree, false);
 }
 fn leaf_of(pool: &Pool, tree: &Tree, key: &[u8]) -> PageNo {

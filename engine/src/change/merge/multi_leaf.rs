@@ -1,145 +1,166 @@
-//! A stretch of base leaves merged by one Mtr, and written anew with what was pending for them (`btree::Siblings`).
+//! A stretch of base leaves merged in one mini-transaction (I4): the leaves are written anew,
+//! together with what was pending for them.
 //!
-//! A leaf that a bulk build filled has no room for what is pending for it, and neither have its neighbours. Merged one by one each would be
-//! split; together they need one page in eight more. An image of each page goes to the log, which is as many bytes as its doublewrite
-//! would be; in return it needs none (`pool::flush`). Latches as in `merge.rs`, with a parent and several leaves in the place of one.
+//! A leaf that a bulk build filled has no room for what is pending for it, and neither have its
+//! neighbours. Merged one by one each would be split; together they need one page in eight more. An
+//! image of each page goes to the log. That is as many bytes as its doublewrite would be, and so
+//! the page needs no doublewrite (`pool::flush`).
+//!
+//! Latches: a parent and several base leaves (X), then delta leaves as `merge::batch` says. Called
+//! by: `merge::leaf`, with no latch held.
+use super::batch::{Batch, Limits, Reach};
 use crate::base::{planted, sync_point, Mutant, Result, SyncPoint};
-use crate::change::merge::leaf::{Merge, Next, Reach};
-use crate::pool::{Presence, PAGE_SIZE};
+use crate::btree::Tree;
+use crate::change::delta::Delta;
+use crate::pool::{Pool, Presence, PAGE_SIZE};
 
 /// Leaves of one stretch, at most.
 const STRETCH_MAX: usize = 8;
-/// A stretch's images take at most this part of the log (1/n), and its leaves this part of the pool.
+/// A stretch's images take at most this part (1/n) of the log, and its leaves this part of the
+/// pool.
 const LOG_SHARE: u64 = 32;
 const POOL_SHARE: u64 = 64;
-/// Entries that one Mtr takes, and delta leaves that it latches for each base leaf, about.
+/// Entries that one mini-transaction takes, and delta leaves that it latches for each base leaf,
+/// about.
 const ENTRIES_MAX: usize = 4096;
 const DELTA_LEAVES: usize = 4;
 
 #[cfg(test)]
 thread_local! {
     /// Stretches that this thread has merged, and their leaves.
-    pub(crate) static SPREAD: std::cell::Cell<(u64, u64)> = const { std::cell::Cell::new((0, 0)) };
+    pub(crate) static REDISTRIBUTED: std::cell::Cell<(u64, u64)> = const { std::cell::Cell::new((0, 0)) };
 }
 
-impl Merge<'_> {
-    /// One Mtr: as `step`, for the leaf that owns `at` and its right neighbours.
-    pub(in crate::change) fn spread(&mut self, at: &mut Vec<u8>) -> Result<Next> {
-        let bytes = (self.pool.redo().capacity() / LOG_SHARE).min(self.pool.size() / POOL_SHARE);
-        let stretch = self.stretch(at, STRETCH_MAX.min(bytes as usize / PAGE_SIZE))?;
-        if stretch < 2 {
-            return Ok(Next::Alone);
-        }
-        self.pool.redo().reserve_to_go_on()?;
-        let mut mtr = self.pool.begin();
-        let Some(siblings) = crate::btree::Siblings::latch(&self.tree, &mut mtr, at, stretch)? else {
-            return Ok(Next::Alone);
-        };
-        let lo = siblings.lower(&mtr).to_vec();
-        let hi = siblings.upper(&mtr).map(<[u8]>::to_vec);
-        let usual = (self.entries_max, self.leaves_max);
-        (self.entries_max, self.leaves_max) = (ENTRIES_MAX, DELTA_LEAVES * stretch);
-        let reach = self.collect(&mut mtr, &lo, hi.as_deref());
-        (self.entries_max, self.leaves_max) = usual;
-        let reach = reach?;
-        self.pending.settle();
-        let contents = siblings.contents(&mtr);
-        let (mut kept, mut made) = (Vec::new(), Vec::new());
-        let base: Vec<_> = contents.entries().collect();
-        let shape = self.fold(&base, &mut kept, &mut made);
-        let items: Vec<(&[u8], &[u8])> = shape
-            .into_iter()
-            .map(|item| match item {
-                Item::Base(i) => base[i],
-                Item::Pending { key, from, to } => (self.pending.key(key), &made[from..to]),
-            })
-            .collect();
-        if self.pending.is_empty() || !siblings.redistribute(&mut mtr, &items)? {
-            return Ok(Next::Alone);
-        }
-        let stuck = self.stuck;
-        let empty = match planted(Mutant::RedistributedEntryMergedTwice) {
-            true => Vec::new(),
-            false => self.take_out(&mut mtr, self.pending.len(), &kept),
-        };
-        mtr.commit();
-        #[cfg(test)]
-        SPREAD.with(|spread| spread.set((spread.get().0 + 1, spread.get().1 + siblings.len() as u64)));
-        sync_point(SyncPoint::MergedToBeCounted);
-        self.account(self.pending.len(), &kept);
-        for key in empty {
-            self.delta.tree.try_merge_nodes(self.pool, &key)?;
-        }
-        self.leaves += siblings.len() - 1;
-        self.end = Some(hi);
-        Ok(match reach {
-            Reach::All => Next::Done,
-            Reach::Below(key) => {
-                *at = key;
-                Next::From
-            }
-            Reach::Older => {
-                // They are met again.
-                self.stuck = stuck;
-                *at = lo;
-                Next::From
-            }
+/// The outcome of a stretch's merge.
+pub struct MergedStretch {
+    /// Base leaves before the merge.
+    pub leaves: usize,
+    /// Where the last of them ended; None = it was the index's last.
+    pub end: Option<Vec<u8>>,
+    /// Something is left, from this key on.
+    pub rest: Option<Vec<u8>>,
+}
+
+/// Merges the leaf that owns `at` and its right neighbours. None: nothing was changed, and the leaf
+/// must be merged by itself.
+pub fn merge_stretch(batch: &mut Batch<'_>, at: &[u8]) -> Result<Option<MergedStretch>> {
+    let (pool, tree) = (batch.pool, batch.tree);
+    let bytes = (pool.redo().capacity() / LOG_SHARE).min(pool.size() / POOL_SHARE);
+    let leaves_max = STRETCH_MAX.min(bytes as usize / PAGE_SIZE);
+    let stretch = read_stretch(pool, tree, batch.delta, at, leaves_max)?;
+    if stretch < 2 {
+        return Ok(None);
+    }
+    pool.redo().reserve_to_go_on()?;
+    let mut mtr = pool.begin();
+    let Some(siblings) = crate::btree::Siblings::latch(&tree, &mut mtr, at, stretch)? else {
+        return Ok(None);
+    };
+    let lo = siblings.lower(&mtr).to_vec();
+    let hi = siblings.upper(&mtr).map(<[u8]>::to_vec);
+    let limits = Limits {
+        entries: ENTRIES_MAX,
+        leaves: DELTA_LEAVES * stretch,
+    };
+    let reach = batch.collect(&mut mtr, &lo, hi.as_deref(), limits)?;
+    let contents = siblings.contents(&mtr);
+    let (mut kept, mut made) = (Vec::new(), Vec::new());
+    let base: Vec<_> = contents.entries().collect();
+    let shape = fold(batch, &base, &mut kept, &mut made);
+    let items: Vec<(&[u8], &[u8])> = shape
+        .into_iter()
+        .map(|item| match item {
+            Item::Base(i) => base[i],
+            Item::Pending { key, from, to } => (batch.pending.key(key), &made[from..to]),
         })
+        .collect();
+    if batch.pending.is_empty() || !siblings.redistribute(&mut mtr, &items)? {
+        return Ok(None);
     }
-    /// How many leaves in a row, from the one that owns `at` on, have something pending. A neighbour without is not worth its write. They are
-    /// brought into the pool, as what is pending for them was to be found: not while their parent is latched, which is in everybody's way.
-    pub(in crate::change) fn stretch(&self, at: &[u8], leaves_max: usize) -> Result<usize> {
-        let place = |key: &[u8]| self.tree.leaf_place(self.pool, key);
-        let mut leaves = 1;
-        let mut end = place(at)?.and_then(|(_, end)| end);
-        while let Some(from) = end.take().filter(|_| leaves < leaves_max) {
-            let next = self.delta.next_key(self.pool, &from)?;
-            let Some((leaf, to)) = place(&from)? else { break };
-            let has_none = next.is_none_or(|key| to.as_ref().is_some_and(|to| key >= *to));
-            let is_absent = self.pool.presence(leaf) == Presence::Absent;
-            if has_none || is_absent && self.pool.read(leaf).is_err() {
-                break;
-            }
-            leaves += 1;
-            end = to;
+    let (stuck, done) = (batch.stuck, batch.pending.len());
+    let empty = match planted(Mutant::RedistributedEntryMergedTwice) {
+        true => Vec::new(),
+        false => batch.take_out(&mut mtr, done, &kept),
+    };
+    mtr.commit();
+    #[cfg(test)]
+    REDISTRIBUTED.with(|sum| sum.set((sum.get().0 + 1, sum.get().1 + siblings.len() as u64)));
+    sync_point(SyncPoint::MergedToBeCounted);
+    batch.count_merged(done, &kept);
+    batch.free_empty(empty)?;
+    let rest = match reach {
+        Reach::All => None,
+        Reach::Below(key) => Some(key),
+        Reach::Older => {
+            // The stuck entries are met again.
+            batch.stuck = stuck;
+            Some(lo)
         }
-        Ok(leaves)
-    }
-    /// What the stretch shall hold: base entries and pending keys in key order, each evaluated. Values go to `made`; keys that do not fit
-    /// the entry they meet to `kept`.
-    fn fold(&mut self, base: &[(&[u8], &[u8])], kept: &mut Vec<usize>, made: &mut Vec<u8>) -> Vec<Item> {
-        let mut items = Vec::with_capacity(base.len() + self.pending.len());
-        let mut next = 0;
-        for key in 0..self.pending.len() {
-            if key == 0 && planted(Mutant::RedistributedEntryLost) {
-                continue;
-            }
-            let place = place_of(base, next, self.pending.key(key));
-            items.extend((next..place).map(Item::Base));
-            next = place;
-            let found = base.get(place).filter(|entry| entry.0 == self.pending.key(key));
-            match self.pending.evaluate(key, found.map(|entry| entry.1), &mut self.value) {
-                Ok(true) => {
-                    let from = made.len();
-                    made.extend_from_slice(&self.value);
-                    let to = made.len();
-                    items.push(Item::Pending { key, from, to });
-                }
-                Ok(false) => {}
-                Err(_) => {
-                    kept.push(key);
-                    items.extend(found.map(|_| Item::Base(place)));
-                }
-            }
-            next += found.is_some() as usize;
-        }
-        items.extend((next..base.len()).map(Item::Base));
-        items
-    }
+    };
+    Ok(Some(MergedStretch {
+        leaves: siblings.len(),
+        end: hi,
+        rest,
+    }))
 }
 
-/// The first entry from `next` on that is not below `key`. It is near, for much is pending: looked for in steps that double, it is found
-/// in a few neighbours, where halving all that is left would look at a dozen entries far apart.
+/// The number of leaves in a row, from the one that owns `at` on, for which something is pending. A
+/// neighbour without pending entries is not worth its write. The leaves, and the pages of their
+/// pending entries, are read here. With the parent latched, reads would hold up every other thread.
+pub(super) fn read_stretch(pool: &Pool, tree: &Tree, delta: &Delta, at: &[u8], leaves_max: usize) -> Result<usize> {
+    let place = |key: &[u8]| tree.leaf_place(pool, key);
+    let mut leaves = 1;
+    let mut end = place(at)?.and_then(|(_, end)| end);
+    while let Some(from) = end.take().filter(|_| leaves < leaves_max) {
+        let next = delta.next_key(pool, &from)?;
+        let Some((leaf, to)) = place(&from)? else { break };
+        let has_none = next.is_none_or(|key| to.as_ref().is_some_and(|to| key >= *to));
+        let is_absent = pool.presence(leaf) == Presence::Absent;
+        if has_none || is_absent && pool.read(leaf).is_err() {
+            break;
+        }
+        leaves += 1;
+        end = to;
+    }
+    Ok(leaves)
+}
+
+/// The new content of the stretch: base entries and pending keys in key order, each evaluated.
+/// Values go to `made`; keys that fit no entry of the base go to `kept`.
+fn fold(batch: &mut Batch<'_>, base: &[(&[u8], &[u8])], kept: &mut Vec<usize>, made: &mut Vec<u8>) -> Vec<Item> {
+    let (pending, value) = (&batch.pending, &mut batch.value);
+    let mut items = Vec::with_capacity(base.len() + pending.len());
+    let mut next = 0;
+    for key in 0..pending.len() {
+        if key == 0 && planted(Mutant::RedistributedEntryLost) {
+            continue;
+        }
+        let place = place_of(base, next, pending.key(key));
+        items.extend((next..place).map(Item::Base));
+        next = place;
+        let found = base.get(place).filter(|entry| entry.0 == pending.key(key));
+        match pending.evaluate(key, found.map(|entry| entry.1), value) {
+            Ok(true) => {
+                let from = made.len();
+                made.extend_from_slice(value);
+                let to = made.len();
+                items.push(Item::Pending { key, from, to });
+            }
+            Ok(false) => {}
+            Err(_) => {
+                kept.push(key);
+                items.extend(found.map(|_| Item::Base(place)));
+            }
+        }
+        next += found.is_some() as usize;
+    }
+    items.extend((next..base.len()).map(Item::Base));
+    items
+}
+
+/// The first entry from `next` on that is not below `key`. It is near, because much is pending. A
+/// search in steps that double finds it among a few neighbours. A binary search of the rest would
+/// look at a dozen entries far apart.
 fn place_of(base: &[(&[u8], &[u8])], next: usize, key: &[u8]) -> usize {
     let (mut from, mut step) = (next, 1);
     while base.get(from + step - 1).is_some_and(|entry| entry.0 < key) {
@@ -150,11 +171,11 @@ fn place_of(base: &[(&[u8], &[u8])], next: usize, key: &[u8]) -> usize {
     from + base[from..to].partition_point(|entry| entry.0 < key)
 }
 
-/// Where an entry of the new leaves comes from.
+/// The origin of an entry of the new leaves.
 #[derive(Clone, Copy)]
 enum Item {
     Base(usize),
-    /// A pending key; its value is these bytes of what was made.
+    /// A pending key; its value is these bytes of `made`.
     Pending {
         key: usize,
         from: usize,

@@ -1,15 +1,19 @@
-//! Full leaves with something pending for each of them are spread over their neighbours, not split one by one.
+//! Full leaves with something pending for each of them are redistributed over their neighbours, not
+//! split one by one.
+use super::leaf::merge_at;
+use super::multi_leaf::{read_stretch, REDISTRIBUTED};
 use crate::base::sync_point::at;
 use crate::base::{PageId, SyncPoint};
-use crate::btree::tests::fixture::{check, FILE};
+use crate::btree::tests::fixture::{check, checkpoint, FILE};
 use crate::btree::Seek;
-use crate::change::merge::leaf::merge_at;
-use crate::change::merge::multi_leaf::SPREAD;
-use crate::change::testing::fixture::{found_again, new_index};
+use crate::change::delta::key::delta_key;
+use crate::change::delta::op_list;
+use crate::change::fixture::{found_again, new_index};
 use crate::change::{drain, submit, visit_prefix, Buffering, IndexTrees, Op};
+use crate::entry::secondary::encode;
 use crate::io::SimDisk;
 use crate::pool::testing::PoolFixture;
-use crate::pool::{page, Pool, PAGE_SIZE};
+use crate::pool::{page, Pool, Presence, PAGE_SIZE};
 use crate::redo::FlushMode;
 use crate::space::file_name;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,16 +23,15 @@ const KEYS: u32 = if cfg!(feature = "tiny-pages") { 4_000 } else { 16_000 };
 
 fn value(stamp: u64, n: u32) -> Vec<u8> {
     let mut value = Vec::new();
-    crate::entry::secondary::encode(&mut value, stamp, 4, 4, &n.to_le_bytes());
+    encode(&mut value, stamp, 4, 4, &n.to_le_bytes());
     value
+}
+fn put_raw(pool: &Pool, index: &IndexTrees, key: &[u8], value: &[u8]) {
+    submit(pool, index, Op::Put { key, value }).unwrap();
 }
 fn put(pool: &Pool, index: &IndexTrees, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, n: u32, stamp: u64) {
     let (key, value) = (n.to_be_bytes(), value(stamp, n));
-    let op = Op::Put {
-        key: &key,
-        value: &value,
-    };
-    submit(pool, index, op).unwrap();
+    put_raw(pool, index, &key, &value);
     model.insert(key.to_vec(), value);
 }
 fn assert_same(pool: &Pool, index: &IndexTrees, model: &BTreeMap<Vec<u8>, Vec<u8>>, what: &str) {
@@ -42,7 +45,7 @@ fn assert_same(pool: &Pool, index: &IndexTrees, model: &BTreeMap<Vec<u8>, Vec<u8
     assert!(expected.next().is_none(), "{what}: an entry is missing");
 }
 
-/// Full leaves for `keys` keys; how many.
+/// Makes full leaves for `keys` keys. Returns their number.
 fn full(pool: &Pool, index: &IndexTrees, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, keys: u32) -> u64 {
     let buffer = index.delta.as_ref().unwrap().buffer();
     buffer.set_buffering(Buffering::None);
@@ -51,7 +54,7 @@ fn full(pool: &Pool, index: &IndexTrees, model: &mut BTreeMap<Vec<u8>, Vec<u8>>,
     assert!(leaves > keys as u64 / 1000, "{leaves} leaves");
     leaves
 }
-/// Something is pending for each leaf of the index that `full` made, in several partitions.
+/// Makes something pending for each leaf of the index that `full` made, in several partitions.
 fn bring_each_a_little(pool: &Pool, index: &IndexTrees, model: &mut BTreeMap<Vec<u8>, Vec<u8>>, keys: u32) {
     let delta = index.delta.as_ref().unwrap();
     delta.buffer().set_buffering(Buffering::All);
@@ -59,13 +62,13 @@ fn bring_each_a_little(pool: &Pool, index: &IndexTrees, model: &mut BTreeMap<Vec
     for n in 0..keys {
         match n % 20 {
             3 | 13 => put(pool, index, model, 10 * n + 5, 2),
-            // A new value, a mark, and a marked entry that goes.
+            // A new value, a mark, and a marked entry that is removed.
             7 => put(pool, index, model, 10 * n, 3),
             9 | 11 => {
                 let key = (10 * n).to_be_bytes();
                 submit(pool, index, Op::Mark { key: &key, stamp: 4 }).unwrap();
                 let marked = model.get_mut(&key[..]).unwrap();
-                crate::change::delta::op_list::apply(&Op::Mark { key: &key, stamp: 4 }, &mut true, marked).unwrap();
+                op_list::apply(&Op::Mark { key: &key, stamp: 4 }, &mut true, marked).unwrap();
                 if n % 20 == 11 {
                     let (if_stamp, marked) = (4, true);
                     let remove = Op::Remove {
@@ -99,10 +102,11 @@ fn full_leaves_stay_full_when_each_gets_a_little() {
     assert!(after <= before + before / 4, "{before} leaves became {after}");
 }
 
-/// A stretch that had not got the newer partition's leaf was gone through again, and its Marks of missing entries were counted again: with more
-/// stuck than there was, sweeps left alone what came later.
+/// A stretch whose merge had not latched the newer partition's leaf was merged again, and its Marks
+/// of missing entries were counted again. With more entries stuck than there were, sweeps did not
+/// merge what came later.
 #[test]
-fn what_is_stuck_in_a_stretch_that_is_met_again_is_counted_once() {
+fn stuck_entries_of_a_stretch_that_is_met_again_are_counted_once() {
     let rig = PoolFixture::create(3, 600);
     let (pool, index) = (&*rig.pool, new_index(&rig.pool, 0));
     let delta = index.delta.as_ref().unwrap();
@@ -113,13 +117,14 @@ fn what_is_stuck_in_a_stretch_that_is_met_again_is_counted_once() {
     delta.buffer().set_test_mode(1);
     let key = &3u32.to_be_bytes();
     submit(pool, &index, Op::Mark { key, stamp: 4 }).unwrap();
-    // Many more than a stretch takes: the newest partition stands in a delta leaf that it does not come to.
+    // Many more entries than a stretch takes: the merge does not come to the newest partition's
+    // leaf.
     (0..KEYS)
         .step_by(4)
         .for_each(|n| put(pool, &index, &mut model, 10 * n + 5, 2));
     delta.begin_partition();
     put(pool, &index, &mut model, 17, 3);
-    let newest = crate::change::delta::tree::delta_key(1, &[]);
+    let newest = delta_key(1, &[]);
     let (held, is_held) = channel();
     let (merged, is_merged) = channel();
     let (released, is_released) = channel();
@@ -146,6 +151,44 @@ fn what_is_stuck_in_a_stretch_that_is_met_again_is_counted_once() {
     assert_eq!(rig.pool.counters().change_buffer_missing.get(), 2, "it was met twice");
 }
 
+/// The leaves were read one after the other under their parent's X latch, which held up every
+/// thread that needed a page below it.
+#[test]
+fn the_leaves_of_a_stretch_are_read_before_it_is_latched() {
+    let rig = PoolFixture::create(8, 256);
+    let index = new_index(&rig.pool, 0);
+    index.delta.as_ref().unwrap().buffer().set_buffering(Buffering::None);
+    let key = |n: u32| (n << 8).to_be_bytes();
+    let long = |n: u32| {
+        let mut value = Vec::new();
+        encode(&mut value, 1, 4, 4, &vec![n as u8; 100]);
+        value
+    };
+    (0..2000).for_each(|n| put_raw(&rig.pool, &index, &key(n), &long(n)));
+    checkpoint(&rig.pool);
+    let rig = PoolFixture::recover(rig.disk.crash(1), 256, &mut |_, _| ());
+    let (pool, index) = (&*rig.pool, found_again(&rig.pool, &index, 1));
+    (0..2000).for_each(|n| put_raw(pool, &index, &key(n), &long(n)));
+    let delta = index.delta.as_ref().unwrap();
+    delta.count_all(pool).unwrap();
+    let mut ids = Vec::new();
+    let mut from = Vec::new();
+    while ids.len() < 5 {
+        let (id, end) = index.tree.leaf_place(pool, &from).unwrap().unwrap();
+        ids.push(id);
+        from = end.unwrap();
+    }
+    let absent = || {
+        ids[1..]
+            .iter()
+            .filter(|id| pool.presence(**id) == Presence::Absent)
+            .count()
+    };
+    assert_eq!(absent(), 4);
+    assert_eq!(read_stretch(pool, &index.tree, delta, &[], 5).unwrap(), 5);
+    assert_eq!(absent(), 0);
+}
+
 /// Pages of the index's file that are broken in place, and have no copy in the doublewrite file.
 fn torn_without_copy(disk: &SimDisk) -> usize {
     let pages = |name: &str| disk.bytes(name).unwrap_or_default();
@@ -161,8 +204,9 @@ fn torn_without_copy(disk: &SimDisk) -> usize {
     file.chunks_exact(PAGE_SIZE).enumerate().filter(is_torn).count()
 }
 
-/// The pages of a stretch are written without a copy in the doublewrite file: whichever of them a crash tears, what the log has of it begins with
-/// its image. Here the crash comes at each access of the disk while they are written.
+/// The pages of a stretch are written without a copy in the doublewrite file: the log of each torn
+/// page begins with its image. Here the crash comes at each access of the disk while they are
+/// written.
 #[test]
 fn torn_pages_of_a_stretch_come_back_from_the_log() {
     let (mut torn, mut after) = (0, 0);
@@ -176,11 +220,11 @@ fn torn_pages_of_a_stretch_come_back_from_the_log() {
         bring_each_a_little(pool, &index, &mut model, KEYS / 2);
         pool.flush_all().unwrap();
         rig.checkpoint();
-        let (stretches, leaves) = SPREAD.get();
+        let (stretches, leaves) = REDISTRIBUTED.get();
         drain(pool, &index).unwrap();
-        let (stretches, leaves) = (SPREAD.get().0 - stretches, SPREAD.get().1 - leaves);
+        let (stretches, leaves) = (REDISTRIBUTED.get().0 - stretches, REDISTRIBUTED.get().1 - leaves);
         assert!(stretches > 0 && leaves > 4 * stretches, "{leaves} in {stretches}");
-        // Some are changed behind their image, too.
+        // Some pages are changed after their image, too.
         index.delta.as_ref().unwrap().buffer().set_test_mode(0);
         index.delta.as_ref().unwrap().buffer().set_buffering(Buffering::None);
         for n in (0..KEYS / 2).step_by(500) {

@@ -1,34 +1,38 @@
 //! Sweeps: an index's pending changes are merged leaf by leaf in key order, in bounded steps (I7).
 //!
-//! A leaf that cannot be read, or has no room and none can be had, is passed over, and so is all below an inner page that cannot be read: the
-//! leaves behind are merged all the same.
+//! A leaf that cannot be read is passed over, and so is everything below an inner page that cannot
+//! be read. A leaf without room on a full disk is passed over, too. The leaves after it are merged
+//! all the same.
 //!
-//! Who drives them: the change worker (when idle, pressed, or something is old), a slow close. Appenders near the bound merge by
-//! themselves (`help.rs`).
+//! Latches: those of `merge::leaf`. Called by: the worker in the table layer, a slow close, drains;
+//! with no latch held. The worker comes when the engine is idle, the buffer fills, or something is
+//! old. Appenders near the bound merge by themselves (`merge::backpressure`).
+use super::leaf::{concerns_one_leaf, merge_at};
 use crate::base::{Error, Result};
 use crate::change::delta::progress::Pass;
-use crate::change::delta::tree::Delta;
-use crate::change::merge::leaf::merge_at;
+use crate::change::delta::Delta;
 use crate::change::IndexTrees;
 use crate::pool::Pool;
 
-/// Leaves asked for ahead, some at a time: while those are merged, the next are on their way.
+/// Leaves of the read-ahead, and the least number requested at a time: while some leaves are
+/// merged, the next are on their way.
 const AHEAD: usize = 32;
-const ASK_MIN: usize = 8;
+const REQUEST_MIN: usize = 8;
 
-/// What a step came to.
+/// The outcome of a step.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Swept {
     pub entries: usize,
-    /// Those passed over too.
+    /// Leaves met, those passed over included.
     pub leaves: usize,
-    /// Of them, those for which nothing was left: others had merged it.
+    /// Of them, those that another thread had merged before.
     pub emptied: usize,
     /// The index's end was reached: the next step begins anew.
     pub end: bool,
 }
 
-/// Merges up to `leaves_max` leaves, from where the last step of this index ended. After the engine was opened it counts first.
+/// Merges up to `leaves_max` leaves, from where the last step of this index ended. After the engine
+/// was opened the first steps count instead. Called with no latch held.
 pub fn sweep_step(pool: &Pool, index: &IndexTrees, leaves_max: usize) -> Result<Swept> {
     let mut swept = Swept::default();
     let Some(delta) = &index.delta else {
@@ -40,11 +44,11 @@ pub fn sweep_step(pool: &Pool, index: &IndexTrees, leaves_max: usize) -> Result<
     }
     let pending = delta.entries();
     let mut ahead = Ahead::default();
-    let mut pass = delta.pass(pool);
+    let mut pass = delta.progress.pass(pool.disk().now_us());
     while swept.leaves < leaves_max && !swept.end {
         let ahead = (leaves_max > 1).then_some(&mut ahead);
         let end = match merge_next(pool, index, delta, &mut pass, &mut swept, ahead) {
-            Err(e) if is_of_one_leaf(&e) => {
+            Err(e) if concerns_one_leaf(&e) => {
                 swept.leaves += 1;
                 pass_over(pool, index, delta, &mut pass, e)?
             }
@@ -54,16 +58,17 @@ pub fn sweep_step(pool: &Pool, index: &IndexTrees, leaves_max: usize) -> Result<
         pass.from = end.unwrap_or_default();
     }
     if swept.end && pass.has_left_some() {
-        delta.retry_later(pool);
+        delta.progress.retry_later(pool.disk().now_us());
     }
-    delta.keep_pass(pass);
-    delta.note_yield(swept.entries, swept.leaves - swept.emptied, pending);
-    delta.tidy();
+    delta.progress.keep_pass(pass, &delta.summary.sums);
+    let leaves = swept.leaves - swept.emptied;
+    delta.merge_yield.note(swept.entries, leaves, pending);
+    delta.summary.reclaim();
     Ok(swept)
 }
 
-/// Merges the next leaf for which something is pending. Where it ends; None: nothing is left behind it. With an error the pass stands at
-/// the leaf it is about.
+/// Merges the next leaf for which something is pending. Returns where it ends; None: nothing is
+/// left after it. After an error the pass stands at the leaf of the error.
 fn merge_next(
     pool: &Pool,
     index: &IndexTrees,
@@ -80,12 +85,12 @@ fn merge_next(
     pass.from.clone_from(&key);
     let sweeping = ahead.is_some();
     if let Some(ahead) = ahead {
-        // What cannot be read there is met when it is its turn.
-        ahead.ask(pool, index, delta, &key, swept.leaves).ok();
+        // A page that cannot be read is met again when its turn comes.
+        ahead.request(pool, index, delta, &key, swept.leaves).ok();
     }
     let merged = match merge_at(pool, &index.tree, delta, &key, sweeping) {
-        // Perhaps of a neighbour that it was to be spread over: once more, by itself.
-        Err(e) if sweeping && is_of_one_leaf(&e) => merge_at(pool, &index.tree, delta, &key, false)?,
+        // The error may be of a neighbour in the same stretch: once more, the leaf by itself.
+        Err(e) if sweeping && concerns_one_leaf(&e) => merge_at(pool, &index.tree, delta, &key, false)?,
         merged => merged?,
     };
     swept.entries += merged.entries;
@@ -95,13 +100,8 @@ fn merge_next(
     Ok(merged.end)
 }
 
-/// Can the next leaves be merged all the same?
-pub(in crate::change) fn is_of_one_leaf(e: &Error) -> bool {
-    matches!(e, Error::Corrupt(_) | Error::Io(_) | Error::Full(_))
-}
-
-/// The leaf that the pass stands at cannot be merged, or nothing below an inner page that cannot be read. Where that ends; None: it is the
-/// index's last.
+/// Passes over the leaf that the pass stands at, or all leaves below an inner page that cannot be
+/// read. Returns where they end; None: they are the index's last.
 fn pass_over(pool: &Pool, index: &IndexTrees, delta: &Delta, pass: &mut Pass, why: Error) -> Result<Option<Vec<u8>>> {
     let end = index.tree.end_of_unreadable(pool, &pass.from)?;
     match why {
@@ -109,24 +109,25 @@ fn pass_over(pool: &Pool, index: &IndexTrees, delta: &Delta, pass: &mut Pass, wh
         why => {
             let bytes = delta.estimate_bytes(pool, &pass.from, end.as_deref());
             pass.leaf_unread(&why, bytes);
-            delta.note_unmerged(pool, why);
+            delta.buffer().note_unmergeable();
+            delta.progress.note_unmergeable(pool.disk().now_us(), why);
         }
     }
     Ok(end)
 }
 
-/// Read-ahead of a sweep: leaves for which something is pending, and no others.
+/// The read-ahead of a sweep: leaves for which something is pending, and no others.
 #[derive(Default)]
 struct Ahead {
-    /// Leaves asked for, and where the last of them ends.
-    asked: usize,
+    /// Leaves requested, and where the last of them ends.
+    requested: usize,
     end: Option<Vec<u8>>,
 }
 
 impl Ahead {
-    /// The sweep is at `key`, behind so many leaves.
-    fn ask(&mut self, pool: &Pool, index: &IndexTrees, delta: &Delta, key: &[u8], swept: usize) -> Result<()> {
-        if self.asked >= swept + AHEAD - ASK_MIN {
+    /// Requests the next leaves. The sweep is at `key`, after `swept` leaves.
+    fn request(&mut self, pool: &Pool, index: &IndexTrees, delta: &Delta, key: &[u8], swept: usize) -> Result<()> {
+        if self.requested >= swept + AHEAD - REQUEST_MIN {
             return Ok(());
         }
         let mut ids = Vec::new();
@@ -135,8 +136,8 @@ impl Ahead {
             .take()
             .filter(|end| &end[..] > key)
             .unwrap_or_else(|| key.to_vec());
-        self.asked = self.asked.max(swept);
-        while self.asked < swept + AHEAD {
+        self.requested = self.requested.max(swept);
+        while self.requested < swept + AHEAD {
             let Some(next) = delta.next_key(pool, &from)? else {
                 break;
             };
@@ -144,7 +145,7 @@ impl Ahead {
                 break;
             };
             ids.push(id);
-            self.asked += 1;
+            self.requested += 1;
             let Some(end) = end else { break };
             from = end;
         }
@@ -154,19 +155,19 @@ impl Ahead {
     }
 }
 
-/// Merges everything that can be merged. Number of entries.
+/// Merges everything that can be merged. Returns the number of entries.
 pub fn drain(pool: &Pool, index: &IndexTrees) -> Result<usize> {
-    drain_telling(pool, index, &mut || ())
+    drain_with_progress(pool, index, &mut || ())
 }
-/// As `drain`, with `each` called now and then.
-pub fn drain_telling(pool: &Pool, index: &IndexTrees, each: &mut dyn FnMut()) -> Result<usize> {
+/// As `drain`; `each` is called after each step.
+pub fn drain_with_progress(pool: &Pool, index: &IndexTrees, each: &mut dyn FnMut()) -> Result<usize> {
     let Some(delta) = &index.delta else { return Ok(0) };
-    delta.know(pool)?;
-    delta.restart_pass();
+    delta.count_all(pool)?;
+    delta.progress.restart_pass();
     let mut entries = 0;
     loop {
-        // Not what the steps tell: a leaf that failed at last may have given much before.
-        let merged = delta.merged();
+        // Not the sum of the steps: a leaf may have merged much before it failed.
+        let merged = delta.progress.merged();
         loop {
             let swept = sweep_step(pool, index, 64)?;
             entries += swept.entries;
@@ -175,7 +176,7 @@ pub fn drain_telling(pool: &Pool, index: &IndexTrees, each: &mut dyn FnMut()) ->
                 break;
             }
         }
-        if delta.is_empty() || delta.merged() == merged {
+        if delta.is_empty() || delta.progress.merged() == merged {
             return Ok(entries);
         }
     }

@@ -1,7 +1,9 @@
-//! Sweeps and pages that cannot be read. (Of whole tables: `engine/tests/unmerged.rs`.)
+//! Sweeps and pages that cannot be read. (For whole tables: the engine's tests.)
+use crate::base::Error;
 use crate::btree::tests::fixture::{check, checkpoint, FILE};
-use crate::change::testing::fixture::{found_again, new_index};
+use crate::change::fixture::{found_again, new_index};
 use crate::change::{drain, submit, sweep_step, Buffering, Delta, IndexTrees, Op};
+use crate::entry::secondary::encode;
 use crate::io::{Disk, SimDisk};
 use crate::pool::page::{page_index, page_level};
 use crate::pool::testing::PoolFixture;
@@ -12,17 +14,18 @@ const KEYS: u32 = 8_000;
 const FRAMES: usize = 900;
 const RETRY_US: u64 = 11_000_000;
 
-/// So long that the tree gets inner pages below its root.
+/// Long keys, so that the tree gets inner pages below its root.
 fn key(n: u32) -> Vec<u8> {
     let mut key = vec![b'k'; PAGE_SIZE / 40];
-    // Neighbours differ at the end: no separator cuts it short; others at the front: no page keeps that once for all.
+    // Neighbours differ at the end, so no separator is short. Others differ at the front, so no
+    // page has a long common prefix.
     key[..4].copy_from_slice(&(n / 64).to_be_bytes());
     key.extend((n % 64).to_be_bytes());
     key
 }
 fn put(pool: &Pool, index: &IndexTrees, n: u32, stamp: u64) {
     let mut value = Vec::new();
-    crate::entry::secondary::encode(&mut value, stamp, 4, 4, &n.to_le_bytes());
+    encode(&mut value, stamp, 4, 4, &n.to_le_bytes());
     let op = Op::Put {
         key: &key(n),
         value: &value,
@@ -32,7 +35,7 @@ fn put(pool: &Pool, index: &IndexTrees, n: u32, stamp: u64) {
 fn delta(index: &IndexTrees) -> &Delta {
     index.delta.as_deref().expect("it has one")
 }
-/// Of an inner page below the root, in the middle: its number.
+/// The number of an inner page below the root, in the middle.
 fn an_inner_page(disk: &SimDisk, index: &IndexTrees) -> u32 {
     let bytes = disk.bytes(&file_name(FILE)).expect("the file is there");
     let pages = || bytes.chunks_exact(PAGE_SIZE).enumerate();
@@ -44,7 +47,8 @@ fn an_inner_page(disk: &SimDisk, index: &IndexTrees) -> u32 {
 fn flip(disk: &SimDisk, page: u32) {
     disk.flip(&file_name(FILE), page as u64 * PAGE_SIZE as u64 + 500, 4);
 }
-/// An index with entries, of which nothing is in memory, and an inner page of it. `pending`: something is, for each leaf.
+/// An index with entries, without a page in memory and with something pending for each leaf; and an
+/// inner page of it.
 fn filled() -> (PoolFixture, IndexTrees, u32) {
     let rig = PoolFixture::create(3, FRAMES);
     let index = new_index(&rig.pool, 0);
@@ -70,9 +74,9 @@ fn a_broken_inner_page_keeps_nothing_outside_it_from_being_merged() {
     a_pass(&rig.pool, &index);
     let left = delta(&index).entries();
     assert!(left > 0 && left < all / 3, "{left} of {all} are left");
-    let unmerged = delta(&index).unmerged(rig.pool.disk().now_us()).pop().expect("some");
-    assert!(unmerged.is_lasting && unmerged.why.to_string().contains(&format!("page {page}")));
-    let (bytes, all) = (unmerged.bytes, delta(&index).bytes());
+    let waiting = delta(&index).unmergeable(rig.pool.disk().now_us()).pop().expect("some");
+    assert!(waiting.is_lasting && waiting.why.to_string().contains(&format!("page {page}")));
+    let (bytes, all) = (waiting.bytes, delta(&index).bytes());
     assert!(
         bytes * 2 > all && bytes <= all,
         "{bytes} of {all} bytes are said to wait"
@@ -81,30 +85,34 @@ fn a_broken_inner_page_keeps_nothing_outside_it_from_being_merged() {
     flip(&rig.disk, page);
     drain(&rig.pool, &index).expect("drain");
     assert_eq!(delta(&index).entries(), 0);
-    assert!(delta(&index).unmerged(0).is_empty());
+    assert!(delta(&index).unmergeable(0).is_empty());
 }
 
-/// One failed read of the root counted all that was pending as lost to a broken page; so the index was set aside.
+/// One failed read of the root counted everything pending as lost to a broken page. So the index
+/// was quarantined.
 #[test]
 fn what_the_disk_failed_to_read_lasts_only_if_it_fails_again() {
     let (rig, index, _) = filled();
     let (pool, disk) = (&rig.pool, &rig.disk);
     let fail = || {
-        let why = crate::base::Error::io("read");
+        let why = Error::io("read");
         delta(&index).cannot_go_on(pool, why);
-        let said = delta(&index).unmerged(disk.now_us()).pop();
+        let said = delta(&index).unmergeable(disk.now_us()).pop();
         said.is_some_and(|all| all.is_lasting && all.bytes == delta(&index).bytes())
     };
     assert!(!fail());
     sweep_step(pool, &index, 1).expect("the next step goes");
-    assert!(delta(&index).unmerged(disk.now_us()).is_empty(), "it is over");
+    assert!(
+        delta(&index).unmergeable(disk.now_us()).is_empty(),
+        "the next step ends it"
+    );
     for _ in 0..2 {
         assert!(!fail());
         disk.advance_us(RETRY_US);
     }
     assert!(fail());
     a_pass(pool, &index);
-    assert!(delta(&index).unmerged(disk.now_us()).is_empty());
+    assert!(delta(&index).unmergeable(disk.now_us()).is_empty());
 }
 
 #[test]
@@ -114,14 +122,15 @@ fn one_failed_read_anywhere_is_over_with_the_next_pass() {
         rig.disk.fail_read(rig.disk.reads() + n);
         while !sweep_step(&rig.pool, &index, 8).is_ok_and(|swept| swept.end) {}
         let now = rig.disk.now_us();
-        assert!(!delta(&index).unmerged(now).iter().any(|unmerged| unmerged.is_lasting));
+        assert!(!delta(&index).unmergeable(now).iter().any(|one| one.is_lasting));
         a_pass(&rig.pool, &index);
         assert_eq!(delta(&index).entries(), 0, "read {n}");
-        assert!(delta(&index).unmerged(now).is_empty(), "read {n}");
+        assert!(delta(&index).unmergeable(now).is_empty(), "read {n}");
     }
 }
 
-/// What waits for a broken leaf, and what one failed read kept from being merged, were one sum, and both counted as broken.
+/// Entries that wait for a broken leaf and entries that one failed read kept from being merged were
+/// one sum, and all counted as broken.
 #[test]
 fn a_failed_read_does_not_count_as_what_is_broken() {
     let (rig, index, _) = filled();
@@ -131,17 +140,17 @@ fn a_failed_read_does_not_count_as_what_is_broken() {
     pool.discard_file(FILE);
     flip(&rig.disk, last);
     assert!(index.tree.leaf_owning(pool, &key(KEYS - 10)).is_err(), "it is broken");
-    // And inner pages, at the pass's beginning, more than once.
+    // Reads of inner pages fail, too, at the pass's beginning, more than once.
     (4..12).for_each(|n| rig.disk.fail_read(rig.disk.reads() + n));
     a_pass(pool, &index);
     let now = rig.disk.now_us();
     let waits = |index: &IndexTrees| -> u64 {
-        let lasting = delta(index).unmerged(now).into_iter().filter(|one| one.is_lasting);
+        let lasting = delta(index).unmergeable(now).into_iter().filter(|one| one.is_lasting);
         lasting.map(|one| one.bytes).sum()
     };
     let (all, of_leaf) = (delta(&index).bytes(), waits(&index));
     assert!(of_leaf > 0 && of_leaf < all / 2, "{of_leaf} of {all}");
-    let why = crate::base::Error::io("read");
+    let why = Error::io("read");
     sweep_step(pool, &index, 1).unwrap();
     delta(&index).cannot_go_on(pool, why);
     assert_eq!(waits(&index), of_leaf);

@@ -1,167 +1,60 @@
-//! When to buffer, and how much: what the delta trees of an engine share.
+//! The change buffer of an engine: its settings, and what its delta trees share.
 //!
-//! | | |
+//! | state of the target leaf and the key | a change is |
 //! |---|---|
-//! | something is pending for the key | append, always (I3) |
-//! | buffering is off for this kind of operation | direct |
-//! | the target leaf is not in the pool | append: the read is what is spared |
-//! | it is there and dirty | direct: the write is paid for |
-//! | it is there and clean | direct if the index lives in memory, else append |
+//! | something is pending for the key | appended, always (I3) |
+//! | buffering is off for this kind of operation | applied directly |
+//! | the leaf is not in the pool | appended: this spares the read |
+//! | the leaf is in the pool and dirty | applied directly: its write is due anyway |
+//! | the leaf is in the pool and clean, the index lives in memory | applied directly |
+//! | the leaf is in the pool and clean, the index lives on disk | appended |
 //!
-//! An index that lives on disk is asked about its leaf only once in [`ASK_EVERY`] times: an append needs no descent of the base tree.
-//! Bytes are those that entries take in the pages of the delta tree ([`entry_bytes`]).
-use crate::btree::ENTRY_OVERHEAD;
-use crate::change::delta::partition::Idle;
-use crate::change::delta::tree::PARTITION_NUMBER;
-use crate::change::filter::counting::Filters;
-use crate::change::filter::memory::Memory;
-use crate::change::unique::Uniques;
-use crate::change::Op;
+//! Called by: every file of `change` above `policy`; the engine and the table layer set it and
+//! report its figures.
+use super::buffering::{kind, Buffering};
+use super::totals::Totals;
+use crate::change::filter::{BloomLimits, MemoryBudget, SlotBudget, UniqueLeaves};
+use crate::change::op::Op;
 use crate::pool::{GeometryObserver, PageHasher, PoolGeometry};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
 
-/// An index that lives on disk is asked about its target leaf once in so many changes.
-pub const ASK_EVERY: u32 = 16;
-/// On disk there may be so many times the bytes of the newest partitions, or fewer, as the user says; the numbers of partitions last for no more (C1).
+/// The bound on disk is this many times the bytes of the newest partitions, or less, as the user
+/// sets it. The partition numbers do not last for more (C1).
 pub const DISK_TIMES: u64 = 10;
-
-/// Bytes that an entry with a key and a value of so many takes, about. Leaves that are filled in random order are full to ln 2 (Yao, "On random
-/// 2-3 trees", 1978), and so many stay while sweeps take out ranges.
-pub(in crate::change) fn entry_bytes(key_and_value: usize) -> usize {
-    (PARTITION_NUMBER + key_and_value + ENTRY_OVERHEAD) * 10 / 7
-}
 
 /// Test modes.
 const HOLD: u8 = 3;
 const STEADY: u8 = 4;
 
-/// Kinds of operations, as bits.
-const INSERTS: u8 = 1;
-const DELETES: u8 = 2;
-const PURGES: u8 = 4;
-
-/// Which operations are buffered; the names are InnoDB's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Buffering {
-    #[default]
-    None,
-    Inserts,
-    /// Delete marks.
-    Deletes,
-    /// Inserts and delete marks.
-    Changes,
-    /// Delete marks and removals.
-    Purges,
-    All,
-}
-
-impl Buffering {
-    /// The numbers of the variable's values, in the order above.
-    pub fn from_number(n: u64) -> Buffering {
-        use Buffering::*;
-        [None, Inserts, Deletes, Changes, Purges, All][n.min(5) as usize]
-    }
-    pub fn number(self) -> u64 {
-        self as u64
-    }
-    pub fn word(self) -> &'static str {
-        ["none", "inserts", "deletes", "changes", "purges", "all"][self as usize]
-    }
-    fn bits(self) -> u8 {
-        match self {
-            Buffering::None => 0,
-            Buffering::Inserts => INSERTS,
-            Buffering::Deletes => DELETES,
-            Buffering::Changes => INSERTS | DELETES,
-            Buffering::Purges => DELETES | PURGES,
-            Buffering::All => INSERTS | DELETES | PURGES,
-        }
-    }
-}
-
-/// Rollback's operations count as what they are in effect: marks and removals.
-fn kind(op: &Op<'_>) -> u8 {
-    match op {
-        Op::Put { .. } => INSERTS,
-        Op::Mark { .. } | Op::Kill { .. } | Op::Unmark { .. } => DELETES,
-        Op::Remove { .. } => PURGES,
-    }
-}
-
-/// Set in a [`Word`]: the delta tree has no room for more, whatever the table says.
-const REFUSES: u8 = 1 << 7;
-
-/// What a table says about its own indexes, before what holds for all tables. One byte: 0 = nothing, else the number + 1; with [`REFUSES`].
-#[derive(Debug, Default)]
-pub(in crate::change) struct Word(AtomicU8);
-
-impl Word {
-    pub fn set(&self, buffering: Option<Buffering>) {
-        let byte = buffering.map_or(0, |b| b.number() as u8 + 1);
-        self.change(|old| old & REFUSES | byte);
-    }
-    pub fn get(&self) -> Option<Buffering> {
-        let byte = self.0.load(Ordering::Relaxed) & !REFUSES;
-        byte.checked_sub(1).map(|n| Buffering::from_number(n as u64))
-    }
-    pub fn refuse(&self, on: bool) {
-        self.change(|old| if on { old | REFUSES } else { old & !REFUSES });
-    }
-    pub fn refuses(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & REFUSES != 0
-    }
-    fn change(&self, new: impl Fn(u8) -> u8) {
-        // Never Err: there is always a new value.
-        let _ = self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |old| Some(new(old)));
-    }
-    #[inline]
-    pub fn takes(&self, op: &Op<'_>, buffer: &ChangeBuffer) -> bool {
-        match self.0.load(Ordering::Relaxed) {
-            0 => buffer.takes(op),
-            byte if byte & REFUSES != 0 => false,
-            byte => Buffering::from_number(byte as u64 - 1).bits() & kind(op) != 0,
-        }
-    }
-}
-
-/// Settings and sums of all delta trees of an engine.
+/// Settings and totals of all delta trees of an engine.
 pub struct ChangeBuffer {
+    /// Kinds of operations that are buffered.
     bits: AtomicU8,
     /// Bytes that the newest partitions may have together.
     memory_max: AtomicU64,
     /// The same as the user sets it: percent of the pool.
     max_size_percent: AtomicU32,
-    /// Bytes that may wait in all; 0 = [`DISK_TIMES`] those.
+    /// Bytes that may be pending in all; 0 = [`DISK_TIMES`] times `memory_max`.
     disk_max: AtomicU64,
-    /// Tests: each change that may be buffered is (1), or every other one, by its key (2), and the worker merges at random moments, too; 3 = as 1,
-    /// but neither chance nor idleness is a reason to merge; 4 = as 1, without chance.
+    /// For tests. 0: off. 1: every change that may be buffered is, and the worker merges at random
+    /// moments, too. 2: as 1, for every other key. 3: as 1, but neither chance nor idleness is a
+    /// reason to merge. 4: as 1, without merges at random moments.
     test_mode: AtomicU8,
-    /// The user wants all of it merged: the number of his request; 0 = he does not, or it is done.
+    /// The number of the drain request that is under way; 0 = none.
     draining: AtomicU64,
+    /// Drain requests so far.
     drains: AtomicU64,
-    /// The last drain was told to stop.
+    /// The user stopped the last drain.
     drain_stopped: AtomicBool,
-    /// Some index has, or had, something that cannot be merged.
-    unmerged: AtomicBool,
-    /// Age from which on entries are merged though the engine is busy, microseconds; 0 = none.
+    /// Some index has, or had, changes that cannot be merged.
+    unmergeable: AtomicBool,
+    /// Age from which on entries are merged although the engine is busy, microseconds; 0 = none.
     age_max_us: AtomicU64,
-    /// The indexes' filters of keys have their memory from here.
-    pub(in crate::change) filters: Filters,
-    /// Bytes pending in all, and in newest partitions.
-    pub(in crate::change) bytes: AtomicU64,
-    pub(in crate::change) newest_bytes: AtomicU64,
-    pub(in crate::change) idle: Idle,
-    /// Indexes whose newest partition holds something.
-    newest_count: AtomicU64,
-    /// Bytes pending that are not counted yet after a restart, about.
-    pub(in crate::change) uncounted: AtomicU64,
-    /// Entries pending, as far as they are counted.
-    pub(in crate::change) entries: AtomicU64,
-    pub(in crate::change) uniques: Arc<Uniques>,
-    pub(in crate::change) values_memory: Arc<Memory>,
+    pub(in crate::change) totals: Totals,
+    pub(in crate::change) slots: SlotBudget,
+    pub(in crate::change) unique_leaves: Arc<UniqueLeaves>,
+    bloom_memory: Arc<MemoryBudget>,
 }
 
 impl ChangeBuffer {
@@ -176,83 +69,105 @@ impl ChangeBuffer {
             draining: AtomicU64::new(0),
             drains: AtomicU64::new(0),
             drain_stopped: AtomicBool::new(false),
-            unmerged: AtomicBool::new(false),
+            unmergeable: AtomicBool::new(false),
             age_max_us: AtomicU64::new(0),
-            filters: Filters::new(pool_size),
-            bytes: AtomicU64::new(0),
-            newest_bytes: AtomicU64::new(0),
-            idle: Idle::default(),
-            newest_count: AtomicU64::new(0),
-            uncounted: AtomicU64::new(0),
-            entries: AtomicU64::new(0),
-            uniques: Arc::default(),
-            values_memory: Memory::new(pool_size / 16),
+            totals: Totals::default(),
+            slots: SlotBudget::new(pool_size),
+            unique_leaves: Arc::default(),
+            bloom_memory: MemoryBudget::new(pool_size / 16),
         };
         buffer.set_max_size(max_size_percent, pool_size);
         buffer
     }
-    /// What the pool is to take down of unique leaves as they leave: for `pool::AbsenceFilters::set_hasher`.
+    /// Tells the pool of which leaves to make absence filters: for
+    /// `pool::AbsenceFilters::set_hasher`.
     pub fn page_hasher(&self) -> Arc<dyn PageHasher> {
-        self.uniques.clone()
+        self.unique_leaves.clone()
     }
+
+    // ---- settings ----
+
     pub fn set_buffering(&self, buffering: Buffering) {
         self.bits.store(buffering.bits(), Ordering::Relaxed);
     }
-    /// The word that holds for all tables.
+    /// The setting for all tables.
     pub fn buffering(&self) -> Buffering {
-        let bits = self.bits.load(Ordering::Relaxed);
-        (0..=5)
-            .map(Buffering::from_number)
-            .find(|b| b.bits() == bits)
-            .unwrap_or_default()
+        Buffering::from_bits(self.bits.load(Ordering::Relaxed))
     }
-    /// Bytes of the filters of values, and of those of keys.
-    #[cfg(test)]
-    pub fn filter_memory(&self) -> (u64, u64) {
-        (self.values_memory.taken(), self.filters.taken())
+    /// May the operation be buffered by the setting for all tables?
+    #[inline]
+    pub(in crate::change) fn allows(&self, op: &Op<'_>) -> bool {
+        self.bits.load(Ordering::Relaxed) & kind(op) != 0
     }
+    /// Bounds the newest partitions. `percent` of the pool, at most 50; `pool_size` in bytes.
     pub fn set_max_size(&self, percent: u32, pool_size: u64) {
         self.max_size_percent.store(percent, Ordering::Relaxed);
         let bytes = pool_size / 100 * percent.min(50) as u64;
         self.memory_max.store(bytes.max(64 << 10), Ordering::Relaxed);
     }
-    /// 0: [`DISK_TIMES`] what newest partitions may have.
+    /// Bounds all that is pending. 0: [`DISK_TIMES`] times what the newest partitions may have.
     pub fn set_max_disk_size(&self, bytes: u64) {
         self.disk_max.store(bytes, Ordering::Relaxed);
     }
-    /// Less than a server can have: the bound is then in the reach of a few changes.
+    /// Less than a server allows, so that a few changes reach the bound.
     #[cfg(test)]
     pub fn set_memory_max(&self, bytes: u64) {
         self.memory_max.store(bytes, Ordering::Relaxed);
     }
+    /// Bytes that the newest partitions may have together.
+    pub fn memory_max(&self) -> u64 {
+        self.memory_max.load(Ordering::Relaxed)
+    }
+    /// The bound of `bytes`: at least what the newest partitions may have, and at most
+    /// [`DISK_TIMES`] times that.
+    pub fn bytes_max(&self) -> u64 {
+        let (least, most) = (self.memory_max(), self.memory_max() * DISK_TIMES);
+        match self.disk_max.load(Ordering::Relaxed) {
+            0 => most,
+            bytes => bytes.clamp(least, most),
+        }
+    }
+    /// 0 = no limit.
+    pub fn set_age_max(&self, seconds: u64) {
+        self.age_max_us
+            .store(seconds.saturating_mul(1_000_000), Ordering::Relaxed);
+    }
+    /// Must entries of this age be merged although the engine is busy?
+    pub fn is_too_old(&self, age_us: u64) -> bool {
+        let max = self.age_max_us.load(Ordering::Relaxed);
+        max > 0 && age_us >= max
+    }
+
+    // ---- test modes ----
+
     pub fn set_test_mode(&self, mode: u8) {
         self.test_mode.store(mode, Ordering::Relaxed);
     }
+    /// For tests: is a change of this key buffered whatever the state of its leaf?
     #[inline]
-    pub(in crate::change) fn takes(&self, op: &Op<'_>) -> bool {
-        self.bits.load(Ordering::Relaxed) & kind(op) != 0
-    }
-    /// Tests: buffer this one whatever its leaf says.
-    #[inline]
-    pub(in crate::change) fn forced(&self, key: &[u8]) -> bool {
+    pub(in crate::change) fn forces(&self, key: &[u8]) -> bool {
         match self.test_mode.load(Ordering::Relaxed) {
             0 => false,
             1 | HOLD | STEADY => true,
             _ => crc32c::crc32c(key) & 1 == 0,
         }
     }
-    /// Tests: what is buffered is not what pays.
+    /// For tests: changes are buffered even where that does not pay.
     pub fn is_forced(&self) -> bool {
         self.test_mode.load(Ordering::Relaxed) != 0
     }
-    /// Tests: something is merged now and then, whatever the reasons.
+    /// For tests: merges come at random moments, too.
     pub fn merges_at_random(&self) -> bool {
         matches!(self.test_mode.load(Ordering::Relaxed), 1 | 2)
     }
-    /// Tests: only who is asked to merges.
+    /// For tests: merges come only on request.
     pub fn holds(&self) -> bool {
         self.test_mode.load(Ordering::Relaxed) == HOLD
     }
+
+    // ---- drains, and what stands in their way ----
+
+    /// Requests a drain, or stops it.
     pub fn set_draining(&self, on: bool) {
         let request = if on {
             self.drains.fetch_add(1, Ordering::Relaxed) + 1
@@ -264,86 +179,67 @@ impl ChangeBuffer {
             self.drain_stopped.store(!on, Ordering::Relaxed);
         }
     }
-    /// Did the last drain end because somebody said so?
+    /// Did the user stop the last drain?
     pub fn was_drain_stopped(&self) -> bool {
         self.drain_stopped.load(Ordering::Relaxed)
     }
     pub fn is_draining(&self) -> bool {
         self.drain_asked_for() != 0
     }
-    /// The number of the request that is not fulfilled yet; 0: none.
+    /// The number of the drain request that is under way; 0: none.
     pub fn drain_asked_for(&self) -> u64 {
         self.draining.load(Ordering::Relaxed)
     }
-    /// That request is fulfilled; one that came since is not.
+    /// The request with this number is fulfilled. A later request is still under way.
     pub fn drained(&self, request: u64) {
-        // Err: another stands there.
+        // Err: a later request.
         let _ = self
             .draining
             .compare_exchange(request, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
-    pub(in crate::change) fn note_unmerged(&self) {
-        self.unmerged.store(true, Ordering::Relaxed);
+    pub(in crate::change) fn note_unmergeable(&self) {
+        self.unmergeable.store(true, Ordering::Relaxed);
     }
-    /// Is it of any use to look for what cannot be merged?
-    pub fn has_unmerged(&self) -> bool {
-        self.unmerged.load(Ordering::Relaxed)
+    /// Is it worth a look for changes that cannot be merged?
+    pub fn has_unmergeable(&self) -> bool {
+        self.unmergeable.load(Ordering::Relaxed)
     }
-    /// 0 = no limit.
-    pub fn set_age_max(&self, seconds: u64) {
-        self.age_max_us
-            .store(seconds.saturating_mul(1_000_000), Ordering::Relaxed);
-    }
-    /// Is something of this age due whatever else is to do?
-    pub fn is_too_old(&self, age_us: u64) -> bool {
-        let max = self.age_max_us.load(Ordering::Relaxed);
-        max > 0 && age_us >= max
-    }
-    pub fn memory_max(&self) -> u64 {
-        self.memory_max.load(Ordering::Relaxed)
-    }
-    /// Bytes of all newest partitions; see `bytes`.
-    pub(in crate::change) fn newest_sum(&self) -> i64 {
-        self.newest_bytes.load(Ordering::Relaxed) as i64
-    }
-    /// Indexes whose newest partition holds something; at least 1.
-    pub(in crate::change) fn newest_count(&self) -> i64 {
-        (self.newest_count.load(Ordering::Relaxed) as i64).max(1)
-    }
-    /// One of them had so many bytes, and has so many now.
-    pub(in crate::change) fn count_newest(&self, before: i64, now: i64) {
-        if (before > 0) != (now > 0) {
-            let one = if now > 0 { 1 } else { -1i64 };
-            self.newest_count.fetch_add(one as u64, Ordering::Relaxed);
-        }
-    }
-    /// Who appends counts after its Mtr, so a merge may count the same entry down first: for a moment the sum can be below nothing.
+
+    // ---- totals ----
+
+    /// Bytes pending in all, as far as they are counted.
     pub fn bytes(&self) -> u64 {
-        (self.bytes.load(Ordering::Relaxed) as i64).max(0) as u64
+        self.totals.bytes()
     }
+    /// Entries pending in all, as far as they are counted.
     pub fn entries(&self) -> u64 {
-        self.entries.load(Ordering::Relaxed)
+        self.totals.entries()
     }
-    /// The bound of `bytes`; never less than what newest partitions may have, nor more than [`DISK_TIMES`] that.
-    pub fn bytes_max(&self) -> u64 {
-        let (least, most) = (self.memory_max(), self.memory_max() * DISK_TIMES);
-        match self.disk_max.load(Ordering::Relaxed) {
-            0 => most,
-            bytes => bytes.clamp(least, most),
-        }
-    }
-    /// Bytes pending, in thousandths of the bound; after a restart with an estimate of those that are not counted yet.
+    /// Bytes pending, in thousandths of the bound. After a restart an estimate stands for the bytes
+    /// that are not counted yet.
     pub fn fill(&self) -> u64 {
-        let all = self.bytes().saturating_add(self.uncounted.load(Ordering::Relaxed));
+        let all = self.bytes().saturating_add(self.totals.uncounted());
         all.saturating_mul(1000) / self.bytes_max()
     }
-    /// An appender merges a leaf once in so many appends; 0 = need not. Rises smoothly from 7/8 of the bound to every time at the bound.
-    pub(in crate::change) fn help_every(&self) -> u64 {
+    /// Backpressure: an appender merges a leaf once in this many appends; 0 = never. The rate grows
+    /// smoothly from 7/8 of the bound to every append at the bound.
+    pub(in crate::change) fn appends_per_merge(&self) -> u64 {
         match self.fill() {
             0..=874 => 0,
             fill @ 875..=999 => (1000 - fill) * (1000 - fill) / 32 + 1,
             _ => 1,
         }
+    }
+    pub(in crate::change) fn bloom_limits(&self) -> BloomLimits<'_> {
+        BloomLimits {
+            memory: &self.bloom_memory,
+            partition_bytes: self.memory_max(),
+        }
+    }
+    /// Bytes of the Bloom filters, and of the counting filters.
+    #[cfg(test)]
+    pub fn filter_memory(&self) -> (u64, u64) {
+        (self.bloom_memory.taken(), self.slots.taken())
     }
 }
 
@@ -351,26 +247,29 @@ impl GeometryObserver for ChangeBuffer {
     fn geometry_changed(&self, geometry: &PoolGeometry) {
         let bytes = geometry.bytes();
         self.set_max_size(self.max_size_percent.load(Ordering::Relaxed), bytes);
-        self.filters.set_pool_size(bytes);
-        self.values_memory.set_max(bytes / 16);
+        self.slots.set_pool_size(bytes);
+        self.bloom_memory.set_max(bytes / 16);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::change::policy::TableBuffering;
 
-    /// A reader of the sum met it at that moment, and took it for 16 EiB: the bound was passed, and the thousandths overflowed.
+    /// A reader took a sum below zero for 16 EiB: the bound was passed, and the thousandths
+    /// overflowed.
     #[test]
-    fn a_sum_below_nothing_is_nothing() {
+    fn a_sum_below_zero_is_zero() {
         let buffer = ChangeBuffer::new(Buffering::default(), 25, 1 << 20, 0);
-        buffer.bytes.fetch_sub(40, Ordering::Relaxed);
-        assert_eq!((buffer.bytes(), buffer.help_every()), (0, 0));
+        buffer.totals.add_bytes(-40);
+        assert_eq!((buffer.bytes(), buffer.appends_per_merge()), (0, 0));
     }
 
-    /// It was asked for while a round, which had found nothing left, was about to say so.
+    /// A drain was requested while a round, which had found nothing left, was about to report the
+    /// end.
     #[test]
-    fn a_drain_that_is_asked_for_again_is_not_done_with_the_first() {
+    fn a_second_drain_request_outlives_the_end_of_the_first() {
         let buffer = ChangeBuffer::new(Buffering::default(), 25, 1 << 20, 0);
         buffer.set_draining(true);
         let first = buffer.drain_asked_for();
@@ -386,13 +285,13 @@ mod tests {
         assert!(!buffer.is_draining() && buffer.was_drain_stopped());
         buffer.set_draining(true);
         buffer.drained(buffer.drain_asked_for());
-        // Nothing is stopped.
+        // No drain is under way, so none is stopped.
         buffer.set_draining(false);
         assert!(!buffer.was_drain_stopped());
     }
 
     #[test]
-    fn words_mean_what_they_say() {
+    fn each_setting_buffers_its_kinds_of_operations() {
         let key: &[u8] = &[];
         let put = Op::Put { key, value: &[] };
         let mark = Op::Mark { key, stamp: 1 };
@@ -412,28 +311,29 @@ mod tests {
         ];
         for (word, expected) in table {
             buffer.set_buffering(word);
-            assert_eq!([put, mark, remove].map(|op| buffer.takes(&op)), expected, "{word:?}");
+            assert_eq!([put, mark, remove].map(|op| buffer.allows(&op)), expected, "{word:?}");
             assert_eq!(Buffering::from_number(word.number()), word);
-            // A table's own word goes before, whatever it is.
+            // The table option overrides the setting.
             for (own, kinds) in table {
-                let one = Word::default();
-                one.set(Some(own));
-                assert_eq!(one.get(), Some(own));
-                assert_eq!([put, mark, remove].map(|op| one.takes(&op, &buffer)), kinds);
-                one.set(None);
-                assert_eq!([put, mark, remove].map(|op| one.takes(&op, &buffer)), expected);
+                let option = TableBuffering::default();
+                option.set(Some(own));
+                assert_eq!(option.get(), Some(own));
+                assert_eq!([put, mark, remove].map(|op| option.allows(&op)), kinds.map(Some));
+                option.set(None);
+                assert_eq!([put, mark, remove].map(|op| option.allows(&op)), [None; 3]);
             }
         }
     }
 
     #[test]
-    fn appenders_help_more_and_more_as_the_bound_comes_near() {
+    fn backpressure_grows_towards_the_bound() {
         let buffer = ChangeBuffer::new(Buffering::All, 10, 100 << 20, 0);
         let bound = buffer.memory_max() * DISK_TIMES;
         let mut last = u64::MAX;
         for percent in [0, 74, 75, 80, 90, 95, 99, 100, 150] {
-            buffer.bytes.store(bound * percent / 100, Ordering::Relaxed);
-            let every = buffer.help_every();
+            let bytes = bound * percent / 100;
+            buffer.totals.add_bytes(bytes as i64 - buffer.bytes() as i64);
+            let every = buffer.appends_per_merge();
             match percent {
                 0..=87 => assert_eq!(every, 0),
                 _ => {

@@ -1,13 +1,14 @@
 //! What an append and a merge cost, in memory. Smoke size by default; for figures:
-//! `cargo test --release -p sluice change::bench_tests -- --ignored --nocapture`
+//! `cargo test --release -p sluice change::testing::bench_tests -- --ignored --nocapture`
 use crate::btree::build::Builder;
 use crate::btree::tests::fixture::{checkpoint, rig_with_tree, Dice, FILE};
 use crate::btree::Tree;
 use crate::change::{drain, submit, Buffering, ChangeBuffer, Delta, IndexTrees, Op, DELTA_BIT};
+use crate::entry::secondary::encode;
 use crate::pool::Pool;
 use std::sync::Arc;
 
-/// CPU nanoseconds of this thread: other work on the machine does not count.
+/// CPU nanoseconds of this thread. Other work on the machine does not count.
 fn cpu_ns() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     stat.split(' ').next().unwrap().parse().unwrap()
@@ -20,10 +21,10 @@ fn key(n: u64) -> [u8; 17] {
 }
 fn value() -> Vec<u8> {
     let mut value = Vec::new();
-    crate::entry::secondary::encode(&mut value, 77, 8, 8, &[]);
+    encode(&mut value, 77, 8, 8, &[]);
     value
 }
-fn settle(pool: &Pool) {
+fn flush_and_checkpoint(pool: &Pool) {
     let lsn = pool.redo().lsn();
     pool.redo().flush(lsn, crate::redo::FlushMode::Write).unwrap();
     checkpoint(pool);
@@ -47,7 +48,7 @@ fn put_all(pool: &Pool, index: &IndexTrees, from: u64, n: u64, what: &str) {
             .unwrap();
         }
         spent += cpu_ns() - start;
-        settle(pool);
+        flush_and_checkpoint(pool);
     }
     let log = pool.counters().redo_log_bytes.get() - log;
     println!("{what:34} {:8} ns {:6} bytes of log", spent / n, log / n);
@@ -65,7 +66,7 @@ fn run(rows: u64, appends: u64, frames: usize) {
         builder.push(key, &value).unwrap();
     }
     builder.finish().unwrap();
-    settle(pool);
+    flush_and_checkpoint(pool);
     let mut mtr = pool.begin();
     let delta = Tree::create(&mut mtr, FILE, tree.index | DELTA_BIT).unwrap();
     mtr.commit();
@@ -81,7 +82,7 @@ fn run(rows: u64, appends: u64, frames: usize) {
         let entries = drain(pool, &index).unwrap() as u64;
         let spent = cpu_ns() - start;
         let log = pool.counters().redo_log_bytes.get() - log;
-        settle(pool);
+        flush_and_checkpoint(pool);
         println!(
             "merge, round {round}: {leaves} leaves, {:.1} entries a leaf: {:.1} us a leaf, {} ns and {} bytes of log an entry",
             entries as f64 / leaves as f64,
@@ -90,7 +91,8 @@ fn run(rows: u64, appends: u64, frames: usize) {
             log / entries,
         );
     }
-    // The same changes to the leaves themselves: without a delta tree, and with one that lets them pass.
+    // The same changes to the leaves themselves: without a delta tree, and with one that lets them
+    // pass.
     put_all(pool, &with(None), at, appends, "direct, without a delta tree");
     let near = Arc::new(ChangeBuffer::new(Buffering::All, 50, pool.size(), 0));
     let passing = with(Some(Arc::new(Delta::fresh(delta, &near))));

@@ -1,8 +1,9 @@
-//! Several threads at the bound, each with keys of its own and a model of them, while others sweep, close and begin partitions. Then everything is
-//! read again: after a drain, or after a crash.
+//! Several threads at the bound, each with keys of its own and a model of them, while other threads
+//! sweep, close and begin partitions. Then everything is read again: after a drain, or after a
+//! crash.
+use super::fixture::{found_again, new_index};
 use crate::base::bytes::{get_u48, put_u48};
 use crate::btree::tests::fixture::checkpoint;
-use crate::change::testing::fixture::{found_again, new_index};
 use crate::change::{drain, get, merge_at_random, submit, sweep_step, visit_prefix, IndexTrees, Op};
 use crate::entry::secondary::{encode, DELETE_MARK};
 use crate::pool::testing::PoolFixture;
@@ -82,7 +83,7 @@ fn change_many(pool: &Pool, index: &IndexTrees, seed: u32, thread: u32) -> Model
     }
     model
 }
-/// What the worker does, and whoever makes room in the log.
+/// The work of the worker, and of checkpoints.
 fn others(pool: &Pool, index: &IndexTrees, done: &AtomicBool) {
     let delta = index.delta.as_deref().unwrap();
     for n in 0.. {
@@ -141,8 +142,8 @@ fn at_the_bound_nothing_is_lost_doubled_or_overtaken() {
         if seed % 2 == 1 {
             drain(pool, index).unwrap();
             let buffer = delta.buffer();
-            let sums = (buffer.bytes(), buffer.newest_sum(), buffer.idle.bytes());
-            assert_eq!((delta.entries(), delta.bytes(), sums), (0, 0, (0, 0, 0)));
+            let totals = (buffer.bytes(), buffer.totals.newest_bytes(), buffer.totals.idle_bytes());
+            assert_eq!((delta.entries(), delta.bytes(), totals), (0, 0, (0, 0, 0)));
             compare(pool, index, &models);
             continue;
         }

@@ -1,4 +1,5 @@
-//! What the tests of indexes with a change buffer share: make one, and find it again as a restart does.
+//! Fixtures for tests of indexes with a change buffer: make an index, and open it again as a
+//! restart does.
 use crate::btree::tests::fixture::FILE;
 use crate::btree::Tree;
 use crate::change::{Buffering, ChangeBuffer, Delta, IndexTrees, DELTA_BIT};
@@ -26,7 +27,7 @@ pub(crate) fn new_index(pool: &Pool, mode: u8) -> IndexTrees {
     mtr.commit();
     index_with(trees[0], Delta::fresh(trees[1], &buffer_of(pool, mode)))
 }
-/// A unique one; `pk_len`: as in [`Delta::set_unique`]. The pool makes imprints for it.
+/// A unique index in a new file, with absence filters. `pk_len`: as in [`Delta::set_unique`].
 pub(crate) fn new_unique_index(pool: &Pool, mode: u8, pk_len: usize) -> IndexTrees {
     let index = new_index(pool, mode);
     let delta = index.delta.as_ref().expect("it was made with one");
@@ -34,7 +35,7 @@ pub(crate) fn new_unique_index(pool: &Pool, mode: u8, pk_len: usize) -> IndexTre
     pool.absence_filters().set_hasher(delta.buffer().page_hasher());
     index
 }
-/// The index as a restart finds it: nothing in memory is left.
+/// The index as after a restart: nothing is known of it in memory.
 pub(crate) fn found_again(pool: &Pool, old: &IndexTrees, mode: u8) -> IndexTrees {
     let delta = old.delta.as_ref().expect("it was made by new_index");
     index_with(old.tree, Delta::found(delta.tree, &buffer_of(pool, mode)))

@@ -1,4 +1,5 @@
-//! What tests of indexes with a change buffer share.
+//! Random merges for the test modes, fixtures for tests of indexes with a change buffer, and tests
+//! of the change buffer as a whole.
 #[cfg(test)]
 mod bench_tests;
 #[cfg(test)]

@@ -1,11 +1,13 @@
-//! The change buffer against a map in memory: random changes, everything or half of it buffered, merges at random moments, new
-//! partitions, restarts; and crashes at any disk access, after which each entry is found in exactly one place.
+//! The change buffer against a map in memory: random changes, all or half of them buffered, with
+//! merges, new partitions and restarts at random moments. After a crash at any disk access each
+//! entry is found in exactly one place.
+use super::fixture::{found_again, new_index};
 use crate::base::{Lsn, Result};
 use crate::btree::tests::fixture::{checkpoint, Dice, FILE};
 use crate::btree::{Seek, ENTRY_MAX, KEY_MAX};
-use crate::change::delta::op_list::{self, Pending};
-use crate::change::testing::fixture::{found_again, new_index};
-use crate::change::{drain, merge_leaf, submit, sweep_step, IndexTrees, Op};
+use crate::change::delta::op_list;
+use crate::change::{drain, merge_leaf, submit, sweep_step, IndexTrees, Op, Pending};
+use crate::entry::secondary::{decode, encode};
 use crate::io::SimDisk;
 use crate::pool::testing::PoolFixture;
 use crate::pool::Pool;
@@ -26,15 +28,15 @@ fn key_of(n: usize) -> Vec<u8> {
 fn value_of(dice: &mut Dice, stamp: u64) -> Vec<u8> {
     let mut value = Vec::new();
     let raw = vec![dice.below(256) as u8; [4, 20, 100, ENTRY_MAX / 6][dice.below(4)]];
-    crate::entry::secondary::encode(&mut value, stamp, 4, 4, &raw);
+    encode(&mut value, stamp, 4, 4, &raw);
     value
 }
 
-/// A change as its maker would make it: a Mark only of an entry that is there.
+/// A change as a transaction would make it: a Mark only of an entry that is there.
 fn with_change<T>(dice: &mut Dice, model: &Model, body: impl FnOnce(&Op<'_>) -> T) -> T {
     let key = key_of(dice.below(KEYS));
     let there = model.get(&key);
-    let stamp = there.map_or(1, |v| crate::entry::secondary::decode(v, 4).unwrap().stamp);
+    let stamp = there.map_or(1, |v| decode(v, 4).unwrap().stamp);
     let if_stamp = if dice.below(4) > 0 { stamp } else { stamp + 1 };
     let new = 1 + dice.below(1000) as u64;
     let value = value_of(dice, new);
@@ -76,7 +78,8 @@ fn read_all(pool: &Pool, index: &IndexTrees) -> Result<Model> {
     let mut lo: Vec<u8> = Vec::new();
     loop {
         let mut here = Model::new();
-        // Leaves without an entry are skipped by `seek`: their range is read with the neighbour's, under its latch. Nobody merges here.
+        // `seek` skips leaves without an entry. Their range is read with the neighbour's, under its
+        // latch. No merge runs here.
         let leaf = index.tree.seek(pool, Seek::Ge, &lo)?;
         let hi = leaf.as_ref().and_then(|l| l.upper_fence().map(<[u8]>::to_vec));
         if let Some(leaf) = &leaf {
@@ -88,7 +91,10 @@ fn read_all(pool: &Pool, index: &IndexTrees) -> Result<Model> {
         delta.pending_in(pool, &lo, hi.as_deref(), &mut pending)?;
         for i in 0..pending.len() {
             let key = pending.key(i);
-            assert!(delta.maybe_pending(key), "the filter never says nothing wrongly");
+            assert!(
+                delta.maybe_pending(key),
+                "F1: the filter never answers \"nothing\" wrongly"
+            );
             let base = here.get(key).cloned();
             if pending.evaluate(i, base.as_deref(), &mut out)? {
                 here.insert(key.to_vec(), out.clone());
@@ -183,9 +189,10 @@ fn base_and_pending_are_as_the_model() {
     }
 }
 
-/// A Mark of an entry that is missing is told to whoever reads it, stays pending, and stands in nobody's way.
+/// A Mark of a missing entry is an error for its readers, stays pending, and does not keep other
+/// entries from being merged.
 #[test]
-fn a_mark_of_a_missing_entry_is_told_and_kept() {
+fn a_mark_of_a_missing_entry_is_an_error_and_kept() {
     let rig = PoolFixture::create(3, 128);
     let pool = &*rig.pool;
     let index = new_index(pool, 1);
@@ -209,9 +216,10 @@ fn a_mark_of_a_missing_entry_is_told_and_kept() {
     check(pool, &index);
 }
 
-/// A later Put of the key heals it, in the place of the Mark: as many entries as the last pass had left, and sweeps left them alone.
+/// A later Put of the key replaces a stuck Mark. The number of entries stayed that of the last
+/// pass, and sweeps did not merge the Put.
 #[test]
-fn what_was_stuck_and_is_healed_is_worth_a_sweep() {
+fn a_put_in_the_place_of_a_stuck_mark_is_worth_a_sweep() {
     let rig = PoolFixture::create(3, 128);
     let pool = &*rig.pool;
     let index = new_index(pool, 1);
@@ -222,7 +230,7 @@ fn what_was_stuck_and_is_healed_is_worth_a_sweep() {
     let is_worth_it = || delta.is_worth_a_sweep(pool.disk().now_us());
     assert!(!is_worth_it());
     submit(pool, &index, Op::Mark { key, stamp: 6 }).unwrap();
-    assert!(!is_worth_it(), "another Mark does not heal it");
+    assert!(!is_worth_it(), "another Mark is stuck, too");
     let value = &value_of(&mut Dice(1), 7);
     submit(pool, &index, Op::Put { key, value }).unwrap();
     assert!(is_worth_it());
@@ -231,7 +239,7 @@ fn what_was_stuck_and_is_healed_is_worth_a_sweep() {
     check(pool, &index);
 }
 
-/// In a full leaf, with more pending than one leaf holds: it splits as often as it must.
+/// With more pending than one leaf holds a full leaf splits several times.
 #[test]
 fn merging_into_a_full_leaf_splits_it() {
     let rig = PoolFixture::create(4, 512);
@@ -265,7 +273,7 @@ fn merging_into_a_full_leaf_splits_it() {
     assert!(read_all(pool, &index).unwrap() == model);
 }
 
-/// What was done, in log order: (end of its change in the log, model behind it).
+/// Changes in log order: (LSN after the change, model after it).
 struct Lived {
     history: Vec<(Lsn, Model)>,
     durable: Lsn,
@@ -281,7 +289,8 @@ fn live(rig: &PoolFixture, index: &IndexTrees, seed: u64, lived: &mut Lived) -> 
             follow(&mut next, op);
             (submit(pool, index, *op), next)
         });
-        // Its Mtr is behind everything before it; a merge after it does not matter. A failed one may be in the log or not.
+        // The change's Mtr comes after everything before it; a merge after it does not matter. A
+        // failed change may be in the log or not.
         lived
             .history
             .push((if result.is_ok() { pool.redo().lsn() } else { Lsn::MAX }, next.clone()));
@@ -330,7 +339,8 @@ fn crash_once(seed: u64, at: Option<u64>) -> u64 {
         .iter()
         .rposition(|(lsn, _)| *lsn <= lived.durable)
         .unwrap();
-    // A change's own Mtr may end before the LSN noted for it (a merge came with it): one model later may be there too.
+    // A change's own Mtr may end before the LSN noted for it, because a merge came with it. So the
+    // next model is a candidate, too.
     let last = lived.history.iter().rposition(|(lsn, _)| *lsn <= end).unwrap() + 1;
     let candidates = &lived.history[first..lived.history.len().min(last.max(first) + 1)];
     assert!(

@@ -1,6 +1,9 @@
-//! For tests: a merge that no policy asks for. In the test modes that buffer everything it comes at random moments, so that what else is going on
-//! meets every mixture of pending and merged. Called by the table layer, with no latch held.
+//! For the test modes: a merge that no policy asks for. It comes at random moments, so that other
+//! work meets every mixture of pending and merged entries.
+//!
+//! Latches: those of `merge::leaf`. Called by: the table layer, with no latch held.
 use crate::base::Result;
+use crate::change::delta::key::entry_key;
 use crate::change::merge::leaf::merge_at;
 use crate::change::IndexTrees;
 use crate::pool::Pool;
@@ -8,8 +11,8 @@ use crate::pool::Pool;
 /// Leaves in a row, at most.
 const LEAVES_MAX: u64 = 8;
 
-/// Merges some leaves from a random one on, as a sweep does or as a reader; now and then a partition is begun before. `dice` decides. Number of
-/// entries.
+/// Merges some leaves from a random one on, as a sweep does or as a reader. Sometimes a partition
+/// is begun first. `dice` decides. Returns the number of entries.
 pub fn merge_at_random(pool: &Pool, index: &IndexTrees, dice: u64) -> Result<usize> {
     let delta = index.delta.as_deref();
     let Some(delta) = delta.filter(|delta| !delta.is_empty() && delta.is_known()) else {
@@ -22,7 +25,7 @@ pub fn merge_at_random(pool: &Pool, index: &IndexTrees, dice: u64) -> Result<usi
         return Ok(0);
     };
     let slot = (dice >> 8) as usize % leaf.len();
-    let mut from = leaf.key_at(slot)[2..].to_vec();
+    let mut from = entry_key(leaf.key_at(slot)).to_vec();
     drop(leaf);
     let sweeping = dice >> 4 & 1 != 0;
     let mut entries = 0;
@@ -34,6 +37,6 @@ pub fn merge_at_random(pool: &Pool, index: &IndexTrees, dice: u64) -> Result<usi
             None => break,
         }
     }
-    delta.tidy();
+    delta.summary.reclaim();
     Ok(entries)
 }

@@ -4,7 +4,7 @@ use super::change_buffer::*;
 use super::rig::*;
 use crate::base::PageId;
 use crate::btree::Seek;
-use crate::change::SETTLE_EVERY;
+use crate::change::DENSE_READS_PER_MERGE;
 use crate::io::sim::SimDisk;
 use crate::table::{Cursor, LockChoice, Rounds};
 use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
@@ -131,7 +131,7 @@ fn two_leaves_on(disk: Arc<SimDisk>) -> (Rig, Model) {
 #[test]
 fn a_leaf_that_is_read_again_and_again_is_merged() {
     let (rig, model) = two_leaves();
-    let reads = SETTLE_EVERY as u16;
+    let reads = DENSE_READS_PER_MERGE as u16;
     for n in 0..reads {
         assert_eq!(pending_by_tag(&rig), 80, "after {n} reads");
         assert_eq!(read_tags(&rig, 110 + n, 5), (110 + n..115 + n).collect::<Vec<u16>>());

@@ -453,7 +453,7 @@ fn every_index_of_a_table_has_its_turn() {
             .layout()
             .secondary
             .iter()
-            .filter(|s| s.index.delta.as_ref().is_some_and(|d| d.merged() > 0));
+            .filter(|s| s.index.delta.as_ref().is_some_and(|d| d.progress.merged() > 0));
         merged.extend(done.map(|s| s.index.id));
     }
     assert_eq!(merged.len(), 4);
@@ -492,7 +492,7 @@ fn an_index_that_is_written_hard_leaves_the_others_their_turn() {
     (0..5).for_each(|n| put(&rig, little, n));
     round();
     round();
-    let merged = |index: &Index| index.delta.as_ref().expect("delta").merged();
+    let merged = |index: &Index| index.delta.as_ref().expect("delta").progress.merged();
     assert_eq!(merged(little), 5);
     assert!(merged(hard) > 0);
 }
@@ -570,7 +570,7 @@ fn a_read_does_not_fail_for_what_its_merge_meets() {
     disk.flip(&file_name(FIRST_TABLE_FILE), place, 1);
     pool.discard_file(FIRST_TABLE_FILE);
     let before = pending(&rig);
-    for _ in 0..2 * change::SETTLE_EVERY {
+    for _ in 0..2 * change::DENSE_READS_PER_MERGE {
         let mut trx = rig.begin(ReadCommitted);
         let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
         cursor

@@ -170,7 +170,7 @@ fn turns_come_to_all(tables: usize, indexes: usize) {
     for _ in 0..rounds {
         rig.store().merge_round(&mut state).expect("round");
     }
-    let merged = |index: &Index| index.delta.as_ref().expect("one").merged();
+    let merged = |index: &Index| index.delta.as_ref().expect("one").progress.merged();
     let merged: Vec<u64> = all.iter().map(|s| merged(&s.index)).collect();
     let (least, most) = (merged.iter().min().expect("some"), merged.iter().max().expect("some"));
     assert!(

@@ -113,7 +113,7 @@ impl MergedWay<'_> {
             };
             let most = fill.limit.entries - fill.batch.len();
             let pending = merge.merging.start_some(pool, delta, &leaf, run, most)?;
-            if pending >= DENSE && merge.dense.is_none() && delta.turn_to_settle() {
+            if pending >= DENSE && merge.dense.is_none() && delta.merge_yield.is_turn_to_merge() {
                 merge.dense = merge.merging.first_pending_key().map(<[u8]>::to_vec);
             }
             if !self.copy(&leaf, fill)? {

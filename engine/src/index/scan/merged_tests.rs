@@ -5,8 +5,8 @@ use super::Direction::{Backward, Forward};
 use super::{Batch, Direction, Limit, Scan};
 use crate::btree::tests::fixture::Dice;
 use crate::btree::Tree;
-use crate::change::kit::new_index;
-use crate::change::{self, Delta, Op, SETTLE_EVERY};
+use crate::change::fixture::new_index;
+use crate::change::{self, Delta, Op, DENSE_READS_PER_MERGE};
 use crate::index::secondary;
 use crate::index::Index;
 use crate::pool::testing::PoolFixture;
@@ -252,7 +252,7 @@ fn a_dense_leaf_is_told_by_its_readers() {
         entries: 5,
         bytes: 1000,
     };
-    for reads in 1..SETTLE_EVERY {
+    for reads in 1..DENSE_READS_PER_MERGE {
         let mut scan = Scan::new(&run.index, &[], None);
         assert_eq!(scan.fill(pool, &mut Batch::new(), Forward, limit).unwrap(), 5);
         assert!(!run.delta().is_empty(), "{reads} reads merge nothing");

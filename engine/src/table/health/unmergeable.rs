@@ -7,7 +7,7 @@
 //! Who calls: each round of the change worker, and whoever drains. Takes the DDL mutex and a table's gate, one after the other; with no
 //! latch held.
 use crate::base::{Error, FileId, IndexId, Result};
-use crate::change::{ChangeBuffer, Delta, Unmerged};
+use crate::change::{ChangeBuffer, Delta, Unmergeable};
 use crate::table::catalog::table::Table;
 use crate::table::merge_scheduler::rounds::buffered;
 use crate::table::store::Store;
@@ -58,7 +58,7 @@ impl AllUnmerged {
 
 impl Store {
     pub(in crate::table) fn look_after_unmerged(&self) -> Result<()> {
-        if !self.change.has_unmerged() {
+        if !self.change.has_unmergeable() {
             return Ok(());
         }
         let Some(worst) = self.all_unmerged().too_much(&self.change) else {
@@ -81,7 +81,7 @@ impl Store {
                 continue;
             }
             for (index, delta) in buffered(table.layout()) {
-                for unmerged in delta.unmerged(now_us) {
+                for unmerged in delta.unmergeable(now_us) {
                     // One failure of the disk is no reason yet.
                     if unmerged.is_lasting || is_full {
                         all.add(self.candidate(&table, index.id, delta, unmerged));
@@ -91,11 +91,11 @@ impl Store {
         }
         all
     }
-    fn candidate(&self, table: &Arc<Table>, index: IndexId, delta: &Delta, unmerged: Unmerged) -> Candidate {
-        let Unmerged { why, bytes, .. } = unmerged;
+    fn candidate(&self, table: &Arc<Table>, index: IndexId, delta: &Delta, unmerged: Unmergeable) -> Candidate {
+        let Unmergeable { why, bytes, .. } = unmerged;
         let may_pass = !why.is_corrupt();
         let why = about(why, table.layout().id, index);
-        if !may_pass && !delta.told_of_unmerged() {
+        if !may_pass && !delta.progress.is_unmergeable_logged() {
             let named = self.name_damage(why.clone());
             self.tell(&format!(
                 "buffered changes cannot be merged: {named}; until then they wait"

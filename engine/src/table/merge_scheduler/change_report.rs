@@ -119,7 +119,7 @@ impl Store {
                         },
                         pages: self.delta_pages(delta)?,
                         age_s: delta.age_us(now_us) / 1_000_000,
-                        merged: delta.merged(),
+                        merged: delta.progress.merged(),
                     });
                 }
             }

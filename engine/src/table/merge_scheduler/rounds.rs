@@ -16,7 +16,7 @@
 //! A leaf costs a read and a write whatever it gets, so the index whose next leaf is expected to get most is swept first. But what is too
 //! old, and in a drain everything, is swept in equal shares: an index that is written hard would leave the others nothing for ever.
 //!
-//! `io_capacity_max` gives way before the writers do. From 7/8 of the bound on they merge leaves themselves (`change/help.rs`), which costs the disk
+//! `io_capacity_max` gives way before the writers do. From 7/8 of the bound on they merge leaves themselves (`change/merge/backpressure.rs`), which costs the disk
 //! as many reads and writes a row, and them their time: a worker that still stood at its limit then would spare them nothing.
 //!
 //! What waits, waits for company: a leaf visited later takes more entries. Where what comes in five minutes is less than what is pending,
@@ -215,7 +215,7 @@ impl Store {
         for table in self.catalog.tables() {
             let _gate = table.gate.read();
             if !table.is_gone() {
-                buffered(table.layout()).for_each(|(_, delta)| delta.retry_now());
+                buffered(table.layout()).for_each(|(_, delta)| delta.progress.retry_now());
             }
         }
     }
@@ -453,7 +453,7 @@ impl Store {
                 continue;
             }
             for (index, delta) in buffered(table.layout()).filter(|(_, delta)| !delta.is_empty()) {
-                match change::drain_telling(&self.pool, index, each) {
+                match change::drain_with_progress(&self.pool, index, each) {
                     Err(e @ Error::Poisoned(_)) => return Err(e),
                     Err(e) => delta.cannot_go_on(&self.pool, e),
                     Ok(_) => {}

@@ -4,7 +4,7 @@ use super::op::{Op, SLOTS};
 use super::schedule::Schedule;
 use super::setup::Setup;
 use super::world::{Step, Unseen, World};
-use crate::change::{CLOSED, HELPED, SPREAD};
+use crate::change::{CLOSED, HELPED, REDISTRIBUTED};
 use crate::engine::Close;
 use crate::table::CheckLevel;
 use std::cell::RefCell;
@@ -63,7 +63,7 @@ pub fn caught(body: impl FnOnce() -> Step) -> Option<String> {
 
 pub fn run(schedule: &Schedule) -> Outcome {
     let (mut trace, mut unseen) = (0, Unseen::default());
-    let before = (SPREAD.get(), HELPED.get(), CLOSED.get());
+    let before = (REDISTRIBUTED.get(), HELPED.get(), CLOSED.get());
     let finding = caught(|| {
         let mut world = World::new(schedule.setup);
         let done = live(&mut world, &schedule.ops);
@@ -76,7 +76,7 @@ pub fn run(schedule: &Schedule) -> Outcome {
         finding,
         trace,
         unseen,
-        spread: since(SPREAD.get(), before.0),
+        spread: since(REDISTRIBUTED.get(), before.0),
         helped: HELPED.get() - before.1,
         closed: since(CLOSED.get(), before.2),
     }

@@ -8,7 +8,7 @@ use crate::table::StoreConfig;
 /// Of the smallest log: an op must fit into half of it, whatever it splits.
 pub const REDO_CAPACITY: u64 = 64 * PAGE_SIZE as u64;
 
-/// Of a pool and a log in which full leaves are spread over their neighbours, eight at a time (`change/spread.rs`).
+/// Of a pool and a log in which full leaves are spread over their neighbours, eight at a time (`change/merge/multi_leaf.rs`).
 pub const LARGE_FRAMES: u64 = 8 * 64;
 pub const LARGE_REDO_CAPACITY: u64 = 4 * REDO_CAPACITY;
 /// Of 100 schedules, how many have such.

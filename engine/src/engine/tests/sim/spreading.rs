@@ -1,4 +1,4 @@
-//! Workloads in which the change buffer spreads full leaves over their neighbours (`change/spread.rs`), which it does only where eight of them are a
+//! Workloads in which the change buffer spreads full leaves over their neighbours (`change/merge/multi_leaf.rs`), which it does only where eight of them are a
 //! small part of the pool and of the log. The pages that come of it are written without a copy in the doublewrite file: what a crash
 //! tears is made anew from the image in the log. And one of wide nodes, which take four times the
 //! pages.
@@ -9,7 +9,7 @@ use super::setup::{Setup, LARGE_FRAMES, LARGE_REDO_CAPACITY};
 use super::statement::APART;
 use super::workloads::*;
 #[cfg(feature = "tiny-pages")]
-use crate::change::SPREAD;
+use crate::change::REDISTRIBUTED;
 
 pub const LARGE: &[Workload] = &[
     ("leaves spread over their neighbours", SPREADING),
@@ -101,14 +101,14 @@ const SPREADING: &[Op] = &[
 #[cfg(feature = "tiny-pages")]
 fn leaves_are_spread_in_their_workload() {
     for setup in large(setups(7)) {
-        let before = SPREAD.get();
+        let before = REDISTRIBUTED.get();
         let (mut written, mut copied) = (0, 0);
         let done = run_watched(setup, SPREADING, |engine| {
             let c = engine.counters();
             (written, copied) = (c.buffer_pool_pages_flushed.get(), c.dblwr_pages_written.get());
         });
         assert_eq!(done, None);
-        let (stretches, leaves) = (SPREAD.get().0 - before.0, SPREAD.get().1 - before.1);
+        let (stretches, leaves) = (REDISTRIBUTED.get().0 - before.0, REDISTRIBUTED.get().1 - before.1);
         println!("{stretches} stretches of {leaves} leaves; {written} pages written, and copies of {copied}");
         assert!(
             stretches > 2 && leaves > 3 * stretches,
