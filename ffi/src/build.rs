@@ -44,7 +44,7 @@ pub unsafe extern "C" fn slc_index_build_begin(
         check_writable(table.read_only)?;
         // SAFETY: a whole definition; `out` is the caller's to write.
         let spec = unsafe { index_spec(&*def)? };
-        let build = engine.store().begin_build(&table.table, &spec)?;
+        let build = engine.store().indexes().begin_build(&table.table, &spec)?;
         let engine = engine.clone();
         unsafe { *out = Box::into_raw(Box::new(slc_build { engine, build })) };
         Ok(())
@@ -126,7 +126,10 @@ pub unsafe extern "C" fn slc_alter_indexes(
     };
     enter(engine, || {
         let each = changes.iter().map(|change| unsafe { index_change(change) });
-        engine.store().alter_indexes(&each.collect::<Result<Vec<_>>>()?)?;
+        engine
+            .store()
+            .indexes()
+            .alter_indexes(&each.collect::<Result<Vec<_>>>()?)?;
         for change in changes {
             for i in 0..change.add_count as usize {
                 // SAFETY: published, and thereby given up by the caller.

@@ -20,7 +20,7 @@ pub unsafe extern "C" fn slc_table_get_stats(table: *mut slc_table, out: *mut sl
     // SAFETY: live by contract, here and below.
     let table = unsafe { slc_table::of(table) };
     enter(&table.engine, || {
-        let s = table.engine.store().table_stats(&table.table)?;
+        let s = table.engine.store().statistics_keeper().table_stats(&table.table)?;
         let stats = slc_table_stats {
             rows: s.rows,
             data_bytes: s.data_bytes,
@@ -42,7 +42,12 @@ pub unsafe extern "C" fn slc_index_leaf_pages(table: *mut slc_table, index: u32)
     let table = unsafe { slc_table::of(table) };
     enter_value(&table.engine, 0, || {
         // An estimate for the optimizer: a broken tree shows elsewhere.
-        table.engine.store().leaf_pages(&table.table, index).unwrap_or(0)
+        table
+            .engine
+            .store()
+            .statistics_keeper()
+            .leaf_pages(&table.table, index)
+            .unwrap_or(0)
     })
 }
 
@@ -60,7 +65,9 @@ pub unsafe extern "C" fn slc_records_in_range(
         let (lo, hi) = unsafe { (lo.get(), hi_exclusive.get()) };
         let bound = |b: &'static [u8]| (!b.is_empty()).then_some(b);
         let store = table.engine.store();
-        let estimate = store.records_in_range(&table.table, index, bound(lo), bound(hi))?;
+        let estimate = store
+            .statistics_keeper()
+            .records_in_range(&table.table, index, bound(lo), bound(hi))?;
         unsafe { *out = estimate };
         Ok(())
     })
@@ -78,7 +85,7 @@ pub unsafe extern "C" fn slc_change_buffer_list(
             ptr: text.as_ptr(),
             len: text.len(),
         };
-        engine.store().changes_by_index(&mut |changes| {
+        engine.store().merge_scheduler().changes_by_index(&mut |changes| {
             let row = slc_index_changes {
                 table: bytes(&changes.table),
                 index: bytes(&changes.index),

@@ -11,7 +11,7 @@
 //! What is pending is known by value (`values.rs`) where all clustered keys of the table have one length, and so a key tells where its value
 //! ends. Where they vary every value is looked for.
 //!
-//! Latches: those of a descent to the parent; locks: `indexes`, of no rank, under which nothing is taken. Called by `table::dml::secondary`.
+//! Latches: those of a descent to the parent; locks: `indexes`, of no rank, under which nothing is taken. Called by `table::row::secondary`.
 use super::delta::Delta;
 use super::values::hash_of;
 use super::{Index, Op, DELTA_BIT};

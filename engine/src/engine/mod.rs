@@ -133,7 +133,7 @@ impl Engine {
         };
         let settled = settled.and_then(|()| match how {
             Close::LogOnly => Ok(()),
-            _ => self.store.save_all_statistics(),
+            _ => self.store.statistics_keeper().save_all_statistics(),
         });
         if let Some(workers) = workers {
             workers.stop();
@@ -166,6 +166,7 @@ impl Engine {
         notes.look(&self.store, &self.log, true);
         let drained = self
             .store
+            .merge_scheduler()
             .drain_changes_telling(&mut || notes.look(&self.store, &self.log, true));
         notes.look(&self.store, &self.log, false);
         drained
@@ -177,7 +178,7 @@ impl Engine {
         let mut told = Told::default();
         self.store.trx_sys.begin_last_purge();
         loop {
-            match self.store.purge_step(PURGE_RECORDS) {
+            match self.store.purger().purge_step(PURGE_RECORDS) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(e @ (Error::Corrupt(_) | Error::Full(_) | Error::Io(_)))
@@ -275,9 +276,9 @@ impl Engine {
     /// For a connection, which goes on whatever comes out: what cannot be rolled back now waits, and `trx` is a fresh one.
     pub fn rollback(&self, trx: &mut Trx) -> Result<()> {
         let was_prepared = trx.is_prepared() && !planted(Mutant::PreparedRollbackNotDurable);
-        self.store.rollback(trx).inspect_err(|e| {
+        self.store.rollbacks().rollback(trx).inspect_err(|e| {
             if trx.is_prepared() {
-                self.store.let_rollback_wait(trx, e);
+                self.store.rollbacks().let_rollback_wait(trx, e);
             }
         })?;
         // A crash must not bring back, locks and all, what its coordinator was told to be gone: nobody would decide it again.
@@ -309,10 +310,14 @@ impl Engine {
             "redo_log" => return self.set_redo_log(value != 0),
             "doublewrite" => return self.store.pool.set_doublewrite(value != 0),
             "stats_sample_pages" => {
-                (self.store.statistics_settings.sample_pages).store(narrow(value), Ordering::Relaxed)
+                (self.store.statistics_keeper().settings.sample_pages).store(narrow(value), Ordering::Relaxed)
             }
-            "stats_persistent" => (self.store.statistics_settings.persistent).store(value != 0, Ordering::Relaxed),
-            "stats_auto_recalc" => (self.store.statistics_settings.auto_recalc).store(value != 0, Ordering::Relaxed),
+            "stats_persistent" => {
+                (self.store.statistics_keeper().settings.persistent).store(value != 0, Ordering::Relaxed)
+            }
+            "stats_auto_recalc" => {
+                (self.store.statistics_keeper().settings.auto_recalc).store(value != 0, Ordering::Relaxed)
+            }
             "sort_buffer_size" => self.store.sort_buffer_size.store(value, Ordering::Relaxed),
             "snapshot_isolation" => self.store.snapshot_isolation.store(value != 0, Ordering::Relaxed),
             "change_buffering" => self.store.change.set_buffering(Buffering::from_number(value)),

@@ -86,7 +86,7 @@ impl Engine {
         self.store.pool.update_gauges();
         self.store.redo.publish_gauges();
         let counters = self.counters();
-        self.store.publish_change_gauges();
+        self.store.merge_scheduler().publish_change_gauges();
         counters.history_list_length.set(self.store.trx_sys.history_length());
         self.store.trx_sys.publish_undo_gauges();
         (counters.rollback_records_left).set(self.store.trx_sys.rollback_records_left());
@@ -149,12 +149,15 @@ impl Engine {
     /// In the words of InnoDB's section, as far as it has some.
     fn change_buffer(&self, out: &mut String) {
         heading(out, "CHANGE BUFFER");
-        let (c, report) = (self.counters(), self.store.change_report());
+        let (c, report) = (self.counters(), self.store.merge_scheduler().change_report());
         let (mut size, mut empty) = (0, 0);
-        let counted = self.store.changes_by_index(&mut |index| match index.pages {
-            0 => empty += 1,
-            pages => size += pages,
-        });
+        let counted = self
+            .store
+            .merge_scheduler()
+            .changes_by_index(&mut |index| match index.pages {
+                0 => empty += 1,
+                pages => size += pages,
+            });
         if let Err(e) = counted {
             let _ = writeln!(out, "{e}");
         }

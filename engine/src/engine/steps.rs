@@ -84,11 +84,11 @@ impl LoserRollback {
     /// The transaction at hand cannot go on: it waits among those that a rollback left (`table/damage.rs`). Not even taken up, it is put off.
     pub fn set_current_aside(&mut self, store: &Store, why: &Error) {
         if let Some(mut trx) = self.current.take() {
-            return store.set_trx_aside(&mut trx, why);
+            return store.rollbacks().set_trx_aside(&mut trx, why);
         }
         let Some(loser) = self.waiting.pop() else { return };
         if !self.told {
-            store.tell_rollback_waits(loser.id, why);
+            store.rollbacks().tell_rollback_waits(loser.id, why);
         }
         self.put_off.push(loser);
     }
@@ -110,12 +110,12 @@ impl LoserRollback {
             self.waiting.pop();
         }
         let trx = self.current.as_mut().ok_or(Error::NotFound)?;
-        if store.rollback_step(trx, records_max)? {
+        if store.rollbacks().rollback_step(trx, records_max)? {
             let id = trx.id();
             store.trx_sys.end_rollback(trx)?;
             self.current = None;
             if self.told {
-                store.tell_rollback_finished(id);
+                store.rollbacks().tell_rollback_finished(id);
             }
         }
         Ok(self.current.is_some() || !self.waiting.is_empty())

@@ -10,7 +10,7 @@
 //! be what it waits for.
 use super::Engine;
 use crate::base::{Error, FileId, Result, TrxId, UndoPtr};
-use crate::table::undo::record::Record;
+use crate::table::row::undo_record::Record;
 use crate::txn::{RecoveredTrx, Trx};
 use parking_lot::Mutex;
 
@@ -47,12 +47,12 @@ impl Engine {
     pub fn undecided_about(&self, table: &str, losers: bool) -> Result<Option<TrxId>> {
         let trx_sys = &self.store().trx_sys;
         // First: who is set aside behind this look still counts as what he was.
-        let aside = self.store().rollbacks_set_aside();
+        let aside = self.store().rollbacks().rollbacks_set_aside();
         let is_unknown = |id: TrxId| trx_sys.is_active(id) && aside.iter().all(|(known, _)| *known != id);
         if let Some(loser) = self.undecided.losers.iter().find(|id| losers && is_unknown(**id)) {
             return Ok(Some(*loser));
         }
-        let id = match self.store().table_named(table) {
+        let id = match self.store().tables().table_named(table) {
             Ok(table) if table.layout().temporary => return Ok(None),
             Ok(table) => table.layout().id,
             Err(Error::NoSuchTable(_)) => return Ok(None),

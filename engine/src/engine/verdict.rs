@@ -40,7 +40,7 @@ impl Engine {
         ended
     }
     fn roll_back_parked(&self, xid: &Xid, mut trx: Trx) -> Result<()> {
-        if let Err(e) = self.store.rollback(&mut trx) {
+        if let Err(e) = self.store.rollbacks().rollback(&mut trx) {
             if trx.is_prepared() {
                 // It has not begun (the disk is full): the verdict can be given again.
                 self.park(xid.clone(), trx);

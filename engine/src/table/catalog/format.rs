@@ -19,7 +19,7 @@ use crate::base::{Error, Result};
 use crate::btree::{Tree, ENTRY_MAX, KEY_MAX, WIDE_BIT};
 use crate::change::{Buffering, ChangeBuffer, Delta, DELTA_BIT};
 use crate::index::Index;
-use crate::table::catalog::table::{Layout, Secondary};
+use crate::table::catalog::layout::{Layout, Secondary};
 use std::sync::Arc;
 
 const VERSION: u8 = 2;

@@ -7,9 +7,14 @@ use crate::base::{moment, Error, Lsn, Moment, PageNo, Result, TrxId};
 use crate::change::{self, entry};
 use crate::index::scan::Direction;
 use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED, ROW_OVERFLOW};
-use crate::table::catalog::table::{Layout, Secondary};
+use crate::table::catalog::index_quarantine::check_not_aside;
+use crate::table::catalog::layout::Layout;
+use crate::table::catalog::layout::Secondary;
+use crate::table::row::entry::decode_entry;
+use crate::table::row::version::KeyThen;
+use crate::table::row::version::KeyWatch;
+use crate::table::row::version::Version;
 use crate::table::scan::cursor::{Current, Cursor, Found, LockChoice, RowAt, KILL_POLL};
-use crate::table::scan::version::{KeyThen, KeyWatch, Version};
 use crate::table::scan::version_cache::Answer;
 use crate::txn::{Isolation, ReadView, Trx};
 use std::cell::Cell;
@@ -226,7 +231,7 @@ impl Cursor {
             header,
             stored: &mut stored,
         };
-        let found = self.store.rewind(&enough, &mut version, watch)?;
+        let found = self.reader.versions.rewind(&enough, &mut version, watch)?;
         let header = version.header;
         self.count_steps(steps.get());
         header.write(&mut self.version);
@@ -236,7 +241,7 @@ impl Cursor {
 
     fn show_secondary(&mut self, trx: &Trx, layout: &Layout, secondary: &Secondary) -> Result<bool> {
         let (key, value) = self.batch.entry(self.next - 1);
-        let found = self.store.decode_entry(layout, value)?;
+        let found = decode_entry(layout, value)?;
         let (pk_len, raw_at) = (found.pk_len, value.len() - found.raw.len());
         let is_enough = self.covering && found.is_whole(secondary.index.tree.entry_max(), key.len());
         let mark = Mark::of(&found);
@@ -346,12 +351,12 @@ impl Cursor {
     fn look_at_entry(&mut self, entry: &EntryRead<'_>, from: (PageNo, Lsn)) -> Result<Looked> {
         moment(Moment::RowOfEntryCopied);
         let (layout, index) = (entry.layout, &entry.secondary.index);
-        if !change::get(&self.store.pool, index, entry.key, &mut self.entry)? {
+        if !change::get(&self.reader.pool, index, entry.key, &mut self.entry)? {
             return Ok(Looked::Gone);
         }
-        self.store.check_not_aside(index)?;
-        let now = Mark::of(&self.store.decode_entry(layout, &self.entry)?);
-        let leaf = layout.clustered.tree.get(&self.store.pool, entry.pk())?;
+        check_not_aside(index)?;
+        let now = Mark::of(&decode_entry(layout, &self.entry)?);
+        let leaf = layout.clustered.tree.get(&self.reader.pool, entry.pk())?;
         let is_untouched = leaf.is_some_and(|leaf| (leaf.page_no(), leaf.version()) == from);
         Ok(if is_untouched {
             Looked::Now(now)
@@ -367,7 +372,7 @@ impl Cursor {
 
     /// Copies the newest version of a row to `version`, if there is one. Returns the leaf that it is in, and the leaf's version.
     pub(in crate::table) fn copy_newest_from(&mut self, layout: &Layout, pk: &[u8]) -> Result<Option<(PageNo, Lsn)>> {
-        let Some(leaf) = layout.clustered.tree.get(&self.store.pool, pk)? else {
+        let Some(leaf) = layout.clustered.tree.get(&self.reader.pool, pk)? else {
             return Ok(None);
         };
         self.version.clear();

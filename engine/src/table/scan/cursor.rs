@@ -9,11 +9,14 @@ use crate::base::{Error, Result, UndoPtr};
 use crate::btree::Seek;
 use crate::index::scan::{Batch, Direction, Limit, Scan};
 use crate::index::{RowHeader, ROW_HEADER, ROW_OVERFLOW};
-use crate::table::catalog::table::{Layout, Table};
+use crate::table::catalog::index_quarantine::aside_error;
+use crate::table::catalog::index_quarantine::check_not_aside;
+use crate::table::catalog::layout::Layout;
+use crate::table::catalog::table::Table;
+use crate::table::row::version::split;
+use crate::table::scan::reader::Reader;
 use crate::table::scan::relocated::Following;
-use crate::table::scan::version::split;
 use crate::table::scan::version_cache::Rewinds;
-use crate::table::store::Store;
 use crate::txn::{Granted, Isolation, LockMode, LockPolicy, ReadView, Trx};
 use std::sync::Arc;
 
@@ -89,7 +92,7 @@ const BATCH_BYTES_MAX: usize = 8 << 10;
 pub(in crate::table) const KILL_POLL: u32 = 1000;
 
 pub struct Cursor {
-    pub(in crate::table) store: Arc<Store>,
+    pub(in crate::table) reader: Arc<Reader>,
     /// None only while `with_layout` lends it.
     table: Option<Arc<Table>>,
     /// 0 = clustered, i + 1 = secondary i.
@@ -140,9 +143,9 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    pub fn new(store: Arc<Store>, table: Arc<Table>) -> Cursor {
+    pub fn new(reader: Arc<Reader>, table: Arc<Table>) -> Cursor {
         Cursor {
-            store,
+            reader,
             table: Some(table),
             index: 0,
             lock: LockChoice::default(),
@@ -176,9 +179,9 @@ impl Cursor {
             rows_read: 0,
         }
     }
-    /// See `Store::name_damage`.
+    /// See `DamageLog::name_damage`.
     pub fn name_damage(&self, error: Error) -> Error {
-        self.store.name_damage(error)
+        self.reader.log.name_damage(error)
     }
     pub fn table(&self) -> &Arc<Table> {
         self.table.as_ref().expect("lent only inside a call")
@@ -201,7 +204,7 @@ impl Cursor {
             let missing = || Error::Unsupported(format!("table {} has no index {index}", layout.id));
             let found = layout.index(index).ok_or_else(missing)?;
             if index > 0 && layout.secondary[index as usize - 1].aside {
-                return Err(cursor.store.is_aside(layout.id, found));
+                return Err(aside_error(layout.id, found));
             }
             match &mut cursor.scan {
                 Some(scan) if *scan.tree() == found.tree => scan.restart(&[], None),
@@ -226,7 +229,7 @@ impl Cursor {
         self.view = None;
         let locking = lock.mode.is_some();
         if locking || trx.view_is_fresh {
-            self.store.check_not_younger(trx, layout, index)?;
+            self.reader.snapshots.check_not_younger(trx, layout, index)?;
         }
         if locking || trx.isolation == Isolation::ReadUncommitted {
             return Ok(());
@@ -241,8 +244,8 @@ impl Cursor {
 
     pub(in crate::table) fn open_view(&self, trx: &mut Trx, lock: LockChoice) -> Arc<ReadView> {
         match lock.by_statement_view {
-            true => self.store.trx_sys.open_statement_view(trx),
-            false => self.store.trx_sys.open_view(trx),
+            true => self.reader.trx_sys.open_statement_view(trx),
+            false => self.reader.trx_sys.open_view(trx),
         }
     }
 
@@ -388,10 +391,10 @@ impl Cursor {
             };
             self.next = 0;
             self.batch_undo = trx.undo_top;
-            let filled = scan.fill(&self.store.pool, &mut self.batch, self.direction, limit)?;
-            self.store.check_not_aside(scan.index())?;
+            let filled = scan.fill(&self.reader.pool, &mut self.batch, self.direction, limit)?;
+            check_not_aside(scan.index())?;
             if let Some(key) = scan.take_dense() {
-                self.store.merge_met(scan.index(), &key)?;
+                self.reader.merge_met(scan.index(), &key)?;
             }
             if filled == 0 {
                 return Ok(false);
@@ -407,7 +410,7 @@ impl Cursor {
 
     fn count_rows(&mut self) {
         if self.rows_read > 0 {
-            self.store.counters.rows_read.add(self.rows_read);
+            self.reader.counters.rows_read.add(self.rows_read);
             self.rows_read = 0;
         }
     }
@@ -416,7 +419,11 @@ impl Cursor {
     pub(in crate::table) fn hand_out_version(&mut self, layout: &Layout, pk: &[u8]) -> Result<bool> {
         loop {
             let (header, stored) = split(&self.version);
-            match self.store.fetch_whole(layout, &header, stored, &mut self.whole) {
+            match self
+                .reader
+                .versions
+                .fetch_whole(layout, &header, stored, &mut self.whole)
+            {
                 Ok(fetched) => {
                     let row = if fetched { RowAt::Whole } else { RowAt::Version };
                     self.hand_out(false, pk.len(), row);
@@ -436,7 +443,7 @@ impl Cursor {
         self.view.is_none() && self.lock.mode.is_none()
     }
     pub(in crate::table) fn newest_differs(&self, layout: &Layout, pk: &[u8], header: &RowHeader) -> Result<bool> {
-        let leaf = layout.clustered.tree.get(&self.store.pool, pk)?;
+        let leaf = layout.clustered.tree.get(&self.reader.pool, pk)?;
         Ok(leaf.is_none_or(|leaf| RowHeader::read(leaf.value()) != *header))
     }
     /// Hands out the row in the batch's clustered entry.
@@ -518,13 +525,13 @@ impl Cursor {
         loop {
             let guarded = trx.view.is_some();
             let result = self.lock_by_key(trx, layout, pk);
-            if self.store.conflicts_with_fresh_snapshot(trx, &result) {
+            if self.reader.snapshots.conflicts_with_fresh_snapshot(trx, &result) {
                 continue;
             }
             if guarded || result != Ok(false) {
                 return result;
             }
-            self.store.guard_by_snapshot(trx);
+            self.reader.snapshots.guard_by_snapshot(trx);
             if trx.view.is_none() {
                 return result;
             }
@@ -546,7 +553,7 @@ impl Cursor {
         if let Some(found) = self.found() {
             let pk = found.pk.to_vec();
             let index = self.table().layout().clustered.id;
-            self.store.trx_sys.locks().unlock_unwanted(trx, index, &pk);
+            self.reader.trx_sys.locks().unlock_unwanted(trx, index, &pk);
         }
     }
 

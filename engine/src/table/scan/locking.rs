@@ -7,10 +7,14 @@ use crate::base::{moment, Error, Moment, Result, TrxId};
 use crate::change;
 use crate::index::scan::Direction;
 use crate::index::{RowHeader, ROW_OVERFLOW};
-use crate::table::catalog::table::Layout;
-use crate::table::dml::row_lock::Locked;
+use crate::table::catalog::index_quarantine::check_not_aside;
+use crate::table::catalog::layout::Layout;
+use crate::table::row::entry::decode_entry;
+use crate::table::row::row_lock::Locked;
+use crate::table::row::snapshot::check_conflict;
+use crate::table::row::version::split;
+use crate::table::row::version::KeyWatch;
 use crate::table::scan::cursor::{Cursor, OnLocked};
-use crate::table::scan::version::{split, KeyWatch};
 use crate::table::scan::version_cache::Answer;
 use crate::txn::{Granted, LockMode, LockPolicy, Trx};
 use std::cell::Cell;
@@ -24,14 +28,14 @@ pub(in crate::table) enum Outcome {
 
 impl Cursor {
     pub(in crate::table) fn next_locked(&mut self, trx: &mut Trx, layout: &Layout) -> Result<bool> {
-        self.store.guard_by_snapshot(trx);
+        self.reader.snapshots.guard_by_snapshot(trx);
         if !trx.view_is_fresh {
             return self.lock_next(trx, layout);
         }
         let (from, was_positioned) = (self.last.clone(), self.positioned);
         loop {
             let result = self.lock_next(trx, layout);
-            if !self.store.conflicts_with_fresh_snapshot(trx, &result) {
+            if !self.reader.snapshots.conflicts_with_fresh_snapshot(trx, &result) {
                 return result;
             }
             self.step_back_to(&from, was_positioned);
@@ -101,8 +105,8 @@ impl Cursor {
                     )
                 }
             };
-            self.store.trx_sys.locks().lock_range(trx, index, &lo, hi.as_deref());
-            // As in `Store::ranges_still_free`.
+            self.reader.trx_sys.locks().lock_range(trx, index, &lo, hi.as_deref());
+            // As in `RowWriter::ranges_still_free`.
             fence(Ordering::SeqCst);
             locked_to = Some(key);
             // Look again: what came in before the range was locked is met now, what comes later waits.
@@ -129,9 +133,9 @@ impl Cursor {
             return Ok(there);
         }
         let just_above = [pk, &[0]].concat();
-        let locks = self.store.trx_sys.locks();
+        let locks = self.reader.trx_sys.locks();
         locks.lock_range(trx, layout.clustered.id, pk, Some(&just_above));
-        // As in `Store::ranges_still_free`: what came in before the key was locked is met now, what comes later waits.
+        // As in `RowWriter::ranges_still_free`: what came in before the key was locked is met now, what comes later waits.
         fence(Ordering::SeqCst);
         self.lock_row_by_key(trx, layout, pk)
     }
@@ -139,7 +143,7 @@ impl Cursor {
     fn lock_row_by_key(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<bool> {
         match self.lock_newest(trx, layout, pk)? {
             Some(Locked::Row(header, granted)) => {
-                self.store.check_conflict(trx, header.trx)?;
+                check_conflict(trx, header.trx)?;
                 self.taken = Some(granted);
                 self.hand_out_version(layout, pk)
             }
@@ -162,9 +166,9 @@ impl Cursor {
 
     fn lock_clustered_row(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8], header: RowHeader) -> Result<Outcome> {
         moment(Moment::EntryCopied);
-        let settled = !self.store.made_by_other_active(trx, &header);
+        let settled = !self.reader.locks.made_by_other_active(trx, &header);
         if settled {
-            self.store.trx_sys.note_newest(trx, header.trx);
+            self.reader.trx_sys.note_newest(trx, header.trx);
         }
         if settled && header.marked() {
             if !self.row_is_still(layout, pk, &header)? {
@@ -178,12 +182,12 @@ impl Cursor {
                 return self.row_is_locked(trx, layout, pk);
             };
             if self.is_unchanged() {
-                self.store.check_conflict(trx, header.trx)?;
+                check_conflict(trx, header.trx)?;
                 self.taken = Some(granted);
                 self.hand_out_batch(layout)?;
                 return Ok(Outcome::HandedOut);
             }
-            self.store.unlock_if_new(trx, layout, pk, granted);
+            self.reader.locks.unlock_if_new(trx, layout, pk, granted);
         }
         self.lock_changed_row(trx, layout, pk)
     }
@@ -193,7 +197,7 @@ impl Cursor {
         match self.lock_newest(trx, layout, pk)? {
             None => self.row_is_locked(trx, layout, pk),
             Some(Locked::Row(header, granted)) => {
-                self.store.check_conflict(trx, header.trx)?;
+                check_conflict(trx, header.trx)?;
                 self.taken = Some(granted);
                 self.hand_out_version(layout, pk)?;
                 Ok(Outcome::HandedOut)
@@ -207,10 +211,10 @@ impl Cursor {
 
     fn lock_secondary(&mut self, trx: &mut Trx, layout: &Layout) -> Result<Outcome> {
         let value = self.batch.value(self.next - 1);
-        let entry = self.store.decode_entry(layout, value)?;
+        let entry = decode_entry(layout, value)?;
         let (pk_len, marked, stamp) = (entry.pk_len, entry.marked, entry.stamp);
         moment(Moment::EntryCopied);
-        let settled = stamp == trx.id() || !self.store.trx_sys.is_active(stamp);
+        let settled = stamp == trx.id() || !self.reader.trx_sys.is_active(stamp);
         let key = std::mem::take(&mut self.last);
         let pk = &key[key.len() - pk_len..];
         let result = match marked && settled {
@@ -226,7 +230,7 @@ impl Cursor {
         if !self.mark_is_still(layout, key, stamp)? {
             return self.lock_secondary_row(trx, layout, key, pk);
         }
-        self.store.trx_sys.note_newest(trx, stamp);
+        self.reader.trx_sys.note_newest(trx, stamp);
         self.check_moved(trx, layout, pk, stamp)?;
         self.lock_if_moved(trx, layout, key, pk, stamp)
     }
@@ -241,8 +245,8 @@ impl Cursor {
             }
             Some(Locked::Row(header, granted)) => (header, granted),
         };
-        if let Err(e) = self.store.check_conflict(trx, header.trx) {
-            self.store.unlock_if_new(trx, layout, pk, granted);
+        if let Err(e) = check_conflict(trx, header.trx) {
+            self.reader.locks.unlock_if_new(trx, layout, pk, granted);
             return Err(e);
         }
         if !self.entry_stands(layout, key)? {
@@ -256,27 +260,27 @@ impl Cursor {
     /// The secondary entry is still there and unmarked, now that its row is locked.
     fn entry_stands(&mut self, layout: &Layout, key: &[u8]) -> Result<bool> {
         let index = layout.index(self.index).expect("checked by begin");
-        self.store.check_not_aside(index)?;
+        check_not_aside(index)?;
         if self.is_unchanged() {
             let value = self.batch.value(self.next - 1);
-            return Ok(!self.store.decode_entry(layout, value)?.marked);
+            return Ok(!decode_entry(layout, value)?.marked);
         }
-        let found = change::get(&self.store.pool, index, key, &mut self.entry)?;
-        Ok(found && !self.store.decode_entry(layout, &self.entry)?.marked)
+        let found = change::get(&self.reader.pool, index, key, &mut self.entry)?;
+        Ok(found && !decode_entry(layout, &self.entry)?.marked)
     }
 
     /// Asked once the maker of a mark has ended, for the entry was copied before that: a rollback in between took the mark back. True:
     /// the mark is as it was copied, or purge was here already, so it stays.
     fn mark_is_still(&mut self, layout: &Layout, key: &[u8], stamp: TrxId) -> Result<bool> {
         let index = layout.index(self.index).expect("checked by begin");
-        self.store.check_not_aside(index)?;
+        check_not_aside(index)?;
         if self.is_unchanged() {
             return Ok(true);
         }
-        if !change::get(&self.store.pool, index, key, &mut self.entry)? {
+        if !change::get(&self.reader.pool, index, key, &mut self.entry)? {
             return Ok(true);
         }
-        let entry = self.store.decode_entry(layout, &self.entry)?;
+        let entry = decode_entry(layout, &self.entry)?;
         Ok(entry.marked && entry.stamp == stamp)
     }
 
@@ -285,7 +289,7 @@ impl Cursor {
         if self.is_unchanged() {
             return Ok(true);
         }
-        let found = layout.clustered.tree.get(&self.store.pool, pk)?;
+        let found = layout.clustered.tree.get(&self.reader.pool, pk)?;
         Ok(found.is_none_or(|leaf| {
             let now = RowHeader::read(leaf.value());
             now.marked() && now.trx == header.trx
@@ -295,7 +299,7 @@ impl Cursor {
     /// The current entry is as it was copied, as far as its leaf and what is pending for it tell.
     fn is_unchanged(&self) -> bool {
         let scan = self.scan.as_ref().expect("begun");
-        scan.is_unchanged(&self.store.pool, &self.batch, self.next - 1)
+        scan.is_unchanged(&self.reader.pool, &self.batch, self.next - 1)
     }
 
     fn mode(&self) -> LockMode {
@@ -312,7 +316,7 @@ impl Cursor {
     /// The lock on a row that nobody is changing; None: somebody holds it, and the policy is not to wait.
     fn try_lock(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<Option<Granted>> {
         let policy = self.effective_policy();
-        match self.store.lock_name_of(trx, layout, pk, self.mode(), policy) {
+        match self.reader.locks.lock_name_of(trx, layout, pk, self.mode(), policy) {
             Ok(granted) => Ok(Some(granted)),
             Err(Error::Locked) => Ok(None),
             Err(e) => Err(e),
@@ -332,7 +336,7 @@ impl Cursor {
             version.clear();
             version.extend_from_slice(value);
         };
-        match self.store.lock_row(trx, layout, pk, mode, policy, &mut copy) {
+        match self.reader.locks.lock_row(trx, layout, pk, mode, policy, &mut copy) {
             Ok(locked) => Ok(Some(locked)),
             Err(Error::Locked) => Ok(None),
             Err(e) => Err(e),
@@ -356,18 +360,18 @@ impl Cursor {
         }
         let newest = RowHeader::read(&self.version);
         let is_whole = newest.flags & ROW_OVERFLOW == 0;
-        let settled = is_whole && !self.store.made_by_other_active(trx, &newest);
+        let settled = is_whole && !self.reader.locks.made_by_other_active(trx, &newest);
         if settled && !self.newest_differs(layout, pk, &newest)? {
             return self.show_version(trx, layout, pk, !newest.marked());
         }
         // What is read on the way to an older version, or behind a long one, purge may take: but for a view.
         let for_this = trx.view.is_none();
         if for_this {
-            self.store.trx_sys.open_view(trx);
+            self.reader.trx_sys.open_view(trx);
         }
         let done = self.show_committed_in_view(trx, layout, pk);
         if for_this {
-            self.store.trx_sys.close_own_view(trx);
+            self.reader.trx_sys.close_own_view(trx);
         }
         done
     }
@@ -389,7 +393,7 @@ impl Cursor {
         self.show_version(trx, layout, pk, shown)
     }
     fn show_version(&mut self, trx: &mut Trx, layout: &Layout, pk: &[u8], is_there: bool) -> Result<Outcome> {
-        self.store.trx_sys.note_newest(trx, RowHeader::read(&self.version).trx);
+        self.reader.trx_sys.note_newest(trx, RowHeader::read(&self.version).trx);
         if !is_there {
             return Ok(Outcome::Skipped);
         }
@@ -399,7 +403,7 @@ impl Cursor {
     }
 
     fn rewind_to_committed(&mut self, trx: &Trx, layout: &Layout, pk: &[u8]) -> Result<bool> {
-        let store = self.store.clone();
+        let reader = self.reader.clone();
         // Who is about to end is active still, and seen by views already: those do not keep his records from purge.
         let seen = |id| trx.view.as_ref().is_some_and(|view| view.sees(id));
         // Who was active when his newest version was looked at has committed none of the older ones, though he may have ended since.
@@ -408,7 +412,7 @@ impl Cursor {
             if undecided.get() == Some(header.trx) {
                 return false;
             }
-            let settled = seen(header.trx) || !store.made_by_other_active(trx, header);
+            let settled = seen(header.trx) || !reader.locks.made_by_other_active(trx, header);
             if !settled {
                 undecided.set(Some(header.trx));
             }
@@ -426,7 +430,7 @@ impl Cursor {
         header: Option<RowHeader>,
     ) -> Result<()> {
         let Some(header) = header else { return Ok(()) };
-        if self.store.check_conflict(trx, header.trx).is_ok() {
+        if check_conflict(trx, header.trx).is_ok() {
             return Ok(());
         }
         if self.view_sees_row(trx, layout, pk)? {
@@ -437,7 +441,7 @@ impl Cursor {
 
     /// A secondary entry marked by `stamp`, which has ended: a conflict if the view does not see that, and sees the row.
     fn check_moved(&mut self, trx: &Trx, layout: &Layout, pk: &[u8], stamp: u64) -> Result<()> {
-        if self.store.check_conflict(trx, stamp).is_ok() {
+        if check_conflict(trx, stamp).is_ok() {
             return Ok(());
         }
         if !self.copy_newest(layout, pk)? {
@@ -445,7 +449,7 @@ impl Cursor {
         }
         let (header, _) = split(&self.version);
         // Rolled back: the row is as the view knows it.
-        if self.store.check_conflict(trx, header.trx).is_ok() {
+        if check_conflict(trx, header.trx).is_ok() {
             return Ok(());
         }
         self.check_gone(trx, layout, pk, Some(header))

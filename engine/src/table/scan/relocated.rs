@@ -12,11 +12,12 @@
 use crate::base::{moment, Error, Moment, Result, TrxId};
 use crate::index::scan::Direction;
 use crate::index::{RowHeader, ROW_OVERFLOW};
-use crate::table::catalog::table::Layout;
-use crate::table::dml::row_lock::Locked;
+use crate::table::catalog::layout::Layout;
+use crate::table::row::row_lock::Locked;
+use crate::table::row::snapshot::check_conflict;
+use crate::table::row::version::split;
 use crate::table::scan::cursor::{Cursor, KILL_POLL};
 use crate::table::scan::locking::Outcome;
-use crate::table::scan::version::split;
 use crate::txn::{Granted, Trx};
 
 /// Puts the key that a row (clustered key, bytes) has in the scanned index behind what is in the buffer, without the clustered key.
@@ -67,7 +68,7 @@ impl Passes {
 impl Cursor {
     /// Behind `begin`, of a secondary index and a locking scan: rows that move while it is under way are not missed.
     pub fn follow_moved(&mut self, trx: &mut Trx, key_of: KeyOf) {
-        self.store.trx_sys.open_statement_view(trx);
+        self.reader.trx_sys.open_statement_view(trx);
         self.following = Some(Box::new(Following {
             key_of,
             start: Vec::new(),
@@ -180,11 +181,11 @@ impl Cursor {
         self.note_young();
         let is_met = granted == Granted::Held || is_own(trx, &header);
         if is_met || !self.has_passed(layout, key, pk)? {
-            self.store.unlock_if_new(trx, layout, pk, granted);
+            self.reader.locks.unlock_if_new(trx, layout, pk, granted);
             return Ok(Outcome::Skipped);
         }
-        if let Err(e) = self.store.check_conflict(trx, header.trx) {
-            self.store.unlock_if_new(trx, layout, pk, granted);
+        if let Err(e) = check_conflict(trx, header.trx) {
+            self.reader.locks.unlock_if_new(trx, layout, pk, granted);
             return Err(e);
         }
         self.taken = Some(granted);
@@ -225,7 +226,7 @@ impl Cursor {
             let header = RowHeader::read(&self.version);
             // Who is about to end is active still, and seen by views already: those do not keep his records from purge.
             let seen = trx.statement_view.as_ref().is_some_and(|view| view.sees(header.trx));
-            let undecided = !seen && self.store.made_by_other_active(trx, &header);
+            let undecided = !seen && self.reader.locks.made_by_other_active(trx, &header);
             // What is in overflow pages may be gone, but for a lock.
             let is_long = header.flags & ROW_OVERFLOW != 0;
             if !header.marked() && (is_long || self.has_passed(layout, key, pk)?) {
@@ -255,7 +256,10 @@ impl Cursor {
     }
     fn compute_key(&mut self, following: &mut Following, layout: &Layout, pk: &[u8]) -> Result<()> {
         let (header, stored) = split(&self.version);
-        let fetched = self.store.fetch_whole(layout, &header, stored, &mut self.whole)?;
+        let fetched = self
+            .reader
+            .versions
+            .fetch_whole(layout, &header, stored, &mut self.whole)?;
         let row = if fetched { &self.whole } else { stored };
         following.key.clear();
         (following.key_of)(pk, row, &mut following.key)?;
