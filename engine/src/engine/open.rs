@@ -416,7 +416,7 @@ fn recover(
     settle_files(&pool, &catalog, &files, &facts, &config.log)?;
     tell_unread(&catalog, &unread, &config.log);
     pool.recovered(facts.void);
-    // Last: what was to be learnt from the log has been, and files that no table has are settled.
+    // Last: what was to be learned from the log has been, and files that no table has are settled.
     if redo.needs_checkpoint() {
         pool.flush_all()?;
         write_checkpoint(&pool, pool.checkpoint_lsn())?;

@@ -123,7 +123,7 @@ impl Engine {
     fn broken_indexes(&self, out: &mut String) {
         let mut aside = Vec::new();
         for table in self.store.catalog.tables() {
-            let broken = table.layout().secondary.iter().filter(|s| s.aside);
+            let broken = table.layout().secondary.iter().filter(|s| s.quarantined);
             aside.extend(broken.map(|s| format!("{} of table {}", s.index.name, self.store.catalog.shown(&table))));
         }
         let _ = write!(out, "Secondary indexes set aside as broken: {}", aside.len());

@@ -84,11 +84,11 @@ impl LoserRollback {
     /// The transaction at hand cannot go on: it waits among those that a rollback left (`table/damage.rs`). Not even taken up, it is put off.
     pub fn set_current_aside(&mut self, store: &Store, why: &Error) {
         if let Some(mut trx) = self.current.take() {
-            return store.rollbacks().set_trx_aside(&mut trx, why);
+            return store.rollbacks().keep_waiting(&mut trx, why);
         }
         let Some(loser) = self.waiting.pop() else { return };
         if !self.told {
-            store.rollbacks().tell_rollback_waits(loser.id, why);
+            store.rollbacks().log_rollback_waits(loser.id, why);
         }
         self.put_off.push(loser);
     }
@@ -115,7 +115,7 @@ impl LoserRollback {
             store.trx_sys.end_rollback(trx)?;
             self.current = None;
             if self.told {
-                store.rollbacks().tell_rollback_finished(id);
+                store.rollbacks().log_rollback_finished(id);
             }
         }
         Ok(self.current.is_some() || !self.waiting.is_empty())

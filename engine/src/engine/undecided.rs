@@ -47,7 +47,7 @@ impl Engine {
     pub fn undecided_about(&self, table: &str, losers: bool) -> Result<Option<TrxId>> {
         let trx_sys = &self.store().trx_sys;
         // First: who is set aside behind this look still counts as what he was.
-        let aside = self.store().rollbacks().rollbacks_set_aside();
+        let aside = self.store().rollbacks().waiting_rollbacks();
         let is_unknown = |id: TrxId| trx_sys.is_active(id) && aside.iter().all(|(known, _)| *known != id);
         if let Some(loser) = self.undecided.losers.iter().find(|id| losers && is_unknown(**id)) {
             return Ok(Some(*loser));

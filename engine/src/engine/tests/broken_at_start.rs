@@ -144,9 +144,7 @@ fn a_rollback_waits_for_a_table_that_cannot_be_read() {
             true => engine.store().tables().drop_table("t").expect("drop"),
             false => disk.refuse(None),
         }
-        wait_until("the end", &|| {
-            engine.store().rollbacks().rollbacks_set_aside().is_empty()
-        });
+        wait_until("the end", &|| engine.store().rollbacks().waiting_rollbacks().is_empty());
         engine.close(Close::Fast).expect("close");
         drop(engine);
         disk.refuse(None);

@@ -365,7 +365,7 @@ fn an_index_that_cannot_be_read_for_long_is_set_aside() {
         let mut trx = half_done(&rig);
         disk.set_bad(Some((&file_name(FIRST_TABLE_FILE), at)));
         assert!(matches!(rig.engine.rollback(&mut trx), Err(Error::Io(_))));
-        let is_aside = || rig.table.layout().secondary[0].aside;
+        let is_aside = || rig.table.layout().secondary[0].quarantined;
         let mut tries = 0;
         while rig.store().rollbacks().rollbacks_waiting() > 0 {
             let _ = rig.store().rollbacks().retry_rollback(64).expect("the engine goes on");

@@ -47,7 +47,7 @@ impl IndexBuilder {
                 let old = change.table.layout();
                 let dropped = |s: &&Secondary| layout.secondary_by_id(s.index.id).is_none();
                 self.tables.discard_pending(old.secondary.iter().filter(dropped));
-                layout.tell_deltas();
+                layout.set_up_deltas();
                 change.table.publish(layout);
             }
             Ok(())
@@ -93,7 +93,7 @@ impl IndexChange<'_> {
             new.freeing.retain(|(id, _)| id & !DELTA_BIT != build.index().id);
             new.secondary.push(Secondary {
                 index: build.index().clone(),
-                aside: false,
+                quarantined: false,
                 created,
             });
         }

@@ -62,7 +62,7 @@ impl TableLoader {
             return Ok(false);
         }
         for s in &layout.secondary {
-            if s.aside {
+            if s.quarantined {
                 return Ok(false);
             }
             // First what is pending, then the tree: what is merged in between is met there.

@@ -215,7 +215,7 @@ impl Tables {
             created,
             freeing: Vec::new(),
         };
-        layout.tell_deltas();
+        layout.set_up_deltas();
         Ok(layout)
     }
 
@@ -232,7 +232,7 @@ impl Tables {
             )?;
             secondary.push(Secondary {
                 index,
-                aside: false,
+                quarantined: false,
                 created: 0,
             });
         }

@@ -10,16 +10,16 @@ use crate::table::catalog::table::Table;
 use std::sync::Arc;
 
 /// The error of a statement that needs an index that is set aside.
-pub(in crate::table) fn aside_error(table: FileId, index: &Index) -> Error {
+pub(in crate::table) fn quarantined_error(table: FileId, index: &Index) -> Error {
     let what = format!("index {} is set aside, because a page of it cannot be read", index.name);
     Error::corrupt(what).in_index(table, index.id)
 }
 
 /// A statement may have begun with an index before it was set aside. Asked after the look at what a rollback may have left in it: that
 /// goes aside first, and then restores its rows and ends.
-pub(in crate::table) fn check_not_aside(index: &Index) -> Result<()> {
+pub(in crate::table) fn check_not_quarantined(index: &Index) -> Result<()> {
     match index.is_abandoned() {
-        true => Err(aside_error(index.tree.file, index)),
+        true => Err(quarantined_error(index.tree.file, index)),
         false => Ok(()),
     }
 }
@@ -27,22 +27,26 @@ pub(in crate::table) fn check_not_aside(index: &Index) -> Result<()> {
 impl Tables {
     /// From here on nobody reads the index, nobody keeps it up, and what is pending for it is nobody's debt. Durable on return: what is left
     /// out must never be missed by a reader.
-    pub(in crate::table) fn set_index_aside(&self, table: &Arc<Table>, index: IndexId, why: &Error) -> Result<()> {
+    pub(in crate::table) fn quarantine_index(&self, table: &Arc<Table>, index: IndexId, why: &Error) -> Result<()> {
         let named = self.log.name_damage(why.clone().lasting());
         {
             let _ddl = self.start_ddl()?;
             let mut new = table.layout().clone();
-            let Some(found) = new.secondary.iter_mut().find(|s| s.index.id == index && !s.aside) else {
+            let Some(found) = new.secondary.iter_mut().find(|s| s.index.id == index && !s.quarantined) else {
                 return Ok(());
             };
-            found.aside = true;
-            let aside = found.clone();
+            found.quarantined = true;
+            let quarantined = found.clone();
             self.record(&new, &[], |mtr| self.catalog.put(mtr, &table.name(), &new))?;
             // For statements that go on with the layout they began with.
-            aside.index.abandon();
+            quarantined.index.abandon();
             table.publish(new);
             // Nobody merges it any more: as a debt it would keep the others from buffering.
-            aside.index.delta.iter().for_each(|delta| self.discard_delta(delta));
+            quarantined
+                .index
+                .delta
+                .iter()
+                .for_each(|delta| self.discard_delta(delta));
         }
         self.log.error(&format!("{named}; the index is set aside until then"));
         Ok(())

@@ -42,7 +42,7 @@ pub struct TableSpec {
 pub struct Secondary {
     pub index: Index,
     /// A page of it could not be read when it had to be changed: it is neither read nor kept up any more (`damage.rs`).
-    pub aside: bool,
+    pub quarantined: bool,
     /// Transaction that built it: views that do not see it cannot use it. 0 = older than every view.
     pub created: TrxId,
 }
@@ -95,7 +95,7 @@ impl Layout {
         view.sees(self.created) && view.sees(index_created)
     }
     /// Tells the delta trees what the table says about buffering, and the unique ones what they are.
-    pub(in crate::table) fn tell_deltas(&self) {
+    pub(in crate::table) fn set_up_deltas(&self) {
         for index in self.secondary.iter().map(|s| &s.index) {
             let Some(delta) = &index.delta else { continue };
             delta.set_buffering(self.change_buffering);
@@ -106,7 +106,7 @@ impl Layout {
     }
     /// The secondary indexes that have a delta tree and are kept up.
     pub(in crate::table) fn buffered(&self) -> impl Iterator<Item = (&Index, &Delta)> {
-        let indexes = self.secondary.iter().filter(|s| !s.aside).map(|s| &s.index);
+        let indexes = self.secondary.iter().filter(|s| !s.quarantined).map(|s| &s.index);
         indexes.filter_map(|index| Some((index, index.delta.as_deref()?)))
     }
     pub fn tree(&self, root: u32, index: IndexId) -> Tree {

@@ -95,7 +95,7 @@ impl Table {
         self.broken.get().map(String::as_str)
     }
     /// True from the second time on.
-    pub(in crate::table) fn told_of_damage(&self) -> bool {
+    pub(in crate::table) fn is_damage_logged(&self) -> bool {
         self.told.swap(true, Ordering::Relaxed)
     }
     /// Nothing can or need be done about its pages now: what only keeps them in good order passes over it. (A rollback may not: a broken table

@@ -199,7 +199,7 @@ impl Check<'_> {
         let restore = "restore the table from a backup; sluice-check --dump saves the rows that can be read";
         self.take_report("clustered index", report, restore, &mut pages);
         for s in &layout.secondary {
-            if s.aside {
+            if s.quarantined {
                 self.finding(&format!(
                     "index {} is set aside since a page of it could not be read; REPAIR TABLE rebuilds it",
                     s.index.name
@@ -226,7 +226,7 @@ impl Check<'_> {
             let found = self.free_space(layout, &pages, began)?;
             // What a load has linked or given back meanwhile is no evidence.
             if loads == table.loads.load(Ordering::SeqCst) {
-                self.tell_strays(found)?;
+                self.report_strays(found)?;
             }
         }
         Ok(())
@@ -286,7 +286,7 @@ impl Check<'_> {
             let page = match pool.read(id) {
                 Ok(page) => page,
                 // Of the index that was set aside for it, perhaps.
-                Err(e) if e.is_corrupt() && layout.secondary.iter().any(|s| s.aside) => continue,
+                Err(e) if e.is_corrupt() && layout.secondary.iter().any(|s| s.quarantined) => continue,
                 Err(e) => {
                     found.push((no, Some(e)));
                     continue;
@@ -298,7 +298,10 @@ impl Check<'_> {
             // What happened meanwhile is no evidence.
             let of_index = space::tree_of(&page).filter(|_| page.version() <= began);
             let own = |index: u32| {
-                index == layout.clustered.id || layout.secondary_by_id(index & !DELTA_BIT).is_some_and(|s| !s.aside)
+                index == layout.clustered.id
+                    || layout
+                        .secondary_by_id(index & !DELTA_BIT)
+                        .is_some_and(|s| !s.quarantined)
             };
             let stray = of_index.is_some_and(own);
             drop(page);
@@ -320,7 +323,7 @@ impl Check<'_> {
         Ok(found)
     }
 
-    fn tell_strays(&mut self, found: Vec<(u32, Option<Error>)>) -> Result<()> {
+    fn report_strays(&mut self, found: Vec<(u32, Option<Error>)>) -> Result<()> {
         let mut strays = Vec::new();
         for (no, e) in found {
             match e {

@@ -75,7 +75,7 @@ impl Unmergeable {
         let Some(worst) = self.all_unmerged().too_much(&self.change) else {
             return Ok(());
         };
-        match self.tables.set_index_aside(&worst.table, worst.index, &worst.why) {
+        match self.tables.quarantine_index(&worst.table, worst.index, &worst.why) {
             Err(e @ Error::Poisoned(_)) => Err(e),
             // No room in the catalog, say: the next round tries it again.
             _ => Ok(()),

@@ -195,7 +195,7 @@ impl MergeScheduler {
             true => (most * ROUNDS) as u64 * rounds.entries_a_leaf,
             false => 0,
         };
-        self.tell_round(&mut rounds.speed, expected);
+        self.publish_round(&mut rounds.speed, expected);
         Ok(merged + beside)
     }
     /// The user has asked for one, or another one, or for none any more.
@@ -413,7 +413,7 @@ impl MergeScheduler {
         }
     }
     /// `expected`: entries a second, as long as none is known.
-    fn tell_round(&self, speed: &mut Speed, expected: u64) {
+    fn publish_round(&self, speed: &mut Speed, expected: u64) {
         let c = &self.counters;
         speed.look(self.pool.disk().now_us(), c.change_buffer_merged_entries.get());
         let entries = self.change.entries();

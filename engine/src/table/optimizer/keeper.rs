@@ -121,7 +121,7 @@ impl StatisticsKeeper {
             index: index.id,
             ..IndexStatistics::default()
         };
-        if ordinal > 0 && layout.secondary[ordinal as usize - 1].aside {
+        if ordinal > 0 && layout.secondary[ordinal as usize - 1].quarantined {
             return Ok(out);
         }
         let is_row = |_: &[u8], value: &[u8]| Ok(!RowHeader::read(value).marked());

@@ -50,7 +50,7 @@ pub(in crate::table) fn decode_entry<'a>(layout: &Layout, value: &'a [u8]) -> Re
 /// Rollback and purge: one blind operation on a secondary index that may have been dropped since.
 pub(in crate::table) fn submit_if_there(pool: &Pool, layout: &Layout, index: u32, op: Op<'_>) -> Result<()> {
     match layout.secondary_by_id(index) {
-        Some(s) if !s.aside => change::submit(pool, &s.index, op).map(|_| ()),
+        Some(s) if !s.quarantined => change::submit(pool, &s.index, op).map(|_| ()),
         _ => Ok(()),
     }
 }

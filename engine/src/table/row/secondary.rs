@@ -8,7 +8,7 @@ use crate::change::entry;
 use crate::change::{self, Op};
 use crate::index::{Index, RowHeader};
 use crate::pool::Pool;
-use crate::table::catalog::index_quarantine::aside_error;
+use crate::table::catalog::index_quarantine::quarantined_error;
 use crate::table::catalog::layout::{Layout, Secondary};
 use crate::table::row::entry::{count, decode_entry, secondary, EntryKey, NewEntry};
 use crate::table::row::undo_record::{Record, What};
@@ -65,8 +65,8 @@ impl EntryWriter {
 
     /// The raw part of the entry `key`, if this transaction left it there marked (`own`), or whatever its state (None).
     pub fn raw_of(&self, layout: &Layout, index: u32, key: &[u8], own: Option<TrxId>) -> Result<Option<Vec<u8>>> {
-        let Secondary { index, aside, .. } = secondary(layout, index)?;
-        if *aside {
+        let Secondary { index, quarantined, .. } = secondary(layout, index)?;
+        if *quarantined {
             return Ok(None);
         }
         let mut value = Vec::new();
@@ -79,8 +79,8 @@ impl EntryWriter {
     }
 
     pub fn mark_entry(&self, trx: &Trx, layout: &Layout, index: u32, key: &[u8]) -> Result<()> {
-        let Secondary { index, aside, .. } = secondary(layout, index)?;
-        if *aside {
+        let Secondary { index, quarantined, .. } = secondary(layout, index)?;
+        if *quarantined {
             return Ok(());
         }
         self.submit_counted(trx, index, Op::Mark { key, stamp: trx.id() })
@@ -104,10 +104,14 @@ impl EntryWriter {
         let secondary = secondary(layout, new.index)?;
         match secondary {
             // Nobody can tell whether the value is there already.
-            Secondary { index, aside: true, .. } if index.unique && new.unique_check => {
-                return Err(aside_error(layout.id, index));
+            Secondary {
+                index,
+                quarantined: true,
+                ..
+            } if index.unique && new.unique_check => {
+                return Err(quarantined_error(layout.id, index));
             }
-            Secondary { aside: true, .. } => return Ok(()),
+            Secondary { quarantined: true, .. } => return Ok(()),
             _ => {}
         }
         let raw = entry::fitting(secondary.index.tree.entry_max(), new.key.len(), new.raw);

@@ -2,14 +2,14 @@
 //! a row lock is waited for.
 //!
 //! An entry with the value is in the way if it is unmarked, or if who marked it is active and may bring it back. Which of the two it will be tells
-//! its row, once it is locked. What was learnt holds as long as the lock is held: so all of them are held until the put. None is waited for while others
+//! its row, once it is locked. What was learned holds as long as the lock is held: so all of them are held until the put. None is waited for while others
 //! are: they are given back first, and what they told is forgotten.
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{moment, Error, Moment, Result, TrxId};
 use crate::change::{self, Op};
 use crate::index::RowHeader;
 use crate::pool::Pool;
-use crate::table::catalog::index_quarantine::check_not_aside;
+use crate::table::catalog::index_quarantine::check_not_quarantined;
 use crate::table::catalog::layout::{Layout, Secondary};
 use crate::table::row::entry::{count, decode_entry, NewEntry};
 use crate::table::row::row_lock::{Locked, RowLocks};
@@ -30,7 +30,7 @@ type Met = (Vec<u8>, TrxId);
 
 /// What the rivals' rows have told so far.
 #[derive(Default)]
-struct Learnt {
+struct Learned {
     /// Rows that are locked.
     locked: Vec<(Vec<u8>, Granted)>,
     /// Marked entries of rows that are locked and whose newest version is another's than the mark: its maker has taken back what he did
@@ -40,7 +40,7 @@ struct Learnt {
     gone: Vec<Met>,
 }
 
-impl Learnt {
+impl Learned {
     fn has_locked(&self, pk: &[u8]) -> bool {
         self.locked.iter().any(|(p, _)| p == pk)
     }
@@ -96,7 +96,7 @@ impl UniqueIndexes {
     /// Puts the entry, or fails with `Duplicate`: then the row in the way is locked.
     pub fn put(&self, trx: &mut Trx, put: &UniquePut<'_>) -> Result<()> {
         let guard = &self.guards[guard_of(put.secondary.index.id, put.user_key(), self.guards.len())];
-        let mut learnt = Learnt::default();
+        let mut learned = Learned::default();
         let mut first = true;
         let done = loop {
             let rival = {
@@ -104,31 +104,31 @@ impl UniqueIndexes {
                 if std::mem::take(&mut first) && self.put_unseen(trx, put)? {
                     return Ok(());
                 }
-                self.put_if_free(trx, put, &learnt)
+                self.put_if_free(trx, put, &learned)
             };
             let rival = match rival {
                 Ok(Some(rival)) => rival,
                 done => break done.map(|_| ()),
             };
-            if !rival.marked && (rival.own || learnt.has_locked(&rival.pk)) {
+            if !rival.marked && (rival.own || learned.has_locked(&rival.pk)) {
                 // Its lock is kept: who tries again finds it as it was told.
-                learnt.locked.retain(|(pk, _)| *pk != rival.pk);
+                learned.locked.retain(|(pk, _)| *pk != rival.pk);
                 let index = put.new.index + 1;
                 break Err(Error::Duplicate { index, pk: rival.pk });
             }
-            if let Err(e) = self.learn(trx, put, rival, &mut learnt) {
+            if let Err(e) = self.learn(trx, put, rival, &mut learned) {
                 break Err(e);
             }
         };
-        self.forget(trx, put.layout, &mut learnt);
+        self.forget(trx, put.layout, &mut learned);
         done
     }
 
     /// Puts the entry, or says who is in its way. The caller holds the value's guard.
-    fn put_if_free(&self, trx: &Trx, put: &UniquePut<'_>, learnt: &Learnt) -> Result<Option<Rival>> {
-        let rival = self.find_rival(trx, put, learnt)?;
+    fn put_if_free(&self, trx: &Trx, put: &UniquePut<'_>, learned: &Learned) -> Result<Option<Rival>> {
+        let rival = self.find_rival(trx, put, learned)?;
         // Asked last: a rollback that skips what is set aside has left marks there.
-        check_not_aside(&put.secondary.index)?;
+        check_not_quarantined(&put.secondary.index)?;
         if rival.is_none() {
             let op = Op::Put {
                 key: put.new.key,
@@ -139,15 +139,15 @@ impl UniqueIndexes {
         Ok(rival)
     }
 
-    fn learn(&self, trx: &mut Trx, put: &UniquePut<'_>, rival: Rival, learnt: &mut Learnt) -> Result<()> {
+    fn learn(&self, trx: &mut Trx, put: &UniquePut<'_>, rival: Rival, learned: &mut Learned) -> Result<()> {
         let (layout, mode) = (put.layout, put.mode);
-        let policy = match learnt.locked.is_empty() {
+        let policy = match learned.locked.is_empty() {
             true => LockPolicy::Wait,
             false => LockPolicy::NoWait,
         };
         let locked = match self.locks.lock_row(trx, layout, &rival.pk, mode, policy, &mut |_| ()) {
             Err(Error::Locked) => {
-                self.forget(trx, layout, learnt);
+                self.forget(trx, layout, learned);
                 self.locks
                     .lock_row(trx, layout, &rival.pk, mode, LockPolicy::Wait, &mut |_| ())?
             }
@@ -157,21 +157,21 @@ impl UniqueIndexes {
         match locked {
             Locked::Row(header, granted) => {
                 if marked && header.trx != stamp {
-                    learnt.harmless.push((pk.clone(), stamp));
+                    learned.harmless.push((pk.clone(), stamp));
                 }
-                learnt.locked.push((pk, granted));
+                learned.locked.push((pk, granted));
             }
-            Locked::Gone(_) => learnt.gone.push((pk, stamp)),
+            Locked::Gone(_) => learned.gone.push((pk, stamp)),
         }
         moment(Moment::RivalLocked);
         Ok(())
     }
 
-    fn forget(&self, trx: &mut Trx, layout: &Layout, learnt: &mut Learnt) {
-        for (pk, granted) in learnt.locked.drain(..) {
+    fn forget(&self, trx: &mut Trx, layout: &Layout, learned: &mut Learned) {
+        for (pk, granted) in learned.locked.drain(..) {
             self.locks.unlock_if_new(trx, layout, &pk, granted);
         }
-        *learnt = Learnt::default();
+        *learned = Learned::default();
     }
 
     /// True: the index was known to lack the value, and the entry is put without a look at its leaf. The caller holds the value's guard.
@@ -200,7 +200,7 @@ impl UniqueIndexes {
 
     /// The first entry with the same unique value that is, or may become, in the way: unmarked, or stamped by another active
     /// transaction (whose end may bring it back).
-    fn find_rival(&self, trx: &Trx, put: &UniquePut<'_>, learnt: &Learnt) -> Result<Option<Rival>> {
+    fn find_rival(&self, trx: &Trx, put: &UniquePut<'_>, learned: &Learned) -> Result<Option<Rival>> {
         let (layout, new, user_key) = (put.layout, put.new, put.user_key());
         let mut ended: Vec<TrxId> = Vec::new();
         let mut still_gone: Vec<Met> = Vec::new();
@@ -223,7 +223,7 @@ impl UniqueIndexes {
                     return Ok(true);
                 }
                 let pk = &key[user_key.len()..];
-                let harmless = found.marked && has(&learnt.harmless, pk, found.stamp);
+                let harmless = found.marked && has(&learned.harmless, pk, found.stamp);
                 if harmless || has(&still_gone, pk, found.stamp) {
                     return Ok(true);
                 }
@@ -236,7 +236,9 @@ impl UniqueIndexes {
                 Ok(false)
             })?;
             match rival {
-                Some(Rival { pk, stamp, .. }) if has(&learnt.gone, &pk, stamp) && self.is_gone(trx, layout, &pk)? => {
+                Some(Rival { pk, stamp, .. })
+                    if has(&learned.gone, &pk, stamp) && self.is_gone(trx, layout, &pk)? =>
+                {
                     still_gone.push((pk, stamp));
                 }
                 None if !doubtful.is_empty() => ended.append(&mut doubtful),

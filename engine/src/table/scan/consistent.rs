@@ -6,7 +6,7 @@
 use crate::base::{moment, Error, Lsn, Moment, PageNo, Result, TrxId};
 use crate::change::{self, entry};
 use crate::index::RowHeader;
-use crate::table::catalog::index_quarantine::check_not_aside;
+use crate::table::catalog::index_quarantine::check_not_quarantined;
 use crate::table::catalog::layout::{Layout, Secondary};
 use crate::table::row::entry::decode_entry;
 use crate::table::row::version::{KeyThen, KeyWatch};
@@ -33,8 +33,8 @@ impl Mark {
     /// Whether the newest version of the row has this entry's key. None: its maker is rolling back. Over a row of its own (`is_own`) nobody
     /// does: another marked the entry after the snapshot, and then this transaction changed the row.
     fn tells(&self, is_own: bool) -> Option<bool> {
-        let undecided = self.marked && !self.dead && !is_own;
-        (!undecided).then_some(!self.marked)
+        let is_open = self.marked && !self.dead && !is_own;
+        (!is_open).then_some(!self.marked)
     }
 }
 
@@ -224,7 +224,7 @@ impl ConsistentReader<'_> {
         if !change::get(&self.scan.reader.pool, index, entry.key, &mut self.scan.entry)? {
             return Ok(Looked::Gone);
         }
-        check_not_aside(index)?;
+        check_not_quarantined(index)?;
         let now = Mark::of(&decode_entry(self.layout, &self.scan.entry)?);
         let leaf = self.layout.clustered.tree.get(&self.scan.reader.pool, entry.pk())?;
         let is_untouched = leaf.is_some_and(|leaf| (leaf.page_no(), leaf.version()) == from);

@@ -10,7 +10,7 @@ use crate::btree::Seek;
 use crate::change::entry;
 use crate::index::scan::Direction;
 use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED, ROW_OVERFLOW};
-use crate::table::catalog::index_quarantine::aside_error;
+use crate::table::catalog::index_quarantine::quarantined_error;
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
 use crate::table::scan::consistent::ConsistentReader;
@@ -53,8 +53,8 @@ impl Cursor {
         self.scan.use_view(trx, layout, index, lock)?;
         let missing = || Error::Unsupported(format!("table {} has no index {index}", layout.id));
         let found = layout.index(index).ok_or_else(missing)?;
-        if index > 0 && layout.secondary[index as usize - 1].aside {
-            return Err(aside_error(layout.id, found));
+        if index > 0 && layout.secondary[index as usize - 1].quarantined {
+            return Err(quarantined_error(layout.id, found));
         }
         self.scan.at.begin(found);
         self.scan.index = index;

@@ -107,7 +107,7 @@ impl Following {
         again
     }
     /// The key of the version looked at lies between the scan's beginning and the entry of key `entry`, or is that very key.
-    pub fn is_behind(&self, at: &Position, entry: &[u8]) -> bool {
+    pub fn has_passed_key(&self, at: &Position, entry: &[u8]) -> bool {
         let (key, start) = (&self.key[..], &self.start[..]);
         if at.direction != self.direction {
             return false;

@@ -7,7 +7,7 @@ use crate::base::{moment, Error, Moment, Result, TrxId};
 use crate::change;
 use crate::index::scan::Direction;
 use crate::index::RowHeader;
-use crate::table::catalog::index_quarantine::check_not_aside;
+use crate::table::catalog::index_quarantine::check_not_quarantined;
 use crate::table::row::entry::decode_entry;
 use crate::table::row::row_lock::Locked;
 use crate::table::row::snapshot::check_conflict;
@@ -176,18 +176,18 @@ impl LockingReader<'_> {
 
     fn lock_clustered_row(&mut self, trx: &mut Trx, pk: &[u8], header: RowHeader) -> Result<Outcome> {
         moment(Moment::EntryCopied);
-        let settled = !self.scan.reader.locks.made_by_other_active(trx, &header);
-        if settled {
+        let has_ended = !self.scan.reader.locks.made_by_other_active(trx, &header);
+        if has_ended {
             self.scan.reader.trx_sys.note_newest(trx, header.trx);
         }
-        if settled && header.marked() {
+        if has_ended && header.marked() {
             if !self.row_is_still(pk, &header)? {
                 return self.lock_changed_row(trx, pk);
             }
             self.check_gone(trx, pk, Some(header))?;
             return Ok(Outcome::Skipped);
         }
-        if settled {
+        if has_ended {
             let Some(granted) = self.try_lock(trx, pk)? else {
                 return self.row_is_locked(trx, pk);
             };
@@ -224,10 +224,10 @@ impl LockingReader<'_> {
         let entry = decode_entry(self.layout, value)?;
         let (pk_len, marked, stamp) = (entry.pk_len, entry.marked, entry.stamp);
         moment(Moment::EntryCopied);
-        let settled = stamp == trx.id() || !self.scan.reader.trx_sys.is_active(stamp);
+        let has_ended = stamp == trx.id() || !self.scan.reader.trx_sys.is_active(stamp);
         let key = std::mem::take(&mut self.scan.at.last);
         let pk = &key[key.len() - pk_len..];
-        let result = match marked && settled {
+        let result = match marked && has_ended {
             false => self.lock_secondary_row(trx, &key, pk),
             true => self.skip_marked(trx, &key, pk, stamp),
         };
@@ -270,7 +270,7 @@ impl LockingReader<'_> {
     /// The secondary entry is still there and unmarked, now that its row is locked.
     fn entry_stands(&mut self, key: &[u8]) -> Result<bool> {
         let index = self.layout.index(self.scan.index).expect("checked by begin");
-        check_not_aside(index)?;
+        check_not_quarantined(index)?;
         if self.scan.at.is_unchanged(&self.scan.reader.pool) {
             let value = self.scan.at.value();
             return Ok(!decode_entry(self.layout, value)?.marked);
@@ -283,7 +283,7 @@ impl LockingReader<'_> {
     /// the mark is as it was copied, or purge was here already, so it stays.
     fn mark_is_still(&mut self, key: &[u8], stamp: TrxId) -> Result<bool> {
         let index = self.layout.index(self.scan.index).expect("checked by begin");
-        check_not_aside(index)?;
+        check_not_quarantined(index)?;
         if self.scan.at.is_unchanged(&self.scan.reader.pool) {
             return Ok(true);
         }

@@ -6,7 +6,7 @@ use crate::btree::Seek;
 use crate::index::scan::{Batch, Direction, Limit, Scan};
 use crate::index::Index;
 use crate::pool::Pool;
-use crate::table::catalog::index_quarantine::check_not_aside;
+use crate::table::catalog::index_quarantine::check_not_quarantined;
 use crate::table::scan::reader::Reader;
 use crate::txn::Trx;
 
@@ -38,7 +38,7 @@ pub(in crate::table) struct Position {
     /// Key of the entry looked at last, if `positioned`; else the key given to `seek`.
     pub last: Vec<u8>,
     /// `pass` has gone on in the batch and left `last` behind; see `catch_up`.
-    last_is_behind: bool,
+    last_is_stale: bool,
     pub positioned: bool,
     /// How `seek` began: at its key or behind it; None = at an end of the range.
     pub seek_inclusive: Option<bool>,
@@ -61,7 +61,7 @@ impl Position {
             hi: Vec::new(),
             has_hi: false,
             last: Vec::new(),
-            last_is_behind: false,
+            last_is_stale: false,
             positioned: false,
             seek_inclusive: None,
             polls: 0,
@@ -81,7 +81,7 @@ impl Position {
     /// Forgets place and bounds, keeps buffers.
     pub fn reset(&mut self) {
         self.forget_batch();
-        self.last_is_behind = false;
+        self.last_is_stale = false;
         self.batch_entries = 1;
         self.expected = 0;
         self.lo.clear();
@@ -121,7 +121,7 @@ impl Position {
         use Direction::{Backward, Forward};
         self.last.clear();
         self.last.extend_from_slice(key);
-        self.last_is_behind = false;
+        self.last_is_stale = false;
         self.positioned = false;
         let (direction, inclusive) = match seek {
             Seek::First => (Forward, None),
@@ -202,7 +202,7 @@ impl Position {
             self.next = 0;
             self.batch_undo = trx.undo_top;
             let filled = scan.fill(&reader.pool, &mut self.batch, self.direction, limit)?;
-            check_not_aside(scan.index())?;
+            check_not_quarantined(scan.index())?;
             if let Some(key) = scan.take_dense() {
                 reader.merge_met(scan.index(), &key)?;
             }
@@ -230,12 +230,12 @@ impl Position {
         self.polls += 1;
         self.next += 1;
         self.rows_read += 1;
-        self.last_is_behind = true;
+        self.last_is_stale = true;
     }
     /// What `pass` left undone, before the batch goes or the long way is taken.
     pub fn catch_up(&mut self) {
-        if self.last_is_behind {
-            self.last_is_behind = false;
+        if self.last_is_stale {
+            self.last_is_stale = false;
             self.last.clear();
             self.last.extend_from_slice(self.batch.key(self.next - 1));
         }

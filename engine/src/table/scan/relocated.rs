@@ -80,7 +80,7 @@ impl LockingReader<'_> {
             if is_own(trx, &newest) {
                 return Ok(false);
             }
-            if self.any_undecided_has_passed(trx, key, pk)? {
+            if self.any_open_version_has_passed(trx, key, pk)? {
                 return Ok(true);
             }
             // Who has ended since the row was copied has committed, if that version is still there.
@@ -94,7 +94,7 @@ impl LockingReader<'_> {
     }
 
     /// From the version at hand back to the first one whose maker has ended.
-    fn any_undecided_has_passed(&mut self, trx: &Trx, key: &[u8], pk: &[u8]) -> Result<bool> {
+    fn any_open_version_has_passed(&mut self, trx: &Trx, key: &[u8], pk: &[u8]) -> Result<bool> {
         for turn in 1u32.. {
             if turn % KILL_POLL == 0 && trx.shared.waiter.killed() {
                 return Err(Error::Interrupted);
@@ -102,13 +102,13 @@ impl LockingReader<'_> {
             let header = RowHeader::read(&self.scan.version);
             // Who is about to end is active still, and seen by views already: those do not keep his records from purge.
             let seen = trx.statement_view.as_ref().is_some_and(|view| view.sees(header.trx));
-            let undecided = !seen && self.scan.reader.locks.made_by_other_active(trx, &header);
+            let is_open = !seen && self.scan.reader.locks.made_by_other_active(trx, &header);
             // What is in overflow pages may be gone, but for a lock.
             let is_long = header.flags & ROW_OVERFLOW != 0;
             if !header.marked() && (is_long || self.has_passed(key, pk)?) {
                 return Ok(true);
             }
-            if !undecided {
+            if !is_open {
                 return Ok(false);
             }
             self.scan
@@ -127,7 +127,7 @@ impl LockingReader<'_> {
             return Ok(false);
         };
         let computed = self.compute_key(&mut following, pk);
-        let has_passed = following.is_behind(&self.scan.at, at);
+        let has_passed = following.has_passed_key(&self.scan.at, at);
         *self.following = Some(following);
         computed.map(|()| has_passed)
     }

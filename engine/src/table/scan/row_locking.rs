@@ -93,8 +93,8 @@ impl LockingReader<'_> {
         }
         let newest = RowHeader::read(&self.scan.version);
         let is_whole = newest.flags & ROW_OVERFLOW == 0;
-        let settled = is_whole && !self.scan.reader.locks.made_by_other_active(trx, &newest);
-        if settled && !self.scan.newest_differs(self.layout, pk, &newest)? {
+        let has_ended = is_whole && !self.scan.reader.locks.made_by_other_active(trx, &newest);
+        if has_ended && !self.scan.newest_differs(self.layout, pk, &newest)? {
             return self.show_version(trx, pk, !newest.marked());
         }
         // What is read on the way to an older version, or behind a long one, purge may take: but for a view.
@@ -145,18 +145,18 @@ impl LockingReader<'_> {
         // Who is about to end is active still, and seen by views already: those do not keep his records from purge.
         let seen = |id| trx.view.as_ref().is_some_and(|view| view.sees(id));
         // Who was active when his newest version was looked at has committed none of the older ones, though he may have ended since.
-        let undecided = Cell::new(None);
-        let settled = |header: &RowHeader| {
-            if undecided.get() == Some(header.trx) {
+        let is_open = Cell::new(None);
+        let has_ended = |header: &RowHeader| {
+            if is_open.get() == Some(header.trx) {
                 return false;
             }
-            let settled = seen(header.trx) || !reader.locks.made_by_other_active(trx, header);
-            if !settled {
-                undecided.set(Some(header.trx));
+            let has_ended = seen(header.trx) || !reader.locks.made_by_other_active(trx, header);
+            if !has_ended {
+                is_open.set(Some(header.trx));
             }
-            settled
+            has_ended
         };
-        self.scan.rewind_until(self.layout, pk, &settled, None)
+        self.scan.rewind_until(self.layout, pk, &has_ended, None)
     }
 
     /// A row that is gone: under snapshot isolation a conflict if the view still sees it.

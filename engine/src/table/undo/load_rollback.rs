@@ -75,21 +75,21 @@ impl LoadRollback {
         }
         let kept = trx.half_undone.take().filter(|place| place.record == at);
         let mut place = kept.unwrap_or_else(|| HalfUndone::of(at));
-        let all = self.strip_some(&mut place, table, layout, maker)?;
+        let all = self.remove_some(&mut place, table, layout, maker)?;
         trx.half_undone = (!all).then_some(place);
         Ok(all)
     }
 
     /// Goes on at `place`, over a step's leaves. True: every index is done, the clustered one last.
-    fn strip_some(&self, place: &mut HalfUndone, table: &Table, layout: &Layout, maker: TrxId) -> Result<bool> {
+    fn remove_some(&self, place: &mut HalfUndone, table: &Table, layout: &Layout, maker: TrxId) -> Result<bool> {
         let mut left = LEAVES_MAX;
-        for secondary in layout.secondary.iter().filter(|s| !s.aside) {
+        for secondary in layout.secondary.iter().filter(|s| !s.quarantined) {
             let index = secondary.index.id;
             if place.done.contains(&index) {
                 continue;
             }
             place.go_to(index);
-            if !self.strip_index(secondary, layout, maker, &mut place.from, &mut left)? {
+            if !self.remove_from_index(secondary, layout, maker, &mut place.from, &mut left)? {
                 return Ok(false);
             }
             place.done.push(index);
@@ -103,7 +103,7 @@ impl LoadRollback {
     }
 
     /// An entry with something pending is taken out as any other (I3), all others from their leaves. True: this index is done.
-    fn strip_index(
+    fn remove_from_index(
         &self,
         secondary: &Secondary,
         layout: &Layout,

@@ -90,7 +90,7 @@ impl Purger {
     /// Purge leaves a record out.
     fn pass_over(&self, table: &Table, why: Error) {
         self.counters.purge_passed_over.inc();
-        if !table.told_of_damage() {
+        if !table.is_damage_logged() {
             self.log.error(&format!(
                 "purge passes over what it cannot reach: {}",
                 self.log.name_damage(why)

@@ -20,7 +20,7 @@ impl Rollback {
         match step {
             Ok(true) => {
                 self.waiting.done();
-                self.tell_rollback_finished(id);
+                self.log_rollback_finished(id);
                 Ok(true)
             }
             Ok(false) => {
@@ -37,7 +37,7 @@ impl Rollback {
         }
     }
 
-    pub fn tell_rollback_finished(&self, id: TrxId) {
+    pub fn log_rollback_finished(&self, id: TrxId) {
         self.log.info(&format!("the rollback of transaction {id} is finished"));
     }
 
@@ -46,7 +46,7 @@ impl Rollback {
         self.waiting.len()
     }
     /// They, and the one that is being tried again; with the newest record each that may not be undone yet.
-    pub(crate) fn rollbacks_set_aside(&self) -> Vec<(TrxId, UndoPtr)> {
+    pub(crate) fn waiting_rollbacks(&self) -> Vec<(TrxId, UndoPtr)> {
         self.waiting.list()
     }
 }

@@ -129,21 +129,21 @@ impl Rollback {
     /// Of a rollback that failed: it goes on later, without `trx`, which is a fresh one on return.
     pub fn let_rollback_wait(&self, trx: &mut Trx, why: &Error) {
         match self.can_wait(why) {
-            true => self.set_trx_aside(trx, why),
+            true => self.keep_waiting(trx, why),
             false => self.pool.poison(&format!("a rollback failed: {why}")),
         }
     }
 
     /// Keeps a transaction whose rollback cannot be finished now; `trx` is a fresh one afterwards.
-    pub fn set_trx_aside(&self, trx: &mut Trx, why: &Error) {
+    pub fn keep_waiting(&self, trx: &mut Trx, why: &Error) {
         self.trx_sys.close_view(trx);
         let (waiter, connection) = (trx.shared.waiter.clone(), trx.shared.connection);
         let stuck = std::mem::replace(trx, self.trx_sys.new_trx(waiter, connection));
-        self.tell_rollback_waits(stuck.id(), why);
+        self.log_rollback_waits(stuck.id(), why);
         self.waiting.add(stuck);
     }
 
-    pub fn tell_rollback_waits(&self, id: TrxId, why: &Error) {
+    pub fn log_rollback_waits(&self, id: TrxId, why: &Error) {
         self.log.error(&format!(
             "the rollback of transaction {id} waits: {}; nobody sees its changes, and its rows stay locked",
             self.log.name_damage(why.clone())
@@ -205,7 +205,7 @@ impl Rollback {
             let Some((table, index)) = self.broken_secondary(&e, trx.undo_top) else {
                 return Err(e);
             };
-            self.tables.set_index_aside(&table, index, &e)?;
+            self.tables.quarantine_index(&table, index, &e)?;
         }
     }
 
@@ -217,7 +217,7 @@ impl Rollback {
         let table = self.catalog.by_id(damage.file)?;
         let found = table.layout().secondary_by_id(damage.index & !DELTA_BIT)?;
         let id = found.index.id;
-        if found.aside || !self.can_wait(error) {
+        if found.quarantined || !self.can_wait(error) {
             return None;
         }
         let is_broken = error.is_corrupt() || {
