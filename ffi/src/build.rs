@@ -47,7 +47,7 @@ pub unsafe extern "C" fn slc_index_build_begin(
     enter(engine, || {
         check_writable(table.read_only)?;
         let spec = unsafe { index_spec(&*def)? };
-        let build = engine.store().begin_build(&table.table, &spec)?;
+        let build = engine.store().indexes().begin_build(&table.table, &spec)?;
         let engine = engine.clone();
         unsafe { *out = Box::into_raw(Box::new(slc_build { engine, build })) };
         Ok(())
@@ -123,7 +123,10 @@ pub unsafe extern "C" fn slc_alter_indexes(
     let (engine, changes) = unsafe { (slc_engine::of(engine), array(changes, count)) };
     enter(engine, || {
         let each = changes.iter().map(|change| unsafe { index_change(change) });
-        engine.store().alter_indexes(&each.collect::<Result<Vec<_>>>()?)?;
+        engine
+            .store()
+            .indexes()
+            .alter_indexes(&each.collect::<Result<Vec<_>>>()?)?;
         for change in changes {
             for build in unsafe { array(change.add, change.add_count) } {
                 // SAFETY: the build is published, so the caller has given it up.

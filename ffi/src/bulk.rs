@@ -19,7 +19,7 @@ pub unsafe extern "C" fn slc_bulk_begin(table: *mut slc_table, out: *mut *mut sl
     let table = unsafe { slc_table::of(table) };
     enter(&table.engine, || {
         check_writable(table.read_only)?;
-        let begun = table.engine.store().begin_bulk_insert(&table.table)?;
+        let begun = table.engine.store().loads().begin_bulk_insert(&table.table)?;
         let bulk = begun.map_or(std::ptr::null_mut(), |bulk| Box::into_raw(Box::new(slc_bulk(bulk))));
         unsafe { *out = bulk };
         Ok(())

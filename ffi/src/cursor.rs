@@ -129,7 +129,7 @@ pub unsafe extern "C" fn slc_cursor_new(table: *mut slc_table) -> *mut slc_curso
     enter_value(engine, std::ptr::null_mut(), || {
         Box::into_raw(Box::new(slc_cursor {
             engine: engine.clone(),
-            cursor: Cursor::new(engine.store().clone(), table.table.clone()),
+            cursor: engine.store().cursor(table.table.clone()),
             trx: std::ptr::null_mut(),
         }))
     })

@@ -25,7 +25,7 @@ pub unsafe extern "C" fn slc_load_begin(table: *mut slc_table, out: *mut *mut sl
     enter(&table.engine, || {
         check_writable(table.read_only)?;
         let engine = table.engine.clone();
-        let begun = engine.store().begin_load(&table.table)?;
+        let begun = engine.store().loads().begin_load(&table.table)?;
         let load = begun.map(|load| slc_load {
             engine,
             load,

@@ -97,8 +97,10 @@ pub unsafe extern "C" fn slc_row_insert(
             with_entries(entries, entry_count, |entries| {
                 let (store, new) = (engine.store(), NewRow::new(pk.get(), row.get(), entries));
                 match on_duplicate {
-                    SLC_ON_DUPLICATE_REPLACE => store.insert_replacing(trx, table, &new),
-                    _ => store.insert(trx, table, &new, on_duplicate == SLC_ON_DUPLICATE_EXCLUSIVE),
+                    SLC_ON_DUPLICATE_REPLACE => store.rows().insert_replacing(trx, table, &new),
+                    _ => store
+                        .rows()
+                        .insert(trx, table, &new, on_duplicate == SLC_ON_DUPLICATE_EXCLUSIVE),
                 }
             })
         })
@@ -123,6 +125,7 @@ pub unsafe extern "C" fn slc_row_update(
                 |list| {
                     engine
                         .store()
+                        .rows()
                         .update(trx, table, pk.get(), new_row.get(), list, x_on_duplicate != 0)
                 },
             )
@@ -153,7 +156,9 @@ pub unsafe extern "C" fn slc_row_move(
                         |e| entry(e),
                         |entries| {
                             let (store, new) = (engine.store(), NewRow::new(new_pk.get(), new_row.get(), entries));
-                            store.move_row(trx, table, old_pk.get(), old, &new, x_on_duplicate != 0)
+                            store
+                                .rows()
+                                .move_row(trx, table, old_pk.get(), old, &new, x_on_duplicate != 0)
                         },
                     )
                 },
@@ -173,7 +178,7 @@ pub unsafe extern "C" fn slc_row_delete(
     unsafe {
         write(trx, table, |engine, trx, table| {
             with_entries(entries, entry_count, |list| {
-                engine.store().delete(trx, table, pk.get(), list)
+                engine.store().rows().delete(trx, table, pk.get(), list)
             })
         })
     }

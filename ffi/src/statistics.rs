@@ -57,7 +57,11 @@ pub unsafe extern "C" fn slc_statistics_describe(table: *mut slc_table, options:
         sample_pages: options.sample_pages,
     };
     enter_value(&table.engine, (), || {
-        table.engine.store().describe_statistics(&table.table, &options)
+        table
+            .engine
+            .store()
+            .statistics_keeper()
+            .describe_statistics(&table.table, &options)
     });
 }
 
@@ -65,8 +69,12 @@ pub unsafe extern "C" fn slc_statistics_describe(table: *mut slc_table, options:
 pub unsafe extern "C" fn slc_statistics_compute(table: *mut slc_table, anew: i32) -> slc_err {
     let table = unsafe { slc_table::of(table) };
     enter(&table.engine, || match anew {
-        0 => table.engine.store().ensure_statistics(&table.table),
-        _ => table.engine.store().compute_statistics(&table.table),
+        0 => table.engine.store().statistics_keeper().ensure_statistics(&table.table),
+        _ => table
+            .engine
+            .store()
+            .statistics_keeper()
+            .compute_statistics(&table.table),
     })
 }
 
@@ -86,7 +94,7 @@ pub unsafe extern "C" fn slc_statistics_get(
     let table = unsafe { slc_table::of(table) };
     enter_value(&table.engine, 0, || {
         // An unreadable page is reported by the statement that needs it.
-        let Ok(Some(found)) = table.engine.store().statistics(&table.table) else {
+        let Ok(Some(found)) = table.engine.store().statistics_keeper().statistics(&table.table) else {
             return 0;
         };
         let index = table.table.layout().index(index).map(|index| index.id);
@@ -127,7 +135,7 @@ pub unsafe extern "C" fn slc_statistics_list(
 ) -> slc_err {
     let engine = unsafe { slc_engine::of(engine) };
     enter(engine, || {
-        engine.store().statistics_rows(&mut |of| {
+        engine.store().statistics_keeper().statistics_rows(&mut |of| {
             if let Some(cb) = cb {
                 unsafe { cb(ctx, &row(of)) }
             }

@@ -25,7 +25,7 @@ fn send(cb: slc_text_cb, ctx: *mut c_void, bytes: &[u8]) {
 pub unsafe extern "C" fn slc_table_get_stats(table: *mut slc_table, out: *mut slc_table_stats) -> slc_err {
     let table = unsafe { slc_table::of(table) };
     enter(&table.engine, || {
-        let s = table.engine.store().table_stats(&table.table)?;
+        let s = table.engine.store().statistics_keeper().table_stats(&table.table)?;
         let stats = slc_table_stats {
             rows: s.rows,
             data_bytes: s.data_bytes,
@@ -46,7 +46,12 @@ pub unsafe extern "C" fn slc_index_leaf_pages(table: *mut slc_table, index: u32)
     let table = unsafe { slc_table::of(table) };
     enter_value(&table.engine, 0, || {
         // This is an estimate for the optimizer; reads report a broken tree.
-        table.engine.store().leaf_pages(&table.table, index).unwrap_or(0)
+        table
+            .engine
+            .store()
+            .statistics_keeper()
+            .leaf_pages(&table.table, index)
+            .unwrap_or(0)
     })
 }
 
@@ -75,7 +80,9 @@ pub unsafe extern "C" fn slc_records_in_range(
     enter(&table.engine, || {
         let (lo, hi) = unsafe { (key_at(lo), key_at(hi)) };
         let store = table.engine.store();
-        let estimate = store.records_in_range(&table.table, index, lo.as_deref(), hi.as_deref())?;
+        let estimate = store
+            .statistics_keeper()
+            .records_in_range(&table.table, index, lo.as_deref(), hi.as_deref())?;
         unsafe { *out = estimate };
         Ok(())
     })
@@ -90,7 +97,7 @@ pub unsafe extern "C" fn slc_change_buffer_list(
     let engine = unsafe { slc_engine::of(engine) };
     enter(engine, || {
         let bytes = |text: &str| slc_bytes::of(text.as_bytes());
-        engine.store().changes_by_index(&mut |changes| {
+        engine.store().merge_scheduler().changes_by_index(&mut |changes| {
             let row = slc_index_changes {
                 table: bytes(&changes.table),
                 index: bytes(&changes.index),

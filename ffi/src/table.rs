@@ -89,24 +89,28 @@ pub unsafe extern "C" fn slc_table_create(
 ) -> slc_err {
     unsafe {
         change(engine, |engine| {
-            engine.store().create_table(name(table)?, &spec(&*def)?)
+            engine.store().tables().create_table(name(table)?, &spec(&*def)?)
         })
     }
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_table_drop(engine: *mut slc_engine, table: *const c_char) -> slc_err {
-    unsafe { change(engine, |engine| engine.store().drop_table(name(table)?)) }
+    unsafe { change(engine, |engine| engine.store().tables().drop_table(name(table)?)) }
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_table_rename(engine: *mut slc_engine, from: *const c_char, to: *const c_char) -> slc_err {
-    unsafe { change(engine, |engine| engine.store().rename_table(name(from)?, name(to)?)) }
+    unsafe {
+        change(engine, |engine| {
+            engine.store().tables().rename_table(name(from)?, name(to)?)
+        })
+    }
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_table_truncate(engine: *mut slc_engine, table: *const c_char) -> slc_err {
-    unsafe { change(engine, |engine| engine.store().truncate_table(name(table)?)) }
+    unsafe { change(engine, |engine| engine.store().tables().truncate_table(name(table)?)) }
 }
 
 #[no_mangle]
@@ -154,7 +158,7 @@ pub unsafe extern "C" fn slc_table_open(
 ) -> slc_err {
     let (engine, read_only) = unsafe { (slc_engine::of(engine), slc_engine::is_read_only(engine)) };
     enter_code(engine, || {
-        let opened = unsafe { name(table) }.and_then(|name| engine.store().open_table(name));
+        let opened = unsafe { name(table) }.and_then(|name| engine.store().tables().open_table(name));
         match opened {
             Ok(table) => {
                 let handle = slc_table {
@@ -176,7 +180,9 @@ pub unsafe extern "C" fn slc_table_open(
 pub unsafe extern "C" fn slc_table_close(table: *mut slc_table) {
     // SAFETY: the caller gives the pointer up.
     let handle = unsafe { Box::from_raw(table) };
-    enter_value(&handle.engine, (), || handle.engine.store().close_table(&handle.table));
+    enter_value(&handle.engine, (), || {
+        handle.engine.store().tables().close_table(&handle.table)
+    });
 }
 
 #[no_mangle]
@@ -200,7 +206,7 @@ pub unsafe extern "C" fn slc_table_set_schema(
 ) -> slc_err {
     unsafe {
         change(engine, |engine| {
-            engine.store().set_table_schema(name(table)?, schema.get())
+            engine.store().tables().set_table_schema(name(table)?, schema.get())
         })
     }
 }
@@ -283,20 +289,22 @@ pub unsafe extern "C" fn slc_table_autoinc_take_back(table: *mut slc_table, rais
 pub unsafe extern "C" fn slc_table_autoinc_lock(table: *mut slc_table, trx: *mut slc_trx) -> slc_err {
     let handle = unsafe { slc_table::of(table) };
     let (engine, trx) = unsafe { slc_trx::of(trx) };
-    enter(engine, || engine.store().lock_autoinc(trx, &handle.table))
+    enter(engine, || engine.store().row_locks().lock_autoinc(trx, &handle.table))
 }
 #[no_mangle]
 pub unsafe extern "C" fn slc_table_autoinc_unlock(table: *mut slc_table, trx: *mut slc_trx) {
     let handle = unsafe { slc_table::of(table) };
     let (engine, trx) = unsafe { slc_trx::of(trx) };
-    enter_value(engine, (), || engine.store().unlock_autoinc(trx, &handle.table));
+    enter_value(engine, (), || {
+        engine.store().row_locks().unlock_autoinc(trx, &handle.table)
+    });
 }
 #[no_mangle]
 pub unsafe extern "C" fn slc_table_autoinc_reset(table: *mut slc_table, next: u64) -> slc_err {
     let handle = unsafe { slc_table::of(table) };
     enter(&handle.engine, || {
         check_writable(handle.read_only)?;
-        handle.engine.store().reset_autoinc(&handle.table, next)
+        handle.engine.store().tables().reset_autoinc(&handle.table, next)
     })
 }
 

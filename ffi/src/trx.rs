@@ -169,7 +169,7 @@ fn savepoint_number(at: UndoPtr) -> u64 {
 pub unsafe extern "C" fn slc_trx_savepoint(trx: *mut slc_trx) -> u64 {
     let (engine, trx) = unsafe { slc_trx::of(trx) };
     enter_value(engine, savepoint_number(trx.undo_top()), || {
-        savepoint_number(engine.store().savepoint(trx))
+        savepoint_number(engine.store().rollbacks().savepoint(trx))
     })
 }
 
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn slc_trx_rollback_to(trx: *mut slc_trx, savepoint: u64) 
         page: (savepoint >> 32) as u32,
         offset: savepoint as u16,
     };
-    enter(engine, || engine.store().rollback_to(trx, to))
+    enter(engine, || engine.store().rollbacks().rollback_to(trx, to))
 }
 
 #[no_mangle]

@@ -18,7 +18,7 @@
 //! Pending entries are known by value (`filter::bloom`) if all clustered keys of the table have one
 //! length. Then a key tells where its value ends. If the lengths vary every value is looked up.
 //!
-//! Latches: those of a descent to the parent. Called by: `table::secondary`.
+//! Latches: those of a descent to the parent. Called by: `table::row::secondary`.
 use crate::base::bytes::prefix_successor;
 use crate::base::Result;
 use crate::change::apply;

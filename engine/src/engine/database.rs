@@ -46,9 +46,7 @@ use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::io::Disk;
 use crate::io::RealDisk;
-use crate::table::{
-    ChangeReport, Cursor, Entry, EntryChange, Found, LockChoice, NewRow, Savepoint, Store, Table, TableSpec,
-};
+use crate::table::{ChangeReport, Entry, EntryChange, Found, LockChoice, NewRow, Savepoint, Store, Table, TableSpec};
 use crate::txn::{Isolation, ThreadWaiter, Trx};
 use std::path::Path;
 use std::sync::Arc;
@@ -85,24 +83,24 @@ impl Database {
     }
     /// Durable on return. [`Error::Exists`], and [`Error::Invalid`] of an empty name.
     pub fn create_table(&self, name: &str, spec: &TableSpec) -> Result<()> {
-        self.engine.store().create_table(name, spec)
+        self.engine.store().tables().create_table(name, spec)
     }
     /// Durable on return. Callers that have the table open get [`Error::NoSuchTable`] from then on.
     pub fn drop_table(&self, name: &str) -> Result<()> {
-        self.engine.store().drop_table(name)
+        self.engine.store().tables().drop_table(name)
     }
     pub fn table(&self, name: &str) -> Result<Arc<Table>> {
         self.engine.check_alive()?;
-        self.engine.store().open_table(name)
+        self.engine.store().tables().open_table(name)
     }
     /// What the change buffer holds; index by index: [`Store::changes_by_index`].
     pub fn change_buffer(&self) -> ChangeReport {
-        self.engine.store().change_report()
+        self.engine.store().merge_scheduler().change_report()
     }
     /// Merges everything that is buffered now; returns when that is done.
     pub fn drain_change_buffer(&self) -> Result<()> {
         self.engine.check_alive()?;
-        self.engine.store().drain_changes()
+        self.engine.store().merge_scheduler().drain_changes()
     }
     /// A transaction under snapshot isolation.
     pub fn begin(&self) -> Transaction {
@@ -138,14 +136,16 @@ impl Transaction {
     /// [`Error::Duplicate`]: the row is there, or in a unique index its value.
     pub fn insert(&mut self, table: &Table, pk: &[u8], row: &[u8], entries: &[Entry<'_>]) -> Result<()> {
         self.on(table, |store, trx| {
-            store.insert(trx, table, &NewRow::new(pk, row, entries), false)
+            store.rows().insert(trx, table, &NewRow::new(pk, row, entries), false)
         })
     }
     pub fn update(&mut self, table: &Table, pk: &[u8], row: &[u8], changes: &[EntryChange<'_>]) -> Result<()> {
-        self.on(table, |store, trx| store.update(trx, table, pk, row, changes, false))
+        self.on(table, |store, trx| {
+            store.rows().update(trx, table, pk, row, changes, false)
+        })
     }
     pub fn delete(&mut self, table: &Table, pk: &[u8], entries: &[Entry<'_>]) -> Result<()> {
-        self.on(table, |store, trx| store.delete(trx, table, pk, entries))
+        self.on(table, |store, trx| store.rows().delete(trx, table, pk, entries))
     }
     /// The row of a clustered key, as this transaction's snapshot sees it.
     pub fn get(&mut self, table: &Arc<Table>, pk: &[u8]) -> Result<Option<Vec<u8>>> {
@@ -161,7 +161,7 @@ impl Transaction {
     }
     fn get_by(&mut self, table: &Arc<Table>, pk: &[u8], lock: LockChoice) -> Result<Option<Vec<u8>>> {
         self.on(table, |store, trx| {
-            let mut cursor = Cursor::new(store.clone(), table.clone());
+            let mut cursor = store.cursor(table.clone());
             let found = cursor.get(trx, pk, lock)?;
             Ok(cursor.found().filter(|_| found).map(|f| f.row.to_vec()))
         })
@@ -177,7 +177,7 @@ impl Transaction {
         mut each: impl FnMut(Found<'_>) -> bool,
     ) -> Result<()> {
         self.on(table, |store, trx| {
-            let mut cursor = Cursor::new(store.clone(), table.clone());
+            let mut cursor = store.cursor(table.clone());
             cursor.begin(trx, index, LockChoice::default(), false)?;
             cursor.set_bounds(lo, hi);
             let mut more = cursor.seek(trx, Seek::Ge, lo)?;
@@ -204,10 +204,10 @@ impl Transaction {
         }
     }
     pub fn savepoint(&self) -> Savepoint {
-        self.store().savepoint(&self.trx)
+        self.store().rollbacks().savepoint(&self.trx)
     }
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        self.engine.store().rollback_to(&mut self.trx, savepoint)
+        self.engine.store().rollbacks().rollback_to(&mut self.trx, savepoint)
     }
     /// Durable on return, unless the configuration says otherwise.
     pub fn commit(mut self) -> Result<()> {

@@ -23,7 +23,7 @@
 //! Called by: `transactions.rs`, `ffi`.
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Error, FileId, Result, TrxId, UndoPtr};
-use crate::table::undo::record::Record;
+use crate::table::row::undo_record::Record;
 use crate::table::Store;
 use crate::txn::{RecoveredTrx, Trx, Xid};
 use std::sync::Arc;
@@ -145,12 +145,12 @@ impl InDoubt {
     pub fn about(&self, table: &str, losers: bool) -> Result<Option<TrxId>> {
         let trx_sys = &self.store.trx_sys;
         // First: a transaction whose rollback begins to wait after this look counts as what it was.
-        let waiting = self.store.rollbacks_set_aside();
+        let waiting = self.store.rollbacks().waiting_rollbacks();
         let is_unknown = |id: TrxId| trx_sys.is_active(id) && waiting.iter().all(|(known, _)| *known != id);
         if let Some(loser) = self.losers.iter().find(|id| losers && is_unknown(**id)) {
             return Ok(Some(*loser));
         }
-        let id = match self.store.table_named(table) {
+        let id = match self.store.tables().table_named(table) {
             Ok(table) if table.layout().temporary => return Ok(None),
             Ok(table) => table.layout().id,
             Err(Error::NoSuchTable(_)) => return Ok(None),

@@ -108,7 +108,7 @@ impl Engine {
         };
         let done = done.and_then(|()| match how {
             Close::LogOnly => Ok(()),
-            _ => self.store.save_all_statistics(),
+            _ => self.store.statistics_keeper().save_all_statistics(),
         });
         if let Some(workers) = workers {
             workers.stop();
@@ -141,6 +141,7 @@ impl Engine {
         notes.look(&self.store, &self.log, true);
         let drained = self
             .store
+            .merge_scheduler()
             .drain_changes_telling(&mut || notes.look(&self.store, &self.log, true));
         notes.look(&self.store, &self.log, false);
         drained
@@ -152,7 +153,7 @@ impl Engine {
         let mut logged = LogDedup::default();
         self.store.trx_sys.undo.begin_last_purge();
         loop {
-            match self.store.purge_step(PURGE_RECORDS) {
+            match self.store.purger().purge_step(PURGE_RECORDS) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(e @ (Error::Corrupt(_) | Error::Full(_) | Error::Io(_)))

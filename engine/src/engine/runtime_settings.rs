@@ -80,15 +80,27 @@ impl Apply for Engine {
         Ok(())
     }
     fn stats_sample_pages(&self, to: u32) -> Result<()> {
-        self.store.statistics_settings.sample_pages.store(to, Ordering::Relaxed);
+        self.store
+            .statistics_keeper()
+            .settings
+            .sample_pages
+            .store(to, Ordering::Relaxed);
         Ok(())
     }
     fn stats_persistent(&self, to: bool) -> Result<()> {
-        self.store.statistics_settings.persistent.store(to, Ordering::Relaxed);
+        self.store
+            .statistics_keeper()
+            .settings
+            .persistent
+            .store(to, Ordering::Relaxed);
         Ok(())
     }
     fn stats_auto_recalc(&self, to: bool) -> Result<()> {
-        self.store.statistics_settings.auto_recalc.store(to, Ordering::Relaxed);
+        self.store
+            .statistics_keeper()
+            .settings
+            .auto_recalc
+            .store(to, Ordering::Relaxed);
         Ok(())
     }
     fn snapshot_isolation(&self, to: bool) -> Result<()> {

@@ -96,11 +96,11 @@ impl LoserRollback {
     /// (`table/damage.rs`). One that was not even taken up is put off.
     pub fn put_off_current(&mut self, store: &Store, why: &Error) {
         if let Some(mut trx) = self.current.take() {
-            return store.set_trx_aside(&mut trx, why);
+            return store.rollbacks().keep_waiting(&mut trx, why);
         }
         let Some(loser) = self.waiting.pop() else { return };
         if !self.reported {
-            store.tell_rollback_waits(loser.id, why);
+            store.rollbacks().log_rollback_waits(loser.id, why);
         }
         self.put_off.push(loser);
     }
@@ -123,12 +123,12 @@ impl LoserRollback {
             self.waiting.pop();
         }
         let trx = self.current.as_mut().ok_or(Error::NotFound)?;
-        if store.rollback_step(trx, records_max)? {
+        if store.rollbacks().rollback_step(trx, records_max)? {
             let id = trx.id();
             store.trx_sys.end_rollback(trx)?;
             self.current = None;
             if self.reported {
-                store.tell_rollback_finished(id);
+                store.rollbacks().log_rollback_finished(id);
             }
         }
         Ok(self.current.is_some() || !self.waiting.is_empty())

@@ -54,9 +54,9 @@ impl Engine {
     /// waits, and `trx` is a fresh transaction.
     pub fn rollback(&self, trx: &mut Trx) -> Result<()> {
         let was_prepared = trx.is_prepared() && !planted(Mutant::PreparedRollbackNotDurable);
-        self.store.rollback(trx).inspect_err(|e| {
+        self.store.rollbacks().rollback(trx).inspect_err(|e| {
             if trx.is_prepared() {
-                self.store.let_rollback_wait(trx, e);
+                self.store.rollbacks().let_rollback_wait(trx, e);
             }
         })?;
         // A crash must not bring the transaction back, locks and all: its coordinator takes it for
@@ -80,7 +80,7 @@ impl Engine {
         ended
     }
     fn roll_back_in_doubt(&self, xid: &Xid, mut trx: Trx) -> Result<()> {
-        if let Err(e) = self.store.rollback(&mut trx) {
+        if let Err(e) = self.store.rollbacks().rollback(&mut trx) {
             if trx.is_prepared() {
                 // The rollback has not begun (the disk is full): the decision can be given again.
                 self.in_doubt.keep(xid.clone(), trx);

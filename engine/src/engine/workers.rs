@@ -133,7 +133,7 @@ impl Workers {
         });
         let note = log.clone();
         group.spawn(store, "sluice-rollback", log, move |store, stop| {
-            store.resume_freeing();
+            store.indexes().resume_freeing();
             roll_back(store, stop, losers, &note)
         });
     }
@@ -230,7 +230,7 @@ fn sync_loop(store: &Store, stop: &Stop, log: &LogSink) -> Result<()> {
 /// `logged`: of all purge threads, which meet the same damage.
 fn purge_loop(store: &Store, stop: &Stop, logged: &RankedMutex<LogDedup>) -> Result<()> {
     while !stop.is_asked() {
-        match store.purge_step(PURGE_RECORDS) {
+        match store.purger().purge_step(PURGE_RECORDS) {
             Ok(true) => {}
             Ok(false) => stop.sleep(PURGE_IDLE_MS),
             // No room for now: what purge would free comes later.
@@ -284,7 +284,7 @@ fn truncate_loop(store: &Store, stop: &Stop) -> Result<()> {
 /// Statements report bad pages and a full disk: the worker comes back later.
 fn statistics_loop(store: &Store, stop: &Stop) -> Result<()> {
     while !stop.is_asked() {
-        match store.statistics_step() {
+        match store.statistics_keeper().statistics_step() {
             Ok(true) => continue,
             Ok(false) => {}
             Err(e) if can_go_on(store, &e) => {}
@@ -302,7 +302,7 @@ fn merge_loop(store: &Store, stop: &Stop, log: &LogSink) -> Result<()> {
     while !stop.is_asked() {
         let start = store.pool.disk().now_us();
         notes.look(store, log, store.change.is_draining());
-        match store.merge_round(&mut rounds) {
+        match store.merge_scheduler().merge_round(&mut rounds) {
             Err(e) if !e.is_corrupt() => return Err(e),
             // Statements that need the index report it.
             _ => {}
@@ -316,7 +316,7 @@ fn merge_loop(store: &Store, stop: &Stop, log: &LogSink) -> Result<()> {
             let some = 1 + chance.below(RANDOM_MERGE_MS);
             stop.sleep(some);
             rest -= some;
-            store.merge_at_random(&mut chance)?;
+            store.merge_scheduler().merge_at_random(&mut chance)?;
         }
         stop.sleep(rest);
     }
@@ -340,7 +340,7 @@ fn roll_back(store: &Store, stop: &Stop, losers: Vec<RecoveredTrx>, log: &LogSin
             Ok(true) => {}
             Ok(false) => {
                 let seconds = (store.pool.disk().now_us() - began_us) / 1_000_000;
-                let waiting = match store.rollbacks_waiting() + rollback.put_off() {
+                let waiting = match store.rollbacks().rollbacks_waiting() + rollback.put_off() {
                     0 => {
                         store.pool.recovery().keep_void(Void::default());
                         String::new()
@@ -353,7 +353,7 @@ fn roll_back(store: &Store, stop: &Stop, losers: Vec<RecoveredTrx>, log: &LogSin
             }
             // The record is undone once there is room.
             Err(Error::Full(_)) => stop.sleep(SYNC_TICK_MS),
-            Err(e) if store.can_wait(&e) => rollback.put_off_current(store, &e),
+            Err(e) if store.rollbacks().can_wait(&e) => rollback.put_off_current(store, &e),
             Err(e) => return Err(e),
         }
     }
@@ -365,13 +365,13 @@ fn roll_back(store: &Store, stop: &Stop, losers: Vec<RecoveredTrx>, log: &LogSin
 fn retry_rollbacks(store: &Store, stop: &Stop, mut losers: LoserRollback) -> Result<()> {
     while !stop.is_asked() {
         let of_losers = match losers.step(store, ROLLBACK_RECORDS) {
-            Err(e) if store.can_wait(&e) => {
+            Err(e) if store.rollbacks().can_wait(&e) => {
                 losers.put_off_current(store, &e);
                 true
             }
             more => more?,
         };
-        if !of_losers && !store.retry_rollback(ROLLBACK_RECORDS)? {
+        if !of_losers && !store.rollbacks().retry_rollback(ROLLBACK_RECORDS)? {
             stop.sleep(SYNC_TICK_MS);
             losers.take_up_again();
         }

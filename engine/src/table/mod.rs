@@ -2,36 +2,62 @@
 //!
 //! Keys and rows are bytes made by the caller, who also passes the secondary keys of a row: nothing here computes a key
 //! from a row. So undo records carry the secondary keys, and rollback and purge need no server
-//! (`docs/decisions/2026-11-21-secondary-entry-stamps.md`). One kind of scan is lent a function for it: `cursor_moved`.
+//! (`docs/decisions/2026-11-21-secondary-entry-stamps.md`). One kind of scan is lent a function for it: `scan/relocated`.
 //!
-//! [`Store`] is what every operation of this layer needs: the pool, the transaction system, the catalog. Reading order:
-//! `store`, `def`, then the trip of a change: `insert`, `update`, `secondary`, `unique`, `row_lock`, `undo_format`; of a read:
-//! `cursor`, `version`; what happens later: `rollback`, `purge`; and what is built as a whole: `build`, `load`, `bulk_insert`.
+//! Rooms, top to bottom; each uses only those below it:
+//! ```text
+//! store            the object that holds all parts and hands them out
+//! merge_scheduler  which buffered changes are merged, when
+//! health           CHECK TABLE; changes that cannot be merged
+//! bulk             index builds, loads, INSERT ... SELECT into an empty table
+//! scan             cursors
+//! dml              insert, update, delete
+//! undo             rollback, purge
+//! optimizer        what the optimizer asks
+//! row              value, overflow pages, secondary entries, lock, older versions
+//! catalog          which tables and indexes exist; DDL
+//! statistics       counts, samples, and how both are stored
+//! ```
 pub(crate) mod bulk;
-pub mod catalog;
+pub(crate) mod catalog;
 pub(crate) mod dml;
 pub(crate) mod health;
 pub(crate) mod merge_scheduler;
+pub(crate) mod optimizer;
+pub(crate) mod row;
 pub(crate) mod scan;
-pub mod statistics;
-pub mod store;
+pub(crate) mod statistics;
+pub(crate) mod store;
 pub(crate) mod undo;
 
-pub use bulk::index_build::{IndexBuild, IndexChange};
+pub use bulk::alter_indexes::IndexChange;
+pub use bulk::index_build::{IndexBuild, IndexBuilder};
 pub use bulk::insert_select::BulkInsert;
-pub use bulk::table_load::TableLoad;
+pub use bulk::table_load::{TableLoad, TableLoader};
+pub use catalog::damage_log::{DamageLog, Tell};
+pub use catalog::ddl::Tables;
 pub use catalog::dictionary::{Catalog, TableText};
-pub use catalog::table::{IndexSpec, Layout, Table, TableSpec};
-pub use dml::autoinc::{AutoincSeries, AutoincValues};
-pub use dml::row_lock::AUTOINC_LOCKS;
+pub use catalog::layout::{IndexSpec, Layout, TableSpec};
+pub use catalog::table::Table;
+pub use dml::change::RowWriter;
 pub use health::check::{CheckLevel, Checker, EntrySink};
 pub use merge_scheduler::at_random::Chance;
 pub use merge_scheduler::change_report::{ChangeReport, IndexChanges};
 pub use merge_scheduler::rates::ROUNDS;
 pub use merge_scheduler::rounds::Rounds;
-pub use scan::cursor::{Cursor, Found, LockChoice, OnLocked};
-pub use scan::relocated::KeyOf;
-pub use statistics::{
-    IndexStatistics, StatisticsOptions, StatisticsRow, StatisticsSettings, TableStatistics, TableStats,
-};
-pub use store::{Entry, EntryChange, NewRow, Savepoint, Store, StoreConfig};
+pub use merge_scheduler::scheduler::MergeScheduler;
+pub use optimizer::estimates::TableStats;
+pub use optimizer::keeper::StatisticsKeeper;
+pub use optimizer::report::StatisticsRow;
+pub use row::autoinc_series::{AutoincSeries, AutoincValues};
+pub use row::new_row::{Entry, EntryChange, NewRow};
+pub use row::row_lock::{RowLocks, AUTOINC_LOCKS};
+pub use scan::cursor::Cursor;
+pub use scan::following::KeyOf;
+pub use scan::lock_choice::{LockChoice, OnLocked};
+pub use scan::reader::Reader;
+pub use scan::row_scan::Found;
+pub use statistics::state::{IndexStatistics, StatisticsOptions, StatisticsSettings, TableStatistics};
+pub use store::{Store, StoreConfig};
+pub use undo::purge::Purger;
+pub use undo::rollback::{Rollback, Savepoint};

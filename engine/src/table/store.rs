@@ -1,37 +1,77 @@
-//! [`Store`]: what every operation of the table layer needs, and the words its callers use.
-use crate::base::sync::{Rank, RankedMutex};
-use crate::base::{Counters, Error, Level, Result, TrxId, UndoPtr};
+//! [`Store`]: holds the parts of the table layer and hands them out. A part holds what it needs of the layers below.
+//!
+//! Called by the engine and by the C ABI. It takes no latch and no lock itself.
+use crate::base::{Counters, Error, Result};
 use crate::change::ChangeBuffer;
-use crate::index::RowHeader;
 use crate::pool::Pool;
 use crate::redo::Redo;
+use crate::table::bulk::free_trees::TreeFreer;
+use crate::table::bulk::index_build::IndexBuilder;
+use crate::table::bulk::table_load::TableLoader;
+use crate::table::catalog::damage_log::{DamageLog, Tell};
+use crate::table::catalog::ddl::Tables;
 use crate::table::catalog::dictionary::Catalog;
-use crate::table::catalog::table::Layout;
-use crate::table::health::damage::Aside;
-use crate::table::statistics::StatisticsSettings;
-use crate::table::undo::read_retries::ReadTries;
-use crate::txn::{Isolation, Trx, TrxSys};
+use crate::table::catalog::table::Table;
+use crate::table::dml::change::RowWriter;
+use crate::table::health::check::{check_table, CheckLevel, Checker};
+use crate::table::health::unmergeable::Unmergeable;
+use crate::table::merge_scheduler::scheduler::MergeScheduler;
+use crate::table::optimizer::keeper::StatisticsKeeper;
+use crate::table::row::overflow_row::LongRows;
+use crate::table::row::row_lock::RowLocks;
+use crate::table::row::secondary::EntryWriter;
+use crate::table::row::snapshot::Snapshots;
+use crate::table::row::unique::UniqueIndexes;
+use crate::table::row::version::Versions;
+use crate::table::scan::cursor::Cursor;
+use crate::table::scan::reader::Reader;
+use crate::table::statistics::state::StatisticsSettings;
+use crate::table::undo::load_rollback::LoadRollback;
+use crate::table::undo::progress::ProgressNotes;
+use crate::table::undo::purge::Purger;
+use crate::table::undo::read_retries::ReadRetries;
+use crate::table::undo::rollback::Rollback;
+use crate::table::undo::waiting::WaitingRollbacks;
+use crate::txn::{Trx, TrxSys};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::Arc;
 
-/// Check-then-insert of unique values is serialised by as many mutexes (by hash of index and value).
-const UNIQUE_GUARDS: usize = 64;
-
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
+    /// Bytes an index build sorts in memory before it spills to a file.
+    pub sort_buffer_size: u64,
     /// A tree of at least so many bytes is loaded past the pool and the log; a smaller one page by page.
     pub bulk_load_min: u64,
     /// The undo file is not made smaller than so many pages.
     pub undo_pages_kept: u32,
+    /// REPEATABLE READ refuses to lock or change rows that changed since the snapshot.
+    pub snapshot_isolation: bool,
+    /// Costly internal checks.
+    pub verify: bool,
 }
 
 impl Default for StoreConfig {
     fn default() -> Self {
         StoreConfig {
+            sort_buffer_size: 16 << 20,
             bulk_load_min: 2 << 20,
             undo_pages_kept: 1024,
+            snapshot_isolation: true,
+            verify: cfg!(debug_assertions),
         }
     }
+}
+
+/// The layers below, as the parts of the table layer get them.
+struct Shared {
+    pool: Arc<Pool>,
+    redo: Arc<Redo>,
+    trx_sys: Arc<TrxSys>,
+    counters: Arc<Counters>,
+    change: Arc<ChangeBuffer>,
+    catalog: Arc<Catalog>,
+    tables: Arc<Tables>,
+    log: DamageLog,
 }
 
 pub struct Store {
@@ -41,71 +81,23 @@ pub struct Store {
     pub counters: Arc<Counters>,
     /// Settings and sums of the change buffer.
     pub change: Arc<ChangeBuffer>,
-    pub catalog: Catalog,
-    /// Setting: bytes that an index build sorts in memory before it spills to a file. The engine sets it, and the
-    /// settings below, when it opens.
-    pub sort_buffer_size: AtomicU64,
+    pub catalog: Arc<Catalog>,
+    pub sort_buffer_size: Arc<AtomicU64>,
     pub bulk_load_min: u64,
     pub undo_pages_kept: u32,
-    /// Setting: REPEATABLE READ refuses to lock or change rows that changed since the snapshot.
     pub snapshot_isolation: AtomicBool,
-    pub statistics_settings: StatisticsSettings,
-    /// Setting: costly internal checks.
-    pub verify: AtomicBool,
-    pub(crate) unique_guards: Vec<RankedMutex<()>>,
-    pub(in crate::table) aside: RankedMutex<Aside>,
-    pub(in crate::table) purge_tries: ReadTries,
-    pub(in crate::table) rollback_tries: ReadTries,
-    pub(in crate::table) log: Tell,
-}
-
-/// Takes a line for people.
-pub type Tell = Arc<dyn Fn(Level, &str) + Send + Sync>;
-
-/// A point to roll back to: the transaction's newest undo record at that time.
-pub type Savepoint = UndoPtr;
-
-/// A secondary entry of a row that is inserted or deleted.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Entry<'a> {
-    /// Secondary ordinal.
-    pub index: u32,
-    /// Length of the index key inside `key`.
-    pub user_key_len: u32,
-    /// A part of the index key is NULL: a unique index takes any number of such entries.
-    pub has_null: bool,
-    /// Index key + clustered key.
-    pub key: &'a [u8],
-    /// Raw bytes of the columns that cannot be decoded from the key.
-    pub value: &'a [u8],
-}
-
-/// A row that is inserted, or moved to another clustered key.
-#[derive(Clone, Copy, Debug)]
-pub struct NewRow<'a> {
-    /// Clustered key.
-    pub pk: &'a [u8],
-    pub row: &'a [u8],
-    pub entries: &'a [Entry<'a>],
-}
-
-impl<'a> NewRow<'a> {
-    pub fn new(pk: &'a [u8], row: &'a [u8], entries: &'a [Entry<'a>]) -> NewRow<'a> {
-        NewRow { pk, row, entries }
-    }
-}
-
-/// One secondary index of an update; the keys may be equal and the values differ.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct EntryChange<'a> {
-    pub index: u32,
-    /// Of `new_key`.
-    pub user_key_len: u32,
-    /// As in [`Entry`], of `new_key`.
-    pub has_null: bool,
-    pub old_key: &'a [u8],
-    pub new_key: &'a [u8],
-    pub new_value: &'a [u8],
+    pub verify: Arc<AtomicBool>,
+    log: DamageLog,
+    tables: Arc<Tables>,
+    locks: RowLocks,
+    rows: Arc<RowWriter>,
+    rollbacks: Arc<Rollback>,
+    purger: Purger,
+    reader: Arc<Reader>,
+    indexes: Arc<IndexBuilder>,
+    loads: Arc<TableLoader>,
+    merge_scheduler: MergeScheduler,
+    statistics_keeper: StatisticsKeeper,
 }
 
 impl Store {
@@ -117,111 +109,259 @@ impl Store {
         config: &StoreConfig,
         log: Tell,
     ) -> Store {
+        let shared = Shared::new(pool, redo, trx_sys, catalog, log);
+        let verify = Arc::new(AtomicBool::new(config.verify));
+        let sort_buffer_size = Arc::new(AtomicU64::new(config.sort_buffer_size));
+        let rollbacks = Arc::new(shared.rollbacks());
+        let rows = Arc::new(shared.rows(rollbacks.clone(), verify.clone()));
         Store {
-            counters: pool.counters().clone(),
+            sort_buffer_size: sort_buffer_size.clone(),
+            bulk_load_min: config.bulk_load_min,
+            undo_pages_kept: config.undo_pages_kept,
+            snapshot_isolation: AtomicBool::new(config.snapshot_isolation),
+            verify,
+            locks: shared.locks(),
+            purger: shared.purger(),
+            reader: Arc::new(shared.reader()),
+            indexes: Arc::new(shared.indexes(sort_buffer_size.clone(), config.bulk_load_min)),
+            loads: Arc::new(shared.loads(rows.clone(), sort_buffer_size, config.bulk_load_min)),
+            merge_scheduler: shared.merge_scheduler(),
+            statistics_keeper: shared.statistics_keeper(),
+            rows,
+            rollbacks,
+            pool: shared.pool,
+            redo: shared.redo,
+            trx_sys: shared.trx_sys,
+            counters: shared.counters,
+            change: shared.change,
+            catalog: shared.catalog,
+            tables: shared.tables,
+            log: shared.log,
+        }
+    }
+
+    /// Opens, makes, changes and drops tables.
+    pub fn tables(&self) -> &Arc<Tables> {
+        &self.tables
+    }
+    /// Builds and alters indexes.
+    pub fn indexes(&self) -> &Arc<IndexBuilder> {
+        &self.indexes
+    }
+    /// Loads empty tables.
+    pub fn loads(&self) -> &Arc<TableLoader> {
+        &self.loads
+    }
+    /// Inserts, updates and deletes rows.
+    pub fn rows(&self) -> &RowWriter {
+        &self.rows
+    }
+    /// Locks rows, and AUTO_INCREMENT counters.
+    pub fn row_locks(&self) -> &RowLocks {
+        &self.locks
+    }
+    /// Undoes changes.
+    pub fn rollbacks(&self) -> &Rollback {
+        &self.rollbacks
+    }
+    /// Takes away what only old views needed.
+    pub fn purger(&self) -> &Purger {
+        &self.purger
+    }
+    /// Has buffered changes merged.
+    pub fn merge_scheduler(&self) -> &MergeScheduler {
+        &self.merge_scheduler
+    }
+    /// Keeps the statistics of all tables.
+    pub fn statistics_keeper(&self) -> &StatisticsKeeper {
+        &self.statistics_keeper
+    }
+    /// A cursor for any index of the table.
+    pub fn cursor(&self, table: Arc<Table>) -> Cursor {
+        Cursor::new(self.reader.clone(), table)
+    }
+
+    /// True: the table is sound. `trx` is only asked whether it was killed (`Error::Interrupted`).
+    pub fn check_table(
+        &self,
+        trx: &mut Trx,
+        table: &Arc<Table>,
+        level: CheckLevel,
+        checker: &mut dyn Checker,
+    ) -> Result<bool> {
+        check_table(&self.reader, trx, table, level, checker)
+    }
+
+    /// The error with the names that the catalog knows, and the way out.
+    pub fn name_damage(&self, error: Error) -> Error {
+        self.log.name_damage(error)
+    }
+    /// Tells people of damage: goes to the engine's log.
+    pub(crate) fn tell(&self, text: &str) {
+        self.log.error(text);
+    }
+}
+
+impl Shared {
+    fn new(pool: Arc<Pool>, redo: Arc<Redo>, trx_sys: Arc<TrxSys>, catalog: Catalog, log: Tell) -> Shared {
+        let catalog = Arc::new(catalog);
+        let (counters, change) = (pool.counters().clone(), catalog.buffer.clone());
+        let log = DamageLog::new(catalog.clone(), log);
+        let tables = Arc::new(Tables {
+            pool: pool.clone(),
+            redo: redo.clone(),
+            trx_sys: trx_sys.clone(),
+            counters: counters.clone(),
+            change: change.clone(),
+            catalog: catalog.clone(),
+            log: log.clone(),
+        });
+        Shared {
             pool,
             redo,
             trx_sys,
-            change: catalog.buffer.clone(),
+            counters,
+            change,
             catalog,
-            sort_buffer_size: AtomicU64::default(),
-            bulk_load_min: config.bulk_load_min,
-            undo_pages_kept: config.undo_pages_kept,
-            snapshot_isolation: AtomicBool::default(),
-            statistics_settings: StatisticsSettings::default(),
-            verify: AtomicBool::default(),
-            unique_guards: (0..UNIQUE_GUARDS)
-                .map(|_| RankedMutex::new(Rank::UniqueGuard, ()))
-                .collect(),
-            aside: RankedMutex::new(Rank::Leaf, Aside::default()),
-            purge_tries: ReadTries::default(),
-            rollback_tries: ReadTries::default(),
+            tables,
             log,
         }
     }
 
-    /// Tells people of damage: goes to the engine's log.
-    pub(crate) fn tell(&self, text: &str) {
-        (self.log)(Level::Error, text);
+    fn locks(&self) -> RowLocks {
+        RowLocks::new(self.pool.clone(), self.trx_sys.clone())
     }
-    pub(in crate::table) fn tell_warning(&self, text: &str) {
-        (self.log)(Level::Warning, text);
+    fn snapshots(&self) -> Snapshots {
+        Snapshots::new(self.trx_sys.clone())
     }
-
-    /// A mark to roll back to.
-    pub fn savepoint(&self, trx: &Trx) -> Savepoint {
-        self.trx_sys.locks().savepoint(trx);
-        trx.undo_top()
+    fn long_rows(&self) -> LongRows {
+        LongRows::new(self.pool.clone(), self.redo.clone(), self.trx_sys.clone())
     }
 
-    /// What every change does first, with no latch held: room in the log, an id and an undo stream.
-    pub(crate) fn begin_change(&self, trx: &mut Trx) -> Result<TrxId> {
-        self.pool.check_alive()?;
-        trx.check_not_doomed()?;
-        self.redo.reserve_wait()?;
-        self.trx_sys.ensure_id(trx)
-    }
-
-    /// First committer wins: under snapshot isolation a row made by a transaction that the snapshot does not see may be neither
-    /// locked nor changed.
-    pub(crate) fn check_conflict(&self, trx: &Trx, maker: TrxId) -> Result<()> {
-        if trx.isolation < Isolation::RepeatableRead || maker == trx.id() {
-            return Ok(());
-        }
-        match trx.view() {
-            Some(view) if !view.sees(maker) && trx.snapshot_isolation => Err(Error::Conflict),
-            _ => Ok(()),
-        }
-    }
-
-    /// For locking reads, and inserts that change the row they meet: `check_conflict` goes by the rows' makers, which a table or an index that
-    /// is younger than the snapshot does not tell. So it is refused, as to a consistent read (index: 0 = clustered, i + 1 = secondary i).
-    pub(in crate::table) fn check_not_younger(&self, trx: &mut Trx, layout: &Layout, index: u32) -> Result<()> {
-        let Some(view) = trx.view() else { return Ok(()) };
-        if trx.isolation < Isolation::RepeatableRead || layout.is_seen_by(view, index) {
-            return Ok(());
-        }
-        if !trx.snapshot_isolation {
-            return Ok(());
-        }
-        if !trx.view_is_fresh() {
-            return Err(Error::TableChanged);
-        }
-        self.renew_fresh_view(trx);
-        Ok(())
-    }
-
-    /// What a locking read found stays as it was, for it is locked; what it did not find may appear, for below SERIALIZABLE nothing
-    /// locks the gaps. So the snapshot is taken before such a read looks: what appears later is a conflict to the next locking read,
-    /// and unseen by a consistent one.
-    pub(in crate::table) fn guard_by_snapshot(&self, trx: &mut Trx) {
-        let wanted = trx.snapshot_by_locking && trx.isolation == Isolation::RepeatableRead && trx.view().is_none();
-        if wanted && trx.snapshot_isolation {
-            self.trx_sys.visibility.open_fresh_view(trx);
+    fn rollbacks(&self) -> Rollback {
+        let loads = LoadRollback {
+            pool: self.pool.clone(),
+            catalog: self.catalog.clone(),
+            log: self.log.clone(),
+        };
+        let progress = ProgressNotes {
+            pool: self.pool.clone(),
+            trx_sys: self.trx_sys.clone(),
+            log: self.log.clone(),
+        };
+        Rollback {
+            pool: self.pool.clone(),
+            redo: self.redo.clone(),
+            trx_sys: self.trx_sys.clone(),
+            counters: self.counters.clone(),
+            catalog: self.catalog.clone(),
+            tables: self.tables.clone(),
+            log: self.log.clone(),
+            loads,
+            progress,
+            tries: ReadRetries::default(),
+            waiting: WaitingRollbacks::default(),
         }
     }
 
-    /// What a locking read should do that ended so: true = once more, with a new snapshot. The one it took itself is older than
-    /// the row that it waited for, and nobody has seen anything by it: a conflict would send the user back to where he is.
-    pub(in crate::table) fn conflicts_with_fresh_snapshot<T>(&self, trx: &mut Trx, result: &Result<T>) -> bool {
-        if result.is_ok() {
-            trx.keep_view();
+    fn rows(&self, rollback: Arc<Rollback>, verify: Arc<AtomicBool>) -> RowWriter {
+        let (pool, trx_sys) = (&self.pool, &self.trx_sys);
+        let unique = UniqueIndexes::new(pool.clone(), trx_sys.clone(), self.locks(), verify);
+        RowWriter {
+            pool: pool.clone(),
+            redo: self.redo.clone(),
+            trx_sys: trx_sys.clone(),
+            counters: self.counters.clone(),
+            locks: self.locks(),
+            snapshots: self.snapshots(),
+            long_rows: self.long_rows(),
+            entries: EntryWriter::new(pool.clone(), trx_sys.clone(), unique),
+            rollback,
         }
-        if !trx.view_is_fresh() || !matches!(result, Err(Error::Conflict)) {
-            return false;
-        }
-        self.renew_fresh_view(trx);
-        true
     }
 
-    /// Nobody has seen anything by it.
-    fn renew_fresh_view(&self, trx: &mut Trx) {
-        self.trx_sys.visibility.close_own_view(trx);
-        self.trx_sys.visibility.open_fresh_view(trx);
+    fn purger(&self) -> Purger {
+        Purger {
+            pool: self.pool.clone(),
+            redo: self.redo.clone(),
+            trx_sys: self.trx_sys.clone(),
+            counters: self.counters.clone(),
+            catalog: self.catalog.clone(),
+            log: self.log.clone(),
+            tries: ReadRetries::default(),
+        }
     }
 
-    /// Made by another transaction that has not ended.
-    pub(crate) fn made_by_other_active(&self, trx: &Trx, header: &RowHeader) -> bool {
-        header.trx != trx.id() && self.trx_sys.is_active(header.trx)
+    fn reader(&self) -> Reader {
+        let (trx_sys, counters) = (self.trx_sys.clone(), self.counters.clone());
+        Reader {
+            pool: self.pool.clone(),
+            catalog: self.catalog.clone(),
+            log: self.log.clone(),
+            locks: self.locks(),
+            snapshots: self.snapshots(),
+            versions: Versions::new(trx_sys.clone(), counters.clone(), self.long_rows()),
+            trx_sys,
+            counters,
+        }
+    }
+
+    fn indexes(&self, sort_buffer_size: Arc<AtomicU64>, bulk_load_min: u64) -> IndexBuilder {
+        let freer = TreeFreer {
+            pool: self.pool.clone(),
+            catalog: self.catalog.clone(),
+            tables: self.tables.clone(),
+            log: self.log.clone(),
+        };
+        IndexBuilder {
+            pool: self.pool.clone(),
+            redo: self.redo.clone(),
+            catalog: self.catalog.clone(),
+            tables: self.tables.clone(),
+            freer,
+            sort_buffer_size,
+            bulk_load_min,
+        }
+    }
+
+    fn loads(&self, rows: Arc<RowWriter>, sort_buffer_size: Arc<AtomicU64>, bulk_load_min: u64) -> TableLoader {
+        TableLoader {
+            pool: self.pool.clone(),
+            redo: self.redo.clone(),
+            trx_sys: self.trx_sys.clone(),
+            counters: self.counters.clone(),
+            tables: self.tables.clone(),
+            rows,
+            long_rows: self.long_rows(),
+            sort_buffer_size,
+            bulk_load_min,
+        }
+    }
+
+    fn merge_scheduler(&self) -> MergeScheduler {
+        let unmergeable = Unmergeable {
+            pool: self.pool.clone(),
+            change: self.change.clone(),
+            catalog: self.catalog.clone(),
+            tables: self.tables.clone(),
+            log: self.log.clone(),
+        };
+        MergeScheduler {
+            pool: self.pool.clone(),
+            counters: self.counters.clone(),
+            change: self.change.clone(),
+            catalog: self.catalog.clone(),
+            unmergeable,
+        }
+    }
+
+    fn statistics_keeper(&self) -> StatisticsKeeper {
+        StatisticsKeeper {
+            pool: self.pool.clone(),
+            catalog: self.catalog.clone(),
+            tables: self.tables.clone(),
+            log: self.log.clone(),
+            settings: StatisticsSettings::default(),
+        }
     }
 }

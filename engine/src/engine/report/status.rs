@@ -87,7 +87,7 @@ impl Engine {
         self.store.pool.update_gauges();
         self.store.redo.publish_gauges();
         let counters = self.counters();
-        self.store.publish_change_gauges();
+        self.store.merge_scheduler().publish_change_gauges();
         counters
             .history_list_length
             .set(self.store.trx_sys.undo.history_length());
@@ -126,7 +126,7 @@ impl Engine {
     fn broken_indexes(&self, out: &mut String) {
         let mut aside = Vec::new();
         for table in self.store.catalog.tables() {
-            let broken = table.layout().secondary.iter().filter(|s| s.aside);
+            let broken = table.layout().secondary.iter().filter(|s| s.quarantined);
             aside.extend(broken.map(|s| format!("{} of table {}", s.index.name, self.store.catalog.shown(&table))));
         }
         let _ = write!(out, "Secondary indexes set aside as broken: {}", aside.len());
@@ -152,12 +152,15 @@ impl Engine {
     /// In the words of InnoDB's section, as far as it has some.
     fn change_buffer(&self, out: &mut String) {
         heading(out, "CHANGE BUFFER");
-        let (c, report) = (self.counters(), self.store.change_report());
+        let (c, report) = (self.counters(), self.store.merge_scheduler().change_report());
         let (mut size, mut empty) = (0, 0);
-        let counted = self.store.changes_by_index(&mut |index| match index.pages {
-            0 => empty += 1,
-            pages => size += pages,
-        });
+        let counted = self
+            .store
+            .merge_scheduler()
+            .changes_by_index(&mut |index| match index.pages {
+                0 => empty += 1,
+                pages => size += pages,
+            });
         if let Err(e) = counted {
             let _ = writeln!(out, "{e}");
         }

@@ -6,7 +6,7 @@ use crate::base::Result;
 use crate::btree::Seek;
 use crate::engine::steps::LoserRollback;
 use crate::io::{Caching, Disk, Mode, SimDisk};
-use crate::table::{Cursor, LockChoice};
+use crate::table::LockChoice;
 use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
 use crate::txn::LockMode;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ fn is_refused<T>(rig: &Rig, result: Result<T>) {
 fn a_snapshot_read_stops() {
     let (rig, losers) = before_the_rollback(0);
     let mut trx = rig.begin(RepeatableRead);
-    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+    let mut cursor = rig.store().cursor(rig.table.clone());
     cursor
         .begin(&mut trx, BY_GROUP, LockChoice::default(), false)
         .expect("begin");
@@ -74,7 +74,7 @@ fn a_snapshot_read_stops() {
 fn a_locking_read_stops() {
     let (rig, losers) = before_the_rollback(0);
     let mut trx = rig.begin(ReadCommitted);
-    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+    let mut cursor = rig.store().cursor(rig.table.clone());
     let lock = LockChoice {
         mode: Some(LockMode::Exclusive),
         ..Default::default()

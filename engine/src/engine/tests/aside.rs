@@ -19,9 +19,9 @@ const KEY: u32 = 3;
 /// Table u, then table t were changed.
 fn change_both(rig: &Rig) -> Trx {
     let mut trx = rig.begin(Isolation::ReadCommitted);
-    let other = rig.store().open_table("u").expect("open u");
+    let other = rig.store().tables().open_table("u").expect("open u");
     with_entries(&pk(50), &row(50), |entries| {
-        rig.store().insert(
+        rig.store().rows().insert(
             &mut trx,
             &other,
             &NewRow::new(&pk(50), &row(50).encode(), entries),
@@ -66,24 +66,24 @@ fn may_not_go(rig: &Rig) -> [bool; 3] {
 fn no_index_is_built_of_rows_that_a_waiting_rollback_will_take_back() {
     let disk = filled();
     let (rig, _) = reopen(&disk);
-    rig.store().create_table("v", &spec()).expect("create");
+    rig.store().tables().create_table("v", &spec()).expect("create");
     let mut trx = change_both(&rig);
     let broken = leaf_at(&rig, &rig.table, false, &pk(KEY));
     flip_at(&rig, &disk, &broken, FIRST_TABLE_FILE);
     assert!(rig.engine.rollback(&mut trx).is_err_and(|e| e.is_corrupt()));
-    assert_eq!(rig.store().rollbacks_waiting(), 1);
+    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 1);
     assert_eq!(waits(&rig), [true, true, false]);
     assert_eq!(rig.is_undecided("none", true), Ok(false));
     // What is gone need not be restored.
     assert_eq!(may_not_go(&rig), [false; 3]);
-    assert_eq!(rig.store().retry_rollback(64), Ok(false));
+    assert_eq!(rig.store().rollbacks().retry_rollback(64), Ok(false));
     assert_eq!(waits(&rig), [true, true, false]);
     disk.flip(&broken.0, broken.1, 1);
     // The newest record is that of t.
-    assert_eq!(rig.store().retry_rollback(1), Ok(true));
+    assert_eq!(rig.store().rollbacks().retry_rollback(1), Ok(true));
     assert_eq!(waits(&rig), [false, true, false]);
-    while rig.store().retry_rollback(1).expect("it can go on") {}
-    assert_eq!(rig.store().rollbacks_waiting(), 0);
+    while rig.store().rollbacks().retry_rollback(1).expect("it can go on") {}
+    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 0);
     assert_eq!(waits(&rig), [false; 3]);
     rig.check_table();
 }
@@ -93,7 +93,7 @@ fn no_index_is_built_of_rows_that_a_waiting_rollback_will_take_back() {
 fn a_loser_set_aside_holds_back_its_own_tables() {
     let disk = filled();
     let (rig, _) = reopen(&disk);
-    rig.store().create_table("v", &spec()).expect("create");
+    rig.store().tables().create_table("v", &spec()).expect("create");
     let trx = change_both(&rig);
     let broken = leaf_at(&rig, &rig.table, false, &pk(KEY));
     rig.engine.checkpoint().expect("checkpoint");
@@ -109,9 +109,9 @@ fn a_loser_set_aside_holds_back_its_own_tables() {
     losers.put_off_current(rig.store(), &stopped);
     assert_eq!(waits(&rig), [true, true, false]);
     assert_eq!(may_not_go(&rig), [false; 3]);
-    rig.store().close_table(&rig.table);
-    rig.store().drop_table("t").expect("drop");
-    while rig.store().retry_rollback(64).expect("it can go on") {}
+    rig.store().tables().close_table(&rig.table);
+    rig.store().tables().drop_table("t").expect("drop");
+    while rig.store().rollbacks().retry_rollback(64).expect("it can go on") {}
     assert_eq!(waits(&rig), [false; 3]);
 }
 
@@ -120,7 +120,7 @@ fn a_loser_set_aside_holds_back_its_own_tables() {
 fn a_prepared_one_set_aside_is_decided() {
     let disk = filled();
     let (rig, _) = reopen(&disk);
-    rig.store().create_table("v", &spec()).expect("create");
+    rig.store().tables().create_table("v", &spec()).expect("create");
     let mut trx = change_both(&rig);
     let xid = xid(&[7]);
     rig.engine.prepare(&mut trx, &xid).expect("prepare");
@@ -147,17 +147,17 @@ fn a_prepared_one_whose_rollback_cannot_begin_waits_and_its_connection_goes_on()
     );
     flip_at(&rig, &disk, &broken, UNDO_FILE);
     assert!(rig.engine.rollback(&mut trx).is_err_and(|e| e.is_corrupt()));
-    assert_eq!(rig.store().rollbacks_waiting(), 1);
+    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 1);
     rig.store().pool.check_alive().expect("the engine goes on");
     rig.engine.start(&mut trx, Isolation::ReadCommitted, 1000);
     rig.insert(&mut trx, &pk(5000), &row(5000)).expect("insert");
     rig.engine.commit(&mut trx, true).expect("commit");
-    assert_eq!(rig.store().retry_rollback(64), Ok(false), "not yet");
+    assert_eq!(rig.store().rollbacks().retry_rollback(64), Ok(false), "not yet");
     rig.engine.checkpoint().expect("checkpoint");
     disk.flip(&broken.0, broken.1, 1);
     assert_eq!(rig.engine.in_doubt.prepared(), []);
-    while rig.store().retry_rollback(64).expect("it can go on") {}
-    assert_eq!(rig.store().rollbacks_waiting(), 0);
+    while rig.store().rollbacks().retry_rollback(64).expect("it can go on") {}
+    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 0);
     rig.check_table();
     rig.engine.flush_log().expect("flush");
     let (rig, _) = reopen(&disk.crash(1));
@@ -173,7 +173,7 @@ fn a_prepared_one_whose_rollback_cannot_begin_waits_and_its_connection_goes_on()
 fn a_waiting_rollback_whose_undo_is_broken_may_have_changed_any_table() {
     let disk = filled();
     let (rig, _) = reopen(&disk);
-    rig.store().create_table("v", &spec()).expect("create");
+    rig.store().tables().create_table("v", &spec()).expect("create");
     let mut trx = change_both(&rig);
     let broken = (
         file_name(UNDO_FILE),
@@ -184,7 +184,7 @@ fn a_waiting_rollback_whose_undo_is_broken_may_have_changed_any_table() {
     assert_eq!(waits(&rig), [true; 3]);
     disk.flip(&broken.0, broken.1, 1);
     assert_eq!(waits(&rig), [true, true, false]);
-    while rig.store().retry_rollback(64).expect("it can go on") {}
+    while rig.store().rollbacks().retry_rollback(64).expect("it can go on") {}
     assert_eq!(waits(&rig), [false; 3]);
 }
 
@@ -208,10 +208,10 @@ fn a_rollback_that_is_tried_again_still_holds_back_its_tables() {
     };
     let opened = Engine::open_still(disk.clone(), config).expect("opens");
     opened.set("change_buffering", 0).expect("set");
-    let table = opened.store().open_table("t").expect("table");
+    let table = opened.store().tables().open_table("t").expect("table");
     let rig = Rig { engine: opened, table };
     let mut trx = change_both(&rig);
-    let other = rig.store().open_table("u").expect("open u");
+    let other = rig.store().tables().open_table("u").expect("open u");
     let entry = row(50).group_key(&pk(50));
     let in_t = leaf_at(&rig, &rig.table, false, &pk(KEY));
     let in_u = leaf_at(&rig, &other, true, &entry);
@@ -220,7 +220,7 @@ fn a_rollback_that_is_tried_again_still_holds_back_its_tables() {
     flip_at(&rig, &disk, &in_t, FIRST_TABLE_FILE);
     flip_at(&rig, &disk, &in_u, other.layout().id);
     engine.set(Arc::downgrade(&rig.engine)).expect("set once");
-    while rig.store().retry_rollback(64).expect("it can go on") {}
+    while rig.store().rollbacks().retry_rollback(64).expect("it can go on") {}
     assert_eq!(*heard.lock(), [true]);
     assert_eq!(rig.is_undecided("u", true), Ok(false));
 }

@@ -52,7 +52,7 @@ fn leave_entry(rig: &Rig) {
     rig.delete(&mut last, &beside, &row(5, 50)).expect("delete");
     commit(rig, last);
     rig.engine.rollback(&mut undone).expect("rollback");
-    assert!(rig.store().purge_step(1000).expect("purge"));
+    assert!(rig.store().purger().purge_step(1000).expect("purge"));
     merge_all(rig, 1);
     let tree = rig.table.layout().clustered.tree;
     assert!(tree.is_empty(&rig.store().pool).expect("read"));
@@ -68,9 +68,9 @@ fn an_entry_that_is_merged_meanwhile_is_met() {
             at(SyncPoint::NothingPending, || ());
         }
         at(SyncPoint::NothingPending, move || merge_all(&his, 0));
-        assert!(!rig.store().is_bare(rig.table.layout()).expect("look"));
+        assert!(!rig.store().loads().is_bare(rig.table.layout()).expect("look"));
         merge_all(&rig, 0);
-        assert!(!rig.store().is_bare(rig.table.layout()).expect("look"));
+        assert!(!rig.store().loads().is_bare(rig.table.layout()).expect("look"));
     }
 }
 
@@ -79,7 +79,7 @@ fn an_entry_that_is_merged_meanwhile_is_met() {
 fn a_load_meets_what_was_left_pending_between_its_looks() {
     let rig = opened();
     let mut trx = rig.begin(ReadCommitted);
-    let begun = rig.store().begin_bulk_insert(&rig.table).expect("look");
+    let begun = rig.store().loads().begin_bulk_insert(&rig.table).expect("look");
     let mut bulk = begun.expect("an empty table");
     at(SyncPoint::NothingPending, || ());
     let his = rig.clone();

@@ -2,7 +2,7 @@
 use super::rig::*;
 use crate::engine::Engine;
 use crate::io::RealDisk;
-use crate::table::{Cursor, EntryChange, LockChoice, NewRow, TableSpec};
+use crate::table::{EntryChange, LockChoice, NewRow, TableSpec};
 use crate::txn::{Isolation, LockMode};
 use std::time::Instant;
 
@@ -32,8 +32,8 @@ fn row_operations() {
         indexes: spec().indexes[..1].to_vec(),
         ..TableSpec::default()
     };
-    engine.store().create_table("t", &spec).expect("create");
-    let table = engine.store().open_table("t").expect("open");
+    engine.store().tables().create_table("t", &spec).expect("create");
+    let table = engine.store().tables().open_table("t").expect("open");
     let rig = Rig { engine, table };
     insert_all(&rig);
     read_all(&rig);
@@ -64,6 +64,7 @@ fn insert_all(rig: &Rig) {
             ..Default::default()
         };
         store
+            .rows()
             .insert(&mut trx, &rig.table, &NewRow::new(&key_of(n), &row(n), &[entry]), false)
             .expect("insert");
     }
@@ -78,6 +79,7 @@ fn insert_all(rig: &Rig) {
             ..Default::default()
         };
         store
+            .rows()
             .insert(&mut trx, &rig.table, &NewRow::new(&key_of(n), &row(n), &[entry]), false)
             .expect("insert");
         rig.engine.commit(&mut trx, false).expect("commit");
@@ -87,7 +89,7 @@ fn insert_all(rig: &Rig) {
 
 fn read_all(rig: &Rig) {
     let mut trx = rig.begin(Isolation::RepeatableRead);
-    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+    let mut cursor = rig.store().cursor(rig.table.clone());
     let start = Instant::now();
     for i in 0..ROWS {
         let n = i.wrapping_mul(0x9e37_79b9) % ROWS;
@@ -118,7 +120,7 @@ fn read_all(rig: &Rig) {
 fn change_all(rig: &Rig) {
     let store = rig.store();
     let mut trx = rig.begin(Isolation::RepeatableRead);
-    let mut cursor = Cursor::new(store.clone(), rig.table.clone());
+    let mut cursor = store.cursor(rig.table.clone());
     let x = LockChoice {
         mode: Some(LockMode::Exclusive),
         ..Default::default()
@@ -133,6 +135,7 @@ fn change_all(rig: &Rig) {
     for i in 0..ROWS {
         let n = i.wrapping_mul(0x9e37_79b9) % ROWS;
         store
+            .rows()
             .update(&mut trx, &rig.table, &key_of(n), &row(n + 1), &[], false)
             .expect("update");
     }
@@ -153,6 +156,7 @@ fn change_all(rig: &Rig) {
             ..Default::default()
         };
         store
+            .rows()
             .update(&mut trx, &rig.table, &key_of(n), &row(n + 2), &[change], false)
             .expect("update");
     }

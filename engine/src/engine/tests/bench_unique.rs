@@ -27,6 +27,7 @@ fn insert(rig: &Rig, trx: &mut Trx, n: u64) {
         value: &[],
     };
     rig.store()
+        .rows()
         .insert(trx, &rig.table, &NewRow::new(&pk, &[b'x'; 40], &[entry]), false)
         .expect("insert");
 }
@@ -92,8 +93,8 @@ fn measure(name: &str, pool: u64, rows: u64) {
         }],
         ..TableSpec::default()
     };
-    engine.store().create_table("t", &spec).expect("create");
-    let table = engine.store().open_table("t").expect("open");
+    engine.store().tables().create_table("t", &spec).expect("create");
+    let table = engine.store().tables().open_table("t").expect("open");
     engine.start_background();
     let rig = Rig { engine, table };
     assert!(!rig.store().verify.load(Ordering::Relaxed));
@@ -105,7 +106,7 @@ fn measure(name: &str, pool: u64, rows: u64) {
         report(&rig, what, &before, n, start);
     }
     let (before, start) = (figures(&rig), Instant::now());
-    rig.store().drain_changes().expect("drain");
+    rig.store().merge_scheduler().drain_changes().expect("drain");
     report(&rig, "merging the rest (each)", &before, 3 * NEW, start);
     rig.engine.close(Close::LogOnly).expect("close");
     let _ = std::fs::remove_dir_all(&dir);

@@ -39,8 +39,8 @@ fn roll_back(engine: &Engine) -> Result<bool> {
             Err(e) => return Err(e),
         }
     }
-    while engine.store().retry_rollback(64)? {}
-    Ok(engine.store().rollbacks_waiting() == 0)
+    while engine.store().rollbacks().retry_rollback(64)? {}
+    Ok(engine.store().rollbacks().rollbacks_waiting() == 0)
 }
 /// Row 1 is there as it was committed, row 2, which was not, is not, and nobody waits for anything.
 fn assert_rolled_back(disk: &Arc<SimDisk>) {
@@ -90,7 +90,7 @@ fn a_rollback_waits_for_a_table_whose_file_was_missing() {
         disk.remove(&name).expect("removed");
 
         let engine = Engine::open_still(disk.clone(), config()).expect("opens");
-        let refused = engine.store().open_table("t").err().expect("it is missing");
+        let refused = engine.store().tables().open_table("t").err().expect("it is missing");
         assert!(refused.to_string().contains("missing"), "{refused}");
         if prepared {
             let done = engine.decide(&xid, false);
@@ -111,7 +111,7 @@ fn a_rollback_that_waits_for_a_missing_table_ends_when_it_is_dropped() {
     disk.remove(&file_name(FIRST_TABLE_FILE)).expect("removed");
     let engine = Engine::open_still(disk.clone(), config()).expect("opens");
     assert_eq!(roll_back(&engine), Ok(false), "it waits");
-    engine.store().drop_table("t").expect("drop");
+    engine.store().tables().drop_table("t").expect("drop");
     assert_eq!(roll_back(&engine), Ok(true));
 }
 
@@ -134,17 +134,17 @@ fn a_rollback_waits_for_a_table_that_cannot_be_read() {
                 std::thread::sleep(Duration::from_millis(10));
             }
         };
-        wait_until("the wait", &|| engine.store().rollbacks_waiting() == 1);
+        wait_until("the wait", &|| engine.store().rollbacks().rollbacks_waiting() == 1);
         // Tried again, and in vain.
         let struck = disk.struck();
         wait_until("another try", &|| {
-            disk.struck() >= struck + 4 && engine.store().rollbacks_waiting() == 1
+            disk.struck() >= struck + 4 && engine.store().rollbacks().rollbacks_waiting() == 1
         });
         match dropped {
-            true => engine.store().drop_table("t").expect("drop"),
+            true => engine.store().tables().drop_table("t").expect("drop"),
             false => disk.refuse(None),
         }
-        wait_until("the end", &|| engine.store().rollbacks_set_aside().is_empty());
+        wait_until("the end", &|| engine.store().rollbacks().waiting_rollbacks().is_empty());
         engine.close(Close::Fast).expect("close");
         drop(engine);
         disk.refuse(None);
@@ -171,9 +171,12 @@ fn a_loser_that_cannot_be_taken_up_is_put_off() {
         let failed = losers
             .step(engine.store(), 64)
             .expect_err("the page of the numbers cannot be read");
-        assert!(engine.store().can_wait(&failed), "{failed}");
+        assert!(engine.store().rollbacks().can_wait(&failed), "{failed}");
         losers.put_off_current(engine.store(), &failed);
-        assert_eq!((losers.put_off(), engine.store().rollbacks_waiting()), (1, 0));
+        assert_eq!(
+            (losers.put_off(), engine.store().rollbacks().rollbacks_waiting()),
+            (1, 0)
+        );
         assert_eq!(losers.step(engine.store(), 64), Ok(false));
         losers.take_up_again();
     }
@@ -206,7 +209,7 @@ fn a_read_that_fails_at_a_start_breaks_no_table() {
         disk.fail_read(disk.reads() + n);
         match Engine::open_still(disk.clone(), config()) {
             Ok(engine) => {
-                if let Err(e) = engine.store().open_table("t") {
+                if let Err(e) = engine.store().tables().open_table("t") {
                     assert!(!e.is_corrupt(), "read {n}: {e}");
                 }
             }
@@ -242,7 +245,10 @@ fn a_disk_that_fails_at_a_start_makes_no_unfinished_table_somebody_elses() {
             engine.flush_log().expect("flush");
             assert!(into.set(disk.crash(seed)).is_ok(), "once");
         });
-        assert!(rig.store().create_table("u", &wide).is_err(), "the machine has crashed");
+        assert!(
+            rig.store().tables().create_table("u", &wide).is_err(),
+            "the machine has crashed"
+        );
         drop(rig);
         let crashed = crashed.get().expect("it was made");
         for after in 1..100 {
@@ -268,7 +274,11 @@ fn a_disk_that_fails_at_a_start_makes_no_unfinished_table_somebody_elses() {
 
 /// Index by_group, of 3,000 rows, once more.
 fn rebuilt(rig: &Rig) -> IndexBuild {
-    let mut build = rig.store().begin_build(&rig.table, &spec().indexes[0]).expect("begin");
+    let mut build = rig
+        .store()
+        .indexes()
+        .begin_build(&rig.table, &spec().indexes[0])
+        .expect("begin");
     let mut keys: Vec<_> = (0..3000).map(|n| (row(n).group_key(&pk(n)), row(n).shade)).collect();
     keys.sort();
     for (key, shade) in &keys {
@@ -291,7 +301,7 @@ fn a_change_of_indexes_that_is_durable_does_not_fail() {
             rig.insert(&mut trx, &pk(n), &row(n)).expect("insert");
         }
         rig.engine.commit(&mut trx, true).expect("commit");
-        rig.store().drain_changes().expect("drain");
+        rig.store().merge_scheduler().drain_changes().expect("drain");
         rig.engine.checkpoint().expect("checkpoint");
         let build = rebuilt(&rig);
         rig.engine.checkpoint().expect("checkpoint");
@@ -301,7 +311,7 @@ fn a_change_of_indexes_that_is_durable_does_not_fail() {
         (change.drop, change.add) = (vec!["by_group"], vec![&build]);
         change.order = vec!["by_group", "by_tag"];
         let before = rig.table.layout().secondary[0].index.id;
-        let done = rig.store().alter_indexes(&[change]);
+        let done = rig.store().indexes().alter_indexes(&[change]);
         let is_new = rig.table.layout().secondary[0].index.id != before;
         assert_eq!(done.is_ok(), is_new, "read {n}: {done:?}");
         kept += u64::from(disk.struck() > 0 && is_new);
@@ -313,7 +323,7 @@ fn a_change_of_indexes_that_is_durable_does_not_fail() {
         }
         drop(rig);
         let rig = Rig::reopen(disk.crash(n)).expect("opens");
-        rig.store().resume_freeing();
+        rig.store().indexes().resume_freeing();
         rig.check_table();
     }
     assert!(kept > 3, "{kept} failed reads behind the change");
@@ -339,9 +349,9 @@ fn an_index_that_comes_while_a_start_frees_others_stays() {
         let mut change = super::ddl_crash::change_of(&other.table);
         (change.drop, change.add) = (vec!["by_group"], vec![&build]);
         change.order = vec!["by_group", "by_tag"];
-        other.store().alter_indexes(&[change]).expect("published");
+        other.store().indexes().alter_indexes(&[change]).expect("published");
     });
-    rig.store().resume_freeing();
+    rig.store().indexes().resume_freeing();
     assert_ne!(rig.table.layout().secondary[0].index.id, before);
     rig.check_table();
     assert_eq!(rig.table.layout().freeing, []);

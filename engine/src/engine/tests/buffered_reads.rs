@@ -6,7 +6,7 @@ use crate::base::PageId;
 use crate::btree::Seek;
 use crate::change::DENSE_READS_PER_MERGE;
 use crate::io::sim::SimDisk;
-use crate::table::{Cursor, LockChoice, Rounds};
+use crate::table::{LockChoice, Rounds};
 use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ fn insert(rig: &Rig, model: &mut Model, keys: impl Iterator<Item = u32>) {
 /// The tags of so many entries from this one on.
 fn read_tags(rig: &Rig, from: u16, entries: usize) -> Vec<u16> {
     let mut trx = rig.begin(RepeatableRead);
-    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+    let mut cursor = rig.store().cursor(rig.table.clone());
     let lock = LockChoice::default();
     cursor.begin(&mut trx, BY_TAG, lock, true).expect("begun");
     let key = [&[1][..], &from.to_be_bytes()].concat();
@@ -71,7 +71,7 @@ fn covering_range_reads_right_after_a_buffered_load_visit_no_row() {
         for part in 0..3 {
             insert(&rig, &mut model, part * 1000..part * 1000 + 1000);
             if part == 1 {
-                rig.store().drain_changes().expect("drain");
+                rig.store().merge_scheduler().drain_changes().expect("drain");
             }
         }
         assert_eq!(pending(&rig), 2000);
@@ -156,7 +156,7 @@ fn a_leaf_that_gets_much_is_merged() {
     let mut rounds = Rounds::default();
     let mut busy_round = |model: &mut Model, n: u32| {
         insert(&rig, model, 20_000 + n * 2..20_002 + n * 2);
-        rig.store().merge_round(&mut rounds).expect("round");
+        rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
     };
     for n in 0..20 {
         busy_round(&mut model, n);
@@ -187,7 +187,7 @@ fn what_a_load_left_is_merged_while_others_read() {
                 rig.store().counters.rows_read.add(100_000);
                 insert(&rig, &mut model, first..first + writes);
                 first += writes;
-                rig.store().merge_round(&mut rounds).expect("round");
+                rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
             }
         };
         tenths(6, load);

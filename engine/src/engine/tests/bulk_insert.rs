@@ -18,7 +18,7 @@ fn add(bulk: &mut BulkInsert, trx: &mut Trx, pk: &[u8], row: &Row) -> Result<()>
 }
 
 fn begin(rig: &Rig) -> BulkInsert {
-    let begun = rig.store().begin_bulk_insert(&rig.table);
+    let begun = rig.store().loads().begin_bulk_insert(&rig.table);
     begun.expect("look").expect("an empty table")
 }
 
@@ -33,7 +33,7 @@ fn begun(rig: &Rig, trx: &mut Trx, rows: &[(Vec<u8>, Row)]) -> BulkInsert {
 
 /// As the server does: a statement that fails is rolled back. Error: also the row refused.
 pub fn fill(rig: &Rig, trx: &mut Trx, rows: &[(Vec<u8>, Row)]) -> std::result::Result<(), (Error, Option<Row>)> {
-    let savepoint = rig.store().savepoint(trx);
+    let savepoint = rig.store().rollbacks().savepoint(trx);
     let mut bulk = begin(rig);
     let mut done = Ok(());
     for (pk, row) in rows {
@@ -43,7 +43,7 @@ pub fn fill(rig: &Rig, trx: &mut Trx, rows: &[(Vec<u8>, Row)]) -> std::result::R
     let refused = bulk.refused().map(|(_, row)| Row::decode(row));
     bulk.end(trx);
     done.map_err(|e| {
-        let undone = rig.store().rollback_to(trx, savepoint);
+        let undone = rig.store().rollbacks().rollback_to(trx, savepoint);
         let stopped = rig.store().pool.check_alive().is_err();
         assert!(undone.is_ok() || trx.is_doomed() || stopped, "{undone:?}");
         (e, refused)
@@ -57,11 +57,15 @@ fn used(rig: &Rig) -> u32 {
 }
 
 fn rows_counted(rig: &Rig) -> u64 {
-    rig.store().table_stats(&rig.table).expect("stats").rows
+    rig.store()
+        .statistics_keeper()
+        .table_stats(&rig.table)
+        .expect("stats")
+        .rows
 }
 
 pub fn is_bare(rig: &Rig) -> bool {
-    rig.store().is_bare(rig.table.layout()).expect("look")
+    rig.store().loads().is_bare(rig.table.layout()).expect("look")
 }
 
 pub fn commit(rig: &Rig, mut trx: Trx) {
@@ -92,7 +96,12 @@ fn what_was_inserted_is_there_whatever_the_order() {
                 rig.check_view(&mut earlier, &Model::new(), "older than the commit");
                 commit(&rig, earlier);
             }
-            assert!(rig.store().begin_bulk_insert(&rig.table).expect("look").is_none());
+            assert!(rig
+                .store()
+                .loads()
+                .begin_bulk_insert(&rig.table)
+                .expect("look")
+                .is_none());
             let after = disk.crash(1);
             drop(rig);
             let rig = open(after, bulk_load_min);
@@ -112,11 +121,14 @@ fn a_rollback_leaves_not_a_row_and_not_a_page() {
             let before = used(&rig);
             for to_savepoint in [true, false] {
                 let mut trx = rig.begin(ReadCommitted);
-                let savepoint = rig.store().savepoint(&trx);
+                let savepoint = rig.store().rollbacks().savepoint(&trx);
                 fill(&rig, &mut trx, &rows).expect(order);
                 change_some(&rig, &mut trx, &rows);
                 if to_savepoint {
-                    rig.store().rollback_to(&mut trx, savepoint).expect("rollback");
+                    rig.store()
+                        .rollbacks()
+                        .rollback_to(&mut trx, savepoint)
+                        .expect("rollback");
                     commit(&rig, trx);
                 } else {
                     rig.engine.rollback(&mut trx).expect("rollback");
@@ -125,7 +137,7 @@ fn a_rollback_leaves_not_a_row_and_not_a_page() {
                 rig.check_view(&mut trx, &Model::new(), order);
                 commit(&rig, trx);
                 rig.purge_all();
-                rig.store().drain_changes().expect("drain");
+                rig.store().merge_scheduler().drain_changes().expect("drain");
                 rig.check_table();
                 assert_eq!(rows_counted(&rig), 0);
                 assert!(is_bare(&rig), "{order}, minimum {bulk_load_min}");
@@ -197,7 +209,7 @@ fn a_duplicate_is_named_and_leaves_nothing() {
                 }
                 commit(&rig, trx);
                 rig.purge_all();
-                rig.store().drain_changes().expect("drain");
+                rig.store().merge_scheduler().drain_changes().expect("drain");
                 rig.check_table();
                 assert!(is_bare(&rig), "{order}");
                 assert_eq!(used(&rig), before, "{order}, minimum {bulk_load_min}");
@@ -227,7 +239,7 @@ fn a_load_that_fails_late_leaves_the_row_count_right() {
             };
             let mut trx = rig.begin(ReadCommitted);
             trx.lock_wait_timeout_ms = 1;
-            let savepoint = rig.store().savepoint(&trx);
+            let savepoint = rig.store().rollbacks().savepoint(&trx);
             let mut bulk = begun(&rig, &mut trx, &refused);
             if locked {
                 // The last of the trees to be linked.
@@ -241,7 +253,10 @@ fn a_load_that_fails_late_leaves_the_row_count_right() {
                 "{order}: {e}"
             );
             bulk.end(&mut trx);
-            rig.store().rollback_to(&mut trx, savepoint).expect("rollback");
+            rig.store()
+                .rollbacks()
+                .rollback_to(&mut trx, savepoint)
+                .expect("rollback");
             commit(&rig, reader);
             assert_eq!(rows_counted(&rig), 0, "{order}");
             fill(&rig, &mut trx, &rows).expect("load");
@@ -344,7 +359,10 @@ fn a_circle_of_waits_through_a_load_is_found() {
         let rig = rig.clone();
         std::thread::spawn(move || {
             let mut other = rig.begin(ReadCommitted);
-            rig.store().lock_autoinc(&mut other, &rig.table).expect("nobody has it");
+            rig.store()
+                .row_locks()
+                .lock_autoinc(&mut other, &rig.table)
+                .expect("nobody has it");
             let done = rig.insert(&mut other, b"other", &row(3));
             rig.engine.rollback(&mut other).expect("rollback");
             done
@@ -354,7 +372,10 @@ fn a_circle_of_waits_through_a_load_is_found() {
         std::thread::sleep(Duration::from_millis(1));
     }
     // He has less to lose than the load, though that has hardly any undo records.
-    rig.store().lock_autoinc(&mut trx, &rig.table).expect("he gives way");
+    rig.store()
+        .row_locks()
+        .lock_autoinc(&mut trx, &rig.table)
+        .expect("he gives way");
     assert_eq!(inserter.join().expect("thread"), Err(Error::Deadlock));
     bulk.finish(&mut trx).expect("finish");
     bulk.end(&mut trx);
@@ -420,14 +441,17 @@ fn who_has_locked_a_range_is_waited_for() {
         // Between the decision and the end.
         let mut trx = rig.begin(ReadCommitted);
         trx.lock_wait_timeout_ms = 1;
-        let savepoint = rig.store().savepoint(&trx);
+        let savepoint = rig.store().rollbacks().savepoint(&trx);
         let mut bulk = begun(&rig, &mut trx, &rows);
         let mut reader = rig.begin(Serializable);
         let scan = |reader: &mut Trx| rig.scan(reader, index, false, false, Some(LockMode::Shared));
         assert!(scan(&mut reader).expect("scan").is_empty());
         assert_eq!(bulk.finish(&mut trx), Err(Error::LockWaitTimeout));
         bulk.end(&mut trx);
-        rig.store().rollback_to(&mut trx, savepoint).expect("rollback");
+        rig.store()
+            .rollbacks()
+            .rollback_to(&mut trx, savepoint)
+            .expect("rollback");
         assert!(scan(&mut reader).expect("scan").is_empty(), "no phantom");
         commit(&rig, reader);
         fill(&rig, &mut trx, &rows).expect("now");

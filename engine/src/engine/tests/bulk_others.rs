@@ -7,7 +7,7 @@ use crate::base::sync_point::at;
 use crate::base::{Error, SyncPoint};
 use crate::btree::Seek;
 use crate::io::sim::SimDisk;
-use crate::table::{Cursor, LockChoice};
+use crate::table::LockChoice;
 use crate::txn::Isolation::{ReadCommitted, ReadUncommitted, RepeatableRead, Serializable};
 use crate::txn::{LockMode, Trx};
 use std::cell::RefCell;
@@ -70,7 +70,7 @@ fn check_to_the_end(rig: &Rig, model: &Model) {
         commit(rig, reader);
         rig.check_table();
         rig.purge_all();
-        rig.store().drain_changes().expect("drain");
+        rig.store().merge_scheduler().drain_changes().expect("drain");
     }
 }
 
@@ -100,7 +100,7 @@ fn others_rows_that_the_loader_changed_outlive_the_rollback() {
     for to_savepoint in [true, false] {
         let rig = open(SimDisk::new(8), 0);
         let mut trx = rig.begin(ReadCommitted);
-        let savepoint = rig.store().savepoint(&trx);
+        let savepoint = rig.store().rollbacks().savepoint(&trx);
         fill(&rig, &mut trx, &shuffled(300)).expect("load");
         let model: Model = (0..8).map(|n| (vec![b'~', n], tagged(n as u32))).collect();
         for (how, (pk, row)) in (0..).zip(&model) {
@@ -111,7 +111,10 @@ fn others_rows_that_the_loader_changed_outlive_the_rollback() {
             }
         }
         if to_savepoint {
-            rig.store().rollback_to(&mut trx, savepoint).expect("rollback");
+            rig.store()
+                .rollbacks()
+                .rollback_to(&mut trx, savepoint)
+                .expect("rollback");
             commit(&rig, trx);
         } else {
             rig.engine.rollback(&mut trx).expect("rollback");
@@ -152,7 +155,7 @@ fn one_late() -> Rows {
 }
 /// Rows from 3 to 7, locked as SERIALIZABLE reads do.
 fn rows_around_5(rig: &Rig, trx: &mut Trx) -> usize {
-    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+    let mut cursor = rig.store().cursor(rig.table.clone());
     let lock = LockChoice {
         mode: Some(LockMode::Shared),
         ..LockChoice::default()

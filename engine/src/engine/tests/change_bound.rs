@@ -35,7 +35,7 @@ fn what_is_beyond_the_bound_is_merged_however_busy_it_is() {
     let mut state = Rounds::default();
     let mut busy_round = || {
         rig.store().counters.rows_read.add(100_000);
-        rig.store().merge_round(&mut state).expect("round")
+        rig.store().merge_scheduler().merge_round(&mut state).expect("round")
     };
     busy_round();
     assert_eq!(busy_round(), 0, "{} thousandths are pending", change.fill());
@@ -86,7 +86,7 @@ fn held_back(groups: u32, memory: u64) -> (Arc<SimDisk>, Rig) {
 fn busy_round(disk: &SimDisk, rig: &Rig, rounds: &mut Rounds) -> usize {
     disk.advance_us(100_000);
     rig.store().counters.rows_read.add(100_000);
-    rig.store().merge_round(rounds).expect("round")
+    rig.store().merge_scheduler().merge_round(rounds).expect("round")
 }
 
 /// The worker stood at io_capacity_max, with time left, and the writers merged what was beyond it.

@@ -28,7 +28,7 @@ pub fn buffer(rig: &Rig, on: bool) {
     rig.engine.set("change_buffering", if on { 5 } else { 0 }).expect("set");
 }
 pub fn drain(rig: &Rig) {
-    rig.store().drain_changes().expect("drain");
+    rig.store().merge_scheduler().drain_changes().expect("drain");
     assert_eq!(pending(rig), 0);
 }
 pub fn pending(rig: &Rig) -> u64 {
@@ -202,10 +202,19 @@ fn estimates_count_what_is_pending() {
     commit(&rig, trx);
     let store = rig.store();
     let in_range = || {
-        let range = store.records_in_range(&rig.table, BY_GROUP, Some(&[b'g', 10]), Some(&[b'g', 20]));
+        let range =
+            store
+                .statistics_keeper()
+                .records_in_range(&rig.table, BY_GROUP, Some(&[b'g', 10]), Some(&[b'g', 20]));
         range.expect("estimate")
     };
-    let (buffered, pages) = (in_range(), store.leaf_pages(&rig.table, BY_GROUP).expect("pages"));
+    let (buffered, pages) = (
+        in_range(),
+        store
+            .statistics_keeper()
+            .leaf_pages(&rig.table, BY_GROUP)
+            .expect("pages"),
+    );
     assert!((200..400).contains(&buffered), "{buffered} of 300");
     assert!(pages > 5, "{pages} leaf pages");
     drain(&rig);
@@ -239,13 +248,16 @@ pub fn rebuild_by_group(rig: &Rig, table: &Arc<Table>, model: &Model) {
         change_buffering: None,
         schema: &[],
     };
-    rig.store().alter_indexes(&[change(vec!["by_group"])]).expect("dropped");
+    rig.store()
+        .indexes()
+        .alter_indexes(&[change(vec!["by_group"])])
+        .expect("dropped");
     let spec = IndexSpec {
         name: "by_group".into(),
         unique: false,
         wide: false,
     };
-    let mut build = rig.store().begin_build(table, &spec).expect("begun");
+    let mut build = rig.store().indexes().begin_build(table, &spec).expect("begun");
     for (pk, row) in model {
         build.add(&row.group_key(pk), 2, false, &[row.shade]).expect("added");
     }
@@ -254,7 +266,7 @@ pub fn rebuild_by_group(rig: &Rig, table: &Arc<Table>, model: &Model) {
     commit(rig, trx);
     let mut change = change(vec![]);
     (change.add, change.order) = (vec![&build], vec!["by_group", "by_tag"]);
-    rig.store().alter_indexes(&[change]).expect("published");
+    rig.store().indexes().alter_indexes(&[change]).expect("published");
 }
 
 #[test]
@@ -311,7 +323,7 @@ fn what_a_slow_close_has_purged_is_purged_once() {
     drop(rig);
     let rig = Rig::reopen(disk).expect("opened");
     assert_eq!(rig.store().trx_sys.undo.history_length(), 0);
-    assert!(!rig.store().purge_step(100).expect("purged"));
+    assert!(!rig.store().purger().purge_step(100).expect("purged"));
     assert_eq!(pending(&rig), 0);
     rig.check_table();
 }
@@ -366,8 +378,8 @@ fn a_check_of_what_is_pending_goes_step_by_step() {
         }],
         ..TableSpec::default()
     };
-    store.create_table("w", &spec).expect("create");
-    let table = store.open_table("w").expect("open");
+    store.tables().create_table("w", &spec).expect("create");
+    let table = store.tables().open_table("w").expect("open");
     let insert = |n: u32| {
         let pk = n.to_be_bytes();
         // Five of them fill a page.
@@ -380,6 +392,7 @@ fn a_check_of_what_is_pending_goes_step_by_step() {
         };
         let mut trx = rig.begin(ReadCommitted);
         store
+            .rows()
             .insert(&mut trx, &table, &NewRow::new(&pk, b"row", &[entry]), false)
             .expect("insert");
         commit(&rig, trx);

@@ -11,7 +11,7 @@ use crate::io::sim::SimDisk;
 use crate::io::Disk;
 use crate::pool::{Presence, PAGE_SIZE};
 use crate::space::file_name;
-use crate::table::{ChangeReport, Cursor, IndexChange, IndexChanges, IndexSpec, LockChoice, Rounds, TableSpec};
+use crate::table::{ChangeReport, IndexChange, IndexChanges, IndexSpec, LockChoice, Rounds, TableSpec};
 use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
 use std::sync::{Arc, Mutex};
 
@@ -24,11 +24,11 @@ fn rows(rig: &Rig, numbers: std::ops::Range<u16>) {
     commit(rig, trx);
 }
 fn report(rig: &Rig) -> ChangeReport {
-    rig.store().change_report()
+    rig.store().merge_scheduler().change_report()
 }
 fn of_index(rig: &Rig, name: &str) -> IndexChanges {
     let mut found = None;
-    let all = rig.store().changes_by_index(&mut |index| {
+    let all = rig.store().merge_scheduler().changes_by_index(&mut |index| {
         if index.index == name {
             found = Some(index);
         }
@@ -39,7 +39,7 @@ fn of_index(rig: &Rig, name: &str) -> IndexChanges {
 fn rounds(rig: &Rig, n: usize) -> usize {
     let mut rounds = Rounds::default();
     (0..n)
-        .map(|_| rig.store().merge_round(&mut rounds).expect("round"))
+        .map(|_| rig.store().merge_scheduler().merge_round(&mut rounds).expect("round"))
         .sum()
 }
 /// An entry that no row has.
@@ -109,7 +109,7 @@ fn figures_follow_what_happens() {
         text.contains("Pending: 6 entries in 2 indexes (2 partitions)"),
         "{text}"
     );
-    rig.store().drop_table("t").expect("dropped");
+    rig.store().tables().drop_table("t").expect("dropped");
     assert_eq!(c.change_buffer_discarded.get(), 6);
     assert_eq!(
         report(&rig),
@@ -156,7 +156,7 @@ fn what_is_too_old_is_merged_however_busy_it_is() {
     rows(&rig, 0..10);
     let busy_round = |state: &mut Rounds, n: u16| {
         rows(&rig, 100 + n * 2..102 + n * 2);
-        rig.store().merge_round(state).expect("round")
+        rig.store().merge_scheduler().merge_round(state).expect("round")
     };
     let mut state = Rounds::default();
     assert_eq!((0..15).map(|n| busy_round(&mut state, n)).sum::<usize>(), 0);
@@ -184,7 +184,7 @@ fn next_to_nothing_to_do_is_idleness() {
             .map(|n| {
                 // A second has ten rounds. Each is a row, and its commit.
                 (0..changes).for_each(|i| rows(&rig, 100 + n * 10 + i..101 + n * 10 + i));
-                rig.store().merge_round(&mut state).expect("round")
+                rig.store().merge_scheduler().merge_round(&mut state).expect("round")
             })
             .sum();
         assert_eq!(merged > 0, merges, "{changes} changes a round");
@@ -202,7 +202,7 @@ fn a_corrupt_index_ends_a_drain() {
     let mut state = Rounds::default();
     let mut n = 0;
     while report(&rig).draining {
-        rig.store().merge_round(&mut state).expect("round");
+        rig.store().merge_scheduler().merge_round(&mut state).expect("round");
         n += 1;
         assert!(n < 10, "{:?}", report(&rig));
     }
@@ -223,17 +223,20 @@ fn a_drain_reaches_every_table() {
     buffer(&rig, true);
     for n in 0..300 {
         let spec = TableSpec::default();
-        rig.store().create_table(&format!("a{n:03}"), &spec).expect("create");
+        rig.store()
+            .tables()
+            .create_table(&format!("a{n:03}"), &spec)
+            .expect("create");
     }
     let mut state = Rounds::default();
     for _ in 0..5 {
         rows(&rig, 0..0);
-        rig.store().merge_round(&mut state).expect("round");
+        rig.store().merge_scheduler().merge_round(&mut state).expect("round");
     }
     rows(&rig, 0..10);
     rig.engine.set("change_buffer_drain", 1).expect("set");
     for _ in 0..20 {
-        rig.store().merge_round(&mut state).expect("round");
+        rig.store().merge_scheduler().merge_round(&mut state).expect("round");
     }
     assert_eq!((report(&rig).entries, report(&rig).draining), (0, false));
 }
@@ -245,7 +248,10 @@ fn old_debt_is_found_soon_among_many_indexes() {
     let disk = SimDisk::new(1);
     let rig = Rig::create(disk.clone());
     for n in 0..200 {
-        rig.store().create_table(&format!("a{n:03}"), &spec()).expect("create");
+        rig.store()
+            .tables()
+            .create_table(&format!("a{n:03}"), &spec())
+            .expect("create");
     }
     buffer(&rig, true);
     rows(&rig, 0..10);
@@ -306,8 +312,8 @@ fn a_slow_close_may_write_more_than_the_log_holds() {
         ..config()
     };
     let engine = Engine::open(disk.clone(), config).expect("engine");
-    engine.store().create_table("t", &spec()).expect("create");
-    let table = engine.store().open_table("t").expect("open");
+    engine.store().tables().create_table("t", &spec()).expect("create");
+    let table = engine.store().tables().open_table("t").expect("open");
     let rig = Rig { engine, table };
     buffer(&rig, true);
     rig.engine.set("change_buffer_max_size", 50).expect("set");
@@ -364,14 +370,18 @@ fn a_table_says_itself_what_is_buffered() {
     let rig = Rig::create(disk.clone());
     buffer(&rig, true);
     rig.store()
+        .indexes()
         .alter_indexes(&[alter(&rig, Some(Buffering::None))])
         .expect("altered");
     rows(&rig, 0..10);
     assert_eq!(report(&rig).entries, 0);
-    rig.store().truncate_table("t").expect("truncated");
+    rig.store().tables().truncate_table("t").expect("truncated");
     rebuild_by_group(&rig, &rig.table, &Model::new());
     let after_build = Some(Buffering::None);
-    rig.store().alter_indexes(&[alter(&rig, after_build)]).expect("altered");
+    rig.store()
+        .indexes()
+        .alter_indexes(&[alter(&rig, after_build)])
+        .expect("altered");
     rows(&rig, 0..10);
     assert_eq!(report(&rig).entries, 0);
     rig.engine.close(Close::Fast).expect("closed");
@@ -381,12 +391,16 @@ fn a_table_says_itself_what_is_buffered() {
     rows(&rig, 10..20);
     assert_eq!(report(&rig).entries, 0);
     rig.store()
+        .indexes()
         .alter_indexes(&[alter(&rig, Some(Buffering::Inserts))])
         .expect("altered");
     rig.engine.set("change_buffering", 0).expect("set");
     rows(&rig, 20..30);
     assert_eq!(report(&rig).entries, 20);
-    rig.store().alter_indexes(&[alter(&rig, None)]).expect("altered");
+    rig.store()
+        .indexes()
+        .alter_indexes(&[alter(&rig, None)])
+        .expect("altered");
     rows(&rig, 30..40);
     assert_eq!(report(&rig).entries, 20);
     let mut trx = rig.begin(RepeatableRead);
@@ -402,7 +416,10 @@ fn estimates_count_an_entry_once() {
     buffer(&rig, true);
     rows(&rig, 0..100);
     let estimate = |rig: &Rig| {
-        let all = rig.store().records_in_range(&rig.table, BY_TAG, None, None);
+        let all = rig
+            .store()
+            .statistics_keeper()
+            .records_in_range(&rig.table, BY_TAG, None, None);
         all.expect("estimate")
     };
     assert_eq!(estimate(&rig), 100);
@@ -439,8 +456,8 @@ fn every_index_of_a_table_has_its_turn() {
             .collect(),
         ..TableSpec::default()
     };
-    rig.store().create_table("many", &many).expect("create");
-    let table = rig.store().open_table("many").expect("open");
+    rig.store().tables().create_table("many", &many).expect("create");
+    let table = rig.store().tables().open_table("many").expect("open");
     rig.engine.set("change_buffer_drain", 1).expect("set");
     let mut state = Rounds::default();
     let mut merged = std::collections::BTreeSet::<IndexId>::new();
@@ -448,7 +465,7 @@ fn every_index_of_a_table_has_its_turn() {
         for s in &table.layout().secondary {
             put(&rig, &s.index, n);
         }
-        rig.store().merge_round(&mut state).expect("round");
+        rig.store().merge_scheduler().merge_round(&mut state).expect("round");
         let done = table
             .layout()
             .secondary
@@ -475,8 +492,8 @@ fn an_index_that_is_written_hard_leaves_the_others_their_turn() {
         indexes: vec![named("hard"), named("little")],
         ..TableSpec::default()
     };
-    rig.store().create_table("two", &two).expect("create");
-    let table = rig.store().open_table("two").expect("open");
+    rig.store().tables().create_table("two", &two).expect("create");
+    let table = rig.store().tables().open_table("two").expect("open");
     let [hard, little] = [0, 1].map(|n: usize| &table.layout().secondary[n].index);
     rig.engine.set("change_buffer_drain", 1).expect("set");
     let mut state = Rounds::default();
@@ -486,7 +503,7 @@ fn an_index_that_is_written_hard_leaves_the_others_their_turn() {
             n += 1;
             put(&rig, hard, n);
         }
-        rig.store().merge_round(&mut state).expect("round");
+        rig.store().merge_scheduler().merge_round(&mut state).expect("round");
     };
     round();
     (0..5).for_each(|n| put(&rig, little, n));
@@ -512,7 +529,7 @@ fn what_is_pending_for_an_index_in_memory_is_merged_however_busy_it_is() {
     let mut state = Rounds::default();
     for n in 0..15 {
         rows(&rig, 100 + n * 2..102 + n * 2);
-        rig.store().merge_round(&mut state).expect("round");
+        rig.store().merge_scheduler().merge_round(&mut state).expect("round");
     }
     assert_eq!(near.entries(), 0);
     assert!(far.entries() >= 60, "{}", far.entries());
@@ -532,7 +549,10 @@ fn the_size_of_a_large_range_is_told_without_the_few_that_are_pending() {
         };
         let before = requests();
         let low = row(0, from).tag_key(&[]);
-        let estimate = rig.store().records_in_range(&rig.table, BY_TAG, Some(&low), None);
+        let estimate = rig
+            .store()
+            .statistics_keeper()
+            .records_in_range(&rig.table, BY_TAG, Some(&low), None);
         (estimate.expect("estimate"), requests() - before)
     };
     let (large, small) = (asked(100), asked(1990));
@@ -572,7 +592,7 @@ fn a_read_does_not_fail_for_what_its_merge_meets() {
     let before = pending(&rig);
     for _ in 0..2 * change::DENSE_READS_PER_MERGE {
         let mut trx = rig.begin(ReadCommitted);
-        let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+        let mut cursor = rig.store().cursor(rig.table.clone());
         cursor
             .begin(&mut trx, BY_TAG, LockChoice::default(), true)
             .expect("begun");

@@ -48,7 +48,7 @@ fn change_rows(rig: &Rig, random: &mut Random, trx: &mut Trx, model: &mut Model)
             tag: None,
             ..random.row(1)
         };
-        let (savepoint, before) = (rig.store().savepoint(trx), model.clone());
+        let (savepoint, before) = (rig.store().rollbacks().savepoint(trx), model.clone());
         match model.get(&key).cloned() {
             None => rig.insert(trx, &key, &row)?,
             Some(old) if random.chance(30) => rig.delete(trx, &key, &old)?,
@@ -60,7 +60,7 @@ fn change_rows(rig: &Rig, random: &mut Random, trx: &mut Trx, model: &mut Model)
             model.remove(&key);
         }
         if random.chance(10) {
-            rig.store().rollback_to(trx, savepoint)?;
+            rig.store().rollbacks().rollback_to(trx, savepoint)?;
             *model = before;
         }
     }
@@ -194,7 +194,13 @@ fn a_disk_that_fails_at_a_start_breaks_no_table() {
         let fault = [Fault::Eio, Fault::Full][after as usize % 2];
         disk.fail_change(disk.changes() + after, fault);
         match Engine::open_still(disk.clone(), config()) {
-            Ok(engine) => drop(engine.store().open_table("t").expect("nothing is wrong with it")),
+            Ok(engine) => drop(
+                engine
+                    .store()
+                    .tables()
+                    .open_table("t")
+                    .expect("nothing is wrong with it"),
+            ),
             Err(e) => assert!(!e.is_corrupt(), "change {after}: {e}"),
         }
     }
@@ -211,7 +217,7 @@ fn starts_that_crash_before_a_checkpoint_may_be_many() {
         let rig = match n {
             0 => Rig::with(engine),
             _ => Rig {
-                table: engine.store().open_table("t").expect("open"),
+                table: engine.store().tables().open_table("t").expect("open"),
                 engine,
             },
         };
@@ -234,7 +240,7 @@ fn starts_that_crash_before_a_checkpoint_may_be_many() {
             std::mem::forget(trx);
         }
         if n == 50 {
-            rig.store().create_table("u", &spec()).expect("create");
+            rig.store().tables().create_table("u", &spec()).expect("create");
         }
         let mut trx = put(n);
         rig.engine.commit(&mut trx, true).expect("commit");
@@ -246,6 +252,6 @@ fn starts_that_crash_before_a_checkpoint_may_be_many() {
     rig.engine.start_background();
     wait_for_rollback(&rig.engine);
     assert_eq!(rig.entries_in_tree(0), starts as u64);
-    rig.store().open_table("u").expect("the table is there");
+    rig.store().tables().open_table("u").expect("the table is there");
     rig.check_table();
 }

@@ -34,14 +34,15 @@ pub fn filled() -> Arc<SimDisk> {
 pub fn filled_from(seed: u64) -> Arc<SimDisk> {
     let disk = SimDisk::new(seed);
     let rig = Rig::create(disk.clone());
-    rig.store().create_table("u", &spec()).expect("create");
-    let other = rig.store().open_table("u").expect("open");
+    rig.store().tables().create_table("u", &spec()).expect("create");
+    let other = rig.store().tables().open_table("u").expect("open");
     let mut trx = rig.begin(Isolation::ReadCommitted);
     for n in 0..ROWS {
         rig.insert(&mut trx, &pk(n), &row(n)).expect("insert");
     }
     with_entries(&pk(1), &row(1), |entries| {
         rig.store()
+            .rows()
             .insert(&mut trx, &other, &NewRow::new(&pk(1), &row(1).encode(), entries), false)
     })
     .expect("insert into u");
@@ -93,15 +94,16 @@ pub fn reopen_with(disk: &Arc<SimDisk>, open_files: u32) -> (Rig, Arc<Mutex<Vec<
     engine.set("change_buffering", 0).expect("set");
     engine
         .store()
+        .merge_scheduler()
         .drain_changes()
         .expect("nothing is pending, and that is known");
-    let table = engine.store().open_table("t").expect("table");
+    let table = engine.store().tables().open_table("t").expect("table");
     (Rig { engine, table }, told)
 }
 
 pub fn count(rig: &Rig, table: &Arc<Table>, index: u32) -> Result<u64> {
     let mut trx = rig.begin(Isolation::ReadCommitted);
-    let mut cursor = Cursor::new(rig.store().clone(), table.clone());
+    let mut cursor = rig.store().cursor(table.clone());
     let mut scan = || -> Result<u64> {
         cursor.begin(&mut trx, index, LockChoice::default(), index > 0)?;
         let mut rows = 0;
@@ -119,10 +121,11 @@ pub fn count(rig: &Rig, table: &Arc<Table>, index: u32) -> Result<u64> {
 
 /// Table u is read and written, and the engine lives.
 pub fn others_serve_on(rig: &Rig, n: u32) {
-    let other = rig.store().open_table("u").expect("open u");
+    let other = rig.store().tables().open_table("u").expect("open u");
     let mut trx = rig.begin(Isolation::ReadCommitted);
     with_entries(&pk(n), &row(n), |entries| {
         rig.store()
+            .rows()
             .insert(&mut trx, &other, &NewRow::new(&pk(n), &row(n).encode(), entries), false)
     })
     .expect("insert into u");
@@ -202,8 +205,11 @@ fn a_secondary_index_that_a_rollback_cannot_reach_is_set_aside_and_rebuilt() {
 pub fn rebuild_by_group(rig: &Rig) {
     let store = rig.store();
     let mut trx = rig.begin(Isolation::ReadUncommitted);
-    let mut build = store.begin_build(&rig.table, &spec().indexes[0]).expect("begin");
-    let mut cursor = Cursor::new(store.clone(), rig.table.clone());
+    let mut build = store
+        .indexes()
+        .begin_build(&rig.table, &spec().indexes[0])
+        .expect("begin");
+    let mut cursor = store.cursor(rig.table.clone());
     cursor.begin(&mut trx, 0, LockChoice::default(), false).expect("scan");
     let mut more = cursor.seek(&mut trx, Seek::First, &[]).expect("seek");
     while more {
@@ -225,7 +231,7 @@ pub fn rebuild_by_group(rig: &Rig) {
         change_buffering: None,
         schema: &[],
     };
-    store.alter_indexes(&[change]).expect("published");
+    store.indexes().alter_indexes(&[change]).expect("published");
 }
 
 #[test]
@@ -250,7 +256,7 @@ fn a_broken_clustered_page_makes_the_rollback_wait_and_nothing_else() {
         }
     };
     losers.put_off_current(rig.store(), &stopped);
-    assert_eq!(rig.store().rollbacks_waiting(), 1);
+    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 1);
     let named = text(rig.store().name_damage(stopped));
     for word in [
         "table t",
@@ -268,12 +274,12 @@ fn a_broken_clustered_page_makes_the_rollback_wait_and_nothing_else() {
     );
     assert!(text(count(&rig, &rig.table, 0).unwrap_err()).contains("all zeros"));
     others_serve_on(&rig, 2);
-    assert_eq!(rig.store().retry_rollback(64), Ok(false));
+    assert_eq!(rig.store().rollbacks().retry_rollback(64), Ok(false));
     // Once the table is gone, nothing is left to undo.
-    rig.store().close_table(&rig.table);
-    rig.store().drop_table("t").expect("drop");
-    while rig.store().retry_rollback(64).expect("it can go on") {}
-    assert_eq!(rig.store().rollbacks_waiting(), 0);
+    rig.store().tables().close_table(&rig.table);
+    rig.store().tables().drop_table("t").expect("drop");
+    while rig.store().rollbacks().retry_rollback(64).expect("it can go on") {}
+    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 0);
     let last = told.lock().pop().expect("told");
     assert!(last.starts_with("Info: ") && last.ends_with("is finished"), "{last}");
 }
@@ -283,7 +289,7 @@ fn a_statement_that_cannot_be_undone_dooms_its_transaction() {
     let disk = filled();
     let (rig, _) = reopen(&disk);
     let mut trx = rig.begin(Isolation::ReadCommitted);
-    let savepoint = rig.store().savepoint(&trx);
+    let savepoint = rig.store().rollbacks().savepoint(&trx);
     rig.delete(&mut trx, &pk(3), &row(3)).expect("delete");
     let layout = rig.table.layout();
     let page = layout
@@ -299,6 +305,7 @@ fn a_statement_that_cannot_be_undone_dooms_its_transaction() {
     rig.store().pool.discard_file(FIRST_TABLE_FILE);
     assert!(rig
         .store()
+        .rollbacks()
         .rollback_to(&mut trx, savepoint)
         .is_err_and(|e| e.is_corrupt()));
     assert!(
@@ -309,11 +316,11 @@ fn a_statement_that_cannot_be_undone_dooms_its_transaction() {
         rig.engine.commit(&mut trx, true).is_err(),
         "half a statement is not committed"
     );
-    assert_eq!(rig.store().rollbacks_waiting(), 1);
+    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 1);
     others_serve_on(&rig, 2);
     // The page comes back: so does the row.
     disk.flip(&file_name(FIRST_TABLE_FILE), page as u64 * PAGE_SIZE as u64 + 5000, 1);
-    while rig.store().retry_rollback(64).expect("it can go on") {}
+    while rig.store().rollbacks().retry_rollback(64).expect("it can go on") {}
     assert_eq!(count(&rig, &rig.table, 0), Ok(ROWS as u64));
     let mut trx = rig.begin(Isolation::ReadCommitted);
     assert_eq!(
@@ -347,7 +354,7 @@ fn purge_passes_over_what_is_broken() {
             ),
         };
         let (rig, told) = reopen(&disk);
-        while rig.store().purge_step(100).expect("it goes on") {}
+        while rig.store().purger().purge_step(100).expect("it goes on") {}
         assert_eq!(rig.store().trx_sys.undo.history_length(), 0);
         let told = told.lock().join("\n");
         assert!(told.contains("purge passes over") && told.contains("table t"), "{told}");
@@ -381,7 +388,7 @@ fn a_broken_undo_page_stops_the_purge_of_its_stream_only() {
     rig.store().pool.discard_file(UNDO_FILE);
     let mut failed = 0;
     loop {
-        match rig.store().purge_step(100) {
+        match rig.store().purger().purge_step(100) {
             Ok(true) => {}
             Ok(false) => break,
             Err(e) => {
@@ -431,7 +438,7 @@ fn a_file_that_ends_early_is_a_broken_file() {
     file.sync().expect("sync");
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let engine = Engine::open_still(disk.clone(), config()).expect("opens");
-    let opened = engine.store().open_table("t");
+    let opened = engine.store().tables().open_table("t");
     // Its header says how long it should be: it is made so, and the pages are found to be unwritten.
     let table = opened.expect("the header can be read");
     let rig = Rig { engine, table };
@@ -452,14 +459,14 @@ fn a_commit_that_cannot_be_written_is_undone() {
     disk.flip(&file_name(UNDO_FILE), at, 1);
     rig.store().pool.discard_file(UNDO_FILE);
     assert!(rig.engine.commit(&mut trx, true).is_err_and(|e| e.is_corrupt()));
-    assert_eq!(rig.store().rollbacks_waiting(), 1);
+    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 1);
     rig.store().pool.check_alive().expect("the engine goes on");
     others_serve_on(&rig, 2);
-    assert_eq!(rig.store().retry_rollback(64), Ok(false), "not yet");
+    assert_eq!(rig.store().rollbacks().retry_rollback(64), Ok(false), "not yet");
     // The page comes back.
     disk.flip(&file_name(UNDO_FILE), at, 1);
-    while rig.store().retry_rollback(64).expect("it can go on") {}
-    assert_eq!(rig.store().rollbacks_waiting(), 0);
+    while rig.store().rollbacks().retry_rollback(64).expect("it can go on") {}
+    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 0);
     let mut trx = rig.begin(Isolation::ReadCommitted);
     assert_eq!(rig.get(&mut trx, &pk(3), Some(LockMode::Exclusive)), Ok(Some(row(3))));
     rig.engine.rollback(&mut trx).expect("rollback");
@@ -472,18 +479,21 @@ fn a_rollback_whose_end_cannot_be_read_waits() {
     let disk = filled();
     let (rig, _) = reopen(&disk);
     let mut trx = rig.begin(Isolation::ReadCommitted);
-    let savepoint = rig.store().savepoint(&trx);
+    let savepoint = rig.store().rollbacks().savepoint(&trx);
     rig.delete(&mut trx, &pk(3), &row(3)).expect("delete");
-    rig.store().rollback_to(&mut trx, savepoint).expect("the part");
+    rig.store()
+        .rollbacks()
+        .rollback_to(&mut trx, savepoint)
+        .expect("the part");
     rig.engine.checkpoint().expect("checkpoint");
     rig.store().pool.discard_file(UNDO_FILE);
     disk.fail_read(disk.reads() + 1);
     let done = rig.engine.rollback(&mut trx);
     assert!(matches!(done, Err(Error::Io(_))), "{done:?}");
     rig.store().pool.check_alive().expect("the engine goes on");
-    assert_eq!(rig.store().rollbacks_waiting(), 1);
-    while rig.store().retry_rollback(64).expect("it can go on") {}
-    assert_eq!(rig.store().rollbacks_waiting(), 0);
+    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 1);
+    while rig.store().rollbacks().retry_rollback(64).expect("it can go on") {}
+    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 0);
     let mut trx = rig.begin(Isolation::ReadCommitted);
     assert_eq!(rig.get(&mut trx, &pk(3), Some(LockMode::Exclusive)), Ok(Some(row(3))));
     rig.engine.rollback(&mut trx).expect("rollback");

@@ -14,7 +14,7 @@ type Tables = std::collections::BTreeMap<String, (Vec<Vec<u8>>, usize)>;
 fn tables_of(engine: &Arc<Engine>) -> Tables {
     let store = engine.store();
     let one = |name: String| {
-        let table = store.open_table(&name).expect("open");
+        let table = store.tables().open_table(&name).expect("open");
         let indexes = table.layout().secondary.len();
         let rig = Rig {
             engine: engine.clone(),
@@ -35,7 +35,7 @@ fn ddl(engine: &Arc<Engine>, random: &mut Random, tables: &mut Tables, next: &mu
     if names.is_empty() || random.chance(30) {
         *next += 1;
         let name = format!("t{next}");
-        store.create_table(
+        store.tables().create_table(
             &name,
             &TableSpec {
                 indexes: vec![],
@@ -48,18 +48,18 @@ fn ddl(engine: &Arc<Engine>, random: &mut Random, tables: &mut Tables, next: &mu
     let name = names[random.below(names.len() as u64) as usize].clone();
     match random.below(4) {
         0 => {
-            store.drop_table(&name)?;
+            store.tables().drop_table(&name)?;
             tables.remove(&name);
         }
         1 => {
             *next += 1;
             let to = format!("r{next}");
-            store.rename_table(&name, &to)?;
+            store.tables().rename_table(&name, &to)?;
             let was = tables.remove(&name).expect("known");
             tables.insert(to, was);
         }
         2 => {
-            store.truncate_table(&name)?;
+            store.tables().truncate_table(&name)?;
             tables.get_mut(&name).expect("known").0.clear();
         }
         _ => add_or_drop_index(engine, &name, tables)?,
@@ -68,7 +68,7 @@ fn ddl(engine: &Arc<Engine>, random: &mut Random, tables: &mut Tables, next: &mu
 }
 
 fn fill(engine: &Arc<Engine>, name: &str, tables: &mut Tables) -> Result<()> {
-    let table = engine.store().open_table(name)?;
+    let table = engine.store().tables().open_table(name)?;
     let rig = Rig {
         engine: engine.clone(),
         table,
@@ -77,7 +77,7 @@ fn fill(engine: &Arc<Engine>, name: &str, tables: &mut Tables) -> Result<()> {
     for n in 0..40u32 {
         let key = n.to_be_bytes();
         let new = NewRow::new(&key, &[7; 300], &[]);
-        if let Err(e) = rig.store().insert(&mut trx, &rig.table, &new, false) {
+        if let Err(e) = rig.store().rows().insert(&mut trx, &rig.table, &new, false) {
             std::mem::forget(trx);
             return Err(e);
         }
@@ -101,26 +101,26 @@ pub(super) fn change_of(table: &Arc<Table>) -> IndexChange<'_> {
 
 fn add_or_drop_index(engine: &Arc<Engine>, name: &str, tables: &mut Tables) -> Result<()> {
     let store = engine.store();
-    let table = store.open_table(name)?;
+    let table = store.tables().open_table(name)?;
     let known = tables.get_mut(name).expect("known");
     if known.1 > 0 {
         let mut change = change_of(&table);
         change.drop = vec!["i"];
-        store.alter_indexes(&[change])?;
+        store.indexes().alter_indexes(&[change])?;
         known.1 = 0;
         return Ok(());
     }
     let build = built(engine, &table, &known.0)?;
     let mut change = change_of(&table);
     (change.add, change.order) = (vec![&build], vec!["i"]);
-    store.alter_indexes(&[change])?;
+    store.indexes().alter_indexes(&[change])?;
     known.1 = 1;
     Ok(())
 }
 
 /// A finished build of an index "i" over rows of these keys.
 fn built(engine: &Arc<Engine>, table: &Arc<Table>, keys: &[Vec<u8>]) -> Result<IndexBuild> {
-    let mut build = engine.store().begin_build(
+    let mut build = engine.store().indexes().begin_build(
         table,
         &IndexSpec {
             name: "i".into(),
@@ -155,7 +155,7 @@ fn tables_altered_at_once_are_all_altered_or_none() {
             ..spec()
         };
         for name in ["p0", "p1", "p2"] {
-            engine.store().create_table(name, &spec).expect("created");
+            engine.store().tables().create_table(name, &spec).expect("created");
             tables.insert(name.into(), (vec![], 0));
             fill(&engine, name, &mut tables).expect("filled");
         }
@@ -181,7 +181,7 @@ fn tables_altered_at_once_are_all_altered_or_none() {
 fn add_to_all(engine: &Arc<Engine>, tables: &Tables) -> Result<()> {
     let mut builds = Vec::new();
     for (name, (keys, _)) in tables {
-        let table = engine.store().open_table(name)?;
+        let table = engine.store().tables().open_table(name)?;
         let build = built(engine, &table, keys)?;
         builds.push((table, build));
     }
@@ -190,7 +190,7 @@ fn add_to_all(engine: &Arc<Engine>, tables: &Tables) -> Result<()> {
         (change.add, change.order) = (vec![build], vec!["i"]);
         change
     });
-    engine.store().alter_indexes(&changes.collect::<Vec<_>>())
+    engine.store().indexes().alter_indexes(&changes.collect::<Vec<_>>())
 }
 
 /// A name that one action of an ALTER gives up is free for another one.
@@ -206,8 +206,8 @@ fn indexes_change_their_names_at_once() {
         indexes: vec![index("a"), index("b"), index("c")],
         ..spec()
     };
-    engine.store().create_table("t", &spec).expect("created");
-    let table = engine.store().open_table("t").expect("there");
+    engine.store().tables().create_table("t", &spec).expect("created");
+    let table = engine.store().tables().open_table("t").expect("there");
     let names = || -> Vec<(String, u32)> {
         let all = table.layout().secondary.iter();
         all.map(|s| (s.index.name.clone(), s.index.id)).collect()
@@ -217,12 +217,12 @@ fn indexes_change_their_names_at_once() {
     change.drop = vec!["a"];
     change.rename = vec![("b", "c"), ("c", "a")];
     change.order = vec!["c", "a"];
-    engine.store().alter_indexes(&[change]).expect("altered");
+    engine.store().indexes().alter_indexes(&[change]).expect("altered");
     assert_eq!(names(), [("c".into(), was[1].1), ("a".into(), was[2].1)]);
     let mut twice = change_of(&table);
     twice.rename = vec![("c", "a")];
     twice.order = vec!["a", "a"];
-    assert!(engine.store().alter_indexes(&[twice]).is_err());
+    assert!(engine.store().indexes().alter_indexes(&[twice]).is_err());
     assert_eq!(names().len(), 2);
 }
 
@@ -310,7 +310,7 @@ fn a_definition_that_finds_no_room_changes_nothing() {
     let refused = loop {
         let longer = vec![b's'; schema.len() + 3000];
         disk.set_space(Some(disk.used()));
-        let done = store.set_table_schema("t", &longer);
+        let done = store.tables().set_table_schema("t", &longer);
         store.pool.check_alive().expect("the engine goes on");
         match done {
             Ok(()) => schema = longer,
@@ -320,13 +320,16 @@ fn a_definition_that_finds_no_room_changes_nothing() {
     assert!(matches!(refused, Error::Full(_)), "{refused}");
     assert!(schema.len() > 3000, "some had room");
     assert_eq!(rig.table.layout().schema, schema);
-    store.rename_table("t", "renamed").expect("this has room");
-    store.rename_table("renamed", "t").expect("and this");
+    store.tables().rename_table("t", "renamed").expect("this has room");
+    store.tables().rename_table("renamed", "t").expect("and this");
     let after = disk.crash(1);
     drop(rig);
     let rig = Rig::reopen(after.clone()).expect("open");
     assert_eq!(rig.table.layout().schema, schema);
     after.set_space(Some(after.used()));
-    rig.store().close_table(&rig.table);
-    rig.store().drop_table("t").expect("what takes no room is done");
+    rig.store().tables().close_table(&rig.table);
+    rig.store()
+        .tables()
+        .drop_table("t")
+        .expect("what takes no room is done");
 }

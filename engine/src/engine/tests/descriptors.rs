@@ -11,6 +11,7 @@ fn the_log_goes_on_while_data_files_can_be_closed() {
     let rig = Rig::create(disk.clone());
     for n in 0..10 {
         rig.store()
+            .tables()
             .create_table(&format!("other{n}"), &TableSpec::default())
             .expect("create");
     }

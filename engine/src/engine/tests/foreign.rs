@@ -20,10 +20,10 @@ fn files_of_another_database_are_refused() {
     // A table's file: the same number, the same table, another database.
     replace(&disk, &other, &file_name(FIRST_TABLE_FILE));
     let engine = Engine::open_still(disk.clone(), config()).expect("opens");
-    let refused = engine.store().open_table("t").err().expect("not ours");
+    let refused = engine.store().tables().open_table("t").err().expect("not ours");
     assert!(text(refused).contains("another database"));
     let rig = Rig {
-        table: engine.store().open_table("u").expect("ours"),
+        table: engine.store().tables().open_table("u").expect("ours"),
         engine,
     };
     others_serve_on(&rig, 2);
@@ -44,8 +44,8 @@ fn a_log_of_another_database_is_refused_and_nothing_of_it_is_applied() {
         if drops {
             // Its log says that a file of a number that ours has too is to be removed.
             let rig = Rig::reopen(other.clone()).expect("open");
-            let dropped = rig.store().open_table("u").expect("open").layout().id;
-            rig.store().drop_table("u").expect("drop");
+            let dropped = rig.store().tables().open_table("u").expect("open").layout().id;
+            rig.store().tables().drop_table("u").expect("drop");
             rig.engine.close(Close::LogOnly).expect("close");
             assert!(disk.bytes(&file_name(dropped)).is_some());
         }

@@ -37,7 +37,7 @@ fn row(n: u32, len: usize) -> Row {
 }
 fn open(disk: &Arc<SimDisk>) -> Rig {
     let engine = Engine::open_still(disk.clone(), config_of_loads()).expect("opens");
-    let table = engine.store().open_table("t").expect("table");
+    let table = engine.store().tables().open_table("t").expect("table");
     Rig { engine, table }
 }
 

@@ -24,14 +24,14 @@ fn a_change_trusts_the_lock_of_a_read_only_while_it_is_held() {
         ("the change that the lock was left to is undone", |rig, trx, _| {
             let savepoint = trx.undo_top();
             rig.update(trx, &[2], &row(2, 20), &row(4, 20)).expect("update");
-            rig.store().rollback_to(trx, savepoint).expect("rollback");
+            rig.store().rollbacks().rollback_to(trx, savepoint).expect("rollback");
         }),
     ];
     for (what, give_back) in ways {
         let rig = filled();
         let mut trx = rig.begin(ReadCommitted);
         trx.lock_wait_timeout_ms = 1;
-        let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+        let mut cursor = rig.store().cursor(rig.table.clone());
         assert_eq!(cursor.get(&mut trx, &[2], lock), Ok(true));
         give_back(&rig, &mut trx, &mut cursor);
         let mut other = rig.begin(ReadCommitted);
@@ -61,12 +61,15 @@ fn a_change_that_waited_trusts_no_lock_that_it_left_to_its_version() {
             let rig = &rig;
             let second = s.spawn(move || {
                 let mut trx = rig.begin(level);
-                let savepoint = rig.store().savepoint(&trx);
+                let savepoint = rig.store().rollbacks().savepoint(&trx);
                 match deletes {
                     false => rig.update(&mut trx, &[2], &row(3, 20), &row(4, 20)).expect("update"),
                     true => rig.delete(&mut trx, &[2], &row(3, 20)).expect("delete"),
                 }
-                rig.store().rollback_to(&mut trx, savepoint).expect("rollback");
+                rig.store()
+                    .rollbacks()
+                    .rollback_to(&mut trx, savepoint)
+                    .expect("rollback");
                 trx
             });
             while rig.engine.counters().row_lock_current_waits.get() == 0 {

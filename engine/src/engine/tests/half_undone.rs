@@ -31,8 +31,8 @@ fn half_way(with_u: bool) -> (Rig, LoserRollback) {
     let mut trx = rig.begin(ReadCommitted);
     fill(&rig, &mut trx, &rows()).expect("load");
     if with_u {
-        rig.store().create_table("u", &spec()).expect("create");
-        let table = rig.store().open_table("u").expect("open");
+        rig.store().tables().create_table("u", &spec()).expect("create");
+        let table = rig.store().tables().open_table("u").expect("open");
         let other = Rig {
             engine: rig.engine.clone(),
             table,
@@ -53,7 +53,7 @@ fn half_way(with_u: bool) -> (Rig, LoserRollback) {
 fn finish(rig: &Rig, mut losers: LoserRollback) {
     while losers.step(rig.store(), 1).expect("nothing is in the way") {}
     rig.purge_all();
-    rig.store().drain_changes().expect("drain");
+    rig.store().merge_scheduler().drain_changes().expect("drain");
     let mut trx = rig.begin(ReadUncommitted);
     let mut left = 0;
     for index in 0..=rig.table.layout().secondary.len() as u32 {
@@ -62,7 +62,7 @@ fn finish(rig: &Rig, mut losers: LoserRollback) {
     commit(rig, trx);
     assert_eq!(left, 0, "rows and entries");
     rig.check_table();
-    assert!(rig.store().is_bare(rig.table.layout()).expect("look"));
+    assert!(rig.store().loads().is_bare(rig.table.layout()).expect("look"));
 }
 
 fn set_indexes(rig: &Rig, drop: &[&str], order: &[&str]) {
@@ -75,7 +75,7 @@ fn set_indexes(rig: &Rig, drop: &[&str], order: &[&str]) {
         change_buffering: None,
         schema: &[],
     };
-    rig.store().alter_indexes(&[change]).expect("published");
+    rig.store().indexes().alter_indexes(&[change]).expect("published");
 }
 
 /// The place at which the first table had been left was taken for one in the second: its indexes were passed over, and so were its rows below.
@@ -86,9 +86,9 @@ fn a_table_dropped_half_way_leaves_no_place_to_the_next() {
         // Its indexes are done, its rows are in work.
         assert_eq!(losers.step(rig.store(), 1), Ok(true));
         if truncate {
-            rig.store().truncate_table("u").expect("truncate");
+            rig.store().tables().truncate_table("u").expect("truncate");
         } else {
-            rig.store().drop_table("u").expect("drop");
+            rig.store().tables().drop_table("u").expect("drop");
         }
         finish(&rig, losers);
     }

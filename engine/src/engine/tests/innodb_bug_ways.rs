@@ -9,7 +9,7 @@ use crate::engine::{Config, Engine};
 use crate::io::sim::SimDisk;
 use crate::pool::PAGE_SIZE;
 use crate::space;
-use crate::table::{Cursor, LockChoice};
+use crate::table::LockChoice;
 use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ type Way = fn(&Rig);
 
 fn reads(rig: &Rig, seek: Seek, tag: u16, rows: usize) {
     let mut trx = rig.begin(RepeatableRead);
-    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+    let mut cursor = rig.store().cursor(rig.table.clone());
     let lock = LockChoice::default();
     cursor.begin(&mut trx, BY_TAG, lock, true).expect("begun");
     let backward = seek == Seek::Lt;

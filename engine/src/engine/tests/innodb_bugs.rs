@@ -293,7 +293,7 @@ fn mdev_35525_backward_scans_meet_what_forward_ones_meet() {
         tags
     };
     let mut trx = rig.begin(RepeatableRead);
-    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+    let mut cursor = rig.store().cursor(rig.table.clone());
     cursor
         .begin(&mut trx, BY_TAG, LockChoice::default(), true)
         .expect("begun");
@@ -331,7 +331,7 @@ fn mdev_35553_a_backward_scan_goes_on_over_what_is_merged_under_it() {
     let mut tags: Vec<u16> = model.values().filter_map(|row| row.tag).collect();
     tags.sort();
     let mut trx = rig.begin(RepeatableRead);
-    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+    let mut cursor = rig.store().cursor(rig.table.clone());
     let lock = LockChoice::default();
     cursor.begin(&mut trx, BY_TAG, lock, true).expect("begun");
     let mut more = cursor.seek(&mut trx, Seek::Last, &[]).expect("sought");
@@ -394,7 +394,7 @@ fn mdev_29930_readers_writers_and_merges_do_not_wait_in_a_ring() {
             assert_eq!(one, other);
             commit(rig, trx);
             rig.purge_all();
-            rig.store().drain_changes().expect("merged");
+            rig.store().merge_scheduler().drain_changes().expect("merged");
         }
         for writer in writers {
             model.append(&mut writer.join().expect("written"));
@@ -486,7 +486,7 @@ fn mdev_19514_what_is_pending_is_merged_unasked() {
     assert_eq!(pending(&rig), 6000);
     let mut rounds = Rounds::default();
     for n in 0.. {
-        rig.store().merge_round(&mut rounds).expect("round");
+        rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
         if pending(&rig) == 0 {
             break;
         }

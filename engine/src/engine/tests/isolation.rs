@@ -4,7 +4,7 @@ use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::engine::Close;
 use crate::io::sim::SimDisk;
-use crate::table::{Cursor, LockChoice, OnLocked};
+use crate::table::{LockChoice, OnLocked};
 use crate::txn::{Isolation, LockMode, Trx};
 use std::time::Duration;
 use Isolation::{ReadCommitted, ReadUncommitted, RepeatableRead, Serializable};
@@ -256,7 +256,7 @@ fn nowait_refuses_and_skip_locked_skips() {
     rig.insert(&mut holder, &[4], &row(4, 40)).expect("insert");
     for index in [0, BY_GROUP] {
         let mut other = rig.begin(ReadCommitted);
-        let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+        let mut cursor = rig.store().cursor(rig.table.clone());
         let skip = LockChoice {
             mode: X,
             on_locked: OnLocked::Skip,
@@ -283,7 +283,7 @@ fn nowait_refuses_and_skip_locked_skips() {
 
 /// Groups of all rows as an UPDATE reads them that matches none, and which of them were not locked for it.
 pub fn semi_consistent(rig: &Rig, trx: &mut Trx) -> Vec<(u8, bool)> {
-    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+    let mut cursor = rig.store().cursor(rig.table.clone());
     cursor.set_semi_consistent(true);
     let lock = LockChoice {
         mode: X,
@@ -359,7 +359,7 @@ fn a_snapshot_does_not_look_behind_ddl() {
     let rig = filled();
     let mut old = rig.begin(RepeatableRead);
     rig.store().trx_sys.visibility.open_view(&mut old);
-    rig.store().truncate_table("t").expect("truncate");
+    rig.store().tables().truncate_table("t").expect("truncate");
     assert_eq!(groups(&rig, &mut old, 0, None), Err(Error::TableChanged));
     commit(&rig, old);
     let mut young = rig.begin(RepeatableRead);
@@ -371,7 +371,7 @@ fn a_snapshot_does_not_look_behind_ddl() {
 fn a_failed_row_operation_leaves_nothing() {
     let rig = filled();
     let mut trx = rig.begin(ReadCommitted);
-    let before = rig.store().savepoint(&trx);
+    let before = rig.store().rollbacks().savepoint(&trx);
     let taken = Row {
         tag: Some(30),
         ..row(2, 20)
@@ -393,7 +393,7 @@ fn a_failed_row_operation_leaves_nothing() {
         duplicate
     );
     assert_eq!(rig.move_row(&mut trx, &[2], &row(2, 20), &[5], &taken), duplicate);
-    assert_eq!(rig.store().savepoint(&trx), before);
+    assert_eq!(rig.store().rollbacks().savepoint(&trx), before);
     assert_eq!(rig.get(&mut trx, &[2], None), Ok(Some(row(2, 20))));
     commit(&rig, trx);
     rig.check_table();
@@ -445,7 +445,7 @@ fn changed_rows_are_locked_by_their_versions() {
     let mut trx = rig.begin(ReadCommitted);
     let locks = rig.store().trx_sys.locks();
     rig.get(&mut trx, &[1], X).expect("locked");
-    rig.store().savepoint(&trx);
+    rig.store().rollbacks().savepoint(&trx);
     for n in [1u8, 2, 3] {
         rig.get(&mut trx, &[n], X).expect("locked");
         rig.update(&mut trx, &[n], &row(n, n as u16 * 10), &row(n, n as u16 + 100))
@@ -471,13 +471,16 @@ fn a_rollback_to_a_savepoint_leaves_locked_what_was_read() {
     for (isolation, stays) in [(Serializable, true), (RepeatableRead, false)] {
         let rig = filled();
         let mut trx = rig.begin(isolation);
-        let savepoint = rig.store().savepoint(&trx);
+        let savepoint = rig.store().rollbacks().savepoint(&trx);
         rig.get(&mut trx, &[1], X).expect("locked");
         rig.update(&mut trx, &[1], &row(1, 10), &row(1, 100)).expect("update");
         rig.update(&mut trx, &[1], &row(1, 100), &row(1, 101)).expect("again");
         rig.get(&mut trx, &[2], X).expect("locked");
         rig.delete(&mut trx, &[2], &row(2, 20)).expect("delete");
-        rig.store().rollback_to(&mut trx, savepoint).expect("rollback");
+        rig.store()
+            .rollbacks()
+            .rollback_to(&mut trx, savepoint)
+            .expect("rollback");
         let mut other = rig.begin(ReadCommitted);
         other.lock_wait_timeout_ms = 20;
         for n in [1u8, 2] {
@@ -501,10 +504,13 @@ fn a_rollback_to_a_savepoint_leaves_locked_what_was_free() {
     for (isolation, stays) in [(Serializable, true), (RepeatableRead, false)] {
         let rig = filled();
         let mut trx = rig.begin(isolation);
-        let savepoint = rig.store().savepoint(&trx);
+        let savepoint = rig.store().rollbacks().savepoint(&trx);
         rig.insert(&mut trx, &[4], &row(4, 40)).expect("insert");
         rig.update(&mut trx, &[3], &row(3, 30), &row(3, 50)).expect("update");
-        rig.store().rollback_to(&mut trx, savepoint).expect("rollback");
+        rig.store()
+            .rollbacks()
+            .rollback_to(&mut trx, savepoint)
+            .expect("rollback");
         let refused = rig.insert(&mut trx, &[7], &row(7, 10));
         assert!(matches!(refused, Err(Error::Duplicate { .. })), "{refused:?}");
         // A key, two unique values, and the key of the refused row; then what nobody has asked for.
@@ -542,11 +548,14 @@ fn a_rollback_to_a_savepoint_leaves_locked_what_was_free() {
 fn undone_entries_of_an_active_transaction_are_in_nobodys_way() {
     let rig = filled();
     let mut other = rig.begin(ReadCommitted);
-    let savepoint = rig.store().savepoint(&other);
+    let savepoint = rig.store().rollbacks().savepoint(&other);
     for n in [1u8, 2] {
         rig.update(&mut other, &[n], &row(n, n as u16 * 10), &row(n, 99))
             .expect("update");
-        rig.store().rollback_to(&mut other, savepoint).expect("rollback");
+        rig.store()
+            .rollbacks()
+            .rollback_to(&mut other, savepoint)
+            .expect("rollback");
         let lock = rig.table.layout().clustered.id;
         rig.store().trx_sys.locks().unlock(&mut other, lock, &[n]);
     }

@@ -26,10 +26,10 @@ fn config_with(bulk_load_min: u64) -> Config {
 
 pub fn open(disk: Arc<SimDisk>, bulk_load_min: u64) -> Rig {
     let engine = Engine::open(disk, config_with(bulk_load_min)).expect("engine");
-    if engine.store().open_table("t").is_err() {
-        engine.store().create_table("t", &spec()).expect("create");
+    if engine.store().tables().open_table("t").is_err() {
+        engine.store().tables().create_table("t", &spec()).expect("create");
     }
-    let table = engine.store().open_table("t").expect("open");
+    let table = engine.store().tables().open_table("t").expect("open");
     Rig { engine, table }
 }
 
@@ -49,7 +49,7 @@ fn add(load: &mut TableLoad, pk: &[u8], row: &Row) -> Result<()> {
 
 pub fn load_all(rig: &Rig, rows: &[(Vec<u8>, Row)]) -> Result<()> {
     let mut trx = rig.begin(Isolation::ReadCommitted);
-    let mut load = rig.store().begin_load(&rig.table)?.expect("an empty table");
+    let mut load = rig.store().loads().begin_load(&rig.table)?.expect("an empty table");
     let mut done = Ok(());
     for (pk, row) in rows {
         done = done.and_then(|()| add(&mut load, pk, row));
@@ -96,7 +96,7 @@ fn what_was_loaded_is_there_whatever_the_order() {
             rig.check_view(&mut trx, &model, &what);
             rig.engine.commit(&mut trx, false).expect("commit");
             rig.check_table();
-            assert!(rig.store().begin_load(&rig.table).expect("look").is_none() || n == 0);
+            assert!(rig.store().loads().begin_load(&rig.table).expect("look").is_none() || n == 0);
             for (i, (pk, old)) in model.iter().enumerate().step_by(5) {
                 let mut trx = rig.begin(Isolation::RepeatableRead);
                 match i % 2 {
@@ -144,10 +144,14 @@ fn a_load_outlives_what_its_pages_held_before() {
         rig.engine.commit(&mut trx, false).expect("commit");
     }
     for _ in 0..10 {
-        while rig.store().purge_step(1000).expect("purge") {}
-        rig.store().drain_changes().expect("merge");
+        while rig.store().purger().purge_step(1000).expect("purge") {}
+        rig.store().merge_scheduler().drain_changes().expect("merge");
     }
-    assert!(rig.store().is_bare(rig.table.layout()).expect("look"), "{:?}", usage());
+    assert!(
+        rig.store().loads().is_bare(rig.table.layout()).expect("look"),
+        "{:?}",
+        usage()
+    );
     let size = usage().pages;
     let rows: Rows = (0..9000).map(|n| (pk(n + 20_000), sized(n, 200))).collect();
     load_all(&rig, &rows).expect("load");
@@ -159,7 +163,7 @@ fn a_load_outlives_what_its_pages_held_before() {
     let after = disk.crash(1);
     drop(rig);
     let engine = Engine::open_still(after, config()).expect("open");
-    let table = engine.store().open_table("t").expect("table");
+    let table = engine.store().tables().open_table("t").expect("table");
     let rig = Rig { engine, table };
     let mut trx = rig.begin(Isolation::RepeatableRead);
     rig.check_view(&mut trx, &rows.into_iter().collect(), "after the crash");
@@ -219,8 +223,8 @@ fn a_duplicate_is_named_and_leaves_nothing() {
                         assert_eq!(left, used, "{order}, minimum {bulk_load_min}");
                     }
                 }
-                rig.store().close_table(&rig.table);
-                rig.store().drop_table("t").expect("drop");
+                rig.store().tables().close_table(&rig.table);
+                rig.store().tables().drop_table("t").expect("drop");
             }
         }
     }
@@ -255,8 +259,8 @@ fn a_crash_at_any_write_loses_the_load_or_nothing() {
         );
         whole += (found == rows.len()) as u32;
         empty += (found == 0) as u32;
-        rig.store().close_table(&rig.table);
-        rig.store().drop_table("t").expect("drop");
+        rig.store().tables().close_table(&rig.table);
+        rig.store().tables().drop_table("t").expect("drop");
         let files = after.list().expect("list");
         assert_eq!(
             files.iter().filter(|f| f.ends_with(".slu")).count(),

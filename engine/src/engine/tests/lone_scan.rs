@@ -22,7 +22,7 @@ fn following(rig: &Rig, trx: &mut Trx, on_locked: OnLocked) -> Cursor {
     cursor
 }
 fn locking(rig: &Rig, trx: &mut Trx, on_locked: OnLocked, gaps: bool) -> Cursor {
-    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+    let mut cursor = rig.store().cursor(rig.table.clone());
     let lock = LockChoice {
         mode: X,
         on_locked,
@@ -33,7 +33,7 @@ fn locking(rig: &Rig, trx: &mut Trx, on_locked: OnLocked, gaps: bool) -> Cursor 
     cursor
 }
 fn by_statement_view(rig: &Rig, trx: &mut Trx) -> Cursor {
-    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+    let mut cursor = rig.store().cursor(rig.table.clone());
     let lock = LockChoice {
         by_statement_view: true,
         ..LockChoice::default()
@@ -356,7 +356,7 @@ fn a_statement_view_stays_when_another_is_closed() {
 fn a_seek_reads_as_its_transaction_does_now() {
     let rig = filled();
     let mut trx = rig.begin(RepeatableRead);
-    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+    let mut cursor = rig.store().cursor(rig.table.clone());
     cursor.begin(&mut trx, 0, LockChoice::default(), false).expect("begin");
     assert_eq!(cursor.seek(&mut trx, Seek::Ge, &[5]), Ok(false));
     rig.insert(&mut trx, &[5], &row(5, 50)).expect("insert");

@@ -7,7 +7,7 @@ use crate::base::sync_point::at;
 use crate::base::{Error, SyncPoint};
 use crate::btree::Seek;
 use crate::io::sim::SimDisk;
-use crate::table::{Cursor, LockChoice};
+use crate::table::LockChoice;
 use crate::txn::Isolation::{ReadCommitted, RepeatableRead, Serializable};
 use crate::txn::{LockMode, ThreadWaiter, Trx};
 use std::sync::Arc;
@@ -62,17 +62,20 @@ fn what_is_undone_and_done_again_meanwhile_shows_each_row_once() {
             false => rig.update(trx, &[2], &row(2, 20), &row(9, 20)).expect("update"),
         };
         let mut other = rig.begin(ReadCommitted);
-        let savepoint = rig.store().savepoint(&other);
+        let savepoint = rig.store().rollbacks().savepoint(&other);
         change(&rig, &mut other);
         let mut trx = rig.begin(RepeatableRead);
-        let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+        let mut cursor = rig.store().cursor(rig.table.clone());
         cursor
             .begin(&mut trx, BY_GROUP, LockChoice::default(), false)
             .expect("begin");
         cursor.expect(16);
         let mut seen = Vec::new();
         let mut more = cursor.seek(&mut trx, Seek::First, &[]).expect("seek");
-        rig.store().rollback_to(&mut other, savepoint).expect("rollback");
+        rig.store()
+            .rollbacks()
+            .rollback_to(&mut other, savepoint)
+            .expect("rollback");
         let mut again = Some(other);
         while more {
             seen.push(Row::decode(cursor.found().expect("row").row).group);
@@ -204,9 +207,12 @@ fn what_a_row_told_is_forgotten_when_it_is_unlocked() {
     let mut trx = rig.begin(ReadCommitted);
     rig.update(&mut trx, &[2], &row(2, 20), &row(2, 25))
         .expect("value 20 is free for us");
-    let savepoint = rig.store().savepoint(&trx);
+    let savepoint = rig.store().rollbacks().savepoint(&trx);
     rig.update(&mut trx, &[1], &row(1, 10), &row(1, 20)).expect("taken");
-    rig.store().rollback_to(&mut trx, savepoint).expect("and given back");
+    rig.store()
+        .rollbacks()
+        .rollback_to(&mut trx, savepoint)
+        .expect("and given back");
     let his = rig.clone();
     let other = std::thread::spawn(move || {
         let mut other = his.begin(ReadCommitted);
@@ -238,13 +244,16 @@ fn a_row_that_was_gone_is_asked_again() {
     let rig = Arc::new(filled());
     rig.buffer_by(0);
     let mut other = rig.begin(ReadCommitted);
-    let savepoint = rig.store().savepoint(&other);
+    let savepoint = rig.store().rollbacks().savepoint(&other);
     rig.insert(&mut other, &[0], &row(0, 50)).expect("insert");
     let (send, receive) = std::sync::mpsc::channel();
     let his = rig.clone();
     at(SyncPoint::RivalMet, move || {
         let undo = move || {
-            his.store().rollback_to(&mut other, savepoint).expect("rollback");
+            his.store()
+                .rollbacks()
+                .rollback_to(&mut other, savepoint)
+                .expect("rollback");
             other
         };
         // The leaf is latched here.
@@ -299,7 +308,7 @@ fn reuse_pages(rig: &Rig) {
 /// Row 2, as a semi-consistent read shows it.
 fn row_2(rig: &Rig) -> Row {
     let mut trx = rig.begin(ReadCommitted);
-    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+    let mut cursor = rig.store().cursor(rig.table.clone());
     cursor.set_semi_consistent(true);
     let lock = LockChoice {
         mode: X,
@@ -369,10 +378,13 @@ fn a_dead_entry_of_a_gone_row_is_in_nobodys_way() {
     rig.delete(&mut trx, &[2], &row(2, 20)).expect("delete");
     commit(&rig, trx);
     let mut holder = rig.begin(ReadCommitted);
-    let savepoint = rig.store().savepoint(&holder);
+    let savepoint = rig.store().rollbacks().savepoint(&holder);
     rig.insert(&mut holder, &[2], &row(2, 50))
         .expect("over the deleted one");
-    rig.store().rollback_to(&mut holder, savepoint).expect("rollback");
+    rig.store()
+        .rollbacks()
+        .rollback_to(&mut holder, savepoint)
+        .expect("rollback");
     let mut trx = rig.begin(ReadCommitted);
     trx.lock_wait_timeout_ms = 1;
     rig.insert(&mut trx, &[4], &row(4, 50)).expect("without a wait");
@@ -389,7 +401,7 @@ fn a_serializable_read_from_the_end_keeps_out_what_would_come_last() {
     for bound in [&[][..], &[b'g', 2][..]] {
         let rig = filled();
         let mut reader = rig.begin(Serializable);
-        let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+        let mut cursor = rig.store().cursor(rig.table.clone());
         let lock = LockChoice {
             mode: Some(LockMode::Shared),
             ..Default::default()

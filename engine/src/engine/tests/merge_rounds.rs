@@ -28,7 +28,10 @@ fn one_table_of_many_gets_the_leaves_of_every_round() {
     (0..6000).for_each(|n| put(&rig, n << 8));
     for n in 0..1023 {
         let spec = TableSpec::default();
-        rig.store().create_table(&format!("a{n:04}"), &spec).expect("create");
+        rig.store()
+            .tables()
+            .create_table(&format!("a{n:04}"), &spec)
+            .expect("create");
     }
     buffer(&rig, true);
     (0..6000).for_each(|n| put(&rig, n << 8 | 1));
@@ -36,7 +39,7 @@ fn one_table_of_many_gets_the_leaves_of_every_round() {
     rig.engine.set("io_capacity_max", 20).expect("set");
     rig.engine.set("change_buffer_drain", 1).expect("set");
     let mut state = Rounds::default();
-    let merge = |state: &mut Rounds| rig.store().merge_round(state).expect("round");
+    let merge = |state: &mut Rounds| rig.store().merge_scheduler().merge_round(state).expect("round");
     // Once round.
     for _ in 0..5 {
         merge(&mut state);
@@ -78,7 +81,7 @@ fn a_calm_engine_merges_at_twice_its_io_capacity() {
         let mut round = || {
             disk.advance_us(100_000);
             rig.engine.counters().rows_read.add(read);
-            rig.store().merge_round(&mut state).expect("round")
+            rig.store().merge_scheduler().merge_round(&mut state).expect("round")
         };
         // Until it is known that nothing comes.
         for _ in 0..20 {
@@ -116,7 +119,7 @@ fn a_second_is_a_second_however_long_the_rounds_take() {
                 n += 1;
             }
             disk.advance_us(5_000_000);
-            merged += rig.store().merge_round(&mut state).expect("round");
+            merged += rig.store().merge_scheduler().merge_round(&mut state).expect("round");
         }
         assert_eq!(merged > 0, merges, "{changes} changes in five seconds");
     }
@@ -147,8 +150,8 @@ fn turns_come_to_all(tables: usize, indexes: usize) {
     };
     let table = |n| {
         let name = format!("u{n}");
-        rig.store().create_table(&name, &spec).expect("create");
-        rig.store().open_table(&name).expect("open")
+        rig.store().tables().create_table(&name, &spec).expect("create");
+        rig.store().tables().open_table(&name).expect("open")
     };
     let tables: Vec<_> = (0..tables).map(table).collect();
     let all: Vec<_> = tables.iter().flat_map(|table| &table.layout().secondary).collect();
@@ -168,7 +171,7 @@ fn turns_come_to_all(tables: usize, indexes: usize) {
     let mut state = Rounds::default();
     let rounds = 10 * all.len();
     for _ in 0..rounds {
-        rig.store().merge_round(&mut state).expect("round");
+        rig.store().merge_scheduler().merge_round(&mut state).expect("round");
     }
     let merged = |index: &Index| index.delta.as_ref().expect("one").progress.merged();
     let merged: Vec<u64> = all.iter().map(|s| merged(&s.index)).collect();

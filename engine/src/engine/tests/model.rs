@@ -121,13 +121,13 @@ impl Run {
             0..=64 => self.change(),
             65..=68 => {
                 let store = self.rig.store().clone();
-                let at = store.savepoint(self.writer());
+                let at = store.rollbacks().savepoint(self.writer());
                 self.savepoints.push((at, self.pending.clone()));
             }
             69..=72 => {
                 if let Some((at, model)) = self.savepoints.pop() {
                     let trx = self.writer.as_mut().expect("it has savepoints");
-                    self.rig.store().rollback_to(trx, at).expect("rollback");
+                    self.rig.store().rollbacks().rollback_to(trx, at).expect("rollback");
                     self.pending = model;
                 }
             }
@@ -136,7 +136,7 @@ impl Run {
             82..=85 => self.open_reader(),
             86..=88 => self.close_reader(),
             89..=90 => {
-                let _ = self.rig.store().purge_step(5).expect("purge");
+                let _ = self.rig.store().purger().purge_step(5).expect("purge");
             }
             91..=93 => self.rig.merge_some(&mut self.random).expect("merge"),
             _ => self.look(),
@@ -185,7 +185,12 @@ impl Run {
         let rows = self.committed.len() as u64;
         let left = [0, BY_GROUP, BY_TAG].map(|i| self.rig.entries_in_tree(i));
         assert_eq!(left, [rows; 3], "purge leaves one entry for each row");
-        let stats = self.rig.store().table_stats(&self.rig.table).expect("stats");
+        let stats = self
+            .rig
+            .store()
+            .statistics_keeper()
+            .table_stats(&self.rig.table)
+            .expect("stats");
         assert_eq!(stats.rows, rows, "the row count is kept");
         self.rig
     }

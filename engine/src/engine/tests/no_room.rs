@@ -99,9 +99,9 @@ fn a_full_disk_costs_a_statement_and_no_transaction() {
                 rig.engine.rollback(&mut trx).expect(what);
                 model = before;
             }
-            assert_eq!(rig.store().rollbacks_waiting(), 0, "{what}");
+            assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 0, "{what}");
             // The log may want a new file.
-            while let Ok(true) = rig.store().purge_step(7) {}
+            while let Ok(true) = rig.store().purger().purge_step(7) {}
             let mut trx = rig.begin(ReadCommitted);
             rig.check_view(&mut trx, &model, what);
             rig.engine.commit(&mut trx, true).expect("commit");
@@ -128,16 +128,16 @@ fn a_drain_begins_with_what_failed_a_moment_ago() {
     let mut rounds = Rounds::default();
     for _ in 0..100 {
         rig.engine.set("change_buffer_drain", 1).expect("set");
-        rig.store().merge_round(&mut rounds).expect("round");
+        rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
     }
     rig.engine.set("change_buffer_drain", 0).expect("set");
-    rig.store().merge_round(&mut rounds).expect("round");
+    rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
     assert!(pending(&rig) > 0, "there is room");
     disk.set_space(None);
     rig.engine.set("change_buffer_drain", 1).expect("set");
     let mut n = 0;
     while rig.store().change.is_draining() {
-        rig.store().merge_round(&mut rounds).expect("round");
+        rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
         n += 1;
         assert!(n < 1000, "{} pending", pending(&rig));
     }

@@ -39,7 +39,7 @@ fn requests(rig: &Rig, change: impl FnOnce(&Rig, &mut Trx)) -> (u64, u64) {
     change(rig, &mut trx);
     rig.engine.commit(&mut trx, true).expect("commit");
     let committed = page_requests(rig);
-    while rig.store().purge_step(100).expect("purge") {}
+    while rig.store().purger().purge_step(100).expect("purge") {}
     (committed - start, page_requests(rig) - committed)
 }
 fn requests_of_purge(rig: &Rig, change: impl FnOnce(&Rig, &mut Trx)) -> u64 {
@@ -74,9 +74,9 @@ fn a_mark_stays_to_be_removed_if_the_row_was_put_back_in_vain() {
     let rig = rig();
     requests_of_purge(&rig, |rig, trx| {
         rig.delete(trx, KEY, &row(1)).expect("delete");
-        let savepoint = rig.store().savepoint(trx);
+        let savepoint = rig.store().rollbacks().savepoint(trx);
         rig.insert(trx, KEY, &row(2)).expect("insert");
-        rig.store().rollback_to(trx, savepoint).expect("rollback");
+        rig.store().rollbacks().rollback_to(trx, savepoint).expect("rollback");
     });
     assert_eq!(clustered_entries(&rig), 0);
     rig.check_table();
@@ -134,13 +134,16 @@ fn an_old_entry_that_the_reader_has_killed_leads_to_the_row_still() {
     let mut other = rig.begin(Isolation::ReadCommitted);
     rig.update(&mut other, KEY, &row(1), &row(2)).expect("update");
     rig.engine.commit(&mut other, true).expect("commit");
-    let savepoint = rig.store().savepoint(&reader);
+    let savepoint = rig.store().rollbacks().savepoint(&reader);
     let back = Row {
         body: vec![9; 20],
         ..row(1)
     };
     rig.update(&mut reader, KEY, &row(2), &back).expect("update");
-    rig.store().rollback_to(&mut reader, savepoint).expect("rollback");
+    rig.store()
+        .rollbacks()
+        .rollback_to(&mut reader, savepoint)
+        .expect("rollback");
     for (index, covering) in [
         (0, false),
         (BY_GROUP, false),

@@ -15,8 +15,8 @@ fn start(disk: Arc<SimDisk>) -> Rig {
         indexes: vec![],
         ..spec()
     };
-    engine.store().create_table("t", &plain).expect("create");
-    let table = engine.store().open_table("t").expect("open");
+    engine.store().tables().create_table("t", &plain).expect("create");
+    let table = engine.store().tables().open_table("t").expect("open");
     Rig { engine, table }
 }
 
@@ -24,7 +24,7 @@ fn start(disk: Arc<SimDisk>) -> Rig {
 fn put(rig: &Rig, keys: std::ops::Range<u32>) -> Result<()> {
     let mut trx = rig.begin(Isolation::ReadCommitted);
     for n in keys {
-        let put = rig.store().insert(
+        let put = rig.store().rows().insert(
             &mut trx,
             &rig.table,
             &NewRow::new(&n.to_be_bytes(), &[n as u8; 300], &[]),
@@ -107,7 +107,7 @@ fn a_crash_while_off_is_refused_and_any_other_loses_nothing() {
             }
             Err(e) => panic!("crash {n} after {step:?}: {e}"),
             Ok(engine) => {
-                let table = engine.store().open_table("t").expect("open");
+                let table = engine.store().tables().open_table("t").expect("open");
                 let rig = Rig { engine, table };
                 rig.engine.start_background();
                 super::crash::wait_for_rollback(&rig.engine);

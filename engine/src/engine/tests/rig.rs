@@ -139,13 +139,13 @@ impl Rig {
     }
     /// In a fresh engine.
     pub fn with(engine: Arc<Engine>) -> Rig {
-        engine.store().create_table("t", &spec()).expect("create");
-        let table = engine.store().open_table("t").expect("open");
+        engine.store().tables().create_table("t", &spec()).expect("create");
+        let table = engine.store().tables().open_table("t").expect("open");
         Rig { engine, table }
     }
     pub fn reopen(disk: Arc<dyn Disk>) -> Result<Rig> {
         let engine = Engine::open(disk, config())?;
-        let table = engine.store().open_table("t")?;
+        let table = engine.store().tables().open_table("t")?;
         Ok(Rig { engine, table })
     }
     pub fn store(&self) -> &Arc<Store> {
@@ -162,7 +162,7 @@ impl Rig {
         CHANCE.with_borrow_mut(|chance| {
             if chance.below(3) == 0 {
                 // A disk that died tells it elsewhere.
-                let _ = self.store().merge_at_random(chance);
+                let _ = self.store().merge_scheduler().merge_at_random(chance);
             }
         });
         let mut trx = self.engine.new_trx(Arc::new(ThreadWaiter::new()), 0);
@@ -175,11 +175,14 @@ impl Rig {
     pub fn insert(&self, trx: &mut Trx, pk: &[u8], row: &Row) -> Result<()> {
         with_entries(pk, row, |entries| {
             self.store()
+                .rows()
                 .insert(trx, &self.table, &NewRow::new(pk, &row.encode(), entries), false)
         })
     }
     pub fn delete(&self, trx: &mut Trx, pk: &[u8], row: &Row) -> Result<()> {
-        with_entries(pk, row, |entries| self.store().delete(trx, &self.table, pk, entries))
+        with_entries(pk, row, |entries| {
+            self.store().rows().delete(trx, &self.table, pk, entries)
+        })
     }
     pub fn update(&self, trx: &mut Trx, pk: &[u8], old: &Row, new: &Row) -> Result<()> {
         let (old_group, new_group) = (old.group_key(pk), new.group_key(pk));
@@ -207,6 +210,7 @@ impl Rig {
             });
         }
         self.store()
+            .rows()
             .update(trx, &self.table, pk, &new.encode(), &changes, false)
     }
     pub fn move_row(&self, trx: &mut Trx, old_pk: &[u8], old: &Row, new_pk: &[u8], new: &Row) -> Result<()> {
@@ -215,12 +219,13 @@ impl Rig {
                 let row = new.encode();
                 let new = NewRow::new(new_pk, &row, entries);
                 self.store()
+                    .rows()
                     .move_row(trx, &self.table, old_pk, old_entries, &new, false)
             })
         })
     }
     pub fn get(&self, trx: &mut Trx, pk: &[u8], mode: Option<LockMode>) -> Result<Option<Row>> {
-        let mut cursor = Cursor::new(self.store().clone(), self.table.clone());
+        let mut cursor = self.store().cursor(self.table.clone());
         let lock = LockChoice {
             mode,
             ..LockChoice::default()
@@ -241,7 +246,7 @@ impl Rig {
         covering: bool,
         mode: Option<LockMode>,
     ) -> Result<Vec<Scanned>> {
-        let mut cursor = Cursor::new(self.store().clone(), self.table.clone());
+        let mut cursor = self.store().cursor(self.table.clone());
         cursor.begin(
             trx,
             index,
@@ -301,7 +306,7 @@ impl Rig {
         asker.0
     }
     pub fn purge_all(&self) {
-        while self.store().purge_step(7).expect("purge") {}
+        while self.store().purger().purge_step(7).expect("purge") {}
     }
     /// From now on all changes of secondary indexes are buffered, those of half the keys, or none: by the number.
     pub fn buffer_by(&self, number: u64) {

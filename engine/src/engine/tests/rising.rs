@@ -10,7 +10,7 @@ use crate::io::sim::SimDisk;
 use crate::pool::page::{page_index, page_level, page_type};
 use crate::pool::PageType;
 use crate::space;
-use crate::table::{Cursor, IndexBuild, IndexSpec, LockChoice, StoreConfig};
+use crate::table::{IndexBuild, IndexSpec, LockChoice, StoreConfig};
 use crate::txn::Isolation::ReadCommitted;
 use crate::txn::LockMode;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ fn emptied(written: bool) -> (Arc<Rig>, PageNo) {
     (0..ROWS).for_each(|n| rig.delete(&mut trx, &key(n), &row(None)).expect("delete"));
     commit(&rig, trx);
     rig.purge_all();
-    rig.store().drain_changes().expect("drain");
+    rig.store().merge_scheduler().drain_changes().expect("drain");
     rig.purge_all();
     assert!(is_bare(&rig));
     (Arc::new(rig), rising)
@@ -150,7 +150,7 @@ fn a_change_goes_to_no_leaf_of_a_load_that_was_taken_back() {
     let rig = empty();
     let last = key(FROM + ROWS - 1);
     let mut trx = rig.begin(ReadCommitted);
-    let savepoint = rig.store().savepoint(&trx);
+    let savepoint = rig.store().rollbacks().savepoint(&trx);
     (FROM..FROM + ROWS).for_each(|n| rig.insert(&mut trx, &key(n), &row(None)).expect("insert"));
     assert!(rig
         .get(&mut trx, &last, Some(LockMode::Exclusive))
@@ -158,8 +158,11 @@ fn a_change_goes_to_no_leaf_of_a_load_that_was_taken_back() {
         .is_some());
     let tree = rig.table.layout().clustered.tree;
     let leaf = tree.leaf_number(&rig.store().pool, &last).expect("read");
-    rig.store().rollback_to(&mut trx, savepoint).expect("rollback");
-    rig.store().drain_changes().expect("drain");
+    rig.store()
+        .rollbacks()
+        .rollback_to(&mut trx, savepoint)
+        .expect("rollback");
+    rig.store().merge_scheduler().drain_changes().expect("drain");
     rig.purge_all();
     assert!(is_bare(&rig));
 
@@ -171,7 +174,7 @@ fn a_change_goes_to_no_leaf_of_a_load_that_was_taken_back() {
     rig.insert(&mut other, &last, &row(None)).expect("insert");
     commit(&rig, other);
 
-    let mut scan = Cursor::new(rig.store().clone(), rig.table.clone());
+    let mut scan = rig.store().cursor(rig.table.clone());
     let lock = LockChoice {
         mode: Some(LockMode::Exclusive),
         ..Default::default()
@@ -195,7 +198,7 @@ pub fn failed_build(rig: &Rig, entries: u32) -> IndexBuild {
         unique: true,
         wide: false,
     };
-    let mut build = rig.store().begin_build(&rig.table, &spec).expect("begin");
+    let mut build = rig.store().indexes().begin_build(&rig.table, &spec).expect("begin");
     for n in 0..entries {
         let value = [key(n.min(entries - 2)), vec![7; 780]].concat();
         build

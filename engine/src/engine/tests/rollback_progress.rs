@@ -35,11 +35,14 @@ fn what_was_taken_back_is_not_there_to_lose() {
     insert(&rig, &mut trx, 0);
     let before = to_lose(&trx);
     assert_eq!(before[0], u64::from(ROWS));
-    let savepoint = rig.store().savepoint(&trx);
+    let savepoint = rig.store().rollbacks().savepoint(&trx);
     insert(&rig, &mut trx, 1000);
     assert_eq!(to_lose(&trx)[0], 2 * u64::from(ROWS));
     assert_eq!(rig.store().trx_sys.rollback_records_left(), 0);
-    rig.store().rollback_to(&mut trx, savepoint).expect("rollback");
+    rig.store()
+        .rollbacks()
+        .rollback_to(&mut trx, savepoint)
+        .expect("rollback");
     assert_eq!(to_lose(&trx), before);
     rig.engine.rollback(&mut trx).expect("rollback");
     assert_eq!(to_lose(&trx), [0, 0]);
@@ -137,11 +140,14 @@ fn a_note_of_a_rollback_to_a_savepoint_is_passed_over() {
         let rig = Rig::create(disk.clone());
         let mut trx = rig.begin(ReadCommitted);
         insert(&rig, &mut trx, 0);
-        let savepoint = rig.store().savepoint(&trx);
+        let savepoint = rig.store().rollbacks().savepoint(&trx);
         for from in (1000..3000).step_by(ROWS as usize) {
             insert(&rig, &mut trx, from);
         }
-        rig.store().rollback_to(&mut trx, savepoint).expect("rollback");
+        rig.store()
+            .rollbacks()
+            .rollback_to(&mut trx, savepoint)
+            .expect("rollback");
         insert(&rig, &mut trx, 5000);
         let mut model = Model::new();
         if commits {

@@ -96,8 +96,11 @@ fn options() -> StatisticsOptions {
 }
 
 fn open(engine: &Arc<Engine>) -> Arc<Table> {
-    let table = engine.store().open_table("s").expect("open");
-    engine.store().describe_statistics(&table, &options());
+    let table = engine.store().tables().open_table("s").expect("open");
+    engine
+        .store()
+        .statistics_keeper()
+        .describe_statistics(&table, &options());
     table
 }
 
@@ -119,7 +122,11 @@ fn insert(engine: &Arc<Engine>, table: &Table, rows: std::ops::Range<u32>) {
             })
             .collect();
         let new = NewRow::new(&pk, b"a row", &entries);
-        engine.store().insert(&mut trx, table, &new, false).expect("insert");
+        engine
+            .store()
+            .rows()
+            .insert(&mut trx, table, &new, false)
+            .expect("insert");
     }
     engine.commit(&mut trx, false).expect("commit");
 }
@@ -135,14 +142,19 @@ fn filled(engine: &Arc<Engine>) -> Arc<Table> {
         indexes: KINDS.iter().map(index).collect(),
         ..TableSpec::default()
     };
-    engine.store().create_table("s", &spec).expect("create");
+    engine.store().tables().create_table("s", &spec).expect("create");
     let table = open(engine);
     insert(engine, &table, 0..ROWS);
     table
 }
 
 fn check(engine: &Arc<Engine>, table: &Table, when: &str) {
-    let found = engine.store().statistics(table).expect("read").expect("computed");
+    let found = engine
+        .store()
+        .statistics_keeper()
+        .statistics(table)
+        .expect("read")
+        .expect("computed");
     assert_eq!(found.rows, ROWS as u64, "{when}");
     for (i, kind) in KINDS.iter().enumerate() {
         let of = &found.indexes[i + 1];
@@ -166,7 +178,11 @@ fn numbers_of_values_are_right_within_a_factor_of_two() {
     let engine = Rig::create(SimDisk::new(1)).engine;
     let table = filled(&engine);
     for seed in 0..10 {
-        engine.store().compute_statistics(&table).expect("computed");
+        engine
+            .store()
+            .statistics_keeper()
+            .compute_statistics(&table)
+            .expect("computed");
         check(&engine, &table, &format!("time {seed}"));
     }
 }
@@ -177,7 +193,11 @@ fn pending_changes_count() {
     let engine = Rig::create(SimDisk::new(1)).engine;
     engine.set("change_buffer_test_mode", 3).expect("set");
     let table = filled(&engine);
-    engine.store().compute_statistics(&table).expect("computed");
+    engine
+        .store()
+        .statistics_keeper()
+        .compute_statistics(&table)
+        .expect("computed");
     check(&engine, &table, "buffered");
     let parts = |table: &Table| {
         for secondary in &table.layout().secondary {
@@ -187,7 +207,11 @@ fn pending_changes_count() {
     let more = KINDS.len();
     parts(&table);
     assert_eq!(table.layout().secondary.len(), more);
-    engine.store().compute_statistics(&table).expect("computed");
+    engine
+        .store()
+        .statistics_keeper()
+        .compute_statistics(&table)
+        .expect("computed");
     check(&engine, &table, "in a closed partition");
 }
 
@@ -197,15 +221,24 @@ fn statistics_and_row_counts_are_kept_over_a_restart() {
         let disk = SimDisk::new(1);
         let engine = Engine::open(disk.clone(), config()).expect("fresh");
         let table = filled(&engine);
-        engine.store().compute_statistics(&table).expect("computed");
-        let updated_s = engine.store().table_stats(&table).expect("stats").update_time_s;
+        engine
+            .store()
+            .statistics_keeper()
+            .compute_statistics(&table)
+            .expect("computed");
+        let updated_s = engine
+            .store()
+            .statistics_keeper()
+            .table_stats(&table)
+            .expect("stats")
+            .update_time_s;
         assert!(updated_s > 0);
         drop(table);
         engine.close(how).expect("close");
         drop(engine);
         let engine = Engine::open(disk.clone(), config()).expect("again");
         let table = open(&engine);
-        let stats = engine.store().table_stats(&table).expect("stats");
+        let stats = engine.store().statistics_keeper().table_stats(&table).expect("stats");
         assert_eq!((stats.rows, stats.update_time_s), (ROWS as u64, updated_s));
         check(&engine, &table, "after a restart");
         assert_eq!(table.statistics.version(), 1, "nothing was computed again");
@@ -217,20 +250,34 @@ fn statistics_follow_the_table() {
     let engine = Rig::create(SimDisk::new(1)).engine;
     let store = engine.store();
     let table = filled(&engine);
-    store.ensure_statistics(&table).expect("computed");
+    store.statistics_keeper().ensure_statistics(&table).expect("computed");
     let version = table.statistics.version();
     insert(&engine, &table, ROWS..ROWS + 100);
-    store.ensure_statistics(&table).expect("nothing to do");
+    store
+        .statistics_keeper()
+        .ensure_statistics(&table)
+        .expect("nothing to do");
     assert_eq!(table.statistics.version(), version, "a few changes");
     insert(&engine, &table, ROWS + 100..2 * ROWS + 100);
-    store.ensure_statistics(&table).expect("computed");
+    store.statistics_keeper().ensure_statistics(&table).expect("computed");
     assert!(table.statistics.version() > version, "as many changes as rows");
-    store.truncate_table("s").expect("truncate");
-    assert!(store.statistics(&table).expect("read").is_none());
-    store.ensure_statistics(&table).expect("computed");
-    assert_eq!(store.statistics(&table).expect("read").expect("computed").rows, 0);
-    store.drop_table("s").expect("drop");
-    assert_eq!(store.tables_with_stored_statistics().expect("read"), Vec::<u32>::new());
+    store.tables().truncate_table("s").expect("truncate");
+    assert!(store.statistics_keeper().statistics(&table).expect("read").is_none());
+    store.statistics_keeper().ensure_statistics(&table).expect("computed");
+    assert_eq!(
+        store
+            .statistics_keeper()
+            .statistics(&table)
+            .expect("read")
+            .expect("computed")
+            .rows,
+        0
+    );
+    store.tables().drop_table("s").expect("drop");
+    assert_eq!(
+        store.statistics_keeper().tables_with_stored_statistics().expect("read"),
+        Vec::<u32>::new()
+    );
 }
 
 /// STATS_PERSISTENT=0, STATS_AUTO_RECALC=0, STATS_SAMPLE_PAGES.
@@ -245,30 +292,54 @@ fn a_tables_own_options_are_obeyed() {
         sample_pages: 2,
         ..options()
     };
-    engine.store().describe_statistics(&table, &own);
-    engine.store().compute_statistics(&table).expect("computed");
+    engine.store().statistics_keeper().describe_statistics(&table, &own);
+    engine
+        .store()
+        .statistics_keeper()
+        .compute_statistics(&table)
+        .expect("computed");
     let read = |table: &Table| {
-        let found = engine.store().statistics(table).expect("read").expect("computed");
+        let found = engine
+            .store()
+            .statistics_keeper()
+            .statistics(table)
+            .expect("read")
+            .expect("computed");
         found.indexes[1].pages_read
     };
     let few = read(&table);
-    engine.store().describe_statistics(&table, &options());
-    engine.store().describe_statistics(&table, &own);
+    engine
+        .store()
+        .statistics_keeper()
+        .describe_statistics(&table, &options());
+    engine.store().statistics_keeper().describe_statistics(&table, &own);
     let version = table.statistics.version();
     insert(&engine, &table, ROWS..3 * ROWS);
-    engine.store().ensure_statistics(&table).expect("left alone");
-    while engine.store().statistics_step().expect("step") {}
+    engine
+        .store()
+        .statistics_keeper()
+        .ensure_statistics(&table)
+        .expect("left alone");
+    while engine.store().statistics_keeper().statistics_step().expect("step") {}
     assert_eq!(table.statistics.version(), version, "STATS_AUTO_RECALC=0");
     assert_eq!(
-        engine.store().tables_with_stored_statistics().expect("read"),
+        engine
+            .store()
+            .statistics_keeper()
+            .tables_with_stored_statistics()
+            .expect("read"),
         Vec::<u32>::new()
     );
     let more = StatisticsOptions {
         sample_pages: 100_000,
         ..own
     };
-    engine.store().describe_statistics(&table, &more);
-    engine.store().compute_statistics(&table).expect("computed");
+    engine.store().statistics_keeper().describe_statistics(&table, &more);
+    engine
+        .store()
+        .statistics_keeper()
+        .compute_statistics(&table)
+        .expect("computed");
     assert!(read(&table) > few, "{} pages with all, {few} with two", read(&table));
 }
 
@@ -283,7 +354,7 @@ fn wide_key(value: u32) -> Vec<u8> {
 }
 
 fn open_wide(engine: &Arc<Engine>) -> Arc<Table> {
-    let table = engine.store().open_table("w").expect("open");
+    let table = engine.store().tables().open_table("w").expect("open");
     let shape = |lens: &[u32]| KeyShape {
         parts: lens
             .iter()
@@ -298,7 +369,7 @@ fn open_wide(engine: &Arc<Engine>) -> Arc<Table> {
         shapes: vec![shape(&[4]), shape(&[WIDE_PAD as u32, 4])],
         ..StatisticsOptions::default()
     };
-    engine.store().describe_statistics(&table, &options);
+    engine.store().statistics_keeper().describe_statistics(&table, &options);
     table
 }
 
@@ -312,7 +383,7 @@ fn fill_wide(engine: &Arc<Engine>) -> Arc<Table> {
         }],
         ..TableSpec::default()
     };
-    engine.store().create_table("w", &spec).expect("create");
+    engine.store().tables().create_table("w", &spec).expect("create");
     let table = open_wide(engine);
     for n in 0..WIDE_ROWS {
         let mut trx = engine.new_trx(Arc::new(ThreadWaiter::new()), 0);
@@ -325,7 +396,11 @@ fn fill_wide(engine: &Arc<Engine>) -> Arc<Table> {
             ..Entry::default()
         };
         let new = NewRow::new(&pk, b"a row", std::slice::from_ref(&entry));
-        engine.store().insert(&mut trx, &table, &new, false).expect("insert");
+        engine
+            .store()
+            .rows()
+            .insert(&mut trx, &table, &new, false)
+            .expect("insert");
         engine.commit(&mut trx, false).expect("commit");
         engine.checkpoint().expect("room in the log");
     }
@@ -337,7 +412,12 @@ fn is_near(told: u64, truth: u64) -> bool {
 }
 
 fn check_wide(engine: &Arc<Engine>, table: &Table, when: &str) {
-    let found = engine.store().statistics(table).expect("read").expect("computed");
+    let found = engine
+        .store()
+        .statistics_keeper()
+        .statistics(table)
+        .expect("read")
+        .expect("computed");
     let of = &found.indexes[1];
     assert_eq!(found.rows, WIDE_ROWS as u64, "{when}");
     assert_eq!(of.distinct[0], 1, "{when}: what all keys begin with");
@@ -363,6 +443,7 @@ fn check_wide(engine: &Arc<Engine>, table: &Table, when: &str) {
         let (lo, hi) = (wide_key(from), wide_key(to));
         let told = engine
             .store()
+            .statistics_keeper()
             .records_in_range(table, 1, Some(&lo), Some(&hi))
             .expect("range");
         let truth = ((to - from) * WIDE_ROWS / WIDE_VALUES) as u64;
@@ -383,7 +464,11 @@ fn a_wide_index_has_the_statistics_of_any_other() {
     .expect("fresh");
     let table = fill_wide(&engine);
     for time in 0..10 {
-        engine.store().compute_statistics(&table).expect("computed");
+        engine
+            .store()
+            .statistics_keeper()
+            .compute_statistics(&table)
+            .expect("computed");
         check_wide(&engine, &table, &format!("time {time}"));
     }
     drop(table);

@@ -65,7 +65,7 @@ fn waits_and_deadlocks_are_told_by_name() {
         line(account, "Rolled back: (1)");
         line(account, DAY);
         // In the words of when it was found.
-        rig.store().rename_table("t", "renamed").expect("rename");
+        rig.store().tables().rename_table("t", "renamed").expect("rename");
         let text = rig.engine.status_text();
         let account = text.split("LATEST DEADLOCK").nth(1).expect("an account");
         assert!(account.contains("table t, clustered index, key 02"), "{account}");

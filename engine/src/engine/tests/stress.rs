@@ -127,7 +127,7 @@ fn fight(rig: &Rig, random: &mut Random) -> Result<()> {
     let mut trx = rig.begin(Isolation::ReadCommitted);
     let mut result = Ok(());
     for _ in 0..1 + random.below(4) {
-        let savepoint = rig.store().savepoint(&trx);
+        let savepoint = rig.store().rollbacks().savepoint(&trx);
         let key = pk(random.below(12) as u32);
         let row = random.row(8);
         let step = match rig.get(&mut trx, &key, Some(LockMode::Exclusive)) {
@@ -137,7 +137,7 @@ fn fight(rig: &Rig, random: &mut Random) -> Result<()> {
             Err(e) => Err(e),
         };
         match step {
-            Ok(()) if random.chance(20) => rig.store().rollback_to(&mut trx, savepoint)?,
+            Ok(()) if random.chance(20) => rig.store().rollbacks().rollback_to(&mut trx, savepoint)?,
             Ok(()) | Err(Error::Duplicate { .. }) => {}
             failed => {
                 result = failed;

@@ -96,7 +96,7 @@ impl Walk {
 fn a_scan_that_turns_anywhere_meets_every_row_once() {
     for seed in 1..=4 {
         let mut walk = Walk::new(seed);
-        let mut cursor = Cursor::new(walk.rig.store().clone(), walk.rig.table.clone());
+        let mut cursor = walk.rig.store().cursor(walk.rig.table.clone());
         for round in 0..30 {
             let (index, covering) = [(0, false), (BY_TAG, true), (BY_TAG, false)][round % 3];
             cursor

@@ -76,7 +76,7 @@ impl Bed {
     }
     /// What purge frees, the engine would have cut off after half a minute.
     fn cut(&self) {
-        while self.rig.store().purge_step(1000).expect("purge") {}
+        while self.rig.store().purger().purge_step(1000).expect("purge") {}
         for _ in 0..30 {
             while steps::truncate_undo(self.rig.store()).expect("shrink") {}
         }
@@ -94,7 +94,7 @@ impl Bed {
         let disk = self.disk.crash(seed);
         drop(self.rig);
         let engine = Engine::open_still(disk.clone(), config_of(pool_pages)).expect("a start after the crash");
-        let table = engine.store().open_table("t").expect("open");
+        let table = engine.store().tables().open_table("t").expect("open");
         let rig = Rig { engine, table };
         let bed = Bed {
             rig,

@@ -54,7 +54,7 @@ impl World {
             }],
             ..TableSpec::default()
         };
-        engine.store().create_table("t", &spec).expect("create");
+        engine.store().tables().create_table("t", &spec).expect("create");
         let world = World::with(disk, engine, varying);
         let mut trx = world.begin();
         for n in 0..ROWS {
@@ -65,7 +65,7 @@ impl World {
         world
     }
     fn with(disk: Arc<SimDisk>, engine: Arc<Engine>, varying: bool) -> World {
-        let table = engine.store().open_table("t").expect("open");
+        let table = engine.store().tables().open_table("t").expect("open");
         // A look brings leaves in.
         engine.store().verify.store(false, Ordering::Relaxed);
         World {
@@ -78,7 +78,7 @@ impl World {
     }
     /// Everything is merged, and all leaves have been in the pool since.
     fn settle(&self) {
-        self.engine.store().drain_changes().expect("drain");
+        self.engine.store().merge_scheduler().drain_changes().expect("drain");
         self.check();
     }
     fn check(&self) {
@@ -125,12 +125,12 @@ impl World {
         self.with_entry(n, value, |pk, entries| {
             let row = value.to_be_bytes();
             let new = NewRow::new(pk, &row, entries);
-            self.engine.store().insert(trx, &self.table, &new, false)
+            self.engine.store().rows().insert(trx, &self.table, &new, false)
         })
     }
     fn delete(&self, trx: &mut Trx, n: u32, value: u32) {
         let deleted = self.with_entry(n, value, |pk, entries| {
-            self.engine.store().delete(trx, &self.table, pk, entries)
+            self.engine.store().rows().delete(trx, &self.table, pk, entries)
         });
         deleted.expect("delete");
     }
@@ -252,9 +252,9 @@ fn an_unseen_value_that_was_deleted_is_free() {
         );
         world.commit(trx);
         if merged {
-            world.engine.store().drain_changes().expect("drain");
+            world.engine.store().merge_scheduler().drain_changes().expect("drain");
         }
-        while world.engine.store().purge_step(7).expect("purge") {}
+        while world.engine.store().purger().purge_step(7).expect("purge") {}
         world.insert(&mut other, 3 * ROWS, value).expect("free");
         world.is_row(world.insert(&mut other, 4 * ROWS, value), 3 * ROWS);
         world.commit(other);
@@ -311,14 +311,14 @@ fn pages_given_to_another_index_lack_nothing_of_it() {
         let table = &world.table.clone();
         let mut drop = change_of(table);
         drop.drop = vec!["by_value"];
-        store.alter_indexes(&[drop]).expect("dropped");
+        store.indexes().alter_indexes(&[drop]).expect("dropped");
         world.lead = 2;
         let spec = IndexSpec {
             name: "again".into(),
             unique: true,
             wide: false,
         };
-        let mut build = store.begin_build(table, &spec).expect("begun");
+        let mut build = store.indexes().begin_build(table, &spec).expect("begun");
         for n in 0..ROWS {
             world
                 .with_entry(n, scattered(n * 2), |_, e| build.add(e[0].key, 5, true, e[0].value))
@@ -329,7 +329,7 @@ fn pages_given_to_another_index_lack_nothing_of_it() {
         world.commit(trx);
         let mut add = change_of(table);
         (add.add, add.order) = (vec![&build], vec!["again"]);
-        store.alter_indexes(&[add]).expect("published");
+        store.indexes().alter_indexes(&[add]).expect("published");
         store.pool.flush_all().expect("written");
         store.pool.evict_clean();
         let mut trx = world.begin();
@@ -361,7 +361,7 @@ fn filters_go_with_the_index_that_they_were_of() {
         world.commit(trx);
         assert!(store.change.entries() >= 10 && store.change.filter_memory().0 > 0);
         match round % 2 {
-            0 => store.truncate_table("t").expect("truncated"),
+            0 => store.tables().truncate_table("t").expect("truncated"),
             _ => replace_index(&world),
         }
         assert_eq!(store.change.entries(), 0);
@@ -377,14 +377,14 @@ fn replace_index(world: &World) {
         unique: true,
         wide: false,
     };
-    let mut build = store.begin_build(&world.table, &spec).expect("begun");
+    let mut build = store.indexes().begin_build(&world.table, &spec).expect("begun");
     let trx = world.begin();
     build.finish(&trx).expect("built");
     world.commit(trx);
     let mut change = change_of(&world.table);
     (change.drop, change.add, change.order) = (vec!["by_value"], vec![&build], vec!["by_value"]);
-    store.alter_indexes(&[change]).expect("published");
-    store.truncate_table("t").expect("truncated");
+    store.indexes().alter_indexes(&[change]).expect("published");
+    store.tables().truncate_table("t").expect("truncated");
 }
 
 /// A table that is emptied again and again kept a layout of each time.
@@ -393,18 +393,18 @@ fn old_layouts_go_when_nobody_has_the_table() {
     let world = World::filled_with(false, small());
     let World { engine, table, .. } = world;
     let store = engine.store();
-    store.truncate_table("t").expect("truncated");
-    let again = store.open_table("t").expect("open");
+    store.tables().truncate_table("t").expect("truncated");
+    let again = store.tables().open_table("t").expect("open");
     assert!(again.has_old_layouts(), "somebody has it");
-    store.close_table(&again);
-    store.close_table(&table);
+    store.tables().close_table(&again);
+    store.tables().close_table(&table);
     drop((again, table));
     for _ in 0..3 {
-        store.truncate_table("t").expect("truncated");
-        let table = store.open_table("t").expect("open");
+        store.tables().truncate_table("t").expect("truncated");
+        let table = store.tables().open_table("t").expect("open");
         assert!(!table.has_old_layouts());
         let (id, name) = (table.layout().id, table.name());
         assert_eq!(store.catalog.by_id(id).map(|table| table.name()), Some(name));
-        store.close_table(&table);
+        store.tables().close_table(&table);
     }
 }

@@ -46,7 +46,7 @@ fn open(disk: &Arc<SimDisk>) -> (Rig, Told) {
     let log: LogSink = Arc::new(move |level, text: &str| into.lock().push(format!("{level:?}: {text}")));
     let config = crate::engine::Config { log, ..config() };
     let engine = Engine::open_still(disk.clone(), config).expect("opens");
-    let table = engine.store().open_table("t").expect("table");
+    let table = engine.store().tables().open_table("t").expect("table");
     let rig = Rig { engine, table };
     buffer(&rig, true);
     (rig, told)
@@ -97,8 +97,8 @@ fn a_leaf_that_cannot_be_read_keeps_no_other_from_being_merged() {
     rig.engine.set("change_buffer_drain", 1).expect("set");
     let mut rounds = Rounds::default();
     let mut n = 0;
-    while rig.store().change_report().draining {
-        rig.store().merge_round(&mut rounds).expect("round");
+    while rig.store().merge_scheduler().change_report().draining {
+        rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
         n += 1;
         assert!(n < 100, "the drain does not end");
     }
@@ -108,7 +108,7 @@ fn a_leaf_that_cannot_be_read_keeps_no_other_from_being_merged() {
         "all but those of the leaf are merged"
     );
     assert_eq!(delta(&rig, 1).entries(), 0);
-    rig.store().drain_changes().expect("drain");
+    rig.store().merge_scheduler().drain_changes().expect("drain");
     let lines = said(&told, "by_group");
     assert!(lines.len() == 1, "told once: {lines:?}");
     for word in ["table t", &format!("page {page}"), "REPAIR TABLE"] {
@@ -118,8 +118,8 @@ fn a_leaf_that_cannot_be_read_keeps_no_other_from_being_merged() {
     assert!(text(count(&rig, &rig.table, BY_GROUP).unwrap_err()).contains(&format!("page {page}")));
     // The page comes back.
     break_page(&disk, page);
-    rig.store().drain_changes().expect("drain");
-    assert_eq!(rig.store().change_report().entries, 0);
+    rig.store().merge_scheduler().drain_changes().expect("drain");
+    assert_eq!(rig.store().merge_scheduler().change_report().entries, 0);
     rig.check_table();
 }
 
@@ -135,8 +135,8 @@ fn what_waits_for_a_broken_leaf_does_not_fill_the_buffer() {
         rows += insert_between(&rig, from..from + 2000, &lower, &upper);
         from += 2000;
         disk.advance_us(11_000_000);
-        rig.store().merge_round(&mut rounds).expect("round");
-        let report = rig.store().change_report();
+        rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
+        let report = rig.store().merge_scheduler().change_report();
         assert!(report.bytes < report.bytes_max, "{report:?}");
         assert!(from < 60_000, "nobody sees to it: {report:?}");
     }
@@ -144,8 +144,8 @@ fn what_waits_for_a_broken_leaf_does_not_fill_the_buffer() {
         delta(&rig, 0).bytes() > rig.store().change.bytes_max() / 8,
         "not before it is much"
     );
-    rig.store().drain_changes().expect("drain");
-    let report = rig.store().change_report();
+    rig.store().merge_scheduler().drain_changes().expect("drain");
+    let report = rig.store().merge_scheduler().change_report();
     assert_eq!((report.entries, report.bytes), (0, 0), "what waited is forgotten");
     assert!(text(count(&rig, &rig.table, BY_GROUP).unwrap_err()).contains("set aside"));
     // The table is written and read without it, and it comes back.
@@ -153,8 +153,8 @@ fn what_waits_for_a_broken_leaf_does_not_fill_the_buffer() {
     assert_eq!(count(&rig, &rig.table, BY_TAG), Ok(rows + 100));
     rebuild_by_group(&rig);
     assert_eq!(count(&rig, &rig.table, BY_GROUP), Ok(rows + 100));
-    rig.store().drain_changes().expect("drain");
-    assert_eq!(rig.store().change_report().entries, 0);
+    rig.store().merge_scheduler().drain_changes().expect("drain");
+    assert_eq!(rig.store().merge_scheduler().change_report().entries, 0);
     rig.check_table();
 }
 
@@ -175,12 +175,16 @@ fn what_cannot_be_counted_does_not_fill_the_buffer() {
         insert(&rig, from..from + 200);
         from += 200;
         disk.advance_us(11_000_000);
-        rig.store().merge_round(&mut rounds).expect("round");
-        assert!(from < 20_000, "nobody sees to it: {:?}", rig.store().change_report());
+        rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
+        assert!(
+            from < 20_000,
+            "nobody sees to it: {:?}",
+            rig.store().merge_scheduler().change_report()
+        );
     }
     assert!(said(&told, "by_group")[0].contains("REPAIR TABLE"));
-    rig.store().drain_changes().expect("drain");
-    let report = rig.store().change_report();
+    rig.store().merge_scheduler().drain_changes().expect("drain");
+    let report = rig.store().merge_scheduler().change_report();
     assert_eq!((report.entries, report.bytes, report.uncounted), (0, 0, 0));
     rebuild_by_group(&rig);
     rig.check_table();
@@ -206,14 +210,19 @@ fn what_is_estimated_and_cannot_be_counted_does_not_fill_the_buffer() {
     let mut rounds = Rounds::default();
     for _ in 0..5 {
         disk.advance_us(11_000_000);
-        rig.store().merge_round(&mut rounds).expect("round");
+        rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
     }
     assert!(
         delta(&rig, 0).bytes() < rig.store().change.bytes_max() / 8,
         "little was counted"
     );
-    assert_eq!(said(&told, "set aside").len(), 1, "{:?}", rig.store().change_report());
-    rig.store().drain_changes().expect("drain");
+    assert_eq!(
+        said(&told, "set aside").len(),
+        1,
+        "{:?}",
+        rig.store().merge_scheduler().change_report()
+    );
+    rig.store().merge_scheduler().drain_changes().expect("drain");
     assert_eq!(rig.store().change.fill(), 0);
     rebuild_by_group(&rig);
     rig.check_table();
@@ -232,12 +241,15 @@ fn a_full_disk_keeps_no_leaf_with_room_from_being_merged() {
     let mut mtr = rig.store().pool.begin();
     while crate::space::allocate(&mut mtr, FIRST_TABLE_FILE, 0).is_ok() {}
     mtr.commit();
-    rig.store().drain_changes().expect("as far as it goes");
+    rig.store()
+        .merge_scheduler()
+        .drain_changes()
+        .expect("as far as it goes");
     let left = delta(&rig, 0).entries();
     assert!(left > 0, "the disk is not full");
     assert!(left <= in_leaf, "those behind it are not merged: {left}");
     assert!(said(&told, "by_group").is_empty(), "nothing is broken");
     disk.set_space(None);
-    rig.store().drain_changes().expect("drain");
-    assert_eq!(rig.store().change_report().entries, 0);
+    rig.store().merge_scheduler().drain_changes().expect("drain");
+    assert_eq!(rig.store().merge_scheduler().change_report().entries, 0);
 }

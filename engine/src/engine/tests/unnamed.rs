@@ -24,11 +24,12 @@ fn add_table(disk: &Arc<SimDisk>, name: &str) {
         indexes: vec![],
         ..spec()
     };
-    engine.store().create_table(name, &spec).expect("create");
-    let table = engine.store().open_table(name).expect("open");
+    engine.store().tables().create_table(name, &spec).expect("create");
+    let table = engine.store().tables().open_table(name).expect("open");
     let rig = Rig { engine, table };
     let mut trx = rig.begin(Isolation::ReadCommitted);
     rig.store()
+        .rows()
         .insert(&mut trx, &rig.table, &NewRow::new(&pk(1), b"row", &[]), false)
         .expect("insert");
     rig.engine.commit(&mut trx, true).expect("commit");
@@ -92,7 +93,7 @@ fn a_dropped_tables_file_that_somebody_brought_back_is_not_removed() {
     let name = file_name(NEWER);
     let bytes = disk.bytes(&name).expect("there");
     let engine = Engine::open(disk.clone(), config()).expect("opens");
-    engine.store().drop_table("new").expect("drop");
+    engine.store().tables().drop_table("new").expect("drop");
     engine.close(Close::Fast).expect("close");
     put(&disk, &name, &bytes);
     assert!(refused(&disk).contains(&name));
@@ -129,7 +130,11 @@ fn a_temporary_tables_file_goes() {
         temporary: true,
         ..spec()
     };
-    engine.store().create_table("brief", &temporary).expect("create");
+    engine
+        .store()
+        .tables()
+        .create_table("brief", &temporary)
+        .expect("create");
     engine.store().pool.flush_all().expect("its pages are written");
     let before = disk.list().expect("list").len();
     let disk = disk.crash(3);
@@ -150,7 +155,11 @@ fn a_temporary_table_that_finds_no_room_leaves_no_file() {
     };
     let before = disk.list().expect("list");
     disk.set_space(Some(0));
-    engine.store().create_table("brief", &temporary).expect_err("no room");
+    engine
+        .store()
+        .tables()
+        .create_table("brief", &temporary)
+        .expect_err("no room");
     assert_eq!(disk.list().expect("list"), before);
 }
 
@@ -165,9 +174,9 @@ fn a_statement_that_fails_between_log_and_directory_is_settled_by_the_next_start
         let engine = Engine::open_still(disk.clone(), config()).expect("opens");
         let store = engine.store();
         disk.fail_change(disk.changes() + 1 + seed, Fault::Eio);
-        let done = (store.create_table("new", &spec()))
-            .and_then(|()| store.truncate_table("old"))
-            .and_then(|()| store.drop_table("new"));
+        let done = (store.tables().create_table("new", &spec()))
+            .and_then(|()| store.tables().truncate_table("old"))
+            .and_then(|()| store.tables().drop_table("new"));
         if done.is_err() {
             failures += 1;
             let _ = engine.checkpoint();
@@ -210,6 +219,7 @@ fn a_checkpoint_within_a_statement_does_not_forget_its_files() {
         let engine = Engine::open_still(watched, config()).expect("opens");
         let (store, at_once) = (engine.store().clone(), engine.clone());
         store
+            .tables()
             .set_table_schema("old", b"so that the checkpoint can move")
             .expect("logged");
         let checkpoint_before = engine.redo().checkpoint_lsn();
@@ -219,9 +229,9 @@ fn a_checkpoint_within_a_statement_does_not_forget_its_files() {
             crashing.crash_at(crashing.changes() + 1);
         }));
         let done = match statement {
-            0 => store.drop_table("old"),
-            1 => store.truncate_table("old"),
-            _ => store.create_table("new", &spec()),
+            0 => store.tables().drop_table("old"),
+            1 => store.tables().truncate_table("old"),
+            _ => store.tables().create_table("new", &spec()),
         };
         assert!(done.is_err(), "the power failed");
         assert!(meanwhile.lock().is_none() && engine.redo().checkpoint_lsn() > checkpoint_before);
@@ -247,11 +257,13 @@ fn a_file_that_cannot_be_removed_stops_nothing() {
             temporary: true,
             ..spec()
         };
-        let brief = engine.store().create_table("brief", &temporary);
-        brief.and_then(|()| engine.store().drop_table("brief")).expect("done");
+        let brief = engine.store().tables().create_table("brief", &temporary);
+        brief
+            .and_then(|()| engine.store().tables().drop_table("brief"))
+            .expect("done");
         match truncates {
-            true => engine.store().truncate_table("old"),
-            false => engine.store().drop_table("old"),
+            true => engine.store().tables().truncate_table("old"),
+            false => engine.store().tables().drop_table("old"),
         }
         .expect("it is durable");
         add_row(&engine, "other", 2);
@@ -286,7 +298,8 @@ fn a_crash_does_not_forget_what_could_not_be_removed() {
         add_table(&disk, "other");
         let engine = Engine::open_still(stuck_if(true, &disk), config()).expect("opens");
         disk.crash_at(disk.changes() + 1 + seed);
-        let _ = (engine.store().truncate_table("old")).and_then(|()| engine.store().drop_table("other"));
+        let _ =
+            (engine.store().tables().truncate_table("old")).and_then(|()| engine.store().tables().drop_table("other"));
         let _ = engine.checkpoint();
         let is_last = !disk.is_dead();
         drop(engine);
@@ -322,7 +335,7 @@ fn end(engine: Arc<Engine>, crashes: bool) {
 }
 
 fn add_row(engine: &Arc<Engine>, name: &str, n: u32) {
-    let table = engine.store().open_table(name).expect("open");
+    let table = engine.store().tables().open_table(name).expect("open");
     let rig = Rig {
         engine: engine.clone(),
         table,
@@ -330,6 +343,7 @@ fn add_row(engine: &Arc<Engine>, name: &str, n: u32) {
     let mut trx = rig.begin(Isolation::ReadCommitted);
     let inserted = rig
         .store()
+        .rows()
         .insert(&mut trx, &rig.table, &NewRow::new(&pk(n), b"row", &[]), false);
     inserted.expect("insert");
     rig.engine.commit(&mut trx, true).expect("commit");

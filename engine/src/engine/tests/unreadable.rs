@@ -29,7 +29,7 @@ fn deleted(rig: &Rig, keys: std::ops::Range<u32>) {
 /// Steps of purge that fail before one succeeds, a second each.
 fn steps_that_fail(rig: &Rig, disk: &SimDisk) -> u32 {
     for failed in 0..100 {
-        match rig.store().purge_step(50) {
+        match rig.store().purger().purge_step(50) {
             Ok(_) => return failed,
             Err(e) => assert!(matches!(e, Error::Io(_)), "{e}"),
         }
@@ -71,7 +71,7 @@ fn a_failure_that_passes_costs_purge_nothing() {
     // Again and again, but never for long.
     for _ in 0..20 {
         disk.refuse(Some(&file_name(FIRST_TABLE_FILE)));
-        let failed = rig.store().purge_step(50);
+        let failed = rig.store().purger().purge_step(50);
         assert!(matches!(failed, Err(Error::Io(_))), "{failed:?}");
         disk.refuse(None);
         disk.advance_us(100 * SECOND_US);
@@ -126,7 +126,7 @@ fn a_slow_close_purges_what_can_be_read_and_says_how_much_stays() {
     rig.delete(&mut of_t, &pk(7), &row(7)).expect("delete");
     let other = Rig {
         engine: rig.engine.clone(),
-        table: rig.store().open_table("u").expect("table"),
+        table: rig.store().tables().open_table("u").expect("table"),
     };
     other.delete(&mut of_u, &pk(1), &row(1)).expect("delete");
     rig.engine.commit(&mut of_t, true).expect("commit");
@@ -155,10 +155,10 @@ fn a_slow_close_tries_undo_that_could_not_be_read_once_more() {
     deleted(&rig, 0..200);
     rig.store().pool.discard_file(UNDO_FILE);
     disk.refuse(Some(&file_name(UNDO_FILE)));
-    let failed = rig.store().purge_step(50);
+    let failed = rig.store().purger().purge_step(50);
     assert!(matches!(failed, Err(Error::Io(_))), "{failed:?}");
     disk.refuse(None);
-    assert_eq!(rig.store().purge_step(50), Ok(false), "it rests");
+    assert_eq!(rig.store().purger().purge_step(50), Ok(false), "it rests");
     rig.engine.close(Close::Slow).expect("close");
     assert_eq!(rig.store().trx_sys.undo.history_length(), 0);
     assert!(!told.lock().join("\n").contains("purge"), "{:?}", told.lock());
@@ -185,11 +185,11 @@ fn a_log_that_cannot_be_turned_on_stays_off_and_can_be_later() {
             ..config()
         };
         let engine = Engine::open_still(disk.clone(), few).expect("opens");
-        let table = engine.store().open_table("t").expect("table");
+        let table = engine.store().tables().open_table("t").expect("table");
         let rig = Rig { engine, table };
         let other = Rig {
             engine: rig.engine.clone(),
-            table: rig.store().open_table("u").expect("table"),
+            table: rig.store().tables().open_table("u").expect("table"),
         };
         let file = file_name(other.table.layout().id);
         rig.engine.set_redo_log(false).expect("off");
@@ -231,7 +231,7 @@ fn a_log_that_cannot_be_turned_on_stays_off_and_can_be_later() {
         drop((rig, other));
         let rig = Rig::reopen(disk).expect("nothing is refused");
         let rows = |table: &str| {
-            let table = rig.store().open_table(table).expect("table");
+            let table = rig.store().tables().open_table(table).expect("table");
             super::damage::count(&rig, &table, 0).expect("it can be read")
         };
         assert_eq!((rows("t"), rows("u")), (ROWS as u64 + 150, 151), "seed {seed}");
@@ -252,8 +252,8 @@ fn half_done(rig: &Rig) -> Trx {
 }
 
 fn assert_undone(rig: &Rig) {
-    while rig.store().retry_rollback(64).expect("it can go on") {}
-    assert_eq!(rig.store().rollbacks_waiting(), 0);
+    while rig.store().rollbacks().retry_rollback(64).expect("it can go on") {}
+    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 0);
     let rows = super::damage::count(rig, &rig.table, 0).expect("it can be read");
     assert_eq!(rows, ROWS as u64);
     rig.check_table();
@@ -265,7 +265,7 @@ fn a_rollback_waits_for_what_cannot_be_read() {
     for (partial, out_of_files) in [(false, false), (true, false), (false, true)] {
         let disk = filled();
         let (rig, told) = super::damage::reopen_with(&disk, 1);
-        let savepoint = rig.store().savepoint(&rig.begin(ReadCommitted));
+        let savepoint = rig.store().rollbacks().savepoint(&rig.begin(ReadCommitted));
         let mut trx = half_done(&rig);
         if out_of_files {
             close_files(&rig);
@@ -274,7 +274,7 @@ fn a_rollback_waits_for_what_cannot_be_read() {
             disk.refuse(Some(&file_name(FIRST_TABLE_FILE)));
         }
         if partial {
-            let failed = rig.store().rollback_to(&mut trx, savepoint);
+            let failed = rig.store().rollbacks().rollback_to(&mut trx, savepoint);
             assert!(matches!(failed, Err(Error::Io(_))), "{failed:?}");
             assert!(trx.is_doomed(), "half a statement is not committed");
         }
@@ -282,8 +282,8 @@ fn a_rollback_waits_for_what_cannot_be_read() {
         assert!(matches!(failed, Err(Error::Io(_))), "{failed:?}");
         for _ in 0..3 {
             rig.store().pool.check_alive().expect("the engine goes on");
-            assert_eq!(rig.store().rollbacks_waiting(), 1);
-            assert_eq!(rig.store().retry_rollback(64), Ok(false));
+            assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 1);
+            assert_eq!(rig.store().rollbacks().retry_rollback(64), Ok(false));
         }
         let said = told.lock().join("\n");
         for word in ["waits: ", "table t", "clustered index", "if that lasts"] {
@@ -326,10 +326,10 @@ fn a_row_is_counted_once_however_often_its_rollback_is_tried() {
     disk.set_bad(Some((&file_name(FIRST_TABLE_FILE), 100)));
     assert!(matches!(rig.engine.rollback(&mut trx), Err(Error::Io(_))));
     for _ in 0..3 {
-        assert_eq!(rig.store().retry_rollback(64), Ok(false));
+        assert_eq!(rig.store().rollbacks().retry_rollback(64), Ok(false));
     }
     disk.set_bad(None);
-    while rig.store().retry_rollback(64).expect("it can go on") {}
+    while rig.store().rollbacks().retry_rollback(64).expect("it can go on") {}
     assert_eq!(rig.table.statistics.counts.rows(), 10);
     rig.check_table();
 }
@@ -346,7 +346,7 @@ fn a_rollback_that_waits_for_a_broken_page_outlives_a_failing_read() {
     disk.flip(&name, at, 1);
     assert!(rig.engine.rollback(&mut trx).is_err_and(|e| e.is_corrupt()));
     disk.set_bad(Some((&name, at)));
-    assert_eq!(rig.store().retry_rollback(64), Ok(false));
+    assert_eq!(rig.store().rollbacks().retry_rollback(64), Ok(false));
     rig.store().pool.check_alive().expect("the engine goes on");
     disk.set_bad(None);
     disk.flip(&name, at, 1);
@@ -365,10 +365,10 @@ fn an_index_that_cannot_be_read_for_long_is_set_aside() {
         let mut trx = half_done(&rig);
         disk.set_bad(Some((&file_name(FIRST_TABLE_FILE), at)));
         assert!(matches!(rig.engine.rollback(&mut trx), Err(Error::Io(_))));
-        let is_aside = || rig.table.layout().secondary[0].aside;
+        let is_aside = || rig.table.layout().secondary[0].quarantined;
         let mut tries = 0;
-        while rig.store().rollbacks_waiting() > 0 {
-            let _ = rig.store().retry_rollback(64).expect("the engine goes on");
+        while rig.store().rollbacks().rollbacks_waiting() > 0 {
+            let _ = rig.store().rollbacks().retry_rollback(64).expect("the engine goes on");
             tries += 1;
             assert!(tries < 30, "it is waited for without end");
             if passes && tries == 5 {

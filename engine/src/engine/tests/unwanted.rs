@@ -3,7 +3,7 @@ use super::isolation::{commit, filled, row, X};
 use super::rig::BY_GROUP;
 use crate::base::Error;
 use crate::btree::Seek;
-use crate::table::{Cursor, LockChoice, OnLocked};
+use crate::table::{LockChoice, OnLocked};
 use crate::txn::Isolation::ReadCommitted;
 use crate::txn::{LockMode, LockPolicy};
 
@@ -18,7 +18,7 @@ fn a_row_that_one_cursor_does_not_want_stays_locked_for_another() {
     let exclusive = LockChoice { mode: X, ..shared };
     for (first, second) in [(exclusive, exclusive), (shared, exclusive)] {
         let mut trx = rig.begin(ReadCommitted);
-        let mut cursors = [0; 2].map(|_| Cursor::new(rig.store().clone(), rig.table.clone()));
+        let mut cursors = [0; 2].map(|_| rig.store().cursor(rig.table.clone()));
         assert_eq!(cursors[0].get(&mut trx, &[2], first), Ok(true));
         assert_eq!(cursors[1].get(&mut trx, &[2], second), Ok(true));
         cursors[0].unlock_row(&mut trx);
@@ -40,7 +40,7 @@ fn skip_locked_skips_no_row_of_its_own() {
         let mut passer = rig.begin(ReadCommitted);
         let (locks, clustered) = (rig.store().trx_sys.locks(), rig.table.layout().clustered.id);
         (locks.lock(&mut passer, clustered, &[2], LockMode::Exclusive, LockPolicy::Wait)).expect("nobody is there");
-        let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+        let mut cursor = rig.store().cursor(rig.table.clone());
         for on_locked in [OnLocked::Skip, OnLocked::Refuse] {
             let lock = LockChoice {
                 mode: X,

@@ -162,7 +162,7 @@ fn long_keys_are_rows_and_entries_like_any_others() {
 fn build_over(db: &Database, model: &Model) {
     let table = db.table("t").expect("table");
     let store = db.engine().store();
-    let mut build = store.begin_build(&table, &index("again")).expect("begin");
+    let mut build = store.indexes().begin_build(&table, &index("again")).expect("begin");
     for (pk, value) in model {
         let key = entry_key(pk, *value);
         build.add(&key, key.len() - pk.len(), false, b"raw").expect("add");
@@ -179,7 +179,7 @@ fn build_over(db: &Database, model: &Model) {
         schema: &[],
     };
     trx.commit().expect("commit");
-    store.alter_indexes(&[change]).expect("published");
+    store.indexes().alter_indexes(&[change]).expect("published");
     verify(db, model, 1);
     assert!(table.layout().freeing.is_empty(), "the old one is freed");
 }

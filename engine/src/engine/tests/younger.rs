@@ -16,7 +16,7 @@ type Remake = (&'static str, fn(&Rig), &'static [u8]);
 const REMAKES: [Remake; 2] = [("truncated", truncate, &[]), ("copied", copy, &[1, 2, 9])];
 
 fn truncate(rig: &Rig) {
-    rig.store().truncate_table("t").expect("truncate");
+    rig.store().tables().truncate_table("t").expect("truncate");
 }
 /// Row 3 has changed, and nothing tells that: the rows of a copy have no maker.
 fn copy(rig: &Rig) {
@@ -43,6 +43,7 @@ fn upsert(rig: &Rig, trx: &mut Trx) -> Result<()> {
     let new = row(7, 70);
     with_entries(&[7], &new, |entries| {
         rig.store()
+            .rows()
             .insert_replacing(trx, &rig.table, &NewRow::new(&[7], &new.encode(), entries))
     })
 }

@@ -9,9 +9,10 @@
 //! [`BulkInsert::refused`] says which.
 use crate::base::bytes::{push_bytes, push_varint, take_bytes, take_varint};
 use crate::base::{Error, Result};
-use crate::table::bulk::table_load::{over, TableLoad};
-use crate::table::catalog::table::{Layout, Table};
-use crate::table::store::{Entry, NewRow, Store};
+use crate::table::bulk::table_load::{over, TableLoad, TableLoader};
+use crate::table::catalog::layout::Layout;
+use crate::table::catalog::table::Table;
+use crate::table::row::new_row::{Entry, NewRow};
 use crate::txn::Trx;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,7 +21,7 @@ use std::sync::Arc;
 /// Rows of one statement into one table. Ends in [`BulkInsert::end`]; after an error nothing else is left, and the statement is
 /// rolled back behind it.
 pub struct BulkInsert {
-    store: Arc<Store>,
+    loader: Arc<TableLoader>,
     table: Arc<Table>,
     stage: Stage,
     /// Others are kept from inserting.
@@ -109,14 +110,14 @@ fn take_row<'a>(b: &'a [u8], at: &mut usize, entries: &mut Vec<Entry<'a>>) -> Op
     Some((pk, row))
 }
 
-impl Store {
+impl TableLoader {
     /// None: the table is not empty, and rows are to be inserted one by one. The statement does not read the table while it fills it.
-    pub fn begin_bulk_insert(self: &Arc<Store>, table: &Arc<Table>) -> Result<Option<BulkInsert>> {
+    pub fn begin_bulk_insert(self: &Arc<TableLoader>, table: &Arc<Table>) -> Result<Option<BulkInsert>> {
         if self.bulk_load_min == u64::MAX || table.layout().has_wide() || !self.is_bare(table.layout())? {
             return Ok(None);
         }
         Ok(Some(BulkInsert {
-            store: self.clone(),
+            loader: self.clone(),
             table: table.clone(),
             stage: Stage::Held(Held::default()),
             taken: false,
@@ -126,11 +127,11 @@ impl Store {
 }
 
 impl BulkInsert {
-    /// As [`Store::insert`]; the error may be that of an earlier row.
+    /// As `RowWriter::insert`; the error may be that of an earlier row.
     pub fn add(&mut self, trx: &mut Trx, pk: &[u8], row: &[u8], entries: &[Entry<'_>]) -> Result<()> {
         if let Stage::Held(held) = &mut self.stage {
             let is_new = held.push(self.table.layout(), pk, row, entries);
-            let many = held.bytes.len() as u64 >= self.store.bulk_load_min;
+            let many = held.bytes.len() as u64 >= self.loader.bulk_load_min;
             match (is_new, many) {
                 (true, false) => return Ok(()),
                 (true, true) => return self.decide(trx),
@@ -141,9 +142,10 @@ impl BulkInsert {
             }
         }
         match &mut self.stage {
-            Stage::OneByOne => self
-                .store
-                .insert(trx, &self.table, &NewRow::new(pk, row, entries), false),
+            Stage::OneByOne => {
+                let new = NewRow::new(pk, row, entries);
+                self.loader.rows.insert(trx, &self.table, &new, false)
+            }
             Stage::Loading(load) => {
                 let added = load.add_by(Some(trx), pk, row, entries);
                 if added.is_err() {
@@ -171,11 +173,11 @@ impl BulkInsert {
 
     fn decide(&mut self, trx: &mut Trx) -> Result<()> {
         let held = self.take_held()?;
-        self.taken = self.store.take_empty_table(trx, &self.table)?;
+        self.taken = self.loader.take_empty_table(trx, &self.table)?;
         if !self.taken {
             return self.go_one_by_one(trx, &held);
         }
-        let mut load = self.store.begin_load_by(trx, &self.table)?;
+        let mut load = self.loader.begin_load_by(trx, &self.table)?;
         let refused = &mut self.refused;
         held.each(&mut |pk, row, entries| {
             let added = load.add_by(Some(trx), pk, row, entries);
@@ -186,9 +188,9 @@ impl BulkInsert {
     }
 
     fn insert_held(&mut self, trx: &mut Trx, held: &Held) -> Result<()> {
-        let (store, table, refused) = (&self.store, &self.table, &mut self.refused);
+        let (rows, table, refused) = (&self.loader.rows, &self.table, &mut self.refused);
         held.each(&mut |pk, row, entries| {
-            let inserted = store.insert(trx, table, &NewRow::new(pk, row, entries), false);
+            let inserted = rows.insert(trx, table, &NewRow::new(pk, row, entries), false);
             inserted.inspect_err(|e| *refused = refused_by(e, pk, row))
         })
     }
@@ -213,7 +215,7 @@ impl BulkInsert {
 
     fn release(&mut self, trx: &mut Trx) {
         if std::mem::take(&mut self.taken) {
-            self.store.let_others_insert(trx, &self.table);
+            self.loader.let_others_insert(trx, &self.table);
         }
     }
 

@@ -5,7 +5,6 @@
 //! end to the runs that one merge takes; if there are more, some are merged into longer ones first, the shortest, and as few as will do.
 use crate::base::Result;
 use crate::io::{Disk, IO_ALIGN};
-use crate::table::bulk::index_build::KILL_POLL;
 use crate::table::bulk::sort_run::{place_for_run, Reader, Run, RunPlace, Writer, CHUNK};
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -17,6 +16,9 @@ const CHUNK_MIN: usize = 32 << 10;
 /// Runs that one merge takes at least, whatever the budget: 8 MiB, once in a build, whose sorters merge one after the other. Fewer would mean
 /// that most is written once more: a budget of 4 MiB, an index's share in a pool of 128 MiB, leaves 150 runs of some 600 MB.
 const RUNS_MIN: usize = 256;
+
+/// Entries between two looks at `Waiter::killed`.
+const KILL_POLL: u64 = 4096;
 
 /// What an entry costs in memory beside its bytes.
 const ENTRY_OVERHEAD: usize = std::mem::size_of::<Slot>();

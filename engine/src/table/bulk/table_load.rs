@@ -8,20 +8,27 @@
 //!
 //! All or nothing is the caller's: whoever fails drops the table. A crash leaves it empty, or some of its trees loaded, and pages that
 //! go with its file. No latch is held between calls.
-use crate::base::{Error, Lsn, Result, TrxId, UndoPtr};
+use crate::base::{Counters, Error, Lsn, Result, TrxId, UndoPtr};
 use crate::btree::extents::ExtentList;
 use crate::btree::load::{Loaded, Loader};
 use crate::btree::{Intent, Placed, Seek, Tree};
 use crate::index::{RowHeader, ROW_HEADER, ROW_OVERFLOW};
-use crate::redo::FlushMode;
-use crate::table::bulk::index_build::{in_order, kill_poll, sort_entry, Push, FILL_PERCENT};
+
+use crate::pool::Pool;
+use crate::redo::{FlushMode, Redo};
+use crate::table::bulk::fill::{fill_small, in_order, kill_poll, link_load, sort_entry, Push, FILL_PERCENT};
 use crate::table::bulk::sort::Sorter;
-use crate::table::catalog::table::{Layout, Table};
-use crate::table::dml::secondary::{check_key_len, NewEntry};
-use crate::table::store::{Entry, Store};
-use crate::txn::Trx;
+use crate::table::catalog::ddl::Tables;
+use crate::table::catalog::layout::Layout;
+use crate::table::catalog::table::Table;
+use crate::table::dml::change::RowWriter;
+use crate::table::row::autoinc::save_autoinc;
+use crate::table::row::entry::{check_key, check_key_len, secondary, NewEntry};
+use crate::table::row::new_row::Entry;
+use crate::table::row::overflow_row::LongRows;
+use crate::txn::{Trx, TrxSys};
 use std::cmp::Ordering::{Equal, Greater};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// What becomes of the rows.
@@ -34,8 +41,22 @@ pub(in crate::table) enum Rows {
     Loaded,
 }
 
+/// Loads empty tables.
+pub struct TableLoader {
+    pub(in crate::table) pool: Arc<Pool>,
+    pub(in crate::table) redo: Arc<Redo>,
+    pub(in crate::table) trx_sys: Arc<TrxSys>,
+    pub(in crate::table) counters: Arc<Counters>,
+    pub(in crate::table) tables: Arc<Tables>,
+    pub(in crate::table) rows: Arc<RowWriter>,
+    pub(in crate::table) long_rows: LongRows,
+    /// As in `StoreConfig`.
+    pub(in crate::table) sort_buffer_size: Arc<AtomicU64>,
+    pub(in crate::table) bulk_load_min: u64,
+}
+
 pub struct TableLoad {
-    pub(in crate::table) store: Arc<Store>,
+    pub(in crate::table) loader: Arc<TableLoader>,
     pub(in crate::table) table: Arc<Table>,
     /// None: an error ended it.
     pub(in crate::table) rows: Option<Rows>,
@@ -55,10 +76,10 @@ pub struct TableLoad {
     duplicate: Vec<u8>,
 }
 
-impl Store {
+impl TableLoader {
     /// None: the table is not one to be loaded (temporary, or it has rows). The caller has it to himself until it ends, drops it if that
     /// fails, and lets nobody see it before.
-    pub fn begin_load(self: &Arc<Store>, table: &Arc<Table>) -> Result<Option<TableLoad>> {
+    pub fn begin_load(self: &Arc<TableLoader>, table: &Arc<Table>) -> Result<Option<TableLoad>> {
         let layout = table.layout();
         if layout.temporary || layout.clustered.tree.seek(&self.pool, Seek::First, &[])?.is_some() {
             return Ok(None);
@@ -66,7 +87,7 @@ impl Store {
         Ok(Some(self.new_load(table, 0, Vec::new())))
     }
     pub(in crate::table) fn new_load(
-        self: &Arc<Store>,
+        self: &Arc<TableLoader>,
         table: &Arc<Table>,
         stamp: TrxId,
         lists: Vec<ExtentList>,
@@ -75,7 +96,7 @@ impl Store {
         let budget = self.sort_buffer_size.load(Ordering::Relaxed) / (1 + layout.secondary.len() as u64);
         let sorter = || Sorter::new(self.pool.disk().clone(), budget);
         TableLoad {
-            store: self.clone(),
+            loader: self.clone(),
             table: table.clone(),
             rows: Some(Rows::Gathered {
                 sorter: sorter(),
@@ -111,7 +132,7 @@ impl TableLoad {
         let layout = table.layout();
         check_key_len(&layout.clustered, pk, 0)?;
         for e in entries {
-            self.store.check_key(layout, e.index, e.key, pk)?;
+            check_key(layout, e.index, e.key, pk)?;
             let value = &mut self.entry;
             let new = NewEntry {
                 index: e.index,
@@ -120,18 +141,18 @@ impl TableLoad {
                 key: e.key,
                 raw: e.value,
             };
-            let index = &self.store.secondary(layout, e.index)?.index;
+            let index = &secondary(layout, e.index)?.index;
             let note = sort_entry(value, index, &new, layout.pk_fixed_len, self.stamp)?;
             self.entries[e.index as usize].push(e.key, value, note)?;
         }
         let mut value = std::mem::take(&mut self.value);
         match trx {
             Some(trx) => {
-                self.store.make_value(trx, layout, pk, row, &mut value)?;
+                self.loader.long_rows.make_value(trx, layout, pk, row, &mut value)?;
                 // What a rollback would cost, as far as the choice of a deadlock's victim goes.
                 trx.count_loaded_row();
             }
-            None => self.store.make_loaded_value(layout, pk, row, &mut value)?,
+            None => self.loader.long_rows.make_loaded_value(layout, pk, row, &mut value)?,
         }
         let header = RowHeader {
             flags: value[0],
@@ -157,7 +178,7 @@ impl TableLoad {
             (Rows::Gathered { mut sorter, in_order }, _) => {
                 let in_order = in_order && order == Greater;
                 sorter.push(pk, value, 0)?;
-                if in_order && sorter.total() >= self.store.bulk_load_min && !layout.clustered.tree.is_wide() {
+                if in_order && sorter.total() >= self.loader.bulk_load_min && !layout.clustered.tree.is_wide() {
                     let mut load = self.bulk_load(0, layout.clustered.tree)?;
                     // Not much, and few runs.
                     sorter.merge(&mut || Ok(()), &mut |key, value, _| load.push(key, value))?;
@@ -176,7 +197,7 @@ impl TableLoad {
                 return Ok(Rows::Loading(load));
             }
             (Rows::Loading(load), _) => {
-                self.store.link_load(*load)?;
+                link_load(&self.loader.pool, *load)?;
                 self.place(&layout.clustered.tree, pk, value)?;
                 Rows::Loaded
             }
@@ -191,24 +212,24 @@ impl TableLoad {
     }
 
     fn late_rows(&mut self) -> &mut Sorter {
-        let store = &self.store;
-        let budget = store.sort_buffer_size.load(Ordering::Relaxed) / self.lists.len() as u64;
+        let loader = &self.loader;
+        let budget = loader.sort_buffer_size.load(Ordering::Relaxed) / self.lists.len() as u64;
         self.late
-            .get_or_insert_with(|| Sorter::new(store.pool.disk().clone(), budget))
+            .get_or_insert_with(|| Sorter::new(loader.pool.disk().clone(), budget))
     }
 
     /// `ordinal`: of the tree, clustered first.
     fn bulk_load(&mut self, ordinal: usize, tree: Tree) -> Result<Loader> {
-        let store = &self.store;
+        let loader = &self.loader;
         if self.stamp != 0 {
-            return Loader::new(&store.pool, tree, self.lists[ordinal], FILL_PERCENT);
+            return Loader::new(&loader.pool, tree, self.lists[ordinal], FILL_PERCENT);
         }
-        store.redo.reserve_wait()?;
-        let mut mtr = store.pool.begin();
+        loader.redo.reserve_wait()?;
+        let mut mtr = loader.pool.begin();
         let list = ExtentList::create(&mut mtr, tree.file, tree.index, 0)?;
         mtr.commit();
         self.lists.push(list);
-        Loader::new(&store.pool, tree, list, FILL_PERCENT)
+        Loader::new(&loader.pool, tree, list, FILL_PERCENT)
     }
 
     /// Puts one row into a tree that nobody else knows.
@@ -227,8 +248,8 @@ impl TableLoad {
     ) -> Result<Option<Lsn>> {
         let mut intent = Intent::Leaf;
         loop {
-            self.store.redo.reserve_wait()?;
-            let mut mtr = self.store.pool.begin();
+            self.loader.redo.reserve_wait()?;
+            let mut mtr = self.loader.pool.begin();
             let at = tree.leaf_for_write(&mut mtr, pk, intent, None)?;
             if at.found {
                 return Err(duplicate(pk));
@@ -247,16 +268,16 @@ impl TableLoad {
     pub fn finish(&mut self, trx: &Trx) -> Result<()> {
         let table = self.table.clone();
         let layout = table.layout();
-        let store = self.store.clone();
+        let loader = self.loader.clone();
         match self.rows.take().ok_or_else(over)? {
             Rows::Gathered { sorter, .. } => self.finish_rows(layout, sorter, trx)?,
-            Rows::Loading(load) => store.link_load(*load)?,
+            Rows::Loading(load) => link_load(&loader.pool, *load)?,
             Rows::Loaded => {}
         }
         let sorters = std::mem::take(&mut self.entries);
         for (i, (secondary, sorter)) in layout.secondary.iter().zip(sorters).enumerate() {
             let index = &secondary.index;
-            let small = sorter.total() < store.bulk_load_min;
+            let small = sorter.total() < loader.bulk_load_min;
             let done = self.fill(i + 1, index.tree, small, |push| {
                 in_order(sorter, index.unique, trx, push)
             });
@@ -271,7 +292,7 @@ impl TableLoad {
     }
 
     fn finish_rows(&mut self, layout: &Layout, sorter: Sorter, trx: &Trx) -> Result<()> {
-        let small = sorter.total() < self.store.bulk_load_min;
+        let small = sorter.total() < self.loader.bulk_load_min;
         let mut doubled = Vec::new();
         let done = self.fill(0, layout.clustered.tree, small, |push| {
             rows_in_order(sorter, trx, &mut doubled, push)
@@ -290,11 +311,11 @@ impl TableLoad {
         feed: impl FnOnce(Push<'_>) -> Result<()>,
     ) -> Result<()> {
         if small || tree.is_wide() {
-            return self.store.fill_small(tree, feed);
+            return fill_small(&self.loader.pool, tree, feed);
         }
         let mut load = self.bulk_load(ordinal, tree)?;
         feed(&mut |key, value| load.push(key, value))?;
-        self.store.link_load(load)
+        link_load(&self.loader.pool, load)
     }
 
     /// Past the pool and the log, and not linked yet.
@@ -329,26 +350,26 @@ impl TableLoad {
 
     /// Views older than this moment are refused from now on; all others see every row.
     fn publish(&mut self, layout: &Layout) -> Result<()> {
-        let store = &self.store;
-        let _ddl = store.start_ddl()?;
-        let mut mtr = store.pool.begin();
-        let saved = store.save_autoinc(&self.table, layout, &mut mtr);
+        let loader = &self.loader;
+        let _ddl = loader.tables.start_ddl()?;
+        let mut mtr = loader.pool.begin();
+        let saved = save_autoinc(&self.table, layout, &mut mtr);
         mtr.commit();
         self.table.autoinc_is_saved(saved?);
-        store.with_mark(|created| {
+        loader.tables.with_mark(|created| {
             let mut new = layout.clone();
             new.created = created;
             self.table.publish(new);
             Ok(())
         })?;
         self.table.statistics.counts.inserted(self.count);
-        store.counters.rows_inserted.add(self.count);
-        store.redo.flush(store.redo.lsn(), FlushMode::Sync)
+        loader.counters.rows_inserted.add(self.count);
+        loader.redo.flush(loader.redo.lsn(), FlushMode::Sync)
     }
 
     fn read_duplicate(&mut self, layout: &Layout, pk: &[u8]) -> Result<()> {
-        let store = self.store.clone();
-        let value = match layout.clustered.tree.get(&store.pool, pk)? {
+        let loader = self.loader.clone();
+        let value = match layout.clustered.tree.get(&loader.pool, pk)? {
             Some(leaf) => leaf.value().to_vec(),
             None => return Err(Error::corrupt("an entry being loaded has no row")),
         };
@@ -357,7 +378,8 @@ impl TableLoad {
     pub(in crate::table) fn keep_duplicate(&mut self, layout: &Layout, value: &[u8]) -> Result<()> {
         if value[0] & ROW_OVERFLOW != 0 {
             return self
-                .store
+                .loader
+                .long_rows
                 .read_long_row(layout, &value[ROW_HEADER..], &mut self.duplicate);
         }
         self.duplicate = value[ROW_HEADER..].to_vec();
@@ -371,7 +393,7 @@ impl TableLoad {
     /// Gives up: frees the pages. The table is to be dropped.
     pub fn abort(mut self) -> Result<()> {
         self.rows = None;
-        self.lists.iter().try_for_each(|list| list.free_all(&self.store.pool))
+        self.lists.iter().try_for_each(|list| list.free_all(&self.loader.pool))
     }
 }
 

@@ -5,22 +5,35 @@
 //! behind it (with FILE_DROP logged in the same Mtr, so that recovery does not look for the file's pages). From the first to
 //! the last of this the checkpoint is held back, and nobody is waited for: a table's gate is closed before.
 //! Latches: none is held between the Mtrs; the DDL mutex is held throughout.
-use crate::base::{planted, sync_point, Error, FileId, IndexId, Mutant, Result, SyncPoint, TrxId};
+use crate::base::sync::RankedGuard;
+use crate::base::{planted, sync_point, Counters, Error, FileId, IndexId, Mutant, Result, SyncPoint, TrxId};
 use crate::btree::{Tree, WIDE_BIT};
-use crate::change::{Delta, DELTA_BIT};
+use crate::change::{ChangeBuffer, Delta, DELTA_BIT};
 use crate::index::Index;
-use crate::pool::Mtr;
-use crate::redo::FlushMode;
+use crate::pool::{Mtr, Pool};
+use crate::redo::{FlushMode, Redo};
 use crate::space;
-use crate::table::catalog::dictionary::Ddl;
-use crate::table::catalog::table::{Layout, Secondary, Table, TableSpec};
-use crate::table::statistics::Statistics;
-use crate::table::store::Store;
-use crate::txn::{Isolation, ThreadWaiter, Trx};
+use crate::table::catalog::damage_log::DamageLog;
+use crate::table::catalog::dictionary::{Catalog, DdlNumbers};
+use crate::table::catalog::layout::{IndexSpec, Layout, Secondary, TableSpec};
+use crate::table::catalog::table::Table;
+use crate::table::statistics::state::Statistics;
+use crate::txn::{Isolation, ThreadWaiter, Trx, TrxSys};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
-impl Store {
+/// Opens, makes, changes and drops tables.
+pub struct Tables {
+    pub(in crate::table) pool: Arc<Pool>,
+    pub(in crate::table) redo: Arc<Redo>,
+    pub(in crate::table) trx_sys: Arc<TrxSys>,
+    pub(in crate::table) counters: Arc<Counters>,
+    pub(in crate::table) change: Arc<ChangeBuffer>,
+    pub(in crate::table) catalog: Arc<Catalog>,
+    pub(in crate::table) log: DamageLog,
+}
+
+impl Tables {
     pub fn create_table(&self, name: &str, spec: &TableSpec) -> Result<()> {
         let mut ddl = self.start_ddl()?;
         if self.catalog.get(name).is_some() {
@@ -51,7 +64,7 @@ impl Store {
         let _hold = self.redo.hold_checkpoint();
         let layout = table.layout();
         self.record(layout, &[], |mtr| {
-            self.remove_stored(mtr, layout.id)?;
+            self.catalog.statistics.remove(mtr, layout.id)?;
             self.catalog.delete(mtr, name)?;
             if !planted(Mutant::DropNotLogged) {
                 space::log_drop(mtr, layout.id);
@@ -61,7 +74,7 @@ impl Store {
         table.set_dropped();
         self.catalog.forget(name);
         self.discard_pending(&layout.secondary);
-        space::remove_dropped(&self.pool, layout.id, &|text| self.tell_warning(text))
+        space::remove_dropped(&self.pool, layout.id, &|text| self.log.warning(text))
     }
 
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
@@ -94,7 +107,7 @@ impl Store {
             let mut new = self.new_incarnation(&mut ddl, &spec, if old.temporary { 0 } else { created })?;
             new.created_s = old.created_s;
             let recorded = self.record(old, &[&new], |mtr| {
-                self.remove_stored(mtr, old.id)?;
+                self.catalog.statistics.remove(mtr, old.id)?;
                 self.catalog.put(mtr, name, &new)?;
                 space::log_drop(mtr, old.id);
                 Ok(())
@@ -111,7 +124,7 @@ impl Store {
             table.autoinc.store(0, Ordering::Relaxed);
             table.autoinc_saved.store(0, Ordering::Relaxed);
             table.next_row_id.store(1, Ordering::Relaxed);
-            space::remove_dropped(&self.pool, old.id, &|text| self.tell_warning(text))
+            space::remove_dropped(&self.pool, old.id, &|text| self.log.warning(text))
         })
     }
 
@@ -131,7 +144,7 @@ impl Store {
             .ok_or_else(|| Error::NoSuchTable(name.to_string()))
     }
 
-    pub(in crate::table) fn start_ddl(&self) -> Result<crate::base::sync::RankedGuard<'_, Ddl>> {
+    pub(in crate::table) fn start_ddl(&self) -> Result<RankedGuard<'_, DdlNumbers>> {
         self.pool.check_alive()?;
         let ddl = self.catalog.begin_ddl();
         self.redo.reserve_wait()?;
@@ -174,7 +187,7 @@ impl Store {
     }
 
     /// File, trees and numbers of a new, empty table. On error nothing is left but used-up numbers.
-    fn new_incarnation(&self, ddl: &mut Ddl, spec: &TableSpec, created: TrxId) -> Result<Layout> {
+    fn new_incarnation(&self, ddl: &mut DdlNumbers, spec: &TableSpec, created: TrxId) -> Result<Layout> {
         let mut mtr = self.pool.begin();
         let (id, index) = self
             .catalog
@@ -202,7 +215,7 @@ impl Store {
             created,
             freeing: Vec::new(),
         };
-        layout.tell_deltas();
+        layout.set_up_deltas();
         Ok(layout)
     }
 
@@ -219,7 +232,7 @@ impl Store {
             )?;
             secondary.push(Secondary {
                 index,
-                aside: false,
+                quarantined: false,
                 created: 0,
             });
         }
@@ -270,7 +283,7 @@ impl Store {
             let lsn = mtr.commit();
             self.redo.flush(lsn, FlushMode::Sync)?;
         }
-        space::remove_dropped(&self.pool, id, &|text| self.tell_warning(text))
+        space::remove_dropped(&self.pool, id, &|text| self.log.warning(text))
     }
 }
 
@@ -287,7 +300,7 @@ fn spec_of(layout: &Layout) -> TableSpec {
         wide_pk: layout.clustered.tree.is_wide(),
         pk_fixed_len: layout.pk_fixed_len as u32,
         indexes: (layout.secondary.iter())
-            .map(|s| crate::table::catalog::table::IndexSpec {
+            .map(|s| IndexSpec {
                 name: s.index.name.clone(),
                 unique: s.index.unique,
                 wide: s.index.tree.is_wide(),

@@ -18,26 +18,24 @@ use crate::btree::{Intent, Placed, Seek, Tree};
 use crate::change::ChangeBuffer;
 use crate::pool::{Mtr, Pool};
 use crate::space;
-use crate::table::catalog::format::{decode, encode, pieces_max, split_key};
-use crate::table::catalog::table::{Layout, Table};
+use crate::table::catalog::format::{self, decode, encode, pieces_max, split_key};
+use crate::table::catalog::layout::Layout;
+use crate::table::catalog::table::Table;
+use crate::table::statistics::stored::{StoredStatistics, STATISTICS_SLOT};
 use parking_lot::RwLock;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 const ROOT_SLOT: usize = space::ROOTS_OFFSET;
 const NEXT_TABLE_SLOT: usize = space::ROOTS_OFFSET + 4;
 const NEXT_INDEX_SLOT: usize = space::ROOTS_OFFSET + 8;
-const STATISTICS_SLOT: usize = space::ROOTS_OFFSET + 12;
 
 /// Index number of the catalog tree itself; tables get later ones.
 pub const CATALOG_INDEX: IndexId = 1;
-/// Of the tree of statistics.
-pub const STATISTICS_INDEX: IndexId = 2;
 const FIRST_INDEX: IndexId = 16;
 
-/// Serialises DDL and holds the counters.
-pub struct Ddl {
+/// The next numbers to be given. Its mutex serialises DDL.
+pub struct DdlNumbers {
     next_table: FileId,
     next_index: IndexId,
 }
@@ -53,9 +51,8 @@ pub type TableText = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 pub struct Catalog {
     tree: Tree,
-    /// Root page; 0 = the tree is not made yet.
-    pub(in crate::table) statistics_root: AtomicU32,
-    ddl: RankedMutex<Ddl>,
+    pub(in crate::table) statistics: StoredStatistics,
+    ddl: RankedMutex<DdlNumbers>,
     maps: RwLock<Maps>,
     /// What the delta trees of all tables share.
     pub(in crate::table) buffer: Arc<ChangeBuffer>,
@@ -102,8 +99,8 @@ impl Catalog {
         }
         Ok(Catalog {
             tree,
-            statistics_root: AtomicU32::new(statistics_root),
-            ddl: RankedMutex::new(Rank::Catalog, Ddl { next_table, next_index }),
+            statistics: StoredStatistics::new(statistics_root),
+            ddl: RankedMutex::new(Rank::Catalog, DdlNumbers { next_table, next_index }),
             maps: RwLock::new(maps),
             buffer,
             table_text,
@@ -129,14 +126,14 @@ impl Catalog {
     }
 
     /// One DDL statement at a time. Held across I/O.
-    pub(crate) fn begin_ddl(&self) -> RankedGuard<'_, Ddl> {
+    pub(crate) fn begin_ddl(&self) -> RankedGuard<'_, DdlNumbers> {
         self.ddl.lock()
     }
 
     /// New numbers, written in `mtr`: a table and `indexes` consecutive index numbers.
     pub(in crate::table) fn take_numbers(
         &self,
-        ddl: &mut Ddl,
+        ddl: &mut DdlNumbers,
         mtr: &mut Mtr<'_>,
         indexes: u32,
     ) -> Result<(FileId, IndexId)> {
@@ -178,15 +175,6 @@ impl Catalog {
         Ok(())
     }
 
-    /// The DDL mutex is held. If the Mtr fails after this, the engine is poisoned: it has changes.
-    pub(in crate::table) fn make_statistics_tree(&self, mtr: &mut Mtr<'_>) -> Result<Tree> {
-        let tree = Tree::create(mtr, SYSTEM_FILE, STATISTICS_INDEX)?;
-        let header = space::header(mtr, SYSTEM_FILE)?;
-        mtr.edit_u32(header, STATISTICS_SLOT, tree.root);
-        self.statistics_root.store(tree.root, Ordering::Release);
-        Ok(tree)
-    }
-
     /// Writes or replaces a table's definition in `mtr`.
     pub(in crate::table) fn put(&self, mtr: &mut Mtr<'_>, name: &str, layout: &Layout) -> Result<()> {
         let pieces = encode(name, layout)?;
@@ -211,7 +199,7 @@ impl Catalog {
 
     fn remove_from(&self, mtr: &mut Mtr<'_>, name: &str, first_piece: usize) -> Result<()> {
         for piece in first_piece..=255 {
-            let key = crate::table::catalog::format::key(name, piece as u8);
+            let key = format::key(name, piece as u8);
             let at = self.tree.leaf_for_write(mtr, &key, Intent::Grow(0), None)?;
             if !at.found {
                 return Ok(());

@@ -19,7 +19,7 @@ use crate::base::{Error, Result};
 use crate::btree::{Tree, ENTRY_MAX, KEY_MAX, WIDE_BIT};
 use crate::change::{Buffering, ChangeBuffer, Delta, DELTA_BIT};
 use crate::index::Index;
-use crate::table::catalog::table::{Layout, Secondary};
+use crate::table::catalog::layout::{Layout, Secondary};
 use std::sync::Arc;
 
 const VERSION: u8 = 2;
@@ -30,7 +30,7 @@ const HIDDEN_PK: u8 = 1;
 const BUFFERING_SHIFT: u8 = 1;
 const BUFFERING_BITS: u8 = 7;
 const UNIQUE: u8 = 1;
-const ASIDE: u8 = 2;
+const QUARANTINED: u8 = 2;
 
 /// Longest table name in bytes.
 pub const NAME_MAX: usize = KEY_MAX - 2;
@@ -95,11 +95,11 @@ fn encode_definition(layout: &Layout) -> Vec<u8> {
     int(&mut out, layout.clustered.tree.root as u64);
     push_bytes(&mut out, &layout.schema);
     push_varint(&mut out, layout.secondary.len() as u64);
-    for Secondary { index, aside, .. } in &layout.secondary {
+    for Secondary { index, quarantined, .. } in &layout.secondary {
         push_varint(&mut out, index.id as u64);
         push_varint(&mut out, index.tree.root as u64);
         push_varint(&mut out, index.delta.as_ref().map_or(0, |d| d.tree.root as u64));
-        out.push(if index.unique { UNIQUE } else { 0 } | if *aside { ASIDE } else { 0 });
+        out.push(if index.unique { UNIQUE } else { 0 } | if *quarantined { QUARANTINED } else { 0 });
         push_bytes(&mut out, index.name.as_bytes());
     }
     push_varint(&mut out, layout.freeing.len() as u64);
@@ -154,12 +154,12 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
         }
         let flags = *b.get(at)?;
         index.unique = flags & UNIQUE != 0;
-        let aside = flags & ASIDE != 0;
+        let quarantined = flags & QUARANTINED != 0;
         at += 1;
         index.name = String::from_utf8(take_bytes(b, &mut at)?.to_vec()).ok()?;
         secondary.push(Secondary {
             index,
-            aside,
+            quarantined,
             created: 0,
         });
     }
@@ -182,7 +182,7 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
         created: 0,
         freeing,
     };
-    layout.tell_deltas();
+    layout.set_up_deltas();
     Some(layout)
 }
 
@@ -234,7 +234,7 @@ mod tests {
             clustered: index(3, "PRIMARY", true),
             secondary: vec![Secondary {
                 index: secondary,
-                aside: true,
+                quarantined: true,
                 created: 0,
             }],
             change_buffering: [None, Some(Buffering::None), Some(Buffering::All)][schema_len % 3],

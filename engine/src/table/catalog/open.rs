@@ -4,16 +4,17 @@ use crate::base::{Error, PageId, Result};
 use crate::btree::Seek;
 use crate::redo::FlushMode;
 use crate::space;
-use crate::table::catalog::table::{Layout, Table};
-use crate::table::store::Store;
+use crate::table::catalog::ddl::Tables;
+use crate::table::catalog::layout::Layout;
+use crate::table::catalog::table::Table;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 /// Hidden clustered keys are this long, big-endian.
 pub const ROW_ID_LEN: usize = 6;
 
-impl Store {
-    /// The table as all its users share it. Give it back with [`Store::close_table`].
+impl Tables {
+    /// The table as all its users share it. Give it back with [`Tables::close_table`].
     pub fn open_table(&self, name: &str) -> Result<Arc<Table>> {
         let mut table = self.table_named(name)?;
         if table.has_old_layouts() {
@@ -21,7 +22,7 @@ impl Store {
             drop(self.catalog.take_old_layouts(name));
             table = self.table_named(name)?;
         }
-        self.check_whole(&table)?;
+        self.log.check_whole(&table)?;
         self.load_counters(&table)?;
         table.opened.fetch_add(1, Ordering::Relaxed);
         Ok(table)
@@ -40,11 +41,12 @@ impl Store {
         let autoinc = match self.read_header(layout) {
             // The rows can be read, and copied into a new file. Whoever needs the page is told.
             Err(e) if e.is_lost_header() => {
-                self.tell(&self.name_damage(e).to_string());
+                self.log.error(&self.log.name_damage(e).to_string());
                 0
             }
             Err(e @ Error::Unsupported(_)) => {
-                self.tell(&format!("table {} cannot be used: {e}", self.catalog.shown(table)));
+                self.log
+                    .error(&format!("table {} cannot be used: {e}", self.catalog.shown(table)));
                 return Err(e);
             }
             autoinc => autoinc?,

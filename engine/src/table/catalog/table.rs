@@ -1,128 +1,15 @@
-//! What a table is: the definition it is created from ([`TableSpec`]), its present shape ([`Layout`]), and the object that
-//! all its users share ([`Table`]).
+//! [`Table`]: the object that all users of a table share.
 //!
-//! A layout never changes; DDL publishes a new one behind it (`layouts.rs`). So a row operation reads the layout without a lock or a
-//! reference count.
+//! A row operation reads the table's layout without a lock or a reference count (`versions.rs`).
 use crate::base::sync::{Rank, RankedMutex};
-use crate::base::{FileId, IndexId, TrxId};
-use crate::btree::Tree;
-use crate::change::Buffering;
-use crate::index::Index;
+use crate::base::{IndexId, PageNo};
+use crate::table::catalog::append_hint::{AppendHint, Hint};
+use crate::table::catalog::layout::Layout;
 use crate::table::catalog::versions::Layouts;
-use crate::table::dml::append_hint::RisingLeaf;
-use crate::table::statistics::estimates::PageCounts;
-use crate::table::statistics::Statistics;
-use crate::txn::ReadView;
+use crate::table::statistics::state::{PageCounts, Statistics};
 use parking_lot::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
-
-/// A secondary index to be created.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IndexSpec {
-    pub name: String,
-    /// One row for each index key; but for entries that say [`has_null`](crate::table::Entry::has_null).
-    pub unique: bool,
-    /// Its entries' keys, the clustered key among them, may be up to
-    /// [`WIDE_KEY_MAX`](crate::btree::WIDE_KEY_MAX) bytes long, in place of
-    /// [`KEY_MAX`](crate::btree::KEY_MAX). Its nodes are four pages; and no change of it is
-    /// buffered.
-    pub wide: bool,
-}
-
-/// A table to be created.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TableSpec {
-    /// Unlogged, known to this run of the engine only.
-    pub temporary: bool,
-    /// The clustered key is an id given by [`Table::next_row_id`].
-    pub hidden_pk: bool,
-    /// Its clustered keys may be as long as those of a wide index.
-    pub wide_pk: bool,
-    /// Every clustered key has this length; 0 = they vary.
-    pub pk_fixed_len: u32,
-    pub indexes: Vec<IndexSpec>,
-    /// Which changes of its indexes are buffered; None: as the engine's setting says.
-    pub change_buffering: Option<Buffering>,
-    /// The user's own notes, given back at open.
-    pub schema: Vec<u8>,
-}
-
-/// A secondary index of a layout.
-#[derive(Clone, Debug)]
-pub struct Secondary {
-    pub index: Index,
-    /// A page of it could not be read when it had to be changed: it is neither read nor kept up any more (`damage.rs`).
-    pub aside: bool,
-    /// Transaction that built it: views that do not see it cannot use it. 0 = older than every view.
-    pub created: TrxId,
-}
-
-/// The shape of a table between two DDL statements.
-#[derive(Clone, Debug)]
-pub struct Layout {
-    /// Number of the table's incarnation and of its data file (TRUNCATE makes a new one). Undo records name it.
-    pub id: FileId,
-    pub temporary: bool,
-    pub hidden_pk: bool,
-    pub pk_fixed_len: usize,
-    pub clustered: Index,
-    pub secondary: Vec<Secondary>,
-    /// As in [`TableSpec`].
-    pub change_buffering: Option<Buffering>,
-    pub schema: Vec<u8>,
-    /// When the table was made, renamed or altered last: what the server shows as its time of creation.
-    pub created_s: u64,
-    /// As in [`Secondary::created`], for the table.
-    pub created: TrxId,
-    /// Trees (index number, root) of dropped indexes, whose pages are still being freed.
-    pub freeing: Vec<(IndexId, u32)>,
-}
-
-impl Layout {
-    /// A tree of it is wide.
-    pub fn has_wide(&self) -> bool {
-        let is_wide = |index: &Index| index.tree.is_wide();
-        is_wide(&self.clustered) || self.secondary.iter().any(|s| is_wide(&s.index))
-    }
-    /// The secondary index of that number, if it (still) exists.
-    pub fn secondary_by_id(&self, id: IndexId) -> Option<&Secondary> {
-        self.secondary.iter().find(|s| s.index.id == id)
-    }
-    /// 0 = clustered, i + 1 = secondary i.
-    pub fn index(&self, ordinal: u32) -> Option<&Index> {
-        match ordinal {
-            0 => Some(&self.clustered),
-            i => self.secondary.get(i as usize - 1).map(|s| &s.index),
-        }
-    }
-    /// False: the table or the index (0 = clustered, i + 1 = secondary i) is younger than the view, and does not tell what was before: rows
-    /// that were copied or loaded look as if they had always been there, removed ones and old keys are missing.
-    pub(in crate::table) fn is_seen_by(&self, view: &ReadView, index: u32) -> bool {
-        let index_created = match index {
-            0 => 0,
-            i => self.secondary.get(i as usize - 1).map_or(0, |s| s.created),
-        };
-        view.sees(self.created) && view.sees(index_created)
-    }
-    /// Tells the delta trees what the table says about buffering, and the unique ones what they are.
-    pub(in crate::table) fn tell_deltas(&self) {
-        for index in self.secondary.iter().map(|s| &s.index) {
-            let Some(delta) = &index.delta else { continue };
-            delta.set_buffering(self.change_buffering);
-            if index.unique {
-                delta.set_unique(self.pk_fixed_len);
-            }
-        }
-    }
-    pub fn tree(&self, root: u32, index: IndexId) -> Tree {
-        Tree {
-            file: self.id,
-            root,
-            index,
-        }
-    }
-}
 
 /// A table as all its users share it.
 pub struct Table {
@@ -147,7 +34,7 @@ pub struct Table {
     pub(crate) autoinc: AtomicU64,
     pub(crate) autoinc_saved: AtomicU64,
     pub(crate) next_row_id: AtomicU64,
-    pub(in crate::table) rising_leaf: RisingLeaf,
+    append_hint: AppendHint,
     pub(in crate::table) page_counts: RankedMutex<PageCounts>,
     /// Grows when a load past the pool begins, for an index too, before it gets its first page, and before and after it links what it has made, or
     /// gives it back.
@@ -172,7 +59,7 @@ impl Table {
             autoinc: AtomicU64::new(0),
             autoinc_saved: AtomicU64::new(0),
             next_row_id: AtomicU64::new(0),
-            rising_leaf: RisingLeaf::default(),
+            append_hint: AppendHint::default(),
             page_counts: RankedMutex::new(Rank::PageCounts, PageCounts::default()),
             loads: AtomicU64::new(0),
             building: RankedMutex::default(),
@@ -209,7 +96,7 @@ impl Table {
         self.broken.get().map(String::as_str)
     }
     /// True from the second time on.
-    pub(in crate::table) fn told_of_damage(&self) -> bool {
+    pub(in crate::table) fn is_damage_logged(&self) -> bool {
         self.told.swap(true, Ordering::Relaxed)
     }
     /// Nothing can or need be done about its pages now: what only keeps them in good order passes over it. (A rollback may not: a broken table
@@ -243,5 +130,20 @@ impl Table {
         let _ = self
             .autoinc
             .compare_exchange(raised, before, Ordering::Relaxed, Ordering::Relaxed);
+    }
+    /// The leaf that the latest row was appended to. To be tried, and then asked about by `append_hint_holds`.
+    pub(in crate::table) fn append_hint(&self) -> Hint {
+        self.append_hint.recall(self.loads_now())
+    }
+    /// Under the latch of the leaf that was found with it: no load has begun since it was noted.
+    pub(in crate::table) fn append_hint_holds(&self, hint: Hint) -> bool {
+        hint.holds(self.loads_now())
+    }
+    /// Under the latch of `leaf`, which is the tree's (0: the row went elsewhere).
+    pub(in crate::table) fn note_append(&self, known: Hint, leaf: PageNo) {
+        self.append_hint.note(known, self.loads_now(), leaf);
+    }
+    fn loads_now(&self) -> u32 {
+        self.loads.load(Ordering::SeqCst) as u32
     }
 }

@@ -3,7 +3,7 @@
 //! Who reads one needs neither a lock nor a reference count, so none may go while anybody has the table. It goes when nobody has, which
 //! the reference count of the table itself tells, at the next opening: a table that is emptied every minute keeps a few. They lie in
 //! segments, each twice as long as the one before, and how many there are tells where the last one is.
-use crate::table::catalog::table::Layout;
+use crate::table::catalog::layout::Layout;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
 

@@ -21,9 +21,11 @@ use crate::index::secondary;
 use crate::index::{ChainRef, RowHeader, ROW_HEADER, ROW_OVERFLOW};
 use crate::pool::page::page_index;
 use crate::space;
-use crate::table::catalog::table::{Layout, Table};
-use crate::table::scan::cursor::{Cursor, LockChoice};
-use crate::table::store::Store;
+use crate::table::catalog::layout::Layout;
+use crate::table::catalog::table::Table;
+use crate::table::scan::cursor::Cursor;
+use crate::table::scan::lock_choice::LockChoice;
+use crate::table::scan::reader::Reader;
 use crate::txn::{Isolation, Trx};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -87,7 +89,7 @@ impl Sum {
 }
 
 struct Check<'a> {
-    store: &'a Arc<Store>,
+    reader: &'a Arc<Reader>,
     table: &'a Arc<Table>,
     level: CheckLevel,
     checker: &'a mut dyn Checker,
@@ -103,37 +105,35 @@ struct Check<'a> {
     view_us: u64,
 }
 
-impl Store {
-    /// True: the table is sound. `trx` is only asked whether it was killed (`Error::Interrupted`).
-    pub fn check_table(
-        self: &Arc<Store>,
-        trx: &mut Trx,
-        table: &Arc<Table>,
-        level: CheckLevel,
-        checker: &mut dyn Checker,
-    ) -> Result<bool> {
-        let indexes = table.layout().secondary.len() as u32;
-        let mut check = Check {
-            store: self,
-            table,
-            level,
-            checker,
-            waiter: trx.shared.waiter.clone(),
-            findings: 0,
-            stage: 1,
-            stages: 1 + if level > CheckLevel::Quick { 1 + indexes } else { 0 },
-            done: 0,
-            total: 0,
-            map_damage: None,
-            view_us: 0,
-        };
-        check.trees()?;
-        // The comparison reads through the trees: it is worth nothing when they are broken.
-        if level > CheckLevel::Quick && check.findings == 0 {
-            check.compare_under_view()?;
-        }
-        Ok(check.findings == 0)
+/// True: the table is sound. `trx` is only asked whether it was killed (`Error::Interrupted`).
+pub(in crate::table) fn check_table(
+    reader: &Arc<Reader>,
+    trx: &mut Trx,
+    table: &Arc<Table>,
+    level: CheckLevel,
+    checker: &mut dyn Checker,
+) -> Result<bool> {
+    let indexes = table.layout().secondary.len() as u32;
+    let mut check = Check {
+        reader,
+        table,
+        level,
+        checker,
+        waiter: trx.shared.waiter.clone(),
+        findings: 0,
+        stage: 1,
+        stages: 1 + if level > CheckLevel::Quick { 1 + indexes } else { 0 },
+        done: 0,
+        total: 0,
+        map_damage: None,
+        view_us: 0,
+    };
+    check.trees()?;
+    // The comparison reads through the trees: it is worth nothing when they are broken.
+    if level > CheckLevel::Quick && check.findings == 0 {
+        check.compare_under_view()?;
     }
+    Ok(check.findings == 0)
 }
 
 impl Check<'_> {
@@ -160,7 +160,7 @@ impl Check<'_> {
     fn or_finding(&mut self, done: Result<()>) -> Result<()> {
         match done {
             Err(e @ Error::Corrupt(_)) => {
-                let named = self.store.name_damage(e);
+                let named = self.reader.log.name_damage(e);
                 self.finding(&named.to_string());
                 Ok(())
             }
@@ -174,14 +174,14 @@ impl Check<'_> {
         let table = self.table.clone();
         let _gate = table.gate.read();
         let layout = table.layout();
-        let store = self.store.clone();
+        let pool = self.reader.pool.clone();
         let loads = table.loads.load(Ordering::SeqCst);
-        let began = store.redo.lsn();
-        self.total = match space::usage(&store.pool, layout.id) {
+        let began = pool.redo().lsn();
+        self.total = match space::usage(&pool, layout.id) {
             Ok(usage) => usage.used as u64,
             Err(e) => return self.or_finding(Err(e)),
         };
-        let map = space::used_pages(&store.pool, layout.id).map(|_| ());
+        let map = space::used_pages(&pool, layout.id).map(|_| ());
         if let Err(Error::Corrupt(damage)) = &map {
             self.map_damage = Some(damage.what.clone());
         }
@@ -190,7 +190,7 @@ impl Check<'_> {
         let mut chains = Vec::new();
         let clustered = layout.clustered.tree;
         let report = clustered.verify_with(
-            &store.pool,
+            &pool,
             &mut |key, value| {
                 chains.extend(ChainRef::of(value));
                 check_row(layout, key, value)
@@ -200,7 +200,7 @@ impl Check<'_> {
         let restore = "restore the table from a backup; sluice-check --dump saves the rows that can be read";
         self.take_report("clustered index", report, restore, &mut pages);
         for s in &layout.secondary {
-            if s.aside {
+            if s.quarantined {
                 self.finding(&format!(
                     "index {} is set aside since a page of it could not be read; REPAIR TABLE rebuilds it",
                     s.index.name
@@ -208,7 +208,7 @@ impl Check<'_> {
                 continue;
             }
             let each = &mut |key: &[u8], value: &[u8]| check_entry(layout, key, value);
-            let report = s.index.tree.verify_with(&store.pool, each, &mut || self.step())?;
+            let report = s.index.tree.verify_with(&pool, each, &mut || self.step())?;
             let what = format!("index {}", s.index.name);
             let rebuild = "REPAIR TABLE rebuilds the index";
             if s.index.delta.as_ref().is_some_and(|delta| !delta.is_empty()) {
@@ -219,7 +219,7 @@ impl Check<'_> {
             let what = format!("buffered changes of index {}", s.index.name);
             let mut lines = Vec::new();
             let report = &mut |line: &str| lines.push(line.to_string());
-            pages.extend(change::check(&store.pool, &s.index, &mut || self.step(), report)?);
+            pages.extend(change::check(&pool, &s.index, &mut || self.step(), report)?);
             self.take_findings(&what, &lines, rebuild);
         }
         if self.level > CheckLevel::Quick {
@@ -227,7 +227,7 @@ impl Check<'_> {
             let found = self.free_space(layout, &pages, began)?;
             // What a load has linked or given back meanwhile is no evidence.
             if loads == table.loads.load(Ordering::SeqCst) {
-                self.tell_strays(found)?;
+                self.report_strays(found)?;
             }
         }
         Ok(())
@@ -251,7 +251,7 @@ impl Check<'_> {
     fn chains(&mut self, layout: &Layout, chains: &[ChainRef], pages: &mut BTreeSet<u32>) -> Result<()> {
         for chain in chains {
             self.step()?;
-            match overflow::pages_of(&self.store.pool, layout.id, chain.first, chain.owner) {
+            match overflow::pages_of(&self.reader.pool, layout.id, chain.first, chain.owner) {
                 Ok(of_chain) => pages.extend(of_chain),
                 Err(e) => self.or_finding(Err(e))?,
             }
@@ -261,7 +261,7 @@ impl Check<'_> {
 
     /// Every page in use is somebody's, and the file's count of them is right. Pages that are not: with what is wrong with them, if more.
     fn free_space(&mut self, layout: &Layout, known: &BTreeSet<u32>, began: u64) -> Result<Vec<(u32, Option<Error>)>> {
-        let pool = self.store.pool.clone();
+        let pool = self.reader.pool.clone();
         let mut found = Vec::new();
         if self.map_damage.is_some() {
             return Ok(found);
@@ -287,7 +287,7 @@ impl Check<'_> {
             let page = match pool.read(id) {
                 Ok(page) => page,
                 // Of the index that was set aside for it, perhaps.
-                Err(e) if e.is_corrupt() && layout.secondary.iter().any(|s| s.aside) => continue,
+                Err(e) if e.is_corrupt() && layout.secondary.iter().any(|s| s.quarantined) => continue,
                 Err(e) => {
                     found.push((no, Some(e)));
                     continue;
@@ -299,7 +299,10 @@ impl Check<'_> {
             // What happened meanwhile is no evidence.
             let of_index = space::tree_of(&page).filter(|_| page.version() <= began);
             let own = |index: u32| {
-                index == layout.clustered.id || layout.secondary_by_id(index & !DELTA_BIT).is_some_and(|s| !s.aside)
+                index == layout.clustered.id
+                    || layout
+                        .secondary_by_id(index & !DELTA_BIT)
+                        .is_some_and(|s| !s.quarantined)
             };
             let stray = of_index.is_some_and(own);
             drop(page);
@@ -321,7 +324,7 @@ impl Check<'_> {
         Ok(found)
     }
 
-    fn tell_strays(&mut self, found: Vec<(u32, Option<Error>)>) -> Result<()> {
+    fn report_strays(&mut self, found: Vec<(u32, Option<Error>)>) -> Result<()> {
         let mut strays = Vec::new();
         for (no, e) in found {
             match e {
@@ -342,10 +345,10 @@ impl Check<'_> {
 
     /// Under a view of its own: what the user's transaction has not committed is the same on both sides, and his isolation may be none.
     fn compare_under_view(&mut self) -> Result<()> {
-        let mut trx = self.store.trx_sys.new_trx(self.waiter.clone(), 0);
+        let mut trx = self.reader.trx_sys.new_trx(self.waiter.clone(), 0);
         self.begin_view(&mut trx);
         let compared = self.compare(&mut trx);
-        self.store.trx_sys.commit(&mut trx);
+        self.reader.trx_sys.commit(&mut trx);
         let compared = match compared {
             // Built or dropped since the view was made: cannot be compared under it.
             Err(Error::TableChanged) => Ok(()),
@@ -354,9 +357,9 @@ impl Check<'_> {
         self.or_finding(compared)
     }
     fn begin_view(&mut self, trx: &mut Trx) {
-        self.view_us = self.store.pool.disk().now_us();
-        self.store.trx_sys.start(trx, Isolation::RepeatableRead, 0);
-        self.store.trx_sys.visibility.open_view(trx);
+        self.view_us = self.reader.pool.disk().now_us();
+        self.reader.trx_sys.start(trx, Isolation::RepeatableRead, 0);
+        self.reader.trx_sys.visibility.open_view(trx);
     }
     /// A row or an entry is compared by itself; sums are of one view.
     fn is_one_by_one(&self) -> bool {
@@ -364,9 +367,9 @@ impl Check<'_> {
     }
     /// Before the scan's next step, which goes on under the view that there is then.
     fn renew_view(&mut self, trx: &mut Trx) {
-        let kept = self.store.pool.disk().now_us().saturating_sub(self.view_us);
+        let kept = self.reader.pool.disk().now_us().saturating_sub(self.view_us);
         if self.is_one_by_one() && kept >= VIEW_US {
-            self.store.trx_sys.commit(trx);
+            self.reader.trx_sys.commit(trx);
             self.begin_view(trx);
         }
     }
@@ -378,8 +381,8 @@ impl Check<'_> {
         let mut expected = vec![Sum::default(); count];
         let mut rows = 0;
         self.next_stage(rows_expected);
-        let mut scan = Cursor::new(self.store.clone(), self.table.clone());
-        let mut lookup = Cursor::new(self.store.clone(), self.table.clone());
+        let mut scan = Cursor::new(self.reader.clone(), self.table.clone());
+        let mut lookup = Cursor::new(self.reader.clone(), self.table.clone());
         let mut missing = vec![0u64; count];
         let mut entries: Vec<(u32, Vec<u8>, Vec<u8>)> = Vec::new();
         scan.begin(trx, 0, LockChoice::default(), false)?;
@@ -436,7 +439,7 @@ impl Check<'_> {
         Ok(())
     }
     fn sum_of(&mut self, trx: &mut Trx, index: u32) -> Result<Sum> {
-        let mut scan = Cursor::new(self.store.clone(), self.table.clone());
+        let mut scan = Cursor::new(self.reader.clone(), self.table.clone());
         let (mut sum, mut raw) = (Sum::default(), Vec::new());
         scan.begin(trx, index + 1, LockChoice::default(), true)?;
         let mut more = scan.seek(trx, Seek::First, &[])?;
@@ -462,8 +465,8 @@ impl Check<'_> {
 
     /// Each entry of an index is one of its row's, or its row is there, if no more is known. (That each row has its entries is known.)
     fn compare_entries(&mut self, trx: &mut Trx, index: u32) -> Result<()> {
-        let mut scan = Cursor::new(self.store.clone(), self.table.clone());
-        let mut lookup = Cursor::new(self.store.clone(), self.table.clone());
+        let mut scan = Cursor::new(self.reader.clone(), self.table.clone());
+        let mut lookup = Cursor::new(self.reader.clone(), self.table.clone());
         let (mut strays, mut others) = (vec![0; index as usize + 1], vec![0; index as usize + 1]);
         scan.begin(trx, index + 1, LockChoice::default(), true)?;
         let mut more = scan.seek(trx, Seek::First, &[])?;

@@ -1,4 +1,3 @@
-//! CHECK TABLE, and what goes on when a page cannot be read.
+//! CHECK TABLE, and the watch over buffered changes that cannot be merged.
 pub(crate) mod check;
-pub(crate) mod damage;
 pub(crate) mod unmergeable;

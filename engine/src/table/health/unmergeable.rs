@@ -7,10 +7,12 @@
 //! Who calls: each round of the change worker, and whoever drains. Takes the DDL mutex and a table's gate, one after the other; with no
 //! latch held.
 use crate::base::{Error, FileId, IndexId, Result};
-use crate::change::{ChangeBuffer, Delta, Unmergeable};
+use crate::change::{self, ChangeBuffer, Delta};
+use crate::pool::Pool;
+use crate::table::catalog::damage_log::DamageLog;
+use crate::table::catalog::ddl::Tables;
+use crate::table::catalog::dictionary::Catalog;
 use crate::table::catalog::table::Table;
-use crate::table::merge_scheduler::rounds::buffered;
-use crate::table::store::Store;
 use std::sync::Arc;
 
 /// An index is set aside when so large a part (1/n) of all that may be pending waits for pages that are broken.
@@ -56,15 +58,24 @@ impl AllUnmerged {
     }
 }
 
-impl Store {
-    pub(in crate::table) fn look_after_unmerged(&self) -> Result<()> {
+/// Looks after changes that cannot be merged.
+pub(in crate::table) struct Unmergeable {
+    pub pool: Arc<Pool>,
+    pub change: Arc<ChangeBuffer>,
+    pub catalog: Arc<Catalog>,
+    pub tables: Arc<Tables>,
+    pub log: DamageLog,
+}
+
+impl Unmergeable {
+    pub fn look_after(&self) -> Result<()> {
         if !self.change.has_unmergeable() {
             return Ok(());
         }
         let Some(worst) = self.all_unmerged().too_much(&self.change) else {
             return Ok(());
         };
-        match self.set_index_aside(&worst.table, worst.index, &worst.why) {
+        match self.tables.quarantine_index(&worst.table, worst.index, &worst.why) {
             Err(e @ Error::Poisoned(_)) => Err(e),
             // No room in the catalog, say: the next round tries it again.
             _ => Ok(()),
@@ -80,7 +91,7 @@ impl Store {
             if table.is_gone() {
                 continue;
             }
-            for (index, delta) in buffered(table.layout()) {
+            for (index, delta) in table.layout().buffered() {
                 for unmerged in delta.unmergeable(now_us) {
                     // One failure of the disk is no reason yet.
                     if unmerged.is_lasting || is_full {
@@ -91,13 +102,13 @@ impl Store {
         }
         all
     }
-    fn candidate(&self, table: &Arc<Table>, index: IndexId, delta: &Delta, unmerged: Unmergeable) -> Candidate {
-        let Unmergeable { why, bytes, .. } = unmerged;
+    fn candidate(&self, table: &Arc<Table>, index: IndexId, delta: &Delta, unmerged: change::Unmergeable) -> Candidate {
+        let change::Unmergeable { why, bytes, .. } = unmerged;
         let may_pass = !why.is_corrupt();
         let why = about(why, table.layout().id, index);
         if !may_pass && !delta.progress.is_unmergeable_logged() {
-            let named = self.name_damage(why.clone());
-            self.tell(&format!(
+            let named = self.log.name_damage(why.clone());
+            self.log.error(&format!(
                 "buffered changes cannot be merged: {named}; until then they wait"
             ));
         }

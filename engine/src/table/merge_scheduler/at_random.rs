@@ -1,8 +1,7 @@
 //! For tests: buffered changes are merged at random moments, wherever (`change/at_random.rs`). Called by the change worker, and by tests that have none.
 use crate::base::{Error, Result};
 use crate::change;
-use crate::table::merge_scheduler::rounds::buffered;
-use crate::table::store::Store;
+use crate::table::merge_scheduler::scheduler::MergeScheduler;
 
 /// Chance, from a number to begin with.
 #[derive(Debug)]
@@ -18,7 +17,7 @@ impl Chance {
     }
 }
 
-impl Store {
+impl MergeScheduler {
     /// Some leaves of an index of a table, if the test mode has it so. Entries merged.
     pub fn merge_at_random(&self, chance: &mut Chance) -> Result<usize> {
         let tables = self.catalog.tables();
@@ -31,9 +30,9 @@ impl Store {
             return Ok(0);
         }
         let layout = table.layout();
-        let indexes = buffered(layout).count() as u64;
+        let indexes = layout.buffered().count() as u64;
         let chosen = chance.below(indexes.max(1)) as usize;
-        let Some((index, _)) = buffered(layout).nth(chosen) else {
+        let Some((index, _)) = layout.buffered().nth(chosen) else {
             return Ok(0);
         };
         match change::merge_at_random(&self.pool, index, chance.next()) {

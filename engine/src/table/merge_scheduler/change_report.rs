@@ -5,8 +5,7 @@
 //! table's gate.
 use crate::base::{Error, Result};
 use crate::change::{Buffering, Delta};
-use crate::table::merge_scheduler::rounds::buffered;
-use crate::table::store::Store;
+use crate::table::merge_scheduler::scheduler::MergeScheduler;
 
 /// The change buffer of an engine just now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,7 +49,7 @@ pub struct IndexChanges {
     pub merged: u64,
 }
 
-impl Store {
+impl MergeScheduler {
     pub fn change_report(&self) -> ChangeReport {
         let now_us = self.pool.disk().now_us();
         let mut report = ChangeReport {
@@ -62,7 +61,7 @@ impl Store {
             ..ChangeReport::default()
         };
         for table in self.catalog.tables().iter().filter(|table| !table.is_gone()) {
-            for (_, delta) in buffered(table.layout()).filter(|(_, delta)| !delta.is_empty()) {
+            for (_, delta) in table.layout().buffered().filter(|(_, delta)| !delta.is_empty()) {
                 if !delta.is_known() {
                     report.uncounted += 1;
                 }
@@ -103,7 +102,7 @@ impl Store {
                     continue;
                 }
                 let name = table.name();
-                for (index, delta) in buffered(table.layout()) {
+                for (index, delta) in table.layout().buffered() {
                     found.push(IndexChanges {
                         table: name.clone(),
                         index: index.name.clone(),

@@ -1,5 +1,8 @@
 //! When the buffered changes of which index are merged, and how fast.
+//!
+//! Files, top to bottom: `at_random`, `change_report`, `rounds`, `scheduler`, `rates`.
 pub(crate) mod at_random;
 pub(crate) mod change_report;
 pub(crate) mod rates;
 pub(crate) mod rounds;
+pub(crate) mod scheduler;

@@ -30,9 +30,9 @@
 use crate::base::{Error, FileId, Result};
 use crate::change::{self, Delta, Swept};
 use crate::index::Index;
-use crate::table::catalog::table::{Layout, Table};
+use crate::table::catalog::table::Table;
 use crate::table::merge_scheduler::rates::{Recent, Speed, ROUNDS, SECOND_US};
-use crate::table::store::Store;
+use crate::table::merge_scheduler::scheduler::MergeScheduler;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -127,7 +127,7 @@ fn pressed_leaves(fill: u64, came: u64, entries_a_leaf: u64, most: usize) -> usi
     }
 }
 
-impl Store {
+impl MergeScheduler {
     /// One round. Number of leaves merged.
     pub fn merge_round(&self, rounds: &mut Rounds) -> Result<usize> {
         self.pool.check_alive()?;
@@ -190,12 +190,12 @@ impl Store {
             }
             merged += swept.leaves;
         }
-        self.look_after_unmerged()?;
+        self.unmergeable.look_after()?;
         let expected = match rounds.was_draining() {
             true => (most * ROUNDS) as u64 * rounds.entries_a_leaf,
             false => 0,
         };
-        self.tell_round(&mut rounds.speed, expected);
+        self.publish_round(&mut rounds.speed, expected);
         Ok(merged + beside)
     }
     /// The user has asked for one, or another one, or for none any more.
@@ -215,7 +215,10 @@ impl Store {
         for table in self.catalog.tables() {
             let _gate = table.gate.read();
             if !table.is_gone() {
-                buffered(table.layout()).for_each(|(_, delta)| delta.progress.retry_now());
+                table
+                    .layout()
+                    .buffered()
+                    .for_each(|(_, delta)| delta.progress.retry_now());
             }
         }
     }
@@ -296,7 +299,7 @@ impl Store {
         if table.is_gone() {
             return Ok((0, true));
         }
-        for (index, delta) in buffered(table.layout()) {
+        for (index, delta) in table.layout().buffered() {
             delta.close_if_idle();
             if !delta.is_worth_a_sweep(now_us) {
                 continue;
@@ -390,7 +393,7 @@ impl Store {
         let layout = found.table.layout();
         let index = match found.table.is_gone() {
             true => None,
-            false => buffered(layout).find(|(index, _)| index.id == found.index),
+            false => layout.buffered().find(|(index, _)| index.id == found.index),
         };
         found.entries = 0;
         let Some((index, delta)) = index else {
@@ -413,7 +416,7 @@ impl Store {
         }
     }
     /// `expected`: entries a second, as long as none is known.
-    fn tell_round(&self, speed: &mut Speed, expected: u64) {
+    fn publish_round(&self, speed: &mut Speed, expected: u64) {
         let c = &self.counters;
         speed.look(self.pool.disk().now_us(), c.change_buffer_merged_entries.get());
         let entries = self.change.entries();
@@ -421,52 +424,6 @@ impl Store {
         c.change_buffer_bytes.set(self.change.bytes());
         c.change_buffer_drain_eta.set(speed.seconds_for(entries, expected));
     }
-
-    /// A reader met a leaf with much pending. An economy: the read, which has what it wanted, does not fail because there is no room to
-    /// write, or a page is broken that it did not need. He holds no latch, and not the gate; if somebody waits to have it alone, the
-    /// table or the index is on its way out.
-    pub(in crate::table) fn merge_met(&self, index: &Index, key: &[u8]) -> Result<()> {
-        let Some(table) = self.catalog.by_id(index.tree.file) else {
-            return Ok(());
-        };
-        let Some(_gate) = table.gate.try_read() else {
-            return Ok(());
-        };
-        if table.is_gone() || table.layout().secondary_by_id(index.id).is_none() {
-            return Ok(());
-        }
-        match change::merge_leaf(&self.pool, index, key) {
-            Err(e @ Error::Poisoned(_)) => Err(e),
-            _ => Ok(()),
-        }
-    }
-
-    /// Merges everything that is pending, as far as it can be merged.
-    pub fn drain_changes(&self) -> Result<()> {
-        self.drain_changes_telling(&mut || ())
-    }
-    /// As `drain_changes`, with `each` called now and then.
-    pub fn drain_changes_telling(&self, each: &mut dyn FnMut()) -> Result<()> {
-        for table in self.catalog.tables() {
-            let _gate = table.gate.read();
-            if table.is_gone() {
-                continue;
-            }
-            for (index, delta) in buffered(table.layout()).filter(|(_, delta)| !delta.is_empty()) {
-                match change::drain_with_progress(&self.pool, index, each) {
-                    Err(e @ Error::Poisoned(_)) => return Err(e),
-                    Err(e) => delta.cannot_go_on(&self.pool, e),
-                    Ok(_) => {}
-                }
-            }
-        }
-        self.look_after_unmerged()
-    }
-}
-
-pub(in crate::table) fn buffered(layout: &Layout) -> impl Iterator<Item = (&Index, &Delta)> {
-    let indexes = layout.secondary.iter().filter(|s| !s.aside).map(|s| &s.index);
-    indexes.filter_map(|index| Some((index, index.delta.as_deref()?)))
 }
 
 #[cfg(test)]

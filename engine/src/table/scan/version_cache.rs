@@ -17,17 +17,17 @@ const OVERHEAD: usize = 128;
 const STEPS_MIN: u32 = 4;
 
 #[derive(Default)]
-pub(in crate::table) struct Rewinds {
+pub(in crate::table) struct VersionCache {
     view: Option<Arc<ReadView>>,
     /// As `Cursor::index`.
     index: u32,
     /// By clustered key.
-    rows: HashMap<Box<[u8]>, Rewound>,
+    rows: HashMap<Box<[u8]>, Cached>,
     bytes: usize,
-    older: HashMap<Box<[u8]>, Rewound>,
+    older: HashMap<Box<[u8]>, Cached>,
 }
 
-struct Rewound {
+struct Cached {
     newest: RowHeader,
     answer: Answer,
 }
@@ -40,7 +40,7 @@ pub(in crate::table) enum Answer {
     Sees(bool),
 }
 
-impl Rewound {
+impl Cached {
     fn bytes(&self, pk: &[u8]) -> usize {
         let of_answer = match &self.answer {
             Answer::Version(version, key) => version.len() + key.as_ref().map_or(0, Vec::len),
@@ -50,7 +50,7 @@ impl Rewound {
     }
 }
 
-impl Rewinds {
+impl VersionCache {
     pub fn get(&self, view: &Arc<ReadView>, index: u32, pk: &[u8], newest: &RowHeader) -> Option<&Answer> {
         let is_same = self.index == index && self.view.as_ref().is_some_and(|known| Arc::ptr_eq(known, view));
         let known = [&self.rows, &self.older].into_iter().filter(|_| is_same);
@@ -75,9 +75,9 @@ impl Rewinds {
             self.index = index;
         }
         let answer = answer();
-        let rewound = Rewound { newest, answer };
-        self.bytes += rewound.bytes(pk);
-        if let Some(before) = self.rows.insert(pk.into(), rewound) {
+        let cached = Cached { newest, answer };
+        self.bytes += cached.bytes(pk);
+        if let Some(before) = self.rows.insert(pk.into(), cached) {
             self.bytes -= before.bytes(pk);
         }
         if self.bytes > BYTES_MAX {
@@ -88,7 +88,7 @@ impl Rewinds {
     /// Gives its memory back.
     pub fn forget(&mut self) {
         if self.view.is_some() {
-            *self = Rewinds::default();
+            *self = VersionCache::default();
         }
     }
 }
@@ -101,19 +101,19 @@ mod tests {
     /// Many times more rows than are kept: the last ones are, and the bytes are bounded.
     #[test]
     fn what_was_found_last_is_kept() {
-        let (mut rewinds, view) = (Rewinds::default(), Arc::<ReadView>::default());
+        let (mut cache, view) = (VersionCache::default(), Arc::<ReadView>::default());
         let newest = RowHeader::read(&[0; ROW_HEADER]);
         let version = || Answer::Version(vec![7; 100], None);
         for n in 0..50_000u32 {
-            rewinds.put((&view, 1), (&n.to_be_bytes(), newest), STEPS_MIN, version);
+            cache.put((&view, 1), (&n.to_be_bytes(), newest), STEPS_MIN, version);
             for known in n.saturating_sub(500)..=n {
                 assert!(
-                    rewinds.get(&view, 1, &known.to_be_bytes(), &newest).is_some(),
+                    cache.get(&view, 1, &known.to_be_bytes(), &newest).is_some(),
                     "{known} behind {n}"
                 );
             }
-            assert!(rewinds.rows.len().max(rewinds.older.len()) * 232 <= BYTES_MAX + 232);
+            assert!(cache.rows.len().max(cache.older.len()) * 232 <= BYTES_MAX + 232);
         }
-        assert!(rewinds.get(&view, 2, &[0; 4], &newest).is_none(), "of another index");
+        assert!(cache.get(&view, 2, &[0; 4], &newest).is_none(), "of another index");
     }
 }

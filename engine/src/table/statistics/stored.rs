@@ -12,17 +12,19 @@
 //! ```
 //! A record that cannot be decoded is as good as none: the statistics are computed anew. Writers hold the DDL mutex; DROP and
 //! TRUNCATE remove the record in the Mtr that changes the catalog.
-use super::{IndexStatistics, TableStatistics};
 use crate::base::bytes::{push_varint, take_varint};
 use crate::base::ids::SYSTEM_FILE;
-use crate::base::{planted, Error, FileId, Mutant, Result};
+use crate::base::{planted, FileId, IndexId, Mutant, PageNo, Result};
 use crate::btree::{Intent, Placed, Seek, Tree, ENTRY_MAX};
-use crate::pool::Mtr;
+use crate::pool::{Mtr, Pool};
 use crate::space;
-use crate::table::catalog::dictionary::STATISTICS_INDEX;
-use crate::table::catalog::table::Table;
-use crate::table::store::Store;
-use std::sync::atomic::Ordering;
+use crate::table::statistics::state::{IndexStatistics, TableStatistics};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Place of the root's number in the header page of the system file.
+pub(in crate::table) const STATISTICS_SLOT: usize = space::ROOTS_OFFSET + 12;
+/// Index number of the tree.
+const STATISTICS_INDEX: IndexId = 2;
 
 const VERSION: u8 = 1;
 const PIECE_MAX: usize = ENTRY_MAX / 2;
@@ -101,9 +103,22 @@ impl Stored {
     }
 }
 
-impl Store {
-    fn statistics_tree(&self) -> Option<Tree> {
-        let root = self.catalog.statistics_root.load(Ordering::Acquire);
+/// The tree of stored statistics.
+pub(in crate::table) struct StoredStatistics {
+    /// Root page; 0 = the tree is not made yet.
+    root: AtomicU32,
+}
+
+impl StoredStatistics {
+    /// `root`: of the header's slot.
+    pub fn new(root: PageNo) -> StoredStatistics {
+        StoredStatistics {
+            root: AtomicU32::new(root),
+        }
+    }
+
+    fn tree(&self) -> Option<Tree> {
+        let root = self.root.load(Ordering::Acquire);
         (root != 0).then_some(Tree {
             file: SYSTEM_FILE,
             root,
@@ -111,12 +126,12 @@ impl Store {
         })
     }
 
-    fn read_stored(&self, table: FileId) -> Result<Option<Stored>> {
-        let Some(tree) = self.statistics_tree() else {
+    pub fn read(&self, pool: &Pool, table: FileId) -> Result<Option<Stored>> {
+        let Some(tree) = self.tree() else {
             return Ok(None);
         };
         let mut bytes = Vec::new();
-        let mut leaf = tree.seek(&self.pool, Seek::Ge, &key(table, 0))?;
+        let mut leaf = tree.seek(pool, Seek::Ge, &key(table, 0))?;
         'pieces: while let Some(at) = leaf {
             for slot in at.slot()..at.len() {
                 let (key, value) = at.entry_at(slot);
@@ -125,96 +140,22 @@ impl Store {
                 }
                 bytes.extend_from_slice(value);
             }
-            leaf = tree.next_leaf(&self.pool, at)?;
+            leaf = tree.next_leaf(pool, at)?;
         }
         Ok(Stored::decode(&bytes))
     }
 
-    /// Reads what is stored of a table, once.
-    pub(super) fn load_statistics(&self, table: &Table) -> Result<()> {
-        let state = &table.statistics;
-        if state.marks.lock().loaded {
-            return Ok(());
-        }
-        let found = match self.read_stored(table.layout().id) {
-            Err(Error::Corrupt(damage)) => {
-                self.tell_warning(&format!(
-                    "the stored statistics of table {} cannot be read ({}): they are computed anew",
-                    self.catalog.shown(table),
-                    damage.what
-                ));
-                None
-            }
-            found => found?,
-        };
-        let mut marks = state.marks.lock();
-        if std::mem::replace(&mut marks.loaded, true) {
-            return Ok(());
-        }
-        let Some(found) = found else { return Ok(()) };
-        marks.updated_s = marks.updated_s.max(found.updated_s);
-        drop(marks);
-        if found.computed.is_some() {
-            state.publish(found.computed);
-        }
-        Ok(())
-    }
-
-    /// The stored number of rows, if the clustered index has not grown or shrunk by more than a fiftieth since; scaled with it.
-    pub(super) fn stored_rows(&self, table: &Table, leaf_pages: u64) -> Result<Option<u64>> {
-        let Some(stored) = self.read_stored(table.layout().id)? else {
-            return Ok(None);
-        };
-        let clustered = stored.computed.as_ref().and_then(|computed| computed.indexes.first());
-        Ok(match clustered {
-            Some(of) if of.leaf_pages > 0 && of.leaf_pages.abs_diff(leaf_pages) * 50 > of.leaf_pages => None,
-            _ => Some(stored.rows),
-        })
-    }
-
-    /// Stores what is known of the table, if its statistics are persistent. A full disk keeps nobody from working.
-    pub(super) fn save_statistics(&self, table: &Table) -> Result<()> {
-        let state = &table.statistics;
-        let layout = table.layout();
-        let (changes, now_us) = (state.counts.changes(), self.pool.disk().now_us());
-        {
-            let mut marks = state.marks.lock();
-            (marks.saved_at, marks.saved_us) = (changes, now_us);
-        }
-        if layout.temporary || !state.is_persistent(&self.statistics_settings) || !state.counts.is_known() {
-            return Ok(());
-        }
-        let stored = Stored {
-            rows: state.counts.rows(),
-            updated_s: state.look_for_changes(self.pool.disk().wall_s()),
-            computed: state.current.read().as_deref().cloned(),
-        };
-        let _ddl = self.start_ddl()?;
-        if table.is_gone() || table.layout().id != layout.id {
-            return Ok(());
-        }
-        match self.write_stored(layout.id, &stored.encode()) {
-            Err(Error::Full(_)) => Ok(()),
-            Err(e) if e.is_corrupt() => {
-                let table = self.catalog.shown(table);
-                self.tell_warning(&format!("the statistics of table {table} cannot be stored: {e}"));
-                Ok(())
-            }
-            written => written,
-        }
-    }
-
     /// The DDL mutex is held.
-    fn write_stored(&self, table: FileId, bytes: &[u8]) -> Result<()> {
+    pub fn write(&self, pool: &Pool, table: FileId, stored: &Stored) -> Result<()> {
+        let bytes = stored.encode();
         let pieces: Vec<&[u8]> = bytes.chunks(PIECE_MAX).collect();
-        let mut room = self.pool.begin();
+        let mut room = pool.begin();
         space::ensure_free(&mut room, SYSTEM_FILE, 8 + 3 * pieces.len() as u32)?;
         room.commit();
-        let mut mtr = self.pool.begin();
+        let mut mtr = pool.begin();
         if let Err(e) = self.put_pieces(&mut mtr, table, &pieces) {
             if mtr.has_changes() {
-                self.pool
-                    .poison(&format!("statistics could be written only in part: {e}"));
+                pool.poison(&format!("statistics could be written only in part: {e}"));
             }
             return Err(e);
         }
@@ -223,9 +164,9 @@ impl Store {
     }
 
     fn put_pieces(&self, mtr: &mut Mtr<'_>, table: FileId, pieces: &[&[u8]]) -> Result<()> {
-        let tree = match self.statistics_tree() {
+        let tree = match self.tree() {
             Some(tree) => tree,
-            None => self.catalog.make_statistics_tree(mtr)?,
+            None => self.make_tree(mtr)?,
         };
         for (piece, value) in pieces.iter().enumerate() {
             let key = key(table, piece as u8);
@@ -237,6 +178,15 @@ impl Store {
             assert_eq!(placed, Placed::Done, "Grow makes room");
         }
         self.remove_pieces(mtr, tree, table, pieces.len())
+    }
+
+    /// The DDL mutex is held. If the Mtr fails after this, the engine is poisoned: it has changes.
+    fn make_tree(&self, mtr: &mut Mtr<'_>) -> Result<Tree> {
+        let tree = Tree::create(mtr, SYSTEM_FILE, STATISTICS_INDEX)?;
+        let header = space::header(mtr, SYSTEM_FILE)?;
+        mtr.edit_u32(header, STATISTICS_SLOT, tree.root);
+        self.root.store(tree.root, Ordering::Release);
+        Ok(tree)
     }
 
     fn remove_pieces(&self, mtr: &mut Mtr<'_>, tree: Tree, table: FileId, first: usize) -> Result<()> {
@@ -251,11 +201,8 @@ impl Store {
     }
 
     /// Removes what is stored of a table that is dropped or emptied, before the catalog is changed in the same Mtr.
-    pub(in crate::table) fn remove_stored(&self, mtr: &mut Mtr<'_>, table: FileId) -> Result<()> {
-        let Some(tree) = self
-            .statistics_tree()
-            .filter(|_| !planted(Mutant::StatisticsSurviveDrop))
-        else {
+    pub fn remove(&self, mtr: &mut Mtr<'_>, table: FileId) -> Result<()> {
+        let Some(tree) = self.tree().filter(|_| !planted(Mutant::StatisticsSurviveDrop)) else {
             return Ok(());
         };
         match self.remove_pieces(mtr, tree, table, 0) {
@@ -267,12 +214,12 @@ impl Store {
 
     /// Tables of which something is stored. For tests.
     #[cfg(test)]
-    pub(crate) fn tables_with_stored_statistics(&self) -> Result<Vec<FileId>> {
+    pub fn tables(&self, pool: &Pool) -> Result<Vec<FileId>> {
         let mut tables = Vec::new();
-        let Some(tree) = self.statistics_tree() else {
+        let Some(tree) = self.tree() else {
             return Ok(tables);
         };
-        let mut leaf = tree.seek(&self.pool, Seek::First, &[])?;
+        let mut leaf = tree.seek(pool, Seek::First, &[])?;
         while let Some(at) = leaf {
             for slot in 0..at.len() {
                 let id = at
@@ -281,7 +228,7 @@ impl Store {
                     .map_or(0, |id| u32::from_be_bytes(*id));
                 tables.push(id);
             }
-            leaf = tree.next_leaf(&self.pool, at)?;
+            leaf = tree.next_leaf(pool, at)?;
         }
         tables.dedup();
         Ok(tables)

@@ -3,11 +3,12 @@
 //! the end; at any moment the transaction's undo records, which count down.
 //!
 //! Called by `rollback.rs` for each record, with no latch held; the clock is asked seldom.
-use crate::base::{Level, Result, UndoPtr};
-use crate::pool::PAGE_SIZE;
-use crate::table::store::Store;
-use crate::txn::{RollbackProgress, Trx};
+use crate::base::{Result, UndoPtr};
+use crate::pool::{Pool, PAGE_SIZE};
+use crate::table::catalog::damage_log::DamageLog;
+use crate::txn::{RollbackProgress, Trx, TrxSys};
 use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
 const TELL_EVERY_US: u64 = 30 * 1_000_000;
 /// Steps between two looks at the clock.
@@ -16,9 +17,16 @@ const STEPS_A_LOOK: u32 = 16;
 /// tiny, for the simulation.
 pub const NOTE_EVERY: u32 = if PAGE_SIZE >= 16 * 1024 { 256 } else { 3 };
 
-impl Store {
+/// Keeps note of how far rollbacks are.
+pub(in crate::table) struct ProgressNotes {
+    pub pool: Arc<Pool>,
+    pub trx_sys: Arc<TrxSys>,
+    pub log: DamageLog,
+}
+
+impl ProgressNotes {
     /// A rollback begins, or goes on after a pause: then it is told as one.
-    pub(in crate::table) fn rollback_goes_on(&self, trx: &mut Trx, to: UndoPtr) {
+    pub fn goes_on(&self, trx: &mut Trx, to: UndoPtr) {
         trx.shared.rolling_back.store(true, Ordering::Relaxed);
         if trx.rollback().is_some_and(|progress| progress.to == to) {
             return;
@@ -35,7 +43,7 @@ impl Store {
     }
 
     /// A step is done.
-    pub(in crate::table) fn rollback_progresses(&self, trx: &mut Trx) -> Result<()> {
+    pub fn progresses(&self, trx: &mut Trx) -> Result<()> {
         let top = trx.undo_top();
         let Some(progress) = trx.rollback() else {
             return Ok(());
@@ -47,11 +55,11 @@ impl Store {
             progress.noted = top;
             self.trx_sys.note_undone(trx)?;
         }
-        self.tell_rollback_progress(trx);
+        self.tell(trx);
         Ok(())
     }
 
-    fn tell_rollback_progress(&self, trx: &mut Trx) {
+    fn tell(&self, trx: &mut Trx) {
         let left = trx.shared.undo_records.load(Ordering::Relaxed);
         let id = trx.id();
         let connection = trx.shared.connection();
@@ -75,14 +83,12 @@ impl Store {
         };
         let seconds = (now_us - progress.began_us) / 1_000_000;
         let who = of_connection(connection);
-        (self.log)(
-            Level::Info,
-            &format!("rolling back transaction {id}{who}: {done} in {seconds} s"),
-        );
+        self.log
+            .info(&format!("rolling back transaction {id}{who}: {done} in {seconds} s"));
     }
 
     /// It has come to its end, or fails.
-    pub(in crate::table) fn rollback_ends(&self, trx: &mut Trx, done: bool) {
+    pub fn ends(&self, trx: &mut Trx, done: bool) {
         let Some(progress) = trx.take_rollback() else { return };
         if !done || progress.logged_us == progress.began_us {
             return;
@@ -92,7 +98,7 @@ impl Store {
         let left = trx.shared.undo_records.load(Ordering::Relaxed);
         let undone = progress.records_at_first.saturating_sub(left);
         let text = format!("rolled back transaction {id}{who}: {undone} undo records in {seconds} s");
-        (self.log)(Level::Info, &text);
+        self.log.info(&text);
     }
 }
 

@@ -7,17 +7,24 @@
 //! Every action is idempotent: after a crash a job is done again.
 //!
 //! Who calls: the purge workers, by bounded steps (I7), and slow shutdown.
-use crate::base::{Error, Result, TrxId, UndoPtr};
+use crate::base::{Counters, Error, Result, TrxId, UndoPtr};
 use crate::btree::{overflow, Intent};
 use crate::change::Op;
 use crate::index::{ChainRef, RowHeader};
-use crate::table::catalog::table::{Layout, Table};
-use crate::table::scan::version::split;
-use crate::table::store::Store;
-use crate::table::undo::record::{Record, What};
-use crate::table::undo::rollback::points_at;
-use crate::txn::PurgeRecord;
+use crate::pool::Pool;
+use crate::redo::Redo;
+use crate::table::catalog::damage_log::DamageLog;
+use crate::table::catalog::dictionary::Catalog;
+use crate::table::catalog::layout::Layout;
+use crate::table::catalog::table::Table;
+use crate::table::row::entry::submit_if_there;
+use crate::table::row::overflow_row::free_chain;
+use crate::table::row::undo_record::{Record, What};
+use crate::table::row::version::{points_at, split};
+use crate::table::undo::read_retries::ReadRetries;
+use crate::txn::{PurgeRecord, TrxSys};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// Delete marks, by their maker and his record, on which another version was put for good.
 type PutBack = HashSet<(TrxId, UndoPtr)>;
@@ -33,7 +40,18 @@ fn put_back(records: &[PurgeRecord]) -> PutBack {
     marks.collect()
 }
 
-impl Store {
+/// Takes away what only old views needed.
+pub struct Purger {
+    pub(in crate::table) pool: Arc<Pool>,
+    pub(in crate::table) redo: Arc<Redo>,
+    pub(in crate::table) trx_sys: Arc<TrxSys>,
+    pub(in crate::table) counters: Arc<Counters>,
+    pub(in crate::table) catalog: Arc<Catalog>,
+    pub(in crate::table) log: DamageLog,
+    pub(in crate::table) tries: ReadRetries,
+}
+
+impl Purger {
     /// One job of at most `records_max` records. False: nothing is old enough.
     pub fn purge_step(&self, records_max: usize) -> Result<bool> {
         self.pool.check_alive()?;
@@ -69,10 +87,21 @@ impl Store {
         Ok(())
     }
 
+    /// Purge leaves a record out.
+    fn pass_over(&self, table: &Table, why: Error) {
+        self.counters.purge_passed_over.inc();
+        if !table.is_damage_logged() {
+            self.log.error(&format!(
+                "purge passes over what it cannot reach: {}",
+                self.log.name_damage(why)
+            ));
+        }
+    }
+
     /// A disk that fails for a moment is waited for, by a living engine.
     fn fails_for_long(&self, table: &Table, record: UndoPtr) -> bool {
         let now_us = self.pool.disk().now_us();
-        self.pool.check_alive().is_ok() && self.purge_tries.failed((table.layout().id, 0), record, now_us)
+        self.pool.check_alive().is_ok() && self.tries.failed((table.layout().id, 0), record, now_us)
     }
 
     fn purge_record(&self, maker: TrxId, purged: &PurgeRecord, put_back: &PutBack) -> Result<()> {
@@ -90,14 +119,14 @@ impl Store {
         if table.is_dropped() || layout.id != record.table {
             return Ok(());
         }
-        self.check_whole(&table)?;
+        self.log.check_whole(&table)?;
         self.purge_touches(layout, &record, maker, purged.undone)?;
         match record.what {
             // Undone: the version before was restored, its chain is in use.
             What::Update { old, chain, .. } if purged.undone && old.marked() => {
                 self.remove_left_mark(layout, record.pk, &old, chain)?
             }
-            What::Update { chain: Some(chain), .. } if !purged.undone => self.free_chain(layout, chain)?,
+            What::Update { chain: Some(chain), .. } if !purged.undone => free_chain(&self.pool, layout, chain)?,
             What::Delete { chain: None, .. } if put_back.contains(&(maker, purged.at)) => {}
             What::Delete { chain, .. } if !purged.undone => {
                 let wanted = |value: &[u8]| points_at(value, maker, purged.at);
@@ -122,7 +151,7 @@ impl Store {
                     if_stamp: maker,
                     marked: true,
                 };
-                self.submit_if_there(layout, touch.index, op)?;
+                submit_if_there(&self.pool, layout, touch.index, op)?;
             }
         }
         Ok(())

@@ -37,15 +37,15 @@ impl Failure {
     }
 }
 
-pub(in crate::table) struct ReadTries(RankedMutex<Vec<Failure>>);
+pub(in crate::table) struct ReadRetries(RankedMutex<Vec<Failure>>);
 
-impl Default for ReadTries {
-    fn default() -> ReadTries {
-        ReadTries(RankedMutex::new(Rank::Leaf, Vec::new()))
+impl Default for ReadRetries {
+    fn default() -> ReadRetries {
+        ReadRetries(RankedMutex::new(Rank::Leaf, Vec::new()))
     }
 }
 
-impl ReadTries {
+impl ReadRetries {
     /// Something there could not be read when that undo record was purged or undone. True: it is not waited for any longer.
     pub fn failed(&self, place: Place, record: UndoPtr, now_us: u64) -> bool {
         let mut known = self.0.lock();
@@ -90,7 +90,7 @@ mod tests {
     /// From the 65th on each was pushed out before its turn came again, and purge waited anew for every one.
     #[test]
     fn many_tables_that_cannot_be_read_are_each_waited_for_once() {
-        let tries = ReadTries::default();
+        let tries = ReadRetries::default();
         let record = UndoPtr { page: 7, offset: 40 };
         let tables = 2000;
         let mut now_us = 0;

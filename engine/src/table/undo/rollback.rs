@@ -4,18 +4,29 @@
 //!
 //! Who calls: the row operations (a failed statement), the user, and `step_rollback` for transactions found at open.
 use crate::base::bytes::prefix_successor;
-use crate::base::{planted, Error, IndexId, Mutant, Result, TrxId, UndoPtr};
+use crate::base::{planted, Counters, Error, IndexId, Mutant, Result, TrxId, UndoPtr};
 use crate::btree::{Intent, LeafWrite, Placed};
-use crate::change::Op;
+use crate::change::{Op, DELTA_BIT};
 use crate::index::secondary;
 use crate::index::{ChainRef, RowHeader, ROW_HEADER};
-use crate::pool::Mtr;
-use crate::table::catalog::table::{Layout, Table};
-use crate::table::scan::version::split;
-use crate::table::store::{Savepoint, Store};
-use crate::table::undo::record::{Record, Touch, What};
-use crate::txn::{Isolation, Trx, UndoRecord};
+use crate::pool::{Mtr, Pool};
+use crate::redo::Redo;
+use crate::table::catalog::damage_log::DamageLog;
+use crate::table::catalog::ddl::Tables;
+use crate::table::catalog::dictionary::Catalog;
+use crate::table::catalog::layout::Layout;
+use crate::table::catalog::table::Table;
+use crate::table::row::entry::submit_if_there;
+use crate::table::row::overflow_row::free_chain;
+use crate::table::row::undo_record::{Record, Touch, What};
+use crate::table::row::version::points_at;
+use crate::table::undo::load_rollback::LoadRollback;
+use crate::table::undo::progress::ProgressNotes;
+use crate::table::undo::read_retries::ReadRetries;
+use crate::table::undo::waiting::WaitingRollbacks;
+use crate::txn::{Isolation, Trx, TrxSys, UndoRecord};
 use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
 /// What undoing a record leaves of the clustered entry.
 enum Restore<'a> {
@@ -24,7 +35,31 @@ enum Restore<'a> {
     Header(RowHeader),
 }
 
-impl Store {
+/// A point to roll back to: the transaction's newest undo record at that time.
+pub type Savepoint = UndoPtr;
+
+/// Undoes changes.
+pub struct Rollback {
+    pub(in crate::table) pool: Arc<Pool>,
+    pub(in crate::table) redo: Arc<Redo>,
+    pub(in crate::table) trx_sys: Arc<TrxSys>,
+    pub(in crate::table) counters: Arc<Counters>,
+    pub(in crate::table) catalog: Arc<Catalog>,
+    pub(in crate::table) tables: Arc<Tables>,
+    pub(in crate::table) log: DamageLog,
+    pub(in crate::table) loads: LoadRollback,
+    pub(in crate::table) progress: ProgressNotes,
+    pub(in crate::table) tries: ReadRetries,
+    pub(in crate::table) waiting: WaitingRollbacks,
+}
+
+impl Rollback {
+    /// A mark to roll back to.
+    pub fn savepoint(&self, trx: &Trx) -> Savepoint {
+        self.trx_sys.locks().savepoint(trx);
+        trx.undo_top()
+    }
+
     /// Undoes everything behind `savepoint`; the transaction goes on.
     pub fn rollback_to(&self, trx: &mut Trx, savepoint: Savepoint) -> Result<()> {
         if trx.isolation == Isolation::Serializable {
@@ -84,7 +119,7 @@ impl Store {
     }
 
     /// Undoes everything and ends the transaction. What cannot be undone now waits, and is told by an error; `trx` is a fresh one then. A prepared
-    /// one whose rollback cannot begin is left as it is: still prepared, it may be asked again, or made to wait ([`Store::let_rollback_wait`]).
+    /// one whose rollback cannot begin is left as it is: still prepared, it may be asked again, or made to wait ([`Rollback::let_rollback_wait`]).
     pub fn rollback(&self, trx: &mut Trx) -> Result<()> {
         self.trx_sys.resume(trx)?;
         let undone = self.undo_until(trx, UndoPtr::NONE);
@@ -95,25 +130,41 @@ impl Store {
     /// Of a rollback that failed: it goes on later, without `trx`, which is a fresh one on return.
     pub fn let_rollback_wait(&self, trx: &mut Trx, why: &Error) {
         match self.can_wait(why) {
-            true => self.set_trx_aside(trx, why),
+            true => self.keep_waiting(trx, why),
             false => self.pool.poison(&format!("a rollback failed: {why}")),
         }
+    }
+
+    /// Keeps a transaction whose rollback cannot be finished now; `trx` is a fresh one afterwards.
+    pub fn keep_waiting(&self, trx: &mut Trx, why: &Error) {
+        self.trx_sys.visibility.close_view(trx);
+        let (waiter, connection) = (trx.shared.waiter.clone(), trx.shared.connection);
+        let stuck = std::mem::replace(trx, self.trx_sys.new_trx(waiter, connection));
+        self.log_rollback_waits(stuck.id(), why);
+        self.waiting.add(stuck);
+    }
+
+    pub fn log_rollback_waits(&self, id: TrxId, why: &Error) {
+        self.log.error(&format!(
+            "the rollback of transaction {id} waits: {}; nobody sees its changes, and its rows stay locked",
+            self.log.name_damage(why.clone())
+        ));
     }
 
     /// One bounded piece (I7) of a rollback: at most `records_max` records. True: nothing is left to undo.
     pub fn rollback_step(&self, trx: &mut Trx, records_max: usize) -> Result<bool> {
         self.trx_sys.resume(trx)?;
-        self.rollback_goes_on(trx, UndoPtr::NONE);
+        self.progress.goes_on(trx, UndoPtr::NONE);
         for _ in 0..records_max {
             if trx.undo_top().is_none() {
                 break;
             }
             self.undo_top_record(trx)?;
-            self.rollback_progresses(trx)?;
+            self.progress.progresses(trx)?;
         }
         let done = trx.undo_top().is_none();
         if done {
-            self.rollback_ends(trx, true);
+            self.progress.ends(trx, true);
         }
         Ok(done)
     }
@@ -121,9 +172,9 @@ impl Store {
     fn undo_until(&self, trx: &mut Trx, savepoint: Savepoint) -> Result<()> {
         // It may have been a row of these changes: then its table may be empty, and its leaf a failed load's.
         trx.forget_found();
-        self.rollback_goes_on(trx, savepoint);
+        self.progress.goes_on(trx, savepoint);
         let undone = self.undo_all_until(trx, savepoint);
-        self.rollback_ends(trx, undone.is_ok());
+        self.progress.ends(trx, undone.is_ok());
         undone
     }
 
@@ -133,7 +184,7 @@ impl Store {
                 return Err(Error::NotFound);
             }
             let undone = self.undo_top_record(trx);
-            if let Err(e) = undone.and_then(|()| self.rollback_progresses(trx)) {
+            if let Err(e) = undone.and_then(|()| self.progress.progresses(trx)) {
                 // Half a statement may not be committed later (I6).
                 if self.can_wait(&e) {
                     trx.doom(&e);
@@ -155,8 +206,32 @@ impl Store {
             let Some((table, index)) = self.broken_secondary(&e, trx.undo_top()) else {
                 return Err(e);
             };
-            self.set_index_aside(&table, index, &e)?;
+            self.tables.quarantine_index(&table, index, &e)?;
         }
+    }
+
+    /// The secondary index, not set aside yet, that keeps `record` from being undone: a page of it is broken, or could not be read for long.
+    fn broken_secondary(&self, error: &Error, record: UndoPtr) -> Option<(Arc<Table>, IndexId)> {
+        let (Error::Corrupt(damage) | Error::Io(damage)) = error else {
+            return None;
+        };
+        let table = self.catalog.by_id(damage.file)?;
+        let found = table.layout().secondary_by_id(damage.index & !DELTA_BIT)?;
+        let id = found.index.id;
+        if found.quarantined || !self.can_wait(error) {
+            return None;
+        }
+        let is_broken = error.is_corrupt() || {
+            let now_us = self.pool.disk().now_us();
+            self.tries.failed((damage.file, id), record, now_us)
+        };
+        is_broken.then_some((table, id))
+    }
+
+    /// Can a rollback that failed so be finished later? (Else the engine is poisoned.) `Io` is a read, a file that could not be opened or
+    /// made longer, as long as the engine lives: a failed write or sync ends it (I6), and so does an Mtr that is abandoned behind its first change.
+    pub fn can_wait(&self, error: &Error) -> bool {
+        matches!(error, Error::Corrupt(_) | Error::Full(_) | Error::Io(_)) && self.pool.check_alive().is_ok()
     }
 
     fn try_undo_top_record(&self, trx: &mut Trx) -> Result<()> {
@@ -187,14 +262,14 @@ impl Store {
         if table.is_dropped() || layout.id != record.table {
             return Ok(true);
         }
-        self.check_whole(&table)?;
+        self.log.check_whole(&table)?;
         match record.what {
             What::Chain { first } => {
                 let owner = undo.trx;
-                self.free_chain(layout, ChainRef { first, owner })?;
+                free_chain(&self.pool, layout, ChainRef { first, owner })?;
             }
-            What::Load { linked: false, .. } => self.undo_load_begun(&table, layout, &record, undo.trx)?,
-            What::Load { linked: true, .. } => return self.undo_load_linked(trx, at, &table, layout, undo.trx),
+            What::Load { linked: false, .. } => self.loads.undo_load_begun(&table, layout, &record, undo.trx)?,
+            What::Load { linked: true, .. } => return self.loads.undo_load_linked(trx, at, &table, layout, undo.trx),
             _ => self.undo_row(trx, at, undo, &record, &table, layout)?,
         }
         Ok(true)
@@ -262,7 +337,7 @@ impl Store {
                     if_stamp: maker,
                     marked: false,
                 };
-                return self.submit_if_there(layout, touch.index, op);
+                return submit_if_there(&self.pool, layout, touch.index, op);
             };
             let stays = touch.old == touch.new;
             if let Some(raw) = touch.raw {
@@ -271,13 +346,13 @@ impl Store {
                     false => maker,
                 };
                 secondary::encode(&mut value, stamp, record.pk.len(), layout.pk_fixed_len, raw);
-                self.submit_if_there(layout, touch.index, Op::Put { key, value: &value })?;
+                submit_if_there(&self.pool, layout, touch.index, Op::Put { key, value: &value })?;
             }
             if stays {
                 return Ok(());
             }
             let op = Op::Kill { key, if_stamp: maker };
-            self.submit_if_there(layout, touch.index, op)?;
+            submit_if_there(&self.pool, layout, touch.index, op)?;
         }
         if let (Some(user_key), Some(old)) = (touch.old, old) {
             let op = Op::Unmark {
@@ -286,14 +361,14 @@ impl Store {
                 stamp: self.stamp_of_version(old, maker, touch.index, user_key)?,
                 value: None,
             };
-            self.submit_if_there(layout, touch.index, op)?;
+            submit_if_there(&self.pool, layout, touch.index, op)?;
         }
         Ok(())
     }
 
     /// The stamp for the entry that stands for `version` of a row, under `user_key`: not older than who put it, and `maker` only if it put
     /// it. A version of `maker` may have left the entry as another transaction had made it; and what bears `maker`'s stamp goes with its
-    /// load ([`Store::undo_load_linked`]). Each of its records is passed at most once for each that touches the index.
+    /// load (`LoadRollback::undo_load_linked`). Each of its records is passed at most once for each that touches the index.
     fn stamp_of_version(&self, mut version: RowHeader, maker: TrxId, index: IndexId, user_key: &[u8]) -> Result<TrxId> {
         while version.trx == maker && !version.undo.is_none() && !planted(Mutant::StampOfVersionBefore) {
             let undo = self.trx_sys.undo.read(version.undo)?;
@@ -355,10 +430,4 @@ impl Store {
         }
         Ok(lsn)
     }
-}
-
-/// The entry's newest version is the one that `undo` tells about.
-pub(in crate::table) fn points_at(value: &[u8], maker: TrxId, undo: UndoPtr) -> bool {
-    let (header, _) = split(value);
-    header.trx == maker && header.undo == undo
 }

@@ -3,7 +3,7 @@ use super::super::rig::*;
 use super::world::*;
 use crate::base::{Error, Result};
 use crate::btree::Seek;
-use crate::table::{Cursor, LockChoice};
+use crate::table::LockChoice;
 use crate::txn::{Isolation, LockMode, Trx};
 use isolation_judge::{Item, Level, Lock, Op, Path, Seen, Value, Version, Way, What};
 use std::collections::HashMap;
@@ -43,12 +43,12 @@ impl World {
             Step::InsertTwo(slot) => self.insert_two(session, slot)?,
             Step::Savepoint => {
                 let trx = session.trx.as_ref().expect("begun");
-                session.savepoint = Some(self.rig().store().savepoint(trx));
+                session.savepoint = Some(self.rig().store().rollbacks().savepoint(trx));
             }
             Step::RollbackTo => {
                 let savepoint = session.savepoint.take().expect("set before");
                 let trx = session.trx.as_mut().expect("begun");
-                self.rig().store().rollback_to(trx, savepoint)?;
+                self.rig().store().rollbacks().rollback_to(trx, savepoint)?;
             }
         }
         Ok(true)
@@ -81,14 +81,18 @@ impl World {
     /// The second is often there already: then the first must not stay, and the transaction goes on.
     fn insert_two(&self, session: &mut Session, slot: u32) -> Result<()> {
         let keys = [self.key(slot) + SLOTS, self.key((slot + 1) % SLOTS)];
-        let before = self.rig().store().savepoint(session.trx.as_ref().expect("begun"));
+        let before = self
+            .rig()
+            .store()
+            .rollbacks()
+            .savepoint(session.trx.as_ref().expect("begun"));
         let values = [self.value(), self.value()];
         let inserted = (keys.iter().zip(values))
             .try_for_each(|(key, value)| self.put(session, *key, None, value, std::slice::from_ref(&value)));
         let failed = matches!(inserted, Err(Error::Duplicate { .. }));
         if failed {
             let trx = session.trx.as_mut().expect("begun");
-            self.rig().store().rollback_to(trx, before)?;
+            self.rig().store().rollbacks().rollback_to(trx, before)?;
         } else {
             inserted?;
         }
@@ -132,7 +136,10 @@ impl World {
             return Ok(());
         }
         // Two statements: a rollback to a savepoint gives back locks of rows that the same statement changed.
-        self.rig().store().savepoint(session.trx.as_ref().expect("begun"));
+        self.rig()
+            .store()
+            .rollbacks()
+            .savepoint(session.trx.as_ref().expect("begun"));
         let now = self.get(session, key, Lock::Update)?;
         let value = self.value();
         match (now, &read) {
@@ -315,7 +322,7 @@ fn begin_scan(rig: &Rig, trx: &mut Trx, aim: Aim, lock: LockChoice, backward: bo
         Aim::RegistersByKey => (0, false),
         _ => (BY_GROUP, false),
     };
-    let mut cursor = Cursor::new(rig.store().clone(), rig.table.clone());
+    let mut cursor = rig.store().cursor(rig.table.clone());
     cursor.set_semi_consistent(index == 0 && trx.isolation <= Isolation::ReadCommitted);
     cursor.begin(trx, index, lock, covering)?;
     if let Some((lo, hi)) = places(aim) {

@@ -358,7 +358,7 @@ impl World {
         if session.scan.is_none() && self.isolation() <= Isolation::ReadCommitted {
             rig.store().trx_sys.visibility.close_view(trx);
         }
-        let before = rig.store().savepoint(trx);
+        let before = rig.store().rollbacks().savepoint(trx);
         let known = session.ops.len();
         match self.perform(session, step) {
             Ok(true) => (session.at, session.tries) = (session.at + 1, 0),
@@ -368,7 +368,7 @@ impl World {
                 session.ops.truncate(known);
                 session.scan = None;
                 let trx = session.trx.as_mut().expect("begun");
-                rig.store().rollback_to(trx, before).expect("undone");
+                rig.store().rollbacks().rollback_to(trx, before).expect("undone");
             }
             Err(Error::LockWaitTimeout | Error::Deadlock | Error::Conflict | Error::Duplicate { .. }) => {
                 self.end(session, n, false);
@@ -392,7 +392,7 @@ impl World {
         let rig = self.rig();
         let store = rig.store();
         match self.below(10) {
-            0..=3 => drop(store.purge_step(1 + self.below(30) as usize).expect("purge")),
+            0..=3 => drop(store.purger().purge_step(1 + self.below(30) as usize).expect("purge")),
             4..=6 => rig.merge_some(&mut self.random.borrow_mut()).expect("merge"),
             _ => {
                 let pages = 1 + self.below(20) as usize;
@@ -419,7 +419,7 @@ impl World {
         *self.disk.borrow_mut() = disk;
         let mut losers = crate::engine::steps::LoserRollback::new(engine.in_doubt.take_losers());
         while losers.step(engine.store(), 10).expect("rollback") {}
-        let table = engine.store().open_table("t").expect("open");
+        let table = engine.store().tables().open_table("t").expect("open");
         *self.rig.borrow_mut() = Rc::new(Rig { engine, table });
         self.settings();
         self.depth.set(0);

@@ -33,12 +33,14 @@ impl World {
         }
         let kinds = self.history.current().tables[&name].kinds.clone();
         match op {
-            Op::Drop { .. } => self.decide_ddl(Change::Drop(name.clone()), |s| s.drop_table(&name)),
-            Op::Truncate { .. } => self.decide_ddl(Change::Truncate(name.clone()), |s| s.truncate_table(&name)),
+            Op::Drop { .. } => self.decide_ddl(Change::Drop(name.clone()), |s| s.tables().drop_table(&name)),
+            Op::Truncate { .. } => {
+                self.decide_ddl(Change::Truncate(name.clone()), |s| s.tables().truncate_table(&name))
+            }
             Op::Rename { .. } => {
                 let to = self.new_name();
                 let change = Change::Rename(name.clone(), to.clone());
-                self.decide_ddl(change, |s| s.rename_table(&name, &to))
+                self.decide_ddl(change, |s| s.tables().rename_table(&name, &to))
             }
             Op::AddIndex { kind, .. } => {
                 let kind = KINDS[kind as usize % KINDS.len()];
@@ -74,7 +76,7 @@ impl World {
         let chosen = |(i, kind): (usize, Kind)| (kinds >> i & 1 != 0).then_some(kind);
         let kinds: Vec<Kind> = KINDS.into_iter().enumerate().filter_map(chosen).collect();
         let change = Change::Create(name.clone(), kinds.clone());
-        self.decide_ddl(change, |s| s.create_table(&name, &spec(&kinds)))
+        self.decide_ddl(change, |s| s.tables().create_table(&name, &spec(&kinds)))
     }
 
     fn drop_index(&mut self, name: &str, kinds: &[Kind], gone: Kind) -> Step {
@@ -82,8 +84,8 @@ impl World {
         let change = Change::Indexes(name.to_string(), left.clone());
         let order: Vec<&str> = left.iter().map(|k| k.name()).collect();
         self.decide_ddl(change, |s| {
-            let table = s.open_table(name)?;
-            s.alter_indexes(&[IndexChange {
+            let table = s.tables().open_table(name)?;
+            s.indexes().alter_indexes(&[IndexChange {
                 table: &table,
                 drop: vec![gone.name()],
                 rename: vec![],
@@ -111,8 +113,8 @@ impl World {
         let has_duplicates = kind == Kind::Tag && tags.len() < count;
         let engine = self.engine().clone();
         self.decide_ddl(change, |store| {
-            let table = store.open_table(name)?;
-            let mut build = store.begin_build(&table, &kind.spec())?;
+            let table = store.tables().open_table(name)?;
+            let mut build = store.indexes().begin_build(&table, &kind.spec())?;
             let mut trx = engine.new_trx(Arc::new(crate::txn::ThreadWaiter::new()), 98);
             let built = rows.and_then(|rows| {
                 for (pk, row) in &rows {
@@ -130,7 +132,7 @@ impl World {
                 return build.abort().and(Err(e));
             }
             assert!(!has_duplicates, "a unique index was built over duplicates");
-            store.alter_indexes(&[IndexChange {
+            store.indexes().alter_indexes(&[IndexChange {
                 table: &table,
                 drop: vec![],
                 rename: vec![],
@@ -143,7 +145,7 @@ impl World {
     }
 
     fn read_rows(&self, name: &str) -> Result<Vec<(Vec<u8>, crate::engine::tests::rig::Row)>> {
-        let table = self.store().open_table(name)?;
+        let table = self.store().tables().open_table(name)?;
         let handle = self.handle(table, &[]);
         let seen = self.with_view(|trx| handle.scan(trx, 0, false, false))?;
         Ok(seen.iter().map(|s| s.row()).collect())

@@ -42,7 +42,11 @@ fn a_prepared_transaction_is_whole_or_not_prepared() {
     }
     rig.engine.prepare(&mut trx, &xid(1)).expect("prepare");
     rig.store().trx_sys.resume(&mut trx).expect("the rollback begins");
-    assert!(!rig.store().rollback_step(&mut trx, 1).expect("one step of it"));
+    assert!(!rig
+        .store()
+        .rollbacks()
+        .rollback_step(&mut trx, 1)
+        .expect("one step of it"));
     rig.engine.flush_log().expect("the step becomes durable");
     let disk = disk.crash(1);
     drop(rig);
@@ -50,7 +54,7 @@ fn a_prepared_transaction_is_whole_or_not_prepared() {
     assert!(engine.in_doubt.prepared().is_empty());
     let mut losers = LoserRollback::new(engine.in_doubt.take_losers());
     while losers.step(engine.store(), 1).expect("rollback") {}
-    let table = engine.store().open_table("t").expect("table");
+    let table = engine.store().tables().open_table("t").expect("table");
     let rig = Rig { engine, table };
     let mut reader = rig.begin(Isolation::ReadCommitted);
     assert!(rig.scan(&mut reader, 0, false, false, None).expect("scan").is_empty());

@@ -25,7 +25,7 @@ impl World {
         let mut state = State::default();
         let store = self.store();
         for name in store.catalog.names() {
-            let table = store.open_table(&name)?;
+            let table = store.tables().open_table(&name)?;
             let kinds: Vec<Kind> = (table.layout().secondary.iter())
                 .filter_map(|s| Kind::of_name(&s.index.name))
                 .collect();
@@ -49,7 +49,7 @@ impl World {
     pub fn compare_all(&self) -> std::result::Result<(), Finding> {
         let store = self.store();
         for (name, twin) in &self.history.current().tables {
-            let table = store.open_table(name)?;
+            let table = store.tables().open_table(name)?;
             let handle = self.handle(table, &twin.kinds);
             for index in 0..=twin.kinds.len() as u32 {
                 for (backward, covering) in [(false, false), (true, index > 0)] {
@@ -110,7 +110,10 @@ impl World {
     /// A rollback that waits leaves rows locked, of which the twin knows nothing: the engine ends here, and the next start finishes it.
     pub fn end_if_undo_waits(&self, doomed: bool) {
         let store = self.store();
-        if doomed || store.rollbacks_waiting() > 0 || self.trxs.iter().flatten().any(|open| open.trx.is_doomed()) {
+        if doomed
+            || store.rollbacks().rollbacks_waiting() > 0
+            || self.trxs.iter().flatten().any(|open| open.trx.is_doomed())
+        {
             store.pool.poison("a rollback waits");
         }
     }

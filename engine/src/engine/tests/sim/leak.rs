@@ -27,7 +27,7 @@ impl World {
     /// Statistics are stored of tables that exist, and of no others.
     fn statistics_agree(&self) -> Step {
         let store = self.store();
-        match store.tables_with_stored_statistics() {
+        match store.statistics_keeper().tables_with_stored_statistics() {
             Ok(stored) => match stored.iter().find(|id| store.catalog.by_id(**id).is_none()) {
                 Some(id) => Err(format!("statistics are stored of table {id}, which does not exist")),
                 None => Ok(()),
@@ -43,7 +43,7 @@ impl World {
             return Ok(());
         }
         self.statistics_agree()?;
-        if let Err(e) = self.store().drain_changes() {
+        if let Err(e) = self.store().merge_scheduler().drain_changes() {
             return self.judge("merging", &e);
         }
         let pending = self.store().change.entries();

@@ -158,7 +158,7 @@ impl World {
         }
         let store = self.store();
         loop {
-            match store.purge_step(50) {
+            match store.purger().purge_step(50) {
                 Ok(true) => self.apply(Op::SyncLog)?,
                 Ok(false) => return Ok(()),
                 Err(e) => return self.judge("purge", &e),

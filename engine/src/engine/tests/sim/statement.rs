@@ -188,13 +188,13 @@ impl World {
         };
         let statements: Vec<Statement> = (first..first + rows.min(KEYS)).map(one).collect();
         let store = self.store();
-        let table = match store.open_table(name) {
+        let table = match store.tables().open_table(name) {
             Ok(table) => table,
             Err(e) => return self.judge("load", &e).map(|()| Err(e)),
         };
         let latest = open.latest(current, name);
-        let savepoint = store.savepoint(&open.trx);
-        let done = match store.begin_bulk_insert(&table) {
+        let savepoint = store.rollbacks().savepoint(&open.trx);
+        let done = match store.loads().begin_bulk_insert(&table) {
             Ok(None) => {
                 for s in statements {
                     let done = self.change(open, name, current, s)?;
@@ -209,7 +209,7 @@ impl World {
                 let handle = self.handle(table, &current.kinds);
                 let rows = statements.iter().map(|s| (&s.pk[..], &s.row));
                 let done = handle.load(bulk, &mut open.trx, rows);
-                done.or_else(|e| store.rollback_to(&mut open.trx, savepoint).and(Err(e)))
+                done.or_else(|e| store.rollbacks().rollback_to(&mut open.trx, savepoint).and(Err(e)))
             }
             Err(e) => Err(e),
         };
@@ -237,7 +237,7 @@ impl World {
         if open.own.len() > OWN_MAX || (old.is_none() && s.what != What::Insert) {
             return Ok(Ok(()));
         }
-        let done = match self.store().open_table(name) {
+        let done = match self.store().tables().open_table(name) {
             Err(e) => Err(e),
             Ok(table) => {
                 let handle = self.handle(table, &current.kinds);
@@ -355,7 +355,7 @@ impl World {
         }
         let index = (way % (current.kinds.len() as u64 + 1)) as u32;
         let (backward, covering) = (way & 16 != 0, way & 32 != 0 && index > 0);
-        let read = store.open_table(name).and_then(|table| {
+        let read = store.tables().open_table(name).and_then(|table| {
             let handle = self.handle(table, &current.kinds);
             let row = handle.get(&mut open.trx, pk)?;
             let compared = handle.compare(&mut open.trx, &expected, index, backward, covering)?;

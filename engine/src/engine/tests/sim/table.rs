@@ -5,7 +5,7 @@ use crate::base::Result;
 use crate::btree::{Seek, KEY_MAX, WIDE_KEY_MAX};
 use crate::engine::tests::rig::Row;
 use crate::engine::Engine;
-use crate::table::{BulkInsert, Cursor, Entry, EntryChange, IndexSpec, LockChoice, NewRow, Table, TableSpec};
+use crate::table::{BulkInsert, Entry, EntryChange, IndexSpec, LockChoice, NewRow, Table, TableSpec};
 use crate::txn::Trx;
 use std::sync::Arc;
 
@@ -124,7 +124,9 @@ impl Handle<'_> {
         let owned = OwnedEntry::all(self.kinds, pk, row);
         let entries: Vec<Entry<'_>> = owned.iter().map(OwnedEntry::entry).collect();
         let store = self.engine.store();
-        store.insert(trx, &self.table, &NewRow::new(pk, &row.encode(), &entries), false)
+        store
+            .rows()
+            .insert(trx, &self.table, &NewRow::new(pk, &row.encode(), &entries), false)
     }
     /// Nothing is rolled back.
     pub fn load<'r>(
@@ -146,7 +148,7 @@ impl Handle<'_> {
     pub fn delete(&self, trx: &mut Trx, pk: &[u8], row: &Row) -> Result<()> {
         let owned = OwnedEntry::all(self.kinds, pk, row);
         let entries: Vec<Entry<'_>> = owned.iter().map(OwnedEntry::entry).collect();
-        self.engine.store().delete(trx, &self.table, pk, &entries)
+        self.engine.store().rows().delete(trx, &self.table, pk, &entries)
     }
     pub fn update(&self, trx: &mut Trx, pk: &[u8], old: &Row, new: &Row) -> Result<()> {
         let before = OwnedEntry::all(self.kinds, pk, old);
@@ -163,7 +165,9 @@ impl Handle<'_> {
             })
             .collect();
         let store = self.engine.store();
-        store.update(trx, &self.table, pk, &new.encode(), &changes, false)
+        store
+            .rows()
+            .update(trx, &self.table, pk, &new.encode(), &changes, false)
     }
     pub fn move_row(&self, trx: &mut Trx, from: (&[u8], &Row), to: (&[u8], &Row)) -> Result<()> {
         let before = OwnedEntry::all(self.kinds, from.0, from.1);
@@ -173,16 +177,16 @@ impl Handle<'_> {
         let row = to.1.encode();
         let new = NewRow::new(to.0, &row, &entries);
         let store = self.engine.store();
-        store.move_row(trx, &self.table, from.0, &old, &new, false)
+        store.rows().move_row(trx, &self.table, from.0, &old, &new, false)
     }
     pub fn get(&self, trx: &mut Trx, pk: &[u8]) -> Result<Option<Row>> {
-        let mut cursor = Cursor::new(self.engine.store().clone(), self.table.clone());
+        let mut cursor = self.engine.store().cursor(self.table.clone());
         let found = cursor.get(trx, pk, LockChoice::default())?;
         Ok(cursor.found().filter(|_| found).map(|f| Row::decode(f.row)))
     }
     /// (key, clustered key, row or raw part, covering) of every entry that the transaction sees.
     pub fn scan(&self, trx: &mut Trx, index: u32, backward: bool, covering: bool) -> Result<Vec<Seen>> {
-        let mut cursor = Cursor::new(self.engine.store().clone(), self.table.clone());
+        let mut cursor = self.engine.store().cursor(self.table.clone());
         cursor.begin(trx, index, LockChoice::default(), covering)?;
         let mut out = Vec::new();
         let mut more = cursor.seek(trx, if backward { Seek::Last } else { Seek::First }, &[])?;

@@ -52,7 +52,7 @@ impl World {
             return Ok(());
         };
         open.own = own;
-        let done = store.rollback_to(&mut open.trx, at);
+        let done = store.rollbacks().rollback_to(&mut open.trx, at);
         self.judge_end("rollback to a savepoint", done)
     }
 

@@ -257,7 +257,7 @@ impl World {
             Op::Savepoint { trx } => {
                 let store = self.store();
                 if let Some(open) = &mut self.trxs[trx as usize] {
-                    let at = (store.savepoint(&open.trx), open.own.clone());
+                    let at = (store.rollbacks().savepoint(&open.trx), open.own.clone());
                     open.savepoints.push(at);
                 }
                 Ok(())
@@ -291,7 +291,7 @@ impl World {
         let store = self.store();
         let changes = self.disk.changes();
         let done = match op {
-            Op::Purge { records } => store.purge_step(records as usize).map(|_| ()),
+            Op::Purge { records } => store.purger().purge_step(records as usize).map(|_| ()),
             Op::Shrink => steps::truncate_undo(&store).map(|_| ()),
             Op::Clean => steps::clean(&store),
             Op::Merge { leaves, partition } => return self.merge_some(leaves as usize, partition),
@@ -352,10 +352,10 @@ impl World {
         let Some(name) = self.table_name(table) else {
             return Ok(());
         };
-        let opened = store.open_table(&name);
+        let opened = store.tables().open_table(&name);
         let done = opened.and_then(|table| {
-            store.compute_statistics(&table)?;
-            store.close_table(&table);
+            store.statistics_keeper().compute_statistics(&table)?;
+            store.tables().close_table(&table);
             Ok(())
         });
         self.judge_result("computing statistics", done)
@@ -390,7 +390,7 @@ impl World {
     fn step_losers(&mut self, records: usize) -> Result<()> {
         let store = self.store();
         if !self.freed {
-            store.resume_freeing();
+            store.indexes().resume_freeing();
             self.freed = true;
         }
         self.losers_left = self.losers.step(&store, records)?;

@@ -2,17 +2,20 @@
 //! a row lock is waited for.
 //!
 //! An entry with the value is in the way if it is unmarked, or if who marked it is active and may bring it back. Which of the two it will be tells
-//! its row, once it is locked. What was learnt holds as long as the lock is held: so all of them are held until the put. None is waited for while others
+//! its row, once it is locked. What was learned holds as long as the lock is held: so all of them are held until the put. None is waited for while others
 //! are: they are given back first, and what they told is forgotten.
+use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{sync_point, Error, Result, SyncPoint, TrxId};
 use crate::change::{self, Op};
-use crate::index::{Index, RowHeader};
-use crate::table::catalog::table::{Layout, Secondary};
-use crate::table::dml::row_lock::Locked;
-use crate::table::dml::secondary::{count, NewEntry};
-use crate::table::store::Store;
-use crate::txn::{Granted, LockMode, LockPolicy, Trx};
-use std::sync::atomic::Ordering;
+use crate::index::RowHeader;
+use crate::pool::Pool;
+use crate::table::catalog::index_quarantine::check_not_quarantined;
+use crate::table::catalog::layout::{Layout, Secondary};
+use crate::table::row::entry::{count, decode_entry, NewEntry};
+use crate::table::row::row_lock::{Locked, RowLocks};
+use crate::txn::{Granted, LockMode, LockPolicy, Trx, TrxSys};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
 /// An entry of another row with the same unique value.
 struct Rival {
@@ -27,7 +30,7 @@ type Met = (Vec<u8>, TrxId);
 
 /// What the rivals' rows have told so far.
 #[derive(Default)]
-struct Learnt {
+struct Learned {
     /// Rows that are locked.
     locked: Vec<(Vec<u8>, Granted)>,
     /// Marked entries of rows that are locked and whose newest version is another's than the mark: its maker has taken back what he did
@@ -37,7 +40,7 @@ struct Learnt {
     gone: Vec<Met>,
 }
 
-impl Learnt {
+impl Learned {
     fn has_locked(&self, pk: &[u8]) -> bool {
         self.locked.iter().any(|(p, _)| p == pk)
     }
@@ -47,75 +50,106 @@ fn has(met: &[Met], pk: &[u8], stamp: TrxId) -> bool {
     met.iter().any(|(p, s)| p == pk && *s == stamp)
 }
 
-impl Store {
-    pub(in crate::table) fn put_unique(
-        &self,
-        trx: &mut Trx,
-        layout: &Layout,
-        secondary: &Secondary,
-        new: &NewEntry<'_>,
-        value: &[u8],
-        mode: LockMode,
-    ) -> Result<()> {
-        let user_key = &new.key[..new.user_key_len];
-        let guard = &self.unique_guards[guard_of(secondary.index.id, user_key, self.unique_guards.len())];
-        let mut learnt = Learnt::default();
+/// Check-then-insert of unique values is serialised by as many mutexes (by hash of index and value).
+const UNIQUE_GUARDS: usize = 64;
+
+/// An entry to be put into a unique index.
+pub(in crate::table) struct UniquePut<'a> {
+    pub layout: &'a Layout,
+    pub secondary: &'a Secondary,
+    pub new: &'a NewEntry<'a>,
+    /// Of the entry.
+    pub value: &'a [u8],
+    /// How the row in the way is locked before `Duplicate`.
+    pub mode: LockMode,
+}
+
+impl UniquePut<'_> {
+    /// The value that must be there once.
+    fn user_key(&self) -> &[u8] {
+        &self.new.key[..self.new.user_key_len]
+    }
+}
+
+/// Keeps unique values unique.
+pub(in crate::table) struct UniqueIndexes {
+    pool: Arc<Pool>,
+    trx_sys: Arc<TrxSys>,
+    locks: RowLocks,
+    guards: Vec<RankedMutex<()>>,
+    /// Costly checks.
+    verify: Arc<AtomicBool>,
+}
+
+impl UniqueIndexes {
+    pub fn new(pool: Arc<Pool>, trx_sys: Arc<TrxSys>, locks: RowLocks, verify: Arc<AtomicBool>) -> UniqueIndexes {
+        let guard = |_| RankedMutex::new(Rank::UniqueGuard, ());
+        UniqueIndexes {
+            pool,
+            trx_sys,
+            locks,
+            guards: (0..UNIQUE_GUARDS).map(guard).collect(),
+            verify,
+        }
+    }
+
+    /// Puts the entry, or fails with `Duplicate`: then the row in the way is locked.
+    pub fn put(&self, trx: &mut Trx, put: &UniquePut<'_>) -> Result<()> {
+        let guard = &self.guards[guard_of(put.secondary.index.id, put.user_key(), self.guards.len())];
+        let mut learned = Learned::default();
         let mut first = true;
         let done = loop {
             let rival = {
                 let _guard = guard.lock();
-                if std::mem::take(&mut first) && self.put_unseen(trx, layout, &secondary.index, new, value)? {
+                if std::mem::take(&mut first) && self.put_unseen(trx, put)? {
                     return Ok(());
                 }
-                self.put_if_free(trx, layout, secondary, new, value, &learnt)
+                self.put_if_free(trx, put, &learned)
             };
             let rival = match rival {
                 Ok(Some(rival)) => rival,
                 done => break done.map(|_| ()),
             };
-            if !rival.marked && (rival.own || learnt.has_locked(&rival.pk)) {
+            if !rival.marked && (rival.own || learned.has_locked(&rival.pk)) {
                 // Its lock is kept: who tries again finds it as it was told.
-                learnt.locked.retain(|(pk, _)| *pk != rival.pk);
-                let index = new.index + 1;
+                learned.locked.retain(|(pk, _)| *pk != rival.pk);
+                let index = put.new.index + 1;
                 break Err(Error::Duplicate { index, pk: rival.pk });
             }
-            if let Err(e) = self.learn(trx, layout, rival, mode, &mut learnt) {
+            if let Err(e) = self.learn(trx, put, rival, &mut learned) {
                 break Err(e);
             }
         };
-        self.forget(trx, layout, &mut learnt);
+        self.forget(trx, put.layout, &mut learned);
         done
     }
 
     /// Puts the entry, or says who is in its way. The caller holds the value's guard.
-    fn put_if_free(
-        &self,
-        trx: &Trx,
-        layout: &Layout,
-        secondary: &Secondary,
-        new: &NewEntry<'_>,
-        value: &[u8],
-        learnt: &Learnt,
-    ) -> Result<Option<Rival>> {
-        let rival = self.find_rival(trx, layout, secondary, new, learnt)?;
+    fn put_if_free(&self, trx: &Trx, put: &UniquePut<'_>, learned: &Learned) -> Result<Option<Rival>> {
+        let rival = self.find_rival(trx, put, learned)?;
         // Asked last: a rollback that skips what is set aside has left marks there.
-        self.check_not_aside(&secondary.index)?;
+        check_not_quarantined(&put.secondary.index)?;
         if rival.is_none() {
-            let put = Op::Put { key: new.key, value };
-            count(trx, change::submit_checked(&self.pool, &secondary.index, put)?);
+            let op = Op::Put {
+                key: put.new.key,
+                value: put.value,
+            };
+            count(trx, change::submit_checked(&self.pool, &put.secondary.index, op)?);
         }
         Ok(rival)
     }
 
-    fn learn(&self, trx: &mut Trx, layout: &Layout, rival: Rival, mode: LockMode, learnt: &mut Learnt) -> Result<()> {
-        let policy = match learnt.locked.is_empty() {
+    fn learn(&self, trx: &mut Trx, put: &UniquePut<'_>, rival: Rival, learned: &mut Learned) -> Result<()> {
+        let (layout, mode) = (put.layout, put.mode);
+        let policy = match learned.locked.is_empty() {
             true => LockPolicy::Wait,
             false => LockPolicy::NoWait,
         };
-        let locked = match self.lock_row(trx, layout, &rival.pk, mode, policy, &mut |_| ()) {
+        let locked = match self.locks.lock_row(trx, layout, &rival.pk, mode, policy, &mut |_| ()) {
             Err(Error::Locked) => {
-                self.forget(trx, layout, learnt);
-                self.lock_row(trx, layout, &rival.pk, mode, LockPolicy::Wait, &mut |_| ())?
+                self.forget(trx, layout, learned);
+                self.locks
+                    .lock_row(trx, layout, &rival.pk, mode, LockPolicy::Wait, &mut |_| ())?
             }
             locked => locked?,
         };
@@ -123,33 +157,34 @@ impl Store {
         match locked {
             Locked::Row(header, granted) => {
                 if marked && header.trx != stamp {
-                    learnt.harmless.push((pk.clone(), stamp));
+                    learned.harmless.push((pk.clone(), stamp));
                 }
-                learnt.locked.push((pk, granted));
+                learned.locked.push((pk, granted));
             }
-            Locked::Gone(_) => learnt.gone.push((pk, stamp)),
+            Locked::Gone(_) => learned.gone.push((pk, stamp)),
         }
         sync_point(SyncPoint::RivalLocked);
         Ok(())
     }
 
-    fn forget(&self, trx: &mut Trx, layout: &Layout, learnt: &mut Learnt) {
-        for (pk, granted) in learnt.locked.drain(..) {
-            self.unlock_if_new(trx, layout, &pk, granted);
+    fn forget(&self, trx: &mut Trx, layout: &Layout, learned: &mut Learned) {
+        for (pk, granted) in learned.locked.drain(..) {
+            self.locks.unlock_if_new(trx, layout, &pk, granted);
         }
-        *learnt = Learnt::default();
+        *learned = Learned::default();
     }
 
     /// True: the index was known to lack the value, and the entry is put without a look at its leaf. The caller holds the value's guard.
-    fn put_unseen(&self, trx: &Trx, layout: &Layout, index: &Index, new: &NewEntry<'_>, value: &[u8]) -> Result<bool> {
+    fn put_unseen(&self, trx: &Trx, put: &UniquePut<'_>) -> Result<bool> {
+        let (index, new) = (&put.secondary.index, put.new);
         if !change::lacks_value(&self.pool, index, new.key, new.user_key_len)? {
             return Ok(false);
         }
         // Of half the keys only: a look brings the leaf in, and what is put after that is not unseen any more.
         if self.verify.load(Ordering::Relaxed) && crc32c::crc32c(new.key) & 1 == 0 {
-            let user_key = &new.key[..new.user_key_len];
+            let user_key = put.user_key();
             change::visit_prefix(&self.pool, index, user_key, &mut |key, value| {
-                let its_value_len = key.len() - self.decode_entry(layout, value)?.pk_len;
+                let its_value_len = key.len() - decode_entry(put.layout, value)?.pk_len;
                 assert_ne!(
                     its_value_len,
                     user_key.len(),
@@ -158,29 +193,22 @@ impl Store {
                 Ok(true)
             })?;
         }
-        let put = change::put_unseen(&self.pool, index, new.key, value)?;
-        count(trx, put);
-        Ok(put)
+        let is_put = change::put_unseen(&self.pool, index, new.key, put.value)?;
+        count(trx, is_put);
+        Ok(is_put)
     }
 
     /// The first entry with the same unique value that is, or may become, in the way: unmarked, or stamped by another active
     /// transaction (whose end may bring it back).
-    fn find_rival(
-        &self,
-        trx: &Trx,
-        layout: &Layout,
-        secondary: &Secondary,
-        new: &NewEntry<'_>,
-        learnt: &Learnt,
-    ) -> Result<Option<Rival>> {
-        let user_key = &new.key[..new.user_key_len];
+    fn find_rival(&self, trx: &Trx, put: &UniquePut<'_>, learned: &Learned) -> Result<Option<Rival>> {
+        let (layout, new, user_key) = (put.layout, put.new, put.user_key());
         let mut ended: Vec<TrxId> = Vec::new();
         let mut still_gone: Vec<Met> = Vec::new();
         loop {
             let oldest_active = self.trx_sys.oldest_active();
             let (mut rival, mut doubtful) = (None, Vec::new());
-            change::visit_value(&self.pool, &secondary.index, user_key, &mut |key, value| {
-                let found = self.decode_entry(layout, value)?;
+            change::visit_value(&self.pool, &put.secondary.index, user_key, &mut |key, value| {
+                let found = decode_entry(layout, value)?;
                 if key == new.key || key.len() != user_key.len() + found.pk_len {
                     return Ok(true);
                 }
@@ -195,7 +223,7 @@ impl Store {
                     return Ok(true);
                 }
                 let pk = &key[user_key.len()..];
-                let harmless = found.marked && has(&learnt.harmless, pk, found.stamp);
+                let harmless = found.marked && has(&learned.harmless, pk, found.stamp);
                 if harmless || has(&still_gone, pk, found.stamp) {
                     return Ok(true);
                 }
@@ -208,7 +236,9 @@ impl Store {
                 Ok(false)
             })?;
             match rival {
-                Some(Rival { pk, stamp, .. }) if has(&learnt.gone, &pk, stamp) && self.is_gone(trx, layout, &pk)? => {
+                Some(Rival { pk, stamp, .. })
+                    if has(&learned.gone, &pk, stamp) && self.is_gone(trx, layout, &pk)? =>
+                {
                     still_gone.push((pk, stamp));
                 }
                 None if !doubtful.is_empty() => ended.append(&mut doubtful),
@@ -222,7 +252,7 @@ impl Store {
         let leaf = layout.clustered.tree.get(&self.pool, pk)?;
         Ok(leaf.is_none_or(|leaf| {
             let header = RowHeader::read(leaf.value());
-            header.marked() && !self.made_by_other_active(trx, &header)
+            header.marked() && !self.locks.made_by_other_active(trx, &header)
         }))
     }
 }

@@ -14,25 +14,30 @@ use crate::btree::extents::ExtentList;
 use crate::btree::overflow;
 use crate::change::{self, Op};
 use crate::index::RowHeader;
-use crate::table::bulk::link::is_loaded_by;
-use crate::table::catalog::table::{Layout, Secondary, Table};
-use crate::table::store::Store;
-use crate::table::undo::record::Record;
+use crate::pool::Pool;
+use crate::table::catalog::damage_log::DamageLog;
+use crate::table::catalog::dictionary::Catalog;
+use crate::table::catalog::layout::{Layout, Secondary};
+use crate::table::catalog::table::Table;
+use crate::table::row::entry::decode_entry;
+use crate::table::row::undo_record::Record;
 use crate::txn::{HalfUndone, Trx};
 use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
 /// Leaves of one step.
 const LEAVES_MAX: usize = 64;
 
-impl Store {
+/// Takes back what loads have made.
+pub(in crate::table) struct LoadRollback {
+    pub pool: Arc<Pool>,
+    pub catalog: Arc<Catalog>,
+    pub log: DamageLog,
+}
+
+impl LoadRollback {
     /// LOAD BEGUN.
-    pub(in crate::table) fn undo_load_begun(
-        &self,
-        table: &Table,
-        layout: &Layout,
-        record: &Record<'_>,
-        maker: TrxId,
-    ) -> Result<()> {
+    pub fn undo_load_begun(&self, table: &Table, layout: &Layout, record: &Record<'_>, maker: TrxId) -> Result<()> {
         table.loads.fetch_add(1, Ordering::SeqCst);
         for (index, page) in record.loaded_trees() {
             let list = ExtentList {
@@ -44,10 +49,10 @@ impl Store {
             match list.free_all(&self.pool) {
                 Err(e) if e.is_corrupt() && overflow::is_past(&self.pool, PageId::new(layout.id, page))? => {}
                 // The transaction must end.
-                Err(e) if e.is_corrupt() => self.tell(&format!(
+                Err(e) if e.is_corrupt() => self.log.error(&format!(
                     "table {}: pages given to a load that was taken back are not freed; {}",
                     self.catalog.shown(table),
-                    self.name_damage(e)
+                    self.log.name_damage(e)
                 )),
                 done => done?,
             }
@@ -57,7 +62,7 @@ impl Store {
     }
 
     /// One step of LOAD LINKED, the record at `at`. True: all is out.
-    pub(in crate::table) fn undo_load_linked(
+    pub fn undo_load_linked(
         &self,
         trx: &mut Trx,
         at: UndoPtr,
@@ -70,21 +75,21 @@ impl Store {
         }
         let kept = trx.take_half_undone().filter(|place| place.record == at);
         let mut place = kept.unwrap_or_else(|| HalfUndone::of(at));
-        let all = self.strip_some(&mut place, table, layout, maker)?;
+        let all = self.remove_some(&mut place, table, layout, maker)?;
         trx.set_half_undone((!all).then_some(place));
         Ok(all)
     }
 
     /// Goes on at `place`, over a step's leaves. True: every index is done, the clustered one last.
-    fn strip_some(&self, place: &mut HalfUndone, table: &Table, layout: &Layout, maker: TrxId) -> Result<bool> {
+    fn remove_some(&self, place: &mut HalfUndone, table: &Table, layout: &Layout, maker: TrxId) -> Result<bool> {
         let mut left = LEAVES_MAX;
-        for secondary in layout.secondary.iter().filter(|s| !s.aside) {
+        for secondary in layout.secondary.iter().filter(|s| !s.quarantined) {
             let index = secondary.index.id;
             if place.done.contains(&index) {
                 continue;
             }
             place.go_to(index);
-            if !self.strip_index(secondary, layout, maker, &mut place.from, &mut left)? {
+            if !self.remove_from_index(secondary, layout, maker, &mut place.from, &mut left)? {
                 return Ok(false);
             }
             place.done.push(index);
@@ -98,7 +103,7 @@ impl Store {
     }
 
     /// An entry with something pending is taken out as any other (I3), all others from their leaves. True: this index is done.
-    fn strip_index(
+    fn remove_from_index(
         &self,
         secondary: &Secondary,
         layout: &Layout,
@@ -112,7 +117,7 @@ impl Store {
         }
         let mut pending: Vec<Vec<u8>> = Vec::new();
         let is_loaded = &mut |key: &[u8], value: &[u8]| {
-            let entry = self.decode_entry(layout, value)?;
+            let entry = decode_entry(layout, value)?;
             if entry.stamp != maker {
                 return Ok(false);
             }
@@ -134,4 +139,9 @@ impl Store {
         }
         Ok(done)
     }
+}
+
+/// Whether a row is one that a load of this transaction made, and that nobody has changed since, or that is as it was again.
+fn is_loaded_by(header: &RowHeader, trx: TrxId) -> bool {
+    header.trx == trx && header.undo.is_none()
 }

@@ -1,7 +1,7 @@
 //! AUTO_INCREMENT: the values that a statement takes from a table's counter.
 //!
 //! The counter is the next value to give (0: never set). Its values are durable with the next row
-//! change of the table (`insert.rs`); [`Table`](crate::table::Table) has the counter itself. No latches:
+//! change of the table (`dml/insert.rs`); [`Table`](crate::table::Table) has the counter itself. No latches:
 //! the counter is one atomic number.
 //!
 //! Called by: `ffi` (`slc_table_autoinc_reserve`).

@@ -13,33 +13,34 @@
 //! in the linked clustered tree, each as an insert of its own: ranges that others have locked since the link are waited for.
 //!
 //! Latches: none between calls; a root (X) while it is linked, a leaf (X) while a late row is placed. Called by `bulk_insert.rs`.
-use crate::base::{sync_point, Error, IndexId, Result, SyncPoint, TrxId};
+use crate::base::{sync_point, Error, IndexId, Result, SyncPoint};
 use crate::btree::extents::ExtentList;
 use crate::btree::load::Loaded;
 use crate::btree::Tree;
-use crate::table::bulk::index_build::kill_poll;
+use crate::table::bulk::fill::kill_poll;
 use crate::table::bulk::sort::Sorter;
-use crate::table::bulk::table_load::TableLoad;
-use crate::table::catalog::table::{Layout, Table};
-use crate::table::store::Store;
-use crate::table::undo::record;
+use crate::table::bulk::table_load::{TableLoad, TableLoader};
+use crate::table::catalog::layout::Layout;
+use crate::table::catalog::table::Table;
+use crate::table::row::autoinc::save_autoinc;
+use crate::table::row::undo_record;
 use crate::txn::Trx;
 use std::sync::atomic::{fence, Ordering};
 use std::sync::Arc;
 
-impl Store {
-    /// True: the table is empty, and nobody else inserts into it before [`Store::let_others_insert`] or the transaction's end.
+impl TableLoader {
+    /// True: the table is empty, and nobody else inserts into it before [`TableLoader::let_others_insert`] or the transaction's end.
     pub(in crate::table) fn take_empty_table(&self, trx: &mut Trx, table: &Table) -> Result<bool> {
         let layout = table.layout();
         if !self.is_bare(layout)? {
             return Ok(false);
         }
-        self.begin_change(trx)?;
+        self.rows.begin_change(trx)?;
         let locks = self.trx_sys.locks();
         if !locks.lock_whole(trx, layout.clustered.id) {
             return Ok(false);
         }
-        // As in `Store::ranges_still_free`: whoever inserts under a leaf's latch was here before us, and is seen, or meets the lock.
+        // As in `RowWriter::ranges_still_free`: whoever inserts under a leaf's latch was here before us, and is seen, or meets the lock.
         fence(Ordering::SeqCst);
         let free = all_indexes(layout).all(|index| locks.whole_is_free(trx, index));
         let taken = match free {
@@ -61,7 +62,7 @@ impl Store {
             return Ok(false);
         }
         for s in &layout.secondary {
-            if s.aside {
+            if s.quarantined {
                 return Ok(false);
             }
             // First what is pending, then the tree: what is merged in between is met there.
@@ -80,19 +81,23 @@ impl Store {
     }
 
     /// After `take_empty_table`.
-    pub(in crate::table) fn begin_load_by(self: &Arc<Store>, trx: &mut Trx, table: &Arc<Table>) -> Result<TableLoad> {
+    pub(in crate::table) fn begin_load_by(
+        self: &Arc<TableLoader>,
+        trx: &mut Trx,
+        table: &Arc<Table>,
+    ) -> Result<TableLoad> {
         let layout = table.layout();
         let indexes: Vec<IndexId> = all_indexes(layout).collect();
         let mut undo = Vec::new();
         let anywhere = indexes.iter().map(|index| (*index, u32::MAX));
-        record::load(&mut undo, layout.id, false, anywhere);
+        undo_record::load(&mut undo, layout.id, false, anywhere);
         self.trx_sys.undo.allow_loads()?;
         self.redo.reserve_wait()?;
         // As for a long row's chain: the Mtr below latches the table's space pages first.
         self.trx_sys.reserve_undo(trx, undo.len())?;
         let mut mtr = self.pool.begin();
         let lists = ExtentList::create_many(&mut mtr, layout.id, &indexes, trx.id())?;
-        record::load(&mut undo, layout.id, false, named(&lists));
+        undo_record::load(&mut undo, layout.id, false, named(&lists));
         let logged = self.trx_sys.append_undo(trx, &mut mtr, &undo);
         if logged.is_err() {
             ExtentList::take_back(&mut mtr, &lists)?;
@@ -138,7 +143,7 @@ impl TableLoad {
             self.link(trx, secondary.index.tree, built)?;
         }
         table.loads.fetch_add(1, Ordering::SeqCst);
-        self.store.counters.rows_inserted.add(self.count);
+        self.loader.counters.rows_inserted.add(self.count);
         Ok(())
     }
 
@@ -157,10 +162,10 @@ impl TableLoad {
     /// Readers know the tree already: as for `link`, with the leaf's latch and the row's key.
     fn place_late_row(&self, trx: &mut Trx, layout: &Layout, pk: &[u8], value: &[u8]) -> Result<()> {
         let index = layout.clustered.id;
-        let locks = self.store.trx_sys.locks();
+        let locks = self.loader.trx_sys.locks();
         loop {
             let placed = self.place_if(&layout.clustered.tree, pk, value, &mut || {
-                // As in `Store::ranges_still_free`, with the latch for the change.
+                // As in `RowWriter::ranges_still_free`, with the latch for the change.
                 fence(Ordering::SeqCst);
                 locks.insert_is_free(trx, index, pk)
             })?;
@@ -183,17 +188,17 @@ impl TableLoad {
 
     /// LOAD LINKED, and the AUTO_INCREMENT counter: no value of a row may be given again.
     fn log_link(&self, trx: &mut Trx, layout: &Layout) -> Result<()> {
-        let store = &self.store;
+        let loader = &self.loader;
         self.table.loads.fetch_add(1, Ordering::SeqCst);
         let mut undo = Vec::new();
-        record::load(&mut undo, layout.id, true, named(&self.lists));
-        store.redo.reserve_wait()?;
-        let mut mtr = store.pool.begin();
-        store.trx_sys.append_undo(trx, &mut mtr, &undo)?;
+        undo_record::load(&mut undo, layout.id, true, named(&self.lists));
+        loader.redo.reserve_wait()?;
+        let mut mtr = loader.pool.begin();
+        loader.trx_sys.append_undo(trx, &mut mtr, &undo)?;
         let lsn = mtr.commit();
         trx.note_lsn(lsn);
-        let mut mtr = store.pool.begin();
-        let saved = store.save_autoinc(&self.table, layout, &mut mtr);
+        let mut mtr = loader.pool.begin();
+        let saved = save_autoinc(&self.table, layout, &mut mtr);
         mtr.commit();
         self.table.autoinc_is_saved(saved?);
         Ok(())
@@ -201,12 +206,12 @@ impl TableLoad {
 
     /// A SERIALIZABLE reader locks his range first and reads then; we ask under the root's latch: one of the two meets the other.
     fn link(&self, trx: &mut Trx, tree: Tree, built: &Loaded) -> Result<()> {
-        let store = &self.store;
-        let locks = store.trx_sys.locks();
+        let loader = &self.loader;
+        let locks = loader.trx_sys.locks();
         loop {
             locks.wait_for_whole(trx, tree.index)?;
-            store.redo.reserve_wait()?;
-            let mut mtr = store.pool.begin();
+            loader.redo.reserve_wait()?;
+            let mut mtr = loader.pool.begin();
             let mut free = false;
             let linked = built.link_if(&mut mtr, &mut || {
                 free = locks.whole_is_free(trx, tree.index);
@@ -226,7 +231,7 @@ impl TableLoad {
         let Error::Duplicate { pk, .. } = e else {
             return Err(e);
         };
-        let pool = self.store.pool.clone();
+        let pool = self.loader.pool.clone();
         let value = match rows {
             Some(rows) => rows.find(&pool, &pk)?,
             None => layout.clustered.tree.get(&pool, &pk)?.map(|leaf| leaf.value().to_vec()),
@@ -238,9 +243,4 @@ impl TableLoad {
         let index = i as u32 + 1;
         Err(Error::Duplicate { index, pk })
     }
-}
-
-/// Whether a row is one that a load of this transaction made, and that nobody has changed since, or that is as it was again.
-pub(in crate::table) fn is_loaded_by(header: &crate::index::RowHeader, trx: TrxId) -> bool {
-    header.trx == trx && header.undo.is_none()
 }

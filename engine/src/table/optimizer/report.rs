@@ -1,6 +1,6 @@
 //! All statistics as rows, for INFORMATION_SCHEMA.
 use crate::base::Result;
-use crate::table::store::Store;
+use crate::table::optimizer::keeper::StatisticsKeeper;
 
 /// A table, or one of its indexes.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +25,7 @@ pub struct StatisticsRow<'a> {
     pub distinct: &'a [u64],
 }
 
-impl Store {
+impl StatisticsKeeper {
     /// Hands out a row for each table, followed by one for each of its indexes. Tables without statistics are left out.
     pub fn statistics_rows(&self, each: &mut dyn FnMut(&StatisticsRow<'_>)) -> Result<()> {
         let now_s = self.pool.disk().wall_s();

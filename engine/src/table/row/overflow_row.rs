@@ -7,25 +7,32 @@ use crate::base::bytes::{get_u32, get_u64};
 use crate::base::{Error, Result};
 use crate::btree::overflow;
 use crate::index::{ChainRef, OVERFLOW_REF, ROW_HEADER, ROW_OVERFLOW};
-use crate::table::catalog::table::Layout;
-use crate::table::store::Store;
-use crate::table::undo::record;
-use crate::txn::Trx;
+use crate::pool::Pool;
+use crate::redo::Redo;
+use crate::table::catalog::layout::Layout;
+use crate::table::row::undo_record;
+use crate::txn::{Trx, TrxSys};
+use std::sync::Arc;
 
 /// Longest row.
 pub const ROW_MAX: usize = u32::MAX as usize;
 
-impl Store {
+/// Writes and reads rows that may be long.
+#[derive(Clone)]
+pub(in crate::table) struct LongRows {
+    pool: Arc<Pool>,
+    redo: Arc<Redo>,
+    trx_sys: Arc<TrxSys>,
+}
+
+impl LongRows {
+    pub fn new(pool: Arc<Pool>, redo: Arc<Redo>, trx_sys: Arc<TrxSys>) -> LongRows {
+        LongRows { pool, redo, trx_sys }
+    }
+
     /// The clustered entry's value for `row` in `out`, its header still blank but for the overflow flag. A long row's tail
     /// has been written behind it.
-    pub(in crate::table) fn make_value(
-        &self,
-        trx: &mut Trx,
-        layout: &Layout,
-        pk: &[u8],
-        row: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<()> {
+    pub fn make_value(&self, trx: &mut Trx, layout: &Layout, pk: &[u8], row: &[u8], out: &mut Vec<u8>) -> Result<()> {
         self.value_of(layout, pk, row, out, &mut |tail| {
             let first = self.write_chain(trx, layout, tail)?;
             let owner = trx.id();
@@ -34,13 +41,7 @@ impl Store {
     }
     /// The same for a row of a new table that is loaded (`load`): nobody's undo names the chain, which goes with the table's file if the
     /// load fails. Owner 0: no other chain of the file ever has it.
-    pub(in crate::table) fn make_loaded_value(
-        &self,
-        layout: &Layout,
-        pk: &[u8],
-        row: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<()> {
+    pub fn make_loaded_value(&self, layout: &Layout, pk: &[u8], row: &[u8], out: &mut Vec<u8>) -> Result<()> {
         self.value_of(layout, pk, row, out, &mut |tail| {
             self.redo.reserve_wait()?;
             let mut mtr = self.pool.begin();
@@ -86,12 +87,12 @@ impl Store {
 
     fn write_chain(&self, trx: &mut Trx, layout: &Layout, tail: &[u8]) -> Result<u32> {
         let mut undo = Vec::with_capacity(32);
-        record::chain(&mut undo, layout.id, u32::MAX);
+        undo_record::chain(&mut undo, layout.id, u32::MAX);
         // The Mtr below latches the table's space pages first: the undo stream must not need any then.
         self.trx_sys.reserve_undo(trx, undo.len())?;
         let mut mtr = self.pool.begin();
         let first = overflow::create(&mut mtr, layout.id, layout.clustered.id, trx.id())?;
-        record::chain(&mut undo, layout.id, first);
+        undo_record::chain(&mut undo, layout.id, first);
         let logged = self.trx_sys.append_undo(trx, &mut mtr, &undo);
         if logged.is_err() {
             overflow::take_back(&mut mtr, layout.id, first)?;
@@ -105,7 +106,7 @@ impl Store {
     }
 
     /// The whole of a long row; `stored` is what stands in its leaf behind the header.
-    pub(in crate::table) fn read_long_row(&self, layout: &Layout, stored: &[u8], row: &mut Vec<u8>) -> Result<()> {
+    pub fn read_long_row(&self, layout: &Layout, stored: &[u8], row: &mut Vec<u8>) -> Result<()> {
         let bad = || Error::corrupt(format!("a long row of table {} has not the length it says", layout.id));
         if stored.len() < OVERFLOW_REF {
             return Err(bad());
@@ -119,8 +120,8 @@ impl Store {
         }
         Ok(())
     }
+}
 
-    pub(in crate::table) fn free_chain(&self, layout: &Layout, chain: ChainRef) -> Result<()> {
-        overflow::free(&self.pool, layout.id, chain.first, chain.owner)
-    }
+pub(in crate::table) fn free_chain(pool: &Pool, layout: &Layout, chain: ChainRef) -> Result<()> {
+    overflow::free(pool, layout.id, chain.first, chain.owner)
 }

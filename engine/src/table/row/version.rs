@@ -2,11 +2,13 @@
 //!
 //! The rows were copied out of their leaf before; no latch is held while undo is read. A record that is needed cannot be purged:
 //! the view that needs it holds purge back (I9).
-use crate::base::{sync_point, Error, FileId, IndexId, Result, SyncPoint};
+use crate::base::{sync_point, Counters, Error, FileId, IndexId, Result, SyncPoint, TrxId, UndoPtr};
 use crate::index::{RowHeader, ROW_HEADER, ROW_OVERFLOW};
-use crate::table::catalog::table::Layout;
-use crate::table::store::Store;
-use crate::table::undo::record::{Record, What};
+use crate::table::catalog::layout::Layout;
+use crate::table::row::overflow_row::LongRows;
+use crate::table::row::undo_record::{Record, What};
+use crate::txn::TrxSys;
+use std::sync::Arc;
 
 /// One version of a row; older ones are built in place.
 pub(in crate::table) struct Version<'a> {
@@ -54,7 +56,23 @@ impl KeyWatch {
     }
 }
 
-impl Store {
+/// Builds older versions of rows.
+#[derive(Clone)]
+pub(in crate::table) struct Versions {
+    trx_sys: Arc<TrxSys>,
+    counters: Arc<Counters>,
+    long_rows: LongRows,
+}
+
+impl Versions {
+    pub fn new(trx_sys: Arc<TrxSys>, counters: Arc<Counters>, long_rows: LongRows) -> Versions {
+        Versions {
+            trx_sys,
+            counters,
+            long_rows,
+        }
+    }
+
     /// Goes back to the newest version that is `enough`. False: none is. The result may be delete-marked.
     pub(in crate::table) fn rewind(
         &self,
@@ -102,9 +120,7 @@ impl Store {
         }
         Ok(true)
     }
-}
 
-impl Store {
     /// Fetches a long row into `whole`. False: it is not long, `stored` is all of it.
     pub(in crate::table) fn fetch_whole(
         &self,
@@ -116,7 +132,7 @@ impl Store {
         if header.flags & ROW_OVERFLOW == 0 {
             return Ok(false);
         }
-        self.read_long_row(layout, stored, whole)?;
+        self.long_rows.read_long_row(layout, stored, whole)?;
         Ok(true)
     }
 }
@@ -124,4 +140,10 @@ impl Store {
 /// Splits a clustered entry's value.
 pub(in crate::table) fn split(value: &[u8]) -> (RowHeader, &[u8]) {
     (RowHeader::read(value), &value[ROW_HEADER..])
+}
+
+/// The entry's newest version is the one that `undo` tells about.
+pub(in crate::table) fn points_at(value: &[u8], maker: TrxId, undo: UndoPtr) -> bool {
+    let (header, _) = split(value);
+    header.trx == maker && header.undo == undo
 }

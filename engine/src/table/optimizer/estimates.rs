@@ -8,8 +8,10 @@ use crate::change;
 use crate::index::Index;
 use crate::pool::PAGE_SIZE;
 use crate::space;
-use crate::table::catalog::table::{Layout, Table};
-use crate::table::store::Store;
+use crate::table::catalog::layout::Layout;
+use crate::table::catalog::table::Table;
+use crate::table::optimizer::keeper::StatisticsKeeper;
+use crate::table::statistics::state::PageCounts;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableStats {
@@ -28,15 +30,6 @@ pub struct TableStats {
     pub update_time_s: u64,
 }
 
-/// Page counts of a table's indexes, as of when the file had `used` pages in use.
-#[derive(Clone, Debug, Default)]
-pub struct PageCounts {
-    layout: u32,
-    used: u32,
-    /// By ordinal, clustered first: (leaf pages, all pages).
-    indexes: Vec<(u64, u64)>,
-}
-
 /// A page that cannot be read keeps nobody from opening the table: it is for another statement to tell.
 fn or_unknown<T: Default>(found: Result<T>) -> Result<T> {
     match found {
@@ -45,7 +38,7 @@ fn or_unknown<T: Default>(found: Result<T>) -> Result<T> {
     }
 }
 
-impl Store {
+impl StatisticsKeeper {
     pub fn table_stats(&self, table: &Table) -> Result<TableStats> {
         let _gate = table.gate.read();
         let layout = table.layout();
@@ -121,7 +114,7 @@ impl Store {
     }
 
     /// All pages of an index (0 = clustered, i + 1 = secondary i).
-    pub(super) fn pages_of_index(&self, table: &Table, layout: &Layout, ordinal: u32) -> Result<u64> {
+    pub(in crate::table) fn pages_of_index(&self, table: &Table, layout: &Layout, ordinal: u32) -> Result<u64> {
         let used = space::usage(&self.pool, layout.id)?.used;
         let pages = |counts: &PageCounts| counts.indexes.get(ordinal as usize).map_or(0, |c| c.1);
         self.page_counts(table, layout, used, pages)

@@ -4,9 +4,11 @@
 //! No latch is held on entry; none is held while waiting (I5).
 use crate::base::{Error, IndexId, Result};
 use crate::index::RowHeader;
-use crate::table::catalog::table::{Layout, Table};
-use crate::table::store::Store;
-use crate::txn::{Granted, LockMode, LockPolicy, MadeExplicit, Trx};
+use crate::pool::Pool;
+use crate::table::catalog::layout::Layout;
+use crate::table::catalog::table::Table;
+use crate::txn::{Granted, LockMode, LockPolicy, MadeExplicit, Trx, TrxSys};
+use std::sync::Arc;
 
 /// What was there once the lock was had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +22,18 @@ pub(in crate::table) enum Locked {
 /// Index number in the names of AUTO_INCREMENT locks. No index has it: the numbers count up from 1.
 pub const AUTOINC_LOCKS: IndexId = IndexId::MAX;
 
-impl Store {
+/// Locks rows.
+#[derive(Clone)]
+pub struct RowLocks {
+    pool: Arc<Pool>,
+    trx_sys: Arc<TrxSys>,
+}
+
+impl RowLocks {
+    pub fn new(pool: Arc<Pool>, trx_sys: Arc<TrxSys>) -> RowLocks {
+        RowLocks { pool, trx_sys }
+    }
+
     /// The lock that keeps others from taking AUTO_INCREMENT values until a statement ends. It is one of the row locks, by a name
     /// that no row has: so who waits for it takes part in the search for deadlocks.
     pub fn lock_autoinc(&self, trx: &mut Trx, table: &Table) -> Result<()> {
@@ -126,5 +139,10 @@ impl Store {
         if granted == Granted::New {
             self.trx_sys.locks().unlock(trx, layout.clustered.id, pk);
         }
+    }
+
+    /// Made by another transaction that has not ended.
+    pub(in crate::table) fn made_by_other_active(&self, trx: &Trx, header: &RowHeader) -> bool {
+        header.trx != trx.id() && self.trx_sys.is_active(header.trx)
     }
 }

@@ -1,0 +1,119 @@
+//! ALTER TABLE of indexes: adds, drops and renames of several tables become one atomic, durable change of the catalog.
+//!
+//! Takes the DDL mutex, and each table's gate while its layout is published. Called by the user.
+use crate::base::{planted, Error, Mutant, Result, TrxId};
+use crate::change::{Buffering, DELTA_BIT};
+use crate::table::bulk::index_build::{IndexBuild, IndexBuilder};
+use crate::table::catalog::layout::{Layout, Secondary};
+use crate::table::catalog::table::Table;
+use std::sync::Arc;
+
+/// What one ALTER TABLE changes about the indexes of a table.
+pub struct IndexChange<'a> {
+    pub table: &'a Arc<Table>,
+    pub drop: Vec<&'a str>,
+    /// (old name, new name)
+    pub rename: Vec<(&'a str, &'a str)>,
+    pub add: Vec<&'a IndexBuild>,
+    /// Every index that is there afterwards.
+    pub order: Vec<&'a str>,
+    /// As in `TableSpec`.
+    pub change_buffering: Option<Buffering>,
+    pub schema: &'a [u8],
+}
+
+impl IndexBuilder {
+    /// One atomic, durable change of all tables named: publishes finished builds, drops and renames indexes, sets order and schema.
+    pub fn alter_indexes(&self, changes: &[IndexChange<'_>]) -> Result<()> {
+        let ddl = self.tables.start_ddl()?;
+        self.tables.with_mark(|created| {
+            let mut layouts = Vec::with_capacity(changes.len());
+            for change in changes {
+                let mut layout = change.applied(created)?;
+                layout.created_s = self.pool.disk().wall_s();
+                layouts.push(layout);
+            }
+            let Some(first) = layouts.first() else {
+                return Ok(());
+            };
+            let all: Vec<&Layout> = layouts.iter().collect();
+            // The partitions of a table: all of them are temporary, or none.
+            self.tables.record(first, &all, |mtr| {
+                let mut both = changes.iter().zip(&layouts);
+                both.try_for_each(|(change, layout)| self.catalog.put(mtr, &change.table.name(), layout))
+            })?;
+            for (change, layout) in changes.iter().zip(layouts) {
+                let _gate = change.table.gate.write();
+                let old = change.table.layout();
+                let dropped = |s: &&Secondary| layout.secondary_by_id(s.index.id).is_none();
+                self.tables.discard_pending(old.secondary.iter().filter(dropped));
+                layout.set_up_deltas();
+                change.table.publish(layout);
+            }
+            Ok(())
+        })?;
+        for change in changes {
+            let added = |id: &u32| change.add.iter().any(|b| b.index().id == *id);
+            change.table.building.lock().retain(|id| !added(id));
+        }
+        std::mem::drop(ddl);
+        changes
+            .iter()
+            .for_each(|change| self.freer.free_what_can_be(change.table));
+        Ok(())
+    }
+
+    /// Frees what is left of dropped indexes, after a restart.
+    pub fn resume_freeing(&self) {
+        self.freer.resume_freeing();
+    }
+}
+
+impl IndexChange<'_> {
+    /// The table's layout with this change. Names are those before it, so a dropped index's name is free for another.
+    fn applied(&self, created: TrxId) -> Result<Layout> {
+        let mut new = self.table.layout().clone();
+        new.schema = self.schema.to_vec();
+        new.change_buffering = self.change_buffering;
+        for name in &self.drop {
+            let index = new.secondary.remove(place_of(&new, name)?).index;
+            new.freeing.push((index.id, index.tree.root));
+            let delta = index.trees.delta.filter(|_| !planted(Mutant::BufferSurvivesDropIndex));
+            new.freeing.extend(delta.map(|d| (d.tree.index, d.tree.root)));
+        }
+        let mut renamed = Vec::with_capacity(self.rename.len());
+        for (from, to) in &self.rename {
+            renamed.push((place_of(&new, from)?, to));
+        }
+        for (at, to) in renamed {
+            new.secondary[at].index.name = to.to_string();
+        }
+        for build in &self.add {
+            assert!(build.is_finished(), "only finished builds are published");
+            new.freeing.retain(|(id, _)| id & !DELTA_BIT != build.index().id);
+            new.secondary.push(Secondary {
+                index: build.index().clone(),
+                quarantined: false,
+                created,
+            });
+        }
+        sort_by_names(&mut new, &self.order)?;
+        Ok(new)
+    }
+}
+
+fn place_of(layout: &Layout, name: &str) -> Result<usize> {
+    let found = layout.secondary.iter().position(|s| s.index.name == name);
+    found.ok_or_else(|| Error::NoSuchTable(format!("index {name}")))
+}
+
+/// An order that names every index once: two of one name cannot pass.
+fn sort_by_names(layout: &mut Layout, order: &[&str]) -> Result<()> {
+    let place = |s: &Secondary| order.iter().position(|name| *name == s.index.name);
+    layout.secondary.sort_by_key(place);
+    let places = layout.secondary.iter().map(place);
+    if !places.eq((0..order.len()).map(Some)) {
+        return Err(Error::Unsupported("the order does not name every index once".into()));
+    }
+    Ok(())
+}

@@ -1,0 +1,103 @@
+//! Filling an empty tree with sorted entries: page by page through the pool, or past the pool and the log.
+//!
+//! Called by index builds and loads, which hold no latch.
+use crate::base::{Error, Result, TrxId};
+use crate::btree::build::Builder;
+use crate::btree::extents::ExtentList;
+use crate::btree::load::Loader;
+use crate::btree::Tree;
+use crate::index::secondary;
+use crate::index::Index;
+use crate::pool::Pool;
+use crate::table::bulk::sort::Sorter;
+use crate::table::row::entry::{check_key_len, NewEntry};
+use crate::txn::Trx;
+use std::sync::Arc;
+
+/// Share of each leaf that a build fills: room for the changes to come.
+pub(in crate::table) const FILL_PERCENT: u32 = 94;
+
+/// Takes the next key and value.
+pub(in crate::table) type Push<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<()>;
+
+/// An index's entry for a [`Sorter`], made in `value`, and its note.
+pub(in crate::table) fn sort_entry(
+    value: &mut Vec<u8>,
+    index: &Index,
+    new: &NewEntry<'_>,
+    pk_fixed_len: usize,
+    stamp: TrxId,
+) -> Result<u64> {
+    let (key, user_key_len) = (new.key, new.user_key_len);
+    check_key_len(index, key, key.len().saturating_sub(user_key_len))?;
+    if user_key_len > key.len() {
+        let what = "an index key that is longer than the entry's key";
+        return Err(Error::Invalid(what.into()));
+    }
+    let raw = secondary::fitting(index.tree.entry_max(), key.len(), new.raw);
+    secondary::encode(value, stamp, key.len() - user_key_len, pk_fixed_len, raw);
+    Ok((user_key_len as u64) << 1 | new.unique_check as u64)
+}
+
+/// `Interrupted` once the statement is killed.
+pub(in crate::table) fn kill_poll(trx: &Trx) -> impl FnMut() -> Result<()> {
+    let waiter = trx.shared.waiter.clone();
+    move || match waiter.killed() {
+        true => Err(Error::Interrupted),
+        false => Ok(()),
+    }
+}
+
+/// The entries of [`sort_entry`] in order; if `unique`, each value once.
+pub(in crate::table) fn in_order(sorter: Sorter, unique: bool, trx: &Trx, push: Push<'_>) -> Result<()> {
+    // The value last checked: (key, length of the index key in it).
+    let mut last: (Vec<u8>, usize) = (Vec::new(), 0);
+    sorter.merge(&mut kill_poll(trx), &mut |key, value, note| {
+        let user_len = (note >> 1) as usize;
+        if unique && note & 1 != 0 {
+            if !last.0.is_empty() && last.0[..last.1] == key[..user_len] {
+                return Err(Error::Duplicate {
+                    index: 0,
+                    pk: key[user_len..].to_vec(),
+                });
+            }
+            last.0.clear();
+            last.0.extend_from_slice(key);
+            last.1 = user_len;
+        }
+        push(key, value)
+    })
+}
+
+/// Fills an empty tree with what `feed` gives in order, page by page through the pool. Nobody else uses the tree.
+pub(in crate::table) fn fill_small(
+    pool: &Arc<Pool>,
+    tree: Tree,
+    feed: impl FnOnce(Push<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut builder = Builder::new(pool, tree, FILL_PERCENT);
+    feed(&mut |key, value| builder.push(key, value))?;
+    builder.finish().map(|_| ())
+}
+
+/// The same past the pool and the log. `list`: of the load, empty.
+pub(in crate::table) fn fill_past_pool(
+    pool: &Arc<Pool>,
+    tree: Tree,
+    list: ExtentList,
+    feed: impl FnOnce(Push<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut load = Loader::new(pool, tree, list, FILL_PERCENT)?;
+    feed(&mut |key, value| load.push(key, value))?;
+    link_load(pool, load)
+}
+
+pub(in crate::table) fn link_load(pool: &Arc<Pool>, load: Loader) -> Result<()> {
+    let loaded = load.finish()?;
+    pool.redo().reserve_to_go_on()?;
+    let mut mtr = pool.begin();
+    let linked = loaded.link(&mut mtr)?;
+    mtr.commit();
+    assert!(linked, "nobody else knows the tree");
+    Ok(())
+}

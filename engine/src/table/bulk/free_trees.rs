@@ -1,0 +1,127 @@
+//! The trees of dropped indexes, and of index builds that came to nothing: they stand in the catalog on a list until
+//! their pages are free.
+//!
+//! Takes a table's gate and the DDL mutex, one after the other. Called by ALTER TABLE, by an index build that gives up,
+//! and after the engine was opened.
+use crate::base::{sync_point, IndexId, Result, SyncPoint};
+use crate::btree::Tree;
+use crate::change::DELTA_BIT;
+use crate::pool::Pool;
+use crate::table::catalog::damage_log::DamageLog;
+use crate::table::catalog::ddl::Tables;
+use crate::table::catalog::dictionary::Catalog;
+use crate::table::catalog::table::Table;
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+/// Of him who frees a tree on the list: no second one does.
+struct Claim<'a> {
+    table: &'a Table,
+    index: IndexId,
+}
+
+impl<'a> Claim<'a> {
+    /// None: it has been published or freed since the list was read, is being built, or is being freed. The table's gate is held.
+    fn of(table: &'a Table, index: IndexId) -> Option<Claim<'a>> {
+        // A build says that it goes on before its tree stands on the list. It is published with the gate held, and says after that that it goes
+        // on no more.
+        let is_listed = table.layout().freeing.iter().any(|(id, _)| *id == index);
+        let mut taken = table.building.lock();
+        if !is_listed || taken.contains(&index) || taken.contains(&(index & !DELTA_BIT)) {
+            return None;
+        }
+        taken.push(index);
+        Some(Claim { table, index })
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.table.building.lock().retain(|id| *id != self.index);
+    }
+}
+
+/// Frees trees that stand on the list.
+pub(in crate::table) struct TreeFreer {
+    pub pool: Arc<Pool>,
+    pub catalog: Arc<Catalog>,
+    pub tables: Arc<Tables>,
+    pub log: DamageLog,
+}
+
+impl TreeFreer {
+    /// Frees the trees of dropped indexes and of builds that came to nothing, but not of those that go on. What they were dropped by has happened,
+    /// and no error may say that it has not: pages that cannot be freed now stay on the list, and the next start tries again.
+    pub fn free_what_can_be(&self, table: &Table) {
+        let layout = table.layout();
+        for (index, root) in &layout.freeing {
+            sync_point(SyncPoint::TreeToBeFreed);
+            let Err(e) = self.free_tree(table, &layout.tree(*root, *index)) else {
+                continue;
+            };
+            let named = self.log.name_damage(e);
+            self.log
+                .error(&format!("pages of a dropped index are not freed yet: {named}"));
+        }
+    }
+
+    /// Frees a tree that stands on the list and is nobody else's to free, and takes it off.
+    pub fn free_tree(&self, table: &Table, tree: &Tree) -> Result<()> {
+        let _claim = {
+            // Not held with the DDL mutex: whoever drops the table takes them the other way round.
+            let _gate = table.gate.read();
+            if table.is_dropped() || table.layout().id != tree.file {
+                return Ok(());
+            }
+            let Some(claim) = Claim::of(table, tree.index) else {
+                return Ok(());
+            };
+            // It may be a load's that came to nothing.
+            table.loads.fetch_add(1, Ordering::SeqCst);
+            let freed = self.free_pages(table, tree);
+            table.loads.fetch_add(1, Ordering::SeqCst);
+            if !freed? {
+                return Ok(());
+            }
+            claim
+        };
+        let _ddl = self.tables.start_ddl()?;
+        let mut new = table.layout().clone();
+        if table.is_dropped() || new.id != tree.file {
+            return Ok(());
+        }
+        new.freeing.retain(|(id, _)| *id != tree.index);
+        self.tables
+            .record(&new, &[], |mtr| self.catalog.put(mtr, &table.name(), &new))?;
+        table.publish(new);
+        Ok(())
+    }
+
+    /// A tree with a broken page is not walked: its pages are found by what they say of themselves, and the broken ones are lost. False: not
+    /// now, the next start tries again.
+    fn free_pages(&self, table: &Table, tree: &Tree) -> Result<bool> {
+        let why = match crate::btree::TreeRemover::new(&self.pool, &tree).remove() {
+            Err(e) if e.is_corrupt() => self.log.name_damage(e),
+            done => return done.map(|()| true),
+        };
+        let lost = crate::btree::TreeRemover::new(&self.pool, &tree).remove_scattered()?;
+        let left = match lost {
+            Some(0) => "is freed wholly, though a page of it cannot be read".into(),
+            Some(lost) => format!("leaves {lost} pages that cannot be read behind"),
+            None => {
+                "is freed after the next start, for a load, or the freeing of another, is going on in the table".into()
+            }
+        };
+        let table = self.catalog.shown(table);
+        self.log.error(&format!("table {table}: a dropped index {left}; {why}"));
+        Ok(lost.is_some())
+    }
+
+    pub fn resume_freeing(&self) {
+        for table in self.catalog.tables() {
+            if table.broken().is_none() {
+                self.free_what_can_be(&table);
+            }
+        }
+    }
+}

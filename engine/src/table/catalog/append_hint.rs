@@ -1,0 +1,48 @@
+//! The leaf at whose end the latest row was placed: rows whose keys rise come to the same one, and need no descent.
+//!
+//! A remembered leaf is judged by its header and fences (`Tree::leaf_for_write`), which tell whatever an ordinary page has become
+//! meanwhile. They do not tell a leaf of a load that is not linked: that has the header of a leaf of the tree, and stands in none; and when
+//! the load is taken back it stays as it is until somebody else gets the page. So what is remembered counts only until the next load begins
+//! (`Table::loads`, which grows before a load gets its first page), and that is asked once more under the leaf's latch: a leaf that the
+//! tree had when it was noted, with no load since, is the tree's as long as its header says so.
+use crate::base::PageNo;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Both in one word: the loads that had begun (modulo 2^32), and the leaf; 0: the latest row went elsewhere.
+#[derive(Default)]
+pub(in crate::table) struct AppendHint(AtomicU64);
+
+/// What was remembered: valid as long as no further load has begun.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::table) struct Hint {
+    loads: u32,
+    leaf: PageNo,
+}
+
+impl Hint {
+    pub fn leaf(self) -> Option<PageNo> {
+        (self.leaf != 0).then_some(self.leaf)
+    }
+    /// `loads`: those that have begun by now.
+    pub fn holds(self, loads: u32) -> bool {
+        self.leaf == 0 || self.loads == loads
+    }
+}
+
+impl AppendHint {
+    /// `loads`: those that have begun by now.
+    pub fn recall(&self, loads: u32) -> Hint {
+        let word = self.0.load(Ordering::Relaxed);
+        let (noted, leaf) = ((word >> 32) as u32, word as u32);
+        match noted == loads {
+            true => Hint { loads, leaf },
+            false => Hint { loads, leaf: 0 },
+        }
+    }
+    /// `known`: what was recalled before; writes only what differs from that.
+    pub fn note(&self, known: Hint, loads: u32, leaf: PageNo) {
+        if known != (Hint { loads, leaf }) {
+            self.0.store((loads as u64) << 32 | leaf as u64, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What a table is made of: the definition it is created from ([`TableSpec`]), and its present shape
+//! ([`Layout`]). A layout never changes: DDL publishes a new one (`versions.rs`).
+use crate::base::{FileId, IndexId, TrxId};
+use crate::btree::Tree;
+use crate::change::{Buffering, Delta};
+use crate::index::Index;
+use crate::txn::ReadView;
+
+/// A secondary index to be created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexSpec {
+    pub name: String,
+    /// One row for each index key; but for entries that say [`has_null`](crate::table::Entry::has_null).
+    pub unique: bool,
+    /// Its entries' keys, the clustered key among them, may be up to
+    /// [`WIDE_KEY_MAX`](crate::btree::WIDE_KEY_MAX) bytes long, in place of
+    /// [`KEY_MAX`](crate::btree::KEY_MAX). Its nodes are four pages; and no change of it is
+    /// buffered.
+    pub wide: bool,
+}
+
+/// A table to be created.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TableSpec {
+    /// Unlogged, known to this run of the engine only.
+    pub temporary: bool,
+    /// The clustered key is an id given by [`Table::next_row_id`].
+    pub hidden_pk: bool,
+    /// Its clustered keys may be as long as those of a wide index.
+    pub wide_pk: bool,
+    /// Every clustered key has this length; 0 = they vary.
+    pub pk_fixed_len: u32,
+    pub indexes: Vec<IndexSpec>,
+    /// Which changes of its indexes are buffered; None: as the engine's setting says.
+    pub change_buffering: Option<Buffering>,
+    /// The user's own notes, given back at open.
+    pub schema: Vec<u8>,
+}
+
+/// A secondary index of a layout.
+#[derive(Clone, Debug)]
+pub struct Secondary {
+    pub index: Index,
+    /// A page of it could not be read when it had to be changed: it is neither read nor kept up any more (`damage.rs`).
+    pub quarantined: bool,
+    /// Transaction that built it: views that do not see it cannot use it. 0 = older than every view.
+    pub created: TrxId,
+}
+
+/// The shape of a table between two DDL statements.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Number of the table's incarnation and of its data file (TRUNCATE makes a new one). Undo records name it.
+    pub id: FileId,
+    pub temporary: bool,
+    pub hidden_pk: bool,
+    pub pk_fixed_len: usize,
+    pub clustered: Index,
+    pub secondary: Vec<Secondary>,
+    /// As in [`TableSpec`].
+    pub change_buffering: Option<Buffering>,
+    pub schema: Vec<u8>,
+    /// When the table was made, renamed or altered last: what the server shows as its time of creation.
+    pub created_s: u64,
+    /// As in [`Secondary::created`], for the table.
+    pub created: TrxId,
+    /// Trees (index number, root) of dropped indexes, whose pages are still being freed.
+    pub freeing: Vec<(IndexId, u32)>,
+}
+
+impl Layout {
+    /// A tree of it is wide.
+    pub fn has_wide(&self) -> bool {
+        let is_wide = |index: &Index| index.tree.is_wide();
+        is_wide(&self.clustered) || self.secondary.iter().any(|s| is_wide(&s.index))
+    }
+    /// The secondary index of that number, if it (still) exists.
+    pub fn secondary_by_id(&self, id: IndexId) -> Option<&Secondary> {
+        self.secondary.iter().find(|s| s.index.id == id)
+    }
+    /// 0 = clustered, i + 1 = secondary i.
+    pub fn index(&self, ordinal: u32) -> Option<&Index> {
+        match ordinal {
+            0 => Some(&self.clustered),
+            i => self.secondary.get(i as usize - 1).map(|s| &s.index),
+        }
+    }
+    /// False: the table or the index (0 = clustered, i + 1 = secondary i) is younger than the view, and does not tell what was before: rows
+    /// that were copied or loaded look as if they had always been there, removed ones and old keys are missing.
+    pub(in crate::table) fn is_seen_by(&self, view: &ReadView, index: u32) -> bool {
+        let index_created = match index {
+            0 => 0,
+            i => self.secondary.get(i as usize - 1).map_or(0, |s| s.created),
+        };
+        view.sees(self.created) && view.sees(index_created)
+    }
+    /// Tells the delta trees what the table says about buffering, and the unique ones what they are.
+    pub(in crate::table) fn set_up_deltas(&self) {
+        for index in self.secondary.iter().map(|s| &s.index) {
+            let Some(delta) = &index.delta else { continue };
+            delta.set_buffering(self.change_buffering);
+            if index.unique {
+                delta.set_unique(self.pk_fixed_len);
+            }
+        }
+    }
+    /// The secondary indexes that have a delta tree and are kept up.
+    pub(in crate::table) fn buffered(&self) -> impl Iterator<Item = (&Index, &Delta)> {
+        let indexes = self.secondary.iter().filter(|s| !s.quarantined).map(|s| &s.index);
+        indexes.filter_map(|index| Some((index, index.delta.as_deref()?)))
+    }
+    pub fn tree(&self, root: u32, index: IndexId) -> Tree {
+        Tree {
+            file: self.id,
+            root,
+            index,
+        }
+    }
+}

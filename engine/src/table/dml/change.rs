@@ -1,0 +1,200 @@
+//! One change of a row, as the steps of an insert, an update and a delete see it: [`RowChange`]; and [`RowWriter`],
+//! which runs such steps. Failed steps leave nothing: they are rolled back to where they began.
+//!
+//! Latches: the clustered leaf (X), then the undo page, then the file's header page; row locks are waited for before.
+//! Called by `insert`, `update`, `delete`, and by loads.
+use crate::base::{Counters, Error, PageNo, Result, TrxId};
+use crate::btree::{Intent, LeafWrite, Placed};
+use crate::index::{RowHeader, ROW_HEADER};
+use crate::pool::{Mtr, Pool};
+use crate::redo::Redo;
+use crate::table::catalog::layout::Layout;
+use crate::table::catalog::table::Table;
+use crate::table::row::autoinc::save_autoinc;
+use crate::table::row::entry::secondary;
+use crate::table::row::new_row::NewRow;
+use crate::table::row::overflow_row::LongRows;
+use crate::table::row::row_lock::{Locked, RowLocks};
+use crate::table::row::scratch::Scratch;
+use crate::table::row::secondary::EntryWriter;
+use crate::table::row::snapshot::{check_conflict, Snapshots};
+use crate::table::undo::rollback::Rollback;
+use crate::txn::{Granted, LockMode, LockPolicy, Trx, TrxSys};
+use std::sync::atomic::{fence, Ordering};
+use std::sync::Arc;
+
+/// Inserts, updates and deletes rows.
+pub struct RowWriter {
+    pub(in crate::table) pool: Arc<Pool>,
+    pub(in crate::table) redo: Arc<Redo>,
+    pub(in crate::table) trx_sys: Arc<TrxSys>,
+    pub(in crate::table) counters: Arc<Counters>,
+    pub(in crate::table) locks: RowLocks,
+    pub(in crate::table) snapshots: Snapshots,
+    pub(in crate::table) long_rows: LongRows,
+    pub(in crate::table) entries: EntryWriter,
+    pub(in crate::table) rollback: Arc<Rollback>,
+}
+
+/// The row that is being changed.
+#[derive(Clone, Copy)]
+pub(in crate::table) struct RowChange<'a> {
+    pub table: &'a Table,
+    pub layout: &'a Layout,
+    /// Clustered key.
+    pub pk: &'a [u8],
+    /// How a row in the way is locked before `Duplicate`.
+    pub mode: LockMode,
+}
+
+impl<'a> RowChange<'a> {
+    pub fn new(table: &'a Table, pk: &'a [u8], mode: LockMode) -> RowChange<'a> {
+        RowChange {
+            table,
+            layout: table.layout(),
+            pk,
+            mode,
+        }
+    }
+}
+
+/// Raw parts of entries that this transaction left marked earlier, one per entry (see `Touch::raw`).
+pub(in crate::table) type Raws = Vec<Option<Vec<u8>>>;
+
+/// With what one try to write a version goes to the clustered leaf.
+#[derive(Clone, Copy)]
+pub(in crate::table) struct Attempt<'a> {
+    pub intent: Intent,
+    /// The leaf where the transaction has just seen the row.
+    pub leaf: Option<PageNo>,
+    pub raws: Option<&'a Raws>,
+}
+
+/// What stood in the way of writing a clustered entry; nothing was changed.
+pub(in crate::table) enum Obstacle {
+    /// A row that is there, or whose maker is active.
+    Row,
+    /// No room in the leaf.
+    Room,
+    /// The raw parts of entries are needed first; the version before, which is locked, has this header.
+    Raws(RowHeader),
+    /// Somebody else's range lock.
+    Range,
+}
+
+/// A row that is going to be changed: how its lock was had, and the leaf where the transaction has just seen it.
+#[derive(Clone, Copy)]
+pub(in crate::table) struct Hold {
+    pub granted: Granted,
+    pub leaf: Option<PageNo>,
+}
+
+impl RowWriter {
+    /// What every change does first, with no latch held: room in the log, an id and an undo stream.
+    pub(in crate::table) fn begin_change(&self, trx: &mut Trx) -> Result<TrxId> {
+        self.pool.check_alive()?;
+        trx.check_not_doomed()?;
+        self.redo.reserve_wait()?;
+        self.trx_sys.ensure_id(trx)
+    }
+
+    /// Runs the steps of one row operation. Failed steps leave nothing behind; steps that say `false` are undone and taken again.
+    pub(in crate::table) fn change_rows(
+        &self,
+        trx: &mut Trx,
+        steps: &mut dyn FnMut(&mut Trx) -> Result<bool>,
+    ) -> Result<()> {
+        loop {
+            self.begin_change(trx)?;
+            let savepoint = trx.undo_top();
+            let result = steps(trx);
+            if result == Ok(true) {
+                return Ok(());
+            }
+            match result {
+                Ok(_) => self.rollback.take_back(trx, savepoint)?,
+                Err(_) => self.rollback.rollback_to(trx, savepoint)?,
+            }
+            result?;
+        }
+    }
+
+    /// False: a reader who locks gaps locked a range around a new entry between our check and our change. He locks first and reads then; we
+    /// change first and look then; so one of the two meets the other.
+    pub(in crate::table) fn ranges_still_free(&self, trx: &Trx, layout: &Layout, new: &NewRow<'_>) -> Result<bool> {
+        fence(Ordering::SeqCst);
+        let locks = self.trx_sys.locks();
+        let mut free = locks.insert_is_free(trx, layout.clustered.id, new.pk);
+        for e in new.entries {
+            free &= locks.insert_is_free(trx, secondary(layout, e.index)?.index.id, e.key);
+        }
+        Ok(free)
+    }
+
+    /// The row's exclusive lock, the ordinary case without looking at the row: the Mtr that follows does.
+    pub(in crate::table) fn lock_for_change(&self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<Hold> {
+        let index = layout.clustered.id;
+        let leaf = trx.take_found(index, pk);
+        let granted = match leaf {
+            Some(_) => Granted::Held,
+            None => {
+                let locks = self.trx_sys.locks();
+                locks.lock(trx, index, pk, LockMode::Exclusive, LockPolicy::Wait)?
+            }
+        };
+        Ok(Hold { granted, leaf })
+    }
+
+    /// The lock turned out to be about nothing: queues behind the row's maker; `NotFound` when no row is left.
+    pub(in crate::table) fn lock_again(&self, trx: &mut Trx, change: &RowChange<'_>, granted: Granted) -> Result<()> {
+        let (layout, pk) = (change.layout, change.pk);
+        self.locks.unlock_if_new(trx, layout, pk, granted);
+        let (mode, policy) = (LockMode::Exclusive, LockPolicy::Wait);
+        match self.locks.lock_row(trx, layout, pk, mode, policy, &mut |_| ())? {
+            Locked::Row(..) => Ok(()),
+            Locked::Gone(Some(header)) => {
+                check_conflict(trx, header.trx)?;
+                Err(Error::NotFound)
+            }
+            Locked::Gone(None) => Err(Error::NotFound),
+        }
+    }
+
+    /// Ends the Mtr of a row change: undo record, new version, AUTO_INCREMENT. Room was checked, or the intent is Grow.
+    pub(in crate::table) fn write_version(
+        &self,
+        trx: &mut Trx,
+        change: &RowChange<'_>,
+        mut mtr: Mtr<'_>,
+        at: &LeafWrite,
+        s: &mut Scratch,
+    ) -> Result<()> {
+        let undo = self.trx_sys.append_undo(trx, &mut mtr, &s.undo)?;
+        let header = RowHeader {
+            flags: s.value[0],
+            trx: trx.id(),
+            undo,
+        };
+        header.write(&mut s.value[..ROW_HEADER]);
+        let placed = if at.found {
+            at.set_value(&mut mtr, &s.value)
+        } else {
+            at.insert(&mut mtr, change.pk, &s.value)
+        };
+        assert_ne!(placed, Ok(Placed::NoRoom), "room was checked under this latch");
+        // With `placed` an error, the undo record is about a version that never was: the rollback sees that the row
+        // does not point at it.
+        let saved = placed.and_then(|_| save_autoinc(change.table, change.layout, &mut mtr));
+        trx.note_lsn(mtr.commit());
+        change.table.autoinc_is_saved(saved?);
+        Ok(())
+    }
+}
+
+pub(in crate::table) fn duplicate_mode(x_on_duplicate: bool) -> LockMode {
+    if x_on_duplicate {
+        LockMode::Exclusive
+    } else {
+        LockMode::Shared
+    }
+}

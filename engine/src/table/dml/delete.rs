@@ -1,0 +1,96 @@
+//! DELETE of a row: the row is locked exclusively, its clustered entry is marked, with its undo record in one Mtr, then
+//! its secondary entries are; all or nothing.
+//!
+//! Latches: as in `insert`.
+use crate::base::Result;
+use crate::btree::Intent;
+use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED};
+use crate::table::catalog::table::Table;
+use crate::table::dml::change::{Hold, Obstacle, RowChange, RowWriter};
+use crate::table::row::entry::check_key;
+use crate::table::row::new_row::Entry;
+use crate::table::row::scratch::{self, Scratch};
+use crate::table::row::snapshot::check_conflict;
+use crate::table::row::undo_record::{self, Touch};
+use crate::txn::{LockMode, Trx};
+
+impl RowWriter {
+    pub fn delete(&self, trx: &mut Trx, table: &Table, pk: &[u8], entries: &[Entry<'_>]) -> Result<()> {
+        self.change_rows(trx, &mut |trx| {
+            self.delete_steps(trx, table, pk, entries).map(|()| true)
+        })?;
+        let locks = self.trx_sys.locks();
+        locks.leave_to_version(trx, table.layout().clustered.id, pk);
+        self.counters.rows_deleted.inc();
+        Ok(())
+    }
+
+    pub(in crate::table) fn delete_steps(
+        &self,
+        trx: &mut Trx,
+        table: &Table,
+        pk: &[u8],
+        entries: &[Entry<'_>],
+    ) -> Result<()> {
+        let change = RowChange::new(table, pk, LockMode::Exclusive);
+        let layout = change.layout;
+        for e in entries {
+            check_key(layout, e.index, e.key, pk)?;
+        }
+        let hold = self.lock_for_change(trx, layout, pk)?;
+        scratch::with(|s| {
+            while let Some(obstacle) = self.try_mark_row(trx, &change, entries, hold, s)? {
+                assert!(matches!(obstacle, Obstacle::Row), "a mark needs no room");
+                self.lock_again(trx, &change, hold.granted)?;
+            }
+            table.statistics.counts.deleted(1);
+            for e in entries {
+                self.entries.mark_entry(trx, layout, e.index, e.key)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn try_mark_row(
+        &self,
+        trx: &mut Trx,
+        change: &RowChange<'_>,
+        entries: &[Entry<'_>],
+        hold: Hold,
+        s: &mut Scratch,
+    ) -> Result<Option<Obstacle>> {
+        let (layout, pk) = (change.layout, change.pk);
+        let tree = &layout.clustered.tree;
+        let mut mtr = self.pool.begin();
+        let at = tree.leaf_for_write(&mut mtr, pk, Intent::Leaf, hold.leaf)?;
+        if !at.found {
+            return Ok(Some(Obstacle::Row));
+        }
+        let old = RowHeader::read(at.value(&mtr));
+        if old.marked() || self.locks.made_by_other_active(trx, &old) {
+            return Ok(Some(Obstacle::Row));
+        }
+        check_conflict(trx, old.trx)?;
+        undo_record::begin_delete(&mut s.undo, layout.id, pk, at.value(&mtr), entries.len());
+        for e in entries {
+            let touch = Touch {
+                index: layout.secondary[e.index as usize].index.id,
+                old: Some(&e.key[..e.key.len() - pk.len()]),
+                new: None,
+                raw: None,
+            };
+            undo_record::push_touch(&mut s.undo, &touch);
+        }
+        let undo = self.trx_sys.append_undo(trx, &mut mtr, &s.undo)?;
+        let mut header = [0; ROW_HEADER];
+        RowHeader {
+            flags: old.flags | ROW_MARKED,
+            trx: trx.id(),
+            undo,
+        }
+        .write(&mut header);
+        at.patch_value(&mut mtr, 0, &header);
+        trx.note_lsn(mtr.commit());
+        Ok(None)
+    }
+}

@@ -1,0 +1,297 @@
+//! Statistics for the optimizer: how many rows a table has, how many different values its keys have, and when it changed.
+//!
+//! `estimates` answers what the server asks at every statement: rows, sizes, entries in a range. `sample` reads leaves and
+//! estimates numbers of values; [`Store::compute_statistics`] does so for a whole table: at ANALYZE TABLE, at the first
+//! question, and in the background when a tenth of the rows has changed. What was computed is kept in the system file
+//! (`stored`) and read again at the first question after a restart.
+//!
+//! Latches: one page at a time. The table's gate is held shared while an index is sampled. Mutexes: `Statistics::computing`
+//! is taken first, with none held; the DDL mutex while a result is stored; the others are leaves.
+#[cfg(test)]
+use crate::base::FileId;
+use crate::base::{Error, Result};
+use crate::change::{in_use, Delta};
+use crate::index::key_shape::KeyShape;
+use crate::index::RowHeader;
+use crate::pool::Pool;
+use crate::table::catalog::damage_log::DamageLog;
+use crate::table::catalog::ddl::Tables;
+use crate::table::catalog::dictionary::Catalog;
+use crate::table::catalog::layout::Layout;
+use crate::table::catalog::table::Table;
+use crate::table::row::entry::decode_entry;
+use crate::table::statistics::sample::{runs_of, sample, Run};
+use crate::table::statistics::state::{IndexStatistics, StatisticsOptions, StatisticsSettings, TableStatistics};
+use crate::table::statistics::stored::Stored;
+use std::sync::Arc;
+
+/// Statistics that are younger are not computed again in the background.
+const RECALC_INTERVAL_US: u64 = 10_000_000;
+/// A table that changed since has its row count and time of change stored again after so long.
+const SAVE_INTERVAL_US: u64 = 60_000_000;
+/// Clustered leaves that are read to estimate the number of rows.
+const ROW_SAMPLE_PAGES: usize = 20;
+
+/// Keeps the statistics of all tables.
+pub struct StatisticsKeeper {
+    pub(in crate::table) pool: Arc<Pool>,
+    pub(in crate::table) catalog: Arc<Catalog>,
+    pub(in crate::table) tables: Arc<Tables>,
+    pub(in crate::table) log: DamageLog,
+    pub settings: StatisticsSettings,
+}
+
+impl StatisticsKeeper {
+    /// Tells what the keys of a table are made of, and its own options.
+    pub fn describe_statistics(&self, table: &Table, options: &StatisticsOptions) {
+        let _gate = table.gate.read();
+        let layout = table.layout();
+        let clustered = options.shapes.first().cloned().unwrap_or_default();
+        let mut shapes = Vec::new();
+        for (ordinal, shape) in options.shapes.iter().enumerate() {
+            let Some(index) = layout.index(ordinal as u32) else {
+                break;
+            };
+            let mut shape = shape.clone();
+            if ordinal > 0 {
+                shape.parts.extend_from_slice(&clustered.parts);
+            }
+            shapes.push((index.id, Arc::new(shape)));
+        }
+        table.statistics.describe(options, shapes);
+    }
+
+    /// The statistics that were computed last, here or before a restart; None: there are none.
+    pub fn statistics(&self, table: &Table) -> Result<Option<Arc<TableStatistics>>> {
+        self.load_statistics(table)?;
+        Ok(table.statistics.current.read().clone())
+    }
+
+    /// Computes statistics if there are none, or if as many rows changed since as there were.
+    pub fn ensure_statistics(&self, table: &Table) -> Result<()> {
+        let state = &table.statistics;
+        let changes = state.counts.changes();
+        let is_far_off = |rows: u64| {
+            let computed_at = state.marks.lock().computed_at;
+            changes.saturating_sub(computed_at) > rows && state.recalculates(&self.settings)
+        };
+        match self.statistics(table)? {
+            Some(found) if !is_far_off(found.rows) => Ok(()),
+            _ => self.compute_statistics(table),
+        }
+    }
+
+    /// Reads leaves of every index and estimates how many values its keys have. An index that cannot be read has none.
+    pub fn compute_statistics(&self, table: &Table) -> Result<()> {
+        let state = &table.statistics;
+        let _one = state.computing.lock();
+        let changes = state.counts.changes();
+        let mut new = TableStatistics {
+            rows: self.table_stats(table)?.rows,
+            computed_s: self.pool.disk().wall_s(),
+            indexes: Vec::new(),
+        };
+        let mut ordinal = 0;
+        // The gate is opened between two indexes: whoever wants to drop the table waits for one of them.
+        loop {
+            let _gate = table.gate.read();
+            if table.is_gone() {
+                return Ok(());
+            }
+            let layout = table.layout();
+            if layout.index(ordinal).is_none() {
+                break;
+            }
+            new.indexes
+                .push(self.index_statistics(table, layout, ordinal, new.rows)?);
+            ordinal += 1;
+        }
+        {
+            let mut marks = state.marks.lock();
+            (marks.computed_at, marks.computed_us, marks.loaded) = (changes, self.pool.disk().now_us(), true);
+        }
+        state.publish(Some(new));
+        self.save_statistics(table)
+    }
+
+    fn index_statistics(&self, table: &Table, layout: &Layout, ordinal: u32, rows: u64) -> Result<IndexStatistics> {
+        let missing = || Error::Unsupported(format!("table {} has no index {ordinal}", layout.id));
+        let index = layout.index(ordinal).ok_or_else(missing)?;
+        let mut out = IndexStatistics {
+            index: index.id,
+            ..IndexStatistics::default()
+        };
+        if ordinal > 0 && layout.secondary[ordinal as usize - 1].quarantined {
+            return Ok(out);
+        }
+        let is_row = |_: &[u8], value: &[u8]| Ok(!RowHeader::read(value).marked());
+        let is_entry = |_: &[u8], value: &[u8]| Ok(!decode_entry(layout, value)?.marked);
+        let adds = |_: &[u8], pending: &[u8]| Ok(Delta::adds_an_entry(pending));
+        let base = Run {
+            tree: &index.tree,
+            prefix: Vec::new(),
+            counts: if ordinal == 0 { &is_row } else { &is_entry },
+        };
+        let mut pending = Vec::new();
+        if let Some(delta) = in_use(index) {
+            delta.load(&self.pool)?;
+            pending = runs_of(delta, &adds);
+        }
+        let shape = table.statistics.shape(index.id);
+        let pages = table.statistics.pages(&self.settings);
+        let sampled = match sample(&self.pool, &base, &pending, &shape, pages) {
+            // Statements that need the page tell of it.
+            Err(e) if e.is_corrupt() => return Ok(out),
+            sampled => sampled?,
+        };
+        out.leaf_pages = sampled.leaf_pages;
+        out.pages = self.pages_of_index(table, layout, ordinal)?;
+        out.pages_read = sampled.leaf_pages_read;
+        // The sample tells shares better than sums: the number of rows is known more exactly.
+        let scale = if sampled.entries > 0.0 {
+            rows as f64 / sampled.entries
+        } else {
+            1.0
+        };
+        let whole = sampled.leaf_pages_read >= sampled.leaf_pages;
+        let in_all = |distinct: &f64| match whole || *distinct < sampled.entries * 0.9 {
+            true => distinct.round() as u64,
+            false => (distinct * scale).round() as u64,
+        };
+        out.distinct = sampled.distinct.iter().map(in_all).collect();
+        Ok(out)
+    }
+
+    /// The number of rows in the clustered index, estimated from some leaves.
+    pub(in crate::table) fn sample_rows(&self, layout: &Layout) -> Result<u64> {
+        let is_row = |_: &[u8], value: &[u8]| Ok(!RowHeader::read(value).marked());
+        let rows = Run {
+            tree: &layout.clustered.tree,
+            prefix: Vec::new(),
+            counts: &is_row,
+        };
+        let sampled = sample(&self.pool, &rows, &[], &KeyShape::default(), ROW_SAMPLE_PAGES)?;
+        Ok(sampled.entries.round() as u64)
+    }
+
+    /// One step of the background: notes which tables have changed, and computes or stores the statistics of one of them, if that is due.
+    /// True: there may be more to do.
+    pub fn statistics_step(&self) -> Result<bool> {
+        let (now_us, now_s) = (self.pool.disk().now_us(), self.pool.disk().wall_s());
+        for table in self.catalog.tables() {
+            let state = &table.statistics;
+            let changes = state.counts.changes();
+            if changes == 0 || table.is_gone() {
+                continue;
+            }
+            state.look_for_changes(now_s);
+            let marks = *state.marks.lock();
+            let current = state.current.read().clone();
+            let due = current.is_some_and(|current| changes.saturating_sub(marks.computed_at) > current.rows / 10);
+            let rested = now_us.saturating_sub(marks.computed_us) >= RECALC_INTERVAL_US;
+            if due && rested && state.recalculates(&self.settings) {
+                self.compute_statistics(&table)?;
+                return Ok(true);
+            }
+            if changes != marks.saved_at && now_us.saturating_sub(marks.saved_us) >= SAVE_INTERVAL_US {
+                self.save_statistics(&table)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Stores what has changed since it was stored. For a close.
+    pub fn save_all_statistics(&self) -> Result<()> {
+        let now_s = self.pool.disk().wall_s();
+        for table in self.catalog.tables() {
+            let changes = table.statistics.counts.changes();
+            if changes != table.statistics.marks.lock().saved_at && !table.is_gone() {
+                table.statistics.look_for_changes(now_s);
+                self.save_statistics(&table)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what is stored of a table, once.
+    pub(super) fn load_statistics(&self, table: &Table) -> Result<()> {
+        let state = &table.statistics;
+        if state.marks.lock().loaded {
+            return Ok(());
+        }
+        let found = match self.catalog.statistics.read(&self.pool, table.layout().id) {
+            Err(Error::Corrupt(damage)) => {
+                self.log.warning(&format!(
+                    "the stored statistics of table {} cannot be read ({}): they are computed anew",
+                    self.catalog.shown(table),
+                    damage.what
+                ));
+                None
+            }
+            found => found?,
+        };
+        let mut marks = state.marks.lock();
+        if std::mem::replace(&mut marks.loaded, true) {
+            return Ok(());
+        }
+        let Some(found) = found else { return Ok(()) };
+        marks.updated_s = marks.updated_s.max(found.updated_s);
+        drop(marks);
+        if found.computed.is_some() {
+            state.publish(found.computed);
+        }
+        Ok(())
+    }
+
+    /// The stored number of rows, if the clustered index has not grown or shrunk by more than a fiftieth since; scaled with it.
+    pub(super) fn stored_rows(&self, table: &Table, leaf_pages: u64) -> Result<Option<u64>> {
+        let Some(stored) = self.catalog.statistics.read(&self.pool, table.layout().id)? else {
+            return Ok(None);
+        };
+        let clustered = stored.computed.as_ref().and_then(|computed| computed.indexes.first());
+        Ok(match clustered {
+            Some(of) if of.leaf_pages > 0 && of.leaf_pages.abs_diff(leaf_pages) * 50 > of.leaf_pages => None,
+            _ => Some(stored.rows),
+        })
+    }
+
+    /// Stores what is known of the table, if its statistics are persistent. A full disk keeps nobody from working.
+    pub(super) fn save_statistics(&self, table: &Table) -> Result<()> {
+        let state = &table.statistics;
+        let layout = table.layout();
+        let (changes, now_us) = (state.counts.changes(), self.pool.disk().now_us());
+        {
+            let mut marks = state.marks.lock();
+            (marks.saved_at, marks.saved_us) = (changes, now_us);
+        }
+        if layout.temporary || !state.is_persistent(&self.settings) || !state.counts.is_known() {
+            return Ok(());
+        }
+        let stored = Stored {
+            rows: state.counts.rows(),
+            updated_s: state.look_for_changes(self.pool.disk().wall_s()),
+            computed: state.current.read().as_deref().cloned(),
+        };
+        let _ddl = self.tables.start_ddl()?;
+        if table.is_gone() || table.layout().id != layout.id {
+            return Ok(());
+        }
+        match self.catalog.statistics.write(&self.pool, layout.id, &stored) {
+            Err(Error::Full(_)) => Ok(()),
+            Err(e) if e.is_corrupt() => {
+                let table = self.catalog.shown(table);
+                self.log
+                    .warning(&format!("the statistics of table {table} cannot be stored: {e}"));
+                Ok(())
+            }
+            written => written,
+        }
+    }
+
+    /// Tables of which something is stored. For tests.
+    #[cfg(test)]
+    pub(crate) fn tables_with_stored_statistics(&self) -> Result<Vec<FileId>> {
+        self.catalog.statistics.tables(&self.pool)
+    }
+}

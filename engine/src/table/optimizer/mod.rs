@@ -1,0 +1,4 @@
+//! What the server's optimizer asks: row counts, sizes, entries in a range, numbers of values.
+pub(crate) mod estimates;
+pub(crate) mod keeper;
+pub(crate) mod report;

@@ -1,0 +1,16 @@
+//! What a row is made of: its value and overflow pages, its secondary entries, its lock, its older versions.
+//!
+//! Files, top to bottom: `secondary`, `unique`, `row_lock`, `version`, `overflow_row`, `snapshot`, `entry`,
+//! `autoinc`, `undo_record`, `new_row`, `scratch`.
+pub(crate) mod autoinc;
+pub(crate) mod autoinc_series;
+pub(crate) mod entry;
+pub(crate) mod new_row;
+pub(crate) mod overflow_row;
+pub(crate) mod row_lock;
+pub(crate) mod scratch;
+pub(crate) mod secondary;
+pub(crate) mod snapshot;
+pub(crate) mod undo_record;
+pub(crate) mod unique;
+pub(crate) mod version;

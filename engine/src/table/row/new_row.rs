@@ -1,0 +1,44 @@
+//! The words in which callers describe a change of a row: keys and rows are bytes that they have made.
+
+/// A secondary entry of a row that is inserted or deleted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Entry<'a> {
+    /// Secondary ordinal.
+    pub index: u32,
+    /// Length of the index key inside `key`.
+    pub user_key_len: u32,
+    /// A part of the index key is NULL: a unique index takes any number of such entries.
+    pub has_null: bool,
+    /// Index key + clustered key.
+    pub key: &'a [u8],
+    /// Raw bytes of the columns that cannot be decoded from the key.
+    pub value: &'a [u8],
+}
+
+/// A row that is inserted, or moved to another clustered key.
+#[derive(Clone, Copy, Debug)]
+pub struct NewRow<'a> {
+    /// Clustered key.
+    pub pk: &'a [u8],
+    pub row: &'a [u8],
+    pub entries: &'a [Entry<'a>],
+}
+
+impl<'a> NewRow<'a> {
+    pub fn new(pk: &'a [u8], row: &'a [u8], entries: &'a [Entry<'a>]) -> NewRow<'a> {
+        NewRow { pk, row, entries }
+    }
+}
+
+/// One secondary index of an update; the keys may be equal and the values differ.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EntryChange<'a> {
+    pub index: u32,
+    /// Of `new_key`.
+    pub user_key_len: u32,
+    /// As in [`Entry`], of `new_key`.
+    pub has_null: bool,
+    pub old_key: &'a [u8],
+    pub new_key: &'a [u8],
+    pub new_value: &'a [u8],
+}

@@ -1,0 +1,126 @@
+//! [`Following`]: what a locking scan knows of the rows that moved while it was under way (`relocated`).
+use crate::base::Result;
+use crate::index::scan::Direction;
+use crate::table::scan::position::Position;
+
+/// Puts the key that a row (clustered key, bytes) has in the scanned index behind what is in the buffer, without the clustered key.
+pub type KeyOf = Box<dyn Fn(&[u8], &[u8], &mut Vec<u8>) -> Result<()> + Send>;
+
+/// Of a scan that misses no row that moves.
+pub(in crate::table) struct Following {
+    pub key_of: KeyOf,
+    /// Where the scan began, as `seek` was told; `seek_inclusive` says how.
+    start: Vec<u8>,
+    direction: Direction,
+    /// Key of the version looked at.
+    pub key: Vec<u8>,
+    /// The entry looked at was marked since the view.
+    met_young: bool,
+    passes: Passes,
+}
+
+/// A value may go over to a row that comes before the one that had it: `UPDATE t SET u = NULL` there, `SET u = 90` here. The scan stood at the old
+/// row, and finds nobody. So one that has handed out nothing goes through its range again, if it met more entries that were marked since than
+/// before. Not for ever: where others are quick to move rows there are always more.
+#[derive(Default)]
+struct Passes {
+    /// It has handed out a row.
+    is_over: bool,
+    is_begun: bool,
+    /// Before the first entry: what `Cursor::last` and `Cursor::positioned` were.
+    from: Vec<u8>,
+    was_positioned: bool,
+    /// Entries marked since the view: in this pass, and in the one before.
+    young: u64,
+    young_before: u64,
+    again: u32,
+}
+const PASSES_AGAIN_MAX: u32 = 2;
+
+impl Passes {
+    fn start_over(&mut self) {
+        let mut from = std::mem::take(&mut self.from);
+        from.clear();
+        *self = Passes {
+            from,
+            ..Passes::default()
+        };
+    }
+}
+
+impl Following {
+    pub fn new(key_of: KeyOf) -> Following {
+        Following {
+            key_of,
+            start: Vec::new(),
+            direction: Direction::Forward,
+            key: Vec::new(),
+            met_young: false,
+            passes: Passes::default(),
+        }
+    }
+    /// The scan begins at `key`.
+    pub fn start_at(&mut self, key: &[u8], direction: Direction) {
+        self.start.clear();
+        self.start.extend_from_slice(key);
+        self.direction = direction;
+        self.passes.start_over();
+    }
+    /// The entry looked at was marked since the statement's view.
+    pub fn note_young(&mut self) {
+        self.met_young = true;
+    }
+    /// The entry that was just skipped has been marked since the statement's view.
+    pub fn has_skipped_young(&mut self) -> bool {
+        let is_young = std::mem::take(&mut self.met_young);
+        self.passes.young += u64::from(is_young);
+        is_young
+    }
+    /// Before the scan looks for a row.
+    pub fn begin_pass(&mut self, at: &Position) {
+        let passes = &mut self.passes;
+        if passes.is_begun {
+            return;
+        }
+        passes.is_begun = true;
+        passes.from.clear();
+        passes.from.extend_from_slice(&at.last);
+        passes.was_positioned = at.positioned;
+    }
+    /// A row was handed out.
+    pub fn end_passes(&mut self) {
+        self.passes.is_over = true;
+    }
+    /// The scan goes back to before its first entry, or to the row that it handed out last.
+    pub fn forget_pass(&mut self) {
+        self.passes.young = 0;
+    }
+    /// At the end of the range. True: the scan is before its first entry again.
+    pub fn goes_through_again(&mut self, at: &mut Position) -> bool {
+        let passes = &mut self.passes;
+        let again = !passes.is_over && passes.young > passes.young_before && passes.again < PASSES_AGAIN_MAX;
+        passes.again += u32::from(again);
+        passes.young_before = std::mem::take(&mut passes.young);
+        if again {
+            at.step_back_to(&passes.from, passes.was_positioned);
+        }
+        again
+    }
+    /// The key of the version looked at lies between the scan's beginning and the entry of key `entry`, or is that very key.
+    pub fn has_passed_key(&self, at: &Position, entry: &[u8]) -> bool {
+        let (key, start) = (&self.key[..], &self.start[..]);
+        if at.direction != self.direction {
+            return false;
+        }
+        match (at.direction, at.seek_inclusive) {
+            (Direction::Forward, _) if key > entry => false,
+            (Direction::Forward, Some(true)) => key >= start,
+            (Direction::Forward, Some(false)) => key > start,
+            (Direction::Forward, None) => key >= at.lower_bound(),
+            (Direction::Backward, _) if key < entry => false,
+            (Direction::Backward, Some(true)) => key <= start,
+            (Direction::Backward, Some(false)) => key < start,
+            (Direction::Backward, None) => at.upper_bound().is_none_or(|hi| key < hi),
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! [`LockingReader`]: locks a row and hands out its newest version; and what is done where that cannot be.
+//!
+//! No latch is held while a lock is waited for (I5). Called by `locking` and `relocated`.
+use crate::base::{sync_point, Error, Result, SyncPoint};
+use crate::index::{RowHeader, ROW_OVERFLOW};
+use crate::table::catalog::layout::Layout;
+use crate::table::row::row_lock::Locked;
+use crate::table::row::snapshot::check_conflict;
+use crate::table::row::version::{split, KeyWatch};
+use crate::table::scan::following::Following;
+use crate::table::scan::lock_choice::OnLocked;
+use crate::table::scan::row_scan::RowScan;
+use crate::table::scan::version_cache::Answer;
+use crate::txn::{Granted, LockMode, LockPolicy, Trx};
+use std::cell::Cell;
+
+/// What came of one entry.
+pub(in crate::table) enum Outcome {
+    HandedOut,
+    Skipped,
+}
+
+/// Reads with locks.
+pub(in crate::table) struct LockingReader<'s> {
+    pub scan: &'s mut RowScan,
+    /// Of a scan that misses no row that moves.
+    pub following: &'s mut Option<Box<Following>>,
+    pub layout: &'s Layout,
+}
+
+impl LockingReader<'_> {
+    pub fn mode(&self) -> LockMode {
+        self.scan.lock.mode.expect("a locking read")
+    }
+
+    pub fn effective_policy(&self) -> LockPolicy {
+        if self.scan.semi_consistent && self.scan.lock.on_locked == OnLocked::Wait {
+            LockPolicy::NoWait
+        } else {
+            self.scan.lock.policy()
+        }
+    }
+
+    /// The lock on a row that nobody is changing; None: somebody holds it, and the policy is not to wait.
+    pub fn try_lock(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<Option<Granted>> {
+        let policy = self.effective_policy();
+        match self
+            .scan
+            .reader
+            .locks
+            .lock_name_of(trx, self.layout, pk, self.mode(), policy)
+        {
+            Ok(granted) => Ok(Some(granted)),
+            Err(Error::Locked) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Locks the row and copies its newest version into `version`; None: it is locked by another, and the policy is not to wait.
+    pub fn lock_newest(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<Option<Locked>> {
+        let (mode, policy) = (self.mode(), self.effective_policy());
+        let version = &mut self.scan.version;
+        let mut copy = |value: &[u8]| {
+            version.clear();
+            version.extend_from_slice(value);
+        };
+        match self
+            .scan
+            .reader
+            .locks
+            .lock_row(trx, self.layout, pk, mode, policy, &mut copy)
+        {
+            Ok(locked) => Ok(Some(locked)),
+            Err(Error::Locked) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Another transaction holds the row, and we are not to wait.
+    pub fn row_is_locked(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<Outcome> {
+        match self.scan.lock.on_locked {
+            OnLocked::Skip => Ok(Outcome::Skipped),
+            OnLocked::Refuse => Err(Error::Locked),
+            OnLocked::Wait => self.show_committed(trx, pk),
+        }
+    }
+
+    /// Semi-consistent read: the last committed version, without a lock. The caller looks whether the row interests him at all; if so, he
+    /// reads it again by its key, with the lock.
+    pub fn show_committed(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<Outcome> {
+        if !self.scan.copy_newest(self.layout, pk)? {
+            return Ok(Outcome::Skipped);
+        }
+        let newest = RowHeader::read(&self.scan.version);
+        let is_whole = newest.flags & ROW_OVERFLOW == 0;
+        let has_ended = is_whole && !self.scan.reader.locks.made_by_other_active(trx, &newest);
+        if has_ended && !self.scan.newest_differs(self.layout, pk, &newest)? {
+            return self.show_version(trx, pk, !newest.marked());
+        }
+        // What is read on the way to an older version, or behind a long one, purge may take: but for a view.
+        let for_this = trx.view().is_none();
+        if for_this {
+            self.scan.reader.trx_sys.visibility.open_view(trx);
+        }
+        let done = self.show_committed_in_view(trx, pk);
+        if for_this {
+            self.scan.reader.trx_sys.visibility.close_own_view(trx);
+        }
+        done
+    }
+
+    pub fn show_committed_in_view(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<Outcome> {
+        let shown = loop {
+            if !self.scan.copy_newest(self.layout, pk)? {
+                return Ok(Outcome::Skipped);
+            }
+            sync_point(SyncPoint::VersionCopied);
+            let newest = RowHeader::read(&self.scan.version);
+            let shown = self.rewind_to_committed(trx, pk)?;
+            // Its maker may have ended since it was copied, and by a rollback: then it is not there any more.
+            let is_newest = RowHeader::read(&self.scan.version) == newest;
+            if !is_newest || newest.trx == trx.id() || !self.scan.newest_differs(self.layout, pk, &newest)? {
+                break shown;
+            }
+        };
+        sync_point(SyncPoint::CommittedVersionFound);
+        self.show_version(trx, pk, shown)
+    }
+
+    pub fn show_version(&mut self, trx: &mut Trx, pk: &[u8], is_there: bool) -> Result<Outcome> {
+        self.scan
+            .reader
+            .trx_sys
+            .visibility
+            .note_newest(trx, RowHeader::read(&self.scan.version).trx);
+        if !is_there {
+            return Ok(Outcome::Skipped);
+        }
+        self.scan.was_semi_consistent = true;
+        self.scan.hand_out_version(self.layout, pk)?;
+        Ok(Outcome::HandedOut)
+    }
+
+    pub fn rewind_to_committed(&mut self, trx: &Trx, pk: &[u8]) -> Result<bool> {
+        let reader = self.scan.reader.clone();
+        // Who is about to end is active still, and seen by views already: those do not keep his records from purge.
+        let seen = |id| trx.view().is_some_and(|view| view.sees(id));
+        // Who was active when his newest version was looked at has committed none of the older ones, though he may have ended since.
+        let is_open = Cell::new(None);
+        let has_ended = |header: &RowHeader| {
+            if is_open.get() == Some(header.trx) {
+                return false;
+            }
+            let has_ended = seen(header.trx) || !reader.locks.made_by_other_active(trx, header);
+            if !has_ended {
+                is_open.set(Some(header.trx));
+            }
+            has_ended
+        };
+        self.scan.rewind_until(self.layout, pk, &has_ended, None)
+    }
+
+    /// A row that is gone: under snapshot isolation a conflict if the view still sees it.
+    pub fn check_gone(&mut self, trx: &Trx, pk: &[u8], header: Option<RowHeader>) -> Result<()> {
+        let Some(header) = header else { return Ok(()) };
+        if check_conflict(trx, header.trx).is_ok() {
+            return Ok(());
+        }
+        if self.view_sees_row(trx, pk)? {
+            return Err(Error::Conflict);
+        }
+        Ok(())
+    }
+
+    /// A secondary entry marked by `stamp`, which has ended: a conflict if the view does not see that, and sees the row.
+    pub fn check_moved(&mut self, trx: &Trx, pk: &[u8], stamp: u64) -> Result<()> {
+        if check_conflict(trx, stamp).is_ok() {
+            return Ok(());
+        }
+        if !self.scan.copy_newest(self.layout, pk)? {
+            return Ok(());
+        }
+        let (header, _) = split(&self.scan.version);
+        // Rolled back: the row is as the view knows it.
+        if check_conflict(trx, header.trx).is_ok() {
+            return Ok(());
+        }
+        self.check_gone(trx, pk, Some(header))
+    }
+
+    pub fn view_sees_row(&mut self, trx: &Trx, pk: &[u8]) -> Result<bool> {
+        let Some(view) = trx.view().cloned() else {
+            return Ok(false);
+        };
+        if !self.scan.copy_newest(self.layout, pk)? {
+            return Ok(false);
+        }
+        let newest = RowHeader::read(&self.scan.version);
+        if let Some(Answer::Sees(sees)) = self.scan.cache.get(&view, self.scan.index, pk, &newest) {
+            return Ok(*sees);
+        }
+        let mut watch = KeyWatch::new(self.layout.clustered.id);
+        let sees = self
+            .scan
+            .rewind_until(self.layout, pk, &|header| view.sees(header.trx), Some(&mut watch))?;
+        self.scan
+            .cache
+            .put((&view, self.scan.index), (pk, newest), watch.steps, || {
+                Answer::Sees(sees)
+            });
+        Ok(sees)
+    }
+
+    pub fn locks_gaps(&self, trx: &Trx) -> bool {
+        self.scan.lock.gaps || trx.locks_gaps()
+    }
+}

@@ -1,0 +1,66 @@
+//! [`WaitingRollbacks`]: transactions whose rollback cannot be finished now, because a page cannot be read or there is
+//! no room. They stay active until it is: no view sees their changes, and their rows stay locked.
+//!
+//! One leaf mutex, held for a few words. Called by `rollback` and `retry`.
+use crate::base::sync::{Rank, RankedMutex};
+use crate::base::{TrxId, UndoPtr};
+use crate::txn::Trx;
+use std::collections::VecDeque;
+
+#[derive(Default)]
+struct Queue {
+    /// The next to be tried again first.
+    waiting: VecDeque<Trx>,
+    /// The one that is being tried, as it was before.
+    tried: Option<(TrxId, UndoPtr)>,
+}
+
+/// Transactions whose rollback waits.
+pub(in crate::table) struct WaitingRollbacks(RankedMutex<Queue>);
+
+impl Default for WaitingRollbacks {
+    fn default() -> WaitingRollbacks {
+        WaitingRollbacks(RankedMutex::new(Rank::Leaf, Queue::default()))
+    }
+}
+
+impl WaitingRollbacks {
+    pub fn add(&self, trx: Trx) {
+        self.0.lock().waiting.push_back(trx);
+    }
+    /// The next one, to be tried: until `done`, `first` or `last`. None: there is none, or another thread tries one.
+    pub fn take(&self) -> Option<Trx> {
+        let mut queue = self.0.lock();
+        if queue.tried.is_some() {
+            return None;
+        }
+        let trx = queue.waiting.pop_front()?;
+        queue.tried = Some((trx.id(), trx.undo_top()));
+        Some(trx)
+    }
+    /// The one that was tried is finished.
+    pub fn done(&self) {
+        self.0.lock().tried = None;
+    }
+    /// The one that was tried goes on.
+    pub fn first(&self, trx: Trx) {
+        let mut queue = self.0.lock();
+        queue.tried = None;
+        queue.waiting.push_front(trx);
+    }
+    /// The one that was tried still cannot go on: the others come before.
+    pub fn last(&self, trx: Trx) {
+        let mut queue = self.0.lock();
+        queue.tried = None;
+        queue.waiting.push_back(trx);
+    }
+    pub fn len(&self) -> usize {
+        self.0.lock().waiting.len()
+    }
+    /// With the one that is being tried; each with the newest record that may not be undone yet.
+    pub fn list(&self) -> Vec<(TrxId, UndoPtr)> {
+        let queue = self.0.lock();
+        let waiting = queue.waiting.iter().map(|trx| (trx.id(), trx.undo_top()));
+        waiting.chain(queue.tried).collect()
+    }
+}
