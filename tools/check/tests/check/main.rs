@@ -219,7 +219,7 @@ fn loads_that_did_not_end_leave_a_sound_directory() {
     for name in names {
         let table = make(&db, name, &[]);
         let mut trx = db.begin();
-        let bulk = db.engine().store().begin_bulk_insert(&table).expect("look");
+        let bulk = db.engine().store().loads().begin_bulk_insert(&table).expect("look");
         let mut bulk = bulk.expect("an empty table");
         for n in 0..20_000u32 {
             bulk.add(trx.trx(), &n.to_be_bytes(), &row(n % 96 + 1), &[])
@@ -260,7 +260,7 @@ fn loads_into_new_tables_that_were_cut_short_leave_a_sound_directory() {
     let db = open(&folder.0, config).expect("opens");
     for name in ["./d/t", "./d/#sql-alter-1-1"] {
         let table = make(&db, name, &["by_rest"]);
-        let load = db.engine().store().begin_load(&table).expect("look");
+        let load = db.engine().store().loads().begin_load(&table).expect("look");
         let mut load = load.expect("an empty table");
         let mut add = |n: u32| {
             let pk = n.to_be_bytes();
@@ -295,7 +295,7 @@ fn a_tree_that_is_half_freed_is_no_finding() {
         unique: false,
         wide: false,
     };
-    let mut build = db.engine().store().begin_build(&table, &spec).expect("begins");
+    let mut build = db.engine().store().indexes().begin_build(&table, &spec).expect("begins");
     for n in 0..20_000u32 {
         build.add(&entry_key(n, &n.to_be_bytes()), 4, false, b"").expect("add");
     }
