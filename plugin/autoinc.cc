@@ -4,7 +4,7 @@
    consecutive. 1: only statements that cannot say how many rows they will insert do (INSERT ... SELECT, LOAD DATA).
    2: none does. Otherwise a statement takes as many values as the server asks for, at once. As in InnoDB, values taken and not
    used are lost, and an explicit value moves the counter behind itself when its row is written. With 0 a generated one does, too.
-   The counter is the next value of the series that auto_increment_increment and auto_increment_offset make.
+   The counter is the next value of the series of auto_increment_increment and _offset.
 
    The counter is moved before the row is written: the engine makes it durable with the next change of the table, and a
    value that is in a row must never be given again after a crash. If the row is refused, the counter goes back.
@@ -54,8 +54,8 @@ bool ha_sluice::autoinc_takes_table_lock() const
   }
 }
 
-/* The least value of the series offset, offset + increment, ... that is at least `from` (above 0), by the server's formula; the
-   greatest number if there is none. */
+/* The least value of the series offset, offset + increment, ... that is at least `from` (above 0),
+   by the server's formula; the greatest number if there is none. */
 static ulonglong in_series(ulonglong from, ulonglong offset, ulonglong increment)
 {
   if (increment <= 1)
@@ -64,8 +64,8 @@ static ulonglong in_series(ulonglong from, ulonglong offset, ulonglong increment
   return value < from ? ULONGLONG_MAX : value;
 }
 
-/* The value behind this one in the series that this handler gave values of last, as InnoDB's counter goes on: an offset above the
-   increment does not count. */
+/* The value behind this one in the series that this handler gave values of last, as InnoDB's
+   counter goes on: an offset above the increment does not count. */
 ulonglong ha_sluice::autoinc_behind(ulonglong value) const
 {
   const ulonglong from= value == ULONGLONG_MAX ? value : value + 1;
@@ -85,12 +85,14 @@ void ha_sluice::get_auto_increment(ulonglong offset, ulonglong increment, ulongl
   m_autoinc_offset= offset;
   mysql_mutex_lock(m_share->autoinc_mutex());
   const ulonglong counter= MY_MAX(m_share->autoinc_next(), 1ULL), found= in_series(counter, offset, increment);
-  /* As the server does with the answer: where the offset is above the increment the formula may miss the series at first. */
+  /* As the server does with the answer: where the offset is above the increment the formula may
+     miss the series at first. */
   const ulonglong next= in_series(found, offset, increment);
   /* The server computes the number behind the last one that it was given. Where that is too great to be one it asks again. */
   const ulonglong taken= MY_MAX(MY_MIN(wanted, (ULONGLONG_MAX - next) / m_autoinc_step), 1ULL);
-  /* What the counter becomes: the series' value behind the last one taken, which sessions of other increments get too. It may
-     lie behind the column's range. There it stays, and the server says that the column is exhausted. */
+  /* What the counter becomes: the series' value behind the last one taken, which sessions of other
+     increments get too. It may lie behind the column's range. There it stays, and the server says
+     that the column is exhausted. */
   if (settings.autoinc_lock_mode != AUTOINC_TRADITIONAL && next <= table->next_number_field->get_max_int_value())
     m_share->autoinc_raise(autoinc_behind(next + m_autoinc_step * (taken - 1)));
   mysql_mutex_unlock(m_share->autoinc_mutex());
