@@ -7,7 +7,7 @@ whose images with the primary key's may exceed 3,500 bytes (docs/decisions/2026-
     insert         one row a statement, 100 a transaction, in the order of the primary key and none of the index
     point read     one row's primary key by the index
 
-CPU is the server's. Written is what it sent to the device until it came to rest. Rates are not told: the machine is noisy.
+CPU is the server's. Read and written is what it had from the device and sent to it until it came to rest. Rates are not told: the machine is noisy.
 """
 import argparse
 import pathlib
@@ -43,18 +43,19 @@ class Wide:
         self.lengths = {"no index": arguments.bytes, "short": SHORT_BYTES, "wide": arguments.bytes}
 
     def cost(self, work, count):
-        """(CPU microseconds, KB written) of one of `count`."""
+        """(CPU microseconds, KB read, KB written) of one of `count`."""
         self.bench.settle(SETTLE_SECONDS_MAX)
         before = Usage.of(self.server.pid())
         work()
         self.bench.settle(SETTLE_SECONDS_MAX)
         used = Usage.of(self.server.pid())
-        return (used.cpu_seconds - before.cpu_seconds) * 1e6 / count, (used.written_bytes - before.written_bytes) / 1024 / count
+        return ((used.cpu_seconds - before.cpu_seconds) * 1e6 / count, (used.read_bytes - before.read_bytes) / 1024 / count,
+                (used.written_bytes - before.written_bytes) / 1024 / count)
 
     def measure(self, engine, kind):
         length = self.lengths[kind]
         index = "" if kind == "no index" else ", KEY (k)"
-        self.server.sql(f"DROP DATABASE IF EXISTS wide; CREATE DATABASE wide; CREATE TABLE wide.t (id INT PRIMARY KEY, k VARBINARY(3072){index}) ENGINE={engine}")
+        self.server.sql(f"DROP DATABASE IF EXISTS wide; CREATE DATABASE wide; CREATE TABLE wide.t (id INT PRIMARY KEY, k VARBINARY({length}){index}) ENGINE={engine}")
         numbers = list(range(self.rows))
         random.Random(1).shuffle(numbers)
         inserts = []
@@ -71,7 +72,7 @@ class Wide:
 
 
 def run(arguments):
-    folder = BUILD / "run/bench-wide"
+    folder = arguments.folder
     shutil.rmtree(folder, ignore_errors=True)
     options = ["--innodb", *(option for engine in ENGINES for option in engines.options(engine, arguments.pool, arguments.redo))]
     server = Server(folder, free_port(), options)
@@ -93,10 +94,10 @@ def run(arguments):
         for kind in KINDS:
             if (step, kind, ENGINES[0]) not in found:
                 continue
-            costs = [[statistics.median(cost[i] for cost in found[step, kind, engine]) for engine in ENGINES] for i in (0, 1)]
-            rows.append([step, kind, *(f"{value:.0f}" for value in costs[0]), *(f"{value:.1f}" for value in costs[1])])
-    columns = ["", "index", *(f"{engine}, CPU µs" for engine in ENGINES), *(f"{engine}, KB written" for engine in ENGINES)]
-    display.say(display.markdown(columns, rows))
+            costs = [[statistics.median(cost[i] for cost in found[step, kind, engine]) for engine in ENGINES] for i in range(3)]
+            rows.append([step, kind, *(" / ".join(f"{value:.{digits}f}" for value in cost) for cost, digits in zip(costs, (0, 1, 1)))])
+    pair = " / ".join(ENGINES)
+    display.plain_table(["", "index", *(f"{what}, {pair}" for what in ("CPU µs", "KB read", "KB written"))], rows)
 
 
 def main():
@@ -107,6 +108,7 @@ def main():
     parser.add_argument("--pool", default="64M")
     parser.add_argument("--redo", default="96M", help="the log's size")
     parser.add_argument("--pairs", type=int, default=3, help="how often each engine is measured; medians are told")
+    parser.add_argument("--folder", type=pathlib.Path, default=BUILD / "run/bench-wide", help="where the server lives")
     arguments = parser.parse_args()
     try:
         run(arguments)
