@@ -34,10 +34,10 @@ pub(super) fn remove_orphans(
     facts: &LogFacts,
     log: &LogSink,
 ) -> Result<()> {
-    let nobodys = |file: &FileId| ![SYSTEM_FILE, UNDO_FILE].contains(file) && catalog.by_id(*file).is_none();
-    let unnamed: Vec<FileId> = files.iter().copied().filter(nobodys).collect();
+    let has_no_table = |file: &FileId| ![SYSTEM_FILE, UNDO_FILE].contains(file) && catalog.by_id(*file).is_none();
+    let orphans: Vec<FileId> = files.iter().copied().filter(has_no_table).collect();
     let mut kept = Vec::new();
-    for file in &unnamed {
+    for file in &orphans {
         if !is_unfinished(pool, *file, facts)? {
             kept.push(space::file_name(*file));
         }
@@ -50,7 +50,7 @@ pub(super) fn remove_orphans(
             space::file_name(SYSTEM_FILE)
         )));
     }
-    for file in unnamed {
+    for file in orphans {
         let mut mtr = pool.begin();
         catalog.pass_number(&mut mtr, file)?;
         space::log_drop(&mut mtr, file);

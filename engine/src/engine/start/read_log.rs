@@ -91,12 +91,12 @@ impl Notes<'_> {
             next: from + NOTE_EVERY,
         }
     }
-    /// Calls `tell` with megabytes and seconds if it is time to.
-    fn reached(&mut self, lsn: Lsn, tell: impl FnOnce(u64, u64)) {
+    /// Calls `note` with megabytes and seconds if it is time to.
+    fn reached(&mut self, lsn: Lsn, note: impl FnOnce(u64, u64)) {
         if lsn >= self.next {
             self.next = lsn + NOTE_EVERY;
             let seconds = (self.disk.now_us() - self.start_us) / 1_000_000;
-            tell((lsn - self.from) >> 20, seconds);
+            note((lsn - self.from) >> 20, seconds);
         }
     }
 }

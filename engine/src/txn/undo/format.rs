@@ -205,7 +205,7 @@ impl<'p> Reader<'p> {
         get_u32(self.page.as_ref().expect("a reader has a page"), NEXT)
     }
     /// At a page's end, goes to the next page's data. False: there is none.
-    fn settle(&mut self) -> Result<bool> {
+    fn turn_page(&mut self) -> Result<bool> {
         if self.at < PAGE_SIZE {
             return Ok(true);
         }
@@ -231,7 +231,7 @@ impl<'p> Reader<'p> {
     /// The next `n` bytes, given to `each` in pieces.
     fn take(&mut self, mut n: usize, mut each: impl FnMut(&[u8])) -> Result<()> {
         while n > 0 {
-            if !self.settle()? {
+            if !self.turn_page()? {
                 return Err(corrupt(self.position(), "ends in the middle"));
             }
             let piece = n.min(PAGE_SIZE - self.at);
@@ -253,7 +253,7 @@ impl<'p> Reader<'p> {
     /// The record that begins here: (its address, its header); the reader then stands at its
     /// payload. None: the stream ends.
     pub fn header(&mut self) -> Result<Option<(UndoPtr, Header)>> {
-        if !self.settle()? || self.bytes()[0] == 0 {
+        if !self.turn_page()? || self.bytes()[0] == 0 {
             return Ok(None);
         }
         let at = self.position();
