@@ -139,8 +139,13 @@ fn manual_row(setting: &Setting) -> String {
         (_, Change::AtStart) => "start",
         _ => "global",
     };
+    // Help texts begin with a capital letter, cells of the table do not; "AUTO_INCREMENT" keeps it.
+    let help = match setting.help.as_bytes() {
+        [_, second, ..] if second.is_ascii_uppercase() => setting.help.to_string(),
+        _ => setting.help[..1].to_lowercase() + &setting.help[1..],
+    };
     let meaning = if setting.manual.is_empty() {
-        setting.help
+        help.as_str()
     } else {
         setting.manual
     };
