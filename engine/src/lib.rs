@@ -1,7 +1,7 @@
 //! Sluice: a transactional storage engine with InnoDB's architecture and a change buffer.
 //!
-//! The `mod` lines below are the map: they stand in the order of a row's trip from SQL down to the disk, and a
-//! module uses only modules BELOW it (`tests/tidy.rs` enforces the exact table). Read top down.
+//! The `mod` lines below are the map, in the order of a row's trip from SQL down to the disk. A
+//! module uses only modules BELOW it; `tests/tidy.rs` enforces the exact table. Read top down.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 /// Opens and wires the layers: open/close, recovery driver, checkpoint, background workers.
@@ -14,9 +14,7 @@ pub mod txn;
 pub mod index;
 /// The change buffer: changes of secondary indexes, applied or buffered, and merged later.
 pub mod change;
-/// The formats of index entries: values of clustered and of secondary indexes.
-pub mod entry;
-/// The tree mechanism over pages: descend, split, merge, verify. Knows no transactions.
+/// The tree mechanism over pages: descend, split, merge, verify. Has no transactions.
 pub mod btree;
 /// Data files: creation, page allocation, free space.
 pub mod space;
@@ -24,7 +22,7 @@ pub mod space;
 pub mod pool;
 /// The redo log: append, group flush, read back.
 pub mod redo;
-/// Disk, clock and randomness behind one trait.
+/// Disk, clock and randomness, as one trait.
 pub mod io;
 /// Ids, errors, byte codec, counters, ranked locks.
 pub mod base;

@@ -221,8 +221,8 @@ counters! {
     change_buffer_merged_delete_marks,
     /// Operations in the entries merged: removals.
     change_buffer_merged_deletes,
-    /// Changes that needed no read of their leaf: one merge served several changes, or another
-    /// change of the same entry was still pending, or the index was dropped first.
+    /// Changes that needed no read of their leaf. One merge served several changes, another change
+    /// of the same entry was still pending, or the index was dropped first.
     change_buffer_reads_avoided,
     /// Unique values put without a read of their leaf: an absence filter showed that the leaf,
     /// which was not in the pool, lacks them.
@@ -247,7 +247,8 @@ counters! {
     change_buffer_uncounted,
     /// Gauge: 1 while a drain that was asked for goes on.
     change_buffer_draining,
-    /// Gauge: seconds until nothing is pending, at the speed of the last seconds; 0 while nothing is merged.
+    /// Gauge: seconds until nothing is pending, at the speed of the last seconds; 0 while nothing
+    /// is merged.
     change_buffer_drain_eta,
 }
 

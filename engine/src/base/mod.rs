@@ -1,8 +1,8 @@
 //! What every layer shares: ids, errors, the byte codec, counters, ranked locks, hooks for tests.
 //!
-//! Order of the files, top to bottom (a file uses only files below it): `sync`, `sync_point`,
-//! `schedule_jitter`, `counters`, `poison`, `error`, then `log_dedup`, `mutant`, `bytes`, `ids` and
-//! `level`, which use nothing. Called by: every other module.
+//! Order of the files, top to bottom: `sync` and `sync_point`, `schedule_jitter`; `poison`,
+//! `error`, `ids`. The files `counters`, `log_dedup`, `mutant`, `bytes` and `level` use no other
+//! file here. Called by: every other module.
 pub mod bytes;
 pub mod counters;
 pub mod error;

@@ -43,8 +43,8 @@ pub(super) fn pause(chance: u64) {
     }
 }
 
-/// Called before every lock of `sync` and every page latch: the place at which the locks already
-/// held matter, and at which everything else may change.
+/// Called before every lock of `sync` and every page latch. At such a place only the locks already
+/// held protect anything.
 #[inline(always)]
 pub fn before_lock() {
     #[cfg(test)]

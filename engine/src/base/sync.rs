@@ -1,8 +1,8 @@
 //! Mutexes with ranks: a thread takes them in ascending order of [`Rank`] only.
 //!
 //! Debug builds check the order at each lock. Page latches have a protocol of their own (invariant
-//! I5, `pool`): they come before every rank here, except the ranks marked "over latches", which are
-//! taken only while no latch is held. Called by: every layer.
+//! I5, `pool`): they come before every rank here but those marked "over latches". A mutex of such a
+//! rank is taken only while no latch is held. Called by: every layer.
 use super::schedule_jitter::before_lock;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::fmt;
@@ -122,8 +122,8 @@ impl<T> RankedMutex<T> {
             inner: self.inner.lock(),
         }
     }
-    /// As `lock`, but a mutex of the same rank may be held. For a thread that takes a whole family
-    /// of mutexes in a fixed order; every other thread holds one of the family at a time.
+    /// As `lock`, but a mutex of the same rank may be held. One thread takes a whole family of
+    /// mutexes in a fixed order. Every other thread holds one of the family at a time.
     pub fn lock_next(&self) -> RankedGuard<'_, T> {
         #[cfg(debug_assertions)]
         HELD.with(|h| {
@@ -162,8 +162,8 @@ impl<T: fmt::Debug> fmt::Debug for RankedMutex<T> {
 
 /// A condition variable for the guards of [`RankedMutex`].
 ///
-/// A wait lets go of the mutex, but the thread's held rank stays noted: the thread takes no other
-/// lock while it sleeps, and holds the mutex again when it wakes.
+/// A wait releases the mutex, but its rank still counts as held. That is right: the sleeping thread
+/// takes no other lock, and holds the mutex again when it wakes.
 #[derive(Default)]
 pub struct RankedCondvar(Condvar);
 

@@ -1,4 +1,5 @@
-//! The table of data files, by number: opens a file at its first use, and closes files over a bound.
+//! The table of data files, by number: opens a file at its first use, and closes files over a
+//! bound.
 //!
 //! When more than `open_max` files are open, one that was not used for long is closed (second
 //! chance). An [`OpenFile`] keeps its file open, so a batch that writes and then syncs uses one
@@ -16,7 +17,8 @@ use std::sync::Arc;
 pub struct OpenFile {
     pub id: FileId,
     pub file: Arc<dyn File>,
-    /// False for temporary tables: changes make no redo, pages need no doublewrite and no log-before-page.
+    /// False for temporary tables: changes make no redo, pages need no doublewrite and no
+    /// log-before-page.
     pub logged: bool,
 }
 

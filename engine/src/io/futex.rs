@@ -1,8 +1,9 @@
 //! Sleeping on a number (Linux's futex): one system call wakes all sleepers.
 //!
-//! The sleepers of a condition variable return one after the other through its mutex. Unparking
-//! threads one by one costs the waker a system call each; in many of these calls the scheduler runs
-//! the woken thread in the waker's place. Takes no locks. Called by: `redo/flush_queue.rs`.
+//! The alternatives are slower. The sleepers of a condition variable return one after the other
+//! through its mutex. Unparking threads one by one costs the waker a system call each. In many of
+//! these calls the scheduler runs the woken thread in the waker's place. Takes no locks. Called by:
+//! `redo/flush_queue.rs`.
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const ALL_SLEEPERS: u32 = i32::MAX as u32;
@@ -47,7 +48,8 @@ mod tests {
         let number = AtomicU32::new(0);
         std::thread::scope(|s| {
             let sleepers: Vec<_> = (0..SLEEPERS).map(|_| s.spawn(|| wait_while(&number, 0))).collect();
-            // Woken while the number stays the same, they sleep on: one call finds all of them asleep.
+            // Woken while the number stays the same, they sleep on: one call finds all of them
+            // asleep.
             while call(&number, libc::FUTEX_WAKE, ALL_SLEEPERS) < SLEEPERS {
                 std::thread::yield_now();
             }

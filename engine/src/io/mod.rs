@@ -1,8 +1,8 @@
 //! Disk, clock and randomness, as one trait with two implementations.
 //!
-//! Every disk access of the engine goes through [`Disk`] (a test of the code's shape enforces it):
-//! [`RealDisk`] is a directory, [`SimDisk`] a simulation with stated fault rules. Order of the rooms,
-//! top to bottom: `files`, `sim`, `real`, `align`, `disk`; `futex` stands alone.
+//! Every disk access of the engine goes through [`Disk`]; a test of the code's shape enforces this.
+//! [`RealDisk`] is a directory, [`SimDisk`] a simulation with stated fault rules. Order of the
+//! rooms, top to bottom: `files`, `sim`, `real`, `align`, `disk`. `futex` stands alone.
 pub mod align;
 pub mod disk;
 pub mod files;

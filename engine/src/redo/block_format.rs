@@ -1,23 +1,27 @@
-//! Format of the redo stream: 512-byte blocks, and the arithmetic between stream positions and LSNs.
+//! Format of the redo stream: 512-byte blocks, and the arithmetic between positions and LSNs.
 //!
-//! A device writes a sector of 512 bytes whole or not at all; so a block is either new, old or nothing, never a mixture.
+//! A device writes a sector of 512 bytes whole or not at all. So a block is new, old or nothing,
+//! never a mixture.
 //! ```text
 //! block, 512 bytes
 //!  0 checksum     u32  CRC-32C of epoch (u32), block number (u64), bytes 4..512
 //!  4 number       u32  low half of the block number = LSN / 512
-//!  8 distance     u32  block number minus the number of the block in which the durable LSN lay when its round began:
-//!                      all blocks before (number - distance) were durable whole
-//! 12 length       u16  bytes of data in the block, 1..=496; less than 496 only in the last block of a flush
-//! 14 first_group  u16  offset in the block where the first group that begins here begins; 0 = none does
-//! 16 data              the stream; zeros behind `length`
+//!  8 distance     u32  block number minus the number of the block in which the durable LSN lay
+//!                      when its round began: all blocks before (number - distance) were durable
+//! 12 length       u16  bytes of data in the block, 1..=496; less than 496 only in the last block
+//!                      of a flush
+//! 14 first_group  u16  offset in the block of the first group that begins in the block; 0 = none
+//! 16 data              the stream; zeros after `length` bytes
 //! ```
-//! The checksum covers epoch and block number, so bytes of an older round of the ring, or of a run before the last
-//! recovery, never pass for the block that belongs here. `distance` lets the reader tell a torn tail (cut off) from a
-//! hole in what was once durable (damage, refused).
+//! The checksum covers epoch and block number. So a block of an older round of the ring never
+//! passes for the block in its place, nor does a block from before the last recovery. By `distance`
+//! the reader tells a torn tail (cut off) from a hole in the durable part (damage, refused).
 //!
-//! The *stream* is the concatenated data: groups, each a varint length and that many bytes. A *position* counts the
-//! stream's bytes; an LSN counts headers too and is never inside a header: the end of a full block is the LSN of the
-//! first data byte of the next. Both orders agree, and `lsn_of` and `position_of` are inverse. Called by writer and reader.
+//! The *stream* is the concatenated data: groups, each a varint length and that many bytes. A
+//! *position* counts the bytes of the stream. An LSN counts headers too, and is never inside a
+//! header. The end of a full block is the LSN of the first data byte of the next block. Both orders
+//! agree, and `lsn_of` and `position_of` are inverse. Called by: `block_writer.rs`, `reader.rs`,
+//! and the LSN arithmetic of `log.rs` and `on_off.rs`.
 use crate::base::bytes::{get_u16, get_u32, put_u16, put_u32};
 use crate::base::{planted, Lsn, Mutant};
 
@@ -25,7 +29,7 @@ pub const BLOCK: usize = 512;
 pub const BLOCK_HEADER: usize = 16;
 /// Data bytes of a block.
 pub const BLOCK_DATA: usize = BLOCK - BLOCK_HEADER;
-/// Where a new log begins: the first pages of LSN space stay unused, so that 0 means "none".
+/// First LSN of a new log. The first pages of LSN space stay unused, so that 0 means "none".
 pub const FIRST_LSN: Lsn = 4096 + BLOCK_HEADER as Lsn;
 
 /// Byte position in the stream without headers.
@@ -35,23 +39,23 @@ pub fn lsn_of(position: Position) -> Lsn {
     let data = BLOCK_DATA as u64;
     position / data * BLOCK as u64 + BLOCK_HEADER as u64 + position % data
 }
-/// Inverse of [`lsn_of`]; an LSN inside a header stands for the block's first data byte.
+/// Inverse of [`lsn_of`]. An LSN inside a header stands for the block's first data byte.
 pub fn position_of(lsn: Lsn) -> Position {
     block_of(lsn) * BLOCK_DATA as u64 + (lsn % BLOCK as u64).saturating_sub(BLOCK_HEADER as u64)
 }
 pub fn block_of(lsn: Lsn) -> u64 {
     lsn / BLOCK as u64
 }
-/// First LSN-space byte of a block: its header.
+/// LSN of the first byte of a block's header.
 pub fn block_start(number: u64) -> Lsn {
     number * BLOCK as u64
 }
-/// First block that holds nothing below `position`: where a log continues after a recovery.
+/// First block that holds nothing below `position`: there a log continues after a recovery.
 pub fn next_whole_block(position: Position) -> u64 {
     position.div_ceil(BLOCK_DATA as u64)
 }
 
-/// What a valid block says.
+/// The header of a valid block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockInfo {
     pub length: usize,
@@ -66,7 +70,7 @@ fn checksum(block: &[u8], epoch: u32, number: u64) -> u32 {
     crc32c::crc32c_append(seed, &block[4..BLOCK])
 }
 
-/// Fills in the header of a block whose data is in place (and zeros behind it).
+/// Fills in the header of a block whose data, and the zeros after it, are in place.
 pub fn seal(block: &mut [u8], epoch: u32, number: u64, info: BlockInfo) {
     debug_assert!(info.length > 0 && info.length <= BLOCK_DATA && info.durable_block <= number);
     let distance = u32::try_from(number - info.durable_block).unwrap_or(u32::MAX);
@@ -80,7 +84,7 @@ pub fn seal(block: &mut [u8], epoch: u32, number: u64, info: BlockInfo) {
 
 /// None unless these are the bytes of block `number`, written whole in `epoch`.
 pub fn open(block: &[u8], epoch: u32, number: u64) -> Option<BlockInfo> {
-    // The number first: most blocks that do not belong here fall out without a checksum.
+    // The number is checked first: most wrong blocks are rejected without a checksum.
     let believed = planted(Mutant::TornTailBelieved) || get_u32(block, 0) == checksum(block, epoch, number);
     if get_u32(block, 4) != number as u32 || !believed {
         return None;

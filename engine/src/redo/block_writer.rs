@@ -1,17 +1,26 @@
-//! Cuts the stream into blocks and writes them: the only place that writes log blocks.
+//! [`BlockWriter`]: cuts the stream into blocks and writes them. No other code writes log blocks.
 //!
-//! Whole 4096-byte pages are written, so that direct I/O can take them and buffered I/O never has to read a page first.
-//! The last page is usually incomplete; it is kept and rewritten by the next write, its finished blocks byte for byte
-//! the same, its last block longer (see block.rs on sectors). Blocks carry how far the log was durable when they were sealed.
+//! Whole 4096-byte pages are written, so that direct I/O can take them, and buffered I/O never
+//! reads a page first. The last page is usually incomplete: the next write rewrites it, with its
+//! finished blocks unchanged and its last block longer (see `block_format.rs` on sectors). Each
+//! block says how far the log was durable when the block was sealed.
 //!
-//! Direct or buffered (medians of `cargo bench --bench redo_commit`, 2 shared cores, ext4, commits a second at 1 and 8 committers):
-//! durable commits 232 and 45,700 direct, 227 and 41,500 buffered, with a fifth less processor time direct; commits that
-//! only write 30,000 and 118,000 direct, 371,000 and 594,000 buffered. So a log whose rounds all sync writes direct, and one
-//! round that only writes makes it buffered for the next `SYNC_ROUNDS_DIRECT`. It never changes over with unsynced bytes.
+//! Direct or buffered? Medians of `cargo bench --bench redo_commit`, 2 shared cores, ext4, commits
+//! a second at 1 and at 8 committers:
 //!
-//! Keeps: bytes written and not synced stay under `UNSYNCED_MAX` plus one stage, which bounds how far behind a torn tail
-//! the reader must look (`LOOK_AHEAD`). Owned by the one leading thread (`RedoWrite`), but for what is to be synced: that is taken
-//! out ([`Unsynced`]), so that the next leader can write meanwhile. Called by round.rs; made by writer.rs.
+//! | | direct | buffered |
+//! |---|---|---|
+//! | durable commits | 232; 45,700 (a fifth less processor time) | 227; 41,500 |
+//! | commits that only write | 30,000; 118,000 | 371,000; 594,000 |
+//!
+//! So a log whose rounds all sync writes direct. One round that only writes makes the log buffered
+//! for the next `SYNC_ROUNDS_DIRECT` rounds. The log never changes between the two with unsynced
+//! bytes.
+//!
+//! Keeps: bytes written and not synced stay under `UNSYNCED_MAX` plus one write. This bounds how
+//! far past a torn tail the reader must look (`LOOK_AHEAD`). Only the leader of a round uses the
+//! writer (`RedoWrite`). The files to sync are taken out ([`Unsynced`]), so that the next leader
+//! can write during the sync. Called by: `group_commit.rs`; made by `log.rs`.
 use super::block_format::{self as block, BlockInfo, Position, BLOCK, BLOCK_DATA, BLOCK_HEADER};
 use super::flush_mode::FlushMode;
 use super::segment_ring::SegmentRing;
@@ -20,25 +29,27 @@ use crate::base::{planted, Counters, Lsn, Mutant, Result};
 use crate::io::{AlignedBuf, Caching, File, IO_ALIGN};
 use std::sync::Arc;
 
-/// Largest single write.
+/// Bytes of the largest single write.
 const WRITE_MAX: usize = 1 << 20;
-/// The writer syncs on its own when this much is unsynced (flush mode `Write`, and long rounds).
+/// The writer syncs on its own at this many unsynced bytes (flush mode `Write`, and long rounds).
 const UNSYNCED_MAX: u64 = 16 << 20;
-/// Behind the durable end, valid blocks can lie at most this far: what the reader looks through for proof of damage.
+/// Valid blocks lie at most this many bytes past the durable end: the reader searches this range
+/// for proof of damage.
 pub const LOOK_AHEAD: u64 = UNSYNCED_MAX + 2 * WRITE_MAX as u64;
-/// So many rounds with a sync, and none without, before direct I/O is worth a change.
+/// Rounds in a row with a sync, after which the log changes to direct I/O.
 const SYNC_ROUNDS_DIRECT: u32 = 64;
-/// More is not written beside a sync.
+/// Bytes of the largest write during a sync.
 const OVERLAP_MAX: usize = 64 << 10;
 
-/// Files with unsynced writes, which reach up to `end`.
+/// Files with unsynced writes, which end at `end`.
 pub struct Unsynced {
     files: Vec<Arc<dyn File>>,
     end: Position,
 }
 
 impl Unsynced {
-    /// Returns the position up to which all is durable now, if all that was written before is.
+    /// Syncs the files. Returns the position up to which the stream is durable now, given that all
+    /// earlier writes are durable.
     pub fn sync(self, counters: &Counters) -> Result<Position> {
         for file in self.files {
             if !planted(Mutant::LogSyncSkipped) {
@@ -50,20 +61,21 @@ impl Unsynced {
     }
 }
 
+/// See the head of this file.
 pub struct BlockWriter {
     ring: Arc<SegmentRing>,
     direct_io: bool,
-    /// Rounds with a sync since the last one without.
+    /// Rounds with a sync since the last round without one.
     sync_rounds: u32,
     counters: Arc<Counters>,
     epoch: u32,
     bytes: AlignedBuf,
-    /// LSN of `bytes[0]`; whole pages.
+    /// LSN of `bytes[0]`: the start of a page.
     page_start: Lsn,
-    /// The stream is cut and written up to here.
+    /// End of the part of the stream that was cut into blocks and written.
     position: Position,
     durable: Position,
-    /// Of the block that `position` is in.
+    /// `first_group` of the block that `position` is in.
     first_group: usize,
     segment: Option<(u64, Caching, Arc<dyn File>)>,
     /// Segments with unsynced writes.
@@ -71,7 +83,7 @@ pub struct BlockWriter {
 }
 
 impl BlockWriter {
-    /// Goes on at the beginning of block `block`; all before is durable.
+    /// Continues at the beginning of block `block`. Everything before it is durable.
     pub fn new(
         ring: Arc<SegmentRing>,
         direct_io: bool,
@@ -102,7 +114,7 @@ impl BlockWriter {
         }
         Ok(writer)
     }
-    /// Goes on at block `block` in another epoch; nothing before it is needed any more.
+    /// Continues at block `block` in another epoch. Nothing before it is needed any more.
     pub fn jump(&mut self, epoch: u32, block: u64) {
         let start = block::block_start(block);
         assert!(start % IO_ALIGN as u64 == 0, "a jump leads to the beginning of a page");
@@ -121,7 +133,8 @@ impl BlockWriter {
         self.durable
     }
 
-    /// Writes whole groups (varint length and bytes each), which go on where the last write ended. `mode`: what follows.
+    /// Writes whole groups (varint length and bytes each) at the end of the last write. `mode`:
+    /// what the round does after the write.
     pub fn write(&mut self, groups: &[u8], mode: FlushMode) -> Result<()> {
         self.sync_rounds = match mode {
             FlushMode::Sync => self.sync_rounds.saturating_add(1),
@@ -150,13 +163,14 @@ impl BlockWriter {
         }
         self.write_out()
     }
-    /// True if the block must wait for what is staged to be written: the stage is full, or a segment ends here.
+    /// The staged bytes must be written before this block: the stage is full, or a segment ends
+    /// here.
     fn is_full_at(&self, number: u64) -> bool {
         let lsn = block::block_start(number);
         let staged = lsn - self.page_start;
         staged as usize == self.bytes.len() || (staged > 0 && lsn % self.ring.segment_size() == 0)
     }
-    /// Adds data behind the `used` bytes of a block and seals it.
+    /// Appends data to the `used` bytes of a block, and seals the block.
     fn put(&mut self, number: u64, used: usize, data: &[u8]) {
         let at = (block::block_start(number) - self.page_start) as usize;
         let block = &mut self.bytes[at..at + BLOCK];
@@ -170,7 +184,7 @@ impl BlockWriter {
         };
         block::seal(block, self.epoch, number, info);
     }
-    /// Writes what is staged, and keeps the last page if it is incomplete.
+    /// Writes the staged bytes, and keeps the last page if it is incomplete.
     fn write_out(&mut self) -> Result<()> {
         let end = (block::block_start(block::next_whole_block(self.position)) - self.page_start) as usize;
         let padded = end.next_multiple_of(IO_ALIGN);
@@ -196,33 +210,36 @@ impl BlockWriter {
         }
         Ok(())
     }
-    /// Everything written is durable on return. No sync may be under way.
+    /// Makes everything written durable. No sync may be under way.
     fn sync(&mut self) -> Result<()> {
         let counters = self.counters.clone();
         self.durable = self.take_unsynced().sync(&counters)?;
         Ok(())
     }
-    /// What is to be synced for all that is written to be durable. The next round may write meanwhile.
+    /// The files whose sync makes everything written durable. The next round may write meanwhile.
     pub fn take_unsynced(&mut self) -> Unsynced {
         Unsynced {
             files: std::mem::take(&mut self.unsynced),
             end: self.position,
         }
     }
-    /// What was taken out has been synced up to here.
+    /// The stream is durable up to here.
     pub fn set_durable(&mut self, durable: Position) {
         self.durable = self.durable.max(durable);
     }
-    /// True if so many bytes may be written while the sync of the round before is under way: they are few, need no sync in between,
-    /// and go past the system's cache, as the ones before did. (What a sync finds in the cache the device fetches meanwhile: of a block
-    /// that becomes longer right then it would get one half old and one half new, and the round before would be lost with it.)
+    /// So many bytes may be written while the sync of the round before is under way. They must be
+    /// few, need no sync in between, and bypass the system's cache, as the earlier bytes did.
+    ///
+    /// During a sync the device fetches pages from the cache. Of a block that grows meanwhile it
+    /// could get one half old and one half new. The round before would be lost with that block.
     pub fn may_overlap(&self, bytes: usize, mode: FlushMode) -> bool {
         let stays = self.direct_io && self.sync_rounds.saturating_add(1) >= SYNC_ROUNDS_DIRECT;
         let is_direct = self.segment.as_ref().is_some_and(|(_, _, file)| file.is_direct());
         let unsynced = self.position - self.durable + bytes as u64;
         mode == FlushMode::Sync && stays && is_direct && bytes <= OVERLAP_MAX && unsynced < UNSYNCED_MAX
     }
-    /// The file to write `page_start` to. A sync under way is one of direct I/O, and goes on with it ([`BlockWriter::may_overlap`]).
+    /// The file to write `page_start` to. A sync under way is one of direct I/O, and the log stays
+    /// with direct I/O then ([`BlockWriter::may_overlap`]).
     fn segment(&mut self) -> Result<Arc<dyn File>> {
         let number = self.ring.segment_of(self.page_start);
         let caching = match &self.segment {
@@ -241,6 +258,7 @@ impl BlockWriter {
     }
 }
 
+/// Offset past the group at `at`.
 fn end_of_group(groups: &[u8], mut at: usize) -> usize {
     let length = take_varint(groups, &mut at).expect("the buffer holds whole groups");
     at + length as usize

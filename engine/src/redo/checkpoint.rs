@@ -1,10 +1,11 @@
 //! Checkpoints: where recovery starts, how long the ring is, and holding a checkpoint back.
 //!
-//! A statement that makes or removes a data file holds the checkpoint ([`CheckpointHold`]) from
-//! before its first record until after its last change of the directory. So recovery finds the record
-//! that explains any file that such a statement left (`engine/unnamed.rs`). The holder never waits for
-//! room in the log: no checkpoint could make that room. One hold at a time: DDL statements take turns.
-//! Takes `RedoControl` > `RedoRing`, and leaf locks. Called by: `engine`; `table`'s DDL (holds).
+//! A statement that makes or removes a data file holds the checkpoint ([`CheckpointHold`]). The
+//! hold lasts from before the statement's first record until after its last change of the
+//! directory. So recovery finds the record that explains any file that such a statement left
+//! (`engine/unnamed.rs`). The holder never waits for room in the log: no checkpoint could make that
+//! room. One hold at a time: DDL statements take turns. Takes `RedoControl` > `RedoRing`, and leaf
+//! locks. Called by: `engine`; `table`'s DDL (holds).
 use super::control::PAYLOAD_MAX;
 use super::flush_mode::FlushMode;
 use super::log::{Redo, CAPACITY_MIN};
@@ -55,8 +56,8 @@ impl Redo {
         self.room_waiters.wake_all();
         self.poison_on_error(recycled)
     }
-    /// The log was opened many times since the last checkpoint: the next opening should find a newer
-    /// one.
+    /// The log was opened many times since the last checkpoint: the next opening should find a
+    /// newer one.
     pub fn needs_checkpoint(&self) -> bool {
         self.control.lock().0.has_many_epochs()
     }
@@ -91,9 +92,9 @@ impl Redo {
     pub fn set_recovery_rate(&self, bytes_per_second: u64) {
         self.recovery_rate.store(bytes_per_second, Ordering::Relaxed);
     }
-    /// Online resize of the ring, in bytes. The limit holds at once: under a smaller one writers wait
-    /// for a checkpoint, if need be. The files follow step by step ([`Redo::settle`]). A crash in
-    /// between leaves a ring of another length, which every start accepts.
+    /// Online resize of the ring, in bytes. The limit holds at once: under a smaller one writers
+    /// wait for a checkpoint, if need be. The files follow step by step ([`Redo::settle`]). A crash
+    /// in between leaves a ring of another length, which every start accepts.
     pub fn set_capacity(&self, bytes: u64) -> Result<()> {
         self.check_alive()?;
         self.ring.set_capacity(bytes.max(CAPACITY_MIN));

@@ -1,25 +1,29 @@
-//! The control file of the redo log, `redo_control`: where recovery starts, and which epochs the live log has.
+//! The control file of the redo log, `redo_control`: where recovery starts, and which epochs the
+//! live log has.
 //!
 //! ```text
-//! two slots of 4096 bytes, at 0 and 4096; slot (sequence mod 2) is overwritten in turn, and the valid slot with the
-//! larger sequence counts: a torn slot falls back to the checkpoint before
+//! two slots of 4096 bytes, at 0 and 4096; slot (sequence mod 2) is overwritten in turn, and the
+//! valid slot with the larger sequence counts: a torn slot falls back to the checkpoint before
 //!   0 checksum      u32  CRC-32C of bytes 4..4096
 //!   4 magic         8 bytes "SLUICERC"
 //!  12 format        u32  OLDEST_FORMAT to FORMAT; others are refused by name
 //!  16 sequence      u64
 //!  24 checkpoint    u64  LSN from which recovery reads
-//!  32 durable       u64  the log was durable up to here when the slot was written: a scan that ends before it met damage
+//!  32 durable       u64  the log was durable up to here when the slot was written: a scan that
+//!                        ends before this met damage
 //!  40 segment_size  u64  LSN bytes of one segment file
 //!  48 payload_len   u16
 //!  50 epochs        u16  how many
-//!  52 flags         u32  1 = the log is off: changes since are in no log (switch.rs); after a crash the data files are worth nothing
+//!  52 flags         u32  1 = the log is off (on_off.rs): changes since are in no log; after a
+//!                        crash the data files are unusable
 //!  56 payload       256 bytes, the engine's
 //! 312 epochs        24 bytes each, oldest first:
 //!       0 number u32, 4 reserved u32, 8 start u64 (a block's first byte), 16 previous_end u64
 //! ```
-//! Each opening of the log begins an *epoch* at the next whole block behind what recovery found (`previous_end`); blocks
-//! of one epoch never validate in another. Epochs wholly below the checkpoint are forgotten.
-//! Takes no locks. Called by writer (under its control lock) and reader.
+//! Each opening of the log begins an *epoch* at the next whole block past the end that recovery
+//! found (`previous_end`). Blocks of one epoch never validate in another. Epochs wholly below the
+//! checkpoint are dropped. Takes no locks. Called by: `log.rs`, `checkpoint.rs` and `on_off.rs`
+//! (under `RedoControl`), `reader.rs`.
 use super::block_format::{BLOCK_HEADER, FIRST_LSN};
 use crate::base::bytes::{get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use crate::base::{Error, Lsn, Result};
@@ -28,8 +32,9 @@ use std::sync::Arc;
 
 pub const CONTROL_FILE: &str = "redo_control";
 const CONTROL_NEW: &str = "redo_control_new";
-/// Format in which all files of the log are written: control, segments, blocks, groups. 2 knows the record CUT; the control
-/// file is rewritten at each opening, so that an older build refuses by name a log that may hold one.
+/// Format in which all files of the log are written: control, segments, blocks, groups. Format 2
+/// has the record CUT. The control file is rewritten at each opening. So an older build refuses, by
+/// name, a log that may hold that record.
 pub const FORMAT: u32 = 2;
 /// Oldest format that is read.
 pub const OLDEST_FORMAT: u32 = 1;
@@ -39,20 +44,23 @@ const SLOT: usize = 4096;
 const FLAG_OFF: u32 = 1;
 const EPOCHS_AT: usize = 56 + PAYLOAD_MAX;
 const EPOCH_BYTES: usize = 24;
-/// Openings without a checkpoint between that appended something.
+/// Bound of openings that appended something, without a checkpoint in between.
 const EPOCHS_MAX: usize = 128;
-/// With so many, recovery writes one ([`Control::has_many_epochs`]): engines that crash sooner than a checkpoint comes may be many.
+/// With more epochs, recovery writes a checkpoint ([`Control::has_many_epochs`]): an engine may
+/// crash many times before a checkpoint comes.
 const EPOCHS_MANY: usize = EPOCHS_MAX / 2;
 
+/// A run of the log between two openings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Epoch {
     pub number: u32,
     /// First byte of its first block.
     pub start: Lsn,
-    /// Where the epoch before ends: a scan must reach exactly this before it goes on at `start`.
+    /// End of the epoch before: a scan must reach exactly this LSN before it continues at `start`.
     pub previous_end: Lsn,
 }
 
+/// The contents of a slot.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Control {
     pub sequence: u64,
@@ -85,11 +93,12 @@ impl Control {
     pub fn newest_epoch(&self) -> Epoch {
         *self.epochs.last().expect("a log has an epoch")
     }
-    /// A checkpoint is due, for each opening may add one.
+    /// A checkpoint is due: each opening may add an epoch.
     pub fn has_many_epochs(&self) -> bool {
         self.epochs.len() > EPOCHS_MANY
     }
-    /// Begins an epoch at `start`. One that never got a block is replaced.
+    /// Begins an epoch at `start`. A newest epoch that never got a block is replaced.
+    /// `Error::Full`: too many epochs.
     pub fn begin_epoch(&mut self, start: Lsn, previous_end: Lsn) -> Result<()> {
         let newest = self.newest_epoch();
         let number = newest.number + 1;
@@ -110,7 +119,8 @@ impl Control {
         });
         Ok(())
     }
-    /// The log goes on at `start`, with nothing before it: all older changes are durable in place.
+    /// The log continues at `start`, with nothing before it: all older changes are durable in
+    /// place.
     pub fn begin_anew(&mut self, start: Lsn, first_lsn: Lsn) {
         let number = self.newest_epoch().number + 1;
         self.epochs = vec![Epoch {
@@ -122,7 +132,7 @@ impl Control {
         self.checkpoint = first_lsn;
         self.durable = first_lsn;
     }
-    /// Moves the checkpoint and forgets epochs that end below it.
+    /// Moves the checkpoint, and drops epochs that end below it.
     pub fn advance(&mut self, checkpoint: Lsn, durable: Lsn, payload: &[u8]) {
         assert!(checkpoint >= self.checkpoint, "a checkpoint never goes back");
         self.checkpoint = checkpoint;
@@ -154,7 +164,7 @@ impl Control {
         let crc = crc32c::crc32c(&slot[4..]);
         put_u32(slot, 0, crc);
     }
-    /// None: not a slot (torn, never written). Err: a slot of another format.
+    /// None: no valid slot (torn, or never written). Err: a slot of another format.
     fn decode(slot: &[u8]) -> Result<Option<Control>> {
         if &slot[4..12] != MAGIC || get_u32(slot, 0) != crc32c::crc32c(&slot[4..]) {
             return Ok(None);
@@ -201,7 +211,7 @@ impl Control {
             ))
         })
     }
-    /// Makes the file whole under its name, durable.
+    /// Creates the file under its name, whole and durable.
     pub fn create(&self, disk: &dyn Disk) -> Result<()> {
         disk.remove(CONTROL_NEW)?;
         let file = disk.open(CONTROL_NEW, Mode::Create, Caching::Direct)?;

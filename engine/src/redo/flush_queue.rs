@@ -1,38 +1,49 @@
-//! Who waits for the log: one leader at a time, the others asleep in the *group* that its round, or the next one, serves.
+//! [`FlushQueue`]: the threads that wait for the log.
+//!
+//! One thread leads at a time. The others sleep in the *group* that the leader's round, or the next
+//! round, serves.
 //!
 //! ```text
-//! elected    nobody leads, and no round syncs or enough wait: the caller does. Else the first of those who came too late for a round, when
-//!            its leader gives the lead on.
-//! depart     the leader has taken the log buffer: all who wait by then are its group; who comes later forms the next one.
-//! pass_on    its bytes are written: the next leader writes while it syncs, at once if enough wait, or as soon as enough do.
-//! end_sync   its sync has returned: the group is woken, by one system call, then the next leader if they were not enough till now.
-//! finish     the end of a round that only writes, fails, or finds nothing to do: its group is woken, then the next leader.
+//! election   No thread leads, and no round syncs or enough threads wait: the caller leads.
+//!            Otherwise the first of the threads that came too late for a round, when its leader
+//!            passes the lead on.
+//! depart     The leader has taken the log buffer: the threads that wait by then are its group;
+//!            later ones form the next group.
+//! pass_on    The round's bytes are written: the next leader writes during the sync, at once if
+//!            enough threads wait, or as soon as enough do.
+//! end_sync   The round's sync has returned: the group is woken, by one system call; then the next
+//!            leader, if the threads were too few until now.
+//! finish     End of a round that only writes, fails, or finds nothing to do: its group is woken,
+//!            then the next leader.
 //! ```
-//! One call, because a waker that wakes one thread after the other is put aside for them, on busy processors in every other
-//! call. What is not done here is to let a leader wait for company, be it by `sched_yield`: beside other work the processor
-//! comes back milliseconds later.
+//! One system call wakes a group. A waker that wakes threads one by one loses the processor to
+//! them, on busy processors in every other call. A leader does not wait for company, not even by
+//! `sched_yield`. With other work on the machine the processor returns milliseconds later.
 //!
-//! Enough is as many as a round serves on average. A round costs the processors and the device the same for one or for ten, and who
-//! is left for the sync's end is in a larger group: 8 clients commit 2 to 6 % more than if one who waits were enough, 16 of them 5 %, and 50 as
-//! much (`docs/decisions/2026-11-22-group-commit.md`). Nobody waits for company longer than for the sync that is under way anyway, and one
-//! who wants the log buffer emptied is always enough.
+//! *Enough* is the number of threads that a round serves on average. A round costs processors and
+//! device the same for one thread or for ten. A thread that waits for the end of the sync joins a
+//! larger group. Against a threshold of one, 8 clients commit 2 to 6 % more, 16 clients 5 %, and
+//! 50 as much (`docs/decisions/2026-11-22-group-commit.md`). No thread waits for company longer
+//! than for the sync that is under way anyway. An urgent thread, which wants the log buffer
+//! emptied, is always enough.
 //!
-//! Who is in a round under way is woken by that round alone, also when the log is poisoned meanwhile.
-//!
-//! Keeps: a group is only a place to sleep. Whoever wakes looks again whether his LSN is reached, and comes back if not.
-//! Takes `RedoFlush`; wakes outside it. Called by writer.rs and round.rs.
+//! Keeps: a group is only a place to sleep; each woken thread checks again whether its LSN is
+//! reached, and queues again if not. Only its round wakes a group whose round is under way, even
+//! when the log is poisoned meanwhile. Takes `RedoFlush`; wakes outside it. Called by: `log.rs`,
+//! `group_commit.rs`.
 use super::flush_mode::FlushMode;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::io::futex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
+/// How a wait ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
-    /// The caller is the leader now, and must end with [`FlushQueue::finish`], or with [`FlushQueue::pass_on`], [`FlushQueue::end_sync`] and its
-    /// group's `wake`.
+    /// The caller is the leader now. It must end with [`FlushQueue::finish`], or with
+    /// [`FlushQueue::pass_on`], [`FlushQueue::end_sync`] and its group's `wake`.
     Lead,
-    /// A round has ended, or everything is over: look again.
+    /// A round has ended, or the log is poisoned: the caller checks again.
     Look,
 }
 
@@ -40,28 +51,29 @@ const ASLEEP: u32 = 0;
 const LOOK: u32 = 1;
 const LEAD: u32 = 2;
 
-/// A place to sleep: a group's, or one thread's.
+/// The number on which a group, or one thread, sleeps.
 type SleepFlag = Arc<AtomicU32>;
 
 thread_local! {
-    /// For when this thread is the first of a group.
+    /// Used when this thread is the first of a group.
     static SLEEP_FLAG: SleepFlag = SleepFlag::default();
 }
 
-/// Those who sleep till the same round is over.
+/// Threads that sleep until the same round is over.
 #[derive(Default)]
 pub struct Group {
-    /// The first: it may have to lead, so it sleeps alone.
+    /// The first thread may have to lead, so it sleeps alone.
     first: Option<SleepFlag>,
     others: Option<SleepFlag>,
     size: u64,
-    /// One of them wants a sync.
+    /// At least one thread wants a sync.
     sync: bool,
-    /// One of them is enough for a round.
+    /// At least one thread is urgent: it is enough for a round.
     urgent: bool,
 }
 
 impl Group {
+    /// Number of threads.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -87,7 +99,7 @@ impl Group {
     }
 }
 
-/// Whoever has the lead now, and sleeps.
+/// The thread that has the lead now, and still sleeps. None: no thread has it.
 #[must_use]
 pub struct NextLeader(Option<SleepFlag>);
 
@@ -102,11 +114,13 @@ impl NextLeader {
 #[derive(Default)]
 struct Waiters {
     leading: bool,
-    /// Rounds that have given the lead on, and have not ended.
+    /// Rounds that have passed the lead on, and have not ended.
     syncing: u32,
-    /// Threads that such a round serves, its leader among them, in [`ONE`]s: an average in which each new one weighs a sixteenth.
+    /// Average number of threads that a round serves, its leader included, in units of 1/[`ONE`]. A
+    /// new round has a weight of a sixteenth.
     usual: u64,
-    /// Came too late for the rounds under way. Whoever is in it is looked after by who leads, or by a round that syncs.
+    /// The threads that came too late for the rounds under way. The leader, or a round that syncs,
+    /// will serve or elect them.
     forming: Group,
 }
 
@@ -116,12 +130,13 @@ impl Waiters {
     fn note_served(&mut self, threads: u64) {
         self.usual = (self.usual * 15 + threads * ONE) / 16;
     }
-    /// So many are worth a round of their own while another one syncs.
+    /// So many threads are worth a round of their own while another round syncs.
     fn is_enough(&self, threads: u64) -> bool {
         threads * ONE + ONE / 2 > self.usual
     }
 }
 
+/// See the head of this file.
 pub struct FlushQueue {
     waiters: RankedMutex<Waiters>,
 }
@@ -132,8 +147,9 @@ impl FlushQueue {
             waiters: RankedMutex::new(Rank::RedoFlush, Waiters::default()),
         }
     }
-    /// Returns at once with the lead if nobody has it, and no round syncs or enough wait; else sleeps. `done` is asked under the lock:
-    /// whoever finished before could not have seen this waiter. `urgent`: he waits for no company.
+    /// Returns at once with the lead if no thread has it, and no round syncs or enough threads
+    /// wait. Otherwise sleeps. `done` is checked under the lock: a round that finished earlier
+    /// could not have seen this thread. `urgent`: this thread is enough for a round.
     pub fn wait_turn(&self, mode: FlushMode, urgent: bool, done: impl Fn() -> bool) -> Turn {
         let flag = {
             let mut waiters = self.waiters.lock();
@@ -153,8 +169,8 @@ impl FlushQueue {
             _ => Turn::Look,
         }
     }
-    /// The leader has taken what is to be written: who waits now is served by it. Returns them, and what to do for them
-    /// and for the leader, who wants `mode`.
+    /// The leader, which wants `mode`, has taken the log buffer: its round serves the threads that
+    /// wait now. Returns them, and the mode that serves all.
     pub fn depart(&self, mode: FlushMode) -> (Group, FlushMode) {
         let mut waiters = self.waiters.lock();
         debug_assert!(waiters.leading, "only a leader departs");
@@ -162,8 +178,9 @@ impl FlushQueue {
         let sync = group.sync || mode == FlushMode::Sync;
         (group, if sync { FlushMode::Sync } else { FlushMode::Write })
     }
-    /// The caller's round, which serves so many with the caller, goes on without the lead: the first of those who came too late has
-    /// it now if they are enough, or whoever comes and makes them enough.
+    /// The caller's round goes on without the lead. The first of the threads that came too late
+    /// gets the lead now if they are enough; otherwise the thread that makes them enough.
+    /// `threads`: number that the round serves, the caller included.
     pub fn pass_on(&self, threads: u64) {
         let next = {
             let mut waiters = self.waiters.lock();
@@ -179,19 +196,21 @@ impl FlushQueue {
         };
         NextLeader(next).wake();
     }
-    /// The sync of a round that has given the lead on has returned. Called before another round may sync, so that nobody is held back
-    /// for one that is over. What is returned is woken after the round's own group.
+    /// The sync of a round that has passed the lead on has returned. Called before another round
+    /// may sync, so that no thread is held back for a sync that is over. The caller wakes the
+    /// result after the round's own group.
     pub fn end_sync(&self) -> NextLeader {
         let mut waiters = self.waiters.lock();
         waiters.syncing -= 1;
-        // If another one syncs, it looks after them.
+        // Another round that syncs will serve or elect the waiting threads.
         if waiters.leading || waiters.syncing > 0 {
             return NextLeader(None);
         }
         waiters.leading = true;
         NextLeader(self.next(&mut waiters))
     }
-    /// Ends a round that has the lead. One that never departed (there was nothing to do any more) ends for all.
+    /// Ends a round that has the lead. A round that never departed, because there was nothing to
+    /// do, wakes all waiting threads.
     pub fn finish(&self, served: Option<Group>) {
         let (served, next) = {
             let mut waiters = self.waiters.lock();
@@ -202,13 +221,13 @@ impl FlushQueue {
         NextLeader(next).wake();
     }
     fn next(&self, waiters: &mut Waiters) -> Option<SleepFlag> {
-        debug_assert!(waiters.leading, "only a leader gives the lead on");
+        debug_assert!(waiters.leading, "only a leader passes the lead on");
         let next = waiters.forming.first.take();
         waiters.leading = next.is_some();
         waiters.forming.size -= next.is_some() as u64;
         next
     }
-    /// Everything is over: wakes all who are not in a round; those under way end by themselves.
+    /// After a poisoning: wakes all threads that no round serves. Rounds under way wake their own.
     pub fn wake_all(&self) {
         let forming = std::mem::take(&mut self.waiters.lock().forming);
         forming.wake();
@@ -220,7 +239,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::AtomicU64;
 
-    /// What the log is to the queue: tickets, and how many of them are served.
+    /// The log as the queue sees it: tickets, and the number of them that are served.
     #[derive(Default)]
     struct Log {
         given: AtomicU64,
@@ -229,7 +248,7 @@ mod tests {
     }
 
     impl Log {
-        /// `overlap`: every second round gives the lead on before it serves.
+        /// `overlap`: every second round passes the lead on before it serves.
         fn wait(&self, queue: &FlushQueue, overlap: bool, idle: impl Fn() -> bool) {
             let ticket = self.given.fetch_add(1, Ordering::SeqCst) + 1;
             let done = || self.served.load(Ordering::SeqCst) >= ticket;
@@ -272,18 +291,18 @@ mod tests {
     }
 
     #[test]
-    fn everybody_comes_back_and_few_lead() {
+    fn all_waiters_return_and_few_lead() {
         assert!(many_wait(false) < 16 * 3000);
     }
 
     #[test]
-    fn everybody_comes_back_from_rounds_that_overlap() {
+    fn all_waiters_return_from_rounds_that_overlap() {
         many_wait(true);
     }
 
     /// A log that is turned off, or poisoned: a leader finds nothing to do and leaves at once.
     #[test]
-    fn a_round_that_never_departs_leaves_nobody_asleep() {
+    fn a_round_that_never_departs_wakes_all() {
         let (queue, log, leads) = (FlushQueue::new(), Log::default(), AtomicU64::new(0));
         let idle = || leads.fetch_add(1, Ordering::SeqCst) % 3 == 0;
         std::thread::scope(|s| {
@@ -294,7 +313,8 @@ mod tests {
         assert_eq!(log.served.load(Ordering::SeqCst), 8 * 2000);
     }
 
-    /// Rounds serve two on average: one who comes while one syncs sleeps, the second leads both.
+    /// Rounds serve two threads on average. While one round syncs, the first new thread sleeps, and
+    /// the second leads both.
     #[test]
     fn while_one_round_syncs_enough_make_the_next_one() {
         let (queue, led) = (FlushQueue::new(), AtomicU64::new(0));
@@ -308,7 +328,8 @@ mod tests {
                 std::thread::yield_now();
             }
         };
-        // What each step came to: the leads given, and whether somebody has it. Looked at when nobody sleeps any more.
+        // After each step, when no thread sleeps: the number of leads given, and whether a thread
+        // leads.
         let mut seen = Vec::new();
         let mut look = || seen.push((led.load(Ordering::SeqCst), queue.waiters.lock().leading));
         std::thread::scope(|s| {
@@ -316,17 +337,17 @@ mod tests {
             s.spawn(|| wait(false));
             until(1);
             queue.pass_on(2);
-            look(); // One is not enough.
+            look(); // One thread is not enough.
             wait(false);
-            look(); // Two are.
+            look(); // Two threads are.
             let (group, _) = queue.depart(FlushMode::Sync);
             queue.end_sync().wake();
             s.spawn(|| wait(false));
             until(1);
             queue.pass_on(2);
-            look(); // One again, while the second round syncs.
+            look(); // One thread again, while the second round syncs.
             wait(true);
-            look(); // An urgent one is enough.
+            look(); // An urgent thread is enough.
             let (other, _) = queue.depart(FlushMode::Sync);
             let late = s.spawn(|| wait(false));
             until(1);
@@ -337,7 +358,7 @@ mod tests {
             group.wake();
             other.wake();
             late.join().unwrap();
-            look(); // Nothing syncs any more.
+            look(); // No round syncs any more.
             queue.finish(None);
         });
         assert_eq!(
@@ -347,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_usual_follows_the_rounds() {
+    fn the_average_follows_the_rounds() {
         let mut waiters = Waiters::default();
         assert!(waiters.is_enough(1), "as long as nothing is known");
         (0..100).for_each(|_| waiters.note_served(8));

@@ -1,12 +1,16 @@
-//! A round of group commit: what the leader does. It takes the log buffer, writes it, and syncs while the next round writes.
+//! A round of group commit: the leader takes the log buffer, writes it, and syncs it while the next
+//! round writes.
 //!
-//! Against rounds that do both before the next begins, on a device that takes some 40 us for each, this makes up to a tenth more commits
-//! of 8 clients and up to a fifth more of 50 (`make bench BENCH='--commit --parts throughput'`, 2 cores): the processors are not idle meanwhile.
-//! With direct I/O only: `Stage::may_overlap` says why. What else was tried: `docs/decisions/2026-11-22-group-commit.md`.
+//! The alternative is that a round syncs before the next one begins. Against it, 8 clients commit
+//! up to a tenth more, and 50 clients up to a fifth more: the processors are not idle during the
+//! sync. The device took some 40 us for each step, the machine had 2 cores (`make bench
+//! BENCH='--commit --parts throughput'`). With direct I/O only: `BlockWriter::may_overlap` says
+//! why. Other designs that were tried: `docs/decisions/2026-11-22-group-commit.md`.
 //!
-//! Keeps: syncs come one at a time and in the order of the log; when one failed, none that comes later moves `durable`. A round ends, by
-//! a panic too, by waking its group, and after the log was poisoned if it failed. Takes `RedoWrite` > `RedoSync` > `RedoRing`,
-//! `RedoAppend` > `RedoFlush`. Called by writer.rs.
+//! Keeps: syncs run one at a time and in the order of the log; after a failed sync no later one
+//! moves `durable`. A round ends by waking its group, after a panic too; if the round failed, the
+//! log was poisoned before. Takes `RedoWrite` > `RedoSync` > `RedoRing`, `RedoAppend` >
+//! `RedoFlush`. Called by: `log.rs`.
 use super::block_format as block;
 use super::flush_mode::FlushMode;
 use super::flush_queue::Group;
@@ -64,7 +68,7 @@ impl Redo {
         self.durable.store(block::lsn_of(durable), Ordering::Release);
         Ok(())
     }
-    /// Swaps the active buffer for `batch`, which is empty; returns how many groups there are in it.
+    /// Swaps the active buffer for `batch`, which is empty. Returns the number of groups in it.
     fn take_active(&self, batch: &mut Vec<u8>) -> u64 {
         let mut active = self.active.lock();
         std::mem::swap(&mut active.bytes, batch);
@@ -73,13 +77,13 @@ impl Redo {
     }
 }
 
-/// A leader's round. Ending it, by a panic too, serves whoever waits.
+/// A leader's round. Its drop serves the waiting threads, after a panic too.
 struct Round<'r> {
     redo: &'r Redo,
     leads: bool,
-    /// None: it has not departed.
+    /// The threads that the round serves. None: it has not departed.
     served: Option<Group>,
-    /// The rounds before have ended, and no other syncs.
+    /// Held when the rounds before have ended: no other round syncs.
     syncing: Option<RankedGuard<'r, ()>>,
 }
 
@@ -92,8 +96,8 @@ impl<'r> Round<'r> {
             syncing: None,
         }
     }
-    /// Returns when the sync of the round before has returned. An error if it failed: what failed may be missing for good, and a
-    /// sync that succeeds after that proves nothing.
+    /// Waits for the end of the sync of the round before. An error: that sync failed. Its bytes may
+    /// be lost for good, and a later sync that succeeds proves nothing.
     fn await_sync(&mut self) -> Result<()> {
         self.syncing.get_or_insert_with(|| {
             sync_point(SyncPoint::SyncAwaited);

@@ -4,23 +4,23 @@
 //! device free writes and syncs for all waiting threads (group commit without a timer).
 //!
 //! ```text
-//! append    RedoAppend: length + bytes at the end of the active buffer; LSN = place in the stream.
-//!           Nothing else.
+//! append    RedoAppend: length + bytes at the end of the active buffer; LSN = place in the
+//!           stream. Nothing else.
 //! flush     No leader: become the leader, unless a round syncs and few threads wait. Otherwise
 //!           queue up and sleep (flush_queue.rs).
 //! leader    RedoAppend: swap the active buffer for an empty one. Cut it into blocks, checksum and
-//!           write them (block_writer.rs), without a lock that an append needs. When the round before
-//!           has synced: pass the lead on to a thread that came too late, if enough did; sync; wake
-//!           exactly the threads that are served (group_commit.rs).
-//! ahead     A thread of its own writes what long transactions leave in the buffer, from `AHEAD_MAX`
-//!           bytes on, so that commits find little to write. When that thread is too slow,
+//!           write them (block_writer.rs), without a lock that an append needs. When the round
+//!           before has synced: pass the lead on to a thread that came too late, if enough did;
+//!           sync; wake exactly the threads that are served (group_commit.rs).
+//! ahead     A thread of its own writes what long transactions leave in the buffer, from
+//!           `AHEAD_MAX` bytes on, so that commits find little to write. When that thread is too slow,
 //!           `reserve_wait` writes; `append` writes only when both fail to keep up.
 //! ```
 //! Keeps: `durable` moves only after a sync that returned. After a failed write or sync, or a panic
-//! of the leader, the log is poisoned (I6): appends are dropped, flushes refused, nothing is retried.
-//! The ring's capacity is a limit that `reserve_wait` enforces before a change begins. Changes that
-//! are under way may exceed the limit; the ring then grows by a segment.
-//! Takes `RedoControl` > `RedoWrite` > `RedoSync` > `RedoRing`, `RedoAppend` > `RedoFlush`, and leaf
+//! of the leader, the log is poisoned (I6): appends are dropped, flushes refused, nothing is
+//! retried. The ring's capacity is a limit that `reserve_wait` enforces before a change begins.
+//! Changes that are under way may exceed the limit; the ring then grows by a segment. Takes
+//! `RedoControl` > `RedoWrite` > `RedoSync` > `RedoRing`, `RedoAppend` > `RedoFlush`, and leaf
 //! locks. Called by: `pool` (append, flush before a page is written), `txn` (flush at commit),
 //! `engine` (all the rest).
 use super::block_format::{self as block, Position, FIRST_LSN};
@@ -132,8 +132,8 @@ impl Redo {
         let control = Control::read(disk)?;
         Ok((control.checkpoint, control.payload))
     }
-    /// Opens the log for appends from `end` on, where [`super::reader::scan`] ended. The log goes on
-    /// in a new epoch, so bytes of an older epoch past `end` never validate again.
+    /// Opens the log for appends from `end` on, where [`super::reader::scan`] ended. The log goes
+    /// on in a new epoch, so bytes of an older epoch past `end` never validate again.
     pub fn open(
         disk: Arc<dyn Disk>,
         config: RedoConfig,
@@ -267,8 +267,8 @@ impl Redo {
     pub fn durable_lsn(&self) -> Lsn {
         self.durable.load(Ordering::Acquire)
     }
-    /// Returns when everything below `lsn` is written or durable, by `mode`. Group commit: one thread
-    /// leads, others wait. `Error::Poisoned` after a failure.
+    /// Returns when everything below `lsn` is written or durable, by `mode`. Group commit: one
+    /// thread leads, others wait. `Error::Poisoned` after a failure.
     pub fn flush(&self, lsn: Lsn, mode: FlushMode) -> Result<()> {
         if mode == FlushMode::Sync {
             self.counters.group_commits.inc();
@@ -329,8 +329,9 @@ impl Redo {
         self.ahead_wake.notify_one();
     }
 
-    /// I6: from now on appends are dropped; flushes, checkpoints and reservations return `Poisoned`.
-    /// Every layer calls this after a failed write, a failed sync or a broken invariant.
+    /// I6: from now on appends are dropped; flushes, checkpoints and reservations return
+    /// `Poisoned`. Every layer calls this after a failed write, a failed sync or a broken
+    /// invariant.
     pub fn poison(&self, why: &str) {
         self.set_poison(why);
         self.queue.wake_all();

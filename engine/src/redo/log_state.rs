@@ -1,6 +1,7 @@
 //! [`LogState`]: whether the log is on, off, or being turned on.
 //!
-//! Changed under `RedoAppend`, by `on_off.rs`; read without a lock. Called by: `log.rs`, `on_off.rs`.
+//! Changed under `RedoAppend`, by `on_off.rs`; read without a lock. Called by: `log.rs`,
+//! `on_off.rs`.
 use std::sync::atomic::{AtomicU8, Ordering};
 
 const ON: u8 = 0;

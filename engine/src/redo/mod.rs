@@ -4,8 +4,8 @@
 //! in the stream, block headers included. A *group* is one mini-transaction: its records become
 //! valid together (I2). The log knows pages only as (id, bytes). Formats are drawn in
 //! `block_format.rs` (blocks), `segment_ring.rs` (segment files), `control.rs` (checkpoints) and
-//! `record.rs` (records). The files below stand in their order, top to bottom: a file uses only files
-//! below it.
+//! `record.rs` (records). The files below stand in their order, top to bottom: a file uses only
+//! files below it.
 
 /// Turning the log off and on again.
 mod on_off;

@@ -1,17 +1,22 @@
-//! Turning the log off, for loads that can be begun again, and on.
+//! Turning the log off, for loads that can be repeated, and on again.
 //!
 //! ```text
-//! off   the mark in the control file is durable; then groups only move the LSN on, and are forgotten. Flushes return at once, no
-//!       checkpoint is written. A crash now leaves files that recovery refuses (see engine/start/open.rs).
-//! on    1. begin_on: the ring jumps ahead; from the LSN returned on groups are logged again. The mark still stands.
-//!       2. the caller writes every page changed before that LSN, and syncs all files.
-//!       3. end_on: one write of the control file takes the mark away and sets the checkpoint to that LSN.
-//!       Or, when 2. fails: stay_off. What was logged since 1. is forgotten, as if the log had been off all the time.
+//! off   The mark in the control file is durable; then groups only move the LSN on, and are
+//!       dropped. Flushes return at once, no checkpoint is written. A crash now leaves files that
+//!       recovery refuses (see engine/open.rs).
+//! on    1. begin_on: the ring jumps ahead; from the LSN returned on, groups are logged again. The
+//!          mark still stands.
+//!       2. The caller writes every page changed before that LSN, and syncs all files.
+//!       3. end_on: one write of the control file removes the mark and sets the checkpoint to that
+//!          LSN.
+//!       When step 2 fails: stay_off. Groups logged since step 1 are dropped, as if the log had
+//!       been off all the time.
 //! ```
-//! LSNs never go back, so pages written meanwhile compare rightly with what is logged later. The jump is to a segment far enough ahead
-//! for the changes that come while the files get their new numbers. Who changes the state holds `RedoControl` and `RedoAppend`, to
-//! turn it off or begin anew `RedoWrite` too, and has waited for the round at its sync; callers of both take turns
-//! (the engine's lock). Called by the engine.
+//! LSNs never go back, so the LSNs of pages written meanwhile order correctly against groups logged
+//! later. The jump leads to a segment far enough ahead for the changes that come while the files
+//! get their new numbers. A thread that changes the state holds `RedoControl` and `RedoAppend`. To
+//! turn the log off, or to begin anew, it holds `RedoWrite` too, and has waited for the round that
+//! syncs. Callers of off and on take turns (the engine's lock). Called by: `engine`.
 use super::block_format::{self as block, BLOCK};
 use super::control::Control;
 use super::log::{Active, Redo};
@@ -21,19 +26,20 @@ use crate::base::{planted, sync_point, Lsn, Mutant, Result, SyncPoint};
 use crate::io::Disk;
 use std::sync::atomic::Ordering;
 
-/// Segments left out by a jump, at least.
+/// Number of segments that a jump leaves out, at least.
 const JUMP: u64 = 64;
 
 impl Redo {
-    /// False from the mark on until everything is durable again: a crash now costs all data.
+    /// False from the mark on until everything is durable again: in between, a crash costs all
+    /// data.
     pub fn is_on(&self) -> bool {
         self.state.is_on()
     }
-    /// Groups are being forgotten.
+    /// Groups are dropped.
     pub fn is_off(&self) -> bool {
         self.state.is_off()
     }
-    /// The engine stopped with the log off: its data files are worth nothing.
+    /// The engine stopped with the log off: its data files are unusable.
     pub fn was_left_off(disk: &dyn Disk) -> Result<bool> {
         Ok(Control::read(disk)?.off)
     }
@@ -47,7 +53,7 @@ impl Redo {
         self.lsn.store(end, Ordering::Release);
         (block::lsn_of(start), end)
     }
-    /// On return the mark is durable, and nothing is logged any more.
+    /// Turns the log off. The mark is durable on return.
     pub fn turn_off(&self) -> Result<()> {
         {
             let mut control = self.control.lock();
@@ -55,7 +61,7 @@ impl Redo {
             assert!(self.is_on(), "turning on and off is done in turns");
             let (control, file) = &mut *control;
             control.off = true;
-            // Into both slots: when one breaks, the other must not say that the log was on.
+            // Both slots get the mark: if one breaks, the other must not say that the log was on.
             for _ in 0..2 {
                 control.sequence += 1;
                 if !planted(Mutant::LogOffUnmarked) {
@@ -68,7 +74,7 @@ impl Redo {
         self.room_waiters.wake_all();
         Ok(())
     }
-    /// From here on nothing is logged. The caller holds `RedoControl`.
+    /// Drops the buffer; from here on nothing is logged. The caller holds `RedoControl`.
     fn forget_groups(&self) {
         let _leader = self.leader.lock();
         sync_point(SyncPoint::SyncAwaited);
@@ -78,7 +84,8 @@ impl Redo {
         active.groups = 0;
         self.state.set_off();
     }
-    /// After [`Redo::begin_on`], when what was changed before could not be made durable: the log is off, as it was, and can be turned on later.
+    /// Called after [`Redo::begin_on`], when the earlier changes could not be made durable. The log
+    /// is off, as before, and can be turned on later.
     pub fn stay_off(&self) {
         {
             let _control = self.control.lock();
@@ -87,8 +94,9 @@ impl Redo {
         }
         self.room_waiters.wake_all();
     }
-    /// Groups are logged again from the LSN returned on. What was changed before must be made durable now. When a segment cannot be
-    /// opened, or the disk is full (`Error::Full`), the log stays off, and can be turned on later.
+    /// Groups are logged again from the LSN returned on. The caller makes all earlier changes
+    /// durable. When a segment cannot be opened, or the disk is full (`Error::Full`), the log stays
+    /// off, and can be turned on later.
     pub fn begin_on(&self) -> Result<Lsn> {
         loop {
             let control = self.control.lock();
@@ -105,7 +113,7 @@ impl Redo {
             let mut active = self.active.lock();
             let position = block::position_of(start);
             if active.end > position {
-                continue; // The jump took long. Another one, further.
+                continue; // The log has passed the jump's target meanwhile: jump further.
             }
             leader
                 .blocks
@@ -119,7 +127,8 @@ impl Redo {
             return Ok(first);
         }
     }
-    /// Every change below `first`, which [`Redo::begin_on`] returned, is durable in place: the log is on when this returns.
+    /// Ends the turning on: the log is on when this returns. Every change below `first`, which
+    /// [`Redo::begin_on`] returned, is durable in place.
     pub fn end_on(&self, first: Lsn) -> Result<()> {
         {
             let mut control = self.control.lock();

@@ -1,13 +1,15 @@
-//! Reads the redo stream back with a thread of its own: blocks are read and checked while the groups before them are looked at.
+//! Reads the redo stream back in a thread of its own, ahead of the thread that applies it.
 //!
-//! Groups travel in batches; so many are on their way at most, and their memory is used again. What the scan promises (`reader`) holds
-//! here too, and an error of whoever looks at the groups ends the scan. Takes no locks. Called by the engine's recovery.
+//! Blocks are read and checked while the caller handles the groups before them. Groups travel in
+//! batches. The number of batches under way is bounded, and their memory is reused. The promises of
+//! [`scan`] hold here too. An error of the caller's function ends the scan. Takes no locks. Called
+//! by: the engine's recovery.
 use super::reader::{scan, EachGroup, ScanEnd};
 use crate::base::{Error, Lsn, Result};
 use crate::io::Disk;
 use std::sync::mpsc::{channel, sync_channel, Sender, SyncSender};
 
-/// Bytes of one batch: small enough to pass from one core's cache to the other's.
+/// Bytes of a batch: small enough to pass from one core's cache to the other's.
 const BATCH_BYTES: usize = 128 << 10;
 const BATCHES_MAX: usize = 16;
 
@@ -18,7 +20,7 @@ struct Batch {
     groups: Vec<(Lsn, Lsn, usize)>,
 }
 
-/// As [`scan`]; `each` is called in the caller's thread.
+/// As [`scan`]. `each` is called in the caller's thread.
 pub fn scan_ahead(disk: &dyn Disk, from: Lsn, each: EachGroup<'_>) -> Result<ScanEnd> {
     let (full, batches) = sync_channel::<Batch>(BATCHES_MAX);
     let (used, empty) = channel::<Batch>();
@@ -37,7 +39,7 @@ pub fn scan_ahead(disk: &dyn Disk, from: Lsn, each: EachGroup<'_>) -> Result<Sca
             pass_on(&full, batch)?;
             Ok(end)
         });
-        // Given up here on an error, which the scanner notices when it passes on the next batch.
+        // On an error the loop ends; the scanner notices when it passes on the next batch.
         let looked_at = batches.into_iter().try_for_each(|batch| look_at(batch, each, &used));
         let scanned = scanner.join().expect("a bug in the scan ends recovery");
         looked_at.and(scanned)
@@ -55,7 +57,7 @@ fn look_at(mut batch: Batch, each: EachGroup<'_>, used: &Sender<Batch>) -> Resul
         from = to;
     }
     batch.bytes.clear();
-    // The scanner may have read all there is.
+    // The scanner may have ended.
     let _ = used.send(batch);
     Ok(())
 }

@@ -1,12 +1,17 @@
 //! Reads the redo stream back from a checkpoint: groups in order, and what ended the stream.
 //!
-//! Keeps: a group is passed on only when all its blocks are valid; what was once durable is never cut off: the scan
-//! must reach the durable LSN of the control file and the end of every earlier epoch, and behind the first bad block it looks for
-//! valid blocks that say that the bad one was durable when they were written, or that an epoch began that the control file has
-//! lost. (A block says what was durable when its round began, and one round may then be at its sync: of the last two rounds
-//! nothing proves what a device has lost that it had confirmed.) Memory: one chunk and one group. Reads with
-//! direct I/O, so that it sees the device and not what a failed sync left in the operating system's cache.
-//! Takes no locks. Called by the engine's recovery, before the log is opened for writing.
+//! Keeps: a group is passed on only when all its blocks are valid. What was once durable is never
+//! cut off:
+//! - the scan must reach the durable LSN of the control file, and the end of every earlier epoch;
+//! - past the first bad block, the scan looks for valid blocks which say that the bad block was
+//!   durable when they were written;
+//! - it also looks for blocks of an epoch that the control file has lost.
+//!
+//! A block says what was durable when its round began, and one more round may be syncing then. So
+//! nothing proves the loss of the last two rounds, if a device lost what it had confirmed. Memory:
+//! one chunk and one group. Reads use direct I/O, to see the device and not what a failed sync left
+//! in the operating system's cache. Takes no locks. Called by: the engine's recovery, before the
+//! log is opened for writing.
 use super::block_format::{self as block, BlockInfo, Position, BLOCK, BLOCK_DATA, BLOCK_HEADER};
 use super::block_writer::LOOK_AHEAD;
 use super::control::{Control, Epoch, CONTROL_FILE};
@@ -19,7 +24,7 @@ use std::sync::Arc;
 /// How a scan ended.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ScanEnd {
-    /// LSN behind the last whole group: the log continues here.
+    /// LSN past the last whole group: the log continues here.
     pub lsn: Lsn,
     /// True if a torn tail was cut off (never a reason to refuse).
     pub torn: bool,
@@ -27,8 +32,9 @@ pub struct ScanEnd {
 
 pub type EachGroup<'a> = &'a mut dyn FnMut(Lsn, Lsn, &[u8]) -> Result<()>;
 
-/// Calls `each(start, end, group bytes)` for every whole group from `from` on. `Error::Corrupt` when blocks that were
-/// once durable (later blocks say so) cannot be read: the log is damaged in the middle, which is never cut off silently.
+/// Calls `each(start, end, group bytes)` for every whole group from `from` on. `Error::Corrupt`:
+/// blocks that were once durable cannot be read. Such damage in the middle of the log is never cut
+/// off silently.
 pub fn scan(disk: &dyn Disk, from: Lsn, each: EachGroup<'_>) -> Result<ScanEnd> {
     let control = Control::read(disk)?;
     assert!(from >= control.checkpoint, "segments below the checkpoint are reused");
@@ -56,8 +62,8 @@ pub fn scan(disk: &dyn Disk, from: Lsn, each: EachGroup<'_>) -> Result<ScanEnd> 
     unreachable!("the newest epoch has no limit");
 }
 
-/// Feeds the blocks of one epoch to `groups`, up to `limit` or the first block that is not valid or not full.
-/// Returns the position up to which bytes were valid.
+/// Feeds the blocks of one epoch to `groups`, up to `limit` or the first block that is not valid or
+/// not full. Returns the position up to which bytes were valid.
 fn read_epoch(
     blocks: &mut Blocks<'_>,
     groups: &mut Groups,
@@ -81,7 +87,7 @@ fn read_epoch(
             break;
         }
         let first = groups.feed(position, data, each)?;
-        // Of a part of a block nothing can be said.
+        // A part of a block proves nothing about its header.
         if used == 0 && !cut && first != info.first_group {
             let what = format!(
                 "a group begins at byte {first} of it, its header says {}",
@@ -97,7 +103,7 @@ fn read_epoch(
     Ok(position)
 }
 
-/// Is this the end of the log, or a hole in it?
+/// Decides whether `reached` is the end of the log, or a hole in it.
 fn end_of_log(
     blocks: &mut Blocks<'_>,
     groups: &Groups,
@@ -124,7 +130,7 @@ fn end_of_log(
             Some(_) => torn = true,
             None => {}
         }
-        if blocks.behind_ring {
+        if blocks.past_ring {
             break;
         }
     }
@@ -135,24 +141,25 @@ fn end_of_log(
     })
 }
 
-/// The control file has two slots, and falls back to the older one. A torn write of the newer one loses nothing; but one that broke
-/// later may have been the only place that knew of the epoch since the last start, with all that was committed in it.
+/// Checks that the control file has not lost an epoch. The control file falls back to the older of
+/// its two slots. A torn write of the newer slot loses nothing. A newer slot that broke later may
+/// be the only place that names the epoch since the last start, with all its commits.
 fn check_no_later_epoch(blocks: &mut Blocks<'_>, end: Position, newest: &Epoch) -> Result<()> {
     let number = block::next_whole_block(end);
     if blocks.valid(number, newest.number + 1)?.is_none() {
         return Ok(());
     }
     Err(Error::corrupt(format!(
-        "{CONTROL_FILE}: the log goes on behind LSN {} in epoch {}, which this file does not know: its newest slot is damaged, or it is \
+        "{CONTROL_FILE}: the log goes on past LSN {} in epoch {}, which this file does not know: its newest slot is damaged, or it is \
          older than the log; committed changes would be lost: restore the file or a backup",
         block::lsn_of(end),
         newest.number + 1
     )))
 }
 
-/// Puts groups together from the data of consecutive blocks.
+/// Assembles groups from the data of consecutive blocks.
 struct Groups {
-    /// Where the group begins whose bytes are (partly) in `bytes`.
+    /// Start of the group whose bytes are, in part, in `bytes`.
     start: Position,
     bytes: Vec<u8>,
 }
@@ -167,16 +174,16 @@ impl Groups {
     fn is_between_groups(&self) -> bool {
         self.bytes.is_empty()
     }
-    /// Goes on in a later epoch.
+    /// Continues in a later epoch.
     fn skip_to(&mut self, start: Position) {
         assert!(self.is_between_groups());
         self.start = start;
     }
-    /// Adds the data at `position` and passes on what became whole. Returns the offset in the block of the first group that
-    /// begins in the data (0: none, as in block headers).
+    /// Adds the data at `position`, and passes on the groups that became whole. Returns the offset
+    /// in the block of the first group that begins in the data (0: none, as in block headers).
     fn feed(&mut self, position: Position, data: &[u8], each: EachGroup<'_>) -> Result<usize> {
         self.bytes.extend_from_slice(data);
-        let behind = position + data.len() as u64;
+        let data_end = position + data.len() as u64;
         let place = |start: Position| BLOCK_HEADER + (start % BLOCK_DATA as u64) as usize;
         let mut first = (self.start == position).then(|| place(self.start));
         let mut used = 0;
@@ -186,17 +193,17 @@ impl Groups {
             each(block::lsn_of(self.start), block::lsn_of(end), group)?;
             used += header + length;
             self.start = end;
-            if end < behind {
+            if end < data_end {
                 first = first.or(Some(place(end)));
             }
         }
         self.bytes.drain(..used);
         Ok(first.unwrap_or(0))
     }
-    /// Bytes of the length, and the length, of the group at `at`, if all of it is here.
+    /// For a group that is whole at `at`: the bytes of its length field, and its length.
     fn whole_group(&self, at: usize) -> Result<Option<(usize, usize)>> {
-        let mut behind = at;
-        let Some(length) = take_varint(&self.bytes, &mut behind) else {
+        let mut body = at;
+        let Some(length) = take_varint(&self.bytes, &mut body) else {
             return match self.bytes.len() - at >= 10 {
                 true => Err(self.bad_length("cannot be read")),
                 false => Ok(None),
@@ -206,7 +213,7 @@ impl Groups {
             return Err(self.bad_length(&format!("is {length}")));
         }
         let length = length as usize;
-        Ok((self.bytes.len() - behind >= length).then_some((behind - at, length)))
+        Ok((self.bytes.len() - body >= length).then_some((body - at, length)))
     }
     fn bad_length(&self, what: &str) -> Error {
         let lsn = block::lsn_of(self.start);
@@ -226,8 +233,8 @@ struct Blocks<'d> {
     /// LSN range that `bytes` holds.
     start: Lsn,
     end: Lsn,
-    /// A block was asked for that lies behind the last segment.
-    behind_ring: bool,
+    /// A block past the last segment was requested.
+    past_ring: bool,
 }
 
 impl<'d> Blocks<'d> {
@@ -239,14 +246,14 @@ impl<'d> Blocks<'d> {
             bytes: AlignedBuf::new(CHUNK as usize),
             start: 0,
             end: 0,
-            behind_ring: false,
+            past_ring: false,
         }
     }
     /// The block and its data area, if it is valid in `epoch`.
     fn valid(&mut self, number: u64, epoch: u32) -> Result<Option<(BlockInfo, &[u8])>> {
         let lsn = block::block_start(number);
         if !(self.start..self.end).contains(&lsn) && !self.load(lsn)? {
-            self.behind_ring = true;
+            self.past_ring = true;
             return Ok(None);
         }
         let at = (lsn - self.start) as usize;
@@ -258,7 +265,7 @@ impl<'d> Blocks<'d> {
         let number = lsn / self.segment_size;
         if self.segment.as_ref().is_none_or(|(open, _)| *open != number) {
             if !self.disk.exists(&segment_name(number))? {
-                return self.check_behind_ring(number).map(|()| false);
+                return self.check_past_ring(number).map(|()| false);
             }
             let file = ring::open_segment(self.disk, number, self.segment_size, Caching::Direct)?;
             self.segment = Some((number, file));
@@ -272,7 +279,7 @@ impl<'d> Blocks<'d> {
         Ok(true)
     }
     /// Segments have no gap: one that is missing before others is damage.
-    fn check_behind_ring(&self, missing: u64) -> Result<()> {
+    fn check_past_ring(&self, missing: u64) -> Result<()> {
         let numbers = ring::list_segments(self.disk)?;
         match numbers.iter().any(|n| *n > missing) {
             true => Err(Error::corrupt(format!(
@@ -287,7 +294,7 @@ impl<'d> Blocks<'d> {
 fn damaged(segment_size: u64, position: Position, proof: &str) -> Error {
     let lsn = block::block_start(position / BLOCK_DATA as u64);
     Error::corrupt(format!(
-        "{} at offset {}: the redo block at LSN {lsn} is damaged ({proof}); committed changes behind it would be lost: \
+        "{} at offset {}: the redo block at LSN {lsn} is damaged ({proof}); committed changes after it would be lost: \
          restore the file or a backup",
         segment_name(lsn / segment_size),
         ring::file_offset(lsn, segment_size),

@@ -11,9 +11,9 @@
 //!                                                   (or be valid) before
 //! FILE_NEW  0x10 file:varint name:bytes             data file was created (already durable)
 //! FILE_DROP 0x11 file:varint                        data file is being removed
-//! GIVEN     0x12 file:varint first:varint count:varint   earlier records about these pages are void:
-//!                                                   they are written past the log from here on
-//!                                                   (pool/direct.rs)
+//! GIVEN     0x12 file:varint first:varint count:varint   earlier records about these pages are
+//!                                                   void: they are written past the log from here
+//!                                                   on (pool/direct.rs)
 //! CUT       0x13 file:varint first:varint           earlier records about the file's pages from
 //!                                                   `first` on are void: the file ends there
 //!                                                   (space/truncate.rs)

@@ -1,13 +1,14 @@
 //! Room in the ring: writers reserve it before they change anything.
 //!
 //! Keeps: a mini-transaction begins only when the log can take it, so that an append never fails.
-//! Called with no latch held: a writer may wait here for a checkpoint. Takes leaf locks, and those of
-//! a flush. Called by: `pool`, `table`, `txn`, `change`, before their mini-transactions.
+//! Called with no latch held: a writer may wait here for a checkpoint. Takes leaf locks, and those
+//! of a flush. Called by: `pool`, `table`, `txn`, `change`, before their mini-transactions.
 use super::flush_mode::FlushMode;
 use super::log::Redo;
 use crate::base::{Error, Lsn, Result};
 
-/// Bytes of one step, and steps that are under way at once, as far as the segments are large enough.
+/// Bytes of one step, and steps that are under way at once, as far as the segments are large
+/// enough.
 const STEP_ROOM: u64 = 64 << 10;
 const STEPS_MAX: u64 = 8;
 /// Waits of 100 ms for a segment, before a step on a full disk fails.
@@ -33,8 +34,8 @@ impl Redo {
     pub fn is_exhausted_from(&self, lsn: Lsn) -> bool {
         self.is_on() && self.lsn().saturating_sub(lsn) > self.capacity() - self.margin()
     }
-    /// Called with NO latch held, before a mini-transaction that will write. Blocks while less than a
-    /// safety margin of the ring is free, until a checkpoint makes room. Counts `redo_log_waits`;
+    /// Called with NO latch held, before a mini-transaction that will write. Blocks while less than
+    /// a safety margin of the ring is free, until a checkpoint makes room. Counts `redo_log_waits`;
     /// wakes the checkpointer through `wanted()`.
     ///
     /// `Error::Full`: the next segment cannot be made, because the disk is full or no descriptor is
@@ -60,9 +61,9 @@ impl Redo {
             _ => self.poison_on_error(made),
         }
     }
-    /// As [`Redo::reserve_wait`], for later steps of a change that has begun, and for its undo. A full
-    /// disk must not stop these: the call returns while the existing segments have room, and waits
-    /// a while for a checkpoint to recycle some.
+    /// As [`Redo::reserve_wait`], for later steps of a change that has begun, and for its undo. A
+    /// full disk must not stop these. The call returns while the existing segments have room;
+    /// otherwise it waits a while for a checkpoint to recycle some.
     pub fn reserve_to_go_on(&self) -> Result<()> {
         let mut waits = 0;
         loop {

@@ -1,8 +1,9 @@
-//! The segment files of the redo ring: `redo_00000000`, `redo_00000001`, ... numbered without end.
+//! [`SegmentRing`]: the segment files `redo_00000000`, `redo_00000001`, ... numbered without end.
 //!
-//! Segment n holds the LSNs [n * segment_size, (n + 1) * segment_size), so finding a place needs no table and resizing the
-//! log only changes how many segments may lie ahead. Segments below the checkpoint are renamed to future numbers:
-//! their blocks are allocated and written, so that a later fdatasync of the log has no file metadata to write.
+//! Segment n holds the LSNs [n * segment_size, (n + 1) * segment_size). So finding a place needs no
+//! table, and a resize only changes how many segments may lie ahead. Segments below the checkpoint
+//! are renamed to future numbers: their blocks are allocated and written, so a later fdatasync has
+//! no file metadata to write.
 //! ```text
 //! segment file, 4096 + segment_size bytes
 //!    0 checksum      u32  CRC-32C of bytes 4..64
@@ -12,17 +13,22 @@
 //!   24 segment_size  u64
 //!   32 epoch         u32  in which the header was written (for people)
 //!   36 zeros
-//! 4096 blocks             see block.rs
+//! 4096 blocks             see block_format.rs
 //! ```
-//! Keeps: a file under a segment's name at or above the checkpoint is whole and has that segment's header, because a new
-//! one is made under another name, and a recycled one gets its header before its new name. The numbers are without gap.
+//! Keeps: a file under the name of a segment at or above the checkpoint is whole and has that
+//! segment's header. A new segment is made under another name, and a recycled one gets its header
+//! before its new name. The numbers have no gap.
 //!
-//! A segment is opened whenever the writer comes to it, and made ahead. When no descriptor is left for that (`Error::TooManyFiles`),
-//! files that nobody uses are closed ([`SegmentRing::set_files_closer`]), and it is tried again. In vain, who makes one ahead is refused, as on a
-//! full disk; the writer, who has changes that cannot be taken back, tries for a while longer. One descriptor kept in reserve would be
-//! less sure: any other thread of the process may take it between its closing and the opening.
-//! Takes `RedoRing`, also across I/O: whoever needs a segment that does not exist waits for it to be made.
-//! Called by writer (all), reader (names, headers).
+//! The writer opens each segment when it comes to it; segments are made ahead. When no descriptor
+//! is left (`Error::TooManyFiles`), unused files are closed ([`SegmentRing::set_files_closer`]),
+//! and the open is retried. If that fails too, a thread that makes a segment ahead is refused, as
+//! on a full disk. The writer, whose changes cannot be taken back, retries for a while. A reserved
+//! descriptor would be less safe: another thread of the process may take it between its close and
+//! the open.
+//!
+//! Takes `RedoRing`, also across I/O: a thread that needs a missing segment waits until it is made.
+//! Called by: `block_writer.rs`, `reserve.rs`, `checkpoint.rs`, `on_off.rs`, `log.rs`, and
+//! `reader.rs` (names, headers).
 use super::control::{is_known_format, other_format, FORMAT};
 use crate::base::bytes::{get_u32, get_u64, put_u32, put_u64};
 use crate::base::sync::{Rank, RankedCondvar, RankedMutex};
@@ -34,23 +40,25 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 const PREFIX: &str = "redo_";
-/// A segment in the making.
+/// Name of a segment that is being made.
 const NEW: &str = "redo_new";
 const MAGIC: &[u8; 8] = b"SLUICERL";
 pub const SEGMENT_HEADER: usize = IO_ALIGN;
 const SEGMENT_MIN: u64 = 64 << 10;
 const SEGMENT_MAX: u64 = 32 << 20;
-/// Pieces of zeros written at a time.
+/// Bytes of zeros written at a time.
 const ZEROS: usize = 1 << 20;
-/// Pauses of the writer for which no descriptor is left, and how many before the log stops: half a minute, for a burst of connections or
-/// tables that takes them mostly ends sooner, and a commit that waits longer is given up by its client all the same.
+/// Length and number of the pauses of a writer that gets no descriptor, before the log stops: half
+/// a minute. A burst of connections or tables that takes the descriptors mostly ends sooner. The
+/// client of a commit that waits longer gives up anyway.
 const PAUSE_MS: u64 = if cfg!(test) { 1 } else { 100 };
 const PAUSES_MAX: usize = if cfg!(test) { 10 } else { 300 };
 
 pub fn segment_name(number: u64) -> String {
     format!("{PREFIX}{number:08}")
 }
-/// Sixteen to a ring: fine enough to recycle evenly. Small rings (tests) get small segments.
+/// Bytes of a segment: a sixteenth of the ring, fine enough to recycle evenly. Small rings (tests)
+/// get small segments.
 pub fn segment_size_for(capacity: u64) -> u64 {
     (capacity / 16).clamp(SEGMENT_MIN, SEGMENT_MAX) / IO_ALIGN as u64 * IO_ALIGN as u64
 }
@@ -97,21 +105,23 @@ pub fn open_segment(disk: &dyn Disk, number: u64, segment_size: u64, caching: Ca
     Ok(file)
 }
 
+/// Numbers of the segments that exist.
 #[derive(Default)]
 struct Numbers {
     first: u64,
     last: u64,
-    /// Highest number that may hold redo: ever handed to the writer, in this run or before. Neither it nor the next is removed.
+    /// Highest number that may hold redo: it was given to the writer, in this run or before.
+    /// Neither this segment nor the next one is removed.
     used: u64,
 }
 
-/// Why a segment did not get its new number, or was not made.
+/// Why a segment was not renumbered, or not made.
 #[derive(Debug)]
 pub enum MoveError {
-    /// The file cannot be opened or created (too many open files, rights), or the disk is full. Nothing failed that was begun: it can be
-    /// tried again.
+    /// The file cannot be opened or created (too many open files, rights), or the disk is full. No
+    /// step that was begun has failed: a retry is safe.
     Refused(Error),
-    /// A write, a sync or a name (I6).
+    /// A write, a sync or a rename failed (I6).
     Broken(Error),
 }
 
@@ -122,7 +132,7 @@ impl MoveError {
             e => MoveError::Broken(e),
         }
     }
-    /// It may go well later, and would go no better with another segment now.
+    /// A retry may succeed later; another segment would meet the same failure now.
     fn may_pass(&self) -> bool {
         matches!(self, MoveError::Refused(Error::Full(_) | Error::TooManyFiles(_)))
     }
@@ -133,20 +143,21 @@ impl MoveError {
     }
 }
 
+/// See the head of this file.
 pub struct SegmentRing {
     disk: Arc<dyn Disk>,
     segment_size: u64,
     epoch: u32,
     numbers: RankedMutex<Numbers>,
-    /// Mirror of `Numbers::last`: all segments up to it exist.
+    /// Mirror of `Numbers::last`: all segments up to this number exist.
     ready: AtomicU64,
     capacity: AtomicU64,
-    /// Closes files of others that are not in use.
+    /// Closes unused files of other layers.
     close_files: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl SegmentRing {
-    /// A new log: removes remains of one whose making was interrupted, makes the first segments.
+    /// A new log: removes the remains of an interrupted creation, makes the first segments.
     pub fn create(disk: Arc<dyn Disk>, capacity: u64, epoch: u32) -> Result<SegmentRing> {
         for number in list_segments(&*disk)? {
             disk.remove(&segment_name(number))?;
@@ -165,8 +176,9 @@ impl SegmentRing {
         ring.ensure(1)?;
         Ok(ring)
     }
-    /// The segments of `needed` on without gap; all others are remains and are removed. `needed`: from the checkpoint's to the one in which
-    /// the log goes on. A capacity that reaches less far takes none of them away: a recovery reads them.
+    /// Opens the segments from `needed` on, up to the first gap; all other segments are remains,
+    /// and are removed. `needed`: from the checkpoint's segment to the one in which the log
+    /// continues. A smaller capacity removes none of these: a recovery reads them.
     pub fn open(
         disk: Arc<dyn Disk>,
         capacity: u64,
@@ -207,9 +219,10 @@ impl SegmentRing {
             close_files: OnceLock::new(),
         })
     }
-    /// All segments get new numbers, from `first` on. Whatever they hold is not needed any more, and a crash in between leaves
-    /// numbers with a gap: the control file says that the log is off. When there is no descriptor or no room for one, the ring is those before
-    /// it, if there are any; one that cannot be opened for another reason is left out.
+    /// Renumbers all segments, from `first` on. Their contents are not needed any more. A crash in
+    /// between leaves numbers with a gap; the control file says then that the log is off. When
+    /// descriptors or disk space run out, the ring consists of the segments renumbered so far, if
+    /// there are any. A segment that cannot be opened for another reason is left out.
     pub fn jump(&self, first: u64) -> std::result::Result<(), MoveError> {
         let mut numbers = self.numbers.lock();
         assert!(first > numbers.last + 1, "a ring goes forward");
@@ -232,13 +245,13 @@ impl SegmentRing {
             }
         }
         if next == first && done.is_ok() {
-            // None is left. Nor may one be made, if all of the directory cannot be reached.
+            // No segment is left. Making one fails too, if the directory cannot be reached.
             self.try_make(first)?;
             next += 1;
         }
         if next > first {
             for number in left {
-                // What stays is removed by the next start: it is far below every checkpoint.
+                // The next start removes what stays: it is far below every checkpoint.
                 let _ = self.disk.remove(&segment_name(number));
             }
             *numbers = Numbers {
@@ -254,11 +267,12 @@ impl SegmentRing {
         let file = self.open_plain(from).map_err(MoveError::Refused)?;
         self.rename_segment(&*file, from, to).map_err(MoveError::of)
     }
-    /// `close` closes files that nobody uses. It is called under `RedoRing`, and under whatever the writer of the log holds.
+    /// `close` closes unused files. It is called under `RedoRing`, and under all locks that the
+    /// writer of the log holds.
     pub fn set_files_closer(&self, close: Box<dyn Fn() + Send + Sync>) {
         assert!(self.close_files.set(close).is_ok(), "set once");
     }
-    /// Opens something; when no descriptor is left, once more with fewer files open.
+    /// Calls `open`; when no descriptor is left, once more with fewer files open.
     fn with_descriptor<T>(&self, open: impl Fn() -> Result<T>) -> Result<T> {
         match (open(), self.close_files.get()) {
             (Err(Error::TooManyFiles(_)), Some(close)) => {
@@ -283,11 +297,11 @@ impl SegmentRing {
     pub fn set_capacity(&self, bytes: u64) {
         self.capacity.store(bytes, Ordering::Relaxed);
     }
-    /// True if the segment of `lsn` and the one behind it exist: what is appended now finds its place on disk.
+    /// The segment of `lsn` and the next one exist: appends find their place on disk.
     pub fn is_ready(&self, lsn: Lsn) -> bool {
         self.ready.load(Ordering::Acquire) > self.segment_of(lsn)
     }
-    /// True if the segment of `lsn` exists.
+    /// The segment of `lsn` exists.
     pub fn holds(&self, lsn: Lsn) -> bool {
         self.ready.load(Ordering::Acquire) >= self.segment_of(lsn)
     }
@@ -310,7 +324,8 @@ impl SegmentRing {
         }
         Ok(())
     }
-    /// The file to write segment `number` with; made now if nobody made it ahead. Waits a while when no descriptor is left.
+    /// The file of segment `number`, for writing; made now if it was not made ahead. Waits a while
+    /// when no descriptor is left.
     pub fn segment(&self, number: u64, caching: Caching) -> Result<Arc<dyn File>> {
         for _ in 0..PAUSES_MAX {
             match self.try_segment(number, caching) {
@@ -326,7 +341,7 @@ impl SegmentRing {
         numbers.used = numbers.used.max(number);
         self.with_descriptor(|| open_segment(&*self.disk, number, self.segment_size, caching))
     }
-    /// Nobody ends it early.
+    /// No thread ends the pause early.
     #[cold]
     fn pause(&self) {
         let lock = RankedMutex::new(Rank::Leaf, ());
@@ -335,7 +350,7 @@ impl SegmentRing {
     fn last_wanted(&self, numbers: &Numbers, checkpoint: Lsn) -> u64 {
         self.segment_of(checkpoint + self.capacity()).max(numbers.used + 1)
     }
-    /// False while the files are fewer or more than the capacity asks for.
+    /// There are as many files as the capacity asks for.
     pub fn is_settled(&self, checkpoint: Lsn) -> bool {
         let numbers = self.numbers.lock();
         numbers.last == self.last_wanted(&numbers, checkpoint)
@@ -345,10 +360,15 @@ impl SegmentRing {
         let numbers = self.numbers.lock();
         (numbers.last - numbers.first + 1) * (SEGMENT_HEADER as u64 + self.segment_size)
     }
-    /// Segments below the checkpoint become future ones, or are removed when the ring has enough. When it has
-    /// too few (it is new, or was enlarged), one is added: one a call, so that a checkpoint is never long (I7).
-    /// A full disk, which may refuse a name too, or that no descriptor is left ends the call early: what is left stays below the checkpoint,
-    /// for the next call or for [`SegmentRing::open`]. A file that cannot be opened for another reason is removed. Nobody needs a further segment yet; whoever does will meet the full disk before he changes anything.
+    /// Segments below the checkpoint become future ones, or are removed when the ring has enough.
+    /// When the ring has too few, because it is new or was enlarged, each call adds one, so that a
+    /// checkpoint is never long (I7).
+    ///
+    /// A full disk, which may refuse a rename too, ends the call early, as does a lack of
+    /// descriptors. The rest stays below the checkpoint, for the next call or for
+    /// [`SegmentRing::open`]. A file that cannot be opened for another reason is removed. No thread
+    /// needs a further segment yet. A writer that needs one meets the full disk before it changes
+    /// anything.
     pub fn recycle(&self, checkpoint: Lsn) -> Result<()> {
         let mut numbers = self.numbers.lock();
         match self.try_recycle(&mut numbers, checkpoint) {
@@ -368,8 +388,9 @@ impl SegmentRing {
                     }
                     Err(MoveError::Broken(e)) => return Err(e),
                     Err(refused) if refused.may_pass() => return Ok(()),
-                    // Its rights, or it is gone: kept, it and all behind it would stay for ever beside those that are made instead. Nobody
-                    // needs it: what cannot be removed either is left to the next start.
+                    // The file's rights forbid it, or the file is gone. Kept, this segment and all
+                    // after it would stay for ever, beside new ones. It is not needed: if the
+                    // removal fails too, the next start removes it.
                     Err(_) => drop(self.disk.remove(&segment_name(numbers.first))),
                 }
             } else {
@@ -382,7 +403,8 @@ impl SegmentRing {
             self.extend(numbers, next)?;
         }
         while numbers.last > wanted_last {
-            // Nobody goes there from now on; if it stays, it is the ring's last as before: a gap behind it would be damage.
+            // No writer uses this segment from now on. If its removal fails, it is the ring's last
+            // segment as before: a gap would count as damage.
             self.ready.store(numbers.last - 1, Ordering::Release);
             if let Err(e) = self.disk.remove(&segment_name(numbers.last)) {
                 self.ready.store(numbers.last, Ordering::Release);
@@ -404,7 +426,7 @@ impl SegmentRing {
         put_u32(&mut header, 0, crc);
         header
     }
-    /// A new segment, allocated and written, so that later syncs of it need no metadata.
+    /// Makes a segment, allocated and written, so that later syncs of it need no metadata.
     fn make(&self, number: u64) -> Result<()> {
         self.try_make(number).map_err(MoveError::into_error)
     }
@@ -412,12 +434,13 @@ impl SegmentRing {
         let file = self.create_new()?;
         self.finish_new(number, &*file).map_err(MoveError::of)
     }
-    /// It is synced when it is whole, and its name by the change of that. So who is refused here has met no failed sync.
+    /// Creates the file of a new segment. Nothing is synced here: the file is synced when it is
+    /// whole, its name by the rename. So a refusal here follows no failed sync.
     fn create_new(&self) -> std::result::Result<Arc<dyn File>, MoveError> {
         let create = || self.with_descriptor(|| self.disk.open(NEW, Mode::CreateUnsynced, Caching::Direct));
         let created = match create() {
             Err(Error::Exists(_)) => {
-                // What is left of one that failed.
+                // The remains of an earlier failure.
                 self.disk.remove(NEW).map_err(MoveError::of)?;
                 create()
             }
@@ -428,7 +451,7 @@ impl SegmentRing {
     fn finish_new(&self, number: u64, file: &dyn File) -> Result<()> {
         let filled = self.fill_new(number, file);
         if filled.is_err() {
-            // The first error is the one to tell.
+            // The first error is returned.
             let _ = self.disk.remove(NEW);
         }
         filled?;

@@ -1,9 +1,9 @@
 //! Allocation of pages and extents.
 //!
-//! Latches: page 0 is the file's allocation latch. A thread that allocates or frees X-latches page 0
-//! first, then bitmaps in any order, all until the Mtr ends. With bitmaps first, two threads that each
-//! hold a bitmap and allocate a second page would wait for each other. Callers hold their tree or
-//! undo pages already, and latch no further old page afterwards. The choice of a page is in
+//! Latches: page 0 is the file's allocation latch. A thread that allocates or frees X-latches page
+//! 0 first, then bitmaps in any order, all until the Mtr ends. With bitmaps first, two threads that
+//! each hold a bitmap and allocate a second page would wait for each other. Callers hold their tree
+//! or undo pages already, and latch no further old page afterwards. The choice of a page is in
 //! `page_search`. Called by: `btree`, `txn` (undo), `table` (overflow, catalog).
 use super::bitmap::{page_at, EXTENT_PAGES};
 use super::page_search::{Picked, Search};
@@ -11,8 +11,8 @@ use crate::base::{Error, FileId, PageNo, Result};
 use crate::pool::Mtr;
 
 /// Reserves one page near `hint` (0 = anywhere): marks it used and latches its frame, so that the
-/// caller's `Mtr::create` of it cannot fail. Extends the file when needed. Every error, `Error::Full`
-/// among them, comes before any change.
+/// caller's `Mtr::create` of it cannot fail. Extends the file when needed. Every error,
+/// `Error::Full` among them, comes before any change.
 pub fn allocate(mtr: &mut Mtr<'_>, file: FileId, hint: PageNo) -> Result<PageNo> {
     Ok(pick_pages(mtr, file, hint, 1)?[0])
 }
@@ -22,8 +22,8 @@ pub fn allocate_many(mtr: &mut Mtr<'_>, file: FileId, hint: PageNo, n: usize) ->
     Ok(pick_pages(mtr, file, hint, n)?.into_vec())
 }
 
-/// As [`allocate`], for `n` runs of `len` adjacent pages, each within one extent: all or none. Returns
-/// the first page of each run.
+/// As [`allocate`], for `n` runs of `len` adjacent pages, each within one extent: all or none.
+/// Returns the first page of each run.
 pub fn allocate_runs(mtr: &mut Mtr<'_>, file: FileId, hint: PageNo, n: usize, len: u32) -> Result<Vec<PageNo>> {
     let mut search = Search::begin(mtr, file)?;
     let mut firsts = Vec::with_capacity(n);

@@ -8,8 +8,8 @@
 //! 36 reserved   28 bytes, 0
 //! 64 bits       1 per page, from itself on; 1 = in use; little-endian 64-bit words, one per extent
 //! ```
-//! Bitmaps stand at page 1 and every [`PAGES_PER_BITMAP`]-th page after it, so extent e is the pages
-//! 1 + 64 e to 64 + 64 e, and a word never spans two bitmaps. Page 0 is in no bitmap.
+//! Bitmaps stand at page 1 and every [`PAGES_PER_BITMAP`]-th page after it. So extent e is the
+//! pages 1 + 64 e to 64 + 64 e, and a word never spans two bitmaps. Page 0 is in no bitmap.
 use crate::base::bytes::get_u64;
 use crate::base::PageNo;
 use crate::pool::PAGE_SIZE;
@@ -55,8 +55,8 @@ pub fn is_set(bitmap: &[u8], page: PageNo) -> bool {
 pub fn word(bitmap: &[u8], extent: u32) -> u64 {
     get_u64(bitmap, BITS_OFFSET + (extent % EXTENTS_PER_BITMAP) as usize * 8)
 }
-/// The bits of the extent's pages from page `pages` on: the file has no such pages yet, so they count
-/// as used.
+/// The bits of the extent's pages from page `pages` on: the file has no such pages yet, so they
+/// count as used.
 pub fn beyond(extent: u32, pages: u32) -> u64 {
     match pages.saturating_sub(page_at(extent, 0)) {
         n if n >= EXTENT_PAGES => 0,

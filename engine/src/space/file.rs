@@ -2,9 +2,9 @@
 //!
 //! Creating: the file is durable with its name before the first log record names it. A crash in
 //! between leaves a blank file, which the engine removes at open. Dropping: FILE_DROP is durable
-//! before the file is unlinked. A crash in between leaves a file that recovery removes. So redo meets
-//! a missing file only if the file was dropped later in the log. The callers hold the checkpoint back
-//! meanwhile, so that both records stay in the log as long as they may be needed
+//! before the file is unlinked. A crash in between leaves a file that recovery removes. So redo
+//! meets a missing file only if the file was dropped later in the log. The callers hold the
+//! checkpoint back meanwhile, so that both records stay in the log as long as they may be needed
 //! (`engine/unnamed.rs`). A file that cannot be unlinked is listed (`orphans`). The name of a
 //! temporary table's file marks it as temporary; the engine removes such files at open. Called by:
 //! the table layer's DDL, and `engine` at open.
@@ -81,8 +81,8 @@ pub fn check_header(pool: &Pool, file: FileId) -> Result<()> {
     restore_length(pool, file)
 }
 
-/// Checks that the file is a data file of this format, page size, number and database, and not newer
-/// than the log.
+/// Checks that the file is a data file of this format, page size, number and database, and not
+/// newer than the log.
 pub fn verify_header(pool: &Pool, file: FileId) -> Result<()> {
     let opened = pool.files().get(file)?.file;
     let page = pool.read(PageId::new(file, HEADER_PAGE))?;
@@ -122,8 +122,8 @@ pub fn verify_header(pool: &Pool, file: FileId) -> Result<()> {
     Ok(())
 }
 
-/// Makes the file as long as its header says: a growth may have been logged and not durable at a crash. An error is the disk's affair:
-/// there is nothing wrong with what the file holds.
+/// Makes the file as long as its header says: a growth may have been logged and not durable at a
+/// crash. An error is the disk's affair: there is nothing wrong with what the file holds.
 pub fn restore_length(pool: &Pool, file: FileId) -> Result<()> {
     let opened = pool.files().get(file)?.file;
     let pages = get_u32(&pool.read(PageId::new(file, HEADER_PAGE))?, PAGES_OFFSET);
@@ -145,8 +145,8 @@ pub fn remove_file(pool: &Pool, file: FileId) -> Result<()> {
     unlink(pool, file).1
 }
 
-/// As `remove_file`, for a file whose FILE_DROP is durable and still in the log. A file that cannot be
-/// unlinked is no error: it becomes an orphan, and `warn` gets a line for the log. An error: the
+/// As `remove_file`, for a file whose FILE_DROP is durable and still in the log. A file that cannot
+/// be unlinked is no error: it becomes an orphan, and `warn` gets a line for the log. An error: the
 /// orphan could not be noted either, and the engine is poisoned (I6).
 pub fn remove_dropped(pool: &Pool, file: FileId, warn: &dyn Fn(&str)) -> Result<()> {
     let (name, removed) = unlink(pool, file);

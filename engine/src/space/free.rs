@@ -51,8 +51,8 @@ pub fn free_in_extent(mtr: &mut Mtr<'_>, file: FileId, first: PageNo, from: u32)
     Ok(())
 }
 
-/// Frees pages of one file. None of them may be read again under its old meaning. Errors come before
-/// any change.
+/// Frees pages of one file. None of them may be read again under its old meaning. Errors come
+/// before any change.
 pub fn free(mtr: &mut Mtr<'_>, pages: &[PageId]) -> Result<()> {
     prepare_free(mtr, pages)?;
     pages.iter().try_for_each(|page| free_one(mtr, *page))

@@ -4,9 +4,9 @@
 //! page is a bitmap (1 = in use) of the pages from itself on (`bitmap`). Pages are allocated near a
 //! hint, in whole 64-page extents where possible, so that the leaves of one index lie together
 //! (`allocate`). Counts are exact: free = allocated - used. Order of the files, top to bottom:
-//! `truncate` and `file`, `allocate` and `free`, `page_search`, `bitmap_page` and `orphans`, `usage`,
-//! `header`, `bitmap`. Called by: everything that owns pages, that is trees, overflow chains, undo
-//! streams, the catalog.
+//! `truncate` and `file`, `allocate` and `free`, `page_search`, `bitmap_page` and `orphans`,
+//! `usage`, `header`, `bitmap`. Called by: everything that owns pages, that is trees, overflow
+//! chains, undo streams, the catalog.
 mod allocate;
 mod bitmap;
 mod bitmap_page;

@@ -1,11 +1,11 @@
 //! Orphans: data files of dropped tables that could not be unlinked.
 //!
 //! The system file's header page lists them, so that the next start knows them and retries. A file
-//! is listed after its FILE_DROP is durable, and while the checkpoint is still held back. Its number
-//! is never given again (I10), so a listed file holds no rows of an existing table. Layout: `MAX`
-//! file numbers (u32, 0 = none) at `OFFSET` of the header page; older databases have zeros there.
-//! Takes the header's latch in Mtrs of its own. Called by: `file`, under the DDL mutex, and the
-//! engine at open.
+//! is listed after its FILE_DROP is durable, and while the checkpoint is still held back. Its
+//! number is never given again (I10), so a listed file holds no rows of an existing table. Layout:
+//! `MAX` file numbers (u32, 0 = none) at `OFFSET` of the header page; older databases have zeros
+//! there. Takes the header's latch in Mtrs of its own. Called by: `file`, under the DDL mutex, and
+//! the engine at open.
 use super::header::{header, HEADER_PAGE};
 use crate::base::bytes::get_u32;
 use crate::base::ids::SYSTEM_FILE;

@@ -7,15 +7,15 @@
 //! 3. otherwise any free page of the hint's extent, then of the *mixed* extent, which serves all
 //!    scattered requests of the file. When that is used up, a wholly free extent becomes the mixed
 //!    one.
-//! 4. no wholly free extent: any free page, as long as more than 1/8 of the file is free. A sequence,
-//!    which will fill a new extent to its end, needs two extents more than that. Otherwise the file
-//!    grows.
+//! 4. no wholly free extent: any free page, as long as more than 1/8 of the file is free. A
+//!    sequence, which will fill a new extent to its end, needs two extents more than that.
+//!    Otherwise the file grows.
 //!
 //! With the hint [`LOWEST`]: the lowest free page. Small files (two extents) have no extents: any
 //! free page, lowest first. When the disk has no room for the usual growth, smaller growths are
-//! tried, down to what is needed. Keeps: errors come before changes; frames and bitmaps are latched,
-//! and the file is longer, before the first byte is edited. Latches: as in `allocate`. Called by:
-//! `allocate`, `free`.
+//! tried, down to what is needed. Keeps: errors come before changes; frames and bitmaps are
+//! latched, and the file is longer, before the first byte is edited. Latches: as in `allocate`.
+//! Called by: `allocate`, `free`.
 use super::bitmap::{
     beyond, bit_in_extent, bitmap_of, bitmap_of_extent, byte_of, extent_of, first_free, free_run, is_bitmap, is_set,
     page_at, word, EXTENTS_PER_BITMAP, EXTENT_PAGES, PAGES_PER_BITMAP,
@@ -320,8 +320,8 @@ impl<'m, 'p> Search<'m, 'p> {
     }
 }
 
-/// The next size of a file: doubled up to one extent, then whole extents. None: the page numbers have
-/// run out.
+/// The next size of a file: doubled up to one extent, then whole extents. None: the page numbers
+/// have run out.
 fn grown(pages: u32, need: u32) -> Option<u32> {
     // One page more than needed, in case a bitmap page is due.
     let least = pages.checked_add(need)?.checked_add(1)?;

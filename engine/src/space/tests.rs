@@ -198,10 +198,10 @@ fn the_last_whole_extent_of_a_disk_is_given() {
                 Err(Error::Full(_)) => needed += 1,
                 Err(e) => panic!("{e}"),
             }
-            assert!(needed <= 2 * EXTENT_PAGES, "behind {before} pages");
+            assert!(needed <= 2 * EXTENT_PAGES, "after {before} pages");
         };
         assert!(needed > 0);
-        assert_eq!(first + EXTENT_PAGES, before + needed, "behind {before} pages");
+        assert_eq!(first + EXTENT_PAGES, before + needed, "after {before} pages");
         model.extend(first..first + EXTENT_PAGES);
         check(&rig, &model);
     }
@@ -268,7 +268,8 @@ fn a_file_shorter_than_its_header_says_is_made_longer() {
     assert_eq!(file.len().unwrap(), pages * PAGE_SIZE as u64);
 }
 
-/// Two threads with two allocations per Mtr each, and frees: the latch order has no circle, and counts stay exact.
+/// Two threads with two allocations per Mtr each, and frees: the latch order has no circle, and
+/// counts stay exact.
 #[test]
 fn threads_allocate_and_free_side_by_side() {
     let rig = rig();
@@ -342,7 +343,8 @@ proptest! {
     }
 }
 
-/// Over the border of a bitmap and back. (With ordinary pages that is 2 GiB: too much for the simulated disk.)
+/// Over the border of a bitmap and back. (With ordinary pages that is 2 GiB: too much for the
+/// simulated disk.)
 #[cfg(feature = "tiny-pages")]
 #[test]
 fn a_second_bitmap_is_made_and_used() {

@@ -1,11 +1,12 @@
 //! Truncation: the free pages at the end of a file are removed.
 //!
-//! `docs/decisions/2026-11-21-undo-shrinks.md` has the reasons, and what each crash leaves. Latches:
-//! the file's page 0, X, while the new end is found and logged; its bitmaps one after the other, from
-//! the last. Under them the file's length lock ([`crate::base::sync::Rank::FileLength`]), which is
-//! held until the file is shorter. A thread that extends the file takes the same lock, with its
-//! latches held. Therefore the code that runs under the lock waits for no latch but those of free
-//! pages. Called by: `txn/shrink.rs`, for the undo file.
+//! `docs/decisions/2026-11-21-undo-shrinks.md` has the reasons, and what each crash leaves.
+//! Latches: the file's page 0, X, while the new end is found and logged; its bitmaps one after the
+//! other, from the last. Under them the file's length lock
+//! ([`crate::base::sync::Rank::FileLength`]), which is held until the file is shorter. A thread
+//! that extends the file takes the same lock, with its latches held. Therefore the code that runs
+//! under the lock waits for no latch but those of free pages. Called by: `txn/shrink.rs`, for the
+//! undo file.
 use super::bitmap::{self, bitmap_of, extent_of, is_bitmap, word, EXTENT_PAGES, FIRST_BITMAP, PAGES_PER_BITMAP};
 use super::header::{header, HEADER_PAGE, MIXED_OFFSET, PAGES_OFFSET, USED_OFFSET};
 use super::usage::usage;
@@ -43,8 +44,8 @@ pub fn truncate_free_end(pool: &Pool, file: FileId, keep: u32, most: u32) -> Res
     Ok(pages - end)
 }
 
-/// Truncates a file that is longer than its header says: a crash came between log and truncation, or
-/// recovery restored a page past the end. Called at open.
+/// Truncates a file that is longer than its header says: a crash came between log and truncation,
+/// or recovery restored a page past the end. Called at open.
 pub fn truncate_excess(pool: &Pool, file: FileId) -> Result<()> {
     let len = usage(pool, file)?.pages as u64 * PAGE_SIZE as u64;
     let open = pool.files().get(file)?.file;

@@ -1,7 +1,7 @@
 //! Which pages of a file are in use: by its header's count, and by its bitmaps.
 //!
-//! Latches: the header, S; for [`used_pages`] also each bitmap under it. Called by: checks of tables,
-//! status, and the engine at open.
+//! Latches: the header, S; for [`used_pages`] also each bitmap under it. Called by: checks of
+//! tables, status, and the engine at open.
 use super::bitmap::{self, PAGES_PER_BITMAP};
 use super::header::{HEADER_PAGE, PAGES_OFFSET, USED_OFFSET};
 use crate::base::bytes::get_u32;

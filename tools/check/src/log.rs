@@ -283,7 +283,7 @@ impl Log {
         }
         if self.block(position_of(self.end).div_ceil(DATA), epoch + 1).is_some() {
             self.findings.push(format!(
-                "redo_control: the log goes on behind LSN {} in epoch {}, which this file does not know: it is older than the log",
+                "redo_control: the log goes on past LSN {} in epoch {}, which this file does not know: it is older than the log",
                 self.end,
                 epoch + 1
             ));

@@ -2,9 +2,9 @@
 //!
 //! Threads serve where the kernel refuses io_uring; a batch goes on with as many as the system
 //! gives. Keeps: a batch call returns only when the kernel has released every buffer of the batch;
-//! each failure names path and place. Rings are pooled: a call takes one out, uses it alone and puts
-//! it back, so no call waits for another call's I/O. Takes `Rank::Leaf` around the pooled rings,
-//! never across I/O. Holds `unsafe`. Called by: `disk` here.
+//! each failure names path and place. Rings are pooled: a call takes one out, uses it alone and
+//! puts it back, so no call waits for another call's I/O. Takes `Rank::Leaf` around the pooled
+//! rings, never across I/O. Holds `unsafe`. Called by: `disk` here.
 use super::error::io_error;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::Result;
@@ -141,9 +141,10 @@ fn progress(result: i32, len: usize) -> std::io::Result<usize> {
     }
 }
 
-/// Carries out all requests on a ring that no other thread uses. Returns when every request that the
-/// kernel took has completed. `enter` submits and waits. False: `enter` failed, and the ring must not
-/// be used again; requests that were not carried out say EAGAIN, and are left to plain calls.
+/// Carries out all requests on a ring that no other thread uses. Returns when every request that
+/// the kernel took has completed. `enter` submits and waits. False: `enter` failed, and the ring
+/// must not be used again; requests that were not carried out say EAGAIN, and are left to plain
+/// calls.
 fn run(
     ring: &mut IoUring,
     requests: &[Request],
@@ -238,7 +239,8 @@ mod tests {
     use super::*;
     use std::os::fd::AsRawFd;
 
-    /// The kernel refuses to go on, before or after it has taken the requests: this used to end the process.
+    /// The kernel refuses to go on, before or after it has taken the requests: this used to end the
+    /// process.
     #[test]
     fn a_ring_that_fails_leaves_the_rest_to_plain_calls() {
         let path = std::env::temp_dir().join(format!("sluice-io-broken-ring-{}", std::process::id()));

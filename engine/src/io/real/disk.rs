@@ -1,7 +1,7 @@
 //! The real disk: one directory, which one process at a time has open.
 //!
-//! Keeps: what a call names as durable is durable (data by fdatasync, names by fsync of the
-//! directory); a lock on the directory (flock) keeps other processes out. Direct I/O is used where
+//! Keeps: what a call names as durable is durable: data by fdatasync, names by fsync of the
+//! directory. A lock on the directory (flock) keeps other processes out. Direct I/O is used where
 //! the caller wants it and the file system takes it. Takes no locks of its own. Called by: every
 //! layer, through [`Disk`].
 use super::batch::Batch;

@@ -4,8 +4,8 @@
 use crate::base::Error;
 use std::io::ErrorKind;
 
-/// Error of a call other than a sync. `place`: offset and length in bytes. `Full`: the disk is full,
-/// and nothing has happened.
+/// Error of a call other than a sync. `place`: offset and length in bytes. `Full`: the disk is
+/// full, and nothing has happened.
 pub fn io_error(what: &str, path: &str, place: Option<(u64, usize)>, e: std::io::Error) -> Error {
     let text = match place {
         Some((offset, len)) => format!("cannot {what} {path} at offset {offset}, {len} bytes: {e}"),
@@ -17,7 +17,7 @@ pub fn io_error(what: &str, path: &str, place: Option<(u64, usize)>, e: std::io:
     }
 }
 
-/// Error of a sync. Never `Full`, which says that nothing has happened: a sync can fail for lack of
+/// Error of a sync. Never `Full`, which says that nothing has happened. A sync can fail for lack of
 /// space too, and then the data that it was to make durable may be lost.
 pub fn sync_error(what: &str, path: &str, e: std::io::Error) -> Error {
     Error::io(format!("cannot {what} {path}: {e}"))

@@ -1,8 +1,8 @@
 //! A file of the real disk: whole reads and writes, direct or buffered.
 //!
-//! Keeps: a short transfer is resumed until all bytes are done; `set_len` allocates space, so a full
-//! disk is met there. Every error names path, offset, length and the operating system's reason.
-//! Takes no locks. Called by: `disk` here, which opens files, and their users through
+//! Keeps: a short transfer is resumed until all bytes are done; `set_len` allocates space, so a
+//! full disk is met there. Every error names path, offset, length and the operating system's
+//! reason. Takes no locks. Called by: `disk` here, which opens files, and their users through
 //! [`File`].
 use super::error::{io_error, retry, sync_error};
 use crate::base::Result;

@@ -73,8 +73,8 @@ fn direct_files_take_unaligned_buffers_and_allocate() {
     assert!(matches!(&error, Error::Io(text) if text.contains("offset 4096") && text.contains("/f")));
 }
 
-/// Writes and reads a batch larger than a ring, in scattered order. The last read is past the end of
-/// the file.
+/// Writes and reads a batch larger than a ring, in scattered order. The last read is past the end
+/// of the file.
 fn batch_round_trip(batch: &Batch, file: &dyn File) {
     const N: usize = 300;
     let page = |i: usize| AlignedBuf::from_slice(&[(i % 251) as u8; 4096]);

@@ -26,8 +26,8 @@ impl SimDisk {
     pub(super) fn state(&self) -> RankedGuard<'_, State> {
         self.state.lock()
     }
-    /// The disk that a start after a crash now finds (S2), with all counts at zero. This disk is dead
-    /// from now on.
+    /// The disk that a start after a crash now finds (S2), with all counts at zero. This disk is
+    /// dead from now on.
     pub fn crash(&self, seed: u64) -> Arc<SimDisk> {
         let mut dice = Dice(seed);
         let mut old = self.state();

@@ -1,7 +1,7 @@
 //! A file of the simulated disk.
 //!
-//! Takes the disk's lock (`Rank::Leaf`) inside each call. Called by: `disk` here, which opens files,
-//! and their users through [`File`].
+//! Takes the disk's lock (`Rank::Leaf`) inside each call. Called by: `disk` here, which opens
+//! files, and their users through [`File`].
 use super::pending::{apply_some, split, Pending};
 use super::state::{io_error, Fate, State};
 use crate::base::sync::RankedMutex;

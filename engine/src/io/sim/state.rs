@@ -1,7 +1,7 @@
 //! The state of a simulated disk, and what its fault rules make of each call.
 //!
-//! The rules S1 to S11 are stated in the head of `sim`. Called by: `disk`, `file` and `faults` here,
-//! under the disk's lock.
+//! The rules S1 to S11 are stated in the head of `sim`. Called by: `disk`, `file` and `faults`
+//! here, under the disk's lock.
 use super::dice::Dice;
 use super::pending::{Body, Pending};
 use crate::base::{Error, Result};

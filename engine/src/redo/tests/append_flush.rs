@@ -138,7 +138,7 @@ fn read_ahead_is_the_same(disk: &dyn Disk, checkpoint: u64) {
         Ok(())
     });
     assert_eq!((ahead.unwrap(), left.next()), (scanned.unwrap(), None));
-    // Whoever looks at the groups has enough: the scan does not go on, nor wait for him.
+    // The caller's function fails: the scan ends, and does not wait for the caller.
     let mut looks = 0;
     let ended = scan_ahead(disk, checkpoint, &mut |_, _, _| {
         looks += 1;

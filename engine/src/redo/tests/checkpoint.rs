@@ -3,7 +3,8 @@ use super::*;
 use crate::base::sync_point;
 use std::sync::mpsc::channel;
 
-/// A checkpoint whose place was looked up before the log was turned off and on, and that was written afterwards, stopped the engine.
+/// A checkpoint that was computed before the log was turned off and on, and written afterwards,
+/// used to stop the engine.
 #[test]
 fn a_checkpoint_that_comes_late_is_left_out() {
     let disk = SimDisk::new(1);
@@ -54,7 +55,7 @@ fn a_checkpoint_that_is_held_back_does_not_pass() {
     drop(hold);
     redo.write_checkpoint(after, b"").unwrap();
     assert_eq!(redo.checkpoint_lsn(), after);
-    // One that was begun late is not a way back.
+    // A later hold does not move the checkpoint back.
     let (_, end) = redo.append(&group(3, 100));
     let _hold = redo.hold_checkpoint();
     redo.write_checkpoint(end, b"").unwrap();

@@ -24,7 +24,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..200)
 }
 
-/// The log beside what it must hold: (start, end, group) in order, and how far a sync has confirmed.
+/// The log, and what it must hold: (start, end, group) in order, and the end of what a sync
+/// confirmed.
 struct Model {
     disk: Arc<SimDisk>,
     redo: Redo,
@@ -37,7 +38,7 @@ impl Model {
     fn step(&mut self, step: &Step) {
         match step {
             Step::Append(len) => {
-                // Nobody else would make room.
+                // No other thread makes room.
                 if self.redo.room() < self.redo.capacity() / 4 {
                     self.checkpoint(100);
                 }
@@ -74,7 +75,10 @@ impl Model {
         let (groups, end, redo) = reopen(&self.disk).unwrap();
         let numbers: Vec<u64> = groups.iter().map(|g| number_of(g)).collect();
         let expected: Vec<u64> = self.groups.iter().map(|g| g.2).collect();
-        assert!(expected.starts_with(&numbers), "in order, no gap, nothing foreign");
+        assert!(
+            expected.starts_with(&numbers),
+            "in order, without a gap, no other group"
+        );
         let kept = numbers.len();
         if let Some(lost) = self.groups.get(kept) {
             assert!(lost.1 > self.synced, "a group whose sync returned is there");
@@ -101,7 +105,8 @@ proptest! {
     }
 }
 
-/// The workload of the next two tests; returns the groups whose sync returned, and the highest checkpoint that did.
+/// The workload of the next tests. Returns the end of what a sync confirmed, and the highest
+/// checkpoint that was confirmed.
 fn work(disk: &Arc<SimDisk>, appended: &mut Vec<(u64, Lsn)>) -> (Lsn, Lsn) {
     let (mut synced, mut checkpoint) = (0, 0);
     let Ok(redo) = Redo::create(disk.clone(), config(), Arc::default()) else {
@@ -125,7 +130,7 @@ fn work(disk: &Arc<SimDisk>, appended: &mut Vec<(u64, Lsn)>) -> (Lsn, Lsn) {
     (synced, checkpoint)
 }
 
-/// Checks what a start after the crash finds; the log must then take new groups.
+/// Checks what a start after the crash finds. The log must then take new groups.
 fn check_after(disk: &Arc<SimDisk>, appended: &[(u64, Lsn)], synced: Lsn, checkpoint: Lsn) {
     if !Redo::exists(&**disk).unwrap() {
         assert_eq!(synced, 0);

@@ -1,7 +1,8 @@
-//! Torn tails are cut off; damage to what was durable is refused by name.
+//! Torn tails are cut off. Damage to what was durable is refused by name.
 use super::*;
 
-/// Damages an unsynced log at each of its last sectors: up to there groups are whole, from there on they are gone.
+/// Damages an unsynced log at each of its last sectors: groups before the damage are whole, later
+/// ones are gone.
 #[test]
 fn a_torn_tail_is_cut_off_at_every_sector() {
     for sectors in 0..19u64 {
@@ -20,7 +21,7 @@ fn a_torn_tail_is_cut_off_at_every_sector() {
         let whole = ends.iter().filter(|end| block::block_of(**end - 1) < cut).count();
         assert_eq!(groups.len(), whole, "{sectors} sectors");
         assert!(end.torn || whole == ends.len());
-        // The log goes on behind the cut, and what stood there never comes back.
+        // The log continues past the cut, and the earlier blocks there never come back.
         let checkpoint = Redo::read_checkpoint(&*disk).unwrap().0;
         let redo = Redo::open(disk.clone(), config(), Arc::default(), checkpoint, end.lsn).unwrap();
         let (_, last) = redo.append(&group(1000, 10));
@@ -71,7 +72,7 @@ fn damage_that_no_later_block_proves_is_found_by_the_checkpoint() {
 }
 
 #[test]
-fn missing_or_foreign_segments_are_refused_by_name() {
+fn missing_or_damaged_segments_are_refused_by_name() {
     let disk = SimDisk::new(1);
     let redo = create(&disk);
     let size = segment_size_for(CAPACITY);
@@ -89,8 +90,9 @@ fn missing_or_foreign_segments_are_refused_by_name() {
     read(&disk, FIRST_LSN).unwrap();
 }
 
-/// The slot written at the last start is the only one that knows that start's epoch. Damaged later, the slot before it counted, and the log
-/// seemed to end where that start had found it: all that was committed since was passed over without a word.
+/// Only the slot written at the last start names that start's epoch. When that slot was damaged
+/// later, the older slot counted. The log seemed to end where that start had found its end, and all
+/// later commits were dropped silently.
 #[test]
 fn a_damaged_slot_of_the_control_file_loses_no_epoch() {
     let disk = SimDisk::new(1);

@@ -13,7 +13,8 @@ fn crowded() -> (Arc<SimDisk>, Redo) {
     disk.set_handles(Some(disk.handles()));
     (disk, redo)
 }
-/// As [`crowded`], where two of the open files are a data file's; each `tries`th time that the log asks one of them is closed.
+/// As [`crowded`], where two of the open files are a data file's. Each `tries`th request of the log
+/// closes one of them.
 fn with_data_file(tries: usize) -> (Arc<SimDisk>, Redo, OpenFiles) {
     let disk = SimDisk::new(1);
     let redo = create(&disk);
@@ -30,9 +31,9 @@ fn with_data_file(tries: usize) -> (Arc<SimDisk>, Redo, OpenFiles) {
     (disk, redo, held)
 }
 
-/// The engine stopped when the log came to its next segment.
+/// The engine used to stop when the log came to its next segment.
 #[test]
-fn the_writer_gets_the_descriptor_of_a_file_that_nobody_uses() {
+fn the_writer_gets_the_descriptor_of_an_unused_file() {
     for tries in [1, 4] {
         let (disk, redo, held) = with_data_file(tries);
         for number in 0..800 {

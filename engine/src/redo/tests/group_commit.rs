@@ -145,8 +145,8 @@ fn a_long_write_waits_for_the_sync_before() {
     assert!(both.0.unwrap() < both.1.unwrap());
 }
 
-/// The device fetches pages from the system's cache as long as a sync lasts: a block must not change
-/// meanwhile.
+/// The device fetches pages from the system's cache as long as a sync lasts: a block must not
+/// change meanwhile.
 #[test]
 fn buffered_rounds_wait_for_each_other() {
     let disk = SimDisk::new(1);

@@ -1,4 +1,4 @@
-//! The log as a whole: what was flushed is read back, whatever happened in between.
+//! Tests of the log as a whole: what was flushed is read back, whatever happened in between.
 mod append_flush;
 mod checkpoint;
 mod crash;
@@ -31,7 +31,7 @@ fn config() -> RedoConfig {
 fn create(disk: &Arc<SimDisk>) -> Redo {
     Redo::create(disk.clone(), config(), Arc::default()).unwrap()
 }
-/// Recovers: groups since the checkpoint, and the log opened behind them.
+/// Recovers: returns the groups since the checkpoint, and the log, opened after them.
 fn reopen(disk: &Arc<SimDisk>) -> Result<(Vec<Vec<u8>>, ScanEnd, Redo)> {
     let (checkpoint, _) = Redo::read_checkpoint(&**disk)?;
     let (groups, end) = read(disk, checkpoint)?;

@@ -2,7 +2,8 @@
 use super::*;
 use crate::io::{Caching, Mode};
 
-/// The log that could not be turned on stopped the engine, with its mark standing: the next start refused all files.
+/// A log that could not be turned on used to stop the engine, with its mark standing: the next
+/// start refused all files.
 #[test]
 fn a_full_disk_leaves_the_log_off_and_it_can_be_turned_on_later() {
     for fault in 1.. {
@@ -38,7 +39,8 @@ fn a_full_disk_leaves_the_log_off_and_it_can_be_turned_on_later() {
     }
 }
 
-/// While the log is off nobody needs its segments. Without the first it could not be turned on any more.
+/// While the log is off its segments are not needed. Without the first one the log could not be
+/// turned on any more.
 #[test]
 fn a_log_that_is_off_can_be_turned_on_without_its_files() {
     for gone in [0..1, 1..2, 0..9] {
@@ -61,7 +63,7 @@ fn a_log_that_is_off_can_be_turned_on_without_its_files() {
     }
 }
 
-/// Neither its segments can be opened nor one be made: the directory is not there for a while.
+/// Segments can neither be opened nor be made: the directory is away for a while.
 #[test]
 fn a_log_that_is_off_stays_off_while_its_directory_is_away() {
     let disk = SimDisk::new(1);
@@ -84,7 +86,7 @@ fn a_log_that_is_off_stays_off_while_its_directory_is_away() {
     assert!(groups.iter().map(|g| number_of(g)).eq([1]));
 }
 
-/// It counted as refused that the file which was made could not be synced, and the engine went on writing.
+/// A failed sync of a new segment counted as a refusal, and the engine went on writing.
 #[test]
 fn a_log_stays_off_only_when_no_segment_was_begun() {
     for (seed, has_remains) in (0..8).flat_map(|seed| [(seed, false), (seed, true)]) {
@@ -102,7 +104,7 @@ fn a_log_stays_off_only_when_no_segment_was_begun() {
             disk.fail_change(disk.changes() + fault, Fault::Eio);
             let begun = redo.begin_on();
             match redo.check_alive() {
-                // (Only a removal of what is not needed can have failed.)
+                // Only the removal of an unneeded file can have failed.
                 Ok(()) if begun.is_ok() => break,
                 Ok(()) => {
                     assert!(matches!(begun, Err(Error::Io(_))), "{begun:?}");

@@ -1,4 +1,5 @@
-//! The ring of segments: it wraps, is resized, and meets a full disk or a segment that cannot be opened.
+//! The ring of segments: it wraps, is resized, and meets a full disk or a segment that cannot be
+//! opened.
 use super::*;
 
 #[test]
@@ -47,8 +48,9 @@ fn resizing_changes_how_many_segments_exist() {
     assert_eq!(redo.room(), CAPACITY / 2 - (redo.lsn() - redo.checkpoint_lsn()));
 }
 
-/// A log that was larger, and a start with a smaller capacity: the files that hold its end were taken for room to spare, if the new epoch
-/// happened to begin with a page of 4096 bytes. The start after the next crash was refused for good.
+/// A start with a smaller capacity took the files that hold the log's end for spare ones. That
+/// happened when the new epoch began with a page of 4096 bytes. The start after the next crash was
+/// refused for good.
 #[test]
 fn a_start_with_a_smaller_capacity_keeps_what_recovery_needs() {
     for block_in_page in 0..8 {
@@ -73,7 +75,7 @@ fn a_start_with_a_smaller_capacity_keeps_what_recovery_needs() {
     }
 }
 
-/// An idle server used to keep the files of a log that was made smaller until somebody wrote.
+/// An idle server used to keep the files of a log that was made smaller until the next write.
 #[test]
 fn files_follow_a_resize_without_a_write() {
     let disk = SimDisk::new(1);
@@ -90,7 +92,7 @@ fn files_follow_a_resize_without_a_write() {
     };
     assert_eq!(settled(CAPACITY * 4), CAPACITY * 4 / size + 1);
     assert_eq!(settled(CAPACITY / 2), CAPACITY / 2 / size + 1);
-    // On a full disk it waits, and goes on when there is room.
+    // On a full disk the resize waits, and continues when there is room.
     disk.set_space(Some(disk.used() + size));
     redo.set_capacity(CAPACITY).unwrap();
     assert!(matches!(redo.settle(), Ok(())) && count() == CAPACITY / 2 / size + 1);
@@ -114,12 +116,13 @@ fn a_full_disk_is_met_before_a_change() {
         redo.flush(end, FlushMode::Sync).unwrap();
     };
     assert!(matches!(refused, Error::Full(_)) && !redo.poison_state().is_set());
-    // A checkpoint gives segments free, and all goes on.
+    // A checkpoint frees segments, and writers go on.
     redo.write_checkpoint(redo.lsn(), b"").unwrap();
     redo.reserve_wait().unwrap();
 }
 
-/// A full disk can refuse names and lengths that it has: the checkpointer took that for its end, and the engine's.
+/// A full disk can refuse renames and truncations too: such a refusal used to stop the
+/// checkpointer, and with it the engine.
 #[test]
 fn a_full_disk_stops_no_checkpoint() {
     let size = segment_size_for(CAPACITY);
@@ -138,7 +141,7 @@ fn a_full_disk_stops_no_checkpoint() {
         let of_control = disk.changes() - before;
         (disk, redo, lsns[250], of_control)
     };
-    // Segments are renumbered; some are, and some removed; one is made; some of the end are removed.
+    // Segments are renumbered; renumbered and removed; made; removed at the end.
     let half = CAPACITY / 2;
     let cases = [
         (half, half),
@@ -184,7 +187,8 @@ fn a_full_disk_stops_no_checkpoint() {
     }
 }
 
-/// A segment that could not be opened stayed, and all behind it: the log took the disk bit by bit.
+/// A segment that could not be opened used to stay, with all after it: the log filled the disk bit
+/// by bit.
 #[test]
 fn a_segment_that_cannot_be_opened_holds_up_no_other() {
     for is_gone in [false, true] {
