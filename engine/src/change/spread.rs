@@ -1,4 +1,4 @@
-//! A stretch of base leaves merged by one Mtr, and written anew with what was pending for them (`btree::spread`).
+//! A stretch of base leaves merged by one Mtr, and written anew with what was pending for them (`btree::Siblings`).
 //!
 //! A leaf that a bulk build filled has no room for what is pending for it, and neither have its neighbours. Merged one by one each would be
 //! split; together they need one page in eight more. An image of each page goes to the log, which is as many bytes as its doublewrite

@@ -10,7 +10,7 @@
 //!    after a crash (the head of a chain, a root, a list of extents) it must know it before they are given ([`Pool::write_freed`]): the
 //!    load may never write them, or not in time.
 //!
-//! No doublewrite: until they are linked nobody reads them, and after that they are whole. Called by `btree::bulk`; holds no latch.
+//! No doublewrite: until they are linked nobody reads them, and after that they are whole. Called by `btree::load`; holds no latch.
 use super::page::{seal, set_page_lsn, PAGE_SIZE};
 use super::Pool;
 use crate::base::{moment, planted, FileId, Lsn, Moment, Mutant, PageId, PageNo, Result};

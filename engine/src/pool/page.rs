@@ -34,9 +34,9 @@ pub enum PageType {
     Overflow = 4,
     Undo = 5,
     System = 6,
-    /// Extents of a load that is not finished (`btree/extents.rs`).
+    /// Extents of a load that is not finished (`btree/sorted/extents.rs`).
     Extents = 7,
-    /// The second to last pages of a wide tree node (`btree/wide.rs`).
+    /// The second to last pages of a wide tree node (`btree/nodes.rs`).
     TreeRest = 8,
 }
 

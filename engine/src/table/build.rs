@@ -391,7 +391,7 @@ impl IndexBuild {
         if small {
             store.fill_small(tree, feed)?;
         } else {
-            // From here on the root lists what the load uses: see `Tree::free_all`.
+            // From here on the root lists what the load uses: see `TreeRemover::remove`.
             let list = ExtentList {
                 file: tree.file,
                 page: tree.root,

@@ -270,7 +270,7 @@ fn check_chains(
     }
 }
 
-/// Pages of a load that has not ended: those of its list (`engine/src/btree/extents.rs`) and those listed.
+/// Pages of a load that has not ended: those of its list (`engine/src/btree/sorted/extents.rs`) and those listed.
 fn listed(store: &Store, file: u32, first: u32) -> BTreeSet<u32> {
     let mut pages = BTreeSet::new();
     let mut no = first;
