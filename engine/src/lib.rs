@@ -14,6 +14,8 @@ pub mod txn;
 pub mod index;
 /// The change buffer: changes of secondary indexes, applied or buffered, and merged later.
 pub mod change;
+/// The formats of index entries: values of clustered and of secondary indexes.
+pub mod entry;
 /// The tree mechanism over pages: descend, split, merge, verify. Has no transactions.
 pub mod btree;
 /// Data files: creation, page allocation, free space.

@@ -1,4 +1,4 @@
-//! Giving back trees that cannot be walked.
+//! Freeing trees that cannot be walked: damaged ones, and trees in a file where a load goes on.
 use crate::base::PageId;
 use crate::btree::extents::ExtentList;
 use crate::btree::node::Node;
@@ -23,15 +23,15 @@ fn pages_at(pool: &Pool, tree: &Tree, level: u8) -> Vec<u32> {
     (1..space::usage(pool, FILE).unwrap().pages).filter(is_one).collect()
 }
 
-/// A page in the middle was known by its parent only, which was not asked: it stayed in use for
-/// ever, and CHECK TABLE never passed again.
+/// Only the parent of a page in the middle names the page. The scan did not read the parent's list
+/// of children: the page stayed in use for ever, and CHECK TABLE never passed again.
 #[test]
 fn a_broken_page_is_freed_with_the_tree_whose_parent_knows_it() {
     for level in [0, 1] {
         let (rig, tree) = rig_with_tree(3, 4096);
         for n in 0u64..9000 {
-            // What parts two neighbours stands at their ends, so that inner pages have long keys
-            // and there are many of them.
+            // Neighbouring keys differ at their ends only: separators are long, and there are many
+            // inner pages.
             let key = [&(n / 20).to_be_bytes()[..], &[b'k'; 1000], &(n % 20).to_be_bytes()].concat();
             put(&rig.pool, &tree, &key, b"v");
         }
@@ -53,8 +53,8 @@ fn a_broken_page_is_freed_with_the_tree_whose_parent_knows_it() {
     }
 }
 
-/// Leaves that were freed still say on disk whose they were, and the load that got them has not
-/// written them yet: they were freed once more, under it.
+/// Freed leaves still name their old tree on disk until the load that got them writes them. They
+/// were freed once more, while the load used them.
 #[test]
 fn pages_of_a_load_are_not_those_of_the_tree_that_had_them_before() {
     let (rig, tree) = rig_with_tree(4, 4096);
@@ -65,7 +65,7 @@ fn pages_of_a_load_are_not_those_of_the_tree_that_had_them_before() {
     checkpoint(&rig.pool);
     let inner = pages_at(&rig.pool, &tree, 1);
     let leaves = pages_at(&rig.pool, &tree, 0);
-    // The second from the left: all to its right can be freed.
+    // The second page from the left is broken: all pages to its right can be freed.
     let first = PageId::new(FILE, tree.leaf_number(&rig.pool, b"").unwrap());
     let upper = tree.leaf_place(&rig.pool, b"").unwrap().unwrap().1.unwrap();
     assert!(inner.len() > 4 && leaves.contains(&first.no) && !upper.is_empty());
@@ -100,7 +100,7 @@ fn pages_of_a_load_are_not_those_of_the_tree_that_had_them_before() {
         Ok(None),
         "while it goes on"
     );
-    // It ends without an end.
+    // The load ends unfinished.
     drop(load);
     assert!(TreeRemover::new(&rig.pool, &tree).remove_scattered().unwrap().is_some());
     assert!(!given.iter().any(is_free), "they are the load's");
@@ -109,8 +109,8 @@ fn pages_of_a_load_are_not_those_of_the_tree_that_had_them_before() {
     assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, 2);
 }
 
-/// The root went first: whoever came again after an error, or a crash, took the tree for freed, and
-/// what was left of it was in use for ever.
+/// The root was freed first. A repeated free, after an error or a crash, took the tree for freed:
+/// its other pages stayed in use for ever.
 #[test]
 fn freeing_scattered_pages_can_be_done_again_wherever_it_was_cut_short() {
     let mut failed = 0;
@@ -143,8 +143,8 @@ fn freeing_scattered_pages_can_be_done_again_wherever_it_was_cut_short() {
     assert!(failed > 3, "{failed}");
 }
 
-/// A tree was freed, and a crash kept that from being noted; a load got the root's page, and a
-/// second crash cut its write short. The root was freed once more, under the load.
+/// A tree was freed, but a crash lost the note of that. A load got the root's page, and a second
+/// crash cut its write short. The root was freed once more, while the load used it.
 #[test]
 fn a_root_that_is_a_loads_now_is_not_freed_with_the_tree_that_is_gone() {
     let (rig, before) = rig_with_tree(4, 512);
@@ -179,8 +179,8 @@ fn a_root_that_is_a_loads_now_is_not_freed_with_the_tree_that_is_gone() {
     assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, 2);
 }
 
-/// A leaf that had become sparse had a neighbour that could not be read: whoever had made it
-/// sparse, and committed that, was told of the neighbour. A rollback stopped the engine for it.
+/// A leaf became sparse, and its neighbour was unreadable. The removal that made it sparse was
+/// committed, and still returned the neighbour's error. A rollback stopped the engine for it.
 #[test]
 fn a_merge_with_a_neighbour_that_cannot_be_read_is_called_off() {
     for flips in [false, true] {

@@ -8,9 +8,9 @@ use crate::pool::{joined_len, PAGE_SIZE};
 
 /// Longest key; of wide trees [`WIDE_KEY_MAX`].
 pub const KEY_MAX: usize = if PAGE_SIZE >= 16 * 1024 { 3500 } else { PAGE_SIZE / 8 };
-/// Longest key + value that a leaf takes. One split always makes room: with the cut nearest to the
-/// middle each half has at most (capacity + entry) / 2 bytes, half an entry and a new fence.
-/// So entry + key must fit in half a page. Longer values go to overflow pages (table layer).
+/// Longest key + value that a leaf takes. One split always makes room: entry + key fit in half a
+/// page. With the cut nearest to the middle each half has at most (capacity + entry) / 2 bytes.
+/// Half an entry and a new fence come on top. Longer values go to overflow pages (table layer).
 pub const ENTRY_MAX: usize = entry_max(PAGE_SIZE, KEY_MAX);
 
 /// Bytes of a leaf that an entry takes beside key and value.

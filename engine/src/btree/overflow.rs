@@ -2,8 +2,8 @@
 //!
 //! The table layer keeps the first page's number in the row. A chain is written front to back, and
 //! freed from its second page on, one page in one Mtr (I7). So at any moment the chain is whole and
-//! can be freed. The first page names its *owner*, the transaction that made the chain (I10): after
-//! a crash the chain is freed again, and must not touch a page that was given away since.
+//! can be freed. The first page names its *owner*, the transaction that made the chain (I10). After
+//! a crash the chain is freed again. Such a free must not touch a page that was given away since.
 //!
 //! Latches: the chain's pages, first page first, then space pages (I5). Called by: `table`.
 //!

@@ -1,4 +1,4 @@
-//! Overflow chains: what goes in comes out, and freeing may be repeated at any time.
+//! Overflow chains: the bytes written are the bytes read, and a free may be repeated at any time.
 use crate::btree::overflow;
 use crate::btree::pages::begin;
 use crate::btree::tests::fixture::*;
@@ -42,7 +42,7 @@ fn round_trip_of_many_lengths() {
 }
 
 #[test]
-fn freeing_again_touches_nobody_else() {
+fn a_repeated_free_touches_no_other_page() {
     let rig = rig();
     let pool = &*rig.pool;
     let first = write(pool, 77, &vec![1; 3 * overflow::CHUNK]);
@@ -51,7 +51,7 @@ fn freeing_again_touches_nobody_else() {
     overflow::free(pool, FILE, first, 77).unwrap();
     overflow::free(pool, FILE, first, 77).unwrap();
     assert_eq!(used(pool), 2);
-    // The same page, in another life: an inner page of a chain of the same owner, then a tree's
+    // The same page with other content: an inner page of a chain of the same owner, then a tree's
     // root.
     let other = write(pool, 77, &vec![2; 4 * overflow::CHUNK]);
     for no in overflow::pages(pool, FILE, other).unwrap() {
@@ -65,16 +65,15 @@ fn freeing_again_touches_nobody_else() {
     assert_eq!(used(pool), 7);
 }
 
-/// Purge removes a row and then its chain. Seed 1795305833000926: a read failed in between, the key
-/// was used again, and purge, when it came again, took the chain for that of the new row, which is
-/// not to be freed.
+/// Purge removes a row and then its chain. With seed 1795305833000926 a read failed in between, and
+/// the key was used again. The repeated purge took the chain for the new row's, which must stay.
 #[test]
-fn who_comes_again_frees_only_what_was_given_up() {
+fn a_repeated_free_frees_only_condemned_chains() {
     let rig = rig();
     let pool = &*rig.pool;
     let first = write(pool, 77, &vec![1; 3 * overflow::CHUNK]);
     overflow::free_condemned(pool, FILE, first, 77).unwrap();
-    assert_eq!(used(pool), 5, "somebody may need it");
+    assert_eq!(used(pool), 5, "a row may still need it");
     for owner in [76, 77] {
         let mut mtr = begin(pool).unwrap();
         overflow::condemn(&mut mtr, FILE, first, owner).unwrap();

@@ -1,7 +1,7 @@
 //! [`Tree`]: the data file, the root page and the index number of one tree.
 //!
-//! `read` and `write` add the ways down and what is done there. This file makes trees and answers
-//! for their sizes. Called by: everything that reads or changes an index.
+//! This file makes trees, and knows the sizes of their nodes. `read` adds the ways down, `write`
+//! the latches for changes. Called by: all code that reads or changes an index.
 use super::limits::WIDE_BIT;
 use super::node::{NewNode, NO_SLOT};
 use super::nodes::Nodes;

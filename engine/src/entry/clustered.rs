@@ -46,20 +46,19 @@ impl RowHeader {
     }
 }
 
-/// Length of what stands in front of the prefix of a row that continues in overflow pages.
+/// Bytes of the reference that precedes the prefix of a row with overflow pages.
 pub const OVERFLOW_REF: usize = 18;
 
 /// A row's chain of overflow pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChainRef {
     pub first: PageNo,
-    /// The transaction that made it; an update or a mark of the row by another does not change
-    /// that.
+    /// The transaction that made the chain. Later updates and marks of the row do not change it.
     pub owner: TrxId,
 }
 
 impl ChainRef {
-    /// Of a clustered entry's value; None: the row is all there.
+    /// The chain that a clustered entry's value refers to. None: the whole row is in the value.
     pub fn of(value: &[u8]) -> Option<ChainRef> {
         let long = value[0] & ROW_OVERFLOW != 0 && value.len() >= ROW_HEADER + OVERFLOW_REF;
         long.then(|| ChainRef {
@@ -67,7 +66,7 @@ impl ChainRef {
             owner: get_u48(value, ROW_HEADER + 12),
         })
     }
-    /// Writes the reference behind a value's header.
+    /// Writes the reference after a value's header. `total`: bytes of the whole row.
     pub fn write(&self, value: &mut [u8], total: u64) {
         put_u64(value, ROW_HEADER, total);
         put_u32(value, ROW_HEADER + 8, self.first);

@@ -17,8 +17,8 @@ use crate::base::bytes::{get_u48, push_varint, put_u48, take_varint};
 use crate::base::TrxId;
 
 pub const DELETE_MARK: u8 = 1;
-/// Beside the mark: the transaction that put it rolled back (no version of the row carries this key
-/// through it).
+/// Beside the mark: the transaction that put the entry was rolled back. No version of the row has
+/// this key because of that transaction.
 pub const DEAD: u8 = 2;
 pub const STAMP_OFFSET: usize = 1;
 /// Bytes in front of the raw part, at most.
@@ -35,19 +35,19 @@ pub struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// False: the raw part may end before its end. `entry_max`: of the index's tree.
+    /// False: the raw part may be cut short. `entry_max`: the longest entry of the index's tree.
     #[inline]
     pub fn is_whole(&self, entry_max: usize, key_len: usize) -> bool {
         HEAD_MAX + key_len + self.raw.len() < entry_max
     }
 }
-/// As much of the raw part as an entry with such a key has room for: what is stored of it.
-/// `entry_max`: of the index's tree.
+/// The beginning of the raw part for which an entry with such a key has room: these bytes are
+/// stored. `entry_max`: the longest entry of the index's tree.
 pub fn fitting(entry_max: usize, key_len: usize, raw: &[u8]) -> &[u8] {
     &raw[..raw.len().min(entry_max - HEAD_MAX - key_len)]
 }
 
-/// `pk_fixed_len` 0 = stored in the entry.
+/// `pk_fixed_len` 0: the clustered key's length is stored in the entry. None: the value is broken.
 pub fn decode(value: &[u8], pk_fixed_len: usize) -> Option<Entry<'_>> {
     if value.len() < 7 {
         return None;
@@ -67,7 +67,7 @@ pub fn decode(value: &[u8], pk_fixed_len: usize) -> Option<Entry<'_>> {
     })
 }
 
-/// `raw`: [`fitting`].
+/// Writes an unmarked entry value. `raw`: as [`fitting`] returns it.
 pub fn encode(out: &mut Vec<u8>, stamp: TrxId, pk_len: usize, pk_fixed_len: usize, raw: &[u8]) {
     out.clear();
     out.resize(7, 0);

@@ -2,14 +2,15 @@
 //!
 //! Keys compare as bytes (I8), and nothing here decodes a value. Statistics need to know which
 //! bytes of a key are its first k parts. The user describes the parts when a table is opened; an
-//! index that nobody described has one part, its whole key.
+//! index without a description has one part, its whole key.
 //!
 //! The image of a part: if the column may be NULL one byte (00 = NULL, nothing follows; 01 = a
 //! value). Then the value: a fixed number of bytes, or a string, level by level. A string level is
 //! a sequence of weights of `unit` bytes:
 //! ```text
 //! Plain     a weight of zeros is followed by FF; the level ends with a weight of zeros and 00
-//! Padded    a weight of a space is followed by 01 count, 03 ~count (a run of spaces), or 02 (the level ends)
+//! Padded    a weight of a space is followed by 01 count or 03 ~count (a run of spaces), or by 02
+//!           (the level ends)
 //! Filled    both: runs of spaces as in Padded, the end as in Plain
 //! count     one byte; FF is followed by two more
 //! ```
@@ -196,7 +197,7 @@ mod tests {
         assert_eq!(ends(&shape, &image), [4]);
     }
     #[test]
-    fn an_index_that_nobody_described_has_one_part() {
+    fn an_index_without_a_description_has_one_part() {
         assert_eq!(ends(&KeyShape::default(), b"abc"), [3]);
     }
 }

@@ -15,7 +15,6 @@ mod merged_tests;
 mod plain;
 mod position;
 #[cfg(test)]
-#[path = "scan_tests.rs"]
 mod tests;
 
 pub use batch::{Batch, Direction, Limit, Place};
@@ -66,9 +65,9 @@ impl Scan {
         &self.index.tree
     }
 
-    /// Replaces the batch by the next entries. Returns their number; 0: the range ends here. In the
-    /// other direction than before, the scan turns at the last key that it returned (see
-    /// `go_on_from` when not all of that batch was used).
+    /// Replaces the batch by the next entries. Returns their number; 0: the range ends here. A new
+    /// direction turns the scan at the last key that it returned. A caller that did not use all of
+    /// that batch calls `go_on_from` first.
     pub fn fill(&mut self, pool: &Pool, batch: &mut Batch, direction: Direction, limit: Limit) -> Result<usize> {
         assert!(limit.entries > 0 && limit.bytes > 0, "a batch takes something");
         batch.clear();
@@ -92,8 +91,8 @@ impl Scan {
         self.position.keep_last(batch);
         Ok(batch.len())
     }
-    /// Entries that a batch should take at least, if it may: on the merged way every batch costs a
-    /// lookup in every partition, whatever its size.
+    /// Entries that a batch should take at least, if the caller may take so many. On the merged way
+    /// every batch costs a lookup in every partition, whatever its size.
     #[inline]
     pub fn least_batch(&self) -> usize {
         match in_use(&self.index) {

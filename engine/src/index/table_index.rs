@@ -22,7 +22,12 @@ pub struct Index {
 }
 
 impl Index {
+    /// `delta` None: changes are never buffered.
     pub fn new(name: &str, unique: bool, tree: Tree, delta: Option<Arc<Delta>>) -> Index {
+        debug_assert!(
+            delta.is_none() || !tree.is_wide(),
+            "no change of a wide index is buffered"
+        );
         Index {
             id: tree.index,
             name: name.into(),

@@ -34,6 +34,8 @@ use crate::pool::{PAGE_BODY, PAGE_SIZE};
 
 /// The page type, in the page header.
 pub const AT_TYPE: usize = 24;
+/// The level, in the page header.
+const AT_LEVEL: usize = 25;
 pub const AT_SLOTS: usize = PAGE_BODY;
 pub const AT_HEAP: usize = PAGE_BODY + 2;
 pub const AT_LAST: usize = PAGE_BODY + 4;
@@ -63,7 +65,7 @@ pub fn head_of(rest: &[u8]) -> u32 {
     u32::from_be_bytes(padded)
 }
 
-/// A whole node to be written at once: splits, merges, bulk builds.
+/// A whole node to be written at once: by splits, merges, builds and loads.
 #[derive(Clone, Copy, Debug)]
 pub struct NewNode<'a> {
     pub level: u8,
@@ -79,7 +81,7 @@ pub struct NewNode<'a> {
 /// Writes `new` over the page's body and level (the rest of its header stays). Returns the hole of
 /// zeros between slots and heap, as `Mtr::rewrite` wants it.
 pub fn write_node(page: &mut [u8], new: &NewNode<'_>) -> (usize, usize) {
-    page[25] = new.level;
+    page[AT_LEVEL] = new.level;
     page[PAGE_BODY..].fill(0);
     let mut heap = page.len();
     let mut place = |page: &mut [u8], bytes: &[u8]| {

@@ -1,5 +1,5 @@
 //! One node against a sorted list: every edit, on plain memory, with the bytes checked after each
-//! step; and what an edit logs.
+//! step. Also how many bytes an edit logs.
 use super::check::check_body;
 use super::edit::{self, PageEdit};
 use super::format::*;
@@ -8,7 +8,7 @@ use crate::base::bytes::put_u32;
 use crate::pool::{PageType, PAGE_BODY, PAGE_SIZE};
 use proptest::prelude::*;
 
-/// A page in memory. Replays its own log into a copy, as recovery would.
+/// A page in memory. It replays its own log into a copy, as recovery does.
 struct MemoryPage {
     bytes: Vec<u8>,
     replayed: Vec<u8>,
@@ -96,7 +96,7 @@ enum Step {
 }
 
 fn key() -> impl Strategy<Value = Vec<u8>> {
-    // Few letters and shared beginnings, so that keys collide, nest and share heads; some long.
+    // Few letters and shared beginnings: keys collide, nest and share heads. Some keys are long.
     prop_oneof![
         prop::collection::vec(0u8..3, 0..9),
         prop::collection::vec(prop::sample::select(vec![0u8, 1, 255]), 4..40).prop_map(|mut k| {
@@ -180,7 +180,7 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
-    /// However unlike a straight line: the guess by proportion only says where to begin.
+    /// Keys far from a straight line: the guess by proportion only says where the search begins.
     #[test]
     fn numbers_are_found_in_whatever_steps_they_come(
         steps in prop::collection::vec(prop_oneof![0u32..3, 5u32..8, 0u32..1 << 24], 1..200),
@@ -296,7 +296,7 @@ fn a_damaged_node_does_not_validate() {
     }
 }
 
-/// A bit of a node of 40 entries, mostly where its offsets and lengths are.
+/// A bit of a node of 40 entries, mostly in its offsets and lengths.
 fn bit() -> impl Strategy<Value = (usize, u8)> {
     let place = prop_oneof![3 => PAGE_BODY..NODE_HEADER + 40 * SLOT, 1 => PAGE_BODY..PAGE_SIZE];
     (place, 0..8u8)

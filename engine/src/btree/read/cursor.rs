@@ -146,9 +146,9 @@ impl Tree {
         self.nodes().join_read(pool, &mut page).ok()?;
         Some(LeafRead { page, slot })
     }
-    /// Asks the pool for up to `pages_max` leaves after (`backward`: before) the one that owns
-    /// `key` (None: the first or last leaf), as far as one parent knows them. Called with no latch
-    /// held. Returns the number of leaves.
+    /// Asks the pool for up to `pages_max` leaves after (`backward`: before) the leaf that owns
+    /// `key`. None: the first or last leaf. Asks no further than one parent knows leaves. Called
+    /// with no latch held. Returns the number of leaves.
     pub fn read_ahead(&self, pool: &Pool, key: Option<&[u8]>, backward: bool, pages_max: usize) -> Result<usize> {
         let to = match key {
             Some(key) => To::Key(key),

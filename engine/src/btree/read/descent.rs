@@ -1,5 +1,6 @@
-//! The way down from the root to the node that owns a key, the checks of every page on the way, and
-//! what a parent knows of its children.
+//! The way down from the root to the node that owns a key, with a check of every page on it.
+//!
+//! Also what a parent knows of a leaf that is not read.
 //!
 //! Readers couple S latches: the child is latched before its parent is released. A split or merge
 //! X-latches the parent first, so no reader sees it half done (I5). Called by: the other files of
@@ -69,8 +70,8 @@ impl Nodes {
         Ok(())
     }
     /// Slot of the child to continue with. A key between two keys of the node lies between its
-    /// fences. So the fences are compared for the first and the last child only: their bytes are at
-    /// the far end of the page, in other cache lines.
+    /// fences. So the fences are compared for the first and the last child only. Their bytes are in
+    /// other cache lines, at the far end of the page.
     #[inline]
     pub fn route(&self, node: Node<'_>, no: PageNo, to: To<'_>) -> Result<usize> {
         let slot = to.child_slot(node);
@@ -92,9 +93,11 @@ impl Nodes {
         }
         Ok((at, found))
     }
-    /// S-latches the child that `parent` names, whose own latch is still held, and checks it.
+    /// S-latches the child in `slot` of `parent`, whose latch the caller still holds, and checks
+    /// the child.
     #[inline]
     pub fn read_child<'p>(&self, pool: &'p Pool, parent: Node<'_>, slot: usize) -> Result<PageRead<'p>> {
+        debug_assert!(parent.level() > 0, "a leaf has no children");
         let no = parent.child(slot);
         let child = self.read(pool, no)?;
         self.check_arrival(Node::new(&child), no, Some(parent.level() - 1))?;
@@ -178,8 +181,9 @@ impl Tree {
         })?;
         Ok(asked.flatten())
     }
-    /// Calls `each` with the page below `level` (1: a leaf) that owns `key` and with its end (None:
-    /// it is the last one), under its parent's S latch. None: the tree has no such level.
+    /// Calls `each` with the page below `level` (1: a leaf) that owns `key`, and with the end of
+    /// that page's range. End None: it is the last page. The parent is S-latched meanwhile.
+    /// Returns None if the tree has no such level.
     fn by_parent<T>(
         &self,
         pool: &Pool,

@@ -1,6 +1,6 @@
 //! [`LeafMap`]: the key ranges of a tree's leaves, as the level above the leaves has them.
 //!
-//! Statistics choose the leaves that they read from it. In a large tree some nodes of that level
+//! Statistics choose from it the leaves that they read. In a large tree some nodes of that level
 //! are read, evenly spaced: they stand for the others. Latches: S, one page at a time. The tree may
 //! change meanwhile: a range is where a leaf was. Called by: the statistics of `table`.
 use super::descent::To;

@@ -1,5 +1,5 @@
-//! Bulk builds: what comes out is the tree that inserts would make, only fuller; and a build that
-//! stops half way loses nothing.
+//! Sorted builds: the result is the tree that inserts would make, only fuller. An unfinished build
+//! loses no page.
 use crate::btree::build::Builder;
 use crate::btree::node::CAPACITY;
 use crate::btree::tests::fixture::*;
@@ -91,7 +91,7 @@ fn build_long((rig, tree): (PoolFixture, Tree)) {
 }
 
 #[test]
-fn a_build_given_up_leaves_a_tree_that_can_be_freed() {
+fn an_unfinished_build_leaves_a_tree_that_can_be_freed() {
     let (rig, tree) = rig_with_tree(4, 1024);
     let mut builder = Builder::new(&rig.pool, tree, 100);
     for (key, value) in numbers(30_000) {

@@ -16,7 +16,7 @@ use super::extents::ExtentList;
 use crate::base::bytes::{common_prefix, get_u32};
 use crate::base::{Lsn, PageNo, Result};
 use crate::btree::limits::{ENTRY_MAX, KEY_MAX};
-use crate::btree::node::{item_size, write_node, NewNode, Node, CAPACITY, NO_SLOT};
+use crate::btree::node::{item_size, write_node, NewNode, Node, AT_TYPE, CAPACITY, NO_SLOT};
 use crate::btree::tree::Tree;
 use crate::pool::direct::{Direct, Forced, PageBuffer};
 use crate::pool::page::init_page;
@@ -374,7 +374,7 @@ impl Loaded {
             None => (0, &Level::default()),
         };
         mtr.rewrite(root, &mut |page| {
-            page[24] = PageType::Tree as u8;
+            page[AT_TYPE] = PageType::Tree as u8;
             page[26..32].fill(0);
             content.write(page, level, None, 0)
         });

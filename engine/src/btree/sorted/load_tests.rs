@@ -1,6 +1,6 @@
-//! Loads past the pool and the log: what comes out is a sound tree; one that is cut short, by a
-//! full disk or a crash at any write, leaves the tree empty and gives every page back, also where
-//! the pages held another tree a moment before.
+//! Loads past the pool and the log: the result is a sound tree. A full disk, or a crash at any
+//! write, leaves the tree empty and gives every page back, also pages that held another tree
+//! before.
 use crate::base::{sync_point, Error, PageId, Result, SyncPoint};
 use crate::btree::extents::{self, ExtentList};
 use crate::btree::load::Loader;
@@ -69,7 +69,7 @@ fn loads_of_every_size_are_sound() {
         assert!(content(&rig.pool, &tree) == entries, "{n} entries");
         list.free_all(&rig.pool).unwrap();
         check(&rig.pool, &tree, true);
-        // The tree is one like any other.
+        // The tree takes changes as any other tree does.
         let was_there = n > 1;
         assert_eq!(
             put(&rig.pool, &tree, &3u64.to_be_bytes(), b"new"),
@@ -82,10 +82,10 @@ fn loads_of_every_size_are_sound() {
     }
 }
 
-/// What a load made is taken out again, in steps; not a page is left, and the log gets little of
-/// it. With entries of others among them these stay, and nothing else.
+/// Loaded entries are removed in steps. No page is left, and little is logged. Entries that were
+/// not loaded stay.
 #[test]
-fn a_tree_is_stripped_of_what_was_loaded() {
+fn loaded_entries_are_removed_and_others_stay() {
     for (n, key_len, value_len) in [
         (0, 0, 0),
         (300, 0, 30),
@@ -165,11 +165,11 @@ fn a_full_disk_ends_the_load_and_gives_everything_back() {
     check(&rig.pool, &tree, true);
 }
 
-/// The log has images of the pages' former life, and recovery a pool so small that it must evict
-/// what it brings back to life: it wrote them over the load's pages, before it came to the record
-/// that gave the pages away.
+/// The log has images of the pages' old content. The pool of recovery is so small that it must
+/// evict pages. It wrote old content over the load's pages, before it reached the record that gave
+/// those pages to the load.
 #[test]
-fn the_former_life_does_not_come_back_through_a_small_pool() {
+fn recovery_in_a_small_pool_does_not_overwrite_a_load() {
     let rig = PoolFixture::create(1, 200);
     let tree = new_tree(&rig.pool);
     checkpoint(&rig.pool);
@@ -187,8 +187,8 @@ fn the_former_life_does_not_come_back_through_a_small_pool() {
     assert!(content(&rig.pool, &tree) == new);
 }
 
-/// The pages that the load gets held another tree, whose changes are in the log and in dirty
-/// frames: none of that may come back.
+/// The pages that the load gets held another tree. Its changes are in the log and in dirty frames:
+/// none of them may come back.
 #[test]
 fn a_crash_at_any_write_leaves_all_or_nothing() {
     let old = entries(2500, 0, 500);
@@ -201,7 +201,7 @@ fn a_crash_at_any_write_leaves_all_or_nothing() {
         for (key, value) in &old {
             put(&rig.pool, &other, key, value);
         }
-        // Some of it is durable in place, and the log has changes on top.
+        // Some old pages are durable in place, and the log has later changes of them.
         checkpoint(&rig.pool);
         for (key, _) in old.iter().step_by(3) {
             put(&rig.pool, &other, key, b"shorter");
@@ -223,7 +223,7 @@ fn a_crash_at_any_write_leaves_all_or_nothing() {
         check(&rig.pool, &tree, true);
         whole += (found == new) as u32;
         none += found.is_empty() as u32;
-        // And once more, over what the first attempt left.
+        // Once more, over the pages of the first attempt.
         if found.is_empty() {
             let list = list_of(&rig.pool, &tree);
             load(&rig.pool, tree, list, &new).unwrap();
@@ -239,11 +239,11 @@ fn a_crash_at_any_write_leaves_all_or_nothing() {
     assert!(whole >= 1 && none >= 10, "{whole} whole, {none} empty");
 }
 
-/// A leaf that somebody remembers goes, and its page is given to a load just when he comes to it:
-/// what is on disk is the load's affair. Also if that is the leaf as it was once, and if a reader
-/// of all pages has brought it back.
+/// A remembered leaf is merged away, and its page is given to a load just before `try_leaf`. Then
+/// the page belongs to the load. Its content on disk may still be the old leaf, and a reader of all
+/// pages may have read it into the pool.
 #[test]
-fn a_remembered_leaf_that_a_load_has_got_is_nobodys() {
+fn a_remembered_leaf_that_a_load_got_is_not_taken() {
     for (was_written, is_read) in [(false, false), (true, false), (true, true)] {
         let (rig, tree) = rig_with_tree(7, 1024);
         let pool = rig.pool.clone();
@@ -282,7 +282,7 @@ fn a_remembered_leaf_that_a_load_has_got_is_nobodys() {
     }
 }
 
-/// Half of the last step was done when it came to the extent, and that stopped the engine.
+/// The last step failed at the extent when it was half done, and that stopped the engine.
 #[test]
 fn a_load_that_meets_a_broken_map_at_its_end_fails_before_it_changes_anything() {
     let (rig, tree) = rig_with_tree(7, 1024);

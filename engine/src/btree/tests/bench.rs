@@ -1,5 +1,6 @@
-//! What the basic operations cost, in memory. Smoke size by default, so that it never rots; for
-//! figures: `cargo test --release -p sluice btree::tests::bench -- --ignored --nocapture`
+//! The cost of the basic operations, in memory. Smoke size by default, so that the code keeps
+//! working. For figures: `cargo test --release -p sluice btree::tests::bench -- --ignored
+//! --nocapture`
 use super::fixture::*;
 use crate::btree::pages::begin;
 use crate::btree::{Intent, Tree};
@@ -8,7 +9,7 @@ use crate::pool::Pool;
 use std::hint::black_box;
 
 fn key(n: u64) -> [u8; 9] {
-    // As the codec makes a BIGINT: a byte for NULL, sign bit turned.
+    // A BIGINT as the codec encodes it: a byte for NULL, sign bit inverted.
     let mut key = [1; 9];
     key[1..].copy_from_slice(&(n ^ 1 << 63).to_be_bytes());
     key
@@ -18,7 +19,7 @@ fn cpu_ns() -> u64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     stat.split(' ').next().unwrap().parse().unwrap()
 }
-/// CPU time an operation, checkpoints in between not counted.
+/// CPU time for each operation, without the checkpoints in between.
 fn per_op(pool: &Pool, what: &str, n: u64, mut each: impl FnMut(u64)) {
     let mut spent = 0;
     for from in (0..n).step_by(20_000) {

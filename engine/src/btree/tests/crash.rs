@@ -1,6 +1,7 @@
-//! Crashes at any disk access, in the middle of splits, merges, builds and frees: after recovery
-//! the tree is sound and holds exactly the changes up to a point in the log, no earlier than what
-//! was durable.
+//! Crashes at any disk access, in the middle of splits, merges, builds and frees.
+//!
+//! After recovery the tree is sound. It holds exactly the changes up to a point in the log, which
+//! is not before the durable point.
 use super::fixture::*;
 use crate::base::{Lsn, Result};
 use crate::btree::build::Builder;
@@ -15,10 +16,10 @@ use std::sync::Arc;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What was done, in log order: (end of the change in the log, key, new value).
+/// The changes, in log order: (end of the change in the log, key, new value).
 type History = Vec<(Lsn, Vec<u8>, Option<Vec<u8>>)>;
 
-/// The change failed: it may have got into the log or not.
+/// The change failed: it may be in the log or not.
 const UNKNOWN: Lsn = Lsn::MAX;
 
 const FRAMES: usize = 48;
@@ -62,7 +63,7 @@ fn work(rig: &PoolFixture, tree: &Tree, seed: u64, history: &mut History, durabl
 }
 
 fn recover(disk: Arc<SimDisk>) -> (PoolFixture, Lsn) {
-    // Everything below the checkpoint is in place, and not seen again.
+    // Changes before the checkpoint are in place: recovery does not read them.
     let mut end = Redo::read_checkpoint(&*disk).unwrap().0;
     let rig = PoolFixture::recover(disk, WIDE_FRAMES, &mut |lsn, _| end = end.max(lsn));
     (rig, end)
@@ -77,8 +78,8 @@ fn begun((rig, tree): (PoolFixture, Tree)) -> (PoolFixture, Tree) {
     (rig, tree)
 }
 
-/// A change that changed nothing has no place in the log, its LSN is 0: it is passed over, for what
-/// it found done may be lost.
+/// A change without effect is not in the log, and its LSN is 0. It is skipped: the crash may have
+/// lost the state that it found.
 fn replay(history: &History, counts: impl Fn(Lsn) -> bool) -> Model {
     let mut model = Model::new();
     for (_, key, value) in history.iter().filter(|change| change.0 != 0 && counts(change.0)) {
@@ -127,7 +128,7 @@ fn crash_in_changes(seed: u64, wide: bool, at: Option<u64>) -> u64 {
         space::usage(&rig.pool, FILE).unwrap().used as usize,
         report.pages.len() + 2
     );
-    // Life goes on.
+    // The tree still takes changes.
     let mut history = History::new();
     for _ in 0..50 {
         change(&rig.pool, &tree, &mut Dice(seed), 30, &mut history).unwrap();

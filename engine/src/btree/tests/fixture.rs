@@ -1,5 +1,4 @@
-//! What the tests of trees share: make a tree, change it as the layers above do, and look at it
-//! whole.
+//! Shared by the tests of trees: makes a tree, changes it as the layers above do, and checks it.
 use crate::base::{FileId, Lsn, Result};
 use crate::btree::check::Report;
 use crate::btree::pages::begin;
@@ -40,11 +39,11 @@ pub(crate) fn rig_with_wide_tree(seed: u64, frames: usize) -> (PoolFixture, Tree
     let tree = add_tree(&rig.pool, INDEX | WIDE_BIT);
     (rig, tree)
 }
-/// Inserts or overwrites. True: it was new.
+/// Inserts or overwrites. True: the entry is new.
 pub(crate) fn put(pool: &Pool, tree: &Tree, key: &[u8], value: &[u8]) -> bool {
     try_put(pool, tree, key, value).unwrap().0
 }
-/// Also the LSN of the change.
+/// As `put`; also returns the LSN of the change.
 pub(crate) fn try_put(pool: &Pool, tree: &Tree, key: &[u8], value: &[u8]) -> Result<(bool, Lsn)> {
     for intent in [Intent::Leaf, Intent::Grow(key.len() + value.len())] {
         let mut mtr = begin(pool)?;
@@ -63,7 +62,7 @@ pub(crate) fn try_put(pool: &Pool, tree: &Tree, key: &[u8], value: &[u8]) -> Res
     }
     panic!("no room under Grow");
 }
-/// True: it was there.
+/// True: the entry existed.
 pub(crate) fn delete(pool: &Pool, tree: &Tree, key: &[u8], intent: Intent) -> bool {
     try_delete(pool, tree, key, intent).unwrap().0
 }
@@ -95,12 +94,12 @@ pub(crate) fn check(pool: &Pool, tree: &Tree, alone: bool) -> Report {
     }
     report
 }
-/// Moves the checkpoint up, so that the log's segments are used again.
+/// Writes a checkpoint, so that the log's segments can be reused.
 pub(crate) fn checkpoint(pool: &Pool) {
     pool.flush_all().unwrap();
     pool.redo().write_checkpoint(pool.checkpoint_lsn(), &[]).unwrap();
 }
-/// From now on the disk takes this many bytes more.
+/// From now on the disk takes only this many bytes more.
 pub(crate) fn leave_space(disk: &SimDisk, bytes: u64) {
     let names = disk.list().unwrap();
     let used: usize = names.iter().map(|name| disk.bytes(name).unwrap().len()).sum();

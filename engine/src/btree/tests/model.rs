@@ -1,5 +1,5 @@
-//! A tree is a sorted map: random changes and reads, beside a BTreeMap, the whole tree checked in
-//! between.
+//! A tree is a sorted map: random changes and reads against a BTreeMap. The whole tree is checked
+//! in between.
 use super::fixture::*;
 use crate::btree::{Intent, Seek, Tree, TreeRemover, ENTRY_MAX};
 use crate::pool::testing::PoolFixture;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Kinds of keys and values: each makes other corners of the node format likely.
+/// Kinds of keys and values: each makes other cases of the node format likely.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     /// Dense numbers, small rows: many entries in a page.
@@ -40,8 +40,8 @@ impl Shape {
                 key
             }
             Shape::LongGroups => {
-                // A group's keys differ only behind a long beginning, and groups at their first
-                // bytes: fences that are long, and unlike each other.
+                // Keys of a group share a long beginning, and groups differ in their first bytes:
+                // fences are long, and differ much from each other.
                 let (group, n) = (dice.below(12) as u8, dice.below(60) as u64);
                 let mut key = vec![b'a' + group; tree.key_max() - dice.below(40)];
                 let from = key.len() - 8;
@@ -77,12 +77,12 @@ fn run_in((rig, tree): (PoolFixture, Tree), seed: u64, shape: Shape, rounds: usi
     let mut dice = Dice(seed);
     let mut model = Model::new();
     for round in 0..rounds {
-        // Rounds that mostly grow, then rounds that mostly shrink.
+        // Rounds in which the tree mostly grows, then rounds in which it mostly shrinks.
         let deletes = [10, 30, 50, 85, 95][round % 5];
         for n in 0..steps {
             step(pool, &tree, &mut model, &mut dice, shape, deletes);
             if tree.is_wide() && n % 50 == 0 {
-                // Nobody else makes room in the log.
+                // No worker makes room in the log here.
                 pool.flush_all().unwrap();
                 pool.redo().write_checkpoint(pool.checkpoint_lsn(), &[]).unwrap();
             }
@@ -234,7 +234,7 @@ fn two_interleaved_ascending_runs_leave_full_pages() {
             put(&rig.pool, &tree, &(run + i).to_be_bytes(), &[1; 60]);
         }
     }
-    // A run in the middle, before keys that are there already.
+    // A run in the middle, before existing keys.
     for i in 0..n {
         put(&rig.pool, &tree, &((1 << 30) + i).to_be_bytes(), &[1; 60]);
     }
@@ -372,7 +372,7 @@ fn revisit_finds_only_what_is_unchanged() {
     );
     put(pool, &tree, &1501u64.to_be_bytes(), &[2; 60]);
     assert!(tree.revisit(pool, page, version, slot).is_none());
-    // The right page of a merge is freed: nobody comes back to it.
+    // The right page of a merge is freed: no cursor comes back to it.
     let (page, version, slot) = place(1500);
     for i in 0..3000u64 {
         if i != 1500 {

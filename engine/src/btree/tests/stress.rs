@@ -1,6 +1,8 @@
-//! Threads on one tree in a pool much smaller than it: writers with keys of their own and with
-//! shared ones, scanners both ways, readers. Stable keys must be seen by everyone at any time; at
-//! the end the tree is sound and holds what its writers think.
+//! Threads on one tree in a pool much smaller than the tree: writers with own keys and with shared
+//! keys, scanners in both directions, readers.
+//!
+//! Every scan and read sees the stable keys at any time. At the end the tree is sound and holds the
+//! entries that its writers expect.
 use super::fixture::*;
 use crate::btree::{Intent, Seek, Tree, ENTRY_MAX, KEY_MAX};
 use crate::index::scan::{Batch, Direction, Limit, Scan};
@@ -9,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 const KEYS: usize = 20_000;
-/// Every so manieth key is written once, before the threads begin.
+/// One of so many keys is written once, before the threads begin.
 const STABLE: usize = 16;
 const WRITERS: usize = 4;
 const STEPS: usize = 20_000;
@@ -30,7 +32,7 @@ fn assert_belongs(key: &[u8], value: &[u8]) {
     assert!(value[8..].iter().all(|b| *b == key[7]));
 }
 
-/// Writer 0 and 1: keys of their own; 2 and 3 share theirs.
+/// Writers 0 and 1 have own keys; writers 2 and 3 share theirs.
 fn write(pool: &Pool, tree: &Tree, writer: usize) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut dice = Dice(writer as u64);
     let mut mine = BTreeMap::new();
@@ -140,7 +142,7 @@ fn writers_scanners_and_readers() {
             while !stop.load(SeqCst) {
                 pool.flusher().step(32).unwrap();
                 pool.redo().write_checkpoint(pool.checkpoint_lsn(), &[]).unwrap();
-                // Findings beside writers would be false alarms.
+                // A finding beside writers would be a false alarm.
                 let report = tree.verify(pool, &mut |_, _| None).unwrap();
                 assert!(report.findings.is_empty(), "{:?}", report.findings);
             }

@@ -40,9 +40,9 @@ impl<'p> Step<'p> {
 impl Tree {
     /// The X-latched leaf that owns `key`. `hint`: a leaf to try first under Intent::Leaf.
     ///
-    /// The way down starts at the root. For an Mtr that already holds pages of this tree that is
-    /// against the latch order: such an Mtr may call only while no other thread writes to the tree
-    /// (the catalog's tree, under its mutex).
+    /// The way down starts at the root. That is against the latch order if the Mtr already holds
+    /// pages of this tree. Such an Mtr may call only while no other thread writes to the tree: the
+    /// catalog's tree, under its mutex.
     pub fn leaf_for_write(
         &self,
         mtr: &mut Mtr<'_>,

@@ -1,8 +1,8 @@
 //! [`LeafWrite`]: an X-latched leaf inside an Mtr, and the changes of its entries.
 //!
-//! Made by `latch`. A change that has no room splits the leaf (`split`), and one that leaves it
-//! sparse merges it (`merge_nodes`), if the intent latched the path for that. Called by: `change`,
-//! and `table` for clustered indexes.
+//! Made by `latch`. A change that has no room splits the leaf (`split`). A removal that leaves the
+//! leaf sparse merges it (`merge_nodes`). Both need an intent that latched the path. Called by:
+//! `change`, and `table` for clustered indexes.
 use super::merge_nodes::{merge_up, sparseness, Sparse};
 use super::split::{Item, SplitPlan};
 use crate::base::{Error, PageNo, Result};
@@ -50,6 +50,10 @@ impl LeafWrite {
     /// The place of `key` in an X-latched leaf that owns it.
     pub(super) fn of(tree: &Tree, mtr: &Mtr<'_>, page: PageHandle, key: &[u8]) -> Result<LeafWrite> {
         let node = Node::new(mtr.bytes(page));
+        debug_assert!(
+            node.belongs_to(tree.index) && node.level() == 0,
+            "it is a leaf of the tree"
+        );
         let (slot, found) = tree.nodes().search_leaf(node, mtr.id(page).no, To::Key(key))?;
         Ok(LeafWrite {
             page,

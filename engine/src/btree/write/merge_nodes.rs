@@ -191,6 +191,7 @@ impl Merge {
         };
         mtr.rewrite(self.left, &mut |page| write_node(page, &new));
         mark_free(mtr, self.right);
+        debug_assert!(Node::new(mtr.bytes(self.left)).validate().is_ok());
         let page = self.parent;
         edit::remove(&mut MtrPage { mtr, page }, self.slot);
     }

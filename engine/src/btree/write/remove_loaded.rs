@@ -30,7 +30,7 @@ struct Leaf {
 /// the leaf's latch. Returns the number of entries removed, and whether the end of the tree was
 /// reached.
 ///
-/// An empty leaf is merged with the leaf before it only if that is empty too: a merge with a full
+/// An empty leaf is merged with the leaf before it only if that is empty too. A merge with a full
 /// leaf would log all entries of that leaf.
 pub fn remove_loaded(
     pool: &Pool,

@@ -98,9 +98,9 @@ impl<'a> Cutter<'a> {
         let (left, right) = self.halves(cut);
         left.max(right) + separator(&self.items, cut, self.level).len() <= self.capacity
     }
-    /// The cut for an insert at `slot` when the insert before it went to `last`: at the end of a
-    /// run, if the two look like a run. Entries before or after a run are cut off once. From then
-    /// on the run has pages of its own, and fills them.
+    /// The cut for an insert at `slot` when the insert before it went to `last`. If the two look
+    /// like a run, the cut is at the run's end. Entries before or after a run are cut off once.
+    /// From then on the run has pages of its own, and fills them.
     fn choose_at_run(&self, slot: usize, last: usize) -> Option<usize> {
         const TRIES: usize = 4;
         let n = self.items.len();
@@ -196,6 +196,7 @@ impl<'m> SplitPlan<'m> {
     /// Makes the changes. `pages`: as many as `pages_needed`. `value`: the first item's value (a
     /// sorted build knows it only after the allocation).
     pub fn carry_out(&self, mtr: &mut Mtr<'_>, pages: &[PageNo], value: &[u8]) -> Result<()> {
+        debug_assert_eq!(pages.len(), self.pages_needed(mtr));
         mtr.pool().counters().page_splits.add(self.splits.len() as u64);
         let mut value = value.to_vec();
         for (i, split) in self.splits.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! A merged scan against a sorted map: entries in the base or pending at random, both directions,
-//! turns, batch sizes; changes, appends, new partitions and merges between fills. Point and prefix
-//! reads say the same. Then all of it at once, in threads.
+//! turns, batch sizes. Changes, appends, new partitions and merges happen between fills. Point and
+//! prefix reads return the same. Then all of that at once, in threads.
 use super::Direction::{Backward, Forward};
 use super::{Batch, Direction, Limit, Scan};
 use crate::btree::tests::fixture::Dice;
@@ -148,7 +148,7 @@ impl Run {
                 }
                 26 => self.delta().begin_partition(),
                 27 if self.dice.below(10) == 0 => {
-                    // Nothing is pending: the scan goes on by the plain way.
+                    // Nothing is pending: the scan continues by the plain way.
                     change::drain(&pool, &self.index).unwrap();
                     assert!(self.delta().is_empty());
                 }
@@ -195,9 +195,9 @@ fn any_range_direction_and_batch_with_changes_pending() {
     }
 }
 
-/// Entries pending where the base has a single empty leaf, and behind its last entry.
+/// Entries are pending where the base has a single empty leaf, and after its last entry.
 #[test]
-fn what_is_only_pending_is_found_from_both_ends() {
+fn pending_entries_of_an_empty_base_are_found_from_both_ends() {
     let mut run = Run::new(1);
     let pool = run.rig.pool.clone();
     run.delta().buffer().set_test_mode(1);
@@ -229,9 +229,9 @@ fn what_is_only_pending_is_found_from_both_ends() {
     assert_eq!(estimate, 5);
 }
 
-/// Of a dense leaf that is read again and again a reader tells, once, and goes on behind its merge.
+/// A dense leaf that is read repeatedly is reported once. The scan continues after its merge.
 #[test]
-fn a_dense_leaf_is_told_by_its_readers() {
+fn a_dense_leaf_is_reported_once() {
     let run = Run::new(1);
     let pool = &*run.rig.pool;
     run.delta().buffer().set_test_mode(1);
@@ -266,8 +266,8 @@ fn a_dense_leaf_is_told_by_its_readers() {
     assert_eq!(batch.key(0), key(5));
 }
 
-/// Writers, mergers and readers at once: what is never removed is met once by every scan, in order,
-/// with a value that it had.
+/// Writers, mergers and readers at once: every scan meets each entry that is never removed once, in
+/// order, with a value that the entry had.
 #[test]
 fn readers_meet_every_entry_once_while_all_else_moves() {
     const STABLE: usize = 600;
@@ -357,8 +357,8 @@ fn read_stable(pool: &Pool, index: &Index, way: Direction, stable: usize, entrie
     assert!(seen == expected, "{way:?}: {} of {stable}", seen.len());
 }
 
-/// A scan of ten entries took 1, then 4, then 16, and each time it went down the delta tree once
-/// for each partition, and collected what was pending in the rest of the leaf.
+/// A scan of ten entries took batches of 1, 4 and 16. Each time it descended the delta tree once
+/// for each partition, and collected all pending entries of the rest of the leaf.
 #[test]
 fn a_short_range_looks_once_into_each_partition() {
     let run = Run::new(1);

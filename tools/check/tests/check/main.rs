@@ -295,7 +295,12 @@ fn a_tree_that_is_half_freed_is_no_finding() {
         unique: false,
         wide: false,
     };
-    let mut build = db.engine().store().indexes().begin_build(&table, &spec).expect("begins");
+    let mut build = db
+        .engine()
+        .store()
+        .indexes()
+        .begin_build(&table, &spec)
+        .expect("begins");
     for n in 0..20_000u32 {
         build.add(&entry_key(n, &n.to_be_bytes()), 4, false, b"").expect("add");
     }

@@ -1,4 +1,4 @@
-//! A scan against a sorted map: any range, direction and batch size, turns, changes between
+//! A plain scan against a sorted map: any range, direction and batch size, turns, changes between
 //! batches.
 use super::{Batch, Direction, Limit, Scan};
 use crate::btree::tests::fixture::{delete, index_of, put, rig_with_tree, Dice};
@@ -13,7 +13,7 @@ fn key(n: usize) -> Vec<u8> {
     format!("k{n:05}{}", "x".repeat(n % 7)).into_bytes()
 }
 
-/// The key that must come next.
+/// The key that the scan must return next.
 fn next<'a>(keys: &'a Keys, last: Option<&[u8]>, lo: &[u8], hi: Option<&[u8]>, way: Direction) -> Option<&'a Vec<u8>> {
     let below = hi.map_or(Unbounded, Excluded);
     if hi.is_some_and(|hi| hi <= lo) {
