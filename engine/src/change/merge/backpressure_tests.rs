@@ -66,8 +66,7 @@ fn fill(pool: &Pool, index: &IndexTrees, stretches: u32, len: usize) -> u32 {
 }
 
 /// All appenders went to the leaf of the sweep. One merged it; the others waited, found nothing
-/// left, and had appended an entry each. Here the first leaf is latched until every appender has
-/// taken its leaf.
+/// left, and had appended an entry each. Here every appender has taken its leaf before one merges.
 #[test]
 fn appenders_at_once_merge_a_leaf_each() {
     let rig = PoolFixture::create(1, 1024);
@@ -77,24 +76,22 @@ fn appenders_at_once_merge_a_leaf_each() {
     assert!(each > 5);
     let counters = pool.counters();
     let (entries, buffered) = (delta.entries(), counters.change_buffer_buffered_inserts.get());
-    let first = delta.next_key(pool, &[]).unwrap().expect("something is pending");
     let taken = Arc::new(AtomicU64::new(0));
     std::thread::scope(|scope| {
-        let latched = index.tree.leaf_owning(pool, &first).unwrap();
         for thread in 0..THREADS {
             let index = &index;
             let taken = taken.clone();
             scope.spawn(move || {
+                // No thread merges before each has taken a leaf.
                 at(SyncPoint::LeafTaken, move || {
                     taken.fetch_add(1, Ordering::SeqCst);
+                    while taken.load(Ordering::SeqCst) < THREADS as u64 {
+                        yield_now();
+                    }
                 });
                 put(pool, index, &key(50 + thread, 100, each), 300);
             });
         }
-        while taken.load(Ordering::SeqCst) < THREADS as u64 {
-            yield_now();
-        }
-        drop(latched);
     });
     let appended = counters.change_buffer_buffered_inserts.get() - buffered;
     assert_eq!(appended, THREADS as u64);
