@@ -10,10 +10,10 @@
 use super::key::{entry_bytes, entry_key, partition_of, PARTITION_NUMBER};
 use super::partition::PARTITIONS_MAX;
 use super::summary::Summary;
+use crate::base::sync::{Rank, RankedGuard, RankedMutex};
 use crate::base::{Error, Result};
 use crate::btree::{LeafRead, Seek, Tree};
 use crate::pool::Pool;
-use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Leaves counted at a time. After each time the Bloom filters may grow, which begin with two
@@ -23,11 +23,19 @@ const AT_ONCE: usize = 4;
 const SAMPLE: u64 = 8;
 
 /// How far the content is known.
-#[derive(Default)]
 pub struct Count {
     /// The range of partitions is known.
     loaded: AtomicBool,
-    position: Mutex<Position>,
+    position: RankedMutex<Position>,
+}
+
+impl Default for Count {
+    fn default() -> Count {
+        Count {
+            loaded: AtomicBool::default(),
+            position: RankedMutex::new(Rank::DeltaCount, Position::default()),
+        }
+    }
 }
 
 /// How far the older partitions are counted.
@@ -59,7 +67,7 @@ impl Count {
         self.loaded.load(Ordering::Acquire)
     }
     /// While this is held no entry is counted.
-    pub fn hold(&self) -> MutexGuard<'_, Position> {
+    pub fn hold(&self) -> RankedGuard<'_, Position> {
         self.position.lock()
     }
     /// First use: finds which partitions there are. Error (`Corrupt`): more than there may be.

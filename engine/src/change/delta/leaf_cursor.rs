@@ -6,7 +6,7 @@
 //!
 //! Locks: the position's mutex, held for moments; no latch is taken under it. Called by:
 //! `merge::backpressure`.
-use parking_lot::Mutex;
+use crate::base::sync::RankedMutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Default)]
@@ -14,7 +14,7 @@ pub struct LeafCursor {
     /// Appends so far, of which some merge a leaf.
     appends: AtomicU64,
     /// The next leaf is the first from this key on for which something is pending.
-    from: Mutex<Vec<u8>>,
+    from: RankedMutex<Vec<u8>>,
 }
 
 impl LeafCursor {

@@ -13,8 +13,8 @@
 //! Locks: the pass's mutex, then that of the failures; held for moments, no latch is taken under
 //! them. Called by: `merge`, the worker and the reports in the table layer.
 use super::sums::Sums;
+use crate::base::sync::{Rank, RankedMutex};
 use crate::base::Error;
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// After an error (a page that cannot be read, no room) an index is not swept for this long.
@@ -23,7 +23,7 @@ const RETRY_US: u64 = 10 * 1_000_000;
 const TRIES_LASTING: u32 = 3;
 const LASTING_US: u64 = 2 * RETRY_US;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Progress {
     /// Entries that the last pass left stuck, while nothing has been merged since.
     stuck: AtomicU64,
@@ -33,10 +33,24 @@ pub struct Progress {
     retry_us: AtomicU64,
     /// Entries merged since the engine was opened.
     merged: AtomicU64,
-    pass: Mutex<Pass>,
-    failures: Mutex<Failures>,
+    pass: RankedMutex<Pass>,
+    failures: RankedMutex<Failures>,
     /// The error log names what cannot be merged.
     logged: AtomicBool,
+}
+
+impl Default for Progress {
+    fn default() -> Progress {
+        Progress {
+            stuck: AtomicU64::default(),
+            left_stuck: AtomicBool::default(),
+            retry_us: AtomicU64::default(),
+            merged: AtomicU64::default(),
+            pass: RankedMutex::new(Rank::MergePass, Pass::default()),
+            failures: RankedMutex::new(Rank::MergeFailures, Failures::default()),
+            logged: AtomicBool::default(),
+        }
+    }
 }
 
 /// Why entries are unmergeable, other than for want of space.

@@ -107,8 +107,9 @@ impl StatisticsKeeper {
             ordinal += 1;
         }
         {
+            let now_us = self.pool.disk().now_us();
             let mut marks = state.marks.lock();
-            (marks.computed_at, marks.computed_us, marks.loaded) = (changes, self.pool.disk().now_us(), true);
+            (marks.computed_at, marks.computed_us, marks.loaded) = (changes, now_us, true);
         }
         state.publish(Some(new));
         self.save_statistics(table)

@@ -133,17 +133,19 @@ fn a_mark_that_a_rollback_restores_is_purged_beside_an_old_transaction() {
     let mut first = rig.begin(Isolation::ReadCommitted);
     rig.insert(&mut first, b"a\0", &row).expect("insert");
     rig.engine.commit(&mut first, true).expect("commit");
+    let mut second = rig.begin(Isolation::ReadCommitted);
     let mut old = rig.begin(Isolation::ReadCommitted);
     let own = Row {
         tag: None,
         ..Random(1).row(1)
     };
     rig.insert(&mut old, b"b\0", &own).expect("insert");
-    rig.delete(&mut first, b"a\0", &row).expect("delete");
-    rig.engine.commit(&mut first, true).expect("commit");
-    rig.insert(&mut first, b"a\0", &row).expect("insert");
+    rig.delete(&mut second, b"a\0", &row).expect("delete");
+    rig.engine.commit(&mut second, true).expect("commit");
+    let mut third = rig.begin(Isolation::ReadCommitted);
+    rig.insert(&mut third, b"a\0", &row).expect("insert");
     rig.purge_all();
-    rig.engine.rollback(&mut first).expect("rollback");
+    rig.engine.rollback(&mut third).expect("rollback");
     rig.purge_all();
     for index in 0..=2 {
         assert_eq!(rig.entries_in_tree(index), 1, "the old one's, of index {index}");
