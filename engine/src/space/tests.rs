@@ -80,7 +80,7 @@ fn a_foreign_file_is_refused_by_name() {
 fn an_ascending_sequence_fills_extents_one_after_the_other() {
     let rig = rig();
     let mut other = 0;
-    // Until the file has extents.
+    // The file has no extents yet.
     let mut last = 0;
     while usage(&rig.pool, FILE).unwrap().pages <= 129 {
         last = take(&rig, last);
@@ -91,7 +91,7 @@ fn an_ascending_sequence_fills_extents_one_after_the_other() {
         jumps += (next != last + 1) as u32;
         last = next;
         if i % 10 == 0 {
-            // A second index with scattered requests does not get in its way.
+            // Scattered requests of a second index do not disturb the sequence.
             other = take(&rig, if i % 20 == 0 { 5 } else { other });
         }
     }
@@ -131,7 +131,7 @@ fn a_full_disk_changes_nothing() {
     rig.pool.check_alive().unwrap();
 }
 
-/// A disk with room for less than a file grows by at a time was a full one.
+/// A disk with less room than the usual growth of a file used to count as full.
 #[test]
 fn what_is_left_of_a_disk_is_used_up() {
     for (pages_before, left) in [(6, 1), (6, 3), (6, 7), (500, 1), (500, 17), (500, 60), (900, 90)] {
@@ -154,7 +154,7 @@ fn what_is_left_of_a_disk_is_used_up() {
         assert!(!mtr.has_changes());
         drop(mtr);
         check(&rig, &model);
-        // The file goes on from any length.
+        // The file grows from any length.
         rig.disk.set_space(None);
         let more: Vec<PageNo> = (0..200).map(|_| take(&rig, 0)).collect();
         model.extend(&more);
@@ -169,7 +169,7 @@ fn give_extent(rig: &PoolFixture) -> Result<PageNo> {
     given.ok_or(Error::NotFound)
 }
 
-/// Whole extents too: where there is room for one, growth by two is not asked for.
+/// Whole extents: where the disk has room for one extent, the file does not grow by two.
 #[test]
 fn the_last_whole_extent_of_a_disk_is_given() {
     let disk_has = |rig: &PoolFixture, pages: u32| {
@@ -177,7 +177,7 @@ fn the_last_whole_extent_of_a_disk_is_given() {
         let others = rig.disk.used() - u64::from(file) * PAGE_SIZE as u64;
         rig.disk.set_space(Some(others + u64::from(pages) * PAGE_SIZE as u64));
     };
-    // 0: up to the second bitmap, with which the next extent begins.
+    // 0: the file ends at the second bitmap, which begins the next extent.
     for pages_before in [6, 30, 126, 0] {
         let rig = rig();
         let mut model: BTreeSet<PageNo> = (0..pages_before).map(|_| take(&rig, 0)).collect();
@@ -190,7 +190,7 @@ fn the_last_whole_extent_of_a_disk_is_given() {
         }
         let before = usage(&rig.pool, FILE).unwrap().pages;
         let mut needed = 0;
-        // The least room with which an extent is given.
+        // The least room with which an extent is allocated.
         let first = loop {
             disk_has(&rig, before + needed);
             match give_extent(&rig) {
@@ -304,7 +304,7 @@ fn threads_allocate_and_free_side_by_side() {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
-    /// Pages in use are those given out and not given back, whatever the order; also after a crash.
+    /// Pages in use are those allocated and not freed, whatever the order; after a crash too.
     #[test]
     fn allocation_agrees_with_a_set(steps in prop::collection::vec((0..10u8, any::<u32>()), 1..300)) {
         let rig = rig();
@@ -343,8 +343,8 @@ proptest! {
     }
 }
 
-/// Over the border of a bitmap and back. (With ordinary pages that is 2 GiB: too much for the
-/// simulated disk.)
+/// Across the border of a bitmap and back. With ordinary pages that is 2 GiB: too much for the
+/// simulated disk.
 #[cfg(feature = "tiny-pages")]
 #[test]
 fn a_second_bitmap_is_made_and_used() {

@@ -158,7 +158,7 @@ fn a_log_on_a_real_disk_is_read_back() {
         for i in 0..3000 {
             redo.reserve_wait().unwrap();
             let (start, end) = redo.append(&group(i, (i * 37 % 2000) as usize));
-            // Both kinds of rounds, so that a log that may write direct changes over and back.
+            // Both kinds of rounds: a log that may write direct changes to buffered I/O and back.
             let sync = i < 100 || i % 500 > 300;
             redo.flush(end, if sync { FlushMode::Sync } else { FlushMode::Write })
                 .unwrap();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 type OpenFiles = Arc<Mutex<Vec<Arc<dyn File>>>>;
 
-/// A log on a disk with as many files open as may be.
+/// A log on a disk whose last descriptor is in use.
 fn crowded() -> (Arc<SimDisk>, Redo) {
     let disk = SimDisk::new(1);
     let redo = create(&disk);

@@ -9,14 +9,14 @@ use std::time::Duration;
 /// Longest wait of a test for another thread.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A log in which a round may overlap: one before it has opened the segment.
+/// A log in which a round may overlap: an earlier round has opened the segment.
 fn begun(disk: &Arc<SimDisk>) -> Arc<Redo> {
     let redo = Arc::new(create(disk));
     redo.flush(redo.append(&group(0, 300)).1, FlushMode::Sync).unwrap();
     redo
 }
 
-/// The moment between the write and the sync of a round, while another thread is at work.
+/// The time between the write and the sync of a round, while another thread works.
 struct Beside {
     redo: Arc<Redo>,
     /// The log was written up to here before the other thread began.
@@ -53,7 +53,7 @@ fn flush_beside<R: Send + 'static>(
         let (shared, written) = (theirs.clone(), theirs.written.load(Ordering::Acquire));
         let (tell, awaits) = channel();
         *started.lock().unwrap() = Some(std::thread::spawn(move || {
-            // The receiver may have gone: not every test looks.
+            // Not every test receives: the channel may be closed.
             sync_point::at(SyncPoint::SyncAwaited, move || {
                 let _ = tell.send(());
             });

@@ -50,7 +50,7 @@ fn read(disk: &Arc<SimDisk>, from: Lsn) -> Result<(Vec<Vec<u8>>, ScanEnd)> {
     assert!(end.lsn >= last);
     Ok((groups, end))
 }
-/// A group that says which it is.
+/// A group that holds its own number.
 fn group(number: u64, len: usize) -> Vec<u8> {
     let mut bytes = number.to_le_bytes().to_vec();
     bytes.resize(len.max(8), number as u8);
