@@ -81,7 +81,7 @@ impl LoserRollback {
             told: false,
         }
     }
-    /// The transaction at hand cannot go on: it waits among those that a rollback left (`table/damage.rs`). Not even taken up, it is put off.
+    /// The transaction at hand cannot go on: it waits among those that a rollback left (`table/undo/mod.rs`). Not even taken up, it is put off.
     pub fn set_current_aside(&mut self, store: &Store, why: &Error) {
         if let Some(mut trx) = self.current.take() {
             return store.rollbacks().keep_waiting(&mut trx, why);

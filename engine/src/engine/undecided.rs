@@ -1,5 +1,5 @@
 //! Transactions that have written and that nobody attends to: prepared ones, whose decision may come after their connection has
-//! gone or after a restart; losers found at open, until the background has rolled them back; those whose rollback waits (`table/damage.rs`).
+//! gone or after a restart; losers found at open, until the background has rolled them back; those whose rollback waits (`table/undo/mod.rs`).
 //!
 //! Users keep a definition from changing under a transaction by locks of their own (the server's metadata locks), and these go
 //! away with the statement or the connection. So whoever changes a table's definition asks here first: an index built from rows of an undecided
