@@ -1,8 +1,9 @@
 //! Rows: insert, update, delete, scan; the catalog of tables; rollback and purge.
 //!
-//! Keys and rows are bytes made by the caller, who also passes the secondary keys of a row: nothing here computes a key
-//! from a row. So undo records carry the secondary keys, and rollback and purge need no server
-//! (`docs/decisions/2026-11-21-secondary-entry-stamps.md`). One kind of scan is lent a function for it: `scan/relocated`.
+//! Keys and rows are bytes made by the caller, which also passes the secondary keys of a row.
+//! Nothing here computes a key from a row. So undo records carry the secondary keys, and rollback
+//! and purge need no server (`docs/decisions/2026-11-21-secondary-entry-stamps.md`). One kind of
+//! scan gets a function that computes keys: `scan/relocated`.
 //!
 //! Rooms, top to bottom; each uses only those below it:
 //! ```text
@@ -18,6 +19,7 @@
 //! catalog          which tables and indexes exist; DDL
 //! statistics       counts, samples, and how both are stored
 //! ```
+//! Called by `engine` and by the C ABI.
 pub(crate) mod bulk;
 pub(crate) mod catalog;
 pub(crate) mod dml;

@@ -1,4 +1,5 @@
-//! [`Store`]: holds the parts of the table layer and hands them out. A part holds what it needs of the layers below.
+//! [`Store`]: holds the parts of the table layer and hands them out. A part holds what it needs of
+//! the layers below.
 //!
 //! Called by the engine and by the C ABI. It takes no latch and no lock itself.
 use crate::base::{Counters, Error, Result};
@@ -40,7 +41,8 @@ use std::sync::Arc;
 pub struct StoreConfig {
     /// Bytes an index build sorts in memory before it spills to a file.
     pub sort_buffer_size: u64,
-    /// A tree of at least so many bytes is loaded past the pool and the log; a smaller one page by page.
+    /// A tree of at least so many bytes is loaded past the pool and the log; a smaller one page by
+    /// page.
     pub bulk_load_min: u64,
     /// The undo file is not made smaller than so many pages.
     pub undo_pages_kept: u32,
@@ -196,7 +198,7 @@ impl Store {
     pub fn name_damage(&self, error: Error) -> Error {
         self.log.name_damage(error)
     }
-    /// Tells people of damage: goes to the engine's log.
+    /// Logs damage.
     pub(crate) fn tell(&self, text: &str) {
         self.log.error(text);
     }

@@ -1,4 +1,4 @@
-//! Statements that began with an index before it was set aside (`table/damage.rs`): what a rollback then left in it fools none of them.
+//! Statements that began with an index before it was set aside (`table/undo/mod.rs`): what a rollback then left in it fools none of them.
 use super::damage::{damage, filled, flip, leaf_of, numbers, reopen, row, text, ROWS};
 use super::rig::*;
 use crate::base::ids::FIRST_TABLE_FILE;

@@ -1,4 +1,4 @@
-//! Transactions whose rollback waits (`table/damage.rs`): their statements are over and nobody locks their tables for them, so whoever is about to
+//! Transactions whose rollback waits (`table/undo/mod.rs`): their statements are over and nobody locks their tables for them, so whoever is about to
 //! read rows for an index asks whether these may be theirs. What they have not touched is free.
 use super::damage::{filled, reopen, row};
 use super::rig::{pk, spec, with_entries, xid, Rig};

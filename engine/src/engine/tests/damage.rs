@@ -1,4 +1,4 @@
-//! Broken pages (`table/damage.rs`): each kind is broken on disk between two runs of the engine; what can go on must go on, nothing
+//! Broken pages (`table/undo/mod.rs`): each kind is broken on disk between two runs of the engine; what can go on must go on, nothing
 //! may be answered wrongly, and the error names the place.
 use super::rig::{config, pk, spec, with_entries, Rig, Row, BY_GROUP, BY_TAG};
 use crate::base::bytes::get_u32;

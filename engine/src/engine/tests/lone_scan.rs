@@ -1,4 +1,4 @@
-//! The locking scan of a statement outside of a transaction, and rows that move while it is under way: `table/cursor_moved.rs`.
+//! The locking scan of a statement outside of a transaction, and rows that move while it is under way: `table/scan/relocated.rs`.
 use super::isolation::*;
 use super::rig::*;
 use crate::base::sync_point::{at, sync_point};

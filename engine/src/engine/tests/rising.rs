@@ -1,4 +1,4 @@
-//! The leaf that rising keys come to (`table/rising.rs`), and loads that are taken back: their leaves look as the tree's own.
+//! The leaf that rising keys come to (`table/catalog/append_hint.rs`), and loads that are taken back: their leaves look as the tree's own.
 use super::bulk_insert::{commit, fill, is_bare};
 use super::load::Rows;
 use super::rig::*;

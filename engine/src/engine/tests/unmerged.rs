@@ -1,4 +1,4 @@
-//! Buffered changes for pages that cannot be read (`table/unmerged.rs`).
+//! Buffered changes for pages that cannot be read (`table/health/unmergeable.rs`).
 //!
 //! A sweep ended at the first leaf that it could not merge, and so did the next one: whatever was pending behind that leaf stayed so for ever,
 //! as new changes came on top of it without a bound, every statement helping in vain; and nobody was told.

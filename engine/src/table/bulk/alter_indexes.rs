@@ -1,6 +1,8 @@
-//! ALTER TABLE of indexes: adds, drops and renames of several tables become one atomic, durable change of the catalog.
+//! ALTER TABLE of indexes: adds, drops and renames of several tables become one atomic, durable
+//! change of the catalog.
 //!
-//! Takes the DDL mutex, and each table's gate while its layout is published. Called by the user.
+//! Takes the DDL mutex, and each table's gate while its layout is published. Called by the engine
+//! and by the C ABI.
 use crate::base::{planted, Error, Mutant, Result, TrxId};
 use crate::change::{Buffering, DELTA_BIT};
 use crate::table::bulk::index_build::{IndexBuild, IndexBuilder};
@@ -23,7 +25,8 @@ pub struct IndexChange<'a> {
 }
 
 impl IndexBuilder {
-    /// One atomic, durable change of all tables named: publishes finished builds, drops and renames indexes, sets order and schema.
+    /// One atomic, durable change of all tables named: publishes finished builds, drops and renames
+    /// indexes, sets order and schema.
     pub fn alter_indexes(&self, changes: &[IndexChange<'_>]) -> Result<()> {
         let ddl = self.tables.start_ddl()?;
         self.tables.with_mark(|created| {
@@ -70,7 +73,8 @@ impl IndexBuilder {
 }
 
 impl IndexChange<'_> {
-    /// The table's layout with this change. Names are those before it, so a dropped index's name is free for another.
+    /// The table's layout with this change. Names are those before the change, so a dropped index's
+    /// name is free for another.
     fn applied(&self, created: TrxId) -> Result<Layout> {
         let mut new = self.table.layout().clone();
         new.schema = self.schema.to_vec();
@@ -107,7 +111,7 @@ fn place_of(layout: &Layout, name: &str) -> Result<usize> {
     found.ok_or_else(|| Error::NoSuchTable(format!("index {name}")))
 }
 
-/// An order that names every index once: two of one name cannot pass.
+/// The order must name every index once: two of one name cannot pass.
 fn sort_by_names(layout: &mut Layout, order: &[&str]) -> Result<()> {
     let place = |s: &Secondary| order.iter().position(|name| *name == s.index.name);
     layout.secondary.sort_by_key(place);

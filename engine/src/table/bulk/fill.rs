@@ -1,4 +1,5 @@
-//! Filling an empty tree with sorted entries: page by page through the pool, or past the pool and the log.
+//! Filling an empty tree with sorted entries: page by page through the pool, or past the pool and
+//! the log.
 //!
 //! Called by index builds and loads, which hold no latch.
 use crate::base::{Error, Result, TrxId};
@@ -69,7 +70,8 @@ pub(in crate::table) fn in_order(sorter: Sorter, unique: bool, trx: &Trx, push: 
     })
 }
 
-/// Fills an empty tree with what `feed` gives in order, page by page through the pool. Nobody else uses the tree.
+/// Fills an empty tree with what `feed` gives in order, page by page through the pool. No other
+/// thread uses the tree.
 pub(in crate::table) fn fill_small(
     pool: &Arc<Pool>,
     tree: Tree,
@@ -80,7 +82,7 @@ pub(in crate::table) fn fill_small(
     builder.finish().map(|_| ())
 }
 
-/// The same past the pool and the log. `list`: of the load, empty.
+/// Fills an empty tree past the pool and the log. `list`: of the load, empty.
 pub(in crate::table) fn fill_past_pool(
     pool: &Arc<Pool>,
     tree: Tree,

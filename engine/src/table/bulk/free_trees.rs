@@ -1,8 +1,8 @@
-//! The trees of dropped indexes, and of index builds that came to nothing: they stand in the catalog on a list until
-//! their pages are free.
+//! The trees of dropped indexes, and of index builds that were given up. They stand on a list in
+//! the catalog until their pages are free.
 //!
-//! Takes a table's gate and the DDL mutex, one after the other. Called by ALTER TABLE, by an index build that gives up,
-//! and after the engine was opened.
+//! Takes a table's gate and the DDL mutex, one after the other. Called by ALTER TABLE, by an index
+//! build that gives up, and after the engine was opened.
 use crate::base::{sync_point, IndexId, Result, SyncPoint};
 use crate::btree::Tree;
 use crate::change::DELTA_BIT;
@@ -14,17 +14,18 @@ use crate::table::catalog::table::Table;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
-/// Of him who frees a tree on the list: no second one does.
+/// The right to free a tree on the list: one thread has it at a time.
 struct Claim<'a> {
     table: &'a Table,
     index: IndexId,
 }
 
 impl<'a> Claim<'a> {
-    /// None: it has been published or freed since the list was read, is being built, or is being freed. The table's gate is held.
+    /// None: the tree was published or freed since the list was read, is being built, or is being
+    /// freed. The table's gate is held.
     fn of(table: &'a Table, index: IndexId) -> Option<Claim<'a>> {
-        // A build says that it goes on before its tree stands on the list. It is published with the gate held, and says after that that it goes
-        // on no more.
+        // A build registers in `building` before its tree stands on the list. It is published with
+        // the gate held, and leaves `building` after that.
         let is_listed = table.layout().freeing.iter().any(|(id, _)| *id == index);
         let mut taken = table.building.lock();
         if !is_listed || taken.contains(&index) || taken.contains(&(index & !DELTA_BIT)) {
@@ -50,8 +51,9 @@ pub(in crate::table) struct TreeFreer {
 }
 
 impl TreeFreer {
-    /// Frees the trees of dropped indexes and of builds that came to nothing, but not of those that go on. What they were dropped by has happened,
-    /// and no error may say that it has not: pages that cannot be freed now stay on the list, and the next start tries again.
+    /// Frees the trees of dropped indexes and of builds that were given up, but not of builds under
+    /// way. The statement that dropped an index has happened, and no error may say otherwise. So
+    /// pages that cannot be freed now stay on the list, and the next start tries again.
     pub fn free_what_can_be(&self, table: &Table) {
         let layout = table.layout();
         for (index, root) in &layout.freeing {
@@ -65,10 +67,10 @@ impl TreeFreer {
         }
     }
 
-    /// Frees a tree that stands on the list and is nobody else's to free, and takes it off.
+    /// Frees a tree that stands on the list and that no other thread frees. Takes it off the list.
     pub fn free_tree(&self, table: &Table, tree: &Tree) -> Result<()> {
         let _claim = {
-            // Not held with the DDL mutex: whoever drops the table takes them the other way round.
+            // Not held with the DDL mutex: DROP TABLE takes them in the other order.
             let _gate = table.gate.read();
             if table.is_dropped() || table.layout().id != tree.file {
                 return Ok(());
@@ -76,7 +78,7 @@ impl TreeFreer {
             let Some(claim) = Claim::of(table, tree.index) else {
                 return Ok(());
             };
-            // It may be a load's that came to nothing.
+            // It may be the tree of a load that was given up.
             table.loads.fetch_add(1, Ordering::SeqCst);
             let freed = self.free_pages(table, tree);
             table.loads.fetch_add(1, Ordering::SeqCst);
@@ -97,8 +99,8 @@ impl TreeFreer {
         Ok(())
     }
 
-    /// A tree with a broken page is not walked: its pages are found by what they say of themselves, and the broken ones are lost. False: not
-    /// now, the next start tries again.
+    /// Frees the tree's pages. A tree with a broken page is not walked: its pages are found by
+    /// their own headers, and the broken ones are lost. False: not now, the next start tries again.
     fn free_pages(&self, table: &Table, tree: &Tree) -> Result<bool> {
         let why = match crate::btree::TreeRemover::new(&self.pool, &tree).remove() {
             Err(e) if e.is_corrupt() => self.log.name_damage(e),

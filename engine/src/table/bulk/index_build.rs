@@ -1,8 +1,12 @@
 //! Building a secondary index of a table that has rows. `alter_indexes` publishes it.
 //!
-//! From its first page on, a build's tree stands in the catalog as one to be freed; publishing takes it off that list. So a build that
-//! a crash or an abort cuts short leaves nothing behind, and the pages of a dropped index are freed in the same way.
-//! Entries are stamped 0: views that are older than the index are refused (`Secondary::created`), all others see every entry.
+//! From its first page on, a build's tree stands in the catalog as one to be freed; publishing
+//! takes it off that list. So a build that a crash or an abort ends leaves nothing. The pages of a
+//! dropped index are freed in the same way. Entries are stamped 0: views that are older than the
+//! index are refused (`Secondary::created`), and all others see every entry.
+//!
+//! Takes the DDL mutex to begin. No latch is held between calls. Called by the engine and by the C
+//! ABI.
 use crate::base::Result;
 use crate::btree::extents::ExtentList;
 use crate::btree::Tree;
@@ -57,7 +61,7 @@ impl IndexBuilder {
         let mut made = None;
         let mut listed = layout.clone();
         self.tables.record(layout, &[layout], |mtr| {
-            // Nothing is buffered for a wide one.
+            // A wide index has no delta tree.
             let trees = Tree::create_many(mtr, layout.id, &ids[..2 - spec.wide as usize])?;
             listed.freeing.extend(trees.iter().map(|tree| (tree.index, tree.root)));
             made = Some((trees[0], trees.get(1).map(|tree| self.tables.fresh_delta(*tree))));
@@ -149,7 +153,7 @@ impl IndexBuild {
         &self.index.name
     }
 
-    /// Gives up: frees the pages. (Not those of an index that was published: it is the table's.)
+    /// Gives up: frees the pages, unless the index was published and so is the table's.
     pub fn abort(self) -> Result<()> {
         if self.table.layout().secondary_by_id(self.index.id).is_some() {
             return Ok(());

@@ -1,12 +1,17 @@
-//! INSERT ... SELECT and LOAD DATA into an empty table: rows go past pool, undo and log when they are many.
+//! INSERT ... SELECT and LOAD DATA into an empty table: if rows are many they go past pool, undo
+//! and log.
 //!
-//! Nobody says how many will come. So rows are held first; with so many bytes of them that a load pays (`StoreConfig::bulk_load_min`)
-//! it is decided: into a load if the table is empty still (`bulk_link.rs`), else they are inserted one by one, as are those behind
-//! them. A statement that ends before costs what it always did. Nothing is locked and nothing is written before the decision.
+//! The number of rows is not known in advance. So rows are held first. Once they have so many bytes
+//! that a load pays (`StoreConfig::bulk_load_min`), the choice is made. If the table is still empty
+//! they go into a load (`stamped_load.rs`). Else they are inserted one by one, and so are the rows
+//! that follow. A statement that ends before costs what a plain one costs. Nothing is locked or
+//! written before the choice.
 //!
-//! A held row that may have a key or a unique value of one before it ends the holding, too: so a statement of few rows fails with the
-//! row, and at the moment, that it always did. Of many rows the one that is refused may have come long before, and
-//! [`BulkInsert::refused`] says which.
+//! A held row that may have a key or a unique value of an earlier one ends the holding as well. So
+//! a statement of few rows fails with the same row, and at the same moment, as a plain one. Of many
+//! rows the refused one may have come long before, and [`BulkInsert::refused`] says which.
+//!
+//! No latch is held between calls. Called by the C ABI.
 use crate::base::bytes::{push_bytes, push_varint, take_bytes, take_varint};
 use crate::base::{Error, Result};
 use crate::table::bulk::table_load::{over, TableLoad, TableLoader};
@@ -18,13 +23,13 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// Rows of one statement into one table. Ends in [`BulkInsert::end`]; after an error nothing else is left, and the statement is
-/// rolled back behind it.
+/// Rows of one statement into one table. Ends in [`BulkInsert::end`]. After an error only `end` is
+/// allowed, and then the statement is rolled back.
 pub struct BulkInsert {
     loader: Arc<TableLoader>,
     table: Arc<Table>,
     stage: Stage,
-    /// Others are kept from inserting.
+    /// Other transactions are kept from inserting.
     taken: bool,
     /// Clustered key and row.
     refused: Option<(Vec<u8>, Vec<u8>)>,
@@ -40,7 +45,7 @@ enum Stage {
 /// Takes clustered key, row and entries.
 type EachRow<'a> = &'a mut dyn FnMut(&[u8], &[u8], &[Entry<'_>]) -> Result<()>;
 
-/// Rows with their entries, one behind the other.
+/// Rows with their entries, one after the other.
 #[derive(Default)]
 struct Held {
     bytes: Vec<u8>,
@@ -49,7 +54,7 @@ struct Held {
 }
 
 impl Held {
-    /// False, and the row is not taken: one before it may have its key, or a unique value of it.
+    /// False, and the row is not taken: an earlier row may have its key, or a unique value of it.
     fn push(&mut self, layout: &Layout, pk: &[u8], row: &[u8], entries: &[Entry<'_>]) -> bool {
         let mut is_new = self.seen.insert(hash_of(0, pk));
         let is_unique = |e: &&Entry<'_>| !e.has_null && layout.index(e.index + 1).is_some_and(|i| i.unique);
@@ -111,7 +116,8 @@ fn take_row<'a>(b: &'a [u8], at: &mut usize, entries: &mut Vec<Entry<'a>>) -> Op
 }
 
 impl TableLoader {
-    /// None: the table is not empty, and rows are to be inserted one by one. The statement does not read the table while it fills it.
+    /// None: the table is not empty, and rows are to be inserted one by one. The statement does not
+    /// read the table while it fills it.
     pub fn begin_bulk_insert(self: &Arc<TableLoader>, table: &Arc<Table>) -> Result<Option<BulkInsert>> {
         if self.bulk_load_min == u64::MAX || table.layout().has_wide() || !self.is_bare(table.layout())? {
             return Ok(None);
@@ -157,7 +163,7 @@ impl BulkInsert {
         }
     }
 
-    /// What was held; an error from here on leaves nothing but the end.
+    /// Takes the held rows; after an error from here on only `end` is allowed.
     fn take_held(&mut self) -> Result<Held> {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Held(held) => Ok(held),
@@ -195,7 +201,8 @@ impl BulkInsert {
         })
     }
 
-    /// All rows have come. When it is done they are in the table, and others insert again.
+    /// All rows have come. On return they are in the table, and other transactions may insert
+    /// again.
     pub fn finish(&mut self, trx: &mut Trx) -> Result<()> {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Held(held) => self.insert_held(trx, &held)?,
@@ -224,7 +231,7 @@ impl BulkInsert {
         self.refused.as_ref().map(|(pk, row)| (&pk[..], &row[..]))
     }
 
-    /// Gives up what is not finished; what has been written goes with the statement's rollback.
+    /// Gives up what is not finished. What was written goes with the statement's rollback.
     pub fn end(mut self, trx: &mut Trx) {
         self.stage = Stage::Over;
         self.release(trx);

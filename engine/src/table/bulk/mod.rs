@@ -1,7 +1,8 @@
-//! What is built as a whole: an index, a table that is loaded, INSERT ... SELECT into an empty table.
+//! What is built as a whole: an index, a table that is loaded, INSERT ... SELECT into an empty
+//! table.
 //!
-//! Files, top to bottom: `insert_select`, `stamped_load`, `table_load`, `alter_indexes`, `index_build`, `free_trees`,
-//! `fill`, `sort`, `sort_run`.
+//! Files, top to bottom: `insert_select`, `stamped_load`, `table_load`, `alter_indexes`,
+//! `index_build`, `free_trees`, `fill`, `sort`, `sort_run`.
 pub(crate) mod alter_indexes;
 pub(crate) mod fill;
 pub(crate) mod free_trees;

@@ -1,8 +1,12 @@
-//! External merge sort for index builds: entries gather in memory up to a budget, then go to a file as one sorted run (`sort_run.rs`);
-//! at the end the runs are merged, with what is still in memory.
+//! External merge sort for index builds. Entries gather in memory up to a budget, then go to a file
+//! as one sorted run (`sort_run.rs`). At the end the runs are merged with the entries still in
+//! memory.
 //!
-//! A merge reads a piece of each run, and all pieces together keep to the budget. Pieces are not made smaller than pays, so there is an
-//! end to the runs that one merge takes; if there are more, some are merged into longer ones first, the shortest, and as few as will do.
+//! A merge reads a piece of each run, and all pieces together keep to the budget. Pieces have a
+//! least size, so one merge takes a limited number of runs. If there are more, some are merged into
+//! longer ones first: the shortest, and as few as will do.
+//!
+//! Called by index builds and loads, with no latch held.
 use crate::base::Result;
 use crate::io::{Disk, IO_ALIGN};
 use crate::table::bulk::sort_run::{place_for_run, Reader, Run, RunPlace, Writer, CHUNK};
@@ -11,16 +15,18 @@ use std::collections::binary_heap::PeekMut;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-/// Bytes read of a run at once, at least: smaller pieces cost more in calls, and in seeks where the system's cache does not hold the runs.
+/// Bytes read of a run at once, at least. Smaller pieces cost more calls, and more seeks where the
+/// system's cache does not hold the runs.
 const CHUNK_MIN: usize = 32 << 10;
-/// Runs that one merge takes at least, whatever the budget: 8 MiB, once in a build, whose sorters merge one after the other. Fewer would mean
-/// that most is written once more: a budget of 4 MiB, an index's share in a pool of 128 MiB, leaves 150 runs of some 600 MB.
+/// Runs that one merge takes at least, whatever the budget. They take 8 MiB, once in a build, whose
+/// sorters merge one after the other. With fewer, most entries would be written once more. A budget
+/// of 4 MiB is an index's share in a pool of 128 MiB; it leaves 150 runs of some 600 MB.
 const RUNS_MIN: usize = 256;
 
 /// Entries between two looks at `Waiter::killed`.
 const KILL_POLL: u64 = 4096;
 
-/// What an entry costs in memory beside its bytes.
+/// Memory of an entry besides its bytes.
 const ENTRY_OVERHEAD: usize = std::mem::size_of::<Slot>();
 
 #[derive(Clone, Copy)]
@@ -128,11 +134,13 @@ impl Sorter {
         share.clamp(CHUNK_MIN, CHUNK) / IO_ALIGN * IO_ALIGN
     }
 
-    /// Merges runs into longer ones, until one merge takes all that are left. `poll` is asked now and then whether to go on.
+    /// Merges runs into longer ones, until one merge takes all that are left. `poll` is asked now
+    /// and then whether to go on.
     fn thin(&mut self, poll: Poll<'_>) -> Result<()> {
         let runs_max = self.runs_max();
         while self.runs.len() > runs_max {
-            // Only the first merge takes fewer than it might: then the others come out even, and the least is written again.
+            // Only the first merge takes fewer runs than it might. Then the others come out even,
+            // and the least is written again.
             let surplus = self.runs.len() - runs_max;
             let n = (surplus - 1) % (runs_max - 1) + 2;
             self.runs.sort_by_key(|run| run.len);
@@ -265,7 +273,8 @@ mod tests {
         (names.len(), names.iter().map(len).sum())
     }
 
-    /// An index over texts has each of them twice: as weights in the key, and as it is in the value.
+    /// An index over texts has each of them twice: as weights in the key, and as it is in the
+    /// value.
     #[test]
     fn a_text_is_not_written_twice() {
         for (shapes, permille) in [(5, 625), (1, 520)] {
@@ -352,7 +361,7 @@ mod tests {
         }
     }
 
-    /// Neither descriptors nor memory grow with the runs; nor is more written again than has to be.
+    /// Neither descriptors nor memory grow with the runs. No more is written again than has to be.
     #[test]
     fn many_runs_take_no_more_files_and_memory_than_few() {
         let disk = SimDisk::new(6);

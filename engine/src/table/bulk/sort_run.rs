@@ -1,20 +1,23 @@
 //! Sorted runs of entries in temporary files (`sort.rs`): how they are written, and read back.
 //!
-//! A file takes many runs, one behind the other, and goes with the last of them; it is named `tmp_*`: whatever is left of one is
-//! removed when the engine is opened. A record of a run leaves out what it has in common with the record before, because what is
-//! written here comes on top of the index itself:
+//! A file takes many runs, one after the other, and is removed with the last of them. It is named
+//! `tmp_*`: such files are removed when the engine is opened. Runs take disk space on top of
+//! the index itself, so a record leaves out what it has in common with the record before:
 //! ```text
 //! shared varint   bytes of the key that are those of the key before
 //! rest   bytes    the key's other bytes
 //! note   varint   four times the caller's number, and how the value is written:
-//!                 0 bytes; 1 it is the one before; 2 a piece of it is in the key (an index over texts that are their own weights);
-//!                 3 the same, with head, place and tail of the last 2:
+//!                 0 bytes; 1 it is the one before; 2 a piece of it is in the key (an index over
+//!                 texts that are their own weights); 3 the same, with head, place and tail of the
+//!                 last 2:
 //! len    varint   (if 2 or 3) of the piece
 //! at     varint   (if 2) its place in the key
 //! head   bytes    (if 2) before the piece
-//! tail   bytes    (if 2) behind the piece
+//! tail   bytes    (if 2) after the piece
 //! ```
 //! bytes = varint length + data.
+//!
+//! Called by `sort`.
 use crate::base::bytes::{common_prefix, push_bytes, push_varint, take_bytes, take_varint};
 use crate::base::{Error, Result};
 use crate::io::{Caching, Disk, File, Mode, IO_ALIGN};
@@ -22,7 +25,8 @@ use std::sync::Arc;
 
 /// Bytes written of a run at once, and read of it if memory allows.
 pub const CHUNK: usize = 256 << 10;
-/// A file that has so many gets no more runs: one descriptor for a GiB, and disk space comes back in such pieces while runs are merged.
+/// A file of so many bytes gets no more runs. One descriptor serves a GiB, and disk space comes
+/// back in such pieces while runs are merged.
 const FILE_MAX: u64 = 1 << 30;
 
 /// A file with runs, removed when the last of them goes.
@@ -34,7 +38,7 @@ pub struct RunFile {
 
 impl Drop for RunFile {
     fn drop(&mut self) {
-        // Left behind it would be removed at the next open.
+        // A file that stays is removed at the next open.
         let _ = self.disk.remove(&self.name);
     }
 }
@@ -42,7 +46,7 @@ impl Drop for RunFile {
 /// Where the next run goes: the file and the place in it.
 pub type RunPlace = (Arc<RunFile>, u64);
 
-/// Behind the last run, or in a new file.
+/// After the last run, or in a new file.
 pub fn place_for_run(disk: &Arc<dyn Disk>, behind: Option<RunPlace>) -> Result<RunPlace> {
     if let Some(place) = behind.filter(|(_, at)| *at < FILE_MAX) {
         return Ok(place);
@@ -167,7 +171,8 @@ fn push_value(out: &mut Vec<u8>, note: u64, key: &[u8], value: &[u8], before: &[
     }
 }
 
-/// A piece of the value, from its middle out, that is in the key too: (start in the value, place in the key, length).
+/// A piece of the value, taken from its middle outwards, that is also in the key: (start in the
+/// value, place in the key, length).
 fn piece_in(key: &[u8], value: &[u8]) -> Option<(usize, usize, usize)> {
     if value.len() < PIECE_MIN || key.len() < PIECE_MIN {
         return None;
@@ -187,7 +192,7 @@ pub struct Reader<'r> {
     run: &'r Run,
     /// Bytes read at once.
     step: usize,
-    /// Place in the run behind `chunk`.
+    /// Place in the run after `chunk`.
     read: u64,
     chunk: Vec<u8>,
     at: usize,
@@ -243,7 +248,7 @@ impl<'r> Reader<'r> {
         let shared = take_varint(&self.chunk, &mut at)? as usize;
         let rest = take_bytes(&self.chunk, &mut at)?;
         let note = take_varint(&self.chunk, &mut at)?;
-        // Everything of the entry is there before anything is changed: it may have to be taken again.
+        // The whole entry is read before anything is changed: it may have to be taken again.
         let whole = match note & 3 {
             WHOLE => Some(take_bytes(&self.chunk, &mut at)?),
             _ => None,

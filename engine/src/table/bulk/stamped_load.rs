@@ -1,18 +1,27 @@
-//! Loads of an empty table that others know: what `load.rs` does for a new one, and what is different.
+//! Loads of an empty table that other transactions know: what differs from a load of a new table
+//! (`table_load.rs`).
 //!
-//! Rows and entries are stamped with the transaction's id, and have no undo pointer: views that do not see it see nothing before them, and
-//! each row is locked by its maker as any other. From the look that finds the table empty until everything is linked no other transaction
-//! inserts: all keys of the clustered index are range-locked, and inserts ask under the latch of their leaf. The look: nothing stands in
-//! any tree of the table, nor waits in its change buffer; so no version, and no entry of an older time. (An empty clustered tree alone
-//! says nothing of entries: purge comes to the streams of transactions in any order, so what is left of a row that is gone may still be
-//! pending.)
+//! Rows and entries are stamped with the transaction's id, and have no undo pointer. Views that do
+//! not see the transaction see nothing before them. Each row is locked by its maker like any other.
 //!
-//! Two undo records (`bulk_undo.rs`) answer for it. LOAD BEGUN names the lists of extents, before there are any; LOAD LINKED says that
-//! rows may be in the trees, before the first tree is linked. Between the two come those of long rows. Nothing is linked before all
-//! trees are forced, and unique indexes are known to have nothing twice; but rows that came out of order after many in order are placed
-//! in the linked clustered tree, each as an insert of its own: ranges that others have locked since the link are waited for.
+//! No other transaction inserts from the moment that finds the table empty until everything is
+//! linked. All keys of the clustered index are range-locked, and inserts ask under the latch of
+//! their leaf. The table is empty if nothing stands in any of its trees, or waits in its change
+//! buffer. So there is no version, and no entry of an older time. (An empty clustered tree alone
+//! says nothing of entries. Purge comes to the streams of transactions in any order, so entries of
+//! a purged row may still be pending.)
 //!
-//! Latches: none between calls; a root (X) while it is linked, a leaf (X) while a late row is placed. Called by `bulk_insert.rs`.
+//! Two undo records (`undo/load_rollback.rs`) cover the load. LOAD BEGUN names the lists of
+//! extents, before there are any. LOAD LINKED says that rows may be in the trees, before the first
+//! tree is linked. The records of long rows come between the two.
+//!
+//! Nothing is linked before all trees are forced, and before unique indexes are known to have
+//! nothing twice. Only rows that came out of order after many in order are placed in the linked
+//! clustered tree. Each is an insert of its own: ranges that others have locked since the link are
+//! waited for.
+//!
+//! Latches: none between calls; a root (X) while it is linked, a leaf (X) while a late row is
+//! placed. Called by `insert_select`.
 use crate::base::{sync_point, Error, IndexId, Result, SyncPoint};
 use crate::btree::extents::ExtentList;
 use crate::btree::load::Loaded;
@@ -29,7 +38,8 @@ use std::sync::atomic::{fence, Ordering};
 use std::sync::Arc;
 
 impl TableLoader {
-    /// True: the table is empty, and nobody else inserts into it before [`TableLoader::let_others_insert`] or the transaction's end.
+    /// True: the table is empty, and no other transaction inserts into it before
+    /// [`TableLoader::let_others_insert`] or the transaction's end.
     pub(in crate::table) fn take_empty_table(&self, trx: &mut Trx, table: &Table) -> Result<bool> {
         let layout = table.layout();
         if !self.is_bare(layout)? {
@@ -40,7 +50,8 @@ impl TableLoader {
         if !locks.lock_whole(trx, layout.clustered.id) {
             return Ok(false);
         }
-        // As in `RowWriter::ranges_still_free`: whoever inserts under a leaf's latch was here before us, and is seen, or meets the lock.
+        // As in `RowWriter::ranges_still_free`: an insert under a leaf's latch came before us, and
+        // is seen, or meets the lock.
         fence(Ordering::SeqCst);
         let free = all_indexes(layout).all(|index| locks.whole_is_free(trx, index));
         let taken = match free {
@@ -56,7 +67,7 @@ impl TableLoader {
         self.trx_sys.locks().unlock_whole(trx, table.layout().clustered.id);
     }
 
-    /// Nothing stands in any of its trees.
+    /// Nothing stands in any of the table's trees.
     pub(crate) fn is_bare(&self, layout: &Layout) -> Result<bool> {
         if layout.temporary || !layout.clustered.tree.is_empty(&self.pool)? {
             return Ok(false);
@@ -65,7 +76,8 @@ impl TableLoader {
             if s.quarantined {
                 return Ok(false);
             }
-            // First what is pending, then the tree: what is merged in between is met there.
+            // First the pending changes, then the tree: changes that are merged in between are met
+            // in the tree.
             if let Some(delta) = &s.index.delta {
                 delta.load(&self.pool)?;
                 if !delta.is_empty() {
@@ -120,8 +132,8 @@ fn named(lists: &[ExtentList]) -> impl ExactSizeIterator<Item = (IndexId, u32)> 
 }
 
 impl TableLoad {
-    /// Builds all trees, and links them. On `Duplicate` nothing is linked, but if rows came late. After an error what is left is the
-    /// statement's rollback.
+    /// Builds all trees, and links them. On `Duplicate` nothing is linked, except if rows came
+    /// late. After an error the statement's rollback removes the rest.
     pub(in crate::table) fn finish_by(&mut self, trx: &mut Trx) -> Result<()> {
         let table = self.table.clone();
         let layout = table.layout();
@@ -159,7 +171,8 @@ impl TableLoad {
         done
     }
 
-    /// Readers know the tree already: as for `link`, with the leaf's latch and the row's key.
+    /// Readers know the tree already. So this works as `link` does, with the leaf's latch and the
+    /// row's key.
     fn place_late_row(&self, trx: &mut Trx, layout: &Layout, pk: &[u8], value: &[u8]) -> Result<()> {
         let index = layout.clustered.id;
         let locks = self.loader.trx_sys.locks();
@@ -178,7 +191,8 @@ impl TableLoad {
         }
     }
 
-    /// The clustered tree, the first one. A rollback counts down what it takes out of it, so it is counted here and not at the end.
+    /// Links the clustered tree, the first one. Its rows are counted here and not at the end,
+    /// because a rollback counts the rows that it removes from it.
     fn link_rows(&self, trx: &mut Trx, layout: &Layout, rows: &Loaded) -> Result<()> {
         self.log_link(trx, layout)?;
         self.link(trx, layout.clustered.tree, rows)?;
@@ -186,7 +200,7 @@ impl TableLoad {
         Ok(())
     }
 
-    /// LOAD LINKED, and the AUTO_INCREMENT counter: no value of a row may be given again.
+    /// Logs LOAD LINKED, and the AUTO_INCREMENT counter: no value of a row may be given again.
     fn log_link(&self, trx: &mut Trx, layout: &Layout) -> Result<()> {
         let loader = &self.loader;
         self.table.loads.fetch_add(1, Ordering::SeqCst);
@@ -204,7 +218,8 @@ impl TableLoad {
         Ok(())
     }
 
-    /// A SERIALIZABLE reader locks his range first and reads then; we ask under the root's latch: one of the two meets the other.
+    /// A SERIALIZABLE reader locks its range first and reads then. The load asks under the root's
+    /// latch. So one of the two meets the other.
     fn link(&self, trx: &mut Trx, tree: Tree, built: &Loaded) -> Result<()> {
         let loader = &self.loader;
         let locks = loader.trx_sys.locks();
@@ -226,7 +241,8 @@ impl TableLoad {
         }
     }
 
-    /// The error of a unique index that has a value twice: names the index, and keeps the row. `rows`: if they are not linked yet.
+    /// The error of a unique index that has a value twice: names the index, and keeps the row.
+    /// `rows`: if they are not linked yet.
     fn name_duplicate(&mut self, layout: &Layout, rows: Option<&Loaded>, i: usize, e: Error) -> Result<Loaded> {
         let Error::Duplicate { pk, .. } = e else {
             return Err(e);

@@ -1,13 +1,17 @@
-//! Load of an empty table: rows without locks, undo and redo. Either nobody else knows the table yet (ALTER by copy, CREATE ...
-//! SELECT), which is what the rest of this text is about; or others do, and what is different then is in `bulk_link.rs`.
+//! Load of an empty table: rows without locks, undo and redo. This file is about a table that no
+//! other transaction knows yet (ALTER by copy, CREATE ... SELECT). What differs for a known table
+//! is in `stamped_load.rs`.
 //!
-//! Rows that come in the order of their keys go straight into a bulk load of the clustered tree; others are sorted first. Each
-//! secondary index is sorted and loaded at the end. A row out of order after many in order (the source's tail changed while it was read in
-//! key order, say) is placed on its own. Rows are stamped 0, as index builds stamp their entries: views that are older than the load's
-//! end are refused ([`Layout::created`]), all others see every row.
+//! Rows that come in the order of their keys go straight into a bulk load of the clustered tree;
+//! others are sorted first. Each secondary index is sorted and loaded at the end. A row out of
+//! order after many in order is placed on its own. (That happens if the end of the source changed
+//! while it was read in key order.) Rows are stamped 0, as index builds stamp their entries. Views
+//! that are older than the load's end are refused ([`Layout::created`]); all others see every row.
 //!
-//! All or nothing is the caller's: whoever fails drops the table. A crash leaves it empty, or some of its trees loaded, and pages that
-//! go with its file. No latch is held between calls.
+//! All or nothing is the caller's task: it drops the table if the load fails. A crash leaves the
+//! table empty, or some of its trees loaded, and pages that go with its file.
+//!
+//! No latch is held between calls. Called by the C ABI and by `insert_select`.
 use crate::base::{Counters, Error, Lsn, Result, TrxId, UndoPtr};
 use crate::btree::extents::ExtentList;
 use crate::btree::load::{Loaded, Loader};
@@ -33,11 +37,11 @@ use std::sync::Arc;
 
 /// What becomes of the rows.
 pub(in crate::table) enum Rows {
-    /// All so far. `in_order`: they came so.
+    /// All rows so far. `in_order`: they came in order.
     Gathered { sorter: Sorter, in_order: bool },
     /// They come in order, and go to their pages.
     Loading(Box<Loader>),
-    /// What came in order is loaded; one did not.
+    /// The rows in order are loaded; then one came out of order.
     Loaded,
 }
 
@@ -61,7 +65,8 @@ pub struct TableLoad {
     /// None: an error ended it.
     pub(in crate::table) rows: Option<Rows>,
     pub(in crate::table) entries: Vec<Sorter>,
-    /// The transaction that rows and entries are stamped with; 0: nobody else knows the table.
+    /// The transaction that rows and entries are stamped with; 0: no other transaction knows the
+    /// table.
     pub(in crate::table) stamp: TrxId,
     /// With a stamp: of each tree, clustered first. Else of every bulk load begun.
     pub(in crate::table) lists: Vec<ExtentList>,
@@ -77,8 +82,9 @@ pub struct TableLoad {
 }
 
 impl TableLoader {
-    /// None: the table is not one to be loaded (temporary, or it has rows). The caller has it to himself until it ends, drops it if that
-    /// fails, and lets nobody see it before.
+    /// None: the table is not one to be loaded (temporary, or it has rows). Until the load ends,
+    /// the caller is the table's only user. It drops the table if the load fails, and hides it from
+    /// others before.
     pub fn begin_load(self: &Arc<TableLoader>, table: &Arc<Table>) -> Result<Option<TableLoad>> {
         let layout = table.layout();
         if layout.temporary || layout.clustered.tree.seek(&self.pool, Seek::First, &[])?.is_some() {
@@ -116,7 +122,8 @@ impl TableLoader {
 }
 
 impl TableLoad {
-    /// `Duplicate` of the clustered key here or at the end, of a unique index at the end. After an error nothing but an end is left.
+    /// `Duplicate` of the clustered key here or at the end, of a unique index at the end. After an
+    /// error only an end is allowed.
     pub fn add(&mut self, pk: &[u8], row: &[u8], entries: &[Entry<'_>]) -> Result<()> {
         self.add_by(None, pk, row, entries)
     }
@@ -149,7 +156,8 @@ impl TableLoad {
         match trx {
             Some(trx) => {
                 self.loader.long_rows.make_value(trx, layout, pk, row, &mut value)?;
-                // What a rollback would cost, as far as the choice of a deadlock's victim goes.
+                // Counts the row towards the costs of a rollback, for the choice of a deadlock's
+                // victim.
                 trx.count_loaded_row();
             }
             None => self.loader.long_rows.make_loaded_value(layout, pk, row, &mut value)?,
@@ -232,13 +240,14 @@ impl TableLoad {
         Loader::new(&loader.pool, tree, list, FILL_PERCENT)
     }
 
-    /// Puts one row into a tree that nobody else knows.
+    /// Puts one row into a tree that no other transaction knows.
     fn place(&self, tree: &Tree, pk: &[u8], value: &[u8]) -> Result<()> {
         let placed = self.place_if(tree, pk, value, &mut || true)?;
         assert!(placed.is_some(), "nobody forbids it");
         Ok(())
     }
-    /// The same if `allowed`, asked once the leaf is latched. None, and nothing changed: it is not. Else the LSN behind the change.
+    /// Puts one row if `allowed`, which is asked once the leaf is latched. None: it is not allowed,
+    /// and nothing changed. Else the LSN after the change.
     pub(in crate::table) fn place_if(
         &self,
         tree: &Tree,
@@ -264,7 +273,8 @@ impl TableLoad {
         }
     }
 
-    /// Loads what was gathered. Everything is durable on return, and the table is one like any other.
+    /// Loads what was gathered. Everything is durable on return, and the table is one like any
+    /// other.
     pub fn finish(&mut self, trx: &Trx) -> Result<()> {
         let table = self.table.clone();
         let layout = table.layout();
@@ -318,7 +328,7 @@ impl TableLoad {
         link_load(&self.loader.pool, load)
     }
 
-    /// Past the pool and the log, and not linked yet.
+    /// Builds the clustered tree past the pool and the log. It is not linked yet.
     pub(in crate::table) fn build_rows(&mut self, layout: &Layout, trx: &Trx) -> Result<Loaded> {
         let sorter = match self.rows.take().ok_or_else(over)? {
             Rows::Gathered { sorter, .. } => sorter,
@@ -397,7 +407,7 @@ impl TableLoad {
     }
 }
 
-/// Rows by their keys, each once. `doubled`: the value of the one that is there twice.
+/// Rows by their keys, each once. `doubled`: gets the value of a row whose key comes twice.
 fn rows_in_order(sorter: Sorter, trx: &Trx, doubled: &mut Vec<u8>, push: Push<'_>) -> Result<()> {
     let mut last: Option<Vec<u8>> = None;
     sorter.merge(&mut kill_poll(trx), &mut |key, value, _| {

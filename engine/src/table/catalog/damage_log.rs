@@ -1,6 +1,7 @@
-//! [`DamageLog`]: the engine's log, and errors with the names of table and index and the way out.
+//! [`DamageLog`]: the engine's log, and errors that name table and index and the way out.
 //!
-//! Takes no latch and no lock but the catalog's map. Called by every room above, and by the engine.
+//! Takes no latch, and no lock but the catalog's map. Called by every room above, and by the
+//! engine.
 use crate::base::ids::{FIRST_TABLE_FILE, UNDO_FILE};
 use crate::base::{Damage, Error, Level, Result};
 use crate::change::DELTA_BIT;
@@ -8,10 +9,10 @@ use crate::table::catalog::dictionary::Catalog;
 use crate::table::catalog::table::Table;
 use std::sync::Arc;
 
-/// Takes a line for people.
+/// Takes a line of the log.
 pub type Tell = Arc<dyn Fn(Level, &str) + Send + Sync>;
 
-/// The engine's log, with errors named as people know tables and indexes.
+/// The engine's log. Names tables and indexes as the user knows them.
 #[derive(Clone)]
 pub struct DamageLog {
     catalog: Arc<Catalog>,
@@ -23,7 +24,7 @@ impl DamageLog {
         DamageLog { catalog, sink }
     }
 
-    /// Tells people of damage: goes to the engine's log.
+    /// Logs damage.
     pub fn error(&self, text: &str) {
         (self.sink)(Level::Error, text);
     }
@@ -34,7 +35,8 @@ impl DamageLog {
         (self.sink)(Level::Info, text);
     }
 
-    /// A `Corrupt`, or an `Io` of a page, with the names that the catalog knows, and the way out. Others pass unchanged.
+    /// Adds the names that the catalog knows, and the way out, to a `Corrupt`, or to an `Io` of a
+    /// page. Other errors pass unchanged.
     pub fn name_damage(&self, error: Error) -> Error {
         let named = |damage: Box<Damage>, then| {
             let what = self.describe(&damage, then);
@@ -82,7 +84,8 @@ impl DamageLog {
         }
     }
 
-    /// Of a table that was broken when the engine was opened nothing can be done now, but it may come back: what it still needs has to wait.
+    /// Refuses a table that was broken when the engine was opened. The table may come back, so
+    /// whatever it still needs has to wait.
     pub fn check_whole(&self, table: &Table) -> Result<()> {
         let Some(why) = table.broken() else { return Ok(()) };
         Err(Error::corrupt(format!(

@@ -1,10 +1,15 @@
-//! CREATE, DROP, RENAME, TRUNCATE of tables. Each is atomic and durable on return.
+//! CREATE, DROP, RENAME, TRUNCATE of tables. Each statement is atomic and durable on return.
 //!
-//! The one Mtr that changes the catalog decides: before it is durable, a crash leaves a file that nobody names, and the
-//! engine's open removes it; after it, the statement has happened. Files are therefore made before that Mtr and removed
-//! behind it (with FILE_DROP logged in the same Mtr, so that recovery does not look for the file's pages). From the first to
-//! the last of this the checkpoint is held back, and nobody is waited for: a table's gate is closed before.
-//! Latches: none is held between the Mtrs; the DDL mutex is held throughout.
+//! The one Mtr that changes the catalog decides. Before it is durable, a crash leaves a file that
+//! no catalog entry names, and the engine's open removes that file. After it, the statement has
+//! happened. So files are made before that Mtr and removed after it. FILE_DROP is logged in the
+//! same Mtr, so that recovery does not look for the file's pages.
+//!
+//! The checkpoint is held back from the first of these steps to the last. No step waits for another
+//! thread: the table's gate is closed before.
+//!
+//! Latches: none is held between the Mtrs; the DDL mutex is held throughout. Called by the engine
+//! and by the C ABI.
 use crate::base::sync::RankedGuard;
 use crate::base::{planted, sync_point, Counters, Error, FileId, IndexId, Mutant, Result, SyncPoint, TrxId};
 use crate::btree::{Tree, WIDE_BIT};
@@ -95,7 +100,7 @@ impl Tables {
         Ok(())
     }
 
-    /// A new, empty incarnation in a new file. The caller has the table to himself.
+    /// Makes a new, empty incarnation in a new file. The caller is the table's only user.
     pub fn truncate_table(&self, name: &str) -> Result<()> {
         let mut ddl = self.start_ddl()?;
         let table = self.table_named(name)?;
@@ -151,8 +156,8 @@ impl Tables {
         Ok(ddl)
     }
 
-    /// Runs a DDL statement that old views must not look behind: under a transaction number that a view sees only if it was
-    /// opened after the statement.
+    /// Runs a DDL statement that hides the past. `body` gets a transaction number: a view sees it
+    /// only if the view was opened after the statement.
     pub(in crate::table) fn with_mark<T>(&self, body: impl FnOnce(TrxId) -> Result<T>) -> Result<T> {
         let mut trx: Trx = self.trx_sys.new_trx(Arc::new(ThreadWaiter::new()), 0);
         self.trx_sys.start(&mut trx, Isolation::ReadCommitted, 0);
@@ -162,8 +167,9 @@ impl Tables {
         result
     }
 
-    /// The deciding Mtr: `change` edits the catalog; durable on return. A temporary table is in no catalog. `grown`: the definitions that may
-    /// take more room than before; what takes none (DROP) is possible on a full disk.
+    /// The deciding Mtr: `change` edits the catalog. Durable on return. A temporary table is in no
+    /// catalog. `grown`: the definitions that may take more room than before. A change that takes
+    /// no room (DROP) is possible on a full disk.
     pub(in crate::table) fn record(
         &self,
         layout: &Layout,
@@ -186,7 +192,8 @@ impl Tables {
         self.redo.flush(lsn, FlushMode::Sync)
     }
 
-    /// File, trees and numbers of a new, empty table. On error nothing is left but used-up numbers.
+    /// Makes file, trees and numbers of a new, empty table. On error nothing is left but used-up
+    /// numbers.
     fn new_incarnation(&self, ddl: &mut DdlNumbers, spec: &TableSpec, created: TrxId) -> Result<Layout> {
         let mut mtr = self.pool.begin();
         let (id, index) = self
@@ -260,14 +267,14 @@ impl Tables {
     pub(in crate::table) fn fresh_delta(&self, tree: Tree) -> Arc<Delta> {
         Arc::new(Delta::fresh(tree, &self.change))
     }
-    /// What is pending for indexes that are no more, and their memory.
+    /// Discards the pending changes of dropped indexes, and gives their memory back.
     pub(in crate::table) fn discard_pending<'a>(&self, secondary: impl IntoIterator<Item = &'a Secondary>) {
         for delta in secondary.into_iter().filter_map(|s| s.index.delta.as_ref()) {
             self.discard_delta(delta);
             delta.give_back_memory();
         }
     }
-    /// What is pending in the tree is nobody's debt any more.
+    /// Discards the pending changes of the tree: they are no debt of the change buffer any more.
     pub(in crate::table) fn discard_delta(&self, delta: &Delta) {
         let entries = delta.discard();
         self.counters.change_buffer_discarded.add(entries);
@@ -292,7 +299,7 @@ pub(in crate::table) fn number(id: IndexId, wide: bool) -> IndexId {
     id | if wide { WIDE_BIT } else { 0 }
 }
 
-/// What the table would be created from.
+/// The definition that the table would be created from.
 fn spec_of(layout: &Layout) -> TableSpec {
     TableSpec {
         temporary: layout.temporary,

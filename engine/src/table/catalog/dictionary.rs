@@ -1,4 +1,5 @@
-//! The catalog: which tables exist. On disk a B+tree in the system file (`catalog_format`), in memory all of it.
+//! The catalog: which tables exist. On disk a B+tree in the system file (`format`), in memory all
+//! of it.
 //!
 //! The system file's header page holds, as owner's fields (`space::ROOTS_OFFSET`):
 //! ```text
@@ -7,9 +8,11 @@
 //! slot 2  next index number
 //! slot 3  root page of the tree of statistics (`statistics/stored.rs`); 0 = none was ever stored
 //! ```
-//! DDL statements run one at a time under `ddl` (rank Catalog, taken over latches); a statement's change of the catalog is
-//! one Mtr. Inside one Mtr all descents are made under `Intent::Grow`: it X-latches from the root, so that pages this Mtr
-//! already holds are met as its own. Called by `ddl` and by the engine's open.
+//! DDL statements run one at a time under `ddl` (rank Catalog, taken over latches). A statement's
+//! change of the catalog is one Mtr. Inside one Mtr all descents are made under `Intent::Grow`. It
+//! X-latches from the root, so the Mtr meets the pages that it already holds as its own.
+//!
+//! Called by `ddl` and by the engine's open.
 use crate::base::bytes::get_u32;
 use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE};
 use crate::base::sync::{Rank, RankedGuard, RankedMutex};
@@ -46,7 +49,7 @@ struct Maps {
     by_id: HashMap<FileId, Arc<Table>>,
 }
 
-/// A table's name as people write it. Called from any thread, without latches.
+/// Gives a table's name as the user writes it. Called from any thread, without latches.
 pub type TableText = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 pub struct Catalog {
@@ -107,7 +110,7 @@ impl Catalog {
         })
     }
 
-    /// The table's name, for people.
+    /// The table's name as the user writes it.
     pub fn shown(&self, table: &Table) -> String {
         (self.table_text)(&table.name())
     }
@@ -146,8 +149,9 @@ impl Catalog {
         Ok(given)
     }
 
-    /// A file of that number was found that no table has: its number was given, though the crash took the record of that. It is
-    /// never given again (I10): the log will say that this file was dropped.
+    /// Passes a file number that a found file has, but no table. The number was given, but the
+    /// crash took the record of that. It is never given again (I10): the log will say that this
+    /// file was dropped.
     pub fn pass_number(&self, mtr: &mut Mtr<'_>, file: FileId) -> Result<()> {
         let mut ddl = self.ddl.lock();
         if ddl.next_table <= file {
@@ -158,13 +162,15 @@ impl Catalog {
         Ok(())
     }
 
-    /// Room for these definitions in the system file, got in an Mtr of its own, so that the change of the catalog does not end half way
-    /// on a full disk. Nobody else takes pages of that file: the DDL mutex is held. On error nothing has changed.
+    /// Gets room for these definitions in the system file, in an Mtr of its own. So the change of
+    /// the catalog does not end half way on a full disk. The DDL mutex is held, so no other thread
+    /// takes pages of that file. On error nothing has changed.
     pub(in crate::table) fn make_room(&self, pool: &Pool, layouts: &[&Layout]) -> Result<()> {
         if layouts.is_empty() {
             return Ok(());
         }
-        // Each piece may split its leaf, and that its parent; the list of unfinished trees may need a piece more; the root may grow.
+        // Each piece may split its leaf and the leaf's parent. The list of unfinished trees may
+        // need one more piece. The root may grow.
         let mut pages = 8;
         for layout in layouts {
             pages += 3 * (pieces_max(layout)? as u32 + 1);
@@ -218,7 +224,7 @@ impl Catalog {
             maps.by_id.remove(&table.layout().id);
         }
     }
-    /// Layouts that the table had before, if nobody has the table now.
+    /// Takes the layouts that the table had before, if the table has no user now.
     pub(in crate::table) fn take_old_layouts(&self, name: &str) -> Vec<Layout> {
         let mut maps = self.maps.write();
         let Some(mut table) = maps.by_name.remove(name) else {
@@ -236,7 +242,8 @@ impl Catalog {
             maps.by_name.insert(to.to_string(), table);
         }
     }
-    /// TRUNCATE: the table is found under its new number only; undo of the old one is about nothing.
+    /// TRUNCATE: from now on the table is found under its new number only. Undo of the old number
+    /// concerns no table.
     pub(in crate::table) fn renumbered(&self, table: &Arc<Table>, from: FileId, to: FileId) {
         let mut maps = self.maps.write();
         maps.by_id.remove(&from);

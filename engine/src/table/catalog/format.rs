@@ -1,19 +1,26 @@
 //! How a table stands in the catalog tree.
 //!
-//! Key: table name, a zero byte, piece number (u8): a definition too long for one entry goes on in the next piece.
-//! The pieces joined:
+//! Key: table name, a zero byte, piece number (u8). A definition too long for one entry goes on in
+//! the next piece. The pieces joined:
 //! ```text
 //! version     u8      2, or 3 if a tree of it is wide (1, without the delta roots, is read too)
-//! flags       u8      bit 0 = hidden clustered key; bits 1 to 3 = change buffering: 0 as the engine's setting says, else its number + 1
+//! flags       u8      bit 0 = hidden clustered key
+//!                     bits 1 to 3 = change buffering: 0 as the engine's setting says,
+//!                     else its number + 1
 //! id          varint  table and file number
 //! pk_fixed    varint  length of every clustered key; 0 = they vary
 //! created     varint  seconds since the epoch
 //! clustered   index varint, root page varint
 //! schema      bytes
-//! secondary   count varint, then each: index varint, root varint, delta root varint (0 = none), flags u8 (1 = unique, 2 = set aside), name bytes
-//! freeing     count varint, then each: index varint, root varint   trees of dropped indexes whose pages are still being freed
+//! secondary   count varint, then each: index varint, root varint, delta root varint (0 = none),
+//!             flags u8 (1 = unique, 2 = quarantined), name bytes
+//! freeing     count varint, then each: index varint, root varint
+//!             (trees of dropped indexes whose pages are still being freed)
 //! ```
-//! bytes = varint length + data. Transaction numbers are not kept: after a restart every view is younger than every table.
+//! bytes = varint length + data. Transaction numbers are not kept: after a restart every view is
+//! younger than every table.
+//!
+//! Called by `dictionary`; takes no latch.
 use crate::base::bytes::{push_bytes, push_varint, take_bytes, take_varint};
 use crate::base::{Error, Result};
 use crate::btree::{Tree, ENTRY_MAX, KEY_MAX, WIDE_BIT};
@@ -23,7 +30,7 @@ use crate::table::catalog::layout::{Layout, Secondary};
 use std::sync::Arc;
 
 const VERSION: u8 = 2;
-/// Versions of Sluice that know no wide trees refuse it by name.
+/// Versions of Sluice without wide trees refuse this version by name.
 const WITH_WIDE: u8 = 3;
 const WITHOUT_DELTAS: u8 = 1;
 const HIDDEN_PK: u8 = 1;
@@ -110,7 +117,7 @@ fn encode_definition(layout: &Layout) -> Vec<u8> {
     out
 }
 
-/// `name`: for people.
+/// `name`: as the user writes it.
 pub fn decode(name: &str, bytes: &[u8], buffer: &Arc<ChangeBuffer>) -> Result<Layout> {
     match bytes.first() {
         Some(&VERSION | &WITHOUT_DELTAS | &WITH_WIDE) => {}
@@ -193,8 +200,8 @@ mod tests {
     fn buffer() -> Arc<ChangeBuffer> {
         Arc::new(ChangeBuffer::new(Buffering::All, 25, 1 << 20, 0))
     }
-    /// Versions that know no wide trees must not open such a table; those without one stay as they
-    /// were.
+    /// Versions without wide trees must not open such a table. Tables without wide trees keep their
+    /// version.
     #[test]
     fn a_wide_tree_is_a_version_of_its_own() {
         let narrow = layout(10);
@@ -266,7 +273,8 @@ mod tests {
         }
     }
 
-    /// A definition as the first version of the format had it: its indexes are not buffered, and the next change writes it anew.
+    /// The first version of the format: its indexes are not buffered, and the next change writes
+    /// the current version.
     #[test]
     fn a_definition_without_deltas_still_opens() {
         let mut was = layout(3);

@@ -1,22 +1,22 @@
-//! Secondary indexes that are set aside: a page of one is broken, so it is neither read nor kept up until it
-//! is rebuilt.
+//! Quarantined secondary indexes: a page of one is broken, so the index is neither read nor kept up
+//! until it is rebuilt.
 //!
-//! Takes the DDL mutex; called with no latch held, by rollback and by the watch over buffered changes that
-//! cannot be merged.
+//! Takes the DDL mutex; called with no latch held, by rollback and by the watch over buffered
+//! changes that cannot be merged.
 use crate::base::{Error, FileId, IndexId, Result};
 use crate::index::Index;
 use crate::table::catalog::ddl::Tables;
 use crate::table::catalog::table::Table;
 use std::sync::Arc;
 
-/// The error of a statement that needs an index that is set aside.
+/// The error of a statement that needs a quarantined index.
 pub(in crate::table) fn quarantined_error(table: FileId, index: &Index) -> Error {
     let what = format!("index {} is set aside, because a page of it cannot be read", index.name);
     Error::corrupt(what).in_index(table, index.id)
 }
 
-/// A statement may have begun with an index before it was set aside. Asked after the look at what a rollback may have left in it: that
-/// goes aside first, and then restores its rows and ends.
+/// Refuses an index that was quarantined after the statement began. Called after the index was
+/// read: a rollback first quarantines the index, then restores its rows and ends.
 pub(in crate::table) fn check_not_quarantined(index: &Index) -> Result<()> {
     match index.is_abandoned() {
         true => Err(quarantined_error(index.tree.file, index)),
@@ -25,8 +25,8 @@ pub(in crate::table) fn check_not_quarantined(index: &Index) -> Result<()> {
 }
 
 impl Tables {
-    /// From here on nobody reads the index, nobody keeps it up, and what is pending for it is nobody's debt. Durable on return: what is left
-    /// out must never be missed by a reader.
+    /// From here on the index is neither read nor kept up, and its pending changes are no debt any
+    /// more. Durable on return: a reader must never miss the changes that are left out.
     pub(in crate::table) fn quarantine_index(&self, table: &Arc<Table>, index: IndexId, why: &Error) -> Result<()> {
         let named = self.log.name_damage(why.clone().lasting());
         {
@@ -41,7 +41,8 @@ impl Tables {
             // For statements that go on with the layout they began with.
             quarantined.index.abandon();
             table.publish(new);
-            // Nobody merges it any more: as a debt it would keep the others from buffering.
+            // Its changes will not be merged any more. As a debt they would keep other indexes from
+            // buffering.
             quarantined
                 .index
                 .delta

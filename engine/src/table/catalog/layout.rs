@@ -1,5 +1,5 @@
-//! What a table is made of: the definition it is created from ([`TableSpec`]), and its present shape
-//! ([`Layout`]). A layout never changes: DDL publishes a new one (`versions.rs`).
+//! What a table is made of: the definition it is created from ([`TableSpec`]), and its present
+//! shape ([`Layout`]). A layout never changes: DDL publishes a new one (`versions.rs`).
 use crate::base::{FileId, IndexId, TrxId};
 use crate::btree::Tree;
 use crate::change::{Buffering, Delta};
@@ -10,11 +10,12 @@ use crate::txn::ReadView;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexSpec {
     pub name: String,
-    /// One row for each index key; but for entries that say [`has_null`](crate::table::Entry::has_null).
+    /// Each index key has one row. Entries that say [`has_null`](crate::table::Entry::has_null) are
+    /// exempt.
     pub unique: bool,
-    /// Its entries' keys, the clustered key among them, may be up to
-    /// [`WIDE_KEY_MAX`](crate::btree::WIDE_KEY_MAX) bytes long, in place of
-    /// [`KEY_MAX`](crate::btree::KEY_MAX). Its nodes are four pages; and no change of it is
+    /// Entry keys, the clustered key included, may have
+    /// [`WIDE_KEY_MAX`](crate::btree::WIDE_KEY_MAX) bytes in place of
+    /// [`KEY_MAX`](crate::btree::KEY_MAX). Nodes have four pages, and no change of the index is
     /// buffered.
     pub wide: bool,
 }
@@ -24,7 +25,7 @@ pub struct IndexSpec {
 pub struct TableSpec {
     /// Unlogged, known to this run of the engine only.
     pub temporary: bool,
-    /// The clustered key is an id given by [`Table::next_row_id`].
+    /// The clustered key is an id given by `Table::next_row_id`.
     pub hidden_pk: bool,
     /// Its clustered keys may be as long as those of a wide index.
     pub wide_pk: bool,
@@ -41,16 +42,19 @@ pub struct TableSpec {
 #[derive(Clone, Debug)]
 pub struct Secondary {
     pub index: Index,
-    /// A page of it could not be read when it had to be changed: it is neither read nor kept up any more (`damage.rs`).
+    /// A page of it could not be read when the index had to be changed: the index is neither read
+    /// nor kept up (`index_quarantine.rs`).
     pub quarantined: bool,
-    /// Transaction that built it: views that do not see it cannot use it. 0 = older than every view.
+    /// Transaction that built it: views that do not see it cannot use it. 0 = older than every
+    /// view.
     pub created: TrxId,
 }
 
 /// The shape of a table between two DDL statements.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// Number of the table's incarnation and of its data file (TRUNCATE makes a new one). Undo records name it.
+    /// Number of the table's incarnation and of its data file (TRUNCATE makes a new one). Undo
+    /// records name it.
     pub id: FileId,
     pub temporary: bool,
     pub hidden_pk: bool,
@@ -60,7 +64,8 @@ pub struct Layout {
     /// As in [`TableSpec`].
     pub change_buffering: Option<Buffering>,
     pub schema: Vec<u8>,
-    /// When the table was made, renamed or altered last: what the server shows as its time of creation.
+    /// When the table was made, renamed or altered last: what the server shows as its time of
+    /// creation.
     pub created_s: u64,
     /// As in [`Secondary::created`], for the table.
     pub created: TrxId,
@@ -85,8 +90,9 @@ impl Layout {
             i => self.secondary.get(i as usize - 1).map(|s| &s.index),
         }
     }
-    /// False: the table or the index (0 = clustered, i + 1 = secondary i) is younger than the view, and does not tell what was before: rows
-    /// that were copied or loaded look as if they had always been there, removed ones and old keys are missing.
+    /// False: the table or the index (0 = clustered, i + 1 = secondary i) is younger than the view,
+    /// and does not show what was before. Rows that were copied or loaded look as if they had
+    /// always been there; removed rows and old keys are missing.
     pub(in crate::table) fn is_seen_by(&self, view: &ReadView, index: u32) -> bool {
         let index_created = match index {
             0 => 0,
@@ -94,7 +100,8 @@ impl Layout {
         };
         view.sees(self.created) && view.sees(index_created)
     }
-    /// Tells the delta trees what the table says about buffering, and the unique ones what they are.
+    /// Sets what the table says about buffering in the delta trees, and uniqueness in those of
+    /// unique indexes.
     pub(in crate::table) fn set_up_deltas(&self) {
         for index in self.secondary.iter().map(|s| &s.index) {
             let Some(delta) = &index.delta else { continue };

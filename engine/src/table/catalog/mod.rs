@@ -1,7 +1,8 @@
-//! The catalog: which tables and indexes exist, what they are made of, and the statements that change it.
+//! The catalog: which tables and indexes exist, what they are made of, and the statements that
+//! change it.
 //!
-//! Files, top to bottom: `index_quarantine`, `open`, `ddl`, `damage_log`, `dictionary`, `format`, `table`,
-//! `append_hint`, `versions`, `layout`.
+//! Files, top to bottom: `index_quarantine`, `open`, `ddl`, `damage_log`, `dictionary`, `format`,
+//! `table`, `append_hint`, `versions`, `layout`.
 pub(crate) mod append_hint;
 pub(crate) mod damage_log;
 pub(crate) mod ddl;

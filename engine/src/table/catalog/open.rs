@@ -1,4 +1,8 @@
-//! Opening and closing tables: what must be known before the first row operation is read here, once.
+//! Opening and closing tables. A table's counters are read here, once, before the first row
+//! operation.
+//!
+//! Latches: one page at a time. The mutex `Table::loading` is held while the counters are read.
+//! Called by the engine and by the C ABI.
 use crate::base::bytes::get_u64;
 use crate::base::{Error, PageId, Result};
 use crate::btree::Seek;
@@ -14,7 +18,7 @@ use std::sync::Arc;
 pub const ROW_ID_LEN: usize = 6;
 
 impl Tables {
-    /// The table as all its users share it. Give it back with [`Tables::close_table`].
+    /// The table as all its users share it. [`Tables::close_table`] gives it back.
     pub fn open_table(&self, name: &str) -> Result<Arc<Table>> {
         let mut table = self.table_named(name)?;
         if table.has_old_layouts() {
@@ -31,7 +35,8 @@ impl Tables {
         table.opened.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// AUTO_INCREMENT, hidden row ids and the row count of a table that was not used since the engine was opened.
+    /// Reads AUTO_INCREMENT, hidden row ids and the row count of a table that was not used since
+    /// the engine was opened.
     fn load_counters(&self, table: &Table) -> Result<()> {
         let _once = table.loading.lock();
         if table.counters_loaded.load(Ordering::Acquire) {
@@ -39,7 +44,8 @@ impl Tables {
         }
         let layout = table.layout();
         let autoinc = match self.read_header(layout) {
-            // The rows can be read, and copied into a new file. Whoever needs the page is told.
+            // The rows can be read, and copied into a new file. A statement that needs the page
+            // gets the error.
             Err(e) if e.is_lost_header() => {
                 self.log.error(&self.log.name_damage(e).to_string());
                 0

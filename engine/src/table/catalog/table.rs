@@ -15,31 +15,33 @@ use std::sync::OnceLock;
 pub struct Table {
     name: RankedMutex<String>,
     layouts: Layouts,
-    /// Background work (purge, rollback of recovered transactions, sampling) holds it shared while it touches pages; whoever
-    /// removes the file holds it exclusively. Users are kept out by their own means (the server's metadata locks).
+    /// Held shared by background work (purge, rollback of recovered transactions, sampling) while
+    /// it touches pages. Held exclusively by the statement that removes the file. Users are kept
+    /// out by the server's metadata locks.
     pub(crate) gate: RwLock<()>,
     dropped: AtomicBool,
-    /// Why it cannot be used: found at open.
+    /// Why the table cannot be used: found at open.
     broken: OnceLock<String>,
-    /// People were told that purge cannot reach all of it.
+    /// The log has a line that purge cannot reach all of the table.
     told: AtomicBool,
-    /// Handles given out by `Store::open_table` and not closed.
+    /// Handles given out by `Tables::open_table` and not closed.
     pub(crate) opened: AtomicU32,
     /// Held while `counters_loaded` is being made true.
     pub(crate) loading: RankedMutex<()>,
     pub(crate) counters_loaded: AtomicBool,
-    /// Row counts, and what the optimizer is told.
+    /// Row counts, and what the optimizer gets.
     pub statistics: Statistics,
-    /// Next AUTO_INCREMENT value, and what the log has of it: [`Table::autoinc_is_saved`].
+    /// Next AUTO_INCREMENT value, and the value that the log has: [`Table::autoinc_is_saved`].
     pub(crate) autoinc: AtomicU64,
     pub(crate) autoinc_saved: AtomicU64,
     pub(crate) next_row_id: AtomicU64,
     append_hint: AppendHint,
     pub(in crate::table) page_counts: RankedMutex<PageCounts>,
-    /// Grows when a load past the pool begins, for an index too, before it gets its first page, and before and after it links what it has made, or
-    /// gives it back.
+    /// Grows when a load past the pool begins, for an index too, before the load gets its first
+    /// page. Grows again before and after the load links its trees, or gives them back.
     pub(in crate::table) loads: AtomicU64,
-    /// On the layout's list of trees to be freed, but not to be freed: index builds going on, and trees that somebody frees just now.
+    /// Trees that stand on the layout's list of trees to be freed, but must not be freed. They are
+    /// those of index builds under way, and those that another thread frees.
     pub(in crate::table) building: RankedMutex<Vec<IndexId>>,
 }
 
@@ -72,7 +74,7 @@ impl Table {
     pub(crate) fn publish(&self, layout: Layout) {
         self.layouts.publish(layout);
     }
-    /// It has layouts that nobody needs any more, once nobody has the table.
+    /// The table has layouts that can go once the table has no user.
     pub(crate) fn has_old_layouts(&self) -> bool {
         self.layouts.len() > 1
     }
@@ -95,12 +97,12 @@ impl Table {
     pub fn broken(&self) -> Option<&str> {
         self.broken.get().map(String::as_str)
     }
-    /// True from the second time on.
+    /// False the first time: then the caller logs the damage.
     pub(in crate::table) fn is_damage_logged(&self) -> bool {
         self.told.swap(true, Ordering::Relaxed)
     }
-    /// Nothing can or need be done about its pages now: what only keeps them in good order passes over it. (A rollback may not: a broken table
-    /// can come back.)
+    /// Nothing can or need be done about the table's pages now: maintenance passes over them. (A
+    /// rollback must not: a broken table can come back.)
     pub(crate) fn is_gone(&self) -> bool {
         self.is_dropped() || self.broken().is_some()
     }
@@ -115,8 +117,9 @@ impl Table {
     pub fn autoinc(&self) -> u64 {
         self.autoinc.load(Ordering::Relaxed)
     }
-    /// The Mtr that wrote the counter into the file's header is in the log. Not before: who finds his row's value saved leaves the
-    /// counter alone, and may be durable first.
+    /// The Mtr that wrote the counter into the file's header is in the log. Must not be called
+    /// earlier: a transaction that finds its value saved leaves the counter alone, and may be
+    /// durable first.
     pub(in crate::table) fn autoinc_is_saved(&self, next: u64) {
         self.autoinc_saved.fetch_max(next, Ordering::Release);
     }
@@ -124,18 +127,20 @@ impl Table {
     pub fn autoinc_raise(&self, next: u64) -> u64 {
         self.autoinc.fetch_max(next, Ordering::Relaxed)
     }
-    /// Takes a raise back whose row was refused, if nobody has raised the counter since. In memory: what the log has of it may be the
-    /// higher one, and the value is lost if the engine ends now.
+    /// Takes back the raise of a row that was refused, unless the counter was raised since. In
+    /// memory only: the log may have the higher value, which is lost if the engine ends now.
     pub fn autoinc_take_back(&self, raised: u64, before: u64) {
         let _ = self
             .autoinc
             .compare_exchange(raised, before, Ordering::Relaxed, Ordering::Relaxed);
     }
-    /// The leaf that the latest row was appended to. To be tried, and then asked about by `append_hint_holds`.
+    /// The leaf that the latest row was appended to. The caller tries it, and then asks
+    /// `append_hint_holds`.
     pub(in crate::table) fn append_hint(&self) -> Hint {
         self.append_hint.recall(self.loads_now())
     }
-    /// Under the latch of the leaf that was found with it: no load has begun since it was noted.
+    /// Asked under the latch of the leaf that was found with the hint: no load has begun since the
+    /// hint was noted.
     pub(in crate::table) fn append_hint_holds(&self, hint: Hint) -> bool {
         hint.holds(self.loads_now())
     }

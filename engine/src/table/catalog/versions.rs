@@ -1,8 +1,11 @@
-//! The shapes that a table has had, of which the last one counts.
+//! The layouts that a table has had, of which the last one counts.
 //!
-//! Who reads one needs neither a lock nor a reference count, so none may go while anybody has the table. It goes when nobody has, which
-//! the reference count of the table itself tells, at the next opening: a table that is emptied every minute keeps a few. They lie in
-//! segments, each twice as long as the one before, and how many there are tells where the last one is.
+//! A reader of a layout takes neither a lock nor a reference count. So no layout may go while the
+//! table has a user. Old layouts go at the next opening of a table that has no other user, which
+//! its reference count shows. A table that is emptied every minute keeps a few.
+//!
+//! Layouts lie in segments, each twice as long as the one before. The number of layouts says where
+//! the last one is. Called by `table`.
 use crate::table::catalog::layout::Layout;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
@@ -11,7 +14,8 @@ type Segment = OnceLock<Box<[OnceLock<Layout>]>>;
 
 pub(in crate::table) struct Layouts {
     len: AtomicU32,
-    /// Segment n has 2^n places; what is published as number i (from 1) stands in that of the highest bit of i.
+    /// Segment n has 2^n places. The layout with number i (from 1) is in the segment of the highest
+    /// bit of i.
     segments: [Segment; u32::BITS as usize],
 }
 
@@ -44,7 +48,7 @@ impl Layouts {
         assert!(is_first, "layouts are published one at a time");
         self.len.store(no, Ordering::Release);
     }
-    /// All but the last, which is the first now.
+    /// Takes all but the last, which is the first then.
     pub fn take_old(&mut self) -> Vec<Layout> {
         let segments = std::mem::take(&mut self.segments).into_iter();
         let places = segments.filter_map(OnceLock::into_inner).flat_map(Vec::from);
@@ -85,7 +89,8 @@ mod tests {
         }
     }
 
-    /// They were a list, which its end took apart by recursion: DROP TABLE behind some thousand TRUNCATEs ran out of the connection's stack.
+    /// Layouts were a list that was dropped by recursion. DROP TABLE after some thousand TRUNCATEs
+    /// ran out of the connection's stack.
     #[test]
     fn a_table_that_was_changed_a_hundred_thousand_times_can_go() {
         let layouts = Layouts::new(layout(1));

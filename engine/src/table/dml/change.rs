@@ -1,8 +1,9 @@
-//! One change of a row, as the steps of an insert, an update and a delete see it: [`RowChange`]; and [`RowWriter`],
-//! which runs such steps. Failed steps leave nothing: they are rolled back to where they began.
+//! [`RowChange`]: one change of a row, as the steps of insert, update and delete see it.
+//! [`RowWriter`] runs such steps. Failed steps leave nothing: they are rolled back to where they
+//! began.
 //!
-//! Latches: the clustered leaf (X), then the undo page, then the file's header page; row locks are waited for before.
-//! Called by `insert`, `update`, `delete`, and by loads.
+//! Latches: the clustered leaf (X), then the undo page, then the file's header page. Row locks are
+//! waited for before. Called by `insert`, `update`, `delete`, and by loads.
 use crate::base::{Counters, Error, PageNo, Result, TrxId};
 use crate::btree::{Intent, LeafWrite, Placed};
 use crate::index::{RowHeader, ROW_HEADER};
@@ -58,10 +59,11 @@ impl<'a> RowChange<'a> {
     }
 }
 
-/// Raw parts of entries that this transaction left marked earlier, one per entry (see `Touch::raw`).
+/// Raw parts of entries that this transaction left marked earlier, one per entry (see
+/// `Touch::raw`).
 pub(in crate::table) type Raws = Vec<Option<Vec<u8>>>;
 
-/// With what one try to write a version goes to the clustered leaf.
+/// What one try to write a version brings to the clustered leaf.
 #[derive(Clone, Copy)]
 pub(in crate::table) struct Attempt<'a> {
     pub intent: Intent,
@@ -70,19 +72,21 @@ pub(in crate::table) struct Attempt<'a> {
     pub raws: Option<&'a Raws>,
 }
 
-/// What stood in the way of writing a clustered entry; nothing was changed.
+/// The obstacle to writing a clustered entry; nothing was changed.
 pub(in crate::table) enum Obstacle {
-    /// A row that is there, or whose maker is active.
+    /// An existing row, or a row whose maker is active.
     Row,
     /// No room in the leaf.
     Room,
-    /// The raw parts of entries are needed first; the version before, which is locked, has this header.
+    /// The raw parts of entries are needed first; the version before, which is locked, has this
+    /// header.
     Raws(RowHeader),
-    /// Somebody else's range lock.
+    /// A range lock of another transaction.
     Range,
 }
 
-/// A row that is going to be changed: how its lock was had, and the leaf where the transaction has just seen it.
+/// The lock on a row that is going to be changed, and the leaf where the transaction has just seen
+/// the row.
 #[derive(Clone, Copy)]
 pub(in crate::table) struct Hold {
     pub granted: Granted,
@@ -98,7 +102,8 @@ impl RowWriter {
         self.trx_sys.ensure_id(trx)
     }
 
-    /// Runs the steps of one row operation. Failed steps leave nothing behind; steps that say `false` are undone and taken again.
+    /// Runs the steps of one row operation. Failed steps leave nothing in the tree; steps that
+    /// return `false` are undone and run again.
     pub(in crate::table) fn change_rows(
         &self,
         trx: &mut Trx,
@@ -119,8 +124,9 @@ impl RowWriter {
         }
     }
 
-    /// False: a reader who locks gaps locked a range around a new entry between our check and our change. He locks first and reads then; we
-    /// change first and look then; so one of the two meets the other.
+    /// False: a reader that locks gaps locked a range around a new entry between our check and our
+    /// change. Such a reader locks first and reads then. We change first and look then. So one of
+    /// the two meets the other.
     pub(in crate::table) fn ranges_still_free(&self, trx: &Trx, layout: &Layout, new: &NewRow<'_>) -> Result<bool> {
         fence(Ordering::SeqCst);
         let locks = self.trx_sys.locks();
@@ -131,7 +137,8 @@ impl RowWriter {
         Ok(free)
     }
 
-    /// The row's exclusive lock, the ordinary case without looking at the row: the Mtr that follows does.
+    /// Takes the row's exclusive lock, usually without looking at the row: the Mtr that follows
+    /// looks.
     pub(in crate::table) fn lock_for_change(&self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<Hold> {
         let index = layout.clustered.id;
         let leaf = trx.take_found(index, pk);
@@ -145,7 +152,8 @@ impl RowWriter {
         Ok(Hold { granted, leaf })
     }
 
-    /// The lock turned out to be about nothing: queues behind the row's maker; `NotFound` when no row is left.
+    /// The lock protects no row of ours yet: waits for the row's maker. `NotFound` when no row is
+    /// left.
     pub(in crate::table) fn lock_again(&self, trx: &mut Trx, change: &RowChange<'_>, granted: Granted) -> Result<()> {
         let (layout, pk) = (change.layout, change.pk);
         self.locks.unlock_if_new(trx, layout, pk, granted);
@@ -160,7 +168,8 @@ impl RowWriter {
         }
     }
 
-    /// Ends the Mtr of a row change: undo record, new version, AUTO_INCREMENT. Room was checked, or the intent is Grow.
+    /// Ends the Mtr of a row change: undo record, new version, AUTO_INCREMENT. Room was checked, or
+    /// the intent is Grow.
     pub(in crate::table) fn write_version(
         &self,
         trx: &mut Trx,
@@ -182,8 +191,8 @@ impl RowWriter {
             at.insert(&mut mtr, change.pk, &s.value)
         };
         assert_ne!(placed, Ok(Placed::NoRoom), "room was checked under this latch");
-        // With `placed` an error, the undo record is about a version that never was: the rollback sees that the row
-        // does not point at it.
+        // If `placed` is an error, the undo record concerns a version that never was. The rollback
+        // sees that the row does not point at the record.
         let saved = placed.and_then(|_| save_autoinc(change.table, change.layout, &mut mtr));
         trx.note_lsn(mtr.commit());
         change.table.autoinc_is_saved(saved?);

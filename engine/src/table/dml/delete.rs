@@ -1,5 +1,5 @@
-//! DELETE of a row: the row is locked exclusively, its clustered entry is marked, with its undo record in one Mtr, then
-//! its secondary entries are; all or nothing.
+//! DELETE of a row. The row is locked exclusively, and its clustered entry is marked, with the undo
+//! record in the same Mtr. Then the secondary entries are marked. All or nothing.
 //!
 //! Latches: as in `insert`.
 use crate::base::Result;

@@ -1,7 +1,8 @@
-//! INSERT of a row: the clustered entry with its undo record in one Mtr, then each secondary entry. All or nothing: a step that
-//! fails rolls back to the savepoint taken at the start.
+//! INSERT of a row: the clustered entry with its undo record in one Mtr, then each secondary entry.
+//! All or nothing: a step that fails rolls back to the savepoint taken at the start.
 //!
-//! Latches: the clustered leaf (X), then the undo page, then the file's header page; row locks are waited for before.
+//! Latches: the clustered leaf (X), then the undo page, then the file's header page. Row locks are
+//! waited for before.
 use crate::base::{sync_point, Error, Result, SyncPoint};
 use crate::btree::Intent;
 use crate::index::RowHeader;
@@ -17,13 +18,15 @@ use crate::table::row::undo_record::{self, Touch};
 use crate::txn::{LockPolicy, Trx};
 
 impl RowWriter {
-    /// An insert that changes the row it meets: that is locked exclusively when the result is `Duplicate`. A table that is younger than the
-    /// snapshot is refused, for it may lack a row that the snapshot has.
+    /// An insert that changes the row it meets: that row is locked exclusively when the result is
+    /// `Duplicate`. A table that is younger than the snapshot is refused, because it may lack a row
+    /// that the snapshot has.
     pub fn insert_replacing(&self, trx: &mut Trx, table: &Table, new: &NewRow<'_>) -> Result<()> {
         self.snapshots.check_not_younger(trx, table.layout(), 0)?;
         self.insert(trx, table, new, true)
     }
-    /// `x_on_duplicate`: how the row in the way is locked (exclusive, else shared) when the result is `Duplicate`.
+    /// `x_on_duplicate`: how the row in the way is locked (exclusive, else shared) when the result
+    /// is `Duplicate`.
     pub fn insert(&self, trx: &mut Trx, table: &Table, new: &NewRow<'_>, x_on_duplicate: bool) -> Result<()> {
         self.change_rows(trx, &mut |trx| {
             self.insert_steps(trx, table, new, x_on_duplicate)?;
@@ -66,7 +69,7 @@ impl RowWriter {
         })
     }
 
-    /// Waits for readers who have locked the ranges that the row falls into.
+    /// Waits for readers that have locked the ranges of the row's keys.
     fn check_ranges(&self, trx: &mut Trx, layout: &Layout, new: &NewRow<'_>) -> Result<()> {
         let locks = self.trx_sys.locks();
         locks.check_insert(trx, layout.clustered.id, new.pk)?;
@@ -98,7 +101,7 @@ impl RowWriter {
         Ok(())
     }
 
-    /// One Mtr: the undo record and the entry, or nothing and what is in the way.
+    /// One Mtr: the undo record and the entry, or nothing and the obstacle.
     fn try_place_row(
         &self,
         trx: &mut Trx,
@@ -157,7 +160,7 @@ impl RowWriter {
         Ok(None)
     }
 
-    /// A row with the same clustered key: waits for whoever holds it; `Duplicate` if it stays.
+    /// A row with the same clustered key exists: waits for its lock. `Duplicate` if the row stays.
     fn meet_row(&self, trx: &mut Trx, change: &RowChange<'_>) -> Result<()> {
         let (layout, pk, mode) = (change.layout, change.pk, change.mode);
         match self

@@ -1,5 +1,6 @@
-//! UPDATE of a row, and the move to another clustered key. The row is locked exclusively first; then as in `insert`:
-//! the clustered entry with its undo record in one Mtr, then the secondary entries; all or nothing.
+//! UPDATE of a row, and the move to another clustered key. The row is locked exclusively. Then, as
+//! in `insert`, the clustered entry changes with its undo record in one Mtr, then the secondary
+//! entries. All or nothing.
 //!
 //! Latches: as in `insert`.
 use crate::base::Result;
@@ -17,7 +18,7 @@ use crate::txn::Trx;
 use std::sync::atomic::{fence, Ordering};
 
 impl RowWriter {
-    /// `NotFound` when the row is not (any more) there.
+    /// `NotFound` when there is no such row (any more).
     pub fn update(
         &self,
         trx: &mut Trx,
@@ -29,7 +30,7 @@ impl RowWriter {
     ) -> Result<()> {
         let mode = duplicate_mode(x_on_duplicate);
         self.change_rows(trx, &mut |trx| {
-            // Anew each time: an index may have been set aside since.
+            // Made anew for each try: an index may have been quarantined since.
             let change = RowChange::new(table, pk, mode);
             self.update_steps(trx, &change, new_row, changes)?;
             self.changes_still_free(trx, change.layout, changes)
@@ -166,8 +167,10 @@ impl RowWriter {
         Ok(None)
     }
 
-    /// Raw parts that a rollback will need: of a key that stays, and of a key that this transaction left earlier. `old`: the header of the
-    /// version before. The row is locked, and that it is has been seen: what is read before that may be what another takes back.
+    /// The raw parts that a rollback will need: of a key that stays, and of a key that this
+    /// transaction left earlier. `old`: the header of the version before. Called only after the
+    /// row's lock was seen to hold: an earlier read may see entries that another transaction takes
+    /// back.
     fn raws_before(
         &self,
         trx: &Trx,
@@ -200,7 +203,7 @@ impl RowWriter {
         let new = NewEntry {
             index: c.index,
             user_key_len: c.user_key_len as usize,
-            // The value is its own already where the key stays.
+            // A key that stays has no rival: its value is the row's own.
             unique_check: !c.has_null && !same,
             key: c.new_key,
             raw: c.new_value,

@@ -1,18 +1,25 @@
-//! CHECK TABLE: each tree by itself (order, fences, page marks, entry formats), the file's free space, and the secondary indexes against
-//! the clustered one, both ways.
+//! CHECK TABLE: each tree by itself, the file's free space, and the secondary indexes against the
+//! clustered one, both ways. Of a tree: order, fences, page marks, entry formats.
 //!
 //! | level | what is read |
 //! |---|---|
-//! | quick | every page of every tree, delta trees included; the leaves of an index that has changes pending twice |
-//! | medium | also overflow pages and the bitmaps; every entry of every index once: count and sum must be those of the rows' entries |
-//! | extended | also, for each row, its entries; and for each entry, its row: so that what is wrong is named |
+//! | quick | every page of every tree, delta trees included |
+//! | medium | also overflow pages, bitmaps, and every entry of every index once |
+//! | extended | also, for each row, its entries; and for each entry, its row |
 //!
-//! Of a secondary index the comparison reads base and pending changes together, as every reader does: it proves that both together are
-//! the clustered index, whatever is merged meanwhile. What a row's entries must be, only the caller knows ([`Checker::entries`]).
+//! A quick check reads the leaves of an index with pending changes twice. A medium check compares
+//! the count and the sum of entries with those of the rows. An extended check names what is wrong.
 //!
-//! All of it runs beside writers: the comparison under a view of its own, and of a page that changed after the check began nothing is
-//! held against anybody. Sums are of one moment, so while they are made a view keeps what purge would take. An extended check of one who
-//! knows the entries does without: a row and its entries must agree at any moment, and so it goes on under a new view every second.
+//! The comparison reads base and pending changes of a secondary index together, as every reader
+//! does. It proves that both together are the clustered index, whatever is merged meanwhile. Only
+//! the caller knows what entries a row must have ([`Checker::entries`]).
+//!
+//! All of it runs beside writers. The comparison uses a view of its own. A page that changed after
+//! the check began is no evidence of a fault. Sums need one moment, so a view holds purge back
+//! while they are made. An extended check whose caller knows the entries needs no such view. A row
+//! and its entries must agree at any moment, so it goes on under a new view every second.
+//!
+//! Latches: one page at a time. Called by [`Store::check_table`](crate::table::Store::check_table).
 use crate::base::{Error, Result};
 use crate::btree::check::Report;
 use crate::btree::{extents, overflow, Seek};
@@ -42,7 +49,7 @@ pub enum CheckLevel {
 /// Takes an entry: (secondary ordinal, key, raw part).
 pub type EntrySink<'a> = &'a mut dyn FnMut(u32, &[u8], &[u8]);
 
-/// Who has a table checked.
+/// The caller of a check.
 pub trait Checker {
     fn finding(&mut self, line: &str);
     /// Does it know what entries a row must have? If not, numbers alone are compared.
@@ -66,7 +73,7 @@ impl<F: FnMut(&str)> Checker for F {
 const PROGRESS_EVERY: u64 = 256;
 /// Findings of one kind that are named.
 const NAMED_MAX: u64 = 20;
-/// A view is kept so long where any will do.
+/// A view is kept so long where any view will do.
 const VIEW_US: u64 = 1_000_000;
 
 /// Number and sum of entries, whatever their order.
@@ -129,7 +136,7 @@ pub(in crate::table) fn check_table(
         view_us: 0,
     };
     check.trees()?;
-    // The comparison reads through the trees: it is worth nothing when they are broken.
+    // The comparison reads through the trees: it proves nothing when they are broken.
     if level > CheckLevel::Quick && check.findings == 0 {
         check.compare_under_view()?;
     }
@@ -212,7 +219,7 @@ impl Check<'_> {
             let what = format!("index {}", s.index.name);
             let rebuild = "REPAIR TABLE rebuilds the index";
             if s.index.delta.as_ref().is_some_and(|delta| !delta.is_empty()) {
-                // For what is pending its leaves are read once more.
+                // The leaves of an index with pending changes are read once more.
                 self.total += report.leaf_pages;
             }
             self.take_report(&what, report, rebuild, &mut pages);
@@ -225,7 +232,7 @@ impl Check<'_> {
         if self.level > CheckLevel::Quick {
             self.chains(layout, &chains, &mut pages)?;
             let found = self.free_space(layout, &pages, began)?;
-            // What a load has linked or given back meanwhile is no evidence.
+            // Pages that a load has linked or given back meanwhile are no evidence.
             if loads == table.loads.load(Ordering::SeqCst) {
                 self.report_strays(found)?;
             }
@@ -259,7 +266,8 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Every page in use is somebody's, and the file's count of them is right. Pages that are not: with what is wrong with them, if more.
+    /// Checks that every page in use belongs to something, and that the file's count of them is
+    /// right. Returns pages that do not, with the error where the page cannot be read.
     fn free_space(&mut self, layout: &Layout, known: &BTreeSet<u32>, began: u64) -> Result<Vec<(u32, Option<Error>)>> {
         let pool = self.reader.pool.clone();
         let mut found = Vec::new();
@@ -286,7 +294,7 @@ impl Check<'_> {
             let id = crate::base::PageId::new(layout.id, no);
             let page = match pool.read(id) {
                 Ok(page) => page,
-                // Of the index that was set aside for it, perhaps.
+                // It may be a page of the quarantined index.
                 Err(e) if e.is_corrupt() && layout.secondary.iter().any(|s| s.quarantined) => continue,
                 Err(e) => {
                     found.push((no, Some(e)));
@@ -296,7 +304,7 @@ impl Check<'_> {
             if extents::owner_of_list(&page).is_some() {
                 lists.push(id);
             }
-            // What happened meanwhile is no evidence.
+            // A page that changed meanwhile is no evidence.
             let of_index = space::tree_of(&page).filter(|_| page.version() <= began);
             let own = |index: u32| {
                 index == layout.clustered.id
@@ -310,7 +318,8 @@ impl Check<'_> {
                 found.push((no, None));
             }
         }
-        // Of loads that have not ended, by transactions and for indexes: they may have got more since. What they have not written is anything.
+        // Lists of loads that have not ended, of transactions and of index builds: they may have
+        // got more pages since. Pages that a load has not written may hold anything.
         let mut loading = BTreeSet::new();
         for list in lists {
             let page = pool.read(list)?;
@@ -343,14 +352,16 @@ impl Check<'_> {
 
     // ---- clustered against secondary ----
 
-    /// Under a view of its own: what the user's transaction has not committed is the same on both sides, and his isolation may be none.
+    /// Compares under a view of its own. So uncommitted changes of the user's transaction count on
+    /// neither side, and the user's isolation level does not matter.
     fn compare_under_view(&mut self) -> Result<()> {
         let mut trx = self.reader.trx_sys.new_trx(self.waiter.clone(), 0);
         self.begin_view(&mut trx);
         let compared = self.compare(&mut trx);
         self.reader.trx_sys.commit(&mut trx);
         let compared = match compared {
-            // Built or dropped since the view was made: cannot be compared under it.
+            // An index was built or dropped since the view was made, and cannot be compared under
+            // it.
             Err(Error::TableChanged) => Ok(()),
             compared => compared,
         };
@@ -365,7 +376,7 @@ impl Check<'_> {
     fn is_one_by_one(&self) -> bool {
         self.level == CheckLevel::Extended && self.checker.knows_entries()
     }
-    /// Before the scan's next step, which goes on under the view that there is then.
+    /// Called before the scan's next step, which goes on under the view that is open then.
     fn renew_view(&mut self, trx: &mut Trx) {
         let kept = self.reader.pool.disk().now_us().saturating_sub(self.view_us);
         if self.is_one_by_one() && kept >= VIEW_US {
@@ -449,7 +460,8 @@ impl Check<'_> {
                 raw.clear();
                 match found.covering {
                     true => raw.extend_from_slice(found.row),
-                    // The view sees an older version than the entry's newest: the row was fetched, and its raw part is the row's to tell.
+                    // The view sees an older version than the entry's newest. The row was fetched,
+                    // and its raw part comes from the row.
                     false => self.checker.entries(found.pk, found.row, &mut |of, its_key, its_raw| {
                         if of == index && its_key == found.key {
                             raw.extend_from_slice(its_raw);
@@ -463,7 +475,8 @@ impl Check<'_> {
         Ok(sum)
     }
 
-    /// Each entry of an index is one of its row's, or its row is there, if no more is known. (That each row has its entries is known.)
+    /// Each entry of an index must be one of its row's. If the caller does not know the entries,
+    /// the row must exist. (That each row has its entries is known.)
     fn compare_entries(&mut self, trx: &mut Trx, index: u32) -> Result<()> {
         let mut scan = Cursor::new(self.reader.clone(), self.table.clone());
         let mut lookup = Cursor::new(self.reader.clone(), self.table.clone());
@@ -515,7 +528,7 @@ impl Check<'_> {
     }
 }
 
-/// "4, 7-9": the first of them, of page numbers that rise.
+/// "4, 7-9": the first of them, of ascending page numbers.
 fn ranges(pages: &[u32]) -> String {
     let runs = pages.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
         [one] => one.to_string(),

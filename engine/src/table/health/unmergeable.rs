@@ -1,11 +1,13 @@
-//! Buffered changes that cannot be merged, because a page cannot be read: people are told once, and the debt stays bounded.
+//! Buffered changes that cannot be merged, because a page cannot be read: they are logged once, and
+//! their amount stays bounded.
 //!
-//! A sweep passes over such a leaf, and the index serves on: who needs the page gets an error, who does not gets an answer. But changes for
-//! the leaf go on being appended, unseen, and what waits for it would in the end fill the buffer that all indexes share. Before that the
-//! index is set aside (`damage.rs`), and what is pending for it with it: an index that is to be rebuilt anyway is the cheapest to lose.
+//! A sweep passes over such a leaf, and the index serves on. A statement that needs the page gets
+//! an error; others get answers. But changes for the leaf are still appended, and would in the end
+//! fill the buffer that all indexes share. Before that the index is quarantined, and its pending
+//! changes are discarded. An index that has to be rebuilt anyway is the cheapest to lose.
 //!
-//! Who calls: each round of the change worker, and whoever drains. Takes the DDL mutex and a table's gate, one after the other; with no
-//! latch held.
+//! Takes the DDL mutex and a table's gate, one after the other, with no latch held. Called by each
+//! round of the change worker, and by drains.
 use crate::base::{Error, FileId, IndexId, Result};
 use crate::change::{self, ChangeBuffer, Delta};
 use crate::pool::Pool;
@@ -15,9 +17,11 @@ use crate::table::catalog::dictionary::Catalog;
 use crate::table::catalog::table::Table;
 use std::sync::Arc;
 
-/// An index is set aside when so large a part (1/n) of all that may be pending waits for pages that are broken.
+/// An index is quarantined when so large a part (1/n) of all that may be pending waits for broken
+/// pages.
 const BROKEN_SHARE: u64 = 8;
-/// The same, with what waits for pages that the disk failed to read, again and again: that may be over some time.
+/// The same for changes that wait for pages that the disk fails to read again and again. Such
+/// failures may pass.
 const FAILED_SHARE: u64 = 2;
 
 /// An index of which something cannot be merged.
@@ -26,7 +30,7 @@ struct Candidate {
     index: IndexId,
     /// A `Corrupt`.
     why: Error,
-    /// It may be over the next time: only the disk failed.
+    /// It may pass: only the disk failed.
     may_pass: bool,
     bytes: u64,
 }
@@ -50,7 +54,7 @@ impl AllUnmerged {
             self.worst = Some(one);
         }
     }
-    /// The index to be set aside, if it is too much.
+    /// The index to be quarantined, if too much is pending.
     fn too_much(self, buffer: &ChangeBuffer) -> Option<Candidate> {
         let max = buffer.bytes_max();
         let is_much = self.broken_bytes >= max / BROKEN_SHARE || self.bytes >= max / FAILED_SHARE;
@@ -77,11 +81,11 @@ impl Unmergeable {
         };
         match self.tables.quarantine_index(&worst.table, worst.index, &worst.why) {
             Err(e @ Error::Poisoned(_)) => Err(e),
-            // No room in the catalog, say: the next round tries it again.
+            // There may be no room in the catalog: the next round tries again.
             _ => Ok(()),
         }
     }
-    /// On the way people are told of those they do not know of yet.
+    /// Also logs those that are not logged yet.
     fn all_unmerged(&self) -> AllUnmerged {
         let mut all = AllUnmerged::default();
         let now_us = self.pool.disk().now_us();
@@ -122,7 +126,8 @@ impl Unmergeable {
     }
 }
 
-/// An error of the disk names nobody: whose changes wait has to be known, and what helps once they have to go.
+/// An error of the disk names no index. The log must say whose changes wait, and what helps once
+/// they have to go.
 fn about(why: Error, table: FileId, index: IndexId) -> Error {
     match why {
         why @ Error::Corrupt(_) => why,

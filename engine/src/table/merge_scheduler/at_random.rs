@@ -1,9 +1,10 @@
-//! For tests: buffered changes are merged at random moments, wherever (`change/at_random.rs`). Called by the change worker, and by tests that have none.
+//! For tests: merges buffered changes at random moments and places (`change/at_random.rs`). Called
+//! by the change worker, and by tests that have none.
 use crate::base::{Error, Result};
 use crate::change;
 use crate::table::merge_scheduler::scheduler::MergeScheduler;
 
-/// Chance, from a number to begin with.
+/// A sequence of random numbers, from a seed.
 #[derive(Debug)]
 pub struct Chance(pub u64);
 
@@ -18,7 +19,8 @@ impl Chance {
 }
 
 impl MergeScheduler {
-    /// Some leaves of an index of a table, if the test mode has it so. Entries merged.
+    /// Merges some leaves of an index of a table, if the test mode says so. Returns the entries
+    /// merged.
     pub fn merge_at_random(&self, chance: &mut Chance) -> Result<usize> {
         let tables = self.catalog.tables();
         if !self.change.merges_at_random() || tables.is_empty() {
@@ -37,7 +39,7 @@ impl MergeScheduler {
         };
         match change::merge_at_random(&self.pool, index, chance.next()) {
             Err(e @ Error::Poisoned(_)) => Err(e),
-            // Whoever needs the leaf is told.
+            // A statement that needs the leaf gets the error.
             Err(_) => Ok(0),
             merged => merged,
         }

@@ -1,8 +1,8 @@
-//! What users are told about the change buffer: the engine's sums as gauges, and index by index.
+//! Reports of the change buffer: the engine's sums as gauges, and index by index.
 //!
-//! Who asks: SHOW STATUS (`publish_gauges`), SHOW ENGINE STATUS, INFORMATION_SCHEMA, embedded users. Nothing here changes anything.
-//! Sums are read from memory, a few words an index. Pages are counted by a walk over the inner levels of the delta trees, under the
-//! table's gate.
+//! Changes nothing. Sums are read from memory, a few words an index. Pages are counted by a walk
+//! over the inner levels of the delta trees, under the table's gate. Called for SHOW STATUS
+//! (`publish_change_gauges`), SHOW ENGINE STATUS, INFORMATION_SCHEMA, and by embedded users.
 use crate::base::{Error, Result};
 use crate::change::{Buffering, Delta};
 use crate::table::merge_scheduler::scheduler::MergeScheduler;
@@ -10,7 +10,7 @@ use crate::table::merge_scheduler::scheduler::MergeScheduler;
 /// The change buffer of an engine just now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeReport {
-    /// Pending entries and the bytes that they take in pages, about, as far as they are counted.
+    /// Pending entries, and about how many bytes they take in pages, as far as they are counted.
     pub entries: u64,
     pub bytes: u64,
     /// Bytes that may be pending.
@@ -21,10 +21,11 @@ pub struct ChangeReport {
     pub indexes: u64,
     /// Indexes whose entries are not counted yet (after a restart).
     pub uncounted: u64,
-    /// Seconds since the oldest entry came, at the most; after a restart, since then.
+    /// Seconds since the oldest entry came, at most. After a restart, seconds since the restart.
     pub age_s: u64,
     pub draining: bool,
-    /// Seconds until nothing is pending, at the speed of the last seconds; 0 while nothing is merged.
+    /// Seconds until nothing is pending, at the speed of the last seconds; 0 while nothing is
+    /// merged.
     pub drain_eta_s: u64,
 }
 
@@ -86,7 +87,7 @@ impl MergeScheduler {
         c.change_buffer_age.set(report.age_s);
         c.change_buffer_draining.set(report.draining as u64);
         if report.entries == 0 {
-            // As of the last round, there may have been some.
+            // The value is that of the last round, when something may have been pending.
             c.change_buffer_drain_eta.set(0);
         }
     }
@@ -126,7 +127,7 @@ impl MergeScheduler {
         }
         Ok(())
     }
-    /// A tree that cannot be read has no pages to tell of.
+    /// A tree that cannot be read has no pages to report.
     fn delta_pages(&self, delta: &Delta) -> Result<u64> {
         if delta.entries() == 0 {
             return Ok(0);

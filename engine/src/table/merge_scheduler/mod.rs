@@ -1,4 +1,4 @@
-//! When the buffered changes of which index are merged, and how fast.
+//! Schedules merges: which index's buffered changes are merged, when, and how fast.
 //!
 //! Files, top to bottom: `at_random`, `change_report`, `rounds`, `scheduler`, `rates`.
 pub(crate) mod at_random;

@@ -1,15 +1,16 @@
-//! Rates of the change worker: what the last second brought, and how fast a merge goes.
+//! Rates of the change worker: what the last second brought, and how fast a merge goes. Called by
+//! `rounds`.
 use std::collections::VecDeque;
 
 /// Rounds a second.
 pub const ROUNDS: usize = 10;
 pub(in crate::table) const SECOND_US: u64 = 1_000_000;
 
-/// How much there was of something in the last rounds, which make up a second, or in the last one, if that took longer. (A mean that fades
-/// remembers a load for as long as it was heavy.)
+/// How much came in the last rounds, which make up a second, or in the last one if that took
+/// longer. (A fading mean remembers a load for as long as the load was heavy.)
 #[derive(Debug, Default)]
 pub(in crate::table) struct Recent {
-    /// Microseconds until its beginning since that of the round before, and how much there was meanwhile.
+    /// For each round: microseconds since the round before began, and how much came meanwhile.
     rounds: VecDeque<(u64, u64)>,
     us: u64,
     at_us: Option<u64>,
@@ -30,7 +31,7 @@ impl Recent {
             self.rounds.pop_front();
         }
     }
-    /// How much a second. As long as that is not known, it was much.
+    /// How much comes in a second. As long as that is not known: much.
     pub(in crate::table) fn a_second(&self) -> u64 {
         let all: u128 = self.rounds.iter().map(|(_, much)| *much as u128).sum();
         match self.us < SECOND_US {
@@ -40,19 +41,20 @@ impl Recent {
     }
 }
 
-/// So far back goes the time that a drain is expected to take: a pace that changed is forgotten as soon.
+/// The expected time of a drain is taken from so long a time: a changed pace is forgotten as soon.
 const SPEED_US: u64 = 2 * SECOND_US;
 
-/// Entries a second: of the last two seconds, of the time since merging began, if that is less, or of the last round, if that took longer. (A
-/// mean that fades had half a minute to go behind a load of 100,000 a second, and told of seconds for what took minutes.)
+/// Entries a second, of the last two seconds. Or of the time since merging began if that is less,
+/// or of the last round if that took longer. (After a load of 100,000 a second a fading mean needed
+/// half a minute, and reported seconds for what took minutes.)
 #[derive(Debug, Default)]
 pub(in crate::table) struct Speed {
-    /// When it was looked at, and how many there were until then.
+    /// For each look: its time, and how many entries were merged until then.
     looks: VecDeque<(u64, u64)>,
 }
 
 impl Speed {
-    /// `count`: of all until now.
+    /// `count`: of all entries until now.
     pub(in crate::table) fn look(&mut self, now_us: u64, count: u64) {
         if self.per_second() == 0.0 {
             self.begin_anew();
@@ -62,7 +64,7 @@ impl Speed {
             self.looks.pop_front();
         }
     }
-    /// What was merged until now tells nothing of what comes.
+    /// What was merged until now says nothing of what comes.
     pub(in crate::table) fn begin_anew(&mut self) {
         self.looks.drain(..self.looks.len().saturating_sub(1));
     }
@@ -74,7 +76,8 @@ impl Speed {
             _ => 0.0,
         }
     }
-    /// Seconds for so many entries; 0 = next to nothing is being merged, and nothing expected to be.
+    /// Seconds for so many entries. 0 = next to nothing is being merged, and nothing is expected to
+    /// be.
     pub(in crate::table) fn seconds_for(&self, entries: u64, expected: u64) -> u64 {
         let per_second = self.per_second();
         match per_second < 1.0 {
@@ -89,7 +92,7 @@ impl Speed {
 mod tests {
     use super::Speed;
 
-    /// The mean began at nothing: a second into a drain of ten it told of a minute.
+    /// The mean began at zero: a second into a drain of ten seconds it reported a minute.
     #[test]
     fn the_time_that_a_drain_takes_is_told_from_its_beginning() {
         let mut speed = Speed::default();
@@ -112,7 +115,8 @@ mod tests {
         assert_eq!(rounds(1000, 0), 0);
     }
 
-    /// A trickle of merges before a drain made its time ten times what it was, and the mean took seconds to forget it.
+    /// A trickle of merges before a drain made the reported time ten times too long. The mean took
+    /// seconds to forget it.
     #[test]
     fn a_drain_is_not_told_at_the_speed_of_what_came_before_it() {
         let mut speed = Speed::default();

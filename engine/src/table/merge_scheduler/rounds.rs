@@ -1,32 +1,47 @@
-//! Background work on buffered changes: which indexes are swept, when, and how much at a time. The sweep itself is `change::sweep_step`.
+//! Background work on buffered changes: which indexes are swept, when, and how much at a time. The
+//! sweep itself is `change::sweep_step`. `c` is `io_capacity` a second, `m` is `io_capacity_max` a
+//! second, the bound is what may be pending.
 //!
-//! | when | leaves in a round |
+//! | when | leaves |
 //! |---|---|
-//! | next to nothing has happened for a second | `io_capacity` a second, until nothing is left |
-//! | more than half of the bound is pending | as many as take what came since, times a gain: 0 at a half, 1 at three quarters; at most `io_capacity_max` a second, and from three quarters on more and more of what is beyond that, all of it from 7/8 on, as far as the round has time |
-//! | more than the bound is pending, since it was made smaller | `io_capacity` a second at least; from 5/4 of it on `io_capacity_max` |
-//! | the user asked for a drain | `io_capacity_max` a second, or what is due by the lines above, if that is more, until nothing is left |
-//! | something has been pending longer than `change_buffer_max_age` | `io_capacity` a second, in the indexes that it is in; while others are due, a quarter as many as those |
-//! | an index has used up the numbers of its partitions, and takes no more until it is empty | as if it were too old |
-//! | after the engine was opened | each index is looked into; what is pending is counted, index by index: `io_capacity_max` pages a second |
-//! | a leaf is expected to take 128 entries or more | 50 of such, but no more than `io_capacity_max` a second |
-//! | next to nothing comes, measured by what is pending, and a leaf is expected to take 16 entries or more | twice `io_capacity` a second, with what is due; at most `io_capacity_max` |
-//! | an index lives in memory | 32 of such, and no more than that: no read is spared there, and while anything is pending readers have to look for it |
+//! | next to nothing has happened for a second | `c`, until nothing is left |
+//! | more than half of the bound is pending | `pressed_leaves` |
+//! | more than the bound is pending, as it was made smaller | `c` at least; from 5/4 of it on `m` |
+//! | the user asked for a drain | `m`, or what other lines give if that is more |
+//! | changes have waited longer than `change_buffer_max_age` | `c`, or a quarter of the due ones |
+//! | an index has used up its partition numbers | as if its changes were too old |
+//! | after the engine was opened | `m` pages, to look into each index and count |
+//! | a leaf is expected to take 128 entries or more | 50 of such in a round, at most `m` |
+//! | few changes come, and a leaf takes 16 entries or more | 2 `c` with what is due, at most `m` |
+//! | an index lives in memory | 32 of such in a round |
 //!
-//! A leaf costs a read and a write whatever it gets, so the index whose next leaf is expected to get most is swept first. But what is too
-//! old, and in a drain everything, is swept in equal shares: an index that is written hard would leave the others nothing for ever.
+//! More than half of the bound: as many leaves as take what came, times a gain. At most `m`; but
+//! from three quarters on ever more of what is beyond `m`. From 7/8 on all of it, as far as the
+//! round has time. Changes that are too old get `c` in their indexes, or a quarter as many leaves
+//! as are due elsewhere. An index without partition numbers takes no more changes until it is
+//! empty. An index that lives in memory saves no read by buffering, and while anything is pending
+//! readers have to look for it.
 //!
-//! `io_capacity_max` gives way before the writers do. From 7/8 of the bound on they merge leaves themselves (`change/merge/backpressure.rs`), which costs the disk
-//! as many reads and writes a row, and them their time: a worker that still stood at its limit then would spare them nothing.
+//! A leaf costs a read and a write whatever it gets. So the index whose next leaf is expected to
+//! get most is swept first. But changes that are too old, and all changes in a drain, are swept in
+//! equal shares. Else an index that is written hard would leave the others nothing.
 //!
-//! What waits, waits for company: a leaf visited later takes more entries. Where what comes in five minutes is less than what is pending,
-//! waiting makes the visits but half as many, while each read by the index looks for it and reads pages of delta trees beside: a load
-//! is over, and those who query it pay.
+//! `io_capacity_max` gives way before the writers do. From 7/8 of the bound on writers merge leaves
+//! themselves (`change/merge/backpressure.rs`). That costs the disk as many reads and writes a row, and costs the
+//! writers time. A worker that still kept to its limit then would spare them nothing.
 //!
-//! Who calls: the change worker, ten times a second (I7), and a slow close. A leaf that cannot be merged (no room, a page that cannot
-//! be read) is passed over, and an index in which a pass left such a leaf is left alone for a while; one of which only what is corrupt is
-//! left is left alone altogether. What is pending there stays pending, up to a bound (`unmerged.rs`). What users are told of all this is
-//! in `change_report.rs`.
+//! Waiting brings company: a leaf visited later takes more entries. But if what comes in five
+//! minutes is less than what is pending, waiting at best halves the visits. Meanwhile each read by
+//! the index looks for pending changes and reads pages of delta trees as well. The load is over,
+//! and the queries after it pay.
+//!
+//! A leaf that cannot be merged (no room, a page that cannot be read) is passed over. An index in
+//! which a pass left such a leaf is left alone for a while. It is left alone altogether if only
+//! corrupt leaves are left. What is pending there stays pending, up to a bound
+//! (`health/unmergeable`). Reports are in `change_report.rs`.
+//!
+//! Takes a table's gate, shared. Called by the change worker, ten times a second (I7), and by a
+//! slow close.
 use crate::base::{Error, FileId, Result};
 use crate::change::{self, Delta, Swept};
 use crate::index::Index;
@@ -36,33 +51,39 @@ use crate::table::merge_scheduler::scheduler::MergeScheduler;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The engine counts as idle when what it did in the last second was at most so much for each page of `io_capacity`, a row read being 1 ...
+/// The engine counts as idle up to so much work in a second for each page of `io_capacity`. A row
+/// read counts 1.
 const IDLE: u64 = 10;
-/// ... and a commit, a row inserted or purged so much. Merging then adds a tenth to what reads take, and ten times what writes do.
+/// A commit, a row inserted or purged counts so much. Merging then adds a tenth to the time of
+/// reads, and ten times that to the time of writes.
 const CHANGE: u64 = 100;
-/// Tables looked at in a round, whether there is anything to merge in them or not; and beside them those in which there was something, so
-/// many at most.
+/// Tables looked at in a round, whether there is anything to merge in them or not. Tables in which
+/// there was something are looked at besides, so many at most.
 const TABLES_MAX: usize = 256;
 const UNFINISHED_MAX: usize = 1024;
 /// Leaves of one index before it is asked again which index is the best.
 const LEAVES_MAX: usize = 64;
-/// A leaf that can be expected to take so many entries is worth its write at any time: in the buffer they would only fill memory.
+/// A leaf that can be expected to take so many entries is worth its write at any time. In the
+/// buffer the entries would only fill memory.
 const RICH: u64 = 128;
 /// Leaves of that kind in a round, and at a time.
 const RICH_LEAVES: usize = 50;
 const LEAVES_LOOK: usize = 4;
-/// So many entries are worth it where waiting brings no more; leaves of that kind at a time.
+/// So many entries are worth a write where waiting brings no more. Leaves of that kind at a time.
 const DENSE: u64 = 16;
 const DENSE_LOOK: usize = 32;
 /// Leaves beyond io_capacity_max before the clock is looked at.
 const BEYOND_LOOK: usize = 16;
-/// It brings no more where it takes longer than these seconds until as much has come as is pending, by what came in the last one.
+/// Waiting brings no more if, by the rate of the last second, doubling what is pending takes longer
+/// than these seconds.
 const CALM_SECONDS: u64 = 300;
-/// So many times `io_capacity` is merged then: it does not last long, and who reads meanwhile pays for what is pending.
+/// So many times `io_capacity` is merged then: it does not last long, and reads meanwhile pay for
+/// what is pending.
 const CALM_TIMES: usize = 2;
 /// Leaves of indexes that live in memory, in a round.
 const MEMORY_LEAVES: usize = 32;
-/// Pages that the first look into a delta tree reads, about, unless it is empty: its first and last leaf, and a sample.
+/// About how many pages the first look into a delta tree reads, unless it is empty: its first and
+/// last leaf, and a sample.
 const LOAD_PAGES: usize = 12;
 /// Delta leaves counted in one go.
 const COUNTED_MAX: usize = 16;
@@ -71,20 +92,20 @@ const COUNTED_MAX: usize = 16;
 #[derive(Debug, Default)]
 pub struct Rounds {
     table: usize,
-    /// Tables in which the last round found something to merge: the next one finds it without coming by.
+    /// Tables in which the last round found something to merge: the next round looks at them again.
     unfinished: Vec<FileId>,
     activity: u64,
     recent: Recent,
     /// Changes buffered until the last round, and how many come.
     buffered: u64,
     coming: Recent,
-    /// Entries that a leaf took lately; 0 = nobody knows.
+    /// Entries that a leaf took lately; 0 = not known.
     entries_a_leaf: u64,
     /// Tables in a row in which nothing was left to merge.
     clean: usize,
-    /// Moves on with each round: who is first where the leaves do not suffice for all.
+    /// Moves on with each round: which index is first where the leaves do not suffice for all.
     turn: usize,
-    /// The request for a drain that the rounds are about; 0 = none.
+    /// The request for a drain that the rounds follow; 0 = none.
     draining: u64,
     speed: Speed,
 }
@@ -100,7 +121,8 @@ impl Rounds {
 struct Budget {
     /// Leaves of indexes that live in memory.
     memory_leaves: usize,
-    /// After the engine was opened: pages for the first look into delta trees, and delta leaves that are counted.
+    /// After the engine was opened: pages for the first look into delta trees, and delta leaves
+    /// that are counted.
     loaded: usize,
     counted: usize,
 }
@@ -114,9 +136,11 @@ struct Found {
     is_old: bool,
 }
 
-/// Leaves of a round, by what is pending (thousandths of the bound) and the entries that came since the last one: as many as take those, times a gain
-/// that is 0 at a half of the bound, and 1 at three quarters, where what is pending stays as it is. Up to there `most` at most; from there to 7/8,
-/// where the writers begin to merge themselves, evenly more of what is beyond it, unless it is not known what a leaf takes.
+/// Leaves of a round, by what is pending (`fill`, thousandths of the bound) and the entries that
+/// came since the last one. As many as take those, times a gain. The gain is 0 at a half of the
+/// bound, and 1 at three quarters, where what is pending stays as it is. Up to there at most
+/// `most`. At 7/8 writers begin to merge themselves. From three quarters to there it is ever more
+/// than `most`, unless the yield of a leaf is not known.
 fn pressed_leaves(fill: u64, came: u64, entries_a_leaf: u64, most: usize) -> usize {
     let over = fill.saturating_sub(500).min(500);
     let pressed = (came * over / 250 / entries_a_leaf.max(1)) as usize;
@@ -128,7 +152,7 @@ fn pressed_leaves(fill: u64, came: u64, entries_a_leaf: u64, most: usize) -> usi
 }
 
 impl MergeScheduler {
-    /// One round. Number of leaves merged.
+    /// One round. Returns the number of leaves merged.
     pub fn merge_round(&self, rounds: &mut Rounds) -> Result<usize> {
         self.pool.check_alive()?;
         self.look_for_a_drain(rounds);
@@ -148,7 +172,8 @@ impl MergeScheduler {
         };
         let (mut found, beside) = self.look_for_changes(rounds, &mut budget)?;
         let is_calm = !self.change.holds() && self.is_calm(&rounds.coming);
-        // What is due counts towards these: an idle engine is calm as well, and a drain is not to be outdone.
+        // What is due counts towards these. An idle engine is calm as well, and a drain must not
+        // get less.
         let in_calm = at_most(usual * CALM_TIMES).max(1);
         let dense_until = if is_calm { due.max(in_calm) } else { due };
         let rich_until = match self.change.holds() {
@@ -171,7 +196,8 @@ impl MergeScheduler {
                 DENSE.. => (dense_until, DENSE_LOOK),
                 _ => (due, LEAVES_MAX),
             };
-            // Beyond io_capacity_max only as long as the round has time, and in small steps: what is too old, and who stops the worker, wait for its end.
+            // More than io_capacity_max is merged only as long as the round has time, and in small
+            // steps. Changes that are too old, and a stop of the worker, wait for the round's end.
             let is_beyond = merged >= most;
             if merged >= until || is_beyond && self.pool.disk().now_us() >= ends_us {
                 break;
@@ -198,7 +224,7 @@ impl MergeScheduler {
         self.publish_round(&mut rounds.speed, expected);
         Ok(merged + beside)
     }
-    /// The user has asked for one, or another one, or for none any more.
+    /// The user has asked for a drain, for another one, or for none any more.
     fn look_for_a_drain(&self, rounds: &mut Rounds) {
         let asked_for = self.change.drain_asked_for();
         if asked_for != rounds.draining {
@@ -210,7 +236,7 @@ impl MergeScheduler {
             }
         }
     }
-    /// What failed a moment ago, and was to be left alone for a while, is tried again.
+    /// Tries again what failed a moment ago and was to be left alone for a while.
     fn retry_all(&self) {
         for table in self.catalog.tables() {
             let _gate = table.gate.read();
@@ -222,7 +248,8 @@ impl MergeScheduler {
             }
         }
     }
-    /// So many leaves of the `wanted` indexes, each its share. Returns how many it were.
+    /// Sweeps so many leaves of the `wanted` indexes, each its share. Returns how many leaves were
+    /// merged.
     fn sweep_evenly(
         &self,
         found: &mut Vec<Found>,
@@ -232,7 +259,7 @@ impl MergeScheduler {
     ) -> Result<usize> {
         let mut chosen: Vec<usize> = (0..found.len()).filter(|i| wanted(&found[*i])).collect();
         let number = chosen.len();
-        // They come in the order of a turn of tables: turned once more, some would never be the first.
+        // The tables come in turned order. Turned once more, some indexes would never be first.
         chosen.sort_unstable_by_key(|i| (found[*i].table.layout().id, found[*i].index));
         chosen.rotate_left(turn % number.max(1));
         let mut left = leaves;
@@ -246,8 +273,8 @@ impl MergeScheduler {
         found.retain(|found| found.entries > 0);
         Ok(leaves - left)
     }
-    /// The indexes that have something to merge; on the way, those not counted yet are counted, and what is in memory is merged: so
-    /// many leaves.
+    /// Finds the indexes that have something to merge. Also counts those not counted yet, and
+    /// merges so many leaves of those that live in memory.
     fn look_for_changes(&self, rounds: &mut Rounds, budget: &mut Budget) -> Result<(Vec<Found>, usize)> {
         let all = self.catalog.tables();
         let mut found = Vec::new();
@@ -263,7 +290,7 @@ impl MergeScheduler {
                 rounds.unfinished.push(table.layout().id);
             }
         }
-        // Those that are too many are come by again.
+        // Tables beyond the limit are met again in their turn.
         let too_many = rounds.unfinished.len().saturating_sub(UNFINISHED_MAX);
         rounds.unfinished.drain(..too_many);
         if rounds.clean >= all.len() {
@@ -271,11 +298,12 @@ impl MergeScheduler {
         }
         Ok((found, merged))
     }
-    /// Those in which the last round found something, and the next ones of all. (The latter alone: of many tables few of which are written only
-    /// those got their leaves that a round happened to come by.)
+    /// The tables in which the last round found something, and the next ones of all. (With the
+    /// latter alone, if few of many tables were written, only those that a round met got their
+    /// leaves.)
     fn tables_of_round(&self, all: &[Arc<Table>], rounds: &mut Rounds) -> Vec<Arc<Table>> {
         let mut unfinished = std::mem::take(&mut rounds.unfinished);
-        // The last round turned them.
+        // The last round turned their order.
         unfinished.sort_unstable();
         let turn = rounds.turn % unfinished.len().max(1);
         unfinished.rotate_left(turn);
@@ -291,7 +319,7 @@ impl MergeScheduler {
         }
         tables
     }
-    /// Leaves merged, and is nothing left to be merged in the table?
+    /// Returns the leaves merged, and whether nothing is left to be merged in the table.
     fn look_into(&self, table: &Arc<Table>, budget: &mut Budget, found: &mut Vec<Found>) -> Result<(usize, bool)> {
         let now_us = self.pool.disk().now_us();
         let (mut merged, mut is_clean) = (0, true);
@@ -325,12 +353,13 @@ impl MergeScheduler {
     }
     /// True: everything pending for the index is counted now.
     fn count_some(&self, delta: &Delta, budget: &mut Budget) -> Result<bool> {
-        // Whether there is anything to be counted before it or not: what it holds is a part of the bound from here on.
+        // Looked into even if there is nothing to count: what the tree holds is a part of the bound
+        // from here on.
         if !delta.is_loaded() {
             if budget.loaded == 0 {
                 return Ok(false);
             }
-            // What cannot be read is met by the count.
+            // A page that cannot be read is met by the count.
             delta.load(&self.pool).ok();
             let pages = if delta.is_known() { 1 } else { LOAD_PAGES };
             budget.loaded = budget.loaded.saturating_sub(pages);
@@ -376,7 +405,7 @@ impl MergeScheduler {
         }
         let is_idle = rounds.recent.a_second() <= usual as u64 * IDLE && !self.change.holds();
         let idle = if is_idle { usual as usize / ROUNDS } else { 0 };
-        // Who comes helps from the bound on; but nobody may come.
+        // Writers help from the bound on; but there may be no writers.
         let beyond = match fill {
             0..=1000 => 0,
             1001..=1250 => (usual as usize / ROUNDS).max(1),
@@ -384,7 +413,7 @@ impl MergeScheduler {
         };
         idle.max(pressed).max(beyond)
     }
-    /// It takes long until as much has come as is pending. Right after the start nobody knows.
+    /// Doubling what is pending takes long. Right after the start the rate is not known.
     fn is_calm(&self, coming: &Recent) -> bool {
         coming.a_second().saturating_mul(CALM_SECONDS) < self.change.entries()
     }
@@ -430,19 +459,20 @@ impl MergeScheduler {
 mod tests {
     use super::pressed_leaves;
 
-    /// At 7/8 of the bound the worker stood at io_capacity_max, with time left, while the writers merged what was beyond it.
+    /// At 7/8 of the bound the worker kept to io_capacity_max, with time left, while the writers
+    /// merged what was beyond it.
     #[test]
     fn io_capacity_max_gives_way_before_the_writers_have_to() {
         let leaves = |fill| pressed_leaves(fill, 60_000, 60, 400);
-        // It holds as long as the writers are left out of it ...
+        // The limit holds as long as the writers do not merge ...
         assert_eq!([500, 550, 600, 750].map(leaves), [0, 200, 400, 400]);
         // ... then less and less, without a step ...
         let all: Vec<usize> = (500..=1100).map(leaves).collect();
         assert!(all.windows(2).all(|w| w[0] <= w[1] && w[1] - w[0] <= 20), "{all:?}");
-        // ... and where they begin it does not. What comes is matched before.
+        // ... and where the writers begin it does not hold. What comes is matched before.
         assert_eq!([875, 1000, 5000].map(leaves), [1500, 2000, 2000]);
         assert!(leaves(835) >= 1000);
-        // Where it is not in the way nothing changes.
+        // Where the limit is not reached nothing changes.
         assert_eq!(pressed_leaves(800, 60_000, 60, 5000), 1200);
         // The first round knows of no leaf.
         assert_eq!([7, 60_000].map(|came| pressed_leaves(1000, came, 0, 400)), [14, 400]);

@@ -1,6 +1,8 @@
-//! [`MergeScheduler`]: has buffered changes merged. Here: a drain, which merges all that is pending.
+//! [`MergeScheduler`]: has buffered changes merged. Here: a drain, which merges all that is
+//! pending.
 //!
-//! Called by the change worker (`rounds`), by a slow close, and by tests.
+//! Takes a table's gate, shared. Called by the engine at a slow close, and by tests; `rounds` adds
+//! the rounds of the change worker.
 use crate::base::{Counters, Error, Result};
 use crate::change::{self, ChangeBuffer};
 use crate::pool::Pool;

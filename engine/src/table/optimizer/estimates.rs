@@ -1,8 +1,12 @@
-//! What the optimizer asks at every statement: row counts, sizes, entries in a range. All of it estimates but the sizes.
+//! What the optimizer asks at every statement: row counts, sizes, entries in a range. All of it
+//! estimates but the sizes.
 //!
-//! The row count lives in memory (`counts`): stored or sampled at the first question after the engine was opened, then kept
-//! by the row operations and by rollback. Page counts need a walk over a tree's inner levels: the answer is kept until the
-//! file has grown or shrunk by a tenth.
+//! The row count lives in memory (`counts`). It is stored or sampled at the first question after
+//! the engine was opened, then kept by the row operations and by rollback. Page counts need a walk
+//! over a tree's inner levels. They are kept until the file has grown or shrunk by a tenth.
+//!
+//! Takes the table's gate, shared, and the mutex of its page counts. Called by the engine and by
+//! the C ABI.
 use crate::base::{Error, Result};
 use crate::change;
 use crate::index::Index;
@@ -30,7 +34,8 @@ pub struct TableStats {
     pub update_time_s: u64,
 }
 
-/// A page that cannot be read keeps nobody from opening the table: it is for another statement to tell.
+/// A page that cannot be read must not keep a table from being opened: a statement that needs the
+/// page fails.
 fn or_unknown<T: Default>(found: Result<T>) -> Result<T> {
     match found {
         Err(e) if e.is_corrupt() => Ok(T::default()),

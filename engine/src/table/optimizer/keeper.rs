@@ -1,12 +1,15 @@
-//! Statistics for the optimizer: how many rows a table has, how many different values its keys have, and when it changed.
+//! Statistics for the optimizer: how many rows a table has, how many different values its keys
+//! have, and when it changed.
 //!
-//! `estimates` answers what the server asks at every statement: rows, sizes, entries in a range. `sample` reads leaves and
-//! estimates numbers of values; [`Store::compute_statistics`] does so for a whole table: at ANALYZE TABLE, at the first
-//! question, and in the background when a tenth of the rows has changed. What was computed is kept in the system file
+//! `estimates` answers what the server asks at every statement: rows, sizes, entries in a range.
+//! `sample` reads leaves and estimates numbers of values. [`StatisticsKeeper::compute_statistics`]
+//! does so for a whole table. It runs at ANALYZE TABLE, at the first question, and in the
+//! background when a tenth of the rows has changed. What was computed is kept in the system file
 //! (`stored`) and read again at the first question after a restart.
 //!
-//! Latches: one page at a time. The table's gate is held shared while an index is sampled. Mutexes: `Statistics::computing`
-//! is taken first, with none held; the DDL mutex while a result is stored; the others are leaves.
+//! Latches: one page at a time. The table's gate is held shared while an index is sampled. Mutexes:
+//! `Statistics::computing` is taken first, with none held; the DDL mutex while a result is stored;
+//! the others are leaves. Called by the engine, its statistics worker, and the C ABI.
 #[cfg(test)]
 use crate::base::FileId;
 use crate::base::{Error, Result};
@@ -42,7 +45,7 @@ pub struct StatisticsKeeper {
 }
 
 impl StatisticsKeeper {
-    /// Tells what the keys of a table are made of, and its own options.
+    /// Sets what the keys of a table are made of, and its own options.
     pub fn describe_statistics(&self, table: &Table, options: &StatisticsOptions) {
         let _gate = table.gate.read();
         let layout = table.layout();
@@ -81,7 +84,8 @@ impl StatisticsKeeper {
         }
     }
 
-    /// Reads leaves of every index and estimates how many values its keys have. An index that cannot be read has none.
+    /// Reads leaves of every index and estimates how many values its keys have. An index that
+    /// cannot be read has none.
     pub fn compute_statistics(&self, table: &Table) -> Result<()> {
         let state = &table.statistics;
         let _one = state.computing.lock();
@@ -92,7 +96,7 @@ impl StatisticsKeeper {
             indexes: Vec::new(),
         };
         let mut ordinal = 0;
-        // The gate is opened between two indexes: whoever wants to drop the table waits for one of them.
+        // The gate is opened between two indexes: DROP TABLE waits for one of them at most.
         loop {
             let _gate = table.gate.read();
             if table.is_gone() {
@@ -141,14 +145,14 @@ impl StatisticsKeeper {
         let shape = table.statistics.shape(index.id);
         let pages = table.statistics.pages(&self.settings);
         let sampled = match sample(&self.pool, &base, &pending, &shape, pages) {
-            // Statements that need the page tell of it.
+            // Statements that need the page report the error.
             Err(e) if e.is_corrupt() => return Ok(out),
             sampled => sampled?,
         };
         out.leaf_pages = sampled.leaf_pages;
         out.pages = self.pages_of_index(table, layout, ordinal)?;
         out.pages_read = sampled.leaf_pages_read;
-        // The sample tells shares better than sums: the number of rows is known more exactly.
+        // The sample gives shares better than sums: the number of rows is known more exactly.
         let scale = if sampled.entries > 0.0 {
             rows as f64 / sampled.entries
         } else {
@@ -175,8 +179,8 @@ impl StatisticsKeeper {
         Ok(sampled.entries.round() as u64)
     }
 
-    /// One step of the background: notes which tables have changed, and computes or stores the statistics of one of them, if that is due.
-    /// True: there may be more to do.
+    /// One step of the background. Notes which tables have changed, and computes or stores the
+    /// statistics of one of them, if that is due. True: there may be more to do.
     pub fn statistics_step(&self) -> Result<bool> {
         let (now_us, now_s) = (self.pool.disk().now_us(), self.pool.disk().wall_s());
         for table in self.catalog.tables() {
@@ -245,7 +249,8 @@ impl StatisticsKeeper {
         Ok(())
     }
 
-    /// The stored number of rows, if the clustered index has not grown or shrunk by more than a fiftieth since; scaled with it.
+    /// The stored number of rows, if the clustered index has not grown or shrunk by more than a
+    /// fiftieth since; scaled with it.
     pub(super) fn stored_rows(&self, table: &Table, leaf_pages: u64) -> Result<Option<u64>> {
         let Some(stored) = self.catalog.statistics.read(&self.pool, table.layout().id)? else {
             return Ok(None);
@@ -257,7 +262,8 @@ impl StatisticsKeeper {
         })
     }
 
-    /// Stores what is known of the table, if its statistics are persistent. A full disk keeps nobody from working.
+    /// Stores what is known of the table, if its statistics are persistent. A full disk is no
+    /// error.
     pub(super) fn save_statistics(&self, table: &Table) -> Result<()> {
         let state = &table.statistics;
         let layout = table.layout();

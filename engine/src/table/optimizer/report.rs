@@ -1,4 +1,4 @@
-//! All statistics as rows, for INFORMATION_SCHEMA.
+//! All statistics as rows, for INFORMATION_SCHEMA. Called by the C ABI.
 use crate::base::Result;
 use crate::table::optimizer::keeper::StatisticsKeeper;
 
@@ -26,7 +26,8 @@ pub struct StatisticsRow<'a> {
 }
 
 impl StatisticsKeeper {
-    /// Hands out a row for each table, followed by one for each of its indexes. Tables without statistics are left out.
+    /// Hands out a row for each table, followed by one for each of its indexes. Tables without
+    /// statistics are left out.
     pub fn statistics_rows(&self, each: &mut dyn FnMut(&StatisticsRow<'_>)) -> Result<()> {
         let now_s = self.pool.disk().wall_s();
         for table in self.catalog.tables() {

@@ -1,4 +1,7 @@
-//! A row's entries in its secondary indexes: what all who write or read them use.
+//! A row's entries in its secondary indexes: types and checks that writers and readers of entries
+//! share.
+//!
+//! Takes no latch but in [`submit_if_there`]. Called by every room above.
 use crate::base::{Error, Result};
 use crate::change::{self, Op};
 use crate::index::secondary;

@@ -1,4 +1,5 @@
-//! The words in which callers describe a change of a row: keys and rows are bytes that they have made.
+//! The types in which callers describe a change of a row. Keys and rows are bytes that the caller
+//! has made.
 
 /// A secondary entry of a row that is inserted or deleted.
 #[derive(Clone, Copy, Debug, Default)]

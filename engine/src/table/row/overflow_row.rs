@@ -1,8 +1,12 @@
-//! Rows longer than a leaf takes: a prefix stays in the leaf, the rest goes to a chain of overflow pages.
+//! Rows longer than a leaf takes: a prefix stays in the leaf, the rest goes to a chain of overflow
+//! pages.
 //!
-//! A chain is filled before the row that names it is written, and the undo record that names it comes before both: so a
-//! rollback, also one after a crash, finds every chain that no row names. A chain of an older version lives as long as the
-//! undo record of that version: purge frees it. A chain belongs to one version: an update writes a new one.
+//! A chain is filled before the row that names it is written. The undo record that names the chain
+//! comes before both. So a rollback, also after a crash, finds every chain that no row names. A
+//! chain of an older version lives as long as the undo record of that version: purge frees it. A
+//! chain belongs to one version: an update writes a new one.
+//!
+//! Latches: the table's space pages, then the undo page. Called by row changes, loads and reads.
 use crate::base::bytes::{get_u32, get_u64};
 use crate::base::{Error, Result};
 use crate::btree::overflow;
@@ -30,8 +34,8 @@ impl LongRows {
         LongRows { pool, redo, trx_sys }
     }
 
-    /// The clustered entry's value for `row` in `out`, its header still blank but for the overflow flag. A long row's tail
-    /// has been written behind it.
+    /// Makes the clustered entry's value for `row` in `out`. The header is blank but for the
+    /// overflow flag. The tail of a long row is written to its chain.
     pub fn make_value(&self, trx: &mut Trx, layout: &Layout, pk: &[u8], row: &[u8], out: &mut Vec<u8>) -> Result<()> {
         self.value_of(layout, pk, row, out, &mut |tail| {
             let first = self.write_chain(trx, layout, tail)?;
@@ -39,8 +43,9 @@ impl LongRows {
             Ok(ChainRef { first, owner })
         })
     }
-    /// The same for a row of a new table that is loaded (`load`): nobody's undo names the chain, which goes with the table's file if the
-    /// load fails. Owner 0: no other chain of the file ever has it.
+    /// The same for a row of a new table that is loaded (`table_load`). No undo record names the
+    /// chain: it goes with the table's file if the load fails. Owner 0: no other chain of the file
+    /// ever has it.
     pub fn make_loaded_value(&self, layout: &Layout, pk: &[u8], row: &[u8], out: &mut Vec<u8>) -> Result<()> {
         self.value_of(layout, pk, row, out, &mut |tail| {
             self.redo.reserve_wait()?;
@@ -88,7 +93,8 @@ impl LongRows {
     fn write_chain(&self, trx: &mut Trx, layout: &Layout, tail: &[u8]) -> Result<u32> {
         let mut undo = Vec::with_capacity(32);
         undo_record::chain(&mut undo, layout.id, u32::MAX);
-        // The Mtr below latches the table's space pages first: the undo stream must not need any then.
+        // The Mtr below latches the table's space pages first: the undo stream must not need any
+        // then.
         self.trx_sys.reserve_undo(trx, undo.len())?;
         let mut mtr = self.pool.begin();
         let first = overflow::create(&mut mtr, layout.id, layout.clustered.id, trx.id())?;
@@ -105,7 +111,7 @@ impl LongRows {
         Ok(first)
     }
 
-    /// The whole of a long row; `stored` is what stands in its leaf behind the header.
+    /// Reads the whole of a long row. `stored`: the bytes after the header in its leaf.
     pub fn read_long_row(&self, layout: &Layout, stored: &[u8], row: &mut Vec<u8>) -> Result<()> {
         let bad = || Error::corrupt(format!("a long row of table {} has not the length it says", layout.id));
         if stored.len() < OVERFLOW_REF {

@@ -1,7 +1,8 @@
-//! Locking one row: by (clustered index, clustered key). A row made by an active transaction is locked by it without an
-//! entry in the lock table: whoever meets it writes that entry on the maker's behalf and queues behind it.
+//! Locking one row, by (clustered index, clustered key). An active transaction locks the rows that
+//! it has made, without entries in the lock table. Another transaction that meets such a row makes
+//! that entry for the maker, and waits for it.
 //!
-//! No latch is held on entry; none is held while waiting (I5).
+//! No latch is held on entry; none is held while waiting (I5). Called by row changes and scans.
 use crate::base::{Error, IndexId, Result};
 use crate::index::RowHeader;
 use crate::pool::Pool;
@@ -10,7 +11,7 @@ use crate::table::catalog::table::Table;
 use crate::txn::{Granted, LockMode, LockPolicy, MadeExplicit, Trx, TrxSys};
 use std::sync::Arc;
 
-/// What was there once the lock was had.
+/// What was found with the lock held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::table) enum Locked {
     /// The row is there and locked.
@@ -34,8 +35,9 @@ impl RowLocks {
         RowLocks { pool, trx_sys }
     }
 
-    /// The lock that keeps others from taking AUTO_INCREMENT values until a statement ends. It is one of the row locks, by a name
-    /// that no row has: so who waits for it takes part in the search for deadlocks.
+    /// The lock that keeps other transactions from taking AUTO_INCREMENT values until a statement
+    /// ends. It is a row lock with a name that no row has. So its waiters take part in the search
+    /// for deadlocks.
     pub fn lock_autoinc(&self, trx: &mut Trx, table: &Table) -> Result<()> {
         let name = table.layout().id.to_be_bytes();
         let locks = self.trx_sys.locks();
@@ -47,7 +49,8 @@ impl RowLocks {
         self.trx_sys.locks().unlock(trx, AUTOINC_LOCKS, &name);
     }
 
-    /// Locks the row of `pk` and looks at its newest version, whose value `see` may copy out of the leaf.
+    /// Locks the row of `pk` and reads its newest version, whose value `see` may copy out of the
+    /// leaf.
     pub(in crate::table) fn lock_row(
         &self,
         trx: &mut Trx,
@@ -67,7 +70,8 @@ impl RowLocks {
             };
             let header = RowHeader::read(leaf.value());
             if self.made_by_other_active(trx, &header) {
-                // It was made between our lock and our look, or is locked by nothing but its maker's id: what we hold is void.
+                // The row was made after our lock was granted, or its maker holds it by its id
+                // alone: our lock is void.
                 let made = self.make_explicit(layout, pk, &header);
                 drop(leaf);
                 self.trx_sys.locks().unlock(trx, index.id, pk);
@@ -93,7 +97,8 @@ impl RowLocks {
         }
     }
 
-    /// Locks the name of a row. Whoever has just come to that name, and not looked at the row yet, is in nobody's way who has changed it.
+    /// Locks the name of a row. A transaction that has changed the row is not refused for one that
+    /// came to the name and has not read the row yet.
     pub(in crate::table) fn lock_name_of(
         &self,
         trx: &mut Trx,
@@ -127,8 +132,9 @@ impl RowLocks {
         locks.lock(trx, index.id, pk, mode, policy)
     }
 
-    /// Makes the implicit lock of the row's maker explicit, so that one can wait for it; under the leaf's latch, so that the maker cannot
-    /// have rolled the row back. Some: `search_after_explicit` is due.
+    /// Makes the implicit lock of the row's maker explicit, so that other transactions can wait for
+    /// it. Under the leaf's latch, so that the maker cannot have rolled the row back. Some:
+    /// `search_after_explicit` is due.
     fn make_explicit(&self, layout: &Layout, pk: &[u8], header: &RowHeader) -> Option<MadeExplicit> {
         let owner = self.trx_sys.active(header.trx)?;
         let locks = self.trx_sys.locks();

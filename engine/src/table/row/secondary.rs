@@ -1,7 +1,8 @@
 //! A row's entries in its secondary indexes: put and mark.
 //!
-//! Changes are blind operations given to `change`. Only a unique index is read before a put (`unique.rs`). Rules of stamps:
-//! `docs/decisions/2026-11-21-secondary-entry-stamps.md`.
+//! Changes are blind operations given to `change`. Only a unique index is read before a put
+//! (`unique.rs`). Rules of stamps: `docs/decisions/2026-11-21-secondary-entry-stamps.md`. Takes no
+//! latch itself. Called by row changes.
 
 use crate::base::{planted, Mutant, Result, TrxId};
 use crate::change::{self, Op};
@@ -16,7 +17,8 @@ use crate::table::row::unique::{UniqueIndexes, UniquePut};
 use crate::txn::{LockMode, Trx, TrxSys};
 use std::sync::Arc;
 
-/// Versions of its own that a transaction looks back over, before it rather reads the index.
+/// A transaction looks back over so many of its own versions of a row; with more it reads the
+/// index.
 const OWN_VERSIONS_MAX: usize = 8;
 
 /// Puts and marks entries.
@@ -31,8 +33,9 @@ impl EntryWriter {
         EntryWriter { pool, trx_sys, unique }
     }
 
-    /// For each key: may this transaction have left an entry there marked? `own`: the header of the row's newest version, its own. Told by
-    /// the undo records of its versions of the row, which are still in the pool, where the index's leaf may have to be read.
+    /// For each key: may this transaction have left an entry there marked? `own`: the header of the
+    /// row's newest version, made by this transaction. The undo records of its versions say so.
+    /// They are still in the pool, while the index's leaf may have to be read.
     pub fn left_marked(
         &self,
         trx: &Trx,
@@ -63,7 +66,8 @@ impl EntryWriter {
         Ok(vec![true; keys.len()])
     }
 
-    /// The raw part of the entry `key`, if this transaction left it there marked (`own`), or whatever its state (None).
+    /// The raw part of the entry `key`. `own`: only if that transaction left the entry there
+    /// marked; None: whatever its state.
     pub fn raw_of(&self, layout: &Layout, index: u32, key: &[u8], own: Option<TrxId>) -> Result<Option<Vec<u8>>> {
         let Secondary { index, quarantined, .. } = secondary(layout, index)?;
         if *quarantined {
@@ -91,7 +95,8 @@ impl EntryWriter {
         Ok(())
     }
 
-    /// Puts a new entry, checked if its index is unique. `mode`: how the row in the way is locked before `Duplicate`.
+    /// Puts a new entry, checked if its index is unique. `mode`: how the row in the way is locked
+    /// before `Duplicate`.
     pub fn put_entry(
         &self,
         trx: &mut Trx,
@@ -103,7 +108,7 @@ impl EntryWriter {
     ) -> Result<()> {
         let secondary = secondary(layout, new.index)?;
         match secondary {
-            // Nobody can tell whether the value is there already.
+            // Whether the value is there already cannot be found out.
             Secondary {
                 index,
                 quarantined: true,

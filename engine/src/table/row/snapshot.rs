@@ -6,8 +6,8 @@ use crate::table::catalog::layout::Layout;
 use crate::txn::{Isolation, Trx, TrxSys};
 use std::sync::Arc;
 
-/// First committer wins: under snapshot isolation a row made by a transaction that the snapshot does not see may be neither
-/// locked nor changed.
+/// First committer wins. Under snapshot isolation a row may be neither locked nor changed if the
+/// snapshot does not see its maker.
 pub(in crate::table) fn check_conflict(trx: &Trx, maker: TrxId) -> Result<()> {
     if trx.isolation < Isolation::RepeatableRead || maker == trx.id() {
         return Ok(());
@@ -29,8 +29,10 @@ impl Snapshots {
         Snapshots { trx_sys }
     }
 
-    /// For locking reads, and inserts that change the row they meet: `check_conflict` goes by the rows' makers, which a table or an index that
-    /// is younger than the snapshot does not tell. So it is refused, as to a consistent read (index: 0 = clustered, i + 1 = secondary i).
+    /// For locking reads, and for inserts that change the row they meet. `check_conflict` judges by
+    /// the makers of rows. A table or an index that is younger than the snapshot does not show
+    /// them, so it is refused, as to a consistent read. `index`: 0 = clustered, i + 1 = secondary
+    /// i.
     pub fn check_not_younger(&self, trx: &mut Trx, layout: &Layout, index: u32) -> Result<()> {
         let Some(view) = trx.view() else { return Ok(()) };
         if trx.isolation < Isolation::RepeatableRead || layout.is_seen_by(view, index) {
@@ -46,9 +48,10 @@ impl Snapshots {
         Ok(())
     }
 
-    /// What a locking read found stays as it was, for it is locked; what it did not find may appear, for below SERIALIZABLE nothing
-    /// locks the gaps. So the snapshot is taken before such a read looks: what appears later is a conflict to the next locking read,
-    /// and unseen by a consistent one.
+    /// Opens the snapshot before a locking read looks. A row that the read finds is locked and
+    /// stays as it was. A row that it does not find may appear: below SERIALIZABLE, gaps are not
+    /// locked. With the snapshot, such a row is a conflict to the next locking read, and unseen by
+    /// a consistent one.
     pub fn guard_by_snapshot(&self, trx: &mut Trx) {
         let wanted = trx.snapshot_by_locking && trx.isolation == Isolation::RepeatableRead && trx.view().is_none();
         if wanted && trx.snapshot_isolation {
@@ -56,8 +59,9 @@ impl Snapshots {
         }
     }
 
-    /// What a locking read should do that ended so: true = once more, with a new snapshot. The one it took itself is older than
-    /// the row that it waited for, and nobody has seen anything by it: a conflict would send the user back to where he is.
+    /// True: the locking read that ended with `result` is run again, with a new snapshot. The
+    /// snapshot that the read opened itself is older than the row that it waited for. Nothing was
+    /// read by it yet, and a conflict would make the user repeat the same statement.
     pub fn conflicts_with_fresh_snapshot<T>(&self, trx: &mut Trx, result: &Result<T>) -> bool {
         if result.is_ok() {
             trx.keep_view();
@@ -69,7 +73,7 @@ impl Snapshots {
         true
     }
 
-    /// Nobody has seen anything by it.
+    /// Replaces a snapshot by which nothing was read.
     fn renew_fresh_view(&self, trx: &mut Trx) {
         self.trx_sys.visibility.close_own_view(trx);
         self.trx_sys.visibility.open_fresh_view(trx);

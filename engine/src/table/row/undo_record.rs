@@ -1,4 +1,5 @@
-//! Payloads of undo records: what the row looked like before a change, and the secondary keys the change touched.
+//! Payloads of undo records: what the row looked like before a change, and the secondary keys the
+//! change touched.
 //!
 //! ```text
 //! kind     u8      1 insert, 2 update, 3 delete, 4 chain, 5 load begun, 6 load linked
@@ -10,23 +11,28 @@
 //! trx      varint
 //! undo     page varint, offset varint
 //! chain    first page varint, owner varint: its overflow chain, if the flags say that it has one
-//! -- update (also an insert over a delete-marked row): its stored bytes (behind the header), against the newer version's:
+//! -- update (also an insert over a delete-marked row): its stored bytes (after the header),
+//! -- against the newer version's:
 //! prefix   varint  bytes in common at the start
 //! suffix   varint  bytes in common at the end
 //! middle   bytes
 //! -- insert, update, delete:
 //! touches  count varint, then for each secondary index:
-//!   how    u8      1 = has an old key, 2 = has a new key, 4 = the new key is the old one, 8 = raw bytes follow
+//!   how    u8      1 = has an old key, 2 = has a new key, 4 = the new key is the old one,
+//!                  8 = raw bytes follow
 //!   index  varint  index number
 //!   old    bytes   index key without the clustered key (if 1)
 //!   new    bytes   (if 2 and not 4)
 //!   raw    bytes   (if 8) raw part of the entry under `new` before the change
 //! -- chain: overflow pages about to be filled, so that a rollback frees them
 //! first    varint
-//! -- load begun, load linked (`bulk_undo.rs`):
-//! trees    count varint, then for each tree: index varint, first page of the list of its extents varint
+//! -- load begun, load linked (`undo/load_rollback.rs`):
+//! trees    count varint, then for each tree: index varint,
+//!          first page of the list of its extents varint
 //! ```
 //! bytes = varint length + data. Decoding is total: any input gives a record or `Error::Corrupt`.
+//!
+//! Called by row changes, loads, rollback, purge and reads of older versions.
 use crate::base::bytes::{common_prefix, push_bytes, push_varint, take_bytes, take_varint};
 use crate::base::{Error, FileId, IndexId, PageNo, Result, UndoPtr};
 use crate::index::{ChainRef, RowHeader, ROW_HEADER, ROW_OVERFLOW};
@@ -51,8 +57,8 @@ pub struct Touch<'a> {
     pub old: Option<&'a [u8]>,
     /// Key of the version made.
     pub new: Option<&'a [u8]>,
-    /// Raw part of the entry under `new` as it was, where a rollback needs it: the key stays and the raw bytes change, or the
-    /// same transaction left that key earlier.
+    /// Raw part of the entry under `new` before the change, where a rollback needs it. That is so
+    /// if the key stays and the raw bytes change, or if the same transaction left that key earlier.
     pub raw: Option<&'a [u8]>,
 }
 

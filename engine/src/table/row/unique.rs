@@ -1,9 +1,12 @@
-//! The check of a unique index, and the put behind it: one step under a guard mutex (by hash of index and value), which is never held while
-//! a row lock is waited for.
+//! The check of a unique index, and the put that follows. Both are one step under a guard mutex,
+//! chosen by hash of index and value. The mutex is never held while a row lock is waited for.
 //!
-//! An entry with the value is in the way if it is unmarked, or if who marked it is active and may bring it back. Which of the two it will be tells
-//! its row, once it is locked. What was learned holds as long as the lock is held: so all of them are held until the put. None is waited for while others
-//! are: they are given back first, and what they told is forgotten.
+//! An entry with the value is in the way if it is unmarked. It also is if the transaction that
+//! marked it is active and may roll back. Locking the row decides which. What was learned holds as
+//! long as the row's lock is held, so all these locks are held until the put. A lock is waited for
+//! only while no other is held. The others are given back first, and what was learned is forgotten.
+//!
+//! Called by `secondary`, with no latch held.
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{sync_point, Error, Result, SyncPoint, TrxId};
 use crate::change::{self, Op};
@@ -28,15 +31,16 @@ struct Rival {
 /// An entry as it was met: its clustered key and stamp.
 type Met = (Vec<u8>, TrxId);
 
-/// What the rivals' rows have told so far.
+/// What the rows of the rivals have shown so far.
 #[derive(Default)]
 struct Learned {
     /// Rows that are locked.
     locked: Vec<(Vec<u8>, Granted)>,
-    /// Marked entries of rows that are locked and whose newest version is another's than the mark: its maker has taken back what he did
-    /// there, and cannot do it again.
+    /// Marked entries whose rows are locked and have a newest version of another maker than the
+    /// mark. The mark's maker has rolled back, and cannot mark again.
     harmless: Vec<Met>,
-    /// Entries whose rows were gone. No lock keeps them so: to be asked again under the guard, without which nobody puts the value.
+    /// Entries whose rows were gone. No lock keeps them gone: they are checked again under the
+    /// guard, without which the value is not put.
     gone: Vec<Met>,
 }
 
@@ -50,7 +54,8 @@ fn has(met: &[Met], pk: &[u8], stamp: TrxId) -> bool {
     met.iter().any(|(p, s)| p == pk && *s == stamp)
 }
 
-/// Check-then-insert of unique values is serialised by as many mutexes (by hash of index and value).
+/// Check-then-insert of unique values is serialised by as many mutexes (by hash of index and
+/// value).
 const UNIQUE_GUARDS: usize = 64;
 
 /// An entry to be put into a unique index.
@@ -111,7 +116,7 @@ impl UniqueIndexes {
                 done => break done.map(|_| ()),
             };
             if !rival.marked && (rival.own || learned.has_locked(&rival.pk)) {
-                // Its lock is kept: who tries again finds it as it was told.
+                // Its lock is kept: the next try finds the row as it was reported.
                 learned.locked.retain(|(pk, _)| *pk != rival.pk);
                 let index = put.new.index + 1;
                 break Err(Error::Duplicate { index, pk: rival.pk });
@@ -124,10 +129,10 @@ impl UniqueIndexes {
         done
     }
 
-    /// Puts the entry, or says who is in its way. The caller holds the value's guard.
+    /// Puts the entry, or returns the rival in its way. The caller holds the value's guard.
     fn put_if_free(&self, trx: &Trx, put: &UniquePut<'_>, learned: &Learned) -> Result<Option<Rival>> {
         let rival = self.find_rival(trx, put, learned)?;
-        // Asked last: a rollback that skips what is set aside has left marks there.
+        // Checked last: a rollback that skips a quarantined index has left marks there.
         check_not_quarantined(&put.secondary.index)?;
         if rival.is_none() {
             let op = Op::Put {
@@ -174,13 +179,15 @@ impl UniqueIndexes {
         *learned = Learned::default();
     }
 
-    /// True: the index was known to lack the value, and the entry is put without a look at its leaf. The caller holds the value's guard.
+    /// True: the index is known to lack the value, and the entry is put without reading its leaf.
+    /// The caller holds the value's guard.
     fn put_unseen(&self, trx: &Trx, put: &UniquePut<'_>) -> Result<bool> {
         let (index, new) = (&put.secondary.index, put.new);
         if !change::lacks_value(&self.pool, index, new.key, new.user_key_len)? {
             return Ok(false);
         }
-        // Of half the keys only: a look brings the leaf in, and what is put after that is not unseen any more.
+        // Only half the keys are checked: the check reads the leaf, and later puts there are not
+        // unseen any more.
         if self.verify.load(Ordering::Relaxed) && crc32c::crc32c(new.key) & 1 == 0 {
             let user_key = put.user_key();
             change::visit_prefix(&self.pool, index, user_key, &mut |key, value| {
@@ -198,8 +205,8 @@ impl UniqueIndexes {
         Ok(is_put)
     }
 
-    /// The first entry with the same unique value that is, or may become, in the way: unmarked, or stamped by another active
-    /// transaction (whose end may bring it back).
+    /// The first entry with the same unique value that is in the way. It is unmarked, or stamped by
+    /// another active transaction, whose end may bring it back.
     fn find_rival(&self, trx: &Trx, put: &UniquePut<'_>, learned: &Learned) -> Result<Option<Rival>> {
         let (layout, new, user_key) = (put.layout, put.new, put.user_key());
         let mut ended: Vec<TrxId> = Vec::new();
@@ -216,7 +223,8 @@ impl UniqueIndexes {
                 let own = found.stamp == trx.id();
                 let may_come_back = !own && self.trx_sys.is_active(found.stamp);
                 if found.marked && !may_come_back {
-                    // It ended by now; but what is pending was collected before, and a rollback in between took the mark back.
+                    // Its maker has ended by now. But pending changes were collected before, and a
+                    // rollback in between took the mark back.
                     if !own && found.stamp >= oldest_active && !ended.contains(&found.stamp) {
                         doubtful.push(found.stamp);
                     }
@@ -247,7 +255,7 @@ impl UniqueIndexes {
         }
     }
 
-    /// There is no such row, or its deletion is nobody's who could take it back.
+    /// There is no such row, or its deletion cannot be rolled back.
     fn is_gone(&self, trx: &Trx, layout: &Layout, pk: &[u8]) -> Result<bool> {
         let leaf = layout.clustered.tree.get(&self.pool, pk)?;
         Ok(leaf.is_none_or(|leaf| {

@@ -1,7 +1,7 @@
-//! Older versions of a row: the clustered entry and what undo records say about the time before.
+//! Older versions of a row, made from the clustered entry and undo records.
 //!
-//! The rows were copied out of their leaf before; no latch is held while undo is read. A record that is needed cannot be purged:
-//! the view that needs it holds purge back (I9).
+//! The rows were copied out of their leaf before; no latch is held while undo is read. A record
+//! that is needed cannot be purged: the view that needs it holds purge back (I9). Called by scans.
 use crate::base::{sync_point, Counters, Error, FileId, IndexId, Result, SyncPoint, TrxId, UndoPtr};
 use crate::index::{RowHeader, ROW_HEADER, ROW_OVERFLOW};
 use crate::table::catalog::layout::Layout;
@@ -15,12 +15,12 @@ pub(in crate::table) struct Version<'a> {
     pub table: FileId,
     pub pk: &'a [u8],
     pub header: RowHeader,
-    /// The stored bytes behind the header.
+    /// The stored bytes after the header.
     pub stored: &'a mut Vec<u8>,
 }
 
-/// Follows the key that the versions of a row have in one secondary index, without computing keys: going back past an undo
-/// record that lists the index, the key becomes its old key.
+/// Follows the key that the versions of a row have in one secondary index, without computing keys.
+/// Going back past an undo record that lists the index, the key becomes its old key.
 pub(in crate::table) struct KeyWatch {
     index: IndexId,
     /// None: no record so far listed the index; the key is that of the newest version.
@@ -73,7 +73,8 @@ impl Versions {
         }
     }
 
-    /// Goes back to the newest version that is `enough`. False: none is. The result may be delete-marked.
+    /// Goes back to the newest version that is `enough`. False: there is none. The result may be
+    /// delete-marked.
     pub(in crate::table) fn rewind(
         &self,
         enough: &dyn Fn(&RowHeader) -> bool,
@@ -142,7 +143,7 @@ pub(in crate::table) fn split(value: &[u8]) -> (RowHeader, &[u8]) {
     (RowHeader::read(value), &value[ROW_HEADER..])
 }
 
-/// The entry's newest version is the one that `undo` tells about.
+/// The entry's newest version is the one that the record at `undo` describes.
 pub(in crate::table) fn points_at(value: &[u8], maker: TrxId, undo: UndoPtr) -> bool {
     let (header, _) = split(value);
     header.trx == maker && header.undo == undo

@@ -1,8 +1,12 @@
-//! Consistent reads: what the transaction's view sees, without locks. READ UNCOMMITTED has no view and takes the newest version.
+//! Consistent reads: what the transaction's view sees, without locks. READ UNCOMMITTED has no view
+//! and takes the newest version.
 //!
-//! Clustered index: the entry's maker decides, else undo. Secondary index: the entry's stamp decides, else the row's versions, by
-//! rule 2 of `docs/decisions/2026-11-21-secondary-entry-stamps.md`; a row is handed out for the one entry whose key its visible version has,
-//! so never twice in a scan.
+//! Clustered index: the entry's maker decides, else undo. Secondary index: the entry's stamp
+//! decides, else the row's versions, by rule 2 of
+//! `docs/decisions/2026-11-21-secondary-entry-stamps.md`. A row is handed out for the one entry
+//! whose key its visible version has, so never twice in a scan.
+//!
+//! Latches: one leaf at a time, shared, while it is copied. Called by `cursor`.
 use crate::base::{sync_point, Error, Lsn, PageNo, Result, SyncPoint, TrxId};
 use crate::change;
 use crate::index::secondary;
@@ -31,8 +35,9 @@ impl Mark {
             stamp: e.stamp,
         }
     }
-    /// Whether the newest version of the row has this entry's key. None: its maker is rolling back. Over a row of its own (`is_own`) nobody
-    /// does: another marked the entry after the snapshot, and then this transaction changed the row.
+    /// Whether the newest version of the row has this entry's key. None: its maker is rolling back.
+    /// Over a row of this transaction (`is_own`) no other one rolls back. Another transaction
+    /// marked the entry after the snapshot, and then this one changed the row.
     fn tells(&self, is_own: bool) -> Option<bool> {
         let is_open = self.marked && !self.dead && !is_own;
         (!is_open).then_some(!self.marked)
@@ -43,7 +48,7 @@ impl Mark {
 struct EntryRead<'a> {
     secondary: &'a Secondary,
     key: &'a [u8],
-    /// Length of the index key inside `key`; the row's clustered key is behind it.
+    /// Length of the index key inside `key`; the row's clustered key follows it.
     user_len: usize,
 }
 
@@ -56,13 +61,14 @@ impl<'a> EntryRead<'a> {
     }
 }
 
-/// What follows the look at an entry's row.
+/// What follows the read of an entry's row.
 #[derive(Clone, Copy)]
 enum First {
-    /// The row is rewound, by what the entry said when it was read; then, only if that does not decide, one looks at the entry again.
+    /// First go back in the row's versions, by what the entry said when it was read. Only if that
+    /// does not decide, read the entry again.
     Rewind(Mark),
-    /// One looks at the entry again, and then the row is rewound, which may take long: nothing need stay unchanged but between two looks,
-    /// which are short.
+    /// First read the entry again, then go back in the row's versions, which may take long. Nothing
+    /// has to stay unchanged but between the two reads, which is short.
     Look,
 }
 
@@ -150,8 +156,9 @@ impl ConsistentReader<'_> {
         shown
     }
 
-    /// The visible version of the entry's row in `version`, if it belongs to this entry. None: who changes the row or the entry came
-    /// between, or has not ended; it is to be tried again by `First::Look`.
+    /// The visible version of the entry's row in `version`, if it belongs to this entry. None:
+    /// another transaction changed row or entry meanwhile, or has not ended. Then it is tried again
+    /// by `First::Look`.
     fn show_row_of(&mut self, entry: &EntryRead<'_>, first: First) -> Result<Option<bool>> {
         let Some(from) = self.scan.copy_newest_from(self.layout, entry.pk())? else {
             return Ok(Some(false));
@@ -162,8 +169,10 @@ impl ConsistentReader<'_> {
                 return Ok(Some(decided));
             }
         }
-        // With the key of the newest version the entry tells which that is, if it is no older than our look at the row, and the row is
-        // no newer: a maker who goes back to a savepoint and on again makes the same entry twice, and no row in between.
+        // If the entry has the key of the newest version, its mark says whether that version
+        // exists. The entry must be no older than our read of the row, and the row no newer. For a
+        // maker that rolls back to a savepoint and goes on makes the same entry twice, with no row
+        // in between.
         let now = match self.look_at_entry(entry, from)? {
             Looked::Gone => return Ok(Some(false)),
             Looked::Touched => return Ok(None),
@@ -177,8 +186,9 @@ impl ConsistentReader<'_> {
         Ok(decided.or_else(|| now.tells(is_own)))
     }
 
-    /// Rewinds `version` to what the view sees, and decides by the entry's stamp, or by the key of that version, whether it belongs to the
-    /// entry. None: it has the key of the newest version.
+    /// Goes back in `version` to what the view sees. Decides by the entry's stamp, or by the key of
+    /// that version, whether the version belongs to the entry. None: the version has the key of the
+    /// newest one.
     fn rewind_by_key(&mut self, entry: &EntryRead<'_>, mark: Mark) -> Result<Option<bool>> {
         let pk = entry.pk();
         if self.decides(mark) {
@@ -211,14 +221,15 @@ impl ConsistentReader<'_> {
         Ok(Some(is_its))
     }
 
-    /// What the entry says holds for the view, for that sees its stamp. Not if the reader itself killed it, going back: then it has put it in
-    /// the place of what another had marked, perhaps after the view, which sees the row as it was before.
+    /// Whether the view sees the entry's stamp, so that the entry's state holds for the view. Not
+    /// if the reader killed the entry itself in a rollback. Then the entry replaced another
+    /// transaction's mark, perhaps set after the view, which sees the row as it was before.
     fn decides(&self, mark: Mark) -> bool {
         let Some(view) = &self.scan.view else { return true };
         view.sees(mark.stamp) && !(mark.dead && mark.stamp == view.own)
     }
 
-    /// What the entry says while the row's leaf is as it was when it was copied.
+    /// Reads the entry's state, while the row's leaf is as it was when it was copied.
     fn look_at_entry(&mut self, entry: &EntryRead<'_>, from: (PageNo, Lsn)) -> Result<Looked> {
         sync_point(SyncPoint::RowOfEntryCopied);
         let index = &entry.secondary.index;

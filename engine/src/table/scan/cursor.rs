@@ -1,10 +1,11 @@
 //! Reading: one cursor per user, for any index of its table, in both directions.
 //!
-//! A cursor holds no latch and no page between calls. Consistent reads (`consistent`) copy growing batches of entries
-//! under one latch hold and resolve them one by one; locking reads (`locking`) go entry by entry. Here: setting up a
-//! scan, moving, and handing out.
+//! A cursor holds no latch and no page between calls. Consistent reads (`consistent`) copy growing
+//! batches of entries under one latch hold and resolve them one by one. Locking reads (`locking`)
+//! go entry by entry. Here: setting up a scan, moving, and handing out.
 //!
-//! What is handed out lies in the cursor's buffers and is valid until its next call.
+//! What is handed out lies in the cursor's buffers and is valid until its next call. Called by the
+//! engine, the C ABI and `health`.
 use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::index::scan::Direction;
@@ -45,8 +46,8 @@ impl Cursor {
         &self.table
     }
 
-    /// Sets up a scan of an index (0 = clustered, i + 1 = secondary i). `covering`: a secondary entry that the view sees is handed
-    /// out as it is.
+    /// Sets up a scan of an index (0 = clustered, i + 1 = secondary i). `covering`: a secondary
+    /// entry that the view sees is handed out as it is.
     pub fn begin(&mut self, trx: &mut Trx, index: u32, lock: LockChoice, covering: bool) -> Result<()> {
         self.reset();
         let layout = self.table.layout();
@@ -62,13 +63,14 @@ impl Cursor {
         self.scan.covering = covering && index > 0;
         Ok(())
     }
-    /// Behind `begin`, of a secondary index and a locking scan: rows that move while it is under way are not missed.
+    /// After `begin`, of a secondary index and a locking scan: rows that move while the scan is
+    /// under way are not missed.
     pub fn follow_moved(&mut self, trx: &mut Trx, key_of: KeyOf) {
         self.scan.reader.trx_sys.visibility.open_statement_view(trx);
         self.following = Some(Box::new(Following::new(key_of)));
     }
-    /// The scan goes on in another statement, behind the entry that was handed out last. That statement may read otherwise: HANDLER locks in
-    /// a SERIALIZABLE transaction, and nowhere else.
+    /// The scan goes on in another statement, after the entry that was handed out last. That
+    /// statement may read otherwise: HANDLER locks in a SERIALIZABLE transaction, and nowhere else.
     pub fn go_on_with(&mut self, trx: &mut Trx, lock: LockChoice) -> Result<()> {
         let scan = &mut self.scan;
         let dirty = trx.isolation == Isolation::ReadUncommitted;
@@ -80,7 +82,8 @@ impl Cursor {
         scan.use_view(trx, self.table.layout(), scan.index, lock)
     }
 
-    /// Forward scans end at a key >= `hi`, backward ones at a key < `lo`. Before an entry is locked or handed out.
+    /// Forward scans end at a key >= `hi`, backward ones at a key < `lo`. Before an entry is locked
+    /// or handed out.
     pub fn set_bounds(&mut self, lo: &[u8], hi: Option<&[u8]>) {
         self.scan.at.set_bounds(lo, hi);
     }
@@ -143,8 +146,9 @@ impl Cursor {
         }
     }
 
-    /// The usual step of a consistent scan, a part of `next` and `prev`: the entry that comes next in that direction, if it lies in
-    /// the batch and is itself what the view sees. None: nothing was done. Nearly every step of a long scan ends here, so it copies nothing.
+    /// The usual step of a consistent scan, a part of `next` and `prev`. Hands out the next entry
+    /// in that direction if it lies in the batch and is itself what the view sees. None: nothing
+    /// was done. Nearly every step of a long scan ends here, so it copies nothing.
     #[inline]
     pub fn take_at_hand(&mut self, trx: &Trx, direction: Direction) -> Option<Found<'_>> {
         let scan = &mut self.scan;
@@ -192,8 +196,8 @@ impl Cursor {
         self.scan.found()
     }
 
-    /// The clustered row of a key, in the way a scan begun with `lock` would see it. False: there is none. A scan that is going on is
-    /// not disturbed.
+    /// The clustered row of a key, read as a scan begun with `lock` would read it. False: there is
+    /// none. A scan that is going on is not disturbed.
     pub fn get(&mut self, trx: &mut Trx, pk: &[u8], lock: LockChoice) -> Result<bool> {
         let scan = &mut self.scan;
         scan.take_back();
@@ -220,7 +224,8 @@ impl Cursor {
         consistent(scan, layout).get(pk)
     }
 
-    /// The last row does not match the WHERE: gives its lock back if this scan took it (READ COMMITTED and below).
+    /// The last row does not match the WHERE: gives its lock back if this scan took it (READ
+    /// COMMITTED and below).
     pub fn unlock_row(&mut self, trx: &mut Trx) {
         self.scan.was_semi_consistent = false;
         let Some(granted) = self.scan.taken.take() else { return };

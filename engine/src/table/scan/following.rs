@@ -1,36 +1,42 @@
-//! [`Following`]: what a locking scan knows of the rows that moved while it was under way (`relocated`).
+//! [`Following`]: what a locking scan knows of the rows that moved while it was under way
+//! (`relocated`).
+//!
+//! Takes no latch and no lock. Called by the locking reads and `cursor`.
 use crate::base::Result;
 use crate::index::scan::Direction;
 use crate::table::scan::position::Position;
 
-/// Puts the key that a row (clustered key, bytes) has in the scanned index behind what is in the buffer, without the clustered key.
+/// Appends the key that a row (clustered key, bytes) has in the scanned index to the buffer,
+/// without the clustered key.
 pub type KeyOf = Box<dyn Fn(&[u8], &[u8], &mut Vec<u8>) -> Result<()> + Send>;
 
 /// Of a scan that misses no row that moves.
 pub(in crate::table) struct Following {
     pub key_of: KeyOf,
-    /// Where the scan began, as `seek` was told; `seek_inclusive` says how.
+    /// Where the scan began: the key given to `seek`; `seek_inclusive` says how.
     start: Vec<u8>,
     direction: Direction,
     /// Key of the version looked at.
     pub key: Vec<u8>,
-    /// The entry looked at was marked since the view.
+    /// The entry looked at was marked after the view was opened.
     met_young: bool,
     passes: Passes,
 }
 
-/// A value may go over to a row that comes before the one that had it: `UPDATE t SET u = NULL` there, `SET u = 90` here. The scan stood at the old
-/// row, and finds nobody. So one that has handed out nothing goes through its range again, if it met more entries that were marked since than
-/// before. Not for ever: where others are quick to move rows there are always more.
+/// A value may go over to a row that comes before the one that had it. (By `UPDATE t SET u = NULL`
+/// there and `SET u = 90` here.) The scan waited at the old row, and finds no row with the value.
+/// So a scan that has handed out nothing goes through its range again, under one condition. It met
+/// more entries marked after the view than in the pass before. The number of passes is bounded:
+/// other transactions may move rows as fast.
 #[derive(Default)]
 struct Passes {
     /// It has handed out a row.
     is_over: bool,
     is_begun: bool,
-    /// Before the first entry: what `Cursor::last` and `Cursor::positioned` were.
+    /// Before the first entry: `Position::last` and `Position::positioned`.
     from: Vec<u8>,
     was_positioned: bool,
-    /// Entries marked since the view: in this pass, and in the one before.
+    /// Entries marked after the view: in this pass, and in the one before.
     young: u64,
     young_before: u64,
     again: u32,
@@ -66,11 +72,11 @@ impl Following {
         self.direction = direction;
         self.passes.start_over();
     }
-    /// The entry looked at was marked since the statement's view.
+    /// The entry looked at was marked after the statement's view.
     pub fn note_young(&mut self) {
         self.met_young = true;
     }
-    /// The entry that was just skipped has been marked since the statement's view.
+    /// Whether the entry that was just skipped was marked after the statement's view.
     pub fn has_skipped_young(&mut self) -> bool {
         let is_young = std::mem::take(&mut self.met_young);
         self.passes.young += u64::from(is_young);
@@ -106,7 +112,8 @@ impl Following {
         }
         again
     }
-    /// The key of the version looked at lies between the scan's beginning and the entry of key `entry`, or is that very key.
+    /// The key of the version looked at lies between the scan's beginning and the entry with key
+    /// `entry`, or is that very key.
     pub fn has_passed_key(&self, at: &Position, entry: &[u8]) -> bool {
         let (key, start) = (&self.key[..], &self.start[..]);
         if at.direction != self.direction {

@@ -1,4 +1,5 @@
-//! How the caller of a cursor wants rows read: with which locks, and what becomes of rows that others have locked.
+//! How the caller of a cursor wants rows read: with which locks, and what to do with rows that
+//! others have locked.
 use crate::txn::{LockMode, LockPolicy};
 
 /// What to do with a row that another transaction has locked.
@@ -16,9 +17,11 @@ pub enum OnLocked {
 pub struct LockChoice {
     pub mode: Option<LockMode>,
     pub on_locked: OnLocked,
-    /// A consistent read is by the view of the statement, which judges nothing, and not by the transaction's.
+    /// A consistent read uses the statement's view, which raises no conflicts, instead of the
+    /// transaction's.
     pub by_statement_view: bool,
-    /// The gaps between the rows are locked, too, whatever the level (`Trx::locks_gaps`).
+    /// The gaps between the rows are locked as well, whatever the isolation level
+    /// (`Trx::locks_gaps`).
     pub gaps: bool,
 }
 

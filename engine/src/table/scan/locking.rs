@@ -1,8 +1,11 @@
 //! Locking reads: the newest committed version of each row, its lock held before it is handed out.
 //!
-//! The lock is on the row (clustered index, clustered key), whatever index is scanned. An entry is looked at, the row locked,
-//! the entry looked at again: a page that has not changed since makes that a comparison of two LSNs. Who locks gaps also locks the
-//! key ranges passed over, before it trusts that nothing is in them.
+//! The lock is on the row (clustered index, clustered key), whatever index is scanned. An entry is
+//! read, the row locked, the entry read again: if its page has not changed since, that is a
+//! comparison of two LSNs. A scan that locks gaps also locks the key ranges passed over, before it
+//! trusts that nothing is in them.
+//!
+//! No latch is held while a lock is waited for (I5). Called by `cursor`.
 use crate::base::{sync_point, Error, Result, SyncPoint, TrxId};
 use crate::change;
 use crate::index::scan::Direction;
@@ -17,7 +20,8 @@ use crate::txn::Trx;
 use std::sync::atomic::{fence, Ordering};
 
 impl LockingReader<'_> {
-    /// A row that is there is locked and needs no snapshot; that none is there holds by the snapshot.
+    /// A row that is found is locked and needs no snapshot. That no row is found holds by the
+    /// snapshot.
     pub fn get(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<bool> {
         loop {
             let guarded = trx.view().is_some();
@@ -76,13 +80,13 @@ impl LockingReader<'_> {
                 return Ok(true);
             }
             if self.following.as_mut().is_some_and(|f| f.has_skipped_young()) {
-                // The row may lie ahead now, where the scan has learned that there is nothing.
+                // The row may lie ahead now, where the scan has seen no entry before.
                 self.scan.at.restart();
             }
         }
     }
 
-    /// The next entry; where gaps are locked, with the range from the last one to it locked.
+    /// The next entry. Where gaps are locked, the range from the last entry to it is locked.
     fn step_in_range(&mut self, trx: &mut Trx) -> Result<bool> {
         if !self.locks_gaps(trx) {
             return self.scan.at.step(&self.scan.reader, trx, 1);
@@ -131,12 +135,13 @@ impl LockingReader<'_> {
             // As in `RowWriter::ranges_still_free`.
             fence(Ordering::SeqCst);
             locked_to = Some(key);
-            // Look again: what came in before the range was locked is met now, what comes later waits.
+            // Look again: an entry inserted before the range was locked is met now, and a later
+            // insert waits.
             self.scan.at.step_back_to(&from, was_positioned);
         }
     }
 
-    /// Where gaps are locked, a key without a row is.
+    /// Where gaps are locked, the key is locked even if it has no row.
     fn lock_by_key(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<bool> {
         let there = self.lock_row_by_key(trx, pk)?;
         if there || !self.locks_gaps(trx) {
@@ -145,7 +150,8 @@ impl LockingReader<'_> {
         let just_above = [pk, &[0]].concat();
         let locks = self.scan.reader.trx_sys.locks();
         locks.lock_range(trx, self.layout.clustered.id, pk, Some(&just_above));
-        // As in `RowWriter::ranges_still_free`: what came in before the key was locked is met now, what comes later waits.
+        // As in `RowWriter::ranges_still_free`: a row inserted before the key was locked is met
+        // now, and a later insert waits.
         fence(Ordering::SeqCst);
         self.lock_row_by_key(trx, pk)
     }
@@ -202,7 +208,8 @@ impl LockingReader<'_> {
         self.lock_changed_row(trx, pk)
     }
 
-    /// The row has changed since the entry was copied, or is being changed: locks it and takes it as it is then.
+    /// The row has changed since the entry was copied, or is being changed: locks it and hands it
+    /// out as it is then.
     fn lock_changed_row(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<Outcome> {
         match self.lock_newest(trx, pk)? {
             None => self.row_is_locked(trx, pk),
@@ -235,7 +242,8 @@ impl LockingReader<'_> {
         result
     }
 
-    /// A secondary entry that was marked by `stamp`, which has ended: by its commit, or it took the mark back before.
+    /// A secondary entry that was marked by `stamp`, which has ended: by its commit, or the mark
+    /// was rolled back before.
     fn skip_marked(&mut self, trx: &mut Trx, key: &[u8], pk: &[u8], stamp: TrxId) -> Result<Outcome> {
         if !self.mark_is_still(key, stamp)? {
             return self.lock_secondary_row(trx, key, pk);
@@ -279,8 +287,9 @@ impl LockingReader<'_> {
         Ok(found && !decode_entry(self.layout, &self.scan.entry)?.marked)
     }
 
-    /// Asked once the maker of a mark has ended, for the entry was copied before that: a rollback in between took the mark back. True:
-    /// the mark is as it was copied, or purge was here already, so it stays.
+    /// Called once the maker of a mark has ended. The entry was copied before that, and a rollback
+    /// in between took the mark back. True: the mark is as it was copied, or purge has removed the
+    /// entry, so the mark stays.
     fn mark_is_still(&mut self, key: &[u8], stamp: TrxId) -> Result<bool> {
         let index = self.layout.index(self.scan.index).expect("checked by begin");
         check_not_quarantined(index)?;

@@ -1,7 +1,7 @@
 //! Reads: cursors over any index of a table, consistent or locking.
 //!
-//! Files, top to bottom: `cursor`; `consistent`; `locking`, `relocated`, `row_locking`, `following`; `row_scan`, `position`,
-//! `version_cache`, `lock_choice`, `reader`.
+//! Files, top to bottom: `cursor`; `consistent`; `locking`, `relocated`, `row_locking`,
+//! `following`; `row_scan`, `position`, `version_cache`, `lock_choice`, `reader`.
 pub(crate) mod consistent;
 pub(crate) mod cursor;
 pub(crate) mod following;

@@ -1,6 +1,6 @@
 //! [`Position`]: where a scan of one index is, and the batch of entries that it has copied there.
 //!
-//! Between calls it holds no latch and no page. Called by `row_scan`, `consistent`, `locking` and `cursor`.
+//! Between calls it holds no latch and no page. Called by the readers and by `cursor`.
 use crate::base::bytes::raise_to_prefix_end;
 use crate::base::{Counters, Error, Result, UndoPtr};
 use crate::btree::Seek;
@@ -11,16 +11,17 @@ use crate::table::catalog::index_quarantine::check_not_quarantined;
 use crate::table::scan::reader::Reader;
 use crate::txn::Trx;
 
-/// Batches grow as a scan goes on: a point lookup copies one entry, a long scan pays for its latch seldom. One that knows where it ends copies
-/// nothing beyond, and is seldom given up before: it begins with more.
+/// Batches grow as a scan goes on: a point lookup copies one entry, and a long scan seldom pays for
+/// a latch. A scan with a bound copies nothing past it, and is seldom given up early: it begins
+/// with more entries.
 const BATCH_GROWTH: usize = 4;
 const BATCH_ENTRIES_BOUNDED: usize = 8;
 const BATCH_ENTRIES_MAX: usize = 256;
-/// Little enough that the batches of many connections stay in the processor's cache.
+/// So few that the batches of many connections stay in the processor's cache.
 const BATCH_BYTES_MAX: usize = 8 << 10;
 /// Entries looked at between two polls of `Waiter::killed`.
 pub(in crate::table) const KILL_POLL: u32 = 1000;
-/// Versions that cost as much as an entry.
+/// So many versions cost as much as an entry.
 const STEPS_PER_POLL: u32 = 4;
 
 pub(in crate::table) struct Position {
@@ -31,17 +32,18 @@ pub(in crate::table) struct Position {
     pub next: usize,
     batch_entries: usize,
     expected: u64,
-    /// The transaction's newest undo record when the batch was copied: its own later changes make the rest of the batch stale.
+    /// The transaction's newest undo record when the batch was copied: its own later changes make
+    /// the rest of the batch stale.
     batch_undo: UndoPtr,
     lo: Vec<u8>,
     hi: Vec<u8>,
     has_hi: bool,
     /// Key of the entry looked at last, if `positioned`; else the key given to `seek`.
     pub last: Vec<u8>,
-    /// `pass` has gone on in the batch and left `last` behind; see `catch_up`.
+    /// `pass` has gone on in the batch without copying the key to `last`; see `catch_up`.
     last_is_stale: bool,
     pub positioned: bool,
-    /// How `seek` began: at its key or behind it; None = at an end of the range.
+    /// How `seek` began: at its key or after it; None = at an end of the range.
     pub seek_inclusive: Option<bool>,
     polls: u32,
     /// Rows handed out that the counter does not have yet.
@@ -126,7 +128,7 @@ impl Position {
         }
     }
 
-    /// Before the first entry that `seek` means.
+    /// Places the scan before the first entry that `seek` means.
     pub fn seek(&mut self, seek: Seek, key: &[u8]) {
         let scan = self.scan.as_mut().expect("begun");
         scan.restart(&self.lo, self.has_hi.then_some(&self.hi[..]));
@@ -164,7 +166,8 @@ impl Position {
         }
     }
 
-    /// Forgets entries that were copied and not handed out: the scan goes on behind the last one looked at.
+    /// Forgets entries that were copied and not handed out: the scan goes on after the last one
+    /// looked at.
     pub fn drop_batch(&mut self) {
         self.catch_up();
         if self.positioned {
@@ -176,7 +179,7 @@ impl Position {
         self.batch.clear();
         self.next = 0;
     }
-    /// The scan goes on behind `last`, or begins where `seek` said.
+    /// The scan goes on after `last`, or begins where `seek` said.
     pub fn restart(&mut self) {
         self.forget_batch();
         let scan = self.scan.as_mut().expect("begun");
@@ -186,7 +189,7 @@ impl Position {
             (false, None) => scan.restart(&self.lo, self.has_hi.then_some(&self.hi[..])),
         }
     }
-    /// Undoes `step`: the scan is again where it was.
+    /// Undoes `step`: the scan is where it was.
     pub fn step_back_to(&mut self, from: &[u8], was_positioned: bool) {
         self.last.clear();
         self.last.extend_from_slice(from);
@@ -194,7 +197,8 @@ impl Position {
         self.restart();
     }
 
-    /// The next entry to look at, in `batch` at `next - 1`; its key is in `last`. False: the range ends.
+    /// The next entry to look at, in `batch` at `next - 1`; its key is in `last`. False: the range
+    /// ends.
     pub fn step(&mut self, reader: &Reader, trx: &Trx, batch_max: usize) -> Result<bool> {
         self.polls += 1;
         if self.polls >= KILL_POLL {
@@ -230,7 +234,7 @@ impl Position {
         Ok(true)
     }
 
-    /// The entry that comes next in that direction lies in the batch, as it was copied, and may be passed.
+    /// Whether the next entry in that direction lies in the batch, is current, and may be passed.
     #[inline]
     pub fn is_at_hand(&self, trx: &Trx, direction: Direction) -> bool {
         let goes_on = self.next < self.batch.len() && direction == self.direction && self.batch_undo == trx.undo_top();
@@ -244,7 +248,7 @@ impl Position {
         self.rows_read += 1;
         self.last_is_stale = true;
     }
-    /// What `pass` left undone, before the batch goes or the long way is taken.
+    /// Copies the key that `pass` left out, before the batch goes or the long way is taken.
     pub fn catch_up(&mut self) {
         if self.last_is_stale {
             self.last_is_stale = false;
@@ -263,13 +267,14 @@ impl Position {
     pub fn value(&self) -> &[u8] {
         self.batch.value(self.next - 1)
     }
-    /// The current entry is as it was copied, as far as its leaf and what is pending for it tell.
+    /// The current entry is as it was copied, as far as its leaf and its pending changes show.
     pub fn is_unchanged(&self, pool: &Pool) -> bool {
         let scan = self.scan.as_ref().expect("begun");
         scan.is_unchanged(pool, &self.batch, self.next - 1)
     }
 
-    /// Towards the next look whether the statement was killed: one entry may take thousands of steps.
+    /// Counts towards the next look whether the statement was killed: one entry may take thousands
+    /// of steps.
     pub fn count_steps(&mut self, steps: u32) {
         self.polls = self.polls.saturating_add(steps / STEPS_PER_POLL).min(KILL_POLL - 1);
     }

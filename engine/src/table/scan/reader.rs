@@ -1,4 +1,6 @@
-//! [`Reader`]: what all cursors share.
+//! [`Reader`]: the parts of the layers below that all cursors share.
+//!
+//! Called by the cursors; takes a table's gate only in [`Reader::merge_met`].
 use crate::base::{Counters, Error, Result};
 use crate::change;
 use crate::index::Index;
@@ -24,9 +26,11 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// A reader met a leaf with much pending. An economy: the read, which has what it wanted, does not fail because there is no room to
-    /// write, or a page is broken that it did not need. He holds no latch, and not the gate; if somebody waits to have it alone, the
-    /// table or the index is on its way out.
+    /// A reader met a leaf with many pending changes, and has them merged. This is an economy. The
+    /// read has what it wanted. So it does not fail when there is no room to write, or when a page
+    /// that it did not need is broken. The reader holds neither a latch nor the table's gate. If
+    /// another thread waits for the gate, the table or the index is about to go, and nothing is
+    /// merged.
     pub(in crate::table) fn merge_met(&self, index: &Index, key: &[u8]) -> Result<()> {
         let Some(table) = self.catalog.by_id(index.tree.file) else {
             return Ok(());

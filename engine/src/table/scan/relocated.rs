@@ -1,14 +1,21 @@
-//! Rows that move while a locking scan of a secondary index is under way: it has passed their new key by the time that it comes to the old one,
-//! whose entry is marked. In a transaction that is a conflict (`check_moved`). UPDATE and DELETE outside of one lock the row and hand it out there
-//! and then, by its newest version, as if it had been met at its new key. (Where the order of the rows may matter, the statement locks the gaps
-//! behind it, and nothing can move there: `LockChoice::gaps`.)
+//! Rows that move while a locking scan of a secondary index is under way. The scan has passed their
+//! new key by the time that it comes to the old one, whose entry is marked. In a transaction that
+//! is a conflict (`check_moved`). UPDATE and DELETE outside of a transaction lock the row and hand
+//! it out at once, by its newest version. So it is as if the row had been met at its new key.
+//! (Where the order of the rows may matter, the statement locks the gaps that it has passed, and
+//! nothing can move there: `LockChoice::gaps`.)
 //!
-//! The statement's view keeps such entries from purge, and tells those that were marked since from older ones; it judges nothing. A row is
-//! handed out by an old entry if its newest key lies in what the scan has passed (or is that entry's again), and the transaction does not hold
-//! the lock that the scan asks for: what a scan has met stays locked, and cannot move any more. (So a row that another scan of the same statement
-//! has locked so, or more strongly, may be missed: a table joined with itself.) If its key lies ahead, the scan is going to meet it there, or the mark that it leaves; elsewhere, it has left the range.
+//! The statement's view keeps such entries from purge, and separates those that were marked after
+//! it from older ones. It raises no conflicts.
 //!
-//! Only the plugin can compute keys: it gives the scan a function that does.
+//! A row is handed out by an old entry under two conditions. Its newest key lies in what the scan
+//! has passed, or is that entry's again. And the transaction does not hold the lock that the scan
+//! asks for. A row that the scan has met stays locked, and cannot move any more. (So a join of a
+//! table with itself may miss a row. That happens if another scan of the statement holds that lock
+//! or a stronger one.) If the newest key lies ahead, the scan will meet it there, or the mark that
+//! it leaves. Elsewhere, the row has left the range.
+//!
+//! Only the plugin can compute keys: it gives the scan a function that does. Called by `locking`.
 use crate::base::{sync_point, Error, Result, SyncPoint, TrxId};
 use crate::index::{RowHeader, ROW_OVERFLOW};
 use crate::table::row::row_lock::Locked;
@@ -26,7 +33,7 @@ impl LockingReader<'_> {
         }
     }
 
-    /// The entry's mark is settled: by `stamp`.
+    /// The entry is marked for good: by `stamp`.
     pub fn lock_if_moved(&mut self, trx: &mut Trx, key: &[u8], pk: &[u8], stamp: TrxId) -> Result<Outcome> {
         let is_young = |trx: &Trx| trx.statement_view().is_some_and(|view| !view.sees(stamp));
         if self.following.is_none() || !is_young(trx) {
@@ -47,7 +54,8 @@ impl LockingReader<'_> {
         }
     }
 
-    /// The row is locked, its newest version is in `version`, and its entry here does not stand (any more).
+    /// The row is locked, its newest version is in `version`, and its entry here does not stand
+    /// (any more).
     pub fn take_if_moved(
         &mut self,
         trx: &mut Trx,
@@ -69,8 +77,9 @@ impl LockingReader<'_> {
         Ok(Outcome::HandedOut)
     }
 
-    /// Before one waits for the row's lock, which may be long, and is for nothing where the row is none of the scan's: whether a version of
-    /// it that is the newest, or would be after a rollback, has a key that the scan has passed.
+    /// Asked before the row's lock is waited for: the wait may be long, and needless if the row is
+    /// not in the scan's range. True: the newest version, or one that a rollback would make the
+    /// newest, has a key that the scan has passed.
     fn may_have_been_passed(&mut self, trx: &Trx, key: &[u8], pk: &[u8]) -> Result<bool> {
         loop {
             if !self.scan.copy_newest(self.layout, pk)? {
@@ -83,7 +92,8 @@ impl LockingReader<'_> {
             if self.any_open_version_has_passed(trx, key, pk)? {
                 return Ok(true);
             }
-            // Who has ended since the row was copied has committed, if that version is still there.
+            // A maker that has ended since the row was copied has committed, if that version is
+            // still there.
             if !self.scan.newest_differs(self.layout, pk, &newest)? {
                 return Ok(false);
             }
@@ -93,17 +103,18 @@ impl LockingReader<'_> {
         }
     }
 
-    /// From the version at hand back to the first one whose maker has ended.
+    /// Looks at the version at hand, and back to the first one whose maker has ended.
     fn any_open_version_has_passed(&mut self, trx: &Trx, key: &[u8], pk: &[u8]) -> Result<bool> {
         for turn in 1u32.. {
             if turn % KILL_POLL == 0 && trx.shared.waiter.killed() {
                 return Err(Error::Interrupted);
             }
             let header = RowHeader::read(&self.scan.version);
-            // Who is about to end is active still, and seen by views already: those do not keep his records from purge.
+            // A transaction that is about to end is still active, but seen by views already. Such
+            // views do not keep its records from purge.
             let seen = trx.statement_view().is_some_and(|view| view.sees(header.trx));
             let is_open = !seen && self.scan.reader.locks.made_by_other_active(trx, &header);
-            // What is in overflow pages may be gone, but for a lock.
+            // Its overflow pages may be gone unless the row is locked.
             let is_long = header.flags & ROW_OVERFLOW != 0;
             if !header.marked() && (is_long || self.has_passed(key, pk)?) {
                 return Ok(true);
@@ -120,8 +131,8 @@ impl LockingReader<'_> {
         Ok(false)
     }
 
-    /// The row in `version` has a key that lies between the scan's beginning and the entry of `at`, or that very key: it may have come back to it
-    /// since one looked at the mark.
+    /// The row in `version` has a key between the scan's beginning and the entry of `at`, or that
+    /// very key. It may have come back to that key since the mark was read.
     fn has_passed(&mut self, at: &[u8], pk: &[u8]) -> Result<bool> {
         let Some(mut following) = self.following.take() else {
             return Ok(false);
@@ -145,7 +156,7 @@ impl LockingReader<'_> {
     }
 }
 
-/// Before its first change a transaction has no id, nor does a row whose maker is forgotten have one.
+/// A transaction has no id before its first change. Neither has a row whose maker is forgotten.
 fn is_own(trx: &Trx, header: &RowHeader) -> bool {
     trx.id() != 0 && header.trx == trx.id()
 }

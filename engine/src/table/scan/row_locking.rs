@@ -1,4 +1,5 @@
-//! [`LockingReader`]: locks a row and hands out its newest version; and what is done where that cannot be.
+//! [`LockingReader`]: locks a row and hands out its newest version; and what is done if the lock is
+//! held by others.
 //!
 //! No latch is held while a lock is waited for (I5). Called by `locking` and `relocated`.
 use crate::base::{sync_point, Error, Result, SyncPoint};
@@ -41,7 +42,8 @@ impl LockingReader<'_> {
         }
     }
 
-    /// The lock on a row that nobody is changing; None: somebody holds it, and the policy is not to wait.
+    /// Takes the lock on a row that no transaction is changing. None: another transaction holds it,
+    /// and the policy is not to wait.
     pub fn try_lock(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<Option<Granted>> {
         let policy = self.effective_policy();
         match self
@@ -56,7 +58,8 @@ impl LockingReader<'_> {
         }
     }
 
-    /// Locks the row and copies its newest version into `version`; None: it is locked by another, and the policy is not to wait.
+    /// Locks the row and copies its newest version into `version`. None: another transaction holds
+    /// the lock, and the policy is not to wait.
     pub fn lock_newest(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<Option<Locked>> {
         let (mode, policy) = (self.mode(), self.effective_policy());
         let version = &mut self.scan.version;
@@ -85,8 +88,8 @@ impl LockingReader<'_> {
         }
     }
 
-    /// Semi-consistent read: the last committed version, without a lock. The caller looks whether the row interests him at all; if so, he
-    /// reads it again by its key, with the lock.
+    /// Semi-consistent read: hands out the last committed version, without a lock. If the row
+    /// matches, the caller reads it again by its key, with the lock.
     pub fn show_committed(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<Outcome> {
         if !self.scan.copy_newest(self.layout, pk)? {
             return Ok(Outcome::Skipped);
@@ -97,7 +100,8 @@ impl LockingReader<'_> {
         if has_ended && !self.scan.newest_differs(self.layout, pk, &newest)? {
             return self.show_version(trx, pk, !newest.marked());
         }
-        // What is read on the way to an older version, or behind a long one, purge may take: but for a view.
+        // Purge may take the undo records and the overflow pages of older versions, unless a view
+        // is open.
         let for_this = trx.view().is_none();
         if for_this {
             self.scan.reader.trx_sys.visibility.open_view(trx);
@@ -117,7 +121,8 @@ impl LockingReader<'_> {
             sync_point(SyncPoint::VersionCopied);
             let newest = RowHeader::read(&self.scan.version);
             let shown = self.rewind_to_committed(trx, pk)?;
-            // Its maker may have ended since it was copied, and by a rollback: then it is not there any more.
+            // Its maker may have rolled back since the version was copied: then the version is
+            // gone.
             let is_newest = RowHeader::read(&self.scan.version) == newest;
             if !is_newest || newest.trx == trx.id() || !self.scan.newest_differs(self.layout, pk, &newest)? {
                 break shown;
@@ -143,9 +148,11 @@ impl LockingReader<'_> {
 
     pub fn rewind_to_committed(&mut self, trx: &Trx, pk: &[u8]) -> Result<bool> {
         let reader = self.scan.reader.clone();
-        // Who is about to end is active still, and seen by views already: those do not keep his records from purge.
+        // A transaction that is about to end is still active, but seen by views already. Such views
+        // do not keep its records from purge.
         let seen = |id| trx.view().is_some_and(|view| view.sees(id));
-        // Who was active when his newest version was looked at has committed none of the older ones, though he may have ended since.
+        // A transaction that was active when its newest version was read has committed none of its
+        // older ones, though it may have ended since.
         let is_open = Cell::new(None);
         let has_ended = |header: &RowHeader| {
             if is_open.get() == Some(header.trx) {
@@ -160,7 +167,7 @@ impl LockingReader<'_> {
         self.scan.rewind_until(self.layout, pk, &has_ended, None)
     }
 
-    /// A row that is gone: under snapshot isolation a conflict if the view still sees it.
+    /// A row that is gone: a conflict under snapshot isolation if the view still sees it.
     pub fn check_gone(&mut self, trx: &Trx, pk: &[u8], header: Option<RowHeader>) -> Result<()> {
         let Some(header) = header else { return Ok(()) };
         if check_conflict(trx, header.trx).is_ok() {
@@ -172,7 +179,8 @@ impl LockingReader<'_> {
         Ok(())
     }
 
-    /// A secondary entry marked by `stamp`, which has ended: a conflict if the view does not see that, and sees the row.
+    /// A secondary entry marked by `stamp`, which has ended: a conflict if the view does not see
+    /// that, and sees the row.
     pub fn check_moved(&mut self, trx: &Trx, pk: &[u8], stamp: u64) -> Result<()> {
         if check_conflict(trx, stamp).is_ok() {
             return Ok(());

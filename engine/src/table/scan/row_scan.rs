@@ -1,6 +1,8 @@
-//! [`RowScan`]: what consistent and locking reads share: the position, the view, the buffers in which a row is handed out.
+//! [`RowScan`]: what consistent and locking reads share: the position, the view, the buffers in
+//! which a row is handed out.
 //!
-//! What is handed out lies in these buffers and is valid until the cursor's next call. No latch is held between calls.
+//! What is handed out lies in these buffers and is valid until the cursor's next call. No latch is
+//! held between calls. Called by the readers and by `cursor`.
 use crate::base::{Error, Lsn, PageNo, Result};
 use crate::index::{RowHeader, ROW_HEADER, ROW_OVERFLOW};
 use crate::table::catalog::layout::Layout;
@@ -27,9 +29,9 @@ pub struct Found<'a> {
 /// Where the row that was handed out lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::table) enum RowAt {
-    /// In the batch's value, behind this many bytes.
+    /// In the batch's value, after this many bytes.
     Batch(usize),
-    /// In `RowScan::version`, behind a row header.
+    /// In `RowScan::version`, after a row header.
     Version,
     /// In `RowScan::whole`.
     Whole,
@@ -60,7 +62,7 @@ pub(in crate::table) struct RowScan {
     pub entry: Vec<u8>,
     /// A row fetched from overflow pages.
     pub whole: Vec<u8>,
-    /// Versions found for entries before.
+    /// Versions found before, for other entries of the same row.
     pub cache: VersionCache,
     /// Key of a point read.
     pub get_key: Vec<u8>,
@@ -93,7 +95,8 @@ impl RowScan {
 
     // ---- views ----
 
-    /// The view of a consistent read. Whatever the read: refuses tables and indexes younger than the transaction's snapshot.
+    /// Opens the view of a consistent read. Any read refuses tables and indexes younger than the
+    /// transaction's snapshot.
     pub fn use_view(&mut self, trx: &mut Trx, layout: &Layout, index: u32, lock: LockChoice) -> Result<()> {
         self.view = None;
         let locking = lock.mode.is_some();
@@ -116,8 +119,9 @@ impl RowScan {
             false => self.reader.trx_sys.visibility.open_view(trx),
         }
     }
-    /// A scan may outlive the transaction that it was begun in (HANDLER does). Its view holds purge back no longer then: what the view
-    /// needs may be gone. The scan goes on with the view of the present transaction.
+    /// A scan may outlive the transaction that it was begun in (HANDLER does). Its view no longer
+    /// holds purge back then, and what the view needs may be gone. The scan goes on with the view
+    /// of the present transaction.
     pub fn renew_view(&mut self, trx: &mut Trx) {
         let Some(view) = &self.view else { return };
         if !self.is_open(trx, view) {
@@ -139,7 +143,8 @@ impl RowScan {
     pub fn copy_newest(&mut self, layout: &Layout, pk: &[u8]) -> Result<bool> {
         Ok(self.copy_newest_from(layout, pk)?.is_some())
     }
-    /// Copies the newest version of a row to `version`, if there is one. Returns the leaf that it is in, and the leaf's version.
+    /// Copies the newest version of a row to `version`, if there is one. Returns the leaf that it
+    /// is in, and the leaf's version.
     pub fn copy_newest_from(&mut self, layout: &Layout, pk: &[u8]) -> Result<Option<(PageNo, Lsn)>> {
         let Some(leaf) = layout.clustered.tree.get(&self.reader.pool, pk)? else {
             return Ok(None);
@@ -153,7 +158,7 @@ impl RowScan {
         Ok(leaf.is_none_or(|leaf| RowHeader::read(leaf.value()) != *header))
     }
 
-    /// Rewinds `version` to what the view sees. False: no row there.
+    /// Goes back in `version` to what the view sees. False: no row there.
     pub fn rewind_version(&mut self, layout: &Layout, pk: &[u8]) -> Result<bool> {
         self.rewind_watching(layout, pk, None)
     }
@@ -163,7 +168,8 @@ impl RowScan {
             Some(view) => self.rewind_until(layout, pk, &|header| view.sees(header.trx), watch),
         }
     }
-    /// Rewinds `version` to the newest version that is `enough`. False: there is none, or it is delete-marked.
+    /// Goes back in `version` to the newest version that is `enough`. False: there is none, or it
+    /// is delete-marked.
     pub fn rewind_until(
         &mut self,
         layout: &Layout,
@@ -197,7 +203,8 @@ impl RowScan {
 
     // ---- handing out ----
 
-    /// Hands out what is in `version`, fetching overflow pages. False: a dirty read found that the row is gone.
+    /// Hands out what is in `version`, fetching overflow pages. False: a dirty read found that the
+    /// row is gone.
     pub fn hand_out_version(&mut self, layout: &Layout, pk: &[u8]) -> Result<bool> {
         loop {
             let (header, stored) = split(&self.version);
@@ -211,7 +218,8 @@ impl RowScan {
                     self.hand_out(false, pk.len(), row);
                     return Ok(true);
                 }
-                // A dirty read: the version may have been rolled back, and its pages given to others.
+                // A dirty read: the version may have been rolled back, and its pages given to
+                // others.
                 Err(_) if self.is_dirty_read() && self.newest_differs(layout, pk, &header)? => {
                     if !self.copy_newest(layout, pk)? || RowHeader::read(&self.version).marked() {
                         return Ok(false);

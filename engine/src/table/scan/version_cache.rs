@@ -1,25 +1,30 @@
-//! What a scan of a secondary index has rewound already. A row whose indexed column has changed N times since the view has N entries there, and each
-//! asks which version the view sees: rewound anew each time that were N times N steps.
+//! Versions that a scan of a secondary index has built already. A row whose indexed column has
+//! changed N times since the view has N entries there. Each entry asks which version the view sees.
+//! Built anew each time, that would cost N times N steps.
 //!
-//! The version that a view sees stays the same, and so does its key, for as long as the reader does not change the row itself: then its newest
-//! version has another header. (A key that is only known to be that of the newest version is not kept: another may go back to a savepoint and
-//! make another version with the same header.)
+//! The version that a view sees stays the same, and so does its key, as long as the reader does not
+//! change the row itself. After such a change the newest version has another header. (A key that is
+//! only known to be that of the newest version is not kept. Another transaction may roll back to a
+//! savepoint and make another version with the same header.)
+//!
+//! Called by the readers; takes no latch.
 use crate::index::RowHeader;
 use crate::txn::ReadView;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Most bytes kept for one cursor, in each of two generations: when the newer is full, the older goes.
+/// Most bytes kept for one cursor, in each of two generations: when the newer is full, the older
+/// goes.
 const BYTES_MAX: usize = 256 << 10;
-/// Of one kept answer, beside its bytes.
+/// Memory of one kept answer besides its bytes.
 const OVERHEAD: usize = 128;
-/// Shorter ways back are gone again.
+/// Answers that took fewer steps are not kept.
 const STEPS_MIN: u32 = 4;
 
 #[derive(Default)]
 pub(in crate::table) struct VersionCache {
     view: Option<Arc<ReadView>>,
-    /// As `Cursor::index`.
+    /// As `RowScan::index`.
     index: u32,
     /// By clustered key.
     rows: HashMap<Box<[u8]>, Cached>,
@@ -34,7 +39,8 @@ struct Cached {
 
 /// What the view sees of a row.
 pub(in crate::table) enum Answer {
-    /// The version (as `Cursor::version`) and its index key; no key: no row, or one without an entry.
+    /// The version (as `RowScan::version`) and its index key. No key: no row, or one without an
+    /// entry.
     Version(Vec<u8>, Option<Vec<u8>>),
     /// Whether there is a row.
     Sees(bool),
@@ -58,7 +64,7 @@ impl VersionCache {
         let known = known.find(|known| known.newest == *newest)?;
         Some(&known.answer)
     }
-    /// It took `steps` to find that out.
+    /// `steps`: how many it took to find the answer.
     pub fn put(
         &mut self,
         (view, index): (&Arc<ReadView>, u32),
@@ -98,7 +104,7 @@ mod tests {
     use super::*;
     use crate::index::ROW_HEADER;
 
-    /// Many times more rows than are kept: the last ones are, and the bytes are bounded.
+    /// Many times more rows than are kept: the latest ones are kept, and the bytes are bounded.
     #[test]
     fn what_was_found_last_is_kept() {
         let (mut cache, view) = (VersionCache::default(), Arc::<ReadView>::default());

@@ -1,7 +1,7 @@
 //! Rows of a table and changes of it, counted in memory by every row operation: one addition each.
 //!
-//! Counts include changes that are not committed; a rollback counts what it undoes. Called by the row operations, rollback,
-//! loads, and the statistics.
+//! Counts include changes that are not committed; a rollback counts what it undoes. Takes no lock.
+//! Called by the row operations, rollback, loads, and the statistics.
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 #[derive(Default)]
@@ -47,7 +47,7 @@ impl RowCounts {
     pub fn is_known(&self) -> bool {
         self.is_known.load(Ordering::Acquire)
     }
-    /// There are so many rows now. The first caller is believed.
+    /// There are so many rows now. Only the first caller sets the number.
     pub fn know(&self, rows: u64) {
         if !self.is_known.swap(true, Ordering::AcqRel) {
             self.first.store(rows as i64 - self.difference(), Ordering::Relaxed);

@@ -1,16 +1,21 @@
-//! How many different values the keys of an index have, prefix by prefix, estimated from some of its leaves.
+//! How many different values the keys of an index have, prefix by prefix, estimated from some of
+//! its leaves.
 //!
-//! A *boundary* of the first k parts is an entry whose first k parts differ from those of the entry before it: an index with
-//! D boundaries has D + 1 values. The level above the leaves tells where each leaf begins ([`LeafMap`]). A leaf between two
-//! bounds with equal first k parts holds one value and no boundary of them, and need not be read. The other leaves
-//! form strata by the first k for which their bounds differ. Of each stratum some leaves are read, evenly spaced, and their
-//! boundaries counted; a small index is read whole. So a value that fills half of the index does not hide the others.
+//! A *boundary* of the first k parts is an entry whose first k parts differ from those of the entry
+//! before it. An index with D boundaries has D + 1 values. The level above the leaves says where
+//! each leaf begins ([`LeafMap`]). A leaf between two bounds with equal first k parts holds one
+//! value and no boundary of them, and need not be read. The other leaves form strata by the first k
+//! for which their bounds differ. Of each stratum some leaves are read, evenly spaced, and their
+//! boundaries counted; a small index is read whole. So a value that fills half of the index does
+//! not hide the others.
 //!
-//! Changes that wait in the change buffer lie in other trees, one run for each partition. Each run is sampled like the index
-//! itself; of the values found in it, those count that no earlier run has, which some searches tell.
+//! Changes that wait in the change buffer lie in other trees, one run for each partition. Each run
+//! is sampled like the index itself. Of the values found in it, those count that no earlier run
+//! has, which some searches find out.
 //!
-//! Delete-marked entries are not counted. NULL counts as one value. Latches: one leaf at a time, shared.
-use crate::base::bytes::{common_prefix, prefix_successor};
+//! Delete-marked entries are not counted. NULL counts as one value. Latches: one leaf at a time,
+//! shared. Called by `optimizer/keeper`.
+use crate::base::bytes::common_prefix;
 use crate::base::{PageId, Result};
 use crate::btree::leaf_map::{LeafMap, LeafRanges};
 use crate::btree::{LeafRead, Seek, Tree};
@@ -65,7 +70,8 @@ struct Stratum {
 /// Values of a run: (prefix, the value's bytes).
 #[derive(Default)]
 struct Begun {
-    /// At most one for each leaf and prefix, which begins at a boundary: one that fills many leaves is not taken more often than others.
+    /// At most one for each leaf and prefix, which begins at a boundary. So a value that fills many
+    /// leaves is not taken more often than others.
     at_boundaries: Vec<(usize, Vec<u8>)>,
     /// Of the first entry that was read.
     first: Vec<(usize, Vec<u8>)>,
@@ -104,7 +110,7 @@ pub fn runs_of<'a>(delta: &'a Delta, counts: Counts<'a>) -> Vec<Run<'a>> {
 }
 
 fn sample_run(pool: &Pool, run: &Run<'_>, shape: &KeyShape, pages: usize, begun: &mut Begun) -> Result<Sample> {
-    let end = prefix_successor(&run.prefix);
+    let end = end_of(&run.prefix);
     let dice = pool.disk().random();
     let map = LeafMap::read(&run.tree, pool, &run.prefix, end.as_deref(), NODES_MAX, dice)?;
     let (parts, node_pages) = (shape.len(), u64::from(run.tree.node_pages()));
@@ -146,6 +152,14 @@ fn sample_run(pool: &Pool, run: &Run<'_>, shape: &KeyShape, pages: usize, begun:
         sample.distinct.iter_mut().for_each(|distinct| *distinct += 1.0);
     }
     Ok(sample)
+}
+
+/// The first key after those that begin with `prefix`; None: there is none.
+fn end_of(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte != 0xFF)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
 }
 
 /// Leaves by the first prefix in which their bounds differ.
@@ -204,7 +218,8 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// Counts the entries of a range of the map. A leaf that cannot be read is left out: the others stand for it.
+    /// Counts the entries of a range of the map. A leaf that cannot be read is left out: the others
+    /// stand for it.
     fn read_leaf(
         &mut self,
         pool: &Pool,
@@ -283,8 +298,8 @@ impl<'a> Counter<'a> {
         Ok(())
     }
 
-    /// A boundary lies between this leaf's last entry and the next leaf if the bound between them is beyond all keys with
-    /// the last entry's value.
+    /// Counts a boundary between this leaf's last entry and the next leaf. There is one if the
+    /// bound between them is beyond all keys with the last entry's value.
     fn count_upper_bound(&self, upper: Option<&[u8]>, stratum: &mut Stratum) {
         let Some(upper) = upper.and_then(|upper| upper.strip_prefix(&self.run.prefix[..])) else {
             return;

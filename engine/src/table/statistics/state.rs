@@ -19,7 +19,8 @@ pub struct IndexStatistics {
     pub pages: u64,
     /// Leaves that were read for it.
     pub pages_read: u64,
-    /// Different values of the first 1, 2, ... parts: the index's own, then those of the clustered key. Empty: unknown.
+    /// Different values of the first 1, 2, ... parts: the index's own, then those of the clustered
+    /// key. Empty: unknown.
     pub distinct: Vec<u64>,
 }
 
@@ -62,7 +63,8 @@ impl Default for StatisticsSettings {
 /// What the user says of a table when it is opened.
 #[derive(Clone, Debug, Default)]
 pub struct StatisticsOptions {
-    /// Of the clustered index and each secondary one, by ordinal: the index's own parts. Empty: each key is one part.
+    /// Of the clustered index and each secondary one, by ordinal: the index's own parts. Empty:
+    /// each key is one part.
     pub shapes: Vec<KeyShape>,
     /// None: as the settings of all tables say.
     pub persistent: Option<bool>,
@@ -71,7 +73,7 @@ pub struct StatisticsOptions {
     pub sample_pages: u32,
 }
 
-/// The statistics part of a [`Table`].
+/// The statistics part of a table.
 pub struct Statistics {
     pub counts: RowCounts,
     shapes: RwLock<Vec<(IndexId, Arc<KeyShape>)>>,
@@ -82,9 +84,24 @@ pub struct Statistics {
     pub(in crate::table) current: RwLock<Option<Arc<TableStatistics>>>,
     /// Grows whenever `current` is replaced.
     version: AtomicU64,
-    /// Held by whoever computes.
+    /// Held while statistics are computed.
     pub(in crate::table) computing: RankedMutex<()>,
     pub(in crate::table) marks: RankedMutex<Marks>,
+}
+
+/// How far the table had changed at some moments.
+#[derive(Clone, Copy, Default)]
+pub(in crate::table) struct Marks {
+    /// What is stored was read.
+    pub loaded: bool,
+    /// `RowCounts::changes` when the statistics were computed, and when (the disk's clock).
+    pub computed_at: u64,
+    pub computed_us: u64,
+    /// When a change was last looked for.
+    pub seen_at: u64,
+    pub updated_s: u64,
+    pub saved_at: u64,
+    pub saved_us: u64,
 }
 
 impl Default for Statistics {
@@ -101,21 +118,6 @@ impl Default for Statistics {
             marks: RankedMutex::default(),
         }
     }
-}
-
-/// How far the table had changed at some moments.
-#[derive(Clone, Copy, Default)]
-pub(in crate::table) struct Marks {
-    /// What is stored was read.
-    pub loaded: bool,
-    /// `RowCounts::changes` when the statistics were computed, and when (the disk's clock).
-    pub computed_at: u64,
-    pub computed_us: u64,
-    /// When a change was last looked for.
-    pub seen_at: u64,
-    pub updated_s: u64,
-    pub saved_at: u64,
-    pub saved_us: u64,
 }
 
 impl Statistics {
@@ -142,7 +144,8 @@ impl Statistics {
         self.sample_pages.store(options.sample_pages, Ordering::Relaxed);
         *self.shapes.write() = shapes;
     }
-    /// Grows whenever there is something new to learn from the statistics; 0 = there was never anything.
+    /// Grows whenever there is something new to learn from the statistics; 0 = there was never
+    /// anything.
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
@@ -167,7 +170,8 @@ impl Statistics {
             own => own as usize,
         }
     }
-    /// When the table last changed, in seconds since the epoch, to the second that somebody looked in; 0 = unknown.
+    /// When the table last changed, in seconds since the epoch. Exact to the last call of this
+    /// function; 0 = unknown.
     pub(in crate::table) fn look_for_changes(&self, now_s: u64) -> u64 {
         let changes = self.counts.changes();
         let mut marks = self.marks.lock();

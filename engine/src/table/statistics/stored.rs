@@ -1,17 +1,19 @@
-//! Statistics on disk: a tree of their own in the system file, whose root is in slot 3 of the file's header (`catalog`; 0 = no
-//! statistics were ever stored).
+//! Statistics on disk: a tree of their own in the system file. Its root is in slot 3 of the file's
+//! header (`catalog/dictionary`); 0 = no statistics were ever stored.
 //!
-//! Key: table number u32 big-endian, piece number u8: a record too long for one entry goes on in the next piece. Joined:
+//! Key: table number u32 big-endian, piece number u8: a record too long for one entry goes on in
+//! the next piece. Joined:
 //! ```text
 //! version     u8      1
 //! rows        varint
 //! updated     varint  seconds since the epoch; 0 = unknown
 //! computed    varint  seconds since the epoch; 0 = only rows and updated are known
-//! indexes     count varint, then each: index number, leaf pages, pages, pages read, count of prefixes, and for each
-//!             prefix its number of values: varints
+//! indexes     count varint, then each: index number, leaf pages, pages, pages read,
+//!             count of prefixes, and for each prefix its number of values: varints
 //! ```
-//! A record that cannot be decoded is as good as none: the statistics are computed anew. Writers hold the DDL mutex; DROP and
-//! TRUNCATE remove the record in the Mtr that changes the catalog.
+//! A record that cannot be decoded counts as none: the statistics are computed anew. Writers hold
+//! the DDL mutex. DROP and TRUNCATE remove the record in the Mtr that changes the catalog. Called
+//! by `optimizer/keeper` and `catalog/ddl`.
 use crate::base::bytes::{push_varint, take_varint};
 use crate::base::ids::SYSTEM_FILE;
 use crate::base::{planted, FileId, IndexId, Mutant, PageNo, Result};
@@ -200,13 +202,14 @@ impl StoredStatistics {
         Ok(())
     }
 
-    /// Removes what is stored of a table that is dropped or emptied, before the catalog is changed in the same Mtr.
+    /// Removes what is stored of a table that is dropped or emptied, before the catalog is changed
+    /// in the same Mtr.
     pub fn remove(&self, mtr: &mut Mtr<'_>, table: FileId) -> Result<()> {
         let Some(tree) = self.tree().filter(|_| !planted(Mutant::StatisticsSurviveDrop)) else {
             return Ok(());
         };
         match self.remove_pieces(mtr, tree, table, 0) {
-            // A page of statistics that cannot be read keeps nobody from dropping a table.
+            // A page of statistics that cannot be read must not keep a table from being dropped.
             Err(e) if e.is_corrupt() && !mtr.has_changes() => Ok(()),
             removed => removed,
         }

@@ -1,14 +1,23 @@
-//! Taking back a load of a table that others know (`bulk_link.rs`): what its two undo records say.
+//! Taking back a load of a table that other transactions know (`bulk/stamped_load.rs`), by its two
+//! undo records.
 //!
-//! LOAD BEGUN gives the extents back that were not linked. LOAD LINKED takes rows and entries out of the trees again, leaf by leaf: those
-//! with the transaction's stamp, for others may have inserted theirs among them since. All later changes of the transaction have been
-//! undone before, so what it loaded is as it was loaded; of others' rows nothing bears its stamp but dead entries, which old views may need
-//! and which purge takes. Entries go first and rows last, as in every rollback.
+//! LOAD BEGUN gives back the extents that were not linked. LOAD LINKED takes rows and entries out
+//! of the trees again, leaf by leaf. It takes those with the transaction's stamp, because other
+//! transactions may have inserted theirs among them since. All later changes of the transaction
+//! have been undone before, so what it loaded is as it was loaded. Among other transactions' rows
+//! only dead entries bear its stamp. Old views may need these, and purge takes them. Entries go
+//! first and rows last, as in every rollback.
 //!
-//! Both may be done again after a crash: a list that is no longer there is recognised (I10), and what is out of a tree is not in it.
-//! Bounded steps (I7): a step goes over some leaves; where the next one begins is kept in the transaction, and lost in a crash. Nobody
-//! locks the table for a transaction found at open, or set aside: between two steps it may be dropped, and its indexes dropped or reordered. So
-//! the place names its record, and indexes by their numbers (I10), not by ordinals. One begun twice does no harm; one passed over would.
+//! Both may be done again after a crash. A list that is no longer there is recognised (I10), and a
+//! removed row is not met again. Steps are bounded (I7): a step goes over some leaves. The place
+//! where the next step begins is kept in the transaction, and lost in a crash.
+//!
+//! The table is not locked for a transaction that was found at open or whose rollback waits.
+//! Between two steps the table may be dropped, and its indexes dropped or reordered. So the place
+//! names its record, and indexes by their numbers (I10), not by ordinals. An index begun twice does
+//! no harm; an index passed over would.
+//!
+//! Latches: a leaf (X) at a time. Called by `rollback`, under the table's gate.
 use crate::base::{planted, Mutant, PageId, Result, TrxId, UndoPtr};
 use crate::btree::extents::ExtentList;
 use crate::btree::overflow;
@@ -61,7 +70,7 @@ impl LoadRollback {
         Ok(())
     }
 
-    /// One step of LOAD LINKED, the record at `at`. True: all is out.
+    /// One step of LOAD LINKED, the record at `at`. True: all rows and entries are removed.
     pub fn undo_load_linked(
         &self,
         trx: &mut Trx,
@@ -102,7 +111,8 @@ impl LoadRollback {
         Ok(all)
     }
 
-    /// An entry with something pending is taken out as any other (I3), all others from their leaves. True: this index is done.
+    /// An entry with pending changes is removed like any other entry (I3), all others directly from
+    /// their leaves. True: this index is done.
     fn remove_from_index(
         &self,
         secondary: &Secondary,
@@ -121,7 +131,7 @@ impl LoadRollback {
             if entry.stamp != maker {
                 return Ok(false);
             }
-            // What is pending may have marked it, or have taken its mark back.
+            // Pending changes may have marked it, or have taken its mark back.
             let waits = delta.is_some_and(|delta| delta.maybe_pending(key));
             if waits {
                 pending.push(key.to_vec());
@@ -141,7 +151,8 @@ impl LoadRollback {
     }
 }
 
-/// Whether a row is one that a load of this transaction made, and that nobody has changed since, or that is as it was again.
+/// Whether a row was made by a load of this transaction, and has not changed since, or is again as
+/// it was loaded.
 fn is_loaded_by(header: &RowHeader, trx: TrxId) -> bool {
     header.trx == trx && header.undo.is_none()
 }

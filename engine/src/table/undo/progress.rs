@@ -1,8 +1,8 @@
-//! How far a rollback is. A crash: the undo stream gets a note every [`NOTE_EVERY`] records, from
-//! which the next start goes on. People: a line in the engine's log every half a minute, and one at
-//! the end; at any moment the transaction's undo records, which count down.
+//! How far a rollback is, for the next start and for the user. The undo stream gets a note every
+//! [`NOTE_EVERY`] records, from which the next start goes on. The engine's log gets a line every
+//! half a minute, and one at the end. The transaction's count of undo records falls at any moment.
 //!
-//! Called by `rollback.rs` for each record, with no latch held; the clock is asked seldom.
+//! Called by `rollback` for each record, with no latch held. The clock is read seldom.
 use crate::base::{Result, UndoPtr};
 use crate::pool::{Pool, PAGE_SIZE};
 use crate::table::catalog::damage_log::DamageLog;
@@ -13,8 +13,8 @@ use std::sync::Arc;
 const TELL_EVERY_US: u64 = 30 * 1_000_000;
 /// Steps between two looks at the clock.
 const STEPS_A_LOOK: u32 = 16;
-/// Steps between two notes in the undo stream: what a crash has undone again. Few where pages are
-/// tiny, for the simulation.
+/// Steps between two notes in the undo stream: at most so many records are undone again after a
+/// crash. Few where pages are tiny, for the simulation.
 pub const NOTE_EVERY: u32 = if PAGE_SIZE >= 16 * 1024 { 256 } else { 3 };
 
 /// Keeps note of how far rollbacks are.
@@ -25,7 +25,7 @@ pub(in crate::table) struct ProgressNotes {
 }
 
 impl ProgressNotes {
-    /// A rollback begins, or goes on after a pause: then it is told as one.
+    /// A rollback begins, or goes on after a pause: then both parts are reported as one.
     pub fn goes_on(&self, trx: &mut Trx, to: UndoPtr) {
         trx.shared.rolling_back.store(true, Ordering::Relaxed);
         if trx.rollback().is_some_and(|progress| progress.to == to) {
@@ -49,7 +49,7 @@ impl ProgressNotes {
             return Ok(());
         };
         progress.steps = progress.steps.wrapping_add(1);
-        // The end of it has a record of its own, or needs none.
+        // The end of the rollback has a record of its own, or needs none.
         let is_due = progress.steps % NOTE_EVERY == 0 && top != progress.to && top != progress.noted;
         if is_due && !top.is_none() {
             progress.noted = top;
@@ -87,7 +87,7 @@ impl ProgressNotes {
             .info(&format!("rolling back transaction {id}{who}: {done} in {seconds} s"));
     }
 
-    /// It has come to its end, or fails.
+    /// The rollback has come to its end, or fails.
     pub fn ends(&self, trx: &mut Trx, done: bool) {
         let Some(progress) = trx.take_rollback() else { return };
         if !done || progress.logged_us == progress.began_us {

@@ -1,12 +1,14 @@
-//! Purge: takes away what only old views needed. It walks the undo records of ended transactions that every view sees; no lookup
-//! tells it what to do but the record itself.
+//! Purge: removes what only old views needed. It walks the undo records of ended transactions that
+//! every view sees. The record alone says what to do; no lookup is needed.
 //!
-//! Rules (`docs/decisions/2026-11-21-secondary-entry-stamps.md`): an entry marked by the record's transaction is removed; a clustered entry
-//! that the record delete-marked is removed if nothing has changed it since; the overflow pages of the version before are freed.
-//! A row that was put back behind its deletion, in the same job, is not looked at: its leaf may have been evicted since.
-//! Every action is idempotent: after a crash a job is done again.
+//! Rules (`docs/decisions/2026-11-21-secondary-entry-stamps.md`): an entry marked by the record's
+//! transaction is removed. A clustered entry that the record delete-marked is removed if nothing
+//! has changed it since. The overflow pages of the version before are freed. A row that was deleted
+//! and put back within the job is not read: its leaf may have been evicted since. Every action is
+//! idempotent: after a crash a job is done again.
 //!
-//! Who calls: the purge workers, by bounded steps (I7), and slow shutdown.
+//! Latches: one leaf (X), or a path while nodes are merged. Called by the purge workers, by bounded
+//! steps (I7), and by slow shutdown.
 use crate::base::{Counters, Error, Result, TrxId, UndoPtr};
 use crate::btree::{overflow, Intent};
 use crate::change::Op;
@@ -26,10 +28,10 @@ use crate::txn::{PurgeRecord, TrxSys};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Delete marks, by their maker and his record, on which another version was put for good.
+/// Delete marks, by their maker and its undo record, over which another version was put for good.
 type PutBack = HashSet<(TrxId, UndoPtr)>;
 
-/// Those that the records tell of. What was undone put nothing back.
+/// The marks that these records replaced. A record that was undone replaced nothing.
 fn put_back(records: &[PurgeRecord]) -> PutBack {
     let marks = records.iter().filter(|purged| !purged.undone).filter_map(|purged| {
         match Record::decode(&purged.record.payload).ok()?.what {
@@ -40,7 +42,7 @@ fn put_back(records: &[PurgeRecord]) -> PutBack {
     marks.collect()
 }
 
-/// Takes away what only old views needed.
+/// Removes what only old views needed.
 pub struct Purger {
     pub(in crate::table) pool: Arc<Pool>,
     pub(in crate::table) redo: Arc<Redo>,
@@ -72,7 +74,7 @@ impl Purger {
         Ok(true)
     }
 
-    /// What only old views needed stays where it cannot be taken away: nobody sees it.
+    /// What only old views needed stays where it cannot be removed: no view sees it.
     fn pass_over_if_broken(&self, record: &PurgeRecord, e: Error) -> Result<()> {
         let table = Record::decode(&record.record.payload).ok().map(|r| r.table);
         match (table.and_then(|id| self.catalog.by_id(id)), e) {
@@ -87,7 +89,7 @@ impl Purger {
         Ok(())
     }
 
-    /// Purge leaves a record out.
+    /// Purge leaves a record out, and logs the first one of a table.
     fn pass_over(&self, table: &Table, why: Error) {
         self.counters.purge_passed_over.inc();
         if !table.is_damage_logged() {
@@ -98,7 +100,7 @@ impl Purger {
         }
     }
 
-    /// A disk that fails for a moment is waited for, by a living engine.
+    /// A disk that fails for a moment is waited for, as long as the engine lives.
     fn fails_for_long(&self, table: &Table, record: UndoPtr) -> bool {
         let now_us = self.pool.disk().now_us();
         self.pool.check_alive().is_ok() && self.tries.failed((table.layout().id, 0), record, now_us)
@@ -109,7 +111,7 @@ impl Purger {
         let record = Record::decode(&purged.record.payload)?;
         let is_insert = matches!(record.what, What::Insert | What::Chain { .. } | What::Load { .. });
         if is_insert {
-            return Ok(()); // A rollback has removed what it put; a commit leaves nothing old behind.
+            return Ok(()); // A rollback has removed what it put; a commit leaves nothing old.
         }
         let Some(table) = self.catalog.by_id(record.table) else {
             return Ok(());
@@ -122,7 +124,7 @@ impl Purger {
         self.log.check_whole(&table)?;
         self.purge_touches(layout, &record, maker, purged.undone)?;
         match record.what {
-            // Undone: the version before was restored, its chain is in use.
+            // Undone: the version before was restored, and its chain is in use.
             What::Update { old, chain, .. } if purged.undone && old.marked() => {
                 self.remove_left_mark(layout, record.pk, &old, chain)?
             }
@@ -137,7 +139,8 @@ impl Purger {
         Ok(())
     }
 
-    /// Entries marked by the record's transaction. New keys only where it was rolled back: they may have been left dead.
+    /// Removes entries marked by the record's transaction. Entries under new keys only if the
+    /// record was undone: they may have been left dead.
     fn purge_touches(&self, layout: &Layout, record: &Record<'_>, maker: TrxId, undone: bool) -> Result<()> {
         let mut key = Vec::new();
         for touch in record.touches() {
@@ -157,15 +160,17 @@ impl Purger {
         Ok(())
     }
 
-    /// A rollback restored the delete-marked version `old`, whose chain is `chain`, and whose own purge may have passed by then. Its maker ended
-    /// before the one that was rolled back could change the row, so every view that is past that one's end sees the deletion.
+    /// A rollback restored the delete-marked version `old`, with chain `chain`. The purge of that
+    /// version may have passed by then. The maker of `old` ended before the undone transaction
+    /// could change the row. So every view that sees the end of the latter sees the deletion.
     fn remove_left_mark(&self, layout: &Layout, pk: &[u8], old: &RowHeader, chain: Option<ChainRef>) -> Result<()> {
         let wanted = |value: &[u8]| split(value).0 == *old;
         self.remove_marked(layout, pk, chain, &wanted)
     }
 
-    /// Removes the entry if `wanted`, and then its chain, which the record calls `chain`. A crash or a failing read in between: the job is
-    /// done again. Then there may be another row of that key: that the chain is nobody's any more is told by its first page.
+    /// Removes the entry if `wanted`, and then its chain, which the record calls `chain`. After a
+    /// crash or a failing read in between the job is done again. Then there may be another row of
+    /// that key. The chain's first page says whether the chain is still given up.
     fn remove_marked(
         &self,
         layout: &Layout,
@@ -191,7 +196,7 @@ impl Purger {
             overflow::free_condemned(&self.pool, layout.id, chain.first, chain.owner)?;
         }
         if too_empty {
-            // What stands in its way is told: purge passes over it.
+            // An error here makes purge pass over the record, and is logged.
             tree.merge_nodes(&self.pool, pk)?;
         }
         Ok(())

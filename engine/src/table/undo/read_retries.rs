@@ -1,19 +1,22 @@
-//! How long purge and rollback wait for what the disk fails to read. Such a failure may pass (rights, too many open files, a cable), so the record
-//! is tried again. But the oldest stream always comes first, and one bad sector would hold up all purge: a record that fails so often, over such
-//! a time, is passed over as if the page were broken; and so are at once the others that fail in the same table, for as long as they come in a
-//! row. A rollback sets the secondary index aside then.
+//! How long purge and rollback wait for what the disk fails to read. Such a failure may pass
+//! (rights, too many open files, a cable), so the record is tried again.
 //!
-//! One leaf lock. Called by `purge.rs` and `damage.rs`.
+//! But the oldest stream always comes first, and one bad sector would hold up all purge. So a
+//! record that fails so often, over such a time, is passed over as if the page were broken. Other
+//! records that fail in the same table in a row are then passed over at once. A rollback
+//! quarantines the secondary index then.
+//!
+//! One leaf lock. Called by `purge` and `rollback`.
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{FileId, IndexId, UndoPtr};
 
-/// Tries of a record that fails for long, and the time that they take.
+/// Tries after which a record fails for long, and the time that they take.
 const TRIES_LASTING: u32 = 3;
 const LASTING_US: u64 = 10 * 1_000_000;
-/// Nothing failed anywhere so long: what comes next is waited for again.
+/// When nothing has failed anywhere for so long, the next failure is waited for again.
 const FORGOTTEN_US: u64 = 6 * LASTING_US;
-/// Failures known at a time that may pass yet. Each stream of undo has one at most; those that last are known until they are forgotten, one
-/// of a place.
+/// Passing failures that are known at a time. Each stream of undo has one at most. Lasting failures
+/// are known until they are forgotten, one for each place.
 const PASSING_MAX: usize = 1024;
 
 /// Where something cannot be read; index 0: anywhere in the table.
@@ -46,10 +49,12 @@ impl Default for ReadRetries {
 }
 
 impl ReadRetries {
-    /// Something there could not be read when that undo record was purged or undone. True: it is not waited for any longer.
+    /// A read there failed when that undo record was purged or undone. True: the record is not
+    /// waited for any longer.
     pub fn failed(&self, place: Place, record: UndoPtr, now_us: u64) -> bool {
         let mut known = self.0.lock();
-        // Others that fail in between, each of which is waited for, are no reason to wait anew for what is known.
+        // Failures of other places in between are each waited for. They do not restart the wait for
+        // a known one.
         let last_us = known.iter().map(|failure| failure.last_us).max().unwrap_or(0);
         if now_us.saturating_sub(last_us) >= FORGOTTEN_US {
             known.clear();
@@ -69,7 +74,7 @@ impl ReadRetries {
         known[at].again(now_us);
         let is_lasting = known[at].is_lasting();
         if is_lasting {
-            // It speaks for the place's others.
+            // It stands for the place's other failures.
             known.retain(|failure| failure.place != place || failure.is_lasting());
         }
         is_lasting
@@ -87,7 +92,8 @@ fn make_room(known: &mut Vec<Failure>) {
 mod tests {
     use super::*;
 
-    /// From the 65th on each was pushed out before its turn came again, and purge waited anew for every one.
+    /// From the 65th table on each failure was pushed out before its turn came again, and purge
+    /// waited anew for every one.
     #[test]
     fn many_tables_that_cannot_be_read_are_each_waited_for_once() {
         let tries = ReadRetries::default();

@@ -1,9 +1,11 @@
-//! Rollbacks that wait are tried again, by bounded pieces (I7). Called by the rollback worker, with no latch held.
+//! Rollbacks that wait are tried again, by bounded pieces (I7). Called by the rollback worker, with
+//! no latch held.
 use crate::base::{Result, TrxId, UndoPtr};
 use crate::table::undo::rollback::Rollback;
 
 impl Rollback {
-    /// One bounded piece of the rollbacks that wait. False: there is none, or the next one still cannot go on.
+    /// One bounded piece of the rollbacks that wait. False: there is none, or the next one still
+    /// cannot go on.
     pub fn retry_rollback(&self, records_max: usize) -> Result<bool> {
         let Some(mut trx) = self.waiting.take() else {
             return Ok(false);
@@ -45,7 +47,8 @@ impl Rollback {
     pub fn rollbacks_waiting(&self) -> usize {
         self.waiting.len()
     }
-    /// They, and the one that is being tried again; with the newest record each that may not be undone yet.
+    /// The waiting ones, and the one that is being tried again, each with the newest record that
+    /// may not be undone yet.
     pub(crate) fn waiting_rollbacks(&self) -> Vec<(TrxId, UndoPtr)> {
         self.waiting.list()
     }

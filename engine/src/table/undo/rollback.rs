@@ -1,8 +1,12 @@
-//! Rollback: to a savepoint, or whole. Each record is undone by itself: its secondary entries first, the clustered entry last.
-//! A clustered entry that does not point at the record says that the record has been undone before (or that its change
-//! never came): so undoing again after a crash does no harm. Little is: see `rollback_progress.rs`.
+//! Rollback: to a savepoint, or whole. Each record is undone by itself: its secondary entries
+//! first, the clustered entry last.
 //!
-//! Who calls: the row operations (a failed statement), the user, and `step_rollback` for transactions found at open.
+//! A clustered entry that does not point at the record shows that the record was undone before, or
+//! that its change never came. So undoing again after a crash does no harm. Little is undone again:
+//! see `progress.rs`.
+//!
+//! Latches: one leaf (X), or a path where a version needs room. Called by the row operations (a
+//! failed statement), by the user, and by the rollback worker for transactions found at open.
 use crate::base::bytes::prefix_successor;
 use crate::base::{planted, Counters, Error, IndexId, Mutant, Result, TrxId, UndoPtr};
 use crate::btree::{Intent, LeafWrite, Placed};
@@ -60,7 +64,7 @@ impl Rollback {
         trx.undo_top()
     }
 
-    /// Undoes everything behind `savepoint`; the transaction goes on.
+    /// Undoes everything after `savepoint`; the transaction goes on.
     pub fn rollback_to(&self, trx: &mut Trx, savepoint: Savepoint) -> Result<()> {
         if trx.isolation == Isolation::Serializable {
             self.lock_keys_made(trx, savepoint);
@@ -68,7 +72,7 @@ impl Rollback {
         self.take_back(trx, savepoint)
     }
 
-    /// The same of a change that is to be tried again: nobody has heard what it found.
+    /// The same for a change that is tried again: its result was not reported.
     pub(in crate::table) fn take_back(&self, trx: &mut Trx, savepoint: Savepoint) -> Result<()> {
         if trx.undo_top() == savepoint {
             return Ok(());
@@ -79,8 +83,9 @@ impl Rollback {
         undone
     }
 
-    /// Locks what was free before the changes behind `savepoint` were made: clustered keys and the values of unique indexes. Before they are
-    /// undone, so that an insert of such a key meets the row or the range. An undo record that cannot be read is the rollback's affair.
+    /// Locks what was free before the changes after `savepoint` were made: clustered keys and the
+    /// values of unique indexes. Before they are undone, so that an insert of such a key meets the
+    /// row or the range. An unreadable undo record is left to the rollback itself.
     fn lock_keys_made(&self, trx: &mut Trx, savepoint: Savepoint) {
         let mut at = trx.undo_top();
         while at != savepoint && !at.is_none() {
@@ -118,8 +123,10 @@ impl Rollback {
         }
     }
 
-    /// Undoes everything and ends the transaction. What cannot be undone now waits, and is told by an error; `trx` is a fresh one then. A prepared
-    /// one whose rollback cannot begin is left as it is: still prepared, it may be asked again, or made to wait ([`Rollback::let_rollback_wait`]).
+    /// Undoes everything and ends the transaction. A rollback that cannot be finished now waits,
+    /// and an error says so; `trx` is a fresh one then. A prepared transaction whose rollback
+    /// cannot begin stays prepared. It may be asked again, or made to wait
+    /// ([`Rollback::let_rollback_wait`]).
     pub fn rollback(&self, trx: &mut Trx) -> Result<()> {
         self.trx_sys.resume(trx)?;
         let undone = self.undo_until(trx, UndoPtr::NONE);
@@ -127,7 +134,7 @@ impl Rollback {
         ended.inspect_err(|e| self.let_rollback_wait(trx, e))
     }
 
-    /// Of a rollback that failed: it goes on later, without `trx`, which is a fresh one on return.
+    /// Makes a failed rollback go on later, without `trx`, which is a fresh one on return.
     pub fn let_rollback_wait(&self, trx: &mut Trx, why: &Error) {
         match self.can_wait(why) {
             true => self.keep_waiting(trx, why),
@@ -151,7 +158,8 @@ impl Rollback {
         ));
     }
 
-    /// One bounded piece (I7) of a rollback: at most `records_max` records. True: nothing is left to undo.
+    /// One bounded piece (I7) of a rollback: at most `records_max` records. True: nothing is left
+    /// to undo.
     pub fn rollback_step(&self, trx: &mut Trx, records_max: usize) -> Result<bool> {
         self.trx_sys.resume(trx)?;
         self.progress.goes_on(trx, UndoPtr::NONE);
@@ -170,7 +178,8 @@ impl Rollback {
     }
 
     fn undo_until(&self, trx: &mut Trx, savepoint: Savepoint) -> Result<()> {
-        // It may have been a row of these changes: then its table may be empty, and its leaf a failed load's.
+        // The row may have been one of these changes. Then its table may be empty, and its leaf
+        // that of a failed load.
         trx.forget_found();
         self.progress.goes_on(trx, savepoint);
         let undone = self.undo_all_until(trx, savepoint);
@@ -197,7 +206,7 @@ impl Rollback {
         Ok(())
     }
 
-    /// A secondary index that keeps the record from being undone is set aside, and left out.
+    /// A secondary index that keeps the record from being undone is quarantined, and left out.
     fn undo_top_record(&self, trx: &mut Trx) -> Result<()> {
         loop {
             let Err(e) = self.try_undo_top_record(trx) else {
@@ -210,7 +219,8 @@ impl Rollback {
         }
     }
 
-    /// The secondary index, not set aside yet, that keeps `record` from being undone: a page of it is broken, or could not be read for long.
+    /// The secondary index, not quarantined yet, that keeps `record` from being undone: a page of
+    /// it is broken, or could not be read for long.
     fn broken_secondary(&self, error: &Error, record: UndoPtr) -> Option<(Arc<Table>, IndexId)> {
         let (Error::Corrupt(damage) | Error::Io(damage)) = error else {
             return None;
@@ -228,8 +238,10 @@ impl Rollback {
         is_broken.then_some((table, id))
     }
 
-    /// Can a rollback that failed so be finished later? (Else the engine is poisoned.) `Io` is a read, a file that could not be opened or
-    /// made longer, as long as the engine lives: a failed write or sync ends it (I6), and so does an Mtr that is abandoned behind its first change.
+    /// Whether a failed rollback can be finished later; else the engine is poisoned. While the
+    /// engine lives, `Io` is a read, or a file that could not be opened or made longer. A failed
+    /// write or sync ends the engine (I6), and so does an Mtr that is abandoned after its first
+    /// change.
     pub fn can_wait(&self, error: &Error) -> bool {
         matches!(error, Error::Corrupt(_) | Error::Full(_) | Error::Io(_)) && self.pool.check_alive().is_ok()
     }
@@ -251,7 +263,7 @@ impl Rollback {
         Ok(())
     }
 
-    /// False: it was a step, and there is more to undo of the record.
+    /// False: one step is done, and there is more to undo of the record.
     fn undo_record(&self, trx: &mut Trx, at: UndoPtr, undo: &UndoRecord) -> Result<bool> {
         let record = Record::decode(&undo.payload)?;
         let Some(table) = self.catalog.by_id(record.table) else {
@@ -293,7 +305,7 @@ impl Rollback {
             self.undo_touch(layout, record, &touch, undo.trx)?;
         }
         let lsn = match record.what {
-            // Counted once done: what fails is done again.
+            // Counted once done: a failed removal is done again.
             What::Insert => {
                 let lsn = self.restore(layout, record, undo.trx, at, Restore::Remove)?;
                 table.statistics.counts.deleted(1);
@@ -366,9 +378,11 @@ impl Rollback {
         Ok(())
     }
 
-    /// The stamp for the entry that stands for `version` of a row, under `user_key`: not older than who put it, and `maker` only if it put
-    /// it. A version of `maker` may have left the entry as another transaction had made it; and what bears `maker`'s stamp goes with its
-    /// load (`LoadRollback::undo_load_linked`). Each of its records is passed at most once for each that touches the index.
+    /// The stamp for the entry of `version` of a row, under `user_key`. It is not older than the
+    /// transaction that put the entry, and is `maker` only if `maker` put it. A version of `maker`
+    /// may have left the entry of another transaction as it was. And an entry with `maker`'s stamp
+    /// is removed with its load (`LoadRollback::undo_load_linked`). Each of the maker's records is
+    /// passed at most once for each that touches the index.
     fn stamp_of_version(&self, mut version: RowHeader, maker: TrxId, index: IndexId, user_key: &[u8]) -> Result<TrxId> {
         while version.trx == maker && !version.undo.is_none() && !planted(Mutant::StampOfVersionBefore) {
             let undo = self.trx_sys.undo.read(version.undo)?;
@@ -420,7 +434,8 @@ impl Rollback {
         }
     }
 
-    /// Removes a clustered entry and ends the Mtr; merges the leaf if it became too empty, and can be merged.
+    /// Removes a clustered entry and ends the Mtr. Merges the leaf if it became too empty and can
+    /// be merged.
     fn remove_entry(&self, layout: &Layout, mut mtr: Mtr<'_>, at: &LeafWrite, pk: &[u8]) -> Result<u64> {
         let tree = &layout.clustered.tree;
         let too_empty = at.remove(&mut mtr)?;

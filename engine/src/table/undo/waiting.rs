@@ -1,5 +1,6 @@
-//! [`WaitingRollbacks`]: transactions whose rollback cannot be finished now, because a page cannot be read or there is
-//! no room. They stay active until it is: no view sees their changes, and their rows stay locked.
+//! [`WaitingRollbacks`]: transactions whose rollback cannot be finished now, because a page cannot
+//! be read or there is no room. They stay active until the rollback is finished: no view sees their
+//! changes, and their rows stay locked.
 //!
 //! One leaf mutex, held for a few words. Called by `rollback` and `retry`.
 use crate::base::sync::{Rank, RankedMutex};
@@ -28,7 +29,8 @@ impl WaitingRollbacks {
     pub fn add(&self, trx: Trx) {
         self.0.lock().waiting.push_back(trx);
     }
-    /// The next one, to be tried: until `done`, `first` or `last`. None: there is none, or another thread tries one.
+    /// Takes the next one, to be tried until `done`, `first` or `last`. None: there is none, or
+    /// another thread tries one.
     pub fn take(&self) -> Option<Trx> {
         let mut queue = self.0.lock();
         if queue.tried.is_some() {
@@ -48,7 +50,7 @@ impl WaitingRollbacks {
         queue.tried = None;
         queue.waiting.push_front(trx);
     }
-    /// The one that was tried still cannot go on: the others come before.
+    /// The one that was tried still cannot go on: the others are tried before it.
     pub fn last(&self, trx: Trx) {
         let mut queue = self.0.lock();
         queue.tried = None;
