@@ -1,10 +1,10 @@
 //! The table of all settings, and [`Config`], which comes from it.
 //!
 //! A new setting is a row here and, if it changes while the engine runs, a method in
-//! `run_time_settings.rs`. `make settings` then writes the server's variables and the manual's
+//! `runtime_settings.rs`. `make settings` then writes the server's variables and the manual's
 //! table. A default, a range and a help text are in no other place.
 //!
-//! Called by: `open.rs`, `run_time_settings.rs`, users of the crate, `ffi`.
+//! Called by: `start/open.rs`, `runtime_settings.rs`, users of the crate, `ffi`.
 use super::setting::{choice, flag, int, long, settings, text, FromNumber};
 pub use super::setting::{Argument, Change, CommitFlush, FlushMethod, Owner, Setting, Values};
 pub use crate::base::Level;

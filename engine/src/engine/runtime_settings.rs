@@ -3,7 +3,7 @@
 //! [`Apply`] comes from the table of settings (`config.rs`), so that a setting without its line
 //! here does not compile.
 //!
-//! Called by: `open.rs`, the server's SET GLOBAL (`ffi`), users of the crate.
+//! Called by: `start/open.rs`, the server's SET GLOBAL (`ffi`), users of the crate.
 use super::config::{Apply, CommitFlush, Config};
 use super::instance::Engine;
 use crate::base::{Level, Result};

@@ -6,10 +6,10 @@
 //!   compares both with the table, and writes them.
 //! - `Config`: what an engine is opened with. A row's name is the field, its help text the field's
 //!   documentation.
-//! - `Apply`: a method for each setting that changes while the engine runs. `run_time_settings.rs`
+//! - `Apply`: a method for each setting that changes while the engine runs. `runtime_settings.rs`
 //!   implements it.
 //!
-//! Called by: `config.rs`, `run_time_settings.rs`, `ffi`.
+//! Called by: `config.rs`, `runtime_settings.rs`, `ffi`.
 use crate::change::Buffering;
 
 /// A row of the table.
