@@ -13,9 +13,9 @@
 //! 14 first_group  u16  offset in the block of the first group that begins in the block; 0 = none
 //! 16 data              the stream; zeros after `length` bytes
 //! ```
-//! The checksum covers epoch and block number. So a block of an older round of the ring never
-//! passes for the block in its place, nor does a block from before the last recovery. By `distance`
-//! the reader tells a torn tail (cut off) from a hole in the durable part (damage, refused).
+//! The checksum covers epoch and block number. So no block of an older round of the ring, and none
+//! from before the last recovery, passes for the block in its place. `distance` tells a torn tail,
+//! which the reader cuts off, from a hole in the durable part: damage, which it refuses.
 //!
 //! The *stream* is the concatenated data: groups, each a varint length and that many bytes. A
 //! *position* counts the bytes of the stream. An LSN counts headers too, and is never inside a

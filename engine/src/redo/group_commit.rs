@@ -2,7 +2,7 @@
 //! round writes.
 //!
 //! The alternative is that a round syncs before the next one begins. Against it, 8 clients commit
-//! up to a tenth more, and 50 clients up to a fifth more: the processors are not idle during the
+//! up to a tenth more, and 50 clients up to a fifth more. The processors are not idle during a
 //! sync. The device took some 40 us for each step, the machine had 2 cores (`make bench
 //! BENCH='--commit --parts throughput'`). With direct I/O only: `BlockWriter::may_overlap` says
 //! why. Other designs that were tried: `docs/decisions/2026-11-22-group-commit.md`.

@@ -13,8 +13,8 @@
 //!           before has synced: pass the lead on to a thread that came too late, if enough did;
 //!           sync; wake exactly the threads that are served (group_commit.rs).
 //! ahead     A thread of its own writes what long transactions leave in the buffer, from
-//!           `AHEAD_MAX` bytes on, so that commits find little to write. When that thread is too slow,
-//!           `reserve_wait` writes; `append` writes only when both fail to keep up.
+//!           `AHEAD_MAX` bytes on, so that commits find little to write. When that thread is too
+//!           slow, `reserve_wait` writes; `append` writes only when both fail to keep up.
 //! ```
 //! Keeps: `durable` moves only after a sync that returned. After a failed write or sync, or a panic
 //! of the leader, the log is poisoned (I6): appends are dropped, flushes refused, nothing is
