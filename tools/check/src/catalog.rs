@@ -1,4 +1,5 @@
-//! The catalog: tables and their trees. Drawn in `engine/src/table/catalog.rs` (the system file's header) and `catalog_format.rs`.
+//! The catalog: tables and their trees. Drawn in `engine/src/table/catalog/dictionary.rs` (the system
+//! file's header) and `format.rs`.
 use crate::bytes::{u32_at, Reader};
 use crate::store::Store;
 use crate::tree::{self, Walked};
@@ -8,7 +9,8 @@ pub const SYSTEM_FILE: u32 = 1;
 pub const DELTA_BIT: u32 = 1 << 31;
 const ROOTS_AT: usize = 80;
 const CATALOG_INDEX: u32 = 1;
-/// Root of the tree of statistics, drawn in `engine/src/table/statistics/stored.rs`; 0 = there is none.
+/// Root of the tree of statistics, drawn in `engine/src/table/statistics/stored.rs`; 0: there is
+/// none.
 const STATISTICS_AT: usize = ROOTS_AT + 12;
 const STATISTICS_INDEX: u32 = 2;
 
@@ -79,7 +81,7 @@ pub fn read(store: &Store) -> Result<Catalog, String> {
     Ok(Catalog { tables, walked })
 }
 
-/// The engine computes statistics anew where they cannot be read; the pages must be sound all the same.
+/// The engine computes statistics again where they cannot be read. The pages must be sound anyway.
 fn walk_statistics(store: &Store, root: u32, walked: &mut Walked) {
     if root == 0 {
         return;

@@ -1,5 +1,6 @@
-//! The redo log of a stopped engine: control file, segments, blocks, groups, as `engine/src/redo/` draws them. Reads forward from the
-//! checkpoint to where the log ends, and tells a torn tail (a crash leaves one) from damage.
+//! The redo log of a stopped engine: control file, segments, blocks, groups, as `engine/src/redo/`
+//! draws them. Reads forward from the checkpoint to the log's end, and distinguishes a torn tail, which
+//! a crash leaves, from damage.
 use crate::bytes::{u16_at, u32_at, u64_at};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -12,13 +13,14 @@ const SEGMENT_HEADER: u64 = 4096;
 const FORMATS: std::ops::RangeInclusive<u32> = 1..=2;
 const BLOCK: u64 = 512;
 const HEADER: u64 = 16;
-/// So far behind the log's end blocks may lie that were written before it was durable: the next start looks so far.
+/// This far past the log's end there may be blocks that were written before the end was durable. The
+/// next start looks as far.
 const LOOK_AHEAD: u64 = 18 << 20;
 const DATA: u64 = BLOCK - HEADER;
 /// Payload of every checkpoint but those of a creation that is not finished.
 const READY: &[u8] = b"SLUICE-READY-1";
 
-/// Takes a group: (LSN behind it, bytes).
+/// Takes a group: (LSN after it, bytes).
 pub type EachGroup<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), String>;
 
 pub struct Epoch {
@@ -44,7 +46,7 @@ pub struct Log {
     /// Numbers of the segments that are here, whole or not.
     numbers: BTreeSet<u64>,
     pub findings: Vec<String>,
-    /// LSN behind the last whole group.
+    /// LSN after the last whole group.
     pub end: u64,
     pub groups: u64,
 }
@@ -185,7 +187,7 @@ impl Log {
         })
     }
 
-    /// Gives every whole group to `each`: (LSN behind it, bytes).
+    /// Gives every whole group to `each`: (LSN after it, bytes).
     pub fn replay(&mut self, each: EachGroup<'_>) {
         let epochs = std::mem::take(&mut self.control.epochs);
         let first = epochs
@@ -290,8 +292,8 @@ impl Log {
         }
     }
 
-    /// The segments from the checkpoint's on, as far as the next start reads, have no gap. Those at the ring's end may be fewer, and
-    /// while the log is off numbers mean nothing.
+    /// The segments from the checkpoint's on, as far as the next start reads, have no gap. There may be
+    /// fewer at the end of the ring. While the log is off their numbers mean nothing.
     fn check_numbers(&mut self, reached: u64) {
         if self.control.is_off || !self.control.is_ready {
             return;

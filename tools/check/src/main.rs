@@ -1,10 +1,11 @@
 //! `sluice-check`: checks the files of an engine that does not run, and saves rows from them. Reads only.
 //!
-//! It shares no code with the engine: every format is read here as its drawing in the engine's sources says, so that a mistake of
-//! the engine's is not made twice. What lies unflushed in the redo log is applied in memory, as the next start would.
+//! It shares no code with the engine. Every format is read here as the engine's sources draw it, so
+//! that a mistake of the engine's code is not repeated. Changes that are only in the redo log are
+//! applied in memory, as the next start would.
 //!
-//! Reading order: `log` and `redo` (the log), `store` (the directory as recovery would leave it), `tree`, `space`, `undo`, `catalog`,
-//! `pending`, then `table` and `dump`.
+//! Reading order: `log` and `redo` (the log), `store` (the directory as recovery would leave it),
+//! `tree`, `space`, `undo`, `catalog`, `pending`, then `table` and `dump`.
 mod bytes;
 mod catalog;
 mod dump;
@@ -29,7 +30,8 @@ use store::Store;
 
 /// Checks the files of a stopped Sluice engine; never writes to them.
 ///
-/// Exit code: 0 everything is sound, 1 something is broken (each finding is a line), 2 it could not be looked at.
+/// Exit code: 0 everything is sound; 1 something is broken (each finding is a line); 2 the check was
+/// not possible.
 #[derive(Parser)]
 #[command(name = "sluice-check", version)]
 struct Arguments {
@@ -38,7 +40,7 @@ struct Arguments {
     /// Write the rows of this table (db.table) to standard output: key and row in hexadecimal
     #[arg(long, value_name = "TABLE")]
     dump: Option<String>,
-    /// Leave the redo log aside: pages may be older than it
+    /// Ignore the redo log: pages may be older than it
     #[arg(long)]
     no_redo: bool,
     /// Only findings and the last line
@@ -276,7 +278,8 @@ fn tell(table: &catalog::Table, report: &table::Report, out: &mut Output) {
     }
 }
 
-/// The system file and the undo file: every page in use is somebody's, and no table's file is named as left over.
+/// The system file and the undo file: every page in use has an owner, and no table's file is named
+/// as an orphan.
 fn check_own_files(store: &Store, catalog: &catalog::Catalog, undo: &undo::Undo, out: &mut Output) {
     for table in catalog.tables.iter().filter(|t| unnamed::is_left_over(store, t.file)) {
         let what = "its file is also named as a dropped table's: the engine refuses the start";
@@ -343,7 +346,7 @@ fn dump_table(store: &Store, catalog: &catalog::Catalog, undo: &undo::Undo, name
             _ => format!("there is no table {name}; there are: {}", names.join(", ")),
         }
     })?;
-    // A prepared transaction may yet be committed: neither its rows nor those before it are the truth.
+    // A prepared transaction may still be committed: neither its rows nor those before it are final.
     let undone: Vec<u64> = undo
         .unfinished
         .iter()

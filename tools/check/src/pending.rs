@@ -1,5 +1,6 @@
-//! A secondary index as readers see it: the entries of its tree with what is pending in its delta tree. Entry values are drawn in
-//! `engine/src/entry/secondary.rs`, pending ones in `engine/src/change/delta/op_list.rs`.
+//! A secondary index as readers see it: the entries of its tree, and the buffered changes in its delta
+//! tree. Entry values are drawn in `engine/src/entry/secondary.rs`, buffered changes in
+//! `engine/src/change/delta/op_list.rs`.
 use crate::bytes::{u48_at, Reader};
 use std::collections::BTreeMap;
 
@@ -23,7 +24,8 @@ impl Pending {
         self.keys.entry(key[2..].to_vec()).or_default().push(value.to_vec());
         true
     }
-    /// The value of `key` with everything pending applied; what was pending for it is used up. Err: it does not fit.
+    /// The value of `key` with every buffered change applied, which is used up then. Err: a change
+    /// does not fit.
     pub fn settle(&mut self, key: &[u8], base: Option<&[u8]>) -> Result<Option<Vec<u8>>, String> {
         match self.keys.remove(key) {
             Some(pending) => evaluate(base.map(<[u8]>::to_vec), &pending),
@@ -120,7 +122,8 @@ mod tests {
     #[test]
     fn operations_apply_in_the_order_of_partitions() {
         let mut pending = Pending::default();
-        // Marked by 5, unmarked again by the rollback of 5 (its stamp was 3), then removed: it is not marked, so it stays.
+        // Marked by 5, unmarked by the rollback of 5 (its stamp was 3), then removed: it is not marked,
+        // so it stays.
         pending.add(b"\0\x01k", &[2, 1, 5, 0, 0, 0, 0, 0]);
         pending.add(
             b"\0\x02k",

@@ -1,5 +1,5 @@
-//! What the log has to say of each page, kept by page and applied when the page is read: the formats are drawn in
-//! `engine/src/redo/record.rs`. Memory: about as much as the log has behind its checkpoint.
+//! What the log says of each page, kept by page and applied when the page is read. The formats are
+//! drawn in `engine/src/redo/record.rs`. Memory: about the size of the log after its checkpoint.
 use crate::bytes::{u32_at, u64_at, Reader};
 use crate::page::PAGE;
 use std::collections::{BTreeSet, HashMap};
@@ -11,12 +11,12 @@ enum Edit {
     Image { low: Vec<u8>, high: Vec<u8> },
 }
 
-/// LSN behind a group, and its edits of one page.
+/// LSN after a group, and its edits of one page.
 type Group = (u64, Vec<Edit>);
 
 #[derive(Default)]
 pub struct Redo {
-    /// By page: the edits of each group that changed it, with the LSN behind the group.
+    /// By page: the edits of each group that changed it, with the LSN after the group.
     pages: HashMap<(u32, u32), Vec<Group>>,
     pub dropped: BTreeSet<u32>,
     pub made: BTreeSet<u32>,
@@ -74,7 +74,7 @@ impl Redo {
                 }
                 return Some(());
             }
-            // The file ends there: what the log said of what is behind is void.
+            // The file ends there: what the log says of later pages is void.
             0x13 => {
                 let (file, first) = (reader.u32()?, reader.u32()?);
                 for (_, groups) in self.pages.iter_mut().filter(|(id, _)| id.0 == file && id.1 >= first) {
@@ -103,7 +103,8 @@ impl Redo {
         self.pages.keys().copied()
     }
 
-    /// Does the writes of the groups that end behind `lsns.start`, up to `lsns.end`, once more, and sets the page's LSN. False: there are others than plain writes.
+    /// Repeats the writes of the groups that end after `lsns.start`, up to `lsns.end`, and sets the
+    /// page's LSN. False: there are records other than plain writes.
     pub fn write_again(&self, file: u32, no: u32, lsns: Range<u64>, page: &mut [u8]) -> bool {
         let groups = self.pages.get(&(file, no)).into_iter().flatten();
         for (_, edits) in groups.filter(|(end, _)| lsns.start < *end && *end <= lsns.end) {
@@ -118,7 +119,8 @@ impl Redo {
         true
     }
 
-    /// Brings a page up to the end of the log. `whole`: the page as read is a page at all. True: the log changed it.
+    /// Brings a page up to the end of the log. `whole`: the page as read is valid. True: the log changed
+    /// it.
     pub fn apply(&self, file: u32, no: u32, page: &mut [u8], whole: &mut bool) -> bool {
         let Some(groups) = self.pages.get(&(file, no)) else {
             return false;

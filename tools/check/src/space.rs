@@ -1,4 +1,5 @@
-//! A data file's header and bitmaps: which pages are in use. Drawn in `engine/src/space/mod.rs` and `bitmap.rs`.
+//! A data file's header and bitmaps: which pages are in use. Drawn in `engine/src/space/mod.rs` and
+//! `bitmap.rs`.
 use crate::bytes::{u32_at, u64_at};
 use crate::page::{self, PAGE};
 use crate::store::Store;

@@ -1,5 +1,5 @@
-//! The engine's directory as it would be after recovery: data files, torn pages restored from the doublewrite file, the log's changes
-//! applied; all in memory, nothing is written.
+//! The engine's directory as it would be after recovery: data files, torn pages restored from the
+//! doublewrite file, the log's changes applied. All of it is in memory; nothing is written.
 use crate::bytes::{u32_at, u64_at};
 use crate::log::Log;
 use crate::page::{self, PAGE};
@@ -41,10 +41,10 @@ pub struct Store {
     /// Newest versions that were written without a copy.
     listed: HashMap<(u32, u32), Listed>,
     checkpoint: u64,
-    /// Where the log ends; 0: there is none, or it was left aside.
+    /// Where the log ends; 0: there is none, or it was ignored.
     pub log_end: u64,
     pub log_groups: u64,
-    /// It was left aside.
+    /// It was ignored.
     pub is_log_aside: bool,
     /// Why these files, with this log, are not what was committed.
     pub log_lacks: Option<&'static str>,
@@ -239,7 +239,8 @@ impl Store {
         page::identity(&bytes, file, no)?;
         Ok(bytes)
     }
-    /// Makes the version that was to be written of what is in place, be each sector of that old or new. False: it cannot be proved.
+    /// Rebuilds the version that was to be written from what is in place, whether each sector of it is
+    /// old or new. False: it cannot be proved.
     fn mend(&self, (file, no): (u32, u32), listed: &Listed, bytes: &mut [u8]) -> bool {
         self.redo.write_again(file, no, listed.base..listed.lsn, bytes)
             && crc32c::crc32c(&bytes[4..]) == listed.checksum
@@ -264,7 +265,7 @@ impl Store {
         let len = of.file.metadata().map_err(|e| e.to_string())?.len();
         is_blank(&of.file, len).map_err(|e| format!("cannot be read: {e}"))
     }
-    /// The log, behind its checkpoint, says that the file was made.
+    /// The log, after its checkpoint, says that the file was made.
     pub fn was_made(&self, file: u32) -> bool {
         self.redo.made.contains(&file)
     }

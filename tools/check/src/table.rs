@@ -1,5 +1,6 @@
-//! One table: its trees, its long rows, its free space, and whether its secondary indexes have an entry for each row and no others.
-//! (That an entry is the right one for its row, only the server can tell: keys are made by the columns' types and collations.)
+//! One table: its trees, its long rows, its free space, and whether its secondary indexes have an entry
+//! for each row and no others. Only the server can say whether an entry is the right one for its row,
+//! because keys depend on column types and collations.
 use crate::bytes::{hex, ranges, u32_at, u48_at, u64_at, Reader};
 use crate::catalog::{Table, DELTA_BIT};
 use crate::page::{self, BODY, PAGE};
@@ -39,7 +40,8 @@ fn hash(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// `quiet`: every transaction has ended, so rows and entries must agree. `unfinished`: those that have not: (id, prepared).
+/// `quiet`: every transaction has ended, so rows and entries must agree. `unfinished`: those that
+/// have not, as (id, prepared).
 pub fn check(store: &Store, table: &Table, quiet: bool, unfinished: &[(u64, bool)]) -> Report {
     let mut report = Report::default();
     let space = space::check(store, table.file);
@@ -83,8 +85,8 @@ pub fn check(store: &Store, table: &Table, quiet: bool, unfinished: &[(u64, bool
         .map(|secondary| check_secondary(store, table, secondary, &rows, &mut known, &mut report))
         .collect();
     for (index, root) in &table.freeing {
-        // Half given up: what can still be reached is (a page that is free already is still pointed to, if the tree was broken), and what a
-        // build that did not end has listed.
+        // Half freed: the pages that can still be reached, and those that an unfinished build has
+        // listed. (A broken tree may still point to a page that is free already.)
         known.extend(listed(store, table.file, *root));
         let walked = tree::walk(store, table.file, *index, *root, &mut |_, _| ());
         known.extend(walked.pages.intersection(&space.used));
@@ -103,12 +105,13 @@ pub fn check(store: &Store, table: &Table, quiet: bool, unfinished: &[(u64, bool
     report
 }
 
-/// What is said of a table that nobody knew yet when the server ended.
+/// The text for a table that no connection had opened when the server ended.
 const CUT_SHORT: &str =
     "a load into it was cut short (ALTER TABLE that copies, or CREATE TABLE ... SELECT), and the server drops it when \
                          it starts again; its indexes are not compared with its rows";
 
-/// By the name that the server gives to the copy until it takes the table's place: between two of its loads, no list says what it is.
+/// By the name that the server gives to the copy until it takes the table's place. Between two of its
+/// loads, no list identifies it.
 fn is_copy(table: &Table) -> bool {
     table
         .name
@@ -121,11 +124,13 @@ fn is_copy(table: &Table) -> bool {
 #[derive(Default)]
 struct Loading {
     pages: BTreeSet<u32>,
-    /// One of them by nobody's transaction, into a table that nobody knew yet: it holds some of its rows and entries, or none.
+    /// One of them belongs to no transaction, and loads a table that no connection had opened. It
+    /// holds some of its rows and entries, or none.
     cut_short: bool,
 }
 
-/// What transactions that have not ended load and have not linked goes back with the rollback, and what no transaction does with the table.
+/// Loads that are not linked: of transactions that have not ended, which roll them back, and of no
+/// transaction.
 fn being_loaded(
     store: &Store,
     table: &Table,
@@ -270,7 +275,8 @@ fn check_chains(
     }
 }
 
-/// Pages of a load that has not ended: those of its list (`engine/src/btree/sorted/extents.rs`) and those listed.
+/// Pages of a load that has not ended: those of its list (`engine/src/btree/sorted/extents.rs`), and
+/// the list's own.
 fn listed(store: &Store, file: u32, first: u32) -> BTreeSet<u32> {
     let mut pages = BTreeSet::new();
     let mut no = first;
@@ -356,7 +362,8 @@ pub fn chain(store: &Store, file: u32, first: u32, owner: Option<u64>) -> Result
     Ok((pages, data))
 }
 
-/// A row as it was committed last: versions of the transactions in `undone` are taken back. None: there is no such row.
+/// A row as it was committed last: versions of the transactions in `undone` are rolled back. None:
+/// there is no such row.
 pub fn committed_row(store: &Store, table: &Table, value: &[u8], undone: &[u64]) -> Result<Option<Vec<u8>>, String> {
     if value.len() < ROW_HEADER {
         return Err("it has no header".into());

@@ -1,5 +1,6 @@
-//! The undo file: streams of records, walked from where purge stands to their ends. Drawn in `engine/src/txn/undo/format.rs` and
-//! `directory.rs`. Tells which transactions have not ended, and reads a row's older versions (`engine/src/table/undo_format.rs`).
+//! The undo file: streams of records, walked from purge's position to their ends. Drawn in
+//! `engine/src/txn/undo/format.rs` and `directory.rs`. Finds the transactions that have not ended, and
+//! reads a row's older versions (`engine/src/table/row/undo_record.rs`).
 use crate::bytes::{u16_at, u32_at, u64_at, Reader};
 use crate::page::{self, BODY, PAGE};
 use crate::store::Store;
@@ -212,7 +213,7 @@ pub enum Before {
     },
 }
 
-/// The version before one whose stored bytes (behind the header) are `stored`.
+/// The version before one whose stored bytes (after the header) are `stored`.
 pub fn version_before(store: &Store, at: (u32, u16), stored: &[u8]) -> Result<Before, String> {
     let mut stream = Stream::open(store, at.0, at.1 as usize)?;
     let Some((1, _, payload)) = stream.record()? else {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub enum Level {
     ReadUncommitted,
     ReadCommitted,
-    /// Transactions see a snapshot for their consistent reads, and the newest rows when they lock or write.
+    /// Consistent reads see a snapshot. Locking reads and writes see the newest rows.
     LooseRepeatableRead,
     /// Snapshot isolation.
     RepeatableRead,
@@ -29,13 +29,13 @@ impl Level {
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Anomaly {
-    /// A value that nobody wrote, a value twice, a row twice or out of its range.
+    /// A value that no transaction wrote, a value twice, a row twice or out of its range.
     Garbage,
-    /// The write of a committed transaction is not there at the end.
+    /// The write of a committed transaction is missing at the end.
     LostWrite,
     /// The write of a transaction that was rolled back is there at the end.
     KeptWrite,
-    /// A conflict that a transaction was told of not before its COMMIT.
+    /// A conflict that a transaction learned of only at its COMMIT.
     RefusedCommit,
     DirtyWrite,
     AbortedRead,
@@ -43,15 +43,17 @@ pub enum Anomaly {
     /// Two reads that no order of the writes explains.
     IncompatibleOrder,
     CircularFlow,
-    /// A read does not see what had been told to be committed, or was shown to another, before the read's state could be the newest.
+    /// A read misses what was reported as committed, or shown to another reader, before the read's
+    /// state could be the newest.
     StaleRead,
     /// A transaction does not see its own writes, or its own snapshot.
     Internal,
     LostUpdate,
     ReadSkew,
-    /// As a read skew, by a row that was not there.
+    /// As a read skew, through a row that was absent.
     PhantomSkew,
-    /// A cycle that snapshot isolation forbids though it has several anti-dependencies: no two of them follow each other.
+    /// A cycle that snapshot isolation forbids although it has several anti-dependencies: no two of
+    /// them follow each other.
     NonAdjacent,
     WriteSkew,
     Phantom,

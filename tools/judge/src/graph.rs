@@ -1,9 +1,11 @@
 //! The dependency graph of the committed transactions, and its cycles by kind.
 //!
-//! An edge u -> v says that u comes before v in every order that explains what was seen: v overwrote u (ww), v read u (wr), v overwrote
-//! what u read (rw). A kind of cycle is looked for in the strongly connected components of just the edges that may be in it, so a
-//! history without that anomaly costs one pass, however many cycles of the kinds allowed it has:
-//! ww alone: G0; with wr: G1c; paths of (ww or wr, then at most one rw): what snapshot isolation forbids; all: what serializability forbids.
+//! An edge u -> v says that u precedes v in every order that explains what was seen. Edges are ww (v
+//! overwrote u), wr (v read u) and rw (v overwrote what u read). A kind of cycle is looked for
+//! in the strongly connected components of only the edges that it may have. So a history without
+//! that anomaly costs one pass, however many cycles of allowed kinds it has.
+//! The kinds: ww alone is G0; with wr it is G1c; paths of (ww or wr, then at most one rw) are what
+//! snapshot isolation forbids; all edges together are what serializability forbids.
 use crate::findings::{Anomaly, Example, Findings};
 use crate::history::{History, Item, Seen, What};
 use crate::times::Absences;
@@ -42,13 +44,13 @@ impl fmt::Display for Edge {
     }
 }
 
-/// Searches that one kind of anomaly may cost; then its count is a lower bound.
+/// Searches that one kind of anomaly may cost; after that its count is a lower bound.
 const SEARCHES_MAX: usize = 2000;
-/// ... and steps of all of them: in the one big component that a level without snapshots makes of a long history, a search may visit
-/// every transaction.
+/// ... and steps of all of them. A level without snapshots makes one large component of a long
+/// history, and a search may then visit every transaction.
 const STEPS_MAX: usize = 20_000_000;
 
-/// What has a cycle with no two anti-dependencies in a row.
+/// A kind that has a cycle without two anti-dependencies in a row.
 const SNAPSHOT_CYCLES: [Anomaly; 4] = [
     Anomaly::LostUpdate,
     Anomaly::ReadSkew,
@@ -128,7 +130,8 @@ impl Graph {
         self.out[node as usize].iter().map(|i| &self.edges[*i as usize])
     }
 
-    /// Cycles of edges of a kind, each with an edge that `closes` it. Those that another search is for are left to it.
+    /// Cycles of edges of a kind, each with an edge that `closes` it. Cycles of another search are
+    /// left to that search.
     fn plain_cycles(
         &self,
         wanted: &[Anomaly],
@@ -179,7 +182,7 @@ impl Graph {
                         findings.at_least.extend(SNAPSHOT_CYCLES);
                         return;
                     }
-                    // With the one anti-dependency if it can be done, else with as many as it takes.
+                    // With one anti-dependency if possible, else with as many as needed.
                     let plain = |node: u32| {
                         let edges = self.follow(node).filter(|e| e.kind != Kind::Rw && same(from, e.to));
                         edges.map(|e| (e.to, vec![*e])).collect()
@@ -249,7 +252,7 @@ fn read_edges(
     }
 }
 
-/// By what is in the cycle, not by the search that met it.
+/// By what is in the cycle, not by the search that found it.
 fn classify(cycle: &[Edge]) -> Anomaly {
     let rw = cycle.iter().filter(|e| e.kind == Kind::Rw).count();
     let after = |i: usize| &cycle[(i + 1) % cycle.len()];
@@ -268,7 +271,7 @@ fn classify(cycle: &[Edge]) -> Anomaly {
     }
 }
 
-/// The component of each node that lies on a cycle.
+/// The component of each node that is on a cycle.
 fn components(nodes: usize, pairs: impl Iterator<Item = (u32, u32)>) -> HashMap<u32, u32> {
     let mut graph: DiGraph<(), ()> = DiGraph::with_capacity(nodes, 0);
     for _ in 0..nodes {

@@ -1,30 +1,31 @@
-//! What happened: every transaction with what it wrote and what it was shown. Written by `workload` (or by hand, in the tests), judged by
-//! `versions` and `graph`.
+//! What happened: every transaction with what it wrote and what it was shown. Recorded by
+//! `lab/isolation` or by a test, judged by `versions` and `graph`.
 //!
-//! Every value is written once in the whole history, so that who shows a value tells whose write he saw.
+//! Every value is written once in the whole history. So a value identifies its writer.
 pub type Value = u32;
 pub type TrxNo = u32;
 
-/// Microseconds, or turns, of the one clock of who records the history; a history without times has 0 everywhere.
+/// Microseconds, or turns, of the one clock of the recorder. A history without times has 0
+/// everywhere.
 pub type Time = u64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Item {
-    /// A row whose text is a list; a write appends to it. Not there before its first write.
+    /// A row whose text is a list; a write appends to it. Absent before its first write.
     List(u32),
-    /// A row with one value; who writes it knows what it was before. There from the beginning; a write may remove it, and another
-    /// bring it back.
+    /// A row with one value. Its writer knows what the value was before. It exists from the
+    /// beginning. A write may remove it, and another bring it back.
     Register(u32),
 }
 
-/// Which state of an item it was.
+/// A state of an item.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Version {
     /// No row.
     Nothing,
-    /// What a register began with.
+    /// The first value of a register.
     Initial,
-    /// The one that this write left.
+    /// The state that this write left.
     Value(Value),
 }
 
@@ -34,7 +35,7 @@ pub enum Seen {
     Nothing,
     Initial,
     List(Vec<Value>),
-    /// The value written last: all that a covering index of lists and a register tell.
+    /// The value written last. A covering index of lists shows no more, and neither does a register.
     Last(Value),
 }
 
@@ -63,7 +64,7 @@ pub enum What {
         value: Value,
         /// Written over this version, which its transaction had read. None: the server appended it.
         over: Option<Version>,
-        /// The row was removed: nobody will see the value, only that there is no row.
+        /// The row was removed. Readers see no value, only that there is no row.
         gone: bool,
     },
 }
@@ -86,14 +87,14 @@ pub enum Lock {
     Update,
 }
 
-/// How the row was come by; only for the examples that are printed.
+/// How the row was found; only for the examples that are printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Way {
     pub path: Path,
     pub lock: Lock,
     /// First and last key of a range.
     pub range: Option<(u32, u32)>,
-    /// What a statement that changes rows found: an UPDATE that met no row, a value that one wrote over.
+    /// What a statement that changes rows found: an UPDATE that met no row, an overwritten value.
     pub by_update: bool,
     /// From the last key to the first.
     pub backward: bool,
@@ -102,7 +103,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// Shown by a statement that looks at the newest rows and locks them.
+    /// Shown by a statement that reads the newest rows and locks them.
     pub fn is_locking(&self) -> bool {
         self.lock != Lock::None || self.by_update
     }
@@ -113,9 +114,9 @@ pub struct Op {
     pub item: Item,
     pub what: What,
     pub way: Way,
-    /// Between a savepoint and the return to it, or of a statement that failed.
+    /// Between a savepoint and the rollback to it, or of a statement that failed.
     pub undone: bool,
-    /// When the statement was sent, and when its answer was there.
+    /// When the statement was sent, and when its answer arrived.
     pub sent: Time,
     pub done: Time,
 }
@@ -124,7 +125,7 @@ pub struct Op {
 pub enum End {
     Committed,
     RolledBack,
-    /// The server died under the COMMIT.
+    /// The server died during the COMMIT.
     Unknown,
 }
 
@@ -133,7 +134,7 @@ pub enum End {
 pub enum Form {
     #[default]
     Begin,
-    /// One statement alone.
+    /// One statement in autocommit mode.
     Statement,
     /// Prepared, then committed.
     Xa,
@@ -147,14 +148,15 @@ pub struct Transaction {
     pub ops: Vec<Op>,
     /// Before its snapshot, if it has one: when the first statement was sent that could take it.
     pub begun: Time,
-    /// When COMMIT was sent, or what committed by itself.
+    /// When COMMIT was sent, or the statement that committed by itself.
     pub commit_sent: Time,
-    /// When the answer was there that it has committed.
+    /// When the answer arrived that it has committed.
     pub committed: Option<Time>,
 }
 
 impl Transaction {
-    /// Whether its reads are what the server answered. Of a statement alone whose answer was lost they are what it saw if it has committed.
+    /// Whether its reads are what the server answered. The answer of an autocommit statement may be
+    /// lost. Then its reads are what it saw if it has committed.
     pub fn was_answered(&self) -> bool {
         self.form != Form::Statement || self.end != End::Unknown
     }
@@ -163,10 +165,10 @@ impl Transaction {
 #[derive(Default)]
 pub struct History {
     pub transactions: Vec<Transaction>,
-    /// All rows that were there at the end; None: nobody looked.
+    /// All rows at the end. None: the end was not read.
     pub left: Option<Vec<(Item, Seen)>>,
-    /// Complaints of sessions that need no graph: a row met twice, a row out of its range.
+    /// Reports of sessions that need no graph: a row met twice, a row out of its range.
     pub misread: Vec<(TrxNo, String)>,
-    /// Transactions that met a conflict not before their COMMIT.
+    /// Transactions that met a conflict only at their COMMIT.
     pub refused: Vec<(TrxNo, String)>,
 }

@@ -1,4 +1,5 @@
-//! What a transaction knows by itself: it sees what it wrote, and from REPEATABLE READ on what it saw before.
+//! What a transaction knows by itself: it sees its own writes and, from REPEATABLE READ on, what it
+//! saw before.
 use crate::findings::{Anomaly, Findings, Level};
 use crate::history::{History, Item, Op, Seen, Transaction, TrxNo, Value, Version, What};
 use std::collections::HashMap;
@@ -22,7 +23,7 @@ fn judge_one(trx: TrxNo, transaction: &Transaction, level: Level, findings: &mut
     let repeatable = level >= Level::LooseRepeatableRead;
     let mut known: HashMap<Item, Known> = HashMap::new();
     let mut at_savepoint = None;
-    // What a failed statement did is undone before anybody could look.
+    // What a failed statement did was undone before another statement could look.
     for op in transaction.ops.iter().filter(|op| !op.way.failed) {
         match (&at_savepoint, op.undone) {
             (None, true) => at_savepoint = Some(known.clone()),

@@ -1,11 +1,13 @@
-//! Judges a history: what transactions wrote and what they were shown, and a level of isolation, make a list of everything that the level
-//! forbids, with the shortest example of each.
+//! Judges a history. From what transactions wrote, what they were shown, and an isolation level, it
+//! makes a list of everything that the level forbids, with the shortest example of each.
 //!
-//! Made after Elle (Kingsbury, Alvaro, VLDB 2020): lists that are only appended to show the order of their writes to every reader, so the
-//! dependencies between transactions are read off what they saw, and no engine is asked to tell about itself.
+//! The method is Elle's (Kingsbury, Alvaro, VLDB 2020). Lists that are only appended to show the
+//! order of their writes to every reader. So the dependencies between transactions follow from
+//! what they saw, without any statement of the engine about itself.
 //!
-//! Who makes histories: `lab/isolation` (connections to a server), and the engine's own tests (`engine/tests/histories.rs`: turns of sessions
-//! drawn from a seed). Reading order: `history`; what needs no graph: `versions`, `registers`, `internal`, `times`; `graph`; `findings`.
+//! Histories come from `lab/isolation` (connections to a server) and from the engine's own tests
+//! (`engine/tests/histories`: turns of sessions from a seed). Reading order: `history`; what needs no
+//! graph: `versions`, `registers`, `internal`, `times`; `graph`; `findings`.
 pub mod describe;
 pub mod findings;
 pub mod graph;

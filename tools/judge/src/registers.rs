@@ -1,21 +1,24 @@
-//! The order of each register: the chain of what its writers had read, from how it began to what is left. Before it, who wrote over the
-//! same as another: of lists too, where a client wrote one back.
+//! The order of each register: the chain of what its writers had read, from its first state to the
+//! last. Before that: which writer overwrote the same version as another (lists too, where a client
+//! wrote a list back).
 //!
-//! "No row" does not tell which removal made it so. Who removes a row holds it locked till its end, and so does who brings it back; so the
-//! removals and returns of a register came in the order in which their statements were answered.
+//! "No row" does not say which removal caused it. A transaction that removes a row, or brings it
+//! back, holds its lock until it ends. So the removals and returns of a register happened in the
+//! order in which their statements were answered.
 use crate::findings::{Anomaly, Findings};
 use crate::history::{History, Item, Seen, Time, Transaction, TrxNo, Value, Version, What};
 use crate::versions::Versions;
 use std::collections::{HashMap, HashSet};
 
-/// A committed write over something that its transaction had read.
+/// A committed write over a version that its transaction had read.
 pub struct Written {
     trx: TrxNo,
     item: Item,
     value: Value,
     over: Version,
     gone: bool,
-    /// What was written over had been read under a lock: nobody could come between. No row is no lock.
+    /// The overwritten version was read under a lock, so no transaction came between. A missing row
+    /// has no lock.
     locked: bool,
     done: Time,
 }
@@ -55,7 +58,7 @@ fn of_transaction(trx: TrxNo, transaction: &Transaction, all: &mut Vec<Written>)
     }
 }
 
-/// A register that was brought back was brought back over its last removal before.
+/// A register that was brought back was brought back over the last removal before.
 fn name_removals(all: &mut [Written]) {
     let is_turn = |w: &&mut Written| matches!(w.item, Item::Register(_)) && (w.gone || w.over == Version::Nothing);
     let mut turns: Vec<&mut Written> = all.iter_mut().filter(is_turn).collect();
@@ -71,7 +74,8 @@ fn name_removals(all: &mut [Written]) {
     }
 }
 
-/// Two committed transactions wrote over the same version that both had read. If both had locked it, one of the writes was lost.
+/// Two committed transactions overwrote the same version, which both had read. If both had locked
+/// it, one of the writes was lost.
 pub fn lost_updates(written: &[Written], findings: &mut Findings, unordered: &mut HashSet<Item>) {
     let mut over_what: HashMap<(Item, Version), &Written> = HashMap::new();
     for second in written {

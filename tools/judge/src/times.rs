@@ -1,24 +1,30 @@
-//! What the clock tells: a transaction that was told to be committed before a statement was sent, that statement sees; so too one that had
-//! been shown to others. All times are of the one process that records the history, so an earlier one is earlier.
+//! What the clock shows. A transaction whose commit was reported before a statement was sent is
+//! visible to that statement. So is a transaction that another reader was shown before.
 //!
-//! Of each version is known when it was committed at the latest: its writer had the answer, or a read had been shown it, or another had
-//! written over it. Of each read, when what it reads was the newest at the earliest. A consistent read's state is one for its statement
-//! (READ COMMITTED) or its transaction (from REPEATABLE READ on), no older than when that was sent, and than the COMMITs of what it shows;
-//! a locking read shows each row as it is then. READ UNCOMMITTED is not judged.
+//! All times are of the one process that records the history, so they are in one order.
+//! For each version: the latest moment at which it was committed. Its writer had the answer, a
+//! read was shown the version, or another transaction had overwritten it.
+//! For each read: the earliest moment at which what it shows was the newest. A consistent read has
+//! one state for its statement (READ COMMITTED), or for its transaction (from REPEATABLE READ on).
+//! The state is no older than that statement or transaction, and no older than the COMMITs of
+//! what it shows. A locking read shows each row as it is at that moment. READ UNCOMMITTED is not
+//! judged.
 //!
-//! The reads of who was rolled back count as those of others, but prove nothing: what they show a crash may take back.
+//! Reads of transactions that were rolled back are judged as others. They prove nothing, because a
+//! crash may take back what they show.
 //!
-//! Here too is found which removals a read may have met that was shown no row of a register.
+//! This file also finds which removals a read may have met that was shown no row of a register.
 use crate::findings::{Anomaly, Findings, Level};
 use crate::history::{Form, History, Item, Op, Path, Seen, Time, Transaction, TrxNo, Value, What};
 use crate::versions::Versions;
 use std::collections::HashMap;
 
-/// Around an operation that cannot be: so near, and so many transactions, are shown with it.
+/// Transactions this near an impossible operation, and this many, are shown with it.
 const AROUND_US: Time = 20_000;
 const AROUND_MAX: usize = 40;
 
-/// Of reads that were shown no row of a register, by transaction and operation: the places of the first and the last removal that it can be.
+/// For reads that were shown no row of a register, by transaction and operation: the places of the
+/// first and the last removal that it can be.
 pub type Absences = HashMap<(TrxNo, usize), (usize, usize)>;
 
 pub fn judge(history: &History, versions: &Versions, level: Level, findings: &mut Findings) -> Absences {
@@ -41,9 +47,11 @@ pub fn judge(history: &History, versions: &Versions, level: Level, findings: &mu
 }
 
 struct Times {
-    /// By place in the item's order, from 0: when this version or a later one was committed at the latest.
+    /// By place in the item's order, from 0: the latest moment at which this version or a later
+    /// one was committed.
     known: HashMap<Item, Vec<Time>>,
-    /// The places of removals, and when their COMMITs were sent: before that they are nobody else's.
+    /// The places of removals, and when their COMMITs were sent. Before that moment no other
+    /// transaction sees the removal.
     removals: HashMap<Item, Vec<(usize, Time)>>,
 }
 
@@ -76,7 +84,7 @@ impl Times {
         times
     }
 
-    /// What a read was shown is committed, and what a write was put upon.
+    /// What a read was shown is committed, and so is the version that a write overwrote.
     fn learn(&mut self, versions: &Versions, (trx, commit_sent): (TrxNo, Time), op: &Op) {
         let place = match &op.what {
             What::Read(seen) => versions.place_seen(op.item, seen),
@@ -122,7 +130,7 @@ impl Judge<'_> {
                 }
                 _ => op.sent,
             };
-            // Of a row that it has removed itself nothing can be told.
+            // Nothing follows from a row that the transaction removed itself.
             let removes = |o: &Op| matches!(o.what, What::Write { gone: true, .. }) && (op.undone || !o.undone);
             if matches!(op.what, What::Read(Seen::Nothing))
                 && transaction.ops.iter().any(|o| o.item == op.item && removes(o))
@@ -133,13 +141,14 @@ impl Judge<'_> {
         }
     }
 
-    /// By a snapshot. SERIALIZABLE locks what it reads, except in a statement alone.
+    /// By a snapshot. SERIALIZABLE locks what it reads, except in an autocommit statement.
     fn is_consistent(&self, transaction: &Transaction, op: &Op) -> bool {
         let locks = self.level == Level::Serializable && transaction.form != Form::Statement;
         !locks && !op.way.is_locking()
     }
 
-    /// When the state that these consistent reads were shown was the newest, at the earliest.
+    /// The earliest moment at which the state that these consistent reads were shown was the
+    /// newest.
     fn newest_at(&self, trx: TrxNo, transaction: &Transaction, of: impl Fn(&Op) -> bool, sent: Time) -> Time {
         let mut earliest = sent;
         for op in transaction
@@ -162,7 +171,7 @@ impl Judge<'_> {
         earliest
     }
 
-    /// `own`: of the transaction's snapshot.
+    /// `own`: the moment of the transaction's snapshot.
     fn operation(
         &self,
         (trx, transaction, number): (TrxNo, &Transaction, usize),
@@ -199,16 +208,17 @@ impl Judge<'_> {
         }
     }
 
-    /// A version behind this place that was known to be committed before, and when.
+    /// A version after this place that was known to be committed before, and the moment.
     fn known_before(&self, item: Item, place: usize, time: Time) -> Option<(TrxNo, Time)> {
         let known = self.times.known.get(&item)?;
         let at = known.get(place).copied().filter(|at| *at < time)?;
-        // In ascending order: the last that was known then.
+        // In ascending order: the last version that was known then.
         let last = known.partition_point(|k| *k <= at) - 1;
         Some((self.versions.writer(self.versions.order[&item][last]), at))
     }
 
-    /// Who met the item shortly before or behind this operation, whatever became of him; the operation's own first.
+    /// The transactions that met the item shortly before or after this operation, committed or
+    /// not; the operation's own first.
     fn around(&self, trx: TrxNo, op: &Op) -> Vec<TrxNo> {
         let near = |other: &Op| {
             other.item == op.item && other.sent <= op.done + AROUND_US && other.done + AROUND_US >= op.sent
@@ -221,9 +231,9 @@ impl Judge<'_> {
         all.take(AROUND_MAX).collect()
     }
 
-    /// The first and the last removal that can have left no row for this read.
-    /// There must have been none at `earliest` or later. A snapshot of `since` that was without the row, too, will do for who sees by one: that the
-    /// row came and went meanwhile changes nothing.
+    /// The first and the last removal that can have left no row for this read. A removal must have
+    /// been in force at `earliest` or later. For a read by snapshot, a snapshot of `since` that was
+    /// without the row is enough: the row may have come and gone meanwhile.
     fn removals(
         &self,
         trx: TrxNo,
@@ -247,8 +257,8 @@ impl Judge<'_> {
             findings.say(Anomaly::Garbage, vec![trx], text);
             return None;
         }
-        // Of a long history's many, those from the first that may still have been the newest, to where even the version before it had
-        // not been committed.
+        // Of the many in a long history: from the first that may still have been the newest, to
+        // where even the version before it had not been committed.
         let order = &self.versions.order[&op.item];
         let too_old = all.partition_point(|(place, _)| self.known_before(op.item, *place, earliest).is_some());
         let is_begun = |place: usize| {
@@ -271,7 +281,8 @@ impl Judge<'_> {
         Some((self.as_if_not_back(first, all, order), last))
     }
 
-    /// Who brings a row back and removes it again in one transaction leaves for others what was there before: that removal will do as well.
+    /// A transaction may bring a row back and remove it again. For others that leaves what was
+    /// there before, so the earlier removal is possible, too.
     fn as_if_not_back(&self, removal: usize, all: &[(usize, Time)], order: &[Value]) -> usize {
         let mut first = removal;
         let before = all

@@ -1,19 +1,20 @@
-//! The order in which each item got its values, and what can be told without a graph: values from nowhere, writes that are gone or should
-//! be, aborted and intermediate reads, reads that no order explains.
+//! The order in which each item got its values, and what needs no graph: values that no transaction
+//! wrote, writes that are lost or should be, aborted and intermediate reads, reads that no order
+//! explains.
 //!
-//! The order of a list is the list at the end (or the longest that was seen); a register's is the chain of what its writers had read
-//! (`registers`). An item with no such order is out of the graph: what is wrong with it is reported here.
-use crate::findings::{Anomaly, Findings, Level};
+//! The order of a list is the list at the end, or the longest one that was seen. The order of a
+//! register is the chain of what its writers had read (`registers`). An item without such an order
+//! is not in the graph. What is wrong with it is reported here.
 use crate::history::{End, History, Item, Op, Seen, Time, Transaction, TrxNo, Value, Version, What};
 use crate::registers;
 use std::collections::{HashMap, HashSet};
 
-/// Who wrote a value.
+/// The writer of a value.
 #[derive(Clone, Copy)]
 struct Source {
     trx: TrxNo,
     item: Item,
-    /// Written between a savepoint and the return to it, or by a statement that failed.
+    /// Written between a savepoint and the rollback to it, or by a statement that failed.
     undone: bool,
     failed: bool,
     /// The last value that its transaction gave the item.
@@ -23,14 +24,14 @@ struct Source {
 pub struct Versions {
     sources: HashMap<Value, Source>,
     pub committed: Vec<bool>,
-    /// Values of each item in order; only of items that have one.
+    /// Values of each item in order; only items that have an order.
     pub order: HashMap<Item, Vec<Value>>,
     pub unordered: HashSet<Item>,
     places: HashMap<Value, usize>,
 }
 
 impl Versions {
-    /// The writer of a value that stands in an order.
+    /// The writer of a value that is in an order.
     pub fn writer(&self, value: Value) -> TrxNo {
         self.sources[&value].trx
     }
@@ -38,7 +39,8 @@ impl Versions {
     pub fn place(&self, value: Value) -> Option<usize> {
         self.places.get(&value).copied()
     }
-    /// The same of what a read was shown; None: not in the order (rolled back), or not told by the read alone (no row of a register).
+    /// The same for what a read was shown. None: the value is not in the order (rolled back), or the
+    /// read alone does not say (no row of a register).
     pub fn place_seen(&self, item: Item, seen: &Seen) -> Option<usize> {
         match (seen.version(), item) {
             (Version::Value(value), _) => self.place(value),
@@ -118,8 +120,9 @@ fn sources(history: &History) -> HashMap<Value, Source> {
     sources
 }
 
-/// A transaction whose end nobody knows has committed if anything of it was seen outside, by one that has; be that known, or found here.
-/// At READ UNCOMMITTED only locked rows tell that: what else was shown may never have been committed.
+/// A transaction whose end is unknown has committed if a committed transaction saw a write of it,
+/// known as committed or found so here. At READ UNCOMMITTED only locked rows prove that: other reads
+/// may show what never committed.
 fn outcomes(history: &History, level: Level, sources: &HashMap<Value, Source>) -> Vec<bool> {
     let mut committed: Vec<bool> = history.transactions.iter().map(|t| t.end == End::Committed).collect();
     let mut to_look_at: Vec<TrxNo> = (0..committed.len())
@@ -149,7 +152,8 @@ fn outcomes(history: &History, level: Level, sources: &HashMap<Value, Source>) -
     committed
 }
 
-/// Of a reader that was rolled back, too; only it may have been shown a commit that a crash took back before anybody was told of it.
+/// Also for a reader that was rolled back. Only such a reader may have been shown a commit that a
+/// crash took back before it was reported.
 fn judge_read(
     history: &History,
     versions: &Versions,
@@ -187,7 +191,7 @@ fn judge_read(
     }
 }
 
-/// Each value with who wrote it there; None: nobody, or the value stands there twice.
+/// Each value with its writer. None: no transaction wrote it, or the value is there twice.
 fn sources_of<'a>(
     versions: &'a Versions,
     item: Item,
@@ -200,7 +204,7 @@ fn sources_of<'a>(
     })
 }
 
-/// What is there at the end, somebody has written and committed.
+/// Each value at the end was written by a transaction that committed.
 fn judge_left(history: &History, versions: &Versions, findings: &mut Findings, unordered: &mut HashSet<Item>) {
     for (item, seen) in history.left.iter().flatten() {
         for (value, source) in sources_of(versions, *item, seen.values()) {
@@ -220,7 +224,7 @@ fn judge_left(history: &History, versions: &Versions, findings: &mut Findings, u
     }
 }
 
-/// Each list at the end, or, if nobody looked, as the longest that was seen.
+/// Each list at the end, or the longest one that was seen, if the end was not read.
 fn longest<'h>(history: &'h History, versions: &Versions) -> HashMap<Item, &'h [Value]> {
     let mut longest: HashMap<Item, &[Value]> = HashMap::new();
     let mut look = |item: Item, seen: &'h Seen| {
@@ -293,7 +297,8 @@ fn judge_place(
             let anomaly = rewrites.may_lose(op, committed, Anomaly::LostWrite);
             findings.say(anomaly, vec![trx], text);
         }
-        // What one has undone oneself, and what was read although it is rolled back (an aborted read), is no matter of order.
+        // What a transaction has undone itself, and a read of a value that was rolled back (an
+        // aborted read), have no place in the order.
         What::Read(Seen::List(list))
             if !spine.starts_with(list) && !list.iter().any(|v| undone(v) || (op.undone && own(v))) =>
         {
@@ -306,11 +311,12 @@ fn judge_place(
     }
 }
 
-/// Where an update may be lost, a client writes back a list without what was appended since: no wonder if that is gone.
+/// Where an update may be lost, a client writes back a list without what was appended since. The
+/// loss of that is then expected.
 struct Rewrites(HashMap<Item, Vec<(Time, Time)>>);
 
 impl Rewrites {
-    /// From when on each may have read what it wrote back, and when it had.
+    /// From which moment on each transaction may have read what it wrote back, and when it had.
     fn new(history: &History, versions: &Versions, level: Level) -> Rewrites {
         let mut rewrites: HashMap<Item, Vec<(Time, Time)>> = HashMap::new();
         if level == Level::LooseRepeatableRead {

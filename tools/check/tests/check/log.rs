@@ -13,7 +13,8 @@ fn segments(dir: &Path) -> Vec<String> {
     names
 }
 
-/// A log whose segments somebody removed was called sound, with 0 groups, and dumped as if nothing were missing; the engine refuses it.
+/// A log whose segments were removed was called sound, with 0 groups, and dumped as if nothing were
+/// missing. The engine refuses it.
 #[test]
 fn missing_segments_are_named_where_the_engine_refuses_them() {
     for (name, how) in [("killed", Close::LogOnly), ("stopped", Close::Slow)] {
@@ -83,7 +84,8 @@ fn a_dump_says_that_the_log_was_off() {
     agree(&folder.0, "off, then shut down");
 }
 
-/// The newer half of the control file breaks: the log may go on in an epoch that the older half does not know.
+/// The newer half of the control file breaks. The log may go on in an epoch that the older half does
+/// not have.
 #[test]
 fn a_control_file_that_is_older_than_the_log_is_named() {
     let folder = Folder::new("older");

@@ -1,4 +1,5 @@
-//! The checker against directories that the engine made: it is the engine's formats as they are, not as they were drawn once.
+//! The checker against directories that the engine made: the formats as they are, not as they were
+//! drawn once.
 mod log;
 mod reopen;
 
@@ -75,7 +76,8 @@ fn make(db: &Database, name: &str, indexes: &[&str]) -> Arc<Table> {
     db.table(name).expect("open")
 }
 
-/// Commits rows, deletes some, leaves a transaction unfinished, and ends as `how`. The committed rows.
+/// Commits rows, deletes some, leaves a transaction unfinished, and ends as `how`. Returns the
+/// committed rows.
 fn fill(dir: &Path, how: Close) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let db = open(dir, config()).expect("opens");
     let table = make(&db, "./d/t", &["by_rest"]);
@@ -158,8 +160,6 @@ fn what_the_engine_left_is_sound() {
     }
 }
 
-/// Loads of tables that others know: cut short before and behind the link, and taken back. Their pages are accounted for, and no row of
-/// theirs is saved, though pages that were given back still look like what was written.
 /// Nodes of four pages, of rows and of an index; then a broken page in the middle of one.
 #[test]
 fn wide_nodes_are_read_as_one() {
@@ -209,6 +209,9 @@ fn wide_nodes_are_read_as_one() {
     assert!(text.contains(&format!("page {rest}")), "{text}");
 }
 
+/// Loads of tables that other connections use: cut short before and after the link, and rolled back.
+/// Their pages are accounted for. No row of theirs is saved, though pages that were given back still
+/// look like what was written.
 #[test]
 fn loads_that_did_not_end_leave_a_sound_directory() {
     let folder = Folder::new("loads");
@@ -250,8 +253,9 @@ fn loads_that_did_not_end_leave_a_sound_directory() {
     }
 }
 
-/// Loads of tables that nobody knows yet: cut short before a row is linked, and (a copy that ALTER TABLE made) when rows are linked and their
-/// entries are not. The server drops such tables when it starts again.
+/// Loads of tables that no connection has opened, cut short before a row is linked; and of a copy that
+/// ALTER TABLE made, when rows are linked and their entries are not. The server drops such tables when
+/// it starts again.
 #[test]
 fn loads_into_new_tables_that_were_cut_short_leave_a_sound_directory() {
     let folder = Folder::new("copies");
@@ -283,7 +287,8 @@ fn loads_into_new_tables_that_were_cut_short_leave_a_sound_directory() {
     assert_eq!(check(&["--dump", "d.t"], &folder.0).0, Some(0));
 }
 
-/// The root of a tree with a broken page goes last, and a crash comes before: it points to pages that are free already.
+/// The root of a tree with a broken page is freed last. A crash comes before: the root points to pages
+/// that are free already.
 #[test]
 fn a_tree_that_is_half_freed_is_no_finding() {
     let folder = Folder::new("half-freed");
@@ -337,7 +342,8 @@ fn a_tree_that_is_half_freed_is_no_finding() {
     assert_eq!(code, Some(0), "{text}");
 }
 
-/// The undo file is cut while its pages' changes are still in the log; and a crash comes between the log's word of it and the truncation.
+/// The undo file is truncated while its pages' changes are still in the log. A crash comes between the
+/// log record and the truncation.
 #[test]
 fn an_undo_file_that_was_cut_is_sound_as_long_and_as_short() {
     let folder = Folder::new("cut");
@@ -422,7 +428,8 @@ fn a_broken_log_and_a_missing_file_are_named() {
     fill(&folder.0, Close::LogOnly);
     let (_, text) = check(&[], &folder.0);
     assert!(!text.contains("log: 0 groups"), "there is something to apply: {text}");
-    // How broken the tables look without the log depends on what the page cleaner came to write; that pages are older does not.
+    // How broken the tables look without the log depends on what the page cleaner has written. That
+    // pages are older does not.
     let (_, text) = check(&["--no-redo"], &folder.0);
     assert!(
         text.contains("pages are older than the log") && !text.contains("up to 0 pages"),
@@ -464,14 +471,16 @@ fn copied(from: &Path, name: &str) -> Folder {
     std::fs::create_dir_all(&to.0).expect("made");
     for entry in std::fs::read_dir(from).expect("list").flatten() {
         match std::fs::copy(entry.path(), to.0.join(entry.file_name())) {
-            // Of an engine that runs: a file may go or get another name behind the listing (spare segments of the log, temporary files).
+            // The engine runs: a file may go or be renamed after the listing (spare segments of the
+            // log, temporary files).
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             result => drop(result.expect("copied")),
         }
     }
     to
 }
-/// The engine's word and the checker's, of the directory and of a dump, are the same. What the checker and the dump say.
+/// The engine and the checker say the same of the directory and of a dump. Returns what the checker and
+/// the dump say.
 fn agree(dir: &Path, what: &str) -> (String, String) {
     let (code, text) = check(&[], dir);
     let (dump_code, dump) = check(&["--dump", "d.t"], dir);
@@ -488,7 +497,8 @@ fn agree(dir: &Path, what: &str) -> (String, String) {
     (text, dump)
 }
 
-/// Of a file that no table has it was said that the next start takes it away; the engine refuses to start, but for a blank one.
+/// The checker said of a file without a table that the next start removes it. The engine refuses to
+/// start, except for a blank file.
 #[test]
 fn a_file_that_no_table_has_is_judged_as_the_engine_judges_it() {
     for (name, how) in [("strange", Close::Slow), ("strange-killed", Close::LogOnly)] {
@@ -514,8 +524,8 @@ fn a_file_that_no_table_has_is_judged_as_the_engine_judges_it() {
     }
 }
 
-/// DROP could not remove the file: the next start does, and it is not told as a file that nobody knows. (A directory in its place cannot be
-/// unlinked, by nobody.)
+/// DROP could not remove the file. The next start does, and it is not reported as a file without a
+/// table. (A directory in its place cannot be unlinked.)
 #[test]
 fn a_dropped_tables_file_that_could_not_be_removed_is_no_finding() {
     let folder = Folder::new("left-over");
@@ -539,7 +549,8 @@ fn a_dropped_tables_file_that_could_not_be_removed_is_no_finding() {
     assert!(code == Some(0) && !text.contains("00000010"), "{text}");
 }
 
-/// The system file names a table's file as one that could not be removed: neither the engine nor the checker takes sides.
+/// The system file names a table's file as one that could not be removed. Neither the engine nor the
+/// checker decides.
 #[test]
 fn a_table_whose_file_is_also_a_dropped_tables_is_refused() {
     let folder = Folder::new("both");
@@ -556,7 +567,7 @@ fn a_table_whose_file_is_also_a_dropped_tables_is_refused() {
     assert!(folder.0.join("00000010.slu").exists());
 }
 
-/// Written once, without a copy, and torn: what a start mends from the log the checker takes for whole.
+/// Written once, without a copy, and torn: what a start restores from the log is whole for the checker.
 #[test]
 fn a_torn_page_that_the_log_mends_is_sound() {
     let name = "00000010.slu";
@@ -578,7 +589,7 @@ fn a_torn_page_that_the_log_mends_is_sound() {
             keys().for_each(|pk| trx.update(&table, &pk, &[value; 100], &[]).expect("update"));
             trx.commit().expect("commit");
             store.pool.flush_all().expect("flush");
-            // All in one, and not some by the page cleaner before: it is the last batch that a crash may tear.
+            // All in one batch, and none by the page cleaner before: a crash may tear the last batch.
             let torn = copied(&folder.0, "mended-torn");
             (store.counters.dblwr_writes.get() == batches + 1).then_some((value, old, torn))
         })

@@ -1,4 +1,5 @@
-//! Histories made by hand: each holds one anomaly, which must be found by its name, and none that the level forbids beside it.
+//! Histories made by hand: each holds one anomaly, which must be found by its name, and no other that
+//! the level forbids.
 mod registers;
 mod times;
 
@@ -7,7 +8,7 @@ use crate::history::{End, Form, History, Item, Lock, Op, Path, Seen, Time, Trans
 use crate::judge;
 use Item::{List, Register};
 
-/// One transaction after another; what they saw says how they met.
+/// One transaction after another; what they saw shows how they met.
 struct Story(History);
 
 impl Story {
@@ -26,7 +27,8 @@ impl Story {
         });
         self
     }
-    /// The last transaction began, sent its COMMIT, and had the answer then. Its operations, unless they are `at` a time, came between.
+    /// When the last transaction began, sent its COMMIT, and had the answer. Its operations, unless
+    /// they have a time of their own (`at`), were between.
     fn from(mut self, begun: Time, commit_sent: Time, committed: Time) -> Story {
         let trx = self.0.transactions.last_mut().expect("a transaction");
         (trx.begun, trx.commit_sent, trx.committed) = (begun, commit_sent, Some(committed));
@@ -233,7 +235,8 @@ fn garbage() {
 #[test]
 fn internal_consistency() {
     let base = || Story::new().trx(&[append(1, 10)]).trx(&[append(1, 11)]);
-    // Its own write is gone; its own rolled-back write is still there; a row that was there is found no more.
+    // Its own write is gone. Its own rolled-back write is still there. A row that existed is not
+    // found any more.
     let unseen = base()
         .trx(&[append(1, 12), read(1, &[10, 11])])
         .left(&[(List(1), &[10, 11, 12])]);
@@ -288,7 +291,7 @@ fn unknown_ends() {
     story()
         .left(&[(List(1), &[10])])
         .holds(Level::ReadUncommitted, &[Anomaly::LostWrite]);
-    // What was seen by one that has committed for sure, has; and what that one saw, too.
+    // What a committed transaction saw has committed; and what that one saw, too.
     Story::new()
         .trx(&[get(1, 0), set(1, 0, 5)])
         .ended(End::Unknown)
@@ -298,7 +301,7 @@ fn unknown_ends() {
         .holds(Level::Serializable, &[]);
     let seen = story().trx(&[read(1, &[10])]).left(&[]);
     seen.holds(RC, &[Anomaly::LostWrite, Anomaly::IncompatibleOrder]);
-    // Only a row that is locked tells that at READ UNCOMMITTED.
+    // At READ UNCOMMITTED only a locked row proves that.
     seen.holds(Level::ReadUncommitted, &[Anomaly::AbortedRead]);
     let locked = story().trx(&[locking(read(1, &[10]))]).left(&[]);
     locked.holds(

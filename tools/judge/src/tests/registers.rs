@@ -12,7 +12,7 @@ fn lost_write_of_a_register() {
     for left in [&[(Register(1), &[5][..])][..], &[(Register(1), &[])], &[]] {
         story().left(left).holds(Level::ReadUncommitted, &[Anomaly::LostWrite]);
     }
-    // Gone, and written over since: both had locked what they read.
+    // The value is gone, and overwritten since: both had locked what they read.
     let gone = Story::new()
         .trx(&[locking(get(1, 0)), set(1, 0, 5)])
         .trx(&[locking(get(1, 0)), set(1, 0, 6)]);
@@ -26,7 +26,7 @@ fn lost_write_of_a_register() {
     twice
         .left(&[(Register(1), &[7]), (List(2), &[20, 21])])
         .holds(RC, &[Anomaly::LostUpdate]);
-    // Over what no order reaches.
+    // Over a version that no order reaches.
     let nowhere = Story::new()
         .trx(&[set(1, 0, 5)])
         .trx(&[set(1, 6, 7)])
@@ -68,7 +68,7 @@ fn failed_statements() {
         .holds(RC, &[Anomaly::KeptWrite]);
 }
 
-/// An UPDATE that misses a register which nobody has written yet is no read of how it began.
+/// An UPDATE misses a register that has no write yet. That is no read of the register's first state.
 #[test]
 fn a_miss_is_not_the_beginning() {
     let mut miss = no_row(1);
@@ -110,7 +110,8 @@ fn a_register_comes_and_goes() {
         .holds(Level::ReadUncommitted, &[Anomaly::LostWrite]);
 }
 
-/// Which removal was seen is told by the clock: the second, so the reader is behind who brought the row back.
+/// The clock shows which removal was seen: the second, so the reader is after the transaction that
+/// brought the row back.
 #[test]
 fn read_skew_by_a_removed_row() {
     let story = Story::new()

@@ -1,4 +1,4 @@
-//! What the clock tells; and what is told at COMMIT.
+//! What the clock shows, and conflicts that appear only at COMMIT.
 use super::*;
 
 #[test]
@@ -8,7 +8,7 @@ fn stale_reads() {
         let story = story.trx(&[append(1, 11)]).from(20, 21, 30);
         story.trx(&[see]).left(&[(List(1), &[10, 11])])
     };
-    // Begun before the answer to the second COMMIT was there, and after.
+    // Begun before the answer to the second COMMIT arrived, and after.
     story(read(1, &[10])).from(29, 35, 36).holds(Level::Serializable, &[]);
     story(read(1, &[10])).from(31, 35, 36).holds(RC, &[Anomaly::StaleRead]);
     story(last(1, 10)).from(31, 35, 36).holds(SI, &[Anomaly::StaleRead]);
@@ -34,7 +34,7 @@ fn a_connection_sees_its_own_commit() {
     story.left(&[(Register(1), &[5])]).holds(RC, &[Anomaly::StaleRead]);
 }
 
-/// What is shown to one that is rolled back in the end.
+/// What is shown to a transaction that is rolled back in the end.
 #[test]
 fn reads_of_who_is_rolled_back() {
     let story = |end, ops: &[Op]| {
@@ -46,7 +46,7 @@ fn reads_of_who_is_rolled_back() {
     story(End::RolledBack, &[read(1, &[])]).holds(RC, &[Anomaly::StaleRead]);
     story(End::RolledBack, &[read(2, &[20])]).holds(RC, &[Anomaly::AbortedRead]);
     story(End::RolledBack, &[read(1, &[10]), read(1, &[])]).holds(SI, &[Anomaly::StaleRead, Anomaly::Internal]);
-    // What a statement alone is noted to have seen, in case it has committed.
+    // What an autocommit statement saw, in case it has committed.
     let mut lost = story(End::RolledBack, &[read(1, &[])]);
     let statement = lost.0.transactions.last_mut().expect("a transaction");
     (statement.form, statement.end) = (Form::Statement, End::Unknown);
@@ -55,7 +55,7 @@ fn reads_of_who_is_rolled_back() {
     story(End::Unknown, &[read(2, &[20])]).holds(SI, &[]);
 }
 
-/// What one has been shown nobody is shown without later, though its COMMIT is not answered yet.
+/// What one reader has been shown is shown to all later ones, though the COMMIT is not answered yet.
 #[test]
 fn reads_do_not_go_back() {
     let story = Story::new().trx(&[append(1, 10)]).from(10, 11, 90);
@@ -70,7 +70,7 @@ fn reads_do_not_go_back() {
     story.holds(RC, &[Anomaly::StaleRead, Anomaly::PhantomSkew]);
 }
 
-/// A snapshot with the later of two commits, and without the earlier: nothing else ties them.
+/// A snapshot with the later of two commits, and without the earlier. Nothing else connects them.
 #[test]
 fn a_snapshot_is_of_one_time() {
     let story = |then: Op| {
@@ -99,7 +99,8 @@ fn a_conflict_at_commit() {
     story.holds(Level::ReadUncommitted, &[Anomaly::RefusedCommit]);
 }
 
-/// Where updates may be lost a client's writing back explains a lost append, but only one that it could have missed.
+/// Where updates may be lost, a client that writes a list back explains a lost append. It explains only
+/// an append that the client could have missed.
 #[test]
 fn lost_or_written_over() {
     let story = |begun| {
@@ -118,7 +119,8 @@ fn lost_or_written_over() {
     story(23).holds(Level::LooseRepeatableRead, &[Anomaly::LostWrite]);
 }
 
-/// A row that was not there in the snapshot, came, and is gone again: who looks for it with a lock sees by his snapshot still.
+/// A row was absent in the snapshot, was inserted, and is gone again. A locking read still sees by its
+/// snapshot.
 #[test]
 fn a_row_that_came_and_went_changes_nothing() {
     let story = |others: &[&[Op]], level: Level, expected: &[Anomaly]| {
@@ -136,19 +138,19 @@ fn a_row_that_came_and_went_changes_nothing() {
         story.left(&[(List(2), &[20])]).holds(level, expected);
     };
     let came = [at(21, 21, bring_back(1, 6)), at(22, 22, append(2, 20))];
-    // By one transaction: nobody saw it. By two.
+    // By one transaction: no other saw it. By two.
     let both = [came[0].clone(), at(22, 22, remove(1, 6, 7)), came[1].clone()];
     story(&[&both], SI, &[]);
     let went = [at(31, 31, get(1, 6)), at(32, 32, remove(1, 6, 7))];
     story(&[&came, &went], SI, &[]);
-    // It is there: that is a conflict, not a row that nobody sees.
+    // It is there: that is a conflict, not a row that no transaction sees.
     let story = Story::new().trx(&[at(10, 10, get(1, 0)), at(10, 10, remove(1, 0, 5))]);
     let story = story.from(10, 11, 12).trx(&came).from(20, 25, 26);
     let look = [at(15, 15, no_row(1)), at(50, 51, locking(no_row(1)))];
     let story = story.trx(&look).from(15, 60, 61);
     let left: [(Item, &[u32]); 2] = [(List(2), &[20]), (Register(1), &[6])];
     story.left(&left).holds(SI, &[Anomaly::StaleRead]);
-    // It is there still, and locked by another who will remove it.
+    // It is there still, and locked by another transaction that will remove it.
     let goes = [at(44, 44, get(1, 6)), at(45, 45, remove(1, 6, 7))];
     let story = Story::new().trx(&[at(10, 10, get(1, 0)), at(10, 10, remove(1, 0, 5))]);
     let story = story.from(10, 11, 12).trx(&came).from(20, 25, 26);
