@@ -1,12 +1,17 @@
-//! The insert benchmark: a table of purchases with an ascending primary key and three secondary indexes in random order.
+//! The insert benchmark: a table of purchases with an ascending primary key and three secondary
+//! indexes in random order.
 //!
-//! Two generations of the published workload differ in the columns that the indexes start with:
-//!   2023  price FLOAT = (0..500 + customer) / 100; indexes (price, customer), (register, price, customer), (price, time, customer)
-//!   now   price INT 0..499; indexes (product, customer, price), (register, customer, price), (price, time, customer)
-//! So in the third index new rows land on some 500 hot leaves now, and on some 100,000 then.
+//! Two generations of the published workload differ in the first columns of the indexes:
+//! - 2023: price FLOAT = (0..500 + customer) / 100; indexes (price, customer),
+//!   (register, price, customer), (price, time, customer)
+//! - now: price INT 0..499; indexes (product, customer, price), (register, customer, price),
+//!   (price, time, customer)
 //!
-//! One inserter (a second thread makes its statements ahead), any number of query threads, an optional deletion of the
-//! oldest rows. Statement = commit. The same seed gives the same rows, except for the time column.
+//! So new rows of the third index go to some 500 hot leaves now, and went to some 100,000 then.
+//!
+//! There is one inserter, whose statements a second thread makes ahead; any number of query threads;
+//! optionally a deletion of the oldest rows. A statement is a commit. The same seed gives the same
+//! rows, except for the time column.
 use crate::meter::{report, Meter};
 use crate::target::{retryable, Target};
 use clap::{Args, ValueEnum};
@@ -254,7 +259,7 @@ impl Insert {
         Ok(meter)
     }
 
-    /// Statements made ahead by a thread of their own, so that the inserter waits for the server only.
+    /// Statements made ahead by a second thread, so that the inserter waits for the server only.
     fn statements(&self, seed: u64) -> Receiver<(String, u64)> {
         let (sender, receiver) = sync_channel(STATEMENTS_AHEAD);
         let (schema, rows, rows_per_commit) = (self.schema, self.rows.unwrap_or(u64::MAX), self.rows_per_commit);
@@ -377,7 +382,8 @@ fn insert_statement(source: &mut Rows, rows: u64) -> String {
     text
 }
 
-/// Three eighths of the text are random, as half of three quarters of it in the published client; the rest compresses.
+/// Three eighths of the text are random, as half of three quarters are in the published client. The
+/// rest compresses.
 fn data(random: &mut fastrand::Rng, lengths: std::ops::RangeInclusive<usize>) -> String {
     let length = random.usize(lengths);
     let random_length = length * 3 / 8;

@@ -1,11 +1,12 @@
-//! A shop's list page: 500 items, each with its images and its category, read the ways an application reads them.
+//! A shop's list page: 500 items, each with its images and its category, read as applications do.
 //!
-//!   lazy      one query for the items, then one for each item's images and one for each item's category (N+1)
-//!   preload   three queries: items, all their images, all their categories
-//!   join      one query
+//! - lazy: one query for the items, then one for each item's images and one for each item's category
+//!   (N+1)
+//! - preload: three queries, for items, all their images, all their categories
+//! - join: one query
 //!
-//! Without HTTP and without a framework: what is left is the server's part and the round trips. Closed loop, or with --rate
-//! an open one, where a page that had to wait for its turn is charged from the moment it was due.
+//! There is no HTTP and no framework. What is left is the server's part and the round trips. The loop
+//! is closed, or open with --rate. In an open loop a page is charged from the moment it was due.
 use crate::meter::{report, Meter};
 use crate::target::Target;
 use clap::{Args, ValueEnum};
@@ -164,7 +165,8 @@ impl Items {
     }
 }
 
-/// Runs requests in `threads` threads for `seconds`: one after the other, or as they arrive at `rate`.
+/// Runs requests in `threads` threads for `seconds`: one after the other, or as they arrive at
+/// `rate`.
 pub fn closed_or_open(
     target: &Target,
     threads: usize,

@@ -1,8 +1,10 @@
-//! Bulk writers into a table of (primary key, text): the same rows under keys that differ in order and in width.
+//! Bulk writers into a table of (primary key, text): the same rows under keys that differ in order and
+//! in width.
 //!
-//! A kind of key is SOURCE:COLUMN, such as random:int or uuid7:binary. Sources: auto (the server counts), counter (the
-//! client counts), random, uuid1, uuid4, uuid7, ulid. Columns: int, bigint, char, binary, uuid (the server's own type).
-//! ULIDs and version-7 UUIDs are not monotonic within a millisecond, neither within a writer nor across writers.
+//! A kind of key is SOURCE:COLUMN, such as random:int or uuid7:binary. Sources: auto (the server
+//! counts), counter (the client counts), random, uuid1, uuid4, uuid7, ulid. Columns: int, bigint,
+//! char, binary, uuid (the server's own type). ULIDs and version-7 UUIDs are not monotonic within a
+//! millisecond, neither within a writer nor across writers.
 use crate::meter::{report, Meter};
 use crate::target::{retryable, Target};
 use clap::Args;
@@ -99,7 +101,8 @@ impl Keys {
                 return Ok(meter);
             }
             loop {
-                // The statement is made anew for each try, so that a random duplicate is not met again.
+                // The statement is made again for each try, so that a random duplicate does not come
+                // back.
                 let statement = self.statement(source, column, rows, &mut random, counter);
                 let due = Instant::now();
                 match connection.query_drop(&statement) {

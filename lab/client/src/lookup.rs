@@ -1,5 +1,7 @@
-//! Two tables of rows with a body of text, and requests that read random rows of both by primary key: what an application's
-//! pages leave for the server when the question is how much of the data its pool holds. Every row is equally likely.
+//! Requests that read random rows of two tables by primary key. The rows have a body of text.
+//!
+//! That is the server's part of an application's pages, when the question is how much of the data its
+//! pool holds. Every row is equally likely.
 use crate::items::{closed_or_open, fill};
 use crate::meter::{report, Meter};
 use crate::target::Target;

@@ -1,7 +1,8 @@
-//! The lab's load generator: one subcommand for each kind of load, one JSON document on standard output at the end.
+//! The lab's load generator: one subcommand for each kind of load, and one JSON document on standard
+//! output at the end.
 //!
-//! A load is run by threads, each with a connection and a `Meter`; meters of one kind are added up when the threads end. The
-//! lab measures this process's CPU from outside, apart from the server's.
+//! Threads run a load, each with a connection and a `Meter`. Meters of one kind are added up when the
+//! threads end. The lab measures the CPU of this process apart from the server's.
 mod insert;
 mod items;
 mod keys;

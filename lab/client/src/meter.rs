@@ -1,7 +1,8 @@
-//! What a thread of a load did: operations, latencies, and both by the second, so that stalls can be seen.
+//! What a thread of a load did: operations, latencies, and both by the second, so that stalls show.
 //!
-//! An operation is what the report counts (a row, a page); a request is what latency is measured of (a statement, a page).
-//! Latency runs from the moment a request was due, so that a server that stalls under a fixed rate is charged for those that waited.
+//! An operation is what the report counts (a row, a page). A request is what latency is measured of (a
+//! statement, a page). Latency begins at the moment a request was due. So a server that stalls under
+//! a fixed rate is charged for the requests that waited.
 use hdrhistogram::Histogram;
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;
@@ -93,7 +94,8 @@ impl Meter {
     }
 }
 
-/// The document that a load prints: what it took, and its meters by name. The first is the load's headline.
+/// The document that a load prints: its duration, and its meters by name. The first is the load's
+/// headline.
 pub fn report(elapsed: Duration, threads: usize, meters: &[(&str, &Meter)]) -> Value {
     let by_name: Map<String, Value> = meters
         .iter()

@@ -27,8 +27,8 @@ impl Target {
     }
 }
 
-/// The server's error number when trying the same statement again may help: deadlock, lock wait timeout, snapshot conflict,
-/// and, for random keys, a duplicate.
+/// The server's error number if another try of the same statement may succeed: deadlock, lock wait
+/// timeout, snapshot conflict and, for random keys, a duplicate.
 pub fn retryable(error: &mysql::Error) -> Option<u16> {
     match error {
         mysql::Error::MySqlError(inner) if [1213, 1205, 1020, 1180, 1062].contains(&inner.code) => Some(inner.code),

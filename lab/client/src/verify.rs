@@ -1,5 +1,6 @@
-//! After a crash: are the rows that `insert` had acknowledged there, with the values that were sent? The rows are made again
-//! from the seed and compared in the order of the primary key, which is the order of one inserter.
+//! After a crash: are the rows that `insert` had acknowledged there, with the values that were sent? The
+//! rows are made again from the seed, and compared in the order of the primary key. That is the order
+//! of one inserter.
 use crate::insert::{Lengths, Row, Rows, Schema, TABLE};
 use crate::target::Target;
 use clap::Args;
@@ -49,7 +50,8 @@ impl Verify {
     }
 }
 
-/// How many acknowledged rows are missing, how many others of the last statement are there, and how many nobody has sent.
+/// How many acknowledged rows are missing, how many others of the last statement are there, and how
+/// many were never sent.
 fn account(sent: impl Iterator<Item = Row>, found: &[Row], acknowledged: u64) -> (u64, u64, u64) {
     let (mut lost, mut beyond, mut matched) = (0, 0, 0);
     for (number, row) in sent.enumerate() {

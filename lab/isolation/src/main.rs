@@ -1,8 +1,9 @@
-//! The isolation checker: random transactions over many connections to a server, then a search for everything that the isolation level
-//! forbids. Prints how often each anomaly was found and the shortest example of each; ends with 1 if one is forbidden, or if the tables are
-//! broken in the end.
+//! The isolation checker: random transactions over many connections to a server. Then a search finds
+//! everything that the isolation level forbids.
 //!
-//! The judging is `tools/judge`. The server may be killed and restarted while this runs (scripts/isolation.py does).
+//! It prints how often each anomaly was found, and the shortest example of each. It ends with 1 if one
+//! is forbidden, or if the tables are broken in the end. `tools/judge` does the judging. The server may
+//! be killed and restarted while this runs (scripts/isolation.py does that).
 mod workload;
 
 use clap::Parser;
@@ -32,13 +33,13 @@ pub struct Plan {
     /// Of the statements; how they meet is up to the server
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Where to write, again and again, how many have committed: for who kills the server meanwhile
+    /// A file that is updated with the number of commits, for a program that kills the server
     #[arg(long)]
     progress: Option<std::path::PathBuf>,
 }
 
 impl Plan {
-    /// What the engine makes of the level that is asked for: Sluice serves READ UNCOMMITTED as READ COMMITTED.
+    /// The level that the engine serves: Sluice serves READ UNCOMMITTED as READ COMMITTED.
     fn served(&self) -> Level {
         match (self.level, self.engine.as_str()) {
             (Level::ReadUncommitted, "Sluice") => Level::ReadCommitted,

@@ -5,6 +5,7 @@
 //! The order of a list is the list at the end, or the longest one that was seen. The order of a
 //! register is the chain of what its writers had read (`registers`). An item without such an order
 //! is not in the graph. What is wrong with it is reported here.
+use crate::findings::{Anomaly, Findings, Level};
 use crate::history::{End, History, Item, Op, Seen, Time, Transaction, TrxNo, Value, Version, What};
 use crate::registers;
 use std::collections::{HashMap, HashSet};

@@ -97,8 +97,9 @@ impl Look {
         };
         format!("SELECT {columns} FROM {table}{index} WHERE {condition}{order}{lock}{wait}")
     }
-    /// Whether a row that was not found is not there. READ UNCOMMITTED promises nothing about a scan among changes. Where no snapshot and
-    /// no gap is kept, a scan that waits for a lock may miss a row whose entry moves meanwhile.
+    /// Whether a row that was not found is absent. READ UNCOMMITTED promises nothing about a scan among
+    /// changes. Without a snapshot and gap locks, a scan that waits for a lock may miss a row whose entry
+    /// moves meanwhile.
     pub(super) fn tells_absence(&self, level: Level) -> bool {
         let (locks, by_key) = (self.lock != Lock::None, self.path == Path::Primary);
         let may_miss = match level {
@@ -164,7 +165,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// In one statement, whether there is a row or not; so it may also be one alone, whose answer may get lost.
+    /// In one statement, whether there is a row or not. So it may be an autocommit statement, whose
+    /// answer may get lost.
     pub(super) fn append_or_insert(&mut self, slot: u32) -> Result<()> {
         let (key, value, place) = self.next_append(slot);
         let set = format!("list = CONCAT(list, ',{value}'), last = {value}, place = {place}");
@@ -179,7 +181,8 @@ impl Session<'_> {
         answer
     }
 
-    /// Two rows at once: the second is often there already, and then the first must not stay. The transaction goes on.
+    /// Two rows at once. The second often exists, and then the first must not stay. The transaction
+    /// continues.
     pub(super) fn insert_two(&mut self, slot: u32) -> Result<()> {
         let other = (slot + 1) % self.plan.rows;
         let keys = [self.key(slot) + self.plan.rows, self.key(other)];
@@ -214,7 +217,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// The client appends to what it has read. Below snapshot isolation it locks what it reads: the update would be lost.
+    /// The client appends to what it has read. Below snapshot isolation it locks what it reads;
+    /// otherwise the update would be lost.
     pub(super) fn write_back(&mut self, slot: u32) -> Result<()> {
         let (key, value, place) = self.next_append(slot);
         let read = self.read_lists(key, key, Look::plain(self.lock_before_write()))?;

@@ -1,11 +1,16 @@
 //! The random transactions, and what the server answered to them.
 //!
-//! Two tables. `lists`: a row is not there until its first append; after `LIST_MAX` appends its slot goes on to a new key, so that
-//! there are always rows missing, among others that are there, and lists stay short. `registers`: rows whose one value is read, then
-//! written; now and then one is deleted and brought back. In both, `place` lies in the band of its row and changes with every write, so a
-//! read by `place` must find each row exactly once, though its entries in the indexes move all the time.
+//! There are two tables.
+//! - `lists`: a row is absent until its first append. After `LIST_MAX` appends its slot goes on to a
+//!   new key. So some rows are always missing among others, and lists stay short.
+//! - `registers`: rows whose one value is read, then written. Sometimes one is deleted and brought
+//!   back.
 //!
-//! `session`: a connection, and how its transactions begin and end; `lists`, `registers`: their statements.
+//! In both, `place` is in the band of its row and changes with every write. So a read by `place` must
+//! find each row exactly once, though its entries in the indexes move all the time.
+//!
+//! `session` has a connection, and how its transactions begin and end. `lists` and `registers` have
+//! their statements.
 mod lists;
 mod registers;
 mod session;
@@ -22,7 +27,8 @@ use std::time::{Duration, Instant};
 const RECONNECT_S: u64 = 120;
 const LIST_MAX: u32 = 24;
 const BAND: u32 = 64;
-/// A row of `registers` that nobody touches: a statement that moves another row to its key fails.
+/// A row of `registers` that no transaction changes: a statement that moves another row to its key
+/// fails.
 const TAKEN: u32 = 2_000_000_000;
 
 type Result<T> = std::result::Result<T, mysql::Error>;

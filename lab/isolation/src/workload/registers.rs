@@ -1,4 +1,5 @@
-//! Statements on `registers`. Who writes one knows what it was before: it has read it, or the statement itself tells.
+//! Statements on `registers`. The writer of a register knows what it was before: it has read it, or the
+//! statement itself shows it.
 use super::lists::{by, Locked, Look};
 use super::session::{code, Session, DUPLICATE};
 use super::{Result, BAND, TAKEN};
@@ -40,7 +41,8 @@ impl Session<'_> {
         Ok((version, row.first().map_or(0, |(_, place)| *place)))
     }
 
-    /// Reads a register and writes it: by its key, by the very place where it was read, or by a statement that brings it back if need be.
+    /// Reads a register and writes it: by its key, by the place where it was read, or by a statement
+    /// that brings it back.
     pub(super) fn set_register(&mut self, key: u32) -> Result<()> {
         let (value, place) = (self.values(1), self.place(key));
         let (over, old_place) = self.read_to_write(key)?;
@@ -49,7 +51,7 @@ impl Session<'_> {
         }
         let (item, row) = (Item::Register(key), format!("({key}, {place}, {value})"));
         let set = format!("last = {value}, place = {place}");
-        // Where a row that is not there is read under a lock, nobody is kept from inserting it: only INSERT finds out.
+        // A locking read of an absent row prevents no insert of it: only INSERT finds out.
         let is_free = over == Version::Nothing && self.lock_before_write() != Lock::None;
         let (sql, path) = match self.random.u8(if is_free { 2 } else { 0 }..6) {
             0 => (format!("REPLACE INTO registers VALUES {row}"), None),
@@ -77,7 +79,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// And appends to a list: that tells, after a crash, whether the transaction is there. A row that is not there tells of no one.
+    /// And appends to a list, which shows after a crash whether the transaction is there. An absent row
+    /// shows no transaction.
     pub(super) fn remove_register(&mut self, key: u32) -> Result<()> {
         let (over, place) = self.read_to_write(key)?;
         if over == Version::Nothing {
@@ -117,8 +120,8 @@ impl Session<'_> {
         self.append_or_insert(from)
     }
 
-    /// Several in one statement, which notes itself what it writes over. Or it fails at the last of them: then nothing is written, and
-    /// the transaction goes on.
+    /// Several in one statement, which notes itself what it overwrites. Or the statement fails at the
+    /// last of them. Then nothing is written, and the transaction continues.
     pub(super) fn set_several(&mut self, from: u32, fails: bool) -> Result<()> {
         let to = (from + self.random.u32(1..4)).min(self.plan.rows - 1);
         let path = [Path::Primary, Path::Secondary][self.random.usize(0..2)];
@@ -170,7 +173,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Alone, and of a value that was read before: what it writes over is known even if the answer gets lost.
+    /// In autocommit mode, for a value that was read before. So the overwritten version is known even
+    /// if the answer gets lost.
     pub(super) fn set_if_still(&mut self, key: u32, old: Version) -> Result<()> {
         let (value, place) = (self.values(1), self.place(key));
         let last = match old {

@@ -1,7 +1,9 @@
-//! A connection: how its transactions begin and end, what they are made of, and the record of what was sent and answered.
+//! A connection: how its transactions begin and end, their statements, and the record of what was sent
+//! and answered.
 //!
-//! Most are BEGIN to COMMIT, some one statement alone, some XA transactions. A prepared one outlives the server: who was cut off from it
-//! finishes it by XA RECOVER, so its end is always known.
+//! Most go from BEGIN to COMMIT; some are one statement in autocommit mode, some XA transactions. A
+//! prepared one outlives the server. A session that lost its connection finishes it by XA RECOVER, so
+//! its end is always known.
 use super::{Result, Shared, BAND, LIST_MAX, RECONNECT_S};
 use crate::Plan;
 use isolation_judge::history::TrxNo;
@@ -14,7 +16,8 @@ use std::time::{Duration, Instant};
 
 pub(super) const DUPLICATE: u16 = 1062;
 const LOCKED: u16 = 1205;
-/// Duplicate key (another inserted the row), snapshot conflict, lock wait timeout, deadlock: begin the transaction again.
+/// Duplicate key (another session inserted the row), snapshot conflict, lock wait timeout, deadlock:
+/// begin the transaction again.
 const AGAIN: [u16; 4] = [DUPLICATE, 1020, LOCKED, 1213];
 
 #[derive(Default)]
@@ -40,7 +43,8 @@ pub(super) struct Session<'a> {
     // Of the statement sent last:
     pub(super) sent: Time,
     pub(super) done: Time,
-    /// A register, and what a statement alone was shown of it: the next one writes it if it is still so.
+    /// A register, and what an autocommit statement was shown of it. The next statement writes it if it
+    /// is unchanged.
     pub(super) remembered: Option<(u32, Version)>,
 }
 
@@ -136,7 +140,8 @@ impl<'a> Session<'a> {
         }
         Ok(())
     }
-    /// Rolls back what had ended and is prepared all the same, and adds it to `risen`: everybody would wait for its rows for ever.
+    /// Rolls back what had ended and is prepared nevertheless, and adds it to `risen`. Otherwise every
+    /// session would wait for its rows for ever.
     fn bury(&self, c: &mut Conn, open: Option<&str>, risen: &mut Vec<String>) -> Result<()> {
         for (.., name) in c.query::<Prepared, _>("XA RECOVER")? {
             let xid = format!("'{name}'");
@@ -154,7 +159,7 @@ impl<'a> Session<'a> {
             self.plan.level.sql()
         ))?;
         c.query_drop("SET lock_wait_timeout = 20, innodb_lock_wait_timeout = 20")?;
-        // Sluice's is global and set by who starts the server.
+        // Sluice's is global, and set by the caller that starts the server.
         let snapshot = (self.plan.level != Level::LooseRepeatableRead) as u8;
         c.query_drop(format!("SET innodb_snapshot_isolation = {snapshot}"))
     }
@@ -254,7 +259,7 @@ impl<'a> Session<'a> {
             };
             let is_listed = listed.iter().any(|row| format!("'{}'", row.3) == xid);
             if !is_listed {
-                // One that wrote nothing is in no list, and nobody was told of its end.
+                // A transaction that wrote nothing is in no list, and its end was not reported.
                 let writes = self
                     .ops
                     .iter()
@@ -278,7 +283,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Rolled back, by the server or by these statements. A connection that does not obey them is given up.
+    /// Rolled back, by the server or by these statements. A connection that does not obey is dropped.
     fn give_up(&mut self, error: mysql::Error, undo: &[&str]) -> std::result::Result<(End, Option<Time>), String> {
         if is_lost(&error) {
             self.connection = None;
@@ -303,8 +308,9 @@ impl<'a> Session<'a> {
         })?;
         self.begun = with_snapshot.then_some(self.sent);
         let steps = self.random.u32(1..=5);
-        // Not first: an engine that the transaction has not come to yet is not asked by SAVEPOINT, and ROLLBACK TO then ends its whole
-        // part, snapshot and locks with it. That is the server's way with every engine.
+        // Not first. SAVEPOINT does not reach an engine that the transaction has not used yet, and
+        // ROLLBACK TO then ends its whole part, with snapshot and locks. The server does so with every
+        // engine.
         let savepoint = (self.random.u8(0..8) == 0).then(|| self.random.u32(1..=steps));
         for step in 0..steps {
             if savepoint == Some(step) {
@@ -353,7 +359,7 @@ impl<'a> Session<'a> {
     pub(super) fn key(&self, slot: u32) -> u32 {
         slot + self.plan.rows * (self.shared.appends[slot as usize].load(Ordering::Relaxed) / LIST_MAX)
     }
-    /// The first of so many values that nobody else writes.
+    /// The first of this many values that no other session writes.
     pub(super) fn values(&self, number: u32) -> Value {
         self.shared.values.fetch_add(number, Ordering::Relaxed)
     }
@@ -428,14 +434,15 @@ impl<'a> Session<'a> {
             done: self.done,
         });
     }
-    /// A statement's rows make no sense by themselves. READ UNCOMMITTED promises nothing about a scan among changes.
+    /// A statement's rows are inconsistent in themselves. READ UNCOMMITTED promises nothing about a scan
+    /// among changes.
     pub(super) fn complain(&mut self, text: String) {
         if self.plan.served() != Level::ReadUncommitted {
             let trx = self.record.transactions.len() as TrxNo;
             self.record.misread.push((trx, text));
         }
     }
-    /// A conflict is to be told before the COMMIT.
+    /// A conflict must be reported before the COMMIT.
     fn refused(&mut self, what: &str, error: &mysql::Error) {
         if is_again(error) {
             let trx = self.record.transactions.len() as TrxNo;
