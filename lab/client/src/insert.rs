@@ -9,9 +9,9 @@
 //!
 //! So new rows of the third index go to some 500 hot leaves now, and went to some 100,000 then.
 //!
-//! There is one inserter, whose statements a second thread makes ahead; any number of query threads;
-//! optionally a deletion of the oldest rows. A statement is a commit. The same seed gives the same
-//! rows, except for the time column.
+//! There is one inserter, whose statements a second thread makes ahead; any number of query
+//! threads; optionally a deletion of the oldest rows. A statement is a commit. The same seed gives
+//! the same rows, except for the time column.
 use crate::meter::{report, Meter};
 use crate::target::{retryable, Target};
 use clap::{Args, ValueEnum};

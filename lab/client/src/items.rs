@@ -1,12 +1,13 @@
 //! A shop's list page: 500 items, each with its images and its category, read as applications do.
 //!
-//! - lazy: one query for the items, then one for each item's images and one for each item's category
-//!   (N+1)
+//! - lazy: one query for the items, then one for each item's images and one for each item's
+//!   category (N+1)
 //! - preload: three queries, for items, all their images, all their categories
 //! - join: one query
 //!
-//! There is no HTTP and no framework. What is left is the server's part and the round trips. The loop
-//! is closed, or open with --rate. In an open loop a page is charged from the moment it was due.
+//! There is no HTTP and no framework. What is left is the server's part and the round trips. The
+//! loop is closed, or open with --rate. In an open loop a page is charged from the moment it was
+//! due.
 use crate::meter::{report, Meter};
 use crate::target::Target;
 use clap::{Args, ValueEnum};

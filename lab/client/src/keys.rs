@@ -1,5 +1,5 @@
-//! Bulk writers into a table of (primary key, text): the same rows under keys that differ in order and
-//! in width.
+//! Bulk writers into a table of (primary key, text): the same rows under keys that differ in order
+//! and in width.
 //!
 //! A kind of key is SOURCE:COLUMN, such as random:int or uuid7:binary. Sources: auto (the server
 //! counts), counter (the client counts), random, uuid1, uuid4, uuid7, ulid. Columns: int, bigint,
@@ -101,8 +101,8 @@ impl Keys {
                 return Ok(meter);
             }
             loop {
-                // The statement is made again for each try, so that a random duplicate does not come
-                // back.
+                // The statement is made again for each try, so that a random duplicate does not
+                // come back.
                 let statement = self.statement(source, column, rows, &mut random, counter);
                 let due = Instant::now();
                 match connection.query_drop(&statement) {

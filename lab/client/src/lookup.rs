@@ -1,7 +1,7 @@
 //! Requests that read random rows of two tables by primary key. The rows have a body of text.
 //!
-//! That is the server's part of an application's pages, when the question is how much of the data its
-//! pool holds. Every row is equally likely.
+//! That is the server's part of an application's pages, when the question is how much of the data
+//! its pool holds. Every row is equally likely.
 use crate::items::{closed_or_open, fill};
 use crate::meter::{report, Meter};
 use crate::target::Target;

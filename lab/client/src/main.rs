@@ -1,8 +1,8 @@
-//! The lab's load generator: one subcommand for each kind of load, and one JSON document on standard
-//! output at the end.
+//! The lab's load generator: one subcommand for each kind of load, and one JSON document on
+//! standard output at the end.
 //!
-//! Threads run a load, each with a connection and a `Meter`. Meters of one kind are added up when the
-//! threads end. The lab measures the CPU of this process apart from the server's.
+//! Threads run a load, each with a connection and a `Meter`. Meters of one kind are added up when
+//! the threads end. The lab measures the CPU of this process apart from the server's.
 mod insert;
 mod items;
 mod keys;

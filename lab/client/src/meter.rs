@@ -1,8 +1,8 @@
 //! What a thread of a load did: operations, latencies, and both by the second, so that stalls show.
 //!
-//! An operation is what the report counts (a row, a page). A request is what latency is measured of (a
-//! statement, a page). Latency begins at the moment a request was due. So a server that stalls under
-//! a fixed rate is charged for the requests that waited.
+//! An operation is what the report counts (a row, a page). A request is what latency is measured of
+//! (a statement, a page). Latency begins at the moment a request was due. So a server that stalls
+//! under a fixed rate is charged for the requests that waited.
 use hdrhistogram::Histogram;
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
-//! After a crash: are the rows that `insert` had acknowledged there, with the values that were sent? The
-//! rows are made again from the seed, and compared in the order of the primary key. That is the order
-//! of one inserter.
+//! After a crash: are the rows that `insert` had acknowledged there, with the values that were
+//! sent? The rows are made again from the seed, and compared in the order of the primary key. That
+//! is the order of one inserter.
 use crate::insert::{Lengths, Row, Rows, Schema, TABLE};
 use crate::target::Target;
 use clap::Args;

@@ -1,9 +1,9 @@
-//! The isolation checker: random transactions over many connections to a server. Then a search finds
-//! everything that the isolation level forbids.
+//! The isolation checker: random transactions over many connections to a server. Then a search
+//! finds everything that the isolation level forbids.
 //!
-//! It prints how often each anomaly was found, and the shortest example of each. It ends with 1 if one
-//! is forbidden, or if the tables are broken in the end. `tools/judge` does the judging. The server may
-//! be killed and restarted while this runs (scripts/isolation.py does that).
+//! It prints how often each anomaly was found, and the shortest example of each. It ends with 1 if
+//! one is forbidden, or if the tables are broken in the end. `tools/judge` does the judging. The
+//! server may be killed and restarted while this runs (scripts/isolation.py does that).
 mod workload;
 
 use clap::Parser;

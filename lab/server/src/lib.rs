@@ -1,5 +1,5 @@
-//! Where the server is, and how a lost connection differs from a failed statement. For the load client
-//! and the isolation checker.
+//! Where the server is, and how a lost connection differs from a failed statement. For the load
+//! client and the isolation checker.
 use mysql::{Conn, OptsBuilder};
 
 #[derive(clap::Args, Clone)]

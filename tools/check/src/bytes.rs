@@ -1,5 +1,5 @@
-//! Numbers in byte slices: little-endian, and varints (seven bits a byte, lowest first). Every access
-//! is checked, because the bytes may be broken.
+//! Numbers in byte slices: little-endian, and varints (seven bits a byte, lowest first). Every
+//! access is checked, because the bytes may be broken.
 
 pub fn u16_at(b: &[u8], at: usize) -> u16 {
     b.get(at..at + 2).map_or(0, |x| u16::from_le_bytes([x[0], x[1]]))

@@ -1,5 +1,5 @@
-//! The catalog: tables and their trees. Drawn in `engine/src/table/catalog/dictionary.rs` (the system
-//! file's header) and `format.rs`.
+//! The catalog: tables and their trees. Drawn in `engine/src/table/catalog/dictionary.rs` (the
+//! system file's header) and `format.rs`.
 use crate::bytes::{u32_at, Reader};
 use crate::store::Store;
 use crate::tree::{self, Walked};

@@ -1,5 +1,5 @@
-//! Rows of a table as text: one line each, clustered key and row in hexadecimal. A page that cannot be
-//! read costs its own rows only. Leaves are found by their own headers, not by their parents.
+//! Rows of a table as text: one line each, clustered key and row in hexadecimal. A page that cannot
+//! be read costs its own rows only. Leaves are found by their own headers, not by their parents.
 use crate::bytes::hex;
 use crate::catalog::Table;
 use crate::page;
@@ -35,8 +35,8 @@ pub fn dump(store: &Store, table: &Table, undone: &[u64], out: &mut dyn Write) -
     for line in table.schema.lines().filter(|line| line.starts_with("key ")) {
         writeln!(out, "# {line}")?;
     }
-    // Pages that a load gave back still look like what it wrote. Where the free-space map is broken,
-    // all pages are read.
+    // Pages that a load gave back still look like what it wrote. Where the free-space map is
+    // broken, all pages are read.
     let space = space::check(store, table.file);
     let is_free = |no: u32| space.findings.is_empty() && no < space.pages && !space.used.contains(&no);
     for no in (1..store.pages_of(table.file)).filter(|no| !is_free(*no)) {

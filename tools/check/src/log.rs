@@ -1,6 +1,6 @@
 //! The redo log of a stopped engine: control file, segments, blocks, groups, as `engine/src/redo/`
-//! draws them. Reads forward from the checkpoint to the log's end, and distinguishes a torn tail, which
-//! a crash leaves, from damage.
+//! draws them. Reads forward from the checkpoint to the log's end, and distinguishes a torn tail,
+//! which a crash leaves, from damage.
 use crate::bytes::{u16_at, u32_at, u64_at};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -13,8 +13,8 @@ const SEGMENT_HEADER: u64 = 4096;
 const FORMATS: std::ops::RangeInclusive<u32> = 1..=2;
 const BLOCK: u64 = 512;
 const HEADER: u64 = 16;
-/// This far past the log's end there may be blocks that were written before the end was durable. The
-/// next start looks as far.
+/// This far past the log's end there may be blocks that were written before the end was durable.
+/// The next start looks as far.
 const LOOK_AHEAD: u64 = 18 << 20;
 const DATA: u64 = BLOCK - HEADER;
 /// Payload of every checkpoint but those of a creation that is not finished.
@@ -292,8 +292,8 @@ impl Log {
         }
     }
 
-    /// The segments from the checkpoint's on, as far as the next start reads, have no gap. There may be
-    /// fewer at the end of the ring. While the log is off their numbers mean nothing.
+    /// The segments from the checkpoint's on, as far as the next start reads, have no gap. There
+    /// may be fewer at the end of the ring. While the log is off their numbers mean nothing.
     fn check_numbers(&mut self, reached: u64) {
         if self.control.is_off || !self.control.is_ready {
             return;

@@ -1,4 +1,5 @@
-//! `sluice-check`: checks the files of an engine that does not run, and saves rows from them. Reads only.
+//! `sluice-check`: checks the files of an engine that does not run, and saves rows from them. Reads
+//! only.
 //!
 //! It shares no code with the engine. Every format is read here as the engine's sources draw it, so
 //! that a mistake of the engine's code is not repeated. Changes that are only in the redo log are
@@ -30,8 +31,8 @@ use store::Store;
 
 /// Checks the files of a stopped Sluice engine; never writes to them.
 ///
-/// Exit code: 0 everything is sound; 1 something is broken (each finding is a line); 2 the check was
-/// not possible.
+/// Exit code: 0 everything is sound; 1 something is broken (each finding is a line); 2 the check
+/// was not possible.
 #[derive(Parser)]
 #[command(name = "sluice-check", version)]
 struct Arguments {
@@ -346,7 +347,8 @@ fn dump_table(store: &Store, catalog: &catalog::Catalog, undo: &undo::Undo, name
             _ => format!("there is no table {name}; there are: {}", names.join(", ")),
         }
     })?;
-    // A prepared transaction may still be committed: neither its rows nor those before it are final.
+    // A prepared transaction may still be committed: neither its rows nor those before it are
+    // final.
     let undone: Vec<u64> = undo
         .unfinished
         .iter()

@@ -1,5 +1,5 @@
-//! A secondary index as readers see it: the entries of its tree, and the buffered changes in its delta
-//! tree. Entry values are drawn in `engine/src/entry/secondary.rs`, buffered changes in
+//! A secondary index as readers see it: the entries of its tree, and the buffered changes in its
+//! delta tree. Entry values are drawn in `engine/src/entry/secondary.rs`, buffered changes in
 //! `engine/src/change/delta/op_list.rs`.
 use crate::bytes::{u48_at, Reader};
 use std::collections::BTreeMap;
@@ -122,8 +122,8 @@ mod tests {
     #[test]
     fn operations_apply_in_the_order_of_partitions() {
         let mut pending = Pending::default();
-        // Marked by 5, unmarked by the rollback of 5 (its stamp was 3), then removed: it is not marked,
-        // so it stays.
+        // Marked by 5, unmarked by the rollback of 5 (its stamp was 3), then removed: it is not
+        // marked, so it stays.
         pending.add(b"\0\x01k", &[2, 1, 5, 0, 0, 0, 0, 0]);
         pending.add(
             b"\0\x02k",

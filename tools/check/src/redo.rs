@@ -119,8 +119,8 @@ impl Redo {
         true
     }
 
-    /// Brings a page up to the end of the log. `whole`: the page as read is valid. True: the log changed
-    /// it.
+    /// Brings a page up to the end of the log. `whole`: the page as read is valid. True: the log
+    /// changed it.
     pub fn apply(&self, file: u32, no: u32, page: &mut [u8], whole: &mut bool) -> bool {
         let Some(groups) = self.pages.get(&(file, no)) else {
             return false;

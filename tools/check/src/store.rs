@@ -239,8 +239,8 @@ impl Store {
         page::identity(&bytes, file, no)?;
         Ok(bytes)
     }
-    /// Rebuilds the version that was to be written from what is in place, whether each sector of it is
-    /// old or new. False: it cannot be proved.
+    /// Rebuilds the version that was to be written from what is in place, whether each sector of it
+    /// is old or new. False: it cannot be proved.
     fn mend(&self, (file, no): (u32, u32), listed: &Listed, bytes: &mut [u8]) -> bool {
         self.redo.write_again(file, no, listed.base..listed.lsn, bytes)
             && crc32c::crc32c(&bytes[4..]) == listed.checksum

@@ -1,6 +1,6 @@
-//! One table: its trees, its long rows, its free space, and whether its secondary indexes have an entry
-//! for each row and no others. Only the server can say whether an entry is the right one for its row,
-//! because keys depend on column types and collations.
+//! One table: its trees, its long rows, its free space, and whether its secondary indexes have an
+//! entry for each row and no others. Only the server can say whether an entry is the right one for
+//! its row, because keys depend on column types and collations.
 use crate::bytes::{hex, ranges, u32_at, u48_at, u64_at, Reader};
 use crate::catalog::{Table, DELTA_BIT};
 use crate::page::{self, BODY, PAGE};
@@ -110,8 +110,8 @@ const CUT_SHORT: &str =
     "a load into it was cut short (ALTER TABLE that copies, or CREATE TABLE ... SELECT), and the server drops it when \
                          it starts again; its indexes are not compared with its rows";
 
-/// By the name that the server gives to the copy until it takes the table's place. Between two of its
-/// loads, no list identifies it.
+/// By the name that the server gives to the copy until it takes the table's place. Between two of
+/// its loads, no list identifies it.
 fn is_copy(table: &Table) -> bool {
     table
         .name
@@ -275,8 +275,8 @@ fn check_chains(
     }
 }
 
-/// Pages of a load that has not ended: those of its list (`engine/src/btree/sorted/extents.rs`), and
-/// the list's own.
+/// Pages of a load that has not ended: those of its list (`engine/src/btree/sorted/extents.rs`),
+/// and the list's own.
 fn listed(store: &Store, file: u32, first: u32) -> BTreeSet<u32> {
     let mut pages = BTreeSet::new();
     let mut no = first;

@@ -1,7 +1,8 @@
 //! One B+tree, from its root down. The node format is drawn in `engine/src/btree/node/format.rs`.
-//! Checks each node by itself, the range that its parent routes to it, and the links along each level.
-//! Gives every entry of the leaves in order. A node of a wide tree (`engine/src/btree/nodes.rs`) is
-//! four pages that follow each other: the first, and then the bodies of the others.
+//! Checks each node by itself, the range that its parent routes to it, and the links along each
+//! level. Gives every entry of the leaves in order. A node of a wide tree
+//! (`engine/src/btree/nodes.rs`) is four pages that follow each other: the first, and then the
+//! bodies of the others.
 use crate::bytes::{u16_at, u32_at};
 use crate::page::{self, BODY};
 use crate::store::Store;

@@ -1,6 +1,6 @@
 //! The undo file: streams of records, walked from purge's position to their ends. Drawn in
-//! `engine/src/txn/undo/format.rs` and `directory.rs`. Finds the transactions that have not ended, and
-//! reads a row's older versions (`engine/src/table/row/undo_record.rs`).
+//! `engine/src/txn/undo/format.rs` and `directory.rs`. Finds the transactions that have not ended,
+//! and reads a row's older versions (`engine/src/table/row/undo_record.rs`).
 use crate::bytes::{u16_at, u32_at, u64_at, Reader};
 use crate::page::{self, BODY, PAGE};
 use crate::store::Store;

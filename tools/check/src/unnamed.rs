@@ -1,5 +1,5 @@
-//! Data files that the catalog does not name. The next start removes those that provably hold no rows,
-//! and is refused for any other. The proofs are drawn in
+//! Data files that the catalog does not name. The next start removes those that provably hold no
+//! rows, and is refused for any other. The proofs are drawn in
 //! `engine/src/engine/start/orphan_files.rs`. Files that the log drops are gone before (`store`).
 use crate::bytes::{u32_at, u64_at};
 use crate::catalog::SYSTEM_FILE;

@@ -1,11 +1,12 @@
 //! The dependency graph of the committed transactions, and its cycles by kind.
 //!
-//! An edge u -> v says that u precedes v in every order that explains what was seen. Edges are ww (v
-//! overwrote u), wr (v read u) and rw (v overwrote what u read). A kind of cycle is looked for
+//! An edge u -> v says that u precedes v in every order that explains what was seen. Edges are ww
+//! (v overwrote u), wr (v read u) and rw (v overwrote what u read). A kind of cycle is looked for
 //! in the strongly connected components of only the edges that it may have. So a history without
 //! that anomaly costs one pass, however many cycles of allowed kinds it has.
-//! The kinds: ww alone is G0; with wr it is G1c; paths of (ww or wr, then at most one rw) are what
-//! snapshot isolation forbids; all edges together are what serializability forbids.
+//!
+//! Edges ww alone make G0. Edges ww and wr make G1c. Snapshot isolation forbids paths of (ww or wr,
+//! then at most one rw). Serializability forbids all cycles.
 use crate::findings::{Anomaly, Example, Findings};
 use crate::history::{History, Item, Seen, What};
 use crate::times::Absences;

@@ -35,7 +35,8 @@ pub enum Seen {
     Nothing,
     Initial,
     List(Vec<Value>),
-    /// The value written last. A covering index of lists shows no more, and neither does a register.
+    /// The value written last. A covering index of lists shows no more, and neither does a
+    /// register.
     Last(Value),
 }
 

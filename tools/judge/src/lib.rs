@@ -1,13 +1,13 @@
-//! Judges a history. From what transactions wrote, what they were shown, and an isolation level, it
-//! makes a list of everything that the level forbids, with the shortest example of each.
+//! Judges a history: what transactions wrote, and what they were shown. The result lists everything
+//! that an isolation level forbids, with the shortest example of each.
 //!
 //! The method is Elle's (Kingsbury, Alvaro, VLDB 2020). Lists that are only appended to show the
 //! order of their writes to every reader. So the dependencies between transactions follow from
 //! what they saw, without any statement of the engine about itself.
 //!
 //! Histories come from `lab/isolation` (connections to a server) and from the engine's own tests
-//! (`engine/tests/histories`: turns of sessions from a seed). Reading order: `history`; what needs no
-//! graph: `versions`, `registers`, `internal`, `times`; `graph`; `findings`.
+//! (`engine/tests/histories`: turns of sessions from a seed). Reading order: `history`; what needs
+//! no graph: `versions`, `registers`, `internal`, `times`; `graph`; `findings`.
 pub mod describe;
 pub mod findings;
 pub mod graph;

@@ -23,8 +23,8 @@ use std::collections::HashMap;
 const AROUND_US: Time = 20_000;
 const AROUND_MAX: usize = 40;
 
-/// For reads that were shown no row of a register, by transaction and operation: the places of the
-/// first and the last removal that it can be.
+/// Reads that were shown no row of a register, by transaction and operation. The places are those
+/// of the first and the last removal that it can be.
 pub type Absences = HashMap<(TrxNo, usize), (usize, usize)>;
 
 pub fn judge(history: &History, versions: &Versions, level: Level, findings: &mut Findings) -> Absences {
@@ -257,8 +257,8 @@ impl Judge<'_> {
             findings.say(Anomaly::Garbage, vec![trx], text);
             return None;
         }
-        // Of the many in a long history: from the first that may still have been the newest, to
-        // where even the version before it had not been committed.
+        // From the first version that may still have been the newest, to where even the version
+        // before it had not been committed.
         let order = &self.versions.order[&op.item];
         let too_old = all.partition_point(|(place, _)| self.known_before(op.item, *place, earliest).is_some());
         let is_begun = |place: usize| {

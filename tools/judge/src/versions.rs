@@ -1,6 +1,7 @@
-//! The order in which each item got its values, and what needs no graph: values that no transaction
-//! wrote, writes that are lost or should be, aborted and intermediate reads, reads that no order
-//! explains.
+//! The order in which each item got its values, and the anomalies that need no graph.
+//!
+//! Those are values that no transaction wrote, writes that are lost or should be, aborted and
+//! intermediate reads, and reads that no order explains.
 //!
 //! The order of a list is the list at the end, or the longest one that was seen. The order of a
 //! register is the chain of what its writers had read (`registers`). An item without such an order
@@ -40,8 +41,8 @@ impl Versions {
     pub fn place(&self, value: Value) -> Option<usize> {
         self.places.get(&value).copied()
     }
-    /// The same for what a read was shown. None: the value is not in the order (rolled back), or the
-    /// read alone does not say (no row of a register).
+    /// The same for what a read was shown. None: the value is not in the order (rolled back), or
+    /// the read alone does not say (no row of a register).
     pub fn place_seen(&self, item: Item, seen: &Seen) -> Option<usize> {
         match (seen.version(), item) {
             (Version::Value(value), _) => self.place(value),
@@ -122,8 +123,8 @@ fn sources(history: &History) -> HashMap<Value, Source> {
 }
 
 /// A transaction whose end is unknown has committed if a committed transaction saw a write of it,
-/// known as committed or found so here. At READ UNCOMMITTED only locked rows prove that: other reads
-/// may show what never committed.
+/// known as committed or found so here. At READ UNCOMMITTED only locked rows prove that: other
+/// reads may show what never committed.
 fn outcomes(history: &History, level: Level, sources: &HashMap<Value, Source>) -> Vec<bool> {
     let mut committed: Vec<bool> = history.transactions.iter().map(|t| t.end == End::Committed).collect();
     let mut to_look_at: Vec<TrxNo> = (0..committed.len())

@@ -97,9 +97,9 @@ impl Look {
         };
         format!("SELECT {columns} FROM {table}{index} WHERE {condition}{order}{lock}{wait}")
     }
-    /// Whether a row that was not found is absent. READ UNCOMMITTED promises nothing about a scan among
-    /// changes. Without a snapshot and gap locks, a scan that waits for a lock may miss a row whose entry
-    /// moves meanwhile.
+    /// Whether a row that was not found is absent. READ UNCOMMITTED promises nothing about a scan
+    /// among changes. Without a snapshot and gap locks, a scan that waits for a lock may miss a row
+    /// whose entry moves meanwhile.
     pub(super) fn tells_absence(&self, level: Level) -> bool {
         let (locks, by_key) = (self.lock != Lock::None, self.path == Path::Primary);
         let may_miss = match level {

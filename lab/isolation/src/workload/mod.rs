@@ -1,13 +1,13 @@
 //! The random transactions, and what the server answered to them.
 //!
 //! There are two tables.
-//! - `lists`: a row is absent until its first append. After `LIST_MAX` appends its slot goes on to a
-//!   new key. So some rows are always missing among others, and lists stay short.
+//! - `lists`: a row is absent until its first append. After `LIST_MAX` appends its slot goes on to
+//!   a new key. So some rows are always missing among others, and lists stay short.
 //! - `registers`: rows whose one value is read, then written. Sometimes one is deleted and brought
 //!   back.
 //!
-//! In both, `place` is in the band of its row and changes with every write. So a read by `place` must
-//! find each row exactly once, though its entries in the indexes move all the time.
+//! In both, `place` is in the band of its row and changes with every write. So a read by `place`
+//! must find each row exactly once, though its entries in the indexes move all the time.
 //!
 //! `session` has a connection, and how its transactions begin and end. `lists` and `registers` have
 //! their statements.

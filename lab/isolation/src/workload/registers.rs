@@ -1,5 +1,5 @@
-//! Statements on `registers`. The writer of a register knows what it was before: it has read it, or the
-//! statement itself shows it.
+//! Statements on `registers`. The writer of a register knows what it was before: it has read it, or
+//! the statement itself shows it.
 use super::lists::{by, Locked, Look};
 use super::session::{code, Session, DUPLICATE};
 use super::{Result, BAND, TAKEN};
@@ -41,8 +41,8 @@ impl Session<'_> {
         Ok((version, row.first().map_or(0, |(_, place)| *place)))
     }
 
-    /// Reads a register and writes it: by its key, by the place where it was read, or by a statement
-    /// that brings it back.
+    /// Reads a register and writes it: by its key, by the place where it was read, or by a
+    /// statement that brings it back.
     pub(super) fn set_register(&mut self, key: u32) -> Result<()> {
         let (value, place) = (self.values(1), self.place(key));
         let (over, old_place) = self.read_to_write(key)?;
@@ -79,8 +79,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// And appends to a list, which shows after a crash whether the transaction is there. An absent row
-    /// shows no transaction.
+    /// And appends to a list, which shows after a crash whether the transaction is there. An absent
+    /// row shows no transaction.
     pub(super) fn remove_register(&mut self, key: u32) -> Result<()> {
         let (over, place) = self.read_to_write(key)?;
         if over == Version::Nothing {
@@ -120,8 +120,8 @@ impl Session<'_> {
         self.append_or_insert(from)
     }
 
-    /// Several in one statement, which notes itself what it overwrites. Or the statement fails at the
-    /// last of them. Then nothing is written, and the transaction continues.
+    /// Several in one statement, which notes itself what it overwrites. Or the statement fails at
+    /// the last of them. Then nothing is written, and the transaction continues.
     pub(super) fn set_several(&mut self, from: u32, fails: bool) -> Result<()> {
         let to = (from + self.random.u32(1..4)).min(self.plan.rows - 1);
         let path = [Path::Primary, Path::Secondary][self.random.usize(0..2)];
@@ -173,8 +173,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// In autocommit mode, for a value that was read before. So the overwritten version is known even
-    /// if the answer gets lost.
+    /// In autocommit mode, for a value that was read before. So the overwritten version is known
+    /// even if the answer gets lost.
     pub(super) fn set_if_still(&mut self, key: u32, old: Version) -> Result<()> {
         let (value, place) = (self.values(1), self.place(key));
         let last = match old {

@@ -1,9 +1,9 @@
-//! A connection: how its transactions begin and end, their statements, and the record of what was sent
-//! and answered.
+//! A connection: how its transactions begin and end, their statements, and the record of what was
+//! sent and answered.
 //!
 //! Most go from BEGIN to COMMIT; some are one statement in autocommit mode, some XA transactions. A
-//! prepared one outlives the server. A session that lost its connection finishes it by XA RECOVER, so
-//! its end is always known.
+//! prepared one outlives the server. A session that lost its connection finishes it by XA RECOVER,
+//! so its end is always known.
 use super::{Result, Shared, BAND, LIST_MAX, RECONNECT_S};
 use crate::Plan;
 use isolation_judge::history::TrxNo;
@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 pub(super) const DUPLICATE: u16 = 1062;
 const LOCKED: u16 = 1205;
-/// Duplicate key (another session inserted the row), snapshot conflict, lock wait timeout, deadlock:
-/// begin the transaction again.
+/// Duplicate key (another session inserted the row), snapshot conflict, lock wait timeout,
+/// deadlock: begin the transaction again.
 const AGAIN: [u16; 4] = [DUPLICATE, 1020, LOCKED, 1213];
 
 #[derive(Default)]
@@ -43,8 +43,8 @@ pub(super) struct Session<'a> {
     // Of the statement sent last:
     pub(super) sent: Time,
     pub(super) done: Time,
-    /// A register, and what an autocommit statement was shown of it. The next statement writes it if it
-    /// is unchanged.
+    /// A register, and what an autocommit statement was shown of it. The next statement writes it
+    /// if it is unchanged.
     pub(super) remembered: Option<(u32, Version)>,
 }
 
@@ -140,8 +140,8 @@ impl<'a> Session<'a> {
         }
         Ok(())
     }
-    /// Rolls back what had ended and is prepared nevertheless, and adds it to `risen`. Otherwise every
-    /// session would wait for its rows for ever.
+    /// Rolls back what had ended and is prepared nevertheless, and adds it to `risen`. Otherwise
+    /// every session would wait for its rows for ever.
     fn bury(&self, c: &mut Conn, open: Option<&str>, risen: &mut Vec<String>) -> Result<()> {
         for (.., name) in c.query::<Prepared, _>("XA RECOVER")? {
             let xid = format!("'{name}'");
@@ -283,7 +283,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Rolled back, by the server or by these statements. A connection that does not obey is dropped.
+    /// Rolled back, by the server or by these statements. A connection that does not obey is
+    /// dropped.
     fn give_up(&mut self, error: mysql::Error, undo: &[&str]) -> std::result::Result<(End, Option<Time>), String> {
         if is_lost(&error) {
             self.connection = None;
@@ -309,8 +310,8 @@ impl<'a> Session<'a> {
         self.begun = with_snapshot.then_some(self.sent);
         let steps = self.random.u32(1..=5);
         // Not first. SAVEPOINT does not reach an engine that the transaction has not used yet, and
-        // ROLLBACK TO then ends its whole part, with snapshot and locks. The server does so with every
-        // engine.
+        // ROLLBACK TO then ends its whole part, with snapshot and locks. The server does so with
+        // every engine.
         let savepoint = (self.random.u8(0..8) == 0).then(|| self.random.u32(1..=steps));
         for step in 0..steps {
             if savepoint == Some(step) {
@@ -434,8 +435,8 @@ impl<'a> Session<'a> {
             done: self.done,
         });
     }
-    /// A statement's rows are inconsistent in themselves. READ UNCOMMITTED promises nothing about a scan
-    /// among changes.
+    /// A statement's rows are inconsistent in themselves. READ UNCOMMITTED promises nothing about a
+    /// scan among changes.
     pub(super) fn complain(&mut self, text: String) {
         if self.plan.served() != Level::ReadUncommitted {
             let trx = self.record.transactions.len() as TrxNo;

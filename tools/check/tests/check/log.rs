@@ -84,8 +84,8 @@ fn a_dump_says_that_the_log_was_off() {
     agree(&folder.0, "off, then shut down");
 }
 
-/// The newer half of the control file breaks. The log may go on in an epoch that the older half does
-/// not have.
+/// The newer half of the control file breaks. The log may go on in an epoch that the older half
+/// does not have.
 #[test]
 fn a_control_file_that_is_older_than_the_log_is_named() {
     let folder = Folder::new("older");

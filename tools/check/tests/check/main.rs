@@ -1,5 +1,6 @@
 //! The checker against directories that the engine made: the formats as they are, not as they were
 //! drawn once.
+mod loads;
 mod log;
 mod reopen;
 
@@ -209,86 +210,8 @@ fn wide_nodes_are_read_as_one() {
     assert!(text.contains(&format!("page {rest}")), "{text}");
 }
 
-/// Loads of tables that other connections use: cut short before and after the link, and rolled back.
-/// Their pages are accounted for. No row of theirs is saved, though pages that were given back still
-/// look like what was written.
-#[test]
-fn loads_that_did_not_end_leave_a_sound_directory() {
-    let folder = Folder::new("loads");
-    let mut config = config();
-    config.store.bulk_load_min = 0;
-    let db = open(&folder.0, config).expect("opens");
-    let names = ["building", "linked", "undone", "aborted", "committed"];
-    for name in names {
-        let table = make(&db, name, &[]);
-        let mut trx = db.begin();
-        let bulk = db.engine().store().loads().begin_bulk_insert(&table).expect("look");
-        let mut bulk = bulk.expect("an empty table");
-        for n in 0..20_000u32 {
-            bulk.add(trx.trx(), &n.to_be_bytes(), &row(n % 96 + 1), &[])
-                .expect("add");
-        }
-        if !["building", "aborted"].contains(&name) {
-            bulk.finish(trx.trx()).expect("finish");
-            bulk.end(trx.trx());
-        } else {
-            std::mem::drop(bulk);
-        }
-        match name {
-            "undone" | "aborted" => trx.rollback().expect("rollback"),
-            "committed" => trx.commit().expect("commit"),
-            _ => std::mem::forget(trx),
-        }
-    }
-    db.engine().flush_log().expect("flush");
-    db.engine().close(Close::LogOnly).expect("close");
-    let (code, text) = check(&[], &folder.0);
-    assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains("transactions that did not end: 2"), "{text}");
-    for name in names {
-        let (code, text) = check(&["--dump", name], &folder.0);
-        assert_eq!(code, Some(0), "{name}: {text}");
-        let saved = text.lines().filter(|line| line.contains('\t')).count();
-        assert_eq!(saved, if name == "committed" { 20_000 } else { 0 }, "{name}");
-    }
-}
-
-/// Loads of tables that no connection has opened, cut short before a row is linked; and of a copy that
-/// ALTER TABLE made, when rows are linked and their entries are not. The server drops such tables when
-/// it starts again.
-#[test]
-fn loads_into_new_tables_that_were_cut_short_leave_a_sound_directory() {
-    let folder = Folder::new("copies");
-    let mut config = config();
-    config.store.bulk_load_min = 0;
-    let db = open(&folder.0, config).expect("opens");
-    for name in ["./d/t", "./d/#sql-alter-1-1"] {
-        let table = make(&db, name, &["by_rest"]);
-        let load = db.engine().store().loads().begin_load(&table).expect("look");
-        let mut load = load.expect("an empty table");
-        let mut add = |n: u32| {
-            let pk = n.to_be_bytes();
-            let key = entry_key(n, &pk);
-            load.add(&pk, &row(n % 96 + 1), &[entry(&key)]).expect("add");
-        };
-        (1..20_000).for_each(&mut add);
-        if name != "./d/t" {
-            // Out of order: what came before is linked.
-            add(0);
-        }
-        std::mem::forget(load);
-    }
-    db.engine().flush_log().expect("flush");
-    db.engine().close(Close::LogOnly).expect("close");
-    let (code, text) = check(&[], &folder.0);
-    assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains("#sql-alter-1-1: 20000 rows"), "{text}");
-    assert_eq!(text.matches("a load into it was cut short").count(), 2, "{text}");
-    assert_eq!(check(&["--dump", "d.t"], &folder.0).0, Some(0));
-}
-
-/// The root of a tree with a broken page is freed last. A crash comes before: the root points to pages
-/// that are free already.
+/// The root of a tree with a broken page is freed last. A crash comes before: the root points to
+/// pages that are free already.
 #[test]
 fn a_tree_that_is_half_freed_is_no_finding() {
     let folder = Folder::new("half-freed");
@@ -342,8 +265,8 @@ fn a_tree_that_is_half_freed_is_no_finding() {
     assert_eq!(code, Some(0), "{text}");
 }
 
-/// The undo file is truncated while its pages' changes are still in the log. A crash comes between the
-/// log record and the truncation.
+/// The undo file is truncated while its pages' changes are still in the log. A crash comes between
+/// the log record and the truncation.
 #[test]
 fn an_undo_file_that_was_cut_is_sound_as_long_and_as_short() {
     let folder = Folder::new("cut");
@@ -479,8 +402,8 @@ fn copied(from: &Path, name: &str) -> Folder {
     }
     to
 }
-/// The engine and the checker say the same of the directory and of a dump. Returns what the checker and
-/// the dump say.
+/// The engine and the checker say the same of the directory and of a dump. Returns what the checker
+/// and the dump say.
 fn agree(dir: &Path, what: &str) -> (String, String) {
     let (code, text) = check(&[], dir);
     let (dump_code, dump) = check(&["--dump", "d.t"], dir);
@@ -549,8 +472,8 @@ fn a_dropped_tables_file_that_could_not_be_removed_is_no_finding() {
     assert!(code == Some(0) && !text.contains("00000010"), "{text}");
 }
 
-/// The system file names a table's file as one that could not be removed. Neither the engine nor the
-/// checker decides.
+/// The system file names a table's file as one that could not be removed. Neither the engine nor
+/// the checker decides.
 #[test]
 fn a_table_whose_file_is_also_a_dropped_tables_is_refused() {
     let folder = Folder::new("both");
@@ -567,7 +490,8 @@ fn a_table_whose_file_is_also_a_dropped_tables_is_refused() {
     assert!(folder.0.join("00000010.slu").exists());
 }
 
-/// Written once, without a copy, and torn: what a start restores from the log is whole for the checker.
+/// Written once, without a copy, and torn: what a start restores from the log is whole for the
+/// checker.
 #[test]
 fn a_torn_page_that_the_log_mends_is_sound() {
     let name = "00000010.slu";
@@ -589,7 +513,8 @@ fn a_torn_page_that_the_log_mends_is_sound() {
             keys().for_each(|pk| trx.update(&table, &pk, &[value; 100], &[]).expect("update"));
             trx.commit().expect("commit");
             store.pool.flush_all().expect("flush");
-            // All in one batch, and none by the page cleaner before: a crash may tear the last batch.
+            // All in one batch, and none by the page cleaner before: a crash may tear the last
+            // batch.
             let torn = copied(&folder.0, "mended-torn");
             (store.counters.dblwr_writes.get() == batches + 1).then_some((value, old, torn))
         })

@@ -1,5 +1,5 @@
-//! Histories made by hand: each holds one anomaly, which must be found by its name, and no other that
-//! the level forbids.
+//! Histories made by hand: each holds one anomaly, which must be found by its name, and no other
+//! that the level forbids.
 mod registers;
 mod times;
 

@@ -68,7 +68,8 @@ fn failed_statements() {
         .holds(RC, &[Anomaly::KeptWrite]);
 }
 
-/// An UPDATE misses a register that has no write yet. That is no read of the register's first state.
+/// An UPDATE misses a register that has no write yet. That is no read of the register's first
+/// state.
 #[test]
 fn a_miss_is_not_the_beginning() {
     let mut miss = no_row(1);

@@ -55,7 +55,8 @@ fn reads_of_who_is_rolled_back() {
     story(End::Unknown, &[read(2, &[20])]).holds(SI, &[]);
 }
 
-/// What one reader has been shown is shown to all later ones, though the COMMIT is not answered yet.
+/// What one reader has been shown is shown to all later ones, though the COMMIT is not answered
+/// yet.
 #[test]
 fn reads_do_not_go_back() {
     let story = Story::new().trx(&[append(1, 10)]).from(10, 11, 90);
@@ -99,8 +100,8 @@ fn a_conflict_at_commit() {
     story.holds(Level::ReadUncommitted, &[Anomaly::RefusedCommit]);
 }
 
-/// Where updates may be lost, a client that writes a list back explains a lost append. It explains only
-/// an append that the client could have missed.
+/// Where updates may be lost, a client that writes a list back explains a lost append. It explains
+/// only an append that the client could have missed.
 #[test]
 fn lost_or_written_over() {
     let story = |begun| {
@@ -119,8 +120,8 @@ fn lost_or_written_over() {
     story(23).holds(Level::LooseRepeatableRead, &[Anomaly::LostWrite]);
 }
 
-/// A row was absent in the snapshot, was inserted, and is gone again. A locking read still sees by its
-/// snapshot.
+/// A row was absent in the snapshot, was inserted, and is gone again. A locking read still sees by
+/// its snapshot.
 #[test]
 fn a_row_that_came_and_went_changes_nothing() {
     let story = |others: &[&[Op]], level: Level, expected: &[Anomaly]| {

@@ -1,5 +1,5 @@
-//! Opens a directory that was open until now, in a program that starts others. Between fork and exec a
-//! child has the lock's file, too.
+//! Opens a directory that was open until now, in a program that starts others. Between fork and
+//! exec a child has the lock's file, too.
 use sluice::base::{Error, Result};
 use sluice::engine::{Config, Database};
 use std::path::Path;
