@@ -1,5 +1,6 @@
-/* ScanState: where a handler's scan is, beyond what the engine's cursor knows. CoveredColumns: whether
-   an index has every column that is read. RowImages: the row that is written, as the engine takes it.
+/* ScanState: where a handler's scan is, beyond what the engine's cursor knows. CoveredColumns:
+   whether an index has every column that is read. RowImages: the row that is written, as the engine
+   takes it.
    Called by: the handler files, each from its connection's thread. */
 #ifndef SLUICE_SCAN_STATE_H
 #define SLUICE_SCAN_STATE_H
