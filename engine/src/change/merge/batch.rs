@@ -32,6 +32,14 @@ struct Run {
     to: usize,
 }
 
+/// What a mini-transaction has taken out of the delta tree.
+#[derive(Default)]
+pub struct TakenOut {
+    entries: usize,
+    /// A key of each delta leaf that is empty now.
+    empty: Vec<Vec<u8>>,
+}
+
 /// How far a collecting came.
 pub enum Reach {
     All,
@@ -77,7 +85,14 @@ impl<'a> Batch<'a> {
         self.runs.clear();
         let reach = self.collect_partitions(mtr, lo, hi, limits)?;
         self.pending.group();
+        debug_assert!(self.is_within(lo, hi), "I4: only entries of the latched leaves");
         Ok(reach)
+    }
+    fn is_within(&self, lo: &[u8], hi: Option<&[u8]>) -> bool {
+        let Some(last) = self.pending.len().checked_sub(1) else {
+            return true;
+        };
+        self.pending.key(0) >= lo && hi.is_none_or(|hi| self.pending.key(last) < hi)
     }
     fn collect_partitions(&mut self, mtr: &mut Mtr<'_>, lo: &[u8], hi: Option<&[u8]>, limits: Limits) -> Result<Reach> {
         let delta = &self.delta.tree;
@@ -145,16 +160,16 @@ impl<'a> Batch<'a> {
             }
         }
     }
-    /// I4: takes the first `done` keys out of the delta leaves, except those in `kept`, in the
-    /// mini-transaction that has applied them. Returns a key of each leaf that is empty now.
-    pub fn take_out(&self, mtr: &mut Mtr<'_>, done: usize, kept: &[usize]) -> Vec<Vec<u8>> {
+    /// I4: takes the first `done` keys out of the delta leaves, except those in `kept`. The same
+    /// mini-transaction has applied them.
+    pub fn take_out(&self, mtr: &mut Mtr<'_>, done: usize, kept: &[usize]) -> TakenOut {
         debug_assert!(done <= self.pending.len() && kept.is_sorted());
-        let mut empty = Vec::new();
+        let mut taken = TakenOut::default();
         if !kept.is_empty() {
             self.delta.progress.note_stuck();
         }
         if planted(Mutant::BufferedEntryMergedTwice) {
-            return empty;
+            return taken;
         }
         // From the right: a run before another in one leaf keeps its slots.
         for run in self.runs.iter().rev() {
@@ -170,18 +185,20 @@ impl<'a> Batch<'a> {
                 .collect();
             for slot in stays.into_iter().rev() {
                 if slot + 1 < to {
+                    taken.entries += to - (slot + 1);
                     run.leaf.remove_run(mtr, slot + 1, to);
                 }
                 to = slot;
             }
+            taken.entries += to.saturating_sub(run.from);
             if run.from < to && run.leaf.remove_run(mtr, run.from, to) {
-                empty.push(run.leaf.fences(mtr).0.to_vec());
+                taken.empty.push(run.leaf.fences(mtr).0.to_vec());
             }
         }
-        empty
+        taken
     }
     /// Counts down what `take_out` took, after the end of the mini-transaction. No latch is held.
-    pub fn count_merged(&mut self, done: usize, kept: &[usize]) {
+    pub fn count_merged(&mut self, done: usize, kept: &[usize], taken: &TakenOut) {
         let counters = self.pool.counters();
         let before = self.entries;
         let mut operations = OpCounts::default();
@@ -199,6 +216,12 @@ impl<'a> Batch<'a> {
                 self.entries += 1;
             }
         }
+        debug_assert!(
+            taken.entries == self.entries - before
+                || planted(Mutant::BufferedEntryMergedTwice)
+                || planted(Mutant::RedistributedEntryMergedTwice),
+            "I4: every entry that is applied is taken out"
+        );
         counters.change_buffer_merged_inserts.add(operations.inserts);
         counters.change_buffer_merged_delete_marks.add(operations.delete_marks);
         counters.change_buffer_merged_deletes.add(operations.deletes);
@@ -209,8 +232,8 @@ impl<'a> Batch<'a> {
         counters.change_buffer_missing.add(kept.len() as u64);
     }
     /// Frees the delta leaves that `take_out` emptied. No latch is held.
-    pub fn free_empty(&self, empty: Vec<Vec<u8>>) -> Result<()> {
-        for key in empty {
+    pub fn free_empty(&self, taken: TakenOut) -> Result<()> {
+        for key in taken.empty {
             self.delta.tree.try_merge_nodes(self.pool, &key)?;
         }
         Ok(())

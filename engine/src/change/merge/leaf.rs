@@ -303,14 +303,14 @@ impl<'a> LeafMerge<'a> {
         }
         let batch = &mut self.batch;
         let done = stopped.unwrap_or(batch.pending.len());
-        let empty = batch.take_out(&mut mtr, done, &kept);
+        let taken = batch.take_out(&mut mtr, done, &kept);
         mtr.commit();
         sync_point(SyncPoint::MergedToBeCounted);
-        batch.count_merged(done, &kept);
+        batch.count_merged(done, &kept, &taken);
         if let Some(i) = sparse {
             batch.tree.try_merge_nodes(batch.pool, batch.pending.key(i))?;
         }
-        batch.free_empty(empty)?;
+        batch.free_empty(taken)?;
         Ok(stopped.map(|i| {
             let key = batch.pending.key(i).to_vec();
             let bytes = key.len() + batch.value.len();

@@ -8,7 +8,7 @@
 //!
 //! Latches: a parent and several base leaves (X), then delta leaves as `merge::batch` says. Called
 //! by: `merge::leaf`, with no latch held.
-use super::batch::{Batch, Limits, Reach};
+use super::batch::{Batch, Limits, Reach, TakenOut};
 use crate::base::{planted, sync_point, Mutant, Result, SyncPoint};
 use crate::btree::Tree;
 use crate::change::delta::Delta;
@@ -78,16 +78,16 @@ pub fn merge_stretch(batch: &mut Batch<'_>, at: &[u8]) -> Result<Option<MergedSt
         return Ok(None);
     }
     let (stuck, done) = (batch.stuck, batch.pending.len());
-    let empty = match planted(Mutant::RedistributedEntryMergedTwice) {
-        true => Vec::new(),
+    let taken = match planted(Mutant::RedistributedEntryMergedTwice) {
+        true => TakenOut::default(),
         false => batch.take_out(&mut mtr, done, &kept),
     };
     mtr.commit();
     #[cfg(test)]
     REDISTRIBUTED.with(|sum| sum.set((sum.get().0 + 1, sum.get().1 + siblings.len() as u64)));
     sync_point(SyncPoint::MergedToBeCounted);
-    batch.count_merged(done, &kept);
-    batch.free_empty(empty)?;
+    batch.count_merged(done, &kept, &taken);
+    batch.free_empty(taken)?;
     let rest = match reach {
         Reach::All => None,
         Reach::Below(key) => Some(key),

@@ -1,0 +1,123 @@
+//! The language of comments: its width, its sentences, and words that it does without.
+use super::source::{comment, Source};
+
+pub const WIDTH_MAX: usize = 100;
+pub const SENTENCE_WORDS_MAX: usize = 25;
+
+/// Word, and what to write instead. A word is looked for in comments, whole and in small letters.
+pub const BANNED: &[(&str, &str)] = &[
+    (
+        "nobody",
+        "name the thing that does not do it: no thread, no transaction, no caller",
+    ),
+    ("behind", "after, past, below, at the end of"),
+    ("who", "name the thread, the caller, the transaction, the user"),
+    ("whoever", "name the thread, the caller, the user"),
+    ("told", "logged, reported, signalled, log_dedup"),
+    ("for to", "to"),
+    ("be it", "whether"),
+    ("aside", "quarantined"),
+    ("imprint", "absence filter"),
+    ("imprints", "absence filters"),
+    ("rewound", "version cache"),
+    ("unmerged", "unmergeable"),
+    ("parked", "in doubt"),
+    ("undecided", "in doubt"),
+    ("verdict", "in doubt, decision"),
+    ("settled", "durable"),
+    ("rising", "append hint, ascending"),
+    ("strip", "remove_loaded, remove"),
+    ("stripped", "removed"),
+    ("rig", "fixture"),
+    ("kit", "fixture"),
+    ("lone", "autocommit"),
+    ("eaten", "consumed, purged"),
+    ("eat", "consume, purge"),
+    ("pile", "list, stack"),
+];
+
+pub fn too_wide(source: &Source) -> Vec<String> {
+    let wide = |line: &&(usize, &String)| {
+        let text = line.1.trim_start();
+        let is_comment = text.starts_with("//") || text.starts_with("/*") || text.starts_with("* ");
+        is_comment && line.1.chars().count() > WIDTH_MAX
+    };
+    let numbered: Vec<(usize, &String)> = source.lines.iter().enumerate().collect();
+    numbered
+        .iter()
+        .filter(wide)
+        .map(|(n, _)| format!("{}:{}", source.name, n + 1))
+        .collect()
+}
+
+/// Comment text by paragraph: the first line's number, and the words.
+fn paragraphs(source: &Source) -> Vec<(usize, String)> {
+    let mut out: Vec<(usize, String)> = Vec::new();
+    let (mut open, mut fenced) = (false, false);
+    for (n, line) in source.lines.iter().enumerate() {
+        let whole = line.trim_start().starts_with("//");
+        let text = comment(line).filter(|_| !line.contains("\"//"));
+        let Some(text) = text else {
+            open = false;
+            continue;
+        };
+        let text = text.trim();
+        if text.starts_with("```") {
+            fenced = !fenced;
+            open = false;
+            continue;
+        }
+        let starts = text.starts_with(['-', '*', '|', '#', '>']) || text.starts_with(|c: char| c.is_ascii_digit());
+        if fenced || text.is_empty() || text.starts_with('|') {
+            open = false;
+            continue;
+        }
+        match out.last_mut().filter(|_| open && whole && !starts) {
+            Some((_, paragraph)) => {
+                paragraph.push(' ');
+                paragraph.push_str(text);
+            }
+            None => out.push((n + 1, text.to_string())),
+        }
+        open = whole;
+    }
+    out
+}
+
+pub fn banned(source: &Source) -> Vec<String> {
+    let mut out = Vec::new();
+    for (n, line) in source.lines.iter().enumerate() {
+        let Some(text) = comment(line) else { continue };
+        let text = quoted_out(text).to_lowercase();
+        let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        for (word, instead) in BANNED {
+            let parts: Vec<&str> = word.split(' ').collect();
+            if words.windows(parts.len()).any(|window| window == parts) {
+                out.push(format!("{}:{}: \"{word}\": write {instead}", source.name, n + 1));
+            }
+        }
+    }
+    out
+}
+
+/// Without what stands between back quotes: that is code.
+fn quoted_out(text: &str) -> String {
+    text.split('`').step_by(2).collect::<Vec<_>>().join(" ")
+}
+
+pub fn long_sentences(source: &Source) -> Vec<String> {
+    let mut out = Vec::new();
+    for (line, paragraph) in paragraphs(source) {
+        let text = paragraph.replace("e.g.", "eg").replace("i.e.", "ie");
+        for sentence in text.split(['.', '?', '!']) {
+            let words = sentence
+                .split_whitespace()
+                .filter(|word| word.contains(char::is_alphanumeric))
+                .count();
+            if words > SENTENCE_WORDS_MAX {
+                out.push(format!("{}:{line}: a sentence of {words} words", source.name));
+            }
+        }
+    }
+    out
+}
