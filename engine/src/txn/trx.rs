@@ -153,7 +153,7 @@ struct FoundRow {
     leaf: PageNo,
 }
 
-/// Where the undoing of a record stands that takes several steps (the table layer's `bulk_undo.rs`).
+/// Where the undoing of a record stands that takes several steps (the table layer's `undo/load_rollback.rs`).
 pub(crate) struct HalfUndone {
     pub record: UndoPtr,
     /// Indexes that need no further step.
@@ -182,7 +182,7 @@ impl HalfUndone {
     }
 }
 
-/// Of a rollback that is going on (the table layer's `rollback_progress.rs`).
+/// Of a rollback that is going on (the table layer's `undo/progress.rs`).
 pub(crate) struct RollbackProgress {
     /// To where: a savepoint, or NONE.
     pub to: UndoPtr,
@@ -206,7 +206,7 @@ pub struct Trx {
     /// Of a statement outside of a transaction: by it is read what the statement does not write. Unlike `view` it judges nothing: a row that
     /// has changed since may be locked and changed.
     pub(crate) statement_view: Option<Arc<ReadView>>,
-    /// A locking read that may find nothing takes the snapshot too (`Store::guard_by_snapshot`).
+    /// A locking read that may find nothing takes the snapshot too (`Snapshots::guard_by_snapshot`).
     pub snapshot_by_locking: bool,
     /// At REPEATABLE READ: what was changed since the snapshot is a conflict to who locks or changes it. Else the newest row is taken, and
     /// gaps are locked, as by InnoDB's REPEATABLE READ.

@@ -133,7 +133,7 @@ impl Cursor {
     }
 
     fn advance(&mut self, trx: &mut Trx) -> Result<bool> {
-        self.scan.take_back();
+        self.scan.clear_found();
         let layout = self.table.layout();
         if self.scan.lock.mode.is_some() {
             locking(&mut self.scan, &mut self.following, layout).next(trx)
@@ -196,7 +196,7 @@ impl Cursor {
     /// none. A scan that is going on is not disturbed.
     pub fn get(&mut self, trx: &mut Trx, pk: &[u8], lock: LockChoice) -> Result<bool> {
         let scan = &mut self.scan;
-        scan.take_back();
+        scan.clear_found();
         scan.get_key.clear();
         scan.get_key.extend_from_slice(pk);
         let of_scan = (scan.lock, scan.view.take(), scan.semi_consistent);
@@ -240,7 +240,7 @@ impl Cursor {
         let scan = &mut self.scan;
         scan.at.count_rows(&scan.reader.counters);
         scan.at.reset();
-        scan.take_back();
+        scan.clear_found();
         scan.view = None;
         scan.cache.forget();
         self.following = None;

@@ -215,6 +215,7 @@ impl Position {
             }
             self.batch_entries = (self.batch_entries * BATCH_GROWTH).min(BATCH_ENTRIES_MAX);
         }
+        debug_assert!(self.next < self.batch.len(), "a batch that was filled has an entry");
         self.last.clear();
         self.last.extend_from_slice(self.batch.key(self.next));
         self.positioned = true;
