@@ -168,7 +168,8 @@ impl Cursor {
                 scan.covering && !found.marked && view.sees(found.stamp) && found.is_whole(entry_max, key.len());
             is_shown.then_some((found.pk_len, value.len() - found.raw.len()))?
         };
-        scan.at.pass();
+        scan.at.next += 1;
+        scan.at.steps.pass();
         scan.taken = None;
         scan.was_semi_consistent = false;
         let current = Current {
@@ -178,7 +179,6 @@ impl Cursor {
             row: RowAt::Batch(row_at),
         };
         scan.current = Some(current);
-        let (key, value) = scan.at.entry();
         Some(Found {
             covering: current.covering,
             key,
