@@ -35,7 +35,8 @@ pub(in crate::table) struct Steps {
 }
 
 impl Steps {
-    /// The entry at hand is handed out, and its key is not copied. The caller moves `Position::next`.
+    /// The entry at hand is handed out, and its key is not copied. The caller moves
+    /// `Position::next`.
     #[inline]
     pub fn pass(&mut self) {
         self.polls += 1;
