@@ -178,6 +178,7 @@ impl RowWriter {
         at: &LeafWrite,
         s: &mut Scratch,
     ) -> Result<()> {
+        debug_assert_ne!(trx.id(), 0, "begin_change gave the transaction an id (I10)");
         let undo = self.trx_sys.append_undo(trx, &mut mtr, &s.undo)?;
         let header = RowHeader {
             flags: s.value[0],

@@ -27,7 +27,7 @@ pub(in crate::table) struct NewEntry<'a> {
 }
 
 /// The secondary index of an ordinal given by the user.
-pub(in crate::table) fn secondary<'l>(layout: &'l Layout, ordinal: u32) -> Result<&'l Secondary> {
+pub(in crate::table) fn secondary(layout: &Layout, ordinal: u32) -> Result<&Secondary> {
     layout
         .secondary
         .get(ordinal as usize)

@@ -137,7 +137,7 @@ impl Cursor {
     }
 
     fn advance(&mut self, trx: &mut Trx) -> Result<bool> {
-        self.scan.take_back();
+        self.scan.clear_found();
         let layout = self.table.layout();
         if self.scan.lock.mode.is_some() {
             locking(&mut self.scan, &mut self.following, layout).next(trx)
@@ -172,7 +172,8 @@ impl Cursor {
                 scan.covering && !found.marked && view.sees(found.stamp) && found.is_whole(entry_max, key.len());
             is_shown.then_some((found.pk_len, value.len() - found.raw.len()))?
         };
-        scan.at.pass();
+        scan.at.next += 1;
+        scan.at.steps.pass();
         scan.taken = None;
         scan.was_semi_consistent = false;
         let current = Current {
@@ -182,7 +183,6 @@ impl Cursor {
             row: RowAt::Batch(row_at),
         };
         scan.current = Some(current);
-        let (key, value) = scan.at.entry();
         Some(Found {
             covering: current.covering,
             key,
@@ -200,7 +200,7 @@ impl Cursor {
     /// none. A scan that is going on is not disturbed.
     pub fn get(&mut self, trx: &mut Trx, pk: &[u8], lock: LockChoice) -> Result<bool> {
         let scan = &mut self.scan;
-        scan.take_back();
+        scan.clear_found();
         scan.get_key.clear();
         scan.get_key.extend_from_slice(pk);
         let of_scan = (scan.lock, scan.view.take(), scan.semi_consistent);
@@ -244,7 +244,7 @@ impl Cursor {
         let scan = &mut self.scan;
         scan.at.count_rows(&scan.reader.counters);
         scan.at.reset();
-        scan.take_back();
+        scan.clear_found();
         scan.view = None;
         scan.cache.forget();
         self.following = None;

@@ -24,6 +24,28 @@ pub(in crate::table) const KILL_POLL: u32 = 1000;
 /// So many versions cost as much as an entry.
 const STEPS_PER_POLL: u32 = 4;
 
+/// What is counted step by step.
+#[derive(Default)]
+pub(in crate::table) struct Steps {
+    /// Since the last look whether the statement was killed.
+    polls: u32,
+    /// Rows handed out that the counter does not have yet.
+    rows_read: u64,
+    /// `pass` was called, and `Position::last` is not the key of the entry passed; see `catch_up`.
+    last_is_stale: bool,
+}
+
+impl Steps {
+    /// The entry at hand is handed out, and its key is not copied. The caller moves
+    /// `Position::next`.
+    #[inline]
+    pub fn pass(&mut self) {
+        self.polls += 1;
+        self.rows_read += 1;
+        self.last_is_stale = true;
+    }
+}
+
 pub(in crate::table) struct Position {
     scan: Option<Scan>,
     pub direction: Direction,
@@ -40,14 +62,10 @@ pub(in crate::table) struct Position {
     has_hi: bool,
     /// Key of the entry looked at last, if `positioned`; else the key given to `seek`.
     pub last: Vec<u8>,
-    /// `pass` has gone on in the batch without copying the key to `last`; see `catch_up`.
-    last_is_stale: bool,
     pub positioned: bool,
     /// How `seek` began: at its key or after it; None = at an end of the range.
     pub seek_inclusive: Option<bool>,
-    polls: u32,
-    /// Rows handed out that the counter does not have yet.
-    rows_read: u64,
+    pub steps: Steps,
 }
 
 impl Position {
@@ -64,11 +82,9 @@ impl Position {
             hi: Vec::new(),
             has_hi: false,
             last: Vec::new(),
-            last_is_stale: false,
             positioned: false,
             seek_inclusive: None,
-            polls: 0,
-            rows_read: 0,
+            steps: Steps::default(),
         }
     }
     /// A scan of this index; `reset` was called before.
@@ -84,7 +100,7 @@ impl Position {
     /// Forgets place and bounds, keeps buffers.
     pub fn reset(&mut self) {
         self.forget_batch();
-        self.last_is_stale = false;
+        self.steps.last_is_stale = false;
         self.batch_entries = 1;
         self.expected = 0;
         self.lo.clear();
@@ -135,7 +151,7 @@ impl Position {
         use Direction::{Backward, Forward};
         self.last.clear();
         self.last.extend_from_slice(key);
-        self.last_is_stale = false;
+        self.steps.last_is_stale = false;
         self.positioned = false;
         let (direction, inclusive) = match seek {
             Seek::First => (Forward, None),
@@ -200,9 +216,9 @@ impl Position {
     /// The next entry to look at, in `batch` at `next - 1`; its key is in `last`. False: the range
     /// ends.
     pub fn step(&mut self, reader: &Reader, trx: &Trx, batch_max: usize) -> Result<bool> {
-        self.polls += 1;
-        if self.polls >= KILL_POLL {
-            self.polls = 0;
+        self.steps.polls += 1;
+        if self.steps.polls >= KILL_POLL {
+            self.steps.polls = 0;
             if trx.shared.waiter.killed() {
                 return Err(Error::Interrupted);
             }
@@ -227,6 +243,7 @@ impl Position {
             }
             self.batch_entries = (self.batch_entries * BATCH_GROWTH).min(BATCH_ENTRIES_MAX);
         }
+        debug_assert!(self.next < self.batch.len(), "a batch that was filled has an entry");
         self.last.clear();
         self.last.extend_from_slice(self.batch.key(self.next));
         self.positioned = true;
@@ -238,20 +255,12 @@ impl Position {
     #[inline]
     pub fn is_at_hand(&self, trx: &Trx, direction: Direction) -> bool {
         let goes_on = self.next < self.batch.len() && direction == self.direction && self.batch_undo == trx.undo_top();
-        goes_on && self.polls + 1 < KILL_POLL
+        goes_on && self.steps.polls + 1 < KILL_POLL
     }
-    /// Goes over the entry at hand, which is handed out, without copying its key.
-    #[inline]
-    pub fn pass(&mut self) {
-        self.polls += 1;
-        self.next += 1;
-        self.rows_read += 1;
-        self.last_is_stale = true;
-    }
-    /// Copies the key that `pass` left out, before the batch goes or the long way is taken.
+    /// Copies the key that `Steps::pass` left out, before the batch goes or the long way is taken.
     pub fn catch_up(&mut self) {
-        if self.last_is_stale {
-            self.last_is_stale = false;
+        if self.steps.last_is_stale {
+            self.steps.last_is_stale = false;
             self.last.clear();
             self.last.extend_from_slice(self.batch.key(self.next - 1));
         }
@@ -276,16 +285,20 @@ impl Position {
     /// Counts towards the next look whether the statement was killed: one entry may take thousands
     /// of steps.
     pub fn count_steps(&mut self, steps: u32) {
-        self.polls = self.polls.saturating_add(steps / STEPS_PER_POLL).min(KILL_POLL - 1);
+        self.steps.polls = self
+            .steps
+            .polls
+            .saturating_add(steps / STEPS_PER_POLL)
+            .min(KILL_POLL - 1);
     }
     /// A row is handed out.
     pub fn count_row(&mut self) {
-        self.rows_read += 1;
+        self.steps.rows_read += 1;
     }
     pub fn count_rows(&mut self, counters: &Counters) {
-        if self.rows_read > 0 {
-            counters.rows_read.add(self.rows_read);
-            self.rows_read = 0;
+        if self.steps.rows_read > 0 {
+            counters.rows_read.add(self.steps.rows_read);
+            self.steps.rows_read = 0;
         }
     }
 }

@@ -30,11 +30,11 @@ pub(in crate::table) struct LockingReader<'s> {
 }
 
 impl LockingReader<'_> {
-    pub fn mode(&self) -> LockMode {
+    fn mode(&self) -> LockMode {
         self.scan.lock.mode.expect("a locking read")
     }
 
-    pub fn effective_policy(&self) -> LockPolicy {
+    fn effective_policy(&self) -> LockPolicy {
         if self.scan.semi_consistent && self.scan.lock.on_locked == OnLocked::Wait {
             LockPolicy::NoWait
         } else {
@@ -46,12 +46,8 @@ impl LockingReader<'_> {
     /// and the policy is not to wait.
     pub fn try_lock(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<Option<Granted>> {
         let policy = self.effective_policy();
-        match self
-            .scan
-            .reader
-            .locks
-            .lock_name_of(trx, self.layout, pk, self.mode(), policy)
-        {
+        let locks = &self.scan.reader.locks;
+        match locks.lock_name_of(trx, self.layout, pk, self.mode(), policy) {
             Ok(granted) => Ok(Some(granted)),
             Err(Error::Locked) => Ok(None),
             Err(e) => Err(e),
@@ -62,17 +58,12 @@ impl LockingReader<'_> {
     /// the lock, and the policy is not to wait.
     pub fn lock_newest(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<Option<Locked>> {
         let (mode, policy) = (self.mode(), self.effective_policy());
-        let version = &mut self.scan.version;
+        let (locks, version) = (&self.scan.reader.locks, &mut self.scan.version);
         let mut copy = |value: &[u8]| {
             version.clear();
             version.extend_from_slice(value);
         };
-        match self
-            .scan
-            .reader
-            .locks
-            .lock_row(trx, self.layout, pk, mode, policy, &mut copy)
-        {
+        match locks.lock_row(trx, self.layout, pk, mode, policy, &mut copy) {
             Ok(locked) => Ok(Some(locked)),
             Err(Error::Locked) => Ok(None),
             Err(e) => Err(e),
@@ -90,7 +81,7 @@ impl LockingReader<'_> {
 
     /// Semi-consistent read: hands out the last committed version, without a lock. If the row
     /// matches, the caller reads it again by its key, with the lock.
-    pub fn show_committed(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<Outcome> {
+    fn show_committed(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<Outcome> {
         if !self.scan.copy_newest(self.layout, pk)? {
             return Ok(Outcome::Skipped);
         }
@@ -113,7 +104,7 @@ impl LockingReader<'_> {
         done
     }
 
-    pub fn show_committed_in_view(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<Outcome> {
+    fn show_committed_in_view(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<Outcome> {
         let shown = loop {
             if !self.scan.copy_newest(self.layout, pk)? {
                 return Ok(Outcome::Skipped);
@@ -132,7 +123,7 @@ impl LockingReader<'_> {
         self.show_version(trx, pk, shown)
     }
 
-    pub fn show_version(&mut self, trx: &mut Trx, pk: &[u8], is_there: bool) -> Result<Outcome> {
+    fn show_version(&mut self, trx: &mut Trx, pk: &[u8], is_there: bool) -> Result<Outcome> {
         self.scan
             .reader
             .trx_sys
@@ -146,7 +137,7 @@ impl LockingReader<'_> {
         Ok(Outcome::HandedOut)
     }
 
-    pub fn rewind_to_committed(&mut self, trx: &Trx, pk: &[u8]) -> Result<bool> {
+    fn rewind_to_committed(&mut self, trx: &Trx, pk: &[u8]) -> Result<bool> {
         let reader = self.scan.reader.clone();
         // A transaction that is about to end is still active, but seen by views already. Such views
         // do not keep its records from purge.
@@ -196,7 +187,7 @@ impl LockingReader<'_> {
         self.check_gone(trx, pk, Some(header))
     }
 
-    pub fn view_sees_row(&mut self, trx: &Trx, pk: &[u8]) -> Result<bool> {
+    fn view_sees_row(&mut self, trx: &Trx, pk: &[u8]) -> Result<bool> {
         let Some(view) = trx.view().cloned() else {
             return Ok(false);
         };

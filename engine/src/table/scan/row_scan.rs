@@ -255,7 +255,7 @@ impl RowScan {
         });
     }
     /// Nothing is handed out until the next row is found.
-    pub fn take_back(&mut self) {
+    pub fn clear_found(&mut self) {
         self.current = None;
         self.taken = None;
         self.was_semi_consistent = false;
