@@ -123,8 +123,8 @@ fn differences_are_seen() {
     library::read(
         "pub type slc_err = i32;\npub const SLC_B: u32 = 3; pub const SLC_SIZE: usize = 4;
          pub type slc_cb = Option<unsafe extern \"C\" fn(ctx: *mut c_void, text: *const c_char, len: usize) -> slc_err>;
-         /// Text.\n#[repr(C)]\n#[derive(Clone, Copy)]\npub struct slc_s { pub x: *mut slc_x, a:
-         /// u64, pub b: u64,
+         /// Text.\n#[repr(C)]\n#[derive(Clone, Copy)]\npub struct slc_s {
+           pub x: *mut slc_x, pub a: u64, pub b: u64,
            pub names: *const *const c_char, pub d: [u8; SLC_SIZE], pub cb: slc_cb,
            pub f: Option<unsafe extern \"C\" fn(*mut u32) -> c_int>, }
          #[no_mangle]\npub unsafe extern \"C\" fn slc_f(x: *mut slc_x, how: *const slc_s, n: i32,) -> slc_err {}
