@@ -1,8 +1,8 @@
 //! The buffer pool: its parts, put together, and what most callers ask of it.
 //!
-//! Each part owns the part below it: the reader owns the flusher, which owns the batch writer, which
-//! owns the frames. So all of them lie in one struct, and a hit follows no more pointers than with
-//! one type. What few callers need is asked of the parts: `flusher`, `recovery`, `loads`,
+//! Each part owns the part below it: the reader owns the flusher, which owns the batch writer,
+//! which owns the frames. So all of them lie in one struct, and a hit follows no more pointers than
+//! with one type. What few callers need is asked of the parts: `flusher`, `recovery`, `loads`,
 //! `absence_filters`.
 //!
 //! Takes no latch of its own.

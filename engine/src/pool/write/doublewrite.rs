@@ -9,7 +9,7 @@
 //! after them     a list of 4096 bytes for each slot:
 //!     0 checksum  u32  CRC-32C of what follows
 //!     4 count     u32
-//!     8 entries   28 bytes each: file u32, page u32, base LSN u64, LSN u64, the page's checksum u32
+//!     8 entries   28 bytes each: file u32, page u32, base LSN u64, LSN u64, page checksum u32
 //! ```
 //! Format 1 has no lists; a file of it is brought up when it is opened.
 //!
