@@ -4,7 +4,7 @@
 //! Made after Elle (Kingsbury, Alvaro, VLDB 2020): lists that are only appended to show the order of their writes to every reader, so the
 //! dependencies between transactions are read off what they saw, and no engine is asked to tell about itself.
 //!
-//! Who makes histories: `lab/isolation` (connections to a server), and the engine's own tests (`engine/tests/histories.rs`: turns of sessions
+//! Who makes histories: `lab/isolation` (connections to a server), and the engine's own tests (`engine/tests/histories/`: turns of sessions
 //! drawn from a seed). Reading order: `history`; what needs no graph: `versions`, `registers`, `internal`, `times`; `graph`; `findings`.
 pub mod describe;
 pub mod findings;
