@@ -31,6 +31,7 @@ mod isolation;
 mod load_new_table;
 mod autocommit_scan;
 mod read_races;
+mod merge_fairness;
 mod merge_rounds;
 mod model;
 mod full_disk;
