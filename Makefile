@@ -306,7 +306,7 @@ check: tools
 	cargo fmt --all --check --manifest-path lab/Cargo.toml
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked --workspace --all-targets --manifest-path lab/Cargo.toml --target-dir build/lab/target -- -D warnings
-	$(if $(wildcard engine/tests/tidy.rs),cargo test --locked -p sluice --test tidy)
+	$(if $(wildcard engine/tests/tidy/main.rs),cargo test --locked -p sluice --test tidy)
 
 # ---- cleaning --------------------------------------------------------------------------------------------------------
 .PHONY: clean distclean

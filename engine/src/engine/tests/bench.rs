@@ -1,5 +1,5 @@
 //! What a row operation costs, without the server: `cargo test --release --lib bench -- --ignored --nocapture`.
-use super::rig::*;
+use super::fixture::*;
 use crate::engine::Engine;
 use crate::io::RealDisk;
 use crate::table::{EntryChange, LockChoice, NewRow, TableSpec};
@@ -34,7 +34,7 @@ fn row_operations() {
     };
     engine.store().tables().create_table("t", &spec).expect("create");
     let table = engine.store().tables().open_table("t").expect("open");
-    let rig = Rig { engine, table };
+    let rig = TableFixture { engine, table };
     insert_all(&rig);
     read_all(&rig);
     change_all(&rig);
@@ -52,7 +52,7 @@ fn group_key(group: u64, n: u64) -> [u8; 16] {
     key
 }
 
-fn insert_all(rig: &Rig) {
+fn insert_all(rig: &TableFixture) {
     let store = rig.store();
     let mut trx = rig.begin(Isolation::RepeatableRead);
     let start = Instant::now();
@@ -87,7 +87,7 @@ fn insert_all(rig: &Rig) {
     report("begin, insert, commit (not synced)", start, ROWS / 4);
 }
 
-fn read_all(rig: &Rig) {
+fn read_all(rig: &TableFixture) {
     let mut trx = rig.begin(Isolation::RepeatableRead);
     let mut cursor = rig.store().cursor(rig.table.clone());
     let start = Instant::now();
@@ -117,7 +117,7 @@ fn read_all(rig: &Rig) {
     rig.engine.commit(&mut trx, false).expect("commit");
 }
 
-fn change_all(rig: &Rig) {
+fn change_all(rig: &TableFixture) {
     let store = rig.store();
     let mut trx = rig.begin(Isolation::RepeatableRead);
     let mut cursor = store.cursor(rig.table.clone());

@@ -1,5 +1,5 @@
 //! What random unique values cost in a table larger than the pool, and in one that is in memory: `cargo test --release --lib bench_unique -- --ignored --nocapture`.
-use super::rig::{config, Rig};
+use super::fixture::{config, TableFixture};
 use crate::base::Counters;
 use crate::engine::{Close, Config, Engine};
 use crate::io::RealDisk;
@@ -16,7 +16,7 @@ const NEW: u64 = 40_000;
 fn value(n: u64) -> [u8; 8] {
     n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
 }
-fn insert(rig: &Rig, trx: &mut Trx, n: u64) {
+fn insert(rig: &TableFixture, trx: &mut Trx, n: u64) {
     let pk = n.to_be_bytes();
     let key = [value(n), pk].concat();
     let entry = Entry {
@@ -31,20 +31,20 @@ fn insert(rig: &Rig, trx: &mut Trx, n: u64) {
         .insert(trx, &rig.table, &NewRow::new(&pk, &[b'x'; 40], &[entry]), false)
         .expect("insert");
 }
-fn insert_all(rig: &Rig, from: u64, to: u64) {
+fn insert_all(rig: &TableFixture, from: u64, to: u64) {
     for from in (from..to).step_by(500) {
         let mut trx = rig.begin(Isolation::ReadCommitted);
         (from..to.min(from + 500)).for_each(|n| insert(rig, &mut trx, n));
         rig.engine.commit(&mut trx, false).expect("commit");
     }
 }
-fn figures(rig: &Rig) -> Vec<u64> {
+fn figures(rig: &TableFixture) -> Vec<u64> {
     rig.store().pool.update_gauges();
     (0..Counters::NAMES.len())
         .map(|i| rig.engine.counters().value(i))
         .collect()
 }
-fn report(rig: &Rig, what: &str, before: &[u64], n: u64, start: Instant) {
+fn report(rig: &TableFixture, what: &str, before: &[u64], n: u64, start: Instant) {
     let now = figures(rig);
     let of = |name: &str| {
         let at = Counters::NAMES.iter().position(|n| *n == name);
@@ -96,7 +96,7 @@ fn measure(name: &str, pool: u64, rows: u64) {
     engine.store().tables().create_table("t", &spec).expect("create");
     let table = engine.store().tables().open_table("t").expect("open");
     engine.start_background();
-    let rig = Rig { engine, table };
+    let rig = TableFixture { engine, table };
     assert!(!rig.store().verify.load(Ordering::Relaxed));
     let mut at = 0;
     for (what, n) in [("filled", rows), ("more", NEW), ("more", NEW), ("more", NEW)] {

@@ -1,5 +1,5 @@
 //! Tables that cannot be used when the engine is opened, and come back: what they were owed is not forgotten.
-use super::rig::*;
+use super::fixture::*;
 use crate::base::ids::{FIRST_TABLE_FILE, UNDO_FILE};
 use crate::base::sync_point::at;
 use crate::base::{Result, SyncPoint};
@@ -44,7 +44,7 @@ fn roll_back(engine: &Engine) -> Result<bool> {
 }
 /// Row 1 is there as it was committed, row 2, which was not, is not, and nobody waits for anything.
 fn assert_rolled_back(disk: &Arc<SimDisk>) {
-    let rig = Rig::reopen(disk.clone()).expect("opens");
+    let rig = TableFixture::reopen(disk.clone()).expect("opens");
     assert_eq!(roll_back(&rig.engine), Ok(true));
     let mut trx = rig.begin(ReadCommitted);
     let found = rig.scan(&mut trx, 0, false, false, None).expect("scan");
@@ -53,8 +53,8 @@ fn assert_rolled_back(disk: &Arc<SimDisk>) {
     rig.check_table();
 }
 /// Table t with row 1; and a transaction that has changed it and added row 2.
-fn changed(disk: &Arc<SimDisk>) -> (Rig, crate::txn::Trx) {
-    let rig = Rig::create(disk.clone());
+fn changed(disk: &Arc<SimDisk>) -> (TableFixture, crate::txn::Trx) {
+    let rig = TableFixture::create(disk.clone());
     let mut trx = rig.begin(ReadCommitted);
     rig.insert(&mut trx, &pk(1), &row(1)).expect("insert");
     rig.engine.commit(&mut trx, true).expect("commit");
@@ -66,7 +66,7 @@ fn changed(disk: &Arc<SimDisk>) -> (Rig, crate::txn::Trx) {
 }
 
 /// The power fails, with the transaction open, and all that it did in the files.
-fn crash_behind_checkpoint(disk: &SimDisk, rig: Rig, trx: crate::txn::Trx) -> Arc<SimDisk> {
+fn crash_behind_checkpoint(disk: &SimDisk, rig: TableFixture, trx: crate::txn::Trx) -> Arc<SimDisk> {
     rig.engine.checkpoint().expect("checkpoint");
     std::mem::forget(trx);
     let after = disk.crash(1);
@@ -238,7 +238,7 @@ fn a_disk_that_fails_at_a_start_makes_no_unfinished_table_somebody_elses() {
     let mut failed = 0;
     for seed in 1..8 {
         let disk = SimDisk::new(seed);
-        let rig = Rig::create(disk.clone());
+        let rig = TableFixture::create(disk.clone());
         let crashed: Arc<OnceLock<Arc<SimDisk>>> = Arc::default();
         let (engine, into) = (rig.engine.clone(), crashed.clone());
         at(SyncPoint::FileMade, move || {
@@ -273,7 +273,7 @@ fn a_disk_that_fails_at_a_start_makes_no_unfinished_table_somebody_elses() {
 }
 
 /// Index by_group, of 3,000 rows, once more.
-fn rebuilt(rig: &Rig) -> IndexBuild {
+fn rebuilt(rig: &TableFixture) -> IndexBuild {
     let mut build = rig
         .store()
         .indexes()
@@ -295,7 +295,7 @@ fn a_change_of_indexes_that_is_durable_does_not_fail() {
     let mut kept = 0;
     for n in 1..30 {
         let disk = SimDisk::new(n);
-        let rig = Rig::create(disk.clone());
+        let rig = TableFixture::create(disk.clone());
         let mut trx = rig.begin(ReadCommitted);
         for n in 0..3000 {
             rig.insert(&mut trx, &pk(n), &row(n)).expect("insert");
@@ -322,7 +322,7 @@ fn a_change_of_indexes_that_is_durable_does_not_fail() {
             rig.check_table();
         }
         drop(rig);
-        let rig = Rig::reopen(disk.crash(n)).expect("opens");
+        let rig = TableFixture::reopen(disk.crash(n)).expect("opens");
         rig.store().indexes().resume_freeing();
         rig.check_table();
     }
@@ -333,14 +333,14 @@ fn a_change_of_indexes_that_is_durable_does_not_fail() {
 /// its users.
 #[test]
 fn an_index_that_comes_while_a_start_frees_others_stays() {
-    let rig = Rig::create(SimDisk::new(1));
+    let rig = TableFixture::create(SimDisk::new(1));
     let mut trx = rig.begin(ReadCommitted);
     for n in 0..3000 {
         rig.insert(&mut trx, &pk(n), &row(n)).expect("insert");
     }
     rig.engine.commit(&mut trx, true).expect("commit");
     let build = rebuilt(&rig);
-    let other = Rig {
+    let other = TableFixture {
         engine: rig.engine.clone(),
         table: rig.table.clone(),
     };

@@ -1,7 +1,7 @@
 //! What readers pay for what has just come through the change buffer, and what makes it less: a leaf that is read again and again, or that
 //! gets much, is merged.
 use super::change_buffer::*;
-use super::rig::*;
+use super::fixture::*;
 use crate::base::PageId;
 use crate::btree::Seek;
 use crate::change::DENSE_READS_PER_MERGE;
@@ -19,7 +19,7 @@ fn row_of(n: u32) -> Row {
         body: vec![1; 50],
     }
 }
-fn insert(rig: &Rig, model: &mut Model, keys: impl Iterator<Item = u32>) {
+fn insert(rig: &TableFixture, model: &mut Model, keys: impl Iterator<Item = u32>) {
     let mut trx = rig.begin(ReadCommitted);
     for n in keys {
         rig.insert(&mut trx, &pk(n), &row_of(n)).expect("inserted");
@@ -28,7 +28,7 @@ fn insert(rig: &Rig, model: &mut Model, keys: impl Iterator<Item = u32>) {
     commit(rig, trx);
 }
 /// The tags of so many entries from this one on.
-fn read_tags(rig: &Rig, from: u16, entries: usize) -> Vec<u16> {
+fn read_tags(rig: &TableFixture, from: u16, entries: usize) -> Vec<u16> {
     let mut trx = rig.begin(RepeatableRead);
     let mut cursor = rig.store().cursor(rig.table.clone());
     let lock = LockChoice::default();
@@ -45,7 +45,7 @@ fn read_tags(rig: &Rig, from: u16, entries: usize) -> Vec<u16> {
     commit(rig, trx);
     tags
 }
-fn pending_by_tag(rig: &Rig) -> u64 {
+fn pending_by_tag(rig: &TableFixture) -> u64 {
     rig.table.layout().secondary[1]
         .index
         .delta
@@ -55,7 +55,7 @@ fn pending_by_tag(rig: &Rig) -> u64 {
 }
 
 /// Every page of the clustered index.
-fn row_pages(rig: &Rig) -> Vec<PageId> {
+fn row_pages(rig: &TableFixture) -> Vec<PageId> {
     let tree = rig.table.layout().index(0).expect("clustered").tree;
     let pages = tree.verify(&rig.store().pool, &mut |_, _| None).expect("read").pages;
     pages.into_iter().map(|no| PageId::new(tree.file, no)).collect()
@@ -65,7 +65,7 @@ fn row_pages(rig: &Rig) -> Vec<PageId> {
 #[test]
 fn covering_range_reads_right_after_a_buffered_load_visit_no_row() {
     for merged in [false, true] {
-        let rig = Rig::create(SimDisk::new(1));
+        let rig = TableFixture::create(SimDisk::new(1));
         buffer(&rig, true);
         let mut model = Model::new();
         for part in 0..3 {
@@ -111,11 +111,11 @@ fn covering_range_reads_right_after_a_buffered_load_visit_no_row() {
 }
 
 /// Many leaves, nothing pending; then something for two of them: 40 entries from tag 101 on, and 40 from tag 9001 on.
-fn two_leaves() -> (Rig, Model) {
+fn two_leaves() -> (TableFixture, Model) {
     two_leaves_on(SimDisk::new(1))
 }
-fn two_leaves_on(disk: Arc<SimDisk>) -> (Rig, Model) {
-    let rig = Rig::create(disk);
+fn two_leaves_on(disk: Arc<SimDisk>) -> (TableFixture, Model) {
+    let rig = TableFixture::create(disk);
     let mut model = Model::new();
     buffer(&rig, false);
     insert(&rig, &mut model, (0..12_000).step_by(2));
@@ -207,7 +207,7 @@ fn what_a_load_left_is_merged_while_others_read() {
 /// The mode that the whole suite is run in: a worker merges, though the engine is busy and there is no reason to.
 #[test]
 fn in_the_test_mode_merges_come_at_random_moments() {
-    let rig = Rig::create(SimDisk::new(1));
+    let rig = TableFixture::create(SimDisk::new(1));
     rig.engine.start_background();
     buffer(&rig, true);
     let mut trx = rig.begin(ReadCommitted);

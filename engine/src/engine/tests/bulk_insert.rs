@@ -1,7 +1,7 @@
 //! Loads of tables that others know: what comes out is what went in; until the commit nobody else sees it; a rollback, of the statement,
 //! to a savepoint, of all, after a crash, leaves not a row and not a page; and who else inserts waits, or keeps his rows.
-use super::load::{open, orders, row, Rows};
-use super::rig::*;
+use super::fixture::*;
+use super::load_new_table::{open, orders, row, Rows};
 use crate::base::{Error, Result};
 use crate::io::sim::SimDisk;
 use crate::space;
@@ -17,13 +17,13 @@ fn add(bulk: &mut BulkInsert, trx: &mut Trx, pk: &[u8], row: &Row) -> Result<()>
     with_entries(pk, row, |entries| bulk.add(trx, pk, &row.encode(), entries))
 }
 
-fn begin(rig: &Rig) -> BulkInsert {
+fn begin(rig: &TableFixture) -> BulkInsert {
     let begun = rig.store().loads().begin_bulk_insert(&rig.table);
     begun.expect("look").expect("an empty table")
 }
 
 /// A load that took these rows and has not ended.
-fn begun(rig: &Rig, trx: &mut Trx, rows: &[(Vec<u8>, Row)]) -> BulkInsert {
+fn begun(rig: &TableFixture, trx: &mut Trx, rows: &[(Vec<u8>, Row)]) -> BulkInsert {
     let mut bulk = begin(rig);
     for (pk, row) in rows {
         add(&mut bulk, trx, pk, row).expect("add");
@@ -32,7 +32,11 @@ fn begun(rig: &Rig, trx: &mut Trx, rows: &[(Vec<u8>, Row)]) -> BulkInsert {
 }
 
 /// As the server does: a statement that fails is rolled back. Error: also the row refused.
-pub fn fill(rig: &Rig, trx: &mut Trx, rows: &[(Vec<u8>, Row)]) -> std::result::Result<(), (Error, Option<Row>)> {
+pub fn fill(
+    rig: &TableFixture,
+    trx: &mut Trx,
+    rows: &[(Vec<u8>, Row)],
+) -> std::result::Result<(), (Error, Option<Row>)> {
     let savepoint = rig.store().rollbacks().savepoint(trx);
     let mut bulk = begin(rig);
     let mut done = Ok(());
@@ -50,13 +54,13 @@ pub fn fill(rig: &Rig, trx: &mut Trx, rows: &[(Vec<u8>, Row)]) -> std::result::R
     })
 }
 
-fn used(rig: &Rig) -> u32 {
+fn used(rig: &TableFixture) -> u32 {
     space::usage(&rig.store().pool, rig.table.layout().id)
         .expect("usage")
         .used
 }
 
-fn rows_counted(rig: &Rig) -> u64 {
+fn rows_counted(rig: &TableFixture) -> u64 {
     rig.store()
         .statistics_keeper()
         .table_stats(&rig.table)
@@ -64,11 +68,11 @@ fn rows_counted(rig: &Rig) -> u64 {
         .rows
 }
 
-pub fn is_bare(rig: &Rig) -> bool {
+pub fn is_bare(rig: &TableFixture) -> bool {
     rig.store().loads().is_bare(rig.table.layout()).expect("look")
 }
 
-pub fn commit(rig: &Rig, mut trx: Trx) {
+pub fn commit(rig: &TableFixture, mut trx: Trx) {
     rig.engine.commit(&mut trx, true).expect("commit");
 }
 
@@ -153,7 +157,7 @@ fn a_rollback_leaves_not_a_row_and_not_a_page() {
 }
 
 /// Changes of rows that the same transaction has just loaded.
-fn change_some(rig: &Rig, trx: &mut Trx, rows: &[(Vec<u8>, Row)]) {
+fn change_some(rig: &TableFixture, trx: &mut Trx, rows: &[(Vec<u8>, Row)]) {
     for (i, (pk, old)) in rows.iter().enumerate().step_by(7) {
         match i % 3 {
             0 => rig.delete(trx, pk, old).expect("delete"),

@@ -1,5 +1,5 @@
 //! The rules of stamps with buffered changes in between: whatever is pending, merged, or both, every reader sees the same.
-use super::rig::*;
+use super::fixture::*;
 use crate::base::Error;
 use crate::engine::{Close, Config, Engine};
 use crate::io::sim::SimDisk;
@@ -18,25 +18,25 @@ pub fn row(group: u8, tag: u16) -> Row {
         body: vec![group; 20],
     }
 }
-pub fn commit(rig: &Rig, mut trx: Trx) {
+pub fn commit(rig: &TableFixture, mut trx: Trx) {
     rig.engine.commit(&mut trx, false).expect("commit");
 }
 /// From now on every change of a secondary index is buffered (or none is that has nothing pending), and merged when there is a reason.
-pub fn buffer(rig: &Rig, on: bool) {
+pub fn buffer(rig: &TableFixture, on: bool) {
     let mode = if on { 4 } else { 0 };
     rig.engine.set("change_buffer_test_mode", mode).expect("set");
     rig.engine.set("change_buffering", if on { 5 } else { 0 }).expect("set");
 }
-pub fn drain(rig: &Rig) {
+pub fn drain(rig: &TableFixture) {
     rig.store().merge_scheduler().drain_changes().expect("drain");
     assert_eq!(pending(rig), 0);
 }
-pub fn pending(rig: &Rig) -> u64 {
+pub fn pending(rig: &TableFixture) -> u64 {
     rig.store().change.entries()
 }
 /// Rows 1, 2, 3 of groups 1, 2, 3 with tags 10, 20, 30, nothing pending; what follows is buffered.
-fn filled() -> (Rig, Model) {
-    let rig = Rig::create(SimDisk::new(1));
+fn filled() -> (TableFixture, Model) {
+    let rig = TableFixture::create(SimDisk::new(1));
     let mut trx = rig.begin(ReadCommitted);
     let mut model = Model::new();
     for n in 1..=3u8 {
@@ -48,7 +48,7 @@ fn filled() -> (Rig, Model) {
     buffer(&rig, true);
     (rig, model)
 }
-pub fn check_now(rig: &Rig, model: &Model, what: &str) {
+pub fn check_now(rig: &TableFixture, model: &Model, what: &str) {
     let mut trx = rig.begin(RepeatableRead);
     rig.check_view(&mut trx, model, what);
     commit(rig, trx);
@@ -189,7 +189,7 @@ fn a_locking_read_looks_at_what_has_become_pending_meanwhile() {
 /// What the optimizer is told of an index that is mostly buffered.
 #[test]
 fn estimates_count_what_is_pending() {
-    let rig = Rig::create(SimDisk::new(1));
+    let rig = TableFixture::create(SimDisk::new(1));
     buffer(&rig, true);
     let mut trx = rig.begin(ReadCommitted);
     for n in 0..3000u32 {
@@ -238,7 +238,7 @@ fn a_check_finds_a_pending_mark_without_its_entry() {
 }
 
 /// Drops an index and makes one of the same name anew, from the rows of the model.
-pub fn rebuild_by_group(rig: &Rig, table: &Arc<Table>, model: &Model) {
+pub fn rebuild_by_group(rig: &TableFixture, table: &Arc<Table>, model: &Model) {
     let change = |drop| IndexChange {
         table,
         drop,
@@ -272,7 +272,7 @@ pub fn rebuild_by_group(rig: &Rig, table: &Arc<Table>, model: &Model) {
 #[test]
 fn a_slow_close_leaves_nothing_pending() {
     let disk = SimDisk::new(1);
-    let rig = Rig::create(disk.clone());
+    let rig = TableFixture::create(disk.clone());
     buffer(&rig, true);
     let mut trx = rig.begin(ReadCommitted);
     rig.insert(&mut trx, &[4], &row(4, 40)).expect("insert");
@@ -280,7 +280,7 @@ fn a_slow_close_leaves_nothing_pending() {
     assert!(pending(&rig) > 0);
     rig.engine.close(Close::Slow).expect("closed");
     drop(rig);
-    let rig = Rig::reopen(disk).expect("opened");
+    let rig = TableFixture::reopen(disk).expect("opened");
     for s in &rig.table.layout().secondary {
         let delta = s.index.delta.as_ref().expect("buffered");
         assert_eq!(
@@ -308,7 +308,7 @@ fn a_slow_close_leaves_nothing_pending() {
 #[test]
 fn what_a_slow_close_has_purged_is_purged_once() {
     let disk = SimDisk::new(1);
-    let rig = Rig::create(disk.clone());
+    let rig = TableFixture::create(disk.clone());
     buffer(&rig, true);
     for n in 0..3 {
         let mut trx = rig.begin(ReadCommitted);
@@ -321,7 +321,7 @@ fn what_a_slow_close_has_purged_is_purged_once() {
     rig.engine.close(Close::Slow).expect("closed");
     assert_eq!(rig.store().trx_sys.undo.history_length(), 0);
     drop(rig);
-    let rig = Rig::reopen(disk).expect("opened");
+    let rig = TableFixture::reopen(disk).expect("opened");
     assert_eq!(rig.store().trx_sys.undo.history_length(), 0);
     assert!(!rig.store().purger().purge_step(100).expect("purged"));
     assert_eq!(pending(&rig), 0);
@@ -336,7 +336,7 @@ fn a_slow_close_may_write_more_than_the_log_holds() {
         ..config()
     };
     let engine = Engine::open(SimDisk::new(1), small).expect("fresh engine");
-    let rig = Rig::with(engine);
+    let rig = TableFixture::with(engine);
     buffer(&rig, true);
     let mut trx = rig.begin(ReadCommitted);
     for n in 0..3000u32 {
@@ -368,7 +368,7 @@ impl Checker for Killer {
 #[test]
 fn a_check_of_what_is_pending_goes_step_by_step() {
     const ROWS: u32 = 1800;
-    let rig = Rig::create(SimDisk::new(1));
+    let rig = TableFixture::create(SimDisk::new(1));
     let store = rig.store();
     let spec = TableSpec {
         indexes: vec![IndexSpec {

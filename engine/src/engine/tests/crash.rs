@@ -1,6 +1,6 @@
 //! Crashes at any write: what was committed is there, what was not is not, and the indexes agree. Several lives on one disk,
 //! each cut short at a change of the disk drawn from the seed.
-use super::rig::*;
+use super::fixture::*;
 use crate::base::{Error, Result};
 use crate::engine::Engine;
 use crate::io::sim::{Fault, SimDisk};
@@ -15,7 +15,7 @@ struct Expected {
 }
 
 /// Changes rows until the disk dies or the work is done.
-fn live(rig: &Rig, random: &mut Random, expected: &mut Expected) {
+fn live(rig: &TableFixture, random: &mut Random, expected: &mut Expected) {
     for _ in 0..150 {
         let mut pending = expected.committed.clone();
         let mut trx = rig.begin(Isolation::ReadCommitted);
@@ -41,7 +41,7 @@ fn live(rig: &Rig, random: &mut Random, expected: &mut Expected) {
     }
 }
 
-fn change_rows(rig: &Rig, random: &mut Random, trx: &mut Trx, model: &mut Model) -> Result<()> {
+fn change_rows(rig: &TableFixture, random: &mut Random, trx: &mut Trx, model: &mut Model) -> Result<()> {
     for _ in 0..1 + random.below(8) {
         let key = pk(random.below(120) as u32);
         let row = Row {
@@ -77,7 +77,7 @@ pub fn wait_for_rollback(engine: &Engine) {
     panic!("losers are not rolled back");
 }
 
-fn verify(rig: &Rig, expected: &mut Expected, what: &str) {
+fn verify(rig: &TableFixture, expected: &mut Expected, what: &str) {
     let mut trx = rig.begin(Isolation::RepeatableRead);
     let found = rig.scan(&mut trx, 0, false, false, None).expect("scan");
     let found: Model = found.into_iter().map(|f| (f.pk, Row::decode(&f.row))).collect();
@@ -99,7 +99,7 @@ fn crashes_lose_nothing_committed() {
     for seed in seeds(14) {
         let mut random = Random(seed);
         let mut disk = SimDisk::new(seed);
-        let rig = Rig::create(disk.clone());
+        let rig = TableFixture::create(disk.clone());
         rig.engine.start_background();
         rig.buffer_by(seed);
         let mut expected = Expected {
@@ -117,13 +117,13 @@ fn crashes_lose_nothing_committed() {
             // Sometimes the recovery is cut short too.
             if random.chance(40) {
                 disk.crash_at(1 + random.below(60));
-                if let Ok(half) = Rig::reopen(disk.clone()) {
+                if let Ok(half) = TableFixture::reopen(disk.clone()) {
                     half.engine.start_background();
                     drop(half);
                 }
                 disk = disk.crash(seed * 1000 + life);
             }
-            let again = Rig::reopen(disk.clone()).unwrap_or_else(|e| panic!("seed {seed} life {life}: {e}"));
+            let again = TableFixture::reopen(disk.clone()).unwrap_or_else(|e| panic!("seed {seed} life {life}: {e}"));
             verify(&again, &mut expected, &format!("seed {seed} life {life}"));
             again.buffer_by(seed + life);
             rig = Some(again);
@@ -135,7 +135,7 @@ fn crashes_lose_nothing_committed() {
 #[test]
 fn a_full_disk_fails_the_statement_only() {
     let disk = SimDisk::new(4);
-    let rig = Rig::create(disk.clone());
+    let rig = TableFixture::create(disk.clone());
     let used: u64 = crate::io::Disk::list(&*disk)
         .expect("list")
         .iter()
@@ -179,7 +179,7 @@ fn a_full_disk_fails_the_statement_only() {
 fn a_disk_that_fails_at_a_start_breaks_no_table() {
     for after in 1..40 {
         let disk = SimDisk::new(after);
-        let rig = Rig::create(disk.clone());
+        let rig = TableFixture::create(disk.clone());
         let mut trx = rig.begin(Isolation::ReadCommitted);
         for n in 0..300 {
             let row = Row {
@@ -215,8 +215,8 @@ fn starts_that_crash_before_a_checkpoint_may_be_many() {
     for n in 0..starts {
         let engine = Engine::open_still(disk.clone(), config()).unwrap_or_else(|e| panic!("start {n}: {e}"));
         let rig = match n {
-            0 => Rig::with(engine),
-            _ => Rig {
+            0 => TableFixture::with(engine),
+            _ => TableFixture {
                 table: engine.store().tables().open_table("t").expect("open"),
                 engine,
             },
@@ -246,7 +246,7 @@ fn starts_that_crash_before_a_checkpoint_may_be_many() {
         rig.engine.commit(&mut trx, true).expect("commit");
         disk = disk.crash(n as u64);
     }
-    let rig = Rig::reopen(disk).expect("open");
+    let rig = TableFixture::reopen(disk).expect("open");
     assert_eq!(rig.engine.in_doubt.prepared(), std::slice::from_ref(&xid));
     rig.engine.decide(&xid, false).expect("rollback");
     rig.engine.start_background();

@@ -1,6 +1,6 @@
 //! Broken pages (`table/undo/mod.rs`): each kind is broken on disk between two runs of the engine; what can go on must go on, nothing
 //! may be answered wrongly, and the error names the place.
-use super::rig::{config, pk, spec, with_entries, Rig, Row, BY_GROUP, BY_TAG};
+use super::fixture::{config, pk, spec, with_entries, Row, TableFixture, BY_GROUP, BY_TAG};
 use crate::base::bytes::get_u32;
 use crate::base::ids::{FIRST_TABLE_FILE, UNDO_FILE};
 use crate::base::{Error, FileId, Result};
@@ -33,7 +33,7 @@ pub fn filled() -> Arc<SimDisk> {
 }
 pub fn filled_from(seed: u64) -> Arc<SimDisk> {
     let disk = SimDisk::new(seed);
-    let rig = Rig::create(disk.clone());
+    let rig = TableFixture::create(disk.clone());
     rig.store().tables().create_table("u", &spec()).expect("create");
     let other = rig.store().tables().open_table("u").expect("open");
     let mut trx = rig.begin(Isolation::ReadCommitted);
@@ -77,10 +77,10 @@ pub fn leaf_of(index: u32) -> impl Fn(u8, u8, u32) -> bool {
 }
 
 /// The engine on that disk, and what it told people.
-pub fn reopen(disk: &Arc<SimDisk>) -> (Rig, Arc<Mutex<Vec<String>>>) {
+pub fn reopen(disk: &Arc<SimDisk>) -> (TableFixture, Arc<Mutex<Vec<String>>>) {
     reopen_with(disk, config().open_files)
 }
-pub fn reopen_with(disk: &Arc<SimDisk>, open_files: u32) -> (Rig, Arc<Mutex<Vec<String>>>) {
+pub fn reopen_with(disk: &Arc<SimDisk>, open_files: u32) -> (TableFixture, Arc<Mutex<Vec<String>>>) {
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let into = told.clone();
     let log: LogSink = Arc::new(move |level, text: &str| into.lock().push(format!("{level:?}: {text}")));
@@ -98,10 +98,10 @@ pub fn reopen_with(disk: &Arc<SimDisk>, open_files: u32) -> (Rig, Arc<Mutex<Vec<
         .drain_changes()
         .expect("nothing is pending, and that is known");
     let table = engine.store().tables().open_table("t").expect("table");
-    (Rig { engine, table }, told)
+    (TableFixture { engine, table }, told)
 }
 
-pub fn count(rig: &Rig, table: &Arc<Table>, index: u32) -> Result<u64> {
+pub fn count(rig: &TableFixture, table: &Arc<Table>, index: u32) -> Result<u64> {
     let mut trx = rig.begin(Isolation::ReadCommitted);
     let mut cursor = rig.store().cursor(table.clone());
     let mut scan = || -> Result<u64> {
@@ -120,7 +120,7 @@ pub fn count(rig: &Rig, table: &Arc<Table>, index: u32) -> Result<u64> {
 }
 
 /// Table u is read and written, and the engine lives.
-pub fn others_serve_on(rig: &Rig, n: u32) {
+pub fn others_serve_on(rig: &TableFixture, n: u32) {
     let other = rig.store().tables().open_table("u").expect("open u");
     let mut trx = rig.begin(Isolation::ReadCommitted);
     with_entries(&pk(n), &row(n), |entries| {
@@ -140,7 +140,7 @@ pub fn text(error: Error) -> String {
 }
 
 /// The indexes' numbers: (by_group, by_tag, clustered).
-pub fn numbers(rig: &Rig) -> [u32; 3] {
+pub fn numbers(rig: &TableFixture) -> [u32; 3] {
     let layout = rig.table.layout();
     [
         layout.secondary[0].index.id,
@@ -202,7 +202,7 @@ fn a_secondary_index_that_a_rollback_cannot_reach_is_set_aside_and_rebuilt() {
 }
 
 /// What REPAIR TABLE does.
-pub fn rebuild_by_group(rig: &Rig) {
+pub fn rebuild_by_group(rig: &TableFixture) {
     let store = rig.store();
     let mut trx = rig.begin(Isolation::ReadUncommitted);
     let mut build = store
@@ -441,7 +441,7 @@ fn a_file_that_ends_early_is_a_broken_file() {
     let opened = engine.store().tables().open_table("t");
     // Its header says how long it should be: it is made so, and the pages are found to be unwritten.
     let table = opened.expect("the header can be read");
-    let rig = Rig { engine, table };
+    let rig = TableFixture { engine, table };
     assert!(text(count(&rig, &rig.table, 0).unwrap_err()).contains("table t"));
     assert!(told.lock().is_empty());
     others_serve_on(&rig, 2);

@@ -1,6 +1,6 @@
 //! DDL cut short by a crash at any write has happened or has not; files and catalog agree, and nothing leaks.
 use super::crash::wait_for_rollback;
-use super::rig::*;
+use super::fixture::*;
 use crate::base::{Error, Result};
 use crate::engine::Engine;
 use crate::io::sim::SimDisk;
@@ -16,7 +16,7 @@ fn tables_of(engine: &Arc<Engine>) -> Tables {
     let one = |name: String| {
         let table = store.tables().open_table(&name).expect("open");
         let indexes = table.layout().secondary.len();
-        let rig = Rig {
+        let rig = TableFixture {
             engine: engine.clone(),
             table,
         };
@@ -69,7 +69,7 @@ fn ddl(engine: &Arc<Engine>, random: &mut Random, tables: &mut Tables, next: &mu
 
 fn fill(engine: &Arc<Engine>, name: &str, tables: &mut Tables) -> Result<()> {
     let table = engine.store().tables().open_table(name)?;
-    let rig = Rig {
+    let rig = TableFixture {
         engine: engine.clone(),
         table,
     };
@@ -132,7 +132,7 @@ fn built(engine: &Arc<Engine>, table: &Arc<Table>, keys: &[Vec<u8>]) -> Result<I
         let key = [&[b'k', !pk[3]], &pk[..]].concat();
         build.add(&key, 2, true, b"raw")?;
     }
-    let rig = Rig {
+    let rig = TableFixture {
         engine: engine.clone(),
         table: table.clone(),
     };
@@ -286,7 +286,7 @@ fn find_done(before: &Tables, tables: &Tables, found: &Tables) -> bool {
 fn check_all(engine: &Arc<Engine>, disk: &SimDisk) {
     let mut files = vec!["00000001.slu".to_string(), "00000002.slu".to_string()];
     for table in engine.store().catalog.tables() {
-        let rig = Rig {
+        let rig = TableFixture {
             engine: engine.clone(),
             table,
         };
@@ -304,7 +304,7 @@ fn check_all(engine: &Arc<Engine>, disk: &SimDisk) {
 #[test]
 fn a_definition_that_finds_no_room_changes_nothing() {
     let disk = SimDisk::new(1);
-    let rig = Rig::create(disk.clone());
+    let rig = TableFixture::create(disk.clone());
     let store = rig.store();
     let mut schema = Vec::new();
     let refused = loop {
@@ -324,7 +324,7 @@ fn a_definition_that_finds_no_room_changes_nothing() {
     store.tables().rename_table("renamed", "t").expect("and this");
     let after = disk.crash(1);
     drop(rig);
-    let rig = Rig::reopen(after.clone()).expect("open");
+    let rig = TableFixture::reopen(after.clone()).expect("open");
     assert_eq!(rig.table.layout().schema, schema);
     after.set_space(Some(after.used()));
     rig.store().tables().close_table(&rig.table);

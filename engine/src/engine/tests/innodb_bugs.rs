@@ -1,9 +1,9 @@
 //! The change buffer that was taken out of another engine had a history of corruptions. One test for each kind, named after its report,
 //! with why it cannot happen here. The root faults were: two copies of the truth (a bitmap beside the buffer), a key that is a page
 //! number, space and latches of its own, no bound. Here a change belongs to an entry's key, its delta tree to its index, and both
-//! change in ordinary mini-transactions. MDEV-34879 has a file of its own, `innodb_bug_ways.rs`.
+//! change in ordinary mini-transactions. MDEV-34879 has a file of its own, `innodb_bug_page_reads.rs`.
 use super::change_buffer::*;
-use super::rig::*;
+use super::fixture::*;
 use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE};
 use crate::base::Result;
 use crate::btree::{Seek, Tree, TreeStats};
@@ -32,10 +32,10 @@ pub fn row_of(n: u32) -> Row {
         body: vec![1; 10],
     }
 }
-pub fn insert(rig: &Rig, model: &mut Model, keys: impl Iterator<Item = u32>) {
+pub fn insert(rig: &TableFixture, model: &mut Model, keys: impl Iterator<Item = u32>) {
     insert_rows(rig, model, keys.map(|n| (n, row_of(n))));
 }
-pub fn insert_rows(rig: &Rig, model: &mut Model, rows: impl Iterator<Item = (u32, Row)>) {
+pub fn insert_rows(rig: &TableFixture, model: &mut Model, rows: impl Iterator<Item = (u32, Row)>) {
     let mut trx = rig.begin(ReadCommitted);
     for (n, row) in rows {
         rig.insert(&mut trx, &pk(n), &row).expect("inserted");
@@ -43,7 +43,7 @@ pub fn insert_rows(rig: &Rig, model: &mut Model, rows: impl Iterator<Item = (u32
     }
     rig.engine.commit(&mut trx, true).expect("committed");
 }
-pub fn delete(rig: &Rig, model: &mut Model, keys: impl Iterator<Item = u32>) {
+pub fn delete(rig: &TableFixture, model: &mut Model, keys: impl Iterator<Item = u32>) {
     let mut trx = rig.begin(ReadCommitted);
     for n in keys {
         rig.delete(&mut trx, &pk(n), &row_of(n)).expect("deleted");
@@ -60,7 +60,7 @@ pub fn tag_at(cursor: &Cursor) -> Option<u16> {
         .map(|found| u16::from_be_bytes([found.key[1], found.key[2]]))
 }
 /// In the delta trees, whatever memory knows.
-fn delta_entries(rig: &Rig) -> u64 {
+fn delta_entries(rig: &TableFixture) -> u64 {
     let entries = |delta: &Delta| {
         delta
             .tree
@@ -71,18 +71,18 @@ fn delta_entries(rig: &Rig) -> u64 {
     let all = rig.table.layout().secondary.iter().map(|s| s.index.delta.clone());
     all.flatten().map(|delta| entries(&delta)).sum()
 }
-fn used_pages(rig: &Rig) -> u32 {
+fn used_pages(rig: &TableFixture) -> u32 {
     space::usage(&rig.store().pool, rig.table.layout().id)
         .expect("usage")
         .used
 }
-fn leaves(rig: &Rig, index: u32) -> u64 {
+fn leaves(rig: &TableFixture, index: u32) -> u64 {
     let layout = rig.table.layout();
     let tree = layout.index(index).expect("there").tree;
     tree.stats(&rig.store().pool).expect("read").leaf_pages
 }
 
-fn delta_stats(rig: &Rig, index: &Index) -> TreeStats {
+fn delta_stats(rig: &TableFixture, index: &Index) -> TreeStats {
     let delta = index.delta.as_ref().expect("buffered");
     delta.tree.stats(&rig.store().pool).expect("read")
 }
@@ -92,7 +92,7 @@ fn delta_stats(rig: &Rig, index: &Index) -> TreeStats {
 /// pending for their ranges, and the pages are used for other leaves at once.
 #[test]
 fn mdev_30009_a_page_used_again_gets_nothing_of_its_past() {
-    let rig = Rig::create(SimDisk::new(1));
+    let rig = TableFixture::create(SimDisk::new(1));
     let mut model = Model::new();
     insert(&rig, &mut model, 0..3000);
     drain(&rig);
@@ -111,7 +111,7 @@ fn mdev_30009_a_page_used_again_gets_nothing_of_its_past() {
 }
 
 /// Within a minute, which is long.
-fn closes_slowly(rig: Rig) {
+fn closes_slowly(rig: TableFixture) {
     let (ended, has_ended) = channel();
     let closing = std::thread::spawn(move || {
         let closed = rig.engine.close(Close::Slow);
@@ -122,8 +122,8 @@ fn closes_slowly(rig: Rig) {
     closed.expect("a slow shutdown does not end").expect("closed");
     closing.join().expect("ended");
 }
-fn reopened(disk: &Arc<SimDisk>) -> Rig {
-    let rig = Rig::reopen(disk.clone()).expect("opened");
+fn reopened(disk: &Arc<SimDisk>) -> TableFixture {
+    let rig = TableFixture::reopen(disk.clone()).expect("opened");
     buffer(&rig, true);
     rig
 }
@@ -134,7 +134,7 @@ fn reopened(disk: &Arc<SimDisk>) -> Rig {
 #[test]
 fn mdev_20934_a_slow_shutdown_ends_whatever_is_pending() {
     let disk = SimDisk::new(1);
-    let rig = Rig::create(disk.clone());
+    let rig = TableFixture::create(disk.clone());
     let mut model = Model::new();
     buffer(&rig, false);
     insert(&rig, &mut model, 0..3000);
@@ -182,7 +182,7 @@ fn mdev_20934_a_slow_shutdown_ends_whatever_is_pending() {
 /// the index: nothing is left to apply, and all its pages are free again. The new index is a bulk load that gets them, past pool and log.
 #[test]
 fn mdev_32132_a_new_index_gets_nothing_of_a_dropped_one() {
-    let rig = super::load::open(SimDisk::new(1), 0);
+    let rig = super::load_new_table::open(SimDisk::new(1), 0);
     buffer(&rig, true);
     let mut model = Model::new();
     insert(&rig, &mut model, 0..ROWS_OF_EXTENTS);
@@ -216,7 +216,7 @@ fn mdev_32132_a_new_index_gets_nothing_of_a_dropped_one() {
 /// mini-transaction: whatever disk access the crash comes at, every entry is there once. The log is written behind each step.
 #[test]
 fn bug_16183892_a_crash_in_a_merge_merges_nothing_twice() {
-    let merge = |rig: &Rig| -> Result<()> {
+    let merge = |rig: &TableFixture| -> Result<()> {
         for s in &rig.table.layout().secondary {
             while !change::sweep_step(&rig.store().pool, &s.index, 1)?.end {
                 rig.engine.flush_log()?;
@@ -231,7 +231,7 @@ fn bug_16183892_a_crash_in_a_merge_merges_nothing_twice() {
         while died {
             at += 1;
             let disk = SimDisk::new(at);
-            let rig = Rig::create(disk.clone());
+            let rig = TableFixture::create(disk.clone());
             buffer(&rig, false);
             let mut model = Model::new();
             insert(&rig, &mut model, (0..1500).step_by(2));
@@ -246,7 +246,7 @@ fn bug_16183892_a_crash_in_a_merge_merges_nothing_twice() {
             assert_eq!(merged.is_err(), died);
             let after = disk.crash(seed * 100 + at);
             std::mem::forget(rig);
-            let rig = Rig::reopen(after).expect("recovered");
+            let rig = TableFixture::reopen(after).expect("recovered");
             check_now(&rig, &model, &format!("crash at {at}, {seed}"));
             drain(&rig);
             check_now(&rig, &model, "merged");
@@ -261,7 +261,7 @@ fn bug_16183892_a_crash_in_a_merge_merges_nothing_twice() {
 #[test]
 fn bug_69122_a_merge_is_in_the_log() {
     let disk = SimDisk::new(1);
-    let rig = Rig::create(disk.clone());
+    let rig = TableFixture::create(disk.clone());
     buffer(&rig, true);
     let mut model = Model::new();
     insert(&rig, &mut model, 0..300);
@@ -270,7 +270,7 @@ fn bug_69122_a_merge_is_in_the_log() {
     insert(&rig, &mut model, 300..301);
     let after = disk.crash(2);
     std::mem::forget(rig);
-    let rig = Rig::reopen(after).expect("recovered");
+    let rig = TableFixture::reopen(after).expect("recovered");
     assert_eq!(rig.entries_in_tree(BY_TAG), 301);
     check_now(&rig, &model, "recovered");
 }
@@ -279,7 +279,7 @@ fn bug_69122_a_merge_is_in_the_log() {
 /// base and pending: from any key, either way, they meet the same rows.
 #[test]
 fn mdev_35525_backward_scans_meet_what_forward_ones_meet() {
-    let rig = Rig::create(SimDisk::new(1));
+    let rig = TableFixture::create(SimDisk::new(1));
     let mut model = Model::new();
     insert(&rig, &mut model, (0..3000).step_by(2));
     drain(&rig);
@@ -321,7 +321,7 @@ fn mdev_35525_backward_scans_meet_what_forward_ones_meet() {
 /// to the leaves it has yet to come to: what is pending for them is merged, they are split, others' changes become pending and are purged.
 #[test]
 fn mdev_35553_a_backward_scan_goes_on_over_what_is_merged_under_it() {
-    let rig = Rig::create(SimDisk::new(1));
+    let rig = TableFixture::create(SimDisk::new(1));
     let mut model = Model::new();
     insert(&rig, &mut model, (0..6000).step_by(2));
     drain(&rig);
@@ -365,7 +365,7 @@ fn mdev_35553_a_backward_scan_goes_on_over_what_is_merged_under_it() {
 /// writers, readers, merges and purge together come to an end, in an index of many leaves.
 #[test]
 fn mdev_29930_readers_writers_and_merges_do_not_wait_in_a_ring() {
-    let rig = Rig::create(SimDisk::new(1));
+    let rig = TableFixture::create(SimDisk::new(1));
     let mut model = Model::new();
     insert(&rig, &mut model, 30_000..60_000);
     drain(&rig);
@@ -407,7 +407,7 @@ fn mdev_29930_readers_writers_and_merges_do_not_wait_in_a_ring() {
 /// came back. Here a delta tree's pages are its file's: emptied ones are free at once, and a dropped one's are freed like any tree's.
 #[test]
 fn mdev_32489_and_37121_pages_of_the_buffer_come_back() {
-    let rig = Rig::create(SimDisk::new(1));
+    let rig = TableFixture::create(SimDisk::new(1));
     let mut model = Model::new();
     let empty = used_pages(&rig);
     buffer(&rig, true);
@@ -445,7 +445,7 @@ fn mdev_32489_and_37121_pages_of_the_buffer_come_back() {
 /// MDEV-24449: the buffer lived in the system tablespace, and could corrupt any page of it. Here it is in the file of its table.
 #[test]
 fn mdev_24449_the_system_file_is_not_touched() {
-    let rig = Rig::create(SimDisk::new(1));
+    let rig = TableFixture::create(SimDisk::new(1));
     buffer(&rig, true);
     let used = || space::usage(&rig.store().pool, SYSTEM_FILE).expect("usage").used;
     let mut model = Model::new();
@@ -465,7 +465,7 @@ fn mdev_24449_the_system_file_is_not_touched() {
 /// splits it as often as it must.
 #[test]
 fn mdev_26977_and_26917_a_merge_needs_no_estimate_of_free_space() {
-    let rig = Rig::create(SimDisk::new(1));
+    let rig = TableFixture::create(SimDisk::new(1));
     buffer(&rig, true);
     let mut model = Model::new();
     insert(&rig, &mut model, 0..4000);
@@ -479,7 +479,7 @@ fn mdev_26977_and_26917_a_merge_needs_no_estimate_of_free_space() {
 /// nobody has asked for is merged when the engine has nothing else to do.
 #[test]
 fn mdev_19514_what_is_pending_is_merged_unasked() {
-    let rig = Rig::create(SimDisk::new(1));
+    let rig = TableFixture::create(SimDisk::new(1));
     buffer(&rig, true);
     let mut model = Model::new();
     insert(&rig, &mut model, 0..3000);
@@ -499,7 +499,7 @@ fn mdev_19514_what_is_pending_is_merged_unasked() {
 /// merges in this test. And what was taken for it in a table's file is used again.
 #[test]
 fn mdev_21952_neither_the_debt_nor_its_file_grows_without_bound() {
-    let rig = Rig::create(SimDisk::new(1));
+    let rig = TableFixture::create(SimDisk::new(1));
     buffer(&rig, true);
     rig.engine.set("change_buffer_max_size", 0).expect("set");
     let change = Arc::clone(&rig.store().change);

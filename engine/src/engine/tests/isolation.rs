@@ -1,5 +1,5 @@
 //! What each isolation level promises, statement by statement; locks, waits and duplicates; what survives a restart.
-use super::rig::*;
+use super::fixture::*;
 use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::engine::Close;
@@ -21,8 +21,8 @@ pub(super) fn row(group: u8, tag: u16) -> Row {
 }
 
 /// Rows 1, 2, 3 of groups 1, 2, 3 with tags 10, 20, 30.
-pub(super) fn filled() -> Rig {
-    let rig = Rig::create(SimDisk::new(1));
+pub(super) fn filled() -> TableFixture {
+    let rig = TableFixture::create(SimDisk::new(1));
     let mut trx = rig.begin(ReadCommitted);
     for n in 1..=3u8 {
         rig.insert(&mut trx, &[n], &row(n, n as u16 * 10)).expect("insert");
@@ -31,19 +31,19 @@ pub(super) fn filled() -> Rig {
     rig
 }
 
-pub(super) fn commit(rig: &Rig, mut trx: Trx) {
+pub(super) fn commit(rig: &TableFixture, mut trx: Trx) {
     rig.engine.commit(&mut trx, false).expect("commit");
 }
-pub(super) fn rollback(rig: &Rig, mut trx: Trx) {
+pub(super) fn rollback(rig: &TableFixture, mut trx: Trx) {
     rig.engine.rollback(&mut trx).expect("rollback");
 }
 /// In a transaction of its own.
-fn change(rig: &Rig, pk: u8, old: &Row, new: &Row) {
+fn change(rig: &TableFixture, pk: u8, old: &Row, new: &Row) {
     let mut trx = rig.begin(ReadCommitted);
     rig.update(&mut trx, &[pk], old, new).expect("update");
     commit(rig, trx);
 }
-pub(super) fn groups(rig: &Rig, trx: &mut Trx, index: u32, mode: Option<LockMode>) -> Result<Vec<u8>> {
+pub(super) fn groups(rig: &TableFixture, trx: &mut Trx, index: u32, mode: Option<LockMode>) -> Result<Vec<u8>> {
     let found = rig.scan(trx, index, false, false, mode)?;
     Ok(found.iter().map(|f| Row::decode(&f.row).group).collect())
 }
@@ -81,7 +81,7 @@ fn read_uncommitted_sees_what_may_vanish() {
 }
 
 /// A locking read or a write.
-type Way = fn(&Rig, &mut Trx) -> Result<()>;
+type Way = fn(&TableFixture, &mut Trx) -> Result<()>;
 
 /// First committer wins: whatever way the second one comes to the row.
 #[test]
@@ -282,7 +282,7 @@ fn nowait_refuses_and_skip_locked_skips() {
 }
 
 /// Groups of all rows as an UPDATE reads them that matches none, and which of them were not locked for it.
-pub fn semi_consistent(rig: &Rig, trx: &mut Trx) -> Vec<(u8, bool)> {
+pub fn semi_consistent(rig: &TableFixture, trx: &mut Trx) -> Vec<(u8, bool)> {
     let mut cursor = rig.store().cursor(rig.table.clone());
     cursor.set_semi_consistent(true);
     let lock = LockChoice {
@@ -402,7 +402,7 @@ fn a_failed_row_operation_leaves_nothing() {
 #[test]
 fn prepared_transactions_and_counters_survive_a_restart() {
     let disk = SimDisk::new(2);
-    let rig = Rig::create(disk.clone());
+    let rig = TableFixture::create(disk.clone());
     let xid = |n: u8| xid(&[n]);
     rig.table.autoinc_raise(41);
     let mut prepared = Vec::new();
@@ -410,15 +410,15 @@ fn prepared_transactions_and_counters_survive_a_restart() {
         let mut trx = rig.begin(ReadCommitted);
         rig.insert(&mut trx, &[n], &row(n, n as u16)).expect("insert");
         rig.engine.prepare(&mut trx, &xid(n)).expect("prepare");
-        assert_eq!(rig.is_undecided(&rig.table.name(), false), Ok(n > 1));
+        assert_eq!(rig.is_in_doubt(&rig.table.name(), false), Ok(n > 1));
         rig.engine.in_doubt.may_outlive_connection(&mut trx);
-        assert_eq!(rig.is_undecided(&rig.table.name(), false), Ok(true));
+        assert_eq!(rig.is_in_doubt(&rig.table.name(), false), Ok(true));
         prepared.push(trx);
     }
     let after = disk.crash(3);
     std::mem::forget(prepared);
     drop(rig);
-    let rig = Rig::reopen(after).expect("recovery");
+    let rig = TableFixture::reopen(after).expect("recovery");
     rig.engine.start_background();
     assert_eq!(rig.table.autoinc(), 41);
     assert_eq!(rig.engine.in_doubt.prepared().len(), 2);
@@ -426,10 +426,10 @@ fn prepared_transactions_and_counters_survive_a_restart() {
     assert_eq!(groups(&rig, &mut reader, 0, None), Ok(vec![]));
     commit(&rig, reader);
     rig.engine.decide(&xid(1), true).expect("commit");
-    assert_eq!(rig.is_undecided(&rig.table.name(), false), Ok(true));
-    assert_eq!(rig.is_undecided("another", false), Ok(false));
+    assert_eq!(rig.is_in_doubt(&rig.table.name(), false), Ok(true));
+    assert_eq!(rig.is_in_doubt("another", false), Ok(false));
     rig.engine.decide(&xid(2), false).expect("rollback");
-    assert_eq!(rig.is_undecided(&rig.table.name(), true), Ok(false));
+    assert_eq!(rig.is_in_doubt(&rig.table.name(), true), Ok(false));
     assert_eq!(rig.engine.decide(&xid(2), false), Err(Error::NotFound));
     let mut reader = rig.begin(RepeatableRead);
     assert_eq!(groups(&rig, &mut reader, BY_TAG, None), Ok(vec![1]));

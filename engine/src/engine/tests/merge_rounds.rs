@@ -1,6 +1,6 @@
 //! The rounds of the change worker: how much they come to.
 use super::change_buffer::*;
-use super::rig::*;
+use super::fixture::*;
 use crate::change::{self, Buffering, Op};
 use crate::index::Index;
 use crate::io::sim::SimDisk;
@@ -8,10 +8,10 @@ use crate::table::{IndexSpec, Rounds, TableSpec};
 use crate::txn::Isolation::ReadCommitted;
 
 /// An entry of by_group that no row has.
-pub(super) fn put(rig: &Rig, n: u32) {
+pub(super) fn put(rig: &TableFixture, n: u32) {
     put_into(rig, &rig.table.layout().secondary[0].index, n);
 }
-fn put_into(rig: &Rig, index: &Index, n: u32) {
+fn put_into(rig: &TableFixture, index: &Index, n: u32) {
     let mut value = Vec::new();
     crate::index::secondary::encode(&mut value, 1, 4, 0, &[7; 400]);
     let key = &n.to_be_bytes();
@@ -23,7 +23,7 @@ fn put_into(rig: &Rig, index: &Index, n: u32) {
 /// merged nothing.
 #[test]
 fn one_table_of_many_gets_the_leaves_of_every_round() {
-    let rig = Rig::create(SimDisk::new(1));
+    let rig = TableFixture::create(SimDisk::new(1));
     rig.store().change.set_buffering(Buffering::None);
     (0..6000).for_each(|n| put(&rig, n << 8));
     for n in 0..1023 {
@@ -68,7 +68,7 @@ fn a_calm_engine_merges_at_twice_its_io_capacity() {
         (1000, true, 80, 8),
     ] {
         let disk = SimDisk::new(1);
-        let rig = Rig::create(disk.clone());
+        let rig = TableFixture::create(disk.clone());
         let groups = 6000;
         rig.store().change.set_buffering(Buffering::None);
         (0..groups).for_each(|n| put(&rig, n << 8));
@@ -106,7 +106,7 @@ fn a_calm_engine_merges_at_twice_its_io_capacity() {
 fn a_second_is_a_second_however_long_the_rounds_take() {
     for (changes, merges) in [(5, true), (100, false)] {
         let disk = SimDisk::new(1);
-        let rig = Rig::create(disk.clone());
+        let rig = TableFixture::create(disk.clone());
         buffer(&rig, true);
         let (mut state, mut n) = (Rounds::default(), 0u16);
         let mut merged = 0;
@@ -138,7 +138,7 @@ fn where_leaves_do_not_suffice_each_old_index_has_its_turn() {
 }
 fn turns_come_to_all(tables: usize, indexes: usize) {
     let disk = SimDisk::new(1);
-    let rig = Rig::create(disk.clone());
+    let rig = TableFixture::create(disk.clone());
     let index = |n| IndexSpec {
         name: format!("i{n}"),
         unique: false,

@@ -1,5 +1,5 @@
 //! Random changes against the table's twin in memory: savepoints, rollbacks, duplicates, old snapshots, purge and restarts.
-use super::rig::*;
+use super::fixture::*;
 use crate::base::Error;
 use crate::engine::Close;
 use crate::io::sim::SimDisk;
@@ -10,7 +10,7 @@ const KEYS: u64 = 60;
 const TAGS: u64 = 90;
 
 struct Run {
-    rig: Rig,
+    rig: TableFixture,
     random: Random,
     committed: Model,
     /// The writer's own view, and what it would go back to: (savepoint, model).
@@ -23,7 +23,7 @@ struct Run {
 impl Run {
     fn new(seed: u64) -> Run {
         Run {
-            rig: Rig::create(SimDisk::new(seed)),
+            rig: TableFixture::create(SimDisk::new(seed)),
             random: Random(seed),
             committed: Model::new(),
             pending: Model::new(),
@@ -171,7 +171,7 @@ impl Run {
         }
     }
 
-    fn finish(mut self) -> Rig {
+    fn finish(mut self) -> TableFixture {
         self.end(true);
         while !self.readers.is_empty() {
             self.close_reader();

@@ -1,5 +1,5 @@
 //! The log off and on: a crash at any write while it is off is refused by name, at any other nothing is lost; a shutdown is fine.
-use super::rig::*;
+use super::fixture::*;
 use crate::base::{Error, Result};
 use crate::engine::{Close, Engine};
 use crate::io::sim::SimDisk;
@@ -9,7 +9,7 @@ use crate::txn::Isolation;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::Arc;
 
-fn start(disk: Arc<SimDisk>) -> Rig {
+fn start(disk: Arc<SimDisk>) -> TableFixture {
     let engine = Engine::open(disk, config()).expect("fresh engine");
     let plain = TableSpec {
         indexes: vec![],
@@ -17,11 +17,11 @@ fn start(disk: Arc<SimDisk>) -> Rig {
     };
     engine.store().tables().create_table("t", &plain).expect("create");
     let table = engine.store().tables().open_table("t").expect("open");
-    Rig { engine, table }
+    TableFixture { engine, table }
 }
 
 /// One transaction.
-fn put(rig: &Rig, keys: std::ops::Range<u32>) -> Result<()> {
+fn put(rig: &TableFixture, keys: std::ops::Range<u32>) -> Result<()> {
     let mut trx = rig.begin(Isolation::ReadCommitted);
     for n in keys {
         let put = rig.store().rows().insert(
@@ -42,7 +42,7 @@ fn put(rig: &Rig, keys: std::ops::Range<u32>) -> Result<()> {
     done
 }
 
-fn keys_of(rig: &Rig) -> Vec<u32> {
+fn keys_of(rig: &TableFixture) -> Vec<u32> {
     let mut trx = rig.begin(Isolation::ReadCommitted);
     let rows = rig.scan(&mut trx, 0, false, false, None).expect("scan");
     rig.engine.commit(&mut trx, false).expect("commit");
@@ -61,7 +61,7 @@ enum Step {
 }
 
 /// (last step that returned, rows acknowledged)
-fn live(rig: &Rig) -> (Step, u32) {
+fn live(rig: &TableFixture) -> (Step, u32) {
     if rig.engine.set_redo_log(false).is_err() {
         return (Step::Logged, 20);
     }
@@ -108,7 +108,7 @@ fn a_crash_while_off_is_refused_and_any_other_loses_nothing() {
             Err(e) => panic!("crash {n} after {step:?}: {e}"),
             Ok(engine) => {
                 let table = engine.store().tables().open_table("t").expect("open");
-                let rig = Rig { engine, table };
+                let rig = TableFixture { engine, table };
                 rig.engine.start_background();
                 super::crash::wait_for_rollback(&rig.engine);
                 let found = keys_of(&rig);
@@ -148,7 +148,7 @@ fn a_shutdown_while_off_keeps_everything_and_the_next_start_logs() {
         put(&rig, 0..500).expect("unlogged");
         rig.engine.close(how).expect("close");
         drop(rig);
-        let rig = Rig::reopen(disk.crash(1)).expect("open");
+        let rig = TableFixture::reopen(disk.crash(1)).expect("open");
         assert!(rig.engine.redo_log_is_on());
         assert_eq!(keys_of(&rig), (0..500).collect::<Vec<_>>(), "{how:?}");
         put(&rig, 500..600).expect("logged");
@@ -174,7 +174,7 @@ fn nothing_is_logged_while_off() {
     assert!(counters.redo_log_written.get() > before);
     let after = disk.crash(9);
     drop(rig);
-    let rig = Rig::reopen(after).expect("open");
+    let rig = TableFixture::reopen(after).expect("open");
     assert_eq!(keys_of(&rig).len(), 40_100);
 }
 
@@ -215,7 +215,7 @@ fn writers_do_not_notice() {
     let names = disk.list().expect("list").len();
     let after = disk.crash(3);
     drop(rig);
-    let rig = Rig::reopen(after).expect("open");
+    let rig = TableFixture::reopen(after).expect("open");
     let found: std::collections::BTreeSet<u32> = keys_of(&rig).into_iter().collect();
     let lost: Vec<_> = acknowledged.iter().filter(|n| !found.contains(n)).collect();
     assert!(
@@ -253,6 +253,6 @@ fn the_log_grows_and_shrinks_online() {
     assert!(segments() * size <= 8 << 20, "{} segments for 2 MiB", segments());
     let after = disk.crash(2);
     drop(rig);
-    let rig = Rig::reopen(after).expect("open");
+    let rig = TableFixture::reopen(after).expect("open");
     assert_eq!(keys_of(&rig).len() as u32, rows);
 }

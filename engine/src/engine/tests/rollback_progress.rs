@@ -1,7 +1,7 @@
 //! How far a rollback is: what a transaction has to lose goes down as it is undone, for people who look and for the choice of a deadlock's
 //! victim (it stayed at its top), and the log tells of a rollback that takes long.
-use super::notes;
-use super::rig::*;
+use super::engine_log;
+use super::fixture::*;
 use crate::engine::steps::LoserRollback;
 use crate::io::sim::SimDisk;
 use crate::table::undo::progress::NOTE_EVERY;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 const ROWS: u32 = 100;
 
-fn insert(rig: &Rig, trx: &mut Trx, from: u32) {
+fn insert(rig: &TableFixture, trx: &mut Trx, from: u32) {
     for n in from..from + ROWS {
         let row = Row {
             group: (n % 7) as u8,
@@ -30,7 +30,7 @@ fn to_lose(trx: &Trx) -> [u64; 2] {
 
 #[test]
 fn what_was_taken_back_is_not_there_to_lose() {
-    let rig = Rig::create(SimDisk::new(1));
+    let rig = TableFixture::create(SimDisk::new(1));
     let mut trx = rig.begin(ReadCommitted);
     insert(&rig, &mut trx, 0);
     let before = to_lose(&trx);
@@ -52,7 +52,7 @@ fn what_was_taken_back_is_not_there_to_lose() {
 #[test]
 fn a_loser_counts_down_and_is_told_of() {
     let disk = SimDisk::new(2);
-    let rig = Rig::create(disk.clone());
+    let rig = TableFixture::create(disk.clone());
     let mut trx = rig.begin(ReadCommitted);
     insert(&rig, &mut trx, 0);
     let id = trx.id();
@@ -60,7 +60,7 @@ fn a_loser_counts_down_and_is_told_of() {
     std::mem::forget(trx); // as at a crash: it is not ended
     let disk = disk.crash(1);
     drop(rig);
-    let (engine, told) = notes::open(disk.clone());
+    let (engine, told) = engine_log::open(disk.clone());
     let left = || engine.store().trx_sys.rollback_records_left();
     assert_eq!(left(), u64::from(ROWS), "nobody has begun it");
     let mut losers = LoserRollback::new(engine.in_doubt.take_losers());
@@ -84,7 +84,7 @@ fn a_loser_counts_down_and_is_told_of() {
 }
 
 fn lost(disk: Arc<SimDisk>, rows: u32) -> Arc<SimDisk> {
-    let rig = Rig::create(disk.clone());
+    let rig = TableFixture::create(disk.clone());
     let mut trx = rig.begin(ReadCommitted);
     for from in (0..rows).step_by(ROWS as usize) {
         insert(&rig, &mut trx, from);
@@ -103,7 +103,7 @@ fn a_rollback_goes_on_where_a_crash_cut_it_short() {
     let mut disk = lost(SimDisk::new(3), RECORDS as u32);
     let mut found = RECORDS;
     for life in 1.. {
-        let (engine, _) = notes::open(disk.clone());
+        let (engine, _) = engine_log::open(disk.clone());
         let left = engine.store().trx_sys.rollback_records_left();
         assert!(left <= found, "life {life}: {left} records, {found} were left");
         found = left;
@@ -122,7 +122,7 @@ fn a_rollback_goes_on_where_a_crash_cut_it_short() {
         found = found - undone + u64::from(NOTE_EVERY);
         assert!(life < 9, "{found} records left");
     }
-    let rig = super::load::open(disk, 0);
+    let rig = super::load_new_table::open(disk, 0);
     assert!(rig.engine.in_doubt.take_losers().is_empty(), "it has ended");
     let mut trx = rig.begin(ReadCommitted);
     rig.check_view(&mut trx, &Model::new(), "rolled back");
@@ -137,7 +137,7 @@ fn a_rollback_goes_on_where_a_crash_cut_it_short() {
 fn a_note_of_a_rollback_to_a_savepoint_is_passed_over() {
     for commits in [true, false] {
         let disk = SimDisk::new(4);
-        let rig = Rig::create(disk.clone());
+        let rig = TableFixture::create(disk.clone());
         let mut trx = rig.begin(ReadCommitted);
         insert(&rig, &mut trx, 0);
         let savepoint = rig.store().rollbacks().savepoint(&trx);
@@ -164,7 +164,7 @@ fn a_note_of_a_rollback_to_a_savepoint_is_passed_over() {
         }
         let disk = disk.crash(1);
         drop(rig);
-        let rig = super::load::open(disk, 0);
+        let rig = super::load_new_table::open(disk, 0);
         let mut losers = LoserRollback::new(rig.engine.in_doubt.take_losers());
         while losers.step(rig.store(), 100).expect("rollback") {}
         rig.purge_all();

@@ -1,6 +1,6 @@
 //! Statistics for the optimizer: right within a factor of two whatever the values are like, kept over a restart, refreshed as
 //! the table changes. Before, the keys of one random leaf were counted: nearly every index had a cardinality of 1.
-use super::rig::{config, Rig};
+use super::fixture::{config, TableFixture};
 use crate::engine::{Close, Config, Engine};
 use crate::index::key_shape::{KeyShape, PartImage, PartShape};
 use crate::io::sim::SimDisk;
@@ -175,7 +175,7 @@ fn check(engine: &Arc<Engine>, table: &Table, when: &str) {
 
 #[test]
 fn numbers_of_values_are_right_within_a_factor_of_two() {
-    let engine = Rig::create(SimDisk::new(1)).engine;
+    let engine = TableFixture::create(SimDisk::new(1)).engine;
     let table = filled(&engine);
     for seed in 0..10 {
         engine
@@ -190,7 +190,7 @@ fn numbers_of_values_are_right_within_a_factor_of_two() {
 /// Most entries wait in the change buffer, in several partitions.
 #[test]
 fn pending_changes_count() {
-    let engine = Rig::create(SimDisk::new(1)).engine;
+    let engine = TableFixture::create(SimDisk::new(1)).engine;
     engine.set("change_buffer_test_mode", 3).expect("set");
     let table = filled(&engine);
     engine
@@ -247,7 +247,7 @@ fn statistics_and_row_counts_are_kept_over_a_restart() {
 
 #[test]
 fn statistics_follow_the_table() {
-    let engine = Rig::create(SimDisk::new(1)).engine;
+    let engine = TableFixture::create(SimDisk::new(1)).engine;
     let store = engine.store();
     let table = filled(&engine);
     store.statistics_keeper().ensure_statistics(&table).expect("computed");

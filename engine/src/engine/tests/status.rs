@@ -1,5 +1,5 @@
 //! What SHOW ENGINE STATUS tells of locks: a person must find the table, the index and the other side in it.
-use super::rig::*;
+use super::fixture::*;
 use crate::base::{Counters, Error};
 use crate::engine::Close;
 use crate::io::sim::SimDisk;
@@ -20,7 +20,7 @@ fn row(group: u8) -> Row {
     }
 }
 
-fn connection(rig: &Rig, number: u64) -> Trx {
+fn connection(rig: &TableFixture, number: u64) -> Trx {
     let mut trx = rig.engine.new_trx(Arc::new(ThreadWaiter::default()), number);
     rig.engine.start(&mut trx, Isolation::ReadCommitted, 60_000);
     trx
@@ -34,7 +34,7 @@ fn line<'a>(text: &'a str, start: &str) -> &'a str {
 /// The text named indexes by number and printed a wait as the source code of a struct.
 #[test]
 fn waits_and_deadlocks_are_told_by_name() {
-    let rig = Rig::create(SimDisk::new(1));
+    let rig = TableFixture::create(SimDisk::new(1));
     let mut first = connection(&rig, 11);
     rig.insert(&mut first, &[1], &row(1)).expect("insert");
     let mut second = connection(&rig, 12);
@@ -77,7 +77,7 @@ fn waits_and_deadlocks_are_told_by_name() {
 /// What was copied out of a terminal had no time, and who had only locked rows was "TRANSACTION 0".
 #[test]
 fn it_says_when_and_makes_up_no_number() {
-    let rig = Rig::create(SimDisk::new(1));
+    let rig = TableFixture::create(SimDisk::new(1));
     let mut maker = connection(&rig, 10);
     rig.insert(&mut maker, &[1], &row(1)).expect("insert");
     rig.engine.commit(&mut maker, false).expect("commit");
@@ -94,7 +94,7 @@ fn it_says_when_and_makes_up_no_number() {
 #[test]
 fn a_prepared_transaction_is_told_apart() {
     let disk = SimDisk::new(1);
-    let rig = Rig::create(disk.clone());
+    let rig = TableFixture::create(disk.clone());
     let mut trx = connection(&rig, 11);
     rig.insert(&mut trx, &[1], &row(1)).expect("insert");
     assert!(!rig.engine.status_text().contains("prepared"));
@@ -102,7 +102,7 @@ fn a_prepared_transaction_is_told_apart() {
     rig.engine.prepare(&mut trx, &xid).expect("prepare");
     let shared = trx.shared.clone();
     rig.engine.in_doubt.keep(xid.clone(), trx);
-    let told = |rig: &Rig| line(&rig.engine.status_text(), "---TRANSACTION").to_string();
+    let told = |rig: &TableFixture| line(&rig.engine.status_text(), "---TRANSACTION").to_string();
     let text = told(&rig);
     assert!(
         text.contains(", connection 11, ") && text.contains(&format!(", XA {xid}, prepared")),
@@ -138,7 +138,7 @@ fn a_prepared_transaction_is_told_apart() {
         waiting.join().expect("second");
     });
     rig.engine.close(Close::LogOnly).expect("close");
-    let rig = Rig::reopen(disk).expect("open");
+    let rig = TableFixture::reopen(disk).expect("open");
     let text = told(&rig);
     assert!(
         text.contains(&format!(", found at start, XA {xid}, prepared")),
@@ -151,7 +151,7 @@ fn a_prepared_transaction_is_told_apart() {
 /// Who held nothing but ranges, or a snapshot, had no line, though he kept others waiting, or purge.
 #[test]
 fn whoever_holds_something_has_a_line() {
-    let rig = Rig::create(SimDisk::new(1));
+    let rig = TableFixture::create(SimDisk::new(1));
     let mut locker = connection(&rig, 11);
     locker.isolation = Isolation::Serializable;
     assert_eq!(rig.get(&mut locker, &[7], Some(LockMode::Shared)), Ok(None));
@@ -179,7 +179,7 @@ fn whoever_holds_something_has_a_line() {
 /// The file's length was noted once a second, the pages in use were counted at once: more were in use than there were.
 #[test]
 fn no_more_undo_is_in_use_than_its_file_has() {
-    let rig = Rig::create(SimDisk::new(1));
+    let rig = TableFixture::create(SimDisk::new(1));
     let mut trx = connection(&rig, 11);
     let version = |n: u8| Row {
         body: vec![n; PAGE_SIZE / 5],

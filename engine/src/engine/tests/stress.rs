@@ -1,6 +1,6 @@
 //! Threads against each other: no update is lost, every snapshot is whole, unique values stay unique, and in the end the
 //! secondary indexes are as the clustered one.
-use super::rig::*;
+use super::fixture::*;
 use crate::base::{Error, Result};
 use crate::engine::Close;
 use crate::io::sim::SimDisk;
@@ -27,7 +27,7 @@ fn parts(row: &Row) -> (u64, u64) {
 }
 
 /// Moves money between two accounts; the second row is locked by a scan of its group, so that both access paths meet.
-fn transfer(rig: &Rig, random: &mut Random, isolation: Isolation, commits: &AtomicU64) -> Result<()> {
+fn transfer(rig: &TableFixture, random: &mut Random, isolation: Isolation, commits: &AtomicU64) -> Result<()> {
     let mut trx = rig.begin(isolation);
     let result = transfer_in(rig, random, &mut trx);
     match result {
@@ -43,7 +43,7 @@ fn transfer(rig: &Rig, random: &mut Random, isolation: Isolation, commits: &Atom
     }
 }
 
-fn transfer_in(rig: &Rig, random: &mut Random, trx: &mut Trx) -> Result<()> {
+fn transfer_in(rig: &TableFixture, random: &mut Random, trx: &mut Trx) -> Result<()> {
     let from = random.below(ACCOUNTS as u64) as u32;
     let to = (from + 1 + random.below(ACCOUNTS as u64 - 1) as u32) % ACCOUNTS;
     let x = Some(LockMode::Exclusive);
@@ -56,7 +56,7 @@ fn transfer_in(rig: &Rig, random: &mut Random, trx: &mut Trx) -> Result<()> {
     rig.update(trx, &to, &b, &account(b_money + amount, b_changes + 1))
 }
 
-fn sum(rig: &Rig, index: u32, isolation: Isolation) -> (u64, u64, usize) {
+fn sum(rig: &TableFixture, index: u32, isolation: Isolation) -> (u64, u64, usize) {
     let mut trx = rig.begin(isolation);
     let found = rig.scan(&mut trx, index, false, false, None).expect("scan");
     rig.engine.commit(&mut trx, false).expect("commit");
@@ -67,7 +67,7 @@ fn sum(rig: &Rig, index: u32, isolation: Isolation) -> (u64, u64, usize) {
 
 #[test]
 fn money_is_neither_made_nor_lost() {
-    let rig = Rig::create(SimDisk::new(5));
+    let rig = TableFixture::create(SimDisk::new(5));
     rig.engine.start_background();
     let mut trx = rig.begin(Isolation::ReadCommitted);
     for i in 0..ACCOUNTS {
@@ -123,7 +123,7 @@ fn money_is_neither_made_nor_lost() {
 }
 
 /// Inserts, deletes and moves of rows that fight for few keys and tags.
-fn fight(rig: &Rig, random: &mut Random) -> Result<()> {
+fn fight(rig: &TableFixture, random: &mut Random) -> Result<()> {
     let mut trx = rig.begin(Isolation::ReadCommitted);
     let mut result = Ok(());
     for _ in 0..1 + random.below(4) {
@@ -155,7 +155,7 @@ fn fight(rig: &Rig, random: &mut Random) -> Result<()> {
 
 #[test]
 fn unique_values_stay_unique() {
-    let rig = Rig::create(SimDisk::new(6));
+    let rig = TableFixture::create(SimDisk::new(6));
     rig.engine.start_background();
     std::thread::scope(|s| {
         for n in 0..4u64 {
@@ -190,7 +190,7 @@ fn unique_values_stay_unique() {
 const MOST: usize = 3;
 
 /// Counts a group, and adds the row `n` to it if it is small. Was it added?
-fn add_if_small(rig: &Rig, n: u32, group: u8) -> Result<bool> {
+fn add_if_small(rig: &TableFixture, n: u32, group: u8) -> Result<bool> {
     let mut trx = rig.begin(Isolation::Serializable);
     let row = Row {
         group,
@@ -217,7 +217,7 @@ fn add_if_small(rig: &Rig, n: u32, group: u8) -> Result<bool> {
 /// Two SERIALIZABLE transactions each count a group and then add a row to it if it is small: together they must not overfill it.
 #[test]
 fn serializable_counts_hold() {
-    let rig = Rig::create(SimDisk::new(8));
+    let rig = TableFixture::create(SimDisk::new(8));
     rig.engine.start_background();
     // By group: added, found large enough, given up for a deadlock.
     let ends: Vec<[AtomicUsize; 3]> = (0..6).map(|_| Default::default()).collect();

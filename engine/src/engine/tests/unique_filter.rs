@@ -1,7 +1,7 @@
 //! New unique values of a table that is larger than the pool (`docs/decisions/2026-11-21-unique-filter.md`): put without a look at their leaf, and
 //! found by whoever comes with the same value, whatever has become of them.
 use super::ddl_crash::change_of;
-use super::rig::config;
+use super::fixture::config;
 use crate::base::{Error, Result};
 use crate::engine::{Close, Config, Engine};
 use crate::io::sim::SimDisk;
@@ -85,7 +85,7 @@ impl World {
         let mut trx = self.begin();
         let mut lines = Vec::new();
         let store = self.engine.store();
-        let mut asker = Asker(&mut lines, self);
+        let mut asker = FindingsChecker(&mut lines, self);
         store
             .check_table(&mut trx, &self.table, CheckLevel::Extended, &mut asker)
             .expect("check");
@@ -159,9 +159,9 @@ impl World {
     }
 }
 
-struct Asker<'a>(&'a mut Vec<String>, &'a World);
+struct FindingsChecker<'a>(&'a mut Vec<String>, &'a World);
 
-impl Checker for Asker<'_> {
+impl Checker for FindingsChecker<'_> {
     fn finding(&mut self, line: &str) {
         self.0.push(line.to_string());
     }

@@ -1,7 +1,7 @@
 //! Keys for which a page is too small: rows and an index under them, beside a map; a crash, an
 //! index built over them, and what is too long.
 use super::basics::small;
-use super::rig::Random;
+use super::fixture::Random;
 use crate::base::Error;
 use crate::btree::{KEY_MAX, WIDE_KEY_MAX};
 use crate::engine::{Config, Database, Transaction};

@@ -6,15 +6,15 @@
 //! A statement that would wait for a lock fails and is tried again at a later turn; after a few of those the transaction gives up, which
 //! is also how deadlocks end: nobody queues for a lock and is woken here. Times are turns. `SLUICE_SEEDS=from-to` runs others.
 //!
-//! `world`: sessions, turns, the background, a crash; `statements`: what a step does, and what it notes down.
+//! `sessions`: sessions, turns, the background, a crash; `statements`: what a step does, and what it notes down.
 mod statements;
-mod world;
+mod sessions;
 
-use super::rig::*;
+use super::fixture::*;
 use crate::base::at_each;
 use isolation_judge::{judge, Anomaly, End, Findings, History, Level, Transaction};
+use sessions::World;
 use std::rc::Rc;
-use world::World;
 
 /// The engine runs at one level, and is judged by another.
 fn run(seed: u64, level: Level, judged: Level, turns: u64) -> (History, Findings) {

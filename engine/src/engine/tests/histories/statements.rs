@@ -1,6 +1,6 @@
 //! What the steps of a session do, as the server would: a write locks the newest row first. Each notes what it was shown and what it wrote.
-use super::super::rig::*;
-use super::world::*;
+use super::super::fixture::*;
+use super::sessions::*;
 use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::table::LockChoice;
@@ -316,7 +316,7 @@ fn places(aim: Aim) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     }
 }
 
-fn begin_scan(rig: &Rig, trx: &mut Trx, aim: Aim, lock: LockChoice, backward: bool) -> Result<Scan> {
+fn begin_scan(rig: &TableFixture, trx: &mut Trx, aim: Aim, lock: LockChoice, backward: bool) -> Result<Scan> {
     let (index, covering) = match aim {
         Aim::All => (BY_TAG, true),
         Aim::RegistersByKey => (0, false),

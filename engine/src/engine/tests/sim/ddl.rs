@@ -144,7 +144,7 @@ impl World {
         })
     }
 
-    fn read_rows(&self, name: &str) -> Result<Vec<(Vec<u8>, crate::engine::tests::rig::Row)>> {
+    fn read_rows(&self, name: &str) -> Result<Vec<(Vec<u8>, crate::engine::tests::fixture::Row)>> {
         let table = self.store().tables().open_table(name)?;
         let handle = self.handle(table, &[]);
         let seen = self.with_view(|trx| handle.scan(trx, 0, false, false))?;

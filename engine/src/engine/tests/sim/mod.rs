@@ -2,7 +2,7 @@
 //!
 //! Two kinds of tests:
 //! - `workloads`: a small piece of work each, repeated with a crash at *every* change of the disk. **To add one, add a line to
-//!   `workloads::WORKLOADS`**: a name and its ops. Nothing else is needed: every answer is judged by the twin. Those of `spreading` have a
+//!   `workloads::WORKLOADS`**: a name and its ops. Nothing else is needed: every answer is judged by the twin. Those of `redistribution` have a
 //!   larger pool and log.
 //! - `schedules`: random ops of several transactions, background steps, crashes, failing calls, a full or a lying disk. A new
 //!   operation is a variant of [`op::Op`], one line in `world.rs` that performs it, and one in `schedule.rs` that chooses it.
@@ -19,10 +19,10 @@
 //! ```
 //! `make mutants` plants bugs (`base/mutant.rs`) and shows that they are found.
 //!
-//! A bug that it found gets a small test in `found.rs`, with its story: seeds change their meaning when the author of schedules
+//! A bug that it found gets a small test in `regressions.rs`, with its story: seeds change their meaning when the author of schedules
 //! (`schedule.rs`) learns something new, so the test spells its ops.
 mod ddl;
-mod found;
+mod regressions;
 mod judge;
 mod leak;
 mod log_switch;
@@ -33,7 +33,7 @@ mod schedule;
 mod schedules;
 mod setup;
 mod shrink;
-mod spreading;
+mod redistribution;
 mod statement;
 mod table;
 mod transactions;
@@ -44,7 +44,7 @@ mod world;
 use crate::txn::Xid;
 
 fn xid(number: u32) -> Xid {
-    super::rig::xid(&number.to_le_bytes())
+    super::fixture::xid(&number.to_le_bytes())
 }
 
 fn xid_number(xid: &Xid) -> u32 {

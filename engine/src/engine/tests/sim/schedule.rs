@@ -2,7 +2,7 @@
 use super::op::{Op, SLOTS};
 use super::setup::Setup;
 use super::statement::APART;
-use crate::engine::tests::rig::Random;
+use crate::engine::tests::fixture::Random;
 use crate::io::sim::{Damage, Fault};
 
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 use super::run::{run, Outcome};
 use super::schedule::Schedule;
 use super::shrink::{keep, shrink};
-use crate::engine::tests::rig::seeds;
+use crate::engine::tests::fixture::seeds;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 use std::time::Instant;

@@ -1,6 +1,6 @@
 //! What the seed of a run decides beside its ops: the disk, the sizes, the switches.
 use crate::change::Buffering;
-use crate::engine::tests::rig::Random;
+use crate::engine::tests::fixture::Random;
 use crate::engine::{Config, Engine};
 use crate::pool::PAGE_SIZE;
 use crate::table::StoreConfig;

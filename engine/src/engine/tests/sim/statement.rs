@@ -8,7 +8,7 @@ use super::transactions::Open;
 use super::twin::{Kind, Rows, Twin};
 use super::world::{row_of, Step, World};
 use crate::base::{Error, Result};
-use crate::engine::tests::rig::{pk, Row};
+use crate::engine::tests::fixture::{pk, Row};
 
 /// Different clustered keys.
 const KEYS: u64 = 64;

@@ -3,7 +3,7 @@ use super::statement::KEY_LEN;
 use super::twin::{Kind, Twin};
 use crate::base::Result;
 use crate::btree::{Seek, KEY_MAX, WIDE_KEY_MAX};
-use crate::engine::tests::rig::Row;
+use crate::engine::tests::fixture::Row;
 use crate::engine::Engine;
 use crate::table::{BulkInsert, Entry, EntryChange, IndexSpec, LockChoice, NewRow, Table, TableSpec};
 use crate::txn::Trx;

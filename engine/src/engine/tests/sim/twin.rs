@@ -4,7 +4,7 @@
 //! least all that was acknowledged as durable, at most all that was tried, each change whole. [`History`] keeps exactly that:
 //! a state that must be there, and the changes behind it of which any number may be.
 use crate::base::Lsn;
-use crate::engine::tests::rig::Row;
+use crate::engine::tests::fixture::Row;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 

@@ -1,13 +1,13 @@
 //! A crash at every change of the disk, in small workloads. To add one, add it to [`WORKLOADS`].
 use super::op::Op;
+use super::redistribution::{large, LARGE};
 #[cfg(feature = "tiny-pages")]
 use super::run::run_watched;
 use super::run::run_with_crash;
 use super::setup::{Setup, REDO_CAPACITY};
-use super::spreading::{large, LARGE};
 #[cfg(feature = "tiny-pages")]
 use crate::base::ids::UNDO_FILE;
-use crate::engine::tests::rig::Random;
+use crate::engine::tests::fixture::Random;
 use crate::pool::PAGE_SIZE;
 #[cfg(feature = "tiny-pages")]
 use crate::space;

@@ -13,7 +13,7 @@ use super::twin::History;
 use crate::base::Result;
 use crate::change;
 use crate::engine::steps::{self, Checkpointer, LoserRollback};
-use crate::engine::tests::rig::{Random, Row};
+use crate::engine::tests::fixture::{Random, Row};
 use crate::engine::{Close, Engine};
 use crate::io::sim::{Damage, SimDisk};
 use crate::table::Store;

@@ -1,0 +1,66 @@
+//! The AUTO_INCREMENT counter and a crash: no value of a row that is there is given again.
+use super::fixture::*;
+use crate::base::sync_point::at;
+use crate::base::SyncPoint;
+use crate::io::sim::SimDisk;
+use crate::txn::Isolation::ReadCommitted;
+use std::sync::mpsc::{channel, RecvTimeoutError};
+use std::sync::Arc;
+use std::time::Duration;
+
+fn row(n: u8) -> Row {
+    Row {
+        group: n,
+        shade: 0,
+        tag: Some(n as u16),
+        body: vec![n; 300],
+    }
+}
+
+/// Two take values; the one with the greater writes the counter for both, and the other comes to an end first. Its commit was durable, the
+/// counter was in nobody's log: after a crash there its value was given again.
+#[test]
+fn who_finds_the_counter_saved_finds_it_in_the_log() {
+    let rig = Arc::new(TableFixture::create(SimDisk::new(1)));
+    let mut first = rig.begin(ReadCommitted);
+    for n in 10..200u8 {
+        rig.insert(&mut first, &[n], &row(n)).expect("insert");
+    }
+    rig.engine.commit(&mut first, true).expect("commit");
+    let (mut trx, mut others) = (rig.begin(ReadCommitted), rig.begin(ReadCommitted));
+    rig.insert(&mut trx, &[251], &row(251)).expect("it has undo");
+    rig.insert(&mut others, &[2], &row(2)).expect("it has undo");
+    rig.table.autoinc_raise(1025); // the other's
+    let (other, (done, is_done)) = (rig.clone(), channel());
+    let (told, thread) = channel();
+    at(SyncPoint::CounterWritten, move || {
+        let writing = std::thread::spawn(move || {
+            other.insert(&mut others, &[1], &row(1)).expect("another leaf");
+            other.engine.commit(&mut others, true).expect("commit");
+            let _ = done.send(()); // nobody listens any more, as it should be
+        });
+        let early = is_done.recv_timeout(Duration::from_millis(200));
+        assert_eq!(early, Err(RecvTimeoutError::Timeout), "the counter is not in the log");
+        told.send(writing).expect("somebody listens");
+    });
+    rig.table.autoinc_raise(1026);
+    rig.insert(&mut trx, &[250], &row(250)).expect("insert");
+    thread.recv().expect("the moment came").join().expect("no panic");
+    rig.engine.commit(&mut trx, false).expect("commit");
+    rig.check_table();
+}
+
+/// A refused row's value is given again, unless somebody has taken one behind it meanwhile.
+#[test]
+fn a_raise_is_taken_back_only_by_itself() {
+    let rig = TableFixture::create(SimDisk::new(1));
+    rig.table.autoinc_raise(5);
+    let before = rig.table.autoinc_raise(9);
+    assert_eq!(before, 5);
+    rig.table.autoinc_take_back(9, before);
+    assert_eq!(rig.table.autoinc(), 5);
+    let before = rig.table.autoinc_raise(9);
+    rig.table.autoinc_raise(12); // another's
+    rig.table.autoinc_take_back(9, before);
+    assert_eq!(rig.table.autoinc(), 12);
+}

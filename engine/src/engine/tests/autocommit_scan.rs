@@ -1,0 +1,374 @@
+//! The locking scan of a statement outside of a transaction, and rows that move while it is under way: `table/cursor_moved.rs`.
+use super::fixture::*;
+use super::isolation::*;
+use crate::base::sync_point::{at, sync_point};
+use crate::base::{Error, Result, SyncPoint};
+use crate::btree::Seek;
+use crate::table::{Cursor, LockChoice, OnLocked};
+use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
+use crate::txn::Trx;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+fn following(rig: &TableFixture, trx: &mut Trx, on_locked: OnLocked) -> Cursor {
+    let mut cursor = locking(rig, trx, on_locked, false);
+    let key_of = |_: &[u8], row: &[u8], to: &mut Vec<u8>| {
+        to.extend_from_slice(&[b'g', Row::decode(row).group]);
+        Ok(())
+    };
+    cursor.follow_moved(trx, Box::new(key_of));
+    cursor
+}
+fn locking(rig: &TableFixture, trx: &mut Trx, on_locked: OnLocked, gaps: bool) -> Cursor {
+    let mut cursor = rig.store().cursor(rig.table.clone());
+    let lock = LockChoice {
+        mode: X,
+        on_locked,
+        gaps,
+        ..LockChoice::default()
+    };
+    cursor.begin(trx, BY_GROUP, lock, false).expect("begin");
+    cursor
+}
+fn by_statement_view(rig: &TableFixture, trx: &mut Trx) -> Cursor {
+    let mut cursor = rig.store().cursor(rig.table.clone());
+    let lock = LockChoice {
+        by_statement_view: true,
+        ..LockChoice::default()
+    };
+    cursor.begin(trx, 0, lock, false).expect("begin");
+    cursor
+}
+fn found(cursor: &Cursor) -> (u8, u8) {
+    let found = cursor.found().expect("handed out");
+    (found.pk[0], Row::decode(found.row).group)
+}
+fn rest(cursor: &mut Cursor, trx: &mut Trx) -> Result<Vec<u8>> {
+    let mut rows = Vec::new();
+    while cursor.next(trx)? {
+        rows.push(found(cursor).0);
+    }
+    Ok(rows)
+}
+
+/// Groups of the rows, and which rows have been outside of the scan's range.
+struct World {
+    rig: Arc<TableFixture>,
+    groups: BTreeMap<u8, u8>,
+    left: BTreeSet<u8>,
+    random: u64,
+    moves: usize,
+    /// They end what has been begun.
+    later: Vec<JoinHandle<()>>,
+}
+const ROWS: u8 = 10;
+/// Groups of the range: 3 to 7.
+const LO: [u8; 2] = [b'g', 3];
+const HI: [u8; 2] = [b'g', 8];
+
+impl World {
+    /// Rows of random groups in place of the rig's.
+    fn filled(rig: &Arc<TableFixture>, seed: u64) -> World {
+        let mut first = rig.begin(ReadCommitted);
+        for pk in 1..=3u8 {
+            rig.delete(&mut first, &[pk], &row(pk, pk as u16 * 10)).expect("delete");
+        }
+        let mut world = World {
+            rig: rig.clone(),
+            groups: BTreeMap::new(),
+            left: BTreeSet::new(),
+            random: seed,
+            moves: 0,
+            later: Vec::new(),
+        };
+        for pk in 1..=ROWS {
+            let group = 2 + world.below(7) as u8;
+            rig.insert(&mut first, &[pk], &row(group, pk as u16)).expect("insert");
+            world.groups.insert(pk, group);
+            if !(3..8).contains(&group) {
+                world.left.insert(pk);
+            }
+        }
+        commit(rig, first);
+        world
+    }
+    fn below(&mut self, n: u64) -> u64 {
+        self.random = self
+            .random
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (self.random >> 33) % n
+    }
+    /// Others move rows, some of them twice, and take some of it back, at once or a little later. What is locked stays where it is.
+    fn stir(world: &Arc<Mutex<World>>) {
+        let mut this = world.lock().expect("whole");
+        let rig = this.rig.clone();
+        for _ in 0..this.below(4) {
+            let pk = 1 + this.below(ROWS as u64) as u8;
+            let mut trx = rig.begin(ReadCommitted);
+            trx.lock_wait_timeout_ms = 0;
+            let mut group = this.groups[&pk];
+            for _ in 0..1 + this.below(2) {
+                let is_near = this.below(4) > 0;
+                let new = if is_near { 3 + this.below(5) } else { this.below(12) } as u8;
+                match rig.update(&mut trx, &[pk], &row(group, pk as u16), &row(new, pk as u16)) {
+                    Ok(()) => group = new,
+                    Err(Error::LockWaitTimeout) => break,
+                    Err(e) => panic!("{e}"),
+                }
+            }
+            let commits = this.below(3) > 0 && group != this.groups[&pk];
+            if this.below(3) > 0 {
+                this.end(trx, commits, pk, group);
+                continue;
+            }
+            let later = world.clone();
+            this.later.push(std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_micros(300));
+                later.lock().expect("whole").end(trx, commits, pk, group);
+            }));
+        }
+        if this.below(3) == 0 {
+            rig.purge_all();
+        }
+    }
+    /// Now, and perhaps within the scan's next step.
+    fn stir_within(world: &Arc<Mutex<World>>) {
+        World::stir(world);
+        for when in [SyncPoint::EntryCopied, SyncPoint::MovedRowFound] {
+            let then = world.clone();
+            if then.lock().expect("whole").below(2) == 0 {
+                at(when, move || World::stir(&then));
+            }
+        }
+    }
+    fn end_all(world: &Arc<Mutex<World>>) {
+        loop {
+            let Some(later) = world.lock().expect("whole").later.pop() else {
+                return;
+            };
+            later.join().expect("ended");
+        }
+    }
+    fn end(&mut self, trx: Trx, commits: bool, pk: u8, group: u8) {
+        if !commits {
+            return rollback(&self.rig, trx);
+        }
+        commit(&self.rig, trx);
+        self.groups.insert(pk, group);
+        self.moves += 1;
+        if !(3..8).contains(&group) {
+            self.left.insert(pk);
+        }
+    }
+}
+
+/// Whatever others do between two steps, and within one: a row that is in the range all the time is handed out once, and none that is not.
+#[test]
+fn a_row_that_stays_in_the_range_is_met_once() {
+    // The last one: the last row of the range goes on within it, when the scan has learned already that there is nothing behind it.
+    for seed in (0..300u64).chain([13613]) {
+        scanned(seed, false);
+    }
+}
+
+/// The same in the index's order, by a scan that locks the gaps behind it.
+#[test]
+fn no_row_moves_behind_a_scan_that_locks_gaps() {
+    let mut moved = 0;
+    for seed in 0..300u64 {
+        let (met, tried) = scanned(seed, true);
+        moved += tried;
+        let groups: Vec<u8> = met.iter().map(|(_, group)| *group).collect();
+        let is_backward = groups.first() > groups.last();
+        assert!(
+            groups.is_sorted_by(|a, b| if is_backward { a >= b } else { a <= b }),
+            "seed {seed}: {met:?}"
+        );
+    }
+    assert!(moved > 300, "{moved} moves");
+}
+
+/// Rows and groups in the order in which a scan has handed them out while others moved them, none missed; and how many moves came through.
+fn scanned(seed: u64, gaps: bool) -> (Vec<(u8, u8)>, usize) {
+    let rig = Arc::new(filled());
+    rig.buffer_by(seed % 3);
+    let mut world = World::filled(&rig, seed);
+    let backward = world.below(2) == 0;
+    let world = Arc::new(Mutex::new(world));
+    let mut trx = rig.begin(RepeatableRead);
+    let mut cursor = match gaps {
+        true => locking(&rig, &mut trx, OnLocked::Wait, true),
+        false => following(&rig, &mut trx, OnLocked::Wait),
+    };
+    cursor.set_bounds(&LO, Some(&HI));
+    let mut met = Vec::new();
+    let mut more = match backward {
+        true => cursor.seek(&mut trx, Seek::Lt, &HI),
+        false => cursor.seek(&mut trx, Seek::Ge, &LO),
+    };
+    while more == Ok(true) {
+        let (pk, group) = found(&cursor);
+        let newest = world.lock().expect("whole").groups[&pk];
+        assert_eq!(newest, group, "seed {seed}: row {pk} is not the newest");
+        assert!((3..8).contains(&group), "seed {seed}: row {pk} of group {group}");
+        met.push((pk, group));
+        World::stir_within(&world);
+        more = match backward {
+            true => cursor.prev(&mut trx),
+            false => cursor.next(&mut trx),
+        };
+    }
+    World::end_all(&world);
+    assert_eq!(more, Ok(false), "seed {seed}: {met:?}");
+    let once: BTreeSet<u8> = met.iter().map(|(pk, _)| *pk).collect();
+    assert_eq!(once.len(), met.len(), "seed {seed}: {met:?}");
+    let left = world.lock().expect("whole").left.clone();
+    for pk in (1..=ROWS).filter(|pk| !left.contains(pk)) {
+        assert!(once.contains(&pk), "seed {seed}: row {pk} is missed: {met:?}");
+    }
+    drop(cursor);
+    commit(&rig, trx);
+    // What was not come to is not for the next one.
+    for _ in 0..ROWS {
+        sync_point(SyncPoint::EntryCopied);
+        sync_point(SyncPoint::MovedRowFound);
+    }
+    World::end_all(&world);
+    rig.check_table();
+    let moves = world.lock().expect("whole").moves;
+    (met, moves)
+}
+
+/// The row's group is changed behind the first step of the scan, by a transaction that has not ended.
+fn moved_to(group: u8, on_locked: OnLocked) -> (TableFixture, Trx, Trx, Cursor) {
+    let rig = filled();
+    let mut trx = rig.begin(RepeatableRead);
+    trx.lock_wait_timeout_ms = 0;
+    let mut cursor = following(&rig, &mut trx, on_locked);
+    assert_eq!(cursor.seek(&mut trx, Seek::Ge, b"g\x01"), Ok(true));
+    assert_eq!(found(&cursor).0, 1);
+    let mut mover = rig.begin(ReadCommitted);
+    rig.update(&mut mover, &[3], &row(3, 30), &row(group, 30))
+        .expect("update");
+    commit(&rig, mover);
+    let mut holder = rig.begin(ReadCommitted);
+    assert!(rig.get(&mut holder, &[3], X).expect("lock").is_some());
+    (rig, trx, holder, cursor)
+}
+
+/// What another read of the statement has locked to share, the scan that changes rows has not met.
+#[test]
+fn a_moved_row_whose_lock_is_raised_is_handed_out() {
+    let rig = filled();
+    let mut trx = rig.begin(RepeatableRead);
+    let mut cursor = following(&rig, &mut trx, OnLocked::Wait);
+    assert_eq!(cursor.seek(&mut trx, Seek::Ge, b"g\x00"), Ok(true));
+    assert_eq!(found(&cursor).0, 1);
+    let mut mover = rig.begin(ReadCommitted);
+    rig.update(&mut mover, &[3], &row(3, 30), &row(0, 30)).expect("update");
+    commit(&rig, mover);
+    assert!(rig
+        .get(&mut trx, &[3], Some(crate::txn::LockMode::Shared))
+        .expect("lock")
+        .is_some());
+    assert_eq!(rest(&mut cursor, &mut trx), Ok(vec![2, 3]));
+    drop(cursor);
+    commit(&rig, trx);
+}
+
+/// A queue's worker is not stopped by those who work on rows that have left the queue.
+#[test]
+fn rows_that_have_left_the_range_are_not_waited_for() {
+    let (rig, mut trx, mut holder, mut cursor) = moved_to(0, OnLocked::Wait);
+    rig.update(&mut holder, &[3], &row(0, 30), &row(0, 40)).expect("update");
+    assert_eq!(rest(&mut cursor, &mut trx), Ok(vec![2]));
+    drop(cursor);
+    commit(&rig, holder);
+    commit(&rig, trx);
+}
+
+#[test]
+fn a_moved_row_that_is_locked_is_waited_for_or_skipped_or_refused() {
+    for (on_locked, expected) in [
+        (OnLocked::Wait, Err(Error::LockWaitTimeout)),
+        (OnLocked::Refuse, Err(Error::Locked)),
+        (OnLocked::Skip, Ok(vec![2])),
+    ] {
+        let (rig, mut trx, holder, mut cursor) = moved_to(1, on_locked);
+        assert_eq!(rest(&mut cursor, &mut trx), expected);
+        drop(cursor);
+        commit(&rig, holder);
+        commit(&rig, trx);
+    }
+}
+
+/// What a source is read by judges nothing, and holds back purge until its transaction ends.
+#[test]
+fn a_statement_view_makes_no_conflict() {
+    let rig = filled();
+    let mut trx = rig.begin(RepeatableRead);
+    let mut cursor = by_statement_view(&rig, &mut trx);
+    let mut other = rig.begin(ReadCommitted);
+    rig.update(&mut other, &[3], &row(3, 30), &row(9, 30)).expect("update");
+    commit(&rig, other);
+    rig.purge_all();
+    assert_eq!(groups(&rig, &mut trx, 0, X), Ok(vec![1, 2, 9]));
+    rig.update(&mut trx, &[3], &row(9, 30), &row(8, 30))
+        .expect("no conflict");
+    assert_eq!(cursor.seek(&mut trx, Seek::First, &[]), Ok(true));
+    assert_eq!(rest(&mut cursor, &mut trx), Ok(vec![2, 3]));
+    assert_eq!(rig.store().trx_sys.visibility.oldest_view().1, 1);
+    drop(cursor);
+    commit(&rig, trx);
+    assert_eq!(rig.store().trx_sys.visibility.oldest_view().1, 0);
+}
+
+/// A read in the middle of the statement needed a view for a moment, and took the statement's with it.
+#[test]
+fn a_statement_view_stays_when_another_is_closed() {
+    let rig = filled();
+    let mut trx = rig.begin(ReadCommitted);
+    let mut cursor = by_statement_view(&rig, &mut trx);
+    let mut other = rig.begin(ReadCommitted);
+    rig.update(&mut other, &[3], &row(3, 30), &row(9, 30)).expect("update");
+    commit(&rig, other);
+    let mut holder = rig.begin(ReadCommitted);
+    rig.update(&mut holder, &[1], &row(1, 10), &row(8, 10)).expect("update");
+    assert_eq!(semi_consistent(&rig, &mut trx), [(1, true), (2, false), (9, false)]);
+    commit(&rig, holder);
+    rig.purge_all();
+    assert_eq!(cursor.seek(&mut trx, Seek::First, &[]), Ok(true));
+    let mut groups = vec![found(&cursor).1];
+    while cursor.next(&mut trx).expect("next") {
+        groups.push(found(&cursor).1);
+    }
+    assert_eq!(groups, [1, 2, 3]);
+    drop(cursor);
+    commit(&rig, trx);
+    assert_eq!(rig.store().trx_sys.visibility.oldest_view().1, 0);
+}
+
+/// A scan that was begun before its transaction's first change, or before it ended.
+#[test]
+fn a_seek_reads_as_its_transaction_does_now() {
+    let rig = filled();
+    let mut trx = rig.begin(RepeatableRead);
+    let mut cursor = rig.store().cursor(rig.table.clone());
+    cursor.begin(&mut trx, 0, LockChoice::default(), false).expect("begin");
+    assert_eq!(cursor.seek(&mut trx, Seek::Ge, &[5]), Ok(false));
+    rig.insert(&mut trx, &[5], &row(5, 50)).expect("insert");
+    assert_eq!(cursor.seek(&mut trx, Seek::Ge, &[5]), Ok(true));
+    rig.engine.rollback(&mut trx).expect("rollback");
+    rig.engine.start(&mut trx, RepeatableRead, 1);
+    let mut other = rig.begin(ReadCommitted);
+    rig.update(&mut other, &[3], &row(3, 30), &row(9, 30)).expect("update");
+    commit(&rig, other);
+    rig.purge_all();
+    assert_eq!(cursor.seek(&mut trx, Seek::Ge, &[3]), Ok(true));
+    assert_eq!(found(&cursor), (3, 9));
+    drop(cursor);
+    commit(&rig, trx);
+}

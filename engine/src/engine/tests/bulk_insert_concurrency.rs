@@ -1,0 +1,262 @@
+//! A load that is taken back while others' rows lie among its own: they stay, whatever its transaction did with them. And rows that a
+//! load places out of order do not come up in ranges that a SERIALIZABLE reader has read.
+use super::bulk_insert::{commit, fill, shuffled};
+use super::fixture::*;
+use super::load_new_table::{open, row, Rows};
+use crate::base::sync_point::at;
+use crate::base::{Error, SyncPoint};
+use crate::btree::Seek;
+use crate::io::sim::SimDisk;
+use crate::table::LockChoice;
+use crate::txn::Isolation::{ReadCommitted, ReadUncommitted, RepeatableRead, Serializable};
+use crate::txn::{LockMode, Trx};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{mpsc, Arc};
+use std::time::Duration;
+
+#[test]
+fn what_others_insert_outlives_the_rollback() {
+    let rig = open(SimDisk::new(7), 0);
+    let rows = shuffled(2000);
+    let mut trx = rig.begin(ReadCommitted);
+    fill(&rig, &mut trx, &rows).expect("load");
+    let mut model = Model::new();
+    for n in 0..30u32 {
+        let mut other = rig.begin(ReadCommitted);
+        let (pk, row) = (
+            format!("{:x}-other", n * 140).into_bytes(),
+            Row {
+                tag: Some(62_000 + n as u16),
+                ..row(n)
+            },
+        );
+        rig.insert(&mut other, &pk, &row).expect("between the rows of the load");
+        commit(&rig, other);
+        model.insert(pk, row);
+    }
+    // A row of the load is locked by its maker, and so is a unique value of it.
+    let mut other = rig.begin(ReadCommitted);
+    other.lock_wait_timeout_ms = 1;
+    let taken = rows.iter().find(|(_, row)| row.tag.is_some()).expect("a tag");
+    let refused = rig.insert(&mut other, &taken.0, &row(4));
+    assert_eq!(refused, Err(Error::LockWaitTimeout));
+    let refused = rig.insert(&mut other, b"new", &taken.1);
+    assert_eq!(refused, Err(Error::LockWaitTimeout));
+    rig.engine.rollback(&mut other).expect("rollback");
+    rig.engine.rollback(&mut trx).expect("rollback");
+    let mut trx = rig.begin(ReadUncommitted);
+    rig.check_view(&mut trx, &model, "the others' rows");
+    commit(&rig, trx);
+    rig.check_table();
+}
+
+fn tagged(n: u32) -> Row {
+    let tag = Some(62_000 + n as u16);
+    Row { tag, ..row(n) }
+}
+fn insert_as_another(rig: &TableFixture, pk: &[u8], row: &Row) {
+    let mut other = rig.begin(ReadCommitted);
+    rig.insert(&mut other, pk, row).expect("behind the load");
+    commit(rig, other);
+}
+
+/// Purge and merges change nothing, and leave a sound table.
+fn check_to_the_end(rig: &TableFixture, model: &Model) {
+    for _ in 0..2 {
+        let mut reader = rig.begin(ReadUncommitted);
+        rig.check_view(&mut reader, model, "the others' rows");
+        commit(rig, reader);
+        rig.check_table();
+        rig.purge_all();
+        rig.store().merge_scheduler().drain_changes().expect("drain");
+    }
+}
+
+/// One index is left alone, or both are, or the entry keeps its key and changes in its raw bytes; then the row is deleted.
+fn change_and_delete(rig: &TableFixture, trx: &mut Trx, (pk, old): (&[u8], &Row), how: u32) {
+    let mut changed = old.clone();
+    changed.body = vec![7; 30];
+    match how {
+        0 => {}
+        1 => changed.group ^= 1,
+        2 => changed.tag = Some(63_000),
+        _ => changed.shade ^= 1,
+    }
+    let longer = Row {
+        body: vec![8; 60],
+        ..changed.clone()
+    };
+    rig.update(trx, pk, old, &changed).expect("update");
+    rig.update(trx, pk, &changed, &longer).expect("update");
+    rig.delete(trx, pk, &longer).expect("delete");
+}
+
+/// Seed 1795350480081590: the loader updated and deleted a row that another had inserted behind the load; taken back, the entries that the
+/// update had left alone bore the loader's stamp, and went with the load.
+#[test]
+fn others_rows_that_the_loader_changed_outlive_the_rollback() {
+    for to_savepoint in [true, false] {
+        let rig = open(SimDisk::new(8), 0);
+        let mut trx = rig.begin(ReadCommitted);
+        let savepoint = rig.store().rollbacks().savepoint(&trx);
+        fill(&rig, &mut trx, &shuffled(300)).expect("load");
+        let model: Model = (0..8).map(|n| (vec![b'~', n], tagged(n as u32))).collect();
+        for (how, (pk, row)) in (0..).zip(&model) {
+            insert_as_another(&rig, pk, row);
+            change_and_delete(&rig, &mut trx, (pk, row), how % 4);
+            if how >= 4 {
+                rig.insert(&mut trx, pk, row).expect("put back");
+            }
+        }
+        if to_savepoint {
+            rig.store()
+                .rollbacks()
+                .rollback_to(&mut trx, savepoint)
+                .expect("rollback");
+            commit(&rig, trx);
+        } else {
+            rig.engine.rollback(&mut trx).expect("rollback");
+        }
+        check_to_the_end(&rig, &model);
+    }
+}
+
+/// The loader gave a row a value that it had had before, and which an old view reads: the entry is dead afterwards, not gone.
+#[test]
+fn an_old_view_keeps_an_entry_that_the_loader_used_again() {
+    let rig = open(SimDisk::new(9), 0);
+    let mut trx = rig.begin(ReadCommitted);
+    fill(&rig, &mut trx, &shuffled(300)).expect("load");
+    let pk = vec![b'~'];
+    let (first, mut second) = (tagged(0), tagged(1));
+    second.group = first.group ^ 1;
+    insert_as_another(&rig, &pk, &first);
+    let mut reader = rig.begin(RepeatableRead);
+    let seen = Model::from([(pk.clone(), first.clone())]);
+    rig.check_view(&mut reader, &seen, "before");
+    let mut other = rig.begin(ReadCommitted);
+    rig.update(&mut other, &pk, &first, &second).expect("update");
+    commit(&rig, other);
+    rig.update(&mut trx, &pk, &second, &first).expect("update back");
+    rig.engine.rollback(&mut trx).expect("rollback");
+    rig.check_view(&mut reader, &seen, "after");
+    commit(&rig, reader);
+    check_to_the_end(&rig, &Model::from([(pk, second)]));
+}
+
+fn number(n: u32) -> Vec<u8> {
+    n.to_be_bytes().to_vec()
+}
+/// 1000, 1001, ..., and then 5.
+fn one_late() -> Rows {
+    (1000..1400).chain([5]).map(|n| (number(n), row(n))).collect()
+}
+/// Rows from 3 to 7, locked as SERIALIZABLE reads do.
+fn rows_around_5(rig: &TableFixture, trx: &mut Trx) -> usize {
+    let mut cursor = rig.store().cursor(rig.table.clone());
+    let lock = LockChoice {
+        mode: Some(LockMode::Shared),
+        ..LockChoice::default()
+    };
+    cursor.begin(trx, 0, lock, false).expect("begin");
+    cursor.set_bounds(&number(3), Some(&number(8)));
+    let mut more = cursor.seek(trx, Seek::Ge, &number(3)).expect("seek");
+    let mut count = 0;
+    while more {
+        count += 1;
+        more = cursor.next(trx).expect("next");
+    }
+    count
+}
+fn someone_waits(rig: &TableFixture) -> bool {
+    rig.store().counters.row_lock_current_waits.get() > 0
+}
+
+#[test]
+fn a_late_row_that_may_not_come_up_fails_the_statement() {
+    let rig = Arc::new(open(SimDisk::new(33), 0));
+    let mut trx = rig.begin(ReadCommitted);
+    trx.lock_wait_timeout_ms = 1;
+    let reader = Rc::new(RefCell::new(None));
+    let (his, kept) = (rig.clone(), reader.clone());
+    at(SyncPoint::LateToBePlaced, move || {
+        let mut trx = his.begin(Serializable);
+        assert_eq!(rows_around_5(&his, &mut trx), 0);
+        kept.replace(Some(trx));
+    });
+    let (e, _) = fill(&rig, &mut trx, &one_late()).expect_err("the range is locked");
+    assert_eq!(e, Error::LockWaitTimeout);
+    let mut reader = reader.take().expect("he has read");
+    assert_eq!(rows_around_5(&rig, &mut reader), 0, "no phantom");
+    commit(&rig, reader);
+    let nothing = Model::new();
+    rig.check_view(&mut trx, &nothing, "taken back");
+    rig.check_table();
+    fill(&rig, &mut trx, &one_late()).expect("now");
+    rig.check_view(&mut trx, &one_late().into_iter().collect(), "filled");
+    commit(&rig, trx);
+    rig.check_table();
+}
+
+#[test]
+fn a_late_row_waits_for_who_has_read_where_it_belongs() {
+    let rig = Arc::new(open(SimDisk::new(34), 0));
+    let over = Arc::new(AtomicBool::new(false));
+    let (his, his_over) = (rig.clone(), over.clone());
+    let (tell, told) = mpsc::channel();
+    let (start, to_start) = mpsc::channel::<()>();
+    let reader = std::thread::spawn(move || {
+        to_start.recv().expect("the moment");
+        let mut trx = his.begin(Serializable);
+        let first = rows_around_5(&his, &mut trx);
+        tell.send(()).expect("somebody waits for it");
+        while !someone_waits(&his) && !his_over.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let second = rows_around_5(&his, &mut trx);
+        commit(&his, trx);
+        (first, second)
+    });
+    at(SyncPoint::LateToBePlaced, move || {
+        start.send(()).expect("he is there");
+        told.recv().expect("he has read");
+    });
+    let mut trx = rig.begin(ReadCommitted);
+    fill(&rig, &mut trx, &one_late()).expect("he ends");
+    commit(&rig, trx);
+    over.store(true, Ordering::SeqCst);
+    assert_eq!(reader.join().expect("thread"), (0, 0), "the same rows twice");
+    let mut trx = rig.begin(Serializable);
+    assert_eq!(rows_around_5(&rig, &mut trx), 1);
+    commit(&rig, trx);
+    rig.check_table();
+}
+
+/// He waits for the load's first row, having passed the place of the late one: all rows but that would be wrong.
+#[test]
+fn a_late_row_is_not_placed_behind_a_reader_s_back() {
+    let rig = Arc::new(open(SimDisk::new(35), 0));
+    let (start, to_start) = mpsc::channel::<()>();
+    let his = rig.clone();
+    let reader = std::thread::spawn(move || {
+        to_start.recv().expect("the moment");
+        let mut trx = his.begin(Serializable);
+        let found = his.scan(&mut trx, 0, false, false, Some(LockMode::Shared));
+        his.engine.rollback(&mut trx).expect("rollback");
+        found.map(|rows| rows.len())
+    });
+    let his = rig.clone();
+    at(SyncPoint::LateToBePlaced, move || {
+        start.send(()).expect("he is there");
+        while !someone_waits(&his) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    let mut trx = rig.begin(ReadCommitted);
+    fill(&rig, &mut trx, &one_late()).expect("the reader has less to lose");
+    commit(&rig, trx);
+    assert_eq!(reader.join().expect("thread"), Err(Error::Deadlock));
+    rig.check_table();
+}

@@ -1,0 +1,164 @@
+//! Rows that are deleted and put back: what the insert and purge look at, and what they leave.
+use super::fixture::*;
+use crate::engine::Engine;
+use crate::io::sim::SimDisk;
+use crate::txn::{Isolation, Trx};
+
+const KEY: &[u8] = &[1];
+
+fn row(n: u8) -> Row {
+    Row {
+        group: n,
+        shade: 0,
+        tag: Some(n as u16),
+        body: vec![n; 20],
+    }
+}
+
+/// A table with one row, and nothing to purge.
+fn rig() -> TableFixture {
+    let engine = Engine::open_still(SimDisk::new(1), config()).expect("engine");
+    let rig = TableFixture::with(engine);
+    rig.steady();
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    rig.insert(&mut trx, KEY, &row(1)).expect("insert");
+    rig.engine.commit(&mut trx, true).expect("commit");
+    rig.purge_all();
+    rig
+}
+
+fn page_requests(rig: &TableFixture) -> u64 {
+    rig.store().pool.update_gauges();
+    rig.store().pool.counters().buffer_pool_read_requests.get()
+}
+
+/// Of a transaction that does this, and of its purge, all in one job.
+fn requests(rig: &TableFixture, change: impl FnOnce(&TableFixture, &mut Trx)) -> (u64, u64) {
+    let start = page_requests(rig);
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    change(rig, &mut trx);
+    rig.engine.commit(&mut trx, true).expect("commit");
+    let committed = page_requests(rig);
+    while rig.store().purger().purge_step(100).expect("purge") {}
+    (committed - start, page_requests(rig) - committed)
+}
+fn requests_of_purge(rig: &TableFixture, change: impl FnOnce(&TableFixture, &mut Trx)) -> u64 {
+    requests(rig, change).1
+}
+
+fn clustered_entries(rig: &TableFixture) -> u64 {
+    rig.entries_in_tree(0)
+}
+
+#[test]
+fn a_row_that_was_put_back_is_not_looked_at() {
+    let rig = rig();
+    let put_back = requests_of_purge(&rig, |rig, trx| {
+        rig.delete(trx, KEY, &row(1)).expect("delete");
+        rig.insert(trx, KEY, &row(1)).expect("insert");
+    });
+    let (mut model, mut reader) = (Model::new(), rig.begin(Isolation::RepeatableRead));
+    model.insert(KEY.to_vec(), row(1));
+    rig.check_view(&mut reader, &model, "put back");
+    rig.engine.commit(&mut reader, false).expect("commit");
+    rig.check_table();
+    let deleted = requests_of_purge(&rig, |rig, trx| rig.delete(trx, KEY, &row(1)).expect("delete"));
+    assert!(put_back < deleted, "{put_back} and {deleted} page requests");
+    assert_eq!(clustered_entries(&rig), 0);
+    rig.check_table();
+}
+
+/// By a statement that was rolled back: it is still deleted.
+#[test]
+fn a_mark_stays_to_be_removed_if_the_row_was_put_back_in_vain() {
+    let rig = rig();
+    requests_of_purge(&rig, |rig, trx| {
+        rig.delete(trx, KEY, &row(1)).expect("delete");
+        let savepoint = rig.store().rollbacks().savepoint(trx);
+        rig.insert(trx, KEY, &row(2)).expect("insert");
+        rig.store().rollbacks().rollback_to(trx, savepoint).expect("rollback");
+    });
+    assert_eq!(clustered_entries(&rig), 0);
+    rig.check_table();
+}
+
+/// Deleted, put back, deleted: the first mark is nobody's any more, the second is removed.
+#[test]
+fn the_last_mark_of_several_is_removed() {
+    let rig = rig();
+    requests_of_purge(&rig, |rig, trx| {
+        for n in [2, 3, 4] {
+            rig.delete(trx, KEY, &row(n - 1)).expect("delete");
+            rig.insert(trx, KEY, &row(n)).expect("insert");
+        }
+        rig.delete(trx, KEY, &row(4)).expect("delete");
+    });
+    assert_eq!(clustered_entries(&rig), 0);
+    rig.check_table();
+}
+
+/// The undo records tell that there is nothing of its own under the new keys.
+#[test]
+fn an_index_is_not_looked_at_for_keys_that_the_transaction_never_left() {
+    let rig = rig();
+    let replace = |by: u8| {
+        move |rig: &TableFixture, trx: &mut Trx| {
+            rig.delete(trx, KEY, &row(1)).expect("delete");
+            rig.insert(trx, KEY, &row(by)).expect("insert");
+            rig.update(trx, KEY, &row(by), &row(1)).expect("update");
+        }
+    };
+    // The update leads back to the keys that the deletion left.
+    let (there_and_back, _) = requests(&rig, replace(2));
+    let (mut model, mut reader) = (Model::new(), rig.begin(Isolation::RepeatableRead));
+    model.insert(KEY.to_vec(), row(1));
+    rig.check_view(&mut reader, &model, "put back");
+    rig.engine.commit(&mut reader, false).expect("commit");
+    let (away, _) = requests(&rig, |rig, trx| {
+        rig.delete(trx, KEY, &row(1)).expect("delete");
+        rig.insert(trx, KEY, &row(2)).expect("insert");
+        rig.update(trx, KEY, &row(2), &row(3)).expect("update");
+    });
+    assert!(away < there_and_back, "{away} and {there_and_back} page requests");
+    rig.check_table();
+}
+
+/// Without snapshot isolation a transaction may change a row that another changed since its snapshot. It gave the row its old key, and went back
+/// from that: the old entry was dead by its own stamp then, and its own reads, which see the row as it was, passed it over.
+#[test]
+fn an_old_entry_that_the_reader_has_killed_leads_to_the_row_still() {
+    let rig = rig();
+    rig.engine.set("snapshot_isolation", 0).expect("set");
+    let mut reader = rig.begin(Isolation::RepeatableRead);
+    assert_eq!(rig.scan(&mut reader, 0, false, false, None).expect("scan").len(), 1);
+    let mut other = rig.begin(Isolation::ReadCommitted);
+    rig.update(&mut other, KEY, &row(1), &row(2)).expect("update");
+    rig.engine.commit(&mut other, true).expect("commit");
+    let savepoint = rig.store().rollbacks().savepoint(&reader);
+    let back = Row {
+        body: vec![9; 20],
+        ..row(1)
+    };
+    rig.update(&mut reader, KEY, &row(2), &back).expect("update");
+    rig.store()
+        .rollbacks()
+        .rollback_to(&mut reader, savepoint)
+        .expect("rollback");
+    for (index, covering) in [
+        (0, false),
+        (BY_GROUP, false),
+        (BY_GROUP, true),
+        (BY_TAG, false),
+        (BY_TAG, true),
+    ] {
+        let found = rig.scan(&mut reader, index, false, covering, None).expect("scan");
+        assert_eq!(found.len(), 1, "index {index}, covering {covering}");
+        if !covering {
+            assert_eq!(Row::decode(&found[0].row), row(1), "index {index}");
+        }
+    }
+    rig.engine.commit(&mut reader, true).expect("commit");
+    let mut young = rig.begin(Isolation::RepeatableRead);
+    let found = rig.scan(&mut young, BY_GROUP, false, false, None).expect("scan");
+    assert_eq!((found.len(), Row::decode(&found[0].row)), (1, row(2)));
+}

@@ -1,0 +1,116 @@
+//! A load that is taken back in steps, and a definition that changes between two of them: nobody locks a table for a transaction that
+//! a crash cut short. Whatever goes, or goes elsewhere, nothing of the load stays.
+use super::bulk_insert::{commit, fill};
+use super::fixture::*;
+use super::load_new_table::open;
+use crate::engine::steps::LoserRollback;
+use crate::io::sim::SimDisk;
+use crate::table::IndexChange;
+use crate::txn::Isolation::{ReadCommitted, ReadUncommitted};
+
+const ROWS: u32 = 6000;
+
+/// Long keys: each index has more leaves than the half of what one step takes.
+fn rows() -> Vec<(Vec<u8>, Row)> {
+    let one = |n: u32| {
+        let row = Row {
+            group: (n % 7) as u8,
+            shade: (n % 3) as u8,
+            tag: Some(n as u16),
+            body: vec![n as u8; 60],
+        };
+        ([&n.to_be_bytes()[..], &[b'k'; 110]].concat(), row)
+    };
+    (0..ROWS).map(one).collect()
+}
+
+/// Tables t and u, loaded in this order (u: if wanted) by a transaction that a crash cut short; its rollback has made its first step.
+fn half_way(with_u: bool) -> (TableFixture, LoserRollback) {
+    let disk = SimDisk::new(31);
+    let rig = open(disk.clone(), 0);
+    let mut trx = rig.begin(ReadCommitted);
+    fill(&rig, &mut trx, &rows()).expect("load");
+    if with_u {
+        rig.store().tables().create_table("u", &spec()).expect("create");
+        let table = rig.store().tables().open_table("u").expect("open");
+        let other = TableFixture {
+            engine: rig.engine.clone(),
+            table,
+        };
+        fill(&other, &mut trx, &rows()).expect("load");
+    }
+    rig.engine.flush_log().expect("flush");
+    std::mem::forget(trx);
+    let after = disk.crash(1);
+    drop(rig);
+    let rig = open(after, 0);
+    let losers = rig.engine.in_doubt.take_losers();
+    let mut losers = LoserRollback::new(losers);
+    assert_eq!(losers.step(rig.store(), 1), Ok(true));
+    (rig, losers)
+}
+
+fn finish(rig: &TableFixture, mut losers: LoserRollback) {
+    while losers.step(rig.store(), 1).expect("nothing is in the way") {}
+    rig.purge_all();
+    rig.store().merge_scheduler().drain_changes().expect("drain");
+    let mut trx = rig.begin(ReadUncommitted);
+    let mut left = 0;
+    for index in 0..=rig.table.layout().secondary.len() as u32 {
+        left += rig.scan(&mut trx, index, false, index > 0, None).expect("scan").len();
+    }
+    commit(rig, trx);
+    assert_eq!(left, 0, "rows and entries");
+    rig.check_table();
+    assert!(rig.store().loads().is_bare(rig.table.layout()).expect("look"));
+}
+
+fn set_indexes(rig: &TableFixture, drop: &[&str], order: &[&str]) {
+    let change = IndexChange {
+        table: &rig.table,
+        drop: drop.to_vec(),
+        rename: vec![],
+        add: vec![],
+        order: order.to_vec(),
+        change_buffering: None,
+        schema: &[],
+    };
+    rig.store().indexes().alter_indexes(&[change]).expect("published");
+}
+
+/// The place at which the first table had been left was taken for one in the second: its indexes were passed over, and so were its rows below.
+#[test]
+fn a_table_dropped_half_way_leaves_no_place_to_the_next() {
+    for truncate in [false, true] {
+        let (rig, mut losers) = half_way(true);
+        // Its indexes are done, its rows are in work.
+        assert_eq!(losers.step(rig.store(), 1), Ok(true));
+        if truncate {
+            rig.store().tables().truncate_table("u").expect("truncate");
+        } else {
+            rig.store().tables().drop_table("u").expect("drop");
+        }
+        finish(&rig, losers);
+    }
+}
+
+/// A place was the number of an index in the table's order: with the first one gone it was that of the rows, and those below stayed.
+#[test]
+fn an_index_dropped_half_way_moves_no_place() {
+    for dropped in ["by_group", "by_tag"] {
+        let (rig, losers) = half_way(false);
+        let stays = if dropped == "by_tag" { "by_group" } else { "by_tag" };
+        set_indexes(&rig, &[dropped], &[stays]);
+        finish(&rig, losers);
+    }
+    let (rig, losers) = half_way(false);
+    set_indexes(&rig, &["by_group", "by_tag"], &[]);
+    finish(&rig, losers);
+}
+
+#[test]
+fn indexes_reordered_half_way_are_all_stripped() {
+    let (rig, losers) = half_way(false);
+    set_indexes(&rig, &[], &["by_tag", "by_group"]);
+    finish(&rig, losers);
+}

@@ -1,0 +1,178 @@
+//! Tables and indexes that are younger than a snapshot: whatever would lock or change rows by them is refused, as a consistent read is.
+use super::change_buffer::rebuild_by_group;
+use super::fixture::*;
+use super::isolation::{commit, filled, groups, rollback, row, X};
+use super::load_new_table::load_all;
+use crate::base::{Error, Result};
+use crate::table::NewRow;
+use crate::txn::{Isolation, LockMode, Trx};
+use Isolation::{ReadCommitted, RepeatableRead, Serializable};
+
+const S: Option<LockMode> = Some(LockMode::Shared);
+
+/// What makes the table anew, and the groups that are in it then.
+type Remake = (&'static str, fn(&TableFixture), &'static [u8]);
+
+const REMAKES: [Remake; 2] = [("truncated", truncate, &[]), ("copied", copy, &[1, 2, 9])];
+
+fn truncate(rig: &TableFixture) {
+    rig.store().tables().truncate_table("t").expect("truncate");
+}
+/// Row 3 has changed, and nothing tells that: the rows of a copy have no maker.
+fn copy(rig: &TableFixture) {
+    truncate(rig);
+    let rows = [(1, 1), (2, 2), (3, 9)].map(|(n, group)| (vec![n], row(group, n as u16 * 10)));
+    load_all(rig, &rows).expect("load");
+}
+
+/// A locking read, or an insert that changes the row it meets.
+type Way = fn(&TableFixture, &mut Trx) -> Result<()>;
+
+const WAYS: [(&str, Way); 6] = [
+    ("point read", |rig, trx| rig.get(trx, &[3], X).map(|_| ())),
+    ("shared point read", |rig, trx| rig.get(trx, &[7], S).map(|_| ())),
+    ("clustered scan", |rig, trx| groups(rig, trx, 0, X).map(|_| ())),
+    ("scan of an index", |rig, trx| groups(rig, trx, BY_GROUP, X).map(|_| ())),
+    ("shared scan of an index", |rig, trx| {
+        groups(rig, trx, BY_TAG, S).map(|_| ())
+    }),
+    ("insert or change", upsert),
+];
+
+fn upsert(rig: &TableFixture, trx: &mut Trx) -> Result<()> {
+    let new = row(7, 70);
+    with_entries(&[7], &new, |entries| {
+        rig.store()
+            .rows()
+            .insert_replacing(trx, &rig.table, &NewRow::new(&[7], &new.encode(), entries))
+    })
+}
+
+fn with_snapshot(rig: &TableFixture, isolation: Isolation) -> Trx {
+    let mut trx = rig.begin(isolation);
+    rig.store().trx_sys.visibility.open_view(&mut trx);
+    trx
+}
+
+/// A transaction with a snapshot, behind which the table is made anew.
+fn with_old_snapshot(rig: &TableFixture, isolation: Isolation, remake: fn(&TableFixture)) -> Trx {
+    let trx = with_snapshot(rig, isolation);
+    remake(rig);
+    trx
+}
+
+#[test]
+fn a_table_younger_than_the_snapshot_is_neither_locked_nor_changed() {
+    for (how, remake, _) in REMAKES {
+        for isolation in [RepeatableRead, Serializable] {
+            for (what, way) in WAYS {
+                let rig = filled();
+                let mut late = with_old_snapshot(&rig, isolation, remake);
+                let refused = Err(Error::TableChanged);
+                assert_eq!(way(&rig, &mut late), refused, "{what}, {how}, {isolation:?}");
+                assert_eq!(way(&rig, &mut late), refused, "again: {what}, {how}, {isolation:?}");
+                assert_eq!(rig.store().trx_sys.locks().names_in_use(), 0, "{what}, {how}");
+                rollback(&rig, late);
+                let mut young = with_snapshot(&rig, isolation);
+                assert_eq!(way(&rig, &mut young), Ok(()), "{what}, {how}, {isolation:?}");
+                rollback(&rig, young);
+                rig.check_table();
+            }
+        }
+    }
+}
+
+/// Row 2 has moved to another key before the index was built: nothing is left in it where the snapshot has the row.
+#[test]
+fn an_index_younger_than_the_snapshot_is_not_used() {
+    let rig = filled();
+    let mut late = with_snapshot(&rig, RepeatableRead);
+    let mut first = rig.begin(ReadCommitted);
+    rig.update(&mut first, &[2], &row(2, 20), &row(9, 20)).expect("update");
+    commit(&rig, first);
+    let rows = [(1, 1), (2, 9), (3, 3)].map(|(n, group)| (vec![n], row(group, n as u16 * 10)));
+    rebuild_by_group(&rig, &rig.table, &rows.into_iter().collect());
+    for mode in [X, S, None] {
+        assert_eq!(
+            groups(&rig, &mut late, BY_GROUP, mode),
+            Err(Error::TableChanged),
+            "{mode:?}"
+        );
+    }
+    assert_eq!(groups(&rig, &mut late, BY_TAG, None), Ok(vec![1, 2, 3]), "an old index");
+    assert_eq!(groups(&rig, &mut late, BY_TAG, X), Err(Error::Conflict));
+    assert_eq!(
+        rig.get(&mut late, &[3], X),
+        Ok(Some(row(3, 30))),
+        "the row is as it was"
+    );
+    commit(&rig, late);
+    rig.check_table();
+}
+
+#[test]
+fn a_younger_table_is_locked_where_no_snapshot_is_kept_apart() {
+    for (how, remake, left) in REMAKES {
+        for (isolation, on) in [(ReadCommitted, 1), (RepeatableRead, 0)] {
+            let rig = filled();
+            rig.engine.set("snapshot_isolation", on).expect("set");
+            let mut late = with_old_snapshot(&rig, isolation, remake);
+            for index in [0, BY_GROUP] {
+                assert_eq!(
+                    groups(&rig, &mut late, index, X),
+                    Ok(left.to_vec()),
+                    "{how}, {isolation:?}"
+                );
+            }
+            assert_eq!(upsert(&rig, &mut late), Ok(()), "{how}, {isolation:?}");
+            commit(&rig, late);
+            rig.check_table();
+        }
+    }
+}
+
+/// It reads nothing: what it meets is a duplicate, as any row that the snapshot does not see.
+#[test]
+fn a_plain_insert_into_a_younger_table_is_not_refused() {
+    let rig = filled();
+    let mut late = with_old_snapshot(&rig, RepeatableRead, copy);
+    rig.insert(&mut late, &[4], &row(4, 40)).expect("insert");
+    let met = rig.insert(&mut late, &[2], &row(2, 50));
+    assert!(matches!(met, Err(Error::Duplicate { index: 0, .. })), "{met:?}");
+    commit(&rig, late);
+    rig.check_table();
+}
+
+/// The snapshot was taken by a locking read that gave up its wait: nothing was seen by it, so a newer one does as well.
+#[test]
+fn a_snapshot_that_has_shown_nothing_is_taken_anew_for_a_younger_table() {
+    for (how, remake, left) in REMAKES {
+        for first in [X, S, None] {
+            let rig = filled();
+            let mut holder = rig.begin(ReadCommitted);
+            rig.get(&mut holder, &[1], X).expect("locked");
+            let mut late = rig.begin(RepeatableRead);
+            late.snapshot_by_locking = true;
+            late.lock_wait_timeout_ms = 1;
+            assert_eq!(groups(&rig, &mut late, 0, X), Err(Error::LockWaitTimeout));
+            commit(&rig, holder);
+            remake(&rig);
+            for mode in [first, X, None] {
+                assert_eq!(
+                    groups(&rig, &mut late, 0, mode),
+                    Ok(left.to_vec()),
+                    "{how}, {first:?}, {mode:?}"
+                );
+            }
+            remake(&rig);
+            for mode in [X, None] {
+                assert_eq!(
+                    groups(&rig, &mut late, 0, mode),
+                    Err(Error::TableChanged),
+                    "{how}: something was seen"
+                );
+            }
+            rollback(&rig, late);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Statements that began with an index before it was set aside (`table/undo/mod.rs`): what a rollback then left in it fools none of them.
+use super::damage::{damage, filled, flip, leaf_of, numbers, reopen, row, text, ROWS};
+use super::fixture::*;
+use crate::base::ids::FIRST_TABLE_FILE;
+use crate::base::Result;
+use crate::btree::Seek;
+use crate::engine::steps::LoserRollback;
+use crate::io::{Caching, Disk, Mode, SimDisk};
+use crate::table::LockChoice;
+use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
+use crate::txn::LockMode;
+use std::sync::Arc;
+
+/// Every row was deleted by a transaction that a crash cut off, and a leaf of that index is broken: the rollback, which is to be run, restores some
+/// entries, sets the index aside, and restores the other rows without it.
+fn before_the_rollback(which: usize) -> (Arc<TableFixture>, LoserRollback) {
+    let disk = filled();
+    let (rig, _) = reopen(&disk);
+    let index = numbers(&rig)[which];
+    let mut trx = rig.begin(ReadCommitted);
+    for n in 0..ROWS {
+        rig.delete(&mut trx, &pk(n), &row(n)).expect("delete");
+    }
+    rig.engine.checkpoint().expect("checkpoint");
+    let disk = disk.crash(1);
+    damage(&disk, FIRST_TABLE_FILE, leaf_of(index), flip);
+    forget_copies(&disk);
+    let (rig, _) = reopen(&disk);
+    let losers = rig.engine.in_doubt.take_losers();
+    (Arc::new(rig), LoserRollback::new(losers))
+}
+/// Or the broken page would be restored.
+fn forget_copies(disk: &SimDisk) {
+    let len = disk.bytes("doublewrite").expect("the file is there").len();
+    let open = disk.open("doublewrite", Mode::Open, Caching::Buffered).expect("open");
+    open.write_at(&vec![0; len], 0).expect("write");
+    open.sync().expect("sync");
+}
+fn run(rig: &TableFixture, mut losers: LoserRollback) {
+    while losers.step(rig.store(), 64).expect("the index is left out") {}
+    let status = rig.engine.status_text();
+    assert!(status.contains("set aside as broken: 1"), "{status}");
+}
+fn is_refused<T>(rig: &TableFixture, result: Result<T>) {
+    let error = result.map(|_| ()).expect_err("the index is not what it was");
+    let text = text(rig.store().name_damage(error));
+    assert!(text.contains("is set aside"), "{text}");
+}
+
+/// The view does not see the rolled back transaction. The mark that it left behind was looked at again for ever.
+#[test]
+fn a_snapshot_read_stops() {
+    let (rig, losers) = before_the_rollback(0);
+    let mut trx = rig.begin(RepeatableRead);
+    let mut cursor = rig.store().cursor(rig.table.clone());
+    cursor
+        .begin(&mut trx, BY_GROUP, LockChoice::default(), false)
+        .expect("begin");
+    cursor.expect(100);
+    assert!(cursor.seek(&mut trx, Seek::First, &[]).expect("seek"));
+    run(&rig, losers);
+    let mut read_on = || -> Result<u32> {
+        let mut rows = 1;
+        while cursor.next(&mut trx)? {
+            rows += 1;
+        }
+        Ok(rows)
+    };
+    is_refused(&rig, read_on());
+}
+
+/// The marks were taken for good, and the rows for deleted.
+#[test]
+fn a_locking_read_stops() {
+    let (rig, losers) = before_the_rollback(0);
+    let mut trx = rig.begin(ReadCommitted);
+    let mut cursor = rig.store().cursor(rig.table.clone());
+    let lock = LockChoice {
+        mode: Some(LockMode::Exclusive),
+        ..Default::default()
+    };
+    cursor.begin(&mut trx, BY_GROUP, lock, false).expect("begin");
+    run(&rig, losers);
+    is_refused(&rig, cursor.seek(&mut trx, Seek::First, &[]));
+}
+
+/// The value's entry was still marked, and the value given again.
+#[test]
+fn a_unique_value_is_not_given_twice() {
+    let (rig, losers) = before_the_rollback(1);
+    let his = rig.clone();
+    let other = std::thread::spawn(move || {
+        let mut trx = his.begin(ReadCommitted);
+        let inserted = his.insert(&mut trx, &pk(ROWS), &row(0));
+        his.engine.rollback(&mut trx).expect("rollback");
+        inserted
+    });
+    while rig.engine.counters().row_lock_current_waits.get() == 0 {
+        std::thread::yield_now();
+    }
+    run(&rig, losers);
+    is_refused(&rig, other.join().expect("no panic"));
+}

@@ -1,0 +1,126 @@
+//! Row locks that were given back: a change that has found its row before trusts none of them.
+use super::fixture::*;
+use super::isolation::*;
+use crate::base::Error;
+use crate::table::{Cursor, LockChoice};
+use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
+use crate::txn::Trx;
+use std::time::Duration;
+
+/// A change of the row that was found last does not ask for its lock again: so it must know whether it is still held.
+#[test]
+fn a_change_trusts_the_lock_of_a_read_only_while_it_is_held() {
+    let lock = LockChoice {
+        mode: X,
+        ..Default::default()
+    };
+    type GiveBack = fn(&TableFixture, &mut Trx, &mut Cursor);
+    let ways: [(&str, GiveBack); 3] = [
+        ("the row did not match", |_, trx, cursor| cursor.unlock_row(trx)),
+        ("the transaction ended", |rig, trx, _| {
+            rig.engine.commit(trx, false).expect("commit");
+            rig.engine.start(trx, ReadCommitted, 1);
+        }),
+        ("the change that the lock was left to is undone", |rig, trx, _| {
+            let savepoint = trx.undo_top();
+            rig.update(trx, &[2], &row(2, 20), &row(4, 20)).expect("update");
+            rig.store().rollbacks().rollback_to(trx, savepoint).expect("rollback");
+        }),
+    ];
+    for (what, give_back) in ways {
+        let rig = filled();
+        let mut trx = rig.begin(ReadCommitted);
+        trx.lock_wait_timeout_ms = 1;
+        let mut cursor = rig.store().cursor(rig.table.clone());
+        assert_eq!(cursor.get(&mut trx, &[2], lock), Ok(true));
+        give_back(&rig, &mut trx, &mut cursor);
+        let mut other = rig.begin(ReadCommitted);
+        assert!(rig.get(&mut other, &[2], X).expect("free").is_some(), "{what}");
+        let refused = Err(Error::LockWaitTimeout);
+        assert_eq!(rig.update(&mut trx, &[2], &row(2, 20), &row(5, 20)), refused, "{what}");
+        assert_eq!(rig.delete(&mut trx, &[2], &row(2, 20)), refused, "{what}");
+        commit(&rig, other);
+        rig.update(&mut trx, &[2], &row(2, 20), &row(5, 20)).expect("update");
+        commit(&rig, trx);
+        rig.check_table();
+    }
+}
+
+/// A change that waited for another's has found the row anew, and left its lock to the version that it made: when that is undone, nothing
+/// is held.
+#[test]
+fn a_change_that_waited_trusts_no_lock_that_it_left_to_its_version() {
+    for (level, deletes) in [ReadCommitted, RepeatableRead]
+        .into_iter()
+        .flat_map(|l| [(l, false), (l, true)])
+    {
+        let rig = filled();
+        let mut first = rig.begin(ReadCommitted);
+        rig.update(&mut first, &[2], &row(2, 20), &row(3, 20)).expect("update");
+        let mut trx = std::thread::scope(|s| {
+            let rig = &rig;
+            let second = s.spawn(move || {
+                let mut trx = rig.begin(level);
+                let savepoint = rig.store().rollbacks().savepoint(&trx);
+                match deletes {
+                    false => rig.update(&mut trx, &[2], &row(3, 20), &row(4, 20)).expect("update"),
+                    true => rig.delete(&mut trx, &[2], &row(3, 20)).expect("delete"),
+                }
+                rig.store()
+                    .rollbacks()
+                    .rollback_to(&mut trx, savepoint)
+                    .expect("rollback");
+                trx
+            });
+            while rig.engine.counters().row_lock_current_waits.get() == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            commit(rig, first);
+            second.join().expect("second")
+        });
+        let mut other = rig.begin(ReadCommitted);
+        assert!(rig.get(&mut other, &[2], X).expect("free").is_some());
+        trx.lock_wait_timeout_ms = 1;
+        let refused = Err(Error::LockWaitTimeout);
+        assert_eq!(
+            rig.update(&mut trx, &[2], &row(3, 20), &row(5, 20)),
+            refused,
+            "{level:?}"
+        );
+        commit(&rig, other);
+        rig.update(&mut trx, &[2], &row(3, 20), &row(5, 20)).expect("update");
+        commit(&rig, trx);
+        rig.check_table();
+    }
+}
+
+/// A change that had come to a row before its maker took it back remembered the entry's raw bytes of then, and its own rollback brought them.
+#[test]
+fn a_change_that_waited_restores_the_entry_of_the_version_that_it_found() {
+    let rig = filled();
+    let shaded = |shade| Row { shade, ..row(2, 20) };
+    let mut first = rig.begin(ReadCommitted);
+    rig.update(&mut first, &[2], &row(2, 20), &shaded(9)).expect("update");
+    std::thread::scope(|s| {
+        let rig = &rig;
+        let second = s.spawn(move || {
+            let mut trx = rig.begin(RepeatableRead);
+            rig.update(&mut trx, &[2], &row(2, 20), &shaded(5)).expect("update");
+            rollback(rig, trx);
+        });
+        while rig.engine.counters().row_lock_current_waits.get() == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        rollback(rig, first);
+        second.join().expect("second");
+    });
+    let mut look = rig.begin(RepeatableRead);
+    let found = rig.scan(&mut look, BY_GROUP, false, true, None).expect("scan");
+    let shades: Vec<_> = found.iter().filter(|f| f.covering).map(|f| f.row.clone()).collect();
+    assert!(
+        !shades.is_empty() && shades.iter().all(|shade| *shade == [row(2, 20).shade]),
+        "{shades:?}"
+    );
+    commit(&rig, look);
+    rig.check_table();
+}

@@ -1,0 +1,99 @@
+//! Whether a table is empty, asked while what is pending for it is merged. What stays of a row that is gone may be pending for an empty
+//! clustered tree: purge comes to the streams of transactions in any order.
+use super::bulk_insert::commit;
+use super::fixture::*;
+use super::load_new_table::open;
+use crate::base::sync_point::at;
+use crate::base::SyncPoint;
+use crate::change;
+use crate::io::sim::SimDisk;
+use crate::txn::Isolation::ReadCommitted;
+use std::sync::Arc;
+
+fn row(group: u8, tag: u16) -> Row {
+    Row {
+        group,
+        shade: 0,
+        tag: Some(tag),
+        body: vec![b'x'; 20],
+    }
+}
+
+fn opened() -> Arc<TableFixture> {
+    let rig = Arc::new(open(SimDisk::new(1), 0));
+    rig.buffer_by(0);
+    rig.engine.set("change_buffer_test_mode", 4).expect("set");
+    rig
+}
+
+fn merge_all(rig: &TableFixture, secondary: usize) {
+    let layout = rig.table.layout();
+    change::drain(&rig.store().pool, &layout.secondary[secondary].index).expect("drain");
+}
+
+/// Leaves an entry of a row that is gone, to which purge has not come yet, in the delta tree of by_group. The deletion lies in the stream
+/// with the older end, so that it is purged first.
+fn leave_entry(rig: &TableFixture) {
+    let (moved, beside, kept) = ([1u8], [2u8], [3u8]);
+    let mut trx = rig.begin(ReadCommitted);
+    rig.insert(&mut trx, &moved, &row(1, 10)).expect("insert");
+    commit(rig, trx);
+    let mut first = rig.begin(ReadCommitted);
+    rig.insert(&mut first, &beside, &row(5, 50)).expect("insert");
+    let mut second = rig.begin(ReadCommitted);
+    rig.update(&mut second, &moved, &row(1, 10), &row(2, 10))
+        .expect("update");
+    commit(rig, first);
+    commit(rig, second);
+    let mut undone = rig.begin(ReadCommitted);
+    rig.insert(&mut undone, &kept, &row(6, 60)).expect("insert");
+    let mut last = rig.begin(ReadCommitted);
+    rig.delete(&mut last, &moved, &row(2, 10)).expect("delete");
+    rig.delete(&mut last, &beside, &row(5, 50)).expect("delete");
+    commit(rig, last);
+    rig.engine.rollback(&mut undone).expect("rollback");
+    assert!(rig.store().purger().purge_step(1000).expect("purge"));
+    merge_all(rig, 1);
+    let tree = rig.table.layout().clustered.tree;
+    assert!(tree.is_empty(&rig.store().pool).expect("read"));
+}
+
+#[test]
+fn an_entry_that_is_merged_meanwhile_is_met() {
+    for merged_before in [false, true] {
+        let rig = opened();
+        leave_entry(&rig);
+        let his = rig.clone();
+        if merged_before {
+            at(SyncPoint::NothingPending, || ());
+        }
+        at(SyncPoint::NothingPending, move || merge_all(&his, 0));
+        assert!(!rig.store().loads().is_bare(rig.table.layout()).expect("look"));
+        merge_all(&rig, 0);
+        assert!(!rig.store().loads().is_bare(rig.table.layout()).expect("look"));
+    }
+}
+
+/// What appears between the looks of a load, and is merged within the last of them: the load goes one by one.
+#[test]
+fn a_load_meets_what_was_left_pending_between_its_looks() {
+    let rig = opened();
+    let mut trx = rig.begin(ReadCommitted);
+    let begun = rig.store().loads().begin_bulk_insert(&rig.table).expect("look");
+    let mut bulk = begun.expect("an empty table");
+    at(SyncPoint::NothingPending, || ());
+    let his = rig.clone();
+    at(SyncPoint::NothingPending, move || leave_entry(&his));
+    let his = rig.clone();
+    at(SyncPoint::NothingPending, move || merge_all(&his, 0));
+    for n in 0..5u8 {
+        let (pk, row) = ([n + 10], row(n, 100 + n as u16));
+        with_entries(&pk, &row, |entries| bulk.add(&mut trx, &pk, &row.encode(), entries)).expect("add");
+    }
+    let done = bulk.finish(&mut trx);
+    bulk.end(&mut trx);
+    done.expect("finish");
+    commit(&rig, trx);
+    rig.purge_all();
+    rig.check_table();
+}

@@ -1,0 +1,64 @@
+//! Locks of rows that a statement turns out not to want, under READ COMMITTED; and of those that its transaction has already.
+use super::fixture::BY_GROUP;
+use super::isolation::{commit, filled, row, X};
+use crate::base::Error;
+use crate::btree::Seek;
+use crate::table::{LockChoice, OnLocked};
+use crate::txn::Isolation::ReadCommitted;
+use crate::txn::{LockMode, LockPolicy};
+
+/// The server gives a row of a join back late, when another cursor of the statement stands on it: that row was returned FOR UPDATE, unlocked.
+#[test]
+fn a_row_that_one_cursor_does_not_want_stays_locked_for_another() {
+    let rig = filled();
+    let shared = LockChoice {
+        mode: Some(LockMode::Shared),
+        ..Default::default()
+    };
+    let exclusive = LockChoice { mode: X, ..shared };
+    for (first, second) in [(exclusive, exclusive), (shared, exclusive)] {
+        let mut trx = rig.begin(ReadCommitted);
+        let mut cursors = [0; 2].map(|_| rig.store().cursor(rig.table.clone()));
+        assert_eq!(cursors[0].get(&mut trx, &[2], first), Ok(true));
+        assert_eq!(cursors[1].get(&mut trx, &[2], second), Ok(true));
+        cursors[0].unlock_row(&mut trx);
+        let mut other = rig.begin(ReadCommitted);
+        other.lock_wait_timeout_ms = 1;
+        assert_eq!(rig.get(&mut other, &[2], X).map(drop), Err(Error::LockWaitTimeout));
+        rig.engine.rollback(&mut other).expect("rollback");
+        rig.engine.commit(&mut trx, false).expect("commit");
+    }
+}
+
+/// Somebody has come to the name of a row's lock, and not seen yet that the row is another's, who has changed it: that one skipped its own row.
+#[test]
+fn skip_locked_skips_no_row_of_its_own() {
+    for index in [0, BY_GROUP] {
+        let rig = filled();
+        let mut trx = rig.begin(ReadCommitted);
+        rig.update(&mut trx, &[2], &row(2, 20), &row(2, 25)).expect("update");
+        let mut passer = rig.begin(ReadCommitted);
+        let (locks, clustered) = (rig.store().trx_sys.locks(), rig.table.layout().clustered.id);
+        (locks.lock(&mut passer, clustered, &[2], LockMode::Exclusive, LockPolicy::Wait)).expect("nobody is there");
+        let mut cursor = rig.store().cursor(rig.table.clone());
+        for on_locked in [OnLocked::Skip, OnLocked::Refuse] {
+            let lock = LockChoice {
+                mode: X,
+                on_locked,
+                ..LockChoice::default()
+            };
+            cursor.begin(&mut trx, index, lock, false).expect("begin");
+            assert_eq!(
+                cursor.seek(&mut trx, Seek::Ge, if index == 0 { &[2] } else { b"g\x02" }),
+                Ok(true)
+            );
+            assert_eq!(cursor.found().expect("row").pk, [2]);
+            assert_eq!(cursor.get(&mut trx, &[2], lock), Ok(true));
+        }
+        drop(cursor);
+        for trx in [passer, trx] {
+            commit(&rig, trx);
+        }
+        rig.check_table();
+    }
+}

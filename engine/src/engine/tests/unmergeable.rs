@@ -1,0 +1,255 @@
+//! Buffered changes for pages that cannot be read (`table/health/unmergeable.rs`).
+//!
+//! A sweep ended at the first leaf that it could not merge, and so did the next one: whatever was pending behind that leaf stayed so for ever,
+//! as new changes came on top of it without a bound, every statement helping in vain; and nobody was told.
+use super::change_buffer::buffer;
+use super::damage::{count, damage, flip, leaf_of, rebuild_by_group, text};
+use super::fixture::*;
+use crate::base::ids::FIRST_TABLE_FILE;
+use crate::change::{Delta, DELTA_BIT};
+use crate::engine::{Close, Engine, LogSink};
+use crate::io::SimDisk;
+use crate::pool::PAGE_SIZE;
+use crate::space::file_name;
+use crate::table::Rounds;
+use crate::txn::Isolation::ReadCommitted;
+use parking_lot::Mutex;
+use std::ops::Range;
+use std::sync::Arc;
+
+const ROWS: u32 = 4000;
+
+fn row(n: u32) -> Row {
+    Row {
+        group: (n % 7) as u8,
+        shade: 0,
+        tag: Some(n as u16),
+        body: vec![n as u8; 20],
+    }
+}
+fn insert(rig: &TableFixture, numbers: impl Iterator<Item = u32>) -> u64 {
+    let mut trx = rig.begin(ReadCommitted);
+    let mut rows = 0;
+    for n in numbers {
+        rig.insert(&mut trx, &pk(n), &row(n)).expect("insert");
+        rows += 1;
+    }
+    rig.engine.commit(&mut trx, true).expect("commit");
+    rows
+}
+
+type Told = Arc<Mutex<Vec<String>>>;
+
+fn open(disk: &Arc<SimDisk>) -> (TableFixture, Told) {
+    let told = Told::default();
+    let into = told.clone();
+    let log: LogSink = Arc::new(move |level, text: &str| into.lock().push(format!("{level:?}: {text}")));
+    let config = crate::engine::Config { log, ..config() };
+    let engine = Engine::open_still(disk.clone(), config).expect("opens");
+    let table = engine.store().tables().open_table("t").expect("table");
+    let rig = TableFixture { engine, table };
+    buffer(&rig, true);
+    (rig, told)
+}
+fn said(told: &Told, word: &str) -> Vec<String> {
+    let told = told.lock();
+    told.iter().filter(|line| line.contains(word)).cloned().collect()
+}
+fn delta(rig: &TableFixture, n: usize) -> Arc<Delta> {
+    rig.table.layout().secondary[n].index.delta.clone().expect("delta")
+}
+/// The table with its rows, nothing pending, closed; and of a leaf of by_group in the middle: its page, its fences.
+fn filled() -> (Arc<SimDisk>, u32, Vec<u8>, Vec<u8>) {
+    let disk = SimDisk::new(1);
+    let rig = TableFixture::create(disk.clone());
+    buffer(&rig, false);
+    insert(&rig, 0..ROWS);
+    let (page, lower, upper) = {
+        let index = &rig.table.layout().secondary[0].index;
+        let leaf = index.tree.leaf_owning(&rig.store().pool, b"g\x03").expect("read");
+        let upper = leaf.upper_fence().expect("not the last");
+        (leaf.page_no(), leaf.lower_fence().to_vec(), upper.to_vec())
+    };
+    assert!(!lower.is_empty(), "not the first");
+    rig.engine.close(Close::Slow).expect("close");
+    (disk, page, lower, upper)
+}
+fn break_page(disk: &SimDisk, page: u32) {
+    disk.flip(&file_name(FIRST_TABLE_FILE), page as u64 * PAGE_SIZE as u64 + 5000, 4);
+}
+fn lies_in(n: u32, lower: &[u8], upper: &[u8]) -> bool {
+    let key = row(n).group_key(&pk(n));
+    &key[..] >= lower && &key[..] < upper
+}
+/// Inserts those of the rows whose entries of by_group lie in the range. How many.
+fn insert_between(rig: &TableFixture, numbers: Range<u32>, lower: &[u8], upper: &[u8]) -> u64 {
+    insert(rig, numbers.filter(|n| lies_in(*n, lower, upper)))
+}
+
+#[test]
+fn a_leaf_that_cannot_be_read_keeps_no_other_from_being_merged() {
+    let (disk, page, lower, upper) = filled();
+    break_page(&disk, page);
+    let (rig, told) = open(&disk);
+    let waiting = insert_between(&rig, ROWS..ROWS + 500, &lower, &upper);
+    let others = insert(&rig, (ROWS..ROWS + 500).filter(|n| !lies_in(*n, &lower, &upper)));
+    assert!(waiting > 0 && others > waiting);
+    rig.engine.set("change_buffer_drain", 1).expect("set");
+    let mut rounds = Rounds::default();
+    let mut n = 0;
+    while rig.store().merge_scheduler().change_report().draining {
+        rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
+        n += 1;
+        assert!(n < 100, "the drain does not end");
+    }
+    assert_eq!(
+        delta(&rig, 0).entries(),
+        waiting,
+        "all but those of the leaf are merged"
+    );
+    assert_eq!(delta(&rig, 1).entries(), 0);
+    rig.store().merge_scheduler().drain_changes().expect("drain");
+    let lines = said(&told, "by_group");
+    assert!(lines.len() == 1, "told once: {lines:?}");
+    for word in ["table t", &format!("page {page}"), "REPAIR TABLE"] {
+        assert!(lines[0].contains(word), "{word} is missing in: {lines:?}");
+    }
+    assert_eq!(count(&rig, &rig.table, BY_TAG), Ok(ROWS as u64 + 500));
+    assert!(text(count(&rig, &rig.table, BY_GROUP).unwrap_err()).contains(&format!("page {page}")));
+    // The page comes back.
+    break_page(&disk, page);
+    rig.store().merge_scheduler().drain_changes().expect("drain");
+    assert_eq!(rig.store().merge_scheduler().change_report().entries, 0);
+    rig.check_table();
+}
+
+#[test]
+fn what_waits_for_a_broken_leaf_does_not_fill_the_buffer() {
+    let (disk, page, lower, upper) = filled();
+    break_page(&disk, page);
+    let (rig, told) = open(&disk);
+    rig.engine.set("change_buffer_max_size", 0).expect("set");
+    let mut rounds = Rounds::default();
+    let (mut from, mut rows) = (ROWS, ROWS as u64);
+    while said(&told, "set aside").is_empty() {
+        rows += insert_between(&rig, from..from + 2000, &lower, &upper);
+        from += 2000;
+        disk.advance_us(11_000_000);
+        rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
+        let report = rig.store().merge_scheduler().change_report();
+        assert!(report.bytes < report.bytes_max, "{report:?}");
+        assert!(from < 60_000, "nobody sees to it: {report:?}");
+    }
+    assert!(
+        delta(&rig, 0).bytes() > rig.store().change.bytes_max() / 8,
+        "not before it is much"
+    );
+    rig.store().merge_scheduler().drain_changes().expect("drain");
+    let report = rig.store().merge_scheduler().change_report();
+    assert_eq!((report.entries, report.bytes), (0, 0), "what waited is forgotten");
+    assert!(text(count(&rig, &rig.table, BY_GROUP).unwrap_err()).contains("set aside"));
+    // The table is written and read without it, and it comes back.
+    insert(&rig, from..from + 100);
+    assert_eq!(count(&rig, &rig.table, BY_TAG), Ok(rows + 100));
+    rebuild_by_group(&rig);
+    assert_eq!(count(&rig, &rig.table, BY_GROUP), Ok(rows + 100));
+    rig.store().merge_scheduler().drain_changes().expect("drain");
+    assert_eq!(rig.store().merge_scheduler().change_report().entries, 0);
+    rig.check_table();
+}
+
+/// After a restart what is pending has to be counted before anything of the index is merged: a broken page of it stopped the counting for ever.
+#[test]
+fn what_cannot_be_counted_does_not_fill_the_buffer() {
+    let (disk, ..) = filled();
+    let (rig, _) = open(&disk);
+    insert(&rig, ROWS..ROWS + 3000);
+    let by_group = rig.table.layout().secondary[0].index.id;
+    rig.engine.close(Close::Fast).expect("close");
+    damage(&disk, FIRST_TABLE_FILE, leaf_of(by_group | DELTA_BIT), flip);
+    let (rig, told) = open(&disk);
+    rig.engine.set("change_buffer_max_size", 0).expect("set");
+    let mut rounds = Rounds::default();
+    let mut from = ROWS + 3000;
+    while said(&told, "set aside").is_empty() {
+        insert(&rig, from..from + 200);
+        from += 200;
+        disk.advance_us(11_000_000);
+        rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
+        assert!(
+            from < 20_000,
+            "nobody sees to it: {:?}",
+            rig.store().merge_scheduler().change_report()
+        );
+    }
+    assert!(said(&told, "by_group")[0].contains("REPAIR TABLE"));
+    rig.store().merge_scheduler().drain_changes().expect("drain");
+    let report = rig.store().merge_scheduler().change_report();
+    assert_eq!((report.entries, report.bytes, report.uncounted), (0, 0, 0));
+    rebuild_by_group(&rig);
+    rig.check_table();
+}
+
+/// What a broken page kept from being counted stayed a part of the bound for good, and the index was not set aside for it, as little was counted.
+#[test]
+fn what_is_estimated_and_cannot_be_counted_does_not_fill_the_buffer() {
+    let (disk, ..) = filled();
+    let (rig, _) = open(&disk);
+    insert(&rig, ROWS..ROWS + 6000);
+    let second = {
+        let (pool, tree) = (&rig.store().pool, delta(&rig, 0).tree);
+        let first = tree.leaf_owning(pool, &[]).expect("read");
+        let end = first.upper_fence().expect("two leaves").to_vec();
+        drop(first);
+        tree.leaf_owning(pool, &end).expect("read").page_no()
+    };
+    rig.engine.close(Close::Fast).expect("close");
+    break_page(&disk, second);
+    let (rig, told) = open(&disk);
+    rig.engine.set("change_buffer_max_size", 0).expect("set");
+    let mut rounds = Rounds::default();
+    for _ in 0..5 {
+        disk.advance_us(11_000_000);
+        rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
+    }
+    assert!(
+        delta(&rig, 0).bytes() < rig.store().change.bytes_max() / 8,
+        "little was counted"
+    );
+    assert_eq!(
+        said(&told, "set aside").len(),
+        1,
+        "{:?}",
+        rig.store().merge_scheduler().change_report()
+    );
+    rig.store().merge_scheduler().drain_changes().expect("drain");
+    assert_eq!(rig.store().change.fill(), 0);
+    rebuild_by_group(&rig);
+    rig.check_table();
+}
+
+/// One leaf that had to be split kept all others, which had room, from being merged.
+#[test]
+fn a_full_disk_keeps_no_leaf_with_room_from_being_merged() {
+    let (disk, _, lower, upper) = filled();
+    let (rig, told) = open(&disk);
+    insert(&rig, ROWS..ROWS + 300);
+    let in_leaf = insert_between(&rig, ROWS + 300..60_000, &lower, &upper);
+    rig.engine.checkpoint().expect("checkpoint");
+    disk.set_space(Some(disk.used()));
+    // The file has free pages.
+    let mut mtr = rig.store().pool.begin();
+    while crate::space::allocate(&mut mtr, FIRST_TABLE_FILE, 0).is_ok() {}
+    mtr.commit();
+    rig.store()
+        .merge_scheduler()
+        .drain_changes()
+        .expect("as far as it goes");
+    let left = delta(&rig, 0).entries();
+    assert!(left > 0, "the disk is not full");
+    assert!(left <= in_leaf, "those behind it are not merged: {left}");
+    assert!(said(&told, "by_group").is_empty(), "nothing is broken");
+    disk.set_space(None);
+    rig.store().merge_scheduler().drain_changes().expect("drain");
+    assert_eq!(rig.store().merge_scheduler().change_report().entries, 0);
+}

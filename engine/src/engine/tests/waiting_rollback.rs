@@ -1,0 +1,226 @@
+//! Transactions whose rollback waits (`table/undo/mod.rs`): their statements are over and nobody locks their tables for them, so whoever is about to
+//! read rows for an index asks whether these may be theirs. What they have not touched is free.
+use super::damage::{filled, reopen, row};
+use super::fixture::{pk, spec, with_entries, xid, TableFixture};
+use crate::base::ids::{FIRST_TABLE_FILE, UNDO_FILE};
+use crate::base::{FileId, Level};
+use crate::engine::steps::LoserRollback;
+use crate::engine::{Config, Engine, LogSink};
+use crate::io::SimDisk;
+use crate::pool::PAGE_SIZE;
+use crate::space::file_name;
+use crate::table::{NewRow, Table};
+use crate::txn::{Isolation, Trx};
+use parking_lot::Mutex;
+use std::sync::{Arc, OnceLock, Weak};
+
+const KEY: u32 = 3;
+
+/// Table u, then table t were changed.
+fn change_both(rig: &TableFixture) -> Trx {
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    let other = rig.store().tables().open_table("u").expect("open u");
+    with_entries(&pk(50), &row(50), |entries| {
+        rig.store().rows().insert(
+            &mut trx,
+            &other,
+            &NewRow::new(&pk(50), &row(50).encode(), entries),
+            false,
+        )
+    })
+    .expect("insert into u");
+    rig.delete(&mut trx, &pk(KEY), &row(KEY)).expect("delete");
+    trx
+}
+
+/// Where the leaf of `key` stands on disk, in the clustered or the first secondary index.
+fn leaf_at(rig: &TableFixture, table: &Arc<Table>, secondary: bool, key: &[u8]) -> (String, u64) {
+    let layout = table.layout();
+    let tree = if secondary {
+        layout.secondary[0].index.tree
+    } else {
+        layout.clustered.tree
+    };
+    let leaf = tree.get(&rig.store().pool, key).expect("read").expect("there");
+    (file_name(layout.id), leaf.page_no() as u64 * PAGE_SIZE as u64 + 5000)
+}
+
+/// Breaks what is at `place`, or mends it.
+fn flip_at(rig: &TableFixture, disk: &SimDisk, place: &(String, u64), file: FileId) {
+    rig.engine.checkpoint().expect("checkpoint");
+    disk.flip(&place.0, place.1, 1);
+    rig.store().pool.discard_file(file);
+}
+
+/// Whether an index of table t, u, v may not be built now.
+fn waits(rig: &TableFixture) -> [bool; 3] {
+    ["t", "u", "v"].map(|table| rig.is_in_doubt(table, true).expect("an answer"))
+}
+/// Whether t, u, v may not be dropped now.
+fn may_not_go(rig: &TableFixture) -> [bool; 3] {
+    ["t", "u", "v"].map(|table| rig.is_in_doubt(table, false).expect("an answer"))
+}
+
+/// An index built over such rows kept what the rollback, once it could go on, took out of all indexes that it knew.
+#[test]
+fn no_index_is_built_of_rows_that_a_waiting_rollback_will_take_back() {
+    let disk = filled();
+    let (rig, _) = reopen(&disk);
+    rig.store().tables().create_table("v", &spec()).expect("create");
+    let mut trx = change_both(&rig);
+    let broken = leaf_at(&rig, &rig.table, false, &pk(KEY));
+    flip_at(&rig, &disk, &broken, FIRST_TABLE_FILE);
+    assert!(rig.engine.rollback(&mut trx).is_err_and(|e| e.is_corrupt()));
+    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 1);
+    assert_eq!(waits(&rig), [true, true, false]);
+    assert_eq!(rig.is_in_doubt("none", true), Ok(false));
+    // What is gone need not be restored.
+    assert_eq!(may_not_go(&rig), [false; 3]);
+    assert_eq!(rig.store().rollbacks().retry_rollback(64), Ok(false));
+    assert_eq!(waits(&rig), [true, true, false]);
+    disk.flip(&broken.0, broken.1, 1);
+    // The newest record is that of t.
+    assert_eq!(rig.store().rollbacks().retry_rollback(1), Ok(true));
+    assert_eq!(waits(&rig), [false, true, false]);
+    while rig.store().rollbacks().retry_rollback(1).expect("it can go on") {}
+    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 0);
+    assert_eq!(waits(&rig), [false; 3]);
+    rig.check_table();
+}
+
+/// One broken table kept every other from getting an index until the next start.
+#[test]
+fn a_loser_set_aside_holds_back_its_own_tables() {
+    let disk = filled();
+    let (rig, _) = reopen(&disk);
+    rig.store().tables().create_table("v", &spec()).expect("create");
+    let trx = change_both(&rig);
+    let broken = leaf_at(&rig, &rig.table, false, &pk(KEY));
+    rig.engine.checkpoint().expect("checkpoint");
+    std::mem::forget(trx);
+    let disk = disk.crash(1);
+    drop(rig);
+    disk.flip(&broken.0, broken.1, 1);
+    let (rig, _) = reopen(&disk);
+    assert_eq!(waits(&rig), [true; 3], "nobody knows yet");
+    let found = rig.engine.in_doubt.take_losers();
+    let mut losers = LoserRollback::new(found);
+    let stopped = losers.step(rig.store(), 64).expect_err("t is broken");
+    losers.put_off_current(rig.store(), &stopped);
+    assert_eq!(waits(&rig), [true, true, false]);
+    assert_eq!(may_not_go(&rig), [false; 3]);
+    rig.store().tables().close_table(&rig.table);
+    rig.store().tables().drop_table("t").expect("drop");
+    while rig.store().rollbacks().retry_rollback(64).expect("it can go on") {}
+    assert_eq!(waits(&rig), [false; 3]);
+}
+
+/// XA ROLLBACK was given: it is decided, though it is not done. The table in its way could not be dropped.
+#[test]
+fn a_prepared_one_set_aside_is_decided() {
+    let disk = filled();
+    let (rig, _) = reopen(&disk);
+    rig.store().tables().create_table("v", &spec()).expect("create");
+    let mut trx = change_both(&rig);
+    let xid = xid(&[7]);
+    rig.engine.prepare(&mut trx, &xid).expect("prepare");
+    rig.engine.in_doubt.may_outlive_connection(&mut trx);
+    assert_eq!(may_not_go(&rig), [true, true, false]);
+    let broken = leaf_at(&rig, &rig.table, false, &pk(KEY));
+    flip_at(&rig, &disk, &broken, FIRST_TABLE_FILE);
+    assert!(rig.engine.rollback(&mut trx).is_err_and(|e| e.is_corrupt()));
+    assert_eq!(waits(&rig), [true, true, false]);
+    assert_eq!(may_not_go(&rig), [false; 3]);
+}
+
+/// Its rollback could not even begin, and it stayed on its connection, prepared: the next statement that wrote met an assertion.
+#[test]
+fn a_prepared_one_whose_rollback_cannot_begin_waits_and_its_connection_goes_on() {
+    let disk = filled();
+    let (rig, _) = reopen(&disk);
+    let mut trx = change_both(&rig);
+    let xid = xid(&[7]);
+    rig.engine.prepare(&mut trx, &xid).expect("prepare");
+    let broken = (
+        file_name(UNDO_FILE),
+        trx.undo_top().page as u64 * PAGE_SIZE as u64 + 5000,
+    );
+    flip_at(&rig, &disk, &broken, UNDO_FILE);
+    assert!(rig.engine.rollback(&mut trx).is_err_and(|e| e.is_corrupt()));
+    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 1);
+    rig.store().pool.check_alive().expect("the engine goes on");
+    rig.engine.start(&mut trx, Isolation::ReadCommitted, 1000);
+    rig.insert(&mut trx, &pk(5000), &row(5000)).expect("insert");
+    rig.engine.commit(&mut trx, true).expect("commit");
+    assert_eq!(rig.store().rollbacks().retry_rollback(64), Ok(false), "not yet");
+    rig.engine.checkpoint().expect("checkpoint");
+    disk.flip(&broken.0, broken.1, 1);
+    assert_eq!(rig.engine.in_doubt.prepared(), []);
+    while rig.store().rollbacks().retry_rollback(64).expect("it can go on") {}
+    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 0);
+    rig.check_table();
+    rig.engine.flush_log().expect("flush");
+    let (rig, _) = reopen(&disk.crash(1));
+    assert_eq!(rig.engine.in_doubt.prepared(), []);
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    let found = rig.get(&mut trx, &pk(KEY), None).expect("get");
+    assert!(found == Some(row(KEY)), "the row is back");
+    rig.engine.commit(&mut trx, false).expect("commit");
+}
+
+/// What it has changed cannot be known: any table.
+#[test]
+fn a_waiting_rollback_whose_undo_is_broken_may_have_changed_any_table() {
+    let disk = filled();
+    let (rig, _) = reopen(&disk);
+    rig.store().tables().create_table("v", &spec()).expect("create");
+    let mut trx = change_both(&rig);
+    let broken = (
+        file_name(UNDO_FILE),
+        trx.undo_top().page as u64 * PAGE_SIZE as u64 + 5000,
+    );
+    flip_at(&rig, &disk, &broken, UNDO_FILE);
+    assert!(rig.engine.rollback(&mut trx).is_err_and(|e| e.is_corrupt()));
+    assert_eq!(waits(&rig), [true; 3]);
+    disk.flip(&broken.0, broken.1, 1);
+    assert_eq!(waits(&rig), [true, true, false]);
+    while rig.store().rollbacks().retry_rollback(64).expect("it can go on") {}
+    assert_eq!(waits(&rig), [false; 3]);
+}
+
+/// While it is tried again it stands in no queue, and is asked for all the same: here by the one who is told of a broken index.
+#[test]
+fn a_rollback_that_is_tried_again_still_holds_back_its_tables() {
+    let disk = filled();
+    let engine: Arc<OnceLock<Weak<Engine>>> = Arc::default();
+    let heard: Arc<Mutex<Vec<bool>>> = Arc::default();
+    let (asked, into) = (engine.clone(), heard.clone());
+    let log: LogSink = Arc::new(move |level, text: &str| {
+        let engine = asked.get().and_then(Weak::upgrade);
+        if let (Level::Error, Some(engine), true) = (level, engine, text.contains("by_group")) {
+            into.lock()
+                .push(engine.in_doubt.about("u", true).expect("an answer").is_some());
+        }
+    });
+    let config = Config {
+        log,
+        ..super::fixture::config()
+    };
+    let opened = Engine::open_still(disk.clone(), config).expect("opens");
+    opened.set("change_buffering", 0).expect("set");
+    let table = opened.store().tables().open_table("t").expect("table");
+    let rig = TableFixture { engine: opened, table };
+    let mut trx = change_both(&rig);
+    let other = rig.store().tables().open_table("u").expect("open u");
+    let entry = row(50).group_key(&pk(50));
+    let in_t = leaf_at(&rig, &rig.table, false, &pk(KEY));
+    let in_u = leaf_at(&rig, &other, true, &entry);
+    flip_at(&rig, &disk, &in_t, FIRST_TABLE_FILE);
+    assert!(rig.engine.rollback(&mut trx).is_err_and(|e| e.is_corrupt()));
+    flip_at(&rig, &disk, &in_t, FIRST_TABLE_FILE);
+    flip_at(&rig, &disk, &in_u, other.layout().id);
+    engine.set(Arc::downgrade(&rig.engine)).expect("set once");
+    while rig.store().rollbacks().retry_rollback(64).expect("it can go on") {}
+    assert_eq!(*heard.lock(), [true]);
+    assert_eq!(rig.is_in_doubt("u", true), Ok(false));
+}
