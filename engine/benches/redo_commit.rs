@@ -1,8 +1,10 @@
-//! Commits a second through the redo log alone: each thread appends a group of 300 bytes and waits until it is durable
-//! (`sync`) or written (`write`), with direct and with buffered I/O in turn; medians over the rounds.
+//! Commits a second through the redo log alone.
 //!
-//! `cargo bench --bench redo_commit [-- --dir=DIRECTORY]` measures on a real disk; without `--bench` (as in `cargo test`)
-//! it only runs through once, so that it never rots.
+//! Each thread appends a group of 300 bytes, and waits until it is durable (`sync`) or written
+//! (`write`). Direct and buffered I/O take turns. The figures are medians over the rounds.
+//!
+//! `cargo bench --bench redo_commit [-- --dir=DIRECTORY]` measures on a real disk. Without
+//! `--bench`, as in `cargo test`, the program runs through once, so that it never rots.
 use sluice::base::Counters;
 use sluice::io::RealDisk;
 use sluice::redo::{FlushMode, Redo, RedoConfig};
@@ -70,7 +72,8 @@ fn median(rounds: &[Round], of: impl Fn(&Round) -> f64) -> f64 {
     values[values.len() / 2]
 }
 
-/// Processor time of the process so far, in microseconds (the kernel counts in hundredths of a second).
+/// Processor time of the process so far, in microseconds (the kernel counts in hundredths of a
+/// second).
 fn cpu_us() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
@@ -123,7 +126,8 @@ impl Log {
             let committers: Vec<_> = (0..threads)
                 .map(|_| s.spawn(|| self.commit_until(&stop, mode)))
                 .collect();
-            // To the last committer's end: one may be waiting for room that only a checkpoint makes.
+            // To the last committer's end: one may be waiting for room that only a checkpoint
+            // makes.
             while committers.iter().any(|c| !c.is_finished()) {
                 stop.store(start.elapsed() >= length, Ordering::Relaxed);
                 std::thread::sleep(Duration::from_millis(5));

@@ -93,7 +93,8 @@ impl Database {
         self.engine.check_alive()?;
         self.engine.store().tables().open_table(name)
     }
-    /// What the change buffer holds; index by index: [`changes_by_index`](crate::table::MergeScheduler::changes_by_index).
+    /// What the change buffer holds; index by index:
+    /// [`changes_by_index`](crate::table::MergeScheduler::changes_by_index).
     pub fn change_buffer(&self) -> ChangeReport {
         self.engine.store().merge_scheduler().change_report()
     }

@@ -154,7 +154,7 @@ fn definitions(source: &Source) -> BTreeSet<String> {
             .collect();
         let kind = words.iter().position(|word| KINDS.contains(word));
         if let Some(at) = kind.filter(|at| !(words[*at] == "mod" && line.trim_end().ends_with(';'))) {
-            // `const fn`: the name is behind both.
+            // `const fn`: the name follows both.
             let name = words[at + 1..].iter().find(|word| !KINDS.contains(word));
             out.extend(name.map(|name| name.to_string()));
         }

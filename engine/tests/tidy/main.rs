@@ -1,6 +1,9 @@
-//! The shape of the code, as a test: which module may use which, which calls have one home, where `unsafe` may stand (in the
-//! engine); how long files and functions may be (in every crate of the repository, tests and all). The tables below ARE the rules;
-//! change them in the same commit as the reason for it.
+//! The shape of the code and the language of its comments, as tests.
+//!
+//! The tables here and in `rooms.rs` and `words.rs` are the rules. Change them in the same commit
+//! as the reason for the change. Rules of modules, rooms, circles, types, calls and mutexes hold
+//! for the engine. All others hold for every crate of the repository, tests included, and the words
+//! for the plugin, too.
 mod imports;
 mod rooms;
 mod source;
@@ -349,7 +352,10 @@ fn mutexes_are_ranked() {
 #[test]
 fn unsafe_is_argued() {
     let mut found = Vec::new();
-    for source in all_sources() {
+    for source in all_sources()
+        .iter()
+        .filter(|source| !source.name.starts_with("engine/tests/tidy/"))
+    {
         let stated = source.lines.iter().take_while(|line| line.starts_with("//!"));
         if stated.clone().any(|line| line.contains("# Safety")) {
             continue;
@@ -357,11 +363,7 @@ fn unsafe_is_argued() {
         for (n, line) in source.lines.iter().enumerate() {
             let words: Vec<&str> = code(line).split(|c: char| !c.is_alphanumeric() && c != '_').collect();
             let near = &source.lines[n.saturating_sub(6)..=n];
-            let named = line.contains("\"unsafe");
-            if words.contains(&"unsafe")
-                && !named
-                && !near.iter().any(|l| l.contains("SAFETY") || l.contains("# Safety"))
-            {
+            if words.contains(&"unsafe") && !near.iter().any(|l| l.contains("SAFETY") || l.contains("# Safety")) {
                 found.push(format!("{}:{}", source.name, n + 1));
             }
         }

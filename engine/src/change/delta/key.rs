@@ -13,8 +13,8 @@ use crate::base::{Error, IndexId, Result};
 use crate::btree::ENTRY_OVERHEAD;
 use smallvec::SmallVec;
 
-/// Distinguishes a delta tree's pages from those of its index. IndexTrees numbers are given one by one
-/// from 16 on; none gets here.
+/// Distinguishes a delta tree's pages from those of its index. IndexTrees numbers are given one by
+/// one from 16 on; none gets here.
 pub const DELTA_BIT: IndexId = 1 << 31;
 /// Bytes of a partition number, before a key.
 pub const PARTITION_NUMBER: usize = 2;

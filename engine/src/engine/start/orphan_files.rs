@@ -8,9 +8,9 @@
 //! | the log makes it | CREATE or TRUNCATE was cut short before the catalog named it: no rows |
 //! | nothing but zeros | the same, before the log had it (I1: no page before its redo) |
 //!
-//! DDL holds the checkpoint back while it is between log and directory (`redo/checkpoint.rs`). So every
-//! file that the engine itself left has its proof. The files of temporary tables have names of
-//! their own. Any other file stops the start, before one is removed. Its table stands in a newer
+//! DDL holds the checkpoint back while it is between log and directory (`redo/checkpoint.rs`). So
+//! every file that the engine itself left has its proof. The files of temporary tables have names
+//! of their own. Any other file stops the start, before one is removed. Its table stands in a newer
 //! catalog, or in another one. This engine must neither remove such rows, nor go on with a catalog
 //! that does not fit them. Called by `recover.rs`.
 use super::read_log::LogFacts;

@@ -1,4 +1,5 @@
-//! The leaf that rising keys come to (`table/catalog/append_hint.rs`), and loads that are taken back: their leaves look as the tree's own.
+//! The leaf that ascending keys are appended to (`table/catalog/append_hint.rs`), and loads that
+//! are rolled back: their leaves look like those of the tree.
 use super::bulk_insert::{commit, fill, is_bare};
 use super::fixture::*;
 use super::load_new_table::Rows;
@@ -44,8 +45,8 @@ pub fn empty() -> TableFixture {
     TableFixture::with(Engine::open(SimDisk::new(3), config).expect("engine"))
 }
 
-/// A table whose rows came one by one, in the order of their keys, and went again; and the leaf that they came to last. It may be on
-/// disk as it was with them.
+/// A table whose rows came one by one, in the order of their keys, and went again; and the leaf
+/// that they came to last. It may be on disk as it was with them.
 fn emptied(written: bool) -> (Arc<TableFixture>, PageNo) {
     let rig = empty();
     let mut trx = rig.begin(ReadCommitted);
@@ -66,7 +67,8 @@ fn emptied(written: bool) -> (Arc<TableFixture>, PageNo) {
     (Arc::new(rig), rising)
 }
 
-/// A load of keys from `from` on. Two rows with one unique value, the first of them the `n`th: it fails, and reads the leaf of one for its error.
+/// A load of keys from `from` on. Two rows with one unique value, the first of them the `n`th: it
+/// fails, and reads the leaf of one for its error.
 fn fail_at(rig: &TableFixture, from: u32, n: u32) {
     let mut rows: Rows = (from..from + 9000).map(|n| (key(n), row(None))).collect();
     rows[n as usize].1.tag = Some(60_001);
@@ -90,9 +92,11 @@ fn first_key(rig: &TableFixture, no: PageNo) -> Option<u32> {
     (!leaf.is_empty()).then(|| u32::from_be_bytes(leaf.key_at(0)[..4].try_into().expect("four bytes")))
 }
 
-/// Loads that fail until one of them has left a leaf in page `no`: where that one failed, and the leaf's first key.
+/// Loads that fail until one of them has left a leaf in page `no`: where that one failed, and the
+/// leaf's first key.
 fn leave_leaf(rig: &TableFixture, no: PageNo) -> (u32, u32) {
-    // A leaf holds eighteen rows, and the first load's first leaf is the second extent's second page.
+    // A leaf holds eighteen rows, and the first load's first leaf is the second extent's second
+    // page.
     let about = (no - 65) * 18;
     for n in (about.saturating_sub(200)..about + 400).step_by(12) {
         fail_at(rig, 0, n);
@@ -142,8 +146,9 @@ fn a_row_goes_to_no_leaf_of_a_load_that_was_taken_back() {
     expect_row(&rig, &pk);
 }
 
-/// The leaf of a row that was locked, and undone with its transaction's savepoint; then the key belonged to a load that failed, and then to
-/// another's row.
+/// The leaf of a row was remembered; the row was locked, and undone with its transaction's
+/// savepoint. Then its key belonged to a load that failed, and later to the row of another
+/// transaction.
 #[test]
 fn a_change_goes_to_no_leaf_of_a_load_that_was_taken_back() {
     const FROM: u32 = 1_000_000;
@@ -191,7 +196,8 @@ fn a_change_goes_to_no_leaf_of_a_load_that_was_taken_back() {
     rig.check_table();
 }
 
-/// Entries of an index build past the pool, the last two of one value: what it was given before it failed is the build's until that is aborted.
+/// Entries of an index build past the pool, the last two with the same value. The pages that the
+/// build got before it failed stay the build's until it is aborted.
 pub fn failed_build(rig: &TableFixture, entries: u32) -> IndexBuild {
     let spec = IndexSpec {
         name: "built".into(),
@@ -212,7 +218,8 @@ pub fn failed_build(rig: &TableFixture, entries: u32) -> IndexBuild {
     build
 }
 
-/// The leaf's page was an index build's that failed, and who reads all pages brought back what the disk had of it.
+/// The leaf's page belonged to an index build that failed. A reader of all pages brought back what
+/// the disk had of that page.
 #[test]
 fn a_row_goes_to_no_page_of_an_index_build_that_failed() {
     let (rig, rising) = emptied(true);

@@ -17,8 +17,9 @@ fn row(n: u8) -> Row {
     }
 }
 
-/// Two take values; the one with the greater writes the counter for both, and the other comes to an end first. Its commit was durable, the
-/// counter was in nobody's log: after a crash there its value was given again.
+/// Two transactions take values. The one with the greater value writes the counter for both, and
+/// the other ends first. Its commit was durable, but no log had the counter: after a crash at that
+/// point its value was given again.
 #[test]
 fn who_finds_the_counter_saved_finds_it_in_the_log() {
     let rig = Arc::new(TableFixture::create(SimDisk::new(1)));
@@ -37,7 +38,7 @@ fn who_finds_the_counter_saved_finds_it_in_the_log() {
         let writing = std::thread::spawn(move || {
             other.insert(&mut others, &[1], &row(1)).expect("another leaf");
             other.engine.commit(&mut others, true).expect("commit");
-            let _ = done.send(()); // nobody listens any more, as it should be
+            let _ = done.send(()); // the receiver is gone, as it should be
         });
         let early = is_done.recv_timeout(Duration::from_millis(200));
         assert_eq!(early, Err(RecvTimeoutError::Timeout), "the counter is not in the log");
@@ -50,7 +51,8 @@ fn who_finds_the_counter_saved_finds_it_in_the_log() {
     rig.check_table();
 }
 
-/// A refused row's value is given again, unless somebody has taken one behind it meanwhile.
+/// The value of a refused row is given again, unless another statement has taken a greater one
+/// meanwhile.
 #[test]
 fn a_raise_is_taken_back_only_by_itself() {
     let rig = TableFixture::create(SimDisk::new(1));

@@ -1,4 +1,5 @@
-//! The locking scan of a statement outside of a transaction, and rows that move while it is under way: `table/cursor_moved.rs`.
+//! The locking scan of a statement outside of a transaction, and rows that move during the scan:
+//! `table/scan/relocated.rs`.
 use super::fixture::*;
 use super::isolation::*;
 use crate::base::sync_point::{at, sync_point};
@@ -69,7 +70,7 @@ const LO: [u8; 2] = [b'g', 3];
 const HI: [u8; 2] = [b'g', 8];
 
 impl World {
-    /// Rows of random groups in place of the rig's.
+    /// Rows of random groups in place of the fixture's.
     fn filled(rig: &Arc<TableFixture>, seed: u64) -> World {
         let mut first = rig.begin(ReadCommitted);
         for pk in 1..=3u8 {
@@ -101,7 +102,8 @@ impl World {
             .wrapping_add(1442695040888963407);
         (self.random >> 33) % n
     }
-    /// Others move rows, some of them twice, and take some of it back, at once or a little later. What is locked stays where it is.
+    /// Others move rows, some of them twice, and take some of it back, at once or a little later.
+    /// What is locked stays where it is.
     fn stir(world: &Arc<Mutex<World>>) {
         let mut this = world.lock().expect("whole");
         let rig = this.rig.clone();
@@ -165,16 +167,17 @@ impl World {
     }
 }
 
-/// Whatever others do between two steps, and within one: a row that is in the range all the time is handed out once, and none that is not.
+/// Other transactions change rows between two steps and within one. A row that is in the range all
+/// the time is handed out once. A row outside of the range is never handed out.
 #[test]
 fn a_row_that_stays_in_the_range_is_met_once() {
-    // The last one: the last row of the range goes on within it, when the scan has learned already that there is nothing behind it.
+    // The last row of the range moves on within it, after the scan has learned that no row follows.
     for seed in (0..300u64).chain([13613]) {
         scanned(seed, false);
     }
 }
 
-/// The same in the index's order, by a scan that locks the gaps behind it.
+/// The same in the index's order, by a scan that locks the gaps after its entries.
 #[test]
 fn no_row_moves_behind_a_scan_that_locks_gaps() {
     let mut moved = 0;
@@ -191,7 +194,8 @@ fn no_row_moves_behind_a_scan_that_locks_gaps() {
     assert!(moved > 300, "{moved} moves");
 }
 
-/// Rows and groups in the order in which a scan has handed them out while others moved them, none missed; and how many moves came through.
+/// Rows and groups in the order in which a scan handed them out while other transactions moved
+/// them, none missed. Also the number of moves that succeeded.
 fn scanned(seed: u64, gaps: bool) -> (Vec<(u8, u8)>, usize) {
     let rig = Arc::new(filled());
     rig.buffer_by(seed % 3);
@@ -242,7 +246,8 @@ fn scanned(seed: u64, gaps: bool) -> (Vec<(u8, u8)>, usize) {
     (met, moves)
 }
 
-/// The row's group is changed behind the first step of the scan, by a transaction that has not ended.
+/// The row's group is changed after the first step of the scan, by a transaction that has not
+/// ended.
 fn moved_to(group: u8, on_locked: OnLocked) -> (TableFixture, Trx, Trx, Cursor) {
     let rig = filled();
     let mut trx = rig.begin(RepeatableRead);
@@ -279,7 +284,7 @@ fn a_moved_row_whose_lock_is_raised_is_handed_out() {
     commit(&rig, trx);
 }
 
-/// A queue's worker is not stopped by those who work on rows that have left the queue.
+/// The worker of a queue is not stopped by transactions that hold rows which have left the queue.
 #[test]
 fn rows_that_have_left_the_range_are_not_waited_for() {
     let (rig, mut trx, mut holder, mut cursor) = moved_to(0, OnLocked::Wait);
@@ -326,7 +331,8 @@ fn a_statement_view_makes_no_conflict() {
     assert_eq!(rig.store().trx_sys.visibility.oldest_view().1, 0);
 }
 
-/// A read in the middle of the statement needed a view for a moment, and took the statement's with it.
+/// A read in the middle of the statement needed a view for a moment, and took the statement's with
+/// it.
 #[test]
 fn a_statement_view_stays_when_another_is_closed() {
     let rig = filled();

@@ -1,4 +1,5 @@
-//! What a row operation costs, without the server: `cargo test --release --lib bench -- --ignored --nocapture`.
+//! What a row operation costs, without the server: `cargo test --release --lib bench -- --ignored
+//! --nocapture`.
 use super::fixture::*;
 use crate::engine::Engine;
 use crate::io::RealDisk;

@@ -1,4 +1,5 @@
-//! What random unique values cost in a table larger than the pool, and in one that is in memory: `cargo test --release --lib bench_unique -- --ignored --nocapture`.
+//! What random unique values cost, in a table larger than the pool and in one that is in memory.
+//! Run with `cargo test --release --lib bench_unique -- --ignored --nocapture`.
 use super::fixture::{config, TableFixture};
 use crate::base::Counters;
 use crate::engine::{Close, Config, Engine};

@@ -1,4 +1,5 @@
-//! Tables that cannot be used when the engine is opened, and come back: what they were owed is not forgotten.
+//! Tables that cannot be used when the engine is opened, and come back: what they were owed is not
+//! forgotten.
 use super::fixture::*;
 use crate::base::ids::{FIRST_TABLE_FILE, UNDO_FILE};
 use crate::base::sync_point::at;
@@ -42,7 +43,8 @@ fn roll_back(engine: &Engine) -> Result<bool> {
     while engine.store().rollbacks().retry_rollback(64)? {}
     Ok(engine.store().rollbacks().rollbacks_waiting() == 0)
 }
-/// Row 1 is there as it was committed, row 2, which was not, is not, and nobody waits for anything.
+/// Row 1 is there as it was committed. Row 2 was not committed and is not there. No transaction
+/// waits for a lock.
 fn assert_rolled_back(disk: &Arc<SimDisk>) {
     let rig = TableFixture::reopen(disk.clone()).expect("opens");
     assert_eq!(roll_back(&rig.engine), Ok(true));
@@ -74,7 +76,8 @@ fn crash_behind_checkpoint(disk: &SimDisk, rig: TableFixture, trx: crate::txn::T
     after
 }
 
-/// A rollback passed over a table that was broken at the start, and ended. The table came back with rows that nobody had committed.
+/// A rollback passed over a table that was broken at the start, and ended. The table came back with
+/// rows that no transaction had committed.
 #[test]
 fn a_rollback_waits_for_a_table_whose_file_was_missing() {
     for prepared in [false, true] {
@@ -154,7 +157,7 @@ fn a_rollback_waits_for_a_table_that_cannot_be_read() {
     }
 }
 
-/// Not even taken up, a loser waited for the next start, and nobody was told.
+/// A loser that was not even taken up waited for the next start, and the log said nothing of it.
 #[test]
 fn a_loser_that_cannot_be_taken_up_is_put_off() {
     let disk = SimDisk::new(4);
@@ -225,7 +228,8 @@ fn a_read_that_fails_at_a_start_breaks_no_table() {
     assert!(failed > 3, "{failed} starts failed");
 }
 
-/// The file of an unfinished CREATE, at a start that meets a failing or a full disk: it is not taken for one of a later time.
+/// The file of an unfinished CREATE, at a start that meets a failing or a full disk. The start does
+/// not take it for a file of a later time.
 #[test]
 fn a_disk_that_fails_at_a_start_makes_no_unfinished_table_somebody_elses() {
     // So many that its file has to grow.
@@ -288,8 +292,9 @@ fn rebuilt(rig: &TableFixture) -> IndexBuild {
     build
 }
 
-/// A change of indexes is durable, and then pages of the dropped one cannot be read: the statement has happened all the same. It was reported as
-/// failed; who heard that gave the new indexes' pages back.
+/// A change of indexes is durable, and then pages of the dropped index cannot be read: the
+/// statement has happened all the same. It was reported as failed, and the caller then freed the
+/// pages of the new indexes.
 #[test]
 fn a_change_of_indexes_that_is_durable_does_not_fail() {
     let mut kept = 0;
@@ -315,7 +320,7 @@ fn a_change_of_indexes_that_is_durable_does_not_fail() {
         let is_new = rig.table.layout().secondary[0].index.id != before;
         assert_eq!(done.is_ok(), is_new, "read {n}: {done:?}");
         kept += u64::from(disk.struck() > 0 && is_new);
-        // As who takes it for failed does.
+        // As a caller does that takes the statement for failed.
         let _ = build.abort();
         disk.heal();
         if rig.store().pool.check_alive().is_ok() {
@@ -329,8 +334,8 @@ fn a_change_of_indexes_that_is_durable_does_not_fail() {
     assert!(kept > 3, "{kept} failed reads behind the change");
 }
 
-/// What a start has to free takes its time, and an index came in that time: it had stood on the list while it was built, and was freed under
-/// its users.
+/// A start takes its time to free pages. An index that was made in that time had stood on the list
+/// while it was built, and was freed while in use.
 #[test]
 fn an_index_that_comes_while_a_start_frees_others_stays() {
     let rig = TableFixture::create(SimDisk::new(1));

@@ -1,5 +1,5 @@
-//! What readers pay for what has just come through the change buffer, and what makes it less: a leaf that is read again and again, or that
-//! gets much, is merged.
+//! What readers pay for changes that have just come through the change buffer, and what reduces it.
+//! A leaf that is read again and again, or that gets many changes, is merged.
 use super::change_buffer::*;
 use super::fixture::*;
 use crate::base::PageId;
@@ -110,7 +110,8 @@ fn covering_range_reads_right_after_a_buffered_load_visit_no_row() {
     }
 }
 
-/// Many leaves, nothing pending; then something for two of them: 40 entries from tag 101 on, and 40 from tag 9001 on.
+/// Many leaves, nothing pending; then something for two of them: 40 entries from tag 101 on, and 40
+/// from tag 9001 on.
 fn two_leaves() -> (TableFixture, Model) {
     two_leaves_on(SimDisk::new(1))
 }
@@ -170,7 +171,8 @@ fn a_leaf_that_gets_much_is_merged() {
     check_now(&rig, &model, "after all");
 }
 
-/// Who reads pays for what waits, and next to nothing comes that would share the write: readers keep the engine busy.
+/// Readers pay for what is pending, and few new changes would share the write: readers keep the
+/// engine busy.
 #[test]
 fn what_a_load_left_is_merged_while_others_read() {
     for (load, writes, merges) in [(0, 0, true), (0, 10, false), (3, 0, true)] {
@@ -204,7 +206,8 @@ fn what_a_load_left_is_merged_while_others_read() {
     }
 }
 
-/// The mode that the whole suite is run in: a worker merges, though the engine is busy and there is no reason to.
+/// The mode that the whole suite is run in: a worker merges, though the engine is busy and there is
+/// no reason to.
 #[test]
 fn in_the_test_mode_merges_come_at_random_moments() {
     let rig = TableFixture::create(SimDisk::new(1));

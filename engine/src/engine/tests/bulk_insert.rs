@@ -1,5 +1,7 @@
-//! Loads of tables that others know: what comes out is what went in; until the commit nobody else sees it; a rollback, of the statement,
-//! to a savepoint, of all, after a crash, leaves not a row and not a page; and who else inserts waits, or keeps his rows.
+//! Loads of tables that are already visible to other transactions. The table then holds exactly the
+//! loaded rows, and no other transaction sees them before the commit. A rollback leaves no row and
+//! no page: of the statement, to a savepoint, of the transaction, or after a crash. Other inserters
+//! wait, or keep their rows.
 use super::fixture::*;
 use super::load_new_table::{open, orders, row, Rows};
 use crate::base::{Error, Result};
@@ -270,7 +272,8 @@ fn a_load_that_fails_late_leaves_the_row_count_right() {
     }
 }
 
-/// A statement of few rows fails with the row that it always failed with: what the server does with the rows behind it does not happen.
+/// A statement of few rows fails with the same row as without a load. What the server would do with
+/// the rows after it does not happen.
 #[test]
 fn of_few_rows_each_is_refused_when_it_comes() {
     let rows = shuffled(300);
@@ -387,7 +390,8 @@ fn a_circle_of_waits_through_a_load_is_found() {
     rig.check_table();
 }
 
-/// Pages given to a load are in use, and nobody's yet: some are not written, some are whole and say that they are the index's.
+/// Pages given to a load are in use, and have no owner yet. Some are not written, some are whole
+/// and say that they are the index's.
 #[test]
 fn check_table_has_nothing_against_a_load() {
     let rows = orders(6000).swap_remove(1).1;
@@ -464,7 +468,8 @@ fn who_has_locked_a_range_is_waited_for() {
     }
 }
 
-/// Cut short at any write: an acknowledged commit is whole; else there is nothing, or (its answer was lost) all of it.
+/// Cut short at any write: an acknowledged commit is whole; else there is nothing, or (its answer
+/// was lost) all of it.
 #[test]
 fn a_crash_at_any_write_loses_the_statement_or_nothing() {
     let rows = orders(700).swap_remove(2).1;

@@ -1,5 +1,6 @@
-//! A load that is taken back while others' rows lie among its own: they stay, whatever its transaction did with them. And rows that a
-//! load places out of order do not come up in ranges that a SERIALIZABLE reader has read.
+//! A load that is rolled back while rows of other transactions lie among its own: those rows stay,
+//! whatever the load's transaction did with them. And rows that a load places out of order do not
+//! appear in ranges that a SERIALIZABLE reader has read.
 use super::bulk_insert::{commit, fill, shuffled};
 use super::fixture::*;
 use super::load_new_table::{open, row, Rows};
@@ -74,7 +75,8 @@ fn check_to_the_end(rig: &TableFixture, model: &Model) {
     }
 }
 
-/// One index is left alone, or both are, or the entry keeps its key and changes in its raw bytes; then the row is deleted.
+/// One index is left alone, or both are, or the entry keeps its key and changes in its raw bytes;
+/// then the row is deleted.
 fn change_and_delete(rig: &TableFixture, trx: &mut Trx, (pk, old): (&[u8], &Row), how: u32) {
     let mut changed = old.clone();
     changed.body = vec![7; 30];
@@ -93,8 +95,9 @@ fn change_and_delete(rig: &TableFixture, trx: &mut Trx, (pk, old): (&[u8], &Row)
     rig.delete(trx, pk, &longer).expect("delete");
 }
 
-/// Seed 1795350480081590: the loader updated and deleted a row that another had inserted behind the load; taken back, the entries that the
-/// update had left alone bore the loader's stamp, and went with the load.
+/// Seed 1795350480081590: the loader updated and deleted a row that another transaction had
+/// inserted after the loaded rows. The entries that the update had left alone had the loader's
+/// stamp. The rollback removed them with the load.
 #[test]
 fn others_rows_that_the_loader_changed_outlive_the_rollback() {
     for to_savepoint in [true, false] {
@@ -123,7 +126,8 @@ fn others_rows_that_the_loader_changed_outlive_the_rollback() {
     }
 }
 
-/// The loader gave a row a value that it had had before, and which an old view reads: the entry is dead afterwards, not gone.
+/// The loader gave a row a value that it had had before, and which an old view reads: the entry is
+/// dead afterwards, not gone.
 #[test]
 fn an_old_view_keeps_an_entry_that_the_loader_used_again() {
     let rig = open(SimDisk::new(9), 0);
@@ -234,7 +238,8 @@ fn a_late_row_waits_for_who_has_read_where_it_belongs() {
     rig.check_table();
 }
 
-/// He waits for the load's first row, having passed the place of the late one: all rows but that would be wrong.
+/// He waits for the load's first row, having passed the place of the late one: all rows but that
+/// would be wrong.
 #[test]
 fn a_late_row_is_not_placed_behind_a_reader_s_back() {
     let rig = Arc::new(open(SimDisk::new(35), 0));

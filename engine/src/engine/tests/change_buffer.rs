@@ -1,4 +1,5 @@
-//! The rules of stamps with buffered changes in between: whatever is pending, merged, or both, every reader sees the same.
+//! The rules of stamps with buffered changes in between: whatever is pending, merged, or both,
+//! every reader sees the same.
 use super::fixture::*;
 use crate::base::Error;
 use crate::engine::{Close, Config, Engine};
@@ -21,7 +22,8 @@ pub fn row(group: u8, tag: u16) -> Row {
 pub fn commit(rig: &TableFixture, mut trx: Trx) {
     rig.engine.commit(&mut trx, false).expect("commit");
 }
-/// From now on every change of a secondary index is buffered (or none is that has nothing pending), and merged when there is a reason.
+/// From now on every change of a secondary index is buffered (or none is that has nothing pending),
+/// and merged when there is a reason.
 pub fn buffer(rig: &TableFixture, on: bool) {
     let mode = if on { 4 } else { 0 };
     rig.engine.set("change_buffer_test_mode", mode).expect("set");
@@ -161,7 +163,8 @@ fn a_pending_entry_is_a_rival() {
     rig.check_table();
 }
 
-/// An entry changes between the look that a locking read takes at it and the one it takes when it has the row's lock.
+/// An entry changes between the look that a locking read takes at it and the one it takes when it
+/// has the row's lock.
 #[test]
 fn a_locking_read_looks_at_what_has_become_pending_meanwhile() {
     let (rig, _) = filled();
@@ -186,7 +189,7 @@ fn a_locking_read_looks_at_what_has_become_pending_meanwhile() {
     assert!(groups == [1, 3, 7], "{groups:?}");
 }
 
-/// What the optimizer is told of an index that is mostly buffered.
+/// What the optimizer's estimates are for an index that is mostly buffered.
 #[test]
 fn estimates_count_what_is_pending() {
     let rig = TableFixture::create(SimDisk::new(1));
@@ -303,8 +306,8 @@ fn a_slow_close_leaves_nothing_pending() {
     rig.check_table();
 }
 
-/// Where purge had come to was once known for each page of undo only: the next start removed again, by buffered entries, what had
-/// been removed in the last one.
+/// The position of purge was once known for each page of undo only. The next start removed entries
+/// again, by buffered changes, that the last run had removed.
 #[test]
 fn what_a_slow_close_has_purged_is_purged_once() {
     let disk = SimDisk::new(1);
@@ -328,7 +331,8 @@ fn what_a_slow_close_has_purged_is_purged_once() {
     rig.check_table();
 }
 
-/// A slow close once merged after the page cleaner had ended: when the log was full it waited for ever.
+/// A slow close once merged after the page cleaner had ended: when the log was full it waited for
+/// ever.
 #[test]
 fn a_slow_close_may_write_more_than_the_log_holds() {
     let small = Config {
@@ -364,7 +368,8 @@ impl Checker for Killer {
     }
 }
 
-/// Leaves of an index are read once more for what is pending, if anything is, and each of them is a step: a KILL ends the check there, too.
+/// Leaves of an index are read once more for pending changes, if there are any. Each of these
+/// leaves is a step: a KILL ends the check there, too.
 #[test]
 fn a_check_of_what_is_pending_goes_step_by_step() {
     const ROWS: u32 = 1800;

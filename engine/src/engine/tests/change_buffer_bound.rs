@@ -7,7 +7,8 @@ use crate::table::Rounds;
 use crate::txn::Isolation::ReadCommitted;
 use std::sync::Arc;
 
-/// The bound was made smaller, or buffering switched off, and nobody comes who could help.
+/// The bound was made smaller, or buffering switched off, and no writer comes that could help to
+/// merge.
 #[test]
 fn what_is_beyond_the_bound_is_merged_however_busy_it_is() {
     let rig = TableFixture::create(SimDisk::new(1));
@@ -51,7 +52,8 @@ fn what_is_beyond_the_bound_is_merged_however_busy_it_is() {
     assert!((100..=1000).contains(&change.fill()), "{}", change.fill());
 }
 
-/// The user's own bound on disk; the memory's share may always wait, and the numbers of partitions last for ten times that.
+/// The user's own bound on disk; the memory's share may always wait, and the numbers of partitions
+/// last for ten times that.
 #[test]
 fn what_may_wait_on_disk_can_be_said() {
     let rig = TableFixture::create(SimDisk::new(1));
@@ -70,7 +72,8 @@ fn what_may_wait_on_disk_can_be_said() {
     assert_eq!(change.bytes_max(), memory * 10);
 }
 
-/// Groups that fill the base, newest partitions bounded to so many bytes, and two leaves of a round.
+/// Groups that fill the base, newest partitions bounded to so many bytes, and two leaves of a
+/// round.
 fn held_back(groups: u32, memory: u64) -> (Arc<SimDisk>, TableFixture) {
     let disk = SimDisk::new(1);
     let rig = TableFixture::create(disk.clone());
@@ -110,7 +113,8 @@ fn writers_are_left_alone_while_the_worker_has_time() {
     assert_eq!(rig.engine.counters().change_buffer_throttled.get(), 0);
 }
 
-/// Beyond io_capacity_max the worker goes on for a round's time, not for as long as it takes: who wants it to stop would wait.
+/// Beyond io_capacity_max the worker goes on for the time of one round, not for as long as it
+/// takes: a request to stop would wait.
 #[test]
 fn beyond_its_limit_a_round_ends_with_its_time() {
     let groups = 30_000;

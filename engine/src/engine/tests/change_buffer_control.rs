@@ -1,4 +1,5 @@
-//! What users see of the change buffer, and how they steer it: figures, age, drain, a table's own setting.
+//! What users see of the change buffer, and how they steer it: figures, age, drain, a table's own
+//! setting.
 use super::change_buffer::*;
 use super::fixture::*;
 use crate::base::ids::FIRST_TABLE_FILE;
@@ -107,8 +108,8 @@ fn figures_follow_what_happens() {
     );
 }
 
-/// An index that is written all the time has never nothing pending: its oldest entry seemed to grow older and older, though sweeps
-/// had merged it long ago.
+/// An index that is written all the time always has pending entries. Its oldest entry seemed to
+/// grow older and older, though sweeps had merged it long ago.
 #[test]
 fn the_oldest_is_as_old_as_the_last_pass() {
     let disk = SimDisk::new(1);
@@ -118,7 +119,7 @@ fn the_oldest_is_as_old_as_the_last_pass() {
     disk.advance_us(50_000_000);
     assert_eq!(report(&rig).age_s, 50);
     rows(&rig, 10..20);
-    // The pass begins now; what comes while it goes on stays behind.
+    // The pass begins now; what comes while it goes on stays pending.
     let (store, layout) = (rig.store().clone(), rig.table.layout());
     for s in &layout.secondary {
         change::sweep_step(&store.pool, &s.index, 1).expect("swept");
@@ -178,7 +179,8 @@ fn next_to_nothing_to_do_is_idleness() {
     }
 }
 
-/// A change that fits no entry stays for ever: the drain went on for ever too, and an idle engine swept without an end.
+/// A change that fits no entry stays for ever: the drain went on for ever too, and an idle engine
+/// swept without an end.
 #[test]
 fn a_corrupt_index_ends_a_drain() {
     let rig = TableFixture::create(SimDisk::new(1));
@@ -203,7 +205,8 @@ fn a_corrupt_index_ends_a_drain() {
     assert_eq!(report(&rig).entries, 1);
 }
 
-/// After a restart nothing seemed to be pending until it was counted, at a few pages a round: meanwhile as much again could be appended.
+/// After a restart nothing seemed to be pending until it was counted, at a few pages a round:
+/// meanwhile as much again could be appended.
 #[test]
 fn what_is_not_counted_yet_is_a_part_of_the_bound() {
     let disk = SimDisk::new(1);
@@ -238,7 +241,8 @@ fn what_is_not_counted_yet_is_a_part_of_the_bound() {
     assert_eq!(fill(&rig), 0);
 }
 
-/// The checkpointer had ended before a slow close merged and purged: with more to do than the log holds, it waited for ever.
+/// The checkpointer had ended before a slow close merged and purged: with more to do than the log
+/// holds, it waited for ever.
 #[test]
 fn a_slow_close_may_write_more_than_the_log_holds() {
     let disk = SimDisk::new(1);
@@ -302,7 +306,8 @@ fn alter<'a>(rig: &'a TableFixture, own: Option<Buffering>) -> IndexChange<'a> {
     }
 }
 
-/// The table's own word goes before the engine's, survives TRUNCATE and a restart, and holds for an index added later.
+/// The table's option overrides the engine's setting, survives TRUNCATE and a restart, and holds
+/// for an index added later.
 #[test]
 fn a_table_says_itself_what_is_buffered() {
     let disk: Arc<dyn Disk> = SimDisk::new(1);
@@ -348,7 +353,8 @@ fn a_table_says_itself_what_is_buffered() {
     rig.check_table();
 }
 
-/// Each pending change was counted as one more entry of the range, marks and removals of entries that are there too.
+/// Each pending change was counted as one more entry of the range, marks and removals of entries
+/// that are there too.
 #[test]
 fn estimates_count_an_entry_once() {
     let rig = TableFixture::create(SimDisk::new(1));
@@ -378,8 +384,9 @@ fn estimates_count_an_entry_once() {
     assert_eq!(estimate(&rig), 40);
 }
 
-/// What had been buffered for an index before it came to live in memory stayed pending while the server was busy, and readers looked for it
-/// with every leaf. For one that lives on disk it is what saves reads.
+/// Changes had been buffered for an index that later fitted in memory. They stayed pending while
+/// the server was busy, and readers looked for them with every leaf. For an index that lives on
+/// disk, buffering is what saves reads.
 #[test]
 fn what_is_pending_for_an_index_in_memory_is_merged_however_busy_it_is() {
     let rig = TableFixture::create(SimDisk::new(1));
@@ -399,8 +406,8 @@ fn what_is_pending_for_an_index_in_memory_is_merged_however_busy_it_is() {
     assert!(far.entries() >= 60, "{}", far.entries());
 }
 
-/// Before each range query the optimizer's question looked into every partition, three descents each; for a large range the answer was
-/// the same, but for some per cent.
+/// Before each range query the optimizer's estimate looked into every partition, three descents
+/// each. For a large range the result was the same, but for some per cent.
 #[test]
 fn the_size_of_a_large_range_is_told_without_the_few_that_are_pending() {
     let rig = TableFixture::create(SimDisk::new(1));
@@ -427,8 +434,9 @@ fn the_size_of_a_large_range_is_told_without_the_few_that_are_pending() {
     assert!(estimate == small.0 + 20 && requests > small.1, "{estimate} {requests}");
 }
 
-/// A reader merged what it met so much of, which left a leaf nearly empty; its right neighbour, which was to be put together with it, was broken:
-/// the read failed for a page that it never needed.
+/// A reader merged a leaf for which it met many pending changes, which left the leaf nearly empty.
+/// Its right neighbour, with which it was to be merged, was broken. The read failed for a page that
+/// it did not need.
 #[test]
 fn a_read_does_not_fail_for_what_its_merge_meets() {
     let disk = SimDisk::new(1);

@@ -22,7 +22,8 @@ fn many(disk: Arc<SimDisk>) -> TableFixture {
     rig
 }
 
-/// Whenever it is asked about a row, a tenth of a second has passed, and another row has moved in both indexes.
+/// Whenever it is asked about a row, a tenth of a second has passed, and another row has moved in
+/// both indexes.
 struct Busy<'a> {
     rig: &'a TableFixture,
     disk: &'a SimDisk,
@@ -55,8 +56,8 @@ impl Checker for Busy<'_> {
     }
 }
 
-/// It kept one view from its beginning to its end: of a table with hot rows each look at one of them went through more and more versions, and
-/// purge stood still.
+/// The check kept one view from its beginning to its end. In a table with hot rows, each look at
+/// one of them went through more and more versions. Purge stood still.
 #[test]
 fn an_extended_check_keeps_purge_for_a_second_at_a_time() {
     for (level, expected) in [(CheckLevel::Medium, ROWS as u64..1000), (CheckLevel::Extended, 5..20)] {
@@ -123,7 +124,8 @@ fn an_extended_check_names_each_entry_that_is_wrong() {
     }
 }
 
-/// It read the pages that a build had been given and had not written yet: zeros, or what had been there before.
+/// It read the pages that a build had been given and had not written yet: zeros, or what had been
+/// there before.
 #[test]
 fn a_check_finds_nothing_in_the_pages_of_an_index_build() {
     let rig = super::append_hint::empty();

@@ -1,5 +1,5 @@
-//! Crashes at any write: what was committed is there, what was not is not, and the indexes agree. Several lives on one disk,
-//! each cut short at a change of the disk drawn from the seed.
+//! Crashes at any write: what was committed is there, what was not is not, and the indexes agree.
+//! Several lives on one disk, each cut short at a change of the disk drawn from the seed.
 use super::fixture::*;
 use crate::base::{Error, Result};
 use crate::engine::Engine;
@@ -173,8 +173,8 @@ fn a_full_disk_fails_the_statement_only() {
     rig.check_table();
 }
 
-/// Seed 1795356078030912: a file had to be made longer at a start, and could not; the table was called broken, to be restored from a backup
-/// or dropped.
+/// Seed 1795356078030912: a file had to be extended at a start, and could not. The table was
+/// reported as broken, to be restored from a backup or dropped.
 #[test]
 fn a_disk_that_fails_at_a_start_breaks_no_table() {
     for after in 1..40 {
@@ -206,7 +206,8 @@ fn a_disk_that_fails_at_a_start_breaks_no_table() {
     }
 }
 
-/// Each start began an epoch of the log, and none wrote a checkpoint: the 129th was refused, and every one after it.
+/// Each start began an epoch of the log, and none wrote a checkpoint: the 129th was refused, and
+/// every one after it.
 #[test]
 fn starts_that_crash_before_a_checkpoint_may_be_many() {
     let mut disk = SimDisk::new(21);
@@ -233,7 +234,7 @@ fn starts_that_crash_before_a_checkpoint_may_be_many() {
             trx
         };
         if n == 3 {
-            // Nobody ends these two.
+            // No call ends these two transactions.
             std::mem::forget(put(10_000));
             let mut trx = put(10_001);
             rig.engine.prepare(&mut trx, &xid).expect("prepare");

@@ -1,5 +1,6 @@
-//! Broken pages (`table/undo/mod.rs`): each kind is broken on disk between two runs of the engine; what can go on must go on, nothing
-//! may be answered wrongly, and the error names the place.
+//! Broken pages (`table/catalog/index_quarantine.rs`): each kind is broken on disk between two runs
+//! of the engine. What can go on must go on, nothing may be answered wrongly, and the error names
+//! the place.
 use super::fixture::{config, pk, spec, with_entries, Row, TableFixture, BY_GROUP, BY_TAG};
 use crate::base::bytes::get_u32;
 use crate::base::ids::{FIRST_TABLE_FILE, UNDO_FILE};
@@ -76,7 +77,7 @@ pub fn leaf_of(index: u32) -> impl Fn(u8, u8, u32) -> bool {
     move |kind, level, of| kind == PageType::Tree as u8 && level == 0 && of == index
 }
 
-/// The engine on that disk, and what it told people.
+/// The engine on that disk, and the lines that it logged.
 pub fn reopen(disk: &Arc<SimDisk>) -> (TableFixture, Arc<Mutex<Vec<String>>>) {
     reopen_with(disk, config().open_files)
 }
@@ -376,10 +377,11 @@ fn a_broken_undo_page_stops_the_purge_of_its_stream_only() {
     rig.engine.checkpoint().expect("checkpoint");
     rig.engine.commit(&mut beside, true).expect("commit");
     rig.engine.commit(&mut trx, true).expect("commit");
-    // In the middle of the longer stream: while it runs the engine does not read there again but for purge.
+    // In the middle of the longer stream: while it runs the engine does not read there again but
+    // for purge.
     let undo = disk.bytes(&file_name(UNDO_FILE)).expect("there");
     let page = |no: &usize| &undo[no * PAGE_SIZE..];
-    // Its stream goes on behind it.
+    // Its stream goes on after it.
     let is_middle = |no: &usize| page_type(page(no)) == PageType::Undo as u8 && get_u32(page(no), 32) != 0;
     let pages: Vec<usize> = (2..undo.len() / PAGE_SIZE).filter(is_middle).collect();
     let no = pages[pages.len() / 2];
@@ -439,7 +441,8 @@ fn a_file_that_ends_early_is_a_broken_file() {
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let engine = Engine::open_still(disk.clone(), config()).expect("opens");
     let opened = engine.store().tables().open_table("t");
-    // Its header says how long it should be: it is made so, and the pages are found to be unwritten.
+    // Its header says how long it should be: it is made so, and the pages are found to be
+    // unwritten.
     let table = opened.expect("the header can be read");
     let rig = TableFixture { engine, table };
     assert!(text(count(&rig, &rig.table, 0).unwrap_err()).contains("table t"));
@@ -447,7 +450,8 @@ fn a_file_that_ends_early_is_a_broken_file() {
     others_serve_on(&rig, 2);
 }
 
-/// The page that is to take the end marker was written and forgotten, and is broken when COMMIT comes: this used to stop the engine.
+/// The page that is to take the end marker was written and forgotten, and is broken when COMMIT
+/// comes: this used to stop the engine.
 #[test]
 fn a_commit_that_cannot_be_written_is_undone() {
     let disk = filled();
@@ -472,8 +476,9 @@ fn a_commit_that_cannot_be_written_is_undone() {
     rig.engine.rollback(&mut trx).expect("rollback");
 }
 
-/// Everything was undone by the statement that failed; then the page that is to take the end marker could not be read. The transaction was left as
-/// it was, by an engine that went on: its rows locked, and nobody to end it. Then it stopped the engine.
+/// The statement that failed had undone everything. Then the page that was to take the end marker
+/// could not be read. The engine went on and left the transaction as it was: its rows locked,
+/// without an owner to end it. Then it stopped the engine.
 #[test]
 fn a_rollback_whose_end_cannot_be_read_waits() {
     let disk = filled();
@@ -500,7 +505,8 @@ fn a_rollback_whose_end_cannot_be_read_waits() {
     rig.check_table();
 }
 
-/// The check ended behind the first index with a broken leaf, and a broken free-space map was told as damage of every index.
+/// The check ended after the first index with a broken leaf. A broken free-space map was reported
+/// as damage of every index.
 #[test]
 fn a_check_names_all_that_is_broken_and_nothing_else() {
     let disk = filled();

@@ -1,11 +1,12 @@
-//! Pages that were damaged before their checksum was made: it is right, and the page is refused all the same when it is read.
+//! Pages that were damaged before their checksum was made: it is right, and the page is refused all
+//! the same when it is read.
 use super::damage::{count, damage, filled, leaf_of, numbers, others_serve_on, rebuild_by_group, reopen, text, ROWS};
 use super::fixture::{BY_GROUP, BY_TAG};
 use crate::base::ids::FIRST_TABLE_FILE;
 use crate::engine::Close;
 use crate::pool::page::seal;
 
-/// The engine stopped with the panic of whoever read it.
+/// The engine stopped with the panic of the thread that read the page.
 #[test]
 fn a_page_that_was_damaged_before_its_checksum_was_made_is_refused_when_it_is_read() {
     // The first slot's entry, the number of slots, the lower fence.

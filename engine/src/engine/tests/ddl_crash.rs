@@ -1,4 +1,5 @@
-//! DDL cut short by a crash at any write has happened or has not; files and catalog agree, and nothing leaks.
+//! DDL cut short by a crash at any write has happened or has not; files and catalog agree, and
+//! nothing leaks.
 use super::crash::wait_for_rollback;
 use super::fixture::*;
 use crate::base::{Error, Result};
@@ -142,8 +143,8 @@ fn built(engine: &Arc<Engine>, table: &Arc<Table>, keys: &[Vec<u8>]) -> Result<I
     Ok(build)
 }
 
-/// The partitions of a table are altered together. Once they were altered one by one, and a crash in between left a table that no .frm
-/// described.
+/// The partitions of a table are altered together. Once they were altered one by one, and a crash
+/// in between left a table that no .frm described.
 #[test]
 fn tables_altered_at_once_are_all_altered_or_none() {
     for stop in 1.. {
@@ -257,7 +258,8 @@ fn ddl_is_all_or_nothing() {
             engine.start_background();
             wait_for_rollback(&engine);
             let found = tables_of(&engine);
-            // The interrupted statement: not begun, done, or (CREATE and its rows) done but for the rows.
+            // The interrupted statement: not begun, done, or (CREATE and its rows) done but for the
+            // rows.
             let what = || format!("seed {seed} life {life}\nbefore {before:?}\nafter {tables:?}\nfound {found:?}");
             let done = find_done(&before, &tables, &found);
             assert!(done, "{}", what());
@@ -267,12 +269,14 @@ fn ddl_is_all_or_nothing() {
     }
 }
 
-/// `tables` was changed as far as the interrupted statement got; it may have got one step further on disk.
+/// `tables` was changed as far as the interrupted statement got; it may have got one step further
+/// on disk.
 fn find_done(before: &Tables, tables: &Tables, found: &Tables) -> bool {
     if found == before || found == tables {
         return true;
     }
-    // One table differs from `tables`: created, dropped, renamed, emptied, filled, or with one index more or less.
+    // One table differs from `tables`: created, dropped, renamed, emptied, filled, or with one
+    // index more or less.
     let gone: Vec<_> = tables.iter().filter(|(n, t)| found.get(*n) != Some(t)).collect();
     let new: Vec<_> = found.iter().filter(|(n, t)| tables.get(*n) != Some(t)).collect();
     match (&gone[..], &new[..]) {
@@ -300,7 +304,8 @@ fn check_all(engine: &Arc<Engine>, disk: &SimDisk) {
     assert_eq!(found, files, "files and catalog agree");
 }
 
-/// A definition of several pieces found room for the first and none for the next: this used to stop the engine. DROP needs no room.
+/// A definition of several pieces found room for the first and none for the next: this used to stop
+/// the engine. DROP needs no room.
 #[test]
 fn a_definition_that_finds_no_room_changes_nothing() {
     let disk = SimDisk::new(1);

@@ -82,7 +82,8 @@ fn a_mark_stays_to_be_removed_if_the_row_was_put_back_in_vain() {
     rig.check_table();
 }
 
-/// Deleted, put back, deleted: the first mark is nobody's any more, the second is removed.
+/// Deleted, put back, deleted: the first mark belongs to no deletion any more, the second is
+/// removed.
 #[test]
 fn the_last_mark_of_several_is_removed() {
     let rig = rig();
@@ -123,8 +124,10 @@ fn an_index_is_not_looked_at_for_keys_that_the_transaction_never_left() {
     rig.check_table();
 }
 
-/// Without snapshot isolation a transaction may change a row that another changed since its snapshot. It gave the row its old key, and went back
-/// from that: the old entry was dead by its own stamp then, and its own reads, which see the row as it was, passed it over.
+/// Without snapshot isolation a transaction may change a row that another changed since its
+/// snapshot. It gave the row its old key, and then went back from that change. The old entry was
+/// then dead by the transaction's own stamp. Its own reads, which see the row as it was, passed the
+/// entry over.
 #[test]
 fn an_old_entry_that_the_reader_has_killed_leads_to_the_row_still() {
     let rig = rig();

@@ -1,4 +1,5 @@
-//! What a transaction was told "committed" about holds after a crash, also when it only read.
+//! What a transaction saw before its acknowledged commit holds after a crash, also when it only
+//! read.
 use super::fixture::*;
 use crate::engine::{CommitFlush, Engine};
 use crate::io::sim::SimDisk;
@@ -20,7 +21,7 @@ fn row(group: u8) -> Row {
 
 /// Rows 1, 2 and 3, durable.
 fn filled(disk: &Arc<SimDisk>) -> TableFixture {
-    // Nobody else syncs the log.
+    // No other thread syncs the log.
     let rig = TableFixture::with(Engine::open_still(disk.clone(), config()).expect("fresh engine"));
     let mut trx = rig.begin(ReadCommitted);
     for n in 1..=3u8 {
@@ -57,7 +58,8 @@ fn syncs(rig: &TableFixture) -> u64 {
 
 type Look = fn(&TableFixture, &mut Trx);
 
-/// Each must bring the writer's commit to the disk, whatever tells of it: a version, the lack of one, an entry of an index, a lock.
+/// Each look must bring the writer's commit to the disk. The commit shows by a version, by the lack
+/// of one, by an entry of an index, or by a lock.
 const LOOKS: [(&str, Isolation, Look); 8] = [
     ("the changed row", RepeatableRead, |rig, trx| {
         assert_eq!(rig.get(trx, &[1], None), Ok(Some(row(9))));
@@ -89,8 +91,9 @@ const LOOKS: [(&str, Isolation, Look); 8] = [
     }),
 ];
 
-/// Found by `make isolation` with kill -9 at REPEATABLE READ: one transaction read a value and committed, the server was killed before
-/// the value's own transaction was durable, and the next life wrote over what was there before: a lost update.
+/// Found by `make isolation` with kill -9 at REPEATABLE READ. One transaction read a value and
+/// committed. The server was killed before the transaction that wrote the value was durable. After
+/// the restart the earlier value was overwritten: a lost update.
 #[test]
 fn what_a_reader_was_shown_survives_its_commit() {
     for (purges, prepares) in [(false, false), (true, false), (false, true)] {
@@ -104,7 +107,8 @@ fn what_a_reader_was_shown_survives_its_commit() {
                 finish(&rig, writer.take().expect("it is there"));
             }
             if purges {
-                // The deleted row must not be gone without a trace of its deletion. The purge may sync, too.
+                // The deleted row must not be gone without a trace of its deletion. The purge may
+                // sync, too.
                 rig.purge_all();
             }
             let mut reader = rig.begin(isolation);
@@ -122,7 +126,7 @@ fn what_a_reader_was_shown_survives_its_commit() {
     }
 }
 
-/// The price is paid by those who saw it only.
+/// Only transactions that saw it pay the price.
 #[test]
 fn who_was_shown_nothing_of_it_waits_for_nothing() {
     let disk = SimDisk::new(1);

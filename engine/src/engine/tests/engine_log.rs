@@ -1,4 +1,4 @@
-//! What people read in the engine's log of work that ends in the background, and how loud it is.
+//! What users read in the engine's log of work that ends in the background, and at which level.
 use super::fixture::*;
 use crate::engine::{Config, Engine, Level, LogSink};
 use crate::io::sim::SimDisk;
@@ -27,7 +27,7 @@ fn wait_for(told: &Told, start: &str) -> Level {
     panic!("{start:?} was not told: {:?}", told.lock());
 }
 
-/// The limit changes at once, the files follow; when they had, nobody said.
+/// The limit changes at once, the files follow. The end of the resize was not logged.
 #[test]
 fn the_end_of_a_resize_of_the_log() {
     let (engine, told) = open(SimDisk::new(1));

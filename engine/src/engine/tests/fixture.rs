@@ -1,4 +1,5 @@
-//! What the tests share: a table of made-up rows with two secondary indexes, and its twin in memory.
+//! What the tests share: a table of made-up rows with two secondary indexes, and its twin in
+//! memory.
 use crate::base::Result;
 use crate::btree::Seek;
 use crate::change::{self, Buffering};
@@ -10,8 +11,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A row. `group` is indexed (not unique) with `shade` as raw byte beside it: rows of one group may differ in shade, as words do in
-/// case. `tag` is indexed uniquely; None = NULL.
+/// A row. `group` is indexed (not unique) with `shade` as raw byte beside it: rows of one group may
+/// differ in shade, as words do in case. `tag` is indexed uniquely; None = NULL.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Row {
     pub group: u8,
@@ -114,8 +115,8 @@ pub fn config() -> Config {
     }
 }
 
-/// SLUICE_TEST_BUFFER: 1 = every change of a secondary index that can be buffered is, 2 = every other one, and merges come at random moments; else
-/// those that pay.
+/// SLUICE_TEST_BUFFER: 1 buffers every change of a secondary index that can be buffered, 2 every
+/// other one. Both merge at random moments. Without it the engine buffers those that pay.
 fn buffer_mode() -> u8 {
     let asked = std::env::var("SLUICE_TEST_BUFFER").ok();
     asked.map_or(0, |mode| mode.parse().expect("0, 1 or 2"))
@@ -157,7 +158,8 @@ impl TableFixture {
             self.engine.set("change_buffer_test_mode", 4).expect("set");
         }
     }
-    /// Where everything is buffered, by the environment or the test, it comes to be merged at random moments, as by the worker.
+    /// Where everything is buffered, by the environment or the test, it comes to be merged at
+    /// random moments, as by the worker.
     pub fn begin(&self, isolation: Isolation) -> Trx {
         CHANCE.with_borrow_mut(|chance| {
             if chance.below(3) == 0 {
@@ -308,13 +310,15 @@ impl TableFixture {
     pub fn purge_all(&self) {
         while self.store().purger().purge_step(7).expect("purge") {}
     }
-    /// From now on all changes of secondary indexes are buffered, those of half the keys, or none: by the number.
+    /// From now on all changes of secondary indexes are buffered, those of half the keys, or none:
+    /// by the number.
     pub fn buffer_by(&self, number: u64) {
         let (buffering, mode) = [(5, 1), (5, 2), (0, 0)][number as usize % 3];
         self.engine.set("change_buffering", buffering).expect("set");
         self.engine.set("change_buffer_test_mode", mode).expect("set");
     }
-    /// One step of what merges buffered changes: of a leaf, of a sweep, or the beginning of a partition.
+    /// One step of what merges buffered changes: of a leaf, of a sweep, or the beginning of a
+    /// partition.
     pub fn merge_some(&self, random: &mut Random) -> Result<()> {
         let pool = &self.store().pool;
         let layout = self.table.layout();

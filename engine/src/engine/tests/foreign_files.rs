@@ -1,4 +1,5 @@
-//! Files and logs of another database, or of another time, beside those of this one: refused, and nothing is touched.
+//! Files and logs of another database, or of another time, beside those of this one: refused, and
+//! nothing is touched.
 use super::damage::{filled_from, others_serve_on, text};
 use super::fixture::{config, TableFixture};
 use crate::base::ids::{FIRST_TABLE_FILE, UNDO_FILE};

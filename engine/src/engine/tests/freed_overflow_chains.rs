@@ -1,8 +1,10 @@
 //! Chains of long rows that were freed, and whose pages a load got before the disk knew of it.
 //!
-//! A chain's head was freed in the pool alone; its extent was given to an index build, which threw that away, needed two pages of it, and gave the
-//! rest back unwritten: on disk the chain was alive for ever. After a restart purge, whose place in its stream is only now and then made
-//! durable, came to the old version again and freed the chain once more: a false report of damage at best.
+//! A chain's head was freed in the pool alone. The chain's extent was given to an index build,
+//! which discarded that change, needed two pages, and gave the rest back unwritten. On disk the
+//! chain was alive for ever. The position of purge in its stream is made durable only now and then.
+//! After a restart, purge therefore came to the old version again and freed the chain once more: a
+//! false report of damage at best.
 use super::change_buffer::rebuild_by_group;
 use super::fixture::*;
 use crate::base::sync_point::at;
@@ -47,7 +49,8 @@ const LONG: usize = 100_000;
 /// And short ones, so that an index has several leaves.
 const ROWS: u32 = 2000;
 
-/// As purge does that comes to the old versions once more: it can only find that there is nothing left to do.
+/// As purge does that comes to the old versions once more: it can only find that there is nothing
+/// left to do.
 fn free_again(rig: &TableFixture, chains: &[ChainRef]) {
     let (pool, file) = (&rig.store().pool, rig.table.layout().id);
     let used = space::usage(pool, file).expect("usage").used;
@@ -58,7 +61,8 @@ fn free_again(rig: &TableFixture, chains: &[ChainRef]) {
     assert_eq!(space::usage(pool, file).expect("usage").used, used);
 }
 
-/// Long rows, on disk, that are short now; their chains are freed, and the disk does not know it. What the rows are, and what the chains were.
+/// Long rows, on disk, that are short now; their chains are freed, and the disk does not know it.
+/// What the rows are, and what the chains were.
 fn freed(disk: &Arc<SimDisk>) -> (TableFixture, Model, Vec<ChainRef>) {
     let engine = Engine::open(disk.clone(), config_of_loads()).expect("fresh engine");
     let rig = TableFixture::with(engine);
@@ -121,7 +125,8 @@ fn a_chain_that_was_freed_stays_so_when_a_load_leaves_its_pages_alone() {
 fn a_chain_that_was_freed_is_not_freed_under_a_load() {
     under_a_load(false);
 }
-/// And the power went while it wrote its pages, which no doublewrite has: they do not check, and nothing is lost.
+/// And the power went while it wrote its pages, which no doublewrite has: they do not check, and
+/// nothing is lost.
 #[test]
 fn a_chain_that_was_freed_is_no_damage_where_a_load_wrote() {
     under_a_load(true);
@@ -161,7 +166,8 @@ fn under_a_load(torn: bool) {
     rig.check_view(&mut trx, &model, "afterwards");
 }
 
-/// Whoever asks whether a page is written meets the flusher that has begun with it: it is on its way.
+/// A thread that asks whether a page is written meets the flusher that has begun with it: the page
+/// is on its way.
 #[test]
 fn a_page_on_its_way_is_not_taken_for_written() {
     let (rig, _, chains) = freed(&SimDisk::new(1));

@@ -1,7 +1,8 @@
 //! A full disk, where changes of secondary indexes are buffered.
 //!
-//! The delta tree could not grow, so the statement failed. Its rollback appended what takes the change back, and failed as well: the transaction
-//! lost what it had done before, and waited for room with its rows locked. Purge, which would have made room, waited too.
+//! The delta tree could not grow, so the statement failed. Its rollback appended the inverse
+//! change, and failed as well. The transaction lost what it had done before, and waited for space
+//! with its rows locked. Purge, which would have freed space, waited too.
 use super::change_buffer::{buffer, drain, pending};
 use super::fixture::*;
 use crate::base::ids::FIRST_TABLE_FILE;
@@ -13,7 +14,7 @@ use crate::txn::Trx;
 use std::sync::Arc;
 
 const ROWS: u32 = 1500;
-/// Behind so many statements that failed a transaction ends.
+/// A transaction ends after so many statements that failed.
 const FAILED_MAX: u32 = 5;
 
 fn row(n: u32, group: u8) -> Row {
@@ -24,7 +25,8 @@ fn row(n: u32, group: u8) -> Row {
         body: vec![n as u8; 20],
     }
 }
-/// A table of rows with nothing pending; what follows is buffered, and there is no free page, in its file or on the disk.
+/// A table of rows with nothing pending; what follows is buffered, and there is no free page, in
+/// its file or on the disk.
 fn full() -> (TableFixture, Arc<SimDisk>, Model) {
     let disk = SimDisk::new(9);
     let rig = TableFixture::create(disk.clone());
@@ -115,7 +117,8 @@ fn a_full_disk_costs_a_statement_and_no_transaction() {
     }
 }
 
-/// An index that had just been found to want room was left alone for ten seconds, and a drain asked for meanwhile was told to be done.
+/// An index that had just been found to need space was left alone for ten seconds. A drain
+/// requested meanwhile was reported as done.
 #[test]
 fn a_drain_begins_with_what_failed_a_moment_ago() {
     let (rig, disk, mut model) = full();

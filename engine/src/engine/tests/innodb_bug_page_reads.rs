@@ -1,4 +1,5 @@
-//! One of the reports of `innodb_bugs.rs`: every way in which a page comes to be read, while changes are pending for it.
+//! One of the reports of `innodb_bugs.rs`: every way in which a page comes to be read, while
+//! changes are pending for it.
 use super::change_buffer::*;
 use super::fixture::*;
 use super::innodb_bugs::*;
@@ -13,7 +14,8 @@ use crate::table::LockChoice;
 use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
 use std::time::{Duration, Instant};
 
-/// A way to the pages of by_tag, where rows 4000 to 4299 are pending, and the removal of 1000 to 1299.
+/// A way to the pages of by_tag, where rows 4000 to 4299 are pending, and the removal of 1000 to
+/// 1299.
 type Way = fn(&TableFixture);
 
 fn reads(rig: &TableFixture, seek: Seek, tag: u16, rows: usize) {
@@ -52,7 +54,8 @@ fn read_ahead(rig: &TableFixture) {
     let arrived = || rig.engine.counters().buffer_pool_read_ahead.get();
     for tag in [1000, 1150, 3999, 4200] {
         let (asked, first) = (Instant::now(), arrived());
-        // Purge and merges, which go on meanwhile, may be there before; a page on its way is counted when it has arrived.
+        // Purge and merges, which go on meanwhile, may be there before; a page on its way is
+        // counted when it has arrived.
         while arrived() == first || !pool.is_resident(leaf(rig, tag)) {
             assert!(asked.elapsed() < Duration::from_secs(20), "nobody reads ahead");
             if arrived() == first {
@@ -102,9 +105,10 @@ const WAYS: [(&str, Way); 8] = [
     }),
 ];
 
-/// MDEV-34879: a page that came into the pool by another way than the usual one missed its merge. Here no way of reading a page merges
-/// anything; readers put both together, so that it does not matter how and when a page came, or whether it left in between. The pool is
-/// smaller than the table, and none of its pages is there before.
+/// MDEV-34879: a page that came into the pool by another way than the usual one missed its merge.
+/// Here no way of reading a page merges anything, and readers combine page and pending changes. So
+/// it does not matter how and when a page came, or whether it left in between. The pool is smaller
+/// than the table, and none of its pages is there before.
 #[test]
 fn mdev_34879_no_way_to_a_page_misses_what_is_pending() {
     for (name, way) in WAYS {
@@ -128,7 +132,8 @@ fn mdev_34879_no_way_to_a_page_misses_what_is_pending() {
         let evict = || {
             let leaves = [1000, 1299, 4299].map(|tag| leaf(&rig, tag));
             let asked = Instant::now();
-            // What was asked for may come at any moment still: a page on its way is not evicted, and one that waits comes behind this.
+            // A requested page may still come at any moment. A page on its way is not evicted, and
+            // a waiting request comes after this.
             loop {
                 pool.flush_all().expect("flushed");
                 pool.evict_clean();

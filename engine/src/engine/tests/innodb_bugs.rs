@@ -1,7 +1,9 @@
-//! The change buffer that was taken out of another engine had a history of corruptions. One test for each kind, named after its report,
-//! with why it cannot happen here. The root faults were: two copies of the truth (a bitmap beside the buffer), a key that is a page
-//! number, space and latches of its own, no bound. Here a change belongs to an entry's key, its delta tree to its index, and both
-//! change in ordinary mini-transactions. MDEV-34879 has a file of its own, `innodb_bug_page_reads.rs`.
+//! Corruptions of InnoDB's change buffer: one test for each kind, named after its report.
+//!
+//! Each test says why the corruption cannot happen here. The root faults were four: two copies of
+//! the truth (a bitmap beside the buffer), page numbers as keys, separate space and latches, and no
+//! bound. Here a change belongs to an entry's key, and its delta tree to its index. Both change in
+//! ordinary mini-transactions. MDEV-34879 has a file of its own, `innodb_bug_page_reads.rs`.
 use super::change_buffer::*;
 use super::fixture::*;
 use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE};
@@ -87,9 +89,10 @@ fn delta_stats(rig: &TableFixture, index: &Index) -> TreeStats {
     delta.tree.stats(&rig.store().pool).expect("read")
 }
 
-/// MDEV-30009: a page was freed and used again while entries for its number were buffered; they were merged into what it
-/// had become. Here no page number is in the buffer: most keys leave their leaves directly, so that leaves are freed while the others are
-/// pending for their ranges, and the pages are used for other leaves at once.
+/// MDEV-30009: a page was freed and used again while entries for its number were buffered. They
+/// were merged into what it had become. Here no page number is in the buffer. Most keys are deleted
+/// directly from their leaves, so leaves are freed while other changes are pending for their
+/// ranges. Their pages are used for other leaves at once.
 #[test]
 fn mdev_30009_a_page_used_again_gets_nothing_of_its_past() {
     let rig = TableFixture::create(SimDisk::new(1));
@@ -128,9 +131,11 @@ fn reopened(disk: &Arc<SimDisk>) -> TableFixture {
     rig
 }
 
-/// MDEV-20934: a slow shutdown went on for ever: what was left in the buffer belonged to pages for which the bitmap said that nothing was. Here
-/// it makes passes over the delta trees themselves, and ends with one that merged nothing: when all is merged that purge, part of the same
-/// shutdown, goes on to buffer; and when the rest never can be, whether the entry is missing or the leaf cannot be read.
+/// MDEV-20934: a slow shutdown went on for ever. What was left in the buffer belonged to pages for
+/// which the bitmap said that nothing was. Here it makes passes over the delta trees themselves,
+/// and ends with one that merged nothing. That is so when everything is merged, including what
+/// purge, part of the same shutdown, goes on to buffer. It is also so when the rest never can be,
+/// because the entry is missing or the leaf cannot be read.
 #[test]
 fn mdev_20934_a_slow_shutdown_ends_whatever_is_pending() {
     let disk = SimDisk::new(1);
@@ -178,8 +183,9 @@ fn mdev_20934_a_slow_shutdown_ends_whatever_is_pending() {
     commit(&rig, trx);
 }
 
-/// MDEV-32132: entries of a dropped index stayed behind, and a bulk load made the next index over its pages. Here they are in a tree that goes with
-/// the index: nothing is left to apply, and all its pages are free again. The new index is a bulk load that gets them, past pool and log.
+/// MDEV-32132: entries of a dropped index stayed in the buffer, and a bulk load made the next index
+/// over its pages. Here they are in a tree that goes with the index: nothing is left to apply, and
+/// all its pages are free again. The new index is a bulk load that gets them, past pool and log.
 #[test]
 fn mdev_32132_a_new_index_gets_nothing_of_a_dropped_one() {
     let rig = super::load_new_table::open(SimDisk::new(1), 0);
@@ -212,8 +218,9 @@ fn mdev_32132_a_new_index_gets_nothing_of_a_dropped_one() {
     check_now(&rig, &model, "merged");
 }
 
-/// Bug#16183892: a crash between the merge of an entry and its removal from the buffer had it merged twice. Here both are one
-/// mini-transaction: whatever disk access the crash comes at, every entry is there once. The log is written behind each step.
+/// Bug#16183892: a crash between the merge of an entry and its removal from the buffer had it
+/// merged twice. Here both are one mini-transaction: whatever disk access the crash comes at, every
+/// entry is there once. The log is written after each step.
 #[test]
 fn bug_16183892_a_crash_in_a_merge_merges_nothing_twice() {
     let merge = |rig: &TableFixture| -> Result<()> {
@@ -256,8 +263,9 @@ fn bug_16183892_a_crash_in_a_merge_merges_nothing_twice() {
     assert!(accesses > 12, "{accesses} accesses");
 }
 
-/// MySQL Bug#69122: a merge changed its page without a redo record. Here a merge is a mini-transaction like any other: the log alone
-/// brings it back, no page having been written since.
+/// MySQL Bug#69122: a merge changed its page without a redo record. Here a merge is a
+/// mini-transaction like any other: the log alone brings it back, no page having been written
+/// since.
 #[test]
 fn bug_69122_a_merge_is_in_the_log() {
     let disk = SimDisk::new(1);
@@ -275,8 +283,9 @@ fn bug_69122_a_merge_is_in_the_log() {
     check_now(&rig, &model, "recovered");
 }
 
-/// MDEV-35525: backward scans went down a wrong subtree while changes were buffered. Here both directions are one cursor over
-/// base and pending: from any key, either way, they meet the same rows.
+/// MDEV-35525: backward scans went down a wrong subtree while changes were buffered. Here both
+/// directions are one cursor over base and pending: from any key, either way, they meet the same
+/// rows.
 #[test]
 fn mdev_35525_backward_scans_meet_what_forward_ones_meet() {
     let rig = TableFixture::create(SimDisk::new(1));
@@ -317,8 +326,10 @@ fn mdev_35525_backward_scans_meet_what_forward_ones_meet() {
     commit(&rig, trx);
 }
 
-/// MDEV-35553: an index with buffered changes was found corrupt by scans from its end. Here such a scan goes on where it was, whatever happens
-/// to the leaves it has yet to come to: what is pending for them is merged, they are split, others' changes become pending and are purged.
+/// MDEV-35553: an index with buffered changes was found corrupt by scans from its end. Here such a
+/// scan goes on where it was, whatever happens to the leaves it has yet to visit. Pending changes
+/// of these leaves are merged, the leaves are split, and other transactions' changes become pending
+/// and are purged.
 #[test]
 fn mdev_35553_a_backward_scan_goes_on_over_what_is_merged_under_it() {
     let rig = TableFixture::create(SimDisk::new(1));
@@ -361,8 +372,9 @@ fn mdev_35553_a_backward_scan_goes_on_over_what_is_merged_under_it() {
     check_now(&rig, &model, "after all");
 }
 
-/// MDEV-29930: the buffer's latch order crossed the pages'. Here delta pages are latched after base pages, never the other way round:
-/// writers, readers, merges and purge together come to an end, in an index of many leaves.
+/// MDEV-29930: the buffer's latch order crossed the pages'. Here delta pages are latched after base
+/// pages, never the other way round. Writers, readers, merges and purge together come to an end, in
+/// an index of many leaves.
 #[test]
 fn mdev_29930_readers_writers_and_merges_do_not_wait_in_a_ring() {
     let rig = TableFixture::create(SimDisk::new(1));
@@ -403,8 +415,9 @@ fn mdev_29930_readers_writers_and_merges_do_not_wait_in_a_ring() {
     });
 }
 
-/// MDEV-32489: buffered records that spanned pages were not deleted with their index. MDEV-37121: pages that the buffer had freed never
-/// came back. Here a delta tree's pages are its file's: emptied ones are free at once, and a dropped one's are freed like any tree's.
+/// MDEV-32489: buffered records that spanned pages were not deleted with their index. MDEV-37121:
+/// pages that the buffer had freed never came back. Here a delta tree's pages are its file's:
+/// emptied ones are free at once, and a dropped one's are freed like any tree's.
 #[test]
 fn mdev_32489_and_37121_pages_of_the_buffer_come_back() {
     let rig = TableFixture::create(SimDisk::new(1));
@@ -442,7 +455,8 @@ fn mdev_32489_and_37121_pages_of_the_buffer_come_back() {
     check_now(&rig, &model, "after all");
 }
 
-/// MDEV-24449: the buffer lived in the system tablespace, and could corrupt any page of it. Here it is in the file of its table.
+/// MDEV-24449: the buffer lived in the system tablespace, and could corrupt any page of it. Here it
+/// is in the file of its table.
 #[test]
 fn mdev_24449_the_system_file_is_not_touched() {
     let rig = TableFixture::create(SimDisk::new(1));
@@ -461,8 +475,9 @@ fn mdev_24449_the_system_file_is_not_touched() {
     assert_eq!(used(), before);
 }
 
-/// MDEV-26977, or 26917 as another report has it: what was buffered was thought to fit the page, by an estimate kept elsewhere. Here a merge looks at the leaf it holds, and
-/// splits it as often as it must.
+/// MDEV-26977, or 26917 as another report has it: what was buffered was thought to fit the page, by
+/// an estimate kept elsewhere. Here a merge looks at the leaf it holds, and splits it as often as
+/// it must.
 #[test]
 fn mdev_26977_and_26917_a_merge_needs_no_estimate_of_free_space() {
     let rig = TableFixture::create(SimDisk::new(1));
@@ -475,8 +490,9 @@ fn mdev_26977_and_26917_a_merge_needs_no_estimate_of_free_space() {
     check_now(&rig, &model, "merged");
 }
 
-/// MDEV-19514: merged on demand only, a change stayed in the buffer for as long as nobody read its page. Here a worker merges, by rounds: what
-/// nobody has asked for is merged when the engine has nothing else to do.
+/// MDEV-19514: merged on demand only, a change stayed in the buffer until its page was read. Here a
+/// worker merges, by rounds: changes that no read has asked for are merged when the engine has
+/// nothing else to do.
 #[test]
 fn mdev_19514_what_is_pending_is_merged_unasked() {
     let rig = TableFixture::create(SimDisk::new(1));
@@ -495,8 +511,9 @@ fn mdev_19514_what_is_pending_is_merged_unasked() {
     check_now(&rig, &model, "merged");
 }
 
-/// MDEV-21952: the buffer, and the file that it was in, grew without bound. Here from 7/8 of the bound on who appends helps to merge; nothing else
-/// merges in this test. And what was taken for it in a table's file is used again.
+/// MDEV-21952: the buffer, and the file that it was in, grew without bound. Here writers help to
+/// merge from 7/8 of the bound on; nothing else merges in this test. And the pages that the buffer
+/// took in a table's file are used again.
 #[test]
 fn mdev_21952_neither_the_debt_nor_its_file_grows_without_bound() {
     let rig = TableFixture::create(SimDisk::new(1));

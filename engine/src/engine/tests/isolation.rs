@@ -1,4 +1,5 @@
-//! What each isolation level promises, statement by statement; locks, waits and duplicates; what survives a restart.
+//! What each isolation level promises, statement by statement; locks, waits and duplicates; what
+//! survives a restart.
 use super::fixture::*;
 use crate::base::{Error, Result};
 use crate::btree::Seek;
@@ -131,8 +132,9 @@ fn without_snapshot_isolation_the_newest_row_is_locked() {
     commit(&rig, late);
 }
 
-/// The scan took the old entry, which another had marked since the snapshot, for one whose maker was rolling back, and looked again for ever:
-/// the row's newest version was the reader's own, over the other's. Found by a history of many transactions.
+/// The scan met the old entry, which another transaction had marked since the snapshot. It took the
+/// marker for a transaction that was rolling back, and looked again for ever. The row's newest
+/// version was the reader's own, over the other's. Found by a history of many transactions.
 #[test]
 fn an_entry_marked_since_the_snapshot_is_not_that_of_an_own_newer_version() {
     let rig = filled();
@@ -156,8 +158,8 @@ fn an_entry_marked_since_the_snapshot_is_not_that_of_an_own_newer_version() {
     }
 }
 
-/// A transaction that began with a locking read saw rows appear: only a consistent read took the snapshot, and nothing locks what is
-/// not there.
+/// A transaction that began with a locking read saw rows appear: only a consistent read took the
+/// snapshot, and nothing locks what is not there.
 #[test]
 fn what_a_locking_read_did_not_find_does_not_appear() {
     let looks: [(&str, Way); 3] = [
@@ -179,7 +181,8 @@ fn what_a_locking_read_did_not_find_does_not_appear() {
         assert_eq!(groups(&rig, &mut late, BY_GROUP, None), Ok(vec![1, 2, 3]), "{what}");
         assert_eq!(groups(&rig, &mut late, BY_TAG, X), Err(Error::Conflict), "{what}");
         rollback(&rig, late);
-        // A row that was found by its key is locked: no snapshot is needed, and others may be changed meanwhile.
+        // A row that was found by its key is locked: no snapshot is needed, and others may be
+        // changed meanwhile.
         let mut late = rig.begin(RepeatableRead);
         late.snapshot_by_locking = true;
         assert!(rig.get(&mut late, &[1], X).expect("free").is_some());
@@ -189,7 +192,8 @@ fn what_a_locking_read_did_not_find_does_not_appear() {
     }
 }
 
-/// Whoever waits at his first locking read goes on with what the other left: there is nothing yet that it could contradict.
+/// A transaction that waits at its first locking read goes on with what the other left: it has seen
+/// nothing yet that could contradict this.
 #[test]
 fn a_first_locking_read_that_waited_is_no_conflict() {
     let ways: [(&str, Way); 3] = [
@@ -231,7 +235,7 @@ fn a_first_locking_read_that_waited_is_no_conflict() {
     }
 }
 
-/// A change that was rolled back is nobody's conflict.
+/// A change that was rolled back is no conflict.
 #[test]
 fn a_rolled_back_change_leaves_no_conflict() {
     let rig = filled();
@@ -281,7 +285,8 @@ fn nowait_refuses_and_skip_locked_skips() {
     commit(&rig, holder);
 }
 
-/// Groups of all rows as an UPDATE reads them that matches none, and which of them were not locked for it.
+/// Groups of all rows as an UPDATE reads them that matches none, and which of them were not locked
+/// for it.
 pub fn semi_consistent(rig: &TableFixture, trx: &mut Trx) -> Vec<(u8, bool)> {
     let mut cursor = rig.store().cursor(rig.table.clone());
     cursor.set_semi_consistent(true);
@@ -301,7 +306,8 @@ pub fn semi_consistent(rig: &TableFixture, trx: &mut Trx) -> Vec<(u8, bool)> {
     seen
 }
 
-/// UPDATE ... WHERE at READ COMMITTED looks at the committed version of a locked row before it waits for it.
+/// UPDATE ... WHERE at READ COMMITTED looks at the committed version of a locked row before it
+/// waits for it.
 #[test]
 fn a_semi_consistent_read_shows_the_committed_version() {
     let rig = filled();
@@ -318,7 +324,8 @@ fn a_semi_consistent_read_shows_the_committed_version() {
     }
 }
 
-/// An insert waits for whoever holds the same key, clustered or unique, and for what becomes of him.
+/// An insert waits for the holder of the same key, clustered or unique, and for how that
+/// transaction ends.
 #[test]
 fn a_duplicate_waits_for_the_first_ones_end() {
     for (first_commits, same_pk) in [(false, true), (true, true), (false, false), (true, false)] {
@@ -438,7 +445,8 @@ fn prepared_transactions_and_counters_survive_a_restart() {
     rig.engine.close(Close::Slow).expect("close");
 }
 
-/// A transaction that changed a million rows held a million entries of the lock table: 130 MB beside the pool.
+/// A transaction that changed a million rows held a million entries of the lock table: 130 MB
+/// beside the pool.
 #[test]
 fn changed_rows_are_locked_by_their_versions() {
     let rig = filled();
@@ -464,8 +472,9 @@ fn changed_rows_are_locked_by_their_versions() {
     rig.check_table();
 }
 
-/// What a serializable transaction has read of a row, it knows to its end, whatever it takes back: a statement locked and changed the row,
-/// the version it made was the lock, and ROLLBACK TO SAVEPOINT took that away. Another one changed the row then, and neither was first.
+/// A serializable transaction keeps to its end what it has read of a row, whatever it rolls back. A
+/// statement locked and changed the row: the version it made was the lock, and ROLLBACK TO
+/// SAVEPOINT removed that. Another transaction changed the row then, and no serial order was left.
 #[test]
 fn a_rollback_to_a_savepoint_leaves_locked_what_was_read() {
     for (isolation, stays) in [(Serializable, true), (RepeatableRead, false)] {
@@ -497,8 +506,10 @@ fn a_rollback_to_a_savepoint_leaves_locked_what_was_read() {
     }
 }
 
-/// Who could insert a key has seen that nobody had it, and knows that to its end, if it is serializable. The row was the lock, and went with
-/// ROLLBACK TO SAVEPOINT, or with the rest of an insert that met its second unique key: another one inserted the key, and was read.
+/// A transaction that could insert a key has seen that the key did not exist. If it is
+/// serializable, it keeps that to its end. The row was the lock. It went with ROLLBACK TO
+/// SAVEPOINT, or with the rest of an insert that met its second unique key. Another transaction
+/// then inserted the key, and was read.
 #[test]
 fn a_rollback_to_a_savepoint_leaves_locked_what_was_free() {
     for (isolation, stays) in [(Serializable, true), (RepeatableRead, false)] {
@@ -513,7 +524,8 @@ fn a_rollback_to_a_savepoint_leaves_locked_what_was_free() {
             .expect("rollback");
         let refused = rig.insert(&mut trx, &[7], &row(7, 10));
         assert!(matches!(refused, Err(Error::Duplicate { .. })), "{refused:?}");
-        // A key, two unique values, and the key of the refused row; then what nobody has asked for.
+        // A key, two unique values, and the key of the refused row; then a value that no statement
+        // has asked for.
         for (pk, tag, asked) in [
             (4, 41, true),
             (5, 40, true),
@@ -542,8 +554,8 @@ fn a_rollback_to_a_savepoint_leaves_locked_what_was_free() {
     }
 }
 
-/// Two entries with the wanted value were put and undone by a transaction that goes on: the check looked at one, then at the other,
-/// and at the first again, for ever.
+/// A transaction that goes on had put and undone two entries with the wanted value. The check
+/// looked at one, then at the other, and at the first again, for ever.
 #[test]
 fn undone_entries_of_an_active_transaction_are_in_nobodys_way() {
     let rig = filled();

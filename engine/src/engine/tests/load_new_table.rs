@@ -1,5 +1,6 @@
-//! Loads of new tables: what comes out is what went in, whatever the order; what fails or crashes leaves a table that can be dropped
-//! without a trace; nobody sees half of it.
+//! Loads of new tables: the table holds exactly the loaded rows, in any order of the input. A load
+//! that fails or crashes leaves a table that can be dropped without a trace. No transaction sees
+//! half of a load.
 use super::fixture::*;
 use crate::base::{Error, Result};
 use crate::engine::{Config, Engine};
@@ -112,9 +113,10 @@ fn what_was_loaded_is_there_whatever_the_order() {
     }
 }
 
-/// The load's pages were other rows' pages before, and the log behind the checkpoint still has images of these: a recovery that takes
-/// them for the newer ones puts the dead rows in the load's place. In the crash set the second load of a workload hardly ever gets
-/// the first one's extents, so that nobody noticed a recovery that forgot what had been given away.
+/// The load's pages were pages of other rows before, and the log after the checkpoint still has
+/// images of these. A recovery that takes the images for newer puts the dead rows in the load's
+/// place. In the crash set the second load of a workload hardly ever gets the extents of the first
+/// one. So the crash set did not notice a recovery that forgot which extents had been given away.
 #[test]
 fn a_load_outlives_what_its_pages_held_before() {
     let config = || Config {
@@ -215,7 +217,8 @@ fn a_duplicate_is_named_and_leaves_nothing() {
                 }
                 if index == 0 {
                     rows.remove(second);
-                    // Nothing was linked or built page by page: not a page is lost. (Else they go with the file.)
+                    // Nothing was linked or built page by page: not a page is lost. (Else they go
+                    // with the file.)
                     if order == "sorted" || (order == "shuffled" && bulk_load_min == 100 << 10) {
                         let left = space::usage(&rig.store().pool, rig.table.layout().id)
                             .expect("usage")
@@ -230,7 +233,8 @@ fn a_duplicate_is_named_and_leaves_nothing() {
     }
 }
 
-/// Cut short at any write: the table is empty or whole, and can be dropped; what a rollback has to do with long rows is done.
+/// Cut short at any write: the table is empty or whole, and can be dropped. The rollback's work on
+/// long rows is done.
 #[test]
 fn a_crash_at_any_write_loses_the_load_or_nothing() {
     let rows = orders(1500).swap_remove(2).1;

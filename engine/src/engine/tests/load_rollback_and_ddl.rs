@@ -1,5 +1,6 @@
-//! A load that is taken back in steps, and a definition that changes between two of them: nobody locks a table for a transaction that
-//! a crash cut short. Whatever goes, or goes elsewhere, nothing of the load stays.
+//! A load that is rolled back in steps, and a definition that changes between two of them. No table
+//! is locked for a transaction that a crash cut short. An index or a table may be dropped or moved:
+//! nothing of the load stays.
 use super::bulk_insert::{commit, fill};
 use super::fixture::*;
 use super::load_new_table::open;
@@ -24,7 +25,8 @@ fn rows() -> Vec<(Vec<u8>, Row)> {
     (0..ROWS).map(one).collect()
 }
 
-/// Tables t and u, loaded in this order (u: if wanted) by a transaction that a crash cut short; its rollback has made its first step.
+/// Tables t and u, loaded in this order (u: if wanted) by a transaction that a crash cut short. Its
+/// rollback has made its first step.
 fn half_way(with_u: bool) -> (TableFixture, LoserRollback) {
     let disk = SimDisk::new(31);
     let rig = open(disk.clone(), 0);
@@ -78,7 +80,8 @@ fn set_indexes(rig: &TableFixture, drop: &[&str], order: &[&str]) {
     rig.store().indexes().alter_indexes(&[change]).expect("published");
 }
 
-/// The place at which the first table had been left was taken for one in the second: its indexes were passed over, and so were its rows below.
+/// The position in the first table was taken for one in the second. The second table's indexes were
+/// passed over, and so were its rows below the position.
 #[test]
 fn a_table_dropped_half_way_leaves_no_place_to_the_next() {
     for truncate in [false, true] {
@@ -94,7 +97,8 @@ fn a_table_dropped_half_way_leaves_no_place_to_the_next() {
     }
 }
 
-/// A place was the number of an index in the table's order: with the first one gone it was that of the rows, and those below stayed.
+/// A position was the number of an index in the table's order. With the first index gone it was
+/// that of the rows, and those below stayed.
 #[test]
 fn an_index_dropped_half_way_moves_no_place() {
     for dropped in ["by_group", "by_tag"] {

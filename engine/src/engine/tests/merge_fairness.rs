@@ -46,8 +46,8 @@ fn a_drain_reaches_every_table() {
     assert_eq!((report(&rig).entries, report(&rig).draining), (0, false));
 }
 
-/// After a restart every delta tree's root has to be looked at before what is in it can be merged: of a thousand indexes at four a
-/// round, the last one's turn came after half a minute.
+/// After a restart every delta tree's root has to be read before its changes can be merged. Of a
+/// thousand indexes at four a round, the last one's turn came after half a minute.
 #[test]
 fn old_debt_is_found_soon_among_many_indexes() {
     let disk = SimDisk::new(1);
@@ -106,7 +106,8 @@ fn every_index_of_a_table_has_its_turn() {
     assert_eq!(merged.len(), 4);
 }
 
-/// One that is written hard had every leaf of a drain, and what waited for the others grew old without an end.
+/// One that is written hard had every leaf of a drain, and what waited for the others grew old
+/// without an end.
 #[test]
 fn an_index_that_is_written_hard_leaves_the_others_their_turn() {
     let rig = TableFixture::create(SimDisk::new(1));

@@ -19,8 +19,8 @@ fn put_into(rig: &TableFixture, index: &Index, n: u32) {
     change::submit(&rig.store().pool, index, op).expect("put");
 }
 
-/// The leaves of a round were for those tables only that it came by: of a thousand tables, one of which was written, three rounds of four
-/// merged nothing.
+/// The leaves of a round were only for the tables that the round visited. Of a thousand tables, one
+/// of which was written, three rounds of four merged nothing.
 #[test]
 fn one_table_of_many_gets_the_leaves_of_every_round() {
     let rig = TableFixture::create(SimDisk::new(1));
@@ -57,7 +57,8 @@ fn one_table_of_many_gets_the_leaves_of_every_round() {
     assert_eq!(pending(&rig), 0);
 }
 
-/// A calm engine merged its dense leaves on top of what was due: a drain came to more than io_capacity_max.
+/// A calm engine merged its dense leaves on top of what was due: a drain came to more than
+/// io_capacity_max.
 #[test]
 fn a_calm_engine_merges_at_twice_its_io_capacity() {
     for (read, drains, most, each) in [
@@ -101,7 +102,8 @@ fn a_calm_engine_merges_at_twice_its_io_capacity() {
     }
 }
 
-/// Ten rounds were taken for a second, however long they took: on a slow disk an engine with next to nothing to do counted as busy.
+/// Ten rounds were taken for a second, however long they took. On a slow disk an engine with next
+/// to nothing to do counted as busy.
 #[test]
 fn a_second_is_a_second_however_long_the_rounds_take() {
     for (changes, merges) in [(5, true), (100, false)] {
@@ -125,8 +127,9 @@ fn a_second_is_a_second_however_long_the_rounds_take() {
     }
 }
 
-/// What is too old is swept in equal shares. The order was turned twice, by the tables that the round before had left, which it had turned
-/// itself, and by the shares: of three tables one never came first.
+/// Changes that are too old are swept in equal shares. The order was turned twice: by the tables
+/// that the round before had left, which that round had turned, and by the shares. Of three tables
+/// one never came first.
 #[test]
 fn where_leaves_do_not_suffice_each_old_index_has_its_turn() {
     for number in 2..=7 {

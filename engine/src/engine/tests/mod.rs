@@ -1,5 +1,5 @@
-//! The engine as its users meet it. `rig` holds a table of made-up rows and its twin in memory; the others put both through random
-//! changes, threads, crashes and DDL.
+//! The engine as its users meet it. `fixture` holds a table of made-up rows and its twin in memory.
+//! The other files put both through random changes, threads, crashes and DDL.
 mod quarantined_while_in_use;
 mod api;
 mod waiting_rollback;

@@ -1,4 +1,5 @@
-//! Random changes against the table's twin in memory: savepoints, rollbacks, duplicates, old snapshots, purge and restarts.
+//! Random changes against the table's twin in memory: savepoints, rollbacks, duplicates, old
+//! snapshots, purge and restarts.
 use super::fixture::*;
 use crate::base::Error;
 use crate::engine::Close;

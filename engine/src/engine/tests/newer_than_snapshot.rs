@@ -1,4 +1,5 @@
-//! Tables and indexes that are younger than a snapshot: whatever would lock or change rows by them is refused, as a consistent read is.
+//! Tables and indexes that are newer than a snapshot. A statement that would lock or change rows by
+//! them is refused, as a consistent read is.
 use super::change_buffer::rebuild_by_group;
 use super::fixture::*;
 use super::isolation::{commit, filled, groups, rollback, row, X};
@@ -54,7 +55,7 @@ fn with_snapshot(rig: &TableFixture, isolation: Isolation) -> Trx {
     trx
 }
 
-/// A transaction with a snapshot, behind which the table is made anew.
+/// A transaction with a snapshot, after which the table is made anew.
 fn with_old_snapshot(rig: &TableFixture, isolation: Isolation, remake: fn(&TableFixture)) -> Trx {
     let trx = with_snapshot(rig, isolation);
     remake(rig);
@@ -82,7 +83,8 @@ fn a_table_younger_than_the_snapshot_is_neither_locked_nor_changed() {
     }
 }
 
-/// Row 2 has moved to another key before the index was built: nothing is left in it where the snapshot has the row.
+/// Row 2 has moved to another key before the index was built: nothing is left in it where the
+/// snapshot has the row.
 #[test]
 fn an_index_younger_than_the_snapshot_is_not_used() {
     let rig = filled();
@@ -143,7 +145,8 @@ fn a_plain_insert_into_a_younger_table_is_not_refused() {
     rig.check_table();
 }
 
-/// The snapshot was taken by a locking read that gave up its wait: nothing was seen by it, so a newer one does as well.
+/// The snapshot was taken by a locking read that gave up its wait: nothing was seen by it, so a
+/// newer one does as well.
 #[test]
 fn a_snapshot_that_has_shown_nothing_is_taken_anew_for_a_younger_table() {
     for (how, remake, left) in REMAKES {

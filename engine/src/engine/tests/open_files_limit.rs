@@ -4,7 +4,8 @@ use crate::io::SimDisk;
 use crate::table::TableSpec;
 use crate::txn::Isolation::ReadCommitted;
 
-/// The log's next segments get the descriptors of data files that nobody uses. The engine stopped at the first of them.
+/// The log's next segments get the descriptors of data files that are not in use. The engine
+/// stopped at the first of them.
 #[test]
 fn the_log_goes_on_while_data_files_can_be_closed() {
     let disk = SimDisk::new(1);

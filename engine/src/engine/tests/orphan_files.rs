@@ -1,5 +1,6 @@
-//! Data files that the catalog does not name. A restored catalog that was older than the files beside it lost the newer tables: the next
-//! start took their files for what a crash had left, and removed them. Now a file goes only when its rows are provably nobody's.
+//! Data files that the catalog does not name. A restored catalog that was older than the files
+//! beside it lost the newer tables. The next start took their files for the remains of a crash, and
+//! removed them. Now a file goes only when its rows provably belong to no table.
 use super::fixture::{config, pk, spec, TableFixture};
 use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE, UNDO_FILE};
 use crate::base::{Error, FileId};
@@ -70,7 +71,8 @@ fn a_table_that_an_older_catalog_does_not_know_is_not_removed() {
     let (backup, disk) = (disk.crash(1), disk.crash(1));
     add_table(&disk, "new");
     let all: Vec<String> = backup.list().expect("list");
-    // By what the doublewrite file remembers of it, a system file that is older is told even without this; not for ever.
+    // The doublewrite file remembers something of it, so an older system file is detected even
+    // without this; not for ever.
     for files in [vec![file_name(SYSTEM_FILE), "doublewrite".into()], all] {
         let disk = disk.crash(2);
         for name in &files {
@@ -163,8 +165,8 @@ fn a_temporary_table_that_finds_no_room_leaves_no_file() {
     assert_eq!(disk.list().expect("list"), before);
 }
 
-/// Any call of CREATE, TRUNCATE and DROP fails, unlinking too; whatever checkpoint there may be after it, the next start finds out
-/// what is to go.
+/// Any call of CREATE, TRUNCATE and DROP fails, unlinking too. Whatever checkpoint there may be
+/// after it, the next start finds out which files must go.
 #[test]
 fn a_statement_that_fails_between_log_and_directory_is_settled_by_the_next_start() {
     let mut failures = 0;
@@ -197,8 +199,9 @@ fn a_statement_that_fails_between_log_and_directory_is_settled_by_the_next_start
 
 type Meanwhile = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
-/// While DROP, TRUNCATE and CREATE are between log and directory, everything is written, a checkpoint comes, and then the power fails:
-/// the next start must still find out what the files are.
+/// While DROP, TRUNCATE and CREATE are between log and directory, everything is written, a
+/// checkpoint comes, and then the power fails. The next start must still find out what the files
+/// are.
 #[test]
 fn a_checkpoint_within_a_statement_does_not_forget_its_files() {
     for (seed, statement) in (0..24).map(|seed| (seed, seed % 3)) {
@@ -244,8 +247,9 @@ fn a_checkpoint_within_a_statement_does_not_forget_its_files() {
     }
 }
 
-/// A table's file that could not be unlinked (chattr +i) ended the engine's work, and the next start was refused on the same file. Now
-/// DROP and TRUNCATE succeed, starts go on as long as it is stuck, whether or not the log still tells of the drop, and it goes at last.
+/// A table's file that could not be unlinked (chattr +i) ended the engine's work, and the next
+/// start was refused on the same file. Now DROP and TRUNCATE succeed. Starts go on as long as the
+/// file is stuck, whether or not the log still has the drop. At last the file goes.
 #[test]
 fn a_file_that_cannot_be_removed_stops_nothing() {
     for (seed, crashes, truncates) in (0..4).map(|seed| (seed, seed & 1 != 0, seed & 2 != 0)) {
@@ -283,13 +287,15 @@ fn a_file_that_cannot_be_removed_stops_nothing() {
         files_agree(&engine, &disk, seed);
         assert_eq!(crate::space::orphans(&engine.store().pool).expect("read"), []);
         end(engine, false);
-        // One of that number that comes back now is nobody's, and nothing says why: it stays.
+        // A file of that number that comes back now belongs to no table, and no record explains it:
+        // it stays.
         put(&disk, &old, &[7; PAGE_SIZE]);
         refused(&disk);
     }
 }
 
-/// The power fails at any call of DROP and TRUNCATE whose files cannot be removed, and again at the starts after it.
+/// The power fails at any call of DROP and TRUNCATE whose files cannot be removed, and again at the
+/// starts after it.
 #[test]
 fn a_crash_does_not_forget_what_could_not_be_removed() {
     for seed in 0.. {

@@ -1,4 +1,5 @@
-//! Prepared transactions hold purge back by what they have changed, not by what they once read: the decision may take days.
+//! Prepared transactions hold purge back by what they have changed, not by what they once read: the
+//! decision may take days.
 use super::fixture::*;
 use super::isolation::{commit, filled, row};
 use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
@@ -17,7 +18,8 @@ fn prepared(rig: &TableFixture) -> Trx {
     trx
 }
 
-/// Others change row 2 many times: purge gets rid of all old versions. Then the prepared one can still be decided.
+/// Others change row 2 many times: purge gets rid of all old versions. Then the prepared one can
+/// still be decided.
 fn holds_nothing_back(rig: &TableFixture, leave: impl FnOnce(Trx)) {
     rig.purge_all();
     assert_eq!(rig.store().trx_sys.undo.history_length(), 0);

@@ -1,5 +1,6 @@
-//! Two readers of different age over a stream whose ends were thinned. The heap knew the stream by its first end, and thinning dropped
-//! that: with the older reader gone, purge took the stream, found no end below the younger one's horizon, and the engine stopped.
+//! Two readers of different age over a stream whose ends were thinned. The heap knew the stream by
+//! its first end, and thinning dropped that end. When the older reader had gone, purge took the
+//! stream. It found no end below the younger reader's horizon, and the engine stopped.
 use super::fixture::*;
 use crate::engine::Engine;
 use crate::io::sim::SimDisk;

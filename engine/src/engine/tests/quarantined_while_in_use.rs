@@ -1,4 +1,6 @@
-//! Statements that began with an index before it was set aside (`table/undo/mod.rs`): what a rollback then left in it fools none of them.
+//! Statements that began with an index before it was quarantined
+//! (`table/catalog/index_quarantine.rs`). What a rollback then left in the index misleads none of
+//! them.
 use super::damage::{damage, filled, flip, leaf_of, numbers, reopen, row, text, ROWS};
 use super::fixture::*;
 use crate::base::ids::FIRST_TABLE_FILE;
@@ -11,8 +13,9 @@ use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
 use crate::txn::LockMode;
 use std::sync::Arc;
 
-/// Every row was deleted by a transaction that a crash cut off, and a leaf of that index is broken: the rollback, which is to be run, restores some
-/// entries, sets the index aside, and restores the other rows without it.
+/// A transaction that a crash cut off deleted every row, and a leaf of that index is broken. The
+/// rollback, which the test is to run, restores some entries and quarantines the index. Then it
+/// restores the other rows without the index.
 fn before_the_rollback(which: usize) -> (Arc<TableFixture>, LoserRollback) {
     let disk = filled();
     let (rig, _) = reopen(&disk);
@@ -47,7 +50,8 @@ fn is_refused<T>(rig: &TableFixture, result: Result<T>) {
     assert!(text.contains("is set aside"), "{text}");
 }
 
-/// The view does not see the rolled back transaction. The mark that it left behind was looked at again for ever.
+/// The view does not see the rolled back transaction. The mark that it left was looked at again for
+/// ever.
 #[test]
 fn a_snapshot_read_stops() {
     let (rig, losers) = before_the_rollback(0);

@@ -1,5 +1,5 @@
-//! What others do between two steps of a read, at a [`SyncPoint`]: in a run of threads that is met once in hours. And what a serializable
-//! read keeps them from doing at the end of its range.
+//! What other threads do between two steps of a read, at a [`SyncPoint`]: a run of threads meets it
+//! once in hours. And what a serializable read prevents at the end of its range.
 use super::fixture::*;
 use super::isolation::*;
 use super::load_new_table;
@@ -12,8 +12,9 @@ use crate::txn::Isolation::{ReadCommitted, RepeatableRead, Serializable};
 use crate::txn::{LockMode, ThreadWaiter, Trx};
 use std::sync::Arc;
 
-/// Found by the isolation checker, once in 250,000 commits: a locking read copied an entry with a mark, its maker took the mark back and ended,
-/// and the read then took the mark of somebody who is not active for one that stays.
+/// Found by the isolation checker, once in 250,000 commits. A locking read copied an entry with a
+/// mark, and the transaction that had set it took the mark back and ended. The read then saw a mark
+/// of a transaction that is not active, and took it for one that stays.
 #[test]
 fn a_mark_that_is_taken_back_meanwhile_hides_no_row() {
     for (index, level) in [
@@ -43,8 +44,9 @@ fn a_mark_that_is_taken_back_meanwhile_hides_no_row() {
     }
 }
 
-/// What a writer does twice, with a way back to its savepoint in between, while a snapshot is read by the entries of both times: the row of
-/// the time in between was handed out for an entry of another key, and twice; a loaded row was left out.
+/// A writer does something twice and goes back to its savepoint in between, while a snapshot is
+/// read by the entries of both times. The row of the time in between was handed out for an entry of
+/// another key, and twice. A loaded row was left out.
 #[test]
 fn what_is_undone_and_done_again_meanwhile_shows_each_row_once() {
     for (loaded, deletes, buffering) in [0, 1, 2, 3, 4, 5, 6, 7].map(|n| (n & 1 > 0, n & 2 > 0, n as u64 >> 2 << 1)) {
@@ -79,7 +81,7 @@ fn what_is_undone_and_done_again_meanwhile_shows_each_row_once() {
         let mut again = Some(other);
         while more {
             seen.push(Row::decode(cursor.found().expect("row").row).group);
-            // Before the entry that the change marked is looked at, or behind it.
+            // Before the entry that the change marked is looked at, or after it.
             let now = seen.len() == if deletes { 1 } else { 3 };
             if let Some(mut other) = again.take_if(|_| now) {
                 let his = rig.clone();
@@ -97,7 +99,8 @@ fn what_is_undone_and_done_again_meanwhile_shows_each_row_once() {
     }
 }
 
-/// Changes row 3 between the two looks of a read at an entry and its row, so many times; at last kills the reader, if he is given.
+/// Changes row 3 between the two looks of a read at an entry and its row, so many times. At last
+/// kills the reader, if one is given.
 fn touch_leaf(rig: Arc<TableFixture>, tag: u16, times: u32, reader: Option<Arc<ThreadWaiter>>) {
     at(SyncPoint::RowOfEntryCopied, move || {
         let mut other = rig.begin(ReadCommitted);
@@ -115,7 +118,8 @@ fn touch_leaf(rig: Arc<TableFixture>, tag: u16, times: u32, reader: Option<Arc<T
     });
 }
 
-/// A read goes from an entry to its row while others change the row's leaf: it ends when they pause for the time of two looks, and by KILL.
+/// A read goes from an entry to its row while other threads change the row's leaf. The read ends
+/// when they pause for the time of two looks, and by KILL.
 #[test]
 fn a_read_beside_changes_of_the_leaf_ends() {
     for killed in [false, true] {
@@ -154,7 +158,8 @@ fn a_version_that_is_taken_back_meanwhile_is_not_shown() {
     commit(&rig, other);
 }
 
-/// ... and one that has committed meanwhile is shown as it is then, or as it was before: not as it was in between.
+/// ... and one that has committed meanwhile is shown as it is then, or as it was before: not as it
+/// was in between.
 #[test]
 fn a_version_between_two_of_one_transaction_is_not_shown() {
     let rig = Arc::new(filled());
@@ -200,7 +205,8 @@ fn a_unique_value_that_comes_back_meanwhile_is_in_the_way() {
     rig.check_table();
 }
 
-/// A rival's row was asked and let go, and its answer still believed after a wait for another: the value was there twice.
+/// A rival's row was asked and let go, and its answer still believed after a wait for another: the
+/// value was there twice.
 #[test]
 fn what_a_row_told_is_forgotten_when_it_is_unlocked() {
     let rig = Arc::new(filled());
@@ -297,7 +303,7 @@ fn shortened(rig: &TableFixture) -> Trx {
     rig.update(&mut trx, &[2], &long(1), &row(9, 20)).expect("update");
     trx
 }
-/// Nobody needs the long version any more: its pages are freed and used again.
+/// No reader needs the long version any more: its pages are freed and used again.
 fn reuse_pages(rig: &TableFixture) {
     rig.purge_all();
     let mut other = rig.begin(ReadCommitted);
@@ -323,7 +329,8 @@ fn row_2(rig: &TableFixture) -> Row {
     row
 }
 
-/// A semi-consistent read had found the version of a long row, and its pages were freed before it read them.
+/// A semi-consistent read had found the version of a long row, and its pages were freed before it
+/// read them.
 #[test]
 fn what_a_semi_consistent_read_has_found_stays_until_it_is_read() {
     let rig = Arc::new(filled());
@@ -338,7 +345,8 @@ fn what_a_semi_consistent_read_has_found_stays_until_it_is_read() {
     rig.check_table();
 }
 
-/// ... whose maker had left the state that views are made of, and was asked whether he was active, when its view was made.
+/// ... whose maker had left the state that views are made of, and was asked whether he was active,
+/// when its view was made.
 #[test]
 fn a_version_whose_maker_is_about_to_end_is_the_newest() {
     let rig = Arc::new(filled());
@@ -370,7 +378,7 @@ fn a_version_whose_maker_is_about_to_end_is_the_newest() {
     rig.check_table();
 }
 
-/// What a transaction that goes on has left of a row that is gone is in nobody's way.
+/// The entry that an active transaction has left of a row that is gone does not block an insert.
 #[test]
 fn a_dead_entry_of_a_gone_row_is_in_nobodys_way() {
     let rig = filled();
@@ -395,7 +403,8 @@ fn a_dead_entry_of_a_gone_row_is_in_nobodys_way() {
     rig.check_table();
 }
 
-/// A range that is read from its end has its last gap, too, also where the range has a lower bound only.
+/// A range that is read from its end has its last gap, too, also where the range has a lower bound
+/// only.
 #[test]
 fn a_serializable_read_from_the_end_keeps_out_what_would_come_last() {
     for bound in [&[][..], &[b'g', 2][..]] {

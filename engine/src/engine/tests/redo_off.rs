@@ -1,4 +1,5 @@
-//! The log off and on: a crash at any write while it is off is refused by name, at any other nothing is lost; a shutdown is fine.
+//! The log off and on. After a crash at any write while the log is off, the start is refused by
+//! name. At any other write nothing is lost. A shutdown is fine.
 use super::fixture::*;
 use crate::base::{Error, Result};
 use crate::engine::{Close, Engine};
@@ -162,7 +163,7 @@ fn nothing_is_logged_while_off() {
     let rig = start(disk.clone());
     rig.engine.set_redo_log(false).expect("off");
     let before = rig.engine.counters().redo_log_written.get();
-    // Several times the log's capacity, and nobody waits for a checkpoint.
+    // Several times the log's capacity, and no thread waits for a checkpoint.
     for n in 0..40 {
         put(&rig, n * 1000..n * 1000 + 1000).expect("unlogged");
     }
@@ -178,7 +179,8 @@ fn nothing_is_logged_while_off() {
     assert_eq!(keys_of(&rig).len(), 40_100);
 }
 
-/// Writers go on while the log is turned off and on under them: what was acknowledged before it was last on, or later, is there.
+/// Writers go on while the log is turned off and on under them: what was acknowledged before it was
+/// last on, or later, is there.
 #[test]
 fn writers_do_not_notice() {
     let disk = SimDisk::new(7);
@@ -227,7 +229,8 @@ fn writers_do_not_notice() {
     rig.check_table();
 }
 
-/// The log's capacity changes under load: the limit holds at once, the segments follow, a crash loses nothing.
+/// The log's capacity changes under load: the limit holds at once, the segments follow, a crash
+/// loses nothing.
 #[test]
 fn the_log_grows_and_shrinks_online() {
     let disk = SimDisk::new(8);

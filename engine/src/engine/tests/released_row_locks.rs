@@ -1,4 +1,4 @@
-//! Row locks that were given back: a change that has found its row before trusts none of them.
+//! Row locks that were released: a change that has found its row before trusts none of them.
 use super::fixture::*;
 use super::isolation::*;
 use crate::base::Error;
@@ -7,7 +7,8 @@ use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
 use crate::txn::Trx;
 use std::time::Duration;
 
-/// A change of the row that was found last does not ask for its lock again: so it must know whether it is still held.
+/// A change of the row that was found last does not ask for its lock again: so it must know whether
+/// it is still held.
 #[test]
 fn a_change_trusts_the_lock_of_a_read_only_while_it_is_held() {
     let lock = LockChoice {
@@ -46,8 +47,8 @@ fn a_change_trusts_the_lock_of_a_read_only_while_it_is_held() {
     }
 }
 
-/// A change that waited for another's has found the row anew, and left its lock to the version that it made: when that is undone, nothing
-/// is held.
+/// A change that waited for another transaction has found the row anew, and left its lock to the
+/// version that it made. When that version is undone, no lock is held.
 #[test]
 fn a_change_that_waited_trusts_no_lock_that_it_left_to_its_version() {
     for (level, deletes) in [ReadCommitted, RepeatableRead]
@@ -94,7 +95,8 @@ fn a_change_that_waited_trusts_no_lock_that_it_left_to_its_version() {
     }
 }
 
-/// A change that had come to a row before its maker took it back remembered the entry's raw bytes of then, and its own rollback brought them.
+/// A change had come to a row before the transaction that made the row took it back. It remembered
+/// the entry's raw bytes of that moment, and its own rollback restored them.
 #[test]
 fn a_change_that_waited_restores_the_entry_of_the_version_that_it_found() {
     let rig = filled();

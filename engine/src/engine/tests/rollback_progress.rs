@@ -1,5 +1,6 @@
-//! How far a rollback is: what a transaction has to lose goes down as it is undone, for people who look and for the choice of a deadlock's
-//! victim (it stayed at its top), and the log tells of a rollback that takes long.
+//! How far a rollback is: the number of changes that a transaction has left goes down as it is
+//! undone (it stayed at its top). Users look at that number, and the choice of a deadlock's victim
+//! uses it. The log reports a rollback that takes long.
 use super::engine_log;
 use super::fixture::*;
 use crate::engine::steps::LoserRollback;
@@ -118,7 +119,7 @@ fn a_rollback_goes_on_where_a_crash_cut_it_short() {
         if !more {
             break;
         }
-        // All but what was undone behind the last note.
+        // All but what was undone after the last log line.
         found = found - undone + u64::from(NOTE_EVERY);
         assert!(life < 9, "{found} records left");
     }

@@ -1,5 +1,6 @@
-//! A consistent scan that turns anywhere, with changes of its own transaction and of others between its steps: the steps that find
-//! their entry at hand in the batch must leave the scan where the long way would have.
+//! A consistent scan that turns anywhere, with changes of its own transaction and of others between
+//! its steps. Some steps find their entry in the batch. They must leave the scan where a new
+//! descent would have.
 use super::fixture::*;
 use crate::btree::Seek;
 use crate::io::sim::SimDisk;
@@ -50,7 +51,8 @@ impl Walk {
             random: Random(seed),
         }
     }
-    /// Numbers that are 0 modulo 3 are there at first, 1 come from the scan's transaction, 2 from others.
+    /// Numbers that are 0 modulo 3 are there at first, 1 come from the scan's transaction, 2 from
+    /// others.
     fn change(&mut self) {
         let n = self.random.below(ROWS as u64) as u32;
         match n % 3 {

@@ -1,5 +1,6 @@
-//! Statistics for the optimizer: right within a factor of two whatever the values are like, kept over a restart, refreshed as
-//! the table changes. Before, the keys of one random leaf were counted: nearly every index had a cardinality of 1.
+//! Statistics for the optimizer: right within a factor of two whatever the values are like, kept
+//! over a restart, refreshed as the table changes. Before, the keys of one random leaf were
+//! counted: nearly every index had a cardinality of 1.
 use super::fixture::{config, TableFixture};
 use crate::engine::{Close, Config, Engine};
 use crate::index::key_shape::{KeyShape, PartImage, PartShape};

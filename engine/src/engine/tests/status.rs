@@ -1,4 +1,5 @@
-//! What SHOW ENGINE STATUS tells of locks: a person must find the table, the index and the other side in it.
+//! What SHOW ENGINE STATUS reports of locks: a user must find the table, the index and the other
+//! transaction in it.
 use super::fixture::*;
 use crate::base::{Counters, Error};
 use crate::engine::Close;
@@ -74,7 +75,8 @@ fn waits_and_deadlocks_are_told_by_name() {
     });
 }
 
-/// What was copied out of a terminal had no time, and who had only locked rows was "TRANSACTION 0".
+/// Text copied out of a terminal had no time, and a transaction that had only locked rows was
+/// "TRANSACTION 0".
 #[test]
 fn it_says_when_and_makes_up_no_number() {
     let rig = TableFixture::create(SimDisk::new(1));
@@ -89,8 +91,9 @@ fn it_says_when_and_makes_up_no_number() {
     rig.engine.commit(&mut reader, false).expect("commit");
 }
 
-/// A forgotten prepared transaction holds its locks for ever; it looked like any other, and like one just begun after a restart. Those who
-/// waited for it were told the number of a connection that had gone.
+/// A forgotten prepared transaction holds its locks for ever. It looked like any other, and like
+/// one just begun after a restart. Transactions that waited for it were shown the number of a
+/// connection that had gone.
 #[test]
 fn a_prepared_transaction_is_told_apart() {
     let disk = SimDisk::new(1);
@@ -148,7 +151,8 @@ fn a_prepared_transaction_is_told_apart() {
     assert!(!rig.engine.status_text().contains("---TRANSACTION"));
 }
 
-/// Who held nothing but ranges, or a snapshot, had no line, though he kept others waiting, or purge.
+/// A transaction that held only ranges, or a snapshot, had no line, though others, or purge, waited
+/// for it.
 #[test]
 fn whoever_holds_something_has_a_line() {
     let rig = TableFixture::create(SimDisk::new(1));
@@ -176,7 +180,8 @@ fn whoever_holds_something_has_a_line() {
     assert_eq!(rig.engine.named_locks(LockDetail::Locks).report.locks, []);
 }
 
-/// The file's length was noted once a second, the pages in use were counted at once: more were in use than there were.
+/// The file's length was noted once a second, the pages in use were counted at once: more were in
+/// use than there were.
 #[test]
 fn no_more_undo_is_in_use_than_its_file_has() {
     let rig = TableFixture::create(SimDisk::new(1));

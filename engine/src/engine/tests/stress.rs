@@ -1,5 +1,5 @@
-//! Threads against each other: no update is lost, every snapshot is whole, unique values stay unique, and in the end the
-//! secondary indexes are as the clustered one.
+//! Threads against each other: no update is lost, every snapshot is whole, and unique values stay
+//! unique. In the end the secondary indexes agree with the clustered one.
 use super::fixture::*;
 use crate::base::{Error, Result};
 use crate::engine::Close;
@@ -26,7 +26,8 @@ fn parts(row: &Row) -> (u64, u64) {
     (word(&row.body[..8]), word(&row.body[8..16]))
 }
 
-/// Moves money between two accounts; the second row is locked by a scan of its group, so that both access paths meet.
+/// Moves money between two accounts; the second row is locked by a scan of its group, so that both
+/// access paths meet.
 fn transfer(rig: &TableFixture, random: &mut Random, isolation: Isolation, commits: &AtomicU64) -> Result<()> {
     let mut trx = rig.begin(isolation);
     let result = transfer_in(rig, random, &mut trx);
@@ -214,7 +215,8 @@ fn add_if_small(rig: &TableFixture, n: u32, group: u8) -> Result<bool> {
     result
 }
 
-/// Two SERIALIZABLE transactions each count a group and then add a row to it if it is small: together they must not overfill it.
+/// Two SERIALIZABLE transactions each count a group and then add a row to it if it is small:
+/// together they must not overfill it.
 #[test]
 fn serializable_counts_hold() {
     let rig = TableFixture::create(SimDisk::new(8));
@@ -253,12 +255,13 @@ fn serializable_counts_hold() {
             "group {group}: what was committed is there; {ends:?}"
         );
         assert!(found <= MOST, "group {group} has {found} rows");
-        // All hold what all wait for, so how many got through is luck; but nobody was content with less than is asked for.
+        // All hold what all wait for, so how many got through is luck; but no thread got through
+        // with fewer locks than it asked for.
         assert!(
             found == MOST || large.load(Ordering::Relaxed) == 0,
             "group {group} was left with {found} rows; {ends:?}"
         );
-        // Alone, nobody is in the way.
+        // Alone, a thread meets no conflict.
         for n in found..MOST {
             assert!(add_if_small(&rig, 9000 + 10 * group as u32 + n as u32, group).expect("no rival"));
         }

@@ -1,5 +1,6 @@
-//! Whether a table is empty, asked while what is pending for it is merged. What stays of a row that is gone may be pending for an empty
-//! clustered tree: purge comes to the streams of transactions in any order.
+//! Whether a table is empty, asked while its pending changes are merged. Entries of a row that is
+//! gone may be pending for an empty clustered tree: purge visits the transactions' streams in any
+//! order.
 use super::bulk_insert::commit;
 use super::fixture::*;
 use super::load_new_table::open;
@@ -31,8 +32,8 @@ fn merge_all(rig: &TableFixture, secondary: usize) {
     change::drain(&rig.store().pool, &layout.secondary[secondary].index).expect("drain");
 }
 
-/// Leaves an entry of a row that is gone, to which purge has not come yet, in the delta tree of by_group. The deletion lies in the stream
-/// with the older end, so that it is purged first.
+/// Leaves an entry of a row that is gone, to which purge has not come yet, in the delta tree of
+/// by_group. The deletion lies in the stream with the older end, so that it is purged first.
 fn leave_entry(rig: &TableFixture) {
     let (moved, beside, kept) = ([1u8], [2u8], [3u8]);
     let mut trx = rig.begin(ReadCommitted);
@@ -74,7 +75,8 @@ fn an_entry_that_is_merged_meanwhile_is_met() {
     }
 }
 
-/// What appears between the looks of a load, and is merged within the last of them: the load goes one by one.
+/// What appears between the looks of a load, and is merged within the last of them: the load goes
+/// one by one.
 #[test]
 fn a_load_meets_what_was_left_pending_between_its_looks() {
     let rig = opened();

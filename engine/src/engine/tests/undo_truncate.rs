@@ -1,5 +1,6 @@
-//! The undo file's end is cut off, and then the machine dies: in a pool and a log so large that nothing is written before it must be. The
-//! crash set's small ones write everything soon, for reasons of their own, and would not show what is missing.
+//! The undo file is truncated, and then the machine dies. Pool and log are so large that nothing is
+//! written before it must be. The small ones of the crash set write everything soon, for reasons of
+//! their own, and would not show what is missing.
 use super::fixture::*;
 use crate::base::ids::UNDO_FILE;
 use crate::engine::steps::{self, LoserRollback};
@@ -112,7 +113,8 @@ impl Bed {
     }
 }
 
-/// Else a start that finds the old header on disk, and no word of a cut in the log, looks for undo where the file has ended.
+/// Otherwise a start finds the old header on disk and no record of a truncation in the log. It then
+/// looks for undo past the end of the file.
 #[test]
 fn the_log_says_what_was_cut_before_the_file_is_shorter() {
     for seed in 0..3 {
@@ -128,7 +130,8 @@ fn the_log_says_what_was_cut_before_the_file_is_shorter() {
     }
 }
 
-/// Pages that were changed, and then cut off, are never written: that would make the file long again, whatever it holds by then.
+/// Pages that were changed, and then cut off, are never written: that would make the file long
+/// again, whatever it holds by then.
 #[test]
 fn nothing_is_written_late_behind_the_end() {
     let mut bed = Bed::new(4);
@@ -149,8 +152,8 @@ fn nothing_is_written_late_behind_the_end() {
     bed.crash(4, 4096);
 }
 
-/// All of it behind one checkpoint, and an open transaction's undo lies where the file was cut off twice: applied in one round, and by a
-/// pool so small that it takes many.
+/// All of it after one checkpoint, and an open transaction's undo lies where the file was truncated
+/// twice. It is applied in one round, and by a pool so small that it takes many.
 #[test]
 fn cut_and_grown_and_cut_again_in_one_log() {
     for pool_pages in [4096, 64] {

@@ -1,5 +1,6 @@
-//! New unique values of a table that is larger than the pool (`docs/decisions/2026-11-21-unique-filter.md`): put without a look at their leaf, and
-//! found by whoever comes with the same value, whatever has become of them.
+//! New unique values of a table that is larger than the pool
+//! (`docs/decisions/2026-11-21-unique-filter.md`). They are put without a read of their leaf.
+//! Another insert of the same value finds them, whatever has become of them.
 use super::ddl_crash::change_of;
 use super::fixture::config;
 use crate::base::{Error, Result};
@@ -147,7 +148,8 @@ impl World {
     }
     /// A new value put unseen, not committed: by the first row from `n` on that can.
     fn put_unseen(&self, trx: &mut Trx, n: u32) -> (u32, u32) {
-        // Another row each time: a row that its transaction deleted is put back with a look at what it left.
+        // Another row each time: a row that its transaction deleted is put back with a look at what
+        // it left.
         for n in n..n + 500 {
             let (before, value) = (self.spared(), scattered(2 * n + 1));
             self.insert(trx, n, value).expect("insert");
@@ -213,7 +215,8 @@ fn new_values_of_a_large_index_are_put_unseen() {
     }
 }
 
-/// The second of two inserters of one value waits for the first, whose entry nobody has merged, and whose leaf nobody has read.
+/// The second of two inserters of one value waits for the first, whose entry is not merged, and
+/// whose leaf is not in memory.
 #[test]
 fn an_unseen_value_belongs_to_who_put_it() {
     let world = World::filled(false);
@@ -262,7 +265,8 @@ fn an_unseen_value_that_was_deleted_is_free() {
     }
 }
 
-/// After a restart nobody knows anything of leaves: every value is looked for, until they have come and gone again.
+/// After a restart there is no filter of any leaf: every value is looked for, until the leaves have
+/// been read and evicted again.
 #[test]
 fn what_is_known_of_leaves_ends_with_the_engine() {
     for crash in [false, true] {
@@ -296,7 +300,8 @@ fn what_is_known_of_leaves_ends_with_the_engine() {
     }
 }
 
-/// In the place of the index comes another one, of other keys: its leaves are the pages of the first one, which were known to lack them.
+/// The index is replaced by another one, of other keys. Its leaves are the pages of the first one,
+/// which were known to lack them.
 #[test]
 fn pages_given_to_another_index_lack_nothing_of_it() {
     for past_the_pool in [false, true] {
@@ -341,8 +346,9 @@ fn pages_given_to_another_index_lack_nothing_of_it() {
     }
 }
 
-/// A table keeps its old layouts, and with them what was pending for their indexes: each TRUNCATE left its filters behind, until there was no
-/// memory for the filter of any new value, and each unique insert of the engine read its leaf again.
+/// A table keeps its old layouts, and with them what was pending for their indexes. Each TRUNCATE
+/// left its filters in memory, until there was none for the filter of a new value. Then each unique
+/// insert of the engine read its leaf again.
 #[test]
 fn filters_go_with_the_index_that_they_were_of() {
     let config = Config {
@@ -369,7 +375,8 @@ fn filters_go_with_the_index_that_they_were_of() {
     }
 }
 
-/// In the place of the index comes one of the same name, without an entry; then the table is emptied.
+/// In the place of the index comes one of the same name, without an entry; then the table is
+/// emptied.
 fn replace_index(world: &World) {
     let store = world.engine.store();
     let spec = IndexSpec {

@@ -1,4 +1,5 @@
-//! Locks of rows that a statement turns out not to want, under READ COMMITTED; and of those that its transaction has already.
+//! Row locks that a statement does not need after all, under READ COMMITTED; and locks that its
+//! transaction already had.
 use super::fixture::BY_GROUP;
 use super::isolation::{commit, filled, row, X};
 use crate::base::Error;
@@ -7,7 +8,8 @@ use crate::table::{LockChoice, OnLocked};
 use crate::txn::Isolation::ReadCommitted;
 use crate::txn::{LockMode, LockPolicy};
 
-/// The server gives a row of a join back late, when another cursor of the statement stands on it: that row was returned FOR UPDATE, unlocked.
+/// The server unlocks a row of a join late, when another cursor of the statement stands on it. That
+/// row was returned FOR UPDATE, unlocked.
 #[test]
 fn a_row_that_one_cursor_does_not_want_stays_locked_for_another() {
     let rig = filled();
@@ -30,7 +32,8 @@ fn a_row_that_one_cursor_does_not_want_stays_locked_for_another() {
     }
 }
 
-/// Somebody has come to the name of a row's lock, and not seen yet that the row is another's, who has changed it: that one skipped its own row.
+/// A transaction changed a row. Another transaction has entered the row's lock name, and has not
+/// yet seen that the row is changed by the first one. The first one then skipped its own row.
 #[test]
 fn skip_locked_skips_no_row_of_its_own() {
     for index in [0, BY_GROUP] {

@@ -1,7 +1,8 @@
 //! Buffered changes for pages that cannot be read (`table/health/unmergeable.rs`).
 //!
-//! A sweep ended at the first leaf that it could not merge, and so did the next one: whatever was pending behind that leaf stayed so for ever,
-//! as new changes came on top of it without a bound, every statement helping in vain; and nobody was told.
+//! A sweep ended at the first leaf that it could not merge, and so did the next one. The changes
+//! after that leaf stayed pending for ever. New changes came on top of them without a bound, and
+//! every statement helped in vain. No log line said so.
 use super::change_buffer::buffer;
 use super::damage::{count, damage, flip, leaf_of, rebuild_by_group, text};
 use super::fixture::*;
@@ -58,7 +59,8 @@ fn said(told: &Told, word: &str) -> Vec<String> {
 fn delta(rig: &TableFixture, n: usize) -> Arc<Delta> {
     rig.table.layout().secondary[n].index.delta.clone().expect("delta")
 }
-/// The table with its rows, nothing pending, closed; and of a leaf of by_group in the middle: its page, its fences.
+/// The table with its rows, nothing pending, closed; and of a leaf of by_group in the middle: its
+/// page, its fences.
 fn filled() -> (Arc<SimDisk>, u32, Vec<u8>, Vec<u8>) {
     let disk = SimDisk::new(1);
     let rig = TableFixture::create(disk.clone());
@@ -158,7 +160,8 @@ fn what_waits_for_a_broken_leaf_does_not_fill_the_buffer() {
     rig.check_table();
 }
 
-/// After a restart what is pending has to be counted before anything of the index is merged: a broken page of it stopped the counting for ever.
+/// After a restart pending changes have to be counted before anything of the index is merged. A
+/// broken page among them stopped the counting for ever.
 #[test]
 fn what_cannot_be_counted_does_not_fill_the_buffer() {
     let (disk, ..) = filled();
@@ -190,7 +193,8 @@ fn what_cannot_be_counted_does_not_fill_the_buffer() {
     rig.check_table();
 }
 
-/// What a broken page kept from being counted stayed a part of the bound for good, and the index was not set aside for it, as little was counted.
+/// The part that a broken page kept from being counted stayed in the bound for good. The index was
+/// not quarantined for it, because little was counted.
 #[test]
 fn what_is_estimated_and_cannot_be_counted_does_not_fill_the_buffer() {
     let (disk, ..) = filled();

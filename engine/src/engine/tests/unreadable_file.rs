@@ -1,5 +1,5 @@
-//! A data file that can be neither opened nor read for a while (rights, a failing disk, too many open files): nothing is known to be broken, and
-//! what need not have it goes on.
+//! A data file that can be neither opened nor read for a while (rights, a failing disk, too many
+//! open files). Nothing is known to be broken, and work that does not need the file goes on.
 use super::damage::{filled, reopen, row, ROWS};
 use super::fixture::{config, pk, TableFixture};
 use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE, UNDO_FILE};
@@ -147,7 +147,8 @@ fn a_slow_close_purges_what_can_be_read_and_says_how_much_stays() {
     assert!(!told.lock().join("\n").contains("purge"), "{:?}", told.lock());
 }
 
-/// Undo that could not be read is let alone for some seconds; a slow close passed over it in that time.
+/// Undo that could not be read is let alone for some seconds; a slow close passed over it in that
+/// time.
 #[test]
 fn a_slow_close_tries_undo_that_could_not_be_read_once_more() {
     let disk = filled();
@@ -174,8 +175,9 @@ fn close_files(rig: &TableFixture) {
     assert_eq!(files.open_count(), 0);
 }
 
-/// Turning the log on syncs the files that were written while it was off, and has to open them for that. One that could not be opened left the
-/// log half on, with the list of the others gone: the next try met an assertion, and so did the shutdown, which cost all tables.
+/// Turning the log on syncs the files that were written while it was off, and has to open them for
+/// that. One that could not be opened left the log half on, with the list of the others gone. The
+/// next try met an assertion, and so did the shutdown, which cost all tables.
 #[test]
 fn a_log_that_cannot_be_turned_on_stays_off_and_can_be_later() {
     for seed in 1..=8 {
@@ -297,7 +299,8 @@ fn a_rollback_waits_for_what_cannot_be_read() {
     }
 }
 
-/// A record was undone but for a split that failed, again and again: each time its row was counted off the table.
+/// A record was undone but for a split that failed, again and again: each time its row was counted
+/// off the table.
 #[test]
 fn a_row_is_counted_once_however_often_its_rollback_is_tried() {
     let disk = SimDisk::new(5);
@@ -353,7 +356,8 @@ fn a_rollback_that_waits_for_a_broken_page_outlives_a_failing_read() {
     assert_undone(&rig);
 }
 
-/// A secondary leaf on a bad sector kept its table's losers from being undone for good. Not at once: it may pass.
+/// A secondary leaf on a bad sector kept its table's losers from being undone for good. Not at
+/// once: it may pass.
 #[test]
 fn an_index_that_cannot_be_read_for_long_is_set_aside() {
     for passes in [true, false] {
@@ -407,8 +411,9 @@ fn changed() -> (Arc<SimDisk>, u32) {
     (disk.crash(1), no)
 }
 
-/// The log has changes of a page that cannot be read. Left out it would be a lost write as soon as it can: the start is refused by name, and
-/// loses nothing. A copy of the file without what cannot be read is a way out.
+/// The log has changes of a page that cannot be read. Left out it would be a lost write as soon as
+/// it can: the start is refused by name, and loses nothing. A copy of the file without what cannot
+/// be read is a way out.
 #[test]
 fn a_start_that_cannot_read_a_page_keeps_the_log() {
     for copied in [false, true] {

@@ -1,4 +1,5 @@
-//! A row with many versions, met entry by entry by a scan of a secondary index: each version is gone back once.
+//! A row with many versions, met entry by entry by a scan of a secondary index: each version is
+//! gone back once.
 use super::fixture::*;
 use super::isolation::{commit, filled, row};
 use crate::base::{Error, Result};
@@ -10,7 +11,8 @@ use std::sync::Arc;
 const X: Option<LockMode> = Some(LockMode::Exclusive);
 const CHANGES: u8 = 100;
 
-/// Rows 1 and 2 change their group `CHANGES` times, in turns. Returns whether they are still active.
+/// Rows 1 and 2 change their group `CHANGES` times, in turns. Returns whether they are still
+/// active.
 fn changed(rig: &TableFixture, groups: [u8; 2], commits: bool) -> Option<Trx> {
     let mut trx = rig.begin(ReadCommitted);
     let mut now = groups;
@@ -89,7 +91,8 @@ fn update_all(rig: &TableFixture, rows: u8, change: impl Fn(u8) -> [Row; 2]) {
     commit(rig, trx);
 }
 
-/// What UPDATE t SET k = k + 1 does, again and again: the index has each row's entries among those of all others.
+/// What UPDATE t SET k = k + 1 does, again and again: the index has each row's entries among those
+/// of all others.
 #[test]
 fn rows_that_change_together_are_gone_back_once_too() {
     const ROWS: u8 = 200;

@@ -1,5 +1,6 @@
-//! Transactions whose rollback waits (`table/undo/mod.rs`): their statements are over and nobody locks their tables for them, so whoever is about to
-//! read rows for an index asks whether these may be theirs. What they have not touched is free.
+//! Transactions whose rollback waits (`table/undo/waiting.rs`). Their statements are over, and no
+//! table is locked for them. So a statement that is about to read rows for an index asks whether
+//! the rows may be theirs. Tables that they have not touched are free.
 use super::damage::{filled, reopen, row};
 use super::fixture::{pk, spec, with_entries, xid, TableFixture};
 use crate::base::ids::{FIRST_TABLE_FILE, UNDO_FILE};
@@ -61,7 +62,8 @@ fn may_not_go(rig: &TableFixture) -> [bool; 3] {
     ["t", "u", "v"].map(|table| rig.is_in_doubt(table, false).expect("an answer"))
 }
 
-/// An index built over such rows kept what the rollback, once it could go on, took out of all indexes that it knew.
+/// An index built over such rows kept what the rollback, once it could go on, took out of all
+/// indexes that it knew.
 #[test]
 fn no_index_is_built_of_rows_that_a_waiting_rollback_will_take_back() {
     let disk = filled();
@@ -115,7 +117,8 @@ fn a_loser_set_aside_holds_back_its_own_tables() {
     assert_eq!(waits(&rig), [false; 3]);
 }
 
-/// XA ROLLBACK was given: it is decided, though it is not done. The table in its way could not be dropped.
+/// XA ROLLBACK was given: it is decided, though it is not done. The table in its way could not be
+/// dropped.
 #[test]
 fn a_prepared_one_set_aside_is_decided() {
     let disk = filled();
@@ -133,7 +136,8 @@ fn a_prepared_one_set_aside_is_decided() {
     assert_eq!(may_not_go(&rig), [false; 3]);
 }
 
-/// Its rollback could not even begin, and it stayed on its connection, prepared: the next statement that wrote met an assertion.
+/// Its rollback could not even begin, and it stayed on its connection, prepared: the next statement
+/// that wrote met an assertion.
 #[test]
 fn a_prepared_one_whose_rollback_cannot_begin_waits_and_its_connection_goes_on() {
     let disk = filled();
@@ -188,7 +192,8 @@ fn a_waiting_rollback_whose_undo_is_broken_may_have_changed_any_table() {
     assert_eq!(waits(&rig), [false; 3]);
 }
 
-/// While it is tried again it stands in no queue, and is asked for all the same: here by the one who is told of a broken index.
+/// While the rollback is tried again it stands in no queue, and is considered all the same. Here
+/// the question comes from the report of a broken index.
 #[test]
 fn a_rollback_that_is_tried_again_still_holds_back_its_tables() {
     let disk = filled();

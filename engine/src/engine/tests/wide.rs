@@ -1,5 +1,5 @@
-//! Keys for which a page is too small: rows and an index under them, beside a map; a crash, an
-//! index built over them, and what is too long.
+//! Keys for which a page is too small: rows and an index under them, beside a map. A crash, an
+//! index built over them, and keys that are too long.
 use super::basics::small;
 use super::fixture::Random;
 use crate::base::Error;

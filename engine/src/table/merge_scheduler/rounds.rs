@@ -27,8 +27,8 @@
 //! equal shares. Else an index that is written hard would leave the others nothing.
 //!
 //! `io_capacity_max` gives way before the writers do. From 7/8 of the bound on writers merge leaves
-//! themselves (`change/merge/backpressure.rs`). That costs the disk as many reads and writes a row, and costs the
-//! writers time. A worker that still kept to its limit then would spare them nothing.
+//! themselves (`change/merge/backpressure.rs`). That costs the disk as many reads and writes a row,
+//! and costs the writers time. A worker that still kept to its limit then would spare them nothing.
 //!
 //! Waiting brings company: a leaf visited later takes more entries. But if what comes in five
 //! minutes is less than what is pending, waiting at best halves the visits. Meanwhile each read by

@@ -1,8 +1,8 @@
 //! AUTO_INCREMENT: the values that a statement takes from a table's counter.
 //!
 //! The counter is the next value to give (0: never set). Its values are durable with the next row
-//! change of the table (`dml/insert.rs`); [`Table`](crate::table::Table) has the counter itself. No latches:
-//! the counter is one atomic number.
+//! change of the table (`dml/insert.rs`); [`Table`](crate::table::Table) has the counter itself. No
+//! latches: the counter is one atomic number.
 //!
 //! Called by: `ffi` (`slc_table_autoinc_reserve`).
 use crate::table::catalog::table::Table;
@@ -31,8 +31,8 @@ impl AutoincSeries {
     fn step(&self) -> u64 {
         self.increment.max(1)
     }
-    /// The least value of the series `offset`, `offset + step`, ... that is at least `from` (above 0),
-    /// by the server's formula, which wraps. The greatest number if there is none.
+    /// The least value of the series `offset`, `offset + step`, ... that is at least `from` (above
+    /// 0), by the server's formula, which wraps. The greatest number if there is none.
     fn at_least(&self, from: u64, offset: u64) -> u64 {
         let step = self.step();
         if step == 1 {
@@ -45,20 +45,21 @@ impl AutoincSeries {
         }
         value
     }
-    /// What the counter becomes when `value` is the last one taken: the next value of the series, as
-    /// InnoDB's counter. An offset above the increment does not count here.
+    /// What the counter becomes when `value` is the last one taken: the next value of the series,
+    /// as InnoDB's counter. An offset above the increment does not count here.
     pub fn after(&self, value: u64) -> u64 {
         let offset = if self.offset > self.step() { 0 } else { self.offset };
         self.at_least(value.saturating_add(1), offset)
     }
 
-    /// Up to `wanted` values from `counter` on, and what the counter becomes. Where no value is left
-    /// within the limit the counter stays, and the server reports that the column is exhausted.
+    /// Up to `wanted` values from `counter` on, and what the counter becomes. Where no value is
+    /// left within the limit the counter stays, and the server reports that the column is
+    /// exhausted.
     fn values(&self, counter: u64, wanted: u64) -> (AutoincValues, u64) {
         let counter = counter.max(1);
         let found = self.at_least(counter, self.offset);
-        // As the server does with the answer: for an offset above the increment the formula may miss
-        // the series at first.
+        // As the server does with the answer: for an offset above the increment the formula may
+        // miss the series at first.
         let next = self.at_least(found, self.offset);
         // The server computes the number after the last value. Where no u64 has it, the server asks
         // again.

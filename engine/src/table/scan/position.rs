@@ -114,7 +114,8 @@ impl Position {
         self.has_hi = hi.is_some();
         self.restart_from(lo);
     }
-    /// As [`Position::set_bounds`]; the upper bound is the end of the keys that start with `prefix`.
+    /// As [`Position::set_bounds`]; the upper bound is the end of the keys that start with
+    /// `prefix`.
     pub fn set_bounds_to_prefix(&mut self, lo: &[u8], prefix: &[u8]) {
         self.hi.clear();
         self.hi.extend_from_slice(prefix);

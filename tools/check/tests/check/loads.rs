@@ -46,8 +46,8 @@ fn loads_that_did_not_end_leave_a_sound_directory() {
 }
 
 /// Loads of tables that no connection has opened, cut short before a row is linked. And a load of a
-/// copy that ALTER TABLE made, when rows are linked and their entries are not. The server drops such
-/// tables when it starts again.
+/// copy that ALTER TABLE made, when rows are linked and their entries are not. The server drops
+/// such tables when it starts again.
 #[test]
 fn loads_into_new_tables_that_were_cut_short_leave_a_sound_directory() {
     let folder = Folder::new("copies");

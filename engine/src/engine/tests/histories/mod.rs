@@ -1,12 +1,15 @@
-//! Histories of interleaved transactions, judged by `tools/judge` as those of a server are (`make isolation`). One thread: a seed draws the
-//! sessions, their statements, and whose turn it is, also in the middle of a scan, and at the moments in the middle of a statement where it holds no
-//! latch (`SyncPoint`); so a seed gives the same history again.
-//! Purge, merges of buffered changes and writing of pages come between the turns, and a crash now and then.
+//! Histories of interleaved transactions, judged by `tools/judge` as those of a server are (`make
+//! isolation`). One thread: a seed draws the sessions, their statements, and whose turn it is. A
+//! turn may come in the middle of a scan, and in the middle of a statement where it holds no latch
+//! (`SyncPoint`). So a seed gives the same history again. Purge, merges of buffered changes and
+//! writing of pages come between the turns, and a crash now and then.
 //!
-//! A statement that would wait for a lock fails and is tried again at a later turn; after a few of those the transaction gives up, which
-//! is also how deadlocks end: nobody queues for a lock and is woken here. Times are turns. `SLUICE_SEEDS=from-to` runs others.
+//! A statement that would wait for a lock fails and is tried again at a later turn. After a few of
+//! those the transaction gives up, which is also how deadlocks end: no session queues for a lock
+//! and is woken here. Times are turns. `SLUICE_SEEDS=from-to` runs others.
 //!
-//! `sessions`: sessions, turns, the background, a crash; `statements`: what a step does, and what it notes down.
+//! `sessions`: sessions, turns, the background, a crash; `statements`: what a step does, and what
+//! it notes down.
 mod statements;
 mod sessions;
 

@@ -1,5 +1,6 @@
-//! The sessions of a history and whose turn it is; what runs beside them. The rows: lists and registers in the rig's table, a row's value
-//! written last as its tag, and its group among those of its slot changing with every write; so its entries move in both indexes.
+//! The sessions of a history and whose turn it is; what runs beside them. The rows are lists and
+//! registers in the fixture's table. A row's tag is the value written last. Its group is one of
+//! those of its slot and changes with every write, so its entries move in both indexes.
 use super::super::fixture::*;
 use crate::base::{Error, SyncPoint};
 use crate::engine::Engine;
@@ -18,10 +19,12 @@ pub(super) const SLOTS: u32 = 5;
 pub(super) const LIST_MAX: u32 = 8;
 pub(super) const REGISTERS: u32 = 4;
 pub(super) const FIRST_REGISTER: u32 = 1_000_000;
-/// Groups of one slot: a row's place among them changes with every write. The registers are the slot behind the lists.
+/// Groups of one slot: a row's place among them changes with every write. The registers are the
+/// slot after the lists.
 pub(super) const BAND: u64 = 40;
 pub(super) const TRIES_MAX: u32 = 6;
-/// How often others have turns in the middle of a statement, at each moment where they could; how many at most; and in the middle of theirs.
+/// How often other sessions have turns in the middle of a statement, at each possible moment, and
+/// how many turns at most. The same holds in the middle of their statements.
 const MEANWHILE_PERCENT: u64 = 3;
 const MEANWHILE_TURNS: u64 = 8;
 const DEPTH_MAX: u32 = 2;
@@ -35,7 +38,8 @@ pub(super) enum Aim {
     Slots(u32, u32),
     /// All registers by their places.
     Registers,
-    /// All registers by their keys, as an UPDATE at READ COMMITTED looks at them first: what is locked as it was committed.
+    /// All registers by their keys, as an UPDATE at READ COMMITTED looks at them first: what is
+    /// locked as it was committed.
     RegistersByKey,
     /// Every row's last value, by the covering index of values.
     All,
@@ -242,7 +246,8 @@ impl World {
         }
     }
 
-    /// A lock for reads that are written back, where a level without one would lose updates and promises no better.
+    /// A lock for reads that are written back, where a level without one would lose updates and
+    /// promises no better.
     pub(super) fn lock_before_write(&self) -> Lock {
         match self.level {
             Level::ReadUncommitted | Level::ReadCommitted => Lock::Update,
@@ -311,7 +316,7 @@ impl World {
         let rig = self.rig();
         let engine = &rig.engine;
         let mut trx = engine.new_trx(Arc::new(ThreadWaiter::new()), n as u64);
-        // Nobody else runs, so waiting for a lock is over at once.
+        // No other thread runs, so waiting for a lock is over at once.
         engine.start(&mut trx, self.isolation(), 0);
         trx.snapshot_by_locking = true;
         let with_snapshot = self.isolation() == Isolation::RepeatableRead && self.below(8) == 0;
@@ -402,7 +407,7 @@ impl World {
     }
     /// What is committed is durable; the others are gone.
     pub(super) fn crash(&self) {
-        // Nobody has a turn while the engine is opened.
+        // No session has a turn while the engine is opened.
         self.depth.set(DEPTH_MAX);
         for n in 0..SESSIONS {
             let session = self.sessions.borrow_mut()[n].replace(Session::default());

@@ -1,4 +1,5 @@
-//! What the steps of a session do, as the server would: a write locks the newest row first. Each notes what it was shown and what it wrote.
+//! What the steps of a session do, as the server would: a write locks the newest row first. Each
+//! notes what it was shown and what it wrote.
 use super::super::fixture::*;
 use super::sessions::*;
 use crate::base::{Error, Result};
@@ -78,7 +79,8 @@ impl World {
         self.note_write(session, key, value, None);
         Ok(())
     }
-    /// The second is often there already: then the first must not stay, and the transaction goes on.
+    /// The second is often there already: then the first must not stay, and the transaction goes
+    /// on.
     fn insert_two(&self, session: &mut Session, slot: u32) -> Result<()> {
         let keys = [self.key(slot) + SLOTS, self.key((slot + 1) % SLOTS)];
         let before = self
@@ -135,7 +137,8 @@ impl World {
         if remove && read.is_none() {
             return Ok(());
         }
-        // Two statements: a rollback to a savepoint gives back locks of rows that the same statement changed.
+        // Two statements: a rollback to a savepoint gives back locks of rows that the same
+        // statement changed.
         self.rig()
             .store()
             .rollbacks()
@@ -167,7 +170,8 @@ impl World {
         }
         Ok(())
     }
-    /// As the server's UPDATE by an index whose keys it changes: first all rows are found, then each is fetched and written.
+    /// As the server's UPDATE by an index whose keys it changes: first all rows are found, then
+    /// each is fetched and written.
     fn write_found(&self, session: &mut Session, aim: Aim, scan: Scan) -> Result<()> {
         self.note_scan(session, aim, Lock::Update, &scan);
         let is_meant = |key: &u32| match aim {
@@ -251,7 +255,8 @@ impl World {
                 history.misread.push((trx, text));
             }
         }
-        // Where neither a snapshot nor gaps are kept, a scan that locks may miss a row whose entry moves meanwhile.
+        // Where neither a snapshot nor gaps are kept, a scan that locks may miss a row whose entry
+        // moves meanwhile.
         let tells = match self.level {
             _ if path == Path::Primary => true,
             Level::ReadUncommitted => false,

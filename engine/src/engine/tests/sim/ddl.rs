@@ -1,5 +1,6 @@
-//! DDL of the simulation. As in the server, a statement has its table to itself: it is passed over while a transaction that
-//! used the table is under way. It is all or nothing, and durable on return.
+//! DDL of the simulation. As in the server, a statement has its table to itself: it is passed over
+//! while a transaction that used the table is under way. It is all or nothing, and durable on
+//! return.
 use super::op::Op;
 use super::table::spec;
 use super::twin::{Change, Kind, KINDS};
@@ -97,7 +98,8 @@ impl World {
         })
     }
 
-    /// As CREATE INDEX in the server: the rows are scanned, sorted, loaded; then the index is published.
+    /// As CREATE INDEX in the server: the rows are scanned, sorted, loaded; then the index is
+    /// published.
     fn add_index(&mut self, name: &str, kinds: &[Kind], kind: Kind) -> Step {
         let mut after = kinds.to_vec();
         after.push(kind);
@@ -168,7 +170,8 @@ impl World {
         if self.over || self.disk.is_dead() || self.store().pool.check_alive().is_err() {
             return Ok(());
         }
-        // The engine lives: it happened or it did not. Each try may meet one of the failures that are still to come.
+        // The engine lives: it happened or it did not. Each try may meet one of the failures that
+        // are still to come.
         for _ in 0..3 + self.disk.reads_to_fail() {
             let lsn = self.engine().lsn();
             match self.read_state() {

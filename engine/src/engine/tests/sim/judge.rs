@@ -1,4 +1,5 @@
-//! Reading everything, and judging: is what was found, or the error that came instead, what the twin allows?
+//! Reading everything, and judging: is what was found, or the error that came instead, what the
+//! twin allows?
 use super::table::Handle;
 use super::twin::{Kind, RowChanges, State, Twin};
 use super::world::{Step, World};
@@ -107,7 +108,8 @@ impl World {
             Err(e) => self.judge(what, &e),
         }
     }
-    /// A rollback that waits leaves rows locked, of which the twin knows nothing: the engine ends here, and the next start finishes it.
+    /// A rollback that waits leaves rows locked, of which the twin knows nothing: the engine ends
+    /// here, and the next start finishes it.
     pub fn end_if_undo_waits(&self, doomed: bool) {
         let store = self.store();
         if doomed

@@ -1,5 +1,5 @@
-//! Nothing is left over: files and catalog agree, purge leaves one entry for each row, and every page that a file counts as
-//! used belongs to somebody.
+//! Nothing is left over: files and catalog agree, and purge leaves one entry for each row. Every
+//! page that a file counts as used belongs to a tree or a chain.
 use super::world::{Step, World};
 use crate::base::Result;
 use crate::btree::overflow;
@@ -32,12 +32,12 @@ impl World {
                 Some(id) => Err(format!("statistics are stored of table {id}, which does not exist")),
                 None => Ok(()),
             },
-            // Damage is told where it is met.
+            // Damage is reported where it is met.
             Err(_) => Ok(()),
         }
     }
 
-    /// After purge, with nobody under way.
+    /// After purge, with no active transaction.
     pub fn nothing_is_left(&mut self) -> Step {
         if self.over || !self.history.current().prepared.is_empty() {
             return Ok(());

@@ -1,5 +1,6 @@
-//! The log off and on in simulation, and what a start may make of it: files of a log that was off are refused by name, all
-//! others are opened. A refusal is right, and the end: nothing more can be asked of the files.
+//! The log off and on in simulation, and what a start may make of it. Files of a log that was off
+//! are refused by name, all others are opened. A refusal is right and ends the run: the files can
+//! be asked nothing more.
 use super::world::{Step, World};
 use crate::base::{Error, Result};
 use crate::engine::Engine;

@@ -1,15 +1,18 @@
-//! The whole engine in simulation: one thread, a simulated disk (`io/sim/mod.rs` states its rules), every run made from a seed.
+//! The whole engine in simulation: one thread, a simulated disk (`io/sim/mod.rs` states its rules),
+//! every run made from a seed.
 //!
 //! Two kinds of tests:
-//! - `workloads`: a small piece of work each, repeated with a crash at *every* change of the disk. **To add one, add a line to
-//!   `workloads::WORKLOADS`**: a name and its ops. Nothing else is needed: every answer is judged by the twin. Those of `redistribution` have a
-//!   larger pool and log.
-//! - `schedules`: random ops of several transactions, background steps, crashes, failing calls, a full or a lying disk. A new
-//!   operation is a variant of [`op::Op`], one line in `world.rs` that performs it, and one in `schedule.rs` that chooses it.
+//! - `workloads`: a small piece of work each, repeated with a crash at *every* change of the disk.
+//!   **To add one, add a line to `workloads::WORKLOADS`**: a name and its ops. Nothing else is
+//!   needed: every answer is judged by the twin. Those of `redistribution` have a larger pool and
+//!   log.
+//! - `schedules`: random ops of several transactions, background steps, crashes, failing calls, a
+//!   full or a lying disk. A new operation is a variant of [`op::Op`], one line in `world.rs` that
+//!   performs it, and one in `schedule.rs` that chooses it.
 //!
-//! After every start the rows must be one of the states that a crash may leave (`twin.rs`), each index must show exactly these
-//! rows both ways, before and after the rollback of what the crash cut short; at the end CHECK TABLE, purge, and the
-//! account of pages (`leak.rs`) must agree too.
+//! After every start the rows must be one of the states that a crash may leave (`twin.rs`). Each
+//! index must show exactly these rows both ways, before and after the rollback of what the crash
+//! cut short. At the end CHECK TABLE, purge, and the account of pages (`leak.rs`) must agree too.
 //!
 //! A finding is shrunk and printed with the command that plays it again:
 //! ```text
@@ -19,8 +22,9 @@
 //! ```
 //! `make mutants` plants bugs (`base/mutant.rs`) and shows that they are found.
 //!
-//! A bug that it found gets a small test in `regressions.rs`, with its story: seeds change their meaning when the author of schedules
-//! (`schedule.rs`) learns something new, so the test spells its ops.
+//! A bug that it found gets a small test in `regressions.rs`, with its story: seeds change their
+//! meaning when the author of schedules (`schedule.rs`) learns something new, so the test spells
+//! its ops.
 mod ddl;
 mod regressions;
 mod judge;

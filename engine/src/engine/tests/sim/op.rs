@@ -1,8 +1,9 @@
 //! The language of schedules: one [`Op`] is one step of a user, of the background, or of bad luck.
 //!
-//! Numbers in an op are choices, not names: a table is "the n-th of those there are", a row is made from its seed. So a schedule
-//! from which ops were taken out still means something, which is what shrinking lives on. An op that makes no sense where it
-//! stands (a commit of a transaction that was never begun) does nothing.
+//! Numbers in an op are choices, not names: a table is "the n-th of those there are", a row is made
+//! from its seed. So a schedule from which ops were taken out still means something, which is what
+//! shrinking lives on. An op that makes no sense where it stands (a commit of a transaction that
+//! was never begun) does nothing.
 use crate::io::sim::{Damage, Fault};
 
 /// Transactions at a time.
@@ -11,7 +12,8 @@ pub const SLOTS: u64 = 4;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
     // ---- a user's transaction ----
-    /// `snapshot`: snapshot isolation, its view made now; else READ COMMITTED. Changes in an empty slot begin one too.
+    /// `snapshot`: snapshot isolation, its view made now; else READ COMMITTED. Changes in an empty
+    /// slot begin one too.
     Begin {
         trx: u64,
         snapshot: bool,
@@ -49,7 +51,8 @@ pub enum Op {
         rows: u64,
         len: u64,
     },
-    /// The same by one statement that fills an empty table (and is a `Fill` if it is not empty), with unique values.
+    /// The same by one statement that fills an empty table (and is a `Fill` if it is not empty),
+    /// with unique values.
     Load {
         trx: u64,
         table: u64,
@@ -116,7 +119,8 @@ pub enum Op {
         table: u64,
         which: u64,
     },
-    /// The log is turned off or on. A crash while it is off ends the schedule: the files must be refused.
+    /// The log is turned off or on. A crash while it is off ends the schedule: the files must be
+    /// refused.
     RedoLog {
         on: bool,
     },
@@ -130,12 +134,14 @@ pub enum Op {
     },
     /// Looks at the undo file, and cuts off a piece of its free end.
     Shrink,
-    /// Merges buffered changes of every table, up to so many leaves of each index; or begins new partitions.
+    /// Merges buffered changes of every table, up to so many leaves of each index; or begins new
+    /// partitions.
     Merge {
         leaves: u64,
         partition: bool,
     },
-    /// Looks at each index as the worker does: partitions that nobody has written since the last such look may be closed.
+    /// Looks at each index as the worker does: partitions that were not written since the last such
+    /// look may be closed.
     CloseIdle,
     /// ANALYZE TABLE: the table's statistics are computed and stored.
     Analyze {
@@ -162,7 +168,8 @@ pub enum Op {
     Close {
         how: u64,
     },
-    /// Power off now, or at the given change of the disk from now; the start after it is cut short up to `again` times.
+    /// Power off now, or at the given change of the disk from now; the start after it is cut short
+    /// up to `again` times.
     Crash {
         after: u64,
         again: u64,
@@ -175,7 +182,8 @@ pub enum Op {
     FailRead {
         after: u64,
     },
-    /// A write from now is reported done, and was not (rule S8). The schedule then goes on only as long as nobody notices.
+    /// A write from now is reported done, and was not (rule S8). The schedule then goes on only as
+    /// long as the engine does not notice.
     Lie {
         after: u64,
         damage: Damage,

@@ -1,7 +1,8 @@
-//! Workloads in which the change buffer spreads full leaves over their neighbours (`change/merge/multi_leaf.rs`), which it does only where eight of them are a
-//! small part of the pool and of the log. The pages that come of it are written without a copy in the doublewrite file: what a crash
-//! tears is made anew from the image in the log. And one of wide nodes, which take four times the
-//! pages.
+//! Workloads in which the change buffer redistributes full leaves over their neighbours
+//! (`change/merge/multi_leaf.rs`). It does so only where eight of them are a small part of the pool
+//! and of the log. The resulting pages are written without a copy in the doublewrite file. A page
+//! that a crash tears is made anew from the image in the log. And one workload of wide nodes, which
+//! take four times the pages.
 use super::op::Op;
 #[cfg(feature = "tiny-pages")]
 use super::run::run_watched;

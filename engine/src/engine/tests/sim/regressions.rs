@@ -11,8 +11,9 @@ use crate::engine::Engine;
 use crate::io::sim::{Fault, SimDisk};
 use crate::txn::Isolation;
 
-/// Seed 5: a failed write of the log at COMMIT poisoned the log, but not the buffer pool above it. The engine went on
-/// answering reads, and showed the rows of a commit that had failed and was gone after the next start.
+/// Seed 5: a failed write of the log at COMMIT poisoned the log, but not the buffer pool above it.
+/// The engine went on answering reads, and showed the rows of a commit that had failed and was gone
+/// after the next start.
 #[test]
 fn a_log_that_cannot_be_written_ends_reads_too() {
     let disk = SimDisk::new(1);
@@ -26,8 +27,8 @@ fn a_log_that_cannot_be_written_ends_reads_too() {
     assert!(matches!(seen, Err(Error::Poisoned(_))), "{seen:?}");
 }
 
-/// Workload "prepared transactions": a crash in XA ROLLBACK left the transaction prepared with some of its changes undone. XA
-/// COMMIT after the restart then committed the other half.
+/// Workload "prepared transactions": a crash in XA ROLLBACK left the transaction prepared with some
+/// of its changes undone. XA COMMIT after the restart then committed the other half.
 #[test]
 fn a_prepared_transaction_is_whole_or_not_prepared() {
     let disk = SimDisk::new(1);
@@ -60,8 +61,9 @@ fn a_prepared_transaction_is_whole_or_not_prepared() {
     assert!(rig.scan(&mut reader, 0, false, false, None).expect("scan").is_empty());
 }
 
-/// Seed 5021: a long row's first overflow page was taken, the page for its undo record could not be read, and the statement
-/// failed: the overflow page stayed taken for ever. Here any read from the first on fails, while long rows are put.
+/// Seed 5021: a long row's first overflow page was taken, the page for its undo record could not be
+/// read, and the statement failed. The overflow page stayed taken for ever. Here any read from the
+/// first on fails, while long rows are put.
 #[test]
 fn a_long_row_that_fails_leaves_no_page() {
     for after in 1..12 {
@@ -85,8 +87,9 @@ fn a_long_row_that_fails_leaves_no_page() {
     }
 }
 
-/// Seed 1795305833000926: purge had removed a long row, and a page that the freeing of its chain needs could not be read. The key was used
-/// again, and the purge that came again left the chain taken for ever.
+/// Seed 1795305833000926: purge had removed a long row, and a page that the freeing of its chain
+/// needs could not be read. The key was used again, and the purge that came again left the chain
+/// taken for ever.
 #[test]
 fn a_purge_that_comes_again_frees_the_chain_of_a_key_that_is_used_again() {
     for after in 1..12 {
@@ -124,8 +127,9 @@ fn a_purge_that_comes_again_frees_the_chain_of_a_key_that_is_used_again() {
     }
 }
 
-/// Seed 1795321319060366: a row was deleted, and its key taken by another transaction, so that the deletion's purge found nothing to remove. That
-/// one was rolled back, while one older than the deletion was active: its own purge took the mark for too young, and the row stayed for ever.
+/// Seed 1795321319060366: a row was deleted, and its key taken by another transaction, so that the
+/// deletion's purge found nothing to remove. That one was rolled back, while one older than the
+/// deletion was active. Its own purge took the mark for too young, and the row stayed for ever.
 #[test]
 fn a_mark_that_a_rollback_restores_is_purged_beside_an_old_transaction() {
     let rig = TableFixture::create(SimDisk::new(1));

@@ -82,7 +82,8 @@ pub fn run(schedule: &Schedule) -> Outcome {
     }
 }
 
-/// Some ops with a crash at one change of the disk (0: none), counted from the empty disk on. Without a crash all of their DDL happens.
+/// Some ops with a crash at one change of the disk (0: none), counted from the empty disk on.
+/// Without a crash all of their DDL happens.
 pub fn run_with_crash(setup: Setup, ops: &[Op], crash_at: u64) -> (Option<String>, u64) {
     let mut changes = 0;
     let finding = caught(|| {
@@ -101,7 +102,7 @@ pub fn run_with_crash(setup: Setup, ops: &[Op], crash_at: u64) -> (Option<String
     (finding, changes)
 }
 
-/// Without a crash; `look` sees the engine behind each op.
+/// Without a crash; `look` sees the engine after each op.
 #[cfg(feature = "tiny-pages")]
 pub fn run_watched(setup: Setup, ops: &[Op], mut look: impl FnMut(&crate::engine::Engine)) -> Option<String> {
     caught(|| {
@@ -124,7 +125,8 @@ fn live(world: &mut World, ops: &[Op]) -> Step {
 }
 
 impl World {
-    /// The end of every schedule: all that is under way ends, and everything is looked at, before and after a last restart.
+    /// The end of every schedule: all that is under way ends, and everything is looked at, before
+    /// and after a last restart.
     fn end(&mut self) -> Step {
         self.disk.heal();
         self.apply(Op::Space { kib: 0 })?;

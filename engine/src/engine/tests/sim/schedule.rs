@@ -1,4 +1,5 @@
-//! Schedules from seeds: each seed has a temper (what it likes to do, what bad luck it meets), and gives the same ops for ever.
+//! Schedules from seeds: each seed has a temper (what it likes to do, what bad luck it meets), and
+//! gives the same ops for ever.
 use super::op::{Op, SLOTS};
 use super::setup::Setup;
 use super::statement::APART;
@@ -30,9 +31,11 @@ struct Author {
     keys: u64,
     /// Of 100 statements, before how many all pages leave the pool.
     evictions: u64,
-    /// Of 100 ops, before how many something comes to many leaves of an index, which are then spread over their neighbours.
+    /// Of 100 ops, before how many something comes to many leaves of an index, which are then
+    /// spread over their neighbours.
     spreads: u64,
-    /// Of 100 ops, before how many the worker looks for partitions of the change buffer that are idle.
+    /// Of 100 ops, before how many the worker looks for partitions of the change buffer that are
+    /// idle.
     looks: u64,
     ops: Vec<Op>,
 }
@@ -170,7 +173,8 @@ impl Author {
         let pages = 20 + self.n(80);
         self.ops.push(Op::Flush { pages });
     }
-    /// So that new rows come to indexes of several leaves, which have been in the pool and are not any more.
+    /// So that new rows come to indexes of several leaves, which have been in the pool and are not
+    /// any more.
     fn evict_some(&mut self) {
         let evictions = self.evictions;
         if !self.random.chance(evictions) {
@@ -254,7 +258,8 @@ impl Author {
             self.ops.push(load);
         }
     }
-    /// A load that is taken back, after its transaction and another have changed the same few rows behind it.
+    /// A load that is rolled back, after its transaction and another have changed the same few rows
+    /// after the loaded ones.
     fn load_in_vain(&mut self) {
         let (table, first) = (self.n(4), self.key());
         let loader = self.trx();

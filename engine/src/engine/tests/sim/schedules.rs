@@ -1,4 +1,5 @@
-//! Random schedules, many at a time; a finding is shrunk and told with the command that plays it again.
+//! Random schedules, many at a time. A finding is shrunk and printed with the command that plays it
+//! again.
 use super::run::{run, Outcome};
 use super::schedule::Schedule;
 use super::shrink::{keep, shrink};

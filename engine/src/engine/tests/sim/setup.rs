@@ -8,7 +8,8 @@ use crate::table::StoreConfig;
 /// Of the smallest log: an op must fit into half of it, whatever it splits.
 pub const REDO_CAPACITY: u64 = 64 * PAGE_SIZE as u64;
 
-/// Of a pool and a log in which full leaves are spread over their neighbours, eight at a time (`change/merge/multi_leaf.rs`).
+/// Of a pool and a log in which full leaves are spread over their neighbours, eight at a time
+/// (`change/merge/multi_leaf.rs`).
 pub const LARGE_FRAMES: u64 = 8 * 64;
 pub const LARGE_REDO_CAPACITY: u64 = 4 * REDO_CAPACITY;
 /// Of 100 schedules, how many have such.
@@ -28,9 +29,11 @@ pub struct Setup {
     pub sector: usize,
     pub doublewrite: bool,
     pub direct_io: bool,
-    /// Changes of secondary indexes: 0 none is buffered, 1 all are, 2 those of half the keys, 3 as it pays.
+    /// Changes of secondary indexes: 0 none is buffered, 1 all are, 2 those of half the keys, 3 as
+    /// it pays.
     pub buffer: u8,
-    /// Memory of the change buffer, in bytes; 0: as much as a server gives it, which no schedule fills.
+    /// Memory of the change buffer, in bytes; 0: as much as a server gives it, which no schedule
+    /// fills.
     pub buffer_memory: u64,
     /// Index builds go past the pool and the log, however small.
     pub load_past: bool,

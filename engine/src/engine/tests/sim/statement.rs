@@ -1,8 +1,9 @@
 //! Row statements of the simulation: what they do, and what the twin says about the answer.
 //!
-//! A statement may be refused for a lock (another transaction is under way in the table), a duplicate (the twin has the row, or
-//! the unique value), or a conflict (snapshot isolation, and the row changed since). One that is done must have had nothing
-//! in its way.
+//! A statement may be refused for a lock: another transaction is active in the table. It may be
+//! refused for a duplicate: the twin has the row, or the unique value. It may be refused for a
+//! conflict: snapshot isolation, and the row changed since. A statement that succeeds must have had
+//! no such reason against it.
 use super::op::Op;
 use super::transactions::Open;
 use super::twin::{Kind, Rows, Twin};

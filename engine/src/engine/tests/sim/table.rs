@@ -1,4 +1,5 @@
-//! Rows of a simulated table through the engine: entries made from a row as the table's indexes want them, and scans.
+//! Rows of a simulated table through the engine: entries made from a row as the table's indexes
+//! want them, and scans.
 use super::statement::KEY_LEN;
 use super::twin::{Kind, Twin};
 use crate::base::Result;

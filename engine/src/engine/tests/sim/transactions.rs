@@ -29,7 +29,7 @@ impl World {
             true => Isolation::RepeatableRead,
             false => Isolation::ReadCommitted,
         };
-        // Nobody else runs, so waiting for a lock is over at once.
+        // No other thread runs, so waiting for a lock is over at once.
         self.engine().start(&mut trx, isolation, 0);
         if snapshot {
             self.store().trx_sys.visibility.open_view(&mut trx);

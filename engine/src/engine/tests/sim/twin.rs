@@ -1,8 +1,9 @@
 //! What the engine should hold: its twin in memory, and which states a crash may leave.
 //!
-//! The log is one stream, so what survives a crash is a *prefix* of the changes in the order in which they were made final: at
-//! least all that was acknowledged as durable, at most all that was tried, each change whole. [`History`] keeps exactly that:
-//! a state that must be there, and the changes behind it of which any number may be.
+//! The log is one stream, so what survives a crash is a *prefix* of the changes in the order in
+//! which they were made final. That is at least all that was acknowledged as durable, at most all
+//! that was tried, each change whole. [`History`] keeps exactly that: a state that must be there,
+//! and the changes after it of which any number may be.
 use crate::base::Lsn;
 use crate::engine::tests::fixture::Row;
 use std::collections::BTreeMap;
@@ -201,8 +202,9 @@ impl History {
         }
         Err(format!("a failed statement left half of itself: {what}"))
     }
-    /// After a crash: `found` must be one of the legal states, and is the only one from now on. The state is the engine's
-    /// durable one only when recovery says so: until then a second crash may not go behind `durable`.
+    /// After a crash: `found` must be one of the legal states, and is the only one from now on. The
+    /// state is the engine's durable one only when recovery says so: until then a second crash may
+    /// not go back before `durable`.
     pub fn settle(&mut self, found: &State) -> Result<(), String> {
         let mut state = self.durable.clone();
         let mut mismatch = state.difference(found);

@@ -331,8 +331,9 @@ const PREPARED: &[Op] = &[
     Op::Prepare { trx: 0, flush: 1 },
     FLUSH,
     decide(true),
-    // Cut short, the rollback must not leave half of the transaction prepared: that half would be committed below. It is large, so
-    // that its log is many sectors, and a crash keeps some of them.
+    // Cut short, the rollback must not leave half of the transaction prepared: that half would be
+    // committed below. It is large, so that its log is many sectors, and a crash keeps some of
+    // them.
     decide(false),
     FLUSH,
     decide(true),
@@ -426,13 +427,14 @@ const BUFFERED: &[Op] = &[
 const UNDO: [Op; 4] = [fill(0, 120, 139), COMMIT, clear(0, 120), COMMIT];
 const UNDO_IS_CUT: [Op; 18] = joined(&[&[PURGE_ONE; 10], &[Op::Shrink; 8]]);
 
-/// Undo of two transactions at a time grows, is purged and cut off, grows into what was cut, and is cut off again.
+/// Undo of two transactions at a time grows, is purged and cut off, grows into what was cut, and is
+/// cut off again.
 const UNDO_CUT: &[Op] = &joined::<69>(&[
     &[Op::Create { kinds: KIND_WIDE }, fill(0, 120, 139), insert(1, 130, 1)],
     &[COMMIT, clear(0, 120), COMMIT],
     &UNDO,
     &[fill(0, 120, 139), COMMIT, clear(0, 120), insert(2, 131, 1), COMMIT],
-    // High pages are changed behind the checkpoint, so recovery reads them.
+    // High pages are changed after the checkpoint, so recovery reads them.
     &[FLUSH, FLUSH, Op::Checkpoint, insert(2, 132, 1), update(1, 130, 2)],
     &[commit(2, 1), commit(1, 1)],
     &UNDO_IS_CUT,

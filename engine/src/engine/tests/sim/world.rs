@@ -1,9 +1,10 @@
 //! One simulated life of an engine on a disk: applies ops, keeps the twin, and judges every answer.
 //!
-//! One thread, no clock but the disk's, nothing random but the seed: the same seed and ops give the same run, down to the last
-//! call of the disk (`SimDisk::trace`). Every `Err(String)` is a finding. Errors of the engine are judged: without bad luck
-//! it may refuse a statement only for a reason that the twin shows; after bad luck it may fail, and must then be right at
-//! the next start.
+//! One thread, no clock but the disk's, nothing random but the seed. The same seed and ops give the
+//! same run, down to the last call of the disk (`SimDisk::trace`). Every `Err(String)` is a
+//! finding. Errors of the engine are judged. Without bad luck it may refuse a statement only for a
+//! reason that the twin shows. After bad luck it may fail, and must then be right at the next
+//! start.
 use super::judge::Finding;
 use super::log_switch::LogState;
 use super::op::{Op, SLOTS};
@@ -19,7 +20,8 @@ use crate::io::sim::{Damage, SimDisk};
 use crate::table::Store;
 use std::sync::Arc;
 
-/// Merged with the room of one op, at most: with forty it was too little once in 60,000 schedules, and nobody made more.
+/// Merged with the space that one op needs, at most. With forty it was too little once in 60,000
+/// schedules, and no other thread freed more.
 const LEAVES_OF_ROOM: usize = 6;
 
 /// A finding, or nothing to say.
@@ -27,7 +29,8 @@ pub type Step = std::result::Result<(), String>;
 
 /// More than the losers of any schedule need, if nothing is in their way.
 const LOSER_STEPS: u32 = 1000;
-/// ... and of these so many on a full disk: one that waits there for a segment of the log sleeps for a second of real time.
+/// ... and this many on a full disk. A step that waits there for a segment of the log sleeps for a
+/// second of real time.
 const LOSER_STEPS_WHEN_FULL: u32 = 20;
 
 pub struct World {
@@ -49,7 +52,8 @@ pub struct World {
     space_limited: bool,
     /// The disk may have lied (rule S8).
     pub lied: bool,
-    /// A write may have been lost: this run must notice, the next one need not (`pool/write/written.rs`).
+    /// A write may have been lost: this run must notice, the next one need not
+    /// (`pool/write/written.rs`).
     lost: bool,
     /// The damage was noticed: nothing more can be asked.
     pub over: bool,
@@ -111,7 +115,8 @@ impl World {
 
     // ---- starting ----
 
-    /// Opens the engine on the disk as it is, and checks all it holds. False: bad luck, try again after a crash.
+    /// Opens the engine on the disk as it is, and checks all it holds. False: bad luck, try again
+    /// after a crash.
     pub fn start(&mut self) -> std::result::Result<bool, String> {
         self.struck = self.disk.struck();
         let opened = Engine::open_still(self.disk.clone(), self.setup.config());
@@ -230,7 +235,7 @@ impl World {
         Ok(())
     }
 
-    /// Nobody else makes room in the log while an op waits for it.
+    /// No other thread frees space in the log while an op waits for it.
     pub fn make_room(&mut self, percent: u64) -> Step {
         let redo = self.store().redo.clone();
         if redo.room() < redo.capacity() * percent / 100 {
@@ -277,8 +282,9 @@ impl World {
             Op::RedoLog { on } => self.switch_log(on),
             Op::ResizeLog { size } => {
                 let capacity = REDO_CAPACITY << (size % 4);
-                // As in the server's configuration, which nobody makes smaller than what a start may find: there is one thread here, and
-                // nobody would make room while a rollback waits.
+                // As in the server's configuration, which no user makes smaller than what a start
+                // may find. There is one thread here, and none would free space while a rollback
+                // waits.
                 self.setup.redo_capacity = self.setup.redo_capacity.max(capacity);
                 let done = self.engine().set("redo_log_capacity", capacity);
                 self.judge_result("resizing the log", done)
@@ -396,7 +402,7 @@ impl World {
         self.losers_left = self.losers.step(&store, records)?;
         Ok(())
     }
-    /// On a full disk they may wait for room for ever: whoever needs them done makes it.
+    /// On a full disk they may wait for space for ever: the op that needs them done frees it.
     pub fn finish_losers(&mut self) -> Step {
         let mut steps = 0;
         while (self.losers_left || !self.freed) && !self.over {
