@@ -128,7 +128,7 @@ fn what_a_reader_was_shown_survives_its_commit() {
 
 /// Only transactions that saw it pay the price.
 #[test]
-fn who_was_shown_nothing_of_it_waits_for_nothing() {
+fn a_reader_that_saw_nothing_of_it_waits_for_nothing() {
     let disk = SimDisk::new(1);
     let rig = filled(&disk);
     let mut old = rig.begin(RepeatableRead);
@@ -155,7 +155,7 @@ fn who_was_shown_nothing_of_it_waits_for_nothing() {
     assert_eq!(syncs(&rig), before + 1);
     finish(&rig, writer);
     assert_eq!(groups(&rig), [9, 3, 4]);
-    assert_eq!(syncs(&rig), before + 1, "it is settled now");
+    assert_eq!(syncs(&rig), before + 1, "it is durable now");
 }
 
 /// Where no commit is durable, no reader makes it so.

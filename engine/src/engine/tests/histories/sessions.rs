@@ -411,7 +411,7 @@ impl World {
         self.depth.set(DEPTH_MAX);
         for n in 0..SESSIONS {
             let session = self.sessions.borrow_mut()[n].replace(Session::default());
-            let mut session = session.expect("nobody is in the middle of a statement");
+            let mut session = session.expect("no session is in the middle of a statement");
             if session.trx.is_some() {
                 self.record(&mut session, n, End::RolledBack, self.now());
             }
@@ -432,7 +432,7 @@ impl World {
     pub(super) fn finish(&self) -> History {
         for n in 0..SESSIONS {
             let session = self.sessions.borrow_mut()[n].take();
-            let mut session = session.expect("nobody is in the middle of a statement");
+            let mut session = session.expect("no session is in the middle of a statement");
             if session.trx.is_some() {
                 self.end(&mut session, n, false);
             }
