@@ -104,9 +104,9 @@ fn a_transaction_at_work_when_a_database_is_closed_gets_an_error() {
     }
 }
 
-/// The entry's word decided, and by default it said no.
+/// The flag in the inserted entry decided, and its default was: not unique.
 #[test]
-fn a_unique_index_is_unique_for_all_transactions() {
+fn a_unique_index_is_unique_whatever_the_entry_says() {
     let db = Database::on(SimDisk::new(3), small()).expect("open");
     db.create_table("t", &spec(true)).expect("create");
     db.create_table("u", &spec(false)).expect("create");

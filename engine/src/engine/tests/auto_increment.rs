@@ -38,7 +38,7 @@ fn a_counter_that_is_found_saved_is_in_the_log() {
         let writing = std::thread::spawn(move || {
             other.insert(&mut others, &[1], &row(1)).expect("another leaf");
             other.engine.commit(&mut others, true).expect("commit");
-            let _ = done.send(()); // The receiver has ended, as it should have.
+            let _ = done.send(()); // the receiver has ended, as it should have
         });
         let early = is_done.recv_timeout(Duration::from_millis(200));
         assert_eq!(early, Err(RecvTimeoutError::Timeout), "the counter is not in the log");

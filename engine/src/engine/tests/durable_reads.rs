@@ -58,8 +58,8 @@ fn syncs(rig: &TableFixture) -> u64 {
 
 type Look = fn(&TableFixture, &mut Trx);
 
-/// Each must bring the writer's commit to the disk, whatever shows that commit: a version, the lack
-/// of one, an entry of an index, a lock.
+/// Each must bring the writer's commit to the disk. The commit may show by a version, the lack of
+/// one, an entry of an index, or a lock.
 const LOOKS: [(&str, Isolation, Look); 8] = [
     ("the changed row", RepeatableRead, |rig, trx| {
         assert_eq!(rig.get(trx, &[1], None), Ok(Some(row(9))));

@@ -1,4 +1,4 @@
-//! Tables and indexes that are newer than a snapshot: a statement that would lock or change rows by
+//! Tables and indexes that are newer than a snapshot. A statement that would lock or change rows by
 //! them is refused, as a consistent read is.
 use super::change_buffer::rebuild_by_group;
 use super::fixture::*;

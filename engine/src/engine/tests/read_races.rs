@@ -205,8 +205,8 @@ fn a_unique_value_that_comes_back_meanwhile_is_in_the_way() {
     rig.check_table();
 }
 
-/// A rival's row was asked and let go, and its answer still believed after a wait for another: the
-/// value was there twice.
+/// The insert looked at a rival's row and unlocked it. It still relied on that after a wait for
+/// another row: the value was there twice.
 #[test]
 fn what_a_row_showed_is_forgotten_when_it_is_unlocked() {
     let rig = Arc::new(filled());
@@ -346,8 +346,8 @@ fn what_a_semi_consistent_read_has_found_stays_until_it_is_read() {
     rig.check_table();
 }
 
-/// ... whose maker had left the state that views are made of, and was asked whether he was active,
-/// when its view was made.
+/// ... whose transaction had left the state that views are made of. The read asked whether that
+/// transaction was active when the view was made.
 #[test]
 fn a_version_whose_maker_is_about_to_end_is_the_newest() {
     let rig = Arc::new(filled());

@@ -23,8 +23,8 @@ pub(super) const FIRST_REGISTER: u32 = 1_000_000;
 /// slot after the lists.
 pub(super) const BAND: u64 = 40;
 pub(super) const TRIES_MAX: u32 = 6;
-/// How often other sessions have turns in the middle of a statement, at each possible moment; how
-/// many turns at most; and the same in the middle of theirs.
+/// How often other sessions have turns in the middle of a statement, at each possible moment. How
+/// many turns they have at most. How deep turns are nested: in the middle of theirs, too.
 const MEANWHILE_PERCENT: u64 = 3;
 const MEANWHILE_TURNS: u64 = 8;
 const DEPTH_MAX: u32 = 2;
