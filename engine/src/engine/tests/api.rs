@@ -65,7 +65,7 @@ fn a_closed_database_refuses_every_call() {
 }
 
 #[test]
-fn who_is_at_work_when_a_database_is_closed_is_told() {
+fn a_transaction_at_work_when_a_database_is_closed_gets_an_error() {
     let disk = SimDisk::new(2);
     let config = Config {
         redo_log_capacity: 4 << 20,
@@ -86,7 +86,7 @@ fn who_is_at_work_when_a_database_is_closed_is_told() {
                 return (n, e);
             }
         }
-        panic!("nobody told it");
+        panic!("the engine sent no word");
     });
     while db.engine().counters().commits.get() < 100 {
         std::thread::yield_now();
@@ -104,9 +104,9 @@ fn who_is_at_work_when_a_database_is_closed_is_told() {
     }
 }
 
-/// The entry's word decided, and by default it said no.
+/// The flag in the inserted entry decided, and its default was: not unique.
 #[test]
-fn a_unique_index_is_unique_whoever_inserts() {
+fn a_unique_index_is_unique_whatever_the_entry_says() {
     let db = Database::on(SimDisk::new(3), small()).expect("open");
     db.create_table("t", &spec(true)).expect("create");
     db.create_table("u", &spec(false)).expect("create");
@@ -158,7 +158,7 @@ fn a_dropped_table_is_no_such_table() {
 }
 
 #[test]
-fn names_that_cannot_be_are_told_as_such() {
+fn impossible_names_are_reported_as_such() {
     let db = Database::on(SimDisk::new(5), small()).expect("open");
     for name in ["", "a\0b"] {
         let refused = db.create_table(name, &spec(false)).expect_err("refused");
@@ -178,7 +178,7 @@ fn names_that_cannot_be_are_told_as_such() {
 }
 
 #[test]
-fn a_directory_in_use_is_told_as_such() {
+fn a_directory_in_use_is_reported_as_such() {
     let dir = std::env::temp_dir().join(format!("sluice-api-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&dir);
     let db = Database::open(&dir, small()).expect("open");

@@ -53,7 +53,7 @@ fn emptied(written: bool) -> (Arc<TableFixture>, PageNo) {
     (0..ROWS).for_each(|n| rig.insert(&mut trx, &key(n), &row(None)).expect("insert"));
     commit(&rig, trx);
     let tree = rig.table.layout().clustered.tree;
-    let rising = tree.leaf_number(&rig.store().pool, &key(ROWS - 1)).expect("read");
+    let hinted = tree.leaf_number(&rig.store().pool, &key(ROWS - 1)).expect("read");
     if written {
         rig.engine.checkpoint().expect("checkpoint");
     }
@@ -64,7 +64,7 @@ fn emptied(written: bool) -> (Arc<TableFixture>, PageNo) {
     rig.store().merge_scheduler().drain_changes().expect("drain");
     rig.purge_all();
     assert!(is_bare(&rig));
-    (Arc::new(rig), rising)
+    (Arc::new(rig), hinted)
 }
 
 /// A load of keys from `from` on. Two rows with one unique value, the first of them the `n`th: it
@@ -126,20 +126,20 @@ fn expect_row(rig: &TableFixture, pk: &[u8]) {
 
 #[test]
 fn a_row_goes_to_no_leaf_of_a_load_that_was_taken_back() {
-    let (rig, rising) = emptied(false);
-    let pk = between(leave_leaf(&rig, rising));
+    let (rig, hinted) = emptied(false);
+    let pk = between(leave_leaf(&rig, hinted));
     let mut trx = rig.begin(ReadCommitted);
     rig.insert(&mut trx, &pk, &row(None)).expect("insert");
     commit(&rig, trx);
     expect_row(&rig, &pk);
 
     // The same, with the loads between the look at what is remembered and the leaf's latch.
-    let (rig, rising) = emptied(false);
-    let his = rig.clone();
+    let (rig, hinted) = emptied(false);
+    let shared_rig = rig.clone();
     let mut trx = rig.begin(ReadCommitted);
     let expected = pk.clone();
     at(SyncPoint::AppendHintRead, move || {
-        assert_eq!(between(leave_leaf(&his, rising)), expected)
+        assert_eq!(between(leave_leaf(&shared_rig, hinted)), expected)
     });
     rig.insert(&mut trx, &pk, &row(None)).expect("insert");
     commit(&rig, trx);
@@ -222,17 +222,17 @@ pub fn failed_build(rig: &TableFixture, entries: u32) -> IndexBuild {
 /// the disk had of that page.
 #[test]
 fn a_row_goes_to_no_page_of_an_index_build_that_failed() {
-    let (rig, rising) = emptied(true);
-    let page = PageId::new(rig.table.layout().id, rising);
+    let (rig, hinted) = emptied(true);
+    let page = PageId::new(rig.table.layout().id, hinted);
     let comes_back = (500..8000).step_by(300).any(|entries| {
         let build = failed_build(&rig, entries);
         let used = space::is_used(&rig.store().pool, page).expect("read");
         let _ = rig.store().pool.read(page);
-        let is_leaf = used && first_key(&rig, rising).is_some();
+        let is_leaf = used && first_key(&rig, hinted).is_some();
         build.abort().expect("abort");
         is_leaf
     });
-    assert!(comes_back, "no build comes to page {rising}");
+    assert!(comes_back, "no build comes to page {hinted}");
     let pk = key(ROWS);
     let mut trx = rig.begin(ReadCommitted);
     // The leaf may be nearly full.

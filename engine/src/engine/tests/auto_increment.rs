@@ -21,7 +21,7 @@ fn row(n: u8) -> Row {
 /// the other ends first. Its commit was durable, but no log had the counter: after a crash at that
 /// point its value was given again.
 #[test]
-fn who_finds_the_counter_saved_finds_it_in_the_log() {
+fn a_counter_that_is_found_saved_is_in_the_log() {
     let rig = Arc::new(TableFixture::create(SimDisk::new(1)));
     let mut first = rig.begin(ReadCommitted);
     for n in 10..200u8 {
@@ -33,16 +33,16 @@ fn who_finds_the_counter_saved_finds_it_in_the_log() {
     rig.insert(&mut others, &[2], &row(2)).expect("it has undo");
     rig.table.autoinc_raise(1025); // the other's
     let (other, (done, is_done)) = (rig.clone(), channel());
-    let (told, thread) = channel();
+    let (signal, thread) = channel();
     at(SyncPoint::CounterWritten, move || {
         let writing = std::thread::spawn(move || {
             other.insert(&mut others, &[1], &row(1)).expect("another leaf");
             other.engine.commit(&mut others, true).expect("commit");
-            let _ = done.send(()); // the receiver is gone, as it should be
+            let _ = done.send(()); // the receiver has ended, as it should have
         });
         let early = is_done.recv_timeout(Duration::from_millis(200));
         assert_eq!(early, Err(RecvTimeoutError::Timeout), "the counter is not in the log");
-        told.send(writing).expect("somebody listens");
+        signal.send(writing).expect("the other thread listens");
     });
     rig.table.autoinc_raise(1026);
     rig.insert(&mut trx, &[250], &row(250)).expect("insert");

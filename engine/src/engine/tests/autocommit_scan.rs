@@ -179,7 +179,7 @@ fn a_row_that_stays_in_the_range_is_met_once() {
 
 /// The same in the index's order, by a scan that locks the gaps after its entries.
 #[test]
-fn no_row_moves_behind_a_scan_that_locks_gaps() {
+fn no_row_moves_into_gaps_that_a_scan_has_locked() {
     let mut moved = 0;
     for seed in 0..300u64 {
         let (met, tried) = scanned(seed, true);

@@ -68,7 +68,7 @@ fn changed(disk: &Arc<SimDisk>) -> (TableFixture, crate::txn::Trx) {
 }
 
 /// The power fails, with the transaction open, and all that it did in the files.
-fn crash_behind_checkpoint(disk: &SimDisk, rig: TableFixture, trx: crate::txn::Trx) -> Arc<SimDisk> {
+fn crash_after_checkpoint(disk: &SimDisk, rig: TableFixture, trx: crate::txn::Trx) -> Arc<SimDisk> {
     rig.engine.checkpoint().expect("checkpoint");
     std::mem::forget(trx);
     let after = disk.crash(1);
@@ -87,7 +87,7 @@ fn a_rollback_waits_for_a_table_whose_file_was_missing() {
         if prepared {
             rig.engine.prepare(&mut trx, &xid).expect("prepare");
         }
-        let disk = crash_behind_checkpoint(&disk, rig, trx);
+        let disk = crash_after_checkpoint(&disk, rig, trx);
         let name = file_name(FIRST_TABLE_FILE);
         let bytes = disk.bytes(&name).expect("there");
         disk.remove(&name).expect("removed");
@@ -110,7 +110,7 @@ fn a_rollback_waits_for_a_table_whose_file_was_missing() {
 fn a_rollback_that_waits_for_a_missing_table_ends_when_it_is_dropped() {
     let disk = SimDisk::new(2);
     let (rig, trx) = changed(&disk);
-    let disk = crash_behind_checkpoint(&disk, rig, trx);
+    let disk = crash_after_checkpoint(&disk, rig, trx);
     disk.remove(&file_name(FIRST_TABLE_FILE)).expect("removed");
     let engine = Engine::open_still(disk.clone(), config()).expect("opens");
     assert_eq!(roll_back(&engine), Ok(false), "it waits");
@@ -124,7 +124,7 @@ fn a_rollback_waits_for_a_table_that_cannot_be_read() {
     for dropped in [false, true] {
         let disk = SimDisk::new(3);
         let (rig, trx) = changed(&disk);
-        let disk = crash_behind_checkpoint(&disk, rig, trx);
+        let disk = crash_after_checkpoint(&disk, rig, trx);
         let engine = Engine::open(disk.clone(), config()).expect("opens");
         engine.store().pool.discard_file(FIRST_TABLE_FILE);
         disk.refuse(Some(&file_name(FIRST_TABLE_FILE)));
@@ -162,9 +162,9 @@ fn a_rollback_waits_for_a_table_that_cannot_be_read() {
 fn a_loser_that_cannot_be_taken_up_is_put_off() {
     let disk = SimDisk::new(4);
     let (rig, trx) = changed(&disk);
-    let disk = crash_behind_checkpoint(&disk, rig, trx);
-    let told: Arc<Mutex<Vec<String>>> = Arc::default();
-    let into = told.clone();
+    let disk = crash_after_checkpoint(&disk, rig, trx);
+    let logged: Arc<Mutex<Vec<String>>> = Arc::default();
+    let into = logged.clone();
     let log: LogSink = Arc::new(move |_, text: &str| into.lock().push(text.into()));
     let engine = Engine::open_still(disk.clone(), Config { log, ..config() }).expect("opens");
     engine.store().pool.discard_file(UNDO_FILE);
@@ -185,9 +185,9 @@ fn a_loser_that_cannot_be_taken_up_is_put_off() {
     }
     disk.refuse(None);
     while losers.step(engine.store(), 64).expect("it can go on") {}
-    let told = told.lock().join("\n");
-    assert_eq!(told.matches("waits: ").count(), 1, "{told}");
-    assert_eq!(told.matches("is finished").count(), 1, "{told}");
+    let logged = logged.lock().join("\n");
+    assert_eq!(logged.matches("waits: ").count(), 1, "{logged}");
+    assert_eq!(logged.matches("is finished").count(), 1, "{logged}");
     engine.close(Close::Fast).expect("close");
     drop(engine);
     assert_rolled_back(&disk);
@@ -331,7 +331,7 @@ fn a_change_of_indexes_that_is_durable_does_not_fail() {
         rig.store().indexes().resume_freeing();
         rig.check_table();
     }
-    assert!(kept > 3, "{kept} failed reads behind the change");
+    assert!(kept > 3, "{kept} failed reads after the change");
 }
 
 /// A start takes its time to free pages. An index that was made in that time had stood on the list

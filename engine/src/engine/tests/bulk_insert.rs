@@ -369,7 +369,7 @@ fn a_circle_of_waits_through_a_load_is_found() {
             rig.store()
                 .row_locks()
                 .lock_autoinc(&mut other, &rig.table)
-                .expect("nobody has it");
+                .expect("no transaction holds it");
             let done = rig.insert(&mut other, b"other", &row(3));
             rig.engine.rollback(&mut other).expect("rollback");
             done
@@ -428,7 +428,7 @@ fn check_table_has_nothing_against_a_load() {
 }
 
 #[test]
-fn who_has_locked_a_range_is_waited_for() {
+fn a_load_waits_for_the_holder_of_a_range() {
     for index in [0, BY_TAG] {
         let rig = open(SimDisk::new(13), 0);
         let rows = shuffled(300);

@@ -59,7 +59,7 @@ fn tagged(n: u32) -> Row {
 }
 fn insert_as_another(rig: &TableFixture, pk: &[u8], row: &Row) {
     let mut other = rig.begin(ReadCommitted);
-    rig.insert(&mut other, pk, row).expect("behind the load");
+    rig.insert(&mut other, pk, row).expect("after the loaded rows");
     commit(rig, other);
 }
 
@@ -184,10 +184,10 @@ fn a_late_row_that_may_not_come_up_fails_the_statement() {
     let mut trx = rig.begin(ReadCommitted);
     trx.lock_wait_timeout_ms = 1;
     let reader = Rc::new(RefCell::new(None));
-    let (his, kept) = (rig.clone(), reader.clone());
+    let (shared_rig, kept) = (rig.clone(), reader.clone());
     at(SyncPoint::LateToBePlaced, move || {
-        let mut trx = his.begin(Serializable);
-        assert_eq!(rows_around_5(&his, &mut trx), 0);
+        let mut trx = shared_rig.begin(Serializable);
+        assert_eq!(rows_around_5(&shared_rig, &mut trx), 0);
         kept.replace(Some(trx));
     });
     let (e, _) = fill(&rig, &mut trx, &one_late()).expect_err("the range is locked");
@@ -205,27 +205,27 @@ fn a_late_row_that_may_not_come_up_fails_the_statement() {
 }
 
 #[test]
-fn a_late_row_waits_for_who_has_read_where_it_belongs() {
+fn a_late_row_waits_for_a_reader_of_its_range() {
     let rig = Arc::new(open(SimDisk::new(34), 0));
     let over = Arc::new(AtomicBool::new(false));
-    let (his, his_over) = (rig.clone(), over.clone());
-    let (tell, told) = mpsc::channel();
+    let (shared_rig, shared_over) = (rig.clone(), over.clone());
+    let (signal, signalled) = mpsc::channel();
     let (start, to_start) = mpsc::channel::<()>();
     let reader = std::thread::spawn(move || {
         to_start.recv().expect("the moment");
-        let mut trx = his.begin(Serializable);
-        let first = rows_around_5(&his, &mut trx);
-        tell.send(()).expect("somebody waits for it");
-        while !someone_waits(&his) && !his_over.load(Ordering::SeqCst) {
+        let mut trx = shared_rig.begin(Serializable);
+        let first = rows_around_5(&shared_rig, &mut trx);
+        signal.send(()).expect("the writer waits for it");
+        while !someone_waits(&shared_rig) && !shared_over.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let second = rows_around_5(&his, &mut trx);
-        commit(&his, trx);
+        let second = rows_around_5(&shared_rig, &mut trx);
+        commit(&shared_rig, trx);
         (first, second)
     });
     at(SyncPoint::LateToBePlaced, move || {
         start.send(()).expect("he is there");
-        told.recv().expect("he has read");
+        signalled.recv().expect("the reader has read");
     });
     let mut trx = rig.begin(ReadCommitted);
     fill(&rig, &mut trx, &one_late()).expect("he ends");
@@ -241,21 +241,21 @@ fn a_late_row_waits_for_who_has_read_where_it_belongs() {
 /// He waits for the load's first row, having passed the place of the late one: all rows but that
 /// would be wrong.
 #[test]
-fn a_late_row_is_not_placed_behind_a_reader_s_back() {
+fn a_late_row_is_not_placed_in_a_range_that_was_read() {
     let rig = Arc::new(open(SimDisk::new(35), 0));
     let (start, to_start) = mpsc::channel::<()>();
-    let his = rig.clone();
+    let shared_rig = rig.clone();
     let reader = std::thread::spawn(move || {
         to_start.recv().expect("the moment");
-        let mut trx = his.begin(Serializable);
-        let found = his.scan(&mut trx, 0, false, false, Some(LockMode::Shared));
-        his.engine.rollback(&mut trx).expect("rollback");
+        let mut trx = shared_rig.begin(Serializable);
+        let found = shared_rig.scan(&mut trx, 0, false, false, Some(LockMode::Shared));
+        shared_rig.engine.rollback(&mut trx).expect("rollback");
         found.map(|rows| rows.len())
     });
-    let his = rig.clone();
+    let shared_rig = rig.clone();
     at(SyncPoint::LateToBePlaced, move || {
         start.send(()).expect("he is there");
-        while !someone_waits(&his) {
+        while !someone_waits(&shared_rig) {
             std::thread::sleep(Duration::from_millis(1));
         }
     });

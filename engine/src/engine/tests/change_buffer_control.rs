@@ -409,7 +409,7 @@ fn what_is_pending_for_an_index_in_memory_is_merged_however_busy_it_is() {
 /// Before each range query the optimizer's estimate looked into every partition, three descents
 /// each. For a large range the result was the same, but for some per cent.
 #[test]
-fn the_size_of_a_large_range_is_told_without_the_few_that_are_pending() {
+fn the_size_of_a_large_range_is_estimated_without_the_few_that_are_pending() {
     let rig = TableFixture::create(SimDisk::new(1));
     buffer(&rig, false);
     rows(&rig, 0..2000);

@@ -82,8 +82,8 @@ pub fn reopen(disk: &Arc<SimDisk>) -> (TableFixture, Arc<Mutex<Vec<String>>>) {
     reopen_with(disk, config().open_files)
 }
 pub fn reopen_with(disk: &Arc<SimDisk>, open_files: u32) -> (TableFixture, Arc<Mutex<Vec<String>>>) {
-    let told: Arc<Mutex<Vec<String>>> = Arc::default();
-    let into = told.clone();
+    let logged: Arc<Mutex<Vec<String>>> = Arc::default();
+    let into = logged.clone();
     let log: LogSink = Arc::new(move |level, text: &str| into.lock().push(format!("{level:?}: {text}")));
     let config = crate::engine::Config {
         log,
@@ -99,7 +99,7 @@ pub fn reopen_with(disk: &Arc<SimDisk>, open_files: u32) -> (TableFixture, Arc<M
         .drain_changes()
         .expect("nothing is pending, and that is known");
     let table = engine.store().tables().open_table("t").expect("table");
-    (TableFixture { engine, table }, told)
+    (TableFixture { engine, table }, logged)
 }
 
 pub fn count(rig: &TableFixture, table: &Arc<Table>, index: u32) -> Result<u64> {
@@ -151,7 +151,7 @@ pub fn numbers(rig: &TableFixture) -> [u32; 3] {
 }
 
 #[test]
-fn a_secondary_index_that_a_rollback_cannot_reach_is_set_aside_and_rebuilt() {
+fn a_secondary_index_that_a_rollback_cannot_reach_is_quarantined_and_rebuilt() {
     let disk = filled();
     let (rig, _) = reopen(&disk);
     let [by_group, ..] = numbers(&rig);
@@ -163,11 +163,11 @@ fn a_secondary_index_that_a_rollback_cannot_reach_is_set_aside_and_rebuilt() {
     rig.engine.checkpoint().expect("checkpoint");
     let disk = disk.crash(1);
     let page = damage(&disk, FIRST_TABLE_FILE, leaf_of(by_group), flip);
-    let (rig, told) = reopen(&disk);
+    let (rig, logged) = reopen(&disk);
     let losers = rig.engine.in_doubt.take_losers();
     let mut losers = crate::engine::steps::LoserRollback::new(losers);
     while losers.step(rig.store(), 64).expect("the index is left out") {}
-    let told = told.lock().join("\n");
+    let logged = logged.lock().join("\n");
     for word in [
         "table t",
         "index by_group",
@@ -176,7 +176,7 @@ fn a_secondary_index_that_a_rollback_cannot_reach_is_set_aside_and_rebuilt() {
         "REPAIR TABLE",
         "set aside",
     ] {
-        assert!(told.contains(word), "{word} is missing in: {told}");
+        assert!(logged.contains(word), "{word} is missing in: {logged}");
     }
     assert_eq!(count(&rig, &rig.table, 0), Ok(ROWS as u64));
     assert_eq!(count(&rig, &rig.table, BY_TAG), Ok(ROWS as u64));
@@ -247,7 +247,7 @@ fn a_broken_clustered_page_makes_the_rollback_wait_and_nothing_else() {
     rig.engine.checkpoint().expect("checkpoint");
     let disk = disk.crash(1);
     let page = damage(&disk, FIRST_TABLE_FILE, leaf_of(clustered), |page| page.fill(0));
-    let (rig, told) = reopen(&disk);
+    let (rig, logged) = reopen(&disk);
     let found = rig.engine.in_doubt.take_losers();
     let mut losers = crate::engine::steps::LoserRollback::new(found);
     let stopped = loop {
@@ -269,9 +269,9 @@ fn a_broken_clustered_page_makes_the_rollback_wait_and_nothing_else() {
         assert!(named.contains(word), "{word} is missing in: {named}");
     }
     assert!(
-        told.lock().iter().any(|line| line.contains("waits")),
+        logged.lock().iter().any(|line| line.contains("waits")),
         "{:?}",
-        told.lock()
+        logged.lock()
     );
     assert!(text(count(&rig, &rig.table, 0).unwrap_err()).contains("all zeros"));
     others_serve_on(&rig, 2);
@@ -281,7 +281,7 @@ fn a_broken_clustered_page_makes_the_rollback_wait_and_nothing_else() {
     rig.store().tables().drop_table("t").expect("drop");
     while rig.store().rollbacks().retry_rollback(64).expect("it can go on") {}
     assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 0);
-    let last = told.lock().pop().expect("told");
+    let last = logged.lock().pop().expect("logged");
     assert!(last.starts_with("Info: ") && last.ends_with("is finished"), "{last}");
 }
 
@@ -354,11 +354,14 @@ fn purge_passes_over_what_is_broken() {
                 flip,
             ),
         };
-        let (rig, told) = reopen(&disk);
+        let (rig, logged) = reopen(&disk);
         while rig.store().purger().purge_step(100).expect("it goes on") {}
         assert_eq!(rig.store().trx_sys.undo.history_length(), 0);
-        let told = told.lock().join("\n");
-        assert!(told.contains("purge passes over") && told.contains("table t"), "{told}");
+        let logged = logged.lock().join("\n");
+        assert!(
+            logged.contains("purge passes over") && logged.contains("table t"),
+            "{logged}"
+        );
         others_serve_on(&rig, 2);
         rig.engine.close(Close::Slow).expect("a slow close is none the worse");
     }
@@ -416,13 +419,14 @@ fn recovery_leaves_out_a_page_that_it_cannot_read() {
     rig.engine.commit(&mut trx, true).expect("commit");
     let disk = disk.crash(3);
     damage(&disk, FIRST_TABLE_FILE, leaf_of(by_tag), flip);
-    let (rig, told) = reopen(&disk);
+    let (rig, logged) = reopen(&disk);
     assert!(
-        told.lock()
+        logged
+            .lock()
             .iter()
             .any(|line| line.contains("table t") && line.contains("page")),
         "{:?}",
-        told.lock()
+        logged.lock()
     );
     assert_eq!(count(&rig, &rig.table, 0), Ok(ROWS as u64 + 200));
     assert_eq!(count(&rig, &rig.table, BY_GROUP), Ok(ROWS as u64 + 200));
@@ -438,7 +442,7 @@ fn a_file_that_ends_early_is_a_broken_file() {
     let file = disk.open(&name, Mode::Open, Caching::Buffered).expect("open");
     file.set_len(3 * PAGE_SIZE as u64).expect("cut");
     file.sync().expect("sync");
-    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let logged: Arc<Mutex<Vec<String>>> = Arc::default();
     let engine = Engine::open_still(disk.clone(), config()).expect("opens");
     let opened = engine.store().tables().open_table("t");
     // Its header says how long it should be: it is made so, and the pages are found to be
@@ -446,7 +450,7 @@ fn a_file_that_ends_early_is_a_broken_file() {
     let table = opened.expect("the header can be read");
     let rig = TableFixture { engine, table };
     assert!(text(count(&rig, &rig.table, 0).unwrap_err()).contains("table t"));
-    assert!(told.lock().is_empty());
+    assert!(logged.lock().is_empty());
     others_serve_on(&rig, 2);
 }
 

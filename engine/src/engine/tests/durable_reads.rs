@@ -58,8 +58,8 @@ fn syncs(rig: &TableFixture) -> u64 {
 
 type Look = fn(&TableFixture, &mut Trx);
 
-/// Each look must bring the writer's commit to the disk. The commit shows by a version, by the lack
-/// of one, by an entry of an index, or by a lock.
+/// Each must bring the writer's commit to the disk. The commit may show by a version, the lack of
+/// one, an entry of an index, or a lock.
 const LOOKS: [(&str, Isolation, Look); 8] = [
     ("the changed row", RepeatableRead, |rig, trx| {
         assert_eq!(rig.get(trx, &[1], None), Ok(Some(row(9))));
@@ -128,7 +128,7 @@ fn what_a_reader_was_shown_survives_its_commit() {
 
 /// Only transactions that saw it pay the price.
 #[test]
-fn who_was_shown_nothing_of_it_waits_for_nothing() {
+fn a_reader_that_saw_nothing_of_it_waits_for_nothing() {
     let disk = SimDisk::new(1);
     let rig = filled(&disk);
     let mut old = rig.begin(RepeatableRead);
@@ -155,7 +155,7 @@ fn who_was_shown_nothing_of_it_waits_for_nothing() {
     assert_eq!(syncs(&rig), before + 1);
     finish(&rig, writer);
     assert_eq!(groups(&rig), [9, 3, 4]);
-    assert_eq!(syncs(&rig), before + 1, "it is settled now");
+    assert_eq!(syncs(&rig), before + 1, "it is durable now");
 }
 
 /// Where no commit is durable, no reader makes it so.

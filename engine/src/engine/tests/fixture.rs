@@ -27,8 +27,7 @@ pub const BY_TAG: u32 = 2;
 /// The table's twin: clustered key -> row.
 pub type Model = BTreeMap<Vec<u8>, Row>;
 
-/// Keys vary in length.
-/// Of a transaction to be prepared.
+/// The XID of a transaction to be prepared.
 pub fn xid(data: &[u8]) -> Xid {
     Xid {
         format_id: 1,
@@ -37,6 +36,7 @@ pub fn xid(data: &[u8]) -> Xid {
         data: data.to_vec(),
     }
 }
+/// The clustered key of row `n`; keys vary in length.
 pub fn pk(n: u32) -> Vec<u8> {
     let mut key = format!("{:x}", n.wrapping_mul(2_654_435_761) >> 12).into_bytes();
     key.push(0);

@@ -57,7 +57,7 @@ fn read_ahead(rig: &TableFixture) {
         // Purge and merges, which go on meanwhile, may be there before; a page on its way is
         // counted when it has arrived.
         while arrived() == first || !pool.is_resident(leaf(rig, tag)) {
-            assert!(asked.elapsed() < Duration::from_secs(20), "nobody reads ahead");
+            assert!(asked.elapsed() < Duration::from_secs(20), "no thread reads ahead");
             if arrived() == first {
                 pool.evict_clean();
             }

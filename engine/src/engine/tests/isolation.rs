@@ -173,7 +173,7 @@ fn what_a_locking_read_did_not_find_does_not_appear() {
         let rig = filled();
         let mut late = rig.begin(RepeatableRead);
         late.snapshot_by_locking = true;
-        look(&rig, &mut late).expect("nobody else is here");
+        look(&rig, &mut late).expect("no other transaction is active");
         let mut first = rig.begin(ReadCommitted);
         rig.insert(&mut first, &[4], &row(4, 40))
             .expect("nothing locks the gap");
@@ -557,7 +557,7 @@ fn a_rollback_to_a_savepoint_leaves_locked_what_was_free() {
 /// A transaction that goes on had put and undone two entries with the wanted value. The check
 /// looked at one, then at the other, and at the first again, for ever.
 #[test]
-fn undone_entries_of_an_active_transaction_are_in_nobodys_way() {
+fn undone_entries_of_an_active_transaction_block_no_insert() {
     let rig = filled();
     let mut other = rig.begin(ReadCommitted);
     let savepoint = rig.store().rollbacks().savepoint(&other);

@@ -113,7 +113,7 @@ fn an_index_dropped_half_way_moves_no_place() {
 }
 
 #[test]
-fn indexes_reordered_half_way_are_all_stripped() {
+fn a_load_is_removed_from_indexes_reordered_half_way() {
     let (rig, losers) = half_way(false);
     set_indexes(&rig, &[], &["by_tag", "by_group"]);
     finish(&rig, losers);

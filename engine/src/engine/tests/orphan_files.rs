@@ -168,7 +168,7 @@ fn a_temporary_table_that_finds_no_room_leaves_no_file() {
 /// Any call of CREATE, TRUNCATE and DROP fails, unlinking too. Whatever checkpoint there may be
 /// after it, the next start finds out which files must go.
 #[test]
-fn a_statement_that_fails_between_log_and_directory_is_settled_by_the_next_start() {
+fn a_statement_that_fails_between_log_and_directory_is_decided_by_the_next_start() {
     let mut failures = 0;
     for seed in 0.. {
         let disk = SimDisk::new(seed);

@@ -33,7 +33,10 @@ fn holds_nothing_back(rig: &TableFixture, leave: impl FnOnce(Trx)) {
         now = new;
     }
     rig.purge_all();
-    assert!(rig.store().trx_sys.visibility.oldest_view().0.is_none(), "nobody reads");
+    assert!(
+        rig.store().trx_sys.visibility.oldest_view().0.is_none(),
+        "no transaction reads"
+    );
     assert_eq!(rig.store().trx_sys.undo.history_length(), 0);
 }
 

@@ -92,11 +92,11 @@ fn a_locking_read_stops() {
 #[test]
 fn a_unique_value_is_not_given_twice() {
     let (rig, losers) = before_the_rollback(1);
-    let his = rig.clone();
+    let shared_rig = rig.clone();
     let other = std::thread::spawn(move || {
-        let mut trx = his.begin(ReadCommitted);
-        let inserted = his.insert(&mut trx, &pk(ROWS), &row(0));
-        his.engine.rollback(&mut trx).expect("rollback");
+        let mut trx = shared_rig.begin(ReadCommitted);
+        let inserted = shared_rig.insert(&mut trx, &pk(ROWS), &row(0));
+        shared_rig.engine.rollback(&mut trx).expect("rollback");
         inserted
     });
     while rig.engine.counters().row_lock_current_waits.get() == 0 {

@@ -29,8 +29,8 @@ fn a_mark_that_is_taken_back_meanwhile_hides_no_row() {
             let mut other = rig.begin(ReadCommitted);
             rig.delete(&mut other, &[2], &row(2, 20)).expect("delete");
             at(SyncPoint::EntryCopied, || ());
-            let his = rig.clone();
-            at(SyncPoint::EntryCopied, move || rollback(&his, other));
+            let shared_rig = rig.clone();
+            at(SyncPoint::EntryCopied, move || rollback(&shared_rig, other));
             let mut trx = rig.begin(level);
             trx.lock_wait_timeout_ms = 10_000;
             assert_eq!(
@@ -84,10 +84,10 @@ fn what_is_undone_and_done_again_meanwhile_shows_each_row_once() {
             // Before the entry that the change marked is looked at, or after it.
             let now = seen.len() == if deletes { 1 } else { 3 };
             if let Some(mut other) = again.take_if(|_| now) {
-                let his = rig.clone();
+                let shared_rig = rig.clone();
                 at(SyncPoint::RowOfEntryCopied, move || {
-                    change(&his, &mut other);
-                    commit(&his, other);
+                    change(&shared_rig, &mut other);
+                    commit(&shared_rig, other);
                 });
             }
             more = cursor.next(&mut trx).expect("next");
@@ -150,8 +150,8 @@ fn a_version_that_is_taken_back_meanwhile_is_not_shown() {
     let rig = Arc::new(filled());
     let mut holder = rig.begin(ReadCommitted);
     rig.update(&mut holder, &[2], &row(2, 20), &row(9, 20)).expect("update");
-    let his = rig.clone();
-    at(SyncPoint::VersionCopied, move || rollback(&his, holder));
+    let shared_rig = rig.clone();
+    at(SyncPoint::VersionCopied, move || rollback(&shared_rig, holder));
     let mut other = rig.begin(ReadCommitted);
     let seen = semi_consistent(&rig, &mut other).into_iter().map(|(group, _)| group);
     assert!(seen.eq([1, 2, 3]));
@@ -172,8 +172,8 @@ fn a_version_between_two_of_one_transaction_is_not_shown() {
             rig.update(&mut holder, &[2], &row(2, 20), &row(9, 20)).expect("update");
             rig.update(&mut holder, &[2], &row(9, 20), &row(2, 20)).expect("update");
         }
-        let his = rig.clone();
-        at(SyncPoint::SteppedBack, move || commit(&his, holder));
+        let shared_rig = rig.clone();
+        at(SyncPoint::SteppedBack, move || commit(&shared_rig, holder));
         let mut other = rig.begin(ReadCommitted);
         let seen = semi_consistent(&rig, &mut other).into_iter().map(|(group, _)| group);
         assert!(seen.eq([1, 2, 3]));
@@ -188,10 +188,10 @@ fn a_unique_value_that_comes_back_meanwhile_is_in_the_way() {
     rig.buffer_by(0);
     let mut other = rig.begin(ReadCommitted);
     rig.update(&mut other, &[2], &row(2, 20), &row(2, 25)).expect("update");
-    let his = rig.clone();
+    let shared_rig = rig.clone();
     at(SyncPoint::RivalMet, move || {
         // The leaf is latched here: what is pending needs it not.
-        std::thread::spawn(move || rollback(&his, other))
+        std::thread::spawn(move || rollback(&shared_rig, other))
             .join()
             .expect("rolled back");
     });
@@ -205,10 +205,10 @@ fn a_unique_value_that_comes_back_meanwhile_is_in_the_way() {
     rig.check_table();
 }
 
-/// A rival's row was asked and let go, and its answer still believed after a wait for another: the
-/// value was there twice.
+/// The insert looked at a rival's row and unlocked it. It still relied on that after a wait for
+/// another row: the value was there twice.
 #[test]
-fn what_a_row_told_is_forgotten_when_it_is_unlocked() {
+fn what_a_row_showed_is_forgotten_when_it_is_unlocked() {
     let rig = Arc::new(filled());
     let mut trx = rig.begin(ReadCommitted);
     rig.update(&mut trx, &[2], &row(2, 20), &row(2, 25))
@@ -219,11 +219,11 @@ fn what_a_row_told_is_forgotten_when_it_is_unlocked() {
         .rollbacks()
         .rollback_to(&mut trx, savepoint)
         .expect("and given back");
-    let his = rig.clone();
+    let shared_rig = rig.clone();
     let other = std::thread::spawn(move || {
-        let mut other = his.begin(ReadCommitted);
-        let inserted = his.insert(&mut other, &[4], &row(4, 20));
-        commit(&his, other);
+        let mut other = shared_rig.begin(ReadCommitted);
+        let inserted = shared_rig.insert(&mut other, &[4], &row(4, 20));
+        commit(&shared_rig, other);
         inserted
     });
     await_waiter(&rig);
@@ -253,10 +253,11 @@ fn a_row_that_was_gone_is_asked_again() {
     let savepoint = rig.store().rollbacks().savepoint(&other);
     rig.insert(&mut other, &[0], &row(0, 50)).expect("insert");
     let (send, receive) = std::sync::mpsc::channel();
-    let his = rig.clone();
+    let shared_rig = rig.clone();
     at(SyncPoint::RivalMet, move || {
         let undo = move || {
-            his.store()
+            shared_rig
+                .store()
                 .rollbacks()
                 .rollback_to(&mut other, savepoint)
                 .expect("rollback");
@@ -266,11 +267,11 @@ fn a_row_that_was_gone_is_asked_again() {
         send.send(std::thread::spawn(undo).join().expect("no panic"))
             .expect("received");
     });
-    let his = rig.clone();
+    let shared_rig = rig.clone();
     at(SyncPoint::RivalLocked, move || {
         let mut other = receive.recv().expect("sent");
-        his.insert(&mut other, &[0], &row(0, 50)).expect("insert again");
-        let ends = his.clone();
+        shared_rig.insert(&mut other, &[0], &row(0, 50)).expect("insert again");
+        let ends = shared_rig.clone();
         std::thread::spawn(move || {
             await_waiter(&ends);
             commit(&ends, other);
@@ -335,18 +336,18 @@ fn row_2(rig: &TableFixture) -> Row {
 fn what_a_semi_consistent_read_has_found_stays_until_it_is_read() {
     let rig = Arc::new(filled());
     let holder = shortened(&rig);
-    let his = rig.clone();
+    let shared_rig = rig.clone();
     at(SyncPoint::CommittedVersionFound, move || {
-        commit(&his, holder);
-        reuse_pages(&his);
+        commit(&shared_rig, holder);
+        reuse_pages(&shared_rig);
     });
     assert_eq!(row_2(&rig), long(1));
     rig.purge_all();
     rig.check_table();
 }
 
-/// ... whose maker had left the state that views are made of, and was asked whether he was active,
-/// when its view was made.
+/// ... whose transaction had left the state that views are made of. The read asked whether that
+/// transaction was active when the view was made.
 #[test]
 fn a_version_whose_maker_is_about_to_end_is_the_newest() {
     let rig = Arc::new(filled());
@@ -355,13 +356,13 @@ fn a_version_whose_maker_is_about_to_end_is_the_newest() {
     let holder = shortened(&rig);
     let (found, is_found) = std::sync::mpsc::channel();
     let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
-    let his = rig.clone();
+    let shared_rig = rig.clone();
     let read = move || {
         at(SyncPoint::CommittedVersionFound, move || {
             found.send(()).expect("awaited");
             may_go_on.recv().expect("sent");
         });
-        row_2(&his)
+        row_2(&shared_rig)
     };
     let (send, reader) = std::sync::mpsc::channel();
     at(SyncPoint::EndSeen, move || {
@@ -380,7 +381,7 @@ fn a_version_whose_maker_is_about_to_end_is_the_newest() {
 
 /// The entry that an active transaction has left of a row that is gone does not block an insert.
 #[test]
-fn a_dead_entry_of_a_gone_row_is_in_nobodys_way() {
+fn a_dead_entry_of_a_gone_row_blocks_no_insert() {
     let rig = filled();
     let mut trx = rig.begin(ReadCommitted);
     rig.delete(&mut trx, &[2], &row(2, 20)).expect("delete");

@@ -51,7 +51,7 @@ fn what_was_taken_back_is_not_there_to_lose() {
 }
 
 #[test]
-fn a_loser_counts_down_and_is_told_of() {
+fn a_loser_counts_down_and_is_logged() {
     let disk = SimDisk::new(2);
     let rig = TableFixture::create(disk.clone());
     let mut trx = rig.begin(ReadCommitted);
@@ -61,13 +61,13 @@ fn a_loser_counts_down_and_is_told_of() {
     std::mem::forget(trx); // as at a crash: it is not ended
     let disk = disk.crash(1);
     drop(rig);
-    let (engine, told) = engine_log::open(disk.clone());
+    let (engine, logged) = engine_log::open(disk.clone());
     let left = || engine.store().trx_sys.rollback_records_left();
-    assert_eq!(left(), u64::from(ROWS), "nobody has begun it");
+    assert_eq!(left(), u64::from(ROWS), "the rollback has not begun");
     let mut losers = LoserRollback::new(engine.in_doubt.take_losers());
     let texts = || -> Vec<String> {
-        let told = told.lock();
-        let texts = told.iter().map(|(_, text)| text.clone());
+        let logged = logged.lock();
+        let texts = logged.iter().map(|(_, text)| text.clone());
         texts.filter(|text| text.starts_with("roll")).collect()
     };
     losers.step(engine.store(), 16).expect("rollback");

@@ -160,11 +160,11 @@ fn check(engine: &Arc<Engine>, table: &Table, when: &str) {
     for (i, kind) in KINDS.iter().enumerate() {
         let of = &found.indexes[i + 1];
         for (part, truth) in kind.distinct[..kind.parts].iter().enumerate() {
-            let told = of.distinct[part];
+            let estimated = of.distinct[part];
             let name = kind.name;
             assert!(
-                told * 2 >= *truth && told <= truth * 2,
-                "{when}: {name}, {part}: {told}, true {truth}"
+                estimated * 2 >= *truth && estimated <= truth * 2,
+                "{when}: {name}, {part}: {estimated}, true {truth}"
             );
         }
         assert!(
@@ -408,8 +408,8 @@ fn fill_wide(engine: &Arc<Engine>) -> Arc<Table> {
     table
 }
 
-fn is_near(told: u64, truth: u64) -> bool {
-    told * 2 >= truth && told <= truth * 2
+fn is_near(estimated: u64, truth: u64) -> bool {
+    estimated * 2 >= truth && estimated <= truth * 2
 }
 
 fn check_wide(engine: &Arc<Engine>, table: &Table, when: &str) {
@@ -442,13 +442,16 @@ fn check_wide(engine: &Arc<Engine>, table: &Table, when: &str) {
     assert!(of.pages_read < of.leaf_pages, "{when}: a part was read, {of:?}");
     for (from, to) in [(0, 1), (70, 80), (0, WIDE_VALUES / 2), (149, 150)] {
         let (lo, hi) = (wide_key(from), wide_key(to));
-        let told = engine
+        let estimated = engine
             .store()
             .statistics_keeper()
             .records_in_range(table, 1, Some(&lo), Some(&hi))
             .expect("range");
         let truth = ((to - from) * WIDE_ROWS / WIDE_VALUES) as u64;
-        assert!(is_near(told, truth), "{when}: {told} from {from} to {to}, true {truth}");
+        assert!(
+            is_near(estimated, truth),
+            "{when}: {estimated} from {from} to {to}, true {truth}"
+        );
     }
 }
 

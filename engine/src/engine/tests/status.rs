@@ -34,7 +34,7 @@ fn line<'a>(text: &'a str, start: &str) -> &'a str {
 
 /// The text named indexes by number and printed a wait as the source code of a struct.
 #[test]
-fn waits_and_deadlocks_are_told_by_name() {
+fn waits_and_deadlocks_are_reported_by_name() {
     let rig = TableFixture::create(SimDisk::new(1));
     let mut first = connection(&rig, 11);
     rig.insert(&mut first, &[1], &row(1)).expect("insert");
@@ -95,7 +95,7 @@ fn it_says_when_and_makes_up_no_number() {
 /// one just begun after a restart. Transactions that waited for it were shown the number of a
 /// connection that had gone.
 #[test]
-fn a_prepared_transaction_is_told_apart() {
+fn a_prepared_transaction_is_reported_as_such() {
     let disk = SimDisk::new(1);
     let rig = TableFixture::create(disk.clone());
     let mut trx = connection(&rig, 11);
@@ -105,14 +105,14 @@ fn a_prepared_transaction_is_told_apart() {
     rig.engine.prepare(&mut trx, &xid).expect("prepare");
     let shared = trx.shared.clone();
     rig.engine.in_doubt.keep(xid.clone(), trx);
-    let told = |rig: &TableFixture| line(&rig.engine.status_text(), "---TRANSACTION").to_string();
-    let text = told(&rig);
+    let line_of = |rig: &TableFixture| line(&rig.engine.status_text(), "---TRANSACTION").to_string();
+    let text = line_of(&rig);
     assert!(
         text.contains(", connection 11, ") && text.contains(&format!(", XA {xid}, prepared")),
         "{text}"
     );
     shared.detach();
-    let text = told(&rig);
+    let text = line_of(&rig);
     assert!(
         text.contains(", without a connection, ") && text.contains(&format!(", XA {xid}, prepared")),
         "{text}"
@@ -142,7 +142,7 @@ fn a_prepared_transaction_is_told_apart() {
     });
     rig.engine.close(Close::LogOnly).expect("close");
     let rig = TableFixture::reopen(disk).expect("open");
-    let text = told(&rig);
+    let text = line_of(&rig);
     assert!(
         text.contains(&format!(", found at start, XA {xid}, prepared")),
         "{text}"
@@ -154,7 +154,7 @@ fn a_prepared_transaction_is_told_apart() {
 /// A transaction that held only ranges, or a snapshot, had no line, though others, or purge, waited
 /// for it.
 #[test]
-fn whoever_holds_something_has_a_line() {
+fn every_holder_of_something_has_a_line() {
     let rig = TableFixture::create(SimDisk::new(1));
     let mut locker = connection(&rig, 11);
     locker.isolation = Isolation::Serializable;

@@ -64,11 +64,11 @@ fn an_entry_that_is_merged_meanwhile_is_met() {
     for merged_before in [false, true] {
         let rig = opened();
         leave_entry(&rig);
-        let his = rig.clone();
+        let shared_rig = rig.clone();
         if merged_before {
             at(SyncPoint::NothingPending, || ());
         }
-        at(SyncPoint::NothingPending, move || merge_all(&his, 0));
+        at(SyncPoint::NothingPending, move || merge_all(&shared_rig, 0));
         assert!(!rig.store().loads().is_bare(rig.table.layout()).expect("look"));
         merge_all(&rig, 0);
         assert!(!rig.store().loads().is_bare(rig.table.layout()).expect("look"));
@@ -84,10 +84,10 @@ fn a_load_meets_what_was_left_pending_between_its_looks() {
     let begun = rig.store().loads().begin_bulk_insert(&rig.table).expect("look");
     let mut bulk = begun.expect("an empty table");
     at(SyncPoint::NothingPending, || ());
-    let his = rig.clone();
-    at(SyncPoint::NothingPending, move || leave_entry(&his));
-    let his = rig.clone();
-    at(SyncPoint::NothingPending, move || merge_all(&his, 0));
+    let shared_rig = rig.clone();
+    at(SyncPoint::NothingPending, move || leave_entry(&shared_rig));
+    let shared_rig = rig.clone();
+    at(SyncPoint::NothingPending, move || merge_all(&shared_rig, 0));
     for n in 0..5u8 {
         let (pk, row) = ([n + 10], row(n, 100 + n as u16));
         with_entries(&pk, &row, |entries| bulk.add(&mut trx, &pk, &row.encode(), entries)).expect("add");

@@ -102,7 +102,7 @@ impl Bed {
             disk,
             rows: self.rows,
         };
-        assert_eq!(bed.len(), bed.pages(), "the start leaves no page behind the end");
+        assert_eq!(bed.len(), bed.pages(), "the start leaves no page past the end");
         let mut trx = bed.rig.begin(Isolation::RepeatableRead);
         bed.rig.check_view(&mut trx, &bed.rows, "after the crash");
         bed.rig.engine.commit(&mut trx, false).expect("commit");

@@ -218,7 +218,7 @@ fn new_values_of_a_large_index_are_put_unseen() {
 /// The second of two inserters of one value waits for the first, whose entry is not merged, and
 /// whose leaf is not in memory.
 #[test]
-fn an_unseen_value_belongs_to_who_put_it() {
+fn an_unread_value_belongs_to_its_inserter() {
     let world = World::filled(false);
     for undone in [false, true] {
         let mut first = world.begin();
@@ -396,13 +396,13 @@ fn replace_index(world: &World) {
 
 /// A table that is emptied again and again kept a layout of each time.
 #[test]
-fn old_layouts_go_when_nobody_has_the_table() {
+fn old_layouts_go_when_the_table_is_not_in_use() {
     let world = World::filled_with(false, small());
     let World { engine, table, .. } = world;
     let store = engine.store();
     store.tables().truncate_table("t").expect("truncated");
     let again = store.tables().open_table("t").expect("open");
-    assert!(again.has_old_layouts(), "somebody has it");
+    assert!(again.has_old_layouts(), "a handle has it");
     store.tables().close_table(&again);
     store.tables().close_table(&table);
     drop((again, table));

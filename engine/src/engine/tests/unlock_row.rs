@@ -42,7 +42,8 @@ fn skip_locked_skips_no_row_of_its_own() {
         rig.update(&mut trx, &[2], &row(2, 20), &row(2, 25)).expect("update");
         let mut passer = rig.begin(ReadCommitted);
         let (locks, clustered) = (rig.store().trx_sys.locks(), rig.table.layout().clustered.id);
-        (locks.lock(&mut passer, clustered, &[2], LockMode::Exclusive, LockPolicy::Wait)).expect("nobody is there");
+        (locks.lock(&mut passer, clustered, &[2], LockMode::Exclusive, LockPolicy::Wait))
+            .expect("no other transaction holds it");
         let mut cursor = rig.store().cursor(rig.table.clone());
         for on_locked in [OnLocked::Skip, OnLocked::Refuse] {
             let lock = LockChoice {

@@ -39,22 +39,22 @@ fn insert(rig: &TableFixture, numbers: impl Iterator<Item = u32>) -> u64 {
     rows
 }
 
-type Told = Arc<Mutex<Vec<String>>>;
+type Logged = Arc<Mutex<Vec<String>>>;
 
-fn open(disk: &Arc<SimDisk>) -> (TableFixture, Told) {
-    let told = Told::default();
-    let into = told.clone();
+fn open(disk: &Arc<SimDisk>) -> (TableFixture, Logged) {
+    let logged = Logged::default();
+    let into = logged.clone();
     let log: LogSink = Arc::new(move |level, text: &str| into.lock().push(format!("{level:?}: {text}")));
     let config = crate::engine::Config { log, ..config() };
     let engine = Engine::open_still(disk.clone(), config).expect("opens");
     let table = engine.store().tables().open_table("t").expect("table");
     let rig = TableFixture { engine, table };
     buffer(&rig, true);
-    (rig, told)
+    (rig, logged)
 }
-fn said(told: &Told, word: &str) -> Vec<String> {
-    let told = told.lock();
-    told.iter().filter(|line| line.contains(word)).cloned().collect()
+fn said(logged: &Logged, word: &str) -> Vec<String> {
+    let logged = logged.lock();
+    logged.iter().filter(|line| line.contains(word)).cloned().collect()
 }
 fn delta(rig: &TableFixture, n: usize) -> Arc<Delta> {
     rig.table.layout().secondary[n].index.delta.clone().expect("delta")
@@ -92,7 +92,7 @@ fn insert_between(rig: &TableFixture, numbers: Range<u32>, lower: &[u8], upper: 
 fn a_leaf_that_cannot_be_read_keeps_no_other_from_being_merged() {
     let (disk, page, lower, upper) = filled();
     break_page(&disk, page);
-    let (rig, told) = open(&disk);
+    let (rig, logged) = open(&disk);
     let waiting = insert_between(&rig, ROWS..ROWS + 500, &lower, &upper);
     let others = insert(&rig, (ROWS..ROWS + 500).filter(|n| !lies_in(*n, &lower, &upper)));
     assert!(waiting > 0 && others > waiting);
@@ -111,8 +111,8 @@ fn a_leaf_that_cannot_be_read_keeps_no_other_from_being_merged() {
     );
     assert_eq!(delta(&rig, 1).entries(), 0);
     rig.store().merge_scheduler().drain_changes().expect("drain");
-    let lines = said(&told, "by_group");
-    assert!(lines.len() == 1, "told once: {lines:?}");
+    let lines = said(&logged, "by_group");
+    assert!(lines.len() == 1, "logged once: {lines:?}");
     for word in ["table t", &format!("page {page}"), "REPAIR TABLE"] {
         assert!(lines[0].contains(word), "{word} is missing in: {lines:?}");
     }
@@ -129,18 +129,18 @@ fn a_leaf_that_cannot_be_read_keeps_no_other_from_being_merged() {
 fn what_waits_for_a_broken_leaf_does_not_fill_the_buffer() {
     let (disk, page, lower, upper) = filled();
     break_page(&disk, page);
-    let (rig, told) = open(&disk);
+    let (rig, logged) = open(&disk);
     rig.engine.set("change_buffer_max_size", 0).expect("set");
     let mut rounds = Rounds::default();
     let (mut from, mut rows) = (ROWS, ROWS as u64);
-    while said(&told, "set aside").is_empty() {
+    while said(&logged, "set aside").is_empty() {
         rows += insert_between(&rig, from..from + 2000, &lower, &upper);
         from += 2000;
         disk.advance_us(11_000_000);
         rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
         let report = rig.store().merge_scheduler().change_report();
         assert!(report.bytes < report.bytes_max, "{report:?}");
-        assert!(from < 60_000, "nobody sees to it: {report:?}");
+        assert!(from < 60_000, "the debt is not bounded: {report:?}");
     }
     assert!(
         delta(&rig, 0).bytes() > rig.store().change.bytes_max() / 8,
@@ -170,22 +170,22 @@ fn what_cannot_be_counted_does_not_fill_the_buffer() {
     let by_group = rig.table.layout().secondary[0].index.id;
     rig.engine.close(Close::Fast).expect("close");
     damage(&disk, FIRST_TABLE_FILE, leaf_of(by_group | DELTA_BIT), flip);
-    let (rig, told) = open(&disk);
+    let (rig, logged) = open(&disk);
     rig.engine.set("change_buffer_max_size", 0).expect("set");
     let mut rounds = Rounds::default();
     let mut from = ROWS + 3000;
-    while said(&told, "set aside").is_empty() {
+    while said(&logged, "set aside").is_empty() {
         insert(&rig, from..from + 200);
         from += 200;
         disk.advance_us(11_000_000);
         rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
         assert!(
             from < 20_000,
-            "nobody sees to it: {:?}",
+            "the debt is not bounded: {:?}",
             rig.store().merge_scheduler().change_report()
         );
     }
-    assert!(said(&told, "by_group")[0].contains("REPAIR TABLE"));
+    assert!(said(&logged, "by_group")[0].contains("REPAIR TABLE"));
     rig.store().merge_scheduler().drain_changes().expect("drain");
     let report = rig.store().merge_scheduler().change_report();
     assert_eq!((report.entries, report.bytes, report.uncounted), (0, 0, 0));
@@ -209,7 +209,7 @@ fn what_is_estimated_and_cannot_be_counted_does_not_fill_the_buffer() {
     };
     rig.engine.close(Close::Fast).expect("close");
     break_page(&disk, second);
-    let (rig, told) = open(&disk);
+    let (rig, logged) = open(&disk);
     rig.engine.set("change_buffer_max_size", 0).expect("set");
     let mut rounds = Rounds::default();
     for _ in 0..5 {
@@ -221,7 +221,7 @@ fn what_is_estimated_and_cannot_be_counted_does_not_fill_the_buffer() {
         "little was counted"
     );
     assert_eq!(
-        said(&told, "set aside").len(),
+        said(&logged, "set aside").len(),
         1,
         "{:?}",
         rig.store().merge_scheduler().change_report()
@@ -236,7 +236,7 @@ fn what_is_estimated_and_cannot_be_counted_does_not_fill_the_buffer() {
 #[test]
 fn a_full_disk_keeps_no_leaf_with_room_from_being_merged() {
     let (disk, _, lower, upper) = filled();
-    let (rig, told) = open(&disk);
+    let (rig, logged) = open(&disk);
     insert(&rig, ROWS..ROWS + 300);
     let in_leaf = insert_between(&rig, ROWS + 300..60_000, &lower, &upper);
     rig.engine.checkpoint().expect("checkpoint");
@@ -251,8 +251,8 @@ fn a_full_disk_keeps_no_leaf_with_room_from_being_merged() {
         .expect("as far as it goes");
     let left = delta(&rig, 0).entries();
     assert!(left > 0, "the disk is not full");
-    assert!(left <= in_leaf, "those behind it are not merged: {left}");
-    assert!(said(&told, "by_group").is_empty(), "nothing is broken");
+    assert!(left <= in_leaf, "the changes after it are not merged: {left}");
+    assert!(said(&logged, "by_group").is_empty(), "nothing is broken");
     disk.set_space(None);
     rig.store().merge_scheduler().drain_changes().expect("drain");
     assert_eq!(rig.store().merge_scheduler().change_report().entries, 0);

@@ -43,7 +43,7 @@ fn steps_that_fail(rig: &TableFixture, disk: &SimDisk) -> u32 {
 #[test]
 fn purge_passes_over_what_cannot_be_read_for_long() {
     let disk = filled();
-    let (rig, told) = reopen(&disk);
+    let (rig, logged) = reopen(&disk);
     deleted(&rig, 0..200);
     disk.refuse(Some(&file_name(FIRST_TABLE_FILE)));
     assert!((3..30).contains(&steps_that_fail(&rig, &disk)), "not at once");
@@ -51,7 +51,7 @@ fn purge_passes_over_what_cannot_be_read_for_long() {
     assert_eq!(passed_over(), 50, "what meets the same failure does not wait again");
     assert_eq!(steps_that_fail(&rig, &disk), 0);
     assert_eq!(passed_over(), 100);
-    let said = told.lock().join("\n");
+    let said = logged.lock().join("\n");
     assert_eq!(said.matches("purge passes over").count(), 1, "{said}");
     assert!(
         said.contains("table t") && said.contains("ALTER TABLE ... FORCE"),
@@ -66,7 +66,7 @@ fn purge_passes_over_what_cannot_be_read_for_long() {
 #[test]
 fn a_failure_that_passes_costs_purge_nothing() {
     let disk = filled();
-    let (rig, told) = reopen(&disk);
+    let (rig, logged) = reopen(&disk);
     deleted(&rig, 0..200);
     // Again and again, but never for long.
     for _ in 0..20 {
@@ -78,7 +78,7 @@ fn a_failure_that_passes_costs_purge_nothing() {
     }
     rig.purge_all();
     assert_eq!(rig.engine.counters().purge_passed_over.get(), 0);
-    assert!(!told.lock().join("\n").contains("purge"), "{:?}", told.lock());
+    assert!(!logged.lock().join("\n").contains("purge"), "{:?}", logged.lock());
     rig.check_table();
 }
 
@@ -120,7 +120,7 @@ fn the_purge_thread_outlives_a_file_that_cannot_be_read() {
 #[test]
 fn a_slow_close_purges_what_can_be_read_and_says_how_much_stays() {
     let disk = filled();
-    let (rig, told) = reopen(&disk);
+    let (rig, logged) = reopen(&disk);
     rig.purge_all();
     let (mut of_t, mut of_u) = (rig.begin(ReadCommitted), rig.begin(ReadCommitted));
     rig.delete(&mut of_t, &pk(7), &row(7)).expect("delete");
@@ -136,15 +136,15 @@ fn a_slow_close_purges_what_can_be_read_and_says_how_much_stays() {
     disk.refuse(Some(&file_name(FIRST_TABLE_FILE)));
     rig.engine.close(Close::Slow).expect("close");
     assert_eq!(rig.store().trx_sys.undo.history_length(), 1);
-    let said = told.lock().join("\n");
+    let said = logged.lock().join("\n");
     assert_eq!(said.matches("purge: ").count(), 1, "{said}");
     assert!(said.contains("purge ends early: 1 transactions stay"), "{said}");
     disk.refuse(None);
     drop((rig, other));
-    let (rig, told) = reopen(&disk);
+    let (rig, logged) = reopen(&disk);
     rig.engine.close(Close::Slow).expect("close");
     assert_eq!(rig.store().trx_sys.undo.history_length(), 0);
-    assert!(!told.lock().join("\n").contains("purge"), "{:?}", told.lock());
+    assert!(!logged.lock().join("\n").contains("purge"), "{:?}", logged.lock());
 }
 
 /// Undo that could not be read is let alone for some seconds; a slow close passed over it in that
@@ -152,7 +152,7 @@ fn a_slow_close_purges_what_can_be_read_and_says_how_much_stays() {
 #[test]
 fn a_slow_close_tries_undo_that_could_not_be_read_once_more() {
     let disk = filled();
-    let (rig, told) = reopen(&disk);
+    let (rig, logged) = reopen(&disk);
     deleted(&rig, 0..200);
     rig.store().pool.discard_file(UNDO_FILE);
     disk.refuse(Some(&file_name(UNDO_FILE)));
@@ -162,7 +162,7 @@ fn a_slow_close_tries_undo_that_could_not_be_read_once_more() {
     assert_eq!(rig.store().purger().purge_step(50), Ok(false), "it rests");
     rig.engine.close(Close::Slow).expect("close");
     assert_eq!(rig.store().trx_sys.undo.history_length(), 0);
-    assert!(!told.lock().join("\n").contains("purge"), "{:?}", told.lock());
+    assert!(!logged.lock().join("\n").contains("purge"), "{:?}", logged.lock());
 }
 
 /// One more is opened: with room for one, the others are closed.
@@ -266,7 +266,7 @@ fn assert_undone(rig: &TableFixture) {
 fn a_rollback_waits_for_what_cannot_be_read() {
     for (partial, out_of_files) in [(false, false), (true, false), (false, true)] {
         let disk = filled();
-        let (rig, told) = super::damage::reopen_with(&disk, 1);
+        let (rig, logged) = super::damage::reopen_with(&disk, 1);
         let savepoint = rig.store().rollbacks().savepoint(&rig.begin(ReadCommitted));
         let mut trx = half_done(&rig);
         if out_of_files {
@@ -287,7 +287,7 @@ fn a_rollback_waits_for_what_cannot_be_read() {
             assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 1);
             assert_eq!(rig.store().rollbacks().retry_rollback(64), Ok(false));
         }
-        let said = told.lock().join("\n");
+        let said = logged.lock().join("\n");
         for word in ["waits: ", "table t", "clustered index", "if that lasts"] {
             assert!(said.contains(word), "{word} is missing in: {said}");
         }
@@ -359,10 +359,10 @@ fn a_rollback_that_waits_for_a_broken_page_outlives_a_failing_read() {
 /// A secondary leaf on a bad sector kept its table's losers from being undone for good. Not at
 /// once: it may pass.
 #[test]
-fn an_index_that_cannot_be_read_for_long_is_set_aside() {
+fn an_index_that_cannot_be_read_for_long_is_quarantined() {
     for passes in [true, false] {
         let disk = filled();
-        let (rig, told) = reopen(&disk);
+        let (rig, logged) = reopen(&disk);
         let index = rig.table.layout().secondary[0].index.tree;
         let leaf = index.get(&rig.store().pool, &row(3).group_key(&pk(3)));
         let at = leaf.expect("read").expect("there").page_no() as u64 * PAGE_SIZE as u64 + 5000;
@@ -381,7 +381,7 @@ fn an_index_that_cannot_be_read_for_long_is_set_aside() {
             disk.advance_us(SECOND_US);
         }
         assert_eq!(is_aside(), !passes);
-        let said = told.lock().join("\n");
+        let said = logged.lock().join("\n");
         assert_eq!(
             said.matches("REPAIR TABLE rebuilds the index; the index is set aside")
                 .count(),
@@ -450,8 +450,8 @@ fn a_start_that_cannot_read_a_page_keeps_the_log() {
         file.write_at(&[0; 4096], at / 4096 * 4096).expect("write");
         file.sync().expect("sync");
         for start in 0..2 {
-            let (rig, told) = reopen(&disk);
-            let said = told.lock().join("\n");
+            let (rig, logged) = reopen(&disk);
+            let said = logged.lock().join("\n");
             let is_told = said.contains("recovery: table t") && said.contains(&format!("page {no}"));
             assert!(is_told || start > 0, "{said}");
             let mut trx = rig.begin(ReadCommitted);

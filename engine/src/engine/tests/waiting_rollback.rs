@@ -92,7 +92,7 @@ fn no_index_is_built_of_rows_that_a_waiting_rollback_will_take_back() {
 
 /// One broken table kept every other from getting an index until the next start.
 #[test]
-fn a_loser_set_aside_holds_back_its_own_tables() {
+fn a_postponed_loser_holds_back_its_own_tables() {
     let disk = filled();
     let (rig, _) = reopen(&disk);
     rig.store().tables().create_table("v", &spec()).expect("create");
@@ -104,7 +104,7 @@ fn a_loser_set_aside_holds_back_its_own_tables() {
     drop(rig);
     disk.flip(&broken.0, broken.1, 1);
     let (rig, _) = reopen(&disk);
-    assert_eq!(waits(&rig), [true; 3], "nobody knows yet");
+    assert_eq!(waits(&rig), [true; 3], "not known yet");
     let found = rig.engine.in_doubt.take_losers();
     let mut losers = LoserRollback::new(found);
     let stopped = losers.step(rig.store(), 64).expect_err("t is broken");
@@ -120,7 +120,7 @@ fn a_loser_set_aside_holds_back_its_own_tables() {
 /// XA ROLLBACK was given: it is decided, though it is not done. The table in its way could not be
 /// dropped.
 #[test]
-fn a_prepared_one_set_aside_is_decided() {
+fn a_postponed_prepared_transaction_is_decided() {
     let disk = filled();
     let (rig, _) = reopen(&disk);
     rig.store().tables().create_table("v", &spec()).expect("create");

@@ -23,8 +23,8 @@ pub(super) const FIRST_REGISTER: u32 = 1_000_000;
 /// slot after the lists.
 pub(super) const BAND: u64 = 40;
 pub(super) const TRIES_MAX: u32 = 6;
-/// How often other sessions have turns in the middle of a statement, at each possible moment, and
-/// how many turns at most. The same holds in the middle of their statements.
+/// How often other sessions have turns in the middle of a statement, at each possible moment. How
+/// many turns they have at most. How deep turns are nested: in the middle of theirs, too.
 const MEANWHILE_PERCENT: u64 = 3;
 const MEANWHILE_TURNS: u64 = 8;
 const DEPTH_MAX: u32 = 2;
@@ -411,7 +411,7 @@ impl World {
         self.depth.set(DEPTH_MAX);
         for n in 0..SESSIONS {
             let session = self.sessions.borrow_mut()[n].replace(Session::default());
-            let mut session = session.expect("nobody is in the middle of a statement");
+            let mut session = session.expect("no session is in the middle of a statement");
             if session.trx.is_some() {
                 self.record(&mut session, n, End::RolledBack, self.now());
             }
@@ -432,7 +432,7 @@ impl World {
     pub(super) fn finish(&self) -> History {
         for n in 0..SESSIONS {
             let session = self.sessions.borrow_mut()[n].take();
-            let mut session = session.expect("nobody is in the middle of a statement");
+            let mut session = session.expect("no session is in the middle of a statement");
             if session.trx.is_some() {
                 self.end(&mut session, n, false);
             }

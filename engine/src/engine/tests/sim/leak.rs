@@ -104,7 +104,7 @@ impl World {
 }
 
 struct Count {
-    /// That somebody owns.
+    /// That have an owner.
     pages: u64,
     /// That the file counts as used.
     used: u64,

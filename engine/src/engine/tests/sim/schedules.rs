@@ -55,7 +55,7 @@ fn random_schedules_find_nothing() {
     let (first, count) = (*range.start(), range.end() - range.start() + 1);
     let next = AtomicU64::new(first);
     let begun = Instant::now();
-    let told = AtomicU64::new(0);
+    let reported = AtomicU64::new(0);
     let findings = Mutex::new(Vec::new());
     let (unseen, before_crashes) = (AtomicU64::new(0), AtomicU64::new(0));
     let (stretches, leaves) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -78,7 +78,7 @@ fn random_schedules_find_nothing() {
             findings.lock().expect("no panic").push(text);
         }
         let s = begun.elapsed().as_secs();
-        if s / PROGRESS_S > told.fetch_max(s / PROGRESS_S, Ordering::Relaxed) {
+        if s / PROGRESS_S > reported.fetch_max(s / PROGRESS_S, Ordering::Relaxed) {
             let done = seed - first;
             println!("{done} of {count} schedules, {} a second", done / s);
         }

@@ -156,7 +156,7 @@ pub struct History {
     /// Survives any crash.
     durable: State,
     /// Final, in order, not known to be durable: (end LSN, change).
-    behind: Vec<(Lsn, Change)>,
+    after: Vec<(Lsn, Change)>,
     /// All of it.
     current: Rc<State>,
     /// Was under way when something failed: may have become final.
@@ -170,7 +170,7 @@ impl History {
     /// The change is final: every new view sees it. `lsn`: not below its end.
     pub fn add(&mut self, change: Change, lsn: Lsn) {
         Rc::make_mut(&mut self.current).apply(&change);
-        self.behind.push((lsn, change));
+        self.after.push((lsn, change));
     }
     /// Everything so far was acknowledged as durable.
     pub fn all_durable(&mut self) {
@@ -178,8 +178,8 @@ impl History {
     }
     /// The engine says that its log is durable up to here.
     pub fn durable_to(&mut self, lsn: Lsn) {
-        let n = self.behind.iter().take_while(|(end, _)| *end <= lsn).count();
-        for (_, change) in self.behind.drain(..n) {
+        let n = self.after.iter().take_while(|(end, _)| *end <= lsn).count();
+        for (_, change) in self.after.drain(..n) {
             self.durable.apply(&change);
         }
     }
@@ -208,8 +208,8 @@ impl History {
     pub fn settle(&mut self, found: &State) -> Result<(), String> {
         let mut state = self.durable.clone();
         let mut mismatch = state.difference(found);
-        let behind: Vec<Change> = std::mem::take(&mut self.behind).into_iter().map(|(_, c)| c).collect();
-        for change in behind.iter().chain(&self.in_doubt.take()) {
+        let after: Vec<Change> = std::mem::take(&mut self.after).into_iter().map(|(_, c)| c).collect();
+        for change in after.iter().chain(&self.in_doubt.take()) {
             if mismatch.is_none() {
                 break;
             }
@@ -222,7 +222,7 @@ impl History {
             return Err(format!(
                 "a crash left a state that never was. Against what was acknowledged as durable: {what}. \
                  Against all that was tried ({} changes more): {}",
-                behind.len(),
+                after.len(),
                 mismatch.unwrap_or_default()
             ));
         }

@@ -29,8 +29,8 @@ pub type Step = std::result::Result<(), String>;
 
 /// More than the losers of any schedule need, if nothing is in their way.
 const LOSER_STEPS: u32 = 1000;
-/// ... and this many on a full disk. A step that waits there for a segment of the log sleeps for a
-/// second of real time.
+/// ... and so many of these on a full disk. A step that waits there for a segment of the log sleeps
+/// for a second of real time.
 const LOSER_STEPS_WHEN_FULL: u32 = 20;
 
 pub struct World {
