@@ -86,7 +86,7 @@ def find(engines, name):
     found = engines.get(name.lower())
     if found is None:
         near = difflib.get_close_matches(name.lower(), engines, 1)
-        hint = f"did you mean {engines[near[0]].name}?" if near else "lab/README.md tells how to write one"
+        hint = f"did you mean {engines[near[0]].name}?" if near else "lab/docs/engine-file.md tells how to write one"
         raise LabError(f"there is no engine {name!r} in lab/engines, which has {', '.join(one.name for one in engines.values())}; {hint}")
     return found
 
