@@ -9,6 +9,13 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
+// Lock-free files take these names from here, and so do the files beside them that a model needs.
+// The models of `tools/races` compile the same files with the model checker's types instead.
+pub use arc_swap::ArcSwapOption;
+pub use parking_lot::RwLock;
+pub use std::sync::{atomic, Arc, OnceLock};
+pub use std::thread_local;
+
 /// Order in which locks may be taken while another one is held: to a larger number only.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]

@@ -32,10 +32,9 @@
 //! when the log is poisoned meanwhile. Takes `RedoFlush`; wakes outside it. Called by: `log.rs`,
 //! `group_commit.rs`.
 use super::flush_mode::FlushMode;
-use crate::base::sync::{Rank, RankedMutex};
+use crate::base::sync::atomic::{AtomicU32, Ordering};
+use crate::base::sync::{thread_local, Arc, Rank, RankedMutex};
 use crate::io::futex;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Arc;
 
 /// How a wait ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -18,9 +18,8 @@
 //! by: `delta::summary`, `delta::tree`.
 use super::memory::{MemoryBudget, Reservation};
 use crate::base::bytes::hash_wide;
-use parking_lot::RwLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::base::sync::{Arc, OnceLock, RwLock};
 
 const PROBES: u64 = 4;
 /// Bytes of a small entry. A partition gets a byte of filter for each of this many bytes.

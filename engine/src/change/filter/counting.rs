@@ -32,9 +32,8 @@
 //!
 //! Called by: `delta::summary`.
 use super::memory::{MemoryBudget, Reservation};
-use arc_swap::ArcSwapOption;
-use std::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
-use std::sync::Arc;
+use crate::base::sync::atomic::{AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use crate::base::sync::{Arc, ArcSwapOption};
 
 const STUCK: u16 = u16::MAX;
 /// Slots of an index's first filter: 512 bytes. In a pool of 320 MiB ten thousand indexes may have

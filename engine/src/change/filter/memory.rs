@@ -1,8 +1,8 @@
 //! The memory budget that the filters of one kind share, over all indexes.
 //!
 //! Locks: none. Called by: `filter::counting`, `filter::bloom`.
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::Arc;
 
 /// The part (1/n) of the budget that only first filters may take. A few large filters must leave
 /// room for the small first filters of thousands of indexes.

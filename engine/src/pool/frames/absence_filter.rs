@@ -18,11 +18,10 @@
 //! Called by: `evict` (makes), `store` (drops), and `change`, which asks [`AbsenceFilters::lacks`].
 use super::geometry::PoolGeometry;
 use crate::base::bytes::mixed;
-use crate::base::sync::{Rank, RankedMutex};
+use crate::base::sync::atomic::{AtomicU64, Ordering};
+use crate::base::sync::{Arc, OnceLock, Rank, RankedMutex};
 use crate::base::{planted, FileId, Mutant, PageId};
 use crate::pool::page::PAGE_SIZE;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 const WORDS: usize = PAGE_SIZE / 64 / 8;
 const BITS: usize = WORDS * 64;

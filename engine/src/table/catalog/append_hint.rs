@@ -11,8 +11,8 @@
 //! it was noted, with no load since, is the tree's as long as its header says so.
 //!
 //! Called by `table` only; takes no latch.
+use crate::base::sync::atomic::{AtomicU64, Ordering};
 use crate::base::PageNo;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Both in one word: the loads that had begun (modulo 2^32), and the leaf. Leaf 0: the latest row
 /// went to another place.

@@ -6,9 +6,9 @@
 //!
 //! Layouts lie in segments, each twice as long as the one before. The number of layouts says where
 //! the last one is. Called by `table`.
+use crate::base::sync::atomic::{AtomicU32, Ordering};
+use crate::base::sync::OnceLock;
 use crate::table::catalog::layout::Layout;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::OnceLock;
 
 type Segment = OnceLock<Box<[OnceLock<Layout>]>>;
 

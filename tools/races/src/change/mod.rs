@@ -1,0 +1,2 @@
+//! As the engine's `change`.
+pub mod filter;

@@ -1,0 +1,29 @@
+//! Models of the engine's lock-free code, checked by loom.
+//!
+//! The engine's own files are compiled here, by `#[path]`, with loom's atomics and locks in place
+//! of the standard ones. So loom runs the very code that ships. A model is a function `model_...`
+//! beside the file that it checks, because most items of these files are private to their module.
+//! `tests/models.rs` runs each model as a test.
+//!
+//! Loom runs a model once for each interleaving of its threads, and for each older value that the
+//! memory model allows a load to return. A preemption bound ([`check`]) keeps the number small.
+//!
+//! The folders follow those of the engine. Files here that have the name of an engine file stand
+//! in for it. `scripts/races` runs the models, and then runs them on planted bugs
+//! (`tools/races/planted`), which they must find.
+// The engine's files have more than the models call.
+#![allow(dead_code, unused_imports)]
+
+mod base;
+pub mod change;
+mod io;
+pub mod pool;
+pub mod redo;
+pub mod table;
+
+/// Runs a model with at most `preemptions` switches away from a thread that could go on.
+fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
+}

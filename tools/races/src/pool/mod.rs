@@ -1,0 +1,6 @@
+//! As the engine's `pool`.
+pub mod frames;
+mod page {
+    /// The smallest that makes a filter of one word.
+    pub const PAGE_SIZE: usize = 512;
+}

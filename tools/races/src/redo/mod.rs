@@ -1,0 +1,1 @@
+//! As the engine's `redo`.

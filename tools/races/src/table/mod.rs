@@ -1,0 +1,2 @@
+//! As the engine's `table`.
+pub mod catalog;
