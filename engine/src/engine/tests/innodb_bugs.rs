@@ -1,9 +1,9 @@
 //! The change buffer that was taken out of another engine had a history of corruptions. One test
-//! for each kind, named after its report, with why it cannot happen here. The root faults were
-//! two copies of the truth (a bitmap beside the buffer), and a key that is a page number. The buffer
-//! had its own space and latches, and no bound. Here a change belongs to an entry's key, its delta tree to its index, and
-//! both change in ordinary mini-transactions. MDEV-34879 has a file of its own,
-//! `innodb_bug_page_reads.rs`.
+//! for each kind, named after its report, with why it cannot happen here. The root faults were two
+//! copies of the truth (a bitmap beside the buffer), and a key that is a page number. The buffer
+//! had its own space and latches, and no bound. Here a change belongs to an entry's key, its delta
+//! tree to its index, and both change in ordinary mini-transactions. MDEV-34879 has a file of its
+//! own, `innodb_bug_page_reads.rs`.
 use super::change_buffer::*;
 use super::fixture::*;
 use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE};

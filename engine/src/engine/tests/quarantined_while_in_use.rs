@@ -4,14 +4,31 @@
 use super::damage::{damage, filled, flip, leaf_of, numbers, reopen, row, text, ROWS};
 use super::fixture::*;
 use crate::base::ids::FIRST_TABLE_FILE;
-use crate::base::Result;
+use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::engine::steps::LoserRollback;
+use crate::engine::Engine;
 use crate::io::{Caching, Disk, Mode, SimDisk};
 use crate::table::LockChoice;
 use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
 use crate::txn::LockMode;
 use std::sync::Arc;
+
+/// A rollback met a broken page of an index, and the table was dropped before the index was
+/// quarantined. The new definition put the dropped table back into the catalog, without its file.
+#[test]
+fn a_dropped_table_does_not_return_with_a_quarantined_index() {
+    let disk = SimDisk::new(1);
+    let rig = TableFixture::create(disk.clone());
+    let tables = rig.store().tables();
+    let index = rig.table.layout().secondary[0].index.id;
+    tables.drop_table("t").expect("drop");
+    let why = Error::corrupt("a page of the index is broken");
+    tables.quarantine_index(&rig.table, index, &why).expect("nothing to do");
+    rig.engine.checkpoint().expect("checkpoint");
+    let opened = Engine::open(disk.crash(1), config()).expect("opens: the catalog names no file that is missing");
+    assert!(opened.store().tables().table_named("t").is_err(), "the table is gone");
+}
 
 /// A transaction that a crash cut off deleted every row, and a leaf of that index is broken. The
 /// rollback, which the test is to run, restores some entries and quarantines the index. Then it

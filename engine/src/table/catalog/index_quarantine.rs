@@ -27,10 +27,15 @@ pub(in crate::table) fn check_not_quarantined(index: &Index) -> Result<()> {
 impl Tables {
     /// From here on the index is neither read nor kept up, and its pending changes are no debt any
     /// more. Durable on return: a reader must never miss the changes that are left out.
-    pub(in crate::table) fn quarantine_index(&self, table: &Arc<Table>, index: IndexId, why: &Error) -> Result<()> {
+    pub(crate) fn quarantine_index(&self, table: &Arc<Table>, index: IndexId, why: &Error) -> Result<()> {
         let named = self.log.name_damage(why.clone().lasting());
         {
             let _ddl = self.start_ddl()?;
+            // The caller holds no gate: the table may have been dropped since the page was read. Its
+            // definition must not return to the catalog.
+            if table.is_dropped() {
+                return Ok(());
+            }
             let mut new = table.layout().clone();
             let Some(found) = new.secondary.iter_mut().find(|s| s.index.id == index && !s.quarantined) else {
                 return Ok(());

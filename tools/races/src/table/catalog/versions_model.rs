@@ -4,8 +4,8 @@ use super::versions::Layouts;
 use loom::thread;
 use std::sync::Arc;
 
-/// A reader finds a layout that is complete, and none older than it has seen before, while another
-/// thread publishes two more, the second in a new segment.
+/// A reader finds a layout that is complete, and none older than it has seen before. Meanwhile
+/// another thread publishes two more, the second in a new segment.
 pub fn model_last_layout_is_complete() {
     crate::check(3, || {
         let layouts = Arc::new(Layouts::new(Layout::new(1)));
