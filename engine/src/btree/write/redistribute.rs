@@ -67,15 +67,15 @@ impl Siblings {
             leaves,
         }))
     }
-    /// Leaves.
-    pub fn len(&self) -> usize {
+    /// The number of leaves.
+    pub fn count(&self) -> usize {
         self.leaves.len()
     }
     pub fn lower<'m>(&self, mtr: &'m Mtr<'_>) -> &'m [u8] {
         Node::new(mtr.bytes(self.leaves[0])).lower_fence()
     }
     pub fn upper<'m>(&self, mtr: &'m Mtr<'_>) -> Option<&'m [u8]> {
-        Node::new(mtr.bytes(self.leaves[self.len() - 1])).upper_fence()
+        Node::new(mtr.bytes(self.leaves[self.count() - 1])).upper_fence()
     }
     pub fn contents(&self, mtr: &Mtr<'_>) -> Contents {
         Contents(self.leaves.iter().map(|page| mtr.bytes(*page).to_vec()).collect())
@@ -88,17 +88,17 @@ impl Siblings {
             return Ok(false);
         };
         let node = Node::new(mtr.bytes(self.parent));
-        let gone: usize = (self.slot + 1..self.slot + self.len())
+        let gone: usize = (self.slot + 1..self.slot + self.count())
             .map(|slot| item_size(node.key(slot).len(), 4))
             .sum();
         let come: usize = parts[1..].iter().map(|part| item_size(part.lower.len(), 4)).sum();
         if come > node.free() + gone {
             return Ok(false);
         }
-        let last = self.leaves[self.len() - 1];
+        let last = self.leaves[self.count() - 1];
         let right = Node::new(mtr.bytes(last)).right().unwrap_or(0);
         let mut numbers: Vec<PageNo> = self.leaves.iter().map(|page| mtr.id(*page).no).collect();
-        let more = parts.len() - self.len();
+        let more = parts.len() - self.count();
         if more > 0 {
             numbers.extend(space::allocate_many(mtr, self.tree.file, mtr.id(last).no, more)?);
         }
@@ -118,7 +118,7 @@ impl Siblings {
             }
         }
         let page = self.parent;
-        for slot in (self.slot + 1..self.slot + self.len()).rev() {
+        for slot in (self.slot + 1..self.slot + self.count()).rev() {
             edit::remove(&mut MtrPage { mtr, page }, slot);
         }
         for (i, part) in parts.iter().enumerate().skip(1) {
@@ -171,7 +171,7 @@ fn leaf_parent(tree: &Tree, mtr: &mut Mtr<'_>, key: &[u8]) -> Result<Option<Page
 fn plan(mtr: &Mtr<'_>, over: &Siblings, items: &[(&[u8], &[u8])]) -> Option<Vec<Part>> {
     let size = |item: &(&[u8], &[u8])| item_size(item.0.len(), item.1.len());
     let total: usize = items.iter().map(size).sum();
-    let pages = over.len().max(total.div_ceil(FILL));
+    let pages = over.count().max(total.div_ceil(FILL));
     if items.len() < 2 * pages {
         return None;
     }

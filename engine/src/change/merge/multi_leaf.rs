@@ -53,7 +53,7 @@ pub fn merge_stretch(batch: &mut Batch<'_>, at: &[u8]) -> Result<Option<MergedSt
     }
     pool.redo().reserve_to_go_on()?;
     let mut mtr = pool.begin();
-    let Some(siblings) = crate::btree::Siblings::latch(&tree, &mut mtr, at, stretch)? else {
+    let Some(siblings) = crate::btree::Siblings::latch(tree, &mut mtr, at, stretch)? else {
         return Ok(None);
     };
     let lo = siblings.lower(&mtr).to_vec();
@@ -84,7 +84,7 @@ pub fn merge_stretch(batch: &mut Batch<'_>, at: &[u8]) -> Result<Option<MergedSt
     };
     mtr.commit();
     #[cfg(test)]
-    REDISTRIBUTED.with(|sum| sum.set((sum.get().0 + 1, sum.get().1 + siblings.len() as u64)));
+    REDISTRIBUTED.with(|sum| sum.set((sum.get().0 + 1, sum.get().1 + siblings.count() as u64)));
     sync_point(SyncPoint::MergedToBeCounted);
     batch.count_merged(done, &kept, &taken);
     batch.free_empty(taken)?;
@@ -98,7 +98,7 @@ pub fn merge_stretch(batch: &mut Batch<'_>, at: &[u8]) -> Result<Option<MergedSt
         }
     };
     Ok(Some(MergedStretch {
-        leaves: siblings.len(),
+        leaves: siblings.count(),
         end: hi,
         rest,
     }))

@@ -161,7 +161,7 @@ fn the_leaves_of_a_stretch_are_read_before_it_is_latched() {
     let key = |n: u32| (n << 8).to_be_bytes();
     let long = |n: u32| {
         let mut value = Vec::new();
-        encode(&mut value, 1, 4, 4, &vec![n as u8; 100]);
+        encode(&mut value, 1, 4, 4, &[n as u8; 100]);
         value
     };
     (0..2000).for_each(|n| put_raw(&rig.pool, &index, &key(n), &long(n)));

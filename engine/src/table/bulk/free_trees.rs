@@ -102,11 +102,11 @@ impl TreeFreer {
     /// Frees the tree's pages. A tree with a broken page is not walked: its pages are found by
     /// their own headers, and the broken ones are lost. False: not now, the next start tries again.
     fn free_pages(&self, table: &Table, tree: &Tree) -> Result<bool> {
-        let why = match crate::btree::TreeRemover::new(&self.pool, &tree).remove() {
+        let why = match crate::btree::TreeRemover::new(&self.pool, tree).remove() {
             Err(e) if e.is_corrupt() => self.log.name_damage(e),
             done => return done.map(|()| true),
         };
-        let lost = crate::btree::TreeRemover::new(&self.pool, &tree).remove_scattered()?;
+        let lost = crate::btree::TreeRemover::new(&self.pool, tree).remove_scattered()?;
         let left = match lost {
             Some(0) => "is freed wholly, though a page of it cannot be read".into(),
             Some(lost) => format!("leaves {lost} pages that cannot be read behind"),

@@ -112,7 +112,7 @@ pub fn runs_of<'a>(delta: &'a Delta, counts: Counts<'a>) -> Vec<Run<'a>> {
 fn sample_run(pool: &Pool, run: &Run<'_>, shape: &KeyShape, pages: usize, begun: &mut Begun) -> Result<Sample> {
     let end = end_of(&run.prefix);
     let dice = pool.disk().random();
-    let map = LeafMap::read(&run.tree, pool, &run.prefix, end.as_deref(), NODES_MAX, dice)?;
+    let map = LeafMap::read(run.tree, pool, &run.prefix, end.as_deref(), NODES_MAX, dice)?;
     let (parts, node_pages) = (shape.len(), u64::from(run.tree.node_pages()));
     let mut strata = strata_of(&map, run, shape);
     let mut counter = Counter::new(shape, run);

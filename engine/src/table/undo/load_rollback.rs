@@ -106,7 +106,7 @@ impl LoadRollback {
         place.go_to(layout.clustered.id);
         let tree = &layout.clustered.tree;
         let is_loaded = &mut |_: &[u8], value: &[u8]| Ok(is_loaded_by(&RowHeader::read(value), maker));
-        let (removed, all) = crate::btree::remove_loaded(&self.pool, &tree, &mut place.from, &mut left, is_loaded)?;
+        let (removed, all) = crate::btree::remove_loaded(&self.pool, tree, &mut place.from, &mut left, is_loaded)?;
         table.statistics.counts.deleted(removed as u64);
         Ok(all)
     }
