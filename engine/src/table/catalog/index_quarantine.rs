@@ -31,8 +31,8 @@ impl Tables {
         let named = self.log.name_damage(why.clone().lasting());
         {
             let _ddl = self.start_ddl()?;
-            // The caller holds no gate: the table may have been dropped since the page was read. Its
-            // definition must not return to the catalog.
+            // The caller holds no gate: the table may have been dropped since the page was read.
+            // Its definition must not return to the catalog.
             if table.is_dropped() {
                 return Ok(());
             }

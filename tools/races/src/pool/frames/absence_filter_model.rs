@@ -61,8 +61,8 @@ impl Fixture {
 }
 
 /// P1. Two pages leave the pool and come back, each under its own shard's mutex. Meanwhile the
-/// number of filters goes from 0 to 2 and back. A reader that brings a page in counts the filter kept
-/// before, and drops it: the relaxed load in `forget` never returns 0 then.
+/// number of filters goes from 0 to 2 and back. A reader that brings a page in counts the filter
+/// kept before, and drops it: the relaxed load in `forget` never returns 0 then.
 pub fn model_page_in_pool_has_no_filter() {
     crate::check(3, || {
         let fixture = Fixture::new();
