@@ -56,13 +56,13 @@ impl Log {
 fn three_commit(preemptions: usize, overlap: bool) {
     crate::check(preemptions, move || {
         let log = Log::new();
-        let threads = [(); 1].map(|_| {
+        let threads = [(); 2].map(|_| {
             let log = log.clone();
             thread::spawn(move || log.commit(overlap))
         });
         log.commit(overlap);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert_eq!(log.served.load(Ordering::SeqCst), 2);
+        assert_eq!(log.served.load(Ordering::SeqCst), 3);
     });
 }
 
