@@ -24,6 +24,7 @@ pub mod table;
 /// Runs a model with at most `preemptions` switches away from a thread that could go on.
 fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 20_000;
+    builder.preemption_bound = (preemptions > 0).then_some(preemptions);
     builder.check(model);
 }

@@ -302,7 +302,7 @@ fn bit() -> impl Strategy<Value = (usize, u8)> {
     (place, 0..8u8)
 }
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(5000))]
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 10 } else { 5000 }))]
     #[test]
     fn reading_a_damaged_node_that_is_taken_stays_within_its_page(bits in prop::collection::vec(bit(), 1..4)) {
         let mut bytes = ascending(40).bytes;

@@ -11,7 +11,6 @@ use crate::table::catalog::damage_log::DamageLog;
 use crate::table::catalog::ddl::Tables;
 use crate::table::catalog::dictionary::Catalog;
 use crate::table::catalog::table::Table;
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 /// The right to free a tree on the list: one thread has it at a time.
@@ -79,9 +78,9 @@ impl TreeFreer {
                 return Ok(());
             };
             // It may be the tree of a load that was given up.
-            table.loads.fetch_add(1, Ordering::SeqCst);
+            table.append_hint.begin_load();
             let freed = self.free_pages(table, tree);
-            table.loads.fetch_add(1, Ordering::SeqCst);
+            table.append_hint.begin_load();
             if !freed? {
                 return Ok(());
             }

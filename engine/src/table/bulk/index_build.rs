@@ -132,12 +132,12 @@ impl IndexBuild {
                 owner: 0,
             };
             builder.redo.reserve_wait()?;
-            self.table.loads.fetch_add(1, Ordering::SeqCst);
+            self.table.append_hint.begin_load();
             let mut mtr = builder.pool.begin();
             ExtentList::over(&mut mtr, list)?;
             mtr.commit();
             fill_past_pool(&builder.pool, tree, list, feed)?;
-            self.table.loads.fetch_add(1, Ordering::SeqCst);
+            self.table.append_hint.begin_load();
         }
         self.finished = true;
         Ok(())

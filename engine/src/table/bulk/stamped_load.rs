@@ -118,7 +118,7 @@ impl TableLoader {
         logged?;
         trx.note_lsn(lsn);
         trx.note_load();
-        table.loads.fetch_add(1, Ordering::SeqCst);
+        table.append_hint.begin_load();
         Ok(self.new_load(table, trx.id(), lists))
     }
 }
@@ -154,7 +154,7 @@ impl TableLoad {
         for (secondary, built) in layout.secondary.iter().zip(&indexes) {
             self.link(trx, secondary.index.tree, built)?;
         }
-        table.loads.fetch_add(1, Ordering::SeqCst);
+        table.append_hint.begin_load();
         self.loader.counters.rows_inserted.add(self.count);
         Ok(())
     }
@@ -203,7 +203,7 @@ impl TableLoad {
     /// Logs LOAD LINKED, and the AUTO_INCREMENT counter: no value of a row may be given again.
     fn log_link(&self, trx: &mut Trx, layout: &Layout) -> Result<()> {
         let loader = &self.loader;
-        self.table.loads.fetch_add(1, Ordering::SeqCst);
+        self.table.append_hint.begin_load();
         let mut undo = Vec::new();
         undo_record::load(&mut undo, layout.id, true, named(&self.lists));
         loader.redo.reserve_wait()?;

@@ -2,8 +2,8 @@
 //!
 //! A row operation reads the table's layout without a lock or a reference count (`versions.rs`).
 use crate::base::sync::{Rank, RankedMutex};
-use crate::base::{IndexId, PageNo};
-use crate::table::catalog::append_hint::{AppendHint, Hint};
+use crate::base::IndexId;
+use crate::table::catalog::append_hint::AppendHint;
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::versions::Layouts;
 use crate::table::statistics::state::{PageCounts, Statistics};
@@ -35,11 +35,8 @@ pub struct Table {
     pub(crate) autoinc: AtomicU64,
     pub(crate) autoinc_saved: AtomicU64,
     pub(crate) next_row_id: AtomicU64,
-    append_hint: AppendHint,
+    pub(in crate::table) append_hint: AppendHint,
     pub(in crate::table) page_counts: RankedMutex<PageCounts>,
-    /// Grows when a load past the pool begins, for an index too, before the load gets its first
-    /// page. Grows again before and after the load links its trees, or gives them back.
-    pub(in crate::table) loads: AtomicU64,
     /// Trees that stand on the layout's list of trees to be freed, but must not be freed. They are
     /// those of index builds under way, and those that another thread frees.
     pub(in crate::table) building: RankedMutex<Vec<IndexId>>,
@@ -63,7 +60,6 @@ impl Table {
             next_row_id: AtomicU64::new(0),
             append_hint: AppendHint::default(),
             page_counts: RankedMutex::new(Rank::PageCounts, PageCounts::default()),
-            loads: AtomicU64::new(0),
             building: RankedMutex::default(),
         }
     }
@@ -133,22 +129,5 @@ impl Table {
         let _ = self
             .autoinc
             .compare_exchange(raised, before, Ordering::Relaxed, Ordering::Relaxed);
-    }
-    /// The leaf that the latest row was appended to. The caller tries it, and then asks
-    /// `append_hint_holds`.
-    pub(in crate::table) fn append_hint(&self) -> Hint {
-        self.append_hint.recall(self.loads_now())
-    }
-    /// Asked under the latch of the leaf that was found with the hint: no load has begun since the
-    /// hint was noted.
-    pub(in crate::table) fn append_hint_holds(&self, hint: Hint) -> bool {
-        hint.holds(self.loads_now())
-    }
-    /// Under the latch of `leaf`, which is the tree's (0: the row went elsewhere).
-    pub(in crate::table) fn note_append(&self, known: Hint, leaf: PageNo) {
-        self.append_hint.note(known, self.loads_now(), leaf);
-    }
-    fn loads_now(&self) -> u32 {
-        self.loads.load(Ordering::SeqCst) as u32
     }
 }

@@ -114,13 +114,13 @@ impl RowWriter {
         let NewRow { pk, entries, .. } = *new;
         let tree = &layout.clustered.tree;
         let (mtr, at) = loop {
-            let hint = table.append_hint();
+            let hint = table.append_hint.recall();
             sync_point(SyncPoint::AppendHintRead);
             let mut mtr = self.pool.begin();
             let at = tree.leaf_for_write(&mut mtr, pk, intent, hint.leaf())?;
-            if table.append_hint_holds(hint) {
+            if table.append_hint.holds(hint) {
                 let ends = at.is_at_end(&mtr);
-                table.note_append(hint, if ends { mtr.id(at.page).no } else { 0 });
+                table.append_hint.note(hint, if ends { mtr.id(at.page).no } else { 0 });
                 break (mtr, at);
             }
         };

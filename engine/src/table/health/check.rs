@@ -36,7 +36,6 @@ use crate::table::scan::reader::Reader;
 use crate::txn::{Isolation, Trx};
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -182,7 +181,7 @@ impl Check<'_> {
         let _gate = table.gate.read();
         let layout = table.layout();
         let pool = self.reader.pool.clone();
-        let loads = table.loads.load(Ordering::SeqCst);
+        let loads = table.append_hint.loads_begun();
         let began = pool.redo().lsn();
         self.total = match space::usage(&pool, layout.id) {
             Ok(usage) => usage.used as u64,
@@ -233,7 +232,7 @@ impl Check<'_> {
             self.chains(layout, &chains, &mut pages)?;
             let found = self.free_space(layout, &pages, began)?;
             // Pages that a load has linked or given back meanwhile are no evidence.
-            if loads == table.loads.load(Ordering::SeqCst) {
+            if loads == table.append_hint.loads_begun() {
                 self.report_strays(found)?;
             }
         }

@@ -31,7 +31,6 @@ use crate::table::catalog::table::Table;
 use crate::table::row::entry::decode_entry;
 use crate::table::row::undo_record::Record;
 use crate::txn::{HalfUndone, Trx};
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
 /// Leaves of one step.
@@ -47,7 +46,7 @@ pub(in crate::table) struct LoadRollback {
 impl LoadRollback {
     /// LOAD BEGUN.
     pub fn undo_load_begun(&self, table: &Table, layout: &Layout, record: &Record<'_>, maker: TrxId) -> Result<()> {
-        table.loads.fetch_add(1, Ordering::SeqCst);
+        table.append_hint.begin_load();
         for (index, page) in record.loaded_trees() {
             let list = ExtentList {
                 file: layout.id,
@@ -66,7 +65,7 @@ impl LoadRollback {
                 done => done?,
             }
         }
-        table.loads.fetch_add(1, Ordering::SeqCst);
+        table.append_hint.begin_load();
         Ok(())
     }
 

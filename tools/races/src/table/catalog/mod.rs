@@ -1,4 +1,7 @@
 //! As the engine's `table/catalog`.
+#[path = "../../../../../engine/src/table/catalog/append_hint.rs"]
+mod append_hint;
+pub mod append_hint_model;
 mod layout {
     //! Stands in for the engine's layout: a number, in memory that loom watches.
     use loom::cell::UnsafeCell;
