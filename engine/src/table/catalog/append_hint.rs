@@ -7,8 +7,8 @@
 //! back, the leaf stays as it is until its page is given out again.
 //!
 //! So a remembered leaf counts only until the next load begins. The count of loads grows before a
-//! load gets its first page, and is read once more under the leaf's latch. A leaf that the tree had when
-//! it was noted, with no load since, is the tree's as long as its header says so.
+//! load gets its first page, and is read once more under the leaf's latch. A leaf that the tree had
+//! when it was noted, with no load since, is the tree's as long as its header says so.
 //!
 //! Called by `table` only; takes no latch.
 use crate::base::sync::atomic::{AtomicU64, Ordering};

@@ -57,7 +57,7 @@ impl Tree {
     }
 }
 
-/// F1. Two threads count the first keys of an index at once, and each makes the first filter: one
+/// F1. Two threads count the first keys of an index at once, and each makes the first filter. One
 /// filter stays, and both keys are counted in it.
 pub fn model_first_keys_are_both_counted() {
     crate::check(3, || {
@@ -89,7 +89,7 @@ pub fn model_no_count_is_lost() {
 }
 
 /// F1, F3. A larger filter takes the place of the first one while a key is counted up and lookups
-/// run: they find each pending key in the filter that they get.
+/// run. They find each pending key in the filter that they get.
 pub fn model_growth_keeps_pending_keys() {
     crate::check(2, || {
         let tree = Tree::new();
@@ -111,7 +111,7 @@ pub fn model_growth_keeps_pending_keys() {
 }
 
 /// F4, F5. The last entry is merged and the filter cleared, while a key is counted up and a lookup
-/// runs: the lookup finds an entry that it could see.
+/// runs. The lookup finds an entry that it could see.
 pub fn model_clearing_keeps_pending_keys() {
     crate::check(2, || {
         let tree = Tree::new();
