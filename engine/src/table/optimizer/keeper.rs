@@ -250,16 +250,18 @@ impl StatisticsKeeper {
     }
 
     /// The stored number of rows, if the clustered index has not grown or shrunk by more than a
-    /// fiftieth since; scaled with it.
+    /// fiftieth since. None: sample the rows. A crash keeps the count of an earlier time. In a small
+    /// index the number of leaves does not show the changes since then, and a sample reads all of it.
     pub(super) fn stored_rows(&self, table: &Table, leaf_pages: u64) -> Result<Option<u64>> {
-        let Some(stored) = self.catalog.statistics.read(&self.pool, table.layout().id)? else {
+        if leaf_pages <= ROW_SAMPLE_PAGES as u64 {
             return Ok(None);
-        };
-        let clustered = stored.computed.as_ref().and_then(|computed| computed.indexes.first());
-        Ok(match clustered {
-            Some(of) if of.leaf_pages > 0 && of.leaf_pages.abs_diff(leaf_pages) * 50 > of.leaf_pages => None,
-            _ => Some(stored.rows),
-        })
+        }
+        let stored = self.catalog.statistics.read(&self.pool, table.layout().id)?;
+        Ok(stored.and_then(|stored| {
+            let clustered = stored.computed.as_ref()?.indexes.first()?;
+            let changed = clustered.leaf_pages.abs_diff(leaf_pages) * 50 > clustered.leaf_pages;
+            (!changed).then_some(stored.rows)
+        }))
     }
 
     /// Stores what is known of the table, if its statistics are persistent. A full disk is no
