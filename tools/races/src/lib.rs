@@ -22,7 +22,7 @@ pub mod redo;
 pub mod table;
 
 /// Runs a model. `preemptions`: at most so many switches away from a thread that could go on. None:
-/// any number.
+/// any number, which takes some models minutes.
 fn check(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.max_branches = 20_000;
