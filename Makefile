@@ -34,6 +34,7 @@
 #   make record       measures all of docs/benchmarks again, stores the results, writes the pages (BENCH='tpch memory', BENCH=--list)
 #   make loads        filling tables and building indexes, next to InnoDB (scripts/bench/loads.py --help)
 #   make sim          the engine on a simulated disk: a crash at every I/O, thousands of seeded schedules; a part of make test
+#   make races        the lock-free code: models through all interleavings, planted bugs, Miri, the thread sanitizer (RACES=models some)
 #   make soak SCHEDULES=100000   so many new schedules instead; make mutants: planted bugs, and who catches them
 
 SHELL := /bin/bash
@@ -290,6 +291,12 @@ sim: tools
 mutants: tools
 	@scripts/mutants "$$(cargo test --locked --profile sim -p sluice --lib --features tiny-pages,mutants --no-run \
 	  --message-format=json | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1)"
+
+# The models are a part of make test. Miri and the thread sanitizer need Rust nightly, which rustup installs.
+RACES ?=
+.PHONY: races
+races: tools
+	@scripts/races $(RACES)
 
 fuzz: plugin
 	@scripts/fuzz/fuzz.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))

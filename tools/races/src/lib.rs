@@ -6,11 +6,11 @@
 //! `tests/models.rs` runs each model as a test.
 //!
 //! Loom runs a model once for each interleaving of its threads, and for each older value that the
-//! memory model allows a load to return. A preemption bound ([`check`]) keeps the number small.
+//! memory model allows a load to return.
 //!
 //! The folders follow those of the engine. Files here that have the name of an engine file stand
 //! in for it. `scripts/races` runs the models, and then runs them on planted bugs
-//! (`tools/races/planted`), which they must find.
+//! (`planted.toml`), which they must find.
 // The engine's files have more than the models call.
 #![allow(dead_code, unused_imports)]
 
@@ -21,10 +21,11 @@ pub mod pool;
 pub mod redo;
 pub mod table;
 
-/// Runs a model with at most `preemptions` switches away from a thread that could go on.
-fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+/// Runs a model. `preemptions`: at most so many switches away from a thread that could go on. None:
+/// any number, which takes some models minutes.
+fn check(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.max_branches = 20_000;
-    builder.preemption_bound = (preemptions > 0).then_some(preemptions);
+    builder.preemption_bound = preemptions;
     builder.check(model);
 }

@@ -53,8 +53,8 @@ impl Log {
     }
 }
 
-fn three_commit(preemptions: usize, overlap: bool) {
-    crate::check(preemptions, move || {
+fn three_commit(overlap: bool) {
+    crate::check(Some(2), move || {
         let log = Log::new();
         let threads = [(); 2].map(|_| {
             let log = log.clone();
@@ -68,10 +68,10 @@ fn three_commit(preemptions: usize, overlap: bool) {
 
 /// Three threads commit: one leads at a time, and each returns when its commit is served.
 pub fn model_rounds_wake_their_groups() {
-    three_commit(2, false);
+    three_commit(false);
 }
 
 /// As above, and each round passes the lead on before it serves.
 pub fn model_rounds_that_overlap_wake_their_groups() {
-    three_commit(2, true);
+    three_commit(true);
 }
