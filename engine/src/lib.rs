@@ -1,7 +1,7 @@
 //! Sluice: a transactional storage engine with InnoDB's architecture and a change buffer.
 //!
 //! The `mod` lines below are the map, in the order of a row's trip from SQL down to the disk. A
-//! module uses only modules BELOW it; `tests/tidy.rs` enforces the exact table. Read top down.
+//! module uses only modules BELOW it; `tests/tidy/` has the exact table. Read top down.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 /// Opens and wires the layers: open/close, recovery driver, checkpoint, background workers.

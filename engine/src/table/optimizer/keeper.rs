@@ -250,8 +250,9 @@ impl StatisticsKeeper {
     }
 
     /// The stored number of rows, if the clustered index has not grown or shrunk by more than a
-    /// fiftieth since. None: sample the rows. A crash keeps the count of an earlier time. In a small
-    /// index the number of leaves does not show the changes since then, and a sample reads all of it.
+    /// fiftieth since. None: sample the rows. A crash keeps the count of an earlier time. In a
+    /// small index the number of leaves does not show the changes since then, and a sample reads
+    /// all of it.
     pub(super) fn stored_rows(&self, table: &Table, leaf_pages: u64) -> Result<Option<u64>> {
         if leaf_pages <= ROW_SAMPLE_PAGES as u64 {
             return Ok(None);
