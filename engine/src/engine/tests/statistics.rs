@@ -144,8 +144,7 @@ fn empty(engine: &Arc<Engine>) -> Arc<Table> {
         ..TableSpec::default()
     };
     engine.store().tables().create_table("s", &spec).expect("create");
-    let table = open(engine);
-    table
+    open(engine)
 }
 
 fn filled(engine: &Arc<Engine>) -> Arc<Table> {
